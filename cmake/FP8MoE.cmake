@@ -1,0 +1,56 @@
+# Build rules shared by every directory of the project.
+
+separate_arguments(FP8MOE_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+
+# Flags of every C++ target of the project.
+add_library(fp8moe_options INTERFACE)
+target_compile_definitions(fp8moe_options INTERFACE ${FP8MOE_LLVM_DEFINITIONS}
+  FP8MOE_VERSION="${PROJECT_VERSION}")
+target_compile_options(fp8moe_options INTERFACE -Wall -Wextra -Werror=return-type
+  -Wno-unused-parameter)
+if(NOT LLVM_ENABLE_RTTI)
+  target_compile_options(fp8moe_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
+endif()
+if(FP8MOE_ENABLE_SANITIZERS)
+  target_compile_options(fp8moe_options INTERFACE -fsanitize=address,undefined
+    -fno-omit-frame-pointer -fno-sanitize=vptr)
+  target_link_options(fp8moe_options INTERFACE -fsanitize=address,undefined)
+endif()
+
+# MLIR's headers dominate compile time, so the compiler libraries share one
+# precompiled header.
+function(fp8moe_use_mlir_pch target)
+  if(NOT TARGET fp8moe_pch)
+    file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/pch.cpp CONTENT "")
+    add_library(fp8moe_pch OBJECT ${PROJECT_BINARY_DIR}/pch.cpp)
+    target_link_libraries(fp8moe_pch PRIVATE fp8moe_options)
+    target_precompile_headers(fp8moe_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.h)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM fp8moe_pch)
+endfunction()
+
+# fp8moe_add_library(NAME source... [DEPENDS target...] [LINK_LIBS lib...])
+# A static library of the compiler, built against the MLIR shared library.
+function(fp8moe_add_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK_LIBS" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC fp8moe_options ${ARG_LINK_LIBS} MLIR LLVM)
+  add_dependencies(${name} fp8moe-headers ${ARG_DEPENDS})
+  fp8moe_use_mlir_pch(${name})
+endfunction()
+
+# fp8moe_add_tool(NAME source... [LINK_LIBS lib...])
+function(fp8moe_add_tool name)
+  cmake_parse_arguments(ARG "" "" "LINK_LIBS" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE fp8moe_options ${ARG_LINK_LIBS} MLIR LLVM)
+  add_dependencies(${name} fp8moe-headers)
+endfunction()
+
+# Every generated header is a part of fp8moe-headers, so that libraries depend on
+# one name.
+add_custom_target(fp8moe-headers)
+function(fp8moe_tablegen_target name)
+  add_public_tablegen_target(${name})
+  add_dependencies(fp8moe-headers ${name})
+endfunction()

@@ -1,0 +1,23 @@
+//===- fp8moe-opt.cpp - The fp8moe optimizer driver -----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/InitAllPasses.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+
+int main(int argc, char **argv) {
+  mlir::registerAllPasses();
+  mlir::DialectRegistry registry;
+  mlir::registerAllDialects(registry);
+  mlir::registerAllExtensions(registry);
+  registry.insert<mlir::fp8moe::FP8MoEDialect>();
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "fp8moe optimizer driver\n", registry));
+}
