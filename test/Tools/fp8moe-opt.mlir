@@ -1,0 +1,3 @@
+// RUN: fp8moe-opt --help | FileCheck %s
+
+// CHECK: Available Dialects:{{.*}}fp8moe
