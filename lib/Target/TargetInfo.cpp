@@ -1,0 +1,198 @@
+//===- TargetInfo.cpp - What is known about each target -------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Target/TargetInfo.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ErrorHandling.h"
+
+using namespace mlir::fp8moe;
+
+namespace {
+
+constexpr int64_t KiB = 1024;
+constexpr int64_t MiB = 1024 * KiB;
+
+/// The reference path: one thread, the x86-64 baseline, so that the same input
+/// gives the same bytes on every machine.
+constexpr TargetInfo cpu(llvm::StringLiteral chip,
+                         llvm::StringLiteral description, Fp8Flavour fp8) {
+  TargetInfo info = {};
+  info.chip = chip;
+  info.kind = TargetKind::CPU;
+  info.description = description;
+  info.fp8 = fp8;
+  info.multiprocessors = 1;
+  info.warpSize = 1;
+  info.maxThreadsPerBlock = 1;
+  info.maxThreadsPerMultiprocessor = 1;
+  // The cache line of every x86-64 processor.
+  info.sectorBytes = 64;
+  info.llvmTriple = llvm::StringLiteral("x86_64-unknown-linux-gnu");
+  info.llvmCpu = llvm::StringLiteral("x86-64");
+  info.llvmFeatures = llvm::StringLiteral("");
+  return info;
+}
+
+/// NVIDIA H200. Limits: CUDA C++ Programming Guide, compute capability 9.0, and
+/// device attributes read from the card (132 multiprocessors, 60 MiB L2, 1980
+/// MHz, 227 KiB opt-in shared memory, 1 KiB reserved). Peaks: NVIDIA H200 data
+/// sheet (4.8 TB/s, 3958 and 1979 TFLOP/s with sparsity, half of it dense).
+/// Copy bandwidth: measured on one NVIDIA H200 (2 GiB, CUDA events, median).
+/// PTX 8.3 (CUDA 12.3) is the oldest that has every instruction that we emit.
+constexpr TargetInfo sm90a() {
+  TargetInfo info = {};
+  info.chip = llvm::StringLiteral("sm_90a");
+  info.kind = TargetKind::NVVM;
+  info.description = llvm::StringLiteral("NVIDIA H200 (Hopper)");
+  info.fp8 = Fp8Flavour::FN;
+  info.multiprocessors = 132;
+  info.warpSize = 32;
+  info.maxThreadsPerBlock = 1024;
+  info.maxThreadsPerMultiprocessor = 2048;
+  info.sharedMemoryPerBlock = 227 * KiB;
+  info.sharedMemoryPerMultiprocessor = 228 * KiB;
+  info.sharedMemoryReservedPerBlock = 1 * KiB;
+  info.registersPerMultiprocessor = 64 * KiB;
+  info.maxRegistersPerThread = 255;
+  info.peakMemoryBandwidth = 4800;
+  info.measuredCopyBandwidth = 4248;
+  info.l2Bytes = 60 * MiB;
+  info.sectorBytes = 32;
+  info.clockMHz = 1980;
+  info.fp8TFlops = 1979;
+  info.bf16TFlops = 989.5;
+  info.llvmTriple = llvm::StringLiteral("nvptx64-nvidia-cuda");
+  info.llvmCpu = llvm::StringLiteral("sm_90a");
+  info.llvmFeatures = llvm::StringLiteral("+ptx83");
+  return info;
+}
+
+/// NVIDIA B200. Limits: CUDA C++ Programming Guide, compute capability 10.0.
+/// Multiprocessors, L2 and clock: the published device attributes of the card.
+/// Peaks: NVIDIA HGX B200 data sheet (eight cards: 62 TB/s, 72 and 36 PFLOP/s
+/// with sparsity, half of it dense). No card was measured for this project.
+/// PTX 8.7 (CUDA 12.8) is what its block scaling conversions need.
+constexpr TargetInfo sm100a() {
+  TargetInfo info = sm90a();
+  info.chip = llvm::StringLiteral("sm_100a");
+  info.description = llvm::StringLiteral("NVIDIA B200 (Blackwell)");
+  info.multiprocessors = 148;
+  info.peakMemoryBandwidth = 7700;
+  info.measuredCopyBandwidth = 0;
+  info.l2Bytes = 126 * MiB;
+  info.clockMHz = 1965;
+  info.fp8TFlops = 4500;
+  info.bf16TFlops = 2250;
+  info.llvmCpu = llvm::StringLiteral("sm_100a");
+  info.llvmFeatures = llvm::StringLiteral("+ptx87");
+  return info;
+}
+
+/// AMD Instinct MI300X. Limits: "AMD Instinct MI300" instruction set
+/// architecture reference (64 KiB LDS, 512 vector registers per lane of which
+/// half are accumulation registers, four 16-lane SIMDs, 8 waves each); caches
+/// and compute units: AMD CDNA 3 white paper (304 units on eight dies with 4
+/// MiB L2 each, 128-byte lines, requests to memory of 64 bytes). Peaks: MI300X
+/// data sheet. No card was measured for this project.
+constexpr TargetInfo gfx942() {
+  TargetInfo info = {};
+  info.chip = llvm::StringLiteral("gfx942");
+  info.kind = TargetKind::ROCDL;
+  info.description = llvm::StringLiteral("AMD Instinct MI300X (CDNA 3)");
+  info.fp8 = Fp8Flavour::FNUZ;
+  info.multiprocessors = 304;
+  info.warpSize = 64;
+  info.maxThreadsPerBlock = 1024;
+  info.maxThreadsPerMultiprocessor = 2048;
+  info.sharedMemoryPerBlock = 64 * KiB;
+  info.sharedMemoryPerMultiprocessor = 64 * KiB;
+  info.sharedMemoryReservedPerBlock = 0;
+  info.registersPerMultiprocessor = 128 * KiB;
+  info.maxRegistersPerThread = 512;
+  info.peakMemoryBandwidth = 5300;
+  info.measuredCopyBandwidth = 0;
+  info.l2Bytes = 8 * 4 * MiB;
+  info.sectorBytes = 64;
+  info.clockMHz = 2100;
+  info.fp8TFlops = 2614.9;
+  info.bf16TFlops = 1307.4;
+  info.llvmTriple = llvm::StringLiteral("amdgcn-amd-amdhsa");
+  info.llvmCpu = llvm::StringLiteral("gfx942");
+  info.llvmFeatures = llvm::StringLiteral("");
+  return info;
+}
+
+/// AMD Instinct MI355X. Limits: "AMD CDNA 4" instruction set architecture
+/// reference (160 KiB LDS) and white paper (256 compute units on eight dies);
+/// FP8 is the OCP encoding, unlike gfx942. Peaks: MI355X data sheet. No card
+/// was measured for this project.
+constexpr TargetInfo gfx950() {
+  TargetInfo info = gfx942();
+  info.chip = llvm::StringLiteral("gfx950");
+  info.description = llvm::StringLiteral("AMD Instinct MI355X (CDNA 4)");
+  info.fp8 = Fp8Flavour::FN;
+  info.multiprocessors = 256;
+  info.sharedMemoryPerBlock = 160 * KiB;
+  info.sharedMemoryPerMultiprocessor = 160 * KiB;
+  info.peakMemoryBandwidth = 8000;
+  info.clockMHz = 2400;
+  info.fp8TFlops = 5033.2;
+  info.bf16TFlops = 2516.6;
+  info.llvmCpu = llvm::StringLiteral("gfx950");
+  return info;
+}
+
+constexpr TargetInfo targetTable[] = {
+    cpu("cpu", "x86-64 reference with the FP8 encodings of NVIDIA and gfx950",
+        Fp8Flavour::FN),
+    cpu("cpu-fnuz", "x86-64 reference with the FP8 encodings of gfx942",
+        Fp8Flavour::FNUZ),
+    sm90a(),
+    sm100a(),
+    gfx942(),
+    gfx950(),
+};
+
+} // namespace
+
+llvm::ArrayRef<TargetInfo> mlir::fp8moe::knownTargets() { return targetTable; }
+
+const TargetInfo *mlir::fp8moe::lookupTarget(llvm::StringRef chip) {
+  const TargetInfo *it = llvm::find_if(
+      targetTable, [&](const TargetInfo &info) { return info.chip == chip; });
+  return it == std::end(targetTable) ? nullptr : it;
+}
+
+std::string mlir::fp8moe::listKnownTargets() {
+  return llvm::join(
+      llvm::map_range(knownTargets(),
+                      [](const TargetInfo &info) { return info.chip; }),
+      ", ");
+}
+
+llvm::StringRef mlir::fp8moe::stringifyTargetKind(TargetKind kind) {
+  switch (kind) {
+  case TargetKind::CPU:
+    return "cpu";
+  case TargetKind::NVVM:
+    return "nvvm";
+  case TargetKind::ROCDL:
+    return "rocdl";
+  }
+  llvm_unreachable("unknown target kind");
+}
+
+llvm::StringRef mlir::fp8moe::stringifyFp8Flavour(Fp8Flavour flavour) {
+  return flavour == Fp8Flavour::FN ? "fn" : "fnuz";
+}
+
+double mlir::fp8moe::maxE4M3(Fp8Flavour flavour) {
+  return flavour == Fp8Flavour::FN ? 448.0 : 240.0;
+}
