@@ -1,0 +1,33 @@
+//===- InitAll.h - Registration of everything in fp8moe ---------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One place that lists the dialects of the project, so that every tool reads the
+// same IR.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_INITALL_H
+#define FP8MOE_INITALL_H
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+
+namespace mlir::fp8moe {
+
+/// Registers the dialects of fp8moe and of MLIR with all of their extensions.
+inline void registerAllDialects(DialectRegistry &registry) {
+  mlir::registerAllDialects(registry);
+  mlir::registerAllExtensions(registry);
+  registry.insert<FP8MoEDialect>();
+}
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_INITALL_H

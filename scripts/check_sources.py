@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Checks of the sources that need no test runner: formatting, generated documentation,
+file length, license headers, leftovers. Each check is one test in the JUnit file.
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CODE = {".cpp", ".h", ".td", ".py", ".sh", ".mlir"}
+MAX_LINES = 800
+LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+
+
+def tracked_files():
+    """The files of the repository: those git tracks or would track."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"]
+    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [ROOT / name for name in sorted(names.splitlines()) if (ROOT / name).is_file()]
+
+
+def check_formatting(files, args):
+    sources = [str(path) for path in files if path.suffix in (".cpp", ".h")]
+    command = [args.clang_format, "--dry-run", "-Werror", *sources]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        yield f"{result.stderr}\nrun: {args.clang_format} -i FILE..."
+
+
+def check_generated_docs(files, args):
+    command = ["ninja", "-C", str(args.build), "check-fp8moe-docs"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        yield result.stdout + result.stderr
+
+
+def check_length(files, args):
+    for path in files:
+        if path.suffix in CODE and (lines := len(path.read_text().splitlines())) > MAX_LINES:
+            yield f"{path.relative_to(ROOT)}: {lines} lines; split it, the limit is {MAX_LINES}"
+
+
+def check_license_headers(files, args):
+    for path in files:
+        if path.suffix in (".cpp", ".h", ".td"):
+            head = path.read_text()[:600]
+            if "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception" not in head:
+                yield f"{path.relative_to(ROOT)}: no license header; copy that of a neighbour"
+
+
+def check_leftovers(files, args):
+    for path in files:
+        if path.suffix not in CODE or path == pathlib.Path(__file__).resolve():
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if LEFTOVERS.search(line):
+                yield f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+
+
+CHECKS = [
+    check_formatting,
+    check_generated_docs,
+    check_length,
+    check_license_headers,
+    check_leftovers,
+]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--clang-format", default="clang-format-22")
+    parser.add_argument("--junit", type=pathlib.Path, help="also write the results here")
+    args = parser.parse_args()
+
+    files = tracked_files()
+    suite = ElementTree.Element("testsuite", name="checks")
+    failed = 0
+    for check in CHECKS:
+        name = check.__name__.removeprefix("check_")
+        problems = list(check(files, args))
+        case = ElementTree.SubElement(suite, "testcase", name=name)
+        print(f"{name}: {'FAILED' if problems else 'ok'}")
+        if problems:
+            failed += 1
+            print("\n".join(problems))
+            ElementTree.SubElement(case, "failure", message=problems[0]).text = "\n".join(problems)
+    if args.junit:
+        ElementTree.ElementTree(suite).write(args.junit, encoding="utf-8", xml_declaration=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+# Shared by the scripts of this folder: `source` it.
+
+set -euo pipefail
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+VENV="$ROOT/.venv"
+BUILD="$ROOT/build/release"
+LLVM_VERSION=22
+LLVM_BIN="/usr/lib/llvm-$LLVM_VERSION/bin"
+cd "$ROOT"
+
+# say MESSAGE: one progress line, with the seconds since the script began.
+say() { printf '[%4ds] %s\n' "$SECONDS" "$*"; }
+
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# quietly LOG COMMAND...: runs the command with its output in LOG, which is shown
+# only when the command fails.
+quietly() {
+  local log="$1"
+  shift
+  mkdir -p "$(dirname "$log")"
+  if ! "$@" >"$log" 2>&1; then
+    tail -n 60 "$log" >&2
+    die "'$*' failed; the whole output is in $log"
+  fi
+}
+
+# is_usable_ptxas PATH: an executable of CUDA 12.8 or later, which know the PTX of
+# the newest target.
+is_usable_ptxas() {
+  local version
+  [[ -x "$1" ]] || return 1
+  version="$("$1" --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')"
+  read -r major minor <<<"$version"
+  ((${major:-0} > 12 || (${major:-0} == 12 && ${minor:-0} >= 8)))
+}
+
+# find_ptxas PATH...: prints the first usable one of $FP8MOE_PTXAS, PATH's, that of
+# /usr/local/cuda, and the arguments; prints nothing when there is none.
+find_ptxas() {
+  local candidate
+  for candidate in "${FP8MOE_PTXAS:-}" "$(command -v ptxas || true)" \
+    /usr/local/cuda/bin/ptxas "$@"; do
+    if is_usable_ptxas "$candidate"; then
+      echo "$candidate"
+      return
+    fi
+  done
+}
+
+# Tools and tests look for ptxas in PATH.
+use_ptxas() {
+  local ptxas
+  ptxas="$(find_ptxas "$VENV"/lib/python3*/site-packages/nvidia/cu13/bin/ptxas)"
+  if [[ -n "$ptxas" ]]; then
+    PATH="$(dirname "$ptxas"):$PATH"
+    export PATH
+  fi
+}
+
+# configure: runs CMake for the release preset, with ccache where it is installed.
+configure() {
+  local options=(-DPython3_EXECUTABLE="$VENV/bin/python")
+  if command -v ccache >/dev/null; then
+    # Precompiled headers hide include times and macros from ccache.
+    export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+    options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache)
+  fi
+  quietly "$BUILD/configure.log" cmake --preset release "${options[@]}"
+}
+
+# build TARGET...: builds the targets with all cores; shows warnings and errors only.
+build() {
+  quietly "$BUILD/build.log" ninja -C "$BUILD" "$@"
+}
