@@ -1,0 +1,377 @@
+# ===- oracle.py - Independent reference for every operation ---------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""NumPy reference of docs/semantics.md, whose rules the comments quote.
+
+Functions take and return logical arrays: a layout is a matter of strides and
+of padding (`pad_groups`), never of values. Nothing here shares code with the
+compiler, and conversions to FP8 are those of ml_dtypes, which test_oracle.py
+checks against the value tables of the types.
+"""
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+F32 = np.dtype(np.float32)
+E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
+NAN_SCALE = np.uint32(0x7FC00000)
+MX_BLOCK = 32
+
+
+@dataclass(frozen=True)
+class Fp8:
+    """(F1): one FP8 type."""
+
+    name: str
+    dtype: np.dtype
+    max: float  # FP8_MAX
+    emax: int  # exponent of FP8_MAX
+
+
+FP8_TYPES = {
+    t.name: t
+    for t in (
+        Fp8("e4m3fn", np.dtype(ml_dtypes.float8_e4m3fn), 448.0, 8),
+        Fp8("e4m3fnuz", np.dtype(ml_dtypes.float8_e4m3fnuz), 240.0, 7),
+        Fp8("e5m2", np.dtype(ml_dtypes.float8_e5m2), 57344.0, 15),
+        Fp8("e5m2fnuz", np.dtype(ml_dtypes.float8_e5m2fnuz), 57344.0, 15),
+    )
+}
+
+
+def _fp8(kind):
+    return kind if isinstance(kind, Fp8) else FP8_TYPES[kind]
+
+
+def _quiet():
+    """Overflow, 0 * inf and NaN are defined results here, not accidents."""
+    return np.errstate(all="ignore")
+
+
+# ===----------------------------------------------------------------------===#
+# Scales and quantized data
+# ===----------------------------------------------------------------------===#
+
+
+def amax(x, axis):
+    """(Q1), NaN-propagating (Q7)."""
+    with _quiet():
+        return np.max(np.abs(x.astype(np.float32)), axis=axis, initial=np.float32(0))
+
+
+def scale_from_amax(a, kind, pow2):
+    """(Q2), (Q3), (Q6), (Q7), (Q8)."""
+    with _quiet():
+        # np.maximum passes NaN on.
+        s = (np.float64(_fp8(kind).max) / np.maximum(a.astype(np.float64), 1e-12)).astype(np.float32)
+    bits = np.atleast_1d(s).view(np.uint32)
+    nan = np.isnan(np.atleast_1d(s))
+    if pow2:
+        bits = bits & np.uint32(0xFF800000)
+    bits = np.where(nan, NAN_SCALE, bits)
+    return bits.view(np.float32).reshape(s.shape)
+
+
+def scale(x, axis, kind, pow2):
+    return scale_from_amax(amax(x, axis), kind, pow2)
+
+
+def clamp_cast(v, kind):
+    """The clamp and the conversion of (Q4), on f32 values; NaN passes the clamp."""
+    t = _fp8(kind)
+    assert v.dtype == np.float32
+    with _quiet():
+        return np.clip(v, np.float32(-t.max), np.float32(t.max)).astype(t.dtype)
+
+
+def quantize(x, s, axis, kind, offsets=None):
+    """(Q4). `s` has the shape of x without `axis`; with offsets (groups along `axis`) a leading group dimension
+    more, and elements of no group are zero (J4).
+    """
+    with _quiet():
+        if offsets is None:
+            return clamp_cast(x.astype(np.float32) * np.expand_dims(s, axis), kind)
+        out = np.zeros(x.shape, _fp8(kind).dtype)
+        for g, rows in group_slices(x.ndim, offsets, x.shape[axis], axis):
+            out[rows] = quantize(x[rows], s[g], axis, kind)
+        return out
+
+
+def dequantize(q, s, axis, dtype, direction="quantize", offsets=None):
+    """(Q10). Scales as for `quantize`."""
+    with _quiet():
+        if offsets is None:
+            d = np.expand_dims(_dequantizing(s, direction), axis)
+            return (q.astype(np.float32) * d).astype(dtype)
+        out = np.zeros(q.shape, dtype)
+        for g, rows in group_slices(q.ndim, offsets, q.shape[axis], axis):
+            out[rows] = dequantize(q[rows], s[g], axis, dtype, direction)
+        return out
+
+
+def _dequantizing(s, direction):
+    """(G4), (Q10)."""
+    with _quiet():
+        return {"quantize": np.float32(1) / s, "dequantize": s}[direction]
+
+
+def dynamic_quantize(x, axes, kind, pow2):
+    """(Q9): all data in the order of the axes, then all scales."""
+    scales = [scale(x, a, kind, pow2) for a in axes]
+    data = [quantize(x, s, a, kind) for a, s in zip(axes, scales)]
+    return data + scales
+
+
+# ===----------------------------------------------------------------------===#
+# Groups
+# ===----------------------------------------------------------------------===#
+
+
+def group_bounds(offsets, extent):
+    """(J1), (J2): [start, end) of every group."""
+    bounds, start = [], 0
+    for end in np.asarray(offsets, np.int64):
+        end = min(max(int(end), start), extent)
+        bounds.append((start, end))
+        start = end
+    return bounds
+
+
+def group_slices(rank, offsets, extent, dim):
+    """(g, index of the elements of group g) for every group."""
+    for g, (start, end) in enumerate(group_bounds(offsets, extent)):
+        index = [slice(None)] * rank
+        index[dim] = slice(start, end)
+        yield g, tuple(index)
+
+
+def jagged_scale(x, offsets, axis, kind, pow2):
+    """One scale per group and per index of the other dimensions; (J3) for empty groups."""
+    rest = x.shape[:axis] + x.shape[axis + 1 :]
+    out = np.empty((len(offsets),) + rest, np.float32)
+    for g, rows in group_slices(x.ndim, offsets, x.shape[axis], axis):
+        out[g] = scale(x[rows], axis, kind, pow2)
+    return out
+
+
+def jagged_dynamic_quantize(x, offsets, axes, kind, pow2):
+    """(J6): the jagged quantization along axes[0]; an ordinary one along axes[1]."""
+    jagged = axes[0]
+    scales = [jagged_scale(x, offsets, jagged, kind, pow2)]
+    data = [quantize(x, scales[0], jagged, kind, offsets)]
+    for axis in axes[1:]:
+        scales.append(scale(x, axis, kind, pow2))
+        data.append(quantize(x, scales[-1], axis, kind))
+    return data + scales
+
+
+def padded_extent(extent, groups, pad):
+    """(P1)."""
+    return -(-(extent + groups * (pad - 1)) // pad) * pad
+
+
+def padded_starts(offsets, extent, pad):
+    """(P1)."""
+    starts, start = [], 0
+    for first, last in group_bounds(offsets, extent):
+        starts.append(start)
+        start += -(-(last - first) // pad) * pad
+    return starts
+
+
+def pad_groups(x, offsets, pad, dim=0):
+    """(P1), (P2): the padded tensor of an unpadded one."""
+    shape = list(x.shape)
+    shape[dim] = padded_extent(x.shape[dim], len(offsets), pad)
+    out = np.zeros(shape, x.dtype)
+    starts = padded_starts(offsets, x.shape[dim], pad)
+    for g, rows in group_slices(x.ndim, offsets, x.shape[dim], dim):
+        length = rows[dim].stop - rows[dim].start
+        to = list(rows)
+        to[dim] = slice(starts[g], starts[g] + length)
+        out[tuple(to)] = x[rows]
+    return out
+
+
+def unpad_groups(x, offsets, extent, pad, dim=0):
+    """(V3): the unpadded tensor, `extent` long, of a padded one; rows of no group are zero."""
+    shape = list(x.shape)
+    shape[dim] = extent
+    out = np.zeros(shape, x.dtype)
+    starts = padded_starts(offsets, extent, pad)
+    for g, rows in group_slices(x.ndim, offsets, extent, dim):
+        length = rows[dim].stop - rows[dim].start
+        source = list(rows)
+        source[dim] = slice(starts[g], starts[g] + length)
+        out[rows] = x[tuple(source)]
+    return out
+
+
+# ===----------------------------------------------------------------------===#
+# MXFP8
+# ===----------------------------------------------------------------------===#
+
+
+def mx_scale_bytes(a, mode, kind):
+    """(X2), (X3), (X4): e8m0 bytes of f32 block maxima."""
+    t = _fp8(kind)
+    with _quiet():
+        if mode == "floor":
+            # frexp: a = m * 2^e, 0.5 <= m < 1, subnormals included.
+            exponent = np.frexp(a)[1].astype(np.int64) - 1 - t.emax
+        elif mode == "rceil":
+            product = a * np.float32(np.float64(1) / t.max)
+            mantissa, exponent = np.frexp(product)
+            exponent = exponent.astype(np.int64) - (mantissa == np.float32(0.5))
+        else:
+            raise ValueError(f"unknown mx mode '{mode}'")
+    b = np.clip(exponent + 127, 0, 254)
+    b = np.where(a == 0, 0, b)
+    return np.where(np.isfinite(a), b, 255).astype(np.uint8)
+
+
+def _along_last(x, size):
+    """Zeros appended to the last dimension up to `size`."""
+    return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, size - x.shape[-1])])
+
+
+def mx_quantize(x, axis, mode, kind):
+    """(X1)..(X5): data like x, and e8m0 bytes with the blocks last."""
+    t = _fp8(kind)
+    moved = np.moveaxis(x.astype(np.float32), axis, -1)
+    size = moved.shape[-1]
+    count = -(-size // MX_BLOCK)
+    # Zeros never raise an amax, so a short block may be filled up with them.
+    blocks = _along_last(moved, count * MX_BLOCK).reshape(moved.shape[:-1] + (count, MX_BLOCK))
+    b = mx_scale_bytes(amax(blocks, -1), mode, t)
+    with _quiet():
+        # In f64 the division is exact; the rounding to f32 is the underflow that (X5) allows.
+        scaled = np.ldexp(blocks.astype(np.float64), 127 - b.astype(np.int64)[..., None]).astype(np.float32)
+    scaled = np.where(b[..., None] == 255, np.float32(np.nan), scaled)
+    q = clamp_cast(scaled, t).reshape(moved.shape[:-1] + (count * MX_BLOCK,))[..., :size]
+    return np.moveaxis(q, -1, axis), b
+
+
+def jagged_mx_quantize(x, offsets, axis, mode, kind):
+    """(X7): data like x, and the matrix of scale bytes with padded groups, not yet in tiles."""
+    rows, padded = x.shape[0], padded_extent(x.shape[0], len(offsets), 128)
+    q = np.zeros(x.shape, _fp8(kind).dtype)
+    if axis == 1:
+        b = np.zeros((rows, -(-x.shape[1] // MX_BLOCK)), np.uint8)
+        for _, group in group_slices(2, offsets, rows, 0):
+            q[group], b[group[0]] = mx_quantize(x[group], 1, mode, kind)
+        return q, pad_groups(b, offsets, 128)
+    b = np.zeros((x.shape[1], padded // MX_BLOCK), np.uint8)
+    start = 0
+    for _, group in group_slices(2, offsets, rows, 0):
+        q[group], blocks = mx_quantize(x[group], 0, mode, kind)
+        b[:, start : start + blocks.shape[1]] = blocks
+        start += -(-blocks.shape[1] // 4) * 4
+    return q, b
+
+
+def blocked_scales(b):
+    """(X6): the bytes, as one dimension, of a matrix of scale bytes (or of a matrix per expert) in 128x4 tiles."""
+    if b.ndim == 3:
+        return np.concatenate([blocked_scales(matrix) for matrix in b])
+    rows, cols = b.shape
+    row_tiles, col_tiles = -(-rows // 128), -(-cols // 4)
+    out = np.zeros((row_tiles, col_tiles, 512), np.uint8)
+    r, c = np.meshgrid(np.arange(rows), np.arange(cols), indexing="ij")
+    out[r // 128, c // 4, (r % 32) * 16 + (r % 128 // 32) * 4 + c % 4] = b
+    return out.reshape(-1)
+
+
+# ===----------------------------------------------------------------------===#
+# Grouped matmul
+# ===----------------------------------------------------------------------===#
+
+
+def _contract(a, b):
+    """(G3): f64 sum over k in ascending order from +0 of a[m, k] * b[k, n]."""
+    acc = np.zeros((a.shape[0], b.shape[1]), np.float64)
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    with _quiet():
+        for k in range(a.shape[1]):
+            acc += a[:, k, None] * b[None, k, :]
+    return acc
+
+
+def _product(a, b, sa, sb, direction, dtype):
+    """(G3): the sum and the roundings after it."""
+    with _quiet():
+        out = _contract(a, b).astype(np.float32)
+        if sa is not None:
+            out = out * _dequantizing(sa, direction)[:, None] * _dequantizing(sb, direction)[None, :]
+        return out.astype(dtype)
+
+
+def grouped_matmul_2d3d(a, b, offsets, sa=None, sb=None, direction="quantize", dtype=BF16):
+    """(G1): a [M,K], b [E,K,N], sa [M], sb [E,N]."""
+    out = np.zeros((a.shape[0], b.shape[2]), dtype)
+    for g, (start, end) in enumerate(group_bounds(offsets, a.shape[0])):
+        scales = (None, None) if sa is None else (sa[start:end], sb[g])
+        out[start:end] = _product(a[start:end], b[g], *scales, direction, dtype)
+    return out
+
+
+def grouped_matmul_2d2d(a, b, offsets, sa=None, sb=None, direction="quantize", dtype=BF16):
+    """(G2): a [N,M], b [M,K], sa [E,N], sb [E,K]; an empty group's result is zero whatever its scales are."""
+    out = np.zeros((len(offsets), a.shape[0], b.shape[1]), dtype)
+    for g, (start, end) in enumerate(group_bounds(offsets, a.shape[1])):
+        if start < end:
+            scales = (None, None) if sa is None else (sa[g], sb[g])
+            out[g] = _product(a[:, start:end], b[start:end], *scales, direction, dtype)
+    return out
+
+
+# ===----------------------------------------------------------------------===#
+# Comparison
+# ===----------------------------------------------------------------------===#
+
+
+def bits(x):
+    """The array's bits as unsigned integers of the same size."""
+    return x.view(np.dtype(f"u{x.dtype.itemsize}"))
+
+
+def _is_nan(x):
+    if x.dtype.kind in "iub":
+        return np.zeros(x.shape, bool)
+    return np.isnan(x.astype(np.float32))
+
+
+def mismatches(actual, expected, exact_nan=False):
+    """Flat indices (in row-major order) where two arrays of one type differ under (F3)."""
+    assert actual.dtype == expected.dtype, f"type {actual.dtype}, expected {expected.dtype}"
+    assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"
+    # `view` needs a contiguous last dimension: compare row-major copies of the logical tensors.
+    actual, expected = np.ascontiguousarray(actual), np.ascontiguousarray(expected)
+    same = bits(actual) == bits(expected)
+    if not exact_nan:
+        same |= _is_nan(actual) & _is_nan(expected)
+    return np.flatnonzero(~same)
+
+
+def assert_equal(actual, expected, what, exact_nan=False):
+    """Fails with the first few places that differ, as values and as bits."""
+    bad = mismatches(actual, expected, exact_nan)
+    if not bad.size:
+        return
+    lines = [f"{what}: {bad.size} of {expected.size} elements differ"]
+    for flat in bad[:5]:
+        at = tuple(int(i) for i in np.unravel_index(flat, expected.shape))
+        digits = 2 * expected.dtype.itemsize
+        got, want = (np.ascontiguousarray(x).reshape(-1)[flat] for x in (actual, expected))
+        lines.append(
+            f"  {list(at)}: got {got} (0x{int(bits(np.atleast_1d(got))[0]):0{digits}X}), "
+            f"expected {want} (0x{int(bits(np.atleast_1d(want))[0]):0{digits}X})"
+        )
+    raise AssertionError("\n".join(lines))
