@@ -8,6 +8,7 @@
 
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "fp8moe/Dialect/Plan/IR/Plan.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
@@ -20,6 +21,7 @@ int main(int argc, char **argv) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
   registry.insert<mlir::fp8moe::FP8MoEDialect>();
+  registry.insert<mlir::fp8moe::plan::PlanDialect>();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "fp8moe optimizer driver\n", registry));
 }

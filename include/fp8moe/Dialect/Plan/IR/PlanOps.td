@@ -1,0 +1,253 @@
+//===- PlanOps.td - Operations of the host plan ------------*- tablegen -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_DIALECT_PLAN_IR_PLANOPS_TD
+#define FP8MOE_DIALECT_PLAN_IR_PLANOPS_TD
+
+include "fp8moe/Dialect/Plan/IR/PlanDialect.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/CommonTypeConstraints.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/RegionKindInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Plan_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Plan_Dialect, mnemonic, traits>;
+
+/// The caller-visible list of buffers. Writing it keeps an input that nobody
+/// reads: its place in the call is part of the program's interface.
+def Plan_InterfaceResource
+    : Resource<"::mlir::fp8moe::plan::ProgramInterfaceResource">;
+
+/// I64Attr reads as unsigned, which would hide negative values from verifiers.
+def Plan_I64Attr : TypedSignlessIntegerAttrBase<I64, "int64_t",
+                                                "64-bit signless integer">;
+
+def Plan_KernelArgument : AnyTypeOf<[AnyMemRef, Index], "memref or index">;
+
+//===----------------------------------------------------------------------===//
+// program
+//===----------------------------------------------------------------------===//
+
+def Plan_ProgramOp : Plan_Op<"program", [
+    HasParent<"::mlir::ModuleOp">, IsolatedFromAbove, NoTerminator,
+    SingleBlock, Symbol]> {
+  let summary = "a sequence of kernel launches with its buffers";
+  let description = [{
+    One entry point of an artifact. The body declares the buffers, computes
+    sizes and launches kernels; launches run in order, each after the previous
+    one has finished.
+
+    Only the operations of this dialect and the arithmetic listed in the
+    dialect's description may appear. Inputs and outputs are declared before
+    the first launch and have names that are unique within the program: they
+    are the program's interface, in the order of their declaration.
+
+    ```mlir
+    fp8moe_plan.program @nothing_to_do {
+      %x = fp8moe_plan.input "x" align 16 : memref<?x2048xbf16>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let regions = (region MaxSizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::mlir::StringRef":$name)>];
+  let extraClassDeclaration = [{
+    ::mlir::Block *getBodyBlock() { return &getBody().front(); }
+  }];
+  let hasRegionVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+def Plan_InputOp : Plan_Op<"input", [
+    HasParent<"::mlir::fp8moe::plan::ProgramOp">,
+    MemoryEffects<[MemWrite<Plan_InterfaceResource>]>]> {
+  let summary = "a buffer that the caller provides and the program reads";
+  let description = [{
+    Dynamic extents, and the dynamic strides of a `strided` layout, are bound by
+    the caller; static ones are checked by the runtime. `align` is what the
+    kernels rely on for the address, in bytes; the runtime refuses less.
+
+    An input stays although nothing reads it, because callers pass buffers by
+    position, too.
+
+    ```mlir
+    %x = fp8moe_plan.input "grad" align 16 : memref<?x2048xbf16>
+    %y = fp8moe_plan.input "weight" align 16 : memref<?x?xbf16, strided<[1, ?]>>
+    ```
+  }];
+  let arguments = (ins StrAttr:$buffer_name, Plan_I64Attr:$alignment);
+  let results = (outs AnyMemRef:$buffer);
+  let assemblyFormat =
+      "$buffer_name `align` $alignment attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+class Plan_SizedBufferOp<string mnemonic, list<Trait> traits>
+    : Plan_Op<mnemonic, !listconcat(traits, [
+        HasParent<"::mlir::fp8moe::plan::ProgramOp">,
+        AttrSizedOperandSegments])> {
+  let extraClassDeclaration = [{
+    /// The extent of dimension `dim`: an operand when it is dynamic.
+    ::mlir::OpFoldResult getMixedSize(unsigned dim);
+    /// The stride of dimension `dim` in elements, or null when it follows from
+    /// the extents (an identity layout with dynamic inner extents).
+    ::mlir::OpFoldResult getMixedStride(unsigned dim);
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_OutputOp : Plan_SizedBufferOp<"output", [
+    MemoryEffects<[MemWrite<Plan_InterfaceResource>]>]> {
+  let summary = "a buffer that the caller provides and the program writes";
+  let description = [{
+    The program computes the buffer's shape: `sizes` has one operand for every
+    dynamic extent of the type and `strides` one for every dynamic stride of a
+    `strided` layout, each in the order of the dimensions. The caller asks the
+    runtime for the values and allocates.
+
+    ```mlir
+    %m = fp8moe_plan.dim %x, 0 : memref<?x2048xbf16>
+    %q = fp8moe_plan.output "q" sizes(%m) strides(%m) align 16
+        : memref<?x2048xf8E4M3FN, strided<[1, ?]>>
+    ```
+  }];
+  let arguments = (ins StrAttr:$buffer_name, Variadic<Index>:$sizes,
+      Variadic<Index>:$strides, Plan_I64Attr:$alignment);
+  let results = (outs AnyMemRef:$buffer);
+  let assemblyFormat = [{
+    $buffer_name (`sizes` `(` $sizes^ `)`)? (`strides` `(` $strides^ `)`)?
+    `align` $alignment attr-dict `:` type($buffer)
+  }];
+}
+
+def Plan_WorkspaceOp : Plan_SizedBufferOp<"workspace", []> {
+  let summary = "memory for a value between two launches";
+  let description = [{
+    A slice of the one workspace that the caller passes; the runtime computes
+    the offsets and the total. Contents are undefined at the start. The form is
+    that of `fp8moe_plan.output`, without a name. A workspace that nothing uses
+    is removed by canonicalization.
+
+    ```mlir
+    %t = fp8moe_plan.workspace sizes(%m) align 256 : memref<?x2048xbf16>
+    ```
+  }];
+  let arguments = (ins Variadic<Index>:$sizes, Variadic<Index>:$strides,
+      Plan_I64Attr:$alignment);
+  let results = (outs Res<AnyMemRef, "", [MemAlloc]>:$buffer);
+  let assemblyFormat = [{
+    (`sizes` `(` $sizes^ `)`)? (`strides` `(` $strides^ `)`)?
+    `align` $alignment attr-dict `:` type($buffer)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Extents
+//===----------------------------------------------------------------------===//
+
+class Plan_ExtentOp<string mnemonic> : Plan_Op<mnemonic, [
+    HasParent<"::mlir::fp8moe::plan::ProgramOp">, Pure]> {
+  let arguments = (ins AnyMemRef:$buffer, Plan_I64Attr:$dimension);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$buffer `,` $dimension attr-dict `:` type($buffer)";
+  let hasFolder = 1;
+  let hasVerifier = 1;
+}
+
+def Plan_DimOp : Plan_ExtentOp<"dim"> {
+  let summary = "the extent of a buffer along one dimension";
+  let description = [{
+    Folds to a constant when the extent is static, and to the operand of `sizes`
+    when the buffer is an output or a workspace.
+
+    ```mlir
+    %m = fp8moe_plan.dim %x, 0 : memref<?x2048xbf16>
+    ```
+  }];
+}
+
+def Plan_StrideOp : Plan_ExtentOp<"stride"> {
+  let summary = "the stride of a buffer along one dimension, in elements";
+  let description = [{
+    Folds to a constant when the stride is static, and to the operand of
+    `strides` when the buffer is an output or a workspace. The stride of an
+    identity layout is the product of the inner extents, which is what
+    canonicalization replaces it by.
+
+    ```mlir
+    %ld = fp8moe_plan.stride %x, 1 : memref<?x2048xbf16, strided<[1, ?]>>
+    ```
+  }];
+  let hasCanonicalizer = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// launch
+//===----------------------------------------------------------------------===//
+
+def Plan_LaunchOp : Plan_Op<"launch", [
+    HasParent<"::mlir::fp8moe::plan::ProgramOp">, AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "one launch of a kernel";
+  let description = [{
+    Launches the kernel on `grid` blocks of `block` threads, with `shared` bytes
+    of dynamic shared memory. The kernel is a `gpu.func` or `llvm.func` of a
+    `gpu.module`, or, on the CPU, a `func.func` or `llvm.func` of the module;
+    there grid and block are all ones.
+
+    `args` are the kernel's parameters in order: the bare pointer of a memref,
+    or an `i64` for an `index`. The verifier compares them with the parameters
+    of a kernel that is already at this level (only pointers, memrefs and
+    integers), and the block with the kernel's `known_block_size`.
+
+    A launch is skipped when the condition of `when` is false or when one extent
+    of the grid is zero. Canonicalization removes launches that are always
+    skipped, and conditions that are always true.
+
+    ```mlir
+    fp8moe_plan.launch @kernels::@quantize grid(%blocks, %c1, %c1)
+        block(256, 1, 1) shared 16384 when(%not_empty) args(%x, %q, %m)
+        : memref<?x2048xbf16>, memref<?x2048xf8E4M3FN>, index
+    ```
+  }];
+  let arguments = (ins SymbolRefAttr:$kernel, Index:$grid_x, Index:$grid_y,
+      Index:$grid_z, Plan_I64Attr:$block_x, Plan_I64Attr:$block_y,
+      Plan_I64Attr:$block_z, Plan_I64Attr:$shared_bytes, Optional<I1>:$condition,
+      Variadic<Plan_KernelArgument>:$args);
+  let assemblyFormat = [{
+    $kernel `grid` `(` $grid_x `,` $grid_y `,` $grid_z `)`
+    `block` `(` $block_x `,` $block_y `,` $block_z `)`
+    `shared` $shared_bytes (`when` `(` $condition^ `)`)?
+    (`args` `(` $args^ `)`)? attr-dict (`:` type($args)^)?
+  }];
+  let builders = [OpBuilder<(ins "::mlir::SymbolRefAttr":$kernel,
+      "::mlir::ValueRange":$grid, "::llvm::ArrayRef<int64_t>":$block,
+      "int64_t":$sharedBytes, "::mlir::ValueRange":$args,
+      CArg<"::mlir::Value", "{}">:$condition)>];
+  let extraClassDeclaration = [{
+    ::std::array<::mlir::Value, 3> getGrid() {
+      return {getGridX(), getGridY(), getGridZ()};
+    }
+    ::std::array<int64_t, 3> getBlock() {
+      return {getBlockX(), getBlockY(), getBlockZ()};
+    }
+  }];
+  let hasCanonicalizer = 1;
+  let hasVerifier = 1;
+}
+
+#endif // FP8MOE_DIALECT_PLAN_IR_PLANOPS_TD

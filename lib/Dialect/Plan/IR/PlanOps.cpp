@@ -1,0 +1,429 @@
+//===- PlanOps.cpp - Operations of the host plan --------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Dialect/Plan/IR/Plan.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe::plan;
+
+#define GET_OP_CLASSES
+#include "fp8moe/Dialect/Plan/IR/PlanOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// ProgramOp
+//===----------------------------------------------------------------------===//
+
+void ProgramOp::build(OpBuilder &builder, OperationState &state,
+                      StringRef name) {
+  state.addAttribute(getSymNameAttrName(state.name),
+                     builder.getStringAttr(name));
+  state.addRegion()->emplaceBlock();
+}
+
+/// The name that callers know a buffer by, or null for anything else.
+static StringAttr getInterfaceName(Operation *op) {
+  if (auto input = dyn_cast<InputOp>(op))
+    return input.getBufferNameAttr();
+  if (auto output = dyn_cast<OutputOp>(op))
+    return output.getBufferNameAttr();
+  return {};
+}
+
+LogicalResult ProgramOp::verifyRegions() {
+  llvm::StringMap<Operation *> buffers;
+  Operation *firstLaunch = nullptr;
+  for (Operation &op : *getBodyBlock()) {
+    if (!isa_and_nonnull<PlanDialect>(op.getDialect()) &&
+        !isAllowedArithmetic(&op))
+      return op.emitOpError("is not allowed in a program: a manifest can only "
+                            "express operations of fp8moe_plan and arithmetic "
+                            "on index and i1 values");
+    if (isa<LaunchOp>(op) && !firstLaunch)
+      firstLaunch = &op;
+    StringAttr name = getInterfaceName(&op);
+    if (!name)
+      continue;
+    if (firstLaunch) {
+      InFlightDiagnostic diag =
+          op.emitOpError("'")
+          << name.getValue()
+          << "' is declared after a launch; declare all inputs and outputs "
+             "before the first launch";
+      diag.attachNote(firstLaunch->getLoc()) << "first launch is here";
+      return diag;
+    }
+    auto [it, inserted] = buffers.try_emplace(name.getValue(), &op);
+    if (!inserted) {
+      InFlightDiagnostic diag = op.emitOpError("has the name '")
+                                << name.getValue()
+                                << "' of another buffer of this program";
+      diag.attachNote(it->second->getLoc()) << "the other buffer is here";
+      return diag;
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+/// Checks what all buffers have in common: a type that a manifest can describe,
+/// and an alignment that such a buffer can have.
+static LogicalResult verifyBuffer(Operation *op, MemRefType type,
+                                  int64_t alignment) {
+  if (!getManifestDtype(type.getElementType()))
+    return op->emitOpError("has elements of type ")
+           << type.getElementType()
+           << ", which a manifest has no name for; store them as an integer or "
+              "float type of 8 to 64 bits";
+  if (type.getMemorySpace())
+    return op->emitOpError("has memory space ")
+           << type.getMemorySpace()
+           << "; buffers are in the device's global memory, leave the space "
+              "out";
+  if (!isa<StridedLayoutAttr>(type.getLayout()) &&
+      !type.getLayout().isIdentity())
+    return op->emitOpError("has layout ")
+           << type.getLayout() << "; expected none or strided<[...]>";
+  auto [strides, offset] = type.getStridesAndOffset();
+  if (offset != 0)
+    return op->emitOpError("has an offset in its layout; buffers start at "
+                           "their first element");
+  for (int64_t stride : strides)
+    if (!ShapedType::isDynamic(stride) && stride < 0)
+      return op->emitOpError("has the negative stride ") << stride;
+
+  int64_t elementBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  if (alignment <= 0 || !llvm::isPowerOf2_64(alignment))
+    return op->emitOpError("has alignment ")
+           << alignment << "; expected a power of two";
+  if (alignment < elementBytes)
+    return op->emitOpError("has alignment ")
+           << alignment << ", less than one element (" << elementBytes
+           << " bytes)";
+  return success();
+}
+
+static LogicalResult verifyName(Operation *op, StringRef name) {
+  if (name.empty())
+    return op->emitOpError("has an empty name; callers find buffers by name");
+  return success();
+}
+
+/// The dynamic entries of an explicit strided layout. An identity layout has
+/// none: its strides follow from the extents.
+static int64_t countDynamicStrides(MemRefType type) {
+  auto layout = dyn_cast<StridedLayoutAttr>(type.getLayout());
+  return layout ? llvm::count_if(layout.getStrides(), ShapedType::isDynamic)
+                : 0;
+}
+
+template <typename BufferOp>
+static LogicalResult verifySizedBuffer(BufferOp op) {
+  auto type = cast<MemRefType>(op.getBuffer().getType());
+  if (failed(verifyBuffer(op, type, op.getAlignment())))
+    return failure();
+  int64_t dynamicSizes = type.getNumDynamicDims();
+  if (static_cast<int64_t>(op.getSizes().size()) != dynamicSizes)
+    return op.emitOpError("has ")
+           << op.getSizes().size() << " sizes, but its type has "
+           << dynamicSizes << " dynamic extents";
+  int64_t dynamicStrides = countDynamicStrides(type);
+  if (static_cast<int64_t>(op.getStrides().size()) != dynamicStrides)
+    return op.emitOpError("has ")
+           << op.getStrides().size() << " strides, but its type has "
+           << dynamicStrides << " dynamic strides";
+  return success();
+}
+
+template <typename BufferOp>
+static OpFoldResult mixedSize(BufferOp op, unsigned dim) {
+  auto type = cast<MemRefType>(op.getBuffer().getType());
+  if (type.isDynamicDim(dim))
+    return op.getSizes()[type.getDynamicDimIndex(dim)];
+  return Builder(op).getIndexAttr(type.getDimSize(dim));
+}
+
+template <typename BufferOp>
+static OpFoldResult mixedStride(BufferOp op, unsigned dim) {
+  auto type = cast<MemRefType>(op.getBuffer().getType());
+  int64_t stride = getStaticStride(type, dim);
+  if (!ShapedType::isDynamic(stride))
+    return Builder(op).getIndexAttr(stride);
+  auto layout = dyn_cast<StridedLayoutAttr>(type.getLayout());
+  if (!layout)
+    return {};
+  return op.getStrides()[llvm::count_if(layout.getStrides().take_front(dim),
+                                        ShapedType::isDynamic)];
+}
+
+LogicalResult InputOp::verify() {
+  if (failed(verifyName(*this, getBufferName())))
+    return failure();
+  return verifyBuffer(*this, cast<MemRefType>(getBuffer().getType()),
+                      getAlignment());
+}
+
+LogicalResult OutputOp::verify() {
+  if (failed(verifyName(*this, getBufferName())))
+    return failure();
+  return verifySizedBuffer(*this);
+}
+
+OpFoldResult OutputOp::getMixedSize(unsigned dim) {
+  return mixedSize(*this, dim);
+}
+
+OpFoldResult OutputOp::getMixedStride(unsigned dim) {
+  return mixedStride(*this, dim);
+}
+
+LogicalResult WorkspaceOp::verify() { return verifySizedBuffer(*this); }
+
+OpFoldResult WorkspaceOp::getMixedSize(unsigned dim) {
+  return mixedSize(*this, dim);
+}
+
+OpFoldResult WorkspaceOp::getMixedStride(unsigned dim) {
+  return mixedStride(*this, dim);
+}
+
+//===----------------------------------------------------------------------===//
+// DimOp and StrideOp
+//===----------------------------------------------------------------------===//
+
+template <typename ExtentOp> static LogicalResult verifyDimension(ExtentOp op) {
+  int64_t rank = cast<MemRefType>(op.getBuffer().getType()).getRank();
+  int64_t dimension = op.getDimension();
+  if (dimension < 0 || dimension >= rank)
+    return op.emitOpError("asks for dimension ")
+           << dimension << " of a buffer of rank " << rank;
+  return success();
+}
+
+/// An attribute stays one; a value other than the operation's own result is a
+/// valid result of folding.
+static OpFoldResult foldExtent(OpFoldResult extent, Value result) {
+  return extent && dyn_cast<Value>(extent) != result ? extent : OpFoldResult();
+}
+
+LogicalResult DimOp::verify() { return verifyDimension(*this); }
+
+OpFoldResult DimOp::fold(FoldAdaptor) {
+  auto type = cast<MemRefType>(getBuffer().getType());
+  if (!type.isDynamicDim(getDimension()))
+    return Builder(getContext()).getIndexAttr(type.getDimSize(getDimension()));
+  if (auto output = getBuffer().getDefiningOp<OutputOp>())
+    return foldExtent(output.getMixedSize(getDimension()), getResult());
+  if (auto workspace = getBuffer().getDefiningOp<WorkspaceOp>())
+    return foldExtent(workspace.getMixedSize(getDimension()), getResult());
+  return {};
+}
+
+LogicalResult StrideOp::verify() { return verifyDimension(*this); }
+
+OpFoldResult StrideOp::fold(FoldAdaptor) {
+  auto type = cast<MemRefType>(getBuffer().getType());
+  int64_t stride = getStaticStride(type, getDimension());
+  if (!ShapedType::isDynamic(stride))
+    return Builder(getContext()).getIndexAttr(stride);
+  if (auto output = getBuffer().getDefiningOp<OutputOp>())
+    return foldExtent(output.getMixedStride(getDimension()), getResult());
+  if (auto workspace = getBuffer().getDefiningOp<WorkspaceOp>())
+    return foldExtent(workspace.getMixedStride(getDimension()), getResult());
+  return {};
+}
+
+namespace {
+
+/// Replaces the stride of an identity layout by the product of the inner
+/// extents, so that nothing depends on a stride that callers do not choose.
+///
+/// Before:
+///   %s = fp8moe_plan.stride %x, 0 : memref<?x?x8xf32>
+/// After:
+///   %d = fp8moe_plan.dim %x, 1 : memref<?x?x8xf32>
+///   %s = arith.muli %d, %c8 : index
+struct ExpandIdentityStride : OpRewritePattern<StrideOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(StrideOp op,
+                                PatternRewriter &rewriter) const override {
+    auto type = cast<MemRefType>(op.getBuffer().getType());
+    if (!type.getLayout().isIdentity())
+      return failure();
+    int64_t staticFactor = 1;
+    Value product;
+    for (int64_t dim = op.getDimension() + 1; dim < type.getRank(); ++dim) {
+      if (!type.isDynamicDim(dim)) {
+        staticFactor *= type.getDimSize(dim);
+        continue;
+      }
+      Value extent = DimOp::create(rewriter, op.getLoc(), op.getBuffer(),
+                                   rewriter.getI64IntegerAttr(dim));
+      product = product ? arith::MulIOp::create(rewriter, op.getLoc(), product,
+                                                extent)
+                        : extent;
+    }
+    // Without a dynamic inner extent the stride is static: the folder's case.
+    if (!product)
+      return failure();
+    if (staticFactor != 1) {
+      Value factor =
+          arith::ConstantIndexOp::create(rewriter, op.getLoc(), staticFactor);
+      product = arith::MulIOp::create(rewriter, op.getLoc(), product, factor);
+    }
+    rewriter.replaceOp(op, product);
+    return success();
+  }
+};
+
+} // namespace
+
+void StrideOp::getCanonicalizationPatterns(RewritePatternSet &results,
+                                           MLIRContext *context) {
+  results.add<ExpandIdentityStride>(context);
+}
+
+//===----------------------------------------------------------------------===//
+// LaunchOp
+//===----------------------------------------------------------------------===//
+
+void LaunchOp::build(OpBuilder &builder, OperationState &state,
+                     SymbolRefAttr kernel, ValueRange grid,
+                     ArrayRef<int64_t> block, int64_t sharedBytes,
+                     ValueRange args, Value condition) {
+  assert(grid.size() == 3 && block.size() == 3 && "x, y and z are needed");
+  build(builder, state, kernel, grid[0], grid[1], grid[2], block[0], block[1],
+        block[2], sharedBytes, condition, args);
+}
+
+LogicalResult LaunchOp::verify() {
+  for (auto [axis, extent] : llvm::zip("xyz", getBlock()))
+    if (extent <= 0)
+      return emitOpError("has block size ")
+             << extent << " along " << Twine(axis) << "; expected at least 1";
+  if (getSharedBytes() < 0)
+    return emitOpError("asks for ")
+           << getSharedBytes() << " bytes of shared memory";
+  return success();
+}
+
+/// Whether the parameters of a kernel are final: only pointers, memrefs and
+/// integers. A function on tensors is not lowered yet.
+static bool isFinalSignature(ArrayRef<Type> parameters) {
+  return llvm::none_of(parameters,
+                       [](Type type) { return isa<TensorType>(type); });
+}
+
+static LogicalResult verifyArguments(LaunchOp op, Operation *kernel) {
+  ArrayRef<Type> parameters =
+      cast<FunctionOpInterface>(kernel).getArgumentTypes();
+  if (!isFinalSignature(parameters))
+    return success();
+  auto fail = [&]() {
+    InFlightDiagnostic diag = op.emitOpError();
+    diag.attachNote(kernel->getLoc()) << "the kernel is here";
+    return diag;
+  };
+  if (op.getArgs().size() != parameters.size())
+    return fail() << "passes " << op.getArgs().size() << " arguments, but '"
+                  << op.getKernel() << "' has " << parameters.size()
+                  << " parameters";
+  for (auto [index, argument, parameter] :
+       llvm::enumerate(op.getArgs().getTypes(), parameters)) {
+    bool isBuffer = isa<MemRefType>(argument);
+    bool matches = isBuffer ? isa<LLVM::LLVMPointerType>(parameter) ||
+                                  parameter == argument
+                            : parameter.isIndex() || parameter.isInteger(64);
+    if (!matches)
+      return fail() << "passes " << argument << " as argument " << index
+                    << ", but that parameter of '" << op.getKernel() << "' is "
+                    << parameter << "; expected "
+                    << (isBuffer ? "!llvm.ptr" : "i64");
+  }
+  return success();
+}
+
+/// Checks what is known of the kernel as a launchable function.
+static LogicalResult verifyKernel(LaunchOp op, Operation *kernel) {
+  auto gpuFunc = dyn_cast<gpu::GPUFuncOp>(kernel);
+  if (!gpuFunc)
+    return success();
+  if (!gpuFunc.isKernel())
+    return op.emitOpError("launches '")
+           << op.getKernel() << "', which is not a kernel; mark it 'kernel'";
+  std::optional<ArrayRef<int32_t>> known = gpuFunc.getKnownBlockSize();
+  if (!known)
+    return success();
+  for (auto [axis, expected, actual] : llvm::zip("xyz", *known, op.getBlock()))
+    if (expected != actual)
+      return op.emitOpError("has block size ")
+             << actual << " along " << Twine(axis) << ", but '"
+             << op.getKernel() << "' is compiled for " << expected;
+  return success();
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  // The program has no symbols of its own, the module around it does.
+  Operation *kernel = symbolTable.lookupNearestSymbolFrom(
+      (*this)->getParentOp(), getKernelAttr());
+  if (!kernel)
+    return emitOpError("launches '")
+           << getKernel() << "', which is not in the module";
+  if (!isa<gpu::GPUFuncOp, LLVM::LLVMFuncOp, func::FuncOp>(kernel))
+    return emitOpError("launches '")
+           << getKernel() << "', which is no gpu.func, llvm.func or func.func";
+  if (failed(verifyKernel(*this, kernel)))
+    return failure();
+  return verifyArguments(*this, kernel);
+}
+
+namespace {
+
+/// Drops the condition of a launch that always happens, and launches that never
+/// happen: a false condition or a grid with an extent of zero.
+struct SimplifyConstantLaunch : OpRewritePattern<LaunchOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(LaunchOp op,
+                                PatternRewriter &rewriter) const override {
+    bool never = llvm::any_of(op.getGrid(), [](Value extent) {
+      return matchPattern(extent, m_Zero());
+    });
+    if (op.getCondition() && matchPattern(op.getCondition(), m_Zero()))
+      never = true;
+    if (never) {
+      rewriter.eraseOp(op);
+      return success();
+    }
+    if (!op.getCondition() || !matchPattern(op.getCondition(), m_One()))
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] { op.getConditionMutable().clear(); });
+    return success();
+  }
+};
+
+} // namespace
+
+void LaunchOp::getCanonicalizationPatterns(RewritePatternSet &results,
+                                           MLIRContext *context) {
+  results.add<SimplifyConstantLaunch>(context);
+}
