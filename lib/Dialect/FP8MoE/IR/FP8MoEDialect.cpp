@@ -8,9 +8,61 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.cpp.inc"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpInterfaces.cpp.inc"
 
-void FP8MoEDialect::initialize() {}
+void FP8MoEDialect::initialize() {
+  registerAttributes();
+  registerTypes();
+  addOperations<
+#define GET_OP_LIST
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.cpp.inc"
+      >();
+}
+
+LogicalResult FP8MoEDialect::verifyOperationAttribute(Operation *op,
+                                                      NamedAttribute attr) {
+  if (attr.getName() != kTargetAttrName)
+    return op->emitOpError("has the attribute '")
+           << attr.getName() << "', which the dialect does not define; '"
+           << kTargetAttrName << "' is the only one allowed here";
+  if (!isa<ModuleOp>(op))
+    return op->emitOpError("has the attribute '")
+           << kTargetAttrName << "', which belongs on the module";
+  if (!isa<TargetAttr>(attr.getValue()))
+    return op->emitOpError("expects '")
+           << kTargetAttrName
+           << "' to be a #fp8moe.target<\"chip\"> attribute, found "
+           << attr.getValue();
+  return success();
+}
+
+/// Checks an attribute of the dialect on a function argument or result.
+static LogicalResult verifyBufferAttribute(Operation *op, NamedAttribute attr) {
+  auto name = dyn_cast<StringAttr>(attr.getValue());
+  if (attr.getName() == FP8MoEDialect::kNameAttrName && name && !name.empty())
+    return success();
+  return op->emitOpError("expects attributes of the dialect on arguments and "
+                         "results to be '")
+         << FP8MoEDialect::kNameAttrName << "' with a non-empty string, found '"
+         << attr.getName() << "' = " << attr.getValue();
+}
+
+LogicalResult FP8MoEDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                      unsigned,
+                                                      NamedAttribute attr) {
+  return verifyBufferAttribute(op, attr);
+}
+
+LogicalResult FP8MoEDialect::verifyRegionResultAttribute(Operation *op,
+                                                         unsigned, unsigned,
+                                                         NamedAttribute attr) {
+  return verifyBufferAttribute(op, attr);
+}

@@ -1,0 +1,67 @@
+//===- FP8MoEEnums.td - Enums that decide numerics ---------*- tablegen -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_DIALECT_FP8MOE_IR_FP8MOEENUMS_TD
+#define FP8MOE_DIALECT_FP8MOE_IR_FP8MOEENUMS_TD
+
+include "mlir/IR/EnumAttr.td"
+include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.td"
+
+class FP8MoE_I32Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::mlir::fp8moe";
+  let genSpecializedAttr = 0;
+}
+
+/// Printed as its keyword inside an operation, `#fp8moe.mnemonic<keyword>` alone.
+class FP8MoE_EnumAttr<EnumInfo info, string mnemonic, string description_>
+    : EnumAttr<FP8MoE_Dialect, info, mnemonic> {
+  let description = description_;
+}
+
+def FP8MoE_ScaleRounding : FP8MoE_I32Enum<"ScaleRounding",
+    "rounding of FP8 scales", [
+      I32EnumAttrCase<"None", 0, "none">,
+      I32EnumAttrCase<"Pow2", 1, "pow2">]>;
+def FP8MoE_ScaleRoundingAttr
+    : FP8MoE_EnumAttr<FP8MoE_ScaleRounding, "scale_rounding", [{
+    `none` keeps the scale `f32(f64(FP8_MAX) / max(f64(amax), 1e-12))`; `pow2` rounds
+    it down to a power of two, exactly, by exponent arithmetic (what training uses).
+  }]>;
+
+def FP8MoE_ScaleDirection : FP8MoE_I32Enum<"ScaleDirection",
+    "which way a scale goes", [
+      I32EnumAttrCase<"Quantize", 0, "quantize">,
+      I32EnumAttrCase<"Dequantize", 1, "dequantize">]>;
+def FP8MoE_ScaleDirectionAttr
+    : FP8MoE_EnumAttr<FP8MoE_ScaleDirection, "scale", [{
+    `quantize`: the number `s` that data was multiplied by when it was quantized
+    (what the quantize operations return). `dequantize`: its reciprocal `f32(1/s)`.
+  }]>;
+
+def FP8MoE_MXMode : FP8MoE_I32Enum<"MXMode", "rounding of MX block scales", [
+      I32EnumAttrCase<"Floor", 0, "floor">,
+      I32EnumAttrCase<"RCeil", 1, "rceil">]>;
+def FP8MoE_MXModeAttr : FP8MoE_EnumAttr<FP8MoE_MXMode, "mx_mode", [{
+    `floor`: `2^floor(log2(amax))` over the largest power of two of the element type,
+    saturating data above its largest value. `rceil`: `amax / FP8_MAX` rounded up to a
+    power of two (the training default, what `cvt.rp.ue8m0` computes).
+  }]>;
+
+def FP8MoE_Accumulation : FP8MoE_I32Enum<"Accumulation",
+    "accumulation of a matmul", [
+      I32EnumAttrCase<"Fast", 0, "fast">,
+      I32EnumAttrCase<"Promoted", 1, "promoted">]>;
+def FP8MoE_AccumulationAttr
+    : FP8MoE_EnumAttr<FP8MoE_Accumulation, "accumulation", [{
+    `fast`: the tensor cores' accumulators as they are (about 14 bits on Hopper).
+    `promoted`: added into f32 registers every 128 of the contraction. Does not change
+    the CPU reference.
+  }]>;
+
+#endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEENUMS_TD

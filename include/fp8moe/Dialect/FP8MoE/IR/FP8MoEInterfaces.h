@@ -1,0 +1,30 @@
+//===- FP8MoEInterfaces.h - Layout, tile and size interfaces ----*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_DIALECT_FP8MOE_IR_FP8MOEINTERFACES_H
+#define FP8MOE_DIALECT_FP8MOE_IR_FP8MOEINTERFACES_H
+
+#include "fp8moe/Target/TargetInfo.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/TensorEncoding.h"
+
+namespace mlir::fp8moe {
+
+/// Reads the size of one dimension of an operand, as an index value or
+/// attribute.
+using GetDimFn =
+    llvm::function_ref<OpFoldResult(TypedValue<RankedTensorType>, int64_t)>;
+
+} // namespace mlir::fp8moe
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttrInterfaces.h.inc"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpInterfaces.h.inc"
+
+#endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEINTERFACES_H

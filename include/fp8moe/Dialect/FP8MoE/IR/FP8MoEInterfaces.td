@@ -1,0 +1,64 @@
+//===- FP8MoEInterfaces.td - Layout, tile and size interfaces *- tablegen -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_DIALECT_FP8MOE_IR_FP8MOEINTERFACES_TD
+#define FP8MOE_DIALECT_FP8MOE_IR_FP8MOEINTERFACES_TD
+
+include "mlir/IR/TensorEncoding.td"
+include "mlir/IR/OpBase.td"
+
+def FP8MoE_LayoutAttrInterface
+    : AttrInterface<"LayoutAttrInterface", [VerifiableTensorEncoding]> {
+  let cppNamespace = "::mlir::fp8moe";
+  let description = [{
+    How a tensor lies in memory. Attributes with this interface are the legal
+    encodings of the dialect's tensors.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        The buffer that holds a tensor of this layout: same rank and strides for a
+        strided layout, a flat run of bytes for a blocked one.
+      }], "::mlir::MemRefType", "getBufferType",
+      (ins "::mlir::RankedTensorType":$type)>,
+  ];
+}
+
+def FP8MoE_TileAttrInterface : AttrInterface<"TileAttrInterface"> {
+  let cppNamespace = "::mlir::fp8moe";
+  let description = [{
+    A tile decision: written on an operation by tile selection or by hand, read by the
+    kernel schedules.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Checks that a kernel for `op` on `target` can use this tile; reports at `op` what
+        was found, what was expected and what to do.
+      }], "::llvm::LogicalResult", "verifyFor",
+      (ins "::mlir::Operation *":$op, "const ::mlir::fp8moe::TargetInfo &":$target)>,
+  ];
+}
+
+def FP8MoE_ResultSizesOpInterface : OpInterface<"ResultSizesOpInterface"> {
+  let cppNamespace = "::mlir::fp8moe";
+  let description = [{
+    The sizes of an operation's results as a function of the sizes of its operands.
+    Unlike `ReifyRankedShapedTypeOpInterface` the caller says how the size of an operand
+    is read, so that the same code serves tensors, buffers and host plans.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Appends, for each result, one `index` value or attribute per dimension.
+        `getDim(operand, i)` gives the size of dimension i of an operand.
+      }], "::llvm::LogicalResult", "reifyResultSizes",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
+           "::mlir::fp8moe::GetDimFn":$getDim,
+           "::llvm::SmallVectorImpl<::llvm::SmallVector<::mlir::OpFoldResult>> &":$sizes)>,
+  ];
+}
+
+#endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEINTERFACES_TD

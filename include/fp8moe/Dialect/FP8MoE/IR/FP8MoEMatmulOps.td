@@ -1,0 +1,74 @@
+//===- FP8MoEMatmulOps.td - Grouped matmul -----------------*- tablegen -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_DIALECT_FP8MOE_IR_FP8MOEMATMULOPS_TD
+#define FP8MOE_DIALECT_FP8MOE_IR_FP8MOEMATMULOPS_TD
+
+include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpBase.td"
+
+def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegments]> {
+  let summary = "one matmul per jagged group";
+  let description = [{
+    Multiplies each group's rows with its expert's matrix, or contracts over each group's
+    rows. The ranks of the operands give the mode:
+
+    | mode | a | b | scales a, b | result |
+    |---|---|---|---|---|
+    | 2D x 3D (forward, dgrad) | `[M, K]` | `[E, K, N]` | `[M]`, `[E, N]` | `[M, N]` |
+    | 2D x 2D (weight gradient) | `[N, M]` | `[M, K]` | `[E, N]`, `[E, K]` | `[E, N, K]` |
+
+    Groups are ranges of M. Result rows of no group are zero; the result of an empty group
+    is zero in the 2D x 2D mode. In the 2D x 2D mode both operands may have padded groups
+    (the same padding along M in both).
+
+    Element types: both operands FP8 (`e4m3 x e4m3`, `e4m3 x e5m2` or `e5m2 x e4m3`, of one
+    flavour) with scales, or both bf16 without. The result is bf16 or f32.
+
+    `direction` says which way the scales go; the product is multiplied by
+    `f32(1 / s)` for `quantize` scales and by the scale itself for `dequantize` ones.
+    Reference semantics: products summed in f64 in ascending order of the contraction,
+    rounded once to f32, times the scale of a (rounded to f32), times the scale of b
+    (rounded to f32), converted to the result type.
+
+    Example:
+    ```mlir
+    func.func @forward(%a: tensor<?x2048x!fp8moe.e4m3>, %sa: tensor<?xf32>,
+                       %b: tensor<64x2048x1408x!fp8moe.e4m3, #fp8moe.strided<[0, 2, 1]>>,
+                       %sb: tensor<64x1408xf32>, %ends: tensor<64xi32>)
+        -> tensor<?x1408xbf16> {
+      %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<64xi32>)
+          scales(%sa, %sb : tensor<?xf32>, tensor<64x1408xf32>)
+          direction quantize accumulation fast
+          : tensor<?x2048x!fp8moe.e4m3>,
+            tensor<64x2048x1408x!fp8moe.e4m3, #fp8moe.strided<[0, 2, 1]>>
+          -> tensor<?x1408xbf16>
+      return %o : tensor<?x1408xbf16>
+    }
+    ```
+  }];
+  let arguments = (ins FP8MoE_MatmulTensor:$a, FP8MoE_MatmulTensor:$b,
+    FP8MoE_Offsets:$offsets,
+    Optional<FP8MoE_ScaleTensor>:$scaleA, Optional<FP8MoE_ScaleTensor>:$scaleB,
+    OptionalAttr<FP8MoE_ScaleDirectionAttr>:$direction,
+    DefaultValuedAttr<FP8MoE_AccumulationAttr,
+                      "::mlir::fp8moe::Accumulation::Fast">:$accumulation);
+  let results = (outs FP8MoE_FloatTensor:$result);
+  let assemblyFormat = [{
+    $a `,` $b `groups` `(` $offsets `:` type($offsets) `)`
+    (`scales` `(` $scaleA^ `,` $scaleB `:` type($scaleA) `,` type($scaleB) `)`)?
+    (`direction` $direction^)? (`accumulation` $accumulation^)?
+    attr-dict `:` type($a) `,` type($b) `->` type($result)
+  }];
+  let extraClassDeclaration = [{
+    /// True for 2D x 3D (groups are rows of the result), false for 2D x 2D (groups are
+    /// contracted).
+    bool isForward() { return getB().getType().getRank() == 3; }
+  }];
+}
+
+#endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEMATMULOPS_TD

@@ -1,0 +1,23 @@
+//===- FP8MoEOps.h - The operations -----------------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_DIALECT_FP8MOE_IR_FP8MOEOPS_H
+#define FP8MOE_DIALECT_FP8MOE_IR_FP8MOEOPS_H
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEInterfaces.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#define GET_OP_CLASSES
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h.inc"
+
+#endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEOPS_H

@@ -1,0 +1,241 @@
+//===- FP8MoEQuantizeOps.td - Scales and quantize casts ----*- tablegen -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_DIALECT_FP8MOE_IR_FP8MOEQUANTIZEOPS_TD
+#define FP8MOE_DIALECT_FP8MOE_IR_FP8MOEQUANTIZEOPS_TD
+
+include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpBase.td"
+
+def FP8MoE_ScaleOp : FP8MoE_InferredOp<"scale"> {
+  let summary = "scales from the largest magnitude along a dimension";
+  let description = [{
+    One f32 scale for each slice along `axis`: `f32(f64(FP8_MAX) / max(f64(amax), 1e-12))`,
+    rounded as `rounding` says. A NaN in a slice makes its scale the NaN 0x7FC00000; an
+    infinity without NaN makes it 0; a zero slice has `f32(FP8_MAX / 1e-12)`.
+
+    Shapes: input of any rank, in any strided layout; the result is the input's shape
+    without `axis`, dense row-major.
+
+    Example:
+    ```mlir
+    func.func @rowwise_scale(%x: tensor<?x2048xbf16>) -> tensor<?xf32> {
+      %s = fp8moe.scale %x along 1 rounding pow2 fp8 !fp8moe.e4m3
+          : tensor<?x2048xbf16> -> tensor<?xf32>
+      return %s : tensor<?xf32>
+    }
+    ```
+  }];
+  let arguments = (ins FP8MoE_FloatTensor:$input, I64Attr:$axis,
+    FP8MoE_ScaleRoundingAttr:$rounding, FP8MoE_Fp8TypeAttr:$fp8Type);
+  let results = (outs FP8MoE_ScaleTensor:$scale);
+  let assemblyFormat = [{
+    $input `along` $axis `rounding` $rounding `fp8` $fp8Type attr-dict
+    `:` type($input) `->` type($scale)
+  }];
+}
+
+def FP8MoE_JaggedScaleOp : FP8MoE_InferredOp<"jagged_scale"> {
+  let summary = "scales from the largest magnitude in each jagged group";
+  let description = [{
+    As `fp8moe.scale`, with slices cut by jagged groups along `axis`. An empty group has the
+    scales of a zero slice; rows of no group have none.
+
+    Shapes: input `[M, N]` with `axis = 0` (groups are row ranges) or `[N, M]` with
+    `axis = 1` (column ranges), offsets `[E]`, result `[E, N]`.
+
+    Example:
+    ```mlir
+    func.func @expert_scales(%x: tensor<?x2048xbf16>, %ends: tensor<64xi32>)
+        -> tensor<64x2048xf32> {
+      %s = fp8moe.jagged_scale %x groups(%ends : tensor<64xi32>) along 0 rounding pow2
+          fp8 !fp8moe.e4m3 : tensor<?x2048xbf16> -> tensor<64x2048xf32>
+      return %s : tensor<64x2048xf32>
+    }
+    ```
+  }];
+  let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_Offsets:$offsets, I64Attr:$axis,
+    FP8MoE_ScaleRoundingAttr:$rounding, FP8MoE_Fp8TypeAttr:$fp8Type);
+  let results = (outs FP8MoE_ScaleTensor:$scale);
+  let assemblyFormat = [{
+    $input `groups` `(` $offsets `:` type($offsets) `)` `along` $axis `rounding` $rounding
+    `fp8` $fp8Type attr-dict `:` type($input) `->` type($scale)
+  }];
+}
+
+def FP8MoE_QuantizeOp : FP8MoE_Op<"quantize"> {
+  let summary = "FP8 cast with given scales";
+  let description = [{
+    `q = cast(clamp(f32(x) * scale, -FP8_MAX, FP8_MAX))`, round to nearest even; the scale is
+    that of the element's slice along `axis`. NaN in, NaN out. With `groups`, slices are cut
+    by jagged groups along `axis`, and elements of no group become zero.
+
+    Shapes: as `fp8moe.scale` and `fp8moe.jagged_scale`; the result has the input's shape
+    and any strided layout with packed groups.
+
+    Example:
+    ```mlir
+    func.func @cast(%x: tensor<?x2048xbf16>, %s: tensor<?xf32>)
+        -> tensor<?x2048x!fp8moe.e4m3> {
+      %q = fp8moe.quantize %x by %s along 1
+          : tensor<?x2048xbf16>, tensor<?xf32> -> tensor<?x2048x!fp8moe.e4m3>
+      return %q : tensor<?x2048x!fp8moe.e4m3>
+    }
+    ```
+  }];
+  let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_ScaleTensor:$scale,
+    Optional<FP8MoE_Offsets>:$offsets, I64Attr:$axis);
+  let results = (outs FP8MoE_Fp8Tensor:$result);
+  let assemblyFormat = [{
+    $input `by` $scale `along` $axis (`groups` `(` $offsets^ `:` type($offsets) `)`)?
+    attr-dict `:` type($input) `,` type($scale) `->` type($result)
+  }];
+}
+
+def FP8MoE_DequantizeOp : FP8MoE_Op<"dequantize"> {
+  let summary = "back from FP8";
+  let description = [{
+    `out = cast(f32(q) * d)` with `d = f32(1 / s)` for `quantize` scales and the scale itself
+    for `dequantize` ones. With `groups`, elements of no group become zero.
+
+    Shapes: as `fp8moe.quantize`.
+
+    Example:
+    ```mlir
+    func.func @back(%q: tensor<?x2048x!fp8moe.e4m3>, %s: tensor<?xf32>)
+        -> tensor<?x2048xbf16> {
+      %x = fp8moe.dequantize %q by %s along 1 direction quantize
+          : tensor<?x2048x!fp8moe.e4m3>, tensor<?xf32> -> tensor<?x2048xbf16>
+      return %x : tensor<?x2048xbf16>
+    }
+    ```
+  }];
+  let arguments = (ins FP8MoE_Fp8Tensor:$input, FP8MoE_ScaleTensor:$scale,
+    Optional<FP8MoE_Offsets>:$offsets, I64Attr:$axis,
+    FP8MoE_ScaleDirectionAttr:$direction);
+  let results = (outs FP8MoE_FloatTensor:$result);
+  let assemblyFormat = [{
+    $input `by` $scale `along` $axis (`groups` `(` $offsets^ `:` type($offsets) `)`)?
+    `direction` $direction attr-dict `:` type($input) `,` type($scale) `->` type($result)
+  }];
+}
+
+def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [SameVariadicResultSize]> {
+  let summary = "scales and FP8 data in one step";
+  let description = [{
+    `fp8moe.scale` and `fp8moe.quantize` of the same tensor, fused. With two axes the input is
+    read once and quantized both ways. Results come as all data, then all scales:
+    `q0, s0` or `q0, q1, s0, s1`.
+
+    Shapes, for each axis: data of the input's shape in any strided layout; scales of the
+    input's shape without the axis, dense row-major. 3D weights `[E, K, N]` along 1 have
+    scales `[E, N]` (forward) and along 2 `[E, K]` (dgrad).
+
+    Example:
+    ```mlir
+    func.func @forward_weights(%w: tensor<64x2048x1408xbf16, #fp8moe.strided<[0, 2, 1]>>)
+        -> (tensor<64x2048x1408x!fp8moe.e4m3, #fp8moe.strided<[0, 2, 1]>>,
+            tensor<64x1408xf32>) {
+      %q, %s = fp8moe.dynamic_quantize %w along [1] rounding pow2
+          : tensor<64x2048x1408xbf16, #fp8moe.strided<[0, 2, 1]>>
+          -> tensor<64x2048x1408x!fp8moe.e4m3, #fp8moe.strided<[0, 2, 1]>>,
+             tensor<64x1408xf32>
+      return %q, %s : tensor<64x2048x1408x!fp8moe.e4m3, #fp8moe.strided<[0, 2, 1]>>,
+                      tensor<64x1408xf32>
+    }
+    ```
+  }];
+  let arguments = (ins FP8MoE_FloatTensor:$input, DenseI64ArrayAttr:$axes,
+    FP8MoE_ScaleRoundingAttr:$rounding,
+    OptionalAttr<FP8MoE_QuantizeTileAttr>:$tile);
+  let results = (outs Variadic<FP8MoE_Fp8Tensor>:$quantized,
+                      Variadic<FP8MoE_ScaleTensor>:$scales);
+  let assemblyFormat = [{
+    $input `along` $axes `rounding` $rounding (`tile` $tile^)? attr-dict `:` type($input)
+    `->` custom<DataAndScaleTypes>(type($quantized), type($scales))
+  }];
+}
+
+def FP8MoE_JaggedDynamicQuantizeOp
+    : FP8MoE_Op<"jagged_dynamic_quantize", [SameVariadicResultSize]> {
+  let summary = "scales and FP8 data of each jagged group";
+  let description = [{
+    `fp8moe.jagged_scale` and `fp8moe.quantize` of the same tensor, fused. `axes[0]` is the
+    jagged axis. A second axis adds an ordinary quantization of every whole slice along
+    it (rows of no group included), from the same read. Results: `q0, s0` or
+    `q0, q1, s0, s1`.
+
+    Elements of no group are zero in the jagged data. The jagged data may have padded
+    groups (`groups<dim = axes[0], pad = P>` in its layout); its extent along the jagged
+    axis is then the padded one, and padding is zero.
+
+    Shapes: input `[M, N]` with `axes[0] = 0` or `[N, M]` with `axes[0] = 1`, offsets `[E]`,
+    jagged scales `[E, N]`.
+
+    Example:
+    ```mlir
+    func.func @weight_gradient_operand(%x: tensor<?x2048xbf16>, %ends: tensor<64xi32>)
+        -> (tensor<?x2048x!fp8moe.e4m3, #fp8moe.strided<[1, 0]>>, tensor<64x2048xf32>) {
+      %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<64xi32>)
+          along [0] rounding pow2 : tensor<?x2048xbf16>
+          -> tensor<?x2048x!fp8moe.e4m3, #fp8moe.strided<[1, 0]>>, tensor<64x2048xf32>
+      return %q, %s : tensor<?x2048x!fp8moe.e4m3, #fp8moe.strided<[1, 0]>>,
+                      tensor<64x2048xf32>
+    }
+    ```
+  }];
+  let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_Offsets:$offsets,
+    DenseI64ArrayAttr:$axes, FP8MoE_ScaleRoundingAttr:$rounding,
+    OptionalAttr<FP8MoE_QuantizeTileAttr>:$tile);
+  let results = (outs Variadic<FP8MoE_Fp8Tensor>:$quantized,
+                      Variadic<FP8MoE_ScaleTensor>:$scales);
+  let assemblyFormat = [{
+    $input `groups` `(` $offsets `:` type($offsets) `)` `along` $axes `rounding` $rounding
+    (`tile` $tile^)? attr-dict `:` type($input)
+    `->` custom<DataAndScaleTypes>(type($quantized), type($scales))
+  }];
+}
+
+def FP8MoE_MXQuantizeOp : FP8MoE_Op<"mx_quantize"> {
+  let summary = "FP8 data with one power-of-two scale per 32 elements (MXFP8)";
+  let description = [{
+    OCP Microscaling: each block of 32 elements along `axis` has one scale byte b of type
+    `f8E8M0FNU`, meaning 2^(b-127); data is `x / 2^(b-127)`, saturating, round to nearest
+    even. The last block may be short. A zero block has byte 0; a NaN or infinity in a
+    block makes its byte 255 and the whole block NaN.
+
+    Shapes: input of rank 2 or 3; data of the input's shape in any strided layout; scales
+    have the other dimensions of the input in order, and `ceil(size / 32)` last: `[M, K/32]`
+    along 1 of `[M, K]`, `[K, M/32]` along 0, `[E, K, N/32]` along 1 of `[E, N, K]`. Scales are
+    dense row-major or `#fp8moe.scale_blocked<128x4>`.
+
+    With `groups` (rank 2, groups are row ranges, blocked scales with padded groups): along
+    1 each group's scale rows start at a multiple of 128 (`groups<dim = 0, pad = 128>`); along 0
+    blocks start at each group's first row and each group's scale columns start at a multiple
+    of 4 (`groups<dim = 1, pad = 4>`). The padded extent of M is
+    `P = round_up(M + E * 127, 128)`, that of the columns `P / 32`. Rows of no group are zero.
+
+    Example:
+    ```mlir
+    func.func @mx_rows(%x: tensor<?x2048xbf16>)
+        -> (tensor<?x2048x!fp8moe.e4m3>, tensor<?x64xf8E8M0FNU>) {
+      %q, %s = fp8moe.mx_quantize %x along 1 mode rceil : tensor<?x2048xbf16>
+          -> tensor<?x2048x!fp8moe.e4m3>, tensor<?x64xf8E8M0FNU>
+      return %q, %s : tensor<?x2048x!fp8moe.e4m3>, tensor<?x64xf8E8M0FNU>
+    }
+    ```
+  }];
+  let arguments = (ins FP8MoE_FloatTensor:$input, Optional<FP8MoE_Offsets>:$offsets,
+    I64Attr:$axis, FP8MoE_MXModeAttr:$mode);
+  let results = (outs FP8MoE_Fp8Tensor:$quantized, FP8MoE_BlockScaleTensor:$scales);
+  let assemblyFormat = [{
+    $input `along` $axis `mode` $mode (`groups` `(` $offsets^ `:` type($offsets) `)`)?
+    attr-dict `:` type($input) `->` type($quantized) `,` type($scales)
+  }];
+}
+
+#endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEQUANTIZEOPS_TD

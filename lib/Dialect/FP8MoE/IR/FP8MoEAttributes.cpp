@@ -1,0 +1,383 @@
+//===- FP8MoEAttributes.cpp - Layouts, targets and tiles ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEEnums.cpp.inc"
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttrInterfaces.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.cpp.inc"
+
+void FP8MoEDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// GroupPaddingAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult
+GroupPaddingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                         int64_t dim, int64_t pad) {
+  if (dim < 0)
+    return emitError() << "expects the padded dimension to be >= 0, found "
+                       << dim;
+  if (pad < 2)
+    return emitError() << "expects groups to be padded to at least 2, found "
+                       << pad << "; leave 'groups' out for packed groups";
+  return success();
+}
+
+/// Checks that `groups` fits the dimensions of a tensor.
+static LogicalResult
+verifyGroupsFit(function_ref<InFlightDiagnostic()> emitError,
+                GroupPaddingAttr groups, ArrayRef<int64_t> shape) {
+  if (!groups)
+    return success();
+  if (groups.getDim() >= static_cast<int64_t>(shape.size()))
+    return emitError() << "layout pads dimension " << groups.getDim()
+                       << " of a tensor of rank " << shape.size();
+  int64_t size = shape[groups.getDim()];
+  if (!ShapedType::isDynamic(size) && size % groups.getPad() != 0)
+    return emitError() << "layout pads groups along dimension "
+                       << groups.getDim() << " to multiples of "
+                       << groups.getPad() << ", but its extent is " << size;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// StridedEncodingAttr
+//===----------------------------------------------------------------------===//
+
+/// `, groups<dim = D, pad = P>`, after the comma and the keyword.
+static ParseResult parseGroups(AsmParser &parser, GroupPaddingAttr &groups) {
+  auto attr = GroupPaddingAttr::parse(parser, Type());
+  groups = dyn_cast_or_null<GroupPaddingAttr>(attr);
+  return success(static_cast<bool>(groups));
+}
+
+static void printGroups(AsmPrinter &printer, GroupPaddingAttr groups) {
+  if (!groups)
+    return;
+  printer << ", groups";
+  groups.print(printer);
+}
+
+static ParseResult parseStride(AsmParser &parser, int64_t &stride) {
+  if (succeeded(parser.parseOptionalQuestion())) {
+    stride = ShapedType::kDynamic;
+    return success();
+  }
+  return parser.parseInteger(stride);
+}
+
+Attribute StridedEncodingAttr::parse(AsmParser &parser, Type) {
+  SMLoc loc = parser.getCurrentLocation();
+  SmallVector<int64_t> order, strides;
+  int64_t align = 0;
+  GroupPaddingAttr groups;
+  auto parseList = [&](SmallVector<int64_t> &list, auto parseElement) {
+    return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+      return parseElement(list.emplace_back());
+    });
+  };
+  if (parser.parseLess() ||
+      parseList(order, [&](int64_t &dim) { return parser.parseInteger(dim); }))
+    return {};
+  while (succeeded(parser.parseOptionalComma())) {
+    StringRef key;
+    SMLoc keyLoc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&key))
+      return {};
+    if (key == "strides" && strides.empty()) {
+      if (parser.parseEqual() || parseList(strides, [&](int64_t &stride) {
+            return parseStride(parser, stride);
+          }))
+        return {};
+    } else if (key == "align" && align == 0) {
+      if (parser.parseEqual() || parser.parseInteger(align))
+        return {};
+    } else if (key == "groups" && !groups) {
+      if (parseGroups(parser, groups))
+        return {};
+    } else {
+      parser.emitError(keyLoc) << "expects 'strides', 'align' or 'groups', "
+                                  "each at most once, found '"
+                               << key << "'";
+      return {};
+    }
+  }
+  if (parser.parseGreater())
+    return {};
+  return parser.getChecked<StridedEncodingAttr>(loc, parser.getContext(), order,
+                                                strides, align, groups);
+}
+
+void StridedEncodingAttr::print(AsmPrinter &printer) const {
+  printer << "<[";
+  llvm::interleaveComma(getOrder(), printer);
+  printer << ']';
+  if (!getStrides().empty()) {
+    printer << ", strides = [";
+    llvm::interleaveComma(getStrides(), printer, [&](int64_t stride) {
+      if (ShapedType::isDynamic(stride))
+        printer << '?';
+      else
+        printer << stride;
+    });
+    printer << ']';
+  }
+  if (getAlign())
+    printer << ", align = " << getAlign();
+  printGroups(printer, getGroups());
+  printer << '>';
+}
+
+LogicalResult
+StridedEncodingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                            ArrayRef<int64_t> order, ArrayRef<int64_t> strides,
+                            int64_t align, GroupPaddingAttr groups) {
+  if (order.empty() || !isPermutation(order))
+    return emitError() << "expects the order to name each dimension once, "
+                          "found ["
+                       << order << "]";
+  if (!strides.empty() && strides.size() != order.size())
+    return emitError() << "expects one stride for each of the " << order.size()
+                       << " dimensions, found " << strides.size();
+  int64_t inner = 0;
+  for (int64_t dim : llvm::reverse(order)) {
+    if (strides.empty() || ShapedType::isDynamic(strides[dim]))
+      continue;
+    if (strides[dim] < 1)
+      return emitError() << "expects strides of at least 1 element, found "
+                         << strides[dim] << " for dimension " << dim;
+    if (strides[dim] < inner)
+      return emitError() << "expects strides that do not decrease outwards, "
+                            "found "
+                         << strides[dim] << " for dimension " << dim
+                         << " outside a stride of " << inner;
+    inner = strides[dim];
+  }
+  if (align < 0 || (align && !llvm::isPowerOf2_64(align)))
+    return emitError() << "expects the alignment to be a power of two in "
+                          "bytes, found "
+                       << align;
+  return success();
+}
+
+LogicalResult StridedEncodingAttr::verifyEncoding(
+    ArrayRef<int64_t> shape, Type elementType,
+    function_ref<InFlightDiagnostic()> emitError) const {
+  if (shape.size() != getOrder().size())
+    return emitError() << "layout has " << getOrder().size()
+                       << " dimensions, the tensor " << shape.size();
+  if (failed(verifyGroupsFit(emitError, getGroups(), shape)))
+    return failure();
+
+  SmallVector<int64_t> strides = computeStrides(shape, getOrder());
+  if (!getStrides().empty()) {
+    // From inner to outer each dimension must step over what lies inside it.
+    int64_t extent = 1;
+    for (int64_t dim : llvm::reverse(getOrder())) {
+      int64_t stride = getStrides()[dim];
+      if (shape[dim] != 1 && !ShapedType::isDynamic(stride) &&
+          !ShapedType::isDynamic(extent) && stride < extent)
+        return emitError() << "layout lets elements overlap: dimension " << dim
+                           << " has stride " << stride << ", inside it lie "
+                           << extent << " elements";
+      if (shape[dim] != 1)
+        extent = multiplySizes(stride, shape[dim]);
+    }
+    strides.assign(getStrides().begin(), getStrides().end());
+  }
+  if (!getAlign() || !elementType.isIntOrFloat())
+    return success();
+  int64_t elementBytes =
+      llvm::divideCeil(elementType.getIntOrFloatBitWidth(), 8);
+  for (int64_t dim : ArrayRef(getOrder()).drop_back()) {
+    int64_t pitch = multiplySizes(strides[dim], elementBytes);
+    if (shape[dim] != 1 && !ShapedType::isDynamic(pitch) &&
+        pitch % getAlign() != 0)
+      return emitError() << "layout promises pitches that are multiples of "
+                         << getAlign() << " bytes, but that of dimension "
+                         << dim << " is " << pitch << " bytes";
+  }
+  return success();
+}
+
+MemRefType StridedEncodingAttr::getBufferType(RankedTensorType type) const {
+  StridedLayout layout = *StridedLayout::get(type);
+  if (layout.dense && llvm::is_sorted(layout.order))
+    return MemRefType::get(type.getShape(), type.getElementType());
+  return MemRefType::get(
+      type.getShape(), type.getElementType(),
+      mlir::StridedLayoutAttr::get(getContext(), /*offset=*/0, layout.strides));
+}
+
+//===----------------------------------------------------------------------===//
+// ScaleBlockedEncodingAttr
+//===----------------------------------------------------------------------===//
+
+/// The one tile that hardware reads: 128 rows by 4 scale columns.
+static constexpr int64_t kScaleTileRows = 128;
+static constexpr int64_t kScaleTileCols = 4;
+
+Attribute ScaleBlockedEncodingAttr::parse(AsmParser &parser, Type) {
+  SMLoc loc = parser.getCurrentLocation();
+  SmallVector<int64_t> tile;
+  GroupPaddingAttr groups;
+  if (parser.parseLess() ||
+      parser.parseDimensionList(tile, /*allowDynamic=*/false,
+                                /*withTrailingX=*/false))
+    return {};
+  if (tile.size() != 2) {
+    parser.emitError(loc) << "expects a tile of rows x columns, such as 128x4";
+    return {};
+  }
+  if (succeeded(parser.parseOptionalComma()) &&
+      (parser.parseKeyword("groups") || parseGroups(parser, groups)))
+    return {};
+  if (parser.parseGreater())
+    return {};
+  return parser.getChecked<ScaleBlockedEncodingAttr>(loc, parser.getContext(),
+                                                     tile[0], tile[1], groups);
+}
+
+void ScaleBlockedEncodingAttr::print(AsmPrinter &printer) const {
+  printer << '<' << getRows() << 'x' << getCols();
+  printGroups(printer, getGroups());
+  printer << '>';
+}
+
+LogicalResult
+ScaleBlockedEncodingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 int64_t rows, int64_t cols,
+                                 GroupPaddingAttr groups) {
+  if (rows != kScaleTileRows || cols != kScaleTileCols)
+    return emitError() << "expects tiles of " << kScaleTileRows << "x"
+                       << kScaleTileCols
+                       << ", the only ones that hardware reads, found " << rows
+                       << "x" << cols;
+  if (!groups)
+    return success();
+  int64_t expected = groups.getDim() == 0 ? rows : cols;
+  if (groups.getDim() > 1 || groups.getPad() != expected)
+    return emitError()
+           << "expects padded groups to be <dim = 0, pad = 128> "
+              "(rows) or <dim = 1, pad = 4> (columns), found <dim = "
+           << groups.getDim() << ", pad = " << groups.getPad() << ">";
+  return success();
+}
+
+LogicalResult ScaleBlockedEncodingAttr::verifyEncoding(
+    ArrayRef<int64_t> shape, Type elementType,
+    function_ref<InFlightDiagnostic()> emitError) const {
+  if (shape.size() != 2 && shape.size() != 3)
+    return emitError() << "blocked scales have rank 2 (rows, columns) or 3 "
+                          "(experts, rows, columns), found rank "
+                       << shape.size();
+  if (getGroups() && shape.size() != 2)
+    return emitError() << "blocked scales with padded groups have rank 2, "
+                          "found rank "
+                       << shape.size();
+  if (!elementType.isIntOrFloat() || elementType.getIntOrFloatBitWidth() != 8)
+    return emitError() << "blocked scales are one-byte elements, found "
+                       << elementType;
+  return verifyGroupsFit(emitError, getGroups(), shape);
+}
+
+MemRefType
+ScaleBlockedEncodingAttr::getBufferType(RankedTensorType type) const {
+  ArrayRef<int64_t> shape = type.getShape();
+  int64_t rows = multiplySizes(ceilDivSizes(shape[shape.size() - 2], getRows()),
+                               getRows());
+  int64_t cols =
+      multiplySizes(ceilDivSizes(shape.back(), getCols()), getCols());
+  int64_t bytes = multiplySizes(rows, cols);
+  if (shape.size() == 3)
+    bytes = multiplySizes(bytes, shape[0]);
+  return MemRefType::get({bytes}, type.getElementType());
+}
+
+//===----------------------------------------------------------------------===//
+// TargetAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 StringRef chip) {
+  if (lookupTarget(chip))
+    return success();
+  return emitError() << "unknown target '" << chip << "'; known targets are "
+                     << listKnownTargets();
+}
+
+const TargetInfo &TargetAttr::getInfo() const {
+  return *lookupTarget(getChip());
+}
+
+TargetAttr fp8moe::lookupTargetAttr(Operation *op) {
+  auto module = dyn_cast<ModuleOp>(op);
+  if (!module)
+    module = op->getParentOfType<ModuleOp>();
+  return module
+             ? module->getAttrOfType<TargetAttr>(FP8MoEDialect::kTargetAttrName)
+             : TargetAttr();
+}
+
+FailureOr<TargetAttr> fp8moe::requireTargetAttr(Operation *op) {
+  if (TargetAttr target = lookupTargetAttr(op))
+    return target;
+  return op->emitError("the module names no target; add the attribute '")
+         << FP8MoEDialect::kTargetAttrName
+         << " = #fp8moe.target<\"sm_90a\">' (or another of "
+         << listKnownTargets() << ")";
+}
+
+//===----------------------------------------------------------------------===//
+// QuantizeTileAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult
+QuantizeTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                         int64_t kept, int64_t threads) {
+  if (kept < 1)
+    return emitError() << "expects at least one kept slice, found " << kept;
+  if (threads < 32 || threads > 1024 || !llvm::isPowerOf2_64(threads))
+    return emitError() << "expects a power of two from 32 to 1024 threads, "
+                          "found "
+                       << threads;
+  return success();
+}
+
+LogicalResult QuantizeTileAttr::verifyFor(Operation *op,
+                                          const TargetInfo &target) const {
+  if (target.kind == TargetKind::CPU)
+    return success();
+  if (getThreads() > target.maxThreadsPerBlock ||
+      getThreads() % target.warpSize != 0)
+    return op->emitOpError("has a tile of ")
+           << getThreads() << " threads; on " << target.chip
+           << " a block has at most " << target.maxThreadsPerBlock
+           << " threads in whole warps of " << target.warpSize;
+  return success();
+}

@@ -1,0 +1,346 @@
+//===- LayoutAlgebra.cpp - Arithmetic on layouts --------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallBitVector.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+//===----------------------------------------------------------------------===//
+// Permutations
+//===----------------------------------------------------------------------===//
+
+SmallVector<int64_t> fp8moe::identityPermutation(int64_t rank) {
+  return llvm::to_vector(llvm::seq<int64_t>(0, rank));
+}
+
+bool fp8moe::isPermutation(ArrayRef<int64_t> values) {
+  llvm::SmallBitVector seen(values.size());
+  for (int64_t value : values) {
+    if (value < 0 || value >= static_cast<int64_t>(values.size()) ||
+        seen.test(value))
+      return false;
+    seen.set(value);
+  }
+  return true;
+}
+
+SmallVector<int64_t> fp8moe::invertPermutation(ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> inverse(permutation.size());
+  for (auto [i, dim] : llvm::enumerate(permutation))
+    inverse[dim] = i;
+  return inverse;
+}
+
+SmallVector<int64_t> fp8moe::composePermutations(ArrayRef<int64_t> first,
+                                                 ArrayRef<int64_t> second) {
+  return permute(first, second);
+}
+
+SmallVector<int64_t> fp8moe::permute(ArrayRef<int64_t> values,
+                                     ArrayRef<int64_t> permutation) {
+  return llvm::map_to_vector(permutation,
+                             [&](int64_t dim) { return values[dim]; });
+}
+
+SmallVector<int64_t> fp8moe::permuteOrder(ArrayRef<int64_t> order,
+                                          ArrayRef<int64_t> permutation) {
+  // The order names dimensions, so names change and positions stay.
+  return permute(invertPermutation(permutation), order);
+}
+
+//===----------------------------------------------------------------------===//
+// Sizes and strides
+//===----------------------------------------------------------------------===//
+
+int64_t fp8moe::addSizes(int64_t a, int64_t b) {
+  int64_t sum;
+  if (ShapedType::isDynamic(a) || ShapedType::isDynamic(b) ||
+      llvm::AddOverflow(a, b, sum))
+    return ShapedType::kDynamic;
+  return sum;
+}
+
+int64_t fp8moe::multiplySizes(int64_t a, int64_t b) {
+  int64_t product;
+  if (ShapedType::isDynamic(a) || ShapedType::isDynamic(b) ||
+      llvm::MulOverflow(a, b, product))
+    return ShapedType::kDynamic;
+  return product;
+}
+
+int64_t fp8moe::ceilDivSizes(int64_t a, int64_t b) {
+  if (ShapedType::isDynamic(a) || ShapedType::isDynamic(b) || b == 0)
+    return ShapedType::kDynamic;
+  return a / b + (a % b != 0);
+}
+
+int64_t fp8moe::paddedExtent(int64_t size, int64_t groups, int64_t pad) {
+  return multiplySizes(
+      ceilDivSizes(addSizes(size, multiplySizes(groups, pad - 1)), pad), pad);
+}
+
+SmallVector<int64_t> fp8moe::computeStrides(ArrayRef<int64_t> shape,
+                                            ArrayRef<int64_t> order) {
+  SmallVector<int64_t> strides(shape.size());
+  int64_t stride = 1;
+  for (int64_t dim : llvm::reverse(order)) {
+    strides[dim] = stride;
+    stride = multiplySizes(stride, shape[dim] == 0 ? 1 : shape[dim]);
+  }
+  return strides;
+}
+
+//===----------------------------------------------------------------------===//
+// StridedLayout
+//===----------------------------------------------------------------------===//
+
+StridedLayout StridedLayout::getDense(ArrayRef<int64_t> shape,
+                                      ArrayRef<int64_t> order) {
+  StridedLayout layout;
+  layout.order.assign(order.begin(), order.end());
+  layout.strides = computeStrides(shape, order);
+  return layout;
+}
+
+std::optional<StridedLayout> StridedLayout::get(RankedTensorType type) {
+  Attribute encoding = type.getEncoding();
+  if (!encoding)
+    return getDense(type.getShape(), identityPermutation(type.getRank()));
+  auto attr = dyn_cast<StridedEncodingAttr>(encoding);
+  if (!attr)
+    return std::nullopt;
+  StridedLayout layout = getDense(type.getShape(), attr.getOrder());
+  layout.align = attr.getAlign();
+  layout.groups = attr.getGroups();
+  ArrayRef<int64_t> given = attr.getStrides();
+  if (given.empty())
+    return layout;
+  layout.dense = type.hasStaticShape() && given == ArrayRef(layout.strides);
+  layout.strides.assign(given.begin(), given.end());
+  return layout;
+}
+
+/// The order without dimensions of size 1, whose place in memory means nothing.
+static SmallVector<int64_t> significantOrder(ArrayRef<int64_t> order,
+                                             ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> result(order);
+  llvm::erase_if(result, [&](int64_t dim) { return shape[dim] == 1; });
+  return result;
+}
+
+bool StridedLayout::isDenseRowMajor(ArrayRef<int64_t> shape) const {
+  return dense && !groups && llvm::is_sorted(significantOrder(order, shape));
+}
+
+bool StridedLayout::isSameAs(const StridedLayout &other,
+                             ArrayRef<int64_t> shape) const {
+  if (groups != other.groups)
+    return false;
+  if (dense && other.dense)
+    return significantOrder(order, shape) ==
+           significantOrder(other.order, shape);
+  for (auto [dim, size] : llvm::enumerate(shape)) {
+    if (size == 1)
+      continue;
+    if (ShapedType::isDynamic(strides[dim]) ||
+        strides[dim] != other.strides[dim])
+      return false;
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensor types
+//===----------------------------------------------------------------------===//
+
+bool fp8moe::haveSameLayout(RankedTensorType a, RankedTensorType b) {
+  if (a.getShape() != b.getShape() || a.getElementType() != b.getElementType())
+    return false;
+  if (a.getEncoding() == b.getEncoding())
+    return true;
+  std::optional<StridedLayout> layoutA = StridedLayout::get(a);
+  std::optional<StridedLayout> layoutB = StridedLayout::get(b);
+  return layoutA && layoutB && layoutA->isSameAs(*layoutB, a.getShape());
+}
+
+GroupPaddingAttr fp8moe::getGroupPadding(RankedTensorType type) {
+  Attribute encoding = type.getEncoding();
+  if (auto strided = dyn_cast_or_null<StridedEncodingAttr>(encoding))
+    return strided.getGroups();
+  if (auto blocked = dyn_cast_or_null<ScaleBlockedEncodingAttr>(encoding))
+    return blocked.getGroups();
+  return {};
+}
+
+MemRefType fp8moe::getBufferType(RankedTensorType type) {
+  if (auto layout = dyn_cast_or_null<LayoutAttrInterface>(type.getEncoding()))
+    return layout.getBufferType(type);
+  return MemRefType::get(type.getShape(), type.getElementType());
+}
+
+RankedTensorType fp8moe::dropLayout(RankedTensorType type) {
+  return RankedTensorType::get(type.getShape(), type.getElementType());
+}
+
+int64_t fp8moe::getBaseAlignment(RankedTensorType type) {
+  int64_t elementBytes = 1;
+  if (type.getElementType().isIntOrFloat())
+    elementBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  auto strided = dyn_cast_or_null<StridedEncodingAttr>(type.getEncoding());
+  return strided ? std::max(strided.getAlign(), elementBytes) : elementBytes;
+}
+
+Attribute fp8moe::encodeLayout(MLIRContext *context,
+                               const StridedLayout &layout,
+                               ArrayRef<int64_t> shape) {
+  if (layout.dense && !layout.align && !layout.groups &&
+      llvm::is_sorted(layout.order))
+    return Attribute();
+  return StridedEncodingAttr::get(
+      context, layout.order,
+      layout.dense ? ArrayRef<int64_t>() : ArrayRef<int64_t>(layout.strides),
+      layout.align, layout.groups);
+}
+
+//===----------------------------------------------------------------------===//
+// Reshapes
+//===----------------------------------------------------------------------===//
+
+/// True when one dimension of size `whole` can hold the elements of `parts`.
+static bool fitsRun(int64_t whole, ArrayRef<int64_t> parts, bool isSplit) {
+  int64_t known = 1, unknown = 0;
+  for (int64_t part : parts) {
+    if (ShapedType::isDynamic(part))
+      ++unknown;
+    else
+      known = multiplySizes(known, part);
+  }
+  if (!ShapedType::isDynamic(whole))
+    return unknown == 0 && known == whole;
+  // The unknown part of a split follows by division, so there is exactly one.
+  return isSplit ? unknown == 1 : unknown > 0;
+}
+
+/// Depth-first search with the shortest runs first; ranks are tiny.
+static bool matchReshapeFrom(ArrayRef<int64_t> input, ArrayRef<int64_t> result,
+                             int64_t i, int64_t j,
+                             SmallVectorImpl<ReshapeRun> &runs) {
+  int64_t inputRank = input.size(), resultRank = result.size();
+  if (i == inputRank && j == resultRank)
+    return true;
+  if (i == inputRank || j == resultRank)
+    return false;
+  auto tryRun = [&](ReshapeRun run) {
+    runs.push_back(run);
+    if (matchReshapeFrom(input, result, run.inputEnd, run.resultEnd, runs))
+      return true;
+    runs.pop_back();
+    return false;
+  };
+  if (input[i] == result[j] && tryRun({i, i + 1, j, j + 1}))
+    return true;
+  for (int64_t end = i + 2; end <= inputRank; ++end)
+    if (fitsRun(result[j], input.slice(i, end - i), /*isSplit=*/false) &&
+        tryRun({i, end, j, j + 1}))
+      return true;
+  for (int64_t end = j + 2; end <= resultRank; ++end)
+    if (fitsRun(input[i], result.slice(j, end - j), /*isSplit=*/true) &&
+        tryRun({i, i + 1, j, end}))
+      return true;
+  return false;
+}
+
+std::optional<SmallVector<ReshapeRun>>
+fp8moe::matchReshape(ArrayRef<int64_t> inputShape,
+                     ArrayRef<int64_t> resultShape) {
+  SmallVector<ReshapeRun> runs;
+  if (!matchReshapeFrom(inputShape, resultShape, 0, 0, runs))
+    return std::nullopt;
+  return runs;
+}
+
+/// The stride of a merged run, or none when its dimensions are not adjacent.
+/// `position` is each significant dimension's place in the memory order.
+static std::optional<int64_t> mergeStride(const StridedLayout &layout,
+                                          ArrayRef<int64_t> shape,
+                                          const ReshapeRun &run,
+                                          ArrayRef<int64_t> position) {
+  std::optional<int64_t> inner;
+  int64_t stride = 1;
+  for (int64_t dim = run.inputEnd - 1; dim >= run.inputBegin; --dim) {
+    if (shape[dim] == 1)
+      continue;
+    if (!inner) {
+      stride = layout.strides[dim];
+    } else if (layout.dense) {
+      if (position[dim] + 1 != position[*inner])
+        return std::nullopt;
+    } else {
+      int64_t adjacent = multiplySizes(layout.strides[*inner], shape[*inner]);
+      if (ShapedType::isDynamic(adjacent) || adjacent != layout.strides[dim])
+        return std::nullopt;
+    }
+    inner = dim;
+  }
+  return stride;
+}
+
+std::optional<StridedLayout>
+fp8moe::reshapeLayout(const StridedLayout &layout, ArrayRef<int64_t> inputShape,
+                      ArrayRef<int64_t> resultShape) {
+  if (layout.groups)
+    return std::nullopt;
+  std::optional<SmallVector<ReshapeRun>> runs =
+      matchReshape(inputShape, resultShape);
+  if (!runs)
+    return std::nullopt;
+
+  SmallVector<int64_t> order = significantOrder(layout.order, inputShape);
+  SmallVector<int64_t> position(inputShape.size(), -1);
+  for (auto [i, dim] : llvm::enumerate(order))
+    position[dim] = i;
+
+  StridedLayout result;
+  result.dense = layout.dense;
+  result.strides.resize(resultShape.size());
+  SmallVector<const ReshapeRun *> runOf(inputShape.size());
+  for (const ReshapeRun &run : *runs) {
+    std::optional<int64_t> stride =
+        mergeStride(layout, inputShape, run, position);
+    if (!stride)
+      return std::nullopt;
+    for (int64_t j = run.resultEnd - 1; j >= run.resultBegin; --j) {
+      result.strides[j] = *stride;
+      stride = multiplySizes(*stride, resultShape[j]);
+    }
+    for (int64_t i = run.inputBegin; i < run.inputEnd; ++i)
+      runOf[i] = &run;
+  }
+
+  // Runs keep the place of their input dimensions; runs of ones go outermost.
+  llvm::SmallPtrSet<const ReshapeRun *, 4> placed;
+  auto place = [&](const ReshapeRun &run) {
+    if (placed.insert(&run).second)
+      llvm::append_range(result.order,
+                         llvm::seq(run.resultBegin, run.resultEnd));
+  };
+  for (const ReshapeRun &run : *runs)
+    if (llvm::all_of(llvm::seq(run.inputBegin, run.inputEnd),
+                     [&](int64_t i) { return inputShape[i] == 1; }))
+      place(run);
+  for (int64_t dim : order)
+    place(*runOf[dim]);
+  if (result.dense)
+    result.strides = computeStrides(resultShape, result.order);
+  return result;
+}

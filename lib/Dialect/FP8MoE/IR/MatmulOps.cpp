@@ -1,0 +1,139 @@
+//===- MatmulOps.cpp - Grouped matmul -------------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpUtils.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::detail;
+
+/// Checks the pair of element types.
+static LogicalResult verifyElementTypes(GroupedMatmulOp op) {
+  Type a = op.getA().getType().getElementType();
+  Type b = op.getB().getType().getElementType();
+  if (isFp8Type(a) != isFp8Type(b))
+    return op.emitOpError("expects both operands FP8 or both bf16, found ")
+           << a << " and " << b;
+  if (!isFp8Type(a))
+    return success();
+  if (getFp8Flavour(a) != getFp8Flavour(b))
+    return op.emitOpError("mixes FP8 flavours: ")
+           << a << " and " << b
+           << "; no hardware multiplies them, quantize both for one target";
+  if (getFp8Format(a) == Fp8Format::E5M2 && getFp8Format(b) == Fp8Format::E5M2)
+    return op.emitOpError(
+        "does not multiply e5m2 by e5m2; at least one operand "
+        "must be e4m3 (only gradients need e5m2)");
+  return success();
+}
+
+/// Checks that FP8 operands have scales and a direction, and bf16 ones neither.
+static LogicalResult verifyScalePresence(GroupedMatmulOp op) {
+  bool fp8 = isFp8Type(op.getA().getType().getElementType());
+  bool scales = op.getScaleA() && op.getScaleB();
+  if (fp8 != scales || fp8 != op.getDirection().has_value())
+    return op.emitOpError()
+           << (fp8 ? "multiplies FP8 operands and needs 'scales(...)' and "
+                     "'direction quantize' or 'direction dequantize'"
+                   : "multiplies bf16 operands, which have no 'scales(...)' "
+                     "and no 'direction'");
+  return success();
+}
+
+static LogicalResult verifyEqualSize(GroupedMatmulOp op, const Twine &what,
+                                     int64_t a, int64_t b) {
+  if (a == b || ShapedType::isDynamic(a) || ShapedType::isDynamic(b))
+    return success();
+  return op.emitOpError("expects ")
+         << what << " to agree, found " << a << " and " << b;
+}
+
+/// The dimension of each operand that groups partition, or -1.
+static LogicalResult verifyGroups(GroupedMatmulOp op) {
+  RankedTensorType a = op.getA().getType(), b = op.getB().getType();
+  if (op.isForward()) {
+    if (failed(verifyPacked(op, "the first operand", a)) ||
+        failed(verifyPacked(op, "the second operand", b)))
+      return failure();
+    return verifyEqualSize(op, "the number of experts and of group offsets",
+                           b.getDimSize(0),
+                           op.getOffsets().getType().getDimSize(0));
+  }
+  GroupPaddingAttr padA = getGroupPadding(a), padB = getGroupPadding(b);
+  if (static_cast<bool>(padA) != static_cast<bool>(padB) ||
+      (padA && padA.getPad() != padB.getPad()))
+    return op.emitOpError("expects both operands to pad their groups alike, "
+                          "found ")
+           << a << " and " << b;
+  if (padA && (padA.getDim() != 1 || padB.getDim() != 0))
+    return op.emitOpError(
+               "expects padded groups along dimension 1 of the first "
+               "and 0 of the second operand, found ")
+           << a << " and " << b;
+  return success();
+}
+
+LogicalResult GroupedMatmulOp::verify() {
+  RankedTensorType a = getA().getType(), b = getB().getType();
+  if (a.getRank() != 2 || (b.getRank() != 2 && b.getRank() != 3))
+    return emitOpError("expects operands of ranks 2 and 3 (forward) or 2 and 2 "
+                       "(weight gradient), found ")
+           << a.getRank() << " and " << b.getRank();
+  if (failed(verifyElementTypes(*this)) || failed(verifyScalePresence(*this)) ||
+      failed(verifyStrided(*this, "the first operand", a)) ||
+      failed(verifyStrided(*this, "the second operand", b)) ||
+      failed(verifyOffsets(*this, getOffsets())) || failed(verifyGroups(*this)))
+    return failure();
+
+  int64_t experts = getOffsets().getType().getDimSize(0);
+  bool forward = isForward();
+  if (failed(verifyEqualSize(*this, "the contracted sizes", a.getDimSize(1),
+                             b.getDimSize(forward ? 1 : 0))))
+    return failure();
+  SmallVector<int64_t> shape, shapeA, shapeB;
+  if (forward) {
+    shape = {a.getDimSize(0), b.getDimSize(2)};
+    shapeA = {a.getDimSize(0)};
+    shapeB = {b.getDimSize(0), b.getDimSize(2)};
+  } else {
+    shape = {experts, a.getDimSize(0), b.getDimSize(1)};
+    shapeA = {experts, a.getDimSize(0)};
+    shapeB = {experts, b.getDimSize(1)};
+  }
+  if (failed(verifyShape(*this, "the result", getType(), shape,
+                         forward ? "[M, N]" : "[E, N, K]")) ||
+      failed(verifyPacked(*this, "the result", getType())) ||
+      failed(verifyWritable(*this, "the result", getType())))
+    return failure();
+  if (!getScaleA())
+    return success();
+  if (failed(verifyShape(*this, "the scales of the first operand",
+                         getScaleA().getType(), shapeA,
+                         forward ? "[M]" : "[E, N]")) ||
+      failed(verifyShape(*this, "the scales of the second operand",
+                         getScaleB().getType(), shapeB,
+                         forward ? "[E, N]" : "[E, K]")) ||
+      failed(verifyDenseRowMajor(*this, "the scales of the first operand",
+                                 getScaleA().getType())))
+    return failure();
+  return verifyDenseRowMajor(*this, "the scales of the second operand",
+                             getScaleB().getType());
+}
+
+LogicalResult GroupedMatmulOp::reifyResultSizes(
+    OpBuilder &builder, Location loc, GetDimFn getDim,
+    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  SizeBuilder size(builder, loc, getDim);
+  SmallVector<OpFoldResult> &result = sizes.emplace_back();
+  if (isForward())
+    result = {size.dim(getA(), 0), size.dim(getB(), 2)};
+  else
+    result = {size.dim(getOffsets(), 0), size.dim(getA(), 0),
+              size.dim(getB(), 1)};
+  return success();
+}

@@ -1,0 +1,172 @@
+//===- OpUtils.cpp - Checks and sizes shared by the operations ------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpUtils.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::detail;
+
+std::string fp8moe::detail::formatShape(ArrayRef<int64_t> shape) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << '[';
+  llvm::interleaveComma(shape, os, [&](int64_t size) {
+    if (ShapedType::isDynamic(size))
+      os << '?';
+    else
+      os << size;
+  });
+  os << ']';
+  return text;
+}
+
+SmallVector<int64_t> fp8moe::detail::dropDim(ArrayRef<int64_t> shape,
+                                             int64_t axis) {
+  SmallVector<int64_t> result(shape);
+  result.erase(result.begin() + axis);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Verifier parts
+//===----------------------------------------------------------------------===//
+
+LogicalResult fp8moe::detail::verifyAxis(Operation *op, int64_t axis,
+                                         RankedTensorType type) {
+  if (axis >= 0 && axis < type.getRank())
+    return success();
+  return op->emitOpError("expects an axis from 0 to ")
+         << type.getRank() - 1 << " for an input of type " << type << ", found "
+         << axis;
+}
+
+LogicalResult fp8moe::detail::verifyShape(Operation *op, const Twine &what,
+                                          RankedTensorType type,
+                                          ArrayRef<int64_t> expected,
+                                          const Twine &why) {
+  if (type.getShape() == expected)
+    return success();
+  return op->emitOpError("expects ")
+         << what << " to have shape " << formatShape(expected) << " (" << why
+         << "), found " << formatShape(type.getShape());
+}
+
+LogicalResult fp8moe::detail::verifyStrided(Operation *op, const Twine &what,
+                                            RankedTensorType type) {
+  if (StridedLayout::get(type))
+    return success();
+  return op->emitOpError("expects ")
+         << what << " to have a strided layout or none, found "
+         << type.getEncoding();
+}
+
+LogicalResult fp8moe::detail::verifyWritable(Operation *op, const Twine &what,
+                                             RankedTensorType type) {
+  if (failed(verifyStrided(op, what, type)))
+    return failure();
+  StridedLayout layout = *StridedLayout::get(type);
+  if (layout.dense || !llvm::is_contained(layout.strides, ShapedType::kDynamic))
+    return success();
+  return op->emitOpError("cannot choose the unknown strides of ")
+         << what << " of type " << type
+         << "; give all strides, or leave them out for dense ones";
+}
+
+LogicalResult fp8moe::detail::verifyPacked(Operation *op, const Twine &what,
+                                           RankedTensorType type) {
+  if (failed(verifyStrided(op, what, type)))
+    return failure();
+  if (!getGroupPadding(type))
+    return success();
+  return op->emitOpError("expects ")
+         << what << " to have packed groups, found " << type.getEncoding()
+         << "; use fp8moe.relayout with 'groups' to pack them first";
+}
+
+LogicalResult fp8moe::detail::verifyDenseRowMajor(Operation *op,
+                                                  const Twine &what,
+                                                  RankedTensorType type) {
+  std::optional<StridedLayout> layout = StridedLayout::get(type);
+  if (layout && layout->isDenseRowMajor(type.getShape()))
+    return success();
+  return op->emitOpError("expects ")
+         << what << " to be dense row-major, found " << type.getEncoding();
+}
+
+LogicalResult
+fp8moe::detail::verifyOffsets(Operation *op,
+                              TypedValue<RankedTensorType> offsets) {
+  if (!offsets)
+    return success();
+  return verifyDenseRowMajor(op, "the group offsets", offsets.getType());
+}
+
+//===----------------------------------------------------------------------===//
+// SizeBuilder
+//===----------------------------------------------------------------------===//
+
+/// Folds `fold(a, b)` when both are known, else creates `Op`.
+template <typename Op, typename Fold>
+static OpFoldResult combine(OpBuilder &builder, Location loc, OpFoldResult a,
+                            OpFoldResult b, Fold fold) {
+  std::optional<int64_t> knownA = getConstantIntValue(a);
+  std::optional<int64_t> knownB = getConstantIntValue(b);
+  if (knownA && knownB)
+    return builder.getIndexAttr(fold(*knownA, *knownB));
+  return Op::create(builder, loc,
+                    getValueOrCreateConstantIndexOp(builder, loc, a),
+                    getValueOrCreateConstantIndexOp(builder, loc, b))
+      .getResult();
+}
+
+OpFoldResult SizeBuilder::dim(TypedValue<RankedTensorType> value, int64_t i) {
+  RankedTensorType type = value.getType();
+  return type.isDynamicDim(i) ? getDim(value, i) : constant(type.getDimSize(i));
+}
+
+SmallVector<OpFoldResult>
+SizeBuilder::shape(TypedValue<RankedTensorType> value) {
+  SmallVector<OpFoldResult> sizes;
+  for (int64_t i = 0, rank = value.getType().getRank(); i < rank; ++i)
+    sizes.push_back(dim(value, i));
+  return sizes;
+}
+
+OpFoldResult SizeBuilder::add(OpFoldResult a, OpFoldResult b) {
+  return combine<arith::AddIOp>(builder, loc, a, b, std::plus<int64_t>());
+}
+
+OpFoldResult SizeBuilder::mul(OpFoldResult a, OpFoldResult b) {
+  if (getConstantIntValue(b) == 1)
+    return a;
+  return combine<arith::MulIOp>(builder, loc, a, b, std::multiplies<int64_t>());
+}
+
+OpFoldResult SizeBuilder::div(OpFoldResult a, int64_t divisor) {
+  if (divisor == 1)
+    return a;
+  return combine<arith::DivSIOp>(builder, loc, a, constant(divisor),
+                                 std::divides<int64_t>());
+}
+
+OpFoldResult SizeBuilder::ceilDiv(OpFoldResult a, int64_t divisor) {
+  return combine<arith::CeilDivSIOp>(
+      builder, loc, a, constant(divisor),
+      [](int64_t x, int64_t y) { return llvm::divideCeilSigned(x, y); });
+}
+
+OpFoldResult SizeBuilder::paddedExtent(OpFoldResult size, OpFoldResult groups,
+                                       int64_t pad) {
+  OpFoldResult most = add(size, mul(groups, constant(pad - 1)));
+  return mul(ceilDiv(most, pad), constant(pad));
+}

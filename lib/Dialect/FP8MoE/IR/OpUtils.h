@@ -1,0 +1,71 @@
+//===- OpUtils.h - Checks and sizes shared by the operations ----*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_DIALECT_FP8MOE_IR_OPUTILS_H
+#define FP8MOE_LIB_DIALECT_FP8MOE_IR_OPUTILS_H
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+
+namespace mlir::fp8moe::detail {
+
+/// "[?, 2048]".
+std::string formatShape(ArrayRef<int64_t> shape);
+
+/// The shape without dimension `axis`.
+SmallVector<int64_t> dropDim(ArrayRef<int64_t> shape, int64_t axis);
+
+// Verifier parts. `what` names the value for people: "the input", "the scales".
+// Each reports at `op` and says what was found, expected, and what to do.
+
+LogicalResult verifyAxis(Operation *op, int64_t axis, RankedTensorType type);
+LogicalResult verifyShape(Operation *op, const Twine &what,
+                          RankedTensorType type, ArrayRef<int64_t> expected,
+                          const Twine &why);
+/// The layout is strided: a value that an operation can read.
+LogicalResult verifyStrided(Operation *op, const Twine &what,
+                            RankedTensorType type);
+/// Strided, with strides that follow from the type: a value that can be
+/// written.
+LogicalResult verifyWritable(Operation *op, const Twine &what,
+                             RankedTensorType type);
+/// Strided, with packed groups.
+LogicalResult verifyPacked(Operation *op, const Twine &what,
+                           RankedTensorType type);
+LogicalResult verifyDenseRowMajor(Operation *op, const Twine &what,
+                                  RankedTensorType type);
+/// Offsets, when present, are dense; `E` of them.
+LogicalResult verifyOffsets(Operation *op,
+                            TypedValue<RankedTensorType> offsets);
+
+/// Arithmetic on sizes that folds constants.
+class SizeBuilder {
+public:
+  SizeBuilder(OpBuilder &builder, Location loc, GetDimFn getDim)
+      : builder(builder), loc(loc), getDim(getDim) {}
+
+  OpFoldResult constant(int64_t value) { return builder.getIndexAttr(value); }
+  OpFoldResult dim(TypedValue<RankedTensorType> value, int64_t i);
+  SmallVector<OpFoldResult> shape(TypedValue<RankedTensorType> value);
+  OpFoldResult add(OpFoldResult a, OpFoldResult b);
+  OpFoldResult mul(OpFoldResult a, OpFoldResult b);
+  OpFoldResult div(OpFoldResult a, int64_t divisor);
+  OpFoldResult ceilDiv(OpFoldResult a, int64_t divisor);
+  /// round_up(size + groups * (pad - 1), pad).
+  OpFoldResult paddedExtent(OpFoldResult size, OpFoldResult groups,
+                            int64_t pad);
+
+private:
+  OpBuilder &builder;
+  Location loc;
+  GetDimFn getDim;
+};
+
+} // namespace mlir::fp8moe::detail
+
+#endif // FP8MOE_LIB_DIALECT_FP8MOE_IR_OPUTILS_H

@@ -1,0 +1,403 @@
+//===- QuantizeOps.cpp - Scales and quantize casts ------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpUtils.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::detail;
+
+//===----------------------------------------------------------------------===//
+// Shapes of scales
+//===----------------------------------------------------------------------===//
+
+/// [E, N] for a jagged axis of a matrix.
+static SmallVector<int64_t> jaggedScaleShape(RankedTensorType input,
+                                             RankedTensorType offsets,
+                                             int64_t axis) {
+  return {offsets.getDimSize(0), input.getDimSize(1 - axis)};
+}
+
+/// The scale shape of `axis`, cut by groups when there are offsets.
+static SmallVector<int64_t> scaleShape(RankedTensorType input,
+                                       TypedValue<RankedTensorType> offsets,
+                                       int64_t axis) {
+  return offsets ? jaggedScaleShape(input, offsets.getType(), axis)
+                 : dropDim(input.getShape(), axis);
+}
+
+static SmallVector<OpFoldResult>
+scaleSizes(SizeBuilder &size, TypedValue<RankedTensorType> input,
+           TypedValue<RankedTensorType> offsets, int64_t axis) {
+  if (offsets)
+    return {size.dim(offsets, 0), size.dim(input, 1 - axis)};
+  SmallVector<OpFoldResult> sizes = size.shape(input);
+  sizes.erase(sizes.begin() + axis);
+  return sizes;
+}
+
+/// Checks what every operation with slices along `axis` reads.
+static LogicalResult verifySlices(Operation *op, RankedTensorType input,
+                                  TypedValue<RankedTensorType> offsets,
+                                  int64_t axis) {
+  if (failed(verifyAxis(op, axis, input)) ||
+      failed(verifyPacked(op, "the input", input)) ||
+      failed(verifyOffsets(op, offsets)))
+    return failure();
+  if (offsets && input.getRank() != 2)
+    return op->emitOpError("expects an input of rank 2 when groups are given, "
+                           "found rank ")
+           << input.getRank();
+  return success();
+}
+
+/// Checks the f32 scales of `axis`.
+static LogicalResult verifyScales(Operation *op, const Twine &what,
+                                  RankedTensorType scales,
+                                  RankedTensorType input,
+                                  TypedValue<RankedTensorType> offsets,
+                                  int64_t axis) {
+  if (failed(verifyShape(op, what, scales, scaleShape(input, offsets, axis),
+                         offsets ? "groups, then the other dimension"
+                                 : "the input without the axis")))
+    return failure();
+  return verifyDenseRowMajor(op, what, scales);
+}
+
+//===----------------------------------------------------------------------===//
+// Printing of (data..., scales...) types
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseDataAndScaleTypes(OpAsmParser &parser,
+                                          SmallVectorImpl<Type> &data,
+                                          SmallVectorImpl<Type> &scales) {
+  SMLoc loc = parser.getCurrentLocation();
+  SmallVector<Type> types;
+  if (parser.parseTypeList(types))
+    return failure();
+  if (types.size() % 2 != 0)
+    return parser.emitError(loc) << "expects as many data types as scale types "
+                                    "(all data first), found "
+                                 << types.size() << " types";
+  auto middle = types.begin() + types.size() / 2;
+  data.assign(types.begin(), middle);
+  scales.assign(middle, types.end());
+  return success();
+}
+
+static void printDataAndScaleTypes(OpAsmPrinter &printer, Operation *,
+                                   TypeRange data, TypeRange scales) {
+  llvm::interleaveComma(data, printer);
+  printer << ", ";
+  llvm::interleaveComma(scales, printer);
+}
+
+#define GET_OP_CLASSES
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// ScaleOp, JaggedScaleOp
+//===----------------------------------------------------------------------===//
+
+static LogicalResult inferScaleType(MLIRContext *context,
+                                    std::optional<Location> loc, Value input,
+                                    Value offsets, int64_t axis,
+                                    SmallVectorImpl<Type> &types) {
+  auto inputType = dyn_cast<RankedTensorType>(input.getType());
+  if (!inputType || axis < 0 || axis >= inputType.getRank())
+    return emitOptionalError(loc, "expects an axis of the input of type ",
+                             input.getType(), ", found ", axis);
+  SmallVector<int64_t> shape;
+  if (offsets) {
+    auto offsetsType = dyn_cast<RankedTensorType>(offsets.getType());
+    if (!offsetsType || offsetsType.getRank() != 1 || inputType.getRank() != 2)
+      return emitOptionalError(
+          loc, "expects an input of rank 2 and offsets of rank 1, found ",
+          inputType, " and ", offsets.getType());
+    shape = jaggedScaleShape(inputType, offsetsType, axis);
+  } else {
+    shape = dropDim(inputType.getShape(), axis);
+  }
+  types.push_back(RankedTensorType::get(shape, Float32Type::get(context)));
+  return success();
+}
+
+static bool isSameScaleType(TypeRange inferred, TypeRange actual) {
+  return haveSameLayout(cast<RankedTensorType>(inferred[0]),
+                        cast<RankedTensorType>(actual[0]));
+}
+
+LogicalResult ScaleOp::inferReturnTypes(MLIRContext *context,
+                                        std::optional<Location> loc,
+                                        ScaleOp::Adaptor adaptor,
+                                        SmallVectorImpl<Type> &types) {
+  return inferScaleType(context, loc, adaptor.getInput(), Value(),
+                        adaptor.getAxis(), types);
+}
+
+bool ScaleOp::isCompatibleReturnTypes(TypeRange inferred, TypeRange actual) {
+  return isSameScaleType(inferred, actual);
+}
+
+LogicalResult ScaleOp::verify() {
+  return verifySlices(*this, getInput().getType(), {}, getAxis());
+}
+
+LogicalResult
+ScaleOp::reifyResultSizes(OpBuilder &builder, Location loc, GetDimFn getDim,
+                          SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  SizeBuilder size(builder, loc, getDim);
+  sizes.push_back(scaleSizes(size, getInput(), {}, getAxis()));
+  return success();
+}
+
+LogicalResult JaggedScaleOp::inferReturnTypes(MLIRContext *context,
+                                              std::optional<Location> loc,
+                                              JaggedScaleOp::Adaptor adaptor,
+                                              SmallVectorImpl<Type> &types) {
+  return inferScaleType(context, loc, adaptor.getInput(), adaptor.getOffsets(),
+                        adaptor.getAxis(), types);
+}
+
+bool JaggedScaleOp::isCompatibleReturnTypes(TypeRange inferred,
+                                            TypeRange actual) {
+  return isSameScaleType(inferred, actual);
+}
+
+LogicalResult JaggedScaleOp::verify() {
+  return verifySlices(*this, getInput().getType(), getOffsets(), getAxis());
+}
+
+LogicalResult JaggedScaleOp::reifyResultSizes(
+    OpBuilder &builder, Location loc, GetDimFn getDim,
+    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  SizeBuilder size(builder, loc, getDim);
+  sizes.push_back(scaleSizes(size, getInput(), getOffsets(), getAxis()));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// QuantizeOp, DequantizeOp
+//===----------------------------------------------------------------------===//
+
+template <typename CastOp> static LogicalResult verifyCast(CastOp op) {
+  RankedTensorType input = op.getInput().getType();
+  if (failed(verifySlices(op, input, op.getOffsets(), op.getAxis())) ||
+      failed(verifyScales(op, "the scales", op.getScale().getType(), input,
+                          op.getOffsets(), op.getAxis())) ||
+      failed(verifyShape(op, "the result", op.getType(), input.getShape(),
+                         "that of the input")) ||
+      failed(verifyPacked(op, "the result", op.getType())))
+    return failure();
+  return verifyWritable(op, "the result", op.getType());
+}
+
+template <typename CastOp>
+static LogicalResult
+reifyCastSizes(CastOp op, OpBuilder &builder, Location loc, GetDimFn getDim,
+               SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  sizes.push_back(SizeBuilder(builder, loc, getDim).shape(op.getInput()));
+  return success();
+}
+
+LogicalResult QuantizeOp::verify() { return verifyCast(*this); }
+
+LogicalResult QuantizeOp::reifyResultSizes(
+    OpBuilder &builder, Location loc, GetDimFn getDim,
+    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  return reifyCastSizes(*this, builder, loc, getDim, sizes);
+}
+
+LogicalResult DequantizeOp::verify() { return verifyCast(*this); }
+
+LogicalResult DequantizeOp::reifyResultSizes(
+    OpBuilder &builder, Location loc, GetDimFn getDim,
+    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  return reifyCastSizes(*this, builder, loc, getDim, sizes);
+}
+
+//===----------------------------------------------------------------------===//
+// DynamicQuantizeOp, JaggedDynamicQuantizeOp
+//===----------------------------------------------------------------------===//
+
+/// Checks the axes and the number of results of a fused quantize.
+static LogicalResult verifyAxes(Operation *op, ArrayRef<int64_t> axes,
+                                RankedTensorType input, size_t numResults) {
+  if (axes.empty() || axes.size() > 2 ||
+      (axes.size() == 2 && axes[0] == axes[1]))
+    return op->emitOpError("expects one axis or two different ones, found [")
+           << axes << "]";
+  for (int64_t axis : axes)
+    if (failed(verifyAxis(op, axis, input)))
+      return failure();
+  if (numResults != axes.size())
+    return op->emitOpError("has ")
+           << axes.size()
+           << " axes and expects that many data and scale results, found "
+           << numResults << " of each";
+  return success();
+}
+
+/// Checks one pair of data and scales.
+static LogicalResult
+verifyQuantized(Operation *op, const Twine &index, RankedTensorType data,
+                RankedTensorType scales, RankedTensorType input,
+                TypedValue<RankedTensorType> offsets, int64_t axis) {
+  SmallVector<int64_t> shape(input.getShape());
+  GroupPaddingAttr padding = getGroupPadding(data);
+  if (padding) {
+    if (!offsets || padding.getDim() != axis)
+      return op->emitOpError("expects data #")
+             << index << " to pad groups along "
+             << (offsets ? "the jagged axis " + Twine(axis)
+                         : Twine("no dimension, because it has no groups"))
+             << ", found " << data.getEncoding();
+    shape[axis] = paddedExtent(shape[axis], offsets.getType().getDimSize(0),
+                               padding.getPad());
+  }
+  if (failed(verifyShape(op, "data #" + index, data, shape,
+                         padding ? "the padded extent along the jagged axis"
+                                 : "that of the input")) ||
+      failed(verifyWritable(op, "data #" + index, data)))
+    return failure();
+  return verifyScales(op, "scales #" + index, scales, input, offsets, axis);
+}
+
+LogicalResult DynamicQuantizeOp::verify() {
+  RankedTensorType input = getInput().getType();
+  if (failed(verifyAxes(*this, getAxes(), input, getQuantized().size())) ||
+      failed(verifyPacked(*this, "the input", input)))
+    return failure();
+  for (auto [i, axis] : llvm::enumerate(getAxes()))
+    if (failed(verifyQuantized(
+            *this, Twine(i),
+            cast<RankedTensorType>(getQuantized()[i].getType()),
+            cast<RankedTensorType>(getScales()[i].getType()), input, {}, axis)))
+      return failure();
+  return success();
+}
+
+LogicalResult DynamicQuantizeOp::reifyResultSizes(
+    OpBuilder &builder, Location loc, GetDimFn getDim,
+    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  SizeBuilder size(builder, loc, getDim);
+  for (size_t i = 0; i < getAxes().size(); ++i)
+    sizes.push_back(size.shape(getInput()));
+  for (int64_t axis : getAxes())
+    sizes.push_back(scaleSizes(size, getInput(), {}, axis));
+  return success();
+}
+
+LogicalResult JaggedDynamicQuantizeOp::verify() {
+  RankedTensorType input = getInput().getType();
+  if (failed(verifyAxes(*this, getAxes(), input, getQuantized().size())) ||
+      failed(verifySlices(*this, input, getOffsets(), getAxes()[0])))
+    return failure();
+  for (auto [i, axis] : llvm::enumerate(getAxes())) {
+    // Only the first axis is jagged.
+    TypedValue<RankedTensorType> offsets;
+    if (i == 0)
+      offsets = getOffsets();
+    if (failed(
+            verifyQuantized(*this, Twine(i),
+                            cast<RankedTensorType>(getQuantized()[i].getType()),
+                            cast<RankedTensorType>(getScales()[i].getType()),
+                            input, offsets, axis)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult JaggedDynamicQuantizeOp::reifyResultSizes(
+    OpBuilder &builder, Location loc, GetDimFn getDim,
+    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  SizeBuilder size(builder, loc, getDim);
+  for (Value data : getQuantized()) {
+    SmallVector<OpFoldResult> &shape =
+        sizes.emplace_back(size.shape(getInput()));
+    GroupPaddingAttr padding =
+        fp8moe::getGroupPadding(cast<RankedTensorType>(data.getType()));
+    if (padding)
+      shape[padding.getDim()] = size.paddedExtent(
+          shape[padding.getDim()], size.dim(getOffsets(), 0), padding.getPad());
+  }
+  for (auto [i, axis] : llvm::enumerate(getAxes())) {
+    TypedValue<RankedTensorType> offsets;
+    if (i == 0)
+      offsets = getOffsets();
+    sizes.push_back(scaleSizes(size, getInput(), offsets, axis));
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// MXQuantizeOp
+//===----------------------------------------------------------------------===//
+
+/// Elements that share one MX scale (OCP Microscaling 1.0).
+static constexpr int64_t kMXBlock = 32;
+/// Rows that every group of jagged MX scales is padded to.
+static constexpr int64_t kMXGroupRows = 128;
+
+LogicalResult MXQuantizeOp::verify() {
+  RankedTensorType input = getInput().getType();
+  RankedTensorType data = getQuantized().getType();
+  RankedTensorType scales = getScales().getType();
+  int64_t axis = getAxis();
+  if (failed(verifySlices(*this, input, getOffsets(), axis)))
+    return failure();
+  if (input.getRank() < 2 || input.getRank() > 3)
+    return emitOpError("expects an input of rank 2 or 3, found rank ")
+           << input.getRank();
+  if (failed(verifyShape(*this, "the data", data, input.getShape(),
+                         "that of the input")) ||
+      failed(verifyPacked(*this, "the data", data)) ||
+      failed(verifyWritable(*this, "the data", data)))
+    return failure();
+
+  auto blocked =
+      dyn_cast_or_null<ScaleBlockedEncodingAttr>(scales.getEncoding());
+  if (!blocked && failed(verifyDenseRowMajor(*this, "the scales", scales)))
+    return failure();
+  GroupPaddingAttr padding = blocked ? blocked.getGroups() : GroupPaddingAttr();
+  if (static_cast<bool>(padding) != static_cast<bool>(getOffsets()))
+    return emitOpError("expects group offsets exactly when the scales have a "
+                       "blocked layout with padded groups; ")
+           << (padding ? "add 'groups(%offsets : tensor<Exi32>)'"
+                       : "remove 'groups(...)' or pad the scales' layout");
+  if (padding && padding.getDim() != 1 - axis)
+    return emitOpError("quantizes along ")
+           << axis << " and expects groups of scales along dimension "
+           << 1 - axis << ", found " << blocked;
+
+  SmallVector<int64_t> shape(input.getShape());
+  if (padding)
+    shape[0] = paddedExtent(shape[0], getOffsets().getType().getDimSize(0),
+                            kMXGroupRows);
+  int64_t blocks = ceilDivSizes(shape[axis], kMXBlock);
+  shape = dropDim(shape, axis);
+  shape.push_back(blocks);
+  return verifyShape(*this, "the scales", scales, shape,
+                     "the input's other dimensions, then its blocks of 32");
+}
+
+LogicalResult MXQuantizeOp::reifyResultSizes(
+    OpBuilder &builder, Location loc, GetDimFn getDim,
+    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  SizeBuilder size(builder, loc, getDim);
+  SmallVector<OpFoldResult> shape = size.shape(getInput());
+  sizes.push_back(shape);
+  if (getOffsets())
+    shape[0] =
+        size.paddedExtent(shape[0], size.dim(getOffsets(), 0), kMXGroupRows);
+  OpFoldResult blocks = size.ceilDiv(shape[getAxis()], kMXBlock);
+  shape.erase(shape.begin() + getAxis());
+  shape.push_back(blocks);
+  sizes.push_back(shape);
+  return success();
+}
