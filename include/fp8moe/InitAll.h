@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One place that lists the dialects of the project, so that every tool reads the
-// same IR.
+// One place that lists the dialects of the project, so that every tool reads
+// the same IR.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,6 +15,7 @@
 #define FP8MOE_INITALL_H
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "fp8moe/Dialect/Plan/IR/Plan.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -25,7 +26,7 @@ namespace mlir::fp8moe {
 inline void registerAllDialects(DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<FP8MoEDialect>();
+  registry.insert<FP8MoEDialect, plan::PlanDialect>();
 }
 
 } // namespace mlir::fp8moe
