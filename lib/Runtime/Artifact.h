@@ -1,0 +1,77 @@
+//===- Artifact.h - A loaded artifact ---------------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_RUNTIME_ARTIFACT_H
+#define FP8MOE_LIB_RUNTIME_ARTIFACT_H
+
+#include "Backend.h"
+#include "Sizes.h"
+
+#include <memory>
+
+namespace fp8moe::runtime {
+
+/// The public description of a buffer; owns what it points to.
+class BufferInfo {
+public:
+  /// As a program declares it.
+  explicit BufferInfo(const Buffer &decl);
+  /// As it is in a call.
+  BufferInfo(const Buffer &decl, const ResolvedBuffer &resolved);
+
+  const fp8moe_buffer &get() const { return info; }
+
+private:
+  void initialize(const Buffer &decl);
+
+  std::vector<int64_t> shape, strides;
+  fp8moe_buffer info;
+};
+
+class Artifact;
+
+} // namespace fp8moe::runtime
+
+/// A program and its kernels on the device.
+struct fp8moe_program {
+  const fp8moe::runtime::Artifact *artifact;
+  const fp8moe::runtime::Program *decl;
+  std::vector<fp8moe::runtime::BufferInfo> inputs, outputs;
+  /// The kernel of each launch; null on device "none".
+  std::vector<void *> kernels;
+};
+
+namespace fp8moe::runtime {
+
+class Artifact : public std::enable_shared_from_this<Artifact> {
+public:
+  /// Throws Error.
+  static std::shared_ptr<const Artifact> load(const std::string &path,
+                                              const std::string &device);
+
+  const Target &target() const { return manifest.target; }
+  const std::vector<fp8moe_program> &programs() const { return loaded; }
+
+  /// Null on device "none".
+  const Backend *backend() const { return device.get(); }
+
+  /// Throws Error when there is none of that name.
+  const fp8moe_program &findProgram(const std::string &name) const;
+
+private:
+  Artifact() = default;
+  void loadPrograms();
+
+  Manifest manifest;
+  std::unique_ptr<Backend> device;
+  std::vector<fp8moe_program> loaded;
+};
+
+} // namespace fp8moe::runtime
+
+#endif // FP8MOE_LIB_RUNTIME_ARTIFACT_H

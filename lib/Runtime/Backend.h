@@ -1,0 +1,80 @@
+//===- Backend.h - What executes kernels ------------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_RUNTIME_BACKEND_H
+#define FP8MOE_LIB_RUNTIME_BACKEND_H
+
+#include "Manifest.h"
+
+#include <memory>
+
+namespace fp8moe::runtime {
+
+/// A kernel ready to be launched, and the launch's shape.
+struct ReadyLaunch {
+  void *kernel = nullptr;
+  std::array<uint32_t, 3> grid = {1, 1, 1};
+  std::array<uint32_t, 3> block = {1, 1, 1};
+  uint32_t shared = 0;
+  /// The number of parameters.
+  size_t numArgs = 0;
+};
+
+/// A device with an artifact's kernels loaded on it. Thread-safe.
+class Backend {
+public:
+  virtual ~Backend() = default;
+
+  /// Looks a kernel up and prepares it for `shared` bytes of dynamic shared
+  /// memory. Called once per kernel, while the artifact is loaded.
+  virtual void *getKernel(const std::string &name, uint32_t shared) = 0;
+
+  /// Launches `launches` in order. `params` holds the addresses of all
+  /// parameters of the first launch, then of the second, and so on. Allocates
+  /// nothing and does not wait.
+  virtual void launch(const std::vector<ReadyLaunch> &launches, void **params,
+                      void *stream) const = 0;
+
+  /// The file that the kernels come from.
+  const std::string &binaryFile() const { return file; }
+
+protected:
+  std::string file;
+};
+
+/// A file of the artifact whose checksum is right.
+struct LoadedBinary {
+  BinaryFormat format;
+  std::string file;
+  /// The file's path.
+  std::string path;
+  /// The file's bytes.
+  std::string image;
+};
+
+/// The most blocks per grid dimension, and threads where 0 means any number.
+struct LaunchLimits {
+  std::array<int64_t, 3> grid;
+  int64_t threadsPerGridDimension;
+};
+
+/// Limits that hold for every device of that kind.
+LaunchLimits getLaunchLimits(TargetKind kind);
+
+std::unique_ptr<Backend>
+createCpuBackend(const std::vector<LoadedBinary> &binaries);
+std::unique_ptr<Backend>
+createCudaBackend(const Target &target,
+                  const std::vector<LoadedBinary> &binaries, int device);
+std::unique_ptr<Backend>
+createHipBackend(const Target &target,
+                 const std::vector<LoadedBinary> &binaries, int device);
+
+} // namespace fp8moe::runtime
+
+#endif // FP8MOE_LIB_RUNTIME_BACKEND_H

@@ -1,0 +1,61 @@
+//===- Call.h - A program with every size known -----------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_RUNTIME_CALL_H
+#define FP8MOE_LIB_RUNTIME_CALL_H
+
+#include "Artifact.h"
+
+namespace fp8moe::runtime {
+
+/// A kernel parameter: the address of buffer `index`, or `immediates[index]`.
+struct Parameter {
+  bool isBuffer;
+  size_t index;
+};
+
+} // namespace fp8moe::runtime
+
+/// Immutable once made, so that threads can share it.
+struct fp8moe_call {
+  /// Throws Error.
+  fp8moe_call(const fp8moe_program &program, const fp8moe_tensor *tensors,
+              size_t numTensors);
+
+  /// Checks the caller's memory and launches. Throws Error.
+  void run(const void *const *inputPointers, void *const *outputPointers,
+           void *workspace, uint64_t workspaceSize, void *stream) const;
+
+  /// The call as JSON text.
+  std::string describe() const;
+
+  /// Keeps kernels and manifest alive.
+  std::shared_ptr<const fp8moe::runtime::Artifact> artifact;
+  const fp8moe::runtime::Program &decl;
+  std::vector<fp8moe::runtime::BufferInfo> inputs, outputs;
+  uint64_t workspaceBytes = 0;
+  uint64_t workspaceAlign = 1;
+
+private:
+  void layOutWorkspace();
+  void resolveLaunch(const fp8moe::runtime::Launch &launch, void *kernel);
+  void checkMemory(void *const *pointers, void *workspace,
+                   uint64_t workspaceSize) const;
+
+  fp8moe::runtime::ResolvedSizes sizes;
+  /// The offset of every workspace buffer in the caller's workspace.
+  std::vector<uint64_t> offsets;
+  /// The launches that are not skipped, and their declarations.
+  std::vector<fp8moe::runtime::ReadyLaunch> launches;
+  std::vector<const fp8moe::runtime::Launch *> launchDecls;
+  /// The parameters of all launches, in order.
+  std::vector<fp8moe::runtime::Parameter> parameters;
+  std::vector<int64_t> immediates;
+};
+
+#endif // FP8MOE_LIB_RUNTIME_CALL_H

@@ -1,0 +1,66 @@
+//===- CudaBackend.cpp - The CUDA driver ----------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "GpuBackend.h"
+
+#include <cstdio>
+
+using namespace fp8moe::runtime;
+
+/// How PTX and cubins carry over between chips, from the CUDA programming
+/// guide: a chip "sm_90a" runs on 9.0 only, "sm_100f" on later minor versions
+/// of its family, a plain "sm_90" cubin on later minor versions, and plain PTX
+/// on everything later.
+static std::string whyUnfit(const std::string &chip, BinaryFormat format,
+                            int major, int minor) {
+  int number = 0;
+  char suffix = 0;
+  if (std::sscanf(chip.c_str(), "sm_%d%c", &number, &suffix) < 1)
+    return "'" + chip + "' is no CUDA chip";
+  int wantMajor = number / 10, wantMinor = number % 10;
+  bool fits = false;
+  if (suffix == 'a')
+    fits = major == wantMajor && minor == wantMinor;
+  else if (suffix == 'f' || format == BinaryFormat::Cubin)
+    fits = major == wantMajor && minor >= wantMinor;
+  else
+    fits = std::make_pair(major, minor) >= std::make_pair(wantMajor, wantMinor);
+  if (fits)
+    return "";
+  return "the device has compute capability " + std::to_string(major) + "." +
+         std::to_string(minor);
+}
+
+static constexpr GpuVendor cuda = {
+    /*device=*/"cuda",
+    /*libraryVariable=*/"FP8MOE_CUDA_DRIVER",
+    /*libraries=*/{"libcuda.so.1", nullptr},
+    /*init=*/"cuInit",
+    /*getErrorName=*/"cuGetErrorName",
+    /*getErrorString=*/"cuGetErrorString",
+    /*deviceGetCount=*/"cuDeviceGetCount",
+    /*deviceGet=*/"cuDeviceGet",
+    /*primaryContextRetain=*/"cuDevicePrimaryCtxRetain",
+    /*primaryContextRelease=*/"cuDevicePrimaryCtxRelease_v2",
+    /*contextGetCurrent=*/"cuCtxGetCurrent",
+    /*contextSetCurrent=*/"cuCtxSetCurrent",
+    /*moduleLoadData=*/"cuModuleLoadDataEx",
+    /*moduleUnload=*/"cuModuleUnload",
+    /*moduleGetFunction=*/"cuModuleGetFunction",
+    /*launchKernel=*/"cuLaunchKernel",
+    /*functionSetAttribute=*/"cuFuncSetAttribute",
+    /*deviceGetAttribute=*/"cuDeviceGetAttribute",
+    /*whyUnfit=*/whyUnfit,
+};
+
+std::unique_ptr<Backend>
+fp8moe::runtime::createCudaBackend(const Target &target,
+                                   const std::vector<LoadedBinary> &binaries,
+                                   int device) {
+  return createGpuBackend(cuda, target, binaries, device);
+}

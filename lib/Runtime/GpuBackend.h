@@ -1,0 +1,61 @@
+//===- GpuBackend.h - What CUDA and HIP have in common ----------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The driver interfaces of both vendors have the same shape, so there is one
+// implementation on a table of functions; a vendor is the names in the table.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_RUNTIME_GPUBACKEND_H
+#define FP8MOE_LIB_RUNTIME_GPUBACKEND_H
+
+#include "Backend.h"
+
+namespace fp8moe::runtime {
+
+/// What differs between the vendors' drivers.
+struct GpuVendor {
+  /// The prefix of device names and of messages: "cuda", "hip".
+  const char *device;
+  /// The environment variable that names another library.
+  const char *libraryVariable;
+  /// Where the driver is looked for, in this order; ends with null.
+  std::array<const char *, 4> libraries;
+
+  // The driver's functions.
+  const char *init;
+  const char *getErrorName;
+  const char *getErrorString;
+  const char *deviceGetCount;
+  const char *deviceGet;
+  const char *primaryContextRetain;
+  const char *primaryContextRelease;
+  const char *contextGetCurrent;
+  const char *contextSetCurrent;
+  const char *moduleLoadData;
+  const char *moduleUnload;
+  const char *moduleGetFunction;
+  const char *launchKernel;
+  /// Null where dynamic shared memory needs no permission.
+  const char *functionSetAttribute;
+  /// Null where the driver itself checks a binary's chip.
+  const char *deviceGetAttribute;
+
+  /// Says why a device of that compute capability cannot run the binary, or
+  /// nothing when it can. Null together with deviceGetAttribute.
+  std::string (*whyUnfit)(const std::string &chip, BinaryFormat format,
+                          int major, int minor);
+};
+
+std::unique_ptr<Backend>
+createGpuBackend(const GpuVendor &vendor, const Target &target,
+                 const std::vector<LoadedBinary> &binaries, int device);
+
+} // namespace fp8moe::runtime
+
+#endif // FP8MOE_LIB_RUNTIME_GPUBACKEND_H

@@ -1,0 +1,43 @@
+//===- HipBackend.cpp - The HIP runtime -----------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "GpuBackend.h"
+
+using namespace fp8moe::runtime;
+
+// A code object for another chip is refused by hipModuleLoadDataEx itself, and
+// the local memory of a workgroup needs no permission.
+static constexpr GpuVendor hip = {
+    /*device=*/"hip",
+    /*libraryVariable=*/"FP8MOE_HIP_RUNTIME",
+    /*libraries=*/
+    {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", nullptr},
+    /*init=*/"hipInit",
+    /*getErrorName=*/"hipDrvGetErrorName",
+    /*getErrorString=*/"hipDrvGetErrorString",
+    /*deviceGetCount=*/"hipGetDeviceCount",
+    /*deviceGet=*/"hipDeviceGet",
+    /*primaryContextRetain=*/"hipDevicePrimaryCtxRetain",
+    /*primaryContextRelease=*/"hipDevicePrimaryCtxRelease",
+    /*contextGetCurrent=*/"hipCtxGetCurrent",
+    /*contextSetCurrent=*/"hipCtxSetCurrent",
+    /*moduleLoadData=*/"hipModuleLoadDataEx",
+    /*moduleUnload=*/"hipModuleUnload",
+    /*moduleGetFunction=*/"hipModuleGetFunction",
+    /*launchKernel=*/"hipModuleLaunchKernel",
+    /*functionSetAttribute=*/nullptr,
+    /*deviceGetAttribute=*/nullptr,
+    /*whyUnfit=*/nullptr,
+};
+
+std::unique_ptr<Backend>
+fp8moe::runtime::createHipBackend(const Target &target,
+                                  const std::vector<LoadedBinary> &binaries,
+                                  int device) {
+  return createGpuBackend(hip, target, binaries, device);
+}

@@ -1,0 +1,140 @@
+//===- Manifest.h - The parsed manifest of an artifact ----------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The structures mirror docs/manifest.md. A Manifest that exists is valid: all
+// indices are in range, values refer to earlier values only, names are unique.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_RUNTIME_MANIFEST_H
+#define FP8MOE_LIB_RUNTIME_MANIFEST_H
+
+#include "fp8moe/Support/DataType.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fp8moe::runtime {
+
+/// A number that is known, or the index of an entry of Program::values.
+struct Scalar {
+  bool isValue = false;
+  int64_t number = 0;
+};
+
+/// An extent or stride of a buffer.
+struct Extent {
+  enum class Kind { Scalar, Free };
+  Kind kind = Kind::Scalar;
+  Scalar scalar;
+};
+
+enum class Role { Input, Output, Workspace };
+
+struct Buffer {
+  Role role = Role::Input;
+  std::string name;
+  const support::DataType *dtype = nullptr;
+  std::vector<Extent> shape;
+  std::vector<Extent> strides;
+  /// What the address, in bytes, is a multiple of.
+  int64_t align = 1;
+  /// What every stride other than 1, in bytes, is a multiple of.
+  int64_t pitchAlign = 1;
+
+  int64_t rank() const { return shape.size(); }
+};
+
+enum class ValueOp {
+  Const,
+  Dim,
+  Stride,
+  Add,
+  Sub,
+  Mul,
+  Div,
+  CeilDiv,
+  Rem,
+  Max,
+  Min,
+  Select,
+  Lt,
+  Le,
+  Eq,
+  Ne,
+  And,
+  Or
+};
+
+/// One step of the size computation. Dim and Stride: args[0] is the buffer,
+/// args[1] the dimension.
+struct Value {
+  ValueOp op = ValueOp::Const;
+  std::array<Scalar, 3> args;
+};
+
+/// A kernel's argument: the address of a buffer, or a number.
+struct Argument {
+  std::optional<size_t> buffer;
+  Scalar scalar;
+};
+
+struct Launch {
+  std::string kernel;
+  std::array<Scalar, 3> grid;
+  std::array<uint32_t, 3> block = {1, 1, 1};
+  /// Bytes of dynamic shared memory.
+  uint32_t shared = 0;
+  /// The launch is skipped if this is 0.
+  std::optional<Scalar> when;
+  std::vector<Argument> args;
+};
+
+struct Program {
+  std::string name;
+  std::vector<Buffer> buffers;
+  std::vector<Value> values;
+  std::vector<Launch> launches;
+  /// Indices into `buffers`, by role.
+  std::vector<size_t> inputs, outputs, workspaces;
+};
+
+enum class TargetKind { CPU, NVVM, ROCDL };
+enum class BinaryFormat { SharedObject, Cubin, PTX, HSACO };
+
+struct Target {
+  std::string chip;
+  TargetKind kind = TargetKind::CPU;
+  std::string kindName;
+};
+
+struct Binary {
+  std::string file;
+  BinaryFormat format = BinaryFormat::SharedObject;
+  uint64_t xxh3 = 0;
+};
+
+struct Manifest {
+  Target target;
+  std::vector<Binary> binaries;
+  std::vector<Program> programs;
+};
+
+/// Parses the text of manifest.json; throws Error with the place that is wrong.
+Manifest parseManifest(std::string_view text);
+
+/// The name of an op in the manifest.
+const char *toString(ValueOp op);
+
+} // namespace fp8moe::runtime
+
+#endif // FP8MOE_LIB_RUNTIME_MANIFEST_H

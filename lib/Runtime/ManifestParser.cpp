@@ -1,0 +1,392 @@
+//===- ManifestParser.cpp - From manifest.json to a Manifest --------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "JsonReader.h"
+#include "Manifest.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <unordered_map>
+
+using namespace fp8moe::runtime;
+using namespace fp8moe::support;
+
+namespace {
+
+constexpr int64_t schemaVersion = 1;
+/// Far above any real device; keeps the arithmetic on sizes in range.
+constexpr int64_t maxAlign = int64_t(1) << 30;
+constexpr int64_t maxRank = 16;
+
+struct OpInfo {
+  const char *name;
+  ValueOp op;
+  size_t arity;
+};
+
+constexpr OpInfo opInfos[] = {
+    {"const", ValueOp::Const, 1},   {"dim", ValueOp::Dim, 2},
+    {"stride", ValueOp::Stride, 2}, {"add", ValueOp::Add, 2},
+    {"sub", ValueOp::Sub, 2},       {"mul", ValueOp::Mul, 2},
+    {"div", ValueOp::Div, 2},       {"ceildiv", ValueOp::CeilDiv, 2},
+    {"rem", ValueOp::Rem, 2},       {"max", ValueOp::Max, 2},
+    {"min", ValueOp::Min, 2},       {"select", ValueOp::Select, 3},
+    {"lt", ValueOp::Lt, 2},         {"le", ValueOp::Le, 2},
+    {"eq", ValueOp::Eq, 2},         {"ne", ValueOp::Ne, 2},
+    {"and", ValueOp::And, 2},       {"or", ValueOp::Or, 2},
+};
+
+/// A spelling in the manifest and what it stands for.
+template <typename T> struct Spelling {
+  const char *name;
+  T value;
+};
+
+/// Reads one of a fixed set of strings.
+template <typename T, size_t n>
+T parseEnum(const JsonReader &reader, const Spelling<T> (&spellings)[n]) {
+  std::string name = reader.asString(), known;
+  for (const Spelling<T> &spelling : spellings) {
+    if (name == spelling.name)
+      return spelling.value;
+    known += (known.empty() ? "'" : ", '") + std::string(spelling.name) + "'";
+  }
+  reader.expected("one of " + known);
+}
+
+/// Reads an integer or {"value": i} with i below `numValues`.
+Scalar parseScalar(const JsonReader &reader, size_t numValues) {
+  if (!reader.isObject())
+    return {false, reader.asInteger()};
+  reader.allowKeys({"value"});
+  return {true, int64_t(reader["value"].asIndex(numValues, "earlier values"))};
+}
+
+/// Reads an entry of "shape" or "strides". `freeKey` is "dim" or "stride":
+/// {freeKey: [buffer, dimension]} is an entry that the caller binds.
+Extent parseExtent(const JsonReader &reader, const Buffer &buffer,
+                   size_t bufferIndex, size_t dimension, const char *freeKey,
+                   size_t numValues) {
+  if (!reader.isObject())
+    return {Extent::Kind::Scalar, {false, reader.asInteger(0)}};
+  if (!reader.has(freeKey))
+    return {Extent::Kind::Scalar, parseScalar(reader, numValues)};
+  reader.allowKeys({freeKey});
+  if (buffer.role != Role::Input)
+    reader.invalid("only an input has entries that the caller binds; use "
+                   "{\"value\": i}");
+  JsonReader place = reader[freeKey];
+  if (place.size() != 2 || place[0].asInteger() != int64_t(bufferIndex) ||
+      place[1].asInteger() != int64_t(dimension))
+    place.expected("[" + std::to_string(bufferIndex) + ", " +
+                   std::to_string(dimension) +
+                   "], this very entry; use {\"value\": i} for others");
+  return {Extent::Kind::Free, {}};
+}
+
+int64_t parseAlign(const JsonReader &reader) {
+  int64_t align = reader.asInteger(1, maxAlign);
+  if (align & (align - 1))
+    reader.expected("a power of two");
+  return align;
+}
+
+Buffer parseBuffer(const JsonReader &reader, size_t index, size_t numValues) {
+  static constexpr Spelling<Role> roles[] = {{"input", Role::Input},
+                                             {"output", Role::Output},
+                                             {"workspace", Role::Workspace}};
+  reader.allowKeys(
+      {"role", "name", "dtype", "shape", "strides", "align", "pitch_align"});
+  Buffer buffer;
+  buffer.role = parseEnum(reader["role"], roles);
+  if (buffer.role != Role::Workspace || reader.has("name"))
+    buffer.name = reader["name"].asName();
+
+  std::string dtype = reader["dtype"].asString();
+  buffer.dtype = findDataType(dtype);
+  if (!buffer.dtype)
+    reader["dtype"].expected("one of " + listDataTypes());
+
+  JsonReader shape = reader["shape"], strides = reader["strides"];
+  if (shape.size() > size_t(maxRank))
+    shape.invalid("more than " + std::to_string(maxRank) + " dimensions");
+  if (strides.size() != shape.size())
+    strides.invalid("has " + std::to_string(strides.size()) +
+                    " entries, but the shape has " +
+                    std::to_string(shape.size()));
+  for (size_t i = 0; i < shape.size(); ++i) {
+    buffer.shape.push_back(
+        parseExtent(shape[i], buffer, index, i, "dim", numValues));
+    buffer.strides.push_back(
+        parseExtent(strides[i], buffer, index, i, "stride", numValues));
+  }
+  buffer.align = parseAlign(reader["align"]);
+  if (reader.has("pitch_align"))
+    buffer.pitchAlign = parseAlign(reader["pitch_align"]);
+  return buffer;
+}
+
+/// Reads entry `index` of "values", which may refer to earlier entries.
+Value parseValue(const JsonReader &reader, size_t index,
+                 const Program &program) {
+  reader.allowKeys({"op", "args"});
+  std::string name = reader["op"].asString();
+  const OpInfo *info =
+      std::find_if(std::begin(opInfos), std::end(opInfos),
+                   [&](const OpInfo &info) { return name == info.name; });
+  if (info == std::end(opInfos))
+    reader["op"].invalid("unknown op '" + name + "'");
+
+  JsonReader args = reader["args"];
+  if (args.size() != info->arity)
+    args.invalid("'" + name + "' takes " + std::to_string(info->arity) +
+                 " arguments, found " + std::to_string(args.size()));
+  Value value;
+  value.op = info->op;
+  if (value.op == ValueOp::Const) {
+    value.args[0].number = args[0].asInteger();
+    return value;
+  }
+  if (value.op != ValueOp::Dim && value.op != ValueOp::Stride) {
+    for (size_t i = 0; i < info->arity; ++i)
+      value.args[i] = parseScalar(args[i], index);
+    return value;
+  }
+
+  size_t bufferIndex = args[0].asIndex(program.buffers.size(), "buffers");
+  const Buffer &buffer = program.buffers[bufferIndex];
+  size_t dimension = args[1].asIndex(buffer.rank(), "dimensions");
+  value.args[0].number = bufferIndex;
+  value.args[1].number = dimension;
+  const Extent &extent = value.op == ValueOp::Dim ? buffer.shape[dimension]
+                                                  : buffer.strides[dimension];
+  if (extent.kind == Extent::Kind::Scalar && extent.scalar.isValue &&
+      extent.scalar.number >= int64_t(index))
+    reader.invalid("reads an entry of buffer " + std::to_string(bufferIndex) +
+                   " that is value " + std::to_string(extent.scalar.number) +
+                   ", which is not an earlier one");
+  return value;
+}
+
+std::array<Scalar, 3> parseGrid(const JsonReader &reader, size_t numValues) {
+  if (reader.size() != 3)
+    reader.expected("three extents");
+  std::array<Scalar, 3> grid;
+  for (size_t i = 0; i < 3; ++i)
+    grid[i] = parseScalar(reader[i], numValues);
+  return grid;
+}
+
+std::array<uint32_t, 3> parseBlock(const JsonReader &reader) {
+  if (reader.size() != 3)
+    reader.expected("three extents");
+  std::array<uint32_t, 3> block;
+  for (size_t i = 0; i < 3; ++i)
+    block[i] = reader[i].asInteger(1, 1024);
+  if (block[0] * block[1] * block[2] > 1024)
+    reader.expected("at most 1024 threads");
+  return block;
+}
+
+Argument parseArgument(const JsonReader &reader, const Program &program) {
+  if (!reader.isObject() || !reader.has("buffer"))
+    return {std::nullopt, parseScalar(reader, program.values.size())};
+  reader.allowKeys({"buffer"});
+  return {reader["buffer"].asIndex(program.buffers.size(), "buffers"), {}};
+}
+
+Launch parseLaunch(const JsonReader &reader, const Program &program) {
+  reader.allowKeys({"kernel", "grid", "block", "shared", "when", "args"});
+  size_t numValues = program.values.size();
+  Launch launch;
+  launch.kernel = reader["kernel"].asName();
+  launch.grid = parseGrid(reader["grid"], numValues);
+  launch.block = parseBlock(reader["block"]);
+  launch.shared = reader["shared"].asInteger(0, 1 << 30);
+  if (reader.has("when"))
+    launch.when = parseScalar(reader["when"], numValues);
+  JsonReader args = reader["args"];
+  for (size_t i = 0, e = args.size(); i < e; ++i)
+    launch.args.push_back(parseArgument(args[i], program));
+  return launch;
+}
+
+/// Sorts the buffers by role and checks that inputs and outputs have names of
+/// their own.
+void indexBuffers(const JsonReader &reader, Program &program) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < program.buffers.size(); ++i) {
+    const Buffer &buffer = program.buffers[i];
+    if (!buffer.name.empty() && !names.insert(buffer.name).second)
+      reader[i].invalid("the name '" + buffer.name + "' is taken");
+    switch (buffer.role) {
+    case Role::Input:
+      program.inputs.push_back(i);
+      break;
+    case Role::Output:
+      program.outputs.push_back(i);
+      break;
+    case Role::Workspace:
+      program.workspaces.push_back(i);
+      break;
+    }
+  }
+}
+
+Program parseProgram(const JsonReader &reader) {
+  reader.allowKeys({"name", "buffers", "values", "launches"});
+  Program program;
+  program.name = reader["name"].asName();
+  JsonReader buffers = reader["buffers"], values = reader["values"],
+             launches = reader["launches"];
+  for (size_t i = 0, e = buffers.size(); i < e; ++i)
+    program.buffers.push_back(parseBuffer(buffers[i], i, values.size()));
+  indexBuffers(buffers, program);
+  for (size_t i = 0, e = values.size(); i < e; ++i)
+    program.values.push_back(parseValue(values[i], i, program));
+  for (size_t i = 0, e = launches.size(); i < e; ++i)
+    program.launches.push_back(parseLaunch(launches[i], program));
+  return program;
+}
+
+Target parseTarget(const JsonReader &reader) {
+  static constexpr Spelling<TargetKind> kinds[] = {
+      {"cpu", TargetKind::CPU},
+      {"nvvm", TargetKind::NVVM},
+      {"rocdl", TargetKind::ROCDL}};
+  static constexpr Spelling<int> flavours[] = {{"fn", 0}, {"fnuz", 1}};
+  reader.allowKeys({"chip", "kind", "fp8"});
+  Target target;
+  target.chip = reader["chip"].asName();
+  target.kindName = reader["kind"].asString();
+  target.kind = parseEnum(reader["kind"], kinds);
+  parseEnum(reader["fp8"], flavours);
+  return target;
+}
+
+uint64_t parseChecksum(const JsonReader &reader) {
+  std::string text = reader.asString();
+  if (text.size() != 16 ||
+      text.find_first_not_of("0123456789abcdef") != std::string::npos)
+    reader.expected("16 lower-case hex digits");
+  return std::stoull(text, nullptr, 16);
+}
+
+/// The file must lie in the artifact's own folder.
+std::string parseFileName(const JsonReader &reader) {
+  std::string name = reader.asName();
+  if (name.find('/') != std::string::npos || name == "." || name == "..")
+    reader.expected("the plain name of a file in the artifact's folder");
+  return name;
+}
+
+Binary parseBinary(const JsonReader &reader, const Target &target) {
+  static constexpr Spelling<BinaryFormat> formats[] = {
+      {"so", BinaryFormat::SharedObject},
+      {"cubin", BinaryFormat::Cubin},
+      {"ptx", BinaryFormat::PTX},
+      {"hsaco", BinaryFormat::HSACO}};
+  reader.allowKeys({"file", "format", "xxh3"});
+  Binary binary;
+  binary.file = parseFileName(reader["file"]);
+  binary.format = parseEnum(reader["format"], formats);
+  binary.xxh3 = parseChecksum(reader["xxh3"]);
+
+  bool fits = false;
+  switch (target.kind) {
+  case TargetKind::CPU:
+    fits = binary.format == BinaryFormat::SharedObject;
+    break;
+  case TargetKind::NVVM:
+    fits = binary.format == BinaryFormat::Cubin ||
+           binary.format == BinaryFormat::PTX;
+    break;
+  case TargetKind::ROCDL:
+    fits = binary.format == BinaryFormat::HSACO;
+    break;
+  }
+  if (!fits)
+    reader["format"].invalid("a target of kind '" + target.kindName +
+                             "' has no binaries of this format");
+  return binary;
+}
+
+/// "1.2.3" as numbers.
+std::array<int, 3> parseVersion(const std::string &text, bool &valid) {
+  std::array<int, 3> version = {0, 0, 0};
+  int length = 0;
+  valid = std::sscanf(text.c_str(), "%9d.%9d.%9d%n", &version[0], &version[1],
+                      &version[2], &length) == 3 &&
+          size_t(length) == text.size();
+  return version;
+}
+
+void checkRuntimeVersion(const JsonReader &reader) {
+  bool valid = false;
+  std::string text = reader.asString();
+  std::array<int, 3> needed = parseVersion(text, valid);
+  if (!valid)
+    reader.expected("a version such as \"0.1.0\"");
+  if (needed > parseVersion(FP8MOE_VERSION, valid))
+    fail(FP8MOE_UNSUPPORTED,
+         "manifest.json: min_runtime: the artifact needs "
+         "the fp8moe runtime ",
+         text, " or newer, this one is ", FP8MOE_VERSION,
+         "; update the runtime or compile the artifact again");
+}
+
+void checkSchema(const JsonReader &reader) {
+  int64_t schema = reader.asInteger();
+  if (schema != schemaVersion)
+    fail(FP8MOE_UNSUPPORTED, "manifest.json: schema: found version ", schema,
+         ", but this runtime (", FP8MOE_VERSION, ") reads version ",
+         schemaVersion);
+}
+
+} // namespace
+
+const char *fp8moe::runtime::toString(ValueOp op) {
+  for (const OpInfo &info : opInfos)
+    if (info.op == op)
+      return info.name;
+  return "?";
+}
+
+Manifest fp8moe::runtime::parseManifest(std::string_view text) {
+  std::string error;
+  std::optional<Json> json = parseJson(text, error);
+  if (!json)
+    fail(FP8MOE_INVALID_ARTIFACT, "manifest.json: ", error);
+
+  // Versions first: a newer manifest may have keys that are unknown here.
+  JsonReader reader(*json, "");
+  checkSchema(reader["schema"]);
+  checkRuntimeVersion(reader["min_runtime"]);
+  reader.allowKeys({"schema", "min_runtime", "producer", "target", "binaries",
+                    "programs", "decisions"});
+  reader["producer"].asString();
+  reader["decisions"].size();
+
+  Manifest manifest;
+  manifest.target = parseTarget(reader["target"]);
+  JsonReader binaries = reader["binaries"];
+  for (size_t i = 0, e = binaries.size(); i < e; ++i)
+    manifest.binaries.push_back(parseBinary(binaries[i], manifest.target));
+  if (manifest.binaries.empty())
+    binaries.expected("at least one binary");
+
+  JsonReader programs = reader["programs"];
+  std::set<std::string> names;
+  for (size_t i = 0, e = programs.size(); i < e; ++i) {
+    manifest.programs.push_back(parseProgram(programs[i]));
+    if (!names.insert(manifest.programs.back().name).second)
+      programs[i].invalid("the name is taken by an earlier program");
+  }
+  return manifest;
+}

@@ -1,0 +1,307 @@
+//===- Sizes.cpp - Evaluating the sizes of a program ----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Sizes.h"
+#include "Error.h"
+
+#include <algorithm>
+
+using namespace fp8moe::runtime;
+using namespace fp8moe::support;
+
+namespace {
+
+/// Applies an op other than Const, Dim and Stride. Returns null on success, or
+/// what is wrong.
+const char *apply(ValueOp op, int64_t a, int64_t b, int64_t c,
+                  int64_t &result) {
+  const char *overflow = "overflows 64 bits";
+  switch (op) {
+  case ValueOp::Add:
+    return __builtin_add_overflow(a, b, &result) ? overflow : nullptr;
+  case ValueOp::Sub:
+    return __builtin_sub_overflow(a, b, &result) ? overflow : nullptr;
+  case ValueOp::Mul:
+    return __builtin_mul_overflow(a, b, &result) ? overflow : nullptr;
+  case ValueOp::Div:
+  case ValueOp::CeilDiv:
+  case ValueOp::Rem:
+    if (b == 0)
+      return "divides by zero";
+    if (a == INT64_MIN && b == -1)
+      return overflow;
+    result = op == ValueOp::Rem ? a % b : a / b;
+    // The quotient was rounded towards zero; up is away from it exactly when
+    // the exact quotient is positive.
+    if (op == ValueOp::CeilDiv && a % b != 0 && (a < 0) == (b < 0))
+      ++result;
+    return nullptr;
+  case ValueOp::Max:
+    result = std::max(a, b);
+    return nullptr;
+  case ValueOp::Min:
+    result = std::min(a, b);
+    return nullptr;
+  case ValueOp::Select:
+    result = a ? b : c;
+    return nullptr;
+  case ValueOp::Lt:
+    result = a < b;
+    return nullptr;
+  case ValueOp::Le:
+    result = a <= b;
+    return nullptr;
+  case ValueOp::Eq:
+    result = a == b;
+    return nullptr;
+  case ValueOp::Ne:
+    result = a != b;
+    return nullptr;
+  case ValueOp::And:
+    result = a & b;
+    return nullptr;
+  case ValueOp::Or:
+    result = a | b;
+    return nullptr;
+  case ValueOp::Const:
+  case ValueOp::Dim:
+  case ValueOp::Stride:
+    break;
+  }
+  return "is no arithmetic";
+}
+
+/// Resolves one call. Input buffers first hold what the caller passed; after
+/// `checkInput` that is what the program expects.
+class SizeResolver {
+public:
+  SizeResolver(const Program &program) : program(program) {
+    sizes.buffers.resize(program.buffers.size());
+  }
+
+  ResolvedSizes run(const fp8moe_tensor *inputs, size_t numInputs) {
+    if (numInputs != program.inputs.size())
+      fail(FP8MOE_INVALID_ARGUMENT, where(), "takes ", program.inputs.size(),
+           " inputs, found ", numInputs);
+    if (numInputs && !inputs)
+      fail(FP8MOE_INVALID_ARGUMENT, where(), "the array of inputs is null");
+    for (size_t i = 0; i < numInputs; ++i)
+      bindInput(program.inputs[i], inputs[i]);
+    // Compared before anything is computed from them, so that the message is
+    // about the caller's shape and not about what follows from it.
+    for (size_t buffer : program.inputs)
+      checkInput(buffer, /*constantsOnly=*/true);
+    evaluateValues();
+    for (size_t buffer : program.inputs)
+      checkInput(buffer, /*constantsOnly=*/false);
+    for (size_t i = 0; i < program.buffers.size(); ++i) {
+      if (program.buffers[i].role != Role::Input)
+        computeBuffer(i);
+      sizes.buffers[i].bytes = computeBytes(i);
+    }
+    return std::move(sizes);
+  }
+
+private:
+  std::string where() const { return "program '" + program.name + "': "; }
+  std::string where(size_t buffer) const {
+    return where() + describe(program, buffer) + ": ";
+  }
+
+  void bindInput(size_t buffer, const fp8moe_tensor &tensor);
+  void checkInput(size_t buffer, bool constantsOnly);
+  void checkPitches(size_t buffer) const;
+  void evaluateValues();
+  void computeBuffer(size_t buffer);
+  uint64_t computeBytes(size_t buffer) const;
+
+  const Program &program;
+  ResolvedSizes sizes;
+};
+
+bool isEmpty(const ResolvedBuffer &buffer) {
+  return std::find(buffer.shape.begin(), buffer.shape.end(), 0) !=
+         buffer.shape.end();
+}
+
+/// The stride of dimension `i` does not matter for where elements lie.
+bool isStrideUnused(const ResolvedBuffer &buffer, size_t i) {
+  return buffer.shape[i] <= 1 || isEmpty(buffer);
+}
+
+/// Takes over the caller's type, shape and strides.
+void SizeResolver::bindInput(size_t index, const fp8moe_tensor &tensor) {
+  const Buffer &buffer = program.buffers[index];
+  ResolvedBuffer &bound = sizes.buffers[index];
+  if (tensor.dtype != FP8MOE_DTYPE_UNKNOWN &&
+      tensor.dtype != buffer.dtype->code) {
+    const DataType *found = findDataType(int32_t(tensor.dtype));
+    fail(FP8MOE_INVALID_ARGUMENT, where(index), "has dtype ",
+         found ? found->name : "unknown to this runtime", ", expected ",
+         buffer.dtype->name);
+  }
+  if (tensor.rank != buffer.rank())
+    fail(FP8MOE_INVALID_ARGUMENT, where(index), "rank is ", tensor.rank,
+         ", expected ", buffer.rank());
+  if (tensor.rank && !tensor.shape)
+    fail(FP8MOE_INVALID_ARGUMENT, where(index), "the shape is null");
+
+  bound.shape.assign(tensor.shape, tensor.shape + tensor.rank);
+  for (size_t i = 0; i < bound.shape.size(); ++i)
+    if (bound.shape[i] < 0)
+      fail(FP8MOE_INVALID_ARGUMENT, where(index), "dim ", i, " is ",
+           bound.shape[i], ", which is negative");
+
+  if (tensor.strides) {
+    bound.strides.assign(tensor.strides, tensor.strides + tensor.rank);
+  } else {
+    bound.strides.resize(bound.shape.size());
+    int64_t stride = 1;
+    for (size_t i = bound.shape.size(); i-- > 0;) {
+      bound.strides[i] = stride;
+      if (__builtin_mul_overflow(stride, std::max<int64_t>(bound.shape[i], 1),
+                                 &stride))
+        fail(FP8MOE_OUT_OF_RANGE, where(index),
+             "the number of elements overflows 64 bits");
+    }
+  }
+  for (size_t i = 0; i < bound.strides.size(); ++i) {
+    if (bound.strides[i] >= 0)
+      continue;
+    if (!isStrideUnused(bound, i))
+      fail(FP8MOE_INVALID_ARGUMENT, where(index), "stride ", i, " is ",
+           bound.strides[i], ", and negative strides are not supported");
+    bound.strides[i] = 0;
+  }
+}
+
+/// Compares the entries that the program fixes, only those that are written as
+/// numbers or all of them.
+void SizeResolver::checkInput(size_t index, bool constantsOnly) {
+  const Buffer &buffer = program.buffers[index];
+  ResolvedBuffer &bound = sizes.buffers[index];
+  auto isChecked = [&](const Extent &extent) {
+    return extent.kind == Extent::Kind::Scalar &&
+           !(constantsOnly && extent.scalar.isValue);
+  };
+  for (size_t i = 0; i < bound.shape.size(); ++i)
+    if (isChecked(buffer.shape[i]) &&
+        bound.shape[i] != sizes.get(buffer.shape[i].scalar))
+      fail(FP8MOE_INVALID_ARGUMENT, where(index), "dim ", i, " is ",
+           bound.shape[i], ", expected ", sizes.get(buffer.shape[i].scalar));
+  for (size_t i = 0; i < bound.strides.size(); ++i) {
+    if (!isChecked(buffer.strides[i]))
+      continue;
+    int64_t expected = sizes.get(buffer.strides[i].scalar);
+    if (bound.strides[i] != expected && !isStrideUnused(bound, i))
+      fail(FP8MOE_INVALID_ARGUMENT, where(index), "stride ", i, " is ",
+           bound.strides[i], " elements, expected ", expected,
+           "; copy the tensor to the layout that the program was compiled for");
+    bound.strides[i] = expected;
+  }
+  if (!constantsOnly)
+    checkPitches(index);
+}
+
+void SizeResolver::checkPitches(size_t index) const {
+  const Buffer &buffer = program.buffers[index];
+  const ResolvedBuffer &bound = sizes.buffers[index];
+  for (size_t i = 0; i < bound.strides.size(); ++i) {
+    if (bound.strides[i] == 1 || isStrideUnused(bound, i))
+      continue;
+    // Both factors' remainders are small, so that the product cannot overflow.
+    int64_t bytes = bound.strides[i] % buffer.pitchAlign * buffer.dtype->bytes;
+    if (bytes % buffer.pitchAlign != 0)
+      fail(FP8MOE_INVALID_ARGUMENT, where(index), "stride ", i, " is ",
+           bound.strides[i], " elements of ", buffer.dtype->bytes,
+           " bytes, expected a multiple of ", buffer.pitchAlign, " bytes");
+  }
+}
+
+void SizeResolver::evaluateValues() {
+  sizes.values.reserve(program.values.size());
+  for (const Value &value : program.values) {
+    int64_t result = 0;
+    if (value.op == ValueOp::Const) {
+      result = value.args[0].number;
+    } else if (value.op == ValueOp::Dim || value.op == ValueOp::Stride) {
+      size_t buffer = value.args[0].number, i = value.args[1].number;
+      bool isDim = value.op == ValueOp::Dim;
+      const Buffer &decl = program.buffers[buffer];
+      const Extent &extent = isDim ? decl.shape[i] : decl.strides[i];
+      const ResolvedBuffer &bound = sizes.buffers[buffer];
+      if (extent.kind == Extent::Kind::Free)
+        result = isDim ? bound.shape[i] : bound.strides[i];
+      else
+        result = sizes.get(extent.scalar);
+    } else {
+      int64_t a = sizes.get(value.args[0]), b = sizes.get(value.args[1]),
+              c = sizes.get(value.args[2]);
+      if (const char *problem = apply(value.op, a, b, c, result))
+        fail(FP8MOE_OUT_OF_RANGE, where(),
+             "for these input shapes the size "
+             "computation ",
+             problem, ": value ", sizes.values.size(), ", ", toString(value.op),
+             "(", a, ", ", b, ")");
+    }
+    sizes.values.push_back(result);
+  }
+}
+
+/// Outputs and workspaces: everything follows from the inputs.
+void SizeResolver::computeBuffer(size_t index) {
+  const Buffer &buffer = program.buffers[index];
+  ResolvedBuffer &resolved = sizes.buffers[index];
+  for (int64_t i = 0; i < buffer.rank(); ++i) {
+    resolved.shape.push_back(sizes.get(buffer.shape[i].scalar));
+    resolved.strides.push_back(sizes.get(buffer.strides[i].scalar));
+    if (resolved.shape[i] < 0 || resolved.strides[i] < 0)
+      fail(FP8MOE_OUT_OF_RANGE, where(index), "for these input shapes dim ", i,
+           " is ", resolved.shape[i], " with stride ", resolved.strides[i],
+           ", which is negative");
+  }
+}
+
+uint64_t SizeResolver::computeBytes(size_t index) const {
+  const ResolvedBuffer &buffer = sizes.buffers[index];
+  if (isEmpty(buffer))
+    return 0;
+  int64_t last = 0, bytes = 0;
+  for (size_t i = 0; i < buffer.shape.size(); ++i) {
+    int64_t step = 0;
+    if (__builtin_mul_overflow(buffer.shape[i] - 1, buffer.strides[i], &step) ||
+        __builtin_add_overflow(last, step, &last))
+      fail(FP8MOE_OUT_OF_RANGE, where(index), "its size overflows 64 bits");
+  }
+  if (__builtin_add_overflow(last, 1, &last) ||
+      __builtin_mul_overflow(last, program.buffers[index].dtype->bytes, &bytes))
+    fail(FP8MOE_OUT_OF_RANGE, where(index), "its size overflows 64 bits");
+  return bytes;
+}
+
+} // namespace
+
+std::string fp8moe::runtime::describe(const Program &program, size_t index) {
+  const Buffer &buffer = program.buffers[index];
+  switch (buffer.role) {
+  case Role::Input:
+    return "input '" + buffer.name + "'";
+  case Role::Output:
+    return "output '" + buffer.name + "'";
+  case Role::Workspace:
+    break;
+  }
+  return "workspace " + (buffer.name.empty() ? std::to_string(index)
+                                             : "'" + buffer.name + "'");
+}
+
+ResolvedSizes fp8moe::runtime::resolveSizes(const Program &program,
+                                            const fp8moe_tensor *inputs,
+                                            size_t numInputs) {
+  return SizeResolver(program).run(inputs, numInputs);
+}

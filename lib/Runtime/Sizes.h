@@ -1,0 +1,49 @@
+//===- Sizes.h - Evaluating the sizes of a program --------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_RUNTIME_SIZES_H
+#define FP8MOE_LIB_RUNTIME_SIZES_H
+
+#include "Manifest.h"
+#include "fp8moe-c/Runtime.h"
+
+#include <vector>
+
+namespace fp8moe::runtime {
+
+/// A buffer with every size known.
+struct ResolvedBuffer {
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+  /// From the first byte to the last; 0 when an extent is 0.
+  uint64_t bytes = 0;
+};
+
+/// The sizes of one call: an entry for each of Program::buffers and
+/// Program::values.
+struct ResolvedSizes {
+  std::vector<ResolvedBuffer> buffers;
+  std::vector<int64_t> values;
+
+  int64_t get(const Scalar &scalar) const {
+    return scalar.isValue ? values[scalar.number] : scalar.number;
+  }
+};
+
+/// Checks the caller's inputs against `program` and computes everything that
+/// follows from them. Throws Error when an input does not fit, arithmetic
+/// overflows or divides by zero, or a size comes out negative.
+ResolvedSizes resolveSizes(const Program &program, const fp8moe_tensor *inputs,
+                           size_t numInputs);
+
+/// How messages name a buffer: "input 'grad'", "output 'q'", "workspace 4".
+std::string describe(const Program &program, size_t buffer);
+
+} // namespace fp8moe::runtime
+
+#endif // FP8MOE_LIB_RUNTIME_SIZES_H
