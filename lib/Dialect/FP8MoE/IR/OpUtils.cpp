@@ -8,10 +8,6 @@
 
 #include "OpUtils.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
-#include "llvm/Support/MathExtras.h"
-
 using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::detail;
@@ -109,64 +105,4 @@ fp8moe::detail::verifyOffsets(Operation *op,
   if (!offsets)
     return success();
   return verifyDenseRowMajor(op, "the group offsets", offsets.getType());
-}
-
-//===----------------------------------------------------------------------===//
-// SizeBuilder
-//===----------------------------------------------------------------------===//
-
-/// Folds `fold(a, b)` when both are known, else creates `Op`.
-template <typename Op, typename Fold>
-static OpFoldResult combine(OpBuilder &builder, Location loc, OpFoldResult a,
-                            OpFoldResult b, Fold fold) {
-  std::optional<int64_t> knownA = getConstantIntValue(a);
-  std::optional<int64_t> knownB = getConstantIntValue(b);
-  if (knownA && knownB)
-    return builder.getIndexAttr(fold(*knownA, *knownB));
-  return Op::create(builder, loc,
-                    getValueOrCreateConstantIndexOp(builder, loc, a),
-                    getValueOrCreateConstantIndexOp(builder, loc, b))
-      .getResult();
-}
-
-OpFoldResult SizeBuilder::dim(TypedValue<RankedTensorType> value, int64_t i) {
-  RankedTensorType type = value.getType();
-  return type.isDynamicDim(i) ? getDim(value, i) : constant(type.getDimSize(i));
-}
-
-SmallVector<OpFoldResult>
-SizeBuilder::shape(TypedValue<RankedTensorType> value) {
-  SmallVector<OpFoldResult> sizes;
-  for (int64_t i = 0, rank = value.getType().getRank(); i < rank; ++i)
-    sizes.push_back(dim(value, i));
-  return sizes;
-}
-
-OpFoldResult SizeBuilder::add(OpFoldResult a, OpFoldResult b) {
-  return combine<arith::AddIOp>(builder, loc, a, b, std::plus<int64_t>());
-}
-
-OpFoldResult SizeBuilder::mul(OpFoldResult a, OpFoldResult b) {
-  if (getConstantIntValue(b) == 1)
-    return a;
-  return combine<arith::MulIOp>(builder, loc, a, b, std::multiplies<int64_t>());
-}
-
-OpFoldResult SizeBuilder::div(OpFoldResult a, int64_t divisor) {
-  if (divisor == 1)
-    return a;
-  return combine<arith::DivSIOp>(builder, loc, a, constant(divisor),
-                                 std::divides<int64_t>());
-}
-
-OpFoldResult SizeBuilder::ceilDiv(OpFoldResult a, int64_t divisor) {
-  return combine<arith::CeilDivSIOp>(
-      builder, loc, a, constant(divisor),
-      [](int64_t x, int64_t y) { return llvm::divideCeilSigned(x, y); });
-}
-
-OpFoldResult SizeBuilder::paddedExtent(OpFoldResult size, OpFoldResult groups,
-                                       int64_t pad) {
-  OpFoldResult most = add(size, mul(groups, constant(pad - 1)));
-  return mul(ceilDiv(most, pad), constant(pad));
 }

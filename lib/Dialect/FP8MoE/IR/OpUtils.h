@@ -11,6 +11,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
 
 namespace mlir::fp8moe::detail {
 
@@ -42,29 +43,6 @@ LogicalResult verifyDenseRowMajor(Operation *op, const Twine &what,
 /// Offsets, when present, are dense; `E` of them.
 LogicalResult verifyOffsets(Operation *op,
                             TypedValue<RankedTensorType> offsets);
-
-/// Arithmetic on sizes that folds constants.
-class SizeBuilder {
-public:
-  SizeBuilder(OpBuilder &builder, Location loc, GetDimFn getDim)
-      : builder(builder), loc(loc), getDim(getDim) {}
-
-  OpFoldResult constant(int64_t value) { return builder.getIndexAttr(value); }
-  OpFoldResult dim(TypedValue<RankedTensorType> value, int64_t i);
-  SmallVector<OpFoldResult> shape(TypedValue<RankedTensorType> value);
-  OpFoldResult add(OpFoldResult a, OpFoldResult b);
-  OpFoldResult mul(OpFoldResult a, OpFoldResult b);
-  OpFoldResult div(OpFoldResult a, int64_t divisor);
-  OpFoldResult ceilDiv(OpFoldResult a, int64_t divisor);
-  /// round_up(size + groups * (pad - 1), pad).
-  OpFoldResult paddedExtent(OpFoldResult size, OpFoldResult groups,
-                            int64_t pad);
-
-private:
-  OpBuilder &builder;
-  Location loc;
-  GetDimFn getDim;
-};
 
 } // namespace mlir::fp8moe::detail
 

@@ -61,7 +61,7 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegmen
   let assemblyFormat = [{
     $a `,` $b `groups` `(` $offsets `:` type($offsets) `)`
     (`scales` `(` $scaleA^ `,` $scaleB `:` type($scaleA) `,` type($scaleB) `)`)?
-    (`direction` $direction^)? (`accumulation` $accumulation^)?
+    (`direction` `` $direction^)? (`accumulation` `` $accumulation^)?
     attr-dict `:` type($a) `,` type($b) `->` type($result)
   }];
   let extraClassDeclaration = [{

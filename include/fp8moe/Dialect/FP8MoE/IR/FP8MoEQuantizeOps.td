@@ -34,7 +34,7 @@ def FP8MoE_ScaleOp : FP8MoE_InferredOp<"scale"> {
     FP8MoE_ScaleRoundingAttr:$rounding, FP8MoE_Fp8TypeAttr:$fp8Type);
   let results = (outs FP8MoE_ScaleTensor:$scale);
   let assemblyFormat = [{
-    $input `along` $axis `rounding` $rounding `fp8` $fp8Type attr-dict
+    $input `along` $axis `rounding` `` $rounding `fp8` $fp8Type attr-dict
     `:` type($input) `->` type($scale)
   }];
 }
@@ -62,7 +62,7 @@ def FP8MoE_JaggedScaleOp : FP8MoE_InferredOp<"jagged_scale"> {
     FP8MoE_ScaleRoundingAttr:$rounding, FP8MoE_Fp8TypeAttr:$fp8Type);
   let results = (outs FP8MoE_ScaleTensor:$scale);
   let assemblyFormat = [{
-    $input `groups` `(` $offsets `:` type($offsets) `)` `along` $axis `rounding` $rounding
+    $input `groups` `(` $offsets `:` type($offsets) `)` `along` $axis `rounding` `` $rounding
     `fp8` $fp8Type attr-dict `:` type($input) `->` type($scale)
   }];
 }
@@ -120,7 +120,7 @@ def FP8MoE_DequantizeOp : FP8MoE_Op<"dequantize"> {
   let results = (outs FP8MoE_FloatTensor:$result);
   let assemblyFormat = [{
     $input `by` $scale `along` $axis (`groups` `(` $offsets^ `:` type($offsets) `)`)?
-    `direction` $direction attr-dict `:` type($input) `,` type($scale) `->` type($result)
+    `direction` `` $direction attr-dict `:` type($input) `,` type($scale) `->` type($result)
   }];
 }
 
@@ -155,7 +155,7 @@ def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [SameVariadicResult
   let results = (outs Variadic<FP8MoE_Fp8Tensor>:$quantized,
                       Variadic<FP8MoE_ScaleTensor>:$scales);
   let assemblyFormat = [{
-    $input `along` $axes `rounding` $rounding (`tile` $tile^)? attr-dict `:` type($input)
+    $input `along` $axes `rounding` `` $rounding (`tile` $tile^)? attr-dict `:` type($input)
     `->` custom<DataAndScaleTypes>(type($quantized), type($scales))
   }];
 }
@@ -194,7 +194,7 @@ def FP8MoE_JaggedDynamicQuantizeOp
   let results = (outs Variadic<FP8MoE_Fp8Tensor>:$quantized,
                       Variadic<FP8MoE_ScaleTensor>:$scales);
   let assemblyFormat = [{
-    $input `groups` `(` $offsets `:` type($offsets) `)` `along` $axes `rounding` $rounding
+    $input `groups` `(` $offsets `:` type($offsets) `)` `along` $axes `rounding` `` $rounding
     (`tile` $tile^)? attr-dict `:` type($input)
     `->` custom<DataAndScaleTypes>(type($quantized), type($scales))
   }];
@@ -233,7 +233,7 @@ def FP8MoE_MXQuantizeOp : FP8MoE_Op<"mx_quantize"> {
     I64Attr:$axis, FP8MoE_MXModeAttr:$mode);
   let results = (outs FP8MoE_Fp8Tensor:$quantized, FP8MoE_BlockScaleTensor:$scales);
   let assemblyFormat = [{
-    $input `along` $axis `mode` $mode (`groups` `(` $offsets^ `:` type($offsets) `)`)?
+    $input `along` $axis `mode` `` $mode (`groups` `(` $offsets^ `:` type($offsets) `)`)?
     attr-dict `:` type($input) `->` type($quantized) `,` type($scales)
   }];
 }

@@ -1,0 +1,50 @@
+//===- SizeBuilder.h - Arithmetic on sizes ----------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_DIALECT_FP8MOE_IR_SIZEBUILDER_H
+#define FP8MOE_DIALECT_FP8MOE_IR_SIZEBUILDER_H
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEInterfaces.h"
+
+namespace mlir::fp8moe {
+
+/// Arithmetic on sizes: folds constants, creates `arith` operations on index
+/// otherwise. Used wherever the size of one tensor follows from that of others.
+class SizeBuilder {
+public:
+  SizeBuilder(OpBuilder &builder, Location loc, GetDimFn getDim = nullptr)
+      : builder(builder), loc(loc), getDim(getDim) {}
+
+  OpFoldResult constant(int64_t value);
+  /// The size of one dimension: static from the type, dynamic through `getDim`.
+  OpFoldResult dim(TypedValue<RankedTensorType> value, int64_t i);
+  SmallVector<OpFoldResult> shape(TypedValue<RankedTensorType> value);
+  OpFoldResult add(OpFoldResult a, OpFoldResult b);
+  OpFoldResult mul(OpFoldResult a, OpFoldResult b);
+  OpFoldResult div(OpFoldResult a, int64_t divisor);
+  OpFoldResult ceilDiv(OpFoldResult a, int64_t divisor);
+  /// round_up(size + groups * (pad - 1), pad).
+  OpFoldResult paddedExtent(OpFoldResult size, OpFoldResult groups,
+                            int64_t pad);
+  /// Strides in elements that follow from the sizes and the order of `type`,
+  /// which must be strided.
+  SmallVector<OpFoldResult> denseStrides(RankedTensorType type,
+                                         ArrayRef<OpFoldResult> sizes);
+  /// Sizes of getBufferType(type) for a tensor of these sizes.
+  SmallVector<OpFoldResult> bufferSizes(RankedTensorType type,
+                                        ArrayRef<OpFoldResult> sizes);
+
+private:
+  OpBuilder &builder;
+  Location loc;
+  GetDimFn getDim;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_DIALECT_FP8MOE_IR_SIZEBUILDER_H

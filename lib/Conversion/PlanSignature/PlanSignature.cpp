@@ -1,0 +1,244 @@
+//===- PlanSignature.cpp - A function seen from its program ---------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Conversion/PlanSignature.h"
+
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+Value fp8moe::materializeSize(OpBuilder &builder, Location loc,
+                              OpFoldResult size) {
+  return getValueOrCreateConstantIndexOp(builder, loc, size);
+}
+
+OpBuilder PlanSignature::getBuilder() {
+  return OpBuilder::atBlockEnd(program.getBodyBlock());
+}
+
+/// The name of an argument's or result's buffer.
+static std::string getBufferName(DictionaryAttr attrs, StringRef defaultPrefix,
+                                 unsigned index) {
+  if (attrs)
+    if (auto name = attrs.getAs<StringAttr>(FP8MoEDialect::kNameAttrName))
+      return name.getValue().str();
+  return (defaultPrefix + Twine(index)).str();
+}
+
+/// Checks that a value crossing the program's border is a tensor of resolved
+/// type.
+static FailureOr<RankedTensorType>
+checkBorderType(func::FuncOp func, Type type, StringRef what, unsigned index) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return func.emitError("cannot make a program of '")
+           << func.getName() << "': " << what << " #" << index
+           << " must be a ranked tensor, found " << type;
+  if (isNeutralFp8Type(tensor.getElementType()))
+    return func.emitError("cannot make a program of '")
+           << func.getName() << "': " << what << " #" << index
+           << " still has the target-neutral element type "
+           << tensor.getElementType() << "; run fp8moe-resolve-fp8-types first";
+  if (!plan::getManifestDtype(tensor.getElementType()))
+    return func.emitError("cannot make a program of '")
+           << func.getName() << "': " << what << " #" << index
+           << " has the element type " << tensor.getElementType()
+           << ", which an artifact cannot exchange with its caller";
+  return tensor;
+}
+
+LogicalResult PlanSignature::addInputs(func::FuncOp func) {
+  OpBuilder builder = getBuilder();
+  for (BlockArgument arg : func.getArguments()) {
+    unsigned index = arg.getArgNumber();
+    FailureOr<RankedTensorType> type =
+        checkBorderType(func, arg.getType(), "argument", index);
+    if (failed(type))
+      return failure();
+    std::optional<StridedLayout> layout = StridedLayout::get(*type);
+    if (!layout && !type->hasStaticShape())
+      return func.emitError("cannot make a program of '")
+             << func.getName() << "': argument #" << index << " of type "
+             << *type
+             << " has blocked scales, whose shape does not follow from their "
+                "bytes; give it a static shape";
+    Location loc = arg.getLoc();
+    auto input = plan::InputOp::create(
+        builder, loc, getBufferType(*type),
+        getBufferName(func.getArgAttrDict(index), "arg", index),
+        getBaseAlignment(*type));
+    BufferView view;
+    view.buffer = cast<TypedValue<MemRefType>>(input.getBuffer());
+    for (int64_t dim = 0; dim < type->getRank(); ++dim) {
+      if (type->isDynamicDim(dim))
+        view.sizes.push_back(plan::DimOp::create(builder, loc,
+                                                 builder.getIndexType(),
+                                                 view.buffer, dim)
+                                 .getResult());
+      else
+        view.sizes.push_back(builder.getIndexAttr(type->getDimSize(dim)));
+      if (!layout)
+        continue;
+      if (ShapedType::isDynamic(layout->strides[dim]))
+        view.strides.push_back(plan::StrideOp::create(builder, loc,
+                                                      builder.getIndexType(),
+                                                      view.buffer, dim)
+                                   .getResult());
+      else
+        view.strides.push_back(builder.getIndexAttr(layout->strides[dim]));
+    }
+    sizes[arg] = view.sizes;
+    inputs.push_back(std::move(view));
+  }
+  return success();
+}
+
+/// Computes the sizes of an operation's tensor results; what cannot be computed
+/// is left out and reported when somebody asks for it.
+LogicalResult PlanSignature::computeSizes(Operation &op) {
+  auto isKnown = [&](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return !type || type.hasStaticShape() || sizes.contains(value);
+  };
+  OpBuilder builder = getBuilder();
+  auto getDim = [&](TypedValue<RankedTensorType> value, int64_t dim) {
+    return sizes.lookup(value)[dim];
+  };
+  SmallVector<SmallVector<OpFoldResult>> resultSizes;
+  auto interface = dyn_cast<ResultSizesOpInterface>(op);
+  if (interface && llvm::all_of(op.getOperands(), isKnown)) {
+    if (failed(interface.reifyResultSizes(builder, op.getLoc(), getDim,
+                                          resultSizes)))
+      return failure();
+    for (auto [result, shape] : llvm::zip_equal(op.getResults(), resultSizes))
+      sizes[result] = shape;
+    return success();
+  }
+  for (Value result : op.getResults()) {
+    auto type = dyn_cast<RankedTensorType>(result.getType());
+    if (type && type.hasStaticShape())
+      sizes[result] = getAsIndexOpFoldResult(op.getContext(), type.getShape());
+  }
+  return success();
+}
+
+FailureOr<SmallVector<OpFoldResult>> PlanSignature::getSizes(Value tensor,
+                                                             Operation *user) {
+  auto it = sizes.find(tensor);
+  if (it != sizes.end())
+    return it->second;
+  return user->emitError("needs the size of a value of type ")
+         << tensor.getType()
+         << " before the program runs, but it does not follow from the sizes "
+            "of "
+            "the inputs; give it a static shape";
+}
+
+LogicalResult PlanSignature::addOutputs(func::FuncOp func) {
+  Operation *terminator = func.front().getTerminator();
+  OpBuilder builder = getBuilder();
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    unsigned index = operand.getOperandNumber();
+    FailureOr<RankedTensorType> type =
+        checkBorderType(func, operand.get().getType(), "result", index);
+    if (failed(type))
+      return failure();
+    FailureOr<SmallVector<OpFoldResult>> shape =
+        getSizes(operand.get(), terminator);
+    if (failed(shape))
+      return failure();
+    Location loc = terminator->getLoc();
+    SizeBuilder size(builder, loc);
+    BufferView view;
+    view.sizes = *shape;
+    std::optional<StridedLayout> layout = StridedLayout::get(*type);
+    if (layout && !layout->dense &&
+        llvm::is_contained(layout->strides, ShapedType::kDynamic))
+      return terminator->emitError(
+                 "cannot choose the unknown strides of result #")
+             << index << " of type " << *type
+             << "; give all strides, or leave them out for dense ones";
+    if (layout)
+      view.strides = layout->dense ? size.denseStrides(*type, *shape)
+                                   : getAsIndexOpFoldResult(func.getContext(),
+                                                            layout->strides);
+
+    MemRefType bufferType = getBufferType(*type);
+    auto dynamicOnly = [&](ArrayRef<OpFoldResult> values,
+                           ArrayRef<int64_t> known) {
+      SmallVector<Value> operands;
+      for (auto [value, isStatic] : llvm::zip_equal(values, known))
+        if (ShapedType::isDynamic(isStatic))
+          operands.push_back(materializeSize(builder, loc, value));
+      return operands;
+    };
+    SmallVector<Value> dynamicSizes =
+        dynamicOnly(size.bufferSizes(*type, view.sizes), bufferType.getShape());
+    SmallVector<Value> dynamicStrides;
+    if (auto strided = dyn_cast<StridedLayoutAttr>(bufferType.getLayout()))
+      dynamicStrides = dynamicOnly(view.strides, strided.getStrides());
+    auto output = plan::OutputOp::create(
+        builder, loc, bufferType,
+        builder.getStringAttr(
+            getBufferName(func.getResultAttrDict(index), "result", index)),
+        dynamicSizes, dynamicStrides, getBaseAlignment(*type));
+    view.buffer = cast<TypedValue<MemRefType>>(output.getBuffer());
+    outputs.push_back(std::move(view));
+  }
+  return success();
+}
+
+/// Names of buffers are the keys of the caller's tensors.
+static LogicalResult checkUniqueNames(func::FuncOp func) {
+  llvm::StringSet<> names;
+  auto check = [&](DictionaryAttr attrs, StringRef prefix,
+                   unsigned index) -> LogicalResult {
+    std::string name = getBufferName(attrs, prefix, index);
+    if (names.insert(name).second)
+      return success();
+    return func.emitError("cannot make a program of '")
+           << func.getName() << "': two buffers are named '" << name
+           << "'; give each argument and result its own '"
+           << FP8MoEDialect::kNameAttrName << "'";
+  };
+  for (unsigned i = 0; i < func.getNumArguments(); ++i)
+    if (failed(check(func.getArgAttrDict(i), "arg", i)))
+      return failure();
+  for (unsigned i = 0; i < func.getNumResults(); ++i)
+    if (failed(check(func.getResultAttrDict(i), "result", i)))
+      return failure();
+  return success();
+}
+
+FailureOr<PlanSignature> PlanSignature::create(func::FuncOp func,
+                                               StringRef name) {
+  if (func.isExternal())
+    return func.emitError("cannot make a program of '")
+           << func.getName() << "': it has no body";
+  if (!func.getBody().hasOneBlock())
+    return func.emitError("cannot make a program of '")
+           << func.getName()
+           << "': expects one block, use scf operations for control flow";
+  if (failed(checkUniqueNames(func)))
+    return failure();
+  PlanSignature signature;
+  OpBuilder builder(func);
+  signature.program = plan::ProgramOp::create(builder, func.getLoc(), name);
+  if (failed(signature.addInputs(func)))
+    return failure();
+  for (Operation &op : func.front().without_terminator())
+    if (failed(signature.computeSizes(op)))
+      return failure();
+  if (failed(signature.addOutputs(func)))
+    return failure();
+  return signature;
+}
