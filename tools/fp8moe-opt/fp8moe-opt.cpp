@@ -8,6 +8,7 @@
 
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -17,6 +18,7 @@
 int main(int argc, char **argv) {
   mlir::registerAllPasses();
   mlir::fp8moe::registerFP8MoEConversionPasses();
+  mlir::fp8moe::registerFP8MoETransformsPasses();
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);

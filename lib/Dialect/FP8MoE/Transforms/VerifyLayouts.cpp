@@ -1,0 +1,74 @@
+//===- VerifyLayouts.cpp - Reject operations that could lose a layout -----===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+namespace mlir::fp8moe {
+#define GEN_PASS_DEF_VERIFYLAYOUTS
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h.inc"
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+struct VerifyLayouts : public fp8moe::impl::VerifyLayoutsBase<VerifyLayouts> {
+  void runOnOperation() override;
+};
+} // namespace
+
+static bool touchesTensors(Operation *op) {
+  auto isTensor = [](Type type) { return isa<TensorType>(type); };
+  return llvm::any_of(op->getOperandTypes(), isTensor) ||
+         llvm::any_of(op->getResultTypes(), isTensor);
+}
+
+static bool keepsLayouts(Operation *op) {
+  return isa<FP8MoEDialect>(op->getDialect()) ||
+         isa<func::CallOp, func::ReturnOp, scf::IfOp, scf::ForOp, scf::YieldOp,
+             tensor::DimOp>(op);
+}
+
+/// A cast may change what is known of the sizes, nothing else.
+static LogicalResult verifyCast(tensor::CastOp cast) {
+  auto source = dyn_cast<RankedTensorType>(cast.getSource().getType());
+  auto result = dyn_cast<RankedTensorType>(cast.getType());
+  if (source && result && source.getEncoding() == result.getEncoding())
+    return success();
+  return cast.emitOpError("changes the layout without moving bytes, from ")
+         << cast.getSource().getType() << " to " << cast.getType()
+         << "; use fp8moe.relayout";
+}
+
+static LogicalResult verifyOperation(Operation *op) {
+  if (!op->getDialect())
+    return op->emitOpError("is not registered, so nothing is known about the "
+                           "layout of its tensors");
+  if (auto cast = dyn_cast<tensor::CastOp>(op))
+    return verifyCast(cast);
+  if (keepsLayouts(op))
+    return success();
+  return op->emitOpError(
+      "works on tensors but does not keep their layouts; only "
+      "fp8moe, func and scf operations, tensor.dim and "
+      "tensor.cast do");
+}
+
+void VerifyLayouts::runOnOperation() {
+  bool ok = true;
+  getOperation()->walk([&](Operation *op) {
+    if (touchesTensors(op) && failed(verifyOperation(op)))
+      ok = false;
+  });
+  if (!ok)
+    signalPassFailure();
+}

@@ -1,0 +1,33 @@
+// RUN: fp8moe-opt %s --fp8moe-verify-layouts --split-input-file --verify-diagnostics
+
+// Control flow, calls and size reads keep layouts.
+func.func private @callee(tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>)
+
+func.func @allowed(%x: tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>, %flag: i1)
+    -> tensor<?x64xbf16, #fp8moe.strided<[1, 0]>> {
+  %c0 = arith.constant 0 : index
+  %m = tensor.dim %x, %c0 : tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>
+  func.call @callee(%x) : (tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>) -> ()
+  %y = scf.if %flag -> tensor<?x64xbf16, #fp8moe.strided<[1, 0]>> {
+    scf.yield %x : tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>
+  } else {
+    scf.yield %x : tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>
+  }
+  return %y : tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>
+}
+
+// -----
+
+func.func @dropped(%x: tensor<8x64xbf16, #fp8moe.strided<[1, 0]>>) {
+  // expected-error @below {{changes the layout without moving bytes}}
+  %y = tensor.cast %x : tensor<8x64xbf16, #fp8moe.strided<[1, 0]>> to tensor<8x64xbf16>
+  return
+}
+
+// -----
+
+func.func @foreign(%x: tensor<8x64xbf16, #fp8moe.strided<[1, 0]>>) {
+  // expected-error @below {{works on tensors but does not keep their layouts}}
+  %y = arith.negf %x : tensor<8x64xbf16, #fp8moe.strided<[1, 0]>>
+  return
+}
