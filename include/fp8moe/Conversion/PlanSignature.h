@@ -18,6 +18,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::fp8moe {
@@ -57,6 +58,13 @@ private:
   LogicalResult addInputs(func::FuncOp func);
   LogicalResult addOutputs(func::FuncOp func);
   LogicalResult computeSizes(Operation &op);
+  /// Requires what a dense or aligned layout promises and its type cannot show.
+  void requireLayout(StringRef name, RankedTensorType type,
+                     const BufferView &view);
+  /// Requires sizes of operands to agree where the types do not say so.
+  void requireEqualSizes(Operation &op);
+  void require(arith::CmpIPredicate predicate, OpFoldResult a, OpFoldResult b,
+               const Twine &message, Location loc);
 
   plan::ProgramOp program;
   SmallVector<BufferView> inputs, outputs;

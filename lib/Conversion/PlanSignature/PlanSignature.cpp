@@ -11,7 +11,9 @@
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -56,6 +58,14 @@ checkBorderType(func::FuncOp func, Type type, StringRef what, unsigned index) {
   return tensor;
 }
 
+static int64_t getElementBytes(RankedTensorType type) {
+  return llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+}
+
+static unsigned operandNumber(Operation &op, Value value) {
+  return std::distance(op.operand_begin(), llvm::find(op.getOperands(), value));
+}
+
 LogicalResult PlanSignature::addInputs(func::FuncOp func) {
   OpBuilder builder = getBuilder();
   for (BlockArgument arg : func.getArguments()) {
@@ -96,10 +106,78 @@ LogicalResult PlanSignature::addInputs(func::FuncOp func) {
       else
         view.strides.push_back(builder.getIndexAttr(layout->strides[dim]));
     }
+    requireLayout(input.getBufferName(), *type, view);
     sizes[arg] = view.sizes;
     inputs.push_back(std::move(view));
   }
   return success();
+}
+
+void PlanSignature::require(arith::CmpIPredicate predicate, OpFoldResult a,
+                            OpFoldResult b, const Twine &message,
+                            Location loc) {
+  std::optional<int64_t> knownA = getConstantIntValue(a);
+  std::optional<int64_t> knownB = getConstantIntValue(b);
+  if (a == b || (knownA && knownB &&
+                 arith::applyCmpPredicate(predicate, APInt(64, *knownA, true),
+                                          APInt(64, *knownB, true))))
+    return;
+  OpBuilder builder = getBuilder();
+  Value condition = arith::CmpIOp::create(builder, loc, predicate,
+                                          materializeSize(builder, loc, a),
+                                          materializeSize(builder, loc, b));
+  plan::RequireOp::create(builder, loc, condition,
+                          builder.getStringAttr(message));
+}
+
+void PlanSignature::requireLayout(StringRef name, RankedTensorType type,
+                                  const BufferView &view) {
+  std::optional<StridedLayout> layout = StridedLayout::get(type);
+  if (!layout)
+    return;
+  OpBuilder builder = getBuilder();
+  Location loc = view.buffer.getLoc();
+  SizeBuilder size(builder, loc);
+  if (layout->dense &&
+      isa<StridedLayoutAttr>(view.buffer.getType().getLayout()))
+    for (auto [dim, strides] : llvm::enumerate(llvm::zip_equal(
+             view.strides, size.denseStrides(type, view.sizes))))
+      require(arith::CmpIPredicate::eq, std::get<0>(strides),
+              std::get<1>(strides),
+              "'" + name + "' must be dense: stride " + Twine(dim) +
+                  " must be the product of the sizes inside it",
+              loc);
+  if (layout->align <= getElementBytes(type))
+    return;
+  int64_t elements = layout->align / getElementBytes(type);
+  for (int64_t dim : ArrayRef(layout->order).drop_back())
+    if (ShapedType::isDynamic(layout->strides[dim]))
+      require(arith::CmpIPredicate::eq, size.rem(view.strides[dim], elements),
+              size.constant(0),
+              "'" + name + "' must be aligned: stride " + Twine(dim) +
+                  " must be a multiple of " + Twine(layout->align) + " bytes",
+              loc);
+}
+
+void PlanSignature::requireEqualSizes(Operation &op) {
+  auto interface = dyn_cast<ResultSizesOpInterface>(op);
+  if (!interface)
+    return;
+  SmallVector<EqualSizes> pairs;
+  interface.getEqualSizes(pairs);
+  for (const EqualSizes &pair : pairs) {
+    auto first = sizes.find(pair.first), second = sizes.find(pair.second);
+    if (first == sizes.end() || second == sizes.end())
+      continue;
+    require(arith::CmpIPredicate::eq, first->second[pair.firstDim],
+            second->second[pair.secondDim],
+            op.getName().getStringRef() + ": dimension " +
+                Twine(pair.firstDim) + " of operand " +
+                Twine(operandNumber(op, pair.first)) + " and dimension " +
+                Twine(pair.secondDim) + " of operand " +
+                Twine(operandNumber(op, pair.second)) + " must be equal",
+            op.getLoc());
+  }
 }
 
 /// Computes the sizes of an operation's tensor results; what cannot be computed
@@ -235,9 +313,11 @@ FailureOr<PlanSignature> PlanSignature::create(func::FuncOp func,
   signature.program = plan::ProgramOp::create(builder, func.getLoc(), name);
   if (failed(signature.addInputs(func)))
     return failure();
-  for (Operation &op : func.front().without_terminator())
+  for (Operation &op : func.front().without_terminator()) {
     if (failed(signature.computeSizes(op)))
       return failure();
+    signature.requireEqualSizes(op);
+  }
   if (failed(signature.addOutputs(func)))
     return failure();
   return signature;

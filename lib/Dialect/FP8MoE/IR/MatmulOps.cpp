@@ -137,3 +137,24 @@ LogicalResult GroupedMatmulOp::reifyResultSizes(
               size.dim(getB(), 1)};
   return success();
 }
+
+void GroupedMatmulOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
+  if (isForward()) {
+    pairs.push_back({getA(), 1, getB(), 1});
+    pairs.push_back({getB(), 0, getOffsets(), 0});
+  } else {
+    pairs.push_back({getA(), 1, getB(), 0});
+  }
+  if (!getScaleA())
+    return;
+  if (isForward()) {
+    pairs.push_back({getScaleA(), 0, getA(), 0});
+    pairs.push_back({getScaleB(), 0, getB(), 0});
+    pairs.push_back({getScaleB(), 1, getB(), 2});
+  } else {
+    pairs.push_back({getScaleA(), 0, getOffsets(), 0});
+    pairs.push_back({getScaleA(), 1, getA(), 0});
+    pairs.push_back({getScaleB(), 0, getOffsets(), 0});
+    pairs.push_back({getScaleB(), 1, getB(), 1});
+  }
+}

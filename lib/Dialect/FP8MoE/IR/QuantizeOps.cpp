@@ -205,6 +205,27 @@ reifyCastSizes(CastOp op, OpBuilder &builder, Location loc, GetDimFn getDim,
   return success();
 }
 
+/// Each dimension of the scales counts something of the input or of the groups.
+template <typename CastOp>
+static void getCastEqualSizes(CastOp op, SmallVectorImpl<EqualSizes> &pairs) {
+  if (op.getOffsets()) {
+    pairs.push_back({op.getScale(), 0, op.getOffsets(), 0});
+    pairs.push_back({op.getScale(), 1, op.getInput(), 1 - op.getAxis()});
+    return;
+  }
+  for (int64_t dim = 0; dim < op.getScale().getType().getRank(); ++dim)
+    pairs.push_back({op.getScale(), dim, op.getInput(),
+                     dim < op.getAxis() ? dim : dim + 1});
+}
+
+void QuantizeOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
+  getCastEqualSizes(*this, pairs);
+}
+
+void DequantizeOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
+  getCastEqualSizes(*this, pairs);
+}
+
 LogicalResult QuantizeOp::verify() { return verifyCast(*this); }
 
 LogicalResult QuantizeOp::reifyResultSizes(

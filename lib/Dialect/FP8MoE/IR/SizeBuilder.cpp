@@ -64,6 +64,11 @@ OpFoldResult SizeBuilder::div(OpFoldResult a, int64_t divisor) {
                                  std::divides<int64_t>());
 }
 
+OpFoldResult SizeBuilder::rem(OpFoldResult a, int64_t divisor) {
+  return combine<arith::RemSIOp>(builder, loc, a, constant(divisor),
+                                 std::modulus<int64_t>());
+}
+
 OpFoldResult SizeBuilder::ceilDiv(OpFoldResult a, int64_t divisor) {
   return combine<arith::CeilDivSIOp>(
       builder, loc, a, constant(divisor),

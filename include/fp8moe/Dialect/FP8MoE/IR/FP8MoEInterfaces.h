@@ -22,6 +22,14 @@ namespace mlir::fp8moe {
 using GetDimFn =
     llvm::function_ref<OpFoldResult(TypedValue<RankedTensorType>, int64_t)>;
 
+/// Two dimensions of operands that must have the same size.
+struct EqualSizes {
+  Value first;
+  int64_t firstDim;
+  Value second;
+  int64_t secondDim;
+};
+
 } // namespace mlir::fp8moe
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttrInterfaces.h.inc"

@@ -58,6 +58,12 @@ def FP8MoE_ResultSizesOpInterface : OpInterface<"ResultSizesOpInterface"> {
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
            "::mlir::fp8moe::GetDimFn":$getDim,
            "::llvm::SmallVectorImpl<::llvm::SmallVector<::mlir::OpFoldResult>> &":$sizes)>,
+    InterfaceMethod<[{
+        Appends the pairs of operand dimensions that must have equal sizes, whether
+        or not the types already say so.
+      }], "void", "getEqualSizes",
+      (ins "::llvm::SmallVectorImpl<::mlir::fp8moe::EqualSizes> &":$pairs),
+      /*methodBody=*/"", /*defaultImplementation=*/"">,
   ];
 }
 

@@ -31,6 +31,10 @@ def FP8MoE_BlockScaleTensor : RankedTensorOf<[F8E8M0FNU]>;
 def FP8MoE_Offsets : RankedTensorOf<[I32], [HasAnyRankOfPred<[1]>],
                                     "1-D tensor of 32-bit integer group ends">;
 
+/// A dimension of the input. (I64Attr reads as unsigned and would hide negative ones.)
+def FP8MoE_AxisAttr
+    : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit signless integer">;
+
 /// Type attribute naming an FP8 element type.
 def FP8MoE_Fp8TypeAttr : TypeAttrBase<"::mlir::Type", "FP8 type attribute"> {
   let predicate = And<[
@@ -44,6 +48,10 @@ class FP8MoE_Op<string mnemonic, list<Trait> traits = []>
                      traits)> {
   let hasVerifier = 1;
 }
+
+/// An operation with operands whose sizes must agree at run time.
+def FP8MoE_SizesWithEqualOperands
+    : DeclareOpInterfaceMethods<FP8MoE_ResultSizesOpInterface, ["getEqualSizes"]>;
 
 /// An operation whose result type follows from its operands and attributes; a
 /// different spelling of the same layout is accepted.

@@ -30,7 +30,7 @@ def FP8MoE_ScaleOp : FP8MoE_InferredOp<"scale"> {
     }
     ```
   }];
-  let arguments = (ins FP8MoE_FloatTensor:$input, I64Attr:$axis,
+  let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_AxisAttr:$axis,
     FP8MoE_ScaleRoundingAttr:$rounding, FP8MoE_Fp8TypeAttr:$fp8Type);
   let results = (outs FP8MoE_ScaleTensor:$scale);
   let assemblyFormat = [{
@@ -58,7 +58,7 @@ def FP8MoE_JaggedScaleOp : FP8MoE_InferredOp<"jagged_scale"> {
     }
     ```
   }];
-  let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_Offsets:$offsets, I64Attr:$axis,
+  let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_Offsets:$offsets, FP8MoE_AxisAttr:$axis,
     FP8MoE_ScaleRoundingAttr:$rounding, FP8MoE_Fp8TypeAttr:$fp8Type);
   let results = (outs FP8MoE_ScaleTensor:$scale);
   let assemblyFormat = [{
@@ -67,7 +67,7 @@ def FP8MoE_JaggedScaleOp : FP8MoE_InferredOp<"jagged_scale"> {
   }];
 }
 
-def FP8MoE_QuantizeOp : FP8MoE_Op<"quantize"> {
+def FP8MoE_QuantizeOp : FP8MoE_Op<"quantize", [FP8MoE_SizesWithEqualOperands]> {
   let summary = "FP8 cast with given scales";
   let description = [{
     `q = cast(clamp(f32(x) * scale, -FP8_MAX, FP8_MAX))`, round to nearest even; the scale is
@@ -88,7 +88,7 @@ def FP8MoE_QuantizeOp : FP8MoE_Op<"quantize"> {
     ```
   }];
   let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_ScaleTensor:$scale,
-    Optional<FP8MoE_Offsets>:$offsets, I64Attr:$axis);
+    Optional<FP8MoE_Offsets>:$offsets, FP8MoE_AxisAttr:$axis);
   let results = (outs FP8MoE_Fp8Tensor:$result);
   let assemblyFormat = [{
     $input `by` $scale `along` $axis (`groups` `(` $offsets^ `:` type($offsets) `)`)?
@@ -96,7 +96,7 @@ def FP8MoE_QuantizeOp : FP8MoE_Op<"quantize"> {
   }];
 }
 
-def FP8MoE_DequantizeOp : FP8MoE_Op<"dequantize"> {
+def FP8MoE_DequantizeOp : FP8MoE_Op<"dequantize", [FP8MoE_SizesWithEqualOperands]> {
   let summary = "back from FP8";
   let description = [{
     `out = cast(f32(q) * d)` with `d = f32(1 / s)` for `quantize` scales and the scale itself
@@ -115,7 +115,7 @@ def FP8MoE_DequantizeOp : FP8MoE_Op<"dequantize"> {
     ```
   }];
   let arguments = (ins FP8MoE_Fp8Tensor:$input, FP8MoE_ScaleTensor:$scale,
-    Optional<FP8MoE_Offsets>:$offsets, I64Attr:$axis,
+    Optional<FP8MoE_Offsets>:$offsets, FP8MoE_AxisAttr:$axis,
     FP8MoE_ScaleDirectionAttr:$direction);
   let results = (outs FP8MoE_FloatTensor:$result);
   let assemblyFormat = [{
@@ -230,7 +230,7 @@ def FP8MoE_MXQuantizeOp : FP8MoE_Op<"mx_quantize"> {
     ```
   }];
   let arguments = (ins FP8MoE_FloatTensor:$input, Optional<FP8MoE_Offsets>:$offsets,
-    I64Attr:$axis, FP8MoE_MXModeAttr:$mode);
+    FP8MoE_AxisAttr:$axis, FP8MoE_MXModeAttr:$mode);
   let results = (outs FP8MoE_Fp8Tensor:$quantized, FP8MoE_BlockScaleTensor:$scales);
   let assemblyFormat = [{
     $input `along` $axis `mode` `` $mode (`groups` `(` $offsets^ `:` type($offsets) `)`)?

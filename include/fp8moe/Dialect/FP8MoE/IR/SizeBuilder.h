@@ -27,6 +27,7 @@ public:
   OpFoldResult add(OpFoldResult a, OpFoldResult b);
   OpFoldResult mul(OpFoldResult a, OpFoldResult b);
   OpFoldResult div(OpFoldResult a, int64_t divisor);
+  OpFoldResult rem(OpFoldResult a, int64_t divisor);
   OpFoldResult ceilDiv(OpFoldResult a, int64_t divisor);
   /// round_up(size + groups * (pad - 1), pad).
   OpFoldResult paddedExtent(OpFoldResult size, OpFoldResult groups,

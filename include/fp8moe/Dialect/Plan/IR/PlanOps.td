@@ -195,6 +195,30 @@ def Plan_StrideOp : Plan_ExtentOp<"stride"> {
 }
 
 //===----------------------------------------------------------------------===//
+// require
+//===----------------------------------------------------------------------===//
+
+def Plan_RequireOp : Plan_Op<"require", [
+    HasParent<"::mlir::fp8moe::plan::ProgramOp">,
+    MemoryEffects<[MemWrite<Plan_InterfaceResource>]>]> {
+  let summary = "a condition on the sizes that the caller passes";
+  let description = [{
+    The runtime refuses a call for which the condition is false, with the message,
+    before anything is launched. What the types cannot say (that two `?` are
+    equal, that a pitch is a multiple of 16 bytes) is said here, so that no kernel
+    ever reads out of bounds because of the sizes it was given.
+
+    ```mlir
+    %ok = arith.cmpi eq, %rows, %scales : index
+    fp8moe_plan.require %ok, "dimension 0 of 'x' and of 'scale' must be equal"
+    ```
+  }];
+  let arguments = (ins I1:$condition, StrAttr:$message);
+  let assemblyFormat = "$condition `,` $message attr-dict";
+  let hasCanonicalizeMethod = 1;
+}
+
+//===----------------------------------------------------------------------===//
 // launch
 //===----------------------------------------------------------------------===//
 
