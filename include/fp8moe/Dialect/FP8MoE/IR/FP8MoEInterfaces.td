@@ -63,7 +63,7 @@ def FP8MoE_ResultSizesOpInterface : OpInterface<"ResultSizesOpInterface"> {
         or not the types already say so.
       }], "void", "getEqualSizes",
       (ins "::llvm::SmallVectorImpl<::mlir::fp8moe::EqualSizes> &":$pairs),
-      /*methodBody=*/"", /*defaultImplementation=*/"">,
+      /*methodBody=*/"", /*defaultImplementation=*/"(void)pairs;">,
   ];
 }
 
