@@ -17,6 +17,10 @@ fp8moe_call::fp8moe_call(const fp8moe_program &program,
                          const fp8moe_tensor *tensors, size_t numTensors)
     : artifact(program.artifact->shared_from_this()), decl(*program.decl),
       sizes(resolveSizes(decl, tensors, numTensors)) {
+  for (const Requirement &requirement : decl.requirements)
+    if (sizes.get(requirement.cond) == 0)
+      fail(FP8MOE_INVALID_ARGUMENT, "program '", decl.name,
+           "': ", requirement.message);
   for (size_t index : decl.inputs)
     inputs.emplace_back(decl.buffers[index], sizes.buffers[index]);
   for (size_t index : decl.outputs)

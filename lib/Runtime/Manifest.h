@@ -99,10 +99,18 @@ struct Launch {
   std::vector<Argument> args;
 };
 
+/// A condition on the sizes of a call.
+struct Requirement {
+  Scalar cond;
+  /// What to tell the caller if the condition is 0.
+  std::string message;
+};
+
 struct Program {
   std::string name;
   std::vector<Buffer> buffers;
   std::vector<Value> values;
+  std::vector<Requirement> requirements;
   std::vector<Launch> launches;
   /// Indices into `buffers`, by role.
   std::vector<size_t> inputs, outputs, workspaces;

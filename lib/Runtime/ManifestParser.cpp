@@ -217,6 +217,12 @@ Launch parseLaunch(const JsonReader &reader, const Program &program) {
   return launch;
 }
 
+Requirement parseRequirement(const JsonReader &reader, const Program &program) {
+  reader.allowKeys({"cond", "message"});
+  return {parseScalar(reader["cond"], program.values.size()),
+          reader["message"].asString()};
+}
+
 /// Sorts the buffers by role and checks that inputs and outputs have names of
 /// their own.
 void indexBuffers(const JsonReader &reader, Program &program) {
@@ -240,7 +246,7 @@ void indexBuffers(const JsonReader &reader, Program &program) {
 }
 
 Program parseProgram(const JsonReader &reader) {
-  reader.allowKeys({"name", "buffers", "values", "launches"});
+  reader.allowKeys({"name", "buffers", "values", "requires", "launches"});
   Program program;
   program.name = reader["name"].asName();
   JsonReader buffers = reader["buffers"], values = reader["values"],
@@ -250,6 +256,12 @@ Program parseProgram(const JsonReader &reader) {
   indexBuffers(buffers, program);
   for (size_t i = 0, e = values.size(); i < e; ++i)
     program.values.push_back(parseValue(values[i], i, program));
+  if (reader.has("requires")) {
+    JsonReader requirements = reader["requires"];
+    for (size_t i = 0, e = requirements.size(); i < e; ++i)
+      program.requirements.push_back(
+          parseRequirement(requirements[i], program));
+  }
   for (size_t i = 0, e = launches.size(); i < e; ++i)
     program.launches.push_back(parseLaunch(launches[i], program));
   return program;
