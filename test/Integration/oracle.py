@@ -280,7 +280,7 @@ def jagged_mx_quantize(x, offsets, axis, mode, kind):
 def blocked_scales(b):
     """(X6): the bytes, as one dimension, of a matrix of scale bytes (or of a matrix per expert) in 128x4 tiles."""
     if b.ndim == 3:
-        return np.concatenate([blocked_scales(matrix) for matrix in b])
+        return np.concatenate([np.zeros(0, np.uint8)] + [blocked_scales(matrix) for matrix in b])
     rows, cols = b.shape
     row_tiles, col_tiles = -(-rows // 128), -(-cols // 4)
     out = np.zeros((row_tiles, col_tiles, 512), np.uint8)

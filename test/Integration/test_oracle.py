@@ -74,9 +74,15 @@ def test_fp8_rounding_matches_table_search(kind):
     t = oracle.FP8_TYPES[kind]
     values = np.unique(np.abs(value_table(kind)[np.isfinite(value_table(kind))]))
     ties = ((values[1:] + values[:-1]) / 2).astype(np.float32)
-    x = np.concatenate([values.astype(np.float32), ties, np.nextafter(ties, np.float32(0)), np.nextafter(ties, np.float32(np.inf))])
-    random = np.random.default_rng(1).standard_normal(200_000) * 2.0 ** np.random.default_rng(2).integers(-20, 16, 200_000)
-    x = np.concatenate([x, random.astype(np.float32), [np.float32(t.max), np.float32(2 * t.max), np.float32(np.inf)]]).astype(np.float32)
+    x = np.concatenate(
+        [values.astype(np.float32), ties, np.nextafter(ties, np.float32(0)), np.nextafter(ties, np.float32(np.inf))]
+    )
+    random = np.random.default_rng(1).standard_normal(200_000) * 2.0 ** np.random.default_rng(2).integers(
+        -20, 16, 200_000
+    )
+    x = np.concatenate(
+        [x, random.astype(np.float32), [np.float32(t.max), np.float32(2 * t.max), np.float32(np.inf)]]
+    ).astype(np.float32)
     x = np.concatenate([x, -x])
     got = oracle.bits(oracle.clamp_cast(x, kind))
     np.testing.assert_array_equal(got, round_by_table(np.clip(x, -t.max, t.max), kind))
@@ -264,7 +270,10 @@ def test_blocked_scales_follow_the_formula():
 def test_dequantize():
     """(Q10): by hand, and NaN from the zero scale of (Q8)."""
     q = np.array([[256.0, -0.0]], np.float32).astype(oracle.FP8_TYPES["e4m3fn"].dtype)
-    assert oracle.dequantize(q, np.array([128.0], np.float32), 1, oracle.BF16)[0].astype(np.float32).tolist() == [2.0, -0.0]
+    assert oracle.dequantize(q, np.array([128.0], np.float32), 1, oracle.BF16)[0].astype(np.float32).tolist() == [
+        2.0,
+        -0.0,
+    ]
     direct = oracle.dequantize(q, np.array([0.5], np.float32), 1, oracle.F32, "dequantize")
     assert direct[0].tolist() == [128.0, -0.0]
     assert np.isnan(oracle.dequantize(q, np.array([0.0], np.float32), 1, oracle.F32)[0, 1])

@@ -1,0 +1,264 @@
+# ===- executors.py - Where compiled programs run --------------------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""Compiles programs once per session and runs them: on the CPU always, on an
+NVIDIA GPU when torch sees one, and on AMD through $FP8MOE_HSACO_RUNNER
+(ROCM.md).
+
+Every executor has a name, a target, the `kinds` of its FP8 types, and
+`run(file, function, batch)`, which takes a list of inputs by name and gives a
+list of outputs by name. `batches` says that a start is expensive.
+"""
+
+import collections
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import oracle
+import safetensors_io
+from harness import Kinds
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+BUILD = pathlib.Path(os.environ.get("FP8MOE_BUILD_DIR", ROOT / "build" / "release"))
+sys.path.insert(0, str(ROOT / "python-bindings"))
+
+POISON = 0xA5
+GUARD = 0x5C
+GUARD_BYTES = 256
+
+
+def program_file(file):
+    return HERE / "programs" / file
+
+
+class Compiler:
+    """fp8moe-compile, each file at most once per target."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.tool = BUILD / "bin" / "fp8moe-compile"
+        self.done = {}
+        self.runs = collections.Counter()
+
+    def artifact(self, file, target):
+        """The artifact folder of programs/`file` for a target."""
+        key = (file, target)
+        if key not in self.done:
+            self.done[key] = self._compile(file, target)
+        result = self.done[key]
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def _compile(self, file, target):
+        if not self.tool.exists():
+            return FileNotFoundError(f"{self.tool} is not there: build it, or set FP8MOE_BUILD_DIR to the build folder")
+        out = self.folder / pathlib.Path(file).stem
+        command = [self.tool, program_file(file), f"--target={target}", "-o", out]
+        self.runs[file, target] += 1
+        process = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+        if process.returncode:
+            return AssertionError(f"{shlex.join(map(str, command))}\n{process.stdout}{process.stderr}")
+        return out / target
+
+
+class RuntimeExecutor:
+    """Runs artifacts with the runtime, on one of its devices."""
+
+    batches = False
+
+    def __init__(self, compiler, name, target, device):
+        self.compiler, self.name, self.target, self.device = compiler, name, target, device
+        self.kinds = Kinds("fnuz" if target == "cpu-fnuz" else "fn")
+        self.loaded = {}
+
+    def program(self, file, function):
+        import fp8moe.runtime
+
+        if file not in self.loaded:
+            self.loaded[file] = fp8moe.runtime.load(self.compiler.artifact(file, self.target), device=self.device)
+        return self.loaded[file].program(function)
+
+
+class CpuExecutor(RuntimeExecutor):
+    def __init__(self, compiler, target):
+        super().__init__(compiler, target, target, "cpu")
+
+    def run(self, file, function, batch):
+        program = self.program(file, function)
+        return [run_guarded(program, inputs) for inputs in batch]
+
+
+def run_guarded(program, inputs):
+    """Runs on NumPy arrays. Outputs start poisoned, lie between guard bytes, and inputs must stay as they were."""
+    buffers = guarded_buffers(program.describe(**inputs), inputs)
+    arrays = {name: g.array() for name, g in buffers.items()}
+    program(**{n: arrays[n] for n in inputs}, out={n: a for n, a in arrays.items() if n not in inputs})
+    return check_guards(buffers, inputs)
+
+
+def guarded_buffers(call, inputs):
+    """A guarded buffer for every input and output of a described call, inputs filled in."""
+    buffers = {}
+    for b in call["buffers"]:
+        if b["role"] != "workspace":
+            buffers[b["name"]] = GuardedBuffer(b)
+            if b["role"] == "input":
+                buffers[b["name"]].raw()[...] = oracle.bits(inputs[b["name"]])
+    return buffers
+
+
+def check_guards(buffers, inputs):
+    """The outputs, once it is sure that nothing else was written."""
+    for name, g in buffers.items():
+        g.check_guards(name)
+        if name in inputs:
+            assert (g.raw() == oracle.bits(inputs[name])).all(), f"input '{name}' was written"
+    return {name: g.array() for name, g in buffers.items() if name not in inputs}
+
+
+class GuardedBuffer:
+    """Memory of one tensor: poisoned, with guard bytes on both sides and in the gaps between its elements.
+
+    It lies at the promised alignment and at no better one, so that a kernel that assumes more is found out.
+    """
+
+    BASE_ALIGN = 512
+
+    def __init__(self, buffer):
+        self.shape, self.nbytes = buffer["shape"], buffer["bytes"]
+        self.dtype = safetensors_io.DTYPES[buffer["dtype"]]
+        self.strides = [s * self.dtype.itemsize for s in buffer["strides"]]
+        align = max(buffer["align"], self.dtype.itemsize)
+        self.start = GUARD_BYTES + (align if align < GUARD_BYTES else -GUARD_BYTES % align)
+        size = self.start + self.nbytes + GUARD_BYTES
+        memory = np.full(size + self.BASE_ALIGN, GUARD, np.uint8)
+        shift = -memory.ctypes.data % self.BASE_ALIGN
+        self.memory = memory[shift : shift + size]
+        self.element_bytes(self.memory)[...] = POISON
+        self.inside = np.zeros(size, np.uint8)
+        self.element_bytes(self.inside)[...] = 1
+
+    def element_bytes(self, memory):
+        shape = list(self.shape) + [self.dtype.itemsize]
+        return np.ndarray(shape, np.uint8, memory, self.start, self.strides + [1])
+
+    def raw(self):
+        """The elements as unsigned integers."""
+        return np.ndarray(self.shape, np.dtype(f"u{self.dtype.itemsize}"), self.memory, self.start, self.strides)
+
+    def array(self):
+        return np.ndarray(self.shape, self.dtype, self.memory, self.start, self.strides)
+
+    def check_guards(self, name):
+        bad = np.flatnonzero((self.memory != GUARD) & (self.inside == 0))
+        assert not bad.size, f"'{name}': byte {int(bad[0]) - self.start} of a buffer of {self.nbytes} bytes was written"
+
+
+class RunnerExecutor:
+    """An external program that executes HSACO artifacts: an emulator or a real GPU (ROCM.md)."""
+
+    batches = True
+
+    def __init__(self, compiler, target, runner, folder):
+        self.compiler, self.target = compiler, target
+        self.name = f"rocm-{target}"
+        self.kinds = Kinds("fnuz" if target == "gfx942" else "fn")
+        self.runner, self.folder = shlex.split(runner), pathlib.Path(folder)
+
+    def run(self, file, function, batch):
+        manifest = self.compiler.artifact(file, self.target) / "manifest.json"
+        folder = self.folder / f"{pathlib.Path(file).stem}-{function}-{self.target}"
+        folder.mkdir(parents=True, exist_ok=True)
+        pairs = []
+        for i, inputs in enumerate(batch):
+            pairs += [folder / f"in{i}.safetensors", folder / f"out{i}.safetensors"]
+            strides = {f"{n}.strides": json.dumps([s // x.itemsize for s in x.strides]) for n, x in inputs.items()}
+            safetensors_io.write(pairs[-2], inputs, strides)
+        command = self.runner + ["--program", function, manifest] + pairs
+        process = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+        assert process.returncode == 0, f"{shlex.join(map(str, command))}\n{process.stdout}{process.stderr}"
+        return [safetensors_io.read(path) for path in pairs[1::2]]
+
+
+class CudaExecutor(RuntimeExecutor):
+    """An NVIDIA GPU, with torch for its memory."""
+
+    def __init__(self, compiler, target):
+        super().__init__(compiler, f"cuda-{target}", target, "cuda:0")
+
+    def run(self, file, function, batch):
+        program = self.program(file, function)
+        return [self._run(program, inputs) for inputs in batch]
+
+    def _run(self, program, inputs):
+        import torch
+
+        # Allocations of torch are aligned to 512 bytes, as the host's copies are: offsets carry over.
+        call = program.describe(**{name: fp8moe_spec(x) for name, x in inputs.items()})
+        buffers = guarded_buffers(call, inputs)
+        memory = {name: torch.from_numpy(g.memory).cuda() for name, g in buffers.items()}
+        tensors = {}
+        for b in (b for b in call["buffers"] if b["role"] != "workspace"):
+            tensors[b["name"]] = torch_view(memory[b["name"]], buffers[b["name"]].start, b)
+        program(**{n: tensors[n] for n in inputs}, out={n: t for n, t in tensors.items() if n not in inputs})
+        torch.cuda.synchronize()
+        for name, g in buffers.items():
+            g.memory[:] = memory[name].cpu().numpy()
+        return check_guards(buffers, inputs)
+
+
+def fp8moe_spec(x):
+    """The layout of a NumPy array, for Program.describe."""
+    import fp8moe.runtime
+
+    strides = tuple(s // x.itemsize for s in x.strides)
+    return fp8moe.runtime.TensorSpec(x.shape, strides, safetensors_io.NAMES[x.dtype])
+
+
+def torch_view(memory, start, buffer):
+    """A tensor of a described buffer in a torch tensor of bytes."""
+    import torch
+
+    dtype = {
+        "U8": torch.uint8,
+        "I32": torch.int32,
+        "F32": torch.float32,
+        "BF16": torch.bfloat16,
+        "F8_E4M3": torch.float8_e4m3fn,
+        "F8_E5M2": torch.float8_e5m2,
+    }[buffer["dtype"]]
+    flat = memory[start : start + buffer["bytes"]].view(dtype)
+    return torch.as_strided(flat, buffer["shape"], buffer["strides"])
+
+
+def cuda_target():
+    """(target, None) of the GPU that torch sees, or (None, why there is none)."""
+    try:
+        import torch
+    except ImportError:
+        return None, "torch is not installed"
+    if not torch.cuda.is_available():
+        return None, "torch sees no NVIDIA GPU"
+    chips = {(9, 0): "sm_90a", (10, 0): "sm_100a"}
+    capability = torch.cuda.get_device_capability()
+    if capability not in chips:
+        return None, f"compute capability {capability[0]}.{capability[1]} is not a target of this compiler"
+    return chips[capability], None
+
+
+def rocm_targets():
+    """(targets, None) of the runner, or ([], why there are none)."""
+    if not os.environ.get("FP8MOE_HSACO_RUNNER"):
+        return [], "FP8MOE_HSACO_RUNNER is not set (ROCM.md)"
+    return os.environ.get("FP8MOE_HSACO_CHIPS", "gfx942,gfx950").split(","), None

@@ -1,0 +1,90 @@
+# ===- harness.py - Variants of programs, and their comparison -------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""Runs functions of the programs on an executor and compares with the oracle.
+
+A `Variant` is one function of one file under programs/ with its generated
+cases. A test asks `check` for one case of one variant on one executor.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+import cases
+import numpy as np
+import oracle
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The oracle's names of the target's own FP8 types."""
+
+    flavour: str  # "fn" or "fnuz"
+
+    def __call__(self, name):
+        """e4m3 -> e4m3fn or e4m3fnuz, e5m2 -> e5m2 or e5m2fnuz."""
+        if self.flavour == "fnuz":
+            return name + "fnuz"
+        return {"e4m3": "e4m3fn", "e5m2": "e5m2"}[name]
+
+    def dtype(self, name):
+        return oracle.FP8_TYPES[self(name)].dtype
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A function, how to make inputs of a case, and what it computes.
+
+    make(rng, case, kinds) gives the inputs by name, strides included; expect(inputs, kinds, case) the outputs.
+    `exact_nan` names the outputs whose NaN has one encoding (F3).
+    """
+
+    file: str
+    function: str
+    cases: tuple
+    make: Callable[[np.random.Generator, Any, Kinds], dict]
+    expect: Callable[[dict, Kinds, Any], dict]
+    exact_nan: frozenset = field(default_factory=frozenset)
+
+    def inputs(self, case, kinds):
+        return self.make(cases.rng_for(self.file, self.function, case), case, kinds)
+
+
+def parameters(variants):
+    """(variant, case) pairs and their names, for pytest.mark.parametrize."""
+    pairs = [(v, c) for v in variants for c in v.cases]
+    return {"argvalues": pairs, "ids": [f"{v.function}-{_name(c)}" for v, c in pairs]}
+
+
+def _name(case):
+    return "-".join(map(_name, case)) if isinstance(case, tuple) else str(case)
+
+
+_results = {}
+
+
+def _outputs(executor, variant, case):
+    """The outputs of a case. An executor with a high cost per start runs all cases of the variant at once."""
+    key = (executor.name, variant.file, variant.function)
+    if not executor.batches:
+        return executor.run(variant.file, variant.function, [variant.inputs(case, executor.kinds)])[0]
+    if key not in _results:
+        batch = [variant.inputs(c, executor.kinds) for c in variant.cases]
+        _results[key] = executor.run(variant.file, variant.function, batch)
+    return _results[key][variant.cases.index(case)]
+
+
+def check(executor, variant, case):
+    """Fails unless every output of the case has the bits that the oracle says."""
+    expected = variant.expect(variant.inputs(case, executor.kinds), executor.kinds, case)
+    compare(_outputs(executor, variant, case), expected, variant.exact_nan)
+
+
+def compare(actual, expected, exact_nan=frozenset()):
+    assert sorted(actual) == sorted(expected)
+    for name, want in expected.items():
+        oracle.assert_equal(actual[name], want, f"output '{name}'", exact_nan=name in exact_nan)

@@ -1,0 +1,132 @@
+// Scales alone, and casts with given scales.
+//
+// A program of the numerics tests. All dimensions are dynamic where a layout allows
+// it, so that one artifact serves every case.
+
+#column_major = #fp8moe.strided<[1, 0]>
+
+func.func @scale_bf16_e4m3_pow2_axis1(
+      %x: tensor<?x?xbf16> {fp8moe.name = "x"})
+      -> (tensor<?xf32> {fp8moe.name = "s"}) {
+  %s = fp8moe.scale %x along 1 rounding pow2 fp8 !fp8moe.e4m3
+      : tensor<?x?xbf16> -> tensor<?xf32>
+  return %s : tensor<?xf32>
+}
+
+func.func @scale_f32_e5m2_none_axis0(
+      %x: tensor<?x?xf32> {fp8moe.name = "x"})
+      -> (tensor<?xf32> {fp8moe.name = "s"}) {
+  %s = fp8moe.scale %x along 0 rounding none fp8 !fp8moe.e5m2
+      : tensor<?x?xf32> -> tensor<?xf32>
+  return %s : tensor<?xf32>
+}
+
+func.func @scale_bf16_e4m3_none_3d_axis1(
+      %x: tensor<?x?x?xbf16> {fp8moe.name = "x"})
+      -> (tensor<?x?xf32> {fp8moe.name = "s"}) {
+  %s = fp8moe.scale %x along 1 rounding none fp8 !fp8moe.e4m3
+      : tensor<?x?x?xbf16> -> tensor<?x?xf32>
+  return %s : tensor<?x?xf32>
+}
+
+func.func @jagged_scale_bf16_e4m3_pow2_axis0(
+      %x: tensor<?x?xbf16> {fp8moe.name = "x"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x?xf32> {fp8moe.name = "s"}) {
+  %s = fp8moe.jagged_scale %x groups(%offsets : tensor<?xi32>) along 0 rounding pow2 fp8 !fp8moe.e4m3
+      : tensor<?x?xbf16> -> tensor<?x?xf32>
+  return %s : tensor<?x?xf32>
+}
+
+func.func @jagged_scale_f32_e4m3_none_axis1(
+      %x: tensor<?x?xf32, #column_major> {fp8moe.name = "x"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x?xf32> {fp8moe.name = "s"}) {
+  %s = fp8moe.jagged_scale %x groups(%offsets : tensor<?xi32>) along 1 rounding none fp8 !fp8moe.e4m3
+      : tensor<?x?xf32, #column_major> -> tensor<?x?xf32>
+  return %s : tensor<?x?xf32>
+}
+
+func.func @quantize_bf16_e4m3_axis1(
+      %x: tensor<?x?xbf16> {fp8moe.name = "x"},
+      %s: tensor<?xf32> {fp8moe.name = "s"})
+      -> (tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "y"}) {
+  %y = fp8moe.quantize %x by %s along 1
+      : tensor<?x?xbf16>, tensor<?xf32> -> tensor<?x?x!fp8moe.e4m3>
+  return %y : tensor<?x?x!fp8moe.e4m3>
+}
+
+func.func @quantize_f32_e5m2_axis0(
+      %x: tensor<?x?xf32> {fp8moe.name = "x"},
+      %s: tensor<?xf32> {fp8moe.name = "s"})
+      -> (tensor<?x?x!fp8moe.e5m2, #column_major> {fp8moe.name = "y"}) {
+  %y = fp8moe.quantize %x by %s along 0
+      : tensor<?x?xf32>, tensor<?xf32> -> tensor<?x?x!fp8moe.e5m2, #column_major>
+  return %y : tensor<?x?x!fp8moe.e5m2, #column_major>
+}
+
+func.func @quantize_f32_e4m3_3d_axis2(
+      %x: tensor<?x?x?xf32> {fp8moe.name = "x"},
+      %s: tensor<?x?xf32> {fp8moe.name = "s"})
+      -> (tensor<?x?x?x!fp8moe.e4m3> {fp8moe.name = "y"}) {
+  %y = fp8moe.quantize %x by %s along 2
+      : tensor<?x?x?xf32>, tensor<?x?xf32> -> tensor<?x?x?x!fp8moe.e4m3>
+  return %y : tensor<?x?x?x!fp8moe.e4m3>
+}
+
+func.func @quantize_bf16_e4m3_jagged_axis0(
+      %x: tensor<?x?xbf16> {fp8moe.name = "x"},
+      %s: tensor<?x?xf32> {fp8moe.name = "s"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "y"}) {
+  %y = fp8moe.quantize %x by %s along 0 groups(%offsets : tensor<?xi32>)
+      : tensor<?x?xbf16>, tensor<?x?xf32> -> tensor<?x?x!fp8moe.e4m3>
+  return %y : tensor<?x?x!fp8moe.e4m3>
+}
+
+func.func @quantize_f32_e5m2_jagged_axis1(
+      %x: tensor<?x?xf32> {fp8moe.name = "x"},
+      %s: tensor<?x?xf32> {fp8moe.name = "s"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x?x!fp8moe.e5m2> {fp8moe.name = "y"}) {
+  %y = fp8moe.quantize %x by %s along 1 groups(%offsets : tensor<?xi32>)
+      : tensor<?x?xf32>, tensor<?x?xf32> -> tensor<?x?x!fp8moe.e5m2>
+  return %y : tensor<?x?x!fp8moe.e5m2>
+}
+
+func.func @dequantize_e4m3_bf16_axis1(
+      %x: tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "x"},
+      %s: tensor<?xf32> {fp8moe.name = "s"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.dequantize %x by %s along 1 direction quantize
+      : tensor<?x?x!fp8moe.e4m3>, tensor<?xf32> -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}
+
+func.func @dequantize_e5m2_f32_axis0_inverse(
+      %x: tensor<?x?x!fp8moe.e5m2, #column_major> {fp8moe.name = "x"},
+      %s: tensor<?xf32> {fp8moe.name = "s"})
+      -> (tensor<?x?xf32> {fp8moe.name = "y"}) {
+  %y = fp8moe.dequantize %x by %s along 0 direction dequantize
+      : tensor<?x?x!fp8moe.e5m2, #column_major>, tensor<?xf32> -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+
+func.func @dequantize_e4m3_f32_3d_axis1(
+      %x: tensor<?x?x?x!fp8moe.e4m3> {fp8moe.name = "x"},
+      %s: tensor<?x?xf32> {fp8moe.name = "s"})
+      -> (tensor<?x?x?xf32> {fp8moe.name = "y"}) {
+  %y = fp8moe.dequantize %x by %s along 1 direction quantize
+      : tensor<?x?x?x!fp8moe.e4m3>, tensor<?x?xf32> -> tensor<?x?x?xf32>
+  return %y : tensor<?x?x?xf32>
+}
+
+func.func @dequantize_e4m3_bf16_jagged_axis0(
+      %x: tensor<?x?x!fp8moe.e4m3, #column_major> {fp8moe.name = "x"},
+      %s: tensor<?x?xf32> {fp8moe.name = "s"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.dequantize %x by %s along 0 groups(%offsets : tensor<?xi32>) direction quantize
+      : tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf32> -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}

@@ -1,0 +1,178 @@
+# ===- test_numerics_casts.py - Scales alone, casts with given scales ------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""scale, jagged_scale, quantize and dequantize on the CPU: (Q1)..(Q10), (F2).
+
+Given scales need not fit the data: that is where casts saturate.
+"""
+
+import cases
+import numpy as np
+import oracle
+import pytest
+from harness import Variant, check, parameters
+
+FILE = "casts.mlir"
+ROW, COL = (0, 1), (1, 0)
+BF16, F32 = oracle.BF16, oracle.F32
+SHAPES_3D = ((1, 1, 1), (2, 8, 200), (3, 129, 17), (16, 33, 8), (0, 8, 8), (2, 0, 8))
+
+
+def without(shape, axis):
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def shapes_of(function, rank):
+    return SHAPES_3D if rank == 3 else tuple(cases.matrix_sizes(function, 10))
+
+
+def scale(function, dtype, kind, pow2, axis, rank=2):
+    def make(rng, case, kinds):
+        return {"x": cases.values(rng, case, dtype, kinds(kind), axis, special=True)}
+
+    def expect(inputs, kinds, case):
+        return {"s": oracle.scale(inputs["x"], axis, kinds(kind), pow2)}
+
+    return Variant(FILE, function, shapes_of(function, rank), make, expect, frozenset({"s"}))
+
+
+def jagged_scale(function, dtype, kind, pow2, axis, layout):
+    def make(rng, case, kinds):
+        shape = (case.tokens, case.width) if axis == 0 else (case.width, case.tokens)
+        x = cases.lay_out(cases.values(rng, shape, dtype, kinds(kind), axis, case.special), layout)
+        return {"x": x, "offsets": cases.offsets(rng, case.pattern, case.groups, case.tokens)}
+
+    def expect(inputs, kinds, case):
+        return {"s": oracle.jagged_scale(inputs["x"], inputs["offsets"], axis, kinds(kind), pow2)}
+
+    return Variant(FILE, function, tuple(cases.jagged_cases(function, 12)), make, expect, frozenset({"s"}))
+
+
+def given_scales(rng, x, shape, axis, kind):
+    """Some random, some that fit the data of their slice."""
+    random = cases.scales(rng, shape)
+    fitting = oracle.scale(x, axis, kind, pow2=False)
+    return np.where(rng.random(shape) < 0.5, random, fitting).astype(np.float32)
+
+
+def quantize(function, dtype, kind, axis, rank=2):
+    def make(rng, case, kinds):
+        x = cases.values(rng, case, dtype, kinds(kind), axis, special=True)
+        return {"x": x, "s": given_scales(rng, x, without(case, axis), axis, kinds(kind))}
+
+    def expect(inputs, kinds, case):
+        return {"y": oracle.quantize(inputs["x"], inputs["s"], axis, kinds(kind))}
+
+    return Variant(FILE, function, shapes_of(function, rank), make, expect)
+
+
+def jagged_quantize(function, dtype, kind, axis):
+    def make(rng, case, kinds):
+        shape = (case.tokens, case.width) if axis == 0 else (case.width, case.tokens)
+        x = cases.values(rng, shape, dtype, kinds(kind), axis, case.special)
+        ends = cases.offsets(rng, case.pattern, case.groups, case.tokens)
+        return {"x": x, "s": cases.scales(rng, (case.groups, case.width)), "offsets": ends}
+
+    def expect(inputs, kinds, case):
+        return {"y": oracle.quantize(inputs["x"], inputs["s"], axis, kinds(kind), inputs["offsets"])}
+
+    return Variant(FILE, function, tuple(cases.jagged_cases(function, 10)), make, expect)
+
+
+def dequantize(function, kind, dtype, axis, layout, direction, rank=2):
+    def make(rng, case, kinds):
+        q = cases.lay_out(cases.fp8_values(rng, case, kinds(kind), special=True), layout)
+        return {"x": q, "s": cases.scales(rng, without(case, axis))}
+
+    def expect(inputs, kinds, case):
+        return {"y": oracle.dequantize(inputs["x"], inputs["s"], axis, dtype, direction)}
+
+    return Variant(FILE, function, shapes_of(function, rank), make, expect)
+
+
+def jagged_dequantize(function, kind, dtype, layout):
+    def make(rng, case, kinds):
+        q = cases.lay_out(cases.fp8_values(rng, (case.tokens, case.width), kinds(kind), special=True), layout)
+        ends = cases.offsets(rng, case.pattern, case.groups, case.tokens)
+        return {"x": q, "s": cases.scales(rng, (case.groups, case.width)), "offsets": ends}
+
+    def expect(inputs, kinds, case):
+        return {"y": oracle.dequantize(inputs["x"], inputs["s"], 0, dtype, "quantize", inputs["offsets"])}
+
+    return Variant(FILE, function, tuple(cases.jagged_cases(function, 10)), make, expect)
+
+
+VARIANTS = [
+    scale("scale_bf16_e4m3_pow2_axis1", BF16, "e4m3", True, 1),
+    scale("scale_f32_e5m2_none_axis0", F32, "e5m2", False, 0),
+    scale("scale_bf16_e4m3_none_3d_axis1", BF16, "e4m3", False, 1, rank=3),
+    jagged_scale("jagged_scale_bf16_e4m3_pow2_axis0", BF16, "e4m3", True, 0, ROW),
+    jagged_scale("jagged_scale_f32_e4m3_none_axis1", F32, "e4m3", False, 1, COL),
+    quantize("quantize_bf16_e4m3_axis1", BF16, "e4m3", 1),
+    quantize("quantize_f32_e5m2_axis0", F32, "e5m2", 0),
+    quantize("quantize_f32_e4m3_3d_axis2", F32, "e4m3", 2, rank=3),
+    jagged_quantize("quantize_bf16_e4m3_jagged_axis0", BF16, "e4m3", 0),
+    jagged_quantize("quantize_f32_e5m2_jagged_axis1", F32, "e5m2", 1),
+    dequantize("dequantize_e4m3_bf16_axis1", "e4m3", BF16, 1, ROW, "quantize"),
+    dequantize("dequantize_e5m2_f32_axis0_inverse", "e5m2", F32, 0, COL, "dequantize"),
+    dequantize("dequantize_e4m3_f32_3d_axis1", "e4m3", F32, 1, (0, 1, 2), "quantize", rank=3),
+    jagged_dequantize("dequantize_e4m3_bf16_jagged_axis0", "e4m3", BF16, COL),
+]
+
+
+@pytest.mark.parametrize("variant, case", **parameters(VARIANTS))
+def test_casts(cpu, variant, case):
+    check(cpu, variant, case)
+
+
+def every_fp8_boundary(kind):
+    """f32 values on, between and beside all values of the type, beyond its largest, and both NaN signs."""
+    t = oracle.FP8_TYPES[kind]
+    codes = np.arange(256, dtype=np.uint8).view(t.dtype).astype(np.float64)
+    v = np.unique(codes[np.isfinite(codes)])
+    ladder = np.concatenate([v, (v[1:] + v[:-1]) / 2, [t.max * 1.001, t.max * 1.07, t.max * 2, np.inf]]).astype(
+        np.float32
+    )
+    up, down = np.nextafter(ladder, np.float32(np.inf)), np.nextafter(ladder, np.float32(-np.inf))
+    nans = np.array([0x7FC00000, 0xFFC00001, 0x7F800001], np.uint32).view(np.float32)
+    tiny = np.array([1, 0x007FFFFF, 0x80000001, 0x80000000], np.uint32).view(np.float32)
+    return np.concatenate([ladder, up, down, -ladder, nans, tiny]).reshape(1, -1)
+
+
+def test_every_boundary_of_the_cast(cpu):
+    """(F2) exhaustively: a scale of 1 makes quantize the bare conversion."""
+
+    def run(function, kind, axis, x):
+        inputs = {"x": x, "s": np.ones(without(x.shape, axis), np.float32)}
+        out = cpu.run(FILE, function, [inputs])[0]["y"]
+        oracle.assert_equal(out, oracle.quantize(x, inputs["s"], axis, cpu.kinds(kind)), function)
+
+    e4m3, e5m2 = every_fp8_boundary(cpu.kinds("e4m3")), every_fp8_boundary(cpu.kinds("e5m2"))
+    run("quantize_bf16_e4m3_axis1", "e4m3", 1, e4m3.astype(BF16))
+    run("quantize_f32_e4m3_3d_axis2", "e4m3", 2, e4m3[None])
+    run("quantize_f32_e5m2_axis0", "e5m2", 0, e5m2)
+
+
+def test_every_code_comes_back(cpu):
+    """All 256 codes through dequantize with scale 1."""
+    for function, kind, shape, axis, dtype in (
+        ("dequantize_e4m3_bf16_axis1", "e4m3", (16, 16), 1, BF16),
+        ("dequantize_e4m3_f32_3d_axis1", "e4m3", (4, 4, 16), 1, F32),
+    ):
+        q = np.arange(256, dtype=np.uint8).reshape(shape).view(cpu.kinds.dtype(kind))
+        s = np.ones(without(shape, axis), np.float32)
+        out = cpu.run(FILE, function, [{"x": q, "s": s}])[0]["y"]
+        oracle.assert_equal(out, q.astype(np.float32).astype(dtype), function)
+
+
+def test_random_bits_quantize(cpu):
+    """A million random f32 bit patterns with random scales."""
+    rng = cases.rng_for("random_bits", cpu.name)
+    x = np.frombuffer(rng.bytes(4 << 20), np.float32).reshape(4, 512, 512)
+    s = np.frombuffer(rng.bytes(4 * 4 * 512), np.float32).reshape(4, 512)
+    out = cpu.run(FILE, "quantize_f32_e4m3_3d_axis2", [{"x": x, "s": s}])[0]["y"]
+    oracle.assert_equal(out, oracle.quantize(x, s, 2, cpu.kinds("e4m3")), "random bits")

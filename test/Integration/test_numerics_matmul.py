@@ -1,0 +1,105 @@
+# ===- test_numerics_matmul.py - Grouped matmuls ---------------------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""grouped_matmul of both kinds on the CPU: (G1)..(G4), bit for bit."""
+
+import cases
+import numpy as np
+import oracle
+import pytest
+from harness import Variant, check, parameters
+
+FILE = "grouped_matmul.mlir"
+ROW, COL = (0, 1), (1, 0)
+EXPERTS, EXPERT_COLUMNS = (0, 1, 2), (0, 2, 1)
+BF16, F32 = oracle.BF16, oracle.F32
+
+# (M, K, N): the CPU sums one product at a time.
+SIZES = ((0, 8, 8), (1, 1, 1), (17, 33, 20), (64, 200, 8), (100, 8, 200), (130, 64, 40))
+
+
+def matmul_cases(name):
+    """(sizes, groups, pattern, NaN and infinities among the operands)."""
+    deal = cases.deal(name, SIZES, cases.GROUP_COUNTS, cases.GROUP_PATTERNS, (False, True))
+    return tuple(next(deal) for _ in range(12))
+
+
+def operand(rng, shape, element, kinds, special):
+    if element == "bf16":
+        return cases.values(rng, shape, BF16, kinds("e4m3"), 0, special)
+    return cases.fp8_values(rng, shape, kinds(element), special)
+
+
+def matmul_scales(rng, shape):
+    """Ordinary ones: zero, infinity and NaN would hide everything else."""
+    return np.ldexp(rng.uniform(1, 2, shape), rng.integers(-20, 20, shape)).astype(np.float32)
+
+
+def forward(function, a, b, out, direction="quantize", layout=EXPERT_COLUMNS):
+    scaled = a != "bf16"
+
+    def make(rng, case, kinds):
+        (m, k, n), groups, pattern, special = case
+        weights = operand(rng, (groups, k, n), b, kinds, special)
+        inputs = {"a": operand(rng, (m, k), a, kinds, special), "b": cases.lay_out(weights, layout)}
+        inputs["offsets"] = cases.offsets(rng, pattern, groups, m)
+        if scaled:
+            inputs |= {"sa": matmul_scales(rng, (m,)), "sb": matmul_scales(rng, (groups, n))}
+        return inputs
+
+    def expect(inputs, kinds, case):
+        scales = (inputs["sa"], inputs["sb"], direction) if scaled else ()
+        return {"y": oracle.grouped_matmul_2d3d(inputs["a"], inputs["b"], inputs["offsets"], *scales, dtype=out)}
+
+    return Variant(FILE, function, matmul_cases(function), make, expect)
+
+
+def weight_gradient(function, a, b, out, layouts=(ROW, COL), pad=None):
+    scaled = a != "bf16"
+
+    def make(rng, case, kinds):
+        (m, k, n), groups, pattern, special = case
+        ends = cases.offsets(rng, pattern, groups, m)
+        x, y = operand(rng, (n, m), a, kinds, special), operand(rng, (m, k), b, kinds, special)
+        if pad:
+            x, y = oracle.pad_groups(x, ends, pad, 1), oracle.pad_groups(y, ends, pad, 0)
+        inputs = {"a": cases.lay_out(x, layouts[0]), "b": cases.lay_out(y, layouts[1]), "offsets": ends}
+        if scaled:
+            inputs |= {"sa": matmul_scales(rng, (groups, n)), "sb": matmul_scales(rng, (groups, k))}
+        return inputs
+
+    def expect(inputs, kinds, case):
+        x, y, ends = inputs["a"], inputs["b"], inputs["offsets"]
+        if pad:
+            tokens = case[0][0]
+            x, y = oracle.unpad_groups(x, ends, tokens, pad, 1), oracle.unpad_groups(y, ends, tokens, pad, 0)
+        scales = (inputs["sa"], inputs["sb"], "quantize") if scaled else ()
+        return {"y": oracle.grouped_matmul_2d2d(x, y, ends, *scales, dtype=out)}
+
+    list_of_cases = matmul_cases(function)
+    if pad:
+        # Ends beyond the rows would name rows that the padded operands do not hold.
+        list_of_cases = tuple(c for c in list_of_cases if c[2] != "invalid")
+    return Variant(FILE, function, list_of_cases, make, expect)
+
+
+VARIANTS = [
+    forward("e4m3_2d3d_bf16", "e4m3", "e4m3", BF16),
+    forward("e4m3_2d3d_f32_inverse", "e4m3", "e4m3", F32, "dequantize", EXPERTS),
+    forward("e5m2_e4m3_2d3d_bf16", "e5m2", "e4m3", BF16),
+    forward("bf16_2d3d_bf16", "bf16", "bf16", BF16),
+    weight_gradient("e4m3_2d2d_bf16", "e4m3", "e4m3", BF16),
+    weight_gradient("e4m3_2d2d_f32_promoted", "e4m3", "e4m3", F32, (COL, ROW)),
+    weight_gradient("e4m3_e5m2_2d2d_bf16", "e4m3", "e5m2", BF16),
+    weight_gradient("bf16_2d2d_f32", "bf16", "bf16", F32),
+    weight_gradient("e4m3_2d2d_padded", "e4m3", "e4m3", BF16, pad=16),
+]
+
+
+@pytest.mark.parametrize("variant, case", **parameters(VARIANTS))
+def test_grouped_matmul(cpu, variant, case):
+    check(cpu, variant, case)
