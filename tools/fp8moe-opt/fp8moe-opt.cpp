@@ -15,10 +15,19 @@
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
+#ifdef FP8MOE_INCLUDE_TESTS
+namespace mlir::fp8moe::test {
+void registerTestArtifactPasses();
+} // namespace mlir::fp8moe::test
+#endif
+
 int main(int argc, char **argv) {
   mlir::registerAllPasses();
   mlir::fp8moe::registerFP8MoEConversionPasses();
   mlir::fp8moe::registerFP8MoETransformsPasses();
+#ifdef FP8MOE_INCLUDE_TESTS
+  mlir::fp8moe::test::registerTestArtifactPasses();
+#endif
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);

@@ -42,7 +42,7 @@ fp8moe_plan.program @p {
 // -----
 
 fp8moe_plan.program @p {
-  // expected-error@+1 {{has an empty name; callers find buffers by name}}
+  // expected-error@+1 {{has an empty name; callers find it by its name}}
   %x = fp8moe_plan.input "" align 4 : memref<8xf32>
 }
 
@@ -282,4 +282,11 @@ fp8moe_plan.program @p {
   %x = fp8moe_plan.input "x" align 4 : memref<8xf32>
   // expected-error@+1 {{passes 'index' as argument 1, but that parameter of '@kernels::@k' is 'i32'; expected i64}}
   fp8moe_plan.launch @kernels::@k grid(%c1, %c1, %c1) block(256, 1, 1) shared 0 args(%x, %c1) : memref<8xf32>, index
+}
+
+// -----
+
+fp8moe_plan.program @p {
+  // expected-error@+1 {{has a name that is not UTF-8, which a manifest cannot hold}}
+  %x = fp8moe_plan.input "\FF" align 4 : memref<8xf32>
 }

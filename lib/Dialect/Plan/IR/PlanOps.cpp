@@ -17,6 +17,7 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -36,6 +37,16 @@ void ProgramOp::build(OpBuilder &builder, OperationState &state,
   state.addRegion()->emplaceBlock();
 }
 
+/// Callers find programs and buffers by name.
+static LogicalResult verifyName(Operation *op, StringRef name) {
+  if (name.empty())
+    return op->emitOpError("has an empty name; callers find it by its name");
+  if (!llvm::json::isUTF8(name))
+    return op->emitOpError("has a name that is not UTF-8, which a manifest "
+                           "cannot hold");
+  return success();
+}
+
 /// The name that callers know a buffer by, or null for anything else.
 static StringAttr getInterfaceName(Operation *op) {
   if (auto input = dyn_cast<InputOp>(op))
@@ -46,6 +57,8 @@ static StringAttr getInterfaceName(Operation *op) {
 }
 
 LogicalResult ProgramOp::verifyRegions() {
+  if (failed(verifyName(*this, getSymName())))
+    return failure();
   llvm::StringMap<Operation *> buffers;
   Operation *firstLaunch = nullptr;
   for (Operation &op : *getBodyBlock()) {
@@ -118,12 +131,6 @@ static LogicalResult verifyBuffer(Operation *op, MemRefType type,
     return op->emitOpError("has alignment ")
            << alignment << ", less than one element (" << elementBytes
            << " bytes)";
-  return success();
-}
-
-static LogicalResult verifyName(Operation *op, StringRef name) {
-  if (name.empty())
-    return op->emitOpError("has an empty name; callers find buffers by name");
   return success();
 }
 

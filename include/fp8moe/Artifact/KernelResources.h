@@ -1,0 +1,47 @@
+//===- KernelResources.h - What a compiled kernel occupies ------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_ARTIFACT_KERNELRESOURCES_H
+#define FP8MOE_ARTIFACT_KERNELRESOURCES_H
+
+#include "mlir/IR/Location.h"
+#include "mlir/Support/LLVM.h"
+
+#include <cstdint>
+#include <string>
+
+namespace mlir::fp8moe {
+
+/// What ptxas or the code object says about one kernel. What a vendor does not
+/// have is 0.
+struct KernelResources {
+  std::string kernel;
+  /// 32-bit registers per thread; on AMD the vector registers.
+  int64_t registers = 0;
+  /// AMD: accumulation registers per thread and scalar registers per wave.
+  int64_t accumulationRegisters = 0;
+  int64_t scalarRegisters = 0;
+  /// Bytes of shared memory per block that are not asked for at launch.
+  int64_t staticSharedBytes = 0;
+  /// Bytes of local memory per thread.
+  int64_t stackBytes = 0;
+  /// Bytes (NVIDIA) or registers (AMD) that did not fit. Emission refuses
+  /// kernels where this is not 0, so that tools never see another value.
+  int64_t spills = 0;
+  /// AMD: the largest block that the kernel was compiled for.
+  int64_t maxThreadsPerBlock = 0;
+};
+
+/// Reads the resources of every kernel from the metadata of a code object, in
+/// its order, or reports at `loc` why they cannot be read.
+FailureOr<SmallVector<KernelResources>> readHsacoResources(StringRef hsaco,
+                                                           Location loc);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_ARTIFACT_KERNELRESOURCES_H

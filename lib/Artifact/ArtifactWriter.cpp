@@ -1,0 +1,284 @@
+//===- ArtifactWriter.cpp - Artifacts and single products of a compilation ===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Artifact/ArtifactWriter.h"
+#include "LaunchLimits.h"
+#include "fp8moe/Artifact/Ptxas.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+//===----------------------------------------------------------------------===//
+// Binaries
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyNoSpills(ModuleOp module,
+                                    ArrayRef<KernelResources> resources) {
+  for (const KernelResources &kernel : resources)
+    if (kernel.spills)
+      return findKernel(module, kernel.kernel)->emitError("kernel '")
+             << kernel.kernel << "' does not fit its " << kernel.registers
+             << " vector and " << kernel.scalarRegisters
+             << " scalar registers and spills " << kernel.spills
+             << "; choose a smaller tile or more threads";
+  return success();
+}
+
+namespace {
+
+/// The binaries of an artifact in order of preference.
+struct Compilation {
+  SmallVector<ArtifactBinary> binaries;
+  SmallVector<KernelResources> resources;
+  std::string ptxas;
+};
+
+} // namespace
+
+static LogicalResult compileNVVM(ModuleOp module, const TargetInfo &target,
+                                 const EmissionOptions &options,
+                                 llvm::Module &llvmModule,
+                                 Compilation &compilation) {
+  Location loc = module.getLoc();
+  FailureOr<std::string> ptx = emitAssembly(llvmModule, target, loc);
+  FailureOr<std::optional<std::string>> ptxas =
+      findPtxas(options.ptxasPath, loc);
+  if (failed(ptx) || failed(ptxas))
+    return failure();
+  if (*ptxas) {
+    FailureOr<Cubin> cubin = assemblePTX(**ptxas, *ptx, target.chip, module);
+    if (failed(cubin))
+      return failure();
+    compilation.ptxas = **ptxas;
+    compilation.resources = std::move(cubin->resources);
+    compilation.binaries.push_back(
+        {"kernels.cubin", "cubin", std::move(cubin->bytes)});
+  }
+  compilation.binaries.push_back({"kernels.ptx", "ptx", std::move(*ptx)});
+  return success();
+}
+
+static LogicalResult compileROCDL(ModuleOp module, const TargetInfo &target,
+                                  llvm::Module &llvmModule,
+                                  Compilation &compilation) {
+  FailureOr<std::string> hsaco =
+      emitSharedObject(llvmModule, target, module.getLoc());
+  if (failed(hsaco))
+    return failure();
+  FailureOr<SmallVector<KernelResources>> resources =
+      readHsacoResources(*hsaco, module.getLoc());
+  if (failed(resources) || failed(verifyNoSpills(module, *resources)))
+    return failure();
+  compilation.resources = std::move(*resources);
+  compilation.binaries.push_back({"kernels.hsaco", "hsaco", std::move(*hsaco)});
+  return success();
+}
+
+static FailureOr<Compilation> compile(ModuleOp module, const TargetInfo &target,
+                                      const EmissionOptions &options) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule =
+      emitLLVMIR(module, target, options, context);
+  if (!llvmModule)
+    return failure();
+  Compilation compilation;
+  LogicalResult result = success();
+  switch (target.kind) {
+  case TargetKind::NVVM:
+    result = compileNVVM(module, target, options, *llvmModule, compilation);
+    break;
+  case TargetKind::ROCDL:
+    result = compileROCDL(module, target, *llvmModule, compilation);
+    break;
+  case TargetKind::CPU: {
+    FailureOr<std::string> library =
+        emitSharedObject(*llvmModule, target, module.getLoc());
+    result = library;
+    if (succeeded(library))
+      compilation.binaries.push_back({"kernels.so", "so", std::move(*library)});
+    break;
+  }
+  }
+  if (failed(result) ||
+      failed(verifyLaunchLimits(module, target, compilation.resources)))
+    return failure();
+  return compilation;
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+/// Writes a file under a temporary name in the same folder and renames it.
+static LogicalResult writeFile(StringRef dir, StringRef name, StringRef bytes,
+                               Location loc, ArtifactReport &report) {
+  SmallString<128> path(dir);
+  llvm::sys::path::append(path, name);
+  llvm::Error error = [&]() -> llvm::Error {
+    llvm::Expected<llvm::sys::fs::TempFile> file =
+        llvm::sys::fs::TempFile::create(path + ".tmp-%%%%%%");
+    if (!file)
+      return file.takeError();
+    llvm::raw_fd_ostream os(file->FD, /*shouldClose=*/false);
+    os << bytes;
+    os.flush();
+    if (std::error_code code = os.error()) {
+      os.clear_error();
+      return llvm::joinErrors(llvm::errorCodeToError(code), file->discard());
+    }
+    return file->keep(path);
+  }();
+  if (error)
+    return emitError(loc) << "cannot write " << path << ": "
+                          << llvm::toString(std::move(error))
+                          << "; choose another output folder or make this one "
+                             "writable";
+  // Temporary files are private to their owner; artifacts are for everyone
+  // whom the folder lets in.
+  llvm::sys::fs::setPermissions(path, llvm::sys::fs::all_read |
+                                          llvm::sys::fs::owner_write);
+  report.files.push_back({path.str().str(), bytes.size()});
+  return success();
+}
+
+/// Removes binaries that an earlier artifact in `dir` had and this one has not.
+static void removeStaleBinaries(StringRef dir,
+                                ArrayRef<ArtifactBinary> binaries) {
+  for (StringRef name :
+       {"kernels.so", "kernels.cubin", "kernels.ptx", "kernels.hsaco"}) {
+    if (llvm::any_of(binaries, [&](const ArtifactBinary &binary) {
+          return binary.file == name;
+        }))
+      continue;
+    SmallString<128> path(dir);
+    llvm::sys::path::append(path, name);
+    llvm::sys::fs::remove(path, /*IgnoreNonExisting=*/true);
+  }
+}
+
+FailureOr<ArtifactReport>
+mlir::fp8moe::writeArtifact(ModuleOp module, const TargetInfo &target,
+                            StringRef dir, const ArtifactOptions &options) {
+  FailureOr<Compilation> compilation =
+      compile(module, target, options.emission);
+  if (failed(compilation))
+    return failure();
+  std::string manifest;
+  llvm::raw_string_ostream manifestStream(manifest);
+  if (failed(writeManifest(module, target, compilation->binaries,
+                           options.decisions, manifestStream)))
+    return failure();
+
+  Location loc = module.getLoc();
+  if (std::error_code error = llvm::sys::fs::create_directories(dir))
+    return emitError(loc) << "cannot create the output folder " << dir << ": "
+                          << error.message();
+  ArtifactReport report;
+  for (const ArtifactBinary &binary : compilation->binaries)
+    if (failed(writeFile(dir, binary.file, binary.bytes, loc, report)))
+      return failure();
+  if (failed(writeFile(dir, "manifest.json", manifest, loc, report)))
+    return failure();
+  removeStaleBinaries(dir, compilation->binaries);
+  report.resources = std::move(compilation->resources);
+  report.ptxas = std::move(compilation->ptxas);
+  return report;
+}
+
+//===----------------------------------------------------------------------===//
+// Single products
+//===----------------------------------------------------------------------===//
+
+std::optional<EmitKind> mlir::fp8moe::parseEmitKind(StringRef name) {
+  return llvm::StringSwitch<std::optional<EmitKind>>(name)
+      .Case("llvm", EmitKind::LLVM)
+      .Case("asm", EmitKind::Assembly)
+      .Case("ptx", EmitKind::PTX)
+      .Case("cubin", EmitKind::Cubin)
+      .Case("hsaco", EmitKind::HSACO)
+      .Case("so", EmitKind::SharedObject)
+      .Default(std::nullopt);
+}
+
+/// The kind of target that has the product; nothing when all have it.
+static std::optional<TargetKind> getTargetKind(EmitKind kind) {
+  switch (kind) {
+  case EmitKind::LLVM:
+  case EmitKind::Assembly:
+    return std::nullopt;
+  case EmitKind::PTX:
+  case EmitKind::Cubin:
+    return TargetKind::NVVM;
+  case EmitKind::HSACO:
+    return TargetKind::ROCDL;
+  case EmitKind::SharedObject:
+    return TargetKind::CPU;
+  }
+  llvm_unreachable("unknown kind");
+}
+
+/// The binary formats that a kind of target has, for diagnostics.
+static StringRef listProducts(TargetKind kind) {
+  switch (kind) {
+  case TargetKind::CPU:
+    return "llvm, asm, so";
+  case TargetKind::NVVM:
+    return "llvm, asm, ptx, cubin";
+  case TargetKind::ROCDL:
+    return "llvm, asm, hsaco";
+  }
+  llvm_unreachable("unknown kind");
+}
+
+LogicalResult mlir::fp8moe::emitTo(ModuleOp module, const TargetInfo &target,
+                                   EmitKind kind,
+                                   const EmissionOptions &options,
+                                   raw_ostream &os) {
+  std::optional<TargetKind> targetKind = getTargetKind(kind);
+  if (targetKind && *targetKind != target.kind)
+    return module.emitError("target ")
+           << target.chip << " has no output of this kind; it has "
+           << listProducts(target.kind);
+
+  if (kind == EmitKind::LLVM || kind == EmitKind::Assembly ||
+      kind == EmitKind::PTX) {
+    llvm::LLVMContext context;
+    std::unique_ptr<llvm::Module> llvmModule =
+        emitLLVMIR(module, target, options, context);
+    if (!llvmModule)
+      return failure();
+    if (kind == EmitKind::LLVM) {
+      llvmModule->print(os, /*AAW=*/nullptr);
+      return success();
+    }
+    FailureOr<std::string> text =
+        emitAssembly(*llvmModule, target, module.getLoc());
+    if (succeeded(text))
+      os << *text;
+    return text;
+  }
+
+  FailureOr<Compilation> compilation = compile(module, target, options);
+  if (failed(compilation))
+    return failure();
+  const ArtifactBinary &preferred = compilation->binaries.front();
+  if (kind == EmitKind::Cubin && preferred.format != "cubin")
+    return module.emitError("a cubin needs ptxas, which was not found; install "
+                            "CUDA's compiler, or name it with --ptxas or "
+                            "FP8MOE_PTXAS");
+  os << preferred.bytes;
+  return success();
+}

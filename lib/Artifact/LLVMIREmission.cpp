@@ -1,0 +1,163 @@
+//===- LLVMIREmission.cpp - From the LLVM dialect to optimized LLVM IR ----===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CpuEntries.h"
+#include "DeviceLibraries.h"
+#include "DiagnosticForwarder.h"
+#include "TargetMachine.h"
+#include "fp8moe/Artifact/CodeEmission.h"
+#include "fp8moe/Dialect/Plan/IR/Plan.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/ROCDL/ROCDLToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+void mlir::fp8moe::registerArtifactTranslations(DialectRegistry &registry) {
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registerGPUDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
+  registerROCDLDialectTranslation(registry);
+}
+
+/// The operation with the kernels of a GPU target, or null after an error. A
+/// module without kernels has none; `hasKernels` tells the cases apart.
+static FailureOr<gpu::GPUModuleOp> findGPUModule(ModuleOp module) {
+  gpu::GPUModuleOp found;
+  for (auto gpuModule : module.getOps<gpu::GPUModuleOp>()) {
+    if (found) {
+      InFlightDiagnostic diag =
+          gpuModule.emitError("an artifact has one device binary, but this is "
+                              "the second gpu.module; move all kernels into "
+                              "one");
+      diag.attachNote(found.getLoc()) << "the first one is here";
+      return failure();
+    }
+    found = gpuModule;
+  }
+  return found;
+}
+
+static std::unique_ptr<llvm::Module> translateGPU(ModuleOp module,
+                                                  llvm::LLVMContext &context) {
+  FailureOr<gpu::GPUModuleOp> gpuModule = findGPUModule(module);
+  if (failed(gpuModule))
+    return nullptr;
+  // A program of views alone launches nothing; its binary is empty.
+  if (!*gpuModule)
+    return std::make_unique<llvm::Module>("kernels", context);
+  return translateModuleToLLVMIR(*gpuModule, context, "kernels");
+}
+
+/// Translates what is left of the module without the parts that are not code of
+/// the CPU.
+static std::unique_ptr<llvm::Module> translateCPU(ModuleOp module,
+                                                  llvm::LLVMContext &context) {
+  OwningOpRef<ModuleOp> code = module.clone();
+  for (Operation &op : llvm::make_early_inc_range(*code->getBody()))
+    if (isa<plan::ProgramOp>(op))
+      op.erase();
+  return translateModuleToLLVMIR(*code, context, "kernels");
+}
+
+static bool isKernel(const llvm::Function &function) {
+  return function.getCallingConv() == llvm::CallingConv::PTX_Kernel ||
+         function.getCallingConv() == llvm::CallingConv::AMDGPU_KERNEL;
+}
+
+/// Leaves the kernels as the only entries, so that helpers are inlined and
+/// dropped.
+static void internalizeHelpers(llvm::Module &llvmModule) {
+  for (llvm::Function &function : llvmModule)
+    if (!function.isDeclaration() && !isKernel(function))
+      function.setLinkage(llvm::GlobalValue::InternalLinkage);
+}
+
+/// A device binary is complete: nothing is resolved when it is loaded.
+static LogicalResult verifyNoUnresolvedCalls(const llvm::Module &llvmModule,
+                                             Location loc) {
+  for (const llvm::Function &function : llvmModule) {
+    if (!function.isDeclaration() || function.isIntrinsic() ||
+        function.use_empty())
+      continue;
+    return emitError(loc) << "the kernels call '" << function.getName()
+                          << "', which no device library provides; lower the "
+                             "operation that it comes from to instructions";
+  }
+  return success();
+}
+
+static void optimize(llvm::Module &llvmModule, llvm::TargetMachine &machine) {
+  llvm::LoopAnalysisManager loopAnalyses;
+  llvm::FunctionAnalysisManager functionAnalyses;
+  llvm::CGSCCAnalysisManager cgsccAnalyses;
+  llvm::ModuleAnalysisManager moduleAnalyses;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(moduleAnalyses);
+  builder.registerCGSCCAnalyses(cgsccAnalyses);
+  builder.registerFunctionAnalyses(functionAnalyses);
+  builder.registerLoopAnalyses(loopAnalyses);
+  builder.crossRegisterProxies(loopAnalyses, functionAnalyses, cgsccAnalyses,
+                               moduleAnalyses);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
+      .run(llvmModule, moduleAnalyses);
+}
+
+std::unique_ptr<llvm::Module>
+mlir::fp8moe::emitLLVMIR(ModuleOp module, const TargetInfo &target,
+                         const EmissionOptions &options,
+                         llvm::LLVMContext &context) {
+  DiagnosticScope diagnostics(context, module.getLoc());
+  std::unique_ptr<llvm::TargetMachine> machine =
+      createTargetMachine(target, module.getLoc());
+  if (!machine)
+    return nullptr;
+  std::unique_ptr<llvm::Module> llvmModule =
+      target.isGPU() ? translateGPU(module, context)
+                     : translateCPU(module, context);
+  if (!llvmModule)
+    return nullptr;
+  prepareModule(*llvmModule, *machine, target);
+
+  if (target.kind == TargetKind::CPU) {
+    if (failed(createCpuEntries(module, *llvmModule)))
+      return nullptr;
+  } else {
+    internalizeHelpers(*llvmModule);
+    if (target.kind == TargetKind::ROCDL &&
+        failed(linkDeviceLibraries(*llvmModule, target, options.rocmPath,
+                                   module.getLoc())))
+      return nullptr;
+    if (failed(verifyNoUnresolvedCalls(*llvmModule, module.getLoc())))
+      return nullptr;
+  }
+  optimize(*llvmModule, *machine);
+  if (diagnostics.hadError())
+    return nullptr;
+  return llvmModule;
+}
+
+Operation *mlir::fp8moe::findKernel(ModuleOp module, StringRef name) {
+  if (Operation *function = module.lookupSymbol(name))
+    return function;
+  for (auto gpuModule : module.getOps<gpu::GPUModuleOp>())
+    if (Operation *function = gpuModule.lookupSymbol(name))
+      return function;
+  return module;
+}

@@ -1,0 +1,61 @@
+//===- LaunchLimits.cpp - Launches that a target can execute --------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LaunchLimits.h"
+#include "fp8moe/Dialect/Plan/IR/Plan.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+static LogicalResult verifyLaunch(plan::LaunchOp launch,
+                                  const TargetInfo &target,
+                                  const KernelResources *kernel) {
+  int64_t threads = 1;
+  for (int64_t extent : launch.getBlock()) {
+    if (extent > target.maxThreadsPerBlock)
+      return launch.emitOpError("has a block extent of ")
+             << extent << ", but " << target.chip << " has at most "
+             << target.maxThreadsPerBlock << " threads per block";
+    threads *= extent;
+  }
+  if (threads > target.maxThreadsPerBlock)
+    return launch.emitOpError("has ")
+           << threads << " threads per block, but " << target.chip
+           << " has at most " << target.maxThreadsPerBlock;
+  if (kernel && kernel->maxThreadsPerBlock &&
+      threads > kernel->maxThreadsPerBlock)
+    return launch.emitOpError("has ")
+           << threads << " threads per block, but '" << kernel->kernel
+           << "' is compiled for at most " << kernel->maxThreadsPerBlock
+           << "; set the kernel's known_block_size";
+
+  int64_t staticBytes = kernel ? kernel->staticSharedBytes : 0;
+  int64_t available = target.sharedMemoryPerBlock - staticBytes;
+  if (launch.getSharedBytes() > available)
+    return launch.emitOpError("asks for ")
+           << launch.getSharedBytes() << " bytes of shared memory, and "
+           << staticBytes << " are static, but " << target.chip << " has "
+           << target.sharedMemoryPerBlock << " per block";
+  return success();
+}
+
+LogicalResult
+mlir::fp8moe::verifyLaunchLimits(ModuleOp module, const TargetInfo &target,
+                                 ArrayRef<KernelResources> resources) {
+  WalkResult result = module.walk([&](plan::LaunchOp launch) {
+    StringRef name = launch.getKernel().getLeafReference().getValue();
+    const KernelResources *kernel =
+        llvm::find_if(resources, [&](const KernelResources &resource) {
+          return resource.kernel == name;
+        });
+    if (kernel == resources.end())
+      kernel = nullptr;
+    return WalkResult(verifyLaunch(launch, target, kernel));
+  });
+  return failure(result.wasInterrupted());
+}

@@ -1,0 +1,177 @@
+//===- ObjectEmission.cpp - Assembly text and linked objects --------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "DiagnosticForwarder.h"
+#include "TargetMachine.h"
+#include "fp8moe/Artifact/CodeEmission.h"
+
+#include "lld/Common/Driver.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Object/ELFObjectFile.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+#include <mutex>
+
+LLD_HAS_DRIVER(elf)
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Runs code generation into `fileType`. The module is cloned first, because
+/// code generation changes it and callers may want another form of it.
+static FailureOr<std::string> generateCode(llvm::Module &llvmModule,
+                                           const TargetInfo &target,
+                                           llvm::CodeGenFileType fileType,
+                                           Location loc) {
+  DiagnosticScope diagnostics(llvmModule.getContext(), loc);
+  std::unique_ptr<llvm::TargetMachine> machine =
+      createTargetMachine(target, loc);
+  if (!machine)
+    return failure();
+  std::unique_ptr<llvm::Module> clone = llvm::CloneModule(llvmModule);
+  SmallString<0> code;
+  llvm::raw_svector_ostream os(code);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, os, /*DwoOut=*/nullptr, fileType))
+    return emitError(loc)
+           << "LLVM cannot generate this kind of file for target "
+           << target.chip;
+  passes.run(*clone);
+  if (diagnostics.hadError())
+    return failure();
+  return code.str().str();
+}
+
+FailureOr<std::string> mlir::fp8moe::emitAssembly(llvm::Module &llvmModule,
+                                                  const TargetInfo &target,
+                                                  Location loc) {
+  return generateCode(llvmModule, target, llvm::CodeGenFileType::AssemblyFile,
+                      loc);
+}
+
+/// The only functions that a CPU library may need: those of every C library.
+/// Anything else would make loading depend on the machine.
+static bool isAllowedOnCPU(StringRef symbol) {
+  static const llvm::StringSet<> allowed = {"malloc", "calloc", "aligned_alloc",
+                                            "free",   "memcpy", "memmove",
+                                            "memset", "memcmp"};
+  // Defined by the linker when an object refers to it.
+  return symbol == "_GLOBAL_OFFSET_TABLE_" || allowed.contains(symbol);
+}
+
+static LogicalResult verifyUndefinedSymbols(StringRef object, Location loc) {
+  llvm::Expected<std::unique_ptr<llvm::object::ObjectFile>> file =
+      llvm::object::ObjectFile::createObjectFile(
+          llvm::MemoryBufferRef(object, "kernels.o"));
+  if (!file)
+    return emitError(loc) << "cannot read the generated object: "
+                          << llvm::toString(file.takeError());
+  for (const llvm::object::SymbolRef &symbol : (*file)->symbols()) {
+    llvm::Expected<uint32_t> flags = symbol.getFlags();
+    llvm::Expected<StringRef> name = symbol.getName();
+    if (!flags || !name) {
+      llvm::consumeError(flags.takeError());
+      llvm::consumeError(name.takeError());
+      return emitError(loc)
+             << "cannot read the symbols of the generated object";
+    }
+    if (!(*flags & llvm::object::BasicSymbolRef::SF_Undefined) ||
+        name->empty() || isAllowedOnCPU(*name))
+      continue;
+    return emitError(loc) << "the compiled code calls '" << *name
+                          << "', which is neither defined in the module nor "
+                             "memory management of the C library; lower the "
+                             "operation that it comes from to instructions";
+  }
+  return success();
+}
+
+/// lld has global state, so that only one link may run at a time.
+static std::mutex &getLinkerMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+/// Writes `bytes` to a new temporary file, which the caller removes.
+static LogicalResult writeTemporary(StringRef bytes,
+                                    SmallVectorImpl<char> &path, Location loc) {
+  int fd = 0;
+  std::error_code error =
+      llvm::sys::fs::createTemporaryFile("kernels", "o", fd, path);
+  if (!error) {
+    llvm::raw_fd_ostream os(fd, /*shouldClose=*/true);
+    os << bytes;
+    os.close();
+    error = os.error();
+    os.clear_error();
+  }
+  if (error)
+    return emitError(loc) << "cannot write a temporary file for linking: "
+                          << error.message();
+  return success();
+}
+
+static FailureOr<std::string> link(StringRef object, ArrayRef<StringRef> flags,
+                                   Location loc) {
+  SmallString<128> inputPath, outputPath;
+  if (failed(writeTemporary(object, inputPath, loc)))
+    return failure();
+  llvm::FileRemover removeInput(inputPath);
+  if (std::error_code error =
+          llvm::sys::fs::createTemporaryFile("kernels", "so", outputPath))
+    return emitError(loc) << "cannot create a temporary file for linking: "
+                          << error.message();
+  llvm::FileRemover removeOutput(outputPath);
+
+  SmallVector<std::string> arguments = {"ld.lld", "-shared", "--build-id=none"};
+  for (StringRef flag : flags)
+    arguments.push_back(flag.str());
+  arguments.insert(arguments.end(),
+                   {inputPath.str().str(), "-o", outputPath.str().str()});
+  SmallVector<const char *> argv;
+  for (const std::string &argument : arguments)
+    argv.push_back(argument.c_str());
+
+  std::string messages;
+  llvm::raw_string_ostream os(messages);
+  {
+    std::lock_guard<std::mutex> lock(getLinkerMutex());
+    lld::Result result =
+        lld::lldMain(argv, os, os, {{lld::Gnu, &lld::elf::link}});
+    if (result.retCode != 0)
+      return emitError(loc) << "linking failed: " << messages;
+  }
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> linked =
+      llvm::MemoryBuffer::getFile(outputPath, /*IsText=*/false,
+                                  /*RequiresNullTerminator=*/false);
+  if (!linked)
+    return emitError(loc) << "cannot read the linked file: "
+                          << linked.getError().message();
+  return (*linked)->getBuffer().str();
+}
+
+FailureOr<std::string> mlir::fp8moe::emitSharedObject(llvm::Module &llvmModule,
+                                                      const TargetInfo &target,
+                                                      Location loc) {
+  FailureOr<std::string> object =
+      generateCode(llvmModule, target, llvm::CodeGenFileType::ObjectFile, loc);
+  if (failed(object))
+    return failure();
+  if (target.kind == TargetKind::ROCDL)
+    return link(*object, {"--no-undefined"}, loc);
+  if (failed(verifyUndefinedSymbols(*object, loc)))
+    return failure();
+  return link(*object, {"-Bsymbolic", "-znow"}, loc);
+}

@@ -1,0 +1,201 @@
+//===- Ptxas.cpp - NVIDIA's assembler -------------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Artifact/Ptxas.h"
+#include "fp8moe/Artifact/CodeEmission.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/Regex.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// A path that the user chose must work: falling back to another ptxas would
+/// hide the mistake.
+static FailureOr<std::optional<std::string>>
+checkChosenPtxas(StringRef path, StringRef origin, Location loc) {
+  if (!llvm::sys::fs::can_execute(path))
+    return emitError(loc) << origin << " names '" << path
+                          << "', which is not an executable file";
+  return std::optional<std::string>(path.str());
+}
+
+FailureOr<std::optional<std::string>>
+mlir::fp8moe::findPtxas(StringRef explicitPath, Location loc) {
+  if (!explicitPath.empty())
+    return checkChosenPtxas(explicitPath, "--ptxas", loc);
+  if (std::optional<std::string> path =
+          llvm::sys::Process::GetEnv("FP8MOE_PTXAS"))
+    return checkChosenPtxas(*path, "FP8MOE_PTXAS", loc);
+  if (llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName("ptxas"))
+    return std::optional<std::string>(*path);
+  SmallVector<std::string> roots = {"/usr/local/cuda"};
+  if (std::optional<std::string> home = llvm::sys::Process::GetEnv("CUDA_HOME"))
+    roots.insert(roots.begin(), *home);
+  for (StringRef root : roots) {
+    SmallString<128> path(root);
+    llvm::sys::path::append(path, "bin", "ptxas");
+    if (llvm::sys::fs::can_execute(path))
+      return std::optional<std::string>(path.str().str());
+  }
+  return std::optional<std::string>();
+}
+
+SmallVector<KernelResources> mlir::fp8moe::parsePtxasResources(StringRef log) {
+  static const llvm::Regex entry("Compiling entry function '([^']+)'");
+  static const llvm::Regex function("Function properties for ([^ ]+)");
+  static const llvm::Regex stack("([0-9]+) bytes stack frame, ([0-9]+) bytes "
+                                 "spill stores, ([0-9]+) bytes spill loads");
+  static const llvm::Regex usage("Used ([0-9]+) registers");
+  static const llvm::Regex shared("([0-9]+) bytes smem");
+
+  auto toInteger = [](StringRef digits) {
+    int64_t value = 0;
+    digits.getAsInteger(10, value);
+    return value;
+  };
+  SmallVector<KernelResources> resources;
+  SmallVector<StringRef> lines, match;
+  log.split(lines, '\n');
+  for (StringRef line : lines) {
+    if (entry.match(line, &match)) {
+      resources.emplace_back();
+      resources.back().kernel = match[1].str();
+      continue;
+    }
+    // Functions that are not inlined are described after the kernel that they
+    // were compiled with, whose cost they are.
+    if (resources.empty())
+      continue;
+    KernelResources &kernel = resources.back();
+    if (stack.match(line, &match)) {
+      kernel.stackBytes += toInteger(match[1]);
+      kernel.spills += toInteger(match[2]) + toInteger(match[3]);
+    }
+    if (usage.match(line, &match))
+      kernel.registers = std::max(kernel.registers, toInteger(match[1]));
+    if (shared.match(line, &match))
+      kernel.staticSharedBytes = toInteger(match[1]);
+  }
+  return resources;
+}
+
+SmallVector<StringRef> mlir::fp8moe::findPtxasComplaints(StringRef log) {
+  static const llvm::Regex remark("\\(C75[0-9][0-9]\\)");
+  SmallVector<StringRef> lines, complaints;
+  log.split(lines, '\n');
+  for (StringRef line : lines)
+    if (line.contains("warning") || remark.match(line))
+      complaints.push_back(line.trim());
+  return complaints;
+}
+
+namespace {
+
+/// Temporary files of one run of ptxas; removed at the end.
+struct PtxasFiles {
+  SmallString<128> input, output, log;
+  llvm::FileRemover removeInput, removeOutput, removeLog;
+
+  LogicalResult create(StringRef ptx, Location loc) {
+    int fd = 0;
+    std::error_code error =
+        llvm::sys::fs::createTemporaryFile("kernels", "ptx", fd, input);
+    if (!error) {
+      removeInput.setFile(input);
+      llvm::raw_fd_ostream os(fd, /*shouldClose=*/true);
+      os << ptx;
+      os.close();
+      error = os.error();
+      os.clear_error();
+    }
+    if (!error) {
+      error = llvm::sys::fs::createTemporaryFile("kernels", "cubin", output);
+      removeOutput.setFile(output);
+    }
+    if (!error) {
+      error = llvm::sys::fs::createTemporaryFile("kernels", "log", log);
+      removeLog.setFile(log);
+    }
+    if (error)
+      return emitError(loc)
+             << "cannot create temporary files for ptxas: " << error.message();
+    return success();
+  }
+};
+
+} // namespace
+
+static FailureOr<std::string> readFile(StringRef path, Location loc) {
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer =
+      llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                  /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return emitError(loc) << "cannot read " << path << ": "
+                          << buffer.getError().message();
+  return (*buffer)->getBuffer().str();
+}
+
+static LogicalResult verifyNoSpills(ArrayRef<KernelResources> resources,
+                                    ModuleOp module) {
+  for (const KernelResources &kernel : resources)
+    if (kernel.spills)
+      return findKernel(module, kernel.kernel)->emitError("kernel '")
+             << kernel.kernel << "' does not fit its " << kernel.registers
+             << " registers and spills " << kernel.spills
+             << " bytes; choose a smaller tile or more threads";
+  return success();
+}
+
+FailureOr<Cubin> mlir::fp8moe::assemblePTX(StringRef ptxas, StringRef ptx,
+                                           StringRef chip, ModuleOp module) {
+  Location loc = module.getLoc();
+  PtxasFiles files;
+  if (failed(files.create(ptx, loc)))
+    return failure();
+  // --fmad only concerns code outside of our kernels' .rn instructions; it is
+  // given so that nothing is ever contracted.
+  std::string archFlag = ("-arch=" + chip).str();
+  SmallVector<StringRef> arguments = {ptxas,       archFlag, "-O3",
+                                      "-v",        "--fmad", "false",
+                                      files.input, "-o",     files.output};
+  std::optional<StringRef> redirects[] = {StringRef(), StringRef(files.log),
+                                          StringRef(files.log)};
+  std::string message;
+  int status = llvm::sys::ExecuteAndWait(ptxas, arguments, std::nullopt,
+                                         redirects, /*SecondsToWait=*/0,
+                                         /*MemoryLimit=*/0, &message);
+  FailureOr<std::string> log = readFile(files.log, loc);
+  if (failed(log))
+    return failure();
+  if (status != 0)
+    return emitError(loc) << "ptxas failed for " << chip << " (" << ptxas
+                          << "): " << (message.empty() ? *log : message);
+
+  Cubin cubin;
+  cubin.resources = parsePtxasResources(*log);
+  if (failed(verifyNoSpills(cubin.resources, module)))
+    return failure();
+  SmallVector<StringRef> complaints = findPtxasComplaints(*log);
+  if (!complaints.empty())
+    return emitError(loc) << "ptxas accepted the kernels for " << chip
+                          << ", but not without complaint: "
+                          << llvm::join(complaints, "; ");
+  FailureOr<std::string> bytes = readFile(files.output, loc);
+  if (failed(bytes))
+    return failure();
+  cubin.bytes = std::move(*bytes);
+  return cubin;
+}
