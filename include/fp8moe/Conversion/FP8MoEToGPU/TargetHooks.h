@@ -1,0 +1,43 @@
+//===- TargetHooks.h - What differs between GPU vendors ---------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A kernel schedule is written once. The few instructions that GPU vendors do
+// not share go through this interface; everything else is upstream IR that
+// every GPU backend lowers.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_CONVERSION_FP8MOETOGPU_TARGETHOOKS_H
+#define FP8MOE_CONVERSION_FP8MOETOGPU_TARGETHOOKS_H
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::fp8moe {
+
+class TargetHooks {
+public:
+  virtual ~TargetHooks() = default;
+
+  /// Threads that a shuffle reaches: a warp or a wavefront.
+  virtual int64_t getSubgroupSize() const = 0;
+
+  /// Whether the hardware converts to `fp8Type`. The flavours of the two
+  /// vendors are different types, so a schedule must ask before it converts.
+  virtual bool supportsFP8(Type fp8Type) const = 0;
+
+  /// Converts four f32 values to bytes of `fp8Type`, the first in the lowest
+  /// byte of the i32 result. Rounds to nearest even, saturates at the largest
+  /// finite value, keeps NaN a NaN, and keeps subnormals.
+  virtual Value createPackFP8(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
+                              Type fp8Type) const = 0;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_CONVERSION_FP8MOETOGPU_TARGETHOOKS_H

@@ -1,0 +1,111 @@
+//===- MemoryAccess.cpp - 16-byte accesses with scalar edges --------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "MemoryAccess.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+Value fp8moe::createVectorizable(KernelBuilder &b, Value pointer,
+                                 int64_t alignment, int64_t elementBytes,
+                                 Value vectorStride, ValueRange otherStrides) {
+  // A stride that is only known at run time is not expected to be 1: schedules
+  // choose the vector dimension among the strides that they know.
+  if (!matchPattern(vectorStride, m_One()))
+    return b.i1(false);
+  Value vectorizable = b.i1(true);
+  if (alignment % kVectorBytes != 0) {
+    Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
+    vectorizable = b.equal(b.bitAnd(address, kVectorBytes - 1), 0);
+  }
+  for (Value stride : otherStrides) {
+    Value aligned = b.equal(b.remU(stride, kVectorBytes / elementBytes), 0);
+    vectorizable = b.bitAnd(vectorizable, aligned);
+  }
+  return vectorizable;
+}
+
+Value fp8moe::createElementPointer(KernelBuilder &b, const Plane &plane,
+                                   Value index, Value other) {
+  Value element =
+      b.add(b.mul(index, plane.vectorStride), b.mul(other, plane.otherStride));
+  return b.offsetBytes(plane.base, b.mul(element, plane.elementBytes));
+}
+
+static IntegerType getElementType(KernelBuilder &b, const Plane &plane) {
+  return b.getIntegerType(plane.elementBytes * 8);
+}
+
+/// Whether `chunks` whole chunks from `first` on are inside of `range` and may
+/// be accessed as vectors.
+static Value isWhole(KernelBuilder &b, const Plane &plane, Value first,
+                     int64_t chunks, IndexRange range) {
+  Value inside = b.bitAnd(
+      b.lessEqual(range.low, first),
+      b.lessEqual(b.add(first, chunks * plane.getChunk()), range.high));
+  return b.bitAnd(plane.vectorizable, inside);
+}
+
+SmallVector<Value> fp8moe::loadChunks(KernelBuilder &b, const Plane &plane,
+                                      Value first, int64_t chunks,
+                                      ValueRange others, IndexRange range) {
+  SmallVector<Type> types(chunks * others.size(), b.getWordsType());
+  auto loadVectors = [&] {
+    SmallVector<Value> loaded;
+    for (Value other : others) {
+      Value pointer = createElementPointer(b, plane, first, other);
+      for (int64_t chunk : llvm::seq(chunks))
+        loaded.push_back(b.load(b.getWordsType(),
+                                b.offsetBytes(pointer, chunk * kVectorBytes),
+                                kVectorBytes, /*readOnly=*/true));
+    }
+    return loaded;
+  };
+  auto loadElements = [&] {
+    Value last = b.sub(range.high, 1);
+    SmallVector<Value> indices, loaded;
+    for (int64_t i : llvm::seq(chunks * plane.getChunk()))
+      indices.push_back(b.clamp(b.add(first, i), range.low, last));
+    for (Value other : others) {
+      SmallVector<Value> elements;
+      for (Value index : indices)
+        elements.push_back(b.load(getElementType(b, plane),
+                                  createElementPointer(b, plane, index, other),
+                                  plane.elementBytes, /*readOnly=*/true));
+      SmallVector<Value> words = b.joinElements(elements);
+      for (int64_t chunk : llvm::seq(chunks))
+        loaded.push_back(b.packWords(ArrayRef(words).slice(4 * chunk, 4)));
+    }
+    return loaded;
+  };
+  return b.createIf(isWhole(b, plane, first, chunks, range), types, loadVectors,
+                    loadElements);
+}
+
+void fp8moe::storeChunk(KernelBuilder &b, const Plane &plane, Value first,
+                        Value other, Value words, IndexRange range) {
+  auto storeVector = [&] {
+    b.store(words, createElementPointer(b, plane, first, other), kVectorBytes);
+  };
+  // Not a loop: LLVM would vectorize it, at the cost of many registers.
+  auto storeElements = [&] {
+    SmallVector<Value> elements = b.splitWords(words, getElementType(b, plane));
+    Value size = b.sub(range.high, range.low);
+    for (auto [i, element] : llvm::enumerate(elements)) {
+      Value index = b.add(first, i);
+      Value inside =
+          b.compare(arith::CmpIPredicate::ult, b.sub(index, range.low), size);
+      b.createIf(inside, [&, element = element] {
+        b.store(element, createElementPointer(b, plane, index, other),
+                plane.elementBytes);
+      });
+    }
+  };
+  b.createIf(isWhole(b, plane, first, 1, range), storeVector, storeElements);
+}

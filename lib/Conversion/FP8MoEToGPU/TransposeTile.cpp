@@ -1,0 +1,60 @@
+//===- TransposeTile.cpp - A tile transposed by a block -------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TransposeTile.h"
+#include "MemoryAccess.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+static constexpr int64_t kWordBytes = 4;
+static constexpr int64_t kChunksPerRow =
+    TransposeTile::kRowBytes / kVectorBytes;
+
+TransposeTile::TransposeTile(KernelBuilder &b, int64_t rowsPerThread)
+    : b(b), rowsPerThread(rowsPerThread),
+      memory(b.allocateWorkgroup(2 * getRows() * kRowBytes, "tile")) {
+  assert(b.getNumThreads() == kThreads && "the mapping is for 256 threads");
+}
+
+Value TransposeTile::getWriteRow() {
+  return b.mul(b.remU(b.getThread(), kRowGroups), rowsPerThread);
+}
+
+Value TransposeTile::getWriteWord() {
+  return b.divU(b.getThread(), kRowGroups);
+}
+
+Value TransposeTile::getAddress(Value buffer, Value row, Value word,
+                                Value rowGroup) {
+  // XOR with a multiple of 4 keeps the four words of a chunk together.
+  Value permuted = b.bitXor(word, b.mul(rowGroup, kVectorBytes / kWordBytes));
+  Value offset = b.add(b.mul(b.add(b.mul(buffer, getRows()), row), kRowBytes),
+                       b.mul(permuted, kWordBytes));
+  return b.offsetBytes(memory, offset);
+}
+
+void TransposeTile::transpose(Value buffer, ArrayRef<Value> words,
+                              function_ref<void(Value, Value, Value)> consume) {
+  Value address = getAddress(buffer, getWriteRow(), getWriteWord(),
+                             b.remU(b.getThread(), kRowGroups));
+  for (auto [row, word] : llvm::enumerate(words))
+    b.store(word, b.offsetBytes(address, row * kRowBytes), kWordBytes);
+  b.createBarrier();
+
+  int64_t chunks = getRows() * kChunksPerRow;
+  for (int64_t first = 0; first < chunks; first += kThreads) {
+    Value index = b.add(b.getThread(), first);
+    Value row = b.divU(index, kChunksPerRow);
+    Value chunk = b.remU(index, kChunksPerRow);
+    Value source =
+        getAddress(buffer, row, b.mul(chunk, kVectorBytes / kWordBytes),
+                   b.divU(row, rowsPerThread));
+    consume(row, chunk, b.load(b.getWordsType(), source, kVectorBytes));
+  }
+}

@@ -1,0 +1,57 @@
+//===- TransposeTile.h - A tile transposed by a block -----------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_TRANSPOSETILE_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_TRANSPOSETILE_H
+
+#include "fp8moe/Conversion/FP8MoEToGPU/KernelBuilder.h"
+
+namespace mlir::fp8moe {
+
+/// Workgroup memory through which a block of 256 threads transposes tiles. A
+/// tile is a number of rows of 128 bytes. When it is written, thread t holds
+/// one word (4 bytes along the row) in each of `rowsPerThread` consecutive
+/// rows:
+///
+///     rows  rowsPerThread * (t % 8) ...    word  t / 8 of the row
+///
+/// When it is read, a thread gets 16 bytes along a row. Words are permuted in
+/// the row (XOR with a function of the row), so that a warp writes to different
+/// banks and reads whole rows.
+class TransposeTile {
+public:
+  static constexpr int64_t kThreads = 256;
+  static constexpr int64_t kRowGroups = 8;
+  static constexpr int64_t kRowBytes = 128;
+
+  TransposeTile(KernelBuilder &b, int64_t rowsPerThread);
+
+  int64_t getRows() const { return rowsPerThread * kRowGroups; }
+  /// The thread's first row and its word within the row, when it writes.
+  Value getWriteRow();
+  Value getWriteWord();
+
+  /// Writes the thread's words to buffer `buffer` (0 or 1), waits for the
+  /// block, and calls `consume` with the 16-byte chunks of the tile that this
+  /// thread reads, by row and chunk within the row. Successive calls must
+  /// alternate between the buffers; then one barrier for each tile is enough.
+  void
+  transpose(Value buffer, ArrayRef<Value> words,
+            function_ref<void(Value row, Value chunk, Value words)> consume);
+
+private:
+  Value getAddress(Value buffer, Value row, Value word, Value rowGroup);
+
+  KernelBuilder &b;
+  int64_t rowsPerThread;
+  Value memory;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_TRANSPOSETILE_H

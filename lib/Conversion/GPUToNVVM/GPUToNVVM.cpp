@@ -1,0 +1,69 @@
+//===- GPUToNVVM.cpp - NVIDIA hooks and lowering --------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Conversion/GPUToNVVM/GPUToNVVM.h"
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+class NVVMTargetHooks final : public TargetHooks {
+public:
+  explicit NVVMTargetHooks(const TargetInfo &target) : target(target) {}
+
+  int64_t getSubgroupSize() const override { return target.warpSize; }
+
+  bool supportsFP8(Type type) const override {
+    return isa<Float8E4M3FNType, Float8E5M2Type>(type);
+  }
+
+  Value createPackFP8(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
+                      Type fp8Type) const override {
+    // The conversion itself saturates and turns every NaN into 0x7F; its first
+    // operand becomes the upper byte.
+    auto convertPair = [&](Value low, Value high) -> Value {
+      Value pair = NVVM::ConvertF32x2ToF8x2Op::create(
+          b, b.getI16Type(), high, low, NVVM::FPRoundingMode::RN,
+          NVVM::SaturationMode::SATFINITE, /*relu=*/false, fp8Type);
+      return arith::ExtUIOp::create(b, b.getI32Type(), pair);
+    };
+    Value low = convertPair(values[0], values[1]);
+    Value high = convertPair(values[2], values[3]);
+    Value sixteen = arith::ConstantIntOp::create(b, b.getI32Type(), 16);
+    return arith::OrIOp::create(b, low,
+                                arith::ShLIOp::create(b, high, sixteen));
+  }
+
+private:
+  const TargetInfo &target;
+};
+} // namespace
+
+std::unique_ptr<TargetHooks>
+fp8moe::createNVVMTargetHooks(const TargetInfo &target) {
+  return std::make_unique<NVVMTargetHooks>(target);
+}
+
+void fp8moe::buildGPUToNVVMPipeline(OpPassManager &pm,
+                                    const TargetInfo &target) {
+  OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
+  kernels.addPass(createCanonicalizerPass());
+  kernels.addPass(createCSEPass());
+  kernels.addPass(createSCFToControlFlowPass());
+  kernels.addPass(createConvertGpuOpsToNVVMOps());
+  kernels.addPass(createCanonicalizerPass());
+  kernels.addPass(createCSEPass());
+  kernels.addPass(createReconcileUnrealizedCastsPass());
+}

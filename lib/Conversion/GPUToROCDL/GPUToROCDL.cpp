@@ -1,0 +1,95 @@
+//===- GPUToROCDL.cpp - AMD hooks and lowering ----------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Conversion/GPUToROCDL/GPUToROCDL.h"
+#include "mlir/Conversion/GPUToROCDL/GPUToROCDLPass.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/APFloat.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+class ROCDLTargetHooks final : public TargetHooks {
+public:
+  explicit ROCDLTargetHooks(const TargetInfo &target) : target(target) {}
+
+  int64_t getSubgroupSize() const override { return target.warpSize; }
+
+  bool supportsFP8(Type type) const override {
+    return target.fp8 == Fp8Flavour::FNUZ
+               ? isa<Float8E4M3FNUZType, Float8E5M2FNUZType>(type)
+               : isa<Float8E4M3FNType, Float8E5M2Type>(type);
+  }
+
+  Value createPackFP8(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
+                      Type fp8Type) const override {
+    SmallVector<Value> clamped;
+    for (Value value : values)
+      clamped.push_back(createClamp(b, value, fp8Type));
+    Value zero = arith::ConstantIntOp::create(b, b.getI32Type(), 0);
+    Value low = convertPair(b, clamped[0], clamped[1], zero,
+                            /*upperHalf=*/false, fp8Type);
+    return convertPair(b, clamped[2], clamped[3], low, /*upperHalf=*/true,
+                       fp8Type);
+  }
+
+private:
+  /// The conversion turns what is too large into a NaN or an infinity. Both
+  /// comparisons are false for a NaN, which therefore stays.
+  Value createClamp(ImplicitLocOpBuilder &b, Value value, Type fp8Type) const {
+    const llvm::fltSemantics &semantics =
+        cast<FloatType>(fp8Type).getFloatSemantics();
+    float largest = APFloat::getLargest(semantics).convertToFloat();
+    Value high = arith::ConstantOp::create(b, b.getF32FloatAttr(largest));
+    Value low = arith::ConstantOp::create(b, b.getF32FloatAttr(-largest));
+    Value isHigh =
+        arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, value, high);
+    value = arith::SelectOp::create(b, isHigh, high, value);
+    Value isLow =
+        arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, value, low);
+    return arith::SelectOp::create(b, isLow, low, value);
+  }
+
+  Value convertPair(ImplicitLocOpBuilder &b, Value first, Value second,
+                    Value word, bool upperHalf, Type fp8Type) const {
+    if (isa<Float8E4M3FNType, Float8E4M3FNUZType>(fp8Type))
+      return ROCDL::CvtPkFp8F32Op::create(b, b.getI32Type(), first, second,
+                                          word, upperHalf);
+    return ROCDL::CvtPkBf8F32Op::create(b, b.getI32Type(), first, second, word,
+                                        upperHalf);
+  }
+
+  const TargetInfo &target;
+};
+} // namespace
+
+std::unique_ptr<TargetHooks>
+fp8moe::createROCDLTargetHooks(const TargetInfo &target) {
+  return std::make_unique<ROCDLTargetHooks>(target);
+}
+
+void fp8moe::buildGPUToROCDLPipeline(OpPassManager &pm,
+                                     const TargetInfo &target) {
+  OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
+  kernels.addPass(createCanonicalizerPass());
+  kernels.addPass(createCSEPass());
+  kernels.addPass(createSCFToControlFlowPass());
+  ConvertGpuOpsToROCDLOpsOptions options;
+  options.chipset = target.chip.str();
+  options.runtime = gpu::amd::Runtime::HIP;
+  kernels.addPass(createConvertGpuOpsToROCDLOps(options));
+  kernels.addPass(createCanonicalizerPass());
+  kernels.addPass(createCSEPass());
+  kernels.addPass(createReconcileUnrealizedCastsPass());
+}
