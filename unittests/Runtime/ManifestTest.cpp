@@ -1,0 +1,225 @@
+//===- ManifestTest.cpp - Refusing artifacts that are not sound -----------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestArtifact.h"
+
+#include <filesystem>
+#include <fstream>
+
+using namespace fp8moe::runtime::test;
+
+namespace {
+
+/// Loads a manifest with one change and expects its refusal.
+void refuse(const std::function<void(json &)> &change,
+            const std::string &message,
+            fp8moe_status status = FP8MOE_INVALID_ARTIFACT) {
+  TestArtifact folder;
+  folder.writeCpuKernels();
+  json manifest = makeCpuManifest({makeTwiceProgram()});
+  change(manifest);
+  folder.writeManifest(manifest);
+  LoadedArtifact artifact(folder.path(), "cpu");
+  EXPECT_EQ(artifact.status, status) << artifact.error;
+  EXPECT_EQ(artifact.get(), nullptr);
+  expectContains(artifact.error, message);
+}
+
+/// Sets the entry at a JSON pointer.
+std::function<void(json &)> set(const char *place, json value) {
+  return [=](json &manifest) { manifest[json::json_pointer(place)] = value; };
+}
+
+/// Removes a key from the object at a JSON pointer.
+std::function<void(json &)> remove(const char *place, const char *key) {
+  return
+      [=](json &manifest) { manifest[json::json_pointer(place)].erase(key); };
+}
+
+TEST(ManifestTest, Versions) {
+  refuse(set("/schema", 2), "schema: found version 2", FP8MOE_UNSUPPORTED);
+  refuse(set("/schema", "1"), "schema: expected an integer");
+  refuse(set("/min_runtime", "99.0.0"),
+         "the artifact needs the fp8moe runtime 99.0.0 or newer",
+         FP8MOE_UNSUPPORTED);
+  refuse(set("/min_runtime", "0.1"), "min_runtime: expected a version");
+  refuse(set("/min_runtime", "0.1.0x"), "min_runtime: expected a version");
+}
+
+TEST(ManifestTest, MissingKeys) {
+  for (const char *key : {"schema", "min_runtime", "producer", "target",
+                          "binaries", "programs", "decisions"})
+    refuse(remove("", key), "the key '" + std::string(key) + "' is missing");
+  for (const char *key : {"role", "name", "dtype", "shape", "strides", "align"})
+    refuse(remove("/programs/0/buffers/0", key),
+           "programs[0].buffers[0]: the key '" + std::string(key) + "'");
+  for (const char *key : {"kernel", "grid", "block", "shared", "args"})
+    refuse(remove("/programs/0/launches/0", key),
+           "programs[0].launches[0]: the key '" + std::string(key) + "'");
+  refuse(remove("/programs/0/values/0", "op"), "values[0]: the key 'op'");
+}
+
+TEST(ManifestTest, UnknownKeysAndWords) {
+  refuse(set("/extra", 1), "top level: unknown key 'extra'");
+  refuse(set("/programs/0/launches/0/cluster", 1), "unknown key 'cluster'");
+  refuse(set("/target/kind", "tpu"), "target.kind: expected one of 'cpu'");
+  refuse(set("/target/fp8", "ocp"), "target.fp8: expected one of 'fn', 'fnuz'");
+  refuse(set("/programs/0/buffers/0/dtype", "F4"),
+         "buffers[0].dtype: expected one of BOOL, U8");
+  refuse(set("/programs/0/buffers/0/role", "inout"),
+         "role: expected one of 'input', 'output', 'workspace'");
+  refuse(set("/programs/0/values/0/op", "pow"),
+         "programs[0].values[0].op: unknown op 'pow'");
+}
+
+TEST(ManifestTest, WrongTypes) {
+  refuse(set("/programs", 5), "programs: expected an array, found 5");
+  refuse(set("/programs/0", "twice"), "programs[0]: expected an object");
+  refuse(set("/programs/0/name", ""), "programs[0].name: expected a name");
+  refuse(set("/producer", 1), "producer: expected a string");
+  refuse(set("/programs/0/launches/0/shared", 1.5), "expected an integer");
+  refuse(set("/programs/0/launches/0/args/2", uint64_t(1) << 63),
+         "expected an integer of 64 bits");
+  refuse(set("/programs/0/launches/0/grid", {1, 1}), "expected three extents");
+  refuse(set("/programs/0/launches/0/block", {1, 0, 1}),
+         "block[1]: expected an integer from 1 to 1024");
+  refuse(set("/programs/0/launches/0/block", {1024, 2, 1}),
+         "expected at most 1024 threads");
+  refuse(set("/programs/0/buffers/0/align", 12), "expected a power of two");
+  refuse(set("/programs/0/buffers/0/shape/1", -3),
+         "shape[1]: expected an integer from 0");
+  refuse(set("/programs/0/buffers/0/strides", {1}),
+         "strides: has 1 entries, but the shape has 2");
+}
+
+TEST(ManifestTest, References) {
+  refuse(set("/programs/0/buffers/1/shape/0", {{"value", 1}}),
+         "shape[0].value: expected the index of one of 1 earlier values");
+  refuse(set("/programs/0/buffers/1/shape/0", {{"dim", {0, 0}}}),
+         "only an input has entries that the caller binds");
+  refuse(set("/programs/0/buffers/0/shape/1", {{"dim", {0, 0}}}),
+         "shape[1].dim: expected [0, 1], this very entry");
+  refuse(set("/programs/0/values/0/args", {0, 2}),
+         "args[1]: expected the index of one of 2 dimensions");
+  refuse(set("/programs/0/values/0/args", {2, 0}),
+         "args[0]: expected the index of one of 2 buffers");
+  refuse(set("/programs/0/values/0/args", {0}),
+         "'dim' takes 2 arguments, found 1");
+  refuse(set("/programs/0/values/0",
+             {{"op", "add"}, {"args", {{{"value", 0}}, 1}}}),
+         "args[0].value: expected the index of one of 0 earlier values");
+  refuse(set("/programs/0/values/0/args", {1, 0}),
+         "reads an entry of buffer 1 that is value 0, which is not an earlier");
+  refuse(set("/programs/0/launches/0/args/0", {{"buffer", 2}}),
+         "args[0].buffer: expected the index of one of 2 buffers");
+  refuse(set("/programs/0/launches/0/args/0", {{"buffer", -1}}),
+         "args[0].buffer: expected the index");
+  refuse(set("/programs/0/buffers/1/name", "x"), "the name 'x' is taken");
+  refuse(
+      [](json &manifest) {
+        manifest["programs"].push_back(makeTwiceProgram());
+      },
+      "programs[1]: the name is taken");
+}
+
+TEST(ManifestTest, Binaries) {
+  refuse(set("/binaries/0/file", "../kernels.so"),
+         "binaries[0].file: expected the plain name of a file");
+  refuse(set("/binaries/0/file", ".."), "expected the plain name of a file");
+  refuse(set("/binaries/0/file", "/etc/passwd"),
+         "expected the plain name of a file");
+  refuse(set("/binaries/0/file", "absent.so"), "absent.so: No such file");
+  refuse(set("/binaries/0/xxh3", "0123456789abcdef"),
+         "does not have the checksum that manifest.json gives");
+  refuse(set("/binaries/0/xxh3", "0123456789ABCDEF"),
+         "expected 16 lower-case hex digits");
+  refuse(set("/binaries/0/format", "ptx"),
+         "a target of kind 'cpu' has no binaries of this format");
+  refuse(set("/binaries", json::array()), "expected at least one binary");
+  refuse(set("/programs/0/launches/0/kernel", "absent"),
+         "kernels.so: has no kernel 'absent'");
+}
+
+TEST(ManifestTest, TargetMustFitTheDevice) {
+  TestArtifact folder;
+  folder.writeCpuKernels();
+  folder.writeManifest(makeCpuManifest({makeTwiceProgram()}));
+  LoadedArtifact artifact(folder.path(), "cuda:0");
+  EXPECT_EQ(artifact.status, FP8MOE_UNSUPPORTED);
+  expectContains(artifact.error, "the artifact was compiled for cpu, which is "
+                                 "not what device 'cuda:0' is; load it on "
+                                 "'cpu'");
+  for (const char *device :
+       {"gpu", "cuda:", "cuda:x", "cpu:0", "cuda:99999", ""})
+    EXPECT_EQ(LoadedArtifact(folder.path(), device).status,
+              FP8MOE_INVALID_ARGUMENT)
+        << device;
+}
+
+TEST(ManifestTest, DamagedText) {
+  TestArtifact folder;
+  folder.writeCpuKernels();
+  folder.writeManifest(makeCpuManifest({makeTwiceProgram()}));
+  std::ifstream file(folder.path() + "/manifest.json");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  auto load = [&](const std::string &manifest) {
+    folder.write("manifest.json", manifest);
+    return LoadedArtifact(folder.path(), "cpu").error;
+  };
+  ASSERT_EQ(load(text), "");
+  // Cut anywhere, it is refused and nothing crashes.
+  for (size_t length = 0; length < text.size(); length += 13)
+    EXPECT_NE(load(text.substr(0, length)), "") << length;
+  expectContains(load(text.substr(0, 100)),
+                 "manifest.json: parse error at line");
+  expectContains(load(text + "x"), "parse error");
+  expectContains(load("[]"), "top level: expected an object");
+  expectContains(load(R"({"schema": 1, "schema": 1})"),
+                 "the key \"schema\" appears twice");
+  expectContains(load(std::string(100000, '[')), "parse error");
+  expectContains(load("{\"schema\": \"\xff\"}"), "manifest.json: ");
+}
+
+TEST(ManifestTest, AnyByteMayBeWrong) {
+  TestArtifact folder;
+  folder.writeCpuKernels();
+  folder.writeManifest(makeCpuManifest({makeTwiceProgram()}));
+  std::ifstream file(folder.path() + "/manifest.json");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  // Loading either works or fails with a message; it never crashes.
+  for (size_t i = 0; i < text.size(); ++i)
+    for (char byte : {'0', '9', '-', '"', '{', ']'}) {
+      std::string damaged = text;
+      damaged[i] = byte;
+      folder.write("manifest.json", damaged);
+      LoadedArtifact artifact(folder.path(), "none");
+      if (artifact.status != FP8MOE_OK) {
+        EXPECT_NE(artifact.error, "");
+      }
+    }
+}
+
+TEST(ManifestTest, MissingFolder) {
+  LoadedArtifact artifact("/nonexistent/artifact", "cpu");
+  EXPECT_EQ(artifact.status, FP8MOE_NOT_FOUND);
+  expectContains(artifact.error, "cannot open /nonexistent/artifact/manifest."
+                                 "json: No such file or directory");
+  EXPECT_EQ(fp8moe_artifact_load(nullptr, "cpu", nullptr),
+            FP8MOE_INVALID_ARGUMENT);
+}
+
+TEST(ManifestTest, BrokenSharedLibrary) {
+  TestArtifact folder;
+  folder.write("kernels.so", "not ELF");
+  folder.writeManifest(makeCpuManifest({makeTwiceProgram()}));
+  LoadedArtifact artifact(folder.path(), "cpu");
+  EXPECT_EQ(artifact.status, FP8MOE_UNSUPPORTED);
+  expectContains(artifact.error, "cannot load kernels.so: ");
+}
+
+} // namespace

@@ -1,0 +1,146 @@
+//===- MockDriver.c - A GPU driver that records its calls -----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+/*
+ * Built twice: with the names of the CUDA driver and with those of HIP. Every
+ * call that changes something is appended to a log as text.
+ */
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+#ifdef MOCK_HIP
+#define NAME(cuda, hip) hip
+#else
+#define NAME(cuda, hip) cuda
+#endif
+
+static char log_text[1 << 16];
+static int compute_major = 9, compute_minor = 0, launch_result = 0;
+static int context_object;
+static __thread void *current_context;
+
+static void append(const char *format, ...) {
+  size_t used = strlen(log_text);
+  va_list args;
+  va_start(args, format);
+  vsnprintf(log_text + used, sizeof(log_text) - used, format, args);
+  va_end(args);
+}
+
+/* For the tests. */
+EXPORT const char *mock_log(void) { return log_text; }
+EXPORT void *mock_current_context(void) { return current_context; }
+EXPORT void mock_reset(int major, int minor, int launch) {
+  log_text[0] = 0;
+  compute_major = major;
+  compute_minor = minor;
+  launch_result = launch;
+}
+
+EXPORT int NAME(cuInit, hipInit)(unsigned flags) {
+  (void)flags;
+  return 0;
+}
+EXPORT int NAME(cuGetErrorName, hipDrvGetErrorName)(int error,
+                                                    const char **text) {
+  *text = error == 209 ? "NO_BINARY_FOR_GPU" : "MOCK_ERROR";
+  return 0;
+}
+EXPORT int NAME(cuGetErrorString, hipDrvGetErrorString)(int error,
+                                                        const char **text) {
+  (void)error;
+  *text = "mock error";
+  return 0;
+}
+EXPORT int NAME(cuDeviceGetCount, hipGetDeviceCount)(int *count) {
+  *count = 2;
+  return 0;
+}
+EXPORT int NAME(cuDeviceGet, hipDeviceGet)(int *device, int ordinal) {
+  *device = ordinal;
+  return 0;
+}
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  (void)device;
+  *value = attribute == 75 ? compute_major : compute_minor;
+  return 0;
+}
+EXPORT int NAME(cuDevicePrimaryCtxRetain,
+                hipDevicePrimaryCtxRetain)(void **context, int device) {
+  append("retain %d\n", device);
+  *context = &context_object;
+  return 0;
+}
+EXPORT int NAME(cuDevicePrimaryCtxRelease_v2,
+                hipDevicePrimaryCtxRelease)(int device) {
+  append("release %d\n", device);
+  return 0;
+}
+EXPORT int NAME(cuCtxGetCurrent, hipCtxGetCurrent)(void **context) {
+  *context = current_context;
+  return 0;
+}
+EXPORT int NAME(cuCtxSetCurrent, hipCtxSetCurrent)(void *context) {
+  current_context = context;
+  return 0;
+}
+/* A module is its image. Images that begin with "bad" are for another chip. */
+EXPORT int NAME(cuModuleLoadDataEx,
+                hipModuleLoadDataEx)(void **module, const void *image,
+                                     unsigned count, int *options,
+                                     void **values) {
+  (void)count, (void)options, (void)values;
+  if (current_context != &context_object)
+    return 201;
+  append("load %s\n", (const char *)image);
+  *module = (void *)1;
+  return strncmp(image, "bad", 3) == 0 ? 209 : 0;
+}
+EXPORT int NAME(cuModuleUnload, hipModuleUnload)(void *module) {
+  (void)module;
+  append("unload\n");
+  return 0;
+}
+/* A function is a copy of its name. */
+static char functions[16][64];
+static int num_functions;
+EXPORT int NAME(cuModuleGetFunction, hipModuleGetFunction)(void **function,
+                                                           void *module,
+                                                           const char *name) {
+  (void)module;
+  if (strcmp(name, "missing") == 0)
+    return 500;
+  char *slot = functions[num_functions++ % 16];
+  snprintf(slot, sizeof(functions[0]), "%s", name);
+  *function = slot;
+  return 0;
+}
+EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
+  append("attribute %s %d %d\n", (const char *)function, attribute, value);
+  return 0;
+}
+/* Expects the parameters (address, i64). */
+EXPORT int NAME(cuLaunchKernel,
+                hipModuleLaunchKernel)(void *function, unsigned gx, unsigned gy,
+                                       unsigned gz, unsigned bx, unsigned by,
+                                       unsigned bz, unsigned shared,
+                                       void *stream, void **params,
+                                       void **extra) {
+  (void)extra;
+  if (current_context != &context_object)
+    return 201;
+  append("launch %s grid %u %u %u block %u %u %u shared %u stream %p "
+         "args %p %lld\n",
+         (const char *)function, gx, gy, gz, bx, by, bz, shared, stream,
+         *(void **)params[0], (long long)*(int64_t *)params[1]);
+  return launch_result;
+}
