@@ -1,0 +1,246 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tensors of any library as address, shape and strides; no library is imported
+that the caller does not already use."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, NamedTuple, Optional, Tuple
+
+from ._library import DTYPE_CODES, Error, InvalidArgumentError
+
+
+class View(NamedTuple):
+    """A tensor's memory. Strides are in elements; None is dense row-major."""
+
+    pointer: Optional[int]
+    shape: Tuple[int, ...]
+    strides: Optional[Tuple[int, ...]]
+    #: Name as in the manifest, or None if the tensor's library cannot say.
+    dtype: Optional[str]
+    #: "cpu" or "gpu"; None if there is no memory.
+    device: Optional[str]
+    #: The GPU's number if it is known.
+    ordinal: Optional[int] = None
+    readonly: bool = False
+    #: What keeps the memory alive.
+    owner: Any = None
+
+
+#: Element types by the names that NumPy with ml_dtypes and torch use.
+_DTYPES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "uint16": "U16",
+    "int16": "I16",
+    "uint32": "U32",
+    "int32": "I32",
+    "uint64": "U64",
+    "int64": "I64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e8m0fnu": "F8_E8M0",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
+}
+_NAMES = {name: ours for ours, name in _DTYPES.items()}
+assert set(_NAMES) == set(DTYPE_CODES)
+
+#: (code, bits) of DLPack; 7 to 14 are its 8-bit floats.
+_DLPACK_DTYPES = {
+    (0, 8): "I8", (0, 16): "I16", (0, 32): "I32", (0, 64): "I64",
+    (1, 8): "U8", (1, 16): "U16", (1, 32): "U32", (1, 64): "U64",
+    (2, 16): "F16", (2, 32): "F32", (2, 64): "F64",
+    (4, 16): "BF16", (6, 8): "BOOL",
+    (10, 8): "F8_E4M3", (11, 8): "F8_E4M3FNUZ",
+    (12, 8): "F8_E5M2", (13, 8): "F8_E5M2FNUZ", (14, 8): "F8_E8M0",
+}  # fmt: skip
+
+# DLPack's kinds of devices: memory that the host can read, and GPUs.
+_DLPACK_HOST = (1, 3, 11)
+_DLPACK_GPU = (2, 10, 13)
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+def is_torch(tensor) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(tensor, torch.Tensor)
+
+
+def is_numpy(tensor) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(tensor, numpy.ndarray)
+
+
+def _element_strides(strides, item_bytes: int, what: str):
+    if any(stride % item_bytes for stride in strides):
+        raise InvalidArgumentError(
+            f"{what}: strides of {tuple(strides)} bytes are no whole numbers of "
+            f"elements of {item_bytes} bytes"
+        )
+    return tuple(stride // item_bytes for stride in strides)
+
+
+def _view_numpy(array, what: str) -> View:
+    if not array.dtype.isnative:
+        raise InvalidArgumentError(f"{what}: {array.dtype} is not in native byte order")
+    if array.dtype.name not in _DTYPES:
+        raise InvalidArgumentError(f"{what}: dtype {array.dtype} is not supported")
+    return View(
+        array.ctypes.data,
+        array.shape,
+        _element_strides(array.strides, array.dtype.itemsize, what),
+        _DTYPES[array.dtype.name],
+        "cpu",
+        readonly=not array.flags.writeable,
+        owner=array,
+    )
+
+
+def _view_torch(tensor, what: str) -> View:
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in _DTYPES:
+        raise InvalidArgumentError(f"{what}: dtype {tensor.dtype} is not supported")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise InvalidArgumentError(f"{what}: is on device {tensor.device}")
+    return View(
+        tensor.data_ptr(),
+        tuple(tensor.shape),
+        tuple(tensor.stride()),
+        _DTYPES[name],
+        "cpu" if tensor.device.type == "cpu" else "gpu",
+        tensor.device.index,
+        owner=tensor,
+    )
+
+
+def _view_cuda_array(tensor, what: str) -> View:
+    interface = tensor.__cuda_array_interface__
+    pointer, readonly = interface["data"]
+    kind, item_bytes = interface["typestr"][1], int(interface["typestr"][2:])
+    prefix = {"b": "BOOL", "i": "I", "u": "U", "f": "F"}.get(kind)
+    # Opaque types ("V2") are how libraries pass what NumPy does not know.
+    dtype = None if prefix is None or kind == "b" else f"{prefix}{8 * item_bytes}"
+    strides = interface.get("strides")
+    if strides is not None:
+        strides = _element_strides(strides, item_bytes, what)
+    return View(
+        pointer,
+        tuple(interface["shape"]),
+        strides,
+        "BOOL" if kind == "b" else dtype,
+        "gpu",
+        readonly=readonly,
+        owner=tensor,
+    )
+
+
+def _view_dlpack(tensor, what: str) -> View:
+    capsule = tensor.__dlpack__()
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype = ctypes.c_void_p
+    get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    # The capsule is kept and not consumed: it frees the tensor with its own end.
+    dl = _DLTensor.from_address(get_pointer(capsule, b"dltensor"))
+    if dl.lanes != 1 or (dl.code, dl.bits) not in _DLPACK_DTYPES:
+        raise InvalidArgumentError(
+            f"{what}: DLPack type code {dl.code} with {dl.bits} bits and "
+            f"{dl.lanes} lanes is not supported"
+        )
+    if dl.device_type not in _DLPACK_HOST + _DLPACK_GPU:
+        raise InvalidArgumentError(f"{what}: is on DLPack device {dl.device_type}")
+    on_host = dl.device_type in _DLPACK_HOST
+    return View(
+        (dl.data or 0) + dl.byte_offset,
+        tuple(dl.shape[: dl.ndim]),
+        tuple(dl.strides[: dl.ndim]) if dl.strides else None,
+        _DLPACK_DTYPES[dl.code, dl.bits],
+        "cpu" if on_host else "gpu",
+        None if on_host else dl.device_id,
+        owner=capsule,
+    )
+
+
+def view(tensor, what: str) -> View:
+    """The memory of a NumPy array, a torch tensor, or anything with
+    __cuda_array_interface__ or __dlpack__. `what` names it in messages."""
+    if is_numpy(tensor):
+        return _view_numpy(tensor, what)
+    if is_torch(tensor):
+        return _view_torch(tensor, what)
+    if hasattr(tensor, "__cuda_array_interface__"):
+        return _view_cuda_array(tensor, what)
+    if hasattr(tensor, "__dlpack__"):
+        return _view_dlpack(tensor, what)
+    raise TypeError(
+        f"{what}: expected a NumPy array, a torch tensor, or an object with "
+        f"__cuda_array_interface__ or __dlpack__, found {type(tensor).__name__}"
+    )
+
+
+def numpy_dtype(dtype: str):
+    """The NumPy type of that name; ml_dtypes provides those that NumPy lacks."""
+    import numpy
+
+    name = _NAMES[dtype]
+    if dtype == "BF16" or dtype.startswith("F8_"):
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise Error(f"NumPy arrays of {dtype} need the package ml_dtypes") from None
+        return numpy.dtype(getattr(ml_dtypes, name))
+    return numpy.dtype(name)
+
+
+def numpy_bytes(count: int, align: int):
+    """An uninitialised array of `count` bytes at a multiple of `align`."""
+    import numpy
+
+    storage = numpy.empty(count + align - 1, numpy.uint8)
+    start = -storage.ctypes.data % align
+    return storage[start : start + count]
+
+
+def numpy_empty(dtype: str, shape, strides, count: int, align: int):
+    """An uninitialised array of that layout over `count` bytes."""
+    import numpy
+
+    element = numpy_dtype(dtype)
+    return numpy.ndarray(
+        shape,
+        element,
+        numpy_bytes(count, align),
+        strides=tuple(stride * element.itemsize for stride in strides),
+    )
+
+
+def torch_empty(dtype: str, shape, strides, count: int, device):
+    """Like numpy_empty; torch's own allocators align better than needed."""
+    import torch
+
+    # A torch that lacks a type gets its bytes.
+    element = getattr(torch, _NAMES[dtype], torch.uint8)
+    storage = torch.empty(count, dtype=torch.uint8, device=device)
+    return storage.view(element).as_strided(shape, strides)
