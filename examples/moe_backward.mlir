@@ -16,7 +16,7 @@
 //
 // Try it:
 //   fp8moe-compile examples/moe_backward.mlir --target=sm_90a --target=gfx942 --target=cpu -o out --report
-//   fp8moe-run out/cpu --random=1 --dim tokens=5000 --outputs=outputs.safetensors
+//   fp8moe-run out/cpu --random=1 --tokens=5000 --outputs=outputs.safetensors
 
 // A tensor's encoding is its layout in memory: the dimensions from outermost to
 // innermost. This one is column-major; no encoding means row-major.
