@@ -28,8 +28,8 @@ void MinSumProblem::addFactor(llvm::ArrayRef<Variable> variables,
   factors.push_back({{variables.begin(), variables.end()}, std::move(costs)});
 }
 
-/// Steps `values` to the next combination, the last one fastest; false after the
-/// last.
+/// Steps `values` to the next combination, the last one fastest; false after
+/// the last.
 static bool nextCombination(llvm::MutableArrayRef<unsigned> values,
                             llvm::ArrayRef<unsigned> domains) {
   for (size_t i = values.size(); i-- > 0;) {
@@ -176,7 +176,8 @@ private:
     finish(std::move(step), touching, std::move(costs));
   }
 
-  /// Fixes a variable to the value that is best when every factor takes its least.
+  /// Fixes a variable to the value that is best when every factor takes its
+  /// least.
   void fix(Variable variable) {
     llvm::SmallVector<size_t> touching(factorsOf[variable].begin(),
                                        factorsOf[variable].end());
@@ -191,8 +192,8 @@ private:
       for (size_t value = 0; value < bound.size(); ++value)
         bound[value] += *least[value];
     }
-    unsigned best = std::distance(
-        bound.begin(), std::min_element(bound.begin(), bound.end()));
+    unsigned best = std::distance(bound.begin(),
+                                  std::min_element(bound.begin(), bound.end()));
     llvm::SmallVector<Variable> neighbours = getNeighbours(variable);
     for (size_t i : touching) {
       Factor rest;
@@ -211,14 +212,15 @@ private:
     retire(variable, neighbours);
   }
 
-  /// Calls `visit(value of variable, cost, index)` for the entries of a table, in order.
+  /// Calls `visit(value of variable, cost, index)` for the entries of a table,
+  /// in order.
   template <typename Visit>
   void forEachEntry(const Factor &factor, Variable variable,
                     Visit visit) const {
     llvm::SmallVector<unsigned> factorDomains = llvm::map_to_vector(
         factor.variables, [&](Variable v) { return problem.domains[v]; });
-    size_t place = llvm::find(factor.variables, variable) -
-                   factor.variables.begin();
+    size_t place =
+        llvm::find(factor.variables, variable) - factor.variables.begin();
     llvm::SmallVector<unsigned> values(factorDomains.size(), 0);
     size_t index = 0;
     do {
@@ -241,8 +243,8 @@ private:
               std::vector<Cost> costs) {
     for (size_t i : touching)
       removeFactor(i);
-    addFactor({{step.neighbours.begin(), step.neighbours.end()},
-               std::move(costs)});
+    addFactor(
+        {{step.neighbours.begin(), step.neighbours.end()}, std::move(costs)});
     llvm::SmallVector<Variable> neighbours = step.neighbours;
     Variable variable = step.variable;
     steps.push_back(std::move(step));

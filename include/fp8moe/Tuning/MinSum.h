@@ -8,9 +8,9 @@
 
 //
 // A set of variables with small domains and a cost for every combination of the
-// values of a few variables at a time (a factor); wanted are the values with the
-// least sum. Layout placement is such a problem: a variable is the layout of a
-// tensor, a factor the predicted time of a kernel.
+// values of a few variables at a time (a factor); wanted are the values with
+// the least sum. Layout placement is such a problem: a variable is the layout
+// of a tensor, a factor the predicted time of a kernel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +26,8 @@
 
 namespace mlir::fp8moe {
 
-/// What a choice costs, compared from the first member to the last. Whole numbers, so
-/// that sums do not depend on their order.
+/// What a choice costs, compared from the first member to the last. Whole
+/// numbers, so that sums do not depend on their order.
 struct Cost {
   /// Choices that cannot be made; more than none is never the least.
   int32_t impossible = 0;
@@ -70,22 +70,23 @@ public:
     /// The value of every variable.
     llvm::SmallVector<unsigned> values;
     Cost cost;
-    /// False when a variable had to be fixed before the others were known, so that
-    /// the sum may not be the least.
+    /// False when a variable had to be fixed before the others were known, so
+    /// that the sum may not be the least.
     bool isExact = true;
   };
 
   /// A variable with the values 0 to `domainSize - 1`, at least one.
   Variable addVariable(unsigned domainSize);
 
-  /// Adds a term of the sum. `costs` has one entry for every combination of values of
-  /// `variables`, which are distinct; the last variable changes fastest.
+  /// Adds a term of the sum. `costs` has one entry for every combination of
+  /// values of `variables`, which are distinct; the last variable changes
+  /// fastest.
   void addFactor(llvm::ArrayRef<Variable> variables, std::vector<Cost> costs);
 
-  /// Eliminates one variable after the other, fewest neighbours first: exact as long
-  /// as no table between neighbours needs more than `maxEntries`. Beyond that, the
-  /// variable with the most neighbours is fixed to its locally best value. Ties go
-  /// to the smaller value, so the result is deterministic.
+  /// Eliminates one variable after the other, fewest neighbours first: exact as
+  /// long as no table between neighbours needs more than `maxEntries`. Beyond
+  /// that, the variable with the most neighbours is fixed to its locally best
+  /// value. Ties go to the smaller value, so the result is deterministic.
   Solution solve(size_t maxEntries = 1 << 16) const;
 
   /// The least by trying everything; for tests.
