@@ -16,6 +16,7 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Object/ELFObjectFile.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -104,6 +105,45 @@ static std::mutex &getLinkerMutex() {
   return mutex;
 }
 
+namespace {
+
+/// Takes the registered command line options out of reach while it lives. lld
+/// resets every option of the process to its default before it reads its own
+/// arguments, which would undo the command line of the tool that we are part
+/// of.
+class CommandLineOptionsGuard {
+public:
+  CommandLineOptionsGuard() {
+    for (SubCommand *command : llvm::cl::getRegisteredSubcommands())
+      saved.emplace_back().command = command;
+    exchange();
+  }
+  ~CommandLineOptionsGuard() { exchange(); }
+
+private:
+  using SubCommand = llvm::cl::SubCommand;
+  struct Saved {
+    SubCommand *command = nullptr;
+    decltype(SubCommand::OptionsMap) options;
+    decltype(SubCommand::PositionalOpts) positional;
+    decltype(SubCommand::SinkOpts) sink;
+    decltype(SubCommand::ConsumeAfterOpt) consumeAfter = nullptr;
+  };
+
+  void exchange() {
+    for (Saved &entry : saved) {
+      std::swap(entry.options, entry.command->OptionsMap);
+      std::swap(entry.positional, entry.command->PositionalOpts);
+      std::swap(entry.sink, entry.command->SinkOpts);
+      std::swap(entry.consumeAfter, entry.command->ConsumeAfterOpt);
+    }
+  }
+
+  SmallVector<Saved, 2> saved;
+};
+
+} // namespace
+
 /// Writes `bytes` to a new temporary file, which the caller removes.
 static LogicalResult writeTemporary(StringRef bytes,
                                     SmallVectorImpl<char> &path, Location loc) {
@@ -148,6 +188,7 @@ static FailureOr<std::string> link(StringRef object, ArrayRef<StringRef> flags,
   llvm::raw_string_ostream os(messages);
   {
     std::lock_guard<std::mutex> lock(getLinkerMutex());
+    CommandLineOptionsGuard guard;
     lld::Result result =
         lld::lldMain(argv, os, os, {{lld::Gnu, &lld::elf::link}});
     if (result.retCode != 0)

@@ -1,0 +1,75 @@
+// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --test-fp8moe-emit="chip=gfx942 kind=hsaco output=%t"
+
+module {
+  // expected-note@+1 {{the first one is here}}
+  gpu.module @a {
+  }
+  // expected-error@+1 {{an artifact has one device binary, but this is the second gpu.module; move all kernels into one}}
+  gpu.module @b {
+  }
+}
+
+// -----
+
+// expected-error@+1 {{the kernels call 'printf', which no device library provides; lower the operation that it comes from to instructions}}
+module {
+  gpu.module @kernels {
+    llvm.func @printf(!llvm.ptr)
+    llvm.func @k(%x: !llvm.ptr) attributes {gpu.kernel, rocdl.kernel} {
+      llvm.call @printf(%x) : (!llvm.ptr) -> ()
+      llvm.return
+    }
+  }
+}
+
+// -----
+
+// The block is larger than the kernel's compiled limit.
+module {
+  gpu.module @kernels {
+    llvm.func @k() attributes {gpu.kernel, rocdl.kernel, rocdl.flat_work_group_size = "1,128"} {
+      llvm.return
+    }
+  }
+  fp8moe_plan.program @p {
+    %c1 = arith.constant 1 : index
+    // expected-error@+1 {{'fp8moe_plan.launch' op has 256 threads per block, but 'k' is compiled for at most 128; set the kernel's known_block_size}}
+    fp8moe_plan.launch @kernels::@k grid(%c1, %c1, %c1) block(256, 1, 1) shared 0
+  }
+}
+
+// -----
+
+module {
+  gpu.module @kernels {
+    llvm.func @k() attributes {gpu.kernel, rocdl.kernel} {
+      llvm.return
+    }
+  }
+  fp8moe_plan.program @p {
+    %c1 = arith.constant 1 : index
+    // expected-error@+1 {{has 2048 threads per block, but gfx942 has at most 1024}}
+    fp8moe_plan.launch @kernels::@k grid(%c1, %c1, %c1) block(64, 32, 1) shared 0
+  }
+}
+
+// -----
+
+module {
+  gpu.module @kernels {
+    llvm.mlir.global internal @lds() {addr_space = 3 : i32} : !llvm.array<1024 x i8>
+    llvm.func @k(%x: !llvm.ptr<1>) attributes {gpu.kernel, rocdl.kernel} {
+      %0 = llvm.mlir.addressof @lds : !llvm.ptr<3>
+      %1 = llvm.load volatile %0 : !llvm.ptr<3> -> i8
+      llvm.store %1, %x : i8, !llvm.ptr<1>
+      llvm.return
+    }
+  }
+  fp8moe_plan.program @p {
+    %x = fp8moe_plan.input "x" align 4 : memref<8xi8>
+    %c1 = arith.constant 1 : index
+    // expected-error@+1 {{asks for 65024 bytes of shared memory, and 1024 are static, but gfx942 has 65536 per block}}
+    fp8moe_plan.launch @kernels::@k grid(%c1, %c1, %c1) block(64, 1, 1)
+        shared 65024 args(%x) : memref<8xi8>
+  }
+}

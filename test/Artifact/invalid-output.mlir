@@ -1,0 +1,24 @@
+// RUN: rm -rf %t && mkdir %t && touch %t/file
+
+// A folder that cannot be created, or written, is an error before any harm.
+// RUN: not fp8moe-opt %s --test-fp8moe-write-artifact="chip=cpu dir=%t/file/out" -o /dev/null 2>&1 | FileCheck %s --check-prefix=FOLDER
+// FOLDER: error: cannot create the output folder {{.*}}/file/out: Not a directory
+// RUN: mkdir -p %t/out/kernels.so/in-the-way
+// RUN: not fp8moe-opt %s --test-fp8moe-write-artifact="chip=cpu dir=%t/out" -o /dev/null 2>&1 | FileCheck %s --check-prefix=FILE
+// FILE: error: cannot write {{.*}}/out/kernels.so: Is a directory; choose another output folder or make this one writable
+// RUN: ls %t/out | FileCheck %s --check-prefix=LEFT
+// LEFT-NOT: tmp
+
+// RUN: not fp8moe-opt %s --test-fp8moe-emit="chip=sm_90a kind=hsaco" -o /dev/null 2>&1 | FileCheck %s --check-prefix=KIND
+// KIND: error: target sm_90a has no output of this kind; it has llvm, asm, ptx, cubin
+// RUN: not fp8moe-opt %s --test-fp8moe-emit="chip=sm_90a kind=cubin ptxas=%t/file" -o /dev/null 2>&1 | FileCheck %s --check-prefix=PTXAS
+// PTXAS: error: --ptxas names '{{.*}}/file', which is not an executable file
+
+// Nothing to write is an error, too.
+// RUN: echo "module {}" | not fp8moe-opt --test-fp8moe-write-artifact="chip=sm_90a dir=%t/none" -o /dev/null 2>&1 | FileCheck %s --check-prefix=PROGRAM
+// PROGRAM: error: has no fp8moe_plan.program to write into a manifest
+// RUN: not ls %t/none
+
+fp8moe_plan.program @nothing {
+  %x = fp8moe_plan.input "x" align 4 : memref<?xf32>
+}
