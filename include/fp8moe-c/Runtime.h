@@ -135,8 +135,8 @@ typedef struct fp8moe_buffer {
 
 /// The shape of an input, as the caller has it in memory.
 typedef struct fp8moe_tensor {
-  /// FP8MOE_DTYPE_UNKNOWN when the caller vouches for it.
-  fp8moe_dtype dtype;
+  /// An fp8moe_dtype; FP8MOE_DTYPE_UNKNOWN when the caller vouches for it.
+  int32_t dtype;
   int32_t rank;
   const int64_t *shape;
   /// In elements; null means dense row-major.
@@ -220,7 +220,8 @@ fp8moe_program_output(const fp8moe_program *program, size_t index);
 
 /// Checks the inputs' types, shapes and strides and evaluates everything that
 /// follows from them. `inputs` has `num_inputs` entries in the program's order.
-/// The stride of a dimension with at most one element is never looked at.
+/// The strides of an empty tensor, and of a dimension with one element, are not
+/// looked at.
 FP8MOE_EXPORT fp8moe_status fp8moe_program_resolve(
     const fp8moe_program *program, const fp8moe_tensor *inputs,
     size_t num_inputs, fp8moe_call **call);

@@ -140,7 +140,7 @@ void SizeResolver::bindInput(size_t index, const fp8moe_tensor &tensor) {
   ResolvedBuffer &bound = sizes.buffers[index];
   if (tensor.dtype != FP8MOE_DTYPE_UNKNOWN &&
       tensor.dtype != buffer.dtype->code) {
-    const DataType *found = findDataType(int32_t(tensor.dtype));
+    const DataType *found = findDataType(tensor.dtype);
     fail(FP8MOE_INVALID_ARGUMENT, where(index), "has dtype ",
          found ? found->name : "unknown to this runtime", ", expected ",
          buffer.dtype->name);

@@ -87,7 +87,7 @@ class CTensor(ctypes.Structure):
     """fp8moe_tensor"""
 
     _fields_ = [
-        ("dtype", c_int),
+        ("dtype", c_int32),
         ("rank", c_int32),
         ("shape", POINTER(c_int64)),
         ("strides", POINTER(c_int64)),

@@ -80,7 +80,7 @@ public:
   struct Input {
     std::vector<int64_t> shape;
     std::vector<int64_t> strides;
-    fp8moe_dtype dtype = FP8MOE_DTYPE_UNKNOWN;
+    int32_t dtype = FP8MOE_DTYPE_UNKNOWN;
   };
 
   ResolvedCall(const fp8moe_program *program, const std::vector<Input> &inputs);
