@@ -48,8 +48,6 @@ struct Buffer {
   std::vector<Extent> strides;
   /// What the address, in bytes, is a multiple of.
   int64_t align = 1;
-  /// What every stride other than 1, in bytes, is a multiple of.
-  int64_t pitchAlign = 1;
 
   int64_t rank() const { return shape.size(); }
 };

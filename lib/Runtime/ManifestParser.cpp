@@ -101,8 +101,7 @@ Buffer parseBuffer(const JsonReader &reader, size_t index, size_t numValues) {
   static constexpr Spelling<Role> roles[] = {{"input", Role::Input},
                                              {"output", Role::Output},
                                              {"workspace", Role::Workspace}};
-  reader.allowKeys(
-      {"role", "name", "dtype", "shape", "strides", "align", "pitch_align"});
+  reader.allowKeys({"role", "name", "dtype", "shape", "strides", "align"});
   Buffer buffer;
   buffer.role = parseEnum(reader["role"], roles);
   if (buffer.role != Role::Workspace || reader.has("name"))
@@ -127,8 +126,6 @@ Buffer parseBuffer(const JsonReader &reader, size_t index, size_t numValues) {
         parseExtent(strides[i], buffer, index, i, "stride", numValues));
   }
   buffer.align = parseAlign(reader["align"]);
-  if (reader.has("pitch_align"))
-    buffer.pitchAlign = parseAlign(reader["pitch_align"]);
   return buffer;
 }
 

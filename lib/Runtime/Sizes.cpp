@@ -115,7 +115,6 @@ private:
 
   void bindInput(size_t buffer, const fp8moe_tensor &tensor);
   void checkInput(size_t buffer, bool constantsOnly);
-  void checkPitches(size_t buffer) const;
   void evaluateValues();
   void computeBuffer(size_t buffer);
   uint64_t computeBytes(size_t buffer) const;
@@ -203,23 +202,6 @@ void SizeResolver::checkInput(size_t index, bool constantsOnly) {
            bound.strides[i], " elements, expected ", expected,
            "; copy the tensor to the layout that the program was compiled for");
     bound.strides[i] = expected;
-  }
-  if (!constantsOnly)
-    checkPitches(index);
-}
-
-void SizeResolver::checkPitches(size_t index) const {
-  const Buffer &buffer = program.buffers[index];
-  const ResolvedBuffer &bound = sizes.buffers[index];
-  for (size_t i = 0; i < bound.strides.size(); ++i) {
-    if (bound.strides[i] == 1 || isStrideUnused(bound, i))
-      continue;
-    // Both factors' remainders are small, so that the product cannot overflow.
-    int64_t bytes = bound.strides[i] % buffer.pitchAlign * buffer.dtype->bytes;
-    if (bytes % buffer.pitchAlign != 0)
-      fail(FP8MOE_INVALID_ARGUMENT, where(index), "stride ", i, " is ",
-           bound.strides[i], " elements of ", buffer.dtype->bytes,
-           " bytes, expected a multiple of ", buffer.pitchAlign, " bytes");
   }
 }
 

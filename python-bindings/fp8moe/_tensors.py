@@ -7,6 +7,7 @@ that the caller does not already use."""
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from typing import Any, NamedTuple, Optional, Tuple
 
@@ -103,16 +104,29 @@ def _element_strides(strides, item_bytes: int, what: str):
     return tuple(stride // item_bytes for stride in strides)
 
 
+@functools.lru_cache(maxsize=None)
+def _dtype_name(dtype) -> Optional[str]:
+    """Our name of a type of NumPy or torch, or None. Remembered, because NumPy
+    takes microseconds to find its own name."""
+    name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
+    return _DTYPES.get(name) if getattr(dtype, "isnative", True) else None
+
+
+def _require_dtype(dtype, what: str) -> str:
+    name = _dtype_name(dtype)
+    if name is None:
+        raise InvalidArgumentError(
+            f"{what}: dtype {dtype} is not supported, or not in native byte order"
+        )
+    return name
+
+
 def _view_numpy(array, what: str) -> View:
-    if not array.dtype.isnative:
-        raise InvalidArgumentError(f"{what}: {array.dtype} is not in native byte order")
-    if array.dtype.name not in _DTYPES:
-        raise InvalidArgumentError(f"{what}: dtype {array.dtype} is not supported")
     return View(
         array.ctypes.data,
         array.shape,
         _element_strides(array.strides, array.dtype.itemsize, what),
-        _DTYPES[array.dtype.name],
+        _require_dtype(array.dtype, what),
         "cpu",
         readonly=not array.flags.writeable,
         owner=array,
@@ -120,16 +134,13 @@ def _view_numpy(array, what: str) -> View:
 
 
 def _view_torch(tensor, what: str) -> View:
-    name = str(tensor.dtype).removeprefix("torch.")
-    if name not in _DTYPES:
-        raise InvalidArgumentError(f"{what}: dtype {tensor.dtype} is not supported")
     if tensor.device.type not in ("cpu", "cuda"):
         raise InvalidArgumentError(f"{what}: is on device {tensor.device}")
     return View(
         tensor.data_ptr(),
         tuple(tensor.shape),
         tuple(tensor.stride()),
-        _DTYPES[name],
+        _require_dtype(tensor.dtype, what),
         "cpu" if tensor.device.type == "cpu" else "gpu",
         tensor.device.index,
         owner=tensor,

@@ -119,6 +119,11 @@ TEST(ManifestTest, References) {
          "args[0].buffer: expected the index of one of 2 buffers");
   refuse(set("/programs/0/launches/0/args/0", {{"buffer", -1}}),
          "args[0].buffer: expected the index");
+  refuse(set("/programs/0/requires",
+             {{{"cond", {{"value", 1}}}, {"message", "no"}}}),
+         "requires[0].cond.value: expected the index of one of 1");
+  refuse(set("/programs/0/requires", {{{"cond", 1}}}),
+         "requires[0]: the key 'message' is missing");
   refuse(set("/programs/0/buffers/1/name", "x"), "the name 'x' is taken");
   refuse(
       [](json &manifest) {

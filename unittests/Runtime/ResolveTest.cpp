@@ -226,18 +226,19 @@ TEST_F(ResolveTest, InputsMustAgree) {
                  "input 'scale': dim 0 is 1, expected 2");
 }
 
-TEST_F(ResolveTest, PitchAlignment) {
-  json program = makeSizesProgram(json::array(), {0, 0, 0});
-  program["buffers"][0]["pitch_align"] = 16;
+TEST_F(ResolveTest, Requirements) {
+  json program =
+      makeSizesProgram({{{"op", "stride"}, {"args", {0, 0}}},
+                        {{"op", "rem"}, {"args", {{{"value", 0}}, 4}}},
+                        {{"op", "eq"}, {"args", {{{"value", 1}}, 0}}}},
+                       {0, 0, 0});
+  program["requires"] = {
+      {{"cond", 1}, {"message", "never"}},
+      {{"cond", {{"value", 2}}}, {"message", "stride 0 must be whole"}}};
   load(program);
-  // The innermost stride is 1 and exempt; so is a stride of one row.
-  for (ResolvedCall::Input input : {ResolvedCall::Input{{5, 3}, {8, 1}},
-                                    {{5, 3}, {1, 12}},
-                                    {{1, 3}, {3, 1}}})
-    EXPECT_EQ(ResolvedCall(artifact->program(), {input}).status, FP8MOE_OK);
-  expectContains(refuse({{{5, 3}, {}}}),
-                 "input 'x': stride 0 is 3 elements of 4 bytes, expected a "
-                 "multiple of 16 bytes");
+  EXPECT_EQ(ResolvedCall(artifact->program(), {{{5, 3}, {8, 1}}}).status,
+            FP8MOE_OK);
+  EXPECT_EQ(refuse({{{5, 3}, {}}}), "program 'sizes': stride 0 must be whole");
 }
 
 } // namespace
