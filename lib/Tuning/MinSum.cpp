@@ -75,7 +75,7 @@ public:
   MinSumElimination(const MinSumProblem &problem, size_t maxEntries)
       : problem(problem), maxEntries(maxEntries), factors(problem.factors),
         factorsOf(problem.domains.size()),
-        numNeighbours(problem.domains.size(), 0) {
+        numFactors(problem.domains.size(), 0) {
     for (size_t i = 0; i < factors.size(); ++i)
       for (Variable variable : factors[i].variables)
         factorsOf[variable].insert(i);
@@ -122,11 +122,12 @@ private:
     return size;
   }
 
-  /// The queue orders variables by their number of neighbours, then by number.
+  /// The queue orders variables by their number of factors, which bounds the number
+  /// of neighbours and costs nothing to know, then by number.
   void updateQueue(Variable variable) {
-    queue.erase({numNeighbours[variable], variable});
-    numNeighbours[variable] = getNeighbours(variable).size();
-    queue.insert({numNeighbours[variable], variable});
+    queue.erase({numFactors[variable], variable});
+    numFactors[variable] = factorsOf[variable].size();
+    queue.insert({numFactors[variable], variable});
   }
 
   void removeFactor(size_t index) {
@@ -252,7 +253,7 @@ private:
   }
 
   void retire(Variable variable, llvm::ArrayRef<Variable> neighbours) {
-    queue.erase({numNeighbours[variable], variable});
+    queue.erase({numFactors[variable], variable});
     for (Variable neighbour : neighbours)
       updateQueue(neighbour);
   }
@@ -273,7 +274,7 @@ private:
   size_t maxEntries;
   std::vector<Factor> factors;
   std::vector<std::set<size_t>> factorsOf;
-  std::vector<size_t> numNeighbours;
+  std::vector<size_t> numFactors;
   std::set<std::pair<size_t, Variable>> queue;
   std::vector<Step> steps;
   std::vector<unsigned> current;

@@ -83,9 +83,9 @@ public:
   /// fastest.
   void addFactor(llvm::ArrayRef<Variable> variables, std::vector<Cost> costs);
 
-  /// Eliminates one variable after the other, fewest neighbours first: exact as
+  /// Eliminates one variable after the other, fewest factors first: exact as
   /// long as no table between neighbours needs more than `maxEntries`. Beyond
-  /// that, the variable with the most neighbours is fixed to its locally best
+  /// that, the variable with the most factors is fixed to its locally best
   /// value. Ties go to the smaller value, so the result is deterministic.
   Solution solve(size_t maxEntries = 1 << 16) const;
 

@@ -8,6 +8,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -159,6 +160,18 @@ bool StridedLayout::isSameAs(const StridedLayout &other,
   return true;
 }
 
+StridedLayout fp8moe::transposeLayout(const StridedLayout &layout,
+                                      ArrayRef<int64_t> permutation) {
+  StridedLayout result = layout;
+  result.order = permuteOrder(layout.order, permutation);
+  result.strides = permute(layout.strides, permutation);
+  if (GroupPaddingAttr groups = layout.groups)
+    result.groups = GroupPaddingAttr::get(
+        groups.getContext(), invertPermutation(permutation)[groups.getDim()],
+        groups.getPad());
+  return result;
+}
+
 //===----------------------------------------------------------------------===//
 // Tensor types
 //===----------------------------------------------------------------------===//
@@ -171,6 +184,15 @@ bool fp8moe::haveSameLayout(RankedTensorType a, RankedTensorType b) {
   std::optional<StridedLayout> layoutA = StridedLayout::get(a);
   std::optional<StridedLayout> layoutB = StridedLayout::get(b);
   return layoutA && layoutB && layoutA->isSameAs(*layoutB, a.getShape());
+}
+
+bool fp8moe::isNoopRelayout(Operation *op) {
+  if (!isa<RelayoutOp, ContiguousOp>(op) || op->getNumOperands() != 1)
+    return false;
+  auto input = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto result = cast<RankedTensorType>(op->getResult(0).getType());
+  return haveSameLayout(input, result) &&
+         getBaseAlignment(result) <= getBaseAlignment(input);
 }
 
 GroupPaddingAttr fp8moe::getGroupPadding(RankedTensorType type) {

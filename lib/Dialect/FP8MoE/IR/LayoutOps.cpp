@@ -24,14 +24,7 @@ static RankedTensorType getTransposedType(RankedTensorType input,
   std::optional<StridedLayout> source = StridedLayout::get(input);
   if (!source)
     return llvm::is_sorted(permutation) ? input : RankedTensorType();
-  StridedLayout layout = *source;
-  layout.order = permuteOrder(source->order, permutation);
-  layout.strides = permute(source->strides, permutation);
-  if (source->groups)
-    layout.groups = GroupPaddingAttr::get(
-        input.getContext(),
-        invertPermutation(permutation)[source->groups.getDim()],
-        source->groups.getPad());
+  StridedLayout layout = transposeLayout(*source, permutation);
   return RankedTensorType::get(shape, input.getElementType(),
                                encodeLayout(input.getContext(), layout, shape));
 }

@@ -158,3 +158,22 @@ void GroupedMatmulOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
     pairs.push_back({getScaleB(), 1, getB(), 1});
   }
 }
+
+TensorAccess GroupedMatmulOp::getTensorAccess(Value tensor,
+                                              const TargetInfo &target) {
+  bool isOperand = tensor == getA() || tensor == getB();
+  if ((!isOperand && tensor != getResult()) ||
+      getGroupPadding(cast<RankedTensorType>(tensor.getType())))
+    return TensorAccess::fixed();
+  int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
+  SmallVector<int64_t> walked = {rank - 2, rank - 1};
+  if (!isOperand)
+    return TensorAccess::free(walked, rank - 1);
+  // FP8 tensor cores read both operands with the contracted dimension
+  // contiguous.
+  bool fp8 = isFp8Type(getA().getType().getElementType());
+  if (!fp8 || target.kind == TargetKind::CPU)
+    return TensorAccess::free(walked);
+  bool contractsFirst = tensor == getB();
+  return TensorAccess::free(walked, contractsFirst ? rank - 2 : rank - 1);
+}

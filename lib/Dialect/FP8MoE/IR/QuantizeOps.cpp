@@ -422,3 +422,62 @@ LogicalResult MXQuantizeOp::reifyResultSizes(
   sizes.push_back(shape);
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// KernelOpInterface
+//===----------------------------------------------------------------------===//
+
+/// A kernel with slices along `axis` walks over the slice and over one other
+/// dimension; the first of three dimensions (experts) only separates blocks.
+static TensorAccess walkSlices(Value tensor, int64_t axis) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (!StridedLayout::get(type) || getGroupPadding(type))
+    return TensorAccess::fixed();
+  SmallVector<int64_t> dims;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    if (dim == axis || dim > 0 || type.getRank() < 3)
+      dims.push_back(dim);
+  return TensorAccess::free(dims);
+}
+
+TensorAccess ScaleOp::getTensorAccess(Value tensor, const TargetInfo &) {
+  return tensor == getInput() ? walkSlices(tensor, getAxis())
+                              : TensorAccess::fixed();
+}
+
+TensorAccess JaggedScaleOp::getTensorAccess(Value tensor, const TargetInfo &) {
+  return tensor == getInput() ? walkSlices(tensor, getAxis())
+                              : TensorAccess::fixed();
+}
+
+TensorAccess QuantizeOp::getTensorAccess(Value tensor, const TargetInfo &) {
+  return tensor == getInput() || tensor == getResult()
+             ? walkSlices(tensor, getAxis())
+             : TensorAccess::fixed();
+}
+
+TensorAccess DequantizeOp::getTensorAccess(Value tensor, const TargetInfo &) {
+  return tensor == getInput() || tensor == getResult()
+             ? walkSlices(tensor, getAxis())
+             : TensorAccess::fixed();
+}
+
+TensorAccess DynamicQuantizeOp::getTensorAccess(Value tensor,
+                                                const TargetInfo &) {
+  return tensor == getInput() || llvm::is_contained(getQuantized(), tensor)
+             ? walkSlices(tensor, getAxes()[0])
+             : TensorAccess::fixed();
+}
+
+TensorAccess JaggedDynamicQuantizeOp::getTensorAccess(Value tensor,
+                                                      const TargetInfo &) {
+  return tensor == getInput() || llvm::is_contained(getQuantized(), tensor)
+             ? walkSlices(tensor, getAxes()[0])
+             : TensorAccess::fixed();
+}
+
+TensorAccess MXQuantizeOp::getTensorAccess(Value tensor, const TargetInfo &) {
+  return tensor == getInput() || tensor == getQuantized()
+             ? walkSlices(tensor, getAxis())
+             : TensorAccess::fixed();
+}

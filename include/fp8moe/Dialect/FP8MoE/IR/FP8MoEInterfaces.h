@@ -30,6 +30,24 @@ struct EqualSizes {
   int64_t secondDim;
 };
 
+/// How a kernel reads or writes one tensor.
+struct TensorAccess {
+  /// The order of the dimensions in memory may be chosen; otherwise the tensor
+  /// must keep the layout that it has.
+  bool isFree = false;
+  /// Dimensions along which the kernel touches many neighbours at once. When
+  /// one of them is contiguous, whole sectors are used.
+  SmallVector<int64_t, 4> walkedDims;
+  /// The dimension that must be contiguous, or -1 when any may be.
+  int64_t contiguousDim = -1;
+
+  static TensorAccess fixed() { return {}; }
+  static TensorAccess free(ArrayRef<int64_t> walkedDims,
+                           int64_t contiguousDim = -1) {
+    return {true, SmallVector<int64_t, 4>(walkedDims), contiguousDim};
+  }
+};
+
 } // namespace mlir::fp8moe
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttrInterfaces.h.inc"

@@ -67,4 +67,20 @@ def FP8MoE_ResultSizesOpInterface : OpInterface<"ResultSizesOpInterface"> {
   ];
 }
 
+def FP8MoE_KernelOpInterface : OpInterface<"KernelOpInterface"> {
+  let cppNamespace = "::mlir::fp8moe";
+  let description = [{
+    An operation that becomes a kernel, as opposed to a view: it says which layouts it
+    can read and write, and how it walks over its tensors, so that layout placement
+    and the cost model need not know each operation.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        How the kernel reads an operand or writes a result.
+      }], "::mlir::fp8moe::TensorAccess", "getTensorAccess",
+      (ins "::mlir::Value":$operandOrResult,
+           "const ::mlir::fp8moe::TargetInfo &":$target)>,
+  ];
+}
+
 #endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEINTERFACES_TD

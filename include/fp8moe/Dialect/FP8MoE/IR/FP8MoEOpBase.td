@@ -53,6 +53,8 @@ class FP8MoE_Op<string mnemonic, list<Trait> traits = []>
 def FP8MoE_SizesWithEqualOperands
     : DeclareOpInterfaceMethods<FP8MoE_ResultSizesOpInterface, ["getEqualSizes"]>;
 
+def FP8MoE_Kernel : DeclareOpInterfaceMethods<FP8MoE_KernelOpInterface>;
+
 /// An operation whose result type follows from its operands and attributes; a
 /// different spelling of the same layout is accepted.
 class FP8MoE_InferredOp<string mnemonic, list<Trait> traits = []>

@@ -11,7 +11,7 @@
 
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpBase.td"
 
-def FP8MoE_ScaleOp : FP8MoE_InferredOp<"scale"> {
+def FP8MoE_ScaleOp : FP8MoE_InferredOp<"scale", [FP8MoE_Kernel]> {
   let summary = "scales from the largest magnitude along a dimension";
   let description = [{
     One f32 scale for each slice along `axis`: `f32(f64(FP8_MAX) / max(f64(amax), 1e-12))`,
@@ -39,7 +39,7 @@ def FP8MoE_ScaleOp : FP8MoE_InferredOp<"scale"> {
   }];
 }
 
-def FP8MoE_JaggedScaleOp : FP8MoE_InferredOp<"jagged_scale"> {
+def FP8MoE_JaggedScaleOp : FP8MoE_InferredOp<"jagged_scale", [FP8MoE_Kernel]> {
   let summary = "scales from the largest magnitude in each jagged group";
   let description = [{
     As `fp8moe.scale`, with slices cut by jagged groups along `axis`. An empty group has the
@@ -67,7 +67,8 @@ def FP8MoE_JaggedScaleOp : FP8MoE_InferredOp<"jagged_scale"> {
   }];
 }
 
-def FP8MoE_QuantizeOp : FP8MoE_Op<"quantize", [FP8MoE_SizesWithEqualOperands]> {
+def FP8MoE_QuantizeOp : FP8MoE_Op<"quantize", [FP8MoE_Kernel,
+    FP8MoE_SizesWithEqualOperands]> {
   let summary = "FP8 cast with given scales";
   let description = [{
     `q = cast(clamp(f32(x) * scale, -FP8_MAX, FP8_MAX))`, round to nearest even; the scale is
@@ -96,7 +97,8 @@ def FP8MoE_QuantizeOp : FP8MoE_Op<"quantize", [FP8MoE_SizesWithEqualOperands]> {
   }];
 }
 
-def FP8MoE_DequantizeOp : FP8MoE_Op<"dequantize", [FP8MoE_SizesWithEqualOperands]> {
+def FP8MoE_DequantizeOp : FP8MoE_Op<"dequantize", [FP8MoE_Kernel,
+    FP8MoE_SizesWithEqualOperands]> {
   let summary = "back from FP8";
   let description = [{
     `out = cast(f32(q) * d)` with `d = f32(1 / s)` for `quantize` scales and the scale itself
@@ -124,7 +126,8 @@ def FP8MoE_DequantizeOp : FP8MoE_Op<"dequantize", [FP8MoE_SizesWithEqualOperands
   }];
 }
 
-def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [SameVariadicResultSize]> {
+def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [FP8MoE_Kernel,
+    SameVariadicResultSize]> {
   let summary = "scales and FP8 data in one step";
   let description = [{
     `fp8moe.scale` and `fp8moe.quantize` of the same tensor, fused. With two axes the input is
@@ -161,7 +164,8 @@ def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [SameVariadicResult
 }
 
 def FP8MoE_JaggedDynamicQuantizeOp
-    : FP8MoE_Op<"jagged_dynamic_quantize", [SameVariadicResultSize]> {
+    : FP8MoE_Op<"jagged_dynamic_quantize", [FP8MoE_Kernel,
+    SameVariadicResultSize]> {
   let summary = "scales and FP8 data of each jagged group";
   let description = [{
     `fp8moe.jagged_scale` and `fp8moe.quantize` of the same tensor, fused. `axes[0]` is the
@@ -200,7 +204,7 @@ def FP8MoE_JaggedDynamicQuantizeOp
   }];
 }
 
-def FP8MoE_MXQuantizeOp : FP8MoE_Op<"mx_quantize"> {
+def FP8MoE_MXQuantizeOp : FP8MoE_Op<"mx_quantize", [FP8MoE_Kernel]> {
   let summary = "FP8 data with one power-of-two scale per 32 elements (MXFP8)";
   let description = [{
     OCP Microscaling: each block of 32 elements along `axis` has one scale byte b of type

@@ -83,9 +83,17 @@ struct StridedLayout {
   bool isSameAs(const StridedLayout &other, ArrayRef<int64_t> shape) const;
 };
 
+/// The layout of a view with permuted dimensions.
+StridedLayout transposeLayout(const StridedLayout &layout,
+                              ArrayRef<int64_t> permutation);
+
 /// True when two tensor types differ at most in how their layout is spelled
 /// or in the promised alignment.
 bool haveSameLayout(RankedTensorType a, RankedTensorType b);
+
+/// True for a copy whose result lies where its input does and promises no more: it
+/// only spells the layout differently, and no byte moves.
+bool isNoopRelayout(Operation *op);
 
 /// Padding of jagged groups in the encoding of `type`; null when packed.
 GroupPaddingAttr getGroupPadding(RankedTensorType type);

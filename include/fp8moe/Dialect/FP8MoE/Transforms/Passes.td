@@ -47,4 +47,45 @@ def VerifyLayouts : Pass<"fp8moe-verify-layouts", "::mlir::ModuleOp"> {
   }];
 }
 
+def PlaceLayouts : InterfacePass<"fp8moe-place-layouts", "::mlir::FunctionOpInterface"> {
+  let summary = "Choose the layout of every tensor, and the copies that remain";
+  let description = [{
+    Assigns layouts so that the predicted time on the module's target is least, bytes
+    moved breaking ties; then deletes, inserts, merges and moves copies accordingly.
+    Layouts of arguments, results and calls stay as typed. The method and its contract
+    are in docs/layouts.md.
+
+    Needs `fp8moe.target` on the module.
+
+    Example, the copy that `.t().contiguous().t()` leaves behind:
+    ```mlir
+    // before
+    %t = fp8moe.transpose %x [1, 0]
+        : tensor<?x64xbf16> -> tensor<64x?xbf16, #fp8moe.strided<[1, 0]>>
+    %c = fp8moe.relayout %t
+        : tensor<64x?xbf16, #fp8moe.strided<[1, 0]>> -> tensor<64x?xbf16>
+    %v = fp8moe.transpose %c [1, 0]
+        : tensor<64x?xbf16> -> tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>
+    %s = fp8moe.scale %v along 0 rounding pow2 fp8 f8E4M3FN
+        : tensor<?x64xbf16, #fp8moe.strided<[1, 0]>> -> tensor<64xf32>
+    // after
+    %s = fp8moe.scale %x along 0 rounding pow2 fp8 f8E4M3FN
+        : tensor<?x64xbf16> -> tensor<64xf32>
+    ```
+  }];
+  let options = [
+    Option<"verifyOptimal", "verify-optimal", "bool", "false",
+           "Compare with every possible placement, for functions with at most "
+           "100000 of them; an error when a better one exists">,
+  ];
+  let statistics = [
+    Statistic<"numFound", "relayouts-found", "Copies before the pass">,
+    Statistic<"numKept", "relayouts-kept", "Copies after the pass">,
+    Statistic<"bytesBefore", "bytes-before",
+              "Predicted bytes moved before, dynamic sizes at their nominal value">,
+    Statistic<"bytesAfter", "bytes-after",
+              "Predicted bytes moved after, dynamic sizes at their nominal value">,
+  ];
+}
+
 #endif // FP8MOE_DIALECT_FP8MOE_TRANSFORMS_PASSES_TD

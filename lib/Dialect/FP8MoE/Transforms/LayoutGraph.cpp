@@ -1,0 +1,185 @@
+//===- LayoutGraph.cpp - Roots, uses and views of a function --------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayoutGraph.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Tensors whose layout can be reasoned about; others are left as they are.
+static bool isPlaceable(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && StridedLayout::get(type);
+}
+
+bool LayoutGraph::isPlainRelayout(Operation *op) {
+  if (isa<ContiguousOp>(op))
+    return true;
+  auto relayout = dyn_cast<RelayoutOp>(op);
+  return relayout && !relayout.getOffsets() &&
+         isPlaceable(relayout.getInput()) && isPlaceable(relayout.getResult());
+}
+
+static bool isView(Operation *op) {
+  return isa<TransposeOp, ReshapeOp>(op) && isPlaceable(op->getResult(0));
+}
+
+LayoutGraph::LayoutGraph(FunctionOpInterface function) {
+  for (BlockArgument argument : function.getArguments())
+    addRoot(LayoutRoot::Kind::Fixed, argument);
+  function->walk<WalkOrder::PreOrder>([&](Operation *op) {
+    positions[op] = positions.size();
+    if (isPlainRelayout(op))
+      ++numRelayouts;
+    else if (op != function && !isView(op))
+      addRoots(op);
+  });
+  for (unsigned root = 0; root < roots.size(); ++root)
+    collectUses(root);
+}
+
+void LayoutGraph::addRoot(LayoutRoot::Kind kind, ValueRange values) {
+  if (!isPlaceable(values.front()))
+    return;
+  for (Value value : values)
+    rootOf[value] = roots.size();
+  LayoutRoot root;
+  root.kind = kind;
+  root.values.assign(values.begin(), values.end());
+  roots.push_back(std::move(root));
+}
+
+void LayoutGraph::addRoots(Operation *op) {
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    for (auto [argument, result] :
+         llvm::zip_equal(loop.getRegionIterArgs(), loop.getResults()))
+      addRoot(LayoutRoot::Kind::Region, {argument, result});
+    return;
+  }
+  LayoutRoot::Kind kind = isa<scf::IfOp>(op) ? LayoutRoot::Kind::Region
+                          : isa<KernelOpInterface>(op)
+                              ? LayoutRoot::Kind::Kernel
+                              : LayoutRoot::Kind::Fixed;
+  for (Value result : op->getResults())
+    addRoot(kind, result);
+}
+
+LayoutUse LayoutGraph::classify(OpOperand &operand) {
+  LayoutUse use;
+  use.operand = &operand;
+  Operation *owner = operand.getOwner();
+  use.kind = LayoutUse::Kind::Fixed;
+  auto flowInto = [&](Value value) {
+    auto it = rootOf.find(value);
+    if (it == rootOf.end())
+      return;
+    use.kind = LayoutUse::Kind::Flow;
+    use.target = it->second;
+  };
+  if (isa<KernelOpInterface>(owner)) {
+    use.kind = LayoutUse::Kind::Kernel;
+  } else if (isa<tensor::DimOp>(owner)) {
+    use.kind = LayoutUse::Kind::Any;
+  } else if (auto loop = dyn_cast<scf::ForOp>(owner)) {
+    flowInto(loop.getTiedLoopResult(&operand));
+  } else if (isa<scf::YieldOp>(owner)) {
+    Operation *parent = owner->getParentOp();
+    if (isa<scf::IfOp, scf::ForOp>(parent))
+      flowInto(parent->getResult(operand.getOperandNumber()));
+  }
+  return use;
+}
+
+void LayoutGraph::collectUses(unsigned root) {
+  // A chain of views can be as long as the function, so no recursion.
+  struct Item {
+    Value value, source;
+    SmallVector<Operation *, 2> views;
+    bool isCopy;
+  };
+  std::vector<Item> worklist;
+  for (Value value : roots[root].values)
+    worklist.push_back({value, value, {}, false});
+  while (!worklist.empty()) {
+    Item item = std::move(worklist.back());
+    worklist.pop_back();
+    for (OpOperand &operand : item.value.getUses()) {
+      Operation *owner = operand.getOwner();
+      Item next = item;
+      if (isPlainRelayout(owner)) {
+        roots[root].copyLocs.push_back(owner->getLoc());
+        next.isCopy = true;
+      } else if (isView(owner)) {
+        next.views.push_back(owner);
+      } else {
+        LayoutUse use = classify(operand);
+        use.source = item.source;
+        use.views = item.views;
+        use.readsCopy = item.isCopy;
+        roots[root].uses.push_back(std::move(use));
+        continue;
+      }
+      next.value = owner->getResult(0);
+      worklist.push_back(std::move(next));
+    }
+  }
+  // Use lists have no order of their own; the program has.
+  auto place = [&](const LayoutUse &use) {
+    return std::pair(positions.lookup(use.operand->getOwner()),
+                     use.operand->getOperandNumber());
+  };
+  llvm::sort(roots[root].uses, [&](const LayoutUse &a, const LayoutUse &b) {
+    return place(a) < place(b);
+  });
+}
+
+std::optional<StridedLayout>
+LayoutGraph::applyViews(ArrayRef<Operation *> views, RankedTensorType type,
+                        const StridedLayout &layout) {
+  StridedLayout current = layout;
+  SmallVector<int64_t> shape(type.getShape());
+  for (Operation *view : views) {
+    if (auto transpose = dyn_cast<TransposeOp>(view)) {
+      current = transposeLayout(current, transpose.getPermutation());
+      shape = permute(shape, transpose.getPermutation());
+      continue;
+    }
+    ArrayRef<int64_t> resultShape = cast<ReshapeOp>(view).getType().getShape();
+    std::optional<StridedLayout> reshaped =
+        reshapeLayout(current, shape, resultShape);
+    if (!reshaped)
+      return std::nullopt;
+    current = *reshaped;
+    shape.assign(resultShape.begin(), resultShape.end());
+  }
+  return current;
+}
+
+std::optional<StridedLayout>
+LayoutGraph::pullBack(ArrayRef<Operation *> views,
+                      const StridedLayout &layout) {
+  StridedLayout current = layout;
+  for (Operation *view : llvm::reverse(views)) {
+    if (auto transpose = dyn_cast<TransposeOp>(view)) {
+      current = transposeLayout(current,
+                                invertPermutation(transpose.getPermutation()));
+      continue;
+    }
+    auto reshape = cast<ReshapeOp>(view);
+    std::optional<StridedLayout> reshaped =
+        reshapeLayout(current, reshape.getType().getShape(),
+                      reshape.getInput().getType().getShape());
+    if (!reshaped)
+      return std::nullopt;
+    current = *reshaped;
+  }
+  return current;
+}

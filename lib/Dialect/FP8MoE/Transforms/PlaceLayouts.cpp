@@ -1,0 +1,202 @@
+//===- PlaceLayouts.cpp - Choose the layout of every tensor ---------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// 1. Collect roots and their uses (LayoutGraph).
+// 2. Choose layouts of least predicted time (PlacementProblem).
+// 3. Write the chosen layouts into the types of the roots.
+// 4. Create the copies, one for each layout of a root that differs from the
+// primary.
+// 5. Let every use read its layout through fresh views.
+// 6. Erase the views and copies that nobody reads any more.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlacementProblem.h"
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+
+namespace mlir::fp8moe {
+#define GEN_PASS_DEF_PLACELAYOUTS
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h.inc"
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Functions with more combinations are not compared with enumeration.
+static constexpr uint64_t kMaxEnumerated = 100000;
+
+namespace {
+struct PlaceLayouts : public fp8moe::impl::PlaceLayoutsBase<PlaceLayouts> {
+  using PlaceLayoutsBase::PlaceLayoutsBase;
+  void runOnOperation() override;
+};
+
+/// Writes a placement into a function.
+class PlacementRewriter {
+public:
+  PlacementRewriter(const LayoutGraph &graph, const Placement &placement)
+      : graph(graph), placement(placement) {}
+
+  void run() {
+    for (unsigned root = 0; root < graph.getRoots().size(); ++root)
+      rewriteRoot(graph.getRoots()[root], placement.roots[root]);
+  }
+
+private:
+  void rewriteRoot(const LayoutRoot &root, const RootPlacement &choice);
+  Value createCopy(const LayoutRoot &root, const StridedLayout &layout,
+                   ArrayRef<const LayoutUse *> uses);
+  Value createViews(Value source, const LayoutUse &use);
+
+  const LayoutGraph &graph;
+  const Placement &placement;
+};
+} // namespace
+
+static RankedTensorType withLayout(RankedTensorType type,
+                                   const StridedLayout &layout) {
+  return RankedTensorType::get(
+      type.getShape(), type.getElementType(),
+      encodeLayout(type.getContext(), layout, type.getShape()));
+}
+
+static bool hasLayout(Value value, const StridedLayout &layout) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return StridedLayout::get(type)->isSameAs(layout, type.getShape());
+}
+
+Value PlacementRewriter::createCopy(const LayoutRoot &root,
+                                    const StridedLayout &layout,
+                                    ArrayRef<const LayoutUse *> uses) {
+  Value value = uses.front()->source;
+  OpBuilder builder(value.getContext());
+  CopySpot spot = PlacementProblem::findCopySpot(root, uses);
+  if (spot.before)
+    builder.setInsertionPoint(spot.before);
+  else
+    builder.setInsertionPointAfterValue(value);
+  // The user knows the copy by the line that asked for it.
+  Location loc = root.copyLocs.empty()
+                     ? uses.front()->operand->getOwner()->getLoc()
+                     : root.copyLocs.front();
+  return RelayoutOp::create(builder, loc, withLayout(root.getType(), layout),
+                            value, /*offsets=*/Value());
+}
+
+Value PlacementRewriter::createViews(Value source, const LayoutUse &use) {
+  OpBuilder builder(use.operand->getOwner());
+  for (Operation *view : use.views) {
+    auto type = cast<RankedTensorType>(source.getType());
+    if (auto transpose = dyn_cast<TransposeOp>(view)) {
+      source = TransposeOp::create(builder, view->getLoc(), source,
+                                   transpose.getPermutation());
+      continue;
+    }
+    auto result = cast<RankedTensorType>(view->getResult(0).getType());
+    StridedLayout layout = *reshapeLayout(*StridedLayout::get(type),
+                                          type.getShape(), result.getShape());
+    source = ReshapeOp::create(builder, view->getLoc(),
+                               withLayout(result, layout), source);
+  }
+  // The same bytes under another spelling of their layout.
+  Type wanted = use.operand->get().getType();
+  if (use.kind == LayoutUse::Kind::Fixed && source.getType() != wanted)
+    source = RelayoutOp::create(builder, use.operand->getOwner()->getLoc(),
+                                wanted, source, /*offsets=*/Value());
+  return source;
+}
+
+void PlacementRewriter::rewriteRoot(const LayoutRoot &root,
+                                    const RootPlacement &choice) {
+  ArrayRef<int64_t> shape = root.getType().getShape();
+  bool isRetyped = !hasLayout(root.values.front(), choice.primary);
+  if (isRetyped)
+    for (Value value : root.values)
+      value.setType(withLayout(root.getType(), choice.primary));
+
+  struct Copy {
+    Value source;
+    StridedLayout layout;
+    Value value;
+  };
+  std::vector<Copy> copies;
+  for (auto [use, read] : llvm::zip_equal(root.uses, choice.reads)) {
+    auto readsSame = [&, &use = use,
+                      &read = read](Value source, const StridedLayout &layout) {
+      return source == use.source && layout.isSameAs(read, shape) &&
+             layout.align >= read.align;
+    };
+    if (readsSame(use.source, choice.primary)) {
+      if (isRetyped || use.readsCopy)
+        use.operand->set(createViews(use.source, use));
+      continue;
+    }
+    auto copy = llvm::find_if(copies, [&](const Copy &entry) {
+      return readsSame(entry.source, entry.layout);
+    });
+    if (copy == copies.end()) {
+      SmallVector<const LayoutUse *> readers;
+      for (auto [other, otherRead] : llvm::zip_equal(root.uses, choice.reads))
+        if (readsSame(other.source, otherRead))
+          readers.push_back(&other);
+      copies.push_back({use.source, read, createCopy(root, read, readers)});
+      copy = std::prev(copies.end());
+    }
+    use.operand->set(createViews(copy->value, use));
+  }
+}
+
+/// Erases views and copies without users, last ones first.
+static void eraseUnusedViews(FunctionOpInterface function) {
+  SmallVector<Operation *> candidates;
+  function->walk([&](Operation *op) {
+    if (isa<TransposeOp, ReshapeOp>(op) || LayoutGraph::isPlainRelayout(op))
+      candidates.push_back(op);
+  });
+  for (Operation *op : llvm::reverse(candidates))
+    if (op->use_empty())
+      op->erase();
+}
+
+void PlaceLayouts::runOnOperation() {
+  FunctionOpInterface function = getOperation();
+  if (function.isExternal())
+    return;
+  FailureOr<TargetAttr> target = requireTargetAttr(function);
+  if (failed(target))
+    return signalPassFailure();
+  const TargetInfo &info = target->getInfo();
+
+  LayoutGraph graph(function);
+  PlacementProblem problem(graph, info);
+  Cost before = evaluateFunction(function, info);
+  numFound += graph.getNumRelayouts();
+  bytesBefore += before.bytes;
+  Placement placement = problem.solve();
+  if (!placement.isExact)
+    function->emitRemark("placement is not proven optimal: too many layouts "
+                         "depend on each other");
+  if (verifyOptimal && problem.getNumCombinations() <= kMaxEnumerated &&
+      problem.solve(/*byEnumeration=*/true).cost < placement.cost) {
+    function->emitError("a better placement of layouts exists");
+    return signalPassFailure();
+  }
+  // The problem charges shared copies where all of their uses could read them,
+  // which may be more often than in the program as it is.
+  if (before < placement.cost) {
+    numKept += graph.getNumRelayouts();
+    bytesAfter += before.bytes;
+    return;
+  }
+  PlacementRewriter(graph, placement).run();
+  eraseUnusedViews(function);
+  Cost after = evaluateFunction(function, info);
+  bytesAfter += after.bytes;
+  numKept += after.copies;
+}

@@ -1,0 +1,85 @@
+//===- PlacementProblem.h - Layout placement as a sum to minimise *- C++
+//-*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_PLACEMENTPROBLEM_H
+#define FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_PLACEMENTPROBLEM_H
+
+#include "LayoutGraph.h"
+#include "fp8moe/Tuning/KernelCost.h"
+
+namespace mlir::fp8moe {
+
+/// Where a copy of a root goes: before `before`, or after the root's definition
+/// when it is null.
+struct CopySpot {
+  Operation *before = nullptr;
+  double frequency = 1;
+};
+
+/// The layouts chosen for one root.
+struct RootPlacement {
+  StridedLayout primary;
+  /// What each use reads, in the order of LayoutRoot::uses.
+  std::vector<StridedLayout> reads;
+};
+
+struct Placement {
+  std::vector<RootPlacement> roots;
+  Cost cost;
+  bool isExact = true;
+};
+
+/// The choices of docs/layouts.md as variables and factors.
+class PlacementProblem {
+public:
+  PlacementProblem(const LayoutGraph &graph, const TargetInfo &target);
+
+  Placement solve(bool byEnumeration = false) const;
+
+  /// The number of combinations, saturated.
+  uint64_t getNumCombinations() const { return numCombinations; }
+
+  /// Where a copy for these uses of a root goes.
+  static CopySpot findCopySpot(const LayoutRoot &root,
+                               ArrayRef<const LayoutUse *> uses);
+
+private:
+  using Variable = MinSumProblem::Variable;
+
+  void addCandidates(const LayoutRoot &root);
+  Variable addVariable(unsigned domainSize);
+  void addRootFactors(unsigned root);
+  void addCopyFactors(unsigned root);
+  void addUseFactor(unsigned root, unsigned use);
+  void addKernelFactor(KernelOpInterface op);
+  bool canRead(unsigned root, const LayoutUse &use, unsigned candidate) const;
+  Cost copyCost(unsigned root, unsigned from, unsigned to,
+                double frequency) const;
+
+  const LayoutGraph &graph;
+  const TargetInfo &target;
+  /// Root and number of each use.
+  llvm::DenseMap<OpOperand *, std::pair<unsigned, unsigned>> useOf;
+  MinSumProblem problem;
+  uint64_t numCombinations = 1;
+  /// For each root the layouts in question, its current one first.
+  std::vector<std::vector<StridedLayout>> candidates;
+  SmallVector<Variable> primaryOf;
+  SmallVector<SmallVector<Variable, 2>> readOf;
+};
+
+/// Predicted cost of a function as it is: its kernels and its copies.
+Cost evaluateFunction(FunctionOpInterface function, const TargetInfo &target);
+
+/// How often an operation runs for each time its function does.
+double estimateFrequency(Operation *op);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_PLACEMENTPROBLEM_H
