@@ -56,6 +56,9 @@
 #define FP8MOE_EXPORT
 #endif
 
+// Names are in the style of C.
+// NOLINTBEGIN(readability-identifier-naming)
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -267,5 +270,7 @@ FP8MOE_EXPORT void fp8moe_call_destroy(fp8moe_call *call);
 #ifdef __cplusplus
 } // extern "C"
 #endif
+
+// NOLINTEND(readability-identifier-naming)
 
 #endif // FP8MOE_C_RUNTIME_H

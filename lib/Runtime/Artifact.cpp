@@ -152,6 +152,7 @@ std::shared_ptr<const Artifact> Artifact::load(const std::string &path,
   checkDeviceKind(manifest.target, device, deviceText);
 
   std::vector<LoadedBinary> binaries;
+  binaries.reserve(manifest.binaries.size());
   for (const Binary &binary : manifest.binaries)
     binaries.push_back(loadBinary(path, binary));
   if (device.kind == "cpu")

@@ -8,7 +8,8 @@
 
 #include "GpuBackend.h"
 
-#include <cstdio>
+#include <charconv>
+#include <utility>
 
 using namespace fp8moe::runtime;
 
@@ -18,9 +19,14 @@ using namespace fp8moe::runtime;
 /// on everything later.
 static std::string whyUnfit(const std::string &chip, BinaryFormat format,
                             int major, int minor) {
+  constexpr size_t prefix = 3; // of "sm_"
   int number = 0;
-  char suffix = 0;
-  if (std::sscanf(chip.c_str(), "sm_%d%c", &number, &suffix) < 1)
+  const char *end = chip.data() + chip.size(), *rest = end;
+  if (chip.rfind("sm_", 0) == 0)
+    rest = std::from_chars(chip.data() + prefix, end, number).ptr;
+  char suffix = rest == end ? '\0' : *rest;
+  if (number < 10 || end - rest > 1 ||
+      (suffix && suffix != 'a' && suffix != 'f'))
     return "'" + chip + "' is no CUDA chip";
   int wantMajor = number / 10, wantMinor = number % 10;
   bool fits = false;

@@ -10,9 +10,8 @@
 #include "Manifest.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <set>
-#include <unordered_map>
 
 using namespace fp8moe::runtime;
 using namespace fp8moe::support;
@@ -159,8 +158,8 @@ Value parseValue(const JsonReader &reader, size_t index,
   size_t bufferIndex = args[0].asIndex(program.buffers.size(), "buffers");
   const Buffer &buffer = program.buffers[bufferIndex];
   size_t dimension = args[1].asIndex(buffer.rank(), "dimensions");
-  value.args[0].number = bufferIndex;
-  value.args[1].number = dimension;
+  value.args[0].number = int64_t(bufferIndex);
+  value.args[1].number = int64_t(dimension);
   const Extent &extent = value.op == ValueOp::Dim ? buffer.shape[dimension]
                                                   : buffer.strides[dimension];
   if (extent.kind == Extent::Kind::Scalar && extent.scalar.isValue &&
@@ -326,23 +325,32 @@ Binary parseBinary(const JsonReader &reader, const Target &target) {
   return binary;
 }
 
-/// "1.2.3" as numbers.
-std::array<int, 3> parseVersion(const std::string &text, bool &valid) {
-  std::array<int, 3> version = {0, 0, 0};
-  int length = 0;
-  valid = std::sscanf(text.c_str(), "%9d.%9d.%9d%n", &version[0], &version[1],
-                      &version[2], &length) == 3 &&
-          size_t(length) == text.size();
-  return version;
+/// Reads "1.2.3" as three numbers.
+bool parseVersion(const std::string &text, std::array<int, 3> &version) {
+  const char *next = text.data(), *end = next + text.size();
+  for (int i = 0; i < 3; ++i) {
+    if (i > 0) {
+      if (next == end || *next != '.')
+        return false;
+      ++next;
+    }
+    // A sign would be accepted below.
+    if (next == end || *next == '-')
+      return false;
+    auto [rest, error] = std::from_chars(next, end, version[i]);
+    if (error != std::errc())
+      return false;
+    next = rest;
+  }
+  return next == end;
 }
 
 void checkRuntimeVersion(const JsonReader &reader) {
-  bool valid = false;
+  std::array<int, 3> needed = {}, ours = {};
   std::string text = reader.asString();
-  std::array<int, 3> needed = parseVersion(text, valid);
-  if (!valid)
+  if (!parseVersion(text, needed))
     reader.expected("a version such as \"0.1.0\"");
-  if (needed > parseVersion(FP8MOE_VERSION, valid))
+  if (!parseVersion(FP8MOE_VERSION, ours) || needed > ours)
     fail(FP8MOE_UNSUPPORTED,
          "manifest.json: min_runtime: the artifact needs "
          "the fp8moe runtime ",

@@ -106,7 +106,7 @@ SafetensorsTensor readTensor(const Json &entry, const uint8_t *data,
     fail("'shape' must be an array, found " + quoteJson(shape));
   uint64_t bytes = tensor.dtype->bytes;
   for (const Json &extent : shape) {
-    tensor.shape.push_back(asSize(extent, "'shape'"));
+    tensor.shape.push_back(int64_t(asSize(extent, "'shape'")));
     if (__builtin_mul_overflow(bytes, uint64_t(tensor.shape.back()), &bytes))
       fail("the size of shape " + quoteJson(shape) + " overflows 64 bits");
   }
@@ -154,7 +154,7 @@ void checkTiling(std::vector<SafetensorsTensor> &tensors, const uint8_t *data,
   });
   const uint8_t *next = data;
   for (const SafetensorsTensor &tensor : tensors) {
-    auto start = static_cast<const uint8_t *>(tensor.data);
+    const auto *start = static_cast<const uint8_t *>(tensor.data);
     if (start < next)
       fail("tensor '" + tensor.name + "' overlaps the one before it");
     if (start > next)

@@ -185,6 +185,10 @@ TEST_F(GpuTest, ChipMustFit) {
   folder.writeManifest(makeGpuManifest("gfx942", "nvvm", cubinAndPtx));
   EXPECT_FALSE(fits(9, 0));
   expectContains(artifact->error, "'gfx942' is no CUDA chip");
+  for (const char *chip : {"sm_", "sm_90b", "sm_90aa", "sm_-90", "sm_9"}) {
+    folder.writeManifest(makeGpuManifest(chip, "nvvm", cubinAndPtx));
+    EXPECT_FALSE(fits(9, 0)) << chip;
+  }
 }
 
 TEST_F(GpuTest, NoSuchDevice) {
@@ -230,7 +234,7 @@ TEST_F(GpuTest, LaunchFails) {
 
 TEST_F(GpuTest, GridLimits) {
   load(cuda, makeGpuManifest("sm_90a", "nvvm", cubinAndPtx));
-  ResolvedCall call(artifact->program(), {{{128 * 65536}, {}}});
+  ResolvedCall call(artifact->program(), {{{int64_t(128) * 65536}, {}}});
   EXPECT_EQ(call.status, FP8MOE_OUT_OF_RANGE);
   expectContains(call.error, "kernel 'cast': for these input shapes grid "
                              "extent y is 65536, expected 0 to 65535");

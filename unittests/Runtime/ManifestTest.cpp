@@ -48,7 +48,9 @@ TEST(ManifestTest, Versions) {
          "the artifact needs the fp8moe runtime 99.0.0 or newer",
          FP8MOE_UNSUPPORTED);
   refuse(set("/min_runtime", "0.1"), "min_runtime: expected a version");
-  refuse(set("/min_runtime", "0.1.0x"), "min_runtime: expected a version");
+  for (const char *version :
+       {"0.1.0x", "0.1.", "0. 1.0", "-1.0.0", "0.1.0.0", "99999999999.0.0", ""})
+    refuse(set("/min_runtime", version), "min_runtime: expected a version");
 }
 
 TEST(ManifestTest, MissingKeys) {

@@ -49,7 +49,7 @@ protected:
   }
 
   /// The error of resolving the loaded program.
-  std::string refuse(std::vector<ResolvedCall::Input> inputs,
+  std::string refuse(const std::vector<ResolvedCall::Input> &inputs,
                      fp8moe_status status = FP8MOE_INVALID_ARGUMENT) {
     ResolvedCall call(artifact->program(), inputs);
     EXPECT_EQ(call.status, status);
