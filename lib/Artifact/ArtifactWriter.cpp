@@ -146,10 +146,6 @@ static LogicalResult writeFile(StringRef dir, StringRef name, StringRef bytes,
                           << llvm::toString(std::move(error))
                           << "; choose another output folder or make this one "
                              "writable";
-  // Temporary files are private to their owner; artifacts are for everyone
-  // whom the folder lets in.
-  llvm::sys::fs::setPermissions(path, llvm::sys::fs::all_read |
-                                          llvm::sys::fs::owner_write);
   report.files.push_back({path.str().str(), bytes.size()});
   return success();
 }
@@ -183,7 +179,8 @@ mlir::fp8moe::writeArtifact(ModuleOp module, const TargetInfo &target,
     return failure();
 
   Location loc = module.getLoc();
-  if (std::error_code error = llvm::sys::fs::create_directories(dir))
+  if (std::error_code error = llvm::sys::fs::create_directories(
+          dir, /*IgnoreExisting=*/true, llvm::sys::fs::all_all))
     return emitError(loc) << "cannot create the output folder " << dir << ": "
                           << error.message();
   ArtifactReport report;

@@ -1,0 +1,22 @@
+// What ptxas accepts, but what makes a kernel many times slower, is an error at
+// the kernel; so is what it refuses.
+
+// DEFINE: %{emit} = fp8moe-opt %s --test-fp8moe-emit="chip=sm_90a kind=cubin output=%t ptxas=%S/Inputs/fake-ptxas.sh" -o /dev/null
+
+// RUN: env FAKE_PTXAS_LOG=%S/Inputs/ptxas-spills.log not %{emit} 2>&1 | FileCheck %s --check-prefix=SPILLS
+// SPILLS: ptxas-diagnostics.mlir:[[#@LINE+12]]:3: error: kernel 'k' does not fit its 255 registers and spills 32 bytes; choose a smaller tile or more threads
+
+// RUN: env FAKE_PTXAS_LOG=%S/Inputs/ptxas-serialized.log not %{emit} 2>&1 | FileCheck %s --check-prefix=SERIALIZED
+// SERIALIZED: error: ptxas accepted the kernels for sm_90a, but not without complaint: ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized
+
+// RUN: env FAKE_PTXAS_LOG=%S/Inputs/ptxas-warning.log not %{emit} 2>&1 | FileCheck %s --check-prefix=WARNING
+// WARNING: error: ptxas accepted the kernels for sm_90a, but not without complaint: {{.*}} warning : something is odd
+
+// RUN: env FAKE_PTXAS_LOG=%S/Inputs/ptxas-error.log FAKE_PTXAS_STATUS=255 not %{emit} 2>&1 | FileCheck %s --check-prefix=ERROR
+// ERROR: error: ptxas failed for sm_90a ({{.*}}fake-ptxas.sh): {{.*}}Unknown symbol 'x'
+
+gpu.module @kernels {
+  llvm.func @k() attributes {gpu.kernel, nvvm.kernel} {
+    llvm.return
+  }
+}
