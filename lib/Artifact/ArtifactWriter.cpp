@@ -152,7 +152,8 @@ static LogicalResult writeFile(StringRef dir, StringRef name, StringRef bytes,
 
 /// Removes binaries that an earlier artifact in `dir` had and this one has not.
 static void removeStaleBinaries(StringRef dir,
-                                ArrayRef<ArtifactBinary> binaries) {
+                                ArrayRef<ArtifactBinary> binaries,
+                                Location loc) {
   for (StringRef name :
        {"kernels.so", "kernels.cubin", "kernels.ptx", "kernels.hsaco"}) {
     if (llvm::any_of(binaries, [&](const ArtifactBinary &binary) {
@@ -161,7 +162,10 @@ static void removeStaleBinaries(StringRef dir,
       continue;
     SmallString<128> path(dir);
     llvm::sys::path::append(path, name);
-    llvm::sys::fs::remove(path, /*IgnoreNonExisting=*/true);
+    // It does no harm but to mislead people: the manifest does not name it.
+    if (std::error_code error = llvm::sys::fs::remove(path))
+      emitWarning(loc) << "cannot remove " << path
+                       << " of an earlier artifact: " << error.message();
   }
 }
 
@@ -189,7 +193,7 @@ mlir::fp8moe::writeArtifact(ModuleOp module, const TargetInfo &target,
       return failure();
   if (failed(writeFile(dir, "manifest.json", manifest, loc, report)))
     return failure();
-  removeStaleBinaries(dir, compilation->binaries);
+  removeStaleBinaries(dir, compilation->binaries, loc);
   report.resources = std::move(compilation->resources);
   report.ptxas = std::move(compilation->ptxas);
   return report;

@@ -16,8 +16,8 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-constexpr int64_t KiB = 1024;
-constexpr int64_t MiB = 1024 * KiB;
+constexpr int64_t kibi = 1024;
+constexpr int64_t mebi = 1024 * kibi;
 
 /// The reference path: one thread, the x86-64 baseline, so that the same input
 /// gives the same bytes on every machine.
@@ -56,14 +56,14 @@ constexpr TargetInfo sm90a() {
   info.warpSize = 32;
   info.maxThreadsPerBlock = 1024;
   info.maxThreadsPerMultiprocessor = 2048;
-  info.sharedMemoryPerBlock = 227 * KiB;
-  info.sharedMemoryPerMultiprocessor = 228 * KiB;
-  info.sharedMemoryReservedPerBlock = 1 * KiB;
-  info.registersPerMultiprocessor = 64 * KiB;
+  info.sharedMemoryPerBlock = 227 * kibi;
+  info.sharedMemoryPerMultiprocessor = 228 * kibi;
+  info.sharedMemoryReservedPerBlock = 1 * kibi;
+  info.registersPerMultiprocessor = 64 * kibi;
   info.maxRegistersPerThread = 255;
   info.peakMemoryBandwidth = 4800;
   info.measuredCopyBandwidth = 4248;
-  info.l2Bytes = 60 * MiB;
+  info.l2Bytes = 60 * mebi;
   info.sectorBytes = 32;
   info.clockMHz = 1980;
   info.fp8TFlops = 1979;
@@ -86,7 +86,7 @@ constexpr TargetInfo sm100a() {
   info.multiprocessors = 148;
   info.peakMemoryBandwidth = 7700;
   info.measuredCopyBandwidth = 0;
-  info.l2Bytes = 126 * MiB;
+  info.l2Bytes = 126 * mebi;
   info.clockMHz = 1965;
   info.fp8TFlops = 4500;
   info.bf16TFlops = 2250;
@@ -111,14 +111,14 @@ constexpr TargetInfo gfx942() {
   info.warpSize = 64;
   info.maxThreadsPerBlock = 1024;
   info.maxThreadsPerMultiprocessor = 2048;
-  info.sharedMemoryPerBlock = 64 * KiB;
-  info.sharedMemoryPerMultiprocessor = 64 * KiB;
+  info.sharedMemoryPerBlock = 64 * kibi;
+  info.sharedMemoryPerMultiprocessor = 64 * kibi;
   info.sharedMemoryReservedPerBlock = 0;
-  info.registersPerMultiprocessor = 128 * KiB;
+  info.registersPerMultiprocessor = 128 * kibi;
   info.maxRegistersPerThread = 512;
   info.peakMemoryBandwidth = 5300;
   info.measuredCopyBandwidth = 0;
-  info.l2Bytes = 8 * 4 * MiB;
+  info.l2Bytes = 32 * mebi;
   info.sectorBytes = 64;
   info.clockMHz = 2100;
   info.fp8TFlops = 2614.9;
@@ -139,8 +139,8 @@ constexpr TargetInfo gfx950() {
   info.description = llvm::StringLiteral("AMD Instinct MI355X (CDNA 4)");
   info.fp8 = Fp8Flavour::FN;
   info.multiprocessors = 256;
-  info.sharedMemoryPerBlock = 160 * KiB;
-  info.sharedMemoryPerMultiprocessor = 160 * KiB;
+  info.sharedMemoryPerBlock = 160 * kibi;
+  info.sharedMemoryPerMultiprocessor = 160 * kibi;
   info.peakMemoryBandwidth = 8000;
   info.clockMHz = 2400;
   info.fp8TFlops = 5033.2;

@@ -113,7 +113,7 @@ protected:
 
   void TearDown() override {
     fp8moe_artifact_unload(artifact);
-    llvm::sys::fs::remove_directories(dir);
+    EXPECT_FALSE(llvm::sys::fs::remove_directories(dir));
   }
 
   SmallString<128> dir;
