@@ -88,49 +88,87 @@ static ParseResult parseStride(AsmParser &parser, int64_t &stride) {
     stride = ShapedType::kDynamic;
     return success();
   }
-  return parser.parseInteger(stride);
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseInteger(stride))
+    return failure();
+  // The number that stands for '?' inside must not be written as a number.
+  if (ShapedType::isDynamic(stride))
+    return parser.emitError(loc) << "expects strides of at least 1 element, or "
+                                    "'?', found "
+                                 << stride;
+  return success();
+}
+
+/// `[element, ...]`
+template <typename ParseFn>
+static ParseResult parseIntegerList(AsmParser &parser,
+                                    SmallVectorImpl<int64_t> &list,
+                                    ParseFn parseElement) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+    return parseElement(parser, list.emplace_back());
+  });
+}
+
+namespace {
+/// The optional parts of a strided layout, each with whether it was there.
+struct StridedParts {
+  SmallVector<int64_t> strides;
+  int64_t align = 0;
+  GroupPaddingAttr groups;
+  bool hasStrides = false, hasAlign = false;
+};
+} // namespace
+
+/// One of `strides = [...]`, `align = N`, `groups<...>`.
+static ParseResult parseStridedPart(AsmParser &parser, StridedParts &parts) {
+  StringRef key;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseKeyword(&key))
+    return failure();
+  if (key == "strides" && !parts.hasStrides) {
+    parts.hasStrides = true;
+    if (parser.parseEqual() ||
+        parseIntegerList(parser, parts.strides, parseStride))
+      return failure();
+    if (parts.strides.empty())
+      return parser.emitError(loc) << "expects one stride for each dimension; "
+                                      "leave 'strides' out for dense ones";
+    return success();
+  }
+  if (key == "align" && !parts.hasAlign) {
+    parts.hasAlign = true;
+    if (parser.parseEqual() || parser.parseInteger(parts.align))
+      return failure();
+    if (parts.align == 0)
+      return parser.emitError(loc) << "expects the alignment to be a power of "
+                                      "two in bytes, found 0; leave 'align' "
+                                      "out to promise nothing";
+    return success();
+  }
+  if (key == "groups" && !parts.groups)
+    return parseGroups(parser, parts.groups);
+  return parser.emitError(loc) << "expects 'strides', 'align' or 'groups', "
+                                  "each at most once, found '"
+                               << key << "'";
 }
 
 Attribute StridedEncodingAttr::parse(AsmParser &parser, Type) {
   SMLoc loc = parser.getCurrentLocation();
-  SmallVector<int64_t> order, strides;
-  int64_t align = 0;
-  GroupPaddingAttr groups;
-  auto parseList = [&](SmallVector<int64_t> &list, auto parseElement) {
-    return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
-      return parseElement(list.emplace_back());
-    });
+  SmallVector<int64_t> order;
+  auto parseDim = [](AsmParser &parser, int64_t &dim) -> ParseResult {
+    return parser.parseInteger(dim);
   };
-  if (parser.parseLess() ||
-      parseList(order, [&](int64_t &dim) { return parser.parseInteger(dim); }))
+  if (parser.parseLess() || parseIntegerList(parser, order, parseDim))
     return {};
-  while (succeeded(parser.parseOptionalComma())) {
-    StringRef key;
-    SMLoc keyLoc = parser.getCurrentLocation();
-    if (parser.parseKeyword(&key))
+  StridedParts parts;
+  while (succeeded(parser.parseOptionalComma()))
+    if (parseStridedPart(parser, parts))
       return {};
-    if (key == "strides" && strides.empty()) {
-      if (parser.parseEqual() || parseList(strides, [&](int64_t &stride) {
-            return parseStride(parser, stride);
-          }))
-        return {};
-    } else if (key == "align" && align == 0) {
-      if (parser.parseEqual() || parser.parseInteger(align))
-        return {};
-    } else if (key == "groups" && !groups) {
-      if (parseGroups(parser, groups))
-        return {};
-    } else {
-      parser.emitError(keyLoc) << "expects 'strides', 'align' or 'groups', "
-                                  "each at most once, found '"
-                               << key << "'";
-      return {};
-    }
-  }
   if (parser.parseGreater())
     return {};
   return parser.getChecked<StridedEncodingAttr>(loc, parser.getContext(), order,
-                                                strides, align, groups);
+                                                parts.strides, parts.align,
+                                                parts.groups);
 }
 
 void StridedEncodingAttr::print(AsmPrinter &printer) const {
@@ -185,37 +223,57 @@ StridedEncodingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+/// Checks that explicit strides put no two elements at the same place. Unknown
+/// strides and sizes are given the benefit of the doubt.
+static LogicalResult
+verifyNoOverlap(function_ref<InFlightDiagnostic()> emitError,
+                ArrayRef<int64_t> order, ArrayRef<int64_t> strides,
+                ArrayRef<int64_t> shape) {
+  if (llvm::is_contained(shape, 0))
+    return success();
+  // From inner to outer each dimension must step over what lies inside it,
+  // which is at least `extent` elements.
+  int64_t extent = 1;
+  for (int64_t dim : llvm::reverse(order)) {
+    if (shape[dim] == 1)
+      continue;
+    int64_t stride =
+        ShapedType::isDynamic(strides[dim]) ? extent : strides[dim];
+    if (stride < extent)
+      return emitError() << "layout lets elements overlap: dimension " << dim
+                         << " has stride " << stride << ", inside it lie "
+                         << extent << " elements";
+    if (ShapedType::isDynamic(shape[dim]))
+      continue;
+    extent = multiplySizes(stride, shape[dim]);
+    if (ShapedType::isDynamic(extent))
+      return emitError() << "layout spans more elements than 64 bits count: "
+                            "dimension "
+                         << dim << " has size " << shape[dim] << " and stride "
+                         << stride;
+  }
+  return success();
+}
+
 LogicalResult StridedEncodingAttr::verifyEncoding(
     ArrayRef<int64_t> shape, Type elementType,
     function_ref<InFlightDiagnostic()> emitError) const {
   if (shape.size() != getOrder().size())
-    return emitError() << "layout has " << getOrder().size()
-                       << " dimensions, the tensor " << shape.size();
+    return emitError() << "layout is for tensors of rank " << getOrder().size()
+                       << ", found rank " << shape.size();
   if (failed(verifyGroupsFit(emitError, getGroups(), shape)))
     return failure();
 
   SmallVector<int64_t> strides = computeStrides(shape, getOrder());
-  if (!getStrides().empty()) {
-    // From inner to outer each dimension must step over what lies inside it.
-    int64_t extent = 1;
-    for (int64_t dim : llvm::reverse(getOrder())) {
-      int64_t stride = getStrides()[dim];
-      if (shape[dim] != 1 && !ShapedType::isDynamic(stride) &&
-          !ShapedType::isDynamic(extent) && stride < extent)
-        return emitError() << "layout lets elements overlap: dimension " << dim
-                           << " has stride " << stride << ", inside it lie "
-                           << extent << " elements";
-      if (shape[dim] != 1)
-        extent = multiplySizes(stride, shape[dim]);
-    }
+  if (!getStrides().empty())
     strides.assign(getStrides().begin(), getStrides().end());
-  }
-  if (!getAlign() || !elementType.isIntOrFloat())
+  if (failed(verifyNoOverlap(emitError, getOrder(), strides, shape)))
+    return failure();
+  std::optional<int64_t> elementBytes = getElementBytes(elementType);
+  if (!getAlign() || !elementBytes)
     return success();
-  int64_t elementBytes =
-      llvm::divideCeil(elementType.getIntOrFloatBitWidth(), 8);
   for (int64_t dim : ArrayRef(getOrder()).drop_back()) {
-    int64_t pitch = multiplySizes(strides[dim], elementBytes);
+    int64_t pitch = multiplySizes(strides[dim], *elementBytes);
     if (shape[dim] != 1 && !ShapedType::isDynamic(pitch) &&
         pitch % getAlign() != 0)
       return emitError() << "layout promises pitches that are multiples of "

@@ -31,8 +31,9 @@ LogicalResult FP8MoEDialect::verifyOperationAttribute(Operation *op,
                                                       NamedAttribute attr) {
   if (attr.getName() != kTargetAttrName)
     return op->emitOpError("has the attribute '")
-           << attr.getName() << "', which the dialect does not define; '"
-           << kTargetAttrName << "' is the only one allowed here";
+           << attr.getName().getValue()
+           << "', which the dialect does not define; '" << kTargetAttrName
+           << "' is the only one allowed here";
   if (!isa<ModuleOp>(op))
     return op->emitOpError("has the attribute '")
            << kTargetAttrName << "', which belongs on the module";
@@ -52,7 +53,7 @@ static LogicalResult verifyBufferAttribute(Operation *op, NamedAttribute attr) {
   return op->emitOpError("expects attributes of the dialect on arguments and "
                          "results to be '")
          << FP8MoEDialect::kNameAttrName << "' with a non-empty string, found '"
-         << attr.getName() << "' = " << attr.getValue();
+         << attr.getName().getValue() << "' = " << attr.getValue();
 }
 
 LogicalResult FP8MoEDialect::verifyRegionArgAttribute(Operation *op, unsigned,

@@ -9,6 +9,8 @@
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -63,6 +65,14 @@ SmallVector<int64_t> fp8moe::permuteOrder(ArrayRef<int64_t> order,
 // Sizes and strides
 //===----------------------------------------------------------------------===//
 
+std::optional<int64_t> fp8moe::getElementBytes(Type elementType) {
+  if (isFp8Type(elementType))
+    return 1;
+  if (!elementType.isIntOrFloat())
+    return std::nullopt;
+  return llvm::divideCeil(elementType.getIntOrFloatBitWidth(), 8);
+}
+
 int64_t fp8moe::addSizes(int64_t a, int64_t b) {
   int64_t sum;
   if (ShapedType::isDynamic(a) || ShapedType::isDynamic(b) ||
@@ -113,6 +123,16 @@ StridedLayout StridedLayout::getDense(ArrayRef<int64_t> shape,
   return layout;
 }
 
+/// True when the given strides certainly are the dense ones. The stride of a
+/// dimension of size 1 is never used.
+static bool areDense(ArrayRef<int64_t> given, ArrayRef<int64_t> dense,
+                     ArrayRef<int64_t> shape) {
+  for (auto [stride, expected, size] : llvm::zip_equal(given, dense, shape))
+    if (size != 1 && (ShapedType::isDynamic(stride) || stride != expected))
+      return false;
+  return true;
+}
+
 std::optional<StridedLayout> StridedLayout::get(RankedTensorType type) {
   Attribute encoding = type.getEncoding();
   if (!encoding)
@@ -126,8 +146,9 @@ std::optional<StridedLayout> StridedLayout::get(RankedTensorType type) {
   ArrayRef<int64_t> given = attr.getStrides();
   if (given.empty())
     return layout;
-  layout.dense = type.hasStaticShape() && given == ArrayRef(layout.strides);
-  layout.strides.assign(given.begin(), given.end());
+  layout.dense = areDense(given, layout.strides, type.getShape());
+  if (!layout.dense)
+    layout.strides.assign(given.begin(), given.end());
   return layout;
 }
 
@@ -176,6 +197,12 @@ StridedLayout fp8moe::transposeLayout(const StridedLayout &layout,
 // Tensor types
 //===----------------------------------------------------------------------===//
 
+bool fp8moe::hasLayout(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && (!tensor.getEncoding() ||
+                    isa<LayoutAttrInterface>(tensor.getEncoding()));
+}
+
 bool fp8moe::haveSameLayout(RankedTensorType a, RankedTensorType b) {
   if (a.getShape() != b.getShape() || a.getElementType() != b.getElementType())
     return false;
@@ -215,9 +242,7 @@ RankedTensorType fp8moe::dropLayout(RankedTensorType type) {
 }
 
 int64_t fp8moe::getBaseAlignment(RankedTensorType type) {
-  int64_t elementBytes = 1;
-  if (type.getElementType().isIntOrFloat())
-    elementBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  int64_t elementBytes = getElementBytes(type.getElementType()).value_or(1);
   auto strided = dyn_cast_or_null<StridedEncodingAttr>(type.getEncoding());
   return strided ? std::max(strided.getAlign(), elementBytes) : elementBytes;
 }
@@ -247,28 +272,49 @@ static bool fitsRun(int64_t whole, ArrayRef<int64_t> parts, bool isSplit) {
     else
       known = multiplySizes(known, part);
   }
+  if (ShapedType::isDynamic(known))
+    return false; // More elements than 64 bits can count.
   if (!ShapedType::isDynamic(whole))
     return unknown == 0 && known == whole;
   // The unknown part of a split follows by division, so there is exactly one.
   return isSplit ? unknown == 1 : unknown > 0;
 }
 
-/// Depth-first search with the shortest runs first; ranks are tiny.
-static bool matchReshapeFrom(ArrayRef<int64_t> input, ArrayRef<int64_t> result,
-                             int64_t i, int64_t j,
-                             SmallVectorImpl<ReshapeRun> &runs) {
+namespace {
+/// Depth-first search for the runs of a reshape, shortest runs first.
+class ReshapeMatcher {
+public:
+  ReshapeMatcher(ArrayRef<int64_t> input, ArrayRef<int64_t> result)
+      : input(input), result(result) {}
+
+  /// Matches the dimensions from `i` of the input and `j` of the result on.
+  bool matchFrom(int64_t i, int64_t j);
+
+  SmallVector<ReshapeRun> runs;
+
+private:
+  bool tryRun(ReshapeRun run);
+
+  ArrayRef<int64_t> input, result;
+  /// Where no match is; without it the search would take exponential time.
+  llvm::SmallDenseSet<std::pair<int64_t, int64_t>> deadEnds;
+};
+} // namespace
+
+bool ReshapeMatcher::tryRun(ReshapeRun run) {
+  runs.push_back(run);
+  if (matchFrom(run.inputEnd, run.resultEnd))
+    return true;
+  runs.pop_back();
+  return false;
+}
+
+bool ReshapeMatcher::matchFrom(int64_t i, int64_t j) {
   int64_t inputRank = input.size(), resultRank = result.size();
   if (i == inputRank && j == resultRank)
     return true;
-  if (i == inputRank || j == resultRank)
+  if (i == inputRank || j == resultRank || deadEnds.contains({i, j}))
     return false;
-  auto tryRun = [&](ReshapeRun run) {
-    runs.push_back(run);
-    if (matchReshapeFrom(input, result, run.inputEnd, run.resultEnd, runs))
-      return true;
-    runs.pop_back();
-    return false;
-  };
   if (input[i] == result[j] && tryRun({i, i + 1, j, j + 1}))
     return true;
   for (int64_t end = i + 2; end <= inputRank; ++end)
@@ -279,16 +325,22 @@ static bool matchReshapeFrom(ArrayRef<int64_t> input, ArrayRef<int64_t> result,
     if (fitsRun(input[i], result.slice(j, end - j), /*isSplit=*/true) &&
         tryRun({i, i + 1, j, end}))
       return true;
+  deadEnds.insert({i, j});
   return false;
 }
 
 std::optional<SmallVector<ReshapeRun>>
 fp8moe::matchReshape(ArrayRef<int64_t> inputShape,
                      ArrayRef<int64_t> resultShape) {
-  SmallVector<ReshapeRun> runs;
-  if (!matchReshapeFrom(inputShape, resultShape, 0, 0, runs))
+  ReshapeMatcher matcher(inputShape, resultShape);
+  if (!matcher.matchFrom(0, 0))
     return std::nullopt;
-  return runs;
+  return matcher.runs;
+}
+
+bool fp8moe::hasUniqueReshape(ArrayRef<int64_t> resultShape) {
+  return llvm::count_if(resultShape, ShapedType::isDynamic) <= 1 &&
+         !llvm::is_contained(resultShape, 0);
 }
 
 /// The stride of a merged run, or none when its dimensions are not adjacent.
@@ -317,6 +369,38 @@ static std::optional<int64_t> mergeStride(const StridedLayout &layout,
   return stride;
 }
 
+/// The strides, where those of dimensions of size 1, which mean nothing, are
+/// replaced so that strides do not decrease outwards.
+static SmallVector<int64_t> withOrderedStrides(const StridedLayout &layout,
+                                               ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides = layout.strides;
+  int64_t extent = 1;
+  for (int64_t dim : llvm::reverse(layout.order)) {
+    if (shape[dim] == 1)
+      strides[dim] = extent;
+    else
+      extent = multiplySizes(strides[dim], std::max<int64_t>(shape[dim], 1));
+  }
+  return strides;
+}
+
+/// True when every unknown pitch of the result is a multiple of one of the
+/// input. (Known pitches are checked by the verifier of the encoding.) Splits
+/// make a pitch that may be anything when a part inside is unknown, or the
+/// stride of the innermost dimension, which is not a pitch.
+static bool keepsAlignment(const StridedLayout &layout,
+                           ArrayRef<ReshapeRun> runs,
+                           ArrayRef<int64_t> resultShape) {
+  if (layout.order.empty() ||
+      ShapedType::isDynamic(layout.strides[layout.order.back()]))
+    return false;
+  return llvm::none_of(runs, [&](const ReshapeRun &run) {
+    ArrayRef<int64_t> parts =
+        resultShape.slice(run.resultBegin, run.resultEnd - run.resultBegin);
+    return llvm::any_of(parts.drop_front(), ShapedType::isDynamic);
+  });
+}
+
 std::optional<StridedLayout>
 fp8moe::reshapeLayout(const StridedLayout &layout, ArrayRef<int64_t> inputShape,
                       ArrayRef<int64_t> resultShape) {
@@ -334,6 +418,7 @@ fp8moe::reshapeLayout(const StridedLayout &layout, ArrayRef<int64_t> inputShape,
 
   StridedLayout result;
   result.dense = layout.dense;
+  result.align = keepsAlignment(layout, *runs, resultShape) ? layout.align : 0;
   result.strides.resize(resultShape.size());
   SmallVector<const ReshapeRun *> runOf(inputShape.size());
   for (const ReshapeRun &run : *runs) {
@@ -343,7 +428,7 @@ fp8moe::reshapeLayout(const StridedLayout &layout, ArrayRef<int64_t> inputShape,
       return std::nullopt;
     for (int64_t j = run.resultEnd - 1; j >= run.resultBegin; --j) {
       result.strides[j] = *stride;
-      stride = multiplySizes(*stride, resultShape[j]);
+      stride = multiplySizes(*stride, std::max<int64_t>(resultShape[j], 1));
     }
     for (int64_t i = run.inputBegin; i < run.inputEnd; ++i)
       runOf[i] = &run;
@@ -364,5 +449,7 @@ fp8moe::reshapeLayout(const StridedLayout &layout, ArrayRef<int64_t> inputShape,
     place(*runOf[dim]);
   if (result.dense)
     result.strides = computeStrides(resultShape, result.order);
+  else
+    result.strides = withOrderedStrides(result, resultShape);
   return result;
 }

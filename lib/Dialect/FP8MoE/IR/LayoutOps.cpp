@@ -12,6 +12,18 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::detail;
 
+/// Checks that a view promises no more than what is known of its bytes.
+template <typename ViewOp>
+static LogicalResult verifyViewAlignment(ViewOp op, int64_t known) {
+  int64_t promised = getBaseAlignment(op.getType());
+  if (promised <= known)
+    return success();
+  return op.emitOpError("promises an alignment of ")
+         << promised << " bytes, but only " << known
+         << " follow from the input of type " << op.getInput().getType()
+         << "; use fp8moe.relayout for an aligned copy";
+}
+
 //===----------------------------------------------------------------------===//
 // TransposeOp
 //===----------------------------------------------------------------------===//
@@ -29,24 +41,37 @@ static RankedTensorType getTransposedType(RankedTensorType input,
                                encodeLayout(input.getContext(), layout, shape));
 }
 
-LogicalResult TransposeOp::inferReturnTypes(MLIRContext *context,
+/// getTransposedType for any permutation, with an error where there is none.
+template <typename EmitErrorFn>
+static FailureOr<RankedTensorType>
+inferTransposedType(RankedTensorType input, ArrayRef<int64_t> permutation,
+                    EmitErrorFn emitError) {
+  if (static_cast<int64_t>(permutation.size()) != input.getRank() ||
+      !isPermutation(permutation))
+    return emitError("expects a permutation of the dimensions of ", input,
+                     ", found [", permutation, "]");
+  if (RankedTensorType type = getTransposedType(input, permutation))
+    return type;
+  return emitError("cannot view ", input,
+                   " with permuted dimensions; blocked layouts have a fixed "
+                   "order, use fp8moe.relayout first");
+}
+
+LogicalResult TransposeOp::inferReturnTypes(MLIRContext *,
                                             std::optional<Location> loc,
                                             TransposeOp::Adaptor adaptor,
                                             SmallVectorImpl<Type> &types) {
+  auto emitError = [&](auto &&...parts) {
+    return emitOptionalError(loc, parts...);
+  };
   auto input = dyn_cast<RankedTensorType>(adaptor.getInput().getType());
-  ArrayRef<int64_t> permutation = adaptor.getPermutation();
-  if (!input || static_cast<int64_t>(permutation.size()) != input.getRank() ||
-      !isPermutation(permutation))
-    return emitOptionalError(loc, "expects a permutation of the dimensions of ",
-                             adaptor.getInput().getType(), ", found [",
-                             permutation, "]");
-  RankedTensorType type = getTransposedType(input, permutation);
-  if (!type)
-    return emitOptionalError(
-        loc, "cannot view ", input,
-        " with permuted dimensions; blocked layouts have a "
-        "fixed order, use fp8moe.relayout first");
-  types.push_back(type);
+  if (!input)
+    return emitError("expects a ranked tensor");
+  FailureOr<RankedTensorType> type =
+      inferTransposedType(input, adaptor.getPermutation(), emitError);
+  if (failed(type))
+    return failure();
+  types.push_back(*type);
   return success();
 }
 
@@ -56,7 +81,16 @@ bool TransposeOp::isCompatibleReturnTypes(TypeRange inferred,
                         cast<RankedTensorType>(actual[0]));
 }
 
-LogicalResult TransposeOp::verify() { return success(); }
+LogicalResult TransposeOp::verify() {
+  auto emitError = [&](auto &&...parts) -> LogicalResult {
+    return (emitOpError() << ... << parts);
+  };
+  FailureOr<RankedTensorType> type =
+      inferTransposedType(getInput().getType(), getPermutation(), emitError);
+  if (failed(type) || failed(verifyResultType(*this, *type, "the view")))
+    return failure();
+  return verifyViewAlignment(*this, getBaseAlignment(getInput().getType()));
+}
 
 OpFoldResult TransposeOp::fold(FoldAdaptor) {
   if (llvm::is_sorted(getPermutation()) && getInput().getType() == getType())
@@ -109,21 +143,27 @@ LogicalResult ReshapeOp::verify() {
     return emitOpError("would have to move bytes: merged dimensions are not "
                        "adjacent in ")
            << input << "; use fp8moe.contiguous first";
+  int64_t align = std::max(layout->align,
+                           getElementBytes(input.getElementType()).value_or(1));
   if (!layout->isSameAs(*StridedLayout::get(result), result.getShape())) {
+    // A smaller promise is legal too, and surely fits the pitches of the view.
+    layout->align = 0;
     auto expected = RankedTensorType::get(
         result.getShape(), result.getElementType(),
         encodeLayout(getContext(), *layout, result.getShape()));
     return emitOpError("expects the view to have type ")
            << expected << ", found " << result;
   }
-  return success();
+  return verifyViewAlignment(*this, align);
 }
 
 OpFoldResult ReshapeOp::fold(FoldAdaptor) {
   if (getInput().getType() == getType())
     return getInput();
+  // The sizes that the way through the producer gives must be those of the
+  // direct way.
   auto producer = getInput().getDefiningOp<ReshapeOp>();
-  if (!producer)
+  if (!producer || !hasUniqueReshape(getType().getShape()))
     return {};
   RankedTensorType source = producer.getInput().getType();
   if (source == getType())
@@ -153,7 +193,7 @@ ReshapeOp::reifyResultSizes(OpBuilder &builder, Location loc, GetDimFn getDim,
     int64_t known = 1;
     for (int64_t j = run.resultBegin; j < run.resultEnd; ++j)
       if (!ShapedType::isDynamic(resultShape[j]))
-        known *= resultShape[j];
+        known = multiplySizes(known, resultShape[j]);
     for (int64_t j = run.resultBegin; j < run.resultEnd; ++j)
       result.push_back(ShapedType::isDynamic(resultShape[j])
                            ? size.div(elements, std::max<int64_t>(known, 1))
@@ -184,7 +224,9 @@ bool ContiguousOp::isCompatibleReturnTypes(TypeRange inferred,
 }
 
 LogicalResult ContiguousOp::verify() {
-  return verifyPacked(*this, "the input", getInput().getType());
+  if (failed(verifyPacked(*this, "the input", getInput().getType())))
+    return failure();
+  return verifyResultType(*this, dropLayout(getInput().getType()), "the copy");
 }
 
 OpFoldResult ContiguousOp::fold(FoldAdaptor) {
@@ -235,9 +277,9 @@ static LogicalResult verifyRelayoutDim(RelayoutOp op, int64_t dim,
                : op.emitOpError("expects dimension ")
                      << dim << " of the input to be the padded extent of the "
                      << "result, "
-                     << formatShape(
-                            {paddedExtent(result, groups, inputPad.getPad())})
-                     << ", found " << formatShape({input});
+                     << formatSize(
+                            paddedExtent(result, groups, inputPad.getPad()))
+                     << ", found " << formatSize(input);
   if (resultPad && !inputPad)
     expected = paddedExtent(input, groups, resultPad.getPad());
   else
@@ -245,8 +287,8 @@ static LogicalResult verifyRelayoutDim(RelayoutOp op, int64_t dim,
   if (result == expected)
     return success();
   return op.emitOpError("expects dimension ")
-         << dim << " of the result to be " << formatShape({expected})
-         << ", found " << formatShape({result});
+         << dim << " of the result to be " << formatSize(expected) << ", found "
+         << formatSize(result);
 }
 
 LogicalResult RelayoutOp::verify() {

@@ -24,7 +24,8 @@ static LogicalResult verifyElementTypes(GroupedMatmulOp op) {
   if (getFp8Flavour(a) != getFp8Flavour(b))
     return op.emitOpError("mixes FP8 flavours: ")
            << a << " and " << b
-           << "; no hardware multiplies them, quantize both for one target";
+           << "; quantize both operands to types of one flavour, or both to "
+              "!fp8moe types";
   if (getFp8Format(a) == Fp8Format::E5M2 && getFp8Format(b) == Fp8Format::E5M2)
     return op.emitOpError(
         "does not multiply e5m2 by e5m2; at least one operand "
@@ -35,8 +36,9 @@ static LogicalResult verifyElementTypes(GroupedMatmulOp op) {
 /// Checks that FP8 operands have scales and a direction, and bf16 ones neither.
 static LogicalResult verifyScalePresence(GroupedMatmulOp op) {
   bool fp8 = isFp8Type(op.getA().getType().getElementType());
-  bool scales = op.getScaleA() && op.getScaleB();
-  if (fp8 != scales || fp8 != op.getDirection().has_value())
+  if (fp8 != static_cast<bool>(op.getScaleA()) ||
+      fp8 != static_cast<bool>(op.getScaleB()) ||
+      fp8 != op.getDirection().has_value())
     return op.emitOpError()
            << (fp8 ? "multiplies FP8 operands and needs 'scales(...)' and "
                      "'direction quantize' or 'direction dequantize'"
@@ -53,7 +55,7 @@ static LogicalResult verifyEqualSize(GroupedMatmulOp op, const Twine &what,
          << what << " to agree, found " << a << " and " << b;
 }
 
-/// The dimension of each operand that groups partition, or -1.
+/// Checks the number of groups and that operands pad them alike.
 static LogicalResult verifyGroups(GroupedMatmulOp op) {
   RankedTensorType a = op.getA().getType(), b = op.getB().getType();
   if (op.isForward()) {

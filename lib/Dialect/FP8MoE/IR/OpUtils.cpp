@@ -8,22 +8,18 @@
 
 #include "OpUtils.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::detail;
 
+std::string fp8moe::detail::formatSize(int64_t size) {
+  return ShapedType::isDynamic(size) ? "?" : std::to_string(size);
+}
+
 std::string fp8moe::detail::formatShape(ArrayRef<int64_t> shape) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  os << '[';
-  llvm::interleaveComma(shape, os, [&](int64_t size) {
-    if (ShapedType::isDynamic(size))
-      os << '?';
-    else
-      os << size;
-  });
-  os << ']';
-  return text;
+  return '[' + llvm::join(llvm::map_range(shape, formatSize), ", ") + ']';
 }
 
 SmallVector<int64_t> fp8moe::detail::dropDim(ArrayRef<int64_t> shape,
@@ -41,6 +37,8 @@ LogicalResult fp8moe::detail::verifyAxis(Operation *op, int64_t axis,
                                          RankedTensorType type) {
   if (axis >= 0 && axis < type.getRank())
     return success();
+  if (type.getRank() == 0)
+    return op->emitOpError("needs an input with dimensions, found ") << type;
   return op->emitOpError("expects an axis from 0 to ")
          << type.getRank() - 1 << " for an input of type " << type << ", found "
          << axis;
@@ -55,6 +53,16 @@ LogicalResult fp8moe::detail::verifyShape(Operation *op, const Twine &what,
   return op->emitOpError("expects ")
          << what << " to have shape " << formatShape(expected) << " (" << why
          << "), found " << formatShape(type.getShape());
+}
+
+LogicalResult fp8moe::detail::verifyResultType(Operation *op,
+                                               RankedTensorType expected,
+                                               const Twine &what) {
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  if (haveSameLayout(type, expected))
+    return success();
+  return op->emitOpError("expects ")
+         << what << " to have type " << expected << ", found " << type;
 }
 
 LogicalResult fp8moe::detail::verifyStrided(Operation *op, const Twine &what,

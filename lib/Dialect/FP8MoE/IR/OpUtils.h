@@ -18,6 +18,9 @@ namespace mlir::fp8moe::detail {
 /// "[?, 2048]".
 std::string formatShape(ArrayRef<int64_t> shape);
 
+/// "2048" or "?".
+std::string formatSize(int64_t size);
+
 /// The shape without dimension `axis`.
 SmallVector<int64_t> dropDim(ArrayRef<int64_t> shape, int64_t axis);
 
@@ -28,6 +31,10 @@ LogicalResult verifyAxis(Operation *op, int64_t axis, RankedTensorType type);
 LogicalResult verifyShape(Operation *op, const Twine &what,
                           RankedTensorType type, ArrayRef<int64_t> expected,
                           const Twine &why);
+/// The type of the result is `expected`, but for how its layout is spelled.
+/// `what` says why.
+LogicalResult verifyResultType(Operation *op, RankedTensorType expected,
+                               const Twine &what);
 /// The layout is strided: a value that an operation can read.
 LogicalResult verifyStrided(Operation *op, const Twine &what,
                             RankedTensorType type);

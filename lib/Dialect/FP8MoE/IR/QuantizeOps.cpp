@@ -81,9 +81,9 @@ static ParseResult parseDataAndScaleTypes(OpAsmParser &parser,
   if (parser.parseTypeList(types))
     return failure();
   if (types.size() % 2 != 0)
-    return parser.emitError(loc) << "expects as many data types as scale types "
-                                    "(all data first), found "
-                                 << types.size() << " types";
+    return parser.emitError(loc) << "expects a type for each data result, then "
+                                    "one for each scale result, found "
+                                 << types.size() << " in all";
   auto middle = types.begin() + types.size() / 2;
   data.assign(types.begin(), middle);
   scales.assign(middle, types.end());
@@ -145,7 +145,10 @@ bool ScaleOp::isCompatibleReturnTypes(TypeRange inferred, TypeRange actual) {
 }
 
 LogicalResult ScaleOp::verify() {
-  return verifySlices(*this, getInput().getType(), {}, getAxis());
+  if (failed(verifySlices(*this, getInput().getType(), {}, getAxis())))
+    return failure();
+  return verifyScales(*this, "the scales", getType(), getInput().getType(), {},
+                      getAxis());
 }
 
 LogicalResult
@@ -170,7 +173,11 @@ bool JaggedScaleOp::isCompatibleReturnTypes(TypeRange inferred,
 }
 
 LogicalResult JaggedScaleOp::verify() {
-  return verifySlices(*this, getInput().getType(), getOffsets(), getAxis());
+  if (failed(
+          verifySlices(*this, getInput().getType(), getOffsets(), getAxis())))
+    return failure();
+  return verifyScales(*this, "the scales", getType(), getInput().getType(),
+                      getOffsets(), getAxis());
 }
 
 LogicalResult JaggedScaleOp::reifyResultSizes(
@@ -248,7 +255,7 @@ LogicalResult DequantizeOp::reifyResultSizes(
 
 /// Checks the axes and the number of results of a fused quantize.
 static LogicalResult verifyAxes(Operation *op, ArrayRef<int64_t> axes,
-                                RankedTensorType input, size_t numResults) {
+                                RankedTensorType input) {
   if (axes.empty() || axes.size() > 2 ||
       (axes.size() == 2 && axes[0] == axes[1]))
     return op->emitOpError("expects one axis or two different ones, found [")
@@ -256,11 +263,11 @@ static LogicalResult verifyAxes(Operation *op, ArrayRef<int64_t> axes,
   for (int64_t axis : axes)
     if (failed(verifyAxis(op, axis, input)))
       return failure();
-  if (numResults != axes.size())
-    return op->emitOpError("has ")
-           << axes.size()
-           << " axes and expects that many data and scale results, found "
-           << numResults << " of each";
+  if (op->getNumResults() != 2 * axes.size())
+    return op->emitOpError("expects ")
+           << 2 * axes.size() << " results, data and scales for each of "
+           << axes.size() << (axes.size() == 1 ? " axis" : " axes")
+           << ", found " << op->getNumResults();
   return success();
 }
 
@@ -274,9 +281,9 @@ verifyQuantized(Operation *op, const Twine &index, RankedTensorType data,
   if (padding) {
     if (!offsets || padding.getDim() != axis)
       return op->emitOpError("expects data #")
-             << index << " to pad groups along "
-             << (offsets ? "the jagged axis " + Twine(axis)
-                         : Twine("no dimension, because it has no groups"))
+             << index
+             << (offsets ? " to pad groups along the jagged axis " + Twine(axis)
+                         : Twine(" to be packed, because groups do not cut it"))
              << ", found " << data.getEncoding();
     shape[axis] = paddedExtent(shape[axis], offsets.getType().getDimSize(0),
                                padding.getPad());
@@ -291,7 +298,7 @@ verifyQuantized(Operation *op, const Twine &index, RankedTensorType data,
 
 LogicalResult DynamicQuantizeOp::verify() {
   RankedTensorType input = getInput().getType();
-  if (failed(verifyAxes(*this, getAxes(), input, getQuantized().size())) ||
+  if (failed(verifyAxes(*this, getAxes(), input)) ||
       failed(verifyPacked(*this, "the input", input)))
     return failure();
   for (auto [i, axis] : llvm::enumerate(getAxes()))
@@ -316,7 +323,7 @@ LogicalResult DynamicQuantizeOp::reifyResultSizes(
 
 LogicalResult JaggedDynamicQuantizeOp::verify() {
   RankedTensorType input = getInput().getType();
-  if (failed(verifyAxes(*this, getAxes(), input, getQuantized().size())) ||
+  if (failed(verifyAxes(*this, getAxes(), input)) ||
       failed(verifySlices(*this, input, getOffsets(), getAxes()[0])))
     return failure();
   for (auto [i, axis] : llvm::enumerate(getAxes())) {

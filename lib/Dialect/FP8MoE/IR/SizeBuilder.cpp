@@ -11,6 +11,7 @@
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "llvm/Support/CheckedArithmetic.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -20,14 +21,29 @@ OpFoldResult SizeBuilder::constant(int64_t value) {
   return builder.getIndexAttr(value);
 }
 
-/// Folds `fold(a, b)` when both are known, else creates `Op`.
+/// max(size, 1): an empty dimension counts as 1 in the strides outside it, as
+/// in computeStrides.
+static OpFoldResult atLeastOne(OpBuilder &builder, Location loc,
+                               OpFoldResult size) {
+  OpFoldResult one = builder.getIndexAttr(1);
+  if (std::optional<int64_t> known = getConstantIntValue(size))
+    return *known < 1 ? one : size;
+  return arith::MaxSIOp::create(
+             builder, loc, getValueOrCreateConstantIndexOp(builder, loc, size),
+             getValueOrCreateConstantIndexOp(builder, loc, one))
+      .getResult();
+}
+
+/// Folds `fold(a, b)` when both are known and the result fits 64 bits, else
+/// creates `Op`.
 template <typename Op, typename Fold>
 static OpFoldResult combine(OpBuilder &builder, Location loc, OpFoldResult a,
                             OpFoldResult b, Fold fold) {
   std::optional<int64_t> knownA = getConstantIntValue(a);
   std::optional<int64_t> knownB = getConstantIntValue(b);
   if (knownA && knownB)
-    return builder.getIndexAttr(fold(*knownA, *knownB));
+    if (std::optional<int64_t> result = fold(*knownA, *knownB))
+      return builder.getIndexAttr(*result);
   return Op::create(builder, loc,
                     getValueOrCreateConstantIndexOp(builder, loc, a),
                     getValueOrCreateConstantIndexOp(builder, loc, b))
@@ -48,13 +64,13 @@ SizeBuilder::shape(TypedValue<RankedTensorType> value) {
 }
 
 OpFoldResult SizeBuilder::add(OpFoldResult a, OpFoldResult b) {
-  return combine<arith::AddIOp>(builder, loc, a, b, std::plus<int64_t>());
+  return combine<arith::AddIOp>(builder, loc, a, b, llvm::checkedAdd<int64_t>);
 }
 
 OpFoldResult SizeBuilder::mul(OpFoldResult a, OpFoldResult b) {
   if (getConstantIntValue(b) == 1)
     return a;
-  return combine<arith::MulIOp>(builder, loc, a, b, std::multiplies<int64_t>());
+  return combine<arith::MulIOp>(builder, loc, a, b, llvm::checkedMul<int64_t>);
 }
 
 OpFoldResult SizeBuilder::div(OpFoldResult a, int64_t divisor) {
@@ -84,11 +100,15 @@ OpFoldResult SizeBuilder::paddedExtent(OpFoldResult size, OpFoldResult groups,
 SmallVector<OpFoldResult>
 SizeBuilder::denseStrides(RankedTensorType type, ArrayRef<OpFoldResult> sizes) {
   SmallVector<OpFoldResult> strides(sizes.size());
+  StridedLayout layout = *StridedLayout::get(type);
+  if (layout.order.empty())
+    return strides;
   OpFoldResult stride = constant(1);
-  for (int64_t dim : llvm::reverse(StridedLayout::get(type)->order)) {
+  for (int64_t dim : llvm::reverse(ArrayRef(layout.order).drop_front())) {
     strides[dim] = stride;
-    stride = mul(stride, sizes[dim]);
+    stride = mul(stride, atLeastOne(builder, loc, sizes[dim]));
   }
+  strides[layout.order.front()] = stride;
   return strides;
 }
 

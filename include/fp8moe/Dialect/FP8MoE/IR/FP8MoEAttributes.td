@@ -44,12 +44,15 @@ def FP8MoE_StridedEncodingAttr : FP8MoE_Attr<"StridedEncoding", "strided",
 
     `strides` (in elements, per dimension, `?` when known only at run time) replaces the
     dense strides that follow from shape and order. Strides must not decrease from inner
-    to outer dimensions, and must not let elements overlap.
+    to outer dimensions, and must not let elements overlap. The stride of a dimension of
+    size 1 is never used. Operations write results with known or dense strides only.
 
-    `align` promises that the base address and every pitch (stride of a dimension other
-    than the innermost) are multiples of so many bytes. Nothing is assumed without it.
+    `align`, a power of two in bytes, promises that the base address and every pitch
+    (stride of a dimension other than the innermost) are multiples of it. Nothing beyond
+    the size of an element is assumed without it.
 
-    `groups` says that jagged groups are padded.
+    `groups` says that jagged groups are padded; the size of that dimension is then a
+    multiple of `pad`.
 
     Examples:
     ```

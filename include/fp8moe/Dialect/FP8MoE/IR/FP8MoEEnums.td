@@ -18,7 +18,7 @@ class FP8MoE_I32Enum<string name, string summary, list<I32EnumAttrCase> cases>
   let genSpecializedAttr = 0;
 }
 
-/// Printed as its keyword inside an operation, `#fp8moe.mnemonic<keyword>` alone.
+/// Printed as its keyword inside an operation, `#fp8moe<mnemonic keyword>` alone.
 class FP8MoE_EnumAttr<EnumInfo info, string mnemonic, string description_>
     : EnumAttr<FP8MoE_Dialect, info, mnemonic> {
   let description = description_;

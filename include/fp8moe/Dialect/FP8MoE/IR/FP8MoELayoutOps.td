@@ -16,9 +16,11 @@ def FP8MoE_TransposeOp : FP8MoE_InferredOp<"transpose"> {
   let description = [{
     Result dimension i is input dimension `permutation[i]`. No byte moves: the result's
     layout is the input's, permuted in the same way, so a row-major tensor becomes a
-    column-major one. Padded groups follow their dimension.
+    column-major one. Padded groups follow their dimension. The result may promise the
+    input's alignment or less, never more.
 
-    Shapes: any rank r; `permutation` is a permutation of 0..r-1.
+    Shapes: any rank r; `permutation` is a permutation of 0..r-1. A tensor with a blocked
+    layout has one order only and can be permuted by the identity alone.
 
     Example:
     ```mlir
@@ -45,8 +47,13 @@ def FP8MoE_ReshapeOp : FP8MoE_Op<"reshape"> {
     order. Each run of input dimensions is merged into one result dimension or one input
     dimension is split into a run, and merged dimensions must be adjacent in memory, so
     that no byte moves; otherwise the operation is refused (use `fp8moe.contiguous`
-    first). A split may have at most one `?` in the result, which follows by division.
+    first). A split may have at most one `?` in the result, which follows by division; the
+    known parts must divide the size that is split. Where `?` leaves several ways to match
+    the dimensions, the leftmost are matched first, and with the shortest runs.
     Tensors with padded groups or blocked scales cannot be reshaped.
+
+    The result's layout follows from the input's. It may promise the input's alignment
+    (where the pitches that a split creates allow that) or less, never more.
 
     Shapes: any ranks with equal element counts.
 
@@ -68,7 +75,10 @@ def FP8MoE_ContiguousOp : FP8MoE_InferredOp<"contiguous"> {
   let summary = "copy to dense row-major";
   let description = [{
     The same values in dense row-major order, as PyTorch's `.contiguous()`. Bytes move
-    unless the input already lies so.
+    unless the input already lies so. Tensors with padded groups or blocked scales are
+    copied with `fp8moe.relayout` instead.
+
+    Shapes: any shape; the result has the input's.
 
     Example:
     ```mlir
@@ -90,15 +100,20 @@ def FP8MoE_RelayoutOp : FP8MoE_Op<"relayout"> {
   let summary = "copy to another layout";
   let description = [{
     The same values in the layout of the result type. Bytes move unless both layouts are
-    the same. Layouts that pad groups need the `groups` operand, on either side: padding
-    is written as zeros and dropped when reading. Rows of no group are dropped into a
-    padded result and are zero in a packed one.
+    the same. Explicit strides of the result must all be known.
+
+    When one side only has padded groups, `groups` gives their offsets. Padding a tensor
+    writes zeros between the groups and leaves out rows of no group; packing one leaves
+    out the padding and makes rows of no group zero. When both sides pad their groups
+    alike, the padded extent is copied as it is, without `groups`.
 
     A copy of plain block scales to `#fp8moe.scale_blocked` (and back) is a relayout too;
     its padding bytes are zero.
 
-    Shapes: input and result have the same rank and, but for padded dimensions, the same
-    sizes.
+    Shapes: input and result have the same rank and the same sizes, but for a dimension
+    whose groups are padded or packed: M there is `round_up(M + E * (pad - 1), pad)` on the
+    padded side. A result with packed groups should have a static size there, because the
+    padded extent does not determine it.
 
     Example:
     ```mlir

@@ -20,23 +20,34 @@ include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.td"
 def FP8MoE_Fp8ElementType
     : Type<CPred<"::mlir::fp8moe::isFp8Type($_self)">, "FP8 type">;
 
+/// A ranked tensor whose encoding, if any, is a layout.
+class FP8MoE_TensorOf<list<Type> elementTypes, string what,
+                      list<Pred> predicates = []>
+    : RankedTensorOf<elementTypes,
+        !listconcat(predicates, [CPred<"::mlir::fp8moe::hasLayout($_self)">])> {
+  let summary = what # " whose encoding, if any, is a layout";
+}
+
 /// High-precision data: what is quantized, and what comes out of a matmul.
-def FP8MoE_FloatTensor : RankedTensorOf<[BF16, F32]>;
-def FP8MoE_Fp8Tensor : RankedTensorOf<[FP8MoE_Fp8ElementType]>;
-def FP8MoE_MatmulTensor : RankedTensorOf<[FP8MoE_Fp8ElementType, BF16]>;
-def FP8MoE_AnyTensor : RankedTensorOf<[AnyType]>;
-def FP8MoE_ScaleTensor : RankedTensorOf<[F32]>;
-def FP8MoE_BlockScaleTensor : RankedTensorOf<[F8E8M0FNU]>;
+def FP8MoE_FloatTensor : FP8MoE_TensorOf<[BF16, F32], "tensor of bf16 or f32">;
+def FP8MoE_Fp8Tensor : FP8MoE_TensorOf<[FP8MoE_Fp8ElementType],
+    "tensor of FP8 (!fp8moe.e4m3, !fp8moe.e5m2 or their FN or FNUZ builtin types)">;
+def FP8MoE_MatmulTensor
+    : FP8MoE_TensorOf<[FP8MoE_Fp8ElementType, BF16], "tensor of FP8 or bf16">;
+def FP8MoE_AnyTensor : FP8MoE_TensorOf<[AnyType], "ranked tensor">;
+def FP8MoE_ScaleTensor : FP8MoE_TensorOf<[F32], "tensor of f32">;
+def FP8MoE_BlockScaleTensor : FP8MoE_TensorOf<[F8E8M0FNU], "tensor of f8E8M0FNU">;
 /// End row of each group: int32, on the device.
-def FP8MoE_Offsets : RankedTensorOf<[I32], [HasAnyRankOfPred<[1]>],
-                                    "1-D tensor of 32-bit integer group ends">;
+def FP8MoE_Offsets : FP8MoE_TensorOf<[I32], "1-D tensor of i32 group ends",
+                                     [HasAnyRankOfPred<[1]>]>;
 
 /// A dimension of the input. (I64Attr reads as unsigned and would hide negative ones.)
 def FP8MoE_AxisAttr
     : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit signless integer">;
 
 /// Type attribute naming an FP8 element type.
-def FP8MoE_Fp8TypeAttr : TypeAttrBase<"::mlir::Type", "FP8 type attribute"> {
+def FP8MoE_Fp8TypeAttr : TypeAttrBase<"::mlir::Type",
+    "FP8 type (!fp8moe.e4m3, !fp8moe.e5m2 or their FN or FNUZ builtin types)"> {
   let predicate = And<[
     CPred<"::llvm::isa<::mlir::TypeAttr>($_self)">,
     CPred<"::mlir::fp8moe::isFp8Type(::llvm::cast<::mlir::TypeAttr>($_self).getValue())">]>;

@@ -41,6 +41,9 @@ SmallVector<int64_t> permute(ArrayRef<int64_t> values,
 SmallVector<int64_t> permuteOrder(ArrayRef<int64_t> order,
                                   ArrayRef<int64_t> permutation);
 
+/// Bytes of one element in memory; none for types without a fixed width.
+std::optional<int64_t> getElementBytes(Type elementType);
+
 /// Dense strides of a shape whose dimensions lie in `order`. Dimensions of size
 /// 0 count as 1, so that strides stay meaningful for empty tensors.
 SmallVector<int64_t> computeStrides(ArrayRef<int64_t> shape,
@@ -87,12 +90,15 @@ struct StridedLayout {
 StridedLayout transposeLayout(const StridedLayout &layout,
                               ArrayRef<int64_t> permutation);
 
+/// True when the encoding of `type` is a layout, or when there is none.
+bool hasLayout(Type type);
+
 /// True when two tensor types differ at most in how their layout is spelled
 /// or in the promised alignment.
 bool haveSameLayout(RankedTensorType a, RankedTensorType b);
 
-/// True for a copy whose result lies where its input does and promises no more: it
-/// only spells the layout differently, and no byte moves.
+/// True for a copy whose result lies where its input does and promises no more:
+/// it only spells the layout differently, and no byte moves.
 bool isNoopRelayout(Operation *op);
 
 /// Padding of jagged groups in the encoding of `type`; null when packed.
@@ -117,9 +123,14 @@ struct ReshapeRun {
 };
 
 /// Matches the dimensions of a reshape that only merges or splits runs; none
-/// when the shapes cannot be matched so.
+/// when the shapes cannot be matched so. Where unknown sizes leave a choice,
+/// the leftmost dimensions are matched first, and with the shortest runs.
 std::optional<SmallVector<ReshapeRun>>
 matchReshape(ArrayRef<int64_t> inputShape, ArrayRef<int64_t> resultShape);
+
+/// True when the sizes of a reshape's result follow from the number of elements
+/// alone, however the reshape was made: at most one is unknown, none is zero.
+bool hasUniqueReshape(ArrayRef<int64_t> resultShape);
 
 /// The layout of a reshaped view, or none when bytes would have to move.
 std::optional<StridedLayout> reshapeLayout(const StridedLayout &layout,
