@@ -1,0 +1,224 @@
+// RUN: fp8moe-opt %s --canonicalize | FileCheck %s
+
+//===----------------------------------------------------------------------===//
+// transpose
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: func.func @transpose_identity(
+// CHECK-SAME: %[[X:.*]]: tensor<?x8xf32>
+// CHECK-NEXT: return %[[X]]
+func.func @transpose_identity(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %t = fp8moe.transpose %x [0, 1] : tensor<?x8xf32> -> tensor<?x8xf32>
+  return %t : tensor<?x8xf32>
+}
+
+// The result promises less; its users were checked against that type.
+// CHECK-LABEL: func.func @transpose_identity_other_type(
+// CHECK: fp8moe.transpose
+func.func @transpose_identity_other_type(%x: tensor<?x8xf32, #fp8moe.strided<[0, 1], align = 16>>) -> tensor<?x8xf32> {
+  %t = fp8moe.transpose %x [0, 1] : tensor<?x8xf32, #fp8moe.strided<[0, 1], align = 16>> -> tensor<?x8xf32>
+  return %t : tensor<?x8xf32>
+}
+
+// CHECK-LABEL: func.func @transpose_back(
+// CHECK-SAME: %[[X:.*]]: tensor<?x8xf32
+// CHECK-NEXT: return %[[X]]
+func.func @transpose_back(%x: tensor<?x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>)
+    -> tensor<?x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>> {
+  %t = fp8moe.transpose %x [1, 0] : tensor<?x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+      -> tensor<8x?xf32, #fp8moe.strided<[1, 0], groups<dim = 1, pad = 16>>>
+  %u = fp8moe.transpose %t [1, 0] : tensor<8x?xf32, #fp8moe.strided<[1, 0], groups<dim = 1, pad = 16>>>
+      -> tensor<?x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+  return %u : tensor<?x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+}
+
+// Result dimension i is dimension [1, 2, 0][[2, 1, 0][i]] of the input.
+// CHECK-LABEL: func.func @transpose_compose(
+// CHECK-SAME: %[[X:.*]]: tensor<4x5x6xf32>
+// CHECK-NEXT: %[[T:.*]] = fp8moe.transpose %[[X]] [0, 2, 1] : tensor<4x5x6xf32> -> tensor<4x6x5xf32, #fp8moe.strided<[0, 2, 1]>>
+// CHECK-NEXT: return %[[T]]
+func.func @transpose_compose(%x: tensor<4x5x6xf32>) -> tensor<4x6x5xf32, #fp8moe.strided<[0, 2, 1]>> {
+  %t = fp8moe.transpose %x [1, 2, 0] : tensor<4x5x6xf32> -> tensor<5x6x4xf32, #fp8moe.strided<[2, 0, 1]>>
+  %u = fp8moe.transpose %t [2, 1, 0] : tensor<5x6x4xf32, #fp8moe.strided<[2, 0, 1]>> -> tensor<4x6x5xf32, #fp8moe.strided<[0, 2, 1]>>
+  return %u : tensor<4x6x5xf32, #fp8moe.strided<[0, 2, 1]>>
+}
+
+//===----------------------------------------------------------------------===//
+// reshape
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: func.func @reshape_identity(
+// CHECK-SAME: %[[X:.*]]: tensor<?x?xf32>
+// CHECK-NEXT: return %[[X]]
+func.func @reshape_identity(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %r = fp8moe.reshape %x : tensor<?x?xf32> -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}
+
+// CHECK-LABEL: func.func @reshape_back(
+// CHECK-SAME: %[[X:.*]]: tensor<?x64x8xf32>
+// CHECK-NEXT: return %[[X]]
+func.func @reshape_back(%x: tensor<?x64x8xf32>) -> tensor<?x64x8xf32> {
+  %r = fp8moe.reshape %x : tensor<?x64x8xf32> -> tensor<?x8xf32>
+  %s = fp8moe.reshape %r : tensor<?x8xf32> -> tensor<?x64x8xf32>
+  return %s : tensor<?x64x8xf32>
+}
+
+// CHECK-LABEL: func.func @reshape_compose(
+// CHECK-SAME: %[[X:.*]]: tensor<4x6x8xf32>
+// CHECK-NEXT: %[[R:.*]] = fp8moe.reshape %[[X]] : tensor<4x6x8xf32> -> tensor<192xf32>
+// CHECK-NEXT: return %[[R]]
+func.func @reshape_compose(%x: tensor<4x6x8xf32>) -> tensor<192xf32> {
+  %r = fp8moe.reshape %x : tensor<4x6x8xf32> -> tensor<24x8xf32>
+  %s = fp8moe.reshape %r : tensor<24x8xf32> -> tensor<192xf32>
+  return %s : tensor<192xf32>
+}
+
+// 4x6 to 3x8 is legal in two steps only.
+// CHECK-LABEL: func.func @reshape_no_direct_way(
+// CHECK-COUNT-2: fp8moe.reshape
+func.func @reshape_no_direct_way(%x: tensor<4x6xf32>) -> tensor<3x8xf32> {
+  %r = fp8moe.reshape %x : tensor<4x6xf32> -> tensor<24xf32>
+  %s = fp8moe.reshape %r : tensor<24xf32> -> tensor<3x8xf32>
+  return %s : tensor<3x8xf32>
+}
+
+// a x 6 x b is made 2a x 3 x b here. The direct way would make it a/3 x 3 x 6b.
+// CHECK-LABEL: func.func @reshape_ambiguous(
+// CHECK-COUNT-2: fp8moe.reshape
+func.func @reshape_ambiguous(%x: tensor<?x6x?xf32>) -> tensor<?x3x?xf32> {
+  %r = fp8moe.reshape %x : tensor<?x6x?xf32> -> tensor<?x2x3x?xf32>
+  %s = fp8moe.reshape %r : tensor<?x2x3x?xf32> -> tensor<?x3x?xf32>
+  return %s : tensor<?x3x?xf32>
+}
+
+// The same type does not mean the same sizes: a x 2 x b becomes 2a x 1 x b, then a x 2 x b
+// or 2a x 2 x b/2.
+// CHECK-LABEL: func.func @reshape_back_ambiguous(
+// CHECK-COUNT-2: fp8moe.reshape
+func.func @reshape_back_ambiguous(%x: tensor<?x2x?xf32>) -> tensor<?x2x?xf32> {
+  %r = fp8moe.reshape %x : tensor<?x2x?xf32> -> tensor<?x1x?xf32>
+  %s = fp8moe.reshape %r : tensor<?x1x?xf32> -> tensor<?x2x?xf32>
+  return %s : tensor<?x2x?xf32>
+}
+
+//===----------------------------------------------------------------------===//
+// contiguous, relayout
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: func.func @contiguous_of_row_major(
+// CHECK-SAME: %[[X:.*]]: tensor<?x8xf32>
+// CHECK-NEXT: return %[[X]]
+func.func @contiguous_of_row_major(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %c = fp8moe.contiguous %x : tensor<?x8xf32> -> tensor<?x8xf32>
+  return %c : tensor<?x8xf32>
+}
+
+// CHECK-LABEL: func.func @contiguous_is_relayout(
+// CHECK-SAME: %[[X:.*]]: tensor<?x8xf32, #{{.*}}>
+// CHECK-NEXT: %[[R:.*]] = fp8moe.relayout %[[X]] : tensor<?x8xf32, #{{.*}}> -> tensor<?x8xf32>
+// CHECK-NEXT: return %[[R]]
+func.func @contiguous_is_relayout(%x: tensor<?x8xf32, #fp8moe.strided<[1, 0]>>) -> tensor<?x8xf32> {
+  %c = fp8moe.contiguous %x : tensor<?x8xf32, #fp8moe.strided<[1, 0]>> -> tensor<?x8xf32>
+  return %c : tensor<?x8xf32>
+}
+
+// The stride of a dimension of size 1 may be unknown, and the copy is dense all the same.
+// CHECK-LABEL: func.func @contiguous_one_row(
+// CHECK: fp8moe.relayout %{{.*}} -> tensor<1x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>
+func.func @contiguous_one_row(%x: tensor<1x8xf32, #fp8moe.strided<[0, 1], strides = [16, 2]>>)
+    -> tensor<1x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>> {
+  %c = fp8moe.contiguous %x : tensor<1x8xf32, #fp8moe.strided<[0, 1], strides = [16, 2]>>
+      -> tensor<1x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>
+  return %c : tensor<1x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>
+}
+
+// Unknown strides may be anything, also other than dense.
+// CHECK-LABEL: func.func @contiguous_unknown_pitch(
+// CHECK: fp8moe.relayout
+func.func @contiguous_unknown_pitch(%x: tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>) -> tensor<4x8xf32> {
+  %c = fp8moe.contiguous %x : tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>> -> tensor<4x8xf32>
+  return %c : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: func.func @relayout_identity(
+// CHECK-SAME: %[[X:.*]]: tensor<?x8xf32, #{{.*}}>
+// CHECK-NEXT: return %[[X]]
+func.func @relayout_identity(%x: tensor<?x8xf32, #fp8moe.strided<[1, 0]>>) -> tensor<?x8xf32, #fp8moe.strided<[1, 0]>> {
+  %r = fp8moe.relayout %x : tensor<?x8xf32, #fp8moe.strided<[1, 0]>> -> tensor<?x8xf32, #fp8moe.strided<[1, 0]>>
+  return %r : tensor<?x8xf32, #fp8moe.strided<[1, 0]>>
+}
+
+// The result promises more than the input does, so a copy it is.
+// CHECK-LABEL: func.func @relayout_alignment(
+// CHECK: fp8moe.relayout
+func.func @relayout_alignment(%x: tensor<?x8xf32>) -> tensor<?x8xf32, #fp8moe.strided<[0, 1], align = 32>> {
+  %r = fp8moe.relayout %x : tensor<?x8xf32> -> tensor<?x8xf32, #fp8moe.strided<[0, 1], align = 32>>
+  return %r : tensor<?x8xf32, #fp8moe.strided<[0, 1], align = 32>>
+}
+
+// CHECK-LABEL: func.func @relayout_compose(
+// CHECK-SAME: %[[X:.*]]: tensor<4x5x6xf32>
+// CHECK-NEXT: %[[R:.*]] = fp8moe.relayout %[[X]] : tensor<4x5x6xf32> -> tensor<4x5x6xf32, #fp8moe.strided<[0, 2, 1]>>
+// CHECK-NEXT: return %[[R]]
+func.func @relayout_compose(%x: tensor<4x5x6xf32>) -> tensor<4x5x6xf32, #fp8moe.strided<[0, 2, 1]>> {
+  %r = fp8moe.relayout %x : tensor<4x5x6xf32> -> tensor<4x5x6xf32, #fp8moe.strided<[2, 1, 0]>>
+  %s = fp8moe.relayout %r : tensor<4x5x6xf32, #fp8moe.strided<[2, 1, 0]>> -> tensor<4x5x6xf32, #fp8moe.strided<[0, 2, 1]>>
+  return %s : tensor<4x5x6xf32, #fp8moe.strided<[0, 2, 1]>>
+}
+
+// A copy and its way back cancel out.
+// CHECK-LABEL: func.func @relayout_back(
+// CHECK-SAME: %[[X:.*]]: tensor<?x64xf8E8M0FNU>
+// CHECK-NEXT: return %[[X]]
+func.func @relayout_back(%x: tensor<?x64xf8E8M0FNU>) -> tensor<?x64xf8E8M0FNU> {
+  %r = fp8moe.relayout %x : tensor<?x64xf8E8M0FNU> -> tensor<?x64xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
+  %s = fp8moe.relayout %r : tensor<?x64xf8E8M0FNU, #fp8moe.scale_blocked<128x4>> -> tensor<?x64xf8E8M0FNU>
+  return %s : tensor<?x64xf8E8M0FNU>
+}
+
+// Padding and packing makes rows of no group zero, so it is more than a copy.
+// CHECK-LABEL: func.func @relayout_pad_and_pack(
+// CHECK-COUNT-2: fp8moe.relayout %{{.*}} groups(
+func.func @relayout_pad_and_pack(%x: tensor<512x8xf32>, %ends: tensor<4xi32>) -> tensor<512x8xf32> {
+  %p = fp8moe.relayout %x groups(%ends : tensor<4xi32>) : tensor<512x8xf32>
+      -> tensor<1024x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 128>>>
+  %u = fp8moe.relayout %p groups(%ends : tensor<4xi32>)
+      : tensor<1024x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 128>>> -> tensor<512x8xf32>
+  return %u : tensor<512x8xf32>
+}
+
+// Relayouts that pad or pack groups are not merged with their neighbours.
+// CHECK-LABEL: func.func @relayout_then_pad(
+// CHECK: fp8moe.relayout %{{.*}} : tensor<4x8xf32> -> tensor<4x8xf32, #{{.*}}>
+// CHECK: fp8moe.relayout %{{.*}} groups(
+func.func @relayout_then_pad(%x: tensor<4x8xf32>, %ends: tensor<3xi32>)
+    -> tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>> {
+  %r = fp8moe.relayout %x : tensor<4x8xf32> -> tensor<4x8xf32, #fp8moe.strided<[1, 0]>>
+  %p = fp8moe.relayout %r groups(%ends : tensor<3xi32>) : tensor<4x8xf32, #fp8moe.strided<[1, 0]>>
+      -> tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>
+  return %p : tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>
+}
+
+// PyTorch's .t().contiguous().t(): a view and one copy are left.
+// CHECK-LABEL: func.func @transpose_contiguous_transpose(
+// CHECK-SAME: %[[X:.*]]: tensor<?x8xf32>
+// CHECK-NEXT: %[[T:.*]] = fp8moe.transpose %[[X]] [1, 0]
+// CHECK-NEXT: %[[R:.*]] = fp8moe.relayout %[[T]] : tensor<8x?xf32, #{{.*}}> -> tensor<8x?xf32>
+// CHECK-NEXT: %[[U:.*]] = fp8moe.transpose %[[R]] [1, 0]
+// CHECK-NEXT: return %[[U]]
+func.func @transpose_contiguous_transpose(%x: tensor<?x8xf32>) -> tensor<?x8xf32, #fp8moe.strided<[1, 0]>> {
+  %t = fp8moe.transpose %x [1, 0] : tensor<?x8xf32> -> tensor<8x?xf32, #fp8moe.strided<[1, 0]>>
+  %c = fp8moe.contiguous %t : tensor<8x?xf32, #fp8moe.strided<[1, 0]>> -> tensor<8x?xf32>
+  %u = fp8moe.transpose %c [1, 0] : tensor<8x?xf32> -> tensor<?x8xf32, #fp8moe.strided<[1, 0]>>
+  return %u : tensor<?x8xf32, #fp8moe.strided<[1, 0]>>
+}
+
+// Operations without users disappear: none has side effects.
+// CHECK-LABEL: func.func @unused(
+// CHECK-NEXT: return
+func.func @unused(%x: tensor<?x64xbf16>, %ends: tensor<4xi32>) {
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<4xi32>) along [0] rounding pow2 : tensor<?x64xbf16>
+      -> tensor<?x64x!fp8moe.e4m3>, tensor<4x64xf32>
+  return
+}

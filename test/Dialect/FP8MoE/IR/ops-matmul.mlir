@@ -1,0 +1,51 @@
+// RUN: fp8moe-opt %s | fp8moe-opt | FileCheck %s
+// RUN: fp8moe-opt %s --mlir-print-op-generic | fp8moe-opt | FileCheck %s
+// RUN: fp8moe-opt %s --emit-bytecode | fp8moe-opt | FileCheck %s
+
+#colMajor = #fp8moe.strided<[1, 0]>
+#perExpertColMajor = #fp8moe.strided<[0, 2, 1]>
+
+// 'accumulation fast' is the default and is not printed.
+// CHECK-LABEL: func.func @forward(
+func.func @forward(%a: tensor<?x64x!fp8moe.e4m3>, %sa: tensor<?xf32>,
+                   %b: tensor<8x64x32x!fp8moe.e4m3, #perExpertColMajor>, %sb: tensor<8x32xf32>,
+                   %ends: tensor<8xi32>) -> tensor<?x32xbf16> {
+  // CHECK: fp8moe.grouped_matmul %{{.*}}, %{{.*}} groups(%{{.*}} : tensor<8xi32>) scales(%{{.*}}, %{{.*}} : tensor<?xf32>, tensor<8x32xf32>) direction quantize : tensor<?x64x!fp8moe.e4m3>, tensor<8x64x32x!fp8moe.e4m3, #{{.*}}> -> tensor<?x32xbf16>
+  %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+      scales(%sa, %sb : tensor<?xf32>, tensor<8x32xf32>) direction quantize accumulation fast
+      : tensor<?x64x!fp8moe.e4m3>, tensor<8x64x32x!fp8moe.e4m3, #perExpertColMajor> -> tensor<?x32xbf16>
+  return %o : tensor<?x32xbf16>
+}
+
+// CHECK-LABEL: func.func @forward_bf16(
+func.func @forward_bf16(%a: tensor<?x64xbf16>, %b: tensor<8x64x32xbf16>, %ends: tensor<?xi32>) -> tensor<?x32xf32> {
+  // CHECK: fp8moe.grouped_matmul %{{.*}}, %{{.*}} groups(%{{.*}} : tensor<?xi32>) accumulation promoted : tensor<?x64xbf16>, tensor<8x64x32xbf16> -> tensor<?x32xf32>
+  %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<?xi32>) accumulation promoted
+      : tensor<?x64xbf16>, tensor<8x64x32xbf16> -> tensor<?x32xf32>
+  return %o : tensor<?x32xf32>
+}
+
+// CHECK-LABEL: func.func @weight_gradient(
+func.func @weight_gradient(%a: tensor<32x?xf8E5M2>, %sa: tensor<8x32xf32>,
+                           %b: tensor<?x64xf8E4M3FN, #colMajor>, %sb: tensor<8x64xf32>,
+                           %ends: tensor<8xi32>) -> tensor<8x32x64xf32> {
+  // CHECK: direction dequantize accumulation promoted : tensor<32x?xf8E5M2>, tensor<?x64xf8E4M3FN, #{{.*}}> -> tensor<8x32x64xf32>
+  %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+      scales(%sa, %sb : tensor<8x32xf32>, tensor<8x64xf32>) direction dequantize accumulation promoted
+      : tensor<32x?xf8E5M2>, tensor<?x64xf8E4M3FN, #colMajor> -> tensor<8x32x64xf32>
+  return %o : tensor<8x32x64xf32>
+}
+
+// Both operands pad their groups of M alike.
+// CHECK-LABEL: func.func @weight_gradient_padded(
+func.func @weight_gradient_padded(
+    %a: tensor<32x?xf8E4M3FNUZ, #fp8moe.strided<[0, 1], groups<dim = 1, pad = 16>>>, %sa: tensor<?x32xf32>,
+    %b: tensor<?x64xf8E5M2FNUZ, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>>, %sb: tensor<?x64xf32>,
+    %ends: tensor<?xi32>) -> tensor<?x32x64xbf16> {
+  // CHECK: fp8moe.grouped_matmul {{.*}} groups<dim = 1, pad = 16>{{.*}} groups<dim = 0, pad = 16>{{.*}} -> tensor<?x32x64xbf16>
+  %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<?xi32>)
+      scales(%sa, %sb : tensor<?x32xf32>, tensor<?x64xf32>) direction quantize
+      : tensor<32x?xf8E4M3FNUZ, #fp8moe.strided<[0, 1], groups<dim = 1, pad = 16>>>,
+        tensor<?x64xf8E5M2FNUZ, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>> -> tensor<?x32x64xbf16>
+  return %o : tensor<?x32x64xbf16>
+}
