@@ -18,7 +18,7 @@ fp8moe_call::fp8moe_call(const fp8moe_program &program,
     : artifact(program.artifact->shared_from_this()), decl(*program.decl),
       sizes(resolveSizes(decl, tensors, numTensors)) {
   for (const Requirement &requirement : decl.requirements)
-    if (sizes.get(requirement.cond) == 0)
+    if (sizes.get(requirement.cond) == 0 && !sizes.isMoot(requirement.cond))
       fail(FP8MOE_INVALID_ARGUMENT, "program '", decl.name,
            "': ", requirement.message);
   for (size_t index : decl.inputs)

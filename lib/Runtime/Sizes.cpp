@@ -209,6 +209,7 @@ void SizeResolver::evaluateValues() {
   sizes.values.reserve(program.values.size());
   for (const Value &value : program.values) {
     int64_t result = 0;
+    bool isMoot = false;
     if (value.op == ValueOp::Const) {
       result = value.args[0].number;
     } else if (value.op == ValueOp::Dim || value.op == ValueOp::Stride) {
@@ -217,10 +218,13 @@ void SizeResolver::evaluateValues() {
       const Buffer &decl = program.buffers[buffer];
       const Extent &extent = isDim ? decl.shape[i] : decl.strides[i];
       const ResolvedBuffer &bound = sizes.buffers[buffer];
-      if (extent.kind == Extent::Kind::Free)
+      if (extent.kind == Extent::Kind::Free) {
         result = isDim ? bound.shape[i] : bound.strides[i];
-      else
+        isMoot = !isDim && isStrideUnused(bound, i);
+      } else {
         result = sizes.get(extent.scalar);
+        isMoot = sizes.isMoot(extent.scalar);
+      }
     } else {
       int64_t a = sizes.get(value.args[0]), b = sizes.get(value.args[1]),
               c = sizes.get(value.args[2]);
@@ -231,7 +235,11 @@ void SizeResolver::evaluateValues() {
              problem, ": value ", sizes.values.size(), ", ", toString(value.op),
              "(", a, ", ", b, ")");
     }
+    if (value.op != ValueOp::Dim && value.op != ValueOp::Stride)
+      for (const Scalar &arg : value.args)
+        isMoot |= sizes.isMoot(arg);
     sizes.values.push_back(result);
+    sizes.moot.push_back(isMoot);
   }
 }
 

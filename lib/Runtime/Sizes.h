@@ -29,9 +29,16 @@ struct ResolvedBuffer {
 struct ResolvedSizes {
   std::vector<ResolvedBuffer> buffers;
   std::vector<int64_t> values;
+  /// Whether a value depends on a stride that has no effect, because its
+  /// dimension has at most one element or its tensor none. Libraries of arrays
+  /// put anything there, so nobody may be refused because of it.
+  std::vector<bool> moot;
 
   int64_t get(const Scalar &scalar) const {
     return scalar.isValue ? values[scalar.number] : scalar.number;
+  }
+  bool isMoot(const Scalar &scalar) const {
+    return scalar.isValue && moot[scalar.number];
   }
 };
 

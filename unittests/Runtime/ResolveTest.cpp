@@ -239,6 +239,11 @@ TEST_F(ResolveTest, Requirements) {
   EXPECT_EQ(ResolvedCall(artifact->program(), {{{5, 3}, {8, 1}}}).status,
             FP8MOE_OK);
   EXPECT_EQ(refuse({{{5, 3}, {}}}), "program 'sizes': stride 0 must be whole");
+  // Of one row and of no element the stride does not matter.
+  EXPECT_EQ(ResolvedCall(artifact->program(), {{{1, 3}, {7, 1}}}).status,
+            FP8MOE_OK);
+  EXPECT_EQ(ResolvedCall(artifact->program(), {{{5, 0}, {7, 1}}}).status,
+            FP8MOE_OK);
 }
 
 } // namespace
