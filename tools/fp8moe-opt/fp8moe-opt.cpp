@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fp8moe/Conversion/FP8MoEToLoops/FP8MoEToLoops.h"
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
@@ -24,6 +25,7 @@ void registerTestArtifactPasses();
 int main(int argc, char **argv) {
   mlir::registerAllPasses();
   mlir::fp8moe::registerFP8MoEConversionPasses();
+  mlir::fp8moe::registerFP8MoEToLoopsPipelines();
   mlir::fp8moe::registerFP8MoETransformsPasses();
 #ifdef FP8MOE_INCLUDE_TESTS
   mlir::fp8moe::test::registerTestArtifactPasses();

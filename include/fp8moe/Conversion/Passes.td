@@ -11,6 +11,164 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ConvertFP8MoEToGPU : Pass<"convert-fp8moe-to-gpu", "::mlir::ModuleOp"> {
+  let summary = "Turn functions on tensors into GPU kernels and host programs";
+  let description = [{
+    Every public function becomes a `fp8moe_plan.program` of the same name: its
+    arguments become inputs, its results outputs, and each operation that moves
+    bytes one launch of a kernel. Views (`fp8moe.transpose`, `fp8moe.reshape`) only
+    change sizes and strides. A tensor that is returned is computed in the output;
+    others live in workspace. Kernels are `gpu.func`s on bare pointers and `i64`s in
+    one `gpu.module`; operations with equal types, layouts and constant sizes share
+    one.
+
+    Needs `fp8moe.target` to name a GPU, and resolved FP8 types. An operation that
+    has no kernel yet is an error.
+
+    ```mlir
+    // before
+    module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+      func.func @rows(%x: tensor<?x2048xbf16>) -> (tensor<?x2048xf8E4M3FN>, tensor<?xf32>) {
+        %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2 : tensor<?x2048xbf16>
+            -> tensor<?x2048xf8E4M3FN>, tensor<?xf32>
+        return %q, %s : tensor<?x2048xf8E4M3FN>, tensor<?xf32>
+      }
+    }
+    // after, without the kernel
+    fp8moe_plan.program @rows {
+      %x = fp8moe_plan.input "arg0" align 2 : memref<?x2048xbf16>
+      %m = fp8moe_plan.dim %x, 0 : memref<?x2048xbf16>
+      %q = fp8moe_plan.output "result0" sizes(%m) align 1 : memref<?x2048xf8E4M3FN>
+      %s = fp8moe_plan.output "result1" sizes(%m) align 4 : memref<?xf32>
+      fp8moe_plan.launch @fp8moe_kernels::@quantize_slices_0 grid(%blocks, %c1, %c1)
+          block(256, 1, 1) shared 0 args(%x, %q, %s, %m, %blocks)
+          : memref<?x2048xbf16>, memref<?x2048xf8E4M3FN>, memref<?xf32>, index, index
+    }
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::fp8moe::plan::PlanDialect",
+    "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect",
+    "::mlir::NVVM::NVVMDialect", "::mlir::ROCDL::ROCDLDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"
+  ];
+}
+
+def ConvertFP8MoEToLoops
+    : Pass<"convert-fp8moe-to-loops", "::mlir::ModuleOp"> {
+  let summary = "Lower the tensor level to memrefs and loops (CPU)";
+  let description = [{
+    Every operation of the `fp8moe` dialect becomes `scf` loops over memrefs that
+    compute exactly what `docs/semantics.md` says. This is the reference that
+    every other target is compared with.
+
+    A tensor becomes the memref that its layout describes: `strided<[...]>` for
+    strided layouts, a flat run of bytes for blocked scales. `transpose` and
+    `reshape` become memref views.
+
+    Functions become destination-passing: their results are memref arguments
+    behind their own. An operation whose result is returned from the function's
+    entry block writes directly into the argument; other returned values are
+    copied. Calls that pass tensors must have been inlined. Structured control flow
+    (`scf.if`, `scf.for`, `scf.while`) may carry tensors.
+
+    Intermediate values are `memref.alloc`; nothing is freed here
+    (`-fp8moe-loops-to-llvm` does it).
+
+    ```mlir
+    func.func @column_major(%x: tensor<4x8xf32>)
+        -> tensor<4x8xf32, #fp8moe.strided<[1, 0]>> {
+      %r = fp8moe.relayout %x
+          : tensor<4x8xf32> -> tensor<4x8xf32, #fp8moe.strided<[1, 0]>>
+      return %r : tensor<4x8xf32, #fp8moe.strided<[1, 0]>>
+    }
+    ```
+
+    becomes
+
+    ```mlir
+    func.func @column_major(%x: memref<4x8xf32>,
+                            %r: memref<4x8xf32, strided<[1, 4]>>) {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c4 = arith.constant 4 : index
+      %c8 = arith.constant 8 : index
+      scf.for %j = %c0 to %c8 step %c1 {
+        scf.for %i = %c0 to %c4 step %c1 {
+          %e = memref.load %x[%i, %j] : memref<4x8xf32>
+          memref.store %e, %r[%i, %j] : memref<4x8xf32, strided<[1, 4]>>
+        }
+      }
+      return
+    }
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+}
+
+def PlanCPUEntries : Pass<"fp8moe-plan-cpu-entries", "::mlir::ModuleOp"> {
+  let summary = "Make a host program of every public function (CPU)";
+  let description = [{
+    For each public function, while it still takes tensors: the
+    `fp8moe_plan.program` of the same name, with one launch of the kernel
+    `@NAME_kernel`. The function itself gets another name.
+
+    The kernel is only declared here, because its memrefs do not exist yet;
+    `fp8moe-define-cpu-entries` gives it a body. Its parameters are the pointers of
+    all buffers, inputs first, then the sizes and strides that the buffers' types
+    leave open, as `i64`.
+
+    ```mlir
+    // before
+    func.func @scale(%x: tensor<?x64xf32>) -> tensor<?xf32> {
+      %s = fp8moe.scale %x along 1 rounding pow2 fp8 f8E4M3FN
+          : tensor<?x64xf32> -> tensor<?xf32>
+      return %s : tensor<?xf32>
+    }
+
+    // after
+    fp8moe_plan.program @scale {
+      %x = fp8moe_plan.input "arg0" align 4 : memref<?x64xf32>
+      %m = fp8moe_plan.dim %x, 0 : memref<?x64xf32>
+      %s = fp8moe_plan.output "result0" sizes(%m) align 4 : memref<?xf32>
+      %m_0 = fp8moe_plan.dim %x, 0 : memref<?x64xf32>
+      %c1 = arith.constant 1 : index
+      fp8moe_plan.launch @scale_kernel grid(%c1, %c1, %c1) block(1, 1, 1) shared 0
+          args(%x, %s, %m_0, %m) : memref<?x64xf32>, memref<?xf32>, index, index
+    }
+    func.func private @scale_kernel(!llvm.ptr, !llvm.ptr, i64, i64)
+        attributes {entry_of = @scale_0}
+    func.func @scale_0(%x: tensor<?x64xf32>) -> tensor<?xf32> {
+      // as before
+    }
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::fp8moe::plan::PlanDialect",
+    "::mlir::LLVM::LLVMDialect"];
+}
+
+def DefineCPUEntries : Pass<"fp8moe-define-cpu-entries", "::mlir::ModuleOp"> {
+  let summary = "Define the kernels that call the converted functions (CPU)";
+  let description = [{
+    Runs after `convert-fp8moe-to-loops`. Each kernel that
+    `fp8moe-plan-cpu-entries` declared gets a body: it rebuilds memrefs from bare
+    pointers, sizes and strides, and calls the function named by its attribute
+    `entry_of`, which becomes private.
+
+    ```mlir
+    func.func private @f_kernel(!llvm.ptr, i64) attributes {entry_of = @f_0}
+    func.func @f_0(%x: memref<?xf32>) {
+      return
+    }
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect"];
+}
+
 def ExpandFP8Casts : Pass<"fp8moe-expand-fp8-casts"> {
   let summary = "Turn casts to and from fp8 and bf16 into integer arithmetic";
   let description = [{

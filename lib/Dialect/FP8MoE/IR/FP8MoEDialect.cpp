@@ -11,6 +11,7 @@
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Transforms/InliningUtils.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -18,7 +19,19 @@ using namespace mlir::fp8moe;
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.cpp.inc"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpInterfaces.cpp.inc"
 
+namespace {
+/// Every operation is pure and may be inlined anywhere.
+struct FP8MoEInlinerInterface : public DialectInlinerInterface {
+  using DialectInlinerInterface::DialectInlinerInterface;
+
+  bool isLegalToInline(Operation *, Region *, bool, IRMapping &) const final {
+    return true;
+  }
+};
+} // namespace
+
 void FP8MoEDialect::initialize() {
+  addInterfaces<FP8MoEInlinerInterface>();
   registerAttributes();
   registerTypes();
   addOperations<

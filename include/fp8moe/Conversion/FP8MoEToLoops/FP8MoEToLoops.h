@@ -1,0 +1,29 @@
+//===- FP8MoEToLoops.h - The CPU path ---------------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_CONVERSION_FP8MOETOLOOPS_FP8MOETOLOOPS_H
+#define FP8MOE_CONVERSION_FP8MOETOLOOPS_FP8MOETOLOOPS_H
+
+namespace mlir {
+class OpPassManager;
+
+namespace fp8moe {
+
+/// Lowers what convert-fp8moe-to-loops and fp8moe-define-cpu-entries leave to
+/// the LLVM dialect: buffers are freed, FP8 casts become integer arithmetic,
+/// and nothing calls a library but malloc, free and the mem* functions. Host
+/// plans in the module stay as they are.
+void buildLoopsToLLVMPipeline(OpPassManager &pm);
+
+/// Registers the pipeline as -fp8moe-loops-to-llvm.
+void registerFP8MoEToLoopsPipelines();
+
+} // namespace fp8moe
+} // namespace mlir
+
+#endif // FP8MOE_CONVERSION_FP8MOETOLOOPS_FP8MOETOLOOPS_H

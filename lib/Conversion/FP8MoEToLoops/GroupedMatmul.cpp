@@ -1,0 +1,247 @@
+//===- GroupedMatmul.cpp - Grouped matmul in f64 --------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The order of the sum is part of the semantics (G3), so the loop over the
+// contraction is sequential, and the columns of the result are what runs in
+// parallel:
+//
+//   for each block of kRows rows:  widen the rows of A to f64
+//     for each tile of kLanes columns:  widen the columns of B to f64
+//       for each row:  kLanes sums side by side, in ascending order
+//
+//===----------------------------------------------------------------------===//
+
+#include "Groups.h"
+#include "OpLowering.h"
+#include "Scaling.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Columns summed side by side: eight SSE registers.
+static constexpr int64_t kLanes = 16;
+/// Rows of A that stay widened while the columns of B pass by.
+static constexpr int64_t kRows = 32;
+
+namespace {
+
+/// One matmul of a group: result(row, column) = sum of a(row, k) * b(k, column)
+/// over k in [contractionBegin, contractionEnd).
+struct MatmulProblem {
+  Value rowBegin, rowEnd, columns, contractionBegin, contractionEnd;
+  function_ref<Value(Value row, Value k)> loadA;
+  function_ref<Value(Value k, Value column)> loadB;
+  /// Scales, rounds and stores one f64 sum.
+  function_ref<void(Value row, Value column, Value sum)> store;
+};
+
+class MatmulBuilder {
+public:
+  /// `contraction` is the longest contraction of any group.
+  MatmulBuilder(LoopBuilder &b, Value contraction)
+      : b(b), vectorType(VectorType::get(kLanes, b.getF64Type())) {
+    auto allocate = [&](OpFoldResult rows, OpFoldResult cols) -> Value {
+      return memref::AllocOp::create(b, ArrayRef<OpFoldResult>{rows, cols},
+                                     b.getF64Type());
+    };
+    OpFoldResult length = getAsOpFoldResult(contraction);
+    panelA = allocate(b.getIndexAttr(kRows), length);
+    panelB = allocate(length, b.getIndexAttr(kLanes));
+  }
+
+  void multiply(const MatmulProblem &p) {
+    Value zero = b.index(0);
+    Value length = b.sub(p.contractionEnd, p.contractionBegin);
+    Value rows = b.sub(p.rowEnd, p.rowBegin);
+    b.forEach(zero, b.ceilDiv(rows, kRows), [&](Value block) {
+      Value row = b.add(p.rowBegin, b.mul(block, kRows));
+      Value height = b.min(b.index(kRows), b.sub(p.rowEnd, row));
+      widenRows(p, row, height, length);
+      b.forEach(zero, b.ceilDiv(p.columns, kLanes), [&](Value tile) {
+        Value column = b.mul(tile, kLanes);
+        Value width = b.min(b.index(kLanes), b.sub(p.columns, column));
+        widenColumns(p, column, width, length);
+        b.forEach(zero, height, [&](Value i) {
+          Value sums = sum(i, length);
+          b.forEach(zero, width, [&](Value j) {
+            Value one = vector::ExtractOp::create(b, sums, j);
+            p.store(b.add(row, i), b.add(column, j), one);
+          });
+        });
+      });
+    });
+  }
+
+private:
+  void widenRows(const MatmulProblem &p, Value row, Value height,
+                 Value length) {
+    b.forEach(b.index(0), height, [&](Value i) {
+      b.forEach(b.index(0), length, [&](Value k) {
+        Value a = p.loadA(b.add(row, i), b.add(p.contractionBegin, k));
+        memref::StoreOp::create(b, toF64(a), panelA, ValueRange{i, k});
+      });
+    });
+  }
+
+  /// Lanes without a column get zeros.
+  void widenColumns(const MatmulProblem &p, Value column, Value width,
+                    Value length) {
+    b.forEach(b.index(0), width, [&](Value j) {
+      b.forEach(b.index(0), length, [&](Value k) {
+        Value x = p.loadB(b.add(p.contractionBegin, k), b.add(column, j));
+        memref::StoreOp::create(b, toF64(x), panelB, ValueRange{k, j});
+      });
+    });
+    b.forEach(width, b.index(kLanes), [&](Value j) {
+      b.forEach(b.index(0), length, [&](Value k) {
+        memref::StoreOp::create(b, b.constantF64(0.0), panelB,
+                                ValueRange{k, j});
+      });
+    });
+  }
+
+  /// The sums of row `i` of the panels.
+  Value sum(Value i, Value length) {
+    Value zeros =
+        arith::ConstantOp::create(b, DenseElementsAttr::get(vectorType, 0.0));
+    return b.forEach(b.index(0), length, zeros,
+                     [&](Value k, ValueRange carried) -> SmallVector<Value> {
+                       Value a =
+                           memref::LoadOp::create(b, panelA, ValueRange{i, k});
+                       Value x = vector::LoadOp::create(
+                           b, vectorType, panelB, ValueRange{k, b.index(0)});
+                       Value product = arith::MulFOp::create(
+                           b, vector::BroadcastOp::create(b, vectorType, a), x);
+                       return {arith::AddFOp::create(b, carried[0], product)};
+                     })[0];
+  }
+
+  Value toF64(Value value) {
+    return arith::ExtFOp::create(b, b.getF64Type(), toF32(b, value));
+  }
+
+  LoopBuilder &b;
+  VectorType vectorType;
+  Value panelA, panelB;
+};
+
+/// Rounds sums and applies the scales (G3), (G4).
+class Epilogue {
+public:
+  Epilogue(GroupedMatmulOp op, OpLowering &l)
+      : b(l.b), result(l.getBuffer(op.getResult())),
+        direction(op.getDirection()) {
+    if (op.getScaleA()) {
+      scaleA = &l.getBuffer(op.getScaleA());
+      scaleB = &l.getBuffer(op.getScaleB());
+    }
+  }
+
+  Value round(Value sum, ArrayRef<Value> indicesA, ArrayRef<Value> indicesB) {
+    Value value = arith::TruncFOp::create(b, b.getF32Type(), sum);
+    if (direction) {
+      value = multiply(value, *scaleA, indicesA);
+      value = multiply(value, *scaleB, indicesB);
+    }
+    return fromF32(b, value, result.getElementType());
+  }
+
+private:
+  Value multiply(Value value, const TensorBuffer &scale,
+                 ArrayRef<Value> indices) {
+    return arith::MulFOp::create(
+        b, value, getDequantizingScale(b, scale.load(b, indices), *direction));
+  }
+
+  LoopBuilder &b;
+  const TensorBuffer &result;
+  std::optional<ScaleDirection> direction;
+  const TensorBuffer *scaleA = nullptr, *scaleB = nullptr;
+};
+
+} // namespace
+
+/// (G1): each group's rows times its expert's matrix.
+static void multiplyByExperts(GroupedMatmulOp op, OpLowering &l) {
+  LoopBuilder &b = l.b;
+  const TensorBuffer &a = l.getBuffer(op.getA());
+  const TensorBuffer &experts = l.getBuffer(op.getB());
+  const TensorBuffer &result = l.getBuffer(op.getResult());
+  Epilogue epilogue(op, l);
+  MatmulBuilder matmul(b, a.sizes[1]);
+  Value end = forEachGroup(
+      b, l.getBuffer(op.getOffsets()), a.sizes[0], [&](const Group &group) {
+        matmul.multiply(
+            {group.begin, group.end, result.sizes[1], b.index(0), a.sizes[1],
+             [&](Value row, Value k) { return a.load(b, {row, k}); },
+             [&](Value k, Value column) {
+               return experts.load(b, {group.number, k, column});
+             },
+             [&](Value row, Value column, Value sum) {
+               result.store(b,
+                            epilogue.round(sum, {row}, {group.number, column}),
+                            {row, column});
+             }});
+      });
+  result.fillZero(b, 0, end, result.sizes[0]);
+}
+
+/// (G2): contracts over each group's rows. With padded groups the contraction
+/// starts where padding puts the group.
+static void contractGroups(GroupedMatmulOp op, OpLowering &l) {
+  LoopBuilder &b = l.b;
+  const TensorBuffer &a = l.getBuffer(op.getA());
+  const TensorBuffer &other = l.getBuffer(op.getB());
+  const TensorBuffer &result = l.getBuffer(op.getResult());
+  GroupPaddingAttr padding = getGroupPadding(op.getA().getType());
+  Value extent = a.sizes[1];
+  Epilogue epilogue(op, l);
+  MatmulBuilder matmul(b, extent);
+  forEachGroup(
+      b, l.getBuffer(op.getOffsets()), extent,
+      [&](const Group &group, Value start) -> Value {
+        Value length = b.sub(group.end, group.begin);
+        Value isEmpty = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                              length, b.index(0));
+        Value begin = padding ? start : group.begin;
+        Value readable =
+            padding ? clampToExtent(b, start, length, extent) : length;
+        matmul.multiply(
+            {b.index(0), a.sizes[0], result.sizes[2], begin,
+             b.add(begin, readable),
+             [&](Value row, Value k) { return a.load(b, {row, k}); },
+             [&](Value k, Value column) { return other.load(b, {k, column}); },
+             [&](Value row, Value column, Value sum) {
+               Value value = epilogue.round(sum, {group.number, row},
+                                            {group.number, column});
+               // Zero whatever the scales of an empty group are.
+               value = b.select(isEmpty, b.zero(value.getType()), value);
+               result.store(b, value, {group.number, row, column});
+             }});
+        return padding ? b.add(start, b.roundUp(length, padding.getPad()))
+                       : start;
+      });
+}
+
+static void lowerGroupedMatmul(GroupedMatmulOp op, OpLowering &l) {
+  if (op.isForward())
+    multiplyByExperts(op, l);
+  else
+    contractGroups(op, l);
+}
+
+void mlir::fp8moe::populateMatmulPatterns(const TypeConverter &converter,
+                                          RewritePatternSet &patterns) {
+  patterns.add<LowerToLoops<GroupedMatmulOp, lowerGroupedMatmul>>(
+      converter, patterns.getContext());
+}

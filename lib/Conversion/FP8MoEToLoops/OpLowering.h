@@ -1,0 +1,99 @@
+//===- OpLowering.h - From tensor ops to loops ------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOLOOPS_OPLOWERING_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOLOOPS_OPLOWERING_H
+
+#include "TensorBuffer.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "mlir/Transforms/DialectConversion.h"
+
+namespace mlir::fp8moe {
+
+/// The buffers of one operation while it is being lowered.
+class OpLowering {
+public:
+  OpLowering(ResultSizesOpInterface op, ConversionPatternRewriter &rewriter)
+      : b(op.getLoc(), rewriter), op(op), rewriter(rewriter) {}
+
+  /// Finds the buffers of the tensor operands and makes those of the results.
+  /// Reports at the operation what cannot be found or made.
+  LogicalResult prepare();
+
+  const TensorBuffer &getBuffer(Value tensor) const {
+    return buffers.find(tensor)->second;
+  }
+
+  SmallVector<Value> getResultMemrefs() const;
+
+  LoopBuilder b;
+
+private:
+  /// The logical size of one dimension of an operand.
+  FailureOr<Value> getSize(Value tensor, int64_t dim);
+
+  ResultSizesOpInterface op;
+  ConversionPatternRewriter &rewriter;
+  llvm::SmallDenseMap<Value, TensorBuffer, 8> buffers;
+};
+
+/// Lowers operations of one kind with a function that writes loops.
+template <typename OpTy, void (*lower)(OpTy, OpLowering &)>
+struct LowerToLoops : OpConversionPattern<OpTy> {
+  using OpConversionPattern<OpTy>::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(OpTy op, typename OpTy::Adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    OpLowering lowering(cast<ResultSizesOpInterface>(op.getOperation()),
+                        rewriter);
+    if (failed(lowering.prepare()))
+      return failure();
+    lower(op, lowering);
+    rewriter.replaceOp(op, lowering.getResultMemrefs());
+    return success();
+  }
+};
+
+/// Allocates a tensor with the given logical sizes.
+TensorBuffer allocateTensor(LoopBuilder &b, RankedTensorType type,
+                            ArrayRef<Value> sizes);
+
+/// The stride of every dimension of a layout with strides: those that it gives,
+/// or dense ones.
+SmallVector<Value> getStrides(LoopBuilder &b, const StridedLayout &layout,
+                              ArrayRef<Value> sizes);
+
+/// The same memory as another type; the value itself when it has that type.
+Value castMemref(LoopBuilder &b, Value memref, MemRefType type);
+
+/// Values as operands of operations that keep constants as attributes.
+SmallVector<OpFoldResult> foldConstants(ArrayRef<Value> values);
+
+/// The output argument of the function that `result` is returned through, so
+/// that it can be written in place; null when there is none, or when it
+/// belongs to another value.
+Value findDestination(OpResult result);
+
+void populateViewPatterns(const TypeConverter &converter,
+                          RewritePatternSet &patterns);
+void populateRelayoutPatterns(const TypeConverter &converter,
+                              RewritePatternSet &patterns);
+void populateQuantizePatterns(const TypeConverter &converter,
+                              RewritePatternSet &patterns);
+void populateMXQuantizePatterns(const TypeConverter &converter,
+                                RewritePatternSet &patterns);
+void populateMatmulPatterns(const TypeConverter &converter,
+                            RewritePatternSet &patterns);
+void populateFunctionPatterns(const TypeConverter &converter,
+                              RewritePatternSet &patterns);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOLOOPS_OPLOWERING_H

@@ -1,0 +1,147 @@
+//===- Scaling.cpp - Scale and quantize one element -----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The labels in parentheses are those of docs/semantics.md.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Scaling.h"
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+static constexpr uint32_t kMagnitudeMask = 0x7FFFFFFF;
+static constexpr uint32_t kExponentMask = 0x7F800000;
+static constexpr uint32_t kMantissaMask = 0x007FFFFF;
+static constexpr uint32_t kInfinityBits = 0x7F800000;
+static constexpr uint32_t kNaNBits = 0x7FC00000;
+static constexpr unsigned kMantissaBits = 23;
+static constexpr uint32_t kMXNaNByte = 255;
+
+static Value toBits(LoopBuilder &b, Value f32) {
+  return b.createOrFold<arith::BitcastOp>(b.getI32Type(), f32);
+}
+static Value fromBits(LoopBuilder &b, Value i32) {
+  return b.createOrFold<arith::BitcastOp>(b.getF32Type(), i32);
+}
+static Value mask(LoopBuilder &b, Value bits, uint32_t mask) {
+  return arith::AndIOp::create(b, bits, b.constantI32(mask));
+}
+static Value compare(LoopBuilder &b, arith::CmpIPredicate predicate, Value lhs,
+                     uint32_t rhs) {
+  return arith::CmpIOp::create(b, predicate, lhs, b.constantI32(rhs));
+}
+
+Value mlir::fp8moe::toF32(LoopBuilder &b, Value value) {
+  if (value.getType().isF32())
+    return value;
+  return arith::ExtFOp::create(b, b.getF32Type(), value);
+}
+
+Value mlir::fp8moe::fromF32(LoopBuilder &b, Value f32, Type type) {
+  if (type.isF32())
+    return f32;
+  return arith::TruncFOp::create(b, type, f32);
+}
+
+Value mlir::fp8moe::getMagnitudeBits(LoopBuilder &b, Value f32) {
+  return mask(b, toBits(b, f32), kMagnitudeMask);
+}
+
+Value mlir::fp8moe::getScale(LoopBuilder &b, Value amaxBits, Type fp8,
+                             ScaleRounding rounding) {
+  Value amax = arith::ExtFOp::create(b, b.getF64Type(), fromBits(b, amaxBits));
+  Value least = b.constantF64(1e-12);
+  Value isLess =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, amax, least);
+  Value quotient = arith::DivFOp::create(b, b.constantF64(getFp8Max(fp8)),
+                                         b.select(isLess, least, amax));
+  Value scale = arith::TruncFOp::create(b, b.getF32Type(), quotient);
+  if (rounding == ScaleRounding::Pow2)
+    scale = fromBits(b, mask(b, toBits(b, scale), kExponentMask));
+  Value isNaN = compare(b, arith::CmpIPredicate::ugt, amaxBits, kInfinityBits);
+  return b.select(isNaN, fromBits(b, b.constantI32(kNaNBits)), scale);
+}
+
+Value mlir::fp8moe::quantizeElement(LoopBuilder &b, Value f32, Value scale,
+                                    Type fp8) {
+  const float largest = static_cast<float>(getFp8Max(fp8));
+  Value upper = b.constantF32(largest), lower = b.constantF32(-largest);
+  Value product = arith::MulFOp::create(b, f32, scale);
+  // Ordered comparisons are false for NaN, which therefore stays.
+  Value isAbove =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, product, upper);
+  Value clamped = b.select(isAbove, upper, product);
+  Value isBelow =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, product, lower);
+  clamped = b.select(isBelow, lower, clamped);
+  return arith::TruncFOp::create(b, fp8, clamped);
+}
+
+Value mlir::fp8moe::getDequantizingScale(LoopBuilder &b, Value scale,
+                                         ScaleDirection direction) {
+  if (direction == ScaleDirection::Dequantize)
+    return scale;
+  return arith::DivFOp::create(b, b.constantF32(1.0f), scale);
+}
+
+/// (X2): the exponent of amax less that of the largest value of the type. A
+/// subnormal amax has the exponent field 0 and clamps to byte 0 as it should.
+static Value getFloorByte(LoopBuilder &b, Value amaxBits, Type fp8) {
+  const auto largestExponent =
+      static_cast<uint32_t>(std::ilogb(getFp8Max(fp8)));
+  Value exponent =
+      arith::ShRUIOp::create(b, amaxBits, b.constantI32(kMantissaBits));
+  Value byte =
+      arith::SubIOp::create(b, exponent, b.constantI32(largestExponent));
+  return arith::MaxSIOp::create(b, byte, b.constantI32(0));
+}
+
+/// (X3): the exponent of amax / FP8_MAX, plus one unless it is a power of two.
+/// Byte 0 stands for 2^-127, which as an f32 is a subnormal with half of the
+/// mantissa's range.
+static Value getRCeilByte(LoopBuilder &b, Value amaxBits, Type fp8) {
+  Value reciprocal = b.constantF32(static_cast<float>(1.0 / getFp8Max(fp8)));
+  Value quotient = arith::MulFOp::create(b, fromBits(b, amaxBits), reciprocal);
+  Value bits = toBits(b, quotient);
+  Value exponent =
+      arith::ShRUIOp::create(b, bits, b.constantI32(kMantissaBits));
+  Value mantissa = mask(b, bits, kMantissaMask);
+  Value isSubnormal = compare(b, arith::CmpIPredicate::eq, exponent, 0);
+  Value exact = b.select(isSubnormal, b.constantI32((kMantissaMask + 1) / 2),
+                         b.constantI32(0));
+  Value roundsUp =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, mantissa, exact);
+  return arith::AddIOp::create(
+      b, exponent, arith::ExtUIOp::create(b, b.getI32Type(), roundsUp));
+}
+
+Value mlir::fp8moe::getMXScaleByte(LoopBuilder &b, Value amaxBits, Type fp8,
+                                   MXMode mode) {
+  Value byte = mode == MXMode::Floor ? getFloorByte(b, amaxBits, fp8)
+                                     : getRCeilByte(b, amaxBits, fp8);
+  Value isFinite =
+      compare(b, arith::CmpIPredicate::ult, amaxBits, kInfinityBits);
+  return b.select(isFinite, byte, b.constantI32(kMXNaNByte));
+}
+
+Value mlir::fp8moe::getMXMultiplier(LoopBuilder &b, Value byte) {
+  // 2^(127 - b). Bytes of finite blocks are far below 254, because an f32 is
+  // below 2^128 and FP8_MAX is at least 240; so this is always a normal f32.
+  Value exponent = arith::SubIOp::create(b, b.constantI32(254), byte);
+  Value power = fromBits(
+      b, arith::ShLIOp::create(b, exponent, b.constantI32(kMantissaBits)));
+  Value isNaN = compare(b, arith::CmpIPredicate::eq, byte, kMXNaNByte);
+  return b.select(isNaN, fromBits(b, b.constantI32(kNaNBits)), power);
+}

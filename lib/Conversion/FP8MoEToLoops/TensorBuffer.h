@@ -1,0 +1,64 @@
+//===- TensorBuffer.h - Tensors in memory -----------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOLOOPS_TENSORBUFFER_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOLOOPS_TENSORBUFFER_H
+
+#include "LoopBuilder.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace mlir::fp8moe {
+
+/// A tensor in memory: elements are addressed by their logical indices,
+/// whatever the layout. This is the only place that knows how blocked layouts
+/// lie.
+struct TensorBuffer {
+  /// The tensor, whose encoding says how `memref` is laid out.
+  RankedTensorType type;
+  /// Of type getBufferType(type).
+  Value memref;
+  /// The logical size of each dimension.
+  SmallVector<Value> sizes;
+
+  Type getElementType() const { return type.getElementType(); }
+  int64_t getRank() const { return type.getRank(); }
+
+  Value load(LoopBuilder &b, ArrayRef<Value> indices) const;
+  void store(LoopBuilder &b, Value value, ArrayRef<Value> indices) const;
+
+  /// Dimensions from outermost to innermost in memory.
+  SmallVector<int64_t> getMemoryOrder() const;
+
+  /// One loop per dimension in memory order, over the whole tensor.
+  void forEachElement(LoopBuilder &b,
+                      function_ref<void(ArrayRef<Value>)> body) const;
+
+  /// As forEachElement, with [lower, upper) along `dim`.
+  void forEachElement(LoopBuilder &b, int64_t dim, Value lower, Value upper,
+                      function_ref<void(ArrayRef<Value>)> body) const;
+
+  /// Writes zero to every byte that holds an element, and in blocked layouts
+  /// to the padding too.
+  void fillZero(LoopBuilder &b) const;
+
+  /// Writes zero to the elements of [lower, upper) along `dim`.
+  void fillZero(LoopBuilder &b, int64_t dim, Value lower, Value upper) const;
+
+private:
+  SmallVector<Value> getPhysicalIndices(LoopBuilder &b,
+                                        ArrayRef<Value> indices) const;
+};
+
+/// Copies every element of `source` into `destination`, which has the same
+/// logical sizes. Padding of a blocked destination becomes zero.
+void copyElements(LoopBuilder &b, const TensorBuffer &source,
+                  const TensorBuffer &destination);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOLOOPS_TENSORBUFFER_H

@@ -1,0 +1,153 @@
+//===- Views.cpp - Views: no bytes move -----------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpLowering.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+
+struct ConvertTranspose : OpConversionPattern<TransposeOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(TransposeOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    LoopBuilder b(op.getLoc(), rewriter);
+    MemRefType type = getBufferType(op.getType());
+    // Blocked layouts only have the identity, which is no permutation of bytes.
+    if (llvm::is_sorted(op.getPermutation())) {
+      rewriter.replaceOp(op, castMemref(b, adaptor.getInput(), type));
+      return success();
+    }
+    AffineMap map = AffineMap::getPermutationMap(
+        llvm::to_vector_of<unsigned>(op.getPermutation()), op.getContext());
+    Value view = memref::TransposeOp::create(b, adaptor.getInput(),
+                                             AffineMapAttr::get(map));
+    rewriter.replaceOp(op, castMemref(b, view, type));
+    return success();
+  }
+};
+
+/// The strides of a reshaped view whose dimensions are not dense: each run of
+/// result dimensions divides the memory of its run of input dimensions.
+SmallVector<Value> getViewStrides(LoopBuilder &b, ReshapeOp op, Value input,
+                                  ArrayRef<Value> sizes) {
+  auto metadata = memref::ExtractStridedMetadataOp::create(b, input);
+  ArrayRef<int64_t> inputShape = op.getInput().getType().getShape();
+  SmallVector<Value> strides(sizes.size());
+  SmallVector<ReshapeRun> runs =
+      *matchReshape(inputShape, op.getType().getShape());
+  for (const ReshapeRun &run : runs) {
+    Value stride = b.index(1);
+    // Dimensions of one element may have any stride; the others of a run are
+    // adjacent in memory, the last one innermost.
+    for (int64_t i = run.inputBegin; i < run.inputEnd; ++i)
+      if (inputShape[i] != 1)
+        stride = metadata.getStrides()[i];
+    for (int64_t j = run.resultEnd - 1; j >= run.resultBegin; --j) {
+      strides[j] = stride;
+      stride = b.mul(stride, sizes[j]);
+    }
+  }
+  return strides;
+}
+
+/// `values`, with attributes exactly where `shape` is static.
+SmallVector<OpFoldResult> matchStatic(LoopBuilder &b, ArrayRef<Value> values,
+                                      ArrayRef<int64_t> shape) {
+  return llvm::map_to_vector(llvm::zip_equal(values, shape),
+                             [&](auto pair) -> OpFoldResult {
+                               auto [value, size] = pair;
+                               if (ShapedType::isDynamic(size))
+                                 return value;
+                               return b.getIndexAttr(size);
+                             });
+}
+
+struct ConvertReshape : OpConversionPattern<ReshapeOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(ReshapeOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    LoopBuilder b(op.getLoc(), rewriter);
+    Value input = adaptor.getInput();
+    auto getDim = [&](TypedValue<RankedTensorType>, int64_t dim) {
+      return OpFoldResult(b.createOrFold<memref::DimOp>(input, dim));
+    };
+    SmallVector<SmallVector<OpFoldResult>> results;
+    if (failed(op.reifyResultSizes(b, op.getLoc(), getDim, results)))
+      return failure();
+    SmallVector<Value> sizes = llvm::map_to_vector(
+        results[0], [&](OpFoldResult size) { return b.index(size); });
+
+    MemRefType type = getBufferType(op.getType());
+    StridedLayout layout = *StridedLayout::get(op.getType());
+    SmallVector<Value> strides = layout.dense
+                                     ? getStrides(b, layout, sizes)
+                                     : getViewStrides(b, op, input, sizes);
+    SmallVector<int64_t> typeStrides;
+    int64_t offset;
+    if (failed(type.getStridesAndOffset(typeStrides, offset)))
+      return op.emitOpError("cannot be a view of type ") << type;
+    rewriter.replaceOpWithNewOp<memref::ReinterpretCastOp>(
+        op, type, input, b.getIndexAttr(0),
+        matchStatic(b, sizes, type.getShape()),
+        matchStatic(b, strides, typeStrides));
+    return success();
+  }
+};
+
+struct ConvertTensorCast : OpConversionPattern<tensor::CastOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(tensor::CastOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = getTypeConverter()->convertType<MemRefType>(op.getType());
+    auto source = dyn_cast<MemRefType>(adaptor.getSource().getType());
+    if (!type || !source || !memref::CastOp::areCastCompatible(source, type))
+      return op.emitOpError("changes the layout of a tensor (")
+             << op.getSource().getType() << " to " << op.getType()
+             << "); use fp8moe.relayout to move the bytes";
+    LoopBuilder b(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, castMemref(b, adaptor.getSource(), type));
+    return success();
+  }
+};
+
+struct ConvertTensorDim : OpConversionPattern<tensor::DimOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(tensor::DimOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = dyn_cast<RankedTensorType>(op.getSource().getType());
+    if (!type || !StridedLayout::get(type))
+      return op.emitOpError("cannot read a dimension of ")
+             << op.getSource().getType()
+             << ", whose memory does not tell it; read it from the tensor that "
+                "it was made from";
+    rewriter.replaceOpWithNewOp<memref::DimOp>(op, adaptor.getSource(),
+                                               adaptor.getIndex());
+    return success();
+  }
+};
+
+} // namespace
+
+void mlir::fp8moe::populateViewPatterns(const TypeConverter &converter,
+                                        RewritePatternSet &patterns) {
+  patterns.add<ConvertReshape, ConvertTensorCast, ConvertTensorDim,
+               ConvertTranspose>(converter, patterns.getContext());
+}
