@@ -99,10 +99,8 @@ void StripBuilder::build() {
     magnitudeMemory = b.allocateWorkgroup(
         getNumSubgroups() * columns * sizeof(float), "magnitudes");
   std::optional<TransposeTile> tile;
-  if (schedule.kind == Kind::StripsToSlices)
-    tile.emplace(b, kTileVector);
-  if (schedule.kind == Kind::SlicesToStrips)
-    tile.emplace(b, kTileVector);
+  if (schedule.kind != Kind::Strips)
+    tile.emplace(b, kTileVector, /*buffers=*/2);
 
   Value strips = b.ceilDiv(kernel.sizes.kept, columns);
   Value units = b.mul(kernel.getNumSegments(), strips);

@@ -16,9 +16,10 @@ static constexpr int64_t kWordBytes = 4;
 static constexpr int64_t kChunksPerRow =
     TransposeTile::kRowBytes / kVectorBytes;
 
-TransposeTile::TransposeTile(KernelBuilder &b, int64_t rowsPerThread)
+TransposeTile::TransposeTile(KernelBuilder &b, int64_t rowsPerThread,
+                             int64_t buffers)
     : b(b), rowsPerThread(rowsPerThread),
-      memory(b.allocateWorkgroup(2 * getRows() * kRowBytes, "tile")) {
+      memory(b.allocateWorkgroup(buffers * getRows() * kRowBytes, "tile")) {
   assert(b.getNumThreads() == kThreads && "the mapping is for 256 threads");
 }
 

@@ -29,17 +29,17 @@ public:
   static constexpr int64_t kRowGroups = 8;
   static constexpr int64_t kRowBytes = 128;
 
-  TransposeTile(KernelBuilder &b, int64_t rowsPerThread);
+  TransposeTile(KernelBuilder &b, int64_t rowsPerThread, int64_t buffers);
 
   int64_t getRows() const { return rowsPerThread * kRowGroups; }
   /// The thread's first row and its word within the row, when it writes.
   Value getWriteRow();
   Value getWriteWord();
 
-  /// Writes the thread's words to buffer `buffer` (0 or 1), waits for the
+  /// Writes the thread's words to a buffer (numbered from 0), waits for the
   /// block, and calls `consume` with the 16-byte chunks of the tile that this
-  /// thread reads, by row and chunk within the row. Successive calls must
-  /// alternate between the buffers; then one barrier for each tile is enough.
+  /// thread reads, by row and chunk within the row. A block that alternates
+  /// between two buffers needs no other barrier.
   void
   transpose(Value buffer, ArrayRef<Value> words,
             function_ref<void(Value row, Value chunk, Value words)> consume);

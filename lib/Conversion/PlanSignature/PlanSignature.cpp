@@ -58,10 +58,6 @@ checkBorderType(func::FuncOp func, Type type, StringRef what, unsigned index) {
   return tensor;
 }
 
-static int64_t getElementBytes(RankedTensorType type) {
-  return llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-}
-
 static unsigned operandNumber(Operation &op, Value value) {
   return std::distance(op.operand_begin(), llvm::find(op.getOperands(), value));
 }
@@ -147,9 +143,10 @@ void PlanSignature::requireLayout(StringRef name, RankedTensorType type,
               "'" + name + "' must be dense: stride " + Twine(dim) +
                   " must be the product of the sizes inside it",
               loc);
-  if (layout->align <= getElementBytes(type))
+  int64_t elementBytes = getElementBytes(type.getElementType()).value_or(1);
+  if (layout->align <= elementBytes)
     return;
-  int64_t elements = layout->align / getElementBytes(type);
+  int64_t elements = layout->align / elementBytes;
   for (int64_t dim : ArrayRef(layout->order).drop_back())
     if (ShapedType::isDynamic(layout->strides[dim]))
       require(arith::CmpIPredicate::eq, size.rem(view.strides[dim], elements),

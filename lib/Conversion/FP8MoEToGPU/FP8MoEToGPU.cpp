@@ -1,0 +1,79 @@
+//===- FP8MoEToGPU.cpp - Tensors to kernels and programs ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProgramLowering.h"
+
+#include "fp8moe/Conversion/GPUToNVVM/GPUToNVVM.h"
+#include "fp8moe/Conversion/GPUToROCDL/GPUToROCDL.h"
+#include "fp8moe/Conversion/Passes.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+namespace mlir::fp8moe {
+#define GEN_PASS_DEF_CONVERTFP8MOETOGPU
+#include "fp8moe/Conversion/Passes.h.inc"
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+struct ConvertFP8MoEToGPU
+    : fp8moe::impl::ConvertFP8MoEToGPUBase<ConvertFP8MoEToGPU> {
+  void runOnOperation() override;
+};
+} // namespace
+
+static std::unique_ptr<TargetHooks> createHooks(const TargetInfo &target) {
+  switch (target.kind) {
+  case TargetKind::NVVM:
+    return createNVVMTargetHooks(target);
+  case TargetKind::ROCDL:
+    return createROCDLTargetHooks(target);
+  case TargetKind::CPU:
+    return nullptr;
+  }
+  llvm_unreachable("unknown kind of target");
+}
+
+/// Creates the program of a function in its place.
+static LogicalResult convert(func::FuncOp func, const TargetInfo &target,
+                             KernelModule &kernels) {
+  FailureOr<PlanSignature> signature =
+      PlanSignature::create(func, func.getName());
+  if (failed(signature))
+    return failure();
+  if (failed(ProgramLowering(*signature, target, kernels).lower(func)))
+    return failure();
+  func.erase();
+  return success();
+}
+
+void ConvertFP8MoEToGPU::runOnOperation() {
+  ModuleOp module = getOperation();
+  FailureOr<TargetAttr> attribute = requireTargetAttr(module);
+  if (failed(attribute))
+    return signalPassFailure();
+  const TargetInfo &target = attribute->getInfo();
+  std::unique_ptr<TargetHooks> hooks = createHooks(target);
+  if (!hooks) {
+    module.emitError("target '")
+        << target.chip
+        << "' is not a GPU; use convert-fp8moe-to-loops, or name a GPU";
+    return signalPassFailure();
+  }
+  KernelModule kernels(module, *hooks);
+  for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+    if (func.isPublic() && failed(convert(func, target, kernels)))
+      return signalPassFailure();
+  // Private functions only serve public ones, which have become programs.
+  for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+    func.erase();
+}
