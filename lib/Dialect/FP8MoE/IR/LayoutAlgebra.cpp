@@ -287,15 +287,24 @@ public:
   ReshapeMatcher(ArrayRef<int64_t> input, ArrayRef<int64_t> result)
       : input(input), result(result) {}
 
-  /// Matches the dimensions from `i` of the input and `j` of the result on.
-  bool matchFrom(int64_t i, int64_t j);
+  /// Finds ways to match all dimensions, at most `limit` of them, and returns
+  /// how many. `runs` is the last one.
+  int64_t findMatches(int64_t limit) {
+    this->limit = limit;
+    matchFrom(0, 0);
+    return numMatches;
+  }
 
   SmallVector<ReshapeRun> runs;
 
 private:
+  /// Matches the dimensions from `i` of the input and `j` of the result on.
+  /// True when there are enough matches.
+  bool matchFrom(int64_t i, int64_t j);
   bool tryRun(ReshapeRun run);
 
   ArrayRef<int64_t> input, result;
+  int64_t limit = 0, numMatches = 0;
   /// Where no match is; without it the search would take exponential time.
   llvm::SmallDenseSet<std::pair<int64_t, int64_t>> deadEnds;
 };
@@ -312,9 +321,10 @@ bool ReshapeMatcher::tryRun(ReshapeRun run) {
 bool ReshapeMatcher::matchFrom(int64_t i, int64_t j) {
   int64_t inputRank = input.size(), resultRank = result.size();
   if (i == inputRank && j == resultRank)
-    return true;
+    return ++numMatches == limit;
   if (i == inputRank || j == resultRank || deadEnds.contains({i, j}))
     return false;
+  int64_t matchesBefore = numMatches;
   if (input[i] == result[j] && tryRun({i, i + 1, j, j + 1}))
     return true;
   for (int64_t end = i + 2; end <= inputRank; ++end)
@@ -325,7 +335,8 @@ bool ReshapeMatcher::matchFrom(int64_t i, int64_t j) {
     if (fitsRun(input[i], result.slice(j, end - j), /*isSplit=*/true) &&
         tryRun({i, i + 1, j, end}))
       return true;
-  deadEnds.insert({i, j});
+  if (numMatches == matchesBefore)
+    deadEnds.insert({i, j});
   return false;
 }
 
@@ -333,9 +344,23 @@ std::optional<SmallVector<ReshapeRun>>
 fp8moe::matchReshape(ArrayRef<int64_t> inputShape,
                      ArrayRef<int64_t> resultShape) {
   ReshapeMatcher matcher(inputShape, resultShape);
-  if (!matcher.matchFrom(0, 0))
+  if (matcher.findMatches(/*limit=*/1) == 0)
     return std::nullopt;
   return matcher.runs;
+}
+
+bool fp8moe::isAmbiguousReshape(ArrayRef<int64_t> inputShape,
+                                ArrayRef<int64_t> resultShape) {
+  if (hasUniqueReshape(resultShape))
+    return false;
+  // Dimensions of size 1 may belong to any run.
+  auto withoutOnes = [](ArrayRef<int64_t> shape) {
+    return llvm::filter_to_vector(shape,
+                                  [](int64_t size) { return size != 1; });
+  };
+  SmallVector<int64_t> input = withoutOnes(inputShape);
+  SmallVector<int64_t> result = withoutOnes(resultShape);
+  return ReshapeMatcher(input, result).findMatches(/*limit=*/2) > 1;
 }
 
 bool fp8moe::hasUniqueReshape(ArrayRef<int64_t> resultShape) {

@@ -137,6 +137,11 @@ LogicalResult ReshapeOp::verify() {
                "most one '?'), found ")
            << formatShape(input.getShape()) << " to "
            << formatShape(result.getShape());
+  if (isAmbiguousReshape(input.getShape(), result.getShape()))
+    return emitOpError("could merge or split in several ways, found ")
+           << formatShape(input.getShape()) << " to "
+           << formatShape(result.getShape())
+           << "; give more static sizes, or reshape in steps with one '?' each";
   std::optional<StridedLayout> layout = reshapeLayout(
       *StridedLayout::get(input), input.getShape(), result.getShape());
   if (!layout)

@@ -70,6 +70,8 @@ OpFoldResult SizeBuilder::add(OpFoldResult a, OpFoldResult b) {
 OpFoldResult SizeBuilder::mul(OpFoldResult a, OpFoldResult b) {
   if (getConstantIntValue(b) == 1)
     return a;
+  if (getConstantIntValue(a) == 1)
+    return b;
   return combine<arith::MulIOp>(builder, loc, a, b, llvm::checkedMul<int64_t>);
 }
 

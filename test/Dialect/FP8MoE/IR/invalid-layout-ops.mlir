@@ -157,6 +157,15 @@ func.func @f(%x: tensor<?xf32>) {
 
 // -----
 
+// a x 4b, or 4a x b.
+func.func @f(%x: tensor<?x4x?xf32>) {
+  // expected-error @below {{could merge or split in several ways, found [?, 4, ?] to [?, ?]; give more static sizes, or reshape in steps with one '?' each}}
+  %0 = fp8moe.reshape %x : tensor<?x4x?xf32> -> tensor<?x?xf32>
+  return
+}
+
+// -----
+
 func.func @f(%x: tensor<f32>) {
   // expected-error @below {{only merges or splits runs of dimensions (a split has at most one '?'), found [] to [1]}}
   %0 = fp8moe.reshape %x : tensor<f32> -> tensor<1xf32>

@@ -49,7 +49,7 @@ def FP8MoE_ReshapeOp : FP8MoE_Op<"reshape"> {
     that no byte moves; otherwise the operation is refused (use `fp8moe.contiguous`
     first). A split may have at most one `?` in the result, which follows by division; the
     known parts must divide the size that is split. Where `?` leaves several ways to match
-    the dimensions, the leftmost are matched first, and with the shortest runs.
+    the dimensions, as from `[?, 4, ?]` to `[?, ?]`, the operation is refused.
     Tensors with padded groups or blocked scales cannot be reshaped.
 
     The result's layout follows from the input's. It may promise the input's alignment

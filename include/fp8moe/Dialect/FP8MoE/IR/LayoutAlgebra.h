@@ -128,6 +128,11 @@ struct ReshapeRun {
 std::optional<SmallVector<ReshapeRun>>
 matchReshape(ArrayRef<int64_t> inputShape, ArrayRef<int64_t> resultShape);
 
+/// True when unknown sizes leave several ways to match the dimensions of a
+/// reshape, so that it could mean different things.
+bool isAmbiguousReshape(ArrayRef<int64_t> inputShape,
+                        ArrayRef<int64_t> resultShape);
+
 /// True when the sizes of a reshape's result follow from the number of elements
 /// alone, however the reshape was made: at most one is unknown, none is zero.
 bool hasUniqueReshape(ArrayRef<int64_t> resultShape);
