@@ -32,6 +32,7 @@ KernelBuilder::KernelBuilder(Location loc, gpu::GPUModuleOp module,
   kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), getUnitAttr());
   kernel.setKnownBlockSizeAttr(
       getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
+  hooks.annotateKernel(kernel);
   setInsertionPointToStart(&kernel.getBody().front());
   gpu::ReturnOp::create(*this);
   setInsertionPoint(kernel.getBody().front().getTerminator());

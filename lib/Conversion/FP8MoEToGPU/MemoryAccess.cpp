@@ -67,16 +67,22 @@ SmallVector<Value> fp8moe::loadChunks(KernelBuilder &b, const Plane &plane,
     }
     return loaded;
   };
+  // Indices are relative to `first` here, so that 32 bits hold them.
   auto loadElements = [&] {
-    Value last = b.sub(range.high, 1);
+    Value low = b.truncate(b.getI32Type(), b.sub(range.low, first));
+    Value last = b.truncate(b.getI32Type(), b.sub(b.sub(range.high, 1), first));
     SmallVector<Value> indices, loaded;
-    for (int64_t i : llvm::seq(chunks * plane.getChunk()))
-      indices.push_back(b.clamp(b.add(first, i), range.low, last));
+    for (int64_t i : llvm::seq(chunks * plane.getChunk())) {
+      Value index = b.minS(b.maxS(low, i), last);
+      indices.push_back(arith::ExtSIOp::create(b, b.getI64Type(), index));
+    }
     for (Value other : others) {
+      Plane row = plane;
+      row.base = createElementPointer(b, plane, first, other);
       SmallVector<Value> elements;
       for (Value index : indices)
         elements.push_back(b.load(getElementType(b, plane),
-                                  createElementPointer(b, plane, index, other),
+                                  createElementPointer(b, row, index, b.i64(0)),
                                   plane.elementBytes, /*readOnly=*/true));
       SmallVector<Value> words = b.joinElements(elements);
       for (int64_t chunk : llvm::seq(chunks))
@@ -96,14 +102,14 @@ void fp8moe::storeChunk(KernelBuilder &b, const Plane &plane, Value first,
   // Not a loop: LLVM would vectorize it, at the cost of many registers.
   auto storeElements = [&] {
     SmallVector<Value> elements = b.splitWords(words, getElementType(b, plane));
-    Value size = b.sub(range.high, range.low);
+    Value pointer = createElementPointer(b, plane, first, other);
+    Value low = b.truncate(b.getI32Type(), b.sub(range.low, first));
+    Value high = b.truncate(b.getI32Type(), b.sub(range.high, first));
     for (auto [i, element] : llvm::enumerate(elements)) {
-      Value index = b.add(first, i);
-      Value inside =
-          b.compare(arith::CmpIPredicate::ult, b.sub(index, range.low), size);
-      b.createIf(inside, [&, element = element] {
-        b.store(element, createElementPointer(b, plane, index, other),
-                plane.elementBytes);
+      Value inside = b.bitAnd(b.lessEqual(low, i), b.less(b.i32(i), high));
+      b.createIf(inside, [&, i = i, element = element] {
+        Value offset = b.mul(plane.vectorStride, i * plane.elementBytes);
+        b.store(element, b.offsetBytes(pointer, offset), plane.elementBytes);
       });
     }
   };

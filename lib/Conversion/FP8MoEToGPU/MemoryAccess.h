@@ -15,7 +15,8 @@ namespace mlir::fp8moe {
 
 constexpr int64_t kVectorBytes = 16;
 
-/// A half-open range of indices.
+/// A half-open range of indices. Accesses near its ends (within 2^31) are cut
+/// to it.
 struct IndexRange {
   Value low, high;
 };

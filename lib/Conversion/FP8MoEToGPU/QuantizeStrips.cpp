@@ -27,8 +27,8 @@ namespace {
 /// rows (or the reverse) that it packs into one word.
 constexpr int64_t kTileVector = 8;
 constexpr int64_t kTilePack = 4;
-/// Rows that a thread loads before it uses the first of them.
-constexpr int64_t kRowsInFlight = 4;
+/// Input chunks that a thread loads before it uses the first of them.
+constexpr int64_t kChunksInFlight = 4;
 
 class StripBuilder {
 public:
@@ -158,16 +158,17 @@ void StripBuilder::createScalesFromSlices() {
 SmallVector<Value> StripBuilder::createThreadMagnitudes() {
   Plane input = kernel.getInputPlane(segment, Along::Columns);
   int64_t chunks = kernel.getInputChunks(getColumnsPerThread());
+  int64_t rowsInFlight = kChunksInFlight / chunks;
   Value column = b.add(firstColumn, getColumnInStrip());
   // Columns past the last one repeat it, but a thread needs one of its own.
   Value hasColumns = b.less(column, kernel.sizes.kept);
   Value end = b.select(hasColumns, segment.rows.high, 0);
   SmallVector<Value> zero(chunks, b.zeroWords());
   return b.createFor(
-      b.add(segment.rows.low, getRowSlot()), end, getRowSlots() * kRowsInFlight,
+      b.add(segment.rows.low, getRowSlot()), end, getRowSlots() * rowsInFlight,
       zero, [&](Value row, ValueRange carried) {
         SmallVector<Value> rows;
-        for (int64_t i : llvm::seq(kRowsInFlight))
+        for (int64_t i : llvm::seq(rowsInFlight))
           rows.push_back(clampToRows(b.add(row, i * getRowSlots())));
         SmallVector<Value> largest(carried);
         for (auto [i, chunk] : llvm::enumerate(

@@ -18,12 +18,23 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+/// Blocks that should be resident on a multiprocessor, at least.
+static constexpr int64_t kBlocksPerMultiprocessor = 1;
+
 namespace {
 class NVVMTargetHooks final : public TargetHooks {
 public:
   explicit NVVMTargetHooks(const TargetInfo &target) : target(target) {}
 
   int64_t getSubgroupSize() const override { return target.warpSize; }
+
+  void annotateKernel(gpu::GPUFuncOp kernel) const override {
+    // Without a number of blocks, ptxas saves registers for more of them, even
+    // at the price of spills.
+    kernel->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                    IntegerAttr::get(IntegerType::get(kernel.getContext(), 32),
+                                     kBlocksPerMultiprocessor));
+  }
 
   bool supportsFP8(Type type) const override {
     return isa<Float8E4M3FNType, Float8E5M2Type>(type);

@@ -26,6 +26,9 @@ public:
 
   int64_t getSubgroupSize() const override { return target.warpSize; }
 
+  /// known_block_size already says all.
+  void annotateKernel(gpu::GPUFuncOp kernel) const override {}
+
   bool supportsFP8(Type type) const override {
     return target.fp8 == Fp8Flavour::FNUZ
                ? isa<Float8E4M3FNUZType, Float8E5M2FNUZType>(type)

@@ -16,6 +16,7 @@
 #ifndef FP8MOE_CONVERSION_FP8MOETOGPU_TARGETHOOKS_H
 #define FP8MOE_CONVERSION_FP8MOETOGPU_TARGETHOOKS_H
 
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace mlir::fp8moe {
@@ -26,6 +27,9 @@ public:
 
   /// Threads that a shuffle reaches: a warp or a wavefront.
   virtual int64_t getSubgroupSize() const = 0;
+
+  /// Adds what the vendor's compiler should know about a kernel.
+  virtual void annotateKernel(gpu::GPUFuncOp kernel) const = 0;
 
   /// Whether the hardware converts to `fp8Type`. The flavours of the two
   /// vendors are different types, so a schedule must ask before it converts.
