@@ -14,8 +14,13 @@
 #ifndef FP8MOE_INITALL_H
 #define FP8MOE_INITALL_H
 
+#include "fp8moe/Conversion/FP8MoEToLoops/FP8MoEToLoops.h"
+#include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
+#include "fp8moe/Pipelines/Passes.h"
+#include "fp8moe/Pipelines/Pipelines.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -27,6 +32,15 @@ inline void registerAllDialects(DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
   registry.insert<FP8MoEDialect, plan::PlanDialect>();
+}
+
+/// Registers the passes and pipelines of fp8moe.
+inline void registerAllPasses() {
+  registerFP8MoEConversionPasses();
+  registerFP8MoEPipelinesPasses();
+  registerFP8MoEToLoopsPipelines();
+  registerFP8MoETransformsPasses();
+  registerPipelines();
 }
 
 } // namespace mlir::fp8moe

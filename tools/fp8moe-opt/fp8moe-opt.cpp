@@ -6,13 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Conversion/FP8MoEToLoops/FP8MoEToLoops.h"
-#include "fp8moe/Conversion/Passes.h"
-#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
-#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
-#include "fp8moe/Dialect/Plan/IR/Plan.h"
-#include "mlir/InitAllDialects.h"
-#include "mlir/InitAllExtensions.h"
+#include "fp8moe/InitAll.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
@@ -24,17 +18,12 @@ void registerTestArtifactPasses();
 
 int main(int argc, char **argv) {
   mlir::registerAllPasses();
-  mlir::fp8moe::registerFP8MoEConversionPasses();
-  mlir::fp8moe::registerFP8MoEToLoopsPipelines();
-  mlir::fp8moe::registerFP8MoETransformsPasses();
+  mlir::fp8moe::registerAllPasses();
 #ifdef FP8MOE_INCLUDE_TESTS
   mlir::fp8moe::test::registerTestArtifactPasses();
 #endif
   mlir::DialectRegistry registry;
-  mlir::registerAllDialects(registry);
-  mlir::registerAllExtensions(registry);
-  registry.insert<mlir::fp8moe::FP8MoEDialect>();
-  registry.insert<mlir::fp8moe::plan::PlanDialect>();
+  mlir::fp8moe::registerAllDialects(registry);
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "fp8moe optimizer driver\n", registry));
 }

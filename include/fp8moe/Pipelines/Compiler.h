@@ -1,0 +1,45 @@
+//===- Compiler.h - From IR to lowered programs -----------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The steps of a compilation, for tools that do more than run one pipeline:
+//
+//   setTarget         the module says what it is compiled for
+//   runTensorPasses   decisions, written as attributes; still tensors
+//   runLowering       kernels in the LLVM dialect, and host plans
+//
+// The result goes to lib/Artifact.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_PIPELINES_COMPILER_H
+#define FP8MOE_PIPELINES_COMPILER_H
+
+#include "fp8moe/Target/TargetInfo.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <functional>
+
+namespace mlir::fp8moe {
+
+/// Configures a pass manager before it runs, for example from the command line.
+using PassManagerHook = std::function<LogicalResult(PassManager &)>;
+
+/// Sets `fp8moe.target` of `module`. Reports a chip that is not known, and a
+/// module that names another one.
+LogicalResult setTarget(ModuleOp module, StringRef chip);
+
+/// Runs the passes on tensors for the target that the module names.
+LogicalResult runTensorPasses(ModuleOp module, const PassManagerHook &hook);
+
+/// Lowers the module to kernels and plans for the target that it names.
+LogicalResult runLowering(ModuleOp module, const PassManagerHook &hook);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_PIPELINES_COMPILER_H

@@ -1,0 +1,38 @@
+//===- Pipelines.h - The order of the passes --------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_PIPELINES_PIPELINES_H
+#define FP8MOE_PIPELINES_PIPELINES_H
+
+#include "fp8moe/Target/TargetInfo.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace mlir::fp8moe {
+
+/// The passes on tensors, the same for every target: FP8 types are resolved,
+/// layouts checked, decisions made. Needs `fp8moe.target` on the module.
+void buildTensorPipeline(OpPassManager &pm);
+
+/// From tensors to loops, host plans and the LLVM dialect.
+void buildCpuLoweringPipeline(OpPassManager &pm);
+
+/// From tensors to GPU kernels, host plans, and kernels in the LLVM dialect.
+void buildNvvmLoweringPipeline(OpPassManager &pm, const TargetInfo &target);
+void buildRocdlLoweringPipeline(OpPassManager &pm, const TargetInfo &target);
+
+/// The one of the above that `target` needs.
+void buildLoweringPipeline(OpPassManager &pm, const TargetInfo &target);
+
+/// Registers for fp8moe-opt, each from tensors to the LLVM dialect:
+/// `--fp8moe-to-cpu[="chip=cpu"]`, `--fp8moe-to-nvvm="chip=sm_90a"` and
+/// `--fp8moe-to-rocdl="chip=gfx942"`.
+void registerPipelines();
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_PIPELINES_PIPELINES_H

@@ -1,0 +1,60 @@
+//===- Compiler.cpp - From IR to lowered programs -------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Pipelines/Compiler.h"
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "fp8moe/Pipelines/Pipelines.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+LogicalResult fp8moe::setTarget(ModuleOp module, StringRef chip) {
+  TargetAttr existing = lookupTargetAttr(module);
+  if (existing && existing.getChip() != chip)
+    return module.emitError("the module is written for target '")
+           << existing.getChip() << "', but is to be compiled for '" << chip
+           << "'; remove its '" << FP8MoEDialect::kTargetAttrName
+           << "' attribute or ask for that target";
+  // A module without an operation of the dialect did not load it.
+  module.getContext()->getOrLoadDialect<FP8MoEDialect>();
+  auto target = TargetAttr::getChecked([&] { return module.emitError(); },
+                                       module.getContext(), chip);
+  if (!target)
+    return failure();
+  module->setAttr(FP8MoEDialect::kTargetAttrName, target);
+  return success();
+}
+
+/// Builds a pipeline for the module's target, lets `hook` configure it, and
+/// runs it.
+static LogicalResult
+run(ModuleOp module, const PassManagerHook &hook,
+    function_ref<void(OpPassManager &, const TargetInfo &)> build) {
+  FailureOr<TargetAttr> target = requireTargetAttr(module);
+  if (failed(target))
+    return failure();
+  PassManager pm(module.getContext(), ModuleOp::getOperationName());
+  if (failed(hook(pm)))
+    return failure();
+  build(pm, target->getInfo());
+  return pm.run(module);
+}
+
+LogicalResult fp8moe::runTensorPasses(ModuleOp module,
+                                      const PassManagerHook &hook) {
+  return run(module, hook, [](OpPassManager &pm, const TargetInfo &) {
+    buildTensorPipeline(pm);
+  });
+}
+
+LogicalResult fp8moe::runLowering(ModuleOp module,
+                                  const PassManagerHook &hook) {
+  return run(module, hook, buildLoweringPipeline);
+}

@@ -1,0 +1,131 @@
+//===- Pipelines.cpp - The order of the passes ----------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Pipelines/Pipelines.h"
+
+#include "fp8moe/Conversion/FP8MoEToLoops/FP8MoEToLoops.h"
+#include "fp8moe/Conversion/GPUToNVVM/GPUToNVVM.h"
+#include "fp8moe/Conversion/GPUToROCDL/GPUToROCDL.h"
+#include "fp8moe/Conversion/Passes.h"
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+#include "fp8moe/Pipelines/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassOptions.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+void fp8moe::buildTensorPipeline(OpPassManager &pm) {
+  pm.addPass(createResolveFp8Types());
+  pm.addPass(createVerifyLayouts());
+  // Programs are lowered one function at a time: nothing is called.
+  pm.addPass(createInlinerPass());
+  pm.addPass(createSymbolDCEPass());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addNestedPass<func::FuncOp>(createPlaceLayouts());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  // Passes from upstream may drop an encoding.
+  pm.addPass(createVerifyLayouts());
+}
+
+void fp8moe::buildCpuLoweringPipeline(OpPassManager &pm) {
+  pm.addPass(createPlanCPUEntries());
+  pm.addPass(createConvertFP8MoEToLoops());
+  pm.addPass(createDefineCPUEntries());
+  buildLoopsToLLVMPipeline(pm);
+}
+
+void fp8moe::buildNvvmLoweringPipeline(OpPassManager &pm,
+                                       const TargetInfo &target) {
+  pm.addPass(createConvertFP8MoEToGPU());
+  buildGPUToNVVMPipeline(pm, target);
+}
+
+void fp8moe::buildRocdlLoweringPipeline(OpPassManager &pm,
+                                        const TargetInfo &target) {
+  pm.addPass(createConvertFP8MoEToGPU());
+  buildGPUToROCDLPipeline(pm, target);
+}
+
+void fp8moe::buildLoweringPipeline(OpPassManager &pm,
+                                   const TargetInfo &target) {
+  switch (target.kind) {
+  case TargetKind::CPU:
+    return buildCpuLoweringPipeline(pm);
+  case TargetKind::NVVM:
+    return buildNvvmLoweringPipeline(pm, target);
+  case TargetKind::ROCDL:
+    return buildRocdlLoweringPipeline(pm, target);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Registration
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct ToTargetOptions : PassPipelineOptions<ToTargetOptions> {
+  Option<std::string> chip{*this, "chip",
+                           llvm::cl::desc("The chip to compile for"),
+                           llvm::cl::init("")};
+};
+} // namespace
+
+/// The chips of one kind, for a diagnostic.
+static std::string listTargets(TargetKind kind) {
+  std::string names;
+  for (const TargetInfo &target : knownTargets())
+    if (target.kind == kind)
+      names += (names.empty() ? "" : ", ") + target.chip.str();
+  return names;
+}
+
+/// Registers the whole way from tensors to the LLVM dialect for the chips of
+/// one kind. A pipeline is built before the module is seen, so the chip is an
+/// option.
+static void registerPipeline(StringRef name, StringRef description,
+                             TargetKind kind, StringRef defaultChip) {
+  auto build = [kind, name = name.str(), defaultChip = defaultChip.str()](
+                   OpPassManager &pm, StringRef text,
+                   function_ref<LogicalResult(const Twine &)> onError) {
+    ToTargetOptions options;
+    if (failed(options.parseFromString(text)))
+      return failure();
+    std::string chip = options.chip.empty() ? defaultChip : options.chip;
+    const TargetInfo *target = lookupTarget(chip);
+    if (!target || target->kind != kind)
+      return onError("--" + name + " needs chip=CHIP, one of " +
+                     listTargets(kind) + "; found '" + chip + "'");
+    AttachTargetOptions attach;
+    attach.chip = chip;
+    pm.addPass(createAttachTarget(attach));
+    buildTensorPipeline(pm);
+    buildLoweringPipeline(pm, *target);
+    return success();
+  };
+  registerPassPipeline(name, description, build,
+                       [](function_ref<void(const detail::PassOptions &)> see) {
+                         see(ToTargetOptions());
+                       });
+}
+
+void fp8moe::registerPipelines() {
+  registerPipeline("fp8moe-to-cpu",
+                   "Lower tensors to host plans and LLVM for the CPU",
+                   TargetKind::CPU, "cpu");
+  registerPipeline("fp8moe-to-nvvm",
+                   "Lower tensors to host plans and NVVM for an NVIDIA GPU",
+                   TargetKind::NVVM, "");
+  registerPipeline("fp8moe-to-rocdl",
+                   "Lower tensors to host plans and ROCDL for an AMD GPU",
+                   TargetKind::ROCDL, "");
+}
