@@ -25,7 +25,7 @@ mkdir -p "$out"
   -o "$out" --report >"$out/report.txt"
 
 say "running the CPU artifact on $tokens tokens in random groups"
-"$BUILD/bin/fp8moe-run" "$out/cpu" --random=1 --dim tokens="$tokens" \
+"$BUILD/bin/fp8moe-run" "$out/cpu" --random=1 --tokens="$tokens" \
   --save-inputs="$out/inputs.safetensors" --outputs="$out/outputs.safetensors"
 
 say "comparing with the NumPy reference"

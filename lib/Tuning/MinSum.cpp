@@ -122,8 +122,8 @@ private:
     return size;
   }
 
-  /// The queue orders variables by their number of factors, which bounds the number
-  /// of neighbours and costs nothing to know, then by number.
+  /// The queue orders variables by their number of factors, which bounds the
+  /// number of neighbours and costs nothing to know, then by number.
   void updateQueue(Variable variable) {
     queue.erase({numFactors[variable], variable});
     numFactors[variable] = factorsOf[variable].size();

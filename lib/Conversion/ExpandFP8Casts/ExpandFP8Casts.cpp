@@ -17,8 +17,8 @@
 #include "fp8moe/Conversion/Passes.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 
-#include <cmath>
 #include "llvm/ADT/APFloat.h"
+#include <cmath>
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_EXPANDFP8CASTS

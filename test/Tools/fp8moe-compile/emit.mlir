@@ -1,0 +1,23 @@
+// The stages of one small program on each kind of target.
+
+// RUN: fp8moe-compile %s --target=cpu --emit=mlir | FileCheck %s --check-prefix=CPU-MLIR
+// RUN: fp8moe-compile %s --target=cpu --emit=llvm | FileCheck %s --check-prefix=CPU-LLVM
+// RUN: fp8moe-compile %s --target=cpu --emit=so -o %t.so && llvm-nm -D %t.so | FileCheck %s --check-prefix=CPU-SO
+// RUN: fp8moe-compile %s --target=sm_90a --emit=ptx | FileCheck %s --check-prefix=PTX
+// RUN: fp8moe-compile %s --target=gfx942 --emit=asm | FileCheck %s --check-prefix=AMDGCN
+// RUN: fp8moe-compile %s --target=gfx950 --emit=hsaco -o %t.hsaco && llvm-readelf -h %t.hsaco | FileCheck %s --check-prefix=HSACO
+
+// CPU-MLIR: fp8moe_plan.program @quantize
+// CPU-LLVM: define void @{{.*}}(ptr
+// CPU-SO: T {{.*}}quantize
+// PTX: .target sm_90a
+// PTX: .entry
+// PTX-NOT: .ftz
+// AMDGCN: .amdgcn_target "amdgcn-amd-amdhsa--gfx942
+// AMDGCN: .amdhsa_float_denorm_mode_32 3
+// HSACO: Machine: {{.*}}AMD
+func.func @quantize(%x: tensor<?x64xbf16>) -> (tensor<?x64x!fp8moe.e4m3>, tensor<?xf32>) {
+  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+      : tensor<?x64xbf16> -> tensor<?x64x!fp8moe.e4m3>, tensor<?xf32>
+  return %q, %s : tensor<?x64x!fp8moe.e4m3>, tensor<?xf32>
+}

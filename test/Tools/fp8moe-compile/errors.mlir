@@ -1,0 +1,28 @@
+// RUN: fp8moe-compile %s --emit=tensor -o /dev/null --split-input-file --verify-diagnostics
+
+// The module names no target and the command line neither.
+// expected-error@+1 {{no target to compile for; use --target=CHIP or set 'fp8moe.target' on the module. Known targets: cpu, cpu-fnuz, sm_90a}}
+module {
+}
+
+// -----
+
+// expected-error@+1 {{unknown target 'sm_80'}}
+module attributes {fp8moe.target = #fp8moe.target<"sm_80">} {
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
+  // expected-error@+1 {{use of undeclared SSA value name}}
+  func.func @f() -> tensor<4xf32> { return %x : tensor<4xf32> }
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  func.func @flavour_of_another_vendor(%x: tensor<?x64xf8E4M3FN>) -> tensor<?x64xf8E4M3FN> {
+    // expected-error@+1 {{needs 'f8E4M3FN', which the hardware of gfx942 lacks; use !fp8moe.e4m3 to let the target choose, or 'f8E4M3FNUZ'}}
+    return %x : tensor<?x64xf8E4M3FN>
+  }
+}

@@ -1,0 +1,18 @@
+// An output that cannot be written is an error with the path in it.
+
+// RUN: not fp8moe-compile %s --target=cpu -o /dev/null/out 2>&1 | FileCheck %s --check-prefix=FOLDER
+// FOLDER: error: {{.*}}/dev/null/out
+
+// RUN: not fp8moe-compile %s --target=cpu --emit=mlir -o /dev/null/out.mlir 2>&1 | FileCheck %s --check-prefix=FILE
+// FILE: error: cannot open output file '/dev/null/out.mlir': Not a directory
+
+// RUN: not fp8moe-compile %s --target=cpu,gfx942 --emit=mlir 2>&1 | FileCheck %s --check-prefix=TWO
+// TWO: error: --emit shows one target, but there are 2; name one with --target
+
+// RUN: not fp8moe-compile %s --target=gfx942 --emit=ptx 2>&1 | FileCheck %s --check-prefix=STAGE
+// STAGE: error: {{.*}}gfx942
+
+func.func @copy(%x: tensor<8x16xf32, #fp8moe.strided<[1, 0]>>) -> tensor<8x16xf32> {
+  %c = fp8moe.contiguous %x : tensor<8x16xf32, #fp8moe.strided<[1, 0]>> -> tensor<8x16xf32>
+  return %c : tensor<8x16xf32>
+}

@@ -1,0 +1,65 @@
+// Bad input ends with a message and a non-zero exit.
+
+// RUN: rm -rf %t && fp8moe-compile %s --target=cpu -o %t
+// RUN: fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --save-inputs=%t.safetensors
+
+// RUN: not fp8moe-run %t/cpu --random=1 --tokens=3 2>&1 | FileCheck %s --check-prefix=PROGRAMS
+// PROGRAMS: error: the artifact has 2 programs; choose one with --program=NAME: first, second
+
+// RUN: not fp8moe-run %t/cpu --program=third --random=1 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// UNKNOWN: error: there is no program 'third'; the artifact has 'first', 'second'
+
+// RUN: not fp8moe-run %t/cpu --program=first 2>&1 | FileCheck %s --check-prefix=INPUTS
+// INPUTS: error: give the inputs with exactly one of --inputs=FILE and --random=SEED
+
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 2>&1 | FileCheck %s --check-prefix=TOKENS
+// TOKENS: error: input 'x' is ?x8: give the extents with --tokens=N (for every '?') or --shape=x=AxB
+
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --shape x=3x9 2>&1 | FileCheck %s --check-prefix=SHAPE
+// SHAPE: error: input 'x' is F32 3x9, expected F32 ?x8
+
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --shape x=3,8 2>&1 | FileCheck %s --check-prefix=SYNTAX
+// SYNTAX: error: --shape: 'x=3,8' is not of the form NAME=AxB, for example grad=4096x2048
+
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --shape y=3x8 2>&1 | FileCheck %s --check-prefix=NOINPUT
+// NOINPUT: error: --shape: the program has no input 'y'
+
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=-3 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// NEGATIVE: error: --tokens: -3 is negative
+
+// RUN: head -c 100 %t.safetensors > %t.truncated
+// RUN: not fp8moe-run %t/cpu --program=first --inputs=%t.truncated 2>&1 | FileCheck %s --check-prefix=TRUNCATED
+// TRUNCATED: error: {{.*}}.truncated: {{.*}}bytes
+
+// RUN: not fp8moe-run %t/cpu --program=second --inputs=%t.safetensors 2>&1 | FileCheck %s --check-prefix=MISSING
+// MISSING: error: {{.*}}.safetensors: no tensor 'y', which the program reads; the file has: x
+
+// RUN: not fp8moe-run %t/cpu --program=first --inputs=%t.nothing 2>&1 | FileCheck %s --check-prefix=NOFILE
+// NOFILE: error: {{.*}}.nothing: No such file or directory
+
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --outputs=/dev/null/out 2>&1 | FileCheck %s --check-prefix=OUTPUT
+// OUTPUT: error: /dev/null/out: Not a directory
+
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --device=gpu 2>&1 | FileCheck %s --check-prefix=DEVICE
+// DEVICE: error: unknown device 'gpu'
+
+// RUN: not fp8moe-run %s --program=first --random=1 --tokens=3 --device=cuda:0 2>&1 | FileCheck %s --check-prefix=IR
+// IR: error: IR is compiled for the CPU only; for --device=cuda:0 compile it with fp8moe-compile and give the artifact's folder
+
+// RUN: echo damaged >> %t/cpu/kernels.so
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 2>&1 | FileCheck %s --check-prefix=DAMAGED
+// DAMAGED: error: {{.*}}kernels.so
+
+// RUN: echo "module {" > %t.mlir
+// RUN: not fp8moe-run %t.mlir --random=1 2>&1 | FileCheck %s --check-prefix=MALFORMED
+// MALFORMED: {{.*}}.mlir:{{[0-9]+}}:{{[0-9]+}}: error:
+
+#column_major = #fp8moe.strided<[1, 0]>
+func.func @first(%x: tensor<?x8xf32, #column_major> {fp8moe.name = "x"}) -> tensor<?x8xf32> {
+  %c = fp8moe.contiguous %x : tensor<?x8xf32, #column_major> -> tensor<?x8xf32>
+  return %c : tensor<?x8xf32>
+}
+func.func @second(%y: tensor<?x8xf32, #column_major> {fp8moe.name = "y"}) -> tensor<?x8xf32> {
+  %c = fp8moe.contiguous %y : tensor<?x8xf32, #column_major> -> tensor<?x8xf32>
+  return %c : tensor<?x8xf32>
+}

@@ -1,0 +1,172 @@
+//===- Driver.cpp - One module through the compiler -----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Driver.h"
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
+#include "fp8moe/Dialect/Plan/IR/Plan.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+
+#include <chrono>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+FailureOr<SmallVector<std::string>> Driver::getTargets(ModuleOp module) {
+  if (!options.targets.empty())
+    return SmallVector<std::string>(options.targets.begin(),
+                                    options.targets.end());
+  if (TargetAttr target = lookupTargetAttr(module))
+    return SmallVector<std::string>{target.getChip().str()};
+  return module.emitError("no target to compile for; use --target=CHIP or set "
+                          "'fp8moe.target' on the module. Known targets: ")
+         << listKnownTargets();
+}
+
+FailureOr<OwningOpRef<ModuleOp>> Driver::cloneFor(ModuleOp module,
+                                                  StringRef chip) {
+  OwningOpRef<ModuleOp> clone(module.clone());
+  if (failed(setTarget(*clone, chip)))
+    return failure();
+  return clone;
+}
+
+//===----------------------------------------------------------------------===//
+// Artifacts
+//===----------------------------------------------------------------------===//
+
+/// One entry per kernel that a program launches, in the order of first launch.
+static std::vector<KernelReport>
+collectKernels(ModuleOp module, ArrayRef<KernelResources> resources) {
+  llvm::MapVector<StringRef, KernelReport> kernels;
+  module.walk([&](plan::LaunchOp launch) {
+    StringRef name = launch.getKernel().getLeafReference().getValue();
+    KernelReport &kernel = kernels[name];
+    kernel.name = name.str();
+    ++kernel.launches;
+    auto [x, y, z] = launch.getBlock();
+    kernel.block = llvm::formatv("{0}x{1}x{2}", x, y, z);
+    kernel.sharedMemory =
+        std::max<int64_t>(kernel.sharedMemory, launch.getSharedBytes());
+  });
+  for (const KernelResources &resource : resources) {
+    auto it = kernels.find(resource.kernel);
+    if (it == kernels.end())
+      continue;
+    it->second.registers = resource.registers;
+    it->second.spills = resource.spills;
+    it->second.sharedMemory += resource.staticSharedBytes;
+  }
+  std::vector<KernelReport> result;
+  for (auto &entry : kernels)
+    result.push_back(std::move(entry.second));
+  return result;
+}
+
+FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
+                                              StringRef folder) {
+  auto start = std::chrono::steady_clock::now();
+  if (failed(runTensorPasses(module, options.passManagerHook)))
+    return failure();
+  TargetReport report;
+  report.target = lookupTarget(chip);
+  report.programs = collectTraffic(module);
+  if (failed(runLowering(module, options.passManagerHook)))
+    return failure();
+
+  SmallString<128> path(folder);
+  llvm::sys::path::append(path, chip);
+  ArtifactOptions artifactOptions;
+  artifactOptions.emission = options.emission;
+  FailureOr<ArtifactReport> artifact =
+      fp8moe::writeArtifact(module, *report.target, path, artifactOptions);
+  if (failed(artifact))
+    return failure();
+  report.kernels = collectKernels(module, artifact->resources);
+  for (const auto &file : artifact->files)
+    report.files.emplace_back(file.path, file.bytes);
+  report.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  return report;
+}
+
+LogicalResult Driver::writeArtifacts(ModuleOp module, StringRef folder,
+                                     Report &report) {
+  FailureOr<SmallVector<std::string>> targets = getTargets(module);
+  if (failed(targets))
+    return failure();
+  report.asWritten = collectTraffic(module);
+  // A target that does not fit the module is found before anything is written.
+  SmallVector<OwningOpRef<ModuleOp>> clones;
+  for (StringRef chip : *targets) {
+    FailureOr<OwningOpRef<ModuleOp>> clone = cloneFor(module, chip);
+    if (failed(clone))
+      return failure();
+    clones.push_back(std::move(*clone));
+  }
+  for (auto [chip, clone] : llvm::zip_equal(*targets, clones)) {
+    FailureOr<TargetReport> target = writeArtifact(*clone, chip, folder);
+    if (failed(target))
+      return failure();
+    report.targets.push_back(std::move(*target));
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Single stages
+//===----------------------------------------------------------------------===//
+
+/// The product of lib/Artifact for a stage after Mlir.
+static EmitKind getEmitKind(Stage stage) {
+  switch (stage) {
+  case Stage::Llvm:
+    return EmitKind::LLVM;
+  case Stage::Asm:
+    return EmitKind::Assembly;
+  case Stage::Ptx:
+    return EmitKind::PTX;
+  case Stage::Cubin:
+    return EmitKind::Cubin;
+  case Stage::Hsaco:
+    return EmitKind::HSACO;
+  case Stage::So:
+    return EmitKind::SharedObject;
+  case Stage::None:
+  case Stage::Tensor:
+  case Stage::Mlir:
+    break;
+  }
+  llvm_unreachable("not a product of lib/Artifact");
+}
+
+LogicalResult Driver::emit(ModuleOp module, Stage stage, raw_ostream &os) {
+  FailureOr<SmallVector<std::string>> targets = getTargets(module);
+  if (failed(targets))
+    return failure();
+  if (targets->size() != 1)
+    return module.emitError("--emit shows one target, but there are ")
+           << targets->size() << "; name one with --target";
+
+  FailureOr<OwningOpRef<ModuleOp>> clone = cloneFor(module, targets->front());
+  if (failed(clone) ||
+      failed(runTensorPasses(**clone, options.passManagerHook)))
+    return failure();
+  if (stage != Stage::Tensor &&
+      failed(runLowering(**clone, options.passManagerHook)))
+    return failure();
+  if (stage == Stage::Tensor || stage == Stage::Mlir) {
+    (*clone)->print(os);
+    return success();
+  }
+  return emitTo(**clone, *lookupTarget(targets->front()), getEmitKind(stage),
+                options.emission, os);
+}

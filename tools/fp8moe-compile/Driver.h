@@ -1,0 +1,61 @@
+//===- Driver.h - One module through the compiler ---------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_TOOLS_COMPILE_DRIVER_H
+#define FP8MOE_TOOLS_COMPILE_DRIVER_H
+
+#include "Report.h"
+
+#include "fp8moe/Artifact/ArtifactWriter.h"
+#include "fp8moe/Pipelines/Compiler.h"
+
+#include <string>
+#include <vector>
+
+namespace mlir::fp8moe {
+
+/// What `--emit` shows. The stages after Mlir are those of lib/Artifact.
+enum class Stage { None, Tensor, Mlir, Llvm, Asm, Ptx, Cubin, Hsaco, So };
+
+struct DriverOptions {
+  /// Known chips; when empty the module names its target.
+  std::vector<std::string> targets;
+  EmissionOptions emission;
+  PassManagerHook passManagerHook;
+};
+
+/// Compiles modules as the command line says. Every failure has been reported
+/// as a diagnostic when a function returns it.
+class Driver {
+public:
+  explicit Driver(DriverOptions options) : options(std::move(options)) {}
+
+  /// Writes one artifact per target to `folder`/CHIP and fills in `report`.
+  LogicalResult writeArtifacts(ModuleOp module, StringRef folder,
+                               Report &report);
+
+  /// Writes `module`, compiled up to `stage` for its only target, to `os`.
+  LogicalResult emit(ModuleOp module, Stage stage, raw_ostream &os);
+
+private:
+  /// The targets of `module`: those of the command line, or the one it names.
+  FailureOr<SmallVector<std::string>> getTargets(ModuleOp module);
+
+  /// A copy of `module` with its target set.
+  FailureOr<OwningOpRef<ModuleOp>> cloneFor(ModuleOp module, StringRef chip);
+
+  /// Compiles `module`, whose target is set to `chip`.
+  FailureOr<TargetReport> writeArtifact(ModuleOp module, StringRef chip,
+                                        StringRef folder);
+
+  DriverOptions options;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_TOOLS_COMPILE_DRIVER_H

@@ -1,0 +1,87 @@
+//===- Report.cpp - What a compilation did, for people --------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Report.h"
+
+#include "mlir/IR/Location.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using llvm::formatv;
+
+std::vector<ProgramTraffic> fp8moe::collectTraffic(ModuleOp module) {
+  std::vector<ProgramTraffic> programs;
+  for (auto func : module.getOps<func::FuncOp>())
+    if (func.isPublic() && !func.isExternal())
+      programs.push_back({func.getSymName().str(), getTraffic(func)});
+  return programs;
+}
+
+/// "line 12", or nothing when the location has no line.
+static std::string describeLine(Location loc) {
+  std::string text;
+  loc->walk([&](Location inner) {
+    auto file = dyn_cast<FileLineColRange>(inner);
+    if (!file)
+      return WalkResult::advance();
+    text = formatv("line {0}", file.getStartLine());
+    return WalkResult::interrupt();
+  });
+  return text;
+}
+
+static void printTraffic(llvm::raw_ostream &os, StringRef title,
+                         const ProgramTraffic &program, int64_t tokens) {
+  auto printRow = [&](StringRef name, StringRef line, const Bytes &bytes) {
+    os << formatv("    {0,-34} {1,-9} {2,-30} {3,10:f1} MiB\n", name, line,
+                  bytes.describe(), bytes.at(tokens) / (1 << 20));
+  };
+  os << formatv("  {0,-46} {1,-30} {2,14}\n", title, "bytes moved",
+                formatv("{0} tokens", tokens).str());
+  Bytes total;
+  for (const OpTraffic &op : program.ops) {
+    printRow(op.name, describeLine(op.loc), op.bytes);
+    total += op.bytes;
+  }
+  printRow("total", "", total);
+}
+
+static void printKernels(llvm::raw_ostream &os,
+                         ArrayRef<KernelReport> kernels) {
+  auto orDash = [](std::optional<int64_t> value) {
+    return value ? std::to_string(*value) : std::string("-");
+  };
+  os << formatv("  {0,-36} {1,8} {2,12} {3,9} {4,8} {5,8}\n", "kernel",
+                "launches", "block", "registers", "shared", "spills");
+  for (const KernelReport &kernel : kernels)
+    os << formatv("    {0,-34} {1,8} {2,12} {3,9} {4,8} {5,8}\n", kernel.name,
+                  kernel.launches, kernel.block, orDash(kernel.registers),
+                  kernel.sharedMemory, orDash(kernel.spills));
+}
+
+void Report::print(llvm::raw_ostream &os) const {
+  for (const ProgramTraffic &program : asWritten) {
+    os << "program " << program.name << "\n";
+    printTraffic(os, "as written", program, tokens);
+    os << "\n";
+  }
+  for (const TargetReport &report : targets) {
+    os << "target " << report.target->chip << " (" << report.target->description
+       << ")\n";
+    for (const ProgramTraffic &program : report.programs)
+      printTraffic(os,
+                   formatv("{0} after the tensor passes", program.name).str(),
+                   program, tokens);
+    printKernels(os, report.kernels);
+    os << formatv("  {0,-46} {1,10}\n", "file", "bytes");
+    for (const auto &[path, bytes] : report.files)
+      os << formatv("    {0,-44} {1,10}\n", path, bytes);
+    os << formatv("  compiled in {0:f2} s\n\n", report.seconds);
+  }
+}

@@ -1,0 +1,250 @@
+//===- fp8moe-compile.cpp - IR to artifacts -------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Driver.h"
+
+#include "fp8moe/InitAll.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Support/FileUtilities.h"
+#include "mlir/Support/Timing.h"
+#include "mlir/Support/ToolUtilities.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+namespace cl = llvm::cl;
+
+static cl::OptionCategory category("fp8moe-compile options");
+
+static cl::opt<std::string> inputPath(cl::Positional, cl::init("-"),
+                                      cl::desc("<IR file, text or bytecode>"),
+                                      cl::cat(category));
+static cl::opt<std::string>
+    outputPath("o", cl::value_desc("path"),
+               cl::desc("The folder of the artifacts; with --emit a file, by "
+                        "default standard output (-)"),
+               cl::cat(category));
+static cl::list<std::string>
+    targets("target", cl::value_desc("chip"), cl::CommaSeparated,
+            cl::desc("Compile for this chip (may be repeated); by default what "
+                     "fp8moe.target on the module says"),
+            cl::cat(category));
+static cl::opt<Stage> stage(
+    "emit", cl::init(Stage::None),
+    cl::desc("Write one stage of one target instead of an artifact:"),
+    cl::values(clEnumValN(Stage::Tensor, "tensor",
+                          "tensor IR with all decisions"),
+               clEnumValN(Stage::Mlir, "mlir", "plans and kernels, lowered"),
+               clEnumValN(Stage::Llvm, "llvm", "LLVM IR, optimized"),
+               clEnumValN(Stage::Asm, "asm", "PTX, AMDGCN or x86 assembly"),
+               clEnumValN(Stage::Ptx, "ptx", "NVIDIA assembly"),
+               clEnumValN(Stage::Cubin, "cubin", "NVIDIA binary (needs ptxas)"),
+               clEnumValN(Stage::Hsaco, "hsaco", "AMD binary"),
+               clEnumValN(Stage::So, "so", "shared library of the CPU")),
+    cl::cat(category));
+static cl::opt<bool>
+    reportFlag("report", cl::desc("Print bytes moved, kernels, files and time"),
+               cl::cat(category));
+static cl::opt<int64_t> tokens(
+    "tokens", cl::value_desc("N"), cl::init(16384),
+    cl::desc("With --report: also give traffic for this token count (default "
+             "16384)"),
+    cl::cat(category));
+static cl::opt<std::string> rocmPath(
+    "rocm-path", cl::value_desc("folder"),
+    cl::desc(
+        "Where amdgcn/bitcode is (default: $ROCM_PATH, then the "
+        "distribution's folders); only needed by kernels that call a device "
+        "library"),
+    cl::cat(category));
+static cl::opt<std::string>
+    ptxasPath("ptxas", cl::value_desc("file"),
+              cl::desc("The ptxas that makes cubins (default: $FP8MOE_PTXAS, "
+                       "then PATH, then /usr/local/cuda/bin)"),
+              cl::cat(category));
+static cl::opt<bool> splitInput(
+    "split-input-file",
+    cl::desc("With --emit: compile each part between '// -----' by itself"),
+    cl::cat(category));
+static cl::opt<bool> verifyDiagnostics(
+    "verify-diagnostics",
+    cl::desc("With --emit: check the diagnostics against expected-* comments"),
+    cl::cat(category));
+static cl::opt<bool> listTargets("list-targets",
+                                 cl::desc("Print the known chips and exit"),
+                                 cl::cat(category));
+
+static constexpr llvm::StringLiteral kOverview =
+    R"(compile fp8moe IR to artifacts
+
+An artifact is a folder with a binary and the manifest.json that says how to launch
+it; fp8moe-run and the runtime library execute it. Options of MLIR's tools, such as
+--mlir-print-ir-after-all, --mlir-timing and --mlir-pass-pipeline-crash-reproducer,
+are understood too (--help-hidden lists them).
+
+Examples:
+  fp8moe-compile model.mlir --target=sm_90a --target=gfx942 -o out --report
+      out/sm_90a and out/gfx942, and what the compiler did
+  fp8moe-compile model.mlir --target=sm_90a --emit=ptx
+      PTX on standard output
+  fp8moe-compile model.mlir --target=gfx950 --emit=tensor -o tensor.mlir
+      the IR with all decisions, which can be edited and compiled again
+  cat model.mlirbc | fp8moe-compile - -o out
+      bytecode from standard input, for the target that the module names
+)";
+
+static int fail(const llvm::Twine &message) {
+  llvm::WithColor::error(llvm::errs(), "fp8moe-compile") << message << "\n";
+  return 1;
+}
+
+static void printTargets() {
+  for (const TargetInfo &target : knownTargets())
+    llvm::outs() << llvm::formatv("{0,-10} {1}\n", target.chip,
+                                  target.description);
+}
+
+/// What is wrong with the options, or nothing.
+static std::string checkOptions() {
+  bool emits = stage != Stage::None;
+  for (const std::string &chip : targets)
+    if (!lookupTarget(chip))
+      return "unknown target '" + chip +
+             "'; known targets: " + listKnownTargets();
+  if (!emits && outputPath.empty())
+    return "nothing to do: give -o FOLDER for artifacts, or --emit=KIND";
+  if (!emits && outputPath == "-")
+    return "-o -: an artifact is a folder; --emit=KIND writes one file";
+  if (!emits && (splitInput || verifyDiagnostics))
+    return "--split-input-file and --verify-diagnostics need --emit, because "
+           "an "
+           "artifact is made of one module";
+  if (emits && reportFlag)
+    return "--report describes artifacts; use it without --emit";
+  if (tokens < 0)
+    return "--tokens: the token count is negative";
+  return "";
+}
+
+static DriverOptions getDriverOptions() {
+  DriverOptions options;
+  for (const std::string &chip : targets)
+    if (!llvm::is_contained(options.targets, chip))
+      options.targets.push_back(chip);
+  options.emission.rocmPath = rocmPath;
+  options.emission.ptxasPath = ptxasPath;
+  options.passManagerHook = [](PassManager &pm) {
+    applyDefaultTimingPassManagerCLOptions(pm);
+    return applyPassManagerCLOptions(pm);
+  };
+  return options;
+}
+
+/// Parses one module and gives it to `action`; diagnostics show the source
+/// line, or are compared with the comments in it.
+static LogicalResult
+processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer,
+              const DialectRegistry &registry,
+              function_ref<LogicalResult(ModuleOp)> action) {
+  auto sources = std::make_shared<llvm::SourceMgr>();
+  sources->AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  MLIRContext context(registry);
+  // The source line says more than the printed operation, which can be long.
+  auto &clOptions = cl::getRegisteredOptions();
+  auto printOp = clOptions.find("mlir-print-op-on-diagnostic");
+  if (printOp == clOptions.end() || !printOp->second->getNumOccurrences())
+    context.printOpOnDiagnostic(false);
+
+  auto parseAndRun = [&]() -> LogicalResult {
+    OwningOpRef<ModuleOp> module =
+        parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+    return module ? action(*module) : failure();
+  };
+  if (!verifyDiagnostics) {
+    SourceMgrDiagnosticHandler handler(*sources, &context);
+    return parseAndRun();
+  }
+  SourceMgrDiagnosticVerifierHandler handler(*sources, &context);
+  (void)parseAndRun();
+  return handler.verify();
+}
+
+/// --emit: one output, possibly from several modules.
+static int runEmit(std::unique_ptr<llvm::MemoryBuffer> buffer,
+                   const DialectRegistry &registry, Driver &driver) {
+  std::string error;
+  std::unique_ptr<llvm::ToolOutputFile> output =
+      openOutputFile(outputPath.empty() ? "-" : outputPath.getValue(), &error);
+  if (!output)
+    return fail(error);
+  auto emitChunk = [&](std::unique_ptr<llvm::MemoryBuffer> chunk,
+                       raw_ostream &os) {
+    return processBuffer(std::move(chunk), registry, [&](ModuleOp module) {
+      return driver.emit(module, stage, os);
+    });
+  };
+  StringRef marker = splitInput ? kDefaultSplitMarker : "";
+  if (failed(splitAndProcessBuffer(std::move(buffer), emitChunk, output->os(),
+                                   marker, marker)))
+    return 1;
+  output->os().flush();
+  if (output->os().has_error())
+    return fail("cannot write " + output->getFilename() + ": " +
+                output->os().error().message());
+  output->keep();
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  registerAsmPrinterCLOptions();
+  registerMLIRContextCLOptions();
+  registerPassManagerCLOptions();
+  registerDefaultTimingManagerCLOptions();
+  cl::HideUnrelatedOptions(category);
+  cl::SetVersionPrinter([](llvm::raw_ostream &os) {
+    os << "fp8moe-compile " FP8MOE_VERSION ", LLVM " LLVM_VERSION_STRING "\n";
+  });
+  cl::ParseCommandLineOptions(argc, argv, kOverview);
+  if (listTargets) {
+    printTargets();
+    return 0;
+  }
+  if (std::string problem = checkOptions(); !problem.empty())
+    return fail(problem);
+
+  DialectRegistry registry;
+  fp8moe::registerAllDialects(registry);
+  registerArtifactTranslations(registry);
+  std::string error;
+  std::unique_ptr<llvm::MemoryBuffer> buffer = openInputFile(inputPath, &error);
+  if (!buffer)
+    return fail(error);
+  Driver driver(getDriverOptions());
+  if (stage != Stage::None)
+    return runEmit(std::move(buffer), registry, driver);
+
+  Report report;
+  report.tokens = tokens;
+  if (failed(processBuffer(std::move(buffer), registry, [&](ModuleOp module) {
+        return driver.writeArtifacts(module, outputPath, report);
+      })))
+    return 1;
+  if (reportFlag)
+    report.print(llvm::outs());
+  return 0;
+}

@@ -1,0 +1,39 @@
+//===- CompileInput.h - IR on the command line ------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_TOOLS_RUN_COMPILEINPUT_H
+#define FP8MOE_TOOLS_RUN_COMPILEINPUT_H
+
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace fp8moe::run {
+
+/// A folder that is removed with the object.
+class TemporaryFolder {
+public:
+  TemporaryFolder() = default;
+  TemporaryFolder(const TemporaryFolder &) = delete;
+  TemporaryFolder &operator=(const TemporaryFolder &) = delete;
+  ~TemporaryFolder();
+
+  llvm::Error create();
+  const std::string &path() const { return folder; }
+
+private:
+  std::string folder;
+};
+
+/// Compiles the IR in the file `path` ("-": standard input) for the CPU into
+/// the artifact `folder`. Returns false after reporting an error.
+bool compileForCpu(const std::string &path, const std::string &folder);
+
+} // namespace fp8moe::run
+
+#endif // FP8MOE_TOOLS_RUN_COMPILEINPUT_H

@@ -1,0 +1,319 @@
+//===- Program.cpp - One run of a program ---------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Program.h"
+
+#include "RandomInputs.h"
+#include "StridedCopy.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/Twine.h"
+
+#include <algorithm>
+#include <chrono>
+
+using namespace fp8moe;
+using namespace fp8moe::run;
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::Twine;
+
+static llvm::Error makeError(const Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+/// The runtime's message for the function that just failed.
+static llvm::Error runtimeError() { return makeError(fp8moe_last_error()); }
+
+static ArrayRef<int64_t> shapeOf(const fp8moe_buffer &buffer) {
+  return ArrayRef(buffer.shape, buffer.rank);
+}
+
+static ArrayRef<int64_t> stridesOf(const fp8moe_buffer &buffer) {
+  return ArrayRef(buffer.strides, buffer.rank);
+}
+
+static std::string formatShape(ArrayRef<int64_t> shape) {
+  std::string text;
+  for (int64_t extent : shape) {
+    if (!text.empty())
+      text += "x";
+    text += extent == FP8MOE_DYNAMIC ? "?" : std::to_string(extent);
+  }
+  return text.empty() ? "scalar" : text;
+}
+
+int64_t HostTensor::numElements() const {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    count *= extent;
+  return count;
+}
+
+std::string HostTensor::describe() const {
+  return std::string(dtype->name) + " " + formatShape(shape);
+}
+
+//===----------------------------------------------------------------------===//
+// Loading
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<Program> Program::load(const std::string &path,
+                                      const std::string &device,
+                                      const std::string &name) {
+  Program result;
+  fp8moe_artifact *artifact = nullptr;
+  if (fp8moe_artifact_load(path.c_str(), device.c_str(), &artifact))
+    return runtimeError();
+  result.artifact.reset(artifact);
+
+  size_t count = fp8moe_artifact_num_programs(artifact);
+  if (!name.empty()) {
+    result.program = fp8moe_artifact_find_program(artifact, name.c_str());
+    if (!result.program)
+      return runtimeError();
+    return result;
+  }
+  if (count == 1) {
+    result.program = fp8moe_artifact_program(artifact, 0);
+    return result;
+  }
+  std::string names;
+  for (size_t i = 0; i < count; ++i) {
+    names += i ? ", " : "";
+    names += fp8moe_program_name(fp8moe_artifact_program(artifact, i));
+  }
+  return makeError("the artifact has " + Twine(count) +
+                   " programs; choose one with --program=NAME: " + names);
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+llvm::Error Program::checkInput(const HostTensor &tensor,
+                                const fp8moe_buffer &input) const {
+  bool fits = tensor.shape.size() == static_cast<size_t>(input.rank);
+  for (auto [extent, wanted] : llvm::zip(tensor.shape, shapeOf(input)))
+    fits &= wanted == FP8MOE_DYNAMIC || extent == wanted;
+  if (fits && tensor.dtype->code == input.dtype)
+    return llvm::Error::success();
+  return makeError(Twine("input '") + input.name + "' is " + tensor.describe() +
+                   ", expected " + input.dtype_name + " " +
+                   formatShape(shapeOf(input)));
+}
+
+llvm::Expected<std::vector<HostTensor>>
+Program::readInputs(const std::string &path) const {
+  std::string error;
+  auto file = support::SafetensorsFile::open(path, error);
+  if (!file)
+    return makeError(error);
+  std::vector<HostTensor> inputs;
+  for (size_t i = 0; i < fp8moe_program_num_inputs(program); ++i) {
+    const fp8moe_buffer &input = *fp8moe_program_input(program, i);
+    const support::SafetensorsTensor *found = file->find(input.name);
+    if (!found) {
+      std::string names = llvm::join(
+          llvm::map_range(file->tensors(), [](auto &t) { return t.name; }),
+          ", ");
+      return makeError(path + ": no tensor '" + input.name +
+                       "', which the program reads; the file has: " + names);
+    }
+    HostTensor &tensor = inputs.emplace_back();
+    tensor.name = input.name;
+    tensor.dtype = found->dtype;
+    tensor.shape.assign(found->shape.begin(), found->shape.end());
+    if (llvm::Error mismatch = checkInput(tensor, input))
+      return llvm::joinErrors(makeError(path + ":"), std::move(mismatch));
+    const auto *bytes = static_cast<const uint8_t *>(found->data);
+    tensor.data.assign(bytes, bytes + found->bytes);
+  }
+  return inputs;
+}
+
+llvm::Expected<SmallVector<int64_t>>
+Program::chooseShape(const fp8moe_buffer &input,
+                     const RandomOptions &options) const {
+  auto given = options.shapes.find(input.name);
+  if (given != options.shapes.end())
+    return given->second;
+  SmallVector<int64_t> shape(shapeOf(input));
+  for (int64_t &extent : shape) {
+    if (extent != FP8MOE_DYNAMIC)
+      continue;
+    if (!options.tokens)
+      return makeError(Twine("input '") + input.name + "' is " +
+                       formatShape(shapeOf(input)) +
+                       ": give the extents with --tokens=N (for every '?') or "
+                       "--shape=" +
+                       input.name + "=AxB");
+    extent = *options.tokens;
+  }
+  return shape;
+}
+
+llvm::Expected<std::vector<HostTensor>>
+Program::makeRandomInputs(const RandomOptions &options) const {
+  std::vector<HostTensor> inputs;
+  llvm::StringMap<bool> used;
+  int64_t rows = options.tokens.value_or(0);
+  for (size_t i = 0; i < fp8moe_program_num_inputs(program); ++i) {
+    const fp8moe_buffer &input = *fp8moe_program_input(program, i);
+    auto shape = chooseShape(input, options);
+    if (!shape)
+      return shape.takeError();
+    HostTensor &tensor = inputs.emplace_back();
+    tensor.name = input.name;
+    tensor.dtype = support::findDataType(input.dtype);
+    tensor.shape = *shape;
+    if (llvm::Error mismatch = checkInput(tensor, input))
+      return mismatch;
+    used[input.name] = true;
+    // Without --tokens the groups divide what the first free dimension holds.
+    for (auto [extent, wanted] : llvm::zip(tensor.shape, shapeOf(input)))
+      if (!options.tokens && rows == 0 && wanted == FP8MOE_DYNAMIC)
+        rows = extent;
+  }
+  for (const auto &shape : options.shapes)
+    if (!used.contains(shape.first()))
+      return makeError("--shape: the program has no input '" + shape.first() +
+                       "'");
+
+  RandomInputs random(options.seed, rows);
+  for (HostTensor &tensor : inputs)
+    if (!random.fill(*tensor.dtype, tensor.numElements(), tensor.data))
+      return makeError("--random makes no " + Twine(tensor.dtype->name) +
+                       " values, which input '" + tensor.name +
+                       "' needs; use --inputs");
+  return inputs;
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+llvm::Error Program::resolve(ArrayRef<HostTensor> inputs) {
+  SmallVector<SmallVector<int64_t>> strides;
+  for (auto [i, tensor] : llvm::enumerate(inputs))
+    strides.push_back(chooseStrides(
+        tensor.shape, stridesOf(*fp8moe_program_input(program, i))));
+  SmallVector<fp8moe_tensor> tensors;
+  for (auto [tensor, stride] : llvm::zip_equal(inputs, strides))
+    tensors.push_back({static_cast<fp8moe_dtype>(tensor.dtype->code),
+                       static_cast<int32_t>(tensor.shape.size()),
+                       tensor.shape.data(), stride.data()});
+  fp8moe_call *resolved = nullptr;
+  if (fp8moe_program_resolve(program, tensors.data(), tensors.size(),
+                             &resolved))
+    return runtimeError();
+  call.reset(resolved);
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::string> Program::describe() const {
+  char *json = nullptr;
+  if (fp8moe_call_describe(call.get(), &json))
+    return runtimeError();
+  std::string text(json);
+  fp8moe_string_free(json);
+  return text;
+}
+
+/// Brings a tensor from a file's form into the program's.
+static llvm::Expected<void *> upload(const HostTensor &tensor,
+                                     const fp8moe_buffer &buffer,
+                                     DeviceMemory &memory) {
+  std::vector<uint8_t> staging(buffer.bytes);
+  denseToStrided(tensor.data.data(), staging.data(), shapeOf(buffer),
+                 stridesOf(buffer), tensor.dtype->bytes);
+  auto pointer = memory.allocate(buffer.bytes);
+  if (!pointer)
+    return pointer.takeError();
+  if (auto error = memory.copyToDevice(*pointer, staging.data(), buffer.bytes))
+    return error;
+  return *pointer;
+}
+
+static llvm::Expected<HostTensor> download(const void *pointer,
+                                           const fp8moe_buffer &buffer,
+                                           DeviceMemory &memory) {
+  HostTensor tensor;
+  tensor.name = buffer.name;
+  tensor.dtype = support::findDataType(buffer.dtype);
+  tensor.shape.assign(buffer.shape, buffer.shape + buffer.rank);
+  std::vector<uint8_t> staging(buffer.bytes);
+  if (auto error = memory.copyToHost(staging.data(), pointer, buffer.bytes))
+    return error;
+  tensor.data.resize(tensor.numElements() * tensor.dtype->bytes);
+  stridedToDense(staging.data(), tensor.data.data(), shapeOf(buffer),
+                 stridesOf(buffer), tensor.dtype->bytes);
+  return tensor;
+}
+
+llvm::Expected<std::vector<HostTensor>>
+Program::run(ArrayRef<HostTensor> inputs, DeviceMemory &memory, unsigned repeat,
+             double &seconds) {
+  SmallVector<const void *> inputPointers;
+  for (auto [i, tensor] : llvm::enumerate(inputs)) {
+    auto pointer = upload(tensor, *fp8moe_call_input(call.get(), i), memory);
+    if (!pointer)
+      return pointer.takeError();
+    inputPointers.push_back(*pointer);
+  }
+  size_t numOutputs = fp8moe_program_num_outputs(program);
+  SmallVector<void *> outputPointers;
+  for (size_t i = 0; i < numOutputs; ++i) {
+    auto pointer = memory.allocate(fp8moe_call_output(call.get(), i)->bytes);
+    if (!pointer)
+      return pointer.takeError();
+    outputPointers.push_back(*pointer);
+  }
+  uint64_t workspaceBytes = fp8moe_call_workspace_bytes(call.get());
+  auto workspace = memory.allocate(workspaceBytes);
+  if (!workspace)
+    return workspace.takeError();
+
+  for (unsigned i = 0; i < repeat; ++i) {
+    auto start = std::chrono::steady_clock::now();
+    if (fp8moe_call_run(call.get(), inputPointers.data(), outputPointers.data(),
+                        *workspace, workspaceBytes, /*stream=*/nullptr))
+      return runtimeError();
+    if (auto error = memory.synchronize())
+      return error;
+    std::chrono::duration<double> time =
+        std::chrono::steady_clock::now() - start;
+    seconds = i == 0 ? time.count() : std::min(seconds, time.count());
+  }
+
+  std::vector<HostTensor> outputs;
+  for (size_t i = 0; i < numOutputs; ++i) {
+    auto tensor =
+        download(outputPointers[i], *fp8moe_call_output(call.get(), i), memory);
+    if (!tensor)
+      return tensor.takeError();
+    outputs.push_back(std::move(*tensor));
+  }
+  return outputs;
+}
+
+llvm::Error fp8moe::run::writeTensors(const std::string &path,
+                                      ArrayRef<HostTensor> tensors) {
+  std::vector<support::SafetensorsTensor> entries;
+  for (const HostTensor &tensor : tensors)
+    entries.push_back({tensor.name,
+                       tensor.dtype,
+                       {tensor.shape.begin(), tensor.shape.end()},
+                       tensor.data.data(),
+                       tensor.data.size()});
+  std::string error;
+  if (!support::writeSafetensors(path, std::move(entries), {}, error))
+    return makeError(error);
+  return llvm::Error::success();
+}

@@ -1,0 +1,100 @@
+//===- Program.h - One run of a program -------------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_TOOLS_RUN_PROGRAM_H
+#define FP8MOE_TOOLS_RUN_PROGRAM_H
+
+#include "DeviceMemory.h"
+
+#include "fp8moe-c/Runtime.h"
+#include "fp8moe/Support/Safetensors.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fp8moe::run {
+
+/// A tensor in host memory, dense and row-major.
+struct HostTensor {
+  std::string name;
+  const support::DataType *dtype = nullptr;
+  llvm::SmallVector<int64_t> shape;
+  std::vector<uint8_t> data;
+
+  int64_t numElements() const;
+  /// "BF16 5000x2048".
+  std::string describe() const;
+};
+
+/// What `--random` was told.
+struct RandomOptions {
+  uint64_t seed = 0;
+  /// The extent of free dimensions that `shapes` does not set.
+  std::optional<int64_t> tokens;
+  /// Extents by the input's name.
+  llvm::StringMap<llvm::SmallVector<int64_t>> shapes;
+};
+
+/// A program of a loaded artifact, with the steps of running it once.
+class Program {
+public:
+  /// Loads the artifact in `path` and takes the program `name`, or the only one
+  /// when `name` is empty. `device` as in Runtime.h.
+  static llvm::Expected<Program> load(const std::string &path,
+                                      const std::string &device,
+                                      const std::string &name);
+
+  const char *name() const { return fp8moe_program_name(program); }
+
+  /// The inputs of the program from a file, which may hold more tensors.
+  llvm::Expected<std::vector<HostTensor>>
+  readInputs(const std::string &path) const;
+
+  llvm::Expected<std::vector<HostTensor>>
+  makeRandomInputs(const RandomOptions &options) const;
+
+  /// Binds the shapes of `inputs`.
+  llvm::Error resolve(llvm::ArrayRef<HostTensor> inputs);
+
+  /// The resolved call as JSON.
+  llvm::Expected<std::string> describe() const;
+
+  /// Runs `repeat` times; returns the outputs and sets `seconds` to the
+  /// shortest time of one run.
+  llvm::Expected<std::vector<HostTensor>> run(llvm::ArrayRef<HostTensor> inputs,
+                                              DeviceMemory &memory,
+                                              unsigned repeat, double &seconds);
+
+private:
+  struct Deleter {
+    void operator()(fp8moe_artifact *a) const { fp8moe_artifact_unload(a); }
+    void operator()(fp8moe_call *c) const { fp8moe_call_destroy(c); }
+  };
+
+  llvm::Expected<llvm::SmallVector<int64_t>>
+  chooseShape(const fp8moe_buffer &input, const RandomOptions &options) const;
+  llvm::Error checkInput(const HostTensor &tensor,
+                         const fp8moe_buffer &input) const;
+
+  std::unique_ptr<fp8moe_artifact, Deleter> artifact;
+  const fp8moe_program *program = nullptr;
+  std::unique_ptr<fp8moe_call, Deleter> call;
+};
+
+/// Writes `tensors` to a safetensors file.
+llvm::Error writeTensors(const std::string &path,
+                         llvm::ArrayRef<HostTensor> tensors);
+
+} // namespace fp8moe::run
+
+#endif // FP8MOE_TOOLS_RUN_PROGRAM_H

@@ -1,0 +1,235 @@
+//===- fp8moe-run.cpp - Runs a program of an artifact ---------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CompileInput.h"
+#include "Program.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/WithColor.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace fp8moe::run;
+namespace cl = llvm::cl;
+
+static cl::OptionCategory category("fp8moe-run options");
+
+static cl::opt<std::string> inputPath(cl::Positional, cl::Required,
+                                      cl::desc("<IR file or artifact folder>"),
+                                      cl::cat(category));
+static cl::opt<std::string>
+    programName("program", cl::value_desc("name"),
+                cl::desc("The program to run; may be left out when there is "
+                         "only one"),
+                cl::cat(category));
+static cl::opt<std::string>
+    inputsPath("inputs", cl::value_desc("file"),
+               cl::desc("Read the inputs, by name, from this safetensors file"),
+               cl::cat(category));
+static cl::opt<std::string>
+    outputsPath("outputs", cl::value_desc("file"),
+                cl::desc("Write the outputs to this safetensors file"),
+                cl::cat(category));
+static cl::opt<uint64_t> randomSeed(
+    "random", cl::value_desc("seed"),
+    cl::desc("Make random inputs; 32-bit integers are ends of groups"),
+    cl::cat(category));
+static cl::opt<int64_t>
+    tokens("tokens", cl::value_desc("N"),
+           cl::desc("With --random: the extent of every dimension that the "
+                    "program leaves open"),
+           cl::cat(category));
+static cl::list<std::string>
+    shapes("shape", cl::value_desc("NAME=AxB"),
+           cl::desc("With --random: the shape of one input"),
+           cl::cat(category));
+static cl::opt<std::string>
+    saveInputs("save-inputs", cl::value_desc("file"),
+               cl::desc("Write the inputs that were used to this safetensors "
+                        "file"),
+               cl::cat(category));
+static cl::opt<std::string>
+    device("device", cl::value_desc("cpu|cuda:N|hip:N"), cl::init("cpu"),
+           cl::desc("Where to run an artifact (default: cpu)"),
+           cl::cat(category));
+static cl::opt<unsigned>
+    repeat("repeat", cl::value_desc("N"), cl::init(1),
+           cl::desc("Run N times and report the shortest time"),
+           cl::cat(category));
+static cl::opt<bool>
+    describe("describe",
+             cl::desc("Do not run: print the buffers and launches for these "
+                      "inputs as JSON"),
+             cl::cat(category));
+
+static constexpr llvm::StringLiteral kOverview = R"(run a program of an artifact
+
+Takes an artifact folder that fp8moe-compile wrote, or IR, which is compiled for the
+CPU first. Tensors are read and written as safetensors, dense and row-major, whatever
+layouts the program uses in memory.
+
+Examples:
+  fp8moe-run out/cpu --random=1 --tokens=5000 --outputs=out.safetensors
+      random inputs with 5000 rows in random groups
+  fp8moe-run model.mlir --program=forward --inputs=in.safetensors --outputs=out.safetensors
+      compile for the CPU and run on the tensors of a file
+  fp8moe-run out/sm_90a --device=cuda:0 --random=1 --tokens=5000 --repeat=20
+      run on the first NVIDIA GPU and report the shortest of 20 times
+  fp8moe-run out/gfx942 --random=1 --shape grad=4096x2048 --describe
+      print the launches as JSON, without a GPU
+)";
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+/// Parses "grad=4096x2048".
+static llvm::Error parseShape(llvm::StringRef text, RandomOptions &options) {
+  auto [name, extents] = text.split('=');
+  llvm::SmallVector<int64_t> shape;
+  while (!extents.empty()) {
+    auto [first, rest] = extents.split('x');
+    if (first.getAsInteger(10, shape.emplace_back()) || shape.back() < 0)
+      return makeError("--shape: '" + text +
+                       "' is not of the form NAME=AxB, for example "
+                       "grad=4096x2048");
+    extents = rest;
+  }
+  if (name.empty())
+    return makeError("--shape: '" + text + "' names no input");
+  options.shapes[name] = shape;
+  return llvm::Error::success();
+}
+
+static llvm::Expected<RandomOptions> getRandomOptions() {
+  RandomOptions options;
+  options.seed = randomSeed;
+  if (tokens.getNumOccurrences()) {
+    if (tokens < 0)
+      return makeError("--tokens: " + llvm::Twine(tokens) + " is negative");
+    options.tokens = tokens;
+  }
+  for (const std::string &shape : shapes)
+    if (llvm::Error error = parseShape(shape, options))
+      return error;
+  return options;
+}
+
+static llvm::Error checkOptions() {
+  bool random = randomSeed.getNumOccurrences() > 0;
+  if (random != inputsPath.empty())
+    return makeError("give the inputs with exactly one of --inputs=FILE and "
+                     "--random=SEED");
+  if (!random && (tokens.getNumOccurrences() || !shapes.empty()))
+    return makeError("--tokens and --shape belong to --random; with --inputs "
+                     "the file has the shapes");
+  if (describe && !outputsPath.empty())
+    return makeError("--describe does not run, so there are no --outputs");
+  if (repeat == 0)
+    return makeError("--repeat: a program runs at least once");
+  return llvm::Error::success();
+}
+
+static void printTensors(llvm::StringRef role,
+                         llvm::ArrayRef<HostTensor> tensors) {
+  for (const HostTensor &tensor : tensors)
+    llvm::outs() << llvm::formatv("{0,-7} {1,-28} {2}\n", role, tensor.name,
+                                  tensor.describe());
+}
+
+static llvm::Error runProgram(const std::string &artifact) {
+  auto program = Program::load(artifact, describe ? "none" : device.getValue(),
+                               programName);
+  if (!program)
+    return program.takeError();
+
+  llvm::Expected<std::vector<HostTensor>> inputs = std::vector<HostTensor>();
+  if (inputsPath.empty()) {
+    auto options = getRandomOptions();
+    if (!options)
+      return options.takeError();
+    inputs = program->makeRandomInputs(*options);
+  } else {
+    inputs = program->readInputs(inputsPath);
+  }
+  if (!inputs)
+    return inputs.takeError();
+  if (llvm::Error error = program->resolve(*inputs))
+    return error;
+  if (!saveInputs.empty())
+    if (llvm::Error error = writeTensors(saveInputs, *inputs))
+      return error;
+
+  if (describe) {
+    auto json = program->describe();
+    if (!json)
+      return json.takeError();
+    llvm::outs() << *json << "\n";
+    return llvm::Error::success();
+  }
+
+  auto memory = DeviceMemory::create(device);
+  if (!memory)
+    return memory.takeError();
+  double seconds = 0;
+  auto outputs = program->run(*inputs, **memory, repeat, seconds);
+  if (!outputs)
+    return outputs.takeError();
+  if (!outputsPath.empty())
+    if (llvm::Error error = writeTensors(outputsPath, *outputs))
+      return error;
+
+  printTensors("input", *inputs);
+  printTensors("output", *outputs);
+  llvm::outs() << llvm::formatv("{0} ran on {1} in {2:f3} ms\n",
+                                program->name(), device, seconds * 1e3);
+  return llvm::Error::success();
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
+  cl::SetVersionPrinter([](llvm::raw_ostream &os) {
+    os << "fp8moe-run " FP8MOE_VERSION ", LLVM " LLVM_VERSION_STRING "\n";
+  });
+  cl::ParseCommandLineOptions(argc, argv, kOverview);
+
+  auto report = [](llvm::Error error) {
+    llvm::handleAllErrors(std::move(error), [](llvm::ErrorInfoBase &info) {
+      llvm::WithColor::error(llvm::errs(), "fp8moe-run")
+          << info.message() << "\n";
+    });
+    return 1;
+  };
+  if (llvm::Error error = checkOptions())
+    return report(std::move(error));
+
+  if (llvm::sys::fs::is_directory(inputPath)) {
+    if (llvm::Error error = runProgram(inputPath))
+      return report(std::move(error));
+    return 0;
+  }
+  if (device != "cpu")
+    return report(
+        makeError("IR is compiled for the CPU only; for --device=" + device +
+                  " compile it with fp8moe-compile and give the "
+                  "artifact's folder"));
+  TemporaryFolder folder;
+  if (llvm::Error error = folder.create())
+    return report(std::move(error));
+  // The compiler reports at the IR's locations.
+  if (!compileForCpu(inputPath, folder.path()))
+    return 1;
+  if (llvm::Error error = runProgram(folder.path()))
+    return report(std::move(error));
+  return 0;
+}
