@@ -99,3 +99,10 @@ def test_scales_to_blocked_tiles(cpu, shape):
     x = np.frombuffer(cases.rng_for("tiles", shape).bytes(int(np.prod(shape))), oracle.E8M0).reshape(shape)
     out = cpu.run(FILE, "scales_to_blocked", [{"x": x}])[0]["y"]
     oracle.assert_equal(out, oracle.blocked_scales(x.view(np.uint8)).view(oracle.E8M0), "tiles", exact_nan=True)
+
+
+def test_scales_from_blocked_tiles(cpu):
+    y = np.frombuffer(cases.rng_for("from tiles").bytes(300 * 44), oracle.E8M0).reshape(300, 44)
+    x = oracle.blocked_scales(y.view(np.uint8)).view(oracle.E8M0)
+    out = cpu.run(FILE, "scales_300x44_from_blocked", [{"x": x}])[0]["y"]
+    oracle.assert_equal(out, y, "scales", exact_nan=True)
