@@ -230,6 +230,8 @@ def mx_scale_bytes(a, mode, kind):
             product = a * np.float32(np.float64(1) / t.max)
             mantissa, exponent = np.frexp(product)
             exponent = exponent.astype(np.int64) - (mantissa == np.float32(0.5))
+            # The product of a tiny amax may underflow to 0, which frexp gives the exponent 0.
+            exponent = np.where(product == 0, -127, exponent)
         else:
             raise ValueError(f"unknown mx mode '{mode}'")
     b = np.clip(exponent + 127, 0, 254)

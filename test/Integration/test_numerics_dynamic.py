@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""dynamic_quantize of activations and 3D weights, on every executor; and on the
-CPU both quantizations from one read: (Q1)..(Q9), (J6)."""
+"""dynamic_quantize of activations and 3D weights, and both quantizations from one
+read, on every executor: (Q1)..(Q9), (J6)."""
 
 import cases
 import oracle
@@ -101,5 +101,5 @@ DUAL = [
 
 
 @pytest.mark.parametrize("variant, case", **parameters(DUAL))
-def test_two_quantizations_from_one_read(cpu, variant, case):
-    check(cpu, variant, case)
+def test_two_quantizations_from_one_read(device, variant, case):
+    check(device, variant, case)

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""relayout on every executor, and views on the CPU: (V1)..(V3), (P1)..(P3).
+"""relayout and views on every executor: (V1)..(V3), (P1)..(P3).
 
 Inputs are random bits, so that NaN payloads and negative zeros are among them;
 outputs are compared bit for bit (V2).
@@ -123,5 +123,5 @@ VIEWS = [
 
 
 @pytest.mark.parametrize("variant, case", **parameters(VIEWS))
-def test_views(cpu, variant, case):
-    check(cpu, variant, case)
+def test_views(device, variant, case):
+    check(device, variant, case)

@@ -183,6 +183,7 @@ def test_padded_extent_fits_every_offsets():
         (224.0, 126, 126),
         (2.0**-126, 0, 0),
         (2.0**-119, 0, 0),
+        (2.0**-149, 0, 0),  # rceil: the product underflows to 0
         (2.0**-118, 1, 1),  # floor: -118 - 8 + 127; rceil: 2^-118/448 is above 2^-127, at most 2^-126
         (3.4028234663852886e38, 246, 247),
         (np.inf, 255, 255),
