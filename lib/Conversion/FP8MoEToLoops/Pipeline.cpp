@@ -20,7 +20,9 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Frees what the loops allocate, each buffer after its last use.
+/// Frees what the loops allocate at the end of its scope. (Upstream's pass that
+/// frees earlier does not see through memref.transpose: it frees what a view
+/// still reads.)
 static void addDeallocation(OpPassManager &pm) {
   pm.addPass(bufferization::createOwnershipBasedBufferDeallocationPass());
   pm.addPass(createCanonicalizerPass());
@@ -28,8 +30,6 @@ static void addDeallocation(OpPassManager &pm) {
   pm.addPass(bufferization::createLowerDeallocationsPass());
   pm.addPass(createCSEPass());
   pm.addPass(createCanonicalizerPass());
-  pm.addNestedPass<func::FuncOp>(
-      bufferization::createOptimizeAllocationLivenessPass());
 }
 
 void mlir::fp8moe::buildLoopsToLLVMPipeline(OpPassManager &pm) {
