@@ -16,6 +16,30 @@ using namespace mlir::fp8moe;
 
 namespace {
 
+/// `values`, with attributes exactly where `shape` is static.
+SmallVector<OpFoldResult> matchStatic(LoopBuilder &b, ArrayRef<Value> values,
+                                      ArrayRef<int64_t> shape) {
+  return llvm::map_to_vector(llvm::zip_equal(values, shape),
+                             [&](auto pair) -> OpFoldResult {
+                               auto [value, size] = pair;
+                               if (ShapedType::isDynamic(size))
+                                 return value;
+                               return b.getIndexAttr(size);
+                             });
+}
+
+/// The memory of `input` seen with other sizes and strides. Views are made by
+/// reinterpret_cast, not by memref.transpose, because deallocation only sees
+/// through operations with ViewLikeOpInterface.
+Value createView(LoopBuilder &b, Value input, MemRefType type,
+                 ArrayRef<Value> sizes, ArrayRef<Value> strides) {
+  auto [knownStrides, offset] = type.getStridesAndOffset();
+  return memref::ReinterpretCastOp::create(
+      b, type, input, b.getIndexAttr(offset),
+      matchStatic(b, sizes, type.getShape()),
+      matchStatic(b, strides, knownStrides));
+}
+
 struct ConvertTranspose : OpConversionPattern<TransposeOp> {
   using OpConversionPattern::OpConversionPattern;
 
@@ -29,11 +53,15 @@ struct ConvertTranspose : OpConversionPattern<TransposeOp> {
       rewriter.replaceOp(op, castMemref(b, adaptor.getInput(), type));
       return success();
     }
-    AffineMap map = AffineMap::getPermutationMap(
-        llvm::to_vector_of<unsigned>(op.getPermutation()), op.getContext());
-    Value view = memref::TransposeOp::create(b, adaptor.getInput(),
-                                             AffineMapAttr::get(map));
-    rewriter.replaceOp(op, castMemref(b, view, type));
+    auto metadata =
+        memref::ExtractStridedMetadataOp::create(b, adaptor.getInput());
+    SmallVector<Value> sizes, strides;
+    for (int64_t dim : op.getPermutation()) {
+      sizes.push_back(metadata.getSizes()[dim]);
+      strides.push_back(metadata.getStrides()[dim]);
+    }
+    rewriter.replaceOp(op,
+                       createView(b, adaptor.getInput(), type, sizes, strides));
     return success();
   }
 };
@@ -62,18 +90,6 @@ SmallVector<Value> getViewStrides(LoopBuilder &b, ReshapeOp op, Value input,
   return strides;
 }
 
-/// `values`, with attributes exactly where `shape` is static.
-SmallVector<OpFoldResult> matchStatic(LoopBuilder &b, ArrayRef<Value> values,
-                                      ArrayRef<int64_t> shape) {
-  return llvm::map_to_vector(llvm::zip_equal(values, shape),
-                             [&](auto pair) -> OpFoldResult {
-                               auto [value, size] = pair;
-                               if (ShapedType::isDynamic(size))
-                                 return value;
-                               return b.getIndexAttr(size);
-                             });
-}
-
 struct ConvertReshape : OpConversionPattern<ReshapeOp> {
   using OpConversionPattern::OpConversionPattern;
 
@@ -96,14 +112,7 @@ struct ConvertReshape : OpConversionPattern<ReshapeOp> {
     SmallVector<Value> strides = layout.dense
                                      ? getStrides(b, layout, sizes)
                                      : getViewStrides(b, op, input, sizes);
-    SmallVector<int64_t> typeStrides;
-    int64_t offset;
-    if (failed(type.getStridesAndOffset(typeStrides, offset)))
-      return op.emitOpError("cannot be a view of type ") << type;
-    rewriter.replaceOpWithNewOp<memref::ReinterpretCastOp>(
-        op, type, input, b.getIndexAttr(0),
-        matchStatic(b, sizes, type.getShape()),
-        matchStatic(b, strides, typeStrides));
+    rewriter.replaceOp(op, createView(b, input, type, sizes, strides));
     return success();
   }
 };
