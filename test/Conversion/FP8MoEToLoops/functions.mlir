@@ -1,0 +1,63 @@
+// RUN: fp8moe-opt %s --convert-fp8moe-to-loops --canonicalize --cse --split-input-file --allow-unregistered-dialect | FileCheck %s
+
+// A result that is returned is written in place, also when another operation reads
+// it; what only lives inside is allocated; a value returned twice is copied once.
+
+// CHECK-LABEL: func @in_place(
+// CHECK-SAME:    %[[X:[^:]*]]: memref<4x8xf32> {fp8moe.name = "x"},
+// CHECK-SAME:    %[[S:[^:]*]]: memref<8xf32> {fp8moe.name = "s"},
+// CHECK-SAME:    %[[AGAIN:[^:]*]]: memref<8xf32>) {
+func.func @in_place(%x: tensor<4x8xf32> {fp8moe.name = "x"})
+    -> (tensor<8xf32> {fp8moe.name = "s"}, tensor<8xf32>) {
+  // CHECK:      %[[C:.*]] = memref.alloc() : memref<32xf32>
+  // CHECK:      %[[COL:.*]] = memref.reinterpret_cast %[[C]] to offset: [0], sizes: [4, 8], strides: [1, 4]
+  // CHECK:      memref.store %{{.*}}, %[[COL]]
+  // CHECK:      memref.load %[[COL]]
+  // CHECK:      memref.store %{{.*}}, %[[S]]
+  // CHECK:      }
+  // CHECK:      scf.for %[[I:[^ ]*]] =
+  // CHECK-NEXT:   %[[E:.*]] = memref.load %[[S]][%[[I]]]
+  // CHECK-NEXT:   memref.store %[[E]], %[[AGAIN]][%[[I]]]
+  // CHECK:      return
+  %c = fp8moe.relayout %x : tensor<4x8xf32> -> tensor<4x8xf32, #fp8moe.strided<[1, 0]>>
+  %s = fp8moe.scale %c along 0 rounding pow2 fp8 f8E4M3FN
+      : tensor<4x8xf32, #fp8moe.strided<[1, 0]>> -> tensor<8xf32>
+  return %s, %s : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// Tensors pass through structured control flow as memrefs.
+
+// CHECK-LABEL: func @branch(
+// CHECK-SAME:    %[[COND:[^:]*]]: i1, %[[X:[^:]*]]: memref<?x8xf32>, %[[S:[^:]*]]: memref<?xf32>)
+func.func @branch(%cond: i1, %x: tensor<?x8xf32>) -> tensor<?xf32> {
+  // CHECK:      %[[IF:.*]] = scf.if %[[COND]] -> (memref<?xf32>) {
+  // CHECK:        %[[ALLOC:.*]] = memref.alloc(%{{.*}}) : memref<?xf32>
+  // CHECK:        scf.yield %[[ALLOC]]
+  // CHECK:      memref.load %[[IF]]
+  // CHECK:      memref.store %{{.*}}, %[[S]]
+  %s = scf.if %cond -> tensor<?xf32> {
+    %0 = fp8moe.scale %x along 1 rounding pow2 fp8 f8E4M3FN : tensor<?x8xf32> -> tensor<?xf32>
+    scf.yield %0 : tensor<?xf32>
+  } else {
+    %0 = fp8moe.scale %x along 1 rounding none fp8 f8E4M3FN : tensor<?x8xf32> -> tensor<?xf32>
+    scf.yield %0 : tensor<?xf32>
+  }
+  return %s : tensor<?xf32>
+}
+
+// -----
+
+// Sizes of tensors are sizes of memrefs.
+
+// CHECK-LABEL: func @size(
+// CHECK-SAME:    %[[X:[^:]*]]: memref<?x8xf32>, %[[S:[^:]*]]: memref<1xf32>
+func.func @size(%x: tensor<?x8xf32>, %s: tensor<1xf32>) -> tensor<1xf32> {
+  // CHECK:      %[[DIM:.*]] = memref.dim %[[X]]
+  // CHECK:      "test.use"(%[[DIM]])
+  %c0 = arith.constant 0 : index
+  %d = tensor.dim %x, %c0 : tensor<?x8xf32>
+  "test.use"(%d) : (index) -> ()
+  return %s : tensor<1xf32>
+}

@@ -1,0 +1,41 @@
+// RUN: fp8moe-opt %s --convert-fp8moe-to-loops --split-input-file --verify-diagnostics
+
+// expected-error @below {{has the target-neutral element type of 'tensor<4x8x!fp8moe.e4m3>'; run -fp8moe-resolve-fp8-types before converting to loops}}
+func.func @neutral(%q: tensor<4x8x!fp8moe.e4m3>) -> tensor<4x8x!fp8moe.e4m3> {
+  return %q : tensor<4x8x!fp8moe.e4m3>
+}
+
+// -----
+
+// expected-error @below {{takes or returns tensors and has no body; only functions with a body can be converted to loops}}
+func.func private @external(tensor<4x8xf32>)
+
+// -----
+
+// expected-error @below {{expects all results to be tensors when one is, found '(tensor<4x8xf32>) -> (tensor<4x8xf32>, index)'}}
+func.func @mixed_results(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, index) {
+  %c0 = arith.constant 0 : index
+  return %x, %c0 : tensor<4x8xf32>, index
+}
+
+// -----
+
+func.func private @callee(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  return %x : tensor<4x8xf32>
+}
+func.func @caller(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // expected-error @below {{passes tensors to another function; inline all calls first (-inline), which recursion does not allow}}
+  %y = call @callee(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
+#blocked = #fp8moe.scale_blocked<128x4>
+
+func.func @unknown_rows(%s: tensor<?x8xf8E8M0FNU, #blocked>) -> tensor<?x8xf8E8M0FNU> {
+  // expected-error @below {{cannot know dimension 0 of the block scales of type 'tensor<?x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>', because they come from outside; give them a static shape}}
+  // expected-error @below {{failed to legalize operation 'fp8moe.relayout'}}
+  %r = fp8moe.relayout %s : tensor<?x8xf8E8M0FNU, #blocked> -> tensor<?x8xf8E8M0FNU>
+  return %r : tensor<?x8xf8E8M0FNU>
+}

@@ -1,0 +1,46 @@
+// RUN: fp8moe-opt %s --fp8moe-plan-cpu-entries | FileCheck %s --check-prefix=PLAN
+// RUN: fp8moe-opt %s --fp8moe-plan-cpu-entries --convert-fp8moe-to-loops --fp8moe-define-cpu-entries --canonicalize | FileCheck %s --check-prefix=ENTRY
+
+// The program takes the function's name. The kernel gets all pointers, then the
+// sizes and strides that the types of the buffers leave open.
+
+// PLAN-LABEL: fp8moe_plan.program @columns
+// PLAN:         %[[X:.*]] = fp8moe_plan.input "x" align 4 : memref<?x64xf32>
+// PLAN:         %[[M:.*]] = fp8moe_plan.dim %[[X]], 0
+// PLAN:         %[[R:.*]] = fp8moe_plan.output "r" sizes(%[[M]]) strides(%[[PITCH:.*]]) align 4 : memref<?x64xf32, strided<[1, ?]>>
+// PLAN:         %[[M_AGAIN:.*]] = fp8moe_plan.dim %[[X]], 0
+// PLAN:         %[[ONE:.*]] = arith.constant 1 : index
+// PLAN:         fp8moe_plan.launch @columns_kernel grid(%[[ONE]], %[[ONE]], %[[ONE]]) block(1, 1, 1) shared 0
+// PLAN-SAME:      args(%[[X]], %[[R]], %[[M_AGAIN]], %[[M]], %[[PITCH]])
+// PLAN:       func.func private @columns_kernel(!llvm.ptr, !llvm.ptr, i64, i64, i64) attributes {entry_of = @columns_0}
+// PLAN:       func.func @columns_0(%{{.*}}: tensor<?x64xf32>
+
+// The kernel rebuilds both memrefs. The inner sizes of the input give its strides.
+
+// ENTRY:       func.func @columns_kernel(%[[X:.*]]: !llvm.ptr {llvm.noalias}, %[[R:.*]]: !llvm.ptr {llvm.noalias}, %[[XM:.*]]: i64, %[[RM:.*]]: i64, %[[PITCH:.*]]: i64)
+// ENTRY-DAG:     %[[C1:.*]] = arith.constant 1 : i64
+// ENTRY-DAG:     %[[C64:.*]] = arith.constant 64 : i64
+// ENTRY:         llvm.insertvalue %[[X]], %{{.*}}[1]
+// ENTRY:         llvm.insertvalue %[[XM]], %{{.*}}[3, 0]
+// ENTRY:         llvm.insertvalue %[[C64]], %{{.*}}[4, 0]
+// ENTRY:         llvm.insertvalue %[[C64]], %{{.*}}[3, 1]
+// ENTRY:         %[[XD:.*]] = llvm.insertvalue %[[C1]], %{{.*}}[4, 1]
+// ENTRY:         %[[XB:.*]] = builtin.unrealized_conversion_cast %[[XD]] : {{.*}} to memref<?x64xf32>
+// ENTRY:         llvm.insertvalue %[[R]], %{{.*}}[1]
+// ENTRY:         llvm.insertvalue %[[RM]], %{{.*}}[3, 0]
+// ENTRY:         llvm.insertvalue %[[C1]], %{{.*}}[4, 0]
+// ENTRY:         %[[RD:.*]] = llvm.insertvalue %[[PITCH]], %{{.*}}[4, 1]
+// ENTRY:         %[[RB:.*]] = builtin.unrealized_conversion_cast %[[RD]] : {{.*}} to memref<?x64xf32, strided<[1, ?]>>
+// ENTRY:         call @columns_0(%[[XB]], %[[RB]])
+// ENTRY:       func.func private @columns_0(
+// ENTRY-SAME:    llvm.linkage = #llvm.linkage<internal>
+func.func @columns(%x: tensor<?x64xf32> {fp8moe.name = "x"})
+    -> (tensor<?x64xf32, #fp8moe.strided<[1, 0]>> {fp8moe.name = "r"}) {
+  %r = fp8moe.relayout %x : tensor<?x64xf32> -> tensor<?x64xf32, #fp8moe.strided<[1, 0]>>
+  return %r : tensor<?x64xf32, #fp8moe.strided<[1, 0]>>
+}
+
+// PLAN-NOT: program @helper
+func.func private @helper(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
