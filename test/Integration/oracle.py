@@ -356,10 +356,11 @@ def mismatches(actual, expected, exact_nan=False):
     assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"
     # `view` needs a contiguous last dimension: compare row-major copies of the logical tensors.
     actual, expected = np.ascontiguousarray(actual), np.ascontiguousarray(expected)
-    same = bits(actual) == bits(expected)
-    if not exact_nan:
-        same |= _is_nan(actual) & _is_nan(expected)
-    return np.flatnonzero(~same)
+    differ = np.flatnonzero(bits(actual) != bits(expected))
+    if exact_nan or not differ.size:
+        return differ
+    got, want = actual.reshape(-1)[differ], expected.reshape(-1)[differ]
+    return differ[~(_is_nan(got) & _is_nan(want))]
 
 
 def assert_equal(actual, expected, what, exact_nan=False):
