@@ -20,9 +20,8 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Frees what the loops allocate at the end of its scope. (Upstream's pass that
-/// frees earlier does not see through memref.transpose: it frees what a view
-/// still reads.)
+/// Frees what the loops allocate at the end of its scope, also when only a view
+/// of it is still in use.
 static void addDeallocation(OpPassManager &pm) {
   pm.addPass(bufferization::createOwnershipBasedBufferDeallocationPass());
   pm.addPass(createCanonicalizerPass());

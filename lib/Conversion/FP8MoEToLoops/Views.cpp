@@ -29,7 +29,7 @@ SmallVector<OpFoldResult> matchStatic(LoopBuilder &b, ArrayRef<Value> values,
 }
 
 /// The memory of `input` seen with other sizes and strides. Views are made by
-/// reinterpret_cast, not by memref.transpose, because deallocation only sees
+/// reinterpret_cast, not by memref.transpose, because alias analyses only see
 /// through operations with ViewLikeOpInterface.
 Value createView(LoopBuilder &b, Value input, MemRefType type,
                  ArrayRef<Value> sizes, ArrayRef<Value> strides) {
