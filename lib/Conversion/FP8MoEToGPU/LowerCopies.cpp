@@ -202,7 +202,7 @@ static FailureOr<int64_t> getCopiedElementBytes(Operation *op,
     return bits / 8;
   return lowering.reportUnsupported(op, "with elements of type " +
                                             debugString(type.getElementType()) +
-                                            " (expected 8, 16 or 32 bits)");
+                                            "' (expected 8, 16 or 32 bits)");
 }
 
 /// The dimensions of a copy in the output's order, outermost first.

@@ -151,8 +151,8 @@ static LogicalResult launchQuantize(const Quantization &q,
   problem.fp8Type = q.resultType.getElementType();
   if (!hooks.supportsFP8(problem.fp8Type))
     return lowering.reportUnsupported(
-        q.op, "to " + debugString(problem.fp8Type) +
-                  " (the hardware has the other flavour; use !fp8moe.e4m3 or "
+        q.op, "to '" + debugString(problem.fp8Type) +
+                  "' (the hardware has the other flavour; use !fp8moe.e4m3 or "
                   "!fp8moe.e5m2)");
   problem.powerOfTwo = q.rounding == ScaleRounding::Pow2;
   problem.jagged = q.offsets.has_value();

@@ -1,0 +1,84 @@
+// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --convert-fp8moe-to-gpu
+
+// expected-error@+1 {{target 'cpu' is not a GPU; use convert-fp8moe-to-loops, or name a GPU}}
+module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @no_kernel(%x: tensor<?x2048xbf16>) -> tensor<?xf32> {
+    // expected-error@+1 {{'fp8moe.scale' is not supported on target sm_90a yet; compile the function for target 'cpu', or keep only views, copies and dynamic quantizations in it}}
+    %s = fp8moe.scale %x along 1 rounding pow2 fp8 f8E4M3FN
+        : tensor<?x2048xbf16> -> tensor<?xf32>
+    return %s : tensor<?xf32>
+  }
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  func.func @flavour(%x: tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>) {
+    // expected-error@+1 {{'fp8moe.dynamic_quantize' to 'f8E4M3FN' (the hardware has the other flavour; use !fp8moe.e4m3 or !fp8moe.e5m2) is not supported on target gfx942}}
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    return %q, %s : tensor<?x64xf8E4M3FN>, tensor<?xf32>
+  }
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @neutral(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
+    // expected-error@+1 {{'fp8moe.dynamic_quantize' still has the target-neutral element type '!fp8moe.e4m3'; run fp8moe-resolve-fp8-types first}}
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x64xbf16> -> tensor<?x64x!fp8moe.e4m3>, tensor<?xf32>
+    return %s : tensor<?xf32>
+  }
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @rank(%x: tensor<2x3x4x64xbf16>)
+      -> (tensor<2x3x4x64xf8E4M3FN>, tensor<2x3x4xf32>) {
+    // expected-error@+1 {{'fp8moe.dynamic_quantize' of a tensor of rank 4 (expected at most 3; merge dimensions with fp8moe.reshape) is not supported on target sm_90a}}
+    %q, %s = fp8moe.dynamic_quantize %x along [3] rounding pow2
+        : tensor<2x3x4x64xbf16> -> tensor<2x3x4x64xf8E4M3FN>, tensor<2x3x4xf32>
+    return %q, %s : tensor<2x3x4x64xf8E4M3FN>, tensor<2x3x4xf32>
+  }
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @element(%x: tensor<4x8xf64>) -> tensor<4x8xf64, #fp8moe.strided<[1, 0]>> {
+    // expected-error@+1 {{'fp8moe.relayout' with elements of type 'f64' (expected 8, 16 or 32 bits) is not supported on target sm_90a}}
+    %r = fp8moe.relayout %x : tensor<4x8xf64> -> tensor<4x8xf64, #fp8moe.strided<[1, 0]>>
+    return %r : tensor<4x8xf64, #fp8moe.strided<[1, 0]>>
+  }
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @tile(%x: tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>) {
+    // expected-error@+1 {{'fp8moe.dynamic_quantize' has the tile <kept = 64, threads = 128>, but on target sm_90a its layouts need <kept = 8, threads = 256>; use that tile or none}}
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        tile <kept = 64, threads = 128>
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    return %q, %s : tensor<?x64xf8E4M3FN>, tensor<?xf32>
+  }
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @blocked(%s: tensor<256x8xf8E8M0FNU>)
+      -> tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>> {
+    // expected-error-re@+1 {{'fp8moe.relayout' on tensors with layout {{.*}}scale_blocked<128x4>{{.*}} is not supported on target sm_90a}}
+    %b = fp8moe.relayout %s
+        : tensor<256x8xf8E8M0FNU> -> tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
+    return %b : tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
+  }
+}

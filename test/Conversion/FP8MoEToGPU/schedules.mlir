@@ -1,0 +1,148 @@
+// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+
+// Which schedule a quantization gets follows from the contiguous dimensions.
+
+// Rows of the slices contiguous on both sides: a subgroup takes a slice, and nothing is
+// shared between subgroups.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @rowwise(%x: tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>>)
+      -> (tensor<?x2048xf8E4M3FN, #fp8moe.strided<[0, 1], align = 16>>, tensor<?xf32>) {
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>>
+        -> tensor<?x2048xf8E4M3FN, #fp8moe.strided<[0, 1], align = 16>>, tensor<?xf32>
+    return %q, %s : tensor<?x2048xf8E4M3FN, #fp8moe.strided<[0, 1], align = 16>>, tensor<?xf32>
+  }
+}
+
+// CHECK-LABEL: gpu.func @quantize_slices_0
+// CHECK-SAME:    (%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %[[M:.*]]: i64, %[[BLOCKS:.*]]: i64)
+// CHECK-SAME:    kernel attributes {known_block_size = array<i32: 256, 1, 1>
+// The blocks take turns on the slices.
+// CHECK:         scf.for %{{.*}} = %{{.*}} to %{{.*}} step %[[BLOCKS]]
+// First pass: 16-byte loads, magnitudes compared as 16-bit integers.
+// CHECK:         scf.for
+// CHECK:           llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK:           arith.andi %{{.*}} : vector<4xi32>
+// CHECK:           arith.maxui %{{.*}} : vector<8xi16>
+// CHECK:         gpu.shuffle xor
+// The scale is divided in f64, rounded once, and cut to a power of two.
+// CHECK:         arith.divf %{{.*}} : f64
+// CHECK:         arith.truncf %{{.*}} : f64 to f32
+// CHECK:         arith.andi %{{.*}}, %c2139095040_i32
+// CHECK-NOT:     gpu.barrier
+// Second pass: 16-byte stores.
+// CHECK:         nvvm.convert.f32x2.to.f8x2 %{{.*}}, %{{.*}} {rnd = #nvvm.fp_rnd_mode<rn>, sat = #nvvm.sat_mode<satfinite>} : i16
+// CHECK:         llvm.store %{{.*}}, %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+
+// -----
+
+// Columns contiguous in the input, rows in the output: a strip of columns per block, and
+// a transposition through workgroup memory.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  func.func @colwise(%x: tensor<?x2048xbf16>, %ends: tensor<?xi32>)
+      -> (tensor<?x2048xf8E4M3FNUZ, #col>, tensor<?x2048xf32>) {
+    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<?xi32>) along [0]
+        rounding none : tensor<?x2048xbf16>
+        -> tensor<?x2048xf8E4M3FNUZ, #col>, tensor<?x2048xf32>
+    return %q, %s : tensor<?x2048xf8E4M3FNUZ, #col>, tensor<?x2048xf32>
+  }
+}
+
+// CHECK-LABEL: gpu.module @fp8moe_kernels
+// CHECK-DAG:     llvm.mlir.global internal @quantize_strips_to_slices_0_tile() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<16384 x i8>
+// CHECK-DAG:     llvm.mlir.global internal @quantize_strips_to_slices_0_scales() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<256 x i8>
+// CHECK:         gpu.func @quantize_strips_to_slices_0
+// Segment bounds: ends are clamped to [0, M].
+// CHECK:         llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
+// CHECK:         arith.maxsi
+// CHECK:         arith.minsi
+// Nobody promised 16-byte alignment, so the kernel looks.
+// CHECK:         llvm.ptrtoint
+// CHECK:         arith.divf %{{.*}} : f64
+// AMD's conversion does not saturate: the clamp comes first and keeps NaN.
+// CHECK:         %[[HIGH:.*]] = arith.cmpf ogt, %[[X:.*]], %{{.*}} : f32
+// CHECK:         arith.select %[[HIGH]], %{{.*}}, %[[X]] : f32
+// CHECK:         rocdl.cvt.pk.fp8.f32
+// CHECK:         llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
+// CHECK:         gpu.barrier
+// CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK-LABEL: fp8moe_plan.program @colwise
+// One more segment than groups: rows of no group are zeroed.
+// CHECK:         %[[E:.*]] = fp8moe_plan.dim %{{.*}}, 0 : memref<?xi32>
+// CHECK:         %[[SEGMENTS:.*]] = arith.addi %[[E]], %c1
+// CHECK:         arith.muli %[[SEGMENTS]], %c32
+
+// -----
+
+// 3D weights: segments are the experts. Along K the input is read in place, along N it is
+// transposed.
+
+#expert_col = #fp8moe.strided<[0, 2, 1]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
+  func.func @weights(%w: tensor<64x2048x1408xbf16, #expert_col>)
+      -> (tensor<64x2048x1408xf8E4M3FN, #expert_col>, tensor<64x2048x1408xf8E4M3FN>,
+          tensor<64x1408xf32>, tensor<64x2048xf32>) {
+    %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
+        : tensor<64x2048x1408xbf16, #expert_col>
+        -> tensor<64x2048x1408xf8E4M3FN, #expert_col>, tensor<64x2048x1408xf8E4M3FN>,
+           tensor<64x1408xf32>, tensor<64x2048xf32>
+    return %q#0, %q#1, %s#0, %s#1
+        : tensor<64x2048x1408xf8E4M3FN, #expert_col>, tensor<64x2048x1408xf8E4M3FN>,
+          tensor<64x1408xf32>, tensor<64x2048xf32>
+  }
+}
+
+// CHECK-LABEL: fp8moe_plan.program @weights
+// CHECK-DAG:     %[[FORWARD:.*]] = arith.constant 11264 : index
+// CHECK-DAG:     %[[DGRAD:.*]] = arith.constant 2048 : index
+// CHECK:         launch @fp8moe_kernels::@quantize_slices_0 grid(%[[FORWARD]],
+// CHECK:         launch @fp8moe_kernels::@quantize_strips_to_slices_1 grid(%[[DGRAD]],
+
+// -----
+
+// The remaining two: columns contiguous on both sides, and rows in the input only.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @others(%x: tensor<?x96xf32>, %y: tensor<?x96xf32, #col>)
+      -> (tensor<?x96xf8E5M2>, tensor<96xf32>, tensor<?x96xf8E5M2>, tensor<96xf32>) {
+    %q0, %s0 = fp8moe.dynamic_quantize %x along [0] rounding pow2
+        : tensor<?x96xf32> -> tensor<?x96xf8E5M2>, tensor<96xf32>
+    %q1, %s1 = fp8moe.dynamic_quantize %y along [0] rounding pow2
+        : tensor<?x96xf32, #col> -> tensor<?x96xf8E5M2>, tensor<96xf32>
+    return %q0, %s0, %q1, %s1
+        : tensor<?x96xf8E5M2>, tensor<96xf32>, tensor<?x96xf8E5M2>, tensor<96xf32>
+  }
+}
+
+// CHECK-LABEL: fp8moe_plan.program @others
+// CHECK:         launch @fp8moe_kernels::@quantize_strips_0
+// CHECK:         launch @fp8moe_kernels::@quantize_slices_to_strips_1
+
+// -----
+
+// Padded groups: in a quantization the starts are sums of rounded lengths; a copy packs.
+
+#padded = #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @padded(%x: tensor<100x64xbf16>, %ends: tensor<4xi32>)
+      -> (tensor<160x64xf8E4M3FN, #padded>, tensor<4x64xf32>, tensor<100x64xf8E4M3FN>) {
+    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<4xi32>) along [0]
+        rounding pow2 : tensor<100x64xbf16>
+        -> tensor<160x64xf8E4M3FN, #padded>, tensor<4x64xf32>
+    %p = fp8moe.relayout %q groups(%ends : tensor<4xi32>)
+        : tensor<160x64xf8E4M3FN, #padded> -> tensor<100x64xf8E4M3FN>
+    return %q, %s, %p
+        : tensor<160x64xf8E4M3FN, #padded>, tensor<4x64xf32>, tensor<100x64xf8E4M3FN>
+  }
+}
+
+// CHECK-LABEL: gpu.func @quantize_strips_0
+// CHECK:         gpu.shuffle idx
+// CHECK-LABEL: gpu.func @copy_groups_1
+// CHECK-LABEL: fp8moe_plan.program @padded
+// CHECK:         launch @fp8moe_kernels::@quantize_strips_0
+// CHECK:         launch @fp8moe_kernels::@copy_groups_1
