@@ -200,7 +200,7 @@ static FailureOr<int64_t> getCopiedElementBytes(Operation *op,
       type.getElementType().isIntOrFloat() ? type.getElementTypeBitWidth() : 0;
   if (bits == 8 || bits == 16 || bits == 32)
     return bits / 8;
-  return lowering.reportUnsupported(op, "with elements of type " +
+  return lowering.reportUnsupported(op, "with elements of type '" +
                                             debugString(type.getElementType()) +
                                             "' (expected 8, 16 or 32 bits)");
 }
