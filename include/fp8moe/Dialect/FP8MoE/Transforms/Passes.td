@@ -47,6 +47,34 @@ def VerifyLayouts : Pass<"fp8moe-verify-layouts", "::mlir::ModuleOp"> {
   }];
 }
 
+def FoldViews : InterfacePass<"fp8moe-fold-views", "::mlir::FunctionOpInterface"> {
+  let summary = "Compose transposes and reshapes, and move reshapes below kernels";
+  let description = [{
+    A chain of views becomes the shortest chain of its root that shows the same, at
+    most a reshape, a transpose and a reshape, mostly one of them; what undoes itself
+    vanishes. Copies inside a chain move to its end, or vanish when views of the tensor
+    before the copy show the same bytes; no copy becomes two.
+
+    A kernel that reads a reshape reads the tensor in its own shape when the program
+    views the results back into it: the results are reshaped instead, and meet the
+    program's views. Merged dimensions that the kernel reduces over stay above, but for
+    `mx_quantize`, whose blocks of 32 stay within the innermost of them when its size is
+    a multiple of 32.
+
+    Example, weights `[E, N, K]` cast as a matrix:
+    ```mlir
+    // before
+    %m = fp8moe.reshape %w : tensor<8x64x128xbf16> -> tensor<512x128xbf16>
+    %q, %s = fp8moe.mx_quantize %m along 0 mode rceil : tensor<512x128xbf16>
+        -> tensor<512x128xf8E4M3FN>, tensor<128x16xf8E8M0FNU>
+    %r = fp8moe.reshape %q : tensor<512x128xf8E4M3FN> -> tensor<8x64x128xf8E4M3FN>
+    // after, with %s unused
+    %r, %s = fp8moe.mx_quantize %w along 1 mode rceil : tensor<8x64x128xbf16>
+        -> tensor<8x64x128xf8E4M3FN>, tensor<8x128x2xf8E8M0FNU>
+    ```
+  }];
+}
+
 def PlaceLayouts : InterfacePass<"fp8moe-place-layouts", "::mlir::FunctionOpInterface"> {
   let summary = "Choose the layout of every tensor, and the copies that remain";
   let description = [{

@@ -1,0 +1,337 @@
+//===- SinkReshapes.cpp - Move reshapes below kernels ---------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FoldViews.h"
+
+#include "LayoutGraph.h"
+#include "LayoutRemarks.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Elements that share one MX scale (OCP Microscaling 1.0).
+static constexpr int64_t kMXBlock = 32;
+/// The highest rank that kernels have schedules for.
+static constexpr int64_t kMaxKernelRank = 3;
+
+namespace {
+/// Replaces a kernel that reads `reshape` by one that reads its input.
+class ReshapeSinker {
+public:
+  ReshapeSinker(KernelOpInterface kernel, ReshapeOp reshape)
+      : kernel(kernel), reshape(reshape), source(reshape.getInput()),
+        shape(source.getType().getShape()),
+        viewShape(reshape.getType().getShape()), builder(kernel) {}
+
+  bool sink();
+
+private:
+  bool matchRuns();
+  bool isViewedBack(Value data) const;
+  bool areScalesViewedBack(Value scales, int64_t dim,
+                           ArrayRef<int64_t> parts) const;
+  std::optional<int64_t> getUnmergedAxis(int64_t axis) const;
+  RankedTensorType getSourceType(Value data) const;
+  RankedTensorType getScaleType(Value scales, int64_t axis) const;
+  Value reshapeTo(Value value, Type type);
+
+  bool sinkScale(ScaleOp op);
+  template <typename CastOp> bool sinkCast(CastOp op);
+  bool sinkDynamicQuantize(DynamicQuantizeOp op);
+  bool sinkMXQuantize(MXQuantizeOp op);
+
+  KernelOpInterface kernel;
+  ReshapeOp reshape;
+  TypedValue<RankedTensorType> source;
+  ArrayRef<int64_t> shape, viewShape;
+  SmallVector<ReshapeRun> runs;
+  OpBuilder builder;
+};
+} // namespace
+
+static SmallVector<int64_t> withoutOnes(ArrayRef<int64_t> sizes) {
+  return llvm::filter_to_vector(sizes, [](int64_t size) { return size != 1; });
+}
+
+/// The dimensions of the source that a run merges.
+static ArrayRef<int64_t> mergedSizes(const ReshapeRun &run,
+                                     ArrayRef<int64_t> shape) {
+  return shape.slice(run.inputBegin, run.inputEnd - run.inputBegin);
+}
+
+static SmallVector<int64_t> dropDim(ArrayRef<int64_t> shape, int64_t dim) {
+  SmallVector<int64_t> result(shape);
+  result.erase(result.begin() + dim);
+  return result;
+}
+
+/// Only merges are moved: the kernel then sees the finer shape, which has
+/// everything that the coarser one has.
+bool ReshapeSinker::matchRuns() {
+  std::optional<SmallVector<ReshapeRun>> matched =
+      matchReshape(shape, viewShape);
+  if (!matched)
+    return false;
+  runs = std::move(*matched);
+  bool merges = false;
+  for (const ReshapeRun &run : runs) {
+    if (run.resultEnd - run.resultBegin != 1)
+      return false;
+    merges |= withoutOnes(mergedSizes(run, shape)).size() > 1;
+  }
+  return merges;
+}
+
+/// True when a view of `data` splits all that the reshape has merged.
+bool ReshapeSinker::isViewedBack(Value data) const {
+  std::vector<std::pair<Value, ViewExpression>> worklist{
+      {data, ViewExpression(viewShape)}};
+  while (!worklist.empty()) {
+    auto [value, expression] = std::move(worklist.back());
+    worklist.pop_back();
+    if (llvm::all_of(runs, [&, &expression = expression](const auto &run) {
+          SmallVector<int64_t> merged = withoutOnes(mergedSizes(run, shape));
+          return merged.size() < 2 ||
+                 withoutOnes(expression.getSplit(run.resultBegin)) == merged;
+        }))
+      return true;
+    for (Operation *user : value.getUsers()) {
+      ViewExpression next = expression;
+      bool follows = LayoutGraph::isPlainRelayout(user) ||
+                     (isa<TransposeOp, ReshapeOp>(user) && next.apply(user));
+      if (follows)
+        worklist.push_back({user->getResult(0), std::move(next)});
+    }
+  }
+  return false;
+}
+
+/// True when every user of `scales` is a reshape that splits dimension `dim`
+/// into `parts`, so that nobody needs the order of the merged form.
+bool ReshapeSinker::areScalesViewedBack(Value scales, int64_t dim,
+                                        ArrayRef<int64_t> parts) const {
+  return llvm::all_of(scales.getUsers(), [&](Operation *user) {
+    auto split = dyn_cast<ReshapeOp>(user);
+    if (!split)
+      return false;
+    ViewExpression expression(split.getInput().getType().getShape());
+    return expression.apply(user) &&
+           withoutOnes(expression.getSplit(dim)) == withoutOnes(parts);
+  });
+}
+
+/// The axis in the source of an axis of the view that merges nothing.
+std::optional<int64_t> ReshapeSinker::getUnmergedAxis(int64_t axis) const {
+  const ReshapeRun &run = runs[axis];
+  if (run.inputEnd - run.inputBegin != 1)
+    return std::nullopt;
+  return run.inputBegin;
+}
+
+/// The type of a result with the shape of the view, in the shape of the source;
+/// null when there is no view between the two.
+RankedTensorType ReshapeSinker::getSourceType(Value data) const {
+  auto type = cast<RankedTensorType>(data.getType());
+  StridedLayout layout = *StridedLayout::get(type);
+  ViewStep split{{}, SmallVector<int64_t>(shape)};
+  ViewStep merge{{}, SmallVector<int64_t>(viewShape)};
+  std::optional<StridedLayout> finer = applyView(split, viewShape, layout);
+  if (!finer)
+    return {};
+  std::optional<StridedLayout> back = applyView(merge, shape, *finer);
+  if (!back || !back->isSameAs(layout, viewShape) || back->align < layout.align)
+    return {};
+  return RankedTensorType::get(shape, type.getElementType(),
+                               encodeLayout(type.getContext(), *finer, shape));
+}
+
+/// The type of dense scales of slices along `axis` of the source; null when
+/// they have no view as `scales`.
+RankedTensorType ReshapeSinker::getScaleType(Value scales, int64_t axis) const {
+  auto type = cast<RankedTensorType>(scales.getType());
+  SmallVector<int64_t> scaleShape = dropDim(shape, axis);
+  auto result = RankedTensorType::get(scaleShape, type.getElementType());
+  // Both ways, because a cast reads what a scale operation writes.
+  ViewStep split{{}, scaleShape};
+  ViewStep merge{{}, SmallVector<int64_t>(type.getShape())};
+  if (!applyView(merge, scaleShape, *StridedLayout::get(result)) ||
+      !applyView(split, type.getShape(), *StridedLayout::get(dropLayout(type))))
+    return {};
+  return result;
+}
+
+Value ReshapeSinker::reshapeTo(Value value, Type type) {
+  if (value.getType() == type)
+    return value;
+  return ReshapeOp::create(builder, reshape.getLoc(), type, value);
+}
+
+bool ReshapeSinker::sinkScale(ScaleOp op) {
+  std::optional<int64_t> axis = getUnmergedAxis(op.getAxis());
+  if (!axis)
+    return false;
+  // Where the cast goes its scales go.
+  bool isUsedBack = llvm::any_of(op.getResult().getUsers(), [&](auto *user) {
+    auto cast = dyn_cast<QuantizeOp>(user);
+    return cast && cast.getInput() == op.getInput() &&
+           cast.getAxis() == op.getAxis() && isViewedBack(cast.getResult()) &&
+           getSourceType(cast.getResult());
+  });
+  RankedTensorType type = getScaleType(op.getResult(), *axis);
+  if (!isUsedBack || !type)
+    return false;
+  IRMapping mapping;
+  mapping.map(op.getInput(), source);
+  auto sunk = cast<ScaleOp>(builder.clone(*op, mapping));
+  sunk.setAxis(*axis);
+  sunk.getResult().setType(type);
+  op.getResult().replaceAllUsesWith(
+      reshapeTo(sunk.getResult(), op.getResult().getType()));
+  return true;
+}
+
+template <typename CastOp> bool ReshapeSinker::sinkCast(CastOp op) {
+  std::optional<int64_t> axis = getUnmergedAxis(op.getAxis());
+  if (!axis || op.getOffsets() || !isViewedBack(op.getResult()))
+    return false;
+  RankedTensorType type = getSourceType(op.getResult());
+  RankedTensorType scaleType = getScaleType(op.getScale(), *axis);
+  if (!type || !scaleType)
+    return false;
+  Value scale = reshapeTo(op.getScale(), scaleType);
+  IRMapping mapping;
+  mapping.map(op.getInput(), source);
+  mapping.map(op.getScale(), scale);
+  auto sunk = cast<CastOp>(builder.clone(*op, mapping));
+  sunk.setAxis(*axis);
+  sunk.getResult().setType(type);
+  op.getResult().replaceAllUsesWith(
+      reshapeTo(sunk.getResult(), op.getResult().getType()));
+  return true;
+}
+
+bool ReshapeSinker::sinkDynamicQuantize(DynamicQuantizeOp op) {
+  // A tile belongs to the shape that it was chosen for.
+  if (op.getTile() || llvm::none_of(op.getQuantized(), [&](Value data) {
+        return isViewedBack(data);
+      }))
+    return false;
+  SmallVector<int64_t> axes;
+  SmallVector<Type> dataTypes, scaleTypes;
+  for (auto [data, scales, axis] :
+       llvm::zip_equal(op.getQuantized(), op.getScales(), op.getAxes())) {
+    std::optional<int64_t> own = getUnmergedAxis(axis);
+    if (!own)
+      return false;
+    axes.push_back(*own);
+    dataTypes.push_back(getSourceType(data));
+    scaleTypes.push_back(getScaleType(scales, *own));
+    if (!dataTypes.back() || !scaleTypes.back())
+      return false;
+  }
+  auto sunk = DynamicQuantizeOp::create(builder, op.getLoc(), dataTypes,
+                                        scaleTypes, source, axes,
+                                        op.getRounding(), op.getTileAttr());
+  for (auto [before, after] :
+       llvm::zip_equal(op->getResults(), sunk->getResults()))
+    before.replaceAllUsesWith(reshapeTo(after, before.getType()));
+  return true;
+}
+
+bool ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
+  TypedValue<RankedTensorType> scales = op.getScales();
+  if (op.getOffsets() || scales.getType().getEncoding() ||
+      !isViewedBack(op.getQuantized()))
+    return false;
+  // Blocks along a merged dimension stay within its innermost part when that
+  // has whole blocks.
+  const ReshapeRun &run = runs[op.getAxis()];
+  int64_t axis = run.inputEnd - 1;
+  ArrayRef<int64_t> merged = mergedSizes(run, shape);
+  bool isMerged = merged.size() > 1;
+  if (isMerged &&
+      (ShapedType::isDynamic(merged.back()) || merged.back() % kMXBlock != 0))
+    return false;
+
+  // Scales of the source: its dimensions without the axis, then the blocks.
+  SmallVector<int64_t> scaleShape = dropDim(shape, axis);
+  scaleShape.push_back(ceilDivSizes(shape[axis], kMXBlock));
+  auto scaleType =
+      RankedTensorType::get(scaleShape, scales.getType().getElementType());
+  // In the view the merged dimensions come last, with the blocks.
+  SmallVector<int64_t> permutation;
+  auto addDims = [&](const ReshapeRun &dims) {
+    for (int64_t dim = dims.inputBegin; dim < dims.inputEnd; ++dim)
+      if (dim != axis)
+        permutation.push_back(dim - (dim > axis));
+  };
+  for (auto [dim, other] : llvm::enumerate(runs))
+    if (static_cast<int64_t>(dim) != op.getAxis())
+      addDims(other);
+  addDims(run);
+  permutation.push_back(shape.size() - 1);
+  bool isMoved = !llvm::is_sorted(permutation);
+  SmallVector<int64_t> parts = permute(scaleShape, permutation);
+  SmallVector<int64_t> blockParts(
+      ArrayRef<int64_t>(parts).take_back(merged.size()));
+  if (isMoved &&
+      !areScalesViewedBack(scales, scales.getType().getRank() - 1, blockParts))
+    return false;
+  RankedTensorType dataType = getSourceType(op.getQuantized());
+  ViewStep merge{{}, SmallVector<int64_t>(scales.getType().getShape())};
+  if (!dataType || !applyView(merge, parts,
+                              StridedLayout::getDense(
+                                  parts, identityPermutation(parts.size()))))
+    return false;
+
+  auto sunk =
+      MXQuantizeOp::create(builder, op.getLoc(), dataType, scaleType, source,
+                           /*offsets=*/Value(), axis, op.getMode());
+  op.getQuantized().replaceAllUsesWith(
+      reshapeTo(sunk.getQuantized(), op.getQuantized().getType()));
+  Value scaleView = sunk.getScales();
+  if (isMoved) {
+    scaleView =
+        TransposeOp::create(builder, op.getLoc(), scaleView, permutation);
+    scaleView = RelayoutOp::create(
+        builder, op.getLoc(),
+        RankedTensorType::get(parts, scaleType.getElementType()), scaleView,
+        /*offsets=*/Value());
+  }
+  scales.replaceAllUsesWith(reshapeTo(scaleView, scales.getType()));
+  return true;
+}
+
+bool ReshapeSinker::sink() {
+  if (source.getType().getRank() > kMaxKernelRank || !matchRuns())
+    return false;
+  bool isSunk =
+      llvm::TypeSwitch<Operation *, bool>(kernel)
+          .Case([&](ScaleOp op) { return sinkScale(op); })
+          .Case([&](QuantizeOp op) { return sinkCast(op); })
+          .Case([&](DequantizeOp op) { return sinkCast(op); })
+          .Case([&](DynamicQuantizeOp op) { return sinkDynamicQuantize(op); })
+          .Case([&](MXQuantizeOp op) { return sinkMXQuantize(op); })
+          .Default(false);
+  if (!isSunk)
+    return false;
+  remark::passed(reshape.getLoc(), layoutRemark("reshape-sunk"))
+      << "reshape moved below the kernel, which reads the tensor in its own "
+         "shape";
+  kernel->erase();
+  if (reshape->use_empty())
+    reshape->erase();
+  return true;
+}
+
+bool fp8moe::sinkReshapeBelow(KernelOpInterface kernel) {
+  auto reshape = kernel->getOperand(0).getDefiningOp<ReshapeOp>();
+  return reshape && ReshapeSinker(kernel, reshape).sink();
+}

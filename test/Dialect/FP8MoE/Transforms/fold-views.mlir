@@ -1,0 +1,169 @@
+// RUN: fp8moe-opt %s --pass-pipeline='builtin.module(func.func(fp8moe-fold-views))' | FileCheck %s
+// RUN: fp8moe-opt %s --pass-pipeline='builtin.module(func.func(fp8moe-fold-views))' \
+// RUN:   --remark-format=emitRemark --remarks-filter=fp8moe-layout -o /dev/null 2>&1 \
+// RUN: | FileCheck %s --check-prefix=REMARK
+
+#col = #fp8moe.strided<[1, 0]>
+#ecol = #fp8moe.strided<[0, 2, 1]>
+
+// A reshape and a transpose that are undone later: the last view is the root, and
+// each view is the shortest chain of the root.
+
+// CHECK-LABEL: func.func @inverse_chain
+// CHECK-SAME: (%[[W:.*]]: tensor<8x64x?xbf16>)
+func.func @inverse_chain(%w: tensor<8x64x?xbf16>)
+    -> (tensor<8x64x?xbf16>, tensor<?x512xbf16, #col>,
+        tensor<?x8x64xbf16, #fp8moe.strided<[1, 2, 0]>>) {
+  // CHECK: %[[A:.*]] = fp8moe.reshape %[[W]]
+  // CHECK: %[[B:.*]] = fp8moe.transpose %[[A]] [1, 0]
+  // CHECK: %[[C:.*]] = fp8moe.transpose %[[W]] [2, 0, 1]
+  // CHECK: return %[[W]], %[[B]], %[[C]]
+  %a = fp8moe.reshape %w : tensor<8x64x?xbf16> -> tensor<512x?xbf16>
+  %b = fp8moe.transpose %a [1, 0] : tensor<512x?xbf16> -> tensor<?x512xbf16, #col>
+  %c = fp8moe.reshape %b
+      : tensor<?x512xbf16, #col> -> tensor<?x8x64xbf16, #fp8moe.strided<[1, 2, 0]>>
+  %d = fp8moe.transpose %c [1, 2, 0]
+      : tensor<?x8x64xbf16, #fp8moe.strided<[1, 2, 0]>> -> tensor<8x64x?xbf16>
+  return %d, %b, %c : tensor<8x64x?xbf16>, tensor<?x512xbf16, #col>,
+                      tensor<?x8x64xbf16, #fp8moe.strided<[1, 2, 0]>>
+}
+
+// A merge and a split at another place do not compose to one reshape.
+
+// CHECK-LABEL: func.func @other_split
+func.func @other_split(%x: tensor<4x6xf32>) -> tensor<6x4xf32> {
+  // CHECK-NEXT: %[[A:.*]] = fp8moe.reshape %arg0 : tensor<4x6xf32> -> tensor<24xf32>
+  // CHECK-NEXT: %[[B:.*]] = fp8moe.reshape %[[A]] : tensor<24xf32> -> tensor<6x4xf32>
+  // CHECK-NEXT: return %[[B]]
+  // REMARK: fold-views.mlir:[[@LINE+2]]:8: remark: [Missed] reshape-kept
+  %a = fp8moe.reshape %x : tensor<4x6xf32> -> tensor<24xf32>
+  %b = fp8moe.reshape %a : tensor<24xf32> -> tensor<6x4xf32>
+  return %b : tensor<6x4xf32>
+}
+
+// A copy moves to the end of its chain, where it meets the next one.
+
+// CHECK-LABEL: func.func @copies_meet
+func.func @copies_meet(%x: tensor<64x?xf32>) -> tensor<64x?xf32, #col> {
+  // CHECK-NEXT: %[[C:.*]] = fp8moe.relayout %arg0 : tensor<64x?xf32> -> tensor<64x?xf32, #fp8moe.strided<[1, 0]>>
+  // CHECK-NEXT: return %[[C]]
+  %a = fp8moe.transpose %x [1, 0] : tensor<64x?xf32> -> tensor<?x64xf32, #col>
+  %b = fp8moe.contiguous %a : tensor<?x64xf32, #col> -> tensor<?x64xf32>
+  %c = fp8moe.transpose %b [1, 0] : tensor<?x64xf32> -> tensor<64x?xf32, #col>
+  return %c : tensor<64x?xf32, #col>
+}
+
+// A copy that two values need stays one copy.
+
+// CHECK-LABEL: func.func @shared_copy
+func.func @shared_copy(%x: tensor<64x?xf32>)
+    -> (tensor<64x?xf32, #col>, tensor<?x64xf32>) {
+  // CHECK: %[[C:.*]] = fp8moe.contiguous
+  // CHECK-NOT: fp8moe.{{contiguous|relayout}}
+  // CHECK: return %{{.*}}, %[[C]]
+  %a = fp8moe.transpose %x [1, 0] : tensor<64x?xf32> -> tensor<?x64xf32, #col>
+  %b = fp8moe.contiguous %a : tensor<?x64xf32, #col> -> tensor<?x64xf32>
+  %c = fp8moe.transpose %b [1, 0] : tensor<?x64xf32> -> tensor<64x?xf32, #col>
+  return %c, %b : tensor<64x?xf32, #col>, tensor<?x64xf32>
+}
+
+// A copy outside of a loop stays there.
+
+// CHECK-LABEL: func.func @copy_before_loop
+func.func @copy_before_loop(%x: tensor<64x?xf32>, %n: index) {
+  // CHECK: fp8moe.contiguous
+  // CHECK: scf.for
+  // CHECK-NOT: fp8moe.{{contiguous|relayout}}
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %a = fp8moe.transpose %x [1, 0] : tensor<64x?xf32> -> tensor<?x64xf32, #col>
+  %b = fp8moe.contiguous %a : tensor<?x64xf32, #col> -> tensor<?x64xf32>
+  scf.for %i = %c0 to %n step %c1 {
+    %c = fp8moe.transpose %b [1, 0] : tensor<?x64xf32> -> tensor<64x?xf32, #col>
+    func.call @user(%c) : (tensor<64x?xf32, #col>) -> ()
+  }
+  return
+}
+func.func private @user(tensor<64x?xf32, #col>)
+
+// 3D weights cast as a matrix. The kernel sees [E, N, K]; the scales, whose order the
+// matrix form had changed, need no copy any more.
+
+// CHECK-LABEL: func.func @weights_as_matrix
+// CHECK-SAME: (%[[W:.*]]: tensor<8x64x128xbf16>)
+func.func @weights_as_matrix(%w: tensor<8x64x128xbf16>)
+    -> (tensor<8x64x128xf8E4M3FN, #fp8moe.strided<[2, 0, 1]>>, tensor<8x128x2xf8E8M0FNU>) {
+  // CHECK-NEXT: %[[Q:.*]], %[[S:.*]] = fp8moe.mx_quantize %[[W]] along 1
+  // CHECK-NEXT: return %[[Q]], %[[S]]
+  // REMARK: fold-views.mlir:[[@LINE+1]]:8: remark: [Passed] reshape-sunk
+  %m = fp8moe.reshape %w : tensor<8x64x128xbf16> -> tensor<512x128xbf16>
+  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil : tensor<512x128xbf16>
+      -> tensor<512x128xf8E4M3FN, #col>, tensor<128x16xf8E8M0FNU>
+  %q3 = fp8moe.reshape %q : tensor<512x128xf8E4M3FN, #col>
+      -> tensor<8x64x128xf8E4M3FN, #fp8moe.strided<[2, 0, 1]>>
+  %s3 = fp8moe.reshape %s : tensor<128x16xf8E8M0FNU> -> tensor<128x8x2xf8E8M0FNU>
+  %st = fp8moe.transpose %s3 [1, 0, 2] : tensor<128x8x2xf8E8M0FNU>
+      -> tensor<8x128x2xf8E8M0FNU, #fp8moe.strided<[1, 0, 2]>>
+  // REMARK: fold-views.mlir:[[@LINE+1]]:{{.*}} remark: [Passed] copy-removed
+  %sc = fp8moe.contiguous %st : tensor<8x128x2xf8E8M0FNU, #fp8moe.strided<[1, 0, 2]>>
+      -> tensor<8x128x2xf8E8M0FNU>
+  return %q3, %sc : tensor<8x64x128xf8E4M3FN, #fp8moe.strided<[2, 0, 1]>>,
+                    tensor<8x128x2xf8E8M0FNU>
+}
+
+// Blocks of 32 would cross experts of 48 rows.
+
+// CHECK-LABEL: func.func @blocks_cross_experts
+func.func @blocks_cross_experts(%w: tensor<8x48x128xbf16>)
+    -> tensor<8x48x128xf8E4M3FN> {
+  // CHECK: mx_quantize %{{.*}} along 0 {{.*}} : tensor<384x128xbf16>
+  %m = fp8moe.reshape %w : tensor<8x48x128xbf16> -> tensor<384x128xbf16>
+  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil : tensor<384x128xbf16>
+      -> tensor<384x128xf8E4M3FN>, tensor<128x12xf8E8M0FNU>
+  %q3 = fp8moe.reshape %q : tensor<384x128xf8E4M3FN> -> tensor<8x48x128xf8E4M3FN>
+  return %q3 : tensor<8x48x128xf8E4M3FN>
+}
+
+// Scales that somebody reads in the matrix form would need a copy.
+
+// CHECK-LABEL: func.func @scales_of_matrix
+func.func @scales_of_matrix(%w: tensor<8x64x128xbf16>)
+    -> (tensor<8x64x128xf8E4M3FN>, tensor<128x16xf8E8M0FNU>) {
+  // CHECK: mx_quantize %{{.*}} along 0
+  %m = fp8moe.reshape %w : tensor<8x64x128xbf16> -> tensor<512x128xbf16>
+  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil : tensor<512x128xbf16>
+      -> tensor<512x128xf8E4M3FN>, tensor<128x16xf8E8M0FNU>
+  %q3 = fp8moe.reshape %q : tensor<512x128xf8E4M3FN> -> tensor<8x64x128xf8E4M3FN>
+  return %q3, %s : tensor<8x64x128xf8E4M3FN>, tensor<128x16xf8E8M0FNU>
+}
+
+// Batches of tokens that are merged for the kernels and split again.
+
+// CHECK-LABEL: func.func @merged_tokens
+// CHECK-SAME: (%[[X:.*]]: tensor<8x?x128xbf16>)
+func.func @merged_tokens(%x: tensor<8x?x128xbf16>)
+    -> (tensor<8x?x128xf8E4M3FN>, tensor<8x?xf32>) {
+  // CHECK-NEXT: %[[S:.*]] = fp8moe.scale %[[X]] along 2
+  // CHECK-NEXT: %[[Q:.*]] = fp8moe.quantize %[[X]] by %[[S]] along 2
+  // CHECK-NEXT: return %[[Q]], %[[S]]
+  %m = fp8moe.reshape %x : tensor<8x?x128xbf16> -> tensor<?x128xbf16>
+  %s = fp8moe.scale %m along 1 rounding pow2 fp8 f8E4M3FN : tensor<?x128xbf16> -> tensor<?xf32>
+  %q = fp8moe.quantize %m by %s along 1
+      : tensor<?x128xbf16>, tensor<?xf32> -> tensor<?x128xf8E4M3FN>
+  %q3 = fp8moe.reshape %q : tensor<?x128xf8E4M3FN> -> tensor<8x?x128xf8E4M3FN>
+  %s3 = fp8moe.reshape %s : tensor<?xf32> -> tensor<8x?xf32>
+  return %q3, %s3 : tensor<8x?x128xf8E4M3FN>, tensor<8x?xf32>
+}
+
+// A reduction over the merged dimension is another one than over a part of it.
+
+// CHECK-LABEL: func.func @merged_axis
+func.func @merged_axis(%x: tensor<8x64x128xbf16>)
+    -> (tensor<8x64x128xf8E4M3FN>, tensor<128xf32>) {
+  // CHECK: fp8moe.dynamic_quantize %{{.*}} along [0] {{.*}} : tensor<512x128xbf16>
+  %m = fp8moe.reshape %x : tensor<8x64x128xbf16> -> tensor<512x128xbf16>
+  %q, %s = fp8moe.dynamic_quantize %m along [0] rounding pow2
+      : tensor<512x128xbf16> -> tensor<512x128xf8E4M3FN>, tensor<128xf32>
+  %q3 = fp8moe.reshape %q : tensor<512x128xf8E4M3FN> -> tensor<8x64x128xf8E4M3FN>
+  return %q3, %s : tensor<8x64x128xf8E4M3FN>, tensor<128xf32>
+}
