@@ -12,6 +12,9 @@ import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree
 
+# Failures listed per suite: enough to see what they have in common.
+MAX_LISTED = 30
+
 
 def read_suite(path):
     """Yields (test name, outcome, reason) for each test of one JUnit file."""
@@ -38,6 +41,7 @@ def main():
     totals = collections.Counter()
     for suite in args.suites:
         counts = collections.Counter()
+        failed = []
         skipped = collections.defaultdict(list)
         try:
             tests = list(read_suite(args.results / f"{suite}.xml"))
@@ -48,9 +52,13 @@ def main():
         for name, outcome, reason in tests:
             counts[outcome] += 1
             if outcome == "failed":
-                print(f"FAILED {suite}: {name}")
+                failed.append(name)
             elif outcome == "skipped":
                 skipped[reason].append(name)
+        for name in failed[:MAX_LISTED]:
+            print(f"FAILED {suite}: {name}")
+        if len(failed) > MAX_LISTED:
+            print(f"FAILED {suite}: and {len(failed) - MAX_LISTED} more, see {args.results}")
         for reason, names in sorted(skipped.items()):
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             print(f"skipped {suite}: {names[0]}{more}: {reason}")

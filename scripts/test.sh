@@ -29,12 +29,16 @@ export FP8MOE_RUNTIME_LIBRARY="$BUILD/lib/libfp8moe_runtime.so"
 export FP8MOE_BUILD_DIR="$BUILD"
 
 # run_suite NAME COMMAND...: runs a test runner that writes $RESULTS/NAME.xml. A
-# failure is reported with the output at once and counted from the XML at the end.
+# failure is reported with the output at once and counted from the XML at the end; a
+# runner that hangs leaves no XML, which counts as a failure too.
 run_suite() {
   local name="$1"
   shift
   say "running the $name tests"
-  "$@" >"$RESULTS/$name.log" 2>&1 || tail -n 100 "$RESULTS/$name.log"
+  timeout --kill-after=10 1200 "$@" >"$RESULTS/$name.log" 2>&1 || {
+    tail -n 60 "$RESULTS/$name.log"
+    say "the whole output is in $RESULTS/$name.log"
+  }
 }
 
 if wants unit; then

@@ -1,0 +1,31 @@
+// Each pipeline takes the chips of its kind, and ends with plans and LLVM dialect.
+
+// RUN: fp8moe-opt %s --fp8moe-to-cpu | FileCheck %s --check-prefixes=CHECK,CPU
+// RUN: fp8moe-opt %s --fp8moe-to-cpu="chip=cpu-fnuz" | FileCheck %s --check-prefixes=CHECK,FNUZ
+// RUN: fp8moe-opt %s --fp8moe-to-nvvm="chip=sm_90a" | FileCheck %s --check-prefixes=CHECK,NVVM
+// RUN: fp8moe-opt %s --fp8moe-to-rocdl="chip=gfx942" | FileCheck %s --check-prefixes=CHECK,ROCDL
+
+// RUN: not fp8moe-opt %s --fp8moe-to-nvvm 2>&1 | FileCheck %s --check-prefix=MISSING
+// MISSING: --fp8moe-to-nvvm needs chip=CHIP, one of sm_90a, sm_100a; found ''
+// RUN: not fp8moe-opt %s --fp8moe-to-rocdl="chip=sm_90a" 2>&1 | FileCheck %s --check-prefix=KIND
+// KIND: --fp8moe-to-rocdl needs chip=CHIP, one of gfx942, gfx950; found 'sm_90a'
+
+// CPU: module attributes {fp8moe.target = #fp8moe.target<"cpu">}
+// FNUZ: module attributes {fp8moe.target = #fp8moe.target<"cpu-fnuz">}
+// NVVM: #fp8moe.target<"sm_90a">
+// ROCDL: #fp8moe.target<"gfx942">
+// CHECK-NOT: tensor<
+// CHECK-DAG: fp8moe_plan.program @quantize
+// CHECK-DAG: llvm.func
+// CHECK-NOT: tensor<
+func.func @quantize(%x: tensor<?x64xbf16>) -> (tensor<?x64x!fp8moe.e4m3>, tensor<?xf32>) {
+  %q, %s = call @body(%x) : (tensor<?x64xbf16>) -> (tensor<?x64x!fp8moe.e4m3>, tensor<?xf32>)
+  return %q, %s : tensor<?x64x!fp8moe.e4m3>, tensor<?xf32>
+}
+
+// Programs are lowered one function at a time, so private functions are inlined.
+func.func private @body(%x: tensor<?x64xbf16>) -> (tensor<?x64x!fp8moe.e4m3>, tensor<?xf32>) {
+  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+      : tensor<?x64xbf16> -> tensor<?x64x!fp8moe.e4m3>, tensor<?xf32>
+  return %q, %s : tensor<?x64x!fp8moe.e4m3>, tensor<?xf32>
+}
