@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -144,3 +145,35 @@ EXPORT int NAME(cuLaunchKernel,
          *(void **)params[0], (long long)*(int64_t *)params[1]);
   return launch_result;
 }
+
+/* Memory, which fp8moe-run allocates and copies itself. */
+EXPORT int NAME(cuMemAlloc_v2, hipMalloc)(void **block, size_t bytes) {
+  *block = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return *block ? 0 : 2;
+}
+EXPORT int NAME(cuMemFree_v2, hipFree)(void *block) {
+  free(block);
+  return 0;
+}
+EXPORT int NAME(cuMemsetD8_v2, hipMemsetD8)(void *block, unsigned char value,
+                                            size_t bytes) {
+  memset(block, value, bytes);
+  return 0;
+}
+EXPORT int NAME(cuMemcpyHtoD_v2, hipMemcpyHtoD)(void *to, const void *from,
+                                                size_t bytes) {
+  memcpy(to, from, bytes);
+  return 0;
+}
+EXPORT int NAME(cuMemcpyDtoH_v2, hipMemcpyDtoH)(void *to, const void *from,
+                                                size_t bytes) {
+  memcpy(to, from, bytes);
+  return 0;
+}
+EXPORT int NAME(cuCtxSynchronize, hipDeviceSynchronize)(void) { return 0; }
+#ifdef MOCK_HIP
+EXPORT int hipSetDevice(int device) {
+  (void)device;
+  return hipCtxSetCurrent(&context_object);
+}
+#endif
