@@ -150,7 +150,8 @@ LogicalResult ProgramLowering::reportUnsupported(Operation *op,
 /// Whether an operation writes its results to memory that it is given.
 static bool writesResults(Operation *op) {
   return isa<ContiguousOp, RelayoutOp, DynamicQuantizeOp,
-             JaggedDynamicQuantizeOp>(op);
+             JaggedDynamicQuantizeOp>(op) &&
+         !isNoopRelayout(op);
 }
 
 /// Finds the tensors that can be computed in an output's memory: those that are
@@ -160,12 +161,16 @@ void ProgramLowering::assignOutputs(func::FuncOp func) {
   for (OpOperand &operand : terminator->getOpOperands()) {
     BufferView view = signature.getOutputs()[operand.getOperandNumber()];
     Value tensor = operand.get();
-    while (auto transpose = tensor.getDefiningOp<TransposeOp>()) {
-      SmallVector<int64_t> inverse =
-          invertPermutation(transpose.getPermutation());
-      view.sizes = applyPermutation(view.sizes, inverse);
-      view.strides = applyPermutation(view.strides, inverse);
-      tensor = transpose.getInput();
+    while (Operation *producer = tensor.getDefiningOp()) {
+      if (auto transpose = dyn_cast<TransposeOp>(producer)) {
+        SmallVector<int64_t> inverse =
+            invertPermutation(transpose.getPermutation());
+        view.sizes = applyPermutation(view.sizes, inverse);
+        view.strides = applyPermutation(view.strides, inverse);
+      } else if (!isNoopRelayout(producer)) {
+        break;
+      }
+      tensor = producer->getOperand(0);
     }
     Operation *op = tensor.getDefiningOp();
     if (!op || !writesResults(op) ||
@@ -200,6 +205,10 @@ LogicalResult ProgramLowering::lowerOperation(Operation *op) {
              << op->getName() << "' still has the target-neutral element type "
              << tensor.getElementType()
              << "; run fp8moe-resolve-fp8-types first";
+  }
+  if (isNoopRelayout(op)) {
+    setView(op->getResult(0), getView(op->getOperand(0)));
+    return success();
   }
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](TransposeOp op) { return lowerTranspose(op, *this); })
