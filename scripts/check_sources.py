@@ -16,11 +16,17 @@ MAX_LINES = 800
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
 
-def tracked_files():
-    """The files of the repository: those git tracks or would track."""
+def source_files():
+    """The files that git tracks or would track; without git, all but build products."""
     command = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"]
-    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return [ROOT / name for name in sorted(names.splitlines()) if (ROOT / name).is_file()]
+    try:
+        names = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        paths = [ROOT / name for name in names.splitlines()]
+    except (OSError, subprocess.CalledProcessError):
+        folders = [f for f in ROOT.iterdir() if f.name != "build" and not f.name.startswith(".")]
+        paths = [path for folder in folders for path in folder.rglob("*")]
+        paths = [path for path in paths if "__pycache__" not in path.parts]
+    return sorted(path for path in paths if path.is_file())
 
 
 def check_formatting(files, args):
@@ -78,7 +84,7 @@ def main():
     parser.add_argument("--junit", type=pathlib.Path, help="also write the results here")
     args = parser.parse_args()
 
-    files = tracked_files()
+    files = source_files()
     suite = ElementTree.Element("testsuite", name="checks")
     failed = 0
     for check in CHECKS:
