@@ -31,6 +31,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = pathlib.Path(os.environ.get("FP8MOE_BUILD_DIR", ROOT / "build" / "release"))
 sys.path.insert(0, str(ROOT / "python-bindings"))
+# For this process and for runners.
+os.environ.setdefault("FP8MOE_RUNTIME_LIBRARY", str(BUILD / "lib" / "libfp8moe_runtime.so"))
 
 POISON = 0xA5
 GUARD = 0x5C

@@ -74,7 +74,12 @@ def _outputs(executor, variant, case):
         return executor.run(variant.file, variant.function, [variant.inputs(case, executor.kinds)])[0]
     if key not in _results:
         batch = [variant.inputs(c, executor.kinds) for c in variant.cases]
-        _results[key] = executor.run(variant.file, variant.function, batch)
+        try:
+            _results[key] = executor.run(variant.file, variant.function, batch)
+        except AssertionError as error:
+            _results[key] = error
+    if isinstance(_results[key], AssertionError):
+        raise _results[key]
     return _results[key][variant.cases.index(case)]
 
 
