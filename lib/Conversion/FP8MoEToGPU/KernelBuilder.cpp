@@ -200,6 +200,15 @@ SmallVector<Value> KernelBuilder::splitWords(Value words,
   return elements;
 }
 
+std::pair<Value, Value> KernelBuilder::splitHalves(Value words) {
+  SmallVector<Value> parts = unpackWords(words);
+  auto join = [&](Value low, Value high) {
+    return bitOr(zeroExtend(getI64Type(), low),
+                 shiftLeft(zeroExtend(getI64Type(), high), kWordBits));
+  };
+  return {join(parts[0], parts[1]), join(parts[2], parts[3])};
+}
+
 //===----------------------------------------------------------------------===//
 // Control flow
 //===----------------------------------------------------------------------===//

@@ -87,7 +87,8 @@ getSizes(const Quantization &q, ProgramLowering &lowering) {
   if (q.offsets) {
     // Groups take the place of segments, in the scales too.
     sizes.segments = q.offsets->sizes.front();
-    sizes.extent = q.output.sizes[q.axis];
+    if (getGroupPadding(q.resultType))
+      sizes.extent = q.output.sizes[q.axis];
     sizes.scaleSegment = q.scales.strides[0];
     sizes.scaleKept = q.scales.strides[1];
   }

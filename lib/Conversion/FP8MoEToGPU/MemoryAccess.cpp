@@ -99,19 +99,26 @@ void fp8moe::storeChunk(KernelBuilder &b, const Plane &plane, Value first,
   auto storeVector = [&] {
     b.store(words, createElementPointer(b, plane, first, other), kVectorBytes);
   };
-  // Not a loop: LLVM would vectorize it, at the cost of many registers.
+  // The elements shift down by one in every step: unrolled, their conditions
+  // would take many registers, and a loop over independent elements would be
+  // vectorized to the same effect.
   auto storeElements = [&] {
-    SmallVector<Value> elements = b.splitWords(words, getElementType(b, plane));
-    Value pointer = createElementPointer(b, plane, first, other);
-    Value low = b.truncate(b.getI32Type(), b.sub(range.low, first));
-    Value high = b.truncate(b.getI32Type(), b.sub(range.high, first));
-    for (auto [i, element] : llvm::enumerate(elements)) {
-      Value inside = b.bitAnd(b.lessEqual(low, i), b.less(b.i32(i), high));
-      b.createIf(inside, [&, i = i, element = element] {
-        Value offset = b.mul(plane.vectorStride, i * plane.elementBytes);
-        b.store(element, b.offsetBytes(pointer, offset), plane.elementBytes);
-      });
-    }
+    auto elementType = getElementType(b, plane);
+    int64_t bits = elementType.getWidth();
+    Value end = b.minS(range.high, b.add(first, plane.getChunk()));
+    auto [low, high] = b.splitHalves(words);
+    b.createFor(first, end, 1, {low, high},
+                [&](Value index, ValueRange halves) {
+                  b.createIf(b.lessEqual(range.low, index), [&] {
+                    b.store(b.truncate(elementType, halves[0]),
+                            createElementPointer(b, plane, index, other),
+                            plane.elementBytes);
+                  });
+                  Value carried = b.shiftLeft(halves[1], 64 - bits);
+                  return SmallVector<Value>{
+                      b.bitOr(b.shiftRight(halves[0], bits), carried),
+                      b.shiftRight(halves[1], bits)};
+                });
   };
   b.createIf(isWhole(b, plane, first, 1, range), storeVector, storeElements);
 }

@@ -45,7 +45,8 @@ SegmentView QuantizeKernel::createSegment(Value index) {
     Value paddedEnd = b.add(bounds.paddedStart,
                             b.roundUp(bounds.length, problem.outputPadding));
     view.rows = {bounds.paddedStart, end};
-    view.zeroRows = {end, b.select(isTail, sizes.extent, paddedEnd)};
+    Value extent = problem.outputPadding > 1 ? sizes.extent : sizes.reduced;
+    view.zeroRows = {end, b.select(isTail, extent, paddedEnd)};
     view.hasScales = b.equal(isTail, 0);
     inputStart = b.sub(bounds.start, bounds.paddedStart);
   } else {

@@ -114,6 +114,8 @@ public:
   SmallVector<Value> joinElements(ArrayRef<Value> elements);
   /// The reverse, for a vector of words.
   SmallVector<Value> splitWords(Value words, IntegerType elementType);
+  /// The lower and the upper eight bytes as i64.
+  std::pair<Value, Value> splitHalves(Value words);
 
   //===--------------------------------------------------------------------===//
   // Control flow

@@ -26,7 +26,7 @@ template <typename T> struct QuantizeSizes {
   T reduced;
   /// Columns: each has its own scale in every segment.
   T kept;
-  /// Rows that the output has room for (jagged segments only).
+  /// Rows that the output has room for; only read when segments are padded.
   T extent;
   T inSegment, inReduced, inKept;
   T outSegment, outReduced, outKept;
