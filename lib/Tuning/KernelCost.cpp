@@ -79,9 +79,10 @@ Cost fp8moe::estimateTraffic(int64_t bytes, const TargetInfo &target) {
 Cost fp8moe::estimateKernel(KernelOpInterface op,
                             ArrayRef<AssumedLayout> layouts,
                             const TargetInfo &target) {
+  int64_t passes = op.getNumPasses(target);
   int64_t bytes = 0;
   bool possible = true;
-  auto visit = [&](Value tensor) {
+  auto visit = [&](Value tensor, int64_t times) {
     auto type = dyn_cast<RankedTensorType>(tensor.getType());
     if (!type)
       return;
@@ -92,7 +93,7 @@ Cost fp8moe::estimateKernel(KernelOpInterface op,
         });
     std::optional<StridedLayout> own = StridedLayout::get(type);
     if (!access.isFree || !own) {
-      bytes += estimateTensorBytes(type);
+      bytes += times * estimateTensorBytes(type);
       return;
     }
     const StridedLayout &layout =
@@ -101,11 +102,17 @@ Cost fp8moe::estimateKernel(KernelOpInterface op,
         !layout.isContiguousAlong(access.contiguousDim) &&
         type.getDimSize(access.contiguousDim) != 1)
       possible = false;
-    bytes += estimateSectorBytes(type, layout, access, target);
+    bytes += times * estimateSectorBytes(type, layout, access, target);
   };
-  llvm::for_each(op->getOperands(), visit);
-  llvm::for_each(op->getResults(), visit);
-  return possible ? estimateTraffic(bytes, target) : Cost::infinite();
+  for (Value operand : op->getOperands())
+    visit(operand, passes);
+  for (Value result : op->getResults())
+    visit(result, 1);
+  if (!possible)
+    return Cost::infinite();
+  Cost cost = estimateTraffic(bytes, target);
+  cost.time += (passes - 1) * kLaunchPicoseconds;
+  return cost;
 }
 
 Cost fp8moe::estimateCopy(RankedTensorType type, const StridedLayout &from,

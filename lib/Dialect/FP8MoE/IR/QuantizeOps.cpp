@@ -483,6 +483,20 @@ TensorAccess JaggedDynamicQuantizeOp::getTensorAccess(Value tensor,
              : TensorAccess::fixed();
 }
 
+/// GPUs have a kernel for one axis only; on the CPU, where there are no
+/// launches and time is not tuned, an operation counts once.
+static int64_t countPasses(ArrayRef<int64_t> axes, const TargetInfo &target) {
+  return target.isGPU() ? axes.size() : 1;
+}
+
+int64_t DynamicQuantizeOp::getNumPasses(const TargetInfo &target) {
+  return countPasses(getAxes(), target);
+}
+
+int64_t JaggedDynamicQuantizeOp::getNumPasses(const TargetInfo &target) {
+  return countPasses(getAxes(), target);
+}
+
 TensorAccess MXQuantizeOp::getTensorAccess(Value tensor, const TargetInfo &) {
   return tensor == getInput() || tensor == getQuantized()
              ? walkSlices(tensor, getAxis())

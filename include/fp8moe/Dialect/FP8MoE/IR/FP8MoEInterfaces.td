@@ -80,6 +80,12 @@ def FP8MoE_KernelOpInterface : OpInterface<"KernelOpInterface"> {
       }], "::mlir::fp8moe::TensorAccess", "getTensorAccess",
       (ins "::mlir::Value":$operandOrResult,
            "const ::mlir::fp8moe::TargetInfo &":$target)>,
+    InterfaceMethod<[{
+        How many kernels the operation becomes on a target; each reads the operands
+        by itself.
+      }], "int64_t", "getNumPasses",
+      (ins "const ::mlir::fp8moe::TargetInfo &":$target),
+      /*methodBody=*/"", /*defaultImplementation=*/"(void)target; return 1;">,
   ];
 }
 

@@ -65,6 +65,9 @@ def FP8MoE_SizesWithEqualOperands
     : DeclareOpInterfaceMethods<FP8MoE_ResultSizesOpInterface, ["getEqualSizes"]>;
 
 def FP8MoE_Kernel : DeclareOpInterfaceMethods<FP8MoE_KernelOpInterface>;
+/// An operation that may become several kernels.
+def FP8MoE_KernelOfPasses
+    : DeclareOpInterfaceMethods<FP8MoE_KernelOpInterface, ["getNumPasses"]>;
 
 /// An operation whose result type follows from its operands and attributes; a
 /// different spelling of the same layout is accepted.

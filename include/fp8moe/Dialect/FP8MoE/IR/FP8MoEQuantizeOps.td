@@ -126,7 +126,7 @@ def FP8MoE_DequantizeOp : FP8MoE_Op<"dequantize", [FP8MoE_Kernel,
   }];
 }
 
-def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [FP8MoE_Kernel,
+def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [FP8MoE_KernelOfPasses,
     SameVariadicResultSize]> {
   let summary = "scales and FP8 data in one step";
   let description = [{
@@ -164,7 +164,7 @@ def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [FP8MoE_Kernel,
 }
 
 def FP8MoE_JaggedDynamicQuantizeOp
-    : FP8MoE_Op<"jagged_dynamic_quantize", [FP8MoE_Kernel,
+    : FP8MoE_Op<"jagged_dynamic_quantize", [FP8MoE_KernelOfPasses,
     SameVariadicResultSize]> {
   let summary = "scales and FP8 data of each jagged group";
   let description = [{

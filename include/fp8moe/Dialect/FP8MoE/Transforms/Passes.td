@@ -75,6 +75,38 @@ def FoldViews : InterfacePass<"fp8moe-fold-views", "::mlir::FunctionOpInterface"
   }];
 }
 
+def FuseQuantize : InterfacePass<"fp8moe-fuse-quantize", "::mlir::FunctionOpInterface"> {
+  let summary = "Fuse scales, quantize casts and the padding of groups";
+  let description = [{
+    Within a block, for operations that read the same tensor (or copies of it):
+
+    - `scale` and the `quantize` by it become `dynamic_quantize`, `jagged_scale` and the
+      `quantize` with the same groups `jagged_dynamic_quantize`. Other users of the scales
+      read those of the fused operation.
+    - Quantizations along two axes become one with two, when the cost model predicts
+      less time: when the target reads the tensor once for both. A jagged one stays
+      first.
+    - A `relayout` that pads the groups of jagged data which nobody else reads goes away:
+      the quantization writes the padded layout.
+
+    Needs `fp8moe.target` on the module.
+
+    Example:
+    ```mlir
+    // before
+    %s = fp8moe.scale %x along 1 rounding pow2 fp8 f8E4M3FN : tensor<?x64xbf16> -> tensor<?xf32>
+    %q = fp8moe.quantize %x by %s along 1
+        : tensor<?x64xbf16>, tensor<?xf32> -> tensor<?x64xf8E4M3FN>
+    // after
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numFused", "fused", "Operations that became part of another one">,
+  ];
+}
+
 def PlaceLayouts : InterfacePass<"fp8moe-place-layouts", "::mlir::FunctionOpInterface"> {
   let summary = "Choose the layout of every tensor, and the copies that remain";
   let description = [{

@@ -1,0 +1,293 @@
+//===- FuseQuantize.cpp - Fuse scales, casts and padding ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// In program order, each step once for every operation:
+//
+// 1. A cast and the scale operation that it reads become one operation, at the
+//    place of the scale operation.
+// 2. Quantizations of one tensor are paired, at the place of the first.
+// 3. Jagged data that is only padded afterwards is written padded.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayoutGraph.h"
+#include "LayoutRemarks.h"
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+#include "fp8moe/Tuning/KernelCost.h"
+#include "mlir/IR/Dominance.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace mlir::fp8moe {
+#define GEN_PASS_DEF_FUSEQUANTIZE
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h.inc"
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+struct FuseQuantize : public fp8moe::impl::FuseQuantizeBase<FuseQuantize> {
+  using FuseQuantizeBase::FuseQuantizeBase;
+  void runOnOperation() override;
+};
+
+/// A dynamic quantization along one axis.
+struct SingleQuantize {
+  explicit SingleQuantize(DynamicQuantizeOp op)
+      : op(op), input(op.getInput()), axes(op.getAxes()),
+        rounding(op.getRounding()), hasTile(op.getTile().has_value()) {}
+  explicit SingleQuantize(JaggedDynamicQuantizeOp op)
+      : op(op), input(op.getInput()), offsets(op.getOffsets()),
+        axes(op.getAxes()), rounding(op.getRounding()),
+        hasTile(op.getTile().has_value()) {}
+
+  /// A tile belongs to the operation that it was chosen for.
+  bool isFusable() const { return axes.size() == 1 && !hasTile; }
+
+  KernelOpInterface op;
+  Value input, offsets;
+  ArrayRef<int64_t> axes;
+  ScaleRounding rounding;
+  bool hasTile;
+};
+} // namespace
+
+/// The tensor of which `value` is itself or a copy.
+static Value skipCopies(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!LayoutGraph::isPlainRelayout(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+//===----------------------------------------------------------------------===//
+// Scales and casts
+//===----------------------------------------------------------------------===//
+
+/// Replaces both operations by `fused`, which has data and scales.
+static void replacePair(Operation *scale, QuantizeOp cast, Operation *fused) {
+  cast.getResult().replaceAllUsesWith(fused->getResult(0));
+  scale->getResult(0).replaceAllUsesWith(fused->getResult(1));
+  remark::passed(cast.getLoc(), layoutRemark("fused"))
+      << "fused with the scales that it reads: one kernel for both";
+  cast.erase();
+  scale->erase();
+}
+
+/// True when `scale` computes the scales that `cast` should have.
+template <typename ScaleOpTy>
+static bool isScaleOf(ScaleOpTy scale, QuantizeOp cast) {
+  return scale->getBlock() == cast->getBlock() &&
+         skipCopies(scale.getInput()) == skipCopies(cast.getInput()) &&
+         scale.getAxis() == cast.getAxis() &&
+         scale.getFp8Type() == cast.getType().getElementType();
+}
+
+static bool fuseScale(QuantizeOp cast) {
+  Operation *producer = cast.getScale().getDefiningOp();
+  if (!producer)
+    return false;
+  OpBuilder builder(producer);
+  Location loc = builder.getFusedLoc({producer->getLoc(), cast.getLoc()});
+  TypeRange dataType = cast->getResultTypes();
+  if (auto scale = dyn_cast<ScaleOp>(producer)) {
+    if (cast.getOffsets() || !isScaleOf(scale, cast))
+      return false;
+    replacePair(scale, cast,
+                DynamicQuantizeOp::create(
+                    builder, loc, dataType, scale->getResultTypes(),
+                    scale.getInput(), cast.getAxis(), scale.getRounding(), {}));
+    return true;
+  }
+  auto scale = dyn_cast<JaggedScaleOp>(producer);
+  if (!scale || scale.getOffsets() != cast.getOffsets() ||
+      !isScaleOf(scale, cast))
+    return false;
+  replacePair(scale, cast,
+              JaggedDynamicQuantizeOp::create(
+                  builder, loc, dataType, scale->getResultTypes(),
+                  scale.getInput(), scale.getOffsets(), cast.getAxis(),
+                  scale.getRounding(), {}));
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Two axes
+//===----------------------------------------------------------------------===//
+
+/// Creates the fused operation of `first` and `second` at `place`.
+static KernelOpInterface createPair(const SingleQuantize &first,
+                                    const SingleQuantize &second,
+                                    Operation *place) {
+  OpBuilder builder(place);
+  Location loc = builder.getFusedLoc({first.op->getLoc(), second.op->getLoc()});
+  Type dataTypes[] = {first.op->getResult(0).getType(),
+                      second.op->getResult(0).getType()};
+  Type scaleTypes[] = {first.op->getResult(1).getType(),
+                       second.op->getResult(1).getType()};
+  int64_t axes[] = {first.axes[0], second.axes[0]};
+  Value input = first.op == place ? first.input : second.input;
+  if (first.offsets)
+    return JaggedDynamicQuantizeOp::create(builder, loc, dataTypes, scaleTypes,
+                                           input, first.offsets, axes,
+                                           first.rounding, {});
+  return DynamicQuantizeOp::create(builder, loc, dataTypes, scaleTypes, input,
+                                   axes, first.rounding, {});
+}
+
+/// Fuses two quantizations, `earlier` the first in the program, if that is
+/// predicted to take less time.
+static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
+                     const TargetInfo &target, DominanceInfo &dominance) {
+  if (earlier.axes[0] == later.axes[0] || earlier.rounding != later.rounding ||
+      (earlier.offsets && later.offsets))
+    return false;
+  bool swapped = static_cast<bool>(later.offsets);
+  const SingleQuantize &first = swapped ? later : earlier;
+  const SingleQuantize &second = swapped ? earlier : later;
+  if (first.offsets && !dominance.properlyDominates(first.offsets, earlier.op))
+    return false;
+  KernelOpInterface fused = createPair(first, second, earlier.op);
+  Cost apart = estimateKernel(first.op, {}, target) +
+               estimateKernel(second.op, {}, target);
+  Cost together = estimateKernel(fused, {}, target);
+  // Fewer operations are no reason: bytes and launches are.
+  if (together.time >= apart.time) {
+    fused->erase();
+    remark::missed(later.op->getLoc(), layoutRemark("not-fused"))
+        << "not fused with the quantization of the same tensor along the other "
+           "axis: on this target each axis is a kernel that reads it";
+    return false;
+  }
+  remark::passed(later.op->getLoc(), layoutRemark("fused"))
+      << "fused with the quantization of the same tensor along the other axis: "
+         "it is read once";
+  first.op->getResult(0).replaceAllUsesWith(fused->getResult(0));
+  second.op->getResult(0).replaceAllUsesWith(fused->getResult(1));
+  first.op->getResult(1).replaceAllUsesWith(fused->getResult(2));
+  second.op->getResult(1).replaceAllUsesWith(fused->getResult(3));
+  earlier.op->erase();
+  later.op->erase();
+  return true;
+}
+
+/// Pairs the quantizations of one tensor in one block.
+static unsigned fusePairs(MutableArrayRef<SingleQuantize> group,
+                          const TargetInfo &target, DominanceInfo &dominance) {
+  unsigned fused = 0;
+  SmallVector<bool> isDone(group.size(), false);
+  for (size_t i = 0; i < group.size(); ++i)
+    for (size_t j = i + 1; j < group.size() && !isDone[i]; ++j) {
+      if (isDone[j] || !fusePair(group[i], group[j], target, dominance))
+        continue;
+      isDone[i] = isDone[j] = true;
+      ++fused;
+    }
+  return fused;
+}
+
+//===----------------------------------------------------------------------===//
+// Padding
+//===----------------------------------------------------------------------===//
+
+/// The type of jagged data that `padded` is a view of through transposes.
+static RankedTensorType pullBack(RankedTensorType padded,
+                                 ArrayRef<TransposeOp> views) {
+  StridedLayout layout = *StridedLayout::get(padded);
+  SmallVector<int64_t> shape(padded.getShape());
+  for (TransposeOp view : llvm::reverse(views)) {
+    SmallVector<int64_t> inverse = invertPermutation(view.getPermutation());
+    layout = transposeLayout(layout, inverse);
+    shape = permute(shape, inverse);
+  }
+  return RankedTensorType::get(
+      shape, padded.getElementType(),
+      encodeLayout(padded.getContext(), layout, shape));
+}
+
+/// Lets a quantization write its data padded.
+static bool fusePadding(JaggedDynamicQuantizeOp op) {
+  Value data = op.getQuantized().front(), value = data;
+  SmallVector<TransposeOp> views;
+  RelayoutOp padding;
+  while (!padding) {
+    if (!value.hasOneUse())
+      return false;
+    Operation *user = *value.user_begin();
+    if (auto view = dyn_cast<TransposeOp>(user))
+      views.push_back(view);
+    else if (!LayoutGraph::isPlainRelayout(user))
+      padding = dyn_cast<RelayoutOp>(user);
+    if (!padding && !isa<TransposeOp, RelayoutOp, ContiguousOp>(user))
+      return false;
+    value = user->getResult(0);
+  }
+  RankedTensorType padded = padding.getType();
+  // The offsets are those that the quantization reads; packing is another case.
+  if (padding.getOffsets() != op.getOffsets() || !getGroupPadding(padded) ||
+      !StridedLayout::get(padded))
+    return false;
+  RankedTensorType type = pullBack(padded, views);
+  if (getGroupPadding(type).getDim() != op.getAxes()[0])
+    return false;
+
+  data.setType(type);
+  OpBuilder builder(padding);
+  Value view = data;
+  for (TransposeOp transpose : views)
+    view = TransposeOp::create(builder, transpose.getLoc(), view,
+                               transpose.getPermutation());
+  remark::passed(padding.getLoc(), layoutRemark("copy-removed"))
+      << "copy removed: the quantization writes the padded groups";
+  padding.getResult().replaceAllUsesWith(view);
+  Operation *unused = padding;
+  while (unused != op) {
+    Operation *producer = unused->getOperand(0).getDefiningOp();
+    unused->erase();
+    unused = producer;
+  }
+  return true;
+}
+
+void FuseQuantize::runOnOperation() {
+  FunctionOpInterface function = getOperation();
+  if (function.isExternal())
+    return;
+  FailureOr<TargetAttr> target = requireTargetAttr(function);
+  if (failed(target))
+    return signalPassFailure();
+
+  SmallVector<QuantizeOp> casts;
+  function->walk([&](QuantizeOp op) { casts.push_back(op); });
+  for (QuantizeOp cast : casts)
+    numFused += fuseScale(cast);
+
+  llvm::MapVector<std::pair<Block *, Value>, SmallVector<SingleQuantize, 2>>
+      groups;
+  auto collect = [&](SingleQuantize entry) {
+    if (entry.isFusable())
+      groups[{entry.op->getBlock(), skipCopies(entry.input)}].push_back(entry);
+  };
+  function->walk([&](Operation *op) {
+    if (auto quantize = dyn_cast<DynamicQuantizeOp>(op))
+      collect(SingleQuantize(quantize));
+    else if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))
+      collect(SingleQuantize(quantize));
+  });
+  auto &dominance = getAnalysis<DominanceInfo>();
+  for (auto &group : groups)
+    numFused += fusePairs(group.second, target->getInfo(), dominance);
+
+  SmallVector<JaggedDynamicQuantizeOp> jagged;
+  function->walk([&](JaggedDynamicQuantizeOp op) { jagged.push_back(op); });
+  for (JaggedDynamicQuantizeOp op : jagged)
+    numFused += fusePadding(op);
+}

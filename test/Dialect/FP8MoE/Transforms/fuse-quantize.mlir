@@ -1,0 +1,158 @@
+// RUN: fp8moe-opt %s --split-input-file \
+// RUN:   --pass-pipeline='builtin.module(func.func(fp8moe-fuse-quantize))' | FileCheck %s
+// RUN: fp8moe-opt %s --split-input-file \
+// RUN:   --pass-pipeline='builtin.module(func.func(fp8moe-fuse-quantize))' \
+// RUN:   --remark-format=emitRemark --remarks-filter=fp8moe-layout -o /dev/null 2>&1 \
+// RUN: | FileCheck %s --check-prefix=REMARK
+
+// The scales have another user, which reads those of the fused operation.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // CHECK-LABEL: func.func @scale_and_cast
+  func.func @scale_and_cast(%x: tensor<?x64xbf16>) -> (tensor<?xf32>, tensor<?x64xf8E4M3FN>) {
+    // CHECK-NEXT: %[[Q:.*]], %[[S:.*]] = fp8moe.dynamic_quantize %arg0 along [1] rounding pow2 : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    // CHECK-NEXT: return %[[S]], %[[Q]]
+    %s = fp8moe.scale %x along 1 rounding pow2 fp8 f8E4M3FN : tensor<?x64xbf16> -> tensor<?xf32>
+    %q = fp8moe.quantize %x by %s along 1
+        : tensor<?x64xbf16>, tensor<?xf32> -> tensor<?x64xf8E4M3FN>
+    return %s, %q : tensor<?xf32>, tensor<?x64xf8E4M3FN>
+  }
+
+  // CHECK-LABEL: func.func @jagged_scale_and_cast
+  func.func @jagged_scale_and_cast(%x: tensor<?x64xbf16>, %ends: tensor<8xi32>)
+      -> (tensor<?x64xf8E5M2>, tensor<8x64xf32>) {
+    // CHECK-NEXT: fp8moe.jagged_dynamic_quantize %arg0 groups(%arg1 : tensor<8xi32>) along [0] rounding none
+    %s = fp8moe.jagged_scale %x groups(%ends : tensor<8xi32>) along 0 rounding none fp8 f8E5M2
+        : tensor<?x64xbf16> -> tensor<8x64xf32>
+    %q = fp8moe.quantize %x by %s along 0 groups(%ends : tensor<8xi32>)
+        : tensor<?x64xbf16>, tensor<8x64xf32> -> tensor<?x64xf8E5M2>
+    return %q, %s : tensor<?x64xf8E5M2>, tensor<8x64xf32>
+  }
+
+  // Scales for another FP8 type, of another axis, of other groups, of another tensor.
+  // CHECK-LABEL: func.func @other_scales
+  func.func @other_scales(%x: tensor<64x64xbf16>, %y: tensor<64x64xbf16>,
+                          %a: tensor<64xi32>, %b: tensor<64xi32>)
+      -> (tensor<64x64xf8E5M2>, tensor<64x64xf8E4M3FN>, tensor<64x64xf8E4M3FN>,
+          tensor<64x64xf8E4M3FN>) {
+    // CHECK-NOT: dynamic_quantize
+    // CHECK: return
+    %s = fp8moe.scale %x along 1 rounding pow2 fp8 f8E4M3FN : tensor<64x64xbf16> -> tensor<64xf32>
+    %j = fp8moe.jagged_scale %x groups(%a : tensor<64xi32>) along 0 rounding pow2 fp8 f8E4M3FN
+        : tensor<64x64xbf16> -> tensor<64x64xf32>
+    %q0 = fp8moe.quantize %x by %s along 1
+        : tensor<64x64xbf16>, tensor<64xf32> -> tensor<64x64xf8E5M2>
+    %q1 = fp8moe.quantize %x by %s along 0
+        : tensor<64x64xbf16>, tensor<64xf32> -> tensor<64x64xf8E4M3FN>
+    %q2 = fp8moe.quantize %x by %j along 0 groups(%b : tensor<64xi32>)
+        : tensor<64x64xbf16>, tensor<64x64xf32> -> tensor<64x64xf8E4M3FN>
+    %q3 = fp8moe.quantize %y by %s along 1
+        : tensor<64x64xbf16>, tensor<64xf32> -> tensor<64x64xf8E4M3FN>
+    return %q0, %q1, %q2, %q3 : tensor<64x64xf8E5M2>, tensor<64x64xf8E4M3FN>,
+                                tensor<64x64xf8E4M3FN>, tensor<64x64xf8E4M3FN>
+  }
+
+  // No kernel of this target reads the tensor once for both axes.
+  // CHECK-LABEL: func.func @two_axes_gpu
+  func.func @two_axes_gpu(%x: tensor<?x64xbf16>)
+      -> (tensor<?x64xf8E4M3FN>, tensor<?x64xf8E4M3FN>) {
+    // CHECK: along [1]
+    // REMARK: [[@LINE+4]]:16: remark: [Missed] not-fused
+    // CHECK: along [0]
+    %q1, %s1 = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    %q0, %s0 = fp8moe.dynamic_quantize %x along [0] rounding pow2
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<64xf32>
+    return %q1, %q0 : tensor<?x64xf8E4M3FN>, tensor<?x64xf8E4M3FN>
+  }
+}
+
+// -----
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
+  // Copies of a tensor are the same tensor.
+  // CHECK-LABEL: func.func @two_axes
+  func.func @two_axes(%x: tensor<?x64xbf16>)
+      -> (tensor<?x64xf8E4M3FN>, tensor<?x64xf8E4M3FN, #col>, tensor<64xf32>) {
+    // CHECK: %[[Q:.*]]:2, %[[S:.*]]:2 = fp8moe.dynamic_quantize %arg0 along [1, 0] rounding pow2 : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?x64xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?xf32>, tensor<64xf32>
+    // CHECK: return %[[Q]]#0, %[[Q]]#1, %[[S]]#1
+    %q1, %s1 = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    %c = fp8moe.relayout %x : tensor<?x64xbf16> -> tensor<?x64xbf16, #col>
+    %q0, %s0 = fp8moe.dynamic_quantize %c along [0] rounding pow2
+        : tensor<?x64xbf16, #col> -> tensor<?x64xf8E4M3FN, #col>, tensor<64xf32>
+    return %q1, %q0, %s0
+        : tensor<?x64xf8E4M3FN>, tensor<?x64xf8E4M3FN, #col>, tensor<64xf32>
+  }
+
+  // The jagged axis comes first, wherever it was in the program.
+  // CHECK-LABEL: func.func @jagged_second
+  func.func @jagged_second(%x: tensor<?x64xbf16>, %ends: tensor<8xi32>)
+      -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>, tensor<?x64xf8E4M3FN>, tensor<8x64xf32>) {
+    // CHECK: %[[Q:.*]]:2, %[[S:.*]]:2 = fp8moe.jagged_dynamic_quantize %arg0 groups(%arg1 : tensor<8xi32>) along [0, 1]
+    // CHECK: return %[[Q]]#1, %[[S]]#1, %[[Q]]#0, %[[S]]#0
+    %q1, %s1 = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    %q0, %s0 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0]
+        rounding pow2 : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<8x64xf32>
+    return %q1, %s1, %q0, %s0 : tensor<?x64xf8E4M3FN>, tensor<?xf32>,
+                                tensor<?x64xf8E4M3FN>, tensor<8x64xf32>
+  }
+
+  // Other rounding is other arithmetic; a tile belongs to one operation.
+  // CHECK-LABEL: func.func @not_alike
+  func.func @not_alike(%x: tensor<64x64xbf16>, %y: tensor<64x64xbf16>) {
+    // CHECK-COUNT-4: dynamic_quantize {{.*}} along [{{[01]}}]
+    %q1, %s1 = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<64x64xbf16> -> tensor<64x64xf8E4M3FN>, tensor<64xf32>
+    %q0, %s0 = fp8moe.dynamic_quantize %x along [0] rounding none
+        : tensor<64x64xbf16> -> tensor<64x64xf8E4M3FN>, tensor<64xf32>
+    %q3, %s3 = fp8moe.dynamic_quantize %y along [1] rounding pow2
+        tile <kept = 64, threads = 256>
+        : tensor<64x64xbf16> -> tensor<64x64xf8E4M3FN>, tensor<64xf32>
+    %q2, %s2 = fp8moe.dynamic_quantize %y along [0] rounding pow2
+        : tensor<64x64xbf16> -> tensor<64x64xf8E4M3FN>, tensor<64xf32>
+    return
+  }
+}
+
+// -----
+
+#col = #fp8moe.strided<[1, 0]>
+#padded = #fp8moe.strided<[0, 1], groups<dim = 1, pad = 16>>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // Padding through a transpose.
+  // CHECK-LABEL: func.func @padding
+  func.func @padding(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> tensor<64x224xf8E4M3FN, #padded> {
+    // CHECK-NEXT: %[[Q:.*]], %{{.*}} = fp8moe.jagged_dynamic_quantize {{.*}} -> tensor<224x64xf8E4M3FN, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>>
+    // CHECK-NEXT: %[[T:.*]] = fp8moe.transpose %[[Q]] [1, 0]
+    // CHECK-NEXT: return %[[T]]
+    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0]
+        rounding pow2 : tensor<100x64xbf16> -> tensor<100x64xf8E4M3FN, #col>, tensor<8x64xf32>
+    %t = fp8moe.transpose %q [1, 0] : tensor<100x64xf8E4M3FN, #col> -> tensor<64x100xf8E4M3FN>
+    // REMARK: [[@LINE+1]]:10: remark: [Passed] copy-removed
+    %p = fp8moe.relayout %t groups(%ends : tensor<8xi32>)
+        : tensor<64x100xf8E4M3FN> -> tensor<64x224xf8E4M3FN, #padded>
+    return %p : tensor<64x224xf8E4M3FN, #padded>
+  }
+
+  // Somebody reads the packed data too; groups of another tensor.
+  // CHECK-LABEL: func.func @padding_kept
+  func.func @padding_kept(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>, %other: tensor<8xi32>)
+      -> (tensor<100x64xf8E4M3FN>, tensor<224x64xf8E4M3FN, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>,
+          tensor<224x64xf8E4M3FN, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>) {
+    // CHECK-COUNT-2: relayout
+    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0]
+        rounding pow2 : tensor<100x64xbf16> -> tensor<100x64xf8E4M3FN>, tensor<8x64xf32>
+    %p = fp8moe.relayout %q groups(%ends : tensor<8xi32>) : tensor<100x64xf8E4M3FN>
+        -> tensor<224x64xf8E4M3FN, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+    %r, %rs = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0]
+        rounding none : tensor<100x64xbf16> -> tensor<100x64xf8E4M3FN>, tensor<8x64xf32>
+    %o = fp8moe.relayout %r groups(%other : tensor<8xi32>) : tensor<100x64xf8E4M3FN>
+        -> tensor<224x64xf8E4M3FN, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+    return %q, %p, %o : tensor<100x64xf8E4M3FN>,
+        tensor<224x64xf8E4M3FN, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>,
+        tensor<224x64xf8E4M3FN, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+  }
+}
