@@ -48,9 +48,10 @@ run(ModuleOp module, const PassManagerHook &hook,
 }
 
 LogicalResult fp8moe::runTensorPasses(ModuleOp module,
-                                      const PassManagerHook &hook) {
-  return run(module, hook, [](OpPassManager &pm, const TargetInfo &) {
-    buildTensorPipeline(pm);
+                                      const PassManagerHook &hook,
+                                      bool optimizeLayouts) {
+  return run(module, hook, [&](OpPassManager &pm, const TargetInfo &) {
+    buildTensorPipeline(pm, optimizeLayouts);
   });
 }
 

@@ -22,17 +22,24 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-void fp8moe::buildTensorPipeline(OpPassManager &pm) {
+void fp8moe::buildLayoutPipeline(OpPassManager &pm) {
+  pm.addPass(createCanonicalizerPass());
+  OpPassManager &functions = pm.nest<func::FuncOp>();
+  functions.addPass(createFoldViews());
+  functions.addPass(createFuseQuantize());
+  functions.addPass(createPlaceLayouts());
+  functions.addPass(createCanonicalizerPass());
+  functions.addPass(createCSEPass());
+}
+
+void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts) {
   pm.addPass(createResolveFp8Types());
   pm.addPass(createVerifyLayouts());
   // Programs are lowered one function at a time: nothing is called.
   pm.addPass(createInlinerPass());
   pm.addPass(createSymbolDCEPass());
-  pm.addPass(createCanonicalizerPass());
-  pm.addPass(createCSEPass());
-  pm.addNestedPass<func::FuncOp>(createPlaceLayouts());
-  pm.addPass(createCanonicalizerPass());
-  pm.addPass(createCSEPass());
+  if (optimizeLayouts)
+    buildLayoutPipeline(pm);
   // Passes from upstream may drop an encoding.
   pm.addPass(createVerifyLayouts());
 }
@@ -77,6 +84,10 @@ struct ToTargetOptions : PassPipelineOptions<ToTargetOptions> {
   Option<std::string> chip{*this, "chip",
                            llvm::cl::desc("The chip to compile for"),
                            llvm::cl::init("")};
+  Option<bool> optimizeLayouts{
+      *this, "optimize-layouts",
+      llvm::cl::desc("Run the layout passes (--fp8moe-optimize-layouts)"),
+      llvm::cl::init(true)};
 };
 } // namespace
 
@@ -108,7 +119,7 @@ static void registerPipeline(StringRef name, StringRef description,
     AttachTargetOptions attach;
     attach.chip = chip;
     pm.addPass(createAttachTarget(attach));
-    buildTensorPipeline(pm);
+    buildTensorPipeline(pm, options.optimizeLayouts);
     buildLoweringPipeline(pm, *target);
     return success();
   };
@@ -119,6 +130,11 @@ static void registerPipeline(StringRef name, StringRef description,
 }
 
 void fp8moe::registerPipelines() {
+  PassPipelineRegistration<>(
+      "fp8moe-optimize-layouts",
+      "Fold views, fuse quantizations and place layouts, so that no byte moves "
+      "only to change its order",
+      buildLayoutPipeline);
   registerPipeline("fp8moe-to-cpu",
                    "Lower tensors to host plans and LLVM for the CPU",
                    TargetKind::CPU, "cpu");

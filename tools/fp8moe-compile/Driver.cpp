@@ -73,7 +73,8 @@ collectKernels(ModuleOp module, ArrayRef<KernelResources> resources) {
 FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
                                               StringRef folder) {
   auto start = std::chrono::steady_clock::now();
-  if (failed(runTensorPasses(module, options.passManagerHook)))
+  if (failed(runTensorPasses(module, options.passManagerHook,
+                             options.optimizeLayouts)))
     return failure();
   TargetReport report;
   report.target = lookupTarget(chip);
@@ -157,8 +158,8 @@ LogicalResult Driver::emit(ModuleOp module, Stage stage, raw_ostream &os) {
            << targets->size() << "; name one with --target";
 
   FailureOr<OwningOpRef<ModuleOp>> clone = cloneFor(module, targets->front());
-  if (failed(clone) ||
-      failed(runTensorPasses(**clone, options.passManagerHook)))
+  if (failed(clone) || failed(runTensorPasses(**clone, options.passManagerHook,
+                                              options.optimizeLayouts)))
     return failure();
   if (stage != Stage::Tensor &&
       failed(runLowering(**clone, options.passManagerHook)))

@@ -27,6 +27,7 @@ struct DriverOptions {
   std::vector<std::string> targets;
   EmissionOptions emission;
   PassManagerHook passManagerHook;
+  bool optimizeLayouts = true;
 };
 
 /// Compiles modules as the command line says. Every failure has been reported

@@ -8,9 +8,11 @@
 
 #include "Driver.h"
 
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/InitAll.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
@@ -57,7 +59,9 @@ static cl::opt<Stage> stage(
                clEnumValN(Stage::So, "so", "shared library of the CPU")),
     cl::cat(category));
 static cl::opt<bool>
-    reportFlag("report", cl::desc("Print bytes moved, kernels, files and time"),
+    reportFlag("report",
+               cl::desc("Print bytes moved, kernels, files and time; "
+                        "decisions on layouts as remarks"),
                cl::cat(category));
 static cl::opt<int64_t> tokens(
     "tokens", cl::value_desc("N"), cl::init(16384),
@@ -76,6 +80,10 @@ static cl::opt<std::string>
               cl::desc("The ptxas that makes cubins (default: $FP8MOE_PTXAS, "
                        "then PATH, then /usr/local/cuda/bin)"),
               cl::cat(category));
+static cl::opt<bool> optimizeLayouts(
+    "optimize-layouts", cl::init(true),
+    cl::desc("Remove copies that only change an order (default: true)"),
+    cl::cat(category));
 static cl::opt<bool> splitInput(
     "split-input-file",
     cl::desc("With --emit: compile each part between '// -----' by itself"),
@@ -147,6 +155,7 @@ static DriverOptions getDriverOptions() {
       options.targets.push_back(chip);
   options.emission.rocmPath = rocmPath;
   options.emission.ptxasPath = ptxasPath;
+  options.optimizeLayouts = optimizeLayouts;
   options.passManagerHook = [](PassManager &pm) {
     applyDefaultTimingPassManagerCLOptions(pm);
     return applyPassManagerCLOptions(pm);
@@ -168,6 +177,16 @@ processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer,
   auto printOp = clOptions.find("mlir-print-op-on-diagnostic");
   if (printOp == clOptions.end() || !printOp->second->getNumOccurrences())
     context.printOpOnDiagnostic(false);
+  // The first filter is for all kinds, but each kind needs its own to be heard.
+  if (reportFlag &&
+      failed(remark::enableOptimizationRemarks(
+          context, /*streamer=*/nullptr,
+          std::make_unique<remark::RemarkEmittingPolicyAll>(),
+          remark::RemarkCategories{kLayoutRemarks.str(), kLayoutRemarks.str(),
+                                   kLayoutRemarks.str(), kLayoutRemarks.str(),
+                                   kLayoutRemarks.str()},
+          /*printAsEmitRemarks=*/true)))
+    return failure();
 
   auto parseAndRun = [&]() -> LogicalResult {
     OwningOpRef<ModuleOp> module =

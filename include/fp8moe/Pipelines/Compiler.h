@@ -35,7 +35,8 @@ using PassManagerHook = std::function<LogicalResult(PassManager &)>;
 LogicalResult setTarget(ModuleOp module, StringRef chip);
 
 /// Runs the passes on tensors for the target that the module names.
-LogicalResult runTensorPasses(ModuleOp module, const PassManagerHook &hook);
+LogicalResult runTensorPasses(ModuleOp module, const PassManagerHook &hook,
+                              bool optimizeLayouts = true);
 
 /// Lowers the module to kernels and plans for the target that it names.
 LogicalResult runLowering(ModuleOp module, const PassManagerHook &hook);

@@ -14,9 +14,13 @@
 
 namespace mlir::fp8moe {
 
+/// The layout passes (docs/layouts.md). Needs `fp8moe.target` on the module and
+/// resolved FP8 types.
+void buildLayoutPipeline(OpPassManager &pm);
+
 /// The passes on tensors, the same for every target: FP8 types are resolved,
 /// layouts checked, decisions made. Needs `fp8moe.target` on the module.
-void buildTensorPipeline(OpPassManager &pm);
+void buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts = true);
 
 /// From tensors to loops, host plans and the LLVM dialect.
 void buildCpuLoweringPipeline(OpPassManager &pm);
@@ -30,7 +34,8 @@ void buildLoweringPipeline(OpPassManager &pm, const TargetInfo &target);
 
 /// Registers for fp8moe-opt, each from tensors to the LLVM dialect:
 /// `--fp8moe-to-cpu[="chip=cpu"]`, `--fp8moe-to-nvvm="chip=sm_90a"` and
-/// `--fp8moe-to-rocdl="chip=gfx942"`.
+/// `--fp8moe-to-rocdl="chip=gfx942"`; and `--fp8moe-optimize-layouts`, which
+/// the others run unless told `optimize-layouts=false`.
 void registerPipelines();
 
 } // namespace mlir::fp8moe

@@ -103,11 +103,11 @@ void LayoutGraph::collectUses(unsigned root) {
   struct Item {
     Value value, source;
     SmallVector<Operation *, 2> views;
-    bool isCopy;
+    Operation *copy;
   };
   std::vector<Item> worklist;
   for (Value value : roots[root].values)
-    worklist.push_back({value, value, {}, false});
+    worklist.push_back({value, value, {}, nullptr});
   while (!worklist.empty()) {
     Item item = std::move(worklist.back());
     worklist.pop_back();
@@ -116,14 +116,14 @@ void LayoutGraph::collectUses(unsigned root) {
       Item next = item;
       if (isPlainRelayout(owner)) {
         roots[root].copyLocs.push_back(owner->getLoc());
-        next.isCopy = true;
+        next.copy = owner;
       } else if (isView(owner)) {
         next.views.push_back(owner);
       } else {
         LayoutUse use = classify(operand);
         use.source = item.source;
         use.views = item.views;
-        use.readsCopy = item.isCopy;
+        use.copy = item.copy;
         roots[root].uses.push_back(std::move(use));
         continue;
       }

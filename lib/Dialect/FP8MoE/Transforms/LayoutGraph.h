@@ -39,8 +39,8 @@ struct LayoutUse {
   unsigned target = 0;
   /// The value of the root that the operand reads.
   Value source;
-  /// The operand reads a copy in the program as it is.
-  bool readsCopy = false;
+  /// The copy that the operand reads in the program as it is, or null.
+  Operation *copy = nullptr;
   /// Transposes and reshapes from the root to the operand, outermost last.
   SmallVector<Operation *, 2> views;
 };

@@ -9,6 +9,7 @@
 #ifndef FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_LAYOUTREMARKS_H
 #define FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_LAYOUTREMARKS_H
 
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "mlir/IR/Remarks.h"
 
 namespace mlir::fp8moe {
@@ -17,7 +18,7 @@ namespace mlir::fp8moe {
 /// nothing until somebody asks for them (`--remarks-filter=fp8moe-layout`).
 /// `name` is the kind of decision.
 inline remark::RemarkOpts layoutRemark(StringRef name) {
-  return remark::RemarkOpts::name(name).category("fp8moe-layout");
+  return remark::RemarkOpts::name(name).category(kLayoutRemarks);
 }
 
 } // namespace mlir::fp8moe

@@ -17,6 +17,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LayoutRemarks.h"
 #include "PlacementProblem.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 
@@ -50,12 +51,18 @@ public:
 
 private:
   void rewriteRoot(const LayoutRoot &root, const RootPlacement &choice);
-  Value createCopy(const LayoutRoot &root, const StridedLayout &layout,
+  Value createCopy(const LayoutRoot &root, const StridedLayout &primary,
+                   const StridedLayout &layout,
                    ArrayRef<const LayoutUse *> uses);
   Value createViews(Value source, const LayoutUse &use);
 
+  void reportRemoval(const LayoutRoot &root, const LayoutUse &use,
+                     const StridedLayout &primary);
+
   const LayoutGraph &graph;
   const Placement &placement;
+  /// Copies that a remark has told of.
+  llvm::SmallPtrSet<Operation *, 8> reported;
 };
 } // namespace
 
@@ -71,7 +78,76 @@ static bool hasLayout(Value value, const StridedLayout &layout) {
   return StridedLayout::get(type)->isSameAs(layout, type.getShape());
 }
 
+//===----------------------------------------------------------------------===//
+// Remarks
+//===----------------------------------------------------------------------===//
+
+/// "row-major", "column-major", "order [0, 2, 1]", "strides [80, 1]".
+static std::string describeLayout(const StridedLayout &layout,
+                                  RankedTensorType type) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  auto print = [&](StringRef what, ArrayRef<int64_t> numbers) {
+    os << what << " [";
+    llvm::interleaveComma(numbers, os, [&](int64_t number) {
+      if (ShapedType::isDynamic(number))
+        os << "?";
+      else
+        os << number;
+    });
+    os << "]";
+  };
+  if (!layout.dense)
+    print("strides", layout.strides);
+  else if (llvm::is_sorted(layout.order))
+    os << "row-major";
+  else if (type.getRank() == 2)
+    os << "column-major";
+  else
+    print("order", layout.order);
+  if (layout.align)
+    os << " aligned to " << layout.align << " bytes";
+  return text;
+}
+
+static std::string describeUse(const LayoutUse &use) {
+  Operation *owner = use.operand->getOwner();
+  if (owner->hasTrait<OpTrait::ReturnLike>() &&
+      isa<FunctionOpInterface>(owner->getParentOp()))
+    return "result #" + std::to_string(use.operand->getOperandNumber()) +
+           " of the function";
+  return owner->getName().stripDialect().str();
+}
+
+static std::string describeRoot(const LayoutRoot &root) {
+  Value value = root.values.front();
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument)
+    return value.getDefiningOp()->getName().stripDialect().str();
+  return (root.kind == LayoutRoot::Kind::Region ? "loop argument #"
+                                                : "argument #") +
+         std::to_string(argument.getArgNumber());
+}
+
+void PlacementRewriter::reportRemoval(const LayoutRoot &root,
+                                      const LayoutUse &use,
+                                      const StridedLayout &primary) {
+  if (!use.copy || !use.copy->getContext()->getRemarkEngine() ||
+      !reported.insert(use.copy).second)
+    return;
+  std::string layout = describeLayout(primary, root.getType());
+  auto remark =
+      remark::passed(use.copy->getLoc(), layoutRemark("copy-removed"));
+  if (root.kind == LayoutRoot::Kind::Kernel)
+    remark << "copy removed: " + describeRoot(root) + " writes " + layout +
+                  ", which " + describeUse(use) + " takes";
+  else
+    remark << "copy removed: " + describeUse(use) + " takes " +
+                  describeRoot(root) + " as it is, " + layout;
+}
+
 Value PlacementRewriter::createCopy(const LayoutRoot &root,
+                                    const StridedLayout &primary,
                                     const StridedLayout &layout,
                                     ArrayRef<const LayoutUse *> uses) {
   Value value = uses.front()->source;
@@ -85,6 +161,14 @@ Value PlacementRewriter::createCopy(const LayoutRoot &root,
   Location loc = root.copyLocs.empty()
                      ? uses.front()->operand->getOwner()->getLoc()
                      : root.copyLocs.front();
+  // Texts are made only when somebody wants them.
+  if (value.getContext()->getRemarkEngine())
+    remark::missed(loc, layoutRemark("copy-kept"))
+        << "copy kept: " + describeUse(*uses.front()) + " takes " +
+               describeLayout(layout, root.getType()) + ", but " +
+               describeRoot(root) +
+               (root.kind == LayoutRoot::Kind::Kernel ? " writes " : " is ") +
+               describeLayout(primary, root.getType());
   return RelayoutOp::create(builder, loc, withLayout(root.getType(), layout),
                             value, /*offsets=*/Value());
 }
@@ -133,7 +217,8 @@ void PlacementRewriter::rewriteRoot(const LayoutRoot &root,
              layout.align >= read.align;
     };
     if (readsSame(use.source, choice.primary)) {
-      if (isRetyped || use.readsCopy)
+      reportRemoval(root, use, choice.primary);
+      if (isRetyped || use.copy)
         use.operand->set(createViews(use.source, use));
       continue;
     }
@@ -145,7 +230,8 @@ void PlacementRewriter::rewriteRoot(const LayoutRoot &root,
       for (auto [other, otherRead] : llvm::zip_equal(root.uses, choice.reads))
         if (readsSame(other.source, otherRead))
           readers.push_back(&other);
-      copies.push_back({use.source, read, createCopy(root, read, readers)});
+      copies.push_back(
+          {use.source, read, createCopy(root, choice.primary, read, readers)});
       copy = std::prev(copies.end());
     }
     use.operand->set(createViews(copy->value, use));

@@ -13,6 +13,9 @@
 
 namespace mlir::fp8moe {
 
+/// The category of the remarks about layouts.
+constexpr llvm::StringLiteral kLayoutRemarks = "fp8moe-layout";
+
 #define GEN_PASS_DECL
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h.inc"
 
