@@ -148,4 +148,19 @@ def PlaceLayouts : InterfacePass<"fp8moe-place-layouts", "::mlir::FunctionOpInte
   ];
 }
 
+def ReportTraffic : InterfacePass<"fp8moe-report-traffic", "::mlir::FunctionOpInterface"> {
+  let summary = "Print the predicted traffic of every kernel";
+  let description = [{
+    A remark on every kernel says how many bytes the whole sectors are that it touches,
+    and how much that is of the bytes of its tensors; one on the function gives the sums
+    and the predicted time. Dynamic sizes count with their nominal value. Nothing changes.
+
+    Needs `fp8moe.target` on the module.
+
+    ```
+    x.mlir:4:8: remark: moves 100728832 bytes in whole sectors, 1.00 of the least
+    ```
+  }];
+}
+
 #endif // FP8MOE_DIALECT_FP8MOE_TRANSFORMS_PASSES_TD
