@@ -90,57 +90,129 @@ void PlacementProblem::addCandidates(const LayoutRoot &root) {
           add(*wanted);
 }
 
-PlacementProblem::Variable PlacementProblem::addVariable(unsigned domainSize) {
-  numCombinations =
-      llvm::SaturatingMultiply<uint64_t>(numCombinations, domainSize);
-  return problem.addVariable(domainSize);
+//===----------------------------------------------------------------------===//
+// Choices
+//===----------------------------------------------------------------------===//
+
+PlacementProblem::Choice
+PlacementProblem::addChoice(SmallVector<unsigned, 4> options) {
+  Choice choice{std::move(options), std::nullopt};
+  if (choice.options.size() > 1) {
+    choice.variable = problem.addVariable(choice.options.size());
+    numCombinations = llvm::SaturatingMultiply<uint64_t>(numCombinations,
+                                                         choice.options.size());
+  }
+  return choice;
+}
+
+/// Steps to the next combination, the last choice fastest; false after the
+/// last.
+static bool nextCombination(MutableArrayRef<unsigned> places,
+                            ArrayRef<unsigned> sizes) {
+  for (size_t i = places.size(); i-- > 0;) {
+    if (++places[i] < sizes[i])
+      return true;
+    places[i] = 0;
+  }
+  return false;
+}
+
+void PlacementProblem::addTerm(
+    ArrayRef<const Choice *> choices,
+    llvm::function_ref<Cost(ArrayRef<unsigned>)> getCost) {
+  SmallVector<MinSumProblem::Variable> variables;
+  SmallVector<unsigned> sizes;
+  for (const Choice *choice : choices) {
+    sizes.push_back(choice->options.size());
+    if (choice->variable)
+      variables.push_back(*choice->variable);
+  }
+  SmallVector<unsigned> places(choices.size(), 0), options(choices.size());
+  std::vector<Cost> costs;
+  do {
+    for (auto [option, choice, place] :
+         llvm::zip_equal(options, choices, places))
+      option = choice->options[place];
+    costs.push_back(getCost(options));
+  } while (nextCombination(places, sizes));
+  // What costs the same either way decides nothing.
+  if (llvm::all_equal(costs))
+    constant += costs.front();
+  else
+    problem.addFactor(variables, std::move(costs));
+}
+
+/// Only kernels and control flow may write another layout than they do.
+SmallVector<unsigned, 4>
+PlacementProblem::getPrimaryOptions(unsigned root) const {
+  const LayoutRoot &entry = graph.getRoots()[root];
+  bool isFree = entry.kind == LayoutRoot::Kind::Region;
+  if (entry.kind == LayoutRoot::Kind::Kernel)
+    isFree = cast<KernelOpInterface>(entry.values.front().getDefiningOp())
+                 .getTensorAccess(entry.values.front(), target)
+                 .isFree;
+  if (!isFree)
+    return {0};
+  return llvm::to_vector<4>(llvm::seq<unsigned>(0, candidates[root].size()));
+}
+
+SmallVector<unsigned, 4>
+PlacementProblem::getReadOptions(unsigned root, const LayoutUse &use) {
+  SmallVector<unsigned, 4> options;
+  for (unsigned i = 0; i < candidates[root].size(); ++i)
+    if (canRead(root, use, i))
+      options.push_back(i);
+  if (options.empty()) {
+    constant += Cost::infinite();
+    options.push_back(0);
+  }
+  return options;
 }
 
 PlacementProblem::PlacementProblem(const LayoutGraph &graph,
                                    const TargetInfo &target)
     : graph(graph), target(target) {
-  for (const LayoutRoot &root : graph.getRoots()) {
-    addCandidates(root);
-    primaryOf.push_back(addVariable(candidates.back().size()));
-    readOf.emplace_back();
-    for (auto [i, use] : llvm::enumerate(root.uses)) {
-      useOf[use.operand] = {primaryOf.size() - 1, i};
-      readOf.back().push_back(addVariable(candidates.back().size()));
-    }
-  }
   llvm::SetVector<Operation *> kernels;
-  for (unsigned root = 0; root < graph.getRoots().size(); ++root) {
-    addRootFactors(root);
-    addCopyFactors(root);
-    const LayoutRoot &entry = graph.getRoots()[root];
+  for (auto [root, entry] : llvm::enumerate(graph.getRoots())) {
+    addCandidates(entry);
+    primaryOf.push_back(addChoice(getPrimaryOptions(root)));
+    readOf.emplace_back();
     if (entry.kind == LayoutRoot::Kind::Kernel)
       kernels.insert(entry.values.front().getDefiningOp());
-    for (unsigned use = 0; use < entry.uses.size(); ++use) {
-      addUseFactor(root, use);
-      if (entry.uses[use].kind == LayoutUse::Kind::Kernel)
-        kernels.insert(entry.uses[use].operand->getOwner());
+    for (auto [i, use] : llvm::enumerate(entry.uses)) {
+      useOf[use.operand] = {root, i};
+      readOf.back().push_back(addChoice(getReadOptions(root, use)));
+      if (use.kind == LayoutUse::Kind::Kernel)
+        kernels.insert(use.operand->getOwner());
     }
   }
+  for (unsigned root = 0; root < graph.getRoots().size(); ++root) {
+    addChangeTerms(root);
+    addCopyTerms(root);
+    addFlowTerms(root);
+  }
   for (Operation *kernel : kernels)
-    addKernelFactor(cast<KernelOpInterface>(kernel));
+    addKernelTerm(cast<KernelOpInterface>(kernel));
 }
 
 //===----------------------------------------------------------------------===//
-// Factors
+// Terms
 //===----------------------------------------------------------------------===//
 
-/// Only kernels and control flow may write another layout than they do.
-void PlacementProblem::addRootFactors(unsigned root) {
+/// Without a reason nothing changes.
+void PlacementProblem::addChangeTerms(unsigned root) {
+  addTerm({&primaryOf[root]},
+          [](ArrayRef<unsigned> chosen) { return change(chosen[0] != 0); });
   const LayoutRoot &entry = graph.getRoots()[root];
-  bool free = entry.kind == LayoutRoot::Kind::Region;
-  if (entry.kind == LayoutRoot::Kind::Kernel)
-    free = cast<KernelOpInterface>(entry.values.front().getDefiningOp())
-               .getTensorAccess(entry.values.front(), target)
-               .isFree;
-  std::vector<Cost> costs;
-  for (size_t i = 0; i < candidates[root].size(); ++i)
-    costs.push_back(i == 0 || free ? change(i != 0) : Cost::infinite());
-  problem.addFactor({primaryOf[root]}, std::move(costs));
+  for (auto [use, read] : llvm::zip_equal(entry.uses, readOf[root])) {
+    RankedTensorType wanted = operandType(use);
+    StridedLayout current = *StridedLayout::get(wanted);
+    addTerm({&read}, [&, &use = use](ArrayRef<unsigned> chosen) {
+      std::optional<StridedLayout> seen = LayoutGraph::applyViews(
+          use.views, entry.getType(), candidates[root][chosen[0]]);
+      return change(!seen || !seen->isSameAs(current, wanted.getShape()));
+    });
+  }
 }
 
 Cost PlacementProblem::copyCost(unsigned root, unsigned from, unsigned to,
@@ -155,7 +227,7 @@ Cost PlacementProblem::copyCost(unsigned root, unsigned from, unsigned to,
 
 /// Whoever reads another layout than the primary one pays for a copy; uses that
 /// read the same copy pay once.
-void PlacementProblem::addCopyFactors(unsigned root) {
+void PlacementProblem::addCopyTerms(unsigned root) {
   const LayoutRoot &entry = graph.getRoots()[root];
   unsigned numLayouts = candidates[root].size();
   if (entry.uses.empty() || numLayouts == 1)
@@ -163,35 +235,44 @@ void PlacementProblem::addCopyFactors(unsigned root) {
   SmallVector<const LayoutUse *> all = llvm::map_to_vector(
       entry.uses, [](const LayoutUse &use) { return &use; });
   double frequency = findCopySpot(entry, all).frequency;
-  if (entry.uses.size() == 1) {
-    std::vector<Cost> costs;
-    for (unsigned primary = 0; primary < numLayouts; ++primary)
-      for (unsigned read = 0; read < numLayouts; ++read)
-        costs.push_back(copyCost(root, primary, read, frequency));
-    problem.addFactor({primaryOf[root], readOf[root][0]}, std::move(costs));
-    return;
-  }
   for (unsigned layout = 0; layout < numLayouts; ++layout) {
-    Variable exists = addVariable(2);
-    std::vector<Cost> costs;
-    for (unsigned primary = 0; primary < numLayouts; ++primary) {
-      costs.push_back({});
-      costs.push_back(primary == layout
-                          ? Cost::infinite()
-                          : copyCost(root, primary, layout, frequency));
-    }
-    problem.addFactor({primaryOf[root], exists}, std::move(costs));
-    for (Variable read : readOf[root]) {
-      std::vector<Cost> needs;
-      for (unsigned primary = 0; primary < numLayouts; ++primary)
-        for (unsigned copied = 0; copied < 2; ++copied)
-          for (unsigned chosen = 0; chosen < numLayouts; ++chosen)
-            needs.push_back(chosen == layout && primary != layout && !copied
-                                ? Cost::infinite()
-                                : Cost());
-      problem.addFactor({primaryOf[root], exists, read}, std::move(needs));
+    SmallVector<const Choice *> readers;
+    for (const Choice &read : readOf[root])
+      if (llvm::is_contained(read.options, layout))
+        readers.push_back(&read);
+    if (readers.size() > 1) {
+      addSharedCopyTerms(root, layout, readers, frequency);
+    } else if (readers.size() == 1) {
+      addTerm({&primaryOf[root], readers.front()},
+              [&](ArrayRef<unsigned> chosen) {
+                return chosen[1] == layout
+                           ? copyCost(root, chosen[0], layout, frequency)
+                           : Cost();
+              });
     }
   }
+}
+
+void PlacementProblem::addSharedCopyTerms(unsigned root, unsigned layout,
+                                          ArrayRef<const Choice *> readers,
+                                          double frequency) {
+  ArrayRef<unsigned> primaries = primaryOf[root].options;
+  if (primaries.size() == 1 && primaries.front() == layout)
+    return;
+  // Who has no alternative needs the copy whatever others do.
+  bool isNeeded =
+      llvm::any_of(readers, [](const Choice *read) { return !read->variable; });
+  Choice exists = isNeeded ? Choice{{1}, std::nullopt} : addChoice({0, 1});
+  addTerm({&primaryOf[root], &exists}, [&](ArrayRef<unsigned> chosen) {
+    return chosen[1] ? copyCost(root, chosen[0], layout, frequency) : Cost();
+  });
+  if (isNeeded)
+    return;
+  for (const Choice *read : readers)
+    addTerm({&primaryOf[root], &exists, read}, [&](ArrayRef<unsigned> chosen) {
+      bool isMissing = chosen[2] == layout && chosen[0] != layout && !chosen[1];
+      return isMissing ? Cost::infinite() : Cost();
+    });
 }
 
 bool PlacementProblem::canRead(unsigned root, const LayoutUse &use,
@@ -222,93 +303,65 @@ bool PlacementProblem::canRead(unsigned root, const LayoutUse &use,
   llvm_unreachable("unknown kind of use");
 }
 
-void PlacementProblem::addUseFactor(unsigned root, unsigned use) {
-  const LayoutUse &entry = graph.getRoots()[root].uses[use];
-  RankedTensorType wanted = operandType(entry),
-                   type = graph.getRoots()[root].getType();
-  std::vector<Cost> costs;
-  for (unsigned i = 0; i < candidates[root].size(); ++i) {
-    if (!canRead(root, entry, i)) {
-      costs.push_back(Cost::infinite());
+/// What flows into a root has the root's layout.
+void PlacementProblem::addFlowTerms(unsigned root) {
+  const LayoutRoot &entry = graph.getRoots()[root];
+  for (auto [use, read] : llvm::zip_equal(entry.uses, readOf[root])) {
+    if (use.kind != LayoutUse::Kind::Flow)
       continue;
-    }
-    StridedLayout seen =
-        *LayoutGraph::applyViews(entry.views, type, candidates[root][i]);
-    costs.push_back(
-        change(!seen.isSameAs(*StridedLayout::get(wanted), wanted.getShape())));
+    ArrayRef<int64_t> shape = operandType(use).getShape();
+    addTerm({&read, &primaryOf[use.target]}, [&, &use = use](
+                                                 ArrayRef<unsigned> chosen) {
+      std::optional<StridedLayout> seen = LayoutGraph::applyViews(
+          use.views, entry.getType(), candidates[root][chosen[0]]);
+      return seen && seen->isSameAs(candidates[use.target][chosen[1]], shape)
+                 ? Cost()
+                 : Cost::infinite();
+    });
   }
-  problem.addFactor({readOf[root][use]}, std::move(costs));
-  if (entry.kind != LayoutUse::Kind::Flow)
-    return;
-  // What flows into a root has the root's layout.
-  std::vector<Cost> flow;
-  for (const StridedLayout &read : candidates[root]) {
-    std::optional<StridedLayout> seen =
-        LayoutGraph::applyViews(entry.views, type, read);
-    for (const StridedLayout &into : candidates[entry.target])
-      flow.push_back(seen && seen->isSameAs(into, wanted.getShape())
-                         ? Cost()
-                         : Cost::infinite());
-  }
-  problem.addFactor({readOf[root][use], primaryOf[entry.target]},
-                    std::move(flow));
 }
 
 /// The time of a kernel couples what it reads with what it writes.
-void PlacementProblem::addKernelFactor(KernelOpInterface op) {
-  struct Choice {
-    Value tensor;
-    Variable variable;
-    std::vector<std::optional<StridedLayout>> layouts;
+void PlacementProblem::addKernelTerm(KernelOpInterface op) {
+  SmallVector<Value> tensors;
+  SmallVector<const Choice *> choices;
+  // For each tensor its layouts, by candidate of its root.
+  std::vector<SmallVector<std::optional<StridedLayout>, 4>> layouts;
+  auto add = [&](Value tensor, const Choice &choice, unsigned root,
+                 ArrayRef<Operation *> views) {
+    tensors.push_back(tensor);
+    choices.push_back(&choice);
+    RankedTensorType type = graph.getRoots()[root].getType();
+    auto &entry = layouts.emplace_back(candidates[root].size());
+    for (unsigned option : choice.options)
+      entry[option] =
+          LayoutGraph::applyViews(views, type, candidates[root][option]);
   };
-  std::vector<Choice> choices;
   for (OpOperand &operand : op->getOpOperands()) {
     auto it = useOf.find(&operand);
     if (it == useOf.end() || !op.getTensorAccess(operand.get(), target).isFree)
       continue;
     auto [root, use] = it->second;
-    const LayoutRoot &entry = graph.getRoots()[root];
-    Choice choice{operand.get(), readOf[root][use], {}};
-    for (const StridedLayout &layout : candidates[root])
-      choice.layouts.push_back(LayoutGraph::applyViews(
-          entry.uses[use].views, entry.getType(), layout));
-    choices.push_back(std::move(choice));
+    add(operand.get(), readOf[root][use], root,
+        graph.getRoots()[root].uses[use].views);
   }
   for (Value result : op->getResults()) {
     std::optional<unsigned> root = graph.lookupRoot(result);
-    if (!root || !op.getTensorAccess(result, target).isFree)
-      continue;
-    Choice choice{result, primaryOf[*root], {}};
-    for (const StridedLayout &layout : candidates[*root])
-      choice.layouts.push_back(layout);
-    choices.push_back(std::move(choice));
+    if (root && op.getTensorAccess(result, target).isFree)
+      add(result, primaryOf[*root], *root, {});
   }
 
   double frequency = estimateFrequency(op);
-  SmallVector<unsigned> values(choices.size(), 0);
-  std::vector<Cost> costs;
-  while (true) {
-    SmallVector<AssumedLayout> assumed;
-    bool possible = true;
-    for (auto [choice, value] : llvm::zip_equal(choices, values)) {
-      const std::optional<StridedLayout> &layout = choice.layouts[value];
-      possible &= layout.has_value();
-      if (layout)
-        assumed.push_back({choice.tensor, &*layout});
+  SmallVector<AssumedLayout> assumed(tensors.size());
+  addTerm(choices, [&](ArrayRef<unsigned> chosen) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const std::optional<StridedLayout> &layout = layouts[i][chosen[i]];
+      if (!layout)
+        return Cost::infinite();
+      assumed[i] = {tensors[i], &*layout};
     }
-    costs.push_back(possible
-                        ? scale(estimateKernel(op, assumed, target), frequency)
-                        : Cost::infinite());
-    size_t i = choices.size();
-    while (i > 0 && ++values[i - 1] == choices[i - 1].layouts.size())
-      values[--i] = 0;
-    if (i == 0)
-      break;
-  }
-  problem.addFactor(
-      llvm::map_to_vector<4>(
-          choices, [](const Choice &choice) { return choice.variable; }),
-      std::move(costs));
+    return scale(estimateKernel(op, assumed, target), frequency);
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -361,17 +414,25 @@ CopySpot PlacementProblem::findCopySpot(const LayoutRoot &root,
 // Solutions
 //===----------------------------------------------------------------------===//
 
+unsigned
+PlacementProblem::getChosen(const Choice &choice,
+                            const MinSumProblem::Solution &solution) const {
+  return choice
+      .options[choice.variable ? solution.values[*choice.variable] : 0];
+}
+
 Placement PlacementProblem::solve(bool byEnumeration) const {
   MinSumProblem::Solution solution =
       byEnumeration ? problem.solveByEnumeration() : problem.solve();
   Placement placement;
-  placement.cost = solution.cost;
+  placement.cost = solution.cost + constant;
   placement.isExact = solution.isExact;
   for (unsigned root = 0; root < candidates.size(); ++root) {
+    const std::vector<StridedLayout> &layouts = candidates[root];
     RootPlacement &entry = placement.roots.emplace_back();
-    entry.primary = candidates[root][solution.values[primaryOf[root]]];
-    for (Variable read : readOf[root])
-      entry.reads.push_back(candidates[root][solution.values[read]]);
+    entry.primary = layouts[getChosen(primaryOf[root], solution)];
+    for (const Choice &read : readOf[root])
+      entry.reads.push_back(layouts[getChosen(read, solution)]);
   }
   return placement;
 }

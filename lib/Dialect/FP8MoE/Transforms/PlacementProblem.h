@@ -50,28 +50,44 @@ public:
                                ArrayRef<const LayoutUse *> uses);
 
 private:
-  using Variable = MinSumProblem::Variable;
+  /// A choice among candidates of a root. Without an alternative it is no
+  /// variable of the problem.
+  struct Choice {
+    SmallVector<unsigned, 4> options;
+    std::optional<MinSumProblem::Variable> variable;
+  };
 
   void addCandidates(const LayoutRoot &root);
-  Variable addVariable(unsigned domainSize);
-  void addRootFactors(unsigned root);
-  void addCopyFactors(unsigned root);
-  void addUseFactor(unsigned root, unsigned use);
-  void addKernelFactor(KernelOpInterface op);
+  Choice addChoice(SmallVector<unsigned, 4> options);
+  /// Adds a term of the sum: `getCost` of an option of each choice.
+  void addTerm(ArrayRef<const Choice *> choices,
+               llvm::function_ref<Cost(ArrayRef<unsigned>)> getCost);
+  SmallVector<unsigned, 4> getPrimaryOptions(unsigned root) const;
+  SmallVector<unsigned, 4> getReadOptions(unsigned root, const LayoutUse &use);
+  void addChangeTerms(unsigned root);
+  void addCopyTerms(unsigned root);
+  void addSharedCopyTerms(unsigned root, unsigned layout,
+                          ArrayRef<const Choice *> readers, double frequency);
+  void addFlowTerms(unsigned root);
+  void addKernelTerm(KernelOpInterface op);
   bool canRead(unsigned root, const LayoutUse &use, unsigned candidate) const;
   Cost copyCost(unsigned root, unsigned from, unsigned to,
                 double frequency) const;
+  unsigned getChosen(const Choice &choice,
+                     const MinSumProblem::Solution &solution) const;
 
   const LayoutGraph &graph;
   const TargetInfo &target;
   /// Root and number of each use.
   llvm::DenseMap<OpOperand *, std::pair<unsigned, unsigned>> useOf;
   MinSumProblem problem;
+  /// What the terms without variables cost.
+  Cost constant;
   uint64_t numCombinations = 1;
   /// For each root the layouts in question, its current one first.
   std::vector<std::vector<StridedLayout>> candidates;
-  SmallVector<Variable> primaryOf;
-  SmallVector<SmallVector<Variable, 2>> readOf;
+  std::vector<Choice> primaryOf;
+  std::vector<SmallVector<Choice, 2>> readOf;
 };
 
 /// Predicted cost of a function as it is: its kernels and its copies.
