@@ -122,3 +122,24 @@ void fp8moe::storeChunk(KernelBuilder &b, const Plane &plane, Value first,
   };
   b.createIf(isWhole(b, plane, first, 1, range), storeVector, storeElements);
 }
+
+void fp8moe::zeroChunk(KernelBuilder &b, const Plane &plane, Value first,
+                       Value other, IndexRange range) {
+  Value pointer = createElementPointer(b, plane, first, other);
+  auto storeVector = [&] { b.store(b.zeroWords(), pointer, kVectorBytes); };
+  // Not a loop: LLVM would make a call of memset of it, which the GPU backends
+  // expand to far more code than these few stores.
+  auto storeElements = [&] {
+    Value zero = arith::ConstantIntOp::create(b, getElementType(b, plane), 0);
+    Value low = b.truncate(b.getI32Type(), b.sub(range.low, first));
+    Value high = b.truncate(b.getI32Type(), b.sub(range.high, first));
+    Value stride = b.mul(plane.vectorStride, plane.elementBytes);
+    Value element = pointer;
+    for (int64_t i : llvm::seq(plane.getChunk())) {
+      Value inside = b.bitAnd(b.lessEqual(low, i), b.less(b.i32(i), high));
+      b.createIf(inside, [&] { b.store(zero, element, plane.elementBytes); });
+      element = b.offsetBytes(element, stride);
+    }
+  };
+  b.createIf(isWhole(b, plane, first, 1, range), storeVector, storeElements);
+}

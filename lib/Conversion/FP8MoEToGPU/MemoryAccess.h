@@ -57,6 +57,10 @@ SmallVector<Value> loadChunks(KernelBuilder &b, const Plane &plane, Value first,
 void storeChunk(KernelBuilder &b, const Plane &plane, Value first, Value other,
                 Value words, IndexRange range);
 
+/// Stores zeros to the elements of one chunk that are within `range`.
+void zeroChunk(KernelBuilder &b, const Plane &plane, Value first, Value other,
+               IndexRange range);
+
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MEMORYACCESS_H

@@ -151,7 +151,7 @@ void QuantizeKernel::createSliceZeroFill(const Plane &output, Value column,
   if (!problem.jagged)
     return;
   forEachSliceChunk(b, rows, {}, [&](Value first, ValueRange) {
-    storeChunk(b, output, first, column, b.zeroWords(), rows);
+    zeroChunk(b, output, first, column, rows);
     return SmallVector<Value>();
   });
 }

@@ -338,10 +338,9 @@ void StripBuilder::zeroFill() {
   Value column = b.add(
       firstColumn, b.mul(b.remU(b.getThread(), threadsPerRow), kOutputChunk));
   Value slot = b.divU(b.getThread(), threadsPerRow);
-  b.createFor(b.add(rows.low, slot), rows.high,
-              schedule.threads / threadsPerRow, [&](Value row) {
-                storeChunk(b, output, column, row, b.zeroWords(), getColumns());
-              });
+  b.createFor(
+      b.add(rows.low, slot), rows.high, schedule.threads / threadsPerRow,
+      [&](Value row) { zeroChunk(b, output, column, row, getColumns()); });
 }
 
 void fp8moe::buildQuantizeStrips(QuantizeKernel &kernel,
