@@ -20,6 +20,7 @@
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace mlir::fp8moe {
 
@@ -50,19 +51,24 @@ public:
   ArrayRef<BufferView> getInputs() const { return inputs; }
   ArrayRef<BufferView> getOutputs() const { return outputs; }
 
-  /// Sizes of a tensor of the function's entry block; reports at `user` when
-  /// they are not a function of the inputs' sizes.
+  /// Sizes of a tensor of the function; reports at `user` when they are not a
+  /// function of the inputs' sizes.
   FailureOr<SmallVector<OpFoldResult>> getSizes(Value tensor, Operation *user);
 
 private:
   LogicalResult addInputs(func::FuncOp func);
   LogicalResult addOutputs(func::FuncOp func);
   LogicalResult computeSizes(Operation &op);
+  FailureOr<OpFoldResult> getSize(Value tensor, int64_t dim, Operation *user);
   /// Requires what a dense or aligned layout promises and its type cannot show.
   void requireLayout(StringRef name, RankedTensorType type,
                      const BufferView &view);
-  /// Requires sizes of operands to agree where the types do not say so.
-  void requireEqualSizes(Operation &op);
+  /// Requires of sizes what an operation promises and its types cannot show;
+  /// reports sizes that are not a function of the inputs' sizes.
+  LogicalResult requireSizes(Operation &op);
+  LogicalResult requireEqualSizes(ResultSizesOpInterface op);
+  LogicalResult requireCast(tensor::CastOp op);
+  LogicalResult requireReshape(ReshapeOp op);
   void require(arith::CmpIPredicate predicate, OpFoldResult a, OpFoldResult b,
                const Twine &message, Location loc);
 

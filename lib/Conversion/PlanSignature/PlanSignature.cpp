@@ -58,10 +58,6 @@ checkBorderType(func::FuncOp func, Type type, StringRef what, unsigned index) {
   return tensor;
 }
 
-static unsigned operandNumber(Operation &op, Value value) {
-  return std::distance(op.operand_begin(), llvm::find(op.getOperands(), value));
-}
-
 LogicalResult PlanSignature::addInputs(func::FuncOp func) {
   OpBuilder builder = getBuilder();
   for (BlockArgument arg : func.getArguments()) {
@@ -156,68 +152,6 @@ void PlanSignature::requireLayout(StringRef name, RankedTensorType type,
               loc);
 }
 
-void PlanSignature::requireEqualSizes(Operation &op) {
-  auto interface = dyn_cast<ResultSizesOpInterface>(op);
-  if (!interface)
-    return;
-  SmallVector<EqualSizes> pairs;
-  interface.getEqualSizes(pairs);
-  for (const EqualSizes &pair : pairs) {
-    auto first = sizes.find(pair.first), second = sizes.find(pair.second);
-    if (first == sizes.end() || second == sizes.end())
-      continue;
-    require(arith::CmpIPredicate::eq, first->second[pair.firstDim],
-            second->second[pair.secondDim],
-            op.getName().getStringRef() + ": dimension " +
-                Twine(pair.firstDim) + " of operand " +
-                Twine(operandNumber(op, pair.first)) + " and dimension " +
-                Twine(pair.secondDim) + " of operand " +
-                Twine(operandNumber(op, pair.second)) + " must be equal",
-            op.getLoc());
-  }
-}
-
-/// Computes the sizes of an operation's tensor results; what cannot be computed
-/// is left out and reported when somebody asks for it.
-LogicalResult PlanSignature::computeSizes(Operation &op) {
-  auto isKnown = [&](Value value) {
-    auto type = dyn_cast<RankedTensorType>(value.getType());
-    return !type || type.hasStaticShape() || sizes.contains(value);
-  };
-  OpBuilder builder = getBuilder();
-  auto getDim = [&](TypedValue<RankedTensorType> value, int64_t dim) {
-    return sizes.lookup(value)[dim];
-  };
-  SmallVector<SmallVector<OpFoldResult>> resultSizes;
-  auto interface = dyn_cast<ResultSizesOpInterface>(op);
-  if (interface && llvm::all_of(op.getOperands(), isKnown)) {
-    if (failed(interface.reifyResultSizes(builder, op.getLoc(), getDim,
-                                          resultSizes)))
-      return failure();
-    for (auto [result, shape] : llvm::zip_equal(op.getResults(), resultSizes))
-      sizes[result] = shape;
-    return success();
-  }
-  for (Value result : op.getResults()) {
-    auto type = dyn_cast<RankedTensorType>(result.getType());
-    if (type && type.hasStaticShape())
-      sizes[result] = getAsIndexOpFoldResult(op.getContext(), type.getShape());
-  }
-  return success();
-}
-
-FailureOr<SmallVector<OpFoldResult>> PlanSignature::getSizes(Value tensor,
-                                                             Operation *user) {
-  auto it = sizes.find(tensor);
-  if (it != sizes.end())
-    return it->second;
-  return user->emitError("needs the size of a value of type ")
-         << tensor.getType()
-         << " before the program runs, but it does not follow from the sizes "
-            "of "
-            "the inputs; give it a static shape";
-}
-
 LogicalResult PlanSignature::addOutputs(func::FuncOp func) {
   Operation *terminator = func.front().getTerminator();
   OpBuilder builder = getBuilder();
@@ -310,11 +244,14 @@ FailureOr<PlanSignature> PlanSignature::create(func::FuncOp func,
   signature.program = plan::ProgramOp::create(builder, func.getLoc(), name);
   if (failed(signature.addInputs(func)))
     return failure();
-  for (Operation &op : func.front().without_terminator()) {
-    if (failed(signature.computeSizes(op)))
-      return failure();
-    signature.requireEqualSizes(op);
-  }
+  // Operations in the regions of others are checked as if they always ran.
+  WalkResult walk =
+      func.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+        return WalkResult(failure(failed(signature.computeSizes(*op)) ||
+                                  failed(signature.requireSizes(*op))));
+      });
+  if (walk.wasInterrupted())
+    return failure();
   if (failed(signature.addOutputs(func)))
     return failure();
   return signature;

@@ -1,0 +1,190 @@
+//===- Sizes.cpp - Sizes in a program, and what they must be --------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Conversion/PlanSignature.h"
+
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+FailureOr<SmallVector<OpFoldResult>> PlanSignature::getSizes(Value tensor,
+                                                             Operation *user) {
+  auto it = sizes.find(tensor);
+  if (it != sizes.end())
+    return it->second;
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (type.hasStaticShape())
+    return getAsIndexOpFoldResult(user->getContext(), type.getShape());
+  return user->emitError("needs the size of a value of type ")
+         << type
+         << " before the program runs, but it does not follow from the sizes "
+            "of the inputs; give it a static shape";
+}
+
+FailureOr<OpFoldResult> PlanSignature::getSize(Value tensor, int64_t dim,
+                                               Operation *user) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (!type.isDynamicDim(dim))
+    return OpFoldResult(getBuilder().getIndexAttr(type.getDimSize(dim)));
+  FailureOr<SmallVector<OpFoldResult>> shape = getSizes(tensor, user);
+  if (failed(shape))
+    return failure();
+  return (*shape)[dim];
+}
+
+/// Computes the sizes of an operation's tensor results; what cannot be computed
+/// is left out and reported when somebody asks for it.
+LogicalResult PlanSignature::computeSizes(Operation &op) {
+  auto isKnown = [&](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return !type || type.hasStaticShape() || sizes.contains(value);
+  };
+  if (!llvm::all_of(op.getOperands(), isKnown))
+    return success();
+  if (auto cast = dyn_cast<tensor::CastOp>(op)) {
+    auto type = dyn_cast<RankedTensorType>(cast.getType());
+    if (!type || !isa<RankedTensorType>(cast.getSource().getType()))
+      return success();
+    SmallVector<OpFoldResult> &shape = sizes[cast.getResult()];
+    shape = *getSizes(cast.getSource(), cast);
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      if (!type.isDynamicDim(dim))
+        shape[dim] = getBuilder().getIndexAttr(type.getDimSize(dim));
+    return success();
+  }
+  auto interface = dyn_cast<ResultSizesOpInterface>(op);
+  if (!interface)
+    return success();
+  OpBuilder builder = getBuilder();
+  auto getDim = [&](TypedValue<RankedTensorType> value, int64_t dim) {
+    return sizes.lookup(value)[dim];
+  };
+  SmallVector<SmallVector<OpFoldResult>> resultSizes;
+  if (failed(interface.reifyResultSizes(builder, op.getLoc(), getDim,
+                                        resultSizes)))
+    return failure();
+  for (auto [result, shape] : llvm::zip_equal(op.getResults(), resultSizes))
+    sizes[result] = shape;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Requirements
+//===----------------------------------------------------------------------===//
+
+/// The first position of `value` in the operands of `op`.
+static unsigned operandNumber(Operation &op, Value value) {
+  return std::distance(op.operand_begin(), llvm::find(op.getOperands(), value));
+}
+
+LogicalResult PlanSignature::requireEqualSizes(ResultSizesOpInterface op) {
+  SmallVector<EqualSizes> pairs;
+  op.getEqualSizes(pairs);
+  for (const EqualSizes &pair : pairs) {
+    auto isStatic = [](Value tensor, int64_t dim) {
+      return !cast<RankedTensorType>(tensor.getType()).isDynamicDim(dim);
+    };
+    // The verifier has compared these.
+    if (isStatic(pair.first, pair.firstDim) &&
+        isStatic(pair.second, pair.secondDim))
+      continue;
+    FailureOr<OpFoldResult> first = getSize(pair.first, pair.firstDim, op);
+    FailureOr<OpFoldResult> second = getSize(pair.second, pair.secondDim, op);
+    if (failed(first) || failed(second))
+      return failure();
+    require(arith::CmpIPredicate::eq, *first, *second,
+            op->getName().getStringRef() + ": dimension " +
+                Twine(pair.firstDim) + " of operand " +
+                Twine(operandNumber(*op, pair.first)) + " and dimension " +
+                Twine(pair.secondDim) + " of operand " +
+                Twine(operandNumber(*op, pair.second)) + " must be equal",
+            op.getLoc());
+  }
+  return success();
+}
+
+LogicalResult PlanSignature::requireCast(tensor::CastOp op) {
+  auto source = dyn_cast<RankedTensorType>(op.getSource().getType());
+  auto result = dyn_cast<RankedTensorType>(op.getType());
+  if (!source || !result)
+    return success();
+  for (int64_t dim = 0; dim < source.getRank(); ++dim) {
+    if (!source.isDynamicDim(dim) || result.isDynamicDim(dim))
+      continue;
+    FailureOr<OpFoldResult> size = getSize(op.getSource(), dim, op);
+    if (failed(size))
+      return failure();
+    int64_t expected = result.getDimSize(dim);
+    OpBuilder builder = getBuilder();
+    require(arith::CmpIPredicate::eq, *size, builder.getIndexAttr(expected),
+            "tensor.cast: dimension " + Twine(dim) + " must be " +
+                Twine(expected),
+            op.getLoc());
+  }
+  return success();
+}
+
+LogicalResult PlanSignature::requireReshape(ReshapeOp op) {
+  ArrayRef<int64_t> input = op.getInput().getType().getShape();
+  ArrayRef<int64_t> result = op.getType().getShape();
+  OpBuilder builder = getBuilder();
+  SizeBuilder size(builder, op.getLoc());
+  // The verifier has matched the shapes.
+  SmallVector<ReshapeRun> runs = *matchReshape(input, result);
+  for (const ReshapeRun &run : runs) {
+    ArrayRef<int64_t> from =
+        input.slice(run.inputBegin, run.inputEnd - run.inputBegin);
+    ArrayRef<int64_t> to =
+        result.slice(run.resultBegin, run.resultEnd - run.resultBegin);
+    bool isOpen = llvm::any_of(to, ShapedType::isDynamic);
+    if (!llvm::any_of(from, ShapedType::isDynamic) ||
+        (isOpen && to.size() == 1))
+      continue;
+    // What is known of the result must divide the elements of the run, or be
+    // all of them.
+    OpFoldResult elements = size.constant(1), known = size.constant(1);
+    for (int64_t dim = run.inputBegin; dim < run.inputEnd; ++dim) {
+      FailureOr<OpFoldResult> extent = getSize(op.getInput(), dim, op);
+      if (failed(extent))
+        return failure();
+      elements = size.mul(elements, *extent);
+    }
+    for (int64_t extent : to)
+      if (!ShapedType::isDynamic(extent))
+        known = size.mul(known, size.constant(extent));
+    std::optional<int64_t> divisor = getConstantIntValue(known);
+    bool divides = isOpen && divisor.value_or(0) != 0;
+    if (divides && *divisor == 1)
+      continue;
+    require(arith::CmpIPredicate::eq,
+            divides ? size.rem(elements, *divisor) : elements,
+            divides ? size.constant(0) : known,
+            "fp8moe.reshape: the elements of dimensions " +
+                Twine(run.inputBegin) + " to " + Twine(run.inputEnd - 1) +
+                " do not fill dimensions " + Twine(run.resultBegin) + " to " +
+                Twine(run.resultEnd - 1) + " of the result",
+            op.getLoc());
+  }
+  return success();
+}
+
+LogicalResult PlanSignature::requireSizes(Operation &op) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+      .Case([&](tensor::CastOp op) { return requireCast(op); })
+      .Case([&](ReshapeOp op) { return requireReshape(op); })
+      .Case([&](ResultSizesOpInterface op) { return requireEqualSizes(op); })
+      .Default(success());
+}

@@ -1,0 +1,90 @@
+// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --fp8moe-plan-cpu-entries --canonicalize | FileCheck %s
+
+// What types leave open is required of the sizes before anything runs: that a cast is
+// true, that a split divides, that operands agree.
+
+// CHECK-LABEL: fp8moe_plan.program @cast
+// CHECK:         %[[N:.*]] = fp8moe_plan.dim %{{.*}}, 1
+// CHECK:         %[[IS_8:.*]] = arith.cmpi eq, %[[N]], %c8
+// CHECK:         fp8moe_plan.require %[[IS_8]], "tensor.cast: dimension 1 must be 8"
+// CHECK:         fp8moe_plan.output "result0" sizes(%{{.*}}) align 4 : memref<?x8xf32>
+func.func @cast(%x: tensor<?x?xf32>) -> tensor<?x8xf32> {
+  %r = tensor.cast %x : tensor<?x?xf32> to tensor<?x8xf32>
+  return %r : tensor<?x8xf32>
+}
+
+// -----
+
+// Forgetting a size requires nothing, and the result has the input's.
+
+// CHECK-LABEL: fp8moe_plan.program @forget
+// CHECK-NOT:     require
+// CHECK:         fp8moe_plan.output "result0" sizes(%c4) align 4 : memref<?x8xf32>
+func.func @forget(%x: tensor<4x8xf32>) -> tensor<?x8xf32> {
+  %r = tensor.cast %x : tensor<4x8xf32> to tensor<?x8xf32>
+  return %r : tensor<?x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: fp8moe_plan.program @split
+// CHECK:         %[[M:.*]] = fp8moe_plan.dim %{{.*}}, 0
+// CHECK:         %[[REST:.*]] = arith.remsi %[[M]], %c2
+// CHECK:         %[[DIVIDES:.*]] = arith.cmpi eq, %[[REST]], %c0
+// CHECK:         fp8moe_plan.require %[[DIVIDES]], "fp8moe.reshape: the elements of dimensions 0 to 0 do not fill dimensions 0 to 1 of the result"
+func.func @split(%x: tensor<?x8xf32>) -> tensor<?x2x8xf32> {
+  %r = fp8moe.reshape %x : tensor<?x8xf32> -> tensor<?x2x8xf32>
+  return %r : tensor<?x2x8xf32>
+}
+
+// -----
+
+// Every size can be merged with others.
+
+// CHECK-LABEL: fp8moe_plan.program @merge
+// CHECK-NOT:     require
+func.func @merge(%x: tensor<?x2x8xf32>) -> tensor<?x8xf32> {
+  %r = fp8moe.reshape %x : tensor<?x2x8xf32> -> tensor<?x8xf32>
+  return %r : tensor<?x8xf32>
+}
+
+// -----
+
+// Operations in regions count as if they always ran.
+
+// CHECK-LABEL: fp8moe_plan.program @branch
+// CHECK:         fp8moe_plan.require %{{.*}}, "fp8moe.dequantize: dimension 0 of operand 1 and dimension 0 of operand 0 must be equal"
+func.func @branch(%q: tensor<?x4xf8E4M3FN>, %s: tensor<?xf32>) -> tensor<4x4xbf16> {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %m = tensor.dim %q, %c0 : tensor<?x4xf8E4M3FN>
+  %many = arith.cmpi sge, %m, %c8 : index
+  %r = scf.if %many -> tensor<4x4xbf16> {
+    %x = fp8moe.dequantize %q by %s along 1 direction quantize
+        : tensor<?x4xf8E4M3FN>, tensor<?xf32> -> tensor<?x4xbf16>
+    %y = tensor.cast %x : tensor<?x4xbf16> to tensor<4x4xbf16>
+    scf.yield %y : tensor<4x4xbf16>
+  } else {
+    %x = fp8moe.dequantize %q by %s along 1 direction dequantize
+        : tensor<?x4xf8E4M3FN>, tensor<?xf32> -> tensor<?x4xbf16>
+    %y = tensor.cast %x : tensor<?x4xbf16> to tensor<4x4xbf16>
+    scf.yield %y : tensor<4x4xbf16>
+  }
+  return %r : tensor<4x4xbf16>
+}
+
+// -----
+
+// What cannot be checked before the program runs is refused.
+
+func.func @unknown(%x: tensor<?x4xf32>) -> tensor<4x4xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%carried = %x) -> tensor<?x4xf32> {
+    scf.yield %carried : tensor<?x4xf32>
+  }
+  // expected-error @below {{needs the size of a value of type 'tensor<?x4xf32>' before the program runs, but it does not follow from the sizes of the inputs; give it a static shape}}
+  %y = tensor.cast %r : tensor<?x4xf32> to tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}
