@@ -42,6 +42,15 @@ static IntegerType getElementType(KernelBuilder &b, const Plane &plane) {
   return b.getIntegerType(plane.elementBytes * 8);
 }
 
+/// `position` relative to `first` in 32 bits. A row may be longer than they
+/// count; what is so far away is as good as the end of their range.
+static Value createRelative(KernelBuilder &b, Value position, Value first) {
+  using Limits = std::numeric_limits<int32_t>;
+  Value distance =
+      b.clamp(b.sub(position, first), Limits::min(), Limits::max());
+  return b.truncate(b.getI32Type(), distance);
+}
+
 /// Whether `chunks` whole chunks from `first` on are inside of `range` and may
 /// be accessed as vectors.
 static Value isWhole(KernelBuilder &b, const Plane &plane, Value first,
@@ -67,10 +76,10 @@ SmallVector<Value> fp8moe::loadChunks(KernelBuilder &b, const Plane &plane,
     }
     return loaded;
   };
-  // Indices are relative to `first` here, so that 32 bits hold them.
+  // Indices are relative to `first` here, so that 32 bits are enough.
   auto loadElements = [&] {
-    Value low = b.truncate(b.getI32Type(), b.sub(range.low, first));
-    Value last = b.truncate(b.getI32Type(), b.sub(b.sub(range.high, 1), first));
+    Value low = createRelative(b, range.low, first);
+    Value last = createRelative(b, b.sub(range.high, 1), first);
     SmallVector<Value> indices, loaded;
     for (int64_t i : llvm::seq(chunks * plane.getChunk())) {
       Value index = b.minS(b.maxS(low, i), last);

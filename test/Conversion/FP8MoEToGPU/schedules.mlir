@@ -146,3 +146,20 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: fp8moe_plan.program @padded
 // CHECK:         launch @fp8moe_kernels::@quantize_strips_0
 // CHECK:         launch @fp8moe_kernels::@copy_groups_1
+
+// -----
+
+// A row may have more elements than 32 bits count. Where the elements of an edge are counted
+// in 32 bits, the distances to the ends of the row saturate.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @long_rows(%x: tensor<?xf32>) -> tensor<?xf32> {
+    return %x : tensor<?xf32>
+  }
+}
+
+// CHECK-LABEL: gpu.func @copy_vectors_0
+// CHECK-NOT:     arith.trunci %{{.*}} : i64 to i32
+// CHECK:         arith.maxsi %{{.*}}, %c-2147483648_i64
+// CHECK:         %[[LOW:.*]] = arith.minsi %{{.*}}, %c2147483647_i64
+// CHECK:         arith.trunci %[[LOW]] : i64 to i32

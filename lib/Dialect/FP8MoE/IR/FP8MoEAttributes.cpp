@@ -45,6 +45,11 @@ GroupPaddingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (pad < 2)
     return emitError() << "expects groups to be padded to at least 2, found "
                        << pad << "; leave 'groups' out for packed groups";
+  // Rows are counted in 32 bits, as the offsets are.
+  if (pad > std::numeric_limits<int32_t>::max())
+    return emitError() << "expects groups to be padded to at most "
+                       << std::numeric_limits<int32_t>::max() << ", found "
+                       << pad;
   return success();
 }
 

@@ -134,6 +134,11 @@ func.func private @f(tensor<4x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad
 
 // -----
 
+// expected-error @below {{expects groups to be padded to at most 2147483647, found 2147483648}}
+func.func private @f(tensor<?x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2147483648>>>)
+
+// -----
+
 // Layouts: what fits a tensor.
 
 // expected-error @below {{layout is for tensors of rank 3, found rank 2}}
