@@ -38,6 +38,20 @@ int64_t fp8moe::getBufferAlignment(const BufferView &view) {
 // KernelModule
 //===----------------------------------------------------------------------===//
 
+KernelModule::KernelModule(ModuleOp module, const TargetHooks &hooks)
+    : hooks(hooks), parent(module) {
+  // Functions, whose names programs take, may have any name.
+  SymbolTable symbols(module);
+  auto isTaken = [&](StringRef name) {
+    return symbols.lookup(name) != nullptr;
+  };
+  moduleName = "fp8moe_kernels";
+  unsigned counter = 0;
+  if (isTaken(moduleName))
+    moduleName =
+        SymbolTable::generateSymbolName<32>(moduleName, isTaken, counter);
+}
+
 SymbolRefAttr KernelModule::getOrBuild(StringRef prefix,
                                        ArrayRef<Attribute> key, BuildFn build) {
   MLIRContext *context = parent.getContext();
@@ -48,9 +62,7 @@ SymbolRefAttr KernelModule::getOrBuild(StringRef prefix,
     return symbol;
   if (!kernels) {
     OpBuilder builder = OpBuilder::atBlockBegin(parent.getBody());
-    kernels =
-        gpu::GPUModuleOp::create(builder, parent.getLoc(), "fp8moe_kernels");
-    SymbolTable(parent).insert(kernels);
+    kernels = gpu::GPUModuleOp::create(builder, parent.getLoc(), moduleName);
   }
   std::string name = (prefix + "_" + Twine(known.size() - 1)).str();
   gpu::GPUFuncOp kernel = build(kernels, name, hooks);

@@ -20,8 +20,7 @@ namespace mlir::fp8moe {
 /// The kernels of a module; equal ones are built once.
 class KernelModule {
 public:
-  KernelModule(ModuleOp module, const TargetHooks &hooks)
-      : hooks(hooks), parent(module) {}
+  KernelModule(ModuleOp module, const TargetHooks &hooks);
 
   using BuildFn = function_ref<gpu::GPUFuncOp(
       gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks)>;
@@ -36,6 +35,7 @@ public:
 private:
   const TargetHooks &hooks;
   ModuleOp parent;
+  llvm::SmallString<32> moduleName;
   gpu::GPUModuleOp kernels;
   DenseMap<Attribute, SymbolRefAttr> known;
 };

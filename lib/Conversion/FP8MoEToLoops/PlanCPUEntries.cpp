@@ -61,8 +61,8 @@ SmallVector<Value> getLaunchArguments(OpBuilder &builder, Location loc,
 }
 
 /// Declares the kernel `name`, to be defined when the functions take memrefs.
-void declareKernel(func::FuncOp func, StringRef name,
-                   ArrayRef<Value> arguments) {
+func::FuncOp declareKernel(func::FuncOp func, StringRef name,
+                           ArrayRef<Value> arguments) {
   OpBuilder builder(func);
   SmallVector<Type> parameters =
       llvm::map_to_vector(arguments, [&](Value argument) -> Type {
@@ -74,6 +74,7 @@ void declareKernel(func::FuncOp func, StringRef name,
                                      builder.getFunctionType(parameters, {}));
   kernel.setPrivate();
   kernel->setAttr(kEntryOfAttrName, FlatSymbolRefAttr::get(func));
+  return kernel;
 }
 
 struct PlanCPUEntriesPass
@@ -102,7 +103,7 @@ private:
     Location loc = func.getLoc();
     SmallVector<Value> arguments = getLaunchArguments(builder, loc, *signature);
     std::string kernel = getUniqueName(symbols, name + "_kernel");
-    declareKernel(func, kernel, arguments);
+    symbols.insert(declareKernel(func, kernel, arguments));
     Value one = arith::ConstantIndexOp::create(builder, loc, 1);
     plan::LaunchOp::create(
         builder, loc, FlatSymbolRefAttr::get(builder.getContext(), kernel),

@@ -121,3 +121,17 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         %[[ROWS:.*]] = arith.muli %[[M]], %c16
 // CHECK:         launch @fp8moe_kernels::@quantize_slices_0
 // CHECK-SAME:      args(%[[X]], %{{.*}}, %{{.*}}, %[[ROWS]], %{{.*}})
+
+// -----
+
+// A function may have the name of the kernels' module.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @fp8moe_kernels(%x: tensor<4xf32>) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}
+
+// CHECK-LABEL: gpu.module @fp8moe_kernels_0
+// CHECK-LABEL: fp8moe_plan.program @fp8moe_kernels
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels_0::@copy_vectors_0

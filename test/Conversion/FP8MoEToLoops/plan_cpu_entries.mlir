@@ -40,6 +40,17 @@ func.func @columns(%x: tensor<?x64xf32> {fp8moe.name = "x"})
   return %r : tensor<?x64xf32, #fp8moe.strided<[1, 0]>>
 }
 
+// A function may have the name of another one's kernel.
+
+// PLAN:       func.func private @copy_kernel_0(
+// PLAN:       func.func private @copy_kernel_kernel(
+func.func @copy(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+func.func @copy_kernel(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+
 // PLAN-NOT: program @helper
 func.func private @helper(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
