@@ -153,10 +153,27 @@ struct ConvertTensorDim : OpConversionPattern<tensor::DimOp> {
   }
 };
 
+/// One of two whole tensors, which canonicalization makes of scf.if.
+struct ConvertSelect : OpConversionPattern<arith::SelectOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(arith::SelectOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!op.getCondition().getType().isInteger(1))
+      return rewriter.notifyMatchFailure(op, "selects elements");
+    rewriter.replaceOpWithNewOp<arith::SelectOp>(op, adaptor.getCondition(),
+                                                 adaptor.getTrueValue(),
+                                                 adaptor.getFalseValue());
+    return success();
+  }
+};
+
 } // namespace
 
 void mlir::fp8moe::populateViewPatterns(const TypeConverter &converter,
                                         RewritePatternSet &patterns) {
-  patterns.add<ConvertReshape, ConvertTensorCast, ConvertTensorDim,
-               ConvertTranspose>(converter, patterns.getContext());
+  patterns.add<ConvertReshape, ConvertSelect, ConvertTensorCast,
+               ConvertTensorDim, ConvertTranspose>(converter,
+                                                   patterns.getContext());
 }

@@ -51,3 +51,17 @@ func.func @split_pitched(%x: tensor<?x32xf32, #pitched>) -> tensor<?x16xf32> {
       : tensor<?x2x16xf32, #split> -> tensor<?x16xf32>
   return %s : tensor<?x16xf32>
 }
+
+// -----
+
+// A choice between whole tensors is one between their buffers.
+
+// CHECK-LABEL: func @select(
+// CHECK-SAME:    %[[FLAG:.*]]: i1, %[[X:.*]]: memref<4xf32>, %[[Y:.*]]: memref<4xf32>, %[[S:.*]]: memref<f32>)
+func.func @select(%flag: i1, %x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<f32> {
+  // CHECK:      %[[Z:.*]] = arith.select %[[FLAG]], %[[X]], %[[Y]] : memref<4xf32>
+  // CHECK:      memref.load %[[Z]]
+  %z = arith.select %flag, %x, %y : tensor<4xf32>
+  %s = fp8moe.scale %z along 0 rounding pow2 fp8 f8E4M3FN : tensor<4xf32> -> tensor<f32>
+  return %s : tensor<f32>
+}

@@ -8,6 +8,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -33,6 +34,10 @@ static bool touchesTensors(Operation *op) {
 }
 
 static bool keepsLayouts(Operation *op) {
+  // Canonicalization makes it of scf.if. With a tensor of conditions it works
+  // on elements.
+  if (auto select = dyn_cast<arith::SelectOp>(op))
+    return select.getCondition().getType().isInteger(1);
   return isa<FP8MoEDialect>(op->getDialect()) ||
          isa<func::CallOp, func::ReturnOp, scf::IfOp, scf::ForOp, scf::YieldOp,
              tensor::DimOp>(op);

@@ -13,7 +13,9 @@ func.func @allowed(%x: tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>, %flag: i1)
   } else {
     scf.yield %x : tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>
   }
-  return %y : tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>
+  // Canonicalization makes this of scf.if.
+  %z = arith.select %flag, %x, %y : tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>
+  return %z : tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>
 }
 
 // -----
@@ -21,6 +23,14 @@ func.func @allowed(%x: tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>, %flag: i1)
 func.func @dropped(%x: tensor<8x64xbf16, #fp8moe.strided<[1, 0]>>) {
   // expected-error @below {{changes the layout without moving bytes}}
   %y = tensor.cast %x : tensor<8x64xbf16, #fp8moe.strided<[1, 0]>> to tensor<8x64xbf16>
+  return
+}
+
+// -----
+
+func.func @select_elements(%flags: tensor<4xi1>, %x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error @below {{works on tensors but does not keep their layouts}}
+  %z = arith.select %flags, %x, %y : tensor<4xi1>, tensor<4xf32>
   return
 }
 
