@@ -221,9 +221,12 @@ static int runEmit(std::unique_ptr<llvm::MemoryBuffer> buffer,
                                    marker, marker)))
     return 1;
   output->os().flush();
-  if (output->os().has_error())
+  if (std::error_code code = output->os().error()) {
+    // An error that is not cleared ends the program in the destructor.
+    output->os().clear_error();
     return fail("cannot write " + output->getFilename() + ": " +
-                output->os().error().message());
+                code.message());
+  }
   output->keep();
   return 0;
 }
