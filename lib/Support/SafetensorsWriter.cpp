@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
 #include <unistd.h>
 
@@ -77,10 +78,21 @@ static void writeFile(std::FILE *file, const std::string &header,
     throw std::runtime_error(std::strerror(errno));
 }
 
+/// Whether a new file may take the place of what is at `path`. A device, a pipe
+/// or a link stays what it is, and is written to.
+static bool isReplaceable(const std::string &path) {
+  std::error_code ignored;
+  auto type = std::filesystem::symlink_status(path, ignored).type();
+  return type == std::filesystem::file_type::not_found ||
+         type == std::filesystem::file_type::regular;
+}
+
 bool fp8moe::support::writeSafetensors(
     const std::string &path, std::vector<SafetensorsTensor> tensors,
     const std::map<std::string, std::string> &metadata, std::string &error) {
-  std::string temporary = path + ".tmp" + std::to_string(::getpid());
+  bool replaces = isReplaceable(path);
+  std::string temporary =
+      replaces ? path + ".tmp" + std::to_string(::getpid()) : path;
   std::FILE *file = nullptr;
   try {
     prepare(tensors);
@@ -91,14 +103,16 @@ bool fp8moe::support::writeSafetensors(
     writeFile(file, header, tensors);
     int closed = std::fclose(file);
     file = nullptr;
-    if (closed != 0 || std::rename(temporary.c_str(), path.c_str()) != 0)
+    if (closed != 0 ||
+        (replaces && std::rename(temporary.c_str(), path.c_str()) != 0))
       throw std::runtime_error(std::strerror(errno));
     return true;
   } catch (const std::exception &exception) {
     error = path + ": " + exception.what();
     if (file)
       std::fclose(file);
-    std::remove(temporary.c_str());
+    if (replaces)
+      std::remove(temporary.c_str());
     return false;
   }
 }

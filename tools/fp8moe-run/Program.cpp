@@ -14,9 +14,11 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <chrono>
+#include <unistd.h>
 
 using namespace fp8moe;
 using namespace fp8moe::run;
@@ -159,8 +161,22 @@ Program::chooseShape(const fp8moe_buffer &input,
   return shape;
 }
 
+/// The bytes of a tensor that is not allocated yet, at most 2^64 - 1.
+static uint64_t countBytes(const HostTensor &tensor) {
+  uint64_t bytes = tensor.dtype->bytes;
+  for (int64_t extent : tensor.shape)
+    bytes = llvm::SaturatingMultiply(bytes, static_cast<uint64_t>(extent));
+  return bytes;
+}
+
+static uint64_t getMachineMemory() {
+  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 llvm::Expected<std::vector<HostTensor>>
 Program::makeRandomInputs(const RandomOptions &options) const {
+  uint64_t bytes = 0;
   std::vector<HostTensor> inputs;
   llvm::StringMap<bool> used;
   int64_t rows = options.tokens.value_or(0);
@@ -176,6 +192,7 @@ Program::makeRandomInputs(const RandomOptions &options) const {
     if (llvm::Error mismatch = checkInput(tensor, input))
       return mismatch;
     used[input.name] = true;
+    bytes = llvm::SaturatingAdd(bytes, countBytes(tensor));
     // Without --tokens the groups divide what the first free dimension holds.
     for (auto [extent, wanted] : llvm::zip(tensor.shape, shapeOf(input)))
       if (!options.tokens && rows == 0 && wanted == FP8MOE_DYNAMIC)
@@ -185,6 +202,12 @@ Program::makeRandomInputs(const RandomOptions &options) const {
     if (!used.contains(shape.first()))
       return makeError("--shape: the program has no input '" + shape.first() +
                        "'");
+
+  if (bytes > getMachineMemory())
+    return makeError("the inputs need " + Twine(bytes) +
+                     " bytes, but this machine has " +
+                     Twine(getMachineMemory()) +
+                     " bytes of memory; give smaller --tokens or --shape");
 
   RandomInputs random(options.seed, rows);
   for (HostTensor &tensor : inputs)

@@ -124,6 +124,17 @@ TEST_F(SafetensorsTest, WritingIsDeterministic) {
             1);
 }
 
+TEST_F(SafetensorsTest, LinksAreWrittenThrough) {
+  std::string error, link = folder + "/link";
+  uint8_t data[1] = {};
+  std::filesystem::create_symlink(path, link);
+  EXPECT_TRUE(
+      writeSafetensors(link, {makeTensor("a", "U8", {1}, data)}, {}, error))
+      << error;
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_FALSE(readBytes().empty());
+}
+
 TEST_F(SafetensorsTest, WritingFails) {
   std::string error;
   uint8_t data[1] = {};

@@ -26,6 +26,10 @@
 
 // RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=-3 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // NEGATIVE: error: --tokens: -3 is negative
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=4000000000000000000 2>&1 | FileCheck %s --check-prefix=HUGE
+// HUGE: error: the inputs need {{[0-9]+}} bytes, but this machine has {{[0-9]+}} bytes of memory; give smaller --tokens or --shape
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --outputs=/dev/full 2>&1 | FileCheck %s --check-prefix=FULL
+// FULL: error: /dev/full: No space left on device
 
 // RUN: head -c 100 %t.safetensors > %t.truncated
 // RUN: not fp8moe-run %t/cpu --program=first --inputs=%t.truncated 2>&1 | FileCheck %s --check-prefix=TRUNCATED
