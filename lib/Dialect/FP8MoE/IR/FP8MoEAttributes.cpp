@@ -196,6 +196,9 @@ void StridedEncodingAttr::print(AsmPrinter &printer) const {
   printer << '>';
 }
 
+/// What the runtime accepts for a buffer, in bytes.
+static constexpr int64_t kMaxAlignment = int64_t(1) << 30;
+
 LogicalResult
 StridedEncodingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                             ArrayRef<int64_t> order, ArrayRef<int64_t> strides,
@@ -225,6 +228,9 @@ StridedEncodingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expects the alignment to be a power of two in "
                           "bytes, found "
                        << align;
+  if (align > kMaxAlignment)
+    return emitError() << "expects the alignment to be at most "
+                       << kMaxAlignment << " bytes, found " << align;
   return success();
 }
 

@@ -124,6 +124,11 @@ func.func private @f(tensor<4x8xf32, #fp8moe.strided<[0, 1], align = -16>>)
 
 // -----
 
+// expected-error @below {{expects the alignment to be at most 1073741824 bytes, found 2147483648}}
+func.func private @f(tensor<4x8xf32, #fp8moe.strided<[0, 1], align = 2147483648>>)
+
+// -----
+
 // expected-error @below {{expects the padded dimension to be >= 0, found -1}}
 func.func private @f(tensor<4x8xf32, #fp8moe.strided<[0, 1], groups<dim = -1, pad = 2>>>)
 
