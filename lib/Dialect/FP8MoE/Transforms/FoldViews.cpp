@@ -36,10 +36,11 @@ struct FoldViews : public fp8moe::impl::FoldViewsBase<FoldViews> {
   void runOnOperation() override;
 };
 
-/// A value as a view of its root.
+/// The result of an operation as a view of its root.
 struct ViewInfo {
-  ViewInfo(Value root, ArrayRef<int64_t> shape)
-      : root(root), expression(shape) {}
+  explicit ViewInfo(Value root)
+      : root(root),
+        expression(cast<RankedTensorType>(root.getType()).getShape()) {}
 
   Value root;
   ViewExpression expression;
@@ -51,22 +52,11 @@ struct ViewInfo {
   bool isExclusive = true;
 };
 
-class ViewFolder {
-public:
-  explicit ViewFolder(FunctionOpInterface function) : function(function) {}
-  void run();
-
-private:
-  ViewInfo getInfo(Value value) const;
-  void visit(Operation *op);
-  Value createChain(Operation *op, const ViewInfo &info,
-                    ArrayRef<ViewStep> chain, bool needsCopy);
-  void eraseUnused(Operation *op);
-
-  FunctionOpInterface function;
-  llvm::DenseMap<Value, ViewInfo> infos;
-};
 } // namespace
+
+/// Longer chains are taken in parts, so that time stays linear. Folded chains
+/// are shorter but for shared copies.
+static constexpr unsigned kMaxChain = 16;
 
 static RankedTensorType tensorType(Value value) {
   return cast<RankedTensorType>(value.getType());
@@ -85,25 +75,49 @@ static bool isIdentity(Operation *op) {
   return !transpose || llvm::is_sorted(transpose.getPermutation());
 }
 
-ViewInfo ViewFolder::getInfo(Value value) const {
-  auto it = infos.find(value);
-  return it == infos.end() ? ViewInfo(value, tensorType(value).getShape())
-                           : it->second;
+static bool isChainLink(Operation *op) {
+  return isView(op) || LayoutGraph::isPlainRelayout(op);
 }
 
-void ViewFolder::eraseUnused(Operation *op) {
-  while (op && op->use_empty() &&
-         (isView(op) || LayoutGraph::isPlainRelayout(op))) {
+/// The chain that ends with `op`; none when there is nothing before it.
+static std::optional<ViewInfo> getInfo(Operation *op) {
+  SmallVector<Operation *, kMaxChain> chain;
+  for (Operation *link = op; link && isChainLink(link);) {
+    chain.push_back(link);
+    link = link->getOperand(0).getDefiningOp();
+    if (chain.size() == kMaxChain)
+      break;
+  }
+  if (chain.size() < 2)
+    return std::nullopt;
+  ViewInfo info(chain.back()->getOperand(0));
+  for (Operation *link : llvm::reverse(chain)) {
+    info.isExclusive &= !info.copy || link->getOperand(0).hasOneUse();
+    ++info.length;
+    if (!isView(link)) {
+      info.copy = link;
+    } else if (!info.expression.apply(link)) {
+      // The result is a root of its own.
+      if (link == op)
+        remark::missed(op->getLoc(), layoutRemark("reshape-kept"))
+            << "reshape kept: the sizes of the views before it do not divide "
+               "its own";
+      info = ViewInfo(link->getResult(0));
+    }
+  }
+  return info;
+}
+
+static void eraseUnused(Operation *op) {
+  while (op && op->use_empty() && isChainLink(op)) {
     Operation *producer = op->getOperand(0).getDefiningOp();
-    // Another operation may get the same address.
-    infos.erase(op->getResult(0));
     op->erase();
     op = producer;
   }
 }
 
-Value ViewFolder::createChain(Operation *op, const ViewInfo &info,
-                              ArrayRef<ViewStep> chain, bool needsCopy) {
+static Value createChain(Operation *op, const ViewInfo &info,
+                         ArrayRef<ViewStep> chain, bool needsCopy) {
   OpBuilder builder(op);
   RankedTensorType wanted = tensorType(op->getResult(0));
   Value value = info.root;
@@ -130,39 +144,24 @@ Value ViewFolder::createChain(Operation *op, const ViewInfo &info,
   return RelayoutOp::create(builder, loc, wanted, value, /*offsets=*/Value());
 }
 
-void ViewFolder::visit(Operation *op) {
+/// Replaces `op` by the shortest chain from its root, if that is shorter than
+/// what there is.
+static void foldChain(Operation *op) {
   Value input = op->getOperand(0), result = op->getResult(0);
   if (isIdentity(op)) {
     result.replaceAllUsesWith(input);
-    eraseUnused(op);
-    return;
+    return eraseUnused(op);
   }
-  ViewInfo info = getInfo(input);
-  info.isExclusive &= !info.copy || input.hasOneUse();
-  ++info.length;
-  if (LayoutGraph::isPlainRelayout(op)) {
-    info.copy = op;
-  } else if (!info.expression.apply(op)) {
-    // The result is a root of its own.
-    remark::missed(op->getLoc(), layoutRemark("reshape-kept"))
-        << "reshape kept: the sizes of the views before it do not divide its "
-           "own";
+  std::optional<ViewInfo> info = getInfo(op);
+  if (!info || info->length < 2)
     return;
-  }
-  if (info.length == 1) {
-    infos.insert({result, std::move(info)});
-    return;
-  }
-
-  RankedTensorType rootType = tensorType(info.root);
+  RankedTensorType rootType = tensorType(info->root);
   RankedTensorType wanted = tensorType(result);
   StridedLayout seen;
   std::optional<SmallVector<ViewStep>> chain =
-      info.expression.getShortestChain(*StridedLayout::get(rootType), seen);
-  if (!chain) {
-    infos.insert({result, std::move(info)});
+      info->expression.getShortestChain(*StridedLayout::get(rootType), seen);
+  if (!chain)
     return;
-  }
   StridedLayout wantedLayout = *StridedLayout::get(wanted);
   bool needsCopy = !seen.isSameAs(wantedLayout, wanted.getShape()) ||
                    seen.align < wantedLayout.align;
@@ -170,44 +169,34 @@ void ViewFolder::visit(Operation *op) {
   if (chain->empty() && !needsCopy && rootType != wanted)
     length = 1; // A relayout that only spells the layout differently.
   // A copy must not become two, nor move into a loop.
-  bool mayCopy =
-      info.copy && info.isExclusive && info.copy->getBlock() == op->getBlock();
-  if (length >= info.length || (needsCopy && !mayCopy)) {
-    infos.insert({result, std::move(info)});
+  bool mayCopy = info->copy && info->isExclusive &&
+                 info->copy->getBlock() == op->getBlock();
+  if (length >= info->length || (needsCopy && !mayCopy))
     return;
-  }
-  if (info.copy && !needsCopy)
-    remark::passed(info.copy->getLoc(), layoutRemark("copy-removed"))
+  if (info->copy && !needsCopy)
+    remark::passed(info->copy->getLoc(), layoutRemark("copy-removed"))
         << "copy removed: views of the tensor before it show the same bytes";
-  Value replacement = createChain(op, info, *chain, needsCopy);
-  result.replaceAllUsesWith(replacement);
+  result.replaceAllUsesWith(createChain(op, *info, *chain, needsCopy));
   eraseUnused(op);
-  if (replacement == info.root)
-    return;
-  info.length = length;
-  info.copy = LayoutGraph::isPlainRelayout(replacement.getDefiningOp())
-                  ? replacement.getDefiningOp()
-                  : nullptr;
-  info.isExclusive = true;
-  infos.insert({replacement, std::move(info)});
 }
 
-void ViewFolder::run() {
-  SmallVector<Operation *> operations;
+static void foldChains(FunctionOpInterface function) {
+  SmallVector<Operation *> links;
   function->walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (isView(op) || LayoutGraph::isPlainRelayout(op))
-      operations.push_back(op);
+    if (isa<TransposeOp, ReshapeOp, ContiguousOp, RelayoutOp>(op) &&
+        isChainLink(op))
+      links.push_back(op);
   });
-  // Only operations before the visited one are erased.
-  for (Operation *op : operations)
-    visit(op);
+  // Only operations up to the visited one are erased.
+  for (Operation *op : links)
+    foldChain(op);
 }
 
 void FoldViews::runOnOperation() {
   FunctionOpInterface function = getOperation();
   if (function.isExternal())
     return;
-  ViewFolder(function).run();
+  foldChains(function);
   SmallVector<KernelOpInterface> kernels;
   function->walk<WalkOrder::PreOrder>([&](KernelOpInterface kernel) {
     if (kernel->getOperand(0).getDefiningOp<ReshapeOp>())
@@ -217,5 +206,5 @@ void FoldViews::runOnOperation() {
   for (KernelOpInterface kernel : kernels)
     changed |= sinkReshapeBelow(kernel);
   if (changed)
-    ViewFolder(function).run();
+    foldChains(function);
 }

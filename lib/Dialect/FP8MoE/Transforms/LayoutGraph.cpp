@@ -17,7 +17,8 @@ using namespace mlir::fp8moe;
 /// Tensors whose layout can be reasoned about; others are left as they are.
 static bool isPlaceable(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && StridedLayout::get(type);
+  return type &&
+         (!type.getEncoding() || isa<StridedEncodingAttr>(type.getEncoding()));
 }
 
 bool LayoutGraph::isPlainRelayout(Operation *op) {
