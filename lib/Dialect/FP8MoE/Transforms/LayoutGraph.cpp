@@ -76,6 +76,7 @@ void LayoutGraph::addRoots(Operation *op) {
 LayoutUse LayoutGraph::classify(OpOperand &operand) {
   LayoutUse use;
   use.operand = &operand;
+  use.type = cast<RankedTensorType>(operand.get().getType());
   Operation *owner = operand.getOwner();
   use.kind = LayoutUse::Kind::Fixed;
   auto flowInto = [&](Value value) {

@@ -35,6 +35,8 @@ struct LayoutUse {
   };
   Kind kind;
   OpOperand *operand;
+  /// The type of the operand in the program as it is.
+  RankedTensorType type;
   /// The root that a flow goes into.
   unsigned target = 0;
   /// The value of the root that the operand reads.

@@ -189,10 +189,9 @@ Value PlacementRewriter::createViews(Value source, const LayoutUse &use) {
                                withLayout(result, layout), source);
   }
   // The same bytes under another spelling of their layout.
-  Type wanted = use.operand->get().getType();
-  if (use.kind == LayoutUse::Kind::Fixed && source.getType() != wanted)
+  if (use.kind == LayoutUse::Kind::Fixed && source.getType() != use.type)
     source = RelayoutOp::create(builder, use.operand->getOwner()->getLoc(),
-                                wanted, source, /*offsets=*/Value());
+                                use.type, source, /*offsets=*/Value());
   return source;
 }
 

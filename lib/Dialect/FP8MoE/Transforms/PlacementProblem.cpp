@@ -51,10 +51,6 @@ static Cost change(bool differs) {
   return cost;
 }
 
-static RankedTensorType operandType(const LayoutUse &use) {
-  return cast<RankedTensorType>(use.operand->get().getType());
-}
-
 //===----------------------------------------------------------------------===//
 // Candidates
 //===----------------------------------------------------------------------===//
@@ -83,8 +79,8 @@ void PlacementProblem::addCandidates(const LayoutRoot &root) {
   }
   for (const LayoutUse &use : root.uses)
     if (use.kind == LayoutUse::Kind::Fixed)
-      if (std::optional<StridedLayout> wanted = LayoutGraph::pullBack(
-              use.views, *StridedLayout::get(operandType(use))))
+      if (std::optional<StridedLayout> wanted =
+              LayoutGraph::pullBack(use.views, *StridedLayout::get(use.type)))
         if (!wanted->groups &&
             !llvm::is_contained(wanted->strides, ShapedType::kDynamic))
           add(*wanted);
@@ -205,7 +201,7 @@ void PlacementProblem::addChangeTerms(unsigned root) {
           [](ArrayRef<unsigned> chosen) { return change(chosen[0] != 0); });
   const LayoutRoot &entry = graph.getRoots()[root];
   for (auto [use, read] : llvm::zip_equal(entry.uses, readOf[root])) {
-    RankedTensorType wanted = operandType(use);
+    RankedTensorType wanted = use.type;
     StridedLayout current = *StridedLayout::get(wanted);
     addTerm({&read}, [&, &use = use](ArrayRef<unsigned> chosen) {
       std::optional<StridedLayout> seen = LayoutGraph::applyViews(
@@ -282,7 +278,7 @@ bool PlacementProblem::canRead(unsigned root, const LayoutUse &use,
       LayoutGraph::applyViews(use.views, type, candidates[root][candidate]);
   if (!seen)
     return false;
-  RankedTensorType wanted = operandType(use);
+  RankedTensorType wanted = use.type;
   auto isExactly = [&] {
     StridedLayout layout = *StridedLayout::get(wanted);
     return seen->isSameAs(layout, wanted.getShape()) &&
@@ -309,7 +305,7 @@ void PlacementProblem::addFlowTerms(unsigned root) {
   for (auto [use, read] : llvm::zip_equal(entry.uses, readOf[root])) {
     if (use.kind != LayoutUse::Kind::Flow)
       continue;
-    ArrayRef<int64_t> shape = operandType(use).getShape();
+    ArrayRef<int64_t> shape = use.type.getShape();
     addTerm({&read, &primaryOf[use.target]}, [&, &use = use](
                                                  ArrayRef<unsigned> chosen) {
       std::optional<StridedLayout> seen = LayoutGraph::applyViews(

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# ===- layouts.py - Random programs through the layout passes --------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""Checks on random programs what docs/layouts.md promises of the layout passes:
+
+  * the CPU computes the same bits with and without them,
+  * the predicted time does not increase, on the CPU and on GPUs,
+  * a second run changes nothing,
+  * the placement is the least of all, wherever there are few enough to try.
+
+Prints the seed; the same seed makes the same programs. The exit status is 1 when a
+promise is broken, and the module is kept then.
+
+usage: layouts.py [--programs 200] [--seed N] [--build build/release]    (nightly: --programs 2000)
+"""
+
+import argparse
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "test" / "Integration"), str(ROOT / "python-bindings")]
+
+import programs
+
+PROGRAMS_PER_MODULE = 20
+TARGETS = ("cpu", "sm_90a", "gfx950")
+PLACEMENT = "fp8moe-place-layouts{verify-optimal=true}"
+OPTIMIZE = ("--pass-pipeline=builtin.module(canonicalize,func.func("
+            f"fp8moe-fold-views,fp8moe-fuse-quantize,{PLACEMENT},canonicalize,cse))")
+REPORT = "--pass-pipeline=builtin.module(func.func(fp8moe-report-traffic))"
+
+
+class Broken(Exception):
+    """A promise that was not kept."""
+
+
+def run(command):
+    process = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    if process.returncode:
+        raise Broken(f"{' '.join(map(str, command))}\n{process.stderr[-4000:]}")
+    return process
+
+
+def predicted_costs(tools, path):
+    """For each function, in order: kernels that cannot be, and picoseconds."""
+    text = run([tools / "fp8moe-opt", path, REPORT, "-o", os.devnull, "--mlir-print-op-on-diagnostic=false"]).stderr
+    found = re.findall(r"remark: predicted: (\d+) ps, .* (\d+) kernels that cannot be", text)
+    return [(int(impossible), int(time)) for time, impossible in found]
+
+
+def check_decisions(tools, folder, text, functions):
+    """Predicted time, idempotency and optimality, for every target."""
+    not_proven = 0
+    for target in TARGETS:
+        before, once, twice = (folder / f"{target}.{n}.mlir" for n in ("before", "once", "twice"))
+        before.write_text(f'module attributes {{fp8moe.target = #fp8moe.target<"{target}">}} {{\n{text}}}\n')
+        result = run([tools / "fp8moe-opt", before, OPTIMIZE, "-o", once, "--mlir-print-op-on-diagnostic=false"])
+        not_proven += result.stderr.count("not proven optimal")
+        run([tools / "fp8moe-opt", once, OPTIMIZE, "-o", twice])
+        if once.read_text() != twice.read_text():
+            raise Broken(f"{target}: a second run changed something; compare {once} and {twice}")
+        costs = zip(functions, predicted_costs(tools, before), predicted_costs(tools, once), strict=True)
+        for function, old, new in costs:
+            if new > old:
+                raise Broken(f"{target}: @{function.name} went from {old[1]} to {new[1]} ps, and from {old[0]} to "
+                             f"{new[0]} kernels that cannot be")
+    return not_proven
+
+
+def make_input(generator, type):
+    """A NumPy array of normal numbers that lies as the type says."""
+    import ml_dtypes
+    import numpy as np
+
+    dtype = {"bf16": ml_dtypes.bfloat16, "f32": np.float32}[type.element]
+    sizes = [type.sizes[d] for d in type.order]
+    row = type.strides[0] if type.strides else None
+    memory = generator.standard_normal(sizes[:-1] + [row or sizes[-1]], np.float32).astype(dtype)
+    memory = memory[..., : sizes[-1]]
+    return memory.transpose([type.order.index(d) for d in range(type.rank)])
+
+
+def make_ends(generator, rows):
+    """Ends of groups; some are empty, and some rows belong to none."""
+    import numpy as np
+
+    return np.sort(generator.integers(0, rows + 1, programs.GROUPS)).astype(np.int32)
+
+
+def check_results(tools, folder, text, functions, seed):
+    """The same bits with and without the passes, on the CPU."""
+    import executors
+    import fp8moe.runtime
+    import numpy as np
+    import oracle
+
+    source = folder / "module.mlir"
+    source.write_text(text)
+    artifacts = []
+    for choice in ("true", "false"):
+        out = folder / f"optimize-{choice}"
+        run([tools / "fp8moe-compile", source, "--target=cpu", f"--optimize-layouts={choice}", "-o", out])
+        artifacts.append(fp8moe.runtime.load(out / "cpu", device="cpu"))
+    for function in functions:
+        generator = np.random.default_rng([seed, int(function.name[1:])])
+        inputs = {v.name[1:]: make_input(generator, v.type) for v in function.arguments}
+        inputs["ends"] = make_ends(generator, function.arguments[0].type.sizes[0])
+        with_passes, without = (executors.run_guarded(a.program(function.name), inputs) for a in artifacts)
+        for name, value in without.items():
+            if not np.array_equal(oracle.bits(with_passes[name]), oracle.bits(value)):
+                raise Broken(f"@{function.name}: '{name}' differs from the result without the layout passes")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    args = parser.parse_args()
+    os.environ.setdefault("FP8MOE_BUILD_DIR", str(args.build))
+    print(f"seed {args.seed}, {args.programs} programs", flush=True)
+    not_proven = 0
+    for start in range(0, args.programs, PROGRAMS_PER_MODULE):
+        functions = []
+        for number in range(start, min(start + PROGRAMS_PER_MODULE, args.programs)):
+            rng = random.Random(f"{args.seed}/{number}")
+            functions.append(programs.Generator(rng, f"f{number}", rng.randint(1, 14)).build())
+        text = "\n".join(f.text for f in functions)
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="fp8moe-layouts-"))
+        try:
+            not_proven += check_decisions(args.build / "bin", folder, text, functions)
+            check_results(args.build / "bin", folder, text, functions, args.seed)
+        except Broken as broken:
+            (folder / "module.mlir").write_text(text)
+            print(f"{broken}\nprograms {start} to {start + len(functions) - 1} of seed {args.seed}: {folder}")
+            return 1
+        shutil.rmtree(folder)
+    print(f"{args.programs} programs kept all promises; {not_proven} placements were not proven optimal")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

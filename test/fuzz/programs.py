@@ -1,0 +1,355 @@
+# ===- programs.py - Random programs with views and copies -----------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""Random functions of views, copies, quantizations, matmuls and control flow.
+
+Every value knows its type and its size at run time, so that what is drawn is always
+legal: a `?` is split only by a divisor of what it will be.
+"""
+
+from dataclasses import dataclass, field
+
+BF16, F32, FP8, E8M0 = "bf16", "f32", "f8E4M3FN", "f8E8M0FNU"
+GROUPS = 3
+PAD = 16
+
+
+@dataclass(frozen=True)
+class Type:
+    element: str
+    sizes: tuple  # at run time
+    dynamic: frozenset = frozenset()  # dimensions that the type leaves open
+    order: tuple = None
+    strides: tuple = None  # explicit ones, else dense
+    align: int = 0
+    pad: int = 0  # groups along dimension 0
+
+    def __post_init__(self):
+        if self.order is None:
+            object.__setattr__(self, "order", tuple(range(len(self.sizes))))
+
+    @property
+    def rank(self):
+        return len(self.sizes)
+
+    def __str__(self):
+        sizes = "".join("?x" if d in self.dynamic else f"{s}x" for d, s in enumerate(self.sizes))
+        parts = [f"[{', '.join(map(str, self.order))}]"]
+        if self.strides:
+            parts.append(f"strides = [{', '.join(map(str, self.strides))}]")
+        if self.align:
+            parts.append(f"align = {self.align}")
+        if self.pad:
+            parts.append(f"groups<dim = 0, pad = {self.pad}>")
+        plain = list(self.order) == sorted(self.order) and len(parts) == 1
+        encoding = "" if plain else f", #fp8moe.strided<{', '.join(parts)}>"
+        return f"tensor<{sizes}{self.element}{encoding}>"
+
+
+@dataclass
+class Value:
+    name: str
+    type: Type
+    # The sizes follow from those of the inputs, so that it may be returned. (Sizes of
+    # what comes out of control flow are known only when it has run.)
+    is_sized: bool = True
+
+
+@dataclass
+class Function:
+    name: str
+    text: str
+    arguments: list = field(default_factory=list)
+
+
+def dense(type, element=None, order=None):
+    """The same shape, dense in `order`."""
+    return Type(element or type.element, type.sizes, type.dynamic, order)
+
+
+def drop(type, axis, element=F32):
+    """The shape without a dimension, dense row-major."""
+    keep = [d for d in range(type.rank) if d != axis]
+    dynamic = frozenset(i for i, d in enumerate(keep) if d in type.dynamic)
+    return Type(element, tuple(type.sizes[d] for d in keep), dynamic)
+
+
+class Generator:
+    """Draws one function. `rng` is a random.Random."""
+
+    def __init__(self, rng, name, steps):
+        self.rng, self.name, self.steps = rng, name, steps
+        self.lines, self.pool, self.arguments = [], [], []
+        self.counter, self.indent, self.in_region = 0, "  ", False
+        self.picked = []  # what the current step reads
+
+    # Emission.
+
+    def fresh(self, type):
+        self.counter += 1
+        is_sized = not type.dynamic or all(v.is_sized for v in self.picked)
+        return Value(f"%v{self.counter}", type, is_sized)
+
+    def emit(self, text):
+        self.lines.append(self.indent + text)
+
+    def unary(self, op, value, type, middle=""):
+        result = self.fresh(type)
+        self.emit(f"{result.name} = fp8moe.{op} {value.name}{middle} : {value.type} -> {type}")
+        self.pool.append(result)
+        return result
+
+    def random_order(self, rank):
+        order = list(range(rank))
+        self.rng.shuffle(order)
+        return tuple(order)
+
+    def pick(self, predicate=lambda v: True):
+        found = [v for v in self.pool if predicate(v)]
+        # Recent values more often, so that chains get long.
+        if not found:
+            return None
+        self.picked.append(found[-1 - min(int(self.rng.expovariate(0.4)), len(found) - 1)])
+        return self.picked[-1]
+
+    # Steps. Each does nothing when no value fits.
+
+    def transpose(self):
+        v = self.pick(lambda v: v.type.rank > 1 and not v.type.pad)
+        if not v:
+            return None
+        p, t = self.random_order(v.type.rank), v.type
+        position = {d: i for i, d in enumerate(p)}
+        type = Type(t.element, tuple(t.sizes[d] for d in p), frozenset(position[d] for d in t.dynamic),
+                    tuple(position[d] for d in t.order), t.strides and tuple(t.strides[d] for d in p), t.align)
+        return self.unary("transpose", v, type, f" {list(p)}")
+
+    def merge(self):
+        def places(t):
+            at = {d: i for i, d in enumerate(t.order)}
+            return [d for d in range(t.rank - 1) if at[d] + 1 == at[d + 1]]
+
+        v = self.pick(lambda v: not v.type.strides and not v.type.pad and places(v.type))
+        if not v:
+            return None
+        t, d = v.type, self.rng.choice(places(v.type))
+        rename = lambda e: e if e <= d else e - 1
+        type = Type(t.element, t.sizes[:d] + (t.sizes[d] * t.sizes[d + 1],) + t.sizes[d + 2:],
+                    frozenset(map(rename, t.dynamic)), tuple(rename(e) for e in t.order if e != d + 1))
+        return self.unary("reshape", v, type)
+
+    def split(self):
+        divisors = (2, 3, 4, 8, 32, 64)
+        v = self.pick(lambda v: v.type.rank < 4 and not v.type.strides and not v.type.pad)
+        if not v:
+            return None
+        t, d = v.type, self.rng.randrange(v.type.rank)
+        fitting = [x for x in divisors if t.sizes[d] % x == 0 and t.sizes[d] > x]
+        if not fitting:
+            return None
+        inner = self.rng.choice(fitting)
+        parts, unknown = (t.sizes[d] // inner, inner), d
+        if self.rng.random() < 0.3:
+            parts, unknown = parts[::-1], d + 1
+        rename = lambda e: e if e < d else e + 1
+        dynamic = {rename(e) for e in t.dynamic if e != d} | ({unknown} if d in t.dynamic else set())
+        order = [x for e in t.order for x in ((d, d + 1) if e == d else (rename(e),))]
+        type = Type(t.element, t.sizes[:d] + parts + t.sizes[d + 1:], frozenset(dynamic), tuple(order))
+        return self.unary("reshape", v, type)
+
+    def copy(self):
+        v = self.pick(lambda v: not v.type.pad)
+        if not v:
+            return None
+        if self.rng.random() < 0.4:
+            return self.unary("contiguous", v, dense(v.type))
+        return self.unary("relayout", v, dense(v.type, order=self.random_order(v.type.rank)))
+
+    def there_and_back(self):
+        """.t().contiguous().t()"""
+        v = self.pick(lambda v: v.type.rank == 2 and not v.type.pad and not v.type.strides and not v.type.align)
+        if not v:
+            return None
+        t = v.type
+        flip = lambda x: dense(Type(x.element, x.sizes[::-1], frozenset(1 - d for d in x.dynamic)),
+                               order=tuple(1 - d for d in x.order))
+        a = self.unary("transpose", v, flip(t), " [1, 0]")
+        b = self.unary("contiguous", a, dense(a.type))
+        return self.unary("transpose", b, flip(b.type), " [1, 0]")
+
+    def pick_float(self, ranks):
+        return self.pick(lambda v: v.type.element in (BF16, F32) and v.type.rank in ranks)
+
+    def results(self, op, middle, v, types):
+        values = [self.fresh(t) for t in types]
+        self.emit(f"{', '.join(r.name for r in values)} = fp8moe.{op} {v.name}{middle} : {v.type} -> "
+                  f"{', '.join(str(t) for t in types)}")
+        self.pool += values
+        return values
+
+    def dynamic_quantize(self):
+        v = self.pick_float((1, 2, 3))
+        if not v:
+            return None
+        t = v.type
+        axes = self.rng.sample(range(t.rank), 2 if t.rank > 1 and self.rng.random() < 0.2 else 1)
+        data = [dense(t, FP8, self.random_order(t.rank)) for _ in axes]
+        return self.results("dynamic_quantize", f" along {axes} rounding {self.rng.choice(['pow2', 'none'])}", v,
+                            data + [drop(t, a) for a in axes])
+
+    def scale_and_cast(self):
+        v = self.pick_float((2, 3))
+        if not v:
+            return None
+        t, axis = v.type, self.rng.randrange(v.type.rank)
+        s = self.unary("scale", v, drop(t, axis), f" along {axis} rounding pow2 fp8 {FP8}")
+        if self.rng.random() < 0.5:
+            v = self.unary("relayout", v, dense(t, order=self.random_order(t.rank)))
+        q = self.fresh(dense(t, FP8, self.random_order(t.rank)))
+        self.emit(f"{q.name} = fp8moe.quantize {v.name} by {s.name} along {axis} : {v.type}, {s.type} -> {q.type}")
+        self.pool.append(q)
+        if self.rng.random() < 0.5:
+            r = self.fresh(dense(t, self.rng.choice((BF16, F32)), self.random_order(t.rank)))
+            self.emit(f"{r.name} = fp8moe.dequantize {q.name} by {s.name} along {axis} direction quantize : "
+                      f"{q.type}, {s.type} -> {r.type}")
+            self.pool.append(r)
+        return q
+
+    def jagged(self):
+        v = self.pick_float((2,))
+        if not v:
+            return None
+        t, axis = v.type, self.rng.randrange(2)
+        data = dense(t, FP8, self.random_order(2))
+        dynamic = frozenset({1} if 1 - axis in t.dynamic else ())
+        scales = Type(F32, (GROUPS, t.sizes[1 - axis]), dynamic)
+        offsets = f" groups(%ends : tensor<{GROUPS}xi32>) along"
+        if self.rng.random() < 0.4:
+            s = self.unary("jagged_scale", v, scales, f"{offsets} {axis} rounding none fp8 {FP8}")
+            q = self.fresh(data)
+            self.emit(f"{q.name} = fp8moe.quantize {v.name} by {s.name} along {axis} "
+                      f"groups(%ends : tensor<{GROUPS}xi32>) : {t}, {scales} -> {data}")
+            self.pool.append(q)
+        else:
+            q, _ = self.results("jagged_dynamic_quantize", f"{offsets} [{axis}] rounding pow2", v, [data, scales])
+        if axis == 0 and self.rng.random() < 0.4:
+            extent = (t.sizes[0] + GROUPS * (PAD - 1) + PAD - 1) // PAD * PAD
+            padded = Type(FP8, (extent, t.sizes[1]), t.dynamic, self.random_order(2), pad=PAD)
+            self.unary("relayout", q, padded, f" groups(%ends : tensor<{GROUPS}xi32>)")
+        return q
+
+    def mx_quantize(self):
+        v = self.pick_float((2, 3))
+        if not v:
+            return None
+        t, axis = v.type, self.rng.randrange(v.type.rank)
+        scales = drop(t, axis, E8M0)
+        blocks = (t.sizes[axis] + 31) // 32
+        dynamic = scales.dynamic | ({scales.rank} if axis in t.dynamic else set())
+        return self.results("mx_quantize", f" along {axis} mode {self.rng.choice(['rceil', 'floor'])}", v,
+                            [dense(t, FP8, self.random_order(t.rank)),
+                             Type(E8M0, scales.sizes + (blocks,), frozenset(dynamic))])
+
+    def matmul(self):
+        a = self.pick(lambda v: v.type.element == BF16 and v.type.rank == 2)
+        if not a:
+            return None
+        fits = lambda v: (v.type.element == BF16 and v.type.rank == 3 and v.type.sizes[0] == GROUPS
+                          and 0 not in v.type.dynamic and v.type.sizes[1] == a.type.sizes[1]
+                          and (1 in v.type.dynamic) == (1 in a.type.dynamic))
+        b = self.pick(fits)
+        if not b:
+            return None
+        dynamic = frozenset(d for d, x in ((0, 0 in a.type.dynamic), (1, 2 in b.type.dynamic)) if x)
+        r = self.fresh(Type(BF16, (a.type.sizes[0], b.type.sizes[2]), dynamic, self.random_order(2)))
+        self.emit(f"{r.name} = fp8moe.grouped_matmul {a.name}, {b.name} groups(%ends : tensor<{GROUPS}xi32>) : "
+                  f"{a.type}, {b.type} -> {r.type}")
+        self.pool.append(r)
+        return r
+
+    def region(self, steps, wanted):
+        """A few steps inside a region that ends with a value of type `wanted`, made from one of the same shape."""
+        outer, self.indent, self.in_region = len(self.pool), self.indent + "  ", True
+        for _ in range(steps):
+            self.step()
+        same = self.pick(lambda v: dense(v.type) == dense(wanted) and not v.type.pad)
+        if same.type != wanted:
+            same = self.unary("relayout", same, wanted)
+        self.emit(f"scf.yield {same.name} : {wanted}")
+        del self.pool[outer:]
+        self.indent, self.in_region = self.indent[2:], False
+
+    def control_flow(self):
+        if self.in_region:
+            return None
+        v = self.pick(lambda v: not v.type.pad and not v.type.strides and not v.type.align)
+        if not v:
+            return None
+        r = self.fresh(dense(v.type, order=self.random_order(v.type.rank)))
+        r.is_sized = not r.type.dynamic
+        if self.rng.random() < 0.5:
+            self.emit(f"{r.name} = scf.if %flag -> ({r.type}) {{")
+            self.region(self.rng.randrange(3), r.type)
+            self.emit("} else {")
+            self.region(self.rng.randrange(3), r.type)
+        else:
+            if v.type != r.type:
+                v = self.unary("relayout", v, r.type)
+            item = self.fresh(r.type)
+            item.is_sized = r.is_sized
+            self.emit(f"{r.name} = scf.for %i{self.counter} = %c0 to %c2 step %c1 iter_args({item.name} = {v.name}) "
+                      f"-> ({r.type}) {{")
+            self.pool.append(item)
+            self.region(self.rng.randrange(4), r.type)
+            self.pool.remove(item)
+        self.emit("}")
+        self.pool.append(r)
+        return r
+
+    STEPS = {"transpose": 4, "merge": 3, "split": 3, "copy": 3, "there_and_back": 2, "dynamic_quantize": 3,
+             "scale_and_cast": 2, "jagged": 2, "mx_quantize": 2, "matmul": 2, "control_flow": 1}
+
+    def step(self):
+        for _ in range(5):
+            self.picked = []
+            kind = self.rng.choices(list(self.STEPS), list(self.STEPS.values()))[0]
+            if getattr(self, kind)():
+                return
+
+    def add_arguments(self):
+        rows = self.rng.choice((0, 32, 64, 96)) if self.rng.random() < 0.2 else self.rng.choice((64, 96))
+        columns = self.rng.choice((32, 48, 64))
+        dynamic = frozenset({0}) if rows == 0 or self.rng.random() < 0.7 else frozenset()
+        tokens = Type(self.rng.choice((BF16, BF16, F32)), (rows, columns), dynamic)
+        kind = self.rng.random()
+        if kind < 0.3:
+            tokens = dense(tokens, order=(1, 0))
+        elif kind < 0.5:
+            tokens = Type(tokens.element, tokens.sizes, dynamic, (0, 1), (columns + 16, 1), 16)
+        weights = Type(BF16, (GROUPS, columns, self.rng.choice((32, 64))), frozenset(),
+                       self.rng.choice(((0, 1, 2), (0, 2, 1))))
+        for i, type in enumerate((tokens, weights)):
+            value = Value(f"%a{i}", type)
+            self.arguments.append(value)
+            self.pool.append(value)
+
+    def build(self):
+        self.add_arguments()
+        for _ in range(self.steps):
+            self.step()
+        made = [v for v in self.pool if v not in self.arguments and v.is_sized]
+        returned = self.rng.sample(made, min(len(made), self.rng.randint(1, 4))) or self.arguments[:1]
+        inputs = ", ".join(f'{v.name}: {v.type} {{fp8moe.name = "{v.name[1:]}"}}' for v in self.arguments)
+        tokens = self.arguments[0]
+        head = [f'func.func @{self.name}({inputs}, %ends: tensor<{GROUPS}xi32> {{fp8moe.name = "ends"}}) -> '
+                f"({', '.join(str(v.type) for v in returned)}) {{",
+                "  %c0 = arith.constant 0 : index", "  %c1 = arith.constant 1 : index",
+                "  %c2 = arith.constant 2 : index", "  %c80 = arith.constant 80 : index",
+                f"  %rows = tensor.dim {tokens.name}, %c0 : {tokens.type}",
+                "  %flag = arith.cmpi sgt, %rows, %c80 : index"]
+        tail = [f"  return {', '.join(v.name for v in returned)} : {', '.join(str(v.type) for v in returned)}", "}"]
+        return Function(self.name, "\n".join(head + self.lines + tail) + "\n", self.arguments)
