@@ -35,6 +35,8 @@ sys.path[:0] = [str(ROOT / "test" / "Integration"), str(ROOT / "python-bindings"
 import programs
 
 PROGRAMS_PER_MODULE = 20
+# Work in a branch counts half, rounded down to whole picoseconds.
+ROUNDING_PS = 8
 TARGETS = ("cpu", "sm_90a", "gfx950")
 PLACEMENT = "fp8moe-place-layouts{verify-optimal=true}"
 OPTIMIZE = ("--pass-pipeline=builtin.module(canonicalize,func.func("
@@ -73,7 +75,7 @@ def check_decisions(tools, folder, text, functions):
             raise Broken(f"{target}: a second run changed something; compare {once} and {twice}")
         costs = zip(functions, predicted_costs(tools, before), predicted_costs(tools, once), strict=True)
         for function, old, new in costs:
-            if new > old:
+            if new > (old[0], old[1] + ROUNDING_PS):
                 raise Broken(f"{target}: @{function.name} went from {old[1]} to {new[1]} ps, and from {old[0]} to "
                              f"{new[0]} kernels that cannot be")
     return not_proven

@@ -144,7 +144,7 @@ class Generator:
 
     def split(self):
         divisors = (2, 3, 4, 8, 32, 64)
-        v = self.pick(lambda v: v.type.rank < 4 and not v.type.strides and not v.type.pad)
+        v = self.pick(lambda v: 0 < v.type.rank < 4 and not v.type.strides and not v.type.pad)
         if not v:
             return None
         t, d = v.type, self.rng.randrange(v.type.rank)

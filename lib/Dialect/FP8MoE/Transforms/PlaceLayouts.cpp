@@ -146,6 +146,41 @@ void PlacementRewriter::reportRemoval(const LayoutRoot &root,
                   describeRoot(root) + " as it is, " + layout;
 }
 
+/// Texts are made only when somebody wants them.
+static void reportKept(Location loc, const LayoutRoot &root,
+                       const LayoutUse &use, const StridedLayout &primary,
+                       const StridedLayout &layout) {
+  if (!loc.getContext()->getRemarkEngine())
+    return;
+  remark::missed(loc, layoutRemark("copy-kept"))
+      << "copy kept: " + describeUse(use) + " takes " +
+             describeLayout(layout, root.getType()) + ", but " +
+             describeRoot(root) +
+             (root.kind == LayoutRoot::Kind::Kernel ? " writes " : " is ") +
+             describeLayout(primary, root.getType());
+}
+
+/// Reports the copies of a program that stays as it is.
+static void reportAllKept(const LayoutGraph &graph) {
+  llvm::SmallPtrSet<Operation *, 8> reported;
+  for (const LayoutRoot &root : graph.getRoots())
+    for (const LayoutUse &use : root.uses)
+      if (use.copy && reported.insert(use.copy).second)
+        reportKept(use.copy->getLoc(), root, use,
+                   *StridedLayout::get(root.getType()),
+                   *StridedLayout::get(cast<RankedTensorType>(
+                       use.copy->getResult(0).getType())));
+}
+
+/// True when every copy reads a root directly, as the rewriter makes them.
+static bool areCopiesDirect(const LayoutGraph &graph) {
+  return llvm::all_of(graph.getRoots(), [](const LayoutRoot &root) {
+    return llvm::all_of(root.uses, [](const LayoutUse &use) {
+      return !use.copy || use.copy->getOperand(0) == use.source;
+    });
+  });
+}
+
 Value PlacementRewriter::createCopy(const LayoutRoot &root,
                                     const StridedLayout &primary,
                                     const StridedLayout &layout,
@@ -161,14 +196,7 @@ Value PlacementRewriter::createCopy(const LayoutRoot &root,
   Location loc = root.copyLocs.empty()
                      ? uses.front()->operand->getOwner()->getLoc()
                      : root.copyLocs.front();
-  // Texts are made only when somebody wants them.
-  if (value.getContext()->getRemarkEngine())
-    remark::missed(loc, layoutRemark("copy-kept"))
-        << "copy kept: " + describeUse(*uses.front()) + " takes " +
-               describeLayout(layout, root.getType()) + ", but " +
-               describeRoot(root) +
-               (root.kind == LayoutRoot::Kind::Kernel ? " writes " : " is ") +
-               describeLayout(primary, root.getType());
+  reportKept(loc, root, *uses.front(), primary, layout);
   return RelayoutOp::create(builder, loc, withLayout(root.getType(), layout),
                             value, /*offsets=*/Value());
 }
@@ -273,8 +301,11 @@ void PlaceLayouts::runOnOperation() {
     return signalPassFailure();
   }
   // The problem charges shared copies where all of their uses could read them,
-  // which may be more often than in the program as it is.
-  if (before < placement.cost) {
+  // which may be more often than in the program as it is. And without a gain
+  // the program stays, to the order of its operations.
+  if (before < placement.cost ||
+      (before == placement.cost && areCopiesDirect(graph))) {
+    reportAllKept(graph);
     numKept += graph.getNumRelayouts();
     bytesAfter += before.bytes;
     return;

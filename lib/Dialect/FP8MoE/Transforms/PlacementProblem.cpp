@@ -439,7 +439,10 @@ Cost fp8moe::evaluateFunction(FunctionOpInterface function,
   function->walk([&](Operation *op) {
     if (auto kernel = dyn_cast<KernelOpInterface>(op)) {
       total += scale(estimateKernel(kernel, {}, target), estimateFrequency(op));
-    } else if (LayoutGraph::isPlainRelayout(op) && !isNoopRelayout(op)) {
+    } else if (LayoutGraph::isPlainRelayout(op) && isNoopRelayout(op)) {
+      // Costs nothing and is not wanted.
+      total += change(true);
+    } else if (LayoutGraph::isPlainRelayout(op)) {
       auto from = cast<RankedTensorType>(op->getOperand(0).getType());
       auto to = cast<RankedTensorType>(op->getResult(0).getType());
       total += scale(estimateCopy(from, *StridedLayout::get(from),
