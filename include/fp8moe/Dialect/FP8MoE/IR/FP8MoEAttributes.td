@@ -122,7 +122,7 @@ def FP8MoE_QuantizeTileAttr : FP8MoE_Attr<"QuantizeTile", "quantize_tile",
     One thread block of `threads` threads reduces and quantizes `kept` slices (positions
     along the dimension that keeps its scales) at once.
 
-    Example: `tile = #fp8moe.quantize_tile<kept = 64, threads = 256>`
+    Example, in a quantize operation: `tile <kept = 64, threads = 256>`
   }];
   let parameters = (ins "int64_t":$kept, "int64_t":$threads);
   let assemblyFormat = "`<` struct(params) `>`";
