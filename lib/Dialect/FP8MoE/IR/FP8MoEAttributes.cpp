@@ -269,6 +269,9 @@ verifyNoOverlap(function_ref<InFlightDiagnostic()> emitError,
 LogicalResult StridedEncodingAttr::verifyEncoding(
     ArrayRef<int64_t> shape, Type elementType,
     function_ref<InFlightDiagnostic()> emitError) const {
+  // The parser asks even when it could not parse the element type.
+  if (!elementType)
+    return failure();
   if (shape.size() != getOrder().size())
     return emitError() << "layout is for tensors of rank " << getOrder().size()
                        << ", found rank " << shape.size();
@@ -361,6 +364,9 @@ ScaleBlockedEncodingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 LogicalResult ScaleBlockedEncodingAttr::verifyEncoding(
     ArrayRef<int64_t> shape, Type elementType,
     function_ref<InFlightDiagnostic()> emitError) const {
+  // The parser asks even when it could not parse the element type.
+  if (!elementType)
+    return failure();
   if (shape.size() != 2 && shape.size() != 3)
     return emitError() << "blocked scales have rank 2 (rows, columns) or 3 "
                           "(experts, rows, columns), found rank "

@@ -361,6 +361,16 @@ func.func private @f(tensor<4x!fp8moe.e3m4>)
 
 // -----
 
+// expected-error @below {{unknown  type `e4m4` in dialect `fp8moe`}}
+func.func private @f(tensor<4x4x!fp8moe.e4m4, #fp8moe.strided<[1, 0]>>)
+
+// -----
+
+// expected-error @below {{unknown  type `e4m4` in dialect `fp8moe`}}
+func.func private @f(tensor<4x4x!fp8moe.e4m4, #fp8moe.scale_blocked<128x4>>)
+
+// -----
+
 // expected-error @below {{invalid memref element type}}
 func.func private @f(memref<4x!fp8moe.e4m3>)
 
