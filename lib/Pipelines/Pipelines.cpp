@@ -30,8 +30,6 @@ void fp8moe::buildLayoutPipeline(OpPassManager &pm) {
   functions.addPass(createPlaceLayouts());
   functions.addPass(createCanonicalizerPass());
   functions.addPass(createCSEPass());
-  // Without the copies, more quantizations are seen to read the same tensor.
-  functions.addPass(createFuseQuantize());
 }
 
 void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts) {
@@ -42,6 +40,7 @@ void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts) {
   pm.addPass(createSymbolDCEPass());
   if (optimizeLayouts)
     buildLayoutPipeline(pm);
+  pm.nest<func::FuncOp>().addPass(createSelectTiles());
   // Passes from upstream may drop an encoding.
   pm.addPass(createVerifyLayouts());
 }

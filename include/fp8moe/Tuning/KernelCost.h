@@ -20,6 +20,10 @@ namespace mlir::fp8moe {
 /// it.
 constexpr int64_t kNominalTokens = 16384;
 
+/// Jagged groups or experts that an unknown number of them stands for: those of
+/// one device when experts are spread over devices.
+constexpr int64_t kNominalSegments = 8;
+
 /// Bytes of the whole sectors that a walk over a tensor touches, once.
 /// `layout` is that of the tensor during the walk.
 int64_t estimateSectorBytes(RankedTensorType type, const StridedLayout &layout,
@@ -39,7 +43,8 @@ struct AssumedLayout {
 };
 
 /// The cost of a kernel whose free tensors have the assumed layouts (the others
-/// those of their types); impossible when it cannot read or write one of them.
+/// those of their types) and that has the best tile for them, unless it names
+/// one; impossible when it cannot read or write one of them.
 Cost estimateKernel(KernelOpInterface op, ArrayRef<AssumedLayout> layouts,
                     const TargetInfo &target);
 

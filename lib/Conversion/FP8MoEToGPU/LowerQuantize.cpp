@@ -26,45 +26,23 @@ struct Quantization {
   BufferView input, output, scales;
   std::optional<BufferView> offsets;
 };
-
-/// The dimensions that keep their scales: at most one that segments loop over,
-/// and one of columns.
-struct KeptDims {
-  std::optional<int64_t> segment, column;
-};
 } // namespace
 
-/// Columns should be contiguous somewhere, as blocks take many at a time.
-static FailureOr<KeptDims> assignKeptDims(const Quantization &q,
-                                          ProgramLowering &lowering) {
-  SmallVector<int64_t> kept;
-  for (int64_t dim : llvm::seq(q.inputType.getRank()))
-    if (dim != q.axis)
-      kept.push_back(dim);
-  if (kept.size() > 2)
-    return lowering.reportUnsupported(
-        q.op, "of a tensor of rank " + Twine(q.inputType.getRank()) +
-                  " (expected at most 3; merge dimensions with "
-                  "fp8moe.reshape)");
-  if (kept.empty())
-    return KeptDims();
-  if (kept.size() == 1)
-    return KeptDims{std::nullopt, kept.front()};
-  auto isContiguous = [&](int64_t dim) {
-    return getStaticSize(q.input.strides[dim]) == 1 ||
-           getStaticSize(q.output.strides[dim]) == 1;
-  };
-  if (isContiguous(kept[0]) && !isContiguous(kept[1]))
-    std::swap(kept[0], kept[1]);
-  return KeptDims{kept[0], kept[1]};
+static SmallVector<int64_t> getStaticSizes(ArrayRef<OpFoldResult> sizes) {
+  return llvm::map_to_vector(sizes, getStaticSize);
 }
 
 static FailureOr<QuantizeSizes<OpFoldResult>>
 getSizes(const Quantization &q, ProgramLowering &lowering) {
-  FailureOr<KeptDims> keptDims = assignKeptDims(q, lowering);
-  if (failed(keptDims))
-    return failure();
-  auto [segment, column] = *keptDims;
+  std::optional<QuantizeDims> dims =
+      assignQuantizeDims(q.axis, getStaticSizes(q.input.strides),
+                         getStaticSizes(q.output.strides));
+  if (!dims)
+    return lowering.reportUnsupported(
+        q.op, "of a tensor of rank " + Twine(q.inputType.getRank()) +
+                  " (expected at most 3; merge dimensions with "
+                  "fp8moe.reshape)");
+  auto [segment, column] = *dims;
   OpBuilder builder = lowering.getBuilder();
   OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
   /// Scales lack the axis.
@@ -95,20 +73,6 @@ getSizes(const Quantization &q, ProgramLowering &lowering) {
   return sizes;
 }
 
-static StringRef getKernelPrefix(QuantizeSchedule::Kind kind) {
-  switch (kind) {
-  case QuantizeSchedule::Slices:
-    return "quantize_slices";
-  case QuantizeSchedule::Strips:
-    return "quantize_strips";
-  case QuantizeSchedule::StripsToSlices:
-    return "quantize_strips_to_slices";
-  case QuantizeSchedule::SlicesToStrips:
-    return "quantize_slices_to_strips";
-  }
-  llvm_unreachable("unknown schedule");
-}
-
 /// How many units of work the schedule divides a quantization into.
 static OpFoldResult getUnits(const QuantizeSchedule &schedule,
                              const QuantizeSizes<OpFoldResult> &sizes,
@@ -121,23 +85,29 @@ static OpFoldResult getUnits(const QuantizeSchedule &schedule,
   return size.mul(segments, size.ceilDiv(sizes.kept, schedule.columnsPerBlock));
 }
 
-/// A tile that somebody chose must be one that the schedule has.
-static LogicalResult verifyTile(Operation *op, QuantizeTileAttr tile,
-                                const QuantizeSchedule &schedule,
-                                const TargetInfo &target) {
+/// The schedule with the tile that the operation names, or the one that tile
+/// selection would choose.
+static FailureOr<QuantizeSchedule> getSchedule(const QuantizeProblem &problem,
+                                               Operation *op,
+                                               QuantizeTileAttr tile,
+                                               const TargetInfo &target) {
+  QuantizeWork work;
+  work.segments = problem.sizes.segments;
+  work.rows = problem.sizes.reduced;
+  work.columns = problem.sizes.kept;
+  work.jagged = problem.jagged;
+  work.inputBytes = problem.inputType.getIntOrFloatBitWidth() / 8;
+  work.inputRowStride = problem.sizes.inReduced;
+  work.inputColumnStride = problem.sizes.inKept;
+  work.outputRowStride = problem.sizes.outReduced;
+  work.outputColumnStride = problem.sizes.outKept;
+  SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
   if (!tile)
-    return success();
-  if (failed(tile.verifyFor(op, target)))
+    return chooseQuantizeTile(tiles).schedule;
+  const QuantizeTileCost *chosen = requireQuantizeTile(op, tiles, tile, target);
+  if (!chosen)
     return failure();
-  if (tile.getKept() == schedule.columnsPerBlock &&
-      tile.getThreads() == schedule.threads)
-    return success();
-  return op->emitError("'")
-         << op->getName() << "' has the tile <kept = " << tile.getKept()
-         << ", threads = " << tile.getThreads() << ">, but on target "
-         << target.chip
-         << " its layouts need <kept = " << schedule.columnsPerBlock
-         << ", threads = " << schedule.threads << ">; use that tile or none";
+  return chosen->schedule;
 }
 
 static LogicalResult launchQuantize(const Quantization &q,
@@ -167,22 +137,24 @@ static LogicalResult launchQuantize(const Quantization &q,
     problem.sizes.*to = getStaticSize((*sizes).*from);
     dynamicSizes.push_back((*sizes).*from);
   }
-  QuantizeSchedule schedule = chooseQuantizeSchedule(problem, hooks);
-  if (failed(verifyTile(q.op, tile, schedule, lowering.getTarget())))
+  FailureOr<QuantizeSchedule> schedule =
+      getSchedule(problem, q.op, tile, lowering.getTarget());
+  if (failed(schedule))
     return failure();
 
   OpBuilder builder = lowering.getBuilder();
-  SmallVector<int64_t> numbers{problem.powerOfTwo, problem.jagged,
-                               problem.outputPadding, problem.inputAlignment,
-                               problem.outputAlignment};
+  SmallVector<int64_t> numbers{problem.powerOfTwo,       problem.jagged,
+                               problem.outputPadding,    problem.inputAlignment,
+                               problem.outputAlignment,  schedule->threads,
+                               schedule->columnsPerBlock};
   llvm::append_range(numbers, llvm::map_range(dynamicSizes, getStaticSize));
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      getKernelPrefix(schedule.kind),
+      ("quantize_" + stringifyQuantizeSchedule(schedule->kind)).str(),
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
         return buildSegmentedQuantize(q.op->getLoc(), module, name, problem,
-                                      hooks);
+                                      *schedule, hooks);
       });
   SmallVector<Value> buffers{q.input.buffer};
   if (q.offsets)
@@ -190,8 +162,8 @@ static LogicalResult launchQuantize(const Quantization &q,
   buffers.append({q.output.buffer, q.scales.buffer});
   SizeBuilder size(builder, q.op->getLoc());
   lowering.createLaunch(q.op->getLoc(), kernel,
-                        getUnits(schedule, *sizes, problem.jagged, size),
-                        schedule.threads, buffers, dynamicSizes);
+                        getUnits(*schedule, *sizes, problem.jagged, size),
+                        schedule->threads, buffers, dynamicSizes);
   return success();
 }
 

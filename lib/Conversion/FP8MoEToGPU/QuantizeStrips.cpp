@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 //
-// A block of 256 threads takes a strip of columns of one segment. It computes
+// A block takes a strip of columns of one segment. It computes
 // the magnitude of each column, keeps the scales in workgroup memory, and goes
 // over the rows once more to quantize. When input and output are contiguous in
 // different dimensions, the second pass transposes tiles of FP8 bytes in

@@ -13,25 +13,29 @@
 
 namespace mlir::fp8moe {
 
-/// Workgroup memory through which a block of 256 threads transposes tiles. A
-/// tile is a number of rows of 128 bytes. When it is written, thread t holds
-/// one word (4 bytes along the row) in each of `rowsPerThread` consecutive
-/// rows:
+/// Workgroup memory through which a block transposes tiles. A tile is a number
+/// of rows of 128 bytes. When it is written, 256 threads share 8 groups of
+/// `rowsPerThread` consecutive rows; thread t of them holds one word (4 bytes
+/// along the row) in each row of its group:
 ///
 ///     rows  rowsPerThread * (t % 8) ...    word  t / 8 of the row
+///
+/// The next 256 threads have the next 8 groups.
 ///
 /// When it is read, a thread gets 16 bytes along a row. Words are permuted in
 /// the row (XOR with a function of the row), so that a warp writes to different
 /// banks and reads whole rows.
 class TransposeTile {
 public:
+  /// Threads of a block are a multiple of this.
   static constexpr int64_t kThreads = 256;
-  static constexpr int64_t kRowGroups = 8;
   static constexpr int64_t kRowBytes = 128;
 
   TransposeTile(KernelBuilder &b, int64_t rowsPerThread, int64_t buffers);
 
-  int64_t getRows() const { return rowsPerThread * kRowGroups; }
+  int64_t getRows() const {
+    return rowsPerThread * kRowGroups * (b.getNumThreads() / kThreads);
+  }
   /// The thread's first row and its word within the row, when it writes.
   Value getWriteRow();
   Value getWriteWord();
@@ -45,6 +49,10 @@ public:
             function_ref<void(Value row, Value chunk, Value words)> consume);
 
 private:
+  /// Row groups of 256 threads.
+  static constexpr int64_t kRowGroups = 8;
+
+  Value getRowGroup();
   Value getAddress(Value buffer, Value row, Value word, Value rowGroup);
 
   KernelBuilder &b;

@@ -1,6 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
 
-// Which schedule a quantization gets follows from the contiguous dimensions.
+// Which schedule a quantization gets follows from the contiguous dimensions; the tile is
+// the operation's, or the one that fp8moe-select-tiles would choose.
 
 // Rows of the slices contiguous on both sides: a subgroup takes a slice, and nothing is
 // shared between subgroups.
@@ -9,6 +10,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @rowwise(%x: tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>>)
       -> (tensor<?x2048xf8E4M3FN, #fp8moe.strided<[0, 1], align = 16>>, tensor<?xf32>) {
     %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        tile <kept = 8, threads = 256>
         : tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>>
         -> tensor<?x2048xf8E4M3FN, #fp8moe.strided<[0, 1], align = 16>>, tensor<?xf32>
     return %q, %s : tensor<?x2048xf8E4M3FN, #fp8moe.strided<[0, 1], align = 16>>, tensor<?xf32>
@@ -96,7 +98,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 }
 
 // CHECK-LABEL: fp8moe_plan.program @weights
-// CHECK-DAG:     %[[FORWARD:.*]] = arith.constant 11264 : index
+// CHECK-DAG:     %[[FORWARD:.*]] = arith.constant 22528 : index
 // CHECK-DAG:     %[[DGRAD:.*]] = arith.constant 2048 : index
 // CHECK:         launch @fp8moe_kernels::@quantize_slices_0 grid(%[[FORWARD]],
 // CHECK:         launch @fp8moe_kernels::@quantize_strips_to_slices_1 grid(%[[DGRAD]],

@@ -10,6 +10,7 @@
 #define FP8MOE_CONVERSION_FP8MOETOGPU_SEGMENTEDQUANTIZE_H
 
 #include "fp8moe/Conversion/FP8MoEToGPU/KernelBuilder.h"
+#include "fp8moe/Tuning/QuantizeTiles.h"
 
 #include <array>
 
@@ -65,36 +66,13 @@ struct QuantizeProblem {
   QuantizeSizes<int64_t> sizes;
 };
 
-/// How blocks divide the work. Chosen from the contiguous dimensions of input
-/// and output, so that both are accessed along them.
-struct QuantizeSchedule {
-  enum Kind {
-    /// Rows contiguous on both sides: a subgroup takes one column.
-    Slices,
-    /// Columns contiguous on both sides, or nothing known: a block takes a
-    /// strip
-    /// of columns.
-    Strips,
-    /// Columns contiguous in the input, rows in the output: as Strips, through
-    /// workgroup memory.
-    StripsToSlices,
-    /// Rows contiguous in the input, columns in the output: the reverse.
-    SlicesToStrips,
-  };
-  Kind kind;
-  int64_t threads = 256;
-  /// Columns of one segment that a block takes at a time.
-  int64_t columnsPerBlock;
-};
-
-QuantizeSchedule chooseQuantizeSchedule(const QuantizeProblem &problem,
-                                        const TargetHooks &hooks);
-
-/// The kernel of a problem. Its pointers are input, offsets (jagged only),
-/// output and scales; then come the dynamic sizes in the order of `members`.
+/// The kernel of a problem with the tile in `schedule`. Its pointers are input,
+/// offsets (jagged only), output and scales; then come the dynamic sizes in the
+/// order of `members`.
 gpu::GPUFuncOp buildSegmentedQuantize(Location loc, gpu::GPUModuleOp module,
                                       StringRef name,
                                       const QuantizeProblem &problem,
+                                      const QuantizeSchedule &schedule,
                                       const TargetHooks &hooks);
 
 } // namespace mlir::fp8moe

@@ -159,8 +159,9 @@ static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
   Cost apart = estimateKernel(first.op, {}, target) +
                estimateKernel(second.op, {}, target);
   Cost together = estimateKernel(fused, {}, target);
-  // Fewer operations are no reason: bytes and launches are.
-  if (together.time >= apart.time) {
+  // Fewer operations are no reason: bytes and launches are. What becomes a
+  // kernel for each axis saves neither.
+  if (fused.getNumPasses(target) > 1 || together.time >= apart.time) {
     fused->erase();
     remark::missed(later.op->getLoc(), layoutRemark("not-fused"))
         << "not fused with the quantization of the same tensor along the other "

@@ -19,6 +19,7 @@
 
 #include "LayoutRemarks.h"
 #include "PlacementProblem.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 
 namespace mlir::fp8moe {
@@ -82,34 +83,6 @@ static bool hasLayout(Value value, const StridedLayout &layout) {
 // Remarks
 //===----------------------------------------------------------------------===//
 
-/// "row-major", "column-major", "order [0, 2, 1]", "strides [80, 1]".
-static std::string describeLayout(const StridedLayout &layout,
-                                  RankedTensorType type) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  auto print = [&](StringRef what, ArrayRef<int64_t> numbers) {
-    os << what << " [";
-    llvm::interleaveComma(numbers, os, [&](int64_t number) {
-      if (ShapedType::isDynamic(number))
-        os << "?";
-      else
-        os << number;
-    });
-    os << "]";
-  };
-  if (!layout.dense)
-    print("strides", layout.strides);
-  else if (llvm::is_sorted(layout.order))
-    os << "row-major";
-  else if (type.getRank() == 2)
-    os << "column-major";
-  else
-    print("order", layout.order);
-  if (layout.align)
-    os << " aligned to " << layout.align << " bytes";
-  return text;
-}
-
 static std::string describeUse(const LayoutUse &use) {
   Operation *owner = use.operand->getOwner();
   if (owner->hasTrait<OpTrait::ReturnLike>() &&
@@ -135,7 +108,7 @@ void PlacementRewriter::reportRemoval(const LayoutRoot &root,
   if (!use.copy || !use.copy->getContext()->getRemarkEngine() ||
       !reported.insert(use.copy).second)
     return;
-  std::string layout = describeLayout(primary, root.getType());
+  std::string layout = describeLayout(primary);
   auto remark =
       remark::passed(use.copy->getLoc(), layoutRemark("copy-removed"));
   if (root.kind == LayoutRoot::Kind::Kernel)
@@ -153,11 +126,10 @@ static void reportKept(Location loc, const LayoutRoot &root,
   if (!loc.getContext()->getRemarkEngine())
     return;
   remark::missed(loc, layoutRemark("copy-kept"))
-      << "copy kept: " + describeUse(use) + " takes " +
-             describeLayout(layout, root.getType()) + ", but " +
-             describeRoot(root) +
+      << "copy kept: " + describeUse(use) + " takes " + describeLayout(layout) +
+             ", but " + describeRoot(root) +
              (root.kind == LayoutRoot::Kind::Kernel ? " writes " : " is ") +
-             describeLayout(primary, root.getType());
+             describeLayout(primary);
 }
 
 /// Reports the copies of a program that stays as it is.

@@ -148,6 +148,41 @@ def PlaceLayouts : InterfacePass<"fp8moe-place-layouts", "::mlir::FunctionOpInte
   ];
 }
 
+def SelectTiles : InterfacePass<"fp8moe-select-tiles", "::mlir::FunctionOpInterface"> {
+  let summary = "Write the tile of every quantize kernel";
+  let description = [{
+    Gives every `dynamic_quantize` and `jagged_dynamic_quantize` the legal tile of least
+    predicted time for its layouts on the module's target, the smallest of several. It is
+    the tile whose time layout placement compared. A tile that is there is kept, and must
+    be legal. An operation that becomes several kernels is split, so that each has a tile
+    of its own. The CPU has no tiles; nothing changes there.
+
+    `print-candidates` emits a remark for every way to read the input, as it is or after a
+    copy to another order of its dimensions, with the predicted time of each tile. So a
+    person sees what placement and selection weigh against each other.
+
+    Needs `fp8moe.target` on the module.
+
+    Example, for sm_90a:
+    ```mlir
+    // before
+    %q, %s = fp8moe.dynamic_quantize %x along [0] rounding pow2
+        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<2048xf32>
+    // after
+    %q, %s = fp8moe.dynamic_quantize %x along [0] rounding pow2
+        tile <kept = 32, threads = 128>
+        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<2048xf32>
+    ```
+  }];
+  let options = [
+    Option<"printCandidates", "print-candidates", "bool", "false",
+           "Remark on the predicted time of every tile">,
+  ];
+  let statistics = [
+    Statistic<"numSelected", "tiles-selected", "Tiles that were written">,
+  ];
+}
+
 def ReportTraffic : InterfacePass<"fp8moe-report-traffic", "::mlir::FunctionOpInterface"> {
   let summary = "Print the predicted traffic of every kernel";
   let description = [{

@@ -1,0 +1,137 @@
+//===- QuantizeTiles.h - Tiles of quantize kernels --------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The tiles that a quantize kernel can have and what each costs: the one place
+// that layout placement, tile selection and the lowering to kernels ask. So the
+// time that placement compares is that of the tile which is then compiled.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_TUNING_QUANTIZETILES_H
+#define FP8MOE_TUNING_QUANTIZETILES_H
+
+#include "fp8moe/Tuning/KernelCost.h"
+
+namespace mlir::fp8moe {
+
+/// How blocks divide the work of a quantization. The kind follows from the
+/// contiguous dimensions of input and output, so that both are accessed along
+/// them; the rest is the tile.
+struct QuantizeSchedule {
+  enum Kind {
+    /// Rows contiguous on both sides: a subgroup takes one column.
+    Slices,
+    /// Columns contiguous on both sides, or nothing known: a block takes a
+    /// strip of columns.
+    Strips,
+    /// Columns contiguous in the input, rows in the output: as Strips, through
+    /// workgroup memory.
+    StripsToSlices,
+    /// Rows contiguous in the input, columns in the output: the reverse.
+    SlicesToStrips,
+  };
+  Kind kind;
+  int64_t threads;
+  /// Columns of one segment that a block takes at a time.
+  int64_t columnsPerBlock;
+};
+
+/// "slices", "strips", "strips_to_slices" or "slices_to_strips".
+StringRef stringifyQuantizeSchedule(QuantizeSchedule::Kind kind);
+
+/// The dimensions that keep their scales: at most one that segments loop over,
+/// and one of columns.
+struct QuantizeDims {
+  std::optional<int64_t> segment, column;
+};
+
+/// Which dimension is which, for strides in elements (kDynamic when unknown):
+/// columns should be contiguous somewhere, as blocks take many at a time. None
+/// when there are more than two besides `axis`.
+std::optional<QuantizeDims> assignQuantizeDims(int64_t axis,
+                                               ArrayRef<int64_t> inputStrides,
+                                               ArrayRef<int64_t> outputStrides);
+
+/// A quantization along one axis, as far as tiles depend on it. Sizes may be
+/// kDynamic and stand for their nominal values then.
+struct QuantizeWork {
+  /// Experts or jagged groups.
+  int64_t segments = 1;
+  /// Rows of each segment, or of all jagged ones together; they are reduced.
+  int64_t rows = 1;
+  int64_t columns = 1;
+  bool jagged = false;
+  /// Bytes of an input element; those of the output have one.
+  int64_t inputBytes = 2;
+  /// Strides of rows and columns, in elements.
+  int64_t inputRowStride = 1, inputColumnStride = 1;
+  int64_t outputRowStride = 1, outputColumnStride = 1;
+};
+
+/// The schedule that the layouts of a quantization need.
+QuantizeSchedule::Kind getQuantizeScheduleKind(const QuantizeWork &work);
+
+/// A tile and its predicted cost, with the terms that it is made of.
+struct QuantizeTileCost {
+  QuantizeSchedule schedule;
+  /// One launch, and the longer of the two times below.
+  Cost cost;
+  /// Picoseconds of moving the sectors at the speed of a copy.
+  int64_t trafficTime;
+  /// Picoseconds that the blocks wait for memory, one wave after the other.
+  int64_t latencyTime;
+  /// Blocks' worth of work, and how many of them the chip holds at once.
+  int64_t units, residentUnits;
+  /// The second read of the input finds what the first one left in L2.
+  bool rereadsFromCache;
+
+  int64_t getWaves() const { return llvm::divideCeil(units, residentUnits); }
+};
+
+/// The tiles that are legal for a quantization on a GPU, smaller ones first.
+SmallVector<QuantizeTileCost> rankQuantizeTiles(const QuantizeWork &work,
+                                                const TargetInfo &target);
+
+/// The tile of least predicted time; the smallest of several.
+const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);
+
+/// The entry of a tile that somebody wrote, or null when it is not legal.
+const QuantizeTileCost *findQuantizeTile(ArrayRef<QuantizeTileCost> tiles,
+                                         QuantizeTileAttr tile);
+
+/// As above, and reports at `op` that the tile is not legal and which are.
+const QuantizeTileCost *requireQuantizeTile(Operation *op,
+                                            ArrayRef<QuantizeTileCost> tiles,
+                                            QuantizeTileAttr tile,
+                                            const TargetInfo &target);
+
+/// What decides a tile's time, for people.
+std::string explainQuantizeTile(const QuantizeTileCost &tile);
+
+/// The quantizations along one axis each that an operation makes, on a GPU each
+/// a kernel. Tensors have the assumed layouts, the others those of their types.
+/// Empty when `op` is no quantization, or one that no kernel takes. A cast by
+/// given scales has no kernel of its own and counts as the fused quantization
+/// that it becomes, so that fusing it never looks worse.
+SmallVector<QuantizeWork, 2>
+getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts = {});
+
+/// The tile that an operation names, or null.
+QuantizeTileAttr getQuantizeTile(Operation *op);
+
+/// The least cost over the tiles of a quantization on a GPU, or of the
+/// tile that it names; impossible when that is not legal for the layouts. None
+/// when `getQuantizeWorks` is empty.
+std::optional<Cost> estimateQuantize(Operation *op,
+                                     ArrayRef<AssumedLayout> layouts,
+                                     const TargetInfo &target);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_TUNING_QUANTIZETILES_H

@@ -1,0 +1,72 @@
+// Layout and tile decide together: for one program, the four cells {copy kept, copy removed} x
+// {small tile, large tile} with their predicted times, and the one that is taken. Which cell
+// that is depends on the sizes and on the chip.
+
+// RUN: fp8moe-opt %s --mlir-print-op-on-diagnostic=false -o - 2>&1 \
+// RUN:   --pass-pipeline="builtin.module(fp8moe-attach-target{chip=sm_90a}, fp8moe-resolve-fp8-types, func.func(fp8moe-place-layouts, fp8moe-select-tiles{print-candidates=true}))" \
+// RUN: | FileCheck %s --check-prefixes=CHECK,NVIDIA
+// RUN: fp8moe-opt %s --mlir-print-op-on-diagnostic=false -o - 2>&1 \
+// RUN:   --pass-pipeline="builtin.module(fp8moe-attach-target{chip=gfx942}, fp8moe-resolve-fp8-types, func.func(fp8moe-place-layouts, fp8moe-select-tiles{print-candidates=true}))" \
+// RUN: | FileCheck %s --check-prefixes=CHECK,AMD
+
+#col = #fp8moe.strided<[1, 0]>
+
+// Eight groups: the copy costs more than it saves, with any tile and on both chips.
+
+// NVIDIA:      [[@LINE+11]]:12: remark: tiles for sm_90a, row-major input as it is:
+// NVIDIA-SAME:   <kept = 64, threads = 256> 61.8 us (chosen), <kept = 128, threads = 512> 61.8 us
+// NVIDIA:      remark: tiles for sm_90a, input copied to column-major first:
+// NVIDIA-SAME:   <kept = 4, threads = 128> 114.9 us, <kept = 8, threads = 256> 123.9 us, <kept = 16, threads = 512> 141.9 us
+// AMD:         [[@LINE+7]]:12: remark: tiles for gfx942, row-major input as it is:
+// AMD-SAME:      <kept = 64, threads = 256> 56.5 us (chosen), <kept = 128, threads = 512> 56.5 us
+// AMD:         remark: tiles for gfx942, input copied to column-major first:
+// AMD-SAME:      <kept = 2, threads = 128> 118.6 us, <kept = 4, threads = 256> 118.6 us, <kept = 8, threads = 512> 118.6 us
+func.func @eight_groups(%x: tensor<24576x2048xbf16>, %ends: tensor<8xi32>)
+    -> (tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<8x2048xf32>) {
+  %c = fp8moe.relayout %x : tensor<24576x2048xbf16> -> tensor<24576x2048xbf16, #col>
+  %q, %s = fp8moe.jagged_dynamic_quantize %c groups(%ends : tensor<8xi32>) along [0]
+      rounding pow2 : tensor<24576x2048xbf16, #col>
+      -> tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<8x2048xf32>
+  return %q, %s : tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<8x2048xf32>
+}
+
+// Two groups are 64 strips for hundreds of multiprocessors. On gfx942 the input is copied, and
+// slices, of which there are many, give work to all. On sm_90a narrow strips of 512 threads
+// suffice, and the copy moves to the FP8 result, which is half as large.
+
+// NVIDIA: [[@LINE+8]]:12: remark: tiles for sm_90a, row-major input as it is: {{.*}}<kept = 32, threads = 512> 62.5 us (chosen)
+// AMD:    [[@LINE+7]]:12: remark: tiles for gfx942, column-major input as it is:
+// AMD-SAME: <kept = 2, threads = 128> 56.5 us (chosen), <kept = 4, threads = 256> 56.5 us, <kept = 8, threads = 512> 56.5 us
+// AMD:    remark: tiles for gfx942, input copied to row-major first:
+// AMD-SAME: <kept = 64, threads = 256> 220.6 us, <kept = 128, threads = 512> 220.6 us
+func.func @two_groups(%x: tensor<24576x2048xbf16>, %ends: tensor<2xi32>)
+    -> (tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<2x2048xf32>) {
+  %c = fp8moe.relayout %x : tensor<24576x2048xbf16> -> tensor<24576x2048xbf16, #col>
+  %q, %s = fp8moe.jagged_dynamic_quantize %c groups(%ends : tensor<2xi32>) along [0]
+      rounding pow2 : tensor<24576x2048xbf16, #col>
+      -> tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<2x2048xf32>
+  return %q, %s : tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<2x2048xf32>
+}
+
+// A tile by hand decides the layout, too: strips of 64 columns only exist for the input as
+// it is, so the copy in front of the quantization goes although it would pay.
+
+// CHECK-LABEL: func.func @eight_groups
+// CHECK-NOT:     relayout
+// CHECK:         return
+// CHECK-LABEL: func.func @two_groups
+// NVIDIA-NOT:    xbf16, #{{.*}}>
+// NVIDIA:        fp8moe.relayout %quantized
+// AMD:           fp8moe.relayout %arg0
+// AMD:           fp8moe.jagged_dynamic_quantize %0
+// CHECK-LABEL: func.func @by_hand
+// AMD-NOT:       relayout
+// CHECK:         jagged_dynamic_quantize %arg0 {{.*}}tile <kept = 64, threads = 256>
+func.func @by_hand(%x: tensor<24576x2048xbf16>, %ends: tensor<2xi32>)
+    -> (tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<2x2048xf32>) {
+  %c = fp8moe.relayout %x : tensor<24576x2048xbf16> -> tensor<24576x2048xbf16, #col>
+  %q, %s = fp8moe.jagged_dynamic_quantize %c groups(%ends : tensor<2xi32>) along [0]
+      rounding pow2 tile <kept = 64, threads = 256> : tensor<24576x2048xbf16, #col>
+      -> tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<2x2048xf32>
+  return %q, %s : tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<2x2048xf32>
+}

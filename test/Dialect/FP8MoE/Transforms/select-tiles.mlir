@@ -1,0 +1,86 @@
+// RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles))" \
+// RUN: | FileCheck %s
+// RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles, fp8moe-select-tiles))" \
+// RUN: | FileCheck %s
+
+// The tile follows from layouts, sizes and the target. One long segment is little to do at
+// once: narrow strips, and many threads for each. Many short ones: small blocks.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // CHECK-LABEL: func.func @sizes
+  func.func @sizes(%x: tensor<?x2048xbf16>, %w: tensor<64x256x5120xbf16>)
+      -> (tensor<?x2048xf8E4M3FN>, tensor<2048xf32>,
+          tensor<64x256x5120xf8E4M3FN>, tensor<64x5120xf32>) {
+    // CHECK: dynamic_quantize %{{.*}} along [0] rounding pow2 tile <kept = 32, threads = 512>
+    %q0, %s0 = fp8moe.dynamic_quantize %x along [0] rounding pow2
+        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<2048xf32>
+    // CHECK: dynamic_quantize %{{.*}} along [1] rounding pow2 tile <kept = 32, threads = 128>
+    %q1, %s1 = fp8moe.dynamic_quantize %w along [1] rounding pow2
+        : tensor<64x256x5120xbf16> -> tensor<64x256x5120xf8E4M3FN>, tensor<64x5120xf32>
+    return %q0, %s0, %q1, %s1
+        : tensor<?x2048xf8E4M3FN>, tensor<2048xf32>,
+          tensor<64x256x5120xf8E4M3FN>, tensor<64x5120xf32>
+  }
+
+  // A tile that is there stays.
+  // CHECK-LABEL: func.func @by_hand
+  func.func @by_hand(%x: tensor<?x2048xbf16>) -> (tensor<?x2048xf8E4M3FN>, tensor<2048xf32>) {
+    // CHECK: tile <kept = 128, threads = 256>
+    %q, %s = fp8moe.dynamic_quantize %x along [0] rounding pow2
+        tile <kept = 128, threads = 256>
+        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<2048xf32>
+    return %q, %s : tensor<?x2048xf8E4M3FN>, tensor<2048xf32>
+  }
+
+  // One kernel for each axis, with a tile of its own; only the first axis is jagged, and
+  // what nobody reads is not computed.
+  // CHECK-LABEL: func.func @both_axes
+  func.func @both_axes(%x: tensor<?x2048xbf16>, %ends: tensor<64xi32>)
+      -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<64x2048xf32>,
+          tensor<?xf32>, tensor<?xf32>) {
+    // CHECK: %[[Q0:.*]], %[[S0:.*]] = fp8moe.jagged_dynamic_quantize %{{.*}} along [0] rounding pow2 tile <kept = 64, threads = 256>
+    // CHECK: %[[Q1:.*]], %[[S1:.*]] = fp8moe.dynamic_quantize %{{.*}} along [1] rounding pow2 tile <kept = 4, threads = 128>
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<64xi32>)
+        along [0, 1] rounding pow2 : tensor<?x2048xbf16>
+        -> tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<64x2048xf32>,
+           tensor<?xf32>
+    // CHECK-NOT: along [0]
+    // CHECK: %{{.*}}, %[[S2:.*]] = fp8moe.dynamic_quantize %{{.*}} along [1]
+    %r:2, %t:2 = fp8moe.dynamic_quantize %x along [0, 1] rounding none
+        : tensor<?x2048xbf16>
+        -> tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>, tensor<2048xf32>, tensor<?xf32>
+    // CHECK: return %[[Q0]], %[[Q1]], %[[S0]], %[[S1]], %[[S2]]
+    return %q#0, %q#1, %s#0, %s#1, %t#1
+        : tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<64x2048xf32>,
+          tensor<?xf32>, tensor<?xf32>
+  }
+}
+
+// -----
+
+// A wavefront of 64 threads takes one slice, so a block of 128 takes two.
+
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  // CHECK-LABEL: func.func @slices
+  func.func @slices(%x: tensor<?x2048xbf16>) -> (tensor<?x2048xf8E4M3FNUZ>, tensor<?xf32>) {
+    // CHECK: tile <kept = 2, threads = 128>
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FNUZ>, tensor<?xf32>
+    return %q, %s : tensor<?x2048xf8E4M3FNUZ>, tensor<?xf32>
+  }
+}
+
+// -----
+
+// The CPU has no tiles.
+
+module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
+  // CHECK-LABEL: func.func @cpu
+  func.func @cpu(%x: tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>) {
+    // CHECK-NOT: tile
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    return %q, %s : tensor<?x64xf8E4M3FN>, tensor<?xf32>
+  }
+}

@@ -1,0 +1,289 @@
+//===- QuantizeTilesTest.cpp - Tests of tiles of quantize kernels ---------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Tuning/QuantizeTiles.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+
+#include <vector>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+
+const TargetInfo &getTarget(StringRef chip) { return *lookupTarget(chip); }
+
+QuantizeWork jagged(int64_t rows, int64_t columns, int64_t groups,
+                    bool fromRows, bool toRows) {
+  QuantizeWork work;
+  work.jagged = true;
+  work.segments = groups;
+  work.rows = rows;
+  work.columns = columns;
+  work.inputRowStride = fromRows ? 1 : columns;
+  work.inputColumnStride = fromRows ? rows : 1;
+  work.outputRowStride = toRows ? 1 : columns;
+  work.outputColumnStride = toRows ? rows : 1;
+  return work;
+}
+
+QuantizeWork jaggedToSlices(int64_t rows, int64_t columns, int64_t groups) {
+  return jagged(rows, columns, groups, /*fromRows=*/false, /*toRows=*/true);
+}
+QuantizeWork jaggedSlices(int64_t rows, int64_t columns, int64_t groups) {
+  return jagged(rows, columns, groups, /*fromRows=*/true, /*toRows=*/true);
+}
+QuantizeWork jaggedStrips(int64_t rows, int64_t columns, int64_t groups) {
+  return jagged(rows, columns, groups, /*fromRows=*/false, /*toRows=*/false);
+}
+/// A scale for each row of a row-major tensor: its rows are the slices.
+QuantizeWork rowwise(int64_t tokens, int64_t width) {
+  QuantizeWork work;
+  work.rows = width;
+  work.columns = tokens;
+  work.inputColumnStride = work.outputColumnStride = width;
+  return work;
+}
+
+/// Microseconds of a tile on one NVIDIA H200: bf16 to e4m3, groups of equal
+/// size, median of 15 interleaved CUDA-event timings, all results equal bit for
+/// bit.
+struct MeasuredTile {
+  int64_t kept, threads;
+  double time;
+};
+struct MeasuredCase {
+  QuantizeWork work;
+  std::vector<MeasuredTile> tiles;
+};
+const MeasuredCase measuredCases[] = {
+    {jaggedToSlices(16640, 5120, 1), {{64, 256, 244}, {128, 512, 267}}},
+    {jaggedToSlices(16640, 5120, 8), {{64, 256, 136}, {128, 512, 142}}},
+    {jaggedToSlices(16640, 5120, 64), {{64, 256, 160}, {128, 512, 181}}},
+    {jaggedToSlices(24576, 2048, 1), {{64, 256, 324}, {128, 512, 365}}},
+    {jaggedToSlices(24576, 2048, 8), {{64, 256, 75}, {128, 512, 77}}},
+    {jaggedToSlices(24576, 2048, 64), {{64, 256, 63}, {128, 512, 69}}},
+    {jaggedToSlices(32768, 7168, 1), {{64, 256, 508}, {128, 512, 544}}},
+    {jaggedToSlices(32768, 7168, 8), {{64, 256, 355}, {128, 512, 365}}},
+    {jaggedToSlices(32768, 7168, 64), {{64, 256, 254}, {128, 512, 277}}},
+    {jaggedToSlices(131072, 2048, 1), {{64, 256, 1686}, {128, 512, 1908}}},
+    {jaggedToSlices(131072, 2048, 8), {{64, 256, 376}, {128, 512, 380}}},
+    {jaggedToSlices(131072, 2048, 64), {{64, 256, 383}, {128, 512, 393}}},
+    {jaggedSlices(16640, 5120, 1),
+     {{4, 128, 125}, {8, 256, 123}, {16, 512, 147}}},
+    {jaggedSlices(16640, 5120, 8),
+     {{4, 128, 87}, {8, 256, 96}, {16, 512, 124}}},
+    {jaggedSlices(16640, 5120, 64),
+     {{4, 128, 341}, {8, 256, 372}, {16, 512, 493}}},
+    {jaggedSlices(24576, 2048, 1), {{4, 128, 81}, {8, 256, 81}, {16, 512, 80}}},
+    {jaggedSlices(24576, 2048, 8), {{4, 128, 48}, {8, 256, 52}, {16, 512, 62}}},
+    {jaggedSlices(24576, 2048, 64),
+     {{4, 128, 81}, {8, 256, 91}, {16, 512, 131}}},
+    {jaggedSlices(32768, 7168, 1),
+     {{4, 128, 292}, {8, 256, 334}, {16, 512, 377}}},
+    {jaggedSlices(32768, 7168, 8),
+     {{4, 128, 209}, {8, 256, 213}, {16, 512, 260}}},
+    {jaggedSlices(32768, 7168, 64),
+     {{4, 128, 274}, {8, 256, 310}, {16, 512, 449}}},
+    {jaggedSlices(131072, 2048, 1),
+     {{4, 128, 400}, {8, 256, 400}, {16, 512, 398}}},
+    {jaggedSlices(131072, 2048, 8),
+     {{4, 128, 352}, {8, 256, 367}, {16, 512, 417}}},
+    {jaggedSlices(131072, 2048, 64),
+     {{4, 128, 228}, {8, 256, 251}, {16, 512, 316}}},
+    {rowwise(16640, 5120), {{4, 128, 101}, {8, 256, 99}, {16, 512, 99}}},
+    {rowwise(24576, 2048), {{4, 128, 43}, {8, 256, 45}, {16, 512, 46}}},
+    {rowwise(32768, 7168), {{4, 128, 284}, {8, 256, 288}, {16, 512, 290}}},
+    {rowwise(131072, 2048), {{4, 128, 198}, {8, 256, 209}, {16, 512, 216}}},
+    {jaggedStrips(16640, 5120, 1),
+     {{32, 128, 290},
+      {64, 128, 488},
+      {128, 128, 878},
+      {32, 256, 179},
+      {64, 256, 265},
+      {128, 256, 468},
+      {256, 256, 875},
+      {32, 512, 180},
+      {64, 512, 164},
+      {128, 512, 259},
+      {256, 512, 473}}},
+    {jaggedStrips(16640, 5120, 8),
+     {{32, 128, 147},
+      {64, 128, 156},
+      {128, 128, 154},
+      {32, 256, 134},
+      {64, 256, 136},
+      {128, 256, 153},
+      {256, 256, 153},
+      {32, 512, 128},
+      {64, 512, 114},
+      {128, 512, 134},
+      {256, 512, 151}}},
+    {jaggedStrips(16640, 5120, 64),
+     {{32, 128, 117},
+      {64, 128, 95},
+      {128, 128, 99},
+      {32, 256, 153},
+      {64, 256, 106},
+      {128, 256, 96},
+      {256, 256, 104},
+      {32, 512, 258},
+      {64, 512, 158},
+      {128, 512, 122},
+      {256, 512, 101}}},
+    {jaggedStrips(24576, 2048, 1),
+     {{32, 128, 381},
+      {64, 128, 678},
+      {128, 128, 1255},
+      {32, 256, 208},
+      {64, 256, 364},
+      {128, 256, 648},
+      {256, 256, 1253},
+      {32, 512, 125},
+      {64, 512, 198},
+      {128, 512, 352},
+      {256, 512, 662}}},
+    {jaggedStrips(24576, 2048, 8),
+     {{32, 128, 82},
+      {64, 128, 113},
+      {128, 128, 181},
+      {32, 256, 84},
+      {64, 256, 78},
+      {128, 256, 108},
+      {256, 256, 182},
+      {32, 512, 73},
+      {64, 512, 80},
+      {128, 512, 76},
+      {256, 512, 108}}},
+    {jaggedStrips(24576, 2048, 64),
+     {{32, 128, 62},
+      {64, 128, 54},
+      {128, 128, 77},
+      {32, 256, 79},
+      {64, 256, 55},
+      {128, 256, 53},
+      {256, 256, 78},
+      {32, 512, 115},
+      {64, 512, 78},
+      {128, 512, 60},
+      {256, 512, 55}}},
+    {jaggedStrips(32768, 7168, 1),
+     {{32, 128, 622},
+      {64, 128, 975},
+      {128, 128, 1742},
+      {32, 256, 398},
+      {64, 256, 552},
+      {128, 256, 932},
+      {256, 256, 1733},
+      {32, 512, 402},
+      {64, 512, 363},
+      {128, 512, 529},
+      {256, 512, 945}}},
+    {jaggedStrips(32768, 7168, 8),
+     {{32, 128, 391},
+      {64, 128, 359},
+      {128, 128, 345},
+      {32, 256, 378},
+      {64, 256, 365},
+      {128, 256, 346},
+      {256, 256, 338},
+      {32, 512, 372},
+      {64, 512, 352},
+      {128, 512, 356},
+      {256, 512, 341}}},
+    {jaggedStrips(32768, 7168, 64),
+     {{32, 128, 269},
+      {64, 128, 262},
+      {128, 128, 333},
+      {32, 256, 303},
+      {64, 256, 240},
+      {128, 256, 255},
+      {256, 256, 330},
+      {32, 512, 448},
+      {64, 512, 286},
+      {128, 512, 258},
+      {256, 512, 268}}},
+    {jaggedStrips(131072, 2048, 1),
+     {{32, 128, 1996},
+      {64, 128, 3600},
+      {128, 128, 6646},
+      {32, 256, 1077},
+      {64, 256, 1894},
+      {128, 256, 3415},
+      {256, 256, 6620},
+      {32, 512, 652},
+      {64, 512, 1019},
+      {128, 512, 1837},
+      {256, 512, 3474}}},
+    {jaggedStrips(131072, 2048, 8),
+     {{32, 128, 418},
+      {64, 128, 571},
+      {128, 128, 928},
+      {32, 256, 417},
+      {64, 256, 388},
+      {128, 256, 538},
+      {256, 256, 929},
+      {32, 512, 420},
+      {64, 512, 387},
+      {128, 512, 374},
+      {256, 512, 536}}},
+    {jaggedStrips(131072, 2048, 64),
+     {{32, 128, 421},
+      {64, 128, 394},
+      {128, 128, 378},
+      {32, 256, 392},
+      {64, 256, 396},
+      {128, 256, 382},
+      {256, 256, 367},
+      {32, 512, 342},
+      {64, 512, 332},
+      {128, 512, 389},
+      {256, 512, 375}}},
+};
+
+const QuantizeTileCost *find(ArrayRef<QuantizeTileCost> tiles, int64_t kept,
+                             int64_t threads) {
+  const auto *it = llvm::find_if(tiles, [&](const QuantizeTileCost &tile) {
+    return tile.schedule.columnsPerBlock == kept &&
+           tile.schedule.threads == threads;
+  });
+  return it == tiles.end() ? nullptr : it;
+}
+
+std::string describe(const QuantizeWork &work) {
+  return stringifyQuantizeSchedule(getQuantizeScheduleKind(work)).str() + " " +
+         std::to_string(work.rows) + "x" + std::to_string(work.columns) +
+         " in " + std::to_string(work.segments);
+}
+
+TEST(QuantizeTilesTest, ChoicesAreNearTheBestMeasured) {
+  double logRatios = 0;
+  for (const MeasuredCase &measured : measuredCases) {
+    SmallVector<QuantizeTileCost> tiles =
+        rankQuantizeTiles(measured.work, getTarget("sm_90a"));
+    const QuantizeSchedule &chosen = chooseQuantizeTile(tiles).schedule;
+    double best = measured.tiles.front().time, time = 0;
+    for (const MeasuredTile &tile : measured.tiles) {
+      best = std::min(best, tile.time);
+      EXPECT_TRUE(find(tiles, tile.kept, tile.threads))
+          << describe(measured.work);
+      if (tile.kept == chosen.columnsPerBlock && tile.threads == chosen.threads)
+        time = tile.time;
+    }
+    EXPECT_GT(time, 0) << "the choice was not measured: "
+                       << describe(measured.work);
+    EXPECT_LE(time, 1.25 * best) << describe(measured.work);
+    logRatios += std::log(time / best);
+  }
+  EXPECT_LE(std::exp(logRatios / std::size(measuredCases)), 1.05);
+}
+
+} // namespace
