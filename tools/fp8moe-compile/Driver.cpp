@@ -79,6 +79,7 @@ FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
   TargetReport report;
   report.target = lookupTarget(chip);
   report.programs = collectTraffic(module);
+  report.decisions = collectDecisions(module, *report.target);
   if (failed(runLowering(module, options.passManagerHook)))
     return failure();
 
@@ -86,6 +87,7 @@ FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
   llvm::sys::path::append(path, chip);
   ArtifactOptions artifactOptions;
   artifactOptions.emission = options.emission;
+  artifactOptions.decisions = serializeDecisions(report.decisions);
   FailureOr<ArtifactReport> artifact =
       fp8moe::writeArtifact(module, *report.target, path, artifactOptions);
   if (failed(artifact))

@@ -8,7 +8,8 @@
 
 #include "Report.h"
 
-#include "mlir/IR/Location.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -23,33 +24,66 @@ std::vector<ProgramTraffic> fp8moe::collectTraffic(ModuleOp module) {
   return programs;
 }
 
-/// "line 12", or nothing when the location has no line.
-static std::string describeLine(Location loc) {
-  std::string text;
-  loc->walk([&](Location inner) {
-    auto file = dyn_cast<FileLineColRange>(inner);
-    if (!file)
-      return WalkResult::advance();
-    text = formatv("line {0}", file.getStartLine());
-    return WalkResult::interrupt();
-  });
-  return text;
+/// "line 12", or nothing when the line is not known.
+static std::string describeLine(std::optional<unsigned> line) {
+  return line ? formatv("line {0}", *line).str() : std::string();
 }
 
 static void printTraffic(llvm::raw_ostream &os, StringRef title,
                          const ProgramTraffic &program, int64_t tokens) {
   auto printRow = [&](StringRef name, StringRef line, const Bytes &bytes) {
-    os << formatv("    {0,-34} {1,-9} {2,-30} {3,10:f1} MiB\n", name, line,
-                  bytes.describe(), bytes.at(tokens) / (1 << 20));
+    std::optional<double> value = bytes.at(tokens);
+    os << formatv("    {0,-34} {1,-9} {2,-30} {3,10} MiB\n", name, line,
+                  bytes.describe(),
+                  value ? formatv("{0:f1}", *value / (1 << 20)).str() : "?");
   };
   os << formatv("  {0,-46} {1,-30} {2,14}\n", title, "bytes moved",
                 formatv("{0} tokens", tokens).str());
   Bytes total;
   for (const OpTraffic &op : program.ops) {
-    printRow(op.name, describeLine(op.loc), op.bytes);
+    printRow(op.name, describeLine(getLine(op.loc)), op.bytes);
     total += op.bytes;
   }
   printRow("total", "", total);
+}
+
+/// What became of the copies that the programs have as written.
+static void printCopies(llvm::raw_ostream &os,
+                        ArrayRef<ProgramTraffic> asWritten,
+                        ArrayRef<ProgramTraffic> after) {
+  auto count = [](ArrayRef<ProgramTraffic> programs) {
+    int64_t copies = 0;
+    for (const ProgramTraffic &program : programs)
+      copies += llvm::count_if(program.ops,
+                               [](const OpTraffic &op) { return op.isCopy; });
+    return copies;
+  };
+  os << formatv("  copies: {0} as written, {1} left\n", count(asWritten),
+                count(after));
+}
+
+static void printDecisions(llvm::raw_ostream &os,
+                           ArrayRef<KernelDecision> decisions) {
+  if (decisions.empty())
+    return;
+  os << formatv("  {0,-46} {1,-30} {2,14}\n", "kernel, layouts and tile", "",
+                "predicted");
+  for (const KernelDecision &decision : decisions) {
+    os << formatv("    {0,-34} {1,-9} ", decision.op,
+                  describeLine(decision.line));
+    os << formatv("{0,-30} ",
+                  decision.tile
+                      ? formatv("<kept = {0}, threads = {1}>",
+                                decision.tile->kept, decision.tile->threads)
+                            .str()
+                      : "no tile");
+    os << (decision.predictedTime
+               ? formatv("{0,10:f1} us\n", *decision.predictedTime / 1e3).str()
+               : formatv("{0,10}\n", "-").str());
+    os << "      " << llvm::join(decision.reads, ", ") << " -> "
+       << llvm::join(decision.writes, ", ") << "\n";
+    os << "      " << decision.reason << "\n";
+  }
 }
 
 static void printKernels(llvm::raw_ostream &os,
@@ -78,6 +112,8 @@ void Report::print(llvm::raw_ostream &os) const {
       printTraffic(os,
                    formatv("{0} after the tensor passes", program.name).str(),
                    program, tokens);
+    printCopies(os, asWritten, report.programs);
+    printDecisions(os, report.decisions);
     printKernels(os, report.kernels);
     os << formatv("  {0,-46} {1,10}\n", "file", "bytes");
     for (const auto &[path, bytes] : report.files)

@@ -11,6 +11,7 @@
 
 #include "Traffic.h"
 
+#include "fp8moe/Pipelines/Decisions.h"
 #include "fp8moe/Target/TargetInfo.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -39,6 +40,7 @@ struct KernelReport {
 struct TargetReport {
   const TargetInfo *target = nullptr;
   std::vector<ProgramTraffic> programs;
+  std::vector<KernelDecision> decisions;
   std::vector<KernelReport> kernels;
   /// Paths of the files that were written, with their sizes.
   std::vector<std::pair<std::string, uint64_t>> files;

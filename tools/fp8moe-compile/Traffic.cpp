@@ -10,12 +10,15 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Tuning/KernelCost.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-Bytes Bytes::of(Type type) {
+using Size = Bytes::Size;
+
+Bytes Bytes::of(Type type, ArrayRef<Size> sizes) {
   Bytes result;
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor)
@@ -24,48 +27,117 @@ Bytes Bytes::of(Type type) {
   // The target's own FP8 types have no width of their own, but take one byte.
   int64_t bytes =
       element.isIntOrFloat() ? (element.getIntOrFloatBitWidth() + 7) / 8 : 1;
-  unsigned degree = 0;
-  for (int64_t extent : tensor.getShape()) {
+  std::vector<Size> unknown;
+  for (auto [extent, size] : llvm::zip_equal(tensor.getShape(), sizes)) {
     if (ShapedType::isDynamic(extent))
-      ++degree;
+      unknown.push_back(size);
     else
       bytes *= extent;
   }
-  result.coefficients.assign(degree + 1, 0);
-  result.coefficients[degree] = bytes;
+  llvm::sort(unknown);
+  result.terms[unknown] = bytes;
   return result;
 }
 
 Bytes &Bytes::operator+=(const Bytes &other) {
-  if (coefficients.size() < other.coefficients.size())
-    coefficients.resize(other.coefficients.size(), 0);
-  for (auto [mine, theirs] : llvm::zip(coefficients, other.coefficients))
-    mine += theirs;
+  for (const auto &[unknown, coefficient] : other.terms)
+    terms[unknown] += coefficient;
   return *this;
+}
+
+static StringRef getName(Size size, bool isPlural) {
+  switch (size) {
+  case Size::Token:
+    return isPlural ? "tokens" : "token";
+  case Size::Group:
+    return isPlural ? "groups" : "group";
+  case Size::Other:
+    return "?";
+  }
+  llvm_unreachable("unknown size");
 }
 
 std::string Bytes::describe() const {
   std::string text;
-  for (unsigned i = coefficients.size(); i-- > 0;) {
-    if (coefficients[i] == 0)
+  // The largest products first.
+  auto order = llvm::to_vector(
+      llvm::map_range(terms, [](const auto &term) { return &term; }));
+  llvm::stable_sort(order, [](const auto *a, const auto *b) {
+    return std::pair(a->first.size(), a->first) >
+           std::pair(b->first.size(), b->first);
+  });
+  for (const auto *term : order) {
+    const auto &[unknown, coefficient] = *term;
+    if (coefficient == 0)
       continue;
     if (!text.empty())
       text += " + ";
-    text += std::to_string(coefficients[i]) + " B";
-    if (i > 0)
-      text += "/token";
-    if (i > 1)
-      text += "^" + std::to_string(i);
+    text += std::to_string(coefficient) + " B";
+    if (unknown.size() == 1 && unknown[0] != Size::Other) {
+      text += "/" + getName(unknown[0], /*isPlural=*/false).str();
+      continue;
+    }
+    for (Size size : unknown)
+      text += " x " + getName(size, /*isPlural=*/true).str();
   }
   return text.empty() ? "0 B" : text;
 }
 
-double Bytes::at(int64_t tokens) const {
+std::optional<double> Bytes::at(int64_t tokens) const {
   double value = 0;
-  for (int64_t coefficient : llvm::reverse(coefficients))
-    value =
-        value * static_cast<double>(tokens) + static_cast<double>(coefficient);
+  for (const auto &[unknown, coefficient] : terms) {
+    auto product = static_cast<double>(coefficient);
+    for (Size size : unknown) {
+      if (size == Size::Other)
+        return std::nullopt;
+      product *=
+          static_cast<double>(size == Size::Token ? tokens : kNominalSegments);
+    }
+    value += product;
+  }
   return value;
+}
+
+/// Whether the first dimension of a tensor counts jagged groups or experts.
+static bool isByGroup(Operation *op, Value tensor, RankedTensorType type) {
+  // Offsets are the only integers.
+  if (type.getElementType().isInteger() || type.getRank() == 3)
+    return type.getRank() > 0;
+  if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))
+    return tensor == quantize.getScales().front();
+  if (auto cast = dyn_cast<QuantizeOp>(op))
+    return cast.getOffsets() && tensor == cast.getScale();
+  if (auto cast = dyn_cast<DequantizeOp>(op))
+    return cast.getOffsets() && tensor == cast.getScale();
+  return isa<JaggedScaleOp>(op) && tensor == op->getResult(0);
+}
+
+/// The bytes of the tensors of an operation, each counted once.
+static Bytes getBytes(Operation *op) {
+  llvm::SmallSetVector<Value, 8> tensors;
+  for (Value value : llvm::concat<Value>(llvm::to_vector(op->getOperands()),
+                                         llvm::to_vector(op->getResults())))
+    if (isa<RankedTensorType>(value.getType()))
+      tensors.insert(value);
+  auto getType = [](Value tensor) {
+    return cast<RankedTensorType>(tensor.getType());
+  };
+  bool isAmbiguous = llvm::any_of(tensors, [&](Value tensor) {
+    RankedTensorType type = getType(tensor);
+    return llvm::count_if(
+               type.getShape().drop_front(isByGroup(op, tensor, type)),
+               ShapedType::isDynamic) > 1;
+  });
+  Bytes bytes;
+  for (Value tensor : tensors) {
+    RankedTensorType type = getType(tensor);
+    SmallVector<Size> sizes(type.getRank(),
+                            isAmbiguous ? Size::Other : Size::Token);
+    if (isByGroup(op, tensor, type))
+      sizes.front() = Size::Group;
+    bytes += Bytes::of(type, sizes);
+  }
+  return bytes;
 }
 
 std::vector<OpTraffic> fp8moe::getTraffic(func::FuncOp func) {
@@ -74,14 +146,8 @@ std::vector<OpTraffic> fp8moe::getTraffic(func::FuncOp func) {
     if (!isa_and_nonnull<FP8MoEDialect>(op->getDialect()) ||
         isa<TransposeOp, ReshapeOp>(op))
       return;
-    OpTraffic traffic{op->getName().getStringRef().str(), op->getLoc(), {}};
-    llvm::SmallSetVector<Value, 4> operands(op->operand_begin(),
-                                            op->operand_end());
-    for (Value operand : operands)
-      traffic.bytes += Bytes::of(operand.getType());
-    for (Type type : op->getResultTypes())
-      traffic.bytes += Bytes::of(type);
-    result.push_back(std::move(traffic));
+    result.push_back({op->getName().getStringRef().str(), op->getLoc(),
+                      getBytes(op), isa<ContiguousOp, RelayoutOp>(op)});
   });
   return result;
 }

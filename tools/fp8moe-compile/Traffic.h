@@ -11,34 +11,40 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinTypes.h"
-#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/ArrayRef.h"
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace mlir::fp8moe {
 
-/// A number of bytes as a polynomial in the token count: entry i is the
-/// coefficient of tokens^i. A dynamic extent counts as the token count.
+/// A number of bytes as a polynomial in the sizes that are only known at run
+/// time.
 class Bytes {
 public:
-  /// The bytes of a tensor; 0 for what is not a ranked tensor.
-  static Bytes of(Type type);
+  /// What an unknown size counts. A size is `Other` when an operation has
+  /// several of them, so that nothing says which of them the tokens are.
+  enum class Size { Group, Token, Other };
+
+  /// The bytes of a tensor whose dimension i, when it is dynamic, counts
+  /// `sizes[i]`; 0 for what is not a ranked tensor.
+  static Bytes of(Type type, llvm::ArrayRef<Size> sizes);
 
   Bytes &operator+=(const Bytes &other);
-  bool operator==(const Bytes &other) const {
-    return coefficients == other.coefficients;
-  }
 
-  /// "6148 B/token + 532480 B".
+  /// "6148 B/token + 532480 B", "3 B x ? x ? + 4 B x groups x ?".
   std::string describe() const;
 
-  /// The value for so many tokens.
-  double at(int64_t tokens) const;
+  /// The value for so many tokens and a nominal number of groups; none when it
+  /// depends on other sizes.
+  std::optional<double> at(int64_t tokens) const;
 
 private:
-  llvm::SmallVector<int64_t, 2> coefficients;
+  /// Coefficients by the unknown sizes that they are multiplied with, sorted.
+  std::map<std::vector<Size>, int64_t> terms;
 };
 
 /// What one operation reads and writes.
@@ -46,6 +52,8 @@ struct OpTraffic {
   std::string name;
   Location loc;
   Bytes bytes;
+  /// It moves every byte only to change its place.
+  bool isCopy;
 };
 
 /// The operations of `func` that move bytes, in order. Views move none; each

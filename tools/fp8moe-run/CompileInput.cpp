@@ -12,6 +12,7 @@
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/InitAll.h"
 #include "fp8moe/Pipelines/Compiler.h"
+#include "fp8moe/Pipelines/Decisions.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -70,11 +71,16 @@ bool fp8moe::run::compileForCpu(const std::string &path,
 
   auto keepDefaults = [](mlir::PassManager &) { return mlir::success(); };
   if (failed(mlir::fp8moe::setTarget(*module, chooseCpu(*module))) ||
-      failed(mlir::fp8moe::runTensorPasses(*module, keepDefaults)) ||
-      failed(mlir::fp8moe::runLowering(*module, keepDefaults)))
+      failed(mlir::fp8moe::runTensorPasses(*module, keepDefaults)))
     return false;
   mlir::FailureOr<mlir::fp8moe::TargetAttr> target =
       mlir::fp8moe::requireTargetAttr(*module);
-  return succeeded(target) && succeeded(mlir::fp8moe::writeArtifact(
-                                  *module, target->getInfo(), folder, {}));
+  if (failed(target))
+    return false;
+  mlir::fp8moe::ArtifactOptions options;
+  options.decisions = mlir::fp8moe::serializeDecisions(
+      mlir::fp8moe::collectDecisions(*module, target->getInfo()));
+  return succeeded(mlir::fp8moe::runLowering(*module, keepDefaults)) &&
+         succeeded(mlir::fp8moe::writeArtifact(*module, target->getInfo(),
+                                               folder, options));
 }

@@ -1,0 +1,53 @@
+//===- Decisions.h - What was decided for every kernel ----------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_PIPELINES_DECISIONS_H
+#define FP8MOE_PIPELINES_DECISIONS_H
+
+#include "fp8moe/Target/TargetInfo.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/JSON.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mlir::fp8moe {
+
+/// The decisions on one kernel, for people.
+struct KernelDecision {
+  /// Names of the function and of the operation.
+  std::string program, op;
+  /// Where the operation is in its source, when that is known.
+  std::optional<unsigned> line;
+  /// Layouts of the tensors, in the order of operands and results.
+  std::vector<std::string> reads, writes;
+  struct Tile {
+    int64_t kept, threads;
+  };
+  std::optional<Tile> tile;
+  /// Nanoseconds, unknown sizes at their nominal values; none on the CPU, whose
+  /// time is not predicted.
+  std::optional<int64_t> predictedTime;
+  std::string reason;
+};
+
+/// The decisions on the kernels of the public functions of `module`, which went
+/// through the tensor passes, in program order.
+std::vector<KernelDecision> collectDecisions(ModuleOp module,
+                                             const TargetInfo &target);
+
+/// The same as the manifest has them (docs/manifest.md).
+llvm::json::Array serializeDecisions(ArrayRef<KernelDecision> decisions);
+
+/// The first line that a location names.
+std::optional<unsigned> getLine(Location loc);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_PIPELINES_DECISIONS_H

@@ -1,0 +1,138 @@
+//===- Decisions.cpp - What was decided for every kernel ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Pipelines/Decisions.h"
+
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
+#include "fp8moe/Tuning/QuantizeTiles.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+std::optional<unsigned> fp8moe::getLine(Location loc) {
+  std::optional<unsigned> line;
+  loc->walk([&](Location inner) {
+    auto file = dyn_cast<FileLineColRange>(inner);
+    if (!file)
+      return WalkResult::advance();
+    line = file.getStartLine();
+    return WalkResult::interrupt();
+  });
+  return line;
+}
+
+static std::vector<std::string> describeLayouts(ValueRange tensors) {
+  std::vector<std::string> layouts;
+  for (Value tensor : tensors)
+    if (auto type = dyn_cast<RankedTensorType>(tensor.getType()))
+      layouts.push_back(describeLayout(type));
+  return layouts;
+}
+
+static std::string describeTile(const QuantizeTileCost &tile) {
+  return llvm::formatv("<kept = {0}, threads = {1}> at {2:f1} us",
+                       tile.schedule.columnsPerBlock, tile.schedule.threads,
+                       tile.cost.time / 1e6);
+}
+
+/// The terms that decide, and the best alternative.
+static std::string explainChoice(ArrayRef<QuantizeTileCost> tiles,
+                                 const QuantizeTileCost &chosen) {
+  const QuantizeTileCost &best = chooseQuantizeTile(tiles);
+  std::string text = explainQuantizeTile(chosen);
+  if (&chosen != &best)
+    return text + "; as given, the model prefers " + describeTile(best);
+  SmallVector<QuantizeTileCost> others;
+  for (const QuantizeTileCost &tile : tiles)
+    if (&tile != &chosen)
+      others.push_back(tile);
+  if (others.empty())
+    return text + "; the only tile for these layouts";
+  return text + "; next best " + describeTile(chooseQuantizeTile(others));
+}
+
+static void decideQuantize(Operation *op, const TargetInfo &target,
+                           KernelDecision &decision) {
+  SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
+  QuantizeTileAttr tile = getQuantizeTile(op);
+  if (works.size() != 1 || !tile)
+    return;
+  decision.tile = {tile.getKept(), tile.getThreads()};
+  SmallVector<QuantizeTileCost> tiles =
+      rankQuantizeTiles(works.front(), target);
+  if (const QuantizeTileCost *chosen = findQuantizeTile(tiles, tile))
+    decision.reason = explainChoice(tiles, *chosen);
+}
+
+static KernelDecision decide(func::FuncOp func, Operation *op,
+                             const TargetInfo &target) {
+  KernelDecision decision;
+  decision.program = func.getSymName();
+  decision.op = op->getName().getStringRef();
+  decision.line = getLine(op->getLoc());
+  decision.reads = describeLayouts(op->getOperands());
+  decision.writes = describeLayouts(op->getResults());
+  if (!target.isGPU()) {
+    decision.reason = "reference path: results are exact, time is not tuned";
+    return decision;
+  }
+  if (auto kernel = dyn_cast<KernelOpInterface>(op)) {
+    decision.predictedTime = estimateKernel(kernel, {}, target).time / 1000;
+    decideQuantize(op, target, decision);
+  } else if (auto copy = dyn_cast<RelayoutOp>(op);
+             copy && !copy.getOffsets() || isa<ContiguousOp>(op)) {
+    auto from = cast<RankedTensorType>(op->getOperand(0).getType());
+    auto to = cast<RankedTensorType>(op->getResult(0).getType());
+    if (StridedLayout::get(from) && StridedLayout::get(to))
+      decision.predictedTime = estimateCopy(from, *StridedLayout::get(from),
+                                            *StridedLayout::get(to), target)
+                                   .time /
+                               1000;
+  }
+  if (decision.reason.empty())
+    decision.reason = "no choice: one schedule for these layouts";
+  return decision;
+}
+
+std::vector<KernelDecision> fp8moe::collectDecisions(ModuleOp module,
+                                                     const TargetInfo &target) {
+  std::vector<KernelDecision> decisions;
+  for (auto func : module.getOps<func::FuncOp>()) {
+    if (!func.isPublic() || func.isExternal())
+      continue;
+    func.walk([&](Operation *op) {
+      bool isCopy = isa<ContiguousOp, RelayoutOp>(op) && !isNoopRelayout(op);
+      if (isa<KernelOpInterface>(op) || isCopy)
+        decisions.push_back(decide(func, op, target));
+    });
+  }
+  return decisions;
+}
+
+llvm::json::Array
+fp8moe::serializeDecisions(ArrayRef<KernelDecision> decisions) {
+  llvm::json::Array array;
+  for (const KernelDecision &decision : decisions) {
+    llvm::json::Object object{{"program", decision.program},
+                              {"op", decision.op},
+                              {"reads", llvm::json::Array(decision.reads)},
+                              {"writes", llvm::json::Array(decision.writes)},
+                              {"reason", decision.reason}};
+    if (decision.line)
+      object["line"] = *decision.line;
+    if (decision.tile)
+      object["tile"] = llvm::json::Object{{"kept", decision.tile->kept},
+                                          {"threads", decision.tile->threads}};
+    if (decision.predictedTime)
+      object["predicted_ns"] = *decision.predictedTime;
+    array.push_back(std::move(object));
+  }
+  return array;
+}

@@ -1,0 +1,23 @@
+// Bytes as a product of the sizes that are not known: tokens and groups where the operations
+// say so, and no guess where several sizes could be the tokens.
+
+// RUN: fp8moe-compile %s --target=cpu -o %t --report --tokens=1024 --optimize-layouts=false | FileCheck %s
+
+// CHECK-LABEL: program groups
+// CHECK:       fp8moe.jagged_dynamic_quantize line {{[0-9]+}} 192 B/token + 260 B/group 0.2 MiB
+// CHECK-NEXT:  total 192 B/token + 260 B/group 0.2 MiB
+func.func @groups(%x: tensor<?x64xbf16>, %ends: tensor<?xi32>)
+    -> (tensor<?x64x!fp8moe.e4m3>, tensor<?x64xf32>) {
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<?xi32>) along [0]
+      rounding pow2 : tensor<?x64xbf16> -> tensor<?x64x!fp8moe.e4m3>, tensor<?x64xf32>
+  return %q, %s : tensor<?x64x!fp8moe.e4m3>, tensor<?x64xf32>
+}
+
+// CHECK-LABEL: program products
+// CHECK:       fp8moe.jagged_dynamic_quantize line {{[0-9]+}} 3 B x ? x ? + 4 B x groups x ? + 4 B/group ? MiB
+func.func @products(%x: tensor<?x?xbf16>, %ends: tensor<?xi32>)
+    -> (tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf32>) {
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<?xi32>) along [0]
+      rounding pow2 : tensor<?x?xbf16> -> tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf32>
+  return %q, %s : tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf32>
+}
