@@ -62,8 +62,11 @@ static KernelResources readKernel(llvm::msgpack::MapDocNode &kernel) {
   resources.staticSharedBytes =
       readInteger(kernel, ".group_segment_fixed_size");
   resources.stackBytes = readInteger(kernel, ".private_segment_fixed_size");
-  resources.spills = readInteger(kernel, ".vgpr_spill_count") +
-                     readInteger(kernel, ".sgpr_spill_count");
+  resources.spills = readInteger(kernel, ".vgpr_spill_count");
+  // Scalars spill to lanes of vector registers first; memory comes after that.
+  int64_t scalarSpills = readInteger(kernel, ".sgpr_spill_count");
+  (resources.stackBytes ? resources.spills : resources.scalarsInVectors) +=
+      scalarSpills;
   resources.maxThreadsPerBlock =
       readInteger(kernel, ".max_flat_workgroup_size");
   return resources;

@@ -30,6 +30,8 @@ void fp8moe::buildLayoutPipeline(OpPassManager &pm) {
   functions.addPass(createPlaceLayouts());
   functions.addPass(createCanonicalizerPass());
   functions.addPass(createCSEPass());
+  // Without the copies, more quantizations are seen to read the same tensor.
+  functions.addPass(createFuseQuantize());
 }
 
 void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts) {

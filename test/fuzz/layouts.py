@@ -40,7 +40,7 @@ ROUNDING_PS = 8
 TARGETS = ("cpu", "sm_90a", "gfx950")
 PLACEMENT = "fp8moe-place-layouts{verify-optimal=true}"
 OPTIMIZE = ("--pass-pipeline=builtin.module(canonicalize,func.func("
-            f"fp8moe-fold-views,fp8moe-fuse-quantize,{PLACEMENT},canonicalize,cse))")
+            f"fp8moe-fold-views,fp8moe-fuse-quantize,{PLACEMENT},canonicalize,cse,fp8moe-fuse-quantize))")
 REPORT = "--pass-pipeline=builtin.module(func.func(fp8moe-report-traffic))"
 
 

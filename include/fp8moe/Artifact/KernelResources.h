@@ -30,9 +30,13 @@ struct KernelResources {
   int64_t staticSharedBytes = 0;
   /// Bytes of local memory per thread.
   int64_t stackBytes = 0;
-  /// Bytes (NVIDIA) or registers (AMD) that did not fit. Emission refuses
-  /// kernels where this is not 0, so that tools never see another value.
+  /// Bytes (NVIDIA) or registers (AMD) that did not fit and went to memory.
+  /// Emission refuses kernels where this is not 0, so that tools never see
+  /// another value.
   int64_t spills = 0;
+  /// AMD: scalar registers that are kept in lanes of vector registers. That
+  /// costs an instruction each and no memory, so it is no error.
+  int64_t scalarsInVectors = 0;
   /// AMD: the largest block that the kernel was compiled for.
   int64_t maxThreadsPerBlock = 0;
 };
