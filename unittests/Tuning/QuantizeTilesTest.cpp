@@ -286,4 +286,18 @@ TEST(QuantizeTilesTest, ChoicesAreNearTheBestMeasured) {
   EXPECT_LE(std::exp(logRatios / std::size(measuredCases)), 1.05);
 }
 
+/// How far predictions are from measurements, for every tile.
+TEST(QuantizeTilesTest, PredictionsAreNearTheMeasured) {
+  for (const MeasuredCase &measured : measuredCases) {
+    SmallVector<QuantizeTileCost> tiles =
+        rankQuantizeTiles(measured.work, getTarget("sm_90a"));
+    for (const MeasuredTile &tile : measured.tiles) {
+      double ratio =
+          find(tiles, tile.kept, tile.threads)->cost.time / 1e6 / tile.time;
+      EXPECT_GE(ratio, 0.6) << describe(measured.work);
+      EXPECT_LE(ratio, 1.75) << describe(measured.work);
+    }
+  }
+}
+
 } // namespace
