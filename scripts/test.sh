@@ -50,7 +50,7 @@ if wants lit; then
 fi
 if wants numerics; then
   run_suite numerics "$VENV/bin/python" -m pytest -q -p no:cacheprovider \
-    --junit-xml "$RESULTS/numerics.xml" test/Integration python-bindings/tests
+    --junit-xml "$RESULTS/numerics.xml" test/Integration test/fuzz python-bindings/tests
 fi
 if wants checks; then
   run_suite checks "$VENV/bin/python" scripts/check_sources.py --build "$BUILD" \

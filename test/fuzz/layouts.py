@@ -39,8 +39,10 @@ PROGRAMS_PER_MODULE = 20
 ROUNDING_PS = 8
 TARGETS = ("cpu", "sm_90a", "gfx950")
 PLACEMENT = "fp8moe-place-layouts{verify-optimal=true}"
-OPTIMIZE = ("--pass-pipeline=builtin.module(canonicalize,func.func("
-            f"fp8moe-fold-views,fp8moe-fuse-quantize,{PLACEMENT},canonicalize,cse,fp8moe-fuse-quantize))")
+# What upstream simplifies once more when it is asked again is not the layout passes' work.
+SIMPLIFY = "canonicalize,cse,canonicalize,cse"
+OPTIMIZE = (f"--pass-pipeline=builtin.module({SIMPLIFY},func.func(fp8moe-fold-views,fp8moe-fuse-quantize,"
+            f"{PLACEMENT},canonicalize,cse,fp8moe-fuse-quantize,{SIMPLIFY}))")
 REPORT = "--pass-pipeline=builtin.module(func.func(fp8moe-report-traffic))"
 
 

@@ -1,0 +1,33 @@
+# ===- test_layouts.py - The fuzzer of the layout passes as a test ---------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""Runs layouts.py on 200 programs of a fixed seed; FP8MOE_FUZZ_PROGRAMS=2000 and
+FP8MOE_TEST_SEED=N make it a nightly run."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def test_layout_passes_keep_their_promises():
+    build = os.environ.get("FP8MOE_BUILD_DIR", ROOT / "build" / "release")
+    process = subprocess.run(
+        [
+            sys.executable,
+            str(pathlib.Path(__file__).with_name("layouts.py")),
+            f"--programs={os.environ.get('FP8MOE_FUZZ_PROGRAMS', '200')}",
+            f"--seed={os.environ.get('FP8MOE_TEST_SEED', '20261121')}",
+            f"--build={build}",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "kept all promises" in process.stdout, process.stdout
