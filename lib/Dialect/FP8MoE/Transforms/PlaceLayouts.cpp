@@ -37,6 +37,12 @@ namespace {
 struct PlaceLayouts : public fp8moe::impl::PlaceLayoutsBase<PlaceLayouts> {
   using PlaceLayoutsBase::PlaceLayoutsBase;
   void runOnOperation() override;
+
+private:
+  /// Kept from one function to the next: they have the same kernels. What it
+  /// holds is true for every function, so the order of functions changes
+  /// nothing.
+  KernelCostMemo kernelCosts;
 };
 
 /// Writes a placement into a function.
@@ -259,8 +265,8 @@ void PlaceLayouts::runOnOperation() {
   const TargetInfo &info = target->getInfo();
 
   LayoutGraph graph(function);
-  PlacementProblem problem(graph, info);
-  Cost before = evaluateFunction(function, info);
+  PlacementProblem problem(graph, info, kernelCosts);
+  Cost before = evaluateFunction(function, info, kernelCosts);
   numFound += graph.getNumRelayouts();
   bytesBefore += before.bytes;
   Placement placement = problem.solve();
@@ -284,7 +290,7 @@ void PlaceLayouts::runOnOperation() {
   }
   PlacementRewriter(graph, placement).run();
   eraseUnusedViews(function);
-  Cost after = evaluateFunction(function, info);
+  Cost after = evaluateFunction(function, info, kernelCosts);
   bytesAfter += after.bytes;
   numKept += after.copies;
 }

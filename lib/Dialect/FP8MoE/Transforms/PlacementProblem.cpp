@@ -116,13 +116,10 @@ static bool nextCombination(MutableArrayRef<unsigned> places,
 void PlacementProblem::addTerm(
     ArrayRef<const Choice *> choices,
     llvm::function_ref<Cost(ArrayRef<unsigned>)> getCost) {
-  SmallVector<MinSumProblem::Variable> variables;
-  SmallVector<unsigned> sizes;
-  for (const Choice *choice : choices) {
-    sizes.push_back(choice->options.size());
-    if (choice->variable)
-      variables.push_back(*choice->variable);
-  }
+  SmallVector<unsigned> sizes =
+      llvm::map_to_vector(choices, [](const Choice *choice) -> unsigned {
+        return choice->options.size();
+      });
   SmallVector<unsigned> places(choices.size(), 0), options(choices.size());
   std::vector<Cost> costs;
   do {
@@ -131,11 +128,21 @@ void PlacementProblem::addTerm(
       option = choice->options[place];
     costs.push_back(getCost(options));
   } while (nextCombination(places, sizes));
+  addTable(choices, std::move(costs));
+}
+
+void PlacementProblem::addTable(ArrayRef<const Choice *> choices,
+                                std::vector<Cost> costs) {
   // What costs the same either way decides nothing.
-  if (llvm::all_equal(costs))
+  if (llvm::all_equal(costs)) {
     constant += costs.front();
-  else
-    problem.addFactor(variables, std::move(costs));
+    return;
+  }
+  SmallVector<MinSumProblem::Variable> variables;
+  for (const Choice *choice : choices)
+    if (choice->variable)
+      variables.push_back(*choice->variable);
+  problem.addFactor(variables, std::move(costs));
 }
 
 /// Only kernels and control flow may write another layout than they do.
@@ -152,11 +159,12 @@ PlacementProblem::getPrimaryOptions(unsigned root) const {
   return llvm::to_vector<4>(llvm::seq<unsigned>(0, candidates[root].size()));
 }
 
-SmallVector<unsigned, 4>
-PlacementProblem::getReadOptions(unsigned root, const LayoutUse &use) {
+SmallVector<unsigned, 4> PlacementProblem::getReadOptions(unsigned root,
+                                                          unsigned use) {
   SmallVector<unsigned, 4> options;
+  std::optional<StridedLayout> wanted = getWantedLayout(root, use);
   for (unsigned i = 0; i < candidates[root].size(); ++i)
-    if (canRead(root, use, i))
+    if (canRead(root, use, i, wanted))
       options.push_back(i);
   if (options.empty()) {
     constant += Cost::infinite();
@@ -166,18 +174,21 @@ PlacementProblem::getReadOptions(unsigned root, const LayoutUse &use) {
 }
 
 PlacementProblem::PlacementProblem(const LayoutGraph &graph,
-                                   const TargetInfo &target)
-    : graph(graph), target(target) {
+                                   const TargetInfo &target,
+                                   KernelCostMemo &kernelCosts)
+    : graph(graph), target(target), kernelCosts(kernelCosts) {
   llvm::SetVector<Operation *> kernels;
   for (auto [root, entry] : llvm::enumerate(graph.getRoots())) {
     addCandidates(entry);
     primaryOf.push_back(addChoice(getPrimaryOptions(root)));
     readOf.emplace_back();
+    seenOf.emplace_back(entry.uses.size());
     if (entry.kind == LayoutRoot::Kind::Kernel)
       kernels.insert(entry.values.front().getDefiningOp());
     for (auto [i, use] : llvm::enumerate(entry.uses)) {
       useOf[use.operand] = {root, i};
-      readOf.back().push_back(addChoice(getReadOptions(root, use)));
+      lookThroughViews(root, i);
+      readOf.back().push_back(addChoice(getReadOptions(root, i)));
       if (use.kind == LayoutUse::Kind::Kernel)
         kernels.insert(use.operand->getOwner());
     }
@@ -200,14 +211,13 @@ void PlacementProblem::addChangeTerms(unsigned root) {
   addTerm({&primaryOf[root]},
           [](ArrayRef<unsigned> chosen) { return change(chosen[0] != 0); });
   const LayoutRoot &entry = graph.getRoots()[root];
-  for (auto [use, read] : llvm::zip_equal(entry.uses, readOf[root])) {
-    RankedTensorType wanted = use.type;
-    StridedLayout current = *StridedLayout::get(wanted);
-    addTerm({&read}, [&, &use = use](ArrayRef<unsigned> chosen) {
-      std::optional<StridedLayout> seen = LayoutGraph::applyViews(
-          use.views, entry.getType(), candidates[root][chosen[0]]);
-      return change(!seen || !seen->isSameAs(current, wanted.getShape()));
-    });
+  for (auto [i, use] : llvm::enumerate(entry.uses)) {
+    StridedLayout current = *StridedLayout::get(use.type);
+    addTerm(
+        {&readOf[root][i]}, [&, i = i, &use = use](ArrayRef<unsigned> chosen) {
+          const StridedLayout *seen = getSeen(root, i, chosen[0]);
+          return change(!seen || !seen->isSameAs(current, use.type.getShape()));
+        });
   }
 }
 
@@ -271,93 +281,102 @@ void PlacementProblem::addSharedCopyTerms(unsigned root, unsigned layout,
     });
 }
 
-bool PlacementProblem::canRead(unsigned root, const LayoutUse &use,
-                               unsigned candidate) const {
-  RankedTensorType type = graph.getRoots()[root].getType();
-  std::optional<StridedLayout> seen =
-      LayoutGraph::applyViews(use.views, type, candidates[root][candidate]);
-  if (!seen)
-    return false;
-  RankedTensorType wanted = use.type;
-  auto isExactly = [&] {
-    StridedLayout layout = *StridedLayout::get(wanted);
-    return seen->isSameAs(layout, wanted.getShape()) &&
-           seen->align >= layout.align;
-  };
-  switch (use.kind) {
+void PlacementProblem::lookThroughViews(unsigned root, unsigned use) {
+  const LayoutRoot &entry = graph.getRoots()[root];
+  ArrayRef<Operation *> views = entry.uses[use].views;
+  if (views.empty())
+    return;
+  RankedTensorType type = entry.getType();
+  for (const StridedLayout &layout : candidates[root])
+    seenOf[root][use].push_back(LayoutGraph::applyViews(views, type, layout));
+}
+
+const StridedLayout *PlacementProblem::getSeen(unsigned root, unsigned use,
+                                               unsigned candidate) const {
+  const std::vector<std::optional<StridedLayout>> &seen = seenOf[root][use];
+  if (seen.empty())
+    return &candidates[root][candidate];
+  return seen[candidate] ? &*seen[candidate] : nullptr;
+}
+
+std::optional<StridedLayout>
+PlacementProblem::getWantedLayout(unsigned root, unsigned use) const {
+  const LayoutUse &entry = graph.getRoots()[root].uses[use];
+  switch (entry.kind) {
   case LayoutUse::Kind::Any:
   case LayoutUse::Kind::Flow:
-    return true;
+    return std::nullopt;
   case LayoutUse::Kind::Fixed:
-    return isExactly();
+    return StridedLayout::get(entry.type);
   case LayoutUse::Kind::Kernel:
-    return cast<KernelOpInterface>(use.operand->getOwner())
-               .getTensorAccess(use.operand->get(), target)
-               .isFree ||
-           isExactly();
+    if (cast<KernelOpInterface>(entry.operand->getOwner())
+            .getTensorAccess(entry.operand->get(), target)
+            .isFree)
+      return std::nullopt;
+    return StridedLayout::get(entry.type);
   }
   llvm_unreachable("unknown kind of use");
+}
+
+bool PlacementProblem::canRead(
+    unsigned root, unsigned use, unsigned candidate,
+    const std::optional<StridedLayout> &wanted) const {
+  const StridedLayout *seen = getSeen(root, use, candidate);
+  if (!seen || !wanted)
+    return seen;
+  RankedTensorType type = graph.getRoots()[root].uses[use].type;
+  return seen->isSameAs(*wanted, type.getShape()) &&
+         seen->align >= wanted->align;
 }
 
 /// What flows into a root has the root's layout.
 void PlacementProblem::addFlowTerms(unsigned root) {
   const LayoutRoot &entry = graph.getRoots()[root];
-  for (auto [use, read] : llvm::zip_equal(entry.uses, readOf[root])) {
+  for (auto [i, use] : llvm::enumerate(entry.uses)) {
     if (use.kind != LayoutUse::Kind::Flow)
       continue;
-    ArrayRef<int64_t> shape = use.type.getShape();
-    addTerm({&read, &primaryOf[use.target]}, [&, &use = use](
-                                                 ArrayRef<unsigned> chosen) {
-      std::optional<StridedLayout> seen = LayoutGraph::applyViews(
-          use.views, entry.getType(), candidates[root][chosen[0]]);
-      return seen && seen->isSameAs(candidates[use.target][chosen[1]], shape)
-                 ? Cost()
-                 : Cost::infinite();
-    });
+    addTerm({&readOf[root][i], &primaryOf[use.target]},
+            [&, i = i, &use = use](ArrayRef<unsigned> chosen) {
+              const StridedLayout *seen = getSeen(root, i, chosen[0]);
+              return seen && seen->isSameAs(candidates[use.target][chosen[1]],
+                                            use.type.getShape())
+                         ? Cost()
+                         : Cost::infinite();
+            });
   }
 }
 
 /// The time of a kernel couples what it reads with what it writes.
 void PlacementProblem::addKernelTerm(KernelOpInterface op) {
-  SmallVector<Value> tensors;
   SmallVector<const Choice *> choices;
-  // For each tensor its layouts, by candidate of its root.
-  std::vector<SmallVector<std::optional<StridedLayout>, 4>> layouts;
-  auto add = [&](Value tensor, const Choice &choice, unsigned root,
-                 ArrayRef<Operation *> views) {
-    tensors.push_back(tensor);
-    choices.push_back(&choice);
-    RankedTensorType type = graph.getRoots()[root].getType();
-    auto &entry = layouts.emplace_back(candidates[root].size());
-    for (unsigned option : choice.options)
-      entry[option] =
-          LayoutGraph::applyViews(views, type, candidates[root][option]);
-  };
+  SmallVector<TensorLayouts> tensors;
   for (OpOperand &operand : op->getOpOperands()) {
     auto it = useOf.find(&operand);
     if (it == useOf.end() || !op.getTensorAccess(operand.get(), target).isFree)
       continue;
     auto [root, use] = it->second;
-    add(operand.get(), readOf[root][use], root,
-        graph.getRoots()[root].uses[use].views);
+    choices.push_back(&readOf[root][use]);
+    TensorLayouts &entry = tensors.emplace_back();
+    entry.tensor = operand.get();
+    for (unsigned option : choices.back()->options)
+      entry.layouts.push_back(getSeen(root, use, option));
   }
   for (Value result : op->getResults()) {
     std::optional<unsigned> root = graph.lookupRoot(result);
-    if (root && op.getTensorAccess(result, target).isFree)
-      add(result, primaryOf[*root], *root, {});
+    if (!root || !op.getTensorAccess(result, target).isFree)
+      continue;
+    choices.push_back(&primaryOf[*root]);
+    TensorLayouts &entry = tensors.emplace_back();
+    entry.tensor = result;
+    for (unsigned option : choices.back()->options)
+      entry.layouts.push_back(&candidates[*root][option]);
   }
 
+  std::vector<Cost> costs = kernelCosts.getTable(op, tensors, target);
   double frequency = estimateFrequency(op);
-  SmallVector<AssumedLayout> assumed(tensors.size());
-  addTerm(choices, [&](ArrayRef<unsigned> chosen) {
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      const std::optional<StridedLayout> &layout = layouts[i][chosen[i]];
-      if (!layout)
-        return Cost::infinite();
-      assumed[i] = {tensors[i], &*layout};
-    }
-    return scale(estimateKernel(op, assumed, target), frequency);
-  });
+  for (Cost &cost : costs)
+    cost = scale(cost, frequency);
+  addTable(choices, std::move(costs));
 }
 
 //===----------------------------------------------------------------------===//
@@ -434,11 +453,13 @@ Placement PlacementProblem::solve(bool byEnumeration) const {
 }
 
 Cost fp8moe::evaluateFunction(FunctionOpInterface function,
-                              const TargetInfo &target) {
+                              const TargetInfo &target,
+                              KernelCostMemo &kernelCosts) {
   Cost total;
   function->walk([&](Operation *op) {
     if (auto kernel = dyn_cast<KernelOpInterface>(op)) {
-      total += scale(estimateKernel(kernel, {}, target), estimateFrequency(op));
+      total +=
+          scale(kernelCosts.getCost(kernel, target), estimateFrequency(op));
     } else if (LayoutGraph::isPlainRelayout(op) && isNoopRelayout(op)) {
       // Costs nothing and is not wanted.
       total += change(true);

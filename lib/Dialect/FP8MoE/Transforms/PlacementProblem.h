@@ -10,8 +10,8 @@
 #ifndef FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_PLACEMENTPROBLEM_H
 #define FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_PLACEMENTPROBLEM_H
 
+#include "KernelCostMemo.h"
 #include "LayoutGraph.h"
-#include "fp8moe/Tuning/KernelCost.h"
 
 namespace mlir::fp8moe {
 
@@ -38,7 +38,8 @@ struct Placement {
 /// The choices of docs/layouts.md as variables and factors.
 class PlacementProblem {
 public:
-  PlacementProblem(const LayoutGraph &graph, const TargetInfo &target);
+  PlacementProblem(const LayoutGraph &graph, const TargetInfo &target,
+                   KernelCostMemo &kernelCosts);
 
   Placement solve(bool byEnumeration = false) const;
 
@@ -62,15 +63,27 @@ private:
   /// Adds a term of the sum: `getCost` of an option of each choice.
   void addTerm(ArrayRef<const Choice *> choices,
                llvm::function_ref<Cost(ArrayRef<unsigned>)> getCost);
+  /// As above, with a cost for each combination of options, those of the last
+  /// choice fastest.
+  void addTable(ArrayRef<const Choice *> choices, std::vector<Cost> costs);
   SmallVector<unsigned, 4> getPrimaryOptions(unsigned root) const;
-  SmallVector<unsigned, 4> getReadOptions(unsigned root, const LayoutUse &use);
+  SmallVector<unsigned, 4> getReadOptions(unsigned root, unsigned use);
   void addChangeTerms(unsigned root);
   void addCopyTerms(unsigned root);
   void addSharedCopyTerms(unsigned root, unsigned layout,
                           ArrayRef<const Choice *> readers, double frequency);
   void addFlowTerms(unsigned root);
   void addKernelTerm(KernelOpInterface op);
-  bool canRead(unsigned root, const LayoutUse &use, unsigned candidate) const;
+  /// Finds what a use sees of each candidate.
+  void lookThroughViews(unsigned root, unsigned use);
+  /// A candidate of a root as a use sees it; null when its views cannot be.
+  const StridedLayout *getSeen(unsigned root, unsigned use,
+                               unsigned candidate) const;
+  /// The only layout that a use takes, or none when it takes several.
+  std::optional<StridedLayout> getWantedLayout(unsigned root,
+                                               unsigned use) const;
+  bool canRead(unsigned root, unsigned use, unsigned candidate,
+               const std::optional<StridedLayout> &wanted) const;
   Cost copyCost(unsigned root, unsigned from, unsigned to,
                 double frequency) const;
   unsigned getChosen(const Choice &choice,
@@ -78,6 +91,7 @@ private:
 
   const LayoutGraph &graph;
   const TargetInfo &target;
+  KernelCostMemo &kernelCosts;
   /// Root and number of each use.
   llvm::DenseMap<OpOperand *, std::pair<unsigned, unsigned>> useOf;
   MinSumProblem problem;
@@ -88,10 +102,14 @@ private:
   std::vector<std::vector<StridedLayout>> candidates;
   std::vector<Choice> primaryOf;
   std::vector<SmallVector<Choice, 2>> readOf;
+  /// For each use of each root what it sees of each candidate; empty when it
+  /// has no views and sees the candidates themselves.
+  std::vector<std::vector<std::vector<std::optional<StridedLayout>>>> seenOf;
 };
 
 /// Predicted cost of a function as it is: its kernels and its copies.
-Cost evaluateFunction(FunctionOpInterface function, const TargetInfo &target);
+Cost evaluateFunction(FunctionOpInterface function, const TargetInfo &target,
+                      KernelCostMemo &kernelCosts);
 
 /// How often an operation runs for each time its function does.
 double estimateFrequency(Operation *op);
