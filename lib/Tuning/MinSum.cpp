@@ -11,6 +11,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <cassert>
+#include <deque>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -73,14 +74,16 @@ public:
   using Factor = MinSumProblem::Factor;
 
   MinSumElimination(const MinSumProblem &problem, size_t maxEntries)
-      : problem(problem), maxEntries(maxEntries), factors(problem.factors),
+      : problem(problem), maxEntries(maxEntries),
         factorsOf(problem.domains.size()),
-        numFactors(problem.domains.size(), 0) {
-    for (size_t i = 0; i < factors.size(); ++i)
-      for (Variable variable : factors[i].variables)
-        factorsOf[variable].insert(i);
-    for (Variable variable = 0; variable < problem.domains.size(); ++variable)
-      updateQueue(variable);
+        numFactors(problem.domains.size(), 0),
+        queuedAs(problem.domains.size(), 0) {
+    for (const Factor &factor : problem.factors)
+      connect(factor);
+    for (Variable variable = 0; variable < problem.domains.size(); ++variable) {
+      queuedAs[variable] = numFactors[variable];
+      queue.insert({queuedAs[variable], variable});
+    }
   }
 
   MinSumProblem::Solution run() {
@@ -104,12 +107,34 @@ private:
     std::vector<unsigned> best;
   };
 
-  llvm::SmallVector<Variable> getNeighbours(Variable variable) const {
-    std::set<Variable> found;
-    for (size_t i : factorsOf[variable])
-      found.insert(factors[i].variables.begin(), factors[i].variables.end());
-    found.erase(variable);
-    return {found.begin(), found.end()};
+  /// Makes `factor`, which must stay where it is, the last one.
+  void connect(const Factor &factor) {
+    for (Variable variable : factor.variables) {
+      factorsOf[variable].push_back(factors.size());
+      ++numFactors[variable];
+    }
+    factors.push_back(&factor);
+  }
+
+  /// The factors of a variable, first ones first. Those that are gone are
+  /// dropped only here, so that removing one costs the same however many there
+  /// are.
+  llvm::ArrayRef<size_t> getFactors(Variable variable) {
+    llvm::SmallVectorImpl<size_t> &list = factorsOf[variable];
+    if (list.size() != numFactors[variable])
+      llvm::erase_if(list, [&](size_t i) { return !factors[i]; });
+    return list;
+  }
+
+  llvm::SmallVector<Variable> getNeighbours(Variable variable) {
+    llvm::SmallVector<Variable> found;
+    for (size_t i : getFactors(variable))
+      for (Variable other : factors[i]->variables)
+        if (other != variable)
+          found.push_back(other);
+    llvm::sort(found);
+    found.erase(llvm::unique(found), found.end());
+    return found;
   }
 
   size_t tableSize(llvm::ArrayRef<Variable> variables) const {
@@ -125,15 +150,18 @@ private:
   /// The queue orders variables by their number of factors, which bounds the
   /// number of neighbours and costs nothing to know, then by number.
   void updateQueue(Variable variable) {
-    queue.erase({numFactors[variable], variable});
-    numFactors[variable] = factorsOf[variable].size();
-    queue.insert({numFactors[variable], variable});
+    if (queuedAs[variable] == numFactors[variable])
+      return;
+    auto node = queue.extract({queuedAs[variable], variable});
+    queuedAs[variable] = numFactors[variable];
+    node.value().first = queuedAs[variable];
+    queue.insert(std::move(node));
   }
 
   void removeFactor(size_t index) {
-    for (Variable variable : factors[index].variables)
-      factorsOf[variable].erase(index);
-    factors[index] = {};
+    for (Variable variable : factors[index]->variables)
+      --numFactors[variable];
+    factors[index] = nullptr;
   }
 
   /// The sum of `touching` for the values in `current`.
@@ -142,9 +170,9 @@ private:
     Cost sum;
     for (size_t i : touching) {
       size_t index = 0;
-      for (Variable variable : factors[i].variables)
+      for (Variable variable : factors[i]->variables)
         index = index * problem.domains[variable] + current[variable];
-      sum += factors[i].costs[index];
+      sum += factors[i]->costs[index];
     }
     return sum;
   }
@@ -153,8 +181,7 @@ private:
     Step step{variable, getNeighbours(variable), {}};
     llvm::SmallVector<unsigned> neighbourDomains = llvm::map_to_vector(
         step.neighbours, [&](Variable v) { return problem.domains[v]; });
-    llvm::SmallVector<size_t> touching(factorsOf[variable].begin(),
-                                       factorsOf[variable].end());
+    llvm::SmallVector<size_t> touching(getFactors(variable));
     current.resize(problem.domains.size());
     llvm::SmallVector<unsigned> values(step.neighbours.size(), 0);
     std::vector<Cost> costs;
@@ -180,12 +207,11 @@ private:
   /// Fixes a variable to the value that is best when every factor takes its
   /// least.
   void fix(Variable variable) {
-    llvm::SmallVector<size_t> touching(factorsOf[variable].begin(),
-                                       factorsOf[variable].end());
+    llvm::SmallVector<size_t> touching(getFactors(variable));
     std::vector<Cost> bound(problem.domains[variable]);
     for (size_t i : touching) {
       std::vector<std::optional<Cost>> least(bound.size());
-      forEachEntry(factors[i], variable,
+      forEachEntry(*factors[i], variable,
                    [&](unsigned value, const Cost &cost, size_t) {
                      if (!least[value] || cost < *least[value])
                        least[value] = cost;
@@ -198,10 +224,10 @@ private:
     llvm::SmallVector<Variable> neighbours = getNeighbours(variable);
     for (size_t i : touching) {
       Factor rest;
-      for (Variable other : factors[i].variables)
+      for (Variable other : factors[i]->variables)
         if (other != variable)
           rest.variables.push_back(other);
-      forEachEntry(factors[i], variable,
+      forEachEntry(*factors[i], variable,
                    [&](unsigned value, const Cost &cost, size_t) {
                      if (value == best)
                        rest.costs.push_back(cost);
@@ -235,9 +261,8 @@ private:
       constant += factor.costs[0];
       return;
     }
-    for (Variable variable : factor.variables)
-      factorsOf[variable].insert(factors.size());
-    factors.push_back(std::move(factor));
+    created.push_back(std::move(factor));
+    connect(created.back());
   }
 
   void finish(Step step, llvm::ArrayRef<size_t> touching,
@@ -253,7 +278,7 @@ private:
   }
 
   void retire(Variable variable, llvm::ArrayRef<Variable> neighbours) {
-    queue.erase({numFactors[variable], variable});
+    queue.erase({queuedAs[variable], variable});
     for (Variable neighbour : neighbours)
       updateQueue(neighbour);
   }
@@ -272,9 +297,13 @@ private:
 
   const MinSumProblem &problem;
   size_t maxEntries;
-  std::vector<Factor> factors;
-  std::vector<std::set<size_t>> factorsOf;
-  std::vector<size_t> numFactors;
+  /// The factors of the problem and then those created; null when gone.
+  std::vector<const Factor *> factors;
+  std::deque<Factor> created;
+  /// For each variable its factors, with some that are gone.
+  std::vector<llvm::SmallVector<size_t, 4>> factorsOf;
+  /// How many of them are not gone, and how many were when the queue was told.
+  std::vector<size_t> numFactors, queuedAs;
   std::set<std::pair<size_t, Variable>> queue;
   std::vector<Step> steps;
   std::vector<unsigned> current;

@@ -63,8 +63,10 @@ static RankedTensorType tensorType(Value value) {
 }
 
 static bool isView(Operation *op) {
-  return isa<TransposeOp, ReshapeOp>(op) &&
-         StridedLayout::get(tensorType(op->getResult(0)));
+  if (!isa<TransposeOp, ReshapeOp>(op))
+    return false;
+  Attribute encoding = tensorType(op->getResult(0)).getEncoding();
+  return !encoding || isa<StridedEncodingAttr>(encoding);
 }
 
 /// True for an operation that returns its input, type and all.

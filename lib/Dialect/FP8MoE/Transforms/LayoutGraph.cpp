@@ -115,13 +115,8 @@ void LayoutGraph::collectUses(unsigned root) {
     worklist.pop_back();
     for (OpOperand &operand : item.value.getUses()) {
       Operation *owner = operand.getOwner();
-      Item next = item;
-      if (isPlainRelayout(owner)) {
-        roots[root].copyLocs.push_back(owner->getLoc());
-        next.copy = owner;
-      } else if (isView(owner)) {
-        next.views.push_back(owner);
-      } else {
+      bool isCopy = isPlainRelayout(owner);
+      if (!isCopy && !isView(owner)) {
         LayoutUse use = classify(operand);
         use.source = item.source;
         use.views = item.views;
@@ -129,18 +124,35 @@ void LayoutGraph::collectUses(unsigned root) {
         roots[root].uses.push_back(std::move(use));
         continue;
       }
+      Item next = item;
+      if (isCopy) {
+        roots[root].copyLocs.push_back(owner->getLoc());
+        next.copy = owner;
+      } else {
+        next.views.push_back(owner);
+      }
       next.value = owner->getResult(0);
       worklist.push_back(std::move(next));
     }
   }
+  sortUses(roots[root].uses);
+}
+
+void LayoutGraph::sortUses(SmallVectorImpl<LayoutUse> &uses) const {
   // Use lists have no order of their own; the program has.
-  auto place = [&](const LayoutUse &use) {
-    return std::pair(positions.lookup(use.operand->getOwner()),
-                     use.operand->getOperandNumber());
-  };
-  llvm::sort(roots[root].uses, [&](const LayoutUse &a, const LayoutUse &b) {
-    return place(a) < place(b);
-  });
+  using Place = std::tuple<unsigned, unsigned, unsigned>;
+  SmallVector<Place> places;
+  for (auto [i, use] : llvm::enumerate(uses))
+    places.emplace_back(positions.lookup(use.operand->getOwner()),
+                        use.operand->getOperandNumber(), i);
+  if (llvm::is_sorted(places))
+    return;
+  llvm::sort(places);
+  SmallVector<LayoutUse> sorted;
+  sorted.reserve(uses.size());
+  for (const Place &place : places)
+    sorted.push_back(std::move(uses[std::get<2>(place)]));
+  uses = std::move(sorted);
 }
 
 std::optional<StridedLayout>

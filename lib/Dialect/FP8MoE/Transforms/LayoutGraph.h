@@ -99,6 +99,7 @@ private:
   void addRoot(LayoutRoot::Kind kind, ValueRange values);
   void addRoots(Operation *op);
   void collectUses(unsigned root);
+  void sortUses(SmallVectorImpl<LayoutUse> &uses) const;
   LayoutUse classify(OpOperand &operand);
 
   SmallVector<LayoutRoot> roots;
