@@ -428,6 +428,16 @@ TEST_F(LayoutAlgebra, ReshapedStridesAreLegal) {
                     {1, kDynamic, 8}),
             type("tensor<1x?x8xf32, #fp8moe.strided<[0, 1, 2], "
                  "strides = [?, ?, 2]>>"));
+  // The outer stride of a split would depend on the unknown size.
+  EXPECT_EQ(reshape("tensor<?x48xf32, #fp8moe.strided<[0, 1], "
+                    "strides = [64, 1]>>",
+                    {8, kDynamic, 48}),
+            RankedTensorType());
+  EXPECT_EQ(reshape("tensor<?x48xf32, #fp8moe.strided<[0, 1], "
+                    "strides = [64, 1]>>",
+                    {kDynamic, 8, 48}),
+            type("tensor<?x8x48xf32, #fp8moe.strided<[0, 1, 2], "
+                 "strides = [512, 64, 1]>>"));
   // Empty ones count as 1.
   EXPECT_EQ(
       reshape("tensor<0xf32, #fp8moe.strided<[0], strides = [2]>>", {0, 0}),

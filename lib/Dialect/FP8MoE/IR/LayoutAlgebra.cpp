@@ -453,7 +453,12 @@ fp8moe::reshapeLayout(const StridedLayout &layout, ArrayRef<int64_t> inputShape,
       return std::nullopt;
     for (int64_t j = run.resultEnd - 1; j >= run.resultBegin; --j) {
       result.strides[j] = *stride;
-      stride = multiplySizes(*stride, std::max<int64_t>(resultShape[j], 1));
+      // Outside an unknown part of a split lies a stride that no type can say:
+      // it is not just any, but a multiple of the known one.
+      if (!layout.dense && ShapedType::isDynamic(resultShape[j]) &&
+          j > run.resultBegin)
+        return std::nullopt;
+      stride = multiplySizes(*stride, resultShape[j] == 0 ? 1 : resultShape[j]);
     }
     for (int64_t i = run.inputBegin; i < run.inputEnd; ++i)
       runOf[i] = &run;
