@@ -87,7 +87,7 @@ public:
   /// long as no table between neighbours needs more than `maxEntries`. Beyond
   /// that, the variable with the most factors is fixed to its locally best
   /// value. Ties go to the smaller value, so the result is deterministic.
-  Solution solve(size_t maxEntries = 1 << 16) const;
+  Solution solve(size_t maxEntries = 1 << 12) const;
 
   /// The least by trying everything; for tests.
   Solution solveByEnumeration() const;
