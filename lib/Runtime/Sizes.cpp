@@ -116,6 +116,7 @@ private:
   void bindInput(size_t buffer, const fp8moe_tensor &tensor);
   void checkInput(size_t buffer, bool constantsOnly);
   void evaluateValues();
+  void checkNoOverlap(size_t index) const;
   void computeBuffer(size_t buffer);
   uint64_t computeBytes(size_t buffer) const;
 
@@ -254,6 +255,32 @@ void SizeResolver::computeBuffer(size_t index) {
       fail(FP8MOE_OUT_OF_RANGE, where(index), "for these input shapes dim ", i,
            " is ", resolved.shape[i], " with stride ", resolved.strides[i],
            ", which is negative");
+  }
+  checkNoOverlap(index);
+}
+
+/// Refuses strides that put two elements of a written buffer at one address:
+/// the buffer would be smaller than what kernels write. From the innermost
+/// dimension outwards, each must step over everything inside it.
+void SizeResolver::checkNoOverlap(size_t index) const {
+  const ResolvedBuffer &buffer = sizes.buffers[index];
+  if (isEmpty(buffer))
+    return;
+  std::vector<std::pair<int64_t, int64_t>> steps;
+  for (size_t i = 0; i < buffer.shape.size(); ++i)
+    if (buffer.shape[i] > 1)
+      steps.emplace_back(buffer.strides[i], buffer.shape[i] - 1);
+  std::sort(steps.begin(), steps.end());
+  int64_t last = 0;
+  for (auto [stride, count] : steps) {
+    if (stride <= last)
+      fail(FP8MOE_INVALID_ARTIFACT, where(index), "a stride of ", stride,
+           " elements lets elements overlap, ", last,
+           " lie inside of it; compile the program again");
+    int64_t step = 0;
+    if (__builtin_mul_overflow(count, stride, &step) ||
+        __builtin_add_overflow(last, step, &last))
+      fail(FP8MOE_OUT_OF_RANGE, where(index), "its size overflows 64 bits");
   }
 }
 

@@ -162,6 +162,34 @@ TEST_F(ResolveTest, NegativeSizes) {
                  "output 'out': for these input shapes dim 0 is -2");
 }
 
+TEST_F(ResolveTest, OutputsMustNotOverlapThemselves) {
+  // A buffer of 4x8 elements of which all lie at one address would be one
+  // element.
+  auto resolve = [](std::vector<int64_t> shape, std::vector<int64_t> strides) {
+    json program = makeSizesProgram(json::array(), {0, 0, 0});
+    program["buffers"].push_back({{"role", "workspace"},
+                                  {"dtype", "U8"},
+                                  {"shape", shape},
+                                  {"strides", strides},
+                                  {"align", 1}});
+    TestArtifact folder;
+    folder.writeCpuKernels();
+    folder.writeManifest(makeCpuManifest({program}));
+    LoadedArtifact artifact(folder.path(), "none");
+    EXPECT_EQ(artifact.status, FP8MOE_OK) << artifact.error;
+    return ResolvedCall(artifact.program(), {{{1, 1}, {}}}).error;
+  };
+  EXPECT_EQ(resolve({4, 8}, {8, 1}), "");
+  EXPECT_EQ(resolve({4, 8}, {1, 4}), "");
+  EXPECT_EQ(resolve({4, 8}, {16, 2}), "");
+  // Strides of dimensions without neighbours do not matter.
+  EXPECT_EQ(resolve({1, 8}, {0, 1}), "");
+  EXPECT_EQ(resolve({0, 8}, {0, 0}), "");
+  expectContains(resolve({4, 8}, {0, 0}), "lets elements overlap");
+  expectContains(resolve({4, 8}, {7, 1}), "lets elements overlap");
+  expectContains(resolve({4, 8}, {1, 1}), "lets elements overlap");
+}
+
 TEST_F(ResolveTest, GridLimits) {
   json program =
       makeSizesProgram({{{"op", "dim"}, {"args", {0, 0}}},
