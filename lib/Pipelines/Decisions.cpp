@@ -87,7 +87,7 @@ static KernelDecision decide(func::FuncOp func, Operation *op,
     decision.predictedTime = estimateKernel(kernel, {}, target).time / 1000;
     decideQuantize(op, target, decision);
   } else if (auto copy = dyn_cast<RelayoutOp>(op);
-             copy && !copy.getOffsets() || isa<ContiguousOp>(op)) {
+             (copy && !copy.getOffsets()) || isa<ContiguousOp>(op)) {
     auto from = cast<RankedTensorType>(op->getOperand(0).getType());
     auto to = cast<RankedTensorType>(op->getResult(0).getType());
     if (StridedLayout::get(from) && StridedLayout::get(to))

@@ -44,10 +44,7 @@ static int64_t nominalSize(int64_t size) {
 }
 
 static int64_t elementBytes(RankedTensorType type) {
-  Type element = type.getElementType();
-  return isFp8Type(element)
-             ? 1
-             : llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  return getElementBytes(type.getElementType()).value_or(1);
 }
 
 int64_t fp8moe::estimateTensorBytes(RankedTensorType type) {
