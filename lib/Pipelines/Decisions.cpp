@@ -37,8 +37,7 @@ static std::vector<std::string> describeLayouts(ValueRange tensors) {
 }
 
 static std::string describeTile(const QuantizeTileCost &tile) {
-  return llvm::formatv("<kept = {0}, threads = {1}> at {2:f1} us",
-                       tile.schedule.columnsPerBlock, tile.schedule.threads,
+  return llvm::formatv("{0} at {1:f1} us", describeQuantizeTile(tile.schedule),
                        tile.cost.time / 1e6);
 }
 
@@ -64,7 +63,7 @@ static void decideQuantize(Operation *op, const TargetInfo &target,
   QuantizeTileAttr tile = getQuantizeTile(op);
   if (works.size() != 1 || !tile)
     return;
-  decision.tile = {tile.getKept(), tile.getThreads()};
+  decision.tile = {tile.getKept(), tile.getThreads(), tile.getSchedule()};
   SmallVector<QuantizeTileCost> tiles =
       rankQuantizeTiles(works.front(), target);
   if (const QuantizeTileCost *chosen = findQuantizeTile(tiles, tile))
@@ -128,8 +127,10 @@ fp8moe::serializeDecisions(ArrayRef<KernelDecision> decisions) {
     if (decision.line)
       object["line"] = *decision.line;
     if (decision.tile)
-      object["tile"] = llvm::json::Object{{"kept", decision.tile->kept},
-                                          {"threads", decision.tile->threads}};
+      object["tile"] = llvm::json::Object{
+          {"kept", decision.tile->kept},
+          {"threads", decision.tile->threads},
+          {"schedule", stringifyTileSchedule(decision.tile->schedule)}};
     if (decision.predictedTime)
       object["predicted_ns"] = *decision.predictedTime;
     array.push_back(std::move(object));

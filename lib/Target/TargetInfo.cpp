@@ -64,6 +64,7 @@ constexpr TargetInfo sm90a() {
   info.peakMemoryBandwidth = 4800;
   info.measuredCopyBandwidth = 4248;
   info.l2Bytes = 60 * mebi;
+  info.hasTensorMaps = true;
   info.sectorBytes = 32;
   info.clockMHz = 1980;
   info.fp8TFlops = 1979;

@@ -8,6 +8,8 @@
 
 #include "Report.h"
 
+#include "fp8moe/Tuning/QuantizeTiles.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -72,11 +74,10 @@ static void printDecisions(llvm::raw_ostream &os,
     os << formatv("    {0,-34} {1,-9} ", decision.op,
                   describeLine(decision.line));
     os << formatv("{0,-30} ",
-                  decision.tile
-                      ? formatv("<kept = {0}, threads = {1}>",
-                                decision.tile->kept, decision.tile->threads)
-                            .str()
-                      : "no tile");
+                  decision.tile ? describeQuantizeTile(decision.tile->kept,
+                                                       decision.tile->threads,
+                                                       decision.tile->schedule)
+                                : "no tile");
     os << (decision.predictedTime
                ? formatv("{0,10:f1} us\n", *decision.predictedTime / 1e3).str()
                : formatv("{0,10}\n", "-").str());

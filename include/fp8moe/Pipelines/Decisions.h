@@ -9,6 +9,7 @@
 #ifndef FP8MOE_PIPELINES_DECISIONS_H
 #define FP8MOE_PIPELINES_DECISIONS_H
 
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Target/TargetInfo.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"
@@ -29,6 +30,7 @@ struct KernelDecision {
   std::vector<std::string> reads, writes;
   struct Tile {
     int64_t kept, threads;
+    TileSchedule schedule;
   };
   std::optional<Tile> tile;
   /// Nanoseconds, unknown sizes at their nominal values; none on the CPU, whose

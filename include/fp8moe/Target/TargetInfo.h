@@ -68,6 +68,8 @@ struct TargetInfo {
   /// Bytes; the last cache that is shared by all multiprocessors of one die (on
   /// AMD the sum over dies; a die reads only its own part).
   int64_t l2Bytes;
+  /// Tensor maps and the asynchronous copies that they describe.
+  bool hasTensorMaps;
   /// Bytes; the least transfer between L2 and memory. A partly used sector
   /// costs as much as a full one.
   int64_t sectorBytes;

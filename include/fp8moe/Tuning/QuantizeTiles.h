@@ -40,6 +40,7 @@ struct QuantizeSchedule {
   int64_t threads;
   /// Columns of one segment that a block takes at a time.
   int64_t columnsPerBlock;
+  TileSchedule method = TileSchedule::TwoPass;
 };
 
 /// "slices", "strips", "strips_to_slices" or "slices_to_strips".
@@ -110,6 +111,14 @@ const QuantizeTileCost *requireQuantizeTile(Operation *op,
                                             ArrayRef<QuantizeTileCost> tiles,
                                             QuantizeTileAttr tile,
                                             const TargetInfo &target);
+
+/// The tile of a schedule as an operation names it, and as people read it:
+/// "<kept = 1, threads = 128, schedule = held>".
+QuantizeTileAttr getQuantizeTileAttr(MLIRContext *context,
+                                     const QuantizeSchedule &schedule);
+std::string describeQuantizeTile(const QuantizeSchedule &schedule);
+std::string describeQuantizeTile(int64_t kept, int64_t threads,
+                                 TileSchedule schedule);
 
 /// What decides a tile's time, for people.
 std::string explainQuantizeTile(const QuantizeTileCost &tile);

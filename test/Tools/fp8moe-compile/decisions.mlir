@@ -38,6 +38,7 @@
 // MANIFEST-NEXT:     "reason": "strips_to_slices: {{.*}}",
 // MANIFEST-NEXT:     "tile": {
 // MANIFEST-NEXT:       "kept": 64,
+// MANIFEST-NEXT:       "schedule": "two_pass",
 // MANIFEST-NEXT:       "threads": 256
 // MANIFEST-NEXT:     },
 // MANIFEST-NEXT:     "writes": [

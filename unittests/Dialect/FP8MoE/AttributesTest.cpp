@@ -70,7 +70,7 @@ TEST_F(Attributes, TilesMustFitTheTarget) {
   OwningOpRef<ModuleOp> module = parse("module {}");
   auto tile = [&](int64_t threads) -> TileAttrInterface {
     return cast<TileAttrInterface>(
-        QuantizeTileAttr::get(&context, 64, threads));
+        QuantizeTileAttr::get(&context, 64, threads, TileSchedule::TwoPass));
   };
   EXPECT_TRUE(succeeded(tile(256).verifyFor(*module, *lookupTarget("sm_90a"))));
   EXPECT_TRUE(succeeded(tile(64).verifyFor(*module, *lookupTarget("gfx942"))));

@@ -434,13 +434,18 @@ FailureOr<TargetAttr> fp8moe::requireTargetAttr(Operation *op) {
 
 LogicalResult
 QuantizeTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                         int64_t kept, int64_t threads) {
+                         int64_t kept, int64_t threads, TileSchedule schedule) {
   if (kept < 1)
     return emitError() << "expects at least one kept slice, found " << kept;
   if (threads < 32 || threads > 1024 || !llvm::isPowerOf2_64(threads))
     return emitError() << "expects a power of two from 32 to 1024 threads, "
                           "found "
                        << threads;
+  if (schedule == TileSchedule::Held &&
+      (threads % kept != 0 || !llvm::isPowerOf2_64(threads / kept)))
+    return emitError() << "expects as many threads for each slice that is "
+                          "held, a power of two; found "
+                       << threads << " threads for " << kept << " slices";
   return success();
 }
 
@@ -454,5 +459,9 @@ LogicalResult QuantizeTileAttr::verifyFor(Operation *op,
            << getThreads() << " threads; on " << target.chip
            << " a block has at most " << target.maxThreadsPerBlock
            << " threads in whole warps of " << target.warpSize;
+  if (getSchedule() == TileSchedule::Streamed && !target.hasTensorMaps)
+    return op->emitOpError("has the schedule 'streamed', which needs the "
+                           "tensor maps of Hopper and later; ")
+           << target.chip << " has none; use 'held', 'two_pass' or no tile";
   return success();
 }

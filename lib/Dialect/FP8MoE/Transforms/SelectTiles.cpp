@@ -90,8 +90,7 @@ static std::string describeTimes(ArrayRef<QuantizeTileCost> tiles,
   const QuantizeTileCost *marked =
       chosen ? findQuantizeTile(tiles, chosen) : nullptr;
   llvm::interleaveComma(tiles, os, [&](const QuantizeTileCost &tile) {
-    os << llvm::formatv("<kept = {0}, threads = {1}> {2:f1} us{3}",
-                        tile.schedule.columnsPerBlock, tile.schedule.threads,
+    os << llvm::formatv("{0} {1:f1} us{2}", describeQuantizeTile(tile.schedule),
                         (tile.cost.time + extra) / 1e6,
                         &tile == marked ? " (chosen)" : "");
   });
@@ -141,8 +140,7 @@ LogicalResult SelectTiles::select(Operation *op, const TargetInfo &target) {
   QuantizeTileAttr tile = getQuantizeTile(op);
   if (!tile) {
     const QuantizeSchedule &best = chooseQuantizeTile(tiles).schedule;
-    tile = QuantizeTileAttr::get(op->getContext(), best.columnsPerBlock,
-                                 best.threads);
+    tile = getQuantizeTileAttr(op->getContext(), best);
     if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
       jagged.setTileAttr(tile);
     else

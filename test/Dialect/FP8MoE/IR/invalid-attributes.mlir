@@ -340,8 +340,13 @@ func.func private @f() attributes {tile = #fp8moe.quantize_tile<kept = 8, thread
 
 // -----
 
-// expected-error @below {{expected ','}}
+// expected-error @below {{struct is missing required parameter: threads}}
 func.func private @f() attributes {tile = #fp8moe.quantize_tile<kept = 8>}
+
+// -----
+
+// expected-error @below {{expects as many threads for each slice that is held, a power of two; found 128 threads for 3 slices}}
+func.func private @f() attributes {tile = #fp8moe.quantize_tile<kept = 3, threads = 128, schedule = held>}
 
 // -----
 

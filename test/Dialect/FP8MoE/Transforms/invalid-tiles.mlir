@@ -38,6 +38,20 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
+// No tensor maps on AMD.
+
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  func.func @streamed(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
+    // expected-error@+1 {{has the schedule 'streamed', which needs the tensor maps of Hopper and later; gfx942 has none; use 'held', 'two_pass' or no tile}}
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        tile <kept = 1, threads = 64, schedule = streamed>
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FNUZ>, tensor<?xf32>
+    return %s : tensor<?xf32>
+  }
+}
+
+// -----
+
 // 512 threads with 32-bit input have too few registers on NVIDIA for this schedule.
 
 #col = #fp8moe.strided<[1, 0]>

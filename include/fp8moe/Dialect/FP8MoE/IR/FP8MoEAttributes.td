@@ -120,11 +120,20 @@ def FP8MoE_QuantizeTileAttr : FP8MoE_Attr<"QuantizeTile", "quantize_tile",
   let summary = "tile of a quantize kernel";
   let description = [{
     One thread block of `threads` threads reduces and quantizes `kept` slices (positions
-    along the dimension that keeps its scales) at once.
+    along the dimension that keeps its scales) at once. `schedule` says how it goes over
+    them:
 
-    Example, in a quantize operation: `tile <kept = 64, threads = 256>`
+    * `two_pass`, which is not printed: the input is read twice, for the largest magnitudes
+      and to quantize;
+    * `held`: a team of `threads / kept` threads keeps a slice in registers between the two;
+    * `streamed`: a persistent kernel reads the input once, by tensor maps.
+
+    Examples, in a quantize operation: `tile <kept = 64, threads = 256>`,
+    `tile <kept = 1, threads = 128, schedule = held>`
   }];
-  let parameters = (ins "int64_t":$kept, "int64_t":$threads);
+  let parameters = (ins "int64_t":$kept, "int64_t":$threads,
+    DefaultValuedParameter<"::mlir::fp8moe::TileSchedule",
+                           "::mlir::fp8moe::TileSchedule::TwoPass">:$schedule);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

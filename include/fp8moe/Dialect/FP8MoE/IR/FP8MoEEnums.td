@@ -64,4 +64,10 @@ def FP8MoE_AccumulationAttr
     the CPU reference.
   }]>;
 
+def FP8MoE_TileSchedule : FP8MoE_I32Enum<"TileSchedule",
+    "how a quantize kernel goes over its input", [
+      I32EnumAttrCase<"TwoPass", 0, "two_pass">,
+      I32EnumAttrCase<"Held", 1, "held">,
+      I32EnumAttrCase<"Streamed", 2, "streamed">]>;
+
 #endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEENUMS_TD

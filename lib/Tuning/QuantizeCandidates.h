@@ -1,0 +1,51 @@
+//===- QuantizeCandidates.h - Candidates by schedule ---------------------*- C++
+//-*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// What the ways to go over a quantization's input (TileSchedule) implement, one
+// file each, for QuantizeTiles.cpp to choose from, and what their models share.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_TUNING_QUANTIZECANDIDATES_H
+#define FP8MOE_LIB_TUNING_QUANTIZECANDIDATES_H
+
+#include "fp8moe/Tuning/QuantizeTiles.h"
+
+namespace mlir::fp8moe {
+
+/// Appends the tiles of one schedule that are legal for a quantization on a
+/// GPU, with their costs; nothing when the schedule does not take its layouts.
+/// `work` has nominal sizes for those that are not known.
+void addTwoPassTiles(const QuantizeWork &work, const TargetInfo &target,
+                     SmallVectorImpl<QuantizeTileCost> &tiles);
+
+/// Whether the rows of a buffer are contiguous and its columns are not. A
+/// single column is contiguous with any stride, but has nothing to go along.
+bool isAlongRows(int64_t rowStride, int64_t columnStride, int64_t columns);
+
+/// Bytes of the L2 cache that a multiprocessor's second read can hit: on NVIDIA
+/// each half of the cache keeps what its half of the chip reads, so a tensor
+/// read by all takes twice its size; AMD's figure is the sum over dies, whose
+/// multiprocessors each use their own.
+int64_t getUsableCacheBytes(const TargetInfo &target);
+
+/// Bytes of the sectors that hold `bytes` when they are touched in runs.
+int64_t countSectorBytes(int64_t bytes, int64_t runBytes,
+                         const TargetInfo &target);
+
+/// Blocks of so many threads, each with so many registers, and of so much
+/// workgroup memory that a multiprocessor holds at once; 0 when not even one
+/// fits.
+int64_t countResidentBlocks(int64_t threads, int64_t registers,
+                            int64_t sharedBytes, const TargetInfo &target);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_TUNING_QUANTIZECANDIDATES_H
