@@ -14,7 +14,7 @@
 // CHECK-LABEL: target gfx942
 // CHECK:       copies: 2 as written, 1 left
 // CHECK-NEXT:  kernel, layouts and tile {{ *}}predicted
-// CHECK-NEXT:  fp8moe.jagged_dynamic_quantize line [[@LINE+43]] <kept = 64, threads = 256> {{[0-9.]+}} us
+// CHECK-NEXT:  fp8moe.jagged_dynamic_quantize line [[@LINE+44]] <kept = 64, threads = 256> {{[0-9.]+}} us
 // CHECK-NEXT:  row-major, row-major -> column-major, row-major
 // CHECK-NEXT:  strips_to_slices: bound by {{latency|bandwidth}}, the second read from L2, 2048 blocks in 3 waves; next best <kept = 128, threads = 512> at {{[0-9.]+}} us
 // CHECK-NEXT:  fp8moe.relayout line {{[0-9]+}} no tile {{[0-9.]+}} us
@@ -27,7 +27,7 @@
 
 // MANIFEST:      "decisions": [
 // MANIFEST-NEXT:   {
-// MANIFEST-NEXT:     "line": [[@LINE+30]],
+// MANIFEST-NEXT:     "line": [[@LINE+31]],
 // MANIFEST-NEXT:     "op": "fp8moe.jagged_dynamic_quantize",
 // MANIFEST-NEXT:     "predicted_ns": {{[0-9]+}},
 // MANIFEST-NEXT:     "program": "wgrad",
