@@ -40,11 +40,14 @@ void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts) {
   // Programs are lowered one function at a time: nothing is called.
   pm.addPass(createInlinerPass());
   pm.addPass(createSymbolDCEPass());
-  if (optimizeLayouts)
+  if (optimizeLayouts) {
     buildLayoutPipeline(pm);
+    pm.nest<func::FuncOp>().addPass(createPadGroups());
+  }
   pm.nest<func::FuncOp>().addPass(createSelectTiles());
   // Passes from upstream may drop an encoding.
   pm.addPass(createVerifyLayouts());
+  pm.addPass(createVerifyKernels());
 }
 
 void fp8moe::buildCpuLoweringPipeline(OpPassManager &pm) {

@@ -306,31 +306,35 @@ def _contract(a, b):
     return acc
 
 
-def _product(a, b, sa, sb, direction, dtype):
-    """(G3): the sum and the roundings after it."""
+def _product(a, b, sa, sb, direction, dtype, c=None):
+    """(G3): the sum and the roundings after it; (G6): added to c."""
     with _quiet():
         out = _contract(a, b).astype(np.float32)
         if sa is not None:
             out = out * _dequantizing(sa, direction)[:, None] * _dequantizing(sb, direction)[None, :]
+        if c is not None:
+            out = c.astype(np.float32) + out
         return out.astype(dtype)
 
 
-def grouped_matmul_2d3d(a, b, offsets, sa=None, sb=None, direction="quantize", dtype=BF16):
-    """(G1): a [M,K], b [E,K,N], sa [M], sb [E,N]."""
-    out = np.zeros((a.shape[0], b.shape[2]), dtype)
+def grouped_matmul_2d3d(a, b, offsets, sa=None, sb=None, direction="quantize", dtype=BF16, c=None):
+    """(G1): a [M,K], b [E,K,N], sa [M], sb [E,N]; (G6): c of the result's type."""
+    out = np.zeros((a.shape[0], b.shape[2]), dtype) if c is None else c.copy()
     for g, (start, end) in enumerate(group_bounds(offsets, a.shape[0])):
         scales = (None, None) if sa is None else (sa[start:end], sb[g])
-        out[start:end] = _product(a[start:end], b[g], *scales, direction, dtype)
+        addend = None if c is None else c[start:end]
+        out[start:end] = _product(a[start:end], b[g], *scales, direction, dtype, addend)
     return out
 
 
-def grouped_matmul_2d2d(a, b, offsets, sa=None, sb=None, direction="quantize", dtype=BF16):
-    """(G2): a [N,M], b [M,K], sa [E,N], sb [E,K]; an empty group's result is zero whatever its scales are."""
-    out = np.zeros((len(offsets), a.shape[0], b.shape[1]), dtype)
+def grouped_matmul_2d2d(a, b, offsets, sa=None, sb=None, direction="quantize", dtype=BF16, c=None):
+    """(G2): a [N,M], b [M,K], sa [E,N], sb [E,K]; an empty group's result is zero, or c (G6), whatever its scales are."""
+    out = np.zeros((len(offsets), a.shape[0], b.shape[1]), dtype) if c is None else c.copy()
     for g, (start, end) in enumerate(group_bounds(offsets, a.shape[1])):
         if start < end:
             scales = (None, None) if sa is None else (sa[g], sb[g])
-            out[g] = _product(a[:, start:end], b[start:end], *scales, direction, dtype)
+            addend = None if c is None else c[g]
+            out[g] = _product(a[:, start:end], b[start:end], *scales, direction, dtype, addend)
     return out
 
 

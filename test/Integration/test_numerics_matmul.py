@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""grouped_matmul of both kinds on the CPU: (G1)..(G4), bit for bit."""
+"""grouped_matmul of both kinds on the CPU: (G1)..(G4), (G6), bit for bit."""
 
 import cases
 import numpy as np
@@ -39,7 +39,7 @@ def matmul_scales(rng, shape):
     return np.ldexp(rng.uniform(1, 2, shape), rng.integers(-20, 20, shape)).astype(np.float32)
 
 
-def forward(function, a, b, out, direction="quantize", layout=EXPERT_COLUMNS):
+def forward(function, a, b, out, direction="quantize", layout=EXPERT_COLUMNS, accumulate=False):
     scaled = a != "bf16"
 
     def make(rng, case, kinds):
@@ -49,16 +49,19 @@ def forward(function, a, b, out, direction="quantize", layout=EXPERT_COLUMNS):
         inputs["offsets"] = cases.offsets(rng, pattern, groups, m)
         if scaled:
             inputs |= {"sa": matmul_scales(rng, (m,)), "sb": matmul_scales(rng, (groups, n))}
+        if accumulate:
+            inputs["c"] = cases.values(rng, (m, n), out, kinds("e4m3"), 0, special)
         return inputs
 
     def expect(inputs, kinds, case):
         scales = (inputs["sa"], inputs["sb"], direction) if scaled else ()
-        return {"y": oracle.grouped_matmul_2d3d(inputs["a"], inputs["b"], inputs["offsets"], *scales, dtype=out)}
+        operands = inputs["a"], inputs["b"], inputs["offsets"]
+        return {"y": oracle.grouped_matmul_2d3d(*operands, *scales, dtype=out, c=inputs.get("c"))}
 
     return Variant(FILE, function, matmul_cases(function), make, expect)
 
 
-def weight_gradient(function, a, b, out, layouts=(ROW, COL), pad=None):
+def weight_gradient(function, a, b, out, layouts=(ROW, COL), pad=None, accumulate=False):
     scaled = a != "bf16"
 
     def make(rng, case, kinds):
@@ -70,6 +73,8 @@ def weight_gradient(function, a, b, out, layouts=(ROW, COL), pad=None):
         inputs = {"a": cases.lay_out(x, layouts[0]), "b": cases.lay_out(y, layouts[1]), "offsets": ends}
         if scaled:
             inputs |= {"sa": matmul_scales(rng, (groups, n)), "sb": matmul_scales(rng, (groups, k))}
+        if accumulate:
+            inputs["c"] = cases.values(rng, (groups, n, k), out, kinds("e4m3"), 1, special)
         return inputs
 
     def expect(inputs, kinds, case):
@@ -78,7 +83,7 @@ def weight_gradient(function, a, b, out, layouts=(ROW, COL), pad=None):
             tokens = case[0][0]
             x, y = oracle.unpad_groups(x, ends, tokens, pad, 1), oracle.unpad_groups(y, ends, tokens, pad, 0)
         scales = (inputs["sa"], inputs["sb"], "quantize") if scaled else ()
-        return {"y": oracle.grouped_matmul_2d2d(x, y, ends, *scales, dtype=out)}
+        return {"y": oracle.grouped_matmul_2d2d(x, y, ends, *scales, dtype=out, c=inputs.get("c"))}
 
     list_of_cases = matmul_cases(function)
     if pad:
@@ -91,12 +96,16 @@ VARIANTS = [
     forward("e4m3_2d3d_bf16", "e4m3", "e4m3", BF16),
     forward("e4m3_2d3d_f32_inverse", "e4m3", "e4m3", F32, "dequantize", EXPERTS),
     forward("e5m2_e4m3_2d3d_bf16", "e5m2", "e4m3", BF16),
+    forward("e5m2_e4m3_2d3d_bf16_accumulate", "e5m2", "e4m3", BF16, accumulate=True),
     forward("bf16_2d3d_bf16", "bf16", "bf16", BF16),
+    forward("bf16_2d3d_f32", "bf16", "bf16", F32),
     weight_gradient("e4m3_2d2d_bf16", "e4m3", "e4m3", BF16),
     weight_gradient("e4m3_2d2d_f32_promoted", "e4m3", "e4m3", F32, (COL, ROW)),
     weight_gradient("e4m3_e5m2_2d2d_bf16", "e4m3", "e5m2", BF16),
     weight_gradient("bf16_2d2d_f32", "bf16", "bf16", F32),
     weight_gradient("e4m3_2d2d_padded", "e4m3", "e4m3", BF16, pad=16),
+    weight_gradient("bf16_2d2d_bf16_accumulate", "bf16", "bf16", BF16, accumulate=True),
+    weight_gradient("e4m3_2d2d_f32_padded_accumulate", "e4m3", "e4m3", F32, pad=16, accumulate=True),
 ]
 
 

@@ -298,6 +298,17 @@ def test_grouped_matmul_2d2d_by_hand():
     sa, sb = np.ones((3, 1), np.float32), np.ones((3, 2), np.float32)
     out = oracle.grouped_matmul_2d2d(a, b, [2, 2, 3], sa, sb, dtype=oracle.F32)
     assert out[:, 0].tolist() == [[5.0, 1.0], [0.0, 0.0], [12.0, 24.0]]
+    c = np.array([[[1, 2]], [[3, -0.0]], [[-12, 0.5]]], np.float32)
+    added = oracle.grouped_matmul_2d2d(a, b, [2, 2, 3], sa, sb, dtype=oracle.F32, c=c)
+    assert (oracle.bits(added) == oracle.bits(np.array([[[6, 3]], [[3, -0.0]], [[0, 24.5]]], np.float32))).all()
+
+
+def test_accumulation_rounds_the_product_first():
+    """(G6): f32(1 + 2^-30) is 1, and 2^24 + 1 ties to 2^24; the exact sum would round to 2^24 + 2."""
+    a = np.array([[1, 2.0**-15]], np.float32).astype(oracle.BF16)
+    c = np.array([[2.0**24]], np.float32)
+    out = oracle.grouped_matmul_2d3d(a, a.T[None], [1], dtype=oracle.F32, c=c)
+    assert out[0, 0] == 2.0**24
 
 
 def test_matmul_sum_of_e4m3_is_exact():

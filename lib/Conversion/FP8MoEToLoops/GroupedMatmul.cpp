@@ -135,7 +135,7 @@ private:
   Value panelA, panelB;
 };
 
-/// Rounds sums and applies the scales (G3), (G4).
+/// Rounds sums, applies the scales and adds what is there (G3), (G4), (G6).
 class Epilogue {
 public:
   Epilogue(GroupedMatmulOp op, OpLowering &l)
@@ -145,15 +145,28 @@ public:
       scaleA = &l.getBuffer(op.getScaleA());
       scaleB = &l.getBuffer(op.getScaleB());
     }
+    if (op.getAddend())
+      addend = &l.getBuffer(op.getAddend());
   }
 
-  Value round(Value sum, ArrayRef<Value> indicesA, ArrayRef<Value> indicesB) {
+  /// The element of the result at `indices`, whose scales are at `indicesA` and
+  /// `indicesB`.
+  Value finish(Value sum, ArrayRef<Value> indices, ArrayRef<Value> indicesA,
+               ArrayRef<Value> indicesB) {
     Value value = arith::TruncFOp::create(b, b.getF32Type(), sum);
     if (direction) {
       value = multiply(value, *scaleA, indicesA);
       value = multiply(value, *scaleB, indicesB);
     }
+    if (addend)
+      value =
+          arith::AddFOp::create(b, toF32(b, addend->load(b, indices)), value);
     return fromF32(b, value, result.getElementType());
+  }
+
+  /// The element of the result where there is no product.
+  Value getWithoutProduct(ArrayRef<Value> indices) {
+    return addend ? addend->load(b, indices) : b.zero(result.getElementType());
   }
 
 private:
@@ -166,7 +179,7 @@ private:
   LoopBuilder &b;
   const TensorBuffer &result;
   std::optional<ScaleDirection> direction;
-  const TensorBuffer *scaleA = nullptr, *scaleB = nullptr;
+  const TensorBuffer *scaleA = nullptr, *scaleB = nullptr, *addend = nullptr;
 };
 
 } // namespace
@@ -188,12 +201,17 @@ static void multiplyByExperts(GroupedMatmulOp op, OpLowering &l) {
                return experts.load(b, {group.number, k, column});
              },
              [&](Value row, Value column, Value sum) {
-               result.store(b,
-                            epilogue.round(sum, {row}, {group.number, column}),
-                            {row, column});
+               SmallVector<Value> indices = {row, column};
+               result.store(
+                   b,
+                   epilogue.finish(sum, indices, {row}, {group.number, column}),
+                   indices);
              }});
       });
-  result.fillZero(b, 0, end, result.sizes[0]);
+  result.forEachElement(
+      b, 0, end, result.sizes[0], [&](ArrayRef<Value> indices) {
+        result.store(b, epilogue.getWithoutProduct(indices), indices);
+      });
 }
 
 /// (G2): contracts over each group's rows. With padded groups the contraction
@@ -222,11 +240,13 @@ static void contractGroups(GroupedMatmulOp op, OpLowering &l) {
              [&](Value row, Value k) { return a.load(b, {row, k}); },
              [&](Value k, Value column) { return other.load(b, {k, column}); },
              [&](Value row, Value column, Value sum) {
-               Value value = epilogue.round(sum, {group.number, row},
-                                            {group.number, column});
-               // Zero whatever the scales of an empty group are.
-               value = b.select(isEmpty, b.zero(value.getType()), value);
-               result.store(b, value, {group.number, row, column});
+               SmallVector<Value> indices = {group.number, row, column};
+               Value value = epilogue.finish(sum, indices, {group.number, row},
+                                             {group.number, column});
+               // Whatever the scales of an empty group are.
+               value = b.select(isEmpty, epilogue.getWithoutProduct(indices),
+                                value);
+               result.store(b, value, indices);
              }});
         return padding ? b.add(start, b.roundUp(length, padding.getPad()))
                        : start;

@@ -61,3 +61,25 @@ func.func @weight_gradient(%a: tensor<32x?xbf16>, %b: tensor<?x64xbf16, #fp8moe.
       : tensor<32x?xbf16>, tensor<?x64xbf16, #fp8moe.strided<[1, 0]>> -> tensor<4x32x64xf32>
   return %o : tensor<4x32x64xf32>
 }
+
+// -----
+
+// The product is added in f32 to what is there, and rows of no group are what is there.
+
+// CHECK-LABEL: func @accumulate(
+// CHECK-SAME:    %[[C:[^:]*]]: memref<?x40xbf16>, %{{[^:]*}}: memref<4xi32>, %[[O:[^:]*]]: memref<?x40xbf16>)
+func.func @accumulate(%a: tensor<?x64xbf16>, %b: tensor<4x64x40xbf16>, %c: tensor<?x40xbf16>,
+                      %ends: tensor<4xi32>) -> tensor<?x40xbf16> {
+  // CHECK:      %[[LAST:.*]] = scf.for %{{.*}} =
+  // CHECK:        %[[F32:.*]] = arith.truncf %{{.*}} : f64 to f32
+  // CHECK:        %[[OLD:.*]] = memref.load %[[C]][%[[ROW:.*]], %[[COLUMN:.*]]]
+  // CHECK:        %[[SUM:.*]] = arith.addf %{{.*}}, %[[F32]] : f32
+  // CHECK:        %[[OUT:.*]] = arith.truncf %[[SUM]] : f32 to bf16
+  // CHECK:        memref.store %[[OUT]], %[[O]][%[[ROW]], %[[COLUMN]]]
+  // CHECK:      scf.for %{{.*}} = %[[LAST]] to
+  // CHECK:          %[[KEPT:.*]] = memref.load %[[C]][%[[I:.*]], %[[J:.*]]]
+  // CHECK:          memref.store %[[KEPT]], %[[O]][%[[I]], %[[J]]]
+  %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>) accumulate(%c : tensor<?x40xbf16>)
+      : tensor<?x64xbf16>, tensor<4x64x40xbf16> -> tensor<?x40xbf16>
+  return %o : tensor<?x40xbf16>
+}

@@ -136,3 +136,63 @@ func.func @e4m3_2d2d_padded(
       -> tensor<?x?x?xbf16>
   return %y : tensor<?x?x?xbf16>
 }
+
+func.func @e5m2_e4m3_2d3d_bf16_accumulate(
+      %a: tensor<?x?x!fp8moe.e5m2> {fp8moe.name = "a"},
+      %b: tensor<?x?x?x!fp8moe.e4m3, #expert_column_major> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?xf32> {fp8moe.name = "sa"},
+      %sb: tensor<?x?xf32> {fp8moe.name = "sb"},
+      %c: tensor<?x?xbf16> {fp8moe.name = "c"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa, %sb : tensor<?xf32>, tensor<?x?xf32>) direction quantize accumulation fast
+      accumulate(%c : tensor<?x?xbf16>)
+      : tensor<?x?x!fp8moe.e5m2>,
+        tensor<?x?x?x!fp8moe.e4m3, #expert_column_major>
+      -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}
+
+func.func @bf16_2d3d_f32(
+      %a: tensor<?x?xbf16> {fp8moe.name = "a"},
+      %b: tensor<?x?x?xbf16, #expert_column_major> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x?xf32> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>) accumulation promoted
+      : tensor<?x?xbf16>,
+        tensor<?x?x?xbf16, #expert_column_major>
+      -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+
+func.func @bf16_2d2d_bf16_accumulate(
+      %a: tensor<?x?xbf16> {fp8moe.name = "a"},
+      %b: tensor<?x?xbf16, #column_major> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %c: tensor<?x?x?xbf16> {fp8moe.name = "c"})
+      -> (tensor<?x?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>) accumulation fast
+      accumulate(%c : tensor<?x?x?xbf16>)
+      : tensor<?x?xbf16>,
+        tensor<?x?xbf16, #column_major>
+      -> tensor<?x?x?xbf16>
+  return %y : tensor<?x?x?xbf16>
+}
+
+func.func @e4m3_2d2d_f32_padded_accumulate(
+      %a: tensor<?x?x!fp8moe.e4m3, #padded_columns> {fp8moe.name = "a"},
+      %b: tensor<?x?x!fp8moe.e4m3, #padded_column_major> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?x?xf32> {fp8moe.name = "sa"},
+      %sb: tensor<?x?xf32> {fp8moe.name = "sb"},
+      %c: tensor<?x?x?xf32> {fp8moe.name = "c"})
+      -> (tensor<?x?x?xf32> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa, %sb : tensor<?x?xf32>, tensor<?x?xf32>) direction quantize accumulation promoted
+      accumulate(%c : tensor<?x?x?xf32>)
+      : tensor<?x?x!fp8moe.e4m3, #padded_columns>,
+        tensor<?x?x!fp8moe.e4m3, #padded_column_major>
+      -> tensor<?x?x?xf32>
+  return %y : tensor<?x?x?xf32>
+}

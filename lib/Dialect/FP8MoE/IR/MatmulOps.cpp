@@ -80,6 +80,18 @@ static LogicalResult verifyGroups(GroupedMatmulOp op) {
   return success();
 }
 
+/// Checks what is added to the product.
+static LogicalResult verifyAddend(GroupedMatmulOp op) {
+  if (!op.getAddend())
+    return success();
+  RankedTensorType addend = op.getAddend().getType();
+  if (haveSameLayout(addend, op.getType()))
+    return success();
+  return op.emitOpError("expects the tensor to accumulate into to have the "
+                        "result's type ")
+         << op.getType() << ", found " << addend;
+}
+
 LogicalResult GroupedMatmulOp::verify() {
   RankedTensorType a = getA().getType(), b = getB().getType();
   if (a.getRank() != 2 || (b.getRank() != 2 && b.getRank() != 3))
@@ -110,7 +122,8 @@ LogicalResult GroupedMatmulOp::verify() {
   if (failed(verifyShape(*this, "the result", getType(), shape,
                          forward ? "[M, N]" : "[E, N, K]")) ||
       failed(verifyPacked(*this, "the result", getType())) ||
-      failed(verifyWritable(*this, "the result", getType())))
+      failed(verifyWritable(*this, "the result", getType())) ||
+      failed(verifyAddend(*this)))
     return failure();
   if (!getScaleA())
     return success();
@@ -147,6 +160,16 @@ void GroupedMatmulOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
   } else {
     pairs.push_back({getA(), 1, getB(), 0});
   }
+  if (getAddend()) {
+    if (isForward()) {
+      pairs.push_back({getAddend(), 0, getA(), 0});
+      pairs.push_back({getAddend(), 1, getB(), 2});
+    } else {
+      pairs.push_back({getAddend(), 0, getOffsets(), 0});
+      pairs.push_back({getAddend(), 1, getA(), 0});
+      pairs.push_back({getAddend(), 2, getB(), 1});
+    }
+  }
   if (!getScaleA())
     return;
   if (isForward()) {
@@ -161,21 +184,92 @@ void GroupedMatmulOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Targets
+//===----------------------------------------------------------------------===//
+
+/// Groups of the contraction that begin at multiples of this many FP8 elements
+/// (a row of the 128-byte swizzle, which is a stage of the kernel) and are zero
+/// up to the next one need no mask.
+static constexpr int64_t kNvidiaGroupPadding = 128;
+/// Base and strides of what the tensor memory accelerator copies are multiples
+/// of this many bytes (cuTensorMapEncodeTiled).
+static constexpr int64_t kTensorMapAlignment = 16;
+
 TensorAccess GroupedMatmulOp::getTensorAccess(Value tensor,
                                               const TargetInfo &target) {
   bool isOperand = tensor == getA() || tensor == getB();
-  if ((!isOperand && tensor != getResult()) ||
+  bool isFreeResult = tensor == getResult() && !getAddend();
+  if ((!isOperand && !isFreeResult) ||
       getGroupPadding(cast<RankedTensorType>(tensor.getType())))
     return TensorAccess::fixed();
   int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
   SmallVector<int64_t> walked = {rank - 2, rank - 1};
   if (!isOperand)
     return TensorAccess::free(walked, rank - 1);
-  // FP8 tensor cores read both operands with the contracted dimension
-  // contiguous.
+  // Tensor cores read FP8 with the contracted dimension contiguous, and the
+  // kernels of NVIDIA treat bf16 alike.
   bool fp8 = isFp8Type(getA().getType().getElementType());
-  if (!fp8 || target.kind == TargetKind::CPU)
+  if (target.kind == TargetKind::CPU ||
+      (!fp8 && target.kind != TargetKind::NVVM))
     return TensorAccess::free(walked);
-  bool contractsFirst = tensor == getB();
-  return TensorAccess::free(walked, contractsFirst ? rank - 2 : rank - 1);
+  return TensorAccess::free(walked, tensor == getB() ? getContractedDimB()
+                                                     : getContractedDimA());
+}
+
+int64_t GroupedMatmulOp::getBestGroupPadding(const TargetInfo &target) {
+  bool isFast = target.kind == TargetKind::NVVM && !isForward() &&
+                isFp8Type(getA().getType().getElementType());
+  return isFast ? kNvidiaGroupPadding : 0;
+}
+
+/// Checks that tensor memory copies can bring tiles of an operand, whose
+/// `contracted` dimension must be contiguous.
+static LogicalResult verifyTensorMap(GroupedMatmulOp op, StringRef what,
+                                     RankedTensorType type, int64_t contracted,
+                                     const TargetInfo &target) {
+  StridedLayout layout = *StridedLayout::get(type);
+  auto isSingle = [&](int64_t dim) { return type.getDimSize(dim) == 1; };
+  if (!layout.isContiguousAlong(contracted) && !isSingle(contracted))
+    return op.emitOpError("on ")
+           << target.chip << " expects " << what
+           << " to be contiguous along the contracted dimension " << contracted
+           << ", found " << type
+           << "; run the layout passes, or fp8moe.relayout it first";
+  int64_t bytes = getElementBytes(type.getElementType()).value_or(1);
+  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+    int64_t stride = layout.strides[dim];
+    if (dim == contracted || isSingle(dim) || ShapedType::isDynamic(stride) ||
+        stride * bytes % kTensorMapAlignment == 0)
+      continue;
+    int64_t step = kTensorMapAlignment / bytes;
+    return op.emitOpError("on ")
+           << target.chip << " expects every stride of " << what
+           << " but the contracted one to be a multiple of "
+           << kTensorMapAlignment << " bytes, found " << stride * bytes
+           << " bytes along dimension " << dim << " of " << type
+           << "; make the contraction a multiple of " << step
+           << ", or give the layout strides that are, such as "
+           << llvm::alignTo(stride, step) << " instead of " << stride;
+  }
+  return success();
+}
+
+LogicalResult GroupedMatmulOp::verifyForTarget(const TargetInfo &target) {
+  if (target.kind != TargetKind::NVVM)
+    return success();
+  if (failed(verifyTensorMap(*this, "the first operand", getA().getType(),
+                             getContractedDimA(), target)) ||
+      failed(verifyTensorMap(*this, "the second operand", getB().getType(),
+                             getContractedDimB(), target)))
+    return failure();
+  int64_t last = getType().getRank() - 1;
+  if (StridedLayout::get(getType())->isContiguousAlong(last) ||
+      getType().getDimSize(last) == 1)
+    return success();
+  return emitOpError("on ")
+         << target.chip
+         << " writes a result that is contiguous along its "
+            "last dimension, found "
+         << getType() << "; fp8moe.relayout such a result instead";
 }

@@ -132,7 +132,7 @@ func.func @f(%a: tensor<8x4xbf16>, %b: tensor<2x4x6xbf16>, %ends: tensor<2xi32>)
 // The generic form can have the scales of one operand only.
 func.func @f(%a: tensor<8x4xbf16>, %b: tensor<2x4x6xbf16>, %ends: tensor<2xi32>, %s: tensor<8xf32>) {
   // expected-error @below {{multiplies bf16 operands, which have no 'scales(...)' and no 'direction'}}
-  %0 = "fp8moe.grouped_matmul"(%a, %b, %ends, %s) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>}>
+  %0 = "fp8moe.grouped_matmul"(%a, %b, %ends, %s) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>}>
       : (tensor<8x4xbf16>, tensor<2x4x6xbf16>, tensor<2xi32>, tensor<8xf32>) -> tensor<8x6xf32>
   return
 }
@@ -141,7 +141,7 @@ func.func @f(%a: tensor<8x4xbf16>, %b: tensor<2x4x6xbf16>, %ends: tensor<2xi32>,
 
 func.func @f(%a: tensor<8x4xbf16>, %b: tensor<2x4x6xbf16>, %ends: tensor<2xi32>, %s: tensor<2x6xf32>) {
   // expected-error @below {{multiplies bf16 operands, which have no 'scales(...)' and no 'direction'}}
-  %0 = "fp8moe.grouped_matmul"(%a, %b, %ends, %s) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 1>}>
+  %0 = "fp8moe.grouped_matmul"(%a, %b, %ends, %s) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>}>
       : (tensor<8x4xbf16>, tensor<2x4x6xbf16>, tensor<2xi32>, tensor<2x6xf32>) -> tensor<8x6xf32>
   return
 }
@@ -150,7 +150,7 @@ func.func @f(%a: tensor<8x4xbf16>, %b: tensor<2x4x6xbf16>, %ends: tensor<2xi32>,
 
 func.func @f(%a: tensor<8x4xbf16>, %b: tensor<2x4x6xbf16>, %ends: tensor<2xi32>) {
   // expected-error @below {{operand count (3) does not match with the total size (4) specified in attribute 'operandSegmentSizes'}}
-  %0 = "fp8moe.grouped_matmul"(%a, %b, %ends) <{operandSegmentSizes = array<i32: 1, 1, 2, 0, 0>}>
+  %0 = "fp8moe.grouped_matmul"(%a, %b, %ends) <{operandSegmentSizes = array<i32: 1, 1, 2, 0, 0, 0>}>
       : (tensor<8x4xbf16>, tensor<2x4x6xbf16>, tensor<2xi32>) -> tensor<8x6xf32>
   return
 }
@@ -371,5 +371,34 @@ func.func @f(%a: tensor<4x8x!fp8moe.e4m3>, %b: tensor<8x6x!fp8moe.e4m3>, %ends: 
   // expected-error @below {{expects the scales of the second operand to have shape [2, 6] ([E, K]), found [6]}}
   %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) scales(%sa, %sb : tensor<2x4xf32>, tensor<6xf32>) direction quantize
       : tensor<4x8x!fp8moe.e4m3>, tensor<8x6x!fp8moe.e4m3> -> tensor<2x4x6xf32>
+  return
+}
+
+// -----
+
+// grouped_matmul, accumulating
+
+func.func @f(%a: tensor<4x8xbf16>, %b: tensor<8x6xbf16>, %ends: tensor<2xi32>, %c: tensor<2x4x6xbf16>) {
+  // expected-error @below {{expects the tensor to accumulate into to have the result's type 'tensor<2x4x6xf32>', found 'tensor<2x4x6xbf16>'}}
+  %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) accumulate(%c : tensor<2x4x6xbf16>)
+      : tensor<4x8xbf16>, tensor<8x6xbf16> -> tensor<2x4x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xbf16>, %b: tensor<8x6xbf16>, %ends: tensor<2xi32>, %c: tensor<2x4x6xf32, #fp8moe.strided<[0, 2, 1]>>) {
+  // expected-error @below {{expects the tensor to accumulate into to have the result's type 'tensor<2x4x6xf32>', found 'tensor<2x4x6xf32, #fp8moe.strided<[0, 2, 1]>>'}}
+  %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) accumulate(%c : tensor<2x4x6xf32, #fp8moe.strided<[0, 2, 1]>>)
+      : tensor<4x8xbf16>, tensor<8x6xbf16> -> tensor<2x4x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xbf16>, %b: tensor<8x6xbf16>, %ends: tensor<2xi32>, %c: tensor<4x6xf32>) {
+  // expected-error @below {{expects the tensor to accumulate into to have the result's type 'tensor<2x4x6xf32>', found 'tensor<4x6xf32>'}}
+  %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) accumulate(%c : tensor<4x6xf32>)
+      : tensor<4x8xbf16>, tensor<8x6xbf16> -> tensor<2x4x6xf32>
   return
 }

@@ -49,3 +49,14 @@ func.func @weight_gradient_padded(
         tensor<?x64xf8E5M2FNUZ, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>> -> tensor<?x32x64xbf16>
   return %o : tensor<?x32x64xbf16>
 }
+
+// Gradients of several microbatches add up.
+// CHECK-LABEL: func.func @weight_gradient_accumulated(
+func.func @weight_gradient_accumulated(%a: tensor<32x?xbf16>, %b: tensor<?x64xbf16, #colMajor>, %ends: tensor<8xi32>,
+                                       %c: tensor<8x32x64xf32>) -> tensor<8x32x64xf32> {
+  // CHECK: grouped_matmul %{{.*}}, %{{.*}} groups(%{{.*}} : tensor<8xi32>) accumulation promoted accumulate(%{{.*}} : tensor<8x32x64xf32>) : tensor<32x?xbf16>
+  %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>) accumulation promoted
+      accumulate(%c : tensor<8x32x64xf32>)
+      : tensor<32x?xbf16>, tensor<?x64xbf16, #colMajor> -> tensor<8x32x64xf32>
+  return %o : tensor<8x32x64xf32>
+}

@@ -11,7 +11,7 @@
 
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpBase.td"
 
-def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegments, FP8MoE_Kernel,
+def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegments, FP8MoE_KernelOfTargets,
     FP8MoE_SizesWithEqualOperands]> {
   let summary = "one matmul per jagged group";
   let description = [{
@@ -36,6 +36,15 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegmen
     rounded once to f32, times the scale of a (rounded to f32), times the scale of b
     (rounded to f32), converted to the result type.
 
+    With `accumulate(%c : type)`, of the result's type, that f32 is added to `f32(c)` (rounded
+    to f32) before it is converted: gradients of several microbatches add up without a
+    kernel of their own. Where no product is (rows of no group, empty groups) the result
+    is `c`. The result is a new tensor.
+
+    On NVIDIA both operands are read by tensor memory copies and must have the contracted
+    dimension contiguous and every other stride a multiple of 16 bytes; layout placement
+    makes kernels write them so.
+
     Example:
     ```mlir
     func.func @forward(%a: tensor<?x2048x!fp8moe.e4m3>, %sa: tensor<?xf32>,
@@ -55,6 +64,7 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegmen
   let arguments = (ins FP8MoE_MatmulTensor:$a, FP8MoE_MatmulTensor:$b,
     FP8MoE_Offsets:$offsets,
     Optional<FP8MoE_ScaleTensor>:$scaleA, Optional<FP8MoE_ScaleTensor>:$scaleB,
+    Optional<FP8MoE_FloatTensor>:$addend,
     OptionalAttr<FP8MoE_ScaleDirectionAttr>:$direction,
     DefaultValuedAttr<FP8MoE_AccumulationAttr,
                       "::mlir::fp8moe::Accumulation::Fast">:$accumulation);
@@ -63,12 +73,21 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegmen
     $a `,` $b `groups` `(` $offsets `:` type($offsets) `)`
     (`scales` `(` $scaleA^ `,` $scaleB `:` type($scaleA) `,` type($scaleB) `)`)?
     (`direction` `` $direction^)? (`accumulation` `` $accumulation^)?
+    (`accumulate` `(` $addend^ `:` type($addend) `)`)?
     attr-dict `:` type($a) `,` type($b) `->` type($result)
   }];
   let extraClassDeclaration = [{
     /// True for 2D x 3D (groups are rows of the result), false for 2D x 2D (groups are
     /// contracted).
     bool isForward() { return getB().getType().getRank() == 3; }
+
+    /// The contracted dimension of each operand.
+    int64_t getContractedDimA() { return 1; }
+    int64_t getContractedDimB() { return isForward() ? 1 : 0; }
+
+    /// The padding of contracted groups that spares the kernel of `target` all masks,
+    /// or 0 when padding gains nothing.
+    int64_t getBestGroupPadding(const ::mlir::fp8moe::TargetInfo &target);
   }];
 }
 

@@ -148,6 +148,57 @@ def PlaceLayouts : InterfacePass<"fp8moe-place-layouts", "::mlir::FunctionOpInte
   ];
 }
 
+def PadGroups : InterfacePass<"fp8moe-pad-groups", "::mlir::FunctionOpInterface"> {
+  let summary = "Pad the groups that weight gradients contract";
+  let description = [{
+    A kernel that contracts over jagged groups masks what belongs to a neighbour, unless
+    every group begins at a multiple of the kernel's stage and is zero up to the next one.
+    Where the target gains by it (NVIDIA: FP8, 128 elements) and both operands of a
+    2D x 2D `grouped_matmul` are jagged data, seen through transposes, that nobody else reads,
+    the quantizations write padded groups: only types change, and no copy is made. Operands
+    that are padded otherwise, or come from elsewhere, stay as they are.
+
+    The promise `align = 16` says that the pitch suits tensor memory copies whatever the
+    number of rows is.
+
+    Needs `fp8moe.target` on the module.
+
+    Example, for sm_90a, both operands alike:
+    ```mlir
+    // before
+    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0]
+        rounding pow2 : tensor<?x64xbf16>
+        -> tensor<?x64xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<8x64xf32>
+    // after
+    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0]
+        rounding pow2 : tensor<?x64xbf16>
+        -> tensor<?x64xf8E4M3FN,
+                  #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>>,
+           tensor<8x64xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numPadded", "matmuls-padded", "Matmuls whose operands are padded">,
+  ];
+}
+
+def VerifyKernels : Pass<"fp8moe-verify-kernels", "::mlir::ModuleOp"> {
+  let summary = "Reject kernels that the target cannot run on their layouts";
+  let description = [{
+    Asks every kernel whether the module's target can run it on the layouts that its
+    tensors have, when they are final. What only a call knows (the pitch of a tensor with
+    unknown sizes) the host plan checks.
+
+    Needs `fp8moe.target` on the module.
+
+    Example, for sm_90a, whose tensor memory copies want pitches of 16 bytes:
+    ```
+    x.mlir:3:8: error: 'fp8moe.grouped_matmul' op on sm_90a expects every stride of the first
+    operand but the contracted one to be a multiple of 16 bytes, found 1000 bytes ...
+    ```
+  }];
+}
+
 def SelectTiles : InterfacePass<"fp8moe-select-tiles", "::mlir::FunctionOpInterface"> {
   let summary = "Write the tile of every quantize kernel";
   let description = [{

@@ -1,0 +1,94 @@
+// RUN: fp8moe-opt %s --fp8moe-verify-kernels --split-input-file --verify-diagnostics
+
+#ecol = #fp8moe.strided<[0, 2, 1]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+func.func @row_major_weights(%a: tensor<?x64xf8E4M3FN>, %b: tensor<2x64x32xf8E4M3FN>, %ends: tensor<2xi32>,
+                             %sa: tensor<?xf32>, %sb: tensor<2x32xf32>) -> tensor<?x32xbf16> {
+  // expected-error @below {{on sm_90a expects the second operand to be contiguous along the contracted dimension 1, found 'tensor<2x64x32xf8E4M3FN>'; run the layout passes, or fp8moe.relayout it first}}
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      scales(%sa, %sb : tensor<?xf32>, tensor<2x32xf32>) direction quantize
+      : tensor<?x64xf8E4M3FN>, tensor<2x64x32xf8E4M3FN> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+}
+
+// -----
+
+#ecol = #fp8moe.strided<[0, 2, 1]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+func.func @contraction_of_1000(%a: tensor<?x1000xf8E4M3FN>, %b: tensor<2x1000x32xf8E4M3FN, #ecol>, %ends: tensor<2xi32>,
+                               %sa: tensor<?xf32>, %sb: tensor<2x32xf32>) -> tensor<?x32xbf16> {
+  // expected-error @below {{on sm_90a expects every stride of the first operand but the contracted one to be a multiple of 16 bytes, found 1000 bytes along dimension 0 of 'tensor<?x1000xf8E4M3FN>'; make the contraction a multiple of 16, or give the layout strides that are, such as 1008 instead of 1000}}
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      scales(%sa, %sb : tensor<?xf32>, tensor<2x32xf32>) direction quantize
+      : tensor<?x1000xf8E4M3FN>, tensor<2x1000x32xf8E4M3FN, #ecol> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+}
+
+// -----
+
+// The way out that the message names: rows and experts at multiples of 1008.
+#rows = #fp8moe.strided<[0, 1], strides = [1008, 1]>
+#columns = #fp8moe.strided<[0, 2, 1], strides = [32256, 1, 1008]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+func.func @contraction_of_1000_apart(%a: tensor<?x1000xf8E4M3FN, #rows>, %b: tensor<2x1000x32xf8E4M3FN, #columns>,
+                                     %ends: tensor<2xi32>, %sa: tensor<?xf32>, %sb: tensor<2x32xf32>) -> tensor<?x32xbf16> {
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      scales(%sa, %sb : tensor<?xf32>, tensor<2x32xf32>) direction quantize
+      : tensor<?x1000xf8E4M3FN, #rows>, tensor<2x1000x32xf8E4M3FN, #columns> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+}
+
+// -----
+
+// bf16 elements have two bytes.
+#ecol = #fp8moe.strided<[0, 2, 1]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+func.func @bf16(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16, #ecol>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
+  // expected-error @below {{a multiple of 16 bytes, found 2008 bytes along dimension 0 of 'tensor<?x1004xbf16>'; make the contraction a multiple of 8, or give the layout strides that are, such as 1008 instead of 1004}}
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      : tensor<?x1004xbf16>, tensor<2x1004x32xbf16, #ecol> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+}
+
+// -----
+
+// A weight gradient contracts over the rows, whose unknown number the host plan checks.
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+func.func @weight_gradient(%a: tensor<64x?xf8E4M3FN>, %b: tensor<?x32xf8E4M3FN, #col>, %ends: tensor<2xi32>,
+                           %sa: tensor<2x64xf32>, %sb: tensor<2x32xf32>, %c: tensor<2x64x32xf32, #fp8moe.strided<[0, 2, 1]>>)
+    -> (tensor<2x64x32xbf16>, tensor<2x64x32xf32, #fp8moe.strided<[0, 2, 1]>>) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      scales(%sa, %sb : tensor<2x64xf32>, tensor<2x32xf32>) direction quantize
+      : tensor<64x?xf8E4M3FN>, tensor<?x32xf8E4M3FN, #col> -> tensor<2x64x32xbf16>
+  // expected-error @below {{on sm_90a writes a result that is contiguous along its last dimension, found 'tensor<2x64x32xf32, #fp8moe.strided<[0, 2, 1]>>'; fp8moe.relayout such a result instead}}
+  %z = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      scales(%sa, %sb : tensor<2x64xf32>, tensor<2x32xf32>) direction quantize
+      accumulate(%c : tensor<2x64x32xf32, #fp8moe.strided<[0, 2, 1]>>)
+      : tensor<64x?xf8E4M3FN>, tensor<?x32xf8E4M3FN, #col> -> tensor<2x64x32xf32, #fp8moe.strided<[0, 2, 1]>>
+  return %y, %z : tensor<2x64x32xbf16>, tensor<2x64x32xf32, #fp8moe.strided<[0, 2, 1]>>
+}
+}
+
+// -----
+
+// The CPU reads any layout.
+module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
+func.func @on_cpu(%a: tensor<?x1000xf8E4M3FN>, %b: tensor<2x1000x32xf8E4M3FN>, %ends: tensor<2xi32>,
+                  %sa: tensor<?xf32>, %sb: tensor<2x32xf32>) -> tensor<?x32xbf16> {
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      scales(%sa, %sb : tensor<?xf32>, tensor<2x32xf32>) direction quantize
+      : tensor<?x1000xf8E4M3FN>, tensor<2x1000x32xf8E4M3FN> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+}
+
+// -----
+
+// expected-error @below {{target}}
+module {
+}
