@@ -64,7 +64,7 @@ use_ptxas() {
 
 # configure: runs CMake for the release preset, with ccache where it is installed.
 configure() {
-  local options=(-DPython3_EXECUTABLE="$VENV/bin/python")
+  local options=(-DPython3_EXECUTABLE="$VENV/bin/python" -DPython_EXECUTABLE="$VENV/bin/python")
   if command -v ccache >/dev/null; then
     # Precompiled headers hide include times and macros from ccache.
     export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Driver.h"
+#include "fp8moe/Driver/Driver.h"
 
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/InitAll.h"
@@ -64,7 +64,7 @@ static cl::opt<bool>
                         "decisions on layouts as remarks"),
                cl::cat(category));
 static cl::opt<int64_t> tokens(
-    "tokens", cl::value_desc("N"), cl::init(16384),
+    "tokens", cl::value_desc("N"), cl::init(kDefaultReportTokens),
     cl::desc("With --report: also give traffic for this token count (default "
              "16384)"),
     cl::cat(category));

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_TOOLS_COMPILE_DRIVER_H
-#define FP8MOE_TOOLS_COMPILE_DRIVER_H
+#ifndef FP8MOE_DRIVER_DRIVER_H
+#define FP8MOE_DRIVER_DRIVER_H
 
-#include "Report.h"
+#include "fp8moe/Driver/Report.h"
 
 #include "fp8moe/Artifact/ArtifactWriter.h"
 #include "fp8moe/Pipelines/Compiler.h"
@@ -59,4 +59,4 @@ private:
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_TOOLS_COMPILE_DRIVER_H
+#endif // FP8MOE_DRIVER_DRIVER_H

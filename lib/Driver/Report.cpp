@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Report.h"
+#include "fp8moe/Driver/Report.h"
 
 #include "fp8moe/Tuning/QuantizeTiles.h"
 

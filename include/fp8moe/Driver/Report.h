@@ -6,13 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_TOOLS_COMPILE_REPORT_H
-#define FP8MOE_TOOLS_COMPILE_REPORT_H
+#ifndef FP8MOE_DRIVER_REPORT_H
+#define FP8MOE_DRIVER_REPORT_H
 
-#include "Traffic.h"
+#include "fp8moe/Driver/Traffic.h"
 
 #include "fp8moe/Pipelines/Decisions.h"
 #include "fp8moe/Target/TargetInfo.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <optional>
@@ -47,14 +48,20 @@ struct TargetReport {
   double seconds = 0;
 };
 
-/// Everything that `--report` prints.
+/// The token count of reports, unless the user says another.
+inline constexpr int64_t kDefaultReportTokens = 16384;
+
+/// Everything that `--report` of fp8moe-compile prints.
 struct Report {
   std::vector<ProgramTraffic> asWritten;
   std::vector<TargetReport> targets;
   /// The token count for which traffic is also given in MiB.
-  int64_t tokens = 0;
+  int64_t tokens = kDefaultReportTokens;
 
   void print(llvm::raw_ostream &os) const;
+
+  /// The same as data; what is not known is left out.
+  llvm::json::Value toJson() const;
 };
 
 /// The traffic of every public function of `module`.
@@ -62,4 +69,4 @@ std::vector<ProgramTraffic> collectTraffic(ModuleOp module);
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_TOOLS_COMPILE_REPORT_H
+#endif // FP8MOE_DRIVER_REPORT_H

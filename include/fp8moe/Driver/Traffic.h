@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_TOOLS_COMPILE_TRAFFIC_H
-#define FP8MOE_TOOLS_COMPILE_TRAFFIC_H
+#ifndef FP8MOE_DRIVER_TRAFFIC_H
+#define FP8MOE_DRIVER_TRAFFIC_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -62,4 +62,4 @@ std::vector<OpTraffic> getTraffic(func::FuncOp func);
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_TOOLS_COMPILE_TRAFFIC_H
+#endif // FP8MOE_DRIVER_TRAFFIC_H

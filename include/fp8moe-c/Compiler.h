@@ -1,0 +1,88 @@
+//===- Compiler.h - C API of the compiler -------------------------*- C -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// What fp8moe-compile does, on modules in memory. Failures are diagnostics of
+// the module's context (mlir-c/Diagnostics.h).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_C_COMPILER_H
+#define FP8MOE_C_COMPILER_H
+
+#include "mlir-c/IR.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Registers the passes and pipelines of fp8moe and of MLIR for
+/// mlirParsePassPipeline. May be called more than once, from any thread.
+MLIR_CAPI_EXPORTED void fp8moeRegisterAllPasses(void);
+
+/// The version of fp8moe and of LLVM, as in "0.1.0, LLVM 22.1.8".
+MLIR_CAPI_EXPORTED MlirStringRef fp8moeCompilerVersion(void);
+
+//===----------------------------------------------------------------------===//
+// Targets
+//===----------------------------------------------------------------------===//
+
+MLIR_CAPI_EXPORTED intptr_t fp8moeGetNumTargets(void);
+
+/// "sm_90a". `index` must be less than fp8moeGetNumTargets().
+MLIR_CAPI_EXPORTED MlirStringRef fp8moeTargetGetChip(intptr_t index);
+
+/// A line for people.
+MLIR_CAPI_EXPORTED MlirStringRef fp8moeTargetGetDescription(intptr_t index);
+
+//===----------------------------------------------------------------------===//
+// Compiling
+//===----------------------------------------------------------------------===//
+
+typedef struct Fp8moeCompileOptions {
+  /// Chips; when there are none the module names its target.
+  const MlirStringRef *targets;
+  intptr_t numTargets;
+  /// Whether to run the layout passes.
+  bool optimizeLayouts;
+  /// Empty: where fp8moe-compile looks (docs/artifacts.md).
+  MlirStringRef ptxasPath;
+  MlirStringRef rocmPath;
+  /// The token count for which the report also gives bytes.
+  int64_t tokens;
+} Fp8moeCompileOptions;
+
+/// The defaults of fp8moe-compile.
+MLIR_CAPI_EXPORTED Fp8moeCompileOptions fp8moeCompileOptionsGet(void);
+
+/// Compiles copies of `module` and writes one artifact per target into
+/// `folder`/CHIP. What was done is given to `text` as people read it and to
+/// `json` as data (docs/python.md); either may be null.
+MLIR_CAPI_EXPORTED MlirLogicalResult
+fp8moeCompile(MlirModule module, MlirStringRef folder,
+              const Fp8moeCompileOptions *options, MlirStringCallback text,
+              MlirStringCallback json, void *userData);
+
+/// Compiles a copy of `module` for its only target up to one of the stages of
+/// fp8moe-compile's --emit ("tensor", "mlir", "llvm", "asm", "ptx", "cubin",
+/// "hsaco", "so") and gives the result to `output`.
+MLIR_CAPI_EXPORTED MlirLogicalResult fp8moeEmit(
+    MlirModule module, MlirStringRef stage, const Fp8moeCompileOptions *options,
+    MlirStringCallback output, void *userData);
+
+/// Makes all decisions on `module` in place: resolves FP8 types, fuses, places
+/// layouts and selects tiles for `target`; when that is empty, for the target
+/// that the module names. The module is in no defined state on failure.
+MLIR_CAPI_EXPORTED MlirLogicalResult fp8moeOptimize(MlirModule module,
+                                                    MlirStringRef target,
+                                                    bool optimizeLayouts);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // FP8MOE_C_COMPILER_H

@@ -1,0 +1,69 @@
+//===- ReportJson.cpp - What a compilation did, as data -------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Driver/Report.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+namespace json = llvm::json;
+
+static json::Array toJson(ArrayRef<ProgramTraffic> programs, int64_t tokens) {
+  json::Array result;
+  for (const ProgramTraffic &program : programs) {
+    json::Array ops;
+    for (const OpTraffic &op : program.ops) {
+      json::Object object{{"op", op.name},
+                          {"bytes", op.bytes.describe()},
+                          {"is_copy", op.isCopy}};
+      if (std::optional<unsigned> line = getLine(op.loc))
+        object["line"] = *line;
+      if (std::optional<double> bytes = op.bytes.at(tokens))
+        object["bytes_for_tokens"] = *bytes;
+      ops.push_back(std::move(object));
+    }
+    result.push_back(
+        json::Object{{"name", program.name}, {"ops", std::move(ops)}});
+  }
+  return result;
+}
+
+static json::Array toJson(ArrayRef<KernelReport> kernels) {
+  json::Array result;
+  for (const KernelReport &kernel : kernels) {
+    json::Object object{{"name", kernel.name},
+                        {"launches", kernel.launches},
+                        {"block", kernel.block},
+                        {"shared_memory", kernel.sharedMemory}};
+    if (kernel.registers)
+      object["registers"] = *kernel.registers;
+    if (kernel.spills)
+      object["spills"] = *kernel.spills;
+    result.push_back(std::move(object));
+  }
+  return result;
+}
+
+json::Value Report::toJson() const {
+  json::Array targetObjects;
+  for (const TargetReport &report : targets) {
+    json::Array files;
+    for (const auto &[path, bytes] : report.files)
+      files.push_back(json::Object{{"path", path}, {"bytes", bytes}});
+    targetObjects.push_back(
+        json::Object{{"chip", report.target->chip},
+                     {"description", report.target->description},
+                     {"programs", ::toJson(report.programs, tokens)},
+                     {"decisions", serializeDecisions(report.decisions)},
+                     {"kernels", ::toJson(report.kernels)},
+                     {"files", std::move(files)},
+                     {"seconds", report.seconds}});
+  }
+  return json::Object{{"tokens", tokens},
+                      {"as_written", ::toJson(asWritten, tokens)},
+                      {"targets", std::move(targetObjects)}};
+}

@@ -1,0 +1,62 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the compiler reports, as exceptions and warnings of Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import NamedTuple, Sequence, Tuple
+
+from ._library import Error
+
+
+class Diagnostic(NamedTuple):
+    """One message of the compiler, and where it is about."""
+
+    #: "error", "warning", "note" or "remark"
+    severity: str
+    message: str
+    #: As MLIR prints it, for example 'loc("model.mlir":3:7)'.
+    location: str
+    #: Empty, and line and column 0, if the location names no file.
+    file: str
+    line: int
+    column: int
+    notes: Tuple["Diagnostic", ...] = ()
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}: " if self.file else ""
+        lines = [f"{place}{self.severity}: {self.message}"]
+        lines += [str(note) for note in self.notes]
+        return "\n".join(lines)
+
+
+class CompilerError(Error):
+    """The IR, or what is asked of it, is not valid; `diagnostics` says where."""
+
+    diagnostics: Tuple[Diagnostic, ...]
+
+    def __init__(self, diagnostics: Sequence[Diagnostic], failure: str = "") -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__("\n".join(map(str, diagnostics)) or failure)
+
+
+class CompilerWarning(UserWarning):
+    """A warning of the compiler."""
+
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+def show_warnings(diagnostics: Sequence[Diagnostic]) -> None:
+    found = [text for text in diagnostics if text.severity == "warning"]
+    if not found:
+        return
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    for diagnostic in found:
+        warnings.warn(str(diagnostic), CompilerWarning, stacklevel=level)
