@@ -63,6 +63,18 @@ def cpu(request, get_executor):
     return get_executor(request.param)
 
 
+@pytest.fixture(params=[name for name in _all_executors() if name.startswith("cuda-")])
+def nvidia(request, get_executor):
+    """The NVIDIA GPU, if there is one."""
+    return get_executor(request.param)
+
+
+@pytest.fixture(params=[name for name in _all_executors() if not name.startswith("rocm-")])
+def cpu_or_nvidia(request, get_executor):
+    """For operations that AMD targets lack."""
+    return get_executor(request.param)
+
+
 @pytest.fixture(params=_all_executors())
 def device(request, get_executor):
     """Every executor of this machine: for operations that all targets have."""

@@ -1,0 +1,284 @@
+# ===- test_device_matmul.py - Grouped matmuls against float64 -------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""grouped_matmul within the tolerance of (G6), per group, against float64 from the same operands.
+
+Whatever must not matter is NaN: rows of no group and their scales, the experts of empty groups, and one whole group,
+whose own result then must be NaN and nobody else's.
+"""
+
+from dataclasses import dataclass
+
+import cases
+import executors
+import numpy as np
+import oracle
+import pytest
+
+FILE = "device_matmul.mlir"
+# ||result - reference|| / ||reference||, worst group. bf16 results alone have 1.7e-3.
+TOLERANCE = {"fast": 8e-3, "promoted": 3e-3}
+# How often a case runs; all results must be the same, bit for bit.
+REPEATS = 6
+NUM_CASES = 100
+# Elements of all experts together: keeps float64 references small.
+MAX_EXPERT_ELEMENTS = 8_000_000
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the program, in the words of its name."""
+
+    name: str
+    a: str = "e4m3"
+    b: str = "e4m3"
+    out: type = oracle.BF16
+    accumulation: str = "fast"
+    direction: str = "quantize"
+    accumulate: bool = False
+    pad: int = 0
+
+    @property
+    def forward(self):
+        return self.name.startswith("forward")
+
+
+FUNCTIONS = [
+    Function("forward_fast_bf16"),
+    Function("forward_promoted_bf16", accumulation="promoted"),
+    Function("forward_promoted_f32", out=oracle.F32, accumulation="promoted", direction="dequantize"),
+    Function("forward_e5m2_e4m3_fast_bf16", a="e5m2"),
+    Function("forward_e4m3_e5m2_promoted_f32", b="e5m2", out=oracle.F32, accumulation="promoted"),
+    Function("forward_fast_bf16_accumulate", accumulate=True),
+    Function("forward_of_bf16", a="bf16", b="bf16"),
+    Function("gradient_fast_bf16"),
+    Function("gradient_promoted_f32", out=oracle.F32, accumulation="promoted"),
+    Function("gradient_e5m2_e4m3_fast_bf16", a="e5m2"),
+    Function("gradient_padded_fast_bf16", pad=128),
+    Function(
+        "gradient_padded_promoted_f32_accumulate",
+        out=oracle.F32,
+        accumulation="promoted",
+        direction="dequantize",
+        accumulate=True,
+        pad=128,
+    ),
+    Function("gradient_e4m3_e5m2_padded_fast_f32", b="e5m2", out=oracle.F32, pad=128),
+    Function("gradient_of_bf16_f32", a="bf16", b="bf16", out=oracle.F32),
+]
+
+TOKENS = (1, 16, 77, 128, 300, 1000, 2048, 3331)
+WIDTHS = (8, 16, 40, 128, 200, 304, 512, 1000)
+CONTRACTIONS = (16, 48, 128, 144, 512, 1040, 2048)
+GROUPS = (1, 2, 7, 16, 64, 300)
+PATTERNS = ("random", "skewed", "empty_first", "empty_middle", "empty_last", "one_has_all", "trailing", "all_empty")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sizes as in the table of (G1) and (G2): a gradient contracts tokens, and its result is n by k."""
+
+    number: int
+    function: Function
+    tokens: int
+    n: int
+    k: int
+    groups: int
+    pattern: str
+    poison: bool
+
+    def __str__(self):
+        sizes = f"{self.tokens}x{self.n}x{self.k}-{self.groups}"
+        return f"{self.number}-{self.function.name}-{sizes}-{self.pattern}" + ("-nan" if self.poison else "")
+
+
+def random_case(number):
+    rng = cases.rng_for("device matmul", number)
+    function = FUNCTIONS[number % len(FUNCTIONS)]
+    # What is contracted must be a multiple of 16 bytes or have such a pitch; a width may be anything.
+    n, k = int(rng.choice(WIDTHS)), int(rng.choice(CONTRACTIONS if function.forward else WIDTHS))
+    groups = int(rng.choice([g for g in GROUPS if g * n * k <= MAX_EXPERT_ELEMENTS]))
+    tokens, pattern, poison = int(rng.choice(TOKENS)), str(rng.choice(PATTERNS)), bool(rng.integers(0, 2))
+    return Case(number, function, tokens, n, k, groups, pattern, poison)
+
+
+CASES = [random_case(number) for number in range(NUM_CASES)]
+
+# One long contraction for each accumulation and kind: where rounding errors add up.
+LONG = 131072
+LONG_CASES = [
+    Case(1000 + i, function, LONG, 256, 256, groups, "random", False)
+    for groups in (1, 3)
+    for i, function in enumerate(f for f in FUNCTIONS if not f.forward)
+] + [
+    Case(2000 + i, function, 200, 256, LONG, 2, "random", False)
+    for i, function in enumerate(f for f in FUNCTIONS if f.forward)
+]
+
+
+def small(case):
+    """About the case, for the CPU: it shows that the test is right."""
+    return Case(**{**vars(case), "tokens": min(case.tokens, 77), "n": 40, "k": 48, "groups": min(case.groups, 7)})
+
+
+# ===----------------------------------------------------------------------===#
+# Inputs
+# ===----------------------------------------------------------------------===#
+
+
+def pitched(x, order):
+    """A copy of x whose dimensions lie in `order`, the last one contiguous and all other strides multiples of 16 bytes,
+    with some bytes to spare."""
+    step, strides = x.itemsize, [0] * x.ndim
+    for position, dim in enumerate(reversed(order)):
+        strides[dim] = step
+        step *= max(x.shape[dim], 1)
+        if position == 0:
+            step = -(-step // 16) * 16 + 16
+    memory = np.zeros(step, np.uint8)
+    y = np.ndarray(x.shape, x.dtype, memory, strides=strides)
+    y[...] = x
+    return y
+
+
+def ends_of(case, rng):
+    if case.pattern != "skewed":
+        return cases.offsets(rng, case.pattern, case.groups, case.tokens)
+    weights = rng.random(case.groups) ** 6 + 1e-3
+    ends = np.round(np.cumsum(weights) / weights.sum() * case.tokens)
+    return ends.astype(np.int32)
+
+
+def operand(rng, shape, element, kinds):
+    x = rng.standard_normal(shape).astype(np.float32)
+    return x.astype(oracle.BF16) if element == "bf16" else x.astype(kinds.dtype(element))
+
+
+def nan_of(x):
+    return np.full((), np.nan, np.float32).astype(x.dtype)
+
+
+def make(case, kinds):
+    """(inputs by name, the group that is NaN or None)."""
+    f, rng = case.function, cases.rng_for("device matmul", "inputs", case.number)
+    ends = ends_of(case, rng)
+    bounds = oracle.group_bounds(ends, case.tokens)
+    filled = [g for g, (start, end) in enumerate(bounds) if end > start]
+    poisoned = int(rng.choice(filled)) if case.poison and filled else None
+    rows = slice(0, 0) if poisoned is None else slice(*bounds[poisoned])
+    tail = slice(bounds[-1][1], case.tokens)
+
+    def scales(shape):
+        return rng.uniform(0.5, 1.5, shape).astype(np.float32)
+
+    inputs = {}
+    if f.forward:
+        a = operand(rng, (case.tokens, case.k), f.a, kinds)
+        b = operand(rng, (case.groups, case.k, case.n), f.b, kinds)
+        sa, sb = scales(case.tokens), scales((case.groups, case.n))
+        a[tail], sa[tail], a[rows] = nan_of(a), np.nan, nan_of(a)
+        for g, (start, end) in enumerate(bounds):
+            if start == end:
+                b[g], sb[g] = nan_of(b), np.nan
+        inputs |= {"a": pitched(a, (0, 1)), "b": pitched(b, (0, 2, 1))}
+        shape = (case.tokens, case.n)
+    else:
+        a = operand(rng, (case.n, case.tokens), f.a, kinds)
+        b = operand(rng, (case.tokens, case.k), f.b, kinds)
+        sa, sb = scales((case.groups, case.n)), scales((case.groups, case.k))
+        a[:, tail], b[tail], a[:, rows], b[rows] = nan_of(a), nan_of(b), nan_of(a), nan_of(b)
+        for g, (start, end) in enumerate(bounds):
+            if start == end:
+                sa[g], sb[g] = np.nan, np.nan
+        if f.pad:
+            a, b = oracle.pad_groups(a, ends, f.pad, 1), oracle.pad_groups(b, ends, f.pad, 0)
+            inputs |= {"a": cases.lay_out(a, (0, 1)), "b": cases.lay_out(b, (1, 0))}
+        else:
+            inputs |= {"a": pitched(a, (0, 1)), "b": pitched(b, (1, 0))}
+        shape = (case.groups, case.n, case.k)
+    inputs["offsets"] = ends
+    if f.a != "bf16":
+        inputs |= {"sa": sa, "sb": sb}
+    if f.accumulate:
+        inputs["c"] = rng.standard_normal(shape).astype(f.out)
+    return inputs, poisoned
+
+
+# ===----------------------------------------------------------------------===#
+# Reference
+# ===----------------------------------------------------------------------===#
+
+
+def references(case, inputs):
+    """(which part of the result, its float64 reference) of every group, and of the rows of none."""
+    f, ends = case.function, inputs["offsets"]
+    a, b = inputs["a"].astype(np.float64), inputs["b"].astype(np.float64)
+    if f.a != "bf16":
+        sa, sb = (inputs[name].astype(np.float64) for name in ("sa", "sb"))
+        sa, sb = (sa, sb) if f.direction == "dequantize" else (1 / sa, 1 / sb)
+    else:
+        sa, sb = np.ones((case.groups, case.n)), np.ones((case.groups, case.k))
+        sa, sb = (np.ones(case.tokens), sa) if f.forward else (sa, sb)
+    bounds = oracle.group_bounds(ends, case.tokens)
+    starts = oracle.padded_starts(ends, case.tokens, f.pad) if f.pad else [start for start, _ in bounds]
+    for g, (start, end) in enumerate(bounds):
+        if f.forward:
+            where, product = slice(start, end), a[start:end] @ b[g] * sa[start:end, None] * sb[g]
+        elif start == end:
+            where, product = g, np.zeros((case.n, case.k))
+        else:
+            rows = slice(starts[g], starts[g] + end - start)
+            where, product = g, a[:, rows] @ b[rows] * sa[g][:, None] * sb[g]
+        yield g, where, product + (inputs["c"][where].astype(np.float64) if f.accumulate else 0)
+    if f.forward:
+        tail = slice(bounds[-1][1], case.tokens)
+        zeros = np.zeros((case.tokens - tail.start, case.n))
+        yield None, tail, inputs["c"][tail].astype(np.float64) if f.accumulate else zeros
+
+
+def check(executor, case, repeats=REPEATS):
+    inputs, poisoned = make(case, executor.kinds)
+    results = [outputs["y"] for outputs in executor.run(FILE, case.function.name, [inputs] * repeats)]
+    for again in results[1:]:
+        assert (oracle.bits(again) == oracle.bits(results[0])).all(), "two runs differ"
+    y = results[0].astype(np.float64)
+    worst = 0.0
+    for group, where, reference in references(case, inputs):
+        if not reference.size:
+            continue
+        if group is not None and group == poisoned:
+            assert np.isnan(y[where]).all(), f"the NaN of group {group} is lost"
+            continue
+        norm = np.linalg.norm(reference)
+        error = np.linalg.norm(y[where] - reference)
+        # Rows of no group and empty groups are exact: zero, or what is accumulated into.
+        assert norm or error == 0, f"group {group}: expected zeros, found {y[where]}"
+        relative = error / norm if norm else 0.0
+        tolerance = TOLERANCE[case.function.accumulation]
+        assert relative <= tolerance, f"group {group}: error {relative:.2e}, expected at most {tolerance:.0e}"
+        worst = max(worst, relative)
+    return worst
+
+
+def on_a_gpu(all_cases):
+    """Without a GPU, one skipped case says enough."""
+    return pytest.mark.parametrize("case", all_cases if executors.cuda_target()[0] else all_cases[:1], ids=str)
+
+
+@on_a_gpu(CASES)
+def test_on_a_gpu(nvidia, case, record_property):
+    record_property("worst group error", f"{check(nvidia, case):.2e}")
+
+
+@on_a_gpu(LONG_CASES)
+def test_long_contraction_on_a_gpu(nvidia, case, record_property):
+    record_property("worst group error", f"{check(nvidia, case):.2e}")
+
+
+@pytest.mark.parametrize("case", [small(case) for case in CASES[: 2 * len(FUNCTIONS)]], ids=str)
+def test_on_the_cpu(cpu, case):
+    check(cpu, case, repeats=2)

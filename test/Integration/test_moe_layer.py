@@ -1,0 +1,93 @@
+# ===- test_moe_layer.py - examples/moe_layer.mlir against NumPy -----------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""A whole layer, forward and backward: bit for bit on the CPU, within the tolerance of fast accumulation on a GPU."""
+
+import functools
+
+import cases
+import numpy as np
+import oracle
+import pytest
+
+FILE = "../../../examples/moe_layer.mlir"
+HIDDEN, INTERMEDIATE = 2048, 1408
+# ||result - reference|| / ||reference|| of each group, with fast accumulation.
+TOLERANCE = 8e-3
+
+# (tokens, experts, how they are spread)
+CASES = [(48, 4, "random"), (33, 3, "empty_middle"), (20, 2, "trailing")]
+
+
+@functools.cache
+def inputs_of(case):
+    tokens, experts, pattern = case
+    rng = cases.rng_for("moe layer", case)
+
+    def normal(*shape):
+        return rng.standard_normal(shape, np.float32).astype(oracle.BF16)
+
+    return {
+        "x": normal(tokens, HIDDEN),
+        "grad_y": normal(tokens, INTERMEDIATE),
+        "weights": cases.lay_out(normal(experts, HIDDEN, INTERMEDIATE), (0, 2, 1)),
+        "offsets": cases.offsets(rng, pattern, experts, tokens),
+    }
+
+
+def forward(inputs, kind):
+    x, xs = oracle.dynamic_quantize(inputs["x"], [1], kind, pow2=True)
+    w, ws = oracle.dynamic_quantize(inputs["weights"], [1], kind, pow2=True)
+    return {"y": oracle.grouped_matmul_2d3d(x, w, inputs["offsets"], xs, ws)}
+
+
+def backward(inputs, kind):
+    ends = inputs["offsets"]
+    g, gs = oracle.dynamic_quantize(inputs["grad_y"], [1], kind, pow2=True)
+    w, ws = oracle.dynamic_quantize(inputs["weights"], [2], kind, pow2=True)
+    gc, gcs = oracle.jagged_dynamic_quantize(inputs["grad_y"], ends, [0], kind, pow2=True)
+    xc, xcs = oracle.jagged_dynamic_quantize(inputs["x"], ends, [0], kind, pow2=True)
+    return {
+        "grad_x": oracle.grouped_matmul_2d3d(g, w.transpose(0, 2, 1), ends, gs, ws),
+        "grad_weights": oracle.grouped_matmul_2d2d(gc.T, xc, ends, gcs, xcs),
+    }
+
+
+@functools.cache
+def expected(case, kind):
+    inputs = inputs_of(case)
+    return {"forward": forward(inputs, kind), "backward": backward(inputs, kind)}
+
+
+def groups_of(name, array, inputs):
+    """The part of each group, then the rows of none."""
+    if name == "grad_weights":
+        return list(array)
+    bounds = oracle.group_bounds(inputs["offsets"], len(array))
+    return [array[start:end] for start, end in bounds] + [array[bounds[-1][1] :]]
+
+
+def assert_close(name, actual, want, inputs):
+    for g, (got, reference) in enumerate(zip(groups_of(name, actual, inputs), groups_of(name, want, inputs))):
+        got, reference = got.astype(np.float64), reference.astype(np.float64)
+        error, norm = np.linalg.norm(got - reference), np.linalg.norm(reference)
+        assert error <= TOLERANCE * norm, f"'{name}', group {g}: error {error:.3e} of {norm:.3e}"
+
+
+@pytest.mark.parametrize("program", ["forward", "backward"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_moe_layer(cpu_or_nvidia, program, case):
+    executor, inputs = cpu_or_nvidia, inputs_of(case)
+    names = ["x", "weights", "offsets"] if program == "forward" else ["grad_y", "x", "weights", "offsets"]
+    outputs = executor.run(FILE, program, [{name: inputs[name] for name in names}])[0]
+    want = expected(case, executor.kinds("e4m3"))[program]
+    assert sorted(outputs) == sorted(want)
+    for name, reference in want.items():
+        if executor.name.startswith("cuda-"):
+            assert_close(name, outputs[name], reference, inputs)
+        else:
+            oracle.assert_equal(outputs[name], reference, name)

@@ -1,0 +1,21 @@
+// The layer of examples/moe_layer.mlir names no layout between quantizations and matmuls.
+// Each quantization writes what its matmul reads: no copy, no view that hides one, and
+// padded groups for the weight gradient.
+
+// RUN: fp8moe-compile %S/../../examples/moe_layer.mlir --target=sm_90a --emit=tensor 2>/dev/null \
+// RUN: | FileCheck %s --implicit-check-not=relayout --implicit-check-not=contiguous
+
+// CHECK-LABEL: func.func @forward
+// CHECK: dynamic_quantize %arg0 along [1] {{.*}} -> tensor<?x2048xf8E4M3FN>, tensor<?xf32>
+// CHECK: dynamic_quantize %arg1 along [1] {{.*}} -> tensor<?x2048x1408xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>
+// CHECK: grouped_matmul
+
+// CHECK-LABEL: func.func @backward
+// CHECK-DAG: dynamic_quantize %arg0 along [1] {{.*}} -> tensor<?x1408xf8E4M3FN>, tensor<?xf32>
+// CHECK-DAG: dynamic_quantize %arg2 along [2] {{.*}} -> tensor<?x2048x1408xf8E4M3FN>, tensor<?x2048xf32>
+// CHECK-DAG: transpose {{.*}} -> tensor<?x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>
+// CHECK-DAG: grouped_matmul {{.*}} -> tensor<?x2048xbf16>
+// CHECK-DAG: jagged_dynamic_quantize %arg0 {{.*}} -> tensor<?x1408xf8E4M3FN, #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>>
+// CHECK-DAG: jagged_dynamic_quantize %arg1 {{.*}} -> tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>>
+// CHECK-DAG: transpose {{.*}} -> tensor<1408x?xf8E4M3FN, #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = 128>>>
+// CHECK: grouped_matmul {{.*}} -> tensor<?x1408x2048xbf16>
