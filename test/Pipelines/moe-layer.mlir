@@ -2,7 +2,7 @@
 // Each quantization writes what its matmul reads: no copy, no view that hides one, and
 // padded groups for the weight gradient.
 
-// RUN: fp8moe-compile %S/../../examples/moe_layer.mlir --target=sm_90a --emit=tensor 2>/dev/null \
+// RUN: fp8moe-compile %examples/moe_layer.mlir --target=sm_90a --emit=tensor 2>/dev/null \
 // RUN: | FileCheck %s --implicit-check-not=relayout --implicit-check-not=contiguous
 
 // CHECK-LABEL: func.func @forward
