@@ -89,6 +89,8 @@ static LogicalResult compileROCDL(ModuleOp module, const TargetInfo &target,
 
 static FailureOr<Compilation> compile(ModuleOp module, const TargetInfo &target,
                                       const EmissionOptions &options) {
+  if (failed(verifyLaunchFeatures(module, target)))
+    return failure();
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule =
       emitLLVMIR(module, target, options, context);

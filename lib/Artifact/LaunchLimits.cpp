@@ -12,6 +12,24 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+/// What a launch asks for beyond a grid of blocks.
+static LogicalResult verifyFeatures(plan::LaunchOp launch,
+                                    const TargetInfo &target) {
+  bool hasTensorMaps = llvm::any_of(launch.getArgs().getTypes(),
+                                    llvm::IsaPred<plan::TensorMapType>);
+  bool needsNVVM = hasTensorMaps || launch.getCluster();
+  if (needsNVVM && target.kind != TargetKind::NVVM)
+    return launch.emitOpError(hasTensorMaps ? "passes a tensor map"
+                                            : "launches clusters of blocks")
+           << ", which " << target.chip
+           << " does not have; only targets of kind 'nvvm' do, give this "
+              "target a launch without";
+  if (launch.getCooperative() && !target.isGPU())
+    return launch.emitOpError("is cooperative, but target ")
+           << target.chip << " runs one block; leave 'cooperative' out";
+  return success();
+}
+
 static LogicalResult verifyLaunch(plan::LaunchOp launch,
                                   const TargetInfo &target,
                                   const KernelResources *kernel) {
@@ -42,6 +60,14 @@ static LogicalResult verifyLaunch(plan::LaunchOp launch,
            << staticBytes << " are static, but " << target.chip << " has "
            << target.sharedMemoryPerBlock << " per block";
   return success();
+}
+
+LogicalResult mlir::fp8moe::verifyLaunchFeatures(ModuleOp module,
+                                                 const TargetInfo &target) {
+  WalkResult result = module.walk([&](plan::LaunchOp launch) {
+    return WalkResult(verifyFeatures(launch, target));
+  });
+  return failure(result.wasInterrupted());
 }
 
 LogicalResult

@@ -15,6 +15,10 @@
 
 namespace mlir::fp8moe {
 
+/// Checks that the target has what the launches use: tensor maps, clusters,
+/// cooperative launches. Kernels that use them do not compile for others.
+LogicalResult verifyLaunchFeatures(ModuleOp module, const TargetInfo &target);
+
 /// Checks the block and shared memory of every launch against the target and
 /// against what the kernels were compiled for. A violation would otherwise be
 /// an opaque failure of the driver at the first launch.

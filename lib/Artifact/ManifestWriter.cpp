@@ -52,6 +52,8 @@ static void writeProgram(llvm::json::OStream &json,
     writeLines(json, "values", program.values);
     if (!program.requirements.empty())
       writeLines(json, "requires", program.requirements);
+    if (!program.tensorMaps.empty())
+      writeLines(json, "tensor_maps", program.tensorMaps);
     writeLines(json, "launches", program.launches);
   });
 }

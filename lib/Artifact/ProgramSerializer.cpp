@@ -17,6 +17,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -33,6 +34,11 @@ static std::string quote(StringRef text) {
 
 static std::string list(ArrayRef<std::string> items) {
   return "[" + llvm::join(items, ", ") + "]";
+}
+
+static std::string list(ArrayRef<int64_t> numbers) {
+  return list(llvm::map_to_vector(
+      numbers, [](int64_t number) { return llvm::itostr(number); }));
 }
 
 /// The manifest's operation for a binary operation of arith that has the same
@@ -107,8 +113,12 @@ private:
   void addSizedBuffer(BufferOp op, StringRef role,
                       std::optional<StringRef> name);
   void addRequirement(plan::RequireOp op);
+  void addTensorMap(plan::TensorMapOp op);
   void addLaunch(plan::LaunchOp op);
 
+  std::string getArgument(Value argument);
+  /// A list of scalars.
+  std::string getScalars(ValueRange values);
   /// The scalar for a computed value, an extent or a stride.
   std::string getScalar(Value value);
   std::string getScalar(OpFoldResult value);
@@ -123,7 +133,7 @@ private:
   std::string addValue(StringRef op, ArrayRef<std::string> args);
 
   SerializedProgram result;
-  llvm::DenseMap<Value, int64_t> bufferNumbers;
+  llvm::DenseMap<Value, int64_t> bufferNumbers, tensorMapNumbers;
   llvm::StringMap<int64_t> valueNumbers;
 };
 
@@ -157,6 +167,15 @@ std::string ProgramSerializer::getScalar(Value value) {
     return getDim(dim.getBuffer(), dim.getDimension());
   if (auto stride = dyn_cast<plan::StrideOp>(op))
     return getStride(stride.getBuffer(), stride.getDimension());
+  if (auto attribute = dyn_cast<plan::DeviceAttrOp>(op))
+    return addValue(
+        "device_attr",
+        {quote(plan::stringifyDeviceAttribute(attribute.getAttribute()))});
+  if (auto aligned = dyn_cast<plan::AlignedOp>(op))
+    return addValue(
+        "aligned",
+        {llvm::itostr(bufferNumbers.lookup(aligned.getBuffer())),
+         llvm::itostr(static_cast<int64_t>(aligned.getAlignment()))});
 
   SmallVector<std::string> args;
   for (Value operand : op->getOperands())
@@ -267,21 +286,53 @@ void ProgramSerializer::addRequirement(plan::RequireOp op) {
                     getScalar(op.getCondition()), quote(op.getMessage())));
 }
 
+std::string ProgramSerializer::getScalars(ValueRange values) {
+  SmallVector<std::string> scalars;
+  for (Value value : values)
+    scalars.push_back(getScalar(value));
+  return list(scalars);
+}
+
+std::string ProgramSerializer::getArgument(Value argument) {
+  if (isa<MemRefType>(argument.getType()))
+    return llvm::formatv("{{\"buffer\": {0}}", bufferNumbers.lookup(argument));
+  if (isa<plan::TensorMapType>(argument.getType()))
+    return llvm::formatv("{{\"tensor_map\": {0}}",
+                         tensorMapNumbers.lookup(argument));
+  return getScalar(argument);
+}
+
+void ProgramSerializer::addTensorMap(plan::TensorMapOp op) {
+  // The runtime would encode it for nobody.
+  if (op.getMap().use_empty())
+    return;
+  tensorMapNumbers[op.getMap()] = result.tensorMaps.size();
+  std::string line = llvm::formatv("{{\"buffer\": {0}, ",
+                                   bufferNumbers.lookup(op.getBuffer()));
+  if (Value offset = op.getOffset())
+    line += "\"offset\": " + getScalar(offset) + ", ";
+  line += llvm::formatv("\"sizes\": {0}, \"strides\": {1}, \"box\": {2}, "
+                        "\"swizzle\": {3}",
+                        getScalars(op.getSizes()), getScalars(op.getStrides()),
+                        list(op.getBox()), op.getSwizzle());
+  if (int64_t promotion = op.getPromotion().value_or(0))
+    line += llvm::formatv(", \"promotion\": {0}", promotion);
+  result.tensorMaps.push_back(line + "}");
+}
+
 void ProgramSerializer::addLaunch(plan::LaunchOp op) {
-  SmallVector<std::string> grid, block, args;
-  for (Value extent : op.getGrid())
-    grid.push_back(getScalar(extent));
-  for (int64_t extent : op.getBlock())
-    block.push_back(llvm::itostr(extent));
+  SmallVector<std::string> args;
   for (Value argument : op.getArgs())
-    args.push_back(isa<MemRefType>(argument.getType())
-                       ? llvm::formatv("{{\"buffer\": {0}}",
-                                       bufferNumbers.lookup(argument))
-                       : getScalar(argument));
+    args.push_back(getArgument(argument));
   std::string line = llvm::formatv(
       "{{\"kernel\": {0}, \"grid\": {1}, \"block\": {2}, \"shared\": {3}, ",
-      quote(op.getKernel().getLeafReference().getValue()), list(grid),
-      list(block), op.getSharedBytes());
+      quote(op.getKernel().getLeafReference().getValue()),
+      getScalars(ValueRange(op.getGrid())), list(op.getBlock()),
+      op.getSharedBytes());
+  if (std::optional<ArrayRef<int64_t>> cluster = op.getCluster())
+    line += "\"cluster\": " + list(*cluster) + ", ";
+  if (op.getCooperative())
+    line += "\"cooperative\": true, ";
   if (Value condition = op.getCondition())
     line += "\"when\": " + getScalar(condition) + ", ";
   result.launches.push_back(line + "\"args\": " + list(args) + "}");
@@ -301,6 +352,7 @@ SerializedProgram ProgramSerializer::run(plan::ProgramOp program) {
         .Case<plan::InputOp, plan::OutputOp, plan::WorkspaceOp>(
             [&](auto buffer) { addBuffer(buffer); })
         .Case([&](plan::RequireOp require) { addRequirement(require); })
+        .Case([&](plan::TensorMapOp map) { addTensorMap(map); })
         .Case([&](plan::LaunchOp launch) { addLaunch(launch); });
   return result;
 }

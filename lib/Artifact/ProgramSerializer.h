@@ -16,13 +16,14 @@
 
 namespace mlir::fp8moe {
 
-/// A program whose buffers, values, requirements and launches are one line of
-/// JSON each.
+/// A program whose buffers, values, requirements, tensor maps and launches are
+/// one line of JSON each.
 struct SerializedProgram {
   std::string name;
   std::vector<std::string> buffers;
   std::vector<std::string> values;
   std::vector<std::string> requirements;
+  std::vector<std::string> tensorMaps;
   std::vector<std::string> launches;
 };
 

@@ -10,7 +10,6 @@
 #define FP8MOE_LIB_RUNTIME_ARTIFACT_H
 
 #include "Backend.h"
-#include "Sizes.h"
 
 #include <memory>
 
@@ -59,6 +58,10 @@ public:
 
   /// Null on device "none".
   const Backend *backend() const { return device.get(); }
+
+  DeviceAttributes attributes() const {
+    return device ? device->getAttributes() : DeviceAttributes();
+  }
 
   /// Throws Error when there is none of that name.
   const fp8moe_program &findProgram(const std::string &name) const;

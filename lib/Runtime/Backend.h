@@ -9,7 +9,7 @@
 #ifndef FP8MOE_LIB_RUNTIME_BACKEND_H
 #define FP8MOE_LIB_RUNTIME_BACKEND_H
 
-#include "Manifest.h"
+#include "Sizes.h"
 
 #include <memory>
 
@@ -21,8 +21,30 @@ struct ReadyLaunch {
   std::array<uint32_t, 3> grid = {1, 1, 1};
   std::array<uint32_t, 3> block = {1, 1, 1};
   uint32_t shared = 0;
+  /// All ones: no clusters.
+  std::array<uint32_t, 3> cluster = {1, 1, 1};
+  /// All blocks must be resident at once.
+  bool cooperative = false;
   /// The number of parameters.
   size_t numArgs = 0;
+};
+
+/// A tensor to encode a map of. Dimensions from the innermost to the outermost.
+struct TensorMapRequest {
+  support::DataType dtype = {};
+  void *address = nullptr;
+  uint32_t rank = 0;
+  std::array<uint64_t, 5> sizes = {};
+  /// In bytes, of all dimensions but the innermost.
+  std::array<uint64_t, 4> strides = {};
+  std::array<uint32_t, 5> box = {};
+  /// In bytes.
+  uint32_t swizzle = 0, promotion = 0;
+};
+
+/// CUtensorMap.
+struct alignas(64) EncodedTensorMap {
+  std::array<uint64_t, 16> words;
 };
 
 /// A device with an artifact's kernels loaded on it. Thread-safe.
@@ -33,6 +55,17 @@ public:
   /// Looks a kernel up and prepares it for `shared` bytes of dynamic shared
   /// memory. Called once per kernel, while the artifact is loaded.
   virtual void *getKernel(const std::string &name, uint32_t shared) = 0;
+
+  virtual DeviceAttributes getAttributes() const { return {}; }
+
+  /// How many blocks of a cooperative launch can be resident at once.
+  virtual uint64_t countResidentBlocks(const ReadyLaunch &) const { return 1; }
+
+  /// Returns why the device has no such map; empty on success.
+  virtual std::string encodeTensorMap(const TensorMapRequest &,
+                                      EncodedTensorMap &) const {
+    return "the device has no tensor maps";
+  }
 
   /// Launches `launches` in order. `params` holds the addresses of all
   /// parameters of the first launch, then of the second, and so on. Allocates

@@ -16,7 +16,8 @@ using namespace fp8moe::runtime;
 fp8moe_call::fp8moe_call(const fp8moe_program &program,
                          const fp8moe_tensor *tensors, size_t numTensors)
     : artifact(program.artifact->shared_from_this()), decl(*program.decl),
-      sizes(resolveSizes(decl, tensors, numTensors)) {
+      sizes(resolveSizes(decl, artifact->attributes(), tensors, numTensors)),
+      tensorMaps(decl.tensorMaps.size()) {
   for (const Requirement &requirement : decl.requirements)
     if (sizes.get(requirement.cond) == 0 && !sizes.isMoot(requirement.cond))
       fail(FP8MOE_INVALID_ARGUMENT, "program '", decl.name,
@@ -47,8 +48,30 @@ void fp8moe_call::layOutWorkspace() {
   }
 }
 
+/// A launch has whole clusters, and a cooperative one fits the device.
+void fp8moe_call::checkCluster(const Launch &launch,
+                               const ReadyLaunch &ready) const {
+  for (size_t i = 0; i < 3; ++i)
+    if (ready.grid[i] % ready.cluster[i] != 0)
+      fail(FP8MOE_OUT_OF_RANGE, "program '", decl.name, "', kernel '",
+           launch.kernel, "': for these input shapes grid extent ", "xyz"[i],
+           " is ", ready.grid[i], ", expected a multiple of the cluster's ",
+           ready.cluster[i]);
+  const Backend *backend = artifact->backend();
+  if (!ready.cooperative || !backend)
+    return;
+  uint64_t blocks = uint64_t(ready.grid[0]) * ready.grid[1] * ready.grid[2];
+  uint64_t resident = backend->countResidentBlocks(ready);
+  if (blocks > resident)
+    fail(FP8MOE_OUT_OF_RANGE, "program '", decl.name, "', kernel '",
+         launch.kernel, "': the ", blocks,
+         " blocks of a cooperative launch must be resident at once, but ",
+         resident, " fit on the device");
+}
+
 void fp8moe_call::resolveLaunch(const Launch &launch, void *kernel) {
-  if (launch.when && sizes.get(*launch.when) == 0)
+  bool isCertain = !launch.when || !decl.isLate(*launch.when);
+  if (isCertain && launch.when && sizes.get(*launch.when) == 0)
     return;
   LaunchLimits limits = getLaunchLimits(artifact->target().kind);
   ReadyLaunch ready;
@@ -70,16 +93,40 @@ void fp8moe_call::resolveLaunch(const Launch &launch, void *kernel) {
   ready.kernel = kernel;
   ready.block = launch.block;
   ready.shared = launch.shared;
+  if (launch.cluster)
+    ready.cluster = *launch.cluster;
+  ready.cooperative = launch.cooperative;
   ready.numArgs = launch.args.size();
+  checkCluster(launch, ready);
   launches.push_back(ready);
   launchDecls.push_back(&launch);
+  resolveArguments(launch, isCertain);
+}
+
+void fp8moe_call::resolveArguments(const Launch &launch, bool isCertain) {
   for (const Argument &argument : launch.args) {
-    if (argument.buffer) {
-      parameters.push_back({true, *argument.buffer});
-      continue;
+    switch (argument.kind) {
+    case Argument::Kind::Buffer:
+      parameters.push_back({Parameter::Kind::Buffer, argument.index});
+      break;
+    case Argument::Kind::TensorMap:
+      // A launch that may be skipped because of its tensors, too, must not fail
+      // here.
+      if (isCertain)
+        tensorMaps[argument.index] =
+            resolveTensorMap(decl, argument.index, sizes);
+      parameters.push_back({Parameter::Kind::TensorMap, argument.index});
+      break;
+    case Argument::Kind::Scalar:
+      if (decl.isLate(argument.scalar)) {
+        parameters.push_back(
+            {Parameter::Kind::LateValue, size_t(argument.scalar.number)});
+        break;
+      }
+      parameters.push_back({Parameter::Kind::Immediate, immediates.size()});
+      immediates.push_back(sizes.get(argument.scalar));
+      break;
     }
-    parameters.push_back({false, immediates.size()});
-    immediates.push_back(sizes.get(argument.scalar));
   }
 }
 
@@ -137,6 +184,64 @@ void fp8moe_call::checkMemory(void *const *pointers, void *workspace,
   }
 }
 
+/// The memory of one run; kept from run to run of a thread, so that a run
+/// allocates nothing.
+struct fp8moe_call::Scratch {
+  /// The addresses of all buffers.
+  std::vector<void *> pointers;
+  std::vector<int64_t> values;
+  std::vector<EncodedTensorMap> tensorMaps;
+  std::vector<bool> isEncoded;
+  /// What runs, and the addresses of all its parameters.
+  std::vector<ReadyLaunch> launches;
+  std::vector<void *> params;
+};
+
+void *fp8moe_call::prepareParameter(const Parameter &parameter,
+                                    Scratch &scratch) const {
+  size_t index = parameter.index;
+  switch (parameter.kind) {
+  case Parameter::Kind::Buffer:
+    return &scratch.pointers[index];
+  case Parameter::Kind::LateValue:
+    return &scratch.values[index];
+  case Parameter::Kind::TensorMap:
+    if (!scratch.isEncoded[index]) {
+      const std::optional<ResolvedTensorMap> &known = tensorMaps[index];
+      ResolvedTensorMap map =
+          known ? *known : resolveTensorMap(decl, index, sizes);
+      encodeTensorMap(decl, index, map, scratch.pointers[map.buffer],
+                      *artifact->backend(), scratch.tensorMaps[index]);
+      scratch.isEncoded[index] = true;
+    }
+    return &scratch.tensorMaps[index];
+  case Parameter::Kind::Immediate:
+    break;
+  }
+  // The driver and the kernels only read immediates.
+  return const_cast<int64_t *>(&immediates[index]);
+}
+
+void fp8moe_call::prepareLaunches(Scratch &scratch) const {
+  scratch.values = sizes.values;
+  computeLateValues(decl, scratch.pointers.data(), scratch.values);
+  scratch.tensorMaps.resize(tensorMaps.size());
+  scratch.isEncoded.assign(tensorMaps.size(), false);
+  scratch.launches.clear();
+  scratch.params.clear();
+  size_t next = 0;
+  for (size_t i = 0; i < launches.size(); ++i) {
+    size_t first = next;
+    next += launches[i].numArgs;
+    const std::optional<Scalar> &when = launchDecls[i]->when;
+    if (when && decl.isLate(*when) && scratch.values[when->number] == 0)
+      continue;
+    scratch.launches.push_back(launches[i]);
+    for (size_t j = first; j < next; ++j)
+      scratch.params.push_back(prepareParameter(parameters[j], scratch));
+  }
+}
+
 void fp8moe_call::run(const void *const *inputPointers,
                       void *const *outputPointers, void *workspace,
                       uint64_t workspaceSize, void *stream) const {
@@ -149,8 +254,8 @@ void fp8moe_call::run(const void *const *inputPointers,
     fail(FP8MOE_INVALID_ARGUMENT, "program '", decl.name,
          "': the array of input or output pointers is null");
 
-  // Kept from run to run, so that a run allocates nothing.
-  static thread_local std::vector<void *> pointers, params;
+  static thread_local Scratch scratch;
+  std::vector<void *> &pointers = scratch.pointers;
   pointers.resize(decl.buffers.size());
   for (size_t i = 0; i < decl.inputs.size(); ++i)
     pointers[decl.inputs[i]] = const_cast<void *>(inputPointers[i]);
@@ -161,12 +266,6 @@ void fp8moe_call::run(const void *const *inputPointers,
     pointers[index] = workspaceBytes
                           ? static_cast<char *>(workspace) + offsets[index]
                           : nullptr;
-
-  params.resize(parameters.size());
-  for (size_t i = 0; i < parameters.size(); ++i)
-    // The driver and the kernels only read immediates.
-    params[i] = parameters[i].isBuffer
-                    ? static_cast<void *>(&pointers[parameters[i].index])
-                    : const_cast<int64_t *>(&immediates[parameters[i].index]);
-  backend->launch(launches, params.data(), stream);
+  prepareLaunches(scratch);
+  backend->launch(scratch.launches, scratch.params.data(), stream);
 }

@@ -10,12 +10,17 @@
 #define FP8MOE_LIB_RUNTIME_CALL_H
 
 #include "Artifact.h"
+#include "TensorMaps.h"
+#include "fp8moe/Support/Json.h"
 
 namespace fp8moe::runtime {
 
-/// A kernel parameter: the address of buffer `index`, or `immediates[index]`.
+/// A kernel parameter.
 struct Parameter {
-  bool isBuffer;
+  /// The address of a buffer, a tensor map, a value that is known only with the
+  /// addresses of a run, or an entry of `immediates`.
+  enum class Kind { Buffer, TensorMap, LateValue, Immediate };
+  Kind kind;
   size_t index;
 };
 
@@ -42,15 +47,28 @@ struct fp8moe_call {
   uint64_t workspaceAlign = 1;
 
 private:
+  fp8moe::support::Json
+  describeParameter(const fp8moe::runtime::Parameter &parameter) const;
   void layOutWorkspace();
   void resolveLaunch(const fp8moe::runtime::Launch &launch, void *kernel);
+  void resolveArguments(const fp8moe::runtime::Launch &launch, bool isCertain);
+  void checkCluster(const fp8moe::runtime::Launch &launch,
+                    const fp8moe::runtime::ReadyLaunch &ready) const;
   void checkMemory(void *const *pointers, void *workspace,
                    uint64_t workspaceSize) const;
+  /// Chooses the launches that run with these `pointers` of all buffers, and
+  /// their parameters, in memory of this thread.
+  struct Scratch;
+  void prepareLaunches(Scratch &scratch) const;
+  void *prepareParameter(const fp8moe::runtime::Parameter &parameter,
+                         Scratch &scratch) const;
 
   fp8moe::runtime::ResolvedSizes sizes;
   /// The offset of every workspace buffer in the caller's workspace.
   std::vector<uint64_t> offsets;
-  /// The launches that are not skipped, and their declarations.
+  /// Those of launches that certainly run.
+  std::vector<std::optional<fp8moe::runtime::ResolvedTensorMap>> tensorMaps;
+  /// The launches that may run, and their declarations.
   std::vector<fp8moe::runtime::ReadyLaunch> launches;
   std::vector<const fp8moe::runtime::Launch *> launchDecls;
   /// The parameters of all launches, in order.

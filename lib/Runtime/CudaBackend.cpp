@@ -59,8 +59,16 @@ static constexpr GpuVendor cuda = {
     /*moduleUnload=*/"cuModuleUnload",
     /*moduleGetFunction=*/"cuModuleGetFunction",
     /*launchKernel=*/"cuLaunchKernel",
+    /*occupancy=*/"cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    /*launchKernelWithAttributes=*/"cuLaunchKernelEx",
+    /*occupancyOfClusters=*/"cuOccupancyMaxActiveClusters",
+    /*launchCooperatively=*/nullptr,
+    /*encodeTensorMap=*/"cuTensorMapEncodeTiled",
     /*functionSetAttribute=*/"cuFuncSetAttribute",
     /*deviceGetAttribute=*/"cuDeviceGetAttribute",
+    /*multiprocessorCount=*/16,
+    /*computeCapabilityMajor=*/75,
+    /*computeCapabilityMinor=*/76,
     /*whyUnfit=*/whyUnfit,
 };
 

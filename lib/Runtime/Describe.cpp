@@ -24,6 +24,32 @@ static const char *toString(Role role) {
   return "workspace";
 }
 
+Json fp8moe_call::describeParameter(const Parameter &parameter) const {
+  switch (parameter.kind) {
+  case Parameter::Kind::Buffer:
+    return {{"buffer", parameter.index}};
+  case Parameter::Kind::LateValue:
+    return sizes.values[parameter.index];
+  case Parameter::Kind::Immediate:
+    return immediates[parameter.index];
+  case Parameter::Kind::TensorMap:
+    break;
+  }
+  ResolvedTensorMap map = resolveTensorMap(decl, parameter.index, sizes);
+  const TensorMapRequest &request = map.request;
+  auto take = [&](const auto &array, size_t count) {
+    return Json(std::vector(array.begin(), array.begin() + count));
+  };
+  return {{"tensor_map",
+           {{"buffer", map.buffer},
+            {"offset", map.offset},
+            {"sizes", take(request.sizes, request.rank)},
+            {"strides", take(request.strides, request.rank - 1)},
+            {"box", take(request.box, request.rank)},
+            {"swizzle", request.swizzle},
+            {"promotion", request.promotion}}}};
+}
+
 std::string fp8moe_call::describe() const {
   Json buffers = Json::array();
   for (size_t i = 0; i < decl.buffers.size(); ++i) {
@@ -45,19 +71,25 @@ std::string fp8moe_call::describe() const {
   Json steps = Json::array();
   size_t next = 0;
   for (size_t i = 0; i < launches.size(); ++i) {
+    size_t first = next;
+    next += launches[i].numArgs;
+    // What depends on addresses is described for aligned ones.
+    const Launch &launch = *launchDecls[i];
+    if (launch.when && sizes.get(*launch.when) == 0)
+      continue;
     Json args = Json::array();
-    for (size_t end = next + launches[i].numArgs; next < end; ++next) {
-      const Parameter &parameter = parameters[next];
-      if (parameter.isBuffer)
-        args.push_back({{"buffer", parameter.index}});
-      else
-        args.push_back(immediates[parameter.index]);
-    }
-    steps.push_back({{"kernel", launchDecls[i]->kernel},
-                     {"grid", launches[i].grid},
-                     {"block", launches[i].block},
-                     {"shared", launches[i].shared},
-                     {"args", std::move(args)}});
+    for (size_t j = first; j < next; ++j)
+      args.push_back(describeParameter(parameters[j]));
+    Json step = {{"kernel", launch.kernel},
+                 {"grid", launches[i].grid},
+                 {"block", launches[i].block},
+                 {"shared", launches[i].shared},
+                 {"args", std::move(args)}};
+    if (launch.cluster)
+      step["cluster"] = *launch.cluster;
+    if (launch.cooperative)
+      step["cooperative"] = true;
+    steps.push_back(std::move(step));
   }
 
   Json result;

@@ -10,6 +10,7 @@
 #include "Error.h"
 #include "SharedLibrary.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 using namespace fp8moe::runtime;
@@ -17,8 +18,6 @@ using namespace fp8moe::runtime;
 namespace {
 
 // Numbers of the CUDA driver's interface.
-constexpr int attributeComputeCapabilityMajor = 75;
-constexpr int attributeComputeCapabilityMinor = 76;
 constexpr int functionMaxDynamicShared = 8;
 /// Dynamic shared memory that every kernel may use without asking.
 constexpr uint32_t defaultSharedBytes = 48 * 1024;
@@ -26,6 +25,62 @@ constexpr uint32_t defaultSharedBytes = 48 * 1024;
 using Context = void *;
 using Module = void *;
 using Function = void *;
+
+// CUlaunchAttribute and CUlaunchConfig.
+struct LaunchAttribute {
+  enum Kind : int { Cooperative = 2, ClusterDimension = 4 };
+  Kind kind;
+  int padding;
+  union {
+    int cooperative;
+    uint32_t cluster[3];
+    char reserved[64];
+  };
+};
+struct LaunchConfig {
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint32_t sharedBytes;
+  void *stream;
+  LaunchAttribute *attributes;
+  uint32_t numAttributes;
+};
+
+/// A launch as the driver's interface with attributes takes it.
+class AttributedLaunch {
+public:
+  AttributedLaunch(const ReadyLaunch &launch, void *stream) {
+    for (size_t i = 0; i < 3; ++i) {
+      config.grid[i] = launch.grid[i];
+      config.block[i] = launch.block[i];
+    }
+    config.sharedBytes = launch.shared;
+    config.stream = stream;
+    config.attributes = attributes.data();
+    if (launch.cooperative) {
+      LaunchAttribute &attribute = attributes[config.numAttributes++];
+      attribute.kind = LaunchAttribute::Cooperative;
+      attribute.cooperative = 1;
+    }
+    if (hasClusters(launch)) {
+      LaunchAttribute &attribute = attributes[config.numAttributes++];
+      attribute.kind = LaunchAttribute::ClusterDimension;
+      std::copy(launch.cluster.begin(), launch.cluster.end(),
+                attribute.cluster);
+    }
+  }
+  AttributedLaunch(const AttributedLaunch &) = delete;
+
+  static bool hasClusters(const ReadyLaunch &launch) {
+    return launch.cluster != std::array<uint32_t, 3>{1, 1, 1};
+  }
+
+  const LaunchConfig *get() const { return &config; }
+
+private:
+  std::array<LaunchAttribute, 2> attributes = {};
+  LaunchConfig config = {};
+};
 
 /// The driver's functions. Results and devices are ints, 0 is success.
 struct DriverTable {
@@ -46,6 +101,22 @@ struct DriverTable {
                       unsigned gridZ, unsigned blockX, unsigned blockY,
                       unsigned blockZ, unsigned sharedBytes, void *stream,
                       void **params, void **extra);
+  int (*occupancy)(int *blocks, Function function, int blockSize,
+                   size_t sharedBytes);
+  int (*launchKernelWithAttributes)(const LaunchConfig *config,
+                                    Function function, void **params,
+                                    void **extra);
+  int (*occupancyOfClusters)(int *clusters, Function function,
+                             const LaunchConfig *config);
+  int (*launchCooperatively)(Function function, unsigned gridX, unsigned gridY,
+                             unsigned gridZ, unsigned blockX, unsigned blockY,
+                             unsigned blockZ, unsigned sharedBytes,
+                             void *stream, void **params);
+  int (*encodeTensorMap)(EncodedTensorMap *map, int type, uint32_t rank,
+                         void *address, const uint64_t *sizes,
+                         const uint64_t *strides, const uint32_t *box,
+                         const uint32_t *elementStrides, int interleave,
+                         int swizzle, int promotion, int fill);
   int (*functionSetAttribute)(Function function, int attribute, int value);
   int (*deviceGetAttribute)(int *value, int attribute, int device);
 };
@@ -65,6 +136,9 @@ public:
     check(driver.deviceGet(&device, ordinal), vendor.deviceGet);
     check(driver.primaryContextRetain(&context, device),
           vendor.primaryContextRetain);
+    check(driver.deviceGetAttribute(&multiprocessors,
+                                    vendor.multiprocessorCount, device),
+          vendor.deviceGetAttribute);
   }
 
   ~GpuBackend() override {
@@ -80,6 +154,10 @@ public:
   void loadModule(const Target &target,
                   const std::vector<LoadedBinary> &binaries);
   void *getKernel(const std::string &name, uint32_t shared) override;
+  DeviceAttributes getAttributes() const override { return {multiprocessors}; }
+  uint64_t countResidentBlocks(const ReadyLaunch &launch) const override;
+  std::string encodeTensorMap(const TensorMapRequest &request,
+                              EncodedTensorMap &map) const override;
   void launch(const std::vector<ReadyLaunch> &launches, void **params,
               void *stream) const override;
 
@@ -104,6 +182,8 @@ private:
   };
 
   void openDriver();
+  int launchOne(const ReadyLaunch &launch, void **params, void *stream,
+                const char *&function) const;
   std::string errorText(int result) const;
   void check(int result, const std::string &what) const {
     if (result != 0)
@@ -111,10 +191,21 @@ private:
            errorText(result));
   }
 
+  /// Finds a function that every supported driver has.
   template <typename F> void bind(F *&function, const char *symbol) {
     if (!symbol)
       return;
-    function = reinterpret_cast<F *>(library.find(symbol));
+    bindNewer(function, symbol);
+    require(function, symbol);
+  }
+
+  /// Finds a function that only newer drivers have, if it is there.
+  template <typename F> void bindNewer(F *&function, const char *symbol) {
+    if (symbol)
+      function = reinterpret_cast<F *>(library.find(symbol));
+  }
+
+  template <typename F> void require(F *function, const char *symbol) const {
     if (!function)
       fail(FP8MOE_UNSUPPORTED, "the ", vendor.device, " driver has no ", symbol,
            "; update the driver");
@@ -125,6 +216,7 @@ private:
   SharedLibrary library;
   DriverTable driver = {};
   int device = 0;
+  int multiprocessors = 0;
   Context context = nullptr;
   Module module = nullptr;
 };
@@ -161,6 +253,12 @@ void GpuBackend::openDriver() {
   bind(driver.moduleUnload, vendor.moduleUnload);
   bind(driver.moduleGetFunction, vendor.moduleGetFunction);
   bind(driver.launchKernel, vendor.launchKernel);
+  bind(driver.occupancy, vendor.occupancy);
+  bindNewer(driver.launchKernelWithAttributes,
+            vendor.launchKernelWithAttributes);
+  bindNewer(driver.occupancyOfClusters, vendor.occupancyOfClusters);
+  bind(driver.launchCooperatively, vendor.launchCooperatively);
+  bindNewer(driver.encodeTensorMap, vendor.encodeTensorMap);
   bind(driver.functionSetAttribute, vendor.functionSetAttribute);
   bind(driver.deviceGetAttribute, vendor.deviceGetAttribute);
 }
@@ -178,11 +276,11 @@ std::string GpuBackend::errorText(int result) const {
 void GpuBackend::loadModule(const Target &target,
                             const std::vector<LoadedBinary> &binaries) {
   int major = 0, minor = 0;
-  if (driver.deviceGetAttribute) {
-    check(driver.deviceGetAttribute(&major, attributeComputeCapabilityMajor,
+  if (vendor.whyUnfit) {
+    check(driver.deviceGetAttribute(&major, vendor.computeCapabilityMajor,
                                     device),
           vendor.deviceGetAttribute);
-    check(driver.deviceGetAttribute(&minor, attributeComputeCapabilityMinor,
+    check(driver.deviceGetAttribute(&minor, vendor.computeCapabilityMinor,
                                     device),
           vendor.deviceGetAttribute);
   }
@@ -225,17 +323,115 @@ void *GpuBackend::getKernel(const std::string &name, uint32_t shared) {
   return function;
 }
 
+uint64_t GpuBackend::countResidentBlocks(const ReadyLaunch &launch) const {
+  CurrentContext current(*this);
+  check(current.result, vendor.contextSetCurrent);
+  int count = 0;
+  if (AttributedLaunch::hasClusters(launch)) {
+    require(driver.occupancyOfClusters, vendor.occupancyOfClusters);
+    AttributedLaunch attributed(launch, /*stream=*/nullptr);
+    check(driver.occupancyOfClusters(&count, launch.kernel, attributed.get()),
+          vendor.occupancyOfClusters);
+    return uint64_t(count) * launch.cluster[0] * launch.cluster[1] *
+           launch.cluster[2];
+  }
+  check(
+      driver.occupancy(&count, launch.kernel,
+                       int(launch.block[0] * launch.block[1] * launch.block[2]),
+                       launch.shared),
+      vendor.occupancy);
+  return uint64_t(count) * multiprocessors;
+}
+
+/// CUtensorMapDataType; a type that the unit does not know is copied as an
+/// integer of its size.
+int getTensorMapType(const fp8moe::support::DataType &dtype) {
+  switch (dtype.code) {
+  case FP8MOE_DTYPE_I32:
+    return 3;
+  case FP8MOE_DTYPE_I64:
+    return 5;
+  case FP8MOE_DTYPE_F16:
+    return 6;
+  case FP8MOE_DTYPE_F32:
+    return 7;
+  case FP8MOE_DTYPE_F64:
+    return 8;
+  case FP8MOE_DTYPE_BF16:
+    return 9;
+  default:
+    break;
+  }
+  switch (dtype.bytes) {
+  case 8:
+    return 4;
+  case 4:
+    return 2;
+  case 2:
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+/// The driver's number for 0, `first`, 2 * `first`, 4 * `first` bytes.
+int getGranularityNumber(uint32_t bytes, uint32_t first) {
+  int number = 0;
+  for (; bytes >= first; bytes /= 2)
+    ++number;
+  return number;
+}
+
+std::string GpuBackend::encodeTensorMap(const TensorMapRequest &request,
+                                        EncodedTensorMap &map) const {
+  require(driver.encodeTensorMap, vendor.encodeTensorMap);
+  constexpr std::array<uint32_t, 5> elementStrides = {1, 1, 1, 1, 1};
+  int result = driver.encodeTensorMap(
+      &map, getTensorMapType(request.dtype), request.rank, request.address,
+      request.sizes.data(), request.strides.data(), request.box.data(),
+      elementStrides.data(), /*interleave=*/0,
+      getGranularityNumber(request.swizzle, 32),
+      getGranularityNumber(request.promotion, 64), /*fill=*/0);
+  if (result == 0)
+    return "";
+  return deviceName + ": " + vendor.encodeTensorMap + ": " + errorText(result);
+}
+
+/// Launches by the function that can do what is asked for, whose name it leaves
+/// in `function`.
+int GpuBackend::launchOne(const ReadyLaunch &launch, void **params,
+                          void *stream, const char *&function) const {
+  bool isPlain = !launch.cooperative && !AttributedLaunch::hasClusters(launch);
+  if (!isPlain && vendor.launchKernelWithAttributes) {
+    function = vendor.launchKernelWithAttributes;
+    require(driver.launchKernelWithAttributes, function);
+    AttributedLaunch attributed(launch, stream);
+    return driver.launchKernelWithAttributes(attributed.get(), launch.kernel,
+                                             params, nullptr);
+  }
+  if (launch.cooperative) {
+    function = vendor.launchCooperatively;
+    return driver.launchCooperatively(
+        launch.kernel, launch.grid[0], launch.grid[1], launch.grid[2],
+        launch.block[0], launch.block[1], launch.block[2], launch.shared,
+        stream, params);
+  }
+  function = vendor.launchKernel;
+  return driver.launchKernel(launch.kernel, launch.grid[0], launch.grid[1],
+                             launch.grid[2], launch.block[0], launch.block[1],
+                             launch.block[2], launch.shared, stream, params,
+                             nullptr);
+}
+
 void GpuBackend::launch(const std::vector<ReadyLaunch> &launches, void **params,
                         void *stream) const {
   CurrentContext current(*this);
   check(current.result, vendor.contextSetCurrent);
   for (const ReadyLaunch &launch : launches) {
-    int result = driver.launchKernel(
-        launch.kernel, launch.grid[0], launch.grid[1], launch.grid[2],
-        launch.block[0], launch.block[1], launch.block[2], launch.shared,
-        stream, params, nullptr);
+    const char *function = nullptr;
+    int result = launchOne(launch, params, stream, function);
     if (result != 0)
-      check(result, vendor.launchKernel);
+      check(result, function);
     params += launch.numArgs;
   }
 }

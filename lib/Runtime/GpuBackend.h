@@ -41,13 +41,24 @@ struct GpuVendor {
   const char *moduleUnload;
   const char *moduleGetFunction;
   const char *launchKernel;
+  const char *occupancy;
+  /// Null where launches have no attributes.
+  const char *launchKernelWithAttributes;
+  const char *occupancyOfClusters;
+  /// Null where that is an attribute.
+  const char *launchCooperatively;
+  /// Null where there are no tensor maps.
+  const char *encodeTensorMap;
   /// Null where dynamic shared memory needs no permission.
   const char *functionSetAttribute;
-  /// Null where the driver itself checks a binary's chip.
   const char *deviceGetAttribute;
 
+  // Numbers of device attributes; the capability is for `whyUnfit`.
+  int multiprocessorCount;
+  int computeCapabilityMajor, computeCapabilityMinor;
+
   /// Says why a device of that compute capability cannot run the binary, or
-  /// nothing when it can. Null together with deviceGetAttribute.
+  /// nothing when it can. Null where the driver itself checks a binary's chip.
   std::string (*whyUnfit)(const std::string &chip, BinaryFormat format,
                           int major, int minor);
 };

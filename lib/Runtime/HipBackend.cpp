@@ -30,8 +30,16 @@ static constexpr GpuVendor hip = {
     /*moduleUnload=*/"hipModuleUnload",
     /*moduleGetFunction=*/"hipModuleGetFunction",
     /*launchKernel=*/"hipModuleLaunchKernel",
+    /*occupancy=*/"hipModuleOccupancyMaxActiveBlocksPerMultiprocessor",
+    /*launchKernelWithAttributes=*/nullptr,
+    /*occupancyOfClusters=*/nullptr,
+    /*launchCooperatively=*/"hipModuleLaunchCooperativeKernel",
+    /*encodeTensorMap=*/nullptr,
     /*functionSetAttribute=*/nullptr,
-    /*deviceGetAttribute=*/nullptr,
+    /*deviceGetAttribute=*/"hipDeviceGetAttribute",
+    /*multiprocessorCount=*/63,
+    /*computeCapabilityMajor=*/0,
+    /*computeCapabilityMinor=*/0,
     /*whyUnfit=*/nullptr,
 };
 

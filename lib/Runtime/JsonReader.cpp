@@ -49,6 +49,12 @@ std::string JsonReader::asName() const {
   return name;
 }
 
+bool JsonReader::asBool() const {
+  if (!value.is_boolean())
+    expected("true or false");
+  return value.get<bool>();
+}
+
 int64_t JsonReader::asInteger(int64_t min, int64_t max) const {
   if (!value.is_number_integer() ||
       (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX))

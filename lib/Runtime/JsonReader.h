@@ -57,6 +57,8 @@ public:
   /// A string that is not empty.
   std::string asName() const;
 
+  bool asBool() const;
+
   /// An integer in [min, max].
   int64_t asInteger(int64_t min = INT64_MIN, int64_t max = INT64_MAX) const;
 

@@ -70,19 +70,44 @@ enum class ValueOp {
   Eq,
   Ne,
   And,
-  Or
+  Or,
+  DeviceAttr,
+  Aligned
 };
 
+/// What a program asks about its device.
+enum class DeviceAttribute { Multiprocessors };
+
 /// One step of the size computation. Dim and Stride: args[0] is the buffer,
-/// args[1] the dimension.
+/// args[1] the dimension. DeviceAttr: args[0] is a DeviceAttribute. Aligned:
+/// args[0] is the buffer, args[1] the bytes.
 struct Value {
   ValueOp op = ValueOp::Const;
   std::array<Scalar, 3> args;
+  /// Whether it depends on the addresses of a run.
+  bool isLate = false;
 };
 
-/// A kernel's argument: the address of a buffer, or a number.
+/// The descriptor of a tensor for the tensor memory accelerator. Dimensions are
+/// from the innermost to the outermost, everything but `swizzle` and
+/// `promotion` (bytes) is in elements.
+struct TensorMap {
+  size_t buffer = 0;
+  Scalar offset;
+  std::vector<Scalar> sizes;
+  /// Of all dimensions but the innermost.
+  std::vector<Scalar> strides;
+  std::vector<uint32_t> box;
+  uint32_t swizzle = 0;
+  uint32_t promotion = 0;
+};
+
+/// A kernel's argument: the address of a buffer, a tensor map, or a number.
 struct Argument {
-  std::optional<size_t> buffer;
+  enum class Kind { Buffer, TensorMap, Scalar };
+  Kind kind = Kind::Scalar;
+  /// Of a buffer or tensor map.
+  size_t index = 0;
   Scalar scalar;
 };
 
@@ -92,6 +117,10 @@ struct Launch {
   std::array<uint32_t, 3> block = {1, 1, 1};
   /// Bytes of dynamic shared memory.
   uint32_t shared = 0;
+  /// Blocks of a cluster; without one, there are no clusters.
+  std::optional<std::array<uint32_t, 3>> cluster;
+  /// All blocks must be resident at once.
+  bool cooperative = false;
   /// The launch is skipped if this is 0.
   std::optional<Scalar> when;
   std::vector<Argument> args;
@@ -109,7 +138,13 @@ struct Program {
   std::vector<Buffer> buffers;
   std::vector<Value> values;
   std::vector<Requirement> requirements;
+  std::vector<TensorMap> tensorMaps;
   std::vector<Launch> launches;
+  /// Whether a number depends on the addresses of a run.
+  bool isLate(const Scalar &scalar) const {
+    return scalar.isValue && values[scalar.number].isLate;
+  }
+
   /// Indices into `buffers`, by role.
   std::vector<size_t> inputs, outputs, workspaces;
 };

@@ -30,16 +30,23 @@ struct OpInfo {
 };
 
 constexpr OpInfo opInfos[] = {
-    {"const", ValueOp::Const, 1},   {"dim", ValueOp::Dim, 2},
-    {"stride", ValueOp::Stride, 2}, {"add", ValueOp::Add, 2},
-    {"sub", ValueOp::Sub, 2},       {"mul", ValueOp::Mul, 2},
-    {"div", ValueOp::Div, 2},       {"ceildiv", ValueOp::CeilDiv, 2},
-    {"rem", ValueOp::Rem, 2},       {"max", ValueOp::Max, 2},
-    {"min", ValueOp::Min, 2},       {"select", ValueOp::Select, 3},
-    {"lt", ValueOp::Lt, 2},         {"le", ValueOp::Le, 2},
-    {"eq", ValueOp::Eq, 2},         {"ne", ValueOp::Ne, 2},
-    {"and", ValueOp::And, 2},       {"or", ValueOp::Or, 2},
+    {"const", ValueOp::Const, 1},     {"dim", ValueOp::Dim, 2},
+    {"stride", ValueOp::Stride, 2},   {"add", ValueOp::Add, 2},
+    {"sub", ValueOp::Sub, 2},         {"mul", ValueOp::Mul, 2},
+    {"div", ValueOp::Div, 2},         {"ceildiv", ValueOp::CeilDiv, 2},
+    {"rem", ValueOp::Rem, 2},         {"max", ValueOp::Max, 2},
+    {"min", ValueOp::Min, 2},         {"select", ValueOp::Select, 3},
+    {"lt", ValueOp::Lt, 2},           {"le", ValueOp::Le, 2},
+    {"eq", ValueOp::Eq, 2},           {"ne", ValueOp::Ne, 2},
+    {"and", ValueOp::And, 2},         {"or", ValueOp::Or, 2},
+    {"aligned", ValueOp::Aligned, 2}, {"device_attr", ValueOp::DeviceAttr, 1},
 };
+
+// Limits of tensor maps and clusters, from the descriptions of
+// cuTensorMapEncodeTiled and of clusters that every device runs.
+constexpr size_t maxTensorMapRank = 5;
+constexpr int64_t maxBoxExtent = 256;
+constexpr int64_t maxClusterBlocks = 8;
 
 /// A spelling in the manifest and what it stands for.
 template <typename T> struct Spelling {
@@ -65,6 +72,16 @@ Scalar parseScalar(const JsonReader &reader, size_t numValues) {
     return {false, reader.asInteger()};
   reader.allowKeys({"value"});
   return {true, int64_t(reader["value"].asIndex(numValues, "earlier values"))};
+}
+
+/// Reads a scalar that is known before the program runs.
+Scalar parseEarlyScalar(const JsonReader &reader, const Program &program) {
+  Scalar scalar = parseScalar(reader, program.values.size());
+  if (program.isLate(scalar))
+    reader.invalid("value " + std::to_string(scalar.number) +
+                   " depends on addresses, which are not known before the "
+                   "program runs");
+  return scalar;
 }
 
 /// Reads an entry of "shape" or "strides". `freeKey` is "dim" or "stride":
@@ -149,13 +166,29 @@ Value parseValue(const JsonReader &reader, size_t index,
     value.args[0].number = args[0].asInteger();
     return value;
   }
-  if (value.op != ValueOp::Dim && value.op != ValueOp::Stride) {
-    for (size_t i = 0; i < info->arity; ++i)
+  if (value.op == ValueOp::DeviceAttr) {
+    static constexpr Spelling<DeviceAttribute> attributes[] = {
+        {"multiprocessors", DeviceAttribute::Multiprocessors}};
+    value.args[0].number = int64_t(parseEnum(args[0], attributes));
+    return value;
+  }
+  bool readsBuffer = value.op == ValueOp::Dim || value.op == ValueOp::Stride ||
+                     value.op == ValueOp::Aligned;
+  if (!readsBuffer) {
+    for (size_t i = 0; i < info->arity; ++i) {
       value.args[i] = parseScalar(args[i], index);
+      value.isLate |= program.isLate(value.args[i]);
+    }
     return value;
   }
 
   size_t bufferIndex = args[0].asIndex(program.buffers.size(), "buffers");
+  if (value.op == ValueOp::Aligned) {
+    value.args[0].number = int64_t(bufferIndex);
+    value.args[1].number = parseAlign(args[1]);
+    value.isLate = true;
+    return value;
+  }
   const Buffer &buffer = program.buffers[bufferIndex];
   size_t dimension = args[1].asIndex(buffer.rank(), "dimensions");
   value.args[0].number = int64_t(bufferIndex);
@@ -170,43 +203,115 @@ Value parseValue(const JsonReader &reader, size_t index,
   return value;
 }
 
-std::array<Scalar, 3> parseGrid(const JsonReader &reader, size_t numValues) {
+std::array<Scalar, 3> parseGrid(const JsonReader &reader,
+                                const Program &program) {
   if (reader.size() != 3)
     reader.expected("three extents");
   std::array<Scalar, 3> grid;
   for (size_t i = 0; i < 3; ++i)
-    grid[i] = parseScalar(reader[i], numValues);
+    grid[i] = parseEarlyScalar(reader[i], program);
   return grid;
 }
 
-std::array<uint32_t, 3> parseBlock(const JsonReader &reader) {
+/// Reads the extents of a block or cluster, `max` in all; `what` is of what.
+std::array<uint32_t, 3> parseExtents(const JsonReader &reader, int64_t max,
+                                     const char *what) {
   if (reader.size() != 3)
     reader.expected("three extents");
-  std::array<uint32_t, 3> block;
+  std::array<uint32_t, 3> extents;
   for (size_t i = 0; i < 3; ++i)
-    block[i] = reader[i].asInteger(1, 1024);
-  if (block[0] * block[1] * block[2] > 1024)
-    reader.expected("at most 1024 threads");
-  return block;
+    extents[i] = reader[i].asInteger(1, max);
+  if (extents[0] * extents[1] * extents[2] > max)
+    reader.expected("at most " + std::to_string(max) + " " + what);
+  return extents;
+}
+
+std::vector<Scalar> parseScalars(const JsonReader &reader,
+                                 const Program &program) {
+  std::vector<Scalar> scalars;
+  for (size_t i = 0, e = reader.size(); i < e; ++i)
+    scalars.push_back(parseEarlyScalar(reader[i], program));
+  return scalars;
+}
+
+/// Reads a number of bytes that is one of `choices`.
+uint32_t parseChoice(const JsonReader &reader,
+                     const std::array<int64_t, 4> &choices) {
+  int64_t bytes = reader.asInteger();
+  std::string known;
+  for (int64_t choice : choices) {
+    if (bytes == choice)
+      return uint32_t(bytes);
+    known += (known.empty() ? "" : ", ") + std::to_string(choice);
+  }
+  reader.expected("one of " + known);
+}
+
+TensorMap parseTensorMap(const JsonReader &reader, const Program &program) {
+  reader.allowKeys(
+      {"buffer", "offset", "sizes", "strides", "box", "swizzle", "promotion"});
+  TensorMap map;
+  map.buffer = reader["buffer"].asIndex(program.buffers.size(), "buffers");
+  if (reader.has("offset"))
+    map.offset = parseEarlyScalar(reader["offset"], program);
+  JsonReader sizes = reader["sizes"], strides = reader["strides"],
+             box = reader["box"];
+  map.sizes = parseScalars(sizes, program);
+  map.strides = parseScalars(strides, program);
+  if (map.sizes.empty() || map.sizes.size() > maxTensorMapRank)
+    sizes.expected("1 to " + std::to_string(maxTensorMapRank) + " entries");
+  if (map.strides.size() + 1 != map.sizes.size())
+    strides.expected("one entry less than there are sizes");
+  if (box.size() != map.sizes.size())
+    box.expected("as many entries as there are sizes");
+  for (size_t i = 0, e = box.size(); i < e; ++i)
+    map.box.push_back(box[i].asInteger(1, maxBoxExtent));
+  map.swizzle = parseChoice(reader["swizzle"], {0, 32, 64, 128});
+  if (reader.has("promotion"))
+    map.promotion = parseChoice(reader["promotion"], {0, 64, 128, 256});
+  return map;
 }
 
 Argument parseArgument(const JsonReader &reader, const Program &program) {
-  if (!reader.isObject() || !reader.has("buffer"))
-    return {std::nullopt, parseScalar(reader, program.values.size())};
-  reader.allowKeys({"buffer"});
-  return {reader["buffer"].asIndex(program.buffers.size(), "buffers"), {}};
+  Argument argument;
+  if (reader.isObject() && reader.has("buffer")) {
+    reader.allowKeys({"buffer"});
+    argument.kind = Argument::Kind::Buffer;
+    argument.index =
+        reader["buffer"].asIndex(program.buffers.size(), "buffers");
+  } else if (reader.isObject() && reader.has("tensor_map")) {
+    reader.allowKeys({"tensor_map"});
+    argument.kind = Argument::Kind::TensorMap;
+    argument.index =
+        reader["tensor_map"].asIndex(program.tensorMaps.size(), "tensor maps");
+  } else {
+    argument.scalar = parseScalar(reader, program.values.size());
+  }
+  return argument;
 }
 
-Launch parseLaunch(const JsonReader &reader, const Program &program) {
-  reader.allowKeys({"kernel", "grid", "block", "shared", "when", "args"});
-  size_t numValues = program.values.size();
+Launch parseLaunch(const JsonReader &reader, const Program &program,
+                   TargetKind kind) {
+  reader.allowKeys({"kernel", "grid", "block", "shared", "cluster",
+                    "cooperative", "when", "args"});
   Launch launch;
   launch.kernel = reader["kernel"].asName();
-  launch.grid = parseGrid(reader["grid"], numValues);
-  launch.block = parseBlock(reader["block"]);
+  launch.grid = parseGrid(reader["grid"], program);
+  launch.block = parseExtents(reader["block"], 1024, "threads");
   launch.shared = reader["shared"].asInteger(0, 1 << 30);
+  if (reader.has("cluster")) {
+    if (kind != TargetKind::NVVM)
+      reader["cluster"].invalid("only targets of kind 'nvvm' have clusters");
+    launch.cluster =
+        parseExtents(reader["cluster"], maxClusterBlocks, "blocks");
+  }
+  if (reader.has("cooperative")) {
+    launch.cooperative = reader["cooperative"].asBool();
+    if (launch.cooperative && kind == TargetKind::CPU)
+      reader["cooperative"].invalid("only GPUs launch cooperatively");
+  }
   if (reader.has("when"))
-    launch.when = parseScalar(reader["when"], numValues);
+    launch.when = parseScalar(reader["when"], program.values.size());
   JsonReader args = reader["args"];
   for (size_t i = 0, e = args.size(); i < e; ++i)
     launch.args.push_back(parseArgument(args[i], program));
@@ -215,7 +320,7 @@ Launch parseLaunch(const JsonReader &reader, const Program &program) {
 
 Requirement parseRequirement(const JsonReader &reader, const Program &program) {
   reader.allowKeys({"cond", "message"});
-  return {parseScalar(reader["cond"], program.values.size()),
+  return {parseEarlyScalar(reader["cond"], program),
           reader["message"].asString()};
 }
 
@@ -241,8 +346,21 @@ void indexBuffers(const JsonReader &reader, Program &program) {
   }
 }
 
-Program parseProgram(const JsonReader &reader) {
-  reader.allowKeys({"name", "buffers", "values", "requires", "launches"});
+/// The caller needs all sizes before it has any address.
+void checkExtentsAreEarly(const JsonReader &reader, const Program &program) {
+  for (size_t i = 0; i < program.buffers.size(); ++i)
+    for (const std::vector<Extent> &extents :
+         {program.buffers[i].shape, program.buffers[i].strides})
+      for (const Extent &extent : extents)
+        if (program.isLate(extent.scalar))
+          reader[i].invalid("a size is value " +
+                            std::to_string(extent.scalar.number) +
+                            ", which depends on addresses");
+}
+
+Program parseProgram(const JsonReader &reader, TargetKind kind) {
+  reader.allowKeys(
+      {"name", "buffers", "values", "requires", "tensor_maps", "launches"});
   Program program;
   program.name = reader["name"].asName();
   JsonReader buffers = reader["buffers"], values = reader["values"],
@@ -252,14 +370,22 @@ Program parseProgram(const JsonReader &reader) {
   indexBuffers(buffers, program);
   for (size_t i = 0, e = values.size(); i < e; ++i)
     program.values.push_back(parseValue(values[i], i, program));
+  checkExtentsAreEarly(buffers, program);
   if (reader.has("requires")) {
     JsonReader requirements = reader["requires"];
     for (size_t i = 0, e = requirements.size(); i < e; ++i)
       program.requirements.push_back(
           parseRequirement(requirements[i], program));
   }
+  if (reader.has("tensor_maps")) {
+    JsonReader maps = reader["tensor_maps"];
+    if (kind != TargetKind::NVVM)
+      maps.invalid("only targets of kind 'nvvm' have tensor maps");
+    for (size_t i = 0, e = maps.size(); i < e; ++i)
+      program.tensorMaps.push_back(parseTensorMap(maps[i], program));
+  }
   for (size_t i = 0, e = launches.size(); i < e; ++i)
-    program.launches.push_back(parseLaunch(launches[i], program));
+    program.launches.push_back(parseLaunch(launches[i], program, kind));
   return program;
 }
 
@@ -401,7 +527,8 @@ Manifest fp8moe::runtime::parseManifest(std::string_view text) {
   JsonReader programs = reader["programs"];
   std::set<std::string> names;
   for (size_t i = 0, e = programs.size(); i < e; ++i) {
-    manifest.programs.push_back(parseProgram(programs[i]));
+    manifest.programs.push_back(
+        parseProgram(programs[i], manifest.target.kind));
     if (!names.insert(manifest.programs.back().name).second)
       programs[i].invalid("the name is taken by an earlier program");
   }

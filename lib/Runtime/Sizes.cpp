@@ -71,16 +71,32 @@ const char *apply(ValueOp op, int64_t a, int64_t b, int64_t c,
   case ValueOp::Const:
   case ValueOp::Dim:
   case ValueOp::Stride:
+  case ValueOp::DeviceAttr:
+  case ValueOp::Aligned:
     break;
   }
   return "is no arithmetic";
+}
+
+/// Computes value `index` of a program by arithmetic from the earlier ones.
+template <typename GetScalar>
+int64_t computeArithmetic(const Program &program, size_t index, GetScalar get) {
+  const Value &value = program.values[index];
+  int64_t a = get(value.args[0]), b = get(value.args[1]),
+          c = get(value.args[2]), result = 0;
+  if (const char *problem = apply(value.op, a, b, c, result))
+    fail(FP8MOE_OUT_OF_RANGE, "program '", program.name,
+         "': for these input shapes the size computation ", problem, ": value ",
+         index, ", ", toString(value.op), "(", a, ", ", b, ")");
+  return result;
 }
 
 /// Resolves one call. Input buffers first hold what the caller passed; after
 /// `checkInput` that is what the program expects.
 class SizeResolver {
 public:
-  SizeResolver(const Program &program) : program(program) {
+  SizeResolver(const Program &program, const DeviceAttributes &device)
+      : program(program), device(device) {
     sizes.buffers.resize(program.buffers.size());
   }
 
@@ -121,6 +137,7 @@ private:
   uint64_t computeBytes(size_t buffer) const;
 
   const Program &program;
+  const DeviceAttributes &device;
   ResolvedSizes sizes;
 };
 
@@ -213,6 +230,11 @@ void SizeResolver::evaluateValues() {
     bool isMoot = false;
     if (value.op == ValueOp::Const) {
       result = value.args[0].number;
+    } else if (value.op == ValueOp::DeviceAttr) {
+      // The only attribute there is.
+      result = device.multiprocessors;
+    } else if (value.op == ValueOp::Aligned) {
+      result = 1;
     } else if (value.op == ValueOp::Dim || value.op == ValueOp::Stride) {
       size_t buffer = value.args[0].number, i = value.args[1].number;
       bool isDim = value.op == ValueOp::Dim;
@@ -227,18 +249,12 @@ void SizeResolver::evaluateValues() {
         isMoot = sizes.isMoot(extent.scalar);
       }
     } else {
-      int64_t a = sizes.get(value.args[0]), b = sizes.get(value.args[1]),
-              c = sizes.get(value.args[2]);
-      if (const char *problem = apply(value.op, a, b, c, result))
-        fail(FP8MOE_OUT_OF_RANGE, where(),
-             "for these input shapes the size "
-             "computation ",
-             problem, ": value ", sizes.values.size(), ", ", toString(value.op),
-             "(", a, ", ", b, ")");
-    }
-    if (value.op != ValueOp::Dim && value.op != ValueOp::Stride)
+      result = computeArithmetic(
+          program, sizes.values.size(),
+          [&](const Scalar &scalar) { return sizes.get(scalar); });
       for (const Scalar &arg : value.args)
         isMoot |= sizes.isMoot(arg);
+    }
     sizes.values.push_back(result);
     sizes.moot.push_back(isMoot);
   }
@@ -318,7 +334,27 @@ std::string fp8moe::runtime::describe(const Program &program, size_t index) {
 }
 
 ResolvedSizes fp8moe::runtime::resolveSizes(const Program &program,
+                                            const DeviceAttributes &device,
                                             const fp8moe_tensor *inputs,
                                             size_t numInputs) {
-  return SizeResolver(program).run(inputs, numInputs);
+  return SizeResolver(program, device).run(inputs, numInputs);
+}
+
+void fp8moe::runtime::computeLateValues(const Program &program,
+                                        void *const *pointers,
+                                        std::vector<int64_t> &values) {
+  for (size_t i = 0; i < program.values.size(); ++i) {
+    const Value &value = program.values[i];
+    if (!value.isLate)
+      continue;
+    if (value.op == ValueOp::Aligned) {
+      auto address =
+          reinterpret_cast<uintptr_t>(pointers[value.args[0].number]);
+      values[i] = address % uintptr_t(value.args[1].number) == 0;
+      continue;
+    }
+    values[i] = computeArithmetic(program, i, [&](const Scalar &scalar) {
+      return scalar.isValue ? values[scalar.number] : scalar.number;
+    });
+  }
 }

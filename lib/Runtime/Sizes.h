@@ -42,11 +42,24 @@ struct ResolvedSizes {
   }
 };
 
+/// What programs ask about their device; the defaults are those of the CPU and
+/// of no device.
+struct DeviceAttributes {
+  int64_t multiprocessors = 1;
+};
+
 /// Checks the caller's inputs against `program` and computes everything that
-/// follows from them. Throws Error when an input does not fit, arithmetic
+/// follows from them. Values that depend on addresses are computed as if every
+/// address were aligned. Throws Error when an input does not fit, arithmetic
 /// overflows or divides by zero, or a size comes out negative.
-ResolvedSizes resolveSizes(const Program &program, const fp8moe_tensor *inputs,
-                           size_t numInputs);
+ResolvedSizes resolveSizes(const Program &program,
+                           const DeviceAttributes &device,
+                           const fp8moe_tensor *inputs, size_t numInputs);
+
+/// Computes the values that depend on addresses again, now that there are
+/// `pointers`, one for each buffer. Throws Error.
+void computeLateValues(const Program &program, void *const *pointers,
+                       std::vector<int64_t> &values);
 
 /// How messages name a buffer: "input 'grad'", "output 'q'", "workspace 4".
 std::string describe(const Program &program, size_t buffer);

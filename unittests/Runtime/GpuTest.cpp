@@ -6,45 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TestArtifact.h"
+#include "GpuMock.h"
 
 #include <cstdlib>
-#include <dlfcn.h>
-#include <memory>
 
 using namespace fp8moe::runtime::test;
 
 namespace {
-
-/// One vendor's mock driver.
-struct Vendor {
-  const char *device, *variable, *library;
-};
-const Vendor cuda = {"cuda:1", "FP8MOE_CUDA_DRIVER", FP8MOE_MOCK_CUDA};
-const Vendor hip = {"hip:1", "FP8MOE_HIP_RUNTIME", FP8MOE_MOCK_HIP};
-
-class MockDriver {
-public:
-  explicit MockDriver(const Vendor &vendor) {
-    ::setenv(vendor.variable, vendor.library, /*overwrite=*/1);
-    handle = ::dlopen(vendor.library, RTLD_NOW);
-    reset(9, 0);
-  }
-  ~MockDriver() { ::dlclose(handle); }
-
-  void reset(int major, int minor, int launchResult = 0) {
-    get<void(int, int, int)>("mock_reset")(major, minor, launchResult);
-  }
-  std::string log() { return get<const char *()>("mock_log")(); }
-  void *currentContext() { return get<void *()>("mock_current_context")(); }
-
-  template <typename F> F *get(const char *name) {
-    return reinterpret_cast<F *>(::dlsym(handle, name));
-  }
-
-private:
-  void *handle;
-};
 
 /// Program "scale": kernel (x, M) on a grid of ceildiv(M, 128) x 2.
 json makeGpuManifest(const char *chip, const char *kind, json binaries) {
@@ -70,27 +38,8 @@ json makeGpuManifest(const char *chip, const char *kind, json binaries) {
           {"decisions", json::array()}};
 }
 
-const json cubinAndPtx = {{{"file", "kernels.cubin"}, {"format", "cubin"}},
-                          {{"file", "kernels.ptx"}, {"format", "ptx"}}};
-const json hsaco = {{{"file", "kernels.hsaco"}, {"format", "hsaco"}}};
-
-class GpuTest : public ::testing::Test {
+class GpuTest : public GpuMockTest {
 protected:
-  /// Loads an artifact whose files hold these texts.
-  void load(const Vendor &vendor, const json &manifest,
-            const std::string &cubin = "CUBIN") {
-    driver = std::make_unique<MockDriver>(vendor);
-    folder.write("kernels.cubin", cubin);
-    folder.write("kernels.ptx", "PTX");
-    folder.write("kernels.hsaco", "HSACO");
-    folder.writeManifest(manifest);
-    reload(vendor);
-  }
-  void reload(const Vendor &vendor) {
-    artifact.reset();
-    artifact = std::make_unique<LoadedArtifact>(folder.path(), vendor.device);
-  }
-
   /// Runs on `x` elements in a made-up stream.
   fp8moe_status run(int64_t m) {
     ResolvedCall call(artifact->program(), {{{m}, {}}});
@@ -99,10 +48,6 @@ protected:
     return fp8moe_call_run(call.get(), inputs, nullptr, nullptr, 0,
                            reinterpret_cast<void *>(0x5));
   }
-
-  TestArtifact folder;
-  std::unique_ptr<MockDriver> driver;
-  std::unique_ptr<LoadedArtifact> artifact;
 };
 
 TEST_F(GpuTest, CudaRunsTheCubin) {

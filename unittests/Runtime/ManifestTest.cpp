@@ -68,7 +68,7 @@ TEST(ManifestTest, MissingKeys) {
 
 TEST(ManifestTest, UnknownKeysAndWords) {
   refuse(set("/extra", 1), "top level: unknown key 'extra'");
-  refuse(set("/programs/0/launches/0/cluster", 1), "unknown key 'cluster'");
+  refuse(set("/programs/0/launches/0/priority", 1), "unknown key 'priority'");
   refuse(set("/target/kind", "tpu"), "target.kind: expected one of 'cpu'");
   refuse(set("/target/fp8", "ocp"), "target.fp8: expected one of 'fn', 'fnuz'");
   refuse(set("/programs/0/buffers/0/dtype", "F4"),

@@ -70,9 +70,15 @@ EXPORT int NAME(cuDeviceGet, hipDeviceGet)(int *device, int ordinal) {
   *device = ordinal;
   return 0;
 }
-EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
+EXPORT int NAME(cuDeviceGetAttribute,
+                hipDeviceGetAttribute)(int *value, int attribute, int device) {
   (void)device;
-  *value = attribute == 75 ? compute_major : compute_minor;
+  if (attribute == NAME(16, 63))
+    *value = 3; /* multiprocessors */
+  else if (attribute == 75 || attribute == 76)
+    *value = attribute == 75 ? compute_major : compute_minor;
+  else
+    return 1;
   return 0;
 }
 EXPORT int NAME(cuDevicePrimaryCtxRetain,
@@ -145,6 +151,103 @@ EXPORT int NAME(cuLaunchKernel,
          *(void **)params[0], (long long)*(int64_t *)params[1]);
   return launch_result;
 }
+
+/* Two blocks, or one cluster in all, fit with less than 1024 bytes each. */
+EXPORT int NAME(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+                hipModuleOccupancyMaxActiveBlocksPerMultiprocessor)(
+    int *blocks, void *function, int threads, size_t shared) {
+  (void)function, (void)threads;
+  *blocks = shared <= 1024 ? 2 : 1;
+  return 0;
+}
+#ifdef MOCK_HIP
+EXPORT int hipModuleLaunchCooperativeKernel(void *function, unsigned gx,
+                                            unsigned gy, unsigned gz,
+                                            unsigned bx, unsigned by,
+                                            unsigned bz, unsigned shared,
+                                            void *stream, void **params) {
+  append("cooperative ");
+  return hipModuleLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream,
+                               params, NULL);
+}
+#else
+/* CUlaunchAttribute, CUlaunchConfig and CUtensorMap. */
+struct launch_attribute {
+  int id;
+  char pad[4];
+  union {
+    char pad[64];
+    int cooperative;
+    unsigned cluster[3];
+  } value;
+};
+struct launch_config {
+  unsigned grid[3], block[3], shared;
+  void *stream;
+  struct launch_attribute *attributes;
+  unsigned count;
+};
+struct tensor_map {
+  _Alignas(64) char text[128];
+};
+
+EXPORT int cuOccupancyMaxActiveClusters(int *clusters, void *function,
+                                        const struct launch_config *config) {
+  (void)function;
+  *clusters = config->shared <= 1024 ? 2 : 1;
+  return 0;
+}
+EXPORT int cuLaunchKernelEx(const struct launch_config *config, void *function,
+                            void **params, void **extra) {
+  for (unsigned i = 0; i < config->count; ++i) {
+    const struct launch_attribute *attribute = &config->attributes[i];
+    if (attribute->id == 2)
+      append("cooperative %d ", attribute->value.cooperative);
+    else if (attribute->id == 4)
+      append("cluster %u %u %u ", attribute->value.cluster[0],
+             attribute->value.cluster[1], attribute->value.cluster[2]);
+    else
+      return 1;
+  }
+  /* A kernel "tma" has a tensor map before its other parameters. */
+  if (strcmp(function, "tma") == 0) {
+    const struct tensor_map *map = params[0];
+    if ((uintptr_t)map % 64 != 0)
+      return 1;
+    append("map %s ", map->text);
+    ++params;
+  }
+  return cuLaunchKernel(function, config->grid[0], config->grid[1],
+                        config->grid[2], config->block[0], config->block[1],
+                        config->block[2], config->shared, config->stream,
+                        params, extra);
+}
+/* A map is its description. */
+EXPORT int cuTensorMapEncodeTiled(struct tensor_map *map, int type,
+                                  unsigned rank, void *address,
+                                  const uint64_t *sizes,
+                                  const uint64_t *strides, const unsigned *box,
+                                  const unsigned *element_strides,
+                                  int interleave, int swizzle, int promotion,
+                                  int fill) {
+  size_t used = 0;
+#define ADD(...)                                                               \
+  used += snprintf(map->text + used, sizeof(map->text) - used, __VA_ARGS__)
+  if ((uintptr_t)map % 64 != 0 || interleave != 0 || fill != 0)
+    return 1;
+  ADD("type %d at %p", type, address);
+  for (unsigned i = 0; i < rank; ++i) {
+    if (element_strides[i] != 1)
+      return 1;
+    ADD(" %lld/%u", (long long)sizes[i], box[i]);
+    if (i > 0)
+      ADD("*%lld", (long long)strides[i - 1]);
+  }
+  ADD(" swizzle %d promotion %d", swizzle, promotion);
+#undef ADD
+  return rank == 5 ? 1 : 0;
+}
+#endif
 
 /* Memory, which fp8moe-run allocates and copies itself. */
 EXPORT int NAME(cuMemAlloc_v2, hipMalloc)(void **block, size_t bytes) {

@@ -199,4 +199,29 @@ def ExpandFP8Casts : Pass<"fp8moe-expand-fp8-casts"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def PassTensorMaps : Pass<"fp8moe-pass-tensor-maps", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "Make the tensor maps of NVVM kernels parameters by value";
+  let description = [{
+    A parameter with the attribute `fp8moe_plan.tensor_map` becomes a block of 128
+    bytes that the launch copies and the kernel never writes: what the instructions
+    of the tensor memory accelerator take as an operand. Only an `llvm.func` can
+    say so, and the conversion to it drops attributes of parameters that it does not
+    know. So this pass runs on both sides of the conversion: of a `gpu.func` it
+    notes the parameters in an attribute of the function, of an `llvm.func` with that
+    attribute it makes them parameters by value.
+
+    ```mlir
+    // before the conversion
+    gpu.func @k(%map: !llvm.ptr {fp8moe_plan.tensor_map}) kernel
+        attributes {fp8moe_plan.tensor_maps = array<i32: 0>}
+    // after it
+    llvm.func @k(%map: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<128 x i8>,
+        nvvm.grid_constant}) attributes {nvvm.kernel}
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"
+  ];
+}
+
 #endif // FP8MOE_CONVERSION_PASSES_TD

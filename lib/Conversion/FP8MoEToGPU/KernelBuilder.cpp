@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Conversion/FP8MoEToGPU/KernelBuilder.h"
+#include "fp8moe/Dialect/Plan/IR/Plan.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 
@@ -19,19 +20,30 @@ static constexpr unsigned kWorkgroupSpace = 3;
 
 static constexpr int64_t kWordBits = 32;
 
+/// Eight rows of 128 bytes: the pattern of the widest swizzle repeats after
+/// them.
+static constexpr int64_t kDynamicSharedAlignment = 1024;
+
 KernelBuilder::KernelBuilder(Location loc, gpu::GPUModuleOp module,
-                             StringRef name, unsigned numPointers,
-                             unsigned numSizes, int64_t threads,
+                             StringRef name, const KernelSignature &signature,
                              const TargetHooks &hooks)
     : ImplicitLocOpBuilder(loc, module.getContext()), hooks(hooks),
-      module(module), threads(threads) {
+      module(module), threads(signature.threads) {
   setInsertionPointToEnd(module.getBody());
+  unsigned numPointers = signature.tensorMaps + signature.pointers;
   SmallVector<Type> types(numPointers, LLVM::LLVMPointerType::get(context));
-  types.append(numSizes + 1, getI64Type());
+  types.append(signature.sizes + signature.hasBlockCount, getI64Type());
   kernel = gpu::GPUFuncOp::create(*this, name, getFunctionType(types, {}));
   kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), getUnitAttr());
-  kernel.setKnownBlockSizeAttr(
-      getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
+  auto alongX = [&](int64_t extent) {
+    return getDenseI32ArrayAttr({static_cast<int32_t>(extent), 1, 1});
+  };
+  kernel.setKnownBlockSizeAttr(alongX(threads));
+  if (signature.cluster != 1)
+    kernel.setKnownClusterSizeAttr(alongX(signature.cluster));
+  for (unsigned index : llvm::seq(signature.tensorMaps))
+    kernel.setArgAttr(index, plan::PlanDialect::kTensorMapAttrName,
+                      getUnitAttr());
   hooks.annotateKernel(kernel);
   setInsertionPointToStart(&kernel.getBody().front());
   gpu::ReturnOp::create(*this);
@@ -39,13 +51,17 @@ KernelBuilder::KernelBuilder(Location loc, gpu::GPUModuleOp module,
 
   auto globalType = LLVM::LLVMPointerType::get(context, kGlobalSpace);
   for (BlockArgument argument : kernel.getArguments()) {
-    if (argument.getArgNumber() < numPointers)
+    unsigned index = argument.getArgNumber();
+    if (index < signature.tensorMaps)
+      tensorMaps.push_back(argument);
+    else if (index < numPointers)
       pointers.push_back(
           LLVM::AddrSpaceCastOp::create(*this, globalType, argument));
     else
       sizes.push_back(argument);
   }
-  numBlocks = sizes.pop_back_val();
+  if (signature.hasBlockCount)
+    numBlocks = sizes.pop_back_val();
   auto position = [&](Value index) -> Value {
     return arith::IndexCastOp::create(*this, getI64Type(), index);
   };
@@ -277,6 +293,7 @@ void KernelBuilder::createIf(Value condition, function_ref<void()> thenBody,
 
 void KernelBuilder::forEachBlockUnit(Value units,
                                      function_ref<void(Value)> body) {
+  assert(numBlocks && "the kernel does not know its number of blocks");
   createFor(block, units, numBlocks, body);
 }
 
@@ -317,6 +334,20 @@ Value KernelBuilder::allocateWorkgroup(int64_t bytes, StringRef name) {
     LLVM::GlobalOp::create(*this, LLVM::LLVMArrayType::get(getI8Type(), bytes),
                            /*isConstant=*/false, LLVM::Linkage::Internal,
                            symbol, Attribute(), /*alignment=*/16,
+                           kWorkgroupSpace);
+  }
+  return LLVM::AddressOfOp::create(
+      *this, LLVM::LLVMPointerType::get(context, kWorkgroupSpace), symbol);
+}
+
+Value KernelBuilder::getDynamicShared() {
+  constexpr StringLiteral symbol = "fp8moe_dynamic_shared";
+  if (!module.lookupSymbol(symbol)) {
+    InsertionGuard guard(*this);
+    setInsertionPointToStart(module.getBody());
+    LLVM::GlobalOp::create(*this, LLVM::LLVMArrayType::get(getI8Type(), 0),
+                           /*isConstant=*/false, LLVM::Linkage::External,
+                           symbol, Attribute(), kDynamicSharedAlignment,
                            kWorkgroupSpace);
   }
   return LLVM::AddressOfOp::create(

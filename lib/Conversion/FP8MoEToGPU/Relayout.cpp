@@ -392,8 +392,11 @@ gpu::GPUFuncOp fp8moe::buildRelayout(Location loc, gpu::GPUModuleOp module,
     count(problem.groups->inputSize);
   }
   RelayoutSchedule schedule = chooseRelayoutSchedule(problem);
-  KernelBuilder b(loc, module, name, problem.groups ? 3 : 2, dynamicSizes,
-                  schedule.threads, hooks);
+  KernelSignature signature;
+  signature.pointers = problem.groups ? 3 : 2;
+  signature.sizes = dynamicSizes;
+  signature.threads = schedule.threads;
+  KernelBuilder b(loc, module, name, signature, hooks);
   RelayoutBuilder(b, problem, schedule).build();
   return b.getKernel();
 }

@@ -21,8 +21,11 @@ gpu::GPUFuncOp fp8moe::buildSegmentedQuantize(Location loc,
   unsigned dynamicSizes = 0;
   for (auto member : QuantizeSizes<int64_t>::members())
     dynamicSizes += ShapedType::isDynamic(problem.sizes.*member);
-  KernelBuilder b(loc, module, name, problem.jagged ? 4 : 3, dynamicSizes,
-                  schedule.threads, hooks);
+  KernelSignature signature;
+  signature.pointers = problem.jagged ? 4 : 3;
+  signature.sizes = dynamicSizes;
+  signature.threads = schedule.threads;
+  KernelBuilder b(loc, module, name, signature, hooks);
   QuantizeKernel kernel(b, problem);
   if (schedule.kind == QuantizeSchedule::Slices)
     buildQuantizeSlices(kernel, schedule);

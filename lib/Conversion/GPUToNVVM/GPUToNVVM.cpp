@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Conversion/GPUToNVVM/GPUToNVVM.h"
+#include "fp8moe/Conversion/Passes.h"
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -73,7 +75,11 @@ void fp8moe::buildGPUToNVVMPipeline(OpPassManager &pm,
   kernels.addPass(createCanonicalizerPass());
   kernels.addPass(createCSEPass());
   kernels.addPass(createSCFToControlFlowPass());
+  kernels.addPass(createPassTensorMaps());
   kernels.addPass(createConvertGpuOpsToNVVMOps());
+  kernels.addPass(createPassTensorMaps());
+  // Operations that are inline assembly.
+  kernels.addPass(createConvertNVVMToLLVMPass());
   kernels.addPass(createCanonicalizerPass());
   kernels.addPass(createCSEPass());
   kernels.addPass(createReconcileUnrealizedCastsPass());

@@ -18,6 +18,23 @@
 
 namespace mlir::fp8moe {
 
+/// The parameters of a kernel in their order, and how it is launched.
+struct KernelSignature {
+  /// Tensor maps, `!llvm.ptr` with the attribute `fp8moe_plan.tensor_map`.
+  unsigned tensorMaps = 0;
+  /// Addresses of buffers, `!llvm.ptr`.
+  unsigned pointers = 0;
+  /// Numbers, `i64`.
+  unsigned sizes = 0;
+  /// Whether the number of blocks of the grid follows, an `i64`. (Reading it on
+  /// the device would need a vendor's library on AMD.)
+  bool hasBlockCount = true;
+  /// Threads of a block.
+  int64_t threads = 0;
+  /// Blocks of a cluster along x.
+  int64_t cluster = 1;
+};
+
 /// Creates a kernel and builds its body tersely. Sizes and offsets are i64
 /// (buffers may be larger than 4 GiB), data moves as i32 words and as
 /// vector<4xi32> of 16 bytes, and constants fold while building. Helpers take a
@@ -37,20 +54,18 @@ public:
     int64_t constant = 0;
   };
 
-  /// Starts kernel `name` at the end of `module`: `pointers` parameters of type
-  /// !llvm.ptr, then `sizes` of type i64, then the number of blocks of the grid
-  /// as an i64; run by blocks of `threads` threads. (Reading the number of
-  /// blocks on the device would need a vendor's library on AMD.)
+  /// Starts kernel `name` at the end of `module`.
   KernelBuilder(Location loc, gpu::GPUModuleOp module, StringRef name,
-                unsigned pointers, unsigned sizes, int64_t threads,
-                const TargetHooks &hooks);
+                const KernelSignature &signature, const TargetHooks &hooks);
 
   gpu::GPUFuncOp getKernel() { return kernel; }
   const TargetHooks &getHooks() const { return hooks; }
   int64_t getNumThreads() const { return threads; }
   int64_t getSubgroupSize() const { return hooks.getSubgroupSize(); }
 
-  /// The parameters; pointers are in the global address space.
+  /// The parameters; pointers are in the global address space, tensor maps in
+  /// the generic one.
+  Value getTensorMap(unsigned index) { return tensorMaps[index]; }
   Value getPointer(unsigned index) { return pointers[index]; }
   Value getSize(unsigned index) { return sizes[index]; }
 
@@ -135,7 +150,7 @@ public:
                 function_ref<void()> elseBody = nullptr);
   /// Runs `body` for every unit in [0, units), the blocks of the grid taking
   /// turns: a grid of any size computes the same. The index is uniform in the
-  /// block.
+  /// block. Needs a kernel with a block count.
   void forEachBlockUnit(Value units, function_ref<void(Value unit)> body);
 
   //===--------------------------------------------------------------------===//
@@ -156,6 +171,10 @@ public:
 
   /// `bytes` of workgroup memory, aligned to 16.
   Value allocateWorkgroup(int64_t bytes, StringRef name);
+  /// The dynamic shared memory of the launch, aligned to 1024 bytes, which is
+  /// what tensor maps with a swizzle of 128 bytes need. The kernels of a module
+  /// share the symbol; how large it is says each launch.
+  Value getDynamicShared();
   Value offsetBytes(Value pointer, Operand bytes);
   /// `readOnly` promises that nobody writes there while the kernel runs.
   Value load(Type type, Value pointer, int64_t alignment,
@@ -169,7 +188,7 @@ private:
   gpu::GPUModuleOp module;
   gpu::GPUFuncOp kernel;
   int64_t threads;
-  SmallVector<Value> pointers, sizes;
+  SmallVector<Value> tensorMaps, pointers, sizes;
   Value thread, block, numBlocks;
 };
 

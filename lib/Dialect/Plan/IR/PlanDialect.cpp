@@ -9,7 +9,10 @@
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -18,7 +21,23 @@ using namespace mlir::fp8moe::plan;
 
 #include "fp8moe/Dialect/Plan/IR/PlanDialect.cpp.inc"
 
+#include "fp8moe/Dialect/Plan/IR/PlanEnums.cpp.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "fp8moe/Dialect/Plan/IR/PlanTypes.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "fp8moe/Dialect/Plan/IR/PlanAttributes.cpp.inc"
+
 void PlanDialect::initialize() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "fp8moe/Dialect/Plan/IR/PlanTypes.cpp.inc"
+      >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "fp8moe/Dialect/Plan/IR/PlanAttributes.cpp.inc"
+      >();
   addOperations<
 #define GET_OP_LIST
 #include "fp8moe/Dialect/Plan/IR/PlanOps.cpp.inc"
@@ -28,6 +47,26 @@ void PlanDialect::initialize() {
 Operation *PlanDialect::materializeConstant(OpBuilder &builder, Attribute value,
                                             Type type, Location loc) {
   return arith::ConstantOp::materialize(builder, value, type, loc);
+}
+
+LogicalResult PlanDialect::verifyRegionArgAttribute(Operation *op,
+                                                    unsigned region,
+                                                    unsigned index,
+                                                    NamedAttribute attribute) {
+  if (attribute.getName() != kTensorMapAttrName)
+    return op->emitError("has the unknown attribute '")
+           << attribute.getName().getValue()
+           << "' on a parameter; this dialect knows '" << kTensorMapAttrName
+           << "'";
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  Type type = function ? function.getArgumentTypes()[index]
+                       : op->getRegion(region).getArgument(index).getType();
+  if (!isa<UnitAttr>(attribute.getValue()) || !isa<LLVM::LLVMPointerType>(type))
+    return op->emitError("has '")
+           << kTensorMapAttrName << " = " << attribute.getValue()
+           << "' on parameter " << index << " of type " << type
+           << "; expected a unit attribute on a parameter of type !llvm.ptr";
+  return success();
 }
 
 std::optional<StringRef>

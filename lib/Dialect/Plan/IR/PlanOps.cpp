@@ -9,19 +9,32 @@
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe::plan;
+
+/// Extents as "2, 1, 1".
+static ParseResult parseExtents(OpAsmParser &parser,
+                                DenseI64ArrayAttr &extents) {
+  SmallVector<int64_t> values;
+  if (parser.parseCommaSeparatedList(
+          [&] { return parser.parseInteger(values.emplace_back()); }))
+    return failure();
+  extents = parser.getBuilder().getDenseI64ArrayAttr(values);
+  return success();
+}
+
+static void printExtents(OpAsmPrinter &printer, Operation *,
+                         DenseI64ArrayAttr extents) {
+  llvm::interleaveComma(extents.asArrayRef(), printer);
+}
 
 #define GET_OP_CLASSES
 #include "fp8moe/Dialect/Plan/IR/PlanOps.cpp.inc"
@@ -56,10 +69,73 @@ static StringAttr getInterfaceName(Operation *op) {
   return {};
 }
 
+namespace {
+
+/// When a value of a program is known: from the shapes of the inputs, once a
+/// device is chosen, or only with the addresses of a run.
+enum class Stage { Shapes, Device, Addresses };
+
+} // namespace
+
+/// Finds the stage of an operation's results from those of its operands.
+static Stage getStage(Operation &op, const DenseMap<Value, Stage> &stages) {
+  if (isa<DeviceAttrOp>(op))
+    return Stage::Device;
+  if (isa<AlignedOp>(op))
+    return Stage::Addresses;
+  // The extents of an output follow from shapes, those of a workspace may not.
+  Stage stage = Stage::Shapes;
+  for (Value operand : op.getOperands())
+    if (auto it = stages.find(operand); it != stages.end())
+      stage = std::max(stage, it->second);
+  return stage;
+}
+
+/// Refuses values that are known too late for their use.
+static LogicalResult verifyStages(Operation &op,
+                                  const DenseMap<Value, Stage> &stages) {
+  Stage allowed = Stage::Device;
+  StringRef use = "a size";
+  auto check = [&](Value value) -> LogicalResult {
+    auto it = stages.find(value);
+    if (it == stages.end() || it->second <= allowed)
+      return success();
+    if (it->second == Stage::Device)
+      return op.emitOpError("computes ")
+             << use
+             << " from a property of the device; shapes and requirements are "
+                "the same on every device, use it for grids, conditions, "
+                "arguments of kernels and workspaces";
+    return op.emitOpError("computes ")
+           << use
+           << " from the alignment of an address, which is not known before "
+              "the program runs; use it for conditions of launches and "
+              "arguments of kernels";
+  };
+  if (auto launch = dyn_cast<LaunchOp>(op)) {
+    use = "a grid";
+    for (Value extent : launch.getGrid())
+      if (failed(check(extent)))
+        return failure();
+    return success();
+  }
+  if (isa<OutputOp, RequireOp>(op)) {
+    allowed = Stage::Shapes;
+    use = isa<OutputOp>(op) ? "a shape" : "a requirement";
+  } else if (!isa<WorkspaceOp, TensorMapOp>(op)) {
+    return success();
+  }
+  for (Value operand : op.getOperands())
+    if (!isa<MemRefType>(operand.getType()) && failed(check(operand)))
+      return failure();
+  return success();
+}
+
 LogicalResult ProgramOp::verifyRegions() {
   if (failed(verifyName(*this, getSymName())))
     return failure();
   llvm::StringMap<Operation *> buffers;
+  DenseMap<Value, Stage> stages;
   Operation *firstLaunch = nullptr;
   for (Operation &op : *getBodyBlock()) {
     if (!isa_and_nonnull<PlanDialect>(op.getDialect()) &&
@@ -67,6 +143,12 @@ LogicalResult ProgramOp::verifyRegions() {
       return op.emitOpError("is not allowed in a program: a manifest can only "
                             "express operations of fp8moe_plan and arithmetic "
                             "on index and i1 values");
+    if (failed(verifyStages(op, stages)))
+      return failure();
+    // A buffer is no number, but the extents of a workspace depend on what its
+    // sizes depend on.
+    for (Value result : op.getResults())
+      stages[result] = getStage(op, stages);
     if (isa<LaunchOp>(op) && !firstLaunch)
       firstLaunch = &op;
     StringAttr name = getInterfaceName(&op);
@@ -319,130 +401,4 @@ LogicalResult RequireOp::canonicalize(RequireOp op, PatternRewriter &rewriter) {
     return failure();
   rewriter.eraseOp(op);
   return success();
-}
-
-//===----------------------------------------------------------------------===//
-// LaunchOp
-//===----------------------------------------------------------------------===//
-
-void LaunchOp::build(OpBuilder &builder, OperationState &state,
-                     SymbolRefAttr kernel, ValueRange grid,
-                     ArrayRef<int64_t> block, int64_t sharedBytes,
-                     ValueRange args, Value condition) {
-  assert(grid.size() == 3 && block.size() == 3 && "x, y and z are needed");
-  build(builder, state, kernel, grid[0], grid[1], grid[2], block[0], block[1],
-        block[2], sharedBytes, condition, args);
-}
-
-LogicalResult LaunchOp::verify() {
-  for (auto [axis, extent] : llvm::zip("xyz", getBlock()))
-    if (extent <= 0)
-      return emitOpError("has block size ")
-             << extent << " along " << Twine(axis) << "; expected at least 1";
-  if (getSharedBytes() < 0)
-    return emitOpError("asks for ")
-           << getSharedBytes() << " bytes of shared memory";
-  return success();
-}
-
-/// Whether the parameters of a kernel are final: only pointers, memrefs and
-/// integers. A function on tensors is not lowered yet.
-static bool isFinalSignature(ArrayRef<Type> parameters) {
-  return llvm::none_of(parameters,
-                       [](Type type) { return isa<TensorType>(type); });
-}
-
-static LogicalResult verifyArguments(LaunchOp op, Operation *kernel) {
-  ArrayRef<Type> parameters =
-      cast<FunctionOpInterface>(kernel).getArgumentTypes();
-  if (!isFinalSignature(parameters))
-    return success();
-  auto fail = [&]() {
-    InFlightDiagnostic diag = op.emitOpError();
-    diag.attachNote(kernel->getLoc()) << "the kernel is here";
-    return diag;
-  };
-  if (op.getArgs().size() != parameters.size())
-    return fail() << "passes " << op.getArgs().size() << " arguments, but '"
-                  << op.getKernel() << "' has " << parameters.size()
-                  << " parameters";
-  for (auto [index, argument, parameter] :
-       llvm::enumerate(op.getArgs().getTypes(), parameters)) {
-    bool isBuffer = isa<MemRefType>(argument);
-    bool matches = isBuffer ? isa<LLVM::LLVMPointerType>(parameter) ||
-                                  parameter == argument
-                            : parameter.isIndex() || parameter.isInteger(64);
-    if (!matches)
-      return fail() << "passes " << argument << " as argument " << index
-                    << ", but that parameter of '" << op.getKernel() << "' is "
-                    << parameter << "; expected "
-                    << (isBuffer ? "!llvm.ptr" : "i64");
-  }
-  return success();
-}
-
-/// Checks what is known of the kernel as a launchable function.
-static LogicalResult verifyKernel(LaunchOp op, Operation *kernel) {
-  auto gpuFunc = dyn_cast<gpu::GPUFuncOp>(kernel);
-  if (!gpuFunc)
-    return success();
-  if (!gpuFunc.isKernel())
-    return op.emitOpError("launches '")
-           << op.getKernel() << "', which is not a kernel; mark it 'kernel'";
-  std::optional<ArrayRef<int32_t>> known = gpuFunc.getKnownBlockSize();
-  if (!known)
-    return success();
-  for (auto [axis, expected, actual] : llvm::zip("xyz", *known, op.getBlock()))
-    if (expected != actual)
-      return op.emitOpError("has block size ")
-             << actual << " along " << Twine(axis) << ", but '"
-             << op.getKernel() << "' is compiled for " << expected;
-  return success();
-}
-
-LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
-  // The program has no symbols of its own, the module around it does.
-  Operation *kernel = symbolTable.lookupNearestSymbolFrom(
-      (*this)->getParentOp(), getKernelAttr());
-  if (!kernel)
-    return emitOpError("launches '")
-           << getKernel() << "', which is not in the module";
-  if (!isa<gpu::GPUFuncOp, LLVM::LLVMFuncOp, func::FuncOp>(kernel))
-    return emitOpError("launches '")
-           << getKernel() << "', which is no gpu.func, llvm.func or func.func";
-  if (failed(verifyKernel(*this, kernel)))
-    return failure();
-  return verifyArguments(*this, kernel);
-}
-
-namespace {
-
-/// Drops the condition of a launch that always happens, and launches that never
-/// happen: a false condition or a grid with an extent of zero.
-struct SimplifyConstantLaunch : OpRewritePattern<LaunchOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(LaunchOp op,
-                                PatternRewriter &rewriter) const override {
-    bool never = llvm::any_of(op.getGrid(), [](Value extent) {
-      return matchPattern(extent, m_Zero());
-    });
-    if (op.getCondition() && matchPattern(op.getCondition(), m_Zero()))
-      never = true;
-    if (never) {
-      rewriter.eraseOp(op);
-      return success();
-    }
-    if (!op.getCondition() || !matchPattern(op.getCondition(), m_One()))
-      return failure();
-    rewriter.modifyOpInPlace(op, [&] { op.getConditionMutable().clear(); });
-    return success();
-  }
-};
-
-} // namespace
-
-void LaunchOp::getCanonicalizationPatterns(RewritePatternSet &results,
-                                           MLIRContext *context) {
-  results.add<SimplifyConstantLaunch>(context);
 }

@@ -35,6 +35,9 @@ struct ProgramInterfaceResource
 /// as in safetensors, or nothing when buffers cannot have it.
 std::optional<StringRef> getManifestDtype(Type elementType);
 
+/// The most blocks that a cluster has on every device with clusters.
+inline constexpr int64_t kMaxClusterBlocks = 8;
+
 /// Whether a program may contain `op`, an operation of the arith dialect: the
 /// manifest can express it.
 bool isAllowedArithmetic(Operation *op);
@@ -46,6 +49,14 @@ int64_t getStaticStride(MemRefType type, unsigned dim);
 } // namespace mlir::fp8moe::plan
 
 #include "fp8moe/Dialect/Plan/IR/PlanDialect.h.inc"
+
+#include "fp8moe/Dialect/Plan/IR/PlanEnums.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "fp8moe/Dialect/Plan/IR/PlanTypes.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "fp8moe/Dialect/Plan/IR/PlanAttributes.h.inc"
 
 #define GET_OP_CLASSES
 #include "fp8moe/Dialect/Plan/IR/PlanOps.h.inc"

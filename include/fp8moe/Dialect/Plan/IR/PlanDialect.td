@@ -55,11 +55,24 @@ def Plan_Dialect : Dialect {
     division by zero are errors; the unsigned forms are accepted because sizes
     are never negative.
 
-    **Kernels** receive a memref as its bare pointer and an `index` as an `i64`;
-    their parameters are exactly the arguments of the launch, in order.
+    Sizes may depend on the device (`device_attr`) and conditions also on the
+    caller's pointers (`aligned`) where their operations say so; shapes never do.
+
+    **Kernels** receive a memref as its bare pointer, an `index` as an `i64` and a
+    tensor map by value; their parameters are exactly the arguments of the launch,
+    in order.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
   let hasConstantMaterializer = 1;
+  let hasRegionArgAttrVerify = 1;
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+  let extraClassDeclaration = [{
+    /// Marks the parameter of a `gpu.func` that is a tensor map, a `!llvm.ptr`.
+    /// In an `llvm.func` it is one with `llvm.byval`.
+    static constexpr ::llvm::StringLiteral kTensorMapAttrName =
+        "fp8moe_plan.tensor_map";
+  }];
 }
 
 #endif // FP8MOE_DIALECT_PLAN_IR_PLANDIALECT_TD

@@ -10,6 +10,7 @@
 #define FP8MOE_DIALECT_PLAN_IR_PLANOPS_TD
 
 include "fp8moe/Dialect/Plan/IR/PlanDialect.td"
+include "fp8moe/Dialect/Plan/IR/PlanTypes.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/CommonTypeConstraints.td"
 include "mlir/IR/OpBase.td"
@@ -30,7 +31,8 @@ def Plan_InterfaceResource
 def Plan_I64Attr : TypedSignlessIntegerAttrBase<I64, "int64_t",
                                                 "64-bit signless integer">;
 
-def Plan_KernelArgument : AnyTypeOf<[AnyMemRef, Index], "memref or index">;
+def Plan_KernelArgument : AnyTypeOf<[AnyMemRef, Index, Plan_TensorMapType],
+                                    "memref, index or tensor map">;
 
 //===----------------------------------------------------------------------===//
 // program
@@ -195,6 +197,103 @@ def Plan_StrideOp : Plan_ExtentOp<"stride"> {
 }
 
 //===----------------------------------------------------------------------===//
+// The device and the caller's pointers
+//===----------------------------------------------------------------------===//
+
+def Plan_DeviceAttrOp : Plan_Op<"device_attr", [
+    HasParent<"::mlir::fp8moe::plan::ProgramOp">, Pure]> {
+  let summary = "a property of the device that runs the program";
+  let description = [{
+    `multiprocessors` is their number on a GPU, and 1 on the CPU and on the device
+    "none".
+
+    What is computed from it may be a grid, a condition of a launch, an argument
+    of a kernel or the size of a workspace. The shapes of outputs, and what is
+    required of inputs, are the same on every device.
+
+    ```mlir
+    %n = fp8moe_plan.device_attr multiprocessors : index
+    ```
+  }];
+  let arguments = (ins Plan_DeviceAttributeAttr:$attribute);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$attribute attr-dict `:` type($result)";
+}
+
+def Plan_AlignedOp : Plan_Op<"aligned", [
+    HasParent<"::mlir::fp8moe::plan::ProgramOp">, Pure]> {
+  let summary = "whether a buffer's address is a multiple of some bytes";
+  let description = [{
+    Asks for more than the alignment that the buffer promises. What is computed
+    from it may be the condition of a launch or an argument of a kernel: addresses
+    are known when a program runs, not when its sizes are computed.
+
+    A kernel in two variants, for addresses that are aligned and for any, is two
+    launches of which one always has a false condition.
+
+    ```mlir
+    %fast = fp8moe_plan.aligned %x, 16 : memref<?x2048xbf16>
+    %slow = arith.xori %fast, %true : i1
+    ```
+
+    Folds to true when the buffer promises as much.
+  }];
+  let arguments = (ins AnyMemRef:$buffer, Plan_I64Attr:$alignment);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$buffer `,` $alignment attr-dict `:` type($buffer)";
+  let hasFolder = 1;
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// tensor_map
+//===----------------------------------------------------------------------===//
+
+def Plan_TensorMapOp : Plan_Op<"tensor_map", [
+    HasParent<"::mlir::fp8moe::plan::ProgramOp">, AttrSizedOperandSegments,
+    Pure]> {
+  let summary = "a view of a buffer for the tensor memory accelerator";
+  let description = [{
+    Describes a tensor of 1 to 5 dimensions that begins `offset` elements after
+    the buffer's first one. Everything is in elements and begins with the
+    **innermost** dimension, as the hardware counts: `sizes` of all dimensions,
+    `strides` of all but the innermost, whose stride is 1, and the `box` that one
+    copy moves. What a box covers outside of the tensor is read as zero and not
+    written. In shared memory the rows of a box are interleaved by `swizzle`
+    bytes (0, 32, 64 or 128). `promotion` is the granularity of the second-level
+    cache in bytes (0, 64, 128 or 256; 0 if left out).
+
+    The tensor must lie within the buffer. The runtime encodes the map when it
+    runs a launch that is not skipped, and refuses what the hardware does not do:
+    an address or a stride that is not a multiple of 16 bytes, a size of zero.
+
+    Only targets with this unit (`nvvm` from `sm_90`) have tensor maps. A kernel
+    takes one as a parameter of type `!llvm.ptr` with the attribute
+    `fp8moe_plan.tensor_map`.
+
+    ```mlir
+    %map = fp8moe_plan.tensor_map %x sizes(%n, %m) strides(%ld) box(64, 16)
+        swizzle 128 : memref<?x?xbf16, strided<[?, 1]>>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$buffer, Optional<Index>:$offset,
+      Variadic<Index>:$sizes, Variadic<Index>:$strides,
+      DenseI64ArrayAttr:$box, Plan_I64Attr:$swizzle,
+      OptionalAttr<Plan_I64Attr>:$promotion);
+  let results = (outs Plan_TensorMapType:$map);
+  let assemblyFormat = [{
+    $buffer (`offset` `(` $offset^ `)`)? `sizes` `(` $sizes `)`
+    (`strides` `(` $strides^ `)`)? `box` `(` custom<Extents>($box) `)`
+    `swizzle` $swizzle (`promotion` $promotion^)? attr-dict `:` type($buffer)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$buffer,
+      "::mlir::Value":$offset, "::mlir::ValueRange":$sizes,
+      "::mlir::ValueRange":$strides, "::llvm::ArrayRef<int64_t>":$box,
+      "int64_t":$swizzle, CArg<"int64_t", "0">:$promotion)>];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
 // require
 //===----------------------------------------------------------------------===//
 
@@ -233,10 +332,16 @@ def Plan_LaunchOp : Plan_Op<"launch", [
     `gpu.module`, or, on the CPU, a `func.func` or `llvm.func` of the module;
     there grid and block are all ones.
 
-    `args` are the kernel's parameters in order: the bare pointer of a memref,
-    or an `i64` for an `index`. The verifier compares them with the parameters
+    `args` are the kernel's parameters in order: the bare pointer of a memref, an
+    `i64` for an `index`, or a tensor map by value. The verifier compares them with the parameters
     of a kernel that is already at this level (only pointers, memrefs and
     integers), and the block with the kernel's `known_block_size`.
+
+    A `cluster` is so many neighbouring blocks, at most 8, that run at the same
+    time on neighbouring multiprocessors; the grid must be a multiple of it.
+    `cooperative` promises that all blocks are resident at once, so that they may
+    wait for each other; the runtime refuses a grid that is too large for that.
+    Only targets of kind `nvvm` have clusters, and only GPUs launch cooperatively.
 
     A launch is skipped when the condition of `when` is false or when one extent
     of the grid is zero. Canonicalization removes launches that are always
@@ -246,22 +351,29 @@ def Plan_LaunchOp : Plan_Op<"launch", [
     fp8moe_plan.launch @kernels::@quantize grid(%blocks, %c1, %c1)
         block(256, 1, 1) shared 16384 when(%not_empty) args(%x, %q, %m)
         : memref<?x2048xbf16>, memref<?x2048xf8E4M3FN>, index
+    fp8moe_plan.launch @kernels::@matmul grid(%multiprocessors, %c1, %c1)
+        block(384, 1, 1) shared 200704 cluster(2, 1, 1) cooperative
+        args(%map, %y) : !fp8moe_plan.tensor_map, memref<?x2048xbf16>
     ```
   }];
   let arguments = (ins SymbolRefAttr:$kernel, Index:$grid_x, Index:$grid_y,
       Index:$grid_z, Plan_I64Attr:$block_x, Plan_I64Attr:$block_y,
-      Plan_I64Attr:$block_z, Plan_I64Attr:$shared_bytes, Optional<I1>:$condition,
-      Variadic<Plan_KernelArgument>:$args);
+      Plan_I64Attr:$block_z, Plan_I64Attr:$shared_bytes,
+      OptionalAttr<DenseI64ArrayAttr>:$cluster, UnitAttr:$cooperative,
+      Optional<I1>:$condition, Variadic<Plan_KernelArgument>:$args);
   let assemblyFormat = [{
     $kernel `grid` `(` $grid_x `,` $grid_y `,` $grid_z `)`
     `block` `(` $block_x `,` $block_y `,` $block_z `)`
-    `shared` $shared_bytes (`when` `(` $condition^ `)`)?
+    `shared` $shared_bytes (`cluster` `(` custom<Extents>($cluster)^ `)`)?
+    (`cooperative` $cooperative^)? (`when` `(` $condition^ `)`)?
     (`args` `(` $args^ `)`)? attr-dict (`:` type($args)^)?
   }];
   let builders = [OpBuilder<(ins "::mlir::SymbolRefAttr":$kernel,
       "::mlir::ValueRange":$grid, "::llvm::ArrayRef<int64_t>":$block,
       "int64_t":$sharedBytes, "::mlir::ValueRange":$args,
-      CArg<"::mlir::Value", "{}">:$condition)>];
+      CArg<"::mlir::Value", "{}">:$condition,
+      CArg<"::llvm::ArrayRef<int64_t>", "{}">:$cluster,
+      CArg<"bool", "false">:$cooperative)>];
   let extraClassDeclaration = [{
     ::std::array<::mlir::Value, 3> getGrid() {
       return {getGridX(), getGridY(), getGridZ()};

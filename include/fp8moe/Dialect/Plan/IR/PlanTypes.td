@@ -1,0 +1,36 @@
+//===- PlanTypes.td - Types and enums of the host plan -----*- tablegen -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_DIALECT_PLAN_IR_PLANTYPES_TD
+#define FP8MOE_DIALECT_PLAN_IR_PLANTYPES_TD
+
+include "fp8moe/Dialect/Plan/IR/PlanDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+def Plan_TensorMapType : TypeDef<Plan_Dialect, "TensorMap"> {
+  let mnemonic = "tensor_map";
+  let summary = "what a kernel needs to copy boxes of a tensor";
+  let description = [{
+    The descriptor of 128 bytes that the tensor memory accelerator of NVIDIA's
+    GPUs reads (`CUtensorMap`). The runtime encodes it before a launch; the kernel
+    receives it by value.
+  }];
+}
+
+def Plan_DeviceAttribute : I32EnumAttr<
+    "DeviceAttribute", "what a program asks about its device", [
+      I32EnumAttrCase<"Multiprocessors", 0, "multiprocessors">]> {
+  let cppNamespace = "::mlir::fp8moe::plan";
+  let genSpecializedAttr = 0;
+}
+
+def Plan_DeviceAttributeAttr
+    : EnumAttr<Plan_Dialect, Plan_DeviceAttribute, "device_attribute">;
+
+#endif // FP8MOE_DIALECT_PLAN_IR_PLANTYPES_TD

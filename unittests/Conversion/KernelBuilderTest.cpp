@@ -1,0 +1,109 @@
+//===- KernelBuilderTest.cpp - Signatures of kernels ----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Conversion/FP8MoEToGPU/KernelBuilder.h"
+
+#include "fp8moe/Conversion/GPUToNVVM/GPUToNVVM.h"
+#include "fp8moe/Dialect/Plan/IR/Plan.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Verifier.h"
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+
+class KernelBuilderTest : public ::testing::Test {
+protected:
+  KernelBuilderTest() {
+    context.loadDialect<arith::ArithDialect, gpu::GPUDialect, LLVM::LLVMDialect,
+                        NVVM::NVVMDialect, plan::PlanDialect, scf::SCFDialect,
+                        vector::VectorDialect>();
+    OpBuilder builder(&context);
+    module = ModuleOp::create(builder.getUnknownLoc());
+    builder.setInsertionPointToEnd(module->getBody());
+    kernels =
+        gpu::GPUModuleOp::create(builder, builder.getUnknownLoc(), "kernels");
+  }
+
+  std::vector<std::string> typesOf(gpu::GPUFuncOp kernel) {
+    std::vector<std::string> texts;
+    for (Type type : kernel.getArgumentTypes()) {
+      texts.emplace_back();
+      llvm::raw_string_ostream(texts.back()) << type;
+    }
+    return texts;
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  gpu::GPUModuleOp kernels;
+  std::unique_ptr<TargetHooks> hooks =
+      createNVVMTargetHooks(*lookupTarget("sm_90a"));
+};
+
+TEST_F(KernelBuilderTest, ParametersInOrder) {
+  KernelSignature signature;
+  signature.tensorMaps = 2;
+  signature.pointers = 1;
+  signature.sizes = 1;
+  signature.threads = 384;
+  signature.cluster = 2;
+  KernelBuilder b(module->getLoc(), kernels, "k", signature, *hooks);
+  gpu::GPUFuncOp kernel = b.getKernel();
+  EXPECT_EQ(typesOf(kernel),
+            (std::vector<std::string>{"!llvm.ptr", "!llvm.ptr", "!llvm.ptr",
+                                      "i64", "i64"}));
+  auto isMap = [&](unsigned index) {
+    return kernel.getArgAttr(index, plan::PlanDialect::kTensorMapAttrName) !=
+           nullptr;
+  };
+  EXPECT_TRUE(isMap(0));
+  EXPECT_TRUE(isMap(1));
+  EXPECT_FALSE(isMap(2));
+  EXPECT_EQ(b.getTensorMap(1), kernel.getArgument(1));
+  EXPECT_EQ(b.getSize(0), kernel.getArgument(3));
+  EXPECT_EQ(kernel.getKnownBlockSize()->front(), 384);
+  EXPECT_EQ(kernel.getKnownClusterSize()->front(), 2);
+  EXPECT_TRUE(succeeded(verify(*module)));
+}
+
+TEST_F(KernelBuilderTest, NoBlockCount) {
+  KernelSignature signature;
+  signature.sizes = 2;
+  signature.hasBlockCount = false;
+  signature.threads = 128;
+  KernelBuilder b(module->getLoc(), kernels, "k", signature, *hooks);
+  EXPECT_EQ(b.getKernel().getNumArguments(), 2u);
+  EXPECT_EQ(b.getSize(1), b.getKernel().getArgument(1));
+  EXPECT_FALSE(b.getKernel().getKnownClusterSize());
+}
+
+TEST_F(KernelBuilderTest, KernelsShareTheSymbolOfDynamicMemory) {
+  KernelSignature signature;
+  signature.threads = 128;
+  for (StringRef name : {"first", "second"}) {
+    KernelBuilder b(module->getLoc(), kernels, name, signature, *hooks);
+    auto address = b.getDynamicShared().getDefiningOp<LLVM::AddressOfOp>();
+    ASSERT_TRUE(address);
+    // A second time in one kernel, too.
+    EXPECT_EQ(
+        b.getDynamicShared().getDefiningOp<LLVM::AddressOfOp>().getGlobalName(),
+        address.getGlobalName());
+  }
+  auto globals = llvm::to_vector(kernels.getOps<LLVM::GlobalOp>());
+  ASSERT_EQ(globals.size(), 1u);
+  EXPECT_EQ(globals.front().getAlignment(), 1024u);
+  EXPECT_EQ(globals.front().getAddrSpace(), 3u);
+  EXPECT_EQ(globals.front().getLinkage(), LLVM::Linkage::External);
+  EXPECT_TRUE(succeeded(verify(*module)));
+}
+
+} // namespace
