@@ -23,15 +23,17 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 void fp8moe::buildLayoutPipeline(OpPassManager &pm) {
-  pm.addPass(createCanonicalizerPass());
   OpPassManager &functions = pm.nest<func::FuncOp>();
   functions.addPass(createFoldViews());
   functions.addPass(createFuseQuantize());
   functions.addPass(createPlaceLayouts());
-  functions.addPass(createCanonicalizerPass());
-  functions.addPass(createCSEPass());
+  // For the whole module at once, as starting it takes longer than most
+  // functions do.
+  pm.addPass(createCanonicalizerPass());
+  OpPassManager &simplified = pm.nest<func::FuncOp>();
+  simplified.addPass(createCSEPass());
   // Without the copies, more quantizations are seen to read the same tensor.
-  functions.addPass(createFuseQuantize());
+  simplified.addPass(createFuseQuantize());
 }
 
 void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts) {

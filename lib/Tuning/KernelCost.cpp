@@ -71,16 +71,22 @@ int64_t fp8moe::estimateSectorBytes(RankedTensorType type,
                               touched / runBytes);
 }
 
-Cost fp8moe::estimateTraffic(int64_t bytes, const TargetInfo &target) {
+/// The cost of moving so many bytes, without a launch.
+static Cost estimateBytes(int64_t bytes, const TargetInfo &target) {
   double bandwidth = target.measuredCopyBandwidth;
   if (bandwidth == 0)
     bandwidth = target.peakMemoryBandwidth * kCopyFraction;
   if (bandwidth == 0)
     bandwidth = kCpuBandwidth;
   Cost cost;
-  cost.time =
-      kLaunchPicoseconds + static_cast<int64_t>(bytes * 1000.0 / bandwidth);
+  cost.time = static_cast<int64_t>(bytes * 1000.0 / bandwidth);
   cost.bytes = bytes;
+  return cost;
+}
+
+Cost fp8moe::estimateTraffic(int64_t bytes, const TargetInfo &target) {
+  Cost cost = estimateBytes(bytes, target);
+  cost.time += kLaunchPicoseconds;
   return cost;
 }
 
@@ -90,8 +96,9 @@ Cost fp8moe::estimateKernel(KernelOpInterface op,
   if (std::optional<Cost> cost = estimateQuantize(op, layouts, target))
     return *cost;
   int64_t passes = op.getNumPasses(target);
-  int64_t bytes = 0;
-  bool possible = true;
+  // A sum over the tensors, so that placement can decide on each by itself.
+  Cost cost;
+  cost.time = passes * kLaunchPicoseconds;
   auto visit = [&](Value tensor, int64_t times) {
     auto type = dyn_cast<RankedTensorType>(tensor.getType());
     if (!type)
@@ -101,27 +108,25 @@ Cost fp8moe::estimateKernel(KernelOpInterface op,
         llvm::find_if(layouts, [&](const AssumedLayout &entry) {
           return entry.tensor == tensor;
         });
-    std::optional<StridedLayout> own = StridedLayout::get(type);
-    if (!access.isFree || !own) {
-      bytes += times * estimateTensorBytes(type);
+    std::optional<StridedLayout> own;
+    if (access.isFree && assumed == layouts.end())
+      own = StridedLayout::get(type);
+    if (!access.isFree || (!own && assumed == layouts.end())) {
+      cost += estimateBytes(times * estimateTensorBytes(type), target);
       return;
     }
-    const StridedLayout &layout =
-        assumed == layouts.end() ? *own : *assumed->layout;
+    const StridedLayout &layout = own ? *own : *assumed->layout;
     if (access.contiguousDim >= 0 &&
         !layout.isContiguousAlong(access.contiguousDim) &&
         type.getDimSize(access.contiguousDim) != 1)
-      possible = false;
-    bytes += times * estimateSectorBytes(type, layout, access, target);
+      cost += Cost::infinite();
+    cost += estimateBytes(
+        times * estimateSectorBytes(type, layout, access, target), target);
   };
   for (Value operand : op->getOperands())
     visit(operand, passes);
   for (Value result : op->getResults())
     visit(result, 1);
-  if (!possible)
-    return Cost::infinite();
-  Cost cost = estimateTraffic(bytes, target);
-  cost.time += (passes - 1) * kLaunchPicoseconds;
   return cost;
 }
 

@@ -12,20 +12,30 @@
 
 #include <cassert>
 #include <deque>
-#include <numeric>
 #include <optional>
-#include <set>
 
 using namespace mlir::fp8moe;
 
+/// Tables between neighbours are let grow by this factor when none is smaller.
+static constexpr size_t kTableGrowth = 4;
+
+//===----------------------------------------------------------------------===//
+// The problem
+//===----------------------------------------------------------------------===//
+
 MinSumProblem::Variable MinSumProblem::addVariable(unsigned domainSize) {
   assert(domainSize > 0 && "a variable needs a value");
-  domains.push_back(domainSize);
-  return domains.size() - 1;
+  ownCosts.emplace_back(domainSize);
+  return ownCosts.size() - 1;
 }
 
 void MinSumProblem::addFactor(llvm::ArrayRef<Variable> variables,
                               std::vector<Cost> costs) {
+  if (variables.size() == 1) {
+    for (auto [value, cost] : llvm::enumerate(costs))
+      addCost(variables.front(), value, cost);
+    return;
+  }
   factors.push_back({{variables.begin(), variables.end()}, std::move(costs)});
 }
 
@@ -43,18 +53,22 @@ static bool nextCombination(llvm::MutableArrayRef<unsigned> values,
 
 Cost MinSumProblem::evaluate(llvm::ArrayRef<unsigned> values) const {
   Cost sum;
+  for (auto [costs, value] : llvm::zip_equal(ownCosts, values))
+    sum += costs[value];
   for (const Factor &factor : factors) {
     size_t index = 0;
     for (Variable variable : factor.variables)
-      index = index * domains[variable] + values[variable];
+      index = index * getDomain(variable) + values[variable];
     sum += factor.costs[index];
   }
   return sum;
 }
 
 MinSumProblem::Solution MinSumProblem::solveByEnumeration() const {
+  llvm::SmallVector<unsigned> domains = llvm::map_to_vector(
+      ownCosts, [](const auto &costs) -> unsigned { return costs.size(); });
   llvm::SmallVector<unsigned> values(domains.size(), 0);
-  Solution best{values, evaluate(values), true};
+  Solution best{values, evaluate(values), {}};
   while (nextCombination(values, domains)) {
     Cost cost = evaluate(values);
     if (cost < best.cost) {
@@ -62,8 +76,62 @@ MinSumProblem::Solution MinSumProblem::solveByEnumeration() const {
       best.cost = cost;
     }
   }
+  best.bound = best.cost;
   return best;
 }
+
+//===----------------------------------------------------------------------===//
+// Separation
+//===----------------------------------------------------------------------===//
+
+/// What the options of a choice cost more than its first one, if that is the
+/// same for all others'. The entries for one option and the next are `stride`
+/// apart.
+static std::optional<std::vector<Cost>>
+findOwnCosts(llvm::ArrayRef<Cost> costs, size_t stride, unsigned size) {
+  std::vector<Cost> own(size);
+  for (size_t option = 1; option < size; ++option)
+    own[option] = costs[option * stride] - costs[0];
+  for (size_t block = 0; block < costs.size(); block += stride * size)
+    for (size_t first = block; first < block + stride; ++first)
+      for (size_t option = 1; option < size; ++option)
+        if (!(costs[first + option * stride] == costs[first] + own[option]))
+          return std::nullopt;
+  return own;
+}
+
+std::vector<CostTable>
+mlir::fp8moe::separateCosts(llvm::ArrayRef<unsigned> sizes,
+                            std::vector<Cost> costs) {
+  std::vector<CostTable> tables;
+  CostTable rest;
+  size_t stride = costs.size();
+  for (auto [choice, size] : llvm::enumerate(sizes)) {
+    // The table shrinks: choices before are gone or in `rest`, so the stride
+    // is the product of the sizes behind.
+    stride /= size;
+    std::optional<std::vector<Cost>> own = findOwnCosts(costs, stride, size);
+    if (!own) {
+      rest.choices.push_back(choice);
+      continue;
+    }
+    // Keep the entries of the first option.
+    size_t kept = 0;
+    for (size_t block = 0; block < costs.size(); block += stride * size)
+      for (size_t i = 0; i < stride; ++i)
+        costs[kept++] = costs[block + i];
+    costs.resize(kept);
+    if (!llvm::all_equal(*own))
+      tables.push_back({{static_cast<unsigned>(choice)}, std::move(*own)});
+  }
+  rest.costs = std::move(costs);
+  tables.push_back(std::move(rest));
+  return tables;
+}
+
+//===----------------------------------------------------------------------===//
+// Elimination
+//===----------------------------------------------------------------------===//
 
 namespace mlir::fp8moe {
 
@@ -73,39 +141,85 @@ public:
   using Variable = MinSumProblem::Variable;
   using Factor = MinSumProblem::Factor;
 
-  MinSumElimination(const MinSumProblem &problem, size_t maxEntries)
-      : problem(problem), maxEntries(maxEntries),
-        factorsOf(problem.domains.size()),
-        numFactors(problem.domains.size(), 0),
-        queuedAs(problem.domains.size(), 0) {
+  /// What becomes of a variable whose neighbours need too large a table.
+  enum class Overflow {
+    /// It is fixed to the value that is best when every factor takes its least.
+    Fix,
+    /// It may have another value in each of several parts of its factors, so
+    /// that the sum is no more than the least.
+    Split,
+  };
+
+  MinSumElimination(const MinSumProblem &problem, size_t maxEntries,
+                    Overflow overflow)
+      : maxEntries(maxEntries), overflow(overflow), ownCosts(problem.ownCosts),
+        factorsOf(ownCosts.size()), numFactors(ownCosts.size(), 0),
+        isGone(ownCosts.size(), false), current(ownCosts.size(), 0) {
     for (const Factor &factor : problem.factors)
       connect(factor);
-    for (Variable variable = 0; variable < problem.domains.size(); ++variable) {
-      queuedAs[variable] = numFactors[variable];
-      queue.insert({queuedAs[variable], variable});
+    for (Variable variable = ownCosts.size(); variable-- > 0;)
+      enqueue(variable);
+  }
+
+  /// True when every table was small enough.
+  bool run() {
+    size_t limit = std::min<size_t>(kTableGrowth, maxEntries);
+    size_t numGone = 0;
+    while (true) {
+      while (std::optional<Variable> variable = dequeue()) {
+        if (getTableSize(getNeighbours(*variable)) > limit) {
+          deferred.push_back(*variable);
+          continue;
+        }
+        eliminate(*variable, llvm::SmallVector<size_t>(getFactors(*variable)));
+        ++numGone;
+      }
+      llvm::sort(deferred);
+      deferred.erase(llvm::unique(deferred), deferred.end());
+      llvm::erase_if(deferred, [&](Variable v) { return isGone[v]; });
+      if (deferred.empty())
+        return isExact;
+      // What was eliminated since may have made other tables smaller.
+      if (numGone == 0 && limit == maxEntries)
+        resolveOverflow();
+      else if (numGone == 0)
+        limit = std::min(limit * kTableGrowth, maxEntries);
+      numGone = 0;
+      for (Variable variable : llvm::reverse(deferred))
+        enqueue(variable);
+      deferred.clear();
     }
   }
 
-  MinSumProblem::Solution run() {
-    while (!queue.empty()) {
-      Variable variable = queue.begin()->second;
-      if (tableSize(getNeighbours(variable)) <= maxEntries) {
-        eliminate(variable);
-        continue;
-      }
-      solution.isExact = false;
-      fix(queue.rbegin()->second);
+  /// The sum of what is left when every variable is gone.
+  const Cost &getConstant() const { return constant; }
+
+  llvm::SmallVector<unsigned> backSubstitute() const {
+    llvm::SmallVector<unsigned> values(ownCosts.size(), 0);
+    for (const Step &step : llvm::reverse(steps)) {
+      size_t index = 0;
+      for (Variable neighbour : step.neighbours)
+        index = index * getDomain(neighbour) + values[neighbour];
+      values[step.variable] = step.best[index];
     }
-    return backSubstitute();
+    return values;
   }
 
 private:
   /// What an eliminated variable becomes, given the values of its neighbours.
   struct Step {
     Variable variable;
-    llvm::SmallVector<Variable> neighbours;
-    std::vector<unsigned> best;
+    llvm::SmallVector<Variable, 4> neighbours;
+    llvm::SmallVector<unsigned, 4> best;
   };
+
+  unsigned getDomain(Variable variable) const {
+    return ownCosts[variable].size();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Factors
+  //===--------------------------------------------------------------------===//
 
   /// Makes `factor`, which must stay where it is, the last one.
   void connect(const Factor &factor) {
@@ -114,6 +228,27 @@ private:
       ++numFactors[variable];
     }
     factors.push_back(&factor);
+  }
+
+  void addFactor(Factor factor) {
+    if (factor.variables.empty()) {
+      constant += factor.costs.front();
+      return;
+    }
+    if (factor.variables.size() == 1) {
+      for (auto [own, cost] :
+           llvm::zip_equal(ownCosts[factor.variables.front()], factor.costs))
+        own += cost;
+      return;
+    }
+    created.push_back(std::move(factor));
+    connect(created.back());
+  }
+
+  void removeFactor(size_t index) {
+    for (Variable variable : factors[index]->variables)
+      --numFactors[variable];
+    factors[index] = nullptr;
   }
 
   /// The factors of a variable, first ones first. Those that are gone are
@@ -126,9 +261,10 @@ private:
     return list;
   }
 
-  llvm::SmallVector<Variable> getNeighbours(Variable variable) {
-    llvm::SmallVector<Variable> found;
-    for (size_t i : getFactors(variable))
+  llvm::SmallVector<Variable, 4>
+  getNeighbours(Variable variable, llvm::ArrayRef<size_t> touching) {
+    llvm::SmallVector<Variable, 4> found;
+    for (size_t i : touching)
       for (Variable other : factors[i]->variables)
         if (other != variable)
           found.push_back(other);
@@ -136,99 +272,141 @@ private:
     found.erase(llvm::unique(found), found.end());
     return found;
   }
+  llvm::SmallVector<Variable, 4> getNeighbours(Variable variable) {
+    return getNeighbours(variable, getFactors(variable));
+  }
 
-  size_t tableSize(llvm::ArrayRef<Variable> variables) const {
+  size_t getTableSize(llvm::ArrayRef<Variable> variables) const {
     size_t size = 1;
     for (Variable variable : variables) {
-      size *= problem.domains[variable];
+      size *= getDomain(variable);
       if (size > maxEntries)
         break;
     }
     return size;
   }
 
-  /// The queue orders variables by their number of factors, which bounds the
-  /// number of neighbours and costs nothing to know, then by number.
-  void updateQueue(Variable variable) {
-    if (queuedAs[variable] == numFactors[variable])
-      return;
-    auto node = queue.extract({queuedAs[variable], variable});
-    queuedAs[variable] = numFactors[variable];
-    node.value().first = queuedAs[variable];
-    queue.insert(std::move(node));
+  //===--------------------------------------------------------------------===//
+  // Order
+  //===--------------------------------------------------------------------===//
+
+  /// Fewest factors first: their number bounds that of the neighbours and
+  /// costs nothing to know. Entries of which that is no longer true stay, as
+  /// whoever changes it makes a new one.
+  void enqueue(Variable variable) {
+    size_t place = numFactors[variable];
+    if (queue.size() <= place)
+      queue.resize(place + 1);
+    queue[place].push_back(variable);
+    firstInQueue = std::min(firstInQueue, place);
   }
 
-  void removeFactor(size_t index) {
-    for (Variable variable : factors[index]->variables)
-      --numFactors[variable];
-    factors[index] = nullptr;
+  std::optional<Variable> dequeue() {
+    for (; firstInQueue < queue.size(); ++firstInQueue)
+      while (!queue[firstInQueue].empty()) {
+        Variable variable = queue[firstInQueue].pop_back_val();
+        if (!isGone[variable] && numFactors[variable] == firstInQueue)
+          return variable;
+      }
+    return std::nullopt;
   }
+
+  void retire(Variable variable, llvm::ArrayRef<Variable> neighbours) {
+    isGone[variable] = true;
+    for (Variable neighbour : neighbours)
+      enqueue(neighbour);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Elimination
+  //===--------------------------------------------------------------------===//
 
   /// The sum of `touching` for the values in `current`.
-  Cost sumFactors(llvm::ArrayRef<size_t> touching,
-                  llvm::ArrayRef<unsigned> current) const {
+  Cost sumFactors(llvm::ArrayRef<size_t> touching) const {
     Cost sum;
     for (size_t i : touching) {
       size_t index = 0;
       for (Variable variable : factors[i]->variables)
-        index = index * problem.domains[variable] + current[variable];
+        index = index * getDomain(variable) + current[variable];
       sum += factors[i]->costs[index];
     }
     return sum;
   }
 
-  void eliminate(Variable variable) {
-    Step step{variable, getNeighbours(variable), {}};
-    llvm::SmallVector<unsigned> neighbourDomains = llvm::map_to_vector(
-        step.neighbours, [&](Variable v) { return problem.domains[v]; });
-    llvm::SmallVector<size_t> touching(getFactors(variable));
-    current.resize(problem.domains.size());
-    llvm::SmallVector<unsigned> values(step.neighbours.size(), 0);
-    std::vector<Cost> costs;
+  /// Replaces the factors `touching` by one between the neighbours, with the
+  /// best value of the variable, and counts the variable's own costs.
+  Step minimize(Variable variable, llvm::ArrayRef<size_t> touching) {
+    Step step{variable, getNeighbours(variable, touching), {}};
+    llvm::SmallVector<unsigned, 4> domains = llvm::map_to_vector<4>(
+        step.neighbours, [&](Variable v) { return getDomain(v); });
+    llvm::SmallVector<unsigned, 4> values(domains.size(), 0);
+    Factor factor{{step.neighbours.begin(), step.neighbours.end()}, {}};
     do {
       for (auto [neighbour, value] : llvm::zip_equal(step.neighbours, values))
         current[neighbour] = value;
-      std::optional<Cost> least;
+      Cost least;
       unsigned best = 0;
-      for (unsigned value = 0; value < problem.domains[variable]; ++value) {
+      for (unsigned value = 0; value < getDomain(variable); ++value) {
         current[variable] = value;
-        Cost cost = sumFactors(touching, current);
-        if (!least || cost < *least) {
-          least = cost;
-          best = value;
-        }
+        Cost cost = ownCosts[variable][value] + sumFactors(touching);
+        if (value > 0 && !(cost < least))
+          continue;
+        least = cost;
+        best = value;
       }
-      costs.push_back(*least);
+      factor.costs.push_back(least);
       step.best.push_back(best);
-    } while (nextCombination(values, neighbourDomains));
-    finish(std::move(step), touching, std::move(costs));
+    } while (nextCombination(values, domains));
+    for (size_t i : touching)
+      removeFactor(i);
+    addFactor(std::move(factor));
+    return step;
+  }
+
+  void eliminate(Variable variable, llvm::ArrayRef<size_t> touching) {
+    steps.push_back(minimize(variable, touching));
+    retire(variable, steps.back().neighbours);
+  }
+
+  /// No variable can be eliminated within the limit.
+  void resolveOverflow() {
+    isExact = false;
+    Variable variable = *std::max_element(
+        deferred.begin(), deferred.end(), [&](Variable a, Variable b) {
+          return std::pair(numFactors[a], a) < std::pair(numFactors[b], b);
+        });
+    if (overflow == Overflow::Fix)
+      fix(variable);
+    else
+      split(variable);
   }
 
   /// Fixes a variable to the value that is best when every factor takes its
   /// least.
   void fix(Variable variable) {
     llvm::SmallVector<size_t> touching(getFactors(variable));
-    std::vector<Cost> bound(problem.domains[variable]);
+    llvm::SmallVector<Cost, 2> sums(ownCosts[variable]);
     for (size_t i : touching) {
-      std::vector<std::optional<Cost>> least(bound.size());
+      std::vector<std::optional<Cost>> least(sums.size());
       forEachEntry(*factors[i], variable,
-                   [&](unsigned value, const Cost &cost, size_t) {
+                   [&](unsigned value, const Cost &cost) {
                      if (!least[value] || cost < *least[value])
                        least[value] = cost;
                    });
-      for (size_t value = 0; value < bound.size(); ++value)
-        bound[value] += *least[value];
+      for (auto [sum, cost] : llvm::zip_equal(sums, least))
+        sum += *cost;
     }
-    unsigned best = std::distance(bound.begin(),
-                                  std::min_element(bound.begin(), bound.end()));
-    llvm::SmallVector<Variable> neighbours = getNeighbours(variable);
+    unsigned best =
+        std::distance(sums.begin(), std::min_element(sums.begin(), sums.end()));
+    constant += ownCosts[variable][best];
+    llvm::SmallVector<Variable, 4> neighbours = getNeighbours(variable);
     for (size_t i : touching) {
       Factor rest;
       for (Variable other : factors[i]->variables)
         if (other != variable)
           rest.variables.push_back(other);
       forEachEntry(*factors[i], variable,
-                   [&](unsigned value, const Cost &cost, size_t) {
+                   [&](unsigned value, const Cost &cost) {
                      if (value == best)
                        rest.costs.push_back(cost);
                    });
@@ -239,80 +417,78 @@ private:
     retire(variable, neighbours);
   }
 
-  /// Calls `visit(value of variable, cost, index)` for the entries of a table,
-  /// in order.
+  /// Calls `visit(value of variable, cost)` for the entries of a table, in
+  /// order.
   template <typename Visit>
   void forEachEntry(const Factor &factor, Variable variable,
                     Visit visit) const {
-    llvm::SmallVector<unsigned> factorDomains = llvm::map_to_vector(
-        factor.variables, [&](Variable v) { return problem.domains[v]; });
+    llvm::SmallVector<unsigned, 4> domains = llvm::map_to_vector<4>(
+        factor.variables, [&](Variable v) { return getDomain(v); });
     size_t place =
         llvm::find(factor.variables, variable) - factor.variables.begin();
-    llvm::SmallVector<unsigned> values(factorDomains.size(), 0);
+    llvm::SmallVector<unsigned, 4> values(domains.size(), 0);
     size_t index = 0;
     do {
-      visit(values[place], factor.costs[index], index);
-      ++index;
-    } while (nextCombination(values, factorDomains));
+      visit(values[place], factor.costs[index++]);
+    } while (nextCombination(values, domains));
   }
 
-  void addFactor(Factor factor) {
-    if (factor.variables.empty()) {
-      constant += factor.costs[0];
-      return;
+  /// Eliminates a variable in parts of its factors that have small tables each,
+  /// as if it were several variables. A part has at least one factor, so a
+  /// table gets as large as that, not larger.
+  void split(Variable variable) {
+    llvm::SmallVector<size_t> touching(getFactors(variable));
+    llvm::SmallVector<Variable, 4> neighbours = getNeighbours(variable);
+    llvm::ArrayRef<size_t> rest = touching;
+    while (!rest.empty()) {
+      size_t taken = 1;
+      while (taken < rest.size() &&
+             getTableSize(getNeighbours(
+                 variable, rest.take_front(taken + 1))) <= maxEntries)
+        ++taken;
+      minimize(variable, rest.take_front(taken));
+      // They are counted once.
+      llvm::fill(ownCosts[variable], Cost());
+      rest = rest.drop_front(taken);
     }
-    created.push_back(std::move(factor));
-    connect(created.back());
-  }
-
-  void finish(Step step, llvm::ArrayRef<size_t> touching,
-              std::vector<Cost> costs) {
-    for (size_t i : touching)
-      removeFactor(i);
-    addFactor(
-        {{step.neighbours.begin(), step.neighbours.end()}, std::move(costs)});
-    llvm::SmallVector<Variable> neighbours = step.neighbours;
-    Variable variable = step.variable;
-    steps.push_back(std::move(step));
     retire(variable, neighbours);
   }
 
-  void retire(Variable variable, llvm::ArrayRef<Variable> neighbours) {
-    queue.erase({queuedAs[variable], variable});
-    for (Variable neighbour : neighbours)
-      updateQueue(neighbour);
-  }
-
-  MinSumProblem::Solution backSubstitute() {
-    solution.values.assign(problem.domains.size(), 0);
-    for (const Step &step : llvm::reverse(steps)) {
-      size_t index = 0;
-      for (Variable neighbour : step.neighbours)
-        index = index * problem.domains[neighbour] + solution.values[neighbour];
-      solution.values[step.variable] = step.best[index];
-    }
-    solution.cost = constant;
-    return std::move(solution);
-  }
-
-  const MinSumProblem &problem;
   size_t maxEntries;
+  Overflow overflow;
+  bool isExact = true;
+  std::vector<llvm::SmallVector<Cost, 2>> ownCosts;
   /// The factors of the problem and then those created; null when gone.
   std::vector<const Factor *> factors;
   std::deque<Factor> created;
-  /// For each variable its factors, with some that are gone.
+  /// For each variable its factors, with some that are gone, and how many are
+  /// not.
   std::vector<llvm::SmallVector<size_t, 4>> factorsOf;
-  /// How many of them are not gone, and how many were when the queue was told.
-  std::vector<size_t> numFactors, queuedAs;
-  std::set<std::pair<size_t, Variable>> queue;
+  std::vector<size_t> numFactors;
+  std::vector<bool> isGone;
+  /// Variables by their number of factors.
+  std::vector<llvm::SmallVector<Variable, 0>> queue;
+  size_t firstInQueue = 0;
+  /// Variables whose tables were over the limit.
+  llvm::SmallVector<Variable> deferred;
   std::vector<Step> steps;
   std::vector<unsigned> current;
   Cost constant;
-  MinSumProblem::Solution solution;
 };
 
 } // namespace mlir::fp8moe
 
 MinSumProblem::Solution MinSumProblem::solve(size_t maxEntries) const {
-  return MinSumElimination(*this, maxEntries).run();
+  using Overflow = MinSumElimination::Overflow;
+  MinSumElimination elimination(*this, maxEntries, Overflow::Fix);
+  bool isExact = elimination.run();
+  Solution solution;
+  solution.values = elimination.backSubstitute();
+  solution.cost = solution.bound = elimination.getConstant();
+  if (!isExact) {
+    MinSumElimination relaxation(*this, maxEntries, Overflow::Split);
+    relaxation.run();
+    solution.bound = relaxation.getConstant();
+  }
+  return solution;
 }

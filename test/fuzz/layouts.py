@@ -58,9 +58,9 @@ def run(command):
 
 
 def predicted_costs(tools, path):
-    """For each function, in order: kernels that cannot be, and picoseconds."""
+    """For each function, in order: tensors that no kernel takes, and picoseconds."""
     text = run([tools / "fp8moe-opt", path, REPORT, "-o", os.devnull, "--mlir-print-op-on-diagnostic=false"]).stderr
-    found = re.findall(r"remark: predicted: (\d+) ps, .* (\d+) kernels that cannot be", text)
+    found = re.findall(r"remark: predicted: (\d+) ps, .* (\d+) tensors that no kernel takes", text)
     return [(int(impossible), int(time)) for time, impossible in found]
 
 
@@ -79,7 +79,7 @@ def check_decisions(tools, folder, text, functions):
         for function, old, new in costs:
             if new > (old[0], old[1] + ROUNDING_PS):
                 raise Broken(f"{target}: @{function.name} went from {old[1]} to {new[1]} ps, and from {old[0]} to "
-                             f"{new[0]} kernels that cannot be")
+                             f"{new[0]} tensors that no kernel takes")
     return not_proven
 
 

@@ -65,7 +65,7 @@ TEST(MinSum, ProducerAndConsumerAgree) {
   EXPECT_EQ(solution.values[producer], 1u);
   EXPECT_EQ(solution.values[consumer], 1u);
   EXPECT_EQ(solution.cost, time(3));
-  EXPECT_TRUE(solution.isExact);
+  EXPECT_TRUE(solution.isExact());
 }
 
 TEST(MinSum, TiesGoToTheSmallerValue) {
@@ -81,7 +81,7 @@ TEST(MinSum, IsExactOnRandomProblems) {
     MinSumProblem problem = randomProblem(rng, 1 + rng() % 7, rng() % 10);
     MinSumProblem::Solution fast = problem.solve();
     MinSumProblem::Solution slow = problem.solveByEnumeration();
-    EXPECT_TRUE(fast.isExact);
+    EXPECT_TRUE(fast.isExact());
     EXPECT_EQ(fast.cost, slow.cost) << "problem " << i;
   }
 }
@@ -94,9 +94,81 @@ TEST(MinSum, CutProblemsStayConsistent) {
     MinSumProblem::Solution guess = problem.solve(/*maxEntries=*/2);
     MinSumProblem::Solution least = problem.solveByEnumeration();
     EXPECT_FALSE(guess.cost < least.cost) << "problem " << i;
-    if (guess.isExact) {
+    EXPECT_FALSE(least.cost < guess.bound) << "problem " << i;
+    if (guess.isExact()) {
       EXPECT_EQ(guess.cost, least.cost) << "problem " << i;
     }
+  }
+}
+
+TEST(MinSum, SharedChoicesStayApart) {
+  // Sixteen choices that every link of a chain may share: each link depends on
+  // one of them, and the chain's links do not depend on each other.
+  MinSumProblem problem;
+  std::vector<unsigned> shared(16), links;
+  for (unsigned &variable : shared) {
+    variable = problem.addVariable(2);
+    problem.addCost(variable, 1, time(3));
+  }
+  for (unsigned i = 0; i < 1000; ++i) {
+    links.push_back(problem.addVariable(2));
+    problem.addFactor({shared[i % 16], links.back()},
+                      {time(1), time(2), time(4), time(0)});
+  }
+  MinSumProblem::Solution solution = problem.solve(/*maxEntries=*/4);
+  EXPECT_TRUE(solution.isExact());
+  EXPECT_EQ(solution.cost, time(16 * 3));
+}
+
+TEST(MinSum, SeparatesSums) {
+  // a * 10 + (b != c), for 2 * 3 * 3 options, and one choice without influence.
+  std::vector<Cost> costs;
+  for (int a = 0; a < 2; ++a)
+    for (int b = 0; b < 3; ++b)
+      for (int unused = 0; unused < 2; ++unused)
+        for (int c = 0; c < 3; ++c)
+          costs.push_back(time(7 + a * 10 + (b != c)));
+  std::vector<CostTable> tables = separateCosts({2, 3, 2, 3}, costs);
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[0].choices, (llvm::SmallVector<unsigned, 4>{0}));
+  EXPECT_EQ(tables[0].costs, (std::vector<Cost>{time(0), time(10)}));
+  EXPECT_EQ(tables[1].choices, (llvm::SmallVector<unsigned, 4>{1, 3}));
+  ASSERT_EQ(tables[1].costs.size(), 9u);
+  for (int b = 0; b < 3; ++b)
+    for (int c = 0; c < 3; ++c)
+      EXPECT_EQ(tables[1].costs[b * 3 + c], time(7 + (b != c)));
+}
+
+TEST(MinSum, SeparatedRandomTablesSumUp) {
+  std::mt19937 rng(20261123);
+  for (int i = 0; i < 200; ++i) {
+    std::vector<unsigned> sizes{1 + unsigned(rng() % 3),
+                                1 + unsigned(rng() % 3),
+                                1 + unsigned(rng() % 3)};
+    std::vector<Cost> own(9);
+    for (Cost &cost : own)
+      cost = {int32_t(rng() % 3 == 0), int64_t(rng() % 5), 0, 0, 0};
+    std::vector<Cost> costs;
+    for (unsigned a = 0; a < sizes[0]; ++a)
+      for (unsigned b = 0; b < sizes[1]; ++b)
+        for (unsigned c = 0; c < sizes[2]; ++c)
+          costs.push_back(own[a] + own[3 + b] + own[6 + c] +
+                          time(i % 2 && a == b));
+    std::vector<CostTable> tables = separateCosts(sizes, costs);
+    size_t index = 0;
+    for (unsigned a = 0; a < sizes[0]; ++a)
+      for (unsigned b = 0; b < sizes[1]; ++b)
+        for (unsigned c = 0; c < sizes[2]; ++c) {
+          unsigned values[] = {a, b, c};
+          Cost sum;
+          for (const CostTable &table : tables) {
+            size_t place = 0;
+            for (unsigned choice : table.choices)
+              place = place * sizes[choice] + values[choice];
+            sum += table.costs[place];
+          }
+          EXPECT_EQ(sum, costs[index++]) << "table " << i;
+        }
   }
 }
 

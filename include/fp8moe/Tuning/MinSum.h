@@ -51,7 +51,16 @@ struct Cost {
     changes += other.changes;
     return *this;
   }
+  Cost &operator-=(const Cost &other) {
+    impossible -= other.impossible;
+    time -= other.time;
+    bytes -= other.bytes;
+    copies -= other.copies;
+    changes -= other.changes;
+    return *this;
+  }
   friend Cost operator+(Cost a, const Cost &b) { return a += b; }
+  friend Cost operator-(Cost a, const Cost &b) { return a -= b; }
   friend bool operator<(const Cost &a, const Cost &b) {
     return std::tie(a.impossible, a.time, a.bytes, a.copies, a.changes) <
            std::tie(b.impossible, b.time, b.bytes, b.copies, b.changes);
@@ -62,6 +71,20 @@ struct Cost {
   }
 };
 
+/// A cost for every combination of some choices, the last one fastest.
+struct CostTable {
+  /// The choices, by number.
+  llvm::SmallVector<unsigned, 4> choices;
+  std::vector<Cost> costs;
+};
+
+/// Writes a table over choices with `sizes` options each as a sum of tables:
+/// one for each choice whose options cost the same more or less whatever the
+/// others are, one for all that depend on each other, and a constant (no
+/// choices). Choices without an influence are in none.
+std::vector<CostTable> separateCosts(llvm::ArrayRef<unsigned> sizes,
+                                     std::vector<Cost> costs);
+
 class MinSumProblem {
 public:
   using Variable = unsigned;
@@ -70,9 +93,10 @@ public:
     /// The value of every variable.
     llvm::SmallVector<unsigned> values;
     Cost cost;
-    /// False when a variable had to be fixed before the others were known, so
-    /// that the sum may not be the least.
-    bool isExact = true;
+    /// No choice costs less than this.
+    Cost bound;
+
+    bool isExact() const { return cost == bound; }
   };
 
   /// A variable with the values 0 to `domainSize - 1`, at least one.
@@ -83,16 +107,23 @@ public:
   /// fastest.
   void addFactor(llvm::ArrayRef<Variable> variables, std::vector<Cost> costs);
 
-  /// Eliminates one variable after the other, fewest factors first: exact as
-  /// long as no table between neighbours needs more than `maxEntries`. Beyond
-  /// that, the variable with the most factors is fixed to its locally best
-  /// value. Ties go to the smaller value, so the result is deterministic.
+  /// Adds to the cost of one value of one variable.
+  void addCost(Variable variable, unsigned value, const Cost &cost) {
+    ownCosts[variable][value] += cost;
+  }
+
+  /// Eliminates one variable after the other, those that leave small tables
+  /// between their neighbours first: exact as long as none of these needs more
+  /// than `maxEntries`. Beyond that, the variable with the most factors is
+  /// fixed to its locally best value, and the bound is that of the problem in
+  /// which such a variable may be chosen several times. Ties go to the smaller
+  /// value, so the result is deterministic.
   Solution solve(size_t maxEntries = 1 << 12) const;
 
   /// The least by trying everything; for tests.
   Solution solveByEnumeration() const;
 
-  unsigned getNumVariables() const { return domains.size(); }
+  unsigned getNumVariables() const { return ownCosts.size(); }
 
 private:
   friend class MinSumElimination;
@@ -102,9 +133,13 @@ private:
     std::vector<Cost> costs;
   };
 
+  unsigned getDomain(Variable variable) const {
+    return ownCosts[variable].size();
+  }
   Cost evaluate(llvm::ArrayRef<unsigned> values) const;
 
-  llvm::SmallVector<unsigned> domains;
+  /// What each value of each variable costs by itself.
+  std::vector<llvm::SmallVector<Cost, 2>> ownCosts;
   std::vector<Factor> factors;
 };
 

@@ -7,12 +7,14 @@
 //===----------------------------------------------------------------------===//
 
 //
-// 1. Fold: for every view and copy, in program order, find its root through all
-//    views and copies before it, and replace it by the shortest chain of views
-//    of the root (ViewExpression), with at most one copy behind.
-// 2. Sink: kernels that read a reshape read the tensor in its own shape
+// 1. Erase what nobody reads, so that it keeps nothing from changing.
+// 2. Fold: for every end of a chain of views and copies, in program order, find
+//    its root through all views and copies before it, and replace it by the
+//    shortest chain of views of the root (ViewExpression), with at most one
+//    copy behind. An end is what something else reads, or several chains.
+// 3. Sink: kernels that read a reshape read the tensor in its own shape
 //    (SinkReshapes.cpp).
-// 3. Fold again when that has made new chains.
+// 4. Fold the chains around them again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +23,8 @@
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+#include "mlir/IR/Iterators.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_FOLDVIEWS
@@ -81,8 +85,16 @@ static bool isChainLink(Operation *op) {
   return isView(op) || LayoutGraph::isPlainRelayout(op);
 }
 
-/// The chain that ends with `op`; none when there is nothing before it.
-static std::optional<ViewInfo> getInfo(Operation *op) {
+/// True when chains do not just go through a link on their way to another one.
+static bool isChainEnd(Operation *link) {
+  return !link->hasOneUse() || !isChainLink(*link->user_begin());
+}
+
+/// The chain that ends with `op`; none when there is nothing before it. Views
+/// that cannot be composed with those before them start a chain; what they read
+/// is added to `others`.
+static std::optional<ViewInfo> getInfo(Operation *op,
+                                       SmallVectorImpl<Operation *> &others) {
   SmallVector<Operation *, kMaxChain> chain;
   for (Operation *link = op; link && isChainLink(link);) {
     chain.push_back(link);
@@ -100,10 +112,13 @@ static std::optional<ViewInfo> getInfo(Operation *op) {
       info.copy = link;
     } else if (!info.expression.apply(link)) {
       // The result is a root of its own.
-      if (link == op)
-        remark::missed(op->getLoc(), layoutRemark("reshape-kept"))
+      if (link == op || !isChainEnd(link)) {
+        remark::missed(link->getLoc(), layoutRemark("reshape-kept"))
             << "reshape kept: the sizes of the views before it do not divide "
                "its own";
+        if (link != chain.back())
+          others.push_back(link->getOperand(0).getDefiningOp());
+      }
       info = ViewInfo(link->getResult(0));
     }
   }
@@ -148,13 +163,13 @@ static Value createChain(Operation *op, const ViewInfo &info,
 
 /// Replaces `op` by the shortest chain from its root, if that is shorter than
 /// what there is.
-static void foldChain(Operation *op) {
+static void foldChain(Operation *op, SmallVectorImpl<Operation *> &others) {
   Value input = op->getOperand(0), result = op->getResult(0);
   if (isIdentity(op)) {
     result.replaceAllUsesWith(input);
     return eraseUnused(op);
   }
-  std::optional<ViewInfo> info = getInfo(op);
+  std::optional<ViewInfo> info = getInfo(op, others);
   if (!info || info->length < 2)
     return;
   RankedTensorType rootType = tensorType(info->root);
@@ -182,31 +197,68 @@ static void foldChain(Operation *op) {
   eraseUnused(op);
 }
 
-static void foldChains(FunctionOpInterface function) {
-  SmallVector<Operation *> links;
-  function->walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (isa<TransposeOp, ReshapeOp, ContiguousOp, RelayoutOp>(op) &&
-        isChainLink(op))
-      links.push_back(op);
-  });
+/// Folds the chain that ends with `end`, and parts of it that stay apart.
+static void foldChains(Operation *end) {
+  SmallVector<Operation *, 2> ends{end};
+  while (!ends.empty())
+    foldChain(ends.pop_back_val(), ends);
+}
+
+static bool isLongestChain(Operation *link) {
+  unsigned length = 0;
+  while (link && isChainLink(link) && ++length < kMaxChain)
+    link = link->getOperand(0).getDefiningOp();
+  return length == kMaxChain;
+}
+
+/// Folds the chains that consist of `links`, which are in program order.
+static void foldChains(ArrayRef<Operation *> links) {
   // Only operations up to the visited one are erased.
-  for (Operation *op : links)
-    foldChain(op);
+  for (Operation *link : links)
+    if (isChainEnd(link) || isLongestChain(link))
+      foldChains(link);
+}
+
+/// Folds the chains that lead to and from an operation.
+static void foldChainsAround(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (Operation *producer = operand.getDefiningOp();
+        producer && isChainLink(producer))
+      foldChains(producer);
+  SmallVector<Operation *> links;
+  auto addUsers = [&](Operation *producer) {
+    llvm::copy_if(producer->getUsers(), std::back_inserter(links), isChainLink);
+  };
+  addUsers(op);
+  for (size_t i = 0; i < links.size(); ++i)
+    addUsers(links[i]);
+  foldChains(links);
 }
 
 void FoldViews::runOnOperation() {
   FunctionOpInterface function = getOperation();
   if (function.isExternal())
     return;
-  foldChains(function);
+  SmallVector<Operation *> links;
   SmallVector<KernelOpInterface> kernels;
-  function->walk<WalkOrder::PreOrder>([&](KernelOpInterface kernel) {
-    if (kernel->getOperand(0).getDefiningOp<ReshapeOp>())
+  // Users before what they use.
+  function->walk<WalkOrder::PreOrder, ReverseIterator>([&](Operation *op) {
+    if (op == function)
+      return WalkResult::advance();
+    if (isOpTriviallyDead(op)) {
+      op->erase();
+      return WalkResult::skip();
+    }
+    if (auto kernel = dyn_cast<KernelOpInterface>(op))
       kernels.push_back(kernel);
+    else if (isa<TransposeOp, ReshapeOp, ContiguousOp, RelayoutOp>(op) &&
+             isChainLink(op))
+      links.push_back(op);
+    return WalkResult::advance();
   });
-  bool changed = false;
-  for (KernelOpInterface kernel : kernels)
-    changed |= sinkReshapeBelow(kernel);
-  if (changed)
-    foldChains(function);
+  std::reverse(links.begin(), links.end());
+  foldChains(links);
+  for (KernelOpInterface kernel : llvm::reverse(kernels))
+    if (Operation *sunk = sinkReshapeBelow(kernel))
+      foldChainsAround(sunk);
 }

@@ -16,8 +16,9 @@ namespace mlir::fp8moe {
 
 /// Lets a kernel that reads a reshape of a tensor read the tensor itself, when
 /// the program views the results back into the tensor's shape; its results are
-/// reshaped instead. True when something changed, and `kernel` is gone.
-bool sinkReshapeBelow(KernelOpInterface kernel);
+/// reshaped instead. Returns the kernel that took the place of `kernel`, or
+/// null when nothing changed.
+Operation *sinkReshapeBelow(KernelOpInterface kernel);
 
 } // namespace mlir::fp8moe
 

@@ -156,12 +156,15 @@ static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
   if (first.offsets && !dominance.properlyDominates(first.offsets, earlier.op))
     return false;
   KernelOpInterface fused = createPair(first, second, earlier.op);
-  Cost apart = estimateKernel(first.op, {}, target) +
-               estimateKernel(second.op, {}, target);
-  Cost together = estimateKernel(fused, {}, target);
   // Fewer operations are no reason: bytes and launches are. What becomes a
   // kernel for each axis saves neither.
-  if (fused.getNumPasses(target) > 1 || together.time >= apart.time) {
+  auto pays = [&] {
+    return fused.getNumPasses(target) == 1 &&
+           estimateKernel(fused, {}, target).time <
+               estimateKernel(first.op, {}, target).time +
+                   estimateKernel(second.op, {}, target).time;
+  };
+  if (!pays()) {
     fused->erase();
     remark::missed(later.op->getLoc(), layoutRemark("not-fused"))
         << "not fused with the quantization of the same tensor along the other "

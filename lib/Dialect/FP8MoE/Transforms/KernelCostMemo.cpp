@@ -31,6 +31,12 @@ static void appendOperation(Operation *op, const TargetInfo &target,
     key.push_back(toNumber(type.getAsOpaquePointer()));
 }
 
+Cost fp8moe::scaleCost(Cost cost, double frequency) {
+  cost.time = static_cast<int64_t>(cost.time * frequency);
+  cost.bytes = static_cast<int64_t>(cost.bytes * frequency);
+  return cost;
+}
+
 /// The tensor's place among the operands, or behind them among the results.
 static uint64_t getPlace(Operation *op, Value tensor) {
   if (tensor.getDefiningOp() == op)
@@ -39,13 +45,12 @@ static uint64_t getPlace(Operation *op, Value tensor) {
                        llvm::find(op->getOperands(), tensor));
 }
 
-static void appendLayout(const StridedLayout *layout,
-                         std::vector<uint64_t> &key) {
+void fp8moe::appendLayout(const StridedLayout *layout,
+                          std::vector<uint64_t> &key) {
   if (!layout) {
     key.push_back(0);
     return;
   }
-  // The rank is the type's, which the key has already.
   key.push_back(layout->dense ? 1 : 2);
   key.push_back(layout->align);
   key.push_back(toNumber(layout->groups.getAsOpaquePointer()));
@@ -65,9 +70,9 @@ static bool nextCombination(MutableArrayRef<size_t> places,
   return false;
 }
 
-static std::vector<Cost> computeTable(KernelOpInterface op,
-                                      ArrayRef<TensorLayouts> tensors,
-                                      const TargetInfo &target) {
+static KernelCosts computeCosts(KernelOpInterface op,
+                                ArrayRef<TensorLayouts> tensors,
+                                double frequency, const TargetInfo &target) {
   std::vector<Cost> costs;
   SmallVector<size_t> places(tensors.size(), 0);
   SmallVector<AssumedLayout> assumed(tensors.size());
@@ -77,25 +82,35 @@ static std::vector<Cost> computeTable(KernelOpInterface op,
       entry = {tensor.tensor, tensor.layouts[place]};
     bool isPossible = llvm::all_of(
         assumed, [](const AssumedLayout &entry) { return entry.layout; });
-    costs.push_back(isPossible ? estimateKernel(op, assumed, target)
-                               : Cost::infinite());
+    Cost cost =
+        isPossible ? estimateKernel(op, assumed, target) : Cost::infinite();
+    costs.push_back(scaleCost(cost, frequency));
   } while (nextCombination(places, tensors));
-  return costs;
+  KernelCosts result;
+  result.current = scaleCost(estimateKernel(op, {}, target), frequency);
+  SmallVector<unsigned> sizes =
+      llvm::map_to_vector(tensors, [](const TensorLayouts &entry) -> unsigned {
+        return entry.layouts.size();
+      });
+  result.tables = separateCosts(sizes, std::move(costs));
+  return result;
 }
 
-const std::vector<Cost> &
-KernelCostMemo::getTable(KernelOpInterface op, ArrayRef<TensorLayouts> tensors,
-                         const TargetInfo &target) {
+const KernelCosts &KernelCostMemo::get(KernelOpInterface op,
+                                       ArrayRef<TensorLayouts> tensors,
+                                       double frequency,
+                                       const TargetInfo &target) {
   key.clear();
   appendOperation(op, target, key);
+  key.push_back(llvm::bit_cast<uint64_t>(frequency));
   for (const TensorLayouts &entry : tensors) {
     key.push_back(getPlace(op, entry.tensor));
     key.push_back(entry.layouts.size());
     for (const StridedLayout *layout : entry.layouts)
       appendLayout(layout, key);
   }
-  auto [it, isNew] = tables.try_emplace(key);
+  auto [it, isNew] = entries.try_emplace(key);
   if (isNew)
-    it->second = computeTable(op, tensors, target);
+    it->second = computeCosts(op, tensors, frequency, target);
   return it->second;
 }

@@ -22,32 +22,42 @@ struct TensorLayouts {
   SmallVector<const StridedLayout *, 4> layouts;
 };
 
+/// What a kernel costs, each time that its function runs.
+struct KernelCosts {
+  /// As it is.
+  Cost current;
+  /// By the layouts of its tensors: a sum of tables over some of them.
+  std::vector<CostTable> tables;
+};
+
+/// `cost` of what runs `frequency` times.
+Cost scaleCost(Cost cost, double frequency);
+
+/// Appends all that a layout of a tensor of known rank says; null is allowed.
+void appendLayout(const StridedLayout *layout, std::vector<uint64_t> &key);
+
+/// Hashes lists of numbers.
+struct NumbersHash {
+  size_t operator()(const std::vector<uint64_t> &key) const {
+    return llvm::hash_combine_range(key.begin(), key.end());
+  }
+};
+
 /// Costs of kernels by what they depend on: name, properties, types, which
 /// operands are the same tensor, and assumed layouts. The layers of a model
 /// repeat their kernels, and predicting a cost takes longer than to look it up.
 class KernelCostMemo {
 public:
-  /// One cost for each combination of layouts of `tensors`, those of the last
-  /// tensor fastest; impossible where a layout is null.
-  const std::vector<Cost> &getTable(KernelOpInterface op,
-                                    ArrayRef<TensorLayouts> tensors,
-                                    const TargetInfo &target);
-
-  /// The cost of the kernel as it is.
-  const Cost &getCost(KernelOpInterface op, const TargetInfo &target) {
-    return getTable(op, {}, target).front();
-  }
+  /// The costs of a kernel that runs `frequency` times, for every combination
+  /// of layouts of `tensors`; impossible where a layout is null.
+  const KernelCosts &get(KernelOpInterface op, ArrayRef<TensorLayouts> tensors,
+                         double frequency, const TargetInfo &target);
 
 private:
   /// Addresses of uniqued objects and numbers. They say all that a cost depends
   /// on, so an entry stays true whatever becomes of the operation.
   using Key = std::vector<uint64_t>;
-  struct KeyHash {
-    size_t operator()(const Key &key) const {
-      return llvm::hash_combine_range(key.begin(), key.end());
-    }
-  };
-  std::unordered_map<Key, std::vector<Cost>, KeyHash> tables;
+  std::unordered_map<Key, KernelCosts, NumbersHash> entries;
   /// The key that is looked up; a member to reuse its memory.
   Key key;
 };

@@ -38,10 +38,13 @@ LayoutGraph::LayoutGraph(FunctionOpInterface function) {
     addRoot(LayoutRoot::Kind::Fixed, argument);
   function->walk<WalkOrder::PreOrder>([&](Operation *op) {
     positions[op] = positions.size();
-    if (isPlainRelayout(op))
-      ++numRelayouts;
-    else if (op != function && !isView(op))
+    if (isPlainRelayout(op)) {
+      relayouts.push_back(op);
+    } else if (op != function && !isView(op)) {
+      if (auto kernel = dyn_cast<KernelOpInterface>(op))
+        kernels.push_back(kernel);
       addRoots(op);
+    }
   });
   for (unsigned root = 0; root < roots.size(); ++root)
     collectUses(root);

@@ -80,7 +80,9 @@ public:
     auto it = rootOf.find(value);
     return it == rootOf.end() ? std::nullopt : std::optional(it->second);
   }
-  unsigned getNumRelayouts() const { return numRelayouts; }
+  /// The kernels and the copies in the order of the program.
+  ArrayRef<KernelOpInterface> getKernels() const { return kernels; }
+  ArrayRef<Operation *> getRelayouts() const { return relayouts; }
 
   /// The layout of `layout`, a layout of `type`, seen through views; none when
   /// one of them cannot be expressed.
@@ -106,7 +108,8 @@ private:
   llvm::DenseMap<Value, unsigned> rootOf;
   /// The place of each operation in the function.
   llvm::DenseMap<Operation *, unsigned> positions;
-  unsigned numRelayouts = 0;
+  SmallVector<KernelOpInterface> kernels;
+  SmallVector<Operation *> relayouts;
 };
 
 } // namespace mlir::fp8moe

@@ -21,6 +21,7 @@
 #include "PlacementProblem.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_PLACELAYOUTS
@@ -39,9 +40,10 @@ struct PlaceLayouts : public fp8moe::impl::PlaceLayoutsBase<PlaceLayouts> {
   void runOnOperation() override;
 
 private:
-  /// Kept from one function to the next: they have the same kernels. What it
-  /// holds is true for every function, so the order of functions changes
-  /// nothing.
+  /// Kept from one function to the next: they have the same types and kernels.
+  /// What they hold is true for every function, so the order of functions
+  /// changes nothing.
+  LayoutMemo layouts;
   KernelCostMemo kernelCosts;
 };
 
@@ -243,16 +245,35 @@ void PlacementRewriter::rewriteRoot(const LayoutRoot &root,
   }
 }
 
-/// Erases views and copies without users, last ones first.
-static void eraseUnusedViews(FunctionOpInterface function) {
+/// Erases views and copies without users, last ones first, and returns how many
+/// copies are left.
+static unsigned eraseUnusedViews(FunctionOpInterface function) {
   SmallVector<Operation *> candidates;
   function->walk([&](Operation *op) {
     if (isa<TransposeOp, ReshapeOp>(op) || LayoutGraph::isPlainRelayout(op))
       candidates.push_back(op);
   });
-  for (Operation *op : llvm::reverse(candidates))
+  unsigned numCopies = 0;
+  for (Operation *op : llvm::reverse(candidates)) {
     if (op->use_empty())
       op->erase();
+    else if (LayoutGraph::isPlainRelayout(op) && !isNoopRelayout(op))
+      ++numCopies;
+  }
+  return numCopies;
+}
+
+/// Says how much better a placement might be that was not found.
+static void reportGap(FunctionOpInterface function,
+                      const Placement &placement) {
+  Cost gap = placement.cost - placement.bound;
+  if (gap == Cost())
+    return;
+  function->emitRemark("placement is not proven optimal, as too many layouts "
+                       "depend on each other: another one may take up to ")
+      << llvm::formatv("{0:f1} us of {1:f1} us less", gap.time / 1e6,
+                       placement.cost.time / 1e6)
+             .str();
 }
 
 void PlaceLayouts::runOnOperation() {
@@ -265,14 +286,12 @@ void PlaceLayouts::runOnOperation() {
   const TargetInfo &info = target->getInfo();
 
   LayoutGraph graph(function);
-  PlacementProblem problem(graph, info, kernelCosts);
-  Cost before = evaluateFunction(function, info, kernelCosts);
-  numFound += graph.getNumRelayouts();
+  PlacementProblem problem(graph, info, layouts, kernelCosts);
+  const Cost &before = problem.getCurrentCost();
+  numFound += graph.getRelayouts().size();
   bytesBefore += before.bytes;
   Placement placement = problem.solve();
-  if (!placement.isExact)
-    function->emitRemark("placement is not proven optimal: too many layouts "
-                         "depend on each other");
+  reportGap(function, placement);
   if (verifyOptimal && problem.getNumCombinations() <= kMaxEnumerated &&
       problem.solve(/*byEnumeration=*/true).cost < placement.cost) {
     function->emitError("a better placement of layouts exists");
@@ -284,13 +303,11 @@ void PlaceLayouts::runOnOperation() {
   if (before < placement.cost ||
       (before == placement.cost && areCopiesDirect(graph))) {
     reportAllKept(graph);
-    numKept += graph.getNumRelayouts();
+    numKept += graph.getRelayouts().size();
     bytesAfter += before.bytes;
     return;
   }
   PlacementRewriter(graph, placement).run();
-  eraseUnusedViews(function);
-  Cost after = evaluateFunction(function, info, kernelCosts);
-  bytesAfter += after.bytes;
-  numKept += after.copies;
+  numKept += eraseUnusedViews(function);
+  bytesAfter += placement.cost.bytes;
 }

@@ -19,9 +19,6 @@ using namespace mlir::fp8moe;
 /// Runs of a loop whose trip count is not known: enough that work is worth
 /// moving out of it, and no more is claimed.
 static constexpr double kUnknownTripCount = 8;
-/// Orders of so many dimensions are tried; tensors of the dialect's kernels
-/// have at most three.
-static constexpr int64_t kMaxPermutedRank = 3;
 
 double fp8moe::estimateFrequency(Operation *op) {
   double frequency = 1;
@@ -38,12 +35,6 @@ double fp8moe::estimateFrequency(Operation *op) {
   return frequency;
 }
 
-static Cost scale(Cost cost, double frequency) {
-  cost.time = static_cast<int64_t>(cost.time * frequency);
-  cost.bytes = static_cast<int64_t>(cost.bytes * frequency);
-  return cost;
-}
-
 /// A difference from the program as it was.
 static Cost change(bool differs) {
   Cost cost;
@@ -51,39 +42,30 @@ static Cost change(bool differs) {
   return cost;
 }
 
+/// What a copy of the program as it is costs.
+static Cost estimateRelayout(Operation *copy, const TargetInfo &target) {
+  // It costs nothing and is not wanted.
+  if (isNoopRelayout(copy))
+    return change(true);
+  auto from = cast<RankedTensorType>(copy->getOperand(0).getType());
+  auto to = cast<RankedTensorType>(copy->getResult(0).getType());
+  return scaleCost(estimateCopy(from, *StridedLayout::get(from),
+                                *StridedLayout::get(to), target),
+                   estimateFrequency(copy));
+}
+
 //===----------------------------------------------------------------------===//
 // Candidates
 //===----------------------------------------------------------------------===//
 
 void PlacementProblem::addCandidates(const LayoutRoot &root) {
-  RankedTensorType type = root.getType();
-  ArrayRef<int64_t> shape = type.getShape();
-  std::vector<StridedLayout> &layouts =
-      candidates.emplace_back(1, *StridedLayout::get(type));
-  if (layouts.front().groups)
-    return;
-  auto add = [&](StridedLayout layout) {
-    if (llvm::none_of(layouts, [&](const StridedLayout &known) {
-          return known.isSameAs(layout, shape) && known.align >= layout.align;
-        }))
-      layouts.push_back(std::move(layout));
-  };
-  if (type.getRank() <= kMaxPermutedRank) {
-    // Experts, the first of three dimensions, stay outermost unless a use wants
-    // otherwise: every kernel keeps them apart.
-    SmallVector<int64_t> order = identityPermutation(type.getRank());
-    auto inner = order.begin() + (type.getRank() > 2 ? 1 : 0);
-    do {
-      add(StridedLayout::getDense(shape, order));
-    } while (std::next_permutation(inner, order.end()));
-  }
+  SmallVector<StridedLayout, 1> wanted;
   for (const LayoutUse &use : root.uses)
-    if (use.kind == LayoutUse::Kind::Fixed)
-      if (std::optional<StridedLayout> wanted =
-              LayoutGraph::pullBack(use.views, *StridedLayout::get(use.type)))
-        if (!wanted->groups &&
-            !llvm::is_contained(wanted->strides, ShapedType::kDynamic))
-          add(*wanted);
+    if (use.kind == LayoutUse::Kind::Fixed && use.type != root.getType())
+      if (std::optional<StridedLayout> layout =
+              LayoutGraph::pullBack(use.views, layouts.getLayout(use.type)))
+        wanted.push_back(std::move(*layout));
+  candidates.push_back(&layouts.getCandidates(root.getType(), wanted, target));
 }
 
 //===----------------------------------------------------------------------===//
@@ -113,14 +95,25 @@ static bool nextCombination(MutableArrayRef<unsigned> places,
   return false;
 }
 
+template <typename GetCost>
+void PlacementProblem::addCosts(const Choice &choice, GetCost getCost) {
+  if (!choice.variable) {
+    constant += getCost(choice.options.front());
+    return;
+  }
+  for (auto [value, option] : llvm::enumerate(choice.options))
+    problem.addCost(*choice.variable, value, getCost(option));
+}
+
 void PlacementProblem::addTerm(
     ArrayRef<const Choice *> choices,
     llvm::function_ref<Cost(ArrayRef<unsigned>)> getCost) {
-  SmallVector<unsigned> sizes =
-      llvm::map_to_vector(choices, [](const Choice *choice) -> unsigned {
-        return choice->options.size();
-      });
-  SmallVector<unsigned> places(choices.size(), 0), options(choices.size());
+  SmallVector<unsigned, 4> sizes, options;
+  for (const Choice *choice : choices) {
+    sizes.push_back(choice->options.size());
+    options.push_back(0);
+  }
+  SmallVector<unsigned, 4> places(choices.size(), 0);
   std::vector<Cost> costs;
   do {
     for (auto [option, choice, place] :
@@ -138,7 +131,7 @@ void PlacementProblem::addTable(ArrayRef<const Choice *> choices,
     constant += costs.front();
     return;
   }
-  SmallVector<MinSumProblem::Variable> variables;
+  SmallVector<MinSumProblem::Variable, 4> variables;
   for (const Choice *choice : choices)
     if (choice->variable)
       variables.push_back(*choice->variable);
@@ -156,14 +149,15 @@ PlacementProblem::getPrimaryOptions(unsigned root) const {
                  .isFree;
   if (!isFree)
     return {0};
-  return llvm::to_vector<4>(llvm::seq<unsigned>(0, candidates[root].size()));
+  return llvm::to_vector<4>(
+      llvm::seq<unsigned>(0, candidates[root]->layouts.size()));
 }
 
 SmallVector<unsigned, 4> PlacementProblem::getReadOptions(unsigned root,
                                                           unsigned use) {
   SmallVector<unsigned, 4> options;
-  std::optional<StridedLayout> wanted = getWantedLayout(root, use);
-  for (unsigned i = 0; i < candidates[root].size(); ++i)
+  const StridedLayout *wanted = getWantedLayout(root, use);
+  for (unsigned i = 0; i < candidates[root]->layouts.size(); ++i)
     if (canRead(root, use, i, wanted))
       options.push_back(i);
   if (options.empty()) {
@@ -175,31 +169,33 @@ SmallVector<unsigned, 4> PlacementProblem::getReadOptions(unsigned root,
 
 PlacementProblem::PlacementProblem(const LayoutGraph &graph,
                                    const TargetInfo &target,
+                                   LayoutMemo &layouts,
                                    KernelCostMemo &kernelCosts)
-    : graph(graph), target(target), kernelCosts(kernelCosts) {
-  llvm::SetVector<Operation *> kernels;
+    : graph(graph), target(target), layouts(layouts), kernelCosts(kernelCosts) {
+  size_t numRoots = graph.getRoots().size();
+  candidates.reserve(numRoots);
+  primaryOf.reserve(numRoots);
+  readOf.resize(numRoots);
+  seenOf.resize(numRoots);
   for (auto [root, entry] : llvm::enumerate(graph.getRoots())) {
     addCandidates(entry);
     primaryOf.push_back(addChoice(getPrimaryOptions(root)));
-    readOf.emplace_back();
-    seenOf.emplace_back(entry.uses.size());
-    if (entry.kind == LayoutRoot::Kind::Kernel)
-      kernels.insert(entry.values.front().getDefiningOp());
+    seenOf[root].resize(entry.uses.size());
     for (auto [i, use] : llvm::enumerate(entry.uses)) {
       useOf[use.operand] = {root, i};
       lookThroughViews(root, i);
-      readOf.back().push_back(addChoice(getReadOptions(root, i)));
-      if (use.kind == LayoutUse::Kind::Kernel)
-        kernels.insert(use.operand->getOwner());
+      readOf[root].push_back(addChoice(getReadOptions(root, i)));
     }
   }
-  for (unsigned root = 0; root < graph.getRoots().size(); ++root) {
+  for (unsigned root = 0; root < numRoots; ++root) {
     addChangeTerms(root);
     addCopyTerms(root);
     addFlowTerms(root);
   }
-  for (Operation *kernel : kernels)
-    addKernelTerm(cast<KernelOpInterface>(kernel));
+  for (KernelOpInterface kernel : graph.getKernels())
+    addKernelTerm(kernel);
+  for (Operation *copy : graph.getRelayouts())
+    currentCost += estimateRelayout(copy, target);
 }
 
 //===----------------------------------------------------------------------===//
@@ -208,41 +204,43 @@ PlacementProblem::PlacementProblem(const LayoutGraph &graph,
 
 /// Without a reason nothing changes.
 void PlacementProblem::addChangeTerms(unsigned root) {
-  addTerm({&primaryOf[root]},
-          [](ArrayRef<unsigned> chosen) { return change(chosen[0] != 0); });
+  addCosts(primaryOf[root],
+           [](unsigned option) { return change(option != 0); });
   const LayoutRoot &entry = graph.getRoots()[root];
   for (auto [i, use] : llvm::enumerate(entry.uses)) {
-    StridedLayout current = *StridedLayout::get(use.type);
-    addTerm(
-        {&readOf[root][i]}, [&, i = i, &use = use](ArrayRef<unsigned> chosen) {
-          const StridedLayout *seen = getSeen(root, i, chosen[0]);
-          return change(!seen || !seen->isSameAs(current, use.type.getShape()));
-        });
+    const StridedLayout &current = layouts.getLayout(use.type);
+    addCosts(readOf[root][i], [&, i = i, &use = use](unsigned option) {
+      const StridedLayout *seen = getSeen(root, i, option);
+      return change(!seen || !seen->isSameAs(current, use.type.getShape()));
+    });
   }
 }
 
 Cost PlacementProblem::copyCost(unsigned root, unsigned from, unsigned to,
                                 double frequency) const {
-  if (from == to)
-    return {};
-  return scale(estimateCopy(graph.getRoots()[root].getType(),
-                            candidates[root][from], candidates[root][to],
-                            target),
-               frequency);
+  return scaleCost(candidates[root]->getCopyCost(from, to), frequency);
 }
 
 /// Whoever reads another layout than the primary one pays for a copy; uses that
 /// read the same copy pay once.
 void PlacementProblem::addCopyTerms(unsigned root) {
   const LayoutRoot &entry = graph.getRoots()[root];
-  unsigned numLayouts = candidates[root].size();
+  unsigned numLayouts = candidates[root]->layouts.size();
   if (entry.uses.empty() || numLayouts == 1)
+    return;
+  // Nobody has a choice, and all read the tensor as it is.
+  bool isTrivial = !primaryOf[root].variable &&
+                   llvm::all_of(readOf[root], [](const Choice &read) {
+                     return !read.variable && read.options.front() == 0;
+                   });
+  if (isTrivial)
     return;
   SmallVector<const LayoutUse *> all = llvm::map_to_vector(
       entry.uses, [](const LayoutUse &use) { return &use; });
   double frequency = findCopySpot(entry, all).frequency;
+  SmallVector<const Choice *> readers;
   for (unsigned layout = 0; layout < numLayouts; ++layout) {
-    SmallVector<const Choice *> readers;
+    readers.clear();
     for (const Choice &read : readOf[root])
       if (llvm::is_contained(read.options, layout))
         readers.push_back(&read);
@@ -287,7 +285,7 @@ void PlacementProblem::lookThroughViews(unsigned root, unsigned use) {
   if (views.empty())
     return;
   RankedTensorType type = entry.getType();
-  for (const StridedLayout &layout : candidates[root])
+  for (const StridedLayout &layout : candidates[root]->layouts)
     seenOf[root][use].push_back(LayoutGraph::applyViews(views, type, layout));
 }
 
@@ -295,34 +293,33 @@ const StridedLayout *PlacementProblem::getSeen(unsigned root, unsigned use,
                                                unsigned candidate) const {
   const std::vector<std::optional<StridedLayout>> &seen = seenOf[root][use];
   if (seen.empty())
-    return &candidates[root][candidate];
+    return &candidates[root]->layouts[candidate];
   return seen[candidate] ? &*seen[candidate] : nullptr;
 }
 
-std::optional<StridedLayout>
-PlacementProblem::getWantedLayout(unsigned root, unsigned use) const {
+const StridedLayout *PlacementProblem::getWantedLayout(unsigned root,
+                                                       unsigned use) const {
   const LayoutUse &entry = graph.getRoots()[root].uses[use];
   switch (entry.kind) {
   case LayoutUse::Kind::Any:
   case LayoutUse::Kind::Flow:
-    return std::nullopt;
+    return nullptr;
   case LayoutUse::Kind::Fixed:
-    return StridedLayout::get(entry.type);
+    return &layouts.getLayout(entry.type);
   case LayoutUse::Kind::Kernel:
     if (cast<KernelOpInterface>(entry.operand->getOwner())
             .getTensorAccess(entry.operand->get(), target)
             .isFree)
-      return std::nullopt;
-    return StridedLayout::get(entry.type);
+      return nullptr;
+    return &layouts.getLayout(entry.type);
   }
   llvm_unreachable("unknown kind of use");
 }
 
-bool PlacementProblem::canRead(
-    unsigned root, unsigned use, unsigned candidate,
-    const std::optional<StridedLayout> &wanted) const {
+bool PlacementProblem::canRead(unsigned root, unsigned use, unsigned candidate,
+                               const StridedLayout *wanted) const {
   const StridedLayout *seen = getSeen(root, use, candidate);
-  if (!seen || !wanted)
+  if (!seen || !wanted || seen == wanted)
     return seen;
   RankedTensorType type = graph.getRoots()[root].uses[use].type;
   return seen->isSameAs(*wanted, type.getShape()) &&
@@ -338,8 +335,9 @@ void PlacementProblem::addFlowTerms(unsigned root) {
     addTerm({&readOf[root][i], &primaryOf[use.target]},
             [&, i = i, &use = use](ArrayRef<unsigned> chosen) {
               const StridedLayout *seen = getSeen(root, i, chosen[0]);
-              return seen && seen->isSameAs(candidates[use.target][chosen[1]],
-                                            use.type.getShape())
+              return seen && seen->isSameAs(
+                                 candidates[use.target]->layouts[chosen[1]],
+                                 use.type.getShape())
                          ? Cost()
                          : Cost::infinite();
             });
@@ -369,14 +367,17 @@ void PlacementProblem::addKernelTerm(KernelOpInterface op) {
     TensorLayouts &entry = tensors.emplace_back();
     entry.tensor = result;
     for (unsigned option : choices.back()->options)
-      entry.layouts.push_back(&candidates[*root][option]);
+      entry.layouts.push_back(&candidates[*root]->layouts[option]);
   }
 
-  std::vector<Cost> costs = kernelCosts.getTable(op, tensors, target);
-  double frequency = estimateFrequency(op);
-  for (Cost &cost : costs)
-    cost = scale(cost, frequency);
-  addTable(choices, std::move(costs));
+  const KernelCosts &costs =
+      kernelCosts.get(op, tensors, estimateFrequency(op), target);
+  currentCost += costs.current;
+  for (const CostTable &table : costs.tables) {
+    SmallVector<const Choice *> involved = llvm::map_to_vector(
+        table.choices, [&](unsigned choice) { return choices[choice]; });
+    addTable(involved, table.costs);
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -440,10 +441,11 @@ Placement PlacementProblem::solve(bool byEnumeration) const {
   MinSumProblem::Solution solution =
       byEnumeration ? problem.solveByEnumeration() : problem.solve();
   Placement placement;
+  placement.roots.reserve(candidates.size());
   placement.cost = solution.cost + constant;
-  placement.isExact = solution.isExact;
+  placement.bound = solution.bound + constant;
   for (unsigned root = 0; root < candidates.size(); ++root) {
-    const std::vector<StridedLayout> &layouts = candidates[root];
+    const std::vector<StridedLayout> &layouts = candidates[root]->layouts;
     RootPlacement &entry = placement.roots.emplace_back();
     entry.primary = layouts[getChosen(primaryOf[root], solution)];
     for (const Choice &read : readOf[root])
@@ -452,24 +454,27 @@ Placement PlacementProblem::solve(bool byEnumeration) const {
   return placement;
 }
 
+/// What padding or packing of jagged groups costs; placement cannot change it.
+static Cost estimateRegrouping(RelayoutOp op, const TargetInfo &target) {
+  return scaleCost(
+      estimateTraffic(estimateTensorBytes(op.getInput().getType()) +
+                          estimateTensorBytes(op.getType()),
+                      target),
+      estimateFrequency(op));
+}
+
 Cost fp8moe::evaluateFunction(FunctionOpInterface function,
                               const TargetInfo &target,
                               KernelCostMemo &kernelCosts) {
   Cost total;
   function->walk([&](Operation *op) {
-    if (auto kernel = dyn_cast<KernelOpInterface>(op)) {
+    if (auto kernel = dyn_cast<KernelOpInterface>(op))
       total +=
-          scale(kernelCosts.getCost(kernel, target), estimateFrequency(op));
-    } else if (LayoutGraph::isPlainRelayout(op) && isNoopRelayout(op)) {
-      // Costs nothing and is not wanted.
-      total += change(true);
-    } else if (LayoutGraph::isPlainRelayout(op)) {
-      auto from = cast<RankedTensorType>(op->getOperand(0).getType());
-      auto to = cast<RankedTensorType>(op->getResult(0).getType());
-      total += scale(estimateCopy(from, *StridedLayout::get(from),
-                                  *StridedLayout::get(to), target),
-                     estimateFrequency(op));
-    }
+          kernelCosts.get(kernel, {}, estimateFrequency(op), target).current;
+    else if (LayoutGraph::isPlainRelayout(op))
+      total += estimateRelayout(op, target);
+    else if (auto relayout = dyn_cast<RelayoutOp>(op))
+      total += estimateRegrouping(relayout, target);
   });
   return total;
 }

@@ -10,8 +10,8 @@
 #ifndef FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_PLACEMENTPROBLEM_H
 #define FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_PLACEMENTPROBLEM_H
 
-#include "KernelCostMemo.h"
 #include "LayoutGraph.h"
+#include "LayoutMemo.h"
 
 namespace mlir::fp8moe {
 
@@ -32,16 +32,20 @@ struct RootPlacement {
 struct Placement {
   std::vector<RootPlacement> roots;
   Cost cost;
-  bool isExact = true;
+  /// No placement costs less than this.
+  Cost bound;
 };
 
 /// The choices of docs/layouts.md as variables and factors.
 class PlacementProblem {
 public:
   PlacementProblem(const LayoutGraph &graph, const TargetInfo &target,
-                   KernelCostMemo &kernelCosts);
+                   LayoutMemo &layouts, KernelCostMemo &kernelCosts);
 
   Placement solve(bool byEnumeration = false) const;
+
+  /// The cost of the program as it is.
+  const Cost &getCurrentCost() const { return currentCost; }
 
   /// The number of combinations, saturated.
   uint64_t getNumCombinations() const { return numCombinations; }
@@ -60,6 +64,9 @@ private:
 
   void addCandidates(const LayoutRoot &root);
   Choice addChoice(SmallVector<unsigned, 4> options);
+  /// Adds what each option of a choice costs.
+  template <typename GetCost>
+  void addCosts(const Choice &choice, GetCost getCost);
   /// Adds a term of the sum: `getCost` of an option of each choice.
   void addTerm(ArrayRef<const Choice *> choices,
                llvm::function_ref<Cost(ArrayRef<unsigned>)> getCost);
@@ -79,11 +86,10 @@ private:
   /// A candidate of a root as a use sees it; null when its views cannot be.
   const StridedLayout *getSeen(unsigned root, unsigned use,
                                unsigned candidate) const;
-  /// The only layout that a use takes, or none when it takes several.
-  std::optional<StridedLayout> getWantedLayout(unsigned root,
-                                               unsigned use) const;
+  /// The only layout that a use takes, or null when it takes several.
+  const StridedLayout *getWantedLayout(unsigned root, unsigned use) const;
   bool canRead(unsigned root, unsigned use, unsigned candidate,
-               const std::optional<StridedLayout> &wanted) const;
+               const StridedLayout *wanted) const;
   Cost copyCost(unsigned root, unsigned from, unsigned to,
                 double frequency) const;
   unsigned getChosen(const Choice &choice,
@@ -91,15 +97,16 @@ private:
 
   const LayoutGraph &graph;
   const TargetInfo &target;
+  LayoutMemo &layouts;
   KernelCostMemo &kernelCosts;
   /// Root and number of each use.
   llvm::DenseMap<OpOperand *, std::pair<unsigned, unsigned>> useOf;
   MinSumProblem problem;
   /// What the terms without variables cost.
   Cost constant;
+  Cost currentCost;
   uint64_t numCombinations = 1;
-  /// For each root the layouts in question, its current one first.
-  std::vector<std::vector<StridedLayout>> candidates;
+  std::vector<const LayoutCandidates *> candidates;
   std::vector<Choice> primaryOf;
   std::vector<SmallVector<Choice, 2>> readOf;
   /// For each use of each root what it sees of each candidate; empty when it

@@ -52,7 +52,7 @@ void ReportTraffic::runOnOperation() {
     auto kernel = dyn_cast<KernelOpInterface>(op);
     if (!kernel)
       return;
-    Cost cost = kernelCosts.getCost(kernel, info);
+    Cost cost = kernelCosts.get(kernel, {}, /*frequency=*/1, info).current;
     int64_t least = getLeastBytes(op);
     if (!cost.isPossible())
       op->emitRemark("has no kernel that takes these layouts");
@@ -66,5 +66,5 @@ void ReportTraffic::runOnOperation() {
   function->emitRemark() << "predicted: " << total.time << " ps, "
                          << total.bytes << " bytes, " << total.copies
                          << " copies, " << total.impossible
-                         << " kernels that cannot be";
+                         << " tensors that no kernel takes";
 }

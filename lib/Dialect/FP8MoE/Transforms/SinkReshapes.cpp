@@ -30,7 +30,8 @@ public:
         shape(source.getType().getShape()),
         viewShape(reshape.getType().getShape()), builder(kernel) {}
 
-  bool sink();
+  /// The new kernel, or null.
+  Operation *sink();
 
 private:
   bool matchRuns();
@@ -42,10 +43,10 @@ private:
   RankedTensorType getScaleType(Value scales, int64_t axis) const;
   Value reshapeTo(Value value, Type type);
 
-  bool sinkScale(ScaleOp op);
-  template <typename CastOp> bool sinkCast(CastOp op);
-  bool sinkDynamicQuantize(DynamicQuantizeOp op);
-  bool sinkMXQuantize(MXQuantizeOp op);
+  Operation *sinkScale(ScaleOp op);
+  template <typename CastOp> Operation *sinkCast(CastOp op);
+  Operation *sinkDynamicQuantize(DynamicQuantizeOp op);
+  Operation *sinkMXQuantize(MXQuantizeOp op);
 
   KernelOpInterface kernel;
   ReshapeOp reshape;
@@ -173,10 +174,10 @@ Value ReshapeSinker::reshapeTo(Value value, Type type) {
   return ReshapeOp::create(builder, reshape.getLoc(), type, value);
 }
 
-bool ReshapeSinker::sinkScale(ScaleOp op) {
+Operation *ReshapeSinker::sinkScale(ScaleOp op) {
   std::optional<int64_t> axis = getUnmergedAxis(op.getAxis());
   if (!axis)
-    return false;
+    return nullptr;
   // Where the cast goes its scales go.
   bool isUsedBack = llvm::any_of(op.getResult().getUsers(), [&](auto *user) {
     auto cast = dyn_cast<QuantizeOp>(user);
@@ -186,7 +187,7 @@ bool ReshapeSinker::sinkScale(ScaleOp op) {
   });
   RankedTensorType type = getScaleType(op.getResult(), *axis);
   if (!isUsedBack || !type)
-    return false;
+    return nullptr;
   IRMapping mapping;
   mapping.map(op.getInput(), source);
   auto sunk = cast<ScaleOp>(builder.clone(*op, mapping));
@@ -194,17 +195,17 @@ bool ReshapeSinker::sinkScale(ScaleOp op) {
   sunk.getResult().setType(type);
   op.getResult().replaceAllUsesWith(
       reshapeTo(sunk.getResult(), op.getResult().getType()));
-  return true;
+  return sunk;
 }
 
-template <typename CastOp> bool ReshapeSinker::sinkCast(CastOp op) {
+template <typename CastOp> Operation *ReshapeSinker::sinkCast(CastOp op) {
   std::optional<int64_t> axis = getUnmergedAxis(op.getAxis());
   if (!axis || op.getOffsets() || !isViewedBack(op.getResult()))
-    return false;
+    return nullptr;
   RankedTensorType type = getSourceType(op.getResult());
   RankedTensorType scaleType = getScaleType(op.getScale(), *axis);
   if (!type || !scaleType)
-    return false;
+    return nullptr;
   Value scale = reshapeTo(op.getScale(), scaleType);
   IRMapping mapping;
   mapping.map(op.getInput(), source);
@@ -214,27 +215,27 @@ template <typename CastOp> bool ReshapeSinker::sinkCast(CastOp op) {
   sunk.getResult().setType(type);
   op.getResult().replaceAllUsesWith(
       reshapeTo(sunk.getResult(), op.getResult().getType()));
-  return true;
+  return sunk;
 }
 
-bool ReshapeSinker::sinkDynamicQuantize(DynamicQuantizeOp op) {
+Operation *ReshapeSinker::sinkDynamicQuantize(DynamicQuantizeOp op) {
   // A tile belongs to the shape that it was chosen for.
   if (op.getTile() || llvm::none_of(op.getQuantized(), [&](Value data) {
         return isViewedBack(data);
       }))
-    return false;
+    return nullptr;
   SmallVector<int64_t> axes;
   SmallVector<Type> dataTypes, scaleTypes;
   for (auto [data, scales, axis] :
        llvm::zip_equal(op.getQuantized(), op.getScales(), op.getAxes())) {
     std::optional<int64_t> own = getUnmergedAxis(axis);
     if (!own)
-      return false;
+      return nullptr;
     axes.push_back(*own);
     dataTypes.push_back(getSourceType(data));
     scaleTypes.push_back(getScaleType(scales, *own));
     if (!dataTypes.back() || !scaleTypes.back())
-      return false;
+      return nullptr;
   }
   auto sunk = DynamicQuantizeOp::create(builder, op.getLoc(), dataTypes,
                                         scaleTypes, source, axes,
@@ -242,14 +243,14 @@ bool ReshapeSinker::sinkDynamicQuantize(DynamicQuantizeOp op) {
   for (auto [before, after] :
        llvm::zip_equal(op->getResults(), sunk->getResults()))
     before.replaceAllUsesWith(reshapeTo(after, before.getType()));
-  return true;
+  return sunk;
 }
 
-bool ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
+Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   TypedValue<RankedTensorType> scales = op.getScales();
   if (op.getOffsets() || scales.getType().getEncoding() ||
       !isViewedBack(op.getQuantized()))
-    return false;
+    return nullptr;
   // Blocks along a merged dimension stay within its innermost part when that
   // has whole blocks.
   const ReshapeRun &run = runs[op.getAxis()];
@@ -258,7 +259,7 @@ bool ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   bool isMerged = merged.size() > 1;
   if (isMerged &&
       (ShapedType::isDynamic(merged.back()) || merged.back() % kMXBlock != 0))
-    return false;
+    return nullptr;
 
   // Scales of the source: its dimensions without the axis, then the blocks.
   SmallVector<int64_t> scaleShape = dropDim(shape, axis);
@@ -283,13 +284,13 @@ bool ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
       ArrayRef<int64_t>(parts).take_back(merged.size()));
   if (isMoved &&
       !areScalesViewedBack(scales, scales.getType().getRank() - 1, blockParts))
-    return false;
+    return nullptr;
   RankedTensorType dataType = getSourceType(op.getQuantized());
   ViewStep merge{{}, SmallVector<int64_t>(scales.getType().getShape())};
   if (!dataType || !applyView(merge, parts,
                               StridedLayout::getDense(
                                   parts, identityPermutation(parts.size()))))
-    return false;
+    return nullptr;
 
   auto sunk =
       MXQuantizeOp::create(builder, op.getLoc(), dataType, scaleType, source,
@@ -306,32 +307,32 @@ bool ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
         /*offsets=*/Value());
   }
   scales.replaceAllUsesWith(reshapeTo(scaleView, scales.getType()));
-  return true;
+  return sunk;
 }
 
-bool ReshapeSinker::sink() {
+Operation *ReshapeSinker::sink() {
   if (source.getType().getRank() > kMaxKernelRank || !matchRuns())
-    return false;
-  bool isSunk =
-      llvm::TypeSwitch<Operation *, bool>(kernel)
+    return nullptr;
+  Operation *sunk =
+      llvm::TypeSwitch<Operation *, Operation *>(kernel)
           .Case([&](ScaleOp op) { return sinkScale(op); })
           .Case([&](QuantizeOp op) { return sinkCast(op); })
           .Case([&](DequantizeOp op) { return sinkCast(op); })
           .Case([&](DynamicQuantizeOp op) { return sinkDynamicQuantize(op); })
           .Case([&](MXQuantizeOp op) { return sinkMXQuantize(op); })
-          .Default(false);
-  if (!isSunk)
-    return false;
+          .Default([](Operation *) { return nullptr; });
+  if (!sunk)
+    return nullptr;
   remark::passed(reshape.getLoc(), layoutRemark("reshape-sunk"))
       << "reshape moved below the kernel, which reads the tensor in its own "
          "shape";
   kernel->erase();
   if (reshape->use_empty())
     reshape->erase();
-  return true;
+  return sunk;
 }
 
-bool fp8moe::sinkReshapeBelow(KernelOpInterface kernel) {
+Operation *fp8moe::sinkReshapeBelow(KernelOpInterface kernel) {
   auto reshape = kernel->getOperand(0).getDefiningOp<ReshapeOp>();
-  return reshape && ReshapeSinker(kernel, reshape).sink();
+  return reshape ? ReshapeSinker(kernel, reshape).sink() : nullptr;
 }

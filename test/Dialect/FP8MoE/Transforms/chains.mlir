@@ -32,7 +32,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // TRAFFIC: 1.00 of the least
 // TRAFFIC: 1.00 of the least
 // TRAFFIC: 1.00 of the least
-// TRAFFIC: predicted: {{.*}} 0 copies, 0 kernels that cannot be
+// TRAFFIC: predicted: {{.*}} 0 copies, 0 tensors that no kernel takes
 func.func @jagged_colwise_backward(%grad: tensor<?x2048xbf16>, %x: tensor<?x1408xbf16>,
                                    %ends: tensor<64xi32>) -> tensor<64x2048x1408xbf16> {
   %g0 = fp8moe.transpose %grad [1, 0] : tensor<?x2048xbf16> -> tensor<2048x?xbf16, #col>
@@ -71,7 +71,7 @@ func.func @jagged_colwise_backward(%grad: tensor<?x2048xbf16>, %x: tensor<?x1408
 // CHECK-NEXT: %[[Q:.*]], %[[S:.*]] = fp8moe.mx_quantize %[[T]] along 2
 // CHECK-NEXT: return %[[Q]], %[[S]]
 // TRAFFIC: 1.00 of the least
-// TRAFFIC: predicted: {{.*}} 0 copies, 0 kernels that cannot be
+// TRAFFIC: predicted: {{.*}} 0 copies, 0 tensors that no kernel takes
 func.func @to_mx_of_transpose(%b: tensor<64x2048x1408xbf16>)
     -> (tensor<64x1408x2048x!fp8moe.e4m3>, tensor<64x1408x64xf8E8M0FNU>) {
   %t = fp8moe.transpose %b [0, 2, 1]
@@ -91,7 +91,7 @@ func.func @to_mx_of_transpose(%b: tensor<64x2048x1408xbf16>)
 // CHECK-NEXT: %[[Q:.*]], %[[S:.*]] = fp8moe.mx_quantize %[[W]] along 1 {{.*}} -> tensor<64x2048x1408xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x64xf8E8M0FNU>
 // CHECK-NEXT: return %[[Q]], %[[S]]
 // TRAFFIC: 1.00 of the least
-// TRAFFIC: predicted: {{.*}} 0 copies, 0 kernels that cannot be
+// TRAFFIC: predicted: {{.*}} 0 copies, 0 tensors that no kernel takes
 func.func @weights_as_matrix(%w: tensor<64x2048x1408xbf16>)
     -> (tensor<64x2048x1408x!fp8moe.e4m3, #ecol>, tensor<64x1408x64xf8E8M0FNU>) {
   %m = fp8moe.reshape %w : tensor<64x2048x1408xbf16> -> tensor<131072x1408xbf16>
