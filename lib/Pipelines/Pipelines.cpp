@@ -27,13 +27,9 @@ void fp8moe::buildLayoutPipeline(OpPassManager &pm) {
   functions.addPass(createFoldViews());
   functions.addPass(createFuseQuantize());
   functions.addPass(createPlaceLayouts());
-  // For the whole module at once, as starting it takes longer than most
-  // functions do.
-  pm.addPass(createCanonicalizerPass());
-  OpPassManager &simplified = pm.nest<func::FuncOp>();
-  simplified.addPass(createCSEPass());
+  functions.addPass(createCSEPass());
   // Without the copies, more quantizations are seen to read the same tensor.
-  simplified.addPass(createFuseQuantize());
+  functions.addPass(createFuseQuantize());
 }
 
 void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts) {

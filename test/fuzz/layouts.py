@@ -42,7 +42,7 @@ PLACEMENT = "fp8moe-place-layouts{verify-optimal=true}"
 # What upstream simplifies once more when it is asked again is not the layout passes' work.
 SIMPLIFY = "canonicalize,cse,canonicalize,cse"
 OPTIMIZE = (f"--pass-pipeline=builtin.module({SIMPLIFY},func.func(fp8moe-fold-views,fp8moe-fuse-quantize,"
-            f"{PLACEMENT},canonicalize,cse,fp8moe-fuse-quantize,{SIMPLIFY}))")
+            f"{PLACEMENT},cse,fp8moe-fuse-quantize,{SIMPLIFY}))")
 REPORT = "--pass-pipeline=builtin.module(func.func(fp8moe-report-traffic))"
 
 

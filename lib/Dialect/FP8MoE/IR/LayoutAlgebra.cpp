@@ -169,8 +169,9 @@ bool StridedLayout::isSameAs(const StridedLayout &other,
   if (groups != other.groups)
     return false;
   if (dense && other.dense)
-    return significantOrder(order, shape) ==
-           significantOrder(other.order, shape);
+    return order == other.order ||
+           significantOrder(order, shape) ==
+               significantOrder(other.order, shape);
   for (auto [dim, size] : llvm::enumerate(shape)) {
     if (size == 1)
       continue;

@@ -67,7 +67,7 @@ LogicalResult fp8moe::detail::verifyResultType(Operation *op,
 
 LogicalResult fp8moe::detail::verifyStrided(Operation *op, const Twine &what,
                                             RankedTensorType type) {
-  if (StridedLayout::get(type))
+  if (!type.getEncoding() || isa<StridedEncodingAttr>(type.getEncoding()))
     return success();
   return op->emitOpError("expects ")
          << what << " to have a strided layout or none, found "
@@ -78,6 +78,8 @@ LogicalResult fp8moe::detail::verifyWritable(Operation *op, const Twine &what,
                                              RankedTensorType type) {
   if (failed(verifyStrided(op, what, type)))
     return failure();
+  if (!type.getEncoding())
+    return success();
   StridedLayout layout = *StridedLayout::get(type);
   if (layout.dense || !llvm::is_contained(layout.strides, ShapedType::kDynamic))
     return success();
@@ -100,6 +102,8 @@ LogicalResult fp8moe::detail::verifyPacked(Operation *op, const Twine &what,
 LogicalResult fp8moe::detail::verifyDenseRowMajor(Operation *op,
                                                   const Twine &what,
                                                   RankedTensorType type) {
+  if (!type.getEncoding())
+    return success();
   std::optional<StridedLayout> layout = StridedLayout::get(type);
   if (layout && layout->isDenseRowMajor(type.getShape()))
     return success();

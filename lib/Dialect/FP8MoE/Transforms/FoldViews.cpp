@@ -133,27 +133,12 @@ static void eraseUnused(Operation *op) {
   }
 }
 
-static Value createChain(Operation *op, const ViewInfo &info,
-                         ArrayRef<ViewStep> chain, bool needsCopy) {
+static Value createFolded(Operation *op, const ViewInfo &info,
+                          ArrayRef<ViewStep> chain, bool needsCopy) {
   OpBuilder builder(op);
   RankedTensorType wanted = tensorType(op->getResult(0));
-  Value value = info.root;
-  for (const ViewStep &step : chain) {
-    RankedTensorType type = tensorType(value);
-    bool isLast = &step == &chain.back();
-    StridedLayout layout =
-        *applyView(step, type.getShape(), *StridedLayout::get(type));
-    auto result = isLast && !needsCopy
-                      ? wanted
-                      : RankedTensorType::get(
-                            step.shape, type.getElementType(),
-                            encodeLayout(op->getContext(), layout, step.shape));
-    if (step.isTranspose())
-      value = TransposeOp::create(builder, op->getLoc(), result, value,
-                                  step.permutation);
-    else
-      value = ReshapeOp::create(builder, op->getLoc(), result, value);
-  }
+  Value value = createChain(builder, op->getLoc(), info.root, chain,
+                            needsCopy ? RankedTensorType() : wanted);
   if (value.getType() == wanted)
     return value;
   // The user knows the copy by the line that asked for it.
@@ -162,23 +147,24 @@ static Value createChain(Operation *op, const ViewInfo &info,
 }
 
 /// Replaces `op` by the shortest chain from its root, if that is shorter than
-/// what there is.
-static void foldChain(Operation *op, SmallVectorImpl<Operation *> &others) {
+/// what there is. True when it was.
+static bool foldChain(Operation *op, SmallVectorImpl<Operation *> &others) {
   Value input = op->getOperand(0), result = op->getResult(0);
   if (isIdentity(op)) {
     result.replaceAllUsesWith(input);
-    return eraseUnused(op);
+    eraseUnused(op);
+    return true;
   }
   std::optional<ViewInfo> info = getInfo(op, others);
   if (!info || info->length < 2)
-    return;
+    return false;
   RankedTensorType rootType = tensorType(info->root);
   RankedTensorType wanted = tensorType(result);
   StridedLayout seen;
   std::optional<SmallVector<ViewStep>> chain =
       info->expression.getShortestChain(*StridedLayout::get(rootType), seen);
   if (!chain)
-    return;
+    return false;
   StridedLayout wantedLayout = *StridedLayout::get(wanted);
   bool needsCopy = !seen.isSameAs(wantedLayout, wanted.getShape()) ||
                    seen.align < wantedLayout.align;
@@ -189,19 +175,23 @@ static void foldChain(Operation *op, SmallVectorImpl<Operation *> &others) {
   bool mayCopy = info->copy && info->isExclusive &&
                  info->copy->getBlock() == op->getBlock();
   if (length >= info->length || (needsCopy && !mayCopy))
-    return;
+    return false;
   if (info->copy && !needsCopy)
     remark::passed(info->copy->getLoc(), layoutRemark("copy-removed"))
         << "copy removed: views of the tensor before it show the same bytes";
-  result.replaceAllUsesWith(createChain(op, *info, *chain, needsCopy));
+  result.replaceAllUsesWith(createFolded(op, *info, *chain, needsCopy));
   eraseUnused(op);
+  return true;
 }
 
-/// Folds the chain that ends with `end`, and parts of it that stay apart.
-static void foldChains(Operation *end) {
+/// Folds the chain that ends with `end`, and parts of it that stay apart. True
+/// when something changed.
+static bool foldChains(Operation *end) {
+  bool changed = false;
   SmallVector<Operation *, 2> ends{end};
   while (!ends.empty())
-    foldChain(ends.pop_back_val(), ends);
+    changed |= foldChain(ends.pop_back_val(), ends);
+  return changed;
 }
 
 static bool isLongestChain(Operation *link) {
@@ -212,11 +202,13 @@ static bool isLongestChain(Operation *link) {
 }
 
 /// Folds the chains that consist of `links`, which are in program order.
-static void foldChains(ArrayRef<Operation *> links) {
+static bool foldChains(ArrayRef<Operation *> links) {
+  bool changed = false;
   // Only operations up to the visited one are erased.
   for (Operation *link : links)
     if (isChainEnd(link) || isLongestChain(link))
-      foldChains(link);
+      changed |= foldChains(link);
+  return changed;
 }
 
 /// Folds the chains that lead to and from an operation.
@@ -241,12 +233,14 @@ void FoldViews::runOnOperation() {
     return;
   SmallVector<Operation *> links;
   SmallVector<KernelOpInterface> kernels;
+  bool changed = false;
   // Users before what they use.
   function->walk<WalkOrder::PreOrder, ReverseIterator>([&](Operation *op) {
     if (op == function)
       return WalkResult::advance();
     if (isOpTriviallyDead(op)) {
       op->erase();
+      changed = true;
       return WalkResult::skip();
     }
     if (auto kernel = dyn_cast<KernelOpInterface>(op))
@@ -257,8 +251,12 @@ void FoldViews::runOnOperation() {
     return WalkResult::advance();
   });
   std::reverse(links.begin(), links.end());
-  foldChains(links);
+  changed |= foldChains(links);
   for (KernelOpInterface kernel : llvm::reverse(kernels))
-    if (Operation *sunk = sinkReshapeBelow(kernel))
+    if (Operation *sunk = sinkReshapeBelow(kernel)) {
       foldChainsAround(sunk);
+      changed = true;
+    }
+  if (!changed)
+    markAllAnalysesPreserved();
 }

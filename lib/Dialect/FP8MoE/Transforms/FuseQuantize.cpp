@@ -11,8 +11,8 @@
 //
 // 1. A cast and the scale operation that it reads become one operation, at the
 //    place of the scale operation.
-// 2. Quantizations of one tensor are paired, at the place of the first.
-// 3. Jagged data that is only padded afterwards is written padded.
+// 2. Jagged data that is only padded afterwards is written padded.
+// 3. Quantizations of one tensor are paired, at the place of the first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -271,27 +271,33 @@ void FuseQuantize::runOnOperation() {
 
   SmallVector<QuantizeOp> casts;
   function->walk([&](QuantizeOp op) { casts.push_back(op); });
+  unsigned fused = 0;
   for (QuantizeOp cast : casts)
-    numFused += fuseScale(cast);
+    fused += fuseScale(cast);
 
   llvm::MapVector<std::pair<Block *, Value>, SmallVector<SingleQuantize, 2>>
       groups;
+  SmallVector<JaggedDynamicQuantizeOp> jagged;
   auto collect = [&](SingleQuantize entry) {
     if (entry.isFusable())
       groups[{entry.op->getBlock(), skipCopies(entry.input)}].push_back(entry);
   };
   function->walk([&](Operation *op) {
-    if (auto quantize = dyn_cast<DynamicQuantizeOp>(op))
+    if (auto quantize = dyn_cast<DynamicQuantizeOp>(op)) {
       collect(SingleQuantize(quantize));
-    else if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))
+    } else if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op)) {
       collect(SingleQuantize(quantize));
+      jagged.push_back(quantize);
+    }
   });
-  auto &dominance = getAnalysis<DominanceInfo>();
-  for (auto &group : groups)
-    numFused += fusePairs(group.second, target->getInfo(), dominance);
-
-  SmallVector<JaggedDynamicQuantizeOp> jagged;
-  function->walk([&](JaggedDynamicQuantizeOp op) { jagged.push_back(op); });
+  // Padding first, as pairs replace the operations.
   for (JaggedDynamicQuantizeOp op : jagged)
-    numFused += fusePadding(op);
+    fused += fusePadding(op);
+  for (auto &group : groups)
+    if (group.second.size() > 1)
+      fused += fusePairs(group.second, target->getInfo(),
+                         getAnalysis<DominanceInfo>());
+  numFused += fused;
+  if (fused == 0)
+    markAllAnalysesPreserved();
 }

@@ -13,14 +13,21 @@
 // 4. Create the copies, one for each layout of a root that differs from the
 // primary.
 // 5. Let every use read its layout through fresh views.
-// 6. Erase the views and copies that nobody reads any more.
+// 6. Erase the views and copies that nobody reads any more, and control flow
+// whose results are now known.
 //
 //===----------------------------------------------------------------------===//
 
 #include "LayoutRemarks.h"
 #include "PlacementProblem.h"
+#include "ViewExpression.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Iterators.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace mlir::fp8moe {
@@ -37,6 +44,7 @@ static constexpr uint64_t kMaxEnumerated = 100000;
 namespace {
 struct PlaceLayouts : public fp8moe::impl::PlaceLayoutsBase<PlaceLayouts> {
   using PlaceLayoutsBase::PlaceLayoutsBase;
+  LogicalResult initialize(MLIRContext *context) override;
   void runOnOperation() override;
 
 private:
@@ -45,6 +53,8 @@ private:
   /// changes nothing.
   LayoutMemo layouts;
   KernelCostMemo kernelCosts;
+  /// Upstream's simplifications of control flow.
+  FrozenRewritePatternSet controlFlowPatterns;
 };
 
 /// Writes a placement into a function.
@@ -54,12 +64,19 @@ public:
       : graph(graph), placement(placement) {}
 
   void run() {
+    // Types first, as what flows into a root must have its type.
+    for (auto [root, choice] :
+         llvm::zip_equal(graph.getRoots(), placement.roots))
+      isRetyped.push_back(retype(root, choice.primary));
     for (unsigned root = 0; root < graph.getRoots().size(); ++root)
-      rewriteRoot(graph.getRoots()[root], placement.roots[root]);
+      rewriteUses(root);
   }
 
 private:
-  void rewriteRoot(const LayoutRoot &root, const RootPlacement &choice);
+  static bool retype(const LayoutRoot &root, const StridedLayout &primary);
+  void rewriteUses(unsigned root);
+  /// The only type that a use takes, or null when it takes several.
+  RankedTensorType getWantedType(const LayoutUse &use) const;
   Value createCopy(const LayoutRoot &root, const StridedLayout &primary,
                    const StridedLayout &layout,
                    ArrayRef<const LayoutUse *> uses);
@@ -70,6 +87,7 @@ private:
 
   const LayoutGraph &graph;
   const Placement &placement;
+  SmallVector<bool> isRetyped;
   /// Copies that a remark has told of.
   llvm::SmallPtrSet<Operation *, 8> reported;
 };
@@ -181,36 +199,63 @@ Value PlacementRewriter::createCopy(const LayoutRoot &root,
                             value, /*offsets=*/Value());
 }
 
+/// The chain of least length that shows `source` as the views do; the copies
+/// that were between them may be gone.
+static SmallVector<ViewStep> composeViews(ArrayRef<Operation *> views,
+                                          RankedTensorType source) {
+  if (views.size() > 1) {
+    ViewExpression expression(source.getShape());
+    StridedLayout seen;
+    if (llvm::all_of(views,
+                     [&](Operation *view) { return expression.apply(view); }))
+      if (std::optional<SmallVector<ViewStep>> chain =
+              expression.getShortestChain(*StridedLayout::get(source), seen))
+        return *chain;
+  }
+  return llvm::map_to_vector(views,
+                             [](Operation *view) { return getViewStep(view); });
+}
+
 Value PlacementRewriter::createViews(Value source, const LayoutUse &use) {
   OpBuilder builder(use.operand->getOwner());
-  for (Operation *view : use.views) {
-    auto type = cast<RankedTensorType>(source.getType());
-    if (auto transpose = dyn_cast<TransposeOp>(view)) {
-      source = TransposeOp::create(builder, view->getLoc(), source,
-                                   transpose.getPermutation());
-      continue;
-    }
-    auto result = cast<RankedTensorType>(view->getResult(0).getType());
-    StridedLayout layout = *reshapeLayout(*StridedLayout::get(type),
-                                          type.getShape(), result.getShape());
-    source = ReshapeOp::create(builder, view->getLoc(),
-                               withLayout(result, layout), source);
-  }
+  if (!use.views.empty())
+    source = createChain(
+        builder, use.views.back()->getLoc(), source,
+        composeViews(use.views, cast<RankedTensorType>(source.getType())));
   // The same bytes under another spelling of their layout.
-  if (use.kind == LayoutUse::Kind::Fixed && source.getType() != use.type)
+  RankedTensorType wanted = getWantedType(use);
+  if (wanted && source.getType() != wanted)
     source = RelayoutOp::create(builder, use.operand->getOwner()->getLoc(),
-                                use.type, source, /*offsets=*/Value());
+                                wanted, source, /*offsets=*/Value());
   return source;
 }
 
-void PlacementRewriter::rewriteRoot(const LayoutRoot &root,
-                                    const RootPlacement &choice) {
-  ArrayRef<int64_t> shape = root.getType().getShape();
-  bool isRetyped = !hasLayout(root.values.front(), choice.primary);
-  if (isRetyped)
-    for (Value value : root.values)
-      value.setType(withLayout(root.getType(), choice.primary));
+RankedTensorType PlacementRewriter::getWantedType(const LayoutUse &use) const {
+  switch (use.kind) {
+  case LayoutUse::Kind::Fixed:
+    return use.type;
+  case LayoutUse::Kind::Flow:
+    return graph.getRoots()[use.target].getType();
+  case LayoutUse::Kind::Kernel:
+  case LayoutUse::Kind::Any:
+    return {};
+  }
+  llvm_unreachable("unknown kind of use");
+}
 
+bool PlacementRewriter::retype(const LayoutRoot &root,
+                               const StridedLayout &primary) {
+  if (hasLayout(root.values.front(), primary))
+    return false;
+  for (Value value : root.values)
+    value.setType(withLayout(root.getType(), primary));
+  return true;
+}
+
+void PlacementRewriter::rewriteUses(unsigned rootNumber) {
+  const LayoutRoot &root = graph.getRoots()[rootNumber];
+  const RootPlacement &choice = placement.roots[rootNumber];
+  ArrayRef<int64_t> shape = root.getType().getShape();
   struct Copy {
     Value source;
     StridedLayout layout;
@@ -225,7 +270,9 @@ void PlacementRewriter::rewriteRoot(const LayoutRoot &root,
     };
     if (readsSame(use.source, choice.primary)) {
       reportRemoval(root, use, choice.primary);
-      if (isRetyped || use.copy)
+      RankedTensorType wanted = getWantedType(use);
+      if (isRetyped[rootNumber] || use.copy ||
+          (wanted && use.operand->get().getType() != wanted))
         use.operand->set(createViews(use.source, use));
       continue;
     }
@@ -245,21 +292,18 @@ void PlacementRewriter::rewriteRoot(const LayoutRoot &root,
   }
 }
 
-/// Erases views and copies without users, last ones first, and returns how many
-/// copies are left.
-static unsigned eraseUnusedViews(FunctionOpInterface function) {
-  SmallVector<Operation *> candidates;
-  function->walk([&](Operation *op) {
-    if (isa<TransposeOp, ReshapeOp>(op) || LayoutGraph::isPlainRelayout(op))
-      candidates.push_back(op);
-  });
+/// Erases what nobody reads any more and returns how many copies are left.
+static unsigned eraseUnused(FunctionOpInterface function) {
   unsigned numCopies = 0;
-  for (Operation *op : llvm::reverse(candidates)) {
-    if (op->use_empty())
+  // Users before what they use.
+  function->walk<WalkOrder::PreOrder, ReverseIterator>([&](Operation *op) {
+    if (op != function && isOpTriviallyDead(op)) {
       op->erase();
-    else if (LayoutGraph::isPlainRelayout(op) && !isNoopRelayout(op))
-      ++numCopies;
-  }
+      return WalkResult::skip();
+    }
+    numCopies += LayoutGraph::isPlainRelayout(op) && !isNoopRelayout(op);
+    return WalkResult::advance();
+  });
   return numCopies;
 }
 
@@ -274,6 +318,29 @@ static void reportGap(FunctionOpInterface function,
       << llvm::formatv("{0:f1} us of {1:f1} us less", gap.time / 1e6,
                        placement.cost.time / 1e6)
              .str();
+}
+
+LogicalResult PlaceLayouts::initialize(MLIRContext *context) {
+  RewritePatternSet patterns(context);
+  scf::IfOp::getCanonicalizationPatterns(patterns, context);
+  scf::ForOp::getCanonicalizationPatterns(patterns, context);
+  controlFlowPatterns = std::move(patterns);
+  return success();
+}
+
+/// Both branches may yield the same tensor when their copies are gone, and a
+/// loop what it got.
+static void simplifyControlFlow(const LayoutGraph &graph,
+                                const FrozenRewritePatternSet &patterns) {
+  llvm::SetVector<Operation *> ops;
+  for (const LayoutRoot &root : graph.getRoots())
+    if (root.kind == LayoutRoot::Kind::Region)
+      ops.insert(root.values.back().getDefiningOp());
+  if (ops.empty())
+    return;
+  GreedyRewriteConfig config;
+  config.setStrictness(GreedyRewriteStrictness::ExistingAndNewOps);
+  (void)applyOpPatternsGreedily(ops.getArrayRef(), patterns, config);
 }
 
 void PlaceLayouts::runOnOperation() {
@@ -305,9 +372,10 @@ void PlaceLayouts::runOnOperation() {
     reportAllKept(graph);
     numKept += graph.getRelayouts().size();
     bytesAfter += before.bytes;
-    return;
+    return markAllAnalysesPreserved();
   }
   PlacementRewriter(graph, placement).run();
-  numKept += eraseUnusedViews(function);
+  simplifyControlFlow(graph, controlFlowPatterns);
+  numKept += eraseUnused(function);
   bytesAfter += placement.cost.bytes;
 }

@@ -19,6 +19,9 @@ using namespace mlir::fp8moe;
 /// Runs of a loop whose trip count is not known: enough that work is worth
 /// moving out of it, and no more is claimed.
 static constexpr double kUnknownTripCount = 8;
+/// Rounds in which layouts are asked for through control flow; each goes
+/// through one more loop of a nest.
+static constexpr int kMaxFlowSweeps = 4;
 
 double fp8moe::estimateFrequency(Operation *op) {
   double frequency = 1;
@@ -58,14 +61,46 @@ static Cost estimateRelayout(Operation *copy, const TargetInfo &target) {
 // Candidates
 //===----------------------------------------------------------------------===//
 
-void PlacementProblem::addCandidates(const LayoutRoot &root) {
-  SmallVector<StridedLayout, 1> wanted;
-  for (const LayoutUse &use : root.uses)
-    if (use.kind == LayoutUse::Kind::Fixed && use.type != root.getType())
-      if (std::optional<StridedLayout> layout =
-              LayoutGraph::pullBack(use.views, layouts.getLayout(use.type)))
-        wanted.push_back(std::move(*layout));
-  candidates.push_back(&layouts.getCandidates(root.getType(), wanted, target));
+/// The candidates of a root are those of its type and the layouts that its uses
+/// want. What flows into another root may be wanted as that one is.
+void PlacementProblem::collectCandidates() {
+  ArrayRef<LayoutRoot> roots = graph.getRoots();
+  std::vector<SmallVector<StridedLayout, 0>> wanted(roots.size());
+  bool changed = false;
+  auto want = [&](unsigned root, const LayoutUse &use,
+                  const StridedLayout &layout) {
+    std::optional<StridedLayout> own = LayoutGraph::pullBack(use.views, layout);
+    ArrayRef<int64_t> shape = roots[root].getType().getShape();
+    if (!own || llvm::any_of(wanted[root], [&](const StridedLayout &known) {
+          return known.isSameAs(*own, shape) && known.align == own->align;
+        }))
+      return;
+    wanted[root].push_back(std::move(*own));
+    changed = true;
+  };
+  for (int sweep = 0; sweep < kMaxFlowSweeps; ++sweep) {
+    changed = false;
+    bool hasFlows = false;
+    // Mostly, what flows into a root is defined before it.
+    for (unsigned root = roots.size(); root-- > 0;)
+      for (const LayoutUse &use : roots[root].uses) {
+        if (use.kind == LayoutUse::Kind::Fixed &&
+            use.type != roots[root].getType())
+          want(root, use, layouts.getLayout(use.type));
+        if (use.kind != LayoutUse::Kind::Flow)
+          continue;
+        hasFlows = true;
+        want(root, use, layouts.getLayout(roots[use.target].getType()));
+        for (size_t i = 0; i < wanted[use.target].size(); ++i)
+          want(root, use, StridedLayout(wanted[use.target][i]));
+      }
+    if (!changed || !hasFlows)
+      break;
+  }
+  candidates.reserve(roots.size());
+  for (auto [root, layoutsOfUses] : llvm::zip_equal(roots, wanted))
+    candidates.push_back(
+        &layouts.getCandidates(root.getType(), layoutsOfUses, target));
 }
 
 //===----------------------------------------------------------------------===//
@@ -173,12 +208,11 @@ PlacementProblem::PlacementProblem(const LayoutGraph &graph,
                                    KernelCostMemo &kernelCosts)
     : graph(graph), target(target), layouts(layouts), kernelCosts(kernelCosts) {
   size_t numRoots = graph.getRoots().size();
-  candidates.reserve(numRoots);
+  collectCandidates();
   primaryOf.reserve(numRoots);
   readOf.resize(numRoots);
   seenOf.resize(numRoots);
   for (auto [root, entry] : llvm::enumerate(graph.getRoots())) {
-    addCandidates(entry);
     primaryOf.push_back(addChoice(getPrimaryOptions(root)));
     seenOf[root].resize(entry.uses.size());
     for (auto [i, use] : llvm::enumerate(entry.uses)) {

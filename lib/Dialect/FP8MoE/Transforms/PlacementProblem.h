@@ -62,7 +62,7 @@ private:
     std::optional<MinSumProblem::Variable> variable;
   };
 
-  void addCandidates(const LayoutRoot &root);
+  void collectCandidates();
   Choice addChoice(SmallVector<unsigned, 4> options);
   /// Adds what each option of a choice costs.
   template <typename GetCost>

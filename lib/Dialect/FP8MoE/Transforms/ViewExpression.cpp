@@ -11,6 +11,15 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+ViewStep fp8moe::getViewStep(Operation *view) {
+  auto type = cast<RankedTensorType>(view->getResult(0).getType());
+  ViewStep step{{}, SmallVector<int64_t>(type.getShape())};
+  if (auto transpose = dyn_cast<TransposeOp>(view))
+    step.permutation.assign(transpose.getPermutation().begin(),
+                            transpose.getPermutation().end());
+  return step;
+}
+
 ViewExpression::ViewExpression(ArrayRef<int64_t> rootShape)
     : rootShape(rootShape), shape(rootShape), sizes(rootShape) {
   for (unsigned dim = 0; dim < rootShape.size(); ++dim) {
@@ -153,12 +162,6 @@ bool ViewExpression::apply(const ViewStep &step) {
   return step.isTranspose() ? transpose(step.permutation) : reshape(step.shape);
 }
 
-bool ViewExpression::apply(Operation *view) {
-  if (auto op = dyn_cast<TransposeOp>(view))
-    return transpose(op.getPermutation());
-  return reshape(cast<ReshapeOp>(view).getType().getShape());
-}
-
 void ViewExpression::simplify() {
   // Where each factor is in the view.
   SmallVector<std::pair<unsigned, unsigned>> places(sizes.size());
@@ -282,4 +285,26 @@ ViewExpression::getShortestChain(const StridedLayout &layout,
     best = std::move(chain);
   }
   return best;
+}
+
+Value fp8moe::createChain(OpBuilder &builder, Location loc, Value root,
+                          ArrayRef<ViewStep> chain, RankedTensorType last) {
+  Value value = root;
+  for (const ViewStep &step : chain) {
+    auto type = cast<RankedTensorType>(value.getType());
+    RankedTensorType result = &step == &chain.back() ? last : nullptr;
+    if (!result) {
+      StridedLayout layout =
+          *applyView(step, type.getShape(), *StridedLayout::get(type));
+      result = RankedTensorType::get(
+          step.shape, type.getElementType(),
+          encodeLayout(builder.getContext(), layout, step.shape));
+    }
+    if (step.isTranspose())
+      value =
+          TransposeOp::create(builder, loc, result, value, step.permutation);
+    else
+      value = ReshapeOp::create(builder, loc, result, value);
+  }
+  return value;
 }

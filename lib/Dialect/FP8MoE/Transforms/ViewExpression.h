@@ -35,6 +35,9 @@ struct ViewStep {
   bool isTranspose() const { return !permutation.empty(); }
 };
 
+/// A transpose or reshape as a step.
+ViewStep getViewStep(Operation *view);
+
 class ViewExpression {
 public:
   /// The root itself.
@@ -44,8 +47,8 @@ public:
   /// say what it does (the sizes do not divide each other, or are unknown).
   bool transpose(ArrayRef<int64_t> permutation);
   bool reshape(ArrayRef<int64_t> resultShape);
-  bool apply(Operation *view);
   bool apply(const ViewStep &step);
+  bool apply(Operation *view) { return apply(getViewStep(view)); }
 
   ArrayRef<int64_t> getShape() const { return shape; }
 
@@ -92,6 +95,11 @@ private:
 std::optional<StridedLayout> applyView(const ViewStep &step,
                                        ArrayRef<int64_t> shape,
                                        const StridedLayout &layout);
+
+/// Creates the views of a chain of `root`, all of them possible. The last one
+/// has the type `last`, which is another spelling of its own, unless null.
+Value createChain(OpBuilder &builder, Location loc, Value root,
+                  ArrayRef<ViewStep> chain, RankedTensorType last = {});
 
 } // namespace mlir::fp8moe
 

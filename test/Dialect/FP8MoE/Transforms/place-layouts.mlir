@@ -147,3 +147,50 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %s : tensor<128xf32>
   }
 }
+
+// -----
+
+// A dimension of size 1 lets one layout have several spellings. What is yielded has the
+// type of the result, to the letter.
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // CHECK-LABEL: func.func @yield_keeps_spelling
+  func.func @yield_keeps_spelling(%x: tensor<64x64x1xbf16>, %flag: i1)
+      -> tensor<64x64x1xbf16, #fp8moe.strided<[0, 2, 1]>> {
+    %y = fp8moe.relayout %x : tensor<64x64x1xbf16> -> tensor<64x64x1xbf16, #fp8moe.strided<[1, 0, 2]>>
+    %z = fp8moe.relayout %y : tensor<64x64x1xbf16, #fp8moe.strided<[1, 0, 2]>> -> tensor<64x64x1xbf16>
+    %r = scf.if %flag -> (tensor<64x64x1xbf16, #fp8moe.strided<[0, 2, 1]>>) {
+      // CHECK: fp8moe.relayout %{{.*}} : tensor<64x64x1xbf16> -> tensor<64x64x1xbf16, #fp8moe.strided<[0, 2, 1]>>
+      %a = fp8moe.relayout %z : tensor<64x64x1xbf16> -> tensor<64x64x1xbf16, #fp8moe.strided<[0, 2, 1]>>
+      scf.yield %a : tensor<64x64x1xbf16, #fp8moe.strided<[0, 2, 1]>>
+    } else {
+      %q, %s = fp8moe.dynamic_quantize %z along [1] rounding pow2
+          : tensor<64x64x1xbf16> -> tensor<64x64x1xf8E4M3FN>, tensor<64x1xf32>
+      %d = fp8moe.dequantize %q by %s along 1 direction quantize
+          : tensor<64x64x1xf8E4M3FN>, tensor<64x1xf32> -> tensor<64x64x1xbf16, #fp8moe.strided<[0, 2, 1]>>
+      scf.yield %d : tensor<64x64x1xbf16, #fp8moe.strided<[0, 2, 1]>>
+    }
+    return %r : tensor<64x64x1xbf16, #fp8moe.strided<[0, 2, 1]>>
+  }
+}
+
+// -----
+
+// A layout that is wanted behind control flow may be read before it: one copy for both.
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // CHECK-LABEL: func.func @wanted_through_a_branch
+  // CHECK-SAME: %[[X:[^:]*]]: tensor<3x48x32xbf16, #fp8moe.strided<[0, 2, 1]>>
+  func.func @wanted_through_a_branch(%x: tensor<3x48x32xbf16, #fp8moe.strided<[0, 2, 1]>>, %flag: i1)
+      -> tensor<3x48x32xbf16, #fp8moe.strided<[1, 0, 2]>> {
+    // CHECK: %[[C:.*]] = fp8moe.relayout %[[X]]
+    // CHECK-NOT: scf.if
+    // CHECK: return %[[C]]
+    %r = scf.if %flag -> (tensor<3x48x32xbf16, #fp8moe.strided<[1, 0, 2]>>) {
+      %a = fp8moe.relayout %x : tensor<3x48x32xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<3x48x32xbf16, #fp8moe.strided<[1, 0, 2]>>
+      scf.yield %a : tensor<3x48x32xbf16, #fp8moe.strided<[1, 0, 2]>>
+    } else {
+      %b = fp8moe.relayout %x : tensor<3x48x32xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<3x48x32xbf16, #fp8moe.strided<[1, 0, 2]>>
+      scf.yield %b : tensor<3x48x32xbf16, #fp8moe.strided<[1, 0, 2]>>
+    }
+    return %r : tensor<3x48x32xbf16, #fp8moe.strided<[1, 0, 2]>>
+  }
+}
