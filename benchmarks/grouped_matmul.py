@@ -1,0 +1,419 @@
+#!/usr/bin/env python3
+# ===- grouped_matmul.py - Grouped matmuls against the peers ---------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Times grouped FP8 matmuls of fp8moe on an NVIDIA GPU beside torch._scaled_grouped_mm (fast accumulation), the dense
+torch._scaled_mm of the same size and torch._grouped_mm on bf16.
+
+    python3 benchmarks/grouped_matmul.py --ir > build/benchmarks/grouped_matmul.mlir
+    fp8moe-compile build/benchmarks/grouped_matmul.mlir --target=sm_90a -o build/benchmarks/grouped_matmul
+    python3 benchmarks/grouped_matmul.py build/benchmarks/grouped_matmul/sm_90a --json build/benchmarks/matmul.json
+
+Every shape has its own functions, with widths and experts known when compiling and the number of tokens not, as in a
+model. Results are first checked per group against float64 from the same FP8 values; a wrong one is reported and not
+timed. timing.py says how time is measured.
+
+The weight gradient of fp8moe reads groups padded to multiples of 128, as its quantize kernels write them; that of torch
+needs group sizes that are multiples of 16, so all contenders get such groups there.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import random
+import sys
+
+SHAPES = [  # tokens, N, K, experts, groups; the first five are the anchors
+    (16640, 8192, 5120, 16, "jagged"),
+    (32768, 2048, 7168, 8, "jagged"),
+    (32768, 8192, 5120, 1, "even"),
+    (131072, 2048, 7168, 8, "jagged"),
+    (65536, 1408, 2048, 64, "jagged"),
+    (2048, 512, 512, 1, "even"),
+    (2048, 16384, 512, 8, "cuts"),
+    (4096, 512, 16384, 4, "jagged"),
+    (4096, 7168, 2048, 32, "jagged"),
+    (8192, 4096, 4096, 8, "skewed"),
+    (8192, 1536, 4096, 128, "skewed"),
+    (16384, 2816, 2048, 16, "cuts"),
+    (16384, 14336, 4096, 8, "jagged"),
+    (32768, 4096, 14336, 8, "skewed"),
+    (49152, 2880, 2880, 32, "jagged"),
+    (65536, 768, 2048, 128, "jagged"),
+    (131072, 1024, 1024, 64, "cuts"),
+    (131072, 4096, 1536, 128, "jagged"),
+]
+NUM_ANCHORS = 5
+PAD = 128
+# ||result - reference|| / ||reference|| of the worst group (docs/semantics.md, G6).
+TOLERANCE = {"fast": 8e-3, "promoted": 3e-3}
+
+FORWARD_IR = """
+func.func @forward_{accumulation}_{name}(
+    %a: tensor<?x{k}x!fp8moe.e4m3, #rows> {{fp8moe.name = "a"}},
+    %b: tensor<{experts}x{k}x{n}x!fp8moe.e4m3, #expert_columns> {{fp8moe.name = "b"}},
+    %offsets: tensor<{experts}xi32> {{fp8moe.name = "offsets"}},
+    %sa: tensor<?xf32> {{fp8moe.name = "sa"}}, %sb: tensor<{experts}x{n}xf32> {{fp8moe.name = "sb"}})
+    -> (tensor<?x{n}xbf16> {{fp8moe.name = "y"}}) {{
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<{experts}xi32>)
+      scales(%sa, %sb : tensor<?xf32>, tensor<{experts}x{n}xf32>) direction quantize accumulation {accumulation}
+      : tensor<?x{k}x!fp8moe.e4m3, #rows>, tensor<{experts}x{k}x{n}x!fp8moe.e4m3, #expert_columns>
+      -> tensor<?x{n}xbf16>
+  return %y : tensor<?x{n}xbf16>
+}}
+"""
+
+GRADIENT_IR = """
+func.func @{program}_{accumulation}_{name}(
+    %a: tensor<{n}x?x!fp8moe.e4m3, #{rows}> {{fp8moe.name = "a"}},
+    %b: tensor<?x{k}x!fp8moe.e4m3, #{columns}> {{fp8moe.name = "b"}},
+    %offsets: tensor<{experts}xi32> {{fp8moe.name = "offsets"}},
+    %sa: tensor<{experts}x{n}xf32> {{fp8moe.name = "sa"}}, %sb: tensor<{experts}x{k}xf32> {{fp8moe.name = "sb"}})
+    -> (tensor<{experts}x{n}x{k}xbf16> {{fp8moe.name = "y"}}) {{
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<{experts}xi32>)
+      scales(%sa, %sb : tensor<{experts}x{n}xf32>, tensor<{experts}x{k}xf32>) direction quantize
+      accumulation {accumulation}
+      : tensor<{n}x?x!fp8moe.e4m3, #{rows}>, tensor<?x{k}x!fp8moe.e4m3, #{columns}>
+      -> tensor<{experts}x{n}x{k}xbf16>
+  return %y : tensor<{experts}x{n}x{k}xbf16>
+}}
+"""
+
+
+def name_of(shape):
+    tokens, n, k, experts, kind = shape
+    return f"{tokens}x{n}x{k}x{experts}"
+
+
+def print_ir(shapes):
+    print("// Written by benchmarks/grouped_matmul.py --ir.\n")
+    print("#rows = #fp8moe.strided<[0, 1], align = 16>")
+    print("#columns = #fp8moe.strided<[1, 0], align = 16>")
+    print("#expert_columns = #fp8moe.strided<[0, 2, 1], align = 16>")
+    print(f"#padded_rows = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = {PAD}>>")
+    print(f"#padded_columns = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = {PAD}>>")
+    for shape in shapes:
+        _, n, k, experts, _ = shape
+        sizes = dict(n=n, k=k, experts=experts, name=name_of(shape))
+        for accumulation in TOLERANCE:
+            print(FORWARD_IR.format(accumulation=accumulation, **sizes), end="")
+            padded = dict(program="gradient", rows="padded_rows", columns="padded_columns")
+            print(GRADIENT_IR.format(accumulation=accumulation, **padded, **sizes), end="")
+        packed = dict(program="unpadded_gradient", rows="rows", columns="columns")
+        print(GRADIENT_IR.format(accumulation="fast", **packed, **sizes), end="")
+
+
+# ===----------------------------------------------------------------------===#
+# One problem
+# ===----------------------------------------------------------------------===#
+
+
+def random_fp8(*shape):
+    import torch
+
+    return torch.randn(*shape, device="cuda", dtype=torch.bfloat16).to(torch.float8_e4m3fn)
+
+
+def random_scales(*shape):
+    """Powers of two, whose reciprocals are exact: torch gets those."""
+    import torch
+
+    return torch.exp2(torch.randint(-3, 4, shape, device="cuda").float())
+
+
+def pad_columns(x, ends):
+    """[rows, tokens] with every group of tokens at a multiple of PAD."""
+    import torch
+
+    extent = -(-(x.shape[1] + len(ends) * (PAD - 1)) // PAD) * PAD
+    padded = torch.zeros(x.shape[0], extent, device="cuda", dtype=torch.uint8)
+    start = begin = 0
+    for end in ends:
+        padded[:, begin : begin + end - start] = x.view(torch.uint8)[:, start:end]
+        begin += -(-(end - start) // PAD) * PAD
+        start = end
+    return padded.view(x.dtype)
+
+
+class Problem:
+    """Operands, contenders and reference of one matmul."""
+
+    def __init__(self, artifact, shape, rng):
+        import torch
+        from timing import random_ends
+
+        self.artifact, self.shape = artifact, shape
+        self.tokens, self.n, self.k, self.experts, kind = shape
+        self.ends = random_ends(self.tokens, self.experts, kind, rng, multiple=self.multiple)
+        self.offsets = torch.tensor(self.ends, dtype=torch.int32, device="cuda")
+
+    def groups(self):
+        start = 0
+        for g, end in enumerate(self.ends):
+            yield g, start, end
+            start = end
+
+    def program(self, kind, accumulation):
+        return self.artifact.program(f"{kind}_{accumulation}_{name_of(self.shape)}")
+
+    def ours(self, kind, accumulation, copy):
+        program = self.program(kind, accumulation)
+        inputs = dict(a=copy["a"], b=copy["b"], offsets=self.offsets, sa=self.sa, sb=self.sb)
+        if kind == "gradient":
+            inputs |= dict(a=copy["padded_a"], b=copy["padded_b"].t())
+        out = {"y": copy["y"]}
+        return lambda: program(**inputs, out=out)
+
+    def contenders(self):
+        result = {}
+        for name, make in self.makers().items():
+            result[name] = [make(copy) for copy in self.copies]
+        return result
+
+    def worst_error(self, run, y):
+        """The largest relative error of a group; infinity when a number is missing."""
+        import torch
+
+        y.fill_(float("nan"))
+        run()
+        torch.cuda.synchronize()
+        worst = 0.0
+        for where, reference in self.reference():
+            error, norm = (y[where].double() - reference).norm().item(), reference.norm().item()
+            if math.isnan(error) or (norm == 0 and error != 0):
+                return math.inf
+            worst = max(worst, error / norm if norm else 0.0)
+        return worst
+
+
+class Forward(Problem):
+    mode, multiple = "forward", 1
+
+    def __init__(self, artifact, shape, rng):
+        import torch
+        from timing import copies_beyond_l2
+
+        super().__init__(artifact, shape, rng)
+        nbytes = self.tokens * self.k + self.experts * self.n * self.k + 2 * self.tokens * self.n
+        self.sa, self.sb = random_scales(self.tokens), random_scales(self.experts, self.n)
+        self.copies = []
+        for _ in range(copies_beyond_l2(nbytes)):
+            copy = {"a": random_fp8(self.tokens, self.k), "b": random_fp8(self.experts, self.n, self.k).transpose(-2, -1)}
+            copy["y"] = torch.empty(self.tokens, self.n, device="cuda", dtype=torch.bfloat16)
+            self.copies.append(copy)
+
+    def makers(self):
+        import torch
+
+        da, db = 1 / self.sa, 1 / self.sb
+        dense = random_scales(1, self.n)
+        bf16 = torch.bfloat16
+
+        def torch_bf16(copy):
+            a, b = copy["a"].to(bf16), copy["b"].transpose(-2, -1).to(bf16).transpose(-2, -1)
+            return lambda: torch._grouped_mm(a, b, self.offsets)
+
+        return {
+            "fp8moe": lambda copy: self.ours("forward", "fast", copy),
+            "fp8moe promoted": lambda copy: self.ours("forward", "promoted", copy),
+            "torch": lambda copy: lambda: torch._scaled_grouped_mm(
+                copy["a"], copy["b"], da, db, offs=self.offsets, out_dtype=bf16, use_fast_accum=True
+            ),
+            "dense": lambda copy: lambda: torch._scaled_mm(
+                copy["a"], copy["b"][0], da.view(-1, 1), dense, out_dtype=bf16, use_fast_accum=True
+            ),
+            "torch bf16": torch_bf16,
+        }
+
+    def reference(self):
+        copy = self.copies[0]
+        a, b = copy["a"], copy["b"]
+        for g, start, end in self.groups():
+            product = a[start:end].double() @ b[g].double()
+            yield slice(start, end), product / self.sa[start:end, None].double() / self.sb[g].double()
+
+
+class Gradient(Problem):
+    mode, multiple = "gradient", 16
+
+    def __init__(self, artifact, shape, rng):
+        import torch
+        from timing import copies_beyond_l2
+
+        super().__init__(artifact, shape, rng)
+        nbytes = self.tokens * (self.n + self.k) + 2 * self.experts * self.n * self.k
+        self.sa, self.sb = random_scales(self.experts, self.n), random_scales(self.experts, self.k)
+        self.copies = []
+        for _ in range(copies_beyond_l2(nbytes)):
+            a, b = random_fp8(self.n, self.tokens), random_fp8(self.k, self.tokens)
+            copy = {"a": a, "b": b.t(), "padded_a": pad_columns(a, self.ends), "padded_b": pad_columns(b, self.ends)}
+            copy["y"] = torch.empty(self.experts, self.n, self.k, device="cuda", dtype=torch.bfloat16)
+            self.copies.append(copy)
+
+    def makers(self):
+        import torch
+
+        da, db = (1 / self.sa).view(-1), (1 / self.sb).view(-1)
+        dense_a, dense_b = random_scales(self.n, 1), random_scales(1, self.k)
+        bf16 = torch.bfloat16
+
+        def torch_bf16(copy):
+            a, b = copy["a"].to(bf16), copy["b"].t().to(bf16).t()
+            return lambda: torch._grouped_mm(a, b, self.offsets)
+
+        return {
+            "fp8moe": lambda copy: self.ours("gradient", "fast", copy),
+            "fp8moe promoted": lambda copy: self.ours("gradient", "promoted", copy),
+            "fp8moe unpadded": lambda copy: self.ours("unpadded_gradient", "fast", copy),
+            "torch": lambda copy: lambda: torch._scaled_grouped_mm(
+                copy["a"], copy["b"], da, db, offs=self.offsets, out_dtype=bf16, use_fast_accum=True
+            ),
+            "dense": lambda copy: lambda: torch._scaled_mm(
+                copy["a"], copy["b"], dense_a, dense_b, out_dtype=bf16, use_fast_accum=True
+            ),
+            "torch bf16": torch_bf16,
+        }
+
+    def reference(self):
+        copy = self.copies[0]
+        a, b = copy["a"], copy["b"]
+        for g, start, end in self.groups():
+            product = a[:, start:end].double() @ b[start:end].double()
+            yield g, product / self.sa[g][:, None].double() / self.sb[g].double()
+
+
+# ===----------------------------------------------------------------------===#
+# Measuring
+# ===----------------------------------------------------------------------===#
+
+
+def check(problem, contenders):
+    """Drops contenders of fp8moe whose results are wrong; returns the errors of the others."""
+    errors = {}
+    for name in [name for name in contenders if name.startswith("fp8moe")]:
+        error = problem.worst_error(contenders[name][0], problem.copies[0]["y"])
+        if error > TOLERANCE["promoted" if "promoted" in name else "fast"]:
+            print(f"WRONG: {problem.mode} {name_of(problem.shape)} {name}: error {error:.2e}", flush=True)
+            del contenders[name]
+        else:
+            errors[name] = error
+    return errors
+
+
+def drop_unable(problem, contenders):
+    """Drops peers that refuse the problem."""
+    for name in list(contenders):
+        try:
+            contenders[name][0]()
+        except RuntimeError as error:
+            print(f"{problem.mode} {name_of(problem.shape)}: no {name}: {str(error).splitlines()[0][:120]}", flush=True)
+            del contenders[name]
+
+
+def measure(problem, options, rng):
+    from timing import burst_us, sustained_us
+
+    contenders = problem.contenders()
+    if not options.unpadded:
+        contenders.pop("fp8moe unpadded", None)
+    drop_unable(problem, contenders)
+    row = {"mode": problem.mode, "shape": list(problem.shape), "errors": check(problem, contenders)}
+    flops = 2 * problem.tokens * problem.n * problem.k
+    row["sustained"] = {c: flops / us / 1e6 for c, us in sustained_us(contenders, options.rounds, rng).items()}
+    if options.burst:
+        row["burst"] = {c: flops / us / 1e6 for c, us in burst_us(contenders, options.burst, rng).items()}
+    return row
+
+
+COLUMNS = ("fp8moe", "fp8moe promoted", "fp8moe unpadded", "torch", "dense", "torch bf16")
+
+
+def show(row):
+    """A line of a Markdown table: TFLOP/s under sustained load, and ratios."""
+    tokens, n, k, experts, kind = row["shape"]
+    cells = [row["mode"], f"{tokens},{n},{k},{experts}", kind]
+    for key in ("sustained", "burst"):
+        if key in row:
+            figures = row[key]
+            cells += [f"{figures[c]:.0f}" if c in figures else "-" for c in COLUMNS]
+            for peer in ("torch", "dense"):
+                both = "fp8moe" in figures and peer in figures
+                cells.append(f"{figures['fp8moe'] / figures[peer]:.2f}x" if both else "-")
+    cells.append(f"{max(row['errors'].values(), default=math.inf):.1e}")
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def show_header(burst):
+    names = list(COLUMNS) + ["over torch", "of dense"]
+    cells = ["mode", "M,N,K,E", "groups"] + names + ([f"burst {name}" for name in names] if burst else []) + ["error"]
+    print("| " + " | ".join(cells) + " |\n" + "|---" * len(cells) + "|", flush=True)
+
+
+def summarize(rows):
+    def ratios(mode, peer, anchors):
+        for number, row in enumerate(row for row in rows if row["mode"] == mode):
+            if (tuple(row["shape"]) in SHAPES[:NUM_ANCHORS]) == anchors:
+                figures = row["sustained"]
+                if "fp8moe" in figures and peer in figures:
+                    yield figures["fp8moe"] / figures[peer]
+
+    for mode in ("forward", "gradient"):
+        for anchors, title in ((True, "anchors"), (False, "other shapes")):
+            for peer in ("torch", "dense", "torch bf16"):
+                values = list(ratios(mode, peer, anchors))
+                if values:
+                    mean = math.exp(sum(map(math.log, values)) / len(values))
+                    print(f"{mode}, {title}, over {peer}: geometric mean {mean:.2f}x, least {min(values):.2f}x")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("artifact", nargs="?", help="folder with the artifact of --ir")
+    parser.add_argument("--ir", action="store_true", help="print the IR of all shapes and exit")
+    parser.add_argument("--shapes", default="", help="numbers of shapes, such as 0,1,7 (default: all)")
+    parser.add_argument("--modes", default="forward,gradient", help="forward, gradient or both")
+    parser.add_argument("--rounds", type=int, default=21, help="blocks of each contender (default: 21)")
+    parser.add_argument("--burst", type=int, default=0, metavar="N", help="also N single launches after a pause")
+    parser.add_argument("--unpadded", action="store_true", help="also the weight gradient of packed groups")
+    parser.add_argument("--seed", type=int, default=0, help="of operands and groups (default: 0)")
+    parser.add_argument("--json", help="save all figures here")
+    options = parser.parse_args()
+    shapes = [SHAPES[int(i)] for i in options.shapes.split(",")] if options.shapes else SHAPES
+    if options.ir:
+        return print_ir(shapes)
+    if not options.artifact:
+        parser.error("name the folder of the artifact, or --ir")
+
+    root = pathlib.Path(__file__).resolve().parent
+    sys.path[:0] = [str(root.parent / "python-bindings")]
+    import torch
+
+    import fp8moe.runtime
+
+    rng = random.Random(options.seed)
+    torch.manual_seed(options.seed)
+    artifact = fp8moe.runtime.load(options.artifact, device="cuda:0")
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; TFLOP/s, sustained")
+    show_header(options.burst)
+    rows = []
+    for shape in shapes:
+        for kind in (Forward, Gradient):
+            if kind.mode in options.modes.split(","):
+                problem = kind(artifact, shape, rng)
+                rows.append(measure(problem, options, rng))
+                show(rows[-1])
+                del problem
+                torch.cuda.empty_cache()
+    summarize(rows)
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

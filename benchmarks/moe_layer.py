@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# ===- moe_layer.py - A layer's forward and backward pass -------------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Times the matmuls of one MoE layer, forward and backward with all quantization, on an NVIDIA GPU: fp8moe, torchao's
+FP8 grouped matmul (when torchao is installed) and torch's bf16 grouped matmul.
+
+    python3 benchmarks/moe_layer.py --ir > build/benchmarks/moe_layer.mlir
+    fp8moe-compile build/benchmarks/moe_layer.mlir --target=sm_90a -o build/benchmarks/moe_layer
+    python3 benchmarks/moe_layer.py build/benchmarks/moe_layer/sm_90a --json build/benchmarks/layer.json
+
+The IR is that of examples/moe_layer.mlir with the sizes of each shape; the number of tokens stays unknown. All results
+are first compared with those of bf16, from which FP8 may differ by its rounding errors and no more. torch's passes are
+those of its autograd; timing.py says how time is measured.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import re
+import sys
+import time
+
+os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SHAPES = [  # tokens, N, K, experts
+    (16640, 8192, 5120, 16),
+    (32768, 2048, 7168, 8),
+    (131072, 2048, 7168, 8),
+    (65536, 1408, 2048, 64),
+]
+# e4m3 has 3 bits after the leading one: products of two roundings are off by 4% in the mean.
+FP8_TOLERANCE = 0.06
+
+
+def name_of(shape):
+    tokens, n, k, experts = shape
+    return f"{tokens}x{n}x{k}x{experts}"
+
+
+def print_ir(shapes):
+    """The functions of the example once for each shape."""
+    text = (ROOT / "examples" / "moe_layer.mlir").read_text()
+    head, body = text.split("module {\n", 1)
+    alias = [line for line in head.splitlines() if line.startswith("#")]
+    print("// Written by benchmarks/moe_layer.py --ir from examples/moe_layer.mlir.\n\n" + "\n".join(alias))
+    functions = body.rstrip().removesuffix("}").replace("2048", "K").replace("1408", "N")
+    # What begins with the number of experts: weights, offsets and the scales of groups.
+    functions = re.sub(r"\?x(KxN|NxK)", r"Ex\1", functions)
+    functions = re.sub(r"\?x([KN])xf32", r"Ex\1xf32", functions).replace("<?xi32>", "<Exi32>")
+    for shape in shapes:
+        sizes = dict(zip("NKE", shape[1:]))
+        sized = re.sub(r"(?<=[<x])[NKE](?=x)", lambda match: str(sizes[match[0]]), functions)
+        print(re.sub(r"@(forward|backward)", rf"@\1_{name_of(shape)}", sized))
+
+
+class Layer:
+    def __init__(self, shape, rng):
+        import torch
+        from timing import random_ends
+
+        self.shape = shape
+        tokens, n, k, experts = shape
+        bf16 = dict(device="cuda", dtype=torch.bfloat16)
+        self.x = torch.randn(tokens, k, **bf16)
+        self.weights = torch.randn(experts, n, k, **bf16)
+        self.grad_y = torch.randn(tokens, n, **bf16)
+        # torchao needs groups that are multiples of 16.
+        ends = random_ends(tokens, experts, "cuts", rng, multiple=16)
+        self.offsets = torch.tensor(ends, dtype=torch.int32, device="cuda")
+
+    def ours(self, artifact):
+        import torch
+
+        forward, backward = (artifact.program(f"{p}_{name_of(self.shape)}") for p in ("forward", "backward"))
+        weights = self.weights.transpose(-2, -1)
+        tokens, n, k, experts = self.shape
+        y = torch.empty_like(self.grad_y)
+        grads = {"grad_x": torch.empty_like(self.x), "grad_weights": torch.empty_like(self.weights)}
+
+        def run():
+            forward(x=self.x, weights=weights, offsets=self.offsets, out={"y": y})
+            backward(grad_y=self.grad_y, x=self.x, weights=weights, offsets=self.offsets, out=grads)
+            return y, grads["grad_x"], grads["grad_weights"]
+
+        return run
+
+    def autograd(self, matmul):
+        """Forward and backward of matmul(x, weights [E, K, N], offsets)."""
+        x, w = self.x.detach().requires_grad_(), self.weights.detach().requires_grad_()
+
+        def run():
+            x.grad = w.grad = None
+            y = matmul(x, w.transpose(-2, -1), self.offsets)
+            y.backward(self.grad_y)
+            return y.detach(), x.grad, w.grad
+
+        return run
+
+
+def torchao_matmul():
+    """torchao's function, or None."""
+    import torch
+
+    try:
+        from torchao.prototype.moe_training import fp8_grouped_mm
+
+        function = fp8_grouped_mm._to_fp8_rowwise_then_scaled_grouped_mm
+    except (ImportError, AttributeError):
+        return None
+    return lambda x, w, offsets: function(x, w, offsets, torch.bfloat16, torch.float8_e4m3fn, False)
+
+
+def first_call_s(run):
+    import torch
+
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    run()
+    torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+def check(shape, name, results, reference):
+    for what, got, want in zip(("y", "grad_x", "grad_weights"), results, reference):
+        error = ((got.float() - want.float()).norm() / want.float().norm()).item()
+        if not error <= FP8_TOLERANCE:
+            sys.exit(f"{name_of(shape)}, {name}: {what} differs from bf16 by {error:.1%}; nothing is timed")
+
+
+def measure(shape, artifact, options, rng):
+    from timing import sustained_us
+
+    layer = Layer(shape, rng)
+    runs = {"fp8moe": layer.ours(artifact)}
+    peer = torchao_matmul()
+    if peer:
+        runs["torchao fp8"] = layer.autograd(peer)
+    import torch
+
+    runs["torch bf16"] = layer.autograd(lambda x, w, offsets: torch._grouped_mm(x, w, offsets))
+    row = {"shape": list(shape), "first_call_s": {name: first_call_s(run) for name, run in runs.items()}}
+    reference = runs["torch bf16"]()
+    for name in runs:
+        check(shape, name, runs[name](), reference)
+    row["us"] = sustained_us({name: [run] for name, run in runs.items()}, options.rounds, rng)
+    return row
+
+
+def show(row):
+    us, first = row["us"], row["first_call_s"]
+    tokens, n, k, experts = row["shape"]
+    cells = [f"{tokens},{n},{k},{experts}"]
+    for name in ("fp8moe", "torchao fp8", "torch bf16"):
+        cells.append(f"{us[name]:.0f}" if name in us else "-")
+    for name in ("torchao fp8", "torch bf16"):
+        cells.append(f"{us[name] / us['fp8moe']:.2f}x" if name in us else "-")
+    for name in ("fp8moe", "torchao fp8"):
+        cells.append(f"{first[name]:.2f} s" if name in first else "-")
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("artifact", nargs="?", help="folder with the artifact of --ir")
+    parser.add_argument("--ir", action="store_true", help="print the IR of all shapes and exit")
+    parser.add_argument("--rounds", type=int, default=21, help="timings of each contender (default: 21)")
+    parser.add_argument("--seed", type=int, default=0, help="of tensors and groups (default: 0)")
+    parser.add_argument("--json", help="save all figures here")
+    options = parser.parse_args()
+    if options.ir:
+        return print_ir(SHAPES)
+    if not options.artifact:
+        parser.error("name the folder of the artifact, or --ir")
+
+    sys.path[:0] = [str(ROOT / "python-bindings")]
+    import torch
+
+    import fp8moe.runtime
+
+    rng = random.Random(options.seed)
+    torch.manual_seed(options.seed)
+    torch.zeros(1, device="cuda")
+    artifact = fp8moe.runtime.load(options.artifact, device="cuda:0")
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; forward + backward in us\n")
+    cells = ["M,N,K,E", "fp8moe", "torchao fp8", "torch bf16", "over torchao", "over bf16", "first call", "torchao's"]
+    print("| " + " | ".join(cells) + " |\n" + "|---" * len(cells) + "|")
+    rows = []
+    for shape in SHAPES:
+        rows.append(measure(shape, artifact, options, rng))
+        show(rows[-1])
+        torch.cuda.empty_cache()
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

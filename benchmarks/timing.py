@@ -1,0 +1,147 @@
+# ===- timing.py - How the benchmarks measure time -------------------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Times contenders on one NVIDIA GPU so that nobody has an advantage.
+
+* Sustained: blocks of launches, interleaved in random order without a pause, so that all contenders meet the same
+  power limit. A block is a CUDA graph where capture works, so that the host's speed does not count.
+* Burst: one launch after the GPU has been idle, when it may clock as high as it can.
+
+A contender is a list of functions that launch the same work on different memory; they take turns, so that what one
+launch left in the L2 cache does not serve the next.
+"""
+
+import time
+
+import torch
+
+# A block lasts about this long: many times what an event or a graph launch costs.
+BLOCK_MS = 3.0
+# Longest block that is captured; a capture holds the memory of all of its launches' temporaries.
+MAX_LAUNCHES = 256
+# Idle time before a burst.
+IDLE_S = 0.06
+# Cycles that the GPU waits before a burst, so that all of it is queued when it begins.
+QUEUE_CYCLES = 100_000
+
+
+def l2_bytes():
+    return torch.cuda.get_device_properties(0).L2_cache_size
+
+
+def copies_beyond_l2(nbytes):
+    """How many copies of buffers of so many bytes are three times the L2 cache together; at most 16."""
+    return max(1, min(16, -(-3 * l2_bytes() // max(nbytes, 1))))
+
+
+def events_ms(run):
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    run()
+    end.record()
+    return begin, end
+
+
+class Block:
+    """`launches` launches of a contender."""
+
+    def __init__(self, functions, launches):
+        self.launches = launches
+        self.functions = [functions[i % len(functions)] for i in range(launches)]
+        self.graph = None
+        self._capture()
+
+    def _capture(self):
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self._launch()
+        except RuntimeError:
+            torch.cuda.synchronize()
+            return
+        self.graph = graph
+
+    def _launch(self):
+        for function in self.functions:
+            function()
+
+    def run(self):
+        if self.graph:
+            self.graph.replay()
+        else:
+            self._launch()
+
+
+def estimate_ms(functions):
+    for function in functions:
+        function()
+    torch.cuda.synchronize()
+    begin, end = events_ms(lambda: [function() for function in functions])
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) / len(functions)
+
+
+def make_blocks(contenders):
+    blocks = {}
+    for name, functions in contenders.items():
+        launches = round(BLOCK_MS / max(estimate_ms(functions), 1e-3))
+        # Whole turns through the copies.
+        turns = max(1, min(launches, MAX_LAUNCHES) // len(functions))
+        blocks[name] = Block(functions, turns * len(functions))
+    return blocks
+
+
+def sustained_us(contenders, rounds, rng, warmup=3):
+    """Median microseconds of a launch of each contender, {name: [functions]}."""
+    blocks = make_blocks(contenders)
+    pairs = {name: [] for name in blocks}
+    for number in range(warmup + rounds):
+        order = list(blocks)
+        rng.shuffle(order)
+        for name in order:
+            pair = events_ms(blocks[name].run)
+            if number >= warmup:
+                pairs[name].append(pair)
+    torch.cuda.synchronize()
+    return {
+        name: 1e3 * sorted(b.elapsed_time(e) for b, e in pairs[name])[rounds // 2] / blocks[name].launches
+        for name in blocks
+    }
+
+
+def burst_us(contenders, rounds, rng):
+    """Median microseconds of one launch of each contender, each after a pause."""
+    blocks = {name: Block(functions[:1], 1) for name, functions in contenders.items()}
+    pairs = {name: [] for name in blocks}
+    for _ in range(rounds):
+        order = list(blocks)
+        rng.shuffle(order)
+        for name in order:
+            torch.cuda.synchronize()
+            time.sleep(IDLE_S)
+            torch.cuda._sleep(QUEUE_CYCLES)
+            pairs[name].append(events_ms(blocks[name].run))
+    torch.cuda.synchronize()
+    return {name: 1e3 * sorted(b.elapsed_time(e) for b, e in pairs[name])[rounds // 2] for name in blocks}
+
+
+def random_ends(rows, groups, kind, rng, multiple=1):
+    """Random group ends, multiples of `multiple` but for the last, as a list. `even` groups differ by at most
+    `multiple`, `jagged` ones by up to 3 times, those of `skewed` by orders of magnitude; `cuts` are drawn uniformly."""
+    if kind == "cuts":
+        ends = sorted(rng.randrange(rows + 1) for _ in range(groups - 1)) + [rows]
+    else:
+        weights = {
+            "even": lambda: 1.0,
+            "jagged": lambda: rng.random() + 0.5,
+            "skewed": lambda: rng.random() ** 6 + 1e-3,
+        }[kind]
+        sizes = [weights() for _ in range(groups)]
+        ends = [round(sum(sizes[: g + 1]) / sum(sizes) * rows) for g in range(groups)]
+    ends = [min(rows, (end + multiple // 2) // multiple * multiple) for end in ends]
+    ends[-1] = rows
+    return ends
