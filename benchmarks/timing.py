@@ -20,7 +20,9 @@ import time
 import torch
 
 # A block lasts about this long: many times what an event or a graph launch costs.
-BLOCK_MS = 3.0
+BLOCK_MS = 5.0
+# Work before the first timing: the power limit acts after some tenths of a second.
+WARMUP_S = 0.5
 # Longest block that is captured; a capture holds the memory of all of its launches' temporaries.
 MAX_LAUNCHES = 256
 # Idle time before a burst.
@@ -95,17 +97,24 @@ def make_blocks(contenders):
     return blocks
 
 
-def sustained_us(contenders, rounds, rng, warmup=3):
+def warm_up(blocks):
+    end = time.perf_counter() + WARMUP_S
+    while time.perf_counter() < end:
+        for block in blocks.values():
+            block.run()
+        torch.cuda.synchronize()
+
+
+def sustained_us(contenders, rounds, rng):
     """Median microseconds of a launch of each contender, {name: [functions]}."""
     blocks = make_blocks(contenders)
     pairs = {name: [] for name in blocks}
-    for number in range(warmup + rounds):
+    warm_up(blocks)
+    for _ in range(rounds):
         order = list(blocks)
         rng.shuffle(order)
         for name in order:
-            pair = events_ms(blocks[name].run)
-            if number >= warmup:
-                pairs[name].append(pair)
+            pairs[name].append(events_ms(blocks[name].run))
     torch.cuda.synchronize()
     return {
         name: 1e3 * sorted(b.elapsed_time(e) for b, e in pairs[name])[rounds // 2] / blocks[name].launches
