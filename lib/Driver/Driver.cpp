@@ -70,11 +70,18 @@ collectKernels(ModuleOp module, ArrayRef<KernelResources> resources) {
   return result;
 }
 
+LogicalResult Driver::runDecisions(ModuleOp module) {
+  if (failed(runTensorPasses(module, options.passManagerHook,
+                             options.optimizeLayouts)))
+    return failure();
+  return options.sweepTiles ? runSweep(module, options.passManagerHook)
+                            : success();
+}
+
 FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
                                               StringRef folder) {
   auto start = std::chrono::steady_clock::now();
-  if (failed(runTensorPasses(module, options.passManagerHook,
-                             options.optimizeLayouts)))
+  if (failed(runDecisions(module)))
     return failure();
   TargetReport report;
   report.target = lookupTarget(chip);
@@ -160,8 +167,7 @@ LogicalResult Driver::emit(ModuleOp module, Stage stage, raw_ostream &os) {
            << targets->size() << "; name one with --target";
 
   FailureOr<OwningOpRef<ModuleOp>> clone = cloneFor(module, targets->front());
-  if (failed(clone) || failed(runTensorPasses(**clone, options.passManagerHook,
-                                              options.optimizeLayouts)))
+  if (failed(clone) || failed(runDecisions(**clone)))
     return failure();
   if (stage != Stage::Tensor &&
       failed(runLowering(**clone, options.passManagerHook)))

@@ -10,6 +10,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Pipelines/Pipelines.h"
 
 using namespace mlir;
@@ -52,6 +53,12 @@ LogicalResult fp8moe::runTensorPasses(ModuleOp module,
                                       bool optimizeLayouts) {
   return run(module, hook, [&](OpPassManager &pm, const TargetInfo &) {
     buildTensorPipeline(pm, optimizeLayouts);
+  });
+}
+
+LogicalResult fp8moe::runSweep(ModuleOp module, const PassManagerHook &hook) {
+  return run(module, hook, [](OpPassManager &pm, const TargetInfo &) {
+    pm.addPass(createSweepTiles());
   });
 }
 

@@ -84,6 +84,12 @@ static cl::opt<bool> optimizeLayouts(
     "optimize-layouts", cl::init(true),
     cl::desc("Remove copies that only change an order (default: true)"),
     cl::cat(category));
+static cl::opt<bool> sweepTiles(
+    "sweep",
+    cl::desc("Add a program for every tile that a quantize kernel can have, "
+             "named PROGRAM/N/kept=K,threads=T,schedule=S for quantization N, "
+             "to measure them (benchmarks/sweep.py)"),
+    cl::cat(category));
 static cl::opt<bool> splitInput(
     "split-input-file",
     cl::desc("With --emit: compile each part between '// -----' by itself"),
@@ -156,6 +162,7 @@ static DriverOptions getDriverOptions() {
   options.emission.rocmPath = rocmPath;
   options.emission.ptxasPath = ptxasPath;
   options.optimizeLayouts = optimizeLayouts;
+  options.sweepTiles = sweepTiles;
   options.passManagerHook = [](PassManager &pm) {
     applyDefaultTimingPassManagerCLOptions(pm);
     return applyPassManagerCLOptions(pm);

@@ -28,6 +28,8 @@ struct DriverOptions {
   EmissionOptions emission;
   PassManagerHook passManagerHook;
   bool optimizeLayouts = true;
+  /// Add a program for every tile of every quantization.
+  bool sweepTiles = false;
 };
 
 /// Compiles modules as the command line says. Every failure has been reported
@@ -49,6 +51,9 @@ private:
 
   /// A copy of `module` with its target set.
   FailureOr<OwningOpRef<ModuleOp>> cloneFor(ModuleOp module, StringRef chip);
+
+  /// Runs what comes before kernels: all decisions are in the module then.
+  LogicalResult runDecisions(ModuleOp module);
 
   /// Compiles `module`, whose target is set to `chip`.
   FailureOr<TargetReport> writeArtifact(ModuleOp module, StringRef chip,

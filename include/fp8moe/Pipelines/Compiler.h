@@ -10,6 +10,7 @@
 //
 //   setTarget         the module says what it is compiled for
 //   runTensorPasses   decisions, written as attributes; still tensors
+//   runSweep          only to measure: a program for every tile
 //   runLowering       kernels in the LLVM dialect, and host plans
 //
 // The result goes to lib/Artifact.
@@ -37,6 +38,10 @@ LogicalResult setTarget(ModuleOp module, StringRef chip);
 /// Runs the passes on tensors for the target that the module names.
 LogicalResult runTensorPasses(ModuleOp module, const PassManagerHook &hook,
                               bool optimizeLayouts = true);
+
+/// Adds a function for every tile that a quantize kernel can have. Runs after
+/// the passes on tensors.
+LogicalResult runSweep(ModuleOp module, const PassManagerHook &hook);
 
 /// Lowers the module to kernels and plans for the target that it names.
 LogicalResult runLowering(ModuleOp module, const PassManagerHook &hook);

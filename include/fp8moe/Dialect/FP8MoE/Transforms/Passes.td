@@ -234,6 +234,32 @@ def SelectTiles : InterfacePass<"fp8moe-select-tiles", "::mlir::FunctionOpInterf
   ];
 }
 
+def SweepTiles : Pass<"fp8moe-sweep-tiles", "::mlir::ModuleOp"> {
+  let summary = "Add a function for every tile that a quantize kernel can have";
+  let description = [{
+    Clones every public function once for each legal tile of each of its quantizations,
+    so that one artifact has a program for every candidate and they can be measured beside
+    each other. Runs after `fp8moe-select-tiles`; the functions themselves stay, with
+    what the model chose. A clone's name says what is different:
+    `FUNCTION/N/kept=K,threads=T,schedule=S`, where N counts the quantizations of the
+    function from 0.
+
+    Needs `fp8moe.target` on the module.
+
+    Example:
+    ```mlir
+    // before
+    func.func @rows(%x: tensor<?x64xf32>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>) {
+      %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2 tile <kept = 4, threads = 128> ...
+    }
+    // after, in addition
+    func.func @"rows/0/kept=4,threads=128,schedule=two_pass"(...)
+    func.func @"rows/0/kept=8,threads=256,schedule=two_pass"(...)
+    ```
+  }];
+  let dependentDialects = ["::mlir::fp8moe::FP8MoEDialect"];
+}
+
 def ReportTraffic : InterfacePass<"fp8moe-report-traffic", "::mlir::FunctionOpInterface"> {
   let summary = "Print the predicted traffic of every kernel";
   let description = [{
