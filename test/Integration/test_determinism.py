@@ -12,7 +12,6 @@ import subprocess
 import executors
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TOOL = executors.BUILD / "bin" / "fp8moe-compile"
 SOURCES = sorted(executors.ROOT.glob("examples/*.mlir")) + sorted(executors.ROOT.glob("benchmarks/*.mlir"))
 
