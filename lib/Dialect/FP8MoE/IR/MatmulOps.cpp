@@ -223,33 +223,33 @@ int64_t GroupedMatmulOp::getBestGroupPadding(const TargetInfo &target) {
   return isFast ? kNvidiaGroupPadding : 0;
 }
 
-/// Checks that tensor memory copies can bring tiles of an operand, whose
-/// `contracted` dimension must be contiguous.
+/// Checks that tensor memory copies can move tiles of a tensor, whose
+/// `contiguous` dimension must be; `role` says why, `wayOut` what to do.
 static LogicalResult verifyTensorMap(GroupedMatmulOp op, StringRef what,
-                                     RankedTensorType type, int64_t contracted,
+                                     RankedTensorType type, int64_t contiguous,
+                                     StringRef role, StringRef wayOut,
                                      const TargetInfo &target) {
   StridedLayout layout = *StridedLayout::get(type);
   auto isSingle = [&](int64_t dim) { return type.getDimSize(dim) == 1; };
-  if (!layout.isContiguousAlong(contracted) && !isSingle(contracted))
+  if (!layout.isContiguousAlong(contiguous) && !isSingle(contiguous))
     return op.emitOpError("on ")
            << target.chip << " expects " << what
-           << " to be contiguous along the contracted dimension " << contracted
-           << ", found " << type
-           << "; run the layout passes, or fp8moe.relayout it first";
+           << " to be contiguous along the " << role << " dimension "
+           << contiguous << ", found " << type << "; " << wayOut;
   int64_t bytes = getElementBytes(type.getElementType()).value_or(1);
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {
     int64_t stride = layout.strides[dim];
-    if (dim == contracted || isSingle(dim) || ShapedType::isDynamic(stride) ||
+    if (dim == contiguous || isSingle(dim) || ShapedType::isDynamic(stride) ||
         stride * bytes % kTensorMapAlignment == 0)
       continue;
     int64_t step = kTensorMapAlignment / bytes;
     return op.emitOpError("on ")
            << target.chip << " expects every stride of " << what
-           << " but the contracted one to be a multiple of "
+           << " but that of the " << role << " dimension to be a multiple of "
            << kTensorMapAlignment << " bytes, found " << stride * bytes
            << " bytes along dimension " << dim << " of " << type
-           << "; make the contraction a multiple of " << step
-           << ", or give the layout strides that are, such as "
+           << "; make the size of dimension " << contiguous << " a multiple of "
+           << step << ", or give the layout strides that are, such as "
            << llvm::alignTo(stride, step) << " instead of " << stride;
   }
   return success();
@@ -258,18 +258,17 @@ static LogicalResult verifyTensorMap(GroupedMatmulOp op, StringRef what,
 LogicalResult GroupedMatmulOp::verifyForTarget(const TargetInfo &target) {
   if (target.kind != TargetKind::NVVM)
     return success();
-  if (failed(verifyTensorMap(*this, "the first operand", getA().getType(),
-                             getContractedDimA(), target)) ||
-      failed(verifyTensorMap(*this, "the second operand", getB().getType(),
-                             getContractedDimB(), target)))
+  auto verifyOperand = [&](StringRef what, RankedTensorType type, int64_t dim) {
+    return verifyTensorMap(*this, what, type, dim, "contracted",
+                           "run the layout passes, or fp8moe.relayout it first",
+                           target);
+  };
+  if (failed(verifyOperand("the first operand", getA().getType(),
+                           getContractedDimA())) ||
+      failed(verifyOperand("the second operand", getB().getType(),
+                           getContractedDimB())))
     return failure();
-  int64_t last = getType().getRank() - 1;
-  if (StridedLayout::get(getType())->isContiguousAlong(last) ||
-      getType().getDimSize(last) == 1)
-    return success();
-  return emitOpError("on ")
-         << target.chip
-         << " writes a result that is contiguous along its "
-            "last dimension, found "
-         << getType() << "; fp8moe.relayout such a result instead";
+  return verifyTensorMap(*this, "the result", getType(),
+                         getType().getRank() - 1, "last",
+                         "fp8moe.relayout such a result instead", target);
 }

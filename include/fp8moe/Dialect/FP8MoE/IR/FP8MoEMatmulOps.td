@@ -41,9 +41,9 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegmen
     kernel of their own. Where no product is (rows of no group, empty groups) the result
     is `c`. The result is a new tensor.
 
-    On NVIDIA both operands are read by tensor memory copies and must have the contracted
-    dimension contiguous and every other stride a multiple of 16 bytes; layout placement
-    makes kernels write them so.
+    On NVIDIA tensor memory copies move operands and result: the contracted dimension of
+    operands and the last one of the result must be contiguous, and every other stride a
+    multiple of 16 bytes. Layout placement makes kernels write operands so.
 
     Example:
     ```mlir

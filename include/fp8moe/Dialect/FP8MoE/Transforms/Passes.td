@@ -194,7 +194,7 @@ def VerifyKernels : Pass<"fp8moe-verify-kernels", "::mlir::ModuleOp"> {
     Example, for sm_90a, whose tensor memory copies want pitches of 16 bytes:
     ```
     x.mlir:3:8: error: 'fp8moe.grouped_matmul' op on sm_90a expects every stride of the first
-    operand but the contracted one to be a multiple of 16 bytes, found 1000 bytes ...
+    operand but that of the contracted dimension to be a multiple of 16 bytes, found ...
     ```
   }];
 }

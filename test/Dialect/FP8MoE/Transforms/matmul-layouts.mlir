@@ -1,0 +1,73 @@
+// What grouped matmuls need of the layouts of their operands, and what placement does about
+// it. Nothing is asked for on the CPU, whose loops read anything.
+
+// RUN: fp8moe-opt %s --fp8moe-optimize-layouts --split-input-file | FileCheck %s
+
+#ecol = #fp8moe.strided<[0, 2, 1]>
+
+// The weights are row-major and so is the type of what is quantized: the quantization
+// transposes while it writes.
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+// CHECK-LABEL: func.func @quantized_weights
+// CHECK-NOT:     relayout
+// CHECK:         dynamic_quantize %arg2 along [1] {{.*}} -> tensor<4x64x32xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>
+// CHECK-NOT:     relayout
+// CHECK:         return
+func.func @quantized_weights(%a: tensor<?x64xf8E4M3FN>, %sa: tensor<?xf32>, %w: tensor<4x64x32xbf16>, %ends: tensor<4xi32>)
+    -> tensor<?x32xbf16> {
+  %b, %sb = fp8moe.dynamic_quantize %w along [1] rounding pow2 : tensor<4x64x32xbf16>
+      -> tensor<4x64x32xf8E4M3FN>, tensor<4x32xf32>
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
+      scales(%sa, %sb : tensor<?xf32>, tensor<4x32xf32>) direction quantize
+      : tensor<?x64xf8E4M3FN>, tensor<4x64x32xf8E4M3FN> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+}
+
+// -----
+
+// Operands of the caller have the layout of their type: one copy, and only of the one that
+// needs it, FP8 and bf16 alike.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+// CHECK-LABEL: func.func @bf16_operands
+// CHECK-NEXT:    %[[COPY:.*]] = fp8moe.relayout %arg1 : tensor<4x64x32xbf16> -> tensor<4x64x32xbf16, #fp8moe.strided<[0, 2, 1]>>
+// CHECK-NEXT:    grouped_matmul %arg0, %[[COPY]]
+// CHECK-NEXT:    return
+func.func @bf16_operands(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16>, %ends: tensor<4xi32>) -> tensor<?x32xbf16> {
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
+      : tensor<?x64xbf16>, tensor<4x64x32xbf16> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+}
+
+// -----
+
+// What is accumulated into lies as the result does, and the result as its type says: both
+// stay.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+// CHECK-LABEL: func.func @accumulated
+// CHECK-NEXT:    grouped_matmul {{.*}} accumulate(%arg3 : tensor<4x64x32xf32>) {{.*}} -> tensor<4x64x32xf32>
+// CHECK-NEXT:    return
+func.func @accumulated(%a: tensor<64x?xbf16>, %b: tensor<?x32xbf16, #col>, %ends: tensor<4xi32>, %c: tensor<4x64x32xf32>)
+    -> tensor<4x64x32xf32> {
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>) accumulate(%c : tensor<4x64x32xf32>)
+      : tensor<64x?xbf16>, tensor<?x32xbf16, #col> -> tensor<4x64x32xf32>
+  return %y : tensor<4x64x32xf32>
+}
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
+// CHECK-LABEL: func.func @on_cpu
+// CHECK-NEXT:    grouped_matmul %arg0, %arg1
+// CHECK-NEXT:    return
+func.func @on_cpu(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16>, %ends: tensor<4xi32>) -> tensor<?x32xbf16> {
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
+      : tensor<?x64xbf16>, tensor<4x64x32xbf16> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+}
