@@ -284,8 +284,10 @@ def generate_attribute(records, attribute):
         value = f'self._parameter("{parameter.name}")'
         if records.enum_of_cpp_type(parameter.cpp_type):
             value = f"{read}({value})"
-        if parameter.default and parameter.cpp_type.startswith("::mlir::") and not value.startswith(read):
-            read = f"Optional[{read}]"
+        else:
+            if parameter.default and parameter.cpp_type.startswith("::mlir::"):
+                read = f"Optional[{read}]"
+            value = f'cast("{read}", {value})'
         out.append(f"\n    @property\n    def {snake(parameter.name)}(self) -> {read}:\n        return {value}\n")
     return "".join(out)
 
@@ -293,7 +295,7 @@ def generate_attribute(records, attribute):
 def generate_attributes_py(records):
     out = [
         PYTHON_HEADER.format(summary="Attributes and enums of the fp8moe dialect."),
-        "from typing import Literal, Optional, Sequence, Tuple, Union\n\nfrom . import _core\n\n__all__ = [\n",
+        "from typing import Literal, Optional, Sequence, Tuple, Union, cast\n\nfrom . import _core\n\n__all__ = [\n",
     ]
     names = [e["className"] for e in records.enums()]
     names += [python_class(a["cppClassName"]) for a in records.attributes()]
@@ -326,16 +328,16 @@ def attribute_kind(records, name):
         )
     if "AttrDef" in record["!superclasses"]:
         cls = f"attributes.{python_class(record['cppClassName'])}"
-        return AttributeKind(cls, cls, "{0}", "{0}")
+        return AttributeKind(cls, cls, "{0}", f"cast({cls}, {{0}})")
     storage = record["storageType"].strip()
     if storage == "::mlir::IntegerAttr" and record["valueType"]["def"] == "I64":
-        return AttributeKind("int", "int", "_core.i64({0})", "{0}.value")
+        return AttributeKind("int", "int", "_core.i64({0})", "int({0}.value)")
     if storage == "::mlir::DenseI64ArrayAttr":
         return AttributeKind("Sequence[int]", "Tuple[int, ...]", "_core.i64_array({0})", "tuple({0}.value)")
     if storage == "::mlir::TypeAttr":
-        return AttributeKind("Union[_core.Type, str]", "_core.Type", "_core.type_attribute({0})", "{0}.value")
+        return AttributeKind("Union[_core.Type, str]", "_core.Type", "_core.type_attribute({0})", "cast(_core.Type, {0}.value)")
     if storage == "::mlir::BoolAttr":
-        return AttributeKind("bool", "bool", "_core.boolean({0})", "{0}.value")
+        return AttributeKind("bool", "bool", "_core.boolean({0})", "bool({0}.value)")
     if storage == "::mlir::Attribute" or storage.startswith("::mlir::fp8moe::"):
         return AttributeKind("_core.Attribute", "_core.Attribute", "{0}", "{0}")
     return fail(f"attribute {name} is stored as {storage}; teach this script to build it")
@@ -430,7 +432,7 @@ def generate_builder(op, operands, attributes, results, kinds, records):
 def generate_ops_py(records):
     out = [
         PYTHON_HEADER.format(summary="Operations of the fp8moe dialect: a builder and a class for each."),
-        "from typing import Literal, Optional, Sequence, Tuple, Union\n\nfrom . import _core, attributes\n",
+        "from typing import Literal, Optional, Sequence, Tuple, Union, cast\n\nfrom . import _core, attributes\n",
     ]
     for op in records.of("Op"):
         arguments = records.arguments(op)

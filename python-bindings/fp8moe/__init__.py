@@ -1,8 +1,75 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""fp8moe: FP8 kernels of mixture-of-experts training, compiled ahead of time."""
+"""fp8moe: FP8 kernels of mixture-of-experts training, compiled ahead of time.
 
-from .runtime import Artifact, Error, Program, TensorSpec, load
+Running artifacts needs neither LLVM nor the compiler; what compiles is imported when it
+is used.
+"""
 
-__all__ = ["Artifact", "Error", "Program", "TensorSpec", "load"]
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, List
+
+from ._diagnostics import CompilerError, CompilerWarning, Diagnostic
+from ._show import show
+from .runtime import Error, LoadedArtifact, Program, TensorSpec, load
+
+if TYPE_CHECKING:
+    from . import attributes, ir, ops
+    from .compiler import Artifact, Report, compile, optimize, targets
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Artifact",
+    "CompilerError",
+    "CompilerWarning",
+    "Diagnostic",
+    "Error",
+    "LoadedArtifact",
+    "Program",
+    "Report",
+    "TensorSpec",
+    "attributes",
+    "compile",
+    "ir",
+    "load",
+    "ops",
+    "optimize",
+    "show",
+    "targets",
+]
+
+_MODULES = ("attributes", "ir", "ops")
+_COMPILER = ("Artifact", "Report", "compile", "optimize", "targets")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        found: Any = _import(name)
+    elif name in _COMPILER:
+        found = getattr(_import("compiler"), name)
+    else:
+        raise AttributeError(f"module 'fp8moe' has no attribute '{name}'")
+    globals()[name] = found
+    return found
+
+
+def _import(name: str) -> Any:
+    try:
+        return importlib.import_module(f"fp8moe.{name}")
+    except ImportError as error:
+        if error.name == "fp8moe._mlir" or "libMLIR" in str(error) or "libLLVM" in str(error):
+            raise ImportError(
+                f"fp8moe.{name} needs the compiler, which this installation lacks ({error}). "
+                "It needs the shared libraries of MLIR and LLVM 22 (Debian: libmlir-22), and a "
+                "package that was built for this version of Python. Running artifacts with "
+                "fp8moe.load needs none of this."
+            ) from error
+        raise
+
+
+def __dir__() -> List[str]:
+    return sorted(set(globals()) | set(__all__))

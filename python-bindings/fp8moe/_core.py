@@ -16,7 +16,13 @@ from typing import Any, ClassVar, Dict, Iterator, List, Literal, Mapping, Option
 from typing import Sequence, Tuple, Type as Class, TypeVar, Union, cast, overload
 
 from . import _mlir
-from ._mlir import Attribute, Block, Location, Operation, TensorType, Type, Value
+from ._mlir import Attribute as Attribute
+from ._mlir import Block as Block
+from ._mlir import Location as Location
+from ._mlir import Operation as Operation
+from ._mlir import TensorType as TensorType
+from ._mlir import Type as Type
+from ._mlir import Value as Value
 
 #: Element types of tensors. "e4m3" and "e5m2" mean the target's own flavour.
 ElementName = Literal[
@@ -295,16 +301,14 @@ def create(
         sizes = [len(group) for group in groups]
         segments = Attribute.i32_array(block.context, sizes)
         attributes = {**attributes, "operandSegmentSizes": segments}
-    types: Optional[List[Type]] = []
+    types: List[Type] = []
     for entry in results:
-        if entry is None:
-            types = None
-            break
-        types += [entry] if isinstance(entry, Type) else list(entry)
+        if entry is not None:
+            types += [entry] if isinstance(entry, Type) else list(entry)
     operation = block.create(
         cls.OPERATION_NAME,
         [value for group in groups for value in group],
-        types,
+        None if None in results else types,
         attributes,
         [],
         loc or caller_location(block.context),
@@ -424,7 +428,8 @@ class Module(_mlir.Module):
             return cls.parse(file.read(), os.fspath(path), context)
 
     def clone(self) -> "Module":
-        return Module._wrap(self._clone())
+        """A module of its own with the same contents."""
+        return Module._wrap(self.copy())
 
     def function(self, name: str, /, **inputs: Type) -> Function:
         """Begins a public function, which becomes a program of the artifact:

@@ -11,6 +11,8 @@ import glob
 import os
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t
 from ctypes import c_uint64, c_void_p
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Tuple
+from typing import Type, Union
 
 _ABI = 1
 _FILE = "libfp8moe_runtime.so"
@@ -57,7 +59,7 @@ class DeviceError(Error):
     """The device's driver reported an error."""
 
 
-_ERRORS = {
+_ERRORS: Dict[int, Type[Exception]] = {
     1: InvalidArgumentError,
     2: InvalidArtifactError,
     3: UnsupportedError,
@@ -95,7 +97,7 @@ class CTensor(ctypes.Structure):
 
 
 # name: (result, arguments); handles are plain addresses.
-_FUNCTIONS = {
+_FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "fp8moe_runtime_version": (c_char_p, []),
     "fp8moe_last_error": (c_char_p, []),
     "fp8moe_last_status": (c_int, []),
@@ -132,7 +134,7 @@ _FUNCTIONS = {
 class Library:
     """The loaded library: its functions as attributes without the prefix."""
 
-    def __init__(self, path: str):
+    def __init__(self, path: str) -> None:
         self.path = path
         try:
             handle = ctypes.CDLL(path)
@@ -149,6 +151,10 @@ class Library:
             function.argtypes = arguments
             setattr(self, name[len("fp8moe_") :], function)
 
+    if TYPE_CHECKING:  # the functions of _FUNCTIONS
+
+        def __getattr__(self, name: str) -> Any: ...
+
     def error(self) -> Exception:
         """The exception for this thread's last failure."""
         message = self.last_error().decode(errors="replace")
@@ -158,23 +164,23 @@ class Library:
         if status:
             raise self.error()
 
-    def require(self, pointer):
+    def require(self, pointer: Any) -> Any:
         """`pointer`, unless it is null."""
         if not pointer:
             raise self.error()
         return pointer
 
-    def take_string(self, function, handle) -> str:
+    def take_string(self, function: Callable[..., int], handle: Any) -> str:
         """The text that `function` allocates for `handle`."""
         text = c_void_p()
         self.check(function(handle, byref(text)))
         try:
-            return ctypes.string_at(text.value).decode()
+            return ctypes.string_at(text).decode()
         finally:
             self.string_free(text)
 
 
-def _candidates():
+def _candidates() -> Iterator[str]:
     package = os.path.dirname(os.path.abspath(__file__))
     root = os.path.dirname(os.path.dirname(package))
     yield os.path.join(package, _FILE)
@@ -188,7 +194,7 @@ def _open(path: str) -> Library:
     return Library(path)
 
 
-def find_library(path: str | os.PathLike | None = None) -> Library:
+def find_library(path: Union[str, "os.PathLike[str]", None] = None) -> Library:
     """The library at `path`; else at FP8MOE_RUNTIME_LIBRARY; else beside this
     package; else in the repository's build folder; else where the system's
     loader finds it."""

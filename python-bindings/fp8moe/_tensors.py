@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple
 
 from ._library import DTYPE_CODES, Error, InvalidArgumentError
 
@@ -85,17 +85,37 @@ class _DLTensor(ctypes.Structure):
     ]
 
 
-def is_torch(tensor) -> bool:
-    torch = sys.modules.get("torch")
+def is_torch(tensor: Any) -> bool:
+    torch: Any = sys.modules.get("torch")
     return torch is not None and isinstance(tensor, torch.Tensor)
 
 
-def is_numpy(tensor) -> bool:
-    numpy = sys.modules.get("numpy")
+def is_numpy(tensor: Any) -> bool:
+    numpy: Any = sys.modules.get("numpy")
     return numpy is not None and isinstance(tensor, numpy.ndarray)
 
 
-def _element_strides(strides, item_bytes: int, what: str):
+def row_major(shape: Sequence[int]) -> Tuple[int, ...]:
+    """The strides of a dense tensor. Extents of 0 count as 1."""
+    strides = [1] * len(shape)
+    for i in range(len(shape) - 1, 0, -1):
+        strides[i - 1] = strides[i] * max(shape[i], 1)
+    return tuple(strides)
+
+
+def complete_strides(shape: Sequence[int], strides: Sequence[Optional[int]]) -> Tuple[int, ...]:
+    """Strides in which those that are not known (None) follow densely, outside of
+    those that are."""
+    span = max((stride * max(n, 1) for stride, n in zip(strides, shape) if stride), default=1)
+    result = []
+    for stride, extent in zip(reversed(strides), reversed(shape)):
+        if stride is None:
+            stride, span = span, span * max(extent, 1)
+        result.append(stride)
+    return tuple(reversed(result))
+
+
+def _element_strides(strides: Any, item_bytes: int, what: str) -> Tuple[int, ...]:
     if any(stride % item_bytes for stride in strides):
         raise InvalidArgumentError(
             f"{what}: strides of {tuple(strides)} bytes are no whole numbers of "
@@ -105,14 +125,14 @@ def _element_strides(strides, item_bytes: int, what: str):
 
 
 @functools.lru_cache(maxsize=None)
-def _dtype_name(dtype) -> Optional[str]:
+def _dtype_name(dtype: Any) -> Optional[str]:
     """Our name of a type of NumPy or torch, or None. Remembered, because NumPy
     takes microseconds to find its own name."""
     name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
     return _DTYPES.get(name) if getattr(dtype, "isnative", True) else None
 
 
-def _require_dtype(dtype, what: str) -> str:
+def _require_dtype(dtype: Any, what: str) -> str:
     name = _dtype_name(dtype)
     if name is None:
         raise InvalidArgumentError(
@@ -121,7 +141,12 @@ def _require_dtype(dtype, what: str) -> str:
     return name
 
 
-def _view_numpy(array, what: str) -> View:
+def array_dtype_name(array: Any, what: str) -> str:
+    """Our name of the type of a NumPy array."""
+    return _require_dtype(array.dtype, what)
+
+
+def _view_numpy(array: Any, what: str) -> View:
     return View(
         array.ctypes.data,
         array.shape,
@@ -133,7 +158,7 @@ def _view_numpy(array, what: str) -> View:
     )
 
 
-def _view_torch(tensor, what: str) -> View:
+def _view_torch(tensor: Any, what: str) -> View:
     if tensor.device.type not in ("cpu", "cuda"):
         raise InvalidArgumentError(f"{what}: is on device {tensor.device}")
     return View(
@@ -147,7 +172,7 @@ def _view_torch(tensor, what: str) -> View:
     )
 
 
-def _view_cuda_array(tensor, what: str) -> View:
+def _view_cuda_array(tensor: Any, what: str) -> View:
     interface = tensor.__cuda_array_interface__
     pointer, readonly = interface["data"]
     kind, item_bytes = interface["typestr"][1], int(interface["typestr"][2:])
@@ -168,7 +193,7 @@ def _view_cuda_array(tensor, what: str) -> View:
     )
 
 
-def _view_dlpack(tensor, what: str) -> View:
+def _view_dlpack(tensor: Any, what: str) -> View:
     capsule = tensor.__dlpack__()
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype = ctypes.c_void_p
@@ -194,7 +219,7 @@ def _view_dlpack(tensor, what: str) -> View:
     )
 
 
-def view(tensor, what: str) -> View:
+def view(tensor: Any, what: str) -> View:
     """The memory of a NumPy array, a torch tensor, or anything with
     __cuda_array_interface__ or __dlpack__. `what` names it in messages."""
     if is_numpy(tensor):
@@ -211,7 +236,7 @@ def view(tensor, what: str) -> View:
     )
 
 
-def numpy_dtype(dtype: str):
+def numpy_dtype(dtype: str) -> Any:
     """The NumPy type of that name; ml_dtypes provides those that NumPy lacks."""
     import numpy
 
@@ -225,7 +250,7 @@ def numpy_dtype(dtype: str):
     return numpy.dtype(name)
 
 
-def numpy_bytes(count: int, align: int):
+def numpy_bytes(count: int, align: int) -> Any:
     """An uninitialised array of `count` bytes at a multiple of `align`."""
     import numpy
 
@@ -234,7 +259,7 @@ def numpy_bytes(count: int, align: int):
     return storage[start : start + count]
 
 
-def numpy_empty(dtype: str, shape, strides, count: int, align: int):
+def numpy_empty(dtype: str, shape: Any, strides: Any, count: int, align: int) -> Any:
     """An uninitialised array of that layout over `count` bytes."""
     import numpy
 
@@ -247,11 +272,30 @@ def numpy_empty(dtype: str, shape, strides, count: int, align: int):
     )
 
 
-def torch_empty(dtype: str, shape, strides, count: int, device):
-    """Like numpy_empty; torch's own allocators align better than needed."""
-    import torch
-
+def torch_layout(torch: Any, dtype: str, shape: Any, strides: Any, device: Any) -> Any:
+    """Shape, strides and options of torch.empty_strided, whose allocators align
+    better than needed."""
     # A torch that lacks a type gets its bytes.
     element = getattr(torch, _NAMES[dtype], torch.uint8)
-    storage = torch.empty(count, dtype=torch.uint8, device=device)
-    return storage.view(element).as_strided(shape, strides)
+    return tuple(shape), tuple(strides), {"dtype": element, "device": device}
+
+
+def torch_empty(dtype: str, shape: Any, strides: Any, device: Any) -> Any:
+    """An uninitialised tensor of that layout."""
+    torch: Any = sys.modules["torch"]
+    *layout, options = torch_layout(torch, dtype, shape, strides, device)
+    return torch.empty_strided(*layout, **options)
+
+
+def torch_bytes(torch: Any, count: int, align: int, device: Any) -> Tuple[Any, int]:
+    """Uninitialised memory, and its address, a multiple of `align`."""
+    memory = torch.empty(count + align - 1, dtype=torch.uint8, device=device)
+    address: int = memory.data_ptr()
+    return memory, address + -address % align
+
+
+def torch_stream(torch: Any) -> Callable[[int], int]:
+    """A function from a device's number to the address of its current stream."""
+    # What torch's own compiler uses; a Stream object takes ten times as long.
+    get: Optional[Callable[[int], int]] = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return get or (lambda ordinal: int(torch.cuda.current_stream(ordinal).cuda_stream))

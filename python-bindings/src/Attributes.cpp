@@ -239,7 +239,9 @@ void fp8moe::python::bindAttributes(nb::module_ &module) {
       .def_static("i32_array", getI32Array, nb::arg("context"),
                   nb::arg("values"))
       .def_static("of_dialect", getDialectAttribute, nb::arg("context"),
-                  nb::arg("mnemonic"), nb::arg("parameters"))
+                  nb::arg("mnemonic"), nb::arg("parameters"),
+                  nb::sig("def of_dialect(context: Context, mnemonic: str, "
+                          "parameters: dict[str, typing.Any]) -> Attribute"))
       .def_prop_ro("context",
                    [](const Attribute &attribute) { return attribute.context; })
       .def_prop_ro(

@@ -219,11 +219,11 @@ void fp8moe::python::bindModules(nb::module_ &module) {
             return nb::bytes(bytes.data(), bytes.size());
           },
           "The module as MLIR bytecode.")
-      .def("_clone", cloneModule)
+      .def("copy", cloneModule)
       .def("run", run, nb::arg("pipeline"),
            "Runs passes, as in 'builtin.module(canonicalize, cse)', on the "
            "module. What was looked up in it before must be looked up again.")
-      .def("_optimize", optimize, nb::arg("target"),
+      .def("optimize_in_place", optimize, nb::arg("target"),
            nb::arg("optimize_layouts"));
 
   nb::class_<CompileOptions>(module, "CompileOptions")

@@ -325,7 +325,10 @@ void fp8moe::python::bindOperations(nb::module_ &module) {
   bindAttributesOfOperations(module);
   bindValues(module);
   module.def("set_function_results", setFunctionResults, nb::arg("function"),
-             nb::arg("type"), nb::arg("result_attributes"));
+             nb::arg("type"), nb::arg("result_attributes"),
+             nb::sig("def set_function_results(function: Operation, type: "
+                     "Type, result_attributes: list[dict[str, str]]) -> "
+                     "None"));
 
   nb::class_<Operation>(module, "Operation", "An operation of a module.")
       .def(nb::init<const Operation &>(), nb::arg("other"))

@@ -1,0 +1,275 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The tools of the project from Python: python -m fp8moe compile|run|opt|report.
+
+Options have the names and meanings of fp8moe-compile, fp8moe-run and fp8moe-opt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from typing import Any, Dict, List, Optional, Sequence
+
+from . import _inputs, _safetensors
+from ._library import Error
+from ._program import Program
+from .runtime import load
+
+
+def _read_module(path: str) -> Any:
+    from .ir import Module
+
+    if path == "-":
+        return Module.parse(sys.stdin.buffer.read(), "<stdin>")
+    return Module.parse_file(path)
+
+
+def _write(path: str, data: bytes) -> None:
+    if path == "-":
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+# --- compile --------------------------------------------------------------------
+
+
+def _add_compile(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", nargs="?", default="-", help="IR, text or bytecode")
+    parser.add_argument("--target", action="append", default=[], metavar="CHIP",
+                        help="compile for this chip (may be repeated)")
+    parser.add_argument("-o", dest="output", help="the folder of the artifacts; with --emit a file")
+    parser.add_argument("--emit", help="one stage: tensor, mlir, llvm, asm, ptx, cubin, hsaco, so")
+    parser.add_argument("--report", action="store_true", help="print what was done")
+    parser.add_argument("--tokens", type=int, help="the token count of the report")
+    parser.add_argument("--ptxas", help="the ptxas that makes cubins")
+    parser.add_argument("--optimize-layouts", type=_boolean, default=True, metavar="BOOL",
+                        help="remove copies that only change an order")
+    parser.add_argument("--list-targets", action="store_true", help="print the known chips")
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false", "1", "0"):
+        raise argparse.ArgumentTypeError(f"'{text}' is neither true nor false")
+    return text.lower() in ("true", "1")
+
+
+def _split(targets: Sequence[str]) -> List[str]:
+    return [chip for target in targets for chip in target.split(",")]
+
+
+def _compile(options: argparse.Namespace) -> None:
+    from . import compiler
+
+    if options.list_targets:
+        for chip, description in compiler.targets().items():
+            print(f"{chip:10} {description}")
+        return
+    targets = _split(options.target)
+    if options.emit:
+        if len(targets) > 1:
+            raise Error(f"--emit shows one target, but there are {len(targets)}")
+        text = compiler.emit(_read_module(options.input), options.emit, targets[0] if targets else None,
+                             optimize_layouts=options.optimize_layouts, ptxas=options.ptxas)
+        _write(options.output or "-", text)
+        return
+    if not options.output:
+        raise Error("nothing to do: give -o FOLDER for artifacts, or --emit=KIND")
+    artifact = compiler.compile(_read_module(options.input), targets, options.output,
+                                optimize_layouts=options.optimize_layouts, ptxas=options.ptxas,
+                                tokens=options.tokens)
+    if options.report:
+        print(artifact.report, end="")
+
+
+# --- opt ------------------------------------------------------------------------
+
+
+def _add_opt(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", nargs="?", default="-", help="IR, text or bytecode")
+    parser.add_argument("-o", dest="output", default="-", help="where to write the IR")
+    parser.add_argument("--pass-pipeline", metavar="PIPELINE",
+                        help="for example 'builtin.module(canonicalize,cse)'; passes on modules "
+                        "may also be given by themselves: --fp8moe-optimize-layouts")
+    parser.add_argument("--emit-bytecode", action="store_true", help="write bytecode")
+
+
+def _opt(options: argparse.Namespace, passes: Sequence[str]) -> None:
+    if options.pass_pipeline and passes:
+        raise Error("--pass-pipeline and single passes exclude each other")
+    names = []
+    for argument in passes:
+        if not argument.startswith("--"):
+            raise Error(f"'{argument}' is not an option")
+        name, _, pass_options = argument[2:].partition("=")
+        names.append(f"{name}{{{pass_options}}}" if pass_options else name)
+    module = _read_module(options.input)
+    pipeline = options.pass_pipeline or f"builtin.module({','.join(names)})"
+    module.run(pipeline)
+    data = module.bytecode() if options.emit_bytecode else f"{module}\n".encode()
+    _write(options.output, data)
+
+
+# --- report ---------------------------------------------------------------------
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", help="IR, or the folder of an artifact")
+    parser.add_argument("--target", action="append", default=[], metavar="CHIP",
+                        help="for IR: compile for this chip")
+    parser.add_argument("--tokens", type=int, help="for IR: the token count of the report")
+    parser.add_argument("--json", action="store_true", help="print data instead of text")
+
+
+def _report(options: argparse.Namespace) -> None:
+    if os.path.isdir(options.input):
+        _report_folder(options.input, options.json)
+        return
+    from . import compiler
+
+    artifact = compiler.compile(_read_module(options.input), _split(options.target), tokens=options.tokens)
+    print(json.dumps(artifact.report.data, indent=1) if options.json else artifact.report)
+
+
+def _report_folder(folder: str, as_json: bool) -> None:
+    """What the manifests say about decisions; needs no compiler."""
+    from .runtime import find_folders
+
+    for path in find_folders(folder):
+        artifact = load(path, device="none")  # checks all of it
+        with open(os.path.join(path, "manifest.json"), encoding="utf-8") as file:
+            manifest = json.load(file)
+        if as_json:
+            print(json.dumps(manifest["decisions"], indent=1))
+            continue
+        print(f"{path}: {artifact.chip}, {manifest['producer']}")
+        for name in artifact.programs:
+            print(f"  {artifact.program(name)}")
+        for decision in manifest["decisions"]:
+            _print_decision(decision)
+
+
+def _print_decision(decision: Dict[str, Any]) -> None:
+    tile = decision.get("tile")
+    texts = [f"line {decision['line']}" if "line" in decision else ""]
+    if tile:
+        texts.append("<" + ", ".join(f"{key} = {value}" for key, value in tile.items()) + ">")
+    if "predicted_ns" in decision:
+        texts.append(f"{decision['predicted_ns'] / 1e3:.1f} us")
+    print(f"  {decision['op']:34} " + "  ".join(filter(None, texts)))
+    print(f"    {', '.join(decision['reads'])} -> {', '.join(decision['writes'])}")
+    print(f"    {decision['reason']}")
+
+
+# --- run ------------------------------------------------------------------------
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", help="the folder of an artifact, or IR, which is compiled for the CPU")
+    parser.add_argument("--program", help="the program to run")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda:N or hip:N")
+    parser.add_argument("--inputs", metavar="FILE", help="read the inputs from this safetensors file")
+    parser.add_argument("--outputs", metavar="FILE", help="write the outputs to this safetensors file")
+    parser.add_argument("--random", type=int, metavar="SEED", help="make random inputs")
+    parser.add_argument("--tokens", type=int, help="with --random: what open extents are")
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME=AxB",
+                        help="with --random: the shape of one input")
+    parser.add_argument("--save-inputs", metavar="FILE", help="write the inputs that were used")
+    parser.add_argument("--repeat", type=int, default=1, help="run N times, report the shortest time")
+    parser.add_argument("--describe", action="store_true", help="print buffers and launches as JSON")
+
+
+def _shapes(texts: Sequence[str]) -> Dict[str, List[int]]:
+    shapes = {}
+    for text in texts:
+        name, _, extents = text.partition("=")
+        try:
+            shapes[name] = [int(extent) for extent in extents.split("x")]
+        except ValueError:
+            raise Error(f"--shape: '{text}' is not of the form NAME=AxB") from None
+    return shapes
+
+
+def _run(options: argparse.Namespace) -> None:
+    if (options.random is None) == (options.inputs is None):
+        raise Error("give the inputs with exactly one of --inputs=FILE and --random=SEED")
+    artifact: Any = options.input
+    if not os.path.isdir(options.input):
+        from .compiler import compile
+
+        artifact = compile(_read_module(options.input), "cpu")
+    device = "none" if options.describe else options.device
+    program = load(artifact, device=device).program(options.program)
+    if options.inputs:
+        arrays = _safetensors.read(options.inputs)
+    else:
+        arrays = _inputs.random_inputs(program, options.random, options.tokens, _shapes(options.shape))
+    if options.save_inputs:
+        _safetensors.write(options.save_inputs, arrays)
+    inputs = _inputs.place(program, arrays)
+    if options.describe:
+        print(json.dumps(program.describe(**inputs), indent=1))
+        return
+    results = _time(program, inputs, max(options.repeat, 1))
+    if options.outputs:
+        outputs = results if isinstance(results, tuple) else (results,)
+        named = zip(program.outputs, outputs)
+        _safetensors.write(
+            options.outputs, {b.name: _inputs.to_numpy(value, b.dtype) for b, value in named}
+        )
+
+
+def _time(program: Program, inputs: Dict[str, Any], repeat: int) -> Any:
+    best, results = float("inf"), None
+    for _ in range(repeat):
+        start = time.perf_counter()
+        results = program(**inputs)
+        _synchronize(program)
+        best = min(best, time.perf_counter() - start)
+    print(f"{program.name}: {best * 1e3:.3f} ms (the shortest of {repeat})")
+    return results
+
+
+def _synchronize(program: Program) -> None:
+    if program.device.kind == "gpu":
+        import torch
+
+        torch.cuda.synchronize(program.device.ordinal)
+
+
+# --- main -----------------------------------------------------------------------
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m fp8moe", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, add, text in (
+        ("compile", _add_compile, "IR to artifacts"),
+        ("run", _add_run, "run a program of an artifact"),
+        ("opt", _add_opt, "run passes on IR"),
+        ("report", _add_report, "what the compiler decides and why"),
+    ):
+        add(commands.add_parser(name, help=text, description=text, allow_abbrev=False))
+    options, rest = parser.parse_known_args(arguments)
+    if rest and options.command != "opt":
+        parser.error(f"unknown arguments: {' '.join(rest)}")
+    try:
+        if options.command == "opt":
+            _opt(options, rest)
+        else:
+            {"compile": _compile, "run": _run, "report": _report}[options.command](options)
+    except (Error, ImportError, OSError, TypeError, ValueError) as error:
+        print(f"fp8moe {options.command}: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tensors for trying programs out: random values, moved to where a program runs."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from . import _tensors
+from ._program import Buffer, Program
+
+#: Extents that a program leaves open, when nothing says what they are.
+DEFAULT_TOKENS = 1024
+
+
+def random_inputs(
+    program: Program,
+    seed: int,
+    tokens: Optional[int] = None,
+    shapes: Optional[Mapping[str, Sequence[int]]] = None,
+) -> Dict[str, Any]:
+    """NumPy arrays for every input, row-major. Values are bell-shaped with outliers;
+    32-bit integers are the ends of groups, some of them empty."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    open_extent = DEFAULT_TOKENS if tokens is None else tokens
+    chosen: Dict[str, List[int]] = {}
+    for buffer in program.inputs:
+        known = [open_extent if n is None else n for n in buffer.shape]
+        chosen[buffer.name] = list((shapes or {}).get(buffer.name, known))
+    rows = max((max(shape) for name, shape in chosen.items() if len(shape) > 1), default=open_extent)
+    for buffer in program.inputs:
+        if len(buffer.shape) > 1 and None in buffer.shape:
+            rows = chosen[buffer.name][buffer.shape.index(None)]
+            break
+    return {
+        buffer.name: _random_array(rng, buffer, chosen[buffer.name], rows) for buffer in program.inputs
+    }
+
+
+def _random_array(rng: Any, buffer: Buffer, shape: Sequence[int], rows: int) -> Any:
+    import numpy as np
+
+    if buffer.dtype == "I32":
+        ends = np.sort(rng.integers(0, rows, shape, np.int32, endpoint=True), axis=None)
+        for i in range(1, ends.size):
+            if rng.integers(4) == 0:
+                ends[i] = ends[i - 1]
+        return ends.reshape(shape)
+    if buffer.dtype == "F8_E8M0":  # scales from 2^-8 to 2^7
+        scales = rng.integers(119, 135, shape, np.uint8)
+        return scales.view(_tensors.numpy_dtype(buffer.dtype))
+    if buffer.dtype.startswith("F8_"):
+        # Magnitudes below 0x78 are finite in every FP8 type, and 0x80 is NaN in some.
+        magnitude = rng.integers(0, 0x78, shape, np.uint8)
+        sign = np.where(magnitude > 0, rng.integers(0, 2, shape, np.uint8) << 7, 0)
+        data = (magnitude | sign.astype(np.uint8)).astype(np.uint8)
+        return data.view(_tensors.numpy_dtype(buffer.dtype))
+    exponent = np.where(rng.integers(0, 16, shape) == 0, rng.integers(0, 8, shape), 0)
+    values = np.ldexp(rng.standard_normal(shape), exponent)
+    return values.astype(_tensors.numpy_dtype(buffer.dtype))
+
+
+def place(program: Program, arrays: Mapping[str, Any]) -> Dict[str, Any]:
+    """The arrays in the layouts that the program's inputs have, where it runs; on a
+    GPU as torch tensors."""
+    placed = {}
+    for buffer in program.inputs:
+        if buffer.name not in arrays:
+            continue
+        array = arrays[buffer.name]
+        strides = buffer.strides
+        if len(strides) != array.ndim:  # the program says what is wrong with it
+            strides = _tensors.row_major(array.shape)
+        strides = _tensors.complete_strides(array.shape, strides)
+        span = sum((n - 1) * stride for n, stride in zip(array.shape, strides)) + 1
+        count = span * array.dtype.itemsize if array.size else 0
+        dtype = _tensors.array_dtype_name(array, f"input '{buffer.name}'")
+        copy = _tensors.numpy_empty(dtype, array.shape, strides, count, max(buffer.align, 1))
+        copy[...] = array
+        placed[buffer.name] = copy
+    if program.device.kind == "cpu":
+        return placed
+    return {name: to_torch(array, program.device.ordinal) for name, array in placed.items()}
+
+
+def to_torch(array: Any, ordinal: int) -> Any:
+    """A tensor on a GPU with the same strides."""
+    import numpy as np
+    import torch
+
+    item = array.dtype.itemsize
+    strides = [stride // item for stride in array.strides]
+    _, _, options = _tensors.torch_layout(
+        torch, _tensors.array_dtype_name(array, "the array"), (), (), f"cuda:{ordinal}"
+    )
+    result = torch.empty_strided(array.shape, strides, **options)
+    same_bits = {1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64}[item]
+    bits = torch.from_numpy(np.ascontiguousarray(array).view(same_bits))
+    result.view(bits.dtype).copy_(bits)
+    return result
+
+
+def to_numpy(tensor: Any, dtype: str) -> Any:
+    """A NumPy array of what a program returned."""
+    import numpy as np
+
+    if not _tensors.is_torch(tensor):
+        return tensor
+    import torch
+
+    same_bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    bits = tensor.view(same_bits[tensor.element_size()]).cpu().numpy()
+    return np.ascontiguousarray(bits).view(_tensors.numpy_dtype(dtype))

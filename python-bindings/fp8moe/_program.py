@@ -1,0 +1,482 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""One function of a loaded artifact: checks, memory, and the call."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import ctypes
+import functools
+import json
+import keyword
+import sys
+import threading
+import weakref
+from ctypes import byref, c_int64, c_void_p
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping
+from typing import NamedTuple, Optional, Sequence, Tuple, TypeVar
+
+from . import _tensors
+from ._library import DTYPE_CODES, DYNAMIC, CTensor, InvalidArgumentError, Library
+
+#: How many sets of input shapes a program remembers.
+_MAX_CALLS = 256
+
+
+class TensorSpec(NamedTuple):
+    """A tensor's layout without its data, for Program.describe. Strides are in
+    elements; None is dense row-major."""
+
+    shape: Tuple[int, ...]
+    strides: Optional[Tuple[int, ...]] = None
+    dtype: Optional[str] = None
+
+
+class Buffer(NamedTuple):
+    """An input or output. Entries that only a call knows are None."""
+
+    name: str
+    dtype: str
+    shape: Tuple[Optional[int], ...]
+    strides: Tuple[Optional[int], ...]
+    bytes: int
+    align: int
+
+
+def _to_buffer(pointer: Any) -> Buffer:
+    info = pointer.contents
+
+    def known(entries: Any) -> Tuple[Optional[int], ...]:
+        values = entries[: info.rank]
+        return tuple(None if value == DYNAMIC else value for value in values)
+
+    return Buffer(
+        info.name.decode(),
+        info.dtype_name.decode(),
+        known(info.shape),
+        known(info.strides),
+        info.bytes,
+        info.align,
+    )
+
+
+class Device(NamedTuple):
+    """Where an artifact was loaded."""
+
+    name: str
+    #: "cpu" (also for "none"), or "gpu"
+    kind: str
+    ordinal: int
+
+    @staticmethod
+    def of(name: str) -> "Device":
+        kind = "cpu" if name in ("cpu", "none") else "gpu"
+        return Device(name, kind, int(name.partition(":")[2] or 0))
+
+
+class _Call:
+    """fp8moe_call: a program with every size known."""
+
+    def __init__(self, library: Library, program: int, views: Sequence[_tensors.View]):
+        arrays: List[Any] = []  # keeps what `tensors` points to
+
+        def array(values: Optional[Sequence[int]]) -> Any:
+            if values is None:
+                return None
+            arrays.append((c_int64 * len(values))(*values))
+            return ctypes.cast(arrays[-1], ctypes.POINTER(c_int64))
+
+        tensors = (CTensor * len(views))()
+        for tensor, view in zip(tensors, views):
+            tensor.dtype = DTYPE_CODES[view.dtype] if view.dtype else 0
+            tensor.rank = len(view.shape)
+            tensor.shape = array(view.shape)
+            tensor.strides = array(view.strides)
+        handle = c_void_p()
+        library.check(
+            library.program_resolve(program, tensors, len(views), byref(handle))
+        )
+        self.handle = handle
+        self.library = library
+        self._finalizer = weakref.finalize(self, library.call_destroy, handle)
+        count = library.program_num_outputs(program)
+        self.outputs = [_to_buffer(library.call_output(handle, i)) for i in range(count)]
+        self.workspace_bytes: int = library.call_workspace_bytes(handle)
+        self.workspace_align: int = library.call_workspace_align(handle)
+        self._inputs_type = c_void_p * len(views)
+        self._outputs_type = c_void_p * count
+        self._run = library.call_run
+
+    def run(
+        self,
+        inputs: Sequence[Optional[int]],
+        outputs: Sequence[Optional[int]],
+        workspace: Optional[int],
+        stream: Optional[int],
+    ) -> None:
+        status = self._run(
+            self.handle,
+            self._inputs_type(*inputs),
+            self._outputs_type(*outputs),
+            workspace,
+            self.workspace_bytes,
+            stream,
+        )
+        if status:
+            raise self.library.error()
+
+    def describe(self) -> Dict[str, Any]:
+        text = self.library.take_string(self.library.call_describe, self.handle)
+        description: Dict[str, Any] = json.loads(text)
+        return description
+
+
+class _TorchCall(NamedTuple):
+    """A call with torch tensors of known layouts on a known device."""
+
+    call: _Call
+    device: Any
+    #: The address of a GPU's current stream by its number; None on the CPU.
+    get_stream: Optional[Callable[[int], int]]
+    ordinal: int
+    #: Make the outputs.
+    allocate: List[Callable[[], Any]]
+    #: Shape, strides, dtype and get_device() of the outputs.
+    layouts: List[Tuple[Any, Any, Any, int]]
+
+
+_T = TypeVar("_T")
+
+
+class _Calls(Dict[Any, _T]):
+    """What calls need for the last sets of shapes. Looking up is a plain dictionary's;
+    when it is full the oldest half is dropped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def add(self, key: Any, call: _T) -> _T:
+        with self._lock:
+            if len(self) >= _MAX_CALLS:
+                for old in list(self)[: _MAX_CALLS // 2]:
+                    del self[old]
+            self[key] = call
+        return call
+
+
+class Program:
+    """A function of an artifact; `LoadedArtifact.program` makes it. Several threads
+    may call one program at once."""
+
+    def __init__(self, artifact: Any, library: Library, device: str, handle: int):
+        self._artifact = artifact  # owns what `handle` refers to
+        self._library = library
+        self.device = Device.of(device)
+        self._handle = handle
+        self._calls: _Calls[_Call] = _Calls()
+        self._torch_calls: _Calls[_TorchCall] = _Calls()
+        self.name: str = library.program_name(handle).decode()
+        self.inputs = tuple(
+            _to_buffer(library.program_input(handle, i))
+            for i in range(library.program_num_inputs(handle))
+        )
+        self.outputs = tuple(
+            _to_buffer(library.program_output(handle, i))
+            for i in range(library.program_num_outputs(handle))
+        )
+        self._input_names = [buffer.name for buffer in self.inputs]
+        self._output_names = [buffer.name for buffer in self.outputs]
+        fields = [_identifier(buffer.name) for buffer in self.outputs]
+        result_type: Any = collections.namedtuple("Outputs", fields, rename=True)  # type: ignore[misc]
+        self._make_result: Callable[[List[Any]], Any] = result_type._make
+
+    def __repr__(self) -> str:
+        def show(buffer: Buffer) -> str:
+            shape = "x".join("?" if n is None else str(n) for n in buffer.shape)
+            return f"{buffer.name}: {buffer.dtype}[{shape}]"
+
+        inputs = ", ".join(map(show, self.inputs))
+        outputs = ", ".join(map(show, self.outputs))
+        return f"<fp8moe program {self.name}({inputs}) -> ({outputs})>"
+
+    def __call__(self, *args: Any, out: Any = None, stream: Any = None, **kwargs: Any) -> Any:
+        """Runs the program on its inputs, by position or by name.
+
+        Returns the output, or a named tuple of several. They are arrays of
+        NumPy, or of torch if an input is one; `out` gives tensors to write to
+        instead: a mapping from names (others are allocated), a sequence, or the
+        tensor of a single output. `stream` is a torch stream or the address of
+        the driver's; by default torch's current one.
+        """
+        tensors: Sequence[Any] = args
+        if kwargs or len(args) != len(self.inputs):
+            tensors = self._bind(args, kwargs)
+        torch = sys.modules.get("torch")
+        results = None
+        if torch is not None and stream is None:
+            results = self._call_torch(torch, tensors, out)
+        if results is None:
+            results = self._call_any(tensors, out, stream)
+        return results[0] if len(results) == 1 else self._make_result(results)
+
+    # --- torch: what training loops do, so it is short ---------------------------
+
+    def _call_torch(self, torch: Any, tensors: Sequence[Any], out: Any) -> Optional[List[Any]]:
+        """The results if every tensor is torch's; else None. The key has all that
+        the full check looks at, so what passed it once is right every time but for
+        its addresses, which the runtime checks."""
+        tensor_type = torch.Tensor
+        key: List[Any] = []
+        inputs: List[int] = []
+        for tensor in tensors:
+            if not isinstance(tensor, tensor_type):
+                return None
+            key += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
+            inputs.append(tensor.data_ptr())
+        entry = self._torch_calls.get(tuple(key))
+        if entry is None:
+            if not tensors:
+                return None
+            entry = self._torch_calls.add(tuple(key), self._plan_torch(torch, tensors))
+        call = entry.call
+
+        if out is None:
+            results = [allocate() for allocate in entry.allocate]
+        else:
+            given = self._bind_out(out)
+            if not all(isinstance(result, tensor_type) for result in given.values()):
+                return None
+            results = self._given_outputs(entry, given)
+        address = None
+        if call.workspace_bytes:
+            workspace, address = _tensors.torch_bytes(
+                torch, call.workspace_bytes, call.workspace_align, entry.device
+            )
+        call.run(
+            inputs,
+            [result.data_ptr() for result in results],
+            address,
+            entry.get_stream and entry.get_stream(entry.ordinal),
+        )
+        return results
+
+    def _plan_torch(self, torch: Any, tensors: Sequence[Any]) -> "_TorchCall":
+        """Checks the tensors, and prepares what calls with others like them need."""
+        call = self._resolve(self._views(tensors))
+        device = tensors[0].device
+        layouts = [
+            _tensors.torch_layout(torch, buffer.dtype, buffer.shape, buffer.strides, device)
+            for buffer in call.outputs
+        ]
+        return _TorchCall(
+            call,
+            device,
+            None if device.type == "cpu" else _tensors.torch_stream(torch),
+            device.index,
+            [
+                functools.partial(torch.empty_strided, shape, strides, **options)
+                for shape, strides, options in layouts
+            ],
+            [
+                (shape, strides, options["dtype"], -1 if device.type == "cpu" else device.index)
+                for shape, strides, options in layouts
+            ],
+        )
+
+    def _given_outputs(self, entry: "_TorchCall", given: Mapping[str, Any]) -> List[Any]:
+        """The caller's tensors; others are allocated."""
+        results = []
+        for buffer, allocate, layout in zip(entry.call.outputs, entry.allocate, entry.layouts):
+            result = given.get(buffer.name)
+            if result is None:
+                result = allocate()
+            elif (result.shape, result.stride(), result.dtype, result.get_device()) != layout:
+                self._check_output(result, buffer)
+            results.append(result)
+        return results
+
+    # --- Everything else ---------------------------------------------------------
+
+    def _call_any(self, tensors: Sequence[Any], out: Any, stream: Any) -> List[Any]:
+        views = self._views(tensors)
+        call = self._resolve(views)
+        device = next((t.device for t in tensors if _tensors.is_torch(t)), None)
+        with self._stream(stream, device) as stream_address:
+            results = self._outputs(call, out, device)
+            memory = [
+                self._check_output(result, buffer)
+                for result, buffer in zip(results, call.outputs)
+            ]
+            workspace, address = self._workspace(call, device)
+            call.run(
+                [view.pointer for view in views],
+                [view.pointer for view in memory],
+                address,
+                stream_address,
+            )
+        del workspace
+        return results
+
+    def describe(self, *args: Any, **kwargs: Any) -> Dict[str, Any]:
+        """What a call with these inputs would do: all sizes and launches. An
+        input is a tensor, a shape (dense row-major) or a TensorSpec."""
+        views = []
+        for value, buffer in zip(self._bind(args, kwargs), self.inputs):
+            if isinstance(value, (tuple, list)) and not isinstance(value, TensorSpec):
+                value = TensorSpec(tuple(value))
+            if isinstance(value, TensorSpec):
+                view = _tensors.View(None, *value, device=None)
+            else:
+                view = _tensors.view(value, f"input '{buffer.name}'")
+            views.append(view)
+        return self._resolve(views).describe()
+
+    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> List[Any]:
+        """The inputs in order, each given exactly once."""
+        names = self._input_names
+        if not args and len(kwargs) == len(names):
+            with contextlib.suppress(KeyError):
+                return [kwargs[name] for name in names]
+        bound = dict(zip(names, args))
+        problems = [f"input '{name}' is given twice" for name in kwargs if name in bound]
+        problems += [f"there is no input '{name}'" for name in kwargs if name not in names]
+        bound.update(kwargs)
+        problems += [f"input '{name}' is missing" for name in names if name not in bound]
+        if len(args) > len(names):
+            problems.append(f"{len(args)} inputs are given")
+        if problems:
+            expected = ", ".join(names)
+            raise TypeError(f"{self.name}({expected}): " + "; ".join(problems))
+        return [bound[name] for name in names]
+
+    def _views(self, tensors: Sequence[Any]) -> List[_tensors.View]:
+        return [
+            self._view(tensor, f"input '{buffer.name}'")
+            for tensor, buffer in zip(tensors, self.inputs)
+        ]
+
+    def _view(self, tensor: Any, what: str) -> _tensors.View:
+        """The tensor's memory, which must be where the program runs."""
+        view = _tensors.view(tensor, what)
+        device = self.device
+        if view.device != device.kind:
+            raise InvalidArgumentError(
+                f"{what}: is in the memory of the {view.device}, but the program "
+                f"runs on device '{device.name}'"
+            )
+        if view.ordinal not in (None, device.ordinal) and device.kind == "gpu":
+            raise InvalidArgumentError(
+                f"{what}: is on GPU {view.ordinal}, but the program runs on device "
+                f"'{device.name}'"
+            )
+        return view
+
+    def _resolve(self, views: Sequence[_tensors.View]) -> _Call:
+        key = tuple((view.dtype, view.shape, view.strides) for view in views)
+        call = self._calls.get(key)
+        return call or self._calls.add(key, _Call(self._library, self._handle, views))
+
+    def _outputs(self, call: _Call, out: Any, device: Any) -> List[Any]:
+        """The tensors to write to: the caller's, or new ones."""
+        given = self._bind_out(out)
+        results = []
+        for buffer in call.outputs:
+            layout = buffer.dtype, buffer.shape, buffer.strides
+            if buffer.name in given:
+                results.append(given[buffer.name])
+            elif device is not None:
+                results.append(_tensors.torch_empty(*layout, device))
+            elif self.device.kind == "cpu":
+                results.append(_tensors.numpy_empty(*layout, buffer.bytes, buffer.align))
+            else:
+                raise InvalidArgumentError(
+                    f"output '{buffer.name}': pass a tensor in `out`; only for "
+                    f"torch inputs is GPU memory allocated"
+                )
+        return results
+
+    def _bind_out(self, out: Any) -> Mapping[str, Any]:
+        if out is None:
+            return {}
+        names = self._output_names
+        if not isinstance(out, Mapping):
+            tensors = out if isinstance(out, (tuple, list)) else [out]
+            if len(tensors) != len(names):
+                raise TypeError(
+                    f"{self.name}: `out` has {len(tensors)} tensors, expected "
+                    f"{len(names)} ({', '.join(names)})"
+                )
+            out = dict(zip(names, tensors))
+        for name in out:
+            if name not in names:
+                raise TypeError(f"{self.name}: there is no output '{name}'")
+        given: Mapping[str, Any] = out
+        return given
+
+    def _check_output(self, tensor: Any, buffer: Buffer) -> _tensors.View:
+        """Compares the layout with what the program writes."""
+        what = f"output '{buffer.name}'"
+        view = self._view(tensor, what)
+        if view.readonly:
+            raise InvalidArgumentError(f"{what}: is read-only")
+        if view.dtype not in (None, buffer.dtype):
+            raise InvalidArgumentError(
+                f"{what}: has dtype {view.dtype}, expected {buffer.dtype}"
+            )
+        if tuple(view.shape) != buffer.shape:
+            raise InvalidArgumentError(
+                f"{what}: has shape {tuple(view.shape)}, expected {buffer.shape}"
+            )
+        strides = _tensors.row_major(view.shape) if view.strides is None else view.strides
+        used = [i for i, extent in enumerate(view.shape) if extent > 1]
+        if buffer.bytes and any(strides[i] != buffer.strides[i] for i in used):
+            raise InvalidArgumentError(
+                f"{what}: has strides {tuple(strides)}, expected {buffer.strides} "
+                f"(in elements)"
+            )
+        return view
+
+    def _workspace(self, call: _Call, device: Any) -> Tuple[Any, Optional[int]]:
+        """Memory for one run, and its address."""
+        if call.workspace_bytes == 0:
+            return None, None
+        if device is not None:
+            torch = sys.modules["torch"]
+            return _tensors.torch_bytes(
+                torch, call.workspace_bytes, call.workspace_align, device
+            )
+        if self.device.kind == "cpu":
+            memory = _tensors.numpy_bytes(call.workspace_bytes, call.workspace_align)
+            return memory, memory.ctypes.data
+        raise InvalidArgumentError(
+            f"{self.name}: needs a workspace of {call.workspace_bytes} bytes, which "
+            f"on a GPU only torch can allocate: pass the inputs as torch tensors"
+        )
+
+    def _stream(self, stream: Any, device: Any) -> ContextManager[Any]:
+        """A context manager that yields the stream's address. Inside, torch's
+        allocations belong to that stream."""
+        if device is None or device.type == "cpu":
+            return contextlib.nullcontext(stream)
+        return _torch_stream(stream, device)
+
+
+@contextlib.contextmanager
+def _torch_stream(stream: Any, device: Any) -> Iterator[int]:
+    torch: Any = sys.modules["torch"]
+
+    if stream is None:
+        stream = torch.cuda.current_stream(device)
+    elif isinstance(stream, int):
+        stream = torch.cuda.ExternalStream(stream, device=device)
+    with torch.cuda.stream(stream):
+        yield stream.cuda_stream
+
+
+def _identifier(name: str) -> str:
+    """A name that a named tuple accepts; others become _0, _1, ..."""
+    usable = name.isidentifier() and not keyword.iskeyword(name)
+    return name if usable and not name.startswith("_") else "_"

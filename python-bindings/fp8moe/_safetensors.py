@@ -1,0 +1,60 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Safetensors files of NumPy arrays, FP8 types included: an 8-byte length, a JSON
+header of that length, and the tensors' bytes, row-major."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from typing import Any, Dict, Mapping, Union
+
+from ._library import Error
+from ._tensors import array_dtype_name, numpy_dtype
+
+_Path = Union[str, "os.PathLike[str]"]
+
+
+def read(path: _Path) -> Dict[str, Any]:
+    """The arrays of a file, by name."""
+    import numpy as np
+
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        (size,) = struct.unpack_from("<Q", data)
+        header = json.loads(data[8 : 8 + size])
+        header.pop("__metadata__", None)
+        arrays = {}
+        for name, entry in header.items():
+            begin, end = (8 + size + offset for offset in entry["data_offsets"])
+            if not 8 + size <= begin <= end <= len(data):
+                raise ValueError(f"tensor '{name}' is outside of the file")
+            element = numpy_dtype(entry["dtype"])
+            array = np.frombuffer(data[begin:end], element)
+            arrays[name] = array.reshape(entry["shape"])
+        return arrays
+    except (ValueError, KeyError, TypeError, struct.error, AttributeError) as error:
+        raise Error(f"{os.fspath(path)}: is no safetensors file that fp8moe reads: {error}") from None
+
+
+def write(path: _Path, arrays: Mapping[str, Any]) -> None:
+    """Writes arrays, whatever their strides, row-major."""
+    import numpy as np
+
+    header, offset = {}, 0
+    for name, array in arrays.items():
+        header[name] = {
+            "dtype": array_dtype_name(array, f"tensor '{name}'"),
+            "shape": list(array.shape),
+            "data_offsets": [offset, offset + array.nbytes],
+        }
+        offset += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for array in arrays.values():
+            file.write(np.ascontiguousarray(array).tobytes())

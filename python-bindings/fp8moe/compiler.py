@@ -1,0 +1,163 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""From IR to artifacts: what fp8moe-compile does, on modules in memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import weakref
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
+
+from . import _mlir
+from .ir import Module
+from .runtime import LoadedArtifact, load
+
+__all__ = ["Artifact", "Report", "compile", "emit", "optimize", "targets", "version"]
+
+_Path = Union[str, "os.PathLike[str]"]
+_Targets = Union[str, Iterable[str], None]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a compilation did: `str(report)` for people, `report.data` for programs
+    (its keys are described in docs/python.md)."""
+
+    data: Mapping[str, Any]
+    text: str
+
+    def target(self, chip: str) -> Mapping[str, Any]:
+        """The part of one target."""
+        for target in self.data["targets"]:
+            if target["chip"] == chip:
+                found: Mapping[str, Any] = target
+                return found
+        chips = ", ".join(target["chip"] for target in self.data["targets"])
+        raise KeyError(f"there is no target '{chip}' in the report, only {chips}")
+
+    def decisions(self, chip: str) -> List[Mapping[str, Any]]:
+        """What was decided for each kernel: layouts, tile, predicted time, reason."""
+        return list(self.target(chip)["decisions"])
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        chips = ", ".join(target["chip"] for target in self.data["targets"])
+        return f"<fp8moe report for {chips}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.text)}</pre>"
+
+
+class Artifact:
+    """What `compile` wrote: a folder with one artifact per target."""
+
+    def __init__(self, path: _Path, report: Report, is_temporary: bool = False) -> None:
+        self.path = os.fspath(path)
+        self.report = report
+        #: The chips that it was compiled for.
+        self.targets: Tuple[str, ...] = tuple(
+            target["chip"] for target in report.data["targets"]
+        )
+        if is_temporary:
+            # What was loaded from it does not need the files any more.
+            self._finalizer = weakref.finalize(self, shutil.rmtree, self.path, True)
+
+    def folder(self, chip: str) -> str:
+        """The folder of the artifact for one chip."""
+        self.report.target(chip)
+        return os.path.join(self.path, chip)
+
+    def load(self, device: str = "cpu") -> LoadedArtifact:
+        """Loads the one that fits the device; see fp8moe.load."""
+        return load(self, device)
+
+    def save(self, path: _Path) -> None:
+        """Copies all of it into a folder, which is made."""
+        for chip in self.targets:
+            target = os.path.join(os.fspath(path), chip)
+            shutil.copytree(self.folder(chip), target, dirs_exist_ok=True)
+
+    def __repr__(self) -> str:
+        return f"<fp8moe artifacts for {', '.join(self.targets)} in {self.path}>"
+
+
+def _options(
+    targets: _Targets, optimize_layouts: bool, ptxas: Optional[_Path], tokens: Optional[int]
+) -> _mlir.CompileOptions:
+    chips = [targets] if isinstance(targets, str) else list(targets or [])
+    if tokens is None:
+        tokens = _mlir.DEFAULT_TOKENS
+    if tokens < 0:
+        raise ValueError("tokens: the token count is negative")
+    return _mlir.CompileOptions(
+        chips, optimize_layouts, os.fspath(ptxas) if ptxas else "", "", tokens
+    )
+
+
+def compile(
+    module: Module,
+    targets: _Targets = None,
+    output: Optional[_Path] = None,
+    *,
+    optimize_layouts: bool = True,
+    ptxas: Optional[_Path] = None,
+    tokens: Optional[int] = None,
+) -> Artifact:
+    """Compiles every public function of `module` for the targets, such as "sm_90a",
+    "gfx942" and "cpu"; without targets for the one that the module names.
+
+    The artifacts are written to `output`/CHIP, by default to a folder that is
+    deleted with the result. `tokens` is the token count for which the report also
+    gives bytes. The module is not changed, and other threads may go on meanwhile.
+    """
+    options = _options(targets, optimize_layouts, ptxas, tokens)
+    folder = tempfile.mkdtemp(prefix="fp8moe-") if output is None else os.fspath(output)
+    try:
+        text, data = _mlir.compile(module, folder, options)
+    except BaseException:
+        if output is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Artifact(folder, Report(json.loads(data), text), is_temporary=output is None)
+
+
+def emit(
+    module: Module,
+    stage: str,
+    target: Optional[str] = None,
+    *,
+    optimize_layouts: bool = True,
+    ptxas: Optional[_Path] = None,
+) -> bytes:
+    """The module compiled for one target up to a stage: "tensor", "mlir", "llvm",
+    "asm", "ptx", "cubin", "hsaco" or "so"."""
+    return _mlir.emit(module, stage, _options(target, optimize_layouts, ptxas, None))
+
+
+def optimize(
+    module: Module, target: Optional[str] = None, *, optimize_layouts: bool = True
+) -> Module:
+    """A copy of `module` with all decisions made and written as attributes: FP8
+    types resolved, quantizations fused, layouts placed, tiles selected. `target` may
+    be left out when the module names one."""
+    result = module.clone()
+    result.optimize_in_place(target or "", optimize_layouts)
+    return result
+
+
+def targets() -> Dict[str, str]:
+    """The known chips and what they are."""
+    return dict(_mlir.targets())
+
+
+def version() -> str:
+    """Of the compiler, and of its LLVM."""
+    return _mlir.version()
