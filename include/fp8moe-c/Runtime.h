@@ -257,6 +257,20 @@ FP8MOE_EXPORT fp8moe_status fp8moe_call_run(
     const fp8moe_call *call, const void *const *inputs, void *const *outputs,
     void *workspace, uint64_t workspace_bytes, void *stream);
 
+/// The arguments of fp8moe_call_run in one block of memory. Behind it follow
+/// the addresses of the inputs and then of the outputs, 8 bytes each.
+typedef struct fp8moe_run_block {
+  const fp8moe_call *call;
+  void *workspace;
+  uint64_t workspace_bytes;
+  void *stream;
+} fp8moe_run_block;
+
+/// fp8moe_call_run for languages in which every argument of a foreign function
+/// costs time. `size` is that of the whole block in bytes.
+FP8MOE_EXPORT fp8moe_status fp8moe_call_run_block(const fp8moe_run_block *block,
+                                                  size_t size);
+
 /// The call as JSON text, for people and for executors outside of this library
 /// (schema in docs/runtime.md); to be freed with fp8moe_string_free.
 FP8MOE_EXPORT fp8moe_status fp8moe_call_describe(const fp8moe_call *call,

@@ -187,6 +187,23 @@ fp8moe_status fp8moe_call_run(const fp8moe_call *call,
   });
 }
 
+fp8moe_status fp8moe_call_run_block(const fp8moe_run_block *block,
+                                    size_t size) {
+  return guard([&] {
+    const fp8moe_call &call = deref(deref(block, "'block'").call, "'call'");
+    size_t numInputs = call.inputs.size(), numOutputs = call.outputs.size();
+    size_t expected =
+        sizeof(*block) + (numInputs + numOutputs) * sizeof(void *);
+    if (size != expected)
+      fail(FP8MOE_INVALID_ARGUMENT, "the block has ", size, " bytes, expected ",
+           expected, " for ", numInputs, " inputs and ", numOutputs,
+           " outputs");
+    auto *pointers = reinterpret_cast<void *const *>(block + 1);
+    call.run(pointers, pointers + numInputs, block->workspace,
+             block->workspace_bytes, block->stream);
+  });
+}
+
 fp8moe_status fp8moe_call_describe(const fp8moe_call *call, char **json) {
   return guard([&] {
     char *&result = deref(json, "'json'");

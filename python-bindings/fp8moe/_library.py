@@ -121,10 +121,7 @@ _FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "fp8moe_call_output": (POINTER(CBuffer), [c_void_p, c_size_t]),
     "fp8moe_call_workspace_bytes": (c_uint64, [c_void_p]),
     "fp8moe_call_workspace_align": (c_uint64, [c_void_p]),
-    "fp8moe_call_run": (
-        c_int,
-        [c_void_p, c_void_p, c_void_p, c_void_p, c_uint64, c_void_p],
-    ),
+    "fp8moe_call_run_block": (c_int, [c_char_p, c_size_t]),
     "fp8moe_call_describe": (c_int, [c_void_p, POINTER(c_void_p)]),
     "fp8moe_string_free": (None, [c_void_p]),
     "fp8moe_call_destroy": (None, [c_void_p]),

@@ -11,6 +11,7 @@ import ctypes
 import functools
 import json
 import keyword
+import struct
 import sys
 import threading
 import weakref
@@ -105,26 +106,24 @@ class _Call:
         self.outputs = [_to_buffer(library.call_output(handle, i)) for i in range(count)]
         self.workspace_bytes: int = library.call_workspace_bytes(handle)
         self.workspace_align: int = library.call_workspace_align(handle)
-        self._inputs_type = c_void_p * len(views)
-        self._outputs_type = c_void_p * count
-        self._run = library.call_run
+        # fp8moe_run_block; each argument of ctypes takes as long as packing all.
+        block = struct.Struct(f"=4Q{len(views) + count}Q")
+        self._pack, self._block_bytes = block.pack, block.size
+        self._run = library.call_run_block
+        self._address = handle.value
 
     def run(
         self,
-        inputs: Sequence[Optional[int]],
-        outputs: Sequence[Optional[int]],
-        workspace: Optional[int],
-        stream: Optional[int],
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        workspace: int,
+        stream: int,
     ) -> None:
-        status = self._run(
-            self.handle,
-            self._inputs_type(*inputs),
-            self._outputs_type(*outputs),
-            workspace,
-            self.workspace_bytes,
-            stream,
+        """Addresses; 0 is null."""
+        block = self._pack(
+            self._address, workspace, self.workspace_bytes, stream, *inputs, *outputs
         )
-        if status:
+        if self._run(block, self._block_bytes):
             raise self.library.error()
 
     def describe(self) -> Dict[str, Any]:
@@ -250,7 +249,7 @@ class Program:
             if not all(isinstance(result, tensor_type) for result in given.values()):
                 return None
             results = self._given_outputs(entry, given)
-        address = None
+        address = 0
         if call.workspace_bytes:
             workspace, address = _tensors.torch_bytes(
                 torch, call.workspace_bytes, call.workspace_align, entry.device
@@ -259,7 +258,7 @@ class Program:
             inputs,
             [result.data_ptr() for result in results],
             address,
-            entry.get_stream and entry.get_stream(entry.ordinal),
+            entry.get_stream(entry.ordinal) if entry.get_stream else 0,
         )
         return results
 
@@ -312,10 +311,10 @@ class Program:
             ]
             workspace, address = self._workspace(call, device)
             call.run(
-                [view.pointer for view in views],
-                [view.pointer for view in memory],
+                [view.pointer or 0 for view in views],
+                [view.pointer or 0 for view in memory],
                 address,
-                stream_address,
+                stream_address or 0,
             )
         del workspace
         return results
@@ -439,10 +438,10 @@ class Program:
             )
         return view
 
-    def _workspace(self, call: _Call, device: Any) -> Tuple[Any, Optional[int]]:
+    def _workspace(self, call: _Call, device: Any) -> Tuple[Any, int]:
         """Memory for one run, and its address."""
         if call.workspace_bytes == 0:
-            return None, None
+            return None, 0
         if device is not None:
             torch = sys.modules["torch"]
             return _tensors.torch_bytes(

@@ -103,6 +103,28 @@ TEST_F(RunTest, OneProgramManySizes) {
     checkTwice(program(), m);
 }
 
+TEST_F(RunTest, BlockOfArguments) {
+  load(makeTwiceProgram());
+  ResolvedCall call(program(), {{{2, 3}, {}}});
+  ASSERT_EQ(call.status, FP8MOE_OK) << call.error;
+  Memory<float> in = allocate<float>(6), out = allocate<float>(6);
+  for (int i = 0; i < 6; ++i)
+    in[i] = float(i);
+  struct {
+    fp8moe_run_block block;
+    const void *input;
+    void *output;
+  } arguments = {{call.get(), nullptr, 0, nullptr}, in.get(), out.get()};
+  ASSERT_EQ(fp8moe_call_run_block(&arguments.block, sizeof(arguments)),
+            FP8MOE_OK)
+      << fp8moe_last_error();
+  EXPECT_EQ(out[1], 2 * in[3]);
+  EXPECT_EQ(fp8moe_call_run_block(&arguments.block, sizeof(arguments) - 8),
+            FP8MOE_INVALID_ARGUMENT);
+  expectContains(fp8moe_last_error(), "the block has 40 bytes, expected 48");
+  EXPECT_EQ(fp8moe_call_run_block(nullptr, 0), FP8MOE_INVALID_ARGUMENT);
+}
+
 TEST_F(RunTest, ThreadsShareACall) {
   load(makeTwiceProgram());
   ResolvedCall call(program(), {{{100, 3}, {}}});
