@@ -70,6 +70,26 @@ static void decideQuantize(Operation *op, const TargetInfo &target,
     decision.reason = explainChoice(tiles, *chosen);
 }
 
+static void decideMatmul(GroupedMatmulOp op, const TargetInfo &target,
+                         KernelDecision &decision) {
+  if (!target.hasWarpgroupMatmul || !op.getTileAttr())
+    return;
+  decision.matmulTile = getMatmulSchedule(op.getTileAttr());
+  if (std::optional<Cost> cost = estimateMatmul(op, target))
+    decision.predictedTime = cost->time / 1000;
+  SmallVector<MatmulTileCost> tiles =
+      rankMatmulTiles(getMatmulWork(op), target);
+  for (const MatmulTileCost &tile : tiles)
+    if (getMatmulTile(op.getContext(), tile.schedule) == op.getTileAttr())
+      decision.reason = explainMatmulTile(tile);
+  const MatmulTileCost &best = chooseMatmulTile(tiles);
+  if (getMatmulTile(op.getContext(), best.schedule) != op.getTileAttr())
+    decision.reason +=
+        llvm::formatv("{0}as given, the model prefers {1}x{2} at {3:f1} us",
+                      decision.reason.empty() ? "" : "; ", best.schedule.rows,
+                      best.schedule.columns, best.cost.time / 1e6);
+}
+
 static KernelDecision decide(func::FuncOp func, Operation *op,
                              const TargetInfo &target) {
   KernelDecision decision;
@@ -85,6 +105,8 @@ static KernelDecision decide(func::FuncOp func, Operation *op,
   if (auto kernel = dyn_cast<KernelOpInterface>(op)) {
     decision.predictedTime = estimateKernel(kernel, {}, target).time / 1000;
     decideQuantize(op, target, decision);
+    if (auto matmul = dyn_cast<GroupedMatmulOp>(op))
+      decideMatmul(matmul, target, decision);
   } else if (auto copy = dyn_cast<RelayoutOp>(op);
              (copy && !copy.getOffsets()) || isa<ContiguousOp>(op)) {
     auto from = cast<RankedTensorType>(op->getOperand(0).getType());
@@ -131,6 +153,13 @@ fp8moe::serializeDecisions(ArrayRef<KernelDecision> decisions) {
           {"kept", decision.tile->kept},
           {"threads", decision.tile->threads},
           {"schedule", stringifyTileSchedule(decision.tile->schedule)}};
+    if (decision.matmulTile)
+      object["tile"] = llvm::json::Object{
+          {"rows", decision.matmulTile->rows},
+          {"columns", decision.matmulTile->columns},
+          {"stages", decision.matmulTile->stages},
+          {"schedule", stringifyGemmSchedule(decision.matmulTile->kind)},
+          {"raster", decision.matmulTile->raster}};
     if (decision.predictedTime)
       object["predicted_ns"] = *decision.predictedTime;
     array.push_back(std::move(object));

@@ -61,6 +61,7 @@ constexpr TargetInfo sm90a() {
   info.sharedMemoryReservedPerBlock = 1 * kibi;
   info.registersPerMultiprocessor = 64 * kibi;
   info.maxRegistersPerThread = 255;
+  info.hasWarpgroupMatmul = true;
   info.peakMemoryBandwidth = 4800;
   info.measuredCopyBandwidth = 4248;
   info.l2Bytes = 60 * mebi;
@@ -85,6 +86,8 @@ constexpr TargetInfo sm100a() {
   info.chip = llvm::StringLiteral("sm_100a");
   info.description = llvm::StringLiteral("NVIDIA B200 (Blackwell)");
   info.multiprocessors = 148;
+  // Replaced by instructions on tensor memory.
+  info.hasWarpgroupMatmul = false;
   info.peakMemoryBandwidth = 7700;
   info.measuredCopyBandwidth = 0;
   info.l2Bytes = 126 * mebi;

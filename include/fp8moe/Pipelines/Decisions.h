@@ -11,6 +11,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Target/TargetInfo.h"
+#include "fp8moe/Tuning/MatmulTiles.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"
 
@@ -33,6 +34,8 @@ struct KernelDecision {
     TileSchedule schedule;
   };
   std::optional<Tile> tile;
+  /// The tile of a matmul.
+  std::optional<MatmulSchedule> matmulTile;
   /// Nanoseconds, unknown sizes at their nominal values; none on the CPU, whose
   /// time is not predicted.
   std::optional<int64_t> predictedTime;

@@ -60,6 +60,9 @@ struct TargetInfo {
   int64_t registersPerMultiprocessor;
   int64_t maxRegistersPerThread;
 
+  /// Warpgroups multiply operands in shared memory (Hopper's wgmma).
+  bool hasWarpgroupMatmul;
+
   /// GB/s (10^9 bytes); the data sheet's peak of the device memory.
   double peakMemoryBandwidth;
   /// GB/s (10^9 bytes); what a large device-to-device copy reaches, counting

@@ -162,7 +162,7 @@ LogicalResult ProgramLowering::reportUnsupported(Operation *op,
 /// Whether an operation writes its results to memory that it is given.
 static bool writesResults(Operation *op) {
   return isa<ContiguousOp, RelayoutOp, DynamicQuantizeOp,
-             JaggedDynamicQuantizeOp>(op) &&
+             JaggedDynamicQuantizeOp, GroupedMatmulOp>(op) &&
          !isNoopRelayout(op);
 }
 
@@ -232,12 +232,14 @@ LogicalResult ProgramLowering::lowerOperation(Operation *op) {
       .Case([&](JaggedDynamicQuantizeOp op) {
         return lowerJaggedDynamicQuantize(op, *this);
       })
+      .Case([&](GroupedMatmulOp op) { return lowerGroupedMatmul(op, *this); })
       .Default([&](Operation *op) -> LogicalResult {
         return op->emitError("'")
                << op->getName() << "' is not supported on target "
                << target.chip
                << " yet; compile the function for target 'cpu', or keep only "
-                  "views, copies and dynamic quantizations in it";
+                  "views, copies, dynamic quantizations and grouped matmuls in "
+                  "it";
       });
 }
 

@@ -105,6 +105,8 @@ LogicalResult lowerDynamicQuantize(DynamicQuantizeOp op,
 LogicalResult lowerJaggedDynamicQuantize(JaggedDynamicQuantizeOp op,
                                          ProgramLowering &lowering);
 
+LogicalResult lowerGroupedMatmul(GroupedMatmulOp op, ProgramLowering &lowering);
+
 /// Copies a tensor of type `type` whose elements may lie anywhere on both
 /// sides.
 LogicalResult copyTensor(Operation *op, RankedTensorType type,

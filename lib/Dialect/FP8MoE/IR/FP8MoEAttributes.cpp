@@ -465,3 +465,46 @@ LogicalResult QuantizeTileAttr::verifyFor(Operation *op,
            << target.chip << " has none; use 'held', 'two_pass' or no tile";
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// GemmTileAttr
+//===----------------------------------------------------------------------===//
+
+/// Rows and columns that one instruction multiplies, at least.
+static constexpr int64_t kGemmRows = 64;
+static constexpr int64_t kGemmColumns = 16;
+static constexpr int64_t kMaxGemmRows = 256;
+static constexpr int64_t kMaxGemmColumns = 256;
+
+LogicalResult GemmTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   int64_t rows, int64_t columns,
+                                   int64_t stages, GemmSchedule schedule,
+                                   int64_t raster) {
+  int64_t unit =
+      schedule == GemmSchedule::Cooperative ? 2 * kGemmRows : kGemmRows;
+  if (rows < unit || rows > kMaxGemmRows || rows % unit)
+    return emitError() << "expects a multiple of " << unit << " up to "
+                       << kMaxGemmRows << " rows with schedule "
+                       << stringifyGemmSchedule(schedule) << ", found " << rows;
+  if (columns < kGemmColumns || columns > kMaxGemmColumns ||
+      columns % kGemmColumns)
+    return emitError() << "expects a multiple of " << kGemmColumns << " up to "
+                       << kMaxGemmColumns << " columns, found " << columns;
+  if (stages < 2)
+    return emitError() << "expects at least 2 stages, so that copies and "
+                          "multiplications overlap, found "
+                       << stages;
+  if (raster < 1)
+    return emitError() << "expects a raster of at least 1 tile, found "
+                       << raster;
+  return success();
+}
+
+LogicalResult GemmTileAttr::verifyFor(Operation *op,
+                                      const TargetInfo &target) const {
+  if (target.kind == TargetKind::CPU || target.hasWarpgroupMatmul)
+    return success();
+  return op->emitOpError("has a tile for matrix instructions of warpgroups, "
+                         "which target ")
+         << target.chip << " does not have; remove the tile";
+}

@@ -8,6 +8,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+#include "fp8moe/Tuning/MatmulTiles.h"
 #include "fp8moe/Tuning/QuantizeTiles.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -27,6 +28,7 @@ struct SelectTiles : public fp8moe::impl::SelectTilesBase<SelectTiles> {
 
 private:
   LogicalResult select(Operation *op, const TargetInfo &target);
+  LogicalResult selectMatmul(GroupedMatmulOp op, const TargetInfo &target);
 };
 } // namespace
 
@@ -154,6 +156,37 @@ LogicalResult SelectTiles::select(Operation *op, const TargetInfo &target) {
   return success();
 }
 
+LogicalResult SelectTiles::selectMatmul(GroupedMatmulOp op,
+                                        const TargetInfo &target) {
+  // The lowering says that there is no kernel.
+  if (!target.hasWarpgroupMatmul)
+    return op.getTileAttr() ? op.getTileAttr().verifyFor(op, target)
+                            : success();
+  SmallVector<MatmulTileCost> tiles =
+      rankMatmulTiles(getMatmulWork(op), target);
+  if (!op.getTileAttr()) {
+    op.setTileAttr(
+        getMatmulTile(op.getContext(), chooseMatmulTile(tiles).schedule));
+    ++numSelected;
+  } else if (failed(requireMatmulTile(op, target))) {
+    return failure();
+  }
+  if (!printCandidates)
+    return success();
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::interleaveComma(tiles, os, [&](const MatmulTileCost &entry) {
+    GemmTileAttr tile = getMatmulTile(op.getContext(), entry.schedule);
+    os << llvm::formatv("<{0}x{1}, {2} stages, {3}> {4:f1} us{5}",
+                        tile.getRows(), tile.getColumns(), tile.getStages(),
+                        stringifyGemmSchedule(tile.getSchedule()),
+                        entry.cost.time / 1e6,
+                        tile == op.getTileAttr() ? " (chosen)" : "");
+  });
+  op.emitRemark("tiles for ") << target.chip << ": " << text;
+  return success();
+}
+
 void SelectTiles::runOnOperation() {
   FunctionOpInterface function = getOperation();
   if (function.isExternal())
@@ -173,4 +206,9 @@ void SelectTiles::runOnOperation() {
     for (Operation *kernel : splitKernels(op, info))
       if (failed(select(kernel, info)))
         return signalPassFailure();
+  WalkResult matmuls = function->walk([&](GroupedMatmulOp op) {
+    return WalkResult(failure(failed(selectMatmul(op, info))));
+  });
+  if (matmuls.wasInterrupted())
+    signalPassFailure();
 }

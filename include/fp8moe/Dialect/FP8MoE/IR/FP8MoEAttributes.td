@@ -138,4 +138,27 @@ def FP8MoE_QuantizeTileAttr : FP8MoE_Attr<"QuantizeTile", "quantize_tile",
   let genVerifyDecl = 1;
 }
 
+def FP8MoE_GemmTileAttr : FP8MoE_Attr<"GemmTile", "gemm_tile",
+    [DeclareAttrInterfaceMethods<FP8MoE_TileAttrInterface>]> {
+  let summary = "tile of a matmul kernel";
+  let description = [{
+    A thread block computes tiles of `rows` by `columns` of the result, with a ring
+    of `stages` blocks of 128 bytes of the contraction. Two warpgroups multiply:
+
+    * `ping_pong`: each takes the next tile; one multiplies while the other writes.
+    * `independent`: each has tiles and a ring of its own.
+    * `cooperative`: both share a tile, each half of its rows.
+
+    `raster` tiles follow each other along the rows before the columns change.
+
+    Example, in a grouped matmul:
+    `tile <rows = 128, columns = 128, stages = 6, schedule = ping_pong>`
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$columns, "int64_t":$stages,
+    EnumParameter<FP8MoE_GemmSchedule>:$schedule,
+    DefaultValuedParameter<"int64_t", "8">:$raster);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 #endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEATTRIBUTES_TD

@@ -70,4 +70,10 @@ def FP8MoE_TileSchedule : FP8MoE_I32Enum<"TileSchedule",
       I32EnumAttrCase<"Held", 1, "held">,
       I32EnumAttrCase<"Streamed", 2, "streamed">]>;
 
+def FP8MoE_GemmSchedule : FP8MoE_I32Enum<"GemmSchedule",
+    "how warpgroups share the tiles of a matmul", [
+      I32EnumAttrCase<"PingPong", 0, "ping_pong">,
+      I32EnumAttrCase<"Independent", 1, "independent">,
+      I32EnumAttrCase<"Cooperative", 2, "cooperative">]>;
+
 #endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEENUMS_TD

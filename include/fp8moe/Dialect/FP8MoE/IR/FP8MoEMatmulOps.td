@@ -67,13 +67,14 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegmen
     Optional<FP8MoE_FloatTensor>:$addend,
     OptionalAttr<FP8MoE_ScaleDirectionAttr>:$direction,
     DefaultValuedAttr<FP8MoE_AccumulationAttr,
-                      "::mlir::fp8moe::Accumulation::Fast">:$accumulation);
+                      "::mlir::fp8moe::Accumulation::Fast">:$accumulation,
+    OptionalAttr<FP8MoE_GemmTileAttr>:$tile);
   let results = (outs FP8MoE_FloatTensor:$result);
   let assemblyFormat = [{
     $a `,` $b `groups` `(` $offsets `:` type($offsets) `)`
     (`scales` `(` $scaleA^ `,` $scaleB `:` type($scaleA) `,` type($scaleB) `)`)?
     (`direction` `` $direction^)? (`accumulation` `` $accumulation^)?
-    (`accumulate` `(` $addend^ `:` type($addend) `)`)?
+    (`accumulate` `(` $addend^ `:` type($addend) `)`)? (`tile` $tile^)?
     attr-dict `:` type($a) `,` type($b) `->` type($result)
   }];
   let extraClassDeclaration = [{

@@ -200,17 +200,19 @@ def VerifyKernels : Pass<"fp8moe-verify-kernels", "::mlir::ModuleOp"> {
 }
 
 def SelectTiles : InterfacePass<"fp8moe-select-tiles", "::mlir::FunctionOpInterface"> {
-  let summary = "Write the tile of every quantize kernel";
+  let summary = "Write the tile of every kernel";
   let description = [{
     Gives every `dynamic_quantize` and `jagged_dynamic_quantize` the legal tile of least
     predicted time for its layouts on the module's target, the smallest of several. It is
     the tile whose time layout placement compared. A tile that is there is kept, and must
     be legal. An operation that becomes several kernels is split, so that each has a tile
-    of its own. The CPU has no tiles; nothing changes there.
+    of its own. Every `grouped_matmul` gets the tile of least predicted time where the
+    target has kernels for it. The CPU has no tiles; nothing changes there.
 
     `print-candidates` emits a remark for every way to read the input, as it is or after a
     copy to another order of its dimensions, with the predicted time of each tile. So a
-    person sees what placement and selection weigh against each other.
+    person sees what placement and selection weigh against each other. For a matmul it
+    lists all tiles.
 
     Needs `fp8moe.target` on the module.
 

@@ -1,0 +1,114 @@
+//===- MatmulTiles.h - Tiles of grouped matmul kernels ----------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The tiles that a grouped matmul can have and what each costs: the one place
+// that tile selection, its explanation and the lowering to kernels ask.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_TUNING_MATMULTILES_H
+#define FP8MOE_TUNING_MATMULTILES_H
+
+#include "fp8moe/Tuning/KernelCost.h"
+
+namespace mlir::fp8moe {
+
+/// How a block computes tiles of the result. One warpgroup brings operands to
+/// shared memory, two multiply.
+struct MatmulSchedule {
+  GemmSchedule kind = GemmSchedule::PingPong;
+  /// Rows and columns of a tile.
+  int64_t rows = 128, columns = 128;
+  /// Blocks of 128 bytes of the contraction that a ring holds.
+  int64_t stages = 6;
+  /// Tiles that follow each other along the rows before the columns change, so
+  /// that the blocks that run at once share operands in L2.
+  int64_t raster = 8;
+
+  int64_t getNumRings() const {
+    return kind == GemmSchedule::Independent ? 2 : 1;
+  }
+  /// Rows of a tile that one of the two warpgroups multiplies.
+  int64_t getConsumerRows() const {
+    return kind == GemmSchedule::Cooperative ? rows / 2 : rows;
+  }
+};
+
+/// Where the parts of a kernel's shared memory begin, in bytes.
+struct MatmulMemory {
+  /// Stages of both operands, for one ring after the other.
+  int64_t a, b;
+  /// Two buffers of one warpgroup's result after the other.
+  int64_t staging;
+  /// The scales of one warpgroup's tile after the other.
+  int64_t scales;
+  /// Barriers of one ring after the other.
+  int64_t barriers;
+  int64_t total;
+
+  static MatmulMemory get(const MatmulSchedule &schedule);
+};
+
+/// Bytes of a buffer that results are staged in: 64 rows of 128 bytes.
+constexpr int64_t kMatmulStagingBytes = 8192;
+
+/// A grouped matmul as far as tiles depend on it. Sizes may be kDynamic and
+/// stand for their nominal values then.
+struct MatmulWork {
+  bool forward = true;
+  /// Forward: rows of all groups, columns, contraction. Weight gradient: rows
+  /// and columns of each group's result, contraction of all groups.
+  int64_t rows = 1, columns = 1, contraction = 1;
+  int64_t groups = 1;
+  int64_t elementBytes = 1, resultBytes = 2;
+  bool promoted = false;
+  /// A tensor of the result's type is added.
+  bool accumulates = false;
+};
+
+/// A tile and its predicted cost, with the terms that it is made of.
+struct MatmulTileCost {
+  MatmulSchedule schedule;
+  /// One launch, and the longer of the two times below.
+  Cost cost;
+  /// Picoseconds of all waves of tiles, and of moving every operand once.
+  int64_t tilesTime, trafficTime;
+  /// Tiles in expectation, and the picoseconds that one takes.
+  int64_t tiles, tileTime;
+  int64_t waves;
+};
+
+/// The tiles that are legal on a target with warpgroup instructions, in a fixed
+/// order.
+SmallVector<MatmulTileCost> rankMatmulTiles(const MatmulWork &work,
+                                            const TargetInfo &target);
+
+/// The tile of least predicted time; the first of several.
+const MatmulTileCost &chooseMatmulTile(ArrayRef<MatmulTileCost> tiles);
+
+/// The cost of a tile that somebody wrote; reports at `op` why it is not legal.
+FailureOr<MatmulTileCost> requireMatmulTile(GroupedMatmulOp op,
+                                            const TargetInfo &target);
+
+/// What decides a tile's time, for people.
+std::string explainMatmulTile(const MatmulTileCost &tile);
+
+MatmulWork getMatmulWork(GroupedMatmulOp op);
+GemmTileAttr getMatmulTile(MLIRContext *context,
+                           const MatmulSchedule &schedule);
+MatmulSchedule getMatmulSchedule(GemmTileAttr tile);
+
+/// The least cost over the tiles, or that of the tile that the operation names;
+/// none when the target has no kernel for it.
+std::optional<Cost> estimateMatmul(GroupedMatmulOp op,
+                                   const TargetInfo &target);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_TUNING_MATMULTILES_H

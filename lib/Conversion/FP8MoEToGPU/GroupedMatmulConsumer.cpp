@@ -1,0 +1,384 @@
+//===- GroupedMatmulConsumer.cpp - Multiplies tiles -----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A consumer is a warpgroup. For each of its tiles it waits for stages of
+// operands, multiplies them, releases them, and writes the result.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GroupedMatmulKernel.h"
+#include "Wgmma.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Registers of a consumer's thread: what the producer gives back, shared by
+/// two, in steps of 8.
+static constexpr int64_t kConsumerRegisters = 240;
+
+/// Barriers by which ping-pong consumers take turns: this one and the next.
+static constexpr int64_t kFirstTurnBarrier = 3;
+
+/// Instructions for one stage of 128 bytes.
+static constexpr int64_t kStepsPerStage = kSwizzleRowBytes / kWgmmaBytes;
+
+namespace {
+/// One consumer's work.
+class Consumer {
+public:
+  Consumer(GroupedMatmulKernel &kernel, Value index)
+      : kernel(kernel), b(kernel.b), index(index),
+        ringIndex(kernel.schedule.getNumRings() > 1 ? index : b.i32(0)),
+        ring(kernel.getRing(ringIndex)), epilogue(kernel, index),
+        shape{kernel.schedule.columns, kernel.problem.aType,
+              kernel.problem.bType},
+        numRowBlocks(kernel.schedule.getConsumerRows() / kWgmmaRows) {
+    isFirstLane = b.equal(kernel.lane, 0);
+    thread = b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
+                      kWarpgroupThreads - 1);
+    Value base =
+        b.truncate(b.getI32Type(),
+                   LLVM::PtrToIntOp::create(b, b.getI64Type(), kernel.shared));
+    descriptorA = createWgmmaDescriptor(b, b.add(base, getOffsetA(b.i32(0))));
+    descriptorB = createWgmmaDescriptor(b, b.add(base, getOffsetB(b.i32(0))));
+  }
+
+  void build();
+
+private:
+  /// A tile's accumulators, one struct for each 64 rows, and the stage that is
+  /// not released yet, if any.
+  struct Product {
+    SmallVector<Value> accumulators;
+    Value lastStage;
+  };
+  using Position = RingPosition;
+
+  TileWalk getWalk();
+  void takeTurn();
+  void passTurn();
+  Product multiply(const Tile &tile, Value stageCount);
+  Product multiplyWholeStages(const Tile &tile, Value numStages,
+                              Position &position);
+  Product multiplyLastStage(const Tile &tile, Position position,
+                            Product product);
+  void addStage(Value stage, Value isFurther, MutableArrayRef<Value> sums);
+  void addStagePromoted(Value stage, MutableArrayRef<Value> sums);
+  void release(Value stage, Value condition);
+
+  // Bytes from the beginning of shared memory to a stage's operands; that of A
+  // to this consumer's rows.
+  Value getOffsetA(Value stage);
+  Value getOffsetB(Value stage);
+  Value getStageDescriptor(Value descriptor, Value stage, int64_t stageBytes) {
+    return advanceWgmmaDescriptor(b, descriptor, b.mul(stage, stageBytes));
+  }
+  std::pair<Value, Value> getStageDescriptors(Value stage) {
+    return {getStageDescriptor(descriptorA, stage, kernel.getStageBytesA()),
+            getStageDescriptor(descriptorB, stage, kernel.getStageBytesB())};
+  }
+  /// The descriptor of a row block of A.
+  Value getRowBlock(Value descriptor, int64_t rowBlock) {
+    return advanceWgmmaDescriptor(b, descriptor,
+                                  rowBlock * kWgmmaRows * kSwizzleRowBytes);
+  }
+
+  void maskHead(Value stage, Value isFirst, const Tile &tile);
+  void maskTail(Value stage, Value isLast, const Tile &tile);
+  void maskChunk(Value stage, Value chunk, Value low, Value high);
+  void publishMasks();
+
+  GroupedMatmulKernel &kernel;
+  KernelBuilder &b;
+  Value index, ringIndex;
+  StageRing ring;
+  MatmulEpilogue epilogue;
+  WgmmaShape shape;
+  int64_t numRowBlocks;
+  /// The thread of the warpgroup; i1: the first one of its warp.
+  Value thread, isFirstLane;
+  Value descriptorA, descriptorB;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+TileWalk Consumer::getWalk() {
+  switch (kernel.schedule.kind) {
+  case GemmSchedule::PingPong:
+    return {kernel.block, kernel.numBlocks, b.equal(index, 1)};
+  case GemmSchedule::Independent:
+    return {b.add(kernel.block, b.mul(index, kernel.numBlocks)),
+            b.mul(kernel.numBlocks, 2), Value()};
+  case GemmSchedule::Cooperative:
+    return {kernel.block, kernel.numBlocks, Value()};
+  }
+  llvm_unreachable("unknown schedule");
+}
+
+/// Turns at the tensor cores go by tiles, and so do the stages of the ring:
+/// without them a consumer could be two tiles ahead, and take a stage of its
+/// next tile for one of this.
+void Consumer::takeTurn() {
+  if (kernel.schedule.kind == GemmSchedule::PingPong)
+    createNamedBarrier(b, b.add(index, kFirstTurnBarrier),
+                       2 * kWarpgroupThreads);
+}
+
+void Consumer::passTurn() {
+  if (kernel.schedule.kind == GemmSchedule::PingPong)
+    createNamedArrive(b, b.sub(b.i32(kFirstTurnBarrier + 1), index),
+                      2 * kWarpgroupThreads);
+}
+
+void Consumer::build() {
+  createSetRegisters(b, kConsumerRegisters, /*increase=*/true);
+  // The first turn is the first consumer's.
+  b.createIf(b.equal(index, 1), [&] { passTurn(); });
+  TileScheduler(kernel).forEachTile(
+      getWalk(), [&](const Tile &tile, Value stageCount) {
+        Tile mine = tile;
+        if (kernel.schedule.kind == GemmSchedule::Cooperative)
+          mine.row =
+              b.add(tile.row, b.mul(index, kernel.schedule.getConsumerRows()));
+        epilogue.loadScales(mine);
+        takeTurn();
+        Product product = multiply(mine, stageCount);
+        passTurn();
+        createWgmmaWait(b, 0);
+        if (product.lastStage)
+          release(product.lastStage, b.i1(true));
+        for (Value &accumulators : product.accumulators)
+          accumulators = createRegisterFence(b, accumulators);
+        epilogue.storeTile(mine, product.accumulators);
+      });
+  epilogue.finish();
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+Value Consumer::getOffsetA(Value stage) {
+  Value slot = b.add(b.mul(ringIndex, kernel.schedule.stages), stage);
+  Value offset = b.add(b.mul(slot, kernel.getStageBytesA()), kernel.memory.a);
+  if (kernel.schedule.kind != GemmSchedule::Cooperative)
+    return offset;
+  return b.add(offset, b.mul(index, kernel.schedule.getConsumerRows() *
+                                        kSwizzleRowBytes));
+}
+
+Value Consumer::getOffsetB(Value stage) {
+  Value slot = b.add(b.mul(ringIndex, kernel.schedule.stages), stage);
+  return b.add(b.mul(slot, kernel.getStageBytesB()), kernel.memory.b);
+}
+
+void Consumer::release(Value stage, Value condition) {
+  b.createIf(b.bitAnd(condition, isFirstLane),
+             [&] { ring.createRelease(stage); });
+}
+
+Consumer::Product Consumer::multiply(const Tile &tile, Value stageCount) {
+  Position position = ring.getPosition(stageCount);
+  if (!kernel.endsInsideStages())
+    return multiplyWholeStages(tile, tile.numStages, position);
+  Product product =
+      multiplyWholeStages(tile, b.sub(tile.numStages, 1), position);
+  return multiplyLastStage(tile, position, product);
+}
+
+/// Issues the instructions of one stage. The sums are new when `isFurther`
+/// (i32) is 0.
+void Consumer::addStage(Value stage, Value isFurther,
+                        MutableArrayRef<Value> sums) {
+  auto [a, bb] = getStageDescriptors(stage);
+  createWgmmaFence(b);
+  for (int64_t step : llvm::seq(kStepsPerStage))
+    for (auto [rowBlock, sum] : llvm::enumerate(sums))
+      sum = createWgmma(b, shape,
+                        advanceWgmmaDescriptor(b, getRowBlock(a, rowBlock),
+                                               step * kWgmmaBytes),
+                        advanceWgmmaDescriptor(b, bb, step * kWgmmaBytes), sum,
+                        step == 0 ? isFurther : b.i32(1));
+  createWgmmaCommit(b);
+}
+
+/// Adds the products of one stage, which are complete afterwards.
+void Consumer::addStagePromoted(Value stage, MutableArrayRef<Value> sums) {
+  auto [a, bb] = getStageDescriptors(stage);
+  for (auto [rowBlock, sum] : llvm::enumerate(sums)) {
+    // One row block at a time: its products need registers beside all sums.
+    Value products = createUndefAccumulators(b, shape);
+    createWgmmaFence(b);
+    for (int64_t step : llvm::seq(kStepsPerStage))
+      products = createWgmma(b, shape,
+                             advanceWgmmaDescriptor(b, getRowBlock(a, rowBlock),
+                                                    step * kWgmmaBytes),
+                             advanceWgmmaDescriptor(b, bb, step * kWgmmaBytes),
+                             products, b.i32(step != 0));
+    createWgmmaCommit(b);
+    createWgmmaWait(b, 0);
+    if (rowBlock + 1 == sums.size())
+      release(stage, b.i1(true));
+    sum = addAccumulators(b, sum, createRegisterFence(b, products));
+  }
+}
+
+Consumer::Product Consumer::multiplyWholeStages(const Tile &tile,
+                                                Value numStages,
+                                                Position &position) {
+  bool promoted = kernel.problem.promoted;
+  SmallVector<Value> init{position.stage, position.parity, position.stage};
+  for (int64_t i = 0; i < numRowBlocks; ++i)
+    init.push_back(promoted ? createZeroAccumulators(b, shape)
+                            : createUndefAccumulators(b, shape));
+  SmallVector<Value> results = b.createFor(
+      b.i32(0), numStages, 1, init, [&](Value count, ValueRange carried) {
+        Position here{carried[0], carried[1]};
+        Value lastStage = carried[2];
+        SmallVector<Value> sums(carried.drop_front(3));
+        ring.createWaitFull(here);
+        Value isFurther = b.compare(arith::CmpIPredicate::ne, count, 0);
+        maskHead(here.stage, b.bitXor(isFurther, 1), tile);
+        if (!kernel.endsInsideStages())
+          maskTail(here.stage, b.equal(b.add(count, 1), tile.numStages), tile);
+        if (promoted) {
+          addStagePromoted(here.stage, sums);
+        } else {
+          addStage(here.stage, b.zeroExtend(b.getI32Type(), isFurther), sums);
+          // The stage before is done when only this one's are under way.
+          createWgmmaWait(b, 1);
+          release(lastStage, isFurther);
+        }
+        Position next = ring.getNext(here);
+        SmallVector<Value> yielded{next.stage, next.parity, here.stage};
+        yielded.append(sums);
+        return yielded;
+      });
+  position = {results[0], results[1]};
+  return {SmallVector<Value>(ArrayRef(results).drop_front(3)),
+          promoted ? Value() : results[2]};
+}
+
+/// The last stage of a group of the contraction, as far as there is data; the
+/// rest of its last 32 bytes are zeros.
+Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
+                                              Position position,
+                                              Product product) {
+  ring.createWaitFull(position);
+  Value before = b.sub(tile.numStages, 1);
+  maskHead(position.stage, b.equal(before, 0), tile);
+  maskTail(position.stage, b.i1(true), tile);
+  Value lastStep = b.divU(b.maxS(b.sub(tile.lastBytes, 1), 0), kWgmmaBytes);
+  auto [a, bb] = getStageDescriptors(position.stage);
+  SmallVector<Value> sums = b.createFor(
+      b.i32(0), b.add(lastStep, 1), 1, product.accumulators,
+      [&](Value step, ValueRange carried) {
+        Value offset = b.mul(step, kWgmmaBytes);
+        Value isFurther =
+            b.compare(arith::CmpIPredicate::ne, b.add(before, step), 0);
+        // Inside of the loop, so that LLVM does not unroll it.
+        createWgmmaFence(b);
+        SmallVector<Value> next;
+        for (auto [rowBlock, sum] : llvm::enumerate(carried))
+          next.push_back(createWgmma(
+              b, shape,
+              advanceWgmmaDescriptor(b, getRowBlock(a, rowBlock), offset),
+              advanceWgmmaDescriptor(b, bb, offset), sum,
+              b.zeroExtend(b.getI32Type(), isFurther)));
+        return next;
+      });
+  // ptxas wants one between the instructions of the loop and their group.
+  createWgmmaFence(b);
+  createWgmmaCommit(b);
+  createWgmmaWait(b, 1);
+  release(product.lastStage, b.compare(arith::CmpIPredicate::ne, before, 0));
+  return {sums, position.stage};
+}
+
+//===----------------------------------------------------------------------===//
+// Bytes of other groups
+//===----------------------------------------------------------------------===//
+
+/// Bytes [low, high) of a chunk of every row of both operands stay, the others
+/// become zero: zero times a NaN of a neighbour would be NaN. Threads with even
+/// and odd numbers may have different arguments; a pair of them takes a row.
+void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
+  Swizzle swizzle = Swizzle::get(kSwizzleRowBytes);
+  SmallVector<Value> masks;
+  for (int64_t word : llvm::seq<int64_t>(4)) {
+    // The bits of a word before a byte of the chunk.
+    auto getLowBits = [&](Value byte) {
+      Value bytes = b.clamp(b.sub(byte, word * 4), 0, 4);
+      Value bits = b.zeroExtend(b.getI64Type(), b.mul(bytes, 8));
+      return b.truncate(b.getI32Type(), b.sub(b.shiftLeft(b.i64(1), bits), 1));
+    };
+    masks.push_back(b.bitAnd(getLowBits(high), b.bitXor(getLowBits(low), -1)));
+  }
+  auto maskRows = [&](Value operand, int64_t rows) {
+    b.createFor(b.divU(thread, 2), b.i32(rows), kWarpgroupThreads / 2,
+                [&](Value row) {
+                  Value place = b.bitXor(chunk, b.bitAnd(row, swizzle.mask));
+                  Value offset = b.add(b.mul(row, swizzle.rowBytes),
+                                       b.mul(place, kSwizzleChunkBytes));
+                  Value pointer = kernel.getShared(b.add(operand, offset));
+                  SmallVector<Value> words = b.unpackWords(
+                      b.load(b.getWordsType(), pointer, kSwizzleChunkBytes));
+                  for (auto [word, mask] : llvm::zip_equal(words, masks))
+                    word = b.bitAnd(word, mask);
+                  b.store(b.packWords(words), pointer, kSwizzleChunkBytes);
+                });
+  };
+  maskRows(getOffsetA(stage), kernel.schedule.getConsumerRows());
+  maskRows(getOffsetB(stage), kernel.schedule.columns);
+}
+
+/// Lets the tensor cores see what the warpgroup masked.
+void Consumer::publishMasks() {
+  createAsyncProxyFence(b);
+  createNamedBarrier(b, b.add(index, 1), kWarpgroupThreads);
+}
+
+/// Zeroes the bytes before the group in the first chunk of its first stage.
+void Consumer::maskHead(Value stage, Value isFirst, const Tile &tile) {
+  if (!kernel.needsHeadMask())
+    return;
+  Value hasHead = b.compare(arith::CmpIPredicate::ne, tile.headBytes, 0);
+  b.createIf(b.bitAnd(isFirst, hasHead), [&] {
+    Value odd = b.bitAnd(thread, 1);
+    Value low = b.select(b.equal(odd, 0), tile.headBytes, 0);
+    maskChunk(stage, odd, low, b.i32(kSwizzleChunkBytes));
+    publishMasks();
+  });
+}
+
+/// Zeroes the bytes after the group in its last stage, as far as they are
+/// multiplied.
+void Consumer::maskTail(Value stage, Value isLast, const Tile &tile) {
+  if (!kernel.needsTailMask())
+    return;
+  int64_t span = kernel.endsInsideStages() ? kWgmmaBytes : kSwizzleRowBytes;
+  Value begin = b.bitAnd(b.maxS(b.sub(tile.lastBytes, 1), 0), -span);
+  Value hasTail = b.less(b.sub(tile.lastBytes, begin), span);
+  b.createIf(b.bitAnd(isLast, hasTail), [&] {
+    Value first = b.divU(begin, kSwizzleChunkBytes);
+    for (int64_t chunk = 0; chunk < span / kSwizzleChunkBytes; chunk += 2) {
+      Value mine = b.add(first, b.add(b.bitAnd(thread, 1), chunk));
+      Value high = b.sub(tile.lastBytes, b.mul(mine, kSwizzleChunkBytes));
+      maskChunk(stage, mine, b.i32(0), high);
+    }
+    publishMasks();
+  });
+}
+
+void fp8moe::buildMatmulConsumer(GroupedMatmulKernel &kernel, Value index) {
+  Consumer(kernel, index).build();
+}

@@ -1,0 +1,341 @@
+//===- MatmulTiles.cpp - Tiles of grouped matmul kernels ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The model of a grouped matmul. As many blocks as there are multiprocessors
+// take tiles in turn:
+//
+//   time      one launch + max(tiles, traffic)
+//   tiles     waves * (stages of the contraction * time of a stage + what the
+//             schedule cannot hide)
+//   stage     multiplications at the rate that the chip sustains, which falls
+//             with the bytes that a tile reads for each of them
+//   waves     tiles / multiprocessors; a group's last tile along the rows is
+//             half full in expectation
+//   traffic   bytes of operands and result / speed of a copy
+//
+// The constants are from one NVIDIA H200 that ran at its power limit, the
+// anchor shapes of docs/grouped-matmul.md.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Tuning/MatmulTiles.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+//===----------------------------------------------------------------------===//
+// What the model knows of the kernels and of the chip
+//===----------------------------------------------------------------------===//
+
+/// Consumer warpgroups of a block.
+static constexpr int64_t kConsumers = 2;
+/// Bytes of the contraction in a stage, for each row of an operand.
+static constexpr int64_t kStageRowBytes = 128;
+/// A barrier for full and one for empty.
+static constexpr int64_t kStageBarrierBytes = 16;
+
+/// Part of the data sheet's rate that is left at the power limit, for a tile
+/// that reads nothing; and how much a tile's stages slow down per 1/rows +
+/// 1/columns. From tiles of 64x256, 128x128 and 128x160: 1254, 1210 and 1282
+/// TFLOP/s for 16640 x 8192 x 5120 in 16 groups.
+static constexpr double kSustainedRate = 0.831;
+static constexpr double kOperandSlowdown = 12;
+/// Picoseconds between two tiles when one warpgroup writes while the other
+/// multiplies; and what the masks and the short loop of a group's last stage
+/// add.
+static constexpr int64_t kTurnTime = 150000;
+static constexpr int64_t kGroupEndTime = 400000;
+/// Picoseconds per element of a tile that the tensor cores wait for its result
+/// to be written, when nobody else multiplies, or somebody competes.
+static constexpr double kExposedTime = 98;
+static constexpr double kCompetingTime = 128;
+/// Factor of a stage when its products are added in f32 by a warpgroup that
+/// shares the tensor cores, and by one that has them alone.
+static constexpr double kPromotedShared = 1.05;
+static constexpr double kPromotedAlone = 1.35;
+/// Rows, columns or contraction that an unknown size stands for.
+static constexpr int64_t kNominalSize = 4096;
+
+/// Registers of a consumer's thread.
+static constexpr int64_t kConsumerRegisters = 240;
+/// Registers beside the accumulators in the loop, in the epilogue, and in one
+/// that also reads what it accumulates into. With ptxas of CUDA 13, loops of
+/// 192 accumulators (promoted ones) and epilogues of 160, or 128 with an
+/// addend, do not spill; epilogues of 192, or 160 with an addend, do.
+static constexpr int64_t kLoopRegisters = 40;
+static constexpr int64_t kEpilogueRegisters = 72;
+static constexpr int64_t kAddendRegisters = 40;
+static constexpr int64_t kRowsPerInstruction = 64;
+
+/// Tiles that are tried. Narrower ones read more than the shared memory
+/// delivers.
+static constexpr int64_t kTileColumns[] = {64, 96, 128, 160, 192, 256};
+/// More stages than this hide nothing more.
+static constexpr int64_t kMaxStages = 8;
+
+//===----------------------------------------------------------------------===//
+// Legality
+//===----------------------------------------------------------------------===//
+
+MatmulMemory MatmulMemory::get(const MatmulSchedule &schedule) {
+  int64_t stages = schedule.stages * schedule.getNumRings();
+  MatmulMemory memory;
+  memory.a = 0;
+  memory.b = memory.a + stages * schedule.rows * kStageRowBytes;
+  memory.staging = memory.b + stages * schedule.columns * kStageRowBytes;
+  memory.scales = memory.staging + kConsumers * 2 * kMatmulStagingBytes;
+  memory.barriers =
+      memory.scales + kConsumers *
+                          (schedule.getConsumerRows() + schedule.columns) *
+                          sizeof(float);
+  memory.total = memory.barriers + stages * kStageBarrierBytes;
+  return memory;
+}
+
+/// Registers that a consumer's thread needs.
+static int64_t countRegisters(const MatmulSchedule &schedule,
+                              const MatmulWork &work) {
+  int64_t blocks = schedule.getConsumerRows() / kRowsPerInstruction;
+  int64_t perBlock = schedule.columns / 2;
+  // Products that are not added yet are gone when the result is written.
+  int64_t loop = (blocks + work.promoted) * perBlock + kLoopRegisters;
+  int64_t epilogue = blocks * perBlock + kEpilogueRegisters +
+                     (work.accumulates ? kAddendRegisters : 0);
+  return std::max(loop, epilogue);
+}
+
+/// Why a tile cannot be built, or nothing.
+static std::optional<std::string> explainIllegal(const MatmulSchedule &schedule,
+                                                 const MatmulWork &work,
+                                                 const TargetInfo &target) {
+  int64_t registers = countRegisters(schedule, work);
+  if (registers > kConsumerRegisters)
+    return llvm::formatv("a thread needs {0} registers for its accumulators "
+                         "and what goes with them, it has {1}",
+                         registers, kConsumerRegisters);
+  int64_t bytes = MatmulMemory::get(schedule).total;
+  if (bytes > target.sharedMemoryPerBlock)
+    return llvm::formatv("it takes {0} bytes of shared memory, a block has {1}",
+                         bytes, target.sharedMemoryPerBlock);
+  return std::nullopt;
+}
+
+/// The most stages that fit, at least two.
+static MatmulSchedule withMostStages(MatmulSchedule schedule,
+                                     const TargetInfo &target) {
+  for (schedule.stages = kMaxStages; schedule.stages > 2; --schedule.stages)
+    if (MatmulMemory::get(schedule).total <= target.sharedMemoryPerBlock)
+      break;
+  return schedule;
+}
+
+static SmallVector<MatmulSchedule>
+enumerateSchedules(const MatmulWork &work, const TargetInfo &target) {
+  SmallVector<MatmulSchedule> schedules;
+  auto add = [&](GemmSchedule kind, int64_t rows) {
+    for (int64_t columns : kTileColumns) {
+      MatmulSchedule schedule;
+      schedule.kind = kind;
+      schedule.rows = rows;
+      schedule.columns = columns;
+      schedule = withMostStages(schedule, target);
+      if (!explainIllegal(schedule, work, target))
+        schedules.push_back(schedule);
+    }
+  };
+  add(work.promoted ? GemmSchedule::Independent : GemmSchedule::PingPong, 128);
+  add(work.promoted ? GemmSchedule::Independent : GemmSchedule::PingPong, 64);
+  add(GemmSchedule::Cooperative, 128);
+  add(GemmSchedule::Cooperative, 256);
+  return schedules;
+}
+
+//===----------------------------------------------------------------------===//
+// Predicted time
+//===----------------------------------------------------------------------===//
+
+static MatmulWork withNominalSizes(MatmulWork work) {
+  auto replace = [](int64_t &size, int64_t nominal) {
+    if (ShapedType::isDynamic(size))
+      size = nominal;
+    size = std::max<int64_t>(size, 1);
+  };
+  replace(work.rows, work.forward ? kNominalTokens : kNominalSize);
+  replace(work.columns, kNominalSize);
+  replace(work.contraction, work.forward ? kNominalSize : kNominalTokens);
+  replace(work.groups, kNominalSegments);
+  return work;
+}
+
+/// Picoseconds of one stage.
+static double getStageTime(const MatmulSchedule &schedule,
+                           const MatmulWork &work, const TargetInfo &target) {
+  double teraflops =
+      work.elementBytes == 1 ? target.fp8TFlops : target.bf16TFlops;
+  double flops = 2.0 * schedule.rows * schedule.columns * kStageRowBytes /
+                 work.elementBytes;
+  double slowdown =
+      1 + kOperandSlowdown * (1.0 / schedule.rows + 1.0 / schedule.columns);
+  double time =
+      flops * slowdown * target.multiprocessors / (teraflops * kSustainedRate);
+  if (!work.promoted)
+    return time;
+  return time * (schedule.kind == GemmSchedule::PingPong      ? kPromotedAlone
+                 : schedule.kind == GemmSchedule::Cooperative ? kPromotedShared
+                                                              : 1);
+}
+
+/// Picoseconds of a tile that are not multiplications.
+static double getTileOverhead(const MatmulSchedule &schedule,
+                              const MatmulWork &work) {
+  double elements = static_cast<double>(schedule.rows) * schedule.columns *
+                    work.resultBytes / 2;
+  switch (schedule.kind) {
+  case GemmSchedule::PingPong:
+    return kTurnTime + (work.forward ? 0 : kGroupEndTime);
+  case GemmSchedule::Independent:
+    return kCompetingTime * elements;
+  case GemmSchedule::Cooperative:
+    return kExposedTime * elements;
+  }
+  llvm_unreachable("unknown schedule");
+}
+
+static MatmulTileCost getTileCost(const MatmulSchedule &schedule,
+                                  const MatmulWork &work,
+                                  const TargetInfo &target) {
+  double groups = work.groups;
+  double columns = llvm::divideCeil(work.columns, schedule.columns);
+  // A tile more than the mean needs, in half of all groups; one group is known.
+  double isRagged = work.groups > 1 ? 0.5 : 0;
+  double tiles, stages;
+  double stageElements =
+      static_cast<double>(kStageRowBytes) / work.elementBytes;
+  if (work.forward) {
+    tiles = std::ceil(work.rows / static_cast<double>(schedule.rows) +
+                      isRagged * groups) *
+            columns;
+    stages = std::ceil(work.contraction / stageElements);
+  } else {
+    tiles = groups * llvm::divideCeil(work.rows, schedule.rows) * columns;
+    // Groups end inside of a stage, after one of its four steps.
+    stages = work.contraction / groups / stageElements + isRagged / 4;
+  }
+  MatmulTileCost result;
+  result.schedule = schedule;
+  result.tiles = tiles;
+  result.tileTime = stages * getStageTime(schedule, work, target) +
+                    getTileOverhead(schedule, work);
+  result.waves = std::ceil(tiles / target.multiprocessors);
+  double waves = work.forward && isRagged != 0
+                     ? std::max(1.0, tiles / target.multiprocessors + 0.5)
+                     : static_cast<double>(result.waves);
+  result.tilesTime = waves * result.tileTime;
+  double operands = static_cast<double>(work.rows) * work.contraction;
+  double weights = static_cast<double>(work.columns) * work.contraction *
+                   (work.forward ? groups : 1);
+  double results = static_cast<double>(work.rows) * work.columns *
+                   (work.forward ? 1 : groups);
+  result.cost = estimateTraffic((operands + weights) * work.elementBytes +
+                                    results * work.resultBytes,
+                                target);
+  int64_t launch = estimateTraffic(0, target).time;
+  result.trafficTime = result.cost.time - launch;
+  result.cost.time = launch + std::max(result.tilesTime, result.trafficTime);
+  return result;
+}
+
+SmallVector<MatmulTileCost> fp8moe::rankMatmulTiles(const MatmulWork &work,
+                                                    const TargetInfo &target) {
+  MatmulWork nominal = withNominalSizes(work);
+  SmallVector<MatmulTileCost> tiles;
+  for (const MatmulSchedule &schedule : enumerateSchedules(work, target))
+    tiles.push_back(getTileCost(schedule, nominal, target));
+  return tiles;
+}
+
+const MatmulTileCost &fp8moe::chooseMatmulTile(ArrayRef<MatmulTileCost> tiles) {
+  return *llvm::min_element(
+      tiles, [](const auto &a, const auto &b) { return a.cost < b.cost; });
+}
+
+//===----------------------------------------------------------------------===//
+// Operations
+//===----------------------------------------------------------------------===//
+
+MatmulWork fp8moe::getMatmulWork(GroupedMatmulOp op) {
+  RankedTensorType a = op.getA().getType(), b = op.getB().getType();
+  MatmulWork work;
+  work.forward = op.isForward();
+  work.rows = a.getDimSize(0);
+  work.columns = b.getShape().back();
+  work.contraction = a.getDimSize(1);
+  work.groups = op.getOffsets().getType().getDimSize(0);
+  work.elementBytes = getElementBytes(a.getElementType()).value_or(1);
+  work.resultBytes = getElementBytes(op.getType().getElementType()).value_or(2);
+  work.promoted =
+      work.elementBytes == 1 && op.getAccumulation() == Accumulation::Promoted;
+  return work;
+}
+
+GemmTileAttr fp8moe::getMatmulTile(MLIRContext *context,
+                                   const MatmulSchedule &schedule) {
+  return GemmTileAttr::get(context, schedule.rows, schedule.columns,
+                           schedule.stages, schedule.kind, schedule.raster);
+}
+
+MatmulSchedule fp8moe::getMatmulSchedule(GemmTileAttr tile) {
+  return {tile.getSchedule(), tile.getRows(), tile.getColumns(),
+          tile.getStages(), tile.getRaster()};
+}
+
+FailureOr<MatmulTileCost> fp8moe::requireMatmulTile(GroupedMatmulOp op,
+                                                    const TargetInfo &target) {
+  GemmTileAttr tile = op.getTileAttr();
+  if (failed(tile.verifyFor(op, target)))
+    return failure();
+  MatmulWork work = getMatmulWork(op);
+  MatmulSchedule schedule = getMatmulSchedule(tile);
+  if (std::optional<std::string> reason =
+          explainIllegal(schedule, work, target)) {
+    GemmTileAttr best =
+        getMatmulTile(op.getContext(),
+                      chooseMatmulTile(rankMatmulTiles(work, target)).schedule);
+    return op.emitOpError("has a tile that target ")
+           << target.chip << " cannot run: " << *reason << "; use a smaller "
+           << "one, such as " << best << ", or none";
+  }
+  return getTileCost(schedule, withNominalSizes(work), target);
+}
+
+std::string fp8moe::explainMatmulTile(const MatmulTileCost &tile) {
+  return llvm::formatv("{0}: {1}, {2} tiles of {3:f1} us in {4} {5}",
+                       stringifyGemmSchedule(tile.schedule.kind),
+                       tile.tilesTime >= tile.trafficTime
+                           ? "bound by multiplications"
+                           : "bound by bandwidth",
+                       tile.tiles, tile.tileTime / 1e6, tile.waves,
+                       tile.waves == 1 ? "wave" : "waves");
+}
+
+std::optional<Cost> fp8moe::estimateMatmul(GroupedMatmulOp op,
+                                           const TargetInfo &target) {
+  if (!target.hasWarpgroupMatmul)
+    return std::nullopt;
+  MatmulWork work = getMatmulWork(op);
+  if (GemmTileAttr tile = op.getTileAttr()) {
+    MatmulSchedule schedule = getMatmulSchedule(tile);
+    if (explainIllegal(schedule, work, target))
+      return Cost::infinite();
+    return getTileCost(schedule, withNominalSizes(work), target).cost;
+  }
+  return chooseMatmulTile(rankMatmulTiles(work, target)).cost;
+}

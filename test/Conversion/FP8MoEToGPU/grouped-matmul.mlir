@@ -1,0 +1,187 @@
+// The kernel of a grouped matmul and how it is launched. The roles are told apart by
+// what only they do.
+
+// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize -o %t
+// RUN: FileCheck %s --input-file=%t
+// RUN: FileCheck %s --input-file=%t --check-prefix=PLAN
+
+#expert_columns = #fp8moe.strided<[0, 2, 1]>
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @forward(%a: tensor<?x2048xf8E4M3FN>, %sa: tensor<?xf32>,
+      %b: tensor<8x2048x1408xf8E4M3FN, #expert_columns>, %sb: tensor<8x1408xf32>,
+      %ends: tensor<8xi32>) -> tensor<?x1408xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+        scales(%sa, %sb : tensor<?xf32>, tensor<8x1408xf32>)
+        direction dequantize accumulation fast
+        tile <rows = 128, columns = 128, stages = 6, schedule = ping_pong>
+        : tensor<?x2048xf8E4M3FN>, tensor<8x2048x1408xf8E4M3FN, #expert_columns>
+        -> tensor<?x1408xbf16>
+    return %o : tensor<?x1408xbf16>
+  }
+}
+
+// CHECK-LABEL: gpu.func @grouped_matmul_0
+// CHECK-SAME: %[[A:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[B:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[C:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}
+
+// One barrier for full and one for empty stages each: a full stage has the producer's
+// arrival, an empty one those of four warps.
+// CHECK-DAG: %[[ONE:c1_i32.*]] = arith.constant 1 : i32
+// CHECK-DAG: %[[WARPS:c4_i32.*]] = arith.constant 4 : i32
+// CHECK-COUNT-12: nvvm.mbarrier.init
+// CHECK-NOT: nvvm.mbarrier.init
+// CHECK: nvvm.fence.mbarrier.init
+// CHECK: gpu.barrier
+
+// The producer: one thread of one warp.
+// CHECK: nvvm.setmaxregister decrease 24
+// CHECK: nvvm.elect.sync
+// Ends of the groups are clamped to the end before and to the number of rows.
+// CHECK: scf.while
+// CHECK: llvm.load {{.*}} invariant
+// CHECK: arith.maxsi
+// CHECK: arith.minsi
+// A wait is tried once, then has two seconds.
+// CHECK: scf.for
+// CHECK: nvvm.mbarrier.try_wait
+// CHECK: scf.if
+// CHECK: nvvm.read.ptx.sreg.globaltimer
+// CHECK: arith.cmpi ugt, {{.*}}, %c2000000000_i64
+// CHECK: llvm.intr.trap
+// Stages of both operands count for the same barrier.
+// CHECK: nvvm.mbarrier.arrive.expect_tx %[[FULL:.*]], %c32768_i32
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}, %[[A]], %[[FULL]], box[
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}, %[[B]], %[[FULL]], box[
+
+// A consumer: scales, its turn, the stages, the next turn, the result.
+// CHECK: nvvm.setmaxregister increase 240
+// CHECK: nvvm.barrier.arrive id = {{.*}} number_of_threads = %c256_i32
+// CHECK: nvvm.barrier id = {{.*}} number_of_threads = %c256_i32
+// CHECK: scf.for
+// CHECK: nvvm.mbarrier.try_wait
+// CHECK: nvvm.wgmma.fence.aligned
+// CHECK-COUNT-8: wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3
+// CHECK-NOT: wgmma.mma_async
+// CHECK: nvvm.wgmma.commit.group.sync.aligned
+// The stage before is released while this one is multiplied.
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 1
+// CHECK: nvvm.mbarrier.arrive
+// CHECK: nvvm.barrier.arrive id = {{.*}} number_of_threads = %c256_i32
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// The accumulators pass through an empty assembly.
+// CHECK: llvm.inline_asm has_side_effects asm_dialect = att "",
+
+// Four phases of 64 rows and 64 columns. A buffer is free when at most one store reads.
+// CHECK-COUNT-4: nvvm.cp.async.bulk.tensor.global.shared.cta %[[C]]
+// CHECK-NOT: nvvm.cp.async.bulk.tensor.global.shared.cta
+// CHECK: nvvm.cp.async.bulk.wait_group 0 {read}
+
+// PLAN-LABEL: fp8moe_plan.program @forward
+// PLAN: %[[M:.*]] = fp8moe_plan.dim
+// PLAN: %[[MA:.*]] = fp8moe_plan.tensor_map %{{.*}} sizes(%c2048, %[[M]]) strides(%c2048) box(128, 128) swizzle 128 promotion 256
+// PLAN: %[[MB:.*]] = fp8moe_plan.tensor_map %{{.*}} sizes(%c2048, %c1408, %c8) strides(%c2048, %c2883584) box(128, 128, 1) swizzle 128 promotion 256
+// PLAN: %[[MC:.*]] = fp8moe_plan.tensor_map %{{.*}} sizes(%c1408, %[[M]]) strides(%c1408) box(64, 64) swizzle 128 :
+// PLAN: %[[ANY:.*]] = arith.cmpi sge, %[[M]], %c1
+// PLAN: %[[SMS:.*]] = fp8moe_plan.device_attr multiprocessors
+// PLAN: fp8moe_plan.launch @fp8moe_kernels::@grouped_matmul_0 grid(%[[SMS]], %c1, %c1) block(384, 1, 1) shared 231520 when(%[[ANY]]) args(%[[MA]], %[[MB]], %[[MC]],
+
+// -----
+
+// The weight gradient: no group's rows end inside a box, and padded groups need no masks.
+// What a caller alone knows is required of it.
+
+#padded_rows = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = 128>>
+#padded_columns = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @gradient(%a: tensor<1408x?xf8E4M3FN, #padded_rows>, %sa: tensor<8x1408xf32>,
+      %b: tensor<?x2048xf8E4M3FN, #padded_columns>, %sb: tensor<8x2048xf32>,
+      %ends: tensor<8xi32>) -> tensor<8x1408x2048xf32> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+        scales(%sa, %sb : tensor<8x1408xf32>, tensor<8x2048xf32>)
+        direction quantize accumulation fast
+        tile <rows = 128, columns = 160, stages = 5, schedule = ping_pong>
+        : tensor<1408x?xf8E4M3FN, #padded_rows>, tensor<?x2048xf8E4M3FN, #padded_columns>
+        -> tensor<8x1408x2048xf32>
+    return %o : tensor<8x1408x2048xf32>
+  }
+}
+
+// CHECK-LABEL: gpu.func @grouped_matmul_wgrad_0
+// Groups begin at multiples of 128.
+// CHECK: arith.muli {{.*}}, %c128_i32
+// CHECK: nvvm.setmaxregister increase 240
+// Scales are what data was multiplied by.
+// CHECK: arith.divf %cst{{.*}}, {{.*}} : f32
+// Whole stages, then a loop over the instructions of the last one.
+// CHECK-COUNT-8: m64n160k32
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 1
+// CHECK-NOT: nvvm.fence.proxy
+// CHECK: scf.for
+// CHECK: nvvm.wgmma.fence.aligned
+// CHECK-COUNT-2: m64n160k32
+// CHECK-NOT: m64n160k32
+
+// PLAN-LABEL: fp8moe_plan.program @gradient
+// PLAN: fp8moe_plan.require {{.*}}, "the matmul kernel needs strides of the first operand that are multiples of 16 elements"
+// PLAN: fp8moe_plan.tensor_map {{.*}} box(128, 128) swizzle 128 promotion 256
+// PLAN: fp8moe_plan.tensor_map {{.*}} box(128, 160) swizzle 128 promotion 256
+// PLAN: fp8moe_plan.tensor_map {{.*}} sizes(%c2048, %c1408, %c8) strides(%c2048, %c2883584) box(32, 64, 1) swizzle 128 :
+
+// -----
+
+// Groups that are not padded: both operands are masked, and the tensor cores see it.
+// Sums of 128 are added in f32, by warpgroups that have a ring each.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @unpadded(%a: tensor<1408x4096xf8E5M2>, %sa: tensor<8x1408xf32>,
+      %b: tensor<4096x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, %sb: tensor<8x2048xf32>,
+      %c: tensor<8x1408x2048xbf16>, %ends: tensor<8xi32>) -> tensor<8x1408x2048xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+        scales(%sa, %sb : tensor<8x1408xf32>, tensor<8x2048xf32>)
+        direction dequantize accumulation promoted accumulate(%c : tensor<8x1408x2048xbf16>)
+        tile <rows = 128, columns = 128, stages = 3, schedule = independent>
+        : tensor<1408x4096xf8E5M2>, tensor<4096x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>
+        -> tensor<8x1408x2048xbf16>
+    return %o : tensor<8x1408x2048xbf16>
+  }
+}
+
+// CHECK-LABEL: gpu.func @grouped_matmul_wgrad_0
+// CHECK: nvvm.setmaxregister increase 240
+// CHECK-NOT: number_of_threads = %c256_i32
+// CHECK: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>
+// CHECK: nvvm.barrier id = {{.*}} number_of_threads = %c128_i32
+// CHECK: nvvm.fence.proxy
+// CHECK-COUNT-4: m64n128k32.f32.e5m2.e4m3
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// CHECK-COUNT-64: arith.addf
+// CHECK-COUNT-4: m64n128k32.f32.e5m2.e4m3
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// What is accumulated into is read where the result is.
+// CHECK: arith.mulf
+// CHECK: llvm.load {{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
+// CHECK: arith.addf
+// CHECK: nvvm.convert.f32x2.to.bf16x2
+// CHECK: nvvm.stmatrix
+
+// -----
+
+// bf16 x bf16 goes the same way, without scales.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @bf16(%a: tensor<?x2048xbf16>, %b: tensor<8x2048x1408xbf16, #fp8moe.strided<[0, 2, 1]>>,
+      %ends: tensor<8xi32>) -> tensor<?x1408xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+        : tensor<?x2048xbf16>, tensor<8x2048x1408xbf16, #fp8moe.strided<[0, 2, 1]>>
+        -> tensor<?x1408xbf16>
+    return %o : tensor<?x1408xbf16>
+  }
+}
+
+// CHECK-LABEL: gpu.func @grouped_matmul_0
+// CHECK: k16.f32.bf16.bf16
+// CHECK-NOT: arith.mulf
+
+// PLAN-LABEL: fp8moe_plan.program @bf16
+// PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 128) swizzle 128 promotion 256 : memref<?x2048xbf16>
