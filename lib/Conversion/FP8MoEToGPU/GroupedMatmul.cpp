@@ -48,8 +48,8 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
        llvm::zip_equal(GroupedMatmulSizes<int64_t>::members(),
                        GroupedMatmulSizes<Value>::members())) {
     int64_t size = problem.sizes.*from;
-    Value value = ShapedType::isDynamic(size) ? b.getSize(parameter++)
-                                              : b.i64(size);
+    Value value =
+        ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
     // Only a stride of whole groups may need more than 32 bits.
     bool isWide = to == &GroupedMatmulSizes<Value>::addendGroup;
     sizes.*to = isWide ? value : b.truncate(b.getI32Type(), value);

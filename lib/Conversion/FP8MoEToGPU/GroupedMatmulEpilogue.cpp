@@ -59,15 +59,15 @@ static Value getScalesOffset(GroupedMatmulKernel &kernel, Value consumer) {
                       kernel.memory.scales);
 }
 
-/// What a product is multiplied by; zero in the tail, where there are no
-/// scales.
+/// What a product is multiplied by; zero where there is no product, as scales
+/// may be anything there.
 Value MatmulEpilogue::loadScale(Value pointer, Value index, const Tile &tile) {
   Value scale = b.load(b.getF32Type(),
                        b.offsetBytes(pointer, b.mul(index, sizeof(float))),
                        sizeof(float), /*readOnly=*/true);
   if (kernel.problem.reciprocalScales)
     scale = arith::DivFOp::create(b, b.f32(1), scale);
-  return tile.isTail ? b.select(tile.isTail, b.f32(0), scale) : scale;
+  return b.select(tile.isZero, b.f32(0), scale);
 }
 
 void MatmulEpilogue::loadScales(const Tile &tile) {
@@ -176,8 +176,8 @@ SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
   Value element =
       b.add(b.mul(widen(row), widen(kernel.sizes.addendRow)), widen(column));
   if (!kernel.problem.forward)
-    element = b.add(element,
-                    b.mul(widen(tile.group), kernel.sizes.addendGroup));
+    element =
+        b.add(element, b.mul(widen(tile.group), kernel.sizes.addendGroup));
   Value pointer = b.offsetBytes(kernel.addend, b.mul(element, bytes));
   SmallVector<Type> types(bytes == 4 ? 2 : 1, b.getI32Type());
   SmallVector<Value> words = b.createIf(

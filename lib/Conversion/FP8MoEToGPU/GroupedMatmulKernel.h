@@ -85,15 +85,17 @@ struct TileState {
   }
 };
 
-/// What a role must know about its tile, all i32 but for isTail.
+/// What a role must know about its tile, all i32 but for isZero.
 struct Tile {
   /// The group whose b, scales and result these are.
   Value group;
   /// First row and column.
   Value row, column;
-  /// Forward: where the group's rows end, and i1: it is the tail, whose result
-  /// is zero.
-  Value rowEnd, isTail;
+  /// i1: nothing is multiplied, in the tail or an empty group. The product is
+  /// zero whatever the scales are.
+  Value isZero;
+  /// Forward: where the group's rows end.
+  Value rowEnd;
   /// First element of the contraction, and the number of its stages.
   Value contraction, numStages;
   /// Weight gradient: bytes before the group in the first stage, and bytes up

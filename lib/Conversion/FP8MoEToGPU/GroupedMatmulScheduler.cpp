@@ -144,12 +144,12 @@ Tile TileScheduler::getTile(const TileState &state) {
   if (kernel.problem.forward) {
     tile.row = b.add(tile.row, state.begin);
     tile.rowEnd = state.end;
-    tile.isTail = b.equal(state.group, kernel.sizes.groups);
-    tile.group = b.select(tile.isTail, zero, state.group);
+    tile.isZero = b.equal(state.group, kernel.sizes.groups);
+    tile.group = b.select(tile.isZero, zero, state.group);
     // Past the end of the contraction there are zeros only.
     Value pastEnd =
         b.roundUp(kernel.sizes.contraction, kSwizzleChunkBytes / elementBytes);
-    tile.contraction = b.select(tile.isTail, pastEnd, zero);
+    tile.contraction = b.select(tile.isZero, pastEnd, zero);
     return tile;
   }
   tile.group = state.group;
@@ -158,7 +158,8 @@ Tile TileScheduler::getTile(const TileState &state) {
   Value length = b.sub(state.end, state.begin);
   Value pastEnd =
       b.roundUp(kernel.sizes.contraction, kSwizzleChunkBytes / elementBytes);
-  tile.contraction = b.select(b.equal(length, 0), pastEnd, begin);
+  tile.isZero = b.equal(length, 0);
+  tile.contraction = b.select(tile.isZero, pastEnd, begin);
   Value bytes = b.add(b.mul(length, elementBytes), tile.headBytes);
   Value before = b.mul(b.sub(tile.numStages, 1), kSwizzleRowBytes);
   tile.lastBytes = b.sub(bytes, before);
