@@ -17,6 +17,13 @@ Every shape has its own functions, with widths and experts known when compiling 
 model. Results are first checked per group against float64 from the same FP8 values; a wrong one is reported and not
 timed. timing.py says how time is measured.
 
+With --sweep, every legal tile is timed beside the one that the compiler chose, and the table says how much time that
+one loses to the best (its regret). Token counts are known when compiling then:
+
+    python3 benchmarks/grouped_matmul.py --ir --sweep --shapes 5,8,9,10,11,12,14,15 > build/benchmarks/tiles.mlir
+    fp8moe-compile build/benchmarks/tiles.mlir --target=sm_90a --sweep -o build/benchmarks/tiles
+    python3 benchmarks/grouped_matmul.py build/benchmarks/tiles/sm_90a --sweep --shapes 5,8,9,10,11,12,14,15
+
 The weight gradient of fp8moe reads groups padded to multiples of 128, as its quantize kernels write them; that of torch
 needs group sizes that are multiples of 16, so all contenders get such groups there.
 """
@@ -91,7 +98,7 @@ def name_of(shape):
     return f"{tokens}x{n}x{k}x{experts}"
 
 
-def print_ir(shapes):
+def print_ir(shapes, sweep):
     print("// Written by benchmarks/grouped_matmul.py --ir.\n")
     print("#rows = #fp8moe.strided<[0, 1], align = 16>")
     print("#columns = #fp8moe.strided<[1, 0], align = 16>")
@@ -99,12 +106,18 @@ def print_ir(shapes):
     print(f"#padded_rows = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = {PAD}>>")
     print(f"#padded_columns = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = {PAD}>>")
     for shape in shapes:
-        _, n, k, experts, _ = shape
+        tokens, n, k, experts, _ = shape
         sizes = dict(n=n, k=k, experts=experts, name=name_of(shape))
-        for accumulation in TOLERANCE:
-            print(FORWARD_IR.format(accumulation=accumulation, **sizes), end="")
+        for accumulation in ("fast",) if sweep else TOLERANCE:
+            forward = FORWARD_IR.format(accumulation=accumulation, **sizes)
             padded = dict(program="gradient", rows="padded_rows", columns="padded_columns")
-            print(GRADIENT_IR.format(accumulation=accumulation, **padded, **sizes), end="")
+            gradient = GRADIENT_IR.format(accumulation=accumulation, **padded, **sizes)
+            if sweep:
+                forward = forward.replace("?", str(tokens))
+                gradient = gradient.replace("?", str(padded_extent(tokens, experts)))
+            print(forward + gradient, end="")
+        if sweep:
+            continue
         packed = dict(program="unpadded_gradient", rows="rows", columns="columns")
         print(GRADIENT_IR.format(accumulation="fast", **packed, **sizes), end="")
 
@@ -127,11 +140,15 @@ def random_scales(*shape):
     return torch.exp2(torch.randint(-3, 4, shape, device="cuda").float())
 
 
+def padded_extent(tokens, experts):
+    return -(-(tokens + experts * (PAD - 1)) // PAD) * PAD
+
+
 def pad_columns(x, ends):
     """[rows, tokens] with every group of tokens at a multiple of PAD."""
     import torch
 
-    extent = -(-(x.shape[1] + len(ends) * (PAD - 1)) // PAD) * PAD
+    extent = padded_extent(x.shape[1], len(ends))
     padded = torch.zeros(x.shape[0], extent, device="cuda", dtype=torch.uint8)
     start = begin = 0
     for end in ends:
@@ -159,11 +176,11 @@ class Problem:
             yield g, start, end
             start = end
 
-    def program(self, kind, accumulation):
-        return self.artifact.program(f"{kind}_{accumulation}_{name_of(self.shape)}")
+    def program_name(self, kind, accumulation):
+        return f"{kind}_{accumulation}_{name_of(self.shape)}"
 
-    def ours(self, kind, accumulation, copy):
-        program = self.program(kind, accumulation)
+    def ours(self, kind, accumulation, copy, tile=""):
+        program = self.artifact.program(self.program_name(kind, accumulation) + tile)
         inputs = dict(a=copy["a"], b=copy["b"], offsets=self.offsets, sa=self.sa, sb=self.sb)
         if kind == "gradient":
             inputs |= dict(a=copy["padded_a"], b=copy["padded_b"].t())
@@ -331,6 +348,35 @@ def measure(problem, options, rng):
     return row
 
 
+def measure_tiles(problem, options, rng):
+    """The times of all tiles."""
+    from timing import sustained_us
+
+    prefix = problem.program_name(problem.mode, "fast") + "/m0/"
+    tiles = [name[len(prefix) :] for name in problem.artifact.programs if name.startswith(prefix)]
+    contenders = {"fp8moe": [problem.ours(problem.mode, "fast", copy) for copy in problem.copies]}
+    for tile in tiles:
+        name = "fp8moe " + tile
+        contenders[name] = [problem.ours(problem.mode, "fast", copy, "/m0/" + tile) for copy in problem.copies]
+    check(problem, contenders)
+    times = sustained_us(contenders, options.rounds, rng)
+    chosen = times.pop("fp8moe")
+    # The chosen tile is among the others: the better of its two timings counts.
+    best = min(times, key=times.get)
+    row = {"mode": problem.mode, "shape": list(problem.shape), "tiles": times, "chosen": chosen}
+    row["regret"] = max(0.0, chosen / times[best] - 1)
+    tokens, n, k, experts, kind = problem.shape
+    cells = [problem.mode, f"{tokens},{n},{k},{experts}", kind, len(times), f"{chosen:.1f}", f"{times[best]:.1f}"]
+    print(f"| {' | '.join(map(str, cells))} | {best[len('fp8moe '):]} | {row['regret']:.1%} |", flush=True)
+    return row
+
+
+def summarize_tiles(rows):
+    regrets = [row["regret"] for row in rows]
+    mean = math.exp(sum(math.log1p(r) for r in regrets) / len(regrets)) - 1
+    print(f"regret of the chosen tile: geometric mean {mean:.1%}, worst {max(regrets):.1%}")
+
+
 COLUMNS = ("fp8moe", "fp8moe promoted", "fp8moe unpadded", "torch", "dense", "torch bf16")
 
 
@@ -381,12 +427,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=21, help="blocks of each contender (default: 21)")
     parser.add_argument("--burst", type=int, default=0, metavar="N", help="also N single launches after a pause")
     parser.add_argument("--unpadded", action="store_true", help="also the weight gradient of packed groups")
+    parser.add_argument("--sweep", action="store_true", help="time all tiles instead of the peers")
     parser.add_argument("--seed", type=int, default=0, help="of operands and groups (default: 0)")
     parser.add_argument("--json", help="save all figures here")
     options = parser.parse_args()
     shapes = [SHAPES[int(i)] for i in options.shapes.split(",")] if options.shapes else SHAPES
     if options.ir:
-        return print_ir(shapes)
+        return print_ir(shapes, options.sweep)
     if not options.artifact:
         parser.error("name the folder of the artifact, or --ir")
 
@@ -399,18 +446,25 @@ def main():
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
     artifact = fp8moe.runtime.load(options.artifact, device="cuda:0")
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; TFLOP/s, sustained")
-    show_header(options.burst)
+    unit = "us" if options.sweep else "TFLOP/s"
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; {unit}, sustained")
+    if options.sweep:
+        print("| mode | M,N,K,E | groups | tiles | chosen | best | best tile | regret |\n" + "|---" * 8 + "|", flush=True)
+    else:
+        show_header(options.burst)
     rows = []
     for shape in shapes:
         for kind in (Forward, Gradient):
             if kind.mode in options.modes.split(","):
                 problem = kind(artifact, shape, rng)
-                rows.append(measure(problem, options, rng))
-                show(rows[-1])
+                if options.sweep:
+                    rows.append(measure_tiles(problem, options, rng))
+                else:
+                    rows.append(measure(problem, options, rng))
+                    show(rows[-1])
                 del problem
                 torch.cuda.empty_cache()
-    summarize(rows)
+    (summarize_tiles if options.sweep else summarize)(rows)
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
 

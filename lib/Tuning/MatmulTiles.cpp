@@ -61,8 +61,12 @@ static constexpr double kCompetingTime = 128;
 /// shares the tensor cores, and by one that has them alone.
 static constexpr double kPromotedShared = 1.05;
 static constexpr double kPromotedAlone = 1.35;
-/// Rows, columns or contraction that an unknown size stands for.
+/// Columns, rows of a group's result, or contraction that an unknown size stands
+/// for, and rows of a group when the number of all rows is not known: tiles that
+/// are small because groups might be lose more on large groups than they win on
+/// small ones, which memory bounds.
 static constexpr int64_t kNominalSize = 4096;
+static constexpr int64_t kNominalGroupRows = 1024;
 
 /// Registers of a consumer's thread.
 static constexpr int64_t kConsumerRegisters = 240;
@@ -168,10 +172,11 @@ static MatmulWork withNominalSizes(MatmulWork work) {
       size = nominal;
     size = std::max<int64_t>(size, 1);
   };
-  replace(work.rows, work.forward ? kNominalTokens : kNominalSize);
-  replace(work.columns, kNominalSize);
-  replace(work.contraction, work.forward ? kNominalSize : kNominalTokens);
   replace(work.groups, kNominalSegments);
+  int64_t tokens = std::max(kNominalTokens, kNominalGroupRows * work.groups);
+  replace(work.rows, work.forward ? tokens : kNominalSize);
+  replace(work.columns, kNominalSize);
+  replace(work.contraction, work.forward ? kNominalSize : tokens);
   return work;
 }
 
@@ -283,6 +288,7 @@ MatmulWork fp8moe::getMatmulWork(GroupedMatmulOp op) {
   work.resultBytes = getElementBytes(op.getType().getElementType()).value_or(2);
   work.promoted =
       work.elementBytes == 1 && op.getAccumulation() == Accumulation::Promoted;
+  work.accumulates = static_cast<bool>(op.getAddend());
   return work;
 }
 

@@ -22,6 +22,9 @@ import pytest
 FILE = "device_matmul.mlir"
 # ||result - reference|| / ||reference||, worst group. bf16 results alone have 1.7e-3.
 TOLERANCE = {"fast": 8e-3, "promoted": 3e-3}
+# Fast accumulation loses more the longer the sum is: the accumulators of the tensor cores drop bits at every step.
+# Above 65536 terms it is for those who know; docs/grouped-matmul.md has figures.
+LONG_FAST_TOLERANCE = 1.2e-2
 # How often a case runs; all results must be the same, bit for bit.
 REPEATS = 6
 NUM_CASES = 100
@@ -259,6 +262,9 @@ def check(executor, case, repeats=REPEATS):
         assert norm or error == 0, f"group {group}: expected zeros, found {y[where]}"
         relative = error / norm if norm else 0.0
         tolerance = TOLERANCE[case.function.accumulation]
+        is_long = (case.k if f.forward else case.tokens) > 65536
+        if is_long and f.accumulation == "fast":
+            tolerance = LONG_FAST_TOLERANCE
         assert relative <= tolerance, f"group {group}: error {relative:.2e}, expected at most {tolerance:.0e}"
         worst = max(worst, relative)
     print(f"worst group: {worst:.2e}")

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+#include "fp8moe/Tuning/MatmulTiles.h"
 #include "fp8moe/Tuning/QuantizeTiles.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -60,6 +61,29 @@ static void addCandidates(func::FuncOp function, unsigned index,
   }
 }
 
+static SmallVector<GroupedMatmulOp> getMatmuls(func::FuncOp function) {
+  SmallVector<GroupedMatmulOp> matmuls;
+  function.walk([&](GroupedMatmulOp op) { matmuls.push_back(op); });
+  return matmuls;
+}
+
+/// Inserts a clone of `function` for each tile of its matmul `index`.
+static void addMatmulCandidates(func::FuncOp function, unsigned index,
+                                const TargetInfo &target, OpBuilder &builder) {
+  MatmulWork work = getMatmulWork(getMatmuls(function)[index]);
+  for (const MatmulTileCost &entry : rankMatmulTiles(work, target)) {
+    GemmTileAttr tile = getMatmulTile(builder.getContext(), entry.schedule);
+    auto clone = cast<func::FuncOp>(builder.clone(*function));
+    clone.setSymName(
+        llvm::formatv("{0}/m{1}/rows={2},columns={3},stages={4},schedule={5}",
+                      function.getSymName(), index, tile.getRows(),
+                      tile.getColumns(), tile.getStages(),
+                      stringifyGemmSchedule(tile.getSchedule()))
+            .str());
+    getMatmuls(clone)[index].setTileAttr(tile);
+  }
+}
+
 void SweepTiles::runOnOperation() {
   FailureOr<TargetAttr> target = requireTargetAttr(getOperation());
   if (failed(target))
@@ -78,5 +102,9 @@ void SweepTiles::runOnOperation() {
     builder.setInsertionPointAfter(function);
     for (unsigned index : llvm::seq(getQuantizations(function).size()))
       addCandidates(function, index, info, builder);
+    if (!info.hasWarpgroupMatmul)
+      continue;
+    for (unsigned index : llvm::seq(getMatmuls(function).size()))
+      addMatmulCandidates(function, index, info, builder);
   }
 }

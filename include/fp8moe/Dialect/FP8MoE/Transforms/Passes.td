@@ -237,14 +237,15 @@ def SelectTiles : InterfacePass<"fp8moe-select-tiles", "::mlir::FunctionOpInterf
 }
 
 def SweepTiles : Pass<"fp8moe-sweep-tiles", "::mlir::ModuleOp"> {
-  let summary = "Add a function for every tile that a quantize kernel can have";
+  let summary = "Add a function for every tile that a kernel can have";
   let description = [{
-    Clones every public function once for each legal tile of each of its quantizations,
+    Clones every public function once for each legal tile of each of its quantizations and grouped matmuls,
     so that one artifact has a program for every candidate and they can be measured beside
     each other. Runs after `fp8moe-select-tiles`; the functions themselves stay, with
     what the model chose. A clone's name says what is different:
     `FUNCTION/N/kept=K,threads=T,schedule=S`, where N counts the quantizations of the
-    function from 0.
+    function from 0. Those of a `grouped_matmul` are named
+    `FUNCTION/mN/rows=R,columns=C,stages=S,schedule=T`.
 
     Needs `fp8moe.target` on the module.
 
