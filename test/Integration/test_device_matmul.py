@@ -262,8 +262,8 @@ def check(executor, case, repeats=REPEATS):
         assert norm or error == 0, f"group {group}: expected zeros, found {y[where]}"
         relative = error / norm if norm else 0.0
         tolerance = TOLERANCE[case.function.accumulation]
-        is_long = (case.k if f.forward else case.tokens) > 65536
-        if is_long and f.accumulation == "fast":
+        is_long = (case.k if case.function.forward else case.tokens) > 65536
+        if is_long and case.function.accumulation == "fast":
             tolerance = LONG_FAST_TOLERANCE
         assert relative <= tolerance, f"group {group}: error {relative:.2e}, expected at most {tolerance:.0e}"
         worst = max(worst, relative)
