@@ -78,6 +78,21 @@ LogicalResult Driver::runDecisions(ModuleOp module) {
                             : success();
 }
 
+LogicalResult Driver::runKernels(ModuleOp module) {
+  if (failed(runLowering(module, options.passManagerHook)))
+    return failure();
+  if (!options.delaySeed)
+    return success();
+  FailureOr<TargetAttr> target = requireTargetAttr(module);
+  if (failed(target))
+    return failure();
+  if (target->getInfo().kind != TargetKind::NVVM)
+    return module.emitError("cannot delay warps on target ")
+           << target->getInfo().chip
+           << "; only kernels for NVIDIA GPUs have pauses";
+  return runDelays(module, *options.delaySeed, options.passManagerHook);
+}
+
 FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
                                               StringRef folder) {
   auto start = std::chrono::steady_clock::now();
@@ -87,7 +102,7 @@ FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
   report.target = lookupTarget(chip);
   report.programs = collectTraffic(module);
   report.decisions = collectDecisions(module, *report.target);
-  if (failed(runLowering(module, options.passManagerHook)))
+  if (failed(runKernels(module)))
     return failure();
 
   SmallString<128> path(folder);
@@ -169,8 +184,7 @@ LogicalResult Driver::emit(ModuleOp module, Stage stage, raw_ostream &os) {
   FailureOr<OwningOpRef<ModuleOp>> clone = cloneFor(module, targets->front());
   if (failed(clone) || failed(runDecisions(**clone)))
     return failure();
-  if (stage != Stage::Tensor &&
-      failed(runLowering(**clone, options.passManagerHook)))
+  if (stage != Stage::Tensor && failed(runKernels(**clone)))
     return failure();
   if (stage == Stage::Tensor || stage == Stage::Mlir) {
     (*clone)->print(os);

@@ -8,10 +8,12 @@
 
 #include "fp8moe/Pipelines/Compiler.h"
 
+#include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Pipelines/Pipelines.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -65,4 +67,13 @@ LogicalResult fp8moe::runSweep(ModuleOp module, const PassManagerHook &hook) {
 LogicalResult fp8moe::runLowering(ModuleOp module,
                                   const PassManagerHook &hook) {
   return run(module, hook, buildLoweringPipeline);
+}
+
+LogicalResult fp8moe::runDelays(ModuleOp module, int64_t seed,
+                                const PassManagerHook &hook) {
+  return run(module, hook, [&](OpPassManager &pm, const TargetInfo &) {
+    DelayWarpsOptions options;
+    options.seed = seed;
+    pm.nest<gpu::GPUModuleOp>().addPass(createDelayWarps(options));
+  });
 }

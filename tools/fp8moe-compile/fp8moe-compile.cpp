@@ -90,6 +90,11 @@ static cl::opt<bool> sweepTiles(
              "named PROGRAM/N/kept=K,threads=T,schedule=S for quantization N, "
              "to measure them (benchmarks/sweep.py)"),
     cl::cat(category));
+static cl::opt<int64_t>
+    delaySeed("delay-warps", cl::value_desc("seed"),
+              cl::desc("For tests of NVIDIA kernels: pause warps where others "
+                       "can observe it; each seed pauses other ones"),
+              cl::cat(category));
 static cl::opt<bool> splitInput(
     "split-input-file",
     cl::desc("With --emit: compile each part between '// -----' by itself"),
@@ -163,6 +168,8 @@ static DriverOptions getDriverOptions() {
   options.emission.ptxasPath = ptxasPath;
   options.optimizeLayouts = optimizeLayouts;
   options.sweepTiles = sweepTiles;
+  if (delaySeed.getNumOccurrences())
+    options.delaySeed = delaySeed;
   options.passManagerHook = [](PassManager &pm) {
     applyDefaultTimingPassManagerCLOptions(pm);
     return applyPassManagerCLOptions(pm);

@@ -224,4 +224,29 @@ def PassTensorMaps : Pass<"fp8moe-pass-tensor-maps", "::mlir::gpu::GPUModuleOp">
   ];
 }
 
+def DelayWarps : Pass<"fp8moe-delay-warps", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "Pause warps of NVVM kernels, to find races (testing)";
+  let description = [{
+    Inserts a pause at the start of every kernel and before every operation that other warps
+    can observe: barriers, atomics, bulk copies. One in eight is up to eight microseconds
+    long, which ones depends on the block, the warp, the place and `seed`; all lanes of
+    a warp pause together. Results must not change. Runs on kernels in the LLVM dialect;
+    `fp8moe-compile --delay-warps=SEED` runs it last.
+
+    ```mlir
+    // before
+    nvvm.barrier0
+    // after, where %pause is 0 for most warps
+    nvvm.nanosleep %pause
+    nvvm.barrier0
+    ```
+  }];
+  let options = [
+    Option<"seed", "seed", "int64_t", "0", "Other seeds pause other warps">,
+  ];
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"
+  ];
+}
+
 #endif // FP8MOE_CONVERSION_PASSES_TD

@@ -14,6 +14,7 @@
 #include "fp8moe/Artifact/ArtifactWriter.h"
 #include "fp8moe/Pipelines/Compiler.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct DriverOptions {
   bool optimizeLayouts = true;
   /// Add a program for every tile of every quantization.
   bool sweepTiles = false;
+  /// Pause warps of NVVM kernels, to find races.
+  std::optional<int64_t> delaySeed;
 };
 
 /// Compiles modules as the command line says. Every failure has been reported
@@ -54,6 +57,9 @@ private:
 
   /// Runs what comes before kernels: all decisions are in the module then.
   LogicalResult runDecisions(ModuleOp module);
+
+  /// Turns them into kernels in the LLVM dialect and plans.
+  LogicalResult runKernels(ModuleOp module);
 
   /// Compiles `module`, whose target is set to `chip`.
   FailureOr<TargetReport> writeArtifact(ModuleOp module, StringRef chip,

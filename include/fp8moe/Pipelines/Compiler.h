@@ -46,6 +46,10 @@ LogicalResult runSweep(ModuleOp module, const PassManagerHook &hook);
 /// Lowers the module to kernels and plans for the target that it names.
 LogicalResult runLowering(ModuleOp module, const PassManagerHook &hook);
 
+/// Pauses warps of lowered NVVM kernels here and there, to find races.
+LogicalResult runDelays(ModuleOp module, int64_t seed,
+                        const PassManagerHook &hook);
+
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_PIPELINES_COMPILER_H

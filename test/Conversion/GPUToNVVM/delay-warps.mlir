@@ -1,0 +1,47 @@
+// RUN: fp8moe-opt %s --pass-pipeline='builtin.module(gpu.module(fp8moe-delay-warps{seed=7}))' | FileCheck %s
+// Other seeds pause other warps.
+// RUN: fp8moe-opt %s --pass-pipeline='builtin.module(gpu.module(fp8moe-delay-warps{seed=7}))' -o %t.7
+// RUN: fp8moe-opt %s --pass-pipeline='builtin.module(gpu.module(fp8moe-delay-warps{seed=8}))' -o %t.8
+// RUN: not diff %t.7 %t.8
+// RUN: fp8moe-compile %s --target=sm_90a --delay-warps=7 --emit=ptx | FileCheck %s --check-prefix=PTX
+// RUN: not fp8moe-compile %s --target=gfx942 --delay-warps=7 --emit=mlir 2>&1 | FileCheck %s --check-prefix=AMD
+
+// AMD: error: cannot delay warps on target gfx942; only kernels for NVIDIA GPUs have pauses
+
+// Functions that are no kernels, and what only the warp itself sees, are left alone.
+gpu.module @kernels {
+  // CHECK-LABEL: llvm.func @helper
+  // CHECK-NOT: nanosleep
+  llvm.func @helper(%x: i32) -> i32 {
+    llvm.return %x : i32
+  }
+
+  // CHECK-LABEL: llvm.func @k
+  // CHECK: %[[BLOCK:.*]] = nvvm.read.ptx.sreg.ctaid.x
+  // CHECK: %[[THREAD:.*]] = nvvm.read.ptx.sreg.tid.x
+  // CHECK: %[[WARP:.*]] = llvm.lshr %[[THREAD]], %{{.*}}
+  // CHECK: nvvm.nanosleep
+  // CHECK: llvm.load
+  // CHECK-NOT: nanosleep
+  // CHECK: llvm.fadd
+  // CHECK: nvvm.nanosleep
+  // CHECK-NEXT: nvvm.barrier
+  // CHECK: nvvm.nanosleep
+  // CHECK-NEXT: llvm.atomicrmw
+  // CHECK-NOT: nanosleep
+  // CHECK: wgmma
+  // CHECK: llvm.return
+  // PTX: .entry k
+  // PTX: nanosleep.u32
+  // PTX: bar.sync
+  llvm.func @k(%x: !llvm.ptr, %n: !llvm.ptr) attributes {gpu.kernel, nvvm.kernel} {
+    %v = llvm.load %x : !llvm.ptr -> f32
+    %w = llvm.fadd %v, %v : f32
+    llvm.store %w, %x : f32, !llvm.ptr
+    nvvm.barrier0
+    %one = llvm.mlir.constant(1 : i32) : i32
+    %0 = llvm.atomicrmw add %n, %one monotonic : !llvm.ptr, i32
+    llvm.inline_asm has_side_effects asm_dialect = att "wgmma.fence.sync.aligned;", "" : () -> ()
+    llvm.return
+  }
+}
