@@ -52,24 +52,25 @@ class Compiler:
         self.done = {}
         self.runs = collections.Counter()
 
-    def artifact(self, file, target):
-        """The artifact folder of programs/`file` for a target."""
-        key = (file, target)
+    def artifact(self, file, target, options=()):
+        """The artifact folder of programs/`file` for a target, compiled with more options."""
+        key = (file, target, options)
         if key not in self.done:
-            self.done[key] = self._compile(file, target)
+            self.done[key] = self._compile(file, target, options)
         result = self.done[key]
         if isinstance(result, Exception):
             raise result
         return result
 
-    def _compile(self, file, target):
+    def _compile(self, file, target, options):
+        folder = pathlib.Path(file).stem + "".join(options)
         compiled_before = os.environ.get("FP8MOE_TEST_ARTIFACTS")
         if compiled_before:
-            return pathlib.Path(compiled_before) / pathlib.Path(file).stem / target
+            return pathlib.Path(compiled_before) / folder / target
         if not self.tool.exists():
             return FileNotFoundError(f"{self.tool} is not there: build it, or set FP8MOE_BUILD_DIR to the build folder")
-        out = self.folder / pathlib.Path(file).stem
-        command = [self.tool, program_file(file), f"--target={target}", "-o", out]
+        out = self.folder / folder
+        command = [self.tool, program_file(file), f"--target={target}", "-o", out, *options]
         self.runs[file, target] += 1
         process = subprocess.run([str(c) for c in command], capture_output=True, text=True)
         if process.returncode:
