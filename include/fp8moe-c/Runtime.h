@@ -224,7 +224,8 @@ fp8moe_program_output(const fp8moe_program *program, size_t index);
 /// Checks the inputs' types, shapes and strides and evaluates everything that
 /// follows from them. `inputs` has `num_inputs` entries in the program's order.
 /// The strides of an empty tensor, and of a dimension with one element, are not
-/// looked at.
+/// looked at. Fails with FP8MOE_OUT_OF_RANGE when a launch whose blocks wait
+/// for each other does not fit the device as a whole.
 FP8MOE_EXPORT fp8moe_status fp8moe_program_resolve(
     const fp8moe_program *program, const fp8moe_tensor *inputs,
     size_t num_inputs, fp8moe_call **call);
@@ -250,9 +251,11 @@ FP8MOE_EXPORT uint64_t fp8moe_call_workspace_align(const fp8moe_call *call);
 /// `inputs` and `outputs` hold the data pointers in the program's order: host
 /// memory on the CPU, else memory of the device. A pointer may be null when its
 /// tensor has no bytes, and so may the workspace. Refused: misaligned pointers,
-/// a workspace that is too small, and an output or workspace whose bytes
-/// overlap those of anything else. Nothing was launched if this is
-/// FP8MOE_INVALID_ARGUMENT.
+/// a workspace that is too small, an output or workspace whose bytes overlap
+/// those of anything else, and tensors that a kernel's tensor maps cannot
+/// describe. Nothing was launched if this is FP8MOE_INVALID_ARGUMENT. Which of
+/// several variants of a kernel is launched may depend on how the addresses are
+/// aligned.
 FP8MOE_EXPORT fp8moe_status fp8moe_call_run(
     const fp8moe_call *call, const void *const *inputs, void *const *outputs,
     void *workspace, uint64_t workspace_bytes, void *stream);
