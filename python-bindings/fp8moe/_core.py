@@ -367,10 +367,16 @@ class Function:
 
     def __exit__(self, exception: object, *rest: object) -> None:
         _current.blocks.pop()
-        if exception is None:
-            if not self._is_returned:
-                self.returns()
-            self.operation.verify()
+        is_valid = False
+        try:
+            if exception is None:
+                if not self._is_returned:
+                    self.returns()
+                self.operation.verify()
+                is_valid = True
+        finally:
+            if not is_valid:  # the module stays as it was before the function
+                _mlir.discard(self.operation)
 
     def returns(self, *values: Value, **named: Value) -> None:
         """Ends the function. Results that are given by name are called so in the

@@ -140,8 +140,9 @@ class _TorchCall(NamedTuple):
     #: The address of a GPU's current stream by its number; None on the CPU.
     get_stream: Optional[Callable[[int], int]]
     ordinal: int
-    #: Make the outputs.
-    allocate: List[Callable[[], Any]]
+    #: Makes all outputs; `make` makes one.
+    allocate: Callable[[], List[Any]]
+    make: List[Callable[[], Any]]
     #: Shape, strides, dtype and get_device() of the outputs.
     layouts: List[Tuple[Any, Any, Any, int]]
 
@@ -243,12 +244,12 @@ class Program:
         call = entry.call
 
         if out is None:
-            results = [allocate() for allocate in entry.allocate]
+            results = entry.allocate()
         else:
-            given = self._bind_out(out)
-            if not all(isinstance(result, tensor_type) for result in given.values()):
+            given = self._given_outputs(entry, self._bind_out(out), tensor_type)
+            if given is None:
                 return None
-            results = self._given_outputs(entry, given)
+            results = given
         address = 0
         if call.workspace_bytes:
             workspace, address = _tensors.torch_bytes(
@@ -275,6 +276,7 @@ class Program:
             device,
             None if device.type == "cpu" else _tensors.torch_stream(torch),
             device.index,
+            _tensors.torch_allocator(torch, layouts, device),
             [
                 functools.partial(torch.empty_strided, shape, strides, **options)
                 for shape, strides, options in layouts
@@ -285,13 +287,17 @@ class Program:
             ],
         )
 
-    def _given_outputs(self, entry: "_TorchCall", given: Mapping[str, Any]) -> List[Any]:
-        """The caller's tensors; others are allocated."""
+    def _given_outputs(
+        self, entry: "_TorchCall", given: Mapping[str, Any], tensor_type: Any
+    ) -> Optional[List[Any]]:
+        """The caller's tensors; others are allocated. None if not all are torch's."""
         results = []
-        for buffer, allocate, layout in zip(entry.call.outputs, entry.allocate, entry.layouts):
+        for buffer, make, layout in zip(entry.call.outputs, entry.make, entry.layouts):
             result = given.get(buffer.name)
             if result is None:
-                result = allocate()
+                result = make()
+            elif not isinstance(result, tensor_type):
+                return None
             elif (result.shape, result.stride(), result.dtype, result.get_device()) != layout:
                 self._check_output(result, buffer)
             results.append(result)

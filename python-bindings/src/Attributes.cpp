@@ -260,11 +260,14 @@ void fp8moe::python::bindAttributes(nb::module_ &module) {
             return toString(fp8moeAttributeGetMnemonic(attribute.value));
           },
           "Its name in the fp8moe dialect, else empty.")
-      .def("__eq__",
-           [](const Attribute &a, nb::object b) {
-             return nb::isinstance<Attribute>(b) &&
-                    mlirAttributeEqual(a.value, nb::cast<Attribute &>(b).value);
-           })
+      .def(
+          "__eq__",
+          [](const Attribute &a, nb::handle b) {
+            return nb::isinstance<Attribute>(b) &&
+                   mlirAttributeEqual(a.value, nb::cast<Attribute &>(b).value);
+          },
+          nb::arg("other").none(),
+          nb::sig("def __eq__(self, other: object) -> bool"))
       .def("__hash__",
            [](const Attribute &attribute) {
              return std::hash<const void *>()(attribute.value.ptr);

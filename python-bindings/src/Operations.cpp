@@ -167,6 +167,14 @@ static void setFunctionResults(const Operation &function, const Type &type,
         toAttribute(function.getContext(), resultAttributes));
 }
 
+/// Deletes an operation without uses; whatever was looked up in the module is
+/// outdated then.
+static void discard(const Operation &operation) {
+  MlirOperation erased = operation.get();
+  ++operation.getOwner()->generation;
+  mlirOperationDestroy(erased);
+}
+
 //===----------------------------------------------------------------------===//
 // Attributes of an operation
 //===----------------------------------------------------------------------===//
@@ -307,11 +315,14 @@ static void bindValues(nb::module_ &module) {
       .def_prop_ro("uses", getUses,
                    nb::sig("def uses(self) -> list[Operation]"),
                    "The operations that it is an operand of.")
-      .def("__eq__",
-           [](const Value &a, nb::object b) {
-             return nb::isinstance<Value>(b) &&
-                    mlirValueEqual(a.get(), nb::cast<Value &>(b).get());
-           })
+      .def(
+          "__eq__",
+          [](const Value &a, nb::handle b) {
+            return nb::isinstance<Value>(b) &&
+                   mlirValueEqual(a.get(), nb::cast<Value &>(b).get());
+          },
+          nb::arg("other").none(),
+          nb::sig("def __eq__(self, other: object) -> bool"))
       .def("__hash__",
            [](const Value &value) {
              return std::hash<const void *>()(value.get().ptr);
@@ -324,6 +335,7 @@ static void bindValues(nb::module_ &module) {
 void fp8moe::python::bindOperations(nb::module_ &module) {
   bindAttributesOfOperations(module);
   bindValues(module);
+  module.def("discard", discard, nb::arg("operation"));
   module.def("set_function_results", setFunctionResults, nb::arg("function"),
              nb::arg("type"), nb::arg("result_attributes"),
              nb::sig("def set_function_results(function: Operation, type: "
@@ -370,11 +382,14 @@ void fp8moe::python::bindOperations(nb::module_ &module) {
       .def("verify", verify, "Raises CompilerError if it is not valid.")
       .def("print", printOperation, nb::arg("locations") = false,
            nb::arg("generic") = false, "The operation as text.")
-      .def("__eq__",
-           [](const Operation &a, nb::object b) {
-             return nb::isinstance<Operation>(b) &&
-                    mlirOperationEqual(a.get(), nb::cast<Operation &>(b).get());
-           })
+      .def(
+          "__eq__",
+          [](const Operation &a, nb::handle b) {
+            return nb::isinstance<Operation>(b) &&
+                   mlirOperationEqual(a.get(), nb::cast<Operation &>(b).get());
+          },
+          nb::arg("other").none(),
+          nb::sig("def __eq__(self, other: object) -> bool"))
       .def("__hash__",
            [](const Operation &operation) {
              return std::hash<const void *>()(operation.get().ptr);

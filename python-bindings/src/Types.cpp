@@ -197,11 +197,14 @@ void fp8moe::python::bindTypes(nb::module_ &module) {
                       "Owns types, attributes and locations, which can only be "
                       "combined with others of the same context.")
       .def(nb::init<>())
-      .def("__eq__",
-           [](const Context &a, nb::object b) {
-             return nb::isinstance<Context>(b) &&
-                    nb::cast<Context &>(b).state == a.state;
-           })
+      .def(
+          "__eq__",
+          [](const Context &a, nb::handle b) {
+            return nb::isinstance<Context>(b) &&
+                   nb::cast<Context &>(b).state == a.state;
+          },
+          nb::arg("other").none(),
+          nb::sig("def __eq__(self, other: object) -> bool"))
       .def("__hash__", [](const Context &context) {
         return std::hash<const void *>()(context.state.get());
       });
@@ -237,11 +240,14 @@ void fp8moe::python::bindTypes(nb::module_ &module) {
                           "collections.abc.Sequence[Type], results: "
                           "collections.abc.Sequence[Type]) -> Type"))
       .def_prop_ro("context", [](const Type &type) { return type.context; })
-      .def("__eq__",
-           [](const Type &a, nb::object b) {
-             return nb::isinstance<Type>(b) &&
-                    mlirTypeEqual(a.value, nb::cast<Type &>(b).value);
-           })
+      .def(
+          "__eq__",
+          [](const Type &a, nb::handle b) {
+            return nb::isinstance<Type>(b) &&
+                   mlirTypeEqual(a.value, nb::cast<Type &>(b).value);
+          },
+          nb::arg("other").none(),
+          nb::sig("def __eq__(self, other: object) -> bool"))
       .def("__hash__",
            [](const Type &type) {
              return std::hash<const void *>()(type.value.ptr);

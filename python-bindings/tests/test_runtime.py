@@ -7,18 +7,14 @@ ours. Needs the built library, a C compiler and ml_dtypes."""
 import json
 import shutil
 import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-import fp8moe  # noqa: E402
-from fp8moe import _program, _tensors, runtime  # noqa: E402
+import fp8moe
+from fp8moe import _program, _tensors, runtime
 
 KERNELS = r"""
 #include <stdint.h>

@@ -1,0 +1,170 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""fp8moe.compile and what belongs to it: the same artifacts as fp8moe-compile writes."""
+
+import os
+import subprocess
+import threading
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fp8moe
+from test_ir import quantize_module
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = sorted((ROOT / "test" / "Integration" / "programs").glob("*.mlir"))
+
+
+@pytest.fixture
+def module(ir, ops):
+    return quantize_module(ir, ops)
+
+
+def bf16(*shape):
+    import ml_dtypes
+
+    return np.random.default_rng(1).standard_normal(shape).astype(ml_dtypes.bfloat16)
+
+
+@pytest.mark.parametrize("file", PROGRAMS, ids=lambda file: file.stem)
+def test_same_artifact_as_the_tool(ir, build, tmp_path, file):
+    """Numerics of the tool's artifacts are compared with the oracle in
+    test/Integration, through this package."""
+    tool = build / "bin" / "fp8moe-compile"
+    if not tool.exists():
+        pytest.skip(f"{tool} was not built")
+    for target in ("cpu", "cpu-fnuz"):
+        command = [tool, file, f"--target={target}", "-o", tmp_path / "tool"]
+        by_tool = subprocess.run(command, capture_output=True, text=True)
+        if by_tool.returncode:  # the program is for other targets
+            with pytest.raises(ir.CompilerError):
+                fp8moe.compile(ir.Module.parse_file(file), target)
+            continue
+        fp8moe.compile(ir.Module.parse_file(file), target, tmp_path / "python")
+        names = sorted(os.listdir(tmp_path / "tool" / target))
+        assert names == sorted(os.listdir(tmp_path / "python" / target)) == ["kernels.so", "manifest.json"]
+        for name in names:
+            a, b = (tmp_path / by / target / name for by in ("tool", "python"))
+            assert a.read_bytes() == b.read_bytes()
+
+
+def test_compile_and_run(ir, ops, module):
+    text = str(module)
+    for op in module.walk(ops.JaggedDynamicQuantizeOp):
+        del op.attributes["tile"]
+    artifact = fp8moe.compile(module, targets=["cpu", "sm_90a", "gfx942"])
+    assert artifact.targets == ("cpu", "sm_90a", "gfx942")
+    assert "f8E4M3" not in str(module) and text != str(artifact)
+    x, offsets = bf16(100, 64), np.array([10, 10, 50, 100], np.int32)
+    loaded = artifact.load("cpu")
+    q, s = loaded.program()(x, offsets)
+    assert q.shape == (100, 64) and q.strides == (1, 100) and s.shape == (4, 64)
+    path = artifact.path
+    del artifact
+    assert not os.path.exists(path)
+    assert loaded.program()(x, offsets).s.shape == (4, 64)
+
+
+def test_report(ir, ops, module):
+    for op in module.walk(ops.JaggedDynamicQuantizeOp):
+        del op.attributes["tile"]
+    report = fp8moe.compile(module, "sm_90a", tokens=1000).report
+    assert report.data["tokens"] == 1000
+    assert report.data["as_written"][0]["name"] == "f"
+    (decision,) = report.decisions("sm_90a")
+    assert decision["op"] == "fp8moe.jagged_dynamic_quantize"
+    assert decision["tile"]["threads"] > 0 and decision["predicted_ns"] > 0
+    assert decision["reads"] == ["row-major", "row-major"]
+    target = report.target("sm_90a")
+    assert target["kernels"][0]["launches"] == 1
+    assert target["programs"][0]["ops"][0]["bytes"] == "192 B/token + 1040 B"
+    assert {os.path.basename(file["path"]) for file in target["files"]} >= {"manifest.json"}
+    assert "program f" in str(report) and "target sm_90a" in str(report)
+    assert report._repr_html_().startswith("<pre>program f")
+    with pytest.raises(KeyError, match="no target 'cpu'"):
+        report.target("cpu")
+
+
+def test_optimize(ir, ops, module):
+    for op in module.walk(ops.JaggedDynamicQuantizeOp):
+        del op.attributes["tile"]
+    before = str(module)
+    optimized = fp8moe.optimize(module, "sm_90a")
+    assert str(module) == before
+    (op,) = optimized.walk(ops.JaggedDynamicQuantizeOp)
+    assert op.tile.threads > 0 and str(op.quantized[0].type.element_type) == "f8E4M3FN"
+    assert optimized.target == "sm_90a"
+    with pytest.raises(ir.CompilerError, match="fp8moe.target"):
+        fp8moe.optimize(module)
+
+
+def test_emit(ir, module):
+    from fp8moe import compiler
+
+    assert b"f8E4M3FN" in compiler.emit(module, "tensor", "cpu")
+    assert b"define" in compiler.emit(module, "llvm", "cpu")
+    assert compiler.emit(module, "so", "cpu").startswith(b"\x7fELF")
+    with pytest.raises(ir.CompilerError, match="unknown stage 'exe'; the stages are tensor"):
+        compiler.emit(module, "exe", "cpu")
+    assert "sm_90a" in fp8moe.targets() and "LLVM 22" in compiler.version()
+
+
+def test_errors(ir, module, tmp_path):
+    with pytest.raises(ir.CompilerError, match="unknown target 'sm_80'; known targets: cpu"):
+        fp8moe.compile(module, "sm_80")
+    with pytest.raises(ir.CompilerError, match="no target to compile for"):
+        fp8moe.compile(module)
+    with pytest.raises(ValueError, match="negative"):
+        fp8moe.compile(module, "cpu", tokens=-1)
+    module.target = "gfx942"
+    with pytest.raises(ir.CompilerError, match="written for target 'gfx942'") as info:
+        fp8moe.compile(module, "cpu")
+    assert info.value.diagnostics[0].file.endswith("test_ir.py")
+    (tmp_path / "file").write_text("")
+    module.target = "cpu"
+    with pytest.raises(ir.CompilerError):
+        fp8moe.compile(module, output=tmp_path / "file")
+    with pytest.raises(TypeError):
+        fp8moe.compile("module", "cpu")
+
+
+def test_several_threads_compile_one_module(module):
+    artifacts, problems = [], []
+
+    def work():
+        try:
+            artifacts.append(fp8moe.compile(module, "cpu"))
+        except Exception as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+    files = {Path(a.folder("cpu"), "kernels.so").read_bytes() for a in artifacts}
+    assert len(artifacts) == 8 and len(files) == 1
+
+
+def test_saving_and_loading_a_folder(module, tmp_path):
+    fp8moe.compile(module, ["cpu", "cpu-fnuz"]).save(tmp_path)
+    assert fp8moe.load(tmp_path).chip == "cpu"
+    assert fp8moe.load(tmp_path / "cpu-fnuz").chip == "cpu-fnuz"
+    with pytest.raises(fp8moe.Error, match="no artifact in .* runs on device 'cuda:0'"):
+        fp8moe.load(tmp_path, device="cuda:0")
+
+
+def test_warnings_are_pythons():
+    from fp8moe import _diagnostics
+
+    diagnostic = fp8moe.Diagnostic("warning", "careful", 'loc("f":1:2)', "f", 1, 2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _diagnostics.show_warnings([diagnostic])
+    assert [str(w.message) for w in caught] == ["f:1:2: warning: careful"]
+    assert caught[0].filename == __file__ and caught[0].category is fp8moe.CompilerWarning
