@@ -3,15 +3,15 @@
 # listed with the reason. The last line is `N passed, N failed, N skipped`; the exit
 # status is not zero when a test failed, or when none ran.
 #
-# usage: scripts/test.sh [unit] [lit] [numerics] [checks]     (default: all four)
+# usage: scripts/test.sh [unit] [lit] [numerics] [python] [checks]     (default: all five)
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 suites=("$@")
-[[ ${#suites[@]} -gt 0 ]] || suites=(unit lit numerics checks)
+[[ ${#suites[@]} -gt 0 ]] || suites=(unit lit numerics python checks)
 for suite in "${suites[@]}"; do
-  [[ " unit lit numerics checks " == *" $suite "* ]] ||
-    die "unknown suite '$suite'; the suites are: unit lit numerics checks"
+  [[ " unit lit numerics python checks " == *" $suite "* ]] ||
+    die "unknown suite '$suite'; the suites are: unit lit numerics python checks"
 done
 wants() { [[ " ${suites[*]} " == *" $1 "* ]]; }
 
@@ -50,7 +50,11 @@ if wants lit; then
 fi
 if wants numerics; then
   run_suite numerics "$VENV/bin/python" -m pytest -q -p no:cacheprovider \
-    --junit-xml "$RESULTS/numerics.xml" test/Integration test/fuzz python-bindings/tests
+    --junit-xml "$RESULTS/numerics.xml" test/Integration test/fuzz
+fi
+if wants python; then
+  run_suite python "$VENV/bin/python" -m pytest -q -p no:cacheprovider \
+    --junit-xml "$RESULTS/python.xml" python-bindings/tests
 fi
 if wants checks; then
   run_suite checks "$VENV/bin/python" scripts/check_sources.py --build "$BUILD" \

@@ -61,7 +61,7 @@ def _import(name: str) -> Any:
     try:
         return importlib.import_module(f"fp8moe.{name}")
     except ImportError as error:
-        if error.name == "fp8moe._mlir" or "libMLIR" in str(error) or "libLLVM" in str(error):
+        if any(name in str(error) for name in ("_mlir", "libMLIR", "libLLVM")):
             raise ImportError(
                 f"fp8moe.{name} needs the compiler, which this installation lacks ({error}). "
                 "It needs the shared libraries of MLIR and LLVM 22 (Debian: libmlir-22), and a "

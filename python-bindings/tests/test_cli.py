@@ -1,0 +1,104 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""python -m fp8moe."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fp8moe import _inputs, _safetensors
+from fp8moe.__main__ import main
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = str(ROOT / "examples" / "moe_backward.mlir")
+
+
+@pytest.fixture(scope="module")
+def compiled(ir, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compiled")
+    assert main(["compile", EXAMPLE, "--target=cpu,sm_90a", "-o", str(folder)]) == 0
+    return folder
+
+
+def test_compile(compiled, capsys):
+    assert sorted(path.name for path in compiled.iterdir()) == ["cpu", "sm_90a"]
+    assert main(["compile", EXAMPLE, "--target=cpu", "--emit=llvm"]) == 0
+    assert "define" in capsys.readouterr().out
+    assert main(["compile", "--list-targets"]) == 0
+    assert "gfx942     AMD" in capsys.readouterr().out
+    assert main(["compile", EXAMPLE, "--target=cpu"]) == 1
+    assert "nothing to do" in capsys.readouterr().err
+    assert main(["compile", EXAMPLE, "--target=sm_1", "-o", str(compiled / "x")]) == 1
+    assert f"{EXAMPLE}:" in (error := capsys.readouterr().err) and "unknown target 'sm_1'" in error
+
+
+def test_run(compiled, tmp_path, capsys):
+    command = ["run", str(compiled / "cpu"), "--random=1", "--tokens=300"]
+    files = [f"--save-inputs={tmp_path / 'in'}", f"--outputs={tmp_path / 'out'}"]
+    assert main(command + files) == 0
+    assert "moe_backward: " in capsys.readouterr().out
+    outputs = _safetensors.read(tmp_path / "out")
+    assert outputs["grad_colwise"].shape == (300, 2048)
+    # The same inputs from the file, and IR instead of an artifact.
+    again = ["run", EXAMPLE, f"--inputs={tmp_path / 'in'}", f"--outputs={tmp_path / 'again'}", "--repeat=2"]
+    assert main(again) == 0
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "again").read_bytes()
+    capsys.readouterr()
+    assert main([*command, "--describe"]) == 0
+    assert json.loads(capsys.readouterr().out)["program"] == "moe_backward"
+    assert main(["run", str(compiled / "cpu")]) == 1
+    assert "exactly one of --inputs=FILE and --random=SEED" in capsys.readouterr().err
+    assert main([*command, "--shape=grad_out=300xa"]) == 1
+    assert "--shape: 'grad_out=300xa'" in capsys.readouterr().err
+    assert main([*command, "--shape=grad_out=300x7"]) == 1
+    assert "input 'grad_out': dim 1 is 7, expected 2048" in capsys.readouterr().err
+
+
+def test_opt(ir, capsys):
+    assert main(["opt", EXAMPLE, "--fp8moe-to-cpu=chip=cpu"]) == 0
+    assert "fp8moe_plan.program @moe_backward" in capsys.readouterr().out
+    assert main(["opt", EXAMPLE, "--pass-pipeline=builtin.module(func.func(fp8moe-fold-views))"]) == 0
+    assert "fp8moe.jagged_dynamic_quantize" in capsys.readouterr().out
+    assert main(["opt", EXAMPLE, "--no-such-pass"]) == 1
+    assert "no-such-pass" in capsys.readouterr().err
+
+
+def test_report(compiled, capsys):
+    assert main(["report", str(compiled)]) == 0
+    text = capsys.readouterr().out
+    assert "program moe_backward(" in text and "row-major -> column-major" in text and " us\n" in text
+    assert main(["report", EXAMPLE, "--target=sm_90a", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["targets"][0]["chip"] == "sm_90a"
+
+
+def test_safetensors(tmp_path):
+    import ml_dtypes
+
+    arrays = {
+        "a": np.arange(6, dtype=np.int32).reshape(2, 3).T,
+        "b": np.array([1.5, -2], ml_dtypes.float8_e4m3fn),
+        "empty": np.zeros((0, 4), ml_dtypes.bfloat16),
+    }
+    _safetensors.write(tmp_path / "f", arrays)
+    read = _safetensors.read(tmp_path / "f")
+    for name, array in arrays.items():
+        assert read[name].dtype == array.dtype and np.array_equal(read[name], array)
+    data = (tmp_path / "f").read_bytes()
+    for damaged in (b"", data[:-1], data[:20], b"\xff" * 16):
+        (tmp_path / "f").write_bytes(damaged)
+        with pytest.raises(Exception, match="is no safetensors file"):
+            _safetensors.read(tmp_path / "f")
+
+
+def test_random_inputs_fit_the_program(compiled):
+    import fp8moe
+
+    program = fp8moe.load(compiled, device="none").program()
+    arrays = _inputs.random_inputs(program, 1, tokens=50)
+    ends = arrays["offsets"]
+    assert ends.shape == (64,) and (np.diff(ends) >= 0).all() and 0 <= ends[0] and ends[-1] <= 50
+    assert (np.diff(ends) == 0).any()
+    assert program.describe(**_inputs.place(program, arrays))["buffers"][0]["shape"] == [50, 2048]

@@ -1,0 +1,103 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The package as people install it: types, examples, the wheel, import without a
+compiler."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def run(*command, **options):
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+    assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
+    return result.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_example(ir, example, tmp_path):
+    assert run(sys.executable, example, cwd=tmp_path)
+
+
+def test_types(ir):
+    pytest.importorskip("mypy")
+    config = ["--config-file", ROOT / "pyproject.toml", "--cache-dir", os.devnull]
+    run(sys.executable, "-m", "mypy", *config, "-p", "fp8moe", *[], cwd=ROOT)
+    for example in EXAMPLES:
+        run(sys.executable, "-m", "mypy", *config, example, cwd=ROOT)
+
+
+def test_importing_is_fast():
+    code = "import time; t = time.perf_counter(); import fp8moe; print(time.perf_counter() - t)"
+    best = min(float(run(sys.executable, "-c", code)) for _ in range(3))
+    assert best < 0.3
+
+
+def test_importing_loads_neither_compiler_nor_numpy():
+    code = "import sys, fp8moe; print([m for m in ('numpy', 'torch', 'fp8moe._mlir') if m in sys.modules])"
+    assert run(sys.executable, "-c", code) == "[]\n"
+
+
+def test_without_the_compiler(tmp_path):
+    """A copy without the extension runs artifacts, and says what compiling needs."""
+    import fp8moe
+
+    copy = tmp_path / "fp8moe"
+    shutil.copytree(Path(fp8moe.__file__).parent, copy, ignore=shutil.ignore_patterns("_mlir*", "__pycache__"))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    code = """
+import fp8moe, numpy
+fp8moe.show(numpy.zeros((2, 2)))
+for use in (lambda: fp8moe.compile, lambda: fp8moe.ir, lambda: fp8moe.targets):
+    try:
+        use()
+    except ImportError as error:
+        assert "needs the compiler" in str(error) and "libmlir-22" in str(error), error
+    else:
+        raise SystemExit("no error")
+try:
+    fp8moe.load("absent")
+except fp8moe.Error as error:
+    print(error)
+"""
+    assert "absent" in run(sys.executable, "-c", code, env=environment)
+
+
+@pytest.fixture(scope="module")
+def wheel(ir, build, tmp_path_factory):
+    """Built from what the build folder has already."""
+    pytest.importorskip("scikit_build_core")
+    folder = tmp_path_factory.mktemp("wheel")
+    options = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check", "-w", folder]
+    if (build / "CMakeCache.txt").exists():
+        options += ["-C", f"build-dir={build}", "-C", "cmake.define.FP8MOE_INCLUDE_TESTS=ON"]
+    run(sys.executable, "-m", "pip", "wheel", ROOT, *options, cwd=folder)
+    (found,) = folder.glob("fp8moe-*.whl")
+    return found
+
+
+def test_wheel_in_another_environment(wheel, tmp_path):
+    venv = tmp_path / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", venv)
+    python = venv / "bin" / "python"
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    site = venv / "lib" / version / "site-packages"
+    run(sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-deps", "--target", site, wheel)
+    # NumPy and ml_dtypes from here instead of from the network.
+    import numpy
+
+    (site / "borrowed.pth").write_text(str(Path(numpy.__file__).parents[1]) + "\n")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "FP8MOE"))}
+    where = run(python, "-c", "import fp8moe; print(fp8moe.__file__)", env=environment, cwd=tmp_path)
+    assert where.startswith(str(site))
+    run(python, ROOT / "examples" / "quickstart.py", env=environment, cwd=tmp_path)
+    listing = run(python, "-m", "fp8moe", "compile", "--list-targets", env=environment, cwd=tmp_path)
+    assert "sm_90a" in listing
