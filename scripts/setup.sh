@@ -24,6 +24,7 @@ PACKAGES=(
   mlir-$LLVM_VERSION-tools
   ninja-build
   nlohmann-json3-dev
+  python3-dev
   python3-venv
   rocm-device-libs
 )

@@ -132,6 +132,7 @@ def test_layouts(ir):
 
 #: A value for each attribute of the dialect.
 ATTRIBUTES = {
+    "GemmTile": {"rows": 128, "columns": 128, "stages": 4, "schedule": "ping_pong"},
     "GroupPadding": {"dim": 0, "pad": 128},
     "QuantizeTile": {"kept": 64, "threads": 256},
     "ScaleBlockedEncoding": {"rows": 128, "cols": 4},
@@ -148,6 +149,13 @@ def test_every_attribute(ir, name):
     for key, value in ATTRIBUTES[name].items():
         found = getattr(again, key)
         assert found == (tuple(value) if isinstance(value, list) else value)
+
+
+def test_no_attribute_is_forgotten(ir):
+    from fp8moe import attributes
+
+    classes = {name for name in attributes.__all__ if hasattr(getattr(attributes, name), "MNEMONIC")}
+    assert classes == set(ATTRIBUTES)
 
 
 def test_attributes_that_are_not_valid(ir):
