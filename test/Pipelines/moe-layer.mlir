@@ -5,6 +5,24 @@
 // RUN: fp8moe-compile %examples/moe_layer.mlir --target=sm_90a --emit=tensor 2>/dev/null \
 // RUN: | FileCheck %s --implicit-check-not=relayout --implicit-check-not=contiguous
 
+// Each kernel of the plan is a quantization or a matmul.
+
+// RUN: fp8moe-compile %examples/moe_layer.mlir --target=sm_90a --emit=mlir 2>/dev/null \
+// RUN: | grep -e 'fp8moe_plan.program' -e 'fp8moe_plan.launch' | FileCheck %s --check-prefix=PLAN
+
+// PLAN:      program @forward
+// PLAN-NEXT: launch @{{.*}}::@quantize_
+// PLAN-NEXT: launch @{{.*}}::@quantize_
+// PLAN-NEXT: launch @{{.*}}::@grouped_matmul_
+// PLAN-NEXT: program @backward
+// PLAN-NEXT: launch @{{.*}}::@quantize_
+// PLAN-NEXT: launch @{{.*}}::@quantize_
+// PLAN-NEXT: launch @{{.*}}::@grouped_matmul_
+// PLAN-NEXT: launch @{{.*}}::@quantize_
+// PLAN-NEXT: launch @{{.*}}::@quantize_
+// PLAN-NEXT: launch @{{.*}}::@grouped_matmul_wgrad
+// PLAN-NOT:  launch
+
 // CHECK-LABEL: func.func @forward
 // CHECK: dynamic_quantize %arg0 along [1] {{.*}} -> tensor<?x2048xf8E4M3FN>, tensor<?xf32>
 // CHECK: dynamic_quantize %arg1 along [1] {{.*}} -> tensor<?x2048x1408xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>
