@@ -75,7 +75,7 @@ struct MatmulWork {
 /// A tile and its predicted cost, with the terms that it is made of.
 struct MatmulTileCost {
   MatmulSchedule schedule;
-  /// One launch, and the longer of the two times below.
+  /// One launch, the longer of the two times below, and a part of the other.
   Cost cost;
   /// Picoseconds of all waves of tiles, and of moving every operand once.
   int64_t tilesTime, trafficTime;
