@@ -61,7 +61,9 @@ def _import(name: str) -> Any:
     try:
         return importlib.import_module(f"fp8moe.{name}")
     except ImportError as error:
-        if any(name in str(error) for name in ("_mlir", "libMLIR", "libLLVM")):
+        # The extension, what is generated with it, or the libraries that it needs.
+        parts = ("_mlir", "fp8moe.attributes", "fp8moe.ops", "libMLIR", "libLLVM")
+        if any(part in str(error) for part in parts):
             raise ImportError(
                 f"fp8moe.{name} needs the compiler, which this installation lacks ({error}). "
                 "It needs the shared libraries of MLIR and LLVM 22 (Debian: libmlir-22), and a "

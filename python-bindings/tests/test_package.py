@@ -46,17 +46,20 @@ def test_importing_loads_neither_compiler_nor_numpy():
     assert run(sys.executable, "-c", code) == "[]\n"
 
 
-def test_without_the_compiler(tmp_path):
-    """A copy without the extension runs artifacts, and says what compiling needs."""
+@pytest.mark.parametrize("missing", [["_mlir*"], ["_mlir*", "attributes.py", "ops.py"]], ids=["extension", "half"])
+def test_without_the_compiler(tmp_path, missing):
+    """A copy without the extension, or as the wheel of the runtime half, runs
+    artifacts and says what compiling needs."""
     import fp8moe
 
     copy = tmp_path / "fp8moe"
-    shutil.copytree(Path(fp8moe.__file__).parent, copy, ignore=shutil.ignore_patterns("_mlir*", "__pycache__"))
+    ignored = shutil.ignore_patterns("__pycache__", *missing)
+    shutil.copytree(Path(fp8moe.__file__).parent, copy, ignore=ignored)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     code = """
 import fp8moe, numpy
 fp8moe.show(numpy.zeros((2, 2)))
-for use in (lambda: fp8moe.compile, lambda: fp8moe.ir, lambda: fp8moe.targets):
+for use in (lambda: fp8moe.compile, lambda: fp8moe.ir, lambda: fp8moe.ops, lambda: fp8moe.targets):
     try:
         use()
     except ImportError as error:
