@@ -73,6 +73,7 @@ static bool nextCombination(MutableArrayRef<size_t> places,
 static KernelCosts computeCosts(KernelOpInterface op,
                                 ArrayRef<TensorLayouts> tensors,
                                 double frequency, const TargetInfo &target) {
+  KernelCosts result;
   std::vector<Cost> costs;
   SmallVector<size_t> places(tensors.size(), 0);
   SmallVector<AssumedLayout> assumed(tensors.size());
@@ -86,7 +87,7 @@ static KernelCosts computeCosts(KernelOpInterface op,
         isPossible ? estimateKernel(op, assumed, target) : Cost::infinite();
     costs.push_back(scaleCost(cost, frequency));
   } while (nextCombination(places, tensors));
-  KernelCosts result;
+  result.least = *llvm::min_element(costs);
   result.current = scaleCost(estimateKernel(op, {}, target), frequency);
   SmallVector<unsigned> sizes =
       llvm::map_to_vector(tensors, [](const TensorLayouts &entry) -> unsigned {

@@ -28,6 +28,8 @@ struct KernelCosts {
   Cost current;
   /// By the layouts of its tensors: a sum of tables over some of them.
   std::vector<CostTable> tables;
+  /// With the best layouts.
+  Cost least;
 };
 
 /// `cost` of what runs `frequency` times.

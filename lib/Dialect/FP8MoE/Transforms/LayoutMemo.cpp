@@ -22,6 +22,17 @@ const StridedLayout &LayoutMemo::getLayout(RankedTensorType type) {
   return it->second;
 }
 
+ArrayRef<StridedLayout> LayoutMemo::getAllOrders(RankedTensorType type) {
+  auto [it, isNew] = allOrders.try_emplace(type.getAsOpaquePointer());
+  if (isNew && type.getRank() <= kMaxPermutedRank) {
+    SmallVector<int64_t> order = identityPermutation(type.getRank());
+    do {
+      it->second.push_back(StridedLayout::getDense(type.getShape(), order));
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
+  return it->second;
+}
+
 static std::vector<StridedLayout>
 collectLayouts(RankedTensorType type, const StridedLayout &current,
                ArrayRef<StridedLayout> wanted) {

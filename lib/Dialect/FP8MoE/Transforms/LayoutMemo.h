@@ -36,9 +36,13 @@ public:
                                         ArrayRef<StridedLayout> wanted,
                                         const TargetInfo &target);
 
+  /// The dense layouts of a tensor of few dimensions in every order, or none.
+  ArrayRef<StridedLayout> getAllOrders(RankedTensorType type);
+
 private:
   /// Entries stay where they are.
   std::unordered_map<const void *, StridedLayout> layouts;
+  std::unordered_map<const void *, std::vector<StridedLayout>> allOrders;
   std::unordered_map<std::vector<uint64_t>, LayoutCandidates, NumbersHash>
       candidates;
   /// The key that is looked up; a member to reuse its memory.

@@ -512,3 +512,45 @@ Cost fp8moe::evaluateFunction(FunctionOpInterface function,
   });
   return total;
 }
+
+/// Adds the cost of a kernel to `sum`; false when other layouts would make it
+/// faster. The dense layouts stand for all of them, as costs depend on which
+/// dimension is contiguous.
+static bool addLeastCost(KernelOpInterface kernel, const TargetInfo &target,
+                         LayoutMemo &layouts, KernelCostMemo &kernelCosts,
+                         Cost &sum) {
+  SmallVector<TensorLayouts> tensors;
+  auto add = [&](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type || !kernel.getTensorAccess(value, target).isFree)
+      return true;
+    ArrayRef<StridedLayout> orders = layouts.getAllOrders(type);
+    TensorLayouts &entry = tensors.emplace_back();
+    entry.tensor = value;
+    for (const StridedLayout &layout : orders)
+      entry.layouts.push_back(&layout);
+    return !orders.empty();
+  };
+  if (!llvm::all_of(kernel->getOperands(), add) ||
+      !llvm::all_of(kernel->getResults(), add))
+    return false;
+  const KernelCosts &costs =
+      kernelCosts.get(kernel, tensors, estimateFrequency(kernel), target);
+  sum += costs.current;
+  return !(costs.least < costs.current);
+}
+
+std::optional<Cost>
+fp8moe::findCertainlyLeastCost(FunctionOpInterface function,
+                               const TargetInfo &target, LayoutMemo &layouts,
+                               KernelCostMemo &kernelCosts) {
+  Cost sum;
+  WalkResult result = function->walk([&](Operation *op) {
+    auto kernel = dyn_cast<KernelOpInterface>(op);
+    bool isLeast = kernel
+                       ? addLeastCost(kernel, target, layouts, kernelCosts, sum)
+                       : !LayoutGraph::isPlainRelayout(op);
+    return isLeast ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return result.wasInterrupted() ? std::nullopt : std::optional(sum);
+}

@@ -118,6 +118,14 @@ private:
 Cost evaluateFunction(FunctionOpInterface function, const TargetInfo &target,
                       KernelCostMemo &kernelCosts);
 
+/// The cost of a function for which it is certain without a search that no
+/// placement is better: nothing is copied, and no kernel is faster with other
+/// layouts.
+std::optional<Cost> findCertainlyLeastCost(FunctionOpInterface function,
+                                           const TargetInfo &target,
+                                           LayoutMemo &layouts,
+                                           KernelCostMemo &kernelCosts);
+
 /// How often an operation runs for each time its function does.
 double estimateFrequency(Operation *op);
 
