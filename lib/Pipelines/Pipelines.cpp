@@ -27,7 +27,6 @@ void fp8moe::buildLayoutPipeline(OpPassManager &pm) {
   functions.addPass(createFoldViews());
   functions.addPass(createFuseQuantize());
   functions.addPass(createPlaceLayouts());
-  functions.addPass(createCSEPass());
   // Without the copies, more quantizations are seen to read the same tensor.
   functions.addPass(createFuseQuantize());
 }

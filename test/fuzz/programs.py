@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Random functions of views, copies, quantizations, matmuls and control flow.
+"""Random functions of views, copies, quantizations, matmuls, calls and control flow.
 
 Every value knows its type and its size at run time, so that what is drawn is always
 legal: a `?` is split only by a divisor of what it will be.
@@ -27,6 +27,7 @@ class Type:
     strides: tuple = None  # explicit ones, else dense
     align: int = 0
     pad: int = 0  # groups along dimension 0
+    is_blocked: bool = False  # block scales in tiles of 128x4
 
     def __post_init__(self):
         if self.order is None:
@@ -38,6 +39,8 @@ class Type:
 
     def __str__(self):
         sizes = "".join("?x" if d in self.dynamic else f"{s}x" for d, s in enumerate(self.sizes))
+        if self.is_blocked:
+            return f"tensor<{sizes}{self.element}, #fp8moe.scale_blocked<128x4>>"
         parts = [f"[{', '.join(map(str, self.order))}]"]
         if self.strides:
             parts.append(f"strides = [{', '.join(map(str, self.strides))}]")
@@ -63,6 +66,8 @@ class Value:
 class Function:
     name: str
     text: str
+    # Of the functions in the text, those that are called and this one.
+    names: list
     arguments: list = field(default_factory=list)
 
 
@@ -86,6 +91,7 @@ class Generator:
         self.lines, self.pool, self.arguments = [], [], []
         self.counter, self.indent, self.in_region = 0, "  ", False
         self.picked = []  # what the current step reads
+        self.callees = []  # names and texts of the functions that are called
 
     # Emission.
 
@@ -108,8 +114,8 @@ class Generator:
         self.rng.shuffle(order)
         return tuple(order)
 
-    def pick(self, predicate=lambda v: True):
-        found = [v for v in self.pool if predicate(v)]
+    def pick(self, predicate=lambda v: True, is_blocked=False):
+        found = [v for v in self.pool if v.type.is_blocked == is_blocked and predicate(v)]
         # Recent values more often, so that chains get long.
         if not found:
             return None
@@ -252,9 +258,21 @@ class Generator:
         dynamic = scales.dynamic | ({scales.rank} if axis in t.dynamic else set())
         return self.results("mx_quantize", f" along {axis} mode {self.rng.choice(['rceil', 'floor'])}", v,
                             [dense(t, FP8, self.random_order(t.rank)),
-                             Type(E8M0, scales.sizes + (blocks,), frozenset(dynamic))])
+                             Type(E8M0, scales.sizes + (blocks,), frozenset(dynamic),
+                                  is_blocked=self.rng.random() < 0.4)])
 
-    def matmul(self):
+    def block_scales(self):
+        """A copy of block scales to or from tiles."""
+        to_tiles = self.rng.random() < 0.5
+        is_plain = lambda t: t.element == E8M0 and t.rank in (2, 3) and t == dense(t)
+        v = self.pick(lambda v: v.type.is_blocked or is_plain(v.type), is_blocked=not to_tiles)
+        if not v:
+            return None
+        t = v.type
+        return self.unary("relayout", v, Type(t.element, t.sizes, t.dynamic, is_blocked=to_tiles))
+
+    def pick_factors(self):
+        """Tokens and weights that can be multiplied, or None."""
         a = self.pick(lambda v: v.type.element == BF16 and v.type.rank == 2)
         if not a:
             return None
@@ -262,14 +280,56 @@ class Generator:
                           and 0 not in v.type.dynamic and v.type.sizes[1] == a.type.sizes[1]
                           and (1 in v.type.dynamic) == (1 in a.type.dynamic))
         b = self.pick(fits)
-        if not b:
-            return None
+        return b and (a, b)
+
+    def multiply(self, a, b, middle=""):
         dynamic = frozenset(d for d, x in ((0, 0 in a.type.dynamic), (1, 2 in b.type.dynamic)) if x)
         r = self.fresh(Type(BF16, (a.type.sizes[0], b.type.sizes[2]), dynamic, self.random_order(2)))
-        self.emit(f"{r.name} = fp8moe.grouped_matmul {a.name}, {b.name} groups(%ends : tensor<{GROUPS}xi32>) : "
+        self.emit(f"{r.name} = fp8moe.grouped_matmul {a.name}, {b.name} groups(%ends : tensor<{GROUPS}xi32>){middle} : "
                   f"{a.type}, {b.type} -> {r.type}")
         self.pool.append(r)
         return r
+
+    def matmul(self):
+        factors = self.pick_factors()
+        return factors and self.multiply(*factors)
+
+    def fp8_matmul(self):
+        """Both factors cast along the contracted dimension, perhaps copied to the layout that matmuls read best."""
+        factors = self.pick_factors()
+        if not factors:
+            return None
+        casts, scales = [], []
+        for v, axis, order in zip(factors, (1, 1), ((0, 1), (0, 2, 1))):
+            q, s = self.results("dynamic_quantize", f" along [{axis}] rounding pow2", v,
+                                [dense(v.type, FP8, self.random_order(v.type.rank)), drop(v.type, axis)])
+            if self.rng.random() < 0.5:
+                q = self.unary("relayout", q, dense(q.type, order=order))
+            casts.append(q)
+            scales.append(s)
+        names, types = (", ".join(str(x) for x in xs) for xs in ([s.name for s in scales], [s.type for s in scales]))
+        return self.multiply(*casts, f" scales({names} : {types}) direction quantize")
+
+    def call(self):
+        """A function that copies its argument and casts it; types of calls stay as they are."""
+        v = self.pick_float((2, 3))
+        if not v or v.type.pad:
+            return None
+        t, name = v.type, f"{self.name}_callee{len(self.callees)}"
+        copy, axis = dense(t, order=self.random_order(t.rank)), self.rng.randrange(t.rank)
+        types = [copy, dense(t, FP8, self.random_order(t.rank)), drop(t, axis)]
+        text = [f"func.func private @{name}(%x: {t}) -> ({', '.join(map(str, types))}) {{",
+                f"  %c = fp8moe.relayout %x : {t} -> {copy}",
+                f"  %q, %s = fp8moe.dynamic_quantize %c along [{axis}] rounding pow2 : {copy} -> {types[1]}, {types[2]}",
+                f"  return %c, %q, %s : {', '.join(map(str, types))}", "}"]
+        self.callees.append((name, "\n".join(text) + "\n"))
+        values = [self.fresh(type) for type in types]
+        self.emit(f"{values[0].name}:3 = func.call @{name}({v.name}) : ({t}) -> ({', '.join(map(str, types))})")
+        base = values[0].name
+        for i, value in enumerate(values):
+            value.name = f"{base}#{i}"
+        self.pool += values
+        return values[0]
 
     def region(self, steps, wanted):
         """A few steps inside a region that ends with a value of type `wanted`, made from one of the same shape."""
@@ -311,7 +371,7 @@ class Generator:
         return r
 
     STEPS = {"transpose": 4, "merge": 3, "split": 3, "copy": 3, "there_and_back": 2, "dynamic_quantize": 3,
-             "scale_and_cast": 2, "jagged": 2, "mx_quantize": 2, "matmul": 2, "control_flow": 1}
+             "scale_and_cast": 2, "jagged": 2, "mx_quantize": 2, "block_scales": 1, "matmul": 1, "fp8_matmul": 2, "call": 1, "control_flow": 1}
 
     def step(self):
         for _ in range(5):
@@ -352,4 +412,5 @@ class Generator:
                 f"  %rows = tensor.dim {tokens.name}, %c0 : {tokens.type}",
                 "  %flag = arith.cmpi sgt, %rows, %c80 : index"]
         tail = [f"  return {', '.join(v.name for v in returned)} : {', '.join(str(v.type) for v in returned)}", "}"]
-        return Function(self.name, "\n".join(head + self.lines + tail) + "\n", self.arguments)
+        text = "".join(text for _, text in self.callees) + "\n".join(head + self.lines + tail) + "\n"
+        return Function(self.name, text, [name for name, _ in self.callees] + [self.name], self.arguments)

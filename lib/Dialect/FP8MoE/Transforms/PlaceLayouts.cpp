@@ -15,6 +15,7 @@
 // 5. Let every use read its layout through fresh views.
 // 6. Erase the views and copies that nobody reads any more, and control flow
 // whose results are now known.
+// 7. Merge equal operations. Where kernels have become equal, begin again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,8 +25,10 @@
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Dominance.h"
 #include "mlir/IR/Iterators.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -48,6 +51,14 @@ struct PlaceLayouts : public fp8moe::impl::PlaceLayoutsBase<PlaceLayouts> {
   void runOnOperation() override;
 
 private:
+  struct Outcome {
+    bool changed = false;
+    int64_t copiesBefore = 0, copiesAfter = 0;
+    int64_t bytesBefore = 0, bytesAfter = 0;
+  };
+  FailureOr<Outcome> place(FunctionOpInterface function,
+                           const TargetInfo &target);
+
   /// Kept from one function to the next: they have the same types and kernels.
   /// What they hold is true for every function, so the order of functions
   /// changes nothing.
@@ -343,6 +354,60 @@ static void simplifyControlFlow(const LayoutGraph &graph,
   (void)applyOpPatternsGreedily(ops.getArrayRef(), patterns, config);
 }
 
+/// Merges equal operations. Without the copies between them, kernels may be
+/// equal that were not before.
+static bool mergeEqualOperations(FunctionOpInterface function) {
+  bool changed = false;
+  IRRewriter rewriter(function.getContext());
+  DominanceInfo dominance(function);
+  eliminateCommonSubExpressions(rewriter, dominance, function, &changed);
+  return changed;
+}
+
+static size_t countKernels(FunctionOpInterface function) {
+  size_t kernels = 0;
+  function->walk([&](KernelOpInterface) { ++kernels; });
+  return kernels;
+}
+
+FailureOr<PlaceLayouts::Outcome>
+PlaceLayouts::place(FunctionOpInterface function, const TargetInfo &target) {
+  Outcome outcome;
+  std::optional<Cost> least =
+      findCertainlyLeastCost(function, target, layouts, kernelCosts);
+  if (least && !verifyOptimal) {
+    outcome.bytesBefore = outcome.bytesAfter = least->bytes;
+    return outcome;
+  }
+  LayoutGraph graph(function);
+  PlacementProblem problem(graph, target, layouts, kernelCosts);
+  const Cost &before = problem.getCurrentCost();
+  outcome.copiesBefore = outcome.copiesAfter = graph.getRelayouts().size();
+  outcome.bytesBefore = outcome.bytesAfter = before.bytes;
+  Placement placement = problem.solve();
+  reportGap(function, placement);
+  bool isBeaten =
+      least ? placement.cost < *least
+            : verifyOptimal && problem.getNumCombinations() <= kMaxEnumerated &&
+                  problem.solve(/*byEnumeration=*/true).cost < placement.cost;
+  if (isBeaten)
+    return function->emitError("a better placement of layouts exists");
+  // The problem charges shared copies where all of their uses could read them,
+  // which may be more often than in the program as it is. And without a gain
+  // the program stays, to the order of its operations.
+  if (before < placement.cost ||
+      (before == placement.cost && areCopiesDirect(graph))) {
+    reportAllKept(graph);
+    return outcome;
+  }
+  PlacementRewriter(graph, placement).run();
+  simplifyControlFlow(graph, controlFlowPatterns);
+  outcome.changed = true;
+  outcome.copiesAfter = eraseUnused(function);
+  outcome.bytesAfter = placement.cost.bytes;
+  return outcome;
+}
+
 void PlaceLayouts::runOnOperation() {
   FunctionOpInterface function = getOperation();
   if (function.isExternal())
@@ -350,42 +415,29 @@ void PlaceLayouts::runOnOperation() {
   FailureOr<TargetAttr> target = requireTargetAttr(function);
   if (failed(target))
     return signalPassFailure();
-  const TargetInfo &info = target->getInfo();
 
-  std::optional<Cost> least =
-      findCertainlyLeastCost(function, info, layouts, kernelCosts);
-  if (least && !verifyOptimal) {
-    bytesBefore += least->bytes;
-    bytesAfter += least->bytes;
-    return markAllAnalysesPreserved();
-  }
-  LayoutGraph graph(function);
-  PlacementProblem problem(graph, info, layouts, kernelCosts);
-  const Cost &before = problem.getCurrentCost();
-  numFound += graph.getRelayouts().size();
-  bytesBefore += before.bytes;
-  Placement placement = problem.solve();
-  reportGap(function, placement);
-  bool isBeaten =
-      least ? placement.cost < *least
-            : verifyOptimal && problem.getNumCombinations() <= kMaxEnumerated &&
-                  problem.solve(/*byEnumeration=*/true).cost < placement.cost;
-  if (isBeaten) {
-    function->emitError("a better placement of layouts exists");
-    return signalPassFailure();
-  }
-  // The problem charges shared copies where all of their uses could read them,
-  // which may be more often than in the program as it is. And without a gain
-  // the program stays, to the order of its operations.
-  if (before < placement.cost ||
-      (before == placement.cost && areCopiesDirect(graph))) {
-    reportAllKept(graph);
-    numKept += graph.getRelayouts().size();
-    bytesAfter += before.bytes;
-    return markAllAnalysesPreserved();
-  }
-  PlacementRewriter(graph, placement).run();
-  simplifyControlFlow(graph, controlFlowPatterns);
-  numKept += eraseUnused(function);
-  bytesAfter += placement.cost.bytes;
+  bool changed = false;
+  std::optional<Outcome> first;
+  FailureOr<Outcome> last;
+  size_t kernelsPlaced, kernelsLeft;
+  do {
+    last = place(function, target->getInfo());
+    if (failed(last))
+      return signalPassFailure();
+    if (!first)
+      first = *last;
+    kernelsPlaced = last->changed ? countKernels(function) : 0;
+    bool merged = mergeEqualOperations(function);
+    kernelsLeft =
+        last->changed && merged ? countKernels(function) : kernelsPlaced;
+    changed |= last->changed || merged;
+    // Fewer kernels may want other layouts. Each round has fewer.
+  } while (kernelsLeft < kernelsPlaced);
+
+  numFound += first->copiesBefore;
+  numKept += last->copiesAfter;
+  bytesBefore += first->bytesBefore;
+  bytesAfter += last->bytesAfter;
+  if (!changed)
+    markAllAnalysesPreserved();
 }
