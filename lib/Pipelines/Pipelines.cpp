@@ -41,7 +41,10 @@ void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts) {
     buildLayoutPipeline(pm);
     pm.nest<func::FuncOp>().addPass(createPadGroups());
   }
-  pm.nest<func::FuncOp>().addPass(createSelectTiles());
+  OpPassManager &functions = pm.nest<func::FuncOp>();
+  functions.addPass(createSelectTiles());
+  if (optimizeLayouts)
+    functions.addPass(createGroupLaunches());
   // Passes from upstream may drop an encoding.
   pm.addPass(createVerifyLayouts());
   pm.addPass(createVerifyKernels());

@@ -152,3 +152,21 @@ Cost fp8moe::estimateCopy(RankedTensorType type, const StridedLayout &from,
   cost.time += kCopyDependency;
   return cost;
 }
+
+Cost fp8moe::estimateRegrouping(RelayoutOp op, const TargetInfo &target) {
+  RankedTensorType input = op.getInput().getType(), result = op.getType();
+  std::optional<StridedLayout> from = StridedLayout::get(input);
+  std::optional<StridedLayout> to = StridedLayout::get(result);
+  if (!from || !to)
+    return estimateTraffic(
+        estimateTensorBytes(input) + estimateTensorBytes(result), target);
+  // As a copy of the larger of the two.
+  bool packs = static_cast<bool>(from->groups);
+  RankedTensorType type = packs ? input : result;
+  StridedLayout other =
+      StridedLayout::getDense(type.getShape(), packs ? to->order : from->order);
+  Cost cost = packs ? estimateCopy(type, *from, other, target)
+                    : estimateCopy(type, other, *to, target);
+  cost.copies = 0;
+  return cost;
+}

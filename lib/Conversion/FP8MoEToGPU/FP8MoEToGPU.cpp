@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LaunchGroups.h"
 #include "ProgramLowering.h"
 
 #include "fp8moe/Conversion/GPUToNVVM/GPUToNVVM.h"
@@ -76,4 +77,6 @@ void ConvertFP8MoEToGPU::runOnOperation() {
   // Private functions only serve public ones, which have become programs.
   for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
     func.erase();
+  // Those that were merged into others.
+  eraseUnusedKernels(module);
 }

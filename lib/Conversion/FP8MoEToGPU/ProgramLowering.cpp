@@ -8,6 +8,8 @@
 
 #include "ProgramLowering.h"
 
+#include "LaunchGroups.h"
+
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -248,8 +250,20 @@ LogicalResult ProgramLowering::lower(func::FuncOp func) {
        llvm::zip_equal(func.getArguments(), signature.getInputs()))
     views[argument] = view;
   assignOutputs(func);
-  for (Operation &op : func.front().without_terminator())
+  LaunchGroups groups;
+  if (failed(groups.collect(func)))
+    return failure();
+  Block &program = *getBuilder().getInsertionBlock();
+  for (Operation &op : func.front().without_terminator()) {
+    Operation *last = program.empty() ? nullptr : &program.back();
     if (failed(lowerOperation(&op)))
       return failure();
+    for (Operation *created = last ? last->getNextNode() : &program.front();
+         created; created = created->getNextNode())
+      if (auto launch = dyn_cast<plan::LaunchOp>(created))
+        groups.add(&op, launch);
+  }
+  if (failed(groups.merge(*this)))
+    return failure();
   return copyOutputs(func);
 }

@@ -217,8 +217,9 @@ static RankedTensorType pullBack(RankedTensorType padded,
       encodeLayout(padded.getContext(), layout, shape));
 }
 
-/// Lets a quantization write its data padded.
-static bool fusePadding(JaggedDynamicQuantizeOp op) {
+/// Lets a quantization write its data padded, if that is predicted to take no
+/// more time than a kernel of its own for the padding.
+static bool fusePadding(JaggedDynamicQuantizeOp op, const TargetInfo &target) {
   Value data = op.getQuantized().front(), value = data;
   SmallVector<TransposeOp> views;
   RelayoutOp padding;
@@ -243,7 +244,17 @@ static bool fusePadding(JaggedDynamicQuantizeOp op) {
   if (getGroupPadding(type).getDim() != op.getAxes()[0])
     return false;
 
+  Type packed = data.getType();
+  Cost apart =
+      estimateKernel(op, {}, target) + estimateRegrouping(padding, target);
   data.setType(type);
+  if (apart < estimateKernel(op, {}, target)) {
+    data.setType(packed);
+    remark::missed(padding.getLoc(), layoutRemark("not-fused"))
+        << "not fused with the quantization: writing the padded groups there "
+           "takes longer";
+    return false;
+  }
   OpBuilder builder(padding);
   Value view = data;
   for (TransposeOp transpose : views)
@@ -292,7 +303,7 @@ void FuseQuantize::runOnOperation() {
   });
   // Padding first, as pairs replace the operations.
   for (JaggedDynamicQuantizeOp op : jagged)
-    fused += fusePadding(op);
+    fused += fusePadding(op, target->getInfo());
   for (auto &group : groups)
     if (group.second.size() > 1)
       fused += fusePairs(group.second, target->getInfo(),

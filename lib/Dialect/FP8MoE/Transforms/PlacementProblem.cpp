@@ -488,15 +488,6 @@ Placement PlacementProblem::solve(bool byEnumeration) const {
   return placement;
 }
 
-/// What padding or packing of jagged groups costs; placement cannot change it.
-static Cost estimateRegrouping(RelayoutOp op, const TargetInfo &target) {
-  return scaleCost(
-      estimateTraffic(estimateTensorBytes(op.getInput().getType()) +
-                          estimateTensorBytes(op.getType()),
-                      target),
-      estimateFrequency(op));
-}
-
 Cost fp8moe::evaluateFunction(FunctionOpInterface function,
                               const TargetInfo &target,
                               KernelCostMemo &kernelCosts) {
@@ -508,7 +499,8 @@ Cost fp8moe::evaluateFunction(FunctionOpInterface function,
     else if (LayoutGraph::isPlainRelayout(op))
       total += estimateRelayout(op, target);
     else if (auto relayout = dyn_cast<RelayoutOp>(op))
-      total += estimateRegrouping(relayout, target);
+      total += scaleCost(estimateRegrouping(relayout, target),
+                         estimateFrequency(op));
   });
   return total;
 }
