@@ -24,6 +24,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 SIZE = 2048  # columns of tokens and of weights
 BF16 = f"tensor<?x{SIZE}xbf16>"
@@ -37,6 +38,10 @@ WEIGHTS_FP8 = f"tensor<8x{SIZE}x{SIZE}xf8E4M3FN>"
 WEIGHTS_FP8_COL = f"tensor<8x{SIZE}x{SIZE}xf8E4M3FN, #ecol>"
 SCALES = f"tensor<8x{SIZE}xf32>"
 OFFSETS = "tensor<8xi32>"
+
+# At least and at most so many runs of each, as long as all take less than this.
+RUNS = (3, 15)
+ENOUGH_S = 3.0
 
 HEADER = f"""#col = #fp8moe.strided<[1, 0]>
 #ecol = #fp8moe.strided<[0, 2, 1]>
@@ -129,9 +134,10 @@ def module(num_ops, num_functions):
 
 
 def seconds_in_passes(opt, path, passes):
-    """What --mlir-timing reports without parsing and printing; the best of three."""
+    """What --mlir-timing reports without parsing and printing; the best of several."""
     times = []
-    for _ in range(3):
+    begin = time.perf_counter()
+    while len(times) < RUNS[0] or (len(times) < RUNS[1] and time.perf_counter() - begin < ENOUGH_S):
         command = [opt, path, "--mlir-disable-threading", "--mlir-timing",
                    "--mlir-timing-display=tree", "-o", "/dev/null", *passes]
         run = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -168,7 +168,8 @@ static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
     fused->erase();
     remark::missed(later.op->getLoc(), layoutRemark("not-fused"))
         << "not fused with the quantization of the same tensor along the other "
-           "axis: on this target each axis is a kernel that reads it";
+           "axis: on " +
+               target.chip.str() + " each axis is a kernel that reads it";
     return false;
   }
   remark::passed(later.op->getLoc(), layoutRemark("fused"))

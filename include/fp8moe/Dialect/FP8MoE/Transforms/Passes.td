@@ -50,9 +50,9 @@ def VerifyLayouts : Pass<"fp8moe-verify-layouts", "::mlir::ModuleOp"> {
 def FoldViews : InterfacePass<"fp8moe-fold-views", "::mlir::FunctionOpInterface"> {
   let summary = "Compose transposes and reshapes, and move reshapes below kernels";
   let description = [{
-    A chain of views becomes the shortest chain of its root that shows the same, at
-    most a reshape, a transpose and a reshape, mostly one of them; what undoes itself
-    vanishes. Copies inside a chain move to its end, or vanish when views of the tensor
+    Erases what nobody reads. Then a chain of views becomes the shortest chain of its root
+    that shows the same, at most a reshape, a transpose and a reshape, mostly one of them;
+    what undoes itself vanishes. Copies inside a chain move to its end, or vanish when views of the tensor
     before the copy show the same bytes; no copy becomes two.
 
     A kernel that reads a reshape reads the tensor in its own shape when the program
@@ -86,8 +86,9 @@ def FuseQuantize : InterfacePass<"fp8moe-fuse-quantize", "::mlir::FunctionOpInte
     - Quantizations along two axes become one with two, when the cost model predicts
       less time: when the target reads the tensor once for both. A jagged one stays
       first.
-    - A `relayout` that pads the groups of jagged data which nobody else reads goes away:
-      the quantization writes the padded layout.
+    - A `relayout` that pads the groups of jagged data which nobody else reads goes away
+      when the cost model predicts no more time: the quantization writes the padded
+      layout.
 
     Needs `fp8moe.target` on the module.
 
@@ -112,8 +113,16 @@ def PlaceLayouts : InterfacePass<"fp8moe-place-layouts", "::mlir::FunctionOpInte
   let description = [{
     Assigns layouts so that the predicted time on the module's target is least, bytes
     moved breaking ties; then deletes, inserts, merges and moves copies accordingly.
-    Layouts of arguments, results and calls stay as typed. The method and its contract
-    are in docs/layouts.md.
+    Layouts of arguments, results and calls stay as typed. What has become equal without
+    the copies is merged, and branches and loops that only pass on a tensor go away. The
+    method and its contract are in docs/layouts.md.
+
+    Where uses disagree, each reads the tensor or a copy of it, whichever sum of kernels
+    and copies is least; uses that want the same copy share it. What flows through
+    `scf.if` and `scf.for` has one layout on all ways. Without a gain nothing changes.
+
+    When too many layouts depend on each other for an exact answer, a remark says how much
+    less time another placement might take.
 
     Needs `fp8moe.target` on the module.
 
@@ -131,6 +140,18 @@ def PlaceLayouts : InterfacePass<"fp8moe-place-layouts", "::mlir::FunctionOpInte
     // after
     %s = fp8moe.scale %x along 0 rounding pow2 fp8 f8E4M3FN
         : tensor<?x64xbf16> -> tensor<64xf32>
+    ```
+
+    Two uses that disagree, one of them twice: one copy.
+    ```mlir
+    // before
+    %c0 = fp8moe.relayout %q : tensor<?x64xf8E4M3FN>
+        -> tensor<?x64xf8E4M3FN, #fp8moe.strided<[1, 0]>>
+    %c1 = fp8moe.relayout %q : tensor<?x64xf8E4M3FN>
+        -> tensor<?x64xf8E4M3FN, #fp8moe.strided<[1, 0]>>
+    return %c0, %q, %c1
+    // after
+    return %c0, %q, %c0
     ```
   }];
   let options = [
