@@ -16,7 +16,7 @@
 Prints the seed; the same seed makes the same programs. The exit status is 1 when a
 promise is broken, and the module is kept then.
 
-usage: layouts.py [--programs 200] [--seed N] [--build build/release]    (nightly: --programs 2000)
+usage: layouts.py [--programs 200] [--first 0] [--seed N] [--build build/release]    (nightly: --programs 2000)
 """
 
 import argparse
@@ -131,15 +131,17 @@ def check_results(tools, folder, text, functions, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--programs", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="number of the first program, to begin at one that failed")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     args = parser.parse_args()
     os.environ.setdefault("FP8MOE_BUILD_DIR", str(args.build))
     print(f"seed {args.seed}, {args.programs} programs", flush=True)
     not_proven = 0
-    for start in range(0, args.programs, PROGRAMS_PER_MODULE):
+    end = args.first + args.programs
+    for start in range(args.first, end, PROGRAMS_PER_MODULE):
         functions = []
-        for number in range(start, min(start + PROGRAMS_PER_MODULE, args.programs)):
+        for number in range(start, min(start + PROGRAMS_PER_MODULE, end)):
             rng = random.Random(f"{args.seed}/{number}")
             functions.append(programs.Generator(rng, f"f{number}", rng.randint(1, 14)).build())
         text = "\n".join(f.text for f in functions)

@@ -426,10 +426,10 @@ void PlaceLayouts::runOnOperation() {
       return signalPassFailure();
     if (!first)
       first = *last;
-    kernelsPlaced = last->changed ? countKernels(function) : 0;
+    kernelsPlaced = kernelsLeft = countKernels(function);
     bool merged = mergeEqualOperations(function);
-    kernelsLeft =
-        last->changed && merged ? countKernels(function) : kernelsPlaced;
+    if (merged)
+      kernelsLeft = countKernels(function);
     changed |= last->changed || merged;
     // Fewer kernels may want other layouts. Each round has fewer.
   } while (kernelsLeft < kernelsPlaced);
