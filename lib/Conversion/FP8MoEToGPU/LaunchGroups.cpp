@@ -225,7 +225,7 @@ LogicalResult LaunchGroups::merge(const Group &group,
       FusedLoc::get(op->getContext(), {first.getLoc(), second.getLoc()});
   int64_t sharedBytes = 0;
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      "merged", {first.getKernel(), second.getKernel()},
+      "quantize_pair", {first.getKernel(), second.getKernel()},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &) {
         auto find = [&](plan::LaunchOp launch) {
           return module.lookupSymbol<gpu::GPUFuncOp>(
