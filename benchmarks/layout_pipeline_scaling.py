@@ -40,8 +40,8 @@ SCALES = f"tensor<8x{SIZE}xf32>"
 OFFSETS = "tensor<8xi32>"
 
 # At least and at most so many runs of each, as long as all take less than this.
-RUNS = (3, 15)
-ENOUGH_S = 3.0
+RUNS = (5, 25)
+ENOUGH_S = 6.0
 
 HEADER = f"""#col = #fp8moe.strided<[1, 0]>
 #ecol = #fp8moe.strided<[0, 2, 1]>
@@ -134,24 +134,30 @@ def module(num_ops, num_functions):
 
 
 def seconds_in_passes(opt, path, passes):
-    """What --mlir-timing reports without parsing and printing; the best of several."""
-    times = []
+    """What --mlir-timing reports without parsing and printing."""
+    command = [opt, path, "--mlir-disable-threading", "--mlir-timing",
+               "--mlir-timing-display=tree", "-o", "/dev/null", *passes]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{run.stderr}")
+    total = 0.0
+    for line in run.stderr.splitlines():
+        match = re.match(r"\s+(\d+\.\d+) \(\s*[\d.]+%\)( +)(\S.*)", line)
+        # Rows of the first level, less what is not a pass.
+        if match and len(match[2]) == 2 and match[3] not in (
+            "Parser", "Output", "Rest", "Total", "Verifier"):
+            total += float(match[1])
+    return total
+
+
+def compare(opt, path):
+    """Seconds of the layout passes and of upstream's, in turns, the best of several."""
+    layouts, upstream = [], []
     begin = time.perf_counter()
-    while len(times) < RUNS[0] or (len(times) < RUNS[1] and time.perf_counter() - begin < ENOUGH_S):
-        command = [opt, path, "--mlir-disable-threading", "--mlir-timing",
-                   "--mlir-timing-display=tree", "-o", "/dev/null", *passes]
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
-        if run.returncode:
-            sys.exit(f"{' '.join(command)} failed:\n{run.stderr}")
-        total = 0.0
-        for line in run.stderr.splitlines():
-            match = re.match(r"\s+(\d+\.\d+) \(\s*[\d.]+%\)( +)(\S.*)", line)
-            # Rows of the first level, less what is not a pass.
-            if match and len(match[2]) == 2 and match[3] not in (
-                "Parser", "Output", "Rest", "Total", "Verifier"):
-                total += float(match[1])
-        times.append(total)
-    return min(times)
+    while len(layouts) < RUNS[0] or (len(layouts) < RUNS[1] and time.perf_counter() - begin < ENOUGH_S):
+        layouts.append(seconds_in_passes(opt, path, ["--fp8moe-optimize-layouts"]))
+        upstream.append(seconds_in_passes(opt, path, ["--canonicalize", "--cse"]))
+    return min(layouts), min(upstream)
 
 
 def main():
@@ -169,8 +175,7 @@ def main():
                 count, text = module(size, functions)
                 file.write(text)
                 file.flush()
-                layouts = seconds_in_passes(args.opt, file.name, ["--fp8moe-optimize-layouts"])
-                upstream = seconds_in_passes(args.opt, file.name, ["--canonicalize", "--cse"])
+                layouts, upstream = compare(args.opt, file.name)
             ratio = layouts / max(upstream, 1e-9)
             worst = max(worst, ratio)
             print(f"{count:>10} {functions:>9} {layouts:>8.3f} s {upstream:>8.3f} s {ratio:>6.2f}",
