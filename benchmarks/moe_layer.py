@@ -140,7 +140,7 @@ def measure(shape, artifact, options, rng):
 
     layer = Layer(shape, rng)
     runs = {"fp8moe": layer.ours(artifact)}
-    peer = torchao_matmul()
+    peer = None if options.no_torchao else torchao_matmul()
     if peer:
         runs["torchao fp8"] = layer.autograd(peer)
     import torch
@@ -172,6 +172,7 @@ def main():
     parser.add_argument("artifact", nargs="?", help="folder with the artifact of --ir")
     parser.add_argument("--ir", action="store_true", help="print the IR of all shapes and exit")
     parser.add_argument("--rounds", type=int, default=21, help="timings of each contender (default: 21)")
+    parser.add_argument("--no-torchao", action="store_true", help="leave torchao out, which tunes for half a minute")
     parser.add_argument("--seed", type=int, default=0, help="of tensors and groups (default: 0)")
     parser.add_argument("--json", help="save all figures here")
     options = parser.parse_args()

@@ -291,7 +291,7 @@ def test_on_a_gpu(nvidia, case):
 
 @on_a_gpu(LONG_CASES)
 def test_long_contraction_on_a_gpu(nvidia, case):
-    check(nvidia, case)
+    check(nvidia, case, repeats=2)
 
 
 @on_a_gpu(GROWING_CASES)
