@@ -52,8 +52,8 @@ Cost estimateKernel(KernelOpInterface op, ArrayRef<AssumedLayout> layouts,
 Cost estimateCopy(RankedTensorType type, const StridedLayout &from,
                   const StridedLayout &to, const TargetInfo &target);
 
-/// The cost of a copy that pads or packs jagged groups, or moves block scales to
-/// or from tiles; no order of dimensions makes it go away.
+/// The cost of a copy that pads or packs jagged groups, or moves block scales
+/// to or from tiles; no order of dimensions makes it go away.
 Cost estimateRegrouping(RelayoutOp op, const TargetInfo &target);
 
 } // namespace mlir::fp8moe
