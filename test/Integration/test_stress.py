@@ -5,9 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Runs quantizations on an NVIDIA GPU under conditions that show races: in two streams, in graphs that are replayed at
+"""Runs quantizations and a grouped matmul on an NVIDIA GPU under conditions that show races: in two streams, in graphs that are replayed at
 once, while memory is busy, on workspaces that others left, and with warps that pause (fp8moe-compile --delay-warps).
-Every result is compared with the oracle bit for bit."""
+Quantizations are compared with the oracle bit for bit, the matmul with what it gives alone, which is checked first."""
 
 import cases
 import executors
@@ -25,7 +25,10 @@ FUNCTIONS = {
     "jagged_colwise_column_major_input": (2000, 512),
     "rowwise": (1500, 2048),
     "weights_dgrad": (4, 512, 768),
+    "matmul": (3000, 512, 1024),
 }
+# Relative to the norm of the result (docs/semantics.md, G6).
+MATMUL_TOLERANCE = 8e-3
 
 chip, why_not = executors.cuda_target()
 pytestmark = pytest.mark.skipif(chip is None, reason=why_not or "")
@@ -70,14 +73,48 @@ def to_torch(x):
     return memory.permute(*np.argsort(order))
 
 
+def make_matmul(seed):
+    """Inputs on the GPU by name, and a result in float64."""
+    import torch
+
+    rows, k, n = FUNCTIONS["matmul"]
+    generator = torch.Generator(device="cuda").manual_seed(seed)
+
+    def random(*shape):
+        return torch.randn(shape, device="cuda", generator=generator)
+
+    ends = make_inputs("jagged_colwise", seed)["offsets"]
+    inputs = {
+        "a": random(rows, k).to(torch.float8_e4m3fn),
+        "b": random(GROUPS, n, k).to(torch.float8_e4m3fn).transpose(1, 2),
+        "offsets": torch.from_numpy(ends).cuda(),
+        "sa": torch.exp2(random(rows).round()),
+        "sb": torch.exp2(random(GROUPS, n).round()),
+    }
+    parts, start = [], 0
+    for group, end in enumerate(ends.tolist()):
+        product = inputs["a"][start:end].double() @ inputs["b"][group].double()
+        # A scale multiplied the value before it was rounded.
+        parts.append(product / inputs["sa"][start:end, None].double() / inputs["sb"][group].double())
+        start = end
+    return inputs, torch.cat(parts)
+
+
 class Work:
     """A program with inputs, outputs of its own, and what they must be."""
 
     def __init__(self, program, function, seed):
         import torch
 
-        inputs = make_inputs(function, seed)
         self.program, self.name = program, f"{function}, seed {seed}"
+        if function == "matmul":
+            self.inputs, exact = make_matmul(seed)
+            self.out = {"y": program(**self.inputs)}
+            error = (self.out["y"].double() - exact).norm() / exact.norm()
+            assert error < MATMUL_TOLERANCE, f"{self.name}: relative error {float(error)}"
+            self.expected = {"y": self.out["y"].clone()}
+            return
+        inputs = make_inputs(function, seed)
         self.inputs = {name: to_torch(x) for name, x in inputs.items()}
         result = program(**self.inputs)
         self.out = {name: getattr(result, name) for name in result._fields}
@@ -90,8 +127,9 @@ class Work:
         import torch
 
         for tensor in self.out.values():
-            flat = tensor.as_strided((tensor.numel(),), (1,)) if tensor.is_contiguous() else tensor
-            flat.view(torch.uint8).fill_(0xA5)
+            # A column-major tensor only has views of elements as large as its own.
+            tensor = tensor if tensor.is_contiguous() else tensor.t()
+            tensor.view(torch.uint8).fill_(0xA5)
 
     def check(self):
         import torch

@@ -228,7 +228,8 @@ def DelayWarps : Pass<"fp8moe-delay-warps", "::mlir::gpu::GPUModuleOp"> {
   let summary = "Pause warps of NVVM kernels, to find races (testing)";
   let description = [{
     Inserts a pause at the start of every kernel and before every operation that other warps
-    can observe: barriers, atomics, bulk copies. One in eight is up to eight microseconds
+    can observe: barriers, atomics, bulk copies; but not while matrix products are in
+    flight. One in eight is up to eight microseconds
     long, which ones depends on the block, the warp, the place and `seed`; all lanes of
     a warp pause together. Results must not change. Runs on kernels in the LLVM dialect;
     `fp8moe-compile --delay-warps=SEED` runs it last.
@@ -236,8 +237,8 @@ def DelayWarps : Pass<"fp8moe-delay-warps", "::mlir::gpu::GPUModuleOp"> {
     ```mlir
     // before
     nvvm.barrier0
-    // after, where %pause is 0 for most warps
-    nvvm.nanosleep %pause
+    // after
+    llvm.inline_asm has_side_effects "{ ... @pauses nanosleep.u32 hash; }", "" : () -> ()
     nvvm.barrier0
     ```
   }];

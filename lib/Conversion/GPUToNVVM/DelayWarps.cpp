@@ -10,7 +10,8 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_DELAYWARPS
@@ -35,11 +36,9 @@ static bool isVisible(Operation *op) {
   if (isa<LLVM::AtomicRMWOp, LLVM::AtomicCmpXchgOp, LLVM::FenceOp>(op))
     return true;
   if (auto assembly = dyn_cast<LLVM::InlineAsmOp>(op)) {
-    // Nothing may come between the instructions of one matrix product.
     StringRef text = assembly.getAsmString();
-    return !text.contains("wgmma") && !text.contains("setmaxnreg") &&
-           (text.contains("barrier") || text.contains("bar.") ||
-            text.contains("atom") || text.contains("cp.async"));
+    return text.contains("barrier") || text.contains("bar.") ||
+           text.contains("atom") || text.contains("cp.async");
   }
   StringRef name = op->getName().getStringRef();
   return name.starts_with("nvvm.barrier") ||
@@ -48,69 +47,94 @@ static bool isVisible(Operation *op) {
          name.starts_with("nvvm.cp.async.bulk");
 }
 
+/// Mixes block, warp (thread / 32: its lanes stay together) and place to a
+/// number of nanoseconds, and pauses that long, mostly not at all. One piece of
+/// assembly, so that no register lives from one pause to the next: kernels that
+/// need all they have would spill. {0} is the place, {1} and {2} are masks.
+static constexpr StringLiteral kPause = R"({{
+.reg .b32 hash, word;
+.reg .pred pauses;
+mov.u32 hash, %ctaid.x;
+mul.lo.u32 hash, hash, 0x9E3779B1;
+mov.u32 word, %tid.x;
+shr.u32 word, word, 5;
+mul.lo.u32 word, word, 0x85EBCA77;
+xor.b32 hash, hash, word;
+xor.b32 hash, hash, {0};
+shr.u32 word, hash, 15;
+xor.b32 hash, hash, word;
+mul.lo.u32 hash, hash, 0xC2B2AE3D;
+shr.u32 word, hash, 13;
+xor.b32 hash, hash, word;
+and.b32 word, hash, {1};
+setp.eq.u32 pauses, word, 0;
+shr.u32 hash, hash, 8;
+and.b32 hash, hash, {2};
+@pauses nanosleep.u32 hash;
+})";
+
+/// An odd constant of hash functions, with bits in all places.
+static constexpr uint32_t kPlaceFactor = 0x27D4EB2F;
+
+static void createPause(OpBuilder &builder, Location loc, uint64_t place) {
+  std::string text =
+      llvm::formatv(kPause.data(), static_cast<uint32_t>(place * kPlaceFactor),
+                    kPlacesPerPause - 1, kPauseRange - 1);
+  LLVM::InlineAsmOp::create(
+      builder, loc, /*res=*/Type(), /*operands=*/ValueRange(), text,
+      /*constraints=*/"", /*has_side_effects=*/true, /*is_align_stack=*/false,
+      LLVM::tailcallkind::TailCallKind::None,
+      LLVM::AsmDialectAttr::get(builder.getContext(), LLVM::AsmDialect::AD_ATT),
+      /*operand_attrs=*/ArrayAttr());
+}
+
+/// Follows an operation: whether its warp has matrix products in flight
+/// afterwards.
+static bool hasProductsAfter(Operation *op, bool before) {
+  if (isa<NVVM::WgmmaFenceAlignedOp>(op))
+    return true;
+  if (auto wait = dyn_cast<NVVM::WgmmaWaitGroupSyncOp>(op))
+    return before && wait.getGroup() != 0;
+  return before;
+}
+
+/// The blocks at whose start a matrix product may be in flight.
+static DenseSet<Block *> findBlocksWithProducts(Region &body) {
+  DenseSet<Block *> busy;
+  SmallVector<Block *> worklist =
+      llvm::map_to_vector(body, [](Block &block) { return &block; });
+  while (!worklist.empty()) {
+    Block *block = worklist.pop_back_val();
+    bool inFlight = busy.contains(block);
+    for (Operation &op : *block)
+      inFlight = hasProductsAfter(&op, inFlight);
+    if (!inFlight)
+      continue;
+    for (Block *next : block->getSuccessors())
+      if (busy.insert(next).second)
+        worklist.push_back(next);
+  }
+  return busy;
+}
+
+/// The visible operations of a kernel, but those that may come while a matrix
+/// product is in flight: anything between the products would make the assembler
+/// wait for each of them, and need registers that the kernel does not have.
+static SmallVector<Operation *> findPlaces(Region &body) {
+  DenseSet<Block *> busy = findBlocksWithProducts(body);
+  SmallVector<Operation *> places;
+  for (Block &block : body) {
+    bool inFlight = busy.contains(&block);
+    for (Operation &op : block) {
+      if (!inFlight && isVisible(&op))
+        places.push_back(&op);
+      inFlight = hasProductsAfter(&op, inFlight);
+    }
+  }
+  return places;
+}
+
 namespace {
-
-/// Makes the pauses of one kernel.
-class PauseBuilder {
-public:
-  PauseBuilder(LLVM::LLVMFuncOp kernel, int64_t seed)
-      : b(kernel.getLoc(), kernel.getContext()), seed(seed) {
-    b.setInsertionPointToStart(&kernel.getBody().front());
-    Type i32 = b.getI32Type();
-    Value block = NVVM::BlockIdXOp::create(b, i32);
-    Value thread = NVVM::ThreadIdXOp::create(b, i32);
-    // The number is that of a warp: its lanes stay together.
-    Value warp = LLVM::LShrOp::create(b, thread, constant(5));
-    identity =
-        LLVM::XOrOp::create(b, LLVM::MulOp::create(b, block, constant(kPrime1)),
-                            LLVM::MulOp::create(b, warp, constant(kPrime2)));
-    createPause();
-  }
-
-  void createPauseBefore(Operation *op) {
-    b.setInsertionPoint(op);
-    b.setLoc(op->getLoc());
-    createPause();
-  }
-
-private:
-  // Constants of hash functions for integers: odd, with bits in all places.
-  static constexpr uint32_t kPrime1 = 0x9E3779B1, kPrime2 = 0x85EBCA77,
-                            kPrime3 = 0xC2B2AE3D;
-
-  Value constant(uint32_t value) {
-    return LLVM::ConstantOp::create(b, b.getI32Type(),
-                                    b.getI32IntegerAttr(value));
-  }
-
-  /// Mixes warp, place and seed to a number of nanoseconds, mostly 0.
-  void createPause() {
-    auto place = static_cast<uint32_t>((seed * 0x10001 + ++numPauses) *
-                                       uint64_t(kPrime3));
-    Value hash = LLVM::XOrOp::create(b, identity, constant(place));
-    hash = LLVM::MulOp::create(
-        b,
-        LLVM::XOrOp::create(b, hash,
-                            LLVM::LShrOp::create(b, hash, constant(15))),
-        constant(kPrime2));
-    hash = LLVM::XOrOp::create(b, hash,
-                               LLVM::LShrOp::create(b, hash, constant(13)));
-    Value pauses = LLVM::ICmpOp::create(
-        b, LLVM::ICmpPredicate::eq,
-        LLVM::AndOp::create(b, hash, constant(kPlacesPerPause - 1)),
-        constant(0));
-    Value length =
-        LLVM::AndOp::create(b, LLVM::LShrOp::create(b, hash, constant(8)),
-                            constant(kPauseRange - 1));
-    NVVM::NanosleepOp::create(
-        b, LLVM::SelectOp::create(b, pauses, length, constant(0)));
-  }
-
-  ImplicitLocOpBuilder b;
-  int64_t seed;
-  uint32_t numPauses = 0;
-  Value identity;
-};
 
 struct DelayWarps : fp8moe::impl::DelayWarpsBase<DelayWarps> {
   using DelayWarpsBase::DelayWarpsBase;
@@ -120,14 +144,15 @@ struct DelayWarps : fp8moe::impl::DelayWarpsBase<DelayWarps> {
       if (function.isExternal() ||
           !function->hasAttr(NVVM::NVVMDialect::getKernelFuncAttrName()))
         continue;
-      SmallVector<Operation *> places;
-      function.walk([&](Operation *op) {
-        if (isVisible(op))
-          places.push_back(op);
-      });
-      PauseBuilder pauses(function, seed);
-      for (Operation *op : places)
-        pauses.createPauseBefore(op);
+      SmallVector<Operation *> places = findPlaces(function.getBody());
+      // Places of different seeds are far apart.
+      uint64_t place = static_cast<uint64_t>(seed) << 16;
+      OpBuilder builder(function.getBody());
+      createPause(builder, function.getLoc(), ++place);
+      for (Operation *op : places) {
+        builder.setInsertionPoint(op);
+        createPause(builder, op->getLoc(), ++place);
+      }
     }
   }
 };

@@ -17,19 +17,18 @@ gpu.module @kernels {
   }
 
   // CHECK-LABEL: llvm.func @k
-  // CHECK: %[[BLOCK:.*]] = nvvm.read.ptx.sreg.ctaid.x
-  // CHECK: %[[THREAD:.*]] = nvvm.read.ptx.sreg.tid.x
-  // CHECK: %[[WARP:.*]] = llvm.lshr %[[THREAD]], %{{.*}}
-  // CHECK: nvvm.nanosleep
-  // CHECK: llvm.load
+  // CHECK-NEXT: llvm.inline_asm has_side_effects {{.*}}mov.u32 hash, %ctaid.x;{{.*}}@pauses nanosleep.u32 hash;
+  // CHECK-NEXT: llvm.load
   // CHECK-NOT: nanosleep
   // CHECK: llvm.fadd
-  // CHECK: nvvm.nanosleep
+  // CHECK: nanosleep
   // CHECK-NEXT: nvvm.barrier
-  // CHECK: nvvm.nanosleep
+  // CHECK: nanosleep
   // CHECK-NEXT: llvm.atomicrmw
   // CHECK-NOT: nanosleep
-  // CHECK: wgmma
+  // CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+  // CHECK: nanosleep
+  // CHECK-NEXT: nvvm.barrier id = %{{.*}}
   // CHECK: llvm.return
   // PTX: .entry k
   // PTX: nanosleep.u32
@@ -41,7 +40,15 @@ gpu.module @kernels {
     nvvm.barrier0
     %one = llvm.mlir.constant(1 : i32) : i32
     %0 = llvm.atomicrmw add %n, %one monotonic : !llvm.ptr, i32
-    llvm.inline_asm has_side_effects asm_dialect = att "wgmma.fence.sync.aligned;", "" : () -> ()
+    // Matrix products are in flight from the fence to the last wait.
+    nvvm.wgmma.fence.aligned
+    nvvm.wgmma.commit.group.sync.aligned
+    nvvm.wgmma.wait.group.sync.aligned 1
+    llvm.br ^next
+  ^next:
+    nvvm.barrier id = %one
+    nvvm.wgmma.wait.group.sync.aligned 0
+    nvvm.barrier id = %one
     llvm.return
   }
 }

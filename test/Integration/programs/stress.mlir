@@ -42,3 +42,14 @@ func.func @weights_dgrad(%x: tensor<4x512x768xbf16, #expert_column_major> {fp8mo
       : tensor<4x512x768xbf16, #expert_column_major> -> tensor<4x512x768x!fp8moe.e4m3>, tensor<4x512xf32>
   return %q, %s : tensor<4x512x768x!fp8moe.e4m3>, tensor<4x512xf32>
 }
+
+func.func @matmul(%a: tensor<?x512x!fp8moe.e4m3> {fp8moe.name = "a"},
+                  %b: tensor<8x512x1024x!fp8moe.e4m3, #expert_column_major> {fp8moe.name = "b"},
+                  %offsets: tensor<8xi32> {fp8moe.name = "offsets"},
+                  %sa: tensor<?xf32> {fp8moe.name = "sa"}, %sb: tensor<8x1024xf32> {fp8moe.name = "sb"})
+    -> (tensor<?x1024xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<8xi32>)
+      scales(%sa, %sb : tensor<?xf32>, tensor<8x1024xf32>) direction quantize accumulation fast
+      : tensor<?x512x!fp8moe.e4m3>, tensor<8x512x1024x!fp8moe.e4m3, #expert_column_major> -> tensor<?x1024xbf16>
+  return %y : tensor<?x1024xbf16>
+}
