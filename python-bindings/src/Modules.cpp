@@ -67,7 +67,8 @@ static void run(const Module &module, const std::string &pipeline) {
   if (mlirLogicalResultIsFailure(
           mlirParsePassPipeline(mlirPassManagerGetAsOpPassManager(passes),
                                 toStringRef(pipeline), appendTo, &error)))
-    throw nb::value_error(error.c_str());
+    throw nb::value_error(
+        error.substr(error.rfind("error: ", 0) == 0 ? 7 : 0).c_str());
   DiagnosticCollector diagnostics(context);
   ++module.state->generation;
   bool succeeded = mlirLogicalResultIsSuccess(
