@@ -58,15 +58,14 @@ private:
     SmallVector<Value> accumulators;
     Value lastStage;
   };
-  using Position = RingPosition;
 
   TileWalk getWalk();
   void takeTurn();
   void passTurn();
   Product multiply(const Tile &tile, Value stageCount);
   Product multiplyWholeStages(const Tile &tile, Value numStages,
-                              Position &position);
-  Product multiplyLastStage(const Tile &tile, Position position,
+                              RingPosition &position);
+  Product multiplyLastStage(const Tile &tile, RingPosition position,
                             Product product);
   void addStage(Value stage, Value isFurther, MutableArrayRef<Value> sums);
   void addStagePromoted(Value stage, MutableArrayRef<Value> sums);
@@ -187,7 +186,7 @@ void Consumer::release(Value stage, Value condition) {
 }
 
 Consumer::Product Consumer::multiply(const Tile &tile, Value stageCount) {
-  Position position = ring.getPosition(stageCount);
+  RingPosition position = ring.getPosition(stageCount);
   if (!kernel.endsInsideStages())
     return multiplyWholeStages(tile, tile.numStages, position);
   Product product =
@@ -234,7 +233,7 @@ void Consumer::addStagePromoted(Value stage, MutableArrayRef<Value> sums) {
 
 Consumer::Product Consumer::multiplyWholeStages(const Tile &tile,
                                                 Value numStages,
-                                                Position &position) {
+                                                RingPosition &position) {
   bool promoted = kernel.problem.promoted;
   SmallVector<Value> init{position.stage, position.parity, position.stage};
   for (int64_t i = 0; i < numRowBlocks; ++i)
@@ -242,7 +241,7 @@ Consumer::Product Consumer::multiplyWholeStages(const Tile &tile,
                             : createUndefAccumulators(b, shape));
   SmallVector<Value> results = b.createFor(
       b.i32(0), numStages, 1, init, [&](Value count, ValueRange carried) {
-        Position here{carried[0], carried[1]};
+        RingPosition here{carried[0], carried[1]};
         Value lastStage = carried[2];
         SmallVector<Value> sums(carried.drop_front(3));
         ring.createWaitFull(here);
@@ -258,7 +257,7 @@ Consumer::Product Consumer::multiplyWholeStages(const Tile &tile,
           createWgmmaWait(b, 1);
           release(lastStage, isFurther);
         }
-        Position next = ring.getNext(here);
+        RingPosition next = ring.getNext(here);
         SmallVector<Value> yielded{next.stage, next.parity, here.stage};
         yielded.append(sums);
         return yielded;
@@ -271,7 +270,7 @@ Consumer::Product Consumer::multiplyWholeStages(const Tile &tile,
 /// The last stage of a group of the contraction, as far as there is data; the
 /// rest of its last 32 bytes are zeros.
 Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
-                                              Position position,
+                                              RingPosition position,
                                               Product product) {
   ring.createWaitFull(position);
   Value before = b.sub(tile.numStages, 1);
