@@ -263,6 +263,15 @@ bool PlacementRewriter::retype(const LayoutRoot &root,
   return true;
 }
 
+/// Whether two layouts of one root are the same. Unknown strides are: copies
+/// have known or dense ones, so both must be the root's own.
+static bool areSameForRoot(const StridedLayout &a, const StridedLayout &b,
+                           ArrayRef<int64_t> shape) {
+  bool areSpelledAlike = a.dense == b.dense && a.order == b.order &&
+                         a.strides == b.strides && a.groups == b.groups;
+  return areSpelledAlike || a.isSameAs(b, shape);
+}
+
 void PlacementRewriter::rewriteUses(unsigned rootNumber) {
   const LayoutRoot &root = graph.getRoots()[rootNumber];
   const RootPlacement &choice = placement.roots[rootNumber];
@@ -276,7 +285,7 @@ void PlacementRewriter::rewriteUses(unsigned rootNumber) {
   for (auto [use, read] : llvm::zip_equal(root.uses, choice.reads)) {
     auto readsSame = [&, &use = use,
                       &read = read](Value source, const StridedLayout &layout) {
-      return source == use.source && layout.isSameAs(read, shape) &&
+      return source == use.source && areSameForRoot(layout, read, shape) &&
              layout.align >= read.align;
     };
     if (readsSame(use.source, choice.primary)) {

@@ -194,3 +194,21 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %r : tensor<3x48x32xbf16, #fp8moe.strided<[1, 0, 2]>>
   }
 }
+
+// -----
+
+// A layout whose strides are unknown equals itself: the kernel reads the argument.
+
+#any = #fp8moe.strided<[0, 1], strides = [?, ?]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // CHECK-LABEL: func.func @unknown_strides
+  // CHECK-SAME: (%[[X:.*]]: tensor<?x?xbf16, #{{.*}}>
+  func.func @unknown_strides(%x: tensor<?x?xbf16, #any>, %ends: tensor<?xi32>)
+      -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf32>) {
+    // CHECK-NEXT: fp8moe.jagged_dynamic_quantize %[[X]] groups
+    // CHECK-NEXT: return
+    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<?xi32>) along [0]
+        rounding pow2 : tensor<?x?xbf16, #any> -> tensor<?x?xf8E4M3FN>, tensor<?x?xf32>
+    return %q, %s : tensor<?x?xf8E4M3FN>, tensor<?x?xf32>
+  }
+}
