@@ -169,9 +169,8 @@ bool StridedLayout::isSameAs(const StridedLayout &other,
   if (groups != other.groups)
     return false;
   if (dense && other.dense)
-    return order == other.order ||
-           significantOrder(order, shape) ==
-               significantOrder(other.order, shape);
+    return order == other.order || significantOrder(order, shape) ==
+                                       significantOrder(other.order, shape);
   for (auto [dim, size] : llvm::enumerate(shape)) {
     if (size == 1)
       continue;
