@@ -121,6 +121,7 @@ fp8moe::rankQuantizeTiles(const QuantizeWork &work, const TargetInfo &target) {
   QuantizeWork nominal = withNominalSizes(work);
   SmallVector<QuantizeTileCost> tiles;
   addTwoPassTiles(nominal, target, tiles);
+  addStreamedTiles(work, nominal, target, tiles);
   return tiles;
 }
 

@@ -5,8 +5,8 @@
 // RUN: fp8moe-compile %examples/moe_layer.mlir --target=sm_90a --emit=tensor 2>/dev/null \
 // RUN: | FileCheck %s --implicit-check-not=relayout --implicit-check-not=contiguous
 
-// Each kernel of the plan is a quantization or a matmul. The operands of the weight
-// gradient are quantized in one launch.
+// Each kernel of the plan is a quantization or a matmul. One that is streamed is followed by
+// the one for inputs that tensor maps do not take.
 
 // RUN: fp8moe-compile %examples/moe_layer.mlir --target=sm_90a --emit=mlir 2>/dev/null \
 // RUN: | grep -e 'fp8moe_plan.program' -e 'fp8moe_plan.launch' | FileCheck %s --check-prefix=PLAN
@@ -17,9 +17,13 @@
 // PLAN-NEXT: launch @{{.*}}::@grouped_matmul_
 // PLAN-NEXT: program @backward
 // PLAN-NEXT: launch @{{.*}}::@quantize_
-// PLAN-NEXT: launch @{{.*}}::@quantize_
+// PLAN-NEXT: launch @{{.*}}::@quantize_streamed_
+// PLAN-NEXT: launch @{{.*}}::@quantize_strips_to_slices_
 // PLAN-NEXT: launch @{{.*}}::@grouped_matmul_
-// PLAN-NEXT: launch @{{.*}}::@quantize_pair_
+// PLAN-NEXT: launch @{{.*}}::@quantize_streamed_
+// PLAN-NEXT: launch @{{.*}}::@quantize_strips_to_slices_
+// PLAN-NEXT: launch @{{.*}}::@quantize_streamed_
+// PLAN-NEXT: launch @{{.*}}::@quantize_strips_to_slices_
 // PLAN-NEXT: launch @{{.*}}::@grouped_matmul_wgrad
 // PLAN-NOT:  launch
 

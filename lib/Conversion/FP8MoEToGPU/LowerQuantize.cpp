@@ -7,9 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProgramLowering.h"
+#include "StreamedLaunch.h"
 
 #include "fp8moe/Conversion/FP8MoEToGPU/SegmentedQuantize.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Support/DebugStringHelper.h"
 
 using namespace mlir;
@@ -85,11 +87,7 @@ static OpFoldResult getUnits(const QuantizeSchedule &schedule,
   return size.mul(segments, size.ceilDiv(sizes.kept, schedule.columnsPerBlock));
 }
 
-/// The schedule with the tile that the operation names, or the one that tile
-/// selection would choose.
-static FailureOr<QuantizeSchedule> getSchedule(const QuantizeProblem &problem,
-                                               Operation *op,
-                                               QuantizeTileAttr tile,
+static SmallVector<QuantizeTileCost> rankTiles(const QuantizeProblem &problem,
                                                const TargetInfo &target) {
   QuantizeWork work;
   work.segments = problem.sizes.segments;
@@ -101,13 +99,32 @@ static FailureOr<QuantizeSchedule> getSchedule(const QuantizeProblem &problem,
   work.inputColumnStride = problem.sizes.inKept;
   work.outputRowStride = problem.sizes.outReduced;
   work.outputColumnStride = problem.sizes.outKept;
-  SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
+  return rankQuantizeTiles(work, target);
+}
+
+/// The schedule with the tile that the operation names, or the one that tile
+/// selection would choose.
+static FailureOr<QuantizeSchedule> getSchedule(const QuantizeProblem &problem,
+                                               Operation *op,
+                                               QuantizeTileAttr tile,
+                                               const TargetInfo &target) {
+  SmallVector<QuantizeTileCost> tiles = rankTiles(problem, target);
   if (!tile)
     return chooseQuantizeTile(tiles).schedule;
   const QuantizeTileCost *chosen = requireQuantizeTile(op, tiles, tile, target);
   if (!chosen)
     return failure();
   return chosen->schedule;
+}
+
+/// The best schedule that takes every address and every pitch.
+static QuantizeSchedule getGeneralSchedule(const QuantizeProblem &problem,
+                                           const TargetInfo &target) {
+  SmallVector<QuantizeTileCost> tiles = rankTiles(problem, target);
+  llvm::erase_if(tiles, [](const QuantizeTileCost &entry) {
+    return entry.schedule.method == TileSchedule::Streamed;
+  });
+  return chooseQuantizeTile(tiles).schedule;
 }
 
 static LogicalResult launchQuantize(const Quantization &q,
@@ -142,6 +159,18 @@ static LogicalResult launchQuantize(const Quantization &q,
   if (failed(schedule))
     return failure();
 
+  Value condition;
+  if (schedule->method == TileSchedule::Streamed) {
+    QuantizeBuffers buffers{q.input.buffer,
+                            q.offsets ? Value(q.offsets->buffer) : Value(),
+                            q.output.buffer, q.scales.buffer};
+    condition = launchStreamedQuantize(q.op->getLoc(), problem, *sizes, buffers,
+                                       lowering);
+    if (matchPattern(condition, m_Zero()))
+      return success();
+    schedule = getGeneralSchedule(problem, lowering.getTarget());
+  }
+
   OpBuilder builder = lowering.getBuilder();
   SmallVector<int64_t> numbers{problem.powerOfTwo,       problem.jagged,
                                problem.outputPadding,    problem.inputAlignment,
@@ -163,7 +192,7 @@ static LogicalResult launchQuantize(const Quantization &q,
   SizeBuilder size(builder, q.op->getLoc());
   lowering.createLaunch(q.op->getLoc(), kernel,
                         getUnits(*schedule, *sizes, problem.jagged, size),
-                        schedule->threads, buffers, dynamicSizes);
+                        schedule->threads, buffers, dynamicSizes, condition);
   return success();
 }
 

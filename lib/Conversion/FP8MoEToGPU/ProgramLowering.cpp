@@ -128,7 +128,8 @@ FailureOr<BufferView> ProgramLowering::createResult(OpResult result) {
 void ProgramLowering::createLaunch(Location loc, SymbolRefAttr kernel,
                                    OpFoldResult units, int64_t threads,
                                    ArrayRef<Value> buffers,
-                                   ArrayRef<OpFoldResult> sizes) {
+                                   ArrayRef<OpFoldResult> sizes,
+                                   Value condition) {
   OpBuilder builder = getBuilder();
   auto index = [&](OpFoldResult value) {
     return materializeSize(builder, loc, value);
@@ -148,7 +149,7 @@ void ProgramLowering::createLaunch(Location loc, SymbolRefAttr kernel,
   Value one = index(builder.getIndexAttr(1));
   plan::LaunchOp::create(builder, loc, kernel,
                          ValueRange{args.back(), one, one}, {threads, 1, 1},
-                         /*sharedBytes=*/0, args);
+                         /*sharedBytes=*/0, args, condition);
 }
 
 //===----------------------------------------------------------------------===//

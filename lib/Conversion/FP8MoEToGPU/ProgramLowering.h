@@ -66,10 +66,10 @@ public:
 
   /// Launches a kernel on at most as many blocks as there are `units`. It gets
   /// the buffers, then those of `sizes` that are not constant, then the number
-  /// of blocks.
+  /// of blocks. A condition (i1) may skip it.
   void createLaunch(Location loc, SymbolRefAttr kernel, OpFoldResult units,
                     int64_t threads, ArrayRef<Value> buffers,
-                    ArrayRef<OpFoldResult> sizes);
+                    ArrayRef<OpFoldResult> sizes, Value condition = {});
 
   /// Reports that an operation has no lowering, and the way out.
   LogicalResult reportUnsupported(Operation *op, const Twine &what);

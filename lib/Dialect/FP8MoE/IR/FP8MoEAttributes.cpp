@@ -437,6 +437,13 @@ QuantizeTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                          int64_t kept, int64_t threads, TileSchedule schedule) {
   if (kept < 1)
     return emitError() << "expects at least one kept slice, found " << kept;
+  // The roles of a streamed kernel's warps add up to any number.
+  if (schedule == TileSchedule::Streamed) {
+    if (threads < 32 || threads > 1024 || threads % 32 != 0)
+      return emitError() << "expects a multiple of 32 threads up to 1024, found "
+                         << threads;
+    return success();
+  }
   if (threads < 32 || threads > 1024 || !llvm::isPowerOf2_64(threads))
     return emitError() << "expects a power of two from 32 to 1024 threads, "
                           "found "

@@ -1,0 +1,462 @@
+//===- StreamedConvert.cpp - Quantizes tiles in the ring ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Teams of four warps take tiles in turn. A thread has a cell: 8 bytes of 16
+// consecutive rows, so 16 consecutive bytes of the output in each of 4 (bf16)
+// or 2 (f32) columns; 8 neighbouring lanes write 128 rows of a column.
+//
+//===----------------------------------------------------------------------===//
+
+#include "MemoryAccess.h"
+#include "SegmentBounds.h"
+#include "StreamedQuantize.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::streamed;
+
+/// Rows and bytes of a line that a thread has, and lanes below each other.
+static constexpr int64_t kCellRows = 16;
+static constexpr int64_t kCellBytes = 8;
+static constexpr int64_t kCellLanes = 8;
+/// Rows after which lines are swizzled alike.
+static constexpr int64_t kSwizzleLines = 8;
+
+/// Output rows of a sector; see StreamedProducer.cpp.
+static constexpr int64_t kSectorRows = 32;
+
+namespace {
+/// The output bytes of a thread: four words for each of its columns.
+using CellWords = SmallVector<SmallVector<Value>>;
+
+class ConvertBuilder {
+public:
+  ConvertBuilder(StreamedKernel &kernel, Value warp);
+
+  void build();
+
+private:
+  int64_t getCellColumns() const { return kCellBytes / k.getInputBytes(); }
+
+  SmallVector<Value> loadCell(Value stage, Value isFolded);
+  Value getElement(Value line, int64_t column);
+  CellWords createWords(ArrayRef<Value> cell, ArrayRef<Value> scales);
+  CellWords createPackedWords(ArrayRef<Value> cell, ArrayRef<Value> scales);
+  CellWords createSeamWords(ArrayRef<Value> cell, ArrayRef<Value> scales,
+                            ArrayRef<Value> previous, Value firstRow,
+                            Value low);
+  CellWords maskPadding(const CellWords &words, Value firstRow, Value high);
+  void convert(const TileRecord &record, Value stage);
+
+  /// Stores the rows [low, high) of a cell whose first element is at `pointer`.
+  void store(const CellWords &words, Value pointer, Value low, Value high);
+  void storePieces(const CellWords &words, ArrayRef<Value> pointers, Value low,
+                   Value high);
+  void storeBytes(const CellWords &words, ArrayRef<Value> pointers, Value low,
+                  Value high);
+  Value getPointer(Value segment, Value column, Value row);
+  void zeroTail();
+
+  CellWords fromFlat(ArrayRef<Value> flat) {
+    CellWords words;
+    for (int64_t column : llvm::seq(getCellColumns()))
+      words.push_back(llvm::to_vector(flat.slice(column * 4, 4)));
+    return words;
+  }
+  SmallVector<Value> toFlat(const CellWords &words) {
+    SmallVector<Value> flat;
+    for (ArrayRef<Value> column : words)
+      llvm::append_range(flat, column);
+    return flat;
+  }
+  /// `ifTrue` or `ifFalse`, which compute words.
+  CellWords createChoice(Value condition, function_ref<CellWords()> ifTrue,
+                         function_ref<CellWords()> ifFalse) {
+    SmallVector<Type> types(4 * getCellColumns(), b.getI32Type());
+    return fromFlat(b.createIf(
+        condition, types, [&] { return toFlat(ifTrue()); },
+        [&] { return toFlat(ifFalse()); }));
+  }
+
+  StreamedKernel &k;
+  KernelBuilder &b;
+  Value team;
+  /// Which cell of a tile the thread has: the 16-byte chunk of a line, the half
+  /// of it, and the position down the rows.
+  Value chunk, half, position;
+  /// Where the first lines of the cell are in a stage.
+  SmallVector<Value> fullOffsets;
+  /// i1: the cells of the output are aligned.
+  Value isAligned;
+};
+} // namespace
+
+ConvertBuilder::ConvertBuilder(StreamedKernel &kernel, Value warp)
+    : k(kernel), b(kernel.b) {
+  team = b.divU(warp, StreamedTile::kTeamWarps);
+  position = b.remU(k.lane, kCellLanes);
+  half = b.remU(b.divU(k.lane, kCellLanes), 2);
+  Value warpInTeam = b.remU(warp, StreamedTile::kTeamWarps);
+  chunk = b.add(b.mul(warpInTeam, 2), b.divU(k.lane, 2 * kCellLanes));
+  for (int64_t i : llvm::seq(kSwizzleLines)) {
+    Value line = b.add(b.mul(position, kCellRows), i);
+    fullOffsets.push_back(
+        b.add(k.getChunkOffset(line, chunk), b.mul(half, kCellBytes)));
+  }
+  isAligned = createVectorizable(b, k.output, k.problem.outputAlignment,
+                                 /*elementBytes=*/1, k.sizes.outReduced,
+                                 {k.sizes.outKept, k.sizes.outSegment});
+}
+
+//===----------------------------------------------------------------------===//
+// Cells
+//===----------------------------------------------------------------------===//
+
+/// The cell's rows, as vector<2xi32>.
+SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isFolded) {
+  Value tile = k.getStage(stage);
+  Type type = VectorType::get(2, b.getI32Type());
+  auto load = [&](Value offset) {
+    return b.load(type, b.offsetBytes(tile, offset), kCellBytes);
+  };
+  return b.createIf(
+      isFolded, SmallVector<Type>(kCellRows, type),
+      [&] {
+        // The upper four chunk numbers are the second 128 rows. Odd rows are in
+        // the second halves of lines.
+        constexpr int64_t kHalfChunks = kLineChunks / 2;
+        Value firstLine = b.add(b.mul(b.divU(chunk, kHalfChunks), kLines / 2),
+                                b.mul(position, kCellRows / 2));
+        Value chunkOfHalf = b.remU(chunk, kHalfChunks);
+        SmallVector<Value> rows;
+        for (int64_t row : llvm::seq(kCellRows)) {
+          Value offset = k.getFoldedChunkOffset(b.add(firstLine, row / 2),
+                                                b.i32(row % 2), chunkOfHalf);
+          rows.push_back(load(b.add(offset, b.mul(half, kCellBytes))));
+        }
+        return rows;
+      },
+      [&] {
+        SmallVector<Value> rows;
+        for (int64_t row : llvm::seq(kCellRows))
+          rows.push_back(
+              load(b.add(fullOffsets[row % kSwizzleLines],
+                         row / kSwizzleLines * kSwizzleLines * kLineBytes)));
+        return rows;
+      });
+}
+
+/// The f32 value of an element of a cell's row.
+Value ConvertBuilder::getElement(Value line, int64_t column) {
+  int64_t perWord = sizeof(int32_t) / k.getInputBytes();
+  Value word = b.createOrFold<vector::ExtractOp>(line, column / perWord);
+  SmallVector<Value> bits = k.unpackValues(word);
+  return b.bitcast(b.getF32Type(), bits[column % perWord]);
+}
+
+/// A power of two times a bf16 is a bf16, or so small that it becomes zero in
+/// either format: two elements can be scaled at once.
+CellWords ConvertBuilder::createPackedWords(ArrayRef<Value> cell,
+                                            ArrayRef<Value> scales) {
+  auto cellType = VectorType::get(getCellColumns(), b.getBF16Type());
+  SmallVector<Value> narrowScales;
+  for (Value scale : scales)
+    narrowScales.push_back(arith::TruncFOp::create(b, b.getBF16Type(), scale));
+  Value factor = vector::FromElementsOp::create(b, cellType, narrowScales);
+  SmallVector<Value> scaled;
+  for (Value line : cell) {
+    Value values = vector::BitCastOp::create(b, cellType, line);
+    scaled.push_back(vector::BitCastOp::create(
+        b, line.getType(), arith::MulFOp::create(b, values, factor)));
+  }
+  CellWords words(scales.size());
+  for (size_t column : llvm::seq(scales.size()))
+    for (int64_t row = 0; row < kCellRows; row += 4) {
+      SmallVector<Value> values;
+      for (int64_t i : llvm::seq<int64_t>(4))
+        values.push_back(getElement(scaled[row + i], column));
+      words[column].push_back(
+          b.getHooks().createPackFP8(b, values, k.problem.fp8Type));
+    }
+  return words;
+}
+
+CellWords ConvertBuilder::createWords(ArrayRef<Value> cell,
+                                      ArrayRef<Value> scales) {
+  if (k.getInputBytes() == 2 && k.problem.powerOfTwo)
+    return createPackedWords(cell, scales);
+  CellWords words;
+  for (auto [column, scale] : llvm::enumerate(scales)) {
+    SmallVector<Value> values;
+    for (Value line : cell)
+      values.push_back(getElement(line, column));
+    words.push_back(
+        k.math.createQuantize(values, SmallVector<Value>(kCellRows, scale)));
+  }
+  return words;
+}
+
+/// The same when rows before `low` have other scales.
+CellWords ConvertBuilder::createSeamWords(ArrayRef<Value> cell,
+                                          ArrayRef<Value> scales,
+                                          ArrayRef<Value> previous,
+                                          Value firstRow, Value low) {
+  CellWords words(scales.size());
+  Value rowsBefore = b.sub(low, firstRow);
+  // Four rows at a time, so that few conditions are alive.
+  for (int64_t row = 0; row < kCellRows; row += 4)
+    for (size_t column : llvm::seq(scales.size())) {
+      SmallVector<Value> values, rowScales;
+      for (int64_t i : llvm::seq(row, row + 4)) {
+        values.push_back(getElement(cell[i], column));
+        rowScales.push_back(b.select(b.less(b.i32(i), rowsBefore),
+                                     previous[column], scales[column]));
+      }
+      words[column].append(k.math.createQuantize(values, rowScales));
+    }
+  return words;
+}
+
+/// Zeroes the rows from `high` on.
+CellWords ConvertBuilder::maskPadding(const CellWords &words, Value firstRow,
+                                      Value high) {
+  Value data = b.sub(high, firstRow);
+  return createChoice(
+      b.lessEqual(b.i32(kCellRows), data), [&] { return words; },
+      [&] {
+        CellWords masked = words;
+        for (int64_t i : llvm::seq<int64_t>(4)) {
+          Value bytes = b.clamp(b.sub(data, 4 * i), 0, 4);
+          Value below =
+              b.sub(b.shiftLeft(b.i32(1), b.mul(b.minS(bytes, 3), 8)), 1);
+          Value mask = b.select(b.equal(bytes, 4), b.i32(-1), below);
+          for (SmallVector<Value> &column : masked)
+            column[i] = b.bitAnd(column[i], mask);
+        }
+        return masked;
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Stores
+//===----------------------------------------------------------------------===//
+
+Value ConvertBuilder::getPointer(Value segment, Value column, Value row) {
+  Value element = b.add(b.add(b.mul(k.widen(segment), k.sizes.outSegment),
+                              b.mul(k.widen(column), k.sizes.outKept)),
+                        k.widen(row));
+  return b.offsetBytes(k.output, element);
+}
+
+void ConvertBuilder::store(const CellWords &words, Value pointer, Value low,
+                           Value high) {
+  SmallVector<Value> pointers{pointer};
+  while (pointers.size() < words.size())
+    pointers.push_back(b.offsetBytes(pointers.back(), k.sizes.outKept));
+  Value isWhole =
+      k.both(b.lessEqual(low, 0), b.lessEqual(b.i32(kCellRows), high));
+  b.createIf(
+      k.both(isWhole, isAligned),
+      [&] {
+        for (auto [column, pointer] : llvm::zip_equal(words, pointers))
+          b.store(b.packWords(column), pointer, kChunkBytes);
+      },
+      [&] {
+        Value first = b.maxS(low, 0);
+        Value end = b.minS(high, kCellRows);
+        b.createIf(b.less(first, end), [&] {
+          b.createIf(
+              isAligned, [&] { storePieces(words, pointers, first, end); },
+              [&] { storeBytes(words, pointers, first, end); });
+        });
+      });
+}
+
+/// The word that byte `index` of a column is in, shifted so that this byte is
+/// the lowest.
+static Value createWordAt(KernelBuilder &b, ArrayRef<Value> column,
+                          Value index) {
+  Value upper = b.compare(arith::CmpIPredicate::ne, b.bitAnd(index, 8), 0);
+  Value odd = b.compare(arith::CmpIPredicate::ne, b.bitAnd(index, 4), 0);
+  Value word = b.select(odd, b.select(upper, column[3], column[1]),
+                        b.select(upper, column[2], column[0]));
+  return b.shiftRight(word, b.mul(b.bitAnd(index, 3), 8));
+}
+
+/// Part of an aligned cell, in pieces of 1 to 8 bytes: ever larger ones up to
+/// an address that fits the larger ones, then ever smaller ones.
+void ConvertBuilder::storePieces(const CellWords &words,
+                                 ArrayRef<Value> pointers, Value low,
+                                 Value high) {
+  Value at = low;
+  auto storePiece = [&](int64_t bytes, bool isGrowing) {
+    Value fits = b.lessEqual(b.add(at, bytes), high);
+    if (isGrowing)
+      fits = k.both(fits, k.isNonZero(b.bitAnd(at, bytes)));
+    at =
+        b.createIf(
+             fits, b.getI32Type(),
+             [&] {
+               for (auto [column, pointer] : llvm::zip_equal(words, pointers)) {
+                 Value address = b.offsetBytes(pointer, k.widen(at));
+                 if (bytes == 8) {
+                   Value isUpper = k.isNonZero(at);
+                   Value pair = vector::FromElementsOp::create(
+                       b, VectorType::get(2, b.getI32Type()),
+                       {b.select(isUpper, column[2], column[0]),
+                        b.select(isUpper, column[3], column[1])});
+                   b.store(pair, address, bytes);
+                   continue;
+                 }
+                 Value word = createWordAt(b, column, at);
+                 b.store(b.truncate(b.getIntegerType(8 * bytes), word), address,
+                         bytes);
+               }
+               return SmallVector<Value>{b.add(at, bytes)};
+             },
+             [&] { return SmallVector<Value>{at}; })
+            .front();
+  };
+  for (int64_t bytes : {1, 2, 4})
+    storePiece(bytes, /*isGrowing=*/true);
+  for (int64_t bytes : {8, 4, 2, 1})
+    storePiece(bytes, /*isGrowing=*/false);
+}
+
+/// Part of a cell anywhere, byte by byte.
+void ConvertBuilder::storeBytes(const CellWords &words,
+                                ArrayRef<Value> pointers, Value low,
+                                Value high) {
+  b.createFor(low, high, 1, [&](Value at) {
+    for (auto [column, pointer] : llvm::zip_equal(words, pointers)) {
+      Value byte = b.truncate(b.getI8Type(), createWordAt(b, column, at));
+      b.store(byte, b.offsetBytes(pointer, k.widen(at)), 1);
+    }
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+void ConvertBuilder::convert(const TileRecord &record, Value stage) {
+  Value isFolded = k.hasFlag(record, tile_flags::kFolded);
+  Value isSeam =
+      k.hasSeams() ? k.hasFlag(record, tile_flags::kSeam) : b.i1(false);
+  int64_t columns = getCellColumns();
+  Value virtualColumn = b.mul(b.add(b.mul(chunk, 2), half), columns);
+  int64_t halfColumns = k.getTileColumns() / 2;
+  Value column = b.add(
+      record.column,
+      b.select(isFolded, b.remU(virtualColumn, halfColumns), virtualColumn));
+  Value secondRows = b.mul(b.divU(virtualColumn, halfColumns), kLines);
+  Value firstRow = b.add(b.mul(position, kCellRows),
+                         b.select(isFolded, secondRows, b.i32(0)));
+
+  k.waitForScales(record.unit);
+  auto scalesType = VectorType::get(columns, b.getF32Type());
+  int64_t scalesBytes = columns * sizeof(float);
+  Value scales = b.load(scalesType,
+                        b.offsetBytes(k.getUnitScales(record.unit),
+                                      b.mul(virtualColumn, sizeof(float))),
+                        scalesBytes);
+  Value previous = b.createIf(
+                        isSeam, scalesType,
+                        [&] {
+                          return SmallVector<Value>{b.load(
+                              scalesType, k.getSeamScale(stage, virtualColumn),
+                              scalesBytes)};
+                        },
+                        [&] { return SmallVector<Value>{scales}; })
+                       .front();
+  SmallVector<Value> cell = loadCell(stage, isFolded);
+  k.releaseStage(stage);
+
+  auto unpack = [&](Value vector) {
+    SmallVector<Value> values;
+    for (int64_t i : llvm::seq(columns))
+      values.push_back(b.createOrFold<vector::ExtractOp>(vector, i));
+    return values;
+  };
+  CellWords words = createChoice(
+      isSeam,
+      [&] {
+        return createSeamWords(cell, unpack(scales), unpack(previous), firstRow,
+                               record.low);
+      },
+      [&] { return createWords(cell, unpack(scales)); });
+  if (k.problem.outputPadding > 1)
+    words = maskPadding(words, firstRow, record.high);
+
+  Value low = b.select(isSeam, b.bitAnd(record.low, -kSectorRows), record.low);
+  b.createIf(b.less(column, k.columns), [&] {
+    Value row = b.add(record.row, firstRow);
+    store(words, getPointer(record.segment, column, row), b.sub(low, firstRow),
+          b.sub(record.paddedHigh, firstRow));
+  });
+}
+
+/// Zeroes the rows behind the last segment; blocks and teams take turns.
+void ConvertBuilder::zeroTail() {
+  int64_t padding = k.problem.outputPadding;
+  Segment tail =
+      createSegmentBounds(b, k.offsets, k.sizes.segments, k.sizes.segments,
+                          k.sizes.reduced, padding);
+  Value begin = k.narrow(tail.paddedStart);
+  Value end = k.narrow(padding > 1 ? k.sizes.extent : k.sizes.reduced);
+  Value firstTile = b.divU(begin, kLines);
+  Value tiles = b.sub(b.ceilDiv(end, kLines), firstTile);
+  tiles = b.select(b.less(begin, end), tiles, 0);
+  Value units = b.ceilDiv(k.columns, k.getTileColumns());
+  CellWords zero(getCellColumns(), SmallVector<Value>(4, b.i32(0)));
+  Value inTile = b.mul(b.add(b.mul(chunk, 2), half), getCellColumns());
+  b.createFor(b.add(k.block, b.mul(team, k.numBlocks)), b.mul(tiles, units),
+              b.mul(k.numBlocks, k.tile.convertTeams), [&](Value index) {
+                Value unit = b.divU(index, tiles);
+                Value tile = b.add(firstTile, b.remU(index, tiles));
+                Value column = b.add(b.mul(unit, k.getTileColumns()), inTile);
+                Value row =
+                    b.add(b.mul(tile, kLines), b.mul(position, kCellRows));
+                b.createIf(b.less(column, k.columns), [&] {
+                  store(zero, getPointer(b.i32(0), column, row),
+                        b.sub(begin, row), b.sub(end, row));
+                });
+              });
+}
+
+void ConvertBuilder::build() {
+  RingPosition begin = k.ring.getPosition(team);
+  SmallVector<Type> types(2, b.getI32Type());
+  k.createWhile(
+      {begin.stage, begin.parity}, types,
+      [&](ValueRange carried) {
+        k.ring.createWaitFull({carried[0], carried[1]});
+        return std::pair(k.negate(k.isEnd(carried[0])),
+                         llvm::to_vector_of<Value>(carried));
+      },
+      [&](ValueRange carried) {
+        RingPosition position{carried[0], carried[1]};
+        TileRecord record = k.loadTileRecord(position.stage);
+        b.createIf(
+            k.hasFlag(record, tile_flags::kConvert),
+            [&] { convert(record, position.stage); },
+            [&] { k.releaseStage(position.stage); });
+        for (int64_t i = 0; i < k.tile.convertTeams; ++i)
+          position = k.ring.getNext(position);
+        return SmallVector<Value>{position.stage, position.parity};
+      });
+  if (k.problem.jagged)
+    zeroTail();
+}
+
+void fp8moe::buildStreamedConvert(StreamedKernel &kernel, Value warp) {
+  ConvertBuilder(kernel, warp).build();
+}

@@ -1,0 +1,195 @@
+//===- StreamedLaunch.cpp - Launches the streamed quantize kernel ---------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "StreamedLaunch.h"
+#include "GridBarrier.h"
+#include "StreamedQuantize.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::streamed;
+
+/// Tensor maps take addresses and pitches that are multiples of this.
+static constexpr int64_t kMapAlignment = 16;
+/// Bytes of a row that one thread converts; columns must come in whole ones.
+static constexpr int64_t kCellBytes = 8;
+/// Rows, columns, segments and tiles are counted in i32, with room for sums.
+static constexpr int64_t kMaxCount = int64_t(1) << 30;
+/// Bytes that the second-level cache fetches at a time: a whole line, of which
+/// a folded tile first reads one half.
+static constexpr int64_t kPromotion = 128;
+/// Alignment of the scratch in bytes: a line of posted magnitudes.
+static constexpr int64_t kScratchAlignment = 256;
+
+namespace {
+class StreamedLaunch {
+public:
+  StreamedLaunch(Location loc, const QuantizeProblem &problem,
+                 const QuantizeSizes<OpFoldResult> &sizes,
+                 const QuantizeBuffers &buffers, ProgramLowering &lowering)
+      : b(loc, lowering.getBuilder()), builder(lowering.getBuilder()),
+        size(builder, loc), problem(problem), sizes(sizes), buffers(buffers),
+        lowering(lowering) {}
+
+  Value launch();
+
+private:
+  Value index(OpFoldResult value) {
+    return materializeSize(builder, b.getLoc(), value);
+  }
+  Value index(int64_t value) { return index(builder.getIndexAttr(value)); }
+  int64_t getInputBytes() const {
+    return problem.inputType.getIntOrFloatBitWidth() / 8;
+  }
+  int64_t getTileColumns() const { return kLineBytes / getInputBytes(); }
+  /// Segments that lie behind each other are one dimension of rows.
+  bool hasSegmentDim() const { return isSegmentDim(problem); }
+
+  void require(arith::CmpIPredicate predicate, OpFoldResult lhs, int64_t rhs);
+  Value createCondition(OpFoldResult entries);
+  OpFoldResult countEntries();
+  Value createMap(int64_t columns);
+  Value createScratch(OpFoldResult entries);
+
+  ImplicitLocOpBuilder b;
+  OpBuilder builder;
+  SizeBuilder size;
+  const QuantizeProblem &problem;
+  const QuantizeSizes<OpFoldResult> &sizes;
+  const QuantizeBuffers &buffers;
+  ProgramLowering &lowering;
+  Value condition;
+};
+} // namespace
+
+/// Adds `lhs predicate rhs` to the condition.
+void StreamedLaunch::require(arith::CmpIPredicate predicate, OpFoldResult lhs,
+                             int64_t rhs) {
+  Value holds =
+      b.createOrFold<arith::CmpIOp>(predicate, index(lhs), index(rhs));
+  condition =
+      condition ? b.createOrFold<arith::AndIOp>(condition, holds) : holds;
+}
+
+Value StreamedLaunch::createCondition(OpFoldResult entries) {
+  using arith::CmpIPredicate;
+  condition = plan::AlignedOp::create(b, buffers.input, kMapAlignment);
+  int64_t pitch = kMapAlignment / getInputBytes();
+  require(CmpIPredicate::eq, size.rem(sizes.inReduced, pitch), 0);
+  if (hasSegmentDim())
+    require(CmpIPredicate::eq, size.rem(sizes.inSegment, pitch), 0);
+  require(CmpIPredicate::eq, size.rem(sizes.kept, kCellBytes / getInputBytes()),
+          0);
+  // Tensor maps have no empty dimensions.
+  for (OpFoldResult count : {sizes.segments, sizes.reduced, sizes.kept})
+    require(CmpIPredicate::sgt, count, 0);
+  SmallVector<OpFoldResult> counts{sizes.segments, sizes.reduced, sizes.kept,
+                                   entries};
+  if (problem.outputPadding > 1)
+    counts.push_back(sizes.extent);
+  for (OpFoldResult count : counts)
+    require(CmpIPredicate::slt, count, kMaxCount);
+  return condition;
+}
+
+/// At least as many as there are tiles. Those of a segment may begin in the
+/// middle of one, and folded ones are twice as tall: their number rounds up
+/// differently, which the third more of rows covers.
+OpFoldResult StreamedLaunch::countEntries() {
+  constexpr int64_t kUnitsAtOnce = 4;
+  OpFoldResult units =
+      size.mul(size.ceilDiv(sizes.kept, kUnitsAtOnce * getTileColumns()),
+               size.constant(kUnitsAtOnce));
+  OpFoldResult rows = problem.outputPadding > 1 ? sizes.extent : sizes.reduced;
+  if (!problem.jagged)
+    rows = size.mul(rows, sizes.segments);
+  OpFoldResult tiles = size.add(size.ceilDiv(rows, kLines * 3 / 4),
+                                size.mul(sizes.segments, size.constant(2)));
+  return size.mul(units, tiles);
+}
+
+/// A map whose boxes have rows of so many columns, which are swizzled alone.
+Value StreamedLaunch::createMap(int64_t columns) {
+  int64_t rowBytes = columns * getInputBytes();
+  SmallVector<Value> dims{index(sizes.kept), index(sizes.reduced)};
+  SmallVector<Value> strides{index(sizes.inReduced)};
+  SmallVector<int64_t> box{columns, kBoxBytes / rowBytes};
+  if (hasSegmentDim()) {
+    dims.push_back(index(sizes.segments));
+    strides.push_back(index(sizes.inSegment));
+    box.push_back(1);
+  }
+  return plan::TensorMapOp::create(b, buffers.input, /*offset=*/Value(), dims,
+                                   strides, box, rowBytes, kPromotion);
+}
+
+Value StreamedLaunch::createScratch(OpFoldResult entries) {
+  OpFoldResult words =
+      size.add(size.mul(entries, size.constant(kLineBytes / sizeof(int32_t))),
+               size.constant(kGridBarrierBytes / sizeof(int32_t)));
+  SmallVector<Value> dynamicSizes;
+  if (ShapedType::isDynamic(getStaticSize(words)))
+    dynamicSizes.push_back(index(words));
+  auto type = MemRefType::get(getStaticSize(words), builder.getI32Type());
+  return plan::WorkspaceOp::create(b, type, dynamicSizes, ValueRange(),
+                                   kScratchAlignment)
+      .getBuffer();
+}
+
+Value StreamedLaunch::launch() {
+  StreamedTile tile;
+  SmallVector<int64_t> numbers{problem.powerOfTwo, problem.jagged,
+                               problem.outputPadding, problem.inputAlignment,
+                               problem.outputAlignment};
+  SmallVector<OpFoldResult> args;
+  for (auto member : QuantizeSizes<OpFoldResult>::members()) {
+    numbers.push_back(getStaticSize(sizes.*member));
+    if (ShapedType::isDynamic(numbers.back()))
+      args.push_back(sizes.*member);
+  }
+  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
+      "quantize_streamed",
+      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
+       builder.getDenseI64ArrayAttr(numbers)},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        return buildStreamedQuantize(b.getLoc(), module, name, problem, tile,
+                                     hooks);
+      });
+
+  OpFoldResult entries = countEntries();
+  Value applies = createCondition(entries);
+  // A full line of a box, and one that holds two rows.
+  SmallVector<Value> operands{createMap(getTileColumns()),
+                              createMap(getTileColumns() / 2)};
+  if (problem.jagged)
+    operands.push_back(buffers.offsets);
+  operands.append({buffers.output, buffers.scales, createScratch(entries)});
+  for (OpFoldResult arg : args)
+    operands.push_back(index(arg));
+  operands.push_back(index(entries));
+  Value blocks = arith::MinSIOp::create(
+      b,
+      plan::DeviceAttrOp::create(b, builder.getIndexType(),
+                                 plan::DeviceAttribute::Multiprocessors),
+      index(kMaxBarrierBlocks));
+  int64_t threads = tile.getThreads(lowering.getTarget().warpSize);
+  plan::LaunchOp::create(b, kernel, ValueRange{blocks, index(1), index(1)},
+                         {threads, 1, 1}, SharedMemory(tile).end, operands,
+                         applies, /*cluster=*/{},
+                         /*cooperative=*/true);
+  Value yes = arith::ConstantIntOp::create(b, builder.getI1Type(), 1);
+  return b.createOrFold<arith::XOrIOp>(applies, yes);
+}
+
+Value fp8moe::launchStreamedQuantize(Location loc,
+                                     const QuantizeProblem &problem,
+                                     const QuantizeSizes<OpFoldResult> &sizes,
+                                     const QuantizeBuffers &buffers,
+                                     ProgramLowering &lowering) {
+  return StreamedLaunch(loc, problem, sizes, buffers, lowering).launch();
+}

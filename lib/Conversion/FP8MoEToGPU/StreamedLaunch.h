@@ -1,0 +1,33 @@
+//===- StreamedLaunch.h - Launches the streamed quantize kernel -*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_STREAMEDLAUNCH_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_STREAMEDLAUNCH_H
+
+#include "ProgramLowering.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/SegmentedQuantize.h"
+
+namespace mlir::fp8moe {
+
+/// The buffers of a quantization; `offsets` only when it is jagged.
+struct QuantizeBuffers {
+  Value input, offsets, output, scales;
+};
+
+/// Launches the streamed kernel of a problem if the pitch and the address of
+/// its input, and its sizes, are such that the kernel takes them. Some of that
+/// is only known when the program runs: the result is the condition (i1) under
+/// which something else must do the work.
+Value launchStreamedQuantize(Location loc, const QuantizeProblem &problem,
+                             const QuantizeSizes<OpFoldResult> &sizes,
+                             const QuantizeBuffers &buffers,
+                             ProgramLowering &lowering);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_STREAMEDLAUNCH_H

@@ -1,0 +1,398 @@
+//===- StreamedQuantize.cpp - Quantize from one read ----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "StreamedQuantize.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::streamed;
+
+static constexpr int64_t kWordBytes = sizeof(int32_t);
+
+StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
+                               const StreamedTile &tile)
+    : b(b), problem(problem), tile(tile),
+      math(b, problem.inputType, problem.fp8Type, problem.powerOfTwo),
+      ring(b, b.offsetBytes(b.getDynamicShared(), SharedMemory(tile).ring),
+           tile.stages) {
+  map = b.getTensorMap(0);
+  foldedMap = b.getTensorMap(1);
+  unsigned pointer = 0, parameter = 0;
+  if (problem.jagged)
+    offsets = b.getPointer(pointer++);
+  output = b.getPointer(pointer++);
+  scales = b.getPointer(pointer++);
+  scratch = b.getPointer(pointer++);
+  entries = b.offsetBytes(scratch, kGridBarrierBytes);
+  for (auto [from, to] : llvm::zip_equal(QuantizeSizes<int64_t>::members(),
+                                         QuantizeSizes<Value>::members())) {
+    int64_t size = problem.sizes.*from;
+    sizes.*to =
+        ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
+  }
+  segments = narrow(sizes.segments);
+  rows = narrow(sizes.reduced);
+  columns = narrow(sizes.kept);
+  lane = narrow(b.getLane());
+  isFirstLane = b.equal(lane, 0);
+  warp = createUniformWarp(b);
+  block = narrow(b.getBlock());
+  numBlocks = NVVM::GridDimXOp::create(b, b.getI32Type());
+  shared = b.getDynamicShared();
+  readyBarrier = b.offsetBytes(shared, SharedMemory(tile).gridReady);
+  gridBarrier.emplace(b, scratch, block, numBlocks, lane);
+}
+
+void StreamedKernel::initialize(Value numEntries) {
+  b.createIf(b.equal(b.getThread(), 0), [&] {
+    createMapPrefetch(b, map);
+    createMapPrefetch(b, foldedMap);
+    // Every measure warp and the convert warps of one team release a stage.
+    ring.createInit(tile.producerWarps,
+                    tile.measureWarps + StreamedTile::kTeamWarps);
+    for (int64_t slot : llvm::seq(kUnitSlots)) {
+      createBarrierInit(b, getPublishedBarrier(b.i32(slot)), 1);
+      createBarrierInit(b, getScalesBarrier(b.i32(slot)), 1);
+    }
+    createBarrierInit(b, readyBarrier, 1);
+    createBarrierInitFence(b);
+  });
+  // Entry e belongs to block e modulo the grid, which alone posts to it.
+  Value threadEntry = b.divU(b.getThread(), kLineChunks);
+  Value grid = b.zeroExtend(b.getI64Type(), numBlocks);
+  Value chunk = b.mul(b.remU(b.getThread(), kLineChunks), kChunkBytes);
+  Value first = b.add(b.getBlock(), b.mul(threadEntry, grid));
+  Value step = b.mul(grid, b.getNumThreads() / kLineChunks);
+  b.createFor(first, numEntries, step, [&](Value entry) {
+    Value offset = b.add(b.mul(entry, kLineBytes), chunk);
+    b.store(b.zeroWords(), b.offsetBytes(entries, offset), kChunkBytes);
+  });
+  int64_t firstScaleWarp = tile.measureWarps + tile.getConvertWarps();
+  gridBarrierState =
+      b.createIf(
+           b.equal(warp, firstScaleWarp), b.getI32Type(),
+           [&] { return SmallVector<Value>{gridBarrier->createBegin()}; },
+           [&] { return SmallVector<Value>{b.i32(0)}; })
+          .front();
+}
+
+void StreamedKernel::meetOtherBlocks() {
+  gridBarrier->createWait(gridBarrierState);
+  b.createIf(isFirstLane, [&] { createArrive(b, readyBarrier); });
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+Value StreamedKernel::getShared(int64_t offset, Value index, int64_t bytes) {
+  return b.offsetBytes(b.offsetBytes(shared, offset), b.mul(index, bytes));
+}
+
+Value StreamedKernel::getStage(Value stage) {
+  return getShared(0, stage, kStageBytes);
+}
+
+/// The line of a stage, counting those between boxes: a box begins a line later
+/// than the one before it would end.
+static Value getLineAddress(KernelBuilder &b, Value line) {
+  return b.add(line, b.divU(line, kBoxLines));
+}
+
+Value StreamedKernel::getChunkOffset(Value line, Value chunk) {
+  Value address = getLineAddress(b, line);
+  Value swizzled = b.bitXor(chunk, b.bitAnd(address, kLineChunks - 1));
+  return b.add(b.mul(address, kLineBytes), b.mul(swizzled, kChunkBytes));
+}
+
+Value StreamedKernel::getFoldedChunkOffset(Value line, Value lineHalf,
+                                           Value chunk) {
+  Value address = getLineAddress(b, line);
+  Value swizzled = b.bitXor(chunk, b.bitAnd(address, kLineChunks / 2 - 1));
+  Value inLine = b.add(b.mul(lineHalf, kLineChunks / 2), swizzled);
+  return b.add(b.mul(address, kLineBytes), b.mul(inLine, kChunkBytes));
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+/// Two numbers below 2^16 in one word.
+static constexpr int64_t kHalfWordBits = 16;
+static constexpr int64_t kHalfWordMask = 0xFFFF;
+
+Value StreamedKernel::getTileRecord(Value stage) {
+  return getShared(SharedMemory(tile).tileRecords, stage, kRecordBytes);
+}
+
+void StreamedKernel::storeTileRecord(Value stage, const TileRecord &record) {
+  Value pointer = getTileRecord(stage);
+  Value bounds = b.bitOr(record.low, b.shiftLeft(record.high, kHalfWordBits));
+  b.store(
+      b.packWords({record.flags, record.unit, record.entry, record.segment}),
+      pointer, 16);
+  b.store(b.packWords({record.row, record.column, bounds, record.paddedHigh}),
+          b.offsetBytes(pointer, 16), 16);
+}
+
+void StreamedKernel::storeEndRecord(Value stage) {
+  b.store(b.i32(tile_flags::kEnd), getTileRecord(stage), kWordBytes);
+}
+
+Value StreamedKernel::isEnd(Value stage) {
+  Value flags = b.load(b.getI32Type(), getTileRecord(stage), kWordBytes);
+  return isNonZero(b.bitAnd(flags, tile_flags::kEnd));
+}
+
+TileRecord StreamedKernel::loadTileRecord(Value stage) {
+  Value pointer = getTileRecord(stage);
+  SmallVector<Value> first =
+      b.unpackWords(b.load(b.getWordsType(), pointer, 16));
+  SmallVector<Value> second =
+      b.unpackWords(b.load(b.getWordsType(), b.offsetBytes(pointer, 16), 16));
+  return {/*flags=*/first[0],
+          /*unit=*/first[1],
+          /*entry=*/first[2],
+          /*segment=*/first[3],
+          /*row=*/second[0],
+          /*column=*/second[1],
+          /*low=*/b.bitAnd(second[2], kHalfWordMask),
+          /*high=*/b.shiftRight(second[2], kHalfWordBits),
+          /*paddedHigh=*/second[3]};
+}
+
+//===----------------------------------------------------------------------===//
+// Units
+//===----------------------------------------------------------------------===//
+
+Value StreamedKernel::getUnitRecord(Value unit) {
+  return getShared(SharedMemory(tile).unitRecords, getUnitSlot(unit),
+                   kRecordBytes);
+}
+
+Value StreamedKernel::getPublishedBarrier(Value unit) {
+  return getShared(SharedMemory(tile).published, getUnitSlot(unit),
+                   kBarrierBytes);
+}
+
+Value StreamedKernel::getScalesBarrier(Value unit) {
+  return getShared(SharedMemory(tile).scalesReady, getUnitSlot(unit),
+                   kBarrierBytes);
+}
+
+Value StreamedKernel::getUnitScales(Value unit) {
+  return getShared(SharedMemory(tile).scales, getUnitSlot(unit), kScaleBytes);
+}
+
+void StreamedKernel::publishUnit(Value unit, const UnitRecord &record) {
+  Value pointer = getUnitRecord(unit);
+  b.store(b.packWords({record.entry, record.contributors, record.segment,
+                       record.column}),
+          pointer, 16);
+  Value flags =
+      b.bitOr(b.bitOr(record.isFolded, b.shiftLeft(record.storesScales, 1)),
+              b.shiftLeft(record.interleave, 2));
+  b.store(b.packWords({flags, record.seamStage, record.previousEntry,
+                       record.previousContributors}),
+          b.offsetBytes(pointer, 16), 16);
+  createArrive(b, getPublishedBarrier(unit));
+}
+
+void StreamedKernel::publishEndUnit(Value unit) {
+  b.store(b.i32(-1), b.offsetBytes(getUnitRecord(unit), kWordBytes),
+          kWordBytes);
+  createArrive(b, getPublishedBarrier(unit));
+}
+
+void StreamedKernel::waitForUnit(Value unit) {
+  createBarrierWait(b, getPublishedBarrier(unit), getUnitParity(unit));
+}
+
+Value StreamedKernel::isEndUnit(Value unit) {
+  Value contributors =
+      b.load(b.getI32Type(), b.offsetBytes(getUnitRecord(unit), kWordBytes),
+             kWordBytes);
+  return b.less(contributors, 0);
+}
+
+UnitRecord StreamedKernel::loadUnitRecord(Value unit) {
+  Value pointer = getUnitRecord(unit);
+  SmallVector<Value> words =
+      b.unpackWords(b.load(b.getWordsType(), pointer, 16));
+  SmallVector<Value> more =
+      b.unpackWords(b.load(b.getWordsType(), b.offsetBytes(pointer, 16), 16));
+  return {/*entry=*/words[0],
+          /*interleave=*/b.shiftRight(more[0], 2),
+          /*contributors=*/words[1],
+          /*segment=*/words[2],
+          /*column=*/words[3],
+          /*isFolded=*/b.bitAnd(more[0], 1),
+          /*storesScales=*/b.bitAnd(b.shiftRight(more[0], 1), 1),
+          /*seamStage=*/more[1],
+          /*previousEntry=*/more[2],
+          /*previousContributors=*/more[3]};
+}
+
+Value StreamedKernel::getSeamScale(Value stage, Value column) {
+  constexpr int64_t kPerLine = kLineBytes / sizeof(float);
+  Value line = b.divU(column, kPerLine);
+  Value inLine = b.mul(b.remU(column, kPerLine), sizeof(float));
+  Value offset = b.add(b.mul(line, kBoxPitch), inLine);
+  return b.offsetBytes(b.offsetBytes(getStage(stage), kBoxBytes), offset);
+}
+
+void StreamedKernel::signalScales(Value unit) {
+  syncWarp();
+  b.createIf(isFirstLane, [&] { createArrive(b, getScalesBarrier(unit)); });
+}
+
+void StreamedKernel::waitForScales(Value unit) {
+  createBarrierWait(b, getScalesBarrier(unit), getUnitParity(unit));
+}
+
+//===----------------------------------------------------------------------===//
+// Warps
+//===----------------------------------------------------------------------===//
+
+void StreamedKernel::syncWarp() { NVVM::SyncWarpOp::create(b, b.i32(-1)); }
+
+Value StreamedKernel::voteAny(Value condition) {
+  return NVVM::VoteSyncOp::create(b, b.getI1Type(), b.i32(-1), condition,
+                                  NVVM::VoteSyncKind::any);
+}
+
+Value StreamedKernel::ballot(Value condition) {
+  return NVVM::VoteSyncOp::create(b, b.getI32Type(), b.i32(-1), condition,
+                                  NVVM::VoteSyncKind::ballot);
+}
+
+void StreamedKernel::releaseStage(Value stage) {
+  syncWarp();
+  b.createIf(isFirstLane, [&] { ring.createRelease(stage); });
+}
+
+Value StreamedKernel::loadEnd(Value segment) {
+  Value index = b.zeroExtend(b.getI64Type(), segment);
+  Value end =
+      b.load(b.getI32Type(), b.offsetBytes(offsets, b.mul(index, kWordBytes)),
+             kWordBytes, /*readOnly=*/true);
+  return b.clamp(end, 0, rows);
+}
+
+void StreamedKernel::storeScale(Value segment, Value column, Value scale) {
+  Value element = b.add(b.mul(widen(segment), sizes.scaleSegment),
+                        b.mul(widen(column), sizes.scaleKept));
+  b.store(scale, b.offsetBytes(scales, b.mul(element, sizeof(float))),
+          sizeof(float));
+}
+
+SmallVector<Value> StreamedKernel::createWhile(
+    ValueRange init, TypeRange forwarded,
+    function_ref<std::pair<Value, SmallVector<Value>>(ValueRange)> before,
+    function_ref<SmallVector<Value>(ValueRange)> body) {
+  auto loop = scf::WhileOp::create(
+      b, forwarded, init,
+      [&](OpBuilder &, Location, ValueRange carried) {
+        auto [condition, values] = before(carried);
+        scf::ConditionOp::create(b, condition, values);
+      },
+      [&](OpBuilder &, Location, ValueRange values) {
+        scf::YieldOp::create(b, body(values));
+      });
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+//===----------------------------------------------------------------------===//
+// Magnitudes
+//===----------------------------------------------------------------------===//
+
+Value StreamedKernel::createMaxWord(Value lhs, Value rhs) {
+  if (getInputBytes() == 4)
+    return b.maxU(lhs, rhs);
+  auto halves = VectorType::get(2, b.getI16Type());
+  auto split = [&](Value word) -> Value {
+    return LLVM::BitcastOp::create(b, halves, word);
+  };
+  Value larger = arith::MaxUIOp::create(b, split(lhs), split(rhs));
+  return LLVM::BitcastOp::create(b, b.getI32Type(), larger);
+}
+
+SmallVector<Value> StreamedKernel::unpackMagnitudes(Value word) {
+  return unpackValues(b.bitAnd(word, ~getSignBits()));
+}
+
+SmallVector<Value> StreamedKernel::unpackValues(Value word) {
+  if (getInputBytes() == 4)
+    return {word};
+  // The bits of a bf16 are the upper half of the f32 with the same value.
+  return {b.shiftLeft(word, kHalfWordBits), b.bitAnd(word, ~kHalfWordMask)};
+}
+
+Value StreamedKernel::createScatteredMax(SmallVector<Value> words,
+                                         int64_t mask) {
+  for (; words.size() > 1; mask /= 2) {
+    Value isUpper = laneBit(mask);
+    size_t half = words.size() / 2;
+    for (size_t i : llvm::seq(half)) {
+      Value kept = b.select(isUpper, words[half + i], words[i]);
+      Value sent = b.select(isUpper, words[i], words[half + i]);
+      words[i] = createMaxWord(kept, b.shuffleXor(sent, mask));
+    }
+    words.truncate(half);
+  }
+  return words.front();
+}
+
+//===----------------------------------------------------------------------===//
+// The kernel
+//===----------------------------------------------------------------------===//
+
+gpu::GPUFuncOp fp8moe::buildStreamedQuantize(Location loc,
+                                             gpu::GPUModuleOp module,
+                                             StringRef name,
+                                             const QuantizeProblem &problem,
+                                             const StreamedTile &tile,
+                                             const TargetHooks &hooks) {
+  KernelSignature signature;
+  signature.tensorMaps = 2;
+  signature.pointers = problem.jagged ? 4 : 3;
+  for (auto member : QuantizeSizes<int64_t>::members())
+    signature.sizes += ShapedType::isDynamic(problem.sizes.*member);
+  unsigned numEntries = signature.sizes++;
+  signature.hasBlockCount = false;
+  signature.threads = tile.getThreads(hooks.getSubgroupSize());
+  KernelBuilder b(loc, module, name, signature, hooks);
+  StreamedKernel kernel(b, problem, tile);
+  kernel.initialize(b.getSize(numEntries));
+  b.createBarrier();
+
+  struct Role {
+    int64_t warps;
+    void (*build)(StreamedKernel &, Value);
+  };
+  const Role roles[] = {{tile.measureWarps, buildStreamedMeasure},
+                        {tile.getConvertWarps(), buildStreamedConvert},
+                        {tile.scaleWarps, buildStreamedScale},
+                        {tile.producerWarps, buildStreamedProducer}};
+  std::function<void(ArrayRef<Role>, int64_t)> dispatch =
+      [&](ArrayRef<Role> roles, int64_t first) {
+        auto build = [&] {
+          roles.front().build(kernel, b.sub(kernel.warp, first));
+        };
+        if (roles.size() == 1)
+          return build();
+        int64_t next = first + roles.front().warps;
+        b.createIf(b.less(kernel.warp, next), build,
+                   [&] { dispatch(roles.drop_front(), next); });
+      };
+  dispatch(roles, 0);
+  return b.getKernel();
+}

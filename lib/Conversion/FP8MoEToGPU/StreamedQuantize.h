@@ -1,0 +1,239 @@
+//===- StreamedQuantize.h - Quantize from one read --------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The streamed quantize kernel: the input's columns are contiguous, the
+// output's rows, and the input is read once. One block per multiprocessor runs
+// as long as there is work. Warps have roles, and a tile passes from role to
+// role:
+//
+//   producer   copies tiles to the stages of a ring, by tensor maps
+//   measure    the largest magnitudes of each tile; when the block's share of a
+//              unit (some columns of one segment) is done, posts them for all
+//              blocks
+//   scale      collects what all blocks posted for a unit: the scales
+//   convert    quantizes the tile that is still in the ring, and stores it
+//
+// docs/kernels.md has a picture, and says why it is this way.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_STREAMEDQUANTIZE_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_STREAMEDQUANTIZE_H
+
+#include "GridBarrier.h"
+#include "Hopper.h"
+#include "QuantizeMath.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/SegmentedQuantize.h"
+#include "fp8moe/Tuning/StreamedTiles.h"
+
+namespace mlir::fp8moe {
+
+/// What is to be done with a tile; bits of TileRecord::flags.
+namespace tile_flags {
+constexpr int32_t kMeasure = 1;
+constexpr int32_t kConvert = 2;
+/// The block's last tile of the unit: post the magnitudes.
+constexpr int32_t kPost = 4;
+/// No tile; the role is done.
+constexpr int32_t kEnd = 8;
+/// A line holds two rows of half as many columns.
+constexpr int32_t kFolded = 16;
+/// The rows before the first one, in the same sector of the output, belong to
+/// the previous segment, and are written with its scales.
+constexpr int32_t kSeam = 32;
+} // namespace tile_flags
+
+/// A tile in the ring, all i32. Rows are numbered as in the output.
+struct TileRecord {
+  Value flags;
+  /// The unit's number in this block, and where its magnitudes go.
+  Value unit, entry;
+  Value segment;
+  /// The first row and column.
+  Value row, column;
+  /// Rows within the tile: those with data are [low, high), those to write
+  /// [low, paddedHigh).
+  Value low, high, paddedHigh;
+};
+
+/// A unit of which a block has tiles, all i32.
+struct UnitRecord {
+  /// The first entry of posted magnitudes, and the log2 of the distance to the
+  /// next one; their number, negative when the role is done.
+  Value entry, interleave, contributors;
+  Value segment, column;
+  /// 1 when columns are folded; 1 when this block writes the scales.
+  Value isFolded, storesScales;
+  /// The stage of the block's tile that also has rows of the previous segment,
+  /// else negative, and where that segment's magnitudes are.
+  Value seamStage, previousEntry, previousContributors;
+};
+
+/// Bytes that a lane reads or writes at once.
+constexpr int64_t kChunkBytes = 16;
+/// So many are in a line.
+constexpr int64_t kLineChunks = streamed::kLineBytes / kChunkBytes;
+
+/// Whether the input has a dimension of segments besides those of rows and
+/// columns.
+inline bool isSegmentDim(const QuantizeProblem &problem) {
+  return !problem.jagged && problem.sizes.inSegment != 0;
+}
+
+/// What the roles share.
+class StreamedKernel {
+public:
+  StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
+                 const StreamedTile &tile);
+
+  KernelBuilder &b;
+  const QuantizeProblem &problem;
+  const StreamedTile &tile;
+  QuantizeMath math;
+  QuantizeSizes<Value> sizes;
+  /// In global memory; `entries` are those of posted magnitudes.
+  Value offsets, output, scales, scratch, entries;
+  /// Tensor maps of the input with full lines and with folded ones.
+  Value map, foldedMap;
+
+  // All i32.
+  Value lane, warp, block, numBlocks, isFirstLane;
+  Value segments, rows, columns;
+
+  StageRing ring;
+
+  /// Initialises barriers and the entries, and begins to meet the other blocks;
+  /// a block barrier must follow.
+  void initialize(Value numEntries);
+
+  int64_t getInputBytes() const { return math.getInputBytes(); }
+  /// Columns of a tile, when it is not folded.
+  int64_t getTileColumns() const {
+    return streamed::kLineBytes / getInputBytes();
+  }
+
+  Value getStage(Value stage);
+  void storeTileRecord(Value stage, const TileRecord &record);
+  void storeEndRecord(Value stage);
+  Value isEnd(Value stage);
+  TileRecord loadTileRecord(Value stage);
+  /// Where chunk `chunk` of a line is in a stage: the hardware swizzles chunks
+  /// by the line's address, those of folded lines within each half.
+  Value getChunkOffset(Value line, Value chunk);
+  Value getFoldedChunkOffset(Value line, Value lineHalf, Value chunk);
+  /// By a whole warp that has read what it needs of a stage.
+  void releaseStage(Value stage);
+  Value hasFlag(const TileRecord &record, int32_t flag) {
+    return isNonZero(b.bitAnd(record.flags, flag));
+  }
+
+  // Units, and their scales in shared memory.
+  void publishUnit(Value unit, const UnitRecord &record);
+  void publishEndUnit(Value unit);
+  void waitForUnit(Value unit);
+  Value isEndUnit(Value unit);
+  UnitRecord loadUnitRecord(Value unit);
+  /// The scales of a unit: an f32 for every two bytes of a line.
+  Value getUnitScales(Value unit);
+  /// The scale for virtual column `column` of the previous segment's rows in a
+  /// stage. They lie between its boxes.
+  Value getSeamScale(Value stage, Value column);
+  void signalScales(Value unit);
+  void waitForScales(Value unit);
+  /// By the first scale warp: waits until all blocks have zeroed the entries
+  /// that they post to, and tells the other scale warps.
+  void meetOtherBlocks();
+  void waitForGridReady() { createBarrierWait(b, readyBarrier, b.i32(0)); }
+
+  // Short forms.
+  Value isNonZero(Value value) {
+    return b.compare(arith::CmpIPredicate::ne, value, 0);
+  }
+  Value both(Value lhs, Value rhs) { return b.bitAnd(lhs, rhs); }
+  Value negate(Value condition) { return b.bitXor(condition, 1); }
+  Value toWord(Value condition) {
+    return b.zeroExtend(b.getI32Type(), condition);
+  }
+  Value widen(Value value) {
+    return b.createOrFold<arith::ExtSIOp>(b.getI64Type(), value);
+  }
+  Value narrow(Value value) { return b.truncate(b.getI32Type(), value); }
+  Value laneBit(int64_t bit) { return isNonZero(b.bitAnd(lane, bit)); }
+  void syncWarp();
+  Value voteAny(Value condition);
+  /// The lanes where `condition` holds, as bits.
+  Value ballot(Value condition);
+  /// The end of a segment's rows, between 0 and all rows.
+  Value loadEnd(Value segment);
+  void storeScale(Value segment, Value column, Value scale);
+  /// Whether a tile may have rows of two segments to write.
+  bool hasSeams() const { return problem.jagged && problem.outputPadding == 1; }
+
+  /// A loop whose `before` returns whether to go on, and the values that `body`
+  /// gets; the results are those at the end.
+  SmallVector<Value> createWhile(
+      ValueRange init, TypeRange forwarded,
+      function_ref<std::pair<Value, SmallVector<Value>>(ValueRange)> before,
+      function_ref<SmallVector<Value>(ValueRange)> body);
+
+  //===--------------------------------------------------------------------===//
+  // Magnitudes, as many in a word as there are in a word of input
+  //===--------------------------------------------------------------------===//
+
+  /// The sign bits of a word. Posted words have them set, empty ones do not.
+  int64_t getSignBits() const {
+    return getInputBytes() == 4 ? 0x80000000 : 0x80008000;
+  }
+  Value createMaxWord(Value lhs, Value rhs);
+  /// The f32 bits of each magnitude in a word.
+  SmallVector<Value> unpackMagnitudes(Value word);
+  /// The f32 bits of each element in a word of input.
+  SmallVector<Value> unpackValues(Value word);
+  /// Combines words over lanes that differ in the bit `mask` and in those
+  /// below, one for each halving of the number of words. Of n words, a lane
+  /// keeps the one whose number is in these lane bits, highest first.
+  Value createScatteredMax(SmallVector<Value> words, int64_t mask);
+
+private:
+  Value getShared(int64_t offset, Value index, int64_t bytes);
+  Value getTileRecord(Value stage);
+  Value getUnitRecord(Value unit);
+  Value getUnitSlot(Value unit) {
+    return b.bitAnd(unit, streamed::kUnitSlots - 1);
+  }
+  Value getUnitParity(Value unit) {
+    return b.bitAnd(b.divU(unit, streamed::kUnitSlots), 1);
+  }
+  Value getPublishedBarrier(Value unit);
+  Value getScalesBarrier(Value unit);
+
+  std::optional<GridBarrier> gridBarrier;
+  Value gridBarrierState;
+  Value shared, readyBarrier;
+};
+
+/// The kernel of a problem with columns contiguous in the input and rows in the
+/// output. Its parameters are the tensor maps of the input with full and with
+/// folded lines; offsets (jagged only), output, scales and scratch; the dynamic
+/// sizes in the order of `members`, and the number of entries in the scratch.
+gpu::GPUFuncOp buildStreamedQuantize(Location loc, gpu::GPUModuleOp module,
+                                     StringRef name,
+                                     const QuantizeProblem &problem,
+                                     const StreamedTile &tile,
+                                     const TargetHooks &hooks);
+
+// The roles. `warp` counts within the role.
+void buildStreamedProducer(StreamedKernel &kernel, Value warp);
+void buildStreamedMeasure(StreamedKernel &kernel, Value warp);
+void buildStreamedScale(StreamedKernel &kernel, Value warp);
+void buildStreamedConvert(StreamedKernel &kernel, Value warp);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_STREAMEDQUANTIZE_H

@@ -1,0 +1,240 @@
+//===- StreamedScale.cpp - Collects magnitudes of all blocks --------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A warp takes every n-th unit of the block. Eight lanes read the chunks of one
+// entry (16 bytes each), four entries at a time; a word without its sign bits
+// has not been posted yet and is read again. Only these warps read what others
+// post: more readers would fill the cache's queues.
+//
+//===----------------------------------------------------------------------===//
+
+#include "StreamedQuantize.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::streamed;
+
+/// Lanes that read one entry, and entries that a warp reads at a time.
+static constexpr int64_t kEntryLanes = kLineBytes / kChunkBytes;
+
+/// Chunks of each lane in flight: few for units of few tiles, else as many as
+/// there are registers for.
+static constexpr int64_t kFewChunks = 3;
+static constexpr int64_t kManyChunks = 6;
+
+namespace {
+class ScaleBuilder {
+public:
+  ScaleBuilder(StreamedKernel &kernel, Value warp);
+
+  void build();
+
+private:
+  /// The largest magnitudes of some entries: a chunk of the lane's eighth of
+  /// the columns, over the entries that the lane has read.
+  Value collect(const UnitRecord &record);
+  struct Reads {
+    SmallVector<Value> pointers, chunks;
+  };
+  Reads beginReads(int64_t chunks, Value pointer, Value interleave, Value first,
+                   Value contributors);
+  Value finishReads(const Reads &reads);
+  /// The lane's chunk of an entry.
+  Value getPointer(Value entry);
+  Value isMissing(Value chunk);
+  /// The scales of the lane's word of such a chunk.
+  SmallVector<Value> createScales(Value chunk, const UnitRecord &record);
+  void handle(Value unit, const UnitRecord &record);
+
+  StreamedKernel &k;
+  KernelBuilder &b;
+  Value warp;
+  /// The lane's chunk of an entry, and which entry it begins with.
+  Value chunkOfLane, entryOfLane;
+  int64_t entriesAtOnce;
+};
+} // namespace
+
+ScaleBuilder::ScaleBuilder(StreamedKernel &kernel, Value warp)
+    : k(kernel), b(kernel.b), warp(warp),
+      chunkOfLane(b.remU(k.lane, kEntryLanes)),
+      entryOfLane(b.divU(k.lane, kEntryLanes)),
+      entriesAtOnce(b.getSubgroupSize() / kEntryLanes) {}
+
+Value ScaleBuilder::isMissing(Value chunk) {
+  SmallVector<Value> words = b.unpackWords(chunk);
+  Value all = words[0];
+  for (Value word : ArrayRef(words).drop_front())
+    all = b.bitAnd(all, word);
+  int64_t signs = k.getSignBits();
+  return b.compare(arith::CmpIPredicate::ne, b.bitAnd(all, signs), signs);
+}
+
+/// Begins to read `chunks` chunks of this lane, of the entries from `first` on,
+/// which are 1 << `interleave` apart from `pointer` on.
+ScaleBuilder::Reads ScaleBuilder::beginReads(int64_t chunks, Value pointer,
+                                             Value interleave, Value first,
+                                             Value contributors) {
+  Type words = b.getWordsType();
+  Value posted = vector::BroadcastOp::create(b, words, b.i32(k.getSignBits()));
+  Reads reads;
+  Value entry = b.add(first, entryOfLane);
+  Value bytes = b.shiftLeft(b.i32(kLineBytes), interleave);
+  Value source = b.offsetBytes(pointer, b.mul(k.widen(entry), k.widen(bytes)));
+  Value step = k.widen(b.mul(bytes, entriesAtOnce));
+  for (int64_t i = 0; i < chunks; ++i) {
+    reads.pointers.push_back(source);
+    reads.chunks.append(b.createIf(
+        b.less(entry, contributors), words,
+        [&] { return SmallVector<Value>{createRelaxedLoadWords(b, source)}; },
+        [&] { return SmallVector<Value>{posted}; }));
+    entry = b.add(entry, entriesAtOnce);
+    source = b.offsetBytes(source, step);
+  }
+  return reads;
+}
+
+/// Waits until all chunks were posted; the largest magnitudes in them.
+Value ScaleBuilder::finishReads(const Reads &reads) {
+  SmallVector<Value> complete = createBoundedWait(
+      b, reads.chunks,
+      [&](ValueRange carried) {
+        Value missing = b.i1(false);
+        for (Value chunk : carried)
+          missing = b.bitOr(missing, isMissing(chunk));
+        return k.voteAny(missing);
+      },
+      [&](ValueRange carried) {
+        SmallVector<Value> next;
+        for (auto [chunk, pointer] : llvm::zip_equal(carried, reads.pointers))
+          next.append(b.createIf(
+              isMissing(chunk), b.getWordsType(),
+              [&, pointer = pointer] {
+                return SmallVector<Value>{createRelaxedLoadWords(b, pointer)};
+              },
+              [&, chunk = chunk] { return SmallVector<Value>{chunk}; }));
+        return next;
+      });
+  Value largest = complete.front();
+  for (Value chunk : ArrayRef(complete).drop_front())
+    largest = k.math.createMax(largest, chunk);
+  return largest;
+}
+
+Value ScaleBuilder::getPointer(Value entry) {
+  Value offset = b.add(b.mul(k.widen(entry), kLineBytes),
+                       b.mul(k.widen(chunkOfLane), kChunkBytes));
+  return b.offsetBytes(k.entries, offset);
+}
+
+Value ScaleBuilder::collect(const UnitRecord &record) {
+  Value contributors = record.contributors, interleave = record.interleave;
+  Value pointer = getPointer(record.entry);
+  return b
+      .createIf(
+          b.lessEqual(contributors, kFewChunks * entriesAtOnce),
+          b.getWordsType(),
+          [&] {
+            return SmallVector<Value>{finishReads(beginReads(
+                kFewChunks, pointer, interleave, b.i32(0), contributors))};
+          },
+          [&] {
+            return b.createFor(
+                b.i32(0), contributors, kManyChunks * entriesAtOnce,
+                b.zeroWords(), [&](Value first, ValueRange carried) {
+                  Value largest = finishReads(beginReads(
+                      kManyChunks, pointer, interleave, first, contributors));
+                  return SmallVector<Value>{
+                      k.math.createMax(carried[0], largest)};
+                });
+          })
+      .front();
+}
+
+SmallVector<Value> ScaleBuilder::createScales(Value chunk,
+                                              const UnitRecord &record) {
+  // Word i of the chunk goes to the lanes that began with entry i.
+  Value word =
+      k.createScatteredMax(b.unpackWords(chunk), b.getSubgroupSize() / 2);
+  // The halves of folded lines are the same columns.
+  Value other = b.shuffleXor(word, kEntryLanes / 2);
+  word = b.select(k.isNonZero(record.isFolded), k.createMaxWord(word, other),
+                  word);
+  SmallVector<Value> scales;
+  for (Value magnitude : k.unpackMagnitudes(word))
+    scales.push_back(k.math.createScale(magnitude));
+  return scales;
+}
+
+void ScaleBuilder::handle(Value unit, const UnitRecord &record) {
+  // What the previous segment posted is usually there: it is read meanwhile.
+  Value isSeam = b.lessEqual(b.i32(0), record.seamStage);
+  Reads seamReads;
+  if (k.hasSeams())
+    seamReads =
+        beginReads(kFewChunks, getPointer(record.previousEntry),
+                   /*interleave=*/b.i32(0), /*first=*/b.i32(0),
+                   b.select(isSeam, record.previousContributors, b.i32(0)));
+  SmallVector<Value> scales = createScales(collect(record), record);
+  // Virtual columns count the elements of a line.
+  int64_t perWord = scales.size();
+  Value virtualColumn =
+      b.mul(b.add(b.mul(chunkOfLane, 4), entryOfLane), perWord);
+  Value shared =
+      b.offsetBytes(k.getUnitScales(unit), b.mul(virtualColumn, sizeof(float)));
+  for (auto [i, scale] : llvm::enumerate(scales))
+    b.store(scale, b.offsetBytes(shared, i * sizeof(float)), sizeof(float));
+
+  if (k.hasSeams())
+    b.createIf(isSeam, [&] {
+      SmallVector<Value> previous =
+          createScales(finishReads(seamReads), record);
+      Value seam = k.getSeamScale(record.seamStage, virtualColumn);
+      for (auto [i, scale] : llvm::enumerate(previous))
+        b.store(scale, b.offsetBytes(seam, i * sizeof(float)), sizeof(float));
+    });
+  k.signalScales(unit);
+
+  Value limit = b.select(k.isNonZero(record.isFolded),
+                         b.i32(k.getTileColumns() / 2), k.getTileColumns());
+  Value isMine =
+      k.both(k.isNonZero(record.storesScales), b.less(virtualColumn, limit));
+  for (auto [i, scale] : llvm::enumerate(scales)) {
+    Value column = b.add(b.add(record.column, virtualColumn), i);
+    b.createIf(k.both(isMine, b.less(column, k.columns)), [&, scale = scale] {
+      k.storeScale(record.segment, column, scale);
+    });
+  }
+}
+
+void ScaleBuilder::build() {
+  b.createIf(
+      b.equal(warp, 0), [&] { k.meetOtherBlocks(); },
+      [&] { k.waitForGridReady(); });
+  k.syncWarp();
+  Type i32 = b.getI32Type();
+  SmallVector<Type> types(1, i32);
+  k.createWhile(
+      warp, types,
+      [&](ValueRange carried) {
+        k.waitForUnit(carried[0]);
+        return std::pair(k.negate(k.isEndUnit(carried[0])),
+                         llvm::to_vector_of<Value>(carried));
+      },
+      [&](ValueRange carried) {
+        handle(carried[0], k.loadUnitRecord(carried[0]));
+        return SmallVector<Value>{b.add(carried[0], k.tile.scaleWarps)};
+      });
+}
+
+void fp8moe::buildStreamedScale(StreamedKernel &kernel, Value warp) {
+  ScaleBuilder(kernel, warp).build();
+}

@@ -1,0 +1,132 @@
+// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+
+// The kernel that reads its input once, by tensor maps, and the conditions under which it is
+// taken instead of the one that reads twice.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @jagged(%x: tensor<?x?xbf16>, %ends: tensor<?xi32>)
+      -> (tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf32>) {
+    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<?xi32>) along [0]
+        rounding pow2 tile <kept = 64, threads = 544, schedule = streamed>
+        : tensor<?x?xbf16> -> tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf32>
+    return %q, %s : tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf32>
+  }
+}
+
+// CHECK:       llvm.mlir.global external @[[SHARED:.*]]() {addr_space = 3 : i32, alignment = 1024 : i64}
+// CHECK-LABEL: gpu.func @quantize_streamed_0
+// CHECK-SAME:    (%[[FULL:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[FOLDED:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr,
+// CHECK-SAME:    known_block_size = array<i32: 544, 1, 1>
+// What blocks tell each other is never an ordinary or a volatile access.
+// CHECK-NOT:     volatile
+// CHECK:         nvvm.mbarrier.init
+// CHECK:         nvvm.fence.mbarrier.init
+// Every block zeroes its share of the scratch.
+// CHECK:         scf.for
+// CHECK:           llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// The barrier of all blocks begins: the first one finds a new challenge, the others look at
+// the last reply.
+// CHECK:         llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
+// CHECK:         nvvm.vote.sync any
+// CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
+// CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
+// CHECK:         gpu.barrier
+
+// Measure: a stage is released once it is in registers; words are posted with their signs.
+// CHECK:         nvvm.mbarrier.try_wait
+// CHECK:         nvvm.read.ptx.sreg.globaltimer
+// CHECK:         llvm.intr.trap
+// CHECK-COUNT-8: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK:         nvvm.mbarrier.arrive
+// CHECK:         arith.maxui %{{.*}} : vector<8xi16>
+// CHECK:         arith.ori %{{.*}}, %c-2147450880_i32
+// CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic {alignment = 4 : i64} : i32, !llvm.ptr<1>
+
+// Convert: two elements are multiplied at a time; whole cells are stored as 16 bytes, parts in
+// pieces.
+// CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
+// CHECK:         arith.mulf %{{.*}} : vector<4xbf16>
+// CHECK:         nvvm.convert.f32x2.to.f8x2
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
+// CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
+
+// Scale: first all blocks meet. Then magnitudes are read again until all were posted.
+// CHECK:         llvm.fence syncscope("device") acq_rel
+// CHECK:         nvvm.bar.warp.sync
+// CHECK:         llvm.fence syncscope("device") acq_rel
+// CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
+// CHECK:         llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
+// CHECK:         nvvm.vote.sync any
+
+// Produce: the copies of both kinds of tiles.
+// CHECK:         nvvm.vote.sync ballot
+// CHECK:         nvvm.mbarrier.arrive.expect_tx
+// CHECK-DAG:     nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[FULL]], %{{.*}}, box[%{{.*}}, %{{.*}}]
+// CHECK-DAG:     nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[FOLDED]], %{{.*}}, box[%{{.*}}, %{{.*}}]
+
+// CHECK-LABEL: gpu.func @quantize_strips_to_slices_1
+// CHECK-LABEL: fp8moe_plan.program @jagged
+// CHECK:         %[[X:.*]] = fp8moe_plan.input "arg0"
+// CHECK-DAG:     %[[N:.*]] = fp8moe_plan.dim %[[X]], 1
+// The pitch is a multiple of 16 bytes, the columns are whole cells of 8 bytes.
+// CHECK-DAG:     fp8moe_plan.aligned %[[X]], 16
+// CHECK-DAG:     arith.remsi %[[N]], %c8
+// CHECK-DAG:     arith.remsi %[[N]], %c4
+// CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(64, 16) swizzle 128 promotion 128
+// CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(32, 32) swizzle 64 promotion 128
+// CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
+// CHECK:         %[[BLOCKS:.*]] = arith.minsi %[[ALL]], %c1024
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_streamed_0 grid(%[[BLOCKS]], %c1, %c1) block(544, 1, 1) shared 231800 cooperative when(%[[FITS:.*]]) args
+// CHECK:         %[[ELSE:.*]] = arith.xori %[[FITS]], %true
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_strips_to_slices_1 {{.*}} when(%[[ELSE]])
+
+// -----
+
+// What is known is not asked: only the number of rows may be too large, or zero. Experts are a
+// dimension of the tensor maps. f32 has half as many columns.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @weights(%x: tensor<8x?x2048xf32, #fp8moe.strided<[0, 1, 2], align = 16>>)
+      -> (tensor<8x?x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<8x2048xf32>) {
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding none
+        : tensor<8x?x2048xf32, #fp8moe.strided<[0, 1, 2], align = 16>>
+        -> tensor<8x?x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<8x2048xf32>
+    return %q, %s : tensor<8x?x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<8x2048xf32>
+  }
+}
+
+// CHECK-LABEL: gpu.func @quantize_streamed_0
+// The scale is divided in f64.
+// CHECK:         arith.divf %{{.*}} : f64
+// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, box[%{{.*}}, %{{.*}}, %{{.*}}]
+// CHECK-LABEL: fp8moe_plan.program @weights
+// CHECK-NOT:     fp8moe_plan.aligned
+// CHECK:         fp8moe_plan.tensor_map %{{.*}} box(32, 16, 1) swizzle 128
+// CHECK:         fp8moe_plan.tensor_map %{{.*}} box(16, 32, 1) swizzle 64
+
+// -----
+
+// A pitch that tensor maps do not have, columns that are not whole cells, an output that is
+// not contiguous along the rows: nothing is streamed.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @not_streamed(%x: tensor<?x2044xbf16>, %y: tensor<?x2046xf32>, %z: tensor<?x2048xbf16>, %ends: tensor<?xi32>)
+      -> (tensor<?x2044xf8E4M3FN, #col>, tensor<?x2044xf32>, tensor<?x2046xf8E4M3FN, #col>, tensor<?x2046xf32>,
+          tensor<?x2048xf8E4M3FN>, tensor<?x2048xf32>) {
+    %q0, %s0 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<?xi32>) along [0] rounding pow2
+        : tensor<?x2044xbf16> -> tensor<?x2044xf8E4M3FN, #col>, tensor<?x2044xf32>
+    %q1, %s1 = fp8moe.jagged_dynamic_quantize %y groups(%ends : tensor<?xi32>) along [0] rounding pow2
+        : tensor<?x2046xf32> -> tensor<?x2046xf8E4M3FN, #col>, tensor<?x2046xf32>
+    %q2, %s2 = fp8moe.jagged_dynamic_quantize %z groups(%ends : tensor<?xi32>) along [0] rounding pow2
+        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<?x2048xf32>
+    return %q0, %s0, %q1, %s1, %q2, %s2
+        : tensor<?x2044xf8E4M3FN, #col>, tensor<?x2044xf32>, tensor<?x2046xf8E4M3FN, #col>, tensor<?x2046xf32>,
+          tensor<?x2048xf8E4M3FN>, tensor<?x2048xf32>
+  }
+}
+
+// CHECK-LABEL: fp8moe_plan.program @not_streamed
+// CHECK-NOT:     streamed

@@ -1,0 +1,197 @@
+# ===- test_streamed.py - Quantizations from one read ----------------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""The streamed quantize kernel of sm_90a: its numerics (the same programs run on every executor), and what may be in
+its workspace and happen around it."""
+
+import cases
+import executors
+import numpy as np
+import oracle
+import pytest
+from harness import Variant, check, parameters
+
+FILE = "streamed_quantize.mlir"
+BF16, F32 = oracle.BF16, oracle.F32
+
+# Around the sizes of tiles (128 rows, 64 columns), and of sectors (32 rows).
+TOKENS = (1, 31, 128, 129, 300, 1000, 2600)
+ALIGNED_TOKENS = (16, 128, 304, 1008, 2608)
+WIDTHS = (8, 64, 72, 200)
+GROUPS = (1, 3, 8, 40)
+
+
+def jagged_cases(name, tokens, count=14):
+    dealt = cases.deal(name, GROUPS, cases.GROUP_PATTERNS, tokens, WIDTHS, (False, True))
+    return tuple(cases.Jagged(*next(dealt)) for _ in range(count))
+
+
+def jagged(function, dtype, kind, pow2, tokens=TOKENS, pad=None):
+    def make(rng, case, kinds):
+        x = cases.values(rng, (case.tokens, case.width), dtype, kinds(kind), 0, case.special)
+        return {"x": x, "offsets": cases.offsets(rng, case.pattern, case.groups, case.tokens)}
+
+    def expect(inputs, kinds, case):
+        q, s = oracle.jagged_dynamic_quantize(inputs["x"], inputs["offsets"], [0], kinds(kind), pow2)
+        return {"q": oracle.pad_groups(q, inputs["offsets"], pad, 0) if pad else q, "s": s}
+
+    return Variant(FILE, function, jagged_cases(function, tokens), make, expect, frozenset({"s"}))
+
+
+def weights(function, sizes):
+    def make(rng, case, kinds):
+        return {"x": cases.values(rng, case, BF16, kinds("e4m3"), 1, True)}
+
+    def expect(inputs, kinds, case):
+        q, s = oracle.dynamic_quantize(inputs["x"], [1], kinds("e4m3"), True)
+        return {"q": q, "s": s}
+
+    return Variant(FILE, function, sizes, make, expect, frozenset({"s"}))
+
+
+VARIANTS = [
+    jagged("bf16_e4m3_pow2", BF16, "e4m3", True),
+    jagged("bf16_e4m3_pow2_aligned", BF16, "e4m3", True, ALIGNED_TOKENS),
+    jagged("bf16_e5m2_none_aligned", BF16, "e5m2", False, ALIGNED_TOKENS),
+    jagged("f32_e4m3_none", F32, "e4m3", False),
+    jagged("f32_e5m2_pow2_aligned", F32, "e5m2", True, ALIGNED_TOKENS),
+    jagged("bf16_e4m3_pow2_padded_128", BF16, "e4m3", True, pad=128),
+    jagged("bf16_e4m3_none_padded_16", BF16, "e4m3", False, pad=16),
+    jagged("f32_e4m3_pow2_padded_200", F32, "e4m3", True, pad=200),
+    weights("bf16_e4m3_pow2_weights", ((1, 1, 8), (3, 128, 64), (2, 300, 72), (4, 129, 200))),
+]
+
+
+@pytest.mark.parametrize("variant, case", **parameters(VARIANTS))
+def test_streamed(device, variant, case):
+    check(device, variant, case)
+
+
+# ===----------------------------------------------------------------------===#
+# On an NVIDIA GPU: everything but the numbers
+# ===----------------------------------------------------------------------===#
+
+chip, why_not = executors.cuda_target()
+on_a_gpu = pytest.mark.skipif(chip is None, reason=why_not or "")
+
+
+@pytest.fixture(scope="module")
+def program(compiler):
+    import fp8moe
+
+    return fp8moe.load(str(compiler.artifact(FILE, chip)), device="cuda:0").program("bf16_e4m3_pow2")
+
+
+class Work:
+    """An input, its offsets, and the expected result by torch, which rounds as the oracle does."""
+
+    def __init__(self, tokens, width, sizes, seed):
+        import torch
+
+        generator = torch.Generator(device="cuda").manual_seed(seed)
+        spread = torch.exp(6 * torch.rand(width, device="cuda", generator=generator))
+        x = torch.randn(tokens, width, device="cuda", generator=generator) * spread
+        self.x = x.to(torch.bfloat16)
+        self.offsets = torch.tensor(np.cumsum(sizes), dtype=torch.int32, device="cuda")
+        self.q = torch.zeros(width, tokens, dtype=torch.uint8, device="cuda")
+        self.s = torch.empty(len(sizes), width, device="cuda")
+        for g, (size, end) in enumerate(zip(sizes, np.cumsum(sizes))):
+            rows = self.x[end - size : end].float()
+            amax = rows.abs().amax(0).double() if size else torch.zeros(width, device="cuda", dtype=torch.float64)
+            scale = (448 / amax.clamp(min=1e-12)).float()
+            self.s[g] = (scale.view(torch.int32) & 0x7F800000).view(torch.float32)
+            quantized = (rows * self.s[g]).clamp(-448, 448).to(torch.float8_e4m3fn)
+            self.q[:, end - size : end] = quantized.t().view(torch.uint8)
+
+    def check(self, result):
+        import torch
+
+        assert torch.equal(result.s, self.s)
+        assert torch.equal(result.q.t().view(torch.uint8), self.q)
+
+
+@pytest.fixture(scope="module")
+def works():
+    return [
+        Work(4096, 512, [1000, 0, 37, 2900, 100], 1),
+        Work(20000, 320, [20000], 2),
+        Work(3000, 1408, [50] * 59, 3),
+    ]
+
+
+@on_a_gpu
+@pytest.mark.parametrize("contents", ["zeros", "ones", "random", "previous"])
+def test_any_workspace(program, works, contents, monkeypatch):
+    """Nothing is assumed of the workspace: not zeros, and not what another launch left."""
+    import torch
+
+    memory = torch.zeros(32 << 20, dtype=torch.uint8, device="cuda")
+
+    def fill(call, device):
+        if contents == "ones":
+            memory.fill_(0xFF)
+        elif contents == "random":
+            memory.random_(0, 256)
+        assert call.workspace_bytes <= memory.numel()
+        return memory, memory.data_ptr()
+
+    monkeypatch.setattr(program, "_workspace", fill)
+    for _ in range(3):
+        for work in works:
+            work.check(program(work.x, work.offsets))
+
+
+@on_a_gpu
+def test_two_streams(program, works):
+    """Launches that compete for multiprocessors wait for each other as a whole."""
+    import torch
+
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    torch.cuda.synchronize()
+    results = []
+    for round in range(10):
+        for stream, work in zip(streams, works[round % 2 :]):
+            results.append((work, program(work.x, work.offsets, stream=stream)))
+    torch.cuda.synchronize()
+    for work, result in results:
+        work.check(result)
+
+
+@on_a_gpu
+def test_graph_replays(program, works):
+    """The grid is that of the device; offsets and contents may change between replays."""
+    import torch
+
+    work, other = works[0], Work(4096, 512, [0, 4000, 1, 2, 3], 4)
+    x, offsets = work.x.clone(), work.offsets.clone()
+    program(x, offsets)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = program(x, offsets)
+    for each in (work, other, work, work):
+        x.copy_(each.x)
+        offsets.copy_(each.offsets)
+        graph.replay()
+        torch.cuda.synchronize()
+        each.check(result)
+
+
+@on_a_gpu
+@pytest.mark.parametrize("shift, pitch", [(0, 520), (8, 520), (1, 520), (0, 513), (3, 517)])
+def test_unaligned_inputs(compiler, works, shift, pitch):
+    """What tensor maps do not take goes to the kernel that reads twice. This program promises nothing."""
+    import fp8moe
+    import torch
+
+    program = fp8moe.load(str(compiler.artifact("jagged_dynamic_quantize.mlir", chip)), device="cuda:0").program(
+        "bf16_e4m3_pow2_strided_to_col"
+    )
+    work = works[0]
+    memory = torch.empty(4096 * pitch + shift, dtype=torch.bfloat16, device="cuda")
+    x = memory[shift:].as_strided((4096, 512), (pitch, 1))
+    x.copy_(work.x)
+    work.check(program(x, work.offsets))
