@@ -340,6 +340,11 @@ func.func private @f() attributes {tile = #fp8moe.quantize_tile<kept = 8, thread
 
 // -----
 
+// expected-error @below {{expects a multiple of 32 threads up to 1024, found 540}}
+func.func private @f() attributes {tile = #fp8moe.quantize_tile<kept = 64, threads = 540, schedule = streamed>}
+
+// -----
+
 // expected-error @below {{struct is missing required parameter: threads}}
 func.func private @f() attributes {tile = #fp8moe.quantize_tile<kept = 8>}
 
