@@ -11,6 +11,25 @@
 
 include "mlir/Pass/PassBase.td"
 
+def AttachLoopAnnotations : Pass<"fp8moe-attach-loop-annotations"> {
+  let summary = "Hand the annotations of loops on to LLVM";
+  let description = [{
+    An `scf.for` may carry `llvm.loop_annotation`, which the lowering of control flow
+    leaves on the branch of the loop as a discardable attribute. The translation to LLVM
+    reads the branch's own attribute: this pass makes it that.
+
+    ```mlir
+    llvm.br ^bb1(%i : i64) {llvm.loop_annotation = #rolled}
+    ```
+
+    becomes
+
+    ```mlir
+    llvm.br ^bb1(%i : i64) {loop_annotation = #rolled}
+    ```
+  }];
+}
+
 def ConvertFP8MoEToGPU : Pass<"convert-fp8moe-to-gpu", "::mlir::ModuleOp"> {
   let summary = "Turn functions on tensors into GPU kernels and host programs";
   let description = [{

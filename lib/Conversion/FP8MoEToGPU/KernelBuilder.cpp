@@ -8,6 +8,7 @@
 
 #include "fp8moe/Conversion/FP8MoEToGPU/KernelBuilder.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 
@@ -229,9 +230,8 @@ std::pair<Value, Value> KernelBuilder::splitHalves(Value words) {
 // Control flow
 //===----------------------------------------------------------------------===//
 
-SmallVector<Value> KernelBuilder::createFor(Value lower, Value upper,
-                                            Operand step, ValueRange init,
-                                            LoopBody body) {
+scf::ForOp KernelBuilder::buildFor(Value lower, Value upper, Operand step,
+                                   ValueRange init, LoopBody body) {
   auto loop = scf::ForOp::create(*this, lower, upper,
                                  materialize(step, lower.getType()), init);
   InsertionGuard guard(*this);
@@ -240,6 +240,13 @@ SmallVector<Value> KernelBuilder::createFor(Value lower, Value upper,
       body(loop.getInductionVar(), loop.getRegionIterArgs());
   if (!init.empty())
     scf::YieldOp::create(*this, next);
+  return loop;
+}
+
+SmallVector<Value> KernelBuilder::createFor(Value lower, Value upper,
+                                            Operand step, ValueRange init,
+                                            LoopBody body) {
+  scf::ForOp loop = buildFor(lower, upper, step, init, body);
   return llvm::to_vector_of<Value>(loop.getResults());
 }
 
@@ -249,6 +256,16 @@ void KernelBuilder::createFor(Value lower, Value upper, Operand step,
     body(index);
     return SmallVector<Value>();
   });
+}
+
+SmallVector<Value> KernelBuilder::createRareFor(Value lower, Value upper,
+                                                Operand step, ValueRange init,
+                                                LoopBody body) {
+  scf::ForOp loop = buildFor(lower, upper, step, init, body);
+  Attribute annotation = parseAttribute(
+      "#llvm.loop_annotation<unroll = <disable = true>>", context);
+  loop->setAttr("llvm.loop_annotation", annotation);
+  return llvm::to_vector_of<Value>(loop.getResults());
 }
 
 SmallVector<Value>

@@ -33,9 +33,14 @@ public:
   void annotateKernel(gpu::GPUFuncOp kernel) const override {
     // Without a number of blocks, ptxas saves registers for more of them, even
     // at the price of spills.
-    kernel->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                    IntegerAttr::get(IntegerType::get(kernel.getContext(), 32),
-                                     kBlocksPerMultiprocessor));
+    requestResidentBlocks(kernel, kBlocksPerMultiprocessor);
+  }
+
+  void requestResidentBlocks(gpu::GPUFuncOp kernel,
+                             int64_t blocks) const override {
+    kernel->setAttr(
+        NVVM::NVVMDialect::getMinctasmAttrName(),
+        IntegerAttr::get(IntegerType::get(kernel.getContext(), 32), blocks));
   }
 
   bool supportsFP8(Type type) const override {
@@ -83,4 +88,5 @@ void fp8moe::buildGPUToNVVMPipeline(OpPassManager &pm,
   kernels.addPass(createCanonicalizerPass());
   kernels.addPass(createCSEPass());
   kernels.addPass(createReconcileUnrealizedCastsPass());
+  kernels.addPass(createAttachLoopAnnotations());
 }

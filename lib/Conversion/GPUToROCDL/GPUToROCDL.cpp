@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Conversion/GPUToROCDL/GPUToROCDL.h"
+#include "fp8moe/Conversion/Passes.h"
 #include "mlir/Conversion/GPUToROCDL/GPUToROCDLPass.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -28,6 +29,10 @@ public:
 
   /// known_block_size already says all.
   void annotateKernel(gpu::GPUFuncOp kernel) const override {}
+
+  // LLVM's own heuristic leaves enough waves.
+  void requestResidentBlocks(gpu::GPUFuncOp kernel,
+                             int64_t blocks) const override {}
 
   bool supportsFP8(Type type) const override {
     return target.fp8 == Fp8Flavour::FNUZ
@@ -95,4 +100,5 @@ void fp8moe::buildGPUToROCDLPipeline(OpPassManager &pm,
   kernels.addPass(createCanonicalizerPass());
   kernels.addPass(createCSEPass());
   kernels.addPass(createReconcileUnrealizedCastsPass());
+  kernels.addPass(createAttachLoopAnnotations());
 }

@@ -142,6 +142,10 @@ public:
                                ValueRange init, LoopBody body);
   void createFor(Value lower, Value upper, Operand step,
                  function_ref<void(Value index)> body);
+  /// A loop that is not expected to run often: no compiler unrolls it, which
+  /// would take registers from the code around.
+  SmallVector<Value> createRareFor(Value lower, Value upper, Operand step,
+                                   ValueRange init, LoopBody body);
   /// A constant condition emits only the branch that is taken.
   SmallVector<Value> createIf(Value condition, TypeRange types,
                               function_ref<SmallVector<Value>()> thenBody,
@@ -182,6 +186,8 @@ public:
   void store(Value value, Value pointer, int64_t alignment);
 
 private:
+  scf::ForOp buildFor(Value lower, Value upper, Operand step, ValueRange init,
+                      LoopBody body);
   Value materialize(Operand operand, Type type);
 
   const TargetHooks &hooks;

@@ -31,6 +31,11 @@ public:
   /// Adds what the vendor's compiler should know about a kernel.
   virtual void annotateKernel(gpu::GPUFuncOp kernel) const = 0;
 
+  /// Asks the vendor's compiler to use few enough registers that so many blocks
+  /// of the kernel fit a multiprocessor.
+  virtual void requestResidentBlocks(gpu::GPUFuncOp kernel,
+                                     int64_t blocks) const = 0;
+
   /// Whether the hardware converts to `fp8Type`. The flavours of the two
   /// vendors are different types, so a schedule must ask before it converts.
   virtual bool supportsFP8(Type fp8Type) const = 0;
