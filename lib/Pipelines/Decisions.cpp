@@ -57,12 +57,33 @@ static std::string explainChoice(ArrayRef<QuantizeTileCost> tiles,
   return text + "; next best " + describeTile(chooseQuantizeTile(others));
 }
 
+/// "by the mean length of slices: up to 512 <...>, ..., else <...>".
+static std::string explainVariants(ArrayRef<QuantizeVariant> variants) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (variants.size() > 1)
+    os << "by the mean length of slices: ";
+  llvm::interleaveComma(variants, os, [&](const QuantizeVariant &variant) {
+    if (variant.upTo)
+      os << "up to " << *variant.upTo << " ";
+    else if (variants.size() > 1)
+      os << "else ";
+    os << describeQuantizeTile(variant.tile.schedule);
+  });
+  return text;
+}
+
 static void decideQuantize(Operation *op, const TargetInfo &target,
                            KernelDecision &decision) {
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
-  QuantizeTileAttr tile = getQuantizeTile(op);
-  if (works.size() != 1 || !tile)
+  if (works.size() != 1)
     return;
+  QuantizeTileAttr tile = getQuantizeTile(op);
+  if (!tile) {
+    decision.reason =
+        explainVariants(getQuantizeVariants(works.front(), target));
+    return;
+  }
   decision.tile = {tile.getKept(), tile.getThreads(), tile.getSchedule()};
   SmallVector<QuantizeTileCost> tiles =
       rankQuantizeTiles(works.front(), target);

@@ -25,6 +25,10 @@ namespace mlir::fp8moe {
 /// `work` has nominal sizes for those that are not known.
 void addTwoPassTiles(const QuantizeWork &work, const TargetInfo &target,
                      SmallVectorImpl<QuantizeTileCost> &tiles);
+/// A kernel for any length of slices holds the same number of chunks.
+void addHeldTiles(const QuantizeWork &work, bool isLengthKnown,
+                  const TargetInfo &target,
+                  SmallVectorImpl<QuantizeTileCost> &tiles);
 
 /// The same for tensor maps, which also ask what is known for sure: `known` is
 /// the quantization as it is.
@@ -45,6 +49,10 @@ int64_t getUsableCacheBytes(const TargetInfo &target);
 /// Bytes of the sectors that hold `bytes` when they are touched in runs.
 int64_t countSectorBytes(int64_t bytes, int64_t runBytes,
                          const TargetInfo &target);
+
+/// The cubic mean of two times, which stands for what overlaps: little more
+/// than the longer one, 1.26 times equal ones.
+int64_t overlapTimes(int64_t traffic, int64_t latency);
 
 /// Blocks of so many threads, each with so many registers, and of so much
 /// workgroup memory that a multiprocessor holds at once; 0 when not even one

@@ -12,6 +12,8 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -85,6 +87,12 @@ int64_t fp8moe::countSectorBytes(int64_t bytes, int64_t runBytes,
       llvm::alignTo(runBytes, target.sectorBytes));
 }
 
+int64_t fp8moe::overlapTimes(int64_t traffic, int64_t latency) {
+  auto [shorter, longer] = std::minmax(traffic, latency);
+  double ratio = shorter / std::max<double>(longer, 1);
+  return static_cast<int64_t>(longer * std::sqrt(1 + ratio * ratio));
+}
+
 int64_t fp8moe::countResidentBlocks(int64_t threads, int64_t registers,
                                     int64_t sharedBytes,
                                     const TargetInfo &target) {
@@ -105,6 +113,11 @@ int64_t fp8moe::countResidentBlocks(int64_t threads, int64_t registers,
 // Candidates
 //===----------------------------------------------------------------------===//
 
+/// Lengths of slices at which variants of a kernel may change, when lengths are
+/// only known at run time.
+static constexpr int64_t kVariantLengths[] = {512,  1024,  2048,  4096,
+                                              8192, 16384, 65536, 131072};
+
 /// Known sizes for the nominal ones.
 static QuantizeWork withNominalSizes(QuantizeWork work) {
   auto assume = [](int64_t &size, int64_t nominal) {
@@ -121,8 +134,48 @@ fp8moe::rankQuantizeTiles(const QuantizeWork &work, const TargetInfo &target) {
   QuantizeWork nominal = withNominalSizes(work);
   SmallVector<QuantizeTileCost> tiles;
   addTwoPassTiles(nominal, target, tiles);
+  addHeldTiles(nominal, !ShapedType::isDynamic(getMeanLength(work)), target,
+               tiles);
   addStreamedTiles(work, nominal, target, tiles);
   return tiles;
+}
+
+int64_t fp8moe::getMeanLength(const QuantizeWork &work) {
+  if (!work.jagged || ShapedType::isDynamic(work.rows))
+    return work.rows;
+  if (ShapedType::isDynamic(work.segments))
+    return ShapedType::kDynamic;
+  return llvm::divideCeil(work.rows, std::max<int64_t>(work.segments, 1));
+}
+
+SmallVector<QuantizeVariant>
+fp8moe::getQuantizeVariants(const QuantizeWork &work,
+                            const TargetInfo &target) {
+  SmallVector<QuantizeVariant> variants;
+  bool isHeld = getQuantizeScheduleKind(work) == QuantizeSchedule::Slices;
+  if (!isHeld || !ShapedType::isDynamic(getMeanLength(work))) {
+    variants.push_back(
+        {std::nullopt, chooseQuantizeTile(rankQuantizeTiles(work, target))});
+    return variants;
+  }
+  // The best tile for every range of lengths, equal neighbours as one.
+  QuantizeWork nominal = withNominalSizes(work);
+  for (int64_t length : kVariantLengths) {
+    // Lengths between the previous limit and this one.
+    int64_t typical = length - length / 4;
+    nominal.rows = work.jagged ? typical * nominal.segments : typical;
+    SmallVector<QuantizeTileCost> tiles;
+    addHeldTiles(nominal, /*isLengthKnown=*/false, target, tiles);
+    const QuantizeTileCost &best = chooseQuantizeTile(tiles);
+    if (!variants.empty() &&
+        variants.back().tile.schedule.threads == best.schedule.threads &&
+        variants.back().tile.schedule.columnsPerBlock ==
+            best.schedule.columnsPerBlock)
+      variants.pop_back();
+    variants.push_back({length, best});
+  }
+  variants.back().upTo = std::nullopt;
+  return variants;
 }
 
 const QuantizeTileCost &
@@ -189,6 +242,13 @@ fp8moe::requireQuantizeTile(Operation *op, ArrayRef<QuantizeTileCost> tiles,
 
 std::string fp8moe::explainQuantizeTile(const QuantizeTileCost &tile) {
   bool isTraffic = tile.trafficTime >= tile.latencyTime;
+  if (tile.schedule.method == TileSchedule::Held)
+    return llvm::formatv(
+        "{0}: {1}, {2}, {3} blocks in {4} {5}",
+        stringifyQuantizeSchedule(tile.schedule.kind),
+        isTraffic ? "bound by bandwidth" : "bound by latency",
+        tile.rereadsFromCache ? "read once" : "read twice where too long",
+        tile.units, tile.getWaves(), tile.getWaves() == 1 ? "wave" : "waves");
   return llvm::formatv("{0}: {1}, the second read {2}, {3} blocks in {4} {5}",
                        stringifyQuantizeSchedule(tile.schedule.kind),
                        isTraffic ? "bound by bandwidth" : "bound by latency",

@@ -41,6 +41,16 @@ struct QuantizeSchedule {
   /// Columns of one segment that a block takes at a time.
   int64_t columnsPerBlock;
   TileSchedule method = TileSchedule::TwoPass;
+  /// Held: chunks (of 16 bytes of output) that a thread keeps in registers, how
+  /// often a block takes `columnsPerBlock` columns of the same segment, and the
+  /// blocks that should fit a multiprocessor. None is part of the tile: they
+  /// follow from it and from the sizes.
+  int64_t heldChunks = 0;
+  int64_t rounds = 1;
+  int64_t residentBlocks = 1;
+
+  /// Columns of one segment in a unit of work.
+  int64_t getColumnsPerUnit() const { return columnsPerBlock * rounds; }
 };
 
 /// "slices", "strips", "strips_to_slices" or "slices_to_strips".
@@ -98,6 +108,22 @@ struct QuantizeTileCost {
 /// The tiles that are legal for a quantization on a GPU, smaller ones first.
 SmallVector<QuantizeTileCost> rankQuantizeTiles(const QuantizeWork &work,
                                                 const TargetInfo &target);
+
+/// The length of slices that a work has on average: rows, or rows over groups;
+/// kDynamic when that is only known at run time.
+int64_t getMeanLength(const QuantizeWork &work);
+
+/// A tile and the mean lengths of slices that it is for.
+struct QuantizeVariant {
+  /// The largest length, none for the last variant.
+  std::optional<int64_t> upTo;
+  QuantizeTileCost tile;
+};
+
+/// The kernels to choose from at run time: one, unless the length of slices
+/// decides and is not known. Ascending lengths.
+SmallVector<QuantizeVariant> getQuantizeVariants(const QuantizeWork &work,
+                                                 const TargetInfo &target);
 
 /// The tile of least predicted time; the smallest of several.
 const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);

@@ -81,14 +81,19 @@ static OpFoldResult getUnits(const QuantizeSchedule &schedule,
                              bool jagged, SizeBuilder &size) {
   OpFoldResult segments =
       jagged ? size.add(sizes.segments, size.constant(1)) : sizes.segments;
+  OpFoldResult strips = size.ceilDiv(sizes.kept, schedule.getColumnsPerUnit());
+  if (schedule.method == TileSchedule::Held) {
+    OpFoldResult units = size.mul(sizes.segments, strips);
+    return jagged ? size.add(units, size.ceilDiv(strips, kHeldTailStrips))
+                  : units;
+  }
   if (schedule.kind == QuantizeSchedule::Slices)
     return size.ceilDiv(size.mul(segments, sizes.kept),
                         schedule.columnsPerBlock);
-  return size.mul(segments, size.ceilDiv(sizes.kept, schedule.columnsPerBlock));
+  return size.mul(segments, strips);
 }
 
-static SmallVector<QuantizeTileCost> rankTiles(const QuantizeProblem &problem,
-                                               const TargetInfo &target) {
+static QuantizeWork getWork(const QuantizeProblem &problem) {
   QuantizeWork work;
   work.segments = problem.sizes.segments;
   work.rows = problem.sizes.reduced;
@@ -99,32 +104,100 @@ static SmallVector<QuantizeTileCost> rankTiles(const QuantizeProblem &problem,
   work.inputColumnStride = problem.sizes.inKept;
   work.outputRowStride = problem.sizes.outReduced;
   work.outputColumnStride = problem.sizes.outKept;
-  return rankQuantizeTiles(work, target);
+  return work;
 }
 
-/// The schedule with the tile that the operation names, or the one that tile
+/// The schedule with the tile that the operation names, or those that tile
 /// selection would choose.
-static FailureOr<QuantizeSchedule> getSchedule(const QuantizeProblem &problem,
-                                               Operation *op,
-                                               QuantizeTileAttr tile,
-                                               const TargetInfo &target) {
-  SmallVector<QuantizeTileCost> tiles = rankTiles(problem, target);
+static FailureOr<SmallVector<QuantizeVariant>>
+getVariants(const QuantizeProblem &problem, Operation *op,
+            QuantizeTileAttr tile, const TargetInfo &target) {
+  QuantizeWork work = getWork(problem);
   if (!tile)
-    return chooseQuantizeTile(tiles).schedule;
+    return getQuantizeVariants(work, target);
+  SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
   const QuantizeTileCost *chosen = requireQuantizeTile(op, tiles, tile, target);
   if (!chosen)
     return failure();
-  return chosen->schedule;
+  return SmallVector<QuantizeVariant>{{std::nullopt, *chosen}};
+}
+
+/// For each of several variants, whether the mean length of slices is its
+/// (an i1); null for a single one.
+static SmallVector<Value>
+createConditions(ArrayRef<QuantizeVariant> variants,
+                 const QuantizeSizes<OpFoldResult> &sizes, bool jagged,
+                 OpBuilder &builder, Location loc) {
+  if (variants.size() == 1)
+    return {Value()};
+  auto index = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(builder, loc, value);
+  };
+  Value length = materializeSize(builder, loc, sizes.reduced);
+  if (jagged) {
+    Value groups = arith::MaxSIOp::create(
+        builder, loc, materializeSize(builder, loc, sizes.segments), index(1));
+    length = arith::CeilDivSIOp::create(builder, loc, length, groups);
+  }
+  auto isAtMost = [&](int64_t limit) -> Value {
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle,
+                                 length, index(limit));
+  };
+  SmallVector<Value> conditions;
+  std::optional<int64_t> previous;
+  for (const QuantizeVariant &variant : variants) {
+    Value condition;
+    if (variant.upTo)
+      condition = isAtMost(*variant.upTo);
+    if (previous) {
+      Value isLonger = arith::CmpIOp::create(
+          builder, loc, arith::CmpIPredicate::sgt, length, index(*previous));
+      condition = condition
+                      ? arith::AndIOp::create(builder, loc, condition, isLonger)
+                            .getResult()
+                      : isLonger;
+    }
+    conditions.push_back(condition);
+    previous = variant.upTo;
+  }
+  return conditions;
+}
+
+static SymbolRefAttr getKernel(const QuantizeProblem &problem,
+                               const QuantizeSchedule &schedule,
+                               ArrayRef<OpFoldResult> sizes, Location loc,
+                               ProgramLowering &lowering) {
+  OpBuilder builder = lowering.getBuilder();
+  SmallVector<int64_t> numbers{
+      problem.powerOfTwo,       problem.jagged,
+      problem.outputPadding,    problem.inputAlignment,
+      problem.outputAlignment,  schedule.threads,
+      schedule.columnsPerBlock, static_cast<int64_t>(schedule.method),
+      schedule.heldChunks,      schedule.rounds};
+  llvm::append_range(numbers, llvm::map_range(sizes, getStaticSize));
+  std::string name =
+      ("quantize_" + stringifyQuantizeSchedule(schedule.kind)).str();
+  if (schedule.method != TileSchedule::TwoPass)
+    name += ("_" + stringifyTileSchedule(schedule.method)).str();
+  return lowering.getKernels().getOrBuild(
+      name,
+      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
+       builder.getDenseI64ArrayAttr(numbers)},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        return buildSegmentedQuantize(loc, module, name, problem, schedule,
+                                      hooks);
+      });
 }
 
 /// The best schedule that takes every address and every pitch.
-static QuantizeSchedule getGeneralSchedule(const QuantizeProblem &problem,
-                                           const TargetInfo &target) {
-  SmallVector<QuantizeTileCost> tiles = rankTiles(problem, target);
+static QuantizeVariant getGeneralVariant(const QuantizeProblem &problem,
+                                         const TargetInfo &target) {
+  SmallVector<QuantizeTileCost> tiles =
+      rankQuantizeTiles(getWork(problem), target);
   llvm::erase_if(tiles, [](const QuantizeTileCost &entry) {
     return entry.schedule.method == TileSchedule::Streamed;
   });
-  return chooseQuantizeTile(tiles).schedule;
+  return {std::nullopt, chooseQuantizeTile(tiles)};
 }
 
 static LogicalResult launchQuantize(const Quantization &q,
@@ -154,13 +227,13 @@ static LogicalResult launchQuantize(const Quantization &q,
     problem.sizes.*to = getStaticSize((*sizes).*from);
     dynamicSizes.push_back((*sizes).*from);
   }
-  FailureOr<QuantizeSchedule> schedule =
-      getSchedule(problem, q.op, tile, lowering.getTarget());
-  if (failed(schedule))
+  FailureOr<SmallVector<QuantizeVariant>> variants =
+      getVariants(problem, q.op, tile, lowering.getTarget());
+  if (failed(variants))
     return failure();
 
   Value condition;
-  if (schedule->method == TileSchedule::Streamed) {
+  if (variants->front().tile.schedule.method == TileSchedule::Streamed) {
     QuantizeBuffers buffers{q.input.buffer,
                             q.offsets ? Value(q.offsets->buffer) : Value(),
                             q.output.buffer, q.scales.buffer};
@@ -168,31 +241,27 @@ static LogicalResult launchQuantize(const Quantization &q,
                                        lowering);
     if (matchPattern(condition, m_Zero()))
       return success();
-    schedule = getGeneralSchedule(problem, lowering.getTarget());
+    *variants = {getGeneralVariant(problem, lowering.getTarget())};
   }
 
   OpBuilder builder = lowering.getBuilder();
-  SmallVector<int64_t> numbers{problem.powerOfTwo,       problem.jagged,
-                               problem.outputPadding,    problem.inputAlignment,
-                               problem.outputAlignment,  schedule->threads,
-                               schedule->columnsPerBlock};
-  llvm::append_range(numbers, llvm::map_range(dynamicSizes, getStaticSize));
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      ("quantize_" + stringifyQuantizeSchedule(schedule->kind)).str(),
-      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
-       builder.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        return buildSegmentedQuantize(q.op->getLoc(), module, name, problem,
-                                      *schedule, hooks);
-      });
   SmallVector<Value> buffers{q.input.buffer};
   if (q.offsets)
     buffers.push_back(q.offsets->buffer);
   buffers.append({q.output.buffer, q.scales.buffer});
   SizeBuilder size(builder, q.op->getLoc());
-  lowering.createLaunch(q.op->getLoc(), kernel,
-                        getUnits(*schedule, *sizes, problem.jagged, size),
-                        schedule->threads, buffers, dynamicSizes, condition);
+  SmallVector<Value> conditions = createConditions(
+      *variants, *sizes, problem.jagged, builder, q.op->getLoc());
+  if (condition)
+    conditions = {condition};
+  for (auto [variant, isVariant] : llvm::zip_equal(*variants, conditions)) {
+    const QuantizeSchedule &schedule = variant.tile.schedule;
+    lowering.createLaunch(
+        q.op->getLoc(),
+        getKernel(problem, schedule, dynamicSizes, q.op->getLoc(), lowering),
+        getUnits(schedule, *sizes, problem.jagged, size), schedule.threads,
+        buffers, dynamicSizes, isVariant);
+  }
   return success();
 }
 

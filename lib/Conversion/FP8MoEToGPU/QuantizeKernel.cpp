@@ -101,41 +101,49 @@ void QuantizeKernel::storeScale(const SegmentView &segment, Value column,
   });
 }
 
-/// The loop of a slice: this lane's chunks, the first of which holds
+/// The loop of a slice: this thread's chunks, the first of which holds
 /// `rows.low`.
 static SmallVector<Value> forEachSliceChunk(KernelBuilder &b, IndexRange rows,
-                                            ValueRange init,
+                                            Team team, ValueRange init,
                                             KernelBuilder::LoopBody body) {
   Value first = b.add(b.bitAnd(rows.low, -kOutputChunk),
-                      b.mul(b.getLane(), kOutputChunk));
+                      b.mul(team.thread, kOutputChunk));
   // The chunk that holds `rows.low` begins before an empty range.
   Value end = b.select(b.less(rows.low, rows.high), rows.high, 0);
-  return b.createFor(first, end, kOutputChunk * b.getSubgroupSize(), init,
-                     body);
+  return b.createFor(first, end, kOutputChunk * team.threads, init, body);
 }
 
 Value QuantizeKernel::createSliceMagnitude(const Plane &input, Value column,
-                                           IndexRange rows) {
+                                           IndexRange rows, Team team) {
   SmallVector<Value> accumulator = forEachSliceChunk(
-      b, rows, b.zeroWords(), [&](Value first, ValueRange carried) {
+      b, rows, team, b.zeroWords(), [&](Value first, ValueRange carried) {
         Value largest = carried[0];
         for (Value chunk : loadChunks(
                  b, input, first, getInputChunks(kOutputChunk), column, rows))
           largest = math.createAbsMax(largest, chunk);
         return SmallVector<Value>{largest};
       });
+  return createLargest(accumulator[0]);
+}
+
+Value QuantizeKernel::createLargest(Value chunk) {
   Value magnitude;
-  for (Value bits : math.unpackMagnitudes(accumulator[0]))
+  for (Value bits : math.unpackMagnitudes(chunk))
     magnitude = magnitude ? b.maxU(magnitude, bits) : bits;
+  return magnitude;
+}
+
+Value QuantizeKernel::reduceSubgroup(Value magnitude) {
   return b.reduceLanes(magnitude, 1,
                        [&](Value lhs, Value rhs) { return b.maxU(lhs, rhs); });
 }
 
 void QuantizeKernel::createSliceQuantize(const Plane &input,
                                          const Plane &output, Value column,
-                                         Value scale, IndexRange rows) {
+                                         Value scale, IndexRange rows,
+                                         Team team) {
   SmallVector<Value> scales(kOutputChunk, scale);
-  forEachSliceChunk(b, rows, {}, [&](Value first, ValueRange) {
+  forEachSliceChunk(b, rows, team, {}, [&](Value first, ValueRange) {
     SmallVector<Value> values;
     for (Value chunk : loadChunks(b, input, first, getInputChunks(kOutputChunk),
                                   column, rows))
@@ -147,10 +155,10 @@ void QuantizeKernel::createSliceQuantize(const Plane &input,
 }
 
 void QuantizeKernel::createSliceZeroFill(const Plane &output, Value column,
-                                         IndexRange rows) {
+                                         IndexRange rows, Team team) {
   if (!problem.jagged)
     return;
-  forEachSliceChunk(b, rows, {}, [&](Value first, ValueRange) {
+  forEachSliceChunk(b, rows, team, {}, [&](Value first, ValueRange) {
     zeroChunk(b, output, first, column, rows);
     return SmallVector<Value>();
   });

@@ -36,6 +36,13 @@ struct SegmentView {
   Value hasScales;
 };
 
+/// Threads of a block that work on one slice together, `threads` of them, and
+/// this thread's number among them.
+struct Team {
+  Value thread;
+  int64_t threads;
+};
+
 /// What all schedules build their kernels from.
 class QuantizeKernel {
 public:
@@ -60,12 +67,19 @@ public:
 
   void storeScale(const SegmentView &segment, Value column, Value scale);
 
-  /// Work on one slice by all lanes of a subgroup: `input` and `output` are
-  /// accessed along the rows. Every lane gets the magnitude.
-  Value createSliceMagnitude(const Plane &input, Value column, IndexRange rows);
+  /// Work on one slice by a team: `input` and `output` are accessed along the
+  /// rows. Every thread gets the largest magnitude of its own elements.
+  Value createSliceMagnitude(const Plane &input, Value column, IndexRange rows,
+                             Team team);
   void createSliceQuantize(const Plane &input, const Plane &output,
-                           Value column, Value scale, IndexRange rows);
-  void createSliceZeroFill(const Plane &output, Value column, IndexRange rows);
+                           Value column, Value scale, IndexRange rows,
+                           Team team);
+  void createSliceZeroFill(const Plane &output, Value column, IndexRange rows,
+                           Team team);
+  /// The largest magnitude of a chunk, and that of the subgroup's threads.
+  Value createLargest(Value chunk);
+  Value reduceSubgroup(Value magnitude);
+  Team getSubgroupTeam() { return {b.getLane(), b.getSubgroupSize()}; }
 
 private:
   Value inputPointer, offsetsPointer, outputPointer, scalesPointer;
@@ -74,6 +88,8 @@ private:
 /// The kernels' bodies, one function for each family of schedules.
 void buildQuantizeSlices(QuantizeKernel &kernel,
                          const QuantizeSchedule &schedule);
+void buildQuantizeHeld(QuantizeKernel &kernel,
+                       const QuantizeSchedule &schedule);
 void buildQuantizeStrips(QuantizeKernel &kernel,
                          const QuantizeSchedule &schedule);
 

@@ -19,6 +19,7 @@ static constexpr double kLeastAmax = 1e-12;
 static constexpr int64_t kF32Magnitude = 0x7FFFFFFF;
 static constexpr int64_t kF32Infinity = 0x7F800000;
 static constexpr int64_t kF32NaN = 0x7FC00000;
+static constexpr int64_t kF32One = 0x3F800000;
 /// Two bf16 values in one word.
 static constexpr int64_t kBF16Magnitudes = 0x7FFF7FFF;
 static constexpr int64_t kBF16Bits = 16;
@@ -64,10 +65,27 @@ SmallVector<Value> QuantizeMath::unpackValues(Value chunk) {
   });
 }
 
-Value QuantizeMath::createScale(Value magnitude) {
-  const llvm::fltSemantics &semantics =
-      cast<FloatType>(fp8Type).getFloatSemantics();
-  double largest = APFloat::getLargest(semantics).convertToDouble();
+/// The power of two below `largest` / amax in integers. With F for the fraction
+/// bits of `largest` and K for its exponent, floor(log2(largest / amax)) is the
+/// difference of the exponents, less one when the fraction of amax is larger:
+/// the borrow of one subtraction. Rounding the quotient to f32 first, as the
+/// definition does, changes nothing: a quotient below a power of two is below
+/// it by at least 1 / (2^23 * 1.875) of it, more than half a unit.
+Value QuantizeMath::createPowerOfTwo(Value magnitude, const APFloat &largest) {
+  APFloat value = largest, least(kLeastAmax);
+  bool inexact;
+  value.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &inexact);
+  least.convert(APFloat::IEEEsingle(), APFloat::rmTowardZero, &inexact);
+  // Biased exponents: that of the scale is 2 * 127 + K - that of amax.
+  int64_t minuend = value.bitcastToAPInt().getZExtValue() + kF32One;
+  Value amax = b.maxU(magnitude, least.bitcastToAPInt().getZExtValue());
+  Value scale =
+      b.bitAnd(b.sub(b.i32(static_cast<int32_t>(minuend)), amax), kF32Infinity);
+  return b.select(b.equal(magnitude, kF32Infinity), b.i32(0), scale);
+}
+
+/// The quotient in f64, rounded to f32, as bits.
+Value QuantizeMath::createQuotient(Value magnitude, const APFloat &largest) {
   auto f64 = [&](double value) -> Value {
     return arith::ConstantOp::create(b, b.getF64FloatAttr(value));
   };
@@ -76,12 +94,17 @@ Value QuantizeMath::createScale(Value magnitude) {
   Value isSmall = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, amax,
                                         f64(kLeastAmax));
   Value divisor = arith::SelectOp::create(b, isSmall, f64(kLeastAmax), amax);
-  Value quotient = arith::DivFOp::create(b, f64(largest), divisor);
-  Value scale = b.bitcast(b.getI32Type(),
-                          arith::TruncFOp::create(b, b.getF32Type(), quotient));
-  // The quotient is zero or normal, so its exponent field is the power of two.
-  if (powerOfTwo)
-    scale = b.bitAnd(scale, kF32Infinity);
+  Value quotient =
+      arith::DivFOp::create(b, f64(largest.convertToDouble()), divisor);
+  return b.bitcast(b.getI32Type(),
+                   arith::TruncFOp::create(b, b.getF32Type(), quotient));
+}
+
+Value QuantizeMath::createScale(Value magnitude) {
+  APFloat largest =
+      APFloat::getLargest(cast<FloatType>(fp8Type).getFloatSemantics());
+  Value scale = powerOfTwo ? createPowerOfTwo(magnitude, largest)
+                           : createQuotient(magnitude, largest);
   Value isNaN = b.compare(arith::CmpIPredicate::ugt, magnitude, kF32Infinity);
   return b.bitcast(b.getF32Type(), b.select(isNaN, b.i32(kF32NaN), scale));
 }

@@ -10,6 +10,7 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZEMATH_H
 
 #include "fp8moe/Conversion/FP8MoEToGPU/KernelBuilder.h"
+#include "llvm/ADT/APFloat.h"
 
 namespace mlir::fp8moe {
 
@@ -42,6 +43,9 @@ public:
                                     ArrayRef<Value> scales);
 
 private:
+  Value createPowerOfTwo(Value magnitude, const APFloat &largest);
+  Value createQuotient(Value magnitude, const APFloat &largest);
+
   KernelBuilder &b;
   Type inputType, fp8Type;
   bool powerOfTwo;

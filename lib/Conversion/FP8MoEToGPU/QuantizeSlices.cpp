@@ -26,12 +26,13 @@ static void quantizeSlice(QuantizeKernel &kernel, Value slice) {
   Plane input = kernel.getInputPlane(segment, Along::Rows);
   Plane output = kernel.getOutputPlane(segment, Along::Rows);
 
-  Value scale = kernel.math.createScale(
-      kernel.createSliceMagnitude(input, column, segment.rows));
-  b.createIf(b.equal(b.getLane(), 0),
+  Team team = kernel.getSubgroupTeam();
+  Value scale = kernel.math.createScale(kernel.reduceSubgroup(
+      kernel.createSliceMagnitude(input, column, segment.rows, team)));
+  b.createIf(b.equal(team.thread, 0),
              [&] { kernel.storeScale(segment, column, scale); });
-  kernel.createSliceQuantize(input, output, column, scale, segment.rows);
-  kernel.createSliceZeroFill(output, column, segment.zeroRows);
+  kernel.createSliceQuantize(input, output, column, scale, segment.rows, team);
+  kernel.createSliceZeroFill(output, column, segment.zeroRows, team);
 }
 
 void fp8moe::buildQuantizeSlices(QuantizeKernel &kernel,

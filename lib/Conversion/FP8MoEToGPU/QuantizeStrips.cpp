@@ -144,7 +144,8 @@ void StripBuilder::createScalesFromSlices() {
   Plane input = kernel.getInputPlane(segment, Along::Rows);
   forEachSubgroupColumn([&](Value inStrip, Value column) {
     Value scale = kernel.math.createScale(
-        kernel.createSliceMagnitude(input, column, segment.rows));
+        kernel.reduceSubgroup(kernel.createSliceMagnitude(
+            input, column, segment.rows, kernel.getSubgroupTeam())));
     b.createIf(b.equal(b.getLane(), 0), [&] {
       kernel.storeScale(segment, column, scale);
       b.store(scale, b.offsetBytes(scaleMemory, b.mul(inStrip, sizeof(float))),
@@ -329,7 +330,8 @@ void StripBuilder::zeroFill() {
   if (schedule.kind == Kind::StripsToSlices) {
     Plane output = kernel.getOutputPlane(segment, Along::Rows);
     forEachSubgroupColumn([&](Value, Value column) {
-      kernel.createSliceZeroFill(output, column, rows);
+      kernel.createSliceZeroFill(output, column, rows,
+                                 kernel.getSubgroupTeam());
     });
     return;
   }

@@ -27,7 +27,9 @@ gpu::GPUFuncOp fp8moe::buildSegmentedQuantize(Location loc,
   signature.threads = schedule.threads;
   KernelBuilder b(loc, module, name, signature, hooks);
   QuantizeKernel kernel(b, problem);
-  if (schedule.kind == QuantizeSchedule::Slices)
+  if (schedule.method == TileSchedule::Held)
+    buildQuantizeHeld(kernel, schedule);
+  else if (schedule.kind == QuantizeSchedule::Slices)
     buildQuantizeSlices(kernel, schedule);
   else
     buildQuantizeStrips(kernel, schedule);

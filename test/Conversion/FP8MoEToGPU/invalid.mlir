@@ -63,7 +63,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @tile(%x: tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>) {
-    // expected-error@+1 {{'fp8moe.dynamic_quantize' has the tile <kept = 64, threads = 128>, but on target sm_90a its layouts take <kept = 4, threads = 128>, <kept = 8, threads = 256>, <kept = 16, threads = 512>; use one of these or none}}
+    // expected-error@+1 {{'fp8moe.dynamic_quantize' has the tile <kept = 64, threads = 128>, but on target sm_90a its layouts take <kept = 4, threads = 128>, <kept = 8, threads = 256>, <kept = 16, threads = 512>, <kept = 16, threads = 128, schedule = held>,}}
     %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
         tile <kept = 64, threads = 128>
         : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>

@@ -28,9 +28,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:           arith.andi %{{.*}} : vector<4xi32>
 // CHECK:           arith.maxui %{{.*}} : vector<8xi16>
 // CHECK:         gpu.shuffle xor
-// The scale is divided in f64, rounded once, and cut to a power of two.
-// CHECK:         arith.divf %{{.*}} : f64
-// CHECK:         arith.truncf %{{.*}} : f64 to f32
+// A scale that is a power of two is a difference of exponents.
+// CHECK:         arith.subi %c-2090860544_i32, %{{.*}} : i32
 // CHECK:         arith.andi %{{.*}}, %c2139095040_i32
 // CHECK-NOT:     gpu.barrier
 // Second pass: 16-byte stores.
@@ -79,8 +78,8 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
-// 3D weights: segments are the experts. Along K the input is read in place, along N it is
-// transposed.
+// 3D weights: segments are the experts. Along K slices are held; along N
+// the input is transposed.
 
 #expert_col = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
@@ -98,9 +97,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 }
 
 // CHECK-LABEL: fp8moe_plan.program @weights
-// CHECK-DAG:     %[[FORWARD:.*]] = arith.constant 22528 : index
+// CHECK-DAG:     %[[FORWARD:.*]] = arith.constant 11264 : index
 // CHECK-DAG:     %[[DGRAD:.*]] = arith.constant 2048 : index
-// CHECK:         launch @fp8moe_kernels::@quantize_slices_0 grid(%[[FORWARD]],
+// CHECK:         launch @fp8moe_kernels::@quantize_slices_held_0 grid(%[[FORWARD]],
 // CHECK:         launch @fp8moe_kernels::@quantize_strips_to_slices_1 grid(%[[DGRAD]],
 
 // -----

@@ -66,6 +66,10 @@ struct QuantizeProblem {
   QuantizeSizes<int64_t> sizes;
 };
 
+/// Held slices: strips of columns whose rows behind the last group make a unit
+/// of work. Mostly there are no such rows.
+constexpr int64_t kHeldTailStrips = 16;
+
 /// The kernel of a problem with the tile in `schedule`. Its pointers are input,
 /// offsets (jagged only), output and scales; then come the dynamic sizes in the
 /// order of `members`.

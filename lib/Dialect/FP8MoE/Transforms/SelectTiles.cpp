@@ -140,15 +140,18 @@ LogicalResult SelectTiles::select(Operation *op, const TargetInfo &target) {
   SmallVector<QuantizeTileCost> tiles =
       rankQuantizeTiles(works.front(), target);
   QuantizeTileAttr tile = getQuantizeTile(op);
-  if (!tile) {
-    const QuantizeSchedule &best = chooseQuantizeTile(tiles).schedule;
+  SmallVector<QuantizeVariant> variants =
+      getQuantizeVariants(works.front(), target);
+  // Which of several tiles is best shows when lengths do.
+  if (!tile && variants.size() == 1) {
+    const QuantizeSchedule &best = variants.front().tile.schedule;
     tile = getQuantizeTileAttr(op->getContext(), best);
     if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
       jagged.setTileAttr(tile);
     else
       cast<DynamicQuantizeOp>(op).setTileAttr(tile);
     ++numSelected;
-  } else if (!requireQuantizeTile(op, tiles, tile, target)) {
+  } else if (tile && !requireQuantizeTile(op, tiles, tile, target)) {
     return failure();
   }
   if (printCandidates)

@@ -14,7 +14,7 @@ func.func @no_target(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @kept(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
-    // expected-error@+1 {{'fp8moe.dynamic_quantize' has the tile <kept = 64, threads = 256>, but on target sm_90a its layouts take <kept = 4, threads = 128>, <kept = 8, threads = 256>, <kept = 16, threads = 512>; use one of these or none}}
+    // expected-error@+1 {{'fp8moe.dynamic_quantize' has the tile <kept = 64, threads = 256>, but on target sm_90a its layouts take <kept = 4, threads = 128>, <kept = 8, threads = 256>, <kept = 16, threads = 512>, <kept = 16, threads = 128, schedule = held>,}}
     %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
         tile <kept = 64, threads = 256>
         : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>

@@ -1,0 +1,144 @@
+//===- HeldTiles.cpp - Tiles of kernels that hold slices ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The model of a kernel that holds slices in registers. A team of threads loads
+// a slice at once, waits, and stores it; rows that do not fit are read twice,
+// one round trip after the other:
+//
+//   time     one launch + sqrt(traffic^2 + latency^2)
+//   traffic  bytes of the sectors touched / speed of a copy
+//   latency  waves of blocks * (one wait + the round trips of later rows)
+//
+// The quadratic mean stands for what overlaps. The constants are those of least
+// regret on the tiles measured on one NVIDIA H200
+// (unittests/Tuning/QuantizeTilesTest.cpp) and on as many with groups of random
+// sizes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "QuantizeCandidates.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Output elements of a chunk, the least that a thread holds.
+static constexpr int64_t kChunkElements = 16;
+/// Registers that a thread spends on what it holds at most; with more of them,
+/// too few teams are resident to hide each other's waits.
+static constexpr int64_t kHeldRegisters = 64;
+/// Of a jagged group or of an unknown length, a thread holds this many
+/// registers: from 256 to 16384 rows and at 2048 columns or more, teams that
+/// hold a mean group so were the fastest on an H200 or within a tenth of it.
+static constexpr int64_t kUnknownHeldRegisters = 32;
+
+static constexpr int64_t kTeams[] = {8, 16, 32, 64, 128, 256, 512};
+/// Threads of a block that small teams share.
+static constexpr int64_t kLeastThreads = 128;
+/// Columns that a team takes one after the other when segments are jagged:
+/// finding a group's bounds takes longer than a short slice.
+static constexpr int64_t kJaggedRounds = 4;
+
+/// A wait for all of a slice under load, up to its stores: 331 waves of teams
+/// of 256 take 312 us on one NVIDIA H200.
+static constexpr double kWait = 950000;
+/// A round trip of later rows, the second one to the cache.
+static constexpr double kLaterTrip = 500000;
+/// How fast the rows that a team cannot hold vanish as it grows: of groups
+/// whose sizes are random, exp(-1) are longer than the mean; of equal ones,
+/// none.
+static constexpr double kLengthSpread = 1.5;
+/// Finding the bounds of a group: loads that depend on one another.
+static constexpr double kBounds = 1500000;
+
+/// Registers to ask for, besides those that hold: what ptxas of CUDA 13 needs
+/// for sm_90a without spilling, rounded up to its granularity.
+static int64_t getRegisters(int64_t heldRegisters) {
+  constexpr int64_t kOwn = 54;
+  constexpr int64_t kGranularity = 8;
+  return llvm::alignTo(kOwn + heldRegisters + heldRegisters / 8, kGranularity);
+}
+
+static QuantizeSchedule getSchedule(const QuantizeWork &work, int64_t team,
+                                    bool isKnown, int64_t rows) {
+  int64_t perChunk = kChunkElements * work.inputBytes / sizeof(int32_t);
+  QuantizeSchedule schedule;
+  schedule.kind = QuantizeSchedule::Slices;
+  schedule.method = TileSchedule::Held;
+  schedule.threads = std::max(team, kLeastThreads);
+  schedule.columnsPerBlock = schedule.threads / team;
+  schedule.heldChunks =
+      isKnown ? std::min<int64_t>(kHeldRegisters / perChunk,
+                                  llvm::divideCeil(rows, team * kChunkElements))
+              : kUnknownHeldRegisters / perChunk;
+  schedule.rounds = work.jagged ? kJaggedRounds : 1;
+  return schedule;
+}
+
+static QuantizeTileCost estimate(const QuantizeWork &work,
+                                 const QuantizeSchedule &schedule,
+                                 int64_t residentBlocks, int64_t rows,
+                                 const TargetInfo &target) {
+  int64_t team = schedule.threads / schedule.columnsPerBlock;
+  double held = schedule.heldChunks * team * kChunkElements;
+  // Not every group has the mean length.
+  double later = work.jagged ? rows * std::exp(-kLengthSpread * held / rows)
+                             : std::max<double>(rows - held, 0);
+  double trips = later / (team * kChunkElements);
+  trips = 2 * (work.jagged ? trips : std::ceil(trips));
+  double elements = static_cast<double>(rows) * work.columns * work.segments;
+  double traffic = elements * work.inputBytes * (1 + later / rows) + elements +
+                   4.0 * work.segments * work.columns;
+
+  QuantizeTileCost tile;
+  tile.schedule = schedule;
+  tile.units = llvm::SaturatingMultiply<uint64_t>(
+      work.segments,
+      llvm::divideCeil(work.columns, schedule.getColumnsPerUnit()));
+  tile.residentUnits = residentBlocks * target.multiprocessors;
+  tile.rereadsFromCache = later == 0;
+  Cost cost =
+      estimateTraffic(static_cast<int64_t>(std::min(traffic, 1e18)), target);
+  int64_t launch = estimateTraffic(0, target).time;
+  tile.trafficTime = cost.time - launch;
+  double unit = schedule.rounds * (kWait + trips * kLaterTrip) +
+                (work.jagged ? kBounds : 0);
+  tile.latencyTime =
+      static_cast<int64_t>(std::min(unit * tile.getWaves(), 1e18));
+  tile.cost = cost;
+  tile.cost.time = launch + overlapTimes(tile.trafficTime, tile.latencyTime);
+  return tile;
+}
+
+void fp8moe::addHeldTiles(const QuantizeWork &work, bool isLengthKnown,
+                          const TargetInfo &target,
+                          SmallVectorImpl<QuantizeTileCost> &tiles) {
+  if (getQuantizeScheduleKind(work) != QuantizeSchedule::Slices)
+    return;
+  int64_t rows = std::max<int64_t>(
+      work.jagged ? llvm::divideCeil(work.rows, work.segments) : work.rows, 1);
+  for (int64_t team : kTeams) {
+    QuantizeSchedule schedule =
+        getSchedule(work, team, isLengthKnown && !work.jagged, rows);
+    int64_t heldRegisters = schedule.heldChunks * kChunkElements *
+                            work.inputBytes / sizeof(int32_t);
+    int64_t shared = team > target.warpSize
+                         ? schedule.threads / target.warpSize * sizeof(int32_t)
+                         : 0;
+    int64_t blocks = countResidentBlocks(
+        schedule.threads, getRegisters(heldRegisters), shared, target);
+    if (!blocks)
+      continue;
+    schedule.residentBlocks = blocks;
+    tiles.push_back(estimate(work, schedule, blocks, rows, target));
+  }
+}
