@@ -53,7 +53,10 @@ void fp8moe::addStreamedTiles(const QuantizeWork &known,
                               SmallVectorImpl<QuantizeTileCost> &tiles) {
   StreamedTile tile;
   int64_t threads = tile.getThreads(target.warpSize);
-  if (!target.hasTensorMaps ||
+  // The registers above are those of a chip that was measured. For sm_100a,
+  // ptxas needs more for some of the kernels.
+  bool isMeasured = target.measuredCopyBandwidth > 0;
+  if (!target.hasTensorMaps || !isMeasured ||
       getQuantizeScheduleKind(known) != QuantizeSchedule::StripsToSlices ||
       known.inputColumnStride != 1 || known.outputRowStride != 1 ||
       !isMultiple(known.inputRowStride, kPitchBytes / known.inputBytes) ||

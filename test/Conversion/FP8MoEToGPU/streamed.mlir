@@ -130,3 +130,20 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // CHECK-LABEL: fp8moe_plan.program @not_streamed
 // CHECK-NOT:     streamed
+
+// -----
+
+// A chip with tensor maps on which nobody has measured the kernel.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
+  func.func @not_measured(%x: tensor<?x2048xbf16>, %ends: tensor<?xi32>)
+      -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf32>) {
+    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<?xi32>) along [0] rounding pow2
+        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf32>
+    return %q, %s : tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf32>
+  }
+}
+
+// CHECK-LABEL: fp8moe_plan.program @not_measured
+// CHECK-NOT:     streamed
