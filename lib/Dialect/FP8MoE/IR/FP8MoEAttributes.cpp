@@ -440,8 +440,9 @@ QuantizeTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   // The roles of a streamed kernel's warps add up to any number.
   if (schedule == TileSchedule::Streamed) {
     if (threads < 32 || threads > 1024 || threads % 32 != 0)
-      return emitError() << "expects a multiple of 32 threads up to 1024, found "
-                         << threads;
+      return emitError()
+             << "expects a multiple of 32 threads up to 1024, found "
+             << threads;
     return success();
   }
   if (threads < 32 || threads > 1024 || !llvm::isPowerOf2_64(threads))
