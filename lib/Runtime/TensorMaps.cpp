@@ -50,6 +50,9 @@ fp8moe::runtime::resolveTensorMap(const Program &program, size_t index,
   map.request.promotion = decl.promotion;
   std::copy(decl.box.begin(), decl.box.end(), map.request.box.begin());
 
+  map.isEmpty =
+      std::any_of(decl.sizes.begin(), decl.sizes.end(),
+                  [&](const Scalar &size) { return sizes.get(size) == 0; });
   int64_t elementBytes = buffer.dtype->bytes;
   int64_t offset = sizes.get(decl.offset), last = offset;
   if (offset < 0)
@@ -57,9 +60,11 @@ fp8moe::runtime::resolveTensorMap(const Program &program, size_t index,
          " elements, which is negative");
   for (size_t i = 0; i < decl.sizes.size(); ++i) {
     int64_t size = sizes.get(decl.sizes[i]);
-    if (size < 1 || size > maxSize)
+    if (size < 0 || size > maxSize)
       fail(FP8MOE_OUT_OF_RANGE, where(program, index), "the size of dimension ",
-           i, " from the innermost is ", size, ", expected 1 to ", maxSize);
+           i, " from the innermost is ", size, ", expected 0 to ", maxSize);
+    if (map.isEmpty)
+      size = 1;
     map.request.sizes[i] = uint64_t(size);
     int64_t stride = i == 0 ? 1 : sizes.get(decl.strides[i - 1]), bytes = 0,
             step = 0;
@@ -83,7 +88,7 @@ fp8moe::runtime::resolveTensorMap(const Program &program, size_t index,
   if (__builtin_add_overflow(last, 1, &end) ||
       __builtin_mul_overflow(end, elementBytes, &end))
     overflow();
-  if (uint64_t(end) > sizes.buffers[decl.buffer].bytes)
+  if (!map.isEmpty && uint64_t(end) > sizes.buffers[decl.buffer].bytes)
     fail(FP8MOE_OUT_OF_RANGE, where(program, index), "it ends after ", end,
          " bytes, but the buffer has ", sizes.buffers[decl.buffer].bytes);
   map.offset = uint64_t(offset * elementBytes);
@@ -95,7 +100,9 @@ void fp8moe::runtime::encodeTensorMap(const Program &program, size_t index,
                                       void *address, const Backend &backend,
                                       EncodedTensorMap &encoded) {
   TensorMapRequest request = map.request;
-  request.address = static_cast<char *>(address) + map.offset;
+  // Callers may pass any address for nothing.
+  request.address = map.isEmpty ? reinterpret_cast<void *>(granularity)
+                                : static_cast<char *>(address) + map.offset;
   if (reinterpret_cast<uintptr_t>(request.address) % granularity != 0)
     fail(FP8MOE_INVALID_ARGUMENT, where(program, index), "it begins at ",
          request.address, ", which is not a multiple of ", granularity,

@@ -18,6 +18,9 @@ namespace fp8moe::runtime {
 struct ResolvedTensorMap {
   size_t buffer = 0;
   uint64_t offset = 0;
+  /// The tensor has no elements: the hardware, which knows no empty dimension,
+  /// gets one element that no kernel may touch.
+  bool isEmpty = false;
   TensorMapRequest request;
 };
 

@@ -94,6 +94,9 @@ static constexpr int64_t kConsumerRegisters = 240;
 static constexpr int64_t kLoopRegisters = 40;
 static constexpr int64_t kEpilogueRegisters = 72;
 static constexpr int64_t kAddendRegisters = 40;
+/// What an f32 addend keeps alive across the loop. With 192 accumulators, ptxas
+/// spills it; a bf16 addend fits.
+static constexpr int64_t kAddendLoopRegisters = 16;
 static constexpr int64_t kRowsPerInstruction = 64;
 
 /// Tiles that are tried. Narrower ones read more than the shared memory
@@ -127,7 +130,9 @@ static int64_t countRegisters(const MatmulSchedule &schedule,
   int64_t blocks = schedule.getConsumerRows() / kRowsPerInstruction;
   int64_t perBlock = schedule.columns / 2;
   // Products that are not added yet are gone when the result is written.
-  int64_t loop = (blocks + work.promoted) * perBlock + kLoopRegisters;
+  int64_t loop =
+      (blocks + work.promoted) * perBlock + kLoopRegisters +
+      (work.accumulates && work.resultBytes == 4 ? kAddendLoopRegisters : 0);
   int64_t epilogue = blocks * perBlock + kEpilogueRegisters +
                      (work.accumulates ? kAddendRegisters : 0);
   return std::max(loop, epilogue);

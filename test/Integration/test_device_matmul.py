@@ -109,6 +109,8 @@ def random_case(number):
 
 
 CASES = [random_case(number) for number in range(NUM_CASES)]
+# No token at all.
+CASES += [Case(NUM_CASES + i, function, 0, 40, 48, 7, "all_empty", False) for i, function in enumerate(FUNCTIONS)]
 
 # A long contraction for each function: where rounding errors add up.
 LONG = 131072

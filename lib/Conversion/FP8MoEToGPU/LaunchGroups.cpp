@@ -77,6 +77,8 @@ LogicalResult LaunchGroups::collect(func::FuncOp func) {
     if (IntegerAttr number = getGroup(op))
       groups[number.getInt()].ops.push_back(op);
   });
+  // Who lost the other operation, as nobody used it, is launched alone.
+  groups.remove_if([](auto &entry) { return entry.second.ops.size() == 1; });
   for (auto &[number, group] : groups) {
     if (group.ops.size() != 2)
       return emitGroupError(group.ops.back())
@@ -89,7 +91,8 @@ LogicalResult LaunchGroups::collect(func::FuncOp func) {
 }
 
 void LaunchGroups::add(Operation *op, plan::LaunchOp launch) {
-  if (IntegerAttr number = getGroup(op))
+  IntegerAttr number = getGroup(op);
+  if (number && groups.contains(number.getInt()))
     groups[number.getInt()].launches.push_back(launch);
 }
 

@@ -1,16 +1,19 @@
 // RUN: fp8moe-opt %s --convert-fp8moe-to-gpu --split-input-file --verify-diagnostics
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-func.func @alone(%x: tensor<?x2048xbf16>, %g: tensor<?x2048xbf16>, %ends: tensor<8xi32>, %other: tensor<8xi32>)
-    -> (tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>) {
-  // expected-error @below {{launch group 0 cannot be one launch: it has 1 operations, expected 2}}
+func.func @too_many(%x: tensor<?x2048xbf16>, %g: tensor<?x2048xbf16>, %h: tensor<?x2048xbf16>, %ends: tensor<8xi32>)
+    -> (tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>) {
   %q0, %s0 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0]
       rounding pow2 tile <kept = 64, threads = 256> {fp8moe.launch_group = 0 : i64}
       : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<8x2048xf32>
   %q1, %s1 = fp8moe.jagged_dynamic_quantize %g groups(%ends : tensor<8xi32>) along [0]
-      rounding pow2 tile <kept = 64, threads = 256>
+      rounding pow2 tile <kept = 64, threads = 256> {fp8moe.launch_group = 0 : i64}
       : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<8x2048xf32>
-  return %q0, %q1 : tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>
+  // expected-error @below {{launch group 0 cannot be one launch: it has 3 operations, expected 2}}
+  %q2, %s2 = fp8moe.jagged_dynamic_quantize %h groups(%ends : tensor<8xi32>) along [0]
+      rounding pow2 tile <kept = 64, threads = 256> {fp8moe.launch_group = 0 : i64}
+      : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<8x2048xf32>
+  return %q0, %q1, %q2 : tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>
 }
 }
 

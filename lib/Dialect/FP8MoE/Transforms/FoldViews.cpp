@@ -19,9 +19,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "FoldViews.h"
-
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"
+#include "UnreachableBlocks.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "mlir/IR/Iterators.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -233,7 +233,7 @@ void FoldViews::runOnOperation() {
     return;
   SmallVector<Operation *> links;
   SmallVector<KernelOpInterface> kernels;
-  bool changed = false;
+  bool changed = eraseUnreachable(function);
   // Users before what they use.
   function->walk<WalkOrder::PreOrder, ReverseIterator>([&](Operation *op) {
     if (op == function)

@@ -18,6 +18,7 @@
 
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"
+#include "UnreachableBlocks.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Tuning/KernelCost.h"
 #include "mlir/IR/Dominance.h"
@@ -281,6 +282,7 @@ void FuseQuantize::runOnOperation() {
   if (failed(target))
     return signalPassFailure();
 
+  bool erased = eraseUnreachable(function);
   SmallVector<QuantizeOp> casts;
   function->walk([&](QuantizeOp op) { casts.push_back(op); });
   unsigned fused = 0;
@@ -310,6 +312,6 @@ void FuseQuantize::runOnOperation() {
       fused += fusePairs(group.second, target->getInfo(),
                          getAnalysis<DominanceInfo>());
   numFused += fused;
-  if (fused == 0)
+  if (fused == 0 && !erased)
     markAllAnalysesPreserved();
 }

@@ -265,7 +265,8 @@ def Plan_TensorMapOp : Plan_Op<"tensor_map", [
 
     The tensor must lie within the buffer. The runtime encodes the map when it
     runs a launch that is not skipped, and refuses what the hardware does not do:
-    an address or a stride that is not a multiple of 16 bytes, a size of zero.
+    an address or a stride that is not a multiple of 16 bytes. The map of a
+    tensor without elements may be passed to a kernel but not be read through.
 
     Only targets with this unit (`nvvm` from `sm_90`) have tensor maps. A kernel
     takes one as a parameter of type `!llvm.ptr` with the attribute
