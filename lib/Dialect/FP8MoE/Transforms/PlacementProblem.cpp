@@ -505,6 +505,42 @@ Cost fp8moe::evaluateFunction(FunctionOpInterface function,
   return total;
 }
 
+/// Whether `use` takes a tensor only in the layout of its type.
+static bool isFixedUse(const OpOperand &use) {
+  Operation *user = use.getOwner();
+  return isa<CallOpInterface>(user) ||
+         (user->hasTrait<OpTrait::ReturnLike>() &&
+          isa<FunctionOpInterface>(user->getParentOp()));
+}
+
+/// Whether `kernel` is alone in reading or writing a tensor whose layout
+/// functions, calls and returns decide: nobody else would share a copy of it.
+static bool isAnchored(Value value, KernelOpInterface kernel) {
+  if (value.getDefiningOp() == kernel)
+    return !value.use_empty() && llvm::all_of(value.getUses(), isFixedUse);
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument &&
+         isa<FunctionOpInterface>(argument.getOwner()->getParentOp()) &&
+         argument.getOwner()->isEntryBlock() &&
+         llvm::count_if(value.getUses(), [](const OpOperand &use) {
+           return !isFixedUse(use);
+         }) == 1;
+}
+
+/// What it costs at least that `kernel` takes an anchored tensor in another
+/// layout.
+static Cost getCostOfChange(Value value, KernelOpInterface kernel,
+                            const TargetInfo &target, LayoutMemo &layouts) {
+  const LayoutCandidates &candidates = layouts.getCandidates(
+      cast<RankedTensorType>(value.getType()), /*wanted=*/{}, target);
+  bool isRead = value.getDefiningOp() != kernel;
+  Cost least = Cost::infinite();
+  for (unsigned other = 1; other < candidates.layouts.size(); ++other)
+    least = std::min(least, isRead ? candidates.getCopyCost(0, other)
+                                   : candidates.getCopyCost(other, 0));
+  return least;
+}
+
 /// Adds the cost of a kernel to `sum`; false when other layouts would make it
 /// faster. The dense layouts stand for all of them, as costs depend on which
 /// dimension is contiguous.
@@ -526,10 +562,22 @@ static bool addLeastCost(KernelOpInterface kernel, const TargetInfo &target,
   if (!llvm::all_of(kernel->getOperands(), add) ||
       !llvm::all_of(kernel->getResults(), add))
     return false;
+  double frequency = estimateFrequency(kernel);
   const KernelCosts &costs =
-      kernelCosts.get(kernel, tensors, estimateFrequency(kernel), target);
+      kernelCosts.get(kernel, tensors, frequency, target);
   sum += costs.current;
-  return !(costs.least < costs.current);
+  if (!(costs.least < costs.current))
+    return true;
+  // A better layout may not be worth the copy without which nobody gets it.
+  if (frequency != 1.0)
+    return false;
+  Cost change = Cost::infinite();
+  for (const TensorLayouts &entry : tensors)
+    change = std::min(
+        change, isAnchored(entry.tensor, kernel)
+                    ? getCostOfChange(entry.tensor, kernel, target, layouts)
+                    : Cost());
+  return !(costs.least + change < costs.current);
 }
 
 std::optional<Cost>
