@@ -240,20 +240,27 @@ fp8moe::requireQuantizeTile(Operation *op, ArrayRef<QuantizeTileCost> tiles,
   return nullptr;
 }
 
+static StringRef describeReads(const QuantizeTileCost &tile) {
+  switch (tile.schedule.method) {
+  case TileSchedule::TwoPass:
+    return tile.rereadsFromCache ? "the second read from L2"
+                                 : "the second read from memory";
+  case TileSchedule::Held:
+    return tile.rereadsFromCache ? "read once" : "read twice where too long";
+  case TileSchedule::Streamed:
+    return "streamed once through shared memory";
+  }
+  llvm_unreachable("unknown schedule of a tile");
+}
+
 std::string fp8moe::explainQuantizeTile(const QuantizeTileCost &tile) {
   bool isTraffic = tile.trafficTime >= tile.latencyTime;
-  if (tile.schedule.method == TileSchedule::Held)
-    return llvm::formatv(
-        "{0}: {1}, {2}, {3} blocks in {4} {5}",
-        stringifyQuantizeSchedule(tile.schedule.kind),
-        isTraffic ? "bound by bandwidth" : "bound by latency",
-        tile.rereadsFromCache ? "read once" : "read twice where too long",
-        tile.units, tile.getWaves(), tile.getWaves() == 1 ? "wave" : "waves");
-  return llvm::formatv("{0}: {1}, the second read {2}, {3} blocks in {4} {5}",
+  bool isStreamed = tile.schedule.method == TileSchedule::Streamed;
+  return llvm::formatv("{0}: {1}, {2}, {3} {4} in {5} {6}",
                        stringifyQuantizeSchedule(tile.schedule.kind),
                        isTraffic ? "bound by bandwidth" : "bound by latency",
-                       tile.rereadsFromCache ? "from L2" : "from memory",
-                       tile.units, tile.getWaves(),
+                       describeReads(tile), tile.units,
+                       isStreamed ? "tiles" : "blocks", tile.getWaves(),
                        tile.getWaves() == 1 ? "wave" : "waves");
 }
 
