@@ -30,9 +30,6 @@ static constexpr int64_t kCellLanes = 8;
 /// Rows after which lines are swizzled alike.
 static constexpr int64_t kSwizzleLines = 8;
 
-/// Output rows of a sector; see StreamedProducer.cpp.
-static constexpr int64_t kSectorRows = 32;
-
 namespace {
 /// The output bytes of a thread: four words for each of its columns.
 using CellWords = SmallVector<SmallVector<Value>>;

@@ -24,11 +24,6 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::streamed;
 
-/// Tiles begin at a multiple of this many output rows, the bytes of a sector:
-/// a sector that two blocks write partly costs several times one that a block
-/// writes alone.
-static constexpr int64_t kSectorRows = 32;
-
 /// Units of more tiles than this many a block are folded: half as many columns
 /// of twice as many rows a tile. While a unit waits for its scales it occupies
 /// stages, as do the tiles that are being loaded meanwhile; with 13 stages,

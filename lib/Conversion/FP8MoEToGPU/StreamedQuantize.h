@@ -34,6 +34,13 @@
 
 namespace mlir::fp8moe {
 
+namespace streamed {
+/// Tiles begin at a multiple of this many output rows, the bytes of a sector:
+/// a sector that two blocks write partly costs several times one that a block
+/// writes alone.
+constexpr int64_t kSectorRows = 32;
+} // namespace streamed
+
 /// What is to be done with a tile; bits of TileRecord::flags.
 namespace tile_flags {
 constexpr int32_t kMeasure = 1;
