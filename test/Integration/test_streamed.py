@@ -181,6 +181,18 @@ def test_graph_replays(program, works):
 
 
 @on_a_gpu
+@pytest.mark.parametrize("tokens", [5000, 5001, 5008])
+def test_slow_stores(program, tokens):
+    """Columns that do not begin at multiples of 16 bytes are stored byte by byte. That delays loads of shared memory,
+    which must be done before their stage is loaded again."""
+    cuts = [tokens * (g + 1) // 20 + 37 * g % 101 for g in range(19)]
+    sizes = np.diff([0, *cuts, tokens]).tolist()
+    work = Work(tokens, 3072, sizes, 6)
+    for _ in range(5):
+        work.check(program(work.x, work.offsets))
+
+
+@on_a_gpu
 @pytest.mark.parametrize("shift, pitch", [(0, 520), (8, 520), (1, 520), (0, 513), (3, 517)])
 def test_unaligned_inputs(compiler, works, shift, pitch):
     """What tensor maps do not take goes to the kernel that reads twice. This program promises nothing."""

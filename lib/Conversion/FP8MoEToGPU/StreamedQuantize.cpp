@@ -275,6 +275,9 @@ Value StreamedKernel::ballot(Value condition) {
 }
 
 void StreamedKernel::releaseStage(Value stage) {
+  // An arrival does not wait for loads of shared memory in flight, and copies
+  // by tensor maps would overtake them.
+  createAsyncProxyFence(b);
   syncWarp();
   b.createIf(isFirstLane, [&] { ring.createRelease(stage); });
 }

@@ -38,6 +38,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         nvvm.read.ptx.sreg.globaltimer
 // CHECK:         llvm.intr.trap
 // CHECK-COUNT-8: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK:         nvvm.fence.proxy {{.*}}async.shared
+// CHECK-NEXT:    nvvm.bar.warp.sync
 // CHECK:         nvvm.mbarrier.arrive
 // CHECK:         arith.maxui %{{.*}} : vector<8xi16>
 // CHECK:         arith.ori %{{.*}}, %c-2147450880_i32
@@ -46,6 +48,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // Convert: two elements are multiplied at a time; whole cells are stored as 16 bytes, parts in
 // pieces.
 // CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
+// CHECK:         nvvm.fence.proxy {{.*}}async.shared
+// CHECK-NEXT:    nvvm.bar.warp.sync
 // CHECK:         arith.mulf %{{.*}} : vector<4xbf16>
 // CHECK:         nvvm.convert.f32x2.to.f8x2
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
