@@ -12,7 +12,6 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
@@ -204,17 +203,6 @@ mlir::fp8moe::writeArtifact(ModuleOp module, const TargetInfo &target,
 //===----------------------------------------------------------------------===//
 // Single products
 //===----------------------------------------------------------------------===//
-
-std::optional<EmitKind> mlir::fp8moe::parseEmitKind(StringRef name) {
-  return llvm::StringSwitch<std::optional<EmitKind>>(name)
-      .Case("llvm", EmitKind::LLVM)
-      .Case("asm", EmitKind::Assembly)
-      .Case("ptx", EmitKind::PTX)
-      .Case("cubin", EmitKind::Cubin)
-      .Case("hsaco", EmitKind::HSACO)
-      .Case("so", EmitKind::SharedObject)
-      .Default(std::nullopt);
-}
 
 /// The kind of target that has the product; nothing when all have it.
 static std::optional<TargetKind> getTargetKind(EmitKind kind) {

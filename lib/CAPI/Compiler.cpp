@@ -14,7 +14,6 @@
 #include "mlir/CAPI/Support.h"
 #include "mlir/CAPI/Utils.h"
 #include "mlir/InitAllPasses.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -99,20 +98,12 @@ MlirLogicalResult fp8moeCompile(MlirModule module, MlirStringRef folder,
 MlirLogicalResult fp8moeEmit(MlirModule module, MlirStringRef stage,
                              const Fp8moeCompileOptions *options,
                              MlirStringCallback output, void *userData) {
-  auto kind = llvm::StringSwitch<Stage>(unwrap(stage))
-                  .Case("tensor", Stage::Tensor)
-                  .Case("mlir", Stage::Mlir)
-                  .Case("llvm", Stage::Llvm)
-                  .Case("asm", Stage::Asm)
-                  .Case("ptx", Stage::Ptx)
-                  .Case("cubin", Stage::Cubin)
-                  .Case("hsaco", Stage::Hsaco)
-                  .Case("so", Stage::So)
-                  .Default(Stage::None);
-  if (kind == Stage::None) {
-    unwrap(module).emitError("unknown stage '")
-        << unwrap(stage)
-        << "'; the stages are tensor, mlir, llvm, asm, ptx, cubin, hsaco, so";
+  std::optional<Stage> known = parseStage(unwrap(stage));
+  if (!known) {
+    InFlightDiagnostic error = unwrap(module).emitError("unknown stage '")
+                               << unwrap(stage) << "'; the stages are ";
+    llvm::interleaveComma(knownStages(), error,
+                          [&](const StageInfo &info) { error << info.name; });
     return mlirLogicalResultFailure();
   }
   FailureOr<DriverOptions> driverOptions =
@@ -121,7 +112,7 @@ MlirLogicalResult fp8moeEmit(MlirModule module, MlirStringRef stage,
     return mlirLogicalResultFailure();
   Driver driver(std::move(*driverOptions));
   mlir::detail::CallbackOstream os(output, userData);
-  return wrap(driver.emit(unwrap(module), kind, os));
+  return wrap(driver.emit(unwrap(module), *known, os));
 }
 
 MlirLogicalResult fp8moeOptimize(MlirModule module, MlirStringRef target,

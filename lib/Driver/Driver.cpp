@@ -150,9 +150,33 @@ LogicalResult Driver::writeArtifacts(ModuleOp module, StringRef folder,
 // Single stages
 //===----------------------------------------------------------------------===//
 
-/// The product of lib/Artifact for a stage after Mlir.
-static EmitKind getEmitKind(Stage stage) {
+ArrayRef<StageInfo> mlir::fp8moe::knownStages() {
+  static constexpr StageInfo stages[] = {
+      {Stage::Tensor, "tensor", "tensor IR with all decisions"},
+      {Stage::Mlir, "mlir", "plans and kernels, lowered"},
+      {Stage::Llvm, "llvm", "LLVM IR, optimized"},
+      {Stage::Asm, "asm", "PTX, AMDGCN or x86 assembly"},
+      {Stage::Ptx, "ptx", "NVIDIA assembly"},
+      {Stage::Cubin, "cubin", "NVIDIA binary (needs ptxas)"},
+      {Stage::Hsaco, "hsaco", "AMD binary"},
+      {Stage::So, "so", "shared library of the CPU"},
+  };
+  return stages;
+}
+
+std::optional<Stage> mlir::fp8moe::parseStage(StringRef name) {
+  for (const StageInfo &info : knownStages())
+    if (info.name == name)
+      return info.stage;
+  return std::nullopt;
+}
+
+std::optional<EmitKind> mlir::fp8moe::getProduct(Stage stage) {
   switch (stage) {
+  case Stage::None:
+  case Stage::Tensor:
+  case Stage::Mlir:
+    return std::nullopt;
   case Stage::Llvm:
     return EmitKind::LLVM;
   case Stage::Asm:
@@ -165,12 +189,8 @@ static EmitKind getEmitKind(Stage stage) {
     return EmitKind::HSACO;
   case Stage::So:
     return EmitKind::SharedObject;
-  case Stage::None:
-  case Stage::Tensor:
-  case Stage::Mlir:
-    break;
   }
-  llvm_unreachable("not a product of lib/Artifact");
+  llvm_unreachable("unknown stage");
 }
 
 LogicalResult Driver::emit(ModuleOp module, Stage stage, raw_ostream &os) {
@@ -186,10 +206,9 @@ LogicalResult Driver::emit(ModuleOp module, Stage stage, raw_ostream &os) {
     return failure();
   if (stage != Stage::Tensor && failed(runKernels(**clone)))
     return failure();
-  if (stage == Stage::Tensor || stage == Stage::Mlir) {
-    (*clone)->print(os);
-    return success();
-  }
-  return emitTo(**clone, *lookupTarget(targets->front()), getEmitKind(stage),
-                options.emission, os);
+  if (std::optional<EmitKind> product = getProduct(stage))
+    return emitTo(**clone, *lookupTarget(targets->front()), *product,
+                  options.emission, os);
+  (*clone)->print(os);
+  return success();
 }

@@ -45,19 +45,10 @@ static cl::list<std::string>
             cl::desc("Compile for this chip (may be repeated); by default what "
                      "fp8moe.target on the module says"),
             cl::cat(category));
-static cl::opt<Stage> stage(
-    "emit", cl::init(Stage::None),
-    cl::desc("Write one stage of one target instead of an artifact:"),
-    cl::values(clEnumValN(Stage::Tensor, "tensor",
-                          "tensor IR with all decisions"),
-               clEnumValN(Stage::Mlir, "mlir", "plans and kernels, lowered"),
-               clEnumValN(Stage::Llvm, "llvm", "LLVM IR, optimized"),
-               clEnumValN(Stage::Asm, "asm", "PTX, AMDGCN or x86 assembly"),
-               clEnumValN(Stage::Ptx, "ptx", "NVIDIA assembly"),
-               clEnumValN(Stage::Cubin, "cubin", "NVIDIA binary (needs ptxas)"),
-               clEnumValN(Stage::Hsaco, "hsaco", "AMD binary"),
-               clEnumValN(Stage::So, "so", "shared library of the CPU")),
-    cl::cat(category));
+static cl::opt<Stage>
+    stage("emit", cl::init(Stage::None), cl::value_desc("stage"),
+          cl::desc("Write one stage of one target instead of an artifact:"),
+          cl::cat(category));
 static cl::opt<bool>
     reportFlag("report",
                cl::desc("Print bytes moved, kernels, files and time; "
@@ -255,6 +246,8 @@ int main(int argc, char **argv) {
   cl::SetVersionPrinter([](llvm::raw_ostream &os) {
     os << "fp8moe-compile " FP8MOE_VERSION ", LLVM " LLVM_VERSION_STRING "\n";
   });
+  for (const StageInfo &info : knownStages())
+    stage.getParser().addLiteralOption(info.name, info.stage, info.description);
   cl::ParseCommandLineOptions(argc, argv, kOverview);
   if (listTargets) {
     printTargets();

@@ -1,5 +1,4 @@
-//===- ArtifactWriter.h - Artifacts and single products of a compilation -*- C++
-//-*-===//
+//===- ArtifactWriter.h - Artifacts and single products ---------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -53,9 +52,6 @@ FailureOr<ArtifactReport> writeArtifact(ModuleOp module,
 
 /// A single product of a compilation.
 enum class EmitKind { LLVM, Assembly, PTX, Cubin, HSACO, SharedObject };
-
-/// "llvm", "asm", "ptx", "cubin", "hsaco" or "so".
-std::optional<EmitKind> parseEmitKind(StringRef name);
 
 /// Compiles `module` as `writeArtifact` does and writes one product to `os`.
 /// `asm` is PTX on NVIDIA and the assembly text of the chip elsewhere.

@@ -20,8 +20,25 @@
 
 namespace mlir::fp8moe {
 
-/// What `--emit` shows. The stages after Mlir are those of lib/Artifact.
+/// What `--emit` shows.
 enum class Stage { None, Tensor, Mlir, Llvm, Asm, Ptx, Cubin, Hsaco, So };
+
+struct StageInfo {
+  Stage stage;
+  /// As users write it: "ptx".
+  StringLiteral name;
+  /// A line for people.
+  StringLiteral description;
+};
+
+/// Every stage but None, in the order of a compilation.
+ArrayRef<StageInfo> knownStages();
+
+/// The stage of that name.
+std::optional<Stage> parseStage(StringRef name);
+
+/// What lib/Artifact makes for a stage; nothing for those that are IR of MLIR.
+std::optional<EmitKind> getProduct(Stage stage);
 
 struct DriverOptions {
   /// Known chips; when empty the module names its target.

@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Artifact/ArtifactWriter.h"
+#include "fp8moe/Driver/Driver.h"
 
 #include "mlir/Pass/Pass.h"
 #include "llvm/Support/FileSystem.h"
@@ -96,7 +96,9 @@ struct TestEmit : ArtifactPass<TestEmit> {
 
   void runOnOperation() override {
     const TargetInfo *target = findTarget();
-    std::optional<EmitKind> emitKind = parseEmitKind(kind);
+    std::optional<Stage> stage = parseStage(kind);
+    std::optional<EmitKind> emitKind =
+        stage ? getProduct(*stage) : std::nullopt;
     if (!emitKind)
       getOperation().emitError("unknown kind '") << kind << "'";
     if (!target || !emitKind)
