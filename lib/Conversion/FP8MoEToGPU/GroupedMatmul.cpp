@@ -85,14 +85,11 @@ gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
                                           const GroupedMatmulProblem &problem,
                                           const MatmulSchedule &schedule,
                                           const TargetHooks &hooks) {
-  unsigned dynamicSizes = 0;
-  for (auto member : GroupedMatmulSizes<int64_t>::members())
-    dynamicSizes += ShapedType::isDynamic(problem.sizes.*member);
   KernelSignature signature;
   signature.tensorMaps = 3;
   signature.pointers =
       1 + 2 * problem.hasScales + problem.forward + problem.accumulates;
-  signature.sizes = dynamicSizes;
+  signature.sizes = countDynamic(problem.sizes);
   signature.hasBlockCount = false;
   signature.threads = kWarpgroups * kWarpgroupThreads;
   KernelBuilder b(loc, module, name, signature, hooks);

@@ -18,12 +18,9 @@ gpu::GPUFuncOp fp8moe::buildSegmentedQuantize(Location loc,
                                               const QuantizeProblem &problem,
                                               const QuantizeSchedule &schedule,
                                               const TargetHooks &hooks) {
-  unsigned dynamicSizes = 0;
-  for (auto member : QuantizeSizes<int64_t>::members())
-    dynamicSizes += ShapedType::isDynamic(problem.sizes.*member);
   KernelSignature signature;
   signature.pointers = problem.jagged ? 4 : 3;
-  signature.sizes = dynamicSizes;
+  signature.sizes = countDynamic(problem.sizes);
   signature.threads = schedule.threads;
   KernelBuilder b(loc, module, name, signature, hooks);
   QuantizeKernel kernel(b, problem);

@@ -367,9 +367,8 @@ gpu::GPUFuncOp fp8moe::buildStreamedQuantize(Location loc,
   KernelSignature signature;
   signature.tensorMaps = 2;
   signature.pointers = problem.jagged ? 4 : 3;
-  for (auto member : QuantizeSizes<int64_t>::members())
-    signature.sizes += ShapedType::isDynamic(problem.sizes.*member);
-  unsigned numEntries = signature.sizes++;
+  unsigned numEntries = countDynamic(problem.sizes);
+  signature.sizes = numEntries + 1;
   signature.hasBlockCount = false;
   signature.threads = tile.getThreads(hooks.getSubgroupSize());
   KernelBuilder b(loc, module, name, signature, hooks);

@@ -35,6 +35,14 @@ struct KernelSignature {
   int64_t cluster = 1;
 };
 
+/// How many of a problem's sizes are only known at run time: so many are
+/// parameters of its kernel.
+template <typename Sizes> unsigned countDynamic(const Sizes &sizes) {
+  return llvm::count_if(Sizes::members(), [&](auto member) {
+    return ShapedType::isDynamic(sizes.*member);
+  });
+}
+
 /// Creates a kernel and builds its body tersely. Sizes and offsets are i64
 /// (buffers may be larger than 4 GiB), data moves as i32 words and as
 /// vector<4xi32> of 16 bytes, and constants fold while building. Helpers take a
