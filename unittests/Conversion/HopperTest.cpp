@@ -5,7 +5,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-
 //
 // Positions in a ring fold to constants when the count is one, so what a kernel
 // computes can be compared with what it should.
@@ -14,29 +13,17 @@
 
 #include "Hopper.h"
 
-#include "fp8moe/Conversion/GPUToNVVM/GPUToNVVM.h"
-#include "fp8moe/Dialect/Plan/IR/Plan.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "KernelFixture.h"
 #include "mlir/IR/Matchers.h"
-#include "gtest/gtest.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
 
-class HopperTest : public ::testing::Test {
+class HopperTest : public KernelFixture {
 protected:
   HopperTest() {
-    context.loadDialect<arith::ArithDialect, gpu::GPUDialect, LLVM::LLVMDialect,
-                        NVVM::NVVMDialect, plan::PlanDialect, scf::SCFDialect,
-                        vector::VectorDialect>();
-    OpBuilder builder(&context);
-    module = ModuleOp::create(builder.getUnknownLoc());
-    builder.setInsertionPointToEnd(module->getBody());
-    kernels =
-        gpu::GPUModuleOp::create(builder, builder.getUnknownLoc(), "kernels");
     KernelSignature signature;
     signature.hasBlockCount = false;
     signature.threads = 128;
@@ -50,11 +37,6 @@ protected:
     return constant.getSExtValue();
   }
 
-  MLIRContext context;
-  OwningOpRef<ModuleOp> module;
-  gpu::GPUModuleOp kernels;
-  std::unique_ptr<TargetHooks> hooks =
-      createNVVMTargetHooks(*lookupTarget("sm_90a"));
   std::unique_ptr<KernelBuilder> b;
 };
 

@@ -6,33 +6,17 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Conversion/FP8MoEToGPU/KernelBuilder.h"
+#include "KernelFixture.h"
 
-#include "fp8moe/Conversion/GPUToNVVM/GPUToNVVM.h"
-#include "fp8moe/Dialect/Plan/IR/Plan.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Verifier.h"
-#include "gtest/gtest.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
 
-class KernelBuilderTest : public ::testing::Test {
+class KernelBuilderTest : public KernelFixture {
 protected:
-  KernelBuilderTest() {
-    context.loadDialect<arith::ArithDialect, gpu::GPUDialect, LLVM::LLVMDialect,
-                        NVVM::NVVMDialect, plan::PlanDialect, scf::SCFDialect,
-                        vector::VectorDialect>();
-    OpBuilder builder(&context);
-    module = ModuleOp::create(builder.getUnknownLoc());
-    builder.setInsertionPointToEnd(module->getBody());
-    kernels =
-        gpu::GPUModuleOp::create(builder, builder.getUnknownLoc(), "kernels");
-  }
-
   std::vector<std::string> typesOf(gpu::GPUFuncOp kernel) {
     std::vector<std::string> texts;
     for (Type type : kernel.getArgumentTypes()) {
@@ -41,12 +25,6 @@ protected:
     }
     return texts;
   }
-
-  MLIRContext context;
-  OwningOpRef<ModuleOp> module;
-  gpu::GPUModuleOp kernels;
-  std::unique_ptr<TargetHooks> hooks =
-      createNVVMTargetHooks(*lookupTarget("sm_90a"));
 };
 
 TEST_F(KernelBuilderTest, ParametersInOrder) {
