@@ -29,6 +29,12 @@ bool LayoutGraph::isPlainRelayout(Operation *op) {
          isPlaceable(relayout.getInput()) && isPlaceable(relayout.getResult());
 }
 
+bool LayoutGraph::isReturnedByFunction(const OpOperand &use) {
+  Operation *owner = use.getOwner();
+  return owner->hasTrait<OpTrait::ReturnLike>() &&
+         isa<FunctionOpInterface>(owner->getParentOp());
+}
+
 static bool isView(Operation *op) {
   return isa<TransposeOp, ReshapeOp>(op) && isPlaceable(op->getResult(0));
 }

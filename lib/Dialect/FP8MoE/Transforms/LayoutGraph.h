@@ -97,6 +97,10 @@ public:
   /// A copy between strided layouts that keeps every element's index.
   static bool isPlainRelayout(Operation *op);
 
+  /// Whether the operand is a result of the function, whose type says how it
+  /// lies in memory.
+  static bool isReturnedByFunction(const OpOperand &use);
+
 private:
   void addRoot(LayoutRoot::Kind kind, ValueRange values);
   void addRoots(Operation *op);

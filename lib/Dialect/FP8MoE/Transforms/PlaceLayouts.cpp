@@ -121,12 +121,10 @@ static bool hasLayout(Value value, const StridedLayout &layout) {
 //===----------------------------------------------------------------------===//
 
 static std::string describeUse(const LayoutUse &use) {
-  Operation *owner = use.operand->getOwner();
-  if (owner->hasTrait<OpTrait::ReturnLike>() &&
-      isa<FunctionOpInterface>(owner->getParentOp()))
+  if (LayoutGraph::isReturnedByFunction(*use.operand))
     return "result #" + std::to_string(use.operand->getOperandNumber()) +
            " of the function";
-  return owner->getName().stripDialect().str();
+  return use.operand->getOwner()->getName().stripDialect().str();
 }
 
 static std::string describeRoot(const LayoutRoot &root) {

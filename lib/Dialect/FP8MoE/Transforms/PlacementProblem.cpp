@@ -507,10 +507,8 @@ Cost fp8moe::evaluateFunction(FunctionOpInterface function,
 
 /// Whether `use` takes a tensor only in the layout of its type.
 static bool isFixedUse(const OpOperand &use) {
-  Operation *user = use.getOwner();
-  return isa<CallOpInterface>(user) ||
-         (user->hasTrait<OpTrait::ReturnLike>() &&
-          isa<FunctionOpInterface>(user->getParentOp()));
+  return isa<CallOpInterface>(use.getOwner()) ||
+         LayoutGraph::isReturnedByFunction(use);
 }
 
 /// Whether `kernel` is alone in reading or writing a tensor whose layout
