@@ -1,12 +1,10 @@
-//===- GroupLaunches.cpp - Launch jagged quantizations together
-//------------===//
+//===- GroupLaunches.cpp - Launch jagged quantizations together -----------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-
 //
 // Two jagged quantizations of different tensors that share offsets, such as the
 // operands of a weight gradient, are work of the same kind: one launch can do
@@ -22,6 +20,9 @@
 #include "fp8moe/Tuning/QuantizeTiles.h"
 #include "llvm/ADT/MapVector.h"
 
+#include <set>
+#include <tuple>
+
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_GROUPLAUNCHES
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h.inc"
@@ -36,39 +37,94 @@ struct GroupLaunches : public fp8moe::impl::GroupLaunchesBase<GroupLaunches> {
 };
 } // namespace
 
-static bool isGrouped(Operation *op) {
-  return op->hasAttr(FP8MoEDialect::kLaunchGroupAttrName);
+/// What two quantizations must have in common to be one launch: groups, the
+/// size of blocks, and the form of the kernel.
+using LaunchKey = std::tuple<Block *, Value, int64_t, TileSchedule>;
+
+/// Nothing when the kernel of `op` is launched in a way of its own.
+static std::optional<LaunchKey> getLaunchKey(JaggedDynamicQuantizeOp op) {
+  QuantizeTileAttr tile = op.getTileAttr();
+  if (!tile || op.getAxes().size() != 1 ||
+      tile.getSchedule() == TileSchedule::Streamed)
+    return std::nullopt;
+  return LaunchKey(op->getBlock(), op.getOffsets(), tile.getThreads(),
+                   tile.getSchedule());
 }
 
-/// True when the code of both fits into one kernel: blocks of one size, and one
-/// kernel for each. A streamed one is launched in its own way.
-static bool canShareKernel(JaggedDynamicQuantizeOp first,
-                           JaggedDynamicQuantizeOp second) {
-  QuantizeTileAttr a = first.getTileAttr(), b = second.getTileAttr();
-  return a && b && a.getThreads() == b.getThreads() &&
-         a.getSchedule() == b.getSchedule() &&
-         a.getSchedule() != TileSchedule::Streamed;
-}
-
-/// Moves one of the operations to the other, so that nothing is between them;
-/// false when what they read and who reads them does not allow it.
-static bool bringTogether(Operation *first, Operation *second) {
-  bool canMoveUp = llvm::all_of(second->getOperands(), [&](Value operand) {
+/// The last operation of the block of `op` that `op` reads, or null.
+static Operation *getLastProducer(Operation *op) {
+  Operation *last = nullptr;
+  for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
-    return !producer || producer->getBlock() != first->getBlock() ||
-           producer->isBeforeInBlock(first);
-  });
-  if (canMoveUp) {
-    second->moveAfter(first);
-    return true;
+    if (producer && producer->getBlock() == op->getBlock() &&
+        (!last || last->isBeforeInBlock(producer)))
+      last = producer;
   }
-  bool canMoveDown = llvm::all_of(first->getUsers(), [&](Operation *user) {
-    Operation *ancestor = first->getBlock()->findAncestorOpInBlock(*user);
-    return ancestor && second->isBeforeInBlock(ancestor);
+  return last;
+}
+
+static bool isBefore(Operation *producer, Operation *op) {
+  return !producer || producer->isBeforeInBlock(op);
+}
+
+/// True when nobody reads what `op` writes before `later`.
+static bool canMoveDownTo(Operation *op, Operation *later) {
+  return llvm::all_of(op->getUsers(), [&](Operation *user) {
+    Operation *ancestor = op->getBlock()->findAncestorOpInBlock(*user);
+    return ancestor && later->isBeforeInBlock(ancestor);
   });
-  if (canMoveDown)
-    first->moveBefore(second);
-  return canMoveDown;
+}
+
+/// Brings pairs out of `ops`, which are in the order of the program, together
+/// and gives each to `group`. Every operation gets the first partner behind it
+/// that can move up to it or that it can move down to; the partners are not
+/// tried one by one, as a program may have thousands that depend on each other.
+static void
+pairUp(ArrayRef<JaggedDynamicQuantizeOp> ops,
+       function_ref<void(JaggedDynamicQuantizeOp, JaggedDynamicQuantizeOp)>
+           group) {
+  SmallVector<Operation *> producers = llvm::map_to_vector(
+      ops, [](JaggedDynamicQuantizeOp op) { return getLastProducer(op); });
+  SmallVector<size_t> byProducer = llvm::to_vector(llvm::seq(ops.size()));
+  llvm::sort(byProducer, [&](size_t a, size_t b) {
+    if (producers[a] == producers[b])
+      return a < b;
+    return producers[b] && isBefore(producers[a], producers[b]);
+  });
+  // Those without a partner, and those of them that can move up to `ops[i]`.
+  std::set<size_t> alone(byProducer.begin(), byProducer.end()), movable;
+  auto next = byProducer.begin();
+  for (size_t i = 0; i < ops.size(); ++i) {
+    for (; next != byProducer.end() && isBefore(producers[*next], ops[i]);
+         ++next)
+      movable.insert(*next);
+    if (!alone.erase(i))
+      continue;
+    auto lower = alone.upper_bound(i);
+    if (lower == alone.end())
+      return;
+    auto upper = movable.upper_bound(i);
+    while (upper != movable.end() &&
+           (!alone.count(*upper) ||
+            // What it reads may have moved meanwhile.
+            !isBefore(getLastProducer(ops[*upper]), ops[i])))
+      upper = movable.erase(upper);
+    size_t partner;
+    if (upper != movable.end() && *upper == *lower) {
+      partner = *upper;
+      ops[partner]->moveAfter(ops[i]);
+    } else if (canMoveDownTo(ops[i], ops[*lower])) {
+      partner = *lower;
+      ops[i]->moveBefore(ops[partner]);
+    } else if (upper != movable.end()) {
+      partner = *upper;
+      ops[partner]->moveAfter(ops[i]);
+    } else {
+      continue;
+    }
+    alone.erase(partner);
+    group(ops[i], ops[partner]);
+  }
 }
 
 void GroupLaunches::runOnOperation() {
@@ -81,37 +137,25 @@ void GroupLaunches::runOnOperation() {
   if (!target->getInfo().isGPU())
     return markAllAnalysesPreserved();
 
-  llvm::MapVector<std::pair<Block *, Value>,
-                  SmallVector<JaggedDynamicQuantizeOp, 2>>
-      sharing;
+  llvm::MapVector<LaunchKey, SmallVector<JaggedDynamicQuantizeOp, 2>> sharing;
   int64_t nextGroup = 0;
   function->walk([&](JaggedDynamicQuantizeOp op) {
-    if (isGrouped(op))
-      nextGroup = std::max(nextGroup, op->getAttrOfType<IntegerAttr>(
-                                            FP8MoEDialect::kLaunchGroupAttrName)
-                                              .getInt() +
-                                          1);
-    else if (op.getAxes().size() == 1)
-      sharing[{op->getBlock(), op.getOffsets()}].push_back(op);
+    if (auto group =
+            op->getAttrOfType<IntegerAttr>(FP8MoEDialect::kLaunchGroupAttrName))
+      nextGroup = std::max(nextGroup, group.getInt() + 1);
+    else if (std::optional<LaunchKey> key = getLaunchKey(op))
+      sharing[*key].push_back(op);
   });
-  auto group = [&](Operation *op) {
-    op->setAttr(FP8MoEDialect::kLaunchGroupAttrName,
-                Builder(op).getI64IntegerAttr(nextGroup));
-  };
-  for (auto &entry : sharing) {
-    SmallVector<JaggedDynamicQuantizeOp, 2> &ops = entry.second;
-    for (size_t i = 0; i < ops.size(); ++i)
-      for (size_t j = i + 1; j < ops.size() && !isGrouped(ops[i]); ++j) {
-        if (isGrouped(ops[j]) || !canShareKernel(ops[i], ops[j]) ||
-            !bringTogether(ops[i], ops[j]))
-          continue;
-        group(ops[i]);
-        group(ops[j]);
-        ++nextGroup;
-        ++numGrouped;
-        remark::passed(ops[j].getLoc(), layoutRemark("launched-together"))
-            << "launched together with another quantization of the same "
-               "groups: one launch less";
-      }
-  }
+  for (auto &entry : sharing)
+    pairUp(entry.second,
+           [&](JaggedDynamicQuantizeOp first, JaggedDynamicQuantizeOp second) {
+             for (Operation *op : {first.getOperation(), second.getOperation()})
+               op->setAttr(FP8MoEDialect::kLaunchGroupAttrName,
+                           Builder(op).getI64IntegerAttr(nextGroup));
+             ++nextGroup;
+             ++numGrouped;
+             remark::passed(second.getLoc(), layoutRemark("launched-together"))
+                 << "launched together with another quantization of the same "
+                    "groups: one launch less";
+           });
 }

@@ -34,6 +34,26 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   return %q0, %q1 : tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>
   }
 
+  // The second one needs the first one, the third one needs nothing.
+  // CHECK-LABEL: func.func @past_a_dependent_one
+  // CHECK:      fp8moe.jagged_dynamic_quantize %arg0 {{.*}} {fp8moe.launch_group = 0 : i64}
+  // CHECK-NEXT: fp8moe.jagged_dynamic_quantize %arg1 {{.*}} {fp8moe.launch_group = 0 : i64}
+  // CHECK-NEXT: fp8moe.jagged_dynamic_quantize
+  // CHECK-NOT:  launch_group
+  // CHECK: return
+  func.func @past_a_dependent_one(%x: tensor<8x2048xf32>, %g: tensor<8x2048xf32>, %ends: tensor<8xi32>) -> (tensor<8x2048xf8E4M3FN>, tensor<8x2048xf8E4M3FN>, tensor<8x2048xf8E4M3FN>) {
+    %q0, %s0 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0]
+      rounding pow2 tile <kept = 64, threads = 256>
+      : tensor<8x2048xf32> -> tensor<8x2048xf8E4M3FN>, tensor<8x2048xf32>
+    %q1, %s1 = fp8moe.jagged_dynamic_quantize %s0 groups(%ends : tensor<8xi32>) along [0]
+      rounding pow2 tile <kept = 64, threads = 256>
+      : tensor<8x2048xf32> -> tensor<8x2048xf8E4M3FN>, tensor<8x2048xf32>
+    %q2, %s2 = fp8moe.jagged_dynamic_quantize %g groups(%ends : tensor<8xi32>) along [0]
+      rounding pow2 tile <kept = 64, threads = 256>
+      : tensor<8x2048xf32> -> tensor<8x2048xf8E4M3FN>, tensor<8x2048xf32>
+  return %q0, %q1, %q2 : tensor<8x2048xf8E4M3FN>, tensor<8x2048xf8E4M3FN>, tensor<8x2048xf8E4M3FN>
+  }
+
   // Other threads, other offsets, another schedule, or results that the other needs.
   // CHECK-LABEL: func.func @apart
   // CHECK-NOT: launch_group
