@@ -53,6 +53,9 @@ void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts) {
 void fp8moe::buildCpuLoweringPipeline(OpPassManager &pm) {
   pm.addPass(createPlanCPUEntries());
   pm.addPass(createConvertFP8MoEToLoops());
+  // Sizes of buffers become sizes of arguments.
+  pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  pm.addPass(createPlanCPUWorkspaces());
   pm.addPass(createDefineCPUEntries());
   buildLoopsToLLVMPipeline(pm);
 }

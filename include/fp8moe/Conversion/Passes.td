@@ -169,6 +169,39 @@ def PlanCPUEntries : Pass<"fp8moe-plan-cpu-entries", "::mlir::ModuleOp"> {
     "::mlir::LLVM::LLVMDialect"];
 }
 
+def PlanCPUWorkspaces : Pass<"fp8moe-plan-cpu-workspaces", "::mlir::ModuleOp"> {
+  let summary = "Take intermediate buffers from the caller's workspace (CPU)";
+  let description = [{
+    Runs after `convert-fp8moe-to-loops`. A `memref.alloc` in the entry block of a
+    function that `fp8moe-plan-cpu-entries` made a program of, whose size follows from
+    the sizes of the function's arguments, becomes a `fp8moe_plan.workspace` of the
+    program and an argument of the function. So an allocation that fails is found by
+    the caller, who owns all memory, and not by the kernel. Buffers in regions and
+    buffers of other sizes stay as they are.
+
+    ```mlir
+    // before
+    fp8moe_plan.launch @f_kernel ... args(%x, %m) : memref<?xf32>, index
+    func.func private @f_kernel(!llvm.ptr, i64) attributes {entry_of = @f_0}
+    func.func @f_0(%x: memref<?xf32>) {
+      %m = memref.dim %x, %c0 : memref<?xf32>
+      %t = memref.alloc(%m) : memref<?xf32>
+
+    // after
+    %t = fp8moe_plan.workspace sizes(%m) align 64 : memref<?xf32>
+    fp8moe_plan.launch @f_kernel ... args(%x, %t, %m, %m)
+        : memref<?xf32>, memref<?xf32>, index, index
+    func.func private @f_kernel(!llvm.ptr, !llvm.ptr, i64, i64)
+        attributes {entry_of = @f_0}
+    func.func @f_0(%x: memref<?xf32>, %t: memref<?xf32>) {
+      %m = memref.dim %x, %c0 : memref<?xf32>
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::fp8moe::plan::PlanDialect",
+    "::mlir::LLVM::LLVMDialect"];
+}
+
 def DefineCPUEntries : Pass<"fp8moe-define-cpu-entries", "::mlir::ModuleOp"> {
   let summary = "Define the kernels that call the converted functions (CPU)";
   let description = [{

@@ -10,6 +10,7 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOLOOPS_CPUENTRIES_H
 
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Value.h"
 
 namespace mlir::fp8moe {
 
@@ -26,6 +27,9 @@ struct DynamicExtents {
 
   static DynamicExtents get(MemRefType type);
 };
+
+/// The type of a kernel's parameter for an argument of its launch.
+Type getParameterType(Value argument);
 
 } // namespace mlir::fp8moe
 

@@ -34,6 +34,13 @@ DynamicExtents DynamicExtents::get(MemRefType type) {
   return extents;
 }
 
+Type mlir::fp8moe::getParameterType(Value argument) {
+  MLIRContext *context = argument.getContext();
+  if (isa<MemRefType>(argument.getType()))
+    return LLVM::LLVMPointerType::get(context);
+  return IntegerType::get(context, 64);
+}
+
 namespace {
 
 /// The launch's arguments: all buffers, then what their types leave open.
@@ -65,11 +72,7 @@ func::FuncOp declareKernel(func::FuncOp func, StringRef name,
                            ArrayRef<Value> arguments) {
   OpBuilder builder(func);
   SmallVector<Type> parameters =
-      llvm::map_to_vector(arguments, [&](Value argument) -> Type {
-        if (isa<MemRefType>(argument.getType()))
-          return LLVM::LLVMPointerType::get(builder.getContext());
-        return builder.getI64Type();
-      });
+      llvm::map_to_vector(arguments, getParameterType);
   auto kernel = func::FuncOp::create(builder, func.getLoc(), name,
                                      builder.getFunctionType(parameters, {}));
   kernel.setPrivate();
