@@ -287,6 +287,6 @@ fp8moe_plan.program @p {
 // -----
 
 fp8moe_plan.program @p {
-  // expected-error@+1 {{has a name that is not UTF-8, which a manifest cannot hold}}
+  // expected-error@+1 {{has a name that is not UTF-8 or has a null character, which a manifest cannot hold}}
   %x = fp8moe_plan.input "\FF" align 4 : memref<8xf32>
 }

@@ -64,6 +64,10 @@ LogicalResult TransposeOp::inferReturnTypes(MLIRContext *,
   auto emitError = [&](auto &&...parts) {
     return emitOptionalError(loc, parts...);
   };
+  if (failed(requireOperands(adaptor, 1, loc)) ||
+      failed(requireAttribute(adaptor.getProperties().permutation,
+                              "permutation", loc)))
+    return failure();
   auto input = dyn_cast<RankedTensorType>(adaptor.getInput().getType());
   if (!input)
     return emitError("expects a ranked tensor");
@@ -215,6 +219,8 @@ LogicalResult ContiguousOp::inferReturnTypes(MLIRContext *,
                                              std::optional<Location> loc,
                                              ContiguousOp::Adaptor adaptor,
                                              SmallVectorImpl<Type> &types) {
+  if (failed(requireOperands(adaptor, 1, loc)))
+    return failure();
   auto input = dyn_cast<RankedTensorType>(adaptor.getInput().getType());
   if (!input)
     return emitOptionalError(loc, "expects a ranked tensor");

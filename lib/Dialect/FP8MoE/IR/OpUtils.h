@@ -24,6 +24,25 @@ std::string formatSize(int64_t size);
 /// The shape without dimension `axis`.
 SmallVector<int64_t> dropDim(ArrayRef<int64_t> shape, int64_t axis);
 
+/// Reports that operands are missing. Types are also inferred for operations
+/// that are being built, which nobody has verified yet.
+template <typename Adaptor>
+LogicalResult requireOperands(Adaptor adaptor, size_t count,
+                              std::optional<Location> loc) {
+  size_t found = adaptor.getOperands().size();
+  if (found == count)
+    return success();
+  return emitOptionalError(loc, "expects ", count, " operands, found ", found);
+}
+
+/// The same for an attribute.
+inline LogicalResult requireAttribute(Attribute attribute, StringRef name,
+                                      std::optional<Location> loc) {
+  if (attribute)
+    return success();
+  return emitOptionalError(loc, "requires attribute '", name, "'");
+}
+
 // Verifier parts. `what` names the value for people: "the input", "the scales".
 // Each reports at `op` and says what was found, expected, and what to do.
 

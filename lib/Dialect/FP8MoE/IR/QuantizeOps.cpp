@@ -136,6 +136,9 @@ LogicalResult ScaleOp::inferReturnTypes(MLIRContext *context,
                                         std::optional<Location> loc,
                                         ScaleOp::Adaptor adaptor,
                                         SmallVectorImpl<Type> &types) {
+  if (failed(requireOperands(adaptor, 1, loc)) ||
+      failed(requireAttribute(adaptor.getProperties().axis, "axis", loc)))
+    return failure();
   return inferScaleType(context, loc, adaptor.getInput(), Value(),
                         adaptor.getAxis(), types);
 }
@@ -163,6 +166,9 @@ LogicalResult JaggedScaleOp::inferReturnTypes(MLIRContext *context,
                                               std::optional<Location> loc,
                                               JaggedScaleOp::Adaptor adaptor,
                                               SmallVectorImpl<Type> &types) {
+  if (failed(requireOperands(adaptor, 2, loc)) ||
+      failed(requireAttribute(adaptor.getProperties().axis, "axis", loc)))
+    return failure();
   return inferScaleType(context, loc, adaptor.getInput(), adaptor.getOffsets(),
                         adaptor.getAxis(), types);
 }

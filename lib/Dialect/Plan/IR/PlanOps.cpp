@@ -54,9 +54,9 @@ void ProgramOp::build(OpBuilder &builder, OperationState &state,
 static LogicalResult verifyName(Operation *op, StringRef name) {
   if (name.empty())
     return op->emitOpError("has an empty name; callers find it by its name");
-  if (!llvm::json::isUTF8(name))
-    return op->emitOpError("has a name that is not UTF-8, which a manifest "
-                           "cannot hold");
+  if (!llvm::json::isUTF8(name) || name.contains('\0'))
+    return op->emitOpError("has a name that is not UTF-8 or has a null "
+                           "character, which a manifest cannot hold");
   return success();
 }
 
