@@ -61,6 +61,8 @@ def _import(name: str) -> Any:
     try:
         return importlib.import_module(f"fp8moe.{name}")
     except ImportError as error:
+        if isinstance(error.__cause__, ImportError):  # said already, of what it imports
+            raise
         # The extension, what is generated with it, or the libraries that it needs.
         parts = ("_mlir", "fp8moe.attributes", "fp8moe.ops", "libMLIR", "libLLVM")
         if any(part in str(error) for part in parts):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import itertools
+import operator
 import os
 import sys
 import threading
@@ -113,6 +114,30 @@ def element(name: ElementName, context: Optional[_mlir.Context] = None) -> Type:
     return Type.element(context or current_context(), name)
 
 
+def _order_of(layout: Any) -> List[int]:
+    if isinstance(layout, (list, tuple)):
+        with contextlib.suppress(TypeError):
+            return [operator.index(dim) for dim in layout]
+    raise TypeError(
+        "a layout is an attribute such as StridedEncoding, the order of the dimensions "
+        f"such as [1, 0], or None; found {layout!r}"
+    )
+
+
+def _extent_of(extent: Any) -> Optional[int]:
+    if extent is None:
+        return None
+    try:
+        value = operator.index(extent)
+    except TypeError:
+        raise TypeError(f"an extent is an integer or None, found {extent!r}") from None
+    if not 0 <= value < 2**63:
+        raise ValueError(
+            f"an extent is at least 0 and below 2**63, or None if it is unknown; found {value}"
+        )
+    return value
+
+
 def tensor(
     shape: Sequence[Optional[int]],
     element_type: Union[ElementName, Type],
@@ -128,9 +153,9 @@ def tensor(
     if not isinstance(element_type, Type):
         element_type = element(element_type, context)
     if layout is not None and not isinstance(layout, Attribute):
-        order = Attribute.i64_array(context, list(layout))
+        order = Attribute.i64_array(context, _order_of(layout))
         layout = Attribute.of_dialect(context, "strided", {"order": order})
-    return TensorType.get(list(shape), element_type, layout)
+    return TensorType.get([_extent_of(extent) for extent in shape], element_type, layout)
 
 
 # --- Attributes -----------------------------------------------------------------
@@ -378,7 +403,7 @@ class Function:
             if not is_valid:  # the module stays as it was before the function
                 _mlir.discard(self.operation)
 
-    def returns(self, *values: Value, **named: Value) -> None:
+    def returns(self, /, *values: Value, **named: Value) -> None:
         """Ends the function. Results that are given by name are called so in the
         artifact."""
         if self._is_returned:
@@ -434,8 +459,17 @@ class Module(_mlir.Module):
             return cls.parse(file.read(), os.fspath(path), context)
 
     def clone(self) -> "Module":
-        """A module of its own with the same contents."""
+        """A module of its own with the same contents, in the same context."""
         return Module._wrap(self.copy())
+
+    def __copy__(self) -> "Module":
+        return self.clone()
+
+    def __deepcopy__(self, memo: object) -> "Module":
+        return self.clone()
+
+    def __reduce__(self) -> Any:
+        return Module.parse, (self.bytecode(), "<pickle>")
 
     def function(self, name: str, /, **inputs: Type) -> Function:
         """Begins a public function, which becomes a program of the artifact:
@@ -479,6 +513,10 @@ class Module(_mlir.Module):
 
     def __str__(self) -> str:
         return str(self.operation)
+
+    def __repr__(self) -> str:
+        names = (inner.attributes.get("sym_name") for inner in self.body.operations)
+        return f"<fp8moe module: {', '.join(str(name.value) for name in names if name)}>"
 
 
 def _walk(operation_: Operation) -> Iterator[Operation]:

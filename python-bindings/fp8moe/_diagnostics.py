@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple, Sequence, Tuple
 
 from ._library import Error
 
@@ -42,6 +42,9 @@ class CompilerError(Error):
     def __init__(self, diagnostics: Sequence[Diagnostic], failure: str = "") -> None:
         self.diagnostics = tuple(diagnostics)
         super().__init__("\n".join(map(str, diagnostics)) or failure)
+
+    def __reduce__(self) -> Any:
+        return CompilerError, (self.diagnostics, str(self))
 
 
 class CompilerWarning(UserWarning):

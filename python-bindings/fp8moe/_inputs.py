@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from . import _tensors
+from ._library import Error
 from ._program import Buffer, Program
 
 #: Extents that a program leaves open, when nothing says what they are.
@@ -24,6 +25,10 @@ def random_inputs(
     32-bit integers are the ends of groups, some of them empty."""
     import numpy as np
 
+    names = [buffer.name for buffer in program.inputs]
+    for name in shapes or ():
+        if name not in names:
+            raise Error(f"there is no input '{name}'; the inputs are {', '.join(names)}")
     rng = np.random.default_rng(seed)
     open_extent = DEFAULT_TOKENS if tokens is None else tokens
     chosen: Dict[str, List[int]] = {}

@@ -31,6 +31,13 @@ DTYPE_CODES = {
 }
 
 
+#: Bytes of an element by name.
+DTYPE_BYTES = {
+    name: 1 if name == "BOOL" or name.startswith("F8_") else int(name.lstrip("BFIU")) // 8
+    for name in DTYPE_CODES
+}
+
+
 class Error(RuntimeError):
     """Any failure that the runtime reports."""
 
@@ -175,6 +182,14 @@ class Library:
             return ctypes.string_at(text).decode()
         finally:
             self.string_free(text)
+
+
+def c_string(text: Union[str, "os.PathLike[str]"], what: str) -> bytes:
+    """`text` for C, which would take it to end at a null character."""
+    data = os.fsencode(text)
+    if b"\0" in data:
+        raise InvalidArgumentError(f"{what} contains a null character: {os.fspath(text)!r}")
+    return data
 
 
 def _candidates() -> Iterator[str]:

@@ -11,6 +11,7 @@ import ctypes
 import functools
 import json
 import keyword
+import operator
 import struct
 import sys
 import threading
@@ -20,7 +21,7 @@ from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping
 from typing import NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 from . import _tensors
-from ._library import DTYPE_CODES, DYNAMIC, CTensor, InvalidArgumentError, Library
+from ._library import DTYPE_BYTES, DTYPE_CODES, DYNAMIC, CTensor, InvalidArgumentError, Library
 
 #: How many sets of input shapes a program remembers.
 _MAX_CALLS = 256
@@ -189,9 +190,11 @@ class Program:
         )
         self._input_names = [buffer.name for buffer in self.inputs]
         self._output_names = [buffer.name for buffer in self.outputs]
-        fields = [_identifier(buffer.name) for buffer in self.outputs]
-        result_type: Any = collections.namedtuple("Outputs", fields, rename=True)  # type: ignore[misc]
-        self._make_result: Callable[[List[Any]], Any] = result_type._make
+        fields = tuple(_identifier(buffer.name) for buffer in self.outputs)
+        self._make_result: Callable[[List[Any]], Any] = _outputs_type(fields)._make
+
+    def __reduce__(self) -> Any:
+        return _program_of, (self._artifact, self.name)
 
     def __repr__(self) -> str:
         def show(buffer: Buffer) -> str:
@@ -202,14 +205,20 @@ class Program:
         outputs = ", ".join(map(show, self.outputs))
         return f"<fp8moe program {self.name}({inputs}) -> ({outputs})>"
 
-    def __call__(self, *args: Any, out: Any = None, stream: Any = None, **kwargs: Any) -> Any:
-        """Runs the program on its inputs, by position or by name.
+    def __call__(self, /, *args: Any, out: Any = None, stream: Any = None, **kwargs: Any) -> Any:
+        """Runs the program on its inputs, by position or by name; `inputs` says their
+        shapes, strides (in elements) and types.
 
         Returns the output, or a named tuple of several. They are arrays of
         NumPy, or of torch if an input is one; `out` gives tensors to write to
-        instead: a mapping from names (others are allocated), a sequence, or the
-        tensor of a single output. `stream` is a torch stream or the address of
-        the driver's; by default torch's current one.
+        instead: a mapping from names (others, or those that are None, are
+        allocated), a sequence, or the tensor of a single output. `stream` is a
+        stream of torch or CuPy, or the address of the driver's; by default torch's
+        current one, without torch the device's default. A GPU is not waited for.
+
+        Raises TypeError for inputs or outputs that are missing, too many, or no
+        tensors, InvalidArgumentError for tensors that do not fit the program
+        (nothing has run then), and other subclasses of fp8moe.Error.
         """
         tensors: Sequence[Any] = args
         if kwargs or len(args) != len(self.inputs):
@@ -232,7 +241,7 @@ class Program:
         key: List[Any] = []
         inputs: List[int] = []
         for tensor in tensors:
-            if not isinstance(tensor, tensor_type):
+            if not isinstance(tensor, tensor_type) or tensor.is_neg():
                 return None
             key += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
             inputs.append(tensor.data_ptr())
@@ -265,7 +274,8 @@ class Program:
 
     def _plan_torch(self, torch: Any, tensors: Sequence[Any]) -> "_TorchCall":
         """Checks the tensors, and prepares what calls with others like them need."""
-        call = self._resolve(self._views(tensors))
+        views = [self._view(t, buffer, "input") for t, buffer in zip(tensors, self.inputs)]
+        call = self._resolve(views)
         device = tensors[0].device
         layouts = [
             _tensors.torch_layout(torch, buffer.dtype, buffer.shape, buffer.strides, device)
@@ -306,13 +316,16 @@ class Program:
     # --- Everything else ---------------------------------------------------------
 
     def _call_any(self, tensors: Sequence[Any], out: Any, stream: Any) -> List[Any]:
-        views = self._views(tensors)
-        call = self._resolve(views)
         device = next((t.device for t in tensors if _tensors.is_torch(t)), None)
         with self._stream(stream, device) as stream_address:
+            views = [
+                self._view(tensor, buffer, "input", stream_address)
+                for tensor, buffer in zip(tensors, self.inputs)
+            ]
+            call = self._resolve(views)
             results = self._outputs(call, out, device)
             memory = [
-                self._check_output(result, buffer)
+                self._check_output(result, buffer, stream_address)
                 for result, buffer in zip(results, call.outputs)
             ]
             workspace, address = self._workspace(call, device)
@@ -320,23 +333,23 @@ class Program:
                 [view.pointer or 0 for view in views],
                 [view.pointer or 0 for view in memory],
                 address,
-                stream_address or 0,
+                stream_address,
             )
         del workspace
         return results
 
-    def describe(self, *args: Any, **kwargs: Any) -> Dict[str, Any]:
+    def describe(self, /, *args: Any, **kwargs: Any) -> Dict[str, Any]:
         """What a call with these inputs would do: all sizes and launches. An
         input is a tensor, a shape (dense row-major) or a TensorSpec."""
         views = []
         for value, buffer in zip(self._bind(args, kwargs), self.inputs):
+            what = f"input '{buffer.name}'"
             if isinstance(value, (tuple, list)) and not isinstance(value, TensorSpec):
                 value = TensorSpec(tuple(value))
             if isinstance(value, TensorSpec):
-                view = _tensors.View(None, *value, device=None)
+                views.append(_check_spec(value, what))
             else:
-                view = _tensors.view(value, f"input '{buffer.name}'")
-            views.append(view)
+                views.append(_tensors.view(value, what))
         return self._resolve(views).describe()
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> List[Any]:
@@ -357,15 +370,14 @@ class Program:
             raise TypeError(f"{self.name}({expected}): " + "; ".join(problems))
         return [bound[name] for name in names]
 
-    def _views(self, tensors: Sequence[Any]) -> List[_tensors.View]:
-        return [
-            self._view(tensor, f"input '{buffer.name}'")
-            for tensor, buffer in zip(tensors, self.inputs)
-        ]
-
-    def _view(self, tensor: Any, what: str) -> _tensors.View:
+    def _view(self, tensor: Any, buffer: Buffer, role: str, stream: int = 0) -> _tensors.View:
         """The tensor's memory, which must be where the program runs."""
-        view = _tensors.view(tensor, what)
+        what = f"{role} '{buffer.name}'"
+        view = _tensors.view(tensor, what, stream)
+        if view.dtype is None and view.item_bytes != DTYPE_BYTES[buffer.dtype]:
+            raise InvalidArgumentError(
+                f"{what}: has elements of {view.item_bytes} bytes, expected {buffer.dtype}"
+            )
         device = self.device
         if view.device != device.kind:
             raise InvalidArgumentError(
@@ -390,7 +402,7 @@ class Program:
         results = []
         for buffer in call.outputs:
             layout = buffer.dtype, buffer.shape, buffer.strides
-            if buffer.name in given:
+            if given.get(buffer.name) is not None:
                 results.append(given[buffer.name])
             elif device is not None:
                 results.append(_tensors.torch_empty(*layout, device))
@@ -421,10 +433,10 @@ class Program:
         given: Mapping[str, Any] = out
         return given
 
-    def _check_output(self, tensor: Any, buffer: Buffer) -> _tensors.View:
+    def _check_output(self, tensor: Any, buffer: Buffer, stream: int = 0) -> _tensors.View:
         """Compares the layout with what the program writes."""
         what = f"output '{buffer.name}'"
-        view = self._view(tensor, what)
+        view = self._view(tensor, buffer, "output", stream)
         if view.readonly:
             raise InvalidArgumentError(f"{what}: is read-only")
         if view.dtype not in (None, buffer.dtype):
@@ -465,7 +477,7 @@ class Program:
         """A context manager that yields the stream's address. Inside, torch's
         allocations belong to that stream."""
         if device is None or device.type == "cpu":
-            return contextlib.nullcontext(stream)
+            return contextlib.nullcontext(0 if stream is None else _stream_address(stream))
         return _torch_stream(stream, device)
 
 
@@ -475,10 +487,69 @@ def _torch_stream(stream: Any, device: Any) -> Iterator[int]:
 
     if stream is None:
         stream = torch.cuda.current_stream(device)
-    elif isinstance(stream, int):
-        stream = torch.cuda.ExternalStream(stream, device=device)
+    elif not isinstance(stream, torch.cuda.Stream):
+        stream = torch.cuda.ExternalStream(_stream_address(stream), device=device)
     with torch.cuda.stream(stream):
         yield stream.cuda_stream
+
+
+def _program_of(artifact: Any, name: str) -> Program:
+    program: Program = artifact.program(name)
+    return program
+
+
+@functools.lru_cache(maxsize=None)
+def _outputs_type(fields: Tuple[str, ...]) -> Any:
+    """The type of a call's results. Programs with the same outputs share it."""
+    outputs: Any = collections.namedtuple("Outputs", fields, rename=True)  # type: ignore[misc]
+
+    def reduce(self: Any) -> Any:
+        return _make_outputs, (fields, tuple(self))
+
+    setattr(outputs, "__reduce__", reduce)
+    return outputs
+
+
+def _make_outputs(fields: Tuple[str, ...], values: Tuple[Any, ...]) -> Any:
+    return _outputs_type(fields)._make(values)
+
+
+def _stream_address(stream: Any) -> int:
+    """The address of a driver's stream; 0 is the default one."""
+    for attribute in ("cuda_stream", "ptr"):  # torch, CuPy
+        stream = getattr(stream, attribute, stream)
+    try:
+        address = operator.index(stream)
+    except TypeError:
+        address = -1
+    if not 0 <= address < 1 << 64:
+        raise TypeError(
+            f"stream: expected a stream of torch or CuPy, or an address, found {stream!r}"
+        )
+    return address
+
+
+def _check_spec(spec: TensorSpec, what: str) -> _tensors.View:
+    """The view of a tensor that has no data."""
+
+    def integers(values: Any, name: str) -> Tuple[int, ...]:
+        try:
+            result = tuple(operator.index(value) for value in values)
+        except TypeError:
+            raise TypeError(f"{what}: {name} {values!r} has entries that are no integers") from None
+        for value in result:
+            if not -(2**63) < value < 2**63:
+                raise InvalidArgumentError(f"{what}: {name} {values!r} does not fit 64 bits")
+        return result
+
+    shape = integers(spec.shape, "shape")
+    strides = None if spec.strides is None else integers(spec.strides, "strides")
+    if strides is not None and len(strides) != len(shape):
+        raise InvalidArgumentError(f"{what}: shape {shape} and strides {strides} differ in length")
+    if spec.dtype is not None and spec.dtype not in DTYPE_CODES:
+        known = ", ".join(DTYPE_CODES)
+        raise InvalidArgumentError(f"{what}: unknown dtype {spec.dtype!r}; the dtypes are {known}")
+    return _tensors.View(None, shape, strides, spec.dtype, device=None)
 
 
 def _identifier(name: str) -> str:

@@ -34,9 +34,11 @@ def read(path: _Path) -> Dict[str, Any]:
                 raise ValueError(f"tensor '{name}' is outside of the file")
             element = numpy_dtype(entry["dtype"])
             array = np.frombuffer(data[begin:end], element)
+            if any(extent < 0 for extent in entry["shape"]):
+                raise ValueError(f"tensor '{name}' has the shape {entry['shape']}")
             arrays[name] = array.reshape(entry["shape"])
         return arrays
-    except (ValueError, KeyError, TypeError, struct.error, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, struct.error, AttributeError, RecursionError) as error:
         raise Error(f"{os.fspath(path)}: is no safetensors file that fp8moe reads: {error}") from None
 
 

@@ -29,6 +29,8 @@ class View(NamedTuple):
     readonly: bool = False
     #: What keeps the memory alive.
     owner: Any = None
+    #: Bytes of an element, if the tensor's library says no more.
+    item_bytes: Optional[int] = None
 
 
 #: Element types by the names that NumPy with ml_dtypes and torch use.
@@ -83,6 +85,29 @@ class _DLTensor(ctypes.Structure):
         ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
     ]
+
+
+class _DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _DLTensor),
+    ]
+
+
+_DLPACK_MAJOR = 1
+_DLPACK_READ_ONLY = 1
+
+# Objects of our own: the attributes of ctypes.pythonapi are shared with all of Python.
+_capsule_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 
 
 def is_torch(tensor: Any) -> bool:
@@ -147,6 +172,9 @@ def array_dtype_name(array: Any, what: str) -> str:
 
 
 def _view_numpy(array: Any, what: str) -> View:
+    numpy: Any = sys.modules["numpy"]
+    if isinstance(array, numpy.ma.MaskedArray):
+        raise InvalidArgumentError(f"{what}: is a masked array, whose mask would be lost")
     return View(
         array.ctypes.data,
         array.shape,
@@ -158,14 +186,19 @@ def _view_numpy(array: Any, what: str) -> View:
     )
 
 
-def _view_torch(tensor: Any, what: str) -> View:
+def _view_torch(torch: Any, tensor: Any, what: str) -> View:
     if tensor.device.type not in ("cpu", "cuda"):
         raise InvalidArgumentError(f"{what}: is on device {tensor.device}")
+    if tensor.layout is not torch.strided:
+        raise InvalidArgumentError(f"{what}: has layout {tensor.layout}, expected torch.strided")
+    dtype = _require_dtype(tensor.dtype, what)
+    if tensor.is_neg():  # the memory holds the values with the other sign
+        raise InvalidArgumentError(f"{what}: is negated lazily; call resolve_neg() first")
     return View(
         tensor.data_ptr(),
         tuple(tensor.shape),
         tuple(tensor.stride()),
-        _require_dtype(tensor.dtype, what),
+        dtype,
         "cpu" if tensor.device.type == "cpu" else "gpu",
         tensor.device.index,
         owner=tensor,
@@ -175,10 +208,15 @@ def _view_torch(tensor: Any, what: str) -> View:
 def _view_cuda_array(tensor: Any, what: str) -> View:
     interface = tensor.__cuda_array_interface__
     pointer, readonly = interface["data"]
-    kind, item_bytes = interface["typestr"][1], int(interface["typestr"][2:])
-    prefix = {"b": "BOOL", "i": "I", "u": "U", "f": "F"}.get(kind)
+    typestr = interface["typestr"]
+    order, kind, item_bytes = typestr[0], typestr[1], int(typestr[2:])
     # Opaque types ("V2") are how libraries pass what NumPy does not know.
-    dtype = None if prefix is None or kind == "b" else f"{prefix}{8 * item_bytes}"
+    prefix = {"i": "I", "u": "U", "f": "F"}.get(kind, "no ")
+    dtype = {"b": "BOOL", "V": None}.get(kind, f"{prefix}{8 * item_bytes}")
+    if order not in "<|" or (dtype is not None and dtype not in DTYPE_CODES):
+        raise InvalidArgumentError(f"{what}: elements of '{typestr}' are not supported")
+    if interface.get("mask") is not None:
+        raise InvalidArgumentError(f"{what}: is a masked array, whose mask would be lost")
     strides = interface.get("strides")
     if strides is not None:
         strides = _element_strides(strides, item_bytes, what)
@@ -186,20 +224,43 @@ def _view_cuda_array(tensor: Any, what: str) -> View:
         pointer,
         tuple(interface["shape"]),
         strides,
-        "BOOL" if kind == "b" else dtype,
+        dtype,
         "gpu",
         readonly=readonly,
         owner=tensor,
+        item_bytes=item_bytes,
     )
 
 
-def _view_dlpack(tensor: Any, what: str) -> View:
-    capsule = tensor.__dlpack__()
-    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    get_pointer.restype = ctypes.c_void_p
-    get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+def _to_capsule(tensor: Any, stream: int) -> Any:
+    """The tensor's DLPack capsule, of version 1 if its library knows that."""
+    arguments: Any = {}
+    if hasattr(tensor, "__dlpack_device__") and tensor.__dlpack_device__()[0] in _DLPACK_GPU:
+        arguments["stream"] = stream or 1  # which shall wait for the data; 1 is the default one
+    try:
+        return tensor.__dlpack__(max_version=(_DLPACK_MAJOR, 0), **arguments)
+    except TypeError:
+        return tensor.__dlpack__(**arguments)
+
+
+def _view_dlpack(tensor: Any, what: str, stream: int) -> View:
     # The capsule is kept and not consumed: it frees the tensor with its own end.
-    dl = _DLTensor.from_address(get_pointer(capsule, b"dltensor"))
+    capsule = _to_capsule(tensor, stream)
+    readonly = False
+    if _capsule_is_valid(capsule, b"dltensor_versioned"):
+        managed = _DLManagedTensorVersioned.from_address(
+            _capsule_pointer(capsule, b"dltensor_versioned")
+        )
+        if managed.major != _DLPACK_MAJOR:
+            raise InvalidArgumentError(
+                f"{what}: has version {managed.major} of DLPack, expected {_DLPACK_MAJOR}"
+            )
+        readonly = bool(managed.flags & _DLPACK_READ_ONLY)
+        dl = managed.tensor
+    elif _capsule_is_valid(capsule, b"dltensor"):
+        dl = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    else:
+        raise InvalidArgumentError(f"{what}: __dlpack__ returned no tensor that can be used")
     if dl.lanes != 1 or (dl.code, dl.bits) not in _DLPACK_DTYPES:
         raise InvalidArgumentError(
             f"{what}: DLPack type code {dl.code} with {dl.bits} bits and "
@@ -215,21 +276,23 @@ def _view_dlpack(tensor: Any, what: str) -> View:
         _DLPACK_DTYPES[dl.code, dl.bits],
         "cpu" if on_host else "gpu",
         None if on_host else dl.device_id,
+        readonly=readonly,
         owner=capsule,
     )
 
 
-def view(tensor: Any, what: str) -> View:
+def view(tensor: Any, what: str, stream: int = 0) -> View:
     """The memory of a NumPy array, a torch tensor, or anything with
-    __cuda_array_interface__ or __dlpack__. `what` names it in messages."""
+    __cuda_array_interface__ or __dlpack__, for work in `stream`. `what` names it in
+    messages."""
     if is_numpy(tensor):
         return _view_numpy(tensor, what)
     if is_torch(tensor):
-        return _view_torch(tensor, what)
+        return _view_torch(sys.modules["torch"], tensor, what)
     if hasattr(tensor, "__cuda_array_interface__"):
         return _view_cuda_array(tensor, what)
     if hasattr(tensor, "__dlpack__"):
-        return _view_dlpack(tensor, what)
+        return _view_dlpack(tensor, what, stream)
     raise TypeError(
         f"{what}: expected a NumPy array, a torch tensor, or an object with "
         f"__cuda_array_interface__ or __dlpack__, found {type(tensor).__name__}"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import shutil
 import tempfile
@@ -15,6 +16,7 @@ from html import escape
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
 from . import _mlir
+from ._library import c_string
 from .ir import Module
 from .runtime import LoadedArtifact, load
 
@@ -66,9 +68,18 @@ class Artifact:
         self.targets: Tuple[str, ...] = tuple(
             target["chip"] for target in report.data["targets"]
         )
+        self._is_temporary = is_temporary
         if is_temporary:
             # What was loaded from it does not need the files any more.
             self._finalizer = weakref.finalize(self, shutil.rmtree, self.path, True)
+
+    def __getstate__(self) -> Dict[str, Any]:
+        if self._is_temporary:
+            raise TypeError(
+                "this artifact's folder is deleted with it, so it cannot be copied or pickled; "
+                "compile with output=FOLDER, or save it and load what was saved"
+            )
+        return self.__dict__
 
     def folder(self, chip: str) -> str:
         """The folder of the artifact for one chip."""
@@ -80,7 +91,7 @@ class Artifact:
         return load(self, device)
 
     def save(self, path: _Path) -> None:
-        """Copies all of it into a folder, which is made."""
+        """Copies the artifacts to `path`/CHIP; the folder is made."""
         for chip in self.targets:
             target = os.path.join(os.fspath(path), chip)
             shutil.copytree(self.folder(chip), target, dirs_exist_ok=True)
@@ -93,13 +104,26 @@ def _options(
     targets: _Targets, optimize_layouts: bool, ptxas: Optional[_Path], tokens: Optional[int]
 ) -> _mlir.CompileOptions:
     chips = [targets] if isinstance(targets, str) else list(targets or [])
-    if tokens is None:
-        tokens = _mlir.DEFAULT_TOKENS
-    if tokens < 0:
-        raise ValueError("tokens: the token count is negative")
-    return _mlir.CompileOptions(
-        chips, optimize_layouts, os.fspath(ptxas) if ptxas else "", "", tokens
-    )
+    for chip in chips:
+        if not isinstance(chip, str):
+            raise TypeError(f"targets: expected names of chips, found {chip!r}")
+    count = operator.index(_mlir.DEFAULT_TOKENS if tokens is None else tokens)
+    if not 0 <= count < 2**63:
+        raise ValueError(f"tokens: the token count is negative or too large: {count}")
+    file = _text(ptxas, "ptxas") if ptxas else ""
+    return _mlir.CompileOptions(chips, bool(optimize_layouts), file, "", count)
+
+
+def _text(path: _Path, what: str) -> str:
+    return os.fsdecode(c_string(path, what))
+
+
+def _require_module(module: Any) -> None:
+    if not isinstance(module, _mlir.Module):
+        raise TypeError(
+            f"module: expected a fp8moe.ir.Module, found {type(module).__name__}; "
+            "ir.Module.parse and parse_file read text"
+        )
 
 
 def compile(
@@ -117,9 +141,14 @@ def compile(
     The artifacts are written to `output`/CHIP, by default to a folder that is
     deleted with the result. `tokens` is the token count for which the report also
     gives bytes. The module is not changed, and other threads may go on meanwhile.
+    `ptxas` is the assembler for NVIDIA, by default the one that is found.
+
+    Raises CompilerError, whose diagnostics say where; nothing is written then for the
+    target that failed.
     """
+    _require_module(module)
     options = _options(targets, optimize_layouts, ptxas, tokens)
-    folder = tempfile.mkdtemp(prefix="fp8moe-") if output is None else os.fspath(output)
+    folder = tempfile.mkdtemp(prefix="fp8moe-") if output is None else _text(output, "output")
     try:
         text, data = _mlir.compile(module, folder, options)
     except BaseException:
@@ -139,6 +168,7 @@ def emit(
 ) -> bytes:
     """The module compiled for one target up to a stage: "tensor", "mlir", "llvm",
     "asm", "ptx", "cubin", "hsaco" or "so"."""
+    _require_module(module)
     return _mlir.emit(module, stage, _options(target, optimize_layouts, ptxas, None))
 
 
@@ -148,6 +178,7 @@ def optimize(
     """A copy of `module` with all decisions made and written as attributes: FP8
     types resolved, quantizations fused, layouts placed, tiles selected. `target` may
     be left out when the module names one."""
+    _require_module(module)
     result = module.clone()
     result.optimize_in_place(target or "", optimize_layouts)
     return result

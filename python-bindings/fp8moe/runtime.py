@@ -25,6 +25,7 @@ from ._library import (
     NotFoundError,
     SizeError,
     UnsupportedError,
+    c_string,
     find_library,
 )
 from ._program import Buffer, Program, TensorSpec
@@ -55,7 +56,7 @@ class LoadedArtifact:
         handle = c_void_p()
         self._library.check(
             self._library.artifact_load(
-                os.fsencode(path), device.encode(), byref(handle)
+                c_string(path, "the path"), c_string(device, "the device"), byref(handle)
             )
         )
         self._handle = handle
@@ -64,6 +65,8 @@ class LoadedArtifact:
         )
         self.path = os.fspath(path)
         self.device = device
+        # Where another process, which may be in another folder, finds it.
+        self._origin = os.path.abspath(self.path), device, self._library.path
         #: The chip that it was compiled for, such as "sm_90a".
         self.chip: str = self._library.artifact_chip(handle).decode()
         #: The file that the kernels were loaded from.
@@ -83,8 +86,13 @@ class LoadedArtifact:
                 names = ", ".join(self.programs)
                 raise NotFoundError(f"which program? The artifact has {names or 'none'}")
             name = self.programs[0]
-        handle = self._library.artifact_find_program(self._handle, name.encode())
+        text = c_string(name, "the name of the program")
+        handle = self._library.artifact_find_program(self._handle, text)
         return Program(self, self._library, self.device, self._library.require(handle))
+
+    def __reduce__(self) -> Any:
+        """A copy, or what another process unpickles, is loaded from the same folder."""
+        return LoadedArtifact, self._origin
 
     def __repr__(self) -> str:
         programs = ", ".join(self.programs)

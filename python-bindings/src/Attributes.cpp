@@ -43,14 +43,47 @@ nb::object fp8moe::python::wrap(const std::shared_ptr<ModuleState> &owner,
 // Conversions
 //===----------------------------------------------------------------------===//
 
+/// An integer of Python, or what can be used as one, in 64 bits.
+static int64_t toInt64(nb::handle value) {
+  nb::object integer = nb::steal(PyNumber_Index(value.ptr()));
+  if (!integer.is_valid())
+    throw nb::python_error();
+  int64_t result = PyLong_AsLongLong(integer.ptr());
+  if (result == -1 && PyErr_Occurred())
+    throw nb::python_error();
+  return result;
+}
+
+std::string_view fp8moe::python::toText(nb::handle value) {
+  Py_ssize_t size = 0;
+  const char *text = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
+  if (!text)
+    throw nb::python_error();
+  return {text, static_cast<size_t>(size)};
+}
+
+namespace {
+/// Raises RecursionError instead of overflowing the stack, for lists that
+/// contain themselves.
+struct RecursionGuard {
+  RecursionGuard() {
+    if (Py_EnterRecursiveCall(" while an attribute is made"))
+      throw nb::python_error();
+  }
+  RecursionGuard(const RecursionGuard &) = delete;
+  ~RecursionGuard() { Py_LeaveRecursiveCall(); }
+};
+} // namespace
+
 MlirAttribute fp8moe::python::toDictionary(const Context &context,
                                            const nb::dict &entries) {
   std::vector<MlirNamedAttribute> named;
   for (auto [key, value] : entries) {
     if (value.is_none())
       continue;
-    auto name = nb::cast<std::string>(key);
-    named.push_back({mlirIdentifierGet(context.get(), toStringRef(name)),
+    if (!nb::isinstance<nb::str>(key))
+      throw nb::type_error("the keys of a dictionary attribute are strings");
+    named.push_back({mlirIdentifierGet(context.get(), toStringRef(toText(key))),
                      toAttribute(context, value)});
   }
   return mlirDictionaryAttrGet(
@@ -59,6 +92,7 @@ MlirAttribute fp8moe::python::toDictionary(const Context &context,
 
 MlirAttribute fp8moe::python::toAttribute(const Context &context,
                                           nb::handle value) {
+  RecursionGuard guard;
   MlirContext ctx = context.get();
   if (nb::isinstance<Attribute>(value)) {
     auto &attribute = nb::cast<Attribute &>(value);
@@ -72,16 +106,13 @@ MlirAttribute fp8moe::python::toAttribute(const Context &context,
   }
   if (nb::isinstance<nb::bool_>(value))
     return mlirBoolAttrGet(ctx, nb::cast<bool>(value));
-  if (nb::isinstance<nb::int_>(value))
-    return mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64),
-                              nb::cast<int64_t>(value));
+  if (PyIndex_Check(value.ptr()))
+    return mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), toInt64(value));
   if (nb::isinstance<nb::float_>(value))
     return mlirFloatAttrDoubleGet(ctx, mlirF64TypeGet(ctx),
                                   nb::cast<double>(value));
-  if (nb::isinstance<nb::str>(value)) {
-    auto text = nb::cast<std::string>(value);
-    return mlirStringAttrGet(ctx, toStringRef(text));
-  }
+  if (nb::isinstance<nb::str>(value))
+    return mlirStringAttrGet(ctx, toStringRef(toText(value)));
   if (nb::isinstance<nb::dict>(value))
     return toDictionary(context, nb::cast<nb::dict>(value));
   if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value)) {
@@ -118,6 +149,9 @@ nb::object fp8moe::python::toPython(const Context &context,
     return nb::bool_(mlirBoolAttrGetValue(attribute));
   if (mlirAttributeIsAInteger(attribute)) {
     MlirType type = mlirAttributeGetType(attribute);
+    // The C API gives 64 bits.
+    if (mlirTypeIsAInteger(type) && mlirIntegerTypeGetWidth(type) > 64)
+      return wrap(context, attribute);
     if (mlirTypeIsAIndex(type) || mlirIntegerTypeIsSignless(type))
       return nb::int_(mlirIntegerAttrGetValueInt(attribute));
     return mlirIntegerTypeIsUnsigned(type)
@@ -242,6 +276,9 @@ void fp8moe::python::bindAttributes(nb::module_ &module) {
                   nb::arg("mnemonic"), nb::arg("parameters"),
                   nb::sig("def of_dialect(context: Context, mnemonic: str, "
                           "parameters: dict[str, typing.Any]) -> Attribute"))
+      .def("__copy__", [](nb::handle self) { return nb::borrow(self); })
+      .def("__deepcopy__",
+           [](nb::handle self, nb::handle) { return nb::borrow(self); })
       .def_prop_ro("context",
                    [](const Attribute &attribute) { return attribute.context; })
       .def_prop_ro(

@@ -158,6 +158,10 @@ nb::object wrap(const Context &context, MlirAttribute attribute);
 nb::object wrap(const std::shared_ptr<ModuleState> &owner,
                 MlirOperation operation);
 
+/// The text of a string while that lives; raises UnicodeEncodeError when a
+/// character has no encoding.
+std::string_view toText(nb::handle value);
+
 /// The attribute of a bool, int (i64), float (f64), str, Type, list, dict or
 /// Attribute.
 MlirAttribute toAttribute(const Context &context, nb::handle value);

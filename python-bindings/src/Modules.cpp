@@ -18,6 +18,14 @@ using namespace fp8moe::python;
 // Modules
 //===----------------------------------------------------------------------===//
 
+/// Raises CompilerError unless the module is valid: passes expect that, but a
+/// function that is still being built has no end.
+static void requireValid(const Module &module) {
+  DiagnosticCollector diagnostics(module.getContext().get());
+  diagnostics.finish(mlirOperationVerify(mlirModuleGetOperation(module.get())),
+                     "the module is not valid");
+}
+
 static Module makeModule(const Context &context, MlirModule module) {
   return {std::make_shared<ModuleState>(context, module)};
 }
@@ -28,8 +36,10 @@ static Module parse(const Context &context, nb::object source,
   if (nb::isinstance<nb::bytes>(source)) {
     auto bytes = nb::cast<nb::bytes>(source);
     text.assign(bytes.c_str(), bytes.size());
+  } else if (nb::isinstance<nb::str>(source)) {
+    text = toText(source);
   } else {
-    text = nb::cast<std::string>(source);
+    throw nb::type_error("IR is read from a str or from bytes");
   }
   DiagnosticCollector diagnostics(context.get());
   MlirModule module =
@@ -69,6 +79,7 @@ static void run(const Module &module, const std::string &pipeline) {
                                 toStringRef(pipeline), appendTo, &error)))
     throw nb::value_error(
         error.substr(error.rfind("error: ", 0) == 0 ? 7 : 0).c_str());
+  requireValid(module);
   DiagnosticCollector diagnostics(context);
   ++module.state->generation;
   bool succeeded = mlirLogicalResultIsSuccess(
@@ -78,6 +89,7 @@ static void run(const Module &module, const std::string &pipeline) {
 
 static void optimize(const Module &module, const std::string &target,
                      bool optimizeLayouts) {
+  requireValid(module);
   DiagnosticCollector diagnostics(module.getContext().get());
   ++module.state->generation;
   bool succeeded = mlirLogicalResultIsSuccess(
@@ -113,7 +125,10 @@ struct CompileOptions {
 class DetachedModule {
 public:
   explicit DetachedModule(const Module &module)
-      : bytecode(writeBytecode(module)), diagnostics(context.get()) {}
+      : bytecode(writeBytecode(module)), diagnostics(context.get()) {
+    // What the parser says about bytecode would confuse.
+    requireValid(module);
+  }
 
   /// Parses the copy and gives it to `action`, which returns an
   /// MlirLogicalResult.

@@ -123,6 +123,8 @@ static nb::object create(const Block &block, const std::string &name,
   for (auto [key, value] : attributes) {
     if (value.is_none())
       continue;
+    if (!nb::isinstance<nb::str>(key))
+      throw nb::type_error("the names of attributes are strings");
     auto text = nb::cast<std::string>(key);
     named.push_back({mlirIdentifierGet(context.get(), toStringRef(text)),
                      toAttribute(context, value)});
@@ -239,6 +241,18 @@ static nb::list getKeys(const OperationAttributes &self) {
   return keys;
 }
 
+static nb::list getItems(const OperationAttributes &self) {
+  nb::list items;
+  MlirOperation operation = self.operation.get();
+  for (intptr_t i = 0; i < mlirOperationGetNumAttributes(operation); ++i) {
+    MlirNamedAttribute entry = mlirOperationGetAttribute(operation, i);
+    items.append(
+        nb::make_tuple(toString(mlirIdentifierStr(entry.name)),
+                       wrap(self.operation.getContext(), entry.attribute)));
+  }
+  return items;
+}
+
 //===----------------------------------------------------------------------===//
 // Values
 //===----------------------------------------------------------------------===//
@@ -275,8 +289,16 @@ static void bindAttributesOfOperations(nb::module_ &module) {
       "operation invalid is refused.")
       .def("__getitem__", getItem, nb::arg("name"),
            nb::sig("def __getitem__(self, name: str) -> Attribute"))
-      .def("get", find, nb::arg("name"),
-           nb::sig("def get(self, name: str) -> Attribute | None"))
+      .def(
+          "get",
+          [](const OperationAttributes &self, const std::string &name,
+             nb::object defaultValue) {
+            nb::object attribute = find(self, name);
+            return attribute.is_none() ? defaultValue : attribute;
+          },
+          nb::arg("name"), nb::arg("default").none() = nb::none(),
+          nb::sig("def get(self, name: str, default: typing.Any = None) -> "
+                  "typing.Any"))
       .def("__setitem__", setItem, nb::arg("name"), nb::arg("value"),
            nb::sig("def __setitem__(self, name: str, value: object) -> None"))
       .def("__delitem__", deleteItem, nb::arg("name"))
@@ -294,7 +316,13 @@ static void bindAttributesOfOperations(nb::module_ &module) {
             return nb::iter(getKeys(self));
           },
           nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))
-      .def("keys", getKeys, nb::sig("def keys(self) -> list[str]"));
+      .def("keys", getKeys, nb::sig("def keys(self) -> list[str]"))
+      .def("items", getItems,
+           nb::sig("def items(self) -> list[tuple[str, Attribute]]"))
+      .def("__repr__", [](const OperationAttributes &self) {
+        return nb::repr(
+            nb::module_::import_("builtins").attr("dict")(getItems(self)));
+      });
 }
 
 static void bindValues(nb::module_ &module) {
@@ -327,8 +355,11 @@ static void bindValues(nb::module_ &module) {
            [](const Value &value) {
              return std::hash<const void *>()(value.get().ptr);
            })
-      .def("__str__", [](const Value &value) {
-        return print(mlirValuePrint, value.get());
+      .def(
+          "__str__",
+          [](const Value &value) { return print(mlirValuePrint, value.get()); })
+      .def("__repr__", [](const Value &value) {
+        return "Value(" + print(mlirValuePrint, value.get()) + ")";
       });
 }
 
@@ -394,8 +425,15 @@ void fp8moe::python::bindOperations(nb::module_ &module) {
            [](const Operation &operation) {
              return std::hash<const void *>()(operation.get().ptr);
            })
-      .def("__str__", [](const Operation &operation) {
-        return printOperation(operation, false, false);
+      .def("__str__",
+           [](const Operation &operation) {
+             return printOperation(operation, false, false);
+           })
+      .def("__repr__", [](const Operation &operation) {
+        MlirOperation op = operation.get();
+        return "Operation(" +
+               toString(mlirIdentifierStr(mlirOperationGetName(op))) + " at " +
+               print(mlirLocationPrint, mlirOperationGetLocation(op)) + ")";
       });
 
   nb::class_<Block>(module, "Block", "A list of operations.")

@@ -218,6 +218,9 @@ void fp8moe::python::bindTypes(nb::module_ &module) {
             return Location{{context, mlirLocationUnknownGet(context.get())}};
           },
           nb::arg("context"))
+      .def("__copy__", [](nb::handle self) { return nb::borrow(self); })
+      .def("__deepcopy__",
+           [](nb::handle self, nb::handle) { return nb::borrow(self); })
       .def_prop_ro("context",
                    [](const Location &location) { return location.context; })
       .def_prop_ro("file_line_column", getFileLineColumn,
@@ -239,6 +242,9 @@ void fp8moe::python::bindTypes(nb::module_ &module) {
                   nb::sig("def function(context: Context, inputs: "
                           "collections.abc.Sequence[Type], results: "
                           "collections.abc.Sequence[Type]) -> Type"))
+      .def("__copy__", [](nb::handle self) { return nb::borrow(self); })
+      .def("__deepcopy__",
+           [](nb::handle self, nb::handle) { return nb::borrow(self); })
       .def_prop_ro("context", [](const Type &type) { return type.context; })
       .def(
           "__eq__",

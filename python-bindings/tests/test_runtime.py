@@ -4,9 +4,12 @@
 """The Python runtime on an artifact made by hand: kernels in C, no compiler of
 ours. Needs the built library, a C compiler and ml_dtypes."""
 
+import copy
 import json
+import pickle
 import shutil
 import subprocess
+import sys
 import threading
 
 import ml_dtypes
@@ -361,8 +364,161 @@ def test_cuda_array_interface(convert):
         convert(array)
 
 
+@pytest.mark.parametrize("typestr", ["<c8", ">f4", "<f16", "<M8", "<i3", "|O8"])
+def test_cuda_arrays_of_unknown_types(typestr):
+    array = CudaArray(data=(0x1000, False), shape=(2,), typestr=typestr)
+    with pytest.raises(runtime.InvalidArgumentError, match="x: elements of .* are not supported"):
+        _tensors.view(array, "x")
+
+
+def test_opaque_elements_must_have_the_size(folder):
+    class Gpu(_program.Program):
+        """Takes tensors as it would on a GPU; nothing runs."""
+
+        def __init__(self, artifact):
+            super().__init__(artifact, artifact._library, "none", artifact._library.artifact_find_program(artifact._handle, b"convert"))
+            self.device = _program.Device.of("cuda:0")
+
+    program = Gpu(fp8moe.load(folder, device="none"))
+    opaque = CudaArray(data=(0x1000, False), shape=(2,), typestr="|V2")
+    with pytest.raises(runtime.InvalidArgumentError, match="has elements of 2 bytes, expected I32"):
+        program(opaque)
+
+
+def test_masks_are_refused(convert):
+    with pytest.raises(runtime.InvalidArgumentError, match="masked array"):
+        convert(np.ma.array([1, 2], mask=[0, 1], dtype=np.int32))
+    masked = CudaArray(data=(0x1000, False), shape=(2,), typestr="<i4", mask=object())
+    with pytest.raises(runtime.InvalidArgumentError, match="masked array"):
+        _tensors.view(masked, "x")
+
+
+def test_dlpack_says_what_is_read_only(convert):
+    class Versioned(DLPackOnly):
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    out = np.empty(2, np.float32)
+    out.flags.writeable = False
+    with pytest.raises(fp8moe.Error, match="output 'out': is read-only"):
+        convert(np.ones(2, np.int32), out=Versioned(out))
+    frozen = np.ones(2, np.int32)
+    frozen.flags.writeable = False
+    assert np.array_equal(convert(Versioned(frozen)), [1, 1])
+
+
+def test_dlpack_without_a_tensor(convert):
+    class Consumed:
+        def __dlpack__(self, max_version=None):
+            return object()
+
+    with pytest.raises(runtime.InvalidArgumentError, match="returned no tensor"):
+        convert(Consumed())
+
+
+@pytest.mark.parametrize("stream", ["0", 1.5, -1, 2**64, object()])
+def test_not_a_stream(convert, stream):
+    with pytest.raises(TypeError, match="stream: expected a stream of torch or CuPy"):
+        convert(np.ones(2, np.int32), stream=stream)
+
+
+def test_null_streams(convert):
+    class Stream:
+        ptr = 0
+
+    assert np.array_equal(convert(np.ones(2, np.int32), stream=Stream()), [1, 1])
+    assert np.array_equal(convert(np.ones(2, np.int32), stream=0), [1, 1])
+
+
+def test_outputs_that_are_none_are_allocated(quantize):
+    x, n = inputs(3)
+    s = np.empty(3, np.float32)
+    result = quantize(x, n, out={"q": None, "s": s})
+    assert result.s is s
+    check(x, n, *result)
+
+
+@pytest.mark.parametrize(
+    "spec, error, message",
+    [
+        (runtime.TensorSpec((2**64 + 5,)), runtime.InvalidArgumentError, "does not fit 64 bits"),
+        (runtime.TensorSpec((2.5,)), TypeError, "entries that are no integers"),
+        (runtime.TensorSpec((-1,)), runtime.InvalidArgumentError, "-1"),
+        (runtime.TensorSpec((5,), (1, 1)), runtime.InvalidArgumentError, "differ in length"),
+        (runtime.TensorSpec((5,), dtype="int32"), runtime.InvalidArgumentError, "unknown dtype 'int32'"),
+        ("5", TypeError, "expected a NumPy array"),
+    ],
+)
+def test_describing_what_cannot_be(convert, spec, error, message):
+    with pytest.raises(error, match=message):
+        convert.describe(spec)
+
+
+def test_null_characters(folder, artifact):
+    for load in (
+        lambda: artifact.program("convert\0x"),
+        lambda: fp8moe.load(str(folder) + "\0x"),
+        lambda: fp8moe.load(folder, device="cpu\0x"),
+    ):
+        with pytest.raises(runtime.InvalidArgumentError, match="contains a null character"):
+            load()
+
+
+def test_copies_and_pickles(folder, quantize, monkeypatch, tmp_path):
+    """What is copied or unpickled is loaded again, wherever the process is."""
+    monkeypatch.chdir(folder.parent)
+    program = fp8moe.load(folder.name).program("quantize")
+    pickled = pickle.dumps(program)
+    monkeypatch.chdir(tmp_path)
+    x, n = inputs(5)
+    for again in (pickle.loads(pickled), copy.copy(quantize), copy.deepcopy(quantize)):
+        assert again.name == "quantize"
+        result = pickle.loads(pickle.dumps(again(x, n)))
+        assert result._fields == ("q", "s")
+        check(x, n, result.q, result.s)
+
+
+def test_inputs_may_be_called_self(folder, tmp_path):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["programs"][1]["buffers"][0]["name"] = "self"
+    manifest["programs"][1]["buffers"][1]["name"] = "gewünscht"
+    shutil.copytree(folder, tmp_path / "a")
+    (tmp_path / "a" / "manifest.json").write_text(json.dumps(manifest))
+    program = fp8moe.load(tmp_path / "a").program("convert")
+    assert program.outputs[0].name == "gewünscht"
+    assert np.array_equal(program(self=np.ones(2, np.int32)), [1, 1])
+    assert program.describe(self=(3,))["program"] == "convert"
+
+
+def test_unloading_at_exit(folder):
+    """An interpreter that ends while threads run programs ends quietly."""
+    script = (
+        "import threading, numpy as np, fp8moe\n"
+        f"program = fp8moe.load({str(folder)!r}).program('convert')\n"
+        "def work():\n"
+        "    while True: program(np.arange(1000, dtype=np.int32))\n"
+        "for _ in range(2): threading.Thread(target=work, daemon=True).start()\n"
+        "program(np.ones(2, np.int32))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_torch(convert):
     torch = pytest.importorskip("torch")
     result = convert(torch.arange(5, dtype=torch.int32))
     assert isinstance(result, torch.Tensor)
     assert torch.equal(result, torch.arange(5.0))
+
+
+def test_torch_tensors_that_are_no_plain_memory(convert):
+    torch = pytest.importorskip("torch")
+    base = torch.arange(4, dtype=torch.int32)
+    convert(base)  # so that a call for tensors like these is remembered
+    for tensor, message in (
+        (base.to_sparse(), "layout torch.sparse_coo"),
+        (base.to("meta"), "is on device meta"),
+        (torch._neg_view(base), "negated lazily"),
+    ):
+        with pytest.raises(runtime.InvalidArgumentError, match=message):
+            convert(tensor)

@@ -1,0 +1,158 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What nobody should do with IR and the compiler: an exception that says so, and never
+a crash."""
+
+import copy
+import pickle
+
+import pytest
+
+import fp8moe
+
+
+def copy_module(ir, ops):
+    module = ir.Module()
+    with module.function("f", x=ir.tensor([None, 64], "bf16", [1, 0])) as f:
+        f.returns(y=ops.contiguous(f.arguments[0]))
+    return module
+
+
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        (([2**70], "bf16"), ValueError, "below 2\\*\\*63, or None if it is unknown; found 1180"),
+        (([-1], "bf16"), ValueError, "at least 0"),
+        (([1.5], "bf16"), TypeError, "an integer or None, found 1.5"),
+        (([4, 4], "bf16", "rows"), TypeError, "such as \\[1, 0\\], or None; found 'rows'"),
+        (([4], "bf17"), ValueError, "unknown element type 'bf17'"),
+    ],
+)
+def test_no_tensor_types(ir, arguments, error, message):
+    with pytest.raises(error, match=message):
+        ir.tensor(*arguments)
+
+
+def test_no_attributes(ir):
+    def attribute(value):
+        return ir.Attribute.of(ir.current_context(), value)
+
+    endless = []
+    endless.append(endless)
+    for value, error in (
+        (2**64, OverflowError),
+        ("\udcff", UnicodeEncodeError),
+        (endless, RecursionError),
+        ({1: 2}, TypeError),
+        (object(), TypeError),
+    ):
+        with pytest.raises(error):
+            attribute(value)
+    assert attribute("a\0ö").value == "a\0ö"
+    # More bits than the C API reads: not a wrong number.
+    wide = ir.Attribute.parse(ir.current_context(), "18446744073709551616 : i128")
+    assert str(wide.value) == "18446744073709551616 : i128"
+
+
+@pytest.mark.parametrize("source, error", [("\udc80", UnicodeEncodeError), (bytearray(), TypeError),
+                                           (b"\xff\0", fp8moe.CompilerError), (None, TypeError)])
+def test_no_source(ir, source, error):
+    with pytest.raises(error):
+        ir.Module.parse(source)
+
+
+def test_any_operation_with_any_operands(ir):
+    """Also when types are inferred, which comes before the operation is verified."""
+    from fp8moe import _mlir
+
+    values = (None, 3, "none", [1], {}, True, 1.5)
+    names = "axis axes rounding permutation tile fp8_type operandSegmentSizes resultSegmentSizes"
+    for name in _mlir.operation_classes:
+        for count in range(4):
+            for value in values:
+                for results in (None, (), [ir.tensor([None], "f32")]):
+                    module = ir.Module()
+                    with module.function("f", a=ir.tensor([None, 64], "bf16"), b=ir.tensor([4], "i32"),
+                                         c=ir.tensor([], "f32")) as f:
+                        try:
+                            ir.operation(name, f.arguments[:count], results, dict.fromkeys(names.split(), value))
+                        except (fp8moe.CompilerError, ValueError):
+                            pass
+
+
+@pytest.mark.parametrize("use", [
+    lambda module: module.run("builtin.module(inline, canonicalize, cse)"),
+    lambda module: fp8moe.optimize(module, "sm_90a"),
+    lambda module: fp8moe.compile(module, "cpu"),
+])  # fmt: skip
+def test_using_a_function_that_is_being_built(ir, use):
+    module = ir.Module()
+    with pytest.raises(fp8moe.CompilerError, match="expect at least a terminator") as info:
+        with module.function("f", x=ir.tensor([8], "f32")):
+            use(module)
+    assert not any("bytecode" in str(note) for note in info.value.diagnostics[0].notes)
+    assert "func.func" not in str(module)
+
+
+def test_copies(ir, ops):
+    module = copy_module(ir, ops)
+    for again in (copy.copy(module), copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert str(again) == str(module)
+        again.target = "cpu"
+        assert module.target is None
+    layout = ir.StridedEncoding([1, 0])
+    assert copy.deepcopy({"layout": layout, "type": ir.element("bf16")})["layout"] == layout
+
+
+def test_pickled_errors(ir):
+    with pytest.raises(fp8moe.CompilerError) as info:
+        ir.tensor([4, 4], "bf16", [0, 0])
+    again = pickle.loads(pickle.dumps(info.value))
+    assert (again.diagnostics, str(again)) == (info.value.diagnostics, str(info.value))
+
+
+def test_artifacts_that_are_deleted_cannot_be_copied(ir, ops, tmp_path):
+    artifact = fp8moe.compile(copy_module(ir, ops), "cpu")
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="compile with output=FOLDER"):
+            make(artifact)
+    kept = fp8moe.compile(copy_module(ir, ops), "cpu", tmp_path)
+    assert pickle.loads(pickle.dumps(kept)).load().programs == ("f",)
+
+
+def test_no_compilation(ir, ops, tmp_path):
+    module = copy_module(ir, ops)
+    for arguments, error, message in (
+        (("module {}", "cpu"), TypeError, "expected a fp8moe.ir.Module, found str"),
+        ((module, [3]), TypeError, "expected names of chips, found 3"),
+        ((module, "cpu", f"{tmp_path}/a\0b"), ValueError, "output contains a null character"),
+    ):
+        with pytest.raises(error, match=message):
+            fp8moe.compile(*arguments)
+    with pytest.raises(ValueError, match="negative or too large"):
+        fp8moe.compile(module, "cpu", tokens=2**63)
+
+
+def test_names_of_functions(ir, ops):
+    module = ir.Module()
+    with module.function("größe", **{"ω": ir.tensor([4], "f32", [0])}) as f:
+        f.returns(self=ops.relayout(f.arguments[0], result=ir.tensor([4], "f32")))
+    program = fp8moe.compile(module, "cpu").load().program("größe")
+    assert (program.inputs[0].name, program.outputs[0].name) == ("ω", "self")
+    module = ir.Module()
+    with module.function("a\0b", x=ir.tensor([4], "f32")) as f:
+        f.returns(f.arguments[0])
+    with pytest.raises(fp8moe.CompilerError, match="null character"):
+        fp8moe.compile(module, "cpu")
+
+
+def test_reading_as_text(ir, ops):
+    module = copy_module(ir, ops)
+    (op,) = module.walk(ops.ContiguousOp)
+    assert repr(module) == "<fp8moe module: f>"
+    assert repr(op).startswith("Operation(fp8moe.contiguous at loc(")
+    assert "block argument" in repr(op.input)
+    function = op.parent
+    assert dict(function.attributes.items())["sym_name"].value == "f"
+    assert function.attributes.get("absent", 3) == 3 and "sym_name" in repr(function.attributes)
