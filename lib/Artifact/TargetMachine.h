@@ -1,5 +1,4 @@
-//===- TargetMachine.h - LLVM's target machine of a known target -*- C++
-//-*-===//
+//===- TargetMachine.h - LLVM's machine of a known target -------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

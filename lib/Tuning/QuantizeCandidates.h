@@ -1,5 +1,4 @@
-//===- QuantizeCandidates.h - Candidates by schedule ---------------------*- C++
-//-*-===//
+//===- QuantizeCandidates.h - Candidates by schedule ------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- QuantizeTiles.cpp - Tiles of quantize kernels ---------------------===//
+//===- QuantizeTiles.cpp - Tiles of quantize kernels ----------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- TwoPassTiles.cpp - Tiles of kernels that read twice ---------------===//
+//===- TwoPassTiles.cpp - Tiles of kernels that read twice ----------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

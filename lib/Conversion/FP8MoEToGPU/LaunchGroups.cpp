@@ -1,5 +1,4 @@
-//===- LaunchGroups.cpp - Several operations in one launch
-//-----------------===//
+//===- LaunchGroups.cpp - Several operations in one launch ----------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- LaunchGroups.h - Several operations in one launch --*- C++ -*-
-//------===//
+//===- LaunchGroups.h - Several operations in one launch --------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

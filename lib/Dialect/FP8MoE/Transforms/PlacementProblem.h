@@ -1,5 +1,4 @@
-//===- PlacementProblem.h - Layout placement as a sum to minimise *- C++
-//-*-===//
+//===- PlacementProblem.h - Layout placement as a minimum -------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

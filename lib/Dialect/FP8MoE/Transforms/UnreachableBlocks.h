@@ -1,5 +1,4 @@
-//===- UnreachableBlocks.h - Blocks that nobody enters -----------*- C++
-//-*-===//
+//===- UnreachableBlocks.h - Blocks that nobody enters ----------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
