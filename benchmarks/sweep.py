@@ -17,7 +17,11 @@ GPU, and says how much time the tile that the compiler chose loses to the best o
 
 All sizes but the lengths of groups are known to the compiler. Groups are uneven: each
 has 0.5 to 1.5 times the average. The shapes that judge the model are those of
-sweep_shapes.json; nobody may calibrate it on them.
+sweep_shapes.json; nobody may calibrate it on them. Those to calibrate it on are in
+calibration_shapes.json (--shapes); `cases` writes what was measured on them as the
+table that the unit tests of lib/Tuning compare with:
+
+    python3 benchmarks/sweep.py cases build/calibration.json > unittests/Tuning/MeasuredTiles.inc
 
 Candidates are timed in CUDA graphs of several launches, which take turns between
 buffers that together exceed the L2 cache; a round times every candidate once, in
@@ -277,6 +281,25 @@ def show(options):
     show_summary(rows)
 
 
+def show_cases(options):
+    """The measured tiles as initializers of C++."""
+    works = {
+        "jagged_colwise": "jaggedToSlices({M}, {N}, {E})",
+        "jagged_colwise_column_major_input": "jaggedSlices({M}, {N}, {E})",
+        "rowwise": "rowwise({M}, {N})",
+        "weights_dgrad": "weightsToSlices({E}, {K}, {N})",
+    }
+    methods = {"two_pass": "TwoPass", "held": "Held", "streamed": "Streamed"}
+    print("// Written by benchmarks/sweep.py cases: microseconds of every tile.")
+    for row in json.loads(pathlib.Path(options.results).read_text()):
+        tiles = [
+            f"{{{tile['kept']}, {tile['threads']}, {tile['us']:.1f}, TileSchedule::{methods[tile['schedule']]}}}"
+            for tile in row["tiles"]
+        ]
+        joined = ",\n  ".join(tiles)
+        print(f"{{{works[row['kernel']].format(**row['sizes'])},\n {{{joined}}}}},")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     actions = parser.add_subparsers(dest="action", required=True)
@@ -293,11 +316,14 @@ def main():
     action.add_argument("--json", help="save all times here, after every shape")
     add_shapes(action)
     actions.add_parser("show", help="print the table of a --json file").add_argument("results")
+    actions.add_parser("cases", help="write a --json file as a table of C++").add_argument("results")
     options = parser.parse_args()
     if options.action == "write":
         print("".join(case.mlir() for case in read_cases(options.shapes, options.only)), end="")
     elif options.action == "measure":
         measure(options)
+    elif options.action == "cases":
+        show_cases(options)
     else:
         show(options)
 

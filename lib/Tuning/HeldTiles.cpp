@@ -15,10 +15,9 @@
 //   traffic  bytes of the sectors touched / speed of a copy
 //   latency  waves of blocks * (one wait + the round trips of later rows)
 //
-// The quadratic mean stands for what overlaps. The constants are those of least
-// regret on the tiles measured on one NVIDIA H200
-// (unittests/Tuning/QuantizeTilesTest.cpp) and on as many with groups of random
-// sizes.
+// The quadratic mean stands for what overlaps. A wave counts in part, as blocks
+// do not all end at once. The constants are those of least regret on
+// benchmarks/calibration_shapes.json, measured on one NVIDIA H200.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,16 +48,19 @@ static constexpr int64_t kLeastThreads = 128;
 static constexpr int64_t kJaggedRounds = 4;
 
 /// A wait for all of a slice under load, up to its stores: 331 waves of teams
-/// of 256 take 312 us on one NVIDIA H200.
-static constexpr double kWait = 950000;
+/// of 256 take 312 us on one NVIDIA H200, and others a little less.
+static constexpr double kWait = 850000;
 /// A round trip of later rows, the second one to the cache.
-static constexpr double kLaterTrip = 500000;
+static constexpr double kLaterTrip = 600000;
+/// A round trip of one element a thread, of slices whose chunks are not
+/// aligned.
+static constexpr double kElementTrip = 180000;
 /// How fast the rows that a team cannot hold vanish as it grows: of groups
 /// whose sizes are random, exp(-1) are longer than the mean; of equal ones,
 /// none.
-static constexpr double kLengthSpread = 1.5;
+static constexpr double kLengthSpread = 2.7;
 /// Finding the bounds of a group: loads that depend on one another.
-static constexpr double kBounds = 1500000;
+static constexpr double kBounds = 1700000;
 
 /// Registers to ask for, besides those that hold: what ptxas of CUDA 13 needs
 /// for sm_90a without spilling, rounded up to its granularity.
@@ -112,8 +114,11 @@ static QuantizeTileCost estimate(const QuantizeWork &work,
   tile.trafficTime = cost.time - launch;
   double unit = schedule.rounds * (kWait + trips * kLaterTrip) +
                 (work.jagged ? kBounds : 0);
+  if (work.jagged && hasUnalignedColumns(work))
+    unit += schedule.rounds * kElementTrip * rows / team;
+  double waves = static_cast<double>(tile.units) / tile.residentUnits;
   tile.latencyTime =
-      static_cast<int64_t>(std::min(unit * tile.getWaves(), 1e18));
+      static_cast<int64_t>(std::min(unit * std::max(waves, 1.0), 1e18));
   tile.cost = cost;
   tile.cost.time = launch + overlapTimes(tile.trafficTime, tile.latencyTime);
   return tile;

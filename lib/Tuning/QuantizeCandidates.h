@@ -39,6 +39,13 @@ void addStreamedTiles(const QuantizeWork &known, const QuantizeWork &nominal,
 /// single column is contiguous with any stride, but has nothing to go along.
 bool isAlongRows(int64_t rowStride, int64_t columnStride, int64_t columns);
 
+/// Whether the columns of an output whose rows are contiguous are known to
+/// begin anywhere in 16 bytes, so that they are stored element by element.
+bool hasUnalignedColumns(const QuantizeWork &work);
+
+/// Picoseconds that storing element by element adds to a transposed kernel.
+int64_t estimateUnalignedStores(const QuantizeWork &work);
+
 /// Bytes of the L2 cache that a multiprocessor's second read can hit: on NVIDIA
 /// each half of the cache keeps what its half of the chip reads, so a tensor
 /// read by all takes twice its size; AMD's figure is the sum over dies, whose
@@ -49,8 +56,8 @@ int64_t getUsableCacheBytes(const TargetInfo &target);
 int64_t countSectorBytes(int64_t bytes, int64_t runBytes,
                          const TargetInfo &target);
 
-/// The cubic mean of two times, which stands for what overlaps: little more
-/// than the longer one, 1.26 times equal ones.
+/// The root of the sum of squares of two times, which stands for what overlaps:
+/// little more than the longer one, 1.41 times equal ones.
 int64_t overlapTimes(int64_t traffic, int64_t latency);
 
 /// Blocks of so many threads, each with so many registers, and of so much

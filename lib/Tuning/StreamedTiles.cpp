@@ -33,8 +33,12 @@ static constexpr int64_t kCellBytes = 8;
 /// Picoseconds in which blocks meet, and the first and the last tiles go
 /// through the roles while nothing else moves. On one NVIDIA H200, 512 rows of
 /// 128 columns take 6.5 us, 4096 of 2048 take 13.3 us where a copy takes 7.4
-/// us.
-static constexpr int64_t kFillTime = 4000000;
+/// us. This and the next three were fitted to
+/// benchmarks/calibration_shapes.json.
+static constexpr int64_t kFillTime = 2600000;
+/// Picoseconds that each jagged segment costs whatever its size: blocks look up
+/// one after the other, also those of which they have no tile.
+static constexpr int64_t kSegmentTime = 175000;
 /// Part of a copy's speed that is reached beyond that, in percent: on the same
 /// chip 84% for 16640x5120, 32768x7168 and 131072x2048 in 8 or 16 groups.
 static constexpr int64_t kSpeedPercent = 84;
@@ -99,7 +103,11 @@ void fp8moe::addStreamedTiles(const QuantizeWork &known,
   tileBytes += tileBytes / nominal.inputBytes;
   result.latencyTime =
       getTime(llvm::SaturatingMultiply<uint64_t>(result.units, tileBytes));
-  result.cost.time =
-      launch + kFillTime + std::max(result.trafficTime, result.latencyTime);
+  result.cost.time = launch + kFillTime +
+                     std::max(result.trafficTime, result.latencyTime) +
+                     estimateUnalignedStores(nominal);
+  if (nominal.jagged)
+    result.cost.time +=
+        llvm::SaturatingMultiply<uint64_t>(nominal.segments, kSegmentTime);
   tiles.push_back(result);
 }

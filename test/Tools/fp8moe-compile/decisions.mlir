@@ -22,7 +22,7 @@
 // CHECK-NEXT:  no choice: one schedule for these layouts
 // CHECK-LABEL: target cpu
 // CHECK:       fp8moe.jagged_dynamic_quantize {{.*}} no tile -
-// CHECK-NEXT:  column-major, row-major -> column-major, row-major
+// CHECK-NEXT:  row-major, row-major -> column-major, row-major
 // CHECK-NEXT:  reference path: results are exact, time is not tuned
 
 // MANIFEST:      "decisions": [
@@ -53,11 +53,11 @@
 // CPU-NOT: "tile"
 
 #col = #fp8moe.strided<[1, 0]>
-func.func @wgrad(%x: tensor<?x2048xbf16> {fp8moe.name = "x"}, %ends: tensor<64xi32> {fp8moe.name = "ends"})
+func.func @wgrad(%x: tensor<?x2048xbf16> {fp8moe.name = "x"}, %y: tensor<?x2048xbf16> {fp8moe.name = "y"}, %ends: tensor<64xi32> {fp8moe.name = "ends"})
     -> (tensor<?x2048x!fp8moe.e4m3, #col> {fp8moe.name = "q"}, tensor<64x2048xf32> {fp8moe.name = "s"},
         tensor<?x2048xbf16, #col> {fp8moe.name = "c"}) {
   %t = fp8moe.relayout %x : tensor<?x2048xbf16> -> tensor<?x2048xbf16, #col>
-  %c = fp8moe.relayout %x : tensor<?x2048xbf16> -> tensor<?x2048xbf16, #col>
+  %c = fp8moe.relayout %y : tensor<?x2048xbf16> -> tensor<?x2048xbf16, #col>
   %q, %s = fp8moe.jagged_dynamic_quantize %t groups(%ends : tensor<64xi32>) along [0]
       rounding pow2 : tensor<?x2048xbf16, #col>
       -> tensor<?x2048x!fp8moe.e4m3, #col>, tensor<64x2048xf32>
