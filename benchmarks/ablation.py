@@ -8,15 +8,15 @@
 # ===------------------------------------------------------------------------===#
 """Measures the four cells of the question which layout a column-wise quantization
 should read: a row-major tensor as it is, or a column-major copy of it; each with
-the smallest and the largest tile. Prints them beside the model's prediction, and
-which cell each of the two says is best. On an NVIDIA GPU:
+the smallest and the largest tile that reads its input twice, which both layouts have,
+and with the tile that the compiler chooses for it. Prints them beside the model's
+prediction, and which cell each of the two says is best. On an NVIDIA GPU:
 
     python3 benchmarks/ablation.py write > build/ablation.mlir
     fp8moe-compile build/ablation.mlir --target=sm_90a --sweep --optimize-layouts=false -o build/ablation
     python3 benchmarks/ablation.py measure build/ablation/sm_90a
 
-The tiles are those of the schedule that both layouts have, which reads its input
-twice. Groups and timing are those of sweep.py.
+Groups and timing are those of sweep.py.
 """
 
 import argparse
@@ -61,11 +61,11 @@ def predict(folder):
     return times
 
 
-def choose_cells(names):
-    """The smallest and the largest tile among programs."""
+def choose_cells(names, predicted):
+    """The smallest and the largest tile that reads twice, and the one of least predicted time, among programs."""
     both = [name for name in names if sweep.read_tile(name)["schedule"] == "two_pass"]
     size = {name: (sweep.read_tile(name)["threads"], sweep.read_tile(name)["kept"]) for name in both}
-    return {"small": min(both, key=size.get), "large": max(both, key=size.get)}
+    return {"small": min(both, key=size.get), "large": max(both, key=size.get), "chosen": min(names, key=predicted.get)}
 
 
 def measure(options):
@@ -84,14 +84,14 @@ def measure(options):
         cells = {}
         for keeps_copy in (False, True):
             case = Ablation(*shape, keeps_copy)
-            for size, name in choose_cells(candidates[case.name]).items():
+            for size, name in choose_cells(candidates[case.name], predicted).items():
                 cells[("copied" if keeps_copy else "direct", size)] = name
         case = Ablation(*shape, False)
-        times = sweep.measure_case(artifact, case, list(cells.values()), options.rounds, rng)
+        times = sweep.measure_case(artifact, case, list(dict.fromkeys(cells.values())), options.rounds, rng)
         line = f"{shape[0]}x{shape[1]}".ljust(14)
         for cell, name in cells.items():
             tile = sweep.describe(sweep.read_tile(name))
-            line += f"{' '.join(cell)} {tile}: {times[name]:6.0f} ({predicted[name]:.0f})".ljust(36)
+            line += f"{' '.join(cell)} {tile}: {times[name]:6.0f} ({predicted[name]:.0f})".ljust(44)
         best = min(cells, key=lambda cell: times[cells[cell]])
         foreseen = min(cells, key=lambda cell: predicted[cells[cell]])
         print(line + f"best: {' '.join(best)}, predicted: {' '.join(foreseen)}", flush=True)
