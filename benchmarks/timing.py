@@ -25,6 +25,9 @@ BLOCK_MS = 5.0
 WARMUP_S = 0.5
 # Longest block that is captured; a capture holds the memory of all of its launches' temporaries.
 MAX_LAUNCHES = 256
+# A contender whose launch takes longer than this is timed least often: its median needs no more.
+SLOW_MS = 10.0
+LEAST_ROUNDS = 3
 # Idle time before a burst.
 IDLE_S = 0.06
 # Cycles that the GPU waits before a burst, so that all of it is queued when it begins.
@@ -49,10 +52,11 @@ def events_ms(run):
 
 
 class Block:
-    """`launches` launches of a contender."""
+    """`launches` launches of a contender, of which one takes `launch_ms`."""
 
-    def __init__(self, functions, launches):
+    def __init__(self, functions, launches, launch_ms=0.0):
         self.launches = launches
+        self.is_slow = launch_ms > SLOW_MS
         self.functions = [functions[i % len(functions)] for i in range(launches)]
         self.graph = None
         self._capture()
@@ -79,9 +83,13 @@ class Block:
 
 
 def estimate_ms(functions):
-    for function in functions:
-        function()
+    """About how long one launch takes, after the first one, which may compile."""
+    functions[0]()
+    begin, end = events_ms(functions[-1])
     torch.cuda.synchronize()
+    once = begin.elapsed_time(end)
+    if once > SLOW_MS:
+        return once
     begin, end = events_ms(lambda: [function() for function in functions])
     torch.cuda.synchronize()
     return begin.elapsed_time(end) / len(functions)
@@ -90,10 +98,11 @@ def estimate_ms(functions):
 def make_blocks(contenders):
     blocks = {}
     for name, functions in contenders.items():
-        launches = round(BLOCK_MS / max(estimate_ms(functions), 1e-3))
-        # Whole turns through the copies.
+        launch_ms = estimate_ms(functions)
+        launches = round(BLOCK_MS / max(launch_ms, 1e-3))
+        # Whole turns through the copies; what takes longer than the cache remembers needs none.
         turns = max(1, min(launches, MAX_LAUNCHES) // len(functions))
-        blocks[name] = Block(functions, turns * len(functions))
+        blocks[name] = Block(functions, 1 if launch_ms > SLOW_MS else turns * len(functions), launch_ms)
     return blocks
 
 
@@ -109,15 +118,15 @@ def sustained_us(contenders, rounds, rng):
     """Median microseconds of a launch of each contender, {name: [functions]}."""
     blocks = make_blocks(contenders)
     pairs = {name: [] for name in blocks}
-    warm_up(blocks)
-    for _ in range(rounds):
-        order = list(blocks)
+    warm_up({name: block for name, block in blocks.items() if not block.is_slow})
+    for turn in range(rounds):
+        order = [name for name, block in blocks.items() if turn < LEAST_ROUNDS or not block.is_slow]
         rng.shuffle(order)
         for name in order:
             pairs[name].append(events_ms(blocks[name].run))
     torch.cuda.synchronize()
     return {
-        name: 1e3 * sorted(b.elapsed_time(e) for b, e in pairs[name])[rounds // 2] / blocks[name].launches
+        name: 1e3 * sorted(b.elapsed_time(e) for b, e in pairs[name])[len(pairs[name]) // 2] / blocks[name].launches
         for name in blocks
     }
 
