@@ -77,16 +77,19 @@ fp8moe::createNVVMTargetHooks(const TargetInfo &target) {
 void fp8moe::buildGPUToNVVMPipeline(OpPassManager &pm,
                                     const TargetInfo &target) {
   OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
-  kernels.addPass(createCanonicalizerPass());
-  kernels.addPass(createCSEPass());
-  kernels.addPass(createSCFToControlFlowPass());
+  // What needs to see one kernel only, so that several are worked on at once.
+  OpPassManager &structured = kernels.nest<gpu::GPUFuncOp>();
+  structured.addPass(createCanonicalizerPass());
+  structured.addPass(createCSEPass());
+  structured.addPass(createSCFToControlFlowPass());
   kernels.addPass(createPassTensorMaps());
   kernels.addPass(createConvertGpuOpsToNVVMOps());
   kernels.addPass(createPassTensorMaps());
+  OpPassManager &lowered = kernels.nest<LLVM::LLVMFuncOp>();
   // Operations that are inline assembly.
-  kernels.addPass(createConvertNVVMToLLVMPass());
-  kernels.addPass(createCanonicalizerPass());
-  kernels.addPass(createCSEPass());
-  kernels.addPass(createReconcileUnrealizedCastsPass());
+  lowered.addPass(createConvertNVVMToLLVMPass());
+  lowered.addPass(createCanonicalizerPass());
+  lowered.addPass(createCSEPass());
+  lowered.addPass(createReconcileUnrealizedCastsPass());
   kernels.addPass(createAttachLoopAnnotations());
 }

@@ -90,15 +90,18 @@ fp8moe::createROCDLTargetHooks(const TargetInfo &target) {
 void fp8moe::buildGPUToROCDLPipeline(OpPassManager &pm,
                                      const TargetInfo &target) {
   OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
-  kernels.addPass(createCanonicalizerPass());
-  kernels.addPass(createCSEPass());
-  kernels.addPass(createSCFToControlFlowPass());
+  // What needs to see one kernel only, so that several are worked on at once.
+  OpPassManager &structured = kernels.nest<gpu::GPUFuncOp>();
+  structured.addPass(createCanonicalizerPass());
+  structured.addPass(createCSEPass());
+  structured.addPass(createSCFToControlFlowPass());
   ConvertGpuOpsToROCDLOpsOptions options;
   options.chipset = target.chip.str();
   options.runtime = gpu::amd::Runtime::HIP;
   kernels.addPass(createConvertGpuOpsToROCDLOps(options));
-  kernels.addPass(createCanonicalizerPass());
-  kernels.addPass(createCSEPass());
-  kernels.addPass(createReconcileUnrealizedCastsPass());
+  OpPassManager &lowered = kernels.nest<LLVM::LLVMFuncOp>();
+  lowered.addPass(createCanonicalizerPass());
+  lowered.addPass(createCSEPass());
+  lowered.addPass(createReconcileUnrealizedCastsPass());
   kernels.addPass(createAttachLoopAnnotations());
 }
