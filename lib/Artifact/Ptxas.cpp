@@ -159,6 +159,17 @@ static LogicalResult verifyNoSpills(ArrayRef<KernelResources> resources,
   return success();
 }
 
+/// Whether ptxas can work on several kernels at once. Older ones refuse the
+/// option, so it is looked up in their help, which `scratch` gets.
+static bool canSplitCompile(StringRef ptxas, StringRef scratch, Location loc) {
+  std::optional<StringRef> redirects[] = {StringRef(), scratch, scratch};
+  if (llvm::sys::ExecuteAndWait(ptxas, {ptxas, "--help"}, std::nullopt,
+                                redirects) != 0)
+    return false;
+  FailureOr<std::string> help = readFile(scratch, loc);
+  return succeeded(help) && StringRef(*help).contains("--split-compile");
+}
+
 FailureOr<Cubin> mlir::fp8moe::assemblePTX(StringRef ptxas, StringRef ptx,
                                            StringRef chip, ModuleOp module) {
   Location loc = module.getLoc();
@@ -171,6 +182,10 @@ FailureOr<Cubin> mlir::fp8moe::assemblePTX(StringRef ptxas, StringRef ptx,
   SmallVector<StringRef> arguments = {ptxas,       archFlag, "-O3",
                                       "-v",        "--fmad", "false",
                                       files.input, "-o",     files.output};
+  // As many threads as there are processors: 0 gives the same bytes on every
+  // machine, as the code does not depend on the number but ptxas records it.
+  if (canSplitCompile(ptxas, files.output, loc))
+    arguments.append({"--split-compile", "0"});
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(files.log),
                                           StringRef(files.log)};
   std::string message;
