@@ -289,7 +289,7 @@ def show_cases(options):
         "rowwise": "rowwise({M}, {N})",
         "weights_dgrad": "weightsToSlices({E}, {K}, {N})",
     }
-    methods = {"two_pass": "TwoPass", "held": "Held", "streamed": "Streamed"}
+    methods = {"two_pass": "TwoPass", "held": "Held", "streamed": "Streamed", "columns": "Columns"}
     print("// Written by benchmarks/sweep.py cases: microseconds of every tile.")
     for row in json.loads(pathlib.Path(options.results).read_text()):
         tiles = [
