@@ -25,6 +25,8 @@ FailureOr<SmallVector<std::string>> Driver::getTargets(ModuleOp module) {
                                     options.targets.end());
   if (TargetAttr target = lookupTargetAttr(module))
     return SmallVector<std::string>{target.getChip().str()};
+  if (!options.defaultTarget.empty())
+    return SmallVector<std::string>{options.defaultTarget};
   return module.emitError("no target to compile for; use --target=CHIP or set "
                           "'fp8moe.target' on the module. Known targets: ")
          << listKnownTargets();

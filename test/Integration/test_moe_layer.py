@@ -5,14 +5,20 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""A whole layer, forward and backward: bit for bit on the CPU, within the tolerance of fast accumulation on a GPU."""
+"""A whole layer, forward and backward: bit for bit on the CPU, within the tolerance of fast accumulation on a GPU. Once
+by the Python package, once by fp8moe-run, which brings its own memory and reads and writes files."""
 
 import functools
+import os
+import shlex
+import subprocess
 
 import cases
+import executors
 import numpy as np
 import oracle
 import pytest
+import safetensors_io
 
 FILE = "../../../examples/moe_layer.mlir"
 HIDDEN, INTERMEDIATE = 2048, 1408
@@ -78,16 +84,38 @@ def assert_close(name, actual, want, inputs):
         assert error <= TOLERANCE * norm, f"'{name}', group {g}: error {error:.3e} of {norm:.3e}"
 
 
-@pytest.mark.parametrize("program", ["forward", "backward"])
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_moe_layer(cpu_or_nvidia, program, case):
-    executor, inputs = cpu_or_nvidia, inputs_of(case)
+def inputs_for(program, case):
     names = ["x", "weights", "offsets"] if program == "forward" else ["grad_y", "x", "weights", "offsets"]
-    outputs = executor.run(FILE, program, [{name: inputs[name] for name in names}])[0]
+    return {name: inputs_of(case)[name] for name in names}
+
+
+def check(executor, program, case, outputs):
     want = expected(case, executor.kinds("e4m3"))[program]
     assert sorted(outputs) == sorted(want)
     for name, reference in want.items():
         if executor.name.startswith("cuda-"):
-            assert_close(name, outputs[name], reference, inputs)
+            assert_close(name, outputs[name], reference, inputs_of(case))
         else:
             oracle.assert_equal(outputs[name], reference, name)
+
+
+@pytest.mark.parametrize("program", ["forward", "backward"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_moe_layer(cpu_or_nvidia, program, case):
+    executor = cpu_or_nvidia
+    check(executor, program, case, executor.run(FILE, program, [inputs_for(program, case)])[0])
+
+
+@pytest.mark.parametrize("program", ["forward", "backward"])
+def test_moe_layer_by_the_tool(cpu_or_nvidia, program, tmp_path):
+    executor, case = cpu_or_nvidia, CASES[0]
+    tool = os.environ.get("FP8MOE_RUN", executors.BUILD / "bin" / "fp8moe-run")
+    if not os.path.exists(tool):
+        pytest.skip(f"{tool} is not there: build it, or set FP8MOE_RUN to it")
+    artifact = executor.compiler.artifact(FILE, executor.target)
+    safetensors_io.write(tmp_path / "in.safetensors", inputs_for(program, case))
+    files = [f"--inputs={tmp_path / 'in.safetensors'}", f"--outputs={tmp_path / 'out.safetensors'}"]
+    command = [tool, artifact, f"--program={program}", f"--device={executor.device}", *files]
+    process = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    assert process.returncode == 0, f"{shlex.join(map(str, command))}\n{process.stdout}{process.stderr}"
+    check(executor, program, case, safetensors_io.read(tmp_path / "out.safetensors"))

@@ -45,6 +45,10 @@ static cl::list<std::string>
             cl::desc("Compile for this chip (may be repeated); by default what "
                      "fp8moe.target on the module says"),
             cl::cat(category));
+static cl::opt<std::string> defaultTarget(
+    "default-target", cl::value_desc("chip"),
+    cl::desc("Compile for this chip if neither --target nor the module says"),
+    cl::cat(category));
 static cl::opt<Stage>
     stage("emit", cl::init(Stage::None), cl::value_desc("stage"),
           cl::desc("Write one stage of one target instead of an artifact:"),
@@ -131,7 +135,10 @@ static void printTargets() {
 /// What is wrong with the options, or nothing.
 static std::string checkOptions() {
   bool emits = stage != Stage::None;
-  for (const std::string &chip : targets)
+  std::vector<std::string> chips = targets;
+  if (!defaultTarget.empty())
+    chips.push_back(defaultTarget);
+  for (const std::string &chip : chips)
     if (!lookupTarget(chip))
       return "unknown target '" + chip +
              "'; known targets: " + listKnownTargets();
@@ -155,6 +162,7 @@ static DriverOptions getDriverOptions() {
   for (const std::string &chip : targets)
     if (!llvm::is_contained(options.targets, chip))
       options.targets.push_back(chip);
+  options.defaultTarget = defaultTarget;
   options.emission.rocmPath = rocmPath;
   options.emission.ptxasPath = ptxasPath;
   options.optimizeLayouts = optimizeLayouts;

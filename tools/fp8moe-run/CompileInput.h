@@ -30,9 +30,18 @@ private:
   std::string folder;
 };
 
-/// Compiles the IR in the file `path` ("-": standard input) for the CPU into
-/// the artifact `folder`. Returns false after reporting an error.
-bool compileForCpu(const std::string &path, const std::string &folder);
+/// The compiler for IR: the fp8moe-compile beside this tool, whose name
+/// (argv[0]) is `self`, or the one in PATH.
+llvm::Expected<std::string> findCompiler(const char *self);
+
+/// Compiles the IR in the file `path` ("-": standard input) into a folder below
+/// `folder`, which is returned; an empty string after the compiler has
+/// reported an error. An empty `target` leaves it to the module, and to the CPU
+/// when the module names none.
+llvm::Expected<std::string> compileInput(const std::string &compiler,
+                                         const std::string &path,
+                                         const std::string &target,
+                                         const std::string &folder);
 
 } // namespace fp8moe::run
 

@@ -10,7 +10,6 @@
 #include "Program.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -61,6 +60,11 @@ static cl::opt<std::string>
     device("device", cl::value_desc("cpu|cuda:N|hip:N"), cl::init("cpu"),
            cl::desc("Where to run an artifact (default: cpu)"),
            cl::cat(category));
+static cl::opt<std::string>
+    target("target", cl::value_desc("chip"),
+           cl::desc("Compile IR for this chip (default: what the module says, "
+                    "else cpu)"),
+           cl::cat(category));
 static cl::opt<unsigned>
     repeat("repeat", cl::value_desc("N"), cl::init(1),
            cl::desc("Run N times and report the shortest time"),
@@ -73,8 +77,8 @@ static cl::opt<bool>
 
 static constexpr llvm::StringLiteral kOverview = R"(run a program of an artifact
 
-Takes an artifact folder that fp8moe-compile wrote, or IR, which is compiled for the
-CPU first. Tensors are read and written as safetensors, dense and row-major, whatever
+Takes an artifact folder that fp8moe-compile wrote, or IR, which the fp8moe-compile
+beside this tool or in PATH compiles first. Tensors are read and written as safetensors, dense and row-major, whatever
 layouts the program uses in memory.
 
 Examples:
@@ -84,6 +88,8 @@ Examples:
       compile for the CPU and run on the tensors of a file
   fp8moe-run out/sm_90a --device=cuda:0 --random=1 --tokens=5000 --repeat=20
       run on the first NVIDIA GPU and report the shortest of 20 times
+  fp8moe-run model.mlir --target=sm_90a --device=cuda:0 --random=1 --tokens=5000
+      compile for it and run
   fp8moe-run out/gfx942 --random=1 --shape grad=4096x2048 --describe
       print the launches as JSON, without a GPU
 )";
@@ -134,6 +140,9 @@ static llvm::Error checkOptions() {
                      "the file has the shapes");
   if (describe && !outputsPath.empty())
     return makeError("--describe does not run, so there are no --outputs");
+  if (!target.empty() && llvm::sys::fs::is_directory(inputPath))
+    return makeError("--target: the artifact is compiled already; it belongs "
+                     "to IR");
   if (repeat == 0)
     return makeError("--repeat: a program runs at least once");
   return llvm::Error::success();
@@ -195,11 +204,32 @@ static llvm::Error runProgram(const std::string &artifact) {
   return llvm::Error::success();
 }
 
+/// Compiles the IR and runs it; false after the compiler has reported an error.
+static llvm::Expected<bool> compileAndRun(const char *self) {
+  if (device != "cpu" && target.empty())
+    return makeError("IR for --device=" + device +
+                     " needs --target=CHIP, such as sm_90a");
+  auto compiler = findCompiler(self);
+  if (!compiler)
+    return compiler.takeError();
+  TemporaryFolder folder;
+  if (llvm::Error error = folder.create())
+    return error;
+  auto artifact = compileInput(*compiler, inputPath, target, folder.path());
+  if (!artifact)
+    return artifact.takeError();
+  if (artifact->empty())
+    return false;
+  if (llvm::Error error = runProgram(*artifact))
+    return error;
+  return true;
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](llvm::raw_ostream &os) {
-    os << "fp8moe-run " FP8MOE_VERSION ", LLVM " LLVM_VERSION_STRING "\n";
+    os << "fp8moe-run " FP8MOE_VERSION "\n";
   });
   cl::ParseCommandLineOptions(argc, argv, kOverview);
 
@@ -218,18 +248,8 @@ int main(int argc, char **argv) {
       return report(std::move(error));
     return 0;
   }
-  if (device != "cpu")
-    return report(
-        makeError("IR is compiled for the CPU only; for --device=" + device +
-                  " compile it with fp8moe-compile and give the "
-                  "artifact's folder"));
-  TemporaryFolder folder;
-  if (llvm::Error error = folder.create())
-    return report(std::move(error));
-  // The compiler reports at the IR's locations.
-  if (!compileForCpu(inputPath, folder.path()))
-    return 1;
-  if (llvm::Error error = runProgram(folder.path()))
-    return report(std::move(error));
-  return 0;
+  auto succeeded = compileAndRun(argv[0]);
+  if (!succeeded)
+    return report(succeeded.takeError());
+  return *succeeded ? 0 : 1;
 }

@@ -43,6 +43,8 @@ std::optional<EmitKind> getProduct(Stage stage);
 struct DriverOptions {
   /// Known chips; when empty the module names its target.
   std::vector<std::string> targets;
+  /// The known chip for a module that names none; may be empty.
+  std::string defaultTarget;
   EmissionOptions emission;
   PassManagerHook passManagerHook;
   bool optimizeLayouts = true;
@@ -66,7 +68,8 @@ public:
   LogicalResult emit(ModuleOp module, Stage stage, raw_ostream &os);
 
 private:
-  /// The targets of `module`: those of the command line, or the one it names.
+  /// The targets of `module`: those of the command line, the one it names, or
+  /// the default.
   FailureOr<SmallVector<std::string>> getTargets(ModuleOp module);
 
   /// A copy of `module` with its target set.

@@ -48,7 +48,10 @@
 // DEVICE: error: unknown device 'gpu'
 
 // RUN: not fp8moe-run %s --program=first --random=1 --tokens=3 --device=cuda:0 2>&1 | FileCheck %s --check-prefix=IR
-// IR: error: IR is compiled for the CPU only; for --device=cuda:0 compile it with fp8moe-compile and give the artifact's folder
+// IR: error: IR for --device=cuda:0 needs --target=CHIP, such as sm_90a
+
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --target=sm_90a 2>&1 | FileCheck %s --check-prefix=COMPILED
+// COMPILED: error: --target: the artifact is compiled already; it belongs to IR
 
 // RUN: echo damaged >> %t/cpu/kernels.so
 // RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 2>&1 | FileCheck %s --check-prefix=DAMAGED
