@@ -197,6 +197,14 @@ struct fp8moe_call::Scratch {
   std::vector<void *> params;
 };
 
+/// The address of some buffer with elements, if there is one.
+void *fp8moe_call::findMemory(const std::vector<void *> &pointers) const {
+  for (size_t i = 0; i < pointers.size(); ++i)
+    if (sizes.buffers[i].bytes)
+      return pointers[i];
+  return nullptr;
+}
+
 void *fp8moe_call::prepareParameter(const Parameter &parameter,
                                     Scratch &scratch) const {
   size_t index = parameter.index;
@@ -211,7 +219,8 @@ void *fp8moe_call::prepareParameter(const Parameter &parameter,
       ResolvedTensorMap map =
           known ? *known : resolveTensorMap(decl, index, sizes);
       encodeTensorMap(decl, index, map, scratch.pointers[map.buffer],
-                      *artifact->backend(), scratch.tensorMaps[index]);
+                      findMemory(scratch.pointers), *artifact->backend(),
+                      scratch.tensorMaps[index]);
       scratch.isEncoded[index] = true;
     }
     return &scratch.tensorMaps[index];

@@ -60,6 +60,7 @@ private:
   /// their parameters, in memory of this thread.
   struct Scratch;
   void prepareLaunches(Scratch &scratch) const;
+  void *findMemory(const std::vector<void *> &pointers) const;
   void *prepareParameter(const fp8moe::runtime::Parameter &parameter,
                          Scratch &scratch) const;
 

@@ -97,11 +97,14 @@ fp8moe::runtime::resolveTensorMap(const Program &program, size_t index,
 
 void fp8moe::runtime::encodeTensorMap(const Program &program, size_t index,
                                       const ResolvedTensorMap &map,
-                                      void *address, const Backend &backend,
+                                      void *address, void *anywhere,
+                                      const Backend &backend,
                                       EncodedTensorMap &encoded) {
   TensorMapRequest request = map.request;
   // Callers may pass any address for nothing.
-  request.address = map.isEmpty ? reinterpret_cast<void *>(granularity)
+  uintptr_t page = reinterpret_cast<uintptr_t>(anywhere);
+  uintptr_t aligned = std::max<uintptr_t>(page / granularity, 1) * granularity;
+  request.address = map.isEmpty ? reinterpret_cast<void *>(aligned)
                                 : static_cast<char *>(address) + map.offset;
   if (reinterpret_cast<uintptr_t>(request.address) % granularity != 0)
     fail(FP8MOE_INVALID_ARGUMENT, where(program, index), "it begins at ",

@@ -29,10 +29,14 @@ struct ResolvedTensorMap {
 ResolvedTensorMap resolveTensorMap(const Program &program, size_t index,
                                    const ResolvedSizes &sizes);
 
-/// Encodes tensor map `index` for a buffer at `address`. Throws Error.
+/// Encodes tensor map `index` for a buffer at `address`; when it has no
+/// elements for `anywhere` instead, which is any memory of the device: copies
+/// through a map touch the page that it begins in even where they are outside
+/// of it. Throws Error.
 void encodeTensorMap(const Program &program, size_t index,
                      const ResolvedTensorMap &map, void *address,
-                     const Backend &backend, EncodedTensorMap &encoded);
+                     void *anywhere, const Backend &backend,
+                     EncodedTensorMap &encoded);
 
 } // namespace fp8moe::runtime
 

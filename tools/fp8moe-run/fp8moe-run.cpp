@@ -228,9 +228,8 @@ static llvm::Expected<bool> compileAndRun(const char *self) {
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
-  cl::SetVersionPrinter([](llvm::raw_ostream &os) {
-    os << "fp8moe-run " FP8MOE_VERSION "\n";
-  });
+  cl::SetVersionPrinter(
+      [](llvm::raw_ostream &os) { os << "fp8moe-run " FP8MOE_VERSION "\n"; });
   cl::ParseCommandLineOptions(argc, argv, kOverview);
 
   auto report = [](llvm::Error error) {

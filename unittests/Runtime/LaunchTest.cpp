@@ -98,6 +98,23 @@ TEST_F(LaunchTest, TensorMap) {
   expectContains(run(0x1000, 1, 72, 7), "64/64 1/16*32 ");
 }
 
+// The hardware faults on a map that does not begin in memory, even if copies
+// are outside of it.
+TEST_F(LaunchTest, TensorMapOfNothingBeginsInAnotherBuffer) {
+  json program = makeCopyProgram();
+  json y = json::parse(R"({"role": "input", "name": "y", "dtype": "I32",
+                           "shape": [3], "strides": [1], "align": 4})");
+  program["buffers"].push_back(y);
+  loadProgram(program);
+  ResolvedCall call(artifact->program(), {{{0, 72}, {80, 1}}, {{3}, {1}}});
+  ASSERT_EQ(call.status, FP8MOE_OK) << call.error;
+  const void *inputs[] = {nullptr, reinterpret_cast<void *>(0x2004)};
+  size_t before = driver->log().size();
+  ASSERT_EQ(fp8moe_call_run(call.get(), inputs, nullptr, nullptr, 0, nullptr),
+            FP8MOE_OK);
+  expectContains(driver->log().substr(before), "at 0x2000 1/64 1/16*32 ");
+}
+
 TEST_F(LaunchTest, TensorMapThatTheHardwareLacks) {
   loadProgram(makeCopyProgram());
   const std::string where = "program 'copy': tensor map 0 of input 'x': ";
