@@ -24,6 +24,8 @@ static constexpr int64_t kConsumerRegisters = 240;
 
 /// Barriers by which ping-pong consumers take turns: this one and the next.
 static constexpr int64_t kFirstTurnBarrier = 3;
+/// The barrier of cooperative consumers, who take no turns.
+static constexpr int64_t kCooperativeBarrier = 3;
 
 /// Instructions for one stage of 128 bytes.
 static constexpr int64_t kStepsPerStage = kSwizzleRowBytes / kWgmmaBytes;
@@ -310,6 +312,7 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
 /// Bytes [low, high) of a chunk of every row of both operands stay, the others
 /// become zero: zero times a NaN of a neighbour would be NaN. Threads with even
 /// and odd numbers may have different arguments; a pair of them takes a row.
+/// Cooperative consumers take half of the rows of B each.
 void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
   Swizzle swizzle = Swizzle::get(kSwizzleRowBytes);
   SmallVector<Value> masks;
@@ -322,9 +325,9 @@ void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
     };
     masks.push_back(b.bitAnd(getLowBits(high), b.bitXor(getLowBits(low), -1)));
   }
-  auto maskRows = [&](Value operand, int64_t rows) {
-    b.createFor(b.divU(thread, 2), b.i32(rows), kWarpgroupThreads / 2,
-                [&](Value row) {
+  auto maskRows = [&](Value operand, Value begin, int64_t rows) {
+    b.createFor(b.add(begin, b.divU(thread, 2)), b.add(begin, rows),
+                kWarpgroupThreads / 2, [&](Value row) {
                   Value place = b.bitXor(chunk, b.bitAnd(row, swizzle.mask));
                   Value offset = b.add(b.mul(row, swizzle.rowBytes),
                                        b.mul(place, kSwizzleChunkBytes));
@@ -336,14 +339,21 @@ void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
                   b.store(b.packWords(words), pointer, kSwizzleChunkBytes);
                 });
   };
-  maskRows(getOffsetA(stage), kernel.schedule.getConsumerRows());
-  maskRows(getOffsetB(stage), kernel.schedule.columns);
+  maskRows(getOffsetA(stage), b.i32(0), kernel.schedule.getConsumerRows());
+  bool sharesB = kernel.schedule.kind == GemmSchedule::Cooperative;
+  int64_t rowsOfB = kernel.schedule.columns / (sharesB ? 2 : 1);
+  maskRows(getOffsetB(stage), sharesB ? b.mul(index, rowsOfB) : b.i32(0),
+           rowsOfB);
 }
 
-/// Lets the tensor cores see what the warpgroup masked.
+/// Lets the tensor cores see what was masked: by the warpgroup, or by both when
+/// they share B. These meet here equally often, as they take the same tiles.
 void Consumer::publishMasks() {
   createAsyncProxyFence(b);
-  createNamedBarrier(b, b.add(index, 1), kWarpgroupThreads);
+  if (kernel.schedule.kind == GemmSchedule::Cooperative)
+    createNamedBarrier(b, b.i32(kCooperativeBarrier), 2 * kWarpgroupThreads);
+  else
+    createNamedBarrier(b, b.add(index, 1), kWarpgroupThreads);
 }
 
 /// Zeroes the bytes before the group in the first chunk of its first stage.
