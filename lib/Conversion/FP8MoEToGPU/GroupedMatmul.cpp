@@ -44,6 +44,8 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
     result = b.getPointer(pointer++);
   if (problem.accumulates)
     addend = b.getPointer(pointer++);
+  if (problem.hasPartialSums())
+    partialSums = b.getPointer(pointer++);
   for (auto [from, to] :
        llvm::zip_equal(GroupedMatmulSizes<int64_t>::members(),
                        GroupedMatmulSizes<Value>::members())) {
@@ -87,8 +89,8 @@ gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
                                           const TargetHooks &hooks) {
   KernelSignature signature;
   signature.tensorMaps = 3;
-  signature.pointers =
-      1 + 2 * problem.hasScales + problem.forward + problem.accumulates;
+  signature.pointers = 1 + 2 * problem.hasScales + problem.forward +
+                       problem.accumulates + problem.hasPartialSums();
   signature.sizes = countDynamic(problem.sizes);
   signature.hasBlockCount = false;
   signature.threads = kWarpgroups * kWarpgroupThreads;

@@ -38,6 +38,7 @@ public:
       : kernel(kernel), b(kernel.b), index(index),
         ringIndex(kernel.schedule.getNumRings() > 1 ? index : b.i32(0)),
         ring(kernel.getRing(ringIndex)), epilogue(kernel, index),
+        partialSums(kernel, index),
         shape{kernel.schedule.columns, kernel.problem.aType,
               kernel.problem.bType},
         numRowBlocks(kernel.schedule.getConsumerRows() / kWgmmaRows) {
@@ -54,21 +55,30 @@ public:
   void build();
 
 private:
-  /// A tile's accumulators, one struct for each 64 rows, and the stage that is
-  /// not released yet, if any.
+  /// A tile's accumulators, one struct for each 64 rows, the stage that is not
+  /// released yet, if any, and how many parts were added up in memory before,
+  /// if there may be any.
   struct Product {
     SmallVector<Value> accumulators;
     Value lastStage;
+    Value numParts;
+  };
+  /// The next stages of a tile: how many, and whether they are its first (i1).
+  struct Part {
+    Value numStages, beginsTile;
   };
 
   TileWalk getWalk();
   void takeTurn();
   void passTurn();
   Product multiply(const Tile &tile, Value stageCount);
-  Product multiplyWholeStages(const Tile &tile, Value numStages,
-                              RingPosition &position);
-  Product multiplyLastStage(const Tile &tile, RingPosition position,
-                            Product product);
+  Product multiplyParts(const Tile &tile, RingPosition &position,
+                        ArrayRef<Value> sums);
+  Product multiplyWholeStages(const Tile &tile, const Part &part,
+                              RingPosition &position, ArrayRef<Value> sums);
+  Product multiplyLastStage(const Tile &tile, const Part &part,
+                            RingPosition position, Product product);
+  void complete(Product &product);
   void addStage(Value stage, Value isFurther, MutableArrayRef<Value> sums);
   void addStagePromoted(Value stage, MutableArrayRef<Value> sums);
   void release(Value stage, Value condition);
@@ -100,6 +110,7 @@ private:
   Value index, ringIndex;
   StageRing ring;
   MatmulEpilogue epilogue;
+  PartialSums partialSums;
   WgmmaShape shape;
   int64_t numRowBlocks;
   /// The thread of the warpgroup; i1: the first one of its warp.
@@ -154,11 +165,9 @@ void Consumer::build() {
         takeTurn();
         Product product = multiply(mine, stageCount);
         passTurn();
-        createWgmmaWait(b, 0);
-        if (product.lastStage)
-          release(product.lastStage, b.i1(true));
-        for (Value &accumulators : product.accumulators)
-          accumulators = createRegisterFence(b, accumulators);
+        complete(product);
+        if (product.numParts)
+          partialSums.addTo(product.accumulators, product.numParts);
         epilogue.storeTile(mine, product.accumulators);
       });
   epilogue.finish();
@@ -187,13 +196,66 @@ void Consumer::release(Value stage, Value condition) {
              [&] { ring.createRelease(stage); });
 }
 
+/// Waits for the instructions under way, so that the accumulators may be read.
+void Consumer::complete(Product &product) {
+  createWgmmaWait(b, 0);
+  if (product.lastStage)
+    release(product.lastStage, b.i1(true));
+  for (Value &accumulators : product.accumulators)
+    accumulators = createRegisterFence(b, accumulators);
+}
+
 Consumer::Product Consumer::multiply(const Tile &tile, Value stageCount) {
   RingPosition position = ring.getPosition(stageCount);
-  if (!kernel.endsInsideStages())
-    return multiplyWholeStages(tile, tile.numStages, position);
-  Product product =
-      multiplyWholeStages(tile, b.sub(tile.numStages, 1), position);
-  return multiplyLastStage(tile, position, product);
+  // Sums in the tensor cores begin with the first instruction.
+  Value first = kernel.problem.promoted ? createZeroAccumulators(b, shape)
+                                        : createUndefAccumulators(b, shape);
+  Product product{SmallVector<Value>(numRowBlocks, first), Value(), Value()};
+  Part part{tile.numStages, b.i1(true)};
+  if (kernel.problem.hasPartialSums()) {
+    product = multiplyParts(tile, position, product.accumulators);
+    part.numStages = b.sub(part.numStages,
+                           b.mul(product.numParts, partialSums.getNumStages()));
+    part.beginsTile = b.equal(product.numParts, 0);
+  }
+  Value numParts = product.numParts;
+  if (kernel.endsInsideStages()) {
+    Part whole{b.sub(part.numStages, 1), part.beginsTile};
+    product = multiplyWholeStages(tile, whole, position, product.accumulators);
+    product = multiplyLastStage(tile, part, position, product);
+  } else {
+    product = multiplyWholeStages(tile, part, position, product.accumulators);
+  }
+  product.numParts = numParts;
+  return product;
+}
+
+/// Multiplies what a tile has too many stages of, all in this turn. The loop is
+/// one of its own, so that the usual one is as short as without it.
+/// Accumulators are handed through all loops although nobody needs their
+/// values: fresh ones would take registers of their own.
+Consumer::Product Consumer::multiplyParts(const Tile &tile,
+                                          RingPosition &position,
+                                          ArrayRef<Value> sums) {
+  Value numParts = partialSums.countParts(tile.numStages);
+  SmallVector<Value> init{position.stage, position.parity};
+  init.append(sums.begin(), sums.end());
+  SmallVector<Value> results = b.createRareFor(
+      b.i32(0), numParts, 1, init, [&](Value part, ValueRange carried) {
+        RingPosition here{carried[0], carried[1]};
+        Value isFirst = b.equal(part, 0);
+        Product product = multiplyWholeStages(
+            tile, {b.i32(partialSums.getNumStages()), isFirst}, here,
+            SmallVector<Value>(carried.drop_front(2)));
+        complete(product);
+        partialSums.add(product.accumulators, isFirst);
+        SmallVector<Value> yielded{here.stage, here.parity};
+        yielded.append(product.accumulators);
+        return yielded;
+      });
+  position = {results[0], results[1]};
+  return {SmallVector<Value>(ArrayRef(results).drop_front(2)), Value(),
+          numParts};
 }
 
 /// Issues the instructions of one stage. The sums are new when `isFurther`
@@ -234,23 +296,23 @@ void Consumer::addStagePromoted(Value stage, MutableArrayRef<Value> sums) {
 }
 
 Consumer::Product Consumer::multiplyWholeStages(const Tile &tile,
-                                                Value numStages,
-                                                RingPosition &position) {
+                                                const Part &part,
+                                                RingPosition &position,
+                                                ArrayRef<Value> sums) {
   bool promoted = kernel.problem.promoted;
   SmallVector<Value> init{position.stage, position.parity, position.stage};
-  for (int64_t i = 0; i < numRowBlocks; ++i)
-    init.push_back(promoted ? createZeroAccumulators(b, shape)
-                            : createUndefAccumulators(b, shape));
+  init.append(sums.begin(), sums.end());
   SmallVector<Value> results = b.createFor(
-      b.i32(0), numStages, 1, init, [&](Value count, ValueRange carried) {
+      b.i32(0), part.numStages, 1, init, [&](Value count, ValueRange carried) {
         RingPosition here{carried[0], carried[1]};
         Value lastStage = carried[2];
         SmallVector<Value> sums(carried.drop_front(3));
         ring.createWaitFull(here);
         Value isFurther = b.compare(arith::CmpIPredicate::ne, count, 0);
-        maskHead(here.stage, b.bitXor(isFurther, 1), tile);
+        maskHead(here.stage, b.bitAnd(b.bitXor(isFurther, 1), part.beginsTile),
+                 tile);
         if (!kernel.endsInsideStages())
-          maskTail(here.stage, b.equal(b.add(count, 1), tile.numStages), tile);
+          maskTail(here.stage, b.equal(b.add(count, 1), part.numStages), tile);
         if (promoted) {
           addStagePromoted(here.stage, sums);
         } else {
@@ -266,17 +328,18 @@ Consumer::Product Consumer::multiplyWholeStages(const Tile &tile,
       });
   position = {results[0], results[1]};
   return {SmallVector<Value>(ArrayRef(results).drop_front(3)),
-          promoted ? Value() : results[2]};
+          promoted ? Value() : results[2], Value()};
 }
 
 /// The last stage of a group of the contraction, as far as there is data; the
 /// rest of its last 32 bytes are zeros.
 Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
+                                              const Part &part,
                                               RingPosition position,
                                               Product product) {
   ring.createWaitFull(position);
-  Value before = b.sub(tile.numStages, 1);
-  maskHead(position.stage, b.equal(before, 0), tile);
+  Value before = b.sub(part.numStages, 1);
+  maskHead(position.stage, b.bitAnd(b.equal(before, 0), part.beginsTile), tile);
   maskTail(position.stage, b.i1(true), tile);
   Value lastStep = b.divU(b.maxS(b.sub(tile.lastBytes, 1), 0), kWgmmaBytes);
   auto [a, bb] = getStageDescriptors(position.stage);
@@ -302,7 +365,7 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
   createWgmmaCommit(b);
   createWgmmaWait(b, 1);
   release(product.lastStage, b.compare(arith::CmpIPredicate::ne, before, 0));
-  return {sums, position.stage};
+  return {sums, position.stage, Value()};
 }
 
 //===----------------------------------------------------------------------===//

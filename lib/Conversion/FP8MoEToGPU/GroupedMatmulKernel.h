@@ -27,7 +27,7 @@ struct GroupedMatmulKernel {
   const MatmulMemory memory;
 
   Value mapA, mapB, mapResult;
-  Value offsets, scaleA, scaleB, result, addend;
+  Value offsets, scaleA, scaleB, result, addend, partialSums;
   GroupedMatmulSizes<Value> sizes;
   /// Shared memory; warp and lane of this thread; block and number of blocks.
   Value shared, warp, lane, block, numBlocks;
@@ -129,6 +129,7 @@ private:
   Value loadEnd(Value group, Value previous);
   Value getHeadBytes(const TileState &state);
   Value getNumStages(const TileState &state);
+  Value getContractionPastEnd();
   Tile getTile(const TileState &state);
 
   GroupedMatmulKernel &kernel;
@@ -148,6 +149,36 @@ void buildMatmulProducer(GroupedMatmulKernel &kernel);
 
 /// A warpgroup multiplies; `index` (i32) is 0 or 1.
 void buildMatmulConsumer(GroupedMatmulKernel &kernel, Value index);
+
+/// Sums of a consumer's tile whose contraction is too long for the tensor cores
+/// (kFastSumElements): all but the last part are added up in memory that stays
+/// in the L2 cache, as there are no registers for two tiles.
+class PartialSums {
+public:
+  PartialSums(GroupedMatmulKernel &kernel, Value consumer);
+
+  /// Stages of a part that goes to memory.
+  int64_t getNumStages() const {
+    return kFastSumElements / kernel.getStageElements();
+  }
+  /// How many parts of a tile with so many stages go to memory.
+  Value countParts(Value numStages) {
+    return b.divU(b.sub(numStages, 1), getNumStages());
+  }
+  /// Takes a part, one struct for each 64 rows; isFirst is an i1.
+  void add(ArrayRef<Value> accumulators, Value isFirst);
+  /// Adds what was taken, if numParts is not 0.
+  void addTo(MutableArrayRef<Value> accumulators, Value numParts);
+
+private:
+  Value getPlace(size_t rowBlock, int64_t number);
+  Value addStored(Value accumulators, size_t rowBlock);
+
+  GroupedMatmulKernel &kernel;
+  KernelBuilder &b;
+  /// The thread's first sums.
+  Value base;
+};
 
 /// The last part of a consumer's work on a tile.
 class MatmulEpilogue {

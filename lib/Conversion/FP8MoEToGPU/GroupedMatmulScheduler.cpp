@@ -120,6 +120,13 @@ Value TileScheduler::getNumStages(const TileState &state) {
   return b.maxS(b.ceilDiv(bytes, kSwizzleRowBytes), 1);
 }
 
+/// Where copies of the contraction bring zeros only. The map of a tensor
+/// without elements has one that must not be read, too.
+Value TileScheduler::getContractionPastEnd() {
+  int64_t step = kSwizzleChunkBytes / kernel.problem.getElementBytes();
+  return b.roundUp(b.maxS(kernel.sizes.contraction, 1), step);
+}
+
 Tile TileScheduler::getTile(const TileState &state) {
   const MatmulSchedule &schedule = kernel.schedule;
   int64_t elementBytes = kernel.problem.getElementBytes();
@@ -146,20 +153,15 @@ Tile TileScheduler::getTile(const TileState &state) {
     tile.rowEnd = state.end;
     tile.isZero = b.equal(state.group, kernel.sizes.groups);
     tile.group = b.select(tile.isZero, zero, state.group);
-    // Past the end of the contraction there are zeros only.
-    Value pastEnd =
-        b.roundUp(kernel.sizes.contraction, kSwizzleChunkBytes / elementBytes);
-    tile.contraction = b.select(tile.isZero, pastEnd, zero);
+    tile.contraction = b.select(tile.isZero, getContractionPastEnd(), zero);
     return tile;
   }
   tile.group = state.group;
   tile.headBytes = getHeadBytes(state);
   Value begin = b.sub(state.paddedBegin, b.divU(tile.headBytes, elementBytes));
   Value length = b.sub(state.end, state.begin);
-  Value pastEnd =
-      b.roundUp(kernel.sizes.contraction, kSwizzleChunkBytes / elementBytes);
   tile.isZero = b.equal(length, 0);
-  tile.contraction = b.select(tile.isZero, pastEnd, begin);
+  tile.contraction = b.select(tile.isZero, getContractionPastEnd(), begin);
   Value bytes = b.add(b.mul(length, elementBytes), tile.headBytes);
   Value before = b.mul(b.sub(tile.numStages, 1), kSwizzleRowBytes);
   tile.lastBytes = b.sub(bytes, before);

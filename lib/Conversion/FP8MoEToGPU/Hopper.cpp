@@ -167,6 +167,23 @@ void fp8moe::createMapPrefetch(KernelBuilder &b, Value map) {
 }
 
 //===----------------------------------------------------------------------===//
+// Global memory
+//===----------------------------------------------------------------------===//
+
+void fp8moe::createGlobalAdd(KernelBuilder &b, Value pointer,
+                             ArrayRef<Value> values) {
+  SmallVector<Value> operands{pointer};
+  llvm::append_range(operands, values);
+  LLVM::InlineAsmOp::create(
+      b, /*res=*/Type(), operands,
+      "red.relaxed.gpu.global.add.v4.f32 [$0], {$1, $2, $3, $4};", "l,f,f,f,f",
+      /*has_side_effects=*/true, /*is_align_stack=*/false,
+      LLVM::tailcallkind::TailCallKind::None,
+      LLVM::AsmDialectAttr::get(b.getContext(), LLVM::AsmDialect::AD_ATT),
+      /*operand_attrs=*/ArrayAttr());
+}
+
+//===----------------------------------------------------------------------===//
 // Roles
 //===----------------------------------------------------------------------===//
 

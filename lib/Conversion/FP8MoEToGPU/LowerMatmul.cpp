@@ -25,6 +25,8 @@ static constexpr int64_t kOperandPromotion = 256;
 /// Rows, columns and positions in the contraction are i32, and a tile may begin
 /// before the last one and end after it.
 static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - (1 << 16);
+/// Accesses of a warp to partial sums cover whole lines.
+static constexpr int64_t kPartialSumsAlignment = 128;
 /// Threads of a block: the producer and two consumers of 128 each.
 static constexpr int64_t kThreads = 384;
 
@@ -61,6 +63,8 @@ private:
   Value createMap(const Matrix &matrix, ArrayRef<int64_t> box, int64_t swizzle,
                   int64_t promotion);
   FailureOr<MatmulSchedule> getSchedule();
+  Value createPartialSums(const MatmulSchedule &schedule,
+                          OpFoldResult contraction, Value blocks);
   LogicalResult launch(const Matrix &a, const Matrix &b, const Matrix &result,
                        std::optional<Matrix> addend);
 
@@ -166,6 +170,25 @@ FailureOr<MatmulSchedule> MatmulLowering::getSchedule() {
     return tile->schedule;
   }
   return chooseMatmulTile(rankMatmulTiles(getMatmulWork(op), target)).schedule;
+}
+
+/// Room for the partial sums of all blocks, when there may be any.
+Value MatmulLowering::createPartialSums(const MatmulSchedule &schedule,
+                                        OpFoldResult contraction,
+                                        Value blocks) {
+  Location loc = op.getLoc();
+  int64_t words = getPartialSumsBytes(schedule) / sizeof(float);
+  Value isLong = arith::CmpIOp::create(
+      builder, loc, arith::CmpIPredicate::sgt, getIndex(contraction),
+      getIndex(builder.getIndexAttr(kFastSumElements)));
+  Value all = arith::MulIOp::create(builder, loc, blocks,
+                                    getIndex(builder.getIndexAttr(words)));
+  Value size = arith::SelectOp::create(builder, loc, isLong, all,
+                                       getIndex(builder.getIndexAttr(0)));
+  auto type = MemRefType::get(ShapedType::kDynamic, builder.getF32Type());
+  return plan::WorkspaceOp::create(builder, loc, type, ValueRange{size},
+                                   ValueRange(), kPartialSumsAlignment)
+      .getBuffer();
 }
 
 LogicalResult MatmulLowering::lower() {
@@ -283,6 +306,11 @@ LogicalResult MatmulLowering::launch(const Matrix &a, const Matrix &b,
     args.push_back(result.buffer);
   if (addend)
     args.push_back(addend->buffer);
+  Value blocks =
+      plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
+                                 plan::DeviceAttribute::Multiprocessors);
+  if (problem.hasPartialSums())
+    args.push_back(createPartialSums(*schedule, sizes.contraction, blocks));
   for (OpFoldResult value : allSizes)
     if (ShapedType::isDynamic(getStaticSize(value)))
       args.push_back(getIndex(value));
@@ -304,9 +332,6 @@ LogicalResult MatmulLowering::launch(const Matrix &a, const Matrix &b,
                             : hasElements;
   }
   Value one = getIndex(builder.getIndexAttr(1));
-  Value blocks =
-      plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
-                                 plan::DeviceAttribute::Multiprocessors);
   plan::LaunchOp::create(builder, op.getLoc(), kernel,
                          ValueRange{blocks, one, one}, {kThreads, 1, 1},
                          MatmulMemory::get(*schedule).total, args, isNotEmpty);

@@ -41,7 +41,8 @@ static LLVM::LLVMStructType getAccumulatorsType(KernelBuilder &b,
   return LLVM::LLVMStructType::getLiteral(b.getContext(), types);
 }
 
-static SmallVector<Value> unpack(KernelBuilder &b, Value accumulators) {
+SmallVector<Value> fp8moe::unpackAccumulators(KernelBuilder &b,
+                                              Value accumulators) {
   auto type = cast<LLVM::LLVMStructType>(accumulators.getType());
   SmallVector<Value> values;
   for (int64_t i : llvm::seq<int64_t>(type.getBody().size()))
@@ -49,7 +50,7 @@ static SmallVector<Value> unpack(KernelBuilder &b, Value accumulators) {
   return values;
 }
 
-static Value pack(KernelBuilder &b, ArrayRef<Value> values) {
+Value fp8moe::packAccumulators(KernelBuilder &b, ArrayRef<Value> values) {
   Value result =
       LLVM::UndefOp::create(b, getAccumulatorsType(b, values.size()));
   for (auto [i, value] : llvm::enumerate(values))
@@ -66,14 +67,16 @@ Value fp8moe::createUndefAccumulators(KernelBuilder &b,
 
 Value fp8moe::createZeroAccumulators(KernelBuilder &b,
                                      const WgmmaShape &shape) {
-  return pack(b, SmallVector<Value>(shape.getNumAccumulators(), b.f32(0)));
+  return packAccumulators(
+      b, SmallVector<Value>(shape.getNumAccumulators(), b.f32(0)));
 }
 
 Value fp8moe::addAccumulators(KernelBuilder &b, Value lhs, Value rhs) {
   SmallVector<Value> sums;
-  for (auto [x, y] : llvm::zip_equal(unpack(b, lhs), unpack(b, rhs)))
+  for (auto [x, y] :
+       llvm::zip_equal(unpackAccumulators(b, lhs), unpackAccumulators(b, rhs)))
     sums.push_back(arith::AddFOp::create(b, x, y));
-  return pack(b, sums);
+  return packAccumulators(b, sums);
 }
 
 //===----------------------------------------------------------------------===//
@@ -97,7 +100,7 @@ static Value createAssembly(KernelBuilder &b, Type result, ValueRange operands,
 Value fp8moe::createWgmma(KernelBuilder &b, const WgmmaShape &shape,
                           Value descriptorA, Value descriptorB,
                           Value accumulators, Value accumulate) {
-  SmallVector<Value> operands = unpack(b, accumulators);
+  SmallVector<Value> operands = unpackAccumulators(b, accumulators);
   operands.append({descriptorA, descriptorB, accumulate});
   return createAssembly(b, accumulators.getType(), operands,
                         shape.getAssembly(), shape.getConstraints());
@@ -116,7 +119,7 @@ void fp8moe::createWgmmaWait(KernelBuilder &b, int64_t pending) {
 }
 
 Value fp8moe::createRegisterFence(KernelBuilder &b, Value accumulators) {
-  SmallVector<Value> operands = unpack(b, accumulators);
+  SmallVector<Value> operands = unpackAccumulators(b, accumulators);
   std::string constraints;
   for (size_t i = 0; i < operands.size(); ++i)
     constraints += "=f,";

@@ -33,6 +33,9 @@ Value advanceWgmmaDescriptor(KernelBuilder &b, Value descriptor,
 Value createUndefAccumulators(KernelBuilder &b, const WgmmaShape &shape);
 Value createZeroAccumulators(KernelBuilder &b, const WgmmaShape &shape);
 Value addAccumulators(KernelBuilder &b, Value lhs, Value rhs);
+/// From such a struct and to it.
+SmallVector<Value> unpackAccumulators(KernelBuilder &b, Value accumulators);
+Value packAccumulators(KernelBuilder &b, ArrayRef<Value> values);
 
 /// One instruction. Where `accumulate` (i32) is 0, the old accumulators are
 /// ignored.

@@ -189,3 +189,46 @@ func.func @gradient_of_bf16_f32(
       : tensor<?x?xbf16, #rows>, tensor<?x?xbf16, #columns> -> tensor<?x?x?xf32>
   return %y : tensor<?x?x?xf32>
 }
+
+// The schedules that the model rarely chooses.
+func.func @forward_fast_bf16_cooperative(
+      %a: tensor<?x?x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
+      %b: tensor<?x?x?x!fp8moe.e4m3, #expert_columns> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?xf32> {fp8moe.name = "sa"},
+      %sb: tensor<?x?xf32> {fp8moe.name = "sb"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa, %sb : tensor<?xf32>, tensor<?x?xf32>) direction quantize accumulation fast
+      tile <rows = 256, columns = 128, stages = 4, schedule = cooperative>
+      : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x?x!fp8moe.e4m3, #expert_columns> -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}
+
+func.func @gradient_fast_bf16_cooperative(
+      %a: tensor<?x?x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
+      %b: tensor<?x?x!fp8moe.e4m3, #columns> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?x?xf32> {fp8moe.name = "sa"},
+      %sb: tensor<?x?xf32> {fp8moe.name = "sb"})
+      -> (tensor<?x?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa, %sb : tensor<?x?xf32>, tensor<?x?xf32>) direction quantize accumulation fast
+      tile <rows = 128, columns = 256, stages = 4, schedule = cooperative>
+      : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x!fp8moe.e4m3, #columns> -> tensor<?x?x?xbf16>
+  return %y : tensor<?x?x?xbf16>
+}
+
+func.func @gradient_promoted_f32_cooperative(
+      %a: tensor<?x?x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
+      %b: tensor<?x?x!fp8moe.e4m3, #columns> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?x?xf32> {fp8moe.name = "sa"},
+      %sb: tensor<?x?xf32> {fp8moe.name = "sb"})
+      -> (tensor<?x?x?xf32> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa, %sb : tensor<?x?xf32>, tensor<?x?xf32>) direction quantize accumulation promoted
+      tile <rows = 128, columns = 128, stages = 5, schedule = cooperative>
+      : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x!fp8moe.e4m3, #columns> -> tensor<?x?x?xf32>
+  return %y : tensor<?x?x?xf32>
+}
