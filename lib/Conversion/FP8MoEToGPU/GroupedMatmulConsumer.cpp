@@ -155,16 +155,27 @@ void Consumer::build() {
   createSetRegisters(b, kConsumerRegisters, /*increase=*/true);
   // The first turn is the first consumer's.
   b.createIf(b.equal(index, 1), [&] { passTurn(); });
+  Tile mine;
+  SmallVector<Value> scales;
+  Product product;
   TileScheduler(kernel).forEachTile(
-      getWalk(), [&](const Tile &tile, Value stageCount) {
-        Tile mine = tile;
+      getWalk(),
+      [&](const Tile &tile, Value stageCount) {
+        mine = tile;
         if (kernel.schedule.kind == GemmSchedule::Cooperative)
           mine.row =
               b.add(tile.row, b.mul(index, kernel.schedule.getConsumerRows()));
-        epilogue.loadScales(mine);
+        scales = epilogue.loadScales(mine);
+        // Loops that promote sums have no registers to spare.
+        if (kernel.problem.promoted)
+          epilogue.keepScales(mine, scales);
         takeTurn();
-        Product product = multiply(mine, stageCount);
+        product = multiply(mine, stageCount);
         passTurn();
+      },
+      [&] {
+        if (!kernel.problem.promoted)
+          epilogue.keepScales(mine, scales);
         complete(product);
         if (product.numParts)
           partialSums.addTo(product.accumulators, product.numParts);

@@ -59,48 +59,68 @@ static Value getScalesOffset(GroupedMatmulKernel &kernel, Value consumer) {
                       kernel.memory.scales);
 }
 
-/// What a product is multiplied by; zero where there is no product, as scales
-/// may be anything there.
-Value MatmulEpilogue::loadScale(Value pointer, Value index, const Tile &tile) {
-  Value scale = b.load(b.getF32Type(),
-                       b.offsetBytes(pointer, b.mul(index, sizeof(float))),
-                       sizeof(float), /*readOnly=*/true);
-  if (kernel.problem.reciprocalScales)
-    scale = arith::DivFOp::create(b, b.f32(1), scale);
-  return b.select(tile.isZero, b.f32(0), scale);
+/// The scales that a thread takes, as distances from its number.
+SmallVector<int64_t> MatmulEpilogue::getScaleSteps(int64_t count) {
+  SmallVector<int64_t> steps;
+  for (int64_t step = 0; step < count; step += kWarpgroupThreads)
+    steps.push_back(step);
+  return steps;
 }
 
-void MatmulEpilogue::loadScales(const Tile &tile) {
+SmallVector<Value> MatmulEpilogue::loadScales(const Tile &tile) {
+  SmallVector<Value> scales;
   if (!kernel.problem.hasScales)
-    return;
-  int64_t rows = kernel.schedule.getConsumerRows();
+    return scales;
   auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
   // Beyond the last row or column the last one is repeated: nobody stores what
   // it scales.
   auto load = [&](Value pointer, Value groupStart, Value first, Value size,
-                  int64_t count, int64_t place) {
-    for (int64_t begin = 0; begin < count; begin += kWarpgroupThreads) {
-      Value inTile = b.add(thread, begin);
-      auto loadOne = [&] {
-        Value index = b.minS(b.add(first, inTile), b.sub(size, 1));
-        Value scale = loadScale(pointer, b.add(groupStart, widen(index)), tile);
-        Value offset = b.add(b.mul(b.add(inTile, place), sizeof(float)),
-                             getScalesOffset(kernel, consumer));
-        b.store(scale, kernel.getShared(offset), sizeof(float));
-      };
-      if (begin + kWarpgroupThreads <= count)
-        loadOne();
-      else
-        b.createIf(b.less(inTile, count), loadOne);
+                  int64_t count) {
+    for (int64_t step : getScaleSteps(count)) {
+      Value inTile = b.add(b.add(first, thread), step);
+      Value index = b.add(groupStart, widen(b.minS(inTile, b.sub(size, 1))));
+      // A read-only load could be moved to its use, which waits for it.
+      scales.push_back(b.load(
+          b.getF32Type(), b.offsetBytes(pointer, b.mul(index, sizeof(float))),
+          sizeof(float)));
     }
   };
   Value group = widen(tile.group);
   Value groupRows = kernel.problem.forward
                         ? b.i64(0)
                         : b.mul(group, widen(kernel.sizes.rows));
-  load(kernel.scaleA, groupRows, tile.row, kernel.sizes.rows, rows, 0);
+  load(kernel.scaleA, groupRows, tile.row, kernel.sizes.rows,
+       kernel.schedule.getConsumerRows());
   load(kernel.scaleB, b.mul(group, widen(kernel.sizes.columns)), tile.column,
-       kernel.sizes.columns, kernel.schedule.columns, rows);
+       kernel.sizes.columns, kernel.schedule.columns);
+  return scales;
+}
+
+void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
+  if (!kernel.problem.hasScales)
+    return;
+  int64_t rows = kernel.schedule.getConsumerRows();
+  auto keep = [&](int64_t count, int64_t place) {
+    for (int64_t step : getScaleSteps(count)) {
+      Value scale = scales.consume_front();
+      if (kernel.problem.reciprocalScales)
+        scale = arith::DivFOp::create(b, b.f32(1), scale);
+      // Scales may be anything where there is no product.
+      scale = b.select(tile.isZero, b.f32(0), scale);
+      Value inTile = b.add(thread, step);
+      auto store = [&] {
+        Value offset = b.add(b.mul(b.add(inTile, place), sizeof(float)),
+                             getScalesOffset(kernel, consumer));
+        b.store(scale, kernel.getShared(offset), sizeof(float));
+      };
+      if (step + kWarpgroupThreads <= count)
+        store();
+      else
+        b.createIf(b.less(inTile, count), store);
+    }
+  };
+  keep(rows, 0);
+  keep(kernel.schedule.columns, rows);
 }
 
 //===----------------------------------------------------------------------===//

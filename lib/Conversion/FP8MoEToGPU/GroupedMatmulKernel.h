@@ -116,9 +116,12 @@ public:
   explicit TileScheduler(GroupedMatmulKernel &kernel);
 
   /// Runs `body` for each tile of the walk. `stageCount` is the number of
-  /// stages that earlier tiles took, those of the other walk included.
+  /// stages that earlier tiles took, those of the other walk included. Then the
+  /// next tile is found, and after that comes `finish`: what `body` left under
+  /// way hides the search.
   void forEachTile(const TileWalk &walk,
-                   function_ref<void(const Tile &tile, Value stageCount)> body);
+                   function_ref<void(const Tile &tile, Value stageCount)> body,
+                   function_ref<void()> finish = nullptr);
 
 private:
   TileState getFirst(Value tile);
@@ -185,9 +188,11 @@ class MatmulEpilogue {
 public:
   MatmulEpilogue(GroupedMatmulKernel &kernel, Value consumer);
 
-  /// Brings the tile's scales to shared memory, when the one before is done
-  /// with them.
-  void loadScales(const Tile &tile);
+  /// Begins to load the thread's part of the tile's scales.
+  SmallVector<Value> loadScales(const Tile &tile);
+  /// Puts them into shared memory. Between the two there should be enough to do
+  /// for memory to answer.
+  void keepScales(const Tile &tile, ArrayRef<Value> scales);
   /// Writes the tile: 64 rows of accumulators after the other.
   void storeTile(const Tile &tile, ArrayRef<Value> accumulators);
   /// Waits until shared memory may go away.
@@ -214,7 +219,8 @@ private:
   void storeRows(const Tile &tile, const RowBlock &rows, int64_t firstColumn,
                  Value box);
   void createWarpgroupBarrier();
-  Value loadScale(Value pointer, Value index, const Tile &tile);
+  /// Where each of the thread's scales lies within those of the tile.
+  SmallVector<int64_t> getScaleSteps(int64_t count);
 
   GroupedMatmulKernel &kernel;
   KernelBuilder &b;

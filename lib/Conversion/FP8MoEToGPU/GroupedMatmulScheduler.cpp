@@ -169,7 +169,8 @@ Tile TileScheduler::getTile(const TileState &state) {
 }
 
 void TileScheduler::forEachTile(const TileWalk &walk,
-                                function_ref<void(const Tile &, Value)> body) {
+                                function_ref<void(const Tile &, Value)> body,
+                                function_ref<void()> finish) {
   TileState state = getFirst(walk.first);
   Value count = b.i32(0);
   if (walk.alternate) {
@@ -199,6 +200,8 @@ void TileScheduler::forEachTile(const TileWalk &walk,
           count = b.add(count, getNumStages(next));
           next = advance(next, walk.step);
         }
+        if (finish)
+          finish();
         SmallVector<Value> results = next.pack();
         results.push_back(count);
         scf::YieldOp::create(b, results);

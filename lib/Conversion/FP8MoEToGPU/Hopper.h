@@ -111,8 +111,8 @@ void createMapPrefetch(KernelBuilder &b, Value map);
 // Global memory
 //===----------------------------------------------------------------------===//
 
-/// Adds four f32 to those at `pointer`, aligned to 16 bytes, in the L2 cache and
-/// without waiting for it.
+/// Adds four f32 to those at `pointer`, aligned to 16 bytes, in the L2 cache
+/// and without waiting for it.
 void createGlobalAdd(KernelBuilder &b, Value pointer, ArrayRef<Value> values);
 
 //===----------------------------------------------------------------------===//

@@ -81,8 +81,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // PLAN: %[[MA:.*]] = fp8moe_plan.tensor_map %{{.*}} sizes(%c2048, %[[M]]) strides(%c2048) box(128, 128) swizzle 128 promotion 256
 // PLAN: %[[MB:.*]] = fp8moe_plan.tensor_map %{{.*}} sizes(%c2048, %c1408, %c8) strides(%c2048, %c2883584) box(128, 128, 1) swizzle 128 promotion 256
 // PLAN: %[[MC:.*]] = fp8moe_plan.tensor_map %{{.*}} sizes(%c1408, %[[M]]) strides(%c1408) box(64, 64) swizzle 128 :
-// PLAN: %[[ANY:.*]] = arith.cmpi sge, %[[M]], %c1
 // PLAN: %[[SMS:.*]] = fp8moe_plan.device_attr multiprocessors
+// PLAN: %[[ANY:.*]] = arith.cmpi sge, %[[M]], %c1
 // PLAN: fp8moe_plan.launch @fp8moe_kernels::@grouped_matmul_0 grid(%[[SMS]], %c1, %c1) block(384, 1, 1) shared 231520 when(%[[ANY]]) args(%[[MA]], %[[MB]], %[[MC]],
 
 // -----
@@ -111,8 +111,17 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // Groups begin at multiples of 128.
 // CHECK: arith.muli {{.*}}, %c128_i32
 // CHECK: nvvm.setmaxregister increase 240
-// Scales are what data was multiplied by.
-// CHECK: arith.divf %cst{{.*}}, {{.*}} : f32
+// A contraction of unknown length may be too long for the tensor cores' sums: parts of
+// 384 stages are stored, or added to what is.
+// CHECK: arith.divui {{.*}}, %c384_i32
+// CHECK: scf.for
+// CHECK: scf.for {{.*}} to %c384_i32
+// CHECK-COUNT-8: m64n160k32
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// CHECK: scf.if
+// CHECK-COUNT-40: llvm.store {{.*}} : vector<4xi32>, !llvm.ptr<1>
+// CHECK: else
+// CHECK-COUNT-40: red.relaxed.gpu.global.add.v4.f32
 // Whole stages, then a loop over the instructions of the last one.
 // CHECK-COUNT-8: m64n160k32
 // CHECK: nvvm.wgmma.wait.group.sync.aligned 1
@@ -121,12 +130,78 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK: nvvm.wgmma.fence.aligned
 // CHECK-COUNT-2: m64n160k32
 // CHECK-NOT: m64n160k32
+// While that is multiplied, the next tile is looked for, and scales come to shared
+// memory. They are what data was multiplied by.
+// CHECK: scf.while
+// CHECK: arith.divf %cst{{.*}}, {{.*}} : f32
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// CHECK: scf.if
+// CHECK-COUNT-40: llvm.load {{.*}} -> vector<4xi32>
 
 // PLAN-LABEL: fp8moe_plan.program @gradient
 // PLAN: fp8moe_plan.require {{.*}}, "the matmul kernel needs strides of the first operand that are multiples of 16 elements"
 // PLAN: fp8moe_plan.tensor_map {{.*}} box(128, 128) swizzle 128 promotion 256
 // PLAN: fp8moe_plan.tensor_map {{.*}} box(128, 160) swizzle 128 promotion 256
 // PLAN: fp8moe_plan.tensor_map {{.*}} sizes(%c2048, %c1408, %c8) strides(%c2048, %c2883584) box(32, 64, 1) swizzle 128 :
+// PLAN: %[[SMS:.*]] = fp8moe_plan.device_attr multiprocessors
+// PLAN: %[[LONG:.*]] = arith.cmpi sgt, %{{.*}}, %c49152
+// PLAN: %[[ALL:.*]] = arith.muli %[[SMS]], %c40960
+// PLAN: %[[WORDS:.*]] = arith.select %[[LONG]], %[[ALL]], %c0
+// PLAN: fp8moe_plan.workspace sizes(%[[WORDS]]) align 128 : memref<?xf32>
+
+// -----
+
+// So long a contraction is one sum.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @short(%a: tensor<?x49152xf8E4M3FN>, %sa: tensor<?xf32>,
+      %b: tensor<2x49152x256xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, %sb: tensor<2x256xf32>,
+      %ends: tensor<2xi32>) -> tensor<?x256xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+        scales(%sa, %sb : tensor<?xf32>, tensor<2x256xf32>)
+        direction dequantize accumulation fast
+        tile <rows = 128, columns = 128, stages = 6, schedule = ping_pong>
+        : tensor<?x49152xf8E4M3FN>, tensor<2x49152x256xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>
+        -> tensor<?x256xbf16>
+    return %o : tensor<?x256xbf16>
+  }
+}
+
+// CHECK-LABEL: gpu.func @grouped_matmul_0
+// CHECK-COUNT-8: m64n128k32
+// CHECK-NOT: m64n128k32
+// CHECK-NOT: red.relaxed
+
+// PLAN-LABEL: fp8moe_plan.program @short
+// PLAN-NOT: fp8moe_plan.workspace
+
+// -----
+
+// Cooperative consumers share B: each masks a half of its rows, and both wait for both.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @cooperative(%a: tensor<256x4096xf8E4M3FN>, %sa: tensor<2x256xf32>,
+      %b: tensor<4096x256xf8E4M3FN, #fp8moe.strided<[1, 0]>>, %sb: tensor<2x256xf32>,
+      %ends: tensor<2xi32>) -> tensor<2x256x256xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+        scales(%sa, %sb : tensor<2x256xf32>, tensor<2x256xf32>)
+        direction dequantize accumulation fast
+        tile <rows = 128, columns = 256, stages = 4, schedule = cooperative>
+        : tensor<256x4096xf8E4M3FN>, tensor<4096x256xf8E4M3FN, #fp8moe.strided<[1, 0]>>
+        -> tensor<2x256x256xbf16>
+    return %o : tensor<2x256x256xbf16>
+  }
+}
+
+// CHECK-LABEL: gpu.func @grouped_matmul_wgrad_0
+// CHECK: nvvm.setmaxregister increase 240
+// CHECK: nvvm.mbarrier.try_wait
+// CHECK: scf.for {{.*}} to %c64_i32
+// CHECK: %[[END:.*]] = arith.addi %{{.*}}, %c128_i32
+// CHECK: scf.for {{.*}} to %[[END]]
+// CHECK: nvvm.fence.proxy
+// CHECK: nvvm.barrier id = %c3_i32 number_of_threads = %c256_i32
+// CHECK: m64n256k32
 
 // -----
 
