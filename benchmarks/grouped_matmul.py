@@ -199,10 +199,8 @@ class Problem:
         return lambda: program(**inputs, out=out)
 
     def contenders(self):
-        result = {}
-        for name, make in self.makers().items():
-            result[name] = [make(copy) for copy in self.copies]
-        return result
+        makers = {name: make for name, make in self.makers().items() if name in COLUMNS}
+        return {name: [make(copy) for copy in self.copies] for name, make in makers.items()}
 
     def worst_error(self, run, y):
         """The largest relative error of a group; infinity when a number is missing."""
@@ -295,6 +293,18 @@ class Gradient(Problem):
             a, b = copy["a"].to(bf16), copy["b"].t().to(bf16).t()
             return lambda: torch._grouped_mm(a, b, self.offsets)
 
+        def dense_by_group(copy):
+            """As many results as the groups have, each from as many tokens as they have on average."""
+            length = self.tokens // self.experts // 16 * 16
+            parts = [slice(g * length, (g + 1) * length) for g in range(self.experts)]
+            pairs = [(copy["a"][:, p].contiguous(), copy["b"].t()[:, p].contiguous().t()) for p in parts]
+
+            def run():
+                for (a, b), y in zip(pairs, copy["y"]):
+                    torch._scaled_mm(a, b, dense_a, dense_b, out_dtype=bf16, use_fast_accum=True, out=y)
+
+            return run
+
         return {
             "fp8moe": lambda copy: self.ours("gradient", "fast", copy),
             "fp8moe promoted": lambda copy: self.ours("gradient", "promoted", copy),
@@ -305,6 +315,7 @@ class Gradient(Problem):
             "dense": lambda copy: lambda: torch._scaled_mm(
                 copy["a"], copy["b"], dense_a, dense_b, out_dtype=bf16, use_fast_accum=True
             ),
+            "dense by group": dense_by_group,
             "torch bf16": torch_bf16,
         }
 
@@ -348,8 +359,6 @@ def measure(problem, options, rng):
     from timing import burst_us, sustained_us
 
     contenders = problem.contenders()
-    if not options.unpadded:
-        contenders.pop("fp8moe unpadded", None)
     drop_unable(problem, contenders)
     row = {"mode": problem.mode, "shape": list(problem.shape), "errors": check(problem, contenders)}
     flops = 2 * problem.tokens * problem.n * problem.k
@@ -388,7 +397,8 @@ def summarize_tiles(rows):
     print(f"regret of the chosen tile: geometric mean {mean:.1%}, worst {max(regrets):.1%}")
 
 
-COLUMNS = ("fp8moe", "fp8moe promoted", "fp8moe unpadded", "torch", "dense", "torch bf16")
+# Contenders in the order of the table; main() drops those that nobody asked for.
+COLUMNS = ["fp8moe", "fp8moe promoted", "fp8moe unpadded", "torch", "dense", "dense by group", "torch bf16"]
 
 
 def show(row):
@@ -437,6 +447,7 @@ def main():
     parser.add_argument("--modes", default="forward,gradient", help="forward, gradient or both")
     parser.add_argument("--rounds", type=int, default=21, help="blocks of each contender (default: 21)")
     parser.add_argument("--burst", type=int, default=0, metavar="N", help="also N single launches after a pause")
+    parser.add_argument("--by-group", action="store_true", help="also a dense matmul for each group's gradient alone")
     parser.add_argument("--unpadded", action="store_true", help="also the weight gradient of packed groups")
     parser.add_argument("--sweep", action="store_true", help="time all tiles instead of the peers")
     parser.add_argument("--seed", type=int, default=0, help="of operands and groups (default: 0)")
@@ -447,6 +458,9 @@ def main():
         shapes = [shapes[int(i)] for i in options.shapes.split(",")]
     if options.ir:
         return print_ir(shapes, options.sweep)
+    for column, wanted in (("fp8moe unpadded", options.unpadded), ("dense by group", options.by_group)):
+        if not wanted:
+            COLUMNS.remove(column)
     if not options.artifact:
         parser.error("name the folder of the artifact, or --ir")
 
