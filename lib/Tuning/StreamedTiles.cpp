@@ -23,7 +23,7 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 /// Registers of a thread with ptxas of CUDA 13, at most.
-static constexpr int64_t kRegisters = 96;
+static constexpr int64_t kRegisters = 128;
 
 /// The copy engines move boxes whose rows have a pitch of so many bytes, and a
 /// thread has so many bytes of a row.

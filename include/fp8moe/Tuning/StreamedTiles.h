@@ -9,6 +9,7 @@
 #ifndef FP8MOE_TUNING_STREAMEDTILES_H
 #define FP8MOE_TUNING_STREAMEDTILES_H
 
+#include <algorithm>
 #include <cstdint>
 
 namespace mlir::fp8moe {
@@ -22,13 +23,13 @@ struct StreamedTile {
   int64_t measureWarps = 4;
   int64_t convertTeams = 2;
   int64_t scaleWarps = 3;
-  int64_t producerWarps = 2;
 
   static constexpr int64_t kTeamWarps = 4;
 
   int64_t getConvertWarps() const { return convertTeams * kTeamWarps; }
   int64_t getThreads(int64_t warpSize) const {
-    return (measureWarps + getConvertWarps() + scaleWarps + producerWarps) *
+    constexpr int64_t kProducerWarps = 1;
+    return (measureWarps + getConvertWarps() + scaleWarps + kProducerWarps) *
            warpSize;
   }
 };
@@ -46,8 +47,14 @@ inline constexpr int64_t kBoxBytes = kBoxLines * kLineBytes;
 inline constexpr int64_t kBoxPitch = kBoxBytes + kLineBytes;
 inline constexpr int64_t kStageBytes = kBoxes * kBoxPitch;
 /// Units whose scales a block keeps. A unit is published when its first tile
-/// gets a stage, so there are never more than stages at once.
+/// gets a stage, and each convert team may have a tile that waits for its
+/// scales without a stage.
 inline constexpr int64_t kUnitSlots = 16;
+// At the end, a tile for each convert team and a unit for each scale warp say
+// that there is no more.
+static_assert(StreamedTile().stages + std::max(StreamedTile().convertTeams,
+                                               StreamedTile().scaleWarps) <=
+              kUnitSlots);
 /// Scales of a unit: one for every two bytes of a line.
 inline constexpr int64_t kScaleBytes = kLineBytes / 2 * sizeof(float);
 /// What warps tell each other about a tile or a unit: eight words.

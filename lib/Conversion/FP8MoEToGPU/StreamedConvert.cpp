@@ -358,13 +358,11 @@ void ConvertBuilder::convert(const TileRecord &record, Value stage) {
   Value firstRow = b.add(b.mul(position, kCellRows),
                          b.select(isFolded, secondRows, b.i32(0)));
 
-  k.waitForScales(record.unit);
   auto scalesType = VectorType::get(columns, b.getF32Type());
   int64_t scalesBytes = columns * sizeof(float);
-  Value scales = b.load(scalesType,
-                        b.offsetBytes(k.getUnitScales(record.unit),
-                                      b.mul(virtualColumn, sizeof(float))),
-                        scalesBytes);
+  // The scales of the previous segment's rows lie in the stage.
+  b.createIf(isSeam, [&] { k.waitForScales(record.unit); });
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(scalesType));
   Value previous = b.createIf(
                         isSeam, scalesType,
                         [&] {
@@ -372,10 +370,17 @@ void ConvertBuilder::convert(const TileRecord &record, Value stage) {
                               scalesType, k.getSeamScale(stage, virtualColumn),
                               scalesBytes)};
                         },
-                        [&] { return SmallVector<Value>{scales}; })
+                        [&] { return SmallVector<Value>{zero}; })
                        .front();
+  // The tile waits for its own scales in registers; the next one is loaded
+  // meanwhile.
   SmallVector<Value> cell = loadCell(stage, isFolded);
   k.releaseStage(stage);
+  k.waitForScales(record.unit);
+  Value scales = b.load(scalesType,
+                        b.offsetBytes(k.getUnitScales(record.unit),
+                                      b.mul(virtualColumn, sizeof(float))),
+                        scalesBytes);
 
   auto unpack = [&](Value vector) {
     SmallVector<Value> values;

@@ -12,9 +12,9 @@
 // that they would be read one at a time interleaves the tiles of four, so that
 // what is read at once is wider.
 //
-// The lanes of a producer warp work out one tile each, 32 at a time. Then they
-// take turns: the whole warp waits for a stage, and its first lane issues the
-// copies. Of several producer warps, each issues some boxes of every tile.
+// The lanes of the producer warp look at 32 segments at a time, then work out
+// one tile each, with what others must know about it. Then they take turns: the
+// whole warp waits for a stage, and the tile's lane issues the copies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,15 +25,16 @@ using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::streamed;
 
 /// Units of more tiles than this many a block are folded: half as many columns
-/// of twice as many rows a tile. While a unit waits for its scales it occupies
-/// stages, as do the tiles that are being loaded meanwhile; with 13 stages,
-/// taller units leave too few for those.
-static constexpr int64_t kFoldTilesPerBlock = 6;
+/// of twice as many rows a tile. While a unit waits for its scales its tiles
+/// occupy stages and the registers of convert teams, as do those of the next
+/// unit, which are being loaded: 16 together.
+static constexpr int64_t kFoldTilesPerBlock = 8;
 
 /// Units of more tiles than kInterleaveTiles, of which four together have at
-/// most kFoldTilesPerBlock a block, are interleaved: shorter ones are read next
-/// to their neighbours anyway.
+/// most kInterleaveTilesPerBlock a block, are interleaved: shorter ones are
+/// read next to their neighbours anyway.
 static constexpr int64_t kInterleaveTiles = 96;
+static constexpr int64_t kInterleaveTilesPerBlock = 6;
 static constexpr int64_t kInterleaveLog = 2;
 
 /// A sector that two segments share is written by the second one, which needs
@@ -55,13 +56,11 @@ enum Shape : int64_t {
 /// Properties of a lane's tile, in the same word.
 enum TileBits : int64_t {
   kNewUnitBit = 32,
-  /// The unit is larger than the ring.
-  kExceedsBit = 64,
   /// The block's last tile of the unit.
-  kLastBit = 128,
+  kLastBit = 64,
 };
 
-/// Where a lane is in the list of segments, all i32.
+/// A segment, all i32. A window is 32 of them, one for each lane.
 struct SegmentState {
   Value segment;
   /// The number of its first tile, and the tiles of each of its units.
@@ -127,10 +126,35 @@ struct LaneTile {
   }
 };
 
+/// The boxes of a tile that are loaded, all i32.
+struct TileBoxes {
+  /// The coordinates of box 0.
+  Value column, row, segment;
+  /// The first one, their number, and 1 if they are folded; four bits each.
+  Value numbers;
+
+  static constexpr auto members() {
+    using T = TileBoxes;
+    return std::array{&T::column, &T::row, &T::segment, &T::numbers};
+  }
+};
+
+/// What there is to know before a tile has a stage.
+struct PreparedTile {
+  TileRecord record;
+  TileBoxes boxes;
+};
+
+/// The tiles of the lanes. The masks have a bit for each lane that has a tile,
+/// and for each whose unit is larger than the ring.
+struct LaneTiles {
+  LaneTile tile;
+  Value acts, exceeds;
+};
+
 class ProducerBuilder {
 public:
-  ProducerBuilder(StreamedKernel &kernel, Value warp)
-      : k(kernel), b(kernel.b), warp(warp), isFirstWarp(b.equal(warp, 0)) {}
+  explicit ProducerBuilder(StreamedKernel &kernel) : k(kernel), b(kernel.b) {}
 
   void build();
 
@@ -152,35 +176,45 @@ private:
   Value getTileRows(Value isFolded) {
     return b.select(isFolded, b.i32(2 * kLines), kLines);
   }
+  Value getBoxRows(Value isFolded) {
+    return b.select(isFolded, b.i32(2 * kBoxLines), kBoxLines);
+  }
 
-  SegmentState getFirstState();
-  SegmentState createNextState(const SegmentState &state);
+  Value getLastLane(Value value) {
+    return b.shuffleIndex(value, b.i32(b.getSubgroupSize() - 1));
+  }
+  Value shiftLanes(Value value, Value last);
+  Value scanLanes(Value value, function_ref<Value(Value, Value)> combine);
+  SegmentState getFirstWindow();
+  SegmentState createNextWindow(const SegmentState &last);
   Value createEndAfter(Value segment, Value end);
   Value createCut(Value start, Value end, Value tiles, Value nextEnd);
-  SegmentState findSegment(Value tileNumber, const SegmentState &state);
+  /// The number of the first tile behind a segment.
+  Value getTileEnd(const SegmentState &state) {
+    return b.add(state.firstTile, b.mul(state.tiles, state.units));
+  }
+  SegmentState lookUp(Value tileNumber, const SegmentState &window);
+  SegmentState findSegments(Value tileNumber, SegmentState &window);
   Value isInRange(const SegmentState &state) {
     return b.less(state.segment, k.segments);
   }
 
-  /// What the lanes have to do, and the lanes that have something, as bits.
-  /// `lastUnit` and `unit` are updated: the first entry of the last lane's
-  /// unit, and the number of units before.
-  std::pair<LaneTile, Value> createLaneTiles(Value tileNumber,
-                                             const SegmentState &state,
-                                             Value &lastUnit, Value &unit);
-  RingPosition issueUnitTiles(const LaneTile &lane, Value turn,
-                              RingPosition position);
+  /// What the lanes have to do. `lastUnit` and `unit` are updated: the first
+  /// entry of the last lane's unit, and the number of units before.
+  LaneTiles createLaneTiles(Value tileNumber, const SegmentState &state,
+                            Value &lastUnit, Value &unit);
+  UnitRecord prepareUnit(const LaneTile &tile);
+  PreparedTile prepareTile(const LaneTile &tile, Value index, Value flags);
+  RingPosition issueLanes(const LaneTiles &lanes, RingPosition position);
   RingPosition issueLargeUnit(const LaneTile &tile, RingPosition position);
-  RingPosition issue(const LaneTile &tile, Value index, Value flags,
+  RingPosition issue(const PreparedTile &tile, Value isIssuer,
                      RingPosition position, function_ref<void()> publish);
-  void publish(const LaneTile &tile, Value stage);
-  void loadBoxes(const LaneTile &tile, Value row, Value low, Value high,
-                 Value stage);
+  void publish(const LaneTile &tile, UnitRecord record, Value stage);
+  void loadBoxes(const TileBoxes &boxes, Value stage);
   void finish(Value unit, RingPosition position);
 
   StreamedKernel &k;
   KernelBuilder &b;
-  Value warp, isFirstWarp;
 };
 } // namespace
 
@@ -188,12 +222,32 @@ private:
 // Segments
 //===----------------------------------------------------------------------===//
 
-SegmentState ProducerBuilder::getFirstState() {
-  SegmentState state;
+/// The 32 segments before the first one, none of which has tiles.
+SegmentState ProducerBuilder::getFirstWindow() {
+  SegmentState window;
   for (auto member : SegmentState::members())
-    state.*member = b.i32(0);
-  state.segment = b.i32(-1);
-  return state;
+    window.*member = b.i32(0);
+  window.segment = b.sub(k.lane, b.getSubgroupSize());
+  return window;
+}
+
+/// `value` of the previous lane; the first lane has that of the last lane of
+/// `last`.
+Value ProducerBuilder::shiftLanes(Value value, Value last) {
+  Value below = b.shuffleIndex(value, b.maxS(b.sub(k.lane, 1), 0));
+  return b.select(k.isFirstLane, getLastLane(last), below);
+}
+
+/// Combines `value` of all lanes up to this one.
+Value ProducerBuilder::scanLanes(Value value,
+                                 function_ref<Value(Value, Value)> combine) {
+  for (int64_t distance = 1; distance < b.getSubgroupSize(); distance *= 2) {
+    Value source = b.sub(k.lane, distance);
+    Value other = b.shuffleIndex(value, b.maxS(source, 0));
+    value =
+        b.select(b.lessEqual(b.i32(0), source), combine(value, other), value);
+  }
+  return value;
 }
 
 /// The end of a segment's rows whose predecessor ends at `end`; the same when
@@ -223,33 +277,44 @@ Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
   return k.both(k.both(isShared, hasTwoOwners), k.both(isNextFull, isShort));
 }
 
-SegmentState ProducerBuilder::createNextState(const SegmentState &state) {
+/// The 32 segments after those of `last`, one for each lane.
+SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   int64_t padding = k.problem.outputPadding;
+  auto sum = [&](Value lhs, Value rhs) -> Value { return b.add(lhs, rhs); };
+  auto max = [&](Value lhs, Value rhs) -> Value { return b.maxS(lhs, rhs); };
   SegmentState next;
-  next.segment = b.add(state.segment, 1);
+  next.segment = b.add(last.segment, b.getSubgroupSize());
   Value exists = b.less(next.segment, k.segments);
-  next.firstTile = b.add(state.firstTile, b.mul(state.tiles, state.units));
-  next.previousFirst = state.firstTile;
-  next.previousTiles = state.tiles;
+  Value end, nextEnd;
   if (k.problem.jagged) {
-    next.start = b.add(state.start, state.length);
-    next.length = b.sub(createEndAfter(next.segment, next.start), next.start);
-    next.outStart =
-        hasPadding() ? b.add(state.outStart, b.roundUp(state.length, padding))
-                     : next.start;
+    Value lastEnd = b.add(last.start, last.length);
+    end = createEndAfter(next.segment, getLastLane(lastEnd));
+    end = scanLanes(end, max);
+    next.start = shiftLanes(end, lastEnd);
+    next.length = b.sub(end, next.start);
+    nextEnd = createEndAfter(b.add(next.segment, 1), end);
+    if (hasPadding()) {
+      Value lastOutEnd = b.add(last.outStart, b.roundUp(last.length, padding));
+      Value outEnd = b.add(getLastLane(lastOutEnd),
+                           scanLanes(b.roundUp(next.length, padding), sum));
+      next.outStart = shiftLanes(outEnd, lastOutEnd);
+    } else {
+      next.outStart = next.start;
+    }
   } else {
     next.start = next.outStart = b.i32(0);
     next.length = b.select(exists, k.rows, 0);
+    end = nextEnd = next.length;
   }
   Value extent = b.add(b.roundUp(next.length, padding),
                        b.bitAnd(next.outStart, kSectorRows - 1));
   Value tiles =
       b.select(b.less(b.i32(0), next.length), b.ceilDiv(extent, kLines), 0);
-  Value limit = b.mul(k.numBlocks, kFoldTilesPerBlock);
-  Value isFolded = b.less(limit, tiles);
+  Value isFolded = b.less(b.mul(k.numBlocks, kFoldTilesPerBlock), tiles);
   Value isInterleaved =
       k.both(b.less(b.i32(kInterleaveTiles), tiles),
-             b.lessEqual(b.shiftLeft(tiles, kInterleaveLog), limit));
+             b.lessEqual(b.shiftLeft(tiles, kInterleaveLog),
+                         b.mul(k.numBlocks, kInterleaveTilesPerBlock)));
   int64_t mask = (1 << kInterleaveLog) - 1;
   isInterleaved =
       k.both(isInterleaved, b.equal(b.bitAnd(k.numBlocks, mask), 0));
@@ -259,43 +324,86 @@ SegmentState ProducerBuilder::createNextState(const SegmentState &state) {
   Value foldedUnits = b.ceilDiv(k.columns, k.getTileColumns() / 2);
   next.units = b.select(isFolded, foldedUnits, units);
   next.tiles = b.select(isFolded, b.ceilDiv(extent, 2 * kLines), tiles);
+  Value lastTileEnd = getTileEnd(last);
+  Value tileEnd = b.add(getLastLane(lastTileEnd),
+                        scanLanes(b.mul(next.tiles, next.units), sum));
+  next.firstTile = shiftLanes(tileEnd, lastTileEnd);
+  next.previousFirst = shiftLanes(next.firstTile, last.firstTile);
+  next.previousTiles = shiftLanes(next.tiles, last.tiles);
 
-  Value end = b.add(next.start, next.length);
-  Value nextEnd =
-      k.problem.jagged ? createEndAfter(b.add(next.segment, 1), end) : end;
   Value isCut = k.both(k.negate(isFolded),
                        createCut(next.start, end, next.tiles, nextEnd));
-  Value isSeam = hasBit(state.shape, kCutBit);
+  Value cut = bitIf(isCut, kCutBit);
+  Value isSeam = hasBit(shiftLanes(cut, last.shape), kCutBit);
   next.shape = b.bitOr(b.bitOr(bitIf(isInterleaved, kInterleaveLog),
                                bitIf(isFolded, kFoldedBit)),
-                       b.bitOr(bitIf(isSeam, kSeamBit), bitIf(isCut, kCutBit)));
+                       b.bitOr(bitIf(isSeam, kSeamBit), cut));
   return next;
 }
 
-SegmentState ProducerBuilder::findSegment(Value tileNumber,
-                                          const SegmentState &state) {
-  SmallVector<Type> types(SegmentState::kSize, b.getI32Type());
-  return SegmentState::fromValues(k.createWhile(
-      state.toValues(), types,
+/// The segment of `window` that a lane's tile is in: the last one that begins
+/// at or before it, as segments without tiles begin where the next one does.
+SegmentState ProducerBuilder::lookUp(Value tileNumber,
+                                     const SegmentState &window) {
+  Value index = b.i32(0);
+  for (int64_t step = b.getSubgroupSize() / 2; step > 0; step /= 2) {
+    Value candidate = b.add(index, step);
+    Value first = b.shuffleIndex(window.firstTile, candidate);
+    index = b.select(b.lessEqual(first, tileNumber), candidate, index);
+  }
+  SegmentState state;
+  for (auto member : SegmentState::members())
+    state.*member = b.shuffleIndex(window.*member, index);
+  return state;
+}
+
+/// The segments of the lanes' tiles, whose numbers never decrease from lane to
+/// lane and from call to call. `window` moves on as far as needed.
+SegmentState ProducerBuilder::findSegments(Value tileNumber,
+                                           SegmentState &window) {
+  constexpr size_t kSize = SegmentState::kSize;
+  SegmentState none = window;
+  none.segment = k.segments;
+  SmallVector<Value> init = window.toValues();
+  llvm::append_range(init, none.toValues());
+  SmallVector<Type> types(2 * kSize, b.getI32Type());
+  SmallVector<Value> result = k.createWhile(
+      init, types,
       [&](ValueRange carried) {
-        SegmentState state = SegmentState::fromValues(carried);
-        Value end = b.add(state.firstTile, b.mul(state.tiles, state.units));
-        Value isBehind = b.lessEqual(end, tileNumber);
-        return std::pair(k.both(isInRange(state), isBehind),
-                         llvm::to_vector_of<Value>(carried));
+        SegmentState window =
+            SegmentState::fromValues(carried.take_front(kSize));
+        SegmentState found =
+            SegmentState::fromValues(carried.drop_front(kSize));
+        Value isBehind =
+            b.lessEqual(getLastLane(getTileEnd(window)), tileNumber);
+        Value isHere = k.both(k.negate(isBehind), k.negate(isInRange(found)));
+        SegmentState candidate = lookUp(tileNumber, window);
+        SmallVector<Value> values = window.toValues();
+        for (auto member : SegmentState::members())
+          values.push_back(b.select(isHere, candidate.*member, found.*member));
+        Value hasMore =
+            b.less(b.add(getLastLane(window.segment), 1), k.segments);
+        return std::pair(k.both(hasMore, k.voteAny(isBehind)), values);
       },
       [&](ValueRange carried) {
-        return createNextState(SegmentState::fromValues(carried)).toValues();
-      }));
+        SmallVector<Value> values =
+            createNextWindow(
+                SegmentState::fromValues(carried.take_front(kSize)))
+                .toValues();
+        llvm::append_range(values, carried.drop_front(kSize));
+        return values;
+      });
+  window = SegmentState::fromValues(ValueRange(result).take_front(kSize));
+  return SegmentState::fromValues(ValueRange(result).drop_front(kSize));
 }
 
 //===----------------------------------------------------------------------===//
 // Tiles of the lanes
 //===----------------------------------------------------------------------===//
 
-std::pair<LaneTile, Value>
-ProducerBuilder::createLaneTiles(Value tileNumber, const SegmentState &state,
-                                 Value &lastUnit, Value &unit) {
+LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
+                                           const SegmentState &state,
+                                           Value &lastUnit, Value &unit) {
   Value inRange = isInRange(state);
   Value isFolded = hasBit(state.shape, kFoldedBit);
   Value interleave = getInterleave(state.shape);
@@ -336,11 +444,11 @@ ProducerBuilder::createLaneTiles(Value tileNumber, const SegmentState &state,
   lastUnit = b.shuffleIndex(firstEntry, b.i32(b.getSubgroupSize() - 1));
 
   tile.firstEntry = firstEntry;
-  tile.contributors = b.minS(state.tiles, share);
+  // Lanes without a tile divide by it, too.
+  tile.contributors = b.maxS(b.minS(state.tiles, share), 1);
   Value isLast = b.lessEqual(state.tiles, b.add(index, share));
-  tile.bits =
-      b.bitOr(b.bitOr(state.shape, bitIf(isNewUnit, kNewUnitBit)),
-              b.bitOr(bitIf(exceeds, kExceedsBit), bitIf(isLast, kLastBit)));
+  tile.bits = b.bitOr(state.shape, b.bitOr(bitIf(isNewUnit, kNewUnitBit),
+                                           bitIf(isLast, kLastBit)));
   tile.segment = state.segment;
   tile.columnBlock = columnBlock;
   tile.index = index;
@@ -356,14 +464,11 @@ ProducerBuilder::createLaneTiles(Value tileNumber, const SegmentState &state,
   // The first of a block's tiles stands for all when they exceed the ring.
   Value acts =
       k.both(isReal, b.bitOr(k.negate(exceeds), b.less(index, k.numBlocks)));
-  return {tile, k.ballot(acts)};
+  return {tile, k.ballot(acts), k.ballot(exceeds)};
 }
 
-//===----------------------------------------------------------------------===//
-// Copies
-//===----------------------------------------------------------------------===//
-
-void ProducerBuilder::publish(const LaneTile &tile, Value stage) {
+/// All but the stage of a seam.
+UnitRecord ProducerBuilder::prepareUnit(const LaneTile &tile) {
   Value isFolded = hasBit(tile.bits, kFoldedBit);
   UnitRecord record;
   record.entry = tile.firstEntry;
@@ -374,52 +479,25 @@ void ProducerBuilder::publish(const LaneTile &tile, Value stage) {
   record.isFolded = k.toWord(isFolded);
   record.storesScales =
       k.toWord(b.equal(b.remU(tile.index, tile.contributors), 0));
-  Value isSeam = k.both(hasBit(tile.bits, kSeamBit), b.equal(tile.index, 0));
-  record.seamStage = b.select(isSeam, stage, -1);
   record.previousEntry = tile.previousEntry;
   record.previousContributors = tile.previousContributors;
+  return record;
+}
+
+void ProducerBuilder::publish(const LaneTile &tile, UnitRecord record,
+                              Value stage) {
+  Value isSeam = k.both(hasBit(tile.bits, kSeamBit), b.equal(tile.index, 0));
+  record.seamStage = b.select(isSeam, stage, -1);
   k.publishUnit(tile.unit, record);
 }
 
-/// Loads this warp's boxes of the rows [low, high) of a tile that begins at
-/// `row` of the input.
-void ProducerBuilder::loadBoxes(const LaneTile &tile, Value row, Value low,
-                                Value high, Value stage) {
-  int64_t warps = k.tile.producerWarps;
-  Value isFolded = hasBit(tile.bits, kFoldedBit);
-  Value boxRows = b.select(isFolded, b.i32(2 * kBoxLines), kBoxLines);
-  Value first = b.add(b.divU(low, boxRows), warp);
-  Value boxes = b.sub(b.ceilDiv(high, boxRows), first);
-  Value count = b.divU(b.maxS(b.add(boxes, warps - 1), 0), warps);
-  Value barrier = k.ring.getFullBarrier(stage);
-  createArriveExpecting(b, barrier, b.mul(count, kBoxBytes));
-
-  Value column = b.mul(tile.columnBlock, getUnitColumns(isFolded));
-  Value shared = k.getStage(stage);
-  auto load = [&](Value map, int64_t number) {
-    Value box = b.add(first, number * warps);
-    SmallVector<Value> coordinates{column, b.add(row, b.mul(box, boxRows))};
-    if (isSegmentDim(k.problem))
-      coordinates.push_back(tile.segment);
-    createTensorLoad(b, map, coordinates,
-                     b.offsetBytes(shared, b.mul(box, kBoxPitch)), barrier);
-  };
-  for (int64_t number : llvm::seq(kBoxes / warps))
-    b.createIf(b.less(b.i32(number), count), [&] {
-      b.createIf(
-          isFolded, [&] { load(k.foldedMap, number); },
-          [&] { load(k.map, number); });
-    });
-}
-
-/// Loads tile `index` of the unit of `tile`. `publish` runs in one thread once
-/// there is a stage.
-RingPosition ProducerBuilder::issue(const LaneTile &tile, Value index,
-                                    Value flags, RingPosition position,
-                                    function_ref<void()> publish) {
+/// Tile `index` of the unit of `tile`.
+PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
+                                          Value flags) {
+  PreparedTile prepared;
   Value isFolded = hasBit(tile.bits, kFoldedBit);
   Value tileRows = getTileRows(isFolded);
-  TileRecord record;
+  TileRecord &record = prepared.record;
   record.unit = tile.unit;
   // A block posts to the entry that has the number of its first tile.
   record.entry =
@@ -445,17 +523,59 @@ RingPosition ProducerBuilder::issue(const LaneTile &tile, Value index,
                          bitIf(isSeam, tile_flags::kSeam));
   Value loadLow =
       b.select(isSeam, b.bitAnd(record.low, -kSectorRows), record.low);
-  Value inputRow = b.add(record.row, b.sub(tile.start, tile.outStart));
+  Value boxRows = getBoxRows(isFolded);
+  Value firstBox = b.divU(loadLow, boxRows);
+  Value count = b.maxS(b.sub(b.ceilDiv(record.high, boxRows), firstBox), 0);
+  TileBoxes &boxes = prepared.boxes;
+  boxes.column = record.column;
+  boxes.row = b.add(record.row, b.sub(tile.start, tile.outStart));
+  boxes.segment = tile.segment;
+  boxes.numbers =
+      b.bitOr(firstBox, b.bitOr(b.shiftLeft(count, 4),
+                                b.shiftLeft(k.toWord(isFolded), 8)));
+  return prepared;
+}
 
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
+  Value first = b.bitAnd(boxes.numbers, 15);
+  Value count = b.bitAnd(b.shiftRight(boxes.numbers, 4), 15);
+  Value isFolded = k.isNonZero(b.shiftRight(boxes.numbers, 8));
+  Value barrier = k.ring.getFullBarrier(stage);
+  createArriveExpecting(b, barrier, b.mul(count, kBoxBytes));
+  Value shared = b.offsetBytes(k.getStage(stage), b.mul(first, kBoxPitch));
+  auto loadAll = [&](Value map, int64_t boxRows) {
+    Value row = b.add(boxes.row, b.mul(first, boxRows));
+    for (int64_t box : llvm::seq(kBoxes))
+      b.createIf(b.less(b.i32(box), count), [&] {
+        SmallVector<Value> coordinates{boxes.column, b.add(row, box * boxRows)};
+        if (isSegmentDim(k.problem))
+          coordinates.push_back(boxes.segment);
+        createTensorLoad(b, map, coordinates,
+                         b.offsetBytes(shared, box * kBoxPitch), barrier);
+      });
+  };
+  b.createIf(
+      isFolded, [&] { loadAll(k.foldedMap, 2 * kBoxLines); },
+      [&] { loadAll(k.map, kBoxLines); });
+}
+
+/// Loads a tile; the lane `isIssuer` knows which. Once there is a stage,
+/// `publish` runs there first.
+RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
+                                    RingPosition position,
+                                    function_ref<void()> publish) {
   k.ring.createWaitEmpty(position);
-  b.createIf(k.isFirstLane, [&] {
-    b.createIf(isFirstWarp, [&] {
-      if (publish)
-        publish();
-      k.storeTileRecord(position.stage, record);
-    });
-    loadBoxes(tile, inputRow, loadLow, record.high, position.stage);
+  b.createIf(isIssuer, [&] {
+    if (publish)
+      publish();
+    k.storeTileRecord(position.stage, tile.record);
+    loadBoxes(tile.boxes, position.stage);
   });
+  k.syncWarp();
   return k.ring.getNext(position);
 }
 
@@ -464,12 +584,12 @@ RingPosition ProducerBuilder::issue(const LaneTile &tile, Value index,
 RingPosition ProducerBuilder::issueLargeUnit(const LaneTile &tile,
                                              RingPosition position) {
   k.ring.createWaitEmpty(position);
-  b.createIf(k.both(k.isFirstLane, isFirstWarp),
-             [&] { publish(tile, position.stage); });
+  b.createIf(k.isFirstLane,
+             [&] { publish(tile, prepareUnit(tile), position.stage); });
   Value count = b.ceilDiv(b.sub(tile.tiles, tile.index), k.numBlocks);
   // Two stages are left for reading ahead.
   Value again = b.sub(count, k.tile.stages - 2);
-  SmallVector<Value> result = b.createFor(
+  SmallVector<Value> result = b.createRareFor(
       b.i32(0), b.add(count, again), 1, {position.stage, position.parity},
       [&](Value step, ValueRange carried) {
         Value isSecond = b.lessEqual(count, step);
@@ -482,36 +602,62 @@ RingPosition ProducerBuilder::issueLargeUnit(const LaneTile &tile,
         Value flags =
             b.select(isSecond, b.i32(tile_flags::kConvert), firstFlags);
         Value index = b.add(tile.index, b.mul(number, k.numBlocks));
-        RingPosition next =
-            issue(tile, index, flags, {carried[0], carried[1]}, nullptr);
+        RingPosition next = issue(prepareTile(tile, index, flags),
+                                  k.isFirstLane, {carried[0], carried[1]},
+                                  /*publish=*/nullptr);
         return SmallVector<Value>{next.stage, next.parity};
       });
   return {result[0], result[1]};
 }
 
-/// What lane `turn` has to do, by the whole warp.
-RingPosition ProducerBuilder::issueUnitTiles(const LaneTile &lane, Value turn,
-                                             RingPosition position) {
-  LaneTile tile;
-  for (auto member : LaneTile::members())
-    tile.*member = b.shuffleIndex(lane.*member, turn);
-  SmallVector<Value> next = b.createIf(
-      hasBit(tile.bits, kExceedsBit), {b.getI32Type(), b.getI32Type()},
-      [&] {
-        RingPosition next = issueLargeUnit(tile, position);
-        return SmallVector<Value>{next.stage, next.parity};
+/// The lanes take turns; each has prepared what it can before.
+RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
+                                         RingPosition position) {
+  Type i32 = b.getI32Type();
+  const LaneTile &tile = lanes.tile;
+  Value flags = b.bitOr(b.i32(tile_flags::kMeasure | tile_flags::kConvert),
+                        bitIf(hasBit(tile.bits, kLastBit), tile_flags::kPost));
+  PreparedTile prepared = prepareTile(tile, tile.index, flags);
+  UnitRecord unit = prepareUnit(tile);
+  Value isNewUnit = hasBit(tile.bits, kNewUnitBit);
+  SmallVector<Value> result = k.createWhile(
+      {position.stage, position.parity, lanes.acts}, {i32, i32, i32},
+      [&](ValueRange carried) {
+        return std::pair(k.isNonZero(carried[2]),
+                         llvm::to_vector_of<Value>(carried));
       },
-      [&] {
-        Value flags =
-            b.bitOr(b.i32(tile_flags::kMeasure | tile_flags::kConvert),
-                    bitIf(hasBit(tile.bits, kLastBit), tile_flags::kPost));
-        RingPosition next = issue(tile, tile.index, flags, position, [&] {
-          b.createIf(hasBit(tile.bits, kNewUnitBit),
-                     [&] { publish(tile, position.stage); });
-        });
-        return SmallVector<Value>{next.stage, next.parity};
+      [&](ValueRange carried) {
+        RingPosition position{carried[0], carried[1]};
+        Value turn = LLVM::CountTrailingZerosOp::create(
+            b, i32, carried[2], /*is_zero_poison=*/true);
+        Value others = b.bitAnd(carried[2], b.sub(carried[2], 1));
+        Value exceeds = b.bitAnd(lanes.exceeds, b.bitXor(carried[2], others));
+        SmallVector<Value> next = b.createIf(
+            k.isNonZero(exceeds), {i32, i32},
+            [&] {
+              LaneTile large;
+              for (auto member : LaneTile::members())
+                large.*member = b.shuffleIndex(tile.*member, turn);
+              RingPosition next = issueLargeUnit(large, position);
+              return SmallVector<Value>{next.stage, next.parity};
+            },
+            [&] {
+              // Known to be the same in all lanes, boxes take few registers.
+              PreparedTile current = prepared;
+              for (auto member : TileBoxes::members())
+                current.boxes.*member =
+                    b.shuffleIndex(prepared.boxes.*member, turn);
+              RingPosition next =
+                  issue(current, b.equal(k.lane, turn), position, [&] {
+                    b.createIf(isNewUnit,
+                               [&] { publish(tile, unit, position.stage); });
+                  });
+              return SmallVector<Value>{next.stage, next.parity};
+            });
+        next.push_back(others);
+        return next;
       });
-  return {next[0], next[1]};
+  return {result[0], result[1]};
 }
 
 /// Tells each convert team and each scale warp that there is no more; the
@@ -520,68 +666,56 @@ void ProducerBuilder::finish(Value unit, RingPosition position) {
   b.createIf(k.isFirstLane, [&] {
     for (int64_t team = 0; team < k.tile.convertTeams; ++team) {
       k.ring.createWaitEmpty(position);
-      b.createIf(isFirstWarp, [&] { k.storeEndRecord(position.stage); });
+      k.storeEndRecord(position.stage);
       createArrive(b, k.ring.getFullBarrier(position.stage));
       position = k.ring.getNext(position);
     }
-    b.createIf(isFirstWarp, [&] {
-      for (int64_t i : llvm::seq(k.tile.scaleWarps))
-        k.publishEndUnit(b.add(unit, i + 1));
-    });
+    for (int64_t i : llvm::seq(k.tile.scaleWarps))
+      k.publishEndUnit(b.add(unit, i + 1));
   });
 }
 
 void ProducerBuilder::build() {
   Type i32 = b.getI32Type();
   constexpr size_t kStates = SegmentState::kSize;
-  // Tile number, segment, last unit, unit, position in the ring.
+  // Tile number, window, last unit, unit, position in the ring.
   SmallVector<Value> init{b.add(k.block, b.mul(k.lane, k.numBlocks))};
-  llvm::append_range(init, getFirstState().toValues());
+  llvm::append_range(init, createNextWindow(getFirstWindow()).toValues());
   RingPosition begin = k.ring.getPosition(b.i32(0));
   init.append({b.i32(-1), b.i32(-1), begin.stage, begin.parity});
-  SmallVector<Type> types(init.size(), i32);
+  // The lanes' segments go on to the body.
+  SmallVector<Type> types(init.size() + kStates, i32);
 
   SmallVector<Value> last = k.createWhile(
       init, types,
       [&](ValueRange carried) {
+        SegmentState window =
+            SegmentState::fromValues(carried.slice(1, kStates));
+        SegmentState state = findSegments(carried[0], window);
         SmallVector<Value> values(carried);
-        SegmentState state = findSegment(
-            values[0], SegmentState::fromValues(carried.slice(1, kStates)));
-        llvm::copy(state.toValues(), values.begin() + 1);
+        llvm::copy(window.toValues(), values.begin() + 1);
+        llvm::append_range(values, state.toValues());
         return std::pair(k.voteAny(isInRange(state)), values);
       },
       [&](ValueRange values) {
-        ValueRange rest = values.drop_front(1 + kStates);
+        ValueRange rest = values.slice(1 + kStates, 4);
         Value lastUnit = rest[0], unit = rest[1];
-        std::pair<LaneTile, Value> work = createLaneTiles(
-            values[0], SegmentState::fromValues(values.slice(1, kStates)),
+        LaneTiles lanes = createLaneTiles(
+            values[0], SegmentState::fromValues(values.take_back(kStates)),
             lastUnit, unit);
-        SmallVector<Value> position = k.createWhile(
-            {rest[2], rest[3], work.second}, {i32, i32, i32},
-            [&](ValueRange carried) {
-              return std::pair(k.isNonZero(carried[2]),
-                               llvm::to_vector_of<Value>(carried));
-            },
-            [&](ValueRange carried) {
-              Value turn = LLVM::CountTrailingZerosOp::create(
-                  b, i32, carried[2], /*is_zero_poison=*/true);
-              RingPosition next =
-                  issueUnitTiles(work.first, turn, {carried[0], carried[1]});
-              Value others = b.bitAnd(carried[2], b.sub(carried[2], 1));
-              return SmallVector<Value>{next.stage, next.parity, others};
-            });
-        SmallVector<Value> next(values);
+        RingPosition position = issueLanes(lanes, {rest[2], rest[3]});
+        SmallVector<Value> next(values.drop_back(kStates));
         next[0] = b.add(values[0], b.mul(k.numBlocks, b.getSubgroupSize()));
         next[1 + kStates] = lastUnit;
         next[2 + kStates] = unit;
-        next[3 + kStates] = position[0];
-        next[4 + kStates] = position[1];
+        next[3 + kStates] = position.stage;
+        next[4 + kStates] = position.parity;
         return next;
       });
-  ValueRange rest = ValueRange(last).drop_front(1 + kStates);
+  ValueRange rest = ValueRange(last).slice(1 + kStates, 4);
   finish(rest[1], {rest[2], rest[3]});
 }
 
-void fp8moe::buildStreamedProducer(StreamedKernel &kernel, Value warp) {
-  ProducerBuilder(kernel, warp).build();
+void fp8moe::buildStreamedProducer(StreamedKernel &kernel, Value) {
+  ProducerBuilder(kernel).build();
 }

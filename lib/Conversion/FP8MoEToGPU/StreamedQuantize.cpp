@@ -51,37 +51,68 @@ StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
   gridBarrier.emplace(b, scratch, block, numBlocks, lane);
 }
 
+/// The barrier (besides that of the block) that begins the roles.
+static constexpr int64_t kBeginBarrier = 1;
+
 void StreamedKernel::initialize(Value numEntries) {
-  b.createIf(b.equal(b.getThread(), 0), [&] {
-    createMapPrefetch(b, map);
-    createMapPrefetch(b, foldedMap);
-    // Every measure warp and the convert warps of one team release a stage.
-    ring.createInit(tile.producerWarps,
-                    tile.measureWarps + StreamedTile::kTeamWarps);
-    for (int64_t slot : llvm::seq(kUnitSlots)) {
-      createBarrierInit(b, getPublishedBarrier(b.i32(slot)), 1);
-      createBarrierInit(b, getScalesBarrier(b.i32(slot)), 1);
-    }
-    createBarrierInit(b, readyBarrier, 1);
-    createBarrierInitFence(b);
-  });
-  // Entry e belongs to block e modulo the grid, which alone posts to it.
+  int64_t threads = b.getNumThreads();
+  int64_t otherThreads = threads - b.getSubgroupSize();
+  int64_t firstScaleWarp = tile.measureWarps + tile.getConvertWarps();
+  Value isProducer =
+      b.lessEqual(b.i32(otherThreads / b.getSubgroupSize()), warp);
+  gridBarrierState =
+      b.createIf(
+           isProducer, b.getI32Type(),
+           [&] {
+             // The producer does not wait for the others, who wait for what it
+             // has prepared.
+             b.createIf(isFirstLane, [&] { initializeBarriers(); });
+             syncWarp();
+             createNamedArrive(b, b.i32(kBeginBarrier), threads);
+             return SmallVector<Value>{b.i32(0)};
+           },
+           [&] {
+             zeroEntries(numEntries, otherThreads);
+             Value state =
+                 b.createIf(
+                      b.equal(warp, firstScaleWarp), b.getI32Type(),
+                      [&] {
+                        return SmallVector<Value>{gridBarrier->createBegin()};
+                      },
+                      [&] { return SmallVector<Value>{b.i32(0)}; })
+                     .front();
+             createNamedBarrier(b, b.i32(kBeginBarrier), threads);
+             return SmallVector<Value>{state};
+           })
+          .front();
+}
+
+void StreamedKernel::initializeBarriers() {
+  createMapPrefetch(b, map);
+  createMapPrefetch(b, foldedMap);
+  // Every measure warp and the convert warps of one team release a stage.
+  ring.createInit(/*fullArrivals=*/1,
+                  tile.measureWarps + StreamedTile::kTeamWarps);
+  for (int64_t slot : llvm::seq(kUnitSlots)) {
+    createBarrierInit(b, getPublishedBarrier(b.i32(slot)), 1);
+    createBarrierInit(b, getScalesBarrier(b.i32(slot)), 1);
+  }
+  createBarrierInit(b, readyBarrier, 1);
+  createBarrierInitFence(b);
+}
+
+/// Entry e belongs to block e modulo the grid, which alone posts to it. Of the
+/// block, `threads` threads take part.
+void StreamedKernel::zeroEntries(Value numEntries, int64_t threads) {
   Value threadEntry = b.divU(b.getThread(), kLineChunks);
   Value grid = b.zeroExtend(b.getI64Type(), numBlocks);
   Value chunk = b.mul(b.remU(b.getThread(), kLineChunks), kChunkBytes);
   Value first = b.add(b.getBlock(), b.mul(threadEntry, grid));
-  Value step = b.mul(grid, b.getNumThreads() / kLineChunks);
+  Value step = b.mul(grid, threads / kLineChunks);
   b.createFor(first, numEntries, step, [&](Value entry) {
     Value offset = b.add(b.mul(entry, kLineBytes), chunk);
     b.store(b.zeroWords(), b.offsetBytes(entries, offset), kChunkBytes);
   });
-  int64_t firstScaleWarp = tile.measureWarps + tile.getConvertWarps();
-  gridBarrierState =
-      b.createIf(
-           b.equal(warp, firstScaleWarp), b.getI32Type(),
-           [&] { return SmallVector<Value>{gridBarrier->createBegin()}; },
-           [&] { return SmallVector<Value>{b.i32(0)}; })
-          .front();
 }
 
 void StreamedKernel::meetOtherBlocks() {
@@ -374,7 +405,6 @@ gpu::GPUFuncOp fp8moe::buildStreamedQuantize(Location loc,
   KernelBuilder b(loc, module, name, signature, hooks);
   StreamedKernel kernel(b, problem, tile);
   kernel.initialize(b.getSize(numEntries));
-  b.createBarrier();
 
   struct Role {
     int64_t warps;
@@ -383,7 +413,7 @@ gpu::GPUFuncOp fp8moe::buildStreamedQuantize(Location loc,
   const Role roles[] = {{tile.measureWarps, buildStreamedMeasure},
                         {tile.getConvertWarps(), buildStreamedConvert},
                         {tile.scaleWarps, buildStreamedScale},
-                        {tile.producerWarps, buildStreamedProducer}};
+                        {/*warps=*/1, buildStreamedProducer}};
   std::function<void(ArrayRef<Role>, int64_t)> dispatch =
       [&](ArrayRef<Role> roles, int64_t first) {
         auto build = [&] {

@@ -115,8 +115,7 @@ public:
 
   StageRing ring;
 
-  /// Initialises barriers and the entries, and begins to meet the other blocks;
-  /// a block barrier must follow.
+  /// Initialises barriers and the entries, and begins to meet the other blocks.
   void initialize(Value numEntries);
 
   int64_t getInputBytes() const { return math.getInputBytes(); }
@@ -208,6 +207,8 @@ public:
   Value createScatteredMax(SmallVector<Value> words, int64_t mask);
 
 private:
+  void initializeBarriers();
+  void zeroEntries(Value numEntries, int64_t threads);
   Value getShared(int64_t offset, Value index, int64_t bytes);
   Value getTileRecord(Value stage);
   Value getUnitRecord(Value unit);

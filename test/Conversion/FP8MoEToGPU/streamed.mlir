@@ -8,7 +8,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @jagged(%x: tensor<?x?xbf16>, %ends: tensor<?xi32>)
       -> (tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf32>) {
     %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<?xi32>) along [0]
-        rounding pow2 tile <kept = 64, threads = 544, schedule = streamed>
+        rounding pow2 tile <kept = 64, threads = 512, schedule = streamed>
         : tensor<?x?xbf16> -> tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf32>
     return %q, %s : tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf32>
   }
@@ -17,11 +17,13 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:       llvm.mlir.global external @[[SHARED:.*]]() {addr_space = 3 : i32, alignment = 1024 : i64}
 // CHECK-LABEL: gpu.func @quantize_streamed_0
 // CHECK-SAME:    (%[[FULL:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[FOLDED:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr,
-// CHECK-SAME:    known_block_size = array<i32: 544, 1, 1>
+// CHECK-SAME:    known_block_size = array<i32: 512, 1, 1>
 // What blocks tell each other is never an ordinary or a volatile access.
 // CHECK-NOT:     volatile
+// The producer prepares the barriers, and does not wait for the others.
 // CHECK:         nvvm.mbarrier.init
 // CHECK:         nvvm.fence.mbarrier.init
+// CHECK:         nvvm.barrier.arrive
 // Every block zeroes its share of the scratch.
 // CHECK:         scf.for
 // CHECK:           llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
@@ -31,7 +33,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         nvvm.vote.sync any
 // CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
-// CHECK:         gpu.barrier
+// CHECK:         nvvm.barrier id
 
 // Measure: a stage is released once it is in registers; words are posted with their signs.
 // CHECK:         nvvm.mbarrier.try_wait
@@ -82,7 +84,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(32, 32) swizzle 64 promotion 128
 // CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
 // CHECK:         %[[BLOCKS:.*]] = arith.minsi %[[ALL]], %c1024
-// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_streamed_0 grid(%[[BLOCKS]], %c1, %c1) block(544, 1, 1) shared 231800 cooperative when(%[[FITS:.*]]) args
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_streamed_0 grid(%[[BLOCKS]], %c1, %c1) block(512, 1, 1) shared 231800 cooperative when(%[[FITS:.*]]) args
 // CHECK:         %[[ELSE:.*]] = arith.xori %[[FITS]], %true
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_strips_to_slices_1 {{.*}} when(%[[ELSE]])
 

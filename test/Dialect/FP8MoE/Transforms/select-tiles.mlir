@@ -39,7 +39,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @both_axes(%x: tensor<?x2048xbf16>, %ends: tensor<64xi32>)
       -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<64x2048xf32>,
           tensor<?xf32>, tensor<?xf32>) {
-    // CHECK: %[[Q0:.*]], %[[S0:.*]] = fp8moe.jagged_dynamic_quantize %{{.*}} along [0] rounding pow2 tile <kept = 64, threads = 544, schedule = streamed>
+    // CHECK: %[[Q0:.*]], %[[S0:.*]] = fp8moe.jagged_dynamic_quantize %{{.*}} along [0] rounding pow2 tile <kept = 64, threads = 512, schedule = streamed>
     // CHECK: %[[Q1:.*]], %[[S1:.*]] = fp8moe.dynamic_quantize %{{.*}} along [1] rounding pow2 tile <kept = {{[0-9]+}}, threads = 128, schedule = held>
     %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<64xi32>)
         along [0, 1] rounding pow2 : tensor<?x2048xbf16>
