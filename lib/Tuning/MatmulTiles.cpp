@@ -65,8 +65,8 @@ static constexpr double kProductBytesPerCycle = 4096;
 static constexpr int64_t kTurnTime = 88000;
 /// Picoseconds per element of a tile that a warpgroup takes to write a bf16
 /// result, beside the other one's multiplications, and the factor of boxes
-/// narrower than 128 bytes. (Fitted on 2026-11-22 to both ping-pong tiles of 128
-/// rows in the two weight gradients of the anchors with about 1024 tokens a
+/// narrower than 128 bytes. (Fitted on 2026-11-22 to both ping-pong tiles of
+/// 128 rows in the two weight gradients of the anchors with about 1024 tokens a
 /// group, where writing takes as long as multiplying.)
 static constexpr double kWriteTime = 131;
 static constexpr double kNarrowWrite = 1.57;
