@@ -53,6 +53,7 @@ collectKernels(ModuleOp module, ArrayRef<KernelResources> resources) {
     KernelReport &kernel = kernels[name];
     kernel.name = name.str();
     ++kernel.launches;
+    kernel.conditionalLaunches += launch.getCondition() != nullptr;
     auto [x, y, z] = launch.getBlock();
     kernel.block = llvm::formatv("{0}x{1}x{2}", x, y, z);
     kernel.sharedMemory =

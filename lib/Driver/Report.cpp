@@ -64,6 +64,16 @@ static void printCopies(llvm::raw_ostream &os,
                 count(after));
 }
 
+static std::string describeTile(const KernelDecision &decision) {
+  if (const auto &tile = decision.tile)
+    return describeQuantizeTile(tile->kept, tile->threads, tile->schedule);
+  if (const auto &tile = decision.matmulTile)
+    return formatv("<rows = {0}, columns = {1}, stages = {2}, schedule = {3}>",
+                   tile->rows, tile->columns, tile->stages,
+                   stringifyGemmSchedule(tile->kind));
+  return "no tile";
+}
+
 static void printDecisions(llvm::raw_ostream &os,
                            ArrayRef<KernelDecision> decisions) {
   if (decisions.empty())
@@ -73,11 +83,7 @@ static void printDecisions(llvm::raw_ostream &os,
   for (const KernelDecision &decision : decisions) {
     os << formatv("    {0,-34} {1,-9} ", decision.op,
                   describeLine(decision.line));
-    os << formatv("{0,-30} ",
-                  decision.tile ? describeQuantizeTile(decision.tile->kept,
-                                                       decision.tile->threads,
-                                                       decision.tile->schedule)
-                                : "no tile");
+    os << formatv("{0,-30} ", describeTile(decision));
     os << (decision.predictedTime
                ? formatv("{0,10:f1} us\n", *decision.predictedTime / 1e3).str()
                : formatv("{0,10}\n", "-").str());
@@ -94,10 +100,15 @@ static void printKernels(llvm::raw_ostream &os,
   };
   os << formatv("  {0,-36} {1,8} {2,12} {3,9} {4,8} {5,8}\n", "kernel",
                 "launches", "block", "registers", "shared", "spills");
-  for (const KernelReport &kernel : kernels)
+  for (const KernelReport &kernel : kernels) {
+    std::string launches = std::to_string(kernel.launches);
+    if (kernel.conditionalLaunches)
+      launches = std::to_string(kernel.launches - kernel.conditionalLaunches) +
+                 "-" + launches;
     os << formatv("    {0,-34} {1,8} {2,12} {3,9} {4,8} {5,8}\n", kernel.name,
-                  kernel.launches, kernel.block, orDash(kernel.registers),
+                  launches, kernel.block, orDash(kernel.registers),
                   kernel.sharedMemory, orDash(kernel.spills));
+  }
 }
 
 void Report::print(llvm::raw_ostream &os) const {

@@ -37,6 +37,7 @@ static json::Array toJson(ArrayRef<KernelReport> kernels) {
   for (const KernelReport &kernel : kernels) {
     json::Object object{{"name", kernel.name},
                         {"launches", kernel.launches},
+                        {"conditional_launches", kernel.conditionalLaunches},
                         {"block", kernel.block},
                         {"shared_memory", kernel.sharedMemory}};
     if (kernel.registers)

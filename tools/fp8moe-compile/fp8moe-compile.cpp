@@ -81,9 +81,9 @@ static cl::opt<bool> optimizeLayouts(
     cl::cat(category));
 static cl::opt<bool> sweepTiles(
     "sweep",
-    cl::desc("Add a program for every tile that a quantize kernel can have, "
-             "named PROGRAM/N/kept=K,threads=T,schedule=S for quantization N, "
-             "to measure them (benchmarks/sweep.py)"),
+    cl::desc("Add a program for every tile that a quantization or a grouped "
+             "matmul can have, to measure them (docs/artifacts.md says how "
+             "they are named)"),
     cl::cat(category));
 static cl::opt<int64_t>
     delaySeed("delay-warps", cl::value_desc("seed"),

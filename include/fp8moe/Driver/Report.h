@@ -32,6 +32,9 @@ struct ProgramTraffic {
 struct KernelReport {
   std::string name;
   unsigned launches = 0;
+  /// Those of them that sizes or addresses can skip, such as one of two
+  /// variants.
+  unsigned conditionalLaunches = 0;
   std::string block;
   /// Bytes, static and dynamic together.
   int64_t sharedMemory = 0;

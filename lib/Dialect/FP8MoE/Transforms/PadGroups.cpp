@@ -166,8 +166,8 @@ void PadGroups::runOnOperation() {
     pad(op.getA(), padding);
     pad(op.getB(), padding);
     ++numPadded;
-    remark::passed(op.getLoc(), layoutRemark("PadGroups"))
-        << "groups of both operands are written padded to multiples of "
-        << std::to_string(padding);
+    remark::passed(op.getLoc(), layoutRemark("groups-padded"))
+        << "groups of both operands are written padded to multiples of " +
+               std::to_string(padding);
   }
 }
