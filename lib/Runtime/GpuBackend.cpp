@@ -385,6 +385,10 @@ int getGranularityNumber(uint32_t bytes, uint32_t first) {
 std::string GpuBackend::encodeTensorMap(const TensorMapRequest &request,
                                         EncodedTensorMap &map) const {
   require(driver.encodeTensorMap, vendor.encodeTensorMap);
+  // The driver refuses in a thread that has no context, as one has that did
+  // nothing on a GPU yet.
+  CurrentContext current(*this);
+  check(current.result, vendor.contextSetCurrent);
   constexpr std::array<uint32_t, 5> elementStrides = {1, 1, 1, 1, 1};
   int result = driver.encodeTensorMap(
       &map, getTensorMapType(request.dtype), request.rank, request.address,

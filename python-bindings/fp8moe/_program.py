@@ -240,11 +240,14 @@ class Program:
         tensor_type = torch.Tensor
         key: List[Any] = []
         inputs: List[int] = []
-        for tensor in tensors:
-            if not isinstance(tensor, tensor_type) or tensor.is_neg():
-                return None
-            key += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
-            inputs.append(tensor.data_ptr())
+        try:
+            for tensor in tensors:
+                if not isinstance(tensor, tensor_type) or tensor.is_neg():
+                    return None
+                key += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
+                inputs.append(tensor.data_ptr())
+        except RuntimeError:  # no strides or no memory; the full check says which
+            return None
         entry = self._torch_calls.get(tuple(key))
         if entry is None:
             if not tensors:

@@ -194,8 +194,12 @@ def _view_torch(torch: Any, tensor: Any, what: str) -> View:
     dtype = _require_dtype(tensor.dtype, what)
     if tensor.is_neg():  # the memory holds the values with the other sign
         raise InvalidArgumentError(f"{what}: is negated lazily; call resolve_neg() first")
+    try:
+        pointer = tensor.data_ptr()
+    except RuntimeError as error:  # of torch's transformations, or a fake one
+        raise InvalidArgumentError(f"{what}: has no memory of its own: {error}") from None
     return View(
-        tensor.data_ptr(),
+        pointer,
         tuple(tensor.shape),
         tuple(tensor.stride()),
         dtype,

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """On a GPU: the bits of the CPU, the caller's stream, and the host time of a launch."""
 
+import concurrent.futures
 import statistics
 import time
 
@@ -60,6 +61,18 @@ def jagged_inputs(tokens):
     x = torch.randn(tokens, COLUMNS, device="cuda", dtype=torch.bfloat16)
     ends = torch.arange(1, GROUPS + 1, device="cuda", dtype=torch.int32) * (tokens // GROUPS)
     return x, ends
+
+
+def test_threads_that_used_no_gpu_before(programs):
+    """Such a thread has no context; tensor maps need one."""
+    gpu = programs["jagged"][1]
+    x, ends = jagged_inputs(64)
+    expected = gpu(x, ends)
+    torch.cuda.synchronize()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for result in pool.map(lambda _: gpu(x, ends), range(16)):
+            torch.cuda.synchronize()
+            assert torch.equal(result.s, expected.s)
 
 
 def test_layout_and_out(programs):

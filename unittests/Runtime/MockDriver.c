@@ -233,6 +233,8 @@ EXPORT int cuTensorMapEncodeTiled(struct tensor_map *map, int type,
   size_t used = 0;
 #define ADD(...)                                                               \
   used += snprintf(map->text + used, sizeof(map->text) - used, __VA_ARGS__)
+  if (current_context != &context_object)
+    return 201;
   if ((uintptr_t)map % 64 != 0 || interleave != 0 || fill != 0)
     return 1;
   ADD("type %d at %p", type, address);
