@@ -102,7 +102,8 @@ class _Call:
         )
         self.handle = handle
         self.library = library
-        self._finalizer = weakref.finalize(self, library.call_destroy, handle)
+        # Not at exit, when daemon threads may still run it.
+        weakref.finalize(self, library.call_destroy, handle).atexit = False
         count = library.program_num_outputs(program)
         self.outputs = [_to_buffer(library.call_output(handle, i)) for i in range(count)]
         self.workspace_bytes: int = library.call_workspace_bytes(handle)

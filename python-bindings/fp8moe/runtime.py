@@ -60,9 +60,8 @@ class LoadedArtifact:
             )
         )
         self._handle = handle
-        self._finalizer = weakref.finalize(
-            self, self._library.artifact_unload, handle
-        )
+        # Not at exit, when daemon threads may still run its programs.
+        weakref.finalize(self, self._library.artifact_unload, handle).atexit = False
         self.path = os.fspath(path)
         self.device = device
         # Where another process, which may be in another folder, finds it.
