@@ -35,6 +35,11 @@ void addStreamedTiles(const QuantizeWork &known, const QuantizeWork &nominal,
                       const TargetInfo &target,
                       SmallVectorImpl<QuantizeTileCost> &tiles);
 
+/// The same for whole columns.
+void addColumnsTiles(const QuantizeWork &known, const QuantizeWork &nominal,
+                     const TargetInfo &target,
+                     SmallVectorImpl<QuantizeTileCost> &tiles);
+
 /// Whether the rows of a buffer are contiguous and its columns are not. A
 /// single column is contiguous with any stride, but has nothing to go along.
 bool isAlongRows(int64_t rowStride, int64_t columnStride, int64_t columns);

@@ -158,6 +158,7 @@ fp8moe::rankQuantizeTiles(const QuantizeWork &work, const TargetInfo &target) {
   addHeldTiles(nominal, !ShapedType::isDynamic(getMeanLength(work)), target,
                tiles);
   addStreamedTiles(work, nominal, target, tiles);
+  addColumnsTiles(work, nominal, target, tiles);
   return tiles;
 }
 
@@ -169,14 +170,18 @@ int64_t fp8moe::getMeanLength(const QuantizeWork &work) {
   return llvm::divideCeil(work.rows, std::max<int64_t>(work.segments, 1));
 }
 
-SmallVector<QuantizeVariant>
-fp8moe::getQuantizeVariants(const QuantizeWork &work,
-                            const TargetInfo &target) {
+static SmallVector<QuantizeVariant> getVariants(const QuantizeWork &work,
+                                                const TargetInfo &target,
+                                                bool areGeneral) {
   SmallVector<QuantizeVariant> variants;
   bool areSlices = getQuantizeScheduleKind(work) == QuantizeSchedule::Slices;
   if (!areSlices || !ShapedType::isDynamic(getMeanLength(work))) {
-    variants.push_back(
-        {std::nullopt, chooseQuantizeTile(rankQuantizeTiles(work, target))});
+    SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
+    if (areGeneral)
+      llvm::erase_if(tiles, [](const QuantizeTileCost &entry) {
+        return !entry.schedule.isGeneral();
+      });
+    variants.push_back({std::nullopt, chooseQuantizeTile(tiles)});
     return variants;
   }
   // The best tile for every range of lengths, equal neighbours as one.
@@ -188,6 +193,8 @@ fp8moe::getQuantizeVariants(const QuantizeWork &work,
     SmallVector<QuantizeTileCost> tiles;
     addTwoPassTiles(nominal, target, tiles);
     addHeldTiles(nominal, /*isLengthKnown=*/false, target, tiles);
+    if (!areGeneral)
+      addColumnsTiles(work, nominal, target, tiles);
     const QuantizeTileCost &best = chooseQuantizeTile(tiles);
     auto getTile = [](const QuantizeSchedule &schedule) {
       return std::tuple(schedule.method, schedule.threads,
@@ -200,6 +207,18 @@ fp8moe::getQuantizeVariants(const QuantizeWork &work,
   }
   variants.back().upTo = std::nullopt;
   return variants;
+}
+
+SmallVector<QuantizeVariant>
+fp8moe::getQuantizeVariants(const QuantizeWork &work,
+                            const TargetInfo &target) {
+  return getVariants(work, target, /*areGeneral=*/false);
+}
+
+SmallVector<QuantizeVariant>
+fp8moe::getGeneralQuantizeVariants(const QuantizeWork &work,
+                                   const TargetInfo &target) {
+  return getVariants(work, target, /*areGeneral=*/true);
 }
 
 const QuantizeTileCost &
@@ -272,6 +291,7 @@ static StringRef describeReads(const QuantizeTileCost &tile) {
   case TileSchedule::Held:
     return tile.rereadsFromCache ? "read once" : "read twice where too long";
   case TileSchedule::Streamed:
+  case TileSchedule::Columns:
     return "streamed once through shared memory";
   }
   llvm_unreachable("unknown schedule of a tile");
@@ -326,6 +346,9 @@ getAxisWork(Value input, Value quantized, Value offsets, int64_t axis,
   work.inputBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
   work.inputRowStride = from->strides[axis];
   work.outputRowStride = to->strides[axis];
+  auto quantizedType = cast<RankedTensorType>(quantized.getType());
+  if (GroupPaddingAttr padding = getGroupPadding(quantizedType))
+    work.outputPadding = padding.getPad();
   // What is not there has stride 0, as in the kernel.
   work.inputColumnStride = work.outputColumnStride = 0;
   if (dims->segment)

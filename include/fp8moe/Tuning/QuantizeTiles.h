@@ -49,6 +49,11 @@ struct QuantizeSchedule {
   int64_t rounds = 1;
   int64_t residentBlocks = 1;
 
+  /// Whether the kernel takes every address, every pitch and every size.
+  bool isGeneral() const {
+    return method != TileSchedule::Streamed && method != TileSchedule::Columns;
+  }
+
   /// Columns of one segment in a unit of work.
   int64_t getColumnsPerUnit() const { return columnsPerBlock * rounds; }
 };
@@ -83,6 +88,8 @@ struct QuantizeWork {
   /// Strides of rows and columns, in elements.
   int64_t inputRowStride = 1, inputColumnStride = 1;
   int64_t outputRowStride = 1, outputColumnStride = 1;
+  /// Every jagged segment begins at a multiple of this in the output.
+  int64_t outputPadding = 1;
 };
 
 /// The schedule that the layouts of a quantization need.
@@ -124,6 +131,11 @@ struct QuantizeVariant {
 /// decides and is not known. Ascending lengths.
 SmallVector<QuantizeVariant> getQuantizeVariants(const QuantizeWork &work,
                                                  const TargetInfo &target);
+
+/// The same among schedules that take every address, every pitch and every
+/// size.
+SmallVector<QuantizeVariant>
+getGeneralQuantizeVariants(const QuantizeWork &work, const TargetInfo &target);
 
 /// The tile of least predicted time; the smallest of several.
 const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);

@@ -22,8 +22,8 @@ static constexpr int64_t kWaitLimitNanoseconds = 2000000000;
 //===----------------------------------------------------------------------===//
 
 void fp8moe::createBarrierInit(KernelBuilder &b, Value barrier,
-                               int64_t arrivals) {
-  NVVM::MBarrierInitOp::create(b, barrier, b.i32(arrivals),
+                               KernelBuilder::Operand arrivals) {
+  NVVM::MBarrierInitOp::create(b, barrier, b.add(b.i32(0), arrivals),
                                /*predicate=*/Value());
 }
 
@@ -43,11 +43,14 @@ void fp8moe::createArriveExpecting(KernelBuilder &b, Value barrier,
       NVVM::MemScopeKind::CTA, /*relaxed=*/false, /*predicate=*/Value());
 }
 
-void fp8moe::createBarrierWait(KernelBuilder &b, Value barrier, Value parity) {
+void fp8moe::createBarrierWait(KernelBuilder &b, Value barrier, Value parity,
+                               BarrierScope scope) {
+  auto kind = scope == BarrierScope::Cluster ? NVVM::MemScopeKind::CLUSTER
+                                             : NVVM::MemScopeKind::CTA;
   auto isPending = [&]() -> Value {
     Value done =
         NVVM::MBarrierTryWaitOp::create(b, b.getI1Type(), barrier, parity,
-                                        /*ticks=*/Value());
+                                        /*ticks=*/Value(), kind);
     return b.bitXor(done, 1);
   };
   auto readTime = [&]() -> Value {
@@ -69,6 +72,32 @@ void fp8moe::createBarrierWait(KernelBuilder &b, Value barrier, Value parity) {
           scf::YieldOp::create(b);
         });
   });
+}
+
+//===----------------------------------------------------------------------===//
+// Clusters
+//===----------------------------------------------------------------------===//
+
+/// Shared memory seen from the cluster has an address space of its own.
+static Type getClusterPointerType(KernelBuilder &b) {
+  constexpr unsigned kClusterSpace = 7;
+  return LLVM::LLVMPointerType::get(b.getContext(), kClusterSpace);
+}
+
+Value fp8moe::createClusterPointer(KernelBuilder &b, Value pointer,
+                                   Value rank) {
+  return NVVM::MapaOp::create(b, getClusterPointerType(b), pointer, rank);
+}
+
+void fp8moe::createRemoteArrive(KernelBuilder &b, Value barrier) {
+  NVVM::MBarrierArriveOp::create(b, /*res=*/Type(), barrier, /*count=*/Value(),
+                                 NVVM::MemScopeKind::CLUSTER,
+                                 /*relaxed=*/false);
+}
+
+void fp8moe::createClusterBarrier(KernelBuilder &b) {
+  NVVM::ClusterArriveOp::create(b, /*aligned=*/UnitAttr());
+  NVVM::ClusterWaitOp::create(b, /*aligned=*/UnitAttr());
 }
 
 //===----------------------------------------------------------------------===//
@@ -120,21 +149,28 @@ void StageRing::createRelease(Value stage) {
 // Copies by tensor maps
 //===----------------------------------------------------------------------===//
 
-/// Address space of shared memory seen from the cluster.
-static constexpr unsigned kClusterSpace = 7;
+static Value castToCluster(KernelBuilder &b, Value pointer) {
+  return LLVM::AddrSpaceCastOp::create(b, getClusterPointerType(b), pointer);
+}
 
 void fp8moe::createTensorLoad(KernelBuilder &b, Value map,
                               ValueRange coordinates, Value destination,
                               Value barrier) {
   // PTX 8.6 has a form for the block's own memory; every PTX for Hopper has the
   // one for a cluster, whose addresses include the block's.
-  auto clusterType = LLVM::LLVMPointerType::get(b.getContext(), kClusterSpace);
-  Value inCluster = LLVM::AddrSpaceCastOp::create(b, clusterType, destination);
   NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp::create(
-      b, inCluster, map, coordinates, barrier, /*im2colOffsets=*/ValueRange(),
+      b, castToCluster(b, destination), map, coordinates, barrier,
+      /*im2colOffsets=*/ValueRange(),
       /*multicastMask=*/Value(), /*l2CacheHint=*/Value(),
       NVVM::TMALoadMode::TILE, /*isCTAOnly=*/false,
       /*group=*/NVVM::CTAGroupKindAttr(), /*predicate=*/Value());
+}
+
+void fp8moe::createBulkLoad(KernelBuilder &b, Value source, Value destination,
+                            Value bytes, Value barrier) {
+  NVVM::CpAsyncBulkGlobalToSharedClusterOp::create(
+      b, castToCluster(b, destination), source, barrier, bytes,
+      /*multicastMask=*/Value(), /*l2CacheHint=*/Value());
 }
 
 void fp8moe::createTensorStore(KernelBuilder &b, Value map,

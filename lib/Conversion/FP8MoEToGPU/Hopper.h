@@ -30,7 +30,8 @@ constexpr int64_t kBarrierBytes = 8;
 
 /// A phase ends after `arrivals` arrivals, and after the bytes that they
 /// announced have come.
-void createBarrierInit(KernelBuilder &b, Value barrier, int64_t arrivals);
+void createBarrierInit(KernelBuilder &b, Value barrier,
+                       KernelBuilder::Operand arrivals);
 /// Makes initialised barriers visible to asynchronous copies; a block barrier
 /// must follow.
 void createBarrierInitFence(KernelBuilder &b);
@@ -38,10 +39,26 @@ void createArrive(KernelBuilder &b, Value barrier);
 /// Arrives and announces `bytes` that copies will bring in the same phase.
 void createArriveExpecting(KernelBuilder &b, Value barrier,
                            KernelBuilder::Operand bytes);
+/// Whose writes are visible after a wait: the block's or the cluster's.
+enum class BarrierScope { Block, Cluster };
 /// Waits for the end of the phase with this parity (i32, 0 or 1). A wait of
 /// more than two seconds stops the kernel with an error instead of hanging the
 /// device.
-void createBarrierWait(KernelBuilder &b, Value barrier, Value parity);
+void createBarrierWait(KernelBuilder &b, Value barrier, Value parity,
+                       BarrierScope scope = BarrierScope::Block);
+
+//===----------------------------------------------------------------------===//
+// Clusters
+//===----------------------------------------------------------------------===//
+
+/// The place of `pointer` in the shared memory of block `rank` (i32) of the
+/// cluster.
+Value createClusterPointer(KernelBuilder &b, Value pointer, Value rank);
+/// Arrives at a barrier of any block of the cluster, with all that this thread
+/// wrote there.
+void createRemoteArrive(KernelBuilder &b, Value barrier);
+/// All threads of the cluster meet.
+void createClusterBarrier(KernelBuilder &b);
 
 //===----------------------------------------------------------------------===//
 // Rings of stages
@@ -93,8 +110,11 @@ private:
 /// tensor are zero, and counted.
 void createTensorLoad(KernelBuilder &b, Value map, ValueRange coordinates,
                       Value destination, Value barrier);
-/// The reverse; elements outside of the tensor are not written. The thread
-/// groups its stores by createStoreCommit.
+/// One thread copies `bytes` (i32), a multiple of 16, from global memory.
+void createBulkLoad(KernelBuilder &b, Value source, Value destination,
+                    Value bytes, Value barrier);
+/// The reverse of a tensor load; elements outside of the tensor are not
+/// written. The thread groups its stores by createStoreCommit.
 void createTensorStore(KernelBuilder &b, Value map, ValueRange coordinates,
                        Value source);
 void createStoreCommit(KernelBuilder &b);

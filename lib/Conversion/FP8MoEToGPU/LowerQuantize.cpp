@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ColumnsLaunch.h"
 #include "ProgramLowering.h"
-#include "StreamedLaunch.h"
 
 #include "fp8moe/Conversion/FP8MoEToGPU/SegmentedQuantize.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
@@ -104,6 +104,7 @@ static QuantizeWork getWork(const QuantizeProblem &problem) {
   work.inputColumnStride = problem.sizes.inKept;
   work.outputRowStride = problem.sizes.outReduced;
   work.outputColumnStride = problem.sizes.outKept;
+  work.outputPadding = problem.outputPadding;
   return work;
 }
 
@@ -189,17 +190,6 @@ static SymbolRefAttr getKernel(const QuantizeProblem &problem,
       });
 }
 
-/// The best schedule that takes every address and every pitch.
-static QuantizeVariant getGeneralVariant(const QuantizeProblem &problem,
-                                         const TargetInfo &target) {
-  SmallVector<QuantizeTileCost> tiles =
-      rankQuantizeTiles(getWork(problem), target);
-  llvm::erase_if(tiles, [](const QuantizeTileCost &entry) {
-    return entry.schedule.method == TileSchedule::Streamed;
-  });
-  return {std::nullopt, chooseQuantizeTile(tiles)};
-}
-
 static LogicalResult launchQuantize(const Quantization &q,
                                     QuantizeTileAttr tile,
                                     ProgramLowering &lowering) {
@@ -232,28 +222,47 @@ static LogicalResult launchQuantize(const Quantization &q,
   if (failed(variants))
     return failure();
 
-  Value condition;
-  if (variants->front().tile.schedule.method == TileSchedule::Streamed) {
-    QuantizeBuffers buffers{q.input.buffer,
-                            q.offsets ? Value(q.offsets->buffer) : Value(),
-                            q.output.buffer, q.scales.buffer};
-    condition = launchStreamedQuantize(q.op->getLoc(), problem, *sizes, buffers,
-                                       lowering);
-    if (matchPattern(condition, m_Zero()))
+  OpBuilder builder = lowering.getBuilder();
+  Location loc = q.op->getLoc();
+  SizeBuilder size(builder, loc);
+  SmallVector<Value> conditions =
+      createConditions(*variants, *sizes, problem.jagged, builder, loc);
+  // Kernels that do not take everything come first; `isLeft` says what they
+  // left.
+  QuantizeBuffers all{q.input.buffer,
+                      q.offsets ? Value(q.offsets->buffer) : Value(),
+                      q.output.buffer, q.scales.buffer};
+  Value isLeft;
+  for (auto [variant, isVariant] : llvm::zip_equal(*variants, conditions)) {
+    Value remains;
+    if (variant.tile.schedule.method == TileSchedule::Streamed)
+      remains = launchStreamedQuantize(loc, problem, *sizes, all, lowering);
+    else if (variant.tile.schedule.method == TileSchedule::Columns)
+      remains =
+          launchColumnsQuantize(loc, problem, *sizes, all, isVariant, lowering);
+    else
+      continue;
+    isLeft = isLeft ? builder.createOrFold<arith::AndIOp>(loc, isLeft, remains)
+                    : remains;
+  }
+  if (isLeft) {
+    if (matchPattern(isLeft, m_Zero()))
       return success();
-    *variants = {getGeneralVariant(problem, lowering.getTarget())};
+    *variants =
+        getGeneralQuantizeVariants(getWork(problem), lowering.getTarget());
+    conditions =
+        createConditions(*variants, *sizes, problem.jagged, builder, loc);
+    for (Value &condition : conditions)
+      condition =
+          condition
+              ? builder.createOrFold<arith::AndIOp>(loc, condition, isLeft)
+              : isLeft;
   }
 
-  OpBuilder builder = lowering.getBuilder();
   SmallVector<Value> buffers{q.input.buffer};
   if (q.offsets)
     buffers.push_back(q.offsets->buffer);
   buffers.append({q.output.buffer, q.scales.buffer});
-  SizeBuilder size(builder, q.op->getLoc());
-  SmallVector<Value> conditions = createConditions(
-      *variants, *sizes, problem.jagged, builder, q.op->getLoc());
-  if (condition)
-    conditions = {condition};
   for (auto [variant, isVariant] : llvm::zip_equal(*variants, conditions)) {
     const QuantizeSchedule &schedule = variant.tile.schedule;
     lowering.createLaunch(

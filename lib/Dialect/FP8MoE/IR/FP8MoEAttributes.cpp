@@ -437,8 +437,9 @@ QuantizeTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                          int64_t kept, int64_t threads, TileSchedule schedule) {
   if (kept < 1)
     return emitError() << "expects at least one kept slice, found " << kept;
-  // The roles of a streamed kernel's warps add up to any number.
-  if (schedule == TileSchedule::Streamed) {
+  // The roles of these kernels' warps add up to any number.
+  if (schedule == TileSchedule::Streamed ||
+      schedule == TileSchedule::Columns) {
     if (threads < 32 || threads > 1024 || threads % 32 != 0)
       return emitError()
              << "expects a multiple of 32 threads up to 1024, found "
@@ -470,6 +471,10 @@ LogicalResult QuantizeTileAttr::verifyFor(Operation *op,
   if (getSchedule() == TileSchedule::Streamed && !target.hasTensorMaps)
     return op->emitOpError("has the schedule 'streamed', which needs the "
                            "tensor maps of Hopper and later; ")
+           << target.chip << " has none; use 'held', 'two_pass' or no tile";
+  if (getSchedule() == TileSchedule::Columns && !target.hasTensorMaps)
+    return op->emitOpError("has the schedule 'columns', which needs the "
+                           "asynchronous copies of Hopper and later; ")
            << target.chip << " has none; use 'held', 'two_pass' or no tile";
   return success();
 }

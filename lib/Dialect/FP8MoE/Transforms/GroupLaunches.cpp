@@ -45,7 +45,8 @@ using LaunchKey = std::tuple<Block *, Value, int64_t, TileSchedule>;
 static std::optional<LaunchKey> getLaunchKey(JaggedDynamicQuantizeOp op) {
   QuantizeTileAttr tile = op.getTileAttr();
   if (!tile || op.getAxes().size() != 1 ||
-      tile.getSchedule() == TileSchedule::Streamed)
+      tile.getSchedule() == TileSchedule::Streamed ||
+      tile.getSchedule() == TileSchedule::Columns)
     return std::nullopt;
   return LaunchKey(op->getBlock(), op.getOffsets(), tile.getThreads(),
                    tile.getSchedule());

@@ -126,7 +126,8 @@ def FP8MoE_QuantizeTileAttr : FP8MoE_Attr<"QuantizeTile", "quantize_tile",
     * `two_pass`, which is not printed: the input is read twice, for the largest magnitudes
       and to quantize;
     * `held`: a team of `threads / kept` threads keeps a slice in registers between the two;
-    * `streamed`: a persistent kernel reads the input once, by tensor maps.
+    * `streamed`: a persistent kernel reads the input once, by tensor maps;
+    * `columns`: the same of whole columns, all groups of a column together, by bulk copies.
 
     Examples, in a quantize operation: `tile <kept = 64, threads = 256>`,
     `tile <kept = 1, threads = 128, schedule = held>`

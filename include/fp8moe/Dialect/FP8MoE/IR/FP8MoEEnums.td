@@ -68,7 +68,8 @@ def FP8MoE_TileSchedule : FP8MoE_I32Enum<"TileSchedule",
     "how a quantize kernel goes over its input", [
       I32EnumAttrCase<"TwoPass", 0, "two_pass">,
       I32EnumAttrCase<"Held", 1, "held">,
-      I32EnumAttrCase<"Streamed", 2, "streamed">]>;
+      I32EnumAttrCase<"Streamed", 2, "streamed">,
+      I32EnumAttrCase<"Columns", 3, "columns">]>;
 
 def FP8MoE_GemmSchedule : FP8MoE_I32Enum<"GemmSchedule",
     "how warpgroups share the tiles of a matmul", [
