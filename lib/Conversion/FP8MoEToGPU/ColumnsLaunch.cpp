@@ -118,6 +118,9 @@ Value ColumnsLaunch::launch(Value range) {
     tile.cluster = cluster;
     columns::SharedMemory memory(tile,
                                  lowering.getTarget().sharedMemoryPerBlock);
+    // No room for so many groups.
+    if (!memory.stages)
+      break;
     int64_t most = cluster * memory.getMaxPart() / bytes;
     Value isShort = compare(arith::CmpIPredicate::sle, sizes.reduced, most);
     Value isIts = both(condition, isShort);

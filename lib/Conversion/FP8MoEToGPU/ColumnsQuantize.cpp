@@ -18,7 +18,7 @@ using namespace mlir::fp8moe::columns;
 /// Lines that a warp loads before it uses the first of them.
 static constexpr int64_t kLinesAtOnce = 4;
 static constexpr int64_t kWordBytes = sizeof(int32_t);
-/// Chunks that output rows are aligned to hold so many words of input.
+/// Words of input in a chunk.
 static constexpr int64_t kChunkWords = kChunkBytes / kWordBytes;
 
 namespace {
