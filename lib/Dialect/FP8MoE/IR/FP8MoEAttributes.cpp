@@ -438,8 +438,7 @@ QuantizeTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (kept < 1)
     return emitError() << "expects at least one kept slice, found " << kept;
   // The roles of these kernels' warps add up to any number.
-  if (schedule == TileSchedule::Streamed ||
-      schedule == TileSchedule::Columns) {
+  if (schedule == TileSchedule::Streamed || schedule == TileSchedule::Columns) {
     if (threads < 32 || threads > 1024 || threads % 32 != 0)
       return emitError()
              << "expects a multiple of 32 threads up to 1024, found "
