@@ -6,8 +6,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times two jagged quantizations with the same groups on an NVIDIA GPU, launched together and one after the other.
-Results are compared bit for bit first.
+"""Times two jagged quantizations with the same groups on an NVIDIA GPU: with the tiles that the compiler chooses, with
+two-pass tiles launched together and one after the other, and a copy of as many bytes (three per element). Results are
+compared bit for bit first.
 
     fp8moe-compile benchmarks/launch_groups.mlir --target=sm_90a -o build/together
     fp8moe-compile benchmarks/launch_groups.mlir --target=sm_90a --optimize-layouts=false -o build/apart
@@ -41,9 +42,12 @@ def main():
 
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
+    together = fp8moe.runtime.load(options.together, device="cuda:0")
+    apart = fp8moe.runtime.load(options.apart, device="cuda:0")
     programs = {
-        name: fp8moe.runtime.load(path, device="cuda:0").program("weight_gradient_operands")
-        for name, path in (("together", options.together), ("apart", options.apart))
+        "chosen": together.program("weight_gradient_operands"),
+        "together": together.program("weight_gradient_operands_two_pass"),
+        "apart": apart.program("weight_gradient_operands_two_pass"),
     }
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}")
     for rows, width, other in SHAPES:
@@ -58,16 +62,19 @@ def main():
             outs = {name: program(**inputs) for name, program in programs.items()}
             outs = {name: dict(zip(("qx", "sx", "qg", "sg"), out)) for name, out in outs.items()}
             for result in outs["apart"]:
-                pair = [outs[name][result].contiguous().view(torch.uint8) for name in programs]
-                if not torch.equal(*pair):
+                first, *others = [outs[name][result].contiguous().view(torch.uint8) for name in programs]
+                if not all(torch.equal(first, other) for other in others):
                     sys.exit(f"{rows}x{width}+{other}, {groups} groups: '{result}' differs; nothing is timed")
             contenders = {
                 name: [lambda p=program, o=outs[name]: p(**inputs, out=o)] for name, program in programs.items()
             }
+            halves = [torch.empty(3 * rows * (width + other) // 2, dtype=torch.uint8, device="cuda") for _ in range(2)]
+            contenders["copy"] = [lambda: halves[0].copy_(halves[1])]
             us = timing.sustained_us(contenders, options.rounds, rng)
             print(
-                f"{rows:>7}x({width}+{other}) E={groups:<3} together {us['together']:7.1f} us  "
-                f"apart {us['apart']:7.1f} us  {us['apart'] / us['together']:.2f}x",
+                f"{rows:>7}x({width}+{other}) E={groups:<3} chosen {us['chosen']:7.1f} us  "
+                f"{us['copy'] / us['chosen']:6.1%} of copy  two-pass together {us['together']:7.1f} us  "
+                f"apart {us['apart']:7.1f} us",
                 flush=True,
             )
 
