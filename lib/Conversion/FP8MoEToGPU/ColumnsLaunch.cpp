@@ -14,52 +14,24 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Rows and columns are counted in i32.
-static constexpr int64_t kMaxCount = int64_t(1) << 30;
-
 namespace {
-class ColumnsLaunch {
+class ColumnsLaunch : QuantizeLaunch {
 public:
-  ColumnsLaunch(Location loc, const QuantizeProblem &problem,
-                const QuantizeSizes<OpFoldResult> &sizes,
-                const QuantizeBuffers &buffers, ProgramLowering &lowering)
-      : b(loc, lowering.getBuilder()), builder(lowering.getBuilder()),
-        size(builder, loc), problem(problem), sizes(sizes), buffers(buffers),
-        lowering(lowering) {}
+  using QuantizeLaunch::QuantizeLaunch;
 
   Value launch(Value range);
 
 private:
-  Value index(OpFoldResult value) {
-    return materializeSize(builder, b.getLoc(), value);
-  }
-  Value index(int64_t value) { return index(builder.getIndexAttr(value)); }
-  Value both(Value lhs, Value rhs) {
-    return b.createOrFold<arith::AndIOp>(lhs, rhs);
-  }
-  Value compare(arith::CmpIPredicate predicate, OpFoldResult lhs, int64_t rhs) {
-    return b.createOrFold<arith::CmpIOp>(predicate, index(lhs), index(rhs));
-  }
-
   Value createCondition(const ColumnsTile &tile);
   void launchTile(const ColumnsTile &tile, const columns::SharedMemory &memory,
                   Value condition);
-
-  ImplicitLocOpBuilder b;
-  OpBuilder builder;
-  SizeBuilder size;
-  const QuantizeProblem &problem;
-  const QuantizeSizes<OpFoldResult> &sizes;
-  const QuantizeBuffers &buffers;
-  ProgramLowering &lowering;
 };
 } // namespace
 
 /// Whether copies and vectors are aligned, and everything can be counted.
 Value ColumnsLaunch::createCondition(const ColumnsTile &tile) {
   using arith::CmpIPredicate;
-  int64_t bytes = problem.inputType.getIntOrFloatBitWidth() / 8;
-  int64_t chunkRows = columns::kChunkBytes / bytes;
+  int64_t chunkRows = columns::kChunkBytes / getInputBytes();
   Value condition =
       both(plan::AlignedOp::create(b, buffers.input, columns::kChunkBytes),
            plan::AlignedOp::create(b, buffers.output, chunkRows));
@@ -79,11 +51,8 @@ void ColumnsLaunch::launchTile(const ColumnsTile &tile,
                                tile.measureWarps, tile.convertWarps};
   SmallVector<Value> operands{buffers.input, buffers.offsets, buffers.output,
                               buffers.scales};
-  for (auto member : QuantizeSizes<OpFoldResult>::members()) {
-    numbers.push_back(getStaticSize(sizes.*member));
-    if (ShapedType::isDynamic(numbers.back()))
-      operands.push_back(index(sizes.*member));
-  }
+  for (OpFoldResult argument : addSizes(numbers))
+    operands.push_back(index(argument));
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       "quantize_slices_columns",
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
@@ -110,7 +79,6 @@ void ColumnsLaunch::launchTile(const ColumnsTile &tile,
 Value ColumnsLaunch::launch(Value range) {
   ColumnsTile tile = getColumnsTile(problem.sizes.segments);
   Value condition = createCondition(tile);
-  int64_t bytes = problem.inputType.getIntOrFloatBitWidth() / 8;
   if (range)
     condition = both(condition, range);
   Value applies;
@@ -121,7 +89,7 @@ Value ColumnsLaunch::launch(Value range) {
     // No room for so many groups.
     if (!memory.stages)
       break;
-    int64_t most = cluster * memory.getMaxPart() / bytes;
+    int64_t most = cluster * memory.getMaxPart() / getInputBytes();
     Value isShort = compare(arith::CmpIPredicate::sle, sizes.reduced, most);
     Value isIts = both(condition, isShort);
     condition = both(condition,
@@ -130,8 +98,7 @@ Value ColumnsLaunch::launch(Value range) {
       launchTile(tile, memory, isIts);
     applies = applies ? b.createOrFold<arith::OrIOp>(applies, isIts) : isIts;
   }
-  Value yes = arith::ConstantIntOp::create(b, builder.getI1Type(), 1);
-  return b.createOrFold<arith::XOrIOp>(applies, yes);
+  return negate(applies);
 }
 
 Value fp8moe::launchColumnsQuantize(Location loc,

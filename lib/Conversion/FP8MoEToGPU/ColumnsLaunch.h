@@ -9,7 +9,7 @@
 #ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_COLUMNSLAUNCH_H
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_COLUMNSLAUNCH_H
 
-#include "StreamedLaunch.h"
+#include "QuantizeLaunch.h"
 
 namespace mlir::fp8moe {
 

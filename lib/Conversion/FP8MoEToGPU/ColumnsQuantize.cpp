@@ -106,7 +106,6 @@ private:
   void syncWarp() { NVVM::SyncWarpOp::create(b, b.i32(-1)); }
 
   KernelBuilder &b;
-  const QuantizeProblem &problem;
   const ColumnsTile &tile;
   const SharedMemory &memory;
   QuantizeMath math;
@@ -129,7 +128,7 @@ private:
 ColumnsBuilder::ColumnsBuilder(KernelBuilder &b, const QuantizeProblem &problem,
                                const ColumnsTile &tile,
                                const SharedMemory &memory)
-    : b(b), problem(problem), tile(tile), memory(memory),
+    : b(b), tile(tile), memory(memory),
       math(b, problem.inputType, problem.fp8Type, problem.powerOfTwo),
       ring(b, b.offsetBytes(b.getDynamicShared(), memory.ring), memory.stages),
       input(b.getPointer(0)), offsets(b.getPointer(1)), output(b.getPointer(2)),
@@ -150,29 +149,12 @@ ColumnsBuilder::ColumnsBuilder(KernelBuilder &b, const QuantizeProblem &problem,
 void ColumnsBuilder::build() {
   divideWork();
   initialize();
-  struct Role {
-    int64_t warps;
-    function_ref<void(Value)> build;
-  };
-  auto produce = [&](Value) { buildProducer(); };
-  auto scale = [&](Value) { buildScale(); };
-  auto measure = [&](Value number) { buildMeasure(number); };
-  auto convert = [&](Value number) { buildConvert(number); };
-  const Role roles[] = {{1, produce},
-                        {1, scale},
-                        {tile.measureWarps, measure},
-                        {tile.convertWarps, convert}};
-  std::function<void(ArrayRef<Role>, int64_t)> dispatch =
-      [&](ArrayRef<Role> others, int64_t first) {
-        const Role &role = others.front();
-        auto build = [&] { role.build(b.sub(warp, first)); };
-        if (others.size() == 1)
-          return build();
-        int64_t next = first + role.warps;
-        b.createIf(b.less(warp, next), build,
-                   [&] { dispatch(others.drop_front(), next); });
-      };
-  dispatch(roles, 0);
+  createWarpRoles(
+      b, warp,
+      {{/*warps=*/1, [&](Value) { buildProducer(); }},
+       {/*warps=*/1, [&](Value) { buildScale(); }},
+       {tile.measureWarps, [&](Value number) { buildMeasure(number); }},
+       {tile.convertWarps, [&](Value number) { buildConvert(number); }}});
   // Others may still send magnitudes here.
   if (isCluster())
     createClusterBarrier(b);

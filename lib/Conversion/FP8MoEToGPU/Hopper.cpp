@@ -248,3 +248,20 @@ void fp8moe::createSetRegisters(KernelBuilder &b, int64_t registers,
                                      ? NVVM::SetMaxRegisterAction::increase
                                      : NVVM::SetMaxRegisterAction::decrease);
 }
+
+/// `first` is the number of the first role's first warp.
+static void createRolesFrom(KernelBuilder &b, Value warp, int64_t first,
+                            ArrayRef<WarpRole> roles) {
+  const WarpRole &role = roles.front();
+  auto build = [&] { role.build(b.sub(warp, first)); };
+  if (roles.size() == 1)
+    return build();
+  int64_t next = first + role.warps;
+  b.createIf(b.less(warp, next), build,
+             [&] { createRolesFrom(b, warp, next, roles.drop_front()); });
+}
+
+void fp8moe::createWarpRoles(KernelBuilder &b, Value warp,
+                             ArrayRef<WarpRole> roles) {
+  createRolesFrom(b, warp, /*first=*/0, roles);
+}

@@ -19,6 +19,8 @@
 
 #include "fp8moe/Conversion/FP8MoEToGPU/KernelBuilder.h"
 
+#include <functional>
+
 namespace mlir::fp8moe {
 
 //===----------------------------------------------------------------------===//
@@ -153,6 +155,16 @@ void createNamedBarrier(KernelBuilder &b, Value id, int64_t threads);
 void createNamedArrive(KernelBuilder &b, Value id, int64_t threads);
 /// All warps of a warpgroup change their registers per thread to `registers`.
 void createSetRegisters(KernelBuilder &b, int64_t registers, bool increase);
+
+/// What some of a block's warps do; `build` is given the warp's number among
+/// them (i32).
+struct WarpRole {
+  int64_t warps;
+  std::function<void(Value)> build;
+};
+
+/// Gives each warp of the block its role: the first one's warps come first.
+void createWarpRoles(KernelBuilder &b, Value warp, ArrayRef<WarpRole> roles);
 
 } // namespace mlir::fp8moe
 

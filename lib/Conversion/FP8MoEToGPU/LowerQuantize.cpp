@@ -8,6 +8,7 @@
 
 #include "ColumnsLaunch.h"
 #include "ProgramLowering.h"
+#include "StreamedLaunch.h"
 
 #include "fp8moe/Conversion/FP8MoEToGPU/SegmentedQuantize.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"

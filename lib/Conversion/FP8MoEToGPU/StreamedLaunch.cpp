@@ -18,8 +18,6 @@ using namespace mlir::fp8moe::streamed;
 static constexpr int64_t kMapAlignment = 16;
 /// Bytes of a row that one thread converts; columns must come in whole ones.
 static constexpr int64_t kCellBytes = 8;
-/// Rows, columns, segments and tiles are counted in i32, with room for sums.
-static constexpr int64_t kMaxCount = int64_t(1) << 30;
 /// Bytes that the second-level cache fetches at a time: a whole line, of which
 /// a folded tile first reads one half.
 static constexpr int64_t kPromotion = 128;
@@ -27,25 +25,13 @@ static constexpr int64_t kPromotion = 128;
 static constexpr int64_t kScratchAlignment = 256;
 
 namespace {
-class StreamedLaunch {
+class StreamedLaunch : QuantizeLaunch {
 public:
-  StreamedLaunch(Location loc, const QuantizeProblem &problem,
-                 const QuantizeSizes<OpFoldResult> &sizes,
-                 const QuantizeBuffers &buffers, ProgramLowering &lowering)
-      : b(loc, lowering.getBuilder()), builder(lowering.getBuilder()),
-        size(builder, loc), problem(problem), sizes(sizes), buffers(buffers),
-        lowering(lowering) {}
+  using QuantizeLaunch::QuantizeLaunch;
 
   Value launch();
 
 private:
-  Value index(OpFoldResult value) {
-    return materializeSize(builder, b.getLoc(), value);
-  }
-  Value index(int64_t value) { return index(builder.getIndexAttr(value)); }
-  int64_t getInputBytes() const {
-    return problem.inputType.getIntOrFloatBitWidth() / 8;
-  }
   int64_t getTileColumns() const { return kLineBytes / getInputBytes(); }
   /// Segments that lie behind each other are one dimension of rows.
   bool hasSegmentDim() const { return isSegmentDim(problem); }
@@ -56,13 +42,6 @@ private:
   Value createMap(int64_t columns);
   Value createScratch(OpFoldResult entries);
 
-  ImplicitLocOpBuilder b;
-  OpBuilder builder;
-  SizeBuilder size;
-  const QuantizeProblem &problem;
-  const QuantizeSizes<OpFoldResult> &sizes;
-  const QuantizeBuffers &buffers;
-  ProgramLowering &lowering;
   Value condition;
 };
 } // namespace
@@ -70,10 +49,8 @@ private:
 /// Adds `lhs predicate rhs` to the condition.
 void StreamedLaunch::require(arith::CmpIPredicate predicate, OpFoldResult lhs,
                              int64_t rhs) {
-  Value holds =
-      b.createOrFold<arith::CmpIOp>(predicate, index(lhs), index(rhs));
-  condition =
-      condition ? b.createOrFold<arith::AndIOp>(condition, holds) : holds;
+  Value holds = compare(predicate, lhs, rhs);
+  condition = condition ? both(condition, holds) : holds;
 }
 
 Value StreamedLaunch::createCondition(OpFoldResult entries) {
@@ -146,12 +123,7 @@ Value StreamedLaunch::launch() {
   SmallVector<int64_t> numbers{problem.powerOfTwo, problem.jagged,
                                problem.outputPadding, problem.inputAlignment,
                                problem.outputAlignment};
-  SmallVector<OpFoldResult> args;
-  for (auto member : QuantizeSizes<OpFoldResult>::members()) {
-    numbers.push_back(getStaticSize(sizes.*member));
-    if (ShapedType::isDynamic(numbers.back()))
-      args.push_back(sizes.*member);
-  }
+  SmallVector<OpFoldResult> args = addSizes(numbers);
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       "quantize_streamed",
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
@@ -182,8 +154,7 @@ Value StreamedLaunch::launch() {
                          {threads, 1, 1}, SharedMemory(tile).end, operands,
                          applies, /*cluster=*/{},
                          /*cooperative=*/true);
-  Value yes = arith::ConstantIntOp::create(b, builder.getI1Type(), 1);
-  return b.createOrFold<arith::XOrIOp>(applies, yes);
+  return negate(applies);
 }
 
 Value fp8moe::launchStreamedQuantize(Location loc,

@@ -9,15 +9,9 @@
 #ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_STREAMEDLAUNCH_H
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_STREAMEDLAUNCH_H
 
-#include "ProgramLowering.h"
-#include "fp8moe/Conversion/FP8MoEToGPU/SegmentedQuantize.h"
+#include "QuantizeLaunch.h"
 
 namespace mlir::fp8moe {
-
-/// The buffers of a quantization; `offsets` only when it is jagged.
-struct QuantizeBuffers {
-  Value input, offsets, output, scales;
-};
 
 /// Launches the streamed kernel of a problem if the pitch and the address of
 /// its input, and its sizes, are such that the kernel takes them. Some of that

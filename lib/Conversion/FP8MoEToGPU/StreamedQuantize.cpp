@@ -406,25 +406,13 @@ gpu::GPUFuncOp fp8moe::buildStreamedQuantize(Location loc,
   StreamedKernel kernel(b, problem, tile);
   kernel.initialize(b.getSize(numEntries));
 
-  struct Role {
-    int64_t warps;
-    void (*build)(StreamedKernel &, Value);
+  auto bind = [&](void (*build)(StreamedKernel &, Value)) {
+    return [&kernel, build](Value warp) { build(kernel, warp); };
   };
-  const Role roles[] = {{tile.measureWarps, buildStreamedMeasure},
-                        {tile.getConvertWarps(), buildStreamedConvert},
-                        {tile.scaleWarps, buildStreamedScale},
-                        {/*warps=*/1, buildStreamedProducer}};
-  std::function<void(ArrayRef<Role>, int64_t)> dispatch =
-      [&](ArrayRef<Role> roles, int64_t first) {
-        auto build = [&] {
-          roles.front().build(kernel, b.sub(kernel.warp, first));
-        };
-        if (roles.size() == 1)
-          return build();
-        int64_t next = first + roles.front().warps;
-        b.createIf(b.less(kernel.warp, next), build,
-                   [&] { dispatch(roles.drop_front(), next); });
-      };
-  dispatch(roles, 0);
+  createWarpRoles(b, kernel.warp,
+                  {{tile.measureWarps, bind(buildStreamedMeasure)},
+                   {tile.getConvertWarps(), bind(buildStreamedConvert)},
+                   {tile.scaleWarps, bind(buildStreamedScale)},
+                   {/*warps=*/1, bind(buildStreamedProducer)}});
   return b.getKernel();
 }
