@@ -203,7 +203,8 @@ void ColumnsBuilder::initialize() {
     ring.createInit(/*fullArrivals=*/1, /*releases=*/1);
     for (int64_t slot : llvm::seq(memory.slots)) {
       createBarrierInit(b, getMeasuredBarrier(b.i32(slot)), allPieces);
-      createBarrierInit(b, getScaledBarrier(b.i32(slot)), b.i32(1));
+      createBarrierInit(b, getScaledBarrier(b.i32(slot)),
+                        b.i32(b.getSubgroupSize()));
     }
     createBarrierInitFence(b);
   });
@@ -460,8 +461,8 @@ void ColumnsBuilder::buildScale() {
                 sizeof(float));
       });
     });
-    syncWarp();
-    b.createIf(isFirstLane, [&] { createArrive(b, getScaledBarrier(slot)); });
+    // Each lane vouches for what it stored.
+    createArrive(b, getScaledBarrier(slot));
   });
 }
 

@@ -95,7 +95,7 @@ void StreamedKernel::initializeBarriers() {
                   tile.measureWarps + StreamedTile::kTeamWarps);
   for (int64_t slot : llvm::seq(kUnitSlots)) {
     createBarrierInit(b, getPublishedBarrier(b.i32(slot)), 1);
-    createBarrierInit(b, getScalesBarrier(b.i32(slot)), 1);
+    createBarrierInit(b, getScalesBarrier(b.i32(slot)), b.getSubgroupSize());
   }
   createBarrierInit(b, readyBarrier, 1);
   createBarrierInitFence(b);
@@ -281,8 +281,7 @@ Value StreamedKernel::getSeamScale(Value stage, Value column) {
 }
 
 void StreamedKernel::signalScales(Value unit) {
-  syncWarp();
-  b.createIf(isFirstLane, [&] { createArrive(b, getScalesBarrier(unit)); });
+  createArrive(b, getScalesBarrier(unit));
 }
 
 void StreamedKernel::waitForScales(Value unit) {
