@@ -91,10 +91,29 @@ static void decideQuantize(Operation *op, const TargetInfo &target,
     decision.reason = explainChoice(tiles, *chosen);
 }
 
+/// "by the number of rows, the least predicted time of 128x128 ping_pong, ...".
+static std::string explainVariants(ArrayRef<MatmulTileCost> variants) {
+  std::string text =
+      "by the number of rows, the least time of tiles and their waves: ";
+  llvm::raw_string_ostream os(text);
+  llvm::interleaveComma(variants, os, [&](const MatmulTileCost &variant) {
+    const MatmulSchedule &schedule = variant.schedule;
+    os << llvm::formatv("{0}x{1} {2}, {3:f1} us each", schedule.rows,
+                        schedule.columns, stringifyGemmSchedule(schedule.kind),
+                        variant.tileTime / 1e6);
+  });
+  return text;
+}
+
 static void decideMatmul(GroupedMatmulOp op, const TargetInfo &target,
                          KernelDecision &decision) {
-  if (!target.hasWarpgroupMatmul || !op.getTileAttr())
+  if (!target.hasWarpgroupMatmul)
     return;
+  if (!op.getTileAttr()) {
+    decision.reason =
+        explainVariants(getMatmulVariants(getMatmulWork(op), target));
+    return;
+  }
   decision.matmulTile = getMatmulSchedule(op.getTileAttr());
   if (std::optional<Cost> cost = estimateMatmul(op, target))
     decision.predictedTime = cost->time / 1000;

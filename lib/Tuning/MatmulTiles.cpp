@@ -17,8 +17,10 @@
 //   stage     multiplications at the rate that the chip sustains, which falls
 //             with the bytes that a tile reads for each of them, and once more
 //             when shared memory cannot keep up
-//   waves     tiles / multiprocessors; a group's last tile along the rows is
-//             half full in expectation
+//   waves     tiles / multiprocessors, rounded up; a group's last tile along
+//   the
+//             rows is half full in expectation. How full they are together
+//             varies: the mean of two cases counts
 //   traffic   bytes of operands and result / speed of a copy
 //
 // The constants are fitted to one NVIDIA H200 at its power limit: every tile of
@@ -31,6 +33,8 @@
 #include "fp8moe/Tuning/MatmulTiles.h"
 
 #include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -247,6 +251,30 @@ static double getTileTime(const MatmulSchedule &schedule,
 }
 
 static MatmulTileCost getTileCost(const MatmulSchedule &schedule,
+RaggedRows RaggedRows::get(int64_t tileRows, int64_t groups) {
+  // One group's last tile is as full as its rows say.
+  if (groups <= 1)
+    return {};
+  // Each group adds something between nothing and a tile, all alike likely.
+  double mean = groups / 2.0, deviation = std::sqrt(groups / 12.0);
+  return {static_cast<int64_t>(tileRows * (mean - deviation)),
+          static_cast<int64_t>(tileRows * (mean + deviation))};
+}
+
+/// Waves of a forward matmul in expectation.
+static double countWaves(const MatmulSchedule &schedule, const MatmulWork &work,
+                         const TargetInfo &target) {
+  int64_t columns = llvm::divideCeil(work.columns, schedule.columns);
+  int64_t perWave = schedule.rows * target.multiprocessors;
+  auto count = [&](int64_t ragged) -> double {
+    int64_t covered = std::max<int64_t>(llvm::alignTo(work.rows, schedule.rows),
+                                        work.rows + ragged);
+    return llvm::divideCeil(covered * columns, perWave);
+  };
+  RaggedRows ragged = RaggedRows::get(schedule.rows, work.groups);
+  return (count(ragged.least) + count(ragged.most)) / 2;
+}
+
                                   const MatmulWork &work,
                                   const TargetInfo &target) {
   double groups = work.groups;
@@ -271,10 +299,9 @@ static MatmulTileCost getTileCost(const MatmulSchedule &schedule,
   result.tiles = tiles;
   result.tileTime = getTileTime(schedule, work,
                                 stages * getStageTime(schedule, work, target));
-  result.waves = std::ceil(tiles / target.multiprocessors);
-  double waves = work.forward && isRagged != 0
-                     ? std::max(1.0, tiles / target.multiprocessors + 0.5)
-                     : static_cast<double>(result.waves);
+  double waves = work.forward ? countWaves(schedule, work, target)
+                              : std::ceil(tiles / target.multiprocessors);
+  result.waves = std::ceil(waves);
   result.tilesTime = waves * result.tileTime;
   double operands = static_cast<double>(work.rows) * work.contraction;
   double weights = static_cast<double>(work.columns) * work.contraction *

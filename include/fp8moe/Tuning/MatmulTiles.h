@@ -84,6 +84,7 @@ struct MatmulTileCost {
   int64_t waves;
 };
 
+  /// In expectation, rounded up.
 /// The tiles that are legal on a target with warpgroup instructions, in a fixed
 /// order.
 SmallVector<MatmulTileCost> rankMatmulTiles(const MatmulWork &work,
@@ -98,6 +99,22 @@ FailureOr<MatmulTileCost> requireMatmulTile(GroupedMatmulOp op,
 
 /// What decides a tile's time, for people.
 std::string explainMatmulTile(const MatmulTileCost &tile);
+
+/// Rows that the tiles of a forward matmul cover beyond those that there are:
+/// the last tile of every group is partly filled. With several groups, whose
+/// sizes nobody knows, the sum varies; these are one standard deviation below
+/// and above what is expected.
+struct RaggedRows {
+  int64_t least = 0, most = 0;
+
+  static RaggedRows get(int64_t tileRows, int64_t groups);
+};
+
+/// The tiles that one operation gets kernels for. More than one where the
+/// number of rows decides how many waves of tiles there are, and is only known
+/// at run time: the launch of least tileTime * waves runs then.
+SmallVector<MatmulTileCost, 1> getMatmulVariants(const MatmulWork &work,
+                                                 const TargetInfo &target);
 
 MatmulWork getMatmulWork(GroupedMatmulOp op);
 GemmTileAttr getMatmulTile(MLIRContext *context,

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "MatmulChoice.h"
 #include "ProgramLowering.h"
 
 #include "fp8moe/Conversion/FP8MoEToGPU/GroupedMatmul.h"
@@ -62,11 +63,25 @@ private:
   }
   Value createMap(const Matrix &matrix, ArrayRef<int64_t> box, int64_t swizzle,
                   int64_t promotion);
-  FailureOr<MatmulSchedule> getSchedule();
-  Value createPartialSums(const MatmulSchedule &schedule,
+  /// What the kernel works on.
+  struct Operands {
+    Matrix a, b, result;
+    std::optional<Matrix> addend;
+  };
+  FailureOr<SmallVector<MatmulTileCost, 1>> getVariants();
+  GroupedMatmulSizes<OpFoldResult> getSizes(const Operands &operands);
+  GroupedMatmulProblem
+  getProblem(const Operands &operands,
+             const GroupedMatmulSizes<OpFoldResult> &sizes);
+  SymbolRefAttr getKernel(const GroupedMatmulProblem &problem,
+                          const MatmulSchedule &schedule);
+  Value createPartialSums(ArrayRef<MatmulTileCost> variants,
                           OpFoldResult contraction, Value blocks);
-  LogicalResult launch(const Matrix &a, const Matrix &b, const Matrix &result,
-                       std::optional<Matrix> addend);
+  Value createIsNotEmpty(const GroupedMatmulSizes<OpFoldResult> &sizes);
+  SmallVector<Value> createMaps(const Operands &operands,
+                                const GroupedMatmulProblem &problem,
+                                const MatmulSchedule &schedule);
+  LogicalResult launch(const Operands &operands);
 
   GroupedMatmulOp op;
   ProgramLowering &lowering;
@@ -161,23 +176,28 @@ Value MatmulLowering::createMap(const Matrix &matrix, ArrayRef<int64_t> box,
                                    swizzle, promotion);
 }
 
-FailureOr<MatmulSchedule> MatmulLowering::getSchedule() {
+/// The tile that the operation names, or those that tile selection would
+/// choose.
+FailureOr<SmallVector<MatmulTileCost, 1>> MatmulLowering::getVariants() {
   const TargetInfo &target = lowering.getTarget();
-  if (op.getTileAttr()) {
-    FailureOr<MatmulTileCost> tile = requireMatmulTile(op, target);
-    if (failed(tile))
-      return failure();
-    return tile->schedule;
-  }
-  return chooseMatmulTile(rankMatmulTiles(getMatmulWork(op), target)).schedule;
+  if (!op.getTileAttr())
+    return getMatmulVariants(getMatmulWork(op), target);
+  FailureOr<MatmulTileCost> tile = requireMatmulTile(op, target);
+  if (failed(tile))
+    return failure();
+  return SmallVector<MatmulTileCost, 1>{*tile};
 }
 
-/// Room for the partial sums of all blocks, when there may be any.
-Value MatmulLowering::createPartialSums(const MatmulSchedule &schedule,
+/// Room for the partial sums of all blocks of any variant, when there may be
+/// any.
+Value MatmulLowering::createPartialSums(ArrayRef<MatmulTileCost> variants,
                                         OpFoldResult contraction,
                                         Value blocks) {
   Location loc = op.getLoc();
-  int64_t words = getPartialSumsBytes(schedule) / sizeof(float);
+  int64_t words = 0;
+  for (const MatmulTileCost &variant : variants)
+    words = std::max<int64_t>(words, getPartialSumsBytes(variant.schedule) /
+                                         sizeof(float));
   Value isLong = arith::CmpIOp::create(
       builder, loc, arith::CmpIPredicate::sgt, getIndex(contraction),
       getIndex(builder.getIndexAttr(kFastSumElements)));
@@ -234,91 +254,85 @@ LogicalResult MatmulLowering::lower() {
       return failure();
     addend = *matrix;
   }
-  return launch(*a, *b, *result, addend);
+  return launch({*a, *b, *result, addend});
 }
 
-LogicalResult MatmulLowering::launch(const Matrix &a, const Matrix &b,
-                                     const Matrix &result,
-                                     std::optional<Matrix> addend) {
-  FailureOr<MatmulSchedule> schedule = getSchedule();
-  if (failed(schedule))
-    return failure();
+GroupedMatmulSizes<OpFoldResult>
+MatmulLowering::getSizes(const Operands &operands) {
   bool forward = op.isForward();
   OpFoldResult zero = builder.getIndexAttr(0);
+  const std::optional<Matrix> &addend = operands.addend;
   GroupedMatmulSizes<OpFoldResult> sizes;
-  sizes.rows = a.sizes[1];
-  sizes.columns = b.sizes[1];
-  sizes.contraction = a.sizes[0];
+  sizes.rows = operands.a.sizes[1];
+  sizes.columns = operands.b.sizes[1];
+  sizes.contraction = operands.a.sizes[0];
   sizes.groups = lowering.getView(op.getOffsets()).sizes[0];
-  sizes.resultRow = forward ? result.strides[0] : zero;
+  sizes.resultRow = forward ? operands.result.strides[0] : zero;
   sizes.addendRow = addend ? addend->strides[0] : zero;
   sizes.addendGroup = addend && !forward ? addend->strides[1] : zero;
+  return sizes;
+}
 
+GroupedMatmulProblem
+MatmulLowering::getProblem(const Operands &operands,
+                           const GroupedMatmulSizes<OpFoldResult> &sizes) {
   GroupedMatmulProblem problem;
   problem.aType = op.getA().getType().getElementType();
   problem.bType = op.getB().getType().getElementType();
   problem.resultType = op.getType().getElementType();
-  problem.forward = forward;
+  problem.forward = op.isForward();
   if (GroupPaddingAttr padding = getGroupPadding(op.getA().getType()))
     problem.padding = padding.getPad();
   problem.hasScales = static_cast<bool>(op.getScaleA());
   problem.reciprocalScales = op.getDirection() == ScaleDirection::Quantize;
   problem.promoted = getMatmulWork(op).promoted;
-  problem.accumulates = addend.has_value();
-  SmallVector<OpFoldResult> allSizes;
+  problem.accumulates = operands.addend.has_value();
   for (auto [from, to] :
        llvm::zip_equal(GroupedMatmulSizes<OpFoldResult>::members(),
-                       GroupedMatmulSizes<int64_t>::members())) {
+                       GroupedMatmulSizes<int64_t>::members()))
     problem.sizes.*to = getStaticSize(sizes.*from);
-    allSizes.push_back(sizes.*from);
-  }
+  return problem;
+}
+
+SymbolRefAttr MatmulLowering::getKernel(const GroupedMatmulProblem &problem,
+                                        const MatmulSchedule &schedule) {
   SmallVector<int64_t> numbers{problem.forward,   problem.padding,
                                problem.hasScales, problem.reciprocalScales,
                                problem.promoted,  problem.accumulates};
-  llvm::append_range(numbers, llvm::map_range(allSizes, getStaticSize));
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      forward ? "grouped_matmul" : "grouped_matmul_wgrad",
+  for (auto member : GroupedMatmulSizes<int64_t>::members())
+    numbers.push_back(problem.sizes.*member);
+  return lowering.getKernels().getOrBuild(
+      problem.forward ? "grouped_matmul" : "grouped_matmul_wgrad",
       {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
        TypeAttr::get(problem.resultType),
-       getMatmulTile(op.getContext(), *schedule),
+       getMatmulTile(op.getContext(), schedule),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        return buildGroupedMatmul(op.getLoc(), module, name, problem, *schedule,
+        return buildGroupedMatmul(op.getLoc(), module, name, problem, schedule,
                                   hooks);
       });
+}
 
+/// Boxes are as large as a tile, so each variant has maps of its own.
+SmallVector<Value>
+MatmulLowering::createMaps(const Operands &operands,
+                           const GroupedMatmulProblem &problem,
+                           const MatmulSchedule &schedule) {
   int64_t stage = kSwizzleRowBytes / problem.getElementBytes();
   ResultBox resultBox =
-      ResultBox::get(schedule->columns, problem.getResultBytes());
-  SmallVector<int64_t> aBox{stage, schedule->rows};
-  SmallVector<int64_t> bBox{stage, schedule->columns};
+      ResultBox::get(schedule.columns, problem.getResultBytes());
+  SmallVector<int64_t> aBox{stage, schedule.rows};
+  SmallVector<int64_t> bBox{stage, schedule.columns};
   SmallVector<int64_t> box{resultBox.columns, ResultBox::kRows};
-  (forward ? bBox : box).push_back(1);
-  SmallVector<Value> args{
-      createMap(a, aBox, kSwizzleRowBytes, kOperandPromotion),
-      createMap(b, bBox, kSwizzleRowBytes, kOperandPromotion),
-      createMap(result, box, resultBox.rowBytes, /*promotion=*/0),
-      lowering.getView(op.getOffsets()).buffer};
-  if (problem.hasScales)
-    args.append({lowering.getView(op.getScaleA()).buffer,
-                 lowering.getView(op.getScaleB()).buffer});
-  if (forward)
-    args.push_back(result.buffer);
-  if (addend)
-    args.push_back(addend->buffer);
-  Value blocks =
-      plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
-                                 plan::DeviceAttribute::Multiprocessors);
-  if (problem.hasPartialSums())
-    args.push_back(createPartialSums(*schedule, sizes.contraction, blocks));
-  for (OpFoldResult value : allSizes)
-    if (ShapedType::isDynamic(getStaticSize(value)))
-      args.push_back(getIndex(value));
+  (problem.forward ? bBox : box).push_back(1);
+  return {createMap(operands.a, aBox, kSwizzleRowBytes, kOperandPromotion),
+          createMap(operands.b, bBox, kSwizzleRowBytes, kOperandPromotion),
+          createMap(operands.result, box, resultBox.rowBytes, /*promotion=*/0)};
+}
 
-  // A weight gradient of no rows is known: every group is empty.
-  if (forward && ShapedType::isDynamic(problem.sizes.contraction))
-    require(arith::CmpIPredicate::sge, sizes.contraction, 1,
-            "the matmul kernel contracts over at least one element");
+/// Whether the result has elements (an i1), if that is not known.
+Value MatmulLowering::createIsNotEmpty(
+    const GroupedMatmulSizes<OpFoldResult> &sizes) {
   Value isNotEmpty;
   for (OpFoldResult extent : {sizes.rows, sizes.columns, sizes.groups}) {
     if (!ShapedType::isDynamic(getStaticSize(extent)))
@@ -331,10 +345,55 @@ LogicalResult MatmulLowering::launch(const Matrix &a, const Matrix &b,
                                   .getResult()
                             : hasElements;
   }
+  return isNotEmpty;
+}
+
+LogicalResult MatmulLowering::launch(const Operands &operands) {
+  FailureOr<SmallVector<MatmulTileCost, 1>> variants = getVariants();
+  if (failed(variants))
+    return failure();
+  GroupedMatmulSizes<OpFoldResult> sizes = getSizes(operands);
+  GroupedMatmulProblem problem = getProblem(operands, sizes);
+  Value blocks =
+      plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
+                                 plan::DeviceAttribute::Multiprocessors);
+  // What follows the tensor maps.
+  SmallVector<Value> args{lowering.getView(op.getOffsets()).buffer};
+  if (problem.hasScales)
+    args.append({lowering.getView(op.getScaleA()).buffer,
+                 lowering.getView(op.getScaleB()).buffer});
+  if (problem.forward)
+    args.push_back(operands.result.buffer);
+  if (operands.addend)
+    args.push_back(operands.addend->buffer);
+  if (problem.hasPartialSums())
+    args.push_back(createPartialSums(*variants, sizes.contraction, blocks));
+  for (auto member : GroupedMatmulSizes<OpFoldResult>::members())
+    if (ShapedType::isDynamic(getStaticSize(sizes.*member)))
+      args.push_back(getIndex(sizes.*member));
+
+  // A weight gradient of no rows is known: every group is empty.
+  if (problem.forward && ShapedType::isDynamic(problem.sizes.contraction))
+    require(arith::CmpIPredicate::sge, sizes.contraction, 1,
+            "the matmul kernel contracts over at least one element");
+  Value isNotEmpty = createIsNotEmpty(sizes);
   Value one = getIndex(builder.getIndexAttr(1));
-  plan::LaunchOp::create(builder, op.getLoc(), kernel,
-                         ValueRange{blocks, one, one}, {kThreads, 1, 1},
-                         MatmulMemory::get(*schedule).total, args, isNotEmpty);
+  SmallVector<Value> choice =
+      createMatmulChoice(builder, op.getLoc(), *variants, sizes, blocks);
+  for (auto [variant, isChosen] : llvm::zip_equal(*variants, choice)) {
+    const MatmulSchedule &schedule = variant.schedule;
+    SmallVector<Value> all = createMaps(operands, problem, schedule);
+    all.append(args);
+    Value condition = isNotEmpty;
+    if (isChosen && condition)
+      condition =
+          arith::AndIOp::create(builder, op.getLoc(), condition, isChosen);
+    else if (isChosen)
+      condition = isChosen;
+    plan::LaunchOp::create(builder, op.getLoc(), getKernel(problem, schedule),
+                           ValueRange{blocks, one, one}, {kThreads, 1, 1},
+                           MatmulMemory::get(schedule).total, all, condition);
+  }
   return success();
 }
 

@@ -1,5 +1,5 @@
-// The manifest says which tile a grouped matmul has, what its time is made of, and, for a tile by
-// hand, what the model prefers.
+// The manifest says which tile a grouped matmul has, what its time is made of, for a tile by
+// hand, what the model prefers, and for an unknown number of rows, which tiles there are.
 
 // RUN: rm -rf %t && fp8moe-compile %s --target=sm_90a -o %t --report | FileCheck %s --check-prefix=REPORT
 // RUN: FileCheck %s --input-file=%t/sm_90a/manifest.json
@@ -9,10 +9,10 @@
 
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 
-func.func @matmul(%a: tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>> {fp8moe.name = "a"},
+func.func @matmul(%a: tensor<4096x2048xbf16> {fp8moe.name = "a"},
     %b: tensor<4x2048x1024xbf16, #expert_columns> {fp8moe.name = "b"},
     %ends: tensor<4xi32> {fp8moe.name = "ends"})
-    -> (tensor<?x1024xbf16> {fp8moe.name = "x"}, tensor<?x1024xbf16> {fp8moe.name = "y"}) {
+    -> (tensor<4096x1024xbf16> {fp8moe.name = "x"}, tensor<4096x1024xbf16> {fp8moe.name = "y"}) {
   // CHECK:      "decisions"
   // CHECK:      "op": "fp8moe.grouped_matmul"
   // CHECK-NEXT: "predicted_ns": {{[1-9][0-9]*}}
@@ -24,12 +24,22 @@ func.func @matmul(%a: tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>> {
   // CHECK-NEXT:   "schedule": "ping_pong",
   // CHECK-NEXT:   "stages": {{[0-9]+}}
   %x = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
-      : tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>>, tensor<4x2048x1024xbf16, #expert_columns>
-      -> tensor<?x1024xbf16>
+      : tensor<4096x2048xbf16>, tensor<4x2048x1024xbf16, #expert_columns>
+      -> tensor<4096x1024xbf16>
   // CHECK:      "reason": "as given, the model prefers {{[0-9]+}}x{{[0-9]+}} at {{.*}} us"
   %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
       tile <rows = 128, columns = 32, stages = 4, schedule = cooperative>
+      : tensor<4096x2048xbf16>, tensor<4x2048x1024xbf16, #expert_columns>
+      -> tensor<4096x1024xbf16>
+  return %x, %y : tensor<4096x1024xbf16>, tensor<4096x1024xbf16>
+}
+
+func.func @any_rows(%a: tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>> {fp8moe.name = "a"},
+    %b: tensor<4x2048x1024xbf16, #expert_columns> {fp8moe.name = "b"},
+    %ends: tensor<4xi32> {fp8moe.name = "ends"}) -> (tensor<?x1024xbf16> {fp8moe.name = "x"}) {
+  // CHECK: "reason": "by the number of rows, the least time of tiles and their waves: {{[0-9]+}}x{{[0-9]+}} {{[a-z_]+}}, {{.*}} us each, {{[0-9]+}}x{{[0-9]+}} {{[a-z_]+}}, {{.*}} us each
+  %x = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
       : tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>>, tensor<4x2048x1024xbf16, #expert_columns>
       -> tensor<?x1024xbf16>
-  return %x, %y : tensor<?x1024xbf16>, tensor<?x1024xbf16>
+  return %x : tensor<?x1024xbf16>
 }

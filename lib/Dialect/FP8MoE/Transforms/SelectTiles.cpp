@@ -167,12 +167,20 @@ LogicalResult SelectTiles::selectMatmul(GroupedMatmulOp op,
                             : success();
   SmallVector<MatmulTileCost> tiles =
       rankMatmulTiles(getMatmulWork(op), target);
-  if (!op.getTileAttr()) {
-    op.setTileAttr(
-        getMatmulTile(op.getContext(), chooseMatmulTile(tiles).schedule));
-    ++numSelected;
-  } else if (failed(requireMatmulTile(op, target))) {
-    return failure();
+  SmallVector<GemmTileAttr, 1> chosen;
+  if (op.getTileAttr()) {
+    if (failed(requireMatmulTile(op, target)))
+      return failure();
+    chosen.push_back(op.getTileAttr());
+  } else {
+    for (const MatmulTileCost &variant :
+         getMatmulVariants(getMatmulWork(op), target))
+      chosen.push_back(getMatmulTile(op.getContext(), variant.schedule));
+    // Which of several tiles is best shows when the number of rows does.
+    if (chosen.size() == 1) {
+      op.setTileAttr(chosen.front());
+      ++numSelected;
+    }
   }
   if (!printCandidates)
     return success();
@@ -184,7 +192,7 @@ LogicalResult SelectTiles::selectMatmul(GroupedMatmulOp op,
                         tile.getRows(), tile.getColumns(), tile.getStages(),
                         stringifyGemmSchedule(tile.getSchedule()),
                         entry.cost.time / 1e6,
-                        tile == op.getTileAttr() ? " (chosen)" : "");
+                        llvm::is_contained(chosen, tile) ? " (chosen)" : "");
   });
   op.emitRemark("tiles for ") << target.chip << ": " << text;
   return success();

@@ -1,0 +1,97 @@
+//===- MatmulVariants.cpp - Tiles for any number of rows ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Where a forward matmul has few waves of tiles, the last one may be nearly
+// empty, and a tile of another size that leaves less of it is faster, although
+// its multiplications are slower. Which one that is changes with every few
+// rows. So a few kernels are built, and the host, which knows the rows, works
+// out the waves of each (MatmulChoice.h).
+//
+// The weight gradient's tiles do not depend on the number of tokens.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Tuning/MatmulTiles.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Each kernel takes time to compile and space in the artifact.
+static constexpr size_t kMaxVariants = 3;
+/// How much time another kernel must save, in the geometric mean of the numbers
+/// of rows below.
+static constexpr double kLeastGain = 0.01;
+/// Numbers of rows that are looked at: eight for each doubling.
+static constexpr int64_t kFewestRows = 1024;
+static constexpr int64_t kMostRows = 131072;
+static constexpr double kRowsStep = 1.0905077326652577;
+
+namespace {
+/// The predicted times of all tiles for one number of rows, and the time of the
+/// best tile among the variants.
+struct RowsCase {
+  SmallVector<MatmulTileCost> tiles;
+  const MatmulTileCost *chosen = nullptr;
+
+  /// The host compares the times of tiles only; traffic is the same for all.
+  const MatmulTileCost *getBetter(size_t tile) const {
+    const MatmulTileCost *other = &tiles[tile];
+    return !chosen || other->tilesTime < chosen->tilesTime ? other : chosen;
+  }
+};
+} // namespace
+
+static SmallVector<RowsCase> getCases(MatmulWork work,
+                                      const TargetInfo &target) {
+  SmallVector<RowsCase> cases;
+  for (double rows = kFewestRows; rows <= kMostRows; rows *= kRowsStep) {
+    work.rows = static_cast<int64_t>(rows);
+    cases.push_back({rankMatmulTiles(work, target)});
+  }
+  return cases;
+}
+
+/// The mean logarithm of the time when `tile` is one more variant.
+static double getMeanTime(ArrayRef<RowsCase> cases, size_t tile) {
+  double sum = 0;
+  for (const RowsCase &entry : cases)
+    sum += std::log(static_cast<double>(entry.getBetter(tile)->cost.time));
+  return sum / cases.size();
+}
+
+SmallVector<MatmulTileCost, 1>
+fp8moe::getMatmulVariants(const MatmulWork &work, const TargetInfo &target) {
+  SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, target);
+  if (!work.forward || !ShapedType::isDynamic(work.rows))
+    return {chooseMatmulTile(tiles)};
+
+  // All lists of tiles have one order. The best tile by itself comes first, the
+  // others are added one by one.
+  SmallVector<RowsCase> cases = getCases(work, target);
+  SmallVector<MatmulTileCost, 1> variants;
+  double bound = std::numeric_limits<double>::infinity();
+  while (variants.size() < kMaxVariants) {
+    std::optional<size_t> better;
+    for (size_t tile : llvm::seq(tiles.size()))
+      if (double time = getMeanTime(cases, tile); time < bound) {
+        bound = time;
+        better = tile;
+      }
+    if (!better)
+      break;
+    for (RowsCase &entry : cases)
+      entry.chosen = entry.getBetter(*better);
+    variants.push_back(tiles[*better]);
+    bound -= kLeastGain;
+  }
+  return variants;
+}

@@ -1,0 +1,81 @@
+// A forward matmul whose number of rows is not known has kernels with several tiles. The host
+// works out the waves of each and launches the one of least time.
+
+// RUN: fp8moe-opt %s --convert-fp8moe-to-gpu --canonicalize -o %t
+// RUN: FileCheck %s --input-file=%t
+// RUN: grep -e "program @" -e launch %t | FileCheck %s --check-prefix=LAUNCH
+
+#expert_columns = #fp8moe.strided<[0, 2, 1]>
+#columns = #fp8moe.strided<[1, 0]>
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // Four groups have two tiles more in expectation than rows fill, give or take 0.58: 182
+  // or 329 rows.
+  // CHECK-LABEL: fp8moe_plan.program @any_rows
+  // CHECK: %[[M:.*]] = fp8moe_plan.dim
+  // CHECK: %[[SMS:.*]] = fp8moe_plan.device_attr multiprocessors
+  // CHECK: %[[UP:.*]] = arith.ceildivsi %[[M]], %c128
+  // CHECK: %[[WHOLE:.*]] = arith.muli %[[UP]], %c128
+  // CHECK: %[[PER_WAVE:.*]] = arith.muli %[[SMS]], %c128
+  // CHECK: %[[FEW:.*]] = arith.addi %[[M]], %c182
+  // CHECK: %[[COVERED:.*]] = arith.maxsi %[[WHOLE]], %[[FEW]]
+  // CHECK: %[[TILES:.*]] = arith.muli %[[COVERED]], %c4
+  // CHECK: %[[WAVES:.*]] = arith.ceildivsi %[[TILES]], %[[PER_WAVE]]
+  // CHECK: arith.addi %[[M]], %c329
+  // CHECK: %[[MORE:.*]] = arith.ceildivsi %{{.*}}, %[[PER_WAVE]]
+  // CHECK: %[[BOTH:.*]] = arith.addi %[[WAVES]], %[[MORE]]
+  // CHECK: %[[TIME:.*]] = arith.muli %[[BOTH]], %c
+  // The first one of least time.
+  // CHECK: %[[OTHERS:.*]] = arith.minsi
+  // CHECK: arith.cmpi sle, %[[TIME]], %[[OTHERS]]
+  // Each tile has boxes of its own.
+  // CHECK: fp8moe_plan.tensor_map {{.*}} box(128, [[A:[0-9]+]])
+  // CHECK: fp8moe_plan.tensor_map {{.*}} box(128, [[B:[0-9]+]], 1)
+  // CHECK: fp8moe_plan.launch
+  // CHECK: fp8moe_plan.tensor_map
+  // CHECK: fp8moe_plan.launch
+  // LAUNCH: program @any_rows
+  // LAUNCH: launch {{.*}}@grouped_matmul_[[FIRST:[0-9]+]] {{.*}} when(
+  // LAUNCH-NOT: @grouped_matmul_[[FIRST]]
+  // LAUNCH: launch {{.*}}@grouped_matmul_{{[0-9]+}} {{.*}} when(
+  func.func @any_rows(%a: tensor<?x16384xf8E4M3FN>, %sa: tensor<?xf32>,
+      %b: tensor<4x16384x512xf8E4M3FN, #expert_columns>, %sb: tensor<4x512xf32>,
+      %ends: tensor<4xi32>) -> tensor<?x512xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
+        scales(%sa, %sb : tensor<?xf32>, tensor<4x512xf32>)
+        direction quantize accumulation fast
+        : tensor<?x16384xf8E4M3FN>, tensor<4x16384x512xf8E4M3FN, #expert_columns>
+        -> tensor<?x512xbf16>
+    return %o : tensor<?x512xbf16>
+  }
+
+  // Known rows decide when compiling.
+  // LAUNCH: program @known_rows
+  // LAUNCH-NEXT: launch {{.*}}@grouped_matmul_
+  // LAUNCH-NOT: launch
+  func.func @known_rows(%a: tensor<4096x16384xf8E4M3FN>, %sa: tensor<4096xf32>,
+      %b: tensor<4x16384x512xf8E4M3FN, #expert_columns>, %sb: tensor<4x512xf32>,
+      %ends: tensor<4xi32>) -> tensor<4096x512xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
+        scales(%sa, %sb : tensor<4096xf32>, tensor<4x512xf32>)
+        direction quantize accumulation fast
+        : tensor<4096x16384xf8E4M3FN>, tensor<4x16384x512xf8E4M3FN, #expert_columns>
+        -> tensor<4096x512xbf16>
+    return %o : tensor<4096x512xbf16>
+  }
+
+  // The weight gradient has the same tiles for any number of tokens.
+  // LAUNCH: program @gradient
+  // LAUNCH-NEXT: launch {{.*}}@grouped_matmul_wgrad_
+  // LAUNCH-NOT: launch
+  func.func @gradient(%a: tensor<512x?xf8E4M3FN>, %sa: tensor<4x512xf32>,
+      %b: tensor<?x16384xf8E4M3FN, #columns>, %sb: tensor<4x16384xf32>,
+      %ends: tensor<4xi32>) -> tensor<4x512x16384xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
+        scales(%sa, %sb : tensor<4x512xf32>, tensor<4x16384xf32>)
+        direction quantize accumulation fast
+        : tensor<512x?xf8E4M3FN>, tensor<?x16384xf8E4M3FN, #columns>
+        -> tensor<4x512x16384xbf16>
+    return %o : tensor<4x512x16384xbf16>
+  }
+}
