@@ -121,7 +121,8 @@ MatmulMemory MatmulMemory::get(const MatmulSchedule &schedule) {
   memory.a = 0;
   memory.b = memory.a + stages * schedule.rows * kStageRowBytes;
   memory.staging = memory.b + stages * schedule.columns * kStageRowBytes;
-  memory.scales = memory.staging + kConsumers * 2 * kMatmulStagingBytes;
+  memory.scales =
+      memory.staging + kConsumers * kMatmulWarps * 2 * kMatmulStagingBytes;
   memory.barriers =
       memory.scales + kConsumers *
                           (schedule.getConsumerRows() + schedule.columns) *
@@ -250,7 +251,6 @@ static double getTileTime(const MatmulSchedule &schedule,
   llvm_unreachable("unknown schedule");
 }
 
-static MatmulTileCost getTileCost(const MatmulSchedule &schedule,
 RaggedRows RaggedRows::get(int64_t tileRows, int64_t groups) {
   // One group's last tile is as full as its rows say.
   if (groups <= 1)
@@ -275,6 +275,7 @@ static double countWaves(const MatmulSchedule &schedule, const MatmulWork &work,
   return (count(ragged.least) + count(ragged.most)) / 2;
 }
 
+static MatmulTileCost getTileCost(const MatmulSchedule &schedule,
                                   const MatmulWork &work,
                                   const TargetInfo &target) {
   double groups = work.groups;

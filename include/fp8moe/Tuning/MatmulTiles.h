@@ -44,7 +44,7 @@ struct MatmulSchedule {
 struct MatmulMemory {
   /// Stages of both operands, for one ring after the other.
   int64_t a, b;
-  /// Two buffers of one warpgroup's result after the other.
+  /// Two buffers of one warp's result after the other.
   int64_t staging;
   /// The scales of one warpgroup's tile after the other.
   int64_t scales;
@@ -55,8 +55,11 @@ struct MatmulMemory {
   static MatmulMemory get(const MatmulSchedule &schedule);
 };
 
-/// Bytes of a buffer that results are staged in: 64 rows of 128 bytes.
-constexpr int64_t kMatmulStagingBytes = 8192;
+/// Warps of a warpgroup that multiplies.
+constexpr int64_t kMatmulWarps = 4;
+
+/// Bytes of a buffer that a warp stages its results in: 16 rows of 128 bytes.
+constexpr int64_t kMatmulStagingBytes = 2048;
 
 /// A grouped matmul as far as tiles depend on it. Sizes may be kDynamic and
 /// stand for their nominal values then.
@@ -81,10 +84,10 @@ struct MatmulTileCost {
   int64_t tilesTime, trafficTime;
   /// Tiles in expectation, and the picoseconds that one takes.
   int64_t tiles, tileTime;
+  /// In expectation, rounded up.
   int64_t waves;
 };
 
-  /// In expectation, rounded up.
 /// The tiles that are legal on a target with warpgroup instructions, in a fixed
 /// order.
 SmallVector<MatmulTileCost> rankMatmulTiles(const MatmulWork &work,
@@ -96,9 +99,6 @@ const MatmulTileCost &chooseMatmulTile(ArrayRef<MatmulTileCost> tiles);
 /// The cost of a tile that somebody wrote; reports at `op` why it is not legal.
 FailureOr<MatmulTileCost> requireMatmulTile(GroupedMatmulOp op,
                                             const TargetInfo &target);
-
-/// What decides a tile's time, for people.
-std::string explainMatmulTile(const MatmulTileCost &tile);
 
 /// Rows that the tiles of a forward matmul cover beyond those that there are:
 /// the last tile of every group is partly filled. With several groups, whose
@@ -115,6 +115,9 @@ struct RaggedRows {
 /// at run time: the launch of least tileTime * waves runs then.
 SmallVector<MatmulTileCost, 1> getMatmulVariants(const MatmulWork &work,
                                                  const TargetInfo &target);
+
+/// What decides a tile's time, for people.
+std::string explainMatmulTile(const MatmulTileCost &tile);
 
 MatmulWork getMatmulWork(GroupedMatmulOp op);
 GemmTileAttr getMatmulTile(MLIRContext *context,

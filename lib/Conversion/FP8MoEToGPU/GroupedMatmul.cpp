@@ -14,8 +14,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Warps of a warpgroup, each of which releases stages by itself.
-static constexpr int64_t kWarpsPerWarpgroup = 4;
 /// The producer and two consumers.
 static constexpr int64_t kWarpgroups = 3;
 
@@ -76,7 +74,7 @@ static void createRings(GroupedMatmulKernel &kernel) {
   bool isShared = kernel.schedule.kind == GemmSchedule::Cooperative;
   for (int64_t ring : llvm::seq(kernel.schedule.getNumRings()))
     kernel.getRing(b.i32(ring))
-        .createInit(1, kWarpsPerWarpgroup * (isShared ? 2 : 1));
+        .createInit(1, kMatmulWarps * (isShared ? 2 : 1));
   createBarrierInitFence(b);
   for (Value map : {kernel.mapA, kernel.mapB, kernel.mapResult})
     createMapPrefetch(b, map);
@@ -99,7 +97,7 @@ gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
 
   b.createIf(b.equal(b.getThread(), 0), [&] { createRings(kernel); });
   b.createBarrier();
-  Value warpgroup = b.divU(kernel.warp, kWarpsPerWarpgroup);
+  Value warpgroup = b.divU(kernel.warp, kMatmulWarps);
   b.createIf(
       b.equal(warpgroup, 0), [&] { buildMatmulProducer(kernel); },
       [&] { buildMatmulConsumer(kernel, b.sub(warpgroup, 1)); });

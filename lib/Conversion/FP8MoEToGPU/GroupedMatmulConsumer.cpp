@@ -15,6 +15,8 @@
 #include "GroupedMatmulKernel.h"
 #include "Wgmma.h"
 
+#include <tuple>
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -138,7 +140,8 @@ TileWalk Consumer::getWalk() {
 
 /// Turns at the tensor cores go by tiles, and so do the stages of the ring:
 /// without them a consumer could be two tiles ahead, and take a stage of its
-/// next tile for one of this.
+/// next tile for one of this. So a turn ends when the last stage has come; that
+/// its instructions are under way keeps the tensor cores busy meanwhile.
 void Consumer::takeTurn() {
   if (kernel.schedule.kind == GemmSchedule::PingPong)
     createNamedBarrier(b, b.add(index, kFirstTurnBarrier),
@@ -171,7 +174,6 @@ void Consumer::build() {
           epilogue.keepScales(mine, scales);
         takeTurn();
         product = multiply(mine, stageCount);
-        passTurn();
       },
       [&] {
         if (!kernel.problem.promoted)
@@ -216,6 +218,7 @@ void Consumer::complete(Product &product) {
     accumulators = createRegisterFence(b, accumulators);
 }
 
+/// Issues all instructions of a tile in this consumer's turn, and passes it on.
 Consumer::Product Consumer::multiply(const Tile &tile, Value stageCount) {
   RingPosition position = ring.getPosition(stageCount);
   // Sums in the tensor cores begin with the first instruction.
@@ -236,6 +239,7 @@ Consumer::Product Consumer::multiply(const Tile &tile, Value stageCount) {
     product = multiplyLastStage(tile, part, position, product);
   } else {
     product = multiplyWholeStages(tile, part, position, product.accumulators);
+    passTurn();
   }
   product.numParts = numParts;
   return product;
@@ -353,7 +357,8 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
   maskHead(position.stage, b.bitAnd(b.equal(before, 0), part.beginsTile), tile);
   maskTail(position.stage, b.i1(true), tile);
   Value lastStep = b.divU(b.maxS(b.sub(tile.lastBytes, 1), 0), kWgmmaBytes);
-  auto [a, bb] = getStageDescriptors(position.stage);
+  Value a, bb;
+  std::tie(a, bb) = getStageDescriptors(position.stage);
   SmallVector<Value> sums = b.createFor(
       b.i32(0), b.add(lastStep, 1), 1, product.accumulators,
       [&](Value step, ValueRange carried) {
@@ -374,6 +379,9 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
   // ptxas wants one between the instructions of the loop and their group.
   createWgmmaFence(b);
   createWgmmaCommit(b);
+  // A last stage may be a single step, which is over before the turn is taken
+  // unless what comes before it is still under way.
+  passTurn();
   createWgmmaWait(b, 1);
   release(product.lastStage, b.compare(arith::CmpIPredicate::ne, before, 0));
   return {sums, position.stage, Value()};

@@ -7,10 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Accumulators of 64 rows go through two buffers in shared memory, a few boxes
-// of the result's tensor map at a time: while one buffer is being copied to
-// memory, the other is filled. Rows of the next group must not be touched, so
-// a block of rows that is not whole is written by the threads.
+// Of each 64 rows, a warp has 16. They go through two buffers of the warp's own
+// in shared memory, a few boxes of the result's tensor map at a time: while one
+// buffer is being copied to memory, the other is filled. No warp waits for
+// another one. Rows of the next group must not be touched, so rows of a warp
+// that are not all the group's are written by its threads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +25,7 @@ using namespace mlir::fp8moe;
 /// A thread of a matrix instruction holds, in each eight columns, two
 /// neighbours in row lane / 4 of the warp's 16 rows and two in the row eight
 /// below.
-static constexpr int64_t kRowsPerWarp = 16;
+static constexpr int64_t kRowsPerWarp = ResultBox::kRows;
 static constexpr int64_t kFragmentRows = 8;
 static constexpr int64_t kFragmentColumns = 8;
 static constexpr int64_t kLanesPerRow = 4;
@@ -35,7 +36,8 @@ MatmulEpilogue::MatmulEpilogue(GroupedMatmulKernel &kernel, Value consumer)
     : kernel(kernel), b(kernel.b), consumer(consumer),
       thread(b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
                       kWarpgroupThreads - 1)),
-      warp(b.bitAnd(kernel.warp, 3)), isLeader(b.equal(thread, 0)),
+      warp(b.bitAnd(kernel.warp, kMatmulWarps - 1)),
+      isLeader(b.equal(kernel.lane, 0)),
       box(ResultBox::get(kernel.schedule.columns,
                          kernel.problem.getResultBytes())),
       swizzle(Swizzle::get(box.rowBytes)) {}
@@ -43,6 +45,8 @@ MatmulEpilogue::MatmulEpilogue(GroupedMatmulKernel &kernel, Value consumer)
 void MatmulEpilogue::createWarpgroupBarrier() {
   createNamedBarrier(b, b.add(consumer, 1), kWarpgroupThreads);
 }
+
+void MatmulEpilogue::syncWarp() { NVVM::SyncWarpOp::create(b, b.i32(-1)); }
 
 void MatmulEpilogue::finish() {
   b.createIf(isLeader, [&] { createStoreWaitRead(b, 0); });
@@ -99,6 +103,10 @@ SmallVector<Value> MatmulEpilogue::loadScales(const Tile &tile) {
 void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
   if (!kernel.problem.hasScales)
     return;
+  // Some warp may still read those of the tile before, unless all of them met
+  // since, to take a turn.
+  if (kernel.schedule.kind != GemmSchedule::PingPong)
+    createWarpgroupBarrier();
   int64_t rows = kernel.schedule.getConsumerRows();
   auto keep = [&](int64_t count, int64_t place) {
     for (int64_t step : getScaleSteps(count)) {
@@ -130,19 +138,19 @@ void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
 void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
   // Scales are in shared memory for everyone.
   createWarpgroupBarrier();
-  int64_t boxesPerPhase =
-      kMatmulStagingBytes / (box.rowBytes * ResultBox::kRows);
+  int64_t boxBytes = box.rowBytes * ResultBox::kRows;
+  int64_t boxesPerPhase = kMatmulStagingBytes / boxBytes;
   int64_t boxes = kernel.schedule.columns / box.columns;
   int64_t phases = llvm::divideCeil(boxes, boxesPerPhase);
   for (auto [index, block] : llvm::enumerate(accumulators)) {
-    RowBlock rows{block, b.add(tile.row, index * kWgmmaRows), Value(), {}};
+    Value inTile = b.add(b.mul(warp, kRowsPerWarp), index * kWgmmaRows);
+    RowBlock rows{block, b.add(tile.row, inTile), Value(), {}};
     if (tile.rowEnd)
       rows.rowsLeft = b.sub(tile.rowEnd, rows.row);
     if (kernel.problem.hasScales)
       for (int64_t half : {0, 1}) {
-        Value row =
-            b.add(b.mul(warp, kRowsPerWarp), b.divU(kernel.lane, kLanesPerRow));
-        row = b.add(row, index * kWgmmaRows + half * kFragmentRows);
+        Value row = b.add(inTile, b.divU(kernel.lane, kLanesPerRow));
+        row = b.add(row, half * kFragmentRows);
         Value offset =
             b.add(b.mul(row, sizeof(float)), getScalesOffset(kernel, consumer));
         rows.scales[half] =
@@ -150,24 +158,24 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
       }
     for (int64_t phase : llvm::seq(phases)) {
       int64_t number = index * phases + phase;
+      Value owner = b.add(b.mul(consumer, kMatmulWarps), warp);
       Value buffer =
-          b.add(b.mul(consumer, 2 * kMatmulStagingBytes),
+          b.add(b.mul(owner, 2 * kMatmulStagingBytes),
                 kernel.memory.staging + number % 2 * kMatmulStagingBytes);
       // With an odd number of phases a tile begins with the buffer that the
       // last one ended with.
       bool isRepeated = number == 0 && phases * accumulators.size() % 2;
       b.createIf(isLeader, [&] { createStoreWaitRead(b, isRepeated ? 0 : 1); });
-      createWarpgroupBarrier();
+      syncWarp();
       int64_t begin = phase * boxesPerPhase;
       int64_t end = std::min(boxes, begin + boxesPerPhase);
       auto getBox = [&](int64_t number) {
-        return b.add(buffer,
-                     (number - begin) * box.rowBytes * ResultBox::kRows);
+        return b.add(buffer, (number - begin) * boxBytes);
       };
       for (int64_t number : llvm::seq(begin, end))
         stageBox(tile, rows, number * box.columns, getBox(number));
       createAsyncProxyFence(b);
-      createWarpgroupBarrier();
+      syncWarp();
       for (int64_t number : llvm::seq(begin, end))
         storeBox(tile, rows, number * box.columns, getBox(number));
       // A group without stores keeps the count of buffers right.
@@ -182,10 +190,8 @@ SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
                                                const RowBlock &rows,
                                                int64_t eight, int64_t half) {
   int64_t bytes = kernel.problem.getResultBytes();
-  Value inBlock =
-      b.add(b.add(b.mul(warp, kRowsPerWarp), b.divU(kernel.lane, kLanesPerRow)),
-            half * kFragmentRows);
-  Value row = b.add(rows.row, inBlock);
+  Value row = b.add(
+      rows.row, b.add(b.divU(kernel.lane, kLanesPerRow), half * kFragmentRows));
   Value column = b.add(b.mul(b.remU(kernel.lane, kLanesPerRow), 2),
                        eight * kFragmentColumns);
   column = b.add(column, tile.column);
@@ -271,9 +277,8 @@ void MatmulEpilogue::stageBox(const Tile &tile, const RowBlock &rows,
         b.add(b.mul(row, swizzle.rowBytes), b.mul(place, kSwizzleChunkBytes)),
         box));
   };
-  Value firstRow = b.mul(warp, kRowsPerWarp);
   if (kernel.problem.resultType.isF32()) {
-    Value row = b.add(firstRow, b.divU(kernel.lane, kLanesPerRow));
+    Value row = b.divU(kernel.lane, kLanesPerRow);
     Value pair = b.remU(kernel.lane, kLanesPerRow);
     for (int64_t column = 0; column < this->box.columns;
          column += kFragmentColumns)
@@ -296,7 +301,7 @@ void MatmulEpilogue::stageBox(const Tile &tile, const RowBlock &rows,
   }
   // Lanes 0 to 15 name the rows of the left two matrices, the others those of
   // the right ones.
-  Value row = b.add(firstRow, b.remU(kernel.lane, kRowsPerWarp));
+  Value row = b.remU(kernel.lane, kRowsPerWarp);
   Value right = b.divU(kernel.lane, kRowsPerWarp);
   for (int64_t column = 0; column < this->box.columns;
        column += kMatrixColumns) {
@@ -334,21 +339,21 @@ void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
              [&] { storeRows(tile, rows, firstColumn, box); });
 }
 
-/// Writes the group's rows of a box, 16 bytes a thread at a time.
+/// Writes the group's rows of a box, 16 bytes a lane at a time.
 void MatmulEpilogue::storeRows(const Tile &tile, const RowBlock &rows,
                                int64_t firstColumn, Value box) {
   int64_t resultBytes = kernel.problem.getResultBytes();
   int64_t chunkColumns = kSwizzleChunkBytes / resultBytes;
   int64_t chunksPerRow = swizzle.rowBytes / kSwizzleChunkBytes;
-  int64_t rowsAtOnce = kWarpgroupThreads / chunksPerRow;
-  Value chunk = b.remU(thread, chunksPerRow);
+  int64_t rowsAtOnce = kWarpgroupThreads / kMatmulWarps / chunksPerRow;
+  Value chunk = b.remU(kernel.lane, chunksPerRow);
   Value column =
       b.add(b.add(tile.column, firstColumn), b.mul(chunk, chunkColumns));
   // Rows of the result are multiples of 16 bytes.
   Value hasColumns = b.less(column, kernel.sizes.columns);
   auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
   for (int64_t first = 0; first < ResultBox::kRows; first += rowsAtOnce) {
-    Value row = b.add(b.divU(thread, chunksPerRow), first);
+    Value row = b.add(b.divU(kernel.lane, chunksPerRow), first);
     Value isInside = b.bitAnd(hasColumns, b.less(row, rows.rowsLeft));
     b.createIf(isInside, [&] {
       Value place = b.bitXor(

@@ -202,12 +202,12 @@ private:
   /// Accumulators of 64 rows, and what depends on them.
   struct RowBlock {
     Value accumulators;
-    /// The first row, and how many rows are the group's (forward).
+    /// The first of the warp's rows, and how many rows from there on are the
+    /// group's (forward).
     Value row, rowsLeft;
     /// Scales of the thread's two rows.
     Value scales[2];
   };
-  void storeRowBlock(const Tile &tile, const RowBlock &rows, int64_t phase);
   void stageBox(const Tile &tile, const RowBlock &rows, int64_t firstColumn,
                 Value box);
   SmallVector<Value> scalePair(const Tile &tile, const RowBlock &rows,
@@ -219,13 +219,14 @@ private:
   void storeRows(const Tile &tile, const RowBlock &rows, int64_t firstColumn,
                  Value box);
   void createWarpgroupBarrier();
+  void syncWarp();
   /// Where each of the thread's scales lies within those of the tile.
   SmallVector<int64_t> getScaleSteps(int64_t count);
 
   GroupedMatmulKernel &kernel;
   KernelBuilder &b;
   Value consumer;
-  /// Thread and warp of the warpgroup; i1: it is the one that issues copies.
+  /// Thread and warp of the warpgroup; i1: it issues its warp's copies.
   Value thread, warp, isLeader;
   ResultBox box;
   Swizzle swizzle;

@@ -71,18 +71,27 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // The accumulators pass through an empty assembly.
 // CHECK: llvm.inline_asm has_side_effects asm_dialect = att "",
 
-// Four phases of 64 rows and 64 columns. A buffer is free when at most one store reads.
+// Each warp has four phases of 16 rows and 64 columns, and waits for no other one. A buffer
+// is free when at most one store reads.
+// CHECK: nvvm.barrier id = {{.*}} number_of_threads = %c128_i32
+// CHECK: nvvm.cp.async.bulk.wait_group 1 {read}
+// CHECK-NOT: nvvm.barrier
+// CHECK: nvvm.bar.warp.sync
+// CHECK: nvvm.stmatrix
+// CHECK: nvvm.fence.proxy
+// CHECK-NOT: nvvm.barrier
+// CHECK: nvvm.bar.warp.sync
 // CHECK-COUNT-4: nvvm.cp.async.bulk.tensor.global.shared.cta %[[C]]
 // CHECK-NOT: nvvm.cp.async.bulk.tensor.global.shared.cta
 // CHECK: nvvm.cp.async.bulk.wait_group 0 {read}
 
 // PLAN-LABEL: fp8moe_plan.program @forward
 // PLAN: %[[M:.*]] = fp8moe_plan.dim
-// PLAN: %[[MA:.*]] = fp8moe_plan.tensor_map %{{.*}} sizes(%c2048, %[[M]]) strides(%c2048) box(128, 128) swizzle 128 promotion 256
-// PLAN: %[[MB:.*]] = fp8moe_plan.tensor_map %{{.*}} sizes(%c2048, %c1408, %c8) strides(%c2048, %c2883584) box(128, 128, 1) swizzle 128 promotion 256
-// PLAN: %[[MC:.*]] = fp8moe_plan.tensor_map %{{.*}} sizes(%c1408, %[[M]]) strides(%c1408) box(64, 64) swizzle 128 :
 // PLAN: %[[SMS:.*]] = fp8moe_plan.device_attr multiprocessors
 // PLAN: %[[ANY:.*]] = arith.cmpi sge, %[[M]], %c1
+// PLAN: %[[MA:.*]] = fp8moe_plan.tensor_map %{{.*}} sizes(%c2048, %[[M]]) strides(%c2048) box(128, 128) swizzle 128 promotion 256
+// PLAN: %[[MB:.*]] = fp8moe_plan.tensor_map %{{.*}} sizes(%c2048, %c1408, %c8) strides(%c2048, %c2883584) box(128, 128, 1) swizzle 128 promotion 256
+// PLAN: %[[MC:.*]] = fp8moe_plan.tensor_map %{{.*}} sizes(%c1408, %[[M]]) strides(%c1408) box(64, 16) swizzle 128 :
 // PLAN: fp8moe_plan.launch @fp8moe_kernels::@grouped_matmul_0 grid(%[[SMS]], %c1, %c1) block(384, 1, 1) shared 231520 when(%[[ANY]]) args(%[[MA]], %[[MB]], %[[MC]],
 
 // -----
@@ -130,6 +139,11 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK: nvvm.wgmma.fence.aligned
 // CHECK-COUNT-2: m64n160k32
 // CHECK-NOT: m64n160k32
+// The turn ends before the instructions do, which may be few.
+// CHECK: nvvm.wgmma.commit.group.sync.aligned
+// CHECK-NEXT: {{.*}} = arith.subi
+// CHECK-NEXT: nvvm.barrier.arrive id = {{.*}} number_of_threads = %c256_i32
+// CHECK-NEXT: nvvm.wgmma.wait.group.sync.aligned 1
 // While that is multiplied, the next tile is looked for, and scales come to shared
 // memory. They are what data was multiplied by.
 // CHECK: scf.while
@@ -140,14 +154,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // PLAN-LABEL: fp8moe_plan.program @gradient
 // PLAN: fp8moe_plan.require {{.*}}, "the matmul kernel needs strides of the first operand that are multiples of 16 elements"
-// PLAN: fp8moe_plan.tensor_map {{.*}} box(128, 128) swizzle 128 promotion 256
-// PLAN: fp8moe_plan.tensor_map {{.*}} box(128, 160) swizzle 128 promotion 256
-// PLAN: fp8moe_plan.tensor_map {{.*}} sizes(%c2048, %c1408, %c8) strides(%c2048, %c2883584) box(32, 64, 1) swizzle 128 :
 // PLAN: %[[SMS:.*]] = fp8moe_plan.device_attr multiprocessors
 // PLAN: %[[LONG:.*]] = arith.cmpi sgt, %{{.*}}, %c49152
 // PLAN: %[[ALL:.*]] = arith.muli %[[SMS]], %c40960
 // PLAN: %[[WORDS:.*]] = arith.select %[[LONG]], %[[ALL]], %c0
 // PLAN: fp8moe_plan.workspace sizes(%[[WORDS]]) align 128 : memref<?xf32>
+// PLAN: fp8moe_plan.tensor_map {{.*}} box(128, 128) swizzle 128 promotion 256
+// PLAN: fp8moe_plan.tensor_map {{.*}} box(128, 160) swizzle 128 promotion 256
+// PLAN: fp8moe_plan.tensor_map {{.*}} sizes(%c2048, %c1408, %c8) strides(%c2048, %c2883584) box(32, 16, 1) swizzle 128 :
 
 // -----
 

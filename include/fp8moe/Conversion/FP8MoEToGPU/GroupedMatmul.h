@@ -83,10 +83,11 @@ struct GroupedMatmulProblem {
   bool hasTail() const { return forward; }
 };
 
-/// Columns and bytes per row of the boxes that results are stored in.
+/// Columns and bytes per row of the boxes that results are stored in. A box has
+/// the rows that one warp holds of a matrix instruction's result.
 struct ResultBox {
   int64_t columns, rowBytes;
-  static constexpr int64_t kRows = 64;
+  static constexpr int64_t kRows = 16;
 
   /// The widest box that divides the columns of a tile.
   static ResultBox get(int64_t tileColumns, int64_t resultBytes);
