@@ -18,15 +18,15 @@
 //             with the bytes that a tile reads for each of them, and once more
 //             when shared memory cannot keep up
 //   waves     tiles / multiprocessors, rounded up; a group's last tile along
-//   the
-//             rows is half full in expectation. How full they are together
-//             varies: the mean of two cases counts
+//             the rows is half full in expectation. How full they are together
+//             varies: the mean of two cases counts. A weight gradient's groups
+//             are partly taken as if one came after the other
 //   traffic   bytes of operands and result / speed of a copy
 //
-// The constants are fitted to one NVIDIA H200 at its power limit: every tile of
-// eight shapes in both modes, and five tiles of the anchor shapes
+// The constants are fitted to one NVIDIA H200 at its power limit, 2026-11-22:
+// every tile of eight shapes in both modes
 // (unittests/Tuning/MatmulTilesTest.cpp). The tiles that it chooses there take
-// 0.7% more time than the best ones in the geometric mean, 5.6% at worst.
+// 0.5% more time than the best ones in the geometric mean, 5.5% at worst.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,33 +53,40 @@ static constexpr int64_t kStageBarrierBytes = 16;
 /// Part of the data sheet's rate that is left at the power limit, for a tile
 /// that reads nothing, and how much a tile's stages slow down per 1/rows +
 /// 1/columns.
-static constexpr double kSustainedRate = 0.836;
-static constexpr double kOperandSlowdown = 14.8;
+static constexpr double kSustainedRate = 0.7525;
+static constexpr double kOperandSlowdown = 8;
 /// Bytes that shared memory moves in a cycle, and how many it may have to move
 /// in a cycle of the tensor cores, for them and for the copies, before these
 /// wait: the power limit slows them, too. What is beyond that slows a stage.
 static constexpr double kSharedBytesPerCycle = 128;
 static constexpr double kSharedBytesHidden = 160;
-static constexpr double kSharedSlowdown = 0.625;
+static constexpr double kSharedSlowdown = 0.4;
 /// Bytes of both operands that a cycle of the tensor cores multiplies, each
 /// with each: 64 rows by columns and 32 bytes take columns / 2 cycles.
 static constexpr double kProductBytesPerCycle = 4096;
 /// Picoseconds between two tiles when one warpgroup writes while the other
 /// multiplies.
-static constexpr int64_t kTurnTime = 88000;
+static constexpr int64_t kTurnTime = 64000;
 /// Picoseconds per element of a tile that a warpgroup takes to write a bf16
 /// result, beside the other one's multiplications, and the factor of boxes
-/// narrower than 128 bytes. (Fitted on 2026-11-22 to both ping-pong tiles of
-/// 128 rows in the two weight gradients of the anchors with about 1024 tokens a
-/// group, where writing takes as long as multiplying.)
-static constexpr double kWriteTime = 131;
-static constexpr double kNarrowWrite = 1.57;
+/// narrower than 128 bytes.
+static constexpr double kWriteTime = 84;
+static constexpr double kNarrowWrite = 1.2;
 /// Picoseconds per element that the tensor cores wait for the result to be
 /// written, when nobody else multiplies, and when somebody competes.
-static constexpr double kExposedTime = 66;
+static constexpr double kExposedTime = 33;
 static constexpr double kCompetingTime = 128;
 /// How much of the shorter of two times is not hidden by the longer one.
-static constexpr double kOverlapLoss = 0.244;
+static constexpr double kOverlapLoss = 0.25;
+/// How much a weight gradient's groups, which differ in length, are like groups
+/// that run one after the other: the tiles of a long one may be too few for all
+/// multiprocessors, or one too many.
+static constexpr double kGroupsApart = 0.11;
+/// Factor of a stage when a warpgroup that has the tensor cores alone
+/// multiplies 64 rows, so that half as many instructions are under way.
+static constexpr double kFewInstructions = 1.06;
+/// Factor of a stage that two warpgroups share: both wait for it at once.
+static constexpr double kSharedStage = 1.05;
 /// Factor of a stage when its products are added in f32 by a warpgroup that
 /// shares the tensor cores, and by one that has them alone.
 static constexpr double kPromotedShared = 1.05;
@@ -224,8 +231,13 @@ static double getStageTime(const MatmulSchedule &schedule,
                     kSharedSlowdown * excess / kSharedBytesPerCycle;
   double time =
       flops * slowdown * target.multiprocessors / (teraflops * kSustainedRate);
-  if (!work.promoted)
-    return time;
+  if (schedule.kind == GemmSchedule::Cooperative)
+    time *= kSharedStage;
+  if (!work.promoted) {
+    bool isAlone = schedule.kind == GemmSchedule::PingPong;
+    bool isOneBlock = schedule.getConsumerRows() == kRowsPerInstruction;
+    return time * (isAlone && isOneBlock ? kFewInstructions : 1);
+  }
   return time * (schedule.kind == GemmSchedule::PingPong      ? kPromotedAlone
                  : schedule.kind == GemmSchedule::Cooperative ? kPromotedShared
                                                               : 1);
@@ -261,10 +273,18 @@ RaggedRows RaggedRows::get(int64_t tileRows, int64_t groups) {
           static_cast<int64_t>(tileRows * (mean + deviation))};
 }
 
-/// Waves of a forward matmul in expectation.
+/// Waves in expectation.
 static double countWaves(const MatmulSchedule &schedule, const MatmulWork &work,
                          const TargetInfo &target) {
   int64_t columns = llvm::divideCeil(work.columns, schedule.columns);
+  if (!work.forward) {
+    int64_t tiles = llvm::divideCeil(work.rows, schedule.rows) * columns;
+    double apart =
+        work.groups * llvm::divideCeil(tiles, target.multiprocessors);
+    double together =
+        llvm::divideCeil(work.groups * tiles, target.multiprocessors);
+    return together + kGroupsApart * (apart - together);
+  }
   int64_t perWave = schedule.rows * target.multiprocessors;
   auto count = [&](int64_t ragged) -> double {
     int64_t covered = std::max<int64_t>(llvm::alignTo(work.rows, schedule.rows),
@@ -300,8 +320,7 @@ static MatmulTileCost getTileCost(const MatmulSchedule &schedule,
   result.tiles = tiles;
   result.tileTime = getTileTime(schedule, work,
                                 stages * getStageTime(schedule, work, target));
-  double waves = work.forward ? countWaves(schedule, work, target)
-                              : std::ceil(tiles / target.multiprocessors);
+  double waves = countWaves(schedule, work, target);
   result.waves = std::ceil(waves);
   result.tilesTime = waves * result.tileTime;
   double operands = static_cast<double>(work.rows) * work.contraction;

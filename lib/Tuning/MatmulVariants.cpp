@@ -29,9 +29,11 @@ using namespace mlir::fp8moe;
 static constexpr size_t kMaxVariants = 3;
 /// How much time another kernel must save, in the geometric mean of the numbers
 /// of rows below.
-static constexpr double kLeastGain = 0.01;
-/// Numbers of rows that are looked at: eight for each doubling.
+static constexpr double kLeastGain = 0.005;
+/// Numbers of rows that are looked at, at least so many of them for each group,
+/// as weights bound what is less: eight for each doubling.
 static constexpr int64_t kFewestRows = 1024;
+static constexpr int64_t kFewestGroupRows = 256;
 static constexpr int64_t kMostRows = 131072;
 static constexpr double kRowsStep = 1.0905077326652577;
 
@@ -53,7 +55,12 @@ struct RowsCase {
 static SmallVector<RowsCase> getCases(MatmulWork work,
                                       const TargetInfo &target) {
   SmallVector<RowsCase> cases;
-  for (double rows = kFewestRows; rows <= kMostRows; rows *= kRowsStep) {
+  int64_t groups =
+      ShapedType::isDynamic(work.groups) ? kNominalSegments : work.groups;
+  int64_t fewest = std::max(kFewestRows, kFewestGroupRows * groups);
+  // With very many groups one case is left.
+  int64_t most = std::max(kMostRows, fewest);
+  for (double rows = fewest; rows <= most; rows *= kRowsStep) {
     work.rows = static_cast<int64_t>(rows);
     cases.push_back({rankMatmulTiles(work, target)});
   }

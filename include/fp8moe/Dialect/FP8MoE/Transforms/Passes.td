@@ -228,7 +228,8 @@ def SelectTiles : InterfacePass<"fp8moe-select-tiles", "::mlir::FunctionOpInterf
     the tile whose time layout placement compared. A tile that is there is kept, and must
     be legal. An operation that becomes several kernels is split, so that each has a tile
     of its own. Every `grouped_matmul` gets the tile of least predicted time where the
-    target has kernels for it. The CPU has no tiles; nothing changes there.
+    target has kernels for it, unless several are, for numbers of rows that are not known
+    when compiling. The CPU has no tiles; nothing changes there.
 
     `print-candidates` emits a remark for every way to read the input, as it is or after a
     copy to another order of its dimensions, with the predicted time of each tile. So a
