@@ -31,11 +31,11 @@ static constexpr size_t kMaxVariants = 3;
 /// of rows below.
 static constexpr double kLeastGain = 0.005;
 /// Numbers of rows that are looked at, at least so many of them for each group,
-/// as weights bound what is less: eight for each doubling.
+/// as weights bound what is less; steps of an eleventh double them every eight.
 static constexpr int64_t kFewestRows = 1024;
 static constexpr int64_t kFewestGroupRows = 256;
 static constexpr int64_t kMostRows = 131072;
-static constexpr double kRowsStep = 1.0905077326652577;
+static constexpr int64_t kRowsSteps = 11;
 
 namespace {
 /// The predicted times of all tiles for one number of rows, and the time of the
@@ -60,8 +60,8 @@ static SmallVector<RowsCase> getCases(MatmulWork work,
   int64_t fewest = std::max(kFewestRows, kFewestGroupRows * groups);
   // With very many groups one case is left.
   int64_t most = std::max(kMostRows, fewest);
-  for (double rows = fewest; rows <= most; rows *= kRowsStep) {
-    work.rows = static_cast<int64_t>(rows);
+  for (int64_t rows = fewest; rows <= most; rows += rows / kRowsSteps) {
+    work.rows = rows;
     cases.push_back({rankMatmulTiles(work, target)});
   }
   return cases;
@@ -72,7 +72,7 @@ static double getMeanTime(ArrayRef<RowsCase> cases, size_t tile) {
   double sum = 0;
   for (const RowsCase &entry : cases)
     sum += std::log(static_cast<double>(entry.getBetter(tile)->cost.time));
-  return sum / cases.size();
+  return sum / static_cast<double>(cases.size());
 }
 
 SmallVector<MatmulTileCost, 1>
