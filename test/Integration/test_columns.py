@@ -16,8 +16,8 @@ FILE = "columns_quantize.mlir"
 BF16, F32 = oracle.BF16, oracle.F32
 COL = (1, 0)
 
-# Around the sizes of lines (256 or 128 rows) and of pieces (4096 or 2048).
-TOKENS = (16, 256, 272, 1008, 4096, 4112, 9008)
+# None, and around the sizes of lines (256 or 128 rows) and of pieces (4096 or 2048).
+TOKENS = (0, 16, 256, 272, 1008, 4096, 4112, 9008)
 UNALIGNED_TOKENS = (1, 33, 264, 1001)
 # Longer than the ring of one block, and of two.
 LONG_TOKENS = (73728, 73744, 100000, 147456, 147472)

@@ -49,6 +49,8 @@ inline constexpr int64_t kFillingStages = 6;
 inline constexpr int64_t kClusters[] = {1, 2};
 /// A barrier in shared memory.
 inline constexpr int64_t kBarrierBytes = 8;
+/// Parts of a piece whose first group is kept: one for each lane of a warp.
+inline constexpr int64_t kRuns = 32;
 /// Groups of a kernel that does not know their number.
 inline constexpr int64_t kDefaultGroups = 64;
 
@@ -59,8 +61,8 @@ struct SharedMemory {
   /// ahead of another by as many columns as a ring holds, so there are twice as
   /// many; a column then has many pieces.
   int64_t slots;
-  int64_t masks, ring, measured, scaled, magnitudes, scales, ends, firstGroups,
-      end;
+  int64_t masks, ring, measured, scaled, magnitudes, scales, ends, numbers,
+      firstGroups, end;
 
   SharedMemory(const ColumnsTile &tile, int64_t available) {
     // A warp meets a stage in every round or in none: it would take the end of
@@ -90,8 +92,9 @@ private:
     magnitudes = scaled + slots * kBarrierBytes;
     scales = magnitudes + slots * table;
     ends = scales + slots * table;
-    firstGroups = ends + table;
-    end = firstGroups + stages * 4;
+    numbers = ends + table;
+    firstGroups = numbers + table;
+    end = firstGroups + stages * kRuns * 4;
   }
 };
 } // namespace columns

@@ -38,6 +38,8 @@ Value ColumnsLaunch::createCondition(const ColumnsTile &tile) {
   for (OpFoldResult extent : {sizes.reduced, sizes.inKept, sizes.outKept})
     condition = both(
         condition, compare(CmpIPredicate::eq, size.rem(extent, chunkRows), 0));
+  // Without rows nothing would complete the barriers.
+  condition = both(condition, compare(CmpIPredicate::sgt, sizes.reduced, 0));
   condition =
       both(condition, compare(CmpIPredicate::slt, sizes.kept, kMaxCount));
   return both(condition,

@@ -15,7 +15,13 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // CHECK-LABEL: gpu.func @quantize_slices_columns_0
 // CHECK-SAME:    known_block_size = array<i32: 832, 1, 1>
+// The first pieces are asked for before offsets are read.
+// CHECK:         nvvm.mbarrier.init
+// CHECK:         nvvm.fence.mbarrier.init
+// CHECK:         nvvm.cp.async.bulk.shared.cluster.global
+// CHECK:         llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // The producer.
+// CHECK:         nvvm.mbarrier.try_wait
 // CHECK:         nvvm.mbarrier.arrive.expect_tx
 // CHECK:         nvvm.cp.async.bulk.shared.cluster.global
 // Scales.
@@ -23,6 +29,11 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // Magnitudes: the input is only read from shared memory.
 // CHECK-NOT:     vector<4xi32>, !llvm.ptr<1>
 // CHECK:         nvvm.redux.sync umax
+// CHECK:         llvm.atomicrmw umax %{{.*}} syncscope("block") monotonic : !llvm.ptr<3>, i32
+// In runs, each lane sends its own.
+// CHECK:         scf.while
+// CHECK:           scf.for
+// CHECK-NOT:     nvvm.redux
 // CHECK:         llvm.atomicrmw umax %{{.*}} syncscope("block") monotonic : !llvm.ptr<3>, i32
 // CHECK:         nvvm.mbarrier.arrive
 // Conversion. The loads of a stage are fenced before it is released.
