@@ -132,6 +132,30 @@ void fp8moe::storeChunk(KernelBuilder &b, const Plane &plane, Value first,
   b.createIf(isWhole(b, plane, first, 1, range), storeVector, storeElements);
 }
 
+SmallVector<Value> fp8moe::createShiftedWords(KernelBuilder &b,
+                                              ArrayRef<Value> before,
+                                              ArrayRef<Value> words,
+                                              Value shift) {
+  constexpr int64_t kWords = kVectorBytes / sizeof(int32_t);
+  SmallVector<Value> row(before);
+  llvm::append_range(row, words);
+  // Drops words until the result and one more before it are left: two words or
+  // none, then one or none.
+  for (int64_t step : {2, 1}) {
+    Value isFar = b.compare(arith::CmpIPredicate::ne,
+                            b.bitAnd(shift, step * sizeof(int32_t)), 0);
+    SmallVector<Value> kept;
+    for (size_t i : llvm::seq(row.size() - step))
+      kept.push_back(b.select(isFar, row[i], row[i + step]));
+    row = kept;
+  }
+  Value bits = b.mul(b.bitAnd(shift, sizeof(int32_t) - 1), 8);
+  SmallVector<Value> shifted;
+  for (int64_t i : llvm::seq(kWords))
+    shifted.push_back(LLVM::FshlOp::create(b, row[i + 1], row[i], bits));
+  return shifted;
+}
+
 void fp8moe::zeroChunk(KernelBuilder &b, const Plane &plane, Value first,
                        Value other, IndexRange range) {
   Value pointer = createElementPointer(b, plane, first, other);

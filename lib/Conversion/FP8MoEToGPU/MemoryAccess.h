@@ -57,6 +57,11 @@ SmallVector<Value> loadChunks(KernelBuilder &b, const Plane &plane, Value first,
 void storeChunk(KernelBuilder &b, const Plane &plane, Value first, Value other,
                 Value words, IndexRange range);
 
+/// The 16 bytes that begin `shift` bytes (i32, 0 to 15) before those of `words`
+/// in a row of bytes where `before` comes before them; four words each.
+SmallVector<Value> createShiftedWords(KernelBuilder &b, ArrayRef<Value> before,
+                                      ArrayRef<Value> words, Value shift);
+
 /// Stores zeros to the elements of one chunk that are within `range`.
 void zeroChunk(KernelBuilder &b, const Plane &plane, Value first, Value other,
                IndexRange range);

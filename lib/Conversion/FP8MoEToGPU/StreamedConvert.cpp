@@ -53,13 +53,21 @@ private:
   CellWords maskPadding(const CellWords &words, Value firstRow, Value high);
   void convert(const TileRecord &record, Value stage);
 
-  /// Stores the rows [low, high) of a cell whose first element is at `pointer`.
+  /// Stores the rows [low, high) of a cell whose first element is at `pointer`,
+  /// by all lanes of a warp.
   void store(const CellWords &words, Value pointer, Value low, Value high);
   void storePieces(const CellWords &words, ArrayRef<Value> pointers, Value low,
                    Value high);
-  void storeBytes(const CellWords &words, ArrayRef<Value> pointers, Value low,
-                  Value high);
+  void storeAligned(const CellWords &words, ArrayRef<Value> pointers, Value low,
+                    Value high);
+  void storeShifted(ArrayRef<Value> column, Value pointer, Value low,
+                    Value high);
   Value getPointer(Value segment, Value column, Value row);
+  /// `high`, or far above all rows for a column that is none.
+  Value getEnd(Value column, Value high) {
+    return b.select(b.less(column, k.columns), high,
+                    b.i32(std::numeric_limits<int32_t>::min() / 2));
+  }
   void zeroTail();
 
   CellWords fromFlat(ArrayRef<Value> flat) {
@@ -258,22 +266,11 @@ void ConvertBuilder::store(const CellWords &words, Value pointer, Value low,
   SmallVector<Value> pointers{pointer};
   while (pointers.size() < words.size())
     pointers.push_back(b.offsetBytes(pointers.back(), k.sizes.outKept));
-  Value isWhole =
-      k.both(b.lessEqual(low, 0), b.lessEqual(b.i32(kCellRows), high));
   b.createIf(
-      k.both(isWhole, isAligned),
+      isAligned, [&] { storeAligned(words, pointers, low, high); },
       [&] {
         for (auto [column, pointer] : llvm::zip_equal(words, pointers))
-          b.store(b.packWords(column), pointer, kChunkBytes);
-      },
-      [&] {
-        Value first = b.maxS(low, 0);
-        Value end = b.minS(high, kCellRows);
-        b.createIf(b.less(first, end), [&] {
-          b.createIf(
-              isAligned, [&] { storePieces(words, pointers, first, end); },
-              [&] { storeBytes(words, pointers, first, end); });
-        });
+          storeShifted(column, pointer, low, high);
       });
 }
 
@@ -328,15 +325,50 @@ void ConvertBuilder::storePieces(const CellWords &words,
     storePiece(bytes, /*isGrowing=*/false);
 }
 
-/// Part of a cell anywhere, byte by byte.
-void ConvertBuilder::storeBytes(const CellWords &words,
-                                ArrayRef<Value> pointers, Value low,
-                                Value high) {
-  b.createFor(low, high, 1, [&](Value at) {
-    for (auto [column, pointer] : llvm::zip_equal(words, pointers)) {
-      Value byte = b.truncate(b.getI8Type(), createWordAt(b, column, at));
-      b.store(byte, b.offsetBytes(pointer, k.widen(at)), 1);
-    }
+/// Rows [low, high) of a cell, or of the 16 bytes before it, at aligned
+/// pointers.
+void ConvertBuilder::storeAligned(const CellWords &words,
+                                  ArrayRef<Value> pointers, Value low,
+                                  Value high) {
+  Value isWhole =
+      k.both(b.lessEqual(low, 0), b.lessEqual(b.i32(kCellRows), high));
+  b.createIf(
+      isWhole,
+      [&] {
+        for (auto [column, pointer] : llvm::zip_equal(words, pointers))
+          b.store(b.packWords(column), pointer, kChunkBytes);
+      },
+      [&] {
+        Value first = b.maxS(low, 0);
+        Value end = b.minS(high, kCellRows);
+        b.createIf(b.less(first, end),
+                   [&] { storePieces(words, pointers, first, end); });
+      });
+}
+
+/// A column of a cell anywhere, by all lanes. Each lane stores the aligned 16
+/// bytes in which its cell begins, which the cell above completes. Those of the
+/// first lane are completed by the next tile's first rows: instead it has the
+/// last rows of its own tile, which belong 128 bytes further.
+void ConvertBuilder::storeShifted(ArrayRef<Value> column, Value pointer,
+                                  Value low, Value high) {
+  Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
+  Value shift = k.narrow(b.bitAnd(address, kChunkBytes - 1));
+  Value isFirst = b.equal(position, 0);
+  Value above = b.select(isFirst, b.add(k.lane, kCellLanes - 1),
+                         b.maxS(b.sub(k.lane, 1), 0));
+  SmallVector<Value> before;
+  for (Value word : column)
+    before.push_back(b.shuffleIndex(word, above));
+  CellWords shifted{createShiftedWords(b, before, column, shift)};
+  Value aligned = b.offsetBytes(pointer, b.sub(b.i64(0), k.widen(shift)));
+  Value firstLow = b.select(isFirst, b.maxS(low, 0), low);
+  storeAligned(shifted, aligned, b.add(firstLow, shift), b.add(high, shift));
+  b.createIf(isFirst, [&] {
+    constexpr int64_t kTileRows = kCellLanes * kCellRows;
+    Value lastHigh = b.minS(b.sub(high, kTileRows), 0);
+    storeAligned(shifted, b.offsetBytes(aligned, kTileRows),
+                 b.add(b.sub(low, kTileRows), shift), b.add(lastHigh, shift));
   });
 }
 
@@ -399,11 +431,9 @@ void ConvertBuilder::convert(const TileRecord &record, Value stage) {
     words = maskPadding(words, firstRow, record.high);
 
   Value low = b.select(isSeam, b.bitAnd(record.low, -kSectorRows), record.low);
-  b.createIf(b.less(column, k.columns), [&] {
-    Value row = b.add(record.row, firstRow);
-    store(words, getPointer(record.segment, column, row), b.sub(low, firstRow),
-          b.sub(record.paddedHigh, firstRow));
-  });
+  Value row = b.add(record.row, firstRow);
+  store(words, getPointer(record.segment, column, row), b.sub(low, firstRow),
+        getEnd(column, b.sub(record.paddedHigh, firstRow)));
 }
 
 /// Zeroes the rows behind the last segment; blocks and teams take turns.
@@ -427,10 +457,8 @@ void ConvertBuilder::zeroTail() {
                 Value column = b.add(b.mul(unit, k.getTileColumns()), inTile);
                 Value row =
                     b.add(b.mul(tile, kLines), b.mul(position, kCellRows));
-                b.createIf(b.less(column, k.columns), [&] {
-                  store(zero, getPointer(b.i32(0), column, row),
-                        b.sub(begin, row), b.sub(end, row));
-                });
+                store(zero, getPointer(b.i32(0), column, row),
+                      b.sub(begin, row), getEnd(column, b.sub(end, row)));
               });
 }
 

@@ -48,7 +48,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic {alignment = 4 : i64} : i32, !llvm.ptr<1>
 
 // Convert: two elements are multiplied at a time; whole cells are stored as 16 bytes, parts in
-// pieces.
+// pieces. Unaligned columns are shifted first, together with the cells above.
 // CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
 // CHECK:         nvvm.fence.proxy {{.*}}async.shared
 // CHECK-NEXT:    nvvm.bar.warp.sync
@@ -57,6 +57,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
 // CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
+// CHECK:         gpu.shuffle idx
+// CHECK:         llvm.intr.fshl
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 
 // Scale: first all blocks meet. Then magnitudes are read again until all were posted.
 // CHECK:         llvm.fence syncscope("device") acq_rel
