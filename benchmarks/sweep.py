@@ -16,7 +16,8 @@ GPU, and says how much time the tile that the compiler chose loses to the best o
     python3 benchmarks/sweep.py show build/sweep.json
 
 All sizes but the lengths of groups are known to the compiler. Groups are uneven: each
-has 0.5 to 1.5 times the average. The shapes that judge the model are those of
+has 0.5 to 1.5 times the average, unless the shape names another kind of
+timing.random_ends ("groups": "cuts"). The shapes that judge the model are those of
 sweep_shapes.json; nobody may calibrate it on them. Those to calibrate it on are in
 calibration_shapes.json (--shapes); `cases` writes what was measured on them as the
 table that the unit tests of lib/Tuning compare with:
@@ -51,8 +52,9 @@ EXPERT_COLUMN_MAJOR = "#fp8moe.strided<[0, 2, 1]>"
 class Case:
     """One kernel of one shape."""
 
-    def __init__(self, kernel, sizes):
-        self.kernel, self.sizes = kernel, sizes
+    def __init__(self, kernel, sizes, groups="jagged"):
+        """`groups` is the kind of groups, which the program does not know."""
+        self.kernel, self.sizes, self.groups = kernel, sizes, groups
         self.jagged = kernel.startswith("jagged")
         self.name = "_".join([kernel] + [f"{k}{v}" for k, v in sizes.items()])
 
@@ -100,15 +102,14 @@ class Case:
         """x in the layout of the kernel, and the ends of uneven groups."""
         import torch
 
+        import timing
+
         x = torch.randn(self.shape, device="cuda", dtype=torch.bfloat16)
         if self.layouts()[0]:
             x = x.transpose(-2, -1).contiguous().transpose(-2, -1)
         if not self.jagged:
             return (x,)
-        weights = [rng.uniform(0.5, 1.5) for _ in range(self.sizes["E"])]
-        total, ends = sum(weights), []
-        for i in range(len(weights)):
-            ends.append(round(self.sizes["M"] * sum(weights[: i + 1]) / total))
+        ends = timing.random_ends(self.sizes["M"], self.sizes["E"], self.groups, rng)
         return x, torch.tensor(ends, dtype=torch.int32, device="cuda")
 
     def bytes(self):
@@ -117,7 +118,12 @@ class Case:
 
 def read_cases(path, only):
     table = json.loads(pathlib.Path(path).read_text())
-    return [Case(kernel, sizes) for kernel, shapes in table.items() for sizes in shapes if only in kernel]
+    return [
+        Case(kernel, {k: v for k, v in shape.items() if k != "groups"}, shape.get("groups", "jagged"))
+        for kernel, shapes in table.items()
+        for shape in shapes
+        if only in kernel
+    ]
 
 
 def describe(tile):
@@ -220,18 +226,24 @@ def make_row(case, times, decisions):
     return {
         "kernel": case.kernel,
         "sizes": case.sizes,
+        "groups": case.groups,
         "chosen": chosen,
         "regret": same[0]["us"] / tiles[0]["us"] - 1,
         "tiles": tiles,
     }
 
 
+def show_sizes(row):
+    sizes = [f"{k}={v}" for k, v in row["sizes"].items()]
+    return " ".join(sizes + [row["groups"]] * ("E" in row["sizes"] and row.get("groups", "jagged") != "jagged"))
+
+
 def show_row(row):
-    sizes = " ".join(f"{k}={v}" for k, v in row["sizes"].items())
+    sizes = show_sizes(row)
     best, chosen = row["tiles"][0], row["chosen"]
     us = next(t["us"] for t in row["tiles"] if all(t[k] == v for k, v in chosen.items()))
     print(
-        f"{row['kernel']:34} {sizes:26} chosen {describe(chosen):18} {us:8.1f} us   best {describe(best):18} "
+        f"{row['kernel']:34} {sizes:32} chosen {describe(chosen):18} {us:8.1f} us   best {describe(best):18} "
         f"{best['us']:8.1f} us   {len(row['tiles']):2} tiles   regret {row['regret']:6.1%}",
         flush=True,
     )
@@ -241,7 +253,7 @@ def show_summary(rows):
     def summarize(name, rows):
         mean = math.exp(sum(math.log1p(row["regret"]) for row in rows) / len(rows)) - 1
         worst = max(rows, key=lambda row: row["regret"])
-        sizes = " ".join(f"{k}={v}" for k, v in worst["sizes"].items())
+        sizes = show_sizes(worst)
         print(f"{name:34} {len(rows):3} shapes: regret {mean:6.1%} in the geometric mean, "
               f"{worst['regret']:6.1%} at worst ({worst['kernel']} {sizes})")  # fmt: skip
 
@@ -297,7 +309,8 @@ def show_cases(options):
             for tile in row["tiles"]
         ]
         joined = ",\n  ".join(tiles)
-        print(f"{{{works[row['kernel']].format(**row['sizes'])},\n {{{joined}}}}},")
+        kind = row.get("groups", "jagged")
+        print(f"{{{works[row['kernel']].format(**row['sizes'])},\n {{{joined}}}{f', {json.dumps(kind)}' * (kind != 'jagged')}}},")
 
 
 def main():
@@ -319,7 +332,9 @@ def main():
     actions.add_parser("cases", help="write a --json file as a table of C++").add_argument("results")
     options = parser.parse_args()
     if options.action == "write":
-        print("".join(case.mlir() for case in read_cases(options.shapes, options.only)), end="")
+        # Groups of several kinds share a program.
+        programs = {case.name: case.mlir() for case in read_cases(options.shapes, options.only)}
+        print("".join(programs.values()), end="")
     elif options.action == "measure":
         measure(options)
     elif options.action == "cases":

@@ -36,14 +36,15 @@ SHAPES = [
     ("jagged_colwise", 1408, 64),
     ("jagged_colwise_column_major_input", 2048, 1),
     ("jagged_colwise_column_major_input", 2048, 16),
+    ("jagged_colwise_column_major_input", 2048, 64),
 ]
 
 
 class Dynamic(sweep.Case):
     """A kernel for any number of tokens; `tokens` of them when it is run."""
 
-    def __init__(self, kernel, width, groups, tokens=None):
-        super().__init__(kernel, {"M": tokens, "N": width, "E": groups})
+    def __init__(self, kernel, width, groups, tokens=None, kind="jagged"):
+        super().__init__(kernel, {"M": tokens, "N": width, "E": groups}, kind)
         self.name = f"{kernel}_N{width}_E{groups}"
 
     def mlir(self):
@@ -65,8 +66,8 @@ def measure(options):
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}")
     rows = []
     for kernel, width, groups in SHAPES:
-        for tokens in TOKENS:
-            case = Dynamic(kernel, width, groups, tokens)
+        for tokens in options.tokens:
+            case = Dynamic(kernel, width, groups, tokens, options.groups)
             programs = [case.name, *candidates[case.name]]
             times = sweep.measure_case(artifact, case, programs, options.rounds, rng)
             best = min(programs[1:], key=times.get)
@@ -90,6 +91,8 @@ def main():
     action.add_argument("artifact")
     action.add_argument("--rounds", type=int, default=9, help="timings of each program (default: 9)")
     action.add_argument("--seed", type=int, default=0, help="of inputs and groups (default: 0)")
+    action.add_argument("--tokens", type=int, nargs="+", default=TOKENS, help="numbers of them")
+    action.add_argument("--groups", default="jagged", help="kind of groups, as in timing.py (default: jagged)")
     action.add_argument("--json", help="save all times here")
     options = parser.parse_args()
     if options.action == "write":

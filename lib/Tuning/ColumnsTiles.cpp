@@ -9,8 +9,7 @@
 //
 // The model: every block takes as many columns as any other or one more, at
 // some fraction of a copy's speed, besides a time in which the ring fills and
-// drains. Lines that groups share take a warp longer, and many of them keep all
-// warps busy.
+// drains. Ends of groups take time, and many of them keep all warps busy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,17 +25,22 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kRegisters = 64;
 
 /// Picoseconds until the first column has come, and after the last one has. On
-/// one NVIDIA H200, 16640x5120 takes 69 us, 32768x7168 180 us and 131072x2048
-/// 210 us, where copies take 61, 166 and 188 us.
-static constexpr int64_t kFillTime = 5000000;
+/// one NVIDIA H200, 768x2048 takes 5.8 us, 16640x5120 69 us and 32768x2048 53
+/// us, where copies take 1, 61 and 48 us. This and the others were fitted to
+/// benchmarks/calibration_shapes.json.
+static constexpr int64_t kFillTime = 2200000;
+/// The same in a cluster, whose rings hold little more than a column: 98304x768
+/// takes 74 us, 131072x512 61 us and 131072x2048 210 us, where copies take 54,
+/// 48 and 190 us.
+static constexpr int64_t kClusterFillTime = 8000000;
 /// Part of a copy's speed that is reached beyond that, in percent.
 static constexpr int64_t kSpeedPercent = 95;
-/// Picoseconds of a multiprocessor for a line that lies in one group, for
-/// another group in a line, and for a piece: 64 groups of 16640 rows take 94 us
-/// there, of 32768 rows little more than one group does.
+/// Picoseconds of a multiprocessor for a line, for the end of a group, and for
+/// a piece: 128 groups of 12800x2048 take 32 us there, 64 of 6400x5120 37 us,
+/// and eight of 512x5120 10 us.
 static constexpr int64_t kLineTime = 10000;
-static constexpr int64_t kGroupTime = 21000;
-static constexpr int64_t kPieceTime = 50000;
+static constexpr int64_t kGroupTime = 8000;
+static constexpr int64_t kPieceTime = 45000;
 
 static bool isMultiple(int64_t size, int64_t of) {
   return ShapedType::isDynamic(size) || size % of == 0;
@@ -117,7 +121,8 @@ void fp8moe::addColumnsTiles(const QuantizeWork &known,
                   static_cast<double>(nominal.segments) * kGroupTime;
   result.latencyTime = static_cast<int64_t>(
       std::min(column / tile->cluster * result.getWaves(), 1e18));
-  result.cost.time =
-      launch + kFillTime + std::max(result.trafficTime, result.latencyTime);
+  result.cost.time = launch +
+                     (tile->cluster > 1 ? kClusterFillTime : kFillTime) +
+                     std::max(result.trafficTime, result.latencyTime);
   tiles.push_back(result);
 }

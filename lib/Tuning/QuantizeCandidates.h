@@ -40,16 +40,20 @@ void addColumnsTiles(const QuantizeWork &known, const QuantizeWork &nominal,
                      const TargetInfo &target,
                      SmallVectorImpl<QuantizeTileCost> &tiles);
 
+/// Known sizes for those that are not.
+QuantizeWork withNominalSizes(QuantizeWork work);
+
 /// Whether the rows of a buffer are contiguous and its columns are not. A
 /// single column is contiguous with any stride, but has nothing to go along.
 bool isAlongRows(int64_t rowStride, int64_t columnStride, int64_t columns);
 
 /// Whether the columns of an output whose rows are contiguous are known to
-/// begin anywhere in 16 bytes, so that they are stored element by element.
+/// begin anywhere in 16 bytes, so that they are not stored 16 bytes at a time.
 bool hasUnalignedColumns(const QuantizeWork &work);
 
-/// Picoseconds that storing element by element adds to a transposed kernel.
-int64_t estimateUnalignedStores(const QuantizeWork &work);
+/// Picoseconds that unaligned columns add to a transposed kernel, with so many
+/// for each element.
+int64_t estimateUnalignedStores(const QuantizeWork &work, double elementTime);
 
 /// Bytes of the L2 cache that a multiprocessor's second read can hit: on NVIDIA
 /// each half of the cache keeps what its half of the chip reads, so a tensor

@@ -78,9 +78,6 @@ bool fp8moe::isAlongRows(int64_t rowStride, int64_t columnStride,
 
 /// Bytes that a thread stores at once where the output is aligned.
 static constexpr int64_t kStoreBytes = 16;
-/// Picoseconds of an element that is stored by itself: 2504x1408 in 10 groups
-/// take 33 us on one NVIDIA H200 where aligned columns would take 7 us.
-static constexpr int64_t kUnalignedStoreTime = 8;
 
 bool fp8moe::hasUnalignedColumns(const QuantizeWork &work) {
   return work.outputRowStride == 1 && work.columns != 1 &&
@@ -88,13 +85,13 @@ bool fp8moe::hasUnalignedColumns(const QuantizeWork &work) {
          work.outputColumnStride % kStoreBytes != 0;
 }
 
-int64_t fp8moe::estimateUnalignedStores(const QuantizeWork &work) {
+int64_t fp8moe::estimateUnalignedStores(const QuantizeWork &work,
+                                        double elementTime) {
   if (!hasUnalignedColumns(work))
     return 0;
-  int64_t elements = llvm::SaturatingMultiply<uint64_t>(
-      llvm::SaturatingMultiply<uint64_t>(work.rows, work.columns),
-      work.jagged ? 1 : work.segments);
-  return llvm::SaturatingMultiply<uint64_t>(elements, kUnalignedStoreTime);
+  double elements = static_cast<double>(work.rows) * work.columns *
+                    (work.jagged ? 1 : work.segments);
+  return static_cast<int64_t>(std::min(elements * elementTime, 1e18));
 }
 
 int64_t fp8moe::getUsableCacheBytes(const TargetInfo &target) {
@@ -134,13 +131,7 @@ int64_t fp8moe::countResidentBlocks(int64_t threads, int64_t registers,
 // Candidates
 //===----------------------------------------------------------------------===//
 
-/// Lengths of slices at which variants of a kernel may change, when lengths are
-/// only known at run time.
-static constexpr int64_t kVariantLengths[] = {512,   1024,  2048,  4096,  8192,
-                                              12288, 24576, 65536, 131072};
-
-/// Known sizes for the nominal ones.
-static QuantizeWork withNominalSizes(QuantizeWork work) {
+QuantizeWork fp8moe::withNominalSizes(QuantizeWork work) {
   auto assume = [](int64_t &size, int64_t nominal) {
     size = ShapedType::isDynamic(size) ? nominal : std::max<int64_t>(size, 1);
   };
@@ -168,57 +159,6 @@ int64_t fp8moe::getMeanLength(const QuantizeWork &work) {
   if (ShapedType::isDynamic(work.segments))
     return ShapedType::kDynamic;
   return llvm::divideCeil(work.rows, std::max<int64_t>(work.segments, 1));
-}
-
-static SmallVector<QuantizeVariant> getVariants(const QuantizeWork &work,
-                                                const TargetInfo &target,
-                                                bool areGeneral) {
-  SmallVector<QuantizeVariant> variants;
-  bool areSlices = getQuantizeScheduleKind(work) == QuantizeSchedule::Slices;
-  if (!areSlices || !ShapedType::isDynamic(getMeanLength(work))) {
-    SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
-    if (areGeneral)
-      llvm::erase_if(tiles, [](const QuantizeTileCost &entry) {
-        return !entry.schedule.isGeneral();
-      });
-    variants.push_back({std::nullopt, chooseQuantizeTile(tiles)});
-    return variants;
-  }
-  // The best tile for every range of lengths, equal neighbours as one.
-  QuantizeWork nominal = withNominalSizes(work);
-  for (int64_t length : kVariantLengths) {
-    // Lengths between the previous limit and this one.
-    int64_t typical = length - length / 4;
-    nominal.rows = work.jagged ? typical * nominal.segments : typical;
-    SmallVector<QuantizeTileCost> tiles;
-    addTwoPassTiles(nominal, target, tiles);
-    addHeldTiles(nominal, /*isLengthKnown=*/false, target, tiles);
-    if (!areGeneral)
-      addColumnsTiles(work, nominal, target, tiles);
-    const QuantizeTileCost &best = chooseQuantizeTile(tiles);
-    auto getTile = [](const QuantizeSchedule &schedule) {
-      return std::tuple(schedule.method, schedule.threads,
-                        schedule.columnsPerBlock);
-    };
-    if (!variants.empty() &&
-        getTile(variants.back().tile.schedule) == getTile(best.schedule))
-      variants.pop_back();
-    variants.push_back({length, best});
-  }
-  variants.back().upTo = std::nullopt;
-  return variants;
-}
-
-SmallVector<QuantizeVariant>
-fp8moe::getQuantizeVariants(const QuantizeWork &work,
-                            const TargetInfo &target) {
-  return getVariants(work, target, /*areGeneral=*/false);
-}
-
-SmallVector<QuantizeVariant>
-fp8moe::getGeneralQuantizeVariants(const QuantizeWork &work,
-                                   const TargetInfo &target) {
-  return getVariants(work, target, /*areGeneral=*/true);
 }
 
 const QuantizeTileCost &

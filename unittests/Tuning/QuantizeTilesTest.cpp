@@ -67,7 +67,8 @@ QuantizeWork weightsToSlices(int64_t experts, int64_t k, int64_t n) {
 
 /// Microseconds of a tile on one NVIDIA H200: bf16 to e4m3, medians of
 /// interleaved CUDA-event timings, all results equal bit for bit. Groups are of
-/// 0.5 to 1.5 times the mean size, those of strips of equal size.
+/// 0.5 to 1.5 times the mean size if no kind is named, those of strips of equal
+/// size.
 struct MeasuredTile {
   int64_t kept, threads;
   double time;
@@ -76,6 +77,8 @@ struct MeasuredTile {
 struct MeasuredCase {
   QuantizeWork work;
   std::vector<MeasuredTile> tiles;
+  /// Of what kind the groups are (benchmarks/timing.py).
+  StringRef groups = "jagged";
 };
 const MeasuredCase measuredCases[] = {
 #include "MeasuredTiles.inc"
@@ -263,9 +266,12 @@ TEST(QuantizeTilesTest, ChoicesAreNearTheBestMeasured) {
   EXPECT_LE(std::exp(logRatios / std::size(measuredCases)), 1.05);
 }
 
-/// How far predictions are from measurements, for every tile.
+/// How far predictions are from measurements, for every tile. Very uneven
+/// groups are only chosen for.
 TEST(QuantizeTilesTest, PredictionsAreNearTheMeasured) {
   for (const MeasuredCase &measured : measuredCases) {
+    if (measured.groups != "jagged")
+      continue;
     SmallVector<QuantizeTileCost> tiles =
         rankQuantizeTiles(measured.work, getTarget("sm_90a"));
     for (const MeasuredTile &tile : measured.tiles) {
@@ -276,6 +282,26 @@ TEST(QuantizeTilesTest, PredictionsAreNearTheMeasured) {
           << describe(measured.work) << " " << tile.kept << " " << tile.threads;
     }
   }
+}
+
+/// What a program for any number of tokens holds, and what it loses where tiles
+/// are known by their costs.
+TEST(QuantizeTilesTest, FewKernelsServeAllLengths) {
+  const TargetInfo &target = getTarget("sm_90a");
+  for (int64_t columns : {512, 2048, 7168})
+    for (int64_t groups : {int64_t(1), int64_t(8), int64_t(64), int64_t(128),
+                           ShapedType::kDynamic}) {
+      QuantizeWork work = jaggedSlices(ShapedType::kDynamic, columns, groups);
+      SmallVector<QuantizeVariant> variants =
+          getGeneralQuantizeVariants(work, target);
+      EXPECT_LE(variants.size(), 4u) << columns << " " << groups;
+      EXPECT_FALSE(variants.back().upTo.has_value());
+      for (auto [variant, next] :
+           llvm::zip(variants, llvm::drop_begin(variants)))
+        EXPECT_TRUE(!next.upTo || *variant.upTo < *next.upTo);
+      for (const QuantizeVariant &variant : variants)
+        EXPECT_TRUE(variant.tile.schedule.isGeneral());
+    }
 }
 
 } // namespace
