@@ -129,21 +129,25 @@ def works():
 def test_any_workspace(program, works, contents, monkeypatch):
     """Nothing is assumed of the workspace: not zeros, and not what another launch left."""
     import torch
+    from fp8moe import _tensors
 
     memory = torch.zeros(32 << 20, dtype=torch.uint8, device="cuda")
+    calls = []
 
-    def fill(call, device):
+    def fill(torch, size, align, device):
         if contents == "ones":
             memory.fill_(0xFF)
         elif contents == "random":
             memory.random_(0, 256)
-        assert call.workspace_bytes <= memory.numel()
+        assert size <= memory.numel() and memory.data_ptr() % align == 0
+        calls.append(size)
         return memory, memory.data_ptr()
 
-    monkeypatch.setattr(program, "_workspace", fill)
+    monkeypatch.setattr(_tensors, "torch_bytes", fill)
     for _ in range(3):
         for work in works:
             work.check(program(work.x, work.offsets))
+    assert len(calls) == 3 * len(works)
 
 
 @on_a_gpu
