@@ -33,27 +33,42 @@ Value fp8moe::createRelaxedLoad(KernelBuilder &b, Value pointer) {
                               LLVM::AtomicOrdering::monotonic, kDeviceScope);
 }
 
+/// What other threads wrote before the word that this finds, in the order of
+/// fences, is visible after it: for less than a fence takes.
+static Value createAcquireLoad(KernelBuilder &b, Value pointer) {
+  return LLVM::LoadOp::create(b, b.getI32Type(), pointer, kWordBytes,
+                              /*isVolatile=*/false, /*isNonTemporal=*/false,
+                              /*isInvariant=*/false, /*isInvariantGroup=*/false,
+                              LLVM::AtomicOrdering::acquire, kDeviceScope);
+}
+
 void fp8moe::createRelaxedStore(KernelBuilder &b, Value word, Value pointer) {
   LLVM::StoreOp::create(b, word, pointer, kWordBytes, /*isVolatile=*/false,
                         /*isNonTemporal=*/false, /*isInvariantGroup=*/false,
                         LLVM::AtomicOrdering::monotonic, kDeviceScope);
 }
 
-Value fp8moe::createRelaxedLoadWords(KernelBuilder &b, Value pointer) {
-  // LLVM has no atomic vectors; in PTX, every element of one is atomic.
+/// Loads four words, with `order` (relaxed or acquire) at device scope. LLVM
+/// has no atomic vectors; in PTX, every element of one is atomic.
+static Value createLoadWords(KernelBuilder &b, Value pointer, StringRef order) {
   SmallVector<Type> words(4, b.getI32Type());
   auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), words);
-  Value loaded = LLVM::InlineAsmOp::create(
-                     b, type, pointer,
-                     "ld.relaxed.gpu.global.v4.b32 {$0, $1, $2, $3}, [$4];",
-                     "=r,=r,=r,=r,l,~{memory}", /*has_side_effects=*/true,
-                     /*is_align_stack=*/false, LLVM::TailCallKind::None,
-                     LLVM::AsmDialectAttr(), ArrayAttr())
-                     .getRes();
+  Value loaded =
+      LLVM::InlineAsmOp::create(
+          b, type, pointer,
+          "ld." + order.str() + ".gpu.global.v4.b32 {$0, $1, $2, $3}, [$4];",
+          "=r,=r,=r,=r,l,~{memory}", /*has_side_effects=*/true,
+          /*is_align_stack=*/false, LLVM::TailCallKind::None,
+          LLVM::AsmDialectAttr(), ArrayAttr())
+          .getRes();
   SmallVector<Value> parts;
   for (int64_t i : llvm::seq<int64_t>(4))
     parts.push_back(LLVM::ExtractValueOp::create(b, loaded, i));
   return b.packWords(parts);
+}
+
+Value fp8moe::createRelaxedLoadWords(KernelBuilder &b, Value pointer) {
+  return createLoadWords(b, pointer, "relaxed");
 }
 
 void fp8moe::createDeviceFence(KernelBuilder &b) {
@@ -104,9 +119,12 @@ fp8moe::createBoundedWait(KernelBuilder &b, ValueRange init,
 // another value in ack[i] when it chose R, and besides R block i only writes
 // what it read from `challenge` before R was there, from which R differs as
 // well. Block i reads `old` before it writes to ack[i], and R differs from
-// `old`, so that it notices. All words are relaxed. A fence of block i orders
-// what was before the barrier ahead of ack[i]; block 0 carries it from ack to
-// reply; a last fence orders what comes after.
+// `old`, so that it notices. Stores are relaxed. A fence of block i orders what
+// was before the barrier ahead of ack[i]; block 0 acquires ack, and its fence
+// carries that to reply; block i acquires reply.
+//
+// While the memory is busy with the first tiles, each trip to it takes two
+// microseconds: what is not needed one after the other is asked for at once.
 //
 
 static constexpr int64_t kAckOffset = 128;
@@ -127,8 +145,9 @@ Value GridBarrier::getWord(int64_t offset, Value index) {
   return b.offsetBytes(b.offsetBytes(memory, offset), bytes);
 }
 
-/// Whether `condition` holds for a word of some block i, in every lane.
-Value GridBarrier::anyWord(ArrayRef<int64_t> offsets,
+/// Whether `condition` holds for a word of some block i, in every lane. Words
+/// are loaded with `order`, relaxed or acquire.
+Value GridBarrier::anyWord(ArrayRef<int64_t> offsets, StringRef order,
                            function_ref<Value(Value)> condition) {
   SmallVector<Value> found = b.createFor(
       b.mul(lane, kWordsPerLane), numBlocks,
@@ -139,7 +158,7 @@ Value GridBarrier::anyWord(ArrayRef<int64_t> offsets,
           for (int64_t i = 0; i < kWordsPerLane; i += 4) {
             Value index = b.add(first, i);
             loads.push_back(
-                {index, createRelaxedLoadWords(b, getWord(offset, index))});
+                {index, createLoadWords(b, getWord(offset, index), order)});
           }
         Value any = carried[0];
         for (auto [index, words] : loads)
@@ -157,18 +176,19 @@ Value GridBarrier::anyWord(ArrayRef<int64_t> offsets,
 
 Value GridBarrier::beginLeading() {
   Value old = createRelaxedLoad(b, memory);
-  Value challenge =
-      createBoundedWait(
-          b, b.add(old, 1),
-          [&](ValueRange candidate) {
-            return anyWord({kAckOffset, kReplyOffset}, [&](Value word) {
-              return b.equal(word, candidate[0]);
-            });
-          },
-          [&](ValueRange candidate) {
-            return SmallVector<Value>{b.add(candidate[0], 1)};
-          })
-          .front();
+  Value step = createBoundedWait(
+                   b, b.i32(1),
+                   [&](ValueRange step) {
+                     return anyWord({kAckOffset, kReplyOffset}, "relaxed",
+                                    [&](Value word) {
+                                      return b.equal(word, b.add(old, step[0]));
+                                    });
+                   },
+                   [&](ValueRange step) {
+                     return SmallVector<Value>{b.add(step[0], 1)};
+                   })
+                   .front();
+  Value challenge = b.add(old, step);
   b.createIf(b.equal(lane, 0),
              [&] { createRelaxedStore(b, challenge, memory); });
   return challenge;
@@ -190,14 +210,13 @@ void GridBarrier::lead(Value challenge) {
   createBoundedWait(
       b, {},
       [&](ValueRange) {
-        return anyWord(kAckOffset, [&](Value word) {
+        return anyWord(kAckOffset, "acquire", [&](Value word) {
           return b.compare(arith::CmpIPredicate::ne, word, challenge);
         });
       },
       [&](ValueRange) { return SmallVector<Value>(); });
-  // Each lane acquires from the blocks that it saw, and releases to others what
-  // all lanes acquired.
-  createDeviceFence(b);
+  // Each lane has acquired from the blocks that it saw, and releases to others
+  // what all lanes acquired.
   syncWarp();
   createDeviceFence(b);
   b.createFor(lane, numBlocks, b.getSubgroupSize(), [&](Value index) {
@@ -212,12 +231,12 @@ void GridBarrier::follow(Value old) {
     createBoundedWait(
         b, {},
         [&](ValueRange) {
-          createRelaxedStore(b, createRelaxedLoad(b, memory), ack);
-          Value reply = createRelaxedLoad(b, getWord(kReplyOffset, block));
+          Value challenge = createRelaxedLoad(b, memory);
+          Value reply = createAcquireLoad(b, getWord(kReplyOffset, block));
+          createRelaxedStore(b, challenge, ack);
           return b.equal(reply, old);
         },
         [&](ValueRange) { return SmallVector<Value>(); });
-    createDeviceFence(b);
   });
   syncWarp();
 }

@@ -67,7 +67,7 @@ public:
 
 private:
   Value getWord(int64_t offset, Value index);
-  Value anyWord(ArrayRef<int64_t> offsets,
+  Value anyWord(ArrayRef<int64_t> offsets, StringRef order,
                 function_ref<Value(Value word)> condition);
   void syncWarp();
   Value isLeader() { return b.equal(block, 0); }

@@ -61,10 +61,15 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.intr.fshl
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 
-// Scale: first all blocks meet. Then magnitudes are read again until all were posted.
-// CHECK:         llvm.fence syncscope("device") acq_rel
+// Scale: first all blocks meet: what the first one acquires from the others, it releases to
+// them, and they acquire it. Then magnitudes are read again until all were posted.
+// CHECK:         llvm.inline_asm has_side_effects "ld.acquire.gpu.global.v4.b32
 // CHECK:         nvvm.bar.warp.sync
 // CHECK:         llvm.fence syncscope("device") acq_rel
+// CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
+// CHECK:         llvm.fence syncscope("device") acq_rel
+// CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
+// CHECK:         llvm.load %{{.*}} atomic syncscope("device") acquire
 // CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
 // CHECK:         llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
 // CHECK:         nvvm.vote.sync any
