@@ -59,14 +59,14 @@ static_assert(StreamedTile().stages + std::max(StreamedTile().convertTeams,
 inline constexpr int64_t kScaleBytes = kLineBytes / 2 * sizeof(float);
 /// What warps tell each other about a tile or a unit: eight words.
 inline constexpr int64_t kRecordBytes = 32;
-/// A barrier in shared memory. A stage has two, a unit too, and one says that
+/// A barrier in shared memory. A stage has two, a unit three, and one says that
 /// all blocks are there.
 inline constexpr int64_t kBarrierBytes = 8;
 
 /// Offsets in shared memory. The stages come first, as boxes need alignment.
 struct SharedMemory {
-  int64_t scales, tileRecords, unitRecords, ring, published, scalesReady,
-      gridReady, end;
+  int64_t scales, tileRecords, unitRecords, ring, published, posted,
+      scalesReady, gridReady, end;
 
   constexpr explicit SharedMemory(const StreamedTile &tile)
       : scales(tile.stages * kStageBytes),
@@ -74,7 +74,8 @@ struct SharedMemory {
         unitRecords(tileRecords + tile.stages * kRecordBytes),
         ring(unitRecords + kUnitSlots * kRecordBytes),
         published(ring + 2 * tile.stages * kBarrierBytes),
-        scalesReady(published + kUnitSlots * kBarrierBytes),
+        posted(published + kUnitSlots * kBarrierBytes),
+        scalesReady(posted + kUnitSlots * kBarrierBytes),
         gridReady(scalesReady + kUnitSlots * kBarrierBytes),
         end(gridReady + kBarrierBytes) {}
 };

@@ -14,7 +14,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "MemoryAccess.h"
-#include "SegmentBounds.h"
 #include "StreamedQuantize.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -68,7 +67,7 @@ private:
     return b.select(b.less(column, k.columns), high,
                     b.i32(std::numeric_limits<int32_t>::min() / 2));
   }
-  void zeroTail();
+  void zeroTail(Value begin);
 
   CellWords fromFlat(ArrayRef<Value> flat) {
     CellWords words;
@@ -436,13 +435,10 @@ void ConvertBuilder::convert(const TileRecord &record, Value stage) {
         getEnd(column, b.sub(record.paddedHigh, firstRow)));
 }
 
-/// Zeroes the rows behind the last segment; blocks and teams take turns.
-void ConvertBuilder::zeroTail() {
+/// Zeroes the rows behind the last segment, from `begin` on; blocks and teams
+/// take turns.
+void ConvertBuilder::zeroTail(Value begin) {
   int64_t padding = k.problem.outputPadding;
-  Segment tail =
-      createSegmentBounds(b, k.offsets, k.sizes.segments, k.sizes.segments,
-                          k.sizes.reduced, padding);
-  Value begin = k.narrow(tail.paddedStart);
   Value end = k.narrow(padding > 1 ? k.sizes.extent : k.sizes.reduced);
   Value firstTile = b.divU(begin, kLines);
   Value tiles = b.sub(b.ceilDiv(end, kLines), firstTile);
@@ -465,7 +461,7 @@ void ConvertBuilder::zeroTail() {
 void ConvertBuilder::build() {
   RingPosition begin = k.ring.getPosition(team);
   SmallVector<Type> types(2, b.getI32Type());
-  k.createWhile(
+  SmallVector<Value> last = k.createWhile(
       {begin.stage, begin.parity}, types,
       [&](ValueRange carried) {
         k.ring.createWaitFull({carried[0], carried[1]});
@@ -484,7 +480,7 @@ void ConvertBuilder::build() {
         return SmallVector<Value>{position.stage, position.parity};
       });
   if (k.problem.jagged)
-    zeroTail();
+    zeroTail(k.loadTail(last.front()));
 }
 
 void fp8moe::buildStreamedConvert(StreamedKernel &kernel, Value warp) {

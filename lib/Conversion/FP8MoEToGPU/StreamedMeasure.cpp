@@ -146,6 +146,7 @@ void MeasureBuilder::build() {
             k.hasFlag(record, tile_flags::kPost), chunkTypes,
             [&] {
               post(record, measured);
+              k.signalPosted(record.unit);
               return zero;
             },
             [&] { return measured; });
@@ -157,25 +158,27 @@ void MeasureBuilder::build() {
   storeScalesOfEmptySegments();
 }
 
-/// Segments without rows have no unit. The blocks of the grid take turns.
+/// Segments without rows have no unit. The blocks of the grid take turns; the
+/// lanes look together at all segments before one.
 void MeasureBuilder::storeScalesOfEmptySegments() {
   if (!k.problem.jagged)
     return;
+  auto max = [&](Value lhs, Value rhs) -> Value { return b.maxS(lhs, rhs); };
   Value scale = k.math.createScale(b.i32(0));
   Value first = b.add(b.mul(warp, b.getSubgroupSize()), k.lane);
-  b.createFor(b.i32(0), k.segments, 1, b.i32(0),
-              [&](Value segment, ValueRange previousEnd) {
-                Value end = b.maxS(k.loadEnd(segment), previousEnd[0]);
-                Value isMine = b.equal(b.remU(segment, k.numBlocks), k.block);
-                b.createIf(k.both(isMine, b.equal(end, previousEnd[0])), [&] {
-                  b.createFor(first, k.columns,
-                              k.tile.measureWarps * b.getSubgroupSize(),
-                              [&](Value column) {
-                                k.storeScale(segment, column, scale);
-                              });
-                });
-                return SmallVector<Value>{end};
-              });
+  b.createFor(k.block, k.segments, k.numBlocks, [&](Value segment) {
+    Value largest = b.createFor(k.lane, segment, b.getSubgroupSize(), b.i32(0),
+                                [&](Value before, ValueRange carried) {
+                                  return SmallVector<Value>{
+                                      b.maxS(carried[0], k.loadEnd(before))};
+                                })
+                        .front();
+    Value previousEnd = b.reduceLanes(largest, /*stride=*/1, max);
+    b.createIf(b.lessEqual(k.loadEnd(segment), previousEnd), [&] {
+      b.createFor(first, k.columns, k.tile.measureWarps * b.getSubgroupSize(),
+                  [&](Value column) { k.storeScale(segment, column, scale); });
+    });
+  });
 }
 
 void fp8moe::buildStreamedMeasure(StreamedKernel &kernel, Value warp) {

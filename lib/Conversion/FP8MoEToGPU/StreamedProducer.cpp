@@ -211,7 +211,7 @@ private:
                      RingPosition position, function_ref<void()> publish);
   void publish(const LaneTile &tile, UnitRecord record, Value stage);
   void loadBoxes(const TileBoxes &boxes, Value stage);
-  void finish(Value unit, RingPosition position);
+  void finish(Value unit, RingPosition position, Value tail);
 
   StreamedKernel &k;
   KernelBuilder &b;
@@ -661,12 +661,13 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
 }
 
 /// Tells each convert team and each scale warp that there is no more; the
-/// measure warps see the first of these.
-void ProducerBuilder::finish(Value unit, RingPosition position) {
+/// measure warps see the first of these. `tail` is the first row of the output
+/// that belongs to no segment.
+void ProducerBuilder::finish(Value unit, RingPosition position, Value tail) {
   b.createIf(k.isFirstLane, [&] {
     for (int64_t team = 0; team < k.tile.convertTeams; ++team) {
       k.ring.createWaitEmpty(position);
-      k.storeEndRecord(position.stage);
+      k.storeEndRecord(position.stage, tail);
       createArrive(b, k.ring.getFullBarrier(position.stage));
       position = k.ring.getNext(position);
     }
@@ -712,8 +713,13 @@ void ProducerBuilder::build() {
         next[4 + kStates] = position.parity;
         return next;
       });
+  // The last window has been reached, as no lane has a tile.
+  SegmentState window =
+      SegmentState::fromValues(ValueRange(last).slice(1, kStates));
+  Value tail = getLastLane(b.add(
+      window.outStart, b.roundUp(window.length, k.problem.outputPadding)));
   ValueRange rest = ValueRange(last).slice(1 + kStates, 4);
-  finish(rest[1], {rest[2], rest[3]});
+  finish(rest[1], {rest[2], rest[3]}, tail);
 }
 
 void fp8moe::buildStreamedProducer(StreamedKernel &kernel, Value) {

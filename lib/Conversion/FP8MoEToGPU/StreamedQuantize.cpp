@@ -95,6 +95,7 @@ void StreamedKernel::initializeBarriers() {
                   tile.measureWarps + StreamedTile::kTeamWarps);
   for (int64_t slot : llvm::seq(kUnitSlots)) {
     createBarrierInit(b, getPublishedBarrier(b.i32(slot)), 1);
+    createBarrierInit(b, getPostedBarrier(b.i32(slot)), tile.measureWarps);
     createBarrierInit(b, getScalesBarrier(b.i32(slot)), b.getSubgroupSize());
   }
   createBarrierInit(b, readyBarrier, 1);
@@ -160,6 +161,9 @@ Value StreamedKernel::getFoldedChunkOffset(Value line, Value lineHalf,
 static constexpr int64_t kHalfWordBits = 16;
 static constexpr int64_t kHalfWordMask = 0xFFFF;
 
+/// Where an end record has the first row behind all segments.
+static constexpr int64_t kTailOffset = kWordBytes;
+
 Value StreamedKernel::getTileRecord(Value stage) {
   return getShared(SharedMemory(tile).tileRecords, stage, kRecordBytes);
 }
@@ -174,8 +178,15 @@ void StreamedKernel::storeTileRecord(Value stage, const TileRecord &record) {
           b.offsetBytes(pointer, 16), 16);
 }
 
-void StreamedKernel::storeEndRecord(Value stage) {
-  b.store(b.i32(tile_flags::kEnd), getTileRecord(stage), kWordBytes);
+void StreamedKernel::storeEndRecord(Value stage, Value tail) {
+  Value pointer = getTileRecord(stage);
+  b.store(b.i32(tile_flags::kEnd), pointer, kWordBytes);
+  b.store(tail, b.offsetBytes(pointer, kTailOffset), kWordBytes);
+}
+
+Value StreamedKernel::loadTail(Value stage) {
+  return b.load(b.getI32Type(),
+                b.offsetBytes(getTileRecord(stage), kTailOffset), kWordBytes);
 }
 
 Value StreamedKernel::isEnd(Value stage) {
@@ -212,6 +223,10 @@ Value StreamedKernel::getUnitRecord(Value unit) {
 Value StreamedKernel::getPublishedBarrier(Value unit) {
   return getShared(SharedMemory(tile).published, getUnitSlot(unit),
                    kBarrierBytes);
+}
+
+Value StreamedKernel::getPostedBarrier(Value unit) {
+  return getShared(SharedMemory(tile).posted, getUnitSlot(unit), kBarrierBytes);
 }
 
 Value StreamedKernel::getScalesBarrier(Value unit) {
@@ -278,6 +293,14 @@ Value StreamedKernel::getSeamScale(Value stage, Value column) {
   Value inLine = b.mul(b.remU(column, kPerLine), sizeof(float));
   Value offset = b.add(b.mul(line, kBoxPitch), inLine);
   return b.offsetBytes(b.offsetBytes(getStage(stage), kBoxBytes), offset);
+}
+
+void StreamedKernel::signalPosted(Value unit) {
+  b.createIf(isFirstLane, [&] { createArrive(b, getPostedBarrier(unit)); });
+}
+
+void StreamedKernel::waitForPosted(Value unit) {
+  createBarrierWait(b, getPostedBarrier(unit), getUnitParity(unit));
 }
 
 void StreamedKernel::signalScales(Value unit) {

@@ -126,8 +126,11 @@ public:
 
   Value getStage(Value stage);
   void storeTileRecord(Value stage, const TileRecord &record);
-  void storeEndRecord(Value stage);
+  /// The record that there is no more: with the first row (of the output)
+  /// behind all segments.
+  void storeEndRecord(Value stage, Value tail);
   Value isEnd(Value stage);
+  Value loadTail(Value stage);
   TileRecord loadTileRecord(Value stage);
   /// Where chunk `chunk` of a line is in a stage: the hardware swizzles chunks
   /// by the line's address, those of folded lines within each half.
@@ -150,6 +153,10 @@ public:
   /// The scale for virtual column `column` of the previous segment's rows in a
   /// stage. They lie between its boxes.
   Value getSeamScale(Value stage, Value column);
+  /// By a measure warp that has posted its words of a unit, and by scale warps,
+  /// for which nothing is worth reading before.
+  void signalPosted(Value unit);
+  void waitForPosted(Value unit);
   void signalScales(Value unit);
   void waitForScales(Value unit);
   /// By the first scale warp: waits until all blocks have zeroed the entries
@@ -219,6 +226,7 @@ private:
     return b.bitAnd(b.divU(unit, streamed::kUnitSlots), 1);
   }
   Value getPublishedBarrier(Value unit);
+  Value getPostedBarrier(Value unit);
   Value getScalesBarrier(Value unit);
 
   std::optional<GridBarrier> gridBarrier;

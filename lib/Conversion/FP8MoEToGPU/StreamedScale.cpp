@@ -10,7 +10,8 @@
 // A warp takes every n-th unit of the block. Eight lanes read the chunks of one
 // entry (16 bytes each), four entries at a time; a word without its sign bits
 // has not been posted yet and is read again. Only these warps read what others
-// post: more readers would fill the cache's queues.
+// post, and only after their own block has posted: more readers, and reads that
+// are too early, would fill the cache's queues.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,9 +27,11 @@ using namespace mlir::fp8moe::streamed;
 static constexpr int64_t kEntryLanes = kLineBytes / kChunkBytes;
 
 /// Chunks of each lane in flight: few for units of few tiles, else as many as
-/// there are registers for.
+/// there are registers for. Each trip to memory delays the scales. Jagged
+/// segments need registers for their seams, and gain nothing from more.
 static constexpr int64_t kFewChunks = 3;
 static constexpr int64_t kManyChunks = 6;
+static constexpr int64_t kManyWholeChunks = 11;
 
 namespace {
 class ScaleBuilder {
@@ -138,6 +141,7 @@ Value ScaleBuilder::getPointer(Value entry) {
 Value ScaleBuilder::collect(const UnitRecord &record) {
   Value contributors = record.contributors, interleave = record.interleave;
   Value pointer = getPointer(record.entry);
+  int64_t manyChunks = k.problem.jagged ? kManyChunks : kManyWholeChunks;
   return b
       .createIf(
           b.lessEqual(contributors, kFewChunks * entriesAtOnce),
@@ -148,10 +152,10 @@ Value ScaleBuilder::collect(const UnitRecord &record) {
           },
           [&] {
             return b.createFor(
-                b.i32(0), contributors, kManyChunks * entriesAtOnce,
+                b.i32(0), contributors, manyChunks * entriesAtOnce,
                 b.zeroWords(), [&](Value first, ValueRange carried) {
                   Value largest = finishReads(beginReads(
-                      kManyChunks, pointer, interleave, first, contributors));
+                      manyChunks, pointer, interleave, first, contributors));
                   return SmallVector<Value>{
                       k.math.createMax(carried[0], largest)};
                 });
@@ -183,6 +187,7 @@ void ScaleBuilder::handle(Value unit, const UnitRecord &record) {
         beginReads(kFewChunks, getPointer(record.previousEntry),
                    /*interleave=*/b.i32(0), /*first=*/b.i32(0),
                    b.select(isSeam, record.previousContributors, b.i32(0)));
+  k.waitForPosted(unit);
   SmallVector<Value> scales = createScales(collect(record), record);
   // Virtual columns count the elements of a line.
   int64_t perWord = scales.size();

@@ -92,7 +92,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(32, 32) swizzle 64 promotion 128
 // CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
 // CHECK:         %[[BLOCKS:.*]] = arith.minsi %[[ALL]], %c1024
-// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_streamed_0 grid(%[[BLOCKS]], %c1, %c1) block(512, 1, 1) shared 231800 cooperative when(%[[FITS:.*]]) args
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_streamed_0 grid(%[[BLOCKS]], %c1, %c1) block(512, 1, 1) shared 231928 cooperative when(%[[FITS:.*]]) args
 // CHECK:         %[[ELSE:.*]] = arith.xori %[[FITS]], %true
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_strips_to_slices_1 {{.*}} when(%[[ELSE]])
 
