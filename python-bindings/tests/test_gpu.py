@@ -133,5 +133,5 @@ def test_host_time_of_a_launch(programs, capsys):
         times[name] = statistics.median(samples)
     with capsys.disabled():
         print("\nhost time of a launch:", ", ".join(f"{name} {t:.2f} us" for name, t in times.items()))
-    # A workspace, two tensor maps and a cooperative launch; a plain kernel takes 8 us.
+    # A workspace, three tensor maps and a cooperative launch; a plain kernel takes 8 us.
     assert times["into given outputs"] <= 16

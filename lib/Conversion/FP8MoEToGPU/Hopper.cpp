@@ -122,6 +122,13 @@ RingPosition StageRing::getNext(RingPosition position) {
           b.select(wraps, b.bitXor(position.parity, 1), position.parity)};
 }
 
+RingPosition StageRing::getBefore(RingPosition position, Value count) {
+  Value stage = b.sub(position.stage, count);
+  Value wraps = b.less(stage, 0);
+  return {b.select(wraps, b.add(stage, stages), stage),
+          b.select(wraps, b.bitXor(position.parity, 1), position.parity)};
+}
+
 Value StageRing::getFullBarrier(Value stage) {
   return b.offsetBytes(barriers, b.mul(stage, kBarrierBytes));
 }
@@ -194,6 +201,13 @@ void fp8moe::createAsyncProxyFence(KernelBuilder &b) {
       b, NVVM::ProxyKind::async_shared,
       NVVM::SharedSpaceAttr::get(b.getContext(),
                                  NVVM::SharedSpace::shared_cta));
+}
+
+void fp8moe::createTensorPrefetch(KernelBuilder &b, Value map,
+                                  ValueRange coordinates) {
+  NVVM::CpAsyncBulkTensorPrefetchOp::create(
+      b, map, coordinates, /*im2colOffsets=*/ValueRange(),
+      NVVM::TMALoadMode::TILE, /*l2CacheHint=*/Value());
 }
 
 void fp8moe::createMapPrefetch(KernelBuilder &b, Value map) {

@@ -90,6 +90,9 @@ public:
   /// The position after `count` stages (i32), and the one after `position`.
   RingPosition getPosition(Value count);
   RingPosition getNext(RingPosition position);
+  /// The position `count` (i32) stages before `position`, of a ring of more
+  /// stages. What is before the first round counts as full.
+  RingPosition getBefore(RingPosition position, Value count);
 
   Value getFullBarrier(Value stage);
   Value getEmptyBarrier(Value stage);
@@ -126,6 +129,8 @@ void createStoreWaitRead(KernelBuilder &b, int64_t pending);
 /// Orders this thread's earlier accesses to shared memory before later ones by
 /// asynchronous copies and by tensor cores (after a barrier, those of others).
 void createAsyncProxyFence(KernelBuilder &b);
+/// One thread fetches a box of `map` to the second-level cache, ahead of loads.
+void createTensorPrefetch(KernelBuilder &b, Value map, ValueRange coordinates);
 /// Fetches the map itself ahead of its first use.
 void createMapPrefetch(KernelBuilder &b, Value map);
 

@@ -39,7 +39,8 @@ private:
   void require(arith::CmpIPredicate predicate, OpFoldResult lhs, int64_t rhs);
   Value createCondition(OpFoldResult entries);
   OpFoldResult countEntries();
-  Value createMap(int64_t columns);
+  Value createMap(int64_t columns, int64_t rows, int64_t swizzle);
+  Value createBoxMap(int64_t columns);
   Value createScratch(OpFoldResult entries);
 
   Value condition;
@@ -90,19 +91,24 @@ OpFoldResult StreamedLaunch::countEntries() {
   return size.mul(units, tiles);
 }
 
-/// A map whose boxes have rows of so many columns, which are swizzled alone.
-Value StreamedLaunch::createMap(int64_t columns) {
-  int64_t rowBytes = columns * getInputBytes();
+Value StreamedLaunch::createMap(int64_t columns, int64_t rows,
+                                int64_t swizzle) {
   SmallVector<Value> dims{index(sizes.kept), index(sizes.reduced)};
   SmallVector<Value> strides{index(sizes.inReduced)};
-  SmallVector<int64_t> box{columns, kBoxBytes / rowBytes};
+  SmallVector<int64_t> box{columns, rows};
   if (hasSegmentDim()) {
     dims.push_back(index(sizes.segments));
     strides.push_back(index(sizes.inSegment));
     box.push_back(1);
   }
   return plan::TensorMapOp::create(b, buffers.input, /*offset=*/Value(), dims,
-                                   strides, box, rowBytes, kPromotion);
+                                   strides, box, swizzle, kPromotion);
+}
+
+/// A map whose boxes have rows of so many columns, which are swizzled alone.
+Value StreamedLaunch::createBoxMap(int64_t columns) {
+  int64_t rowBytes = columns * getInputBytes();
+  return createMap(columns, kBoxBytes / rowBytes, rowBytes);
 }
 
 Value StreamedLaunch::createScratch(OpFoldResult entries) {
@@ -135,9 +141,12 @@ Value StreamedLaunch::launch() {
 
   OpFoldResult entries = countEntries();
   Value applies = createCondition(entries);
-  // A full line of a box, and one that holds two rows.
-  SmallVector<Value> operands{createMap(getTileColumns()),
-                              createMap(getTileColumns() / 2)};
+  // A full line of a box, one that holds two rows, and what is fetched to the
+  // second-level cache for several units at once.
+  SmallVector<Value> operands{
+      createBoxMap(getTileColumns()), createBoxMap(getTileColumns() / 2),
+      createMap(kInterleavedUnits * getTileColumns(), kShareRows,
+                /*swizzle=*/0)};
   if (problem.jagged)
     operands.push_back(buffers.offsets);
   operands.append({buffers.output, buffers.scales, createScratch(entries)});

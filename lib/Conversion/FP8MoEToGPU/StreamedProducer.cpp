@@ -30,16 +30,31 @@ using namespace mlir::fp8moe::streamed;
 /// unit, which are being loaded: 16 together.
 static constexpr int64_t kFoldTilesPerBlock = 8;
 
-/// Units of more tiles than kInterleaveTiles, of which four together have at
-/// most kInterleaveTilesPerBlock a block, are interleaved: shorter ones are
-/// read next to their neighbours anyway.
-static constexpr int64_t kInterleaveTiles = 96;
+/// Units of more tiles than these, of which four together have at most
+/// kInterleaveTilesPerBlock a block, are interleaved: shorter ones are read
+/// next to their neighbours anyway. Segments that are all alike gain only when
+/// a unit is nearly as long as the grid.
+static constexpr int64_t kInterleaveTiles = 12;
+static constexpr int64_t kInterleaveWholeTiles = 96;
 static constexpr int64_t kInterleaveTilesPerBlock = 6;
-static constexpr int64_t kInterleaveLog = 2;
+
+/// Tiles that are on their way to a block at once. The ring has more stages,
+/// for tiles that wait for scales; loads beyond those that keep the memory busy
+/// only make each other late, and with them whatever blocks tell each other.
+/// Units of few tiles have many that are partly empty, and keep the producer
+/// busy: they have no limit. Of units that take more than half of the ring, all
+/// that a block holds waits for others: there, less is better.
+static constexpr int64_t kLoadsInFlight = 4;
+static constexpr int64_t kShortTiles = 12;
+static constexpr int64_t kTallTilesPerBlock = 4;
+static constexpr int64_t kTallLoadsInFlight = 3;
+static constexpr int64_t kNoLimit = 0;
 
 /// A sector that two segments share is written by the second one, which needs
 /// the scales of the first: only if these are quickly collected again.
 static constexpr int64_t kSeamTiles = 12;
+static_assert(kSeamTiles <= kInterleaveTiles,
+              "entries of a segment before a seam lie behind each other");
 
 namespace {
 /// Bits of SegmentState::shape. The lowest two are the log2 of the units that
@@ -130,7 +145,8 @@ struct LaneTile {
 struct TileBoxes {
   /// The coordinates of box 0.
   Value column, row, segment;
-  /// The first one, their number, and 1 if they are folded; four bits each.
+  /// The first one, their number, 1 if they are folded, and how many tiles may
+  /// be on their way with this one; four bits each.
   Value numbers;
 
   static constexpr auto members() {
@@ -210,6 +226,8 @@ private:
   RingPosition issue(const PreparedTile &tile, Value isIssuer,
                      RingPosition position, function_ref<void()> publish);
   void publish(const LaneTile &tile, UnitRecord record, Value stage);
+  Value getLoadsInFlight(const LaneTile &tile);
+  void prefetchShare(const LaneTile &tile, const TileBoxes &boxes);
   void loadBoxes(const TileBoxes &boxes, Value stage);
   void finish(Value unit, RingPosition position, Value tail);
 
@@ -311,10 +329,11 @@ SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   Value tiles =
       b.select(b.less(b.i32(0), next.length), b.ceilDiv(extent, kLines), 0);
   Value isFolded = b.less(b.mul(k.numBlocks, kFoldTilesPerBlock), tiles);
-  Value isInterleaved =
-      k.both(b.less(b.i32(kInterleaveTiles), tiles),
-             b.lessEqual(b.shiftLeft(tiles, kInterleaveLog),
-                         b.mul(k.numBlocks, kInterleaveTilesPerBlock)));
+  Value isInterleaved = k.both(
+      b.less(b.i32(k.problem.jagged ? kInterleaveTiles : kInterleaveWholeTiles),
+             tiles),
+      b.lessEqual(b.shiftLeft(tiles, kInterleaveLog),
+                  b.mul(k.numBlocks, kInterleaveTilesPerBlock)));
   int64_t mask = (1 << kInterleaveLog) - 1;
   isInterleaved =
       k.both(isInterleaved, b.equal(b.bitAnd(k.numBlocks, mask), 0));
@@ -530,9 +549,9 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   boxes.column = record.column;
   boxes.row = b.add(record.row, b.sub(tile.start, tile.outStart));
   boxes.segment = tile.segment;
-  boxes.numbers =
-      b.bitOr(firstBox, b.bitOr(b.shiftLeft(count, 4),
-                                b.shiftLeft(k.toWord(isFolded), 8)));
+  boxes.numbers = b.bitOr(b.bitOr(firstBox, b.shiftLeft(count, 4)),
+                          b.bitOr(b.shiftLeft(k.toWord(isFolded), 8),
+                                  b.shiftLeft(getLoadsInFlight(tile), 12)));
   return prepared;
 }
 
@@ -540,10 +559,32 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
 // Copies
 //===----------------------------------------------------------------------===//
 
+/// How many tiles may be on their way at once, with this one.
+Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
+  Value isShort = b.lessEqual(tile.tiles, kShortTiles);
+  Value isTall = b.less(b.mul(k.numBlocks, kTallTilesPerBlock), tile.tiles);
+  Value limit = b.select(isTall, b.i32(kTallLoadsInFlight), kLoadsInFlight);
+  return b.select(isShort, b.i32(kNoLimit), limit);
+}
+
+/// Rows of 128 bytes use memory badly. The blocks that load the same rows of
+/// interleaved units share them: each fetches some of the rows for all units to
+/// the second-level cache, shortly before.
+void ProducerBuilder::prefetchShare(const LaneTile &tile,
+                                    const TileBoxes &boxes) {
+  Value share = b.bitAnd(tile.columnBlock, kInterleavedUnits - 1);
+  Value firstBlock = b.sub(tile.columnBlock, share);
+  SmallVector<Value> coordinates{b.mul(firstBlock, k.getTileColumns()),
+                                 b.add(boxes.row, b.mul(share, kShareRows))};
+  if (isSegmentDim(k.problem))
+    coordinates.push_back(boxes.segment);
+  createTensorPrefetch(b, k.shareMap, coordinates);
+}
+
 void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
   Value first = b.bitAnd(boxes.numbers, 15);
   Value count = b.bitAnd(b.shiftRight(boxes.numbers, 4), 15);
-  Value isFolded = k.isNonZero(b.shiftRight(boxes.numbers, 8));
+  Value isFolded = k.isNonZero(b.bitAnd(b.shiftRight(boxes.numbers, 8), 15));
   Value barrier = k.ring.getFullBarrier(stage);
   createArriveExpecting(b, barrier, b.mul(count, kBoxBytes));
   Value shared = b.offsetBytes(k.getStage(stage), b.mul(first, kBoxPitch));
@@ -569,6 +610,9 @@ RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
                                     RingPosition position,
                                     function_ref<void()> publish) {
   k.ring.createWaitEmpty(position);
+  Value limit = b.shiftRight(tile.boxes.numbers, 12);
+  b.createIf(b.compare(arith::CmpIPredicate::ne, limit, kNoLimit),
+             [&] { k.ring.createWaitFull(k.ring.getBefore(position, limit)); });
   b.createIf(isIssuer, [&] {
     if (publish)
       publish();
@@ -610,7 +654,8 @@ RingPosition ProducerBuilder::issueLargeUnit(const LaneTile &tile,
   return {result[0], result[1]};
 }
 
-/// The lanes take turns; each has prepared what it can before.
+/// The lanes take turns; each has prepared what it can before, and fetches its
+/// share when it is next.
 RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
                                          RingPosition position) {
   Type i32 = b.getI32Type();
@@ -620,6 +665,17 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
   PreparedTile prepared = prepareTile(tile, tile.index, flags);
   UnitRecord unit = prepareUnit(tile);
   Value isNewUnit = hasBit(tile.bits, kNewUnitBit);
+  Value hasTile = hasBit(b.shiftRight(lanes.acts, k.lane), 1);
+  Value fetches = k.both(hasTile, k.isNonZero(getInterleave(tile.bits)));
+  Value anyFetches = k.voteAny(fetches);
+  auto prefetchIf = [&](Value isNext) {
+    b.createIf(anyFetches, [&] {
+      b.createIf(k.both(fetches, isNext),
+                 [&] { prefetchShare(tile, prepared.boxes); });
+      k.syncWarp();
+    });
+  };
+  prefetchIf(k.isFirstLane);
   SmallVector<Value> result = k.createWhile(
       {position.stage, position.parity, lanes.acts}, {i32, i32, i32},
       [&](ValueRange carried) {
@@ -631,6 +687,7 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
         Value turn = LLVM::CountTrailingZerosOp::create(
             b, i32, carried[2], /*is_zero_poison=*/true);
         Value others = b.bitAnd(carried[2], b.sub(carried[2], 1));
+        prefetchIf(b.equal(k.lane, b.add(turn, 1)));
         Value exceeds = b.bitAnd(lanes.exceeds, b.bitXor(carried[2], others));
         SmallVector<Value> next = b.createIf(
             k.isNonZero(exceeds), {i32, i32},

@@ -25,6 +25,7 @@ StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
            tile.stages) {
   map = b.getTensorMap(0);
   foldedMap = b.getTensorMap(1);
+  shareMap = b.getTensorMap(2);
   unsigned pointer = 0, parameter = 0;
   if (problem.jagged)
     offsets = b.getPointer(pointer++);
@@ -90,6 +91,7 @@ void StreamedKernel::initialize(Value numEntries) {
 void StreamedKernel::initializeBarriers() {
   createMapPrefetch(b, map);
   createMapPrefetch(b, foldedMap);
+  createMapPrefetch(b, shareMap);
   // Every measure warp and the convert warps of one team release a stage.
   ring.createInit(/*fullArrivals=*/1,
                   tile.measureWarps + StreamedTile::kTeamWarps);
@@ -418,7 +420,7 @@ gpu::GPUFuncOp fp8moe::buildStreamedQuantize(Location loc,
                                              const StreamedTile &tile,
                                              const TargetHooks &hooks) {
   KernelSignature signature;
-  signature.tensorMaps = 2;
+  signature.tensorMaps = 3;
   signature.pointers = problem.jagged ? 4 : 3;
   unsigned numEntries = countDynamic(problem.sizes);
   signature.sizes = numEntries + 1;

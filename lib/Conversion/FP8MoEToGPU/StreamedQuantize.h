@@ -39,6 +39,13 @@ namespace streamed {
 /// a sector that two blocks write partly costs several times one that a block
 /// writes alone.
 constexpr int64_t kSectorRows = 32;
+
+/// The log2 of the units whose tiles are interleaved, where they are.
+constexpr int64_t kInterleaveLog = 2;
+constexpr int64_t kInterleavedUnits = 1 << kInterleaveLog;
+/// The rows of a tile in as many shares: each block fetches one share of all of
+/// the units.
+constexpr int64_t kShareRows = kLines / kInterleavedUnits;
 } // namespace streamed
 
 /// What is to be done with a tile; bits of TileRecord::flags.
@@ -106,8 +113,9 @@ public:
   QuantizeSizes<Value> sizes;
   /// In global memory; `entries` are those of posted magnitudes.
   Value offsets, output, scales, scratch, entries;
-  /// Tensor maps of the input with full lines and with folded ones.
-  Value map, foldedMap;
+  /// Tensor maps of the input with full lines and with folded ones, and with a
+  /// share of interleaved units.
+  Value map, foldedMap, shareMap;
 
   // All i32.
   Value lane, warp, block, numBlocks, isFirstLane;
@@ -235,9 +243,10 @@ private:
 };
 
 /// The kernel of a problem with columns contiguous in the input and rows in the
-/// output. Its parameters are the tensor maps of the input with full and with
-/// folded lines; offsets (jagged only), output, scales and scratch; the dynamic
-/// sizes in the order of `members`, and the number of entries in the scratch.
+/// output. Its parameters are the tensor maps of the input with full lines,
+/// with folded lines, and with a share of interleaved units; offsets (jagged
+/// only), output, scales and scratch; the dynamic sizes in the order of
+/// `members`, and the number of entries in the scratch.
 gpu::GPUFuncOp buildStreamedQuantize(Location loc, gpu::GPUModuleOp module,
                                      StringRef name,
                                      const QuantizeProblem &problem,

@@ -16,7 +16,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // CHECK:       llvm.mlir.global external @[[SHARED:.*]]() {addr_space = 3 : i32, alignment = 1024 : i64}
 // CHECK-LABEL: gpu.func @quantize_streamed_0
-// CHECK-SAME:    (%[[FULL:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[FOLDED:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr,
+// CHECK-SAME:    (%[[FULL:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[FOLDED:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[SHARE:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr,
 // CHECK-SAME:    known_block_size = array<i32: 512, 1, 1>
 // What blocks tell each other is never an ordinary or a volatile access.
 // CHECK-NOT:     volatile
@@ -74,8 +74,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
 // CHECK:         nvvm.vote.sync any
 
-// Produce: the copies of both kinds of tiles.
+// Produce: rows of interleaved units to the second-level cache, and the copies of both kinds
+// of tiles.
 // CHECK:         nvvm.vote.sync ballot
+// CHECK:         nvvm.cp.async.bulk.tensor.prefetch %[[SHARE]], box[%{{.*}}, %{{.*}}]
 // CHECK:         nvvm.mbarrier.arrive.expect_tx
 // CHECK-DAG:     nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[FULL]], %{{.*}}, box[%{{.*}}, %{{.*}}]
 // CHECK-DAG:     nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[FOLDED]], %{{.*}}, box[%{{.*}}, %{{.*}}]
@@ -90,6 +92,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     arith.remsi %[[N]], %c4
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(64, 16) swizzle 128 promotion 128
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(32, 32) swizzle 64 promotion 128
+// CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(256, 32) swizzle 0 promotion 128
 // CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
 // CHECK:         %[[BLOCKS:.*]] = arith.minsi %[[ALL]], %c1024
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_streamed_0 grid(%[[BLOCKS]], %c1, %c1) block(512, 1, 1) shared 231928 cooperative when(%[[FITS:.*]]) args
