@@ -11,9 +11,10 @@
 // take tiles in turn:
 //
 //   time      one launch + the longer of tiles and traffic + a part of the
-//   other tiles     waves * time of a tile tile      stages of the contraction
-//   * time of a stage, and what the schedule
-//             cannot hide of writing the result
+//             other one
+//   tiles     waves * time of a tile
+//   tile      stages of the contraction * time of a stage, and what the
+//             schedule cannot hide of writing the result
 //   stage     multiplications at the rate that the chip sustains, which falls
 //             with the bytes that a tile reads for each of them, and once more
 //             when shared memory cannot keep up

@@ -72,6 +72,7 @@ FUNCTIONS = [
     Function("gradient_of_bf16_f32", a="bf16", b="bf16", out=oracle.F32),
     Function("forward_fast_bf16_cooperative"),
     Function("gradient_fast_bf16_cooperative"),
+    Function("forward_promoted_f32_ping_pong", out=oracle.F32, accumulation="promoted", direction="dequantize"),
     Function("gradient_promoted_f32_cooperative", out=oracle.F32, accumulation="promoted"),
 ]
 

@@ -78,9 +78,8 @@ std::vector<MeasuredCase> getMeasuredCases() {
   };
 }
 
-/// Microseconds of every tile on the same chip (what
-/// benchmarks/grouped_matmul.py
-/// --sweep does, for these shapes, 2026-11-22), in the order of `kSweptTiles`.
+/// Microseconds of every tile on the same chip, 2026-11-22, in the order of
+/// `kSweptTiles`. `grouped_matmul.py --sweep` measures them, for these shapes.
 struct SweptCase {
   MatmulWork work;
   std::array<double, 20> microseconds;
@@ -311,14 +310,23 @@ TEST(MatmulTilesTest, VariantsLoseLittleForAnyNumberOfRows) {
                    tile.schedule.columns == variant.schedule.columns;
           });
         };
-        double chosen = INFINITY;
-        for (const MatmulTileCost &variant : variants)
-          chosen = std::min<double>(chosen, find(variant).cost.time);
+        // The host compares the time of the tiles only.
+        const MatmulTileCost *chosen = nullptr;
+        for (const MatmulTileCost &variant : variants) {
+          const MatmulTileCost &tile = find(variant);
+          if (!chosen || tile.tilesTime < chosen->tilesTime)
+            chosen = &tile;
+        }
         double best = chooseMatmulTile(tiles).cost.time;
-        logarithms += std::log(chosen / best);
+        logarithms += std::log(chosen->cost.time / best);
         single += std::log(find(variants.front()).cost.time / best);
       }
-      EXPECT_LE(logarithms, single);
+      if (variants.size() > 1) {
+        EXPECT_LT(logarithms, single);
+      }
+      if (columns == 512) {
+        EXPECT_GT(variants.size(), 1u);
+      }
       EXPECT_LT(std::exp(logarithms / cases), 1.03)
           << columns << " columns, " << groups << " groups";
     }

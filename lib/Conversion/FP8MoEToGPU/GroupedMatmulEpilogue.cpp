@@ -9,9 +9,9 @@
 //
 // Of each 64 rows, a warp has 16. They go through two buffers of the warp's own
 // in shared memory, a few boxes of the result's tensor map at a time: while one
-// buffer is being copied to memory, the other is filled. No warp waits for
-// another one. Rows of the next group must not be touched, so rows of a warp
-// that are not all the group's are written by its threads.
+// buffer is being copied to memory, the other is filled. While they write, no
+// warp waits for another one. Rows of the next group must not be touched, so
+// rows of a warp that are not all the group's are written by its threads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -104,8 +104,8 @@ void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
   if (!kernel.problem.hasScales)
     return;
   // Some warp may still read those of the tile before, unless all of them met
-  // since, to take a turn.
-  if (kernel.schedule.kind != GemmSchedule::PingPong)
+  // since, to take a turn; promoted sums keep scales before their turn.
+  if (kernel.schedule.kind != GemmSchedule::PingPong || kernel.problem.promoted)
     createWarpgroupBarrier();
   int64_t rows = kernel.schedule.getConsumerRows();
   auto keep = [&](int64_t count, int64_t place) {

@@ -25,9 +25,15 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK: %[[MORE:.*]] = arith.ceildivsi %{{.*}}, %[[PER_WAVE]]
   // CHECK: %[[BOTH:.*]] = arith.addi %[[WAVES]], %[[MORE]]
   // CHECK: %[[TIME:.*]] = arith.muli %[[BOTH]], %c
-  // The first one of least time.
-  // CHECK: %[[OTHERS:.*]] = arith.minsi
+  // The first one of least time: each beats those before it and ties with those behind it, so
+  // that exactly one runs.
+  // CHECK: %[[OTHERS:.*]] = arith.minsi %[[SECOND:.*]], %[[THIRD:.*]] :
   // CHECK: arith.cmpi sle, %[[TIME]], %[[OTHERS]]
+  // CHECK: %[[BEATS:.*]] = arith.cmpi slt, %[[SECOND]], %[[TIME]]
+  // CHECK: %[[TIES:.*]] = arith.cmpi sle, %[[SECOND]], %[[THIRD]]
+  // CHECK: arith.andi %[[BEATS]], %[[TIES]]
+  // CHECK: %[[BEFORE:.*]] = arith.minsi %[[TIME]], %[[SECOND]]
+  // CHECK: arith.cmpi slt, %[[THIRD]], %[[BEFORE]]
   // Each tile has boxes of its own.
   // CHECK: fp8moe_plan.tensor_map {{.*}} box(128, [[A:[0-9]+]])
   // CHECK: fp8moe_plan.tensor_map {{.*}} box(128, [[B:[0-9]+]], 1)
@@ -77,5 +83,23 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
         : tensor<512x?xf8E4M3FN>, tensor<?x16384xf8E4M3FN, #columns>
         -> tensor<4x512x16384xbf16>
     return %o : tensor<4x512x16384xbf16>
+  }
+
+  // Half a tile for each group, however many there are.
+  // CHECK-LABEL: fp8moe_plan.program @any_groups
+  // CHECK: %[[E:.*]] = fp8moe_plan.dim %{{.*}}, 0 {{.*}}
+  // CHECK: %[[RAGGED:.*]] = arith.muli %{{.*}}, %c64
+  // CHECK: arith.addi %{{.*}}, %[[RAGGED]]
+  // LAUNCH: program @any_groups
+  // LAUNCH: launch {{.*}}@grouped_matmul_{{[0-9]+}} {{.*}} when(
+  func.func @any_groups(%a: tensor<?x16384xf8E4M3FN>, %sa: tensor<?xf32>,
+      %b: tensor<?x16384x512xf8E4M3FN, #expert_columns>, %sb: tensor<?x512xf32>,
+      %ends: tensor<?xi32>) -> tensor<?x512xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<?xi32>)
+        scales(%sa, %sb : tensor<?xf32>, tensor<?x512xf32>)
+        direction quantize accumulation fast
+        : tensor<?x16384xf8E4M3FN>, tensor<?x16384x512xf8E4M3FN, #expert_columns>
+        -> tensor<?x512xbf16>
+    return %o : tensor<?x512xbf16>
   }
 }

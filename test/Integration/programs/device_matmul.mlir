@@ -219,6 +219,20 @@ func.func @gradient_fast_bf16_cooperative(
   return %y : tensor<?x?x?xbf16>
 }
 
+func.func @forward_promoted_f32_ping_pong(
+      %a: tensor<?x?x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
+      %b: tensor<?x?x?x!fp8moe.e4m3, #expert_columns> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?xf32> {fp8moe.name = "sa"},
+      %sb: tensor<?x?xf32> {fp8moe.name = "sb"})
+      -> (tensor<?x?xf32> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa, %sb : tensor<?xf32>, tensor<?x?xf32>) direction dequantize accumulation promoted
+      tile <rows = 128, columns = 64, stages = 4, schedule = ping_pong>
+      : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x?x!fp8moe.e4m3, #expert_columns> -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+
 func.func @gradient_promoted_f32_cooperative(
       %a: tensor<?x?x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
       %b: tensor<?x?x!fp8moe.e4m3, #columns> {fp8moe.name = "b"},
