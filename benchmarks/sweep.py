@@ -52,9 +52,9 @@ EXPERT_COLUMN_MAJOR = "#fp8moe.strided<[0, 2, 1]>"
 class Case:
     """One kernel of one shape."""
 
-    def __init__(self, kernel, sizes, groups="jagged"):
-        """`groups` is the kind of groups, which the program does not know."""
-        self.kernel, self.sizes, self.groups = kernel, sizes, groups
+    def __init__(self, kernel, sizes, kind="jagged"):
+        """`kind` is that of groups, which the program does not know."""
+        self.kernel, self.sizes, self.kind = kernel, sizes, kind
         self.jagged = kernel.startswith("jagged")
         self.name = "_".join([kernel] + [f"{k}{v}" for k, v in sizes.items()])
 
@@ -109,7 +109,7 @@ class Case:
             x = x.transpose(-2, -1).contiguous().transpose(-2, -1)
         if not self.jagged:
             return (x,)
-        ends = timing.random_ends(self.sizes["M"], self.sizes["E"], self.groups, rng)
+        ends = timing.random_ends(self.sizes["M"], self.sizes["E"], self.kind, rng)
         return x, torch.tensor(ends, dtype=torch.int32, device="cuda")
 
     def bytes(self):
@@ -226,7 +226,7 @@ def make_row(case, times, decisions):
     return {
         "kernel": case.kernel,
         "sizes": case.sizes,
-        "groups": case.groups,
+        "groups": case.kind,
         "chosen": chosen,
         "regret": same[0]["us"] / tiles[0]["us"] - 1,
         "tiles": tiles,
@@ -310,7 +310,8 @@ def show_cases(options):
         ]
         joined = ",\n  ".join(tiles)
         kind = row.get("groups", "jagged")
-        print(f"{{{works[row['kernel']].format(**row['sizes'])},\n {{{joined}}}{f', {json.dumps(kind)}' * (kind != 'jagged')}}},")
+        suffix = "" if kind == "jagged" else f", {json.dumps(kind)}"
+        print(f"{{{works[row['kernel']].format(**row['sizes'])},\n {{{joined}}}{suffix}}},")
 
 
 def main():

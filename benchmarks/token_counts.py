@@ -67,7 +67,7 @@ def measure(options):
     rows = []
     for kernel, width, groups in SHAPES:
         for tokens in options.tokens:
-            case = Dynamic(kernel, width, groups, tokens, options.groups)
+            case = Dynamic(kernel, width, groups, tokens, options.kind)
             programs = [case.name, *candidates[case.name]]
             times = sweep.measure_case(artifact, case, programs, options.rounds, rng)
             best = min(programs[1:], key=times.get)
@@ -92,7 +92,7 @@ def main():
     action.add_argument("--rounds", type=int, default=9, help="timings of each program (default: 9)")
     action.add_argument("--seed", type=int, default=0, help="of inputs and groups (default: 0)")
     action.add_argument("--tokens", type=int, nargs="+", default=TOKENS, help="numbers of them")
-    action.add_argument("--groups", default="jagged", help="kind of groups, as in timing.py (default: jagged)")
+    action.add_argument("--kind", default="jagged", help="of groups, as in timing.py (default: jagged)")
     action.add_argument("--json", help="save all times here")
     options = parser.parse_args()
     if options.action == "write":

@@ -19,6 +19,7 @@
 
 #include "fp8moe/Tuning/MatmulTiles.h"
 
+#include <cassert>
 #include <cmath>
 #include <limits>
 
@@ -63,6 +64,8 @@ static SmallVector<RowsCase> getCases(MatmulWork work,
   for (int64_t rows = fewest; rows <= most; rows += rows / kRowsSteps) {
     work.rows = rows;
     cases.push_back({rankMatmulTiles(work, target)});
+    assert(cases.back().tiles.size() == cases.front().tiles.size() &&
+           "a number of rows has other tiles");
   }
   return cases;
 }
@@ -84,6 +87,8 @@ fp8moe::getMatmulVariants(const MatmulWork &work, const TargetInfo &target) {
   // All lists of tiles have one order. The best tile by itself comes first, the
   // others are added one by one.
   SmallVector<RowsCase> cases = getCases(work, target);
+  assert(cases.front().tiles.size() == tiles.size() &&
+         "known rows have other tiles");
   SmallVector<MatmulTileCost, 1> variants;
   double bound = std::numeric_limits<double>::infinity();
   while (variants.size() < kMaxVariants) {

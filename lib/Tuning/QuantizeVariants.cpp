@@ -10,7 +10,8 @@
 // Where the length of slices is only known at run time, a program has several
 // kernels, each for a range of lengths. Lengths are divided so that the time
 // that is lost to the best tile of each length is least, with a price for each
-// kernel: neighbours that differ by little are one.
+// kernel, of which there are only a few: neighbours that differ by little are
+// one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +19,9 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <cassert>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 using namespace mlir;
@@ -28,9 +31,15 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kLengths[] = {32,   128,  256,   512,   1024,  2048,
                                        4096, 8192, 12288, 24576, 65536, 131072};
 
-/// A kernel is worth so much time at one of the lengths above, in the
-/// logarithm.
-static constexpr double kKernelPrice = 0.12;
+/// One more kernel must save so much time at all lengths above together, in the
+/// logarithm: one percent in the mean. For column-major inputs 512 to 8192 wide
+/// in 1 to 128 groups on sm_90a that gives up to four kernels, predicted to
+/// lose 0.8% to the best tile of each length (2026-11-22). Half of it gives up
+/// to six, and four times as much up to two, which lose 5%.
+static constexpr double kKernelPrice = 0.01 * std::size(kLengths);
+/// Each kernel takes time to compile and space in the artifact. Those that take
+/// whole columns are not counted.
+static constexpr size_t kMaxVariants = 4;
 
 /// Where whole columns run for shorter slices they do so, too, if they are
 /// predicted to take up to this times as long as others: ranges stay in one
@@ -46,35 +55,52 @@ static QuantizeWork withTypicalLength(QuantizeWork work, int64_t limit) {
   return work;
 }
 
+namespace {
+/// The first lengths divided into ranges: what is lost with all of them, where
+/// the last one begins, and its tile.
+struct Division {
+  double loss = std::numeric_limits<double>::infinity();
+  size_t begin = 0, tile = 0;
+};
+} // namespace
+
 /// For each length the number of its tile. `tiles` has those of each length,
 /// the same ones in the same order.
 static SmallVector<size_t> chooseTiles(ArrayRef<Tiles> tiles) {
   size_t numLengths = tiles.size(), numTiles = tiles.front().size();
+  assert(llvm::all_of(tiles,
+                      [&](const Tiles &of) { return of.size() == numTiles; }) &&
+         "a length has other tiles");
   auto getLoss = [&](size_t length, size_t tile) {
     double best = chooseQuantizeTile(tiles[length]).cost.time;
     return std::log(tiles[length][tile].cost.time / best);
   };
-  // The least loss of the first lengths, where the last of their ranges begins,
-  // and its tile.
-  struct Division {
-    double loss = std::numeric_limits<double>::infinity();
-    size_t begin = 0, tile = 0;
-  };
-  SmallVector<Division> divisions(numLengths + 1);
-  divisions.front().loss = 0;
-  for (size_t begin : llvm::seq(numLengths))
-    for (size_t tile : llvm::seq(numTiles)) {
-      double loss = divisions[begin].loss + kKernelPrice;
-      for (size_t length = begin; length < numLengths; ++length) {
-        loss += getLoss(length, tile);
-        if (loss < divisions[length + 1].loss)
-          divisions[length + 1] = {loss, begin, tile};
+  // The best division into each number of ranges, by the number of lengths.
+  SmallVector<Division> none(numLengths + 1);
+  SmallVector<SmallVector<Division>> divisions(kMaxVariants + 1, none);
+  divisions.front().front().loss = 0;
+  for (size_t ranges : llvm::seq(kMaxVariants))
+    for (size_t begin : llvm::seq(numLengths))
+      for (size_t tile : llvm::seq(numTiles)) {
+        double loss = divisions[ranges][begin].loss + kKernelPrice;
+        for (size_t length = begin; length < numLengths; ++length) {
+          loss += getLoss(length, tile);
+          Division &best = divisions[ranges + 1][length + 1];
+          if (loss < best.loss)
+            best = {loss, begin, tile};
+        }
       }
-    }
+  auto *best =
+      llvm::min_element(divisions, [](const auto &lhs, const auto &rhs) {
+        return lhs.back().loss < rhs.back().loss;
+      });
+  size_t ranges = best - divisions.begin();
   SmallVector<size_t> chosen(numLengths);
-  for (size_t end = numLengths; end > 0; end = divisions[end].begin)
-    std::fill(chosen.begin() + divisions[end].begin, chosen.begin() + end,
-              divisions[end].tile);
+  for (size_t end = numLengths; end > 0;) {
+    const Division &last = divisions[ranges--][end];
+    std::fill(chosen.begin() + last.begin, chosen.begin() + end, last.tile);
+    end = last.begin;
+  }
   return chosen;
 }
 

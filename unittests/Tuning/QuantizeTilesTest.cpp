@@ -284,8 +284,7 @@ TEST(QuantizeTilesTest, PredictionsAreNearTheMeasured) {
   }
 }
 
-/// What a program for any number of tokens holds, and what it loses where tiles
-/// are known by their costs.
+/// What a program for any number of tokens holds.
 TEST(QuantizeTilesTest, FewKernelsServeAllLengths) {
   const TargetInfo &target = getTarget("sm_90a");
   for (int64_t columns : {512, 2048, 7168})
@@ -301,6 +300,24 @@ TEST(QuantizeTilesTest, FewKernelsServeAllLengths) {
         EXPECT_TRUE(!next.upTo || *variant.upTo < *next.upTo);
       for (const QuantizeVariant &variant : variants)
         EXPECT_TRUE(variant.tile.schedule.isGeneral());
+    }
+}
+
+/// Whole columns take one range of lengths; held slices are left with others.
+TEST(QuantizeTilesTest, WholeColumnsTakeOneRange) {
+  const TargetInfo &target = getTarget("sm_90a");
+  for (int64_t columns : {512, 1408, 2048, 4096, 7168, 8192})
+    for (int64_t groups : {1, 2, 8, 16, 64, 128}) {
+      SmallVector<QuantizeVariant> variants = getQuantizeVariants(
+          jaggedSlices(ShapedType::kDynamic, columns, groups), target);
+      EXPECT_LE(variants.size(), 6u) << columns << " " << groups;
+      EXPECT_EQ(llvm::count_if(variants,
+                               [](const QuantizeVariant &variant) {
+                                 return variant.tile.schedule.method ==
+                                        TileSchedule::Columns;
+                               }),
+                1)
+          << columns << " " << groups;
     }
 }
 

@@ -18,9 +18,12 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::columns;
 
-/// Ends of groups in a piece from which on lanes measure runs of chunks of
-/// their own instead of lines together. An end costs a line 65 instructions of
-/// a warp; runs cost 300 more than lines, however many end there.
+/// Ends of groups, before the last run of a piece begins, from which on lanes
+/// measure runs of chunks of their own instead of lines together. An end costs
+/// a line 65 instructions of a warp, and runs cost 300 more than lines however
+/// many end there, so that runs should pay from five on. On one NVIDIA H200, 42
+/// inputs in one run on 2026-11-22, three took 4% less to 2% more time than
+/// five, and 0.1% less in the mean.
 static constexpr int64_t kEndsForRuns = 3;
 
 /// The larger one of two magnitudes, or of each half of two words of bf16.
