@@ -73,12 +73,26 @@ static std::string explainVariants(ArrayRef<QuantizeVariant> variants) {
   return text;
 }
 
+/// Why an operation along both axes is one launch.
+static std::string explainBothAxes(Operation *op, ArrayRef<QuantizeWork> works,
+                                   const TargetInfo &target) {
+  std::optional<QuantizeTileCost> both = chooseBothAxesTile(op, works, target);
+  if (!both)
+    return "";
+  return llvm::formatv("both axes at once; a kernel for each takes {0:f1} us",
+                       estimateApart(works, target).time / 1e6);
+}
+
 static void decideQuantize(Operation *op, const TargetInfo &target,
                            KernelDecision &decision) {
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
+  QuantizeTileAttr tile = getQuantizeTile(op);
+  if (tile && tile.getSchedule() == TileSchedule::BothAxes) {
+    decision.tile = {tile.getKept(), tile.getThreads(), tile.getSchedule()};
+    decision.reason = explainBothAxes(op, works, target);
+  }
   if (works.size() != 1)
     return;
-  QuantizeTileAttr tile = getQuantizeTile(op);
   if (!tile) {
     decision.reason =
         explainVariants(getQuantizeVariants(works.front(), target));

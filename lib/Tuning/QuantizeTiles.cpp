@@ -232,6 +232,7 @@ static StringRef describeReads(const QuantizeTileCost &tile) {
     return tile.rereadsFromCache ? "read once" : "read twice where too long";
   case TileSchedule::Streamed:
   case TileSchedule::Columns:
+  case TileSchedule::BothAxes:
     return "streamed once through shared memory";
   }
   llvm_unreachable("unknown schedule of a tile");
@@ -239,7 +240,8 @@ static StringRef describeReads(const QuantizeTileCost &tile) {
 
 std::string fp8moe::explainQuantizeTile(const QuantizeTileCost &tile) {
   bool isTraffic = tile.trafficTime >= tile.latencyTime;
-  bool isStreamed = tile.schedule.method == TileSchedule::Streamed;
+  bool isStreamed = tile.schedule.method == TileSchedule::Streamed ||
+                    tile.schedule.method == TileSchedule::BothAxes;
   return llvm::formatv("{0}: {1}, {2}, {3} {4} in {5} {6}",
                        stringifyQuantizeSchedule(tile.schedule.kind),
                        isTraffic ? "bound by bandwidth" : "bound by latency",
@@ -333,6 +335,32 @@ fp8moe::getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts) {
   return {};
 }
 
+Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
+                           const TargetInfo &target) {
+  Cost sum;
+  for (const QuantizeWork &work : works)
+    sum += chooseQuantizeTile(rankQuantizeTiles(work, target)).cost;
+  return sum;
+}
+
+/// One launch along both axes must save at least so much of the time of a
+/// launch for each, in percent: the model is not more accurate.
+static constexpr int64_t kLeastGainPercent = 8;
+
+std::optional<QuantizeTileCost>
+fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
+                           const TargetInfo &target) {
+  QuantizeTileAttr tile = getQuantizeTile(op);
+  std::optional<QuantizeTileCost> both = getBothAxesTile(works, target);
+  if (!both)
+    return std::nullopt;
+  bool isChosen =
+      tile ? tile == getQuantizeTileAttr(op->getContext(), both->schedule)
+           : both->cost.time * 100 <
+                 estimateApart(works, target).time * (100 - kLeastGainPercent);
+  return isChosen ? both : std::nullopt;
+}
+
 std::optional<Cost> fp8moe::estimateQuantize(Operation *op,
                                              ArrayRef<AssumedLayout> layouts,
                                              const TargetInfo &target) {
@@ -341,6 +369,9 @@ std::optional<Cost> fp8moe::estimateQuantize(Operation *op,
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op, layouts);
   if (works.empty())
     return std::nullopt;
+  if (std::optional<QuantizeTileCost> both =
+          chooseBothAxesTile(op, works, target))
+    return both->cost;
   QuantizeTileAttr tile = getQuantizeTile(op);
   Cost sum;
   for (const QuantizeWork &work : works) {

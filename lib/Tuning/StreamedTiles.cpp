@@ -50,11 +50,6 @@ static constexpr int64_t kWholeSpeedPercent = 91;
 /// cost about a quarter of what others do.
 static constexpr int64_t kUnusedRows = 20;
 
-/// Picoseconds of an element whose column begins anywhere in 16 bytes: 16641
-/// rows of 5120 columns take 122 to 136 us where 16640 take 77 us, 16648 take
-/// 87 to 100 us, and 2505x1408 5 us more than 2512x1408.
-static constexpr double kShiftedStoreTime = 0.6;
-
 static bool isMultiple(int64_t size, int64_t of) {
   return ShapedType::isDynamic(size) || size % of == 0;
 }

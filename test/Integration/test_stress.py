@@ -23,6 +23,7 @@ FUNCTIONS = {
     "jagged_colwise": (3000, 1024),
     "jagged_colwise_padded": (2000, 512),
     "jagged_colwise_column_major_input": (2000, 512),
+    "jagged_rowwise_and_colwise": (3000, 1024),
     "rowwise": (1500, 2048),
     "weights_dgrad": (4, 512, 768),
     "matmul": (3000, 512, 1024),
@@ -52,6 +53,10 @@ def make_inputs(function, seed):
 
 def expect(function, inputs):
     """The bytes of the outputs in the order of their indices, by name."""
+    if "rowwise_and_colwise" in function:
+        q, q1, s, s1 = oracle.jagged_dynamic_quantize(inputs["x"], inputs["offsets"], [0, 1], "e4m3fn", True)
+        data = {name: np.ascontiguousarray(x).view(np.uint8) for name, x in (("q", q), ("q1", q1))}
+        return {**data, "s": np.ascontiguousarray(s), "s1": np.ascontiguousarray(s1)}
     if "jagged" not in function:
         axis = 2 if function == "weights_dgrad" else 1
         q, s = oracle.dynamic_quantize(inputs["x"], [axis], "e4m3fn", True)

@@ -6,7 +6,8 @@
 // RUN: | FileCheck %s --implicit-check-not=relayout --implicit-check-not=contiguous
 
 // Each kernel of the plan is a quantization or a matmul. One that is streamed is followed by
-// the one for inputs that tensor maps do not take; a matmul of unknown tokens has two tiles.
+// the one for inputs that tensor maps do not take, one along both axes by one for each; a matmul
+// of unknown tokens has two tiles.
 
 // RUN: fp8moe-compile %examples/moe_layer.mlir --target=sm_90a --emit=mlir 2>/dev/null \
 // RUN: | grep -e 'fp8moe_plan.program' -e 'fp8moe_plan.launch' | FileCheck %s --check-prefix=PLAN
@@ -17,13 +18,14 @@
 // PLAN-NEXT: launch @{{.*}}::@grouped_matmul_{{[0-9]}}
 // PLAN-NEXT: launch @{{.*}}::@grouped_matmul_{{[0-9]}}
 // PLAN-NEXT: program @backward
-// PLAN-NEXT: launch @{{.*}}::@quantize_
+// PLAN-NEXT: launch @{{.*}}::@quantize_both_axes_
+// PLAN-NEXT: launch @{{.*}}::@quantize_streamed_
+// PLAN-NEXT: launch @{{.*}}::@quantize_strips_to_slices_
+// PLAN-NEXT: launch @{{.*}}::@quantize_slices_held_
 // PLAN-NEXT: launch @{{.*}}::@quantize_streamed_
 // PLAN-NEXT: launch @{{.*}}::@quantize_strips_to_slices_
 // PLAN-NEXT: launch @{{.*}}::@grouped_matmul_{{[0-9]}}
 // PLAN-NEXT: launch @{{.*}}::@grouped_matmul_{{[0-9]}}
-// PLAN-NEXT: launch @{{.*}}::@quantize_streamed_
-// PLAN-NEXT: launch @{{.*}}::@quantize_strips_to_slices_
 // PLAN-NEXT: launch @{{.*}}::@quantize_streamed_
 // PLAN-NEXT: launch @{{.*}}::@quantize_strips_to_slices_
 // PLAN-NEXT: launch @{{.*}}::@grouped_matmul_wgrad
@@ -35,11 +37,10 @@
 // CHECK: grouped_matmul
 
 // CHECK-LABEL: func.func @backward
-// CHECK-DAG: dynamic_quantize %arg0 along [1] {{.*}} -> tensor<?x1408xf8E4M3FN>, tensor<?xf32>
 // CHECK-DAG: dynamic_quantize %arg2 along [2] {{.*}} -> tensor<?x2048x1408xf8E4M3FN>, tensor<?x2048xf32>
 // CHECK-DAG: transpose {{.*}} -> tensor<?x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>
 // CHECK-DAG: grouped_matmul {{.*}} -> tensor<?x2048xbf16>
-// CHECK-DAG: jagged_dynamic_quantize %arg0 {{.*}} -> tensor<?x1408xf8E4M3FN, #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>>
+// CHECK-DAG: jagged_dynamic_quantize %arg0 {{.*}} along [0, 1] {{.*}} -> tensor<?x1408xf8E4M3FN, #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>>, tensor<?x1408xf8E4M3FN>
 // CHECK-DAG: jagged_dynamic_quantize %arg1 {{.*}} -> tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>>
 // CHECK-DAG: transpose {{.*}} -> tensor<1408x?xf8E4M3FN, #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = 128>>>
 // CHECK: grouped_matmul {{.*}} -> tensor<?x1408x2048xbf16>

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Tuning/QuantizeTiles.h"
+#include "fp8moe/Tuning/StreamedTiles.h"
 
 #include "gtest/gtest.h"
 
@@ -242,6 +243,56 @@ std::string describe(const QuantizeWork &work) {
   return stringifyQuantizeSchedule(getQuantizeScheduleKind(work)).str() + " " +
          std::to_string(work.rows) + "x" + std::to_string(work.columns) +
          " in " + std::to_string(work.segments);
+}
+
+/// Rows and columns of one tensor from one launch, as above.
+TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
+  const TargetInfo &target = getTarget("sm_90a");
+  struct {
+    int64_t tokens, width, groups;
+    double time;
+  } cases[] = {{16640, 5120, 8, 120.1},  {16640, 5120, 16, 115.5},
+               {16640, 5120, 64, 130.5}, {32768, 7168, 16, 323.3},
+               {32768, 7168, 64, 316.0}, {131072, 2048, 64, 346.7},
+               {4096, 5120, 8, 30.2}};
+  for (auto [tokens, width, groups, time] : cases) {
+    QuantizeWork works[] = {jaggedToSlices(tokens, width, groups),
+                            rowwise(tokens, width)};
+    std::optional<QuantizeTileCost> both = getBothAxesTile(works, target);
+    ASSERT_TRUE(both);
+    EXPECT_NEAR(both->cost.time / 1e6, time, 0.15 * time)
+        << tokens << "x" << width << " in " << groups << " groups";
+    EXPECT_LT(both->cost.time, estimateApart(works, target).time);
+  }
+  // Groups of 33 MB are not worth it.
+  QuantizeWork works[] = {jaggedToSlices(131072, 2048, 16),
+                          rowwise(131072, 2048)};
+  EXPECT_FALSE(getBothAxesTile(works, target));
+}
+
+TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
+  const TargetInfo &target = getTarget("sm_90a");
+  auto find = [&](int64_t width, int64_t pitch, StringRef chip) {
+    QuantizeWork columns = jaggedToSlices(4096, width, 8);
+    QuantizeWork rows = rowwise(4096, width);
+    rows.outputColumnStride = pitch;
+    return getBothAxesTile({columns, rows}, getTarget(chip)).has_value();
+  };
+  EXPECT_TRUE(find(2048, 2048, "sm_90a"));
+  // The output is stored in vectors.
+  EXPECT_FALSE(find(2048, 2052, "sm_90a"));
+  // No whole pieces, and too long for four.
+  EXPECT_FALSE(find(2044, 2048, "sm_90a"));
+  EXPECT_FALSE(find(16384, 16384, "sm_90a"));
+  EXPECT_FALSE(find(2048, 2048, "gfx942"));
+
+  for (int64_t width : {8, 2048, 5120, 7168, 12288}) {
+    std::optional<StreamedTile> tile =
+        getBothAxesStreamedTile(2 * width, target);
+    ASSERT_TRUE(tile) << width;
+    EXPECT_LE(streamed::SharedMemory(*tile).end, target.sharedMemoryPerBlock);
+    EXPECT_GE(tile->rowStages, tile->rowWarps);
+  }
 }
 
 TEST(QuantizeTilesTest, ChoicesAreNearTheBestMeasured) {

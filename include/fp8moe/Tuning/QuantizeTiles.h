@@ -51,7 +51,7 @@ struct QuantizeSchedule {
 
   /// Whether the kernel takes every address, every pitch and every size.
   bool isGeneral() const {
-    return method != TileSchedule::Streamed && method != TileSchedule::Columns;
+    return method == TileSchedule::TwoPass || method == TileSchedule::Held;
   }
 
   /// Columns of one segment in a unit of work.
@@ -139,6 +139,21 @@ getGeneralQuantizeVariants(const QuantizeWork &work, const TargetInfo &target);
 
 /// The tile of least predicted time; the smallest of several.
 const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);
+
+/// The tile of the kernel that quantizes a tensor along both axes, the columns
+/// of jagged groups and whole rows; nothing when it does not take the layouts.
+/// `works` are those of the operation.
+std::optional<QuantizeTileCost> getBothAxesTile(ArrayRef<QuantizeWork> works,
+                                                const TargetInfo &target);
+
+/// The cost of the best kernel for each of several quantizations.
+Cost estimateApart(ArrayRef<QuantizeWork> works, const TargetInfo &target);
+
+/// The tile for both axes where `op` names it, or names none and a kernel for
+/// each axis is predicted to take clearly longer.
+std::optional<QuantizeTileCost> chooseBothAxesTile(Operation *op,
+                                                   ArrayRef<QuantizeWork> works,
+                                                   const TargetInfo &target);
 
 /// The entry of a tile that somebody wrote, or null when it is not legal.
 const QuantizeTileCost *findQuantizeTile(ArrayRef<QuantizeTileCost> tiles,

@@ -191,12 +191,10 @@ static SymbolRefAttr getKernel(const QuantizeProblem &problem,
       });
 }
 
-static LogicalResult launchQuantize(const Quantization &q,
-                                    QuantizeTileAttr tile,
-                                    ProgramLowering &lowering) {
-  FailureOr<QuantizeSizes<OpFoldResult>> sizes = getSizes(q, lowering);
-  if (failed(sizes))
-    return failure();
+/// Of a quantization, or why the target does not take it.
+static FailureOr<QuantizeProblem>
+getProblem(const Quantization &q, const QuantizeSizes<OpFoldResult> &sizes,
+           ProgramLowering &lowering) {
   const TargetHooks &hooks = lowering.getKernels().getHooks();
   QuantizeProblem problem;
   problem.inputType = q.inputType.getElementType();
@@ -212,14 +210,32 @@ static LogicalResult launchQuantize(const Quantization &q,
     problem.outputPadding = padding.getPad();
   problem.inputAlignment = getBufferAlignment(q.input);
   problem.outputAlignment = getBufferAlignment(q.output);
-  SmallVector<OpFoldResult> dynamicSizes;
   for (auto [from, to] : llvm::zip_equal(QuantizeSizes<OpFoldResult>::members(),
-                                         QuantizeSizes<int64_t>::members())) {
-    problem.sizes.*to = getStaticSize((*sizes).*from);
-    dynamicSizes.push_back((*sizes).*from);
-  }
+                                         QuantizeSizes<int64_t>::members()))
+    problem.sizes.*to = getStaticSize(sizes.*from);
+  return problem;
+}
+
+static QuantizeBuffers getBuffers(const Quantization &q) {
+  return {q.input.buffer, q.offsets ? Value(q.offsets->buffer) : Value(),
+          q.output.buffer, q.scales.buffer};
+}
+
+/// A condition, `when`, may be null.
+static LogicalResult launchQuantize(const Quantization &q,
+                                    QuantizeTileAttr tile, Value when,
+                                    ProgramLowering &lowering) {
+  FailureOr<QuantizeSizes<OpFoldResult>> sizes = getSizes(q, lowering);
+  if (failed(sizes))
+    return failure();
+  FailureOr<QuantizeProblem> problem = getProblem(q, *sizes, lowering);
+  if (failed(problem))
+    return failure();
+  SmallVector<OpFoldResult> dynamicSizes;
+  for (auto member : QuantizeSizes<OpFoldResult>::members())
+    dynamicSizes.push_back((*sizes).*member);
   FailureOr<SmallVector<QuantizeVariant>> variants =
-      getVariants(problem, q.op, tile, lowering.getTarget());
+      getVariants(*problem, q.op, tile, lowering.getTarget());
   if (failed(variants))
     return failure();
 
@@ -227,38 +243,37 @@ static LogicalResult launchQuantize(const Quantization &q,
   Location loc = q.op->getLoc();
   SizeBuilder size(builder, loc);
   SmallVector<Value> conditions =
-      createConditions(*variants, *sizes, problem.jagged, builder, loc);
+      createConditions(*variants, *sizes, problem->jagged, builder, loc);
+  auto both = [&](Value lhs, Value rhs) {
+    return lhs && rhs ? builder.createOrFold<arith::AndIOp>(loc, lhs, rhs)
+                      : (lhs ? lhs : rhs);
+  };
   // Kernels that do not take everything come first; `isLeft` says what they
   // left.
-  QuantizeBuffers all{q.input.buffer,
-                      q.offsets ? Value(q.offsets->buffer) : Value(),
-                      q.output.buffer, q.scales.buffer};
+  QuantizeBuffers all = getBuffers(q);
   Value isLeft;
   for (auto [variant, isVariant] : llvm::zip_equal(*variants, conditions)) {
     Value remains;
     if (variant.tile.schedule.method == TileSchedule::Streamed)
-      remains = launchStreamedQuantize(loc, problem, *sizes, all, lowering);
-    else if (variant.tile.schedule.method == TileSchedule::Columns)
       remains =
-          launchColumnsQuantize(loc, problem, *sizes, all, isVariant, lowering);
+          launchStreamedQuantize(loc, *problem, *sizes, all, when, lowering);
+    else if (variant.tile.schedule.method == TileSchedule::Columns)
+      remains = launchColumnsQuantize(loc, *problem, *sizes, all,
+                                      both(isVariant, when), lowering);
     else
       continue;
-    isLeft = isLeft ? builder.createOrFold<arith::AndIOp>(loc, isLeft, remains)
-                    : remains;
+    isLeft = both(isLeft, remains);
   }
   if (isLeft) {
     if (matchPattern(isLeft, m_Zero()))
       return success();
     *variants =
-        getGeneralQuantizeVariants(getWork(problem), lowering.getTarget());
+        getGeneralQuantizeVariants(getWork(*problem), lowering.getTarget());
     conditions =
-        createConditions(*variants, *sizes, problem.jagged, builder, loc);
-    for (Value &condition : conditions)
-      condition =
-          condition
-              ? builder.createOrFold<arith::AndIOp>(loc, condition, isLeft)
-              : isLeft;
+        createConditions(*variants, *sizes, problem->jagged, builder, loc);
   }
+  for (Value &condition : conditions)
+    condition = both(both(condition, isLeft), when);
 
   SmallVector<Value> buffers{q.input.buffer};
   if (q.offsets)
@@ -268,17 +283,48 @@ static LogicalResult launchQuantize(const Quantization &q,
     const QuantizeSchedule &schedule = variant.tile.schedule;
     lowering.createLaunch(
         q.op->getLoc(),
-        getKernel(problem, schedule, dynamicSizes, q.op->getLoc(), lowering),
-        getUnits(schedule, *sizes, problem.jagged, size), schedule.threads,
+        getKernel(*problem, schedule, dynamicSizes, q.op->getLoc(), lowering),
+        getUnits(schedule, *sizes, problem->jagged, size), schedule.threads,
         buffers, dynamicSizes, isVariant);
   }
   return success();
 }
 
-/// One kernel for each axis. `op` has a quantized tensor and scales for each.
+/// Both axes from one launch: `columns` jagged, `rows` whole. The result is the
+/// condition under which launches for each must do the work, null for always.
+static FailureOr<Value> launchBothAxes(const Quantization &columns,
+                                       const Quantization &rows,
+                                       ProgramLowering &lowering) {
+  FailureOr<QuantizeSizes<OpFoldResult>> sizes = getSizes(columns, lowering),
+                                         rowSizes = getSizes(rows, lowering);
+  if (failed(sizes) || failed(rowSizes))
+    return failure();
+  FailureOr<QuantizeProblem> problem = getProblem(columns, *sizes, lowering);
+  if (failed(problem))
+    return failure();
+  // The kernel knows where scales are, and has one type of results.
+  if (ShapedType::isDynamic(getStaticSize(rowSizes->scaleKept)) ||
+      rows.resultType.getElementType() != problem->fp8Type)
+    return Value();
+  RowQuantization row;
+  int64_t rowBytes = getStaticSize(rowSizes->reduced) *
+                     columns.inputType.getElementTypeBitWidth() / 8;
+  row.tile = *getBothAxesStreamedTile(rowBytes, lowering.getTarget());
+  row.output = {getStaticSize(rowSizes->outKept),
+                getStaticSize(rowSizes->scaleKept)};
+  row.quantized = rows.output.buffer;
+  row.scales = rows.scales.buffer;
+  row.alignment = getBufferAlignment(rows.output);
+  return launchBothAxesQuantize(columns.op->getLoc(), *problem, *sizes,
+                                getBuffers(columns), row, lowering);
+}
+
+/// One launch, or one for each axis. `op` has a quantized tensor and scales for
+/// each.
 template <typename OpTy>
 static LogicalResult lowerAxes(OpTy op, Value offsets,
                                ProgramLowering &lowering) {
+  SmallVector<Quantization, 2> quantizations;
   for (auto [index, axis] : llvm::enumerate(op.getAxes())) {
     auto quantized = cast<OpResult>(op.getQuantized()[index]);
     auto scales = cast<OpResult>(op.getScales()[index]);
@@ -298,9 +344,23 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
     // Only the first axis is jagged.
     if (offsets && index == 0)
       q.offsets = lowering.getView(offsets);
-    if (failed(launchQuantize(q, op.getTileAttr(), lowering)))
-      return failure();
+    quantizations.push_back(q);
   }
+  QuantizeTileAttr tile = op.getTileAttr();
+  Value isLeft;
+  if (chooseBothAxesTile(op, getQuantizeWorks(op), lowering.getTarget())) {
+    FailureOr<Value> remains =
+        launchBothAxes(quantizations[0], quantizations[1], lowering);
+    if (failed(remains))
+      return failure();
+    isLeft = *remains;
+    tile = {};
+    if (isLeft && matchPattern(isLeft, m_Zero()))
+      return success();
+  }
+  for (const Quantization &q : quantizations)
+    if (failed(launchQuantize(q, tile, isLeft, lowering)))
+      return failure();
   return success();
 }
 

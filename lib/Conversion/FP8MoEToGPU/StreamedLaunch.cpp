@@ -29,13 +29,15 @@ class StreamedLaunch : QuantizeLaunch {
 public:
   using QuantizeLaunch::QuantizeLaunch;
 
-  Value launch();
+  /// Without `rows`, columns only.
+  Value launch(Value when, const RowQuantization *rows);
 
 private:
   int64_t getTileColumns() const { return kLineBytes / getInputBytes(); }
   /// Segments that lie behind each other are one dimension of rows.
   bool hasSegmentDim() const { return isSegmentDim(problem); }
 
+  Value createRowCondition(const RowQuantization &rows);
   void require(arith::CmpIPredicate predicate, OpFoldResult lhs, int64_t rhs);
   Value createCondition(OpFoldResult entries);
   OpFoldResult countEntries();
@@ -124,23 +126,44 @@ Value StreamedLaunch::createScratch(OpFoldResult entries) {
       .getBuffer();
 }
 
-Value StreamedLaunch::launch() {
-  StreamedTile tile;
+/// What warps of rows need besides.
+Value StreamedLaunch::createRowCondition(const RowQuantization &rows) {
+  using arith::CmpIPredicate;
+  // A chunk's bytes of output are stored at once.
+  int64_t storeBytes = kChunkBytes / getInputBytes();
+  Value condition = plan::AlignedOp::create(b, rows.quantized, storeBytes);
+  Value groups =
+      b.createOrFold<arith::MaxSIOp>(index(sizes.segments), index(1));
+  Value groupRows =
+      b.createOrFold<arith::CeilDivSIOp>(index(sizes.reduced), groups);
+  int64_t most =
+      getBothAxesGroupBytes(lowering.getTarget()) / rows.tile.rowBytes;
+  return both(condition, b.createOrFold<arith::CmpIOp>(CmpIPredicate::sle,
+                                                       groupRows, index(most)));
+}
+
+Value StreamedLaunch::launch(Value when, const RowQuantization *rows) {
+  StreamedTile tile = rows ? rows->tile : StreamedTile();
+  RowOutput rowOutput = rows ? rows->output : RowOutput();
   SmallVector<int64_t> numbers{problem.powerOfTwo, problem.jagged,
                                problem.outputPadding, problem.inputAlignment,
                                problem.outputAlignment};
+  if (rows)
+    numbers.append({tile.rowBytes, rowOutput.pitch, rowOutput.scaleStride});
   SmallVector<OpFoldResult> args = addSizes(numbers);
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      "quantize_streamed",
+      rows ? "quantize_both_axes" : "quantize_streamed",
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
         return buildStreamedQuantize(b.getLoc(), module, name, problem, tile,
-                                     hooks);
+                                     rowOutput, hooks);
       });
 
   OpFoldResult entries = countEntries();
   Value applies = createCondition(entries);
+  if (rows)
+    applies = both(applies, createRowCondition(*rows));
   // A full line of a box, one that holds two rows, and what is fetched to the
   // second-level cache for several units at once.
   SmallVector<Value> operands{
@@ -150,6 +173,8 @@ Value StreamedLaunch::launch() {
   if (problem.jagged)
     operands.push_back(buffers.offsets);
   operands.append({buffers.output, buffers.scales, createScratch(entries)});
+  if (rows)
+    operands.append({buffers.input, rows->quantized, rows->scales});
   for (OpFoldResult arg : args)
     operands.push_back(index(arg));
   operands.push_back(index(entries));
@@ -161,7 +186,7 @@ Value StreamedLaunch::launch() {
   int64_t threads = tile.getThreads(lowering.getTarget().warpSize);
   plan::LaunchOp::create(b, kernel, ValueRange{blocks, index(1), index(1)},
                          {threads, 1, 1}, SharedMemory(tile).end, operands,
-                         applies, /*cluster=*/{},
+                         when ? both(applies, when) : applies, /*cluster=*/{},
                          /*cooperative=*/true);
   return negate(applies);
 }
@@ -169,7 +194,18 @@ Value StreamedLaunch::launch() {
 Value fp8moe::launchStreamedQuantize(Location loc,
                                      const QuantizeProblem &problem,
                                      const QuantizeSizes<OpFoldResult> &sizes,
-                                     const QuantizeBuffers &buffers,
+                                     const QuantizeBuffers &buffers, Value when,
                                      ProgramLowering &lowering) {
-  return StreamedLaunch(loc, problem, sizes, buffers, lowering).launch();
+  return StreamedLaunch(loc, problem, sizes, buffers, lowering)
+      .launch(when, /*rows=*/nullptr);
+}
+
+Value fp8moe::launchBothAxesQuantize(Location loc,
+                                     const QuantizeProblem &problem,
+                                     const QuantizeSizes<OpFoldResult> &sizes,
+                                     const QuantizeBuffers &buffers,
+                                     const RowQuantization &rows,
+                                     ProgramLowering &lowering) {
+  return StreamedLaunch(loc, problem, sizes, buffers, lowering)
+      .launch(/*when=*/Value(), &rows);
 }

@@ -32,8 +32,8 @@ static constexpr int64_t kFoldTilesPerBlock = 8;
 
 /// Units of more tiles than these, of which four together have at most
 /// kInterleaveTilesPerBlock a block, are interleaved: shorter ones are read
-/// next to their neighbours anyway. Segments that are all alike gain only when
-/// a unit is nearly as long as the grid.
+/// next to their neighbours anyway. Segments that are all alike, and tiles
+/// beside rows, gain only when a unit is nearly as long as the grid.
 static constexpr int64_t kInterleaveTiles = 12;
 static constexpr int64_t kInterleaveWholeTiles = 96;
 static constexpr int64_t kInterleaveTilesPerBlock = 6;
@@ -122,6 +122,8 @@ struct LaneTile {
   Value start, length, outStart;
   /// Where the magnitudes of the same columns of the previous segment are.
   Value previousEntry, previousContributors;
+  /// The tile's row for StreamedKernel::getTileProgress; not used without rows.
+  Value progress;
 
   static constexpr auto members() {
     using T = LaneTile;
@@ -137,7 +139,8 @@ struct LaneTile {
                       &T::length,
                       &T::outStart,
                       &T::previousEntry,
-                      &T::previousContributors};
+                      &T::previousContributors,
+                      &T::progress};
   }
 };
 
@@ -159,6 +162,7 @@ struct TileBoxes {
 struct PreparedTile {
   TileRecord record;
   TileBoxes boxes;
+  Value progress;
 };
 
 /// The tiles of the lanes. The masks have a bit for each lane that has a tile,
@@ -329,9 +333,9 @@ SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   Value tiles =
       b.select(b.less(b.i32(0), next.length), b.ceilDiv(extent, kLines), 0);
   Value isFolded = b.less(b.mul(k.numBlocks, kFoldTilesPerBlock), tiles);
+  bool isShared = k.problem.jagged && !k.tile.hasRows();
   Value isInterleaved = k.both(
-      b.less(b.i32(k.problem.jagged ? kInterleaveTiles : kInterleaveWholeTiles),
-             tiles),
+      b.less(b.i32(isShared ? kInterleaveTiles : kInterleaveWholeTiles), tiles),
       b.lessEqual(b.shiftLeft(tiles, kInterleaveLog),
                   b.mul(k.numBlocks, kInterleaveTilesPerBlock)));
   int64_t mask = (1 << kInterleaveLog) - 1;
@@ -479,6 +483,8 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   tile.previousEntry =
       b.add(state.previousFirst, b.mul(columnBlock, state.previousTiles));
   tile.previousContributors = b.minS(state.previousTiles, k.numBlocks);
+  tile.progress = k.getRowOfTile(relative, b.mul(state.tiles, state.units),
+                                 state.start, state.length);
 
   // The first of a block's tiles stands for all when they exceed the ring.
   Value acts =
@@ -514,6 +520,7 @@ void ProducerBuilder::publish(const LaneTile &tile, UnitRecord record,
 PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
                                           Value flags) {
   PreparedTile prepared;
+  prepared.progress = tile.progress;
   Value isFolded = hasBit(tile.bits, kFoldedBit);
   Value tileRows = getTileRows(isFolded);
   TileRecord &record = prepared.record;
@@ -561,6 +568,9 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
 
 /// How many tiles may be on their way at once, with this one.
 Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
+  // Rows beside tiles are loads that this does not count.
+  if (k.tile.hasRows())
+    return b.i32(kNoLimit);
   Value isShort = b.lessEqual(tile.tiles, kShortTiles);
   Value isTall = b.less(b.mul(k.numBlocks, kTallTilesPerBlock), tile.tiles);
   Value limit = b.select(isTall, b.i32(kTallLoadsInFlight), kLoadsInFlight);
@@ -614,6 +624,7 @@ RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
   b.createIf(b.compare(arith::CmpIPredicate::ne, limit, kNoLimit),
              [&] { k.ring.createWaitFull(k.ring.getBefore(position, limit)); });
   b.createIf(isIssuer, [&] {
+    k.advanceTiles(tile.progress);
     if (publish)
       publish();
     k.storeTileRecord(position.stage, tile.record);
@@ -666,7 +677,10 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
   UnitRecord unit = prepareUnit(tile);
   Value isNewUnit = hasBit(tile.bits, kNewUnitBit);
   Value hasTile = hasBit(b.shiftRight(lanes.acts, k.lane), 1);
-  Value fetches = k.both(hasTile, k.isNonZero(getInterleave(tile.bits)));
+  // Rows are read as wholes where they are quantized, too.
+  Value fetches = k.tile.hasRows()
+                      ? b.i1(false)
+                      : k.both(hasTile, k.isNonZero(getInterleave(tile.bits)));
   Value anyFetches = k.voteAny(fetches);
   auto prefetchIf = [&](Value isNext) {
     b.createIf(anyFetches, [&] {
@@ -730,6 +744,8 @@ void ProducerBuilder::finish(Value unit, RingPosition position, Value tail) {
     }
     for (int64_t i : llvm::seq(k.tile.scaleWarps))
       k.publishEndUnit(b.add(unit, i + 1));
+    if (k.tile.hasRows())
+      k.announce(k.getTileProgress(), b.i32(kAllRead));
   });
 }
 

@@ -18,8 +18,9 @@ using namespace mlir::fp8moe::streamed;
 static constexpr int64_t kWordBytes = sizeof(int32_t);
 
 StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
-                               const StreamedTile &tile)
-    : b(b), problem(problem), tile(tile),
+                               const StreamedTile &tile,
+                               const RowOutput &rowOutput)
+    : b(b), problem(problem), tile(tile), rowOutput(rowOutput),
       math(b, problem.inputType, problem.fp8Type, problem.powerOfTwo),
       ring(b, b.offsetBytes(b.getDynamicShared(), SharedMemory(tile).ring),
            tile.stages) {
@@ -33,6 +34,11 @@ StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
   scales = b.getPointer(pointer++);
   scratch = b.getPointer(pointer++);
   entries = b.offsetBytes(scratch, kGridBarrierBytes);
+  if (tile.hasRows()) {
+    input = b.getPointer(pointer++);
+    rowQuantized = b.getPointer(pointer++);
+    rowScales = b.getPointer(pointer++);
+  }
   for (auto [from, to] : llvm::zip_equal(QuantizeSizes<int64_t>::members(),
                                          QuantizeSizes<Value>::members())) {
     int64_t size = problem.sizes.*from;
@@ -58,7 +64,8 @@ static constexpr int64_t kBeginBarrier = 1;
 void StreamedKernel::initialize(Value numEntries) {
   int64_t threads = b.getNumThreads();
   int64_t otherThreads = threads - b.getSubgroupSize();
-  int64_t firstScaleWarp = tile.measureWarps + tile.getConvertWarps();
+  int64_t firstScaleWarp =
+      tile.measureWarps + tile.getConvertWarps() + tile.rowWarps;
   Value isProducer =
       b.lessEqual(b.i32(otherThreads / b.getSubgroupSize()), warp);
   gridBarrierState =
@@ -101,6 +108,14 @@ void StreamedKernel::initializeBarriers() {
     createBarrierInit(b, getScalesBarrier(b.i32(slot)), b.getSubgroupSize());
   }
   createBarrierInit(b, readyBarrier, 1);
+  if (tile.hasRows()) {
+    for (int64_t stage : llvm::seq(tile.rowStages)) {
+      createBarrierInit(b, getRowBarrier(b.i32(stage)), 1);
+      b.store(b.i32(-1), getRowNumber(b.i32(stage)), kWordBytes);
+    }
+    b.store(b.i32(0), getTileProgress(), kWordBytes);
+    b.store(b.i32(0), getRowProgress(), kWordBytes);
+  }
   createBarrierInitFence(b);
 }
 
@@ -133,6 +148,31 @@ Value StreamedKernel::getShared(int64_t offset, Value index, int64_t bytes) {
 
 Value StreamedKernel::getStage(Value stage) {
   return getShared(0, stage, kStageBytes);
+}
+
+Value StreamedKernel::getRowStage(Value stage) {
+  return getShared(SharedMemory(tile).rows, stage, getRowPitch(tile.rowBytes));
+}
+
+Value StreamedKernel::getRowBarrier(Value stage) {
+  return getShared(SharedMemory(tile).rowsReady, stage, kBarrierBytes);
+}
+
+Value StreamedKernel::getRowNumber(Value stage) {
+  return getShared(SharedMemory(tile).rowNumbers, stage, kRowNumberBytes);
+}
+
+Value StreamedKernel::getTileProgress() {
+  return b.offsetBytes(shared, SharedMemory(tile).progress);
+}
+
+Value StreamedKernel::getRowProgress() {
+  return b.offsetBytes(getTileProgress(), kWordBytes);
+}
+
+void StreamedKernel::announce(Value pointer, Value value) {
+  LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::max, pointer, value,
+                            LLVM::AtomicOrdering::monotonic, "block");
 }
 
 /// The line of a stage, counting those between boxes: a box begins a line later
@@ -413,30 +453,61 @@ Value StreamedKernel::createScatteredMax(SmallVector<Value> words,
 // The kernel
 //===----------------------------------------------------------------------===//
 
-gpu::GPUFuncOp fp8moe::buildStreamedQuantize(Location loc,
-                                             gpu::GPUModuleOp module,
-                                             StringRef name,
-                                             const QuantizeProblem &problem,
-                                             const StreamedTile &tile,
-                                             const TargetHooks &hooks) {
+/// Registers of a thread by role where there are rows: five warpgroups are
+/// launched with 96 each, and some roles give theirs to others.
+static constexpr int64_t kLaunchRegisters = 96;
+static constexpr int64_t kMeasureRegisters = 72;
+static constexpr int64_t kConvertRegisters = 112;
+static constexpr int64_t kRowRegisters = 72;
+/// The scale warps and the producer are one warpgroup.
+static constexpr int64_t kScaleRegisters = 112;
+static_assert(kMeasureRegisters + 2 * kConvertRegisters + kRowRegisters +
+                  kScaleRegisters ==
+              5 * kLaunchRegisters);
+
+gpu::GPUFuncOp fp8moe::buildStreamedQuantize(
+    Location loc, gpu::GPUModuleOp module, StringRef name,
+    const QuantizeProblem &problem, const StreamedTile &tile,
+    const RowOutput &rowOutput, const TargetHooks &hooks) {
   KernelSignature signature;
   signature.tensorMaps = 3;
-  signature.pointers = problem.jagged ? 4 : 3;
+  signature.pointers = (problem.jagged ? 4 : 3) + (tile.hasRows() ? 3 : 0);
   unsigned numEntries = countDynamic(problem.sizes);
   signature.sizes = numEntries + 1;
   signature.hasBlockCount = false;
   signature.threads = tile.getThreads(hooks.getSubgroupSize());
   KernelBuilder b(loc, module, name, signature, hooks);
-  StreamedKernel kernel(b, problem, tile);
+  StreamedKernel kernel(b, problem, tile, rowOutput);
   kernel.initialize(b.getSize(numEntries));
 
+  auto setRegisters = [&](int64_t registers) {
+    if (tile.hasRows())
+      createSetRegisters(b, registers, registers > kLaunchRegisters);
+  };
   auto bind = [&](void (*build)(StreamedKernel &, Value)) {
     return [&kernel, build](Value warp) { build(kernel, warp); };
   };
-  createWarpRoles(b, kernel.warp,
-                  {{tile.measureWarps, bind(buildStreamedMeasure)},
-                   {tile.getConvertWarps(), bind(buildStreamedConvert)},
-                   {tile.scaleWarps, bind(buildStreamedScale)},
-                   {/*warps=*/1, bind(buildStreamedProducer)}});
+  auto bindWith = [&](int64_t registers,
+                      void (*build)(StreamedKernel &, Value)) {
+    return [&kernel, build, registers, setRegisters](Value warp) {
+      setRegisters(registers);
+      build(kernel, warp);
+    };
+  };
+  SmallVector<WarpRole> roles{
+      {tile.measureWarps, bindWith(kMeasureRegisters, buildStreamedMeasure)},
+      {tile.getConvertWarps(),
+       bindWith(kConvertRegisters, buildStreamedConvert)}};
+  if (tile.hasRows())
+    roles.push_back(
+        {tile.rowWarps, bindWith(kRowRegisters, buildStreamedRows)});
+  roles.push_back({tile.scaleWarps + 1, [&](Value warp) {
+                     setRegisters(kScaleRegisters);
+                     createWarpRoles(
+                         b, warp,
+                         {{tile.scaleWarps, bind(buildStreamedScale)},
+                          {/*warps=*/1, bind(buildStreamedProducer)}});
+                   }});
+  createWarpRoles(b, kernel.warp, roles);
   return b.getKernel();
 }

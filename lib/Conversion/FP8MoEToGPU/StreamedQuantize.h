@@ -18,6 +18,8 @@
 //              blocks
 //   scale      collects what all blocks posted for a unit: the scales
 //   convert    quantizes the tile that is still in the ring, and stores it
+//   rows       (only where both axes are asked for) copy whole rows to shared
+//              memory by themselves, measure, quantize and store them
 //
 // docs/kernels.md has a picture, and says why it is this way.
 //
@@ -89,6 +91,9 @@ struct UnitRecord {
   Value seamStage, previousEntry, previousContributors;
 };
 
+/// Who has loaded everything is so far, beyond all rows.
+constexpr int64_t kAllRead = (int64_t(1) << 31) - 1;
+
 /// Bytes that a lane reads or writes at once.
 constexpr int64_t kChunkBytes = 16;
 /// So many are in a line.
@@ -100,19 +105,28 @@ inline bool isSegmentDim(const QuantizeProblem &problem) {
   return !problem.jagged && problem.sizes.inSegment != 0;
 }
 
+/// Where the quantization along rows goes, in elements: row r of the output
+/// begins at r * pitch and is contiguous, its scale is at r * scaleStride.
+struct RowOutput {
+  int64_t pitch, scaleStride;
+};
+
 /// What the roles share.
 class StreamedKernel {
 public:
   StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
-                 const StreamedTile &tile);
+                 const StreamedTile &tile, const RowOutput &rowOutput);
 
   KernelBuilder &b;
   const QuantizeProblem &problem;
   const StreamedTile &tile;
+  /// Only where the tile has rows, as the pointers are.
+  const RowOutput &rowOutput;
   QuantizeMath math;
   QuantizeSizes<Value> sizes;
   /// In global memory; `entries` are those of posted magnitudes.
   Value offsets, output, scales, scratch, entries;
+  Value input, rowQuantized, rowScales;
   /// Tensor maps of the input with full lines and with folded ones, and with a
   /// share of interleaved units.
   Value map, foldedMap, shareMap;
@@ -171,6 +185,30 @@ public:
   /// that they post to, and tells the other scale warps.
   void meetOtherBlocks();
   void waitForGridReady() { createBarrierWait(b, readyBarrier, b.i32(0)); }
+
+  // Rows in shared memory, and what the producer of tiles and the warps of rows
+  // tell each other.
+  Value getRowStage(Value stage);
+  Value getRowBarrier(Value stage);
+  /// The number of the row, of the block's, that a stage is loaded with.
+  Value getRowNumber(Value stage);
+  /// How far each is, as a row: that which it loads, for tiles one in
+  /// proportion to those of the segment.
+  Value getTileProgress();
+  Value getRowProgress();
+  /// Writes one of these words, which never decrease: several may write one.
+  void announce(Value pointer, Value value);
+  // These do nothing without rows.
+  /// The row, of `length` from `start` on, that is as far among them as number
+  /// `index` of `count` tiles is among these.
+  Value getRowOfTile(Value index, Value count, Value start, Value length);
+  /// By the producer, before it loads a tile: says how far tiles are, and waits
+  /// until rows are not far behind.
+  void advanceTiles(Value row);
+  /// How far, in rows, one may be ahead of the other.
+  int64_t getRowLead() const {
+    return streamed::kLeadBytes / std::max<int64_t>(tile.rowBytes, 1);
+  }
 
   // Short forms.
   Value isNonZero(Value value) {
@@ -246,18 +284,19 @@ private:
 /// output. Its parameters are the tensor maps of the input with full lines,
 /// with folded lines, and with a share of interleaved units; offsets (jagged
 /// only), output, scales and scratch; the dynamic sizes in the order of
-/// `members`, and the number of entries in the scratch.
-gpu::GPUFuncOp buildStreamedQuantize(Location loc, gpu::GPUModuleOp module,
-                                     StringRef name,
-                                     const QuantizeProblem &problem,
-                                     const StreamedTile &tile,
-                                     const TargetHooks &hooks);
+/// `members`, and the number of entries in the scratch. Where the tile has
+/// rows, the pointers end with input, quantized rows and their scales.
+gpu::GPUFuncOp
+buildStreamedQuantize(Location loc, gpu::GPUModuleOp module, StringRef name,
+                      const QuantizeProblem &problem, const StreamedTile &tile,
+                      const RowOutput &rowOutput, const TargetHooks &hooks);
 
 // The roles. `warp` counts within the role.
 void buildStreamedProducer(StreamedKernel &kernel, Value warp);
 void buildStreamedMeasure(StreamedKernel &kernel, Value warp);
 void buildStreamedScale(StreamedKernel &kernel, Value warp);
 void buildStreamedConvert(StreamedKernel &kernel, Value warp);
+void buildStreamedRows(StreamedKernel &kernel, Value warp);
 
 } // namespace mlir::fp8moe
 

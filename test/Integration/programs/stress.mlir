@@ -29,6 +29,17 @@ func.func @jagged_colwise_column_major_input(%x: tensor<?x512xbf16, #column_majo
   return %q, %s : tensor<?x512x!fp8moe.e4m3, #column_major>, tensor<8x512xf32>
 }
 
+func.func @jagged_rowwise_and_colwise(%x: tensor<?x1024xbf16> {fp8moe.name = "x"},
+                                      %offsets: tensor<8xi32> {fp8moe.name = "offsets"})
+    -> (tensor<?x1024x!fp8moe.e4m3, #column_major> {fp8moe.name = "q"}, tensor<?x1024x!fp8moe.e4m3> {fp8moe.name = "q1"},
+        tensor<8x1024xf32> {fp8moe.name = "s"}, tensor<?xf32> {fp8moe.name = "s1"}) {
+  %q, %q1, %s, %s1 = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<8xi32>) along [0, 1] rounding pow2
+      : tensor<?x1024xbf16>
+      -> tensor<?x1024x!fp8moe.e4m3, #column_major>, tensor<?x1024x!fp8moe.e4m3>, tensor<8x1024xf32>, tensor<?xf32>
+  return %q, %q1, %s, %s1 : tensor<?x1024x!fp8moe.e4m3, #column_major>, tensor<?x1024x!fp8moe.e4m3>,
+                            tensor<8x1024xf32>, tensor<?xf32>
+}
+
 func.func @rowwise(%x: tensor<?x2048xbf16> {fp8moe.name = "x"})
     -> (tensor<?x2048x!fp8moe.e4m3> {fp8moe.name = "q"}, tensor<?xf32> {fp8moe.name = "s"}) {
   %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2

@@ -438,7 +438,8 @@ QuantizeTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (kept < 1)
     return emitError() << "expects at least one kept slice, found " << kept;
   // The roles of these kernels' warps add up to any number.
-  if (schedule == TileSchedule::Streamed || schedule == TileSchedule::Columns) {
+  if (schedule == TileSchedule::Streamed || schedule == TileSchedule::Columns ||
+      schedule == TileSchedule::BothAxes) {
     if (threads < 32 || threads > 1024 || threads % 32 != 0)
       return emitError()
              << "expects a multiple of 32 threads up to 1024, found "
@@ -471,6 +472,10 @@ LogicalResult QuantizeTileAttr::verifyFor(Operation *op,
     return op->emitOpError("has the schedule 'streamed', which needs the "
                            "tensor maps of Hopper and later; ")
            << target.chip << " has none; use 'held', 'two_pass' or no tile";
+  if (getSchedule() == TileSchedule::BothAxes && !target.hasTensorMaps)
+    return op->emitOpError("has the schedule 'both_axes', which needs the "
+                           "tensor maps of Hopper and later; ")
+           << target.chip << " has none; use no tile";
   if (getSchedule() == TileSchedule::Columns && !target.hasTensorMaps)
     return op->emitOpError("has the schedule 'columns', which needs the "
                            "asynchronous copies of Hopper and later; ")

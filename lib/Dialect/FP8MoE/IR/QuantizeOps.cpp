@@ -489,8 +489,9 @@ TensorAccess JaggedDynamicQuantizeOp::getTensorAccess(Value tensor,
              : TensorAccess::fixed();
 }
 
-/// GPUs have a kernel for one axis only; on the CPU, where there are no
-/// launches and time is not tuned, an operation counts once.
+/// GPUs have a kernel for one axis, besides that of the tile both_axes, which
+/// is chosen when tiles are. On the CPU, where there are no launches and time
+/// is not tuned, an operation counts once.
 static int64_t countPasses(ArrayRef<int64_t> axes, const TargetInfo &target) {
   return target.isGPU() ? axes.size() : 1;
 }

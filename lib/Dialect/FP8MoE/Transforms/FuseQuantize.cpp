@@ -21,6 +21,7 @@
 #include "UnreachableBlocks.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Tuning/KernelCost.h"
+#include "fp8moe/Tuning/QuantizeTiles.h"
 #include "mlir/IR/Dominance.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -159,11 +160,14 @@ static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
   KernelOpInterface fused = createPair(first, second, earlier.op);
   // Fewer operations are no reason: bytes and launches are. What becomes a
   // kernel for each axis saves neither.
+  auto isOneKernel = [&] {
+    return fused.getNumPasses(target) == 1 ||
+           chooseBothAxesTile(fused, getQuantizeWorks(fused), target);
+  };
   auto pays = [&] {
-    return fused.getNumPasses(target) == 1 &&
-           estimateKernel(fused, {}, target).time <
-               estimateKernel(first.op, {}, target).time +
-                   estimateKernel(second.op, {}, target).time;
+    return isOneKernel() && estimateKernel(fused, {}, target).time <
+                                estimateKernel(first.op, {}, target).time +
+                                    estimateKernel(second.op, {}, target).time;
   };
   if (!pays()) {
     fused->erase();

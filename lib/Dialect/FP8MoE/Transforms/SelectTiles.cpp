@@ -28,6 +28,8 @@ struct SelectTiles : public fp8moe::impl::SelectTilesBase<SelectTiles> {
 
 private:
   LogicalResult select(Operation *op, const TargetInfo &target);
+  void selectBothAxes(Operation *op, const QuantizeTileCost &tile,
+                      ArrayRef<QuantizeWork> works, const TargetInfo &target);
   LogicalResult selectMatmul(GroupedMatmulOp op, const TargetInfo &target);
 };
 } // namespace
@@ -70,9 +72,22 @@ static SmallVector<Operation *, 2> splitAxes(OpTy op, Value offsets) {
   return parts;
 }
 
+/// True when one kernel makes all results. Along two axes, somebody must read
+/// those of each: quantized tensors come first, then their scales.
+static bool isOneKernel(Operation *op, const TargetInfo &target) {
+  if (cast<KernelOpInterface>(op).getNumPasses(target) == 1)
+    return true;
+  unsigned axes = op->getNumResults() / 2;
+  for (unsigned axis : llvm::seq(axes))
+    if (op->getResult(axis).use_empty() &&
+        op->getResult(axes + axis).use_empty())
+      return false;
+  return chooseBothAxesTile(op, getQuantizeWorks(op), target).has_value();
+}
+
 static SmallVector<Operation *, 2> splitKernels(Operation *op,
                                                 const TargetInfo &target) {
-  if (cast<KernelOpInterface>(op).getNumPasses(target) == 1)
+  if (isOneKernel(op, target))
     return {op};
   if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
     return splitAxes(jagged, jagged.getOffsets());
@@ -132,11 +147,39 @@ static void reportCandidates(Operation *op, QuantizeTileAttr chosen,
 // The pass
 //===----------------------------------------------------------------------===//
 
+static void setTile(Operation *op, QuantizeTileAttr tile) {
+  if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
+    jagged.setTileAttr(tile);
+  else
+    cast<DynamicQuantizeOp>(op).setTileAttr(tile);
+}
+
+/// An operation along two axes that stays one.
+void SelectTiles::selectBothAxes(Operation *op, const QuantizeTileCost &tile,
+                                 ArrayRef<QuantizeWork> works,
+                                 const TargetInfo &target) {
+  if (!getQuantizeTile(op))
+    ++numSelected;
+  setTile(op, getQuantizeTileAttr(op->getContext(), tile.schedule));
+  if (!printCandidates)
+    return;
+  op->emitRemark("tiles for ")
+      << target.chip << ", both axes: "
+      << llvm::formatv("{0} {1:f1} us (chosen), a kernel for each {2:f1} us",
+                       describeQuantizeTile(tile.schedule),
+                       tile.cost.time / 1e6,
+                       estimateApart(works, target).time / 1e6);
+}
+
 LogicalResult SelectTiles::select(Operation *op, const TargetInfo &target) {
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
   // No kernel takes it; the lowering says so.
   if (works.empty())
     return success();
+  if (works.size() > 1) {
+    selectBothAxes(op, *chooseBothAxesTile(op, works, target), works, target);
+    return success();
+  }
   SmallVector<QuantizeTileCost> tiles =
       rankQuantizeTiles(works.front(), target);
   QuantizeTileAttr tile = getQuantizeTile(op);
@@ -146,10 +189,7 @@ LogicalResult SelectTiles::select(Operation *op, const TargetInfo &target) {
   if (!tile && variants.size() == 1) {
     const QuantizeSchedule &best = variants.front().tile.schedule;
     tile = getQuantizeTileAttr(op->getContext(), best);
-    if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
-      jagged.setTileAttr(tile);
-    else
-      cast<DynamicQuantizeOp>(op).setTileAttr(tile);
+    setTile(op, tile);
     ++numSelected;
   } else if (tile && !requireQuantizeTile(op, tiles, tile, target)) {
     return failure();

@@ -52,7 +52,22 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
                                 tensor<64x64xf8E4M3FN>, tensor<64x64xf8E4M3FN>
   }
 
-  // No kernel of this target reads the tensor once for both axes.
+  // Columns of jagged groups and rows are read together; nothing else is on this target.
+  // CHECK-LABEL: func.func @groups_and_rows
+  func.func @groups_and_rows(%x: tensor<?x2048xbf16>, %ends: tensor<16xi32>)
+      -> (tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>) {
+    // CHECK: %[[Q:.*]]:2, %{{.*}}:2 = fp8moe.jagged_dynamic_quantize %arg0 groups(%arg1 : tensor<16xi32>) along [0, 1]
+    // CHECK: return %[[Q]]#1, %[[Q]]#0
+    // REMARK: [[@LINE+3]]:16: remark: [Passed] fused
+    %q1, %s1 = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<?xf32>
+    %q0, %s0 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>) along [0]
+        rounding pow2
+        : tensor<?x2048xbf16>
+        -> tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<16x2048xf32>
+    return %q1, %q0 : tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>
+  }
+
   // CHECK-LABEL: func.func @two_axes_gpu
   func.func @two_axes_gpu(%x: tensor<?x64xbf16>)
       -> (tensor<?x64xf8E4M3FN>, tensor<?x64xf8E4M3FN>) {

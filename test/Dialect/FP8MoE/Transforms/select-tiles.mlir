@@ -33,17 +33,57 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q, %s : tensor<?x2048xf8E4M3FN>, tensor<2048xf32>
   }
 
+  // Jagged columns and rows of one tensor are one kernel, if both are read and rows have a
+  // known length.
+  // CHECK-LABEL: func.func @one_kernel
+  func.func @one_kernel(%x: tensor<?x2048xbf16>, %ends: tensor<16xi32>)
+      -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<16x2048xf32>,
+          tensor<?xf32>, tensor<?x2048xf8E4M3FN>) {
+    // CHECK: jagged_dynamic_quantize %{{.*}} along [0, 1] rounding pow2 tile <kept = 64, threads = 640, schedule = both_axes>
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>)
+        along [0, 1] rounding pow2 : tensor<?x2048xbf16>
+        -> tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<16x2048xf32>,
+           tensor<?xf32>
+    // CHECK: fp8moe.dynamic_quantize %{{.*}} along [1] rounding none tile
+    %r:2, %t:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>)
+        along [0, 1] rounding none : tensor<?x2048xbf16>
+        -> tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<16x2048xf32>,
+           tensor<?xf32>
+    return %q#0, %q#1, %s#0, %s#1, %r#1
+        : tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<16x2048xf32>,
+          tensor<?xf32>, tensor<?x2048xf8E4M3FN>
+  }
+
+  // Rows of unknown length are not, nor rows of which shared memory holds too few.
+  // CHECK-LABEL: func.func @two_kernels
+  func.func @two_kernels(%x: tensor<?x?xbf16>, %y: tensor<?x16384xbf16>, %ends: tensor<16xi32>)
+      -> (tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf8E4M3FN>,
+          tensor<?x16384xf8E4M3FN, #col>, tensor<?x16384xf8E4M3FN>) {
+    // CHECK-COUNT-2: jagged_dynamic_quantize %{{.*}} along [0] rounding pow2 tile <kept = 64, threads = 512, schedule = streamed>
+    // CHECK-NOT: both_axes
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>)
+        along [0, 1] rounding pow2 : tensor<?x?xbf16>
+        -> tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf8E4M3FN>, tensor<16x?xf32>, tensor<?xf32>
+    %r:2, %t:2 = fp8moe.jagged_dynamic_quantize %y groups(%ends : tensor<16xi32>)
+        along [0, 1] rounding pow2 : tensor<?x16384xbf16>
+        -> tensor<?x16384xf8E4M3FN, #col>, tensor<?x16384xf8E4M3FN>, tensor<16x16384xf32>,
+           tensor<?xf32>
+    return %q#0, %q#1, %r#0, %r#1
+        : tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf8E4M3FN>,
+          tensor<?x16384xf8E4M3FN, #col>, tensor<?x16384xf8E4M3FN>
+  }
+
   // One kernel for each axis, with a tile of its own; only the first axis is jagged, and
-  // what nobody reads is not computed.
+  // what nobody reads is not computed. These rows are written as columns.
   // CHECK-LABEL: func.func @both_axes
   func.func @both_axes(%x: tensor<?x2048xbf16>, %ends: tensor<64xi32>)
-      -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<64x2048xf32>,
+      -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN, #col>, tensor<64x2048xf32>,
           tensor<?xf32>, tensor<?xf32>) {
     // CHECK: %[[Q0:.*]], %[[S0:.*]] = fp8moe.jagged_dynamic_quantize %{{.*}} along [0] rounding pow2 tile <kept = 64, threads = 512, schedule = streamed>
-    // CHECK: %[[Q1:.*]], %[[S1:.*]] = fp8moe.dynamic_quantize %{{.*}} along [1] rounding pow2 tile <kept = {{[0-9]+}}, threads = 128, schedule = held>
+    // CHECK: %[[Q1:.*]], %[[S1:.*]] = fp8moe.dynamic_quantize %{{.*}} along [1] rounding pow2 tile <kept = {{[0-9]+}}, threads = {{[0-9]+}}
     %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<64xi32>)
         along [0, 1] rounding pow2 : tensor<?x2048xbf16>
-        -> tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<64x2048xf32>,
+        -> tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN, #col>, tensor<64x2048xf32>,
            tensor<?xf32>
     // CHECK-NOT: along [0]
     // CHECK: %{{.*}}, %[[S2:.*]] = fp8moe.dynamic_quantize %{{.*}} along [1]
@@ -52,7 +92,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
         -> tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>, tensor<2048xf32>, tensor<?xf32>
     // CHECK: return %[[Q0]], %[[Q1]], %[[S0]], %[[S1]], %[[S2]]
     return %q#0, %q#1, %s#0, %s#1, %t#1
-        : tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<64x2048xf32>,
+        : tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN, #col>, tensor<64x2048xf32>,
           tensor<?xf32>, tensor<?xf32>
   }
 }

@@ -127,7 +127,9 @@ def FP8MoE_QuantizeTileAttr : FP8MoE_Attr<"QuantizeTile", "quantize_tile",
       and to quantize;
     * `held`: a team of `threads / kept` threads keeps a slice in registers between the two;
     * `streamed`: a persistent kernel reads the input once, by tensor maps;
-    * `columns`: the same of whole columns, all groups of a column together, by bulk copies.
+    * `columns`: the same of whole columns, all groups of a column together, by bulk copies;
+    * `both_axes`: `streamed` for an operation along two axes, with warps that quantize rows
+      while their group is streamed.
 
     Examples, in a quantize operation: `tile <kept = 64, threads = 256>`,
     `tile <kept = 1, threads = 128, schedule = held>`

@@ -69,7 +69,8 @@ def FP8MoE_TileSchedule : FP8MoE_I32Enum<"TileSchedule",
       I32EnumAttrCase<"TwoPass", 0, "two_pass">,
       I32EnumAttrCase<"Held", 1, "held">,
       I32EnumAttrCase<"Streamed", 2, "streamed">,
-      I32EnumAttrCase<"Columns", 3, "columns">]>;
+      I32EnumAttrCase<"Columns", 3, "columns">,
+      I32EnumAttrCase<"BothAxes", 4, "both_axes">]>;
 
 def FP8MoE_GemmSchedule : FP8MoE_I32Enum<"GemmSchedule",
     "how warpgroups share the tiles of a matmul", [

@@ -1,0 +1,116 @@
+//===- BothAxesTiles.cpp - Tiles of the kernel for both axes --------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The model: as the streamed kernel's, at another part of a copy's speed. Rows
+// and tiles read the same tensor. While one group's columns are streamed, its
+// rows are read; the second to come finds what the first has left in the L2
+// cache, unless groups are large.
+//
+//===----------------------------------------------------------------------===//
+
+#include "QuantizeCandidates.h"
+#include "fp8moe/Tuning/StreamedTiles.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Warps of rows: a warpgroup, as registers are given to warpgroups. Eight are
+/// not faster: in one run on an NVIDIA H200 both took 111 us for 16640x5120 in
+/// 16 groups.
+static constexpr int64_t kRowWarps = 4;
+/// Each of them has a row, and loads come ahead of that: fewer do not fit.
+static constexpr int64_t kLeastRowStages = kRowWarps;
+/// More than this many rows are never loaded ahead.
+static constexpr int64_t kMostRowStages = 4 * kRowWarps;
+/// Tiles in the ring, most first: rows need the room, while tiles need to wait
+/// for the scales of their unit. In one run on the same chip and shape 7 took
+/// 112 us, 9 took 111 us, 10 took 114 us.
+static constexpr int64_t kMostStages = 9;
+static constexpr int64_t kLeastStages = 7;
+
+/// Part of a copy's speed in percent, and picoseconds in which blocks meet and
+/// the first and last tiles go through the roles, fitted to the same chip: 116
+/// us for 16640x5120 in 16 groups, 323 us for 32768x7168, where copies of 4
+/// bytes per element take 81 and 221 us.
+static constexpr int64_t kSpeedPercent = 75;
+static constexpr int64_t kFillTime = 2600000;
+/// As in the streamed kernel: each group's own time.
+static constexpr int64_t kSegmentTime = 175000;
+/// Where groups have as many bytes as so many L2 caches, half of what is read a
+/// second time comes from memory.
+static constexpr int64_t kHalfReadAgain = 6;
+
+std::optional<StreamedTile>
+fp8moe::getBothAxesStreamedTile(int64_t rowBytes, const TargetInfo &target) {
+  if (ShapedType::isDynamic(rowBytes) || rowBytes % streamed::kRowAlignment)
+    return std::nullopt;
+  StreamedTile tile;
+  tile.rowWarps = kRowWarps;
+  tile.rowBytes = rowBytes;
+  for (tile.stages = kMostStages; tile.stages >= kLeastStages; --tile.stages)
+    for (tile.rowStages = kMostRowStages; tile.rowStages >= kLeastRowStages;
+         --tile.rowStages)
+      if (streamed::SharedMemory(tile).end <= target.sharedMemoryPerBlock)
+        return tile;
+  return std::nullopt;
+}
+
+int64_t fp8moe::getBothAxesGroupBytes(const TargetInfo &target) {
+  return getUsableCacheBytes(target);
+}
+
+std::optional<QuantizeTileCost>
+fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
+                        const TargetInfo &target) {
+  if (works.size() != 2 || !works[0].jagged)
+    return std::nullopt;
+  const QuantizeWork &columns = works[0], &rows = works[1];
+  QuantizeWork nominal = withNominalSizes(columns);
+  SmallVector<QuantizeTileCost> streamed;
+  addStreamedTiles(columns, nominal, target, streamed);
+  if (streamed.empty() || rows.jagged || ShapedType::isDynamic(rows.rows) ||
+      rows.inputRowStride != 1 || rows.outputRowStride != 1 ||
+      ShapedType::isDynamic(rows.outputColumnStride))
+    return std::nullopt;
+  // What a copy's piece of the input becomes is stored at once.
+  if (rows.outputColumnStride % (streamed::kRowAlignment / rows.inputBytes))
+    return std::nullopt;
+  int64_t rowBytes = rows.rows * rows.inputBytes;
+  int64_t groupRows = getMeanLength(columns);
+  if (!ShapedType::isDynamic(groupRows) &&
+      groupRows > getBothAxesGroupBytes(target) / rowBytes)
+    return std::nullopt;
+  std::optional<StreamedTile> tile = getBothAxesStreamedTile(rowBytes, target);
+  if (!tile)
+    return std::nullopt;
+
+  QuantizeTileCost result = streamed.front();
+  result.schedule.method = TileSchedule::BothAxes;
+  result.schedule.threads = tile->getThreads(target.warpSize);
+  double inputBytes = static_cast<double>(nominal.rows) * rowBytes;
+  double groupBytes = inputBytes / nominal.segments;
+  double readAgain =
+      groupBytes / (groupBytes + kHalfReadAgain * target.l2Bytes);
+  double outputBytes = 2 * inputBytes / nominal.inputBytes;
+  double bytes = inputBytes * (1 + readAgain) + outputBytes;
+  result.cost.bytes = static_cast<int64_t>(bytes);
+  int64_t launch = estimateTraffic(0, target).time;
+  int64_t moving = estimateTraffic(result.cost.bytes, target).time - launch;
+  // What tiles that are not full cost, as the streamed kernel alone.
+  double fullness = std::min(1.0, static_cast<double>(result.trafficTime) /
+                                      std::max<int64_t>(result.latencyTime, 1));
+  result.trafficTime = moving * 100 / kSpeedPercent;
+  result.latencyTime =
+      static_cast<int64_t>(result.trafficTime / std::max(fullness, 1e-3));
+  result.cost.time = launch + kFillTime +
+                     std::max(result.trafficTime, result.latencyTime) +
+                     estimateUnalignedStores(nominal, kShiftedStoreTime) +
+                     nominal.segments * kSegmentTime;
+  return result;
+}

@@ -1,0 +1,74 @@
+// RUN: fp8moe-opt %s --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+
+// Columns of jagged groups and rows from one launch: the streamed kernel with warps of rows, and
+// the conditions under which a launch for each axis is taken instead.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @both(%x: tensor<?x1024xbf16>, %ends: tensor<8xi32>)
+      -> (tensor<?x1024xf8E4M3FN, #col>, tensor<?x1024xf8E4M3FN>, tensor<8x1024xf32>,
+          tensor<?xf32>) {
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0, 1]
+        rounding pow2 tile <kept = 64, threads = 640, schedule = both_axes>
+        : tensor<?x1024xbf16>
+        -> tensor<?x1024xf8E4M3FN, #col>, tensor<?x1024xf8E4M3FN>, tensor<8x1024xf32>,
+           tensor<?xf32>
+    return %q#0, %q#1, %s#0, %s#1
+        : tensor<?x1024xf8E4M3FN, #col>, tensor<?x1024xf8E4M3FN>, tensor<8x1024xf32>,
+          tensor<?xf32>
+  }
+}
+
+// CHECK-LABEL: gpu.func @quantize_both_axes_0
+// CHECK-SAME:    known_block_size = array<i32: 640, 1, 1>
+// CHECK-NOT:     volatile
+
+// Warpgroups trade registers: measure, convert.
+// CHECK:         nvvm.setmaxregister decrease 72
+// CHECK:         nvvm.setmaxregister increase 112
+
+// Rows: one thread says how far rows are, waits while they are ahead of tiles, and loads a whole
+// row. What warps of a block tell each other about it is atomic.
+// CHECK:         nvvm.setmaxregister decrease 72
+// CHECK:         llvm.atomicrmw max %{{.*}} syncscope("block") monotonic
+// CHECK:         scf.while
+// CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
+// CHECK:         nvvm.read.ptx.sreg.clock64
+// CHECK:         llvm.intr.trap
+// CHECK:         nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c2048_i32
+// CHECK:         llvm.atomicrmw max %{{.*}} syncscope("block") monotonic
+// CHECK:         nvvm.cp.async.bulk.shared.cluster.global
+// A row is waited for, first until it is what the stage is loaded with.
+// CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic {alignment = 4 : i64} : !llvm.ptr<3> -> i32
+// CHECK:         nvvm.mbarrier.try_wait
+// CHECK-COUNT-4: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK:         nvvm.redux.sync umax
+// CHECK-COUNT-4: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK:         arith.mulf %{{.*}} : vector<8xbf16>
+// CHECK:         nvvm.convert.f32x2.to.f8x2
+// CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
+// The stage is loaded again after it was read.
+// CHECK:         nvvm.fence.proxy {{.*}}async.shared
+// CHECK-NEXT:    nvvm.bar.warp.sync
+// CHECK:         nvvm.cp.async.bulk.shared.cluster.global
+
+// Scale and produce: tiles wait for rows, too.
+// CHECK:         nvvm.setmaxregister increase 112
+// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global
+
+// CHECK-LABEL: gpu.func @quantize_streamed_1
+// CHECK-NOT:     nvvm.setmaxregister
+// CHECK-NOT:     nvvm.cp.async.bulk.shared.cluster.global
+// CHECK-LABEL: gpu.func @quantize_strips_to_slices_2
+// CHECK-LABEL: gpu.func @quantize_slices_held_3
+
+// CHECK-LABEL: fp8moe_plan.program @both
+// CHECK-DAG:     fp8moe_plan.aligned %{{.*}}, 16
+// Rows of the output are stored 8 bytes at a time; a group has at most half as many bytes as
+// the L2 cache on average.
+// CHECK-DAG:     fp8moe_plan.aligned %{{.*}}, 8
+// CHECK-DAG:     arith.cmpi sle, %{{.*}}, %c15360
+// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_both_axes_0 {{.*}} block(640, 1, 1) {{.*}} cooperative when(%[[APPLIES:.*]]) args
+// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_streamed_1 {{.*}} cooperative when
+// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_strips_to_slices_2 {{.*}} when
+// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_slices_held_3 {{.*}} when

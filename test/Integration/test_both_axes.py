@@ -1,0 +1,151 @@
+# ===- test_both_axes.py - Rows and columns of one tensor ------------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""Quantizations along both axes, on sm_90a from one launch: their numerics (the same programs run on every executor),
+and what is larger than a case or may be in the workspace."""
+
+import cases
+import executors
+import numpy as np
+import oracle
+import pytest
+from harness import Variant, check, parameters
+
+FILE = "both_axes.mlir"
+BF16, F32 = oracle.BF16, oracle.F32
+
+# Around the sizes of tiles and sectors, and the number of blocks, which take rows in turn.
+TOKENS = (1, 31, 128, 129, 300, 1000, 1700)
+ALIGNED_TOKENS = (16, 128, 304, 1008, 1712)
+GROUPS = (1, 3, 8, 40)
+
+
+def both(function, dtype, kind, pow2, tokens=TOKENS, pad=None, count=14):
+    width = int(function.rsplit("_", 1)[1])
+    dealt = cases.deal(function, GROUPS, cases.GROUP_PATTERNS, tokens, (width,), (False, True))
+    list_of_cases = tuple(cases.Jagged(*next(dealt)) for _ in range(count))
+
+    def make(rng, case, kinds):
+        x = cases.values(rng, (case.tokens, case.width), dtype, kinds(kind), 0, case.special)
+        return {"x": x, "offsets": cases.offsets(rng, case.pattern, case.groups, case.tokens)}
+
+    def expect(inputs, kinds, case):
+        x, offsets = inputs["x"], inputs["offsets"]
+        q0, q1, s0, s1 = oracle.jagged_dynamic_quantize(x, offsets, [0, 1], kinds(kind), pow2)
+        return {"q0": oracle.pad_groups(q0, offsets, pad, 0) if pad else q0, "q1": q1, "s0": s0, "s1": s1}
+
+    return Variant(FILE, function, list_of_cases, make, expect, frozenset({"s0", "s1"}))
+
+
+VARIANTS = [
+    both("bf16_e4m3_pow2_64", BF16, "e4m3", True),
+    both("bf16_e5m2_none_200", BF16, "e5m2", False, ALIGNED_TOKENS),
+    both("bf16_e4m3_none_1408", BF16, "e4m3", False),
+    both("bf16_e4m3_pow2_padded_520", BF16, "e4m3", True, pad=128),
+    both("f32_e4m3_pow2_132", F32, "e4m3", True),
+    both("f32_e5m2_none_72", F32, "e5m2", False, ALIGNED_TOKENS),
+    both("bf16_e4m3_pow2_unaligned_256", BF16, "e4m3", True),
+]
+
+
+@pytest.mark.parametrize("variant, case", **parameters(VARIANTS))
+def test_both_axes(device, variant, case):
+    check(device, variant, case)
+
+
+# ===----------------------------------------------------------------------===#
+# On an NVIDIA GPU: sizes beyond a case, and any workspace
+# ===----------------------------------------------------------------------===#
+
+chip, why_not = executors.cuda_target()
+on_a_gpu = pytest.mark.skipif(chip is None, reason=why_not or "")
+
+
+@pytest.fixture(scope="module")
+def load(compiler):
+    import fp8moe
+
+    artifact = fp8moe.load(str(compiler.artifact(FILE, chip)), device="cuda:0")
+    return artifact.program
+
+
+class Work:
+    """An input, its offsets, and the expected results by torch, which rounds as the oracle does."""
+
+    def __init__(self, tokens, width, sizes, seed):
+        import torch
+
+        generator = torch.Generator(device="cuda").manual_seed(seed)
+        x = torch.randn(tokens, width, device="cuda", generator=generator)
+        x *= torch.exp(6 * torch.rand(tokens, 1, device="cuda", generator=generator))
+        self.x = x.to(torch.bfloat16)
+        ends = np.cumsum(sizes)
+        self.offsets = torch.tensor(ends, dtype=torch.int32, device="cuda")
+        self.q0 = torch.zeros(tokens, width, dtype=torch.uint8, device="cuda")
+        self.s0 = torch.empty(len(sizes), width, device="cuda")
+        for g, (size, end) in enumerate(zip(sizes, ends)):
+            rows = self.x[end - size : end]
+            self.q0[end - size : end], self.s0[g] = self.quantize(rows, 0, size)
+        self.q1, self.s1 = self.quantize(self.x, 1, width)
+
+    @staticmethod
+    def quantize(x, axis, size):
+        import torch
+
+        shape = [n for i, n in enumerate(x.shape) if i != axis]
+        amax = x.float().abs().amax(axis) if size else torch.zeros(shape, device="cuda")
+        scale = (448 / amax.double().clamp(min=1e-12)).float()
+        scale = (scale.view(torch.int32) & 0x7F800000).view(torch.float32)
+        scaled = (x.float() * scale.unsqueeze(axis)).clamp(-448, 448)
+        return scaled.to(torch.float8_e4m3fn).view(torch.uint8), scale
+
+    def check(self, result):
+        import torch
+
+        assert torch.equal(result.s0, self.s0)
+        assert torch.equal(result.s1, self.s1)
+        assert torch.equal(result.q1.view(torch.uint8), self.q1)
+        assert torch.equal(result.q0.t().view(torch.uint8).t(), self.q0)
+
+
+# Tokens and the sizes of groups: none of them large or all, many small ones, rows behind the last group, fewer rows than
+# blocks.
+LARGE = [
+    (20000, [9000, 0, 37, 10963]),
+    (60000, [60000]),
+    (30000, [100] * 300),
+    (30000, [7] * 100 + [20000]),
+    (100, [50, 50]),
+    (150000, [1, 149999]),
+    (480000, [1, 479999]),  # more than the rings of all blocks hold
+]
+
+
+@on_a_gpu
+@pytest.mark.parametrize("tokens, sizes", LARGE, ids=[f"{tokens}-{len(sizes)}" for tokens, sizes in LARGE])
+@pytest.mark.parametrize("width", [64, 256])
+@pytest.mark.parametrize("contents", ["zeros", "ones", "random", "previous"])
+def test_large_and_any_workspace(load, tokens, sizes, width, contents, monkeypatch):
+    """Nothing is assumed of the workspace: not zeros, and not what another launch left."""
+    import torch
+
+    name = {64: "bf16_e4m3_pow2_64", 256: "bf16_e4m3_pow2_unaligned_256"}[width]
+    work = Work(tokens, width, sizes, tokens + width)
+    memory = torch.zeros(64 << 20, dtype=torch.uint8, device="cuda")
+
+    def fill(call, device):
+        if contents == "ones":
+            memory.fill_(0xFF)
+        elif contents == "random":
+            memory.random_(0, 256)
+        assert call.workspace_bytes <= memory.numel()
+        return memory, memory.data_ptr()
+
+    program = load(name)
+    monkeypatch.setattr(program, "_workspace", fill)
+    for _ in range(3):
+        work.check(program(work.x, work.offsets))

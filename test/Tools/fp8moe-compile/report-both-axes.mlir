@@ -1,0 +1,23 @@
+// RUN: fp8moe-compile %s --target=sm_90a -o %t --report | FileCheck %s
+
+// The report says that one kernel quantizes along both axes, what a kernel for each would take,
+// and names those, which take what the one does not.
+
+// CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}}{{.*}}schedule = both_axes
+// CHECK: both axes at once; a kernel for each takes {{[0-9.]+}} us
+// CHECK: quantize_both_axes_0 0-1
+// CHECK: quantize_streamed_1 0-1
+// CHECK: quantize_strips_to_slices_2 0-1
+// CHECK: quantize_slices_held_3 0-1
+func.func @quantize(%grad: tensor<?x2048xbf16>, %offsets: tensor<16xi32>)
+    -> (tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x2048xf8E4M3FN>,
+        tensor<16x2048xf32>, tensor<?xf32>) {
+  %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %grad groups(%offsets : tensor<16xi32>)
+      along [0, 1] rounding pow2
+      : tensor<?x2048xbf16>
+      -> tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x2048xf8E4M3FN>,
+         tensor<16x2048xf32>, tensor<?xf32>
+  return %q#0, %q#1, %s#0, %s#1
+      : tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x2048xf8E4M3FN>,
+        tensor<16x2048xf32>, tensor<?xf32>
+}
