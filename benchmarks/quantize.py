@@ -21,8 +21,9 @@ Widths and numbers of experts are known to the compiler, numbers of tokens are n
 in a model. With the artifact of benchmarks/quantize.mlir, whose sizes are all dynamic,
 its programs are timed instead.
 
-Bytes are the least possible: two read and one written per element. The fraction is
-that of the copy's speed.
+Bytes are the least possible: two read and one written per element, or two written where
+rows and columns are asked for. The fraction is that of the copy's speed. Rows and columns
+of one tensor are also timed `one by one`, from a launch for each.
 """
 
 import argparse
@@ -40,6 +41,7 @@ PAD = 128
 # Tokens, width, and numbers of groups: activations of current MoE models.
 JAGGED = [(16640, 5120), (32768, 7168), (131072, 2048)]
 GROUPS = [1, 8, 16, 64]
+BOTH_GROUPS = [8, 16, 64]
 # One group has 90% of the rows.
 SKEWED_GROUPS = 16
 # Tokens and two widths that share groups.
@@ -68,6 +70,20 @@ class Case:
             return math.prod(self.sizes)
         return self.tokens * sum(self.sizes)
 
+    @property
+    def least_bytes(self):
+        return (4 if self.kernel == "rowwise_and_colwise" else 3) * self.elements
+
+    @property
+    def parts(self):
+        """The cases that compute the same one by one."""
+        if self.kernel != "rowwise_and_colwise":
+            return []
+        return [
+            Case("jagged_colwise", self.tokens, self.sizes, self.groups, self.kind),
+            Case("rowwise", self.tokens, self.sizes),
+        ]
+
     def __str__(self):
         shape = "x".join(map(str, self.sizes)) if self.tokens is None else f"{self.tokens}x{'+'.join(map(str, self.sizes))}"
         return shape + (f" E={self.groups}" if self.groups else "") + (" skewed" if self.kind == "skewed" else "")
@@ -81,7 +97,9 @@ def all_cases():
             yield Case("jagged_colwise_column_major_input", tokens, [width], groups)
         yield Case("jagged_colwise", tokens, [width], SKEWED_GROUPS, "skewed")
         yield Case("jagged_colwise_padded", tokens, [width], SKEWED_GROUPS)
-        yield Case("rowwise_and_colwise", tokens, [width], SKEWED_GROUPS)
+        for groups in BOTH_GROUPS:
+            yield Case("rowwise_and_colwise", tokens, [width], groups)
+        yield Case("rowwise_and_colwise", tokens, [width], SKEWED_GROUPS, "skewed")
     tokens, widths, groups = DUAL
     yield Case("dual_jagged_colwise", tokens, list(widths), groups)
     for sizes in WEIGHTS:
@@ -299,7 +317,15 @@ def input_names(case):
     return names + (["offsets"] if case.groups else [])
 
 
-def measure(case, program, peers, rounds, rng):
+def run_parts(programs, names, inputs, out):
+    """Columns and rows one by one, into the outputs of both."""
+    columns, rows = programs
+    values = dict(zip(names, inputs))
+    columns(**values, out={"q": out["q"], "s": out["s"]})
+    rows(x=values["x"], out={"q": out["q1"], "s": out["s1"]})
+
+
+def measure(case, program, parts, peers, rounds, rng):
     import torch
 
     import timing
@@ -308,11 +334,15 @@ def measure(case, program, peers, rounds, rng):
     inputs = make_inputs(case, rng)
     result = program(**dict(zip(names, inputs)))
     out = {name: getattr(result, name) for name in result._fields}
-    wrong = differences(out, expect(case, make_reference(), inputs, out))
+    expected = expect(case, make_reference(), inputs, out)
+    wrong = differences(out, expected)
+    if parts:
+        run_parts(parts, names, inputs, out)
+        wrong += differences(out, expected)
     if wrong:
         sys.exit(f"{case.program}: {wrong} bytes differ from the reference; nothing is timed")
 
-    nbytes = 3 * case.elements
+    nbytes = case.least_bytes
     sets = [(inputs, out)]
     while len(sets) < timing.copies_beyond_l2(nbytes):
         sets.append(([x.clone() for x in inputs], {name: torch.empty_like(t) for name, t in out.items()}))
@@ -321,6 +351,8 @@ def measure(case, program, peers, rounds, rng):
         "fp8moe": [lambda i=i, o=o: program(**dict(zip(names, i)), out=o) for i, o in sets],
         "copy": [lambda a=a, b=b: a.copy_(b) for a, b in zip(halves[::2], halves[1::2])],
     }
+    if parts:
+        contenders["one by one"] = [lambda i=i, o=o: run_parts(parts, names, i, o) for i, o in sets]
     for peer, kernels in peers.items():
         if case.kernel in kernels:
             contenders[peer] = [lambda i=i, k=kernels[case.kernel]: k(*i) for i, _ in sets]
@@ -328,7 +360,7 @@ def measure(case, program, peers, rounds, rng):
     row = {"kernel": case.kernel, "case": str(case), "us": times["fp8moe"], "of_copy": times["copy"] / times["fp8moe"]}
     row["GB/s"] = nbytes / times["fp8moe"] / 1e3
     row["copy_us"] = times["copy"]
-    row["peers_us"] = {peer: times[peer] for peer in peers if peer in times}
+    row["peers_us"] = {peer: times[peer] for peer in ["one by one", *peers] if peer in times}
     return row
 
 
@@ -382,7 +414,8 @@ def main():
     options = parser.parse_args()
     cases = [case for case in all_cases() if options.only in case.kernel]
     if options.ir:
-        print("".join({case.program: emit_ir(case) for case in cases}.values()), end="")
+        programs = {each.program: emit_ir(each) for case in cases for each in [case, *case.parts]}
+        print("".join(programs.values()), end="")
         return
     if not options.artifact:
         parser.error("name the folder of the artifact, or --ir")
@@ -404,7 +437,9 @@ def main():
         if name not in known:
             print(f"{case.kernel:34} {case!s:24} is not in the artifact")
             continue
-        rows.append(measure(case, artifact.program(name), peers, options.rounds, rng))
+        has_parts = all(part.program in known for part in case.parts)
+        parts = [artifact.program(part.program) for part in case.parts] if has_parts else []
+        rows.append(measure(case, artifact.program(name), parts, peers, options.rounds, rng))
         show(rows[-1])
         if options.json:
             pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
