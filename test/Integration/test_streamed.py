@@ -120,6 +120,7 @@ def works():
         Work(4096, 512, [1000, 0, 37, 2900, 100], 1),
         Work(20000, 320, [20000], 2),
         Work(3000, 1408, [50] * 59, 3),
+        Work(4000, 72, [0, 25, 0, 15] * 100, 7),  # more groups than blocks
         Work(500000, 64, [500000], 5),  # more than all blocks hold
     ]
 

@@ -18,6 +18,8 @@
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::streamed;
@@ -62,7 +64,7 @@ private:
   void storeShifted(ArrayRef<Value> column, Value pointer, Value low,
                     Value high);
   Value getPointer(Value segment, Value column, Value row);
-  /// `high`, or far above all rows for a column that is none.
+  /// `high`, or an end before all rows for a column that is none.
   Value getEnd(Value column, Value high) {
     return b.select(b.less(column, k.columns), high,
                     b.i32(std::numeric_limits<int32_t>::min() / 2));
@@ -324,8 +326,8 @@ void ConvertBuilder::storePieces(const CellWords &words,
     storePiece(bytes, /*isGrowing=*/false);
 }
 
-/// Rows [low, high) of a cell, or of the 16 bytes before it, at aligned
-/// pointers.
+/// Rows [low, high) of a cell, or of 16 bytes that begin up to 15 before it, at
+/// aligned pointers.
 void ConvertBuilder::storeAligned(const CellWords &words,
                                   ArrayRef<Value> pointers, Value low,
                                   Value high) {

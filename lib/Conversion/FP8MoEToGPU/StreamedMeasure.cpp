@@ -159,26 +159,34 @@ void MeasureBuilder::build() {
 }
 
 /// Segments without rows have no unit. The blocks of the grid take turns; the
-/// lanes look together at all segments before one.
+/// lanes look together at the segments between one and the next.
 void MeasureBuilder::storeScalesOfEmptySegments() {
   if (!k.problem.jagged)
     return;
   auto max = [&](Value lhs, Value rhs) -> Value { return b.maxS(lhs, rhs); };
   Value scale = k.math.createScale(b.i32(0));
   Value first = b.add(b.mul(warp, b.getSubgroupSize()), k.lane);
-  b.createFor(k.block, k.segments, k.numBlocks, [&](Value segment) {
-    Value largest = b.createFor(k.lane, segment, b.getSubgroupSize(), b.i32(0),
+  b.createFor(k.block, k.segments, k.numBlocks, b.i32(0),
+              [&](Value segment, ValueRange carried) {
+                Value seen = b.maxS(b.sub(segment, k.numBlocks), 0);
+                Value largest =
+                    b.createFor(b.add(seen, k.lane), segment,
+                                b.getSubgroupSize(), carried[0],
                                 [&](Value before, ValueRange carried) {
                                   return SmallVector<Value>{
                                       b.maxS(carried[0], k.loadEnd(before))};
                                 })
                         .front();
-    Value previousEnd = b.reduceLanes(largest, /*stride=*/1, max);
-    b.createIf(b.lessEqual(k.loadEnd(segment), previousEnd), [&] {
-      b.createFor(first, k.columns, k.tile.measureWarps * b.getSubgroupSize(),
-                  [&](Value column) { k.storeScale(segment, column, scale); });
-    });
-  });
+                Value previousEnd = b.reduceLanes(largest, /*stride=*/1, max);
+                b.createIf(b.lessEqual(k.loadEnd(segment), previousEnd), [&] {
+                  b.createFor(first, k.columns,
+                              k.tile.measureWarps * b.getSubgroupSize(),
+                              [&](Value column) {
+                                k.storeScale(segment, column, scale);
+                              });
+                });
+                return SmallVector<Value>{previousEnd};
+              });
 }
 
 void fp8moe::buildStreamedMeasure(StreamedKernel &kernel, Value warp) {

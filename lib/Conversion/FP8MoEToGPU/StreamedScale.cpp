@@ -27,8 +27,10 @@ using namespace mlir::fp8moe::streamed;
 static constexpr int64_t kEntryLanes = kLineBytes / kChunkBytes;
 
 /// Chunks of each lane in flight: few for units of few tiles, else as many as
-/// there are registers for. Each trip to memory delays the scales. Jagged
-/// segments need registers for their seams, and gain nothing from more.
+/// there are registers for. Each trip to memory delays the scales: with 11, a
+/// trip reads 44 entries, and units of 56 tiles need two instead of three (91%
+/// -> 94% of a copy). Jagged segments need registers for their seams, too: with
+/// more than 6, 64 groups of 260 rows lost 2% to 8%.
 static constexpr int64_t kFewChunks = 3;
 static constexpr int64_t kManyChunks = 6;
 static constexpr int64_t kManyWholeChunks = 11;
