@@ -18,6 +18,7 @@
 #include "QuantizeCandidates.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 
 #include <cassert>
 #include <cmath>
@@ -71,9 +72,12 @@ static SmallVector<size_t> chooseTiles(ArrayRef<Tiles> tiles) {
   assert(llvm::all_of(tiles,
                       [&](const Tiles &of) { return of.size() == numTiles; }) &&
          "a length has other tiles");
+  SmallVector<double> bestTimes =
+      llvm::map_to_vector(tiles, [](const Tiles &of) -> double {
+        return chooseQuantizeTile(of).cost.time;
+      });
   auto getLoss = [&](size_t length, size_t tile) {
-    double best = chooseQuantizeTile(tiles[length]).cost.time;
-    return std::log(tiles[length][tile].cost.time / best);
+    return std::log(tiles[length][tile].cost.time / bestTimes[length]);
   };
   // The best division into each number of ranges, by the number of lengths.
   SmallVector<Division> none(numLengths + 1);

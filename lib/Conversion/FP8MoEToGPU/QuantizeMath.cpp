@@ -119,3 +119,9 @@ SmallVector<Value> QuantizeMath::createQuantize(ArrayRef<Value> values,
         b, ArrayRef(scaled).slice(first, 4), fp8Type));
   return words;
 }
+
+Value QuantizeMath::createPackedProduct(Value words, Value factor) {
+  Value values = vector::BitCastOp::create(b, factor.getType(), words);
+  return vector::BitCastOp::create(b, words.getType(),
+                                   arith::MulFOp::create(b, values, factor));
+}

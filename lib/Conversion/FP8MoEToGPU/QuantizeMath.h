@@ -42,6 +42,12 @@ public:
   SmallVector<Value> createQuantize(ArrayRef<Value> values,
                                     ArrayRef<Value> scales);
 
+  /// A power of two times a bf16 is a bf16, or so small that it becomes zero in
+  /// either format: then two elements can be scaled at once.
+  bool scalesPacked() const { return getInputBytes() == 2 && powerOfTwo; }
+  /// The bf16 elements in a vector of words times those of `factor`.
+  Value createPackedProduct(Value words, Value factor);
+
 private:
   Value createPowerOfTwo(Value magnitude, const APFloat &largest);
   Value createQuotient(Value magnitude, const APFloat &largest);

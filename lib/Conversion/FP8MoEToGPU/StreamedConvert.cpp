@@ -168,8 +168,6 @@ Value ConvertBuilder::getElement(Value line, int64_t column) {
   return b.bitcast(b.getF32Type(), bits[column % perWord]);
 }
 
-/// A power of two times a bf16 is a bf16, or so small that it becomes zero in
-/// either format: two elements can be scaled at once.
 CellWords ConvertBuilder::createPackedWords(ArrayRef<Value> cell,
                                             ArrayRef<Value> scales) {
   auto cellType = VectorType::get(getCellColumns(), b.getBF16Type());
@@ -178,11 +176,8 @@ CellWords ConvertBuilder::createPackedWords(ArrayRef<Value> cell,
     narrowScales.push_back(arith::TruncFOp::create(b, b.getBF16Type(), scale));
   Value factor = vector::FromElementsOp::create(b, cellType, narrowScales);
   SmallVector<Value> scaled;
-  for (Value line : cell) {
-    Value values = vector::BitCastOp::create(b, cellType, line);
-    scaled.push_back(vector::BitCastOp::create(
-        b, line.getType(), arith::MulFOp::create(b, values, factor)));
-  }
+  for (Value line : cell)
+    scaled.push_back(k.math.createPackedProduct(line, factor));
   CellWords words(scales.size());
   for (size_t column : llvm::seq(scales.size()))
     for (int64_t row = 0; row < kCellRows; row += 4) {
@@ -197,7 +192,7 @@ CellWords ConvertBuilder::createPackedWords(ArrayRef<Value> cell,
 
 CellWords ConvertBuilder::createWords(ArrayRef<Value> cell,
                                       ArrayRef<Value> scales) {
-  if (k.getInputBytes() == 2 && k.problem.powerOfTwo)
+  if (k.math.scalesPacked())
     return createPackedWords(cell, scales);
   CellWords words;
   for (auto [column, scale] : llvm::enumerate(scales)) {

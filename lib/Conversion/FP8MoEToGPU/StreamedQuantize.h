@@ -198,6 +198,9 @@ public:
   Value getRowProgress();
   /// Writes one of these words, which never decrease: several may write one.
   void announce(Value pointer, Value value);
+  /// Says in `own` that `row` is about to be read, and waits until `other` is
+  /// not far behind.
+  void keepPace(Value own, Value row, Value other);
   // These do nothing without rows.
   /// The row, of `length` from `start` on, that is as far among them as number
   /// `index` of `count` tiles is among these.

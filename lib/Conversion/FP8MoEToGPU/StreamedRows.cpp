@@ -59,17 +59,19 @@ Value StreamedKernel::getRowOfTile(Value index, Value count, Value start,
                arith::FPToSIOp::create(b, b.getI32Type(), rows).getResult());
 }
 
-void StreamedKernel::advanceTiles(Value row) {
-  if (!tile.hasRows())
-    return;
-  announce(getTileProgress(), row);
+void StreamedKernel::keepPace(Value own, Value row, Value other) {
+  announce(own, row);
   Value least = b.sub(row, getRowLead());
   createBoundedWait(
       b, {},
-      [&](ValueRange) {
-        return b.less(createRelaxedLoad(b, getRowProgress()), least);
-      },
+      [&](ValueRange) { return b.less(createRelaxedLoad(b, other), least); },
       [&](ValueRange) { return SmallVector<Value>(); });
+}
+
+void StreamedKernel::advanceTiles(Value row) {
+  if (!tile.hasRows())
+    return;
+  keepPace(getTileProgress(), row, getRowProgress());
 }
 
 //===----------------------------------------------------------------------===//
@@ -111,14 +113,7 @@ void RowsBuilder::loadRow(Value item) {
   Value stage = b.remU(item, k.tile.rowStages);
   Value row = getRow(item);
   // Another warp may be behind this one, and say so later: the largest counts.
-  k.announce(k.getRowProgress(), row);
-  Value least = b.sub(row, k.getRowLead());
-  createBoundedWait(
-      b, {},
-      [&](ValueRange) {
-        return b.less(createRelaxedLoad(b, k.getTileProgress()), least);
-      },
-      [&](ValueRange) { return SmallVector<Value>(); });
+  k.keepPace(k.getRowProgress(), row, k.getTileProgress());
   Value barrier = k.getRowBarrier(stage);
   Value bytes = b.i32(k.tile.rowBytes);
   createArriveExpecting(b, barrier, bytes);
@@ -180,16 +175,12 @@ Value RowsBuilder::getMagnitude(Value largest) {
 
 Value RowsBuilder::convert(Value chunk, Value scale) {
   SmallVector<Value> words;
-  if (k.getInputBytes() == 2 && k.problem.powerOfTwo) {
-    // A power of two times a bf16 is a bf16, or so small that it becomes zero
-    // in either format: two elements can be scaled at once.
-    auto type = VectorType::get(8, b.getBF16Type());
+  if (k.math.scalesPacked()) {
     Value factor = vector::BroadcastOp::create(
-        b, type, arith::TruncFOp::create(b, b.getBF16Type(), scale));
-    Value values = vector::BitCastOp::create(b, type, chunk);
-    Value scaled = vector::BitCastOp::create(
-        b, b.getWordsType(), arith::MulFOp::create(b, values, factor));
-    SmallVector<Value> elements = k.math.unpackValues(scaled);
+        b, VectorType::get(8, b.getBF16Type()),
+        arith::TruncFOp::create(b, b.getBF16Type(), scale));
+    SmallVector<Value> elements =
+        k.math.unpackValues(k.math.createPackedProduct(chunk, factor));
     for (size_t first = 0; first < elements.size(); first += 4)
       words.push_back(b.getHooks().createPackFP8(
           b, ArrayRef(elements).slice(first, 4), k.problem.fp8Type));
