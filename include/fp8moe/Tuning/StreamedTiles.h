@@ -48,16 +48,14 @@ struct StreamedTile {
 
 /// The form of a tile in shared memory, and what else lies there.
 namespace streamed {
-/// A line of a tile and the number of lines: a box of the tensor map has
-/// 16, and boxes are a line further apart than they need, so that
-/// reading down the columns meets different banks.
+/// A line of a tile and the number of lines. A tile is one box of a tensor map,
+/// or as many smaller ones as it has rows for.
 inline constexpr int64_t kLineBytes = 128;
 inline constexpr int64_t kLines = 128;
 inline constexpr int64_t kBoxLines = 16;
 inline constexpr int64_t kBoxes = kLines / kBoxLines;
 inline constexpr int64_t kBoxBytes = kBoxLines * kLineBytes;
-inline constexpr int64_t kBoxPitch = kBoxBytes + kLineBytes;
-inline constexpr int64_t kStageBytes = kBoxes * kBoxPitch;
+inline constexpr int64_t kStageBytes = kBoxes * kBoxBytes;
 /// Units whose scales a block keeps. A unit is published when its first tile
 /// gets a stage, and each convert team may have a tile that waits for its
 /// scales without a stage.
@@ -67,7 +65,8 @@ inline constexpr int64_t kUnitSlots = 16;
 static_assert(StreamedTile().stages + std::max(StreamedTile().convertTeams,
                                                StreamedTile().scaleWarps) <=
               kUnitSlots);
-/// Scales of a unit: one for every two bytes of a line.
+/// Scales of a unit, or of the rows that a tile has of the segment before: one
+/// for every two bytes of a line.
 inline constexpr int64_t kScaleBytes = kLineBytes / 2 * sizeof(float);
 /// What warps tell each other about a tile or a unit: eight words.
 inline constexpr int64_t kRecordBytes = 32;
@@ -90,13 +89,14 @@ inline constexpr int64_t kLeadBytes = 4 << 20;
 
 /// Offsets in shared memory. The stages come first, as boxes need alignment.
 struct SharedMemory {
-  int64_t rows, scales, tileRecords, unitRecords, ring, published, posted,
-      scalesReady, gridReady, rowsReady, rowNumbers, progress, end;
+  int64_t rows, scales, seamScales, tileRecords, unitRecords, ring, published,
+      posted, scalesReady, gridReady, rowsReady, rowNumbers, progress, end;
 
   constexpr explicit SharedMemory(const StreamedTile &tile)
       : rows(tile.stages * kStageBytes),
         scales(rows + tile.rowStages * getRowPitch(tile.rowBytes)),
-        tileRecords(scales + kUnitSlots * kScaleBytes),
+        seamScales(scales + kUnitSlots * kScaleBytes),
+        tileRecords(seamScales + tile.stages * kScaleBytes),
         unitRecords(tileRecords + tile.stages * kRecordBytes),
         ring(unitRecords + kUnitSlots * kRecordBytes),
         published(ring + 2 * tile.stages * kBarrierBytes),

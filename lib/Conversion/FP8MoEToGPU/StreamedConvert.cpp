@@ -9,13 +9,17 @@
 //
 // Teams of four warps take tiles in turn. A thread has a cell: 8 bytes of 16
 // consecutive rows, so 16 consecutive bytes of the output in each of 4 (bf16)
-// or 2 (f32) columns; 8 neighbouring lanes write 128 rows of a column.
+// or 2 (f32) columns; 8 neighbouring lanes write 128 rows of a column. Lane i
+// of these reads row j XOR i when it comes to its row j: the same row of all
+// would be in the same banks, as lines are swizzled alike every eight. Bytes
+// are put in order at the end.
 //
 //===----------------------------------------------------------------------===//
 
 #include "MemoryAccess.h"
 #include "StreamedQuantize.h"
 
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <limits>
@@ -44,6 +48,8 @@ public:
 private:
   int64_t getCellColumns() const { return kCellBytes / k.getInputBytes(); }
 
+  /// The row of a cell that the lane reads as number `index`.
+  Value getRow(int64_t index) { return b.bitXor(position, index); }
   SmallVector<Value> loadCell(Value stage, Value isFolded);
   Value getElement(Value line, int64_t column);
   CellWords createWords(ArrayRef<Value> cell, ArrayRef<Value> scales);
@@ -51,6 +57,7 @@ private:
   CellWords createSeamWords(ArrayRef<Value> cell, ArrayRef<Value> scales,
                             ArrayRef<Value> previous, Value firstRow,
                             Value low);
+  CellWords orderRows(const CellWords &words);
   CellWords maskPadding(const CellWords &words, Value firstRow, Value high);
   void convert(const TileRecord &record, Value stage);
 
@@ -98,8 +105,8 @@ private:
   /// Which cell of a tile the thread has: the 16-byte chunk of a line, the half
   /// of it, and the position down the rows.
   Value chunk, half, position;
-  /// Where the first lines of the cell are in a stage.
-  SmallVector<Value> fullOffsets;
+  /// Where the row that the lane reads first is in a stage.
+  Value firstOffset, firstFoldedOffset;
   /// i1: the cells of the output are aligned.
   Value isAligned;
 };
@@ -112,11 +119,18 @@ ConvertBuilder::ConvertBuilder(StreamedKernel &kernel, Value warp)
   half = b.remU(b.divU(k.lane, kCellLanes), 2);
   Value warpInTeam = b.remU(warp, StreamedTile::kTeamWarps);
   chunk = b.add(b.mul(warpInTeam, 2), b.divU(k.lane, 2 * kCellLanes));
-  for (int64_t i : llvm::seq(kSwizzleLines)) {
-    Value line = b.add(b.mul(position, kCellRows), i);
-    fullOffsets.push_back(
-        b.add(k.getChunkOffset(line, chunk), b.mul(half, kCellBytes)));
-  }
+  Value inChunk = b.mul(half, kCellBytes);
+  // Row `position` of the cell, which each lane reads first.
+  Value row = b.add(b.mul(position, kCellRows), position);
+  firstOffset = b.add(k.getChunkOffset(row, chunk), inChunk);
+  // The upper four chunk numbers are the second 128 rows. Odd rows are in the
+  // second halves of lines.
+  constexpr int64_t kHalfChunks = kLineChunks / 2;
+  Value line =
+      b.add(b.mul(b.divU(chunk, kHalfChunks), kLines / 2), b.divU(row, 2));
+  firstFoldedOffset = b.add(
+      k.getFoldedChunkOffset(line, b.remU(row, 2), b.remU(chunk, kHalfChunks)),
+      inChunk);
   isAligned = createVectorizable(b, k.output, k.problem.outputAlignment,
                                  /*elementBytes=*/1, k.sizes.outReduced,
                                  {k.sizes.outKept, k.sizes.outSegment});
@@ -126,38 +140,30 @@ ConvertBuilder::ConvertBuilder(StreamedKernel &kernel, Value warp)
 // Cells
 //===----------------------------------------------------------------------===//
 
-/// The cell's rows, as vector<2xi32>.
+/// The cell's rows, as vector<2xi32>, in the order in which the lane reads
+/// them. A row's place is that of the lane's first one with some bits flipped:
+/// bits of its line, of its half where lines have two rows, and of the swizzle.
+/// Half of the rows later, only the line is another.
 SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isFolded) {
-  Value tile = k.getStage(stage);
   Type type = VectorType::get(2, b.getI32Type());
-  auto load = [&](Value offset) {
-    return b.load(type, b.offsetBytes(tile, offset), kCellBytes);
+  auto loadRows = [&](Value first, int64_t rowsInLine, int64_t swizzleBits) {
+    Value tile = k.getStage(stage);
+    SmallVector<Value> rows;
+    for (int64_t row : llvm::seq(kCellRows)) {
+      int64_t low = row % kSwizzleLines, line = low / rowsInLine;
+      int64_t flipped =
+          low * kLineBytes / rowsInLine | (line & swizzleBits) * kChunkBytes;
+      int64_t later = (row - low) / rowsInLine * kLineBytes;
+      rows.push_back(b.load(
+          type, b.offsetBytes(tile, b.add(b.bitXor(first, flipped), later)),
+          kCellBytes));
+    }
+    return rows;
   };
   return b.createIf(
       isFolded, SmallVector<Type>(kCellRows, type),
-      [&] {
-        // The upper four chunk numbers are the second 128 rows. Odd rows are in
-        // the second halves of lines.
-        constexpr int64_t kHalfChunks = kLineChunks / 2;
-        Value firstLine = b.add(b.mul(b.divU(chunk, kHalfChunks), kLines / 2),
-                                b.mul(position, kCellRows / 2));
-        Value chunkOfHalf = b.remU(chunk, kHalfChunks);
-        SmallVector<Value> rows;
-        for (int64_t row : llvm::seq(kCellRows)) {
-          Value offset = k.getFoldedChunkOffset(b.add(firstLine, row / 2),
-                                                b.i32(row % 2), chunkOfHalf);
-          rows.push_back(load(b.add(offset, b.mul(half, kCellBytes))));
-        }
-        return rows;
-      },
-      [&] {
-        SmallVector<Value> rows;
-        for (int64_t row : llvm::seq(kCellRows))
-          rows.push_back(
-              load(b.add(fullOffsets[row % kSwizzleLines],
-                         row / kSwizzleLines * kSwizzleLines * kLineBytes)));
-        return rows;
-      });
+      [&] { return loadRows(firstFoldedOffset, 2, kLineChunks / 2 - 1); },
+      [&] { return loadRows(firstOffset, 1, kLineChunks - 1); });
 }
 
 /// The f32 value of an element of a cell's row.
@@ -218,12 +224,33 @@ CellWords ConvertBuilder::createSeamWords(ArrayRef<Value> cell,
       SmallVector<Value> values, rowScales;
       for (int64_t i : llvm::seq(row, row + 4)) {
         values.push_back(getElement(cell[i], column));
-        rowScales.push_back(b.select(b.less(b.i32(i), rowsBefore),
+        rowScales.push_back(b.select(b.less(getRow(i), rowsBefore),
                                      previous[column], scales[column]));
       }
       words[column].append(k.math.createQuantize(values, rowScales));
     }
   return words;
+}
+
+/// The words of a cell with rows in ascending order. A word has four rows.
+CellWords ConvertBuilder::orderRows(const CellWords &words) {
+  // Byte i of a word comes from byte i XOR the lowest two bits of the position.
+  constexpr int64_t kBytesInOrder = 0x3210, kEachSelector = 0x1111;
+  Value selector =
+      b.bitXor(b.mul(b.bitAnd(position, 3), kEachSelector), kBytesInOrder);
+  Value swapsWords = k.isNonZero(b.bitAnd(position, 4));
+  CellWords ordered;
+  for (ArrayRef<Value> column : words) {
+    SmallVector<Value> bytes;
+    for (Value word : column)
+      bytes.push_back(NVVM::PermuteOp::create(
+          b, b.getI32Type(), word, word, selector, NVVM::PermuteMode::DEFAULT));
+    SmallVector<Value> result;
+    for (size_t i : llvm::seq(bytes.size()))
+      result.push_back(b.select(swapsWords, bytes[i ^ 1], bytes[i]));
+    ordered.push_back(result);
+  }
+  return ordered;
 }
 
 /// Zeroes the rows from `high` on.
@@ -423,6 +450,7 @@ void ConvertBuilder::convert(const TileRecord &record, Value stage) {
                                record.low);
       },
       [&] { return createWords(cell, unpack(scales)); });
+  words = orderRows(words);
   if (k.problem.outputPadding > 1)
     words = maskPadding(words, firstRow, record.high);
 

@@ -42,7 +42,7 @@ private:
   Value createCondition(OpFoldResult entries);
   OpFoldResult countEntries();
   Value createMap(int64_t columns, int64_t rows, int64_t swizzle);
-  Value createBoxMap(int64_t columns);
+  Value createSwizzledMap(int64_t columns, int64_t rows);
   Value createScratch(OpFoldResult entries);
 
   Value condition;
@@ -107,10 +107,9 @@ Value StreamedLaunch::createMap(int64_t columns, int64_t rows,
                                    strides, box, swizzle, kPromotion);
 }
 
-/// A map whose boxes have rows of so many columns, which are swizzled alone.
-Value StreamedLaunch::createBoxMap(int64_t columns) {
-  int64_t rowBytes = columns * getInputBytes();
-  return createMap(columns, kBoxBytes / rowBytes, rowBytes);
+/// The rows of a box are swizzled alone.
+Value StreamedLaunch::createSwizzledMap(int64_t columns, int64_t rows) {
+  return createMap(columns, rows, /*swizzle=*/columns * getInputBytes());
 }
 
 Value StreamedLaunch::createScratch(OpFoldResult entries) {
@@ -164,10 +163,12 @@ Value StreamedLaunch::launch(Value when, const RowQuantization *rows) {
   Value applies = createCondition(entries);
   if (rows)
     applies = both(applies, createRowCondition(*rows));
-  // A full line of a box, one that holds two rows, and what is fetched to the
-  // second-level cache for several units at once.
+  // A whole tile whose lines have one row or two, a box, and what is fetched to
+  // the second-level cache for several units at once.
   SmallVector<Value> operands{
-      createBoxMap(getTileColumns()), createBoxMap(getTileColumns() / 2),
+      createSwizzledMap(getTileColumns(), kLines),
+      createSwizzledMap(getTileColumns() / 2, 2 * kLines),
+      createSwizzledMap(getTileColumns(), kBoxLines),
       createMap(kInterleavedUnits * getTileColumns(), kShareRows,
                 /*swizzle=*/0)};
   if (problem.jagged)

@@ -27,16 +27,15 @@ using namespace mlir::fp8moe::streamed;
 /// Tiles that are on their way to a block at once. The ring has more stages,
 /// for tiles that wait for scales; loads beyond those that keep the memory busy
 /// only make each other late, and with them whatever blocks tell each other.
-/// Four were mostly better than three (by up to 5%) and five (up to 2%), but
-/// not where a block has more than four tiles of a unit, all of which wait for
-/// the last one: there, three were better by 4%. Units of up to 12 tiles, as
-/// many as may have a seam, have no limit: many of their tiles are partly
-/// empty, and the producer has no time for more (64 groups of 260 rows lost
-/// 2%).
-static constexpr int64_t kLoadsInFlight = 4;
+/// With a copy for each tile, three were better than four by up to 7% and than
+/// two by up to 14%, but where a block has more than four tiles of a unit, all
+/// of which wait for the last one: there, two were better by 4%. Units of up to
+/// 12 tiles, as many as may have a seam, have no limit: many of their tiles are
+/// partly empty.
+static constexpr int64_t kLoadsInFlight = 3;
 static constexpr int64_t kShortTiles = 12;
 static constexpr int64_t kTallTilesPerBlock = 4;
-static constexpr int64_t kTallLoadsInFlight = 3;
+static constexpr int64_t kTallLoadsInFlight = 2;
 static constexpr int64_t kNoLimit = 0;
 
 //===----------------------------------------------------------------------===//
@@ -168,9 +167,11 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
                          bitIf(isSeam, tile_flags::kSeam));
   Value loadLow =
       b.select(isSeam, b.bitAnd(record.low, -kSectorRows), record.low);
-  Value boxRows = getBoxRows(isFolded);
-  Value firstBox = b.divU(loadLow, boxRows);
-  Value count = b.maxS(b.sub(b.ceilDiv(record.high, boxRows), firstBox), 0);
+  // Folded segments are so long that their tiles are whole but for a few.
+  Value firstBox = b.select(isFolded, b.i32(0), b.divU(loadLow, kBoxLines));
+  Value endBox =
+      b.select(isFolded, b.i32(kBoxes), b.ceilDiv(record.high, kBoxLines));
+  Value count = b.maxS(b.sub(endBox, firstBox), 0);
   TileBoxes &boxes = prepared.boxes;
   boxes.column = record.column;
   boxes.row = b.add(record.row, b.sub(tile.start, tile.outStart));
@@ -216,21 +217,27 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
   Value isFolded = k.isNonZero(b.bitAnd(b.shiftRight(boxes.numbers, 8), 15));
   Value barrier = k.ring.getFullBarrier(stage);
   createArriveExpecting(b, barrier, b.mul(count, kBoxBytes));
-  Value shared = b.offsetBytes(k.getStage(stage), b.mul(first, kBoxPitch));
-  auto loadAll = [&](Value map, int64_t boxRows) {
-    Value row = b.add(boxes.row, b.mul(first, boxRows));
-    for (int64_t box : llvm::seq(kBoxes))
-      b.createIf(b.less(b.i32(box), count), [&] {
-        SmallVector<Value> coordinates{boxes.column, b.add(row, box * boxRows)};
-        if (isSegmentDim(k.problem))
-          coordinates.push_back(boxes.segment);
-        createTensorLoad(b, map, coordinates,
-                         b.offsetBytes(shared, box * kBoxPitch), barrier);
-      });
+  Value shared = k.getStage(stage);
+  auto load = [&](Value map, Value row, Value target) {
+    SmallVector<Value> coordinates{boxes.column, row};
+    if (isSegmentDim(k.problem))
+      coordinates.push_back(boxes.segment);
+    createTensorLoad(b, map, coordinates, target, barrier);
   };
+  Value isWhole = b.equal(count, kBoxes);
   b.createIf(
-      isFolded, [&] { loadAll(k.foldedMap, 2 * kBoxLines); },
-      [&] { loadAll(k.map, kBoxLines); });
+      isWhole,
+      [&] {
+        b.createIf(
+            isFolded, [&] { load(k.foldedMap, boxes.row, shared); },
+            [&] { load(k.tileMap, boxes.row, shared); });
+      },
+      [&] {
+        b.createFor(first, b.add(first, count), 1, [&](Value box) {
+          load(k.boxMap, b.add(boxes.row, b.mul(box, kBoxLines)),
+               b.offsetBytes(shared, b.mul(box, kBoxBytes)));
+        });
+      });
 }
 
 /// Loads a tile; the lane `isIssuer` knows which. Once there is a stage,

@@ -158,9 +158,6 @@ private:
   Value getTileRows(Value isFolded) {
     return b.select(isFolded, b.i32(2 * kLines), kLines);
   }
-  Value getBoxRows(Value isFolded) {
-    return b.select(isFolded, b.i32(2 * kBoxLines), kBoxLines);
-  }
 
   Value getLastLane(Value value) {
     return b.shuffleIndex(value, b.i32(b.getSubgroupSize() - 1));

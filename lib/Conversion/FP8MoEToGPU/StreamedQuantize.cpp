@@ -24,9 +24,10 @@ StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
       math(b, problem.inputType, problem.fp8Type, problem.powerOfTwo),
       ring(b, b.offsetBytes(b.getDynamicShared(), SharedMemory(tile).ring),
            tile.stages) {
-  map = b.getTensorMap(0);
+  tileMap = b.getTensorMap(0);
   foldedMap = b.getTensorMap(1);
-  shareMap = b.getTensorMap(2);
+  boxMap = b.getTensorMap(2);
+  shareMap = b.getTensorMap(3);
   unsigned pointer = 0, parameter = 0;
   if (problem.jagged)
     offsets = b.getPointer(pointer++);
@@ -96,9 +97,8 @@ void StreamedKernel::initialize(Value numEntries) {
 }
 
 void StreamedKernel::initializeBarriers() {
-  createMapPrefetch(b, map);
-  createMapPrefetch(b, foldedMap);
-  createMapPrefetch(b, shareMap);
+  for (Value map : {tileMap, foldedMap, boxMap, shareMap})
+    createMapPrefetch(b, map);
   // Every measure warp and the convert warps of one team release a stage.
   ring.createInit(/*fullArrivals=*/1,
                   tile.measureWarps + StreamedTile::kTeamWarps);
@@ -175,24 +175,16 @@ void StreamedKernel::announce(Value pointer, Value value) {
                             LLVM::AtomicOrdering::monotonic, "block");
 }
 
-/// The line of a stage, counting those between boxes: a box begins a line later
-/// than the one before it would end.
-static Value getLineAddress(KernelBuilder &b, Value line) {
-  return b.add(line, b.divU(line, kBoxLines));
-}
-
 Value StreamedKernel::getChunkOffset(Value line, Value chunk) {
-  Value address = getLineAddress(b, line);
-  Value swizzled = b.bitXor(chunk, b.bitAnd(address, kLineChunks - 1));
-  return b.add(b.mul(address, kLineBytes), b.mul(swizzled, kChunkBytes));
+  Value swizzled = b.bitXor(chunk, b.bitAnd(line, kLineChunks - 1));
+  return b.add(b.mul(line, kLineBytes), b.mul(swizzled, kChunkBytes));
 }
 
 Value StreamedKernel::getFoldedChunkOffset(Value line, Value lineHalf,
                                            Value chunk) {
-  Value address = getLineAddress(b, line);
-  Value swizzled = b.bitXor(chunk, b.bitAnd(address, kLineChunks / 2 - 1));
+  Value swizzled = b.bitXor(chunk, b.bitAnd(line, kLineChunks / 2 - 1));
   Value inLine = b.add(b.mul(lineHalf, kLineChunks / 2), swizzled);
-  return b.add(b.mul(address, kLineBytes), b.mul(inLine, kChunkBytes));
+  return b.add(b.mul(line, kLineBytes), b.mul(inLine, kChunkBytes));
 }
 
 //===----------------------------------------------------------------------===//
@@ -330,11 +322,8 @@ UnitRecord StreamedKernel::loadUnitRecord(Value unit) {
 }
 
 Value StreamedKernel::getSeamScale(Value stage, Value column) {
-  constexpr int64_t kPerLine = kLineBytes / sizeof(float);
-  Value line = b.divU(column, kPerLine);
-  Value inLine = b.mul(b.remU(column, kPerLine), sizeof(float));
-  Value offset = b.add(b.mul(line, kBoxPitch), inLine);
-  return b.offsetBytes(b.offsetBytes(getStage(stage), kBoxBytes), offset);
+  Value scales = getShared(SharedMemory(tile).seamScales, stage, kScaleBytes);
+  return b.offsetBytes(scales, b.mul(column, sizeof(float)));
 }
 
 void StreamedKernel::signalPosted(Value unit) {
@@ -470,7 +459,7 @@ gpu::GPUFuncOp fp8moe::buildStreamedQuantize(
     const QuantizeProblem &problem, const StreamedTile &tile,
     const RowOutput &rowOutput, const TargetHooks &hooks) {
   KernelSignature signature;
-  signature.tensorMaps = 3;
+  signature.tensorMaps = 4;
   signature.pointers = (problem.jagged ? 4 : 3) + (tile.hasRows() ? 3 : 0);
   unsigned numEntries = countDynamic(problem.sizes);
   signature.sizes = numEntries + 1;

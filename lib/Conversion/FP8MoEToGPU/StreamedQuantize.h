@@ -127,9 +127,9 @@ public:
   /// In global memory; `entries` are those of posted magnitudes.
   Value offsets, output, scales, scratch, entries;
   Value input, rowQuantized, rowScales;
-  /// Tensor maps of the input with full lines and with folded ones, and with a
-  /// share of interleaved units.
-  Value map, foldedMap, shareMap;
+  /// Tensor maps of the input: of whole tiles, with full lines and with folded
+  /// ones, of boxes, and of a share of interleaved units.
+  Value tileMap, foldedMap, boxMap, shareMap;
 
   // All i32.
   Value lane, warp, block, numBlocks, isFirstLane;
@@ -173,7 +173,7 @@ public:
   /// The scales of a unit: an f32 for every two bytes of a line.
   Value getUnitScales(Value unit);
   /// The scale for virtual column `column` of the previous segment's rows in a
-  /// stage. They lie between its boxes.
+  /// stage.
   Value getSeamScale(Value stage, Value column);
   /// By a measure warp that has posted its words of a unit, and by scale warps,
   /// for which nothing is worth reading before.
@@ -284,11 +284,12 @@ private:
 };
 
 /// The kernel of a problem with columns contiguous in the input and rows in the
-/// output. Its parameters are the tensor maps of the input with full lines,
-/// with folded lines, and with a share of interleaved units; offsets (jagged
-/// only), output, scales and scratch; the dynamic sizes in the order of
-/// `members`, and the number of entries in the scratch. Where the tile has
-/// rows, the pointers end with input, quantized rows and their scales.
+/// output. Its parameters are the tensor maps of the input: of whole tiles,
+/// with full lines and with folded ones, of boxes, and of a share of
+/// interleaved units; offsets (jagged only), output, scales and scratch; the
+/// dynamic sizes in the order of `members`, and the number of entries in the
+/// scratch. Where the tile has rows, the pointers end with input, quantized
+/// rows and their scales.
 gpu::GPUFuncOp
 buildStreamedQuantize(Location loc, gpu::GPUModuleOp module, StringRef name,
                       const QuantizeProblem &problem, const StreamedTile &tile,

@@ -16,7 +16,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // CHECK:       llvm.mlir.global external @[[SHARED:.*]]() {addr_space = 3 : i32, alignment = 1024 : i64}
 // CHECK-LABEL: gpu.func @quantize_streamed_0
-// CHECK-SAME:    (%[[FULL:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[FOLDED:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[SHARE:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr,
+// CHECK-SAME:    (%[[TILE:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[FOLDED:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[BOX:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[SHARE:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr,
 // CHECK-SAME:    known_block_size = array<i32: 512, 1, 1>
 // What blocks tell each other is never an ordinary or a volatile access.
 // CHECK-NOT:     volatile
@@ -47,13 +47,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         arith.ori %{{.*}}, %c-2147450880_i32
 // CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic {alignment = 4 : i64} : i32, !llvm.ptr<1>
 
-// Convert: two elements are multiplied at a time; whole cells are stored as 16 bytes, parts in
+// Convert: two elements are multiplied at a time; bytes are put in the order of rows; whole cells are stored as 16 bytes, parts in
 // pieces. Unaligned columns are shifted first, together with the cells above.
 // CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
 // CHECK:         nvvm.fence.proxy {{.*}}async.shared
 // CHECK-NEXT:    nvvm.bar.warp.sync
 // CHECK:         arith.mulf %{{.*}} : vector<4xbf16>
 // CHECK:         nvvm.convert.f32x2.to.f8x2
+// CHECK:         nvvm.prmt
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
 // CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
@@ -74,13 +75,15 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
 // CHECK:         nvvm.vote.sync any
 
-// Produce: rows of interleaved units to the second-level cache, and the copies of both kinds
-// of tiles.
+// Produce: rows of interleaved units to the second-level cache, and the copies of whole tiles
+// and of parts.
 // CHECK:         nvvm.vote.sync ballot
 // CHECK:         nvvm.cp.async.bulk.tensor.prefetch %[[SHARE]], box[%{{.*}}, %{{.*}}]
 // CHECK:         nvvm.mbarrier.arrive.expect_tx
-// CHECK-DAG:     nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[FULL]], %{{.*}}, box[%{{.*}}, %{{.*}}]
-// CHECK-DAG:     nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[FOLDED]], %{{.*}}, box[%{{.*}}, %{{.*}}]
+// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[FOLDED]], %{{.*}}, box[%{{.*}}, %{{.*}}]
+// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[TILE]], %{{.*}}, box[%{{.*}}, %{{.*}}]
+// CHECK:         scf.for
+// CHECK:           nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BOX]], %{{.*}}, box[%{{.*}}, %{{.*}}]
 
 // CHECK-LABEL: gpu.func @quantize_strips_to_slices_1
 // CHECK-LABEL: fp8moe_plan.program @jagged
@@ -90,12 +93,13 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     fp8moe_plan.aligned %[[X]], 16
 // CHECK-DAG:     arith.remsi %[[N]], %c8
 // CHECK-DAG:     arith.remsi %[[N]], %c4
+// CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(64, 128) swizzle 128 promotion 128
+// CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(32, 256) swizzle 64 promotion 128
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(64, 16) swizzle 128 promotion 128
-// CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(32, 32) swizzle 64 promotion 128
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(256, 32) swizzle 0 promotion 128
 // CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
 // CHECK:         %[[BLOCKS:.*]] = arith.minsi %[[ALL]], %c1024
-// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_streamed_0 grid(%[[BLOCKS]], %c1, %c1) block(512, 1, 1) shared 231928 cooperative when(%[[FITS:.*]]) args
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_streamed_0 grid(%[[BLOCKS]], %c1, %c1) block(512, 1, 1) shared 221944 cooperative when(%[[FITS:.*]]) args
 // CHECK:         %[[ELSE:.*]] = arith.xori %[[FITS]], %true
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_strips_to_slices_1 {{.*}} when(%[[ELSE]])
 
@@ -120,8 +124,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, box[%{{.*}}, %{{.*}}, %{{.*}}]
 // CHECK-LABEL: fp8moe_plan.program @weights
 // CHECK-NOT:     fp8moe_plan.aligned
-// CHECK:         fp8moe_plan.tensor_map %{{.*}} box(32, 16, 1) swizzle 128
-// CHECK:         fp8moe_plan.tensor_map %{{.*}} box(16, 32, 1) swizzle 64
+// CHECK:         fp8moe_plan.tensor_map %{{.*}} box(32, 128, 1) swizzle 128
+// CHECK:         fp8moe_plan.tensor_map %{{.*}} box(16, 256, 1) swizzle 64
 
 // -----
 
