@@ -120,8 +120,13 @@ UnitRecord ProducerBuilder::prepareUnit(const LaneTile &tile) {
   record.segment = tile.segment;
   record.column = b.mul(tile.columnBlock, getUnitColumns(isFolded));
   record.isFolded = k.toWord(isFolded);
-  record.storesScales =
-      k.toWord(b.equal(b.remU(tile.index, tile.contributors), 0));
+  record.contributor = b.remU(tile.index, tile.contributors);
+  // The entries of relays are those of tiles that are not posted alone.
+  Value entries =
+      b.add(tile.contributors, b.ceilDiv(tile.contributors, kRelayedEntries));
+  record.hasRelays =
+      k.toWord(k.both(b.less(b.i32(kRelayedEntries), tile.contributors),
+                      b.lessEqual(entries, tile.tiles)));
   record.previousEntry = tile.previousEntry;
   record.previousContributors = tile.previousContributors;
   return record;

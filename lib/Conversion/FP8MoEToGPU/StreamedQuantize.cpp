@@ -278,8 +278,9 @@ void StreamedKernel::publishUnit(Value unit, const UnitRecord &record) {
                        record.column}),
           pointer, 16);
   Value flags =
-      b.bitOr(b.bitOr(record.isFolded, b.shiftLeft(record.storesScales, 1)),
-              b.shiftLeft(record.interleave, 2));
+      b.bitOr(b.bitOr(record.isFolded, b.shiftLeft(record.hasRelays, 1)),
+              b.bitOr(b.shiftLeft(record.interleave, 2),
+                      b.shiftLeft(record.contributor, 4)));
   b.store(b.packWords({flags, record.seamStage, record.previousEntry,
                        record.previousContributors}),
           b.offsetBytes(pointer, 16), 16);
@@ -310,12 +311,13 @@ UnitRecord StreamedKernel::loadUnitRecord(Value unit) {
   SmallVector<Value> more =
       b.unpackWords(b.load(b.getWordsType(), b.offsetBytes(pointer, 16), 16));
   return {/*entry=*/words[0],
-          /*interleave=*/b.shiftRight(more[0], 2),
+          /*interleave=*/b.bitAnd(b.shiftRight(more[0], 2), 3),
           /*contributors=*/words[1],
           /*segment=*/words[2],
           /*column=*/words[3],
           /*isFolded=*/b.bitAnd(more[0], 1),
-          /*storesScales=*/b.bitAnd(b.shiftRight(more[0], 1), 1),
+          /*hasRelays=*/b.bitAnd(b.shiftRight(more[0], 1), 1),
+          /*contributor=*/b.shiftRight(more[0], 4),
           /*seamStage=*/more[1],
           /*previousEntry=*/more[2],
           /*previousContributors=*/more[3]};

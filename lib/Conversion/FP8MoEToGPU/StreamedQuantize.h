@@ -50,6 +50,12 @@ constexpr int64_t kInterleavedUnits = 1 << kInterleaveLog;
 constexpr int64_t kShareRows = kLines / kInterleavedUnits;
 } // namespace streamed
 
+namespace streamed {
+/// So many neighbouring contributors to a unit have a relay: the first of them
+/// reads what they posted and posts the largest of it, behind all contributors.
+constexpr int64_t kRelayedEntries = 12;
+} // namespace streamed
+
 /// What is to be done with a tile; bits of TileRecord::flags.
 namespace tile_flags {
 constexpr int32_t kMeasure = 1;
@@ -84,8 +90,10 @@ struct UnitRecord {
   /// next one; their number, negative when the role is done.
   Value entry, interleave, contributors;
   Value segment, column;
-  /// 1 when columns are folded; 1 when this block writes the scales.
-  Value isFolded, storesScales;
+  /// 1 when columns are folded; 1 when relays combine what was posted.
+  Value isFolded, hasRelays;
+  /// Which of the contributors this block is. The first one writes the scales.
+  Value contributor;
   /// The stage of the block's tile that also has rows of the previous segment,
   /// else negative, and where that segment's magnitudes are.
   Value seamStage, previousEntry, previousContributors;

@@ -46,6 +46,7 @@ private:
   /// The largest magnitudes of some entries: a chunk of the lane's eighth of
   /// the columns, over the entries that the lane has read.
   Value collect(const UnitRecord &record);
+  void relay(const UnitRecord &record);
   struct Reads {
     SmallVector<Value> pointers, chunks;
   };
@@ -140,9 +141,41 @@ Value ScaleBuilder::getPointer(Value entry) {
   return b.offsetBytes(k.entries, offset);
 }
 
+/// By a relay: the largest of what its contributors posted.
+void ScaleBuilder::relay(const UnitRecord &record) {
+  Value first =
+      b.add(record.entry, b.shiftLeft(record.contributor, record.interleave));
+  Value count =
+      b.minS(b.sub(record.contributors, record.contributor), kRelayedEntries);
+  Value largest =
+      finishReads(beginReads(kFewChunks, getPointer(first), record.interleave,
+                             /*first=*/b.i32(0), count));
+  SmallVector<Value> words = b.unpackWords(largest);
+  for (Value &word : words)
+    for (int64_t mask = b.getSubgroupSize() / 2; mask >= kEntryLanes; mask /= 2)
+      word = k.createMaxWord(word, b.shuffleXor(word, mask));
+  Value number =
+      b.add(record.contributors, b.divU(record.contributor, kRelayedEntries));
+  Value target =
+      getPointer(b.add(record.entry, b.shiftLeft(number, record.interleave)));
+  b.createIf(b.equal(entryOfLane, 0), [&] {
+    for (auto [i, word] : llvm::enumerate(words))
+      createRelaxedStore(b, word, b.offsetBytes(target, i * sizeof(int32_t)));
+  });
+}
+
 Value ScaleBuilder::collect(const UnitRecord &record) {
-  Value contributors = record.contributors, interleave = record.interleave;
-  Value pointer = getPointer(record.entry);
+  Value hasRelays = k.isNonZero(record.hasRelays);
+  Value isRelay = k.both(
+      hasRelays, b.equal(b.remU(record.contributor, kRelayedEntries), 0));
+  b.createIf(isRelay, [&] { relay(record); });
+  Value interleave = record.interleave;
+  Value contributors =
+      b.select(hasRelays, b.ceilDiv(record.contributors, kRelayedEntries),
+               record.contributors);
+  Value relays =
+      b.add(record.entry, b.shiftLeft(record.contributors, interleave));
+  Value pointer = getPointer(b.select(hasRelays, relays, record.entry));
   int64_t manyChunks = k.problem.jagged ? kManyChunks : kManyWholeChunks;
   return b
       .createIf(
@@ -213,7 +246,7 @@ void ScaleBuilder::handle(Value unit, const UnitRecord &record) {
   Value limit = b.select(k.isNonZero(record.isFolded),
                          b.i32(k.getTileColumns() / 2), k.getTileColumns());
   Value isMine =
-      k.both(k.isNonZero(record.storesScales), b.less(virtualColumn, limit));
+      k.both(b.equal(record.contributor, 0), b.less(virtualColumn, limit));
   for (auto [i, scale] : llvm::enumerate(scales)) {
     Value column = b.add(b.add(record.column, virtualColumn), i);
     b.createIf(k.both(isMine, b.less(column, k.columns)), [&, scale = scale] {
