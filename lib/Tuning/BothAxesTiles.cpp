@@ -35,16 +35,16 @@ static constexpr int64_t kMostStages = 9;
 static constexpr int64_t kLeastStages = 7;
 
 /// Part of a copy's speed in percent, and picoseconds in which blocks meet and
-/// the first and last tiles go through the roles, fitted to the same chip: 116
-/// us for 16640x5120 in 16 groups, 323 us for 32768x7168, where copies of 4
+/// the first and last tiles go through the roles, fitted to the same chip: 108
+/// us for 16640x5120 in 16 groups, 321 us for 32768x7168, where copies of 4
 /// bytes per element take 81 and 221 us.
-static constexpr int64_t kSpeedPercent = 75;
+static constexpr int64_t kSpeedPercent = 80;
 static constexpr int64_t kFillTime = 2600000;
 /// As in the streamed kernel: each group's own time.
 static constexpr int64_t kSegmentTime = 175000;
 /// Where groups have as many bytes as so many L2 caches, half of what is read a
 /// second time comes from memory.
-static constexpr int64_t kHalfReadAgain = 6;
+static constexpr int64_t kHalfReadAgain = 3;
 
 std::optional<StreamedTile>
 fp8moe::getBothAxesStreamedTile(int64_t rowBytes, const TargetInfo &target) {

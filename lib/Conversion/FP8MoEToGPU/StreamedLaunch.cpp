@@ -88,8 +88,9 @@ OpFoldResult StreamedLaunch::countEntries() {
   OpFoldResult rows = problem.outputPadding > 1 ? sizes.extent : sizes.reduced;
   if (!problem.jagged)
     rows = size.mul(rows, sizes.segments);
-  OpFoldResult tiles = size.add(size.ceilDiv(rows, kLines * 3 / 4),
-                                size.mul(sizes.segments, size.constant(2)));
+  OpFoldResult tiles =
+      size.add(size.ceilDiv(rows, kLines * 3 / 4),
+               size.mul(sizes.segments, size.constant(2 + kRunTiles)));
   return size.mul(units, tiles);
 }
 

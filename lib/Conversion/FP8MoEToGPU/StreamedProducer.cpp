@@ -8,9 +8,9 @@
 
 //
 // All tiles are numbered: by segment, by unit (a block of columns), by row; the
-// blocks of the grid take them in turn. A segment whose units are tall enough
-// that they would be read one at a time interleaves the tiles of four, so that
-// what is read at once is wider.
+// blocks of the grid take runs of them in turn. A segment whose units are tall
+// enough that they would be read one at a time interleaves the runs of four, so
+// that what is read at once is wider.
 //
 // The lanes of the producer warp look at 32 segments at a time, then work out
 // one tile each, with what others must know about it. Then they take turns: the
@@ -52,20 +52,24 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   Value share = b.shiftRight(k.numBlocks, interleave);
 
   Value relative = b.sub(tileNumber, state.firstTile);
-  Value setTiles = b.select(inRange, b.shiftLeft(state.tiles, interleave), 1);
+  Value setTiles = b.select(
+      inRange, b.shiftLeft(getNumbers(state.tiles), interleave), kRunTiles);
   Value set = b.divU(relative, setTiles);
   Value inSet = b.sub(relative, b.mul(set, setTiles));
+  Value runInSet = b.divU(inSet, kRunTiles), inRun = b.remU(inSet, kRunTiles);
   Value unitInSet =
-      b.bitAnd(inSet, b.sub(b.shiftLeft(b.i32(1), interleave), 1));
-  Value index = b.shiftRight(inSet, interleave);
+      b.bitAnd(runInSet, b.sub(b.shiftLeft(b.i32(1), interleave), 1));
+  Value run = b.shiftRight(runInSet, interleave);
+  Value index = b.add(b.mul(run, kRunTiles), inRun);
   Value columnBlock = b.add(b.shiftLeft(set, interleave), unitInSet);
   // The tile number of the first one of the unit.
-  Value firstEntry =
-      b.add(b.add(state.firstTile, b.mul(set, setTiles)), unitInSet);
+  Value firstEntry = b.add(b.add(state.firstTile, b.mul(set, setTiles)),
+                           b.mul(unitInSet, kRunTiles));
   firstEntry = b.select(inRange, firstEntry, -1);
 
   Value column = b.mul(columnBlock, getUnitColumns(isFolded));
-  Value isReal = k.both(inRange, b.less(column, k.columns));
+  Value isReal = k.both(k.both(inRange, b.less(index, state.tiles)),
+                        b.less(column, k.columns));
   Value exceeds = b.less(b.mul(k.numBlocks, k.tile.stages), state.tiles);
 
   Value previous = b.shuffleIndex(firstEntry, b.maxS(b.sub(k.lane, 1), 0));
@@ -86,8 +90,12 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
 
   tile.firstEntry = firstEntry;
   // Lanes without a tile divide by it, too.
-  tile.contributors = b.maxS(b.minS(state.tiles, share), 1);
-  Value isLast = b.lessEqual(state.tiles, b.add(index, share));
+  Value runs = getRuns(state.tiles);
+  tile.contributors = b.maxS(b.minS(runs, share), 1);
+  tile.contributor = b.remU(run, tile.contributors);
+  Value isLast = k.both(b.lessEqual(runs, b.add(run, share)),
+                        b.bitOr(b.equal(inRun, kRunTiles - 1),
+                                b.lessEqual(state.tiles, b.add(index, 1))));
   tile.bits = b.bitOr(state.shape, b.bitOr(bitIf(isNewUnit, kNewUnitBit),
                                            bitIf(isLast, kLastBit)));
   tile.segment = state.segment;
@@ -98,15 +106,16 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   tile.length = state.length;
   tile.outStart = state.outStart;
   // Units of few tiles are not interleaved.
-  tile.previousEntry =
-      b.add(state.previousFirst, b.mul(columnBlock, state.previousTiles));
-  tile.previousContributors = b.minS(state.previousTiles, k.numBlocks);
-  tile.progress = k.getRowOfTile(relative, b.mul(state.tiles, state.units),
-                                 state.start, state.length);
+  tile.previousEntry = b.add(
+      state.previousFirst, b.mul(columnBlock, getNumbers(state.previousTiles)));
+  tile.previousContributors = b.minS(getRuns(state.previousTiles), k.numBlocks);
+  tile.progress =
+      k.getRowOfTile(relative, b.mul(getNumbers(state.tiles), state.units),
+                     state.start, state.length);
 
   // The first of a block's tiles stands for all when they exceed the ring.
-  Value acts =
-      k.both(isReal, b.bitOr(k.negate(exceeds), b.less(index, k.numBlocks)));
+  Value isFirst = k.both(b.less(run, k.numBlocks), b.equal(inRun, 0));
+  Value acts = k.both(isReal, b.bitOr(k.negate(exceeds), isFirst));
   return {tile, k.ballot(acts), k.ballot(exceeds)};
 }
 
@@ -120,13 +129,7 @@ UnitRecord ProducerBuilder::prepareUnit(const LaneTile &tile) {
   record.segment = tile.segment;
   record.column = b.mul(tile.columnBlock, getUnitColumns(isFolded));
   record.isFolded = k.toWord(isFolded);
-  record.contributor = b.remU(tile.index, tile.contributors);
-  // The entries of relays are those of tiles that are not posted alone.
-  Value entries =
-      b.add(tile.contributors, b.ceilDiv(tile.contributors, kRelayedEntries));
-  record.hasRelays =
-      k.toWord(k.both(b.less(b.i32(kRelayedEntries), tile.contributors),
-                      b.lessEqual(entries, tile.tiles)));
+  record.contributor = tile.contributor;
   record.previousEntry = tile.previousEntry;
   record.previousContributors = tile.previousContributors;
   return record;
@@ -150,7 +153,7 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   record.unit = tile.unit;
   // A block posts to the entry that has the number of its first tile.
   record.entry =
-      b.add(tile.firstEntry, b.shiftLeft(b.remU(index, tile.contributors),
+      b.add(tile.firstEntry, b.shiftLeft(b.mul(tile.contributor, kRunTiles),
                                          getInterleave(tile.bits)));
   record.segment = tile.segment;
   record.column = b.mul(tile.columnBlock, getUnitColumns(isFolded));
@@ -272,7 +275,7 @@ RingPosition ProducerBuilder::issueLargeUnit(const LaneTile &tile,
   k.ring.createWaitEmpty(position);
   b.createIf(k.isFirstLane,
              [&] { publish(tile, prepareUnit(tile), position.stage); });
-  Value count = b.ceilDiv(b.sub(tile.tiles, tile.index), k.numBlocks);
+  Value count = b.ceilDiv(b.sub(tile.tiles, tile.contributor), k.numBlocks);
   // Two stages are left for reading ahead.
   Value again = b.sub(count, k.tile.stages - 2);
   SmallVector<Value> result = b.createRareFor(
@@ -287,7 +290,7 @@ RingPosition ProducerBuilder::issueLargeUnit(const LaneTile &tile,
                                    bitIf(isLast, tile_flags::kPost));
         Value flags =
             b.select(isSecond, b.i32(tile_flags::kConvert), firstFlags);
-        Value index = b.add(tile.index, b.mul(number, k.numBlocks));
+        Value index = b.add(tile.contributor, b.mul(number, k.numBlocks));
         // A tile that is read again does not wait for its scales. Were loads to
         // come in another order by a whole round of the ring, a convert team
         // could take one for that of the round before: a phase is a parity.
@@ -390,7 +393,9 @@ void ProducerBuilder::build() {
   Type i32 = b.getI32Type();
   constexpr size_t kStates = SegmentState::kSize;
   // Tile number, window, last unit, unit, position in the ring.
-  SmallVector<Value> init{b.add(k.block, b.mul(k.lane, k.numBlocks))};
+  Value run = b.add(k.block, b.mul(b.divU(k.lane, kRunTiles), k.numBlocks));
+  SmallVector<Value> init{
+      b.add(b.mul(run, kRunTiles), b.remU(k.lane, kRunTiles))};
   llvm::append_range(init, createNextWindow(getFirstWindow()).toValues());
   RingPosition begin = k.ring.getPosition(b.i32(0));
   init.append({b.i32(-1), b.i32(-1), begin.stage, begin.parity});

@@ -77,6 +77,8 @@ struct LaneTile {
   /// The unit's number in the block, the first of its entries, its tiles, and
   /// how many blocks have some of them.
   Value unit, firstEntry, tiles, contributors;
+  /// Which of them the block is.
+  Value contributor;
   /// The number of the tile in the unit.
   Value index;
   Value segment, columnBlock;
@@ -89,19 +91,13 @@ struct LaneTile {
 
   static constexpr auto members() {
     using T = LaneTile;
-    return std::array{&T::bits,
-                      &T::unit,
-                      &T::firstEntry,
-                      &T::tiles,
-                      &T::contributors,
-                      &T::index,
-                      &T::segment,
-                      &T::columnBlock,
-                      &T::start,
-                      &T::length,
-                      &T::outStart,
-                      &T::previousEntry,
-                      &T::previousContributors,
+    return std::array{&T::bits,          &T::unit,
+                      &T::firstEntry,    &T::tiles,
+                      &T::contributors,  &T::contributor,
+                      &T::index,         &T::segment,
+                      &T::columnBlock,   &T::start,
+                      &T::length,        &T::outStart,
+                      &T::previousEntry, &T::previousContributors,
                       &T::progress};
   }
 };
@@ -168,9 +164,13 @@ private:
   SegmentState createNextWindow(const SegmentState &last);
   Value createEndAfter(Value segment, Value end);
   Value createCut(Value start, Value end, Value tiles, Value nextEnd);
+  /// The runs of so many tiles, and the numbers that tiles have: as if the last
+  /// run were whole.
+  Value getRuns(Value tiles) { return b.ceilDiv(tiles, kRunTiles); }
+  Value getNumbers(Value tiles) { return b.roundUp(tiles, kRunTiles); }
   /// The number of the first tile behind a segment.
   Value getTileEnd(const SegmentState &state) {
-    return b.add(state.firstTile, b.mul(state.tiles, state.units));
+    return b.add(state.firstTile, b.mul(getNumbers(state.tiles), state.units));
   }
   SegmentState lookUp(Value tileNumber, const SegmentState &window);
   SegmentState findSegments(Value tileNumber, SegmentState &window);

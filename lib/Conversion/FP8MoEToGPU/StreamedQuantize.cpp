@@ -119,13 +119,14 @@ void StreamedKernel::initializeBarriers() {
   createBarrierInitFence(b);
 }
 
-/// Entry e belongs to block e modulo the grid, which alone posts to it. Of the
-/// block, `threads` threads take part.
+/// Entries of a run belong to the block that has it, which alone posts to them
+/// before all blocks have met. Of the block, `threads` threads take part.
 void StreamedKernel::zeroEntries(Value numEntries, int64_t threads) {
   Value threadEntry = b.divU(b.getThread(), kLineChunks);
   Value grid = b.zeroExtend(b.getI64Type(), numBlocks);
   Value chunk = b.mul(b.remU(b.getThread(), kLineChunks), kChunkBytes);
-  Value first = b.add(b.getBlock(), b.mul(threadEntry, grid));
+  Value run = b.add(b.getBlock(), b.mul(b.divU(threadEntry, kRunTiles), grid));
+  Value first = b.add(b.mul(run, kRunTiles), b.remU(threadEntry, kRunTiles));
   Value step = b.mul(grid, threads / kLineChunks);
   b.createFor(first, numEntries, step, [&](Value entry) {
     Value offset = b.add(b.mul(entry, kLineBytes), chunk);
@@ -278,9 +279,8 @@ void StreamedKernel::publishUnit(Value unit, const UnitRecord &record) {
                        record.column}),
           pointer, 16);
   Value flags =
-      b.bitOr(b.bitOr(record.isFolded, b.shiftLeft(record.hasRelays, 1)),
-              b.bitOr(b.shiftLeft(record.interleave, 2),
-                      b.shiftLeft(record.contributor, 4)));
+      b.bitOr(record.isFolded, b.bitOr(b.shiftLeft(record.interleave, 1),
+                                       b.shiftLeft(record.contributor, 3)));
   b.store(b.packWords({flags, record.seamStage, record.previousEntry,
                        record.previousContributors}),
           b.offsetBytes(pointer, 16), 16);
@@ -311,13 +311,12 @@ UnitRecord StreamedKernel::loadUnitRecord(Value unit) {
   SmallVector<Value> more =
       b.unpackWords(b.load(b.getWordsType(), b.offsetBytes(pointer, 16), 16));
   return {/*entry=*/words[0],
-          /*interleave=*/b.bitAnd(b.shiftRight(more[0], 2), 3),
+          /*interleave=*/b.bitAnd(b.shiftRight(more[0], 1), 3),
           /*contributors=*/words[1],
           /*segment=*/words[2],
           /*column=*/words[3],
           /*isFolded=*/b.bitAnd(more[0], 1),
-          /*hasRelays=*/b.bitAnd(b.shiftRight(more[0], 1), 1),
-          /*contributor=*/b.shiftRight(more[0], 4),
+          /*contributor=*/b.shiftRight(more[0], 3),
           /*seamStage=*/more[1],
           /*previousEntry=*/more[2],
           /*previousContributors=*/more[3]};

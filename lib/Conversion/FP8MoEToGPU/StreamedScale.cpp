@@ -11,7 +11,9 @@
 // entry (16 bytes each), four entries at a time; a word without its sign bits
 // has not been posted yet and is read again. Only these warps read what others
 // post, and only after their own block has posted: more readers, and reads that
-// are too early, would fill the cache's queues.
+// are too early, would fill the cache's queues. For the same reason few blocks
+// read what all have posted, where many post: relays, whose result the others
+// read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,15 +28,6 @@ using namespace mlir::fp8moe::streamed;
 /// Lanes that read one entry, and entries that a warp reads at a time.
 static constexpr int64_t kEntryLanes = kLineBytes / kChunkBytes;
 
-/// Chunks of each lane in flight: few for units of few tiles, else as many as
-/// there are registers for. Each trip to memory delays the scales: with 11, a
-/// trip reads 44 entries, and units of 56 tiles need two instead of three (91%
-/// -> 94% of a copy). Jagged segments need registers for their seams, too: with
-/// more than 6, 64 groups of 260 rows lost 2% to 8%.
-static constexpr int64_t kFewChunks = 3;
-static constexpr int64_t kManyChunks = 6;
-static constexpr int64_t kManyWholeChunks = 11;
-
 namespace {
 class ScaleBuilder {
 public:
@@ -46,15 +39,17 @@ private:
   /// The largest magnitudes of some entries: a chunk of the lane's eighth of
   /// the columns, over the entries that the lane has read.
   Value collect(const UnitRecord &record);
+  /// By a relay: posts the largest of what its contributors posted.
   void relay(const UnitRecord &record);
   struct Reads {
     SmallVector<Value> pointers, chunks;
   };
-  Reads beginReads(int64_t chunks, Value pointer, Value interleave, Value first,
-                   Value contributors);
+  Reads beginReads(Value pointer, Value distance, Value count);
   Value finishReads(const Reads &reads);
-  /// The lane's chunk of an entry.
+  /// The lane's chunk of an entry, and the bytes from that of a contributor to
+  /// the next one's.
   Value getPointer(Value entry);
+  Value getDistance(Value interleave);
   Value isMissing(Value chunk);
   /// The scales of the lane's word of such a chunk.
   SmallVector<Value> createScales(Value chunk, const UnitRecord &record);
@@ -84,22 +79,21 @@ Value ScaleBuilder::isMissing(Value chunk) {
   return b.compare(arith::CmpIPredicate::ne, b.bitAnd(all, signs), signs);
 }
 
-/// Begins to read `chunks` chunks of this lane, of the entries from `first` on,
-/// which are 1 << `interleave` apart from `pointer` on.
-ScaleBuilder::Reads ScaleBuilder::beginReads(int64_t chunks, Value pointer,
-                                             Value interleave, Value first,
-                                             Value contributors) {
+/// Begins to read the lane's chunks of the first `count` entries (or as many as
+/// one trip takes) from `pointer` on, which are `distance` bytes apart.
+ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
+                                             Value count) {
   Type words = b.getWordsType();
   Value posted = vector::BroadcastOp::create(b, words, b.i32(k.getSignBits()));
   Reads reads;
-  Value entry = b.add(first, entryOfLane);
-  Value bytes = b.shiftLeft(b.i32(kLineBytes), interleave);
-  Value source = b.offsetBytes(pointer, b.mul(k.widen(entry), k.widen(bytes)));
-  Value step = k.widen(b.mul(bytes, entriesAtOnce));
-  for (int64_t i = 0; i < chunks; ++i) {
+  Value entry = entryOfLane;
+  Value source =
+      b.offsetBytes(pointer, b.mul(k.widen(entry), k.widen(distance)));
+  Value step = k.widen(b.mul(distance, entriesAtOnce));
+  for (int64_t i = 0; i < kTripEntries / entriesAtOnce; ++i) {
     reads.pointers.push_back(source);
     reads.chunks.append(b.createIf(
-        b.less(entry, contributors), words,
+        b.less(entry, count), words,
         [&] { return SmallVector<Value>{createRelaxedLoadWords(b, source)}; },
         [&] { return SmallVector<Value>{posted}; }));
     entry = b.add(entry, entriesAtOnce);
@@ -141,60 +135,56 @@ Value ScaleBuilder::getPointer(Value entry) {
   return b.offsetBytes(k.entries, offset);
 }
 
-/// By a relay: the largest of what its contributors posted.
 void ScaleBuilder::relay(const UnitRecord &record) {
-  Value first =
-      b.add(record.entry, b.shiftLeft(record.contributor, record.interleave));
+  Value distance = getDistance(record.interleave);
+  Value own =
+      b.offsetBytes(getPointer(record.entry),
+                    b.mul(k.widen(record.contributor), k.widen(distance)));
   Value count =
-      b.minS(b.sub(record.contributors, record.contributor), kRelayedEntries);
-  Value largest =
-      finishReads(beginReads(kFewChunks, getPointer(first), record.interleave,
-                             /*first=*/b.i32(0), count));
+      b.minS(b.sub(record.contributors, record.contributor), kTripEntries);
+  Value largest = finishReads(beginReads(own, distance, count));
   SmallVector<Value> words = b.unpackWords(largest);
   for (Value &word : words)
     for (int64_t mask = b.getSubgroupSize() / 2; mask >= kEntryLanes; mask /= 2)
       word = k.createMaxWord(word, b.shuffleXor(word, mask));
-  Value number =
-      b.add(record.contributors, b.divU(record.contributor, kRelayedEntries));
-  Value target =
-      getPointer(b.add(record.entry, b.shiftLeft(number, record.interleave)));
   b.createIf(b.equal(entryOfLane, 0), [&] {
     for (auto [i, word] : llvm::enumerate(words))
-      createRelaxedStore(b, word, b.offsetBytes(target, i * sizeof(int32_t)));
+      createRelaxedStore(b, word,
+                         b.offsetBytes(own, kLineBytes + i * sizeof(int32_t)));
   });
 }
 
+Value ScaleBuilder::getDistance(Value interleave) {
+  return b.shiftLeft(b.i32(kRunTiles * kLineBytes), interleave);
+}
+
 Value ScaleBuilder::collect(const UnitRecord &record) {
-  Value hasRelays = k.isNonZero(record.hasRelays);
-  Value isRelay = k.both(
-      hasRelays, b.equal(b.remU(record.contributor, kRelayedEntries), 0));
-  b.createIf(isRelay, [&] { relay(record); });
-  Value interleave = record.interleave;
-  Value contributors =
-      b.select(hasRelays, b.ceilDiv(record.contributors, kRelayedEntries),
-               record.contributors);
-  Value relays =
-      b.add(record.entry, b.shiftLeft(record.contributors, interleave));
-  Value pointer = getPointer(b.select(hasRelays, relays, record.entry));
-  int64_t manyChunks = k.problem.jagged ? kManyChunks : kManyWholeChunks;
+  Type words = b.getWordsType();
+  Value first = getPointer(record.entry);
+  Value distance = getDistance(record.interleave);
+  auto collectDirectly = [&] {
+    return SmallVector<Value>{
+        finishReads(beginReads(first, distance, record.contributors))};
+  };
+  auto collectFromRelays = [&] {
+    Value isRelay = b.equal(b.remU(record.contributor, kTripEntries), 0);
+    b.createIf(isRelay, [&] { relay(record); });
+    Value relays = b.ceilDiv(record.contributors, kTripEntries);
+    Value relayDistance = b.mul(distance, kTripEntries);
+    Value pointer = b.offsetBytes(first, kLineBytes);
+    return b.createFor(
+        b.i32(0), relays, kTripEntries, b.zeroWords(),
+        [&](Value begin, ValueRange carried) {
+          Value source = b.offsetBytes(
+              pointer, b.mul(k.widen(begin), k.widen(relayDistance)));
+          Value largest = finishReads(
+              beginReads(source, relayDistance, b.sub(relays, begin)));
+          return SmallVector<Value>{k.math.createMax(carried[0], largest)};
+        });
+  };
   return b
-      .createIf(
-          b.lessEqual(contributors, kFewChunks * entriesAtOnce),
-          b.getWordsType(),
-          [&] {
-            return SmallVector<Value>{finishReads(beginReads(
-                kFewChunks, pointer, interleave, b.i32(0), contributors))};
-          },
-          [&] {
-            return b.createFor(
-                b.i32(0), contributors, manyChunks * entriesAtOnce,
-                b.zeroWords(), [&](Value first, ValueRange carried) {
-                  Value largest = finishReads(beginReads(
-                      manyChunks, pointer, interleave, first, contributors));
-                  return SmallVector<Value>{
-                      k.math.createMax(carried[0], largest)};
-                });
-          })
+      .createIf(b.lessEqual(record.contributors, kTripEntries), words,
+                collectDirectly, collectFromRelays)
       .front();
 }
 
@@ -218,10 +208,9 @@ void ScaleBuilder::handle(Value unit, const UnitRecord &record) {
   Value isSeam = b.lessEqual(b.i32(0), record.seamStage);
   Reads seamReads;
   if (k.hasSeams())
-    seamReads =
-        beginReads(kFewChunks, getPointer(record.previousEntry),
-                   /*interleave=*/b.i32(0), /*first=*/b.i32(0),
-                   b.select(isSeam, record.previousContributors, b.i32(0)));
+    seamReads = beginReads(
+        getPointer(record.previousEntry), getDistance(/*interleave=*/b.i32(0)),
+        b.select(isSeam, record.previousContributors, b.i32(0)));
   k.waitForPosted(unit);
   SmallVector<Value> scales = createScales(collect(record), record);
   // Virtual columns count the elements of a line.

@@ -144,8 +144,9 @@ SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   next.units = b.select(isFolded, foldedUnits, units);
   next.tiles = b.select(isFolded, b.ceilDiv(extent, 2 * kLines), tiles);
   Value lastTileEnd = getTileEnd(last);
-  Value tileEnd = b.add(getLastLane(lastTileEnd),
-                        scanLanes(b.mul(next.tiles, next.units), sum));
+  Value tileEnd =
+      b.add(getLastLane(lastTileEnd),
+            scanLanes(b.mul(getNumbers(next.tiles), next.units), sum));
   next.firstTile = shiftLanes(tileEnd, lastTileEnd);
   next.previousFirst = shiftLanes(next.firstTile, last.firstTile);
   next.previousTiles = shiftLanes(next.tiles, last.tiles);

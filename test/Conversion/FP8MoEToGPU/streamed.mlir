@@ -74,6 +74,11 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
 // CHECK:         llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
 // CHECK:         nvvm.vote.sync any
+// More than twelve blocks have relays: each twelfth one posts the largest of what it has read.
+// CHECK:         arith.remui %{{.*}}, %c12
+// CHECK:         nvvm.vote.sync any
+// CHECK-COUNT-4: llvm.store %{{.*}} atomic syncscope("device") monotonic
+// CHECK:         nvvm.vote.sync any
 
 // Produce: rows of interleaved units to the second-level cache, and the copies of whole tiles
 // and of parts.
