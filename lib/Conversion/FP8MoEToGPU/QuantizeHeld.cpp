@@ -239,7 +239,7 @@ void HeldBuilder::quantizeHeld(IndexRange rows) {
   for (auto [i, chunk] : llvm::enumerate(held)) {
     Value row = b.add(first, i * getStep());
     b.createIf(b.less(row, chunks.high),
-               [&] { storeChunk(row, chunk, scales); });
+               [&, chunk = chunk] { storeChunk(row, chunk, scales); });
   }
   storeElements(edges, edgeWords, scales);
   forEachLaterChunk(first, chunks.high, {}, [&](Value row, ValueRange) {
@@ -404,7 +404,7 @@ void HeldBuilder::storeElements(ArrayRef<Element> elements, Value words,
                                     scales.take_front(kPack))
                     .front();
   for (auto [i, element] : llvm::enumerate(elements))
-    b.createIf(element.isInside, [&] {
+    b.createIf(element.isInside, [&, i = i, &element = element] {
       b.store(b.truncate(b.getI8Type(), b.shiftRight(bytes, 8 * i)),
               getOutputPointer(element.row), 1);
     });
