@@ -35,8 +35,8 @@ static constexpr int64_t kMostStages = 9;
 static constexpr int64_t kLeastStages = 7;
 
 /// Part of a copy's speed in percent, and picoseconds in which blocks meet and
-/// the first and last tiles go through the roles, fitted to the same chip: 108
-/// us for 16640x5120 in 16 groups, 321 us for 32768x7168, where copies of 4
+/// the first and last tiles go through the roles, fitted to the same chip: 111
+/// us for 16640x5120 in 16 groups, 313 us for 32768x7168, where copies of 4
 /// bytes per element take 81 and 221 us.
 static constexpr int64_t kSpeedPercent = 80;
 static constexpr int64_t kFillTime = 2600000;

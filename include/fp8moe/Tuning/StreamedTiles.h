@@ -117,8 +117,9 @@ std::optional<StreamedTile> getBothAxesStreamedTile(int64_t rowBytes,
 
 /// Bytes of the input that a group may have, on average, for one launch along
 /// both axes to be worthwhile. In larger ones a second read finds less in the
-/// cache: on one NVIDIA H200, 32768x7168 in 16 groups (29 MB) take 323 us and a
-/// launch for each axis 361 us, in 8 groups (59 MB) 331 and 355 us.
+/// cache: on one NVIDIA H200, 32768x7168 in 16 groups (29 MB) take 313 us and a
+/// launch for each axis 358 us. In 8 groups (59 MB) it was 331 and 355 us, when
+/// the former took 323 us.
 int64_t getBothAxesGroupBytes(const TargetInfo &target);
 
 } // namespace mlir::fp8moe

@@ -415,7 +415,7 @@ void ConvertBuilder::convert(const TileRecord &record, Value stage) {
 
   auto scalesType = VectorType::get(columns, b.getF32Type());
   int64_t scalesBytes = columns * sizeof(float);
-  // The scales of the previous segment's rows lie in the stage.
+  // The scales of the previous segment's rows have a place for each stage.
   b.createIf(isSeam, [&] { k.waitForScales(record.unit); });
   Value zero = arith::ConstantOp::create(b, b.getZeroAttr(scalesType));
   Value previous = b.createIf(

@@ -77,9 +77,11 @@ Value StreamedLaunch::createCondition(OpFoldResult entries) {
   return condition;
 }
 
-/// At least as many as there are tiles. Those of a segment may begin in the
-/// middle of one, and folded ones are twice as tall: their number rounds up
-/// differently, which the third more of rows covers.
+/// At least as many as tiles have numbers: each unit's as if its last run were
+/// whole. A segment begins up to 31 rows into its first tile, so that its units
+/// have at most length / 128 + 1.24 tiles, and less than a run more numbers.
+/// Folded tiles are twice as tall and units twice as many, which the third
+/// more of rows covers.
 OpFoldResult StreamedLaunch::countEntries() {
   constexpr int64_t kUnitsAtOnce = 4;
   OpFoldResult units =
@@ -90,7 +92,7 @@ OpFoldResult StreamedLaunch::countEntries() {
     rows = size.mul(rows, sizes.segments);
   OpFoldResult tiles =
       size.add(size.ceilDiv(rows, kLines * 3 / 4),
-               size.mul(sizes.segments, size.constant(2 + kRunTiles)));
+               size.mul(sizes.segments, size.constant(1 + kRunTiles)));
   return size.mul(units, tiles);
 }
 

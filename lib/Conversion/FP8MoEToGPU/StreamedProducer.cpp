@@ -70,6 +70,9 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   Value column = b.mul(columnBlock, getUnitColumns(isFolded));
   Value isReal = k.both(k.both(inRange, b.less(index, state.tiles)),
                         b.less(column, k.columns));
+  // As whole runs a block may have one tile more than the ring has stages: one
+  // convert team's tile has none, even while that of a seam keeps its stage.
+  static_assert(kRunTiles <= StreamedTile().convertTeams);
   Value exceeds = b.less(b.mul(k.numBlocks, k.tile.stages), state.tiles);
 
   Value previous = b.shuffleIndex(firstEntry, b.maxS(b.sub(k.lane, 1), 0));

@@ -49,8 +49,10 @@ constexpr int64_t kInterleavedUnits = 1 << kInterleaveLog;
 /// the units.
 constexpr int64_t kShareRows = kLines / kInterleavedUnits;
 
-/// Tiles of a unit, one below the other, that a block takes together: a run.
-/// Their magnitudes are posted once.
+/// Tiles of a unit, one below the other, that a block takes together: a run. A
+/// block posts once for all of its tiles of a unit, so runs are for units that
+/// have at most some for each block. Small inputs use half as many blocks as
+/// there are tiles: 512 rows of 128 columns take 6% longer for it.
 constexpr int64_t kRunTiles = 2;
 /// Entries of posted magnitudes that a scale warp reads in one trip to memory,
 /// four for each chunk that a lane has in flight. Units of more contributors

@@ -86,10 +86,11 @@ Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
   Value isShared = b.compare(arith::CmpIPredicate::ne, sector, end);
   Value hasTwoOwners = k.both(b.lessEqual(start, sector),
                               b.lessEqual(b.add(sector, kSectorRows), nextEnd));
-  // Units of a folded segment have other columns.
+  // Units of a folded segment have other columns, and those that are larger
+  // than the ring have their first tile in two stages, one after the other.
   Value nextRows = b.sub(nextEnd, sector);
-  Value isNextFull =
-      b.less(nextRows, b.mul(k.numBlocks, kFoldTilesPerBlock * kLines));
+  int64_t most = std::min(kFoldTilesPerBlock, k.tile.stages);
+  Value isNextFull = b.less(nextRows, b.mul(k.numBlocks, most * kLines));
   Value isShort =
       k.both(b.lessEqual(tiles, kSeamTiles), b.less(b.i32(0), tiles));
   return k.both(k.both(isShared, hasTwoOwners), k.both(isNextFull, isShort));
