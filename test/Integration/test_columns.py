@@ -52,5 +52,5 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize("variant, case", **parameters(VARIANTS))
-def test_columns(device, variant, case):
-    check(device, variant, case)
+def test_columns(cpu_or_nvidia, variant, case):
+    check(cpu_or_nvidia, variant, case)
