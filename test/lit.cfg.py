@@ -25,7 +25,7 @@ config.test_exec_root = os.path.join(config.fp8moe_obj_root, "test")
 
 
 def find_ptxas():
-    """Returns the path of ptxas, looked for where fp8moe-compile looks for it."""
+    """Returns the path of ptxas, looked for where fp8moe-compile and scripts/setup.sh look for it."""
     candidates = [os.environ.get("FP8MOE_PTXAS"), shutil.which("ptxas")]
     candidates.append("/usr/local/cuda/bin/ptxas")
     candidates += sorted(

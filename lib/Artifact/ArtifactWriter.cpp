@@ -65,6 +65,12 @@ static LogicalResult compileNVVM(ModuleOp module, const TargetInfo &target,
     compilation.resources = std::move(cubin->resources);
     compilation.binaries.push_back(
         {"kernels.cubin", "cubin", std::move(cubin->bytes)});
+  } else {
+    emitWarning(loc) << "ptxas was not found: the artifact for " << target.chip
+                     << " has PTX only, which the driver assembles when it is "
+                        "loaded, and nobody has looked for spills; install "
+                        "CUDA's compiler, or name it with --ptxas or "
+                        "FP8MOE_PTXAS";
   }
   compilation.binaries.push_back({"kernels.ptx", "ptx", std::move(*ptx)});
   return success();

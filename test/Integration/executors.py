@@ -266,5 +266,5 @@ def cuda_target():
 def rocm_targets():
     """(targets, None) of the runner, or ([], why there are none)."""
     if not os.environ.get("FP8MOE_HSACO_RUNNER"):
-        return [], "FP8MOE_HSACO_RUNNER is not set (ROCM.md)"
+        return [], "FP8MOE_HSACO_RUNNER is not set (test/Integration/ROCM.md)"
     return os.environ.get("FP8MOE_HSACO_CHIPS", "gfx942,gfx950").split(","), None
