@@ -27,6 +27,8 @@ using namespace mlir::fp8moe::streamed;
 
 /// Lanes that read one entry, and entries that a warp reads at a time.
 static constexpr int64_t kEntryLanes = kLineBytes / kChunkBytes;
+static_assert(kTripEntries * kEntryLanes % 32 == 0,
+              "all lanes of a warp read as many chunks in a trip");
 
 namespace {
 class ScaleBuilder {
@@ -217,18 +219,16 @@ void ScaleBuilder::handle(Value unit, const UnitRecord &record) {
   int64_t perWord = scales.size();
   Value virtualColumn =
       b.mul(b.add(b.mul(chunkOfLane, 4), entryOfLane), perWord);
-  Value shared =
-      b.offsetBytes(k.getUnitScales(unit), b.mul(virtualColumn, sizeof(float)));
-  for (auto [i, scale] : llvm::enumerate(scales))
-    b.store(scale, b.offsetBytes(shared, i * sizeof(float)), sizeof(float));
-
+  auto storeShared = [&](ArrayRef<Value> scales, Value pointer) {
+    for (auto [i, scale] : llvm::enumerate(scales))
+      b.store(scale, b.offsetBytes(pointer, i * sizeof(float)), sizeof(float));
+  };
+  storeShared(scales, b.offsetBytes(k.getUnitScales(unit),
+                                    b.mul(virtualColumn, sizeof(float))));
   if (k.hasSeams())
     b.createIf(isSeam, [&] {
-      SmallVector<Value> previous =
-          createScales(finishReads(seamReads), record);
-      Value seam = k.getSeamScale(record.seamStage, virtualColumn);
-      for (auto [i, scale] : llvm::enumerate(previous))
-        b.store(scale, b.offsetBytes(seam, i * sizeof(float)), sizeof(float));
+      storeShared(createScales(finishReads(seamReads), record),
+                  k.getSeamScale(record.seamStage, virtualColumn));
     });
   k.signalScales(unit);
 

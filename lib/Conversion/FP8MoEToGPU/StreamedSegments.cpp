@@ -39,6 +39,8 @@ static constexpr int64_t kInterleaveTilesPerBlock = 6;
 static constexpr int64_t kSeamTiles = 12;
 static_assert(kSeamTiles <= kInterleaveTiles,
               "entries of a segment before a seam lie behind each other");
+static_assert(kSeamTiles <= kTripEntries * kRunTiles,
+              "they are read in one trip, without relays");
 
 /// The 32 segments before the first one, none of which has tiles.
 SegmentState ProducerBuilder::getFirstWindow() {

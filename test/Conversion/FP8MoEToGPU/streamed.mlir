@@ -47,8 +47,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         arith.ori %{{.*}}, %c-2147450880_i32
 // CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic {alignment = 4 : i64} : i32, !llvm.ptr<1>
 
-// Convert: two elements are multiplied at a time; bytes are put in the order of rows; whole cells are stored as 16 bytes, parts in
-// pieces. Unaligned columns are shifted first, together with the cells above.
+// Convert: two elements are multiplied at a time; bytes are put in the order of rows; whole cells
+// are stored as 16 bytes, parts in pieces. Unaligned columns are shifted first, together with the
+// cells above.
 // CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
 // CHECK:         nvvm.fence.proxy {{.*}}async.shared
 // CHECK-NEXT:    nvvm.bar.warp.sync
