@@ -17,10 +17,14 @@ static LogicalResult verifyFeatures(plan::LaunchOp launch,
                                     const TargetInfo &target) {
   bool hasTensorMaps = llvm::any_of(launch.getArgs().getTypes(),
                                     llvm::IsaPred<plan::TensorMapType>);
-  bool needsNVVM = hasTensorMaps || launch.getCluster();
-  if (needsNVVM && target.kind != TargetKind::NVVM)
-    return launch.emitOpError(hasTensorMaps ? "passes a tensor map"
-                                            : "launches clusters of blocks")
+  StringRef feature =
+      hasTensorMaps         ? "passes a tensor map"
+      : launch.getCluster() ? "launches clusters of blocks"
+      : launch.getProgrammatic()
+          ? "lets blocks begin before earlier kernels have ended"
+          : "";
+  if (!feature.empty() && target.kind != TargetKind::NVVM)
+    return launch.emitOpError(feature)
            << ", which " << target.chip
            << " does not have; only targets of kind 'nvvm' do, give this "
               "target a launch without";

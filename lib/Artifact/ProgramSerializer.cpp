@@ -333,6 +333,8 @@ void ProgramSerializer::addLaunch(plan::LaunchOp op) {
     line += "\"cluster\": " + list(*cluster) + ", ";
   if (op.getCooperative())
     line += "\"cooperative\": true, ";
+  if (op.getProgrammatic())
+    line += "\"programmatic\": true, ";
   if (Value condition = op.getCondition())
     line += "\"when\": " + getScalar(condition) + ", ";
   result.launches.push_back(line + "\"args\": " + list(args) + "}");

@@ -25,6 +25,8 @@ struct ReadyLaunch {
   std::array<uint32_t, 3> cluster = {1, 1, 1};
   /// All blocks must be resident at once.
   bool cooperative = false;
+  /// Blocks may begin while earlier kernels of the stream end.
+  bool programmatic = false;
   /// The number of parameters.
   size_t numArgs = 0;
 };

@@ -96,6 +96,7 @@ void fp8moe_call::resolveLaunch(const Launch &launch, void *kernel) {
   if (launch.cluster)
     ready.cluster = *launch.cluster;
   ready.cooperative = launch.cooperative;
+  ready.programmatic = launch.programmatic;
   ready.numArgs = launch.args.size();
   checkCluster(launch, ready);
   launches.push_back(ready);

@@ -89,6 +89,8 @@ std::string fp8moe_call::describe() const {
       step["cluster"] = *launch.cluster;
     if (launch.cooperative)
       step["cooperative"] = true;
+    if (launch.programmatic)
+      step["programmatic"] = true;
     steps.push_back(std::move(step));
   }
 

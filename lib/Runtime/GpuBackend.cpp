@@ -28,11 +28,16 @@ using Function = void *;
 
 // CUlaunchAttribute and CUlaunchConfig.
 struct LaunchAttribute {
-  enum Kind : int { Cooperative = 2, ClusterDimension = 4 };
+  enum Kind : int {
+    Cooperative = 2,
+    ClusterDimension = 4,
+    ProgrammaticStreamSerialization = 6
+  };
   Kind kind;
   int padding;
   union {
     int cooperative;
+    int programmatic;
     uint32_t cluster[3];
     char reserved[64];
   };
@@ -68,17 +73,25 @@ public:
       std::copy(launch.cluster.begin(), launch.cluster.end(),
                 attribute.cluster);
     }
+    if (launch.programmatic) {
+      LaunchAttribute &attribute = attributes[config.numAttributes++];
+      attribute.kind = LaunchAttribute::ProgrammaticStreamSerialization;
+      attribute.programmatic = 1;
+    }
   }
   AttributedLaunch(const AttributedLaunch &) = delete;
 
   static bool hasClusters(const ReadyLaunch &launch) {
     return launch.cluster != std::array<uint32_t, 3>{1, 1, 1};
   }
+  static bool isNeeded(const ReadyLaunch &launch) {
+    return launch.cooperative || launch.programmatic || hasClusters(launch);
+  }
 
   const LaunchConfig *get() const { return &config; }
 
 private:
-  std::array<LaunchAttribute, 2> attributes = {};
+  std::array<LaunchAttribute, 3> attributes = {};
   LaunchConfig config = {};
 };
 
@@ -405,8 +418,7 @@ std::string GpuBackend::encodeTensorMap(const TensorMapRequest &request,
 /// in `function`.
 int GpuBackend::launchOne(const ReadyLaunch &launch, void **params,
                           void *stream, const char *&function) const {
-  bool isPlain = !launch.cooperative && !AttributedLaunch::hasClusters(launch);
-  if (!isPlain && vendor.launchKernelWithAttributes) {
+  if (AttributedLaunch::isNeeded(launch) && vendor.launchKernelWithAttributes) {
     function = vendor.launchKernelWithAttributes;
     require(driver.launchKernelWithAttributes, function);
     AttributedLaunch attributed(launch, stream);

@@ -121,6 +121,8 @@ struct Launch {
   std::optional<std::array<uint32_t, 3>> cluster;
   /// All blocks must be resident at once.
   bool cooperative = false;
+  /// Blocks may begin while earlier kernels of the stream end.
+  bool programmatic = false;
   /// The launch is skipped if this is 0.
   std::optional<Scalar> when;
   std::vector<Argument> args;

@@ -293,7 +293,7 @@ Argument parseArgument(const JsonReader &reader, const Program &program) {
 Launch parseLaunch(const JsonReader &reader, const Program &program,
                    TargetKind kind) {
   reader.allowKeys({"kernel", "grid", "block", "shared", "cluster",
-                    "cooperative", "when", "args"});
+                    "cooperative", "programmatic", "when", "args"});
   Launch launch;
   launch.kernel = reader["kernel"].asName();
   launch.grid = parseGrid(reader["grid"], program);
@@ -309,6 +309,12 @@ Launch parseLaunch(const JsonReader &reader, const Program &program,
     launch.cooperative = reader["cooperative"].asBool();
     if (launch.cooperative && kind == TargetKind::CPU)
       reader["cooperative"].invalid("only GPUs launch cooperatively");
+  }
+  if (reader.has("programmatic")) {
+    launch.programmatic = reader["programmatic"].asBool();
+    if (launch.programmatic && kind != TargetKind::NVVM)
+      reader["programmatic"].invalid(
+          "only targets of kind 'nvvm' have programmatic launches");
   }
   if (reader.has("when"))
     launch.when = parseScalar(reader["when"], program.values.size());

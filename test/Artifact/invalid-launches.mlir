@@ -46,3 +46,18 @@ module {
     fp8moe_plan.launch @kernels::@k grid(%c2, %c2, %c2) block(64, 1, 1) shared 0 cooperative
   }
 }
+
+// -----
+
+module {
+  gpu.module @kernels {
+    llvm.func @k() attributes {gpu.kernel, rocdl.kernel} {
+      llvm.return
+    }
+  }
+  fp8moe_plan.program @p {
+    %c2 = arith.constant 2 : index
+    // expected-error@+1 {{'fp8moe_plan.launch' op lets blocks begin before earlier kernels have ended, which gfx942 does not have; only targets of kind 'nvvm' do, give this target a launch without}}
+    fp8moe_plan.launch @kernels::@k grid(%c2, %c2, %c2) block(64, 1, 1) shared 0 programmatic
+  }
+}

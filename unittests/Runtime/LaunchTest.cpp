@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Tensor maps, clusters, cooperative launches, properties of the device and
-// alignment of addresses, on a driver that records its calls and has three
-// multiprocessors.
+// Tensor maps, clusters, cooperative and programmatic launches, properties of
+// the device and alignment of addresses, on a driver that records its calls and
+// has three multiprocessors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -176,11 +176,13 @@ TEST_F(LaunchTest, AlignmentChoosesTheLaunchAndArguments) {
 TEST_F(LaunchTest, TensorMapsAreDescribed) {
   json program = makeCopyProgram();
   program["launches"][0]["cluster"] = {1, 1, 1};
+  program["launches"][0]["programmatic"] = true;
   loadProgram(program);
   ResolvedCall call(artifact->program(), {{{100, 72}, {80, 1}}});
   json launch = call.describe()["launches"][0];
   EXPECT_EQ(launch["cooperative"], true);
   EXPECT_EQ(launch["cluster"], json({1, 1, 1}));
+  EXPECT_EQ(launch["programmatic"], true);
   EXPECT_EQ(launch["args"][0], json::parse(R"({"tensor_map": {
     "buffer": 0, "offset": 16, "sizes": [64, 100], "strides": [160],
     "box": [64, 16], "swizzle": 128, "promotion": 256}})"));
@@ -233,6 +235,17 @@ TEST_F(LaunchTest, Clusters) {
       "is 6, expected a multiple of the cluster's 4");
 }
 
+TEST_F(LaunchTest, Programmatic) {
+  json program = makeCopyProgram();
+  program["launches"][0]["programmatic"] = true;
+  loadProgram(program);
+  expectContains(run(0x1000, 100, 72, 80),
+                 "cooperative 1 programmatic 1 map type");
+  program["launches"][0]["cooperative"] = false;
+  loadProgram(program);
+  expectContains(run(0x1000, 100, 72, 80), "programmatic 1 map type");
+}
+
 TEST_F(LaunchTest, HipLaunchesCooperatively) {
   json program = makeCopyProgram();
   program.erase("tensor_maps");
@@ -248,7 +261,7 @@ TEST_F(LaunchTest, HipLaunchesCooperatively) {
   expectContains(run(0x1000, 100, 72, 80), "but 6 fit on the device");
 }
 
-TEST_F(LaunchTest, OnlyNvvmHasTensorMapsAndClusters) {
+TEST_F(LaunchTest, OnlyNvvmHasTensorMapsClustersAndProgrammaticLaunches) {
   json program = makeCopyProgram();
   EXPECT_EQ(refuse(makeManifest(program, "rocdl"), hip),
             "manifest.json: programs[0].tensor_maps: only targets of kind "
@@ -259,6 +272,11 @@ TEST_F(LaunchTest, OnlyNvvmHasTensorMapsAndClusters) {
   EXPECT_EQ(refuse(makeManifest(program, "rocdl"), hip),
             "manifest.json: programs[0].launches[0].cluster: only targets of "
             "kind 'nvvm' have clusters");
+  program["launches"][0].erase("cluster");
+  program["launches"][0]["programmatic"] = true;
+  EXPECT_EQ(refuse(makeManifest(program, "rocdl"), hip),
+            "manifest.json: programs[0].launches[0].programmatic: only "
+            "targets of kind 'nvvm' have programmatic launches");
 }
 
 TEST_F(LaunchTest, MalformedManifests) {
@@ -285,6 +303,7 @@ TEST_F(LaunchTest, MalformedManifests) {
          "the index of one of 1 tensor maps");
   expect("/launches/0/cluster", json::array({4, 4, 1}), "at most 8 blocks");
   expect("/launches/0/cooperative", 1, "expected true or false, found 1");
+  expect("/launches/0/programmatic", 1, "expected true or false, found 1");
   expect("/values/2/args/0", "warps", "expected one of 'multiprocessors'");
   expect("/values/3/args/1", 48, "expected a power of two");
   // What depends on addresses comes too late for these.

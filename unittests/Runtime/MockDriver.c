@@ -177,7 +177,7 @@ struct launch_attribute {
   char pad[4];
   union {
     char pad[64];
-    int cooperative;
+    int cooperative, programmatic;
     unsigned cluster[3];
   } value;
 };
@@ -206,6 +206,8 @@ EXPORT int cuLaunchKernelEx(const struct launch_config *config, void *function,
     else if (attribute->id == 4)
       append("cluster %u %u %u ", attribute->value.cluster[0],
              attribute->value.cluster[1], attribute->value.cluster[2]);
+    else if (attribute->id == 6)
+      append("programmatic %d ", attribute->value.programmatic);
     else
       return 1;
   }

@@ -9,6 +9,8 @@
 #ifndef FP8MOE_TUNING_STREAMEDTILES_H
 #define FP8MOE_TUNING_STREAMEDTILES_H
 
+#include "llvm/Support/MathExtras.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -35,7 +37,17 @@ struct StreamedTile {
 
   static constexpr int64_t kTeamWarps = 4;
 
-  bool hasRows() const { return rowWarps != 0; }
+  constexpr bool hasRows() const { return rowWarps != 0; }
+  /// Tiles that a convert team has in registers, where they wait for scales
+  /// without a stage. Five warpgroups leave registers for one.
+  constexpr int64_t getHeldTiles() const { return hasRows() ? 1 : 2; }
+  /// Units whose scales a block keeps. A unit is published when its first tile
+  /// gets a stage, and what teams hold has none. At the end, a tile for each
+  /// convert team and a unit for each scale warp say that there is no more.
+  constexpr int64_t getUnitSlots() const {
+    return llvm::PowerOf2Ceil(stages + convertTeams * getHeldTiles() +
+                              std::max(convertTeams, scaleWarps));
+  }
 
   int64_t getConvertWarps() const { return convertTeams * kTeamWarps; }
   int64_t getThreads(int64_t warpSize) const {
@@ -56,15 +68,6 @@ inline constexpr int64_t kBoxLines = 16;
 inline constexpr int64_t kBoxes = kLines / kBoxLines;
 inline constexpr int64_t kBoxBytes = kBoxLines * kLineBytes;
 inline constexpr int64_t kStageBytes = kBoxes * kBoxBytes;
-/// Units whose scales a block keeps. A unit is published when its first tile
-/// gets a stage, and each convert team may have a tile that waits for its
-/// scales without a stage.
-inline constexpr int64_t kUnitSlots = 16;
-// At the end, a tile for each convert team and a unit for each scale warp say
-// that there is no more.
-static_assert(StreamedTile().stages + std::max(StreamedTile().convertTeams,
-                                               StreamedTile().scaleWarps) <=
-              kUnitSlots);
 /// Scales of a unit, or of the rows that a tile has of the segment before: one
 /// for every two bytes of a line.
 inline constexpr int64_t kScaleBytes = kLineBytes / 2 * sizeof(float);
@@ -95,14 +98,14 @@ struct SharedMemory {
   constexpr explicit SharedMemory(const StreamedTile &tile)
       : rows(tile.stages * kStageBytes),
         scales(rows + tile.rowStages * getRowPitch(tile.rowBytes)),
-        seamScales(scales + kUnitSlots * kScaleBytes),
-        tileRecords(seamScales + tile.stages * kScaleBytes),
+        seamScales(scales + tile.getUnitSlots() * kScaleBytes),
+        tileRecords(seamScales + tile.getUnitSlots() * kScaleBytes),
         unitRecords(tileRecords + tile.stages * kRecordBytes),
-        ring(unitRecords + kUnitSlots * kRecordBytes),
+        ring(unitRecords + tile.getUnitSlots() * kRecordBytes),
         published(ring + 2 * tile.stages * kBarrierBytes),
-        posted(published + kUnitSlots * kBarrierBytes),
-        scalesReady(posted + kUnitSlots * kBarrierBytes),
-        gridReady(scalesReady + kUnitSlots * kBarrierBytes),
+        posted(published + tile.getUnitSlots() * kBarrierBytes),
+        scalesReady(posted + tile.getUnitSlots() * kBarrierBytes),
+        gridReady(scalesReady + tile.getUnitSlots() * kBarrierBytes),
         rowsReady(gridReady + kBarrierBytes),
         rowNumbers(rowsReady + tile.rowStages * kBarrierBytes),
         progress(rowNumbers + tile.rowStages * kRowNumberBytes),

@@ -217,6 +217,18 @@ void fp8moe::createMapPrefetch(KernelBuilder &b, Value map) {
 }
 
 //===----------------------------------------------------------------------===//
+// Programmatic launches
+//===----------------------------------------------------------------------===//
+
+void fp8moe::createLetNextKernelBegin(KernelBuilder &b) {
+  NVVM::GriddepcontrolOp::create(b, NVVM::GridDepActionKind::launch_dependents);
+}
+
+void fp8moe::createWaitForEarlierKernels(KernelBuilder &b) {
+  NVVM::GriddepcontrolOp::create(b, NVVM::GridDepActionKind::wait);
+}
+
+//===----------------------------------------------------------------------===//
 // Global memory
 //===----------------------------------------------------------------------===//
 

@@ -135,6 +135,18 @@ void createTensorPrefetch(KernelBuilder &b, Value map, ValueRange coordinates);
 void createMapPrefetch(KernelBuilder &b, Value map);
 
 //===----------------------------------------------------------------------===//
+// Programmatic launches
+//===----------------------------------------------------------------------===//
+
+/// Lets blocks of the next kernel in the stream begin as soon as these leave
+/// room, if its launch is programmatic.
+void createLetNextKernelBegin(KernelBuilder &b);
+/// Waits until all earlier kernels in the stream have ended and their writes are
+/// visible. Every thread of a programmatic launch needs this before it touches
+/// global memory.
+void createWaitForEarlierKernels(KernelBuilder &b);
+
+//===----------------------------------------------------------------------===//
 // Global memory
 //===----------------------------------------------------------------------===//
 

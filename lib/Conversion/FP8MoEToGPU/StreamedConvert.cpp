@@ -39,6 +39,32 @@ namespace {
 /// The output bytes of a thread: four words for each of its columns.
 using CellWords = SmallVector<SmallVector<Value>>;
 
+/// A tile in registers: what is to be done with it, and the thread's cell.
+struct HeldTile {
+  TileRecord record;
+  SmallVector<Value> cell;
+
+  /// Of the record, what converting needs.
+  static constexpr auto members() {
+    using T = TileRecord;
+    return std::array{&T::flags,  &T::unit, &T::segment, &T::row,
+                      &T::column, &T::low,  &T::high,    &T::paddedHigh};
+  }
+  static HeldTile fromValues(ValueRange values) {
+    HeldTile tile;
+    for (auto [member, value] : llvm::zip(members(), values))
+      tile.record.*member = value;
+    tile.cell = llvm::to_vector_of<Value>(values.drop_front(members().size()));
+    return tile;
+  }
+  SmallVector<Value> toValues() const {
+    SmallVector<Value> values = llvm::map_to_vector(
+        members(), [&](auto member) { return record.*member; });
+    llvm::append_range(values, cell);
+    return values;
+  }
+};
+
 class ConvertBuilder {
 public:
   ConvertBuilder(StreamedKernel &kernel, Value warp);
@@ -59,7 +85,9 @@ private:
                             Value low);
   CellWords orderRows(const CellWords &words);
   CellWords maskPadding(const CellWords &words, Value firstRow, Value high);
-  void convert(const TileRecord &record, Value stage);
+  SmallVector<Value> createEmptyCell();
+  HeldTile take(Value stage);
+  void convert(const HeldTile &tile);
 
   /// Stores the rows [low, high) of a cell whose first element is at `pointer`,
   /// by all lanes of a warp.
@@ -399,7 +427,31 @@ void ConvertBuilder::storeShifted(ArrayRef<Value> column, Value pointer,
 // Tiles
 //===----------------------------------------------------------------------===//
 
-void ConvertBuilder::convert(const TileRecord &record, Value stage) {
+SmallVector<Value> ConvertBuilder::createEmptyCell() {
+  auto row = b.getZeroAttr(VectorType::get(2, b.getI32Type()));
+  return SmallVector<Value>(kCellRows,
+                            arith::ConstantOp::create(b, row).getResult());
+}
+
+/// Takes what is in a stage into registers, and gives the stage back.
+HeldTile ConvertBuilder::take(Value stage) {
+  HeldTile tile;
+  tile.record = k.loadTileRecord(stage);
+  SmallVector<Value> empty = createEmptyCell();
+  tile.cell = b.createIf(
+      k.hasFlag(tile.record, tile_flags::kConvert),
+      ValueRange(empty).getTypes(),
+      [&] {
+        return loadCell(stage, k.hasFlag(tile.record, tile_flags::kFolded));
+      },
+      [&] { return empty; });
+  k.releaseStage(stage);
+  return tile;
+}
+
+/// Waits for the scales of a tile, then quantizes and stores it.
+void ConvertBuilder::convert(const HeldTile &tile) {
+  const TileRecord &record = tile.record;
   Value isFolded = k.hasFlag(record, tile_flags::kFolded);
   Value isSeam =
       k.hasSeams() ? k.hasFlag(record, tile_flags::kSeam) : b.i1(false);
@@ -413,29 +465,14 @@ void ConvertBuilder::convert(const TileRecord &record, Value stage) {
   Value firstRow = b.add(b.mul(position, kCellRows),
                          b.select(isFolded, secondRows, b.i32(0)));
 
-  auto scalesType = VectorType::get(columns, b.getF32Type());
-  int64_t scalesBytes = columns * sizeof(float);
-  // The scales of the previous segment's rows have a place for each stage.
-  b.createIf(isSeam, [&] { k.waitForScales(record.unit); });
-  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(scalesType));
-  Value previous = b.createIf(
-                        isSeam, scalesType,
-                        [&] {
-                          return SmallVector<Value>{b.load(
-                              scalesType, k.getSeamScale(stage, virtualColumn),
-                              scalesBytes)};
-                        },
-                        [&] { return SmallVector<Value>{zero}; })
-                       .front();
-  // The tile waits for its own scales in registers; the next one is loaded
-  // meanwhile.
-  SmallVector<Value> cell = loadCell(stage, isFolded);
-  k.releaseStage(stage);
   k.waitForScales(record.unit);
-  Value scales = b.load(scalesType,
-                        b.offsetBytes(k.getUnitScales(record.unit),
-                                      b.mul(virtualColumn, sizeof(float))),
-                        scalesBytes);
+  auto loadScales = [&](Value scales) -> Value {
+    auto type = VectorType::get(columns, b.getF32Type());
+    return b.load(type,
+                  b.offsetBytes(scales, b.mul(virtualColumn, sizeof(float))),
+                  columns * sizeof(float));
+  };
+  Value scales = loadScales(k.getUnitScales(record.unit));
 
   auto unpack = [&](Value vector) {
     SmallVector<Value> values;
@@ -446,10 +483,11 @@ void ConvertBuilder::convert(const TileRecord &record, Value stage) {
   CellWords words = createChoice(
       isSeam,
       [&] {
-        return createSeamWords(cell, unpack(scales), unpack(previous), firstRow,
-                               record.low);
+        Value previous = loadScales(k.getSeamScales(record.unit));
+        return createSeamWords(tile.cell, unpack(scales), unpack(previous),
+                               firstRow, record.low);
       },
-      [&] { return createWords(cell, unpack(scales)); });
+      [&] { return createWords(tile.cell, unpack(scales)); });
   words = orderRows(words);
   if (k.problem.outputPadding > 1)
     words = maskPadding(words, firstRow, record.high);
@@ -483,29 +521,42 @@ void ConvertBuilder::zeroTail(Value begin) {
               });
 }
 
+/// A team that holds two tiles takes one before it converts the one before:
+/// tiles wait for their scales without a stage, and loads go ahead of stores.
 void ConvertBuilder::build() {
+  bool holdsTwo = k.tile.getHeldTiles() == 2;
   RingPosition begin = k.ring.getPosition(team);
-  SmallVector<Type> types(2, b.getI32Type());
+  SmallVector<Value> init{b.i1(true), begin.stage, begin.parity};
+  if (holdsTwo) {
+    init.append(HeldTile::members().size(), b.i32(0));
+    llvm::append_range(init, createEmptyCell());
+  }
   SmallVector<Value> last = k.createWhile(
-      {begin.stage, begin.parity}, types,
+      init, ValueRange(init).getTypes(),
       [&](ValueRange carried) {
-        k.ring.createWaitFull({carried[0], carried[1]});
-        return std::pair(k.negate(k.isEnd(carried[0])),
-                         llvm::to_vector_of<Value>(carried));
+        return std::pair(carried[0], llvm::to_vector_of<Value>(carried));
       },
       [&](ValueRange carried) {
-        RingPosition position{carried[0], carried[1]};
-        TileRecord record = k.loadTileRecord(position.stage);
-        b.createIf(
-            k.hasFlag(record, tile_flags::kConvert),
-            [&] { convert(record, position.stage); },
-            [&] { k.releaseStage(position.stage); });
+        RingPosition position{carried[1], carried[2]};
+        k.ring.createWaitFull(position);
+        HeldTile taken = take(position.stage);
+        Value goesOn = k.negate(k.hasFlag(taken.record, tile_flags::kEnd));
+        HeldTile due =
+            holdsTwo ? HeldTile::fromValues(carried.drop_front(3)) : taken;
+        b.createIf(k.hasFlag(due.record, tile_flags::kConvert),
+                   [&] { convert(due); });
+        RingPosition next = position;
         for (int64_t i = 0; i < k.tile.convertTeams; ++i)
-          position = k.ring.getNext(position);
-        return SmallVector<Value>{position.stage, position.parity};
+          next = k.ring.getNext(next);
+        // The last stage is needed for what its record says.
+        SmallVector<Value> result{
+            goesOn, b.select(goesOn, next.stage, position.stage), next.parity};
+        if (holdsTwo)
+          llvm::append_range(result, taken.toValues());
+        return result;
       });
   if (k.problem.jagged)
-    zeroTail(k.loadTail(last.front()));
+    zeroTail(k.loadTail(last[1]));
 }
 
 void fp8moe::buildStreamedConvert(StreamedKernel &kernel, Value warp) {

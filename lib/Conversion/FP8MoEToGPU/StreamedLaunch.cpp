@@ -191,7 +191,7 @@ Value StreamedLaunch::launch(Value when, const RowQuantization *rows) {
   plan::LaunchOp::create(b, kernel, ValueRange{blocks, index(1), index(1)},
                          {threads, 1, 1}, SharedMemory(tile).end, operands,
                          when ? both(applies, when) : applies, /*cluster=*/{},
-                         /*cooperative=*/true);
+                         /*cooperative=*/true, /*programmatic=*/true);
   return negate(applies);
 }
 

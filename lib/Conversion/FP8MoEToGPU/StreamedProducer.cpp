@@ -27,15 +27,14 @@ using namespace mlir::fp8moe::streamed;
 /// Tiles that are on their way to a block at once. The ring has more stages,
 /// for tiles that wait for scales; loads beyond those that keep the memory busy
 /// only make each other late, and with them whatever blocks tell each other.
-/// With a copy for each tile, three were better than four by up to 7% and than
-/// two by up to 14%, but where a block has more than four tiles of a unit, all
-/// of which wait for the last one: there, two were better by 4%. Units of up to
-/// 12 tiles, as many as may have a seam, have no limit: many of their tiles are
-/// partly empty.
-static constexpr int64_t kLoadsInFlight = 3;
+/// Four are better than three by up to 2%; but where a block has more than four
+/// tiles of a unit, all of which wait for the last one, three are better than
+/// four and than two by 4%. Units of up to 12 tiles, as many as may have a seam,
+/// have no limit: many of their tiles are partly empty.
+static constexpr int64_t kLoadsInFlight = 4;
 static constexpr int64_t kShortTiles = 12;
 static constexpr int64_t kTallTilesPerBlock = 4;
-static constexpr int64_t kTallLoadsInFlight = 2;
+static constexpr int64_t kTallLoadsInFlight = 3;
 static constexpr int64_t kNoLimit = 0;
 
 //===----------------------------------------------------------------------===//
@@ -70,8 +69,8 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   Value column = b.mul(columnBlock, getUnitColumns(isFolded));
   Value isReal = k.both(k.both(inRange, b.less(index, state.tiles)),
                         b.less(column, k.columns));
-  // As whole runs a block may have one tile more than the ring has stages: one
-  // convert team's tile has none, even while that of a seam keeps its stage.
+  // As whole runs a block may have one tile more than the ring has stages: those
+  // of convert teams have none.
   static_assert(kRunTiles <= StreamedTile().convertTeams);
   Value exceeds = b.less(b.mul(k.numBlocks, k.tile.stages), state.tiles);
 
@@ -122,7 +121,6 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   return {tile, k.ballot(acts), k.ballot(exceeds)};
 }
 
-/// All but the stage of a seam.
 UnitRecord ProducerBuilder::prepareUnit(const LaneTile &tile) {
   Value isFolded = hasBit(tile.bits, kFoldedBit);
   UnitRecord record;
@@ -133,16 +131,11 @@ UnitRecord ProducerBuilder::prepareUnit(const LaneTile &tile) {
   record.column = b.mul(tile.columnBlock, getUnitColumns(isFolded));
   record.isFolded = k.toWord(isFolded);
   record.contributor = tile.contributor;
+  record.hasSeam =
+      k.toWord(k.both(hasBit(tile.bits, kSeamBit), b.equal(tile.index, 0)));
   record.previousEntry = tile.previousEntry;
   record.previousContributors = tile.previousContributors;
   return record;
-}
-
-void ProducerBuilder::publish(const LaneTile &tile, UnitRecord record,
-                              Value stage) {
-  Value isSeam = k.both(hasBit(tile.bits, kSeamBit), b.equal(tile.index, 0));
-  record.seamStage = b.select(isSeam, stage, -1);
-  k.publishUnit(tile.unit, record);
 }
 
 /// Tile `index` of the unit of `tile`.
@@ -277,7 +270,7 @@ RingPosition ProducerBuilder::issueLargeUnit(const LaneTile &tile,
                                              RingPosition position) {
   k.ring.createWaitEmpty(position);
   b.createIf(k.isFirstLane,
-             [&] { publish(tile, prepareUnit(tile), position.stage); });
+             [&] { k.publishUnit(tile.unit, prepareUnit(tile)); });
   Value count = b.ceilDiv(b.sub(tile.tiles, tile.contributor), k.numBlocks);
   // Two stages are left for reading ahead.
   Value again = b.sub(count, k.tile.stages - 2);
@@ -364,7 +357,7 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
               RingPosition next =
                   issue(current, b.equal(k.lane, turn), position, [&] {
                     b.createIf(isNewUnit,
-                               [&] { publish(tile, unit, position.stage); });
+                               [&] { k.publishUnit(tile.unit, unit); });
                   });
               return SmallVector<Value>{next.stage, next.parity};
             });

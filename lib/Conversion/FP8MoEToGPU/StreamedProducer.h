@@ -188,7 +188,6 @@ private:
   RingPosition issueLargeUnit(const LaneTile &tile, RingPosition position);
   RingPosition issue(const PreparedTile &tile, Value isIssuer,
                      RingPosition position, function_ref<void()> publish);
-  void publish(const LaneTile &tile, UnitRecord record, Value stage);
   Value getLoadsInFlight(const LaneTile &tile);
   void prefetchShare(const LaneTile &tile, const TileBoxes &boxes);
   void loadBoxes(const TileBoxes &boxes, Value stage);

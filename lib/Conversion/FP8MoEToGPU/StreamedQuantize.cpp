@@ -63,6 +63,7 @@ StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
 static constexpr int64_t kBeginBarrier = 1;
 
 void StreamedKernel::initialize(Value numEntries) {
+  createLetNextKernelBegin(b);
   int64_t threads = b.getNumThreads();
   int64_t otherThreads = threads - b.getSubgroupSize();
   int64_t firstScaleWarp =
@@ -77,10 +78,12 @@ void StreamedKernel::initialize(Value numEntries) {
              // has prepared.
              b.createIf(isFirstLane, [&] { initializeBarriers(); });
              syncWarp();
+             createWaitForEarlierKernels(b);
              createNamedArrive(b, b.i32(kBeginBarrier), threads);
              return SmallVector<Value>{b.i32(0)};
            },
            [&] {
+             createWaitForEarlierKernels(b);
              zeroEntries(numEntries, otherThreads);
              Value state =
                  b.createIf(
@@ -102,7 +105,7 @@ void StreamedKernel::initializeBarriers() {
   // Every measure warp and the convert warps of one team release a stage.
   ring.createInit(/*fullArrivals=*/1,
                   tile.measureWarps + StreamedTile::kTeamWarps);
-  for (int64_t slot : llvm::seq(kUnitSlots)) {
+  for (int64_t slot : llvm::seq(tile.getUnitSlots())) {
     createBarrierInit(b, getPublishedBarrier(b.i32(slot)), 1);
     createBarrierInit(b, getPostedBarrier(b.i32(slot)), tile.measureWarps);
     createBarrierInit(b, getScalesBarrier(b.i32(slot)), b.getSubgroupSize());
@@ -281,7 +284,7 @@ void StreamedKernel::publishUnit(Value unit, const UnitRecord &record) {
   Value flags =
       b.bitOr(record.isFolded, b.bitOr(b.shiftLeft(record.interleave, 1),
                                        b.shiftLeft(record.contributor, 3)));
-  b.store(b.packWords({flags, record.seamStage, record.previousEntry,
+  b.store(b.packWords({flags, record.hasSeam, record.previousEntry,
                        record.previousContributors}),
           b.offsetBytes(pointer, 16), 16);
   createArrive(b, getPublishedBarrier(unit));
@@ -317,14 +320,14 @@ UnitRecord StreamedKernel::loadUnitRecord(Value unit) {
           /*column=*/words[3],
           /*isFolded=*/b.bitAnd(more[0], 1),
           /*contributor=*/b.shiftRight(more[0], 3),
-          /*seamStage=*/more[1],
+          /*hasSeam=*/more[1],
           /*previousEntry=*/more[2],
           /*previousContributors=*/more[3]};
 }
 
-Value StreamedKernel::getSeamScale(Value stage, Value column) {
-  Value scales = getShared(SharedMemory(tile).seamScales, stage, kScaleBytes);
-  return b.offsetBytes(scales, b.mul(column, sizeof(float)));
+Value StreamedKernel::getSeamScales(Value unit) {
+  return getShared(SharedMemory(tile).seamScales, getUnitSlot(unit),
+                   kScaleBytes);
 }
 
 void StreamedKernel::signalPosted(Value unit) {
@@ -443,17 +446,27 @@ Value StreamedKernel::createScatteredMax(SmallVector<Value> words,
 // The kernel
 //===----------------------------------------------------------------------===//
 
-/// Registers of a thread by role where there are rows: five warpgroups are
-/// launched with 96 each, and some roles give theirs to others.
-static constexpr int64_t kLaunchRegisters = 96;
-static constexpr int64_t kMeasureRegisters = 72;
-static constexpr int64_t kConvertRegisters = 112;
-static constexpr int64_t kRowRegisters = 72;
-/// The scale warps and the producer are one warpgroup.
-static constexpr int64_t kScaleRegisters = 112;
-static_assert(kMeasureRegisters + 2 * kConvertRegisters + kRowRegisters +
-                  kScaleRegisters ==
-              5 * kLaunchRegisters);
+namespace {
+/// Registers of a thread: at launch, and of those that have a role. The scale
+/// warps and the producer are one warpgroup.
+struct RoleRegisters {
+  int64_t launch, measure, convert, scale, rows;
+};
+} // namespace
+
+/// Five warpgroups are launched with 96 registers.
+static constexpr RoleRegisters kBothAxesRegisters = {
+    /*launch=*/96, /*measure=*/72, /*convert=*/112, /*scale=*/112, /*rows=*/72};
+static_assert(kBothAxesRegisters.measure + 2 * kBothAxesRegisters.convert +
+                  kBothAxesRegisters.scale + kBothAxesRegisters.rows <=
+              5 * kBothAxesRegisters.launch);
+/// Convert warps hold two tiles, 32 registers a thread each.
+static constexpr RoleRegisters kStreamedRegisters = {
+    /*launch=*/128, /*measure=*/104, /*convert=*/144, /*scale=*/120,
+    /*rows=*/0};
+static_assert(kStreamedRegisters.measure + 2 * kStreamedRegisters.convert +
+                  kStreamedRegisters.scale <=
+              4 * kStreamedRegisters.launch);
 
 gpu::GPUFuncOp fp8moe::buildStreamedQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,
@@ -470,9 +483,9 @@ gpu::GPUFuncOp fp8moe::buildStreamedQuantize(
   StreamedKernel kernel(b, problem, tile, rowOutput);
   kernel.initialize(b.getSize(numEntries));
 
+  RoleRegisters r = tile.hasRows() ? kBothAxesRegisters : kStreamedRegisters;
   auto setRegisters = [&](int64_t registers) {
-    if (tile.hasRows())
-      createSetRegisters(b, registers, registers > kLaunchRegisters);
+    createSetRegisters(b, registers, registers > r.launch);
   };
   auto bind = [&](void (*build)(StreamedKernel &, Value)) {
     return [&kernel, build](Value warp) { build(kernel, warp); };
@@ -485,14 +498,12 @@ gpu::GPUFuncOp fp8moe::buildStreamedQuantize(
     };
   };
   SmallVector<WarpRole> roles{
-      {tile.measureWarps, bindWith(kMeasureRegisters, buildStreamedMeasure)},
-      {tile.getConvertWarps(),
-       bindWith(kConvertRegisters, buildStreamedConvert)}};
+      {tile.measureWarps, bindWith(r.measure, buildStreamedMeasure)},
+      {tile.getConvertWarps(), bindWith(r.convert, buildStreamedConvert)}};
   if (tile.hasRows())
-    roles.push_back(
-        {tile.rowWarps, bindWith(kRowRegisters, buildStreamedRows)});
+    roles.push_back({tile.rowWarps, bindWith(r.rows, buildStreamedRows)});
   roles.push_back({tile.scaleWarps + 1, [&](Value warp) {
-                     setRegisters(kScaleRegisters);
+                     setRegisters(r.scale);
                      createWarpRoles(
                          b, warp,
                          {{tile.scaleWarps, bind(buildStreamedScale)},

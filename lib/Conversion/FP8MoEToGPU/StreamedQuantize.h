@@ -101,9 +101,9 @@ struct UnitRecord {
   Value isFolded;
   /// Which of the contributors this block is. The first one writes the scales.
   Value contributor;
-  /// The stage of the block's tile that also has rows of the previous segment,
-  /// else negative, and where that segment's magnitudes are.
-  Value seamStage, previousEntry, previousContributors;
+  /// 1 when the block's first tile also has rows of the previous segment, and
+  /// where that segment's magnitudes are.
+  Value hasSeam, previousEntry, previousContributors;
 };
 
 /// Who has loaded everything is so far, beyond all rows.
@@ -187,9 +187,8 @@ public:
   UnitRecord loadUnitRecord(Value unit);
   /// The scales of a unit: an f32 for every two bytes of a line.
   Value getUnitScales(Value unit);
-  /// The scale for virtual column `column` of the previous segment's rows in a
-  /// stage.
-  Value getSeamScale(Value stage, Value column);
+  /// The same for the rows of the previous segment, where the unit has a seam.
+  Value getSeamScales(Value unit);
   /// By a measure warp that has posted its words of a unit, and by scale warps,
   /// for which nothing is worth reading before.
   void signalPosted(Value unit);
@@ -284,10 +283,10 @@ private:
   Value getTileRecord(Value stage);
   Value getUnitRecord(Value unit);
   Value getUnitSlot(Value unit) {
-    return b.bitAnd(unit, streamed::kUnitSlots - 1);
+    return b.bitAnd(unit, tile.getUnitSlots() - 1);
   }
   Value getUnitParity(Value unit) {
-    return b.bitAnd(b.divU(unit, streamed::kUnitSlots), 1);
+    return b.bitAnd(b.divU(unit, tile.getUnitSlots()), 1);
   }
   Value getPublishedBarrier(Value unit);
   Value getPostedBarrier(Value unit);

@@ -207,7 +207,7 @@ SmallVector<Value> ScaleBuilder::createScales(Value chunk,
 
 void ScaleBuilder::handle(Value unit, const UnitRecord &record) {
   // What the previous segment posted is usually there: it is read meanwhile.
-  Value isSeam = b.lessEqual(b.i32(0), record.seamStage);
+  Value isSeam = k.isNonZero(record.hasSeam);
   Reads seamReads;
   if (k.hasSeams())
     seamReads = beginReads(
@@ -221,14 +221,16 @@ void ScaleBuilder::handle(Value unit, const UnitRecord &record) {
       b.mul(b.add(b.mul(chunkOfLane, 4), entryOfLane), perWord);
   auto storeShared = [&](ArrayRef<Value> scales, Value pointer) {
     for (auto [i, scale] : llvm::enumerate(scales))
-      b.store(scale, b.offsetBytes(pointer, i * sizeof(float)), sizeof(float));
+      b.store(
+          scale,
+          b.offsetBytes(pointer, b.mul(b.add(virtualColumn, i), sizeof(float))),
+          sizeof(float));
   };
-  storeShared(scales, b.offsetBytes(k.getUnitScales(unit),
-                                    b.mul(virtualColumn, sizeof(float))));
+  storeShared(scales, k.getUnitScales(unit));
   if (k.hasSeams())
     b.createIf(isSeam, [&] {
       storeShared(createScales(finishReads(seamReads), record),
-                  k.getSeamScale(record.seamStage, virtualColumn));
+                  k.getSeamScales(unit));
     });
   k.signalScales(unit);
 

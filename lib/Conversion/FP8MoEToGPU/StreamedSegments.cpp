@@ -22,7 +22,7 @@ using namespace mlir::fp8moe::streamed;
 /// Units of more tiles than this many a block are folded: half as many columns
 /// of twice as many rows a tile. While a unit waits for its scales its tiles
 /// occupy stages and the registers of convert teams, as do those of the next
-/// unit, which are being loaded: 16 together.
+/// unit, which are being loaded: there is room for 17 together.
 static constexpr int64_t kFoldTilesPerBlock = 8;
 
 /// Units of more tiles than these, of which four together have at most
@@ -88,11 +88,10 @@ Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
   Value isShared = b.compare(arith::CmpIPredicate::ne, sector, end);
   Value hasTwoOwners = k.both(b.lessEqual(start, sector),
                               b.lessEqual(b.add(sector, kSectorRows), nextEnd));
-  // Units of a folded segment have other columns, and those that are larger
-  // than the ring have their first tile in two stages, one after the other.
+  // Units of a folded segment have other columns.
   Value nextRows = b.sub(nextEnd, sector);
-  int64_t most = std::min(kFoldTilesPerBlock, k.tile.stages);
-  Value isNextFull = b.less(nextRows, b.mul(k.numBlocks, most * kLines));
+  Value isNextFull =
+      b.less(nextRows, b.mul(k.numBlocks, kFoldTilesPerBlock * kLines));
   Value isShort =
       k.both(b.lessEqual(tiles, kSeamTiles), b.less(b.i32(0), tiles));
   return k.both(k.both(isShared, hasTwoOwners), k.both(isNextFull, isShort));

@@ -20,11 +20,15 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-SAME:    known_block_size = array<i32: 512, 1, 1>
 // What blocks tell each other is never an ordinary or a volatile access.
 // CHECK-NOT:     volatile
-// The producer prepares the barriers, and does not wait for the others.
+// The next kernel may begin. The producer prepares the barriers, and does not wait for the other
+// warps. Before anything touches global memory earlier kernels have ended.
+// CHECK:         nvvm.griddepcontrol launch_dependents
 // CHECK:         nvvm.mbarrier.init
 // CHECK:         nvvm.fence.mbarrier.init
+// CHECK:         nvvm.griddepcontrol wait
 // CHECK:         nvvm.barrier.arrive
 // Every block zeroes its share of the scratch.
+// CHECK:         nvvm.griddepcontrol wait
 // CHECK:         scf.for
 // CHECK:           llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // The barrier of all blocks begins: the first one finds a new challenge, the others look at
@@ -36,6 +40,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         nvvm.barrier id
 
 // Measure: a stage is released once it is in registers; words are posted with their signs.
+// CHECK:         nvvm.setmaxregister decrease 104
 // CHECK:         nvvm.mbarrier.try_wait
 // CHECK:         nvvm.read.ptx.sreg.globaltimer
 // CHECK:         llvm.intr.trap
@@ -47,9 +52,11 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         arith.ori %{{.*}}, %c-2147450880_i32
 // CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic {alignment = 4 : i64} : i32, !llvm.ptr<1>
 
-// Convert: two elements are multiplied at a time; bytes are put in the order of rows; whole cells
-// are stored as 16 bytes, parts in pieces. Unaligned columns are shifted first, together with the
-// cells above.
+// Convert: a warp takes its cells of a tile while those of another wait for scales. Two elements
+// are multiplied at a time; bytes are put in the order of rows; whole cells are stored as 16
+// bytes, parts in pieces. Unaligned columns are shifted first, together with the cells above.
+// CHECK:         nvvm.setmaxregister increase 144
+// CHECK:         scf.while {{.*}}: (i1, i32, {{.*}}vector<2xi32>)
 // CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
 // CHECK:         nvvm.fence.proxy {{.*}}async.shared
 // CHECK-NEXT:    nvvm.bar.warp.sync
@@ -105,7 +112,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(256, 32) swizzle 0 promotion 128
 // CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
 // CHECK:         %[[BLOCKS:.*]] = arith.minsi %[[ALL]], %c1024
-// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_streamed_0 grid(%[[BLOCKS]], %c1, %c1) block(512, 1, 1) shared 221944 cooperative when(%[[FITS:.*]]) args
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_streamed_0 grid(%[[BLOCKS]], %c1, %c1) block(512, 1, 1) shared 231800 cooperative programmatic when(%[[FITS:.*]]) args
 // CHECK:         %[[ELSE:.*]] = arith.xori %[[FITS]], %true
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_strips_to_slices_1 {{.*}} when(%[[ELSE]])
 

@@ -38,9 +38,9 @@ fp8moe_plan.program @launches {
   fp8moe_plan.launch @kernels::@tma grid(%sms, %c1, %c1) block(384, 1, 1) shared 200704
       cluster(2, 1, 1) cooperative when(%aligned) args(%map, %y, %sms)
       : !fp8moe_plan.tensor_map, memref<?xbf16>, index
-  // CHECK: fp8moe_plan.launch @kernels::@lowered {{.*}} shared 0 cooperative args(%[[ROW]]) : !fp8moe_plan.tensor_map
+  // CHECK: fp8moe_plan.launch @kernels::@lowered {{.*}} shared 0 cooperative programmatic args(%[[ROW]]) : !fp8moe_plan.tensor_map
   fp8moe_plan.launch @kernels::@lowered grid(%c1, %c1, %c1) block(32, 1, 1) shared 0
-      cooperative args(%row) : !fp8moe_plan.tensor_map
+      cooperative programmatic args(%row) : !fp8moe_plan.tensor_map
 }
 
 // An alignment that the buffer promises is no question.

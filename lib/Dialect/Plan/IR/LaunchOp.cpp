@@ -20,13 +20,14 @@ void LaunchOp::build(OpBuilder &builder, OperationState &state,
                      SymbolRefAttr kernel, ValueRange grid,
                      ArrayRef<int64_t> block, int64_t sharedBytes,
                      ValueRange args, Value condition,
-                     ArrayRef<int64_t> cluster, bool cooperative) {
+                     ArrayRef<int64_t> cluster, bool cooperative,
+                     bool programmatic) {
   assert(grid.size() == 3 && block.size() == 3 && "x, y and z are needed");
   build(builder, state, kernel, grid[0], grid[1], grid[2], block[0], block[1],
         block[2], sharedBytes,
         cluster.empty() ? DenseI64ArrayAttr()
                         : builder.getDenseI64ArrayAttr(cluster),
-        cooperative, condition, args);
+        cooperative, programmatic, condition, args);
 }
 
 /// A grid is made of whole clusters, as far as it is known.

@@ -342,7 +342,11 @@ def Plan_LaunchOp : Plan_Op<"launch", [
     time on neighbouring multiprocessors; the grid must be a multiple of it.
     `cooperative` promises that all blocks are resident at once, so that they may
     wait for each other; the runtime refuses a grid that is too large for that.
-    Only targets of kind `nvvm` have clusters, and only GPUs launch cooperatively.
+    `programmatic` lets blocks begin while the kernels before them in the stream
+    end (CUDA's programmatic dependent launch); the kernel waits for these by
+    itself, with `nvvm.griddepcontrol wait`, before it touches memory.
+    Only targets of kind `nvvm` have clusters and programmatic launches, and only
+    GPUs launch cooperatively.
 
     A launch is skipped when the condition of `when` is false or when one extent
     of the grid is zero. Canonicalization removes launches that are always
@@ -361,12 +365,14 @@ def Plan_LaunchOp : Plan_Op<"launch", [
       Index:$grid_z, Plan_I64Attr:$block_x, Plan_I64Attr:$block_y,
       Plan_I64Attr:$block_z, Plan_I64Attr:$shared_bytes,
       OptionalAttr<DenseI64ArrayAttr>:$cluster, UnitAttr:$cooperative,
+      UnitAttr:$programmatic,
       Optional<I1>:$condition, Variadic<Plan_KernelArgument>:$args);
   let assemblyFormat = [{
     $kernel `grid` `(` $grid_x `,` $grid_y `,` $grid_z `)`
     `block` `(` $block_x `,` $block_y `,` $block_z `)`
     `shared` $shared_bytes (`cluster` `(` custom<Extents>($cluster)^ `)`)?
-    (`cooperative` $cooperative^)? (`when` `(` $condition^ `)`)?
+    (`cooperative` $cooperative^)? (`programmatic` $programmatic^)?
+    (`when` `(` $condition^ `)`)?
     (`args` `(` $args^ `)`)? attr-dict (`:` type($args)^)?
   }];
   let builders = [OpBuilder<(ins "::mlir::SymbolRefAttr":$kernel,
@@ -374,7 +380,8 @@ def Plan_LaunchOp : Plan_Op<"launch", [
       "int64_t":$sharedBytes, "::mlir::ValueRange":$args,
       CArg<"::mlir::Value", "{}">:$condition,
       CArg<"::llvm::ArrayRef<int64_t>", "{}">:$cluster,
-      CArg<"bool", "false">:$cooperative)>];
+      CArg<"bool", "false">:$cooperative,
+      CArg<"bool", "false">:$programmatic)>];
   let extraClassDeclaration = [{
     ::std::array<::mlir::Value, 3> getGrid() {
       return {getGridX(), getGridY(), getGridZ()};
