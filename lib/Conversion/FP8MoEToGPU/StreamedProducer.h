@@ -35,6 +35,8 @@ enum TileBits : int64_t {
   kNewUnitBit = 32,
   /// The block's last tile of the unit.
   kLastBit = 64,
+  /// One of the block's first tiles.
+  kFirstBit = 128,
 };
 
 /// A segment, all i32. A window is 32 of them, one for each lane.
@@ -164,6 +166,7 @@ private:
   SegmentState createNextWindow(const SegmentState &last);
   Value createEndAfter(Value segment, Value end);
   Value createCut(Value start, Value end, Value tiles, Value nextEnd);
+  Value getInterleaveTiles(Value units, Value tiles);
   /// The runs of so many tiles, and the numbers that tiles have: as if the last
   /// run were whole.
   Value getRuns(Value tiles) { return b.ceilDiv(tiles, kRunTiles); }

@@ -28,11 +28,15 @@ static constexpr int64_t kFoldTilesPerBlock = 8;
 /// Units of more tiles than these, of which four together have at most
 /// kInterleaveTilesPerBlock a block, are interleaved: shorter ones are read
 /// next to their neighbours anyway. Jagged ones gain from 12 on (32768x7168 in
-/// 8 groups 84% -> 86% of a copy); segments that are all alike lose below 96
-/// (units of 56 tiles 94% -> 86%), and so do tiles beside rows.
+/// 8 groups 84% -> 86% of a copy), and so do segments that are all alike and
+/// few (4 of 5120x8192 93% -> 95%). Blocks do not stay side by side for long:
+/// more of these lose below 96 (16 of them 96% -> 91%, 64 of 2048x7168 98% ->
+/// 90%), and so do tiles beside rows.
 static constexpr int64_t kInterleaveTiles = 12;
 static constexpr int64_t kInterleaveWholeTiles = 96;
 static constexpr int64_t kInterleaveTilesPerBlock = 6;
+/// Few are as many as have at most so many tiles a block together.
+static constexpr int64_t kFewTilesPerBlock = 256;
 
 /// A sector that two segments share is written by the second one, which needs
 /// the scales of the first: only if these are quickly collected again.
@@ -97,6 +101,15 @@ Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
   return k.both(k.both(isShared, hasTwoOwners), k.both(isNextFull, isShort));
 }
 
+/// Above how many tiles of a unit units are interleaved.
+Value ProducerBuilder::getInterleaveTiles(Value units, Value tiles) {
+  if (k.problem.jagged)
+    return b.i32(k.tile.hasRows() ? kInterleaveWholeTiles : kInterleaveTiles);
+  Value all = b.mul(k.segments, b.mul(units, tiles));
+  Value areFew = b.lessEqual(all, b.mul(k.numBlocks, kFewTilesPerBlock));
+  return b.select(areFew, b.i32(kInterleaveTiles), kInterleaveWholeTiles);
+}
+
 /// The 32 segments after those of `last`, one for each lane.
 SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   int64_t padding = k.problem.outputPadding;
@@ -131,16 +144,14 @@ SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   Value tiles =
       b.select(b.less(b.i32(0), next.length), b.ceilDiv(extent, kLines), 0);
   Value isFolded = b.less(b.mul(k.numBlocks, kFoldTilesPerBlock), tiles);
-  bool isShared = k.problem.jagged && !k.tile.hasRows();
-  Value isInterleaved = k.both(
-      b.less(b.i32(isShared ? kInterleaveTiles : kInterleaveWholeTiles), tiles),
-      b.lessEqual(b.shiftLeft(tiles, kInterleaveLog),
-                  b.mul(k.numBlocks, kInterleaveTilesPerBlock)));
-  int64_t mask = (1 << kInterleaveLog) - 1;
-  isInterleaved =
-      k.both(isInterleaved, b.equal(b.bitAnd(k.numBlocks, mask), 0));
-
   Value units = b.ceilDiv(k.columns, k.getTileColumns());
+  int64_t mask = (1 << kInterleaveLog) - 1;
+  Value isInterleaved =
+      k.both(k.both(b.less(getInterleaveTiles(units, tiles), tiles),
+                    b.lessEqual(b.shiftLeft(tiles, kInterleaveLog),
+                                b.mul(k.numBlocks, kInterleaveTilesPerBlock))),
+             b.equal(b.bitAnd(k.numBlocks, mask), 0));
+
   units = b.select(isInterleaved, b.bitAnd(b.add(units, mask), ~mask), units);
   Value foldedUnits = b.ceilDiv(k.columns, k.getTileColumns() / 2);
   next.units = b.select(isFolded, foldedUnits, units);

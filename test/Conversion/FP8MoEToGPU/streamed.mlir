@@ -139,6 +139,18 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-NOT:     fp8moe_plan.aligned
 // CHECK:         fp8moe_plan.tensor_map %{{.*}} box(32, 128, 1) swizzle 128
 // CHECK:         fp8moe_plan.tensor_map %{{.*}} box(16, 256, 1) swizzle 64
+// As many blocks as leave the most runs of a block what they are, in whole sets of interleaved units.
+// CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
+// CHECK:         %[[MOST:.*]] = arith.minsi %[[ALL]], %c1024
+// CHECK:         %[[UNIT_RUNS:.*]] = arith.ceildivsi %{{.*}}, %c256
+// CHECK:         %[[RUNS:.*]] = arith.muli %[[UNIT_RUNS]], %c512
+// CHECK:         %[[ROUNDS:.*]] = arith.ceildivsi %[[RUNS]], %{{.*}}
+// CHECK:         %[[AT_LEAST_ONE:.*]] = arith.maxsi %[[ROUNDS]], %c1
+// CHECK:         %[[BLOCKS:.*]] = arith.ceildivsi %[[RUNS]], %[[AT_LEAST_ONE]]
+// CHECK:         %[[SETS:.*]] = arith.ceildivsi %[[BLOCKS]], %c4
+// CHECK:         %[[ROUNDED:.*]] = arith.muli %[[SETS]], %c4
+// CHECK:         %[[GRID:.*]] = arith.minsi %[[ROUNDED]], %[[MOST]]
+// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_streamed_0 grid(%[[GRID]],
 
 // -----
 
