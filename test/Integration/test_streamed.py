@@ -63,6 +63,8 @@ VARIANTS = [
     jagged("bf16_e4m3_none_padded_16", BF16, "e4m3", False, pad=16),
     jagged("f32_e4m3_pow2_padded_200", F32, "e4m3", True, pad=200),
     weights("bf16_e4m3_pow2_weights", ((1, 1, 8), (3, 128, 64), (2, 300, 72), (4, 129, 200))),
+    # Units of more than 12 tiles, in whole sets of four and not.
+    weights("bf16_e4m3_pow2_weights", ((1, 1800, 264), (2, 1700, 256))),
 ]
 
 
@@ -152,16 +154,18 @@ def test_any_workspace(program, works, contents, monkeypatch):
 
 
 @on_a_gpu
-def test_two_streams(program, works):
-    """Launches that compete for multiprocessors wait for each other as a whole."""
+@pytest.mark.parametrize("priorities", [(0, 0), (0, -1)])
+def test_two_streams(program, works, priorities):
+    """Launches that compete for multiprocessors wait for each other as a whole, also when each may begin while the one
+    before it in its stream ends."""
     import torch
 
-    streams = [torch.cuda.Stream() for _ in range(2)]
+    streams = [torch.cuda.Stream(priority=priority) for priority in priorities]
     torch.cuda.synchronize()
     results = []
     for round in range(10):
         for stream, work in zip(streams, works[round % 2 :]):
-            results.append((work, program(work.x, work.offsets, stream=stream)))
+            results += [(work, program(work.x, work.offsets, stream=stream)) for _ in range(3)]
     torch.cuda.synchronize()
     for work, result in results:
         work.check(result)
@@ -184,6 +188,22 @@ def test_graph_replays(program, works):
         graph.replay()
         torch.cuda.synchronize()
         each.check(result)
+
+
+@on_a_gpu
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("tiles, rows", [(12, 128), (13, 256)])
+def test_largest_units(program, tiles, rows, more):
+    """As many tiles a block as full lines may have, and as the ring has stages, and one more. The group before ends in
+    the middle of a sector, which belongs to the large one where its lines are full."""
+    import torch
+
+    blocks = torch.cuda.get_device_properties(0).multi_processor_count
+    before = 1000
+    large = blocks * tiles * rows - before % 32 + more
+    work = Work(before + large, 64, [before, large], 8)
+    for _ in range(2):
+        work.check(program(work.x, work.offsets))
 
 
 @on_a_gpu

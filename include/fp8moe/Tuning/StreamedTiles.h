@@ -9,9 +9,6 @@
 #ifndef FP8MOE_TUNING_STREAMEDTILES_H
 #define FP8MOE_TUNING_STREAMEDTILES_H
 
-#include "llvm/Support/MathExtras.h"
-
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -45,8 +42,12 @@ struct StreamedTile {
   /// gets a stage, and what teams hold has none. At the end, a tile for each
   /// convert team and a unit for each scale warp say that there is no more.
   constexpr int64_t getUnitSlots() const {
-    return llvm::PowerOf2Ceil(stages + convertTeams * getHeldTiles() +
-                              std::max(convertTeams, scaleWarps));
+    int64_t atOnce = stages + convertTeams * getHeldTiles() +
+                     (convertTeams > scaleWarps ? convertTeams : scaleWarps);
+    int64_t slots = 1;
+    while (slots < atOnce)
+      slots *= 2;
+    return slots;
   }
 
   int64_t getConvertWarps() const { return convertTeams * kTeamWarps; }

@@ -141,9 +141,10 @@ void createMapPrefetch(KernelBuilder &b, Value map);
 /// Lets blocks of the next kernel in the stream begin as soon as these leave
 /// room, if its launch is programmatic.
 void createLetNextKernelBegin(KernelBuilder &b);
-/// Waits until all earlier kernels in the stream have ended and their writes are
-/// visible. Every thread of a programmatic launch needs this before it touches
-/// global memory.
+/// Waits until the kernels that this one depends on have ended and their writes
+/// are visible: those before it in the stream, if each of them waits as well.
+/// Every thread of a programmatic launch needs this before it touches global
+/// memory.
 void createWaitForEarlierKernels(KernelBuilder &b);
 
 //===----------------------------------------------------------------------===//

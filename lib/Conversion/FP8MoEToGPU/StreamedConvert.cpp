@@ -433,7 +433,8 @@ SmallVector<Value> ConvertBuilder::createEmptyCell() {
                             arith::ConstantOp::create(b, row).getResult());
 }
 
-/// Takes what is in a stage into registers, and gives the stage back.
+/// Takes what is in a stage into registers, and gives the stage back (that of
+/// an end as well, which nobody fills again).
 HeldTile ConvertBuilder::take(Value stage) {
   HeldTile tile;
   tile.record = k.loadTileRecord(stage);
@@ -537,12 +538,14 @@ void ConvertBuilder::build() {
         return std::pair(carried[0], llvm::to_vector_of<Value>(carried));
       },
       [&](ValueRange carried) {
+        // Whether to go on (which `before` has seen), the position, and the
+        // tile that is held.
         RingPosition position{carried[1], carried[2]};
+        ValueRange heldValues = carried.drop_front(3);
         k.ring.createWaitFull(position);
         HeldTile taken = take(position.stage);
         Value goesOn = k.negate(k.hasFlag(taken.record, tile_flags::kEnd));
-        HeldTile due =
-            holdsTwo ? HeldTile::fromValues(carried.drop_front(3)) : taken;
+        HeldTile due = holdsTwo ? HeldTile::fromValues(heldValues) : taken;
         b.createIf(k.hasFlag(due.record, tile_flags::kConvert),
                    [&] { convert(due); });
         RingPosition next = position;

@@ -30,7 +30,8 @@ using namespace mlir::fp8moe::streamed;
 /// Four are better than three by up to 2%; but where a block has more than four
 /// tiles of a unit, all of which wait for the last one, three are better than
 /// four and than two by 4%. Units of up to 12 tiles, as many as may have a
-/// seam, have no limit: many of their tiles are partly empty.
+/// seam, have no limit beyond the first tiles of a block: many of their tiles
+/// are partly empty.
 static constexpr int64_t kLoadsInFlight = 4;
 static constexpr int64_t kShortTiles = 12;
 static constexpr int64_t kTallTilesPerBlock = 4;

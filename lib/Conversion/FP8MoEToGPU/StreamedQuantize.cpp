@@ -372,9 +372,11 @@ void StreamedKernel::releaseStage(Value stage) {
 
 Value StreamedKernel::loadEnd(Value segment) {
   Value index = b.zeroExtend(b.getI64Type(), segment);
+  // Not read-only: an earlier kernel may still write there when this one
+  // begins.
   Value end =
       b.load(b.getI32Type(), b.offsetBytes(offsets, b.mul(index, kWordBytes)),
-             kWordBytes, /*readOnly=*/true);
+             kWordBytes);
   return b.clamp(end, 0, rows);
 }
 

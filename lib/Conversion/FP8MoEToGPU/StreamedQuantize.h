@@ -8,9 +8,9 @@
 
 //
 // The streamed quantize kernel: the input's columns are contiguous, the
-// output's rows, and the input is read once. One block per multiprocessor runs
-// as long as there is work. Warps have roles, and a tile passes from role to
-// role:
+// output's rows, and the input is read once. At most one block per
+// multiprocessor runs as long as there is work. Warps have roles, and a tile
+// passes from role to role:
 //
 //   producer   copies tiles to the stages of a ring, by tensor maps
 //   measure    the largest magnitudes of each tile; when the block's share of a

@@ -32,9 +32,9 @@ static int64_t getFoldTilesPerBlock(const StreamedTile &tile) {
 /// kInterleaveTilesPerBlock a block, are interleaved: shorter ones are read
 /// next to their neighbours anyway. Jagged ones gain from 12 on (32768x7168 in
 /// 8 groups 84% -> 86% of a copy), and so do segments that are all alike and
-/// few (4 of 5120x8192 93% -> 95%). Blocks do not stay side by side for long:
-/// more of these lose below 96 (16 of them 96% -> 91%, 64 of 2048x7168 98% ->
-/// 90%), and so do tiles beside rows.
+/// few (4 of 5120x8192 93% -> 95%), if no set of four has less. Blocks do not
+/// stay side by side for long: more of these lose below 96 (16 of them 96% ->
+/// 91%, 64 of 2048x7168 98% -> 90%), and so do tiles beside rows.
 static constexpr int64_t kInterleaveTiles = 12;
 static constexpr int64_t kInterleaveWholeTiles = 96;
 static constexpr int64_t kInterleaveTilesPerBlock = 6;
@@ -108,9 +108,12 @@ Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
 Value ProducerBuilder::getInterleaveTiles(Value units, Value tiles) {
   if (k.problem.jagged)
     return b.i32(k.tile.hasRows() ? kInterleaveWholeTiles : kInterleaveTiles);
+  // The blocks that a unit goes to are always the same, also those of none.
+  Value areSets = b.equal(b.bitAnd(units, kInterleavedUnits - 1), 0);
   Value all = b.mul(k.segments, b.mul(units, tiles));
   Value areFew = b.lessEqual(all, b.mul(k.numBlocks, kFewTilesPerBlock));
-  return b.select(areFew, b.i32(kInterleaveTiles), kInterleaveWholeTiles);
+  return b.select(k.both(areSets, areFew), b.i32(kInterleaveTiles),
+                  kInterleaveWholeTiles);
 }
 
 /// The 32 segments after those of `last`, one for each lane.

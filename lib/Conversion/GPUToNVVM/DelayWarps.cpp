@@ -44,6 +44,7 @@ static bool isVisible(Operation *op) {
   return name.starts_with("nvvm.barrier") ||
          name.starts_with("nvvm.mbarrier") ||
          name.starts_with("nvvm.cluster.") ||
+         name.starts_with("nvvm.griddepcontrol") ||
          name.starts_with("nvvm.cp.async.bulk");
 }
 

@@ -71,3 +71,30 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_streamed_1 {{.*}} cooperative programmatic when
 // CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_strips_to_slices_2 {{.*}} when
 // CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_slices_held_3 {{.*}} when
+
+// -----
+
+// Rows of 24 KiB leave seven stages for tiles. Units that would take all of them are folded, and have
+// other columns than those of the segment before: so the sector that two segments share goes to
+// the second one only where its units have less than 6 * 128 rows for each block.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @long_rows(%x: tensor<?x12288xbf16>, %ends: tensor<8xi32>)
+      -> (tensor<?x12288xf8E4M3FN, #col>, tensor<?x12288xf8E4M3FN>, tensor<8x12288xf32>,
+          tensor<?xf32>) {
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0, 1]
+        rounding pow2 tile <kept = 64, threads = 640, schedule = both_axes>
+        : tensor<?x12288xbf16>
+        -> tensor<?x12288xf8E4M3FN, #col>, tensor<?x12288xf8E4M3FN>, tensor<8x12288xf32>,
+           tensor<?xf32>
+    return %q#0, %q#1, %s#0, %s#1
+        : tensor<?x12288xf8E4M3FN, #col>, tensor<?x12288xf8E4M3FN>, tensor<8x12288xf32>,
+          tensor<?xf32>
+  }
+}
+
+// CHECK-LABEL: gpu.func @quantize_both_axes_0
+// CHECK:         %[[BLOCKS:.*]] = nvvm.read.ptx.sreg.nctaid.x
+// CHECK:         %[[MOST:.*]] = arith.muli %[[BLOCKS]], %c768_i32
+// CHECK-NEXT:    arith.cmpi slt, %{{.*}}, %[[MOST]]

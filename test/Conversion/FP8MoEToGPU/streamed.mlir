@@ -23,8 +23,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // The next kernel may begin. The producer prepares the barriers, and does not wait for the other
 // warps. Before anything touches global memory earlier kernels have ended.
 // CHECK:         nvvm.griddepcontrol launch_dependents
+// CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         nvvm.mbarrier.init
 // CHECK:         nvvm.fence.mbarrier.init
+// CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         nvvm.griddepcontrol wait
 // CHECK:         nvvm.barrier.arrive
 // Every block zeroes its share of the scratch.
