@@ -12,17 +12,22 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+/// What a launch does that only targets of kind 'nvvm' can; empty if nothing.
+static StringRef getNVVMFeature(plan::LaunchOp launch) {
+  if (llvm::any_of(launch.getArgs().getTypes(),
+                   llvm::IsaPred<plan::TensorMapType>))
+    return "passes a tensor map";
+  if (launch.getCluster())
+    return "launches clusters of blocks";
+  if (launch.getProgrammatic())
+    return "lets blocks begin before earlier kernels have ended";
+  return "";
+}
+
 /// What a launch asks for beyond a grid of blocks.
 static LogicalResult verifyFeatures(plan::LaunchOp launch,
                                     const TargetInfo &target) {
-  bool hasTensorMaps = llvm::any_of(launch.getArgs().getTypes(),
-                                    llvm::IsaPred<plan::TensorMapType>);
-  StringRef feature =
-      hasTensorMaps         ? "passes a tensor map"
-      : launch.getCluster() ? "launches clusters of blocks"
-      : launch.getProgrammatic()
-          ? "lets blocks begin before earlier kernels have ended"
-          : "";
+  StringRef feature = getNVVMFeature(launch);
   if (!feature.empty() && target.kind != TargetKind::NVVM)
     return launch.emitOpError(feature)
            << ", which " << target.chip

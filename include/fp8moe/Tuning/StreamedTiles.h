@@ -9,6 +9,7 @@
 #ifndef FP8MOE_TUNING_STREAMEDTILES_H
 #define FP8MOE_TUNING_STREAMEDTILES_H
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -43,7 +44,7 @@ struct StreamedTile {
   /// convert team and a unit for each scale warp say that there is no more.
   constexpr int64_t getUnitSlots() const {
     int64_t atOnce = stages + convertTeams * getHeldTiles() +
-                     (convertTeams > scaleWarps ? convertTeams : scaleWarps);
+                     std::max(convertTeams, scaleWarps);
     int64_t slots = 1;
     while (slots < atOnce)
       slots *= 2;

@@ -51,15 +51,12 @@ struct HeldTile {
                       &T::column, &T::low,  &T::high,    &T::paddedHigh};
   }
   static HeldTile fromValues(ValueRange values) {
-    HeldTile tile;
-    for (auto [member, value] : llvm::zip(members(), values))
-      tile.record.*member = value;
-    tile.cell = llvm::to_vector_of<Value>(values.drop_front(members().size()));
-    return tile;
+    constexpr size_t size = members().size();
+    return {fp8moe::fromValues(members(), values.take_front(size)),
+            llvm::to_vector_of<Value>(values.drop_front(size))};
   }
   SmallVector<Value> toValues() const {
-    SmallVector<Value> values = llvm::map_to_vector(
-        members(), [&](auto member) { return record.*member; });
+    SmallVector<Value> values = fp8moe::toValues(record, members());
     llvm::append_range(values, cell);
     return values;
   }

@@ -61,15 +61,11 @@ struct SegmentState {
   static constexpr size_t kSize = 10;
 
   static SegmentState fromValues(ValueRange values) {
-    SegmentState state;
-    for (auto [member, value] : llvm::zip(members(), values))
-      state.*member = value;
     static_assert(members().size() == kSize);
-    return state;
+    return fp8moe::fromValues(members(), values);
   }
   SmallVector<Value> toValues() const {
-    return llvm::map_to_vector(members(),
-                               [&](auto member) { return this->*member; });
+    return fp8moe::toValues(*this, members());
   }
 };
 

@@ -453,22 +453,24 @@ namespace {
 /// warps and the producer are one warpgroup.
 struct RoleRegisters {
   int64_t launch, measure, convert, scale, rows;
+
+  /// Of a thread in each warpgroup that has a role; there are two of
+  /// converters.
+  constexpr int64_t getSum() const {
+    return measure + 2 * convert + scale + rows;
+  }
 };
 } // namespace
 
 /// Five warpgroups are launched with 96 registers.
 static constexpr RoleRegisters kBothAxesRegisters = {
     /*launch=*/96, /*measure=*/72, /*convert=*/112, /*scale=*/112, /*rows=*/72};
-static_assert(kBothAxesRegisters.measure + 2 * kBothAxesRegisters.convert +
-                  kBothAxesRegisters.scale + kBothAxesRegisters.rows <=
-              5 * kBothAxesRegisters.launch);
+static_assert(kBothAxesRegisters.getSum() <= 5 * kBothAxesRegisters.launch);
 /// Convert warps hold two tiles, 32 registers a thread each.
 static constexpr RoleRegisters kStreamedRegisters = {
     /*launch=*/128, /*measure=*/104, /*convert=*/144, /*scale=*/120,
     /*rows=*/0};
-static_assert(kStreamedRegisters.measure + 2 * kStreamedRegisters.convert +
-                  kStreamedRegisters.scale <=
-              4 * kStreamedRegisters.launch);
+static_assert(kStreamedRegisters.getSum() <= 4 * kStreamedRegisters.launch);
 
 gpu::GPUFuncOp fp8moe::buildStreamedQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,

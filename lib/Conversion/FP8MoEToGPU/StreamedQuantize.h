@@ -78,6 +78,22 @@ constexpr int32_t kFolded = 16;
 constexpr int32_t kSeam = 32;
 } // namespace tile_flags
 
+/// The members of a record that are named, as loops carry them, and back.
+template <typename Record, size_t N>
+SmallVector<Value> toValues(const Record &record,
+                            const std::array<Value Record::*, N> &members) {
+  return llvm::map_to_vector(members,
+                             [&](auto member) { return record.*member; });
+}
+template <typename Record, size_t N>
+Record fromValues(const std::array<Value Record::*, N> &members,
+                  ValueRange values) {
+  Record record;
+  for (auto [member, value] : llvm::zip_equal(members, values))
+    record.*member = value;
+  return record;
+}
+
 /// A tile in the ring, all i32. Rows are numbered as in the output.
 struct TileRecord {
   Value flags;

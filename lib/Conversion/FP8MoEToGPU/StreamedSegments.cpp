@@ -152,7 +152,7 @@ SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   Value isFolded =
       b.less(b.mul(k.numBlocks, getFoldTilesPerBlock(k.tile)), tiles);
   Value units = b.ceilDiv(k.columns, k.getTileColumns());
-  int64_t mask = (1 << kInterleaveLog) - 1;
+  constexpr int64_t mask = kInterleavedUnits - 1;
   Value isInterleaved =
       k.both(k.both(b.less(getInterleaveTiles(units, tiles), tiles),
                     b.lessEqual(b.shiftLeft(tiles, kInterleaveLog),
