@@ -207,6 +207,35 @@ def test_largest_units(program, tiles, rows, more):
 
 
 @on_a_gpu
+@pytest.mark.parametrize(
+    "experts, tiles, units",
+    [
+        (1, 64, 36),  # 16 blocks have tiles of an interleaved unit, and no relays of the last ones
+        (1, 64, 33),  # units that are not whole sets
+        (1, 144, 16),  # 33 blocks: too many to do without relays
+        (3, 36, 24),
+    ],
+)
+def test_long_runs(compiler, experts, tiles, units):
+    """Weights of so many tiles (of 128 x 64) that blocks take four of them together."""
+    import fp8moe
+    import torch
+
+    program = fp8moe.load(str(compiler.artifact(FILE, chip)), device="cuda:0").program("bf16_e4m3_pow2_weights")
+    generator = torch.Generator(device="cuda").manual_seed(tiles + units)
+    shape = (experts, 128 * tiles - 5, 64 * units)
+    spread = torch.exp(6 * torch.rand(shape[0], 1, shape[2], device="cuda", generator=generator))
+    x = (torch.randn(shape, device="cuda", generator=generator) * spread).to(torch.bfloat16)
+    scale = (448 / x.abs().amax(1).double()).float()
+    scale = (scale.view(torch.int32) & 0x7F800000).view(torch.float32)
+    q = (x.float() * scale.unsqueeze(1)).clamp(-448, 448).to(torch.float8_e4m3fn).view(torch.uint8)
+    for _ in range(3):
+        result = program(x)
+        assert torch.equal(result.s, scale)
+        assert torch.equal(result.q.view(torch.uint8), q)
+
+
+@on_a_gpu
 @pytest.mark.parametrize("tokens", [5000, 5001, 5008])
 def test_slow_stores(program, tokens):
     """Columns that do not begin at multiples of 16 bytes are stored byte by byte. That delays loads of shared memory,

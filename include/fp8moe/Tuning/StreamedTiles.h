@@ -39,12 +39,15 @@ struct StreamedTile {
   /// Tiles that a convert team has in registers, where they wait for scales
   /// without a stage. Five warpgroups leave registers for one.
   constexpr int64_t getHeldTiles() const { return hasRows() ? 1 : 2; }
+  constexpr int64_t getTilesInTeams() const {
+    return convertTeams * getHeldTiles();
+  }
   /// Units whose scales a block keeps. A unit is published when its first tile
   /// gets a stage, and what teams hold has none. At the end, a tile for each
   /// convert team and a unit for each scale warp say that there is no more.
   constexpr int64_t getUnitSlots() const {
-    int64_t atOnce = stages + convertTeams * getHeldTiles() +
-                     std::max(convertTeams, scaleWarps);
+    int64_t atOnce =
+        stages + getTilesInTeams() + std::max(convertTeams, scaleWarps);
     int64_t slots = 1;
     while (slots < atOnce)
       slots *= 2;

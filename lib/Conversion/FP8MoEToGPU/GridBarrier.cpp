@@ -9,6 +9,7 @@
 #include "GridBarrier.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -103,144 +104,128 @@ fp8moe::createBoundedWait(KernelBuilder &b, ValueRange init,
 
 //
 // Nobody resets the barrier's words between launches, so nothing may be assumed
-// of them. Block 0 leads. There is one word `challenge`, and a word `ack` and a
-// word `reply` for every other block i.
+// of them: only changes count. Block 0 leads. There is one word `go`, and a
+// word `ack` for every other block i.
 //
-//   begin  block i:  old = reply[i]
-//          block 0:  R = a value that is not in any word
-//                    challenge = R
+//   begin  block i:  old = go, last = ack[i]
+//          block 0:  old = go, first[i] = ack[i], for every i
 //   (each block writes what others must see, and meets at a block barrier)
-//   wait   block i:  repeat: ack[i] = challenge    until reply[i] != old
-//          block 0:  wait until ack[i] == R, for every i
-//                    reply[i] = R, for every i
+//   wait   block i:  repeat: ack[i] = ++last    until go != old
+//          block 0:  wait until ack[i] != first[i], for every i
+//                    go = old + 1
 //
-// No block leaves early: only block 0 of this launch writes reply[i], after it
-// has seen ack[i] == R. Block i of this launch wrote that R: block 0 saw
-// another value in ack[i] when it chose R, and besides R block i only writes
-// what it read from `challenge` before R was there, from which R differs as
-// well. Block i reads `old` before it writes to ack[i], and R differs from
-// `old`, so that it notices. Stores are relaxed. A fence of block i orders what
-// was before the barrier ahead of ack[i]; block 0 acquires ack, and its fence
-// carries that to reply; block i acquires reply.
+// No block leaves early: only block 0 of this launch writes `go`, after every
+// ack[i] has changed since it began, and only block i of this launch writes
+// that. Block i read `old` before it wrote to ack[i], so that it notices. What
+// block 0 finds first may be what block i has just written; but this writes
+// another value each time, and goes on. Stores are relaxed. A fence of block i
+// orders what was before the barrier ahead of ack[i]; block 0 acquires ack, and
+// its fence carries that to `go`; block i acquires `go`.
 //
-// While the memory is busy with the first tiles, each trip to it takes two
-// microseconds: what is not needed one after the other is asked for at once.
+// While the memory is busy with the first tiles, each trip to it takes one to
+// two microseconds, and three are needed one after the other: for the fence of
+// block i, from ack[i] to block 0, and from `go` to block i.
 //
 
 static constexpr int64_t kAckOffset = 128;
-static constexpr int64_t kReplyOffset =
-    kAckOffset + kMaxBarrierBlocks * kWordBytes;
-static_assert(kReplyOffset + kMaxBarrierBlocks * kWordBytes ==
-              kGridBarrierBytes);
+static_assert(kAckOffset + kMaxBarrierBlocks * kWordBytes == kGridBarrierBytes);
 
-/// Words that a lane of block 0 reads at once, in loads of four.
-static constexpr int64_t kWordsPerLane = 8;
-static_assert(kMaxBarrierBlocks % (32 * kWordsPerLane) == 0,
-              "lanes read beyond the last block, never beyond the words");
+/// Words in a vector, and vectors in which a warp of 32 lanes reads those of
+/// all blocks.
+static constexpr int64_t kWords = 4;
+static constexpr int64_t kVectors = 2;
+static_assert(kMaxBarrierBlocks == 32 * kWords * kVectors);
 
 void GridBarrier::syncWarp() { NVVM::SyncWarpOp::create(b, b.i32(-1)); }
 
-Value GridBarrier::getWord(int64_t offset, Value index) {
+Value GridBarrier::getAck(Value index) {
   Value bytes = b.mul(b.zeroExtend(b.getI64Type(), index), kWordBytes);
-  return b.offsetBytes(b.offsetBytes(memory, offset), bytes);
+  return b.offsetBytes(b.offsetBytes(memory, kAckOffset), bytes);
 }
 
-/// Whether `condition` holds for a word of some block i, in every lane. Words
-/// are loaded with `order`, relaxed or acquire.
-Value GridBarrier::anyWord(ArrayRef<int64_t> offsets, StringRef order,
-                           function_ref<Value(Value)> condition) {
-  SmallVector<Value> found = b.createFor(
-      b.mul(lane, kWordsPerLane), numBlocks,
-      kWordsPerLane * b.getSubgroupSize(), b.i1(false),
-      [&](Value first, ValueRange carried) {
-        SmallVector<std::pair<Value, Value>> loads;
-        for (int64_t offset : offsets)
-          for (int64_t i = 0; i < kWordsPerLane; i += 4) {
-            Value index = b.add(first, i);
-            loads.push_back(
-                {index, createLoadWords(b, getWord(offset, index), order)});
-          }
-        Value any = carried[0];
-        for (auto [index, words] : loads)
-          for (auto [i, word] : llvm::enumerate(b.unpackWords(words))) {
-            Value other = b.add(index, i);
-            Value exists =
-                b.bitAnd(b.less(other, numBlocks), b.less(b.i32(0), other));
-            any = b.bitOr(any, b.bitAnd(exists, condition(word)));
-          }
-        return SmallVector<Value>{any};
-      });
-  return NVVM::VoteSyncOp::create(b, b.getI1Type(), b.i32(-1), found[0],
-                                  NVVM::VoteSyncKind::any);
+/// Vector `index` of the lane's acks, loaded with `order` (relaxed or acquire).
+Value GridBarrier::loadAcks(int64_t index, StringRef order) {
+  return createLoadWords(b, getAck(getFirstBlock(index)), order);
 }
 
-Value GridBarrier::beginLeading() {
-  Value old = createRelaxedLoad(b, memory);
-  Value step = createBoundedWait(
-                   b, b.i32(1),
-                   [&](ValueRange step) {
-                     return anyWord({kAckOffset, kReplyOffset}, "relaxed",
-                                    [&](Value word) {
-                                      return b.equal(word, b.add(old, step[0]));
-                                    });
-                   },
-                   [&](ValueRange step) {
-                     return SmallVector<Value>{b.add(step[0], 1)};
-                   })
-                   .front();
-  Value challenge = b.add(old, step);
-  b.createIf(b.equal(lane, 0),
-             [&] { createRelaxedStore(b, challenge, memory); });
-  return challenge;
+/// The block of the first word in vector `index` of the lane.
+Value GridBarrier::getFirstBlock(int64_t index) {
+  return b.add(b.mul(lane, kWords), index * kWords * b.getSubgroupSize());
 }
 
-Value GridBarrier::createBegin() {
-  return b
-      .createIf(
-          isLeader(), b.getI32Type(),
-          [&] { return SmallVector<Value>{beginLeading()}; },
-          [&] {
-            return SmallVector<Value>{
-                createRelaxedLoad(b, getWord(kReplyOffset, block))};
-          })
-      .front();
-}
-
-void GridBarrier::lead(Value challenge) {
-  createBoundedWait(
-      b, {},
-      [&](ValueRange) {
-        return anyWord(kAckOffset, "acquire", [&](Value word) {
-          return b.compare(arith::CmpIPredicate::ne, word, challenge);
-        });
+GridBarrierState GridBarrier::createBegin() {
+  Value go = createRelaxedLoad(b, memory);
+  SmallVector<Type> types(kVectors, b.getWordsType());
+  GridBarrierState state{go};
+  state.append(b.createIf(
+      isLeader(), types,
+      [&] {
+        SmallVector<Value> vectors;
+        for (int64_t i : llvm::seq(kVectors))
+          vectors.push_back(loadAcks(i, "relaxed"));
+        return vectors;
       },
-      [&](ValueRange) { return SmallVector<Value>(); });
-  // Each lane has acquired from the blocks that it saw, and releases to others
-  // what all lanes acquired.
+      [&] {
+        Value last = createRelaxedLoad(b, getAck(block));
+        Value words = vector::BroadcastOp::create(b, b.getWordsType(), last);
+        return SmallVector<Value>(types.size(), words);
+      }));
+  return state;
+}
+
+GridBarrierState GridBarrier::createNoState() {
+  GridBarrierState state{b.i32(0)};
+  state.append(kVectors, b.zeroWords());
+  return state;
+}
+
+void GridBarrier::lead(Value old, ArrayRef<Value> first) {
+  // One vector after the other: acquiring loads do not overlap, and when the
+  // first vector is complete the next one mostly is, too.
+  for (auto [index, vector] : llvm::enumerate(first)) {
+    SmallVector<Value> firstWords = b.unpackWords(vector);
+    auto isAnyMissing = [&, index = index](ValueRange) -> Value {
+      SmallVector<Value> words = b.unpackWords(loadAcks(index, "acquire"));
+      Value any = b.i1(false);
+      for (int64_t i : llvm::seq(kWords)) {
+        Value other = b.add(getFirstBlock(index), i);
+        Value exists =
+            b.bitAnd(b.less(other, numBlocks), b.less(b.i32(0), other));
+        any = b.bitOr(any, b.bitAnd(exists, b.equal(words[i], firstWords[i])));
+      }
+      return NVVM::VoteSyncOp::create(b, b.getI1Type(), b.i32(-1), any,
+                                      NVVM::VoteSyncKind::any);
+    };
+    createBoundedWait(b, {}, isAnyMissing,
+                      [&](ValueRange) { return SmallVector<Value>(); });
+  }
+  // Each lane has acquired from the blocks that it saw; the first one releases
+  // what all of them did.
   syncWarp();
-  createDeviceFence(b);
-  b.createFor(lane, numBlocks, b.getSubgroupSize(), [&](Value index) {
-    createRelaxedStore(b, challenge, getWord(kReplyOffset, index));
+  b.createIf(b.equal(lane, 0), [&] {
+    createDeviceFence(b);
+    createRelaxedStore(b, b.add(old, 1), memory);
   });
 }
 
-void GridBarrier::follow(Value old) {
+void GridBarrier::follow(Value old, Value last) {
   b.createIf(b.equal(lane, 0), [&] {
-    Value ack = getWord(kAckOffset, block);
     createDeviceFence(b);
     createBoundedWait(
-        b, {},
-        [&](ValueRange) {
-          Value challenge = createRelaxedLoad(b, memory);
-          Value reply = createAcquireLoad(b, getWord(kReplyOffset, block));
-          createRelaxedStore(b, challenge, ack);
-          return b.equal(reply, old);
+        b, b.add(last, 1),
+        [&](ValueRange next) {
+          createRelaxedStore(b, next[0], getAck(block));
+          return b.equal(createAcquireLoad(b, memory), old);
         },
-        [&](ValueRange) { return SmallVector<Value>(); });
+        [&](ValueRange next) { return SmallVector<Value>{b.add(next[0], 1)}; });
   });
   syncWarp();
 }
 
-void GridBarrier::createWait(Value begun) {
-  b.createIf(isLeader(), [&] { lead(begun); }, [&] { follow(begun); });
+void GridBarrier::createWait(const GridBarrierState &state) {
+  Value old = state.front();
+  ArrayRef<Value> acks = ArrayRef(state).drop_front();
+  b.createIf(
+      isLeader(), [&] { lead(old, acks); },
+      [&] { follow(old, b.unpackWords(acks.front()).front()); });
 }

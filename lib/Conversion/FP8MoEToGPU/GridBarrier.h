@@ -47,9 +47,14 @@ createBoundedWait(KernelBuilder &b, ValueRange init,
 
 /// The most blocks that the barrier takes; more than any device has
 /// multiprocessors.
-constexpr int64_t kMaxBarrierBlocks = 1024;
-/// Its bytes of global memory. They may hold anything when a launch begins.
-constexpr int64_t kGridBarrierBytes = (1 + 2 * kMaxBarrierBlocks) * 4 + 124;
+constexpr int64_t kMaxBarrierBlocks = 256;
+/// Its bytes of global memory: a line, and a word for each block. They may hold
+/// anything when a launch begins.
+constexpr int64_t kGridBarrierBytes = 128 + kMaxBarrierBlocks * 4;
+
+/// What a warp found when it began to meet the other blocks: an i32, then
+/// vectors of four.
+using GridBarrierState = SmallVector<Value>;
 
 /// A barrier in two parts, for one converged warp of every block. Between them
 /// is a block barrier: what the block's threads wrote before it is visible to
@@ -61,19 +66,19 @@ public:
               Value lane)
       : b(b), memory(memory), block(block), numBlocks(numBlocks), lane(lane) {}
 
-  /// The result is what the second part needs (i32).
-  Value createBegin();
-  void createWait(Value begun);
+  GridBarrierState createBegin();
+  /// Values of the same types, for warps that do not take part.
+  GridBarrierState createNoState();
+  void createWait(const GridBarrierState &state);
 
 private:
-  Value getWord(int64_t offset, Value index);
-  Value anyWord(ArrayRef<int64_t> offsets, StringRef order,
-                function_ref<Value(Value word)> condition);
+  Value getAck(Value index);
+  Value getFirstBlock(int64_t index);
+  Value loadAcks(int64_t index, StringRef order);
   void syncWarp();
   Value isLeader() { return b.equal(block, 0); }
-  Value beginLeading();
-  void lead(Value challenge);
-  void follow(Value old);
+  void lead(Value old, ArrayRef<Value> first);
+  void follow(Value old, Value last);
 
   KernelBuilder &b;
   Value memory, block, numBlocks, lane;

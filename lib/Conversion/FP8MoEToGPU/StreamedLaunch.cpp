@@ -41,7 +41,12 @@ private:
   void require(arith::CmpIPredicate predicate, OpFoldResult lhs, int64_t rhs);
   Value createCondition(OpFoldResult entries);
   OpFoldResult countEntries();
-  Value countBlocks();
+  Value getMostBlocks();
+  Value hasLongRuns(Value mostBlocks);
+  Value countBlocks(Value mostBlocks, Value hasLongRuns);
+  Value select(Value condition, int64_t ifTrue, int64_t ifFalse) {
+    return arith::SelectOp::create(b, condition, index(ifTrue), index(ifFalse));
+  }
   Value createMap(int64_t columns, int64_t rows, int64_t swizzle);
   Value createSwizzledMap(int64_t columns, int64_t rows);
   Value createScratch(OpFoldResult entries);
@@ -85,6 +90,7 @@ Value StreamedLaunch::createCondition(OpFoldResult entries) {
 /// more of rows covers.
 OpFoldResult StreamedLaunch::countEntries() {
   constexpr int64_t kUnitsAtOnce = 4;
+  int64_t mostRunTiles = int64_t(1) << (problem.jagged ? kRunLog : kLongRunLog);
   OpFoldResult units =
       size.mul(size.ceilDiv(sizes.kept, kUnitsAtOnce * getTileColumns()),
                size.constant(kUnitsAtOnce));
@@ -93,34 +99,51 @@ OpFoldResult StreamedLaunch::countEntries() {
     rows = size.mul(rows, sizes.segments);
   OpFoldResult tiles =
       size.add(size.ceilDiv(rows, kLines * 3 / 4),
-               size.mul(sizes.segments, size.constant(1 + kRunTiles)));
+               size.mul(sizes.segments, size.constant(1 + mostRunTiles)));
   return size.mul(units, tiles);
 }
 
-/// One for each multiprocessor, or as many fewer as leave the most runs of a
-/// block what they are: 20 runs of 132 blocks, of which some have 19, are
-/// slower than 20 of 128 (5120x8192: 86% -> 88% of a copy). Of jagged segments
-/// only the device knows the runs.
-Value StreamedLaunch::countBlocks() {
-  Value most = arith::MinSIOp::create(
+Value StreamedLaunch::getMostBlocks() {
+  return arith::MinSIOp::create(
       b,
       plan::DeviceAttrOp::create(b, builder.getIndexType(),
                                  plan::DeviceAttribute::Multiprocessors),
       index(kMaxBarrierBlocks));
-  if (problem.jagged)
-    return most;
+}
+
+/// Whether there are many tiles, and units are whole long runs of them.
+Value StreamedLaunch::hasLongRuns(Value mostBlocks) {
+  OpFoldResult tiles = size.ceilDiv(sizes.reduced, kLines);
   OpFoldResult units = size.ceilDiv(sizes.kept, getTileColumns());
-  Value runs = index(size.mul(size.mul(units, sizes.segments),
-                              size.ceilDiv(sizes.reduced, kRunTiles * kLines)));
+  Value all = index(size.mul(size.mul(units, sizes.segments), tiles));
+  Value areMany = arith::CmpIOp::create(
+      b, arith::CmpIPredicate::sge, all,
+      arith::MulIOp::create(b, mostBlocks, index(kLongRunTilesPerBlock)));
+  Value areWhole = compare(arith::CmpIPredicate::eq,
+                           size.rem(tiles, int64_t(1) << kLongRunLog), 0);
+  return both(areMany, areWhole);
+}
+
+/// At most `mostBlocks`, or as many fewer as leave the most runs of a block
+/// what they are: 20 runs of 132 blocks, of which some have 19, are slower than
+/// 20 of 128 (5120x8192: 86% -> 88% of a copy).
+Value StreamedLaunch::countBlocks(Value mostBlocks, Value hasLongRuns) {
+  OpFoldResult units = size.ceilDiv(sizes.kept, getTileColumns());
   auto divide = [&](Value lhs, Value rhs) -> Value {
     Value positive = b.createOrFold<arith::MaxSIOp>(rhs, index(1));
     return arith::CeilDivSIOp::create(b, lhs, positive);
   };
-  Value blocks = divide(runs, divide(runs, most));
+  Value runTiles =
+      select(hasLongRuns, int64_t(1) << kLongRunLog, int64_t(1) << kRunLog);
+  Value runsOfUnit = arith::CeilDivSIOp::create(
+      b, index(size.ceilDiv(sizes.reduced, kLines)), runTiles);
+  Value runs = arith::MulIOp::create(b, index(size.mul(units, sizes.segments)),
+                                     runsOfUnit);
+  Value blocks = divide(runs, divide(runs, mostBlocks));
   // Interleaved units share a multiple of so many.
   Value sets = divide(blocks, index(kInterleavedUnits));
   Value rounded = arith::MulIOp::create(b, sets, index(kInterleavedUnits));
-  return arith::MinSIOp::create(b, rounded, most);
+  return arith::MinSIOp::create(b, rounded, mostBlocks);
 }
 
 Value StreamedLaunch::createMap(int64_t columns, int64_t rows,
@@ -209,7 +232,13 @@ Value StreamedLaunch::launch(Value when, const RowQuantization *rows) {
   for (OpFoldResult arg : args)
     operands.push_back(index(arg));
   operands.push_back(index(entries));
-  Value blocks = countBlocks();
+  // Of jagged segments only the device knows the runs.
+  Value blocks = getMostBlocks();
+  if (!problem.jagged) {
+    Value areLong = hasLongRuns(blocks);
+    operands.push_back(select(areLong, kLongRunLog, kRunLog));
+    blocks = countBlocks(blocks, areLong);
+  }
   int64_t threads = tile.getThreads(lowering.getTarget().warpSize);
   plan::LaunchOp::create(b, kernel, ValueRange{blocks, index(1), index(1)},
                          {threads, 1, 1}, SharedMemory(tile).end, operands,

@@ -29,9 +29,9 @@ using namespace mlir::fp8moe::streamed;
 /// only make each other late, and with them whatever blocks tell each other.
 /// Four are better than three by up to 2%; but where a block has more than four
 /// tiles of a unit, all of which wait for the last one, three are better than
-/// four and than two by 4%. Units of up to 12 tiles, as many as may have a
-/// seam, have no limit beyond the first tiles of a block: many of their tiles
-/// are partly empty.
+/// four and than two by 4%, and for interleaved weights by 1%. Units of up to
+/// 12 tiles, as many as may have a seam, have no limit beyond the first tiles
+/// of a block: many of their tiles are partly empty.
 static constexpr int64_t kLoadsInFlight = 4;
 static constexpr int64_t kShortTiles = 12;
 static constexpr int64_t kTallTilesPerBlock = 4;
@@ -58,26 +58,28 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
 
   Value relative = b.sub(tileNumber, state.firstTile);
   Value setTiles = b.select(
-      inRange, b.shiftLeft(getNumbers(state.tiles), interleave), kRunTiles);
+      inRange, b.shiftLeft(getNumbers(state.tiles), interleave), k.runTiles);
   Value set = b.divU(relative, setTiles);
   Value inSet = b.sub(relative, b.mul(set, setTiles));
-  Value runInSet = b.divU(inSet, kRunTiles), inRun = b.remU(inSet, kRunTiles);
+  Value runInSet = b.shiftRight(inSet, k.runLog);
+  Value inRun = getNumberInRun(inSet);
   Value unitInSet =
       b.bitAnd(runInSet, b.sub(b.shiftLeft(b.i32(1), interleave), 1));
   Value run = b.shiftRight(runInSet, interleave);
-  Value index = b.add(b.mul(run, kRunTiles), inRun);
+  Value index = b.add(b.shiftLeft(run, k.runLog), inRun);
   Value columnBlock = b.add(b.shiftLeft(set, interleave), unitInSet);
   // The tile number of the first one of the unit.
   Value firstEntry = b.add(b.add(state.firstTile, b.mul(set, setTiles)),
-                           b.mul(unitInSet, kRunTiles));
+                           b.shiftLeft(unitInSet, k.runLog));
   firstEntry = b.select(inRange, firstEntry, -1);
 
   Value column = b.mul(columnBlock, getUnitColumns(isFolded));
   Value isReal = k.both(k.both(inRange, b.less(index, state.tiles)),
                         b.less(column, k.columns));
-  // As whole runs a block may have one tile more than the ring has stages:
-  // those of convert teams have none.
-  static_assert(kRunTiles <= StreamedTile().convertTeams);
+  // As whole runs a block may have some tiles more than the ring has stages:
+  // those that convert teams hold have none.
+  static_assert((1 << kLongRunLog) - 1 <= StreamedTile().getTilesInTeams());
+  static_assert((1 << kRunLog) - 1 <= StreamedTile().convertTeams);
   Value exceeds = b.less(b.mul(k.numBlocks, k.tile.stages), state.tiles);
 
   Value previous = b.shuffleIndex(firstEntry, b.maxS(b.sub(k.lane, 1), 0));
@@ -101,8 +103,9 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   Value runs = getRuns(state.tiles);
   tile.contributors = b.maxS(b.minS(runs, share), 1);
   tile.contributor = b.remU(run, tile.contributors);
+  tile.isFinal = isFinalSet(state, b.mul(set, setTiles));
   Value isLast = k.both(b.lessEqual(runs, b.add(run, share)),
-                        b.bitOr(b.equal(inRun, kRunTiles - 1),
+                        b.bitOr(b.equal(inRun, b.sub(k.runTiles, 1)),
                                 b.lessEqual(state.tiles, b.add(index, 1))));
   Value isFirstTile = b.less(tileNumber, b.mul(k.numBlocks, kFirstTiles));
   tile.bits =
@@ -139,6 +142,7 @@ UnitRecord ProducerBuilder::prepareUnit(const LaneTile &tile) {
   record.column = b.mul(tile.columnBlock, getUnitColumns(isFolded));
   record.isFolded = k.toWord(isFolded);
   record.contributor = tile.contributor;
+  record.isFinal = tile.isFinal;
   record.hasSeam =
       k.toWord(k.both(hasBit(tile.bits, kSeamBit), b.equal(tile.index, 0)));
   record.previousEntry = tile.previousEntry;
@@ -156,9 +160,9 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   TileRecord &record = prepared.record;
   record.unit = tile.unit;
   // A block posts to the entry that has the number of its first tile.
-  record.entry =
-      b.add(tile.firstEntry, b.shiftLeft(b.mul(tile.contributor, kRunTiles),
-                                         getInterleave(tile.bits)));
+  record.entry = b.add(
+      tile.firstEntry,
+      b.shiftLeft(tile.contributor, b.add(getInterleave(tile.bits), k.runLog)));
   record.segment = tile.segment;
   record.column = b.mul(tile.columnBlock, getUnitColumns(isFolded));
   record.row =
@@ -205,6 +209,8 @@ Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
     return b.i32(kNoLimit);
   Value isShort = b.lessEqual(tile.tiles, kShortTiles);
   Value isTall = b.less(b.mul(k.numBlocks, kTallTilesPerBlock), tile.tiles);
+  if (!k.problem.jagged)
+    isTall = b.bitOr(isTall, k.isNonZero(getInterleave(tile.bits)));
   Value limit = b.select(isTall, b.i32(kTallLoadsInFlight), kLoadsInFlight);
   limit = b.select(isShort, b.i32(kNoLimit), limit);
   return b.select(hasBit(tile.bits, kFirstBit), b.i32(kFirstLoadsInFlight),
@@ -400,49 +406,61 @@ void ProducerBuilder::finish(Value unit, RingPosition position, Value tail) {
 void ProducerBuilder::build() {
   Type i32 = b.getI32Type();
   constexpr size_t kStates = SegmentState::kSize;
-  // Tile number, window, last unit, unit, position in the ring.
-  Value run = b.add(k.block, b.mul(b.divU(k.lane, kRunTiles), k.numBlocks));
-  SmallVector<Value> init{
-      b.add(b.mul(run, kRunTiles), b.remU(k.lane, kRunTiles))};
-  llvm::append_range(init, createNextWindow(getFirstWindow()).toValues());
+  bool hasWindows = k.problem.jagged;
+  // Tile number, last unit, unit, position in the ring, and the window.
+  constexpr size_t kFixed = 5;
+  Value run =
+      b.add(k.block, b.mul(b.shiftRight(k.lane, k.runLog), k.numBlocks));
   RingPosition begin = k.ring.getPosition(b.i32(0));
-  init.append({b.i32(-1), b.i32(-1), begin.stage, begin.parity});
+  SmallVector<Value> init{
+      b.add(b.shiftLeft(run, k.runLog), getNumberInRun(k.lane)), b.i32(-1),
+      b.i32(-1), begin.stage, begin.parity};
+  SegmentState like;
+  if (hasWindows)
+    llvm::append_range(init, createNextWindow(getFirstWindow()).toValues());
+  else
+    like = createLikeSegment();
   // The lanes' segments go on to the body.
   SmallVector<Type> types(init.size() + kStates, i32);
 
+  k.beginProducer();
   SmallVector<Value> last = k.createWhile(
       init, types,
       [&](ValueRange carried) {
-        SegmentState window =
-            SegmentState::fromValues(carried.slice(1, kStates));
-        SegmentState state = findSegments(carried[0], window);
-        SmallVector<Value> values(carried);
-        llvm::copy(window.toValues(), values.begin() + 1);
+        SmallVector<Value> values(carried.take_front(kFixed));
+        SegmentState state;
+        if (hasWindows) {
+          SegmentState window =
+              SegmentState::fromValues(carried.drop_front(kFixed));
+          state = findSegments(carried[0], window);
+          llvm::append_range(values, window.toValues());
+        } else {
+          state = findLikeSegment(carried[0], like);
+        }
         llvm::append_range(values, state.toValues());
         return std::pair(k.voteAny(isInRange(state)), values);
       },
       [&](ValueRange values) {
-        ValueRange rest = values.slice(1 + kStates, 4);
-        Value lastUnit = rest[0], unit = rest[1];
+        Value lastUnit = values[1], unit = values[2];
         LaneTiles lanes = createLaneTiles(
             values[0], SegmentState::fromValues(values.take_back(kStates)),
             lastUnit, unit);
-        RingPosition position = issueLanes(lanes, {rest[2], rest[3]});
-        SmallVector<Value> next(values.drop_back(kStates));
-        next[0] = b.add(values[0], b.mul(k.numBlocks, b.getSubgroupSize()));
-        next[1 + kStates] = lastUnit;
-        next[2 + kStates] = unit;
-        next[3 + kStates] = position.stage;
-        next[4 + kStates] = position.parity;
+        RingPosition position = issueLanes(lanes, {values[3], values[4]});
+        SmallVector<Value> next{
+            b.add(values[0], b.mul(k.numBlocks, b.getSubgroupSize())), lastUnit,
+            unit, position.stage, position.parity};
+        llvm::append_range(next, values.drop_back(kStates).drop_front(kFixed));
         return next;
       });
-  // The last window has been reached, as no lane has a tile.
-  SegmentState window =
-      SegmentState::fromValues(ValueRange(last).slice(1, kStates));
-  Value tail = getLastLane(b.add(
-      window.outStart, b.roundUp(window.length, k.problem.outputPadding)));
-  ValueRange rest = ValueRange(last).slice(1 + kStates, 4);
-  finish(rest[1], {rest[2], rest[3]}, tail);
+  Value tail = b.i32(0);
+  if (hasWindows) {
+    // The last window has been reached, as no lane has a tile.
+    SegmentState window =
+        SegmentState::fromValues(ValueRange(last).slice(kFixed, kStates));
+    tail = getLastLane(b.add(
+        window.outStart, b.roundUp(window.length, k.problem.outputPadding)));
+  }
+  finish(last[2], {last[3], last[4]}, tail);
 }
 
 void fp8moe::buildStreamedProducer(StreamedKernel &kernel, Value) {

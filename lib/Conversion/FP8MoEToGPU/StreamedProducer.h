@@ -77,6 +77,8 @@ struct LaneTile {
   Value unit, firstEntry, tiles, contributors;
   /// Which of them the block is.
   Value contributor;
+  /// As in UnitRecord.
+  Value isFinal;
   /// The number of the tile in the unit.
   Value index;
   Value segment, columnBlock;
@@ -89,14 +91,13 @@ struct LaneTile {
 
   static constexpr auto members() {
     using T = LaneTile;
-    return std::array{&T::bits,          &T::unit,
-                      &T::firstEntry,    &T::tiles,
-                      &T::contributors,  &T::contributor,
-                      &T::index,         &T::segment,
-                      &T::columnBlock,   &T::start,
-                      &T::length,        &T::outStart,
-                      &T::previousEntry, &T::previousContributors,
-                      &T::progress};
+    return std::array{
+        &T::bits,        &T::unit,          &T::firstEntry,
+        &T::tiles,       &T::contributors,  &T::contributor,
+        &T::isFinal,     &T::index,         &T::segment,
+        &T::columnBlock, &T::start,         &T::length,
+        &T::outStart,    &T::previousEntry, &T::previousContributors,
+        &T::progress};
   }
 };
 
@@ -160,13 +161,23 @@ private:
   Value scanLanes(Value value, function_ref<Value(Value, Value)> combine);
   SegmentState getFirstWindow();
   SegmentState createNextWindow(const SegmentState &last);
+  void divideSegment(SegmentState &state);
+  SegmentState createLikeSegment();
+  SegmentState findLikeSegment(Value tileNumber, const SegmentState &like);
   Value createEndAfter(Value segment, Value end);
   Value createCut(Value start, Value end, Value tiles, Value nextEnd);
   Value getInterleaveTiles(Value units, Value tiles);
   /// The runs of so many tiles, and the numbers that tiles have: as if the last
   /// run were whole.
-  Value getRuns(Value tiles) { return b.ceilDiv(tiles, kRunTiles); }
-  Value getNumbers(Value tiles) { return b.roundUp(tiles, kRunTiles); }
+  Value getRuns(Value tiles) {
+    return b.shiftRight(b.add(tiles, b.sub(k.runTiles, 1)), k.runLog);
+  }
+  Value getNumbers(Value tiles) {
+    return b.shiftLeft(getRuns(tiles), k.runLog);
+  }
+  Value getNumberInRun(Value number) {
+    return b.bitAnd(number, b.sub(k.runTiles, 1));
+  }
   /// The number of the first tile behind a segment.
   Value getTileEnd(const SegmentState &state) {
     return b.add(state.firstTile, b.mul(getNumbers(state.tiles), state.units));
@@ -177,6 +188,7 @@ private:
     return b.less(state.segment, k.segments);
   }
 
+  Value isFinalSet(const SegmentState &state, Value firstInSegment);
   /// What the lanes have to do. `lastUnit` and `unit` are updated: the first
   /// entry of the last lane's unit, and the number of units before.
   LaneTiles createLaneTiles(Value tileNumber, const SegmentState &state,

@@ -46,6 +46,9 @@ StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
     sizes.*to =
         ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
   }
+  // Behind the dynamic sizes and the number of entries.
+  runLog = problem.jagged ? b.i32(kRunLog) : narrow(b.getSize(parameter + 1));
+  runTiles = b.shiftLeft(b.i32(1), runLog);
   segments = narrow(sizes.segments);
   rows = narrow(sizes.reduced);
   columns = narrow(sizes.kept);
@@ -57,89 +60,6 @@ StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
   shared = b.getDynamicShared();
   readyBarrier = b.offsetBytes(shared, SharedMemory(tile).gridReady);
   gridBarrier.emplace(b, scratch, block, numBlocks, lane);
-}
-
-/// The barrier (besides that of the block) that begins the roles.
-static constexpr int64_t kBeginBarrier = 1;
-
-void StreamedKernel::initialize(Value numEntries) {
-  createLetNextKernelBegin(b);
-  int64_t threads = b.getNumThreads();
-  int64_t otherThreads = threads - b.getSubgroupSize();
-  int64_t firstScaleWarp =
-      tile.measureWarps + tile.getConvertWarps() + tile.rowWarps;
-  Value isProducer =
-      b.lessEqual(b.i32(otherThreads / b.getSubgroupSize()), warp);
-  gridBarrierState =
-      b.createIf(
-           isProducer, b.getI32Type(),
-           [&] {
-             // The producer does not wait for the others, who wait for what it
-             // has prepared.
-             b.createIf(isFirstLane, [&] { initializeBarriers(); });
-             syncWarp();
-             createWaitForEarlierKernels(b);
-             createNamedArrive(b, b.i32(kBeginBarrier), threads);
-             return SmallVector<Value>{b.i32(0)};
-           },
-           [&] {
-             createWaitForEarlierKernels(b);
-             zeroEntries(numEntries, otherThreads);
-             Value state =
-                 b.createIf(
-                      b.equal(warp, firstScaleWarp), b.getI32Type(),
-                      [&] {
-                        return SmallVector<Value>{gridBarrier->createBegin()};
-                      },
-                      [&] { return SmallVector<Value>{b.i32(0)}; })
-                     .front();
-             createNamedBarrier(b, b.i32(kBeginBarrier), threads);
-             return SmallVector<Value>{state};
-           })
-          .front();
-}
-
-void StreamedKernel::initializeBarriers() {
-  for (Value map : {tileMap, foldedMap, boxMap, shareMap})
-    createMapPrefetch(b, map);
-  // Every measure warp and the convert warps of one team release a stage.
-  ring.createInit(/*fullArrivals=*/1,
-                  tile.measureWarps + StreamedTile::kTeamWarps);
-  for (int64_t slot : llvm::seq(tile.getUnitSlots())) {
-    createBarrierInit(b, getPublishedBarrier(b.i32(slot)), 1);
-    createBarrierInit(b, getPostedBarrier(b.i32(slot)), tile.measureWarps);
-    createBarrierInit(b, getScalesBarrier(b.i32(slot)), b.getSubgroupSize());
-  }
-  createBarrierInit(b, readyBarrier, 1);
-  if (tile.hasRows()) {
-    for (int64_t stage : llvm::seq(tile.rowStages)) {
-      createBarrierInit(b, getRowBarrier(b.i32(stage)), 1);
-      b.store(b.i32(-1), getRowNumber(b.i32(stage)), kWordBytes);
-    }
-    b.store(b.i32(0), getTileProgress(), kWordBytes);
-    b.store(b.i32(0), getRowProgress(), kWordBytes);
-  }
-  createBarrierInitFence(b);
-}
-
-/// Entries of a run belong to the block that has it, which alone posts to them
-/// before all blocks have met. Of the block, `threads` threads take part.
-void StreamedKernel::zeroEntries(Value numEntries, int64_t threads) {
-  Value threadEntry = b.divU(b.getThread(), kLineChunks);
-  Value grid = b.zeroExtend(b.getI64Type(), numBlocks);
-  Value chunk = b.mul(b.remU(b.getThread(), kLineChunks), kChunkBytes);
-  Value run = b.add(b.getBlock(), b.mul(b.divU(threadEntry, kRunTiles), grid));
-  Value first = b.add(b.mul(run, kRunTiles), b.remU(threadEntry, kRunTiles));
-  Value step = b.mul(grid, threads / kLineChunks);
-  b.createFor(first, numEntries, step, [&](Value entry) {
-    Value offset = b.add(b.mul(entry, kLineBytes), chunk);
-    b.store(b.zeroWords(), b.offsetBytes(entries, offset), kChunkBytes);
-  });
-}
-
-void StreamedKernel::meetOtherBlocks() {
-  gridBarrier->createWait(gridBarrierState);
-  b.createIf(isFirstLane, [&] { createArrive(b, readyBarrier); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -282,8 +202,9 @@ void StreamedKernel::publishUnit(Value unit, const UnitRecord &record) {
                        record.column}),
           pointer, 16);
   Value flags =
-      b.bitOr(record.isFolded, b.bitOr(b.shiftLeft(record.interleave, 1),
-                                       b.shiftLeft(record.contributor, 3)));
+      b.bitOr(b.bitOr(record.isFolded, b.shiftLeft(record.interleave, 1)),
+              b.bitOr(b.shiftLeft(record.isFinal, 3),
+                      b.shiftLeft(record.contributor, 4)));
   b.store(b.packWords({flags, record.hasSeam, record.previousEntry,
                        record.previousContributors}),
           b.offsetBytes(pointer, 16), 16);
@@ -318,8 +239,9 @@ UnitRecord StreamedKernel::loadUnitRecord(Value unit) {
           /*contributors=*/words[1],
           /*segment=*/words[2],
           /*column=*/words[3],
+          /*isFinal=*/b.bitAnd(b.shiftRight(more[0], 3), 1),
           /*isFolded=*/b.bitAnd(more[0], 1),
-          /*contributor=*/b.shiftRight(more[0], 3),
+          /*contributor=*/b.shiftRight(more[0], 4),
           /*hasSeam=*/more[1],
           /*previousEntry=*/more[2],
           /*previousContributors=*/more[3]};
@@ -366,8 +288,7 @@ void StreamedKernel::releaseStage(Value stage) {
   // An arrival does not wait for loads of shared memory in flight, and copies
   // by tensor maps would overtake them.
   createAsyncProxyFence(b);
-  syncWarp();
-  b.createIf(isFirstLane, [&] { ring.createRelease(stage); });
+  ring.createRelease(stage);
 }
 
 Value StreamedKernel::loadEnd(Value segment) {
@@ -480,7 +401,7 @@ gpu::GPUFuncOp fp8moe::buildStreamedQuantize(
   signature.tensorMaps = 4;
   signature.pointers = (problem.jagged ? 4 : 3) + (tile.hasRows() ? 3 : 0);
   unsigned numEntries = countDynamic(problem.sizes);
-  signature.sizes = numEntries + 1;
+  signature.sizes = numEntries + (problem.jagged ? 1 : 2);
   signature.hasBlockCount = false;
   signature.threads = tile.getThreads(hooks.getSubgroupSize());
   KernelBuilder b(loc, module, name, signature, hooks);

@@ -49,11 +49,17 @@ constexpr int64_t kInterleavedUnits = 1 << kInterleaveLog;
 /// the units.
 constexpr int64_t kShareRows = kLines / kInterleavedUnits;
 
-/// Tiles of a unit, one below the other, that a block takes together: a run. A
-/// block posts once for all of its tiles of a unit, so runs are for units that
-/// have at most some for each block. Small inputs use half as many blocks as
-/// there are tiles: 512 rows of 128 columns take 6% longer for it.
-constexpr int64_t kRunTiles = 2;
+/// The log2 of the tiles of a unit, one below the other, that a block takes
+/// together: a run. A block posts once for all of its tiles of a unit, so runs
+/// are for units that have at most some for each block. Small inputs use half
+/// as many blocks as there are tiles: 512 rows of 128 columns take 6% longer
+/// for it.
+constexpr int64_t kRunLog = 1;
+/// The same where segments are all alike, a unit is whole such runs and there
+/// are many: 5120x8192 gains 0.3 us of 35, where one tile more or less for each
+/// block is 2%.
+constexpr int64_t kLongRunLog = 2;
+constexpr int64_t kLongRunTilesPerBlock = 16;
 /// Entries of posted magnitudes that a scale warp reads in one trip to memory,
 /// four for each chunk that a lane has in flight. Units of more contributors
 /// have relays: the first of so many neighbouring contributors reads what they
@@ -61,6 +67,9 @@ constexpr int64_t kRunTiles = 2;
 /// entries made the weights of 16 experts 7% slower: the second-level cache
 /// delivers entries besides tiles.
 constexpr int64_t kTripEntries = 12;
+/// Final units have no relays up to so many contributors: each block reads all
+/// that they posted, one trip to memory less when nothing else is under way.
+constexpr int64_t kFinalEntries = 32;
 } // namespace streamed
 
 /// What is to be done with a tile; bits of TileRecord::flags.
@@ -113,6 +122,9 @@ struct UnitRecord {
   /// next one in runs; their number, negative when the role is done.
   Value entry, interleave, contributors;
   Value segment, column;
+  /// 1 when nobody has tiles of later units, so that its scales are all that is
+  /// waited for.
+  Value isFinal;
   /// 1 when columns are folded.
   Value isFolded;
   /// Which of the contributors this block is. The first one writes the scales.
@@ -165,11 +177,15 @@ public:
   // All i32.
   Value lane, warp, block, numBlocks, isFirstLane;
   Value segments, rows, columns;
+  /// The log2 of the tiles in a run, and their number.
+  Value runLog, runTiles;
 
   StageRing ring;
 
   /// Initialises barriers and the entries, and begins to meet the other blocks.
   void initialize(Value numEntries);
+  /// By the producer, before it uses barriers.
+  void beginProducer();
 
   int64_t getInputBytes() const { return math.getInputBytes(); }
   /// Columns of a tile, when it is not folded.
@@ -189,7 +205,7 @@ public:
   /// by the line's address, those of folded lines within each half.
   Value getChunkOffset(Value line, Value chunk);
   Value getFoldedChunkOffset(Value line, Value lineHalf, Value chunk);
-  /// By a whole warp that has read what it needs of a stage.
+  /// By every thread of a warp, when it has read what it needs of a stage.
   void releaseStage(Value stage);
   Value hasFlag(const TileRecord &record, int32_t flag) {
     return isNonZero(b.bitAnd(record.flags, flag));
@@ -294,7 +310,10 @@ public:
 
 private:
   void initializeBarriers();
-  void zeroEntries(Value numEntries, int64_t threads);
+  void initializeRows();
+  /// Those of beginProducer: the producer, and who initialises what it uses.
+  int64_t getProducerThreads() const;
+  void zeroEntries(Value numEntries, int64_t firstWarp, int64_t endWarp);
   Value getShared(int64_t offset, Value index, int64_t bytes);
   Value getTileRecord(Value stage);
   Value getUnitRecord(Value unit);
@@ -309,7 +328,7 @@ private:
   Value getScalesBarrier(Value unit);
 
   std::optional<GridBarrier> gridBarrier;
-  Value gridBarrierState;
+  GridBarrierState gridBarrierState;
   Value shared, readyBarrier;
 };
 
@@ -318,8 +337,9 @@ private:
 /// with full lines and with folded ones, of boxes, and of a share of
 /// interleaved units; offsets (jagged only), output, scales and scratch; the
 /// dynamic sizes in the order of `members`, and the number of entries in the
-/// scratch. Where the tile has rows, the pointers end with input, quantized
-/// rows and their scales.
+/// scratch; where segments are not jagged, the log2 of the tiles in a run.
+/// Where the tile has rows, the pointers end with input, quantized rows and
+/// their scales.
 gpu::GPUFuncOp
 buildStreamedQuantize(Location loc, gpu::GPUModuleOp module, StringRef name,
                       const QuantizeProblem &problem, const StreamedTile &tile,

@@ -27,7 +27,8 @@ using namespace mlir::fp8moe::streamed;
 
 /// Lanes that read one entry, and entries that a warp reads at a time.
 static constexpr int64_t kEntryLanes = kLineBytes / kChunkBytes;
-static_assert(kTripEntries * kEntryLanes % 32 == 0,
+static_assert(kTripEntries * kEntryLanes % 32 == 0 &&
+                  kFinalEntries * kEntryLanes % 32 == 0,
               "all lanes of a warp read as many chunks in a trip");
 
 namespace {
@@ -46,7 +47,8 @@ private:
   struct Reads {
     SmallVector<Value> pointers, chunks;
   };
-  Reads beginReads(Value pointer, Value distance, Value count);
+  Reads beginReads(Value pointer, Value distance, Value count,
+                   int64_t most = kTripEntries);
   Value finishReads(const Reads &reads);
   /// The lane's chunk of an entry, and the bytes from that of a contributor to
   /// the next one's.
@@ -81,10 +83,10 @@ Value ScaleBuilder::isMissing(Value chunk) {
   return b.compare(arith::CmpIPredicate::ne, b.bitAnd(all, signs), signs);
 }
 
-/// Begins to read the lane's chunks of the first `count` entries (or as many as
-/// one trip takes) from `pointer` on, which are `distance` bytes apart.
+/// Begins to read the lane's chunks of the first `count` entries, `most` of
+/// them at most, from `pointer` on, which are `distance` bytes apart.
 ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
-                                             Value count) {
+                                             Value count, int64_t most) {
   Type words = b.getWordsType();
   Value posted = vector::BroadcastOp::create(b, words, b.i32(k.getSignBits()));
   Reads reads;
@@ -92,7 +94,7 @@ ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
   Value source =
       b.offsetBytes(pointer, b.mul(k.widen(entry), k.widen(distance)));
   Value step = k.widen(b.mul(distance, entriesAtOnce));
-  for (int64_t i = 0; i < kTripEntries / entriesAtOnce; ++i) {
+  for (int64_t i = 0; i < most / entriesAtOnce; ++i) {
     reads.pointers.push_back(source);
     reads.chunks.append(b.createIf(
         b.less(entry, count), words,
@@ -157,16 +159,16 @@ void ScaleBuilder::relay(const UnitRecord &record) {
 }
 
 Value ScaleBuilder::getDistance(Value interleave) {
-  return b.shiftLeft(b.i32(kRunTiles * kLineBytes), interleave);
+  return b.shiftLeft(b.i32(kLineBytes), b.add(interleave, k.runLog));
 }
 
 Value ScaleBuilder::collect(const UnitRecord &record) {
   Type words = b.getWordsType();
   Value first = getPointer(record.entry);
   Value distance = getDistance(record.interleave);
-  auto collectDirectly = [&] {
+  auto collectDirectly = [&](int64_t most) {
     return SmallVector<Value>{
-        finishReads(beginReads(first, distance, record.contributors))};
+        finishReads(beginReads(first, distance, record.contributors, most))};
   };
   auto collectFromRelays = [&] {
     Value isRelay = b.equal(b.remU(record.contributor, kTripEntries), 0);
@@ -184,9 +186,19 @@ Value ScaleBuilder::collect(const UnitRecord &record) {
           return SmallVector<Value>{k.math.createMax(carried[0], largest)};
         });
   };
+  auto collectInTrips = [&] {
+    return b.createIf(
+        b.lessEqual(record.contributors, kTripEntries), words,
+        [&] { return collectDirectly(kTripEntries); }, collectFromRelays);
+  };
+  if (k.problem.jagged)
+    return collectInTrips().front();
+  Value isLast = k.both(k.isNonZero(record.isFinal),
+                        b.lessEqual(record.contributors, kFinalEntries));
   return b
-      .createIf(b.lessEqual(record.contributors, kTripEntries), words,
-                collectDirectly, collectFromRelays)
+      .createIf(
+          isLast, words, [&] { return collectDirectly(kFinalEntries); },
+          collectInTrips)
       .front();
 }
 

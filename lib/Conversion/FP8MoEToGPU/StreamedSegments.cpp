@@ -46,7 +46,7 @@ static constexpr int64_t kFewTilesPerBlock = 256;
 static constexpr int64_t kSeamTiles = 12;
 static_assert(kSeamTiles <= kInterleaveTiles,
               "entries of a segment before a seam lie behind each other");
-static_assert(kSeamTiles <= kTripEntries * kRunTiles,
+static_assert(kSeamTiles <= kTripEntries << kRunLog,
               "they are read in one trip, without relays");
 
 /// The 32 segments before the first one, none of which has tiles.
@@ -89,7 +89,7 @@ Value ProducerBuilder::createEndAfter(Value segment, Value end) {
 /// sector that both share. Both sides ask this.
 Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
                                  Value nextEnd) {
-  if (hasPadding() || !k.problem.jagged)
+  if (hasPadding())
     return b.i1(false);
   Value sector = b.bitAnd(end, -kSectorRows);
   Value isShared = b.compare(arith::CmpIPredicate::ne, sector, end);
@@ -116,39 +116,14 @@ Value ProducerBuilder::getInterleaveTiles(Value units, Value tiles) {
                   kInterleaveWholeTiles);
 }
 
-/// The 32 segments after those of `last`, one for each lane.
-SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
-  int64_t padding = k.problem.outputPadding;
-  auto sum = [&](Value lhs, Value rhs) -> Value { return b.add(lhs, rhs); };
-  auto max = [&](Value lhs, Value rhs) -> Value { return b.maxS(lhs, rhs); };
-  SegmentState next;
-  next.segment = b.add(last.segment, b.getSubgroupSize());
-  Value exists = b.less(next.segment, k.segments);
-  Value end, nextEnd;
-  if (k.problem.jagged) {
-    Value lastEnd = b.add(last.start, last.length);
-    end = createEndAfter(next.segment, getLastLane(lastEnd));
-    end = scanLanes(end, max);
-    next.start = shiftLanes(end, lastEnd);
-    next.length = b.sub(end, next.start);
-    nextEnd = createEndAfter(b.add(next.segment, 1), end);
-    if (hasPadding()) {
-      Value lastOutEnd = b.add(last.outStart, b.roundUp(last.length, padding));
-      Value outEnd = b.add(getLastLane(lastOutEnd),
-                           scanLanes(b.roundUp(next.length, padding), sum));
-      next.outStart = shiftLanes(outEnd, lastOutEnd);
-    } else {
-      next.outStart = next.start;
-    }
-  } else {
-    next.start = next.outStart = b.i32(0);
-    next.length = b.select(exists, k.rows, 0);
-    end = nextEnd = next.length;
-  }
-  Value extent = b.add(b.roundUp(next.length, padding),
-                       b.bitAnd(next.outStart, kSectorRows - 1));
+/// How a segment is divided, which its length and its first row in the output
+/// say: its tiles, units and shape, less what its neighbours have to do with
+/// it.
+void ProducerBuilder::divideSegment(SegmentState &state) {
+  Value extent = b.add(b.roundUp(state.length, k.problem.outputPadding),
+                       b.bitAnd(state.outStart, kSectorRows - 1));
   Value tiles =
-      b.select(b.less(b.i32(0), next.length), b.ceilDiv(extent, kLines), 0);
+      b.select(b.less(b.i32(0), state.length), b.ceilDiv(extent, kLines), 0);
   Value isFolded =
       b.less(b.mul(k.numBlocks, getFoldTilesPerBlock(k.tile)), tiles);
   Value units = b.ceilDiv(k.columns, k.getTileColumns());
@@ -161,8 +136,74 @@ SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
 
   units = b.select(isInterleaved, b.bitAnd(b.add(units, mask), ~mask), units);
   Value foldedUnits = b.ceilDiv(k.columns, k.getTileColumns() / 2);
-  next.units = b.select(isFolded, foldedUnits, units);
-  next.tiles = b.select(isFolded, b.ceilDiv(extent, 2 * kLines), tiles);
+  state.units = b.select(isFolded, foldedUnits, units);
+  state.tiles = b.select(isFolded, b.ceilDiv(extent, 2 * kLines), tiles);
+  state.shape = b.bitOr(bitIf(isInterleaved, kInterleaveLog),
+                        bitIf(isFolded, kFoldedBit));
+}
+
+//===----------------------------------------------------------------------===//
+// Segments that are all alike
+//===----------------------------------------------------------------------===//
+
+/// What they have in common.
+SegmentState ProducerBuilder::createLikeSegment() {
+  SegmentState like;
+  for (auto member : SegmentState::members())
+    like.*member = b.i32(0);
+  like.length = k.rows;
+  divideSegment(like);
+  return like;
+}
+
+SegmentState ProducerBuilder::findLikeSegment(Value tileNumber,
+                                              const SegmentState &like) {
+  SegmentState state = like;
+  Value tiles = b.mul(getNumbers(like.tiles), like.units);
+  state.segment = b.divU(tileNumber, tiles);
+  state.firstTile = b.mul(state.segment, tiles);
+  return state;
+}
+
+/// Whether a set of units, of which the first tile is number `firstInSegment`
+/// of its segment, is within the last round of tiles (i32). Jagged segments
+/// have too few contributors, or too many, for it to matter.
+Value ProducerBuilder::isFinalSet(const SegmentState &state,
+                                  Value firstInSegment) {
+  if (k.problem.jagged)
+    return b.i32(0);
+  Value tiles = b.mul(getNumbers(state.tiles), state.units);
+  Value left =
+      b.sub(b.mul(b.sub(k.segments, state.segment), tiles), firstInSegment);
+  return k.toWord(b.lessEqual(left, b.shiftLeft(k.numBlocks, k.runLog)));
+}
+
+//===----------------------------------------------------------------------===//
+// Jagged segments
+//===----------------------------------------------------------------------===//
+
+/// The 32 segments after those of `last`, one for each lane.
+SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
+  int64_t padding = k.problem.outputPadding;
+  auto sum = [&](Value lhs, Value rhs) -> Value { return b.add(lhs, rhs); };
+  auto max = [&](Value lhs, Value rhs) -> Value { return b.maxS(lhs, rhs); };
+  SegmentState next;
+  next.segment = b.add(last.segment, b.getSubgroupSize());
+  Value lastEnd = b.add(last.start, last.length);
+  Value end = createEndAfter(next.segment, getLastLane(lastEnd));
+  end = scanLanes(end, max);
+  next.start = shiftLanes(end, lastEnd);
+  next.length = b.sub(end, next.start);
+  Value nextEnd = createEndAfter(b.add(next.segment, 1), end);
+  if (hasPadding()) {
+    Value lastOutEnd = b.add(last.outStart, b.roundUp(last.length, padding));
+    Value outEnd = b.add(getLastLane(lastOutEnd),
+                         scanLanes(b.roundUp(next.length, padding), sum));
+    next.outStart = shiftLanes(outEnd, lastOutEnd);
+  } else {
+    next.outStart = next.start;
+  }
+  divideSegment(next);
   Value lastTileEnd = getTileEnd(last);
   Value tileEnd =
       b.add(getLastLane(lastTileEnd),
@@ -171,13 +212,11 @@ SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   next.previousFirst = shiftLanes(next.firstTile, last.firstTile);
   next.previousTiles = shiftLanes(next.tiles, last.tiles);
 
-  Value isCut = k.both(k.negate(isFolded),
+  Value isCut = k.both(k.negate(hasBit(next.shape, kFoldedBit)),
                        createCut(next.start, end, next.tiles, nextEnd));
   Value cut = bitIf(isCut, kCutBit);
   Value isSeam = hasBit(shiftLanes(cut, last.shape), kCutBit);
-  next.shape = b.bitOr(b.bitOr(bitIf(isInterleaved, kInterleaveLog),
-                               bitIf(isFolded, kFoldedBit)),
-                       b.bitOr(bitIf(isSeam, kSeamBit), cut));
+  next.shape = b.bitOr(next.shape, b.bitOr(bitIf(isSeam, kSeamBit), cut));
   return next;
 }
 

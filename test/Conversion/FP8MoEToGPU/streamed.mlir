@@ -20,35 +20,37 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-SAME:    known_block_size = array<i32: 512, 1, 1>
 // What blocks tell each other is never an ordinary or a volatile access.
 // CHECK-NOT:     volatile
-// The next kernel may begin. The producer prepares the barriers, and does not wait for the other
-// warps. Before anything touches global memory earlier kernels have ended.
+// The next kernel may begin. Before anything touches global memory earlier kernels have ended.
 // CHECK:         nvvm.griddepcontrol launch_dependents
+// CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
+// CHECK:         nvvm.griddepcontrol wait
+// The barrier of all blocks begins: each looks at `go` and at its own word, the first one at those
+// of all.
+// CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
+// CHECK-COUNT-2: llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
+// CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
+// Meanwhile other warps initialise barriers; the producer waits for two of them only.
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         nvvm.mbarrier.init
 // CHECK:         nvvm.fence.mbarrier.init
+// CHECK:         nvvm.bar.warp.sync
+// CHECK:         nvvm.barrier.arrive id = %c1_i32 number_of_threads = %c96_i32
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         nvvm.griddepcontrol wait
-// CHECK:         nvvm.barrier.arrive
 // Every block zeroes its share of the scratch.
-// CHECK:         nvvm.griddepcontrol wait
 // CHECK:         scf.for
 // CHECK:           llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// The barrier of all blocks begins: the first one finds a new challenge, the others look at
-// the last reply.
-// CHECK:         llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
-// CHECK:         nvvm.vote.sync any
-// CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
-// CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
-// CHECK:         nvvm.barrier id
+// CHECK:         nvvm.barrier id = %c2_i32 number_of_threads = %c480_i32
 
-// Measure: a stage is released once it is in registers; words are posted with their signs.
+// Measure: each thread releases a stage once it has its part in registers; words are posted with
+// their signs.
 // CHECK:         nvvm.setmaxregister decrease 104
 // CHECK:         nvvm.mbarrier.try_wait
 // CHECK:         nvvm.read.ptx.sreg.globaltimer
 // CHECK:         llvm.intr.trap
 // CHECK-COUNT-8: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK:         nvvm.fence.proxy {{.*}}async.shared
-// CHECK-NEXT:    nvvm.bar.warp.sync
+// CHECK-NOT:     scf.if
 // CHECK:         nvvm.mbarrier.arrive
 // CHECK:         arith.maxui %{{.*}} : vector<8xi16>
 // CHECK:         arith.ori %{{.*}}, %c-2147450880_i32
@@ -61,7 +63,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         scf.while {{.*}}: (i1, i32, {{.*}}vector<2xi32>)
 // CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
 // CHECK:         nvvm.fence.proxy {{.*}}async.shared
-// CHECK-NEXT:    nvvm.bar.warp.sync
+// CHECK-NOT:     scf.if
+// CHECK:         nvvm.mbarrier.arrive
 // CHECK:         arith.mulf %{{.*}} : vector<4xbf16>
 // CHECK:         nvvm.convert.f32x2.to.f8x2
 // CHECK:         nvvm.prmt
@@ -72,16 +75,18 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.intr.fshl
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 
-// Scale: first all blocks meet: what the first one acquires from the others, it releases to
-// them, and they acquire it. Then magnitudes are read again until all were posted.
-// CHECK:         llvm.inline_asm has_side_effects "ld.acquire.gpu.global.v4.b32
+// Scale: first all blocks meet. The first one waits for a change of each word, which it acquires,
+// then releases what it has acquired; the others change their words until they acquire that. Then
+// magnitudes are read again until all were posted.
+// CHECK-COUNT-2: llvm.inline_asm has_side_effects "ld.acquire.gpu.global.v4.b32
 // CHECK:         nvvm.bar.warp.sync
 // CHECK:         llvm.fence syncscope("device") acq_rel
 // CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
 // CHECK:         llvm.fence syncscope("device") acq_rel
-// CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
-// CHECK:         llvm.load %{{.*}} atomic syncscope("device") acquire
+// CHECK:         scf.while
 // CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
+// CHECK:         llvm.load %{{.*}} atomic syncscope("device") acquire
+// CHECK:         arith.addi %{{.*}}, %c1_i32
 // CHECK:         llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
 // CHECK:         nvvm.vote.sync any
 // More than twelve blocks have relays: each twelfth one posts the largest of what it has read.
@@ -113,7 +118,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(64, 16) swizzle 128 promotion 128
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(256, 32) swizzle 0 promotion 128
 // CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
-// CHECK:         %[[BLOCKS:.*]] = arith.minsi %[[ALL]], %c1024
+// CHECK:         %[[BLOCKS:.*]] = arith.minsi %[[ALL]], %c256
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_streamed_0 grid(%[[BLOCKS]], %c1, %c1) block(512, 1, 1) shared 231800 cooperative programmatic when(%[[FITS:.*]]) args
 // CHECK:         %[[ELSE:.*]] = arith.xori %[[FITS]], %true
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_strips_to_slices_1 {{.*}} when(%[[ELSE]])
@@ -141,10 +146,20 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-NOT:     fp8moe_plan.aligned
 // CHECK:         fp8moe_plan.tensor_map %{{.*}} box(32, 128, 1) swizzle 128
 // CHECK:         fp8moe_plan.tensor_map %{{.*}} box(16, 256, 1) swizzle 64
-// As many blocks as leave the most runs of a block what they are, in whole sets of interleaved units.
+// Runs of four tiles where units are whole ones and blocks have at least 16 tiles, else of two. As
+// many blocks as leave the most runs of a block what they are, in whole sets of interleaved units.
 // CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
-// CHECK:         %[[MOST:.*]] = arith.minsi %[[ALL]], %c1024
-// CHECK:         %[[UNIT_RUNS:.*]] = arith.ceildivsi %{{.*}}, %c256
+// CHECK:         %[[MOST:.*]] = arith.minsi %[[ALL]], %c256
+// CHECK:         %[[UNIT_TILES:.*]] = arith.ceildivsi %{{.*}}, %c128
+// CHECK:         %[[TILES:.*]] = arith.muli %[[UNIT_TILES]], %c512
+// CHECK:         %[[ENOUGH:.*]] = arith.muli %[[MOST]], %c16
+// CHECK:         %[[ARE_MANY:.*]] = arith.cmpi sge, %[[TILES]], %[[ENOUGH]]
+// CHECK:         %[[REST:.*]] = arith.remsi %[[UNIT_TILES]], %c4
+// CHECK:         %[[ARE_WHOLE:.*]] = arith.cmpi eq, %[[REST]], %c0
+// CHECK:         %[[ARE_LONG:.*]] = arith.andi %[[ARE_MANY]], %[[ARE_WHOLE]]
+// CHECK:         %[[RUN_LOG:.*]] = arith.select %[[ARE_LONG]], %c2, %c1
+// CHECK:         %[[RUN_TILES:.*]] = arith.select %[[ARE_LONG]], %c4, %c2
+// CHECK:         %[[UNIT_RUNS:.*]] = arith.ceildivsi %[[UNIT_TILES]], %{{.*}}
 // CHECK:         %[[RUNS:.*]] = arith.muli %[[UNIT_RUNS]], %c512
 // CHECK:         %[[ROUNDS:.*]] = arith.ceildivsi %[[RUNS]], %{{.*}}
 // CHECK:         %[[AT_LEAST_ONE:.*]] = arith.maxsi %[[ROUNDS]], %c1
@@ -152,7 +167,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         %[[SETS:.*]] = arith.ceildivsi %[[BLOCKS]], %c4
 // CHECK:         %[[ROUNDED:.*]] = arith.muli %[[SETS]], %c4
 // CHECK:         %[[GRID:.*]] = arith.minsi %[[ROUNDED]], %[[MOST]]
-// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_streamed_0 grid(%[[GRID]],
+// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_streamed_0 grid(%[[GRID]], {{.*}}%[[RUN_LOG]]{{[ ,)]}}
 
 // -----
 
