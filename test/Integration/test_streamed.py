@@ -206,21 +206,27 @@ def test_largest_units(program, tiles, rows, more):
         work.check(program(work.x, work.offsets))
 
 
+# Experts, tiles of a unit and units, for a number of multiprocessors.
+LONG_RUNS = {
+    "no relays of the last units": lambda blocks: (1, 64, 36),
+    "units that are not interleaved": lambda blocks: (1, 64, 33),
+    "interleaved units that are not whole sets": lambda blocks: (1, 100, 33),
+    "relays": lambda blocks: (1, 144, 16),
+    "relays of the last units, which have too many blocks": lambda blocks: (1, blocks // 4 * 4, 16),
+    "as many folded tiles as stages": lambda blocks: (1, 13 * blocks // 2 * 4, 2),
+    "more folded tiles than stages": lambda blocks: (1, 13 * blocks // 2 * 4 + 4, 2),
+    "three experts": lambda blocks: (3, 36, 24),
+}
+
+
 @on_a_gpu
-@pytest.mark.parametrize(
-    "experts, tiles, units",
-    [
-        (1, 64, 36),  # 16 blocks have tiles of an interleaved unit, and no relays of the last ones
-        (1, 64, 33),  # units that are not whole sets
-        (1, 144, 16),  # 33 blocks: too many to do without relays
-        (3, 36, 24),
-    ],
-)
-def test_long_runs(compiler, experts, tiles, units):
+@pytest.mark.parametrize("case", LONG_RUNS)
+def test_long_runs(compiler, case):
     """Weights of so many tiles (of 128 x 64) that blocks take four of them together."""
     import fp8moe
     import torch
 
+    experts, tiles, units = LONG_RUNS[case](torch.cuda.get_device_properties(0).multi_processor_count)
     program = fp8moe.load(str(compiler.artifact(FILE, chip)), device="cuda:0").program("bf16_e4m3_pow2_weights")
     generator = torch.Generator(device="cuda").manual_seed(tiles + units)
     shape = (experts, 128 * tiles - 5, 64 * units)

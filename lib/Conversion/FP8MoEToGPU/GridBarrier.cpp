@@ -116,15 +116,18 @@ fp8moe::createBoundedWait(KernelBuilder &b, ValueRange init,
 //
 // No block leaves early: only block 0 of this launch writes `go`, after every
 // ack[i] has changed since it began, and only block i of this launch writes
-// that. Block i read `old` before it wrote to ack[i], so that it notices. What
-// block 0 finds first may be what block i has just written; but this writes
-// another value each time, and goes on. Stores are relaxed. A fence of block i
-// orders what was before the barrier ahead of ack[i]; block 0 acquires ack, and
-// its fence carries that to `go`; block i acquires `go`.
+// that. Block i notices, as a fence is between its reading `old` and its first
+// writing ack[i]. What block 0 finds first may be what block i has just
+// written; but this writes another value each time, and goes on. Stores are
+// relaxed. The same fence orders what the whole block did before its block
+// barrier ahead of ack[i]; lanes of block 0 acquire ack, meet in a barrier of
+// the warp, and the fence of the first one carries what all acquired to `go`;
+// block i acquires that.
 //
 // While the memory is busy with the first tiles, each trip to it takes one to
-// two microseconds, and three are needed one after the other: for the fence of
-// block i, from ack[i] to block 0, and from `go` to block i.
+// two microseconds, and four or five are needed one after the other: the fence
+// of block i, from ack[i] to block 0 (two acquiring loads beyond 128 blocks),
+// its fence, and from `go` to block i.
 //
 
 static constexpr int64_t kAckOffset = 128;
@@ -166,6 +169,7 @@ GridBarrierState GridBarrier::createBegin() {
         return vectors;
       },
       [&] {
+        // In all words, for the same types as block 0 has.
         Value last = createRelaxedLoad(b, getAck(block));
         Value words = vector::BroadcastOp::create(b, b.getWordsType(), last);
         return SmallVector<Value>(types.size(), words);
@@ -196,8 +200,14 @@ void GridBarrier::lead(Value old, ArrayRef<Value> first) {
       return NVVM::VoteSyncOp::create(b, b.getI1Type(), b.i32(-1), any,
                                       NVVM::VoteSyncKind::any);
     };
-    createBoundedWait(b, {}, isAnyMissing,
-                      [&](ValueRange) { return SmallVector<Value>(); });
+    auto wait = [&] {
+      createBoundedWait(b, {}, isAnyMissing,
+                        [&](ValueRange) { return SmallVector<Value>(); });
+    };
+    // Weights often have 128 blocks.
+    Value exists =
+        b.less(b.i32(index * kWords * b.getSubgroupSize()), numBlocks);
+    b.createIf(exists, wait);
   }
   // Each lane has acquired from the blocks that it saw; the first one releases
   // what all of them did.

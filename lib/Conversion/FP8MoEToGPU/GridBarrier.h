@@ -45,8 +45,8 @@ createBoundedWait(KernelBuilder &b, ValueRange init,
 // The barrier
 //===----------------------------------------------------------------------===//
 
-/// The most blocks that the barrier takes; more than any device has
-/// multiprocessors.
+/// The most blocks that the barrier takes; hosts launch no more. (An H200 has
+/// 132 multiprocessors.)
 constexpr int64_t kMaxBarrierBlocks = 256;
 /// Its bytes of global memory: a line, and a word for each block. They may hold
 /// anything when a launch begins.

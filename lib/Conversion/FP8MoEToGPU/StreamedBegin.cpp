@@ -11,7 +11,8 @@
 // out, and scales wait until the entries of all blocks are zero. So the warps
 // share what is to be done: the producer works out its tiles, measure warps
 // initialise barriers, the first scale warp begins to meet the other blocks,
-// and the others zero entries.
+// and convert and row warps zero entries. (With rows, the producer also waits
+// until other roles have given up registers, and so for all of that.)
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,6 +30,7 @@ static constexpr int64_t kOthersBarrier = 2;
 
 /// So many warps, the first ones, initialise what the producer uses.
 static constexpr int64_t kProducerInitWarps = 2;
+static constexpr int64_t kOtherInitWarps = 2;
 
 /// What other blocks wait for comes first, while memory is idle: once tiles are
 /// on their way, each trip to it takes several times longer.
@@ -54,6 +56,7 @@ void StreamedKernel::initialize(Value numEntries) {
         });
         return none;
       });
+  syncWarp();
   b.createIf(b.compare(arith::CmpIPredicate::ne, warp, producerWarp), [&] {
     createNamedBarrier(b, b.i32(kOthersBarrier),
                        producerWarp * b.getSubgroupSize());
@@ -93,11 +96,13 @@ void StreamedKernel::initializeBarriers() {
     initializeSlots([&](Value slot) { return getScalesBarrier(slot); },
                     b.getSubgroupSize());
   };
-  // The producer uses the first two.
-  const function_ref<void()> parts[] = {initializeRing, initializePublished,
-                                        initializePosted, initializeScales};
-  assert(std::size(parts) <= size_t(tile.measureWarps) && "a warp for each");
-  for (auto [i, part] : llvm::enumerate(parts))
+  const function_ref<void()> forProducer[kProducerInitWarps] = {
+      initializeRing, initializePublished};
+  const function_ref<void()> forOthers[kOtherInitWarps] = {initializePosted,
+                                                           initializeScales};
+  assert(kProducerInitWarps + kOtherInitWarps <= tile.measureWarps);
+  for (auto [i, part] : llvm::enumerate(
+           llvm::concat<const function_ref<void()>>(forProducer, forOthers)))
     b.createIf(both(isFirstLane, b.equal(warp, i)), part);
   syncWarp();
   b.createIf(b.less(warp, kProducerInitWarps), [&] {

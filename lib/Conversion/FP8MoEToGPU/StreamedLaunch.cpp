@@ -42,8 +42,10 @@ private:
   Value createCondition(OpFoldResult entries);
   OpFoldResult countEntries();
   Value getMostBlocks();
-  Value hasLongRuns(Value mostBlocks);
-  Value countBlocks(Value mostBlocks, Value hasLongRuns);
+  OpFoldResult countTiles();
+  OpFoldResult countUnits();
+  Value haveLongRuns(Value mostBlocks);
+  Value countBlocks(Value mostBlocks, Value areLong);
   Value select(Value condition, int64_t ifTrue, int64_t ifFalse) {
     return arith::SelectOp::create(b, condition, index(ifTrue), index(ifFalse));
   }
@@ -111,34 +113,40 @@ Value StreamedLaunch::getMostBlocks() {
       index(kMaxBarrierBlocks));
 }
 
+/// The tiles of a unit.
+OpFoldResult StreamedLaunch::countTiles() {
+  return size.ceilDiv(sizes.reduced, kLines);
+}
+
+OpFoldResult StreamedLaunch::countUnits() {
+  return size.mul(size.ceilDiv(sizes.kept, getTileColumns()), sizes.segments);
+}
+
 /// Whether there are many tiles, and units are whole long runs of them.
-Value StreamedLaunch::hasLongRuns(Value mostBlocks) {
-  OpFoldResult tiles = size.ceilDiv(sizes.reduced, kLines);
-  OpFoldResult units = size.ceilDiv(sizes.kept, getTileColumns());
-  Value all = index(size.mul(size.mul(units, sizes.segments), tiles));
+Value StreamedLaunch::haveLongRuns(Value mostBlocks) {
+  Value all = index(size.mul(countUnits(), countTiles()));
   Value areMany = arith::CmpIOp::create(
       b, arith::CmpIPredicate::sge, all,
       arith::MulIOp::create(b, mostBlocks, index(kLongRunTilesPerBlock)));
-  Value areWhole = compare(arith::CmpIPredicate::eq,
-                           size.rem(tiles, int64_t(1) << kLongRunLog), 0);
+  Value areWhole =
+      compare(arith::CmpIPredicate::eq,
+              size.rem(countTiles(), int64_t(1) << kLongRunLog), 0);
   return both(areMany, areWhole);
 }
 
 /// At most `mostBlocks`, or as many fewer as leave the most runs of a block
-/// what they are: 20 runs of 132 blocks, of which some have 19, are slower than
-/// 20 of 128 (5120x8192: 86% -> 88% of a copy).
-Value StreamedLaunch::countBlocks(Value mostBlocks, Value hasLongRuns) {
-  OpFoldResult units = size.ceilDiv(sizes.kept, getTileColumns());
+/// what they are: 20 runs of two tiles in 132 blocks, of which some have 19,
+/// were slower than 20 in 128 (5120x8192: 86% -> 88% of a copy).
+Value StreamedLaunch::countBlocks(Value mostBlocks, Value areLong) {
   auto divide = [&](Value lhs, Value rhs) -> Value {
     Value positive = b.createOrFold<arith::MaxSIOp>(rhs, index(1));
     return arith::CeilDivSIOp::create(b, lhs, positive);
   };
   Value runTiles =
-      select(hasLongRuns, int64_t(1) << kLongRunLog, int64_t(1) << kRunLog);
-  Value runsOfUnit = arith::CeilDivSIOp::create(
-      b, index(size.ceilDiv(sizes.reduced, kLines)), runTiles);
-  Value runs = arith::MulIOp::create(b, index(size.mul(units, sizes.segments)),
-                                     runsOfUnit);
+      select(areLong, int64_t(1) << kLongRunLog, int64_t(1) << kRunLog);
+  Value runsOfUnit =
+      arith::CeilDivSIOp::create(b, index(countTiles()), runTiles);
+  Value runs = arith::MulIOp::create(b, index(countUnits()), runsOfUnit);
   Value blocks = divide(runs, divide(runs, mostBlocks));
   // Interleaved units share a multiple of so many.
   Value sets = divide(blocks, index(kInterleavedUnits));
@@ -235,7 +243,8 @@ Value StreamedLaunch::launch(Value when, const RowQuantization *rows) {
   // Of jagged segments only the device knows the runs.
   Value blocks = getMostBlocks();
   if (!problem.jagged) {
-    Value areLong = hasLongRuns(blocks);
+    assert(!rows && "with rows, teams do not hold what long runs need");
+    Value areLong = haveLongRuns(blocks);
     operands.push_back(select(areLong, kLongRunLog, kRunLog));
     blocks = countBlocks(blocks, areLong);
   }

@@ -11,10 +11,10 @@
 // blocks of the grid take runs of them in turn. A segment whose units are tall
 // enough that they would be read one at a time interleaves the runs of four, so
 // that what is read at once is wider.
-//
-// The lanes of the producer warp look at 32 segments at a time, then work out
-// one tile each, with what others must know about it. Then they take turns: the
-// whole warp waits for a stage, and the tile's lane issues the copies.
+// The lanes of the producer warp look at 32 jagged segments at a time, then
+// work out one tile each, with what others must know about it. Then they take
+// turns: the whole warp waits for a stage, and the tile's lane issues the
+// copies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -77,7 +77,8 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   Value isReal = k.both(k.both(inRange, b.less(index, state.tiles)),
                         b.less(column, k.columns));
   // As whole runs a block may have some tiles more than the ring has stages:
-  // those that convert teams hold have none.
+  // those that convert teams hold have none. With rows, where teams hold one
+  // tile each, runs are short (StreamedLaunch).
   static_assert((1 << kLongRunLog) - 1 <= StreamedTile().getTilesInTeams());
   static_assert((1 << kRunLog) - 1 <= StreamedTile().convertTeams);
   Value exceeds = b.less(b.mul(k.numBlocks, k.tile.stages), state.tiles);

@@ -122,8 +122,8 @@ struct UnitRecord {
   /// next one in runs; their number, negative when the role is done.
   Value entry, interleave, contributors;
   Value segment, column;
-  /// 1 when nobody has tiles of later units, so that its scales are all that is
-  /// waited for.
+  /// 1 when the set of the unit and all later ones are within one round of
+  /// runs, so that no block that has tiles of it has tiles of a later unit.
   Value isFinal;
   /// 1 when columns are folded.
   Value isFolded;

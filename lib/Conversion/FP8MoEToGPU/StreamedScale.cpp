@@ -13,7 +13,7 @@
 // post, and only after their own block has posted: more readers, and reads that
 // are too early, would fill the cache's queues. For the same reason few blocks
 // read what all have posted, where many post: relays, whose result the others
-// read.
+// read. Final units, with nothing left to load, have none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -193,11 +193,11 @@ Value ScaleBuilder::collect(const UnitRecord &record) {
   };
   if (k.problem.jagged)
     return collectInTrips().front();
-  Value isLast = k.both(k.isNonZero(record.isFinal),
-                        b.lessEqual(record.contributors, kFinalEntries));
+  Value hasNoRelays = k.both(k.isNonZero(record.isFinal),
+                             b.lessEqual(record.contributors, kFinalEntries));
   return b
       .createIf(
-          isLast, words, [&] { return collectDirectly(kFinalEntries); },
+          hasNoRelays, words, [&] { return collectDirectly(kFinalEntries); },
           collectInTrips)
       .front();
 }

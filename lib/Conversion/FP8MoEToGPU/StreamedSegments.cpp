@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-//
-// The lanes of the producer warp look at 32 segments at a time: by prefix sums
+// Where segments are all alike, that of a tile is a quotient. The lanes of the
+// producer warp look at 32 jagged segments at a time: by prefix sums
 // and maxima they work out where each begins, which tiles it has and how they
 // are dealt. Then each lane searches them for that of its tile.
 //
@@ -166,8 +166,8 @@ SegmentState ProducerBuilder::findLikeSegment(Value tileNumber,
 }
 
 /// Whether a set of units, of which the first tile is number `firstInSegment`
-/// of its segment, is within the last round of tiles (i32). Jagged segments
-/// have too few contributors, or too many, for it to matter.
+/// of its segment, and all later ones are within one round of runs (i32). Not
+/// asked of jagged segments, where each instruction of the producer counts.
 Value ProducerBuilder::isFinalSet(const SegmentState &state,
                                   Value firstInSegment) {
   if (k.problem.jagged)

@@ -38,7 +38,8 @@ static bool isVisible(Operation *op) {
   if (auto assembly = dyn_cast<LLVM::InlineAsmOp>(op)) {
     StringRef text = assembly.getAsmString();
     return text.contains("barrier") || text.contains("bar.") ||
-           text.contains("atom") || text.contains("cp.async");
+           text.contains("atom") || text.contains("cp.async") ||
+           text.contains("ld.relaxed") || text.contains("ld.acquire");
   }
   StringRef name = op->getName().getStringRef();
   return name.starts_with("nvvm.barrier") ||
