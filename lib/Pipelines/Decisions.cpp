@@ -125,8 +125,15 @@ static void decideMatmul(GroupedMatmulOp op, const TargetInfo &target,
   if (!target.hasWarpgroupMatmul)
     return;
   if (!op.getTileAttr()) {
-    decision.reason =
-        explainVariants(getMatmulVariants(getMatmulWork(op), target));
+    SmallVector<MatmulTileCost, 1> variants =
+        getMatmulVariants(getMatmulWork(op), target);
+    decision.reason = explainVariants(variants);
+    // That which the run time would take for the nominal number of rows.
+    const MatmulTileCost *taken = llvm::min_element(
+        variants, [](const MatmulTileCost &lhs, const MatmulTileCost &rhs) {
+          return lhs.tilesTime < rhs.tilesTime;
+        });
+    decision.predictedTime = taken->cost.time / 1000;
     return;
   }
   decision.matmulTile = getMatmulSchedule(op.getTileAttr());

@@ -37,6 +37,9 @@ func.func @matmul(%a: tensor<4096x2048xbf16> {fp8moe.name = "a"},
 func.func @any_rows(%a: tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>> {fp8moe.name = "a"},
     %b: tensor<4x2048x1024xbf16, #expert_columns> {fp8moe.name = "b"},
     %ends: tensor<4xi32> {fp8moe.name = "ends"}) -> (tensor<?x1024xbf16> {fp8moe.name = "x"}) {
+  // The time of the tile that the run time would take, less than a millisecond.
+  // CHECK:      "predicted_ns": {{[1-9][0-9]?[0-9]?[0-9]?[0-9]?[0-9]?}},
+  // CHECK-NEXT: "program": "any_rows"
   // CHECK: "reason": "by the number of rows, the least of waves times the time of a tile: {{[0-9]+}}x{{[0-9]+}} {{[a-z_]+}} ({{.*}} us), {{[0-9]+}}x{{[0-9]+}} {{[a-z_]+}} ({{.*}} us)
   %x = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
       : tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>>, tensor<4x2048x1024xbf16, #expert_columns>
