@@ -124,21 +124,14 @@ static void decideMatmul(GroupedMatmulOp op, const TargetInfo &target,
                          KernelDecision &decision) {
   if (!target.hasWarpgroupMatmul)
     return;
+  if (std::optional<Cost> cost = estimateMatmul(op, target))
+    decision.predictedTime = cost->time / 1000;
   if (!op.getTileAttr()) {
-    SmallVector<MatmulTileCost, 1> variants =
-        getMatmulVariants(getMatmulWork(op), target);
-    decision.reason = explainVariants(variants);
-    // That which the run time would take for the nominal number of rows.
-    const MatmulTileCost *taken = llvm::min_element(
-        variants, [](const MatmulTileCost &lhs, const MatmulTileCost &rhs) {
-          return lhs.tilesTime < rhs.tilesTime;
-        });
-    decision.predictedTime = taken->cost.time / 1000;
+    decision.reason =
+        explainVariants(getMatmulVariants(getMatmulWork(op), target));
     return;
   }
   decision.matmulTile = getMatmulSchedule(op.getTileAttr());
-  if (std::optional<Cost> cost = estimateMatmul(op, target))
-    decision.predictedTime = cost->time / 1000;
   SmallVector<MatmulTileCost> tiles =
       rankMatmulTiles(getMatmulWork(op), target);
   for (const MatmulTileCost &tile : tiles)

@@ -21,8 +21,6 @@ static constexpr int64_t kWaitLimitCycles = 4000000000;
 /// All threads of the device, in the terms of LLVM's NVPTX backend.
 static constexpr StringLiteral kDeviceScope = "device";
 
-static constexpr int64_t kWordBytes = sizeof(int32_t);
-
 //===----------------------------------------------------------------------===//
 // Words between blocks
 //===----------------------------------------------------------------------===//

@@ -23,6 +23,9 @@ namespace mlir::fp8moe {
 // Words between blocks
 //===----------------------------------------------------------------------===//
 
+/// Bytes of a word, an i32.
+constexpr int64_t kWordBytes = sizeof(int32_t);
+
 /// Relaxed accesses of one i32 at the scope of the device. They order nothing
 /// else; fences do.
 Value createRelaxedLoad(KernelBuilder &b, Value pointer);
@@ -50,7 +53,7 @@ createBoundedWait(KernelBuilder &b, ValueRange init,
 constexpr int64_t kMaxBarrierBlocks = 256;
 /// Its bytes of global memory: a line, and a word for each block. They may hold
 /// anything when a launch begins.
-constexpr int64_t kGridBarrierBytes = 128 + kMaxBarrierBlocks * 4;
+constexpr int64_t kGridBarrierBytes = 128 + kMaxBarrierBlocks * kWordBytes;
 
 /// What a warp found when it began to meet the other blocks: an i32, then
 /// vectors of four.

@@ -22,8 +22,6 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::streamed;
 
-static constexpr int64_t kWordBytes = sizeof(int32_t);
-
 /// Named barriers that begin the producer, and all other warps.
 static constexpr int64_t kProducerBarrier = 1;
 static constexpr int64_t kOthersBarrier = 2;

@@ -15,8 +15,6 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::streamed;
 
-static constexpr int64_t kWordBytes = sizeof(int32_t);
-
 StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
                                const StreamedTile &tile,
                                const RowOutput &rowOutput)
