@@ -43,7 +43,7 @@ static void printTraffic(llvm::raw_ostream &os, StringRef title,
                 formatv("{0} tokens", tokens).str());
   Bytes total;
   for (const OpTraffic &op : program.ops) {
-    printRow(op.name, describeLine(getLine(op.loc)), op.bytes);
+    printRow(op.name, describeLine(op.line), op.bytes);
     total += op.bytes;
   }
   printRow("total", "", total);

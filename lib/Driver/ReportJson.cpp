@@ -20,8 +20,8 @@ static json::Array toJson(ArrayRef<ProgramTraffic> programs, int64_t tokens) {
       json::Object object{{"op", op.name},
                           {"bytes", op.bytes.describe()},
                           {"is_copy", op.isCopy}};
-      if (std::optional<unsigned> line = getLine(op.loc))
-        object["line"] = *line;
+      if (op.line)
+        object["line"] = *op.line;
       if (std::optional<double> bytes = op.bytes.at(tokens))
         object["bytes_for_tokens"] = *bytes;
       ops.push_back(std::move(object));

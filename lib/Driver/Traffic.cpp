@@ -10,6 +10,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Pipelines/Decisions.h"
 #include "fp8moe/Tuning/KernelCost.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -146,7 +147,7 @@ std::vector<OpTraffic> fp8moe::getTraffic(func::FuncOp func) {
     if (!isa_and_nonnull<FP8MoEDialect>(op->getDialect()) ||
         isa<TransposeOp, ReshapeOp>(op))
       return;
-    result.push_back({op->getName().getStringRef().str(), op->getLoc(),
+    result.push_back({op->getName().getStringRef().str(), getLine(op->getLoc()),
                       getBytes(op), isa<ContiguousOp, RelayoutOp>(op)});
   });
   return result;

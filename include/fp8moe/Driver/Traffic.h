@@ -47,10 +47,12 @@ private:
   std::map<std::vector<Size>, int64_t> terms;
 };
 
-/// What one operation reads and writes.
+/// What one operation reads and writes. Nothing here belongs to a context, as
+/// reports are printed when the module and its context are gone.
 struct OpTraffic {
   std::string name;
-  Location loc;
+  /// Where the operation is in its source, when that is known.
+  std::optional<unsigned> line;
   Bytes bytes;
   /// It moves every byte only to change its place.
   bool isCopy;
