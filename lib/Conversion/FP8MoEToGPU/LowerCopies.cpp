@@ -208,8 +208,9 @@ static FailureOr<int64_t> getCopiedElementBytes(Operation *op,
 /// The dimensions of a copy in the output's order, outermost first.
 static SmallVector<Dim> getDims(RankedTensorType outputType,
                                 const BufferView &from, const BufferView &to) {
+  StridedLayout layout = *StridedLayout::get(outputType);
   SmallVector<Dim> dims;
-  for (int64_t dim : StridedLayout::get(outputType)->order)
+  for (int64_t dim : layout.order)
     dims.push_back({to.sizes[dim], from.strides[dim], to.strides[dim]});
   return dims;
 }
@@ -262,8 +263,8 @@ LogicalResult fp8moe::lowerRelayout(RelayoutOp op, ProgramLowering &lowering) {
   groups.count = offsets.sizes.front();
   groups.rows = inputPadding ? to->sizes[dim] : from.sizes[dim];
   groups.inputSize = from.sizes[dim];
-  ArrayRef<int64_t> order = StridedLayout::get(outputType)->order;
-  groups.dim = llvm::find(order, dim) - order.begin();
+  StridedLayout layout = *StridedLayout::get(outputType);
+  groups.dim = llvm::find(layout.order, dim) - layout.order.begin();
   return launchRelayout(op, *elementBytes, getDims(outputType, from, *to),
                         groups, {&from, &offsets, &*to}, lowering);
 }

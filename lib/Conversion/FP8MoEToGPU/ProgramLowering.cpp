@@ -59,17 +59,18 @@ SymbolRefAttr KernelModule::getOrBuild(StringRef prefix,
   MLIRContext *context = parent.getContext();
   SmallVector<Attribute> whole{StringAttr::get(context, prefix)};
   llvm::append_range(whole, key);
-  SymbolRefAttr &symbol = known[ArrayAttr::get(context, whole)];
-  if (symbol)
+  auto identity = ArrayAttr::get(context, whole);
+  if (SymbolRefAttr symbol = known.lookup(identity))
     return symbol;
   if (!kernels) {
     OpBuilder builder = OpBuilder::atBlockBegin(parent.getBody());
     kernels = gpu::GPUModuleOp::create(builder, parent.getLoc(), moduleName);
   }
-  std::string name = (prefix + "_" + Twine(known.size() - 1)).str();
+  std::string name = (prefix + "_" + Twine(known.size())).str();
   gpu::GPUFuncOp kernel = build(kernels, name, hooks);
-  symbol = SymbolRefAttr::get(kernels.getNameAttr(),
-                              {FlatSymbolRefAttr::get(kernel.getNameAttr())});
+  auto symbol = SymbolRefAttr::get(
+      kernels.getNameAttr(), {FlatSymbolRefAttr::get(kernel.getNameAttr())});
+  known[identity] = symbol;
   return symbol;
 }
 
@@ -196,6 +197,9 @@ void ProgramLowering::assignOutputs(func::FuncOp func) {
 
 LogicalResult ProgramLowering::copyOutputs(func::FuncOp func) {
   Operation *terminator = func.front().getTerminator();
+  // A function may return what no operation of it has touched.
+  if (failed(checkTensors(terminator)))
+    return failure();
   for (unsigned index : copiedOutputs) {
     Value tensor = terminator->getOperand(index);
     if (failed(copyTensor(terminator, cast<RankedTensorType>(tensor.getType()),
@@ -206,7 +210,7 @@ LogicalResult ProgramLowering::copyOutputs(func::FuncOp func) {
   return success();
 }
 
-LogicalResult ProgramLowering::lowerOperation(Operation *op) {
+LogicalResult ProgramLowering::checkTensors(Operation *op) {
   for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()),
                                       llvm::to_vector(op->getResultTypes()))) {
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -221,6 +225,12 @@ LogicalResult ProgramLowering::lowerOperation(Operation *op) {
              << tensor.getElementType()
              << "; run fp8moe-resolve-fp8-types first";
   }
+  return success();
+}
+
+LogicalResult ProgramLowering::lowerOperation(Operation *op) {
+  if (failed(checkTensors(op)))
+    return failure();
   if (isNoopRelayout(op)) {
     setView(op->getResult(0), getView(op->getOperand(0)));
     return success();

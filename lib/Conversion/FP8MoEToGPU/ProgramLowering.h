@@ -77,6 +77,10 @@ public:
 private:
   void assignOutputs(func::FuncOp func);
   LogicalResult lowerOperation(Operation *op);
+
+  /// Reports tensors in `op` that no kernel can take: without a strided layout,
+  /// or of a type that is not resolved.
+  LogicalResult checkTensors(Operation *op);
   LogicalResult copyOutputs(func::FuncOp func);
 
   PlanSignature &signature;

@@ -82,3 +82,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %b : tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
   }
 }
+
+// -----
+
+// No kernel touches what is returned as it came.
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  func.func @blocked_argument(%s: tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>)
+      -> tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>> {
+    // expected-error@+1 {{'func.return' on tensors with layout #fp8moe.scale_blocked<128x4> is not supported on target gfx942}}
+    return %s : tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
+  }
+}

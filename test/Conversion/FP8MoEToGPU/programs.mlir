@@ -78,6 +78,21 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
+// The order of many dimensions does not fit into a small vector's own memory.
+
+#reversed = #fp8moe.strided<[6, 5, 4, 3, 2, 1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  func.func @rank_7(%x: tensor<2x3x4x5x6x7x?xbf16, #reversed>) -> tensor<2x3x4x5x6x7x?xbf16, #reversed> {
+    return %x : tensor<2x3x4x5x6x7x?xbf16, #reversed>
+  }
+}
+
+// CHECK-LABEL: fp8moe_plan.program @rank_7
+// CHECK:         %[[SIZE:.*]] = arith.muli {{.*}}, %c5040
+// CHECK:         launch @fp8moe_kernels::@copy_vectors_0 {{.*}}args(%{{.*}}, %{{.*}}, %[[SIZE]], %{{.*}})
+
+// -----
+
 // Two quantizations with equal types and layouts share a kernel; another rounding is
 // another kernel.
 
