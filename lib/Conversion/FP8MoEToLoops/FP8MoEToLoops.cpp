@@ -18,6 +18,7 @@
 #include "mlir/Dialect/SCF/Transforms/Patterns.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_CONVERTFP8MOETOLOOPS
@@ -70,6 +71,16 @@ LogicalResult verifyTypes(Operation *op, TypeRange types) {
   return success();
 }
 
+/// Reports a scale for an FP8 type whose largest number is not known yet. No
+/// tensor needs to have that type.
+template <typename OpTy> LogicalResult verifyScaledType(OpTy op) {
+  if (!isNeutralFp8Type(op.getFp8Type()))
+    return success();
+  return op.emitError("computes scales for the target-neutral type ")
+         << op.getFp8Type()
+         << "; run -fp8moe-resolve-fp8-types before converting to loops";
+}
+
 /// Reports functions that cannot become destination-passing ones.
 LogicalResult verifyFunction(func::FuncOp func) {
   if (!hasTensor(func.getArgumentTypes()) && !hasTensor(func.getResultTypes()))
@@ -96,6 +107,12 @@ LogicalResult verifyInput(Operation *root) {
       return op->emitError("passes tensors to another function; inline all "
                            "calls first (-inline), which recursion does not "
                            "allow");
+    auto scaled = llvm::TypeSwitch<Operation *, LogicalResult>(op)
+                      .Case<ScaleOp, JaggedScaleOp>(
+                          [](auto scale) { return verifyScaledType(scale); })
+                      .Default([](Operation *) { return success(); });
+    if (failed(scaled))
+      return failure();
     return verifyTypes(op, op->getResultTypes());
   });
   return failure(result.wasInterrupted());

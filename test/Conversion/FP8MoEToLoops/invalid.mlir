@@ -7,6 +7,24 @@ func.func @neutral(%q: tensor<4x8x!fp8moe.e4m3>) -> tensor<4x8x!fp8moe.e4m3> {
 
 // -----
 
+// No tensor has the type whose largest number the scales need.
+func.func @neutral_scale(%x: tensor<4x8xf32>) -> tensor<4xf32> {
+  // expected-error @below {{computes scales for the target-neutral type '!fp8moe.e4m3'; run -fp8moe-resolve-fp8-types before converting to loops}}
+  %s = fp8moe.scale %x along 1 rounding pow2 fp8 !fp8moe.e4m3 : tensor<4x8xf32> -> tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// -----
+
+func.func @neutral_jagged_scale(%x: tensor<4x8xf32>, %ends: tensor<2xi32>) -> tensor<2x8xf32> {
+  // expected-error @below {{computes scales for the target-neutral type '!fp8moe.e5m2'}}
+  %s = fp8moe.jagged_scale %x groups(%ends : tensor<2xi32>) along 0 rounding none fp8 !fp8moe.e5m2
+      : tensor<4x8xf32> -> tensor<2x8xf32>
+  return %s : tensor<2x8xf32>
+}
+
+// -----
+
 // expected-error @below {{takes or returns tensors and has no body; only functions with a body can be converted to loops}}
 func.func private @external(tensor<4x8xf32>)
 
