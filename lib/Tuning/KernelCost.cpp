@@ -48,10 +48,12 @@ static int64_t elementBytes(RankedTensorType type) {
 }
 
 int64_t fp8moe::estimateTensorBytes(RankedTensorType type) {
-  int64_t elements = 1;
+  uint64_t elements = 1;
   for (int64_t size : type.getShape())
     elements = llvm::SaturatingMultiply<uint64_t>(elements, nominalSize(size));
-  return elements * elementBytes(type);
+  return static_cast<int64_t>(
+             std::min<uint64_t>(elements, kMostModelledElements)) *
+         elementBytes(type);
 }
 
 int64_t fp8moe::estimateSectorBytes(RankedTensorType type,

@@ -207,7 +207,7 @@ static MatmulWork withNominalSizes(MatmulWork work) {
   auto replace = [](int64_t &size, int64_t nominal) {
     if (ShapedType::isDynamic(size))
       size = nominal;
-    size = std::max<int64_t>(size, 1);
+    size = std::clamp<int64_t>(size, 1, kMostModelledSize);
   };
   replace(work.groups, kNominalSegments);
   int64_t tokens = std::max(kNominalTokens, kNominalGroupRows * work.groups);

@@ -56,8 +56,9 @@ struct RowsCase {
 static SmallVector<RowsCase> getCases(MatmulWork work,
                                       const TargetInfo &target) {
   SmallVector<RowsCase> cases;
-  int64_t groups =
-      ShapedType::isDynamic(work.groups) ? kNominalSegments : work.groups;
+  int64_t groups = ShapedType::isDynamic(work.groups)
+                       ? kNominalSegments
+                       : std::min(work.groups, kMostModelledSize);
   int64_t fewest = std::max(kFewestRows, kFewestGroupRows * groups);
   // With very many groups one case is left.
   int64_t most = std::max(kMostRows, fewest);

@@ -132,12 +132,14 @@ int64_t fp8moe::countResidentBlocks(int64_t threads, int64_t registers,
 //===----------------------------------------------------------------------===//
 
 QuantizeWork fp8moe::withNominalSizes(QuantizeWork work) {
-  auto assume = [](int64_t &size, int64_t nominal) {
-    size = ShapedType::isDynamic(size) ? nominal : std::max<int64_t>(size, 1);
+  auto assume = [](int64_t &size, int64_t nominal, int64_t most) {
+    size = ShapedType::isDynamic(size) ? nominal
+                                       : std::clamp<int64_t>(size, 1, most);
   };
-  assume(work.segments, kNominalSegments);
-  assume(work.rows, kNominalTokens);
-  assume(work.columns, kNominalTokens);
+  assume(work.columns, kNominalTokens, kMostModelledSize);
+  assume(work.segments, kNominalSegments, kMostModelledSlices / work.columns);
+  assume(work.rows, kNominalTokens,
+         kMostModelledElements / (work.segments * work.columns));
   return work;
 }
 

@@ -336,6 +336,24 @@ TEST(QuantizeTilesTest, PredictionsAreNearTheMeasured) {
 }
 
 /// What a program for any number of tokens holds.
+// Sizes that no device holds are verified elsewhere; the model must only
+// survive them.
+TEST(QuantizeTilesTest, HugeSizesDoNotOverflow) {
+  constexpr int64_t sizes[] = {0, 1, int64_t(1) << 31, int64_t(1) << 62};
+  for (StringRef chip : {"sm_90a", "gfx950"})
+    for (int64_t rows : sizes)
+      for (int64_t columns : sizes)
+        for (int64_t groups : sizes)
+          for (bool toRows : {false, true}) {
+            QuantizeWork work = jagged(rows, columns, groups,
+                                       /*fromRows=*/false, toRows);
+            for (const QuantizeTileCost &tile :
+                 rankQuantizeTiles(work, getTarget(chip)))
+              EXPECT_GT(tile.cost.time, 0)
+                  << rows << "x" << columns << " in " << groups;
+          }
+}
+
 TEST(QuantizeTilesTest, FewKernelsServeAllLengths) {
   const TargetInfo &target = getTarget("sm_90a");
   for (int64_t columns : {512, 2048, 7168})

@@ -23,6 +23,12 @@ constexpr int64_t kNominalTokens = 16384;
 /// Jagged groups or experts that an unknown number of them stands for: those of
 /// one device when experts are spread over devices.
 constexpr int64_t kNominalSegments = 8;
+/// What a size, a number of slices with a scale each, and a number of elements
+/// count at most in the models: more than any device holds, and so little that
+/// no time in picoseconds overflows.
+constexpr int64_t kMostModelledSize = int64_t(1) << 26;
+constexpr int64_t kMostModelledSlices = int64_t(1) << 40;
+constexpr int64_t kMostModelledElements = int64_t(1) << 46;
 
 /// Bytes of the whole sectors that a walk over a tensor touches, once.
 /// `layout` is that of the tensor during the walk.

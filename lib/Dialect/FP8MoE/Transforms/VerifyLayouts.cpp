@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -54,6 +55,34 @@ static LogicalResult verifyCast(tensor::CastOp cast) {
          << "; use fp8moe.relayout";
 }
 
+/// Every later stage counts the bytes of tensors in signed 64-bit integers.
+static LogicalResult verifySize(Operation *op, Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || llvm::is_contained(tensor.getShape(), 0))
+    return success();
+  int64_t bytes = getElementBytes(tensor.getElementType()).value_or(1);
+  for (int64_t size : tensor.getShape()) {
+    if (ShapedType::isDynamic(size))
+      continue;
+    bytes = multiplySizes(bytes, size);
+    if (ShapedType::isDynamic(bytes))
+      return op->emitOpError("has a tensor of more bytes than 64 bits count: ")
+             << type << "; no device holds it";
+  }
+  return success();
+}
+
+static LogicalResult verifySizes(Operation *op) {
+  for (Type type : op->getResultTypes())
+    if (failed(verifySize(op, type)))
+      return failure();
+  for (Region &region : op->getRegions())
+    for (Type type : region.getArgumentTypes())
+      if (failed(verifySize(op, type)))
+        return failure();
+  return success();
+}
+
 static LogicalResult verifyOperation(Operation *op) {
   if (!op->getDialect())
     return op->emitOpError("is not registered, so nothing is known about the "
@@ -71,7 +100,8 @@ static LogicalResult verifyOperation(Operation *op) {
 void VerifyLayouts::runOnOperation() {
   bool ok = true;
   getOperation()->walk([&](Operation *op) {
-    if (touchesTensors(op) && failed(verifyOperation(op)))
+    if (failed(verifySizes(op)) ||
+        (touchesTensors(op) && failed(verifyOperation(op))))
       ok = false;
   });
   if (!ok)

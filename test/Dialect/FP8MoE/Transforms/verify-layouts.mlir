@@ -41,3 +41,25 @@ func.func @foreign(%x: tensor<8x64xbf16, #fp8moe.strided<[1, 0]>>) {
   %y = arith.negf %x : tensor<8x64xbf16, #fp8moe.strided<[1, 0]>>
   return
 }
+
+// -----
+
+// Many elements of nothing are no bytes.
+func.func @empty(%x: tensor<4611686018427387904x0x4xf32>) {
+  return
+}
+
+// -----
+
+// expected-error @below {{has a tensor of more bytes than 64 bits count: 'tensor<4611686018427387904xi32>'; no device holds it}}
+func.func @too_many_groups(%x: tensor<?x64xbf16>, %ends: tensor<4611686018427387904xi32>) {
+  return
+}
+
+// -----
+
+func.func @too_large_result(%x: tensor<?x4611686018427387904xi8>) {
+  // expected-error @below {{has a tensor of more bytes than 64 bits count: 'tensor<2x4611686018427387904xi8>'; no device holds it}}
+  %y = tensor.cast %x : tensor<?x4611686018427387904xi8> to tensor<2x4611686018427387904xi8>
+  return
+}

@@ -43,7 +43,8 @@ def VerifyLayouts : Pass<"fp8moe-verify-layouts", "::mlir::ModuleOp"> {
     - `tensor.dim`, which reads a size only,
     - `tensor.cast` between types with the same encoding and element type.
 
-    Everything else is an error at the operation.
+    Everything else is an error at the operation, and so is a tensor with more bytes than
+    signed 64-bit integers count, as far as its sizes are known.
   }];
 }
 
