@@ -12,8 +12,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <map>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -76,10 +78,16 @@ void checkDeviceKind(const Target &target, const DeviceName &device,
 
 std::string readFile(const std::string &path, int64_t maxBytes,
                      fp8moe_status notFound) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(
-      std::fopen(path.c_str(), "rbe"), std::fclose);
-  if (!file)
+  // Opening a FIFO would otherwise wait for somebody to write to it.
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0)
     fail(notFound, "cannot open ", path, ": ", std::strerror(errno));
+  std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(
+      ::fdopen(descriptor, "rb"), std::fclose);
+  if (!file) {
+    ::close(descriptor);
+    fail(notFound, "cannot read ", path, ": ", std::strerror(errno));
+  }
   struct stat info;
   if (::fstat(::fileno(file.get()), &info) != 0)
     fail(notFound, "cannot read ", path, ": ", std::strerror(errno));

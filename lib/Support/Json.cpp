@@ -22,11 +22,18 @@ static std::string withoutTag(std::string message) {
   return message;
 }
 
+/// Arrays and objects inside each other: some ten are the most that a manifest
+/// has. What works on parsed values recurses.
+static constexpr int kMaxDepth = 64;
+
 std::optional<Json> fp8moe::support::parseJson(std::string_view text,
                                                std::string &error) {
   // The keys seen so far in every object that is open.
   std::vector<std::set<std::string>> open;
-  auto refuseDuplicates = [&](int, Json::parse_event_t event, Json &parsed) {
+  auto check = [&](int depth, Json::parse_event_t event, Json &parsed) {
+    if (depth > kMaxDepth)
+      throw std::runtime_error("arrays and objects are nested more than " +
+                               std::to_string(kMaxDepth) + " deep");
     if (event == Json::parse_event_t::object_start)
       open.emplace_back();
     else if (event == Json::parse_event_t::object_end)
@@ -38,7 +45,7 @@ std::optional<Json> fp8moe::support::parseJson(std::string_view text,
     return true;
   };
   try {
-    return Json::parse(text.begin(), text.end(), refuseDuplicates);
+    return Json::parse(text.begin(), text.end(), check);
   } catch (const std::exception &exception) {
     error = withoutTag(exception.what());
     return std::nullopt;

@@ -33,7 +33,8 @@ constexpr uint64_t maxHeaderBytes = 100'000'000;
 /// Maps the whole file for reading.
 std::shared_ptr<const uint8_t> mapFile(const std::string &path,
                                        uint64_t &size) {
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Opening a FIFO would otherwise wait for somebody to write to it.
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     fail(std::strerror(errno));
   std::shared_ptr<void> closeFd(nullptr, [fd](void *) { ::close(fd); });

@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
 
 using namespace fp8moe::runtime::test;
 
@@ -188,7 +189,14 @@ TEST(ManifestTest, DamagedText) {
   expectContains(load("[]"), "top level: expected an object");
   expectContains(load(R"({"schema": 1, "schema": 1})"),
                  "the key \"schema\" appears twice");
-  expectContains(load(std::string(100000, '[')), "parse error");
+  // However deep it is nested, the stack does not end before the text does.
+  for (size_t depth : {100, 100000, 1000000}) {
+    std::string opened(depth, '['), closed(depth, ']');
+    for (const std::string &nested :
+         {opened, opened + closed, "{\"schema\": " + opened + closed + "}"})
+      expectContains(load(nested),
+                     "arrays and objects are nested more than 64 deep");
+  }
   expectContains(load("{\"schema\": \"\xff\"}"), "manifest.json: ");
 }
 
@@ -209,6 +217,20 @@ TEST(ManifestTest, AnyByteMayBeWrong) {
         EXPECT_NE(artifact.error, "");
       }
     }
+}
+
+TEST(ManifestTest, FilesThatBlock) {
+  TestArtifact folder;
+  folder.writeCpuKernels();
+  folder.writeManifest(makeCpuManifest({makeTwiceProgram()}));
+  for (const char *name : {"/kernels.so", "/manifest.json"}) {
+    std::string path = folder.path() + name;
+    std::filesystem::remove(path);
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    LoadedArtifact artifact(folder.path(), "cpu");
+    EXPECT_EQ(artifact.status, FP8MOE_INVALID_ARTIFACT);
+    expectContains(artifact.error, path + " is not a regular file");
+  }
 }
 
 TEST(ManifestTest, MissingFolder) {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace fp8moe::support;
@@ -180,6 +181,21 @@ TEST_F(SafetensorsTest, BadHeaders) {
   expectError("'__metadata__' must map to strings, but 'a' is 5");
   writeFile("{}", 0);
   EXPECT_EQ(open(), "");
+}
+
+TEST_F(SafetensorsTest, DeepHeaders) {
+  std::string nested = std::string(1000000, '[') + std::string(1000000, ']');
+  for (const std::string &header :
+       {nested, "{\"a\": " + nested + "}", "{\"__metadata__\": " + nested + "}",
+        R"({"a": {"dtype": "F32", "shape": )" + nested + "}}"}) {
+    writeFile(header, 0);
+    expectError("arrays and objects are nested more than 64 deep");
+  }
+}
+
+TEST_F(SafetensorsTest, FilesThatBlock) {
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  expectError("not a regular file");
 }
 
 TEST_F(SafetensorsTest, BadTensors) {

@@ -22,7 +22,9 @@ using Json = nlohmann::ordered_json;
 
 /// Parses one JSON value that makes up the whole of `text`. Unlike most
 /// parsers, refuses an object that has a key twice: which of the two counts
-/// would be anyone's guess. On failure `error` says what and where.
+/// would be anyone's guess; and values that are nested more than 64 deep, as
+/// working on them could exhaust the stack. On failure `error` says what and
+/// where.
 std::optional<Json> parseJson(std::string_view text, std::string &error);
 
 /// `value` as compact JSON text, for messages: at most 60 characters.
