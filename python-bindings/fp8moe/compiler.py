@@ -9,13 +9,12 @@ import json
 import operator
 import os
 import shutil
-import tempfile
-import weakref
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
 from . import _mlir
+from ._folder import TemporaryFolder
 from ._library import c_string
 from .ir import Module
 from .runtime import LoadedArtifact, load
@@ -59,27 +58,22 @@ class Report:
 
 
 class Artifact:
-    """What `compile` wrote: a folder with one artifact per target."""
+    """What `compile` wrote: a folder with one artifact per target. A temporary one is
+    deleted with the last of this object and of what was loaded from it."""
 
-    def __init__(self, path: _Path, report: Report, is_temporary: bool = False) -> None:
-        self.path = os.fspath(path)
+    def __init__(self, path: Union[_Path, TemporaryFolder], report: Report) -> None:
+        self._folder = path if isinstance(path, TemporaryFolder) else None
+        self._path = "" if isinstance(path, TemporaryFolder) else os.fspath(path)
         self.report = report
         #: The chips that it was compiled for.
         self.targets: Tuple[str, ...] = tuple(
             target["chip"] for target in report.data["targets"]
         )
-        self._is_temporary = is_temporary
-        if is_temporary:
-            # What was loaded from it does not need the files any more.
-            self._finalizer = weakref.finalize(self, shutil.rmtree, self.path, True)
 
-    def __getstate__(self) -> Dict[str, Any]:
-        if self._is_temporary:
-            raise TypeError(
-                "this artifact's folder is deleted with it, so it cannot be copied or pickled; "
-                "compile with output=FOLDER, or save it and load what was saved"
-            )
-        return self.__dict__
+    @property
+    def path(self) -> str:
+        """The folder."""
+        return self._folder.path if self._folder else self._path
 
     def folder(self, chip: str) -> str:
         """The folder of the artifact for one chip."""
@@ -138,8 +132,8 @@ def compile(
     """Compiles every public function of `module` for the targets, such as "sm_90a",
     "gfx942" and "cpu"; without targets for the one that the module names.
 
-    The artifacts are written to `output`/CHIP, by default to a folder that is
-    deleted with the result. `tokens` is the token count for which the report also
+    The artifacts are written to `output`/CHIP, by default to a temporary folder that is
+    deleted with the result and what was loaded from it. `tokens` is the token count for which the report also
     gives bytes. The module is not changed, and other threads may go on meanwhile.
     `ptxas` is the assembler for NVIDIA, by default the one that is found.
 
@@ -148,14 +142,17 @@ def compile(
     """
     _require_module(module)
     options = _options(targets, optimize_layouts, ptxas, tokens)
-    folder = tempfile.mkdtemp(prefix="fp8moe-") if output is None else _text(output, "output")
+    if output is not None:
+        path = _text(output, "output")
+        text, data = _mlir.compile(module, path, options)
+        return Artifact(path, Report(json.loads(data), text))
+    folder = TemporaryFolder()
     try:
-        text, data = _mlir.compile(module, folder, options)
+        text, data = _mlir.compile(module, folder.path, options)
     except BaseException:
-        if output is None:
-            shutil.rmtree(folder, ignore_errors=True)
+        folder.remove()
         raise
-    return Artifact(folder, Report(json.loads(data), text), is_temporary=output is None)
+    return Artifact(folder, Report(json.loads(data), text))
 
 
 def emit(

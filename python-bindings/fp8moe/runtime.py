@@ -17,6 +17,7 @@ import weakref
 from ctypes import byref, c_void_p
 from typing import Any, List, Optional, Tuple, Union
 
+from ._folder import TemporaryFolder
 from ._library import (
     DeviceError,
     Error,
@@ -51,7 +52,13 @@ _Path = Union[str, "os.PathLike[str]"]
 class LoadedArtifact:
     """An artifact on a device; `load` makes it. Programs keep it alive."""
 
-    def __init__(self, path: _Path, device: str = "cpu", library: Optional[_Path] = None):
+    def __init__(
+        self,
+        path: _Path,
+        device: str = "cpu",
+        library: Optional[_Path] = None,
+        folder: Optional[TemporaryFolder] = None,
+    ):
         self._library = find_library(library)
         handle = c_void_p()
         self._library.check(
@@ -64,8 +71,8 @@ class LoadedArtifact:
         weakref.finalize(self, self._library.artifact_unload, handle).atexit = False
         self.path = os.fspath(path)
         self.device = device
-        # Where another process, which may be in another folder, finds it.
-        self._origin = os.path.abspath(self.path), device, self._library.path
+        #: Holds `path` where that is temporary.
+        self._folder = folder
         #: The chip that it was compiled for, such as "sm_90a".
         self.chip: str = self._library.artifact_chip(handle).decode()
         #: The file that the kernels were loaded from.
@@ -90,12 +97,23 @@ class LoadedArtifact:
         return Program(self, self._library, self.device, self._library.require(handle))
 
     def __reduce__(self) -> Any:
-        """A copy, or what another process unpickles, is loaded from the same folder."""
-        return LoadedArtifact, self._origin
+        """A copy, or what another process unpickles, is loaded from the same folder; a
+        temporary folder goes along."""
+        if self._folder:
+            below = os.path.relpath(self.path, self._folder.path)
+            return _load_temporary, (self._folder, below, self.device, self._library.path)
+        # The other process may be in another folder.
+        return LoadedArtifact, (os.path.abspath(self.path), self.device, self._library.path)
 
     def __repr__(self) -> str:
         programs = ", ".join(self.programs)
         return f"<fp8moe artifact for {self.chip} on {self.device}: {programs}>"
+
+
+def _load_temporary(
+    folder: TemporaryFolder, below: str, device: str, library: Optional[_Path]
+) -> LoadedArtifact:
+    return LoadedArtifact(os.path.join(folder.path, below), device, library, folder)
 
 
 def find_folders(path: _Path) -> List[str]:
@@ -117,13 +135,15 @@ def load(path: Any, device: str = "cpu", library: Optional[_Path] = None) -> Loa
     fp8moe.compile returned. `library` is the path of libfp8moe_runtime.so if it is
     in no usual place. An artifact is code: load only what you trust.
     """
+    # What fp8moe.compile returned holds its folder where that is temporary.
+    temporary: Optional[TemporaryFolder] = getattr(path, "_folder", None)
     folders = find_folders(getattr(path, "path", path))
     if len(folders) == 1:
-        return LoadedArtifact(folders[0], device, library)
+        return LoadedArtifact(folders[0], device, library, temporary)
     reasons = []
     for folder in folders:
         try:
-            return LoadedArtifact(folder, device, library)
+            return LoadedArtifact(folder, device, library, temporary)
         except UnsupportedError as error:
             reasons.append(f"  {folder}: {error}")
     raise UnsupportedError(

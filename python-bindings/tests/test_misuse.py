@@ -5,8 +5,12 @@
 a crash."""
 
 import copy
+import gc
+import os
 import pickle
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 import fp8moe
@@ -112,13 +116,29 @@ def test_pickled_errors(ir):
     assert (again.diagnostics, str(again)) == (info.value.diagnostics, str(info.value))
 
 
-def test_artifacts_that_are_deleted_cannot_be_copied(ir, ops, tmp_path):
-    artifact = fp8moe.compile(copy_module(ir, ops), "cpu")
-    for make in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="compile with output=FOLDER"):
-            make(artifact)
-    kept = fp8moe.compile(copy_module(ir, ops), "cpu", tmp_path)
-    assert pickle.loads(pickle.dumps(kept)).load().programs == ("f",)
+def copies(value):
+    return copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))
+
+
+@pytest.mark.parametrize("is_temporary", (True, False))
+def test_artifacts_and_programs_are_copied(ir, ops, tmp_path, is_temporary):
+    """Also where compile wrote to a folder of its own, which every copy outlives."""
+    artifact = fp8moe.compile(copy_module(ir, ops), "cpu", None if is_temporary else tmp_path)
+    again = [artifact.load().program("f")]
+    for each in copies(artifact):
+        assert each.report.text == artifact.report.text
+        again += [each.load().program("f"), *copies(each.load()), *copies(each.load().program("f"))]
+    path = artifact.path
+    del artifact, each
+    programs = [each.program("f") if hasattr(each, "programs") else each for each in again]
+    del again
+    gc.collect()
+    x = np.arange(320).reshape(64, 5).astype(ml_dtypes.bfloat16).T
+    for program in programs + [pickle.loads(pickle.dumps(programs[-1]))]:
+        assert np.array_equal(program(x), x)
+    del program, programs
+    gc.collect()
+    assert os.path.exists(path) != is_temporary
 
 
 def test_no_compilation(ir, ops, tmp_path):

@@ -1,0 +1,41 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Folders that live as long as something of this process needs their files."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import tempfile
+import weakref
+from typing import Any, Dict
+
+
+class TemporaryFolder:
+    """A new folder that is deleted with the last object that holds this one. A copy, or
+    what another process unpickles, is a folder of its own with the same files."""
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="fp8moe-")
+        #: Deletes it now.
+        self.remove = weakref.finalize(self, shutil.rmtree, self.path, True)
+
+    def __reduce__(self) -> Any:
+        root = pathlib.Path(self.path)
+        files = {
+            os.fspath(file.relative_to(root)): file.read_bytes()
+            for file in sorted(root.rglob("*"))
+            if file.is_file()
+        }
+        return _restore, (files,)
+
+
+def _restore(files: Dict[str, bytes]) -> TemporaryFolder:
+    folder = TemporaryFolder()
+    for name, data in files.items():
+        file = pathlib.Path(folder.path, name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    return folder
