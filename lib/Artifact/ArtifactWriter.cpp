@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Artifact/ArtifactWriter.h"
+#include "FatalErrors.h"
 #include "LaunchLimits.h"
 #include "fp8moe/Artifact/Ptxas.h"
 
@@ -92,34 +93,45 @@ static LogicalResult compileROCDL(ModuleOp module, const TargetInfo &target,
   return success();
 }
 
-static FailureOr<Compilation> compile(ModuleOp module, const TargetInfo &target,
-                                      const EmissionOptions &options) {
-  if (failed(verifyLaunchFeatures(module, target)))
+static LogicalResult compileCPU(ModuleOp module, const TargetInfo &target,
+                                llvm::Module &llvmModule,
+                                Compilation &compilation) {
+  FailureOr<std::string> library =
+      emitSharedObject(llvmModule, target, module.getLoc());
+  if (failed(library))
     return failure();
+  compilation.binaries.push_back({"kernels.so", "so", std::move(*library)});
+  return success();
+}
+
+static LogicalResult generateBinaries(ModuleOp module, const TargetInfo &target,
+                                      const EmissionOptions &options,
+                                      Compilation &compilation) {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule =
       emitLLVMIR(module, target, options, context);
   if (!llvmModule)
     return failure();
-  Compilation compilation;
-  LogicalResult result = success();
   switch (target.kind) {
   case TargetKind::NVVM:
-    result = compileNVVM(module, target, options, *llvmModule, compilation);
-    break;
+    return compileNVVM(module, target, options, *llvmModule, compilation);
   case TargetKind::ROCDL:
-    result = compileROCDL(module, target, *llvmModule, compilation);
-    break;
-  case TargetKind::CPU: {
-    FailureOr<std::string> library =
-        emitSharedObject(*llvmModule, target, module.getLoc());
-    result = library;
-    if (succeeded(library))
-      compilation.binaries.push_back({"kernels.so", "so", std::move(*library)});
-    break;
+    return compileROCDL(module, target, *llvmModule, compilation);
+  case TargetKind::CPU:
+    return compileCPU(module, target, *llvmModule, compilation);
   }
-  }
-  if (failed(result) ||
+  llvm_unreachable("unknown kind");
+}
+
+static FailureOr<Compilation> compile(ModuleOp module, const TargetInfo &target,
+                                      const EmissionOptions &options) {
+  Compilation compilation;
+  if (failed(verifyLaunchFeatures(module, target)) ||
+      failed(runCodeGeneration(module.getLoc(),
+                               [&] {
+                                 return generateBinaries(module, target,
+                                                         options, compilation);
+                               })) ||
       failed(verifyLaunchLimits(module, target, compilation.resources)))
     return failure();
   return compilation;
@@ -240,6 +252,26 @@ static StringRef listProducts(TargetKind kind) {
   llvm_unreachable("unknown kind");
 }
 
+/// Prints LLVM IR, or assembly for every other kind.
+static LogicalResult printCode(ModuleOp module, const TargetInfo &target,
+                               EmitKind kind, const EmissionOptions &options,
+                               raw_ostream &os) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule =
+      emitLLVMIR(module, target, options, context);
+  if (!llvmModule)
+    return failure();
+  if (kind == EmitKind::LLVM) {
+    llvmModule->print(os, /*AAW=*/nullptr);
+    return success();
+  }
+  FailureOr<std::string> text =
+      emitAssembly(*llvmModule, target, module.getLoc());
+  if (succeeded(text))
+    os << *text;
+  return text;
+}
+
 LogicalResult mlir::fp8moe::emitTo(ModuleOp module, const TargetInfo &target,
                                    EmitKind kind,
                                    const EmissionOptions &options,
@@ -251,22 +283,10 @@ LogicalResult mlir::fp8moe::emitTo(ModuleOp module, const TargetInfo &target,
            << listProducts(target.kind);
 
   if (kind == EmitKind::LLVM || kind == EmitKind::Assembly ||
-      kind == EmitKind::PTX) {
-    llvm::LLVMContext context;
-    std::unique_ptr<llvm::Module> llvmModule =
-        emitLLVMIR(module, target, options, context);
-    if (!llvmModule)
-      return failure();
-    if (kind == EmitKind::LLVM) {
-      llvmModule->print(os, /*AAW=*/nullptr);
-      return success();
-    }
-    FailureOr<std::string> text =
-        emitAssembly(*llvmModule, target, module.getLoc());
-    if (succeeded(text))
-      os << *text;
-    return text;
-  }
+      kind == EmitKind::PTX)
+    return runCodeGeneration(module.getLoc(), [&] {
+      return printCode(module, target, kind, options, os);
+    });
 
   FailureOr<Compilation> compilation = compile(module, target, options);
   if (failed(compilation))

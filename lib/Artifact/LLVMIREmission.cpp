@@ -10,6 +10,7 @@
 #include "DeviceLibraries.h"
 #include "DiagnosticForwarder.h"
 #include "TargetMachine.h"
+#include "VerifyVendor.h"
 #include "fp8moe/Artifact/CodeEmission.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 
@@ -126,7 +127,7 @@ mlir::fp8moe::emitLLVMIR(ModuleOp module, const TargetInfo &target,
   DiagnosticScope diagnostics(context, module.getLoc());
   std::unique_ptr<llvm::TargetMachine> machine =
       createTargetMachine(target, module.getLoc());
-  if (!machine)
+  if (!machine || failed(verifyVendor(module, target)))
     return nullptr;
   std::unique_ptr<llvm::Module> llvmModule =
       target.isGPU() ? translateGPU(module, context)

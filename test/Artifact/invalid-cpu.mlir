@@ -68,3 +68,14 @@ module {
     fp8moe_plan.launch @k grid(%c1, %c1, %c1) block(2, 1, 1) shared 0
   }
 }
+
+// -----
+
+module {
+  llvm.func @k(%x: !llvm.ptr) {
+    // expected-error@+1 {{uses operation 'nvvm.read.ptx.sreg.tid.x' of NVIDIA's GPUs, but the target is cpu}}
+    %0 = nvvm.read.ptx.sreg.tid.x : i32
+    llvm.store %0, %x : i32, !llvm.ptr
+    llvm.return
+  }
+}

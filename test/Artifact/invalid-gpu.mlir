@@ -73,3 +73,56 @@ module {
         shared 65024 args(%x) : memref<8xi8>
   }
 }
+
+// -----
+
+module {
+  gpu.module @kernels {
+    llvm.func @k(%x: !llvm.ptr<1>) attributes {gpu.kernel, rocdl.kernel} {
+      // expected-error@+1 {{uses operation 'nvvm.read.ptx.sreg.tid.x' of NVIDIA's GPUs, but the target is gfx942 (AMD Instinct MI300X (CDNA 3)); compile the kernel for the GPU that it was written for, or rewrite it for this one}}
+      %0 = nvvm.read.ptx.sreg.tid.x : i32
+      llvm.store %0, %x : i32, !llvm.ptr<1>
+      llvm.return
+    }
+  }
+}
+
+// -----
+
+module {
+  gpu.module @kernels {
+    llvm.func @k(%x: !llvm.ptr<1>) attributes {gpu.kernel, rocdl.kernel} {
+      // expected-error@+1 {{uses intrinsic 'llvm.nvvm.read.ptx.sreg.tid.x' of NVIDIA's GPUs}}
+      %0 = llvm.call_intrinsic "llvm.nvvm.read.ptx.sreg.tid.x"() : () -> i32
+      llvm.store %0, %x : i32, !llvm.ptr<1>
+      llvm.return
+    }
+  }
+}
+
+// -----
+
+module {
+  gpu.module @kernels {
+    // expected-error@+1 {{uses attribute 'nvvm.kernel' of NVIDIA's GPUs}}
+    llvm.func @k() attributes {gpu.kernel, nvvm.kernel} {
+      llvm.return
+    }
+  }
+}
+
+// -----
+
+// AMD has the instruction, but not in this chip: LLVM finds out, and would end the process.
+// expected-error@+1 {{code generation failed: Cannot select: intrinsic %llvm.amdgcn.mfma.scale.f32.16x16x128.f8f6f4}}
+module {
+  gpu.module @kernels {
+    llvm.func @k(%x: !llvm.ptr<1>, %a: vector<8xi32>, %b: vector<4xf32>) attributes {gpu.kernel, rocdl.kernel} {
+      %c0 = llvm.mlir.constant(0 : i32) : i32
+      %0 = llvm.call_intrinsic "llvm.amdgcn.mfma.scale.f32.16x16x128.f8f6f4"(%a, %a, %b, %c0, %c0, %c0, %c0, %c0, %c0)
+          : (vector<8xi32>, vector<8xi32>, vector<4xf32>, i32, i32, i32, i32, i32, i32) -> vector<4xf32>
+      llvm.store %0, %x : vector<4xf32>, !llvm.ptr<1>
+      llvm.return
+    }
+  }
+}

@@ -1,0 +1,56 @@
+//===- FatalErrors.cpp - LLVM's fatal errors as diagnostics ---------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FatalErrors.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <csetjmp>
+#include <mutex>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+/// Where a thread goes on after a fatal error.
+struct Recovery {
+  std::jmp_buf place;
+  std::string reason;
+};
+} // namespace
+
+static thread_local Recovery *recovery = nullptr;
+
+/// LLVM ends the process when this returns.
+static void handleFatalError(void *, const char *reason, bool) {
+  if (!recovery) {
+    llvm::errs() << "LLVM ERROR: " << reason << "\n";
+    return;
+  }
+  recovery->reason = reason;
+  std::longjmp(recovery->place, 1);
+}
+
+LogicalResult
+mlir::fp8moe::runCodeGeneration(Location loc,
+                                function_ref<LogicalResult()> action) {
+  static std::once_flag installed;
+  std::call_once(installed,
+                 [] { llvm::install_fatal_error_handler(handleFatalError); });
+  Recovery mine;
+  recovery = &mine;
+  auto reset = llvm::make_scope_exit([] { recovery = nullptr; });
+  // LLVM has no exceptions, so that a jump is the only way out, as in its own
+  // CrashRecoveryContext, which would also take the process's signals.
+  if (setjmp(mine.place) == 0)
+    return action();
+  return emitError(loc) << "code generation failed: " << mine.reason;
+}
