@@ -11,10 +11,9 @@ target_compile_options(fp8moe_options INTERFACE -Wall -Wextra -Werror=return-typ
 if(NOT LLVM_ENABLE_RTTI)
   target_compile_options(fp8moe_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
 endif()
-if(FP8MOE_ENABLE_SANITIZERS)
-  target_compile_options(fp8moe_options INTERFACE -fsanitize=address,undefined
-    -fno-omit-frame-pointer -fno-sanitize=vptr)
-  target_link_options(fp8moe_options INTERFACE -fsanitize=address,undefined)
+if(NOT FP8MOE_SANITIZER STREQUAL none)
+  target_sources(fp8moe_options INTERFACE
+    $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:${PROJECT_BINARY_DIR}/sanitizers/Options.c>)
 endif()
 
 # MLIR's headers dominate compile time, so the compiler libraries share one
