@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Preloaded as the last library. The programs that the process starts do not get
-// the preloaded libraries.
+// Preloaded as the last library. The programs that the process starts do not
+// get the preloaded libraries.
 //
 //===----------------------------------------------------------------------===//
 

@@ -7,9 +7,11 @@
 //===----------------------------------------------------------------------===//
 /*
  * Built twice: with the names of the CUDA driver and with those of HIP. Every
- * call that changes something is appended to a log as text.
+ * call that changes something is appended to a log as text. Any number of
+ * threads may call, as with a driver.
  */
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,12 +31,23 @@ static int compute_major = 9, compute_minor = 0, launch_result = 0;
 static int context_object;
 static __thread void *current_context;
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* Adds to this thread's line, which goes to the log as a whole. */
 static void append(const char *format, ...) {
-  size_t used = strlen(log_text);
+  static __thread char line[1024];
+  size_t used = strlen(line);
   va_list args;
   va_start(args, format);
-  vsnprintf(log_text + used, sizeof(log_text) - used, format, args);
+  vsnprintf(line + used, sizeof(line) - used, format, args);
   va_end(args);
+  if (format[strlen(format) - 1] != '\n')
+    return;
+  pthread_mutex_lock(&mutex);
+  used = strlen(log_text);
+  snprintf(log_text + used, sizeof(log_text) - used, "%s", line);
+  pthread_mutex_unlock(&mutex);
+  line[0] = 0;
 }
 
 /* For the tests. */
@@ -120,16 +133,27 @@ EXPORT int NAME(cuModuleUnload, hipModuleUnload)(void *module) {
 /* A function is a copy of its name. */
 static char functions[16][64];
 static int num_functions;
+static char *get_function(const char *name) {
+  char *slot = NULL;
+  pthread_mutex_lock(&mutex);
+  for (int i = 0; i < num_functions && !slot; ++i)
+    if (strcmp(functions[i], name) == 0)
+      slot = functions[i];
+  if (!slot && num_functions < 16) {
+    slot = functions[num_functions++];
+    snprintf(slot, sizeof(functions[0]), "%s", name);
+  }
+  pthread_mutex_unlock(&mutex);
+  return slot;
+}
 EXPORT int NAME(cuModuleGetFunction, hipModuleGetFunction)(void **function,
                                                            void *module,
                                                            const char *name) {
   (void)module;
   if (strcmp(name, "missing") == 0)
     return 500;
-  char *slot = functions[num_functions++ % 16];
-  snprintf(slot, sizeof(functions[0]), "%s", name);
-  *function = slot;
-  return 0;
+  *function = get_function(name);
+  return *function ? 0 : 500;
 }
 EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
   append("attribute %s %d %d\n", (const char *)function, attribute, value);
