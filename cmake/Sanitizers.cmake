@@ -18,10 +18,15 @@ endif()
 
 # Container annotations and user poisoning need both sides of a container compiled
 # with the sanitizer, and libMLIR and libLLVM are not.
-set(FP8MOE_ASAN_OPTIONS detect_leaks=1:allow_user_poisoning=0:detect_container_overflow=0)
-set(FP8MOE_UBSAN_OPTIONS print_stacktrace=1)
+find_program(FP8MOE_SYMBOLIZER NAMES llvm-symbolizer llvm-symbolizer-22 HINTS /usr/lib/llvm-22/bin)
+set(common symbolize=1)
+if(FP8MOE_SYMBOLIZER)
+  set(common external_symbolizer_path=${FP8MOE_SYMBOLIZER})
+endif()
+set(FP8MOE_ASAN_OPTIONS ${common}:detect_leaks=1:allow_user_poisoning=0:detect_container_overflow=0)
+set(FP8MOE_UBSAN_OPTIONS ${common}:print_stacktrace=1)
 set(FP8MOE_LSAN_OPTIONS print_suppressions=0:suppressions=${PROJECT_SOURCE_DIR}/test/sanitizers/leaks.supp)
-set(FP8MOE_TSAN_OPTIONS second_deadlock_stack=1)
+set(FP8MOE_TSAN_OPTIONS ${common}:second_deadlock_stack=1)
 configure_file(test/sanitizers/Options.c.in ${PROJECT_BINARY_DIR}/sanitizers/Options.c @ONLY)
 
 # Readable stacks, and the cheap checks of libstdc++.

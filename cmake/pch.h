@@ -1,4 +1,14 @@
 // The upstream headers that almost every file of the compiler includes.
+
+// The statistics of a pass are another class where assertions are on. libMLIR, which
+// constructs them, is built without: a build of ours with assertions must agree.
+#include "llvm/Config/abi-breaking.h"
+#if !defined(NDEBUG) && !LLVM_ENABLE_ABI_BREAKING_CHECKS
+#define NDEBUG
+#include "llvm/ADT/Statistic.h"
+#undef NDEBUG
+#endif
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

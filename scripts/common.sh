@@ -4,7 +4,8 @@ set -euo pipefail
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 VENV="$ROOT/.venv"
-BUILD="$ROOT/build/release"
+PRESET=release
+BUILD="$ROOT/build/$PRESET"
 LLVM_VERSION=22
 LLVM_BIN="/usr/lib/llvm-$LLVM_VERSION/bin"
 cd "$ROOT"
@@ -62,7 +63,13 @@ use_ptxas() {
   fi
 }
 
-# configure: runs CMake for the release preset, with ccache where it is installed.
+# use_preset NAME: what is configured and built from now on.
+use_preset() {
+  PRESET="$1"
+  BUILD="$ROOT/build/$PRESET"
+}
+
+# configure: runs CMake for the preset, with ccache where it is installed.
 configure() {
   local options=(-DPython3_EXECUTABLE="$VENV/bin/python" -DPython_EXECUTABLE="$VENV/bin/python")
   if command -v ccache >/dev/null; then
@@ -70,7 +77,7 @@ configure() {
     export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
     options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache)
   fi
-  quietly "$BUILD/configure.log" cmake --preset release "${options[@]}"
+  quietly "$BUILD/configure.log" cmake --preset "$PRESET" "${options[@]}"
 }
 
 # build TARGET...: builds the targets with all cores; shows warnings and errors only.

@@ -3,62 +3,133 @@
 # listed with the reason. The last line is `N passed, N failed, N skipped`; the exit
 # status is not zero when a test failed, or when none ran.
 #
-# usage: scripts/test.sh [unit] [lit] [numerics] [python] [checks]     (default: all five)
+# usage: scripts/test.sh [SUITE...]     (default: all)
+#
+#   unit, lit, numerics, python   what the build in build/release does
+#   checks                        sources and documents
+#   asan                          the four suites once more on build/asan, where everything of
+#                                 the project has AddressSanitizer, leaks included, and
+#                                 UndefinedBehaviorSanitizer
+#   tsan                          the runtime's unit tests on build/tsan, with ThreadSanitizer
+#
+# A suite of the build in build/asan alone is asan-unit, asan-lit, asan-numerics or asan-python.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-suites=("$@")
-[[ ${#suites[@]} -gt 0 ]] || suites=(unit lit numerics python checks)
-for suite in "${suites[@]}"; do
-  [[ " unit lit numerics python checks " == *" $suite "* ]] ||
-    die "unknown suite '$suite'; the suites are: unit lit numerics python checks"
+ORDINARY=(unit lit numerics python)
+ASAN=(asan-unit asan-lit asan-numerics asan-python)
+ALL=("${ORDINARY[@]}" checks "${ASAN[@]}" tsan)
+
+suites=()
+for suite in "$@"; do
+  if [[ "$suite" == asan ]]; then
+    suites+=("${ASAN[@]}")
+  elif [[ " ${ALL[*]} " == *" $suite "* ]]; then
+    suites+=("$suite")
+  else
+    die "unknown suite '$suite'; the suites are: ${ALL[*]}, and asan for the four of that name"
+  fi
 done
+[[ ${#suites[@]} -gt 0 ]] || suites=("${ALL[@]}")
 wants() { [[ " ${suites[*]} " == *" $1 "* ]]; }
+wants_any() {
+  local suite
+  for suite in "$@"; do
+    if wants "$suite"; then return 0; fi
+  done
+  return 1
+}
 
-"$ROOT/scripts/setup.sh"
-use_ptxas
-say "configuring"
-configure
-say "building (the first time takes some minutes)"
-build all
+RESULTS="$ROOT/build/test-results"
 
-RESULTS="$BUILD/test-results"
-rm -rf "$RESULTS"
-mkdir -p "$RESULTS"
-export FP8MOE_RUNTIME_LIBRARY="$BUILD/lib/libfp8moe_runtime.so"
-export FP8MOE_BUILD_DIR="$BUILD"
+# build_preset NAME TARGET...: configures and builds, and tests what was built.
+build_preset() {
+  use_preset "$1"
+  shift
+  say "configuring $PRESET"
+  configure
+  say "building $PRESET (the first time takes some minutes)"
+  build "$@"
+  export FP8MOE_RUNTIME_LIBRARY="$BUILD/lib/libfp8moe_runtime.so"
+  export FP8MOE_BUILD_DIR="$BUILD"
+}
 
 # run_suite NAME COMMAND...: runs a test runner that writes $RESULTS/NAME.xml. A
 # failure is reported with the output at once and counted from the XML at the end; a
 # runner that hangs leaves no XML, which counts as a failure too.
 run_suite() {
-  local name="$1"
+  local name="$1" start="$SECONDS"
   shift
   say "running the $name tests"
   timeout --kill-after=10 1200 "$@" >"$RESULTS/$name.log" 2>&1 || {
     tail -n 60 "$RESULTS/$name.log"
     say "the whole output is in $RESULTS/$name.log"
   }
+  say "the $name tests took $((SECONDS - start)) s"
 }
 
-if wants unit; then
-  run_suite unit ctest --test-dir "$BUILD" -j "$(nproc)" --output-on-failure \
-    --output-junit "$RESULTS/unit.xml"
-fi
-if wants lit; then
-  run_suite lit "$VENV/bin/python" "$LLVM_BIN/lit" -v --xunit-xml-output "$RESULTS/lit.xml" "$BUILD/test"
-fi
-if wants numerics; then
-  run_suite numerics "$VENV/bin/python" -m pytest -q -p no:cacheprovider \
-    --junit-xml "$RESULTS/numerics.xml" test/Integration test/fuzz
-fi
-if wants python; then
-  run_suite python "$VENV/bin/python" -m pytest -q -p no:cacheprovider \
-    --junit-xml "$RESULTS/python.xml" python-bindings/tests
+run_unit() {
+  run_suite "$1" ctest --test-dir "$2" -j "$(nproc)" --output-on-failure --output-junit "$RESULTS/$1.xml"
+}
+
+run_lit() {
+  run_suite "$1" "$VENV/bin/python" "$LLVM_BIN/lit" -v --xunit-xml-output "$RESULTS/$1.xml" "$BUILD/test"
+}
+
+# run_pytest NAME FOLDER...: the files of tests on all cores.
+run_pytest() {
+  local name="$1" options=(-q -p no:cacheprovider -n "$(nproc)" --dist loadfile) python="$VENV/bin/python"
+  shift
+  if [[ "$PRESET" == asan ]]; then
+    python="$BUILD/bin/fp8moe-python"
+    options+=(-p sanitizer_plugin)
+    # A report ends its process, with what pytest has captured of it: it goes to a file.
+    local -x PYTHONPATH="$ROOT/test/sanitizers" ASAN_OPTIONS="log_path=$RESULTS/$name.report"
+  fi
+  run_suite "$name" "$python" -m pytest "${options[@]}" --junit-xml "$RESULTS/$name.xml" "$@"
+  local report
+  for report in "$RESULTS/$name".report.*; do
+    if [[ -s "$report" ]]; then
+      say "$report:"
+      head -n 60 "$report"
+    fi
+  done
+}
+
+run_numerics() { run_pytest "$1" test/Integration test/fuzz; }
+run_python() { run_pytest "$1" python-bindings/tests; }
+
+"$ROOT/scripts/setup.sh"
+use_ptxas
+rm -rf "$RESULTS"
+mkdir -p "$RESULTS"
+
+if wants_any "${ORDINARY[@]}" checks; then
+  build_preset release all
+  # glibc fills memory that it gives out and takes back with this value, so that who
+  # reads it does not find zeros or what was there.
+  export MALLOC_PERTURB_="${MALLOC_PERTURB_:-$((RANDOM % 255 + 1))}"
+  say "MALLOC_PERTURB_=$MALLOC_PERTURB_"
+  if wants unit; then run_unit unit "$BUILD"; fi
+  if wants lit; then run_lit lit; fi
+  if wants numerics; then run_numerics numerics; fi
+  if wants python; then run_python python; fi
+  unset MALLOC_PERTURB_
 fi
 if wants checks; then
   run_suite checks "$VENV/bin/python" scripts/check_sources.py --build "$BUILD" \
     --clang-format "clang-format-$LLVM_VERSION" --junit "$RESULTS/checks.xml"
+fi
+if wants_any "${ASAN[@]}"; then
+  build_preset asan all
+  if wants asan-unit; then run_unit asan-unit "$BUILD"; fi
+  if wants asan-lit; then run_lit asan-lit; fi
+  if wants asan-numerics; then run_numerics asan-numerics; fi
+  if wants asan-python; then run_python asan-python; fi
+fi
+if wants tsan; then
+  build_preset tsan FP8MoERuntimeTests
+  run_unit tsan "$BUILD/unittests/Runtime"
 fi
 
 say "done"

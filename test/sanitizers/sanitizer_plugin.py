@@ -1,0 +1,41 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A plugin of pytest for a process of build/asan/bin/fp8moe-python: looks for leaks
+after the tests of each file, and fails the last of them. Python itself frees little
+when it exits, so a check at its exit would report Python."""
+
+import ctypes
+import gc
+import glob
+import os
+import sys
+
+import pytest
+
+# Processes that tests start: Python with the sanitizer too, and programs with their own
+# options.
+sys.executable = os.environ["FP8MOE_PYTHON"]
+OPTIONS = os.environ.pop("ASAN_OPTIONS", "")
+for name in ("UBSAN_OPTIONS", "LSAN_OPTIONS"):
+    os.environ.pop(name, None)
+
+
+def written_reports():
+    """The sanitizer's reports of this process; the option log_path keeps them from pytest's capture."""
+    options = dict(option.split("=", 1) for option in OPTIONS.split(":") if "=" in option)
+    text = ""
+    for path in glob.glob(f"{options.get('log_path', '')}.{os.getpid()}"):
+        with open(path) as file:
+            text += file.read()
+    return text
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    if nextitem is not None and nextitem.path == item.path:
+        return
+    gc.collect()
+    before = written_reports()
+    if ctypes.CDLL(None).__lsan_do_recoverable_leak_check():
+        pytest.fail(f"the tests of {item.path.name} leak\n{written_reports()[len(before) :]}", pytrace=False)
