@@ -147,11 +147,12 @@ public:
       fail(FP8MOE_NOT_FOUND, "there is no device '", deviceName, "': found ",
            count, " ", vendor.device, " devices");
     check(driver.deviceGet(&device, ordinal), vendor.deviceGet);
-    check(driver.primaryContextRetain(&context, device),
-          vendor.primaryContextRetain);
     check(driver.deviceGetAttribute(&multiprocessors,
                                     vendor.multiprocessorCount, device),
           vendor.deviceGetAttribute);
+    // Last: only a complete object releases it.
+    check(driver.primaryContextRetain(&context, device),
+          vendor.primaryContextRetain);
   }
 
   ~GpuBackend() override {

@@ -86,6 +86,15 @@ TEST_F(GpuTest, HipRunsTheHsaco) {
             "release 1\n");
 }
 
+TEST_F(GpuTest, FailedLoadKeepsNoContext) {
+  load(hip, makeGpuManifest("gfx942", "rocdl", hsaco));
+  driver->reset(/*major=*/-1, /*minor=*/0);
+  artifact = std::make_unique<LoadedArtifact>(folder.path(), hip.device);
+  EXPECT_EQ(artifact->status, FP8MOE_DEVICE_ERROR);
+  expectContains(artifact->error, "hipDeviceGetAttribute");
+  EXPECT_EQ(driver->log().find("retain"), std::string::npos);
+}
+
 TEST_F(GpuTest, EmptyGridLaunchesNothing) {
   load(cuda, makeGpuManifest("sm_90a", "nvvm", cubinAndPtx));
   std::string before = driver->log();

@@ -86,6 +86,8 @@ EXPORT int NAME(cuDeviceGet, hipDeviceGet)(int *device, int ordinal) {
 EXPORT int NAME(cuDeviceGetAttribute,
                 hipDeviceGetAttribute)(int *value, int attribute, int device) {
   (void)device;
+  if (compute_major < 0)
+    return 1; /* a device without attributes */
   if (attribute == NAME(16, 63))
     *value = 3; /* multiprocessors */
   else if (attribute == 75 || attribute == 76)
