@@ -19,9 +19,10 @@ endif()
 # Container annotations and user poisoning need both sides of a container compiled
 # with the sanitizer, and libMLIR and libLLVM are not.
 find_program(FP8MOE_SYMBOLIZER NAMES llvm-symbolizer llvm-symbolizer-22 HINTS /usr/lib/llvm-22/bin)
-set(common symbolize=1)
+# A report ends the program by a signal, which no test takes for an error that it expects.
+set(common abort_on_error=1)
 if(FP8MOE_SYMBOLIZER)
-  set(common external_symbolizer_path=${FP8MOE_SYMBOLIZER})
+  string(APPEND common :external_symbolizer_path=${FP8MOE_SYMBOLIZER})
 endif()
 set(FP8MOE_ASAN_OPTIONS ${common}:detect_leaks=1:allow_user_poisoning=0:detect_container_overflow=0)
 set(FP8MOE_UBSAN_OPTIONS ${common}:print_stacktrace=1)

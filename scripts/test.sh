@@ -76,9 +76,9 @@ run_lit() {
   run_suite "$1" "$VENV/bin/python" "$LLVM_BIN/lit" -v --xunit-xml-output "$RESULTS/$1.xml" "$BUILD/test"
 }
 
-# run_pytest NAME FOLDER...: the files of tests on all cores.
+# run_pytest NAME [-n N] FOLDER...: with -n, files of tests run in N processes.
 run_pytest() {
-  local name="$1" options=(-q -p no:cacheprovider -n "$(nproc)" --dist loadfile) python="$VENV/bin/python"
+  local name="$1" options=(-q -p no:cacheprovider --dist loadfile) python="$VENV/bin/python"
   shift
   if [[ "$PRESET" == asan ]]; then
     python="$BUILD/bin/fp8moe-python"
@@ -96,8 +96,7 @@ run_pytest() {
   done
 }
 
-run_numerics() { run_pytest "$1" test/Integration test/fuzz; }
-run_python() { run_pytest "$1" python-bindings/tests; }
+run_numerics() { run_pytest "$1" -n "$(nproc)" test/Integration test/fuzz; }
 
 "$ROOT/scripts/setup.sh"
 use_ptxas
@@ -113,7 +112,8 @@ if wants_any "${ORDINARY[@]}" checks; then
   if wants unit; then run_unit unit "$BUILD"; fi
   if wants lit; then run_lit lit; fi
   if wants numerics; then run_numerics numerics; fi
-  if wants python; then run_python python; fi
+  # One process: the test of the wheel builds in the folder that others use.
+  if wants python; then run_pytest python python-bindings/tests; fi
   unset MALLOC_PERTURB_
 fi
 if wants checks; then
@@ -125,7 +125,7 @@ if wants_any "${ASAN[@]}"; then
   if wants asan-unit; then run_unit asan-unit "$BUILD"; fi
   if wants asan-lit; then run_lit asan-lit; fi
   if wants asan-numerics; then run_numerics asan-numerics; fi
-  if wants asan-python; then run_python asan-python; fi
+  if wants asan-python; then run_pytest asan-python -n "$(nproc)" python-bindings/tests; fi
 fi
 if wants tsan; then
   build_preset tsan FP8MoERuntimeTests

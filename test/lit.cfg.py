@@ -77,7 +77,9 @@ if os.environ.get("FP8MOE_HSACO_RUNNER"):
 
 path.append(config.environment["PATH"])
 config.environment["PATH"] = os.pathsep.join(path)
-for name in ("ROCM_PATH", "FP8MOE_HSACO_RUNNER", "ASAN_OPTIONS", "UBSAN_OPTIONS"):
+passed = ("ROCM_PATH", "FP8MOE_HSACO_RUNNER", "MALLOC_PERTURB_")
+passed += ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS")
+for name in passed:
     if name in os.environ:
         config.environment[name] = os.environ[name]
 config.environment["FP8MOE_RUNTIME_LIBRARY"] = os.path.join(
