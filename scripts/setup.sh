@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Installs what building and testing fp8moe needs on Debian 12 or later: system
 # packages with apt, Python packages in .venv. Does nothing, quickly and silently,
-# when everything is there.
+# when everything is there. Nothing but a minimal system is expected; git and
+# ca-certificates, which cloning took, are not installed again.
 #
 # usage: scripts/setup.sh
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+# Where releases name a package differently, an entry has all names, best first; the
+# first one that apt knows is installed. What they only recommend is left out.
 PACKAGES=(
   ccache
   clang-$LLVM_VERSION
@@ -26,7 +29,13 @@ PACKAGES=(
   nlohmann-json3-dev
   python3-dev
   python3-venv
-  rocm-device-libs
+)
+
+# What everything else works without: AMD kernels that call mathematical functions
+# are linked with ROCm's device libraries. Debian 12 has them for its own LLVM, Debian
+# 13 for LLVM 17; LLVM reads the bitcode of older releases.
+OPTIONAL_PACKAGES=(
+  "rocm-device-libs rocm-device-libs-17"
 )
 
 # NVIDIA's assembler, for machines without a CUDA toolkit.
@@ -37,32 +46,75 @@ as_root() {
     "$@"
   else
     command -v sudo >/dev/null ||
-      die "installing packages needs root or sudo; as root run: apt-get install ${missing[*]}"
+      die "installing packages needs root or sudo; as root run: scripts/setup.sh"
     sudo "$@"
   fi
+}
+
+is_installed() {
+  dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed
+}
+
+is_known_to_apt() { [[ -n "$(apt-cache madison "$1" 2>/dev/null)" ]]; }
+
+# find_first TEST NAME...: prints the first name for which TEST holds, if there is one.
+find_first() {
+  local test="$1" name
+  shift
+  for name in "$@"; do
+    if "$test" "$name"; then
+      echo "$name"
+      return
+    fi
+  done
+}
+
+# Appends to `missing` the entries of which no package is installed.
+find_missing() {
+  local entry
+  missing=()
+  for entry in "$@"; do
+    # shellcheck disable=SC2086  # an entry is a list of names
+    [[ -n "$(find_first is_installed $entry)" ]] || missing+=("$entry")
+  done
 }
 
 install_packages() {
   command -v dpkg-query >/dev/null ||
     die "this script installs Debian packages; on another system install LLVM, MLIR, LLD and clang $LLVM_VERSION," \
       "CMake, Ninja, GoogleTest, nlohmann-json and xxHash yourself and build with: cmake --preset release"
-  missing=()
-  local package
-  for package in "${PACKAGES[@]}"; do
-    dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
-      missing+=("$package")
-  done
-  [[ ${#missing[@]} -eq 0 ]] && return
+  local missing entry name wanted=()
+  find_missing "${PACKAGES[@]}"
+  local required=("${missing[@]}")
+  find_missing "${OPTIONAL_PACKAGES[@]}"
+  [[ ${#required[@]} -eq 0 && ${#missing[@]} -eq 0 ]] && return
 
-  say "installing ${#missing[@]} Debian packages: ${missing[*]}"
-  quietly "$ROOT/build/apt-update.log" as_root apt-get update
-  for package in "${missing[@]}"; do
-    [[ -n "$(apt-cache madison "$package")" ]] ||
-      die "apt knows no package '$package'. LLVM $LLVM_VERSION is in Debian 12's security updates (check that bookworm-security" \
-        "is among apt's sources); for other systems add https://apt.llvm.org: wget https://apt.llvm.org/llvm.sh && bash llvm.sh $LLVM_VERSION"
+  # Nothing but an optional package that apt does not know costs no update.
+  if [[ ${#required[@]} -gt 0 ]]; then
+    quietly "$ROOT/build/apt-update.log" as_root apt-get update
+  fi
+  for entry in "${required[@]}"; do
+    name="$(find_first is_known_to_apt $entry)"
+    [[ -n "$name" ]] ||
+      die "apt knows no package '${entry// /\' or \'}'. LLVM $LLVM_VERSION is in Debian 12's security updates and in Debian 13" \
+        "(check that bookworm-security, or trixie, is among apt's sources); for other systems add https://apt.llvm.org:" \
+        "wget https://apt.llvm.org/llvm.sh && bash llvm.sh $LLVM_VERSION"
+    wanted+=("$name")
   done
+  for entry in "${missing[@]}"; do
+    name="$(find_first is_known_to_apt $entry)"
+    if [[ -n "$name" ]]; then
+      wanted+=("$name")
+    else
+      say "apt knows no package '${entry// /\' or \'}': AMD kernels that call mathematical functions will not be linked," \
+        "unless --rocm-path or ROCM_PATH names a folder of ROCm; their tests are skipped"
+    fi
+  done
+  [[ ${#wanted[@]} -eq 0 ]] && return
+
+  say "installing ${#wanted[@]} Debian packages: ${wanted[*]}"
   quietly "$ROOT/build/apt-install.log" \
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${wanted[@]}"
 }
 
 # The wanted packages are written to .venv/installed.txt once they are installed, so

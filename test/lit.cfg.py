@@ -56,7 +56,9 @@ def has_cuda_device():
 
 
 def has_rocm_device_libs():
+    """Looks where lib/Artifact/DeviceLibraries.cpp looks."""
     roots = [os.environ.get("ROCM_PATH"), "/usr/lib/x86_64-linux-gnu", "/opt/rocm"]
+    roots += glob.glob("/usr/lib/llvm-*/lib/clang/*")
     return any(
         root and os.path.isfile(os.path.join(root, "amdgcn", "bitcode", "ocml.bc"))
         for root in roots

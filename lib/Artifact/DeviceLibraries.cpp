@@ -10,11 +10,13 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Config/llvm-config.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IRReader/IRReader.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/SourceMgr.h"
@@ -32,8 +34,9 @@ static const llvm::Function *findMissing(const llvm::Module &llvmModule,
   return nullptr;
 }
 
-/// The folders that may hold `ocml.bc`, best first.
-static SmallVector<std::string> listCandidateFolders(StringRef rocmPath) {
+/// The folders of ROCm that may hold `ocml.bc`, best first; Debian 12 has it in
+/// the last one.
+static SmallVector<std::string> listRocmFolders(StringRef rocmPath) {
   SmallVector<std::string> roots;
   if (!rocmPath.empty()) {
     roots.push_back(rocmPath.str());
@@ -52,9 +55,28 @@ static SmallVector<std::string> listCandidateFolders(StringRef rocmPath) {
   return folders;
 }
 
+/// Clang's own folder of bitcode, where Debian 13 has it for LLVM 17.
+static std::string getClangFolder(unsigned version) {
+  return llvm::formatv("/usr/lib/llvm-{0}/lib/clang/{0}/amdgcn/bitcode",
+                       version);
+}
+
+/// LLVM reads bitcode of its own and of earlier versions; clang's folder has
+/// this name since version 16.
+constexpr unsigned kOldestLLVM = 16;
+constexpr unsigned kNewestLLVM = LLVM_VERSION_MAJOR;
+
 static FailureOr<std::string>
 findLibraryFolder(StringRef rocmPath, StringRef symbol, Location loc) {
-  SmallVector<std::string> folders = listCandidateFolders(rocmPath);
+  SmallVector<std::string> rocmFolders = listRocmFolders(rocmPath);
+  SmallVector<std::string> folders = rocmFolders;
+  std::string listed = llvm::join(rocmFolders, ", ");
+  if (rocmPath.empty()) {
+    for (unsigned version = kNewestLLVM; version >= kOldestLLVM; --version)
+      folders.push_back(getClangFolder(version));
+    listed += llvm::formatv(", {0} to {1}", getClangFolder(kOldestLLVM),
+                            getClangFolder(kNewestLLVM));
+  }
   for (const std::string &folder : folders) {
     SmallString<128> file(folder);
     llvm::sys::path::append(file, "ocml.bc");
@@ -64,9 +86,10 @@ findLibraryFolder(StringRef rocmPath, StringRef symbol, Location loc) {
   return emitError(loc) << "the kernels call '" << symbol
                         << "' of ROCm's device libraries, which were not found "
                            "in "
-                        << llvm::join(folders, ", ")
-                        << "; install rocm-device-libs, or name the ROCm "
-                           "folder with --rocm-path or ROCM_PATH";
+                        << listed
+                        << "; install rocm-device-libs (on Debian 13 "
+                           "rocm-device-libs-17), or name the ROCm folder with "
+                           "--rocm-path or ROCM_PATH";
 }
 
 static LogicalResult linkLibrary(llvm::Linker &linker, llvm::Module &llvmModule,

@@ -12,7 +12,7 @@
 // CHECK: s_endpgm
 // CHECK-NOT: .globl
 
-// MISSING: error: the kernels call '__ocml_exp_f32' of ROCm's device libraries, which were not found in {{.*}}.missing/amdgcn/bitcode; install rocm-device-libs, or name the ROCm folder with --rocm-path or ROCM_PATH
+// MISSING: error: the kernels call '__ocml_exp_f32' of ROCm's device libraries, which were not found in {{.*}}.missing/amdgcn/bitcode; install rocm-device-libs (on Debian 13 rocm-device-libs-17), or name the ROCm folder with --rocm-path or ROCM_PATH
 gpu.module @kernels {
   llvm.func @__ocml_exp_f32(f32) -> f32
   llvm.func @exp(%x: !llvm.ptr<1>) attributes {gpu.kernel, rocdl.kernel} {
