@@ -27,6 +27,8 @@ constexpr TargetInfo cpu(llvm::StringLiteral chip,
   info.chip = chip;
   info.kind = TargetKind::CPU;
   info.description = description;
+  info.evidence = llvm::StringLiteral(
+      "the reference: run by every test; no times are predicted");
   info.fp8 = fp8;
   info.multiprocessors = 1;
   info.warpSize = 1;
@@ -46,11 +48,16 @@ constexpr TargetInfo cpu(llvm::StringLiteral chip,
 /// sheet (4.8 TB/s, 3958 and 1979 TFLOP/s with sparsity, half of it dense).
 /// Copy bandwidth: measured on one NVIDIA H200 (2 GiB, CUDA events, median).
 /// PTX 8.3 (CUDA 12.3) is the oldest that has every instruction that we emit.
+/// Evidence: docs/performance.md; the tests of lit and pytest that need a
+/// device.
 constexpr TargetInfo sm90a() {
   TargetInfo info = {};
   info.chip = llvm::StringLiteral("sm_90a");
   info.kind = TargetKind::NVVM;
   info.description = llvm::StringLiteral("NVIDIA H200 (Hopper)");
+  info.evidence = llvm::StringLiteral(
+      "run and checked on H100 and H200 cards; predicted times are those of a "
+      "model fitted to an H200");
   info.fp8 = Fp8Flavour::FN;
   info.multiprocessors = 132;
   info.warpSize = 32;
@@ -81,10 +88,14 @@ constexpr TargetInfo sm90a() {
 /// Peaks: NVIDIA HGX B200 data sheet (eight cards: 62 TB/s, 72 and 36 PFLOP/s
 /// with sparsity, half of it dense). No card was measured for this project.
 /// PTX 8.7 (CUDA 12.8) is what its block scaling conversions need.
+/// Evidence: the tests assemble its PTX where they find ptxas.
 constexpr TargetInfo sm100a() {
   TargetInfo info = sm90a();
   info.chip = llvm::StringLiteral("sm_100a");
   info.description = llvm::StringLiteral("NVIDIA B200 (Blackwell)");
+  info.evidence = llvm::StringLiteral(
+      "assembled by ptxas, never run; predicted times are those of an H200's "
+      "model with figures from data sheets");
   info.multiprocessors = 148;
   // Replaced by instructions on tensor memory.
   info.hasWarpgroupMatmul = false;
@@ -104,12 +115,16 @@ constexpr TargetInfo sm100a() {
 /// half are accumulation registers, four 16-lane SIMDs, 8 waves each); caches
 /// and compute units: AMD CDNA 3 white paper (304 units on eight dies with 4
 /// MiB L2 each, 128-byte lines, requests to memory of 64 bytes). Peaks: MI300X
-/// data sheet. No card was measured for this project.
+/// data sheet. No card was measured for this project. Evidence: the numerics
+/// suite in an emulator of the instruction set (FP8MOE_HSACO_RUNNER).
 constexpr TargetInfo gfx942() {
   TargetInfo info = {};
   info.chip = llvm::StringLiteral("gfx942");
   info.kind = TargetKind::ROCDL;
   info.description = llvm::StringLiteral("AMD Instinct MI300X (CDNA 3)");
+  info.evidence = llvm::StringLiteral(
+      "checked in an emulator, never run on a card; predicted times are those "
+      "of an H200's model with figures from data sheets");
   info.fp8 = Fp8Flavour::FNUZ;
   info.multiprocessors = 304;
   info.warpSize = 64;
@@ -136,7 +151,7 @@ constexpr TargetInfo gfx942() {
 /// AMD Instinct MI355X. Limits: "AMD CDNA 4" instruction set architecture
 /// reference (160 KiB LDS) and white paper (256 compute units on eight dies);
 /// FP8 is the OCP encoding, unlike gfx942. Peaks: MI355X data sheet. No card
-/// was measured for this project.
+/// was measured for this project. Evidence: as gfx942.
 constexpr TargetInfo gfx950() {
   TargetInfo info = gfx942();
   info.chip = llvm::StringLiteral("gfx950");

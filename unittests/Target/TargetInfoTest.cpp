@@ -42,10 +42,22 @@ TEST(TargetInfo, Fp8FlavourFollowsTheHardware) {
   EXPECT_EQ(maxE4M3(Fp8Flavour::FNUZ), 240.0);
 }
 
+TEST(TargetInfo, SaysWhereNoCardRanAKernel) {
+  for (const TargetInfo &info : knownTargets())
+    if (info.isGPU())
+      EXPECT_EQ(info.measuredCopyBandwidth == 0,
+                info.evidence.contains("never run"))
+          << info.chip.str();
+  for (llvm::StringRef chip : {"gfx942", "gfx950"})
+    EXPECT_TRUE(lookupTarget(chip)->evidence.contains(
+        "checked in an emulator, never run on a card"));
+}
+
 TEST(TargetInfo, EveryGPUHasCompleteFigures) {
   for (const TargetInfo &info : knownTargets()) {
     SCOPED_TRACE(info.chip.str());
     EXPECT_FALSE(info.description.empty());
+    EXPECT_FALSE(info.evidence.empty());
     EXPECT_FALSE(info.llvmTriple.empty());
     if (!info.isGPU())
       continue;

@@ -39,6 +39,9 @@ struct TargetInfo {
   TargetKind kind;
   /// For people: the product whose figures these are.
   llvm::StringRef description;
+  /// For people: on what results and predicted times of this chip rest. Says so
+  /// where no card ran a kernel, and where times come from data sheets.
+  llvm::StringRef evidence;
   Fp8Flavour fp8;
 
   /// Streaming multiprocessors (NVIDIA) or compute units (AMD).
