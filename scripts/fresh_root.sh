@@ -1,0 +1,203 @@
+#!/usr/bin/env bash
+# Runs commands as on a machine that has nothing: in a minimal Debian root made by debootstrap in a folder, with a clone of
+# the committed HEAD at the place that this checkout has. Without commands these are the two of the README.
+#
+# usage: scripts/fresh_root.sh [OPTION...] [COMMAND...]     (default: scripts/quickstart.sh scripts/test.sh)
+#   --suite NAME       the Debian release: bookworm (default), trixie
+#   --mirror URL       where Debian's packages are (default: where apt of this machine has them from)
+#   --security URL     the same for security updates
+#   --ccache DIR       a folder of ccache that the root shares (default: none, as on a new machine)
+#   --fetch PATH       a folder or file of the clone that is copied into this checkout at the end; may be repeated
+#   --keep             keep the root, to look inside; its place is printed
+#   --quiet            print what the commands print, and why there is no root
+#   --help             print this
+#
+# It needs root, debootstrap, the right to mount (unshare), and some 8 GiB below $TMPDIR. Packages come from the places, through
+# the proxies and with the certificates that apt and pip of this machine use. What is mounted is seen by the commands only,
+# and gone with them. CI and FP8MOE_TEST_SEED are passed on; other variables are not.
+#
+# The exit status is 0 when all commands passed, 1 when one failed (the last line says which), 2 for a wrong option, and 3
+# when there is no root to run them in.
+
+set -euo pipefail
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+CACHE=/var/cache/ccache
+CERTIFICATES=/etc/ssl/certs/ca-certificates.crt
+
+suite=bookworm mirror= security= ccache= keep=0 quiet=0
+fetched=() commands=()
+
+# stop STATUS MESSAGE...
+stop() {
+  printf 'error: %s\n' "${*:2}" >&2
+  exit "$1"
+}
+
+say() { ((quiet)) || printf 'fresh root: %s\n' "$*"; }
+
+parse_options() {
+  while [[ $# -gt 0 ]]; do
+    case "$1" in
+      --suite | --mirror | --security | --ccache | --fetch)
+        [[ $# -gt 1 ]] || stop 2 "$1 needs a value; see --help"
+        ;;&
+      --suite) suite="$2" && shift ;;
+      --mirror) mirror="$2" && shift ;;
+      --security) security="$2" && shift ;;
+      --ccache) ccache="$2" && shift ;;
+      --fetch) fetched+=("$2") && shift ;;
+      --keep) keep=1 ;;
+      --quiet) quiet=1 ;;
+      --help)
+        sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+        exit 0
+        ;;
+      -*) stop 2 "unknown option '$1'; see --help" ;;
+      *) commands+=("$1") ;;
+    esac
+    shift
+  done
+  [[ "$suite" =~ ^[a-z]+$ ]] || stop 2 "a suite is the name of a Debian release, such as trixie, not '$suite'"
+  [[ -z "$ccache" || -d "$ccache" ]] || stop 2 "there is no folder '$ccache' for --ccache"
+  local path
+  for path in "${fetched[@]}"; do
+    [[ "$path" != /* && "/$path/" != */../* ]] || stop 2 "--fetch takes a path inside the checkout, not '$path'"
+  done
+  [[ ${#commands[@]} -gt 0 ]] || commands=(scripts/quickstart.sh scripts/test.sh)
+}
+
+check_requirements() {
+  [[ $EUID -eq 0 ]] || stop 3 "making a root needs root: sudo scripts/fresh_root.sh"
+  PATH="$PATH:/usr/sbin:/sbin"
+  command -v debootstrap >/dev/null || stop 3 "debootstrap is not installed: apt-get install debootstrap"
+  unshare --mount --pid --fork --kill-child true 2>/dev/null ||
+    stop 3 "this system does not let unshare make a mount namespace (a container without CAP_SYS_ADMIN?)"
+  git -C "$ROOT" rev-parse --verify -q HEAD >/dev/null || stop 3 "$ROOT is not a checkout of git with a commit"
+}
+
+# find_source LABEL: where apt of this machine has Debian's packages of that label from.
+find_source() {
+  apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' 'Identifier: Packages' 2>/dev/null |
+    awk -F'|' -v label="$1" '$1 == "Debian" && $2 == label { print $3; exit }'
+}
+
+# The proxy of apt serves debootstrap too, which reads only the environment.
+use_proxy_of_apt() {
+  command -v apt-config >/dev/null || return 0
+  local proxy=
+  eval "$(apt-config shell proxy Acquire::http::Proxy)"
+  [[ -z "$proxy" || "$proxy" == DIRECT ]] || export http_proxy="${http_proxy:-$proxy}"
+}
+
+make_root() {
+  mirror="${mirror:-$(find_source Debian)}"
+  mirror="${mirror:-http://deb.debian.org/debian}"
+  security="${security:-$(find_source Debian-Security)}"
+  security="${security:-http://deb.debian.org/debian-security}"
+  use_proxy_of_apt
+  say "making a minimal $suite"
+  # In a namespace, as debootstrap mounts and may be interrupted. git and ca-certificates are what cloning takes.
+  unshare --mount --propagation private debootstrap --variant=minbase --include=ca-certificates,git \
+    "$suite" "$tree" "$mirror" >"$work/debootstrap.log" 2>&1 || {
+    tail -n 20 "$work/debootstrap.log" >&2
+    stop 3 "debootstrap could not make a $suite from $mirror"
+  }
+}
+
+# Gives the root what reaching packages takes on this machine.
+copy_settings() {
+  printf 'deb %s %s main\n' "$mirror" "$suite" "$mirror" "$suite-updates" "$security" "$suite-security" >"$tree/etc/apt/sources.list"
+  if command -v apt-config >/dev/null; then
+    apt-config dump | grep -E '^Acquire::(http|https|Check|Retries|Force)' >"$tree/etc/apt/apt.conf.d/90host" || true
+  fi
+  local file
+  for file in /etc/resolv.conf /etc/hosts /etc/pip.conf "$CERTIFICATES"; do
+    [[ ! -f "$file" ]] || cp -L "$file" "$tree$file"
+  done
+}
+
+# The whole environment of the commands, one NAME=VALUE a line.
+list_environment() {
+  printf '%s\n' HOME=/root LANG=C.UTF-8 TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+  [[ ! -f "$tree$CERTIFICATES" ]] || printf '%s\n' "SSL_CERT_FILE=$CERTIFICATES" "PIP_CERT=$CERTIFICATES"
+  [[ -z "$ccache" ]] || echo "CCACHE_DIR=$CACHE"
+  local name
+  for name in {http,https,no}_proxy {HTTP,HTTPS,NO}_PROXY PIP_{INDEX_URL,EXTRA_INDEX_URL,TRUSTED_HOST,PROXY,DEFAULT_TIMEOUT,RETRIES} \
+    CI FP8MOE_TEST_SEED; do
+    [[ -z "${!name:-}" ]] || echo "$name=${!name}"
+  done
+}
+
+# run_inside COMMAND: in namespaces of its own, so that all mounts and processes go with it.
+run_inside() {
+  local environment
+  readarray -t environment < <(list_environment)
+  # shellcheck disable=SC2016  # the inner shell expands
+  unshare --mount --propagation private --pid --fork --kill-child bash -c '
+    set -e
+    tree=$1 ccache=$2 cache=$3 folder=$4 command=$5
+    shift 5
+    mount -t proc proc "$tree/proc"
+    mount --rbind /dev "$tree/dev"
+    mount -t tmpfs tmpfs "$tree/dev/shm"
+    if [[ -n $ccache ]]; then
+      mkdir -p "$tree$cache"
+      mount --bind "$ccache" "$tree$cache"
+    fi
+    exec env -i "$@" chroot "$tree" bash -c "cd \"\$0\" || exit; $command" "$folder"
+  ' fresh-root "$tree" "$ccache" "$CACHE" "$ROOT" "$1" "${environment[@]}" </dev/null &
+  child=$!
+  wait "$child"
+}
+
+run_commands() {
+  local command begin
+  for command in "${commands[@]}"; do
+    say "running $command"
+    begin=$SECONDS
+    if run_inside "$command"; then
+      say "$command passed in $((SECONDS - begin)) s"
+    else
+      failure="$command failed after $((SECONDS - begin)) s"
+      return
+    fi
+  done
+}
+
+fetch_files() {
+  local path
+  for path in "${fetched[@]}"; do
+    [[ -e "$tree$ROOT/$path" ]] || continue
+    rm -rf "${ROOT:?}/$path"
+    mkdir -p "$(dirname "$ROOT/$path")"
+    cp -r "$tree$ROOT/$path" "$ROOT/$path"
+  done
+}
+
+# Nothing is mounted where this sees it; --one-file-system is for what nobody foresaw.
+finish() {
+  [[ -z "$child" ]] || { kill "$child" && wait "$child"; } 2>/dev/null || true
+  if ((keep)) && [[ -d "$tree" ]]; then
+    printf 'fresh root: kept in %s\n' "$tree" >&2
+  else
+    rm -rf --one-file-system "$work"
+  fi
+}
+
+parse_options "$@"
+check_requirements
+work="$(mktemp -d "${TMPDIR:-/tmp}/fresh-root.XXXXXX")"
+tree="$work/root" child='' failure=''
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+make_root
+copy_settings
+mkdir -p "$tree$(dirname "$ROOT")"
+git clone -q --no-hardlinks "$ROOT" "$tree$ROOT" || stop 3 "cannot clone $ROOT"
+run_commands
+child=''
+fetch_files
+say "${failure:-passed on $suite}"
+[[ -z "$failure" ]]
