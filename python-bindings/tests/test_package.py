@@ -87,7 +87,9 @@ def wheel(ir, build, tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     options = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check", "-w", folder]
     if (build / "CMakeCache.txt").exists():
-        options += ["-C", f"build-dir={build}", "-C", "cmake.define.FP8MOE_INCLUDE_TESTS=ON"]
+        # The short form -C is younger than the oldest pip that docs/python.md names.
+        settings = [f"build-dir={build}", "cmake.define.FP8MOE_INCLUDE_TESTS=ON"]
+        options += [word for setting in settings for word in ("--config-settings", setting)]
     run(sys.executable, "-m", "pip", "wheel", ROOT, *options, cwd=folder)
     (found,) = folder.glob("fp8moe-*.whl")
     return found
