@@ -115,6 +115,10 @@ copy_settings() {
   for file in /etc/resolv.conf /etc/hosts /etc/pip.conf "$CERTIFICATES"; do
     [[ ! -f "$file" ]] || cp -L "$file" "$tree$file"
   done
+  # What pip finds in them of folders of this machine, it ignores with a warning.
+  for file in "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf" "$HOME/.pip/pip.conf"; do
+    [[ ! -f "$file" ]] || install -D -m 644 "$file" "$tree/root/.config/pip/pip.conf"
+  done
 }
 
 # The whole environment of the commands, one NAME=VALUE a line.
@@ -185,19 +189,24 @@ finish() {
   fi
 }
 
-parse_options "$@"
-check_requirements
-work="$(mktemp -d "${TMPDIR:-/tmp}/fresh-root.XXXXXX")"
-tree="$work/root" child='' failure=''
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-make_root
-copy_settings
-mkdir -p "$tree$(dirname "$ROOT")"
-git clone -q --no-hardlinks "$ROOT" "$tree$ROOT" || stop 3 "cannot clone $ROOT"
-run_commands
-child=''
-fetch_files
-say "${failure:-passed on $suite}"
-[[ -z "$failure" ]]
+main() {
+  parse_options "$@"
+  check_requirements
+  work="$(mktemp -d "${TMPDIR:-/tmp}/fresh-root.XXXXXX")"
+  tree="$work/root" child='' failure=''
+  trap finish EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM HUP
+  make_root
+  copy_settings
+  mkdir -p "$tree$(dirname "$ROOT")"
+  git clone -q --no-hardlinks "$ROOT" "$tree$ROOT" || stop 3 "cannot clone $ROOT"
+  run_commands
+  child=''
+  fetch_files
+  say "${failure:-passed on $suite}"
+  [[ -z "$failure" ]]
+}
+
+# One command, so that a change of this file does not reach a script that runs.
+main "$@"; exit
