@@ -1,0 +1,186 @@
+# ===- test_commands.py - The commands of the documentation run ------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""Every fenced block of shell commands and of Python in README.md and docs/*.md runs, but for the commands that LEFT_OUT
+lists with a reason. Memory that is freed or new is filled with a pattern (MALLOC_PERTURB_), another one for each run, so that
+reading it shows.
+
+FP8MOE_DOCS_RUNS=20 runs each command 20 times with the first pattern, those of SLOW too; without it the others run once with each.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("FP8MOE_BUILD_DIR", ROOT / "build" / "release"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PATTERNS = [165, 90]
+RUNS = int(os.environ.get("FP8MOE_DOCS_RUNS", "0"))
+TIMEOUT = 600  # seconds for one command
+
+LEFT_OUT = [
+    (r"scripts/", "builds or tests"),
+    (r"(cmake|ninja|ctest) ", "builds or tests"),
+    (r"(apt-get install|python3 -m venv|pip) ", "installs"),
+    (r"fp8moe-run .*--device=cuda", "needs a GPU"),
+    (r"python3 benchmarks/\w+\.py (measure )?build/\w+/sm_90a", "needs a GPU"),
+    (r"ncu ", "needs a GPU"),
+    (r"python3 benchmarks/sweep\.py cases", "reads what a GPU measured"),
+]
+
+# Commands that take up to minutes of processor time: dozens of kernels each, or measurements of the compiler.
+SLOW = [
+    r"fp8moe-compile (build|benchmarks)/\w+\.mlir --target=sm_90a",
+    r"python3 benchmarks/layout_pipeline_scaling\.py",
+]
+
+# What the text around a block of Python has defined.
+PRELUDES = {
+    "docs/python.md": """
+import ml_dtypes, numpy as np
+array = np.random.default_rng(0).standard_normal((100, 2048)).astype(ml_dtypes.bfloat16)
+""",
+    "docs/runtime.md": """
+import fp8moe, ml_dtypes, numpy as np
+fp8moe.compile(fp8moe.ir.Module.parse_file("quantize.mlir"), targets=["cpu"], output="out")
+grad = np.random.default_rng(0).standard_normal((640, 2048)).astype(ml_dtypes.bfloat16)
+offsets = np.arange(10, 641, 10, dtype=np.int32)
+""",
+}
+
+
+class Block:
+    """A fenced block: its page, the line of its fence, its language and its lines."""
+
+    def __init__(self, page, line, language, lines):
+        self.page = str(page.relative_to(ROOT))
+        self.line = line
+        self.language = language
+        self.lines = lines
+
+    def __str__(self):
+        return f"{self.page}:{self.line}"
+
+    def commands(self):
+        """The shell commands without comments; a backslash continues a line."""
+        text = "\n".join(self.lines).replace("\\\n", " ")
+        lines = (re.sub(r"(^|\s+)#.*", "", line).strip() for line in text.splitlines())
+        return [line for line in lines if line]
+
+
+def read_blocks(page):
+    """Fences may be indented, as in a list; what they hold is then, too."""
+    blocks, fence = [], None
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        match = re.match(r"(\s*)```(\w*)\s*$", line)
+        if fence is None and match:
+            fence = Block(page, number, match[2], [])
+            indent = len(match[1])
+        elif fence is not None and match:
+            blocks.append(fence)
+            fence = None
+        elif fence is not None:
+            fence.lines.append(line[indent:])
+    assert fence is None, f"{page}: a fence is not closed"
+    return blocks
+
+
+BLOCKS = [block for page in PAGES for block in read_blocks(page)]
+
+
+def reason_to_leave_out(command):
+    return next((reason for pattern, reason in LEFT_OUT if re.match(pattern, command)), None)
+
+
+def example_of_readme():
+    """The IR that the README tells to save as quantize.mlir."""
+    (block,) = [b for b in BLOCKS if b.page == "README.md" and b.language == "mlir"]
+    return "\n".join(block.lines)
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """Looks like the root of the repository, and takes what commands write."""
+    for name in ("benchmarks", "docs", "examples", "scripts", ".venv"):
+        if (ROOT / name).exists():
+            (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "release").symlink_to(BUILD)
+    for name in ("quantize.mlir", "in.mlir"):
+        (tmp_path / name).write_text(example_of_readme())
+    return tmp_path
+
+
+def run_often(command, workspace, label):
+    environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
+    environment["PATH"] = os.pathsep.join([str(BUILD / "bin"), str(Path(sys.executable).parent), environment["PATH"]])
+    patterns = [PATTERNS[0]] * RUNS or PATTERNS
+    for run, pattern in enumerate(patterns, 1):
+        environment["MALLOC_PERTURB_"] = str(pattern)
+        result = subprocess.run(
+            command, cwd=workspace, env=environment, capture_output=True, text=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL
+        )
+        assert result.returncode == 0, (
+            f"run {run} of {len(patterns)} with MALLOC_PERTURB_={pattern} ended with {result.returncode}: {label}\n"
+            f"{result.stdout[-2000:]}{result.stderr[-4000:]}"
+        )
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "sh"], ids=str)
+def test_shell(block, workspace):
+    """In order, as later commands read what earlier ones write; what is exported holds for the commands behind."""
+    exports, left_out = [], []
+    for command in block.commands():
+        is_slow = any(re.match(pattern, command) for pattern in SLOW)
+        if command.startswith("export "):
+            exports.append(command)
+        elif reason := reason_to_leave_out(command):
+            left_out.append(f"{command}: {reason}")
+        elif is_slow and not RUNS:
+            left_out.append(f"{command}: slow, run where FP8MOE_DOCS_RUNS is set")
+        else:
+            script = "\n".join(["set -euo pipefail", *exports, command])
+            run_often(["bash", "-c", script], workspace, f"{block}: {command}")
+    # Shown by pytest -rP; a block of which nothing is run passes, as LEFT_OUT says why.
+    print("\n".join(left_out))
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python"], ids=str)
+def test_python(block, workspace):
+    pytest.importorskip("ml_dtypes")
+    if not list((BUILD / "python" / "fp8moe").glob("_mlir*")):
+        pytest.skip("the Python package was not built")
+    program = PRELUDES.get(block.page, "") + "\n".join(block.lines)
+    run_often([sys.executable, "-c", program], workspace, str(block))
+
+
+def test_no_fence_escapes():
+    """A block without a language is a picture, output or grammar; one that begins with a command of ours lacks its `sh`."""
+    for block in BLOCKS:
+        if block.language == "":
+            first = next(iter(block.lines), "")
+            assert not re.match(r"(fp8moe-\w+|python3?|scripts/\S+|pip|cmake) ", first), f"{block}: mark it as sh"
+
+
+def test_pip_commands_suit_old_pip():
+    """docs/python.md allows pip 22.1, which knows --config-settings but not its short form."""
+    spans = [span for page in PAGES for span in re.findall(r"`(pip [^`]*)`", page.read_text())]
+    commands = [command for b in BLOCKS if b.language == "sh" for command in b.commands() if command.startswith("pip ")]
+    assert commands
+    for command in spans + commands:
+        assert not re.search(r" -C\b", command), f"write --config-settings: {command}"
+
+
+@pytest.mark.parametrize("entry", [pattern for pattern, _ in LEFT_OUT] + SLOW)
+def test_lists_are_not_stale(entry):
+    commands = [command for b in BLOCKS if b.language == "sh" for command in b.commands()]
+    assert any(re.match(entry, command) for command in commands), f"no page has a command that matches '{entry}'"
