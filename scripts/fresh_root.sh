@@ -92,9 +92,9 @@ use_proxy_of_apt() {
 
 make_root() {
   mirror="${mirror:-$(find_source Debian)}"
-  mirror="${mirror:-http://deb.debian.org/debian}"
   security="${security:-$(find_source Debian-Security)}"
-  security="${security:-http://deb.debian.org/debian-security}"
+  [[ -n "$mirror" && -n "$security" ]] ||
+    stop 3 "apt of this machine has no Debian sources; name them with --mirror and --security"
   use_proxy_of_apt
   say "making a minimal $suite"
   # In a namespace, as debootstrap mounts and may be interrupted. git and ca-certificates are what cloning takes.
@@ -109,8 +109,9 @@ make_root() {
 copy_settings() {
   printf 'deb %s %s main\n' "$mirror" "$suite" "$mirror" "$suite-updates" "$security" "$suite-security" >"$tree/etc/apt/sources.list"
   if command -v apt-config >/dev/null; then
-    apt-config dump | grep -E '^Acquire::(http|https|Check|Retries|Force)' >"$tree/etc/apt/apt.conf.d/90host" || true
+    apt-config dump | grep -E '^Acquire::(http|https|Check|Force)' >"$tree/etc/apt/apt.conf.d/90host" || true
   fi
+  echo 'Acquire::Retries "5";' >>"$tree/etc/apt/apt.conf.d/90host"
   local file
   for file in /etc/resolv.conf /etc/hosts /etc/pip.conf "$CERTIFICATES"; do
     [[ ! -f "$file" ]] || cp -L "$file" "$tree$file"

@@ -101,7 +101,7 @@ def test_ci_runs_the_suites_in_a_root(project, tmp_path):
     assert calls[-2:] == [
         "fresh_root.sh --quiet --suite trixie scripts/setup.sh",
         f"fresh_root.sh --quiet --suite bookworm --ccache {tmp_path / 'cache'} "
-        "--fetch build/release/test-results scripts/test.sh 'unit' 'two words'",
+        "--fetch build/test-results scripts/test.sh 'unit' 'two words'",
     ]
 
 
