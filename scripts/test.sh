@@ -6,7 +6,6 @@
 # usage: scripts/test.sh [SUITE...]     (default: all)
 #
 #   unit, lit, numerics, python   what the build in build/release does
-#   docs                          the commands that the documentation shows, and the scripts
 #   checks                        sources and documents
 #   asan                          the four suites once more on build/asan, where everything of
 #                                 the project has AddressSanitizer, leaks included, and
@@ -19,7 +18,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 ORDINARY=(unit lit numerics python)
 ASAN=(asan-unit asan-lit asan-numerics asan-python)
-ALL=("${ORDINARY[@]}" docs checks "${ASAN[@]}" tsan)
+ALL=("${ORDINARY[@]}" checks "${ASAN[@]}" tsan)
 
 suites=()
 for suite in "$@"; do
@@ -97,14 +96,14 @@ run_pytest() {
   done
 }
 
-run_numerics() { run_pytest "$1" -n "$(nproc)" test/Integration test/fuzz; }
+run_numerics() { run_pytest "$1" -n "$(nproc)" test/Integration test/fuzz test/Docs test/Scripts; }
 
 "$ROOT/scripts/setup.sh"
 use_ptxas
 rm -rf "$RESULTS"
 mkdir -p "$RESULTS"
 
-if wants_any "${ORDINARY[@]}" docs checks; then
+if wants_any "${ORDINARY[@]}" checks; then
   build_preset release all
   # glibc fills memory that it gives out and takes back with this value, so that who
   # reads it does not find zeros or what was there.
@@ -115,7 +114,6 @@ if wants_any "${ORDINARY[@]}" docs checks; then
   if wants numerics; then run_numerics numerics; fi
   # One process: the test of the wheel builds in the folder that others use.
   if wants python; then run_pytest python python-bindings/tests; fi
-  if wants docs; then run_pytest docs test/Docs test/Scripts; fi
   unset MALLOC_PERTURB_
 fi
 if wants checks; then

@@ -115,6 +115,12 @@ def workspace(tmp_path):
             (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "build").mkdir()
     (tmp_path / "build" / "release").symlink_to(BUILD)
+    # A sanitized Python is a script that must keep its place, and that of a virtual environment is found by it.
+    (tmp_path / "bin").mkdir()
+    for name in ("python", "python3"):
+        program = tmp_path / "bin" / name
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        program.chmod(0o755)
     for name in ("quantize.mlir", "in.mlir"):
         (tmp_path / name).write_text(example_of_readme())
     return tmp_path
@@ -122,7 +128,7 @@ def workspace(tmp_path):
 
 def run_often(command, workspace, label):
     environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
-    environment["PATH"] = os.pathsep.join([str(BUILD / "bin"), str(Path(sys.executable).parent), environment["PATH"]])
+    environment["PATH"] = os.pathsep.join([str(workspace / "bin"), str(BUILD / "bin"), environment["PATH"]])
     patterns = [PATTERNS[0]] * RUNS or PATTERNS
     for run, pattern in enumerate(patterns, 1):
         environment["MALLOC_PERTURB_"] = str(pattern)
