@@ -92,12 +92,12 @@ public:
     if (!value && defaultValue)
       return *defaultValue;
     if (!value) {
-      report() << "parameter '" << name << "' is missing";
+      report("parameter '", name, "' is missing");
       return T();
     }
     std::optional<T> result = convert<T>(value);
     if (!result)
-      report() << "parameter '" << name << "' cannot be " << value;
+      report("parameter '", name, "' cannot be ", value);
     return result.value_or(T());
   }
 
@@ -105,18 +105,16 @@ public:
   bool finish() {
     for (NamedAttribute entry : parameters)
       if (!llvm::is_contained(seen, entry.getName().getValue()))
-        report() << "there is no parameter " << entry.getName()
-                 << "; the parameters are " << llvm::join(seen, ", ");
+        report("there is no parameter ", entry.getName(),
+               "; the parameters are ", llvm::join(seen, ", "));
     return !isFailed;
   }
 
 private:
-  InFlightDiagnostic report() {
-    bool isFirst = !isFailed;
+  template <typename... Parts> void report(Parts &&...parts) {
+    if (!isFailed)
+      ((emitError(loc, "#fp8moe.") << mnemonic << ": ") << ... << parts);
     isFailed = true;
-    if (!isFirst)
-      return InFlightDiagnostic();
-    return emitError(loc, "#fp8moe.") << mnemonic << ": ";
   }
 
   template <typename T> static std::optional<T> convert(Attribute value) {
