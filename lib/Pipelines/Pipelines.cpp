@@ -22,13 +22,19 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-void fp8moe::buildLayoutPipeline(OpPassManager &pm) {
-  OpPassManager &functions = pm.nest<func::FuncOp>();
-  functions.addPass(createFoldViews());
-  functions.addPass(createFuseQuantize());
-  functions.addPass(createPlaceLayouts());
-  // Without the copies, more quantizations are seen to read the same tensor.
-  functions.addPass(createFuseQuantize());
+void fp8moe::buildLayoutPipeline(OpPassManager &pm, bool verifyOptimal) {
+  // Copies that placement removes let views compose and quantizations fuse, and
+  // what they become may lie otherwise. Every round takes copies, views or
+  // kernels away, so there is an end; programs of the fuzzer take two to four.
+  PlaceLayoutsOptions placement;
+  placement.verifyOptimal = verifyOptimal;
+  auto round = [&](OpPassManager &functions) {
+    functions.addPass(createFoldViews());
+    functions.addPass(createFuseQuantize());
+    functions.addPass(createPlaceLayouts(placement));
+  };
+  pm.nest<func::FuncOp>().addPass(
+      createCompositeFixedPointPass("fp8moe-layouts", round));
 }
 
 void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts) {
@@ -89,6 +95,13 @@ void fp8moe::buildLoweringPipeline(OpPassManager &pm,
 //===----------------------------------------------------------------------===//
 
 namespace {
+struct LayoutOptions : PassPipelineOptions<LayoutOptions> {
+  Option<bool> verifyOptimal{
+      *this, "verify-optimal",
+      llvm::cl::desc("Compare every placement of layouts with all others"),
+      llvm::cl::init(false)};
+};
+
 struct ToTargetOptions : PassPipelineOptions<ToTargetOptions> {
   Option<std::string> chip{*this, "chip",
                            llvm::cl::desc("The chip to compile for"),
@@ -139,11 +152,13 @@ static void registerPipeline(StringRef name, StringRef description,
 }
 
 void fp8moe::registerPipelines() {
-  PassPipelineRegistration<>(
+  PassPipelineRegistration<LayoutOptions>(
       "fp8moe-optimize-layouts",
       "Fold views, fuse quantizations and place layouts, so that no byte moves "
       "only to change its order",
-      buildLayoutPipeline);
+      [](OpPassManager &pm, const LayoutOptions &options) {
+        buildLayoutPipeline(pm, options.verifyOptimal);
+      });
   registerPipeline("fp8moe-to-cpu",
                    "Lower tensors to host plans and LLVM for the CPU",
                    TargetKind::CPU, "cpu");

@@ -92,9 +92,12 @@ Cost fp8moe::estimateTraffic(int64_t bytes, const TargetInfo &target) {
   return cost;
 }
 
-Cost fp8moe::estimateKernel(KernelOpInterface op,
+Cost fp8moe::estimateKernel(Operation *operation,
                             ArrayRef<AssumedLayout> layouts,
                             const TargetInfo &target) {
+  if (auto relayout = dyn_cast<RelayoutOp>(operation))
+    return estimateRegrouping(relayout, layouts, target);
+  auto op = cast<KernelOpInterface>(operation);
   if (std::optional<Cost> cost = estimateQuantize(op, layouts, target))
     return *cost;
   int64_t passes = op.getNumPasses(target);
@@ -155,10 +158,21 @@ Cost fp8moe::estimateCopy(RankedTensorType type, const StridedLayout &from,
   return cost;
 }
 
-Cost fp8moe::estimateRegrouping(RelayoutOp op, const TargetInfo &target) {
+/// The layout of a tensor in a prediction; none when it is not strided.
+static std::optional<StridedLayout>
+getAssumedLayout(TypedValue<RankedTensorType> tensor,
+                 ArrayRef<AssumedLayout> layouts) {
+  for (const AssumedLayout &entry : layouts)
+    if (entry.tensor == tensor)
+      return *entry.layout;
+  return StridedLayout::get(tensor.getType());
+}
+
+Cost fp8moe::estimateRegrouping(RelayoutOp op, ArrayRef<AssumedLayout> layouts,
+                                const TargetInfo &target) {
   RankedTensorType input = op.getInput().getType(), result = op.getType();
-  std::optional<StridedLayout> from = StridedLayout::get(input);
-  std::optional<StridedLayout> to = StridedLayout::get(result);
+  std::optional<StridedLayout> from = getAssumedLayout(op.getInput(), layouts);
+  std::optional<StridedLayout> to = getAssumedLayout(op.getResult(), layouts);
   if (!from || !to)
     return estimateTraffic(
         estimateTensorBytes(input) + estimateTensorBytes(result), target);

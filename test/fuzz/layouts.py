@@ -37,12 +37,8 @@ import programs
 PROGRAMS_PER_MODULE = 20
 # Work in a branch counts half, rounded down to whole picoseconds.
 ROUNDING_PS = 8
-TARGETS = ("cpu", "sm_90a", "gfx950")
-PLACEMENT = "fp8moe-place-layouts{verify-optimal=true}"
-# What upstream simplifies once more when it is asked again is not the layout passes' work.
-SIMPLIFY = "canonicalize,cse,canonicalize,cse"
-OPTIMIZE = (f"--pass-pipeline=builtin.module({SIMPLIFY},func.func(fp8moe-fold-views,fp8moe-fuse-quantize,"
-            f"{PLACEMENT},fp8moe-fuse-quantize,{SIMPLIFY}))")
+TARGETS = ("cpu", "sm_90a", "sm_100a", "gfx942", "gfx950")
+OPTIMIZE = "--fp8moe-optimize-layouts=verify-optimal=true"
 REPORT = "--pass-pipeline=builtin.module(func.func(fp8moe-report-traffic))"
 
 

@@ -15,8 +15,8 @@
 namespace mlir::fp8moe {
 
 /// The layout passes (docs/layouts.md). Needs `fp8moe.target` on the module and
-/// resolved FP8 types.
-void buildLayoutPipeline(OpPassManager &pm);
+/// resolved FP8 types. `verifyOptimal` compares placements with all others.
+void buildLayoutPipeline(OpPassManager &pm, bool verifyOptimal = false);
 
 /// The passes on tensors, the same for every target: FP8 types are resolved,
 /// layouts checked, decisions made. Needs `fp8moe.target` on the module.

@@ -48,10 +48,10 @@ struct AssumedLayout {
   const StridedLayout *layout;
 };
 
-/// The cost of a kernel whose free tensors have the assumed layouts (the others
+/// The cost of a kernel, or of a copy that regroups, whose free tensors have the assumed layouts (the others
 /// those of their types) and that has the best tile for them, unless it names
 /// one; impossible when it cannot read or write one of them.
-Cost estimateKernel(KernelOpInterface op, ArrayRef<AssumedLayout> layouts,
+Cost estimateKernel(Operation *op, ArrayRef<AssumedLayout> layouts,
                     const TargetInfo &target);
 
 /// The cost of copying a tensor from one layout to another.
@@ -60,7 +60,8 @@ Cost estimateCopy(RankedTensorType type, const StridedLayout &from,
 
 /// The cost of a copy that pads or packs jagged groups, or moves block scales
 /// to or from tiles; no order of dimensions makes it go away.
-Cost estimateRegrouping(RelayoutOp op, const TargetInfo &target);
+Cost estimateRegrouping(RelayoutOp op, ArrayRef<AssumedLayout> layouts,
+                        const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

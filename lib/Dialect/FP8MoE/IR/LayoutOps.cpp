@@ -352,15 +352,24 @@ OpFoldResult RelayoutOp::fold(FoldAdaptor) {
                                            : OpFoldResult();
 }
 
-/// relayout(relayout(x)) -> relayout(x) when no group is padded or packed in
-/// between.
+/// relayout(relayout(x)) -> relayout(x), where at most one of them pads or
+/// packs groups. That one does not become two.
 static LogicalResult composeRelayouts(RelayoutOp op,
                                       PatternRewriter &rewriter) {
   auto producer = op.getInput().getDefiningOp<RelayoutOp>();
-  if (!producer || producer.getOffsets() || op.getOffsets())
+  if (!producer || (producer.getOffsets() && op.getOffsets()))
+    return failure();
+  Value offsets = op.getOffsets();
+  if (producer.getOffsets()) {
+    // Tiles are not padded or packed on the way.
+    if (!producer->hasOneUse() || !StridedLayout::get(op.getType()))
+      return failure();
+    offsets = producer.getOffsets();
+  }
+  if (offsets && !StridedLayout::get(producer.getInput().getType()))
     return failure();
   rewriter.replaceOpWithNewOp<RelayoutOp>(op, op.getType(), producer.getInput(),
-                                          /*offsets=*/Value());
+                                          offsets);
   return success();
 }
 

@@ -200,8 +200,7 @@ TensorAccess GroupedMatmulOp::getTensorAccess(Value tensor,
                                               const TargetInfo &target) {
   bool isOperand = tensor == getA() || tensor == getB();
   bool isFreeResult = tensor == getResult() && !getAddend();
-  if ((!isOperand && !isFreeResult) ||
-      getGroupPadding(cast<RankedTensorType>(tensor.getType())))
+  if (!isOperand && !isFreeResult)
     return TensorAccess::fixed();
   int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
   SmallVector<int64_t> walked = {rank - 2, rank - 1};

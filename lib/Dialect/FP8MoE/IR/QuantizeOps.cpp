@@ -444,7 +444,7 @@ LogicalResult MXQuantizeOp::reifyResultSizes(
 /// dimension; the first of three dimensions (experts) only separates blocks.
 static TensorAccess walkSlices(Value tensor, int64_t axis) {
   auto type = cast<RankedTensorType>(tensor.getType());
-  if (!StridedLayout::get(type) || getGroupPadding(type))
+  if (!StridedLayout::get(type))
     return TensorAccess::fixed();
   SmallVector<int64_t> dims;
   for (int64_t dim = 0; dim < type.getRank(); ++dim)

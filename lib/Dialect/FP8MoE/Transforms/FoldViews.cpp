@@ -8,19 +8,22 @@
 
 //
 // 1. Erase what nobody reads, so that it keeps nothing from changing.
-// 2. Fold: for every end of a chain of views and copies, in program order, find
+// 2. Copies that pad what was packed, or the reverse, become one or none
+//    (Regroupings.cpp).
+// 3. Fold: for every end of a chain of views and copies, in program order, find
 //    its root through all views and copies before it, and replace it by the
 //    shortest chain of views of the root (ViewExpression), with at most one
 //    copy behind. An end is what something else reads, or several chains.
-// 3. Sink: kernels that read a reshape read the tensor in its own shape
+// 4. Sink: kernels that read a reshape read the tensor in its own shape
 //    (SinkReshapes.cpp).
-// 4. Fold the chains around them again.
+// 5. Fold the chains around them again.
 //
 //===----------------------------------------------------------------------===//
 
 #include "FoldViews.h"
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"
+#include "Regroupings.h"
 #include "UnreachableBlocks.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "mlir/IR/Iterators.h"
@@ -227,6 +230,21 @@ static void foldChainsAround(Operation *op) {
   foldChains(links);
 }
 
+/// Folds the copies that regroup, in the order of the program: each finds those
+/// before it folded.
+static bool foldRegroupings(FunctionOpInterface function) {
+  SmallVector<RelayoutOp> regroupings;
+  function->walk([&](RelayoutOp op) {
+    if (LayoutGraph::isRegrouping(op))
+      regroupings.push_back(op);
+  });
+  bool changed = false;
+  // Only operations up to the visited one are erased.
+  for (RelayoutOp op : regroupings)
+    changed |= foldRegrouping(op);
+  return changed;
+}
+
 void FoldViews::runOnOperation() {
   FunctionOpInterface function = getOperation();
   if (function.isExternal())
@@ -234,6 +252,7 @@ void FoldViews::runOnOperation() {
   SmallVector<Operation *> links;
   SmallVector<KernelOpInterface> kernels;
   bool changed = eraseUnreachable(function);
+  changed |= foldRegroupings(function);
   // Users before what they use.
   function->walk<WalkOrder::PreOrder, ReverseIterator>([&](Operation *op) {
     if (op == function)

@@ -11,13 +11,15 @@
 //
 // 1. A cast and the scale operation that it reads become one operation, at the
 //    place of the scale operation.
-// 2. Jagged data that is only padded afterwards is written padded.
+// 2. Jagged data that is only read padded is written padded, and block scales
+//    that are only read in tiles are written so; or the reverse.
 // 3. Quantizations of one tensor are paired, at the place of the first.
 //
 //===----------------------------------------------------------------------===//
 
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"
+#include "Regroupings.h"
 #include "UnreachableBlocks.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Tuning/KernelCost.h"
@@ -205,76 +207,113 @@ static unsigned fusePairs(MutableArrayRef<SingleQuantize> group,
 }
 
 //===----------------------------------------------------------------------===//
-// Padding
+// Regroupings
 //===----------------------------------------------------------------------===//
 
-/// The type of jagged data that `padded` is a view of through transposes.
-static RankedTensorType pullBack(RankedTensorType padded,
-                                 ArrayRef<TransposeOp> views) {
-  StridedLayout layout = *StridedLayout::get(padded);
-  SmallVector<int64_t> shape(padded.getShape());
-  for (TransposeOp view : llvm::reverse(views)) {
-    SmallVector<int64_t> inverse = invertPermutation(view.getPermutation());
-    layout = transposeLayout(layout, inverse);
-    shape = permute(shape, inverse);
-  }
-  return RankedTensorType::get(
-      shape, padded.getElementType(),
-      encodeLayout(padded.getContext(), layout, shape));
+/// The regroupings that read `data`, if nothing else does.
+static SmallVector<PermutedUse>
+collectRegroupings(Value data,
+                   function_ref<bool(const PermutedUse &)> isWanted) {
+  SmallVector<PermutedUse> uses = collectPermutedUses(data);
+  if (!llvm::all_of(uses, isWanted))
+    uses.clear();
+  return uses;
 }
 
-/// Lets a quantization write its data padded, if that is predicted to take no
-/// more time than a kernel of its own for the padding.
-static bool fusePadding(JaggedDynamicQuantizeOp op, const TargetInfo &target) {
-  Value data = op.getQuantized().front(), value = data;
-  SmallVector<TransposeOp> views;
-  RelayoutOp padding;
-  while (!padding) {
-    if (!value.hasOneUse())
-      return false;
-    Operation *user = *value.user_begin();
-    if (auto view = dyn_cast<TransposeOp>(user))
-      views.push_back(view);
-    else if (!LayoutGraph::isPlainRelayout(user))
-      padding = dyn_cast<RelayoutOp>(user);
-    if (!padding && !isa<TransposeOp, RelayoutOp, ContiguousOp>(user))
-      return false;
-    value = user->getResult(0);
-  }
-  RankedTensorType padded = padding.getType();
-  // The offsets are those that the quantization reads; packing is another case.
-  if (padding.getOffsets() != op.getOffsets() || !getGroupPadding(padded) ||
-      !StridedLayout::get(padded))
-    return false;
-  RankedTensorType type = pullBack(padded, views);
-  if (getGroupPadding(type).getDim() != op.getAxes()[0])
-    return false;
+/// The type of a tensor whose view through a permutation has the type `seen`.
+static RankedTensorType pullBack(RankedTensorType seen,
+                                 ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> inverse = invertPermutation(permutation);
+  StridedLayout layout = transposeLayout(*StridedLayout::get(seen), inverse);
+  SmallVector<int64_t> shape = permute(seen.getShape(), inverse);
+  return RankedTensorType::get(shape, seen.getElementType(),
+                               encodeLayout(seen.getContext(), layout, shape));
+}
 
-  Type packed = data.getType();
-  Cost apart =
-      estimateKernel(op, {}, target) + estimateRegrouping(padding, target);
+/// Lets the producer of `data` write what `uses`, which are regroupings and all
+/// who read it, make of it.
+static void writeRegrouped(OpResult data, RankedTensorType type,
+                           ArrayRef<PermutedUse> uses, StringRef remark) {
+  Operation *producer = data.getOwner();
+  Operation *regrouped = OpBuilder(producer).clone(*producer);
+  regrouped->getResult(data.getResultNumber()).setType(type);
+  for (auto [before, after] :
+       llvm::zip_equal(producer->getResults(), regrouped->getResults()))
+    if (before != data)
+      before.replaceAllUsesWith(after);
+  for (const PermutedUse &use : uses) {
+    auto op = cast<RelayoutOp>(use.operand->getOwner());
+    remark::passed(op.getLoc(), layoutRemark("copy-removed"))
+        << "copy removed: " + remark.str();
+    // The last one takes the old producer with it.
+    replaceWithView(
+        op, {regrouped->getResult(data.getResultNumber()), use.permutation});
+  }
+}
+
+/// Lets a quantization write its data padded or packed, as all who read it want
+/// it, if that is predicted to take no more time than a kernel for the copy.
+static bool fuseGroups(JaggedDynamicQuantizeOp op, const TargetInfo &target) {
+  auto data = cast<OpResult>(op.getQuantized().front());
+  int64_t axis = op.getAxes()[0];
+  std::optional<Regrouping> first;
+  SmallVector<PermutedUse> uses =
+      collectRegroupings(data, [&](const PermutedUse &use) {
+        std::optional<Regrouping> entry =
+            matchRegrouping(use.operand->getOwner());
+        if (!entry || entry->getOffsets() != op.getOffsets() ||
+            use.permutation[entry->dim] != axis)
+          return false;
+        if (!first)
+          first = entry;
+        return entry->pads == first->pads && entry->pad == first->pad;
+      });
+  if (uses.empty())
+    return false;
+  RankedTensorType type =
+      pullBack(first->op.getType(), uses.front().permutation);
+  int64_t rows = op.getInput().getType().getDimSize(axis);
+  if (!first->pads && type.getDimSize(axis) != rows)
+    return false;
+  Type before = data.getType();
+  Cost apart = estimateKernel(op, {}, target) +
+               estimateRegrouping(first->op, {}, target);
   data.setType(type);
-  if (apart < estimateKernel(op, {}, target)) {
-    data.setType(packed);
-    remark::missed(padding.getLoc(), layoutRemark("not-fused"))
+  Cost fused = estimateKernel(op, {}, target);
+  data.setType(before);
+  if (apart < fused) {
+    remark::missed(first->op.getLoc(), layoutRemark("not-fused"))
         << "not fused with the quantization: writing the padded groups there "
            "takes longer";
     return false;
   }
-  OpBuilder builder(padding);
-  Value view = data;
-  for (TransposeOp transpose : views)
-    view = TransposeOp::create(builder, transpose.getLoc(), view,
-                               transpose.getPermutation());
-  remark::passed(padding.getLoc(), layoutRemark("copy-removed"))
-      << "copy removed: the quantization writes the padded groups";
-  padding.getResult().replaceAllUsesWith(view);
-  Operation *unused = padding;
-  while (unused != op) {
-    Operation *producer = unused->getOperand(0).getDefiningOp();
-    unused->erase();
-    unused = producer;
-  }
+  writeRegrouped(data, type, uses,
+                 first->pads ? "the quantization writes the padded groups"
+                             : "the quantization writes packed groups");
+  return true;
+}
+
+/// Lets a quantization write its block scales in tiles or row-major, as all who
+/// read them want them.
+static bool fuseTiles(MXQuantizeOp op) {
+  auto scales = cast<OpResult>(op.getScales());
+  auto type = cast<RankedTensorType>(scales.getType());
+  // Padded groups of scales are always in tiles.
+  if (op.getOffsets())
+    return false;
+  SmallVector<PermutedUse> uses =
+      collectRegroupings(scales, [](const PermutedUse &use) {
+        Operation *owner = use.operand->getOwner();
+        return llvm::is_sorted(use.permutation) &&
+               (isToTiles(owner) || isFromTiles(owner));
+      });
+  if (uses.empty())
+    return false;
+  auto first = cast<RelayoutOp>(uses.front().operand->getOwner());
+  bool toTiles = isToTiles(first);
+  writeRegrouped(scales, toTiles ? first.getType() : dropLayout(type), uses,
+                 toTiles ? "the quantization writes the scales in tiles"
+                         : "the quantization writes the scales row-major");
   return true;
 }
 
@@ -293,24 +332,28 @@ void FuseQuantize::runOnOperation() {
   for (QuantizeOp cast : casts)
     fused += fuseScale(cast);
 
+  // Regroupings before pairs, which replace the operations.
+  SmallVector<JaggedDynamicQuantizeOp> jagged;
+  SmallVector<MXQuantizeOp> blocks;
+  function->walk([&](JaggedDynamicQuantizeOp op) { jagged.push_back(op); });
+  function->walk([&](MXQuantizeOp op) { blocks.push_back(op); });
+  for (JaggedDynamicQuantizeOp op : jagged)
+    fused += fuseGroups(op, target->getInfo());
+  for (MXQuantizeOp op : blocks)
+    fused += fuseTiles(op);
+
   llvm::MapVector<std::pair<Block *, Value>, SmallVector<SingleQuantize, 2>>
       groups;
-  SmallVector<JaggedDynamicQuantizeOp> jagged;
   auto collect = [&](SingleQuantize entry) {
     if (entry.isFusable())
       groups[{entry.op->getBlock(), skipCopies(entry.input)}].push_back(entry);
   };
   function->walk([&](Operation *op) {
-    if (auto quantize = dyn_cast<DynamicQuantizeOp>(op)) {
+    if (auto quantize = dyn_cast<DynamicQuantizeOp>(op))
       collect(SingleQuantize(quantize));
-    } else if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op)) {
+    else if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))
       collect(SingleQuantize(quantize));
-      jagged.push_back(quantize);
-    }
   });
-  // Padding first, as pairs replace the operations.
-  for (JaggedDynamicQuantizeOp op : jagged)
-    fused += fusePadding(op, target->getInfo());
   for (auto &group : groups)
     if (group.second.size() > 1)
       fused += fusePairs(group.second, target->getInfo(),

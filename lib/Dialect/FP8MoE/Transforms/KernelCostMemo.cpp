@@ -70,8 +70,7 @@ static bool nextCombination(MutableArrayRef<size_t> places,
   return false;
 }
 
-static KernelCosts computeCosts(KernelOpInterface op,
-                                ArrayRef<TensorLayouts> tensors,
+static KernelCosts computeCosts(Operation *op, ArrayRef<TensorLayouts> tensors,
                                 double frequency, const TargetInfo &target) {
   KernelCosts result;
   std::vector<Cost> costs;
@@ -97,7 +96,7 @@ static KernelCosts computeCosts(KernelOpInterface op,
   return result;
 }
 
-const KernelCosts &KernelCostMemo::get(KernelOpInterface op,
+const KernelCosts &KernelCostMemo::get(Operation *op,
                                        ArrayRef<TensorLayouts> tensors,
                                        double frequency,
                                        const TargetInfo &target) {

@@ -29,6 +29,20 @@ bool LayoutGraph::isPlainRelayout(Operation *op) {
          isPlaceable(relayout.getInput()) && isPlaceable(relayout.getResult());
 }
 
+bool LayoutGraph::isRegrouping(Operation *op) {
+  return isa<RelayoutOp>(op) && !isPlainRelayout(op);
+}
+
+TensorAccess LayoutGraph::getAccess(Operation *kernel, Value tensor,
+                                    const TargetInfo &target) {
+  if (auto op = dyn_cast<KernelOpInterface>(kernel))
+    return op.getTensorAccess(tensor, target);
+  auto op = cast<RelayoutOp>(kernel);
+  if (!isPlaceable(tensor) || tensor == op.getOffsets())
+    return TensorAccess::fixed();
+  return TensorAccess::free(identityPermutation(op.getType().getRank()));
+}
+
 bool LayoutGraph::isReturnedByFunction(const OpOperand &use) {
   Operation *owner = use.getOwner();
   return owner->hasTrait<OpTrait::ReturnLike>() &&
@@ -47,8 +61,8 @@ LayoutGraph::LayoutGraph(FunctionOpInterface function) {
     if (isPlainRelayout(op)) {
       relayouts.push_back(op);
     } else if (op != function && !isView(op)) {
-      if (auto kernel = dyn_cast<KernelOpInterface>(op))
-        kernels.push_back(kernel);
+      if (isKernel(op))
+        kernels.push_back(op);
       addRoots(op);
     }
   });
@@ -75,9 +89,8 @@ void LayoutGraph::addRoots(Operation *op) {
     return;
   }
   LayoutRoot::Kind kind = isa<scf::IfOp>(op) ? LayoutRoot::Kind::Region
-                          : isa<KernelOpInterface>(op)
-                              ? LayoutRoot::Kind::Kernel
-                              : LayoutRoot::Kind::Fixed;
+                          : isKernel(op)     ? LayoutRoot::Kind::Kernel
+                                             : LayoutRoot::Kind::Fixed;
   for (Value result : op->getResults())
     addRoot(kind, result);
 }
@@ -95,7 +108,7 @@ LayoutUse LayoutGraph::classify(OpOperand &operand) {
     use.kind = LayoutUse::Kind::Flow;
     use.target = it->second;
   };
-  if (isa<KernelOpInterface>(owner)) {
+  if (isKernel(owner)) {
     use.kind = LayoutUse::Kind::Kernel;
   } else if (isa<tensor::DimOp>(owner)) {
     use.kind = LayoutUse::Kind::Any;

@@ -24,7 +24,7 @@ namespace mlir::fp8moe {
 /// An operand that reads a root.
 struct LayoutUse {
   enum class Kind {
-    /// A kernel, which can read several layouts.
+    /// A kernel or a regrouping, which can read several layouts.
     Kernel,
     /// Must get the layout of its type: return, call, views of fixed kernels.
     Fixed,
@@ -52,7 +52,7 @@ struct LayoutRoot {
   enum class Kind {
     /// Has the layout of its type.
     Fixed,
-    /// A kernel's result.
+    /// The result of a kernel or a regrouping.
     Kernel,
     /// A result or iteration argument of control flow.
     Region,
@@ -80,8 +80,9 @@ public:
     auto it = rootOf.find(value);
     return it == rootOf.end() ? std::nullopt : std::optional(it->second);
   }
-  /// The kernels and the copies in the order of the program.
-  ArrayRef<KernelOpInterface> getKernels() const { return kernels; }
+  /// The kernels, regroupings among them, and the copies in the order of the
+  /// program.
+  ArrayRef<Operation *> getKernels() const { return kernels; }
   ArrayRef<Operation *> getRelayouts() const { return relayouts; }
 
   /// The layout of `layout`, a layout of `type`, seen through views; none when
@@ -96,6 +97,20 @@ public:
 
   /// A copy between strided layouts that keeps every element's index.
   static bool isPlainRelayout(Operation *op);
+
+  /// A copy that changes more than places: it pads or packs jagged groups, or
+  /// moves block scales to or from tiles. Like a kernel it reads and writes
+  /// strided tensors in any order.
+  static bool isRegrouping(Operation *op);
+
+  /// An operation that becomes a kernel other than a plain copy.
+  static bool isKernel(Operation *op) {
+    return isa<KernelOpInterface>(op) || isRegrouping(op);
+  }
+
+  /// How a kernel or a regrouping reads an operand or writes a result.
+  static TensorAccess getAccess(Operation *kernel, Value tensor,
+                                const TargetInfo &target);
 
   /// Whether the operand is a result of the function, whose type says how it
   /// lies in memory.
@@ -112,7 +127,7 @@ private:
   llvm::DenseMap<Value, unsigned> rootOf;
   /// The place of each operation in the function.
   llvm::DenseMap<Operation *, unsigned> positions;
-  SmallVector<KernelOpInterface> kernels;
+  SmallVector<Operation *> kernels;
   SmallVector<Operation *> relayouts;
 };
 

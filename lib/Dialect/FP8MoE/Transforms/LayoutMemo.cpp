@@ -15,6 +15,14 @@ using namespace mlir::fp8moe;
 /// have at most three.
 static constexpr int64_t kMaxPermutedRank = 3;
 
+/// The dense layout of a tensor in another order; its groups stay as they are.
+static StridedLayout getDenseLike(RankedTensorType type,
+                                  ArrayRef<int64_t> order) {
+  StridedLayout layout = StridedLayout::getDense(type.getShape(), order);
+  layout.groups = getGroupPadding(type);
+  return layout;
+}
+
 const StridedLayout &LayoutMemo::getLayout(RankedTensorType type) {
   auto [it, isNew] = layouts.try_emplace(type.getAsOpaquePointer());
   if (isNew)
@@ -27,7 +35,7 @@ ArrayRef<StridedLayout> LayoutMemo::getAllOrders(RankedTensorType type) {
   if (isNew && type.getRank() <= kMaxPermutedRank) {
     SmallVector<int64_t> order = identityPermutation(type.getRank());
     do {
-      it->second.push_back(StridedLayout::getDense(type.getShape(), order));
+      it->second.push_back(getDenseLike(type, order));
     } while (std::next_permutation(order.begin(), order.end()));
   }
   return it->second;
@@ -38,9 +46,6 @@ collectLayouts(RankedTensorType type, const StridedLayout &current,
                ArrayRef<StridedLayout> wanted) {
   ArrayRef<int64_t> shape = type.getShape();
   std::vector<StridedLayout> layouts(1, current);
-  // Only a quantization can write padded groups, and it does or does not.
-  if (current.groups)
-    return layouts;
   auto add = [&](StridedLayout layout) {
     if (llvm::none_of(layouts, [&](const StridedLayout &known) {
           return known.isSameAs(layout, shape) && known.align >= layout.align;
@@ -53,11 +58,11 @@ collectLayouts(RankedTensorType type, const StridedLayout &current,
     SmallVector<int64_t> order = identityPermutation(type.getRank());
     auto inner = order.begin() + (type.getRank() > 2 ? 1 : 0);
     do {
-      add(StridedLayout::getDense(shape, order));
+      add(getDenseLike(type, order));
     } while (std::next_permutation(inner, order.end()));
   }
   for (const StridedLayout &layout : wanted)
-    if (!layout.groups &&
+    if (layout.groups == current.groups &&
         !llvm::is_contained(layout.strides, ShapedType::kDynamic))
       add(layout);
   return layouts;

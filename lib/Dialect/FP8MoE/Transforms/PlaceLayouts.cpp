@@ -373,7 +373,7 @@ static bool mergeEqualOperations(FunctionOpInterface function) {
 
 static size_t countKernels(FunctionOpInterface function) {
   size_t kernels = 0;
-  function->walk([&](KernelOpInterface) { ++kernels; });
+  function->walk([&](Operation *op) { kernels += LayoutGraph::isKernel(op); });
   return kernels;
 }
 

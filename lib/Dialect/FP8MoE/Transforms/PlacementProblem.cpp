@@ -179,8 +179,8 @@ PlacementProblem::getPrimaryOptions(unsigned root) const {
   const LayoutRoot &entry = graph.getRoots()[root];
   bool isFree = entry.kind == LayoutRoot::Kind::Region;
   if (entry.kind == LayoutRoot::Kind::Kernel)
-    isFree = cast<KernelOpInterface>(entry.values.front().getDefiningOp())
-                 .getTensorAccess(entry.values.front(), target)
+    isFree = LayoutGraph::getAccess(entry.values.front().getDefiningOp(),
+                                    entry.values.front(), target)
                  .isFree;
   if (!isFree)
     return {0};
@@ -226,7 +226,7 @@ PlacementProblem::PlacementProblem(const LayoutGraph &graph,
     addCopyTerms(root);
     addFlowTerms(root);
   }
-  for (KernelOpInterface kernel : graph.getKernels())
+  for (Operation *kernel : graph.getKernels())
     addKernelTerm(kernel);
   for (Operation *copy : graph.getRelayouts())
     currentCost += estimateRelayout(copy, target);
@@ -341,8 +341,8 @@ const StridedLayout *PlacementProblem::getWantedLayout(unsigned root,
   case LayoutUse::Kind::Fixed:
     return &layouts.getLayout(entry.type);
   case LayoutUse::Kind::Kernel:
-    if (cast<KernelOpInterface>(entry.operand->getOwner())
-            .getTensorAccess(entry.operand->get(), target)
+    if (LayoutGraph::getAccess(entry.operand->getOwner(), entry.operand->get(),
+                               target)
             .isFree)
       return nullptr;
     return &layouts.getLayout(entry.type);
@@ -379,12 +379,13 @@ void PlacementProblem::addFlowTerms(unsigned root) {
 }
 
 /// The time of a kernel couples what it reads with what it writes.
-void PlacementProblem::addKernelTerm(KernelOpInterface op) {
+void PlacementProblem::addKernelTerm(Operation *op) {
   SmallVector<const Choice *> choices;
   SmallVector<TensorLayouts> tensors;
   for (OpOperand &operand : op->getOpOperands()) {
     auto it = useOf.find(&operand);
-    if (it == useOf.end() || !op.getTensorAccess(operand.get(), target).isFree)
+    if (it == useOf.end() ||
+        !LayoutGraph::getAccess(op, operand.get(), target).isFree)
       continue;
     auto [root, use] = it->second;
     choices.push_back(&readOf[root][use]);
@@ -395,7 +396,7 @@ void PlacementProblem::addKernelTerm(KernelOpInterface op) {
   }
   for (Value result : op->getResults()) {
     std::optional<unsigned> root = graph.lookupRoot(result);
-    if (!root || !op.getTensorAccess(result, target).isFree)
+    if (!root || !LayoutGraph::getAccess(op, result, target).isFree)
       continue;
     choices.push_back(&primaryOf[*root]);
     TensorLayouts &entry = tensors.emplace_back();
@@ -493,14 +494,10 @@ Cost fp8moe::evaluateFunction(FunctionOpInterface function,
                               KernelCostMemo &kernelCosts) {
   Cost total;
   function->walk([&](Operation *op) {
-    if (auto kernel = dyn_cast<KernelOpInterface>(op))
-      total +=
-          kernelCosts.get(kernel, {}, estimateFrequency(op), target).current;
+    if (LayoutGraph::isKernel(op))
+      total += kernelCosts.get(op, {}, estimateFrequency(op), target).current;
     else if (LayoutGraph::isPlainRelayout(op))
       total += estimateRelayout(op, target);
-    else if (auto relayout = dyn_cast<RelayoutOp>(op))
-      total += scaleCost(estimateRegrouping(relayout, target),
-                         estimateFrequency(op));
   });
   return total;
 }
@@ -513,7 +510,7 @@ static bool isFixedUse(const OpOperand &use) {
 
 /// Whether `kernel` is alone in reading or writing a tensor whose layout
 /// functions, calls and returns decide: nobody else would share a copy of it.
-static bool isAnchored(Value value, KernelOpInterface kernel) {
+static bool isAnchored(Value value, Operation *kernel) {
   if (value.getDefiningOp() == kernel)
     return !value.use_empty() && llvm::all_of(value.getUses(), isFixedUse);
   auto argument = dyn_cast<BlockArgument>(value);
@@ -527,7 +524,7 @@ static bool isAnchored(Value value, KernelOpInterface kernel) {
 
 /// What it costs at least that `kernel` takes an anchored tensor in another
 /// layout.
-static Cost getCostOfChange(Value value, KernelOpInterface kernel,
+static Cost getCostOfChange(Value value, Operation *kernel,
                             const TargetInfo &target, LayoutMemo &layouts) {
   const LayoutCandidates &candidates = layouts.getCandidates(
       cast<RankedTensorType>(value.getType()), /*wanted=*/{}, target);
@@ -542,13 +539,13 @@ static Cost getCostOfChange(Value value, KernelOpInterface kernel,
 /// Adds the cost of a kernel to `sum`; false when other layouts would make it
 /// faster. The dense layouts stand for all of them, as costs depend on which
 /// dimension is contiguous.
-static bool addLeastCost(KernelOpInterface kernel, const TargetInfo &target,
+static bool addLeastCost(Operation *kernel, const TargetInfo &target,
                          LayoutMemo &layouts, KernelCostMemo &kernelCosts,
                          Cost &sum) {
   SmallVector<TensorLayouts> tensors;
   auto add = [&](Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
-    if (!type || !kernel.getTensorAccess(value, target).isFree)
+    if (!type || !LayoutGraph::getAccess(kernel, value, target).isFree)
       return true;
     ArrayRef<StridedLayout> orders = layouts.getAllOrders(type);
     TensorLayouts &entry = tensors.emplace_back();
@@ -584,9 +581,8 @@ fp8moe::findCertainlyLeastCost(FunctionOpInterface function,
                                KernelCostMemo &kernelCosts) {
   Cost sum;
   WalkResult result = function->walk([&](Operation *op) {
-    auto kernel = dyn_cast<KernelOpInterface>(op);
-    bool isLeast = kernel
-                       ? addLeastCost(kernel, target, layouts, kernelCosts, sum)
+    bool isLeast = LayoutGraph::isKernel(op)
+                       ? addLeastCost(op, target, layouts, kernelCosts, sum)
                        : !LayoutGraph::isPlainRelayout(op);
     return isLeast ? WalkResult::advance() : WalkResult::interrupt();
   });

@@ -79,7 +79,7 @@ private:
   void addSharedCopyTerms(unsigned root, unsigned layout,
                           ArrayRef<const Choice *> readers, double frequency);
   void addFlowTerms(unsigned root);
-  void addKernelTerm(KernelOpInterface op);
+  void addKernelTerm(Operation *op);
   /// Finds what a use sees of each candidate.
   void lookThroughViews(unsigned root, unsigned use);
   /// A candidate of a root as a use sees it; null when its views cannot be.

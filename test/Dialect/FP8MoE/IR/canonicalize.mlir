@@ -178,16 +178,56 @@ func.func @relayout_pad_and_pack(%x: tensor<512x8xf32>, %ends: tensor<4xi32>) ->
   return %u : tensor<512x8xf32>
 }
 
-// Relayouts that pad or pack groups are not merged with their neighbours.
+// A relayout that pads or packs groups reads and writes any order.
 // CHECK-LABEL: func.func @relayout_then_pad(
-// CHECK: fp8moe.relayout %{{.*}} : tensor<4x8xf32> -> tensor<4x8xf32, #{{.*}}>
-// CHECK: fp8moe.relayout %{{.*}} groups(
+// CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>, %[[ENDS:.*]]: tensor<3xi32>)
+// CHECK-NEXT: %[[P:.*]] = fp8moe.relayout %[[X]] groups(%[[ENDS]] : tensor<3xi32>) : tensor<4x8xf32> -> tensor<8x8xf32, #{{.*}}>
+// CHECK-NEXT: return %[[P]]
 func.func @relayout_then_pad(%x: tensor<4x8xf32>, %ends: tensor<3xi32>)
     -> tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>> {
   %r = fp8moe.relayout %x : tensor<4x8xf32> -> tensor<4x8xf32, #fp8moe.strided<[1, 0]>>
   %p = fp8moe.relayout %r groups(%ends : tensor<3xi32>) : tensor<4x8xf32, #fp8moe.strided<[1, 0]>>
       -> tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>
   return %p : tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>
+}
+
+// CHECK-LABEL: func.func @pack_then_relayout(
+// CHECK-SAME: %[[X:.*]]: tensor<8x8xf32, #{{.*}}>, %[[ENDS:.*]]: tensor<3xi32>)
+// CHECK-NEXT: %[[P:.*]] = fp8moe.relayout %[[X]] groups(%[[ENDS]] : tensor<3xi32>) : tensor<8x8xf32, #{{.*}}> -> tensor<4x8xf32, #fp8moe.strided<[1, 0]>>
+// CHECK-NEXT: return %[[P]]
+func.func @pack_then_relayout(%x: tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>, %ends: tensor<3xi32>)
+    -> tensor<4x8xf32, #fp8moe.strided<[1, 0]>> {
+  %p = fp8moe.relayout %x groups(%ends : tensor<3xi32>)
+      : tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>> -> tensor<4x8xf32>
+  %r = fp8moe.relayout %p : tensor<4x8xf32> -> tensor<4x8xf32, #fp8moe.strided<[1, 0]>>
+  return %r : tensor<4x8xf32, #fp8moe.strided<[1, 0]>>
+}
+
+// Somebody reads the padded tensor as it is, too: to pad twice is no gain.
+// CHECK-LABEL: func.func @pad_shared(
+// CHECK: fp8moe.relayout %{{.*}} groups(
+// CHECK: fp8moe.relayout %{{.*}} : tensor<8x8xf32, #{{.*}}> -> tensor<8x8xf32, #{{.*}}>
+func.func @pad_shared(%x: tensor<4x8xf32>, %ends: tensor<3xi32>)
+    -> (tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>,
+        tensor<8x8xf32, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 2>>>) {
+  %p = fp8moe.relayout %x groups(%ends : tensor<3xi32>) : tensor<4x8xf32>
+      -> tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>
+  %r = fp8moe.relayout %p : tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>
+      -> tensor<8x8xf32, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 2>>>
+  return %p, %r : tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>,
+      tensor<8x8xf32, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 2>>>
+}
+
+// Padding does not go directly into tiles.
+// CHECK-LABEL: func.func @pad_then_tiles(
+// CHECK-COUNT-2: fp8moe.relayout
+func.func @pad_then_tiles(%x: tensor<256x4xf8E8M0FNU>, %ends: tensor<2xi32>)
+    -> tensor<512x4xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>> {
+  %p = fp8moe.relayout %x groups(%ends : tensor<2xi32>) : tensor<256x4xf8E8M0FNU>
+      -> tensor<512x4xf8E8M0FNU, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 128>>>
+  %t = fp8moe.relayout %p : tensor<512x4xf8E8M0FNU, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 128>>>
+      -> tensor<512x4xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>>
+  return %t : tensor<512x4xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>>
 }
 
 // PyTorch's .t().contiguous().t(): a view and one copy are left.

@@ -1,0 +1,74 @@
+//===- Regroupings.h - Padding and packing as arithmetic --------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What is known of copies that pad or pack jagged groups, or move block scales
+// to or from tiles (docs/layouts.md, "What composes with what"). Between two of
+// them there may be transposes and plain copies, which keep what they regroup.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_REGROUPINGS_H
+#define FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_REGROUPINGS_H
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+
+namespace mlir::fp8moe {
+
+/// A tensor seen through transposes: dimension i is dimension `permutation[i]`
+/// of `root`.
+struct PermutedView {
+  Value root;
+  SmallVector<int64_t> permutation;
+
+  SmallVector<int64_t> getShape() const {
+    return permute(cast<RankedTensorType>(root.getType()).getShape(),
+                   permutation);
+  }
+};
+
+/// What `value` is a view of, through all transposes and plain copies.
+PermutedView skipPermutations(Value value);
+
+/// An operand that reads a tensor through transposes and plain copies.
+struct PermutedUse {
+  OpOperand *operand;
+  SmallVector<int64_t> permutation;
+};
+
+/// Who reads `root`, in the order of the use lists.
+SmallVector<PermutedUse> collectPermutedUses(Value root);
+
+/// A copy between packed and padded groups of a strided tensor.
+struct Regrouping {
+  RelayoutOp op;
+  bool pads;
+  int64_t dim, pad;
+
+  Value getOffsets() const { return RelayoutOp(op).getOffsets(); }
+};
+
+std::optional<Regrouping> matchRegrouping(Operation *op);
+
+/// A copy of block scales to tiles or from them.
+bool isToTiles(Operation *op);
+bool isFromTiles(Operation *op);
+
+/// Replaces `op` by `view`, and a plain copy when that lies otherwise.
+void replaceWithView(RelayoutOp op, const PermutedView &view);
+
+/// Erases operations that nobody reads, from `op` upwards.
+void eraseDeadChain(Operation *op);
+
+/// Makes one regrouping of several that undo each other, or none. True when
+/// `op` was replaced.
+bool foldRegrouping(RelayoutOp op);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_REGROUPINGS_H

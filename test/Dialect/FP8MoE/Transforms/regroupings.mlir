@@ -1,0 +1,258 @@
+// Copies that pad or pack jagged groups, or move block scales to tiles and back: which of
+// them vanish, on every target, and that a second run changes nothing.
+
+// DEFINE: %{optimize} = fp8moe-opt --fp8moe-optimize-layouts
+// DEFINE: %{chip} = cpu
+// DEFINE: %{check} = sed 's/CHIP/%{chip}/' %s > %t.%{chip}.mlir \
+// DEFINE:   && %{optimize} %t.%{chip}.mlir -o %t.%{chip}.once \
+// DEFINE:   && FileCheck %s --input-file=%t.%{chip}.once \
+// DEFINE:   && %{optimize} %t.%{chip}.once | diff %t.%{chip}.once -
+// RUN: %{check}
+// REDEFINE: %{chip} = sm_90a
+// RUN: %{check}
+// REDEFINE: %{chip} = sm_100a
+// RUN: %{check}
+// REDEFINE: %{chip} = gfx942
+// RUN: %{check}
+// REDEFINE: %{chip} = gfx950
+// RUN: %{check}
+
+#col = #fp8moe.strided<[1, 0]>
+#row_padded = #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>
+#col_padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>
+#row_padded_t = #fp8moe.strided<[1, 0], groups<dim = 1, pad = 16>>
+#pad32 = #fp8moe.strided<[0, 1], groups<dim = 0, pad = 32>>
+#tiles = #fp8moe.scale_blocked<128x4>
+#tile_groups = #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>
+#row_groups = #fp8moe.strided<[0, 1], groups<dim = 0, pad = 128>>
+#col_groups = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>
+module attributes {fp8moe.target = #fp8moe.target<"CHIP">} {
+
+// The order of padded data is that of its producer.
+// CHECK-LABEL: func.func @padded_order
+// CHECK-NEXT:    jagged_dynamic_quantize {{.*}} -> tensor<224x64x[[FP8:.*]], #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>>
+// CHECK-NEXT:    return
+func.func @padded_order(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> tensor<224x64xf8E4M3FN, #col_padded> {
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2
+      : tensor<100x64xbf16> -> tensor<224x64xf8E4M3FN, #row_padded>, tensor<8x64xf32>
+  %r = fp8moe.relayout %q : tensor<224x64xf8E4M3FN, #row_padded> -> tensor<224x64xf8E4M3FN, #col_padded>
+  return %r : tensor<224x64xf8E4M3FN, #col_padded>
+}
+
+// Before a matmul too, which takes the order that is best for it.
+// CHECK-LABEL: func.func @padded_order_of_matmul
+// CHECK-NOT:     relayout
+// CHECK:         grouped_matmul
+// CHECK-NOT:     relayout
+// CHECK:         return
+func.func @padded_order_of_matmul(%x: tensor<100x64xbf16>, %y: tensor<100x64xbf16>, %ends: tensor<8xi32>)
+    -> tensor<8x64x64xbf16> {
+  %a, %sa = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2
+      : tensor<100x64xbf16> -> tensor<224x64xf8E4M3FN, #row_padded>, tensor<8x64xf32>
+  %b, %sb = fp8moe.jagged_dynamic_quantize %y groups(%ends : tensor<8xi32>) along [0] rounding pow2
+      : tensor<100x64xbf16> -> tensor<224x64xf8E4M3FN, #row_padded>, tensor<8x64xf32>
+  %c = fp8moe.relayout %b : tensor<224x64xf8E4M3FN, #row_padded> -> tensor<224x64xf8E4M3FN, #col_padded>
+  %t = fp8moe.transpose %a [1, 0] : tensor<224x64xf8E4M3FN, #row_padded> -> tensor<64x224xf8E4M3FN, #row_padded_t>
+  %w = fp8moe.grouped_matmul %t, %c groups(%ends : tensor<8xi32>)
+      scales(%sa, %sb : tensor<8x64xf32>, tensor<8x64xf32>) direction quantize
+      : tensor<64x224xf8E4M3FN, #row_padded_t>, tensor<224x64xf8E4M3FN, #col_padded> -> tensor<8x64x64xbf16>
+  return %w : tensor<8x64x64xbf16>
+}
+
+// A copy before the padding, or behind it.
+// CHECK-LABEL: func.func @relayout_and_pad
+// CHECK-NEXT:    jagged_dynamic_quantize {{.*}} -> tensor<224x64x{{.*}}, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+// CHECK-NEXT:    return
+func.func @relayout_and_pad(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> tensor<224x64xf8E4M3FN, #row_padded> {
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2
+      : tensor<100x64xbf16> -> tensor<100x64xf8E4M3FN>, tensor<8x64xf32>
+  %c = fp8moe.relayout %q : tensor<100x64xf8E4M3FN> -> tensor<100x64xf8E4M3FN, #col>
+  %p = fp8moe.relayout %c groups(%ends : tensor<8xi32>) : tensor<100x64xf8E4M3FN, #col> -> tensor<224x64xf8E4M3FN, #row_padded>
+  return %p : tensor<224x64xf8E4M3FN, #row_padded>
+}
+
+// CHECK-LABEL: func.func @pad_and_relayout
+// CHECK-NEXT:    jagged_dynamic_quantize {{.*}} -> tensor<224x64x{{.*}}, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>>
+// CHECK-NEXT:    return
+func.func @pad_and_relayout(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> tensor<224x64xf8E4M3FN, #col_padded> {
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2
+      : tensor<100x64xbf16> -> tensor<100x64xf8E4M3FN>, tensor<8x64xf32>
+  %p = fp8moe.relayout %q groups(%ends : tensor<8xi32>) : tensor<100x64xf8E4M3FN> -> tensor<224x64xf8E4M3FN, #row_padded>
+  %r = fp8moe.relayout %p : tensor<224x64xf8E4M3FN, #row_padded> -> tensor<224x64xf8E4M3FN, #col_padded>
+  return %r : tensor<224x64xf8E4M3FN, #col_padded>
+}
+
+// What a quantization wrote padded and everybody packs is written packed.
+// CHECK-LABEL: func.func @quantize_and_pack
+// CHECK-NEXT:    jagged_dynamic_quantize {{.*}} -> tensor<100x64x{{.*}}, #fp8moe.strided<[1, 0]>>
+// CHECK-NEXT:    return
+func.func @quantize_and_pack(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> tensor<100x64xf8E4M3FN, #col> {
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2
+      : tensor<100x64xbf16> -> tensor<224x64xf8E4M3FN, #row_padded>, tensor<8x64xf32>
+  %p = fp8moe.relayout %q groups(%ends : tensor<8xi32>) : tensor<224x64xf8E4M3FN, #row_padded> -> tensor<100x64xf8E4M3FN>
+  %r = fp8moe.relayout %p : tensor<100x64xf8E4M3FN> -> tensor<100x64xf8E4M3FN, #col>
+  return %r : tensor<100x64xf8E4M3FN, #col>
+}
+
+// Rows of no group were zero before, so packing is the way back; one copy is left, as both
+// forms are returned.
+// CHECK-LABEL: func.func @pad_and_pack_of_zeros
+// CHECK-NEXT:    %[[Q:[^,]*]], %{{.*}} = fp8moe.jagged_dynamic_quantize
+// CHECK-NEXT:    %[[P:.*]] = fp8moe.relayout %[[Q]] groups
+// CHECK-NEXT:    return %[[Q]], %[[P]]
+func.func @pad_and_pack_of_zeros(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
+    -> (tensor<100x64xf8E4M3FN>, tensor<224x64xf8E4M3FN, #row_padded>) {
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2
+      : tensor<100x64xbf16> -> tensor<100x64xf8E4M3FN>, tensor<8x64xf32>
+  %p = fp8moe.relayout %q groups(%ends : tensor<8xi32>) : tensor<100x64xf8E4M3FN> -> tensor<224x64xf8E4M3FN, #row_padded>
+  %r = fp8moe.relayout %p groups(%ends : tensor<8xi32>) : tensor<224x64xf8E4M3FN, #row_padded> -> tensor<100x64xf8E4M3FN>
+  return %r, %p : tensor<100x64xf8E4M3FN>, tensor<224x64xf8E4M3FN, #row_padded>
+}
+
+// Those of an argument may hold anything, and padding it leaves them out.
+// CHECK-LABEL: func.func @pad_and_pack_of_argument
+// CHECK-COUNT-2: relayout {{.*}} groups
+// CHECK:         return
+func.func @pad_and_pack_of_argument(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> tensor<100x64xbf16> {
+  %p = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
+  %r = fp8moe.relayout %p groups(%ends : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<100x64xbf16>
+  return %r : tensor<100x64xbf16>
+}
+
+// The padding of an argument may hold anything, too.
+// CHECK-LABEL: func.func @pack_and_pad_of_argument
+// CHECK-COUNT-2: relayout {{.*}} groups
+// CHECK:         return
+func.func @pack_and_pad_of_argument(%x: tensor<224x64xbf16, #row_padded>, %ends: tensor<8xi32>)
+    -> tensor<224x64xbf16, #row_padded> {
+  %p = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<100x64xbf16>
+  %r = fp8moe.relayout %p groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
+  return %r : tensor<224x64xbf16, #row_padded>
+}
+
+// CHECK-LABEL: func.func @pad_pack_pad
+// CHECK-SAME:    (%[[X:.*]]: tensor<100x64xbf16>, %[[ENDS:.*]]: tensor<8xi32>)
+// CHECK-NEXT:    %[[P:.*]] = fp8moe.relayout %[[X]] groups(%[[ENDS]] : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>>
+// CHECK-NEXT:    return %[[P]]
+func.func @pad_pack_pad(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> tensor<224x64xbf16, #col_padded> {
+  %a = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
+  %b = fp8moe.relayout %a groups(%ends : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<100x64xbf16>
+  %c = fp8moe.relayout %b groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #col_padded>
+  return %c : tensor<224x64xbf16, #col_padded>
+}
+
+// CHECK-LABEL: func.func @pad_pack_pad_otherwise
+// CHECK-NEXT:    relayout %{{.*}} groups({{.*}}) : tensor<100x64xbf16> -> tensor<352x64xbf16
+// CHECK-NEXT:    return
+func.func @pad_pack_pad_otherwise(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> tensor<352x64xbf16, #pad32> {
+  %a = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
+  %b = fp8moe.relayout %a groups(%ends : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<100x64xbf16>
+  %c = fp8moe.relayout %b groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<352x64xbf16, #pad32>
+  return %c : tensor<352x64xbf16, #pad32>
+}
+
+// Fewer rows than there were: groups beyond them are cut off.
+// CHECK-LABEL: func.func @pack_into_fewer_rows
+// CHECK-COUNT-3: relayout {{.*}} groups
+// CHECK:         return
+func.func @pack_into_fewer_rows(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> tensor<224x64xbf16, #row_padded> {
+  %a = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
+  %b = fp8moe.relayout %a groups(%ends : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<98x64xbf16>
+  %c = fp8moe.relayout %b groups(%ends : tensor<8xi32>) : tensor<98x64xbf16> -> tensor<224x64xbf16, #row_padded>
+  return %c : tensor<224x64xbf16, #row_padded>
+}
+
+// Other groups: every copy does something of its own.
+// CHECK-LABEL: func.func @other_groups
+// CHECK-COUNT-3: relayout {{.*}} groups
+// CHECK:         return
+func.func @other_groups(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>, %other: tensor<8xi32>)
+    -> tensor<224x64xbf16, #row_padded> {
+  %a = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
+  %b = fp8moe.relayout %a groups(%other : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<100x64xbf16>
+  %c = fp8moe.relayout %b groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
+  return %c : tensor<224x64xbf16, #row_padded>
+}
+
+// On arguments: copies before and behind become part of the one that regroups.
+// CHECK-LABEL: func.func @around_packing
+// CHECK-NEXT:    relayout %{{.*}} groups({{.*}}) : tensor<224x64xbf16, {{.*}}<[0, 1], {{.*}} -> tensor<100x64xbf16, #fp8moe.strided<[1, 0]>>
+// CHECK-NEXT:    return
+func.func @around_packing(%x: tensor<224x64xbf16, #row_padded>, %ends: tensor<8xi32>) -> tensor<100x64xbf16, #col> {
+  %a = fp8moe.relayout %x : tensor<224x64xbf16, #row_padded> -> tensor<224x64xbf16, #col_padded>
+  %b = fp8moe.relayout %a groups(%ends : tensor<8xi32>) : tensor<224x64xbf16, #col_padded> -> tensor<100x64xbf16>
+  %c = fp8moe.relayout %b : tensor<100x64xbf16> -> tensor<100x64xbf16, #col>
+  return %c : tensor<100x64xbf16, #col>
+}
+
+// Through a transpose, which moves the padded dimension.
+// CHECK-LABEL: func.func @transposed
+// CHECK-NOT:     relayout
+// CHECK:         return
+func.func @transposed(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> tensor<64x224xf8E4M3FN, #row_padded_t> {
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2
+      : tensor<100x64xbf16> -> tensor<100x64xf8E4M3FN>, tensor<8x64xf32>
+  %t = fp8moe.transpose %q [1, 0] : tensor<100x64xf8E4M3FN> -> tensor<64x100xf8E4M3FN, #col>
+  %a = fp8moe.relayout %t groups(%ends : tensor<8xi32>)
+      : tensor<64x100xf8E4M3FN, #col> -> tensor<64x224xf8E4M3FN, #fp8moe.strided<[0, 1], groups<dim = 1, pad = 16>>>
+  %b = fp8moe.relayout %a groups(%ends : tensor<8xi32>)
+      : tensor<64x224xf8E4M3FN, #fp8moe.strided<[0, 1], groups<dim = 1, pad = 16>>> -> tensor<64x100xf8E4M3FN>
+  %c = fp8moe.relayout %b groups(%ends : tensor<8xi32>)
+      : tensor<64x100xf8E4M3FN> -> tensor<64x224xf8E4M3FN, #row_padded_t>
+  return %c : tensor<64x224xf8E4M3FN, #row_padded_t>
+}
+
+// Equal results of different copies are one.
+// CHECK-LABEL: func.func @equal_results
+// CHECK-COUNT-1: relayout
+// CHECK-NOT:     relayout
+// CHECK:         return
+func.func @equal_results(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
+    -> (tensor<224x64xf8E4M3FN, #col_padded>, tensor<224x64xf8E4M3FN, #row_padded>, tensor<224x64xf8E4M3FN, #row_padded>) {
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2
+      : tensor<100x64xbf16> -> tensor<100x64xf8E4M3FN>, tensor<8x64xf32>
+  %a = fp8moe.relayout %q groups(%ends : tensor<8xi32>) : tensor<100x64xf8E4M3FN> -> tensor<224x64xf8E4M3FN, #row_padded>
+  %b = fp8moe.relayout %q groups(%ends : tensor<8xi32>) : tensor<100x64xf8E4M3FN> -> tensor<224x64xf8E4M3FN, #col_padded>
+  %c = fp8moe.relayout %b : tensor<224x64xf8E4M3FN, #col_padded> -> tensor<224x64xf8E4M3FN, #row_padded>
+  return %b, %a, %c : tensor<224x64xf8E4M3FN, #col_padded>, tensor<224x64xf8E4M3FN, #row_padded>,
+      tensor<224x64xf8E4M3FN, #row_padded>
+}
+
+// Block scales are written in tiles, whatever copies were on the way.
+// CHECK-LABEL: func.func @tiles
+// CHECK-NEXT:    %{{.*}}, %[[S:.*]] = fp8moe.mx_quantize {{.*}} tensor<64x2xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
+// CHECK-NEXT:    return %[[S]], %[[S]]
+func.func @tiles(%x: tensor<64x64xbf16>) -> (tensor<64x2xf8E8M0FNU, #tiles>, tensor<64x2xf8E8M0FNU, #tiles>) {
+  %q, %s = fp8moe.mx_quantize %x along 1 mode rceil : tensor<64x64xbf16> -> tensor<64x64xf8E4M3FN>, tensor<64x2xf8E8M0FNU>
+  %a = fp8moe.relayout %s : tensor<64x2xf8E8M0FNU> -> tensor<64x2xf8E8M0FNU, #tiles>
+  %b = fp8moe.relayout %s : tensor<64x2xf8E8M0FNU> -> tensor<64x2xf8E8M0FNU, #col>
+  %c = fp8moe.relayout %b : tensor<64x2xf8E8M0FNU, #col> -> tensor<64x2xf8E8M0FNU, #tiles>
+  return %a, %c : tensor<64x2xf8E8M0FNU, #tiles>, tensor<64x2xf8E8M0FNU, #tiles>
+}
+
+// Or row-major, when nobody wants tiles.
+// CHECK-LABEL: func.func @no_tiles
+// CHECK-NEXT:    %{{.*}}, %[[S:.*]] = fp8moe.mx_quantize {{.*}} tensor<64x2xf8E8M0FNU>
+// CHECK-NEXT:    return %[[S]]
+func.func @no_tiles(%x: tensor<64x64xbf16>) -> tensor<64x2xf8E8M0FNU> {
+  %q, %s = fp8moe.mx_quantize %x along 1 mode rceil
+      : tensor<64x64xbf16> -> tensor<64x64xf8E4M3FN>, tensor<64x2xf8E8M0FNU, #tiles>
+  %a = fp8moe.relayout %s : tensor<64x2xf8E8M0FNU, #tiles> -> tensor<64x2xf8E8M0FNU, #col>
+  %b = fp8moe.relayout %a : tensor<64x2xf8E8M0FNU, #col> -> tensor<64x2xf8E8M0FNU>
+  return %b : tensor<64x2xf8E8M0FNU>
+}
+
+// Tiles and back on arguments, with padded groups.
+// CHECK-LABEL: func.func @tiles_of_arguments
+// CHECK-SAME:    (%[[X:.*]]: tensor<512x4xf8E8M0FNU, #fp8moe.strided{{.*}}>, %[[T:.*]]: tensor<512x4xf8E8M0FNU, #fp8moe.scale_blocked
+// CHECK-NEXT:    %[[R:.*]] = fp8moe.relayout %[[X]] : tensor<512x4xf8E8M0FNU, {{.*}}> -> tensor<512x4xf8E8M0FNU, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>>
+// CHECK-NEXT:    return %[[R]], %[[T]]
+func.func @tiles_of_arguments(%x: tensor<512x4xf8E8M0FNU, #row_groups>, %t: tensor<512x4xf8E8M0FNU, #tile_groups>)
+    -> (tensor<512x4xf8E8M0FNU, #col_groups>, tensor<512x4xf8E8M0FNU, #tile_groups>) {
+  %a = fp8moe.relayout %x : tensor<512x4xf8E8M0FNU, #row_groups> -> tensor<512x4xf8E8M0FNU, #tile_groups>
+  %b = fp8moe.relayout %a : tensor<512x4xf8E8M0FNU, #tile_groups> -> tensor<512x4xf8E8M0FNU, #col_groups>
+  %c = fp8moe.relayout %t : tensor<512x4xf8E8M0FNU, #tile_groups> -> tensor<512x4xf8E8M0FNU, #col_groups>
+  %d = fp8moe.relayout %c : tensor<512x4xf8E8M0FNU, #col_groups> -> tensor<512x4xf8E8M0FNU, #tile_groups>
+  return %b, %d : tensor<512x4xf8E8M0FNU, #col_groups>, tensor<512x4xf8E8M0FNU, #tile_groups>
+}
+}
