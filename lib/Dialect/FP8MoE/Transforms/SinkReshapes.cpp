@@ -35,7 +35,15 @@ public:
 
 private:
   bool matchRuns();
+  bool isSplit(const ViewExpression &expression) const;
   bool isViewedBack(Value data) const;
+  bool needsMergedCopy() const;
+  bool needsSplitCopy(Value data) const;
+  /// Nobody else reads the source or its merge.
+  bool isAlone() const { return source.hasOneUse() && reshape->hasOneUse(); }
+  bool isWorthSinking(Value data) const {
+    return isViewedBack(data) || needsMergedCopy();
+  }
   bool areScalesViewedBack(Value scales, int64_t dim,
                            ArrayRef<int64_t> parts) const;
   std::optional<int64_t> getUnmergedAxis(int64_t axis) const;
@@ -90,6 +98,15 @@ bool ReshapeSinker::matchRuns() {
   return merges;
 }
 
+/// True when a view of the merged shape splits all that the reshape has merged.
+bool ReshapeSinker::isSplit(const ViewExpression &expression) const {
+  return llvm::all_of(runs, [&](const ReshapeRun &run) {
+    SmallVector<int64_t> merged = withoutOnes(mergedSizes(run, shape));
+    return merged.size() < 2 ||
+           withoutOnes(expression.getSplit(run.resultBegin)) == merged;
+  });
+}
+
 /// True when a view of `data` splits all that the reshape has merged.
 bool ReshapeSinker::isViewedBack(Value data) const {
   std::vector<std::pair<Value, ViewExpression>> worklist{
@@ -97,11 +114,7 @@ bool ReshapeSinker::isViewedBack(Value data) const {
   while (!worklist.empty()) {
     auto [value, expression] = std::move(worklist.back());
     worklist.pop_back();
-    if (llvm::all_of(runs, [&, &expression = expression](const auto &run) {
-          SmallVector<int64_t> merged = withoutOnes(mergedSizes(run, shape));
-          return merged.size() < 2 ||
-                 withoutOnes(expression.getSplit(run.resultBegin)) == merged;
-        }))
+    if (isSplit(expression))
       return true;
     for (Operation *user : value.getUsers()) {
       ViewExpression next = expression;
@@ -112,6 +125,67 @@ bool ReshapeSinker::isViewedBack(Value data) const {
     }
   }
   return false;
+}
+
+/// True when the source is a copy that only the merge needs: it reads what must
+/// lie as it does, and the merged dimensions are not adjacent there.
+bool ReshapeSinker::needsMergedCopy() const {
+  Operation *copy = source.getDefiningOp();
+  if (!copy || !LayoutGraph::isPlainRelayout(copy))
+    return false;
+  Value root = copy->getOperand(0);
+  auto type = cast<RankedTensorType>(root.getType());
+  while (Operation *view = root.getDefiningOp()) {
+    if (!isa<TransposeOp, ReshapeOp>(view))
+      break;
+    root = view->getOperand(0);
+  }
+  // Kernels can write what the merge needs.
+  if (root.getDefiningOp() && LayoutGraph::isKernel(root.getDefiningOp()))
+    return false;
+  ViewStep merge{{}, SmallVector<int64_t>(viewShape)};
+  return !applyView(merge, shape, *StridedLayout::get(type));
+}
+
+/// True when `data` is taken in layouts that no merged layout shows, and in no
+/// other, so that without the merge a copy is spared.
+bool ReshapeSinker::needsSplitCopy(Value data) const {
+  struct Item {
+    Value value;
+    ViewExpression expression;
+    SmallVector<Operation *, 2> views;
+  };
+  std::vector<Item> worklist{{data, ViewExpression(viewShape), {}}};
+  bool isNeeded = false;
+  while (!worklist.empty()) {
+    Item item = std::move(worklist.back());
+    worklist.pop_back();
+    auto type = cast<RankedTensorType>(item.value.getType());
+    for (Operation *user : item.value.getUsers()) {
+      if (LayoutGraph::isKernel(user)) {
+        // It takes any order, of the dimensions that it sees.
+        if (!isSplit(item.expression))
+          return false;
+        continue;
+      }
+      if (!LayoutGraph::isPlainRelayout(user) &&
+          !isa<TransposeOp, ReshapeOp>(user)) {
+        if (LayoutGraph::pullBack(item.views, *StridedLayout::get(type)))
+          return false;
+        isNeeded = true;
+        continue;
+      }
+      Item next = item;
+      next.value = user->getResult(0);
+      if (!LayoutGraph::isPlainRelayout(user)) {
+        if (!next.expression.apply(user))
+          return false;
+        next.views.push_back(user);
+      }
+      worklist.push_back(std::move(next));
+    }
+  }
+  return isNeeded;
 }
 
 /// True when every user of `scales` is a reshape that splits dimension `dim`
@@ -186,7 +260,7 @@ Operation *ReshapeSinker::sinkScale(ScaleOp op) {
            getSourceType(cast.getResult());
   });
   RankedTensorType type = getScaleType(op.getResult(), *axis);
-  if (!isUsedBack || !type)
+  if (!(isUsedBack || needsMergedCopy()) || !type)
     return nullptr;
   IRMapping mapping;
   mapping.map(op.getInput(), source);
@@ -200,7 +274,7 @@ Operation *ReshapeSinker::sinkScale(ScaleOp op) {
 
 template <typename CastOp> Operation *ReshapeSinker::sinkCast(CastOp op) {
   std::optional<int64_t> axis = getUnmergedAxis(op.getAxis());
-  if (!axis || op.getOffsets() || !isViewedBack(op.getResult()))
+  if (!axis || op.getOffsets() || !isWorthSinking(op.getResult()))
     return nullptr;
   RankedTensorType type = getSourceType(op.getResult());
   RankedTensorType scaleType = getScaleType(op.getScale(), *axis);
@@ -221,7 +295,7 @@ template <typename CastOp> Operation *ReshapeSinker::sinkCast(CastOp op) {
 Operation *ReshapeSinker::sinkDynamicQuantize(DynamicQuantizeOp op) {
   // A tile belongs to the shape that it was chosen for.
   if (op.getTile() || llvm::none_of(op.getQuantized(), [&](Value data) {
-        return isViewedBack(data);
+        return isWorthSinking(data);
       }))
     return nullptr;
   SmallVector<int64_t> axes;
@@ -248,8 +322,12 @@ Operation *ReshapeSinker::sinkDynamicQuantize(DynamicQuantizeOp op) {
 
 Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   TypedValue<RankedTensorType> scales = op.getScales();
-  if (op.getOffsets() || scales.getType().getEncoding() ||
-      !isViewedBack(op.getQuantized()))
+  if (op.getOffsets() || !isWorthSinking(op.getQuantized()))
+    return nullptr;
+  // Scales in tiles are brought there by a copy.
+  bool isInTiles = static_cast<bool>(scales.getType().getEncoding());
+  if (isInTiles && !(needsMergedCopy() && isAlone()) &&
+      !needsSplitCopy(op.getQuantized()))
     return nullptr;
   // Blocks along a merged dimension stay within its innermost part when that
   // has whole blocks.
@@ -282,8 +360,13 @@ Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   SmallVector<int64_t> parts = permute(scaleShape, permutation);
   SmallVector<int64_t> blockParts(
       ArrayRef<int64_t>(parts).take_back(merged.size()));
+  // Scales are moved where that spares moving the data, 32 times as much.
+  if (isMoved && isInTiles)
+    return nullptr;
   if (isMoved &&
-      !areScalesViewedBack(scales, scales.getType().getRank() - 1, blockParts))
+      !areScalesViewedBack(scales, scales.getType().getRank() - 1,
+                           blockParts) &&
+      !(needsMergedCopy() && isAlone()) && !needsSplitCopy(op.getQuantized()))
     return nullptr;
   RankedTensorType dataType = getSourceType(op.getQuantized());
   ViewStep merge{{}, SmallVector<int64_t>(scales.getType().getShape())};
@@ -306,7 +389,11 @@ Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
         RankedTensorType::get(parts, scaleType.getElementType()), scaleView,
         /*offsets=*/Value());
   }
-  scales.replaceAllUsesWith(reshapeTo(scaleView, scales.getType()));
+  scaleView = reshapeTo(scaleView, dropLayout(scales.getType()));
+  if (isInTiles)
+    scaleView = RelayoutOp::create(builder, op.getLoc(), scales.getType(),
+                                   scaleView, /*offsets=*/Value());
+  scales.replaceAllUsesWith(scaleView);
   return sunk;
 }
 

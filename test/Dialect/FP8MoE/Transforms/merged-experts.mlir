@@ -1,0 +1,85 @@
+// Weights that are cast as one matrix [E * N, K]: kernels read the experts apart where that
+// spares a copy of the data, and block scales are moved instead of 32 times as much.
+
+// RUN: fp8moe-opt %s --fp8moe-optimize-layouts -o %t.once
+// RUN: FileCheck %s --input-file=%t.once
+// RUN: fp8moe-opt %t.once --fp8moe-optimize-layouts | diff %t.once -
+
+#ecol = #fp8moe.strided<[0, 2, 1]>
+#tiles = #fp8moe.scale_blocked<128x4>
+module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
+
+// The experts of the argument cannot be merged where they lie, and it is twice as large as
+// the data: the scales are moved.
+// CHECK-LABEL: func.func @merge_needs_copy
+// CHECK-NEXT:    mx_quantize %arg0 along 1 {{.*}} : tensor<4x64x96xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<4x64x96xf8E4M3FN>, tensor<4x96x2xf8E8M0FNU>
+// CHECK-NOT:     relayout {{.*}}f8E4M3FN
+// CHECK:         relayout {{.*}} : tensor<4x96x2xf8E8M0FNU> -> tensor<4x96x2xf8E8M0FNU, #fp8moe.strided<[1, 0, 2]>>
+// CHECK-NOT:     relayout
+// CHECK:         return
+func.func @merge_needs_copy(%w: tensor<4x64x96xbf16, #ecol>) -> (tensor<256x96xf8E4M3FN>, tensor<96x8xf8E8M0FNU>) {
+  %c = fp8moe.relayout %w : tensor<4x64x96xbf16, #ecol> -> tensor<4x64x96xbf16>
+  %m = fp8moe.reshape %c : tensor<4x64x96xbf16> -> tensor<256x96xbf16>
+  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil
+      : tensor<256x96xbf16> -> tensor<256x96xf8E4M3FN>, tensor<96x8xf8E8M0FNU>
+  return %q, %s : tensor<256x96xf8E4M3FN>, tensor<96x8xf8E8M0FNU>
+}
+
+// No merged layout looks like the one that is returned.
+// CHECK-LABEL: func.func @split_needs_copy
+// CHECK-NEXT:    mx_quantize %arg0 along 1 {{.*}} -> tensor<4x64x96xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<4x96x2xf8E8M0FNU>
+// CHECK-NEXT:    relayout {{.*}} : tensor<4x96x2xf8E8M0FNU> -> tensor<4x96x2xf8E8M0FNU, #fp8moe.strided<[1, 0, 2]>>
+// CHECK-NOT:     relayout
+// CHECK:         return
+func.func @split_needs_copy(%w: tensor<4x64x96xbf16>) -> (tensor<4x64x96xf8E4M3FN, #ecol>, tensor<96x8xf8E8M0FNU>) {
+  %m = fp8moe.reshape %w : tensor<4x64x96xbf16> -> tensor<256x96xbf16>
+  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil
+      : tensor<256x96xbf16> -> tensor<256x96xf8E4M3FN>, tensor<96x8xf8E8M0FNU>
+  %q3 = fp8moe.reshape %q : tensor<256x96xf8E4M3FN> -> tensor<4x64x96xf8E4M3FN>
+  %q4 = fp8moe.relayout %q3 : tensor<4x64x96xf8E4M3FN> -> tensor<4x64x96xf8E4M3FN, #ecol>
+  return %q4, %s : tensor<4x64x96xf8E4M3FN, #ecol>, tensor<96x8xf8E8M0FNU>
+}
+
+// Here one does, and nothing is gained by moving scales.
+// CHECK-LABEL: func.func @both_forms
+// CHECK:         mx_quantize %{{.*}} along 0 {{.*}} tensor<96x8xf8E8M0FNU>
+// CHECK-NOT:     relayout {{.*}}f8E8M0FNU
+// CHECK:         return
+func.func @both_forms(%w: tensor<4x64x96xbf16>)
+    -> (tensor<256x96xf8E4M3FN>, tensor<4x64x96xf8E4M3FN, #ecol>, tensor<96x8xf8E8M0FNU>) {
+  %m = fp8moe.reshape %w : tensor<4x64x96xbf16> -> tensor<256x96xbf16>
+  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil
+      : tensor<256x96xbf16> -> tensor<256x96xf8E4M3FN>, tensor<96x8xf8E8M0FNU>
+  %q3 = fp8moe.reshape %q : tensor<256x96xf8E4M3FN> -> tensor<4x64x96xf8E4M3FN>
+  %q4 = fp8moe.relayout %q3 : tensor<4x64x96xf8E4M3FN> -> tensor<4x64x96xf8E4M3FN, #ecol>
+  return %q, %q4, %s : tensor<256x96xf8E4M3FN>, tensor<4x64x96xf8E4M3FN, #ecol>, tensor<96x8xf8E8M0FNU>
+}
+
+// Scales of rows keep their order; tiles of them are one copy.
+// CHECK-LABEL: func.func @tiles_of_rows
+// CHECK-NEXT:    mx_quantize %arg0 along 2 {{.*}} : tensor<4x64x96xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<4x64x96xf8E4M3FN>, tensor<4x64x3xf8E8M0FNU>
+// CHECK-NOT:     relayout {{.*}}f8E4M3FN
+// CHECK:         relayout {{.*}} -> tensor<256x3xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
+// CHECK-NOT:     relayout
+// CHECK:         return
+func.func @tiles_of_rows(%w: tensor<4x64x96xbf16, #ecol>) -> (tensor<256x96xf8E4M3FN>, tensor<256x3xf8E8M0FNU, #tiles>) {
+  %c = fp8moe.relayout %w : tensor<4x64x96xbf16, #ecol> -> tensor<4x64x96xbf16>
+  %m = fp8moe.reshape %c : tensor<4x64x96xbf16> -> tensor<256x96xbf16>
+  %q, %s = fp8moe.mx_quantize %m along 1 mode rceil
+      : tensor<256x96xbf16> -> tensor<256x96xf8E4M3FN>, tensor<256x3xf8E8M0FNU, #tiles>
+  return %q, %s : tensor<256x96xf8E4M3FN>, tensor<256x3xf8E8M0FNU, #tiles>
+}
+
+// Every kernel that reads the merged copy can read the argument.
+// CHECK-LABEL: func.func @scale_and_cast
+// CHECK-NEXT:    dynamic_quantize %arg0 along [2]
+// CHECK-NOT:     relayout
+// CHECK:         return
+func.func @scale_and_cast(%w: tensor<4x64x96xbf16, #ecol>) -> (tensor<256x96xf8E4M3FN>, tensor<256xf32>) {
+  %c = fp8moe.relayout %w : tensor<4x64x96xbf16, #ecol> -> tensor<4x64x96xbf16>
+  %m = fp8moe.reshape %c : tensor<4x64x96xbf16> -> tensor<256x96xbf16>
+  %s = fp8moe.scale %m along 1 rounding pow2 fp8 f8E4M3FN : tensor<256x96xbf16> -> tensor<256xf32>
+  %q = fp8moe.quantize %m by %s along 1 : tensor<256x96xbf16>, tensor<256xf32> -> tensor<256x96xf8E4M3FN>
+  return %q, %s : tensor<256x96xf8E4M3FN>, tensor<256xf32>
+}
+}
