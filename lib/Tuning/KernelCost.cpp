@@ -95,8 +95,8 @@ Cost fp8moe::estimateTraffic(int64_t bytes, const TargetInfo &target) {
 Cost fp8moe::estimateKernel(Operation *operation,
                             ArrayRef<AssumedLayout> layouts,
                             const TargetInfo &target) {
-  if (auto relayout = dyn_cast<RelayoutOp>(operation))
-    return estimateRegrouping(relayout, layouts, target);
+  if (isa<RelayoutOp, ContiguousOp>(operation))
+    return estimateRelayout(operation, layouts, target);
   auto op = cast<KernelOpInterface>(operation);
   if (std::optional<Cost> cost = estimateQuantize(op, layouts, target))
     return *cost;
@@ -160,29 +160,35 @@ Cost fp8moe::estimateCopy(RankedTensorType type, const StridedLayout &from,
 
 /// The layout of a tensor in a prediction; none when it is not strided.
 static std::optional<StridedLayout>
-getAssumedLayout(TypedValue<RankedTensorType> tensor,
-                 ArrayRef<AssumedLayout> layouts) {
+getAssumedLayout(Value tensor, ArrayRef<AssumedLayout> layouts) {
   for (const AssumedLayout &entry : layouts)
     if (entry.tensor == tensor)
       return *entry.layout;
-  return StridedLayout::get(tensor.getType());
+  return StridedLayout::get(cast<RankedTensorType>(tensor.getType()));
 }
 
-Cost fp8moe::estimateRegrouping(RelayoutOp op, ArrayRef<AssumedLayout> layouts,
-                                const TargetInfo &target) {
-  RankedTensorType input = op.getInput().getType(), result = op.getType();
-  std::optional<StridedLayout> from = getAssumedLayout(op.getInput(), layouts);
-  std::optional<StridedLayout> to = getAssumedLayout(op.getResult(), layouts);
-  if (!from || !to)
-    return estimateTraffic(
+Cost fp8moe::estimateRelayout(Operation *op, ArrayRef<AssumedLayout> layouts,
+                              const TargetInfo &target) {
+  auto input = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto result = cast<RankedTensorType>(op->getResult(0).getType());
+  std::optional<StridedLayout> from =
+      getAssumedLayout(op->getOperand(0), layouts);
+  std::optional<StridedLayout> to = getAssumedLayout(op->getResult(0), layouts);
+  if (!from || !to) {
+    Cost cost = estimateTraffic(
         estimateTensorBytes(input) + estimateTensorBytes(result), target);
+    cost.copies = 1;
+    return cost;
+  }
+  if (from->groups == to->groups)
+    return from->isSameAs(*to, result.getShape()) && from->align >= to->align
+               ? Cost()
+               : estimateCopy(result, *from, *to, target);
   // As a copy of the larger of the two.
   bool packs = static_cast<bool>(from->groups);
   RankedTensorType type = packs ? input : result;
   StridedLayout other =
       StridedLayout::getDense(type.getShape(), packs ? to->order : from->order);
-  Cost cost = packs ? estimateCopy(type, *from, other, target)
-                    : estimateCopy(type, other, *to, target);
-  cost.copies = 0;
-  return cost;
+  return packs ? estimateCopy(type, *from, other, target)
+               : estimateCopy(type, other, *to, target);
 }

@@ -11,7 +11,9 @@
   * the CPU computes the same bits with and without them,
   * the predicted time does not increase, on the CPU and on GPUs,
   * a second run changes nothing,
-  * the placement is the least of all, wherever there are few enough to try.
+  * the placement is the least of all, wherever there are few enough to try,
+  * no copy is left that brute force can do without, in programs so small that it can
+    try them all (every other one).
 
 Prints the seed; the same seed makes the same programs. The exit status is 1 when a
 promise is broken, and the module is kept then.
@@ -32,6 +34,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "test" / "Integration"), str(ROOT / "python-bindings")]
 
+import copies
 import programs
 
 PROGRAMS_PER_MODULE = 20
@@ -54,10 +57,10 @@ def run(command):
 
 
 def predicted_costs(tools, path):
-    """For each function, in order: tensors that no kernel takes, and picoseconds."""
+    """For each function, in order: tensors that no kernel takes, picoseconds, and copies."""
     text = run([tools / "fp8moe-opt", path, REPORT, "-o", os.devnull, "--mlir-print-op-on-diagnostic=false"]).stderr
-    found = re.findall(r"remark: predicted: (\d+) ps, .* (\d+) tensors that no kernel takes", text)
-    return [(int(impossible), int(time)) for time, impossible in found]
+    found = re.findall(r"remark: predicted: (\d+) ps, .* (\d+) copies, (\d+) tensors that no kernel takes", text)
+    return [(int(impossible), int(time), int(copies)) for time, copies, impossible in found]
 
 
 def check_decisions(tools, folder, text, functions):
@@ -74,9 +77,14 @@ def check_decisions(tools, folder, text, functions):
         names = [name for function in functions for name in function.names]
         costs = zip(names, predicted_costs(tools, before), predicted_costs(tools, once), strict=True)
         for name, old, new in costs:
-            if new > (old[0], old[1] + ROUNDING_PS):
+            if new[:2] > (old[0], old[1] + ROUNDING_PS):
                 raise Broken(f"{target}: @{name} went from {old[1]} to {new[1]} ps, and from {old[0]} to "
                              f"{new[0]} tensors that no kernel takes")
+        left = dict(zip(names, (c for _, _, c in predicted_costs(tools, once)), strict=True))
+        for function in functions:
+            least = copies.least_copies(function, target) if function.is_small else left[function.name]
+            if left[function.name] != least:
+                raise Broken(f"{target}: @{function.name} has {left[function.name]} copies, by brute force {least}")
     return not_proven
 
 
@@ -139,7 +147,9 @@ def main():
         functions = []
         for number in range(start, min(start + PROGRAMS_PER_MODULE, end)):
             rng = random.Random(f"{args.seed}/{number}")
-            functions.append(programs.Generator(rng, f"f{number}", rng.randint(1, 14)).build())
+            is_small = number % 2 == 1
+            generator = programs.SmallGenerator if is_small else programs.Generator
+            functions.append(generator(rng, f"f{number}", rng.randint(1, 5 if is_small else 14)).build())
         text = "\n".join(f.text for f in functions)
         folder = pathlib.Path(tempfile.mkdtemp(prefix="fp8moe-layouts-"))
         try:

@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 
 BF16, F32, FP8, E8M0 = "bf16", "f32", "f8E4M3FN", "f8E8M0FNU"
 GROUPS = 3
-PAD = 16
+# Multiples that groups are padded to.
+PADS = (16, 32)
+# Those of block scales in tiles, by the dimension.
+TILE_PADS = (128, 4)
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,8 @@ class Type:
     order: tuple = None
     strides: tuple = None  # explicit ones, else dense
     align: int = 0
-    pad: int = 0  # groups along dimension 0
+    pad: int = 0  # groups are padded to multiples of it
+    pad_dim: int = 0
     is_blocked: bool = False  # block scales in tiles of 128x4
 
     def __post_init__(self):
@@ -39,15 +43,16 @@ class Type:
 
     def __str__(self):
         sizes = "".join("?x" if d in self.dynamic else f"{s}x" for d, s in enumerate(self.sizes))
+        groups = f"groups<dim = {self.pad_dim}, pad = {self.pad}>"
         if self.is_blocked:
-            return f"tensor<{sizes}{self.element}, #fp8moe.scale_blocked<128x4>>"
+            return f"tensor<{sizes}{self.element}, #fp8moe.scale_blocked<128x4{f', {groups}' if self.pad else ''}>>"
         parts = [f"[{', '.join(map(str, self.order))}]"]
         if self.strides:
             parts.append(f"strides = [{', '.join(map(str, self.strides))}]")
         if self.align:
             parts.append(f"align = {self.align}")
         if self.pad:
-            parts.append(f"groups<dim = 0, pad = {self.pad}>")
+            parts.append(groups)
         plain = list(self.order) == sorted(self.order) and len(parts) == 1
         encoding = "" if plain else f", #fp8moe.strided<{', '.join(parts)}>"
         return f"tensor<{sizes}{self.element}{encoding}>"
@@ -60,6 +65,8 @@ class Value:
     # The sizes follow from those of the inputs, so that it may be returned. (Sizes of
     # what comes out of control flow are known only when it has run.)
     is_sized: bool = True
+    # The rows of padded groups without their padding.
+    packed_rows: int = 0
 
 
 @dataclass
@@ -69,11 +76,26 @@ class Function:
     # Of the functions in the text, those that are called and this one.
     names: list
     arguments: list = field(default_factory=list)
+    # What was recorded: operation, operands, results, the text between.
+    ops: list = field(default_factory=list)
+    returned: list = field(default_factory=list)
+    # Few enough ways to lay it out to try them all.
+    is_small: bool = False
 
 
 def dense(type, element=None, order=None):
-    """The same shape, dense in `order`."""
-    return Type(element or type.element, type.sizes, type.dynamic, order)
+    """The same shape, dense in `order`; padding stays."""
+    return Type(element or type.element, type.sizes, type.dynamic, order, pad=type.pad, pad_dim=type.pad_dim)
+
+
+def resized(type, dim, size, order, pad=0):
+    """Dense, with another size of one dimension, whose groups are padded or packed."""
+    sizes = type.sizes[:dim] + (size,) + type.sizes[dim + 1:]
+    return Type(type.element, sizes, type.dynamic, order, pad=pad, pad_dim=dim if pad else 0)
+
+
+def padded_extent(rows, pad):
+    return (rows + GROUPS * (pad - 1) + pad - 1) // pad * pad
 
 
 def drop(type, axis, element=F32):
@@ -91,6 +113,7 @@ class Generator:
         self.lines, self.pool, self.arguments = [], [], []
         self.counter, self.indent, self.in_region = 0, "  ", False
         self.picked = []  # what the current step reads
+        self.ops = []
         self.callees = []  # names and texts of the functions that are called
 
     # Emission.
@@ -105,9 +128,15 @@ class Generator:
 
     def unary(self, op, value, type, middle=""):
         result = self.fresh(type)
+        result.packed_rows = value.packed_rows
         self.emit(f"{result.name} = fp8moe.{op} {value.name}{middle} : {value.type} -> {type}")
         self.pool.append(result)
+        self.record(op, [value], [result], middle)
         return result
+
+    def record(self, op, operands, results, detail):
+        """For those who want to know the program without reading its text."""
+        self.ops.append((op, operands, results, detail))
 
     def random_order(self, rank):
         order = list(range(rank))
@@ -125,13 +154,14 @@ class Generator:
     # Steps. Each does nothing when no value fits.
 
     def transpose(self):
-        v = self.pick(lambda v: v.type.rank > 1 and not v.type.pad)
+        v = self.pick(lambda v: v.type.rank > 1)
         if not v:
             return None
         p, t = self.random_order(v.type.rank), v.type
         position = {d: i for i, d in enumerate(p)}
         type = Type(t.element, tuple(t.sizes[d] for d in p), frozenset(position[d] for d in t.dynamic),
-                    tuple(position[d] for d in t.order), t.strides and tuple(t.strides[d] for d in p), t.align)
+                    tuple(position[d] for d in t.order), t.strides and tuple(t.strides[d] for d in p), t.align,
+                    t.pad, position[t.pad_dim] if t.pad else 0)
         return self.unary("transpose", v, type, f" {list(p)}")
 
     def merge(self):
@@ -168,10 +198,10 @@ class Generator:
         return self.unary("reshape", v, type)
 
     def copy(self):
-        v = self.pick(lambda v: not v.type.pad)
+        v = self.pick()
         if not v:
             return None
-        if self.rng.random() < 0.4:
+        if self.rng.random() < 0.4 and not v.type.pad:
             return self.unary("contiguous", v, dense(v.type))
         return self.unary("relayout", v, dense(v.type, order=self.random_order(v.type.rank)))
 
@@ -188,13 +218,14 @@ class Generator:
         return self.unary("transpose", b, flip(b.type), " [1, 0]")
 
     def pick_float(self, ranks):
-        return self.pick(lambda v: v.type.element in (BF16, F32) and v.type.rank in ranks)
+        return self.pick(lambda v: v.type.element in (BF16, F32) and v.type.rank in ranks and not v.type.pad)
 
     def results(self, op, middle, v, types):
         values = [self.fresh(t) for t in types]
         self.emit(f"{', '.join(r.name for r in values)} = fp8moe.{op} {v.name}{middle} : {v.type} -> "
                   f"{', '.join(str(t) for t in types)}")
         self.pool += values
+        self.record(op, [v], values, middle)
         return values
 
     def dynamic_quantize(self):
@@ -218,11 +249,13 @@ class Generator:
         q = self.fresh(dense(t, FP8, self.random_order(t.rank)))
         self.emit(f"{q.name} = fp8moe.quantize {v.name} by {s.name} along {axis} : {v.type}, {s.type} -> {q.type}")
         self.pool.append(q)
+        self.record("quantize", [v, s], [q], f" along {axis}")
         if self.rng.random() < 0.5:
             r = self.fresh(dense(t, self.rng.choice((BF16, F32)), self.random_order(t.rank)))
             self.emit(f"{r.name} = fp8moe.dequantize {q.name} by {s.name} along {axis} direction quantize : "
                       f"{q.type}, {s.type} -> {r.type}")
             self.pool.append(r)
+            self.record("dequantize", [q, s], [r], f" along {axis}")
         return q
 
     def jagged(self):
@@ -240,12 +273,74 @@ class Generator:
             self.emit(f"{q.name} = fp8moe.quantize {v.name} by {s.name} along {axis} "
                       f"groups(%ends : tensor<{GROUPS}xi32>) : {t}, {scales} -> {data}")
             self.pool.append(q)
+            self.record("quantize", [v, s], [q], f" along {axis} groups")
         else:
             q, _ = self.results("jagged_dynamic_quantize", f"{offsets} [{axis}] rounding pow2", v, [data, scales])
-        if axis == 0 and self.rng.random() < 0.4:
-            extent = (t.sizes[0] + GROUPS * (PAD - 1) + PAD - 1) // PAD * PAD
-            padded = Type(FP8, (extent, t.sizes[1]), t.dynamic, self.random_order(2), pad=PAD)
-            self.unary("relayout", q, padded, f" groups(%ends : tensor<{GROUPS}xi32>)")
+        if self.rng.random() < 0.4:
+            self.pad_groups(q, axis)
+        return q
+
+    def pad_groups(self, v, dim, pad=None):
+        pad = pad or self.rng.choice(PADS)
+        type = resized(v.type, dim, padded_extent(v.type.sizes[dim], pad), self.random_order(v.type.rank), pad)
+        result = self.unary("relayout", v, type, f" groups(%ends : tensor<{GROUPS}xi32>)")
+        result.packed_rows = v.type.sizes[dim]
+        return result
+
+    def pad(self):
+        # With few rows there may be none that belongs to no group.
+        v = self.pick(lambda v: v.type.rank == 2 and not v.type.pad and min(v.type.sizes) > GROUPS)
+        if not v:
+            return None
+        dim = self.rng.randrange(2)
+        is_for_tiles = v.type.element == E8M0 and self.rng.random() < 0.5
+        return self.pad_groups(v, dim, TILE_PADS[dim] if is_for_tiles else None)
+
+    def pack_groups(self, v):
+        type = resized(v.type, v.type.pad_dim, v.packed_rows, self.random_order(v.type.rank))
+        return self.unary("relayout", v, type, f" groups(%ends : tensor<{GROUPS}xi32>)")
+
+    def pack(self):
+        # The number of rows is that of the type.
+        v = self.pick(lambda v: v.type.pad and v.type.pad_dim not in v.type.dynamic)
+        return v and self.pack_groups(v)
+
+    def pad_and_pack(self):
+        """Padded, packed and perhaps padded again, with copies in between."""
+        v = self.pick(lambda v: v.type.rank == 2 and not v.type.pad and not v.type.dynamic
+                      and min(v.type.sizes) > GROUPS)
+        if not v:
+            return None
+        dim = self.rng.randrange(2)
+        v = self.pad_groups(v, dim)
+        if self.rng.random() < 0.5:
+            v = self.unary("relayout", v, dense(v.type, order=self.random_order(2)))
+        v = self.pack_groups(v)
+        return self.pad_groups(v, dim) if self.rng.random() < 0.6 else v
+
+    def merged_cast(self):
+        """Experts cast as one matrix, and perhaps taken apart again."""
+        v = self.pick(lambda v: v.type.element in (BF16, F32) and v.type.rank == 3 and not v.type.dynamic
+                      and not v.type.strides)
+        if not v:
+            return None
+        t, order = v.type, self.rng.choice(((0, 1, 2), (2, 0, 1)))
+        if t.order != order:
+            v = self.unary("relayout", v, dense(t, order=order))
+        merged = Type(t.element, (t.sizes[0] * t.sizes[1], t.sizes[2]), order=(0, 1) if order[0] == 0 else (1, 0))
+        v = self.unary("reshape", v, merged)
+        axis, is_mx = self.rng.randrange(2), self.rng.random() < 0.6
+        data = dense(merged, FP8, self.random_order(2))
+        if is_mx:
+            blocks = (merged.sizes[axis] + 31) // 32
+            scales = Type(E8M0, (merged.sizes[1 - axis], blocks), is_blocked=self.rng.random() < 0.3)
+            q, _ = self.results("mx_quantize", f" along {axis} mode rceil", v, [data, scales])
+        else:
+            q, _ = self.results("dynamic_quantize", f" along [{axis}] rounding pow2", v, [data, drop(merged, axis)])
+        if self.rng.random() < 0.6:
+            split = Type(FP8, t.sizes, order=(0, 1, 2) if data.order == (0, 1) else (2, 0, 1))
+            q = self.unary("reshape", q, split)
+            q = self.unary("relayout", q, dense(split, order=self.rng.choice(((0, 1, 2), (0, 2, 1), (2, 0, 1)))))
         return q
 
     def mx_quantize(self):
@@ -253,6 +348,8 @@ class Generator:
         if not v:
             return None
         t, axis = v.type, self.rng.randrange(v.type.rank)
+        if t.rank == 2 and self.rng.random() < 0.2:
+            return self.jagged_mx_quantize(v, axis)
         scales = drop(t, axis, E8M0)
         blocks = (t.sizes[axis] + 31) // 32
         dynamic = scales.dynamic | ({scales.rank} if axis in t.dynamic else set())
@@ -261,19 +358,30 @@ class Generator:
                              Type(E8M0, scales.sizes + (blocks,), frozenset(dynamic),
                                   is_blocked=self.rng.random() < 0.4)])
 
+    def jagged_mx_quantize(self, v, axis):
+        """Groups of rows; their scales are in tiles and padded."""
+        t, rows = v.type, padded_extent(v.type.sizes[0], TILE_PADS[0])
+        sizes = (rows, (t.sizes[1] + 31) // 32) if axis == 1 else (t.sizes[1], rows // 32)
+        dynamic = frozenset(1 - axis if d == 0 else axis for d in t.dynamic)
+        scales = Type(E8M0, sizes, dynamic, pad=TILE_PADS[1 - axis], pad_dim=1 - axis, is_blocked=True)
+        return self.results("mx_quantize", f" along {axis} mode rceil groups(%ends : tensor<{GROUPS}xi32>)", v,
+                            [dense(t, FP8, self.random_order(2)), scales])
+
     def block_scales(self):
         """A copy of block scales to or from tiles."""
         to_tiles = self.rng.random() < 0.5
-        is_plain = lambda t: t.element == E8M0 and t.rank in (2, 3) and t == dense(t)
+        fits = lambda t: not t.pad or (t.rank == 2 and t.pad == TILE_PADS[t.pad_dim])
+        is_plain = lambda t: t.element == E8M0 and t.rank in (2, 3) and fits(t)
         v = self.pick(lambda v: v.type.is_blocked or is_plain(v.type), is_blocked=not to_tiles)
         if not v:
             return None
-        t = v.type
-        return self.unary("relayout", v, Type(t.element, t.sizes, t.dynamic, is_blocked=to_tiles))
+        t, order = v.type, None if to_tiles else self.random_order(v.type.rank)
+        return self.unary("relayout", v, Type(t.element, t.sizes, t.dynamic, order, pad=t.pad, pad_dim=t.pad_dim,
+                                              is_blocked=to_tiles))
 
     def pick_factors(self):
         """Tokens and weights that can be multiplied, or None."""
-        a = self.pick(lambda v: v.type.element == BF16 and v.type.rank == 2)
+        a = self.pick(lambda v: v.type.element == BF16 and v.type.rank == 2 and not v.type.pad)
         if not a:
             return None
         fits = lambda v: (v.type.element == BF16 and v.type.rank == 3 and v.type.sizes[0] == GROUPS
@@ -282,12 +390,13 @@ class Generator:
         b = self.pick(fits)
         return b and (a, b)
 
-    def multiply(self, a, b, middle=""):
+    def multiply(self, a, b, middle="", scales=()):
         dynamic = frozenset(d for d, x in ((0, 0 in a.type.dynamic), (1, 2 in b.type.dynamic)) if x)
         r = self.fresh(Type(BF16, (a.type.sizes[0], b.type.sizes[2]), dynamic, self.random_order(2)))
         self.emit(f"{r.name} = fp8moe.grouped_matmul {a.name}, {b.name} groups(%ends : tensor<{GROUPS}xi32>){middle} : "
                   f"{a.type}, {b.type} -> {r.type}")
         self.pool.append(r)
+        self.record("grouped_matmul", [a, b, *scales], [r], "")
         return r
 
     def matmul(self):
@@ -308,7 +417,7 @@ class Generator:
             casts.append(q)
             scales.append(s)
         names, types = (", ".join(str(x) for x in xs) for xs in ([s.name for s in scales], [s.type for s in scales]))
-        return self.multiply(*casts, f" scales({names} : {types}) direction quantize")
+        return self.multiply(*casts, f" scales({names} : {types}) direction quantize", scales)
 
     def call(self):
         """A function that copies its argument and casts it; types of calls stay as they are."""
@@ -336,7 +445,7 @@ class Generator:
         outer, self.indent, self.in_region = len(self.pool), self.indent + "  ", True
         for _ in range(steps):
             self.step()
-        same = self.pick(lambda v: dense(v.type) == dense(wanted) and not v.type.pad)
+        same = self.pick(lambda v: dense(v.type) == dense(wanted))
         if same.type != wanted:
             same = self.unary("relayout", same, wanted)
         self.emit(f"scf.yield {same.name} : {wanted}")
@@ -346,11 +455,11 @@ class Generator:
     def control_flow(self):
         if self.in_region:
             return None
-        v = self.pick(lambda v: not v.type.pad and not v.type.strides and not v.type.align)
+        v = self.pick(lambda v: not v.type.strides and not v.type.align)
         if not v:
             return None
         r = self.fresh(dense(v.type, order=self.random_order(v.type.rank)))
-        r.is_sized = not r.type.dynamic
+        r.is_sized, r.packed_rows = not r.type.dynamic, v.packed_rows
         if self.rng.random() < 0.5:
             self.emit(f"{r.name} = scf.if %flag -> ({r.type}) {{")
             self.region(self.rng.randrange(3), r.type)
@@ -360,7 +469,7 @@ class Generator:
             if v.type != r.type:
                 v = self.unary("relayout", v, r.type)
             item = self.fresh(r.type)
-            item.is_sized = r.is_sized
+            item.is_sized, item.packed_rows = r.is_sized, r.packed_rows
             self.emit(f"{r.name} = scf.for %i{self.counter} = %c0 to %c2 step %c1 iter_args({item.name} = {v.name}) "
                       f"-> ({r.type}) {{")
             self.pool.append(item)
@@ -371,7 +480,8 @@ class Generator:
         return r
 
     STEPS = {"transpose": 4, "merge": 3, "split": 3, "copy": 3, "there_and_back": 2, "dynamic_quantize": 3,
-             "scale_and_cast": 2, "jagged": 2, "mx_quantize": 2, "block_scales": 1, "matmul": 1, "fp8_matmul": 2, "call": 1, "control_flow": 1}
+             "scale_and_cast": 2, "jagged": 2, "pad": 2, "pack": 1, "pad_and_pack": 1, "mx_quantize": 2,
+             "merged_cast": 1, "block_scales": 2, "matmul": 1, "fp8_matmul": 2, "call": 1, "control_flow": 1}
 
     def step(self):
         for _ in range(5):
@@ -383,7 +493,7 @@ class Generator:
     def add_arguments(self):
         rows = self.rng.choice((0, 32, 64, 96)) if self.rng.random() < 0.2 else self.rng.choice((64, 96))
         columns = self.rng.choice((32, 48, 64))
-        dynamic = frozenset({0}) if rows == 0 or self.rng.random() < 0.7 else frozenset()
+        dynamic = frozenset({0}) if rows == 0 or self.rng.random() < 0.5 else frozenset()
         tokens = Type(self.rng.choice((BF16, BF16, F32)), (rows, columns), dynamic)
         kind = self.rng.random()
         if kind < 0.3:
@@ -392,8 +502,13 @@ class Generator:
             tokens = Type(tokens.element, tokens.sizes, dynamic, (0, 1), (columns + 16, 1), 16)
         weights = Type(BF16, (GROUPS, columns, self.rng.choice((32, 64))), frozenset(),
                        self.rng.choice(((0, 1, 2), (0, 2, 1))))
-        for i, type in enumerate((tokens, weights)):
-            value = Value(f"%a{i}", type)
+        types = [tokens, weights]
+        if self.rng.random() < 0.3:
+            # Its padding holds anything.
+            dim, pad = self.rng.randrange(2), self.rng.choice(PADS)
+            types.append(resized(Type(BF16, (96, 64)), dim, padded_extent((96, 64)[dim], pad), self.random_order(2), pad))
+        for i, type in enumerate(types):
+            value = Value(f"%a{i}", type, packed_rows=(96, 64)[type.pad_dim] if type.pad else 0)
             self.arguments.append(value)
             self.pool.append(value)
 
@@ -413,4 +528,29 @@ class Generator:
                 "  %flag = arith.cmpi sgt, %rows, %c80 : index"]
         tail = [f"  return {', '.join(v.name for v in returned)} : {', '.join(str(v.type) for v in returned)}", "}"]
         text = "".join(text for _, text in self.callees) + "\n".join(head + self.lines + tail) + "\n"
-        return Function(self.name, text, [name for name, _ in self.callees] + [self.name], self.arguments)
+        return Function(self.name, text, [name for name, _ in self.callees] + [self.name], self.arguments, self.ops,
+                        returned, isinstance(self, SmallGenerator))
+
+
+class SmallGenerator(Generator):
+    """Draws functions so small that every way to lay them out can be tried: a few operations in a row, with sizes that
+    are known. Experts are never innermost, where a kernel would take longer than a copy does."""
+
+    STEPS = {"transpose": 3, "copy": 4, "there_and_back": 1, "dynamic_quantize": 2, "scale_and_cast": 1, "jagged": 4,
+             "pad": 3, "pack": 2, "pad_and_pack": 2, "mx_quantize": 2, "merged_cast": 2, "block_scales": 2,
+             "fp8_matmul": 1}
+
+    def random_order(self, rank):
+        order = super().random_order(rank)
+        return order if rank < 3 or order[-1] != 0 else self.random_order(rank)
+
+    def add_arguments(self):
+        rows, columns = self.rng.choice((64, 96)), self.rng.choice((32, 64))
+        types = [Type(BF16, (rows, columns), order=self.random_order(2)),
+                 Type(BF16, (GROUPS, columns, 64), order=self.rng.choice(((0, 1, 2), (0, 2, 1))))]
+        if self.rng.random() < 0.3:
+            types.append(resized(Type(BF16, (96, 64)), 0, padded_extent(96, PADS[0]), self.random_order(2), PADS[0]))
+        for i, type in enumerate(types):
+            value = Value(f"%a{i}", type, packed_rows=96 if type.pad else 0)
+            self.arguments.append(value)
+            self.pool.append(value)

@@ -205,7 +205,8 @@ TensorAccess GroupedMatmulOp::getTensorAccess(Value tensor,
   int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
   SmallVector<int64_t> walked = {rank - 2, rank - 1};
   if (!isOperand)
-    return TensorAccess::free(walked, rank - 1);
+    return TensorAccess::free(walked,
+                              target.kind == TargetKind::NVVM ? rank - 1 : -1);
   // Tensor cores read FP8 with the contracted dimension contiguous, and the
   // kernels of NVIDIA treat bf16 alike.
   bool fp8 = isFp8Type(getA().getType().getElementType());

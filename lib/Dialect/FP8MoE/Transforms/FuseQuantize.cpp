@@ -276,8 +276,8 @@ static bool fuseGroups(JaggedDynamicQuantizeOp op, const TargetInfo &target) {
   if (!first->pads && type.getDimSize(axis) != rows)
     return false;
   Type before = data.getType();
-  Cost apart = estimateKernel(op, {}, target) +
-               estimateRegrouping(first->op, {}, target);
+  Cost apart =
+      estimateKernel(op, {}, target) + estimateRelayout(first->op, {}, target);
   data.setType(type);
   Cost fused = estimateKernel(op, {}, target);
   data.setType(before);

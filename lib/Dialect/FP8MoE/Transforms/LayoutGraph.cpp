@@ -37,10 +37,12 @@ TensorAccess LayoutGraph::getAccess(Operation *kernel, Value tensor,
                                     const TargetInfo &target) {
   if (auto op = dyn_cast<KernelOpInterface>(kernel))
     return op.getTensorAccess(tensor, target);
-  auto op = cast<RelayoutOp>(kernel);
-  if (!isPlaceable(tensor) || tensor == op.getOffsets())
+  bool isInput = tensor == kernel->getOperand(0);
+  if (!isPlaceable(tensor) || !(isInput || isa<RelayoutOp>(kernel)) ||
+      (!isInput && tensor.getDefiningOp() != kernel))
     return TensorAccess::fixed();
-  return TensorAccess::free(identityPermutation(op.getType().getRank()));
+  auto type = cast<RankedTensorType>(tensor.getType());
+  return TensorAccess::free(identityPermutation(type.getRank()));
 }
 
 bool LayoutGraph::isReturnedByFunction(const OpOperand &use) {
@@ -54,14 +56,37 @@ static bool isView(Operation *op) {
 }
 
 LayoutGraph::LayoutGraph(FunctionOpInterface function) {
+  do
+    build(function);
+  while (findCopiesOfTheirOwn());
+}
+
+/// A use may want a layout of a view that the root cannot have, as when experts
+/// that are one dimension of the root lie apart. The last copy before it is a
+/// root then. True when there are new ones.
+bool LayoutGraph::findCopiesOfTheirOwn() {
+  bool found = false;
+  for (const LayoutRoot &root : roots)
+    for (const LayoutUse &use : root.uses)
+      if (use.copy && !pullBack(use.views, *StridedLayout::get(use.type)))
+        found |= ownCopies.insert(use.copy).second;
+  return found;
+}
+
+void LayoutGraph::build(FunctionOpInterface function) {
+  roots.clear();
+  rootOf.clear();
+  positions.clear();
+  kernels.clear();
+  relayouts.clear();
   for (BlockArgument argument : function.getArguments())
     addRoot(LayoutRoot::Kind::Fixed, argument);
   function->walk<WalkOrder::PreOrder>([&](Operation *op) {
     positions[op] = positions.size();
-    if (isPlainRelayout(op)) {
+    if (isCopy(op)) {
       relayouts.push_back(op);
     } else if (op != function && !isView(op)) {
-      if (isKernel(op))
+      if (isKernel(op) || ownCopies.contains(op))
         kernels.push_back(op);
       addRoots(op);
     }
@@ -89,8 +114,9 @@ void LayoutGraph::addRoots(Operation *op) {
     return;
   }
   LayoutRoot::Kind kind = isa<scf::IfOp>(op) ? LayoutRoot::Kind::Region
-                          : isKernel(op)     ? LayoutRoot::Kind::Kernel
-                                             : LayoutRoot::Kind::Fixed;
+                          : isKernel(op) || ownCopies.contains(op)
+                              ? LayoutRoot::Kind::Kernel
+                              : LayoutRoot::Kind::Fixed;
   for (Value result : op->getResults())
     addRoot(kind, result);
 }
@@ -108,7 +134,7 @@ LayoutUse LayoutGraph::classify(OpOperand &operand) {
     use.kind = LayoutUse::Kind::Flow;
     use.target = it->second;
   };
-  if (isKernel(owner)) {
+  if (isKernel(owner) || ownCopies.contains(owner)) {
     use.kind = LayoutUse::Kind::Kernel;
   } else if (isa<tensor::DimOp>(owner)) {
     use.kind = LayoutUse::Kind::Any;
@@ -137,8 +163,8 @@ void LayoutGraph::collectUses(unsigned root) {
     worklist.pop_back();
     for (OpOperand &operand : item.value.getUses()) {
       Operation *owner = operand.getOwner();
-      bool isCopy = isPlainRelayout(owner);
-      if (!isCopy && !isView(owner)) {
+      bool isCopied = isCopy(owner);
+      if (!isCopied && !isView(owner)) {
         LayoutUse use = classify(operand);
         use.source = item.source;
         use.views = item.views;
@@ -147,7 +173,7 @@ void LayoutGraph::collectUses(unsigned root) {
         continue;
       }
       Item next = item;
-      if (isCopy) {
+      if (isCopied) {
         roots[root].copyLocs.push_back(owner->getLoc());
         next.copy = owner;
       } else {

@@ -108,7 +108,8 @@ public:
     return isa<KernelOpInterface>(op) || isRegrouping(op);
   }
 
-  /// How a kernel or a regrouping reads an operand or writes a result.
+  /// How a kernel, or a copy that is one to placement, reads an operand or
+  /// writes a result.
   static TensorAccess getAccess(Operation *kernel, Value tensor,
                                 const TargetInfo &target);
 
@@ -117,6 +118,11 @@ public:
   static bool isReturnedByFunction(const OpOperand &use);
 
 private:
+  void build(FunctionOpInterface function);
+  bool findCopiesOfTheirOwn();
+  bool isCopy(Operation *op) const {
+    return isPlainRelayout(op) && !ownCopies.contains(op);
+  }
   void addRoot(LayoutRoot::Kind kind, ValueRange values);
   void addRoots(Operation *op);
   void collectUses(unsigned root);
@@ -125,6 +131,9 @@ private:
 
   SmallVector<LayoutRoot> roots;
   llvm::DenseMap<Value, unsigned> rootOf;
+  /// Copies of a view that a use wants in a layout which the root cannot have:
+  /// kernels that write roots of their own.
+  llvm::SmallPtrSet<Operation *, 4> ownCopies;
   /// The place of each operation in the function.
   llvm::DenseMap<Operation *, unsigned> positions;
   SmallVector<Operation *> kernels;

@@ -46,15 +46,11 @@ static Cost change(bool differs) {
 }
 
 /// What a copy of the program as it is costs.
-static Cost estimateRelayout(Operation *copy, const TargetInfo &target) {
+static Cost estimateCurrentCopy(Operation *copy, const TargetInfo &target) {
   // It costs nothing and is not wanted.
   if (isNoopRelayout(copy))
     return change(true);
-  auto from = cast<RankedTensorType>(copy->getOperand(0).getType());
-  auto to = cast<RankedTensorType>(copy->getResult(0).getType());
-  return scaleCost(estimateCopy(from, *StridedLayout::get(from),
-                                *StridedLayout::get(to), target),
-                   estimateFrequency(copy));
+  return scaleCost(estimateRelayout(copy, {}, target), estimateFrequency(copy));
 }
 
 //===----------------------------------------------------------------------===//
@@ -229,7 +225,7 @@ PlacementProblem::PlacementProblem(const LayoutGraph &graph,
   for (Operation *kernel : graph.getKernels())
     addKernelTerm(kernel);
   for (Operation *copy : graph.getRelayouts())
-    currentCost += estimateRelayout(copy, target);
+    currentCost += estimateCurrentCopy(copy, target);
 }
 
 //===----------------------------------------------------------------------===//
@@ -497,7 +493,7 @@ Cost fp8moe::evaluateFunction(FunctionOpInterface function,
     if (LayoutGraph::isKernel(op))
       total += kernelCosts.get(op, {}, estimateFrequency(op), target).current;
     else if (LayoutGraph::isPlainRelayout(op))
-      total += estimateRelayout(op, target);
+      total += estimateCurrentCopy(op, target);
   });
   return total;
 }

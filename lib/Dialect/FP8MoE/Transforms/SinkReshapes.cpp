@@ -37,6 +37,7 @@ private:
   bool matchRuns();
   bool isSplit(const ViewExpression &expression) const;
   bool isViewedBack(Value data) const;
+  bool couldSink(Operation *op) const;
   bool needsMergedCopy() const;
   bool needsSplitCopy(Value data) const;
   /// Nobody else reads the source or its merge.
@@ -127,11 +128,41 @@ bool ReshapeSinker::isViewedBack(Value data) const {
   return false;
 }
 
-/// True when the source is a copy that only the merge needs: it reads what must
-/// lie as it does, and the merged dimensions are not adjacent there.
+/// Whether `op`, which reads the merge, could read the source.
+bool ReshapeSinker::couldSink(Operation *op) const {
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case([&](MXQuantizeOp op) {
+        ArrayRef<int64_t> merged = mergedSizes(runs[op.getAxis()], shape);
+        return !op.getOffsets() &&
+               (merged.size() == 1 || (!ShapedType::isDynamic(merged.back()) &&
+                                       merged.back() % kMXBlock == 0));
+      })
+      .Case([&](DynamicQuantizeOp op) {
+        return !op.getTile() && llvm::all_of(op.getAxes(), [&](int64_t axis) {
+          return getUnmergedAxis(axis).has_value();
+        });
+      })
+      .Case(
+          [&](ScaleOp op) { return getUnmergedAxis(op.getAxis()).has_value(); })
+      .Case<QuantizeOp, DequantizeOp>([&](auto op) {
+        return !op.getOffsets() && getUnmergedAxis(op.getAxis()).has_value();
+      })
+      .Default([](Operation *) { return false; });
+}
+
+/// True when the source is a copy that only merges need: it reads what must lie
+/// as it does, the merged dimensions are not adjacent there, and kernels alone
+/// read the copy.
 bool ReshapeSinker::needsMergedCopy() const {
   Operation *copy = source.getDefiningOp();
   if (!copy || !LayoutGraph::isPlainRelayout(copy))
+    return false;
+  bool isReadByKernels = llvm::all_of(source.getUsers(), [&](Operation *user) {
+    return user == reshape || LayoutGraph::isKernel(user);
+  });
+  if (!isReadByKernels ||
+      !llvm::all_of(reshape->getUsers(),
+                    [&](Operation *user) { return couldSink(user); }))
     return false;
   Value root = copy->getOperand(0);
   auto type = cast<RankedTensorType>(root.getType());
@@ -324,8 +355,8 @@ Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   TypedValue<RankedTensorType> scales = op.getScales();
   if (op.getOffsets() || !isWorthSinking(op.getQuantized()))
     return nullptr;
-  // Scales in tiles are brought there by a copy.
-  bool isInTiles = static_cast<bool>(scales.getType().getEncoding());
+  // Scales in tiles are brought there by a copy, when somebody reads them.
+  bool isInTiles = scales.getType().getEncoding() && !scales.getUses().empty();
   if (isInTiles && !(needsMergedCopy() && isAlone()) &&
       !needsSplitCopy(op.getQuantized()))
     return nullptr;
@@ -390,7 +421,7 @@ Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
         /*offsets=*/Value());
   }
   scaleView = reshapeTo(scaleView, dropLayout(scales.getType()));
-  if (isInTiles)
+  if (scales.getType().getEncoding())
     scaleView = RelayoutOp::create(builder, op.getLoc(), scales.getType(),
                                    scaleView, /*offsets=*/Value());
   scales.replaceAllUsesWith(scaleView);

@@ -1,0 +1,308 @@
+# ===- copies.py - The least number of copies of a small program -----------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""Finds by brute force how many copies a small straight-line program needs at least.
+
+It knows nothing of expressions, layouts or costs. Every tensor that somebody writes (a
+root) has an array of numbers, one for each element; views and copies move the numbers as
+they move elements, and -1 is a zero that is known to be one. The *image* of a tensor is
+the sequence of its numbers in memory. Two tensors of a root are the same bytes when their
+images are equal. So
+
+  * an argument has the image of its type,
+  * a kernel writes its result as any image that it can write: in any order of the
+    dimensions, jagged data also padded, block scales also in tiles,
+  * a result of the function wants the image of its type, and a kernel takes any of those
+    that are its operand in another order of the dimensions,
+  * one copy makes another order of a tensor, pads or packs it, or moves it to tiles or back.
+
+The search tries every image that a root can be written as, and every set of copies of it
+that reaches what is wanted, with none, one, two, ... copies. A kernel that reads experts
+merged into one dimension may read them apart; then its block scales lie otherwise.
+"""
+
+import itertools
+import re
+
+import numpy as np
+import programs
+
+# Ends of the groups: some rows belong to none. They are cut where a tensor has fewer rows.
+ENDS = (1, 1, 2)
+MX_BLOCK = 32
+# Copies beyond those of images that are wanted themselves.
+MOST_STEPS = 4
+NVIDIA = ("sm_90a", "sm_100a")
+
+
+def key(image):
+    return np.ascontiguousarray(image).tobytes()
+
+
+def orders(array):
+    """The images of a tensor in every order of its dimensions."""
+    return {key(array.transpose(p).ravel()) for p in itertools.permutations(range(array.ndim))}
+
+
+def innermost(array, dim):
+    """Those with one dimension innermost."""
+    rest = [d for d in range(array.ndim) if d != dim]
+    return {key(array.transpose([*p, dim]).ravel()) for p in itertools.permutations(rest)}
+
+
+def tiles(array):
+    """The image in tiles of 128 rows and 4 columns; -2 makes it unlike all others."""
+    matrices = array.reshape(-1, *array.shape[-2:])
+    rows, columns = (-(-array.shape[-2] // 128) * 128, -(-array.shape[-1] // 4) * 4)
+    padded = np.full((len(matrices), rows, columns), -1)
+    padded[:, : array.shape[-2], : array.shape[-1]] = matrices
+    split = padded.reshape(len(matrices), rows // 128, 4, 32, columns // 4, 4)
+    return key(np.append(split.transpose(0, 1, 4, 3, 2, 5).ravel(), -2))
+
+
+def image(value, array):
+    """The image of a tensor in the layout of its type."""
+    return tiles(array) if value.type.is_blocked else key(array.transpose(value.type.order).ravel())
+
+
+def groups(rows):
+    begin = 0
+    for end in ENDS:
+        end = max(begin, min(end, rows))
+        yield begin, end
+        begin = end
+
+
+def pad(array, dim, multiple):
+    packed = np.moveaxis(array, dim, 0)
+    result = np.full((programs.padded_extent(len(packed), multiple), *packed.shape[1:]), -1)
+    start = 0
+    for begin, end in groups(len(packed)):
+        result[start : start + end - begin] = packed[begin:end]
+        start += -(-(end - begin) // multiple) * multiple
+    return np.moveaxis(result, 0, dim)
+
+
+def pack(array, dim, multiple, rows):
+    padded = np.moveaxis(array, dim, 0)
+    result = np.full((rows, *padded.shape[1:]), -1)
+    start = 0
+    for begin, end in groups(rows):
+        result[begin:end] = padded[start : start + end - begin]
+        start += -(-(end - begin) // multiple) * multiple
+    return np.moveaxis(result, 0, dim)
+
+
+class Root:
+    def __init__(self, writable):
+        self.writable = writable  # for each way to run its kernel, the images that it can write
+        self.kernel = None  # its number
+        self.arrays = []
+        self.regroupings = {}  # by name, functions of arrays
+        self.wanted = []  # for each reader a function of how kernels run: the images that it takes
+
+    def add(self, array):
+        self.arrays.append(array)
+        return self, array
+
+    def steps(self):
+        """For each image, those that one copy of it can make; and one image of each tensor."""
+        arrays = {(a.shape, key(a.ravel())): a for a in self.arrays}
+        reach = {}
+        for array in arrays.values():
+            from_here = orders(array)
+            to = set(from_here)
+            for shape, regroup in self.regroupings.values():
+                if array.shape == shape:
+                    to |= orders(regroup(array))
+            if array.ndim in (2, 3):
+                to.add(tiles(array))
+                reach.setdefault(tiles(array), set()).update(from_here)
+            for each in from_here:
+                reach.setdefault(each, set()).update(to)
+        # In which order something lies on the way does not matter.
+        images = {min(orders(array)) for array in arrays.values()}
+        return reach, images | {tiles(array) for array in arrays.values() if array.ndim in (2, 3)}
+
+    def least(self, ways):
+        """The least number of copies when kernels run in these ways."""
+        wanted = [takes(ways) for takes in self.wanted]
+        reach, images = self.steps()
+        writable = self.writable[ways.get(self.kernel, 0)]
+        images = images.union(*wanted)
+        return min(self.least_from(written, wanted, reach, images) for written in writable)
+
+    @staticmethod
+    def least_from(written, wanted, reach, images):
+        needed = {next(iter(w)) for w in wanted if len(w) == 1} - {written}
+        for extra in range(MOST_STEPS + 1):
+            for more in itertools.combinations(images - needed - {written}, extra) if extra else [()]:
+                copies = needed | set(more)
+                there = copies | {written}
+                if not all(there & w for w in wanted):
+                    continue
+                made, begin = {written}, {written}
+                while begin:
+                    begin = {j for i in begin for j in reach.get(i, ()) if j in copies} - made
+                    made |= begin
+                if made == there:
+                    return len(copies)
+        return 1000
+
+
+class Program:
+    """The roots of a function as drawn, and how its kernels can run."""
+
+    def __init__(self, function, target):
+        self.target, self.roots, self.values = target, [], {}
+        self.ways = {}  # how many each kernel has
+        for value in function.arguments:
+            array = np.arange(np.prod(value.type.sizes)).reshape(value.type.sizes)
+            self.define(value, array, [{image(value, array)}])
+        for op in self.find_live(function):
+            if op[0] in ("transpose", "reshape", "contiguous", "relayout"):
+                self.view(*op)
+            else:
+                self.kernel(*op)
+        for value in function.returned:
+            root, array = self.values[value.name]
+            root.wanted.append(lambda ways, only={image(value, array)}: only)
+
+    @staticmethod
+    def find_live(function):
+        """The operations without those that nobody reads."""
+        read = {value.name for value in function.returned}
+        live = []
+        for op in reversed(function.ops):
+            if any(result.name in read for result in op[2]):
+                read |= {operand.name for operand in op[1]}
+                live.append(op)
+        return live[::-1]
+
+    def define(self, value, array, writable):
+        root = Root(writable)
+        self.roots.append(root)
+        self.values[value.name] = root.add(array)
+        return root
+
+    def view(self, op, operands, results, detail):
+        source, result = operands[0].type, results[0].type
+        root, array = self.values[operands[0].name]
+        if op == "transpose":
+            array = array.transpose([int(d) for d in re.findall(r"\d+", detail)])
+        elif op == "reshape":
+            array = array.reshape(result.sizes)
+        elif "groups" in detail and result.pad:
+            dim, multiple = result.pad_dim, result.pad
+            array = self.regroup(root, array, (dim, multiple), lambda a: pad(a, dim, multiple))
+        elif "groups" in detail:
+            dim, multiple, rows = source.pad_dim, source.pad, result.sizes[source.pad_dim]
+            array = self.regroup(root, array, (dim, multiple, rows), lambda a: pack(a, dim, multiple, rows))
+        self.values[results[0].name] = root.add(array)
+
+    @staticmethod
+    def regroup(root, array, name, function):
+        """Regroups, and says how any tensor of the root may be, also transposed."""
+        root.regroupings[(array.shape, name)] = (array.shape, function)
+        if array.ndim == 2:
+            root.regroupings[(array.shape[::-1], "t", name)] = (array.shape[::-1], lambda a: function(a.T).T)
+        return function(array)
+
+    # Kernels.
+
+    def kernel(self, op, operands, results, detail):
+        number = len(self.ways)
+        axis = int(re.search(r"along \[?(\d+)", detail)[1]) if "along" in detail else None
+        root, array = self.values[operands[0].name]
+        split = self.find_split(op, root, array, axis, detail)
+        self.ways[number] = 1 if split is None else 2
+        for index, value in enumerate(operands):
+            self.read(op, number, index, value, split if index == 0 else None)
+        for index, value in enumerate(results):
+            self.write(op, number, index, value, axis, detail, split)
+
+    def find_split(self, op, root, array, axis, detail):
+        """The experts that `array` merges, when the kernel can read them apart."""
+        if op not in ("scale", "quantize", "dequantize", "dynamic_quantize", "mx_quantize") or "groups" in detail:
+            return None
+        if array.ndim != 2 or "," in detail.split("rounding")[0]:
+            return None
+        for finer in root.arrays:
+            if finer.ndim != 3 or not np.array_equal(finer.reshape(-1), array.reshape(-1)):
+                continue
+            merged = 0 if finer.shape[2] == array.shape[1] else 1
+            if finer.shape[merged] * finer.shape[merged + 1] != array.shape[merged]:
+                continue
+            if axis != merged or (op == "mx_quantize" and finer.shape[merged + 1] % MX_BLOCK == 0):
+                return finer, merged
+        return None
+
+    def read(self, op, number, index, value, split):
+        root, array = self.values[value.name]
+        if value.type.element == programs.F32 and index > 0:
+            takes = [{key(array.ravel())}]
+        elif op == "grouped_matmul" and (self.target in NVIDIA or (
+                self.target != "cpu" and value.type.element == programs.FP8)):
+            takes = [innermost(array, 1)]
+        else:
+            takes = [orders(array)]
+        if split:
+            takes.append(takes[0] | orders(split[0]))
+        root.wanted.append(lambda ways: takes[ways[number] if len(takes) > 1 else 0])
+
+    def write(self, op, number, index, value, axis, detail, split):
+        array = np.arange(np.prod(value.type.sizes)).reshape(value.type.sizes)
+        is_data = value.type.element in (programs.FP8, programs.BF16) or op == "dequantize"
+        if is_data and ("groups" in detail or op == "grouped_matmul"):
+            # Rows of no group are zero.
+            rows = np.moveaxis(array, 0 if op in ("mx_quantize", "grouped_matmul") else axis, 0)
+            rows[groups_end(len(rows)):] = -1
+        finer = None
+        if op == "grouped_matmul" and self.target in NVIDIA:
+            writable = {key(array.ravel())}
+        elif is_data:
+            writable = orders(array)
+            if op in ("jagged_dynamic_quantize", "quantize") and "groups" in detail:
+                for multiple in programs.PADS:
+                    writable |= orders(pad(array, axis, multiple))
+        elif op == "mx_quantize" and "groups" in detail:
+            writable = {tiles(array)}
+        elif op == "mx_quantize":
+            writable = {key(array.ravel()), tiles(array)}
+        else:
+            writable = {key(array.ravel())}
+        ways = [writable]
+        if split:
+            source, merged = split
+            if is_data:
+                finer = array.reshape(source.shape)
+                ways.append(orders(finer))
+            elif op == "mx_quantize" and axis == merged:
+                outer, inner = source.shape[merged], source.shape[merged + 1]
+                finer = array.reshape(array.shape[0], outer, inner // MX_BLOCK)
+                finer = finer.transpose(1, 0, 2) if merged == 0 else finer.transpose(0, 1, 2)
+                ways.append({key(finer.ravel())})
+            else:
+                ways.append({key(array.ravel())})
+        root = self.define(value, array, ways)
+        root.kernel = number if split else None
+        if finer is not None:
+            root.arrays.append(finer)
+
+    def least(self):
+        numbers = [n for n, ways in self.ways.items() if ways > 1]
+        return min(
+            sum(root.least({**dict.fromkeys(self.ways, 0), **dict(zip(numbers, chosen))}) for root in self.roots)
+            for chosen in itertools.product((0, 1), repeat=len(numbers)))
+
+
+def groups_end(rows):
+    return max(end for _, end in groups(rows))
+
+
+def least_copies(function, target):
+    return Program(function, target).least()
