@@ -197,8 +197,10 @@ class Program:
         elif op == "reshape":
             array = array.reshape(result.sizes)
         elif "groups" in detail and result.pad:
-            dim, multiple = result.pad_dim, result.pad
+            dim, multiple, rows = result.pad_dim, result.pad, source.sizes[result.pad_dim]
             array = self.regroup(root, array, (dim, multiple), lambda a: pad(a, dim, multiple))
+            # The way back, also for a program that does not go it.
+            self.regroup(root, array, (dim, multiple, rows), lambda a: pack(a, dim, multiple, rows))
         elif "groups" in detail:
             dim, multiple, rows = source.pad_dim, source.pad, result.sizes[source.pad_dim]
             array = self.regroup(root, array, (dim, multiple, rows), lambda a: pack(a, dim, multiple, rows))

@@ -143,6 +143,9 @@ class Generator:
         self.rng.shuffle(order)
         return tuple(order)
 
+    def random_permutation(self, rank):
+        return self.random_order(rank)
+
     def pick(self, predicate=lambda v: True, is_blocked=False):
         found = [v for v in self.pool if v.type.is_blocked == is_blocked and predicate(v)]
         # Recent values more often, so that chains get long.
@@ -157,7 +160,7 @@ class Generator:
         v = self.pick(lambda v: v.type.rank > 1)
         if not v:
             return None
-        p, t = self.random_order(v.type.rank), v.type
+        p, t = self.random_permutation(v.type.rank), v.type
         position = {d: i for i, d in enumerate(p)}
         type = Type(t.element, tuple(t.sizes[d] for d in p), frozenset(position[d] for d in t.dynamic),
                     tuple(position[d] for d in t.order), t.strides and tuple(t.strides[d] for d in p), t.align,
@@ -534,7 +537,7 @@ class Generator:
 
 class SmallGenerator(Generator):
     """Draws functions so small that every way to lay them out can be tried: a few operations in a row, with sizes that
-    are known. Experts are never innermost, where a kernel would take longer than a copy does."""
+    are known. Experts come first and are never innermost, where a kernel would take longer than a copy does."""
 
     STEPS = {"transpose": 3, "copy": 4, "there_and_back": 1, "dynamic_quantize": 2, "scale_and_cast": 1, "jagged": 4,
              "pad": 3, "pack": 2, "pad_and_pack": 2, "mx_quantize": 2, "merged_cast": 2, "block_scales": 2,
@@ -543,6 +546,9 @@ class SmallGenerator(Generator):
     def random_order(self, rank):
         order = super().random_order(rank)
         return order if rank < 3 or order[-1] != 0 else self.random_order(rank)
+
+    def random_permutation(self, rank):
+        return (0, *(d + 1 for d in self.random_order(2))) if rank == 3 else self.random_order(rank)
 
     def add_arguments(self):
         rows, columns = self.rng.choice((64, 96)), self.rng.choice((32, 64))

@@ -189,6 +189,67 @@ static void reportRemoved(RelayoutOp op, StringRef why) {
       << "copy removed: " + why.str();
 }
 
+/// Whether somebody reads padded data other than by packing it.
+static bool isReadPadded(Regrouping padding) {
+  return llvm::any_of(collectPermutedUses(padding.op.getResult()),
+                      [&](const PermutedUse &use) {
+                        std::optional<Regrouping> packing =
+                            matchRegrouping(use.operand->getOwner());
+                        return !packing || packing->pads ||
+                               packing->getOffsets() != padding.getOffsets();
+                      });
+}
+
+/// The padding of `root` in the block of `packing` that is the first which
+/// somebody reads padded, or else the first of all.
+static Regrouping findSharedPadding(Value root, Regrouping packing,
+                                    Regrouping padding, int64_t rootDim) {
+  Regrouping best = padding;
+  bool isBestRead = isReadPadded(padding);
+  for (const PermutedUse &use : collectPermutedUses(root)) {
+    std::optional<Regrouping> other = matchRegrouping(use.operand->getOwner());
+    if (!other || !other->pads ||
+        other->op->getBlock() != packing.op->getBlock() ||
+        other->getOffsets() != packing.getOffsets() ||
+        use.permutation[other->dim] != rootDim)
+      continue;
+    bool isRead = isReadPadded(*other);
+    if (isRead == isBestRead ? other->op->isBeforeInBlock(best.op) : isRead) {
+      best = *other;
+      isBestRead = isRead;
+    }
+  }
+  return best;
+}
+
+/// pack(pad(x)) makes rows of no group zero, whatever the padding is: it is the
+/// same for all, and shares the padding that is there for others.
+static bool shareClearing(Regrouping packing, Regrouping padding,
+                          ArrayRef<int64_t> seen) {
+  PermutedView own = skipPermutations(padding.op.getInput());
+  int64_t rootDim = own.permutation[padding.dim];
+  Regrouping shared = findSharedPadding(own.root, packing, padding, rootDim);
+  if (shared.pad == padding.pad)
+    return false;
+  PermutedView view = skipPermutations(shared.op.getInput());
+  OpBuilder builder(packing.op);
+  Location loc = packing.op.getLoc();
+  Value source = own.root;
+  if (!llvm::is_sorted(view.permutation))
+    source = TransposeOp::create(builder, loc, source, view.permutation);
+  auto packedType = cast<RankedTensorType>(source.getType());
+  Value padded = RelayoutOp::create(builder, loc, shared.op.getType(), source,
+                                    packing.getOffsets());
+  Value packed = RelayoutOp::create(builder, loc, dropLayout(packedType),
+                                    padded, packing.getOffsets());
+  // From the order of the shared padding to the one that was packed.
+  SmallVector<int64_t> wanted = composePermutations(own.permutation, seen);
+  replaceWithView(packing.op,
+                  {packed, composePermutations(
+                               invertPermutation(view.permutation), wanted)});
+  return true;
+}
+
 /// pack(pad(x)) -> x
 static bool foldPacking(Regrouping packing) {
   PermutedView padded = skipPermutations(packing.op.getInput());
@@ -198,9 +259,10 @@ static bool foldPacking(Regrouping packing) {
     return false;
   Value packed = padding->op.getInput();
   PermutedView view{packed, padded.permutation};
-  if (ArrayRef<int64_t>(view.getShape()) != packing.op.getType().getShape() ||
-      !isZeroOutsideGroups(packed, packing.getOffsets(), padding->dim))
+  if (ArrayRef<int64_t>(view.getShape()) != packing.op.getType().getShape())
     return false;
+  if (!isZeroOutsideGroups(packed, packing.getOffsets(), padding->dim))
+    return shareClearing(packing, *padding, padded.permutation);
   reportRemoved(packing.op, "it packs what was padded, and rows of no group "
                             "were zero before");
   replaceWithView(packing.op, view);
