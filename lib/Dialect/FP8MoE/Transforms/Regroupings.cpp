@@ -238,8 +238,14 @@ static bool shareClearing(Regrouping packing, Regrouping padding,
   if (!llvm::is_sorted(view.permutation))
     source = TransposeOp::create(builder, loc, source, view.permutation);
   auto packedType = cast<RankedTensorType>(source.getType());
-  Value padded = RelayoutOp::create(builder, loc, shared.op.getType(), source,
-                                    packing.getOffsets());
+  Value padded = shared.op.getResult();
+  if (packing.op->isBeforeInBlock(shared.op)) {
+    // All of its operands are there already.
+    padded =
+        RelayoutOp::create(builder, shared.op.getLoc(), shared.op.getType(),
+                           source, packing.getOffsets());
+    shared.op.getResult().replaceAllUsesWith(padded);
+  }
   Value packed = RelayoutOp::create(builder, loc, dropLayout(packedType),
                                     padded, packing.getOffsets());
   // From the order of the shared padding to the one that was packed.
