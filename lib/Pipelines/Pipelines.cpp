@@ -33,8 +33,9 @@ void fp8moe::buildLayoutPipeline(OpPassManager &pm, bool verifyOptimal) {
     functions.addPass(createFuseQuantize());
     functions.addPass(createPlaceLayouts(placement));
   };
-  pm.nest<func::FuncOp>().addPass(
-      createCompositeFixedPointPass("fp8moe-layouts", round));
+  OpPassManager &functions = pm.nest<func::FuncOp>();
+  functions.addPass(createCompositeFixedPointPass("fp8moe-layouts", round));
+  functions.addPass(createReportCopies());
 }
 
 void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts) {

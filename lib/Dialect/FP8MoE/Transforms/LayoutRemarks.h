@@ -21,6 +21,11 @@ inline remark::RemarkOpts layoutRemark(StringRef name) {
   return remark::RemarkOpts::name(name).category(kLayoutRemarks);
 }
 
+/// Who wrote a tensor, and who reads one, as people know them: "argument #0",
+/// "mx_quantize", "result #1 of the function".
+std::string describeProducer(Value value);
+std::string describeReader(OpOperand &use);
+
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_LAYOUTREMARKS_H

@@ -88,8 +88,7 @@ private:
   void rewriteUses(unsigned root);
   /// The only type that a use takes, or null when it takes several.
   RankedTensorType getWantedType(const LayoutUse &use) const;
-  Value createCopy(const LayoutRoot &root, const StridedLayout &primary,
-                   const StridedLayout &layout,
+  Value createCopy(const LayoutRoot &root, const StridedLayout &layout,
                    ArrayRef<const LayoutUse *> uses);
   Value createViews(Value source, const LayoutUse &use);
 
@@ -120,23 +119,6 @@ static bool hasLayout(Value value, const StridedLayout &layout) {
 // Remarks
 //===----------------------------------------------------------------------===//
 
-static std::string describeUse(const LayoutUse &use) {
-  if (LayoutGraph::isReturnedByFunction(*use.operand))
-    return "result #" + std::to_string(use.operand->getOperandNumber()) +
-           " of the function";
-  return use.operand->getOwner()->getName().stripDialect().str();
-}
-
-static std::string describeRoot(const LayoutRoot &root) {
-  Value value = root.values.front();
-  auto argument = dyn_cast<BlockArgument>(value);
-  if (!argument)
-    return value.getDefiningOp()->getName().stripDialect().str();
-  return (root.kind == LayoutRoot::Kind::Region ? "loop argument #"
-                                                : "argument #") +
-         std::to_string(argument.getArgNumber());
-}
-
 void PlacementRewriter::reportRemoval(const LayoutRoot &root,
                                       const LayoutUse &use,
                                       const StridedLayout &primary) {
@@ -147,36 +129,13 @@ void PlacementRewriter::reportRemoval(const LayoutRoot &root,
   auto remark =
       remark::passed(use.copy->getLoc(), layoutRemark("copy-removed"));
   if (root.kind == LayoutRoot::Kind::Kernel)
-    remark << "copy removed: " + describeRoot(root) + " writes " + layout +
-                  ", which " + describeUse(use) + " takes";
+    remark << "copy removed: " + describeProducer(root.values.front()) +
+                  " writes " + layout + ", which " +
+                  describeReader(*use.operand) + " takes";
   else
-    remark << "copy removed: " + describeUse(use) + " takes " +
-                  describeRoot(root) + " as it is, " + layout;
-}
-
-/// Texts are made only when somebody wants them.
-static void reportKept(Location loc, const LayoutRoot &root,
-                       const LayoutUse &use, const StridedLayout &primary,
-                       const StridedLayout &layout) {
-  if (!loc.getContext()->getRemarkEngine())
-    return;
-  remark::missed(loc, layoutRemark("copy-kept"))
-      << "copy kept: " + describeUse(use) + " takes " + describeLayout(layout) +
-             ", but " + describeRoot(root) +
-             (root.kind == LayoutRoot::Kind::Kernel ? " writes " : " is ") +
-             describeLayout(primary);
-}
-
-/// Reports the copies of a program that stays as it is.
-static void reportAllKept(const LayoutGraph &graph) {
-  llvm::SmallPtrSet<Operation *, 8> reported;
-  for (const LayoutRoot &root : graph.getRoots())
-    for (const LayoutUse &use : root.uses)
-      if (use.copy && reported.insert(use.copy).second)
-        reportKept(use.copy->getLoc(), root, use,
-                   *StridedLayout::get(root.getType()),
-                   *StridedLayout::get(cast<RankedTensorType>(
-                       use.copy->getResult(0).getType())));
+    remark << "copy removed: " + describeReader(*use.operand) + " takes " +
+                  describeProducer(root.values.front()) + " as it is, " +
+                  layout;
 }
 
 /// True when every copy reads a root directly, as the rewriter makes them.
@@ -189,7 +148,6 @@ static bool areCopiesDirect(const LayoutGraph &graph) {
 }
 
 Value PlacementRewriter::createCopy(const LayoutRoot &root,
-                                    const StridedLayout &primary,
                                     const StridedLayout &layout,
                                     ArrayRef<const LayoutUse *> uses) {
   Value value = uses.front()->source;
@@ -203,7 +161,6 @@ Value PlacementRewriter::createCopy(const LayoutRoot &root,
   Location loc = root.copyLocs.empty()
                      ? uses.front()->operand->getOwner()->getLoc()
                      : root.copyLocs.front();
-  reportKept(loc, root, *uses.front(), primary, layout);
   return RelayoutOp::create(builder, loc, withLayout(root.getType(), layout),
                             value, /*offsets=*/Value());
 }
@@ -302,8 +259,7 @@ void PlacementRewriter::rewriteUses(unsigned rootNumber) {
       for (auto [other, otherRead] : llvm::zip_equal(root.uses, choice.reads))
         if (readsSame(other.source, otherRead))
           readers.push_back(&other);
-      copies.push_back(
-          {use.source, read, createCopy(root, choice.primary, read, readers)});
+      copies.push_back({use.source, read, createCopy(root, read, readers)});
       copy = std::prev(copies.end());
     }
     use.operand->set(createViews(copy->value, use));
@@ -403,10 +359,8 @@ PlaceLayouts::place(FunctionOpInterface function, const TargetInfo &target) {
   // which may be more often than in the program as it is. And without a gain
   // the program stays, to the order of its operations.
   if (before < placement.cost ||
-      (before == placement.cost && areCopiesDirect(graph))) {
-    reportAllKept(graph);
+      (before == placement.cost && areCopiesDirect(graph)))
     return outcome;
-  }
   PlacementRewriter(graph, placement).run();
   simplifyControlFlow(graph, controlFlowPatterns);
   outcome.changed = true;

@@ -37,13 +37,15 @@ private:
   bool matchRuns();
   bool isSplit(const ViewExpression &expression) const;
   bool isViewedBack(Value data) const;
+  bool isWantedAlongMerge(Value data) const;
   bool couldSink(Operation *op) const;
   bool needsMergedCopy() const;
   bool needsSplitCopy(Value data) const;
   /// Nobody else reads the source or its merge.
   bool isAlone() const { return source.hasOneUse() && reshape->hasOneUse(); }
   bool isWorthSinking(Value data) const {
-    return isViewedBack(data) || needsMergedCopy();
+    return needsMergedCopy() ||
+           (isViewedBack(data) && !isWantedAlongMerge(data));
   }
   bool areScalesViewedBack(Value scales, int64_t dim,
                            ArrayRef<int64_t> parts) const;
@@ -123,6 +125,37 @@ bool ReshapeSinker::isViewedBack(Value data) const {
                      (isa<TransposeOp, ReshapeOp>(user) && next.apply(user));
       if (follows)
         worklist.push_back({user->getResult(0), std::move(next)});
+    }
+  }
+  return false;
+}
+
+/// True when somebody takes `data` contiguous along a merged dimension: the
+/// runs that the kernel writes are longer there than in one part of it.
+bool ReshapeSinker::isWantedAlongMerge(Value data) const {
+  std::vector<std::pair<Value, SmallVector<Operation *, 2>>> worklist{
+      {data, {}}};
+  while (!worklist.empty()) {
+    auto [value, views] = std::move(worklist.back());
+    worklist.pop_back();
+    auto type = cast<RankedTensorType>(value.getType());
+    for (Operation *user : value.getUsers()) {
+      bool isView = isa<TransposeOp, ReshapeOp>(user);
+      if (isView || LayoutGraph::isPlainRelayout(user)) {
+        worklist.emplace_back(user->getResult(0), views);
+        if (isView)
+          worklist.back().second.push_back(user);
+        continue;
+      }
+      if (LayoutGraph::isKernel(user))
+        continue;
+      std::optional<StridedLayout> wanted =
+          LayoutGraph::pullBack(views, *StridedLayout::get(type));
+      if (wanted && llvm::any_of(runs, [&](const ReshapeRun &run) {
+            return withoutOnes(mergedSizes(run, shape)).size() > 1 &&
+                   wanted->isContiguousAlong(run.resultBegin);
+          }))
+        return true;
     }
   }
   return false;
@@ -287,7 +320,7 @@ Operation *ReshapeSinker::sinkScale(ScaleOp op) {
   bool isUsedBack = llvm::any_of(op.getResult().getUsers(), [&](auto *user) {
     auto cast = dyn_cast<QuantizeOp>(user);
     return cast && cast.getInput() == op.getInput() &&
-           cast.getAxis() == op.getAxis() && isViewedBack(cast.getResult()) &&
+           cast.getAxis() == op.getAxis() && isWorthSinking(cast.getResult()) &&
            getSourceType(cast.getResult());
   });
   RankedTensorType type = getScaleType(op.getResult(), *axis);
@@ -353,7 +386,8 @@ Operation *ReshapeSinker::sinkDynamicQuantize(DynamicQuantizeOp op) {
 
 Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   TypedValue<RankedTensorType> scales = op.getScales();
-  if (op.getOffsets() || !isWorthSinking(op.getQuantized()))
+  if (op.getOffsets() ||
+      !(isViewedBack(op.getQuantized()) || needsMergedCopy()))
     return nullptr;
   // Scales in tiles are brought there by a copy, when somebody reads them.
   bool isInTiles = scales.getType().getEncoding() && !scales.getUses().empty();
@@ -366,6 +400,10 @@ Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   int64_t axis = run.inputEnd - 1;
   ArrayRef<int64_t> merged = mergedSizes(run, shape);
   bool isMerged = merged.size() > 1;
+  // Scales along a merged dimension may gain more than the data loses.
+  bool mayScalesGain = isMerged && !scales.use_empty();
+  if (!mayScalesGain && !isWorthSinking(op.getQuantized()))
+    return nullptr;
   if (isMerged &&
       (ShapedType::isDynamic(merged.back()) || merged.back() % kMXBlock != 0))
     return nullptr;

@@ -18,8 +18,36 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 
   func.func @kept(%x: tensor<?x2048xbf16>) -> tensor<?x2048xbf16, #col> {
-    // CHECK: [[@LINE+1]]:10: remark: [Missed] copy-kept {{.*}}"copy kept: result #0 of the function takes column-major, but argument #0 is row-major"
+    // CHECK: [[@LINE+1]]:10: remark: [Missed] copy-kept {{.*}}"copy kept: result #0 of the function takes column-major, but argument #0 is row-major; it would go if argument #0 were column-major, or result #0 of the function took row-major"
     %c = fp8moe.relayout %x : tensor<?x2048xbf16> -> tensor<?x2048xbf16, #col>
     return %c : tensor<?x2048xbf16, #col>
+  }
+
+  // Written in one layout, read in two.
+  func.func @read_twice(%x: tensor<64x2048xbf16>)
+      -> (tensor<64x2048xf8E4M3FN>, tensor<64x2048xf8E4M3FN, #col>) {
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<64x2048xbf16> -> tensor<64x2048xf8E4M3FN>, tensor<64xf32>
+    // CHECK: [[@LINE+1]]:10: remark: [Missed] copy-kept {{.*}}"copy kept: result #{{[01]}} of the function takes {{.*}}, but dynamic_quantize writes {{.*}}; it would go if result #{{[01]}} of the function, which reads what dynamic_quantize writes, took {{.*}} too"
+    %r = fp8moe.relayout %q : tensor<64x2048xf8E4M3FN> -> tensor<64x2048xf8E4M3FN, #col>
+    return %q, %r : tensor<64x2048xf8E4M3FN>, tensor<64x2048xf8E4M3FN, #col>
+  }
+
+  func.func @padded(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
+      -> tensor<224x64xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>> {
+    // CHECK: [[@LINE+1]]:10: remark: [Missed] copy-kept {{.*}}"copy kept: result #0 of the function takes row-major with groups padded to 16, but argument #0 is row-major; it would go if argument #0 were padded already"
+    %p = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16>
+        -> tensor<224x64xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+    return %p : tensor<224x64xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+  }
+
+  func.func @other_groups(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>, %other: tensor<8xi32>)
+      -> tensor<224x64xf8E4M3FN, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>> {
+    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2
+        : tensor<100x64xbf16> -> tensor<100x64xf8E4M3FN>, tensor<8x64xf32>
+    // CHECK: [[@LINE+1]]:10: remark: [Missed] copy-kept {{.*}}it would go if jagged_dynamic_quantize had the same groups"
+    %p = fp8moe.relayout %q groups(%other : tensor<8xi32>) : tensor<100x64xf8E4M3FN>
+        -> tensor<224x64xf8E4M3FN, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+    return %p : tensor<224x64xf8E4M3FN, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
   }
 }

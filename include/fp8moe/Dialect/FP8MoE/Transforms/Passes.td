@@ -57,10 +57,14 @@ def FoldViews : InterfacePass<"fp8moe-fold-views", "::mlir::FunctionOpInterface"
     before the copy show the same bytes; no copy becomes two.
 
     A kernel that reads a reshape reads the tensor in its own shape when the program
-    views the results back into it: the results are reshaped instead, and meet the
-    program's views. Merged dimensions that the kernel reduces over stay above, but for
+    views the results back into it, or when the reshape needs a copy that the tensor itself
+    does not: the results are reshaped instead, and meet the program's views. Merged dimensions that the kernel reduces over stay above, but for
     `mx_quantize`, whose blocks of 32 stay within the innermost of them when its size is
-    a multiple of 32.
+    a multiple of 32. Its block scales then lie otherwise, and are copied to where the
+    program wants them when that spares a copy of the data.
+
+    Copies that pad what was packed, pack what was padded, or go to tiles and back become
+    one or none where that keeps every bit (docs/layouts.md).
 
     Example, weights `[E, N, K]` cast as a matrix:
     ```mlir
@@ -87,9 +91,10 @@ def FuseQuantize : InterfacePass<"fp8moe-fuse-quantize", "::mlir::FunctionOpInte
     - Quantizations along two axes become one with two, when the cost model predicts
       less time: when the target reads the tensor once for both. A jagged one stays
       first.
-    - A `relayout` that pads the groups of jagged data which nobody else reads goes away
-      when the cost model predicts no more time: the quantization writes the padded
-      layout.
+    - Copies that pad the groups of jagged data go away when nobody reads it packed and
+      the cost model predicts no more time: the quantization writes the padded layout. The
+      same holds for copies that pack what was written padded.
+    - Copies of block scales to tiles, or from them, go away likewise.
 
     Needs `fp8moe.target` on the module.
 
@@ -316,6 +321,21 @@ def GroupLaunches : InterfacePass<"fp8moe-group-launches", "::mlir::FunctionOpIn
   let statistics = [
     Statistic<"numGrouped", "launches-saved", "Pairs that are launched together">,
   ];
+}
+
+def ReportCopies : InterfacePass<"fp8moe-report-copies", "::mlir::FunctionOpInterface"> {
+  let summary = "Say of every copy that is left why it stays";
+  let description = [{
+    A remark (category `fp8moe-layout`, name `copy-kept`) at the line of every copy: who
+    takes which layout, what there is instead, and what would have to be true for the copy
+    to go. Nothing changes.
+
+    ```
+    x.mlir:4:8: remark: [Missed] copy-kept | Category:fp8moe-layout | Remark="copy kept: result
+    #0 of the function takes column-major, but argument #0 is row-major; it would go if
+    argument #0 were column-major, or result #0 of the function took row-major"
+    ```
+  }];
 }
 
 def ReportTraffic : InterfacePass<"fp8moe-report-traffic", "::mlir::FunctionOpInterface"> {
