@@ -17,6 +17,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
 #include "mlir/Support/ToolUtilities.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -25,6 +26,8 @@
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/WithColor.h"
+
+#include <mutex>
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -176,6 +179,27 @@ static DriverOptions getDriverOptions() {
   return options;
 }
 
+namespace {
+/// The layout passes run until nothing changes, and say in every round what
+/// they do not do.
+class ReportOnce : public remark::detail::RemarkEmittingPolicyBase {
+public:
+  void reportRemark(const remark::detail::Remark &remark) override {
+    std::string text;
+    llvm::raw_string_ostream(text) << remark.getLocation() << remark.getMsg();
+    // Passes run on several functions at once.
+    std::lock_guard<std::mutex> lock(mutex);
+    if (reported.insert(text).second)
+      reportImpl(remark);
+  }
+  void finalize() override {}
+
+private:
+  std::mutex mutex;
+  llvm::StringSet<> reported;
+};
+} // namespace
+
 /// Parses one module and gives it to `action`; diagnostics show the source
 /// line, or are compared with the comments in it.
 static LogicalResult
@@ -193,8 +217,7 @@ processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer,
   // The first filter is for all kinds, but each kind needs its own to be heard.
   if (reportFlag &&
       failed(remark::enableOptimizationRemarks(
-          context, /*streamer=*/nullptr,
-          std::make_unique<remark::RemarkEmittingPolicyAll>(),
+          context, /*streamer=*/nullptr, std::make_unique<ReportOnce>(),
           remark::RemarkCategories{kLayoutRemarks.str(), kLayoutRemarks.str(),
                                    kLayoutRemarks.str(), kLayoutRemarks.str(),
                                    kLayoutRemarks.str()},
