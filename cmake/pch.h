@@ -1,7 +1,8 @@
 // The upstream headers that almost every file of the compiler includes.
 
-// The statistics of a pass are another class where assertions are on. libMLIR, which
-// constructs them, is built without: a build of ours with assertions must agree.
+// The statistics of a pass are another class where assertions are on. libMLIR,
+// which constructs them, is built without: a build of ours with assertions must
+// agree.
 #include "llvm/Config/abi-breaking.h"
 #if !defined(NDEBUG) && !LLVM_ENABLE_ABI_BREAKING_CHECKS
 #define NDEBUG

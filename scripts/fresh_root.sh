@@ -78,8 +78,8 @@ check_requirements() {
 
 # find_source LABEL: where apt of this machine has Debian's packages of that label from.
 find_source() {
-  apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' 'Identifier: Packages' 2>/dev/null |
-    awk -F'|' -v label="$1" '$1 == "Debian" && $2 == label { print $3; exit }'
+  { apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' 'Identifier: Packages' 2>/dev/null || true; } |
+    awk -F'|' -v label="$1" '$1 == "Debian" && $2 == label && !found++ { print $3 }'
 }
 
 # The proxy of apt serves debootstrap too, which reads only the environment.
@@ -90,6 +90,17 @@ use_proxy_of_apt() {
   [[ -z "$proxy" || "$proxy" == DIRECT ]] || export http_proxy="${http_proxy:-$proxy}"
 }
 
+# enter_namespaces COMMAND...: runs the command with mounts and processes of its own, which end with it. In the background,
+# so that a signal ends this script at once.
+enter_namespaces() {
+  local status=0
+  unshare --mount --propagation private --pid --fork --kill-child "$@" </dev/null &
+  child=$!
+  wait "$child" || status=$?
+  child=
+  return "$status"
+}
+
 make_root() {
   mirror="${mirror:-$(find_source Debian)}"
   security="${security:-$(find_source Debian-Security)}"
@@ -97,8 +108,8 @@ make_root() {
     stop 3 "apt of this machine has no Debian sources; name them with --mirror and --security"
   use_proxy_of_apt
   say "making a minimal $suite"
-  # In a namespace, as debootstrap mounts and may be interrupted. git and ca-certificates are what cloning takes.
-  unshare --mount --propagation private debootstrap --variant=minbase --include=ca-certificates,git \
+  # git and ca-certificates are what cloning takes.
+  enter_namespaces debootstrap --variant=minbase --include=ca-certificates,git \
     "$suite" "$tree" "$mirror" >"$work/debootstrap.log" 2>&1 || {
     tail -n 20 "$work/debootstrap.log" >&2
     stop 3 "debootstrap could not make a $suite from $mirror"
@@ -134,12 +145,12 @@ list_environment() {
   done
 }
 
-# run_inside COMMAND: in namespaces of its own, so that all mounts and processes go with it.
+# run_inside COMMAND
 run_inside() {
   local environment
   readarray -t environment < <(list_environment)
   # shellcheck disable=SC2016  # the inner shell expands
-  unshare --mount --propagation private --pid --fork --kill-child bash -c '
+  enter_namespaces bash -c '
     set -e
     tree=$1 ccache=$2 cache=$3 folder=$4 command=$5
     shift 5
@@ -151,9 +162,7 @@ run_inside() {
       mount --bind "$ccache" "$tree$cache"
     fi
     exec env -i "$@" chroot "$tree" bash -c "cd \"\$0\" || exit; $command" "$folder"
-  ' fresh-root "$tree" "$ccache" "$CACHE" "$ROOT" "$1" "${environment[@]}" </dev/null &
-  child=$!
-  wait "$child"
+  ' fresh-root "$tree" "$ccache" "$CACHE" "$ROOT" "$1" "${environment[@]}"
 }
 
 run_commands() {
@@ -180,9 +189,18 @@ fetch_files() {
   done
 }
 
+# The first process of the commands' namespace takes all others with it, and unshare, which ignores signals, ends when all
+# are gone.
+stop_commands() {
+  local first=
+  read -r first <"/proc/$child/task/$child/children" || true # There is no end of line.
+  kill -KILL ${first:-"$child"}
+  wait "$child"
+}
+
 # Nothing is mounted where this sees it; --one-file-system is for what nobody foresaw.
 finish() {
-  [[ -z "$child" ]] || { kill "$child" && wait "$child"; } 2>/dev/null || true
+  [[ -z "$child" ]] || stop_commands 2>/dev/null || true
   if ((keep)) && [[ -d "$tree" ]]; then
     printf 'fresh root: kept in %s\n' "$tree" >&2
   else
@@ -203,7 +221,6 @@ main() {
   mkdir -p "$tree$(dirname "$ROOT")"
   git clone -q --no-hardlinks "$ROOT" "$tree$ROOT" || stop 3 "cannot clone $ROOT"
   run_commands
-  child=''
   fetch_files
   say "${failure:-passed on $suite}"
   [[ -z "$failure" ]]
