@@ -9,6 +9,8 @@
 //
 // In program order, each step once for every operation:
 //
+// 0. Packings of one tensor that was padded share a padding
+// (SharePaddings.cpp).
 // 1. A cast and the scale operation that it reads become one operation, at the
 //    place of the scale operation.
 // 2. Jagged data that is only read padded is written padded, and block scales
@@ -220,16 +222,6 @@ collectRegroupings(Value data,
   return uses;
 }
 
-/// The type of a tensor whose view through a permutation has the type `seen`.
-static RankedTensorType pullBack(RankedTensorType seen,
-                                 ArrayRef<int64_t> permutation) {
-  SmallVector<int64_t> inverse = invertPermutation(permutation);
-  StridedLayout layout = transposeLayout(*StridedLayout::get(seen), inverse);
-  SmallVector<int64_t> shape = permute(seen.getShape(), inverse);
-  return RankedTensorType::get(shape, seen.getElementType(),
-                               encodeLayout(seen.getContext(), layout, shape));
-}
-
 /// Lets the producer of `data` write what `uses`, which are regroupings and all
 /// who read it, make of it.
 static void writeRegrouped(OpResult data, RankedTensorType type,
@@ -328,7 +320,7 @@ void FuseQuantize::runOnOperation() {
   bool erased = eraseUnreachable(function);
   SmallVector<QuantizeOp> casts;
   function->walk([&](QuantizeOp op) { casts.push_back(op); });
-  unsigned fused = 0;
+  unsigned fused = sharePaddings(function, target->getInfo());
   for (QuantizeOp cast : casts)
     fused += fuseScale(cast);
 

@@ -11,6 +11,7 @@
 //   pad(pack(pad(x)))  = pad(x)    padding leaves out rows of no group
 //   pack(pad(x))       = x         if rows of no group are zero in x
 //   pad(pack(y))       = y         if padding rows are zero in y
+//   pack(pad(x))       = pack(pad'(x)) for every padding (SharePaddings.cpp)
 //
 // The number of rows must be known to be the same, as it bounds the groups. It
 // is where both types name it; an unknown one is that of the only tensor that
@@ -102,6 +103,15 @@ bool fp8moe::isFromTiles(Operation *op) {
          !isBlocked(relayout.getResult());
 }
 
+RankedTensorType fp8moe::pullBack(RankedTensorType seen,
+                                  ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> inverse = invertPermutation(permutation);
+  StridedLayout layout = transposeLayout(*StridedLayout::get(seen), inverse);
+  SmallVector<int64_t> shape = permute(seen.getShape(), inverse);
+  return RankedTensorType::get(shape, seen.getElementType(),
+                               encodeLayout(seen.getContext(), layout, shape));
+}
+
 void fp8moe::replaceWithView(RelayoutOp op, const PermutedView &view) {
   OpBuilder builder(op);
   Value value = view.root;
@@ -180,6 +190,18 @@ static std::optional<int64_t> getPackedRows(const PermutedView &padded,
   return quantize.getInput().getType().getDimSize(dim);
 }
 
+std::optional<RepackedView> fp8moe::matchRepacked(Regrouping packing) {
+  PermutedView padded = skipPermutations(packing.op.getInput());
+  std::optional<Regrouping> padding =
+      matchRegrouping(padded.root.getDefiningOp());
+  if (packing.pads || !padding || !getPackedRows(padded, packing))
+    return std::nullopt;
+  PermutedView view{padding->op.getInput(), padded.permutation};
+  if (ArrayRef<int64_t>(view.getShape()) != packing.op.getType().getShape())
+    return std::nullopt;
+  return RepackedView{*padding, padded.permutation};
+}
+
 //===----------------------------------------------------------------------===//
 // Folding
 //===----------------------------------------------------------------------===//
@@ -189,89 +211,19 @@ static void reportRemoved(RelayoutOp op, StringRef why) {
       << "copy removed: " + why.str();
 }
 
-/// Whether somebody reads padded data other than by packing it.
-static bool isReadPadded(Regrouping padding) {
-  return llvm::any_of(collectPermutedUses(padding.op.getResult()),
-                      [&](const PermutedUse &use) {
-                        std::optional<Regrouping> packing =
-                            matchRegrouping(use.operand->getOwner());
-                        return !packing || packing->pads ||
-                               packing->getOffsets() != padding.getOffsets();
-                      });
-}
-
-/// The padding of `root` in the block of `packing` that is the first which
-/// somebody reads padded, or else the first of all.
-static Regrouping findSharedPadding(Value root, Regrouping packing,
-                                    Regrouping padding, int64_t rootDim) {
-  Regrouping best = padding;
-  bool isBestRead = isReadPadded(padding);
-  for (const PermutedUse &use : collectPermutedUses(root)) {
-    std::optional<Regrouping> other = matchRegrouping(use.operand->getOwner());
-    if (!other || !other->pads ||
-        other->op->getBlock() != packing.op->getBlock() ||
-        other->getOffsets() != packing.getOffsets() ||
-        use.permutation[other->dim] != rootDim)
-      continue;
-    bool isRead = isReadPadded(*other);
-    if (isRead == isBestRead ? other->op->isBeforeInBlock(best.op) : isRead) {
-      best = *other;
-      isBestRead = isRead;
-    }
-  }
-  return best;
-}
-
-/// pack(pad(x)) makes rows of no group zero, whatever the padding is: it is the
-/// same for all, and shares the padding that is there for others.
-static bool shareClearing(Regrouping packing, Regrouping padding,
-                          ArrayRef<int64_t> seen) {
-  PermutedView own = skipPermutations(padding.op.getInput());
-  int64_t rootDim = own.permutation[padding.dim];
-  Regrouping shared = findSharedPadding(own.root, packing, padding, rootDim);
-  if (shared.pad == padding.pad)
-    return false;
-  PermutedView view = skipPermutations(shared.op.getInput());
-  OpBuilder builder(packing.op);
-  Location loc = packing.op.getLoc();
-  Value source = own.root;
-  if (!llvm::is_sorted(view.permutation))
-    source = TransposeOp::create(builder, loc, source, view.permutation);
-  auto packedType = cast<RankedTensorType>(source.getType());
-  Value padded = shared.op.getResult();
-  if (packing.op->isBeforeInBlock(shared.op)) {
-    // All of its operands are there already.
-    padded =
-        RelayoutOp::create(builder, shared.op.getLoc(), shared.op.getType(),
-                           source, packing.getOffsets());
-    shared.op.getResult().replaceAllUsesWith(padded);
-  }
-  Value packed = RelayoutOp::create(builder, loc, dropLayout(packedType),
-                                    padded, packing.getOffsets());
-  // From the order of the shared padding to the one that was packed.
-  SmallVector<int64_t> wanted = composePermutations(own.permutation, seen);
-  replaceWithView(packing.op,
-                  {packed, composePermutations(
-                               invertPermutation(view.permutation), wanted)});
-  return true;
-}
-
 /// pack(pad(x)) -> x
 static bool foldPacking(Regrouping packing) {
-  PermutedView padded = skipPermutations(packing.op.getInput());
-  std::optional<Regrouping> padding =
-      matchRegrouping(padded.root.getDefiningOp());
-  if (!padding || !getPackedRows(padded, packing))
+  std::optional<RepackedView> repacked = matchRepacked(packing);
+  if (!repacked)
     return false;
-  Value packed = padding->op.getInput();
-  PermutedView view{packed, padded.permutation};
-  if (ArrayRef<int64_t>(view.getShape()) != packing.op.getType().getShape())
+  Regrouping padding = repacked->padding;
+  Value packed = padding.op.getInput();
+  // What is not zero yet may still share its padding (SharePaddings.cpp).
+  if (!isZeroOutsideGroups(packed, packing.getOffsets(), padding.dim))
     return false;
-  if (!isZeroOutsideGroups(packed, packing.getOffsets(), padding->dim))
-    return shareClearing(packing, *padding, padded.permutation);
   reportRemoved(packing.op, "it packs what was padded, and rows of no group "
                             "were zero before");
-  replaceWithView(packing.op, view);
+  replaceWithView(packing.op, {packed, repacked->permutation});
   return true;
 }
 

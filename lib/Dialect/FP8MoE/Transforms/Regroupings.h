@@ -55,9 +55,23 @@ struct Regrouping {
 
 std::optional<Regrouping> matchRegrouping(Operation *op);
 
+/// What packs a tensor that was padded alike: dimension i of the result is
+/// dimension `permutation[i]` of the padding.
+struct RepackedView {
+  Regrouping padding;
+  SmallVector<int64_t> permutation;
+};
+
+/// The padding that `packing` undoes, but for rows of no group, which are zero
+/// then.
+std::optional<RepackedView> matchRepacked(Regrouping packing);
+
 /// A copy of block scales to tiles or from them.
 bool isToTiles(Operation *op);
 bool isFromTiles(Operation *op);
+
+/// The type of a tensor whose view through a permutation has the type `seen`.
+RankedTensorType pullBack(RankedTensorType seen, ArrayRef<int64_t> permutation);
 
 /// Replaces `op` by `view`, and a plain copy when that lies otherwise.
 void replaceWithView(RelayoutOp op, const PermutedView &view);
@@ -68,6 +82,10 @@ void eraseDeadChain(Operation *op);
 /// Makes one regrouping of several that undo each other, or none. True when
 /// `op` was replaced.
 bool foldRegrouping(RelayoutOp op);
+
+/// Lets packings of one tensor, padded in several ways, read one padding where
+/// that is predicted to take less time. Returns how many do.
+unsigned sharePaddings(FunctionOpInterface function, const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

@@ -22,6 +22,7 @@
 #col_padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>
 #row_padded_t = #fp8moe.strided<[1, 0], groups<dim = 1, pad = 16>>
 #pad32 = #fp8moe.strided<[0, 1], groups<dim = 0, pad = 32>>
+#pad32_col = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 32>>
 #tiles = #fp8moe.scale_blocked<128x4>
 #tile_groups = #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>
 #row_groups = #fp8moe.strided<[0, 1], groups<dim = 0, pad = 128>>
@@ -117,6 +118,48 @@ func.func @pad_and_pack_of_argument(%x: tensor<100x64xbf16>, %ends: tensor<8xi32
   %p = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
   %r = fp8moe.relayout %p groups(%ends : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<100x64xbf16>
   return %r : tensor<100x64xbf16>
+}
+
+// Making them zero is the same for every padding, also of the same multiple in another order: it
+// shares the one that is returned.
+// CHECK-LABEL: func.func @shared_padding_of_other_order
+// CHECK-NEXT:    %[[P:.*]] = fp8moe.relayout %{{.*}} groups{{.*}} -> tensor<352x64xbf16
+// CHECK-NEXT:    %[[R:.*]] = fp8moe.relayout %[[P]] groups
+// CHECK-NEXT:    return %[[P]], %[[R]]
+func.func @shared_padding_of_other_order(%x: tensor<100x64xbf16, #col>, %ends: tensor<8xi32>)
+    -> (tensor<352x64xbf16, #pad32>, tensor<100x64xbf16>) {
+  %p = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16, #col> -> tensor<352x64xbf16, #pad32>
+  %o = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16, #col> -> tensor<352x64xbf16, #pad32_col>
+  %r = fp8moe.relayout %o groups(%ends : tensor<8xi32>) : tensor<352x64xbf16, #pad32_col> -> tensor<100x64xbf16>
+  return %p, %r : tensor<352x64xbf16, #pad32>, tensor<100x64xbf16>
+}
+
+// Both paddings are returned, so nothing is spared by reading the other one, which is larger.
+// CHECK-LABEL: func.func @own_padding_is_smaller
+// CHECK-NEXT:    %[[P:.*]] = fp8moe.relayout %{{.*}} groups{{.*}} -> tensor<352x64xbf16
+// CHECK-NEXT:    %[[O:.*]] = fp8moe.relayout %{{.*}} groups{{.*}} -> tensor<224x64xbf16
+// CHECK-NEXT:    %[[R:.*]] = fp8moe.relayout %[[O]] groups
+// CHECK-NEXT:    return %[[P]], %[[O]], %[[R]]
+func.func @own_padding_is_smaller(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
+    -> (tensor<352x64xbf16, #pad32>, tensor<224x64xbf16, #row_padded>, tensor<100x64xbf16>) {
+  %p = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<352x64xbf16, #pad32>
+  %o = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
+  %r = fp8moe.relayout %o groups(%ends : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<100x64xbf16>
+  return %p, %o, %r : tensor<352x64xbf16, #pad32>, tensor<224x64xbf16, #row_padded>, tensor<100x64xbf16>
+}
+
+// Two packings of two paddings that nobody else reads need one of each, and the first takes the
+// padding of the second if that is smaller.
+// CHECK-LABEL: func.func @shared_by_packings
+// CHECK-NEXT:    %[[P:.*]] = fp8moe.relayout %{{.*}} groups{{.*}} -> tensor<224x64xbf16
+// CHECK-NEXT:    %[[R:.*]] = fp8moe.relayout %[[P]] groups
+// CHECK-NEXT:    return %[[R]], %[[R]]
+func.func @shared_by_packings(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> (tensor<100x64xbf16>, tensor<100x64xbf16>) {
+  %p = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<352x64xbf16, #pad32>
+  %r = fp8moe.relayout %p groups(%ends : tensor<8xi32>) : tensor<352x64xbf16, #pad32> -> tensor<100x64xbf16>
+  %o = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
+  %s = fp8moe.relayout %o groups(%ends : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<100x64xbf16>
+  return %r, %s : tensor<100x64xbf16>, tensor<100x64xbf16>
 }
 
 // The padding of an argument may hold anything, too.

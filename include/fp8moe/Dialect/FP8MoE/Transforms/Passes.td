@@ -85,6 +85,8 @@ def FuseQuantize : InterfacePass<"fp8moe-fuse-quantize", "::mlir::FunctionOpInte
   let description = [{
     Within a block, for operations that read the same tensor (or copies of it):
 
+    - Copies that pack a tensor which was padded in several ways share one padding, when
+      that is predicted to take less time.
     - `scale` and the `quantize` by it become `dynamic_quantize`, `jagged_scale` and the
       `quantize` with the same groups `jagged_dynamic_quantize`. Other users of the scales
       read those of the fused operation.

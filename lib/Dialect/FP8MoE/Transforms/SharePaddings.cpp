@@ -1,0 +1,247 @@
+//===- SharePaddings.cpp - One padding for what is packed again -----------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// pack(pad(x)) is x with zeros in the rows of no group, whatever the padding
+// and its order. So packings of one tensor in one block read one padding, which
+// may be there for others: a padding or a packing is spared. It is the one of
+// least predicted time, and only if that is less than before.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Regroupings.h"
+
+#include "fp8moe/Tuning/KernelCost.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+/// A tensor that is padded and packed again in one block: the block, the
+/// tensor, its offsets and its jagged dimension.
+using Cleared = std::tuple<Block *, Value, Value, int64_t>;
+
+/// The packings of such a tensor in program order, and the paddings that they
+/// may read.
+class PaddingShare {
+public:
+  PaddingShare(const Cleared &tensor, ArrayRef<RelayoutOp> packings,
+               const TargetInfo &target);
+
+  /// How many packings read another padding than before.
+  unsigned run();
+
+private:
+  struct Packing {
+    Regrouping regrouping;
+    Operation *padding;
+    /// The dimensions of the root that it shows.
+    SmallVector<int64_t> permutation;
+    /// The root's type if it lay like the packing.
+    RankedTensorType type;
+  };
+  struct Padding {
+    Regrouping regrouping;
+    SmallVector<int64_t> permutation;
+    bool isRead = false;
+  };
+
+  void collectPaddings();
+  Cost getPaddingCost(const Padding &padding) const;
+  Cost getCurrentCost() const;
+  Cost getSharedCost(const Padding &padding) const;
+  bool isBeforePackings(const Padding &padding) const;
+  RelayoutOp createPacking(OpBuilder &builder, const Packing &packing,
+                           const Padding &padding, Value padded) const;
+  unsigned share(const Padding &padding);
+
+  Block *block;
+  Value root, offsets;
+  int64_t dim;
+  const TargetInfo &target;
+  SmallVector<Packing> packings;
+  SmallVector<Padding> paddings;
+};
+} // namespace
+
+PaddingShare::PaddingShare(const Cleared &tensor, ArrayRef<RelayoutOp> ops,
+                           const TargetInfo &target)
+    : target(target) {
+  std::tie(block, root, offsets, dim) = tensor;
+  for (RelayoutOp op : ops) {
+    Regrouping packing = *matchRegrouping(op);
+    RepackedView repacked = *matchRepacked(packing);
+    SmallVector<int64_t> permutation = composePermutations(
+        skipPermutations(repacked.padding.op.getInput()).permutation,
+        repacked.permutation);
+    packings.push_back({packing, repacked.padding.op, permutation,
+                        pullBack(op.getType(), permutation)});
+  }
+  collectPaddings();
+}
+
+void PaddingShare::collectPaddings() {
+  for (const PermutedUse &use : collectPermutedUses(root)) {
+    std::optional<Regrouping> padding =
+        matchRegrouping(use.operand->getOwner());
+    if (!padding || !padding->pads || padding->getOffsets() != offsets ||
+        use.permutation[padding->dim] != dim)
+      continue;
+    bool isOwn = llvm::any_of(packings, [&](const Packing &packing) {
+      return packing.padding == padding->op;
+    });
+    if (!isOwn && padding->op->getBlock() != block)
+      continue;
+    bool isRead = llvm::any_of(
+        collectPermutedUses(padding->op.getResult()),
+        [&](const PermutedUse &reader) {
+          return llvm::none_of(packings, [&](const Packing &packing) {
+            return packing.regrouping.op == reader.operand->getOwner();
+          });
+        });
+    if (isOwn || isRead)
+      paddings.push_back({*padding, use.permutation, isRead});
+  }
+}
+
+bool PaddingShare::isBeforePackings(const Padding &padding) const {
+  Operation *op = padding.regrouping.op;
+  // A packing's own padding in another block is before the whole block.
+  return op->getBlock() != block ||
+         op->isBeforeInBlock(packings.front().regrouping.op);
+}
+
+RelayoutOp PaddingShare::createPacking(OpBuilder &builder,
+                                       const Packing &packing,
+                                       const Padding &padding,
+                                       Value padded) const {
+  RankedTensorType type =
+      pullBack(packing.type, invertPermutation(padding.permutation));
+  return RelayoutOp::create(builder, packing.regrouping.op->getLoc(), type,
+                            padded, offsets);
+}
+
+//===----------------------------------------------------------------------===//
+// What it costs
+//===----------------------------------------------------------------------===//
+
+/// A padding that others read is there anyway. One in another block runs less
+/// often than this block, perhaps, so nothing is counted on.
+Cost PaddingShare::getPaddingCost(const Padding &padding) const {
+  if (padding.isRead || padding.regrouping.op->getBlock() != block)
+    return Cost();
+  return estimateRelayout(padding.regrouping.op, {}, target);
+}
+
+Cost PaddingShare::getCurrentCost() const {
+  Cost cost;
+  for (const Padding &padding : paddings)
+    cost = cost + getPaddingCost(padding);
+  // Equal ones become one.
+  llvm::SmallSetVector<std::pair<Operation *, Type>, 4> priced;
+  for (const Packing &packing : packings)
+    if (priced.insert({packing.padding, packing.type}))
+      cost = cost + estimateRelayout(packing.regrouping.op, {}, target);
+  return cost;
+}
+
+Cost PaddingShare::getSharedCost(const Padding &padding) const {
+  Cost cost = getPaddingCost(padding);
+  llvm::SmallSetVector<Type, 4> priced;
+  for (const Packing &packing : packings) {
+    if (!priced.insert(packing.type))
+      continue;
+    OpBuilder builder(packing.regrouping.op);
+    RelayoutOp trial = createPacking(builder, packing, padding,
+                                     RelayoutOp(padding.regrouping.op));
+    cost = cost + estimateRelayout(trial, {}, target);
+    trial->erase();
+  }
+  return cost;
+}
+
+//===----------------------------------------------------------------------===//
+// Sharing
+//===----------------------------------------------------------------------===//
+
+/// Whether `value` is `root` or shows it without a copy.
+static bool isViewOf(Value value, Value root) {
+  while (auto transpose = value.getDefiningOp<TransposeOp>())
+    value = transpose.getInput();
+  return value == root;
+}
+
+unsigned PaddingShare::share(const Padding &padding) {
+  RelayoutOp op = padding.regrouping.op;
+  if (!isBeforePackings(padding)) {
+    // All that it reads is there already, as packings read it too.
+    OpBuilder builder(packings.front().regrouping.op);
+    Value source = root;
+    if (!llvm::is_sorted(padding.permutation))
+      source = TransposeOp::create(builder, op.getLoc(), source,
+                                   padding.permutation);
+    auto moved =
+        RelayoutOp::create(builder, op.getLoc(), op.getType(), source, offsets);
+    op.getResult().replaceAllUsesWith(moved);
+    op = moved;
+  }
+  llvm::SmallMapVector<Type, Value, 4> packed;
+  for (const Packing &packing : packings) {
+    Value &value = packed[packing.type];
+    if (!value) {
+      OpBuilder builder(packing.regrouping.op);
+      value = createPacking(builder, packing, padding, op);
+    }
+  }
+  for (const Packing &packing : packings)
+    replaceWithView(packing.regrouping.op,
+                    {packed[packing.type],
+                     composePermutations(invertPermutation(padding.permutation),
+                                         packing.permutation)});
+  return packings.size();
+}
+
+unsigned PaddingShare::run() {
+  const Padding *best = nullptr;
+  Cost least = getCurrentCost();
+  for (const Padding &padding : paddings) {
+    // What is moved up to the packings must not read a copy that is behind
+    // them.
+    if (!isBeforePackings(padding) &&
+        !isViewOf(padding.regrouping.op->getOperand(0), root))
+      continue;
+    Cost cost = getSharedCost(padding);
+    if (cost < least) {
+      least = cost;
+      best = &padding;
+    }
+  }
+  return best ? share(*best) : 0;
+}
+
+unsigned fp8moe::sharePaddings(FunctionOpInterface function,
+                               const TargetInfo &target) {
+  llvm::MapVector<Cleared, SmallVector<RelayoutOp>> tensors;
+  function->walk([&](RelayoutOp op) {
+    std::optional<Regrouping> packing = matchRegrouping(op);
+    std::optional<RepackedView> repacked;
+    if (!packing || !(repacked = matchRepacked(*packing)))
+      return;
+    Regrouping padding = repacked->padding;
+    PermutedView root = skipPermutations(padding.op.getInput());
+    tensors[{op->getBlock(), root.root, packing->getOffsets(),
+             root.permutation[padding.dim]}]
+        .push_back(op);
+  });
+  unsigned shared = 0;
+  for (const auto &[tensor, packings] : tensors)
+    shared += PaddingShare(tensor, packings, target).run();
+  return shared;
+}
