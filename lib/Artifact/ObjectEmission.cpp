@@ -175,7 +175,10 @@ static FailureOr<std::string> link(StringRef object, ArrayRef<StringRef> flags,
                           << error.message();
   llvm::FileRemover removeOutput(outputPath);
 
-  SmallVector<std::string> arguments = {"ld.lld", "-shared", "--build-id=none"};
+  // Kernels are too small for threads; and lld would keep them for its next
+  // link, which waits for ever when the process was forked in between.
+  SmallVector<std::string> arguments = {"ld.lld", "-shared", "--build-id=none",
+                                        "--threads=1"};
   for (StringRef flag : flags)
     arguments.push_back(flag.str());
   arguments.insert(arguments.end(),

@@ -4,6 +4,7 @@
 """fp8moe.compile and what belongs to it: the same artifacts as fp8moe-compile writes."""
 
 import os
+import signal
 import subprocess
 import threading
 import warnings
@@ -149,6 +150,21 @@ def test_several_threads_compile_one_module(module):
     assert not problems
     files = {Path(a.folder("cpu"), "kernels.so").read_bytes() for a in artifacts}
     assert len(artifacts) == 8 and len(files) == 1
+
+
+def test_a_forked_process_compiles(ir, module):
+    """Threads of libraries do not live on in it, and nothing may wait for them."""
+    fp8moe.compile(module, "cpu")
+    text = str(module)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(120)
+        try:
+            fp8moe.compile(ir.Module.parse(text), "cpu")
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_saving_and_loading_a_folder(module, tmp_path):
