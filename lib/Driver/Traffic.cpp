@@ -13,6 +13,7 @@
 #include "fp8moe/Pipelines/Decisions.h"
 #include "fp8moe/Tuning/KernelCost.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -26,14 +27,14 @@ Bytes Bytes::of(Type type, ArrayRef<Size> sizes) {
     return result;
   Type element = tensor.getElementType();
   // The target's own FP8 types have no width of their own, but take one byte.
-  int64_t bytes =
+  uint64_t bytes =
       element.isIntOrFloat() ? (element.getIntOrFloatBitWidth() + 7) / 8 : 1;
   std::vector<Size> unknown;
   for (auto [extent, size] : llvm::zip_equal(tensor.getShape(), sizes)) {
     if (ShapedType::isDynamic(extent))
       unknown.push_back(size);
     else
-      bytes *= extent;
+      bytes = llvm::SaturatingMultiply<uint64_t>(bytes, extent);
   }
   llvm::sort(unknown);
   result.terms[unknown] = bytes;
@@ -42,7 +43,7 @@ Bytes Bytes::of(Type type, ArrayRef<Size> sizes) {
 
 Bytes &Bytes::operator+=(const Bytes &other) {
   for (const auto &[unknown, coefficient] : other.terms)
-    terms[unknown] += coefficient;
+    terms[unknown] = llvm::SaturatingAdd(terms[unknown], coefficient);
   return *this;
 }
 

@@ -22,7 +22,8 @@
 namespace mlir::fp8moe {
 
 /// A number of bytes as a polynomial in the sizes that are only known at run
-/// time.
+/// time. Its coefficients end at what 64 bits hold: the sum over a program may
+/// be more than any tensor may have.
 class Bytes {
 public:
   /// What an unknown size counts. A size is `Other` when an operation has
@@ -44,7 +45,7 @@ public:
 
 private:
   /// Coefficients by the unknown sizes that they are multiplied with, sorted.
-  std::map<std::vector<Size>, int64_t> terms;
+  std::map<std::vector<Size>, uint64_t> terms;
 };
 
 /// What one operation reads and writes. Nothing here belongs to a context, as

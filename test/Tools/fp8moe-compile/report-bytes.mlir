@@ -25,3 +25,14 @@ func.func @products(%x: tensor<?x?xbf16>, %ends: tensor<?xi32>)
       rounding pow2 : tensor<?x?xbf16> -> tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf32>
   return %q, %s : tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf32>
 }
+
+// A sum may be more than one tensor may have.
+// CHECK-LABEL: program many_bytes
+// CHECK:       fp8moe.contiguous line {{[0-9]+}} 9223372036854775808 B/token
+// CHECK:       total 9223372036854775808 B/token
+func.func @many_bytes(%x: tensor<?x1048576x1048576x1048576xf32, #fp8moe.strided<[1, 0, 2, 3]>>)
+    -> tensor<?x1048576x1048576x1048576xf32> {
+  %0 = fp8moe.contiguous %x : tensor<?x1048576x1048576x1048576xf32, #fp8moe.strided<[1, 0, 2, 3]>>
+      -> tensor<?x1048576x1048576x1048576xf32>
+  return %0 : tensor<?x1048576x1048576x1048576xf32>
+}
