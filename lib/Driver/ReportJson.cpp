@@ -26,8 +26,8 @@ static json::Array toJson(ArrayRef<ProgramTraffic> programs, int64_t tokens) {
         object["bytes_for_tokens"] = *bytes;
       ops.push_back(std::move(object));
     }
-    result.push_back(
-        json::Object{{"name", program.name}, {"ops", std::move(ops)}});
+    result.push_back(json::Object{{"name", json::fixUTF8(program.name)},
+                                  {"ops", std::move(ops)}});
   }
   return result;
 }
@@ -35,7 +35,7 @@ static json::Array toJson(ArrayRef<ProgramTraffic> programs, int64_t tokens) {
 static json::Array toJson(ArrayRef<KernelReport> kernels) {
   json::Array result;
   for (const KernelReport &kernel : kernels) {
-    json::Object object{{"name", kernel.name},
+    json::Object object{{"name", json::fixUTF8(kernel.name)},
                         {"launches", kernel.launches},
                         {"conditional_launches", kernel.conditionalLaunches},
                         {"block", kernel.block},
@@ -54,7 +54,8 @@ json::Value Report::toJson() const {
   for (const TargetReport &report : targets) {
     json::Array files;
     for (const auto &[path, bytes] : report.files)
-      files.push_back(json::Object{{"path", path}, {"bytes", bytes}});
+      files.push_back(
+          json::Object{{"path", json::fixUTF8(path)}, {"bytes", bytes}});
     targetObjects.push_back(
         json::Object{{"chip", report.target->chip},
                      {"description", report.target->description},

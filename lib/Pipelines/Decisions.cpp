@@ -196,11 +196,13 @@ llvm::json::Array
 fp8moe::serializeDecisions(ArrayRef<KernelDecision> decisions) {
   llvm::json::Array array;
   for (const KernelDecision &decision : decisions) {
-    llvm::json::Object object{{"program", decision.program},
-                              {"op", decision.op},
-                              {"reads", llvm::json::Array(decision.reads)},
-                              {"writes", llvm::json::Array(decision.writes)},
-                              {"reason", decision.reason}};
+    // For people: names that are not UTF-8 are refused with their programs.
+    llvm::json::Object object{
+        {"program", llvm::json::fixUTF8(decision.program)},
+        {"op", decision.op},
+        {"reads", llvm::json::Array(decision.reads)},
+        {"writes", llvm::json::Array(decision.writes)},
+        {"reason", decision.reason}};
     if (decision.line)
       object["line"] = *decision.line;
     if (decision.tile)

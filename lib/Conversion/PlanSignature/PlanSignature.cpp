@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -233,6 +234,11 @@ FailureOr<PlanSignature> PlanSignature::create(func::FuncOp func,
   if (func.isExternal())
     return func.emitError("cannot make a program of '")
            << func.getName() << "': it has no body";
+  if (!llvm::json::isUTF8(name) || name.contains('\0'))
+    return func.emitError("cannot make a program of '")
+           << func.getName()
+           << "': a manifest holds names in UTF-8 without null characters; "
+              "rename it";
   if (!func.getBody().hasOneBlock())
     return func.emitError("cannot make a program of '")
            << func.getName()

@@ -290,3 +290,19 @@ fp8moe_plan.program @p {
   // expected-error@+1 {{has a name that is not UTF-8 or has a null character, which a manifest cannot hold}}
   %x = fp8moe_plan.input "\FF" align 4 : memref<8xf32>
 }
+
+// -----
+
+fp8moe_plan.program @p {
+  %true = arith.constant true
+  // expected-error@+1 {{has a message that is not UTF-8 or has a null character, which a manifest cannot hold}}
+  fp8moe_plan.require %true, "\FF"
+}
+
+// -----
+
+fp8moe_plan.program @p {
+  %c1 = arith.constant 1 : index
+  // expected-error@+1 {{has a kernel's name that is not UTF-8 or has a null character, which a manifest cannot hold}}
+  fp8moe_plan.launch @"\FF" grid(%c1, %c1, %c1) block(1, 1, 1) shared 0
+}

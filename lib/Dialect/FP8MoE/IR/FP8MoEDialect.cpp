@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Transforms/InliningUtils.h"
+#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -78,8 +79,14 @@ LogicalResult FP8MoEDialect::verifyOperationAttribute(Operation *op,
 /// Checks an attribute of the dialect on a function argument or result.
 static LogicalResult verifyBufferAttribute(Operation *op, NamedAttribute attr) {
   auto name = dyn_cast<StringAttr>(attr.getValue());
-  if (attr.getName() == FP8MoEDialect::kNameAttrName && name && !name.empty())
-    return success();
+  if (attr.getName() == FP8MoEDialect::kNameAttrName && name && !name.empty()) {
+    if (llvm::json::isUTF8(name.getValue()) && !name.getValue().contains('\0'))
+      return success();
+    return op->emitOpError("has the '")
+           << FP8MoEDialect::kNameAttrName << "' " << name
+           << ", which is not UTF-8 or has a null character; callers find "
+              "buffers by names in a manifest, which holds texts in UTF-8";
+  }
   return op->emitOpError("expects attributes of the dialect on arguments and "
                          "results to be '")
          << FP8MoEDialect::kNameAttrName << "' with a non-empty string, found '"

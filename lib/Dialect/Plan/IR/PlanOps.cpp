@@ -50,13 +50,30 @@ void ProgramOp::build(OpBuilder &builder, OperationState &state,
   state.addRegion()->emplaceBlock();
 }
 
+/// A manifest is JSON, and its readers take texts as C strings.
+static LogicalResult verifyText(Operation *op, StringRef what, StringRef text) {
+  if (!llvm::json::isUTF8(text) || text.contains('\0'))
+    return op->emitOpError("has a ")
+           << what
+           << " that is not UTF-8 or has a null character, which a manifest "
+              "cannot hold";
+  return success();
+}
+
 /// Callers find programs and buffers by name.
 static LogicalResult verifyName(Operation *op, StringRef name) {
   if (name.empty())
     return op->emitOpError("has an empty name; callers find it by its name");
-  if (!llvm::json::isUTF8(name) || name.contains('\0'))
-    return op->emitOpError("has a name that is not UTF-8 or has a null "
-                           "character, which a manifest cannot hold");
+  return verifyText(op, "name", name);
+}
+
+/// The other texts that get into a manifest.
+static LogicalResult verifyTexts(Operation &op) {
+  if (auto require = dyn_cast<RequireOp>(op))
+    return verifyText(&op, "message", require.getMessage());
+  if (auto launch = dyn_cast<LaunchOp>(op))
+    return verifyText(&op, "kernel's name",
+                      launch.getKernel().getLeafReference());
   return success();
 }
 
@@ -143,7 +160,7 @@ LogicalResult ProgramOp::verifyRegions() {
       return op.emitOpError("is not allowed in a program: a manifest can only "
                             "express operations of fp8moe_plan and arithmetic "
                             "on index and i1 values");
-    if (failed(verifyStages(op, stages)))
+    if (failed(verifyTexts(op)) || failed(verifyStages(op, stages)))
       return failure();
     // A buffer is no number, but the extents of a workspace depend on what its
     // sizes depend on.

@@ -388,3 +388,13 @@ func.func private @f(memref<4x!fp8moe.e4m3>)
 
 // expected-error @below {{failed to verify 'elementType': VectorElementTypeInterface instance}}
 func.func private @f(vector<4x!fp8moe.e4m3>)
+
+// -----
+
+// expected-error @below {{has the 'fp8moe.name' "\FF", which is not UTF-8 or has a null character; callers find buffers by names in a manifest, which holds texts in UTF-8}}
+func.func private @f(tensor<8xf32> {fp8moe.name = "\FF"})
+
+// -----
+
+// expected-error @below {{has the 'fp8moe.name' "a\00b", which is not UTF-8 or has a null character}}
+func.func private @f() -> (tensor<8xf32> {fp8moe.name = "a\00b"})
