@@ -57,6 +57,23 @@ static LogicalResult convert(func::FuncOp func, const TargetInfo &target,
   return success();
 }
 
+/// Functions are programs or serve them: none is left that a program that was
+/// written by hand could launch.
+static LogicalResult verifyLaunches(ModuleOp module, const TargetInfo &target) {
+  WalkResult result = module.walk([&](plan::LaunchOp launch) {
+    if (!SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(launch,
+                                                            launch.getKernel()))
+      return WalkResult::advance();
+    launch.emitOpError("launches '")
+        << launch.getKernel() << "', a function of the host, but kernels for "
+        << target.chip
+        << " are functions of a 'gpu.module'; move it into one, or compile the "
+           "module for target 'cpu'";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 void ConvertFP8MoEToGPU::runOnOperation() {
   ModuleOp module = getOperation();
   FailureOr<TargetAttr> attribute = requireTargetAttr(module);
@@ -70,6 +87,8 @@ void ConvertFP8MoEToGPU::runOnOperation() {
         << "' is not a GPU; use convert-fp8moe-to-loops, or name a GPU";
     return signalPassFailure();
   }
+  if (failed(verifyLaunches(module, target)))
+    return signalPassFailure();
   KernelModule kernels(module, *hooks);
   for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
     if (func.isPublic() && failed(convert(func, target, kernels)))

@@ -93,3 +93,27 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
     return %s : tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
   }
 }
+
+// -----
+
+// A program that was written for the CPU.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func private @entry(%x: index) {
+    return
+  }
+  fp8moe_plan.program @p {
+    %c1 = arith.constant 1 : index
+    // expected-error@+1 {{launches '@entry', a function of the host, but kernels for sm_90a are functions of a 'gpu.module'; move it into one, or compile the module for target 'cpu'}}
+    fp8moe_plan.launch @entry grid(%c1, %c1, %c1) block(1, 1, 1) shared 0 args(%c1) : index
+  }
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // expected-error@+1 {{: a manifest holds names in UTF-8 without null characters; rename it}}
+  func.func @"\FF"(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    return %x : tensor<8x8xf32>
+  }
+}
