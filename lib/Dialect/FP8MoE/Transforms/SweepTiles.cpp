@@ -44,21 +44,42 @@ static void setTile(Operation *op, QuantizeTileAttr tile) {
     cast<DynamicQuantizeOp>(op).setTileAttr(tile);
 }
 
+/// Inserts a clone of `function` under the name of one of its tiles.
+static FailureOr<func::FuncOp>
+addClone(func::FuncOp function, const std::string &name, OpBuilder &builder) {
+  if (Operation *other =
+          SymbolTable::lookupSymbolIn(function->getParentOp(), name)) {
+    InFlightDiagnostic diagnostic =
+        function.emitError("cannot add a candidate: there is a symbol '")
+        << name << "' already; sweep a module once";
+    diagnostic.attachNote(other->getLoc()) << "it is here";
+    return diagnostic;
+  }
+  auto clone = cast<func::FuncOp>(builder.clone(*function));
+  clone.setSymName(name);
+  return clone;
+}
+
 /// Inserts a clone of `function` for each tile of its quantization `index`.
-static void addCandidates(func::FuncOp function, unsigned index,
-                          const TargetInfo &target, OpBuilder &builder) {
+static LogicalResult addCandidates(func::FuncOp function, unsigned index,
+                                   const TargetInfo &target,
+                                   OpBuilder &builder) {
   QuantizeWork work =
       getQuantizeWorks(getQuantizations(function)[index]).front();
   for (const QuantizeTileCost &entry : rankQuantizeTiles(work, target)) {
     auto tile = getQuantizeTileAttr(builder.getContext(), entry.schedule);
-    auto clone = cast<func::FuncOp>(builder.clone(*function));
-    clone.setSymName(llvm::formatv("{0}/{1}/kept={2},threads={3},schedule={4}",
-                                   function.getSymName(), index, tile.getKept(),
-                                   tile.getThreads(),
-                                   stringifyTileSchedule(tile.getSchedule()))
-                         .str());
-    setTile(getQuantizations(clone)[index], tile);
+    FailureOr<func::FuncOp> clone =
+        addClone(function,
+                 llvm::formatv("{0}/{1}/kept={2},threads={3},schedule={4}",
+                               function.getSymName(), index, tile.getKept(),
+                               tile.getThreads(),
+                               stringifyTileSchedule(tile.getSchedule())),
+                 builder);
+    if (failed(clone))
+      return failure();
+    setTile(getQuantizations(*clone)[index], tile);
   }
+  return success();
 }
 
 static SmallVector<GroupedMatmulOp> getMatmuls(func::FuncOp function) {
@@ -68,20 +89,24 @@ static SmallVector<GroupedMatmulOp> getMatmuls(func::FuncOp function) {
 }
 
 /// Inserts a clone of `function` for each tile of its matmul `index`.
-static void addMatmulCandidates(func::FuncOp function, unsigned index,
-                                const TargetInfo &target, OpBuilder &builder) {
+static LogicalResult addMatmulCandidates(func::FuncOp function, unsigned index,
+                                         const TargetInfo &target,
+                                         OpBuilder &builder) {
   MatmulWork work = getMatmulWork(getMatmuls(function)[index]);
   for (const MatmulTileCost &entry : rankMatmulTiles(work, target)) {
     GemmTileAttr tile = getMatmulTile(builder.getContext(), entry.schedule);
-    auto clone = cast<func::FuncOp>(builder.clone(*function));
-    clone.setSymName(
+    FailureOr<func::FuncOp> clone = addClone(
+        function,
         llvm::formatv("{0}/m{1}/rows={2},columns={3},stages={4},schedule={5}",
                       function.getSymName(), index, tile.getRows(),
                       tile.getColumns(), tile.getStages(),
-                      stringifyGemmSchedule(tile.getSchedule()))
-            .str());
-    getMatmuls(clone)[index].setTileAttr(tile);
+                      stringifyGemmSchedule(tile.getSchedule())),
+        builder);
+    if (failed(clone))
+      return failure();
+    getMatmuls(*clone)[index].setTileAttr(tile);
   }
+  return success();
 }
 
 void SweepTiles::runOnOperation() {
@@ -101,10 +126,12 @@ void SweepTiles::runOnOperation() {
     OpBuilder builder(function);
     builder.setInsertionPointAfter(function);
     for (unsigned index : llvm::seq(getQuantizations(function).size()))
-      addCandidates(function, index, info, builder);
+      if (failed(addCandidates(function, index, info, builder)))
+        return signalPassFailure();
     if (!info.hasWarpgroupMatmul)
       continue;
     for (unsigned index : llvm::seq(getMatmuls(function).size()))
-      addMatmulCandidates(function, index, info, builder);
+      if (failed(addMatmulCandidates(function, index, info, builder)))
+        return signalPassFailure();
   }
 }
