@@ -58,3 +58,13 @@ fp8moe_plan.program @promised {
   fp8moe_plan.launch @entry grid(%c1, %c1, %c1) block(1, 1, 1) shared 0 when(%b)
 }
 func.func private @entry()
+
+// The bytes of a stride may be more than 64 bits hold: the run refuses it.
+// CHECK-LABEL: fp8moe_plan.program @huge_stride
+// CHECK: fp8moe_plan.tensor_map
+fp8moe_plan.program @huge_stride {
+  %c64 = arith.constant 64 : index
+  %stride = arith.constant 4611686018427387904 : index
+  %x = fp8moe_plan.input "x" align 16 : memref<64x64xf32>
+  %map = fp8moe_plan.tensor_map %x sizes(%c64, %c64) strides(%stride) box(64, 1) swizzle 0 : memref<64x64xf32>
+}

@@ -110,8 +110,10 @@ LogicalResult TensorMapOp::verify() {
   int64_t elementBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
   for (auto [index, stride] : llvm::enumerate(getStrides())) {
     APInt known;
+    // A product that wraps around has the same remainder; whether the bytes are
+    // too many is seen when the map is encoded.
     if (matchPattern(stride, m_ConstantInt(&known)) &&
-        known.getSExtValue() * elementBytes % kGranularity != 0)
+        known.getZExtValue() * elementBytes % kGranularity != 0)
       return emitOpError("has a stride of ")
              << known.getSExtValue() << " elements along dimension "
              << index + 1 << ", which is not a multiple of " << kGranularity
