@@ -38,8 +38,9 @@ extern "C" {
 /// compiling; to be destroyed with mlirContextDestroy.
 MLIR_CAPI_EXPORTED MlirContext fp8moeContextCreate(void);
 
-/// Parses text or bytecode; `name` stands for the file in locations. A module
-/// is put around what is not one. Null after a diagnostic on failure.
+/// Parses text, or bytecode that is trusted (MLIR's reader may crash when it is
+/// damaged); `name` stands for the file in locations. A module is put around
+/// what is not one. Null after a diagnostic on failure.
 MLIR_CAPI_EXPORTED MlirModule fp8moeModuleParse(MlirContext context,
                                                 MlirStringRef source,
                                                 MlirStringRef name);

@@ -446,7 +446,7 @@ class Module(_mlir.Module):
         name: str = "<string>",
         context: Optional[_mlir.Context] = None,
     ) -> "Module":
-        """Reads text or bytecode; `name` stands for the file in locations."""
+        """Reads text, or bytecode that is trusted; `name` stands for the file in locations."""
         context = context or current_context()
         return cls._wrap(_mlir.Module.parse_source(context, source, name))
 

@@ -113,6 +113,8 @@ it; fp8moe-run and the runtime library execute it. Options of MLIR's tools, such
 --mlir-print-ir-after-all, --mlir-timing and --mlir-pass-pipeline-crash-reproducer,
 are understood too (--help-hidden lists them).
 
+Bytecode is trusted: MLIR's reader may crash when it is damaged. Text need not be.
+
 Examples:
   fp8moe-compile model.mlir --target=sm_90a --target=gfx942 -o out --report
       out/sm_90a and out/gfx942, and what the compiler did
@@ -200,6 +202,27 @@ private:
 };
 } // namespace
 
+/// Parses a module. MLIR refuses some damaged bytecode without a word.
+static OwningOpRef<ModuleOp>
+parseModule(const std::shared_ptr<llvm::SourceMgr> &sources,
+            MLIRContext &context) {
+  bool hasError = false;
+  ScopedDiagnosticHandler listener(&context, [&](Diagnostic &diagnostic) {
+    hasError |= diagnostic.getSeverity() == DiagnosticSeverity::Error;
+    return failure();
+  });
+  OwningOpRef<ModuleOp> module =
+      parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+  if (!module && !hasError)
+    emitError(
+        FileLineColLoc::get(&context,
+                            sources->getMemoryBuffer(sources->getMainFileID())
+                                ->getBufferIdentifier(),
+                            0, 0))
+        << "cannot be read: the bytecode is damaged; write it again";
+  return module;
+}
+
 /// Parses one module and gives it to `action`; diagnostics show the source
 /// line, or are compared with the comments in it.
 static LogicalResult
@@ -225,8 +248,7 @@ processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer,
     return failure();
 
   auto parseAndRun = [&]() -> LogicalResult {
-    OwningOpRef<ModuleOp> module =
-        parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+    OwningOpRef<ModuleOp> module = parseModule(sources, context);
     return module ? action(*module) : failure();
   };
   if (!verifyDiagnostics) {

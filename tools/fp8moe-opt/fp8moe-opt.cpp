@@ -25,5 +25,9 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::fp8moe::registerAllDialects(registry);
   return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "fp8moe optimizer driver\n", registry));
+      mlir::MlirOptMain(argc, argv,
+                        "fp8moe optimizer driver\n\n"
+                        "Reads text and bytecode. Bytecode is trusted: MLIR's "
+                        "reader may crash when it is damaged.\n",
+                        registry));
 }
