@@ -48,9 +48,9 @@ struct AssumedLayout {
   const StridedLayout *layout;
 };
 
-/// The cost of a kernel or a copy whose free tensors have the assumed layouts (the others
-/// those of their types) and that has the best tile for them, unless it names
-/// one; impossible when it cannot read or write one of them.
+/// The cost of a kernel or a copy whose free tensors have the assumed layouts
+/// (the others those of their types) and that has the best tile for them,
+/// unless it names one; impossible when it cannot read or write one of them.
 Cost estimateKernel(Operation *op, ArrayRef<AssumedLayout> layouts,
                     const TargetInfo &target);
 
@@ -58,8 +58,8 @@ Cost estimateKernel(Operation *op, ArrayRef<AssumedLayout> layouts,
 Cost estimateCopy(RankedTensorType type, const StridedLayout &from,
                   const StridedLayout &to, const TargetInfo &target);
 
-/// The cost of a copy, which may pad or pack jagged groups, or move block scales
-/// to or from tiles; nothing when it moves no byte.
+/// The cost of a copy, which may pad or pack jagged groups, or move block
+/// scales to or from tiles; nothing when it moves no byte.
 Cost estimateRelayout(Operation *op, ArrayRef<AssumedLayout> layouts,
                       const TargetInfo &target);
 

@@ -50,8 +50,9 @@ struct NumbersHash {
 /// repeat their kernels, and predicting a cost takes longer than to look it up.
 class KernelCostMemo {
 public:
-  /// The costs of a kernel or a regrouping that runs `frequency` times, for every combination
-  /// of layouts of `tensors`; impossible where a layout is null.
+  /// The costs of a kernel or a regrouping that runs `frequency` times, for
+  /// every combination of layouts of `tensors`; impossible where a layout is
+  /// null.
   const KernelCosts &get(Operation *op, ArrayRef<TensorLayouts> tensors,
                          double frequency, const TargetInfo &target);
 
