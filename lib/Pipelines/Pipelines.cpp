@@ -23,18 +23,10 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 void fp8moe::buildLayoutPipeline(OpPassManager &pm, bool verifyOptimal) {
-  // Copies that placement removes let views compose and quantizations fuse, and
-  // what they become may lie otherwise. Every round takes copies, views or
-  // kernels away, so there is an end; programs of the fuzzer take two to four.
-  PlaceLayoutsOptions placement;
-  placement.verifyOptimal = verifyOptimal;
-  auto round = [&](OpPassManager &functions) {
-    functions.addPass(createFoldViews());
-    functions.addPass(createFuseQuantize());
-    functions.addPass(createPlaceLayouts(placement));
-  };
   OpPassManager &functions = pm.nest<func::FuncOp>();
-  functions.addPass(createCompositeFixedPointPass("fp8moe-layouts", round));
+  SettleLayoutsOptions settling;
+  settling.verifyOptimal = verifyOptimal;
+  functions.addPass(createSettleLayouts(settling));
   functions.addPass(createReportCopies());
 }
 

@@ -177,6 +177,26 @@ def PlaceLayouts : InterfacePass<"fp8moe-place-layouts", "::mlir::FunctionOpInte
   ];
 }
 
+def SettleLayouts : InterfacePass<"fp8moe-settle-layouts", "::mlir::FunctionOpInterface"> {
+  let summary = "Run the layout passes until nothing changes";
+  let description = [{
+    Runs `fp8moe-fold-views`, `fp8moe-fuse-quantize` and `fp8moe-place-layouts` in turns:
+    copies that placement takes away let views compose and quantizations fuse, and what they
+    become may lie otherwise. A pass that changed nothing preserves all analyses, which
+    tells that no round is needed after it; layouts are placed again only if something has
+    changed since.
+
+    Every round takes copies, views or kernels away, so there is an end; a remark says so if it is
+    not reached within ten rounds.
+
+    Needs `fp8moe.target` on the module.
+  }];
+  let options = [
+    Option<"verifyOptimal", "verify-optimal", "bool", "false",
+           "As of `fp8moe-place-layouts`">,
+  ];
+}
+
 def PadGroups : InterfacePass<"fp8moe-pad-groups", "::mlir::FunctionOpInterface"> {
   let summary = "Pad the groups that weight gradients contract";
   let description = [{

@@ -1,0 +1,105 @@
+//===- SettleLayouts.cpp - Repeat the layout passes -----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayoutRemarks.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace mlir::fp8moe {
+#define GEN_PASS_DEF_SETTLELAYOUTS
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h.inc"
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Programs of the fuzzer take two to four.
+static constexpr int kMaxRounds = 10;
+
+namespace {
+/// An analysis that notices when a pass does not preserve it: the pass has
+/// changed something. Comparing the function with what it was would take longer
+/// than the passes.
+class ChangeListener {
+public:
+  explicit ChangeListener(Operation *) {}
+
+  void listen(bool &flag) { changed = &flag; }
+  bool isInvalidated(const AnalysisManager::PreservedAnalyses &preserved) {
+    bool isPreserved = preserved.isPreserved<ChangeListener>();
+    if (changed && !isPreserved)
+      *changed = true;
+    return !isPreserved;
+  }
+
+private:
+  bool *changed = nullptr;
+};
+
+struct SettleLayouts : public fp8moe::impl::SettleLayoutsBase<SettleLayouts> {
+  using SettleLayoutsBase::SettleLayoutsBase;
+  LogicalResult initialize(MLIRContext *context) override;
+  void runOnOperation() override;
+
+private:
+  /// Whether the passes changed something.
+  FailureOr<bool> run(OpPassManager &passes);
+
+  OpPassManager simplification, placement;
+};
+} // namespace
+
+LogicalResult SettleLayouts::initialize(MLIRContext *context) {
+  simplification = OpPassManager();
+  simplification.addPass(createFoldViews());
+  simplification.addPass(createFuseQuantize());
+  PlaceLayoutsOptions options;
+  options.verifyOptimal = verifyOptimal;
+  placement = OpPassManager();
+  placement.addPass(createPlaceLayouts(options));
+  return success();
+}
+
+FailureOr<bool> SettleLayouts::run(OpPassManager &passes) {
+  bool changed = false;
+  // Analyses end with a pipeline, so each has a listener of its own.
+  getAnalysis<ChangeListener>().listen(changed);
+  if (failed(runPipeline(passes, getOperation())))
+    return failure();
+  return changed;
+}
+
+void SettleLayouts::runOnOperation() {
+  if (getOperation().isExternal())
+    return markAllAnalysesPreserved();
+  bool changedAny = false;
+  for (int round = 0;; ++round) {
+    FailureOr<bool> simplified = run(simplification);
+    if (failed(simplified))
+      return signalPassFailure();
+    changedAny |= *simplified;
+    // Placement changes nothing where nothing changed since.
+    if (round > 0 && !*simplified)
+      break;
+    FailureOr<bool> placed = run(placement);
+    if (failed(placed))
+      return signalPassFailure();
+    changedAny |= *placed;
+    if (!*simplified && !*placed)
+      break;
+    if (round + 1 == kMaxRounds) {
+      remark::missed(getOperation().getLoc(), layoutRemark("not-settled"))
+          << "the layout passes still change something after " +
+                 std::to_string(kMaxRounds) + " rounds";
+      break;
+    }
+  }
+  if (!changedAny)
+    markAllAnalysesPreserved();
+}
