@@ -62,6 +62,13 @@ Value LoopBuilder::constantI32(uint32_t value) {
       *this, getI32IntegerAttr(static_cast<int32_t>(value)));
 }
 Value LoopBuilder::zero(Type elementType) {
+  // Constants have no sign, which the conversion to LLVM takes from all types.
+  if (auto integer = dyn_cast<IntegerType>(elementType);
+      integer && !integer.isSignless()) {
+    Value bits = zero(getIntegerType(integer.getWidth()));
+    return UnrealizedConversionCastOp::create(*this, elementType, bits)
+        .getResult(0);
+  }
   if (!isa<Float8E8M0FNUType>(elementType))
     return arith::ConstantOp::create(*this, getZeroAttr(elementType));
   Value bits = arith::ConstantOp::create(*this, getI8IntegerAttr(0));
