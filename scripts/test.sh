@@ -10,6 +10,7 @@
 #   asan                          the four suites once more on build/asan, where everything of
 #                                 the project has AddressSanitizer, leaks included, and
 #                                 UndefinedBehaviorSanitizer
+#   fuzz                          three minutes of hostile inputs on build/asan, with a new seed
 #   tsan                          the runtime's unit tests on build/tsan, with ThreadSanitizer
 #
 # A suite of the build in build/asan alone is asan-unit, asan-lit, asan-numerics or asan-python.
@@ -18,7 +19,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 ORDINARY=(unit lit numerics python)
 ASAN=(asan-unit asan-lit asan-numerics asan-python)
-ALL=("${ORDINARY[@]}" checks "${ASAN[@]}" tsan)
+ALL=("${ORDINARY[@]}" checks "${ASAN[@]}" fuzz tsan)
 
 suites=()
 for suite in "$@"; do
@@ -126,6 +127,14 @@ if wants_any "${ASAN[@]}"; then
   if wants asan-lit; then run_lit asan-lit; fi
   if wants asan-numerics; then run_numerics asan-numerics; fi
   if wants asan-python; then run_pytest asan-python -n "$(nproc)" python-bindings/tests; fi
+fi
+if wants fuzz; then
+  # In a run of all suites the tool is there already.
+  build_preset asan fp8moe-fuzz
+  seed="${FP8MOE_FUZZ_SEED:-$((RANDOM * 32768 + RANDOM))}"
+  say "FP8MOE_FUZZ_SEED=$seed"
+  run_suite fuzz "$BUILD/bin/fp8moe-fuzz" --seed="$seed" --minutes=3 --jobs="$(nproc)" \
+    --output="$RESULTS/fuzz-finds" --junit="$RESULTS/fuzz.xml"
 fi
 if wants tsan; then
   build_preset tsan FP8MoERuntimeTests
