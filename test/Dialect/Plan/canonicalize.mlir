@@ -51,6 +51,19 @@ fp8moe_plan.program @identity_stride {
       args(%s) : index
 }
 
+// No constant is the product of these.
+
+// CHECK-LABEL: program @huge_stride
+fp8moe_plan.program @huge_stride {
+  %x = fp8moe_plan.input "x" align 16 : memref<?x?x4611686018427387904x8xbf16>
+  %c1 = arith.constant 1 : index
+  // CHECK: %[[S:.*]] = fp8moe_plan.stride
+  %s = fp8moe_plan.stride %x, 0 : memref<?x?x4611686018427387904x8xbf16>
+  // CHECK: launch @kernels::@k {{.*}} args(%[[S]])
+  fp8moe_plan.launch @kernels::@k grid(%c1, %c1, %c1) block(1, 1, 1) shared 0
+      args(%s) : index
+}
+
 // -----
 
 // The interface stays although nothing uses it; workspace does not.

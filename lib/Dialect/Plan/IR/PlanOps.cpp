@@ -375,13 +375,18 @@ struct ExpandIdentityStride : OpRewritePattern<StrideOp> {
     auto type = cast<MemRefType>(op.getBuffer().getType());
     if (!type.getLayout().isIdentity())
       return failure();
+    ArrayRef<int64_t> inner = type.getShape().drop_front(op.getDimension() + 1);
+    // Whether a product that 64 bits do not hold is asked for is known in a
+    // call.
     int64_t staticFactor = 1;
+    for (int64_t extent : inner)
+      if (!ShapedType::isDynamic(extent) &&
+          llvm::MulOverflow(staticFactor, extent, staticFactor))
+        return failure();
     Value product;
     for (int64_t dim = op.getDimension() + 1; dim < type.getRank(); ++dim) {
-      if (!type.isDynamicDim(dim)) {
-        staticFactor *= type.getDimSize(dim);
+      if (!type.isDynamicDim(dim))
         continue;
-      }
       Value extent = DimOp::create(rewriter, op.getLoc(), op.getBuffer(),
                                    rewriter.getI64IntegerAttr(dim));
       product = product ? arith::MulIOp::create(rewriter, op.getLoc(), product,
