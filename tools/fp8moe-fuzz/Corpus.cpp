@@ -42,6 +42,9 @@ const ArtifactSeed *Corpus::findArtifact(StringRef name) const {
   return nullptr;
 }
 
+/// Modules with more programs are only read in parts.
+static constexpr size_t kMaxProgramsInModule = 4;
+
 /// The paths of IR below `folder`, sorted, because folders have no order.
 static llvm::Expected<std::vector<std::string>> listFiles(StringRef folder) {
   std::vector<std::string> paths;
@@ -81,14 +84,23 @@ static void addFile(StringRef text, MLIRContext &context, Corpus &corpus) {
     corpus.irDictionary.add(seed.tokens);
     OwningOpRef<ModuleOp> module =
         parseSourceString<ModuleOp>(seed.text, ParserConfig(&context));
-    corpus.modules.push_back(std::move(seed));
+    std::vector<std::string> programs;
+    if (module)
+      programs = splitPrograms(*module);
+    // Dozens of kernels take as long as a hang.
+    if (programs.size() <= kMaxProgramsInModule)
+      corpus.modules.push_back(std::move(seed));
+    for (const std::string &program : programs) {
+      corpus.programs.push_back(makeSeed(program));
+      if (programs.size() > kMaxProgramsInModule)
+        corpus.modules.push_back(corpus.programs.back());
+    }
     if (!module)
       continue;
-    for (const std::string &program : splitPrograms(*module))
-      corpus.programs.push_back(makeSeed(program));
     std::string bytes;
     llvm::raw_string_ostream os(bytes);
-    if (succeeded(writeBytecodeToFile(*module, os)))
+    if (programs.size() <= kMaxProgramsInModule &&
+        succeeded(writeBytecodeToFile(*module, os)))
       corpus.bytecode.push_back(bytes);
   }
   for (PipelineSeed &pipeline : extractPipelines(text)) {

@@ -21,17 +21,17 @@ using namespace fuzz;
 static unsigned getWeight(Kind kind) {
   switch (kind) {
   case Kind::IR:
-    return 40;
+    return 32;
   case Kind::Bytecode:
     return 5;
   case Kind::Pipeline:
     return 10;
   case Kind::Manifest:
-    return 20;
+    return 24;
   case Kind::Binary:
     return 5;
   case Kind::Safetensors:
-    return 20;
+    return 24;
   }
   llvm_unreachable("unknown kind");
 }
@@ -65,7 +65,7 @@ static Kind drawKind(llvm::ArrayRef<Kind> kinds, uint64_t seed, uint64_t index,
 static std::string drawCompilation(Random &random) {
   auto targets = mlir::fp8moe::knownTargets();
   std::string choice =
-      (random.oneIn(3) ? random.pick(targets) : targets.front()).chip.str();
+      (random.oneIn(4) ? random.pick(targets) : targets.front()).chip.str();
   switch (random.below(64)) {
   case 0:
     choice += " llvm";

@@ -22,7 +22,7 @@ static constexpr llvm::StringLiteral kSeparator = "\n// -----\n";
 /// Whether all passes of the pipeline are the project's.
 static bool isOfProject(StringRef pipeline) {
   return llvm::all_of(tokenize(pipeline), [](const Token &token) {
-    return token.kind != TokenKind::Word || !PassInfo::lookup(token.text) ||
+    return !PassInfo::lookup(token.text) ||
            StringRef(token.text).contains("fp8moe");
   });
 }

@@ -17,6 +17,16 @@ static bool isWordCharacter(char c) {
   return llvm::isAlnum(c) || c == '_' || c == '.' || c == '$';
 }
 
+/// The length of a word. Names of passes have dashes in them.
+static size_t measureWord(StringRef text) {
+  size_t end = 0;
+  while (end < text.size() && (isWordCharacter(text[end]) ||
+                               (text[end] == '-' && end + 1 < text.size() &&
+                                llvm::isAlnum(text[end + 1]))))
+    ++end;
+  return end;
+}
+
 /// The length of a quoted string, which ends at its quote or with its line.
 static size_t measureString(StringRef text) {
   for (size_t i = 1; i < text.size() && text[i] != '\n'; ++i) {
@@ -91,7 +101,7 @@ static Token lexOne(StringRef text, const Token *previous) {
       (previous->kind == TokenKind::Number || previous->text == "?"))
     return make(TokenKind::Punctuation, 1);
   if (llvm::isAlpha(c) || c == '_')
-    return make(TokenKind::Word, text.take_while(isWordCharacter).size());
+    return make(TokenKind::Word, measureWord(text));
   TokenKind kind = classifySigil(c);
   if (kind != TokenKind::Punctuation) {
     StringRef rest = text.drop_front();
