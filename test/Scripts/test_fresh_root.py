@@ -79,7 +79,7 @@ class Project:
         return self.run_again(*arguments)
 
     def run_again(self, *arguments):
-        environment = {**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"}
+        environment = {**os.environ, "FP8MOE_CI_ROOT": "1", "PATH": f"{self.bin}:{os.environ['PATH']}"}
         result = run(self.folder / ".ci" / "run", *arguments, env=environment)
         calls = self.calls.read_text().splitlines() if self.calls.exists() else []
         return result, [call for call in calls if call.startswith(("test.sh", "fresh_root.sh"))]
