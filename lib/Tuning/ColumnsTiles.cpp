@@ -83,7 +83,8 @@ void fp8moe::addColumnsTiles(const QuantizeWork &known,
   int64_t columnBytes =
       llvm::SaturatingMultiply<uint64_t>(nominal.rows, nominal.inputBytes);
   std::optional<ColumnsTile> tile =
-      getTileFor(getColumnsTile(known.segments), columnBytes, target);
+      getTileFor(getColumnsTile(std::min(known.segments, kMostModelledSize)),
+                 columnBytes, target);
   if (!tile)
     return;
   int64_t threads = tile->getThreads(target.warpSize);

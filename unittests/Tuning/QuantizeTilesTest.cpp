@@ -344,9 +344,9 @@ TEST(QuantizeTilesTest, HugeSizesDoNotOverflow) {
     for (int64_t rows : sizes)
       for (int64_t columns : sizes)
         for (int64_t groups : sizes)
-          for (bool toRows : {false, true}) {
-            QuantizeWork work = jagged(rows, columns, groups,
-                                       /*fromRows=*/false, toRows);
+          for (bool fromRows : {false, true}) {
+            QuantizeWork work =
+                jagged(rows, columns, groups, fromRows, /*toRows=*/true);
             for (const QuantizeTileCost &tile :
                  rankQuantizeTiles(work, getTarget(chip)))
               EXPECT_GT(tile.cost.time, 0)
