@@ -158,9 +158,8 @@ Cost fp8moe::estimateCopy(RankedTensorType type, const StridedLayout &from,
   return cost;
 }
 
-/// The layout of a tensor in a prediction; none when it is not strided.
-static std::optional<StridedLayout>
-getAssumedLayout(Value tensor, ArrayRef<AssumedLayout> layouts) {
+std::optional<StridedLayout>
+fp8moe::getAssumedLayout(Value tensor, ArrayRef<AssumedLayout> layouts) {
   for (const AssumedLayout &entry : layouts)
     if (entry.tensor == tensor)
       return *entry.layout;

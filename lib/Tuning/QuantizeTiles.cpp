@@ -264,14 +264,6 @@ QuantizeTileAttr fp8moe::getQuantizeTile(Operation *op) {
   return {};
 }
 
-static std::optional<StridedLayout>
-getAssumedLayout(Value tensor, ArrayRef<AssumedLayout> layouts) {
-  for (const AssumedLayout &entry : layouts)
-    if (entry.tensor == tensor)
-      return *entry.layout;
-  return StridedLayout::get(cast<RankedTensorType>(tensor.getType()));
-}
-
 static std::optional<QuantizeWork>
 getAxisWork(Value input, Value quantized, Value offsets, int64_t axis,
             ArrayRef<AssumedLayout> layouts) {

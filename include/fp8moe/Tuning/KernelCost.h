@@ -48,6 +48,11 @@ struct AssumedLayout {
   const StridedLayout *layout;
 };
 
+/// The layout of a tensor in a prediction: the assumed one, or that of its
+/// type; none when it is not strided.
+std::optional<StridedLayout> getAssumedLayout(Value tensor,
+                                              ArrayRef<AssumedLayout> layouts);
+
 /// The cost of a kernel or a copy whose free tensors have the assumed layouts
 /// (the others those of their types) and that has the best tile for them,
 /// unless it names one; impossible when it cannot read or write one of them.
