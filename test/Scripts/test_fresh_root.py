@@ -78,8 +78,10 @@ class Project:
             assert run("git", *identity, *command, cwd=self.folder).returncode == 0
         return self.run_again(*arguments)
 
-    def run_again(self, *arguments):
-        environment = {**os.environ, "FP8MOE_CI_ROOT": "1", "PATH": f"{self.bin}:{os.environ['PATH']}"}
+    def run_again(self, *arguments, **variables):
+        environment = {**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"}
+        environment.pop("FP8MOE_CI_ROOT", None)
+        environment.update(variables)
         result = run(self.folder / ".ci" / "run", *arguments, env=environment)
         calls = self.calls.read_text().splitlines() if self.calls.exists() else []
         return result, [call for call in calls if call.startswith(("test.sh", "fresh_root.sh"))]
@@ -128,3 +130,11 @@ def test_ci_runs_what_is_not_committed_directly(project):
     result, calls = project.run_again()
     assert "the working tree differs from it" in result.stdout
     assert result.returncode == 0 and calls == ["test.sh "]
+
+
+def test_ci_runs_the_suites_directly_where_no_root_is_wanted(project):
+    project.run("exit 0")
+    project.calls.unlink()
+    result, calls = project.run_again("unit", FP8MOE_CI_ROOT="0")
+    assert "running the suites on this machine as it is: FP8MOE_CI_ROOT is 0" in result.stdout
+    assert result.returncode == 0 and calls == ["test.sh unit"]
