@@ -17,14 +17,18 @@ if(NOT FP8MOE_SANITIZER STREQUAL none)
 endif()
 
 # MLIR's headers dominate compile time, so the compiler libraries share one
-# precompiled header.
+# precompiled header. Without the times of files in it, ccache knows it again in
+# another checkout, and what was compiled with it.
 function(fp8moe_use_mlir_pch target)
+  set(no_times "$<$<CXX_COMPILER_ID:Clang,AppleClang>:SHELL:-Xclang -fno-pch-timestamp>")
   if(NOT TARGET fp8moe_pch)
     file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/pch.cpp CONTENT "")
     add_library(fp8moe_pch OBJECT ${PROJECT_BINARY_DIR}/pch.cpp)
     target_link_libraries(fp8moe_pch PRIVATE fp8moe_options)
+    target_compile_options(fp8moe_pch PRIVATE ${no_times})
     target_precompile_headers(fp8moe_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.h)
   endif()
+  target_compile_options(${target} PRIVATE ${no_times})
   target_precompile_headers(${target} REUSE_FROM fp8moe_pch)
 endfunction()
 
