@@ -11,6 +11,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/PrettyStackTrace.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <csetjmp>
@@ -20,23 +21,25 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-/// Where a thread goes on after a fatal error.
+/// Where a thread goes on after a fatal error, and what that was. Not a local
+/// variable of who jumps back: a jump may lose what was written to these.
 struct Recovery {
+  bool isActive = false;
   std::jmp_buf place;
   std::string reason;
 };
 } // namespace
 
-static thread_local Recovery *recovery = nullptr;
+static thread_local Recovery recovery;
 
 /// LLVM ends the process when this returns.
 static void handleFatalError(void *, const char *reason, bool) {
-  if (!recovery) {
+  if (!recovery.isActive) {
     llvm::errs() << "LLVM ERROR: " << reason << "\n";
     return;
   }
-  recovery->reason = reason;
-  std::longjmp(recovery->place, 1);
+  recovery.reason = reason;
+  std::longjmp(recovery.place, 1);
 }
 
 LogicalResult
@@ -45,12 +48,14 @@ mlir::fp8moe::runCodeGeneration(Location loc,
   static std::once_flag installed;
   std::call_once(installed,
                  [] { llvm::install_fatal_error_handler(handleFatalError); });
-  Recovery mine;
-  recovery = &mine;
-  auto reset = llvm::make_scope_exit([] { recovery = nullptr; });
+  recovery.isActive = true;
+  auto reset = llvm::make_scope_exit([] { recovery.isActive = false; });
+  // What frames that a jump leaves have put there, the next crash would print.
+  const void *stackTrace = llvm::SavePrettyStackState();
   // LLVM has no exceptions, so that a jump is the only way out, as in its own
   // CrashRecoveryContext, which would also take the process's signals.
-  if (setjmp(mine.place) == 0)
+  if (setjmp(recovery.place) == 0)
     return action();
-  return emitError(loc) << "code generation failed: " << mine.reason;
+  llvm::RestorePrettyStackState(stackTrace);
+  return emitError(loc) << "code generation failed: " << recovery.reason;
 }
