@@ -335,7 +335,6 @@ TEST(QuantizeTilesTest, PredictionsAreNearTheMeasured) {
   }
 }
 
-/// What a program for any number of tokens holds.
 // Sizes that no device holds are verified elsewhere; the model must only
 // survive them.
 TEST(QuantizeTilesTest, HugeSizesDoNotOverflow) {
