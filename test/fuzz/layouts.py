@@ -126,7 +126,8 @@ def check_results(tools, folder, text, functions, seed):
     for function in functions:
         generator = np.random.default_rng([seed, int(function.name[1:])])
         inputs = {v.name[1:]: make_input(generator, v.type) for v in function.arguments}
-        inputs["ends"] = make_ends(generator, function.arguments[0].type.sizes[0])
+        for name in function.ends:
+            inputs[name] = make_ends(generator, function.arguments[0].type.sizes[0])
         with_passes, without = (executors.run_guarded(a.program(function.name), inputs) for a in artifacts)
         for name, value in without.items():
             if not np.array_equal(oracle.bits(with_passes[name]), oracle.bits(value)):

@@ -65,8 +65,9 @@ class Value:
     # The sizes follow from those of the inputs, so that it may be returned. (Sizes of
     # what comes out of control flow are known only when it has run.)
     is_sized: bool = True
-    # The rows of padded groups without their padding.
+    # The rows of padded groups without their padding, and the ends that they were padded by.
     packed_rows: int = 0
+    ends: str = "%ends"
 
 
 @dataclass
@@ -76,6 +77,8 @@ class Function:
     # Of the functions in the text, those that are called and this one.
     names: list
     arguments: list = field(default_factory=list)
+    # The arguments behind them, which say where groups end.
+    ends: list = field(default_factory=list)
     # What was recorded: operation, operands, results, the text between.
     ops: list = field(default_factory=list)
     returned: list = field(default_factory=list)
@@ -98,6 +101,10 @@ def padded_extent(rows, pad):
     return (rows + GROUPS * (pad - 1) + pad - 1) // pad * pad
 
 
+def groups(ends):
+    return f"groups({ends} : tensor<{GROUPS}xi32>)"
+
+
 def drop(type, axis, element=F32):
     """The shape without a dimension, dense row-major."""
     keep = [d for d in range(type.rank) if d != axis]
@@ -107,6 +114,9 @@ def drop(type, axis, element=F32):
 
 class Generator:
     """Draws one function. `rng` is a random.Random."""
+
+    # Most share one tensor of ends, so that what pads and what packs meets.
+    ENDS = ("%ends", "%ends", "%others")
 
     def __init__(self, rng, name, steps):
         self.rng, self.name, self.steps = rng, name, steps
@@ -128,7 +138,7 @@ class Generator:
 
     def unary(self, op, value, type, middle=""):
         result = self.fresh(type)
-        result.packed_rows = value.packed_rows
+        result.packed_rows, result.ends = value.packed_rows, value.ends
         self.emit(f"{result.name} = fp8moe.{op} {value.name}{middle} : {value.type} -> {type}")
         self.pool.append(result)
         self.record(op, [value], [result], middle)
@@ -269,25 +279,26 @@ class Generator:
         data = dense(t, FP8, self.random_order(2))
         dynamic = frozenset({1} if 1 - axis in t.dynamic else ())
         scales = Type(F32, (GROUPS, t.sizes[1 - axis]), dynamic)
-        offsets = f" groups(%ends : tensor<{GROUPS}xi32>) along"
+        ends = self.rng.choice(self.ENDS)
+        offsets = f" {groups(ends)} along"
         if self.rng.random() < 0.4:
             s = self.unary("jagged_scale", v, scales, f"{offsets} {axis} rounding none fp8 {FP8}")
             q = self.fresh(data)
             self.emit(f"{q.name} = fp8moe.quantize {v.name} by {s.name} along {axis} "
-                      f"groups(%ends : tensor<{GROUPS}xi32>) : {t}, {scales} -> {data}")
+                      f"{groups(ends)} : {t}, {scales} -> {data}")
             self.pool.append(q)
             self.record("quantize", [v, s], [q], f" along {axis} groups")
         else:
             q, _ = self.results("jagged_dynamic_quantize", f"{offsets} [{axis}] rounding pow2", v, [data, scales])
         if self.rng.random() < 0.4:
-            self.pad_groups(q, axis)
+            self.pad_groups(q, axis, ends=ends)
         return q
 
-    def pad_groups(self, v, dim, pad=None):
-        pad = pad or self.rng.choice(PADS)
+    def pad_groups(self, v, dim, pad=None, ends=None):
+        pad, ends = pad or self.rng.choice(PADS), ends or self.rng.choice(self.ENDS)
         type = resized(v.type, dim, padded_extent(v.type.sizes[dim], pad), self.random_order(v.type.rank), pad)
-        result = self.unary("relayout", v, type, f" groups(%ends : tensor<{GROUPS}xi32>)")
-        result.packed_rows = v.type.sizes[dim]
+        result = self.unary("relayout", v, type, f" {groups(ends)}")
+        result.packed_rows, result.ends = v.type.sizes[dim], ends
         return result
 
     def pad(self):
@@ -301,7 +312,7 @@ class Generator:
 
     def pack_groups(self, v):
         type = resized(v.type, v.type.pad_dim, v.packed_rows, self.random_order(v.type.rank))
-        return self.unary("relayout", v, type, f" groups(%ends : tensor<{GROUPS}xi32>)")
+        return self.unary("relayout", v, type, f" {groups(v.ends)}")
 
     def pack(self):
         # The number of rows is that of the type.
@@ -367,7 +378,7 @@ class Generator:
         sizes = (rows, (t.sizes[1] + 31) // 32) if axis == 1 else (t.sizes[1], rows // 32)
         dynamic = frozenset(1 - axis if d == 0 else axis for d in t.dynamic)
         scales = Type(E8M0, sizes, dynamic, pad=TILE_PADS[1 - axis], pad_dim=1 - axis, is_blocked=True)
-        return self.results("mx_quantize", f" along {axis} mode rceil groups(%ends : tensor<{GROUPS}xi32>)", v,
+        return self.results("mx_quantize", f" along {axis} mode rceil {groups(self.rng.choice(self.ENDS))}", v,
                             [dense(t, FP8, self.random_order(2)), scales])
 
     def block_scales(self):
@@ -396,7 +407,7 @@ class Generator:
     def multiply(self, a, b, middle="", scales=()):
         dynamic = frozenset(d for d, x in ((0, 0 in a.type.dynamic), (1, 2 in b.type.dynamic)) if x)
         r = self.fresh(Type(BF16, (a.type.sizes[0], b.type.sizes[2]), dynamic, self.random_order(2)))
-        self.emit(f"{r.name} = fp8moe.grouped_matmul {a.name}, {b.name} groups(%ends : tensor<{GROUPS}xi32>){middle} : "
+        self.emit(f"{r.name} = fp8moe.grouped_matmul {a.name}, {b.name} {groups(self.rng.choice(self.ENDS))}{middle} : "
                   f"{a.type}, {b.type} -> {r.type}")
         self.pool.append(r)
         self.record("grouped_matmul", [a, b, *scales], [r], "")
@@ -462,7 +473,7 @@ class Generator:
         if not v:
             return None
         r = self.fresh(dense(v.type, order=self.random_order(v.type.rank)))
-        r.is_sized, r.packed_rows = not r.type.dynamic, v.packed_rows
+        r.is_sized, r.packed_rows, r.ends = not r.type.dynamic, v.packed_rows, v.ends
         if self.rng.random() < 0.5:
             self.emit(f"{r.name} = scf.if %flag -> ({r.type}) {{")
             self.region(self.rng.randrange(3), r.type)
@@ -472,7 +483,7 @@ class Generator:
             if v.type != r.type:
                 v = self.unary("relayout", v, r.type)
             item = self.fresh(r.type)
-            item.is_sized, item.packed_rows = r.is_sized, r.packed_rows
+            item.is_sized, item.packed_rows, item.ends = r.is_sized, r.packed_rows, r.ends
             self.emit(f"{r.name} = scf.for %i{self.counter} = %c0 to %c2 step %c1 iter_args({item.name} = {v.name}) "
                       f"-> ({r.type}) {{")
             self.pool.append(item)
@@ -523,22 +534,25 @@ class Generator:
         returned = self.rng.sample(made, min(len(made), self.rng.randint(1, 4))) or self.arguments[:1]
         inputs = ", ".join(f'{v.name}: {v.type} {{fp8moe.name = "{v.name[1:]}"}}' for v in self.arguments)
         tokens = self.arguments[0]
-        head = [f'func.func @{self.name}({inputs}, %ends: tensor<{GROUPS}xi32> {{fp8moe.name = "ends"}}) -> '
-                f"({', '.join(str(v.type) for v in returned)}) {{",
+        ends = sorted({name[1:] for name in self.ENDS})
+        inputs += "".join(f', %{name}: tensor<{GROUPS}xi32> {{fp8moe.name = "{name}"}}' for name in ends)
+        head = [f"func.func @{self.name}({inputs}) -> ({', '.join(str(v.type) for v in returned)}) {{",
                 "  %c0 = arith.constant 0 : index", "  %c1 = arith.constant 1 : index",
                 "  %c2 = arith.constant 2 : index", "  %c80 = arith.constant 80 : index",
                 f"  %rows = tensor.dim {tokens.name}, %c0 : {tokens.type}",
                 "  %flag = arith.cmpi sgt, %rows, %c80 : index"]
         tail = [f"  return {', '.join(v.name for v in returned)} : {', '.join(str(v.type) for v in returned)}", "}"]
         text = "".join(text for _, text in self.callees) + "\n".join(head + self.lines + tail) + "\n"
-        return Function(self.name, text, [name for name, _ in self.callees] + [self.name], self.arguments, self.ops,
-                        returned, isinstance(self, SmallGenerator))
+        return Function(self.name, text, [name for name, _ in self.callees] + [self.name], self.arguments, ends,
+                        self.ops, returned, isinstance(self, SmallGenerator))
 
 
 class SmallGenerator(Generator):
     """Draws functions so small that every way to lay them out can be tried: a few operations in a row, with sizes that
-    are known. Experts come first and are never innermost, where a kernel would take longer than a copy does."""
+    are known. Experts come first and are never innermost, where a kernel would take longer than a copy does. Brute force
+    knows one way to cut rows into groups."""
 
+    ENDS = ("%ends",)
     STEPS = {"transpose": 3, "copy": 4, "there_and_back": 1, "dynamic_quantize": 2, "scale_and_cast": 1, "jagged": 4,
              "pad": 3, "pack": 2, "pad_and_pack": 2, "mx_quantize": 2, "merged_cast": 2, "block_scales": 2,
              "fp8_matmul": 1}

@@ -23,8 +23,8 @@
 #include "FoldViews.h"
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"
+#include "NormalizeBlocks.h"
 #include "Regroupings.h"
-#include "UnreachableBlocks.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "mlir/IR/Iterators.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -209,7 +209,7 @@ static bool foldChains(ArrayRef<Operation *> links) {
   bool changed = false;
   // Only operations up to the visited one are erased.
   for (Operation *link : links)
-    if (isChainEnd(link) || isLongestChain(link))
+    if (isIdentity(link) || isChainEnd(link) || isLongestChain(link))
       changed |= foldChains(link);
   return changed;
 }
@@ -251,7 +251,7 @@ void FoldViews::runOnOperation() {
     return;
   SmallVector<Operation *> links;
   SmallVector<KernelOpInterface> kernels;
-  bool changed = eraseUnreachable(function);
+  bool changed = normalizeBlocks(function);
   changed |= foldRegroupings(function);
   // Users before what they use.
   function->walk<WalkOrder::PreOrder, ReverseIterator>([&](Operation *op) {

@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 //
-// In program order, each step once for every operation:
+// In program order, each step once:
 //
 // 0. Packings of one tensor that was padded share a padding
-// (SharePaddings.cpp).
+//    (SharePaddings.cpp).
 // 1. A cast and the scale operation that it reads become one operation, at the
 //    place of the scale operation.
 // 2. Jagged data that is only read padded is written padded, and block scales
@@ -21,8 +21,8 @@
 
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"
+#include "NormalizeBlocks.h"
 #include "Regroupings.h"
-#include "UnreachableBlocks.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Tuning/KernelCost.h"
 #include "fp8moe/Tuning/QuantizeTiles.h"
@@ -150,9 +150,10 @@ static KernelOpInterface createPair(const SingleQuantize &first,
 }
 
 /// Fuses two quantizations, `earlier` the first in the program, if that is
-/// predicted to take less time.
+/// predicted to take less time; `explain`: says why otherwise.
 static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
-                     const TargetInfo &target, DominanceInfo &dominance) {
+                     const TargetInfo &target, DominanceInfo &dominance,
+                     bool explain) {
   if (earlier.axes[0] == later.axes[0] || earlier.rounding != later.rounding ||
       (earlier.offsets && later.offsets))
     return false;
@@ -164,21 +165,19 @@ static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
   KernelOpInterface fused = createPair(first, second, earlier.op);
   // Fewer operations are no reason: bytes and launches are. What becomes a
   // kernel for each axis saves neither.
-  auto isOneKernel = [&] {
-    return fused.getNumPasses(target) == 1 ||
-           chooseBothAxesTile(fused, getQuantizeWorks(fused), target);
-  };
-  auto pays = [&] {
-    return isOneKernel() && estimateKernel(fused, {}, target).time <
-                                estimateKernel(first.op, {}, target).time +
-                                    estimateKernel(second.op, {}, target).time;
-  };
-  if (!pays()) {
+  bool isOneKernel = fused.getNumPasses(target) == 1 ||
+                     chooseBothAxesTile(fused, getQuantizeWorks(fused), target);
+  if (!isOneKernel || estimateKernel(fused, {}, target).time >=
+                          estimateKernel(first.op, {}, target).time +
+                              estimateKernel(second.op, {}, target).time) {
     fused->erase();
-    remark::missed(later.op->getLoc(), layoutRemark("not-fused"))
-        << "not fused with the quantization of the same tensor along the other "
-           "axis: on " +
-               target.chip.str() + " each axis is a kernel that reads it";
+    if (explain)
+      remark::missed(later.op->getLoc(), layoutRemark("not-fused"))
+          << "not fused with the quantization of the same tensor along the "
+             "other axis: on " +
+                 target.chip.str() +
+                 (isOneKernel ? " one kernel for both would take longer"
+                              : " each axis is a kernel that reads it");
     return false;
   }
   remark::passed(later.op->getLoc(), layoutRemark("fused"))
@@ -195,12 +194,14 @@ static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
 
 /// Pairs the quantizations of one tensor in one block.
 static unsigned fusePairs(MutableArrayRef<SingleQuantize> group,
-                          const TargetInfo &target, DominanceInfo &dominance) {
+                          const TargetInfo &target, DominanceInfo &dominance,
+                          bool explain) {
   unsigned fused = 0;
   SmallVector<bool> isDone(group.size(), false);
   for (size_t i = 0; i < group.size(); ++i)
     for (size_t j = i + 1; j < group.size() && !isDone[i]; ++j) {
-      if (isDone[j] || !fusePair(group[i], group[j], target, dominance))
+      if (isDone[j] ||
+          !fusePair(group[i], group[j], target, dominance, explain))
         continue;
       isDone[i] = isDone[j] = true;
       ++fused;
@@ -245,16 +246,22 @@ static void writeRegrouped(OpResult data, RankedTensorType type,
 
 /// Lets a quantization write its data padded or packed, as all who read it want
 /// it, if that is predicted to take no more time than a kernel for the copy.
-static bool fuseGroups(JaggedDynamicQuantizeOp op, const TargetInfo &target) {
+static bool fuseGroups(JaggedDynamicQuantizeOp op, const TargetInfo &target,
+                       bool explain) {
   auto data = cast<OpResult>(op.getQuantized().front());
   int64_t axis = op.getAxes()[0];
+  // Sizes of packed groups may differ where the type of the padded ones allows
+  // it: one is known, say, and another is not.
+  int64_t rows = op.getInput().getType().getDimSize(axis);
   std::optional<Regrouping> first;
   SmallVector<PermutedUse> uses =
       collectRegroupings(data, [&](const PermutedUse &use) {
         std::optional<Regrouping> entry =
             matchRegrouping(use.operand->getOwner());
         if (!entry || entry->getOffsets() != op.getOffsets() ||
-            use.permutation[entry->dim] != axis)
+            use.permutation[entry->dim] != axis ||
+            (!entry->pads &&
+             entry->op.getType().getDimSize(entry->dim) != rows))
           return false;
         if (!first)
           first = entry;
@@ -264,9 +271,6 @@ static bool fuseGroups(JaggedDynamicQuantizeOp op, const TargetInfo &target) {
     return false;
   RankedTensorType type =
       pullBack(first->op.getType(), uses.front().permutation);
-  int64_t rows = op.getInput().getType().getDimSize(axis);
-  if (!first->pads && type.getDimSize(axis) != rows)
-    return false;
   Type before = data.getType();
   Cost apart =
       estimateKernel(op, {}, target) + estimateRelayout(first->op, {}, target);
@@ -274,9 +278,11 @@ static bool fuseGroups(JaggedDynamicQuantizeOp op, const TargetInfo &target) {
   Cost fused = estimateKernel(op, {}, target);
   data.setType(before);
   if (apart < fused) {
-    remark::missed(first->op.getLoc(), layoutRemark("not-fused"))
-        << "not fused with the quantization: writing the padded groups there "
-           "takes longer";
+    if (explain)
+      remark::missed(first->op.getLoc(), layoutRemark("not-fused"))
+          << "not fused with the quantization: writing the " +
+                 std::string(first->pads ? "padded" : "packed") +
+                 " groups there takes longer";
     return false;
   }
   writeRegrouped(data, type, uses,
@@ -317,7 +323,7 @@ void FuseQuantize::runOnOperation() {
   if (failed(target))
     return signalPassFailure();
 
-  bool erased = eraseUnreachable(function);
+  bool normalized = normalizeBlocks(function);
   SmallVector<QuantizeOp> casts;
   function->walk([&](QuantizeOp op) { casts.push_back(op); });
   unsigned fused = sharePaddings(function, target->getInfo());
@@ -330,7 +336,7 @@ void FuseQuantize::runOnOperation() {
   function->walk([&](JaggedDynamicQuantizeOp op) { jagged.push_back(op); });
   function->walk([&](MXQuantizeOp op) { blocks.push_back(op); });
   for (JaggedDynamicQuantizeOp op : jagged)
-    fused += fuseGroups(op, target->getInfo());
+    fused += fuseGroups(op, target->getInfo(), explain);
   for (MXQuantizeOp op : blocks)
     fused += fuseTiles(op);
 
@@ -349,8 +355,8 @@ void FuseQuantize::runOnOperation() {
   for (auto &group : groups)
     if (group.second.size() > 1)
       fused += fusePairs(group.second, target->getInfo(),
-                         getAnalysis<DominanceInfo>());
+                         getAnalysis<DominanceInfo>(), explain);
   numFused += fused;
-  if (fused == 0 && !erased)
+  if (fused == 0 && !normalized)
     markAllAnalysesPreserved();
 }

@@ -16,7 +16,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayoutRemarks.h"
-#include "UnreachableBlocks.h"
+#include "NormalizeBlocks.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -160,7 +160,7 @@ void PadGroups::runOnOperation() {
   FailureOr<TargetAttr> target = requireTargetAttr(function);
   if (failed(target))
     return signalPassFailure();
-  eraseUnreachable(function);
+  normalizeBlocks(function);
   for (GroupedMatmulOp op : findCandidates(function, target->getInfo())) {
     int64_t padding = op.getBestGroupPadding(target->getInfo());
     pad(op.getA(), padding);

@@ -53,6 +53,8 @@ struct PlaceLayouts : public fp8moe::impl::PlaceLayoutsBase<PlaceLayouts> {
 private:
   struct Outcome {
     bool changed = false;
+    /// Whether branches or loops went away, too.
+    bool simplified = false;
     int64_t copiesBefore = 0, copiesAfter = 0;
     int64_t bytesBefore = 0, bytesAfter = 0;
   };
@@ -303,18 +305,20 @@ LogicalResult PlaceLayouts::initialize(MLIRContext *context) {
 }
 
 /// Both branches may yield the same tensor when their copies are gone, and a
-/// loop what it got.
-static void simplifyControlFlow(const LayoutGraph &graph,
+/// loop what it got. Returns whether anything changed.
+static bool simplifyControlFlow(const LayoutGraph &graph,
                                 const FrozenRewritePatternSet &patterns) {
   llvm::SetVector<Operation *> ops;
   for (const LayoutRoot &root : graph.getRoots())
     if (root.kind == LayoutRoot::Kind::Region)
       ops.insert(root.values.back().getDefiningOp());
   if (ops.empty())
-    return;
+    return false;
+  bool changed = false;
   GreedyRewriteConfig config;
   config.setStrictness(GreedyRewriteStrictness::ExistingAndNewOps);
-  (void)applyOpPatternsGreedily(ops.getArrayRef(), patterns, config);
+  (void)applyOpPatternsGreedily(ops.getArrayRef(), patterns, config, &changed);
+  return changed;
 }
 
 /// Merges equal operations. Without the copies between them, kernels may be
@@ -362,7 +366,7 @@ PlaceLayouts::place(FunctionOpInterface function, const TargetInfo &target) {
       (before == placement.cost && areCopiesDirect(graph)))
     return outcome;
   PlacementRewriter(graph, placement).run();
-  simplifyControlFlow(graph, controlFlowPatterns);
+  outcome.simplified = simplifyControlFlow(graph, controlFlowPatterns);
   outcome.changed = true;
   outcome.copiesAfter = eraseUnused(function);
   outcome.bytesAfter = placement.cost.bytes;
@@ -392,8 +396,9 @@ void PlaceLayouts::runOnOperation() {
     if (merged)
       kernelsLeft = countKernels(function);
     changed |= last->changed || merged;
-    // Fewer kernels may want other layouts. Each round has fewer.
-  } while (kernelsLeft < kernelsPlaced);
+    // Fewer kernels may want other layouts, and those that were in a branch
+    // count more often without it. Each round has fewer kernels or branches.
+  } while (kernelsLeft < kernelsPlaced || last->simplified);
 
   numFound += first->copiesBefore;
   numKept += last->copiesAfter;

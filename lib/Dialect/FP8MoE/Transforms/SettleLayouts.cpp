@@ -51,18 +51,22 @@ private:
   /// Whether the passes changed something.
   FailureOr<bool> run(OpPassManager &passes);
 
-  OpPassManager simplification, placement;
+  OpPassManager simplification, placement, explanation;
 };
 } // namespace
 
 LogicalResult SettleLayouts::initialize(MLIRContext *context) {
   simplification = OpPassManager();
   simplification.addPass(createFoldViews());
-  simplification.addPass(createFuseQuantize());
+  FuseQuantizeOptions silent;
+  silent.explain = false;
+  simplification.addPass(createFuseQuantize(silent));
   PlaceLayoutsOptions options;
   options.verifyOptimal = verifyOptimal;
   placement = OpPassManager();
   placement.addPass(createPlaceLayouts(options));
+  explanation = OpPassManager();
+  explanation.addPass(createFuseQuantize());
   return success();
 }
 
@@ -99,6 +103,13 @@ void SettleLayouts::runOnOperation() {
                  std::to_string(kMaxRounds) + " rounds";
       break;
     }
+  }
+  // What is not fused in one round may be in the next.
+  if (getContext().getRemarkEngine()) {
+    FailureOr<bool> explained = run(explanation);
+    if (failed(explained))
+      return signalPassFailure();
+    changedAny |= *explained;
   }
   if (!changedAny)
     markAllAnalysesPreserved();

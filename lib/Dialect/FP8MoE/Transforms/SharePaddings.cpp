@@ -32,8 +32,7 @@ using Cleared = std::tuple<Block *, Value, Value, int64_t>;
 /// may read.
 class PaddingShare {
 public:
-  PaddingShare(const Cleared &tensor, ArrayRef<RelayoutOp> packings,
-               const TargetInfo &target);
+  PaddingShare(ArrayRef<RelayoutOp> packings, const TargetInfo &target);
 
   /// How many packings read another padding than before.
   unsigned run();
@@ -71,10 +70,21 @@ private:
 };
 } // namespace
 
-PaddingShare::PaddingShare(const Cleared &tensor, ArrayRef<RelayoutOp> ops,
-                           const TargetInfo &target)
+/// What `packing` packs again, if that was padded.
+static std::optional<Cleared> matchCleared(RelayoutOp packing) {
+  std::optional<Regrouping> regrouping = matchRegrouping(packing);
+  std::optional<RepackedView> repacked;
+  if (!regrouping || !(repacked = matchRepacked(*regrouping)))
+    return std::nullopt;
+  Regrouping padding = repacked->padding;
+  PermutedView root = skipPermutations(padding.op.getInput());
+  return Cleared{packing->getBlock(), root.root, regrouping->getOffsets(),
+                 root.permutation[padding.dim]};
+}
+
+PaddingShare::PaddingShare(ArrayRef<RelayoutOp> ops, const TargetInfo &target)
     : target(target) {
-  std::tie(block, root, offsets, dim) = tensor;
+  std::tie(block, root, offsets, dim) = *matchCleared(ops.front());
   for (RelayoutOp op : ops) {
     Regrouping packing = *matchRegrouping(op);
     RepackedView repacked = *matchRepacked(packing);
@@ -230,18 +240,13 @@ unsigned fp8moe::sharePaddings(FunctionOpInterface function,
                                const TargetInfo &target) {
   llvm::MapVector<Cleared, SmallVector<RelayoutOp>> tensors;
   function->walk([&](RelayoutOp op) {
-    std::optional<Regrouping> packing = matchRegrouping(op);
-    std::optional<RepackedView> repacked;
-    if (!packing || !(repacked = matchRepacked(*packing)))
-      return;
-    Regrouping padding = repacked->padding;
-    PermutedView root = skipPermutations(padding.op.getInput());
-    tensors[{op->getBlock(), root.root, packing->getOffsets(),
-             root.permutation[padding.dim]}]
-        .push_back(op);
+    if (std::optional<Cleared> tensor = matchCleared(op))
+      tensors[*tensor].push_back(op);
   });
   unsigned shared = 0;
+  // In program order. What one group packs a later one may pad: that tensor is
+  // replaced then, so a group looks for its tensor again.
   for (const auto &[tensor, packings] : tensors)
-    shared += PaddingShare(tensor, packings, target).run();
+    shared += PaddingShare(packings, target).run();
   return shared;
 }

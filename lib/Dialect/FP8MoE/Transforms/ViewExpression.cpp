@@ -240,8 +240,10 @@ SmallVector<SmallVector<ViewStep>> ViewExpression::getCandidates() const {
   SmallVector<int64_t> order;
   for (const FactorList &list : dims)
     llvm::append_range(order, list);
+  // One reshape only splits or only merges a dimension.
   if (llvm::is_sorted(order))
-    return {makeChain(rootShape, rootShape, {}, shape)};
+    return {makeChain(rootShape, rootShape, {}, shape),
+            makeChain(rootShape, sizes, {}, shape)};
 
   // The block of each factor, in the order of the root.
   SmallVector<int64_t> blockOf(sizes.size()), blockSizes;

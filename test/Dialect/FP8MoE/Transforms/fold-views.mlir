@@ -167,3 +167,31 @@ func.func @merged_axis(%x: tensor<8x64x128xbf16>)
   %q3 = fp8moe.reshape %q : tensor<512x128xf8E4M3FN> -> tensor<8x64x128xf8E4M3FN>
   return %q3, %s : tensor<8x64x128xf8E4M3FN>, tensor<128xf32>
 }
+
+// A split and a merge are two reshapes, whatever is between them.
+
+// CHECK-LABEL: func.func @split_and_merge
+// CHECK-SAME:  (%[[X:.*]]: tensor<3x64xf32>)
+// CHECK-NEXT:  %[[A:.*]] = fp8moe.reshape %[[X]] : tensor<3x64xf32> -> tensor<3x2x32xf32>
+// CHECK-NEXT:  %[[B:.*]] = fp8moe.reshape %[[A]] : tensor<3x2x32xf32> -> tensor<6x32xf32>
+// CHECK-NEXT:  return %[[B]]
+func.func @split_and_merge(%x: tensor<3x64xf32>) -> tensor<6x32xf32> {
+  %0 = fp8moe.reshape %x : tensor<3x64xf32> -> tensor<3x2x32xf32>
+  %1 = fp8moe.relayout %0 : tensor<3x2x32xf32> -> tensor<3x2x32xf32, #fp8moe.strided<[2, 0, 1]>>
+  %2 = fp8moe.relayout %1 : tensor<3x2x32xf32, #fp8moe.strided<[2, 0, 1]>> -> tensor<3x2x32xf32>
+  %3 = fp8moe.reshape %2 : tensor<3x2x32xf32> -> tensor<6x32xf32>
+  return %3 : tensor<6x32xf32>
+}
+
+// A copy that changes nothing goes, wherever it is in a chain.
+
+// CHECK-LABEL: func.func @identity
+// CHECK-NOT:   relayout
+// CHECK:       return
+func.func @identity(%x: tensor<64x3xf32>) -> tensor<3x2x32xf32> {
+  %0 = fp8moe.transpose %x [1, 0] : tensor<64x3xf32> -> tensor<3x64xf32, #col>
+  %1 = fp8moe.relayout %0 : tensor<3x64xf32, #col> -> tensor<3x64xf32, #col>
+  %2 = fp8moe.reshape %1 : tensor<3x64xf32, #col> -> tensor<3x2x32xf32, #fp8moe.strided<[1, 2, 0]>>
+  %3 = fp8moe.contiguous %2 : tensor<3x2x32xf32, #fp8moe.strided<[1, 2, 0]>> -> tensor<3x2x32xf32>
+  return %3 : tensor<3x2x32xf32>
+}

@@ -171,3 +171,31 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
         tensor<224x64xf8E4M3FN, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
   }
 }
+
+// -----
+
+#padded = #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>
+module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
+  // Padded groups may be packed to another number of rows, which the quantization cannot write, whoever comes first.
+  // CHECK-LABEL: func.func @packed_to_other_rows
+  // CHECK:         jagged_dynamic_quantize {{.*}} -> tensor<224x64xf8E4M3FN, #{{.*}}>
+  // CHECK-COUNT-2: relayout
+  func.func @packed_to_other_rows(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> (tensor<100x64xf8E4M3FN>, tensor<99x64xf8E4M3FN>) {
+    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2
+        : tensor<100x64xbf16> -> tensor<224x64xf8E4M3FN, #padded>, tensor<8x64xf32>
+    %a = fp8moe.relayout %q groups(%ends : tensor<8xi32>) : tensor<224x64xf8E4M3FN, #padded> -> tensor<100x64xf8E4M3FN>
+    %b = fp8moe.relayout %q groups(%ends : tensor<8xi32>) : tensor<224x64xf8E4M3FN, #padded> -> tensor<99x64xf8E4M3FN>
+    return %a, %b : tensor<100x64xf8E4M3FN>, tensor<99x64xf8E4M3FN>
+  }
+
+  // CHECK-LABEL: func.func @packed_to_other_rows_first
+  // CHECK:         jagged_dynamic_quantize {{.*}} -> tensor<224x64xf8E4M3FN, #{{.*}}>
+  // CHECK-COUNT-2: relayout
+  func.func @packed_to_other_rows_first(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> (tensor<100x64xf8E4M3FN>, tensor<99x64xf8E4M3FN>) {
+    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2
+        : tensor<100x64xbf16> -> tensor<224x64xf8E4M3FN, #padded>, tensor<8x64xf32>
+    %b = fp8moe.relayout %q groups(%ends : tensor<8xi32>) : tensor<224x64xf8E4M3FN, #padded> -> tensor<99x64xf8E4M3FN>
+    %a = fp8moe.relayout %q groups(%ends : tensor<8xi32>) : tensor<224x64xf8E4M3FN, #padded> -> tensor<100x64xf8E4M3FN>
+    return %a, %b : tensor<100x64xf8E4M3FN>, tensor<99x64xf8E4M3FN>
+  }
+}

@@ -298,4 +298,21 @@ func.func @tiles_of_arguments(%x: tensor<512x4xf8E8M0FNU, #row_groups>, %t: tens
   %d = fp8moe.relayout %c : tensor<512x4xf8E8M0FNU, #col_groups> -> tensor<512x4xf8E8M0FNU, #tile_groups>
   return %b, %d : tensor<512x4xf8E8M0FNU, #col_groups>, tensor<512x4xf8E8M0FNU, #tile_groups>
 }
+
+// What is packed by some ends is padded by others: each has a padding of its own.
+// CHECK-LABEL: func.func @nested_paddings
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<100x64xbf16>, %[[E:[a-z0-9]+]]: {{.*}}, %[[F:[a-z0-9]+]]: tensor<8xi32>
+// CHECK-DAG:     %[[P:.*]] = fp8moe.relayout %[[X]] groups(%[[E]]
+// CHECK-DAG:     %[[Y:.*]] = fp8moe.relayout %{{.*}} groups(%[[E]] {{.*}} -> tensor<100x64xbf16>
+// CHECK-DAG:     fp8moe.relayout %[[Y]] groups(%[[F]]
+// CHECK:         return
+func.func @nested_paddings(%x: tensor<100x64xbf16>, %e: tensor<8xi32>, %f: tensor<8xi32>)
+    -> (tensor<100x64xbf16>, tensor<224x64xbf16, #row_padded>) {
+  %a = fp8moe.relayout %x groups(%e : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
+  %b = fp8moe.relayout %x groups(%e : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<352x64xbf16, #pad32>
+  %y = fp8moe.relayout %b groups(%e : tensor<8xi32>) : tensor<352x64xbf16, #pad32> -> tensor<100x64xbf16>
+  %c = fp8moe.relayout %y groups(%f : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
+  %z = fp8moe.relayout %c groups(%f : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<100x64xbf16>
+  return %z, %a : tensor<100x64xbf16>, tensor<224x64xbf16, #row_padded>
+}
 }

@@ -111,6 +111,10 @@ def FuseQuantize : InterfacePass<"fp8moe-fuse-quantize", "::mlir::FunctionOpInte
         : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
     ```
   }];
+  let options = [
+    Option<"explain", "explain", "bool", "true",
+           "Say in remarks what could be fused and is not, and why">,
+  ];
   let statistics = [
     Statistic<"numFused", "fused", "Operations that became part of another one">,
   ];
@@ -186,8 +190,8 @@ def SettleLayouts : InterfacePass<"fp8moe-settle-layouts", "::mlir::FunctionOpIn
     tells that no round is needed after it; layouts are placed again only if something has
     changed since.
 
-    Every round takes copies, views or kernels away, so there is an end; a remark says so if it is
-    not reached within ten rounds.
+    Each of them changes a program only for less predicted time or fewer operations. A remark
+    says so if there is no end within ten rounds. What is not fused is said of the end only.
 
     Needs `fp8moe.target` on the module.
   }];

@@ -1,0 +1,51 @@
+//===- NormalizeBlocks.cpp - Blocks in the order of dominance -------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "NormalizeBlocks.h"
+
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/DepthFirstIterator.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Whether every block is behind the one that immediately dominates it.
+static bool isSorted(Region &region) {
+  DominanceInfo dominance(region.getParentOp());
+  llvm::SmallPtrSet<Block *, 8> seen{&region.front()};
+  return llvm::all_of(llvm::drop_begin(region), [&](Block &block) {
+    seen.insert(&block);
+    return seen.contains(dominance.getNode(&block)->getIDom()->getBlock());
+  });
+}
+
+/// A depth-first search comes to a block through all that dominate it.
+static void sortBlocks(Region &region) {
+  SmallVector<Block *> order(llvm::depth_first(&region.front()));
+  for (Block *block : order)
+    block->moveBefore(&region, region.end());
+}
+
+bool fp8moe::normalizeBlocks(FunctionOpInterface function) {
+  bool changed = false;
+  IRRewriter rewriter(function.getContext());
+  function->walk<WalkOrder::PreOrder>([&](Operation *op) {
+    for (Region &region : op->getRegions()) {
+      if (region.empty() || region.hasOneBlock())
+        continue;
+      changed |= succeeded(eraseUnreachableBlocks(rewriter, region));
+      if (!isSorted(region)) {
+        sortBlocks(region);
+        changed = true;
+      }
+    }
+  });
+  return changed;
+}
