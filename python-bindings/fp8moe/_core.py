@@ -45,6 +45,17 @@ _default_lock = threading.Lock()
 _default_context: Optional[_mlir.Context] = None
 
 
+def _after_fork() -> None:
+    """Only the thread that forks lives on: another one may have held the lock."""
+    global _default_lock
+    _default_lock = threading.Lock()
+    _mlir.renew_threads()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class Context(_mlir.Context):
     """Owns types, attributes and modules. There is a default one for all threads;
     inside `with Context():` everything belongs to the new one."""

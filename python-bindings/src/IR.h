@@ -18,6 +18,7 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/Diagnostics.h"
 #include "mlir-c/IR.h"
+#include "mlir-c/Support.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -41,11 +42,17 @@ namespace nb = nanobind;
 
 struct ContextState {
   MlirContext context;
+  /// Not the context's own, which could not be exchanged in a forked process.
+  MlirLlvmThreadPool threads;
 
   ContextState();
   ContextState(const ContextState &) = delete;
   ~ContextState();
 };
+
+/// To be called in a process that was forked: gives each context new threads in
+/// place of those that only its parent has, which nothing may wait for.
+void renewThreads();
 
 struct Context {
   std::shared_ptr<ContextState> state = std::make_shared<ContextState>();

@@ -14,14 +14,44 @@
 
 #include <nanobind/operators.h>
 
+#include <set>
+
 using namespace fp8moe::python;
 
 //===----------------------------------------------------------------------===//
 // State
 //===----------------------------------------------------------------------===//
 
-ContextState::ContextState() : context(fp8moeContextCreate()) {}
-ContextState::~ContextState() { mlirContextDestroy(context); }
+/// All that live. Contexts are made and destroyed with the lock of Python only.
+static std::set<ContextState *> &getContexts() {
+  static auto *contexts = new std::set<ContextState *>();
+  return *contexts;
+}
+
+ContextState::ContextState()
+    : context(fp8moeContextCreate()), threads(mlirLlvmThreadPoolCreate()) {
+  mlirContextEnableMultithreading(context, false);
+  mlirContextSetThreadPool(context, threads);
+  getContexts().insert(this);
+}
+
+ContextState::~ContextState() {
+  getContexts().erase(this);
+  mlirContextDestroy(context);
+  mlirLlvmThreadPoolDestroy(threads);
+}
+
+void fp8moe::python::renewThreads() {
+  // Destroying a pool waits for its threads. They are kept, so that they are no
+  // leak.
+  static auto *abandoned = new std::vector<MlirLlvmThreadPool>();
+  for (ContextState *state : getContexts()) {
+    abandoned->push_back(state->threads);
+    state->threads = mlirLlvmThreadPoolCreate();
+    mlirContextEnableMultithreading(state->context, false);
+    mlirContextSetThreadPool(state->context, state->threads);
+  }
+}
 
 ModuleState::~ModuleState() { mlirModuleDestroy(module); }
 
@@ -208,6 +238,8 @@ void fp8moe::python::bindTypes(nb::module_ &module) {
       .def("__hash__", [](const Context &context) {
         return std::hash<const void *>()(context.state.get());
       });
+  module.def("renew_threads", renewThreads,
+             "To be called in a process that was forked.");
 
   nb::class_<Location>(module, "Location", "Where an operation comes from.")
       .def_static("file", getFileLocation, nb::arg("context"), nb::arg("file"),

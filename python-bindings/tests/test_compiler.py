@@ -6,6 +6,7 @@
 import os
 import signal
 import subprocess
+import sys
 import threading
 import warnings
 from pathlib import Path
@@ -155,19 +156,74 @@ def test_several_threads_compile_one_module(module):
     assert len(artifacts) == 8 and len(files) == 1
 
 
-def test_a_forked_process_compiles(ir, module):
-    """Threads of libraries do not live on in it, and nothing may wait for them."""
-    fp8moe.compile(module, "cpu")
-    text = str(module)
+def run_forked(work):
+    """Runs it in a forked process, which must neither fail nor hang."""
     child = os.fork()
     if child == 0:
         signal.alarm(120)
         try:
-            fp8moe.compile(ir.Module.parse(text), "cpu")
+            work()
             os._exit(0)
         finally:
             os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.fixture
+def functions(ir):
+    """A module with several functions, which passes and the parser take to several threads."""
+    module = ir.Module.parse_file(ROOT / "examples" / "moe_layer.mlir")
+    fp8moe.compile(module, "cpu")
+    assert str(module).count("func.func") > 1
+    return module
+
+
+def test_a_forked_process_compiles(ir, module):
+    """Threads of libraries do not live on in it, and nothing may wait for them."""
+    fp8moe.compile(module, "cpu")
+    text = str(module)
+    run_forked(lambda: fp8moe.compile(ir.Module.parse(text), "cpu"))
+
+
+def test_a_forked_process_compiles_several_functions(ir, functions):
+    text = str(functions)
+    run_forked(lambda: fp8moe.compile(ir.Module.parse(text), "cpu"))
+
+
+def test_a_forked_process_uses_what_its_parent_made(ir, functions):
+    def work():
+        assert str(fp8moe.optimize(functions, "cpu")) == optimized
+        functions.run("builtin.module(canonicalize)")
+        # One of its own next to it, of the same context.
+        fp8moe.compile(ir.Module.parse(str(functions), context=functions.context), "cpu")
+
+    optimized = str(fp8moe.optimize(functions, "cpu"))
+    run_forked(work)
+    # One that was forked forks again.
+    run_forked(lambda: run_forked(work))
+
+
+def test_a_forked_process_destroys_what_its_parent_made(ir):
+    """Also those of a module that ends with the interpreter."""
+    program = f"""
+import os, sys, fp8moe
+with fp8moe.ir.Context():
+    module = fp8moe.ir.Module.parse_file({os.fspath(ROOT / "examples" / "moe_layer.mlir")!r})
+module.run("builtin.module(canonicalize)")
+child = os.fork()
+if child == 0:
+    del module
+    sys.exit(0)
+sys.exit(os.waitpid(child, 0)[1] != 0)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_a_lock_that_is_held_is_free_in_a_forked_process(ir):
+    from fp8moe import _core
+
+    with _core._default_lock:
+        run_forked(ir.current_context)
 
 
 def test_saving_and_loading_a_folder(module, tmp_path):
