@@ -15,21 +15,32 @@ from typing import Any, Dict
 
 class TemporaryFolder:
     """A new folder that is deleted with the last object that holds this one. A copy, or
-    what another process unpickles, is a folder of its own with the same files."""
+    what another process unpickles, is a folder of its own with the same files. A forked
+    process has the folder of its parent, which alone deletes it."""
 
     def __init__(self) -> None:
         self.path = tempfile.mkdtemp(prefix="fp8moe-")
         #: Deletes it now.
-        self.remove = weakref.finalize(self, shutil.rmtree, self.path, True)
+        self.remove = weakref.finalize(self, _remove, self.path, os.getpid())
 
     def __reduce__(self) -> Any:
         root = pathlib.Path(self.path)
+        if not root.is_dir():
+            raise FileNotFoundError(
+                f"the compiled artifact cannot be copied or pickled: its temporary folder {root} "
+                "is gone; the process that compiled it deletes it at its end"
+            )
         files = {
             os.fspath(file.relative_to(root)): file.read_bytes()
             for file in sorted(root.rglob("*"))
             if file.is_file()
         }
         return _restore, (files,)
+
+
+def _remove(path: str, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _restore(files: Dict[str, bytes]) -> TemporaryFolder:

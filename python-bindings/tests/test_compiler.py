@@ -234,6 +234,27 @@ def test_saving_and_loading_a_folder(module, tmp_path):
         fp8moe.load(tmp_path, device="cuda:0")
 
 
+def test_a_forked_process_leaves_its_parents_artifact(ir):
+    """Where it ends as Python does, and where it lets the artifact go before."""
+    program = f"""
+import os, sys, fp8moe
+artifact = fp8moe.compile(fp8moe.ir.Module.parse_file({os.fspath(PROGRAMS[0])!r}), "cpu")
+path = artifact.path
+for ends in (False, True):
+    child = os.fork()
+    if child == 0:
+        if not ends:
+            del artifact
+            assert os.path.exists(path)
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.listdir(artifact.folder("cpu"))
+del artifact
+assert not os.path.exists(path)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
 def test_warnings_are_pythons():
     from fp8moe import _diagnostics
 

@@ -8,6 +8,7 @@ import copy
 import gc
 import os
 import pickle
+import shutil
 
 import ml_dtypes
 import numpy as np
@@ -139,6 +140,14 @@ def test_artifacts_and_programs_are_copied(ir, ops, tmp_path, is_temporary):
     del program, programs
     gc.collect()
     assert os.path.exists(path) != is_temporary
+
+
+def test_an_artifact_whose_folder_is_gone(ir, ops):
+    artifact = fp8moe.compile(copy_module(ir, ops), "cpu")
+    shutil.rmtree(artifact.path)
+    for make in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(FileNotFoundError, match=f"temporary folder {artifact.path} is gone"):
+            make(artifact)
 
 
 def test_no_compilation(ir, ops, tmp_path):
