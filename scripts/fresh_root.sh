@@ -7,7 +7,7 @@
 #   --mirror URL       where Debian's packages are (default: where apt of this machine has them from)
 #   --security URL     the same for security updates
 #   --ccache DIR       a folder of ccache that the root shares (default: none, as on a new machine)
-#   --fetch PATH       a folder or file of the clone that is copied into this checkout at the end; may be repeated
+#   --fetch PATH       a folder or file of the clone that at the end replaces that of this checkout; may be repeated
 #   --keep             keep the root, to look inside; its place is printed
 #   --quiet            print what the commands print, and why there is no root
 #   --help             print this
@@ -60,14 +60,22 @@ parse_options() {
   done
   [[ "$suite" =~ ^[a-z]+$ ]] || stop 2 "a suite is the name of a Debian release, such as trixie, not '$suite'"
   [[ -z "$ccache" || -d "$ccache" ]] || stop 2 "there is no folder '$ccache' for --ccache"
-  local path
-  for path in "${fetched[@]}"; do
-    [[ "$path" != /* && "/$path/" != */../* ]] || stop 2 "--fetch takes a path inside the checkout, not '$path'"
+  local i
+  for i in "${!fetched[@]}"; do
+    check_fetched "${fetched[i]}"
+    fetched[i]="$(realpath -ms --relative-to="$ROOT" "$ROOT/${fetched[i]}")"
   done
   [[ ${#commands[@]} -gt 0 ]] || commands=(scripts/quickstart.sh scripts/test.sh)
 }
 
 check_requirements() {
+# check_fetched PATH: refuses what is not in the checkout, and what would replace all of it, or its history.
+check_fetched() {
+  [[ -n "$1" && "$1" != /* && "/$1/" != */../* && "$(realpath -ms "$ROOT/$1")" != "$ROOT" ]] ||
+    stop 2 "--fetch takes a path inside the checkout, not '$1'"
+  [[ "/$1/" != */.git/* ]] || stop 2 "--fetch does not replace what is git's own, such as '$1'"
+}
+
   [[ $EUID -eq 0 ]] || stop 3 "making a root needs root: sudo scripts/fresh_root.sh"
   PATH="$PATH:/usr/sbin:/sbin"
   command -v debootstrap >/dev/null || stop 3 "debootstrap is not installed: apt-get install debootstrap"
@@ -180,12 +188,20 @@ run_commands() {
 }
 
 fetch_files() {
-  local path
+  local path target beside
   for path in "${fetched[@]}"; do
-    [[ -e "$tree$ROOT/$path" ]] || continue
-    rm -rf "${ROOT:?}/$path"
-    mkdir -p "$(dirname "$ROOT/$path")"
-    cp -r "$tree$ROOT/$path" "$ROOT/$path"
+# What is replaced stays until all that comes instead lies beside it.
+    target="$ROOT/$path"
+    [[ -e "$tree$target" ]] || continue
+    mkdir -p "$(dirname "$target")"
+    beside="$(mktemp -d "$target.XXXXXX")"
+    cp -r "$tree$target" "$beside/new" || {
+      rm -rf "$beside"
+      stop 1 "cannot copy $path from the root"
+    }
+    [[ ! -e "$target" ]] || mv -T "$target" "$beside/old"
+    mv -T "$beside/new" "$target"
+    rm -rf "$beside"
   done
 }
 

@@ -42,12 +42,39 @@ def test_help():
         (["--ccache", "/absent"], "there is no folder '/absent' for --ccache"),
         (["--fetch", "../x"], "--fetch takes a path inside the checkout, not '../x'"),
         (["--fetch", "/x"], "--fetch takes a path inside the checkout, not '/x'"),
+        (["--fetch", ""], "--fetch takes a path inside the checkout, not ''"),
+        (["--fetch", "."], "--fetch takes a path inside the checkout, not '.'"),
+        (["--fetch", ".//./"], "--fetch takes a path inside the checkout, not './/./'"),
+        (["--fetch", "build/.."], "--fetch takes a path inside the checkout, not 'build/..'"),
+        (["--fetch", ".git"], "--fetch does not replace what is git's own, such as '.git'"),
+        (["--fetch", "./.git//hooks"], "--fetch does not replace what is git's own, such as './.git//hooks'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_wrong_options(arguments, message):
     result = fresh_root(*arguments)
     assert (result.returncode, result.stderr) == (2, f"error: {message}\n")
+
+
+def call_function(function, **variables):
+    """Calls one function of fresh_root.sh with these global variables."""
+    settings = "; ".join(f"{name}={value}" for name, value in variables.items())
+    script = f'source <(sed "/^main /d" "{ROOT}/scripts/fresh_root.sh"); {settings}; {function}'
+    return run("bash", "-c", script)
+
+
+def test_fetching_replaces_what_is_there(tmp_path):
+    checkout, tree = tmp_path / "checkout", tmp_path / "tree"
+    inside = tree / checkout.relative_to("/")
+    for folder, name in ((checkout, "old"), (inside, "new")):
+        (folder / "build" / "results").mkdir(parents=True)
+        (folder / "build" / "results" / name).touch()
+    (checkout / "build" / "other").touch()
+    (inside / "file").touch()
+    result = call_function("fetch_files", ROOT=checkout, tree=tree, fetched="(build/results file absent)")
+    assert (result.returncode, result.stderr) == (0, "")
+    names = sorted(str(path.relative_to(checkout)) for path in checkout.rglob("*"))
+    assert names == ["build", "build/other", "build/results", "build/results/new", "file"]
 
 
 class Project:
