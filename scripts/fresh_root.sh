@@ -78,10 +78,12 @@ check_fetched() {
 
   [[ $EUID -eq 0 ]] || stop 3 "making a root needs root: sudo scripts/fresh_root.sh"
   PATH="$PATH:/usr/sbin:/sbin"
+  local message
+  message="$(git -C "$ROOT" rev-parse --verify HEAD 2>&1 >/dev/null)" ||
+    stop 3 "$ROOT is no checkout of git with a commit that can be cloned: $message"
   command -v debootstrap >/dev/null || stop 3 "debootstrap is not installed: apt-get install debootstrap"
   unshare --mount --pid --fork --kill-child true 2>/dev/null ||
     stop 3 "this system does not let unshare make a mount namespace (a container without CAP_SYS_ADMIN?)"
-  git -C "$ROOT" rev-parse --verify -q HEAD >/dev/null || stop 3 "$ROOT is not a checkout of git with a commit"
 }
 
 # find_source LABEL: where apt of this machine has Debian's packages of that label from.

@@ -77,6 +77,15 @@ def test_fetching_replaces_what_is_there(tmp_path):
     assert names == ["build", "build/other", "build/results", "build/results/new", "file"]
 
 
+def test_what_git_says_is_printed(tmp_path):
+    """For example that the checkout belongs to somebody else."""
+    if os.geteuid() != 0:
+        pytest.skip("only root makes roots")
+    result = call_function("check_requirements", ROOT=tmp_path)
+    assert result.returncode == 3
+    assert result.stderr.startswith(f"error: {tmp_path} is no checkout of git with a commit that can be cloned: fatal: not a git")
+
+
 class Project:
     """A repository with .ci/run and scripts that record their arguments in `calls`, beside it."""
 
@@ -164,4 +173,36 @@ def test_ci_runs_the_suites_directly_where_no_root_is_wanted(project):
     project.calls.unlink()
     result, calls = project.run_again("unit", FP8MOE_CI_ROOT="0")
     assert "running the suites on this machine as it is: FP8MOE_CI_ROOT is 0" in result.stdout
+    assert result.returncode == 0 and calls == ["test.sh unit"]
+
+
+def test_ci_says_what_git_says(project):
+    project.run("exit 0")
+    project.calls.unlink()
+    result, calls = project.run_again(GIT_TEST_ASSUME_DIFFERENT_OWNER="1", HOME="/nonexistent", GIT_CONFIG_NOSYSTEM="1")
+    assert "git does not tell what differs from the last commit" in result.stdout
+    assert "detected dubious ownership" in result.stdout and "working tree differs" not in result.stdout
+    assert result.returncode == 0 and calls == ["test.sh "]
+
+
+def test_ci_runs_no_suite_when_the_check_of_debian_13_fails(project):
+    results = project.folder / "build" / "test-results"
+    results.mkdir(parents=True)
+    result, calls = project.run('[[ "$*" != *trixie* ]] || exit 1')
+    assert result.returncode == 1
+    assert result.stdout.splitlines()[-1] == "scripts/setup.sh failed in a fresh Debian 13: no suite was run"
+    assert calls == ["fresh_root.sh --quiet --suite trixie scripts/setup.sh"] and not results.exists()
+
+
+def test_ci_installs_debootstrap(project):
+    """Where that fails, the suites run as they are."""
+    (project.bin / "debootstrap").unlink()
+    project.write(project.bin / "apt-get", 'echo "no $1"; exit 1')
+    # The programs of .ci/run without debootstrap, wherever it is.
+    for name in ("bash", "basename", "cat", "dirname", "env", "git", "mkdir", "rm", "tail"):
+        (project.bin / name).symlink_to(shutil.which(name))
+    project.run("exit 0")
+    project.calls.unlink()
+    result, calls = project.run_again("unit", PATH=str(project.bin))
+    assert "running the suites on this machine as it is: debootstrap cannot be installed (no update)" in result.stdout
     assert result.returncode == 0 and calls == ["test.sh unit"]
