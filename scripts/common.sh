@@ -18,6 +18,9 @@ die() {
   exit 1
 }
 
+# print_help: the comment at the head of the script that runs.
+print_help() { sed -n '2,/^$/s/^# \{0,1\}//p' "$ROOT/scripts/$(basename "$0")"; }
+
 # quietly LOG COMMAND...: runs the command with its output in LOG, which is shown
 # only when the command fails.
 quietly() {

@@ -50,7 +50,8 @@ parse_options() {
       --keep) keep=1 ;;
       --quiet) quiet=1 ;;
       --help)
-        sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+        source "$ROOT/scripts/common.sh"
+        print_help
         exit 0
         ;;
       -*) stop 2 "unknown option '$1'; see --help" ;;
@@ -68,7 +69,6 @@ parse_options() {
   [[ ${#commands[@]} -gt 0 ]] || commands=(scripts/quickstart.sh scripts/test.sh)
 }
 
-check_requirements() {
 # check_fetched PATH: refuses what is not in the checkout, and what would replace all of it, or its history.
 check_fetched() {
   [[ -n "$1" && "$1" != /* && "/$1/" != */../* && "$(realpath -ms "$ROOT/$1")" != "$ROOT" ]] ||
@@ -76,11 +76,12 @@ check_fetched() {
   [[ "/$1/" != */.git/* ]] || stop 2 "--fetch does not replace what is git's own, such as '$1'"
 }
 
+check_requirements() {
   [[ $EUID -eq 0 ]] || stop 3 "making a root needs root: sudo scripts/fresh_root.sh"
-  PATH="$PATH:/usr/sbin:/sbin"
   local message
   message="$(git -C "$ROOT" rev-parse --verify HEAD 2>&1 >/dev/null)" ||
     stop 3 "$ROOT is no checkout of git with a commit that can be cloned: $message"
+  PATH="$PATH:/usr/sbin:/sbin"
   command -v debootstrap >/dev/null || stop 3 "debootstrap is not installed: apt-get install debootstrap"
   unshare --mount --pid --fork --kill-child true 2>/dev/null ||
     stop 3 "this system does not let unshare make a mount namespace (a container without CAP_SYS_ADMIN?)"
@@ -189,10 +190,10 @@ run_commands() {
   done
 }
 
+# What is replaced stays until all that comes instead lies beside it.
 fetch_files() {
   local path target beside
   for path in "${fetched[@]}"; do
-# What is replaced stays until all that comes instead lies beside it.
     target="$ROOT/$path"
     [[ -e "$tree$target" ]] || continue
     mkdir -p "$(dirname "$target")"

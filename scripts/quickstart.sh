@@ -3,9 +3,14 @@
 # an NVIDIA GPU, an AMD GPU and the CPU, runs the CPU artifact on random jagged input,
 # compares every output with an independent NumPy reference, and prints the report.
 #
-# usage: scripts/quickstart.sh [TOKENS]     (default: 5000 tokens)
+# usage: scripts/quickstart.sh [--help] [TOKENS]     (default: 5000 tokens)
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+if [[ "${1:-}" == --help ]]; then
+  print_help
+  exit
+fi
 
 tokens="${1:-5000}"
 [[ "$tokens" =~ ^[0-9]+$ ]] || die "the number of tokens must be a number, not '$tokens'"

@@ -3,7 +3,7 @@
 # listed with the reason. The last line is `N passed, N failed, N skipped`; the exit
 # status is not zero when a test failed, or when none ran.
 #
-# usage: scripts/test.sh [SUITE...]     (default: all)
+# usage: scripts/test.sh [--help] [SUITE...]     (default: all)
 #
 #   unit, lit, numerics, python   what the build in build/release does
 #   checks                        sources and documents
@@ -16,6 +16,11 @@
 # A suite of the build in build/asan alone is asan-unit, asan-lit, asan-numerics or asan-python.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+if [[ "${1:-}" == --help ]]; then
+  print_help
+  exit
+fi
 
 ORDINARY=(unit lit numerics python)
 ASAN=(asan-unit asan-lit asan-numerics asan-python)

@@ -1,0 +1,26 @@
+# ===- test_help.py - What the scripts say about themselves ----------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""--help prints the comment at the head of a script, and does nothing else, wherever it is called from."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", ["fresh_root.sh", "quickstart.sh", "test.sh"])
+def test_help(name, tmp_path):
+    command = os.path.relpath(ROOT / "scripts" / name, tmp_path)
+    result = subprocess.run([command, "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (0, "")
+    shebang, *comment = (ROOT / "scripts" / name).read_text().split("\n\n")[0].splitlines()
+    assert result.stdout.splitlines() == [line.removeprefix("# ").removeprefix("#") for line in comment]
+    assert f"usage: scripts/{name} [" in result.stdout
