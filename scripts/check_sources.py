@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Checks of the sources that need no test runner: formatting, generated documentation,
-file length, license headers, leftovers. Each check is one test in the JUnit file.
+file length, license headers, leftovers, links between pages. Each check is one test in the JUnit file.
 """
 
 import argparse
+import itertools
 import pathlib
 import re
 import subprocess
@@ -68,12 +69,62 @@ def check_leftovers(files, args):
                 yield f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
 
 
+def lines_outside_fences(text):
+    """Numbered lines, those of fenced blocks left out."""
+    fence = None
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r"\s*(```+|~~~+)", line)
+        if fence is None and not match:
+            yield number, line
+        elif fence is None:
+            fence = match[1]
+        elif match and match[1].startswith(fence):
+            fence = None
+
+
+def anchors_of(text):
+    """What GitHub lets links name: a heading in lower case without punctuation, numbered where it comes again."""
+    anchors = set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
+    for _, line in lines_outside_fences(text):
+        if match := re.match(r"#{1,6} +(.*?)[ #]*$", line):
+            title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", match[1])
+            anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+            names = (f"{anchor}-{i}" if i else anchor for i in itertools.count())
+            anchors.add(next(name for name in names if name not in anchors))
+    return anchors
+
+
+def links_of(text):
+    """The targets of links with the numbers of their lines; code has none."""
+    for number, line in lines_outside_fences(text):
+        prose = re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", "code", line)
+        for target in re.findall(r"\]\(\s*<?([^\s)>]*)[^)]*\)|^ {0,3}\[[^\]]+\]:\s+(\S+)", prose):
+            yield number, target[0] or target[1]
+
+
+def check_links(files, args):
+    """Links between README.md, CONTRIBUTING.md and docs, and from there to other files."""
+    for page in files:
+        if page.suffix != ".md" or page.parent not in (ROOT, ROOT / "docs"):
+            continue
+        for number, link in links_of(page.read_text()):
+            if re.match(r"[a-z]+:", link):
+                continue
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            if not target.exists():
+                yield f"{page.relative_to(ROOT)}:{number}: '{link}': there is no such file"
+            elif anchor and target.suffix == ".md" and anchor not in anchors_of(target.read_text()):
+                yield f"{page.relative_to(ROOT)}:{number}: '{link}': that page has no such heading"
+
+
 CHECKS = [
     check_formatting,
     check_generated_docs,
     check_length,
     check_license_headers,
     check_leftovers,
+    check_links,
 ]
 
 
