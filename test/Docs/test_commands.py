@@ -44,6 +44,9 @@ SLOW = [
     r"python3 benchmarks/layout_pipeline_scaling\.py",
 ]
 
+# What blocks begin with that are to be run.
+COMMANDS = r"(fp8moe-\w+|python3?|scripts/\S+|pip|cmake)(\s|$)"
+
 # What the text around a block of Python has defined.
 PRELUDES = {
     "docs/python.md": """
@@ -170,12 +173,32 @@ def test_python(block, workspace):
     run_often([sys.executable, "-c", program], workspace, str(block))
 
 
+def indented_commands(page):
+    """The numbers of lines outside of fences that Markdown takes for code, as they are indented, and that begin with a command of ours."""
+    numbers, fence = [], False
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if re.match(r"\s*```", line):
+            fence = not fence
+        elif not fence and re.match(rf"(?: {{4,}}|\t)\s*{COMMANDS}", line):
+            numbers.append(number)
+    return numbers
+
+
 def test_no_fence_escapes():
     """A block without a language is a picture, output or grammar; one that begins with a command of ours lacks its `sh`."""
     for block in BLOCKS:
         if block.language == "":
             first = next(iter(block.lines), "")
-            assert not re.match(r"(fp8moe-\w+|python3?|scripts/\S+|pip|cmake) ", first), f"{block}: mark it as sh"
+            assert not re.match(COMMANDS, first), f"{block}: mark it as sh"
+    for page in PAGES:
+        for number in indented_commands(page):
+            pytest.fail(f"{page.relative_to(ROOT)}:{number}: put it into a block that is marked as sh")
+
+
+def test_indented_commands_are_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("    fp8moe-opt x\n```\n    pip y\n```\n\tcmake .\n   pip z\n    text\n      python3 f.py\n    scripts/test.sh\n")
+    assert indented_commands(page) == [1, 5, 8, 9]
 
 
 def test_pip_commands_suit_old_pip():
