@@ -21,7 +21,7 @@ use_ptxas
 say "configuring"
 configure
 say "building (the first time takes some minutes)"
-build fp8moe-compile fp8moe-run fp8moe_runtime
+build fp8moe-compile fp8moe-run fp8moe_runtime fp8moe-python-runtime
 
 say "compiling examples/moe_backward.mlir for sm_90a, gfx942 and cpu"
 rm -rf "$out"

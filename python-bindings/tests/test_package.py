@@ -68,6 +68,7 @@ for use in (lambda: fp8moe.compile, lambda: fp8moe.ir, lambda: fp8moe.ops, lambd
         use()
     except ImportError as error:
         assert "needs the compiler" in str(error) and "libmlir-22" in str(error), error
+        assert "'ninja fp8moe-python' builds it" in str(error), error
     else:
         raise SystemExit("no error")
 try:
