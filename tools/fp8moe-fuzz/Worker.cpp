@@ -37,7 +37,7 @@ extern "C" __attribute__((weak)) int __lsan_do_recoverable_leak_check();
 /// each worker looks for leaks by itself.
 static void restartWithOptions(char **argv) {
   static constexpr char options[] =
-      "symbolize=0:handle_abort=1:malloc_context_size=5:"
+      "symbolize=0:handle_abort=1:use_sigaltstack=1:malloc_context_size=5:"
       "quarantine_size_mb=64:max_allocation_size_mb=4096:leak_check_at_exit=0";
   if (!__lsan_do_recoverable_leak_check || getenv("FP8MOE_FUZZ_RESTARTED"))
     return;
