@@ -52,11 +52,9 @@ private:
 
 } // namespace
 
-LogicalResult fuzz::watchPasses(PassManager &pm, Session &session,
-                                bool verifies) {
+void fuzz::watchPasses(PassManager &pm, Session &session, bool verifies) {
   pm.enableVerifier(!verifies);
   pm.addInstrumentation(std::make_unique<PassWatcher>(session, verifies));
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -116,7 +114,10 @@ Outcome fuzz::compileModule(ModuleOp module, StringRef choice,
     session.expectError();
     return outcome;
   };
-  auto hook = [&](PassManager &pm) { return watchPasses(pm, session); };
+  auto hook = [&](PassManager &pm) {
+    watchPasses(pm, session);
+    return success();
+  };
 
   session.enter("target");
   if (TargetAttr own = lookupTargetAttr(module))

@@ -38,8 +38,7 @@ Outcome compileModule(mlir::ModuleOp module, llvm::StringRef choice,
 
 /// Prepares a pass manager so that the stage names the pass that runs and, with
 /// `verifies`, IR that a pass leaves invalid is a find.
-mlir::LogicalResult watchPasses(mlir::PassManager &pm, Session &session,
-                                bool verifies = true);
+void watchPasses(mlir::PassManager &pm, Session &session, bool verifies = true);
 
 /// Loads the artifact in `folder`, resolves its programs with shapes that
 /// follow from `seed`, and describes them.
