@@ -14,6 +14,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <unistd.h>
@@ -40,8 +41,8 @@ void Supervisor::start(Job &job, unsigned number) {
     if (isLate || next >= options.end)
       return;
     job.begin = next;
-    next = job.end =
-        std::min((next / kInputsPerRun + 1) * kInputsPerRun, options.end);
+    next = job.end = next + std::min(kInputsPerRun - next % kInputsPerRun,
+                                     options.end - next);
   } else if (isLate) {
     return;
   }
@@ -107,6 +108,17 @@ uint64_t Supervisor::findLeak(uint64_t begin, uint64_t end) {
   return begin;
 }
 
+std::string Supervisor::choosePath(const Death &death, Kind kind) const {
+  for (size_t number = finds.size();; ++number) {
+    std::string path =
+        llvm::formatv("{0}/{1}{2}-{3}{4}", options.output,
+                      death.isUpstream ? "upstream-" : "", stringifyKind(kind),
+                      number, kind == Kind::IR ? ".mlir" : ".input");
+    if (!llvm::sys::fs::exists(path) && !llvm::sys::fs::exists(path + ".log"))
+      return path;
+  }
+}
+
 void Supervisor::addFind(uint64_t index, Death death) {
   if (auto known = finds.find(death.name); known != finds.end()) {
     ++known->second.count;
@@ -140,11 +152,7 @@ void Supervisor::addFind(uint64_t index, Death death) {
                       kInputsPerRun)
             .str();
   }
-  (void)llvm::sys::fs::create_directories(options.output);
-  std::string path = llvm::formatv("{0}/{1}{2}-{3}", options.output,
-                                   death.isUpstream ? "upstream-" : "",
-                                   stringifyKind(input.kind), finds.size());
-  path += input.kind == Kind::IR ? ".mlir" : ".input";
+  std::string path = choosePath(death, input.kind);
   writeFile(path, toFile(input));
   writeFile(path + ".log", death.name + "\n" + death.details);
   llvm::outs() << (death.isUpstream ? "upstream: " : "FIND: ") << death.name
@@ -208,6 +216,18 @@ void Supervisor::printSummary(llvm::raw_ostream &os) const {
                       double(readClock() - began) / kSecond);
 }
 
+/// Text for XML, which knows neither damaged UTF-8 nor control characters.
+static std::string toXml(StringRef text) {
+  std::string valid = llvm::json::fixUTF8(text);
+  for (char &c : valid)
+    if (static_cast<unsigned char>(c) < ' ')
+      c = ' ';
+  std::string result;
+  llvm::raw_string_ostream os(result);
+  llvm::printHTMLEscaped(valid, os);
+  return result;
+}
+
 void Supervisor::writeJUnit(llvm::raw_ostream &os) const {
   os << "<testsuite name=\"fuzz\" tests=\"" << plan.kinds.size() << "\">\n";
   for (Kind kind : plan.kinds) {
@@ -216,10 +236,9 @@ void Supervisor::writeJUnit(llvm::raw_ostream &os) const {
     for (const auto &[name, find] : finds) {
       if (find.kind != kind || find.death.isUpstream)
         continue;
-      os << "    <failure message=\"";
-      llvm::printHTMLEscaped(name, os);
-      os << "\">seed " << plan.seed << ", input " << find.index
-         << "; the log is " << find.path << ".log</failure>\n";
+      os << "    <failure message=\"" << toXml(name) << "\">seed " << plan.seed
+         << ", input " << find.index << "; the log is " << toXml(find.path)
+         << ".log</failure>\n";
     }
     os << "  </testcase>\n";
   }

@@ -21,7 +21,7 @@ struct RunOptions {
   /// 0: no limit.
   int64_t seconds = 0;
   unsigned jobs = 1;
-  /// Where finds are written.
+  /// The folder where finds are written; it is there.
   std::string output;
 };
 
@@ -62,6 +62,9 @@ private:
   void start(Job &job, unsigned number);
   void handleEnd(Job &job, const Ending &ending);
   void addFind(uint64_t index, Death death);
+
+  /// A file for a new find, which is not that of another run.
+  std::string choosePath(const Death &death, Kind kind) const;
 
   /// The input of [begin, end) that leaks, as far as that can be told.
   uint64_t findLeak(uint64_t begin, uint64_t end);

@@ -135,7 +135,24 @@ static int runReproduce(const Plan &plan) {
   return 1;
 }
 
+/// Makes the folder for finds; the error if nothing can be written there, which
+/// the first find would notice too late.
+static std::error_code prepareOutput() {
+  if (std::error_code error = llvm::sys::fs::create_directories(output))
+    return error;
+  llvm::SmallString<128> probe;
+  if (std::error_code error =
+          llvm::sys::fs::createUniqueFile(output + "/probe-%%%%%%%%", probe))
+    return error;
+  return llvm::sys::fs::remove(probe);
+}
+
 static int runFuzzer(const Plan &plan) {
+  // The last number stands for no input.
+  uint64_t left = Slot::kNone - first;
+  if (left == 0 || inputs > left)
+    return fail("--first and --inputs: the last input has the number " +
+                llvm::Twine(Slot::kNone - 1));
   RunOptions options;
   options.first = first;
   if (inputs)
@@ -145,6 +162,9 @@ static int runFuzzer(const Plan &plan) {
   options.output = output;
   if (!inputs && !options.seconds)
     return fail("nothing to do: give --inputs, --minutes or --hours");
+  if (std::error_code error = prepareOutput())
+    return fail("--output: cannot write to '" + output +
+                "': " + error.message());
   llvm::outs() << "seed " << plan.seed << ": " << plan.corpus.modules.size()
                << " modules, " << plan.corpus.programs.size() << " programs, "
                << plan.corpus.pipelines.size() << " pipelines, "
