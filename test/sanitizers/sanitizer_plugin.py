@@ -40,6 +40,12 @@ def leaks_of_others(report):
     return bool(leaks) and all(re.search(rf"^ *#1 .*\({re.escape(python)}\+", leak, re.MULTILINE) for leak in leaks)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes():
+    """The processes of -n start with the options of this one, which runs no tests then."""
+    os.environ["ASAN_OPTIONS"] = OPTIONS
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
     if nextitem is not None and nextitem.path == item.path:
