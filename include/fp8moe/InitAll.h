@@ -38,7 +38,6 @@ inline void registerAllDialects(DialectRegistry &registry) {
 inline void registerAllPasses() {
   registerFP8MoEConversionPasses();
   registerFP8MoEPipelinesPasses();
-  registerFP8MoEToLoopsPipelines();
   registerFP8MoETransformsPasses();
   registerPipelines();
 }

@@ -15,6 +15,7 @@
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Pipelines/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
@@ -115,17 +116,42 @@ static std::string listTargets(TargetKind kind) {
   return names;
 }
 
+using ErrorHandler = function_ref<LogicalResult(const Twine &)>;
+
+/// Registers a pipeline that runs on modules. Adding its passes to the pipeline
+/// of another operation would be a fatal error of MLIR, or run nothing.
+template <typename Options>
+static void registerModulePipeline(
+    StringRef name, StringRef description,
+    std::function<LogicalResult(OpPassManager &, const Options &, ErrorHandler)>
+        build) {
+  auto buildFromText = [name = name.str(), build](OpPassManager &pm,
+                                                  StringRef text,
+                                                  ErrorHandler onError) {
+    std::optional<StringRef> anchor = pm.getOpName();
+    if (anchor && *anchor != ModuleOp::getOperationName())
+      return onError("'" + name + "' is in the pipeline of '" + *anchor +
+                     "', but runs on 'builtin.module': move it out of '" +
+                     *anchor + "(...)'");
+    Options options;
+    if (failed(options.parseFromString(text)))
+      return failure();
+    return build(pm, options, onError);
+  };
+  registerPassPipeline(name, description, buildFromText,
+                       [](function_ref<void(const detail::PassOptions &)> see) {
+                         see(Options());
+                       });
+}
+
 /// Registers the whole way from tensors to the LLVM dialect for the chips of
 /// one kind. A pipeline is built before the module is seen, so the chip is an
 /// option.
 static void registerPipeline(StringRef name, StringRef description,
                              TargetKind kind, StringRef defaultChip) {
   auto build = [kind, name = name.str(), defaultChip = defaultChip.str()](
-                   OpPassManager &pm, StringRef text,
-                   function_ref<LogicalResult(const Twine &)> onError) {
-    ToTargetOptions options;
-    if (failed(options.parseFromString(text)))
-      return failure();
+                   OpPassManager &pm, const ToTargetOptions &options,
+                   ErrorHandler onError) {
     std::string chip = options.chip.empty() ? defaultChip : options.chip;
     const TargetInfo *target = lookupTarget(chip);
     if (!target || target->kind != kind)
@@ -138,19 +164,25 @@ static void registerPipeline(StringRef name, StringRef description,
     buildLoweringPipeline(pm, *target);
     return success();
   };
-  registerPassPipeline(name, description, build,
-                       [](function_ref<void(const detail::PassOptions &)> see) {
-                         see(ToTargetOptions());
-                       });
+  registerModulePipeline<ToTargetOptions>(name, description, build);
 }
 
 void fp8moe::registerPipelines() {
-  PassPipelineRegistration<LayoutOptions>(
+  registerModulePipeline<LayoutOptions>(
       "fp8moe-optimize-layouts",
       "Fold views, fuse quantizations and place layouts, so that no byte moves "
       "only to change its order",
-      [](OpPassManager &pm, const LayoutOptions &options) {
+      [](OpPassManager &pm, const LayoutOptions &options, ErrorHandler) {
         buildLayoutPipeline(pm, options.verifyOptimal);
+        return success();
+      });
+  registerModulePipeline<EmptyPipelineOptions>(
+      "fp8moe-loops-to-llvm",
+      "Lower what convert-fp8moe-to-loops makes to the LLVM dialect, without "
+      "calls of runtime libraries other than malloc and free",
+      [](OpPassManager &pm, const EmptyPipelineOptions &, ErrorHandler) {
+        buildLoopsToLLVMPipeline(pm);
+        return success();
       });
   registerPipeline("fp8moe-to-cpu",
                    "Lower tensors to host plans and LLVM for the CPU",

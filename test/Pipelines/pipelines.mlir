@@ -10,6 +10,10 @@
 // RUN: not fp8moe-opt %s --fp8moe-to-rocdl="chip=sm_90a" 2>&1 | FileCheck %s --check-prefix=KIND
 // KIND: --fp8moe-to-rocdl needs chip=CHIP, one of gfx942, gfx950; found 'sm_90a'
 
+// RUN: not fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-to-cpu))" 2>&1 | FileCheck %s --check-prefix=NESTED
+// RUN: not fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-loops-to-llvm))" 2>&1 | FileCheck %s --check-prefix=NESTED
+// NESTED: '[[NAME:fp8moe-[a-z-]+]]' is in the pipeline of 'func.func', but runs on 'builtin.module': move it out of 'func.func(...)'
+
 // CPU: module attributes {fp8moe.target = #fp8moe.target<"cpu">}
 // FNUZ: module attributes {fp8moe.target = #fp8moe.target<"cpu-fnuz">}
 // NVVM: #fp8moe.target<"sm_90a">

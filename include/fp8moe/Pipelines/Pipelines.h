@@ -34,8 +34,9 @@ void buildLoweringPipeline(OpPassManager &pm, const TargetInfo &target);
 
 /// Registers for fp8moe-opt, each from tensors to the LLVM dialect:
 /// `--fp8moe-to-cpu[="chip=cpu"]`, `--fp8moe-to-nvvm="chip=sm_90a"` and
-/// `--fp8moe-to-rocdl="chip=gfx942"`; and `--fp8moe-optimize-layouts`, which
-/// the others run unless told `optimize-layouts=false`.
+/// `--fp8moe-to-rocdl="chip=gfx942"`; and of their parts
+/// `--fp8moe-optimize-layouts`, which they run unless told
+/// `optimize-layouts=false`, and `--fp8moe-loops-to-llvm`. All run on modules.
 void registerPipelines();
 
 } // namespace mlir::fp8moe

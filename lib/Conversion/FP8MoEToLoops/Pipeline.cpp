@@ -51,11 +51,3 @@ void mlir::fp8moe::buildLoopsToLLVMPipeline(OpPassManager &pm) {
   pm.addPass(createConvertControlFlowToLLVMPass());
   pm.addPass(createReconcileUnrealizedCastsPass());
 }
-
-void mlir::fp8moe::registerFP8MoEToLoopsPipelines() {
-  PassPipelineRegistration<>(
-      "fp8moe-loops-to-llvm",
-      "Lower what convert-fp8moe-to-loops makes to the LLVM dialect, without "
-      "calls of runtime libraries other than malloc and free",
-      buildLoopsToLLVMPipeline);
-}

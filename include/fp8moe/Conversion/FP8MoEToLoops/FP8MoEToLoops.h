@@ -20,9 +20,6 @@ namespace fp8moe {
 /// plans in the module stay as they are.
 void buildLoopsToLLVMPipeline(OpPassManager &pm);
 
-/// Registers the pipeline as -fp8moe-loops-to-llvm.
-void registerFP8MoEToLoopsPipelines();
-
 } // namespace fp8moe
 } // namespace mlir
 
