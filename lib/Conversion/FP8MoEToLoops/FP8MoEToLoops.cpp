@@ -18,6 +18,7 @@
 #include "mlir/Dialect/SCF/Transforms/Patterns.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::fp8moe {
@@ -123,6 +124,9 @@ struct ConvertFP8MoEToLoopsPass
   void runOnOperation() override {
     if (failed(verifyInput(getOperation())))
       return signalPassFailure();
+    // The conversion leaves blocks as they are that nothing branches to.
+    IRRewriter rewriter(&getContext());
+    (void)eraseUnreachableBlocks(rewriter, getOperation()->getRegions());
 
     BufferTypeConverter converter;
     ConversionTarget target(getContext());

@@ -61,3 +61,18 @@ func.func @size(%x: tensor<?x8xf32>, %s: tensor<1xf32>) -> tensor<1xf32> {
   "test.use"(%d) : (index) -> ()
   return %s : tensor<1xf32>
 }
+
+// -----
+
+// Blocks that nothing branches to are erased; here, values depend on each other.
+
+// CHECK-LABEL: func @unreachable(
+// CHECK-NOT:   ^bb
+func.func @unreachable(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  return %x : tensor<4x8xf32>
+^bb1:
+  %0 = fp8moe.transpose %1 [1, 0] : tensor<8x4xf32> -> tensor<4x8xf32, #fp8moe.strided<[1, 0]>>
+  %1 = fp8moe.transpose %0 [1, 0] : tensor<4x8xf32, #fp8moe.strided<[1, 0]>> -> tensor<8x4xf32>
+  %2 = fp8moe.relayout %0 : tensor<4x8xf32, #fp8moe.strided<[1, 0]>> -> tensor<4x8xf32>
+  return %2 : tensor<4x8xf32>
+}
