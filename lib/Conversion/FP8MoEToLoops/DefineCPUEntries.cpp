@@ -47,6 +47,15 @@ private:
   Block::BlockArgListType pointers, numbers;
 };
 
+/// Whether a pointer, sizes and strides make the memref, as they do all that
+/// convert-fp8moe-to-loops makes.
+bool isRebuildable(const LLVMTypeConverter &converter, MemRefType type) {
+  if (type.getMemorySpace() || !converter.convertType(type.getElementType()))
+    return false;
+  auto layout = dyn_cast<StridedLayoutAttr>(type.getLayout());
+  return layout ? layout.getOffset() == 0 : type.getLayout().isIdentity();
+}
+
 /// Rebuilds a memref from its pointer and what its type leaves open.
 Value rebuildMemref(ImplicitLocOpBuilder &b, const LLVMTypeConverter &converter,
                     MemRefType type, ParameterReader &reader) {
@@ -123,6 +132,13 @@ private:
              << bodyName
              << ", which must take memrefs and return nothing; run "
                 "-convert-fp8moe-to-loops first";
+    LLVMTypeConverter converter(&getContext());
+    for (auto [index, type] : llvm::enumerate(body.getArgumentTypes()))
+      if (!isRebuildable(converter, cast<MemRefType>(type)))
+        return kernel.emitError("is the entry of ")
+               << bodyName << ", whose parameter " << index << " is a " << type
+               << "; expected numbers in row-major order or with strides, "
+                  "without an offset or a memory space";
     size_t numParameters = body.getNumArguments();
     for (Type type : body.getArgumentTypes()) {
       DynamicExtents extents = DynamicExtents::get(cast<MemRefType>(type));

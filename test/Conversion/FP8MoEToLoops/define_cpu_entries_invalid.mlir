@@ -28,3 +28,19 @@ func.func @kernel(%p: !llvm.ptr) attributes {entry_of = @body} {
 func.func @body(%x: memref<4xf32>) {
   return
 }
+
+// -----
+
+// expected-error @below {{is the entry of @body, whose parameter 0 is a 'memref<4x8xf32, #fp8moe.strided<[1, 0]>>'; expected numbers in row-major order or with strides, without an offset or a memory space}}
+func.func private @kernel(!llvm.ptr) attributes {entry_of = @body}
+func.func @body(%x: memref<4x8xf32, #fp8moe.strided<[1, 0]>>) {
+  return
+}
+
+// -----
+
+// expected-error @below {{is a 'memref<4x8xf32, strided<[8, 1], offset: 3>>'; expected}}
+func.func private @kernel(!llvm.ptr) attributes {entry_of = @body}
+func.func @body(%x: memref<4x8xf32, strided<[8, 1], offset: 3>>) {
+  return
+}
