@@ -282,3 +282,10 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+// expected-error@+1 {{has the attribute 'fp8moe_plan.program' on a result; this dialect has attributes of parameters only}}
+func.func @k(%x: i64) -> (i64 {fp8moe_plan.program}) {
+  return %x : i64
+}

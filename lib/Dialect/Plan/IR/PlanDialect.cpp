@@ -69,6 +69,14 @@ LogicalResult PlanDialect::verifyRegionArgAttribute(Operation *op,
   return success();
 }
 
+LogicalResult
+PlanDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
+                                         NamedAttribute attribute) {
+  return op->emitError("has the attribute '")
+         << attribute.getName().getValue()
+         << "' on a result; this dialect has attributes of parameters only";
+}
+
 std::optional<StringRef>
 mlir::fp8moe::plan::getManifestDtype(Type elementType) {
   if (auto integer = dyn_cast<IntegerType>(elementType)) {
