@@ -55,7 +55,9 @@ static LogicalResult verifyCast(tensor::CastOp cast) {
          << "; use fp8moe.relayout";
 }
 
-/// Every later stage counts the bytes of tensors in signed 64-bit integers.
+/// Every later stage counts the bytes of tensors in signed 64-bit integers. No
+/// text makes a size below zero, but damaged bytecode does: MLIR does not
+/// verify the types that it reads from there.
 static LogicalResult verifySize(Operation *op, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || llvm::is_contained(tensor.getShape(), 0))
@@ -64,6 +66,9 @@ static LogicalResult verifySize(Operation *op, Type type) {
   for (int64_t size : tensor.getShape()) {
     if (ShapedType::isDynamic(size))
       continue;
+    if (size < 0)
+      return op->emitOpError("has a tensor of a size below zero: ")
+             << type << "; the bytecode that it was read from is damaged";
     bytes = multiplySizes(bytes, size);
     if (ShapedType::isDynamic(bytes))
       return op->emitOpError("has a tensor of more bytes than 64 bits count: ")
