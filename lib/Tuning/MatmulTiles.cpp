@@ -274,6 +274,13 @@ RaggedRows RaggedRows::get(int64_t tileRows, int64_t groups) {
           static_cast<int64_t>(tileRows * (mean + deviation))};
 }
 
+/// Models of very large matmuls end where 64 bits do, with room for additions.
+static int64_t toCount(double value) {
+  constexpr int64_t kMost = int64_t(1) << 61;
+  return value < static_cast<double>(kMost) ? static_cast<int64_t>(value)
+                                            : kMost;
+}
+
 /// Waves in expectation.
 static double countWaves(const MatmulSchedule &schedule, const MatmulWork &work,
                          const TargetInfo &target) {
@@ -281,16 +288,19 @@ static double countWaves(const MatmulSchedule &schedule, const MatmulWork &work,
   if (!work.forward) {
     int64_t tiles = llvm::divideCeil(work.rows, schedule.rows) * columns;
     double apart =
-        work.groups * llvm::divideCeil(tiles, target.multiprocessors);
+        static_cast<double>(work.groups) *
+        static_cast<double>(llvm::divideCeil(tiles, target.multiprocessors));
     double together =
-        llvm::divideCeil(work.groups * tiles, target.multiprocessors);
+        llvm::divideCeil(llvm::SaturatingMultiply<uint64_t>(work.groups, tiles),
+                         target.multiprocessors);
     return together + kGroupsApart * (apart - together);
   }
   int64_t perWave = schedule.rows * target.multiprocessors;
   auto count = [&](int64_t ragged) -> double {
     int64_t covered = std::max<int64_t>(llvm::alignTo(work.rows, schedule.rows),
                                         work.rows + ragged);
-    return llvm::divideCeil(covered * columns, perWave);
+    return llvm::divideCeil(
+        llvm::SaturatingMultiply<uint64_t>(covered, columns), perWave);
   };
   RaggedRows ragged = RaggedRows::get(schedule.rows, work.groups);
   return (count(ragged.least) + count(ragged.most)) / 2;
@@ -318,25 +328,26 @@ static MatmulTileCost getTileCost(const MatmulSchedule &schedule,
   }
   MatmulTileCost result;
   result.schedule = schedule;
-  result.tiles = tiles;
-  result.tileTime = getTileTime(schedule, work,
-                                stages * getStageTime(schedule, work, target));
+  result.tiles = toCount(tiles);
+  result.tileTime = toCount(getTileTime(
+      schedule, work, stages * getStageTime(schedule, work, target)));
   double waves = countWaves(schedule, work, target);
-  result.waves = std::ceil(waves);
-  result.tilesTime = waves * result.tileTime;
+  result.waves = toCount(std::ceil(waves));
+  result.tilesTime = toCount(waves * result.tileTime);
   double operands = static_cast<double>(work.rows) * work.contraction;
   double weights = static_cast<double>(work.columns) * work.contraction *
                    (work.forward ? groups : 1);
   double results = static_cast<double>(work.rows) * work.columns *
                    (work.forward ? 1 : groups);
-  result.cost = estimateTraffic((operands + weights) * work.elementBytes +
-                                    results * work.resultBytes,
-                                target);
+  result.cost =
+      estimateTraffic(toCount((operands + weights) * work.elementBytes +
+                              results * work.resultBytes),
+                      target);
   int64_t launch = estimateTraffic(0, target).time;
   result.trafficTime = result.cost.time - launch;
   result.cost.time =
-      launch + std::max(result.tilesTime, result.trafficTime) +
-      kOverlapLoss * std::min(result.tilesTime, result.trafficTime);
+      toCount(launch + std::max(result.tilesTime, result.trafficTime) +
+              kOverlapLoss * std::min(result.tilesTime, result.trafficTime));
   return result;
 }
 

@@ -338,4 +338,18 @@ TEST(MatmulTilesTest, SmallWorkIsBoundByOneWave) {
   EXPECT_EQ(chooseMatmulTile(tiles).waves, 1);
 }
 
+TEST(MatmulTilesTest, HugeSizesDoNotOverflow) {
+  constexpr int64_t sizes[] = {0, 1, int64_t(1) << 31, int64_t(1) << 62};
+  for (int64_t rows : sizes)
+    for (int64_t columns : sizes)
+      for (int64_t contraction : sizes)
+        for (int64_t groups : sizes)
+          for (const MatmulWork &work :
+               {forward(rows, columns, contraction, groups),
+                gradient(rows, columns, contraction, groups)})
+            for (const MatmulTileCost &tile : rankMatmulTiles(work, getH200()))
+              EXPECT_GT(tile.cost.time, 0) << rows << "x" << columns << "x"
+                                           << contraction << " in " << groups;
+}
+
 } // namespace
