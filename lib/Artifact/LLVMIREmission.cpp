@@ -23,6 +23,7 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -55,6 +56,23 @@ static FailureOr<gpu::GPUModuleOp> findGPUModule(ModuleOp module) {
   return found;
 }
 
+/// Translates to LLVM IR, and reports at `op` what LLVM's verifier says about
+/// it: MLIR knows nothing of the arguments that an intrinsic allows.
+static std::unique_ptr<llvm::Module> translate(Operation *op,
+                                               llvm::LLVMContext &context) {
+  std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(
+      op, context, "kernels", /*disableVerification=*/true);
+  if (!llvmModule)
+    return nullptr;
+  std::string reason;
+  llvm::raw_string_ostream os(reason);
+  if (!llvm::verifyModule(*llvmModule, &os))
+    return llvmModule;
+  op->emitError("becomes LLVM IR that is not valid: ")
+      << StringRef(reason).rtrim();
+  return nullptr;
+}
+
 static std::unique_ptr<llvm::Module> translateGPU(ModuleOp module,
                                                   llvm::LLVMContext &context) {
   FailureOr<gpu::GPUModuleOp> gpuModule = findGPUModule(module);
@@ -63,7 +81,7 @@ static std::unique_ptr<llvm::Module> translateGPU(ModuleOp module,
   // A program of views alone launches nothing; its binary is empty.
   if (!*gpuModule)
     return std::make_unique<llvm::Module>("kernels", context);
-  return translateModuleToLLVMIR(*gpuModule, context, "kernels");
+  return translate(*gpuModule, context);
 }
 
 /// Translates what is left of the module without the parts that are not code of
@@ -74,7 +92,7 @@ static std::unique_ptr<llvm::Module> translateCPU(ModuleOp module,
   for (Operation &op : llvm::make_early_inc_range(*code->getBody()))
     if (isa<plan::ProgramOp>(op))
       op.erase();
-  return translateModuleToLLVMIR(*code, context, "kernels");
+  return translate(*code, context);
 }
 
 static bool isKernel(const llvm::Function &function) {

@@ -127,3 +127,19 @@ module {
     }
   }
 }
+
+// -----
+
+module {
+  // expected-error@+1 {{becomes LLVM IR that is not valid: invalid value for cbsz format}}
+  gpu.module @kernels {
+    llvm.func @k(%x: !llvm.ptr<1>, %a: vector<8xi32>, %b: vector<4xf32>) attributes {gpu.kernel, rocdl.kernel} {
+      %c0 = llvm.mlir.constant(0 : i32) : i32
+      %c7 = llvm.mlir.constant(7 : i32) : i32
+      %0 = llvm.call_intrinsic "llvm.amdgcn.mfma.scale.f32.16x16x128.f8f6f4"(%a, %a, %b, %c7, %c0, %c0, %c0, %c0, %c0)
+          : (vector<8xi32>, vector<8xi32>, vector<4xf32>, i32, i32, i32, i32, i32, i32) -> vector<4xf32>
+      llvm.store %0, %x : vector<4xf32>, !llvm.ptr<1>
+      llvm.return
+    }
+  }
+}
