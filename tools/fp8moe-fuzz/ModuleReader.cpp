@@ -192,6 +192,24 @@ static void checkRoundTrip(ModuleOp module, bool asBytecode, Session &session) {
     session.report("reads something else than what was written", printed);
 }
 
+/// MLIR reads types from bytecode without their verifiers, so that a tensor may
+/// have a size that no text can say. fp8moe-verify-layouts refuses it.
+static bool hasSizeBelowZero(ModuleOp module) {
+  bool found = false;
+  AttrTypeWalker walker;
+  walker.addWalk([&](RankedTensorType type) {
+    found |= llvm::any_of(type.getShape(), [](int64_t size) {
+      return size < 0 && !ShapedType::isDynamic(size);
+    });
+  });
+  module.walk([&](Operation *op) {
+    walker.walk(op->getAttrDictionary());
+    for (Type type : op->getResultTypes())
+      walker.walk(type);
+  });
+  return found;
+}
+
 static Outcome readAndCompile(const Input &input, StringRef stage,
                               Session &session) {
   session.enter(stage);
@@ -206,7 +224,7 @@ static Outcome readAndCompile(const Input &input, StringRef stage,
   }
   StringRef choice = input.choice;
   bool isText = choice.ends_with(" text"), isBytes = choice.ends_with(" bytes");
-  if (isText || isBytes)
+  if ((isText || isBytes) && !hasSizeBelowZero(*module))
     checkRoundTrip(*module, isBytes, session);
   return compileModule(*module, choice, session);
 }
