@@ -4,6 +4,7 @@
 """Loading: damaged artifacts are refused, and nothing leaks."""
 
 import json
+import os
 import resource
 import shutil
 import threading
@@ -137,8 +138,9 @@ def test_loading_ten_thousand_times_leaks_nothing(folder):  # noqa: F811
     cycle(10_000)
     with open("/proc/self/maps") as file:
         assert len(file.readlines()) <= maps_before + 8
-    # A leak of 100 bytes per cycle would be 1 MB.
-    assert resident_bytes() - before < 1_000_000
+    # A leak of 100 bytes per cycle would be 1 MB. AddressSanitizer keeps what is freed, and looks for leaks itself.
+    if "FP8MOE_PYTHON" not in os.environ:
+        assert resident_bytes() - before < 1_000_000
 
 
 def test_eight_threads_run_one_artifact(folder):  # noqa: F811
