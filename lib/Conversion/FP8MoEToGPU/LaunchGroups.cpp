@@ -185,16 +185,21 @@ static gpu::GPUFuncOp buildMerged(Location loc, gpu::GPUModuleOp module,
   return merged;
 }
 
+/// Erases the symbols of one kind in `kernels` that nothing in `scope` uses.
+/// All uses are looked up at once: to look one symbol's up takes a walk.
+template <typename OpTy>
+static void eraseUnused(gpu::GPUModuleOp kernels, Operation *scope) {
+  SymbolTableCollection tables;
+  SymbolUserMap users(tables, scope);
+  for (auto symbol : llvm::make_early_inc_range(kernels.getOps<OpTy>()))
+    if (users.useEmpty(symbol))
+      symbol.erase();
+}
+
 void fp8moe::eraseUnusedKernels(ModuleOp module) {
   for (auto kernels : module.getOps<gpu::GPUModuleOp>()) {
-    for (auto kernel :
-         llvm::make_early_inc_range(kernels.getOps<gpu::GPUFuncOp>()))
-      if (SymbolTable::symbolKnownUseEmpty(kernel, module))
-        kernel.erase();
-    for (auto global :
-         llvm::make_early_inc_range(kernels.getOps<LLVM::GlobalOp>()))
-      if (SymbolTable::symbolKnownUseEmpty(global, kernels))
-        global.erase();
+    eraseUnused<gpu::GPUFuncOp>(kernels, module);
+    eraseUnused<LLVM::GlobalOp>(kernels, kernels);
   }
 }
 
