@@ -9,8 +9,7 @@
 #include "fp8moe/Pipelines/Pipelines.h"
 
 #include "fp8moe/Conversion/FP8MoEToLoops/FP8MoEToLoops.h"
-#include "fp8moe/Conversion/GPUToNVVM/GPUToNVVM.h"
-#include "fp8moe/Conversion/GPUToROCDL/GPUToROCDL.h"
+#include "fp8moe/Conversion/GPUTargets/GPUTargets.h"
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Pipelines/Passes.h"
@@ -60,28 +59,17 @@ void fp8moe::buildCpuLoweringPipeline(OpPassManager &pm) {
   buildLoopsToLLVMPipeline(pm);
 }
 
-void fp8moe::buildNvvmLoweringPipeline(OpPassManager &pm,
-                                       const TargetInfo &target) {
+void fp8moe::buildGpuLoweringPipeline(OpPassManager &pm,
+                                      const TargetInfo &target) {
   pm.addPass(createConvertFP8MoEToGPU());
-  buildGPUToNVVMPipeline(pm, target);
-}
-
-void fp8moe::buildRocdlLoweringPipeline(OpPassManager &pm,
-                                        const TargetInfo &target) {
-  pm.addPass(createConvertFP8MoEToGPU());
-  buildGPUToROCDLPipeline(pm, target);
+  buildGPUToTargetPipeline(pm, target);
 }
 
 void fp8moe::buildLoweringPipeline(OpPassManager &pm,
                                    const TargetInfo &target) {
-  switch (target.kind) {
-  case TargetKind::CPU:
-    return buildCpuLoweringPipeline(pm);
-  case TargetKind::NVVM:
-    return buildNvvmLoweringPipeline(pm, target);
-  case TargetKind::ROCDL:
-    return buildRocdlLoweringPipeline(pm, target);
-  }
+  if (target.isGPU())
+    return buildGpuLoweringPipeline(pm, target);
+  buildCpuLoweringPipeline(pm);
 }
 
 //===----------------------------------------------------------------------===//

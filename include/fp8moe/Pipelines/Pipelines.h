@@ -25,9 +25,8 @@ void buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts = true);
 /// From tensors to loops, host plans and the LLVM dialect.
 void buildCpuLoweringPipeline(OpPassManager &pm);
 
-/// From tensors to GPU kernels, host plans, and kernels in the LLVM dialect.
-void buildNvvmLoweringPipeline(OpPassManager &pm, const TargetInfo &target);
-void buildRocdlLoweringPipeline(OpPassManager &pm, const TargetInfo &target);
+/// From tensors to host plans, and GPU kernels in the LLVM dialect.
+void buildGpuLoweringPipeline(OpPassManager &pm, const TargetInfo &target);
 
 /// The one of the above that `target` needs.
 void buildLoweringPipeline(OpPassManager &pm, const TargetInfo &target);

@@ -9,11 +9,9 @@
 #include "LaunchGroups.h"
 #include "ProgramLowering.h"
 
-#include "fp8moe/Conversion/GPUToNVVM/GPUToNVVM.h"
-#include "fp8moe/Conversion/GPUToROCDL/GPUToROCDL.h"
+#include "fp8moe/Conversion/GPUTargets/GPUTargets.h"
 #include "fp8moe/Conversion/Passes.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -28,21 +26,14 @@ using namespace mlir::fp8moe;
 namespace {
 struct ConvertFP8MoEToGPU
     : fp8moe::impl::ConvertFP8MoEToGPUBase<ConvertFP8MoEToGPU> {
+  void getDependentDialects(DialectRegistry &registry) const override {
+    ConvertFP8MoEToGPUBase::getDependentDialects(registry);
+    insertTargetDialects(registry);
+  }
+
   void runOnOperation() override;
 };
 } // namespace
-
-static std::unique_ptr<TargetHooks> createHooks(const TargetInfo &target) {
-  switch (target.kind) {
-  case TargetKind::NVVM:
-    return createNVVMTargetHooks(target);
-  case TargetKind::ROCDL:
-    return createROCDLTargetHooks(target);
-  case TargetKind::CPU:
-    return nullptr;
-  }
-  llvm_unreachable("unknown kind of target");
-}
 
 /// Creates the program of a function in its place.
 static LogicalResult convert(func::FuncOp func, const TargetInfo &target,
@@ -80,7 +71,7 @@ void ConvertFP8MoEToGPU::runOnOperation() {
   if (failed(attribute))
     return signalPassFailure();
   const TargetInfo &target = attribute->getInfo();
-  std::unique_ptr<TargetHooks> hooks = createHooks(target);
+  std::unique_ptr<TargetHooks> hooks = createTargetHooks(target);
   if (!hooks) {
     module.emitError("target '")
         << target.chip

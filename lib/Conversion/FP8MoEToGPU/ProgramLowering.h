@@ -9,7 +9,7 @@
 #ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAMLOWERING_H
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAMLOWERING_H
 
-#include "fp8moe/Conversion/FP8MoEToGPU/TargetHooks.h"
+#include "fp8moe/Conversion/GPUCommon/TargetHooks.h"
 #include "fp8moe/Conversion/PlanSignature.h"
 #include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
 #include "fp8moe/Target/TargetInfo.h"

@@ -9,7 +9,7 @@
 #ifndef FP8MOE_CONVERSION_FP8MOETOGPU_KERNELBUILDER_H
 #define FP8MOE_CONVERSION_FP8MOETOGPU_KERNELBUILDER_H
 
-#include "fp8moe/Conversion/FP8MoEToGPU/TargetHooks.h"
+#include "fp8moe/Conversion/GPUCommon/TargetHooks.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

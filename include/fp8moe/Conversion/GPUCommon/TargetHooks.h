@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_CONVERSION_FP8MOETOGPU_TARGETHOOKS_H
-#define FP8MOE_CONVERSION_FP8MOETOGPU_TARGETHOOKS_H
+#ifndef FP8MOE_CONVERSION_GPUCOMMON_TARGETHOOKS_H
+#define FP8MOE_CONVERSION_GPUCOMMON_TARGETHOOKS_H
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -49,4 +49,4 @@ public:
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_CONVERSION_FP8MOETOGPU_TARGETHOOKS_H
+#endif // FP8MOE_CONVERSION_GPUCOMMON_TARGETHOOKS_H
