@@ -9,7 +9,7 @@
 #ifndef FP8MOE_UNITTESTS_CONVERSION_KERNELFIXTURE_H
 #define FP8MOE_UNITTESTS_CONVERSION_KERNELFIXTURE_H
 
-#include "fp8moe/Conversion/FP8MoEToGPU/KernelBuilder.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
 #include "fp8moe/Conversion/GPUToNVVM/GPUToNVVM.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LaunchGroups.h"
-#include "ProgramLowering.h"
+#include "FP8MoEToGPU/Program/LaunchGroups.h"
+#include "FP8MoEToGPU/Program/ProgramLowering.h"
 
 #include "fp8moe/Conversion/GPUTargets/GPUTargets.h"
 #include "fp8moe/Conversion/Passes.h"

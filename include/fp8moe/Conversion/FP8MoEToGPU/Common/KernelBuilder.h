@@ -1,0 +1,211 @@
+//===- KernelBuilder.h - Builds one GPU kernel ------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_CONVERSION_FP8MOETOGPU_COMMON_KERNELBUILDER_H
+#define FP8MOE_CONVERSION_FP8MOETOGPU_COMMON_KERNELBUILDER_H
+
+#include "fp8moe/Conversion/GPUCommon/TargetHooks.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::fp8moe {
+
+/// The parameters of a kernel in their order, and how it is launched.
+struct KernelSignature {
+  /// Tensor maps, `!llvm.ptr` with the attribute `fp8moe_plan.tensor_map`.
+  unsigned tensorMaps = 0;
+  /// Addresses of buffers, `!llvm.ptr`.
+  unsigned pointers = 0;
+  /// Numbers, `i64`.
+  unsigned sizes = 0;
+  /// Whether the number of blocks of the grid follows, an `i64`. (Reading it on
+  /// the device would need a vendor's library on AMD.)
+  bool hasBlockCount = true;
+  /// Threads of a block.
+  int64_t threads = 0;
+  /// Blocks of a cluster along x.
+  int64_t cluster = 1;
+};
+
+/// How many of a problem's sizes are only known at run time: so many are
+/// parameters of its kernel.
+template <typename Sizes> unsigned countDynamic(const Sizes &sizes) {
+  return llvm::count_if(Sizes::members(), [&](auto member) {
+    return ShapedType::isDynamic(sizes.*member);
+  });
+}
+
+/// Creates a kernel and builds its body tersely. Sizes and offsets are i64
+/// (buffers may be larger than 4 GiB), data moves as i32 words and as
+/// vector<4xi32> of 16 bytes, and constants fold while building. Helpers take a
+/// plain integer wherever a constant is meant.
+class KernelBuilder : public ImplicitLocOpBuilder {
+public:
+  /// A value or a constant of the other operand's type.
+  class Operand {
+  public:
+    Operand(Value value) : value(value) {}
+    template <typename T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
+    Operand(T constant) : constant(static_cast<int64_t>(constant)) {}
+
+  private:
+    friend class KernelBuilder;
+    Value value;
+    int64_t constant = 0;
+  };
+
+  /// Starts kernel `name` at the end of `module`.
+  KernelBuilder(Location loc, gpu::GPUModuleOp module, StringRef name,
+                const KernelSignature &signature, const TargetHooks &hooks);
+
+  gpu::GPUFuncOp getKernel() { return kernel; }
+  const TargetHooks &getHooks() const { return hooks; }
+  int64_t getNumThreads() const { return threads; }
+  int64_t getSubgroupSize() const { return hooks.getSubgroupSize(); }
+
+  /// The parameters; pointers are in the global address space, tensor maps in
+  /// the generic one.
+  Value getTensorMap(unsigned index) { return tensorMaps[index]; }
+  Value getPointer(unsigned index) { return pointers[index]; }
+  Value getSize(unsigned index) { return sizes[index]; }
+
+  //===--------------------------------------------------------------------===//
+  // Position of the thread, all i64
+  //===--------------------------------------------------------------------===//
+
+  Value getThread() { return thread; }
+  Value getBlock() { return block; }
+  /// Subgroup within the block, and lane within the subgroup.
+  Value getSubgroup();
+  Value getLane();
+
+  //===--------------------------------------------------------------------===//
+  // Integers
+  //===--------------------------------------------------------------------===//
+
+  Value i64(int64_t value);
+  Value i32(int64_t value);
+  Value i1(bool value);
+  Value f32(float value);
+
+  Value add(Value lhs, Operand rhs);
+  Value sub(Value lhs, Operand rhs);
+  Value mul(Value lhs, Operand rhs);
+  Value divU(Value lhs, Operand rhs);
+  Value remU(Value lhs, Operand rhs);
+  /// lhs / rhs rounded up and `lhs` rounded up to a multiple, lhs >= 0, rhs >
+  /// 0.
+  Value ceilDiv(Value lhs, Operand rhs);
+  Value roundUp(Value lhs, Operand rhs);
+  Value minS(Value lhs, Operand rhs);
+  Value maxS(Value lhs, Operand rhs);
+  Value maxU(Value lhs, Operand rhs);
+  /// min(max(value, low), high).
+  Value clamp(Value value, Operand low, Operand high);
+  Value bitAnd(Value lhs, Operand rhs);
+  Value bitOr(Value lhs, Operand rhs);
+  Value bitXor(Value lhs, Operand rhs);
+  Value shiftLeft(Value lhs, Operand rhs);
+  Value shiftRight(Value lhs, Operand rhs);
+  Value compare(arith::CmpIPredicate predicate, Value lhs, Operand rhs);
+  Value equal(Value lhs, Operand rhs);
+  Value less(Value lhs, Operand rhs);
+  Value lessEqual(Value lhs, Operand rhs);
+  Value select(Value condition, Value ifTrue, Operand ifFalse);
+  /// Conversions to a wider (zero-extended) or narrower integer.
+  Value zeroExtend(Type type, Value value);
+  Value truncate(Type type, Value value);
+  Value bitcast(Type type, Value value);
+
+  //===--------------------------------------------------------------------===//
+  // Words: 16 bytes as vector<4xi32>
+  //===--------------------------------------------------------------------===//
+
+  VectorType getWordsType();
+  Value zeroWords();
+  Value packWords(ArrayRef<Value> words);
+  SmallVector<Value> unpackWords(Value vector);
+  /// Joins elements (i8, i16 or i32, first in the lowest bits) to i32 words.
+  SmallVector<Value> joinElements(ArrayRef<Value> elements);
+  /// The reverse, for a vector of words.
+  SmallVector<Value> splitWords(Value words, IntegerType elementType);
+  /// The lower and the upper eight bytes as i64.
+  std::pair<Value, Value> splitHalves(Value words);
+
+  //===--------------------------------------------------------------------===//
+  // Control flow
+  //===--------------------------------------------------------------------===//
+
+  using LoopBody =
+      function_ref<SmallVector<Value>(Value index, ValueRange carried)>;
+  SmallVector<Value> createFor(Value lower, Value upper, Operand step,
+                               ValueRange init, LoopBody body);
+  void createFor(Value lower, Value upper, Operand step,
+                 function_ref<void(Value index)> body);
+  /// A loop that is not expected to run often: no compiler unrolls it, which
+  /// would take registers from the code around.
+  SmallVector<Value> createRareFor(Value lower, Value upper, Operand step,
+                                   ValueRange init, LoopBody body);
+  /// A constant condition emits only the branch that is taken.
+  SmallVector<Value> createIf(Value condition, TypeRange types,
+                              function_ref<SmallVector<Value>()> thenBody,
+                              function_ref<SmallVector<Value>()> elseBody);
+  void createIf(Value condition, function_ref<void()> thenBody,
+                function_ref<void()> elseBody = nullptr);
+  /// Runs `body` for every unit in [0, units), the blocks of the grid taking
+  /// turns: a grid of any size computes the same. The index is uniform in the
+  /// block. Needs a kernel with a block count.
+  void forEachBlockUnit(Value units, function_ref<void(Value unit)> body);
+
+  //===--------------------------------------------------------------------===//
+  // Threads together
+  //===--------------------------------------------------------------------===//
+
+  void createBarrier();
+  /// `value` (i32) of lane `lane ^ mask`, or of lane `lane` (i32).
+  Value shuffleXor(Value value, int64_t mask);
+  Value shuffleIndex(Value value, Value lane);
+  /// Combines `value` (i32) over the lanes whose numbers agree modulo `stride`.
+  Value reduceLanes(Value value, int64_t stride,
+                    function_ref<Value(Value, Value)> combine);
+
+  //===--------------------------------------------------------------------===//
+  // Memory
+  //===--------------------------------------------------------------------===//
+
+  /// `bytes` of workgroup memory, aligned to 16.
+  Value allocateWorkgroup(int64_t bytes, StringRef name);
+  /// The dynamic shared memory of the launch, aligned to 1024 bytes, which is
+  /// what tensor maps with a swizzle of 128 bytes need. The kernels of a module
+  /// share the symbol; how large it is says each launch.
+  Value getDynamicShared();
+  Value offsetBytes(Value pointer, Operand bytes);
+  /// `readOnly` promises that nobody writes there while the kernel runs.
+  Value load(Type type, Value pointer, int64_t alignment,
+             bool readOnly = false);
+  void store(Value value, Value pointer, int64_t alignment);
+
+private:
+  scf::ForOp buildFor(Value lower, Value upper, Operand step, ValueRange init,
+                      LoopBody body);
+  Value materialize(Operand operand, Type type);
+
+  const TargetHooks &hooks;
+  gpu::GPUModuleOp module;
+  gpu::GPUFuncOp kernel;
+  int64_t threads;
+  SmallVector<Value> tensorMaps, pointers, sizes;
+  Value thread, block, numBlocks;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_CONVERSION_FP8MOETOGPU_COMMON_KERNELBUILDER_H

@@ -1,0 +1,78 @@
+//===- MatmulAtoms.h - Facts about tensor cores and swizzles ----*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The numbers behind the matrix instructions of Hopper, as plain functions:
+// what a descriptor's bits are, where a swizzle puts 16 bytes, how an
+// instruction is spelled.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_MATMULATOMS_H
+#define FP8MOE_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_MATMULATOMS_H
+
+#include "mlir/IR/Types.h"
+
+#include <cstdint>
+#include <string>
+
+namespace mlir::fp8moe {
+
+/// Bytes of the contraction in a row of an operand in shared memory, and in one
+/// instruction.
+constexpr int64_t kSwizzleRowBytes = 128;
+constexpr int64_t kWgmmaBytes = 32;
+/// Rows of A in one instruction.
+constexpr int64_t kWgmmaRows = 64;
+/// Bytes that a swizzle moves together.
+constexpr int64_t kSwizzleChunkBytes = 16;
+/// Rows after which the pattern of a swizzle with 128-byte rows repeats.
+constexpr int64_t kSwizzlePeriod = 8;
+/// Shared memory of an operand or a box must be aligned to this.
+constexpr int64_t kSwizzleAlignment = 1024;
+
+/// How a tensor map with rows of 128, 64 or 32 bytes permutes the 16-byte
+/// chunks of a row: chunk c of row r lies at place c ^ ((r >> shift) & mask).
+struct Swizzle {
+  int64_t rowBytes, shift, mask;
+
+  static Swizzle get(int64_t rowBytes);
+  /// Byte of a chunk, from the first row.
+  int64_t getOffset(int64_t row, int64_t chunk) const {
+    return row * rowBytes +
+           (chunk ^ ((row >> shift) & mask)) * kSwizzleChunkBytes;
+  }
+};
+
+/// The descriptor of an operand at `address`, with rows of 128 bytes.
+uint64_t encodeWgmmaDescriptor(uint64_t address);
+/// The bits of every descriptor besides the address.
+uint64_t getWgmmaDescriptorBits();
+/// Bits of a shared memory address that a descriptor keeps, and the bytes that
+/// one unit of them stands for.
+constexpr uint64_t kDescriptorAddressMask = 0x3FFF;
+constexpr int64_t kDescriptorUnit = 16;
+
+/// An instruction: 64 rows by `columns`, element types both FP8 or both bf16.
+struct WgmmaShape {
+  int64_t columns;
+  Type a, b;
+
+  /// f32 registers per thread.
+  int64_t getNumAccumulators() const { return columns / 2; }
+  /// "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3".
+  std::string getMnemonic() const;
+  /// The whole assembly and its constraints: results are tied to the
+  /// accumulators; then come both descriptors and "accumulate".
+  std::string getAssembly() const;
+  std::string getConstraints() const;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_MATMULATOMS_H

@@ -1,0 +1,84 @@
+//===- SegmentedQuantize.h - Quantize segments of a matrix ------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_CONVERSION_FP8MOETOGPU_QUANTIZE_SEGMENTEDQUANTIZE_H
+#define FP8MOE_CONVERSION_FP8MOETOGPU_QUANTIZE_SEGMENTEDQUANTIZE_H
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
+#include "fp8moe/Tuning/QuantizeTiles.h"
+
+#include <array>
+
+namespace mlir::fp8moe {
+
+/// The sizes of a quantization and the strides of its buffers, in elements.
+/// Element (g, r, c), for a row r of segment g and a column c, lies at
+/// g * inSegment + r * inReduced + c * inKept in the input, correspondingly in
+/// the output, and its scale at g * scaleSegment + c * scaleKept.
+template <typename T> struct QuantizeSizes {
+  /// Number of segments.
+  T segments;
+  /// Rows: of every segment, or of all jagged segments together.
+  T reduced;
+  /// Columns: each has its own scale in every segment.
+  T kept;
+  /// Rows that the output has room for; only read when segments are padded.
+  T extent;
+  T inSegment, inReduced, inKept;
+  T outSegment, outReduced, outKept;
+  T scaleSegment, scaleKept;
+
+  static constexpr auto members() {
+    using S = QuantizeSizes;
+    return std::array{&S::segments, &S::reduced,      &S::kept,
+                      &S::extent,   &S::inSegment,    &S::inReduced,
+                      &S::inKept,   &S::outSegment,   &S::outReduced,
+                      &S::outKept,  &S::scaleSegment, &S::scaleKept};
+  }
+};
+
+/// Every dynamic quantization along one dimension. For each segment g and
+/// column c: amax over the rows, a scale from amax, and the scaled values of
+/// the rows in FP8.
+///
+/// Segments are uniform (each has `reduced` rows) or jagged: the int32 buffer
+/// `offsets` holds the end row of each, and all segments lie behind each other
+/// in the same `reduced` rows, so that inSegment and outSegment are 0. Output
+/// rows of no segment are written as zero.
+struct QuantizeProblem {
+  /// bf16 or f32.
+  Type inputType;
+  /// A builtin f8 type that the target converts to.
+  Type fp8Type;
+  bool powerOfTwo = true;
+  bool jagged = false;
+  /// Every jagged segment begins at a multiple of this in the output.
+  int64_t outputPadding = 1;
+  /// Promised alignment in bytes of the first element of each buffer.
+  int64_t inputAlignment = 1;
+  int64_t outputAlignment = 1;
+  /// ShapedType::kDynamic for what is only known at run time.
+  QuantizeSizes<int64_t> sizes;
+};
+
+/// Held slices: strips of columns whose rows behind the last group make a unit
+/// of work. Mostly there are no such rows.
+constexpr int64_t kHeldTailStrips = 16;
+
+/// The kernel of a problem with the tile in `schedule`. Its pointers are input,
+/// offsets (jagged only), output and scales; then come the dynamic sizes in the
+/// order of `members`.
+gpu::GPUFuncOp buildSegmentedQuantize(Location loc, gpu::GPUModuleOp module,
+                                      StringRef name,
+                                      const QuantizeProblem &problem,
+                                      const QuantizeSchedule &schedule,
+                                      const TargetHooks &hooks);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_CONVERSION_FP8MOETOGPU_QUANTIZE_SEGMENTEDQUANTIZE_H

@@ -1,0 +1,394 @@
+//===- KernelBuilder.cpp - Builds one GPU kernel --------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
+#include "fp8moe/Dialect/Plan/IR/Plan.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// The numbers of the address spaces are the same in NVPTX and AMDGPU.
+static constexpr unsigned kGlobalSpace = 1;
+static constexpr unsigned kWorkgroupSpace = 3;
+
+static constexpr int64_t kWordBits = 32;
+
+/// Eight rows of 128 bytes: the pattern of the widest swizzle repeats after
+/// them.
+static constexpr int64_t kDynamicSharedAlignment = 1024;
+
+KernelBuilder::KernelBuilder(Location loc, gpu::GPUModuleOp module,
+                             StringRef name, const KernelSignature &signature,
+                             const TargetHooks &hooks)
+    : ImplicitLocOpBuilder(loc, module.getContext()), hooks(hooks),
+      module(module), threads(signature.threads) {
+  setInsertionPointToEnd(module.getBody());
+  unsigned numPointers = signature.tensorMaps + signature.pointers;
+  SmallVector<Type> types(numPointers, LLVM::LLVMPointerType::get(context));
+  types.append(signature.sizes + signature.hasBlockCount, getI64Type());
+  kernel = gpu::GPUFuncOp::create(*this, name, getFunctionType(types, {}));
+  kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), getUnitAttr());
+  auto alongX = [&](int64_t extent) {
+    return getDenseI32ArrayAttr({static_cast<int32_t>(extent), 1, 1});
+  };
+  kernel.setKnownBlockSizeAttr(alongX(threads));
+  if (signature.cluster != 1)
+    kernel.setKnownClusterSizeAttr(alongX(signature.cluster));
+  for (unsigned index : llvm::seq(signature.tensorMaps))
+    kernel.setArgAttr(index, plan::PlanDialect::kTensorMapAttrName,
+                      getUnitAttr());
+  hooks.annotateKernel(kernel);
+  setInsertionPointToStart(&kernel.getBody().front());
+  gpu::ReturnOp::create(*this);
+  setInsertionPoint(kernel.getBody().front().getTerminator());
+
+  auto globalType = LLVM::LLVMPointerType::get(context, kGlobalSpace);
+  for (BlockArgument argument : kernel.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (index < signature.tensorMaps)
+      tensorMaps.push_back(argument);
+    else if (index < numPointers)
+      pointers.push_back(
+          LLVM::AddrSpaceCastOp::create(*this, globalType, argument));
+    else
+      sizes.push_back(argument);
+  }
+  if (signature.hasBlockCount)
+    numBlocks = sizes.pop_back_val();
+  auto position = [&](Value index) -> Value {
+    return arith::IndexCastOp::create(*this, getI64Type(), index);
+  };
+  thread = position(gpu::ThreadIdOp::create(*this, gpu::Dimension::x));
+  block = position(gpu::BlockIdOp::create(*this, gpu::Dimension::x));
+}
+
+Value KernelBuilder::getSubgroup() { return divU(thread, getSubgroupSize()); }
+
+Value KernelBuilder::getLane() { return remU(thread, getSubgroupSize()); }
+
+//===----------------------------------------------------------------------===//
+// Integers
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::i64(int64_t value) {
+  return arith::ConstantIntOp::create(*this, getI64Type(), value);
+}
+
+Value KernelBuilder::i32(int64_t value) {
+  return arith::ConstantIntOp::create(*this, getI32Type(), value);
+}
+
+Value KernelBuilder::i1(bool value) {
+  return arith::ConstantIntOp::create(*this, getI1Type(), value);
+}
+
+Value KernelBuilder::f32(float value) {
+  return arith::ConstantOp::create(*this, getF32FloatAttr(value));
+}
+
+Value KernelBuilder::materialize(Operand operand, Type type) {
+  if (operand.value)
+    return operand.value;
+  return arith::ConstantIntOp::create(*this, type, operand.constant);
+}
+
+#define FP8MOE_BINARY(NAME, OP)                                                \
+  Value KernelBuilder::NAME(Value lhs, Operand rhs) {                          \
+    return createOrFold<arith::OP>(lhs, materialize(rhs, lhs.getType()));      \
+  }
+FP8MOE_BINARY(add, AddIOp)
+FP8MOE_BINARY(sub, SubIOp)
+FP8MOE_BINARY(mul, MulIOp)
+FP8MOE_BINARY(divU, DivUIOp)
+FP8MOE_BINARY(remU, RemUIOp)
+FP8MOE_BINARY(minS, MinSIOp)
+FP8MOE_BINARY(maxS, MaxSIOp)
+FP8MOE_BINARY(maxU, MaxUIOp)
+FP8MOE_BINARY(bitAnd, AndIOp)
+FP8MOE_BINARY(bitOr, OrIOp)
+FP8MOE_BINARY(bitXor, XOrIOp)
+FP8MOE_BINARY(shiftLeft, ShLIOp)
+FP8MOE_BINARY(shiftRight, ShRUIOp)
+#undef FP8MOE_BINARY
+
+Value KernelBuilder::ceilDiv(Value lhs, Operand rhs) {
+  Value divisor = materialize(rhs, lhs.getType());
+  return divU(add(lhs, sub(divisor, 1)), divisor);
+}
+
+Value KernelBuilder::roundUp(Value lhs, Operand rhs) {
+  return mul(ceilDiv(lhs, rhs), rhs);
+}
+
+Value KernelBuilder::clamp(Value value, Operand low, Operand high) {
+  return minS(maxS(value, low), high);
+}
+
+Value KernelBuilder::compare(arith::CmpIPredicate predicate, Value lhs,
+                             Operand rhs) {
+  return createOrFold<arith::CmpIOp>(predicate, lhs,
+                                     materialize(rhs, lhs.getType()));
+}
+
+Value KernelBuilder::equal(Value lhs, Operand rhs) {
+  return compare(arith::CmpIPredicate::eq, lhs, rhs);
+}
+
+Value KernelBuilder::less(Value lhs, Operand rhs) {
+  return compare(arith::CmpIPredicate::slt, lhs, rhs);
+}
+
+Value KernelBuilder::lessEqual(Value lhs, Operand rhs) {
+  return compare(arith::CmpIPredicate::sle, lhs, rhs);
+}
+
+Value KernelBuilder::select(Value condition, Value ifTrue, Operand ifFalse) {
+  return createOrFold<arith::SelectOp>(condition, ifTrue,
+                                       materialize(ifFalse, ifTrue.getType()));
+}
+
+Value KernelBuilder::zeroExtend(Type type, Value value) {
+  return type == value.getType() ? value
+                                 : createOrFold<arith::ExtUIOp>(type, value);
+}
+
+Value KernelBuilder::truncate(Type type, Value value) {
+  return type == value.getType() ? value
+                                 : createOrFold<arith::TruncIOp>(type, value);
+}
+
+Value KernelBuilder::bitcast(Type type, Value value) {
+  return createOrFold<arith::BitcastOp>(type, value);
+}
+
+//===----------------------------------------------------------------------===//
+// Words
+//===----------------------------------------------------------------------===//
+
+VectorType KernelBuilder::getWordsType() {
+  return VectorType::get(4, getI32Type());
+}
+
+Value KernelBuilder::zeroWords() {
+  return arith::ConstantOp::create(*this, getZeroAttr(getWordsType()));
+}
+
+Value KernelBuilder::packWords(ArrayRef<Value> words) {
+  return vector::FromElementsOp::create(*this, getWordsType(), words);
+}
+
+SmallVector<Value> KernelBuilder::unpackWords(Value vector) {
+  SmallVector<Value> words;
+  for (int64_t i : llvm::seq<int64_t>(4))
+    words.push_back(createOrFold<vector::ExtractOp>(vector, i));
+  return words;
+}
+
+SmallVector<Value> KernelBuilder::joinElements(ArrayRef<Value> elements) {
+  int64_t bits = elements.front().getType().getIntOrFloatBitWidth();
+  int64_t perWord = kWordBits / bits;
+  SmallVector<Value> words;
+  for (size_t first = 0; first < elements.size(); first += perWord) {
+    Value word;
+    for (int64_t i : llvm::seq(perWord)) {
+      Value element =
+          shiftLeft(zeroExtend(getI32Type(), elements[first + i]), i * bits);
+      word = word ? bitOr(word, element) : element;
+    }
+    words.push_back(word);
+  }
+  return words;
+}
+
+SmallVector<Value> KernelBuilder::splitWords(Value words,
+                                             IntegerType elementType) {
+  SmallVector<Value> elements;
+  for (Value word : unpackWords(words))
+    for (int64_t bit = 0; bit < kWordBits; bit += elementType.getWidth())
+      elements.push_back(truncate(elementType, shiftRight(word, bit)));
+  return elements;
+}
+
+std::pair<Value, Value> KernelBuilder::splitHalves(Value words) {
+  SmallVector<Value> parts = unpackWords(words);
+  auto join = [&](Value low, Value high) {
+    return bitOr(zeroExtend(getI64Type(), low),
+                 shiftLeft(zeroExtend(getI64Type(), high), kWordBits));
+  };
+  return {join(parts[0], parts[1]), join(parts[2], parts[3])};
+}
+
+//===----------------------------------------------------------------------===//
+// Control flow
+//===----------------------------------------------------------------------===//
+
+scf::ForOp KernelBuilder::buildFor(Value lower, Value upper, Operand step,
+                                   ValueRange init, LoopBody body) {
+  auto loop = scf::ForOp::create(*this, lower, upper,
+                                 materialize(step, lower.getType()), init);
+  InsertionGuard guard(*this);
+  setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> next =
+      body(loop.getInductionVar(), loop.getRegionIterArgs());
+  if (!init.empty())
+    scf::YieldOp::create(*this, next);
+  return loop;
+}
+
+SmallVector<Value> KernelBuilder::createFor(Value lower, Value upper,
+                                            Operand step, ValueRange init,
+                                            LoopBody body) {
+  scf::ForOp loop = buildFor(lower, upper, step, init, body);
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+void KernelBuilder::createFor(Value lower, Value upper, Operand step,
+                              function_ref<void(Value)> body) {
+  createFor(lower, upper, step, ValueRange{}, [&](Value index, ValueRange) {
+    body(index);
+    return SmallVector<Value>();
+  });
+}
+
+SmallVector<Value> KernelBuilder::createRareFor(Value lower, Value upper,
+                                                Operand step, ValueRange init,
+                                                LoopBody body) {
+  scf::ForOp loop = buildFor(lower, upper, step, init, body);
+  Attribute annotation = parseAttribute(
+      "#llvm.loop_annotation<unroll = <disable = true>>", context);
+  loop->setAttr("llvm.loop_annotation", annotation);
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+SmallVector<Value>
+KernelBuilder::createIf(Value condition, TypeRange types,
+                        function_ref<SmallVector<Value>()> thenBody,
+                        function_ref<SmallVector<Value>()> elseBody) {
+  if (matchPattern(condition, m_One()))
+    return thenBody();
+  if (matchPattern(condition, m_Zero()))
+    return elseBody ? elseBody() : SmallVector<Value>();
+  auto branch =
+      scf::IfOp::create(*this, types, condition, /*withElse=*/bool(elseBody));
+  auto fill = [&](Block *block, function_ref<SmallVector<Value>()> body) {
+    InsertionGuard guard(*this);
+    setInsertionPointToStart(block);
+    SmallVector<Value> results = body();
+    if (!types.empty())
+      scf::YieldOp::create(*this, results);
+  };
+  fill(branch.thenBlock(), thenBody);
+  if (elseBody)
+    fill(branch.elseBlock(), elseBody);
+  return llvm::to_vector_of<Value>(branch.getResults());
+}
+
+void KernelBuilder::createIf(Value condition, function_ref<void()> thenBody,
+                             function_ref<void()> elseBody) {
+  auto wrap = [](function_ref<void()> body) {
+    return [body] {
+      body();
+      return SmallVector<Value>();
+    };
+  };
+  auto thenWrapped = wrap(thenBody);
+  if (!elseBody) {
+    createIf(condition, TypeRange{}, thenWrapped, nullptr);
+    return;
+  }
+  auto elseWrapped = wrap(elseBody);
+  createIf(condition, TypeRange{}, thenWrapped, elseWrapped);
+}
+
+void KernelBuilder::forEachBlockUnit(Value units,
+                                     function_ref<void(Value)> body) {
+  assert(numBlocks && "the kernel does not know its number of blocks");
+  createFor(block, units, numBlocks, body);
+}
+
+//===----------------------------------------------------------------------===//
+// Threads together
+//===----------------------------------------------------------------------===//
+
+void KernelBuilder::createBarrier() { gpu::BarrierOp::create(*this); }
+
+Value KernelBuilder::shuffleXor(Value value, int64_t mask) {
+  return gpu::ShuffleOp::create(*this, value, i32(mask), i32(getSubgroupSize()),
+                                gpu::ShuffleMode::XOR)
+      .getShuffleResult();
+}
+
+Value KernelBuilder::shuffleIndex(Value value, Value lane) {
+  return gpu::ShuffleOp::create(*this, value, lane, i32(getSubgroupSize()),
+                                gpu::ShuffleMode::IDX)
+      .getShuffleResult();
+}
+
+Value KernelBuilder::reduceLanes(Value value, int64_t stride,
+                                 function_ref<Value(Value, Value)> combine) {
+  for (int64_t mask = stride; mask < getSubgroupSize(); mask *= 2)
+    value = combine(value, shuffleXor(value, mask));
+  return value;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::allocateWorkgroup(int64_t bytes, StringRef name) {
+  std::string symbol = (kernel.getName() + "_" + name).str();
+  {
+    InsertionGuard guard(*this);
+    setInsertionPoint(kernel);
+    LLVM::GlobalOp::create(*this, LLVM::LLVMArrayType::get(getI8Type(), bytes),
+                           /*isConstant=*/false, LLVM::Linkage::Internal,
+                           symbol, Attribute(), /*alignment=*/16,
+                           kWorkgroupSpace);
+  }
+  return LLVM::AddressOfOp::create(
+      *this, LLVM::LLVMPointerType::get(context, kWorkgroupSpace), symbol);
+}
+
+Value KernelBuilder::getDynamicShared() {
+  constexpr StringLiteral symbol = "fp8moe_dynamic_shared";
+  if (!module.lookupSymbol(symbol)) {
+    InsertionGuard guard(*this);
+    setInsertionPointToStart(module.getBody());
+    LLVM::GlobalOp::create(*this, LLVM::LLVMArrayType::get(getI8Type(), 0),
+                           /*isConstant=*/false, LLVM::Linkage::External,
+                           symbol, Attribute(), kDynamicSharedAlignment,
+                           kWorkgroupSpace);
+  }
+  return LLVM::AddressOfOp::create(
+      *this, LLVM::LLVMPointerType::get(context, kWorkgroupSpace), symbol);
+}
+
+Value KernelBuilder::offsetBytes(Value pointer, Operand bytes) {
+  if (bytes.value)
+    return LLVM::GEPOp::create(*this, pointer.getType(), getI8Type(), pointer,
+                               ArrayRef<LLVM::GEPArg>{bytes.value});
+  if (bytes.constant == 0)
+    return pointer;
+  return LLVM::GEPOp::create(
+      *this, pointer.getType(), getI8Type(), pointer,
+      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(bytes.constant)});
+}
+
+Value KernelBuilder::load(Type type, Value pointer, int64_t alignment,
+                          bool readOnly) {
+  return LLVM::LoadOp::create(*this, type, pointer, alignment,
+                              /*isVolatile=*/false, /*isNonTemporal=*/false,
+                              /*isInvariant=*/readOnly);
+}
+
+void KernelBuilder::store(Value value, Value pointer, int64_t alignment) {
+  LLVM::StoreOp::create(*this, value, pointer, alignment);
+}

@@ -1,0 +1,65 @@
+//===- TransposeTile.h - A tile transposed by a block -----------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_COMMON_TRANSPOSETILE_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_COMMON_TRANSPOSETILE_H
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
+
+namespace mlir::fp8moe {
+
+/// Workgroup memory through which a block transposes tiles. A tile is a number
+/// of rows of 128 bytes. When it is written, 256 threads share 8 groups of
+/// `rowsPerThread` consecutive rows; thread t of them holds one word (4 bytes
+/// along the row) in each row of its group:
+///
+///     rows  rowsPerThread * (t % 8) ...    word  t / 8 of the row
+///
+/// The next 256 threads have the next 8 groups.
+///
+/// When it is read, a thread gets 16 bytes along a row. Words are permuted in
+/// the row (XOR with a function of the row), so that a warp writes to different
+/// banks and reads whole rows.
+class TransposeTile {
+public:
+  /// Threads of a block are a multiple of this.
+  static constexpr int64_t kThreads = 256;
+  static constexpr int64_t kRowBytes = 128;
+
+  TransposeTile(KernelBuilder &b, int64_t rowsPerThread, int64_t buffers);
+
+  int64_t getRows() const {
+    return rowsPerThread * kRowGroups * (b.getNumThreads() / kThreads);
+  }
+  /// The thread's first row and its word within the row, when it writes.
+  Value getWriteRow();
+  Value getWriteWord();
+
+  /// Writes the thread's words to a buffer (numbered from 0), waits for the
+  /// block, and calls `consume` with the 16-byte chunks of the tile that this
+  /// thread reads, by row and chunk within the row. A block that alternates
+  /// between two buffers needs no other barrier.
+  void
+  transpose(Value buffer, ArrayRef<Value> words,
+            function_ref<void(Value row, Value chunk, Value words)> consume);
+
+private:
+  /// Row groups of 256 threads.
+  static constexpr int64_t kRowGroups = 8;
+
+  Value getRowGroup();
+  Value getAddress(Value buffer, Value row, Value word, Value rowGroup);
+
+  KernelBuilder &b;
+  int64_t rowsPerThread;
+  Value memory;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_COMMON_TRANSPOSETILE_H

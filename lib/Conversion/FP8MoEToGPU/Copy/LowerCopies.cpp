@@ -1,0 +1,270 @@
+//===- LowerCopies.cpp - Views, and copies to another layout --------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Program/ProgramLowering.h"
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Copy/Relayout.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Support/DebugStringHelper.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+using Dim = RelayoutDim<OpFoldResult>;
+
+//===----------------------------------------------------------------------===//
+// Views
+//===----------------------------------------------------------------------===//
+
+LogicalResult fp8moe::lowerTranspose(TransposeOp op,
+                                     ProgramLowering &lowering) {
+  BufferView view = lowering.getView(op.getInput());
+  view.sizes = applyPermutation(view.sizes, op.getPermutation());
+  view.strides = applyPermutation(view.strides, op.getPermutation());
+  lowering.setView(op.getResult(), std::move(view));
+  return success();
+}
+
+LogicalResult fp8moe::lowerReshape(ReshapeOp op, ProgramLowering &lowering) {
+  const BufferView &input = lowering.getView(op.getInput());
+  RankedTensorType inputType = op.getInput().getType();
+  OpBuilder builder = lowering.getBuilder();
+  SizeBuilder size(builder, op.getLoc());
+  SmallVector<SmallVector<OpFoldResult>> sizes;
+  auto getDim = [&](TypedValue<RankedTensorType>, int64_t dim) {
+    return input.sizes[dim];
+  };
+  if (failed(op.reifyResultSizes(builder, op.getLoc(), getDim, sizes)))
+    return failure();
+
+  BufferView view;
+  view.buffer = input.buffer;
+  view.sizes = sizes.front();
+  view.strides.resize(view.sizes.size());
+  // The verifier has matched the shapes.
+  SmallVector<ReshapeRun> runs =
+      *matchReshape(inputType.getShape(), op.getType().getShape());
+  for (const ReshapeRun &run : runs) {
+    OpFoldResult stride = size.constant(1);
+    // The dimensions of a run are adjacent, the last one innermost; those of
+    // size 1 may have any stride.
+    for (int64_t dim = run.inputBegin; dim < run.inputEnd; ++dim)
+      if (inputType.getDimSize(dim) != 1)
+        stride = input.strides[dim];
+    for (int64_t dim = run.resultEnd - 1; dim >= run.resultBegin; --dim) {
+      view.strides[dim] = stride;
+      stride = size.mul(stride, view.sizes[dim]);
+    }
+  }
+  lowering.setView(op.getResult(), std::move(view));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+/// Merges dimensions that are adjacent in both layouts, and drops those of size
+/// 1. At least one dimension is left.
+///
+///     size 64, in 4096, out 4096;  size 4096, in 1, out 1
+///   ->
+///     size 262144, in 1, out 1
+static SmallVector<Dim> mergeDims(ArrayRef<Dim> dims, SizeBuilder &size) {
+  SmallVector<Dim> merged;
+  for (const Dim &dim : dims) {
+    if (isConstantIntValue(dim.size, 1))
+      continue;
+    if (!merged.empty() &&
+        isEqualConstantIntOrValue(merged.back().inStride,
+                                  size.mul(dim.inStride, dim.size)) &&
+        isEqualConstantIntOrValue(merged.back().outStride,
+                                  size.mul(dim.outStride, dim.size)))
+      merged.back() = {size.mul(merged.back().size, dim.size), dim.inStride,
+                       dim.outStride};
+    else
+      merged.push_back(dim);
+  }
+  if (merged.empty())
+    merged.push_back({size.constant(1), size.constant(1), size.constant(1)});
+  return merged;
+}
+
+/// How many units of work the schedule divides a copy into.
+static OpFoldResult getUnits(const RelayoutSchedule &schedule,
+                             ArrayRef<Dim> dims,
+                             std::optional<OpFoldResult> groupCount,
+                             SizeBuilder &size) {
+  if (schedule.kind == RelayoutSchedule::Groups)
+    return size.mul(size.add(*groupCount, size.constant(1)),
+                    size.constant(schedule.blocksPerGroup));
+  bool hasTiles = schedule.kind == RelayoutSchedule::Tiles;
+  OpFoldResult units = size.constant(1);
+  for (auto [index, dim] : llvm::enumerate(dims)) {
+    OpFoldResult count = dim.size;
+    bool isInput = static_cast<int64_t>(index) == schedule.inputDim;
+    bool isOutput = static_cast<int64_t>(index) == schedule.outputDim;
+    if (hasTiles && (isInput || isOutput))
+      count = size.ceilDiv(count, schedule.tile);
+    else if (schedule.kind == RelayoutSchedule::Vectors && isInput)
+      count = size.ceilDiv(count, schedule.chunk);
+    units = size.mul(units, count);
+  }
+  if (schedule.kind == RelayoutSchedule::Vectors)
+    return size.ceilDiv(units, schedule.chunksPerBlock);
+  return hasTiles ? units : size.ceilDiv(units, schedule.threads);
+}
+
+static StringRef getKernelPrefix(RelayoutSchedule::Kind kind) {
+  switch (kind) {
+  case RelayoutSchedule::Vectors:
+    return "copy_vectors";
+  case RelayoutSchedule::Tiles:
+    return "copy_tiles";
+  case RelayoutSchedule::Elements:
+    return "copy_elements";
+  case RelayoutSchedule::Groups:
+    return "copy_groups";
+  }
+  llvm_unreachable("unknown schedule");
+}
+
+static LogicalResult
+launchRelayout(Operation *op, int64_t elementBytes, ArrayRef<Dim> dims,
+               std::optional<RelayoutGroups<OpFoldResult>> groups,
+               ArrayRef<const BufferView *> buffers,
+               ProgramLowering &lowering) {
+  RelayoutProblem problem;
+  problem.elementBytes = elementBytes;
+  problem.inputAlignment = getBufferAlignment(*buffers.front());
+  problem.outputAlignment = getBufferAlignment(*buffers.back());
+  SmallVector<OpFoldResult> sizes;
+  auto add = [&](OpFoldResult size) {
+    sizes.push_back(size);
+    return getStaticSize(size);
+  };
+  for (const Dim &dim : dims) {
+    RelayoutDim<int64_t> known;
+    known.size = add(dim.size);
+    known.inStride = add(dim.inStride);
+    known.outStride = add(dim.outStride);
+    problem.dims.push_back(known);
+  }
+  if (groups) {
+    RelayoutGroups<int64_t> known;
+    known.dim = groups->dim;
+    known.inputPadding = groups->inputPadding;
+    known.outputPadding = groups->outputPadding;
+    known.count = add(groups->count);
+    known.rows = add(groups->rows);
+    known.inputSize = add(groups->inputSize);
+    problem.groups = known;
+  }
+
+  OpBuilder builder = lowering.getBuilder();
+  SizeBuilder size(builder, op->getLoc());
+  RelayoutSchedule schedule = chooseRelayoutSchedule(problem);
+  SmallVector<int64_t> key{elementBytes, problem.inputAlignment,
+                           problem.outputAlignment};
+  llvm::append_range(key, llvm::map_range(sizes, getStaticSize));
+  if (groups)
+    key.append({groups->dim, groups->inputPadding, groups->outputPadding});
+  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
+      getKernelPrefix(schedule.kind), builder.getDenseI64ArrayAttr(key),
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        return buildRelayout(op->getLoc(), module, name, problem, hooks);
+      });
+  OpFoldResult units =
+      getUnits(schedule, dims,
+               groups ? std::optional(groups->count) : std::nullopt, size);
+  SmallVector<Value> pointers;
+  for (const BufferView *view : buffers)
+    pointers.push_back(view->buffer);
+  lowering.createLaunch(op->getLoc(), kernel, units, schedule.threads, pointers,
+                        sizes);
+  return success();
+}
+
+/// The bytes of an element, which must be a size that kernels copy.
+static FailureOr<int64_t> getCopiedElementBytes(Operation *op,
+                                                RankedTensorType type,
+                                                ProgramLowering &lowering) {
+  unsigned bits =
+      type.getElementType().isIntOrFloat() ? type.getElementTypeBitWidth() : 0;
+  if (bits == 8 || bits == 16 || bits == 32)
+    return bits / 8;
+  return lowering.reportUnsupported(op, "with elements of type '" +
+                                            debugString(type.getElementType()) +
+                                            "' (expected 8, 16 or 32 bits)");
+}
+
+/// The dimensions of a copy in the output's order, outermost first.
+static SmallVector<Dim> getDims(RankedTensorType outputType,
+                                const BufferView &from, const BufferView &to) {
+  StridedLayout layout = *StridedLayout::get(outputType);
+  SmallVector<Dim> dims;
+  for (int64_t dim : layout.order)
+    dims.push_back({to.sizes[dim], from.strides[dim], to.strides[dim]});
+  return dims;
+}
+
+LogicalResult fp8moe::copyTensor(Operation *op, RankedTensorType type,
+                                 const BufferView &from, const BufferView &to,
+                                 ProgramLowering &lowering) {
+  FailureOr<int64_t> elementBytes = getCopiedElementBytes(op, type, lowering);
+  if (failed(elementBytes))
+    return failure();
+  OpBuilder builder = lowering.getBuilder();
+  SizeBuilder size(builder, op->getLoc());
+  return launchRelayout(op, *elementBytes,
+                        mergeDims(getDims(type, from, to), size), std::nullopt,
+                        {&from, &to}, lowering);
+}
+
+LogicalResult fp8moe::lowerContiguous(ContiguousOp op,
+                                      ProgramLowering &lowering) {
+  BufferView from = lowering.getView(op.getInput());
+  FailureOr<BufferView> to = lowering.createResult(op->getOpResult(0));
+  if (failed(to))
+    return failure();
+  return copyTensor(op, op.getResult().getType(), from, *to, lowering);
+}
+
+LogicalResult fp8moe::lowerRelayout(RelayoutOp op, ProgramLowering &lowering) {
+  BufferView from = lowering.getView(op.getInput());
+  FailureOr<BufferView> to = lowering.createResult(op->getOpResult(0));
+  if (failed(to))
+    return failure();
+  RankedTensorType inputType = op.getInput().getType();
+  RankedTensorType outputType = op.getResult().getType();
+  GroupPaddingAttr inputPadding = getGroupPadding(inputType);
+  GroupPaddingAttr outputPadding = getGroupPadding(outputType);
+  // Equal paddings are copied with their bytes; the verifier refuses different
+  // ones.
+  if (inputPadding == outputPadding)
+    return copyTensor(op, outputType, from, *to, lowering);
+
+  FailureOr<int64_t> elementBytes =
+      getCopiedElementBytes(op, outputType, lowering);
+  if (failed(elementBytes))
+    return failure();
+  const BufferView &offsets = lowering.getView(op.getOffsets());
+  int64_t dim = (inputPadding ? inputPadding : outputPadding).getDim();
+  RelayoutGroups<OpFoldResult> groups;
+  groups.inputPadding = inputPadding ? inputPadding.getPad() : 1;
+  groups.outputPadding = outputPadding ? outputPadding.getPad() : 1;
+  groups.count = offsets.sizes.front();
+  groups.rows = inputPadding ? to->sizes[dim] : from.sizes[dim];
+  groups.inputSize = from.sizes[dim];
+  StridedLayout layout = *StridedLayout::get(outputType);
+  groups.dim = llvm::find(layout.order, dim) - layout.order.begin();
+  return launchRelayout(op, *elementBytes, getDims(outputType, from, *to),
+                        groups, {&from, &offsets, &*to}, lowering);
+}

@@ -1,0 +1,402 @@
+//===- Relayout.cpp - Copy between strided layouts ------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Copy/Relayout.h"
+#include "FP8MoEToGPU/Common/MemoryAccess.h"
+#include "FP8MoEToGPU/Common/SegmentBounds.h"
+#include "FP8MoEToGPU/Common/TransposeTile.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Chunks that a thread loads before it stores the first of them.
+static constexpr int64_t kChunksInFlight = 4;
+
+namespace {
+
+class RelayoutBuilder {
+public:
+  RelayoutBuilder(KernelBuilder &b, const RelayoutProblem &problem,
+                  const RelayoutSchedule &schedule);
+
+  void build();
+
+private:
+  /// Where the elements of some indices lie, relative to the buffers' begin.
+  struct Offsets {
+    Value input, output;
+  };
+
+  void buildVectors();
+  void buildTiles();
+  void buildElements();
+  void buildGroups();
+
+  /// Splits a linear index over the dimensions in `order`, the last of which
+  /// varies fastest; `sizes` replaces the dimensions' own sizes.
+  SmallVector<Value> splitIndex(Value linear, ArrayRef<int64_t> order,
+                                ArrayRef<Value> sizes);
+  Value getProduct(ArrayRef<int64_t> order, ArrayRef<Value> sizes);
+  /// All dimensions but those given, in order.
+  SmallVector<int64_t> getOtherDims(ArrayRef<int64_t> without);
+  Offsets getOffsets(ArrayRef<int64_t> order, ValueRange indices);
+  SmallVector<Value> getSizes();
+  /// The plane of two dimensions at `offset`, accessed in chunks along `dim`.
+  Plane getPlane(bool isOutput, Value offset, int64_t dim, int64_t otherDim);
+  void storeElement(Value element, Value offset);
+  Value loadElement(Value offset);
+  /// The elements of a tile that a thread loads, packed into words along the
+  /// dimension of the output.
+  SmallVector<Value> packTileWords(ArrayRef<Value> chunks);
+
+  KernelBuilder &b;
+  const RelayoutProblem &problem;
+  const RelayoutSchedule &schedule;
+  Value input, offsets, output;
+  SmallVector<RelayoutDim<Value>> dims;
+  RelayoutGroups<Value> groups;
+};
+
+} // namespace
+
+RelayoutBuilder::RelayoutBuilder(KernelBuilder &b,
+                                 const RelayoutProblem &problem,
+                                 const RelayoutSchedule &schedule)
+    : b(b), problem(problem), schedule(schedule) {
+  unsigned pointer = 0, parameter = 0;
+  input = b.getPointer(pointer++);
+  if (problem.groups)
+    offsets = b.getPointer(pointer++);
+  output = b.getPointer(pointer++);
+  auto getValue = [&](int64_t size) {
+    return ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
+  };
+  for (const RelayoutDim<int64_t> &dim : problem.dims) {
+    RelayoutDim<Value> values;
+    values.size = getValue(dim.size);
+    values.inStride = getValue(dim.inStride);
+    values.outStride = getValue(dim.outStride);
+    dims.push_back(values);
+  }
+  if (problem.groups) {
+    groups.count = getValue(problem.groups->count);
+    groups.rows = getValue(problem.groups->rows);
+    groups.inputSize = getValue(problem.groups->inputSize);
+  }
+}
+
+void RelayoutBuilder::build() {
+  switch (schedule.kind) {
+  case RelayoutSchedule::Vectors:
+    return buildVectors();
+  case RelayoutSchedule::Tiles:
+    return buildTiles();
+  case RelayoutSchedule::Elements:
+    return buildElements();
+  case RelayoutSchedule::Groups:
+    return buildGroups();
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Indices
+//===----------------------------------------------------------------------===//
+
+SmallVector<int64_t> RelayoutBuilder::getOtherDims(ArrayRef<int64_t> without) {
+  SmallVector<int64_t> others;
+  for (int64_t dim : llvm::seq<int64_t>(dims.size()))
+    if (!llvm::is_contained(without, dim))
+      others.push_back(dim);
+  return others;
+}
+
+SmallVector<Value> RelayoutBuilder::getSizes() {
+  return llvm::map_to_vector(
+      dims, [](const RelayoutDim<Value> &dim) { return dim.size; });
+}
+
+Value RelayoutBuilder::getProduct(ArrayRef<int64_t> order,
+                                  ArrayRef<Value> sizes) {
+  Value product = b.i64(1);
+  for (int64_t dim : order)
+    product = b.mul(product, sizes[dim]);
+  return product;
+}
+
+SmallVector<Value> RelayoutBuilder::splitIndex(Value linear,
+                                               ArrayRef<int64_t> order,
+                                               ArrayRef<Value> sizes) {
+  SmallVector<Value> indices(order.size());
+  for (size_t i = order.size(); i-- > 1;) {
+    indices[i] = b.remU(linear, sizes[order[i]]);
+    linear = b.divU(linear, sizes[order[i]]);
+  }
+  if (!order.empty())
+    indices[0] = linear;
+  return indices;
+}
+
+RelayoutBuilder::Offsets RelayoutBuilder::getOffsets(ArrayRef<int64_t> order,
+                                                     ValueRange indices) {
+  Offsets result{b.i64(0), b.i64(0)};
+  for (auto [dim, index] : llvm::zip_equal(order, indices)) {
+    result.input = b.add(result.input, b.mul(index, dims[dim].inStride));
+    result.output = b.add(result.output, b.mul(index, dims[dim].outStride));
+  }
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Plane RelayoutBuilder::getPlane(bool isOutput, Value offset, int64_t dim,
+                                int64_t otherDim) {
+  auto getStride = [&](int64_t i) {
+    return isOutput ? dims[i].outStride : dims[i].inStride;
+  };
+  Value pointer = isOutput ? output : input;
+  SmallVector<Value> pitches;
+  for (int64_t i : getOtherDims(dim))
+    pitches.push_back(getStride(i));
+  Plane plane;
+  plane.base = b.offsetBytes(pointer, b.mul(offset, problem.elementBytes));
+  plane.elementBytes = problem.elementBytes;
+  plane.vectorStride = getStride(dim);
+  plane.otherStride = getStride(otherDim);
+  plane.vectorizable = createVectorizable(
+      b, pointer, isOutput ? problem.outputAlignment : problem.inputAlignment,
+      problem.elementBytes, plane.vectorStride, pitches);
+  return plane;
+}
+
+Value RelayoutBuilder::loadElement(Value offset) {
+  return b.load(b.getIntegerType(problem.elementBytes * 8),
+                b.offsetBytes(input, b.mul(offset, problem.elementBytes)),
+                problem.elementBytes, /*readOnly=*/true);
+}
+
+void RelayoutBuilder::storeElement(Value element, Value offset) {
+  b.store(element, b.offsetBytes(output, b.mul(offset, problem.elementBytes)),
+          problem.elementBytes);
+}
+
+//===----------------------------------------------------------------------===//
+// Schedules
+//===----------------------------------------------------------------------===//
+
+void RelayoutBuilder::buildVectors() {
+  int64_t dim = schedule.inputDim;
+  SmallVector<int64_t> others = getOtherDims(dim);
+  int64_t chunk = schedule.chunk;
+  Value chunksPerRow = b.ceilDiv(dims[dim].size, chunk);
+  Value chunks = b.mul(getProduct(others, getSizes()), chunksPerRow);
+  IndexRange range{b.i64(0), dims[dim].size};
+  // A plane needs a second dimension; the offsets already hold all others.
+  Value zero = b.i64(0);
+  b.forEachBlockUnit(
+      b.ceilDiv(chunks, schedule.chunksPerBlock), [&](Value unit) {
+        Value first =
+            b.add(b.mul(unit, schedule.chunksPerBlock), b.getThread());
+        for (int64_t i : llvm::seq(kChunksInFlight)) {
+          Value index = b.add(first, i * schedule.threads);
+          b.createIf(b.less(index, chunks), [&] {
+            Value row = others.empty() ? zero : b.divU(index, chunksPerRow);
+            Value chunkInRow =
+                others.empty() ? index : b.remU(index, chunksPerRow);
+            Offsets offset =
+                getOffsets(others, splitIndex(row, others, getSizes()));
+            Value element = b.mul(chunkInRow, chunk);
+            Value words = loadChunks(b, getPlane(false, offset.input, dim, dim),
+                                     element, 1, zero, range)
+                              .front();
+            storeChunk(b, getPlane(true, offset.output, dim, dim), element,
+                       zero, words, range);
+          });
+        }
+      });
+}
+
+SmallVector<Value> RelayoutBuilder::packTileWords(ArrayRef<Value> chunks) {
+  auto elementType = b.getIntegerType(problem.elementBytes * 8);
+  SmallVector<SmallVector<Value>> rows;
+  for (Value chunk : chunks)
+    rows.push_back(b.splitWords(chunk, elementType));
+  SmallVector<Value> words;
+  for (size_t i : llvm::seq(rows.front().size())) {
+    SmallVector<Value> column;
+    for (ArrayRef<Value> row : rows)
+      column.push_back(row[i]);
+    words.push_back(b.joinElements(column).front());
+  }
+  return words;
+}
+
+void RelayoutBuilder::buildTiles() {
+  int64_t inDim = schedule.inputDim, outDim = schedule.outputDim;
+  SmallVector<int64_t> others = getOtherDims({inDim, outDim});
+  int64_t perWord = 4 / problem.elementBytes;
+  TransposeTile tile(b, /*rowsPerThread=*/schedule.chunk, /*buffers=*/1);
+  IndexRange inRange{b.i64(0), dims[inDim].size};
+  IndexRange outRange{b.i64(0), dims[outDim].size};
+  Value tilesIn = b.ceilDiv(inRange.high, schedule.tile);
+  Value tilesOut = b.ceilDiv(outRange.high, schedule.tile);
+  Value tiles = b.mul(tilesIn, tilesOut);
+
+  Value units = b.mul(getProduct(others, getSizes()), tiles);
+  b.forEachBlockUnit(units, [&](Value unit) {
+    Value batch = others.empty() ? b.i64(0) : b.divU(unit, tiles);
+    Value tileIndex = others.empty() ? unit : b.remU(unit, tiles);
+    Offsets offset = getOffsets(others, splitIndex(batch, others, getSizes()));
+    Value inOrigin = b.mul(b.remU(tileIndex, tilesIn), schedule.tile);
+    Value outOrigin = b.mul(b.divU(tileIndex, tilesIn), schedule.tile);
+
+    Value first = b.add(inOrigin, tile.getWriteRow());
+    Value firstOther = b.add(outOrigin, b.mul(tile.getWriteWord(), perWord));
+    SmallVector<Value> others;
+    for (int64_t i : llvm::seq(perWord))
+      others.push_back(b.minS(b.add(firstOther, i), b.sub(outRange.high, 1)));
+    SmallVector<Value> words = packTileWords(
+        loadChunks(b, getPlane(false, offset.input, inDim, outDim), first, 1,
+                   others, inRange));
+    // Threads may still read the block's previous tile.
+    b.createBarrier();
+    Plane target = getPlane(true, offset.output, outDim, inDim);
+    tile.transpose(
+        b.i64(0), words, [&](Value row, Value chunkInRow, Value words) {
+          Value other = b.add(inOrigin, row);
+          b.createIf(b.less(other, inRange.high), [&] {
+            storeChunk(b, target,
+                       b.add(outOrigin, b.mul(chunkInRow, schedule.chunk)),
+                       other, words, outRange);
+          });
+        });
+  });
+}
+
+void RelayoutBuilder::buildElements() {
+  SmallVector<int64_t> order = getOtherDims({});
+  Value elements = getProduct(order, getSizes());
+  b.forEachBlockUnit(b.ceilDiv(elements, schedule.threads), [&](Value unit) {
+    Value linear = b.add(b.mul(unit, schedule.threads), b.getThread());
+    b.createIf(b.less(linear, elements), [&] {
+      Offsets offset = getOffsets(order, splitIndex(linear, order, getSizes()));
+      storeElement(loadElement(offset.input), offset.output);
+    });
+  });
+}
+
+void RelayoutBuilder::buildGroups() {
+  int64_t groupDim = problem.groups->dim;
+  int64_t outputPadding = problem.groups->outputPadding;
+  SmallVector<int64_t> order = getOtherDims({});
+  Value units = b.mul(b.add(groups.count, 1), schedule.blocksPerGroup);
+  b.forEachBlockUnit(units, [&](Value unit) {
+    Value group = b.divU(unit, schedule.blocksPerGroup);
+    Value share = b.remU(unit, schedule.blocksPerGroup);
+    auto getBounds = [&](int64_t padding) {
+      return createSegmentBounds(b, offsets, group, groups.count, groups.rows,
+                                 padding);
+    };
+    Segment from = getBounds(problem.groups->inputPadding);
+    Segment to = getBounds(outputPadding);
+    // What padded groups promise may be more than the input has.
+    Value length = b.minS(to.length, b.sub(groups.inputSize, from.paddedStart));
+    // The group's rows of the output, with its padding; the tail has the rest.
+    Value isTail = b.equal(group, groups.count);
+    Value rows = b.select(isTail, b.sub(dims[groupDim].size, to.paddedStart),
+                          b.roundUp(to.length, outputPadding));
+    SmallVector<Value> sizes = getSizes();
+    sizes[groupDim] = rows;
+    Value elements = getProduct(order, sizes);
+    Value first = b.add(b.mul(share, schedule.threads), b.getThread());
+    b.createFor(
+        first, elements, schedule.blocksPerGroup * schedule.threads,
+        [&](Value linear) {
+          SmallVector<Value> indices = splitIndex(linear, order, sizes);
+          Value row = indices[groupDim];
+          indices[groupDim] = b.add(from.paddedStart, row);
+          Value source = getOffsets(order, indices).input;
+          indices[groupDim] = b.add(to.paddedStart, row);
+          Value target = getOffsets(order, indices).output;
+          auto elementType = b.getIntegerType(problem.elementBytes * 8);
+          Value element =
+              b.createIf(
+                   b.less(row, length), TypeRange(elementType),
+                   [&] { return SmallVector<Value>{loadElement(source)}; },
+                   [&] {
+                     return SmallVector<Value>{
+                         arith::ConstantIntOp::create(b, elementType, 0)};
+                   })
+                  .front();
+          storeElement(element, target);
+        });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Entry points
+//===----------------------------------------------------------------------===//
+
+RelayoutSchedule
+fp8moe::chooseRelayoutSchedule(const RelayoutProblem &problem) {
+  RelayoutSchedule schedule;
+  schedule.chunk = kVectorBytes / problem.elementBytes;
+  schedule.chunksPerBlock = schedule.threads * kChunksInFlight;
+  schedule.tile = TransposeTile::kRowBytes / problem.elementBytes;
+  if (problem.groups) {
+    schedule.kind = RelayoutSchedule::Groups;
+    return schedule;
+  }
+  schedule.kind = RelayoutSchedule::Elements;
+  std::optional<int64_t> inputDim, outputDim;
+  for (auto [i, dim] : llvm::enumerate(problem.dims)) {
+    if (dim.inStride == 1)
+      inputDim = i;
+    if (dim.outStride == 1)
+      outputDim = i;
+    // A dimension that is contiguous on both sides beats any other.
+    if (dim.inStride == 1 && dim.outStride == 1)
+      break;
+  }
+  if (!inputDim || !outputDim)
+    return schedule;
+  schedule.kind = *inputDim == *outputDim ? RelayoutSchedule::Vectors
+                                          : RelayoutSchedule::Tiles;
+  schedule.inputDim = *inputDim;
+  schedule.outputDim = *outputDim;
+  return schedule;
+}
+
+gpu::GPUFuncOp fp8moe::buildRelayout(Location loc, gpu::GPUModuleOp module,
+                                     StringRef name,
+                                     const RelayoutProblem &problem,
+                                     const TargetHooks &hooks) {
+  unsigned dynamicSizes = 0;
+  auto count = [&](int64_t size) {
+    dynamicSizes += ShapedType::isDynamic(size);
+  };
+  for (const RelayoutDim<int64_t> &dim : problem.dims) {
+    count(dim.size);
+    count(dim.inStride);
+    count(dim.outStride);
+  }
+  if (problem.groups) {
+    count(problem.groups->count);
+    count(problem.groups->rows);
+    count(problem.groups->inputSize);
+  }
+  RelayoutSchedule schedule = chooseRelayoutSchedule(problem);
+  KernelSignature signature;
+  signature.pointers = problem.groups ? 3 : 2;
+  signature.sizes = dynamicSizes;
+  signature.threads = schedule.threads;
+  KernelBuilder b(loc, module, name, signature, hooks);
+  RelayoutBuilder(b, problem, schedule).build();
+  return b.getKernel();
+}

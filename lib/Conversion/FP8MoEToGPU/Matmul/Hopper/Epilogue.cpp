@@ -1,0 +1,373 @@
+//===- Epilogue.cpp - Scales and writes tiles -----------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Of each 64 rows, a warp has 16. They go through two buffers of the warp's own
+// in shared memory, a few boxes of the result's tensor map at a time: while one
+// buffer is being copied to memory, the other is filled. While they write, no
+// warp waits for another one. Rows of the next group must not be touched, so
+// rows of a warp that are not all the group's are written by its threads.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// A thread of a matrix instruction holds, in each eight columns, two
+/// neighbours in row lane / 4 of the warp's 16 rows and two in the row eight
+/// below.
+static constexpr int64_t kRowsPerWarp = ResultBox::kRows;
+static constexpr int64_t kFragmentRows = 8;
+static constexpr int64_t kFragmentColumns = 8;
+static constexpr int64_t kLanesPerRow = 4;
+/// Columns that one stmatrix of four 8x8 matrices covers.
+static constexpr int64_t kMatrixColumns = 16;
+
+MatmulEpilogue::MatmulEpilogue(GroupedMatmulKernel &kernel, Value consumer)
+    : kernel(kernel), b(kernel.b), consumer(consumer),
+      thread(b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
+                      kWarpgroupThreads - 1)),
+      warp(b.bitAnd(kernel.warp, kMatmulWarps - 1)),
+      isLeader(b.equal(kernel.lane, 0)),
+      box(ResultBox::get(kernel.schedule.columns,
+                         kernel.problem.getResultBytes())),
+      swizzle(Swizzle::get(box.rowBytes)) {}
+
+void MatmulEpilogue::createWarpgroupBarrier() {
+  createNamedBarrier(b, b.add(consumer, 1), kWarpgroupThreads);
+}
+
+void MatmulEpilogue::syncWarp() { NVVM::SyncWarpOp::create(b, b.i32(-1)); }
+
+void MatmulEpilogue::finish() {
+  b.createIf(isLeader, [&] { createStoreWaitRead(b, 0); });
+}
+
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+/// Scales of rows, then those of columns, of this consumer's tile.
+static Value getScalesOffset(GroupedMatmulKernel &kernel, Value consumer) {
+  int64_t count = kernel.schedule.getConsumerRows() + kernel.schedule.columns;
+  return kernel.b.add(kernel.b.mul(consumer, count * sizeof(float)),
+                      kernel.memory.scales);
+}
+
+/// The scales that a thread takes, as distances from its number.
+SmallVector<int64_t> MatmulEpilogue::getScaleSteps(int64_t count) {
+  SmallVector<int64_t> steps;
+  for (int64_t step = 0; step < count; step += kWarpgroupThreads)
+    steps.push_back(step);
+  return steps;
+}
+
+SmallVector<Value> MatmulEpilogue::loadScales(const Tile &tile) {
+  SmallVector<Value> scales;
+  if (!kernel.problem.hasScales)
+    return scales;
+  auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
+  // Beyond the last row or column the last one is repeated: nobody stores what
+  // it scales.
+  auto load = [&](Value pointer, Value groupStart, Value first, Value size,
+                  int64_t count) {
+    for (int64_t step : getScaleSteps(count)) {
+      Value inTile = b.add(b.add(first, thread), step);
+      Value index = b.add(groupStart, widen(b.minS(inTile, b.sub(size, 1))));
+      // A read-only load could be moved to its use, which waits for it.
+      scales.push_back(b.load(
+          b.getF32Type(), b.offsetBytes(pointer, b.mul(index, sizeof(float))),
+          sizeof(float)));
+    }
+  };
+  Value group = widen(tile.group);
+  Value groupRows = kernel.problem.forward
+                        ? b.i64(0)
+                        : b.mul(group, widen(kernel.sizes.rows));
+  load(kernel.scaleA, groupRows, tile.row, kernel.sizes.rows,
+       kernel.schedule.getConsumerRows());
+  load(kernel.scaleB, b.mul(group, widen(kernel.sizes.columns)), tile.column,
+       kernel.sizes.columns, kernel.schedule.columns);
+  return scales;
+}
+
+void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
+  if (!kernel.problem.hasScales)
+    return;
+  // Some warp may still read those of the tile before, unless all of them met
+  // since, to take a turn; promoted sums keep scales before their turn.
+  if (kernel.schedule.kind != GemmSchedule::PingPong || kernel.problem.promoted)
+    createWarpgroupBarrier();
+  int64_t rows = kernel.schedule.getConsumerRows();
+  auto keep = [&](int64_t count, int64_t place) {
+    for (int64_t step : getScaleSteps(count)) {
+      Value scale = scales.consume_front();
+      if (kernel.problem.reciprocalScales)
+        scale = arith::DivFOp::create(b, b.f32(1), scale);
+      // Scales may be anything where there is no product.
+      scale = b.select(tile.isZero, b.f32(0), scale);
+      Value inTile = b.add(thread, step);
+      auto store = [&] {
+        Value offset = b.add(b.mul(b.add(inTile, place), sizeof(float)),
+                             getScalesOffset(kernel, consumer));
+        b.store(scale, kernel.getShared(offset), sizeof(float));
+      };
+      if (step + kWarpgroupThreads <= count)
+        store();
+      else
+        b.createIf(b.less(inTile, count), store);
+    }
+  };
+  keep(rows, 0);
+  keep(kernel.schedule.columns, rows);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
+  // Scales are in shared memory for everyone.
+  createWarpgroupBarrier();
+  int64_t boxBytes = box.rowBytes * ResultBox::kRows;
+  int64_t boxesPerPhase = kMatmulStagingBytes / boxBytes;
+  int64_t boxes = kernel.schedule.columns / box.columns;
+  int64_t phases = llvm::divideCeil(boxes, boxesPerPhase);
+  for (auto [index, block] : llvm::enumerate(accumulators)) {
+    Value inTile = b.add(b.mul(warp, kRowsPerWarp), index * kWgmmaRows);
+    RowBlock rows{block, b.add(tile.row, inTile), Value(), {}};
+    if (tile.rowEnd)
+      rows.rowsLeft = b.sub(tile.rowEnd, rows.row);
+    if (kernel.problem.hasScales)
+      for (int64_t half : {0, 1}) {
+        Value row = b.add(inTile, b.divU(kernel.lane, kLanesPerRow));
+        row = b.add(row, half * kFragmentRows);
+        Value offset =
+            b.add(b.mul(row, sizeof(float)), getScalesOffset(kernel, consumer));
+        rows.scales[half] =
+            b.load(b.getF32Type(), kernel.getShared(offset), sizeof(float));
+      }
+    for (int64_t phase : llvm::seq(phases)) {
+      int64_t number = index * phases + phase;
+      Value owner = b.add(b.mul(consumer, kMatmulWarps), warp);
+      Value buffer =
+          b.add(b.mul(owner, 2 * kMatmulStagingBytes),
+                kernel.memory.staging + number % 2 * kMatmulStagingBytes);
+      // With an odd number of phases a tile begins with the buffer that the
+      // last one ended with.
+      bool isRepeated = number == 0 && phases * accumulators.size() % 2;
+      b.createIf(isLeader, [&] { createStoreWaitRead(b, isRepeated ? 0 : 1); });
+      syncWarp();
+      int64_t begin = phase * boxesPerPhase;
+      int64_t end = std::min(boxes, begin + boxesPerPhase);
+      auto getBox = [&](int64_t number) {
+        return b.add(buffer, (number - begin) * boxBytes);
+      };
+      for (int64_t number : llvm::seq(begin, end))
+        stageBox(tile, rows, number * box.columns, getBox(number));
+      createAsyncProxyFence(b);
+      syncWarp();
+      for (int64_t number : llvm::seq(begin, end))
+        storeBox(tile, rows, number * box.columns, getBox(number));
+      // A group without stores keeps the count of buffers right.
+      b.createIf(isLeader, [&] { createStoreCommit(b); });
+    }
+  }
+}
+
+/// What is added to the thread's two neighbours in a row; zero outside of the
+/// result.
+SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
+                                               const RowBlock &rows,
+                                               int64_t eight, int64_t half) {
+  int64_t bytes = kernel.problem.getResultBytes();
+  Value row = b.add(
+      rows.row, b.add(b.divU(kernel.lane, kLanesPerRow), half * kFragmentRows));
+  Value column = b.add(b.mul(b.remU(kernel.lane, kLanesPerRow), 2),
+                       eight * kFragmentColumns);
+  column = b.add(column, tile.column);
+  Value isInside =
+      b.bitAnd(b.less(row, tile.rowEnd ? tile.rowEnd : kernel.sizes.rows),
+               b.less(column, kernel.sizes.columns));
+  auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
+  Value element =
+      b.add(b.mul(widen(row), widen(kernel.sizes.addendRow)), widen(column));
+  if (!kernel.problem.forward)
+    element =
+        b.add(element, b.mul(widen(tile.group), kernel.sizes.addendGroup));
+  Value pointer = b.offsetBytes(kernel.addend, b.mul(element, bytes));
+  SmallVector<Type> types(bytes == 4 ? 2 : 1, b.getI32Type());
+  SmallVector<Value> words = b.createIf(
+      isInside, types,
+      [&] {
+        if (bytes == 2)
+          return SmallVector<Value>{b.load(b.getI32Type(), pointer, 4,
+                                           /*readOnly=*/true)};
+        Value pair = b.load(VectorType::get(2, b.getI32Type()), pointer, 8,
+                            /*readOnly=*/true);
+        return SmallVector<Value>{
+            LLVM::ExtractElementOp::create(b, pair, b.i32(0)),
+            LLVM::ExtractElementOp::create(b, pair, b.i32(1))};
+      },
+      [&] { return SmallVector<Value>(types.size(), b.i32(0)); });
+  // The bits of a bf16 are the upper half of the f32 with the same value.
+  if (bytes == 2)
+    words = {b.shiftLeft(words[0], 16), b.bitAnd(words[0], 0xFFFF0000)};
+  for (Value &word : words)
+    word = b.bitcast(b.getF32Type(), word);
+  return words;
+}
+
+/// The scaled results of the thread's two neighbours in a row: f32, or one word
+/// of bf16.
+SmallVector<Value> MatmulEpilogue::scalePair(const Tile &tile,
+                                             const RowBlock &rows,
+                                             int64_t eight, int64_t half) {
+  SmallVector<Value> values;
+  Value columnScales;
+  if (kernel.problem.hasScales) {
+    Value column = b.mul(b.remU(kernel.lane, kLanesPerRow), 2);
+    Value place = b.add(column, kernel.schedule.getConsumerRows() +
+                                    eight * kFragmentColumns);
+    Value offset =
+        b.add(b.mul(place, sizeof(float)), getScalesOffset(kernel, consumer));
+    columnScales = b.load(VectorType::get(2, b.getF32Type()),
+                          kernel.getShared(offset), 2 * sizeof(float));
+  }
+  for (int64_t i : {0, 1}) {
+    Value value = LLVM::ExtractValueOp::create(b, rows.accumulators,
+                                               eight * 4 + half * 2 + i);
+    if (columnScales) {
+      Value scale = LLVM::ExtractElementOp::create(b, columnScales, b.i32(i));
+      value = arith::MulFOp::create(b, value, rows.scales[half]);
+      value = arith::MulFOp::create(b, value, scale);
+    }
+    values.push_back(value);
+  }
+  if (kernel.problem.accumulates)
+    for (auto [value, term] :
+         llvm::zip_equal(values, loadAddends(tile, rows, eight, half)))
+      value = arith::AddFOp::create(b, value, term);
+  if (kernel.problem.resultType.isF32())
+    return values;
+  Value pair = NVVM::ConvertF32x2ToBF16x2Op::create(
+      b, VectorType::get(2, b.getBF16Type()), values[1], values[0],
+      /*random_bits=*/Value(), NVVM::FPRoundingMode::RN);
+  return {LLVM::BitcastOp::create(b, b.getI32Type(), pair)};
+}
+
+/// Writes the box of columns from `firstColumn` of the tile on to shared
+/// memory.
+void MatmulEpilogue::stageBox(const Tile &tile, const RowBlock &rows,
+                              int64_t firstColumn, Value box) {
+  // Byte of a 16-byte chunk of a row (i32) in the box.
+  auto getChunk = [&](Value row, Value chunk) {
+    Value place = b.bitXor(
+        chunk, b.bitAnd(b.shiftRight(row, swizzle.shift), swizzle.mask));
+    return kernel.getShared(b.add(
+        b.add(b.mul(row, swizzle.rowBytes), b.mul(place, kSwizzleChunkBytes)),
+        box));
+  };
+  if (kernel.problem.resultType.isF32()) {
+    Value row = b.divU(kernel.lane, kLanesPerRow);
+    Value pair = b.remU(kernel.lane, kLanesPerRow);
+    for (int64_t column = 0; column < this->box.columns;
+         column += kFragmentColumns)
+      for (int64_t half : {0, 1}) {
+        SmallVector<Value> values = scalePair(
+            tile, rows, (firstColumn + column) / kFragmentColumns, half);
+        Value vector =
+            LLVM::UndefOp::create(b, VectorType::get(2, b.getF32Type()));
+        for (auto [i, value] : llvm::enumerate(values))
+          vector = LLVM::InsertElementOp::create(b, vector, value, b.i32(i));
+        Value chunk =
+            b.add(b.divU(pair, 2), column * sizeof(float) / kSwizzleChunkBytes);
+        Value offset = b.mul(b.remU(pair, 2), 2 * sizeof(float));
+        b.store(vector,
+                b.offsetBytes(getChunk(b.add(row, half * kFragmentRows), chunk),
+                              offset),
+                2 * sizeof(float));
+      }
+    return;
+  }
+  // Lanes 0 to 15 name the rows of the left two matrices, the others those of
+  // the right ones.
+  Value row = b.remU(kernel.lane, kRowsPerWarp);
+  Value right = b.divU(kernel.lane, kRowsPerWarp);
+  for (int64_t column = 0; column < this->box.columns;
+       column += kMatrixColumns) {
+    SmallVector<Value> words;
+    for (int64_t matrix : {0, 1})
+      for (int64_t half : {0, 1}) {
+        int64_t eight = (firstColumn + column) / kFragmentColumns + matrix;
+        words.push_back(scalePair(tile, rows, eight, half).front());
+      }
+    Value chunk = b.add(right, column * 2 / kSwizzleChunkBytes);
+    NVVM::StMatrixOp::create(
+        b, getChunk(row, chunk), words, NVVM::MMALayout::row,
+        NVVM::LdStMatrixShapeAttr::get(b.getContext(), 8, 8),
+        NVVM::LdStMatrixEltType::B16);
+  }
+}
+
+/// Writes a box from shared memory to the result.
+void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
+                              int64_t firstColumn, Value box) {
+  auto copyBox = [&] {
+    b.createIf(isLeader, [&] {
+      SmallVector<Value> coordinates{b.add(tile.column, firstColumn), rows.row};
+      if (!kernel.problem.forward)
+        coordinates.push_back(tile.group);
+      createTensorStore(b, kernel.mapResult, coordinates,
+                        kernel.getShared(box));
+    });
+  };
+  if (!rows.rowsLeft) {
+    copyBox();
+    return;
+  }
+  b.createIf(b.lessEqual(b.i32(ResultBox::kRows), rows.rowsLeft), copyBox,
+             [&] { storeRows(tile, rows, firstColumn, box); });
+}
+
+/// Writes the group's rows of a box, 16 bytes a lane at a time.
+void MatmulEpilogue::storeRows(const Tile &tile, const RowBlock &rows,
+                               int64_t firstColumn, Value box) {
+  int64_t resultBytes = kernel.problem.getResultBytes();
+  int64_t chunkColumns = kSwizzleChunkBytes / resultBytes;
+  int64_t chunksPerRow = swizzle.rowBytes / kSwizzleChunkBytes;
+  int64_t rowsAtOnce = kWarpgroupThreads / kMatmulWarps / chunksPerRow;
+  Value chunk = b.remU(kernel.lane, chunksPerRow);
+  Value column =
+      b.add(b.add(tile.column, firstColumn), b.mul(chunk, chunkColumns));
+  // Rows of the result are multiples of 16 bytes.
+  Value hasColumns = b.less(column, kernel.sizes.columns);
+  auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
+  for (int64_t first = 0; first < ResultBox::kRows; first += rowsAtOnce) {
+    Value row = b.add(b.divU(kernel.lane, chunksPerRow), first);
+    Value isInside = b.bitAnd(hasColumns, b.less(row, rows.rowsLeft));
+    b.createIf(isInside, [&] {
+      Value place = b.bitXor(
+          chunk, b.bitAnd(b.shiftRight(row, swizzle.shift), swizzle.mask));
+      Value from = b.add(
+          b.add(b.mul(row, swizzle.rowBytes), b.mul(place, kSwizzleChunkBytes)),
+          box);
+      Value words =
+          b.load(b.getWordsType(), kernel.getShared(from), kSwizzleChunkBytes);
+      Value element = b.add(
+          b.mul(widen(b.add(rows.row, row)), widen(kernel.sizes.resultRow)),
+          widen(column));
+      b.store(words, b.offsetBytes(kernel.result, b.mul(element, resultBytes)),
+              kSwizzleChunkBytes);
+    });
+  }
+}

@@ -1,0 +1,105 @@
+//===- Kernel.cpp - One matmul per jagged group ---------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Matmul/GroupedMatmul.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// The producer and two consumers.
+static constexpr int64_t kWarpgroups = 3;
+
+ResultBox ResultBox::get(int64_t tileColumns, int64_t resultBytes) {
+  int64_t rowBytes = kSwizzleRowBytes;
+  while (tileColumns * resultBytes % rowBytes)
+    rowBytes /= 2;
+  return {rowBytes / resultBytes, rowBytes};
+}
+
+GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
+                                         const GroupedMatmulProblem &problem,
+                                         const MatmulSchedule &schedule)
+    : b(b), problem(problem), schedule(schedule),
+      memory(MatmulMemory::get(schedule)) {
+  mapA = b.getTensorMap(0);
+  mapB = b.getTensorMap(1);
+  mapResult = b.getTensorMap(2);
+  unsigned pointer = 0, parameter = 0;
+  offsets = b.getPointer(pointer++);
+  if (problem.hasScales) {
+    scaleA = b.getPointer(pointer++);
+    scaleB = b.getPointer(pointer++);
+  }
+  if (problem.forward)
+    result = b.getPointer(pointer++);
+  if (problem.accumulates)
+    addend = b.getPointer(pointer++);
+  if (problem.hasPartialSums())
+    partialSums = b.getPointer(pointer++);
+  for (auto [from, to] :
+       llvm::zip_equal(GroupedMatmulSizes<int64_t>::members(),
+                       GroupedMatmulSizes<Value>::members())) {
+    int64_t size = problem.sizes.*from;
+    Value value =
+        ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
+    // Only a stride of whole groups may need more than 32 bits.
+    bool isWide = to == &GroupedMatmulSizes<Value>::addendGroup;
+    sizes.*to = isWide ? value : b.truncate(b.getI32Type(), value);
+  }
+  shared = b.getDynamicShared();
+  warp = createUniformWarp(b);
+  lane = b.truncate(b.getI32Type(), b.getLane());
+  block = b.truncate(b.getI32Type(), b.getBlock());
+  numBlocks = NVVM::GridDimXOp::create(b, b.getI32Type());
+}
+
+StageRing GroupedMatmulKernel::getRing(Value index) {
+  int64_t bytes = StageRing::getBytes(schedule.stages);
+  Value barriers = getShared(b.add(b.mul(index, bytes), memory.barriers));
+  return StageRing(b, barriers, schedule.stages);
+}
+
+/// By one thread: barriers of all rings. A stage is full by the arrival of the
+/// producer and its bytes, and empty when every warp that reads it says so.
+static void createRings(GroupedMatmulKernel &kernel) {
+  KernelBuilder &b = kernel.b;
+  bool isShared = kernel.schedule.kind == GemmSchedule::Cooperative;
+  for (int64_t ring : llvm::seq(kernel.schedule.getNumRings()))
+    kernel.getRing(b.i32(ring))
+        .createInit(1, kMatmulWarps * (isShared ? 2 : 1));
+  createBarrierInitFence(b);
+  for (Value map : {kernel.mapA, kernel.mapB, kernel.mapResult})
+    createMapPrefetch(b, map);
+}
+
+gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
+                                          StringRef name,
+                                          const GroupedMatmulProblem &problem,
+                                          const MatmulSchedule &schedule,
+                                          const TargetHooks &hooks) {
+  KernelSignature signature;
+  signature.tensorMaps = 3;
+  signature.pointers = 1 + 2 * problem.hasScales + problem.forward +
+                       problem.accumulates + problem.hasPartialSums();
+  signature.sizes = countDynamic(problem.sizes);
+  signature.hasBlockCount = false;
+  signature.threads = kWarpgroups * kWarpgroupThreads;
+  KernelBuilder b(loc, module, name, signature, hooks);
+  GroupedMatmulKernel kernel(b, problem, schedule);
+
+  b.createIf(b.equal(b.getThread(), 0), [&] { createRings(kernel); });
+  b.createBarrier();
+  Value warpgroup = b.divU(kernel.warp, kMatmulWarps);
+  b.createIf(
+      b.equal(warpgroup, 0), [&] { buildMatmulProducer(kernel); },
+      [&] { buildMatmulConsumer(kernel, b.sub(warpgroup, 1)); });
+  return b.getKernel();
+}

@@ -1,0 +1,237 @@
+//===- Kernel.h - Roles of the grouped matmul -------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_KERNEL_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_KERNEL_H
+
+#include "FP8MoEToGPU/NVIDIA/Hopper.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Matmul/GroupedMatmul.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Matmul/Hopper/MatmulAtoms.h"
+
+namespace mlir::fp8moe {
+
+/// What all roles know. Values are i32 unless they are pointers; the stride of
+/// the addend's groups is i64.
+struct GroupedMatmulKernel {
+  GroupedMatmulKernel(KernelBuilder &b, const GroupedMatmulProblem &problem,
+                      const MatmulSchedule &schedule);
+
+  KernelBuilder &b;
+  const GroupedMatmulProblem &problem;
+  const MatmulSchedule &schedule;
+  const MatmulMemory memory;
+
+  Value mapA, mapB, mapResult;
+  Value offsets, scaleA, scaleB, result, addend, partialSums;
+  GroupedMatmulSizes<Value> sizes;
+  /// Shared memory; warp and lane of this thread; block and number of blocks.
+  Value shared, warp, lane, block, numBlocks;
+
+  /// Bytes of a stage.
+  int64_t getStageBytesA() const { return schedule.rows * kSwizzleRowBytes; }
+  int64_t getStageBytesB() const { return schedule.columns * kSwizzleRowBytes; }
+  /// The ring with this number.
+  StageRing getRing(Value index);
+  /// `bytes` from the beginning of shared memory.
+  Value getShared(Value bytes) { return b.offsetBytes(shared, bytes); }
+
+  /// Elements of the contraction in a stage.
+  int64_t getStageElements() const {
+    return kSwizzleRowBytes / problem.getElementBytes();
+  }
+  /// Groups of the contraction begin at multiples of so many bytes.
+  int64_t getGroupAlignment() const {
+    return problem.padding * problem.getElementBytes();
+  }
+  /// The last stage of a group is multiplied only as far as there is data, in
+  /// steps of one instruction. (With promoted accumulation the loop that this
+  /// takes would need more registers than there are.)
+  bool endsInsideStages() const {
+    return !problem.forward && !problem.promoted;
+  }
+  /// What is multiplied in the first stage of a group may begin with elements
+  /// of the group before, and in the last one end with those of the next.
+  bool needsHeadMask() const {
+    return !problem.forward && getGroupAlignment() % kSwizzleChunkBytes;
+  }
+  bool needsTailMask() const {
+    return !problem.forward &&
+           getGroupAlignment() %
+               (endsInsideStages() ? kWgmmaBytes : kSwizzleRowBytes);
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Scheduler
+//===----------------------------------------------------------------------===//
+
+/// A tile's number, counted through all groups, and the group that it lies in.
+struct TileState {
+  Value tile, group, firstTile;
+  /// The group's rows, or its range of the contraction without padding; and
+  /// where that range begins with padding.
+  Value begin, end, paddedBegin;
+
+  SmallVector<Value> pack() const {
+    return {tile, group, firstTile, begin, end, paddedBegin};
+  }
+  static TileState unpack(ValueRange values) {
+    return {values[0], values[1], values[2], values[3], values[4], values[5]};
+  }
+};
+
+/// What a role must know about its tile, all i32 but for isZero.
+struct Tile {
+  /// The group whose b, scales and result these are.
+  Value group;
+  /// First row and column.
+  Value row, column;
+  /// i1: nothing is multiplied, in the tail or an empty group. The product is
+  /// zero whatever the scales are.
+  Value isZero;
+  /// Forward: where the group's rows end.
+  Value rowEnd;
+  /// First element of the contraction, and the number of its stages.
+  Value contraction, numStages;
+  /// Weight gradient: bytes before the group in the first stage, and bytes up
+  /// to its end in the last one (0 in an empty group).
+  Value headBytes, lastBytes;
+};
+
+/// Which tiles a warp or warpgroup walks over: `first`, then every `step`. With
+/// `alternate` (i1) set, two walks share these: this one takes the second tile
+/// of every two if it is true, else the first.
+struct TileWalk {
+  Value first, step;
+  Value alternate;
+};
+
+class TileScheduler {
+public:
+  explicit TileScheduler(GroupedMatmulKernel &kernel);
+
+  /// Runs `body` for each tile of the walk. `stageCount` is the number of
+  /// stages that earlier tiles took, those of the other walk included. Then the
+  /// next tile is found, and after that comes `finish`: what `body` left under
+  /// way hides the search.
+  void forEachTile(const TileWalk &walk,
+                   function_ref<void(const Tile &tile, Value stageCount)> body,
+                   function_ref<void()> finish = nullptr);
+
+private:
+  TileState getFirst(Value tile);
+  TileState advance(TileState state, Value step);
+  TileState seek(TileState state);
+  Value getGroupTiles(const TileState &state);
+  Value isValid(const TileState &state);
+  Value loadEnd(Value group, Value previous);
+  Value getHeadBytes(const TileState &state);
+  Value getNumStages(const TileState &state);
+  Value getContractionPastEnd();
+  Tile getTile(const TileState &state);
+
+  GroupedMatmulKernel &kernel;
+  KernelBuilder &b;
+  /// Groups and tail; the extent that ends are clamped to; tiles along the
+  /// columns, and along the rows in the weight gradient; stages of a whole
+  /// contraction.
+  Value numGroups, extent, tilesAlongColumns, tilesAlongRows, numStages;
+};
+
+//===----------------------------------------------------------------------===//
+// Roles
+//===----------------------------------------------------------------------===//
+
+/// One warp for each ring brings the operands of all tiles.
+void buildMatmulProducer(GroupedMatmulKernel &kernel);
+
+/// A warpgroup multiplies; `index` (i32) is 0 or 1.
+void buildMatmulConsumer(GroupedMatmulKernel &kernel, Value index);
+
+/// Sums of a consumer's tile whose contraction is too long for the tensor cores
+/// (kFastSumElements): all but the last part are added up in memory that stays
+/// in the L2 cache, as there are no registers for two tiles.
+class PartialSums {
+public:
+  PartialSums(GroupedMatmulKernel &kernel, Value consumer);
+
+  /// Stages of a part that goes to memory.
+  int64_t getNumStages() const {
+    return kFastSumElements / kernel.getStageElements();
+  }
+  /// How many parts of a tile with so many stages go to memory.
+  Value countParts(Value numStages) {
+    return b.divU(b.sub(numStages, 1), getNumStages());
+  }
+  /// Takes a part, one struct for each 64 rows; isFirst is an i1.
+  void add(ArrayRef<Value> accumulators, Value isFirst);
+  /// Adds what was taken, if numParts is not 0.
+  void addTo(MutableArrayRef<Value> accumulators, Value numParts);
+
+private:
+  Value getPlace(size_t rowBlock, int64_t number);
+  Value addStored(Value accumulators, size_t rowBlock);
+
+  GroupedMatmulKernel &kernel;
+  KernelBuilder &b;
+  /// The thread's first sums.
+  Value base;
+};
+
+/// The last part of a consumer's work on a tile.
+class MatmulEpilogue {
+public:
+  MatmulEpilogue(GroupedMatmulKernel &kernel, Value consumer);
+
+  /// Begins to load the thread's part of the tile's scales.
+  SmallVector<Value> loadScales(const Tile &tile);
+  /// Puts them into shared memory. Between the two there should be enough to do
+  /// for memory to answer.
+  void keepScales(const Tile &tile, ArrayRef<Value> scales);
+  /// Writes the tile: 64 rows of accumulators after the other.
+  void storeTile(const Tile &tile, ArrayRef<Value> accumulators);
+  /// Waits until shared memory may go away.
+  void finish();
+
+private:
+  /// Accumulators of 64 rows, and what depends on them.
+  struct RowBlock {
+    Value accumulators;
+    /// The first of the warp's rows, and how many rows from there on are the
+    /// group's (forward).
+    Value row, rowsLeft;
+    /// Scales of the thread's two rows.
+    Value scales[2];
+  };
+  void stageBox(const Tile &tile, const RowBlock &rows, int64_t firstColumn,
+                Value box);
+  SmallVector<Value> scalePair(const Tile &tile, const RowBlock &rows,
+                               int64_t eight, int64_t half);
+  SmallVector<Value> loadAddends(const Tile &tile, const RowBlock &rows,
+                                 int64_t eight, int64_t half);
+  void storeBox(const Tile &tile, const RowBlock &rows, int64_t firstColumn,
+                Value box);
+  void storeRows(const Tile &tile, const RowBlock &rows, int64_t firstColumn,
+                 Value box);
+  void createWarpgroupBarrier();
+  void syncWarp();
+  /// Where each of the thread's scales lies within those of the tile.
+  SmallVector<int64_t> getScaleSteps(int64_t count);
+
+  GroupedMatmulKernel &kernel;
+  KernelBuilder &b;
+  Value consumer;
+  /// Thread and warp of the warpgroup; i1: it issues its warp's copies.
+  Value thread, warp, isLeader;
+  ResultBox box;
+  Swizzle swizzle;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_KERNEL_H

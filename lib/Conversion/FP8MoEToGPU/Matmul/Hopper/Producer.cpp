@@ -1,0 +1,64 @@
+//===- Producer.cpp - Brings operands to shared memory --------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Registers that a thread of the producer keeps.
+static constexpr int64_t kProducerRegisters = 24;
+
+/// Copies one stage of both operands when the consumers have released it.
+static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
+                        Value ringIndex, const Tile &tile, Value stage,
+                        RingPosition position) {
+  KernelBuilder &b = kernel.b;
+  ring.createWaitEmpty(position);
+  Value full = ring.getFullBarrier(position.stage);
+  int64_t bytesA = kernel.getStageBytesA(), bytesB = kernel.getStageBytesB();
+  createArriveExpecting(b, full, bytesA + bytesB);
+  Value slot = b.add(b.mul(ringIndex, kernel.schedule.stages), position.stage);
+  Value along =
+      b.add(tile.contraction, b.mul(stage, kernel.getStageElements()));
+  createTensorLoad(
+      b, kernel.mapA, {along, tile.row},
+      kernel.getShared(b.add(b.mul(slot, bytesA), kernel.memory.a)), full);
+  SmallVector<Value> coordinates{along, tile.column};
+  if (kernel.problem.forward)
+    coordinates.push_back(tile.group);
+  createTensorLoad(
+      b, kernel.mapB, coordinates,
+      kernel.getShared(b.add(b.mul(slot, bytesB), kernel.memory.b)), full);
+}
+
+void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
+  KernelBuilder &b = kernel.b;
+  createSetRegisters(b, kProducerRegisters, /*increase=*/false);
+  int64_t numRings = kernel.schedule.getNumRings();
+  b.createIf(b.less(kernel.warp, numRings), [&] {
+    b.createIf(createElect(b), [&] {
+      Value ringIndex = numRings > 1 ? kernel.warp : b.i32(0);
+      StageRing ring = kernel.getRing(ringIndex);
+      TileWalk walk{b.add(kernel.block, b.mul(ringIndex, kernel.numBlocks)),
+                    b.mul(kernel.numBlocks, numRings), Value()};
+      TileScheduler(kernel).forEachTile(walk, [&](const Tile &tile,
+                                                  Value stageCount) {
+        RingPosition begin = ring.getPosition(stageCount);
+        b.createFor(b.i32(0), tile.numStages, 1, {begin.stage, begin.parity},
+                    [&](Value stage, ValueRange carried) {
+                      RingPosition position{carried[0], carried[1]};
+                      createStage(kernel, ring, ringIndex, tile, stage,
+                                  position);
+                      RingPosition next = ring.getNext(position);
+                      return SmallVector<Value>{next.stage, next.parity};
+                    });
+      });
+    });
+  });
+}

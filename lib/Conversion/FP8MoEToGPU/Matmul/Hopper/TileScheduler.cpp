@@ -1,0 +1,209 @@
+//===- TileScheduler.cpp - Which block computes which tile ----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Tiles are numbered through all groups, in the order of the groups, and the
+// blocks of the grid take them in turn. The ends of the groups are only on the
+// device, so everyone walks over them: a tile's state holds its group, and the
+// next tile's group is at or after it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
+    : kernel(kernel), b(kernel.b) {
+  const MatmulSchedule &schedule = kernel.schedule;
+  bool forward = kernel.problem.forward;
+  numGroups = b.add(kernel.sizes.groups, kernel.problem.hasTail());
+  extent = forward ? kernel.sizes.rows : kernel.sizes.contraction;
+  tilesAlongColumns = b.ceilDiv(kernel.sizes.columns, schedule.columns);
+  if (forward)
+    numStages = b.ceilDiv(kernel.sizes.contraction, kernel.getStageElements());
+  else
+    tilesAlongRows = b.ceilDiv(kernel.sizes.rows, schedule.rows);
+}
+
+/// The end of a group, or of the tail.
+Value TileScheduler::loadEnd(Value group, Value previous) {
+  return b
+      .createIf(
+          b.less(group, kernel.sizes.groups), {b.getI32Type()},
+          [&] {
+            Value offset =
+                b.mul(b.zeroExtend(b.getI64Type(), group), sizeof(int32_t));
+            Value end =
+                b.load(b.getI32Type(), b.offsetBytes(kernel.offsets, offset),
+                       sizeof(int32_t), /*readOnly=*/true);
+            return SmallVector<Value>{b.clamp(end, previous, extent)};
+          },
+          [&] { return SmallVector<Value>{extent}; })
+      .front();
+}
+
+TileState TileScheduler::getFirst(Value tile) {
+  Value zero = b.i32(0);
+  return seek({tile, zero, zero, zero, loadEnd(zero, zero), zero});
+}
+
+Value TileScheduler::getGroupTiles(const TileState &state) {
+  Value alongRows = tilesAlongRows;
+  if (kernel.problem.forward)
+    alongRows = b.ceilDiv(b.sub(state.end, state.begin), kernel.schedule.rows);
+  return b.mul(alongRows, tilesAlongColumns);
+}
+
+Value TileScheduler::isValid(const TileState &state) {
+  return b.less(state.group, numGroups);
+}
+
+/// Moves on to the group of the state's tile, if there is one.
+TileState TileScheduler::seek(TileState state) {
+  auto loop = scf::WhileOp::create(
+      b, ValueRange(state.pack()).getTypes(), state.pack(),
+      [&](OpBuilder &, Location, ValueRange values) {
+        TileState here = TileState::unpack(values);
+        Value isBehind =
+            b.lessEqual(b.add(here.firstTile, getGroupTiles(here)), here.tile);
+        scf::ConditionOp::create(b, b.bitAnd(isBehind, isValid(here)), values);
+      },
+      [&](OpBuilder &, Location, ValueRange values) {
+        TileState here = TileState::unpack(values), next = here;
+        next.group = b.add(here.group, 1);
+        next.firstTile = b.add(here.firstTile, getGroupTiles(here));
+        next.begin = here.end;
+        next.end = loadEnd(next.group, here.end);
+        Value length = b.sub(here.end, here.begin);
+        next.paddedBegin =
+            b.add(here.paddedBegin, b.roundUp(length, kernel.problem.padding));
+        scf::YieldOp::create(b, next.pack());
+      });
+  return TileState::unpack(loop.getResults());
+}
+
+TileState TileScheduler::advance(TileState state, Value step) {
+  state.tile = b.add(state.tile, step);
+  return seek(state);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+/// Bytes of the group before in the stage that holds the first element: copies
+/// begin at multiples of 16 bytes.
+Value TileScheduler::getHeadBytes(const TileState &state) {
+  if (!kernel.needsHeadMask())
+    return b.i32(0);
+  Value bytes = b.mul(state.paddedBegin, kernel.problem.getElementBytes());
+  Value isEmpty = b.equal(state.begin, state.end);
+  return b.select(isEmpty, b.i32(0), b.bitAnd(bytes, kSwizzleChunkBytes - 1));
+}
+
+/// Stages that the state's tile takes; at least one, so that the accumulators
+/// of an empty group become zero.
+Value TileScheduler::getNumStages(const TileState &state) {
+  if (kernel.problem.forward)
+    return b.select(b.equal(state.group, kernel.sizes.groups), b.i32(1),
+                    numStages);
+  Value bytes =
+      b.mul(b.sub(state.end, state.begin), kernel.problem.getElementBytes());
+  bytes = b.add(bytes, getHeadBytes(state));
+  return b.maxS(b.ceilDiv(bytes, kSwizzleRowBytes), 1);
+}
+
+/// Where copies of the contraction bring zeros only. The map of a tensor
+/// without elements has one that must not be read, too.
+Value TileScheduler::getContractionPastEnd() {
+  int64_t step = kSwizzleChunkBytes / kernel.problem.getElementBytes();
+  return b.roundUp(b.maxS(kernel.sizes.contraction, 1), step);
+}
+
+Tile TileScheduler::getTile(const TileState &state) {
+  const MatmulSchedule &schedule = kernel.schedule;
+  int64_t elementBytes = kernel.problem.getElementBytes();
+  Tile tile;
+  tile.numStages = getNumStages(state);
+
+  // Tiles of a group lie in bands of `raster` tiles along the rows; a band is
+  // walked column by column.
+  Value alongRows = tilesAlongRows;
+  if (kernel.problem.forward)
+    alongRows = b.ceilDiv(b.sub(state.end, state.begin), schedule.rows);
+  Value inGroup = b.sub(state.tile, state.firstTile);
+  Value bandTiles = b.mul(tilesAlongColumns, schedule.raster);
+  Value firstInBand = b.mul(b.divU(inGroup, bandTiles), schedule.raster);
+  Value bandRows = b.minS(b.sub(alongRows, firstInBand), schedule.raster);
+  Value inBand = b.remU(inGroup, bandTiles);
+  Value row = b.add(firstInBand, b.remU(inBand, bandRows));
+  tile.row = b.mul(row, schedule.rows);
+  tile.column = b.mul(b.divU(inBand, bandRows), schedule.columns);
+
+  Value zero = b.i32(0);
+  if (kernel.problem.forward) {
+    tile.row = b.add(tile.row, state.begin);
+    tile.rowEnd = state.end;
+    tile.isZero = b.equal(state.group, kernel.sizes.groups);
+    tile.group = b.select(tile.isZero, zero, state.group);
+    tile.contraction = b.select(tile.isZero, getContractionPastEnd(), zero);
+    return tile;
+  }
+  tile.group = state.group;
+  tile.headBytes = getHeadBytes(state);
+  Value begin = b.sub(state.paddedBegin, b.divU(tile.headBytes, elementBytes));
+  Value length = b.sub(state.end, state.begin);
+  tile.isZero = b.equal(length, 0);
+  tile.contraction = b.select(tile.isZero, getContractionPastEnd(), begin);
+  Value bytes = b.add(b.mul(length, elementBytes), tile.headBytes);
+  Value before = b.mul(b.sub(tile.numStages, 1), kSwizzleRowBytes);
+  tile.lastBytes = b.sub(bytes, before);
+  return tile;
+}
+
+void TileScheduler::forEachTile(const TileWalk &walk,
+                                function_ref<void(const Tile &, Value)> body,
+                                function_ref<void()> finish) {
+  TileState state = getFirst(walk.first);
+  Value count = b.i32(0);
+  if (walk.alternate) {
+    TileState second = advance(state, walk.step);
+    count = b.select(walk.alternate, getNumStages(state), count);
+    SmallVector<Value> chosen;
+    for (auto [later, sooner] : llvm::zip_equal(second.pack(), state.pack()))
+      chosen.push_back(b.select(walk.alternate, later, sooner));
+    state = TileState::unpack(chosen);
+  }
+  SmallVector<Value> init = state.pack();
+  init.push_back(count);
+  scf::WhileOp::create(
+      b, ValueRange(init).getTypes(), init,
+      [&](OpBuilder &, Location, ValueRange values) {
+        scf::ConditionOp::create(
+            b, isValid(TileState::unpack(values.drop_back())), values);
+      },
+      [&](OpBuilder &, Location, ValueRange values) {
+        TileState here = TileState::unpack(values.drop_back());
+        Tile tile = getTile(here);
+        body(tile, values.back());
+        Value count = b.add(values.back(), tile.numStages);
+        TileState next = advance(here, walk.step);
+        if (walk.alternate) {
+          // The other walk's tile; behind the last one the count is not used.
+          count = b.add(count, getNumStages(next));
+          next = advance(next, walk.step);
+        }
+        if (finish)
+          finish();
+        SmallVector<Value> results = next.pack();
+        results.push_back(count);
+        scf::YieldOp::create(b, results);
+      });
+}

@@ -1,0 +1,123 @@
+//===- MatmulChoice.cpp - Which of several matmul kernels runs ------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The model of lib/Tuning/MatmulTiles.cpp as a computation of the host, for
+// what it can only know at run time: tiles come in waves of one for each
+// multiprocessor, and a wave costs the same however few tiles it has.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Matmul/MatmulChoice.h"
+#include "FP8MoEToGPU/Program/ProgramLowering.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Picoseconds in a unit of what is compared: finer differences mean nothing,
+/// and products must not overflow.
+static constexpr int64_t kTimeUnit = 1000;
+
+namespace {
+class MatmulChoice {
+public:
+  MatmulChoice(OpBuilder &builder, Location loc,
+               const GroupedMatmulSizes<OpFoldResult> &sizes,
+               Value multiprocessors)
+      : b(loc, builder), size(builder, loc), sizes(sizes),
+        multiprocessors(multiprocessors) {}
+
+  /// Twice the time of a variant.
+  Value createTime(const MatmulTileCost &variant);
+  Value compare(arith::CmpIPredicate predicate, Value lhs, Value rhs) {
+    return b.createOrFold<arith::CmpIOp>(predicate, lhs, rhs);
+  }
+  Value getLess(Value lhs, Value rhs) {
+    return b.createOrFold<arith::MinSIOp>(lhs, rhs);
+  }
+  Value both(Value lhs, Value rhs) {
+    return b.createOrFold<arith::AndIOp>(lhs, rhs);
+  }
+
+private:
+  Value get(OpFoldResult value) {
+    return materializeSize(b, b.getLoc(), value);
+  }
+  Value createWaves(const MatmulSchedule &schedule);
+
+  ImplicitLocOpBuilder b;
+  SizeBuilder size;
+  const GroupedMatmulSizes<OpFoldResult> &sizes;
+  Value multiprocessors;
+};
+} // namespace
+
+/// Twice the waves of a variant: the sum of the two cases.
+Value MatmulChoice::createWaves(const MatmulSchedule &schedule) {
+  OpFoldResult tileRows = size.constant(schedule.rows);
+  Value whole =
+      get(size.mul(size.ceilDiv(sizes.rows, schedule.rows), tileRows));
+  Value columns = get(size.ceilDiv(sizes.columns, schedule.columns));
+  Value perWave = b.createOrFold<arith::MulIOp>(multiprocessors, get(tileRows));
+  auto count = [&](OpFoldResult ragged) -> Value {
+    Value all = get(size.add(sizes.rows, ragged));
+    Value covered = b.createOrFold<arith::MaxSIOp>(whole, all);
+    Value tiles = b.createOrFold<arith::MulIOp>(covered, columns);
+    return b.createOrFold<arith::CeilDivSIOp>(tiles, perWave);
+  };
+  int64_t groups = getStaticSize(sizes.groups);
+  if (ShapedType::isDynamic(groups)) {
+    // Half a tile for each group; how much that varies is not looked at.
+    Value waves =
+        count(size.mul(sizes.groups, size.constant(schedule.rows / 2)));
+    return b.createOrFold<arith::AddIOp>(waves, waves);
+  }
+  RaggedRows ragged = RaggedRows::get(schedule.rows, groups);
+  Value least = count(size.constant(ragged.least));
+  Value most =
+      ragged.least == ragged.most ? least : count(size.constant(ragged.most));
+  return b.createOrFold<arith::AddIOp>(least, most);
+}
+
+Value MatmulChoice::createTime(const MatmulTileCost &variant) {
+  return b.createOrFold<arith::MulIOp>(
+      createWaves(variant.schedule),
+      get(size.constant(variant.tileTime / kTimeUnit)));
+}
+
+SmallVector<Value> fp8moe::createMatmulChoice(
+    OpBuilder &builder, Location loc, ArrayRef<MatmulTileCost> variants,
+    const GroupedMatmulSizes<OpFoldResult> &sizes, Value multiprocessors) {
+  if (variants.size() == 1)
+    return {Value()};
+  MatmulChoice choice(builder, loc, sizes, multiprocessors);
+  SmallVector<Value> times =
+      llvm::map_to_vector(variants, [&](const MatmulTileCost &variant) {
+        return choice.createTime(variant);
+      });
+  // The first of the best: it beats all before, and ties with none of them.
+  SmallVector<Value> conditions;
+  for (size_t index : llvm::seq(times.size())) {
+    Value time = times[index], condition;
+    auto demand = [&](arith::CmpIPredicate predicate, ArrayRef<Value> others) {
+      if (others.empty())
+        return;
+      Value least = others.front();
+      for (Value other : others.drop_front())
+        least = choice.getLess(least, other);
+      Value holds = choice.compare(predicate, time, least);
+      condition = condition ? choice.both(condition, holds) : holds;
+    };
+    demand(arith::CmpIPredicate::slt, ArrayRef(times).take_front(index));
+    demand(arith::CmpIPredicate::sle, ArrayRef(times).drop_front(index + 1));
+    conditions.push_back(condition);
+  }
+  return conditions;
+}

@@ -1,0 +1,26 @@
+//===- MatmulChoice.h - Which of several matmul kernels runs ----*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_MATMULCHOICE_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_MATMULCHOICE_H
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Matmul/GroupedMatmul.h"
+
+namespace mlir::fp8moe {
+
+/// For each variant of a forward matmul (getMatmulVariants), whether it takes
+/// the least time by the model, worked out on the host from the number of rows:
+/// an i1, which is true for one of them. Null for a single variant.
+/// `multiprocessors` is an index.
+SmallVector<Value> createMatmulChoice(
+    OpBuilder &builder, Location loc, ArrayRef<MatmulTileCost> variants,
+    const GroupedMatmulSizes<OpFoldResult> &sizes, Value multiprocessors);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_MATMULCHOICE_H

@@ -1,0 +1,239 @@
+//===- GridBarrier.cpp - Words that blocks exchange -----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/NVIDIA/GridBarrier.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// How long other blocks are waited for: two seconds at 2 GHz. Reading this
+/// clock, unlike that of the device, costs next to nothing.
+static constexpr int64_t kWaitLimitCycles = 4000000000;
+
+/// All threads of the device, in the terms of LLVM's NVPTX backend.
+static constexpr StringLiteral kDeviceScope = "device";
+
+//===----------------------------------------------------------------------===//
+// Words between blocks
+//===----------------------------------------------------------------------===//
+
+Value fp8moe::createRelaxedLoad(KernelBuilder &b, Value pointer) {
+  return LLVM::LoadOp::create(b, b.getI32Type(), pointer, kWordBytes,
+                              /*isVolatile=*/false, /*isNonTemporal=*/false,
+                              /*isInvariant=*/false, /*isInvariantGroup=*/false,
+                              LLVM::AtomicOrdering::monotonic, kDeviceScope);
+}
+
+/// What other threads wrote before the word that this finds, in the order of
+/// fences, is visible after it: for less than a fence takes.
+static Value createAcquireLoad(KernelBuilder &b, Value pointer) {
+  return LLVM::LoadOp::create(b, b.getI32Type(), pointer, kWordBytes,
+                              /*isVolatile=*/false, /*isNonTemporal=*/false,
+                              /*isInvariant=*/false, /*isInvariantGroup=*/false,
+                              LLVM::AtomicOrdering::acquire, kDeviceScope);
+}
+
+void fp8moe::createRelaxedStore(KernelBuilder &b, Value word, Value pointer) {
+  LLVM::StoreOp::create(b, word, pointer, kWordBytes, /*isVolatile=*/false,
+                        /*isNonTemporal=*/false, /*isInvariantGroup=*/false,
+                        LLVM::AtomicOrdering::monotonic, kDeviceScope);
+}
+
+/// Loads four words, with `order` (relaxed or acquire) at device scope. LLVM
+/// has no atomic vectors; in PTX, every element of one is atomic.
+static Value createLoadWords(KernelBuilder &b, Value pointer, StringRef order) {
+  SmallVector<Type> words(4, b.getI32Type());
+  auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), words);
+  Value loaded =
+      LLVM::InlineAsmOp::create(
+          b, type, pointer,
+          "ld." + order.str() + ".gpu.global.v4.b32 {$0, $1, $2, $3}, [$4];",
+          "=r,=r,=r,=r,l,~{memory}", /*has_side_effects=*/true,
+          /*is_align_stack=*/false, LLVM::TailCallKind::None,
+          LLVM::AsmDialectAttr(), ArrayAttr())
+          .getRes();
+  SmallVector<Value> parts;
+  for (int64_t i : llvm::seq<int64_t>(4))
+    parts.push_back(LLVM::ExtractValueOp::create(b, loaded, i));
+  return b.packWords(parts);
+}
+
+Value fp8moe::createRelaxedLoadWords(KernelBuilder &b, Value pointer) {
+  return createLoadWords(b, pointer, "relaxed");
+}
+
+void fp8moe::createDeviceFence(KernelBuilder &b) {
+  LLVM::FenceOp::create(b, LLVM::AtomicOrdering::acq_rel, kDeviceScope);
+}
+
+SmallVector<Value>
+fp8moe::createBoundedWait(KernelBuilder &b, ValueRange init,
+                          function_ref<Value(ValueRange)> isPending,
+                          function_ref<SmallVector<Value>(ValueRange)> body) {
+  auto readTime = [&]() -> Value {
+    return NVVM::Clock64Op::create(b, b.getI64Type());
+  };
+  Value begin = readTime();
+  auto loop = scf::WhileOp::create(
+      b, init.getTypes(), init,
+      [&](OpBuilder &, Location, ValueRange carried) {
+        scf::ConditionOp::create(b, isPending(carried), carried);
+      },
+      [&](OpBuilder &, Location, ValueRange carried) {
+        Value isLate = b.compare(arith::CmpIPredicate::ugt,
+                                 b.sub(readTime(), begin), kWaitLimitCycles);
+        b.createIf(isLate, [&] { LLVM::Trap::create(b); });
+        scf::YieldOp::create(b, body(carried));
+      });
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+//===----------------------------------------------------------------------===//
+// The barrier
+//===----------------------------------------------------------------------===//
+
+//
+// Nobody resets the barrier's words between launches, so nothing may be assumed
+// of them: only changes count. Block 0 leads. There is one word `go`, and a
+// word `ack` for every other block i.
+//
+//   begin  block i:  old = go, last = ack[i]
+//          block 0:  old = go, first[i] = ack[i], for every i
+//   (each block writes what others must see, and meets at a block barrier)
+//   wait   block i:  repeat: ack[i] = ++last    until go != old
+//          block 0:  wait until ack[i] != first[i], for every i
+//                    go = old + 1
+//
+// No block leaves early: only block 0 of this launch writes `go`, after every
+// ack[i] has changed since it began, and only block i of this launch writes
+// that. Block i notices, as a fence is between its reading `old` and its first
+// writing ack[i]. What block 0 finds first may be what block i has just
+// written; but this writes another value each time, and goes on. Stores are
+// relaxed. The same fence orders what the whole block did before its block
+// barrier ahead of ack[i]; lanes of block 0 acquire ack, meet in a barrier of
+// the warp, and the fence of the first one carries what all acquired to `go`;
+// block i acquires that.
+//
+// While the memory is busy with the first tiles, each trip to it takes one to
+// two microseconds, and four or five are needed one after the other: the fence
+// of block i, from ack[i] to block 0 (two acquiring loads beyond 128 blocks),
+// its fence, and from `go` to block i.
+//
+
+static constexpr int64_t kAckOffset = 128;
+static_assert(kAckOffset + kMaxBarrierBlocks * kWordBytes == kGridBarrierBytes);
+
+/// Words in a vector, and vectors in which a warp of 32 lanes reads those of
+/// all blocks.
+static constexpr int64_t kWords = 4;
+static constexpr int64_t kVectors = 2;
+static_assert(kMaxBarrierBlocks == 32 * kWords * kVectors);
+
+void GridBarrier::syncWarp() { NVVM::SyncWarpOp::create(b, b.i32(-1)); }
+
+Value GridBarrier::getAck(Value index) {
+  Value bytes = b.mul(b.zeroExtend(b.getI64Type(), index), kWordBytes);
+  return b.offsetBytes(b.offsetBytes(memory, kAckOffset), bytes);
+}
+
+/// Vector `index` of the lane's acks, loaded with `order` (relaxed or acquire).
+Value GridBarrier::loadAcks(int64_t index, StringRef order) {
+  return createLoadWords(b, getAck(getFirstBlock(index)), order);
+}
+
+/// The block of the first word in vector `index` of the lane.
+Value GridBarrier::getFirstBlock(int64_t index) {
+  return b.add(b.mul(lane, kWords), index * kWords * b.getSubgroupSize());
+}
+
+GridBarrierState GridBarrier::createBegin() {
+  Value go = createRelaxedLoad(b, memory);
+  SmallVector<Type> types(kVectors, b.getWordsType());
+  GridBarrierState state{go};
+  state.append(b.createIf(
+      isLeader(), types,
+      [&] {
+        SmallVector<Value> vectors;
+        for (int64_t i : llvm::seq(kVectors))
+          vectors.push_back(loadAcks(i, "relaxed"));
+        return vectors;
+      },
+      [&] {
+        // In all words, for the same types as block 0 has.
+        Value last = createRelaxedLoad(b, getAck(block));
+        Value words = vector::BroadcastOp::create(b, b.getWordsType(), last);
+        return SmallVector<Value>(types.size(), words);
+      }));
+  return state;
+}
+
+GridBarrierState GridBarrier::createNoState() {
+  GridBarrierState state{b.i32(0)};
+  state.append(kVectors, b.zeroWords());
+  return state;
+}
+
+void GridBarrier::lead(Value old, ArrayRef<Value> first) {
+  // One vector after the other: acquiring loads do not overlap, and when the
+  // first vector is complete the next one mostly is, too.
+  for (auto [index, vector] : llvm::enumerate(first)) {
+    SmallVector<Value> firstWords = b.unpackWords(vector);
+    auto isAnyMissing = [&, index = index](ValueRange) -> Value {
+      SmallVector<Value> words = b.unpackWords(loadAcks(index, "acquire"));
+      Value any = b.i1(false);
+      for (int64_t i : llvm::seq(kWords)) {
+        Value other = b.add(getFirstBlock(index), i);
+        Value exists =
+            b.bitAnd(b.less(other, numBlocks), b.less(b.i32(0), other));
+        any = b.bitOr(any, b.bitAnd(exists, b.equal(words[i], firstWords[i])));
+      }
+      return NVVM::VoteSyncOp::create(b, b.getI1Type(), b.i32(-1), any,
+                                      NVVM::VoteSyncKind::any);
+    };
+    auto wait = [&] {
+      createBoundedWait(b, {}, isAnyMissing,
+                        [&](ValueRange) { return SmallVector<Value>(); });
+    };
+    // Weights often have 128 blocks.
+    Value exists =
+        b.less(b.i32(index * kWords * b.getSubgroupSize()), numBlocks);
+    b.createIf(exists, wait);
+  }
+  // Each lane has acquired from the blocks that it saw; the first one releases
+  // what all of them did.
+  syncWarp();
+  b.createIf(b.equal(lane, 0), [&] {
+    createDeviceFence(b);
+    createRelaxedStore(b, b.add(old, 1), memory);
+  });
+}
+
+void GridBarrier::follow(Value old, Value last) {
+  b.createIf(b.equal(lane, 0), [&] {
+    createDeviceFence(b);
+    createBoundedWait(
+        b, b.add(last, 1),
+        [&](ValueRange next) {
+          createRelaxedStore(b, next[0], getAck(block));
+          return b.equal(createAcquireLoad(b, memory), old);
+        },
+        [&](ValueRange next) { return SmallVector<Value>{b.add(next[0], 1)}; });
+  });
+  syncWarp();
+}
+
+void GridBarrier::createWait(const GridBarrierState &state) {
+  Value old = state.front();
+  ArrayRef<Value> acks = ArrayRef(state).drop_front();
+  b.createIf(
+      isLeader(), [&] { lead(old, acks); },
+      [&] { follow(old, b.unpackWords(acks.front()).front()); });
+}

@@ -1,0 +1,92 @@
+//===- GridBarrier.h - Words that blocks exchange ---------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Loads and stores of words that other blocks of the same launch write and
+// read, and a barrier between all of its blocks.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_NVIDIA_GRIDBARRIER_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_NVIDIA_GRIDBARRIER_H
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
+
+namespace mlir::fp8moe {
+
+//===----------------------------------------------------------------------===//
+// Words between blocks
+//===----------------------------------------------------------------------===//
+
+/// Bytes of a word, an i32.
+constexpr int64_t kWordBytes = sizeof(int32_t);
+
+/// Relaxed accesses of one i32 at the scope of the device. They order nothing
+/// else; fences do.
+Value createRelaxedLoad(KernelBuilder &b, Value pointer);
+void createRelaxedStore(KernelBuilder &b, Value word, Value pointer);
+/// The same for four words (vector<4xi32>), each of which is relaxed by itself.
+Value createRelaxedLoadWords(KernelBuilder &b, Value pointer);
+/// Orders this thread's earlier accesses, and those of others that it has seen
+/// through barriers, before its later ones, for every thread of the device.
+void createDeviceFence(KernelBuilder &b);
+
+/// Repeats `body`, whose results are the next values, while `isPending`. More
+/// than two seconds stop the kernel with an error instead of hanging the
+/// device.
+SmallVector<Value>
+createBoundedWait(KernelBuilder &b, ValueRange init,
+                  function_ref<Value(ValueRange)> isPending,
+                  function_ref<SmallVector<Value>(ValueRange)> body);
+
+//===----------------------------------------------------------------------===//
+// The barrier
+//===----------------------------------------------------------------------===//
+
+/// The most blocks that the barrier takes; hosts launch no more. (An H200 has
+/// 132 multiprocessors.)
+constexpr int64_t kMaxBarrierBlocks = 256;
+/// Its bytes of global memory: a line, and a word for each block. They may hold
+/// anything when a launch begins.
+constexpr int64_t kGridBarrierBytes = 128 + kMaxBarrierBlocks * kWordBytes;
+
+/// What a warp found when it began to meet the other blocks: an i32, then
+/// vectors of four.
+using GridBarrierState = SmallVector<Value>;
+
+/// A barrier in two parts, for one converged warp of every block. Between them
+/// is a block barrier: what the block's threads wrote before it is visible to
+/// all blocks after the second part. All blocks must be resident at once (a
+/// cooperative launch). `block`, `numBlocks` and `lane` are i32.
+class GridBarrier {
+public:
+  GridBarrier(KernelBuilder &b, Value memory, Value block, Value numBlocks,
+              Value lane)
+      : b(b), memory(memory), block(block), numBlocks(numBlocks), lane(lane) {}
+
+  GridBarrierState createBegin();
+  /// Values of the same types, for warps that do not take part.
+  GridBarrierState createNoState();
+  void createWait(const GridBarrierState &state);
+
+private:
+  Value getAck(Value index);
+  Value getFirstBlock(int64_t index);
+  Value loadAcks(int64_t index, StringRef order);
+  void syncWarp();
+  Value isLeader() { return b.equal(block, 0); }
+  void lead(Value old, ArrayRef<Value> first);
+  void follow(Value old, Value last);
+
+  KernelBuilder &b;
+  Value memory, block, numBlocks, lane;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_NVIDIA_GRIDBARRIER_H

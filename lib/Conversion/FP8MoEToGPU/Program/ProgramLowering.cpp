@@ -1,0 +1,280 @@
+//===- ProgramLowering.cpp - One function becomes a program ---------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Program/ProgramLowering.h"
+
+#include "FP8MoEToGPU/Program/LaunchGroups.h"
+
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Support/DebugStringHelper.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// More blocks than this take turns. A grid of so many blocks of 256 threads is
+/// within the limits of both vendors.
+static constexpr int64_t kMaxBlocks = int64_t(1) << 22;
+
+/// Alignment of workspace in bytes: that of a cache line on every target.
+static constexpr int64_t kWorkspaceAlignment = 256;
+
+int64_t fp8moe::getStaticSize(OpFoldResult size) {
+  return getConstantIntValue(size).value_or(ShapedType::kDynamic);
+}
+
+int64_t fp8moe::getBufferAlignment(const BufferView &view) {
+  return llvm::TypeSwitch<Operation *, int64_t>(view.buffer.getDefiningOp())
+      .Case<plan::InputOp, plan::OutputOp, plan::WorkspaceOp>(
+          [](auto op) { return op.getAlignment(); });
+}
+
+//===----------------------------------------------------------------------===//
+// KernelModule
+//===----------------------------------------------------------------------===//
+
+KernelModule::KernelModule(ModuleOp module, const TargetHooks &hooks)
+    : hooks(hooks), parent(module) {
+  // Functions, whose names programs take, may have any name.
+  SymbolTable symbols(module);
+  auto isTaken = [&](StringRef name) {
+    return symbols.lookup(name) != nullptr;
+  };
+  moduleName = "fp8moe_kernels";
+  unsigned counter = 0;
+  if (isTaken(moduleName))
+    moduleName =
+        SymbolTable::generateSymbolName<32>(moduleName, isTaken, counter);
+}
+
+SymbolRefAttr KernelModule::getOrBuild(StringRef prefix,
+                                       ArrayRef<Attribute> key, BuildFn build) {
+  MLIRContext *context = parent.getContext();
+  SmallVector<Attribute> whole{StringAttr::get(context, prefix)};
+  llvm::append_range(whole, key);
+  auto identity = ArrayAttr::get(context, whole);
+  if (SymbolRefAttr symbol = known.lookup(identity))
+    return symbol;
+  if (!kernels) {
+    OpBuilder builder = OpBuilder::atBlockBegin(parent.getBody());
+    kernels = gpu::GPUModuleOp::create(builder, parent.getLoc(), moduleName);
+  }
+  std::string name = (prefix + "_" + Twine(known.size())).str();
+  gpu::GPUFuncOp kernel = build(kernels, name, hooks);
+  auto symbol = SymbolRefAttr::get(
+      kernels.getNameAttr(), {FlatSymbolRefAttr::get(kernel.getNameAttr())});
+  known[identity] = symbol;
+  return symbol;
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers and launches
+//===----------------------------------------------------------------------===//
+
+FailureOr<BufferView> ProgramLowering::createResult(OpResult result) {
+  auto destination = destinations.find(result);
+  if (destination != destinations.end()) {
+    views[result] = destination->second;
+    return destination->second;
+  }
+  Operation *op = result.getOwner();
+  auto type = cast<RankedTensorType>(result.getType());
+  FailureOr<SmallVector<OpFoldResult>> sizes = signature.getSizes(result, op);
+  if (failed(sizes))
+    return failure();
+  OpBuilder builder = getBuilder();
+  SizeBuilder size(builder, op->getLoc());
+  BufferView view;
+  view.sizes = *sizes;
+  // Nobody else sees this buffer, so the strides that a layout leaves open are
+  // the dense ones.
+  StridedLayout layout = *StridedLayout::get(type);
+  bool isGiven = !layout.dense &&
+                 !llvm::is_contained(layout.strides, ShapedType::kDynamic);
+  view.strides = isGiven
+                     ? getAsIndexOpFoldResult(type.getContext(), layout.strides)
+                     : size.denseStrides(type, view.sizes);
+
+  // The runtime counts the bytes of a buffer from its sizes and strides.
+  SmallVector<int64_t> staticSizes, staticStrides;
+  SmallVector<Value> dynamicSizes, dynamicStrides;
+  auto split = [&](ArrayRef<OpFoldResult> from, SmallVector<int64_t> &known,
+                   SmallVector<Value> &operands) {
+    for (OpFoldResult value : from) {
+      known.push_back(getStaticSize(value));
+      if (ShapedType::isDynamic(known.back()))
+        operands.push_back(materializeSize(builder, op->getLoc(), value));
+    }
+  };
+  split(view.sizes, staticSizes, dynamicSizes);
+  split(view.strides, staticStrides, dynamicStrides);
+  auto bufferType = MemRefType::get(
+      staticSizes, type.getElementType(),
+      StridedLayoutAttr::get(type.getContext(), /*offset=*/0, staticStrides));
+  auto workspace =
+      plan::WorkspaceOp::create(builder, op->getLoc(), bufferType, dynamicSizes,
+                                dynamicStrides, kWorkspaceAlignment);
+  view.buffer = cast<TypedValue<MemRefType>>(workspace.getBuffer());
+  views[result] = view;
+  return view;
+}
+
+void ProgramLowering::createLaunch(Location loc, SymbolRefAttr kernel,
+                                   OpFoldResult units, int64_t threads,
+                                   ArrayRef<Value> buffers,
+                                   ArrayRef<OpFoldResult> sizes,
+                                   Value condition) {
+  OpBuilder builder = getBuilder();
+  auto index = [&](OpFoldResult value) {
+    return materializeSize(builder, loc, value);
+  };
+  OpFoldResult blocks;
+  if (std::optional<int64_t> known = getConstantIntValue(units))
+    blocks = builder.getIndexAttr(std::min(*known, kMaxBlocks));
+  else
+    blocks = arith::MinSIOp::create(builder, loc, index(units),
+                                    index(builder.getIndexAttr(kMaxBlocks)))
+                 .getResult();
+  SmallVector<Value> args(buffers);
+  for (OpFoldResult size : sizes)
+    if (ShapedType::isDynamic(getStaticSize(size)))
+      args.push_back(index(size));
+  args.push_back(index(blocks));
+  Value one = index(builder.getIndexAttr(1));
+  plan::LaunchOp::create(builder, loc, kernel,
+                         ValueRange{args.back(), one, one}, {threads, 1, 1},
+                         /*sharedBytes=*/0, args, condition);
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+LogicalResult ProgramLowering::reportUnsupported(Operation *op,
+                                                 const Twine &what) {
+  return op->emitError("'") << op->getName() << "' " << what
+                            << " is not supported on target " << target.chip;
+}
+
+/// Whether an operation writes its results to memory that it is given.
+static bool writesResults(Operation *op) {
+  return isa<ContiguousOp, RelayoutOp, DynamicQuantizeOp,
+             JaggedDynamicQuantizeOp, GroupedMatmulOp>(op) &&
+         !isNoopRelayout(op);
+}
+
+/// Finds the tensors that can be computed in an output's memory: those that are
+/// returned, perhaps through transposes. Other outputs are copies.
+void ProgramLowering::assignOutputs(func::FuncOp func) {
+  Operation *terminator = func.front().getTerminator();
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    BufferView view = signature.getOutputs()[operand.getOperandNumber()];
+    Value tensor = operand.get();
+    while (Operation *producer = tensor.getDefiningOp()) {
+      if (auto transpose = dyn_cast<TransposeOp>(producer)) {
+        SmallVector<int64_t> inverse =
+            invertPermutation(transpose.getPermutation());
+        view.sizes = applyPermutation(view.sizes, inverse);
+        view.strides = applyPermutation(view.strides, inverse);
+      } else if (!isNoopRelayout(producer)) {
+        break;
+      }
+      tensor = producer->getOperand(0);
+    }
+    Operation *op = tensor.getDefiningOp();
+    if (!op || !writesResults(op) ||
+        !destinations.try_emplace(tensor, view).second)
+      copiedOutputs.push_back(operand.getOperandNumber());
+  }
+}
+
+LogicalResult ProgramLowering::copyOutputs(func::FuncOp func) {
+  Operation *terminator = func.front().getTerminator();
+  // A function may return what no operation of it has touched.
+  if (failed(checkTensors(terminator)))
+    return failure();
+  for (unsigned index : copiedOutputs) {
+    Value tensor = terminator->getOperand(index);
+    if (failed(copyTensor(terminator, cast<RankedTensorType>(tensor.getType()),
+                          getView(tensor), signature.getOutputs()[index],
+                          *this)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult ProgramLowering::checkTensors(Operation *op) {
+  for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()),
+                                      llvm::to_vector(op->getResultTypes()))) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor)
+      continue;
+    if (!StridedLayout::get(tensor))
+      return reportUnsupported(op, "on tensors with layout " +
+                                       debugString(tensor.getEncoding()));
+    if (isNeutralFp8Type(tensor.getElementType()))
+      return op->emitError("'")
+             << op->getName() << "' still has the target-neutral element type "
+             << tensor.getElementType()
+             << "; run fp8moe-resolve-fp8-types first";
+  }
+  return success();
+}
+
+LogicalResult ProgramLowering::lowerOperation(Operation *op) {
+  if (failed(checkTensors(op)))
+    return failure();
+  if (isNoopRelayout(op)) {
+    setView(op->getResult(0), getView(op->getOperand(0)));
+    return success();
+  }
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](TransposeOp op) { return lowerTranspose(op, *this); })
+      .Case([&](ReshapeOp op) { return lowerReshape(op, *this); })
+      .Case([&](ContiguousOp op) { return lowerContiguous(op, *this); })
+      .Case([&](RelayoutOp op) { return lowerRelayout(op, *this); })
+      .Case(
+          [&](DynamicQuantizeOp op) { return lowerDynamicQuantize(op, *this); })
+      .Case([&](JaggedDynamicQuantizeOp op) {
+        return lowerJaggedDynamicQuantize(op, *this);
+      })
+      .Case([&](GroupedMatmulOp op) { return lowerGroupedMatmul(op, *this); })
+      .Default([&](Operation *op) -> LogicalResult {
+        return op->emitError("'")
+               << op->getName() << "' is not supported on target "
+               << target.chip
+               << " yet; compile the function for target 'cpu', or keep only "
+                  "views, copies, dynamic quantizations and grouped matmuls in "
+                  "it";
+      });
+}
+
+LogicalResult ProgramLowering::lower(func::FuncOp func) {
+  for (auto [argument, view] :
+       llvm::zip_equal(func.getArguments(), signature.getInputs()))
+    views[argument] = view;
+  assignOutputs(func);
+  LaunchGroups groups;
+  if (failed(groups.collect(func)))
+    return failure();
+  Block &program = *getBuilder().getInsertionBlock();
+  for (Operation &op : func.front().without_terminator()) {
+    Operation *last = program.empty() ? nullptr : &program.back();
+    if (failed(lowerOperation(&op)))
+      return failure();
+    for (Operation *created = last ? last->getNextNode() : &program.front();
+         created; created = created->getNextNode())
+      if (auto launch = dyn_cast<plan::LaunchOp>(created))
+        groups.add(&op, launch);
+  }
+  if (failed(groups.merge(*this)))
+    return failure();
+  return copyOutputs(func);
+}

@@ -1,0 +1,122 @@
+//===- ProgramLowering.h - One function becomes a program -------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAM_PROGRAMLOWERING_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAM_PROGRAMLOWERING_H
+
+#include "fp8moe/Conversion/GPUCommon/TargetHooks.h"
+#include "fp8moe/Conversion/PlanSignature.h"
+#include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
+#include "fp8moe/Target/TargetInfo.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+namespace mlir::fp8moe {
+
+/// The kernels of a module; equal ones are built once.
+class KernelModule {
+public:
+  KernelModule(ModuleOp module, const TargetHooks &hooks);
+
+  using BuildFn = function_ref<gpu::GPUFuncOp(
+      gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks)>;
+
+  const TargetHooks &getHooks() const { return hooks; }
+
+  /// The kernel that `key` describes completely; built when it is the first
+  /// one. Its name begins with `prefix`.
+  SymbolRefAttr getOrBuild(StringRef prefix, ArrayRef<Attribute> key,
+                           BuildFn build);
+
+private:
+  const TargetHooks &hooks;
+  ModuleOp parent;
+  llvm::SmallString<32> moduleName;
+  gpu::GPUModuleOp kernels;
+  DenseMap<Attribute, SymbolRefAttr> known;
+};
+
+/// Turns the operations of one function into launches. Each tensor is a
+/// BufferView; views move no bytes.
+class ProgramLowering {
+public:
+  ProgramLowering(PlanSignature &signature, const TargetInfo &target,
+                  KernelModule &kernels)
+      : signature(signature), target(target), kernels(kernels) {}
+
+  LogicalResult lower(func::FuncOp func);
+
+  const TargetInfo &getTarget() const { return target; }
+  KernelModule &getKernels() { return kernels; }
+  /// Creates operations at the end of the program.
+  OpBuilder getBuilder() { return signature.getBuilder(); }
+
+  /// The place of a tensor that was given or computed before.
+  const BufferView &getView(Value tensor) const { return views.at(tensor); }
+  void setView(Value tensor, BufferView view) {
+    views[tensor] = std::move(view);
+  }
+  /// Where an operation must write its result: an output of the program, or new
+  /// workspace.
+  FailureOr<BufferView> createResult(OpResult result);
+
+  /// Launches a kernel on at most as many blocks as there are `units`. It gets
+  /// the buffers, then those of `sizes` that are not constant, then the number
+  /// of blocks. A condition (i1) may skip it.
+  void createLaunch(Location loc, SymbolRefAttr kernel, OpFoldResult units,
+                    int64_t threads, ArrayRef<Value> buffers,
+                    ArrayRef<OpFoldResult> sizes, Value condition = {});
+
+  /// Reports that an operation has no lowering, and the way out.
+  LogicalResult reportUnsupported(Operation *op, const Twine &what);
+
+private:
+  void assignOutputs(func::FuncOp func);
+  LogicalResult lowerOperation(Operation *op);
+
+  /// Reports tensors in `op` that no kernel can take: without a strided layout,
+  /// or of a type that is not resolved.
+  LogicalResult checkTensors(Operation *op);
+  LogicalResult copyOutputs(func::FuncOp func);
+
+  PlanSignature &signature;
+  const TargetInfo &target;
+  KernelModule &kernels;
+  llvm::DenseMap<Value, BufferView> views;
+  /// Tensors that are computed directly in an output.
+  llvm::DenseMap<Value, BufferView> destinations;
+  /// Outputs that are the copy of a tensor.
+  SmallVector<unsigned> copiedOutputs;
+};
+
+/// The promised alignment of a buffer's base, in bytes.
+int64_t getBufferAlignment(const BufferView &view);
+
+/// A size or stride if it is constant, else ShapedType::kDynamic.
+int64_t getStaticSize(OpFoldResult size);
+
+// One function for each family of operations.
+LogicalResult lowerTranspose(TransposeOp op, ProgramLowering &lowering);
+LogicalResult lowerReshape(ReshapeOp op, ProgramLowering &lowering);
+LogicalResult lowerContiguous(ContiguousOp op, ProgramLowering &lowering);
+LogicalResult lowerRelayout(RelayoutOp op, ProgramLowering &lowering);
+LogicalResult lowerDynamicQuantize(DynamicQuantizeOp op,
+                                   ProgramLowering &lowering);
+LogicalResult lowerJaggedDynamicQuantize(JaggedDynamicQuantizeOp op,
+                                         ProgramLowering &lowering);
+
+LogicalResult lowerGroupedMatmul(GroupedMatmulOp op, ProgramLowering &lowering);
+
+/// Copies a tensor of type `type` whose elements may lie anywhere on both
+/// sides.
+LogicalResult copyTensor(Operation *op, RankedTensorType type,
+                         const BufferView &from, const BufferView &to,
+                         ProgramLowering &lowering);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAM_PROGRAMLOWERING_H

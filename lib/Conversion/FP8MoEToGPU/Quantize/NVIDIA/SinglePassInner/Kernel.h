@@ -1,0 +1,49 @@
+//===- Kernel.h - Quantize whole columns from one read ----------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Jagged groups with rows contiguous on both sides: a block takes whole
+// columns, which brings all groups of a column, and each column is one copy.
+//
+//   column ──bulk copy──► ring of pieces ──────────────► convert ──► output
+//              │                 │                          ▲
+//         1 producer          measure ──► magnitudes ──► scale
+//            warp              warps       by group     1 warp
+//
+// A piece stays in shared memory until all pieces of its column were measured.
+// Every column has the same groups, so where they are is worked out once. A
+// warp reads a piece in lines of 32 chunks; a line that groups share goes the
+// slow way. The blocks of a cluster share a column that is too long for one:
+// each sends what it measured to all.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSINNER_KERNEL_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSINNER_KERNEL_H
+
+#include "FP8MoEToGPU/NVIDIA/Hopper.h"
+#include "FP8MoEToGPU/Quantize/QuantizeMath.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
+#include "fp8moe/Tuning/ColumnsTiles.h"
+
+namespace mlir::fp8moe {
+
+/// The kernel of a problem whose rows are contiguous and whose columns are
+/// aligned to chunks on both sides. A block's part of a column must fit
+/// SharedMemory::getMaxPart. Its parameters are input, offsets, output and
+/// scales, then the dynamic sizes in the order of `members`.
+gpu::GPUFuncOp buildColumnsQuantize(Location loc, gpu::GPUModuleOp module,
+                                    StringRef name,
+                                    const QuantizeProblem &problem,
+                                    const ColumnsTile &tile,
+                                    const columns::SharedMemory &memory,
+                                    const TargetHooks &hooks);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSINNER_KERNEL_H

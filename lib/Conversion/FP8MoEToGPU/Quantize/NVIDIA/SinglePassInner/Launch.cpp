@@ -1,0 +1,112 @@
+//===- Launch.cpp - Launches the whole-column kernel ----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassInner/Launch.h"
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassInner/Kernel.h"
+
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+class ColumnsLaunch : QuantizeLaunch {
+public:
+  using QuantizeLaunch::QuantizeLaunch;
+
+  Value launch(Value range);
+
+private:
+  Value createCondition(const ColumnsTile &tile);
+  void launchTile(const ColumnsTile &tile, const columns::SharedMemory &memory,
+                  Value condition);
+};
+} // namespace
+
+/// Whether copies and vectors are aligned, and everything can be counted.
+Value ColumnsLaunch::createCondition(const ColumnsTile &tile) {
+  using arith::CmpIPredicate;
+  int64_t chunkRows = columns::kChunkBytes / getInputBytes();
+  Value condition =
+      both(plan::AlignedOp::create(b, buffers.input, columns::kChunkBytes),
+           plan::AlignedOp::create(b, buffers.output, chunkRows));
+  for (OpFoldResult extent : {sizes.reduced, sizes.inKept, sizes.outKept})
+    condition = both(
+        condition, compare(CmpIPredicate::eq, size.rem(extent, chunkRows), 0));
+  // Without rows nothing would complete the barriers.
+  condition = both(condition, compare(CmpIPredicate::sgt, sizes.reduced, 0));
+  condition =
+      both(condition, compare(CmpIPredicate::slt, sizes.kept, kMaxCount));
+  return both(condition,
+              compare(CmpIPredicate::sle, sizes.segments, tile.groups));
+}
+
+void ColumnsLaunch::launchTile(const ColumnsTile &tile,
+                               const columns::SharedMemory &memory,
+                               Value condition) {
+  SmallVector<int64_t> numbers{problem.powerOfTwo, tile.cluster, tile.groups,
+                               tile.measureWarps, tile.convertWarps};
+  SmallVector<Value> operands{buffers.input, buffers.offsets, buffers.output,
+                              buffers.scales};
+  for (OpFoldResult argument : addSizes(numbers))
+    operands.push_back(index(argument));
+  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
+      "quantize_slices_columns",
+      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
+       builder.getDenseI64ArrayAttr(numbers)},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        return buildColumnsQuantize(b.getLoc(), module, name, problem, tile,
+                                    memory, hooks);
+      });
+  Value multiprocessors = plan::DeviceAttrOp::create(
+      b, builder.getIndexType(), plan::DeviceAttribute::Multiprocessors);
+  Value clusters = b.createOrFold<arith::MinSIOp>(
+      b.createOrFold<arith::DivSIOp>(multiprocessors, index(tile.cluster)),
+      index(sizes.kept));
+  Value blocks = b.createOrFold<arith::MulIOp>(clusters, index(tile.cluster));
+  int64_t threads = tile.getThreads(lowering.getTarget().warpSize);
+  SmallVector<int64_t> cluster;
+  if (tile.cluster > 1)
+    cluster = {tile.cluster, 1, 1};
+  plan::LaunchOp::create(b, kernel, ValueRange{blocks, index(1), index(1)},
+                         {threads, 1, 1}, memory.end, operands, condition,
+                         cluster);
+}
+
+Value ColumnsLaunch::launch(Value range) {
+  ColumnsTile tile = getColumnsTile(problem.sizes.segments);
+  Value condition = createCondition(tile);
+  if (range)
+    condition = both(condition, range);
+  Value applies;
+  for (int64_t cluster : columns::kClusters) {
+    tile.cluster = cluster;
+    columns::SharedMemory memory(tile,
+                                 lowering.getTarget().sharedMemoryPerBlock);
+    // No room for so many groups.
+    if (!memory.stages)
+      break;
+    int64_t most = cluster * memory.getMaxPart() / getInputBytes();
+    Value isShort = compare(arith::CmpIPredicate::sle, sizes.reduced, most);
+    Value isIts = both(condition, isShort);
+    condition = both(condition,
+                     compare(arith::CmpIPredicate::sgt, sizes.reduced, most));
+    if (!matchPattern(isIts, m_Zero()))
+      launchTile(tile, memory, isIts);
+    applies = applies ? b.createOrFold<arith::OrIOp>(applies, isIts) : isIts;
+  }
+  return negate(applies);
+}
+
+Value fp8moe::launchColumnsQuantize(Location loc,
+                                    const QuantizeProblem &problem,
+                                    const QuantizeSizes<OpFoldResult> &sizes,
+                                    const QuantizeBuffers &buffers, Value range,
+                                    ProgramLowering &lowering) {
+  return ColumnsLaunch(loc, problem, sizes, buffers, lowering).launch(range);
+}

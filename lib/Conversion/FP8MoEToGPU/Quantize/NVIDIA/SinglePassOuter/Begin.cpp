@@ -1,0 +1,155 @@
+//===- Begin.cpp - How the streamed kernel begins -------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Nothing is read before barriers are initialised and the first tiles worked
+// out, and scales wait until the entries of all blocks are zero. So the warps
+// share what is to be done: the producer works out its tiles, measure warps
+// initialise barriers, the first scale warp begins to meet the other blocks,
+// and convert and row warps zero entries. (With rows, the producer also waits
+// until other roles have given up registers, and so for all of that.)
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::streamed;
+
+/// Named barriers that begin the producer, and all other warps.
+static constexpr int64_t kProducerBarrier = 1;
+static constexpr int64_t kOthersBarrier = 2;
+
+/// So many warps, the first ones, initialise what the producer uses.
+static constexpr int64_t kProducerInitWarps = 2;
+static constexpr int64_t kOtherInitWarps = 2;
+
+/// What other blocks wait for comes first, while memory is idle: once tiles are
+/// on their way, each trip to it takes several times longer.
+void StreamedKernel::initialize(Value numEntries) {
+  createLetNextKernelBegin(b);
+  int64_t firstScaleWarp =
+      tile.measureWarps + tile.getConvertWarps() + tile.rowWarps;
+  int64_t producerWarp = firstScaleWarp + tile.scaleWarps;
+  GridBarrierState none = gridBarrier->createNoState();
+  gridBarrierState = b.createIf(
+      b.equal(warp, firstScaleWarp), ValueRange(none).getTypes(),
+      [&] {
+        createWaitForEarlierKernels(b);
+        return gridBarrier->createBegin();
+      },
+      [&] {
+        initializeBarriers();
+        createWaitForEarlierKernels(b);
+        Value zeroes = both(b.lessEqual(b.i32(tile.measureWarps), warp),
+                            b.less(warp, firstScaleWarp));
+        b.createIf(zeroes, [&] {
+          zeroEntries(numEntries, tile.measureWarps, firstScaleWarp);
+        });
+        return none;
+      });
+  syncWarp();
+  b.createIf(b.compare(arith::CmpIPredicate::ne, warp, producerWarp), [&] {
+    createNamedBarrier(b, b.i32(kOthersBarrier),
+                       producerWarp * b.getSubgroupSize());
+  });
+}
+
+/// One takes ten cycles and there are over a hundred, so a lane each of several
+/// warps shares them (lanes of one warp would take turns). They are not in
+/// loops, which would take longer.
+void StreamedKernel::initializeBarriers() {
+  auto initializeRing = [&] {
+    for (Value map : {tileMap, foldedMap, boxMap, shareMap})
+      createMapPrefetch(b, map);
+    // Every thread of the measure warps and of one convert team releases a
+    // stage.
+    ring.createInit(/*fullArrivals=*/1,
+                    (tile.measureWarps + StreamedTile::kTeamWarps) *
+                        b.getSubgroupSize());
+    // Copies arrive here.
+    createBarrierInitFence(b);
+  };
+  auto initializeSlots = [&](auto getBarrier, int64_t arrivals) {
+    for (int64_t slot : llvm::seq(tile.getUnitSlots()))
+      createBarrierInit(b, getBarrier(b.i32(slot)), arrivals);
+  };
+  auto initializePublished = [&] {
+    initializeSlots([&](Value slot) { return getPublishedBarrier(slot); }, 1);
+    if (tile.hasRows())
+      initializeRows();
+  };
+  auto initializePosted = [&] {
+    initializeSlots([&](Value slot) { return getPostedBarrier(slot); },
+                    tile.measureWarps);
+    createBarrierInit(b, readyBarrier, 1);
+  };
+  auto initializeScales = [&] {
+    initializeSlots([&](Value slot) { return getScalesBarrier(slot); },
+                    b.getSubgroupSize());
+  };
+  const function_ref<void()> forProducer[kProducerInitWarps] = {
+      initializeRing, initializePublished};
+  const function_ref<void()> forOthers[kOtherInitWarps] = {initializePosted,
+                                                           initializeScales};
+  assert(kProducerInitWarps + kOtherInitWarps <= tile.measureWarps);
+  for (auto [i, part] : llvm::enumerate(
+           llvm::concat<const function_ref<void()>>(forProducer, forOthers)))
+    b.createIf(both(isFirstLane, b.equal(warp, i)), part);
+  syncWarp();
+  b.createIf(b.less(warp, kProducerInitWarps), [&] {
+    createNamedArrive(b, b.i32(kProducerBarrier), getProducerThreads());
+  });
+}
+
+void StreamedKernel::initializeRows() {
+  for (int64_t stage : llvm::seq(tile.rowStages)) {
+    createBarrierInit(b, getRowBarrier(b.i32(stage)), 1);
+    b.store(b.i32(-1), getRowNumber(b.i32(stage)), kWordBytes);
+  }
+  b.store(b.i32(0), getTileProgress(), kWordBytes);
+  b.store(b.i32(0), getRowProgress(), kWordBytes);
+  // Copies arrive here.
+  createBarrierInitFence(b);
+}
+
+int64_t StreamedKernel::getProducerThreads() const {
+  return (kProducerInitWarps + 1) * b.getSubgroupSize();
+}
+
+void StreamedKernel::beginProducer() {
+  createNamedBarrier(b, b.i32(kProducerBarrier), getProducerThreads());
+}
+
+/// Entries of a run belong to the block that has it, which alone posts to them
+/// before all blocks have met. Warps [firstWarp, endWarp) of the block take
+/// part.
+void StreamedKernel::zeroEntries(Value numEntries, int64_t firstWarp,
+                                 int64_t endWarp) {
+  int64_t firstThread = firstWarp * b.getSubgroupSize();
+  int64_t threads = endWarp * b.getSubgroupSize() - firstThread;
+  Value thread = b.sub(b.getThread(), firstThread);
+  Value threadEntry = b.divU(thread, kLineChunks);
+  Value grid = b.zeroExtend(b.getI64Type(), numBlocks);
+  Value chunk = b.mul(b.remU(thread, kLineChunks), kChunkBytes);
+  Value log = widen(runLog);
+  Value run = b.add(b.getBlock(), b.mul(b.shiftRight(threadEntry, log), grid));
+  Value inRun = b.bitAnd(threadEntry, widen(b.sub(runTiles, 1)));
+  Value first = b.add(b.shiftLeft(run, log), inRun);
+  Value step = b.mul(grid, threads / kLineChunks);
+  b.createFor(first, numEntries, step, [&](Value entry) {
+    Value offset = b.add(b.mul(entry, kLineBytes), chunk);
+    b.store(b.zeroWords(), b.offsetBytes(entries, offset), kChunkBytes);
+  });
+}
+
+void StreamedKernel::meetOtherBlocks() {
+  gridBarrier->createWait(gridBarrierState);
+  b.createIf(isFirstLane, [&] { createArrive(b, readyBarrier); });
+}

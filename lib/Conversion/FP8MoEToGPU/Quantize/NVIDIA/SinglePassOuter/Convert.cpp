@@ -1,0 +1,564 @@
+//===- Convert.cpp - Quantizes tiles in the ring --------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Teams of four warps take tiles in turn. A thread has a cell: 8 bytes of 16
+// consecutive rows, so 16 consecutive bytes of the output in each of 4 (bf16)
+// or 2 (f32) columns; 8 neighbouring lanes write 128 rows of a column. Lane i
+// of these reads row j XOR i when it comes to its row j: the same row of all
+// would be in the same banks, as lines are swizzled alike every eight. Bytes
+// are put in order at the end.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Common/MemoryAccess.h"
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::streamed;
+
+/// Rows and bytes of a line that a thread has, and lanes below each other.
+static constexpr int64_t kCellRows = 16;
+static constexpr int64_t kCellBytes = 8;
+static constexpr int64_t kCellLanes = 8;
+/// Rows after which lines are swizzled alike.
+static constexpr int64_t kSwizzleLines = 8;
+
+namespace {
+/// The output bytes of a thread: four words for each of its columns.
+using CellWords = SmallVector<SmallVector<Value>>;
+
+/// A tile in registers: what is to be done with it, and the thread's cell.
+struct HeldTile {
+  TileRecord record;
+  SmallVector<Value> cell;
+
+  /// Of the record, what converting needs.
+  static constexpr auto members() {
+    using T = TileRecord;
+    return std::array{&T::flags,  &T::unit, &T::segment, &T::row,
+                      &T::column, &T::low,  &T::high,    &T::paddedHigh};
+  }
+  static HeldTile fromValues(ValueRange values) {
+    constexpr size_t size = members().size();
+    return {fp8moe::fromValues(members(), values.take_front(size)),
+            llvm::to_vector_of<Value>(values.drop_front(size))};
+  }
+  SmallVector<Value> toValues() const {
+    SmallVector<Value> values = fp8moe::toValues(record, members());
+    llvm::append_range(values, cell);
+    return values;
+  }
+};
+
+class ConvertBuilder {
+public:
+  ConvertBuilder(StreamedKernel &kernel, Value warp);
+
+  void build();
+
+private:
+  int64_t getCellColumns() const { return kCellBytes / k.getInputBytes(); }
+
+  /// The row of a cell that the lane reads as number `index`.
+  Value getRow(int64_t index) { return b.bitXor(position, index); }
+  SmallVector<Value> loadCell(Value stage, Value isFolded);
+  Value getElement(Value line, int64_t column);
+  CellWords createWords(ArrayRef<Value> cell, ArrayRef<Value> scales);
+  CellWords createPackedWords(ArrayRef<Value> cell, ArrayRef<Value> scales);
+  CellWords createSeamWords(ArrayRef<Value> cell, ArrayRef<Value> scales,
+                            ArrayRef<Value> previous, Value firstRow,
+                            Value low);
+  CellWords orderRows(const CellWords &words);
+  CellWords maskPadding(const CellWords &words, Value firstRow, Value high);
+  SmallVector<Value> createEmptyCell();
+  HeldTile take(Value stage);
+  void convert(const HeldTile &tile);
+
+  /// Stores the rows [low, high) of a cell whose first element is at `pointer`,
+  /// by all lanes of a warp.
+  void store(const CellWords &words, Value pointer, Value low, Value high);
+  void storePieces(const CellWords &words, ArrayRef<Value> pointers, Value low,
+                   Value high);
+  void storeAligned(const CellWords &words, ArrayRef<Value> pointers, Value low,
+                    Value high);
+  void storeShifted(ArrayRef<Value> column, Value pointer, Value low,
+                    Value high);
+  Value getPointer(Value segment, Value column, Value row);
+  /// `high`, or an end before all rows for a column that is none.
+  Value getEnd(Value column, Value high) {
+    return b.select(b.less(column, k.columns), high,
+                    b.i32(std::numeric_limits<int32_t>::min() / 2));
+  }
+  void zeroTail(Value begin);
+
+  CellWords fromFlat(ArrayRef<Value> flat) {
+    CellWords words;
+    for (int64_t column : llvm::seq(getCellColumns()))
+      words.push_back(llvm::to_vector(flat.slice(column * 4, 4)));
+    return words;
+  }
+  SmallVector<Value> toFlat(const CellWords &words) {
+    SmallVector<Value> flat;
+    for (ArrayRef<Value> column : words)
+      llvm::append_range(flat, column);
+    return flat;
+  }
+  /// `ifTrue` or `ifFalse`, which compute words.
+  CellWords createChoice(Value condition, function_ref<CellWords()> ifTrue,
+                         function_ref<CellWords()> ifFalse) {
+    SmallVector<Type> types(4 * getCellColumns(), b.getI32Type());
+    return fromFlat(b.createIf(
+        condition, types, [&] { return toFlat(ifTrue()); },
+        [&] { return toFlat(ifFalse()); }));
+  }
+
+  StreamedKernel &k;
+  KernelBuilder &b;
+  Value team;
+  /// Which cell of a tile the thread has: the 16-byte chunk of a line, the half
+  /// of it, and the position down the rows.
+  Value chunk, half, position;
+  /// Where the row that the lane reads first is in a stage.
+  Value firstOffset, firstFoldedOffset;
+  /// i1: the cells of the output are aligned.
+  Value isAligned;
+};
+} // namespace
+
+ConvertBuilder::ConvertBuilder(StreamedKernel &kernel, Value warp)
+    : k(kernel), b(kernel.b) {
+  team = b.divU(warp, StreamedTile::kTeamWarps);
+  position = b.remU(k.lane, kCellLanes);
+  half = b.remU(b.divU(k.lane, kCellLanes), 2);
+  Value warpInTeam = b.remU(warp, StreamedTile::kTeamWarps);
+  chunk = b.add(b.mul(warpInTeam, 2), b.divU(k.lane, 2 * kCellLanes));
+  Value inChunk = b.mul(half, kCellBytes);
+  // Row `position` of the cell, which each lane reads first.
+  Value row = b.add(b.mul(position, kCellRows), position);
+  firstOffset = b.add(k.getChunkOffset(row, chunk), inChunk);
+  // The upper four chunk numbers are the second 128 rows. Odd rows are in the
+  // second halves of lines.
+  constexpr int64_t kHalfChunks = kLineChunks / 2;
+  Value line =
+      b.add(b.mul(b.divU(chunk, kHalfChunks), kLines / 2), b.divU(row, 2));
+  firstFoldedOffset = b.add(
+      k.getFoldedChunkOffset(line, b.remU(row, 2), b.remU(chunk, kHalfChunks)),
+      inChunk);
+  isAligned = createVectorizable(b, k.output, k.problem.outputAlignment,
+                                 /*elementBytes=*/1, k.sizes.outReduced,
+                                 {k.sizes.outKept, k.sizes.outSegment});
+}
+
+//===----------------------------------------------------------------------===//
+// Cells
+//===----------------------------------------------------------------------===//
+
+/// The cell's rows, as vector<2xi32>, in the order in which the lane reads
+/// them. A row's place is that of the lane's first one with some bits flipped:
+/// bits of its line, of its half where lines have two rows, and of the swizzle.
+/// Half of the rows later, only the line is another.
+SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isFolded) {
+  Type type = VectorType::get(2, b.getI32Type());
+  auto loadRows = [&](Value first, int64_t rowsInLine, int64_t swizzleBits) {
+    Value tile = k.getStage(stage);
+    SmallVector<Value> rows;
+    for (int64_t row : llvm::seq(kCellRows)) {
+      int64_t low = row % kSwizzleLines, line = low / rowsInLine;
+      int64_t flipped =
+          low * kLineBytes / rowsInLine | (line & swizzleBits) * kChunkBytes;
+      int64_t later = (row - low) / rowsInLine * kLineBytes;
+      rows.push_back(b.load(
+          type, b.offsetBytes(tile, b.add(b.bitXor(first, flipped), later)),
+          kCellBytes));
+    }
+    return rows;
+  };
+  return b.createIf(
+      isFolded, SmallVector<Type>(kCellRows, type),
+      [&] { return loadRows(firstFoldedOffset, 2, kLineChunks / 2 - 1); },
+      [&] { return loadRows(firstOffset, 1, kLineChunks - 1); });
+}
+
+/// The f32 value of an element of a cell's row.
+Value ConvertBuilder::getElement(Value line, int64_t column) {
+  int64_t perWord = sizeof(int32_t) / k.getInputBytes();
+  Value word = b.createOrFold<vector::ExtractOp>(line, column / perWord);
+  SmallVector<Value> bits = k.unpackValues(word);
+  return b.bitcast(b.getF32Type(), bits[column % perWord]);
+}
+
+CellWords ConvertBuilder::createPackedWords(ArrayRef<Value> cell,
+                                            ArrayRef<Value> scales) {
+  auto cellType = VectorType::get(getCellColumns(), b.getBF16Type());
+  SmallVector<Value> narrowScales;
+  for (Value scale : scales)
+    narrowScales.push_back(arith::TruncFOp::create(b, b.getBF16Type(), scale));
+  Value factor = vector::FromElementsOp::create(b, cellType, narrowScales);
+  SmallVector<Value> scaled;
+  for (Value line : cell)
+    scaled.push_back(k.math.createPackedProduct(line, factor));
+  CellWords words(scales.size());
+  for (size_t column : llvm::seq(scales.size()))
+    for (int64_t row = 0; row < kCellRows; row += 4) {
+      SmallVector<Value> values;
+      for (int64_t i : llvm::seq<int64_t>(4))
+        values.push_back(getElement(scaled[row + i], column));
+      words[column].push_back(
+          b.getHooks().createPackFP8(b, values, k.problem.fp8Type));
+    }
+  return words;
+}
+
+CellWords ConvertBuilder::createWords(ArrayRef<Value> cell,
+                                      ArrayRef<Value> scales) {
+  if (k.math.scalesPacked())
+    return createPackedWords(cell, scales);
+  CellWords words;
+  for (auto [column, scale] : llvm::enumerate(scales)) {
+    SmallVector<Value> values;
+    for (Value line : cell)
+      values.push_back(getElement(line, column));
+    words.push_back(
+        k.math.createQuantize(values, SmallVector<Value>(kCellRows, scale)));
+  }
+  return words;
+}
+
+/// The same when rows before `low` have other scales.
+CellWords ConvertBuilder::createSeamWords(ArrayRef<Value> cell,
+                                          ArrayRef<Value> scales,
+                                          ArrayRef<Value> previous,
+                                          Value firstRow, Value low) {
+  CellWords words(scales.size());
+  Value rowsBefore = b.sub(low, firstRow);
+  // Four rows at a time, so that few conditions are alive.
+  for (int64_t row = 0; row < kCellRows; row += 4)
+    for (size_t column : llvm::seq(scales.size())) {
+      SmallVector<Value> values, rowScales;
+      for (int64_t i : llvm::seq(row, row + 4)) {
+        values.push_back(getElement(cell[i], column));
+        rowScales.push_back(b.select(b.less(getRow(i), rowsBefore),
+                                     previous[column], scales[column]));
+      }
+      words[column].append(k.math.createQuantize(values, rowScales));
+    }
+  return words;
+}
+
+/// The words of a cell with rows in ascending order. A word has four rows.
+CellWords ConvertBuilder::orderRows(const CellWords &words) {
+  // Byte i of a word comes from byte i XOR the lowest two bits of the position.
+  constexpr int64_t kBytesInOrder = 0x3210, kEachSelector = 0x1111;
+  Value selector =
+      b.bitXor(b.mul(b.bitAnd(position, 3), kEachSelector), kBytesInOrder);
+  Value swapsWords = k.isNonZero(b.bitAnd(position, 4));
+  CellWords ordered;
+  for (ArrayRef<Value> column : words) {
+    SmallVector<Value> bytes;
+    for (Value word : column)
+      bytes.push_back(NVVM::PermuteOp::create(
+          b, b.getI32Type(), word, word, selector, NVVM::PermuteMode::DEFAULT));
+    SmallVector<Value> result;
+    for (size_t i : llvm::seq(bytes.size()))
+      result.push_back(b.select(swapsWords, bytes[i ^ 1], bytes[i]));
+    ordered.push_back(result);
+  }
+  return ordered;
+}
+
+/// Zeroes the rows from `high` on.
+CellWords ConvertBuilder::maskPadding(const CellWords &words, Value firstRow,
+                                      Value high) {
+  Value data = b.sub(high, firstRow);
+  return createChoice(
+      b.lessEqual(b.i32(kCellRows), data), [&] { return words; },
+      [&] {
+        CellWords masked = words;
+        for (int64_t i : llvm::seq<int64_t>(4)) {
+          Value bytes = b.clamp(b.sub(data, 4 * i), 0, 4);
+          Value below =
+              b.sub(b.shiftLeft(b.i32(1), b.mul(b.minS(bytes, 3), 8)), 1);
+          Value mask = b.select(b.equal(bytes, 4), b.i32(-1), below);
+          for (SmallVector<Value> &column : masked)
+            column[i] = b.bitAnd(column[i], mask);
+        }
+        return masked;
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Stores
+//===----------------------------------------------------------------------===//
+
+Value ConvertBuilder::getPointer(Value segment, Value column, Value row) {
+  Value element = b.add(b.add(b.mul(k.widen(segment), k.sizes.outSegment),
+                              b.mul(k.widen(column), k.sizes.outKept)),
+                        k.widen(row));
+  return b.offsetBytes(k.output, element);
+}
+
+void ConvertBuilder::store(const CellWords &words, Value pointer, Value low,
+                           Value high) {
+  SmallVector<Value> pointers{pointer};
+  while (pointers.size() < words.size())
+    pointers.push_back(b.offsetBytes(pointers.back(), k.sizes.outKept));
+  b.createIf(
+      isAligned, [&] { storeAligned(words, pointers, low, high); },
+      [&] {
+        for (auto [column, pointer] : llvm::zip_equal(words, pointers))
+          storeShifted(column, pointer, low, high);
+      });
+}
+
+/// The word that byte `index` of a column is in, shifted so that this byte is
+/// the lowest.
+static Value createWordAt(KernelBuilder &b, ArrayRef<Value> column,
+                          Value index) {
+  Value upper = b.compare(arith::CmpIPredicate::ne, b.bitAnd(index, 8), 0);
+  Value odd = b.compare(arith::CmpIPredicate::ne, b.bitAnd(index, 4), 0);
+  Value word = b.select(odd, b.select(upper, column[3], column[1]),
+                        b.select(upper, column[2], column[0]));
+  return b.shiftRight(word, b.mul(b.bitAnd(index, 3), 8));
+}
+
+/// Part of an aligned cell, in pieces of 1 to 8 bytes: ever larger ones up to
+/// an address that fits the larger ones, then ever smaller ones.
+void ConvertBuilder::storePieces(const CellWords &words,
+                                 ArrayRef<Value> pointers, Value low,
+                                 Value high) {
+  Value at = low;
+  auto storePiece = [&](int64_t bytes, bool isGrowing) {
+    Value fits = b.lessEqual(b.add(at, bytes), high);
+    if (isGrowing)
+      fits = k.both(fits, k.isNonZero(b.bitAnd(at, bytes)));
+    at =
+        b.createIf(
+             fits, b.getI32Type(),
+             [&] {
+               for (auto [column, pointer] : llvm::zip_equal(words, pointers)) {
+                 Value address = b.offsetBytes(pointer, k.widen(at));
+                 if (bytes == 8) {
+                   Value isUpper = k.isNonZero(at);
+                   Value pair = vector::FromElementsOp::create(
+                       b, VectorType::get(2, b.getI32Type()),
+                       {b.select(isUpper, column[2], column[0]),
+                        b.select(isUpper, column[3], column[1])});
+                   b.store(pair, address, bytes);
+                   continue;
+                 }
+                 Value word = createWordAt(b, column, at);
+                 b.store(b.truncate(b.getIntegerType(8 * bytes), word), address,
+                         bytes);
+               }
+               return SmallVector<Value>{b.add(at, bytes)};
+             },
+             [&] { return SmallVector<Value>{at}; })
+            .front();
+  };
+  for (int64_t bytes : {1, 2, 4})
+    storePiece(bytes, /*isGrowing=*/true);
+  for (int64_t bytes : {8, 4, 2, 1})
+    storePiece(bytes, /*isGrowing=*/false);
+}
+
+/// Rows [low, high) of a cell, or of 16 bytes that begin up to 15 before it, at
+/// aligned pointers.
+void ConvertBuilder::storeAligned(const CellWords &words,
+                                  ArrayRef<Value> pointers, Value low,
+                                  Value high) {
+  Value isWhole =
+      k.both(b.lessEqual(low, 0), b.lessEqual(b.i32(kCellRows), high));
+  b.createIf(
+      isWhole,
+      [&] {
+        for (auto [column, pointer] : llvm::zip_equal(words, pointers))
+          b.store(b.packWords(column), pointer, kChunkBytes);
+      },
+      [&] {
+        Value first = b.maxS(low, 0);
+        Value end = b.minS(high, kCellRows);
+        b.createIf(b.less(first, end),
+                   [&] { storePieces(words, pointers, first, end); });
+      });
+}
+
+/// A column of a cell anywhere, by all lanes. Each lane stores the aligned 16
+/// bytes in which its cell begins, which the cell above completes. Those of the
+/// first lane are completed by the next tile's first rows: instead it has the
+/// last rows of its own tile, which belong 128 bytes further.
+void ConvertBuilder::storeShifted(ArrayRef<Value> column, Value pointer,
+                                  Value low, Value high) {
+  Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
+  Value shift = k.narrow(b.bitAnd(address, kChunkBytes - 1));
+  Value isFirst = b.equal(position, 0);
+  Value above = b.select(isFirst, b.add(k.lane, kCellLanes - 1),
+                         b.maxS(b.sub(k.lane, 1), 0));
+  SmallVector<Value> before;
+  for (Value word : column)
+    before.push_back(b.shuffleIndex(word, above));
+  CellWords shifted{createShiftedWords(b, before, column, shift)};
+  Value aligned = b.offsetBytes(pointer, b.sub(b.i64(0), k.widen(shift)));
+  Value firstLow = b.select(isFirst, b.maxS(low, 0), low);
+  storeAligned(shifted, aligned, b.add(firstLow, shift), b.add(high, shift));
+  b.createIf(isFirst, [&] {
+    constexpr int64_t kTileRows = kCellLanes * kCellRows;
+    Value lastHigh = b.minS(b.sub(high, kTileRows), 0);
+    storeAligned(shifted, b.offsetBytes(aligned, kTileRows),
+                 b.add(b.sub(low, kTileRows), shift), b.add(lastHigh, shift));
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> ConvertBuilder::createEmptyCell() {
+  auto row = b.getZeroAttr(VectorType::get(2, b.getI32Type()));
+  return SmallVector<Value>(kCellRows,
+                            arith::ConstantOp::create(b, row).getResult());
+}
+
+/// Takes what is in a stage into registers, and gives the stage back (that of
+/// an end as well, which nobody fills again).
+HeldTile ConvertBuilder::take(Value stage) {
+  HeldTile tile;
+  tile.record = k.loadTileRecord(stage);
+  SmallVector<Value> empty = createEmptyCell();
+  tile.cell = b.createIf(
+      k.hasFlag(tile.record, tile_flags::kConvert),
+      ValueRange(empty).getTypes(),
+      [&] {
+        return loadCell(stage, k.hasFlag(tile.record, tile_flags::kFolded));
+      },
+      [&] { return empty; });
+  k.releaseStage(stage);
+  return tile;
+}
+
+/// Waits for the scales of a tile, then quantizes and stores it.
+void ConvertBuilder::convert(const HeldTile &tile) {
+  const TileRecord &record = tile.record;
+  Value isFolded = k.hasFlag(record, tile_flags::kFolded);
+  Value isSeam =
+      k.hasSeams() ? k.hasFlag(record, tile_flags::kSeam) : b.i1(false);
+  int64_t columns = getCellColumns();
+  Value virtualColumn = b.mul(b.add(b.mul(chunk, 2), half), columns);
+  int64_t halfColumns = k.getTileColumns() / 2;
+  Value column = b.add(
+      record.column,
+      b.select(isFolded, b.remU(virtualColumn, halfColumns), virtualColumn));
+  Value secondRows = b.mul(b.divU(virtualColumn, halfColumns), kLines);
+  Value firstRow = b.add(b.mul(position, kCellRows),
+                         b.select(isFolded, secondRows, b.i32(0)));
+
+  k.waitForScales(record.unit);
+  auto loadScales = [&](Value scales) -> Value {
+    auto type = VectorType::get(columns, b.getF32Type());
+    return b.load(type,
+                  b.offsetBytes(scales, b.mul(virtualColumn, sizeof(float))),
+                  columns * sizeof(float));
+  };
+  Value scales = loadScales(k.getUnitScales(record.unit));
+
+  auto unpack = [&](Value vector) {
+    SmallVector<Value> values;
+    for (int64_t i : llvm::seq(columns))
+      values.push_back(b.createOrFold<vector::ExtractOp>(vector, i));
+    return values;
+  };
+  CellWords words = createChoice(
+      isSeam,
+      [&] {
+        Value previous = loadScales(k.getSeamScales(record.unit));
+        return createSeamWords(tile.cell, unpack(scales), unpack(previous),
+                               firstRow, record.low);
+      },
+      [&] { return createWords(tile.cell, unpack(scales)); });
+  words = orderRows(words);
+  if (k.problem.outputPadding > 1)
+    words = maskPadding(words, firstRow, record.high);
+
+  Value low = b.select(isSeam, b.bitAnd(record.low, -kSectorRows), record.low);
+  Value row = b.add(record.row, firstRow);
+  store(words, getPointer(record.segment, column, row), b.sub(low, firstRow),
+        getEnd(column, b.sub(record.paddedHigh, firstRow)));
+}
+
+/// Zeroes the rows behind the last segment, from `begin` on; blocks and teams
+/// take turns.
+void ConvertBuilder::zeroTail(Value begin) {
+  int64_t padding = k.problem.outputPadding;
+  Value end = k.narrow(padding > 1 ? k.sizes.extent : k.sizes.reduced);
+  Value firstTile = b.divU(begin, kLines);
+  Value tiles = b.sub(b.ceilDiv(end, kLines), firstTile);
+  tiles = b.select(b.less(begin, end), tiles, 0);
+  Value units = b.ceilDiv(k.columns, k.getTileColumns());
+  CellWords zero(getCellColumns(), SmallVector<Value>(4, b.i32(0)));
+  Value inTile = b.mul(b.add(b.mul(chunk, 2), half), getCellColumns());
+  b.createFor(b.add(k.block, b.mul(team, k.numBlocks)), b.mul(tiles, units),
+              b.mul(k.numBlocks, k.tile.convertTeams), [&](Value index) {
+                Value unit = b.divU(index, tiles);
+                Value tile = b.add(firstTile, b.remU(index, tiles));
+                Value column = b.add(b.mul(unit, k.getTileColumns()), inTile);
+                Value row =
+                    b.add(b.mul(tile, kLines), b.mul(position, kCellRows));
+                store(zero, getPointer(b.i32(0), column, row),
+                      b.sub(begin, row), getEnd(column, b.sub(end, row)));
+              });
+}
+
+/// A team that holds two tiles takes one before it converts the one before:
+/// tiles wait for their scales without a stage, and loads go ahead of stores.
+void ConvertBuilder::build() {
+  bool holdsTwo = k.tile.getHeldTiles() == 2;
+  RingPosition begin = k.ring.getPosition(team);
+  SmallVector<Value> init{b.i1(true), begin.stage, begin.parity};
+  if (holdsTwo) {
+    init.append(HeldTile::members().size(), b.i32(0));
+    llvm::append_range(init, createEmptyCell());
+  }
+  SmallVector<Value> last = k.createWhile(
+      init, ValueRange(init).getTypes(),
+      [&](ValueRange carried) {
+        return std::pair(carried[0], llvm::to_vector_of<Value>(carried));
+      },
+      [&](ValueRange carried) {
+        // Whether to go on (which `before` has seen), the position, and the
+        // tile that is held.
+        RingPosition position{carried[1], carried[2]};
+        ValueRange heldValues = carried.drop_front(3);
+        k.ring.createWaitFull(position);
+        HeldTile taken = take(position.stage);
+        Value goesOn = k.negate(k.hasFlag(taken.record, tile_flags::kEnd));
+        HeldTile due = holdsTwo ? HeldTile::fromValues(heldValues) : taken;
+        b.createIf(k.hasFlag(due.record, tile_flags::kConvert),
+                   [&] { convert(due); });
+        RingPosition next = position;
+        for (int64_t i = 0; i < k.tile.convertTeams; ++i)
+          next = k.ring.getNext(next);
+        // The last stage is needed for what its record says.
+        SmallVector<Value> result{
+            goesOn, b.select(goesOn, next.stage, position.stage), next.parity};
+        if (holdsTwo)
+          llvm::append_range(result, taken.toValues());
+        return result;
+      });
+  if (k.problem.jagged)
+    zeroTail(k.loadTail(last[1]));
+}
+
+void fp8moe::buildStreamedConvert(StreamedKernel &kernel, Value warp) {
+  ConvertBuilder(kernel, warp).build();
+}

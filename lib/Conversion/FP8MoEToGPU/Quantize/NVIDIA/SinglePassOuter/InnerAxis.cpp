@@ -1,0 +1,258 @@
+//===- InnerAxis.cpp - Quantizes rows beside streamed tiles ---------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The blocks of the grid take rows in turn. A warp takes a whole row: it waits
+// for the row in shared memory, goes over it twice, and then loads the row that
+// the stage is for next. So a stage needs no barrier for "empty": who reads it
+// fills it again. The warp that waits for that row may be another one, and may
+// come before the load begins, when a parity would mean an earlier row; so the
+// number of the row is there to be read.
+//
+// Rows and tiles read the same tensor, each all of it. What one has read the
+// other finds in the L2 cache if it comes soon enough; so neither goes far
+// ahead. Each says what it is about to load, R or T as a row, before it waits:
+//
+//   a warp of rows   while T < its row - lead; R is the largest such row
+//   the producer     while R < T - lead
+//
+// Not both at once: T < R - lead and R < T - lead have no solution. So in every
+// block rows or tiles go on. Rows wait for nothing else than rows that were
+// loaded before, and who has loaded everything is ahead of all. Hence the
+// producer waits a bounded time, and blocks wait for each other's tiles as they
+// do without rows.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::streamed;
+
+/// Chunks of a row that a lane loads before it uses the first of them.
+static constexpr int64_t kChunksAtOnce = 4;
+
+//===----------------------------------------------------------------------===//
+// How far tiles are
+//===----------------------------------------------------------------------===//
+
+Value StreamedKernel::getRowOfTile(Value index, Value count, Value start,
+                                   Value length) {
+  if (!tile.hasRows())
+    return b.i32(0);
+  auto toFloat = [&](Value value) -> Value {
+    return arith::SIToFPOp::create(b, b.getF32Type(), value);
+  };
+  Value part =
+      arith::DivFOp::create(b, toFloat(index), toFloat(b.maxS(count, 1)));
+  Value rows = arith::MulFOp::create(b, part, toFloat(length));
+  return b.add(start,
+               arith::FPToSIOp::create(b, b.getI32Type(), rows).getResult());
+}
+
+void StreamedKernel::keepPace(Value own, Value row, Value other) {
+  announce(own, row);
+  Value least = b.sub(row, getRowLead());
+  createBoundedWait(
+      b, {},
+      [&](ValueRange) { return b.less(createRelaxedLoad(b, other), least); },
+      [&](ValueRange) { return SmallVector<Value>(); });
+}
+
+void StreamedKernel::advanceTiles(Value row) {
+  if (!tile.hasRows())
+    return;
+  keepPace(getTileProgress(), row, getRowProgress());
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+namespace {
+class RowsBuilder {
+public:
+  RowsBuilder(StreamedKernel &kernel, Value warp)
+      : k(kernel), b(kernel.b), warp(warp),
+        laneChunk(b.mul(k.lane, kChunkBytes)) {}
+
+  void build();
+
+private:
+  /// Output bytes of a chunk.
+  int64_t getOutputBytes() const { return kChunkBytes / k.getInputBytes(); }
+  Value getRow(Value item) { return b.add(k.block, b.mul(item, k.numBlocks)); }
+  void loadRow(Value item);
+  void handle(Value item);
+
+  SmallVector<Value>
+  forEachChunk(ValueRange init, Value row,
+               function_ref<SmallVector<Value>(Value, Value, ValueRange)> body);
+  Value getMagnitude(Value largest);
+  /// The FP8 bytes of a chunk.
+  Value convert(Value chunk, Value scale);
+
+  StreamedKernel &k;
+  KernelBuilder &b;
+  Value warp;
+  Value laneChunk;
+};
+} // namespace
+
+/// By one thread: row number `item` of the block to its stage.
+void RowsBuilder::loadRow(Value item) {
+  Value stage = b.remU(item, k.tile.rowStages);
+  Value row = getRow(item);
+  // Another warp may be behind this one, and say so later: the largest counts.
+  k.keepPace(k.getRowProgress(), row, k.getTileProgress());
+  Value barrier = k.getRowBarrier(stage);
+  Value bytes = b.i32(k.tile.rowBytes);
+  createArriveExpecting(b, barrier, bytes);
+  k.announce(k.getRowNumber(stage), item);
+  Value offset =
+      b.mul(b.mul(k.widen(row), k.sizes.inReduced), k.getInputBytes());
+  createBulkLoad(b, b.offsetBytes(k.input, offset), k.getRowStage(stage), bytes,
+                 barrier);
+}
+
+/// Calls `body` with each of the lane's chunks of the row in shared memory at
+/// `row` and with the number of its first byte, and carries values along.
+SmallVector<Value> RowsBuilder::forEachChunk(
+    ValueRange init, Value row,
+    function_ref<SmallVector<Value>(Value, Value, ValueRange)> body) {
+  int64_t lineBytes = kChunkBytes * b.getSubgroupSize();
+  int64_t lines = k.tile.rowBytes / lineBytes;
+  int64_t blocks = lines / kChunksAtOnce;
+  auto takeLines = [&](Value first, int64_t count, ValueRange init) {
+    SmallVector<Value> chunks, carried(init);
+    for (int64_t i : llvm::seq(count))
+      chunks.push_back(
+          b.load(b.getWordsType(),
+                 b.offsetBytes(b.offsetBytes(row, first), i * lineBytes),
+                 kChunkBytes));
+    for (auto [i, chunk] : llvm::enumerate(chunks))
+      carried = body(chunk, b.add(first, i * lineBytes), carried);
+    return carried;
+  };
+  int64_t blockBytes = kChunksAtOnce * lineBytes;
+  SmallVector<Value> carried = b.createRareFor(
+      b.i32(0), b.i32(blocks * blockBytes), blockBytes, init,
+      [&](Value first, ValueRange carried) {
+        return takeLines(b.add(first, laneChunk), kChunksAtOnce, carried);
+      });
+  carried = takeLines(b.add(laneChunk, blocks * blockBytes),
+                      lines - blocks * kChunksAtOnce, carried);
+  int64_t rest = k.tile.rowBytes - lines * lineBytes;
+  if (!rest)
+    return carried;
+  return b.createIf(
+      b.less(laneChunk, b.i32(rest)), ValueRange(carried).getTypes(),
+      [&] {
+        return takeLines(b.add(laneChunk, lines * lineBytes), 1, carried);
+      },
+      [&] { return carried; });
+}
+
+/// The f32 bits of the row's largest magnitude, from those of the lane's
+/// chunks.
+Value RowsBuilder::getMagnitude(Value largest) {
+  SmallVector<Value> magnitudes = k.math.unpackMagnitudes(largest);
+  Value magnitude = magnitudes.front();
+  for (Value other : ArrayRef(magnitudes).drop_front())
+    magnitude = b.maxU(magnitude, other);
+  return NVVM::ReduxOp::create(b, b.getI32Type(), magnitude,
+                               NVVM::ReduxKind::UMAX, b.i32(-1));
+}
+
+Value RowsBuilder::convert(Value chunk, Value scale) {
+  SmallVector<Value> words;
+  if (k.math.scalesPacked()) {
+    Value factor = vector::BroadcastOp::create(
+        b, VectorType::get(8, b.getBF16Type()),
+        arith::TruncFOp::create(b, b.getBF16Type(), scale));
+    SmallVector<Value> elements =
+        k.math.unpackValues(k.math.createPackedProduct(chunk, factor));
+    for (size_t first = 0; first < elements.size(); first += 4)
+      words.push_back(b.getHooks().createPackFP8(
+          b, ArrayRef(elements).slice(first, 4), k.problem.fp8Type));
+  } else {
+    SmallVector<Value> elements = k.math.unpackValues(chunk);
+    words = k.math.createQuantize(elements,
+                                  SmallVector<Value>(elements.size(), scale));
+  }
+  if (words.size() == 1)
+    return words.front();
+  return vector::FromElementsOp::create(
+      b, VectorType::get(words.size(), b.getI32Type()), words);
+}
+
+void RowsBuilder::handle(Value item) {
+  Value stage = b.remU(item, k.tile.rowStages);
+  // Who loads the row has read the one before it in the stage, so that the
+  // parity means this one.
+  createBoundedWait(
+      b, {},
+      [&](ValueRange) {
+        Value number = createRelaxedLoad(b, k.getRowNumber(stage));
+        return b.compare(arith::CmpIPredicate::ne, number, item);
+      },
+      [&](ValueRange) { return SmallVector<Value>(); });
+  createBarrierWait(b, k.getRowBarrier(stage),
+                    b.bitAnd(b.divU(item, k.tile.rowStages), 1));
+  Value shared = k.getRowStage(stage);
+  Value largest = forEachChunk(b.zeroWords(), shared,
+                               [&](Value chunk, Value, ValueRange carried) {
+                                 return SmallVector<Value>{
+                                     k.math.createAbsMax(carried[0], chunk)};
+                               })
+                      .front();
+  Value scale = k.math.createScale(getMagnitude(largest));
+  Value row = k.widen(getRow(item));
+  b.createIf(k.isFirstLane, [&] {
+    Value offset = b.mul(row, k.rowOutput.scaleStride * int64_t(sizeof(float)));
+    b.store(scale, b.offsetBytes(k.rowScales, offset), sizeof(float));
+  });
+  Value output = b.offsetBytes(k.rowQuantized, b.mul(row, k.rowOutput.pitch));
+  forEachChunk({}, shared, [&](Value chunk, Value byte, ValueRange) {
+    Value offset =
+        b.zeroExtend(b.getI64Type(), b.divU(byte, k.getInputBytes()));
+    b.store(convert(chunk, scale), b.offsetBytes(output, offset),
+            getOutputBytes());
+    return SmallVector<Value>();
+  });
+  // As for the release of a stage of tiles.
+  createAsyncProxyFence(b);
+  k.syncWarp();
+}
+
+void RowsBuilder::build() {
+  Value rows = b.maxS(b.sub(k.rows, k.block), 0);
+  Value items = b.ceilDiv(rows, k.numBlocks);
+  b.createIf(k.isFirstLane, [&] {
+    b.createFor(warp, b.minS(items, k.tile.rowStages), k.tile.rowWarps,
+                [&](Value item) { loadRow(item); });
+  });
+  k.syncWarp();
+  b.createFor(warp, items, k.tile.rowWarps, [&](Value item) {
+    handle(item);
+    Value next = b.add(item, k.tile.rowStages);
+    b.createIf(k.both(k.isFirstLane, b.less(next, items)),
+               [&] { loadRow(next); });
+    k.syncWarp();
+  });
+  b.createIf(k.isFirstLane,
+             [&] { k.announce(k.getRowProgress(), b.i32(kAllRead)); });
+}
+
+void fp8moe::buildStreamedRows(StreamedKernel &kernel, Value warp) {
+  RowsBuilder(kernel, warp).build();
+}

@@ -1,0 +1,357 @@
+//===- Kernel.h - Quantize from one read ------------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The streamed quantize kernel: the input's columns are contiguous, the
+// output's rows, and the input is read once. At most one block per
+// multiprocessor runs as long as there is work. Warps have roles, and a tile
+// passes from role to role:
+//
+//   producer   copies tiles to the stages of a ring, by tensor maps
+//   measure    the largest magnitudes of each tile; when the block's share of a
+//              unit (some columns of one segment) is done, posts them for all
+//              blocks
+//   scale      collects what all blocks posted for a unit: the scales
+//   convert    quantizes the tile that is still in the ring, and stores it
+//   rows       (only where both axes are asked for) copy whole rows to shared
+//              memory by themselves, measure, quantize and store them
+//
+// docs/kernels.md has a picture, and says why it is this way.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSOUTER_KERNEL_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSOUTER_KERNEL_H
+
+#include "FP8MoEToGPU/NVIDIA/GridBarrier.h"
+#include "FP8MoEToGPU/NVIDIA/Hopper.h"
+#include "FP8MoEToGPU/Quantize/QuantizeMath.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
+#include "fp8moe/Tuning/StreamedTiles.h"
+
+namespace mlir::fp8moe {
+
+namespace streamed {
+/// Tiles begin at a multiple of this many output rows, the bytes of a sector:
+/// a sector that two blocks write partly costs several times one that a block
+/// writes alone.
+constexpr int64_t kSectorRows = 32;
+
+/// The log2 of the units whose tiles are interleaved, where they are.
+constexpr int64_t kInterleaveLog = 2;
+constexpr int64_t kInterleavedUnits = 1 << kInterleaveLog;
+/// The rows of a tile in as many shares: each block fetches one share of all of
+/// the units.
+constexpr int64_t kShareRows = kLines / kInterleavedUnits;
+
+/// The log2 of the tiles of a unit, one below the other, that a block takes
+/// together: a run. A block posts once for all of its tiles of a unit, so runs
+/// are for units that have at most some for each block. Small inputs use half
+/// as many blocks as there are tiles: 512 rows of 128 columns take 6% longer
+/// for it.
+constexpr int64_t kRunLog = 1;
+/// The same where segments are all alike, a unit is whole such runs and there
+/// are many: 5120x8192 gains 0.3 us of 35, where one tile more or less for each
+/// block is 2%.
+constexpr int64_t kLongRunLog = 2;
+constexpr int64_t kLongRunTilesPerBlock = 16;
+/// Entries of posted magnitudes that a scale warp reads in one trip to memory,
+/// four for each chunk that a lane has in flight. Units of more contributors
+/// have relays: the first of so many neighbouring contributors reads what they
+/// posted and posts the largest of it, to the entry after its own. Trips of 32
+/// entries made the weights of 16 experts 7% slower: the second-level cache
+/// delivers entries besides tiles.
+constexpr int64_t kTripEntries = 12;
+/// Final units have no relays up to so many contributors: each block reads all
+/// that they posted, one trip to memory less when nothing else is under way.
+constexpr int64_t kFinalEntries = 32;
+} // namespace streamed
+
+/// What is to be done with a tile; bits of TileRecord::flags.
+namespace tile_flags {
+constexpr int32_t kMeasure = 1;
+constexpr int32_t kConvert = 2;
+/// The block's last tile of the unit: post the magnitudes.
+constexpr int32_t kPost = 4;
+/// No tile; the role is done.
+constexpr int32_t kEnd = 8;
+/// A line holds two rows of half as many columns.
+constexpr int32_t kFolded = 16;
+/// The rows before the first one, in the same sector of the output, belong to
+/// the previous segment, and are written with its scales.
+constexpr int32_t kSeam = 32;
+} // namespace tile_flags
+
+/// The members of a record that are named, as loops carry them, and back.
+template <typename Record, size_t N>
+SmallVector<Value> toValues(const Record &record,
+                            const std::array<Value Record::*, N> &members) {
+  return llvm::map_to_vector(members,
+                             [&](auto member) { return record.*member; });
+}
+template <typename Record, size_t N>
+Record fromValues(const std::array<Value Record::*, N> &members,
+                  ValueRange values) {
+  Record record;
+  for (auto [member, value] : llvm::zip_equal(members, values))
+    record.*member = value;
+  return record;
+}
+
+/// A tile in the ring, all i32. Rows are numbered as in the output.
+struct TileRecord {
+  Value flags;
+  /// The unit's number in this block, and where its magnitudes go.
+  Value unit, entry;
+  Value segment;
+  /// The first row and column.
+  Value row, column;
+  /// Rows within the tile: those with data are [low, high), those to write
+  /// [low, paddedHigh).
+  Value low, high, paddedHigh;
+};
+
+/// A unit of which a block has tiles, all i32.
+struct UnitRecord {
+  /// The first entry of posted magnitudes, and the log2 of the distance to the
+  /// next one in runs; their number, negative when the role is done.
+  Value entry, interleave, contributors;
+  Value segment, column;
+  /// 1 when the set of the unit and all later ones are within one round of
+  /// runs, so that no block that has tiles of it has tiles of a later unit.
+  Value isFinal;
+  /// 1 when columns are folded.
+  Value isFolded;
+  /// Which of the contributors this block is. The first one writes the scales.
+  Value contributor;
+  /// 1 when the block's first tile also has rows of the previous segment, and
+  /// where that segment's magnitudes are.
+  Value hasSeam, previousEntry, previousContributors;
+};
+
+/// Who has loaded everything is so far, beyond all rows.
+constexpr int64_t kAllRead = (int64_t(1) << 31) - 1;
+
+/// Bytes that a lane reads or writes at once.
+constexpr int64_t kChunkBytes = 16;
+/// So many are in a line.
+constexpr int64_t kLineChunks = streamed::kLineBytes / kChunkBytes;
+
+/// Whether the input has a dimension of segments besides those of rows and
+/// columns.
+inline bool isSegmentDim(const QuantizeProblem &problem) {
+  return !problem.jagged && problem.sizes.inSegment != 0;
+}
+
+/// Where the quantization along rows goes, in elements: row r of the output
+/// begins at r * pitch and is contiguous, its scale is at r * scaleStride.
+struct RowOutput {
+  int64_t pitch, scaleStride;
+};
+
+/// What the roles share.
+class StreamedKernel {
+public:
+  StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
+                 const StreamedTile &tile, const RowOutput &rowOutput);
+
+  KernelBuilder &b;
+  const QuantizeProblem &problem;
+  const StreamedTile &tile;
+  /// Only where the tile has rows, as the pointers are.
+  const RowOutput &rowOutput;
+  QuantizeMath math;
+  QuantizeSizes<Value> sizes;
+  /// In global memory; `entries` are those of posted magnitudes.
+  Value offsets, output, scales, scratch, entries;
+  Value input, rowQuantized, rowScales;
+  /// Tensor maps of the input: of whole tiles, with full lines and with folded
+  /// ones, of boxes, and of a share of interleaved units.
+  Value tileMap, foldedMap, boxMap, shareMap;
+
+  // All i32.
+  Value lane, warp, block, numBlocks, isFirstLane;
+  Value segments, rows, columns;
+  /// The log2 of the tiles in a run, and their number.
+  Value runLog, runTiles;
+
+  StageRing ring;
+
+  /// Initialises barriers and the entries, and begins to meet the other blocks.
+  void initialize(Value numEntries);
+  /// By the producer, before it uses barriers.
+  void beginProducer();
+
+  int64_t getInputBytes() const { return math.getInputBytes(); }
+  /// Columns of a tile, when it is not folded.
+  int64_t getTileColumns() const {
+    return streamed::kLineBytes / getInputBytes();
+  }
+
+  Value getStage(Value stage);
+  void storeTileRecord(Value stage, const TileRecord &record);
+  /// The record that there is no more: with the first row (of the output)
+  /// behind all segments.
+  void storeEndRecord(Value stage, Value tail);
+  Value isEnd(Value stage);
+  Value loadTail(Value stage);
+  TileRecord loadTileRecord(Value stage);
+  /// Where chunk `chunk` of a line is in a stage: the hardware swizzles chunks
+  /// by the line's address, those of folded lines within each half.
+  Value getChunkOffset(Value line, Value chunk);
+  Value getFoldedChunkOffset(Value line, Value lineHalf, Value chunk);
+  /// By every thread of a warp, when it has read what it needs of a stage.
+  void releaseStage(Value stage);
+  Value hasFlag(const TileRecord &record, int32_t flag) {
+    return isNonZero(b.bitAnd(record.flags, flag));
+  }
+
+  // Units, and their scales in shared memory.
+  void publishUnit(Value unit, const UnitRecord &record);
+  void publishEndUnit(Value unit);
+  void waitForUnit(Value unit);
+  Value isEndUnit(Value unit);
+  UnitRecord loadUnitRecord(Value unit);
+  /// The scales of a unit: an f32 for every two bytes of a line.
+  Value getUnitScales(Value unit);
+  /// The same for the rows of the previous segment, where the unit has a seam.
+  Value getSeamScales(Value unit);
+  /// By a measure warp that has posted its words of a unit, and by scale warps,
+  /// for which nothing is worth reading before.
+  void signalPosted(Value unit);
+  void waitForPosted(Value unit);
+  void signalScales(Value unit);
+  void waitForScales(Value unit);
+  /// By the first scale warp: waits until all blocks have zeroed the entries
+  /// that they post to, and tells the other scale warps.
+  void meetOtherBlocks();
+  void waitForGridReady() { createBarrierWait(b, readyBarrier, b.i32(0)); }
+
+  // Rows in shared memory, and what the producer of tiles and the warps of rows
+  // tell each other.
+  Value getRowStage(Value stage);
+  Value getRowBarrier(Value stage);
+  /// The number of the row, of the block's, that a stage is loaded with.
+  Value getRowNumber(Value stage);
+  /// How far each is, as a row: that which it loads, for tiles one in
+  /// proportion to those of the segment.
+  Value getTileProgress();
+  Value getRowProgress();
+  /// Writes one of these words, which never decrease: several may write one.
+  void announce(Value pointer, Value value);
+  /// Says in `own` that `row` is about to be read, and waits until `other` is
+  /// not far behind.
+  void keepPace(Value own, Value row, Value other);
+  // These do nothing without rows.
+  /// The row, of `length` from `start` on, that is as far among them as number
+  /// `index` of `count` tiles is among these.
+  Value getRowOfTile(Value index, Value count, Value start, Value length);
+  /// By the producer, before it loads a tile: says how far tiles are, and waits
+  /// until rows are not far behind.
+  void advanceTiles(Value row);
+  /// How far, in rows, one may be ahead of the other.
+  int64_t getRowLead() const {
+    return streamed::kLeadBytes / std::max<int64_t>(tile.rowBytes, 1);
+  }
+
+  // Short forms.
+  Value isNonZero(Value value) {
+    return b.compare(arith::CmpIPredicate::ne, value, 0);
+  }
+  Value both(Value lhs, Value rhs) { return b.bitAnd(lhs, rhs); }
+  Value negate(Value condition) { return b.bitXor(condition, 1); }
+  Value toWord(Value condition) {
+    return b.zeroExtend(b.getI32Type(), condition);
+  }
+  Value widen(Value value) {
+    return b.createOrFold<arith::ExtSIOp>(b.getI64Type(), value);
+  }
+  Value narrow(Value value) { return b.truncate(b.getI32Type(), value); }
+  Value laneBit(int64_t bit) { return isNonZero(b.bitAnd(lane, bit)); }
+  void syncWarp();
+  Value voteAny(Value condition);
+  /// The lanes where `condition` holds, as bits.
+  Value ballot(Value condition);
+  /// The end of a segment's rows, between 0 and all rows.
+  Value loadEnd(Value segment);
+  void storeScale(Value segment, Value column, Value scale);
+  /// Whether a tile may have rows of two segments to write.
+  bool hasSeams() const { return problem.jagged && problem.outputPadding == 1; }
+
+  /// A loop whose `before` returns whether to go on, and the values that `body`
+  /// gets; the results are those at the end.
+  SmallVector<Value> createWhile(
+      ValueRange init, TypeRange forwarded,
+      function_ref<std::pair<Value, SmallVector<Value>>(ValueRange)> before,
+      function_ref<SmallVector<Value>(ValueRange)> body);
+
+  //===--------------------------------------------------------------------===//
+  // Magnitudes, as many in a word as there are in a word of input
+  //===--------------------------------------------------------------------===//
+
+  /// The sign bits of a word. Posted words have them set, empty ones do not.
+  int64_t getSignBits() const {
+    return getInputBytes() == 4 ? 0x80000000 : 0x80008000;
+  }
+  Value createMaxWord(Value lhs, Value rhs);
+  /// The f32 bits of each magnitude in a word.
+  SmallVector<Value> unpackMagnitudes(Value word);
+  /// The f32 bits of each element in a word of input.
+  SmallVector<Value> unpackValues(Value word);
+  /// Combines words over lanes that differ in the bit `mask` and in those
+  /// below, one for each halving of the number of words. Of n words, a lane
+  /// keeps the one whose number is in these lane bits, highest first.
+  Value createScatteredMax(SmallVector<Value> words, int64_t mask);
+
+private:
+  void initializeBarriers();
+  void initializeRows();
+  /// Those of beginProducer: the producer, and who initialises what it uses.
+  int64_t getProducerThreads() const;
+  void zeroEntries(Value numEntries, int64_t firstWarp, int64_t endWarp);
+  Value getShared(int64_t offset, Value index, int64_t bytes);
+  Value getTileRecord(Value stage);
+  Value getUnitRecord(Value unit);
+  Value getUnitSlot(Value unit) {
+    return b.bitAnd(unit, tile.getUnitSlots() - 1);
+  }
+  Value getUnitParity(Value unit) {
+    return b.bitAnd(b.divU(unit, tile.getUnitSlots()), 1);
+  }
+  Value getPublishedBarrier(Value unit);
+  Value getPostedBarrier(Value unit);
+  Value getScalesBarrier(Value unit);
+
+  std::optional<GridBarrier> gridBarrier;
+  GridBarrierState gridBarrierState;
+  Value shared, readyBarrier;
+};
+
+/// The kernel of a problem with columns contiguous in the input and rows in the
+/// output. Its parameters are the tensor maps of the input: of whole tiles,
+/// with full lines and with folded ones, of boxes, and of a share of
+/// interleaved units; offsets (jagged only), output, scales and scratch; the
+/// dynamic sizes in the order of `members`, and the number of entries in the
+/// scratch; where segments are not jagged, the log2 of the tiles in a run.
+/// Where the tile has rows, the pointers end with input, quantized rows and
+/// their scales.
+gpu::GPUFuncOp
+buildStreamedQuantize(Location loc, gpu::GPUModuleOp module, StringRef name,
+                      const QuantizeProblem &problem, const StreamedTile &tile,
+                      const RowOutput &rowOutput, const TargetHooks &hooks);
+
+// The roles. `warp` counts within the role.
+void buildStreamedProducer(StreamedKernel &kernel, Value warp);
+void buildStreamedMeasure(StreamedKernel &kernel, Value warp);
+void buildStreamedScale(StreamedKernel &kernel, Value warp);
+void buildStreamedConvert(StreamedKernel &kernel, Value warp);
+void buildStreamedRows(StreamedKernel &kernel, Value warp);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSOUTER_KERNEL_H

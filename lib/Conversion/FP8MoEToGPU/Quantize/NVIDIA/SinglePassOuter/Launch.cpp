@@ -1,0 +1,276 @@
+//===- Launch.cpp - Launches the streamed quantize kernel -----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Launch.h"
+#include "FP8MoEToGPU/NVIDIA/GridBarrier.h"
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::streamed;
+
+/// Tensor maps take addresses and pitches that are multiples of this.
+static constexpr int64_t kMapAlignment = 16;
+/// Bytes of a row that one thread converts; columns must come in whole ones.
+static constexpr int64_t kCellBytes = 8;
+/// Bytes that the second-level cache fetches at a time: a whole line, of which
+/// a folded tile first reads one half.
+static constexpr int64_t kPromotion = 128;
+/// Alignment of the scratch in bytes: a line of posted magnitudes.
+static constexpr int64_t kScratchAlignment = 256;
+
+namespace {
+class StreamedLaunch : QuantizeLaunch {
+public:
+  using QuantizeLaunch::QuantizeLaunch;
+
+  /// Without `rows`, columns only.
+  Value launch(Value when, const RowQuantization *rows);
+
+private:
+  int64_t getTileColumns() const { return kLineBytes / getInputBytes(); }
+  /// Segments that lie behind each other are one dimension of rows.
+  bool hasSegmentDim() const { return isSegmentDim(problem); }
+
+  Value createRowCondition(const RowQuantization &rows);
+  void require(arith::CmpIPredicate predicate, OpFoldResult lhs, int64_t rhs);
+  Value createCondition(OpFoldResult entries);
+  OpFoldResult countEntries();
+  Value getMostBlocks();
+  OpFoldResult countTiles();
+  OpFoldResult countUnits();
+  Value haveLongRuns(Value mostBlocks);
+  Value countBlocks(Value mostBlocks, Value areLong);
+  Value select(Value condition, int64_t ifTrue, int64_t ifFalse) {
+    return arith::SelectOp::create(b, condition, index(ifTrue), index(ifFalse));
+  }
+  Value createMap(int64_t columns, int64_t rows, int64_t swizzle);
+  Value createSwizzledMap(int64_t columns, int64_t rows);
+  Value createScratch(OpFoldResult entries);
+
+  Value condition;
+};
+} // namespace
+
+/// Adds `lhs predicate rhs` to the condition.
+void StreamedLaunch::require(arith::CmpIPredicate predicate, OpFoldResult lhs,
+                             int64_t rhs) {
+  Value holds = compare(predicate, lhs, rhs);
+  condition = condition ? both(condition, holds) : holds;
+}
+
+Value StreamedLaunch::createCondition(OpFoldResult entries) {
+  using arith::CmpIPredicate;
+  condition = plan::AlignedOp::create(b, buffers.input, kMapAlignment);
+  int64_t pitch = kMapAlignment / getInputBytes();
+  require(CmpIPredicate::eq, size.rem(sizes.inReduced, pitch), 0);
+  if (hasSegmentDim())
+    require(CmpIPredicate::eq, size.rem(sizes.inSegment, pitch), 0);
+  require(CmpIPredicate::eq, size.rem(sizes.kept, kCellBytes / getInputBytes()),
+          0);
+  // Tensor maps have no empty dimensions.
+  for (OpFoldResult count : {sizes.segments, sizes.reduced, sizes.kept})
+    require(CmpIPredicate::sgt, count, 0);
+  SmallVector<OpFoldResult> counts{sizes.segments, sizes.reduced, sizes.kept,
+                                   entries};
+  if (problem.outputPadding > 1)
+    counts.push_back(sizes.extent);
+  for (OpFoldResult count : counts)
+    require(CmpIPredicate::slt, count, kMaxCount);
+  return condition;
+}
+
+/// At least as many as tiles have numbers: each unit's as if its last run were
+/// whole. A segment begins up to 31 rows into its first tile, so that its units
+/// have at most length / 128 + 1.24 tiles, and less than a run more numbers.
+/// Folded tiles are twice as tall and units twice as many, which the third
+/// more of rows covers.
+OpFoldResult StreamedLaunch::countEntries() {
+  constexpr int64_t kUnitsAtOnce = 4;
+  int64_t mostRunTiles = int64_t(1) << (problem.jagged ? kRunLog : kLongRunLog);
+  OpFoldResult units =
+      size.mul(size.ceilDiv(sizes.kept, kUnitsAtOnce * getTileColumns()),
+               size.constant(kUnitsAtOnce));
+  OpFoldResult rows = problem.outputPadding > 1 ? sizes.extent : sizes.reduced;
+  if (!problem.jagged)
+    rows = size.mul(rows, sizes.segments);
+  OpFoldResult tiles =
+      size.add(size.ceilDiv(rows, kLines * 3 / 4),
+               size.mul(sizes.segments, size.constant(1 + mostRunTiles)));
+  return size.mul(units, tiles);
+}
+
+Value StreamedLaunch::getMostBlocks() {
+  return arith::MinSIOp::create(
+      b,
+      plan::DeviceAttrOp::create(b, builder.getIndexType(),
+                                 plan::DeviceAttribute::Multiprocessors),
+      index(kMaxBarrierBlocks));
+}
+
+/// The tiles of a unit.
+OpFoldResult StreamedLaunch::countTiles() {
+  return size.ceilDiv(sizes.reduced, kLines);
+}
+
+OpFoldResult StreamedLaunch::countUnits() {
+  return size.mul(size.ceilDiv(sizes.kept, getTileColumns()), sizes.segments);
+}
+
+/// Whether there are many tiles, and units are whole long runs of them.
+Value StreamedLaunch::haveLongRuns(Value mostBlocks) {
+  Value all = index(size.mul(countUnits(), countTiles()));
+  Value areMany = arith::CmpIOp::create(
+      b, arith::CmpIPredicate::sge, all,
+      arith::MulIOp::create(b, mostBlocks, index(kLongRunTilesPerBlock)));
+  Value areWhole =
+      compare(arith::CmpIPredicate::eq,
+              size.rem(countTiles(), int64_t(1) << kLongRunLog), 0);
+  return both(areMany, areWhole);
+}
+
+/// At most `mostBlocks`, or as many fewer as leave the most runs of a block
+/// what they are: 20 runs of two tiles in 132 blocks, of which some have 19,
+/// were slower than 20 in 128 (5120x8192: 86% -> 88% of a copy).
+Value StreamedLaunch::countBlocks(Value mostBlocks, Value areLong) {
+  auto divide = [&](Value lhs, Value rhs) -> Value {
+    Value positive = b.createOrFold<arith::MaxSIOp>(rhs, index(1));
+    return arith::CeilDivSIOp::create(b, lhs, positive);
+  };
+  Value runTiles =
+      select(areLong, int64_t(1) << kLongRunLog, int64_t(1) << kRunLog);
+  Value runsOfUnit =
+      arith::CeilDivSIOp::create(b, index(countTiles()), runTiles);
+  Value runs = arith::MulIOp::create(b, index(countUnits()), runsOfUnit);
+  Value blocks = divide(runs, divide(runs, mostBlocks));
+  // Interleaved units share a multiple of so many.
+  Value sets = divide(blocks, index(kInterleavedUnits));
+  Value rounded = arith::MulIOp::create(b, sets, index(kInterleavedUnits));
+  return arith::MinSIOp::create(b, rounded, mostBlocks);
+}
+
+Value StreamedLaunch::createMap(int64_t columns, int64_t rows,
+                                int64_t swizzle) {
+  SmallVector<Value> dims{index(sizes.kept), index(sizes.reduced)};
+  SmallVector<Value> strides{index(sizes.inReduced)};
+  SmallVector<int64_t> box{columns, rows};
+  if (hasSegmentDim()) {
+    dims.push_back(index(sizes.segments));
+    strides.push_back(index(sizes.inSegment));
+    box.push_back(1);
+  }
+  return plan::TensorMapOp::create(b, buffers.input, /*offset=*/Value(), dims,
+                                   strides, box, swizzle, kPromotion);
+}
+
+/// The rows of a box are swizzled alone.
+Value StreamedLaunch::createSwizzledMap(int64_t columns, int64_t rows) {
+  return createMap(columns, rows, /*swizzle=*/columns * getInputBytes());
+}
+
+Value StreamedLaunch::createScratch(OpFoldResult entries) {
+  OpFoldResult words =
+      size.add(size.mul(entries, size.constant(kLineBytes / sizeof(int32_t))),
+               size.constant(kGridBarrierBytes / sizeof(int32_t)));
+  SmallVector<Value> dynamicSizes;
+  if (ShapedType::isDynamic(getStaticSize(words)))
+    dynamicSizes.push_back(index(words));
+  auto type = MemRefType::get(getStaticSize(words), builder.getI32Type());
+  return plan::WorkspaceOp::create(b, type, dynamicSizes, ValueRange(),
+                                   kScratchAlignment)
+      .getBuffer();
+}
+
+/// What warps of rows need besides.
+Value StreamedLaunch::createRowCondition(const RowQuantization &rows) {
+  using arith::CmpIPredicate;
+  // A chunk's bytes of output are stored at once.
+  int64_t storeBytes = kChunkBytes / getInputBytes();
+  Value condition = plan::AlignedOp::create(b, rows.quantized, storeBytes);
+  Value groups =
+      b.createOrFold<arith::MaxSIOp>(index(sizes.segments), index(1));
+  Value groupRows =
+      b.createOrFold<arith::CeilDivSIOp>(index(sizes.reduced), groups);
+  int64_t most =
+      getBothAxesGroupBytes(lowering.getTarget()) / rows.tile.rowBytes;
+  return both(condition, b.createOrFold<arith::CmpIOp>(CmpIPredicate::sle,
+                                                       groupRows, index(most)));
+}
+
+Value StreamedLaunch::launch(Value when, const RowQuantization *rows) {
+  StreamedTile tile = rows ? rows->tile : StreamedTile();
+  RowOutput rowOutput = rows ? rows->output : RowOutput();
+  SmallVector<int64_t> numbers{problem.powerOfTwo, problem.jagged,
+                               problem.outputPadding, problem.inputAlignment,
+                               problem.outputAlignment};
+  if (rows)
+    numbers.append({tile.rowBytes, rowOutput.pitch, rowOutput.scaleStride});
+  SmallVector<OpFoldResult> args = addSizes(numbers);
+  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
+      rows ? "quantize_both_axes" : "quantize_streamed",
+      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
+       builder.getDenseI64ArrayAttr(numbers)},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        return buildStreamedQuantize(b.getLoc(), module, name, problem, tile,
+                                     rowOutput, hooks);
+      });
+
+  OpFoldResult entries = countEntries();
+  Value applies = createCondition(entries);
+  if (rows)
+    applies = both(applies, createRowCondition(*rows));
+  // A whole tile whose lines have one row or two, a box, and what is fetched to
+  // the second-level cache for several units at once.
+  SmallVector<Value> operands{
+      createSwizzledMap(getTileColumns(), kLines),
+      createSwizzledMap(getTileColumns() / 2, 2 * kLines),
+      createSwizzledMap(getTileColumns(), kBoxLines),
+      createMap(kInterleavedUnits * getTileColumns(), kShareRows,
+                /*swizzle=*/0)};
+  if (problem.jagged)
+    operands.push_back(buffers.offsets);
+  operands.append({buffers.output, buffers.scales, createScratch(entries)});
+  if (rows)
+    operands.append({buffers.input, rows->quantized, rows->scales});
+  for (OpFoldResult arg : args)
+    operands.push_back(index(arg));
+  operands.push_back(index(entries));
+  // Of jagged segments only the device knows the runs.
+  Value blocks = getMostBlocks();
+  if (!problem.jagged) {
+    assert(!rows && "with rows, teams do not hold what long runs need");
+    Value areLong = haveLongRuns(blocks);
+    operands.push_back(select(areLong, kLongRunLog, kRunLog));
+    blocks = countBlocks(blocks, areLong);
+  }
+  int64_t threads = tile.getThreads(lowering.getTarget().warpSize);
+  plan::LaunchOp::create(b, kernel, ValueRange{blocks, index(1), index(1)},
+                         {threads, 1, 1}, SharedMemory(tile).end, operands,
+                         when ? both(applies, when) : applies, /*cluster=*/{},
+                         /*cooperative=*/true, /*programmatic=*/true);
+  return negate(applies);
+}
+
+Value fp8moe::launchStreamedQuantize(Location loc,
+                                     const QuantizeProblem &problem,
+                                     const QuantizeSizes<OpFoldResult> &sizes,
+                                     const QuantizeBuffers &buffers, Value when,
+                                     ProgramLowering &lowering) {
+  return StreamedLaunch(loc, problem, sizes, buffers, lowering)
+      .launch(when, /*rows=*/nullptr);
+}
+
+Value fp8moe::launchBothAxesQuantize(Location loc,
+                                     const QuantizeProblem &problem,
+                                     const QuantizeSizes<OpFoldResult> &sizes,
+                                     const QuantizeBuffers &buffers,
+                                     const RowQuantization &rows,
+                                     ProgramLowering &lowering) {
+  return StreamedLaunch(loc, problem, sizes, buffers, lowering)
+      .launch(/*when=*/Value(), &rows);
+}

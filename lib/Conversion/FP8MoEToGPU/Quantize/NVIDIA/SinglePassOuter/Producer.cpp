@@ -1,0 +1,469 @@
+//===- Producer.cpp - Deals tiles and loads them --------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// All tiles are numbered: by segment, by unit (a block of columns), by row; the
+// blocks of the grid take runs of them in turn. A segment whose units are tall
+// enough that they would be read one at a time interleaves the runs of four, so
+// that what is read at once is wider.
+// The lanes of the producer warp look at 32 jagged segments at a time, then
+// work out one tile each, with what others must know about it. Then they take
+// turns: the whole warp waits for a stage, and the tile's lane issues the
+// copies.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Producer.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::streamed;
+
+/// Tiles that are on their way to a block at once. The ring has more stages,
+/// for tiles that wait for scales; loads beyond those that keep the memory busy
+/// only make each other late, and with them whatever blocks tell each other.
+/// Four are better than three by up to 2%; but where a block has more than four
+/// tiles of a unit, all of which wait for the last one, three are better than
+/// four and than two by 4%, and for interleaved weights by 1%. Units of up to
+/// 12 tiles, as many as may have a seam, have no limit beyond the first tiles
+/// of a block: many of their tiles are partly empty.
+static constexpr int64_t kLoadsInFlight = 4;
+static constexpr int64_t kShortTiles = 12;
+static constexpr int64_t kTallTilesPerBlock = 4;
+static constexpr int64_t kTallLoadsInFlight = 3;
+static constexpr int64_t kNoLimit = 0;
+/// While a block loads so many, blocks meet, by a chain of trips to memory that
+/// must not take longer than to fill the ring. With no more than three tiles on
+/// their way they met after 6 us instead of 10 (before loads began sooner).
+static constexpr int64_t kFirstTiles = 14;
+static constexpr int64_t kFirstLoadsInFlight = 3;
+
+//===----------------------------------------------------------------------===//
+// Tiles of the lanes
+//===----------------------------------------------------------------------===//
+
+LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
+                                           const SegmentState &state,
+                                           Value &lastUnit, Value &unit) {
+  Value inRange = isInRange(state);
+  Value isFolded = hasBit(state.shape, kFoldedBit);
+  Value interleave = getInterleave(state.shape);
+  // Blocks that share a unit.
+  Value share = b.shiftRight(k.numBlocks, interleave);
+
+  Value relative = b.sub(tileNumber, state.firstTile);
+  Value setTiles = b.select(
+      inRange, b.shiftLeft(getNumbers(state.tiles), interleave), k.runTiles);
+  Value set = b.divU(relative, setTiles);
+  Value inSet = b.sub(relative, b.mul(set, setTiles));
+  Value runInSet = b.shiftRight(inSet, k.runLog);
+  Value inRun = getNumberInRun(inSet);
+  Value unitInSet =
+      b.bitAnd(runInSet, b.sub(b.shiftLeft(b.i32(1), interleave), 1));
+  Value run = b.shiftRight(runInSet, interleave);
+  Value index = b.add(b.shiftLeft(run, k.runLog), inRun);
+  Value columnBlock = b.add(b.shiftLeft(set, interleave), unitInSet);
+  // The tile number of the first one of the unit.
+  Value firstEntry = b.add(b.add(state.firstTile, b.mul(set, setTiles)),
+                           b.shiftLeft(unitInSet, k.runLog));
+  firstEntry = b.select(inRange, firstEntry, -1);
+
+  Value column = b.mul(columnBlock, getUnitColumns(isFolded));
+  Value isReal = k.both(k.both(inRange, b.less(index, state.tiles)),
+                        b.less(column, k.columns));
+  // As whole runs a block may have some tiles more than the ring has stages:
+  // those that convert teams hold have none. With rows, where teams hold one
+  // tile each, runs are short (StreamedLaunch).
+  static_assert((1 << kLongRunLog) - 1 <= StreamedTile().getTilesInTeams());
+  static_assert((1 << kRunLog) - 1 <= StreamedTile().convertTeams);
+  Value exceeds = b.less(b.mul(k.numBlocks, k.tile.stages), state.tiles);
+
+  Value previous = b.shuffleIndex(firstEntry, b.maxS(b.sub(k.lane, 1), 0));
+  previous = b.select(k.isFirstLane, lastUnit, previous);
+  Value isNewUnit =
+      k.both(isReal, b.compare(arith::CmpIPredicate::ne, firstEntry, previous));
+  auto countBits = [&](Value bits) -> Value {
+    return LLVM::CtPopOp::create(b, b.getI32Type(), bits);
+  };
+  Value newUnits = k.ballot(isNewUnit);
+  // All bits up to that of this lane; 2 << 31 is 0.
+  Value lanesToHere = b.sub(b.shiftLeft(b.i32(2), k.lane), 1);
+
+  LaneTile tile;
+  tile.unit = b.add(unit, countBits(b.bitAnd(newUnits, lanesToHere)));
+  unit = b.add(unit, countBits(newUnits));
+  lastUnit = b.shuffleIndex(firstEntry, b.i32(b.getSubgroupSize() - 1));
+
+  tile.firstEntry = firstEntry;
+  // Lanes without a tile divide by it, too.
+  Value runs = getRuns(state.tiles);
+  tile.contributors = b.maxS(b.minS(runs, share), 1);
+  tile.contributor = b.remU(run, tile.contributors);
+  tile.isFinal = isFinalSet(state, b.mul(set, setTiles));
+  Value isLast = k.both(b.lessEqual(runs, b.add(run, share)),
+                        b.bitOr(b.equal(inRun, b.sub(k.runTiles, 1)),
+                                b.lessEqual(state.tiles, b.add(index, 1))));
+  Value isFirstTile = b.less(tileNumber, b.mul(k.numBlocks, kFirstTiles));
+  tile.bits =
+      b.bitOr(b.bitOr(state.shape, bitIf(isNewUnit, kNewUnitBit)),
+              b.bitOr(bitIf(isLast, kLastBit), bitIf(isFirstTile, kFirstBit)));
+  tile.segment = state.segment;
+  tile.columnBlock = columnBlock;
+  tile.index = index;
+  tile.tiles = state.tiles;
+  tile.start = state.start;
+  tile.length = state.length;
+  tile.outStart = state.outStart;
+  // Units of few tiles are not interleaved.
+  tile.previousEntry = b.add(
+      state.previousFirst, b.mul(columnBlock, getNumbers(state.previousTiles)));
+  tile.previousContributors = b.minS(getRuns(state.previousTiles), k.numBlocks);
+  tile.progress =
+      k.getRowOfTile(relative, b.mul(getNumbers(state.tiles), state.units),
+                     state.start, state.length);
+
+  // The first of a block's tiles stands for all when they exceed the ring.
+  Value isFirst = k.both(b.less(run, k.numBlocks), b.equal(inRun, 0));
+  Value acts = k.both(isReal, b.bitOr(k.negate(exceeds), isFirst));
+  return {tile, k.ballot(acts), k.ballot(exceeds)};
+}
+
+UnitRecord ProducerBuilder::prepareUnit(const LaneTile &tile) {
+  Value isFolded = hasBit(tile.bits, kFoldedBit);
+  UnitRecord record;
+  record.entry = tile.firstEntry;
+  record.interleave = getInterleave(tile.bits);
+  record.contributors = tile.contributors;
+  record.segment = tile.segment;
+  record.column = b.mul(tile.columnBlock, getUnitColumns(isFolded));
+  record.isFolded = k.toWord(isFolded);
+  record.contributor = tile.contributor;
+  record.isFinal = tile.isFinal;
+  record.hasSeam =
+      k.toWord(k.both(hasBit(tile.bits, kSeamBit), b.equal(tile.index, 0)));
+  record.previousEntry = tile.previousEntry;
+  record.previousContributors = tile.previousContributors;
+  return record;
+}
+
+/// Tile `index` of the unit of `tile`.
+PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
+                                          Value flags) {
+  PreparedTile prepared;
+  prepared.progress = tile.progress;
+  Value isFolded = hasBit(tile.bits, kFoldedBit);
+  Value tileRows = getTileRows(isFolded);
+  TileRecord &record = prepared.record;
+  record.unit = tile.unit;
+  // A block posts to the entry that has the number of its first tile.
+  record.entry = b.add(
+      tile.firstEntry,
+      b.shiftLeft(tile.contributor, b.add(getInterleave(tile.bits), k.runLog)));
+  record.segment = tile.segment;
+  record.column = b.mul(tile.columnBlock, getUnitColumns(isFolded));
+  record.row =
+      b.add(b.bitAnd(tile.outStart, -kSectorRows), b.mul(index, tileRows));
+  Value first = b.sub(tile.outStart, record.row);
+  Value end = b.add(first, tile.length);
+  record.low = b.maxS(first, 0);
+  record.high = b.clamp(end, 0, tileRows);
+  // What is written: with the padding, or less the sector left to others.
+  Value writtenEnd =
+      hasPadding()
+          ? b.add(first, b.roundUp(tile.length, k.problem.outputPadding))
+          : b.select(hasBit(tile.bits, kCutBit), b.bitAnd(end, -kSectorRows),
+                     end);
+  record.paddedHigh = b.minS(writtenEnd, tileRows);
+  Value isSeam = k.both(hasBit(tile.bits, kSeamBit), b.equal(index, 0));
+  record.flags = b.bitOr(b.bitOr(flags, bitIf(isFolded, tile_flags::kFolded)),
+                         bitIf(isSeam, tile_flags::kSeam));
+  Value loadLow =
+      b.select(isSeam, b.bitAnd(record.low, -kSectorRows), record.low);
+  // Folded segments are so long that their tiles are whole but for a few.
+  Value firstBox = b.select(isFolded, b.i32(0), b.divU(loadLow, kBoxLines));
+  Value endBox =
+      b.select(isFolded, b.i32(kBoxes), b.ceilDiv(record.high, kBoxLines));
+  Value count = b.maxS(b.sub(endBox, firstBox), 0);
+  TileBoxes &boxes = prepared.boxes;
+  boxes.column = record.column;
+  boxes.row = b.add(record.row, b.sub(tile.start, tile.outStart));
+  boxes.segment = tile.segment;
+  boxes.numbers = b.bitOr(b.bitOr(firstBox, b.shiftLeft(count, 4)),
+                          b.bitOr(b.shiftLeft(k.toWord(isFolded), 8),
+                                  b.shiftLeft(getLoadsInFlight(tile), 12)));
+  return prepared;
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+/// How many tiles may be on their way at once, with this one.
+Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
+  // Rows beside tiles are loads that this does not count.
+  if (k.tile.hasRows())
+    return b.i32(kNoLimit);
+  Value isShort = b.lessEqual(tile.tiles, kShortTiles);
+  Value isTall = b.less(b.mul(k.numBlocks, kTallTilesPerBlock), tile.tiles);
+  if (!k.problem.jagged)
+    isTall = b.bitOr(isTall, k.isNonZero(getInterleave(tile.bits)));
+  Value limit = b.select(isTall, b.i32(kTallLoadsInFlight), kLoadsInFlight);
+  limit = b.select(isShort, b.i32(kNoLimit), limit);
+  return b.select(hasBit(tile.bits, kFirstBit), b.i32(kFirstLoadsInFlight),
+                  limit);
+}
+
+/// Rows of 128 bytes use memory badly. The blocks that load the same rows of
+/// interleaved units share them: each fetches some of the rows for all units to
+/// the second-level cache, shortly before.
+void ProducerBuilder::prefetchShare(const LaneTile &tile,
+                                    const TileBoxes &boxes) {
+  Value share = b.bitAnd(tile.columnBlock, kInterleavedUnits - 1);
+  Value firstBlock = b.sub(tile.columnBlock, share);
+  SmallVector<Value> coordinates{b.mul(firstBlock, k.getTileColumns()),
+                                 b.add(boxes.row, b.mul(share, kShareRows))};
+  if (isSegmentDim(k.problem))
+    coordinates.push_back(boxes.segment);
+  createTensorPrefetch(b, k.shareMap, coordinates);
+}
+
+void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
+  Value first = b.bitAnd(boxes.numbers, 15);
+  Value count = b.bitAnd(b.shiftRight(boxes.numbers, 4), 15);
+  Value isFolded = k.isNonZero(b.bitAnd(b.shiftRight(boxes.numbers, 8), 15));
+  Value barrier = k.ring.getFullBarrier(stage);
+  createArriveExpecting(b, barrier, b.mul(count, kBoxBytes));
+  Value shared = k.getStage(stage);
+  auto load = [&](Value map, Value row, Value target) {
+    SmallVector<Value> coordinates{boxes.column, row};
+    if (isSegmentDim(k.problem))
+      coordinates.push_back(boxes.segment);
+    createTensorLoad(b, map, coordinates, target, barrier);
+  };
+  Value isWhole = b.equal(count, kBoxes);
+  b.createIf(
+      isWhole,
+      [&] {
+        b.createIf(
+            isFolded, [&] { load(k.foldedMap, boxes.row, shared); },
+            [&] { load(k.tileMap, boxes.row, shared); });
+      },
+      [&] {
+        b.createFor(first, b.add(first, count), 1, [&](Value box) {
+          load(k.boxMap, b.add(boxes.row, b.mul(box, kBoxLines)),
+               b.offsetBytes(shared, b.mul(box, kBoxBytes)));
+        });
+      });
+}
+
+/// Loads a tile; the lane `isIssuer` knows which. Once there is a stage,
+/// `publish` runs there first.
+RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
+                                    RingPosition position,
+                                    function_ref<void()> publish) {
+  k.ring.createWaitEmpty(position);
+  Value limit = b.shiftRight(tile.boxes.numbers, 12);
+  b.createIf(b.compare(arith::CmpIPredicate::ne, limit, kNoLimit),
+             [&] { k.ring.createWaitFull(k.ring.getBefore(position, limit)); });
+  b.createIf(isIssuer, [&] {
+    k.advanceTiles(tile.progress);
+    if (publish)
+      publish();
+    k.storeTileRecord(position.stage, tile.record);
+    loadBoxes(tile.boxes, position.stage);
+  });
+  k.syncWarp();
+  return k.ring.getNext(position);
+}
+
+/// A unit that is larger than the ring is read whole for its magnitudes; the
+/// last tiles stay, and the others are read again.
+RingPosition ProducerBuilder::issueLargeUnit(const LaneTile &tile,
+                                             RingPosition position) {
+  k.ring.createWaitEmpty(position);
+  b.createIf(k.isFirstLane,
+             [&] { k.publishUnit(tile.unit, prepareUnit(tile)); });
+  Value count = b.ceilDiv(b.sub(tile.tiles, tile.contributor), k.numBlocks);
+  // Two stages are left for reading ahead.
+  Value again = b.sub(count, k.tile.stages - 2);
+  SmallVector<Value> result = b.createRareFor(
+      b.i32(0), b.add(count, again), 1, {position.stage, position.parity},
+      [&](Value step, ValueRange carried) {
+        Value isSecond = b.lessEqual(count, step);
+        Value number = b.select(isSecond, b.sub(step, count), step);
+        Value stays = b.lessEqual(again, step);
+        Value isLast = b.equal(step, b.sub(count, 1));
+        Value firstFlags = b.bitOr(b.bitOr(b.i32(tile_flags::kMeasure),
+                                           bitIf(stays, tile_flags::kConvert)),
+                                   bitIf(isLast, tile_flags::kPost));
+        Value flags =
+            b.select(isSecond, b.i32(tile_flags::kConvert), firstFlags);
+        Value index = b.add(tile.contributor, b.mul(number, k.numBlocks));
+        // A tile that is read again does not wait for its scales. Were loads to
+        // come in another order by a whole round of the ring, a convert team
+        // could take one for that of the round before: a phase is a parity.
+        if (k.tile.hasRows())
+          k.ring.createWaitFull(k.ring.getBefore({carried[0], carried[1]},
+                                                 b.i32(kTallLoadsInFlight)));
+        RingPosition next = issue(prepareTile(tile, index, flags),
+                                  k.isFirstLane, {carried[0], carried[1]},
+                                  /*publish=*/nullptr);
+        return SmallVector<Value>{next.stage, next.parity};
+      });
+  return {result[0], result[1]};
+}
+
+/// The lanes take turns; each has prepared what it can before, and fetches its
+/// share when it is next.
+RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
+                                         RingPosition position) {
+  Type i32 = b.getI32Type();
+  const LaneTile &tile = lanes.tile;
+  Value flags = b.bitOr(b.i32(tile_flags::kMeasure | tile_flags::kConvert),
+                        bitIf(hasBit(tile.bits, kLastBit), tile_flags::kPost));
+  PreparedTile prepared = prepareTile(tile, tile.index, flags);
+  UnitRecord unit = prepareUnit(tile);
+  Value isNewUnit = hasBit(tile.bits, kNewUnitBit);
+  Value hasTile = hasBit(b.shiftRight(lanes.acts, k.lane), 1);
+  // Rows are read as wholes where they are quantized, too.
+  Value fetches = k.tile.hasRows()
+                      ? b.i1(false)
+                      : k.both(hasTile, k.isNonZero(getInterleave(tile.bits)));
+  Value anyFetches = k.voteAny(fetches);
+  auto prefetchIf = [&](Value isNext) {
+    b.createIf(anyFetches, [&] {
+      b.createIf(k.both(fetches, isNext),
+                 [&] { prefetchShare(tile, prepared.boxes); });
+      k.syncWarp();
+    });
+  };
+  prefetchIf(k.isFirstLane);
+  SmallVector<Value> result = k.createWhile(
+      {position.stage, position.parity, lanes.acts}, {i32, i32, i32},
+      [&](ValueRange carried) {
+        return std::pair(k.isNonZero(carried[2]),
+                         llvm::to_vector_of<Value>(carried));
+      },
+      [&](ValueRange carried) {
+        RingPosition position{carried[0], carried[1]};
+        Value turn = LLVM::CountTrailingZerosOp::create(
+            b, i32, carried[2], /*is_zero_poison=*/true);
+        Value others = b.bitAnd(carried[2], b.sub(carried[2], 1));
+        Value following = LLVM::CountTrailingZerosOp::create(
+            b, i32, others, /*is_zero_poison=*/false);
+        prefetchIf(b.equal(k.lane, following));
+        Value exceeds = b.bitAnd(lanes.exceeds, b.bitXor(carried[2], others));
+        SmallVector<Value> next = b.createIf(
+            k.isNonZero(exceeds), {i32, i32},
+            [&] {
+              LaneTile large;
+              for (auto member : LaneTile::members())
+                large.*member = b.shuffleIndex(tile.*member, turn);
+              RingPosition next = issueLargeUnit(large, position);
+              return SmallVector<Value>{next.stage, next.parity};
+            },
+            [&] {
+              // Known to be the same in all lanes, boxes take few registers.
+              PreparedTile current = prepared;
+              for (auto member : TileBoxes::members())
+                current.boxes.*member =
+                    b.shuffleIndex(prepared.boxes.*member, turn);
+              RingPosition next =
+                  issue(current, b.equal(k.lane, turn), position, [&] {
+                    b.createIf(isNewUnit,
+                               [&] { k.publishUnit(tile.unit, unit); });
+                  });
+              return SmallVector<Value>{next.stage, next.parity};
+            });
+        next.push_back(others);
+        return next;
+      });
+  return {result[0], result[1]};
+}
+
+/// Tells each convert team and each scale warp that there is no more; the
+/// measure warps see the first of these. `tail` is the first row of the output
+/// that belongs to no segment.
+void ProducerBuilder::finish(Value unit, RingPosition position, Value tail) {
+  b.createIf(k.isFirstLane, [&] {
+    for (int64_t team = 0; team < k.tile.convertTeams; ++team) {
+      k.ring.createWaitEmpty(position);
+      k.storeEndRecord(position.stage, tail);
+      createArrive(b, k.ring.getFullBarrier(position.stage));
+      position = k.ring.getNext(position);
+    }
+    for (int64_t i : llvm::seq(k.tile.scaleWarps))
+      k.publishEndUnit(b.add(unit, i + 1));
+    if (k.tile.hasRows())
+      k.announce(k.getTileProgress(), b.i32(kAllRead));
+  });
+}
+
+void ProducerBuilder::build() {
+  Type i32 = b.getI32Type();
+  constexpr size_t kStates = SegmentState::kSize;
+  bool hasWindows = k.problem.jagged;
+  // Tile number, last unit, unit, position in the ring, and the window.
+  constexpr size_t kFixed = 5;
+  Value run =
+      b.add(k.block, b.mul(b.shiftRight(k.lane, k.runLog), k.numBlocks));
+  RingPosition begin = k.ring.getPosition(b.i32(0));
+  SmallVector<Value> init{
+      b.add(b.shiftLeft(run, k.runLog), getNumberInRun(k.lane)), b.i32(-1),
+      b.i32(-1), begin.stage, begin.parity};
+  SegmentState like;
+  if (hasWindows)
+    llvm::append_range(init, createNextWindow(getFirstWindow()).toValues());
+  else
+    like = createLikeSegment();
+  // The lanes' segments go on to the body.
+  SmallVector<Type> types(init.size() + kStates, i32);
+
+  k.beginProducer();
+  SmallVector<Value> last = k.createWhile(
+      init, types,
+      [&](ValueRange carried) {
+        SmallVector<Value> values(carried.take_front(kFixed));
+        SegmentState state;
+        if (hasWindows) {
+          SegmentState window =
+              SegmentState::fromValues(carried.drop_front(kFixed));
+          state = findSegments(carried[0], window);
+          llvm::append_range(values, window.toValues());
+        } else {
+          state = findLikeSegment(carried[0], like);
+        }
+        llvm::append_range(values, state.toValues());
+        return std::pair(k.voteAny(isInRange(state)), values);
+      },
+      [&](ValueRange values) {
+        Value lastUnit = values[1], unit = values[2];
+        LaneTiles lanes = createLaneTiles(
+            values[0], SegmentState::fromValues(values.take_back(kStates)),
+            lastUnit, unit);
+        RingPosition position = issueLanes(lanes, {values[3], values[4]});
+        SmallVector<Value> next{
+            b.add(values[0], b.mul(k.numBlocks, b.getSubgroupSize())), lastUnit,
+            unit, position.stage, position.parity};
+        llvm::append_range(next, values.drop_back(kStates).drop_front(kFixed));
+        return next;
+      });
+  Value tail = b.i32(0);
+  if (hasWindows) {
+    // The last window has been reached, as no lane has a tile.
+    SegmentState window =
+        SegmentState::fromValues(ValueRange(last).slice(kFixed, kStates));
+    tail = getLastLane(b.add(
+        window.outStart, b.roundUp(window.length, k.problem.outputPadding)));
+  }
+  finish(last[2], {last[3], last[4]}, tail);
+}
+
+void fp8moe::buildStreamedProducer(StreamedKernel &kernel, Value) {
+  ProducerBuilder(kernel).build();
+}

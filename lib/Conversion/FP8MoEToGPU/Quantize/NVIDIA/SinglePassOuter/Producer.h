@@ -1,0 +1,213 @@
+//===- Producer.h - The warp that deals tiles -------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// What the parts of the producer share. Segments.cpp finds the segments that
+// tiles are in; Producer.cpp works out the tiles and loads them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSOUTER_PRODUCER_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSOUTER_PRODUCER_H
+
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
+
+namespace mlir::fp8moe::streamed {
+
+/// Bits of SegmentState::shape. The lowest two are the log2 of the units that
+/// are interleaved.
+enum Shape : int64_t {
+  kInterleaveMask = 3,
+  kFoldedBit = 4,
+  /// The segment writes the sector that it shares with the previous one.
+  kSeamBit = 8,
+  /// The next segment writes the sector that it shares with this one.
+  kCutBit = 16,
+};
+
+/// Properties of a lane's tile, in the same word.
+enum TileBits : int64_t {
+  kNewUnitBit = 32,
+  /// The block's last tile of the unit.
+  kLastBit = 64,
+  /// One of the block's first tiles.
+  kFirstBit = 128,
+};
+
+/// A segment, all i32. A window is 32 of them, one for each lane.
+struct SegmentState {
+  Value segment;
+  /// The number of its first tile, and the tiles of each of its units.
+  Value firstTile, tiles;
+  /// Its rows in the input, and its first row in the output.
+  Value start, length, outStart;
+  /// Units, in whole sets of interleaved ones.
+  Value units;
+  Value shape;
+  /// firstTile and tiles of the segment before it.
+  Value previousFirst, previousTiles;
+
+  static constexpr auto members() {
+    using S = SegmentState;
+    return std::array{&S::segment,       &S::firstTile,    &S::tiles, &S::start,
+                      &S::length,        &S::outStart,     &S::units, &S::shape,
+                      &S::previousFirst, &S::previousTiles};
+  }
+  static constexpr size_t kSize = 10;
+
+  static SegmentState fromValues(ValueRange values) {
+    static_assert(members().size() == kSize);
+    return fp8moe::fromValues(members(), values);
+  }
+  SmallVector<Value> toValues() const {
+    return fp8moe::toValues(*this, members());
+  }
+};
+
+/// A tile of a lane, or after a broadcast of the warp, all i32.
+struct LaneTile {
+  Value bits;
+  /// The unit's number in the block, the first of its entries, its tiles, and
+  /// how many blocks have some of them.
+  Value unit, firstEntry, tiles, contributors;
+  /// Which of them the block is.
+  Value contributor;
+  /// As in UnitRecord.
+  Value isFinal;
+  /// The number of the tile in the unit.
+  Value index;
+  Value segment, columnBlock;
+  /// The segment's rows in the input, and its first row in the output.
+  Value start, length, outStart;
+  /// Where the magnitudes of the same columns of the previous segment are.
+  Value previousEntry, previousContributors;
+  /// The tile's row for StreamedKernel::getTileProgress; not used without rows.
+  Value progress;
+
+  static constexpr auto members() {
+    using T = LaneTile;
+    return std::array{
+        &T::bits,        &T::unit,          &T::firstEntry,
+        &T::tiles,       &T::contributors,  &T::contributor,
+        &T::isFinal,     &T::index,         &T::segment,
+        &T::columnBlock, &T::start,         &T::length,
+        &T::outStart,    &T::previousEntry, &T::previousContributors,
+        &T::progress};
+  }
+};
+
+/// The boxes of a tile that are loaded, all i32.
+struct TileBoxes {
+  /// The coordinates of box 0.
+  Value column, row, segment;
+  /// The first one, their number, 1 if they are folded, and how many tiles may
+  /// be on their way with this one; four bits each.
+  Value numbers;
+
+  static constexpr auto members() {
+    using T = TileBoxes;
+    return std::array{&T::column, &T::row, &T::segment, &T::numbers};
+  }
+};
+
+/// What there is to know before a tile has a stage.
+struct PreparedTile {
+  TileRecord record;
+  TileBoxes boxes;
+  Value progress;
+};
+
+/// The tiles of the lanes. The masks have a bit for each lane that has a tile,
+/// and for each whose unit is larger than the ring.
+struct LaneTiles {
+  LaneTile tile;
+  Value acts, exceeds;
+};
+
+class ProducerBuilder {
+public:
+  explicit ProducerBuilder(StreamedKernel &kernel) : k(kernel), b(kernel.b) {}
+
+  void build();
+
+private:
+  bool hasPadding() const { return k.problem.outputPadding > 1; }
+  Value hasBit(Value word, int64_t bit) {
+    return k.isNonZero(b.bitAnd(word, bit));
+  }
+  Value getInterleave(Value shape) {
+    return b.bitAnd(shape, int64_t(kInterleaveMask));
+  }
+  Value bitIf(Value condition, int64_t bit) {
+    return b.select(condition, b.i32(bit), 0);
+  }
+  Value getUnitColumns(Value isFolded) {
+    return b.select(isFolded, b.i32(k.getTileColumns() / 2),
+                    k.getTileColumns());
+  }
+  Value getTileRows(Value isFolded) {
+    return b.select(isFolded, b.i32(2 * kLines), kLines);
+  }
+
+  Value getLastLane(Value value) {
+    return b.shuffleIndex(value, b.i32(b.getSubgroupSize() - 1));
+  }
+  Value shiftLanes(Value value, Value last);
+  Value scanLanes(Value value, function_ref<Value(Value, Value)> combine);
+  SegmentState getFirstWindow();
+  SegmentState createNextWindow(const SegmentState &last);
+  void divideSegment(SegmentState &state);
+  SegmentState createLikeSegment();
+  SegmentState findLikeSegment(Value tileNumber, const SegmentState &like);
+  Value createEndAfter(Value segment, Value end);
+  Value createCut(Value start, Value end, Value tiles, Value nextEnd);
+  Value getInterleaveTiles(Value units, Value tiles);
+  /// The runs of so many tiles, and the numbers that tiles have: as if the last
+  /// run were whole.
+  Value getRuns(Value tiles) {
+    return b.shiftRight(b.add(tiles, b.sub(k.runTiles, 1)), k.runLog);
+  }
+  Value getNumbers(Value tiles) {
+    return b.shiftLeft(getRuns(tiles), k.runLog);
+  }
+  Value getNumberInRun(Value number) {
+    return b.bitAnd(number, b.sub(k.runTiles, 1));
+  }
+  /// The number of the first tile behind a segment.
+  Value getTileEnd(const SegmentState &state) {
+    return b.add(state.firstTile, b.mul(getNumbers(state.tiles), state.units));
+  }
+  SegmentState lookUp(Value tileNumber, const SegmentState &window);
+  SegmentState findSegments(Value tileNumber, SegmentState &window);
+  Value isInRange(const SegmentState &state) {
+    return b.less(state.segment, k.segments);
+  }
+
+  Value isFinalSet(const SegmentState &state, Value firstInSegment);
+  /// What the lanes have to do. `lastUnit` and `unit` are updated: the first
+  /// entry of the last lane's unit, and the number of units before.
+  LaneTiles createLaneTiles(Value tileNumber, const SegmentState &state,
+                            Value &lastUnit, Value &unit);
+  UnitRecord prepareUnit(const LaneTile &tile);
+  PreparedTile prepareTile(const LaneTile &tile, Value index, Value flags);
+  RingPosition issueLanes(const LaneTiles &lanes, RingPosition position);
+  RingPosition issueLargeUnit(const LaneTile &tile, RingPosition position);
+  RingPosition issue(const PreparedTile &tile, Value isIssuer,
+                     RingPosition position, function_ref<void()> publish);
+  Value getLoadsInFlight(const LaneTile &tile);
+  void prefetchShare(const LaneTile &tile, const TileBoxes &boxes);
+  void loadBoxes(const TileBoxes &boxes, Value stage);
+  void finish(Value unit, RingPosition position, Value tail);
+
+  StreamedKernel &k;
+  KernelBuilder &b;
+};
+
+} // namespace mlir::fp8moe::streamed
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSOUTER_PRODUCER_H

@@ -1,0 +1,194 @@
+//===- Reduce.cpp - Magnitudes of tiles in the ring -----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Warp w of the four reads chunks 2w and 2w + 1 (16 bytes) of every line: each
+// lane four lines, 32 apart. A lane keeps the largest magnitudes of its columns
+// until the block's last tile of a unit; then the warp combines them and posts
+// eight words.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::streamed;
+
+/// Chunks of 16 bytes of a line that a warp reads, and words in them.
+static constexpr int64_t kChunks = 2;
+static constexpr int64_t kWords = kChunks * 4;
+
+namespace {
+class MeasureBuilder {
+public:
+  MeasureBuilder(StreamedKernel &kernel, Value warp);
+
+  void build();
+
+private:
+  int64_t getLinesPerLane() const { return kLines / b.getSubgroupSize(); }
+  SmallVector<Value> measure(const TileRecord &record, Value stage,
+                             ValueRange largest);
+  void post(const TileRecord &record, ValueRange largest);
+  void storeScalesOfEmptySegments();
+
+  StreamedKernel &k;
+  KernelBuilder &b;
+  Value warp;
+  /// Whether the warp's chunks are in the second halves of lines (i32).
+  Value lineHalf;
+  /// The lane's lines, and where the warp's first chunk of them is in a stage.
+  SmallVector<Value> lines, fullOffsets, foldedOffsets;
+};
+} // namespace
+
+MeasureBuilder::MeasureBuilder(StreamedKernel &kernel, Value warp)
+    : k(kernel), b(kernel.b), warp(warp),
+      lineHalf(b.divU(warp, k.tile.measureWarps / 2)) {
+  for (int64_t i : llvm::seq(getLinesPerLane())) {
+    Value line = b.add(k.lane, i * b.getSubgroupSize());
+    lines.push_back(line);
+    Value chunk = b.mul(warp, kChunks);
+    fullOffsets.push_back(k.getChunkOffset(line, chunk));
+    foldedOffsets.push_back(
+        k.getFoldedChunkOffset(line, lineHalf, b.remU(chunk, kLineChunks / 2)));
+  }
+}
+
+/// The largest magnitudes of the tile's rows and of `largest`, in chunks.
+SmallVector<Value> MeasureBuilder::measure(const TileRecord &record,
+                                           Value stage, ValueRange largest) {
+  Value tile = k.getStage(stage);
+  Value hasFolded = k.hasFlag(record, tile_flags::kFolded);
+  SmallVector<Value> offsets, chunks;
+  for (auto [full, folded] : llvm::zip_equal(fullOffsets, foldedOffsets))
+    offsets.push_back(b.select(hasFolded, folded, full));
+  for (Value offset : offsets)
+    for (int64_t chunk : llvm::seq(kChunks))
+      chunks.push_back(
+          b.load(b.getWordsType(),
+                 b.offsetBytes(tile, b.bitXor(offset, chunk * kChunkBytes)),
+                 kChunkBytes));
+  k.releaseStage(stage);
+
+  // The second half of a folded line is the next row.
+  Value isFolded = k.toWord(hasFolded);
+  Value secondHalf = b.bitAnd(isFolded, lineHalf);
+  SmallVector<Value> result(largest);
+  for (auto [i, line] : llvm::enumerate(lines)) {
+    Value row = b.add(b.shiftLeft(line, isFolded), secondHalf);
+    Value isData =
+        k.both(b.lessEqual(record.low, row), b.less(row, record.high));
+    Value mask = vector::BroadcastOp::create(b, b.getWordsType(),
+                                             b.select(isData, b.i32(-1), 0));
+    for (int64_t chunk : llvm::seq(kChunks)) {
+      Value data = arith::AndIOp::create(b, chunks[i * kChunks + chunk], mask);
+      result[chunk] = k.math.createAbsMax(result[chunk], data);
+    }
+  }
+  return result;
+}
+
+void MeasureBuilder::post(const TileRecord &record, ValueRange largest) {
+  SmallVector<Value> words;
+  for (Value chunk : largest)
+    llvm::append_range(words, b.unpackWords(chunk));
+  // Lanes 4i to 4i + 3 share word i.
+  int64_t sharing = b.getSubgroupSize() / kWords;
+  Value word = k.createScatteredMax(words, b.getSubgroupSize() / 2);
+  for (int64_t mask = sharing / 2; mask > 0; mask /= 2)
+    word = k.createMaxWord(word, b.shuffleXor(word, mask));
+  Value index = b.add(b.mul(warp, kWords), b.divU(k.lane, sharing));
+  b.createIf(b.equal(b.remU(k.lane, sharing), 0), [&] {
+    Value offset = b.add(b.mul(k.widen(record.entry), kLineBytes),
+                         b.mul(k.widen(index), sizeof(int32_t)));
+    createRelaxedStore(b, b.bitOr(word, k.getSignBits()),
+                       b.offsetBytes(k.entries, offset));
+  });
+}
+
+void MeasureBuilder::build() {
+  Type i32 = b.getI32Type();
+  SmallVector<Value> zero(kChunks, b.zeroWords());
+  RingPosition begin = k.ring.getPosition(b.i32(0));
+  SmallVector<Value> init{begin.stage, begin.parity};
+  llvm::append_range(init, zero);
+  SmallVector<Type> types{i32, i32};
+  types.append(kChunks, b.getWordsType());
+  k.createWhile(
+      init, types,
+      [&](ValueRange carried) {
+        k.ring.createWaitFull({carried[0], carried[1]});
+        return std::pair(k.negate(k.isEnd(carried[0])),
+                         llvm::to_vector_of<Value>(carried));
+      },
+      [&](ValueRange carried) {
+        RingPosition position{carried[0], carried[1]};
+        ValueRange largest = carried.drop_front(2);
+        TypeRange chunkTypes = ArrayRef(types).drop_front(2);
+        TileRecord record = k.loadTileRecord(position.stage);
+        SmallVector<Value> measured = b.createIf(
+            k.hasFlag(record, tile_flags::kMeasure), chunkTypes,
+            [&] { return measure(record, position.stage, largest); },
+            [&] {
+              k.releaseStage(position.stage);
+              return llvm::to_vector_of<Value>(largest);
+            });
+        SmallVector<Value> kept = b.createIf(
+            k.hasFlag(record, tile_flags::kPost), chunkTypes,
+            [&] {
+              post(record, measured);
+              k.signalPosted(record.unit);
+              return zero;
+            },
+            [&] { return measured; });
+        RingPosition next = k.ring.getNext(position);
+        SmallVector<Value> result{next.stage, next.parity};
+        llvm::append_range(result, kept);
+        return result;
+      });
+  storeScalesOfEmptySegments();
+}
+
+/// Segments without rows have no unit. The blocks of the grid take turns; the
+/// lanes look together at the segments between one and the next.
+void MeasureBuilder::storeScalesOfEmptySegments() {
+  if (!k.problem.jagged)
+    return;
+  auto max = [&](Value lhs, Value rhs) -> Value { return b.maxS(lhs, rhs); };
+  Value scale = k.math.createScale(b.i32(0));
+  Value first = b.add(b.mul(warp, b.getSubgroupSize()), k.lane);
+  b.createFor(k.block, k.segments, k.numBlocks, b.i32(0),
+              [&](Value segment, ValueRange carried) {
+                Value seen = b.maxS(b.sub(segment, k.numBlocks), 0);
+                Value largest =
+                    b.createFor(b.add(seen, k.lane), segment,
+                                b.getSubgroupSize(), carried[0],
+                                [&](Value before, ValueRange carried) {
+                                  return SmallVector<Value>{
+                                      b.maxS(carried[0], k.loadEnd(before))};
+                                })
+                        .front();
+                Value previousEnd = b.reduceLanes(largest, /*stride=*/1, max);
+                b.createIf(b.lessEqual(k.loadEnd(segment), previousEnd), [&] {
+                  b.createFor(first, k.columns,
+                              k.tile.measureWarps * b.getSubgroupSize(),
+                              [&](Value column) {
+                                k.storeScale(segment, column, scale);
+                              });
+                });
+                return SmallVector<Value>{previousEnd};
+              });
+}
+
+void fp8moe::buildStreamedMeasure(StreamedKernel &kernel, Value warp) {
+  MeasureBuilder(kernel, warp).build();
+}

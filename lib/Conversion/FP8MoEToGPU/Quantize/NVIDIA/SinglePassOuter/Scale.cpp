@@ -1,0 +1,283 @@
+//===- Scale.cpp - Collects magnitudes of all blocks ----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A warp takes every n-th unit of the block. Eight lanes read the chunks of one
+// entry (16 bytes each), four entries at a time; a word without its sign bits
+// has not been posted yet and is read again. Only these warps read what others
+// post, and only after their own block has posted: more readers, and reads that
+// are too early, would fill the cache's queues. For the same reason few blocks
+// read what all have posted, where many post: relays, whose result the others
+// read. Final units, with nothing left to load, have none.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::streamed;
+
+/// Lanes that read one entry, and entries that a warp reads at a time.
+static constexpr int64_t kEntryLanes = kLineBytes / kChunkBytes;
+static_assert(kTripEntries * kEntryLanes % 32 == 0 &&
+                  kFinalEntries * kEntryLanes % 32 == 0,
+              "all lanes of a warp read as many chunks in a trip");
+
+namespace {
+class ScaleBuilder {
+public:
+  ScaleBuilder(StreamedKernel &kernel, Value warp);
+
+  void build();
+
+private:
+  /// The largest magnitudes of some entries: a chunk of the lane's eighth of
+  /// the columns, over the entries that the lane has read.
+  Value collect(const UnitRecord &record);
+  /// By a relay: posts the largest of what its contributors posted.
+  void relay(const UnitRecord &record);
+  struct Reads {
+    SmallVector<Value> pointers, chunks;
+  };
+  Reads beginReads(Value pointer, Value distance, Value count,
+                   int64_t most = kTripEntries);
+  Value finishReads(const Reads &reads);
+  /// The lane's chunk of an entry, and the bytes from that of a contributor to
+  /// the next one's.
+  Value getPointer(Value entry);
+  Value getDistance(Value interleave);
+  Value isMissing(Value chunk);
+  /// The scales of the lane's word of such a chunk.
+  SmallVector<Value> createScales(Value chunk, const UnitRecord &record);
+  void handle(Value unit, const UnitRecord &record);
+
+  StreamedKernel &k;
+  KernelBuilder &b;
+  Value warp;
+  /// The lane's chunk of an entry, and which entry it begins with.
+  Value chunkOfLane, entryOfLane;
+  int64_t entriesAtOnce;
+};
+} // namespace
+
+ScaleBuilder::ScaleBuilder(StreamedKernel &kernel, Value warp)
+    : k(kernel), b(kernel.b), warp(warp),
+      chunkOfLane(b.remU(k.lane, kEntryLanes)),
+      entryOfLane(b.divU(k.lane, kEntryLanes)),
+      entriesAtOnce(b.getSubgroupSize() / kEntryLanes) {}
+
+Value ScaleBuilder::isMissing(Value chunk) {
+  SmallVector<Value> words = b.unpackWords(chunk);
+  Value all = words[0];
+  for (Value word : ArrayRef(words).drop_front())
+    all = b.bitAnd(all, word);
+  int64_t signs = k.getSignBits();
+  return b.compare(arith::CmpIPredicate::ne, b.bitAnd(all, signs), signs);
+}
+
+/// Begins to read the lane's chunks of the first `count` entries, `most` of
+/// them at most, from `pointer` on, which are `distance` bytes apart.
+ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
+                                             Value count, int64_t most) {
+  Type words = b.getWordsType();
+  Value posted = vector::BroadcastOp::create(b, words, b.i32(k.getSignBits()));
+  Reads reads;
+  Value entry = entryOfLane;
+  Value source =
+      b.offsetBytes(pointer, b.mul(k.widen(entry), k.widen(distance)));
+  Value step = k.widen(b.mul(distance, entriesAtOnce));
+  for (int64_t i = 0; i < most / entriesAtOnce; ++i) {
+    reads.pointers.push_back(source);
+    reads.chunks.append(b.createIf(
+        b.less(entry, count), words,
+        [&] { return SmallVector<Value>{createRelaxedLoadWords(b, source)}; },
+        [&] { return SmallVector<Value>{posted}; }));
+    entry = b.add(entry, entriesAtOnce);
+    source = b.offsetBytes(source, step);
+  }
+  return reads;
+}
+
+/// Waits until all chunks were posted; the largest magnitudes in them.
+Value ScaleBuilder::finishReads(const Reads &reads) {
+  SmallVector<Value> complete = createBoundedWait(
+      b, reads.chunks,
+      [&](ValueRange carried) {
+        Value missing = b.i1(false);
+        for (Value chunk : carried)
+          missing = b.bitOr(missing, isMissing(chunk));
+        return k.voteAny(missing);
+      },
+      [&](ValueRange carried) {
+        SmallVector<Value> next;
+        for (auto [chunk, pointer] : llvm::zip_equal(carried, reads.pointers))
+          next.append(b.createIf(
+              isMissing(chunk), b.getWordsType(),
+              [&, pointer = pointer] {
+                return SmallVector<Value>{createRelaxedLoadWords(b, pointer)};
+              },
+              [&, chunk = chunk] { return SmallVector<Value>{chunk}; }));
+        return next;
+      });
+  Value largest = complete.front();
+  for (Value chunk : ArrayRef(complete).drop_front())
+    largest = k.math.createMax(largest, chunk);
+  return largest;
+}
+
+Value ScaleBuilder::getPointer(Value entry) {
+  Value offset = b.add(b.mul(k.widen(entry), kLineBytes),
+                       b.mul(k.widen(chunkOfLane), kChunkBytes));
+  return b.offsetBytes(k.entries, offset);
+}
+
+void ScaleBuilder::relay(const UnitRecord &record) {
+  Value distance = getDistance(record.interleave);
+  Value own =
+      b.offsetBytes(getPointer(record.entry),
+                    b.mul(k.widen(record.contributor), k.widen(distance)));
+  Value count =
+      b.minS(b.sub(record.contributors, record.contributor), kTripEntries);
+  Value largest = finishReads(beginReads(own, distance, count));
+  SmallVector<Value> words = b.unpackWords(largest);
+  for (Value &word : words)
+    for (int64_t mask = b.getSubgroupSize() / 2; mask >= kEntryLanes; mask /= 2)
+      word = k.createMaxWord(word, b.shuffleXor(word, mask));
+  b.createIf(b.equal(entryOfLane, 0), [&] {
+    for (auto [i, word] : llvm::enumerate(words))
+      createRelaxedStore(b, word,
+                         b.offsetBytes(own, kLineBytes + i * sizeof(int32_t)));
+  });
+}
+
+Value ScaleBuilder::getDistance(Value interleave) {
+  return b.shiftLeft(b.i32(kLineBytes), b.add(interleave, k.runLog));
+}
+
+Value ScaleBuilder::collect(const UnitRecord &record) {
+  Type words = b.getWordsType();
+  Value first = getPointer(record.entry);
+  Value distance = getDistance(record.interleave);
+  auto collectDirectly = [&](int64_t most) {
+    return SmallVector<Value>{
+        finishReads(beginReads(first, distance, record.contributors, most))};
+  };
+  auto collectFromRelays = [&] {
+    Value isRelay = b.equal(b.remU(record.contributor, kTripEntries), 0);
+    b.createIf(isRelay, [&] { relay(record); });
+    Value relays = b.ceilDiv(record.contributors, kTripEntries);
+    Value relayDistance = b.mul(distance, kTripEntries);
+    Value pointer = b.offsetBytes(first, kLineBytes);
+    return b.createFor(
+        b.i32(0), relays, kTripEntries, b.zeroWords(),
+        [&](Value begin, ValueRange carried) {
+          Value source = b.offsetBytes(
+              pointer, b.mul(k.widen(begin), k.widen(relayDistance)));
+          Value largest = finishReads(
+              beginReads(source, relayDistance, b.sub(relays, begin)));
+          return SmallVector<Value>{k.math.createMax(carried[0], largest)};
+        });
+  };
+  auto collectInTrips = [&] {
+    return b.createIf(
+        b.lessEqual(record.contributors, kTripEntries), words,
+        [&] { return collectDirectly(kTripEntries); }, collectFromRelays);
+  };
+  if (k.problem.jagged)
+    return collectInTrips().front();
+  Value hasNoRelays = k.both(k.isNonZero(record.isFinal),
+                             b.lessEqual(record.contributors, kFinalEntries));
+  return b
+      .createIf(
+          hasNoRelays, words, [&] { return collectDirectly(kFinalEntries); },
+          collectInTrips)
+      .front();
+}
+
+SmallVector<Value> ScaleBuilder::createScales(Value chunk,
+                                              const UnitRecord &record) {
+  // Word i of the chunk goes to the lanes that began with entry i.
+  Value word =
+      k.createScatteredMax(b.unpackWords(chunk), b.getSubgroupSize() / 2);
+  // The halves of folded lines are the same columns.
+  Value other = b.shuffleXor(word, kEntryLanes / 2);
+  word = b.select(k.isNonZero(record.isFolded), k.createMaxWord(word, other),
+                  word);
+  SmallVector<Value> scales;
+  for (Value magnitude : k.unpackMagnitudes(word))
+    scales.push_back(k.math.createScale(magnitude));
+  return scales;
+}
+
+void ScaleBuilder::handle(Value unit, const UnitRecord &record) {
+  // What the previous segment posted is usually there: it is read meanwhile.
+  Value isSeam = k.isNonZero(record.hasSeam);
+  Reads seamReads;
+  if (k.hasSeams())
+    seamReads = beginReads(
+        getPointer(record.previousEntry), getDistance(/*interleave=*/b.i32(0)),
+        b.select(isSeam, record.previousContributors, b.i32(0)));
+  k.waitForPosted(unit);
+  SmallVector<Value> scales = createScales(collect(record), record);
+  // Virtual columns count the elements of a line.
+  int64_t perWord = scales.size();
+  Value virtualColumn =
+      b.mul(b.add(b.mul(chunkOfLane, 4), entryOfLane), perWord);
+  auto storeShared = [&](ArrayRef<Value> scales, Value pointer) {
+    for (auto [i, scale] : llvm::enumerate(scales))
+      b.store(
+          scale,
+          b.offsetBytes(pointer, b.mul(b.add(virtualColumn, i), sizeof(float))),
+          sizeof(float));
+  };
+  storeShared(scales, k.getUnitScales(unit));
+  if (k.hasSeams())
+    b.createIf(isSeam, [&] {
+      storeShared(createScales(finishReads(seamReads), record),
+                  k.getSeamScales(unit));
+    });
+  k.signalScales(unit);
+
+  Value limit = b.select(k.isNonZero(record.isFolded),
+                         b.i32(k.getTileColumns() / 2), k.getTileColumns());
+  Value isMine =
+      k.both(b.equal(record.contributor, 0), b.less(virtualColumn, limit));
+  for (auto [i, scale] : llvm::enumerate(scales)) {
+    Value column = b.add(b.add(record.column, virtualColumn), i);
+    b.createIf(k.both(isMine, b.less(column, k.columns)), [&, scale = scale] {
+      k.storeScale(record.segment, column, scale);
+    });
+  }
+}
+
+void ScaleBuilder::build() {
+  b.createIf(
+      b.equal(warp, 0), [&] { k.meetOtherBlocks(); },
+      [&] { k.waitForGridReady(); });
+  k.syncWarp();
+  Type i32 = b.getI32Type();
+  SmallVector<Type> types(1, i32);
+  k.createWhile(
+      warp, types,
+      [&](ValueRange carried) {
+        k.waitForUnit(carried[0]);
+        return std::pair(k.negate(k.isEndUnit(carried[0])),
+                         llvm::to_vector_of<Value>(carried));
+      },
+      [&](ValueRange carried) {
+        handle(carried[0], k.loadUnitRecord(carried[0]));
+        return SmallVector<Value>{b.add(carried[0], k.tile.scaleWarps)};
+      });
+}
+
+void fp8moe::buildStreamedScale(StreamedKernel &kernel, Value warp) {
+  ScaleBuilder(kernel, warp).build();
+}

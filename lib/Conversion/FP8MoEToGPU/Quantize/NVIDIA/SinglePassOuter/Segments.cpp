@@ -1,0 +1,277 @@
+//===- Segments.cpp - Which segments tiles are in -------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Where segments are all alike, that of a tile is a quotient. The lanes of the
+// producer warp look at 32 jagged segments at a time: by prefix sums
+// and maxima they work out where each begins, which tiles it has and how they
+// are dealt. Then each lane searches them for that of its tile.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Producer.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::streamed;
+
+/// Units that would take all stages are folded: half as many columns of twice
+/// as many rows a tile. While a unit waits for its scales its tiles occupy
+/// stages and the registers of convert teams, as do those of the next unit,
+/// which are being loaded. Still, full lines are worth it: one group of 163840
+/// rows, 9.7 tiles a block, reaches 81% of a copy instead of 73%.
+static int64_t getFoldTilesPerBlock(const StreamedTile &tile) {
+  return tile.stages - 1;
+}
+
+/// Units of more tiles than these, of which four together have at most
+/// kInterleaveTilesPerBlock a block, are interleaved: shorter ones are read
+/// next to their neighbours anyway. Jagged ones gain from 12 on (32768x7168 in
+/// 8 groups 84% -> 86% of a copy), and so do segments that are all alike and
+/// few (4 of 5120x8192 93% -> 95%), if no set of four has less. Blocks do not
+/// stay side by side for long: more of these lose below 96 (16 of them 96% ->
+/// 91%, 64 of 2048x7168 98% -> 90%), and so do tiles beside rows.
+static constexpr int64_t kInterleaveTiles = 12;
+static constexpr int64_t kInterleaveWholeTiles = 96;
+static constexpr int64_t kInterleaveTilesPerBlock = 6;
+/// Few are as many as have at most so many tiles a block together.
+static constexpr int64_t kFewTilesPerBlock = 256;
+
+/// A sector that two segments share is written by the second one, which needs
+/// the scales of the first: only if these are quickly collected again.
+static constexpr int64_t kSeamTiles = 12;
+static_assert(kSeamTiles <= kInterleaveTiles,
+              "entries of a segment before a seam lie behind each other");
+static_assert(kSeamTiles <= kTripEntries << kRunLog,
+              "they are read in one trip, without relays");
+
+/// The 32 segments before the first one, none of which has tiles.
+SegmentState ProducerBuilder::getFirstWindow() {
+  SegmentState window;
+  for (auto member : SegmentState::members())
+    window.*member = b.i32(0);
+  window.segment = b.sub(k.lane, b.getSubgroupSize());
+  return window;
+}
+
+/// `value` of the previous lane; the first lane has that of the last lane of
+/// `last`.
+Value ProducerBuilder::shiftLanes(Value value, Value last) {
+  Value below = b.shuffleIndex(value, b.maxS(b.sub(k.lane, 1), 0));
+  return b.select(k.isFirstLane, getLastLane(last), below);
+}
+
+/// Combines `value` of all lanes up to this one.
+Value ProducerBuilder::scanLanes(Value value,
+                                 function_ref<Value(Value, Value)> combine) {
+  for (int64_t distance = 1; distance < b.getSubgroupSize(); distance *= 2) {
+    Value source = b.sub(k.lane, distance);
+    Value other = b.shuffleIndex(value, b.maxS(source, 0));
+    value =
+        b.select(b.lessEqual(b.i32(0), source), combine(value, other), value);
+  }
+  return value;
+}
+
+/// The end of a segment's rows whose predecessor ends at `end`; the same when
+/// there is no such segment.
+Value ProducerBuilder::createEndAfter(Value segment, Value end) {
+  Value exists = b.less(segment, k.segments);
+  Value loaded = k.loadEnd(b.minS(segment, b.sub(k.segments, 1)));
+  return b.select(exists, b.maxS(loaded, end), end);
+}
+
+/// Whether the segment after [start, end), which ends at `nextEnd`, writes the
+/// sector that both share. Both sides ask this.
+Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
+                                 Value nextEnd) {
+  if (hasPadding())
+    return b.i1(false);
+  Value sector = b.bitAnd(end, -kSectorRows);
+  Value isShared = b.compare(arith::CmpIPredicate::ne, sector, end);
+  Value hasTwoOwners = k.both(b.lessEqual(start, sector),
+                              b.lessEqual(b.add(sector, kSectorRows), nextEnd));
+  // Units of a folded segment have other columns.
+  Value nextRows = b.sub(nextEnd, sector);
+  Value isNextFull = b.less(
+      nextRows, b.mul(k.numBlocks, getFoldTilesPerBlock(k.tile) * kLines));
+  Value isShort =
+      k.both(b.lessEqual(tiles, kSeamTiles), b.less(b.i32(0), tiles));
+  return k.both(k.both(isShared, hasTwoOwners), k.both(isNextFull, isShort));
+}
+
+/// Above how many tiles of a unit units are interleaved.
+Value ProducerBuilder::getInterleaveTiles(Value units, Value tiles) {
+  if (k.problem.jagged)
+    return b.i32(k.tile.hasRows() ? kInterleaveWholeTiles : kInterleaveTiles);
+  // The blocks that a unit goes to are always the same, also those of none.
+  Value areSets = b.equal(b.bitAnd(units, kInterleavedUnits - 1), 0);
+  Value all = b.mul(k.segments, b.mul(units, tiles));
+  Value areFew = b.lessEqual(all, b.mul(k.numBlocks, kFewTilesPerBlock));
+  return b.select(k.both(areSets, areFew), b.i32(kInterleaveTiles),
+                  kInterleaveWholeTiles);
+}
+
+/// How a segment is divided, which its length and its first row in the output
+/// say: its tiles, units and shape, less what its neighbours have to do with
+/// it.
+void ProducerBuilder::divideSegment(SegmentState &state) {
+  Value extent = b.add(b.roundUp(state.length, k.problem.outputPadding),
+                       b.bitAnd(state.outStart, kSectorRows - 1));
+  Value tiles =
+      b.select(b.less(b.i32(0), state.length), b.ceilDiv(extent, kLines), 0);
+  Value isFolded =
+      b.less(b.mul(k.numBlocks, getFoldTilesPerBlock(k.tile)), tiles);
+  Value units = b.ceilDiv(k.columns, k.getTileColumns());
+  constexpr int64_t mask = kInterleavedUnits - 1;
+  Value isInterleaved =
+      k.both(k.both(b.less(getInterleaveTiles(units, tiles), tiles),
+                    b.lessEqual(b.shiftLeft(tiles, kInterleaveLog),
+                                b.mul(k.numBlocks, kInterleaveTilesPerBlock))),
+             b.equal(b.bitAnd(k.numBlocks, mask), 0));
+
+  units = b.select(isInterleaved, b.bitAnd(b.add(units, mask), ~mask), units);
+  Value foldedUnits = b.ceilDiv(k.columns, k.getTileColumns() / 2);
+  state.units = b.select(isFolded, foldedUnits, units);
+  state.tiles = b.select(isFolded, b.ceilDiv(extent, 2 * kLines), tiles);
+  state.shape = b.bitOr(bitIf(isInterleaved, kInterleaveLog),
+                        bitIf(isFolded, kFoldedBit));
+}
+
+//===----------------------------------------------------------------------===//
+// Segments that are all alike
+//===----------------------------------------------------------------------===//
+
+/// What they have in common.
+SegmentState ProducerBuilder::createLikeSegment() {
+  SegmentState like;
+  for (auto member : SegmentState::members())
+    like.*member = b.i32(0);
+  like.length = k.rows;
+  divideSegment(like);
+  return like;
+}
+
+SegmentState ProducerBuilder::findLikeSegment(Value tileNumber,
+                                              const SegmentState &like) {
+  SegmentState state = like;
+  Value tiles = b.mul(getNumbers(like.tiles), like.units);
+  state.segment = b.divU(tileNumber, tiles);
+  state.firstTile = b.mul(state.segment, tiles);
+  return state;
+}
+
+/// Whether a set of units, of which the first tile is number `firstInSegment`
+/// of its segment, and all later ones are within one round of runs (i32). Not
+/// asked of jagged segments, where each instruction of the producer counts.
+Value ProducerBuilder::isFinalSet(const SegmentState &state,
+                                  Value firstInSegment) {
+  if (k.problem.jagged)
+    return b.i32(0);
+  Value tiles = b.mul(getNumbers(state.tiles), state.units);
+  Value left =
+      b.sub(b.mul(b.sub(k.segments, state.segment), tiles), firstInSegment);
+  return k.toWord(b.lessEqual(left, b.shiftLeft(k.numBlocks, k.runLog)));
+}
+
+//===----------------------------------------------------------------------===//
+// Jagged segments
+//===----------------------------------------------------------------------===//
+
+/// The 32 segments after those of `last`, one for each lane.
+SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
+  int64_t padding = k.problem.outputPadding;
+  auto sum = [&](Value lhs, Value rhs) -> Value { return b.add(lhs, rhs); };
+  auto max = [&](Value lhs, Value rhs) -> Value { return b.maxS(lhs, rhs); };
+  SegmentState next;
+  next.segment = b.add(last.segment, b.getSubgroupSize());
+  Value lastEnd = b.add(last.start, last.length);
+  Value end = createEndAfter(next.segment, getLastLane(lastEnd));
+  end = scanLanes(end, max);
+  next.start = shiftLanes(end, lastEnd);
+  next.length = b.sub(end, next.start);
+  Value nextEnd = createEndAfter(b.add(next.segment, 1), end);
+  if (hasPadding()) {
+    Value lastOutEnd = b.add(last.outStart, b.roundUp(last.length, padding));
+    Value outEnd = b.add(getLastLane(lastOutEnd),
+                         scanLanes(b.roundUp(next.length, padding), sum));
+    next.outStart = shiftLanes(outEnd, lastOutEnd);
+  } else {
+    next.outStart = next.start;
+  }
+  divideSegment(next);
+  Value lastTileEnd = getTileEnd(last);
+  Value tileEnd =
+      b.add(getLastLane(lastTileEnd),
+            scanLanes(b.mul(getNumbers(next.tiles), next.units), sum));
+  next.firstTile = shiftLanes(tileEnd, lastTileEnd);
+  next.previousFirst = shiftLanes(next.firstTile, last.firstTile);
+  next.previousTiles = shiftLanes(next.tiles, last.tiles);
+
+  Value isCut = k.both(k.negate(hasBit(next.shape, kFoldedBit)),
+                       createCut(next.start, end, next.tiles, nextEnd));
+  Value cut = bitIf(isCut, kCutBit);
+  Value isSeam = hasBit(shiftLanes(cut, last.shape), kCutBit);
+  next.shape = b.bitOr(next.shape, b.bitOr(bitIf(isSeam, kSeamBit), cut));
+  return next;
+}
+
+/// The segment of `window` that a lane's tile is in: the last one that begins
+/// at or before it, as segments without tiles begin where the next one does.
+SegmentState ProducerBuilder::lookUp(Value tileNumber,
+                                     const SegmentState &window) {
+  Value index = b.i32(0);
+  for (int64_t step = b.getSubgroupSize() / 2; step > 0; step /= 2) {
+    Value candidate = b.add(index, step);
+    Value first = b.shuffleIndex(window.firstTile, candidate);
+    index = b.select(b.lessEqual(first, tileNumber), candidate, index);
+  }
+  SegmentState state;
+  for (auto member : SegmentState::members())
+    state.*member = b.shuffleIndex(window.*member, index);
+  return state;
+}
+
+/// The segments of the lanes' tiles, whose numbers never decrease from lane to
+/// lane and from call to call. `window` moves on as far as needed.
+SegmentState ProducerBuilder::findSegments(Value tileNumber,
+                                           SegmentState &window) {
+  constexpr size_t kSize = SegmentState::kSize;
+  SegmentState none = window;
+  none.segment = k.segments;
+  SmallVector<Value> init = window.toValues();
+  llvm::append_range(init, none.toValues());
+  SmallVector<Type> types(2 * kSize, b.getI32Type());
+  SmallVector<Value> result = k.createWhile(
+      init, types,
+      [&](ValueRange carried) {
+        SegmentState window =
+            SegmentState::fromValues(carried.take_front(kSize));
+        SegmentState found =
+            SegmentState::fromValues(carried.drop_front(kSize));
+        Value isBehind =
+            b.lessEqual(getLastLane(getTileEnd(window)), tileNumber);
+        Value isHere = k.both(k.negate(isBehind), k.negate(isInRange(found)));
+        SegmentState candidate = lookUp(tileNumber, window);
+        SmallVector<Value> values = window.toValues();
+        for (auto member : SegmentState::members())
+          values.push_back(b.select(isHere, candidate.*member, found.*member));
+        Value hasMore =
+            b.less(b.add(getLastLane(window.segment), 1), k.segments);
+        return std::pair(k.both(hasMore, k.voteAny(isBehind)), values);
+      },
+      [&](ValueRange carried) {
+        SmallVector<Value> values =
+            createNextWindow(
+                SegmentState::fromValues(carried.take_front(kSize)))
+                .toValues();
+        llvm::append_range(values, carried.drop_front(kSize));
+        return values;
+      });
+  window = SegmentState::fromValues(ValueRange(result).take_front(kSize));
+  return SegmentState::fromValues(ValueRange(result).drop_front(kSize));
+}

@@ -1,0 +1,165 @@
+//===- QuantizeKernel.cpp - State shared by the quantize schedules --------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/QuantizeKernel.h"
+#include "FP8MoEToGPU/Common/SegmentBounds.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+QuantizeKernel::QuantizeKernel(KernelBuilder &b, const QuantizeProblem &problem)
+    : b(b), problem(problem),
+      math(b, problem.inputType, problem.fp8Type, problem.powerOfTwo) {
+  unsigned pointer = 0, parameter = 0;
+  inputPointer = b.getPointer(pointer++);
+  if (problem.jagged)
+    offsetsPointer = b.getPointer(pointer++);
+  outputPointer = b.getPointer(pointer++);
+  scalesPointer = b.getPointer(pointer++);
+  for (auto [from, to] : llvm::zip_equal(QuantizeSizes<int64_t>::members(),
+                                         QuantizeSizes<Value>::members())) {
+    int64_t size = problem.sizes.*from;
+    sizes.*to =
+        ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
+  }
+}
+
+Value QuantizeKernel::getNumSegments() {
+  return problem.jagged ? b.add(sizes.segments, 1) : sizes.segments;
+}
+
+SegmentView QuantizeKernel::createSegment(Value index) {
+  SegmentView view;
+  Value inputStart; // first row in the input less first row in the output
+  if (problem.jagged) {
+    Segment bounds =
+        createSegmentBounds(b, offsetsPointer, index, sizes.segments,
+                            sizes.reduced, problem.outputPadding);
+    Value end = b.add(bounds.paddedStart, bounds.length);
+    Value isTail = b.equal(index, sizes.segments);
+    Value paddedEnd = b.add(bounds.paddedStart,
+                            b.roundUp(bounds.length, problem.outputPadding));
+    view.rows = {bounds.paddedStart, end};
+    Value extent = problem.outputPadding > 1 ? sizes.extent : sizes.reduced;
+    view.zeroRows = {end, b.select(isTail, extent, paddedEnd)};
+    view.hasScales = b.equal(isTail, 0);
+    inputStart = b.sub(bounds.start, bounds.paddedStart);
+  } else {
+    view.rows = {b.i64(0), sizes.reduced};
+    view.zeroRows = {sizes.reduced, sizes.reduced};
+    view.hasScales = b.i1(true);
+    inputStart = b.i64(0);
+  }
+  Value inputElement =
+      b.add(b.mul(index, sizes.inSegment), b.mul(inputStart, sizes.inReduced));
+  view.input =
+      b.offsetBytes(inputPointer, b.mul(inputElement, math.getInputBytes()));
+  // Only rows that are contiguous make the start matter; otherwise the pitch
+  // already decides.
+  view.inputAligned =
+      b.equal(b.remU(inputStart, kVectorBytes / math.getInputBytes()), 0);
+  view.output = b.offsetBytes(outputPointer, b.mul(index, sizes.outSegment));
+  view.scales = b.offsetBytes(
+      scalesPointer, b.mul(b.mul(index, sizes.scaleSegment), sizeof(float)));
+  return view;
+}
+
+Plane QuantizeKernel::getInputPlane(const SegmentView &segment, Along along) {
+  Plane plane{segment.input, math.getInputBytes(), sizes.inReduced,
+              sizes.inKept, Value()};
+  if (along == Along::Columns)
+    std::swap(plane.vectorStride, plane.otherStride);
+  plane.vectorizable = createVectorizable(
+      b, inputPointer, problem.inputAlignment, plane.elementBytes,
+      plane.vectorStride, {plane.otherStride, sizes.inSegment});
+  if (along == Along::Rows)
+    plane.vectorizable = b.bitAnd(plane.vectorizable, segment.inputAligned);
+  return plane;
+}
+
+Plane QuantizeKernel::getOutputPlane(const SegmentView &segment, Along along) {
+  Plane plane{segment.output, /*elementBytes=*/1, sizes.outReduced,
+              sizes.outKept, Value()};
+  if (along == Along::Columns)
+    std::swap(plane.vectorStride, plane.otherStride);
+  plane.vectorizable = createVectorizable(
+      b, outputPointer, problem.outputAlignment, plane.elementBytes,
+      plane.vectorStride, {plane.otherStride, sizes.outSegment});
+  return plane;
+}
+
+void QuantizeKernel::storeScale(const SegmentView &segment, Value column,
+                                Value scale) {
+  b.createIf(segment.hasScales, [&] {
+    Value offset = b.mul(b.mul(column, sizes.scaleKept), sizeof(float));
+    b.store(scale, b.offsetBytes(segment.scales, offset), sizeof(float));
+  });
+}
+
+/// The loop of a slice: this thread's chunks, the first of which holds
+/// `rows.low`.
+static SmallVector<Value> forEachSliceChunk(KernelBuilder &b, IndexRange rows,
+                                            Team team, ValueRange init,
+                                            KernelBuilder::LoopBody body) {
+  Value first = b.add(b.bitAnd(rows.low, -kOutputChunk),
+                      b.mul(team.thread, kOutputChunk));
+  // The chunk that holds `rows.low` begins before an empty range.
+  Value end = b.select(b.less(rows.low, rows.high), rows.high, 0);
+  return b.createFor(first, end, kOutputChunk * team.threads, init, body);
+}
+
+Value QuantizeKernel::createSliceMagnitude(const Plane &input, Value column,
+                                           IndexRange rows, Team team) {
+  SmallVector<Value> accumulator = forEachSliceChunk(
+      b, rows, team, b.zeroWords(), [&](Value first, ValueRange carried) {
+        Value largest = carried[0];
+        for (Value chunk : loadChunks(
+                 b, input, first, getInputChunks(kOutputChunk), column, rows))
+          largest = math.createAbsMax(largest, chunk);
+        return SmallVector<Value>{largest};
+      });
+  return createLargest(accumulator[0]);
+}
+
+Value QuantizeKernel::createLargest(Value chunk) {
+  Value magnitude;
+  for (Value bits : math.unpackMagnitudes(chunk))
+    magnitude = magnitude ? b.maxU(magnitude, bits) : bits;
+  return magnitude;
+}
+
+Value QuantizeKernel::reduceSubgroup(Value magnitude) {
+  return b.reduceLanes(magnitude, 1,
+                       [&](Value lhs, Value rhs) { return b.maxU(lhs, rhs); });
+}
+
+void QuantizeKernel::createSliceQuantize(const Plane &input,
+                                         const Plane &output, Value column,
+                                         Value scale, IndexRange rows,
+                                         Team team) {
+  SmallVector<Value> scales(kOutputChunk, scale);
+  forEachSliceChunk(b, rows, team, {}, [&](Value first, ValueRange) {
+    SmallVector<Value> values;
+    for (Value chunk : loadChunks(b, input, first, getInputChunks(kOutputChunk),
+                                  column, rows))
+      llvm::append_range(values, math.unpackValues(chunk));
+    storeChunk(b, output, first, column,
+               b.packWords(math.createQuantize(values, scales)), rows);
+    return SmallVector<Value>();
+  });
+}
+
+void QuantizeKernel::createSliceZeroFill(const Plane &output, Value column,
+                                         IndexRange rows, Team team) {
+  if (!problem.jagged)
+    return;
+  forEachSliceChunk(b, rows, team, {}, [&](Value first, ValueRange) {
+    zeroChunk(b, output, first, column, rows);
+    return SmallVector<Value>();
+  });
+}

@@ -1,0 +1,98 @@
+//===- QuantizeKernel.h - What quantize schedules share ---------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_QUANTIZEKERNEL_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_QUANTIZEKERNEL_H
+
+#include "FP8MoEToGPU/Common/MemoryAccess.h"
+#include "FP8MoEToGPU/Quantize/QuantizeMath.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
+
+namespace mlir::fp8moe {
+
+/// Output elements (bytes) in a 16-byte chunk. Work along a contiguous
+/// dimension is dealt in this many elements, whatever the width of the input.
+constexpr int64_t kOutputChunk = kVectorBytes;
+
+/// The two dimensions of a segment.
+enum class Along { Rows, Columns };
+
+/// One segment as the schedules see it. Rows are numbered as in the output.
+struct SegmentView {
+  /// Rows with data, and rows to zero.
+  IndexRange rows, zeroRows;
+  /// First elements of the segment's buffers; that of the input is moved so
+  /// that input and output rows have the same numbers.
+  Value input, output, scales;
+  /// i1: the numbers of the first rows in input and output differ by a multiple
+  /// of an input chunk.
+  Value inputAligned;
+  /// i1: false for the tail, which has rows to zero but no scales.
+  Value hasScales;
+};
+
+/// Threads of a block that work on one slice together, `threads` of them, and
+/// this thread's number among them.
+struct Team {
+  Value thread;
+  int64_t threads;
+};
+
+/// What all schedules build their kernels from.
+class QuantizeKernel {
+public:
+  QuantizeKernel(KernelBuilder &b, const QuantizeProblem &problem);
+
+  KernelBuilder &b;
+  const QuantizeProblem &problem;
+  QuantizeMath math;
+  QuantizeSizes<Value> sizes;
+
+  /// Segments, counting the tail of jagged ones.
+  Value getNumSegments();
+  SegmentView createSegment(Value index);
+  /// The matrices of a segment, accessed in chunks along a dimension.
+  Plane getInputPlane(const SegmentView &segment, Along along);
+  Plane getOutputPlane(const SegmentView &segment, Along along);
+
+  /// Number of input chunks that hold `elements` elements.
+  int64_t getInputChunks(int64_t elements) const {
+    return elements * math.getInputBytes() / kVectorBytes;
+  }
+
+  void storeScale(const SegmentView &segment, Value column, Value scale);
+
+  /// Work on one slice by a team: `input` and `output` are accessed along the
+  /// rows. Every thread gets the largest magnitude of its own elements.
+  Value createSliceMagnitude(const Plane &input, Value column, IndexRange rows,
+                             Team team);
+  void createSliceQuantize(const Plane &input, const Plane &output,
+                           Value column, Value scale, IndexRange rows,
+                           Team team);
+  void createSliceZeroFill(const Plane &output, Value column, IndexRange rows,
+                           Team team);
+  /// The largest magnitude of a chunk, and that of the subgroup's threads.
+  Value createLargest(Value chunk);
+  Value reduceSubgroup(Value magnitude);
+  Team getSubgroupTeam() { return {b.getLane(), b.getSubgroupSize()}; }
+
+private:
+  Value inputPointer, offsetsPointer, outputPointer, scalesPointer;
+};
+
+/// The kernels' bodies, one function for each family of schedules.
+void buildQuantizeSlices(QuantizeKernel &kernel,
+                         const QuantizeSchedule &schedule);
+void buildQuantizeHeld(QuantizeKernel &kernel,
+                       const QuantizeSchedule &schedule);
+void buildQuantizeStrips(QuantizeKernel &kernel,
+                         const QuantizeSchedule &schedule);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_QUANTIZEKERNEL_H

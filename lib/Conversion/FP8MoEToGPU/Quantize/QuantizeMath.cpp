@@ -1,0 +1,127 @@
+//===- QuantizeMath.cpp - amax, scale and cast ----------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/QuantizeMath.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/APFloat.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Magnitudes below this have the scale of this one.
+static constexpr double kLeastAmax = 1e-12;
+
+static constexpr int64_t kF32Magnitude = 0x7FFFFFFF;
+static constexpr int64_t kF32Infinity = 0x7F800000;
+static constexpr int64_t kF32NaN = 0x7FC00000;
+static constexpr int64_t kF32One = 0x3F800000;
+/// Two bf16 values in one word.
+static constexpr int64_t kBF16Magnitudes = 0x7FFF7FFF;
+static constexpr int64_t kBF16Bits = 16;
+static constexpr int64_t kHighBF16 = 0xFFFF0000;
+
+static Value splat(KernelBuilder &b, int64_t word) {
+  return arith::ConstantOp::create(
+      b, DenseElementsAttr::get(b.getWordsType(),
+                                APInt(32, static_cast<uint64_t>(word))));
+}
+
+Value QuantizeMath::createMax(Value lhs, Value rhs) {
+  if (inputType.isF32())
+    return b.createOrFold<arith::MaxUIOp>(lhs, rhs);
+  auto halves = VectorType::get(8, b.getI16Type());
+  Value maximum =
+      arith::MaxUIOp::create(b, vector::BitCastOp::create(b, halves, lhs),
+                             vector::BitCastOp::create(b, halves, rhs));
+  return vector::BitCastOp::create(b, b.getWordsType(), maximum);
+}
+
+Value QuantizeMath::createAbsMax(Value accumulator, Value chunk) {
+  Value mask = splat(b, inputType.isF32() ? kF32Magnitude : kBF16Magnitudes);
+  return createMax(accumulator, arith::AndIOp::create(b, chunk, mask));
+}
+
+SmallVector<Value> QuantizeMath::unpackMagnitudes(Value chunk) {
+  SmallVector<Value> words = b.unpackWords(chunk);
+  if (inputType.isF32())
+    return words;
+  // The bits of a bf16 are the upper half of the f32 with the same value.
+  SmallVector<Value> bits;
+  for (Value word : words) {
+    bits.push_back(b.shiftLeft(word, kBF16Bits));
+    bits.push_back(b.bitAnd(word, kHighBF16));
+  }
+  return bits;
+}
+
+SmallVector<Value> QuantizeMath::unpackValues(Value chunk) {
+  return llvm::map_to_vector(unpackMagnitudes(chunk), [&](Value bits) {
+    return b.bitcast(b.getF32Type(), bits);
+  });
+}
+
+/// The power of two below `largest` / amax in integers. With F for the fraction
+/// bits of `largest` and K for its exponent, floor(log2(largest / amax)) is the
+/// difference of the exponents, less one when the fraction of amax is larger:
+/// the borrow of one subtraction. Rounding the quotient to f32 first, as the
+/// definition does, changes nothing: a quotient below a power of two is below
+/// it by at least 1 / (2^23 * 1.875) of it, more than half a unit.
+Value QuantizeMath::createPowerOfTwo(Value magnitude, const APFloat &largest) {
+  APFloat value = largest, least(kLeastAmax);
+  bool inexact;
+  value.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &inexact);
+  least.convert(APFloat::IEEEsingle(), APFloat::rmTowardZero, &inexact);
+  // Biased exponents: that of the scale is 2 * 127 + K - that of amax.
+  int64_t minuend = value.bitcastToAPInt().getZExtValue() + kF32One;
+  Value amax = b.maxU(magnitude, least.bitcastToAPInt().getZExtValue());
+  Value scale =
+      b.bitAnd(b.sub(b.i32(static_cast<int32_t>(minuend)), amax), kF32Infinity);
+  return b.select(b.equal(magnitude, kF32Infinity), b.i32(0), scale);
+}
+
+/// The quotient in f64, rounded to f32, as bits.
+Value QuantizeMath::createQuotient(Value magnitude, const APFloat &largest) {
+  auto f64 = [&](double value) -> Value {
+    return arith::ConstantOp::create(b, b.getF64FloatAttr(value));
+  };
+  Value amax = arith::ExtFOp::create(b, b.getF64Type(),
+                                     b.bitcast(b.getF32Type(), magnitude));
+  Value isSmall = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, amax,
+                                        f64(kLeastAmax));
+  Value divisor = arith::SelectOp::create(b, isSmall, f64(kLeastAmax), amax);
+  Value quotient =
+      arith::DivFOp::create(b, f64(largest.convertToDouble()), divisor);
+  return b.bitcast(b.getI32Type(),
+                   arith::TruncFOp::create(b, b.getF32Type(), quotient));
+}
+
+Value QuantizeMath::createScale(Value magnitude) {
+  APFloat largest =
+      APFloat::getLargest(cast<FloatType>(fp8Type).getFloatSemantics());
+  Value scale = powerOfTwo ? createPowerOfTwo(magnitude, largest)
+                           : createQuotient(magnitude, largest);
+  Value isNaN = b.compare(arith::CmpIPredicate::ugt, magnitude, kF32Infinity);
+  return b.bitcast(b.getF32Type(), b.select(isNaN, b.i32(kF32NaN), scale));
+}
+
+SmallVector<Value> QuantizeMath::createQuantize(ArrayRef<Value> values,
+                                                ArrayRef<Value> scales) {
+  SmallVector<Value> scaled, words;
+  for (auto [value, scale] : llvm::zip_equal(values, scales))
+    scaled.push_back(arith::MulFOp::create(b, value, scale));
+  for (size_t first = 0; first < scaled.size(); first += 4)
+    words.push_back(b.getHooks().createPackFP8(
+        b, ArrayRef(scaled).slice(first, 4), fp8Type));
+  return words;
+}
+
+Value QuantizeMath::createPackedProduct(Value words, Value factor) {
+  Value values = vector::BitCastOp::create(b, factor.getType(), words);
+  return vector::BitCastOp::create(b, words.getType(),
+                                   arith::MulFOp::create(b, values, factor));
+}

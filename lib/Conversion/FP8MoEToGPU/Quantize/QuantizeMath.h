@@ -1,0 +1,62 @@
+//===- QuantizeMath.h - amax, scale and cast --------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_QUANTIZEMATH_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_QUANTIZEMATH_H
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
+#include "llvm/ADT/APFloat.h"
+
+namespace mlir::fp8moe {
+
+/// The numerics of a quantization on chunks of 16 bytes of input. All decisions
+/// about bits are here; what the bits must be is in docs/semantics.md.
+class QuantizeMath {
+public:
+  QuantizeMath(KernelBuilder &b, Type inputType, Type fp8Type, bool powerOfTwo)
+      : b(b), inputType(inputType), fp8Type(fp8Type), powerOfTwo(powerOfTwo) {}
+
+  int64_t getInputBytes() const {
+    return inputType.getIntOrFloatBitWidth() / 8;
+  }
+
+  /// Magnitudes are compared as unsigned integers: |x| of a NaN is larger than
+  /// that of an infinity, so a NaN anywhere wins. An accumulator has the form
+  /// of a chunk of input; zero is neutral.
+  Value createAbsMax(Value accumulator, Value chunk);
+  Value createMax(Value lhs, Value rhs);
+  /// The f32 bits of each magnitude in a chunk, as i32.
+  SmallVector<Value> unpackMagnitudes(Value chunk);
+  /// The f32 value of each element of a chunk; exact.
+  SmallVector<Value> unpackValues(Value chunk);
+
+  /// The scale (f32) of a slice whose largest magnitude has these f32 bits.
+  Value createScale(Value magnitude);
+  /// The FP8 bytes of the values times their scales, four in an i32 word, the
+  /// first in the lowest byte.
+  SmallVector<Value> createQuantize(ArrayRef<Value> values,
+                                    ArrayRef<Value> scales);
+
+  /// A power of two times a bf16 is a bf16, or so small that it becomes zero in
+  /// either format: then two elements can be scaled at once.
+  bool scalesPacked() const { return getInputBytes() == 2 && powerOfTwo; }
+  /// The bf16 elements in a vector of words times those of `factor`.
+  Value createPackedProduct(Value words, Value factor);
+
+private:
+  Value createPowerOfTwo(Value magnitude, const APFloat &largest);
+  Value createQuotient(Value magnitude, const APFloat &largest);
+
+  KernelBuilder &b;
+  Type inputType, fp8Type;
+  bool powerOfTwo;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_QUANTIZEMATH_H

@@ -1,0 +1,456 @@
+//===- RegisterResident.cpp - Slices held in registers --------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Input and output are contiguous along the rows. A team of threads takes a
+// slice (the rows of one column of one segment), loads all of it into
+// registers, combines the largest magnitudes, and quantizes what it holds: the
+// input is read once. A team is a part of a subgroup, or several subgroups,
+// which combine through workgroup memory.
+//
+//   rows     low   16n       16n+16          ...                 16m   high
+//            | edge | chunk 0 | chunk 1 | ... | chunk T | chunk .. | edge |
+//   thread     0..15     0         1              0         1 ..    0..15
+//              (an element each)
+//
+// A thread holds chunk t, t + T, t + 2T, ... of T threads, and an element of
+// each edge: the rows of a jagged group that share a chunk with a neighbour.
+// Slices that are longer than a team can hold are read twice behind that point.
+// So is everything when the chunks are not aligned.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/QuantizeKernel.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+
+/// Values that are converted at a time.
+constexpr int64_t kPack = 4;
+/// Rows of a slice that are held are counted in i32, up to this many, so that
+/// no counter overflows.
+constexpr int64_t kLongestHeld = int64_t(1) << 30;
+
+/// One row that a thread may have.
+struct Element {
+  Value row, isInside;
+};
+
+class HeldBuilder {
+public:
+  HeldBuilder(QuantizeKernel &kernel, const QuantizeSchedule &schedule)
+      : kernel(kernel), b(kernel.b), schedule(schedule),
+        team{Value(), schedule.threads / schedule.columnsPerBlock} {}
+
+  void build();
+
+private:
+  int64_t getInputBytes() const { return kernel.math.getInputBytes(); }
+  /// Elements from one of a thread's chunks to the next.
+  int64_t getStep() const { return team.threads * kOutputChunk; }
+  int64_t getHeldRows() const { return schedule.heldChunks * getStep(); }
+  /// Rows when that is known and their first one is 0, else kDynamic.
+  int64_t getKnownRows() const {
+    return kernel.problem.jagged ? ShapedType::kDynamic
+                                 : kernel.problem.sizes.reduced;
+  }
+
+  void forEachColumn(Value strip, Value teamInBlock, int64_t strips,
+                     function_ref<void(Value)> body);
+  void quantizeColumn(Value index);
+  void zeroColumn(Value index);
+  IndexRange enterSlice(IndexRange rows, const Plane &inputPlane,
+                        const Plane &outputPlane);
+  void quantizeHeld(IndexRange rows);
+  void quantizeTwice(IndexRange rows);
+  void zeroFill(IndexRange rows, Value isAligned);
+
+  /// The rows that are whole chunks.
+  IndexRange getChunks(IndexRange rows);
+  Value getInputPointer(Value row);
+  Value getOutputPointer(Value row);
+
+  SmallVector<Value> loadChunk(Value pointer);
+  void storeChunk(Value row, ArrayRef<Value> chunk, ArrayRef<Value> scales);
+  /// The chunks behind those that are held, from `first` on.
+  SmallVector<Value> forEachLaterChunk(Value first, Value end, ValueRange init,
+                                       KernelBuilder::LoopBody body);
+
+  /// The thread's elements of the edges around chunks, at most kPack.
+  SmallVector<Element> getEdges(IndexRange rows, IndexRange chunks);
+  Value loadElements(ArrayRef<Element> elements);
+  void storeElements(ArrayRef<Element> elements, Value words,
+                     ArrayRef<Value> scales);
+
+  Value combineTeam(Value magnitude);
+  Value createScale(Value magnitude);
+
+  QuantizeKernel &kernel;
+  KernelBuilder &b;
+  const QuantizeSchedule &schedule;
+  Team team;
+  /// Workgroup memory: a magnitude for each subgroup; null when a team is not
+  /// larger than one.
+  Value magnitudeMemory;
+
+  /// The slice at hand; its rows are counted from its `input` and `output` on,
+  /// which are aligned when chunks can be. `hasColumn` is false for a team
+  /// behind the last column, which has no rows.
+  SegmentView segment;
+  Value column, hasColumn, input, output;
+};
+
+} // namespace
+
+void HeldBuilder::build() {
+  bool isTeam = schedule.columnsPerBlock == 1;
+  team.thread = isTeam ? b.getThread() : b.remU(b.getThread(), team.threads);
+  Value teamInBlock = isTeam ? b.i64(0) : b.divU(b.getThread(), team.threads);
+  if (team.threads > b.getSubgroupSize())
+    magnitudeMemory = b.allocateWorkgroup(
+        schedule.threads / b.getSubgroupSize() * sizeof(int32_t), "magnitudes");
+  Value strips = b.ceilDiv(kernel.sizes.kept, schedule.getColumnsPerUnit());
+  Value units = b.mul(kernel.sizes.segments, strips);
+  Value tailUnits =
+      kernel.problem.jagged ? b.ceilDiv(strips, kHeldTailStrips) : b.i64(0);
+  bool isOnlySegment =
+      !kernel.problem.jagged && kernel.problem.sizes.segments == 1;
+  b.forEachBlockUnit(b.add(units, tailUnits), [&](Value unit) {
+    auto quantizeUnit = [&] {
+      segment =
+          kernel.createSegment(isOnlySegment ? b.i64(0) : b.divU(unit, strips));
+      forEachColumn(isOnlySegment ? unit : b.remU(unit, strips), teamInBlock,
+                    /*strips=*/1, [&](Value index) { quantizeColumn(index); });
+    };
+    if (!kernel.problem.jagged) {
+      quantizeUnit();
+      return;
+    }
+    b.createIf(b.less(unit, units), quantizeUnit, [&] {
+      segment = kernel.createSegment(kernel.sizes.segments);
+      // Mostly there are no such rows.
+      b.createIf(b.less(segment.zeroRows.low, segment.zeroRows.high), [&] {
+        forEachColumn(b.mul(b.sub(unit, units), kHeldTailStrips), teamInBlock,
+                      kHeldTailStrips, [&](Value index) { zeroColumn(index); });
+      });
+    });
+  });
+}
+
+/// The team's columns of so many strips from `strip` on.
+void HeldBuilder::forEachColumn(Value strip, Value teamInBlock, int64_t strips,
+                                function_ref<void(Value)> body) {
+  Value first = b.add(b.mul(strip, schedule.getColumnsPerUnit()), teamInBlock);
+  if (schedule.rounds * strips == 1) {
+    body(first);
+    return;
+  }
+  b.createFor(b.i64(0), b.i64(strips * schedule.getColumnsPerUnit()),
+              schedule.columnsPerBlock,
+              [&](Value offset) { body(b.add(first, offset)); });
+}
+
+/// Makes rows of `column` the slice at hand; they are counted from its origin.
+IndexRange HeldBuilder::enterSlice(IndexRange rows, const Plane &inputPlane,
+                                   const Plane &outputPlane) {
+  Value origin = b.bitAnd(rows.low, -kOutputChunk);
+  input = createElementPointer(b, inputPlane, origin, column);
+  output = createElementPointer(b, outputPlane, origin, column);
+  return {b.sub(rows.low, origin),
+          b.select(hasColumn, b.sub(rows.high, origin), 0)};
+}
+
+void HeldBuilder::quantizeColumn(Value index) {
+  column = index;
+  hasColumn = b.less(column, kernel.sizes.kept);
+  Plane inputPlane = kernel.getInputPlane(segment, Along::Rows);
+  Plane outputPlane = kernel.getOutputPlane(segment, Along::Rows);
+  IndexRange rows = enterSlice(segment.rows, inputPlane, outputPlane);
+  Value isHeld = b.bitAnd(
+      b.bitAnd(inputPlane.vectorizable, outputPlane.vectorizable),
+      b.lessEqual(b.sub(segment.rows.high, segment.rows.low), kLongestHeld));
+  auto narrow = [&](Value row) { return b.truncate(b.getI32Type(), row); };
+  b.createIf(
+      isHeld, [&] { quantizeHeld({narrow(rows.low), narrow(rows.high)}); },
+      [&] { quantizeTwice(rows); });
+  if (kernel.problem.outputPadding > 1)
+    zeroColumn(index);
+}
+
+void HeldBuilder::zeroColumn(Value index) {
+  column = index;
+  hasColumn = b.less(column, kernel.sizes.kept);
+  Plane outputPlane = kernel.getOutputPlane(segment, Along::Rows);
+  zeroFill(enterSlice(segment.zeroRows,
+                      kernel.getInputPlane(segment, Along::Rows), outputPlane),
+           outputPlane.vectorizable);
+}
+
+//===----------------------------------------------------------------------===//
+// The schedules of a slice
+//===----------------------------------------------------------------------===//
+
+void HeldBuilder::quantizeHeld(IndexRange rows) {
+  IndexRange chunks = getChunks(rows);
+  Value thread = b.truncate(b.getI32Type(), team.thread);
+  Value first = b.add(chunks.low, b.mul(thread, kOutputChunk));
+  Value pointer = getInputPointer(first);
+
+  // All loads are on their way before the first result is used.
+  SmallVector<Element> edges = getEdges(rows, chunks);
+  Value edgeWords = loadElements(edges);
+  int64_t wordsPerChunk = kernel.getInputChunks(kOutputChunk);
+  SmallVector<Type> types(wordsPerChunk, b.getWordsType());
+  SmallVector<SmallVector<Value>> held;
+  for (int64_t i : llvm::seq(schedule.heldChunks))
+    held.push_back(b.createIf(
+        b.less(b.add(first, i * getStep()), chunks.high), types,
+        [&] {
+          return loadChunk(
+              b.offsetBytes(pointer, i * getStep() * getInputBytes()));
+        },
+        [&] { return SmallVector<Value>(wordsPerChunk, b.zeroWords()); }));
+
+  auto enlarge = [&](Value largest, ArrayRef<Value> chunk) {
+    for (Value words : chunk)
+      largest = kernel.math.createAbsMax(largest, words);
+    return largest;
+  };
+  Value largest = enlarge(b.zeroWords(), edgeWords);
+  for (ArrayRef<Value> chunk : held)
+    largest = enlarge(largest, chunk);
+  largest =
+      forEachLaterChunk(first, chunks.high, largest,
+                        [&](Value row, ValueRange carried) {
+                          return SmallVector<Value>{enlarge(
+                              carried[0], loadChunk(getInputPointer(row)))};
+                        })
+          .front();
+
+  SmallVector<Value> scales(kOutputChunk,
+                            createScale(kernel.createLargest(largest)));
+  for (auto [i, chunk] : llvm::enumerate(held)) {
+    Value row = b.add(first, i * getStep());
+    b.createIf(b.less(row, chunks.high),
+               [&, chunk = chunk] { storeChunk(row, chunk, scales); });
+  }
+  storeElements(edges, edgeWords, scales);
+  forEachLaterChunk(first, chunks.high, {}, [&](Value row, ValueRange) {
+    storeChunk(row, loadChunk(getInputPointer(row)), scales);
+    return SmallVector<Value>();
+  });
+}
+
+/// Neighbouring threads take neighbouring elements, as no wider access is
+/// aligned.
+void HeldBuilder::quantizeTwice(IndexRange rows) {
+  auto forEachPack =
+      [&](ValueRange init,
+          function_ref<SmallVector<Value>(ArrayRef<Element>, ValueRange)>
+              body) {
+        return b.createRareFor(
+            b.add(rows.low, team.thread), rows.high, kPack * team.threads, init,
+            [&](Value row, ValueRange carried) {
+              SmallVector<Element> pack;
+              for (int64_t i : llvm::seq(kPack)) {
+                Value other = b.add(row, i * team.threads);
+                pack.push_back({other, b.less(other, rows.high)});
+              }
+              return body(pack, carried);
+            });
+      };
+  Value largest = forEachPack(b.zeroWords(), [&](ArrayRef<Element> pack,
+                                                 ValueRange carried) {
+                    return SmallVector<Value>{kernel.math.createAbsMax(
+                        carried[0], loadElements(pack))};
+                  }).front();
+  SmallVector<Value> scales(kPack, createScale(kernel.createLargest(largest)));
+  forEachPack({}, [&](ArrayRef<Element> pack, ValueRange) {
+    storeElements(pack, loadElements(pack), scales);
+    return SmallVector<Value>();
+  });
+}
+
+/// Chunks when they are aligned, else elements.
+void HeldBuilder::zeroFill(IndexRange rows, Value isAligned) {
+  IndexRange chunks = getChunks(rows);
+  Value zero = arith::ConstantIntOp::create(b, b.getI8Type(), 0);
+  auto zeroElements = [&](Value low, Value high) {
+    b.createRareFor(b.add(low, team.thread), high, team.threads, {},
+                    [&](Value row, ValueRange) {
+                      b.store(zero, getOutputPointer(row), 1);
+                      return SmallVector<Value>();
+                    });
+  };
+  b.createIf(
+      isAligned,
+      [&] {
+        zeroElements(rows.low, b.minS(chunks.low, rows.high));
+        b.createRareFor(b.add(chunks.low, b.mul(team.thread, kOutputChunk)),
+                        chunks.high, getStep(), {}, [&](Value row, ValueRange) {
+                          b.store(b.zeroWords(), getOutputPointer(row),
+                                  kVectorBytes);
+                          return SmallVector<Value>();
+                        });
+        zeroElements(b.maxS(chunks.low, chunks.high), rows.high);
+      },
+      [&] { zeroElements(rows.low, rows.high); });
+}
+
+//===----------------------------------------------------------------------===//
+// Chunks
+//===----------------------------------------------------------------------===//
+
+IndexRange HeldBuilder::getChunks(IndexRange rows) {
+  return {b.roundUp(rows.low, kOutputChunk),
+          b.bitAnd(rows.high, -kOutputChunk)};
+}
+
+Value HeldBuilder::getInputPointer(Value row) {
+  return b.offsetBytes(
+      input, b.mul(b.zeroExtend(b.getI64Type(), row), getInputBytes()));
+}
+
+Value HeldBuilder::getOutputPointer(Value row) {
+  return b.offsetBytes(output, b.zeroExtend(b.getI64Type(), row));
+}
+
+SmallVector<Value> HeldBuilder::loadChunk(Value pointer) {
+  SmallVector<Value> words;
+  for (int64_t i : llvm::seq(kernel.getInputChunks(kOutputChunk)))
+    words.push_back(b.load(b.getWordsType(),
+                           b.offsetBytes(pointer, i * kVectorBytes),
+                           kVectorBytes, /*readOnly=*/true));
+  return words;
+}
+
+void HeldBuilder::storeChunk(Value row, ArrayRef<Value> chunk,
+                             ArrayRef<Value> scales) {
+  SmallVector<Value> values;
+  for (Value words : chunk)
+    llvm::append_range(values, kernel.math.unpackValues(words));
+  b.store(b.packWords(kernel.math.createQuantize(values, scales)),
+          getOutputPointer(row), kVectorBytes);
+}
+
+SmallVector<Value>
+HeldBuilder::forEachLaterChunk(Value first, Value end, ValueRange init,
+                               KernelBuilder::LoopBody body) {
+  // What always fits needs no loop.
+  int64_t known = getKnownRows();
+  if (!ShapedType::isDynamic(known) && known <= getHeldRows())
+    return llvm::to_vector(init);
+  return b.createRareFor(b.add(first, getHeldRows()), end, getStep(), init,
+                         body);
+}
+
+//===----------------------------------------------------------------------===//
+// Single elements
+//===----------------------------------------------------------------------===//
+
+SmallVector<Element> HeldBuilder::getEdges(IndexRange rows, IndexRange chunks) {
+  Value thread = b.truncate(b.getI32Type(), team.thread);
+  SmallVector<Element> elements;
+  auto add = [&](Value low, Value high) {
+    for (int64_t i = 0; i < kOutputChunk; i += team.threads) {
+      Value row = b.add(low, b.add(thread, i));
+      elements.push_back({row, b.less(row, high)});
+    }
+  };
+  if (kernel.problem.jagged)
+    add(rows.low, b.minS(chunks.low, rows.high));
+  int64_t known = getKnownRows();
+  if (ShapedType::isDynamic(known) || known % kOutputChunk != 0)
+    add(b.maxS(chunks.low, chunks.high), rows.high);
+  return elements;
+}
+
+/// The elements in the form of an input chunk, zero where there are none.
+Value HeldBuilder::loadElements(ArrayRef<Element> elements) {
+  if (elements.empty())
+    return b.zeroWords();
+  IntegerType type = b.getIntegerType(getInputBytes() * 8);
+  Value zero = arith::ConstantIntOp::create(b, type, 0);
+  SmallVector<Value> loaded;
+  for (const Element &element : elements)
+    loaded.push_back(b.createIf(
+                          element.isInside, {type},
+                          [&] {
+                            Value pointer = getInputPointer(element.row);
+                            return SmallVector<Value>{
+                                b.load(type, pointer, getInputBytes(),
+                                       /*readOnly=*/true)};
+                          },
+                          [&] { return SmallVector<Value>{zero}; })
+                         .front());
+  loaded.resize(kVectorBytes / getInputBytes(), zero);
+  return b.packWords(b.joinElements(loaded));
+}
+
+void HeldBuilder::storeElements(ArrayRef<Element> elements, Value words,
+                                ArrayRef<Value> scales) {
+  if (elements.empty())
+    return;
+  SmallVector<Value> values = kernel.math.unpackValues(words);
+  Value bytes = kernel.math
+                    .createQuantize(ArrayRef(values).take_front(kPack),
+                                    scales.take_front(kPack))
+                    .front();
+  for (auto [i, element] : llvm::enumerate(elements))
+    b.createIf(element.isInside, [&, i = i, &element = element] {
+      b.store(b.truncate(b.getI8Type(), b.shiftRight(bytes, 8 * i)),
+              getOutputPointer(element.row), 1);
+    });
+}
+
+//===----------------------------------------------------------------------===//
+// The team
+//===----------------------------------------------------------------------===//
+
+Value HeldBuilder::combineTeam(Value magnitude) {
+  int64_t lanes = std::min(team.threads, b.getSubgroupSize());
+  for (int64_t mask = 1; mask < lanes; mask *= 2)
+    magnitude = b.maxU(magnitude, b.shuffleXor(magnitude, mask));
+  if (!magnitudeMemory)
+    return magnitude;
+  // Threads may still read the magnitudes of the block's previous slices.
+  b.createBarrier();
+  auto getPointer = [&](Value subgroup) {
+    return b.offsetBytes(magnitudeMemory, b.mul(subgroup, sizeof(int32_t)));
+  };
+  b.createIf(b.equal(b.getLane(), 0), [&] {
+    b.store(magnitude, getPointer(b.getSubgroup()), sizeof(int32_t));
+  });
+  b.createBarrier();
+  int64_t subgroups = team.threads / b.getSubgroupSize();
+  Value pointer =
+      getPointer(b.mul(b.divU(b.getThread(), team.threads), subgroups));
+  for (int64_t i : llvm::seq(subgroups)) {
+    Value other =
+        b.load(b.getI32Type(), b.offsetBytes(pointer, i * sizeof(int32_t)),
+               sizeof(int32_t));
+    magnitude = b.maxU(magnitude, other);
+  }
+  return magnitude;
+}
+
+Value HeldBuilder::createScale(Value magnitude) {
+  Value scale = kernel.math.createScale(combineTeam(magnitude));
+  b.createIf(b.bitAnd(hasColumn, b.equal(team.thread, 0)),
+             [&] { kernel.storeScale(segment, column, scale); });
+  return scale;
+}
+
+void fp8moe::buildQuantizeHeld(QuantizeKernel &kernel,
+                               const QuantizeSchedule &schedule) {
+  kernel.b.getHooks().requestResidentBlocks(kernel.b.getKernel(),
+                                            schedule.residentBlocks);
+  HeldBuilder(kernel, schedule).build();
+}

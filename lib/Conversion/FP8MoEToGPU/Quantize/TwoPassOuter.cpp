@@ -1,0 +1,351 @@
+//===- TwoPassOuter.cpp - A block quantizes a strip -----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A block takes a strip of columns of one segment. It computes
+// the magnitude of each column, keeps the scales in workgroup memory, and goes
+// over the rows once more to quantize. When input and output are contiguous in
+// different dimensions, the second pass transposes tiles of FP8 bytes in
+// workgroup memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Common/TransposeTile.h"
+#include "FP8MoEToGPU/Quantize/QuantizeKernel.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+
+/// Columns of consecutive input that one thread has in a transposed tile, and
+/// rows (or the reverse) that it packs into one word.
+constexpr int64_t kTileVector = 8;
+constexpr int64_t kTilePack = 4;
+/// Input chunks that a thread loads before it uses the first of them.
+constexpr int64_t kChunksInFlight = 4;
+
+class StripBuilder {
+public:
+  StripBuilder(QuantizeKernel &kernel, const QuantizeSchedule &schedule)
+      : kernel(kernel), b(kernel.b), schedule(schedule) {}
+
+  void build();
+
+private:
+  using Kind = QuantizeSchedule::Kind;
+
+  /// Columns of one thread in the passes over an input contiguous along them.
+  int64_t getColumnsPerThread() const {
+    return schedule.kind == Kind::Strips ? kOutputChunk : kTileVector;
+  }
+  /// Threads side by side on a row of the strip; the others take other rows.
+  int64_t getThreadsPerRow() const {
+    return schedule.columnsPerBlock / getColumnsPerThread();
+  }
+  int64_t getRowSlots() const { return schedule.threads / getThreadsPerRow(); }
+  int64_t getNumSubgroups() const {
+    return schedule.threads / b.getSubgroupSize();
+  }
+  Value getRowSlot() { return b.divU(b.getThread(), getThreadsPerRow()); }
+  /// The thread's first column within the strip.
+  Value getColumnInStrip() {
+    return b.mul(b.remU(b.getThread(), getThreadsPerRow()),
+                 getColumnsPerThread());
+  }
+  IndexRange getColumns() { return {b.i64(0), kernel.sizes.kept}; }
+  Value clampToRows(Value row) {
+    return b.clamp(row, segment.rows.low, b.sub(segment.rows.high, 1));
+  }
+
+  // First pass: scales of the strip, to memory and to workgroup memory.
+  void createScales();
+  void createScalesFromStrips();
+  void createScalesFromSlices();
+  SmallVector<Value> createThreadMagnitudes();
+  /// Scales of columns `first` ... of the strip, after a barrier.
+  SmallVector<Value> loadScales(Value first, int64_t count);
+
+  // Second pass.
+  void quantizeStrips();
+  void quantizeTransposed(TransposeTile &tile);
+  void zeroFill();
+  /// Calls `body` with each column of the strip that the subgroup takes.
+  void
+  forEachSubgroupColumn(function_ref<void(Value inStrip, Value column)> body);
+
+  QuantizeKernel &kernel;
+  KernelBuilder &b;
+  const QuantizeSchedule &schedule;
+
+  /// Workgroup memory: magnitudes by subgroup and column, scales by column.
+  Value magnitudeMemory, scaleMemory;
+  /// The strip at hand.
+  SegmentView segment;
+  Value firstColumn;
+};
+
+} // namespace
+
+void StripBuilder::build() {
+  int64_t columns = schedule.columnsPerBlock;
+  scaleMemory = b.allocateWorkgroup(columns * sizeof(float), "scales");
+  if (schedule.kind != Kind::SlicesToStrips)
+    magnitudeMemory = b.allocateWorkgroup(
+        getNumSubgroups() * columns * sizeof(float), "magnitudes");
+  std::optional<TransposeTile> tile;
+  if (schedule.kind != Kind::Strips)
+    tile.emplace(b, kTileVector, /*buffers=*/2);
+
+  Value strips = b.ceilDiv(kernel.sizes.kept, columns);
+  Value units = b.mul(kernel.getNumSegments(), strips);
+  b.forEachBlockUnit(units, [&](Value unit) {
+    segment = kernel.createSegment(b.divU(unit, strips));
+    firstColumn = b.mul(b.remU(unit, strips), columns);
+    createScales();
+    if (tile)
+      quantizeTransposed(*tile);
+    else
+      quantizeStrips();
+    zeroFill();
+  });
+}
+
+void StripBuilder::forEachSubgroupColumn(
+    function_ref<void(Value, Value)> body) {
+  b.createFor(b.getSubgroup(), b.i64(schedule.columnsPerBlock),
+              getNumSubgroups(), [&](Value inStrip) {
+                Value column = b.add(firstColumn, inStrip);
+                b.createIf(b.less(column, kernel.sizes.kept),
+                           [&] { body(inStrip, column); });
+              });
+}
+
+//===----------------------------------------------------------------------===//
+// First pass
+//===----------------------------------------------------------------------===//
+
+void StripBuilder::createScales() {
+  // Threads may still read the scales of the block's previous strip.
+  b.createBarrier();
+  if (schedule.kind == Kind::SlicesToStrips)
+    createScalesFromSlices();
+  else
+    createScalesFromStrips();
+  b.createBarrier();
+}
+
+void StripBuilder::createScalesFromSlices() {
+  Plane input = kernel.getInputPlane(segment, Along::Rows);
+  forEachSubgroupColumn([&](Value inStrip, Value column) {
+    Value scale = kernel.math.createScale(
+        kernel.reduceSubgroup(kernel.createSliceMagnitude(
+            input, column, segment.rows, kernel.getSubgroupTeam())));
+    b.createIf(b.equal(b.getLane(), 0), [&] {
+      kernel.storeScale(segment, column, scale);
+      b.store(scale, b.offsetBytes(scaleMemory, b.mul(inStrip, sizeof(float))),
+              sizeof(float));
+    });
+  });
+}
+
+/// Magnitudes of the thread's columns over the rows of its slot, packed as in
+/// the input.
+SmallVector<Value> StripBuilder::createThreadMagnitudes() {
+  Plane input = kernel.getInputPlane(segment, Along::Columns);
+  int64_t chunks = kernel.getInputChunks(getColumnsPerThread());
+  int64_t rowsInFlight = kChunksInFlight / chunks;
+  Value column = b.add(firstColumn, getColumnInStrip());
+  // Columns past the last one repeat it, but a thread needs one of its own.
+  Value hasColumns = b.less(column, kernel.sizes.kept);
+  Value end = b.select(hasColumns, segment.rows.high, 0);
+  SmallVector<Value> zero(chunks, b.zeroWords());
+  return b.createFor(
+      b.add(segment.rows.low, getRowSlot()), end, getRowSlots() * rowsInFlight,
+      zero, [&](Value row, ValueRange carried) {
+        SmallVector<Value> rows;
+        for (int64_t i : llvm::seq(rowsInFlight))
+          rows.push_back(clampToRows(b.add(row, i * getRowSlots())));
+        SmallVector<Value> largest(carried);
+        for (auto [i, chunk] : llvm::enumerate(
+                 loadChunks(b, input, column, chunks, rows, getColumns())))
+          largest[i % chunks] =
+              kernel.math.createAbsMax(largest[i % chunks], chunk);
+        return largest;
+      });
+}
+
+void StripBuilder::createScalesFromStrips() {
+  int64_t columns = schedule.columnsPerBlock;
+  // Threads of a subgroup that have the same columns combine by shuffles.
+  SmallVector<Value> bits;
+  for (Value chunk : createThreadMagnitudes()) {
+    for (int64_t mask = getThreadsPerRow(); mask < b.getSubgroupSize();
+         mask *= 2) {
+      SmallVector<Value> other = b.unpackWords(chunk);
+      for (Value &word : other)
+        word = b.shuffleXor(word, mask);
+      chunk = kernel.math.createMax(chunk, b.packWords(other));
+    }
+    llvm::append_range(bits, kernel.math.unpackMagnitudes(chunk));
+  }
+  b.createIf(b.less(b.getLane(), getThreadsPerRow()), [&] {
+    Value element = b.add(b.mul(b.getSubgroup(), columns), getColumnInStrip());
+    Value pointer =
+        b.offsetBytes(magnitudeMemory, b.mul(element, sizeof(float)));
+    for (size_t i = 0; i < bits.size(); i += 4)
+      b.store(b.packWords(ArrayRef(bits).slice(i, 4)),
+              b.offsetBytes(pointer, i * sizeof(float)), kVectorBytes);
+  });
+  b.createBarrier();
+
+  // One thread a column combines the subgroups.
+  b.createIf(b.less(b.getThread(), columns), [&] {
+    Value offset = b.mul(b.getThread(), sizeof(float));
+    Value pointer = b.offsetBytes(magnitudeMemory, offset);
+    Value magnitude;
+    for (int64_t i : llvm::seq(getNumSubgroups())) {
+      Value part = b.load(b.getI32Type(),
+                          b.offsetBytes(pointer, i * columns * sizeof(float)),
+                          sizeof(float));
+      magnitude = magnitude ? b.maxU(magnitude, part) : part;
+    }
+    Value scale = kernel.math.createScale(magnitude);
+    b.store(scale, b.offsetBytes(scaleMemory, offset), sizeof(float));
+    Value column = b.add(firstColumn, b.getThread());
+    b.createIf(b.less(column, kernel.sizes.kept),
+               [&] { kernel.storeScale(segment, column, scale); });
+  });
+}
+
+SmallVector<Value> StripBuilder::loadScales(Value first, int64_t count) {
+  Value pointer = b.offsetBytes(scaleMemory, b.mul(first, sizeof(float)));
+  SmallVector<Value> scales;
+  for (int64_t i = 0; i < count; i += 4) {
+    Value words =
+        b.load(b.getWordsType(), b.offsetBytes(pointer, i * sizeof(float)),
+               kVectorBytes);
+    for (Value word : b.unpackWords(words))
+      scales.push_back(b.bitcast(b.getF32Type(), word));
+  }
+  return scales;
+}
+
+//===----------------------------------------------------------------------===//
+// Second pass
+//===----------------------------------------------------------------------===//
+
+void StripBuilder::quantizeStrips() {
+  Plane input = kernel.getInputPlane(segment, Along::Columns);
+  Plane output = kernel.getOutputPlane(segment, Along::Columns);
+  int64_t chunks = kernel.getInputChunks(kOutputChunk);
+  SmallVector<Value> scales = loadScales(getColumnInStrip(), kOutputChunk);
+  Value column = b.add(firstColumn, getColumnInStrip());
+  Value hasColumns = b.less(column, kernel.sizes.kept);
+  Value end = b.select(hasColumns, segment.rows.high, 0);
+  b.createFor(b.add(segment.rows.low, getRowSlot()), end, getRowSlots(),
+              [&](Value row) {
+                SmallVector<Value> values;
+                for (Value chunk :
+                     loadChunks(b, input, column, chunks, row, getColumns()))
+                  llvm::append_range(values, kernel.math.unpackValues(chunk));
+                Value words =
+                    b.packWords(kernel.math.createQuantize(values, scales));
+                storeChunk(b, output, column, row, words, getColumns());
+              });
+}
+
+/// Rows of the tile are the dimension along which the input is contiguous; its
+/// bytes lie along the dimension of the output.
+void StripBuilder::quantizeTransposed(TransposeTile &tile) {
+  bool fromColumns = schedule.kind == Kind::StripsToSlices;
+  Along inputAlong = fromColumns ? Along::Columns : Along::Rows;
+  Along outputAlong = fromColumns ? Along::Rows : Along::Columns;
+  Plane input = kernel.getInputPlane(segment, inputAlong);
+  Plane output = kernel.getOutputPlane(segment, outputAlong);
+  IndexRange inputRange = fromColumns ? getColumns() : segment.rows;
+  IndexRange outputRange = fromColumns ? segment.rows : getColumns();
+  int64_t rowsPerTile = fromColumns ? TransposeTile::kRowBytes : tile.getRows();
+  int64_t chunks = kernel.getInputChunks(kTileVector);
+
+  // The thread's part of a tile: kTileVector elements along the input from
+  // `vectorInTile` on, in each of kTilePack positions from `packInTile` on.
+  Value vectorInTile = tile.getWriteRow();
+  Value packInTile = b.mul(tile.getWriteWord(), kTilePack);
+  SmallVector<Value> scales = fromColumns
+                                  ? loadScales(vectorInTile, kTileVector)
+                                  : loadScales(packInTile, kTilePack);
+  Value lastOutput = b.sub(outputRange.high, 1);
+
+  Value firstRow = b.bitAnd(segment.rows.low, -kOutputChunk);
+  Value isEmpty = b.lessEqual(segment.rows.high, segment.rows.low);
+  Value endRow = b.select(isEmpty, firstRow, segment.rows.high);
+  b.createFor(
+      firstRow, endRow, rowsPerTile, b.i64(0),
+      [&](Value row, ValueRange carried) {
+        Value vectorOrigin = fromColumns ? firstColumn : row;
+        Value packOrigin = fromColumns ? row : firstColumn;
+        Value pack = b.add(packOrigin, packInTile);
+        SmallVector<Value> others;
+        for (int64_t i : llvm::seq(kTilePack))
+          others.push_back(
+              b.clamp(b.add(pack, i), outputRange.low, lastOutput));
+        SmallVector<Value> values;
+        for (Value chunk :
+             loadChunks(b, input, b.add(vectorOrigin, vectorInTile), chunks,
+                        others, inputRange))
+          llvm::append_range(values, kernel.math.unpackValues(chunk));
+
+        // Word i holds element i of each of the kTilePack vectors.
+        SmallVector<Value> packed, packedScales;
+        for (int64_t i : llvm::seq(kTileVector))
+          for (int64_t j : llvm::seq(kTilePack)) {
+            packed.push_back(values[j * kTileVector + i]);
+            packedScales.push_back(scales[fromColumns ? i : j]);
+          }
+        tile.transpose(
+            carried[0], kernel.math.createQuantize(packed, packedScales),
+            [&](Value rowInTile, Value chunk, Value words) {
+              Value other = b.add(vectorOrigin, rowInTile);
+              Value inside = b.bitAnd(b.lessEqual(inputRange.low, other),
+                                      b.less(other, inputRange.high));
+              b.createIf(inside, [&] {
+                Value first = b.add(packOrigin, b.mul(chunk, kOutputChunk));
+                storeChunk(b, output, first, other, words, outputRange);
+              });
+            });
+        return SmallVector<Value>{b.bitXor(carried[0], 1)};
+      });
+}
+
+void StripBuilder::zeroFill() {
+  if (!kernel.problem.jagged)
+    return;
+  IndexRange rows = segment.zeroRows;
+  if (schedule.kind == Kind::StripsToSlices) {
+    Plane output = kernel.getOutputPlane(segment, Along::Rows);
+    forEachSubgroupColumn([&](Value, Value column) {
+      kernel.createSliceZeroFill(output, column, rows,
+                                 kernel.getSubgroupTeam());
+    });
+    return;
+  }
+  Plane output = kernel.getOutputPlane(segment, Along::Columns);
+  int64_t threadsPerRow = schedule.columnsPerBlock / kOutputChunk;
+  Value column = b.add(
+      firstColumn, b.mul(b.remU(b.getThread(), threadsPerRow), kOutputChunk));
+  Value slot = b.divU(b.getThread(), threadsPerRow);
+  b.createFor(
+      b.add(rows.low, slot), rows.high, schedule.threads / threadsPerRow,
+      [&](Value row) { zeroChunk(b, output, column, row, getColumns()); });
+}
+
+void fp8moe::buildQuantizeStrips(QuantizeKernel &kernel,
+                                 const QuantizeSchedule &schedule) {
+  StripBuilder(kernel, schedule).build();
+}

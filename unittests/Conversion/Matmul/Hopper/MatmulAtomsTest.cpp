@@ -1,0 +1,116 @@
+//===- MatmulAtomsTest.cpp - Tests of swizzles and instructions -----------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Matmul/Hopper/MatmulAtoms.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/MLIRContext.h"
+#include "gtest/gtest.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+
+/// The address bits that a swizzle of the hardware combines: bits 4 and up are
+/// XORed with bits 7 and up (PTX ISA, "Swizzling modes").
+int64_t swizzleAddress(int64_t address, int64_t rowBytes) {
+  int64_t bits = rowBytes / kSwizzleChunkBytes - 1;
+  return address ^ (((address >> 7) & bits) << 4);
+}
+
+TEST(SwizzleTest, IsTheOneOfTheHardware) {
+  for (int64_t rowBytes : {128, 64, 32}) {
+    Swizzle swizzle = Swizzle::get(rowBytes);
+    for (int64_t row = 0; row < 64; ++row)
+      for (int64_t chunk = 0; chunk < rowBytes / kSwizzleChunkBytes; ++chunk)
+        EXPECT_EQ(swizzle.getOffset(row, chunk),
+                  swizzleAddress(row * rowBytes + chunk * kSwizzleChunkBytes,
+                                 rowBytes))
+            << rowBytes << " bytes, row " << row << ", chunk " << chunk;
+  }
+}
+
+TEST(SwizzleTest, EveryChunkHasAPlaceOfItsOwn) {
+  for (int64_t rowBytes : {128, 64, 32}) {
+    Swizzle swizzle = Swizzle::get(rowBytes);
+    std::set<int64_t> places;
+    int64_t chunks = rowBytes / kSwizzleChunkBytes;
+    for (int64_t row = 0; row < 64; ++row)
+      for (int64_t chunk = 0; chunk < chunks; ++chunk)
+        places.insert(swizzle.getOffset(row, chunk));
+    EXPECT_EQ(places.size(), static_cast<size_t>(64 * chunks));
+    EXPECT_EQ(*places.rbegin(), (64 * chunks - 1) * kSwizzleChunkBytes);
+  }
+}
+
+/// Threads that read one column of 16 bytes from eight rows must not meet in a
+/// bank.
+TEST(SwizzleTest, EightRowsAreInEightPlaces) {
+  Swizzle swizzle = Swizzle::get(128);
+  for (int64_t chunk = 0; chunk < 8; ++chunk) {
+    std::set<int64_t> places;
+    for (int64_t row = 0; row < 8; ++row)
+      places.insert(swizzle.getOffset(row, chunk) % 128);
+    EXPECT_EQ(places.size(), 8u);
+  }
+}
+
+TEST(WgmmaDescriptorTest, HoldsItsFields) {
+  uint64_t descriptor = encodeWgmmaDescriptor(0x2C400);
+  EXPECT_EQ(descriptor & 0x3FFF, 0x2C400u >> 4);
+  // Eight rows of 128 bytes lie between groups of rows.
+  EXPECT_EQ(descriptor >> 32 & 0x3FFF, 1024u >> 4);
+  EXPECT_EQ(descriptor >> 49 & 7, 0u) << "base offset of aligned operands";
+  EXPECT_EQ(descriptor >> 62, 1u) << "128-byte swizzle";
+}
+
+TEST(WgmmaDescriptorTest, AddsUp) {
+  // What kernels do: add an offset to the descriptor instead of the address.
+  for (uint64_t offset : {32, 96, 8192, 16384})
+    EXPECT_EQ(encodeWgmmaDescriptor(0x400) + offset / kDescriptorUnit,
+              encodeWgmmaDescriptor(0x400 + offset));
+}
+
+class WgmmaShapeTest : public ::testing::Test {
+protected:
+  MLIRContext context;
+  Type e4m3 = Float8E4M3FNType::get(&context);
+  Type e5m2 = Float8E5M2Type::get(&context);
+  Type bf16 = BFloat16Type::get(&context);
+};
+
+TEST_F(WgmmaShapeTest, Mnemonics) {
+  EXPECT_EQ((WgmmaShape{128, e4m3, e4m3}.getMnemonic()),
+            "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3");
+  EXPECT_EQ((WgmmaShape{160, e5m2, e4m3}.getMnemonic()),
+            "wgmma.mma_async.sync.aligned.m64n160k32.f32.e5m2.e4m3");
+  EXPECT_EQ((WgmmaShape{64, bf16, bf16}.getMnemonic()),
+            "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16");
+}
+
+TEST_F(WgmmaShapeTest, TiesAccumulators) {
+  WgmmaShape shape{16, e4m3, e4m3};
+  EXPECT_EQ(shape.getNumAccumulators(), 8);
+  EXPECT_EQ(shape.getConstraints(),
+            "=f,=f,=f,=f,=f,=f,=f,=f,0,1,2,3,4,5,6,7,l,l,r");
+  // Operands 0 to 7 are results, 8 to 15 tied to them, then descriptors.
+  EXPECT_EQ(shape.getAssembly(),
+            "{\n.reg .pred p;\nsetp.ne.b32 p, $18, 0;\n"
+            "wgmma.mma_async.sync.aligned.m64n16k32.f32.e4m3.e4m3 "
+            "{$0, $1, $2, $3, $4, $5, $6, $7}, $16, $17, p, 1, 1;\n}\n");
+}
+
+TEST_F(WgmmaShapeTest, BF16SaysThatNothingIsTransposed) {
+  EXPECT_NE((WgmmaShape{16, bf16, bf16}.getAssembly().find("p, 1, 1, 0, 0;")),
+            std::string::npos);
+}
+
+} // namespace
