@@ -22,7 +22,7 @@ sweep_shapes.json; nobody may calibrate it on them. Those to calibrate it on are
 calibration_shapes.json (--shapes); `cases` writes what was measured on them as the
 table that the unit tests of lib/Tuning compare with:
 
-    python3 benchmarks/sweep.py cases build/calibration.json > unittests/Tuning/MeasuredTiles.inc
+    python3 benchmarks/sweep.py cases build/calibration.json > unittests/Tuning/Quantize/MeasuredTiles.inc
 
 Candidates are timed in CUDA graphs of several launches, which take turns between
 buffers that together exceed the L2 cache; a round times every candidate once, in

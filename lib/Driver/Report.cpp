@@ -8,7 +8,7 @@
 
 #include "fp8moe/Driver/Report.h"
 
-#include "fp8moe/Tuning/QuantizeTiles.h"
+#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

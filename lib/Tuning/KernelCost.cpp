@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Tuning/KernelCost.h"
-#include "fp8moe/Tuning/QuantizeTiles.h"
+#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 
 #include "llvm/Support/MathExtras.h"
 

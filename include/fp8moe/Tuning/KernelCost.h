@@ -11,7 +11,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
-#include "fp8moe/Tuning/MinSum.h"
+#include "fp8moe/Tuning/Common/MinSum.h"
 
 namespace mlir::fp8moe {
 

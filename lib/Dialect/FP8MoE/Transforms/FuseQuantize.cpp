@@ -25,7 +25,7 @@
 #include "Regroupings.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Tuning/KernelCost.h"
-#include "fp8moe/Tuning/QuantizeTiles.h"
+#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 #include "mlir/IR/Dominance.h"
 #include "llvm/ADT/MapVector.h"
 

@@ -17,7 +17,7 @@
 #include "LayoutRemarks.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
-#include "fp8moe/Tuning/QuantizeTiles.h"
+#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <set>

@@ -10,7 +10,7 @@
 #define FP8MOE_CONVERSION_FP8MOETOGPU_MATMUL_GROUPEDMATMUL_H
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
-#include "fp8moe/Tuning/MatmulTiles.h"
+#include "fp8moe/Tuning/Matmul/MatmulTiles.h"
 
 #include <array>
 

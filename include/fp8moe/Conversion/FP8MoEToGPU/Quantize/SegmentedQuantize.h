@@ -10,7 +10,7 @@
 #define FP8MOE_CONVERSION_FP8MOETOGPU_QUANTIZE_SEGMENTEDQUANTIZE_H
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
-#include "fp8moe/Tuning/QuantizeTiles.h"
+#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 
 #include <array>
 

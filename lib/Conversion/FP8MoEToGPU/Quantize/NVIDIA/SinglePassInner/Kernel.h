@@ -29,7 +29,7 @@
 #include "FP8MoEToGPU/NVIDIA/Hopper.h"
 #include "FP8MoEToGPU/Quantize/QuantizeMath.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
-#include "fp8moe/Tuning/ColumnsTiles.h"
+#include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassInnerTiles.h"
 
 namespace mlir::fp8moe {
 

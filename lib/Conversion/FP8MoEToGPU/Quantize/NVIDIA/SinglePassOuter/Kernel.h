@@ -32,7 +32,7 @@
 #include "FP8MoEToGPU/NVIDIA/Hopper.h"
 #include "FP8MoEToGPU/Quantize/QuantizeMath.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
-#include "fp8moe/Tuning/StreamedTiles.h"
+#include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"
 
 namespace mlir::fp8moe {
 

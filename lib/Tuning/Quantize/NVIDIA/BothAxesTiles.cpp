@@ -14,8 +14,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "QuantizeCandidates.h"
-#include "fp8moe/Tuning/StreamedTiles.h"
+#include "Tuning/Quantize/QuantizeCandidates.h"
+#include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;

@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_TUNING_MATMULTILES_H
-#define FP8MOE_TUNING_MATMULTILES_H
+#ifndef FP8MOE_TUNING_MATMUL_MATMULTILES_H
+#define FP8MOE_TUNING_MATMUL_MATMULTILES_H
 
 #include "fp8moe/Tuning/KernelCost.h"
 
@@ -131,4 +131,4 @@ std::optional<Cost> estimateMatmul(GroupedMatmulOp op,
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_TUNING_MATMULTILES_H
+#endif // FP8MOE_TUNING_MATMUL_MATMULTILES_H

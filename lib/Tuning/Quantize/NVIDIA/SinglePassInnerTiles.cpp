@@ -1,4 +1,4 @@
-//===- ColumnsTiles.cpp - Tiles of the whole-column quantize kernel -------===//
+//===- SinglePassInnerTiles.cpp - Tiles of whole columns ------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Tuning/ColumnsTiles.h"
-#include "QuantizeCandidates.h"
+#include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassInnerTiles.h"
+#include "Tuning/Quantize/QuantizeCandidates.h"
 
 #include "llvm/Support/MathExtras.h"
 

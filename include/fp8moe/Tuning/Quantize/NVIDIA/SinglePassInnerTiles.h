@@ -1,4 +1,4 @@
-//===- ColumnsTiles.h - Tiles of the whole-column quantize kernel -*- C++ -*-=//
+//===- SinglePassInnerTiles.h - Tiles of whole columns ----------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_TUNING_COLUMNSTILES_H
-#define FP8MOE_TUNING_COLUMNSTILES_H
+#ifndef FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSINNERTILES_H
+#define FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSINNERTILES_H
 
 #include "llvm/Support/MathExtras.h"
 
@@ -105,4 +105,4 @@ ColumnsTile getColumnsTile(int64_t groups);
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_TUNING_COLUMNSTILES_H
+#endif // FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSINNERTILES_H

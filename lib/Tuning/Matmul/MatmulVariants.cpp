@@ -17,7 +17,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Tuning/MatmulTiles.h"
+#include "fp8moe/Tuning/Matmul/MatmulTiles.h"
 
 #include <cassert>
 #include <cmath>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Tuning/MinSum.h"
+#include "fp8moe/Tuning/Common/MinSum.h"
 
 #include "gtest/gtest.h"
 

@@ -12,10 +12,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_LIB_TUNING_QUANTIZECANDIDATES_H
-#define FP8MOE_LIB_TUNING_QUANTIZECANDIDATES_H
+#ifndef FP8MOE_LIB_TUNING_QUANTIZE_QUANTIZECANDIDATES_H
+#define FP8MOE_LIB_TUNING_QUANTIZE_QUANTIZECANDIDATES_H
 
-#include "fp8moe/Tuning/QuantizeTiles.h"
+#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 
 namespace mlir::fp8moe {
 
@@ -83,4 +83,4 @@ int64_t countResidentBlocks(int64_t threads, int64_t registers,
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_LIB_TUNING_QUANTIZECANDIDATES_H
+#endif // FP8MOE_LIB_TUNING_QUANTIZE_QUANTIZECANDIDATES_H

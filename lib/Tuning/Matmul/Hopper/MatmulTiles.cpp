@@ -31,7 +31,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Tuning/MatmulTiles.h"
+#include "fp8moe/Tuning/Matmul/MatmulTiles.h"
 
 #include "llvm/Support/FormatVariadic.h"
 

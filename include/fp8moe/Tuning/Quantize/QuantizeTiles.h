@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_TUNING_QUANTIZETILES_H
-#define FP8MOE_TUNING_QUANTIZETILES_H
+#ifndef FP8MOE_TUNING_QUANTIZE_QUANTIZETILES_H
+#define FP8MOE_TUNING_QUANTIZE_QUANTIZETILES_H
 
 #include "fp8moe/Tuning/KernelCost.h"
 
@@ -196,4 +196,4 @@ std::optional<Cost> estimateQuantize(Operation *op,
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_TUNING_QUANTIZETILES_H
+#endif // FP8MOE_TUNING_QUANTIZE_QUANTIZETILES_H

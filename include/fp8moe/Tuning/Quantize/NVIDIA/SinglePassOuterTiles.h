@@ -1,4 +1,4 @@
-//===- StreamedTiles.h - Tiles of the streamed quantize kernel --*- C++ -*-===//
+//===- SinglePassOuterTiles.h - Tiles of the streamed kernel ----*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_TUNING_STREAMEDTILES_H
-#define FP8MOE_TUNING_STREAMEDTILES_H
+#ifndef FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSOUTERTILES_H
+#define FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSOUTERTILES_H
 
 #include <algorithm>
 #include <cstdint>
@@ -132,4 +132,4 @@ int64_t getBothAxesGroupBytes(const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_TUNING_STREAMEDTILES_H
+#endif // FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSOUTERTILES_H

@@ -24,7 +24,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "QuantizeCandidates.h"
+#include "Tuning/Quantize/QuantizeCandidates.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -14,8 +14,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_TUNING_MINSUM_H
-#define FP8MOE_TUNING_MINSUM_H
+#ifndef FP8MOE_TUNING_COMMON_MINSUM_H
+#define FP8MOE_TUNING_COMMON_MINSUM_H
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
@@ -145,4 +145,4 @@ private:
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_TUNING_MINSUM_H
+#endif // FP8MOE_TUNING_COMMON_MINSUM_H

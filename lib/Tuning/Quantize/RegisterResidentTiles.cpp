@@ -1,4 +1,4 @@
-//===- HeldTiles.cpp - Tiles of kernels that hold slices ------------------===//
+//===- RegisterResidentTiles.cpp - Tiles of kernels that hold slices ------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,7 +21,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "QuantizeCandidates.h"
+#include "Tuning/Quantize/QuantizeCandidates.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Tuning/QuantizeTiles.h"
-#include "fp8moe/Tuning/StreamedTiles.h"
+#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
+#include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"
 
 #include "gtest/gtest.h"
 

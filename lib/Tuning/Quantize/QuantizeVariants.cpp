@@ -15,7 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "QuantizeCandidates.h"
+#include "Tuning/Quantize/QuantizeCandidates.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVectorExtras.h"

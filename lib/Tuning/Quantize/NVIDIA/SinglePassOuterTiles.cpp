@@ -1,4 +1,4 @@
-//===- StreamedTiles.cpp - Tiles of the streamed quantize kernel ----------===//
+//===- SinglePassOuterTiles.cpp - Tiles of the streamed quantize kernel ---===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,8 +14,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Tuning/StreamedTiles.h"
-#include "QuantizeCandidates.h"
+#include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"
+#include "Tuning/Quantize/QuantizeCandidates.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Tuning/MatmulTiles.h"
+#include "fp8moe/Tuning/Matmul/MatmulTiles.h"
 
 #include "gtest/gtest.h"
 
