@@ -37,7 +37,7 @@ struct ConvertFP8MoEToGPU
 
 /// Creates the program of a function in its place.
 static LogicalResult convert(func::FuncOp func, const TargetInfo &target,
-                             KernelModule &kernels) {
+                             KernelCache &kernels) {
   FailureOr<PlanSignature> signature =
       PlanSignature::create(func, func.getName());
   if (failed(signature))
@@ -80,7 +80,7 @@ void ConvertFP8MoEToGPU::runOnOperation() {
   }
   if (failed(verifyLaunches(module, target)))
     return signalPassFailure();
-  KernelModule kernels(module, *hooks);
+  KernelCache kernels(module, *hooks);
   for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
     if (func.isPublic() && failed(convert(func, target, kernels)))
       return signalPassFailure();

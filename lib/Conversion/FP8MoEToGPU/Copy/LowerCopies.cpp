@@ -33,7 +33,7 @@ LogicalResult fp8moe::lowerTranspose(TransposeOp op,
 }
 
 LogicalResult fp8moe::lowerReshape(ReshapeOp op, ProgramLowering &lowering) {
-  const BufferView &input = lowering.getView(op.getInput());
+  BufferView input = lowering.getView(op.getInput());
   RankedTensorType inputType = op.getInput().getType();
   OpBuilder builder = lowering.getBuilder();
   SizeBuilder size(builder, op.getLoc());
@@ -179,7 +179,7 @@ launchRelayout(Operation *op, int64_t elementBytes, ArrayRef<Dim> dims,
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       getKernelPrefix(schedule.kind), builder.getDenseI64ArrayAttr(key),
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        return buildRelayout(op->getLoc(), module, name, problem, hooks);
+        buildRelayout(op->getLoc(), module, name, problem, hooks);
       });
   OpFoldResult units =
       getUnits(schedule, dims,
@@ -255,7 +255,7 @@ LogicalResult fp8moe::lowerRelayout(RelayoutOp op, ProgramLowering &lowering) {
       getCopiedElementBytes(op, outputType, lowering);
   if (failed(elementBytes))
     return failure();
-  const BufferView &offsets = lowering.getView(op.getOffsets());
+  BufferView offsets = lowering.getView(op.getOffsets());
   int64_t dim = (inputPadding ? inputPadding : outputPadding).getDim();
   RelayoutGroups<OpFoldResult> groups;
   groups.inputPadding = inputPadding ? inputPadding.getPad() : 1;

@@ -308,8 +308,7 @@ SymbolRefAttr MatmulLowering::getKernel(const GroupedMatmulProblem &problem,
        getMatmulTile(op.getContext(), schedule),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        return buildGroupedMatmul(op.getLoc(), module, name, problem, schedule,
-                                  hooks);
+        buildGroupedMatmul(op.getLoc(), module, name, problem, schedule, hooks);
       });
 }
 

@@ -242,7 +242,6 @@ LogicalResult LaunchGroups::merge(const Group &group,
             buildMerged(loc, module, name, find(first), find(second));
         for (LLVM::GlobalOp global : getGlobals(merged, module))
           sharedBytes += getBytes(global);
-        return merged;
       });
   int64_t limit = lowering.getTarget().sharedMemoryPerBlock;
   if (sharedBytes > limit)

@@ -37,44 +37,6 @@ int64_t fp8moe::getBufferAlignment(const BufferView &view) {
 }
 
 //===----------------------------------------------------------------------===//
-// KernelModule
-//===----------------------------------------------------------------------===//
-
-KernelModule::KernelModule(ModuleOp module, const TargetHooks &hooks)
-    : hooks(hooks), parent(module) {
-  // Functions, whose names programs take, may have any name.
-  SymbolTable symbols(module);
-  auto isTaken = [&](StringRef name) {
-    return symbols.lookup(name) != nullptr;
-  };
-  moduleName = "fp8moe_kernels";
-  unsigned counter = 0;
-  if (isTaken(moduleName))
-    moduleName =
-        SymbolTable::generateSymbolName<32>(moduleName, isTaken, counter);
-}
-
-SymbolRefAttr KernelModule::getOrBuild(StringRef prefix,
-                                       ArrayRef<Attribute> key, BuildFn build) {
-  MLIRContext *context = parent.getContext();
-  SmallVector<Attribute> whole{StringAttr::get(context, prefix)};
-  llvm::append_range(whole, key);
-  auto identity = ArrayAttr::get(context, whole);
-  if (SymbolRefAttr symbol = known.lookup(identity))
-    return symbol;
-  if (!kernels) {
-    OpBuilder builder = OpBuilder::atBlockBegin(parent.getBody());
-    kernels = gpu::GPUModuleOp::create(builder, parent.getLoc(), moduleName);
-  }
-  std::string name = (prefix + "_" + Twine(known.size())).str();
-  gpu::GPUFuncOp kernel = build(kernels, name, hooks);
-  auto symbol = SymbolRefAttr::get(
-      kernels.getNameAttr(), {FlatSymbolRefAttr::get(kernel.getNameAttr())});
-  known[identity] = symbol;
-  return symbol;
-}
-
-//===----------------------------------------------------------------------===//
 // Buffers and launches
 //===----------------------------------------------------------------------===//
 

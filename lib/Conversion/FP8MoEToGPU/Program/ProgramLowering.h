@@ -9,54 +9,31 @@
 #ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAM_PROGRAMLOWERING_H
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAM_PROGRAMLOWERING_H
 
-#include "fp8moe/Conversion/GPUCommon/TargetHooks.h"
+#include "FP8MoEToGPU/Program/KernelCache.h"
+
 #include "fp8moe/Conversion/PlanSignature.h"
 #include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
 #include "fp8moe/Target/TargetInfo.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 namespace mlir::fp8moe {
-
-/// The kernels of a module; equal ones are built once.
-class KernelModule {
-public:
-  KernelModule(ModuleOp module, const TargetHooks &hooks);
-
-  using BuildFn = function_ref<gpu::GPUFuncOp(
-      gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks)>;
-
-  const TargetHooks &getHooks() const { return hooks; }
-
-  /// The kernel that `key` describes completely; built when it is the first
-  /// one. Its name begins with `prefix`.
-  SymbolRefAttr getOrBuild(StringRef prefix, ArrayRef<Attribute> key,
-                           BuildFn build);
-
-private:
-  const TargetHooks &hooks;
-  ModuleOp parent;
-  llvm::SmallString<32> moduleName;
-  gpu::GPUModuleOp kernels;
-  DenseMap<Attribute, SymbolRefAttr> known;
-};
 
 /// Turns the operations of one function into launches. Each tensor is a
 /// BufferView; views move no bytes.
 class ProgramLowering {
 public:
   ProgramLowering(PlanSignature &signature, const TargetInfo &target,
-                  KernelModule &kernels)
+                  KernelCache &kernels)
       : signature(signature), target(target), kernels(kernels) {}
 
   LogicalResult lower(func::FuncOp func);
 
   const TargetInfo &getTarget() const { return target; }
-  KernelModule &getKernels() { return kernels; }
+  KernelCache &getKernels() { return kernels; }
   /// Creates operations at the end of the program.
   OpBuilder getBuilder() { return signature.getBuilder(); }
 
   /// The place of a tensor that was given or computed before.
-  const BufferView &getView(Value tensor) const { return views.at(tensor); }
+  BufferView getView(Value tensor) const { return views.at(tensor); }
   void setView(Value tensor, BufferView view) {
     views[tensor] = std::move(view);
   }
@@ -85,7 +62,7 @@ private:
 
   PlanSignature &signature;
   const TargetInfo &target;
-  KernelModule &kernels;
+  KernelCache &kernels;
   llvm::DenseMap<Value, BufferView> views;
   /// Tensors that are computed directly in an output.
   llvm::DenseMap<Value, BufferView> destinations;

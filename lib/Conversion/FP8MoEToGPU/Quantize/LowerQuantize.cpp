@@ -186,8 +186,7 @@ static SymbolRefAttr getKernel(const QuantizeProblem &problem,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        return buildSegmentedQuantize(loc, module, name, problem, schedule,
-                                      hooks);
+        buildSegmentedQuantize(loc, module, name, problem, schedule, hooks);
       });
 }
 

@@ -60,8 +60,8 @@ void ColumnsLaunch::launchTile(const ColumnsTile &tile,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        return buildColumnsQuantize(b.getLoc(), module, name, problem, tile,
-                                    memory, hooks);
+        buildColumnsQuantize(b.getLoc(), module, name, problem, tile, memory,
+                             hooks);
       });
   Value multiprocessors = plan::DeviceAttrOp::create(
       b, builder.getIndexType(), plan::DeviceAttribute::Multiprocessors);

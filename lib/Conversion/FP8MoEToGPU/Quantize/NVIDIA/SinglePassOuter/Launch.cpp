@@ -216,8 +216,8 @@ Value StreamedLaunch::launch(Value when, const RowQuantization *rows) {
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        return buildStreamedQuantize(b.getLoc(), module, name, problem, tile,
-                                     rowOutput, hooks);
+        buildStreamedQuantize(b.getLoc(), module, name, problem, tile,
+                              rowOutput, hooks);
       });
 
   OpFoldResult entries = countEntries();
