@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/Copy/LowerCopies.h"
 #include "FP8MoEToGPU/Program/LaunchGroups.h"
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 
@@ -18,6 +19,9 @@
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_CONVERTFP8MOETOGPU
 #include "fp8moe/Conversion/Passes.h.inc"
+
+#define FP8MOE_OP_LOWERING(NAME) const OpLowering &get##NAME##OpLowering();
+#include "FP8MoEToGPU/Lowerings.def"
 } // namespace mlir::fp8moe
 
 using namespace mlir;
@@ -35,14 +39,22 @@ struct ConvertFP8MoEToGPU
 };
 } // namespace
 
+static LoweringTable createTable() {
+  LoweringTable table;
+#define FP8MOE_OP_LOWERING(NAME) table.ops.push_back(&get##NAME##OpLowering());
+#include "FP8MoEToGPU/Lowerings.def"
+  table.copyTensor = copyTensor;
+  return table;
+}
+
 /// Creates the program of a function in its place.
 static LogicalResult convert(func::FuncOp func, const TargetInfo &target,
-                             KernelCache &kernels) {
+                             KernelCache &kernels, const LoweringTable &table) {
   FailureOr<PlanSignature> signature =
       PlanSignature::create(func, func.getName());
   if (failed(signature))
     return failure();
-  if (failed(ProgramLowering(*signature, target, kernels).lower(func)))
+  if (failed(ProgramLowering(*signature, target, kernels, table).lower(func)))
     return failure();
   func.erase();
   return success();
@@ -81,8 +93,9 @@ void ConvertFP8MoEToGPU::runOnOperation() {
   if (failed(verifyLaunches(module, target)))
     return signalPassFailure();
   KernelCache kernels(module, *hooks);
+  LoweringTable table = createTable();
   for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-    if (func.isPublic() && failed(convert(func, target, kernels)))
+    if (func.isPublic() && failed(convert(func, target, kernels, table)))
       return signalPassFailure();
   // Private functions only serve public ones, which have become programs.
   for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))

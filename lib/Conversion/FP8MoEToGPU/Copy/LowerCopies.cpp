@@ -1,4 +1,4 @@
-//===- LowerCopies.cpp - Views, and copies to another layout --------------===//
+//===- LowerCopies.cpp - Copies to another layout -------------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,11 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/Copy/LowerCopies.h"
+
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Copy/Relayout.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
-#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Support/DebugStringHelper.h"
 
@@ -18,58 +19,6 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 using Dim = RelayoutDim<OpFoldResult>;
-
-//===----------------------------------------------------------------------===//
-// Views
-//===----------------------------------------------------------------------===//
-
-LogicalResult fp8moe::lowerTranspose(TransposeOp op,
-                                     ProgramLowering &lowering) {
-  BufferView view = lowering.getView(op.getInput());
-  view.sizes = applyPermutation(view.sizes, op.getPermutation());
-  view.strides = applyPermutation(view.strides, op.getPermutation());
-  lowering.setView(op.getResult(), std::move(view));
-  return success();
-}
-
-LogicalResult fp8moe::lowerReshape(ReshapeOp op, ProgramLowering &lowering) {
-  BufferView input = lowering.getView(op.getInput());
-  RankedTensorType inputType = op.getInput().getType();
-  OpBuilder builder = lowering.getBuilder();
-  SizeBuilder size(builder, op.getLoc());
-  SmallVector<SmallVector<OpFoldResult>> sizes;
-  auto getDim = [&](TypedValue<RankedTensorType>, int64_t dim) {
-    return input.sizes[dim];
-  };
-  if (failed(op.reifyResultSizes(builder, op.getLoc(), getDim, sizes)))
-    return failure();
-
-  BufferView view;
-  view.buffer = input.buffer;
-  view.sizes = sizes.front();
-  view.strides.resize(view.sizes.size());
-  // The verifier has matched the shapes.
-  SmallVector<ReshapeRun> runs =
-      *matchReshape(inputType.getShape(), op.getType().getShape());
-  for (const ReshapeRun &run : runs) {
-    OpFoldResult stride = size.constant(1);
-    // The dimensions of a run are adjacent, the last one innermost; those of
-    // size 1 may have any stride.
-    for (int64_t dim = run.inputBegin; dim < run.inputEnd; ++dim)
-      if (inputType.getDimSize(dim) != 1)
-        stride = input.strides[dim];
-    for (int64_t dim = run.resultEnd - 1; dim >= run.resultBegin; --dim) {
-      view.strides[dim] = stride;
-      stride = size.mul(stride, view.sizes[dim]);
-    }
-  }
-  lowering.setView(op.getResult(), std::move(view));
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Copies
-//===----------------------------------------------------------------------===//
 
 /// Merges dimensions that are adjacent in both layouts, and drops those of size
 /// 1. At least one dimension is left.
@@ -228,8 +177,8 @@ LogicalResult fp8moe::copyTensor(Operation *op, RankedTensorType type,
                         {&from, &to}, lowering);
 }
 
-LogicalResult fp8moe::lowerContiguous(ContiguousOp op,
-                                      ProgramLowering &lowering) {
+static LogicalResult lowerContiguous(ContiguousOp op,
+                                     ProgramLowering &lowering) {
   BufferView from = lowering.getView(op.getInput());
   FailureOr<BufferView> to = lowering.createResult(op->getOpResult(0));
   if (failed(to))
@@ -237,7 +186,7 @@ LogicalResult fp8moe::lowerContiguous(ContiguousOp op,
   return copyTensor(op, op.getResult().getType(), from, *to, lowering);
 }
 
-LogicalResult fp8moe::lowerRelayout(RelayoutOp op, ProgramLowering &lowering) {
+static LogicalResult lowerRelayout(RelayoutOp op, ProgramLowering &lowering) {
   BufferView from = lowering.getView(op.getInput());
   FailureOr<BufferView> to = lowering.createResult(op->getOpResult(0));
   if (failed(to))
@@ -267,4 +216,25 @@ LogicalResult fp8moe::lowerRelayout(RelayoutOp op, ProgramLowering &lowering) {
   groups.dim = llvm::find(layout.order, dim) - layout.order.begin();
   return launchRelayout(op, *elementBytes, getDims(outputType, from, *to),
                         groups, {&from, &offsets, &*to}, lowering);
+}
+
+namespace {
+class CopyLowering : public OpLowering {
+public:
+  StringRef getName() const override { return "copies"; }
+  bool matches(Operation *op) const override {
+    return isa<ContiguousOp, RelayoutOp>(op) && !isNoopRelayout(op);
+  }
+  bool writesResults() const override { return true; }
+  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
+    if (auto relayout = dyn_cast<RelayoutOp>(op))
+      return lowerRelayout(relayout, lowering);
+    return lowerContiguous(cast<ContiguousOp>(op), lowering);
+  }
+};
+} // namespace
+
+const OpLowering &fp8moe::getCopyOpLowering() {
+  static const CopyLowering lowering;
+  return lowering;
 }

@@ -6,6 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/Matmul/LowerMatmul.h"
+
 #include "FP8MoEToGPU/Matmul/MatmulChoice.h"
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 
@@ -396,7 +398,21 @@ LogicalResult MatmulLowering::launch(const Operands &operands) {
   return success();
 }
 
-LogicalResult fp8moe::lowerGroupedMatmul(GroupedMatmulOp op,
-                                         ProgramLowering &lowering) {
-  return MatmulLowering(op, lowering).lower();
+namespace {
+class MatmulOpLowering : public OpLowering {
+public:
+  StringRef getName() const override { return "grouped matmuls"; }
+  bool matches(Operation *op) const override {
+    return isa<GroupedMatmulOp>(op);
+  }
+  bool writesResults() const override { return true; }
+  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
+    return MatmulLowering(cast<GroupedMatmulOp>(op), lowering).lower();
+  }
+};
+} // namespace
+
+const OpLowering &fp8moe::getMatmulOpLowering() {
+  static const MatmulOpLowering lowering;
+  return lowering;
 }

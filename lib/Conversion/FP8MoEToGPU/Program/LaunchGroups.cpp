@@ -20,12 +20,10 @@
 #include "FP8MoEToGPU/Program/LaunchGroups.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
-#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -43,22 +41,16 @@ static InFlightDiagnostic emitGroupError(Operation *op) {
          << getGroup(op).getInt() << " cannot be one launch: ";
 }
 
-/// True when an operation becomes a launch, or may.
-static bool isLaunched(Operation *op) {
-  if (isa<RelayoutOp, ContiguousOp>(op))
-    return !isNoopRelayout(op);
-  return isa<KernelOpInterface>(op) || !isPure(op);
-}
-
 static LogicalResult verifyPair(JaggedDynamicQuantizeOp first,
-                                JaggedDynamicQuantizeOp second) {
+                                JaggedDynamicQuantizeOp second,
+                                const LoweringTable &table) {
   if (first->getBlock() != second->getBlock())
     return emitGroupError(second) << "its operations are in different blocks";
   if (first.getOffsets() != second.getOffsets())
     return emitGroupError(second) << "its operations have different offsets";
   for (Operation *op = first->getNextNode(); op != second.getOperation();
        op = op->getNextNode())
-    if (isLaunched(op))
+    if (table.writesResults(op))
       return emitGroupError(second)
              << "'" << op->getName()
              << "' is launched between its operations; move one of them";
@@ -71,7 +63,8 @@ static LogicalResult verifyPair(JaggedDynamicQuantizeOp first,
   return success();
 }
 
-LogicalResult LaunchGroups::collect(func::FuncOp func) {
+LogicalResult LaunchGroups::collect(func::FuncOp func,
+                                    const LoweringTable &table) {
   func.walk([&](JaggedDynamicQuantizeOp op) {
     if (IntegerAttr number = getGroup(op))
       groups[number.getInt()].ops.push_back(op);
@@ -83,7 +76,7 @@ LogicalResult LaunchGroups::collect(func::FuncOp func) {
       return emitGroupError(group.ops.back())
              << "it has " << group.ops.size() << " operations, expected 2";
     if (failed(verifyPair(cast<JaggedDynamicQuantizeOp>(group.ops[0]),
-                          cast<JaggedDynamicQuantizeOp>(group.ops[1]))))
+                          cast<JaggedDynamicQuantizeOp>(group.ops[1]), table)))
       return failure();
   }
   return success();

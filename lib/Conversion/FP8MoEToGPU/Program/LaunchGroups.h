@@ -21,7 +21,7 @@ public:
   /// Collects the groups, and checks that each may be one launch: two
   /// operations with the same offsets, next to each other but for views, the
   /// second one not reading what the first one writes.
-  LogicalResult collect(func::FuncOp func);
+  LogicalResult collect(func::FuncOp func, const LoweringTable &table);
 
   /// Remembers a launch of `op`.
   void add(Operation *op, plan::LaunchOp launch);

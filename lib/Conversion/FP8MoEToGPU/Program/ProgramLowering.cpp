@@ -125,13 +125,6 @@ LogicalResult ProgramLowering::reportUnsupported(Operation *op,
                             << " is not supported on target " << target.chip;
 }
 
-/// Whether an operation writes its results to memory that it is given.
-static bool writesResults(Operation *op) {
-  return isa<ContiguousOp, RelayoutOp, DynamicQuantizeOp,
-             JaggedDynamicQuantizeOp, GroupedMatmulOp>(op) &&
-         !isNoopRelayout(op);
-}
-
 /// Finds the tensors that can be computed in an output's memory: those that are
 /// returned, perhaps through transposes. Other outputs are copies.
 void ProgramLowering::assignOutputs(func::FuncOp func) {
@@ -151,7 +144,7 @@ void ProgramLowering::assignOutputs(func::FuncOp func) {
       tensor = producer->getOperand(0);
     }
     Operation *op = tensor.getDefiningOp();
-    if (!op || !writesResults(op) ||
+    if (!op || !table.writesResults(op) ||
         !destinations.try_emplace(tensor, view).second)
       copiedOutputs.push_back(operand.getOperandNumber());
   }
@@ -164,9 +157,9 @@ LogicalResult ProgramLowering::copyOutputs(func::FuncOp func) {
     return failure();
   for (unsigned index : copiedOutputs) {
     Value tensor = terminator->getOperand(index);
-    if (failed(copyTensor(terminator, cast<RankedTensorType>(tensor.getType()),
-                          getView(tensor), signature.getOutputs()[index],
-                          *this)))
+    if (failed(table.copyTensor(
+            terminator, cast<RankedTensorType>(tensor.getType()),
+            getView(tensor), signature.getOutputs()[index], *this)))
       return failure();
   }
   return success();
@@ -193,29 +186,12 @@ LogicalResult ProgramLowering::checkTensors(Operation *op) {
 LogicalResult ProgramLowering::lowerOperation(Operation *op) {
   if (failed(checkTensors(op)))
     return failure();
-  if (isNoopRelayout(op)) {
-    setView(op->getResult(0), getView(op->getOperand(0)));
-    return success();
-  }
-  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](TransposeOp op) { return lowerTranspose(op, *this); })
-      .Case([&](ReshapeOp op) { return lowerReshape(op, *this); })
-      .Case([&](ContiguousOp op) { return lowerContiguous(op, *this); })
-      .Case([&](RelayoutOp op) { return lowerRelayout(op, *this); })
-      .Case(
-          [&](DynamicQuantizeOp op) { return lowerDynamicQuantize(op, *this); })
-      .Case([&](JaggedDynamicQuantizeOp op) {
-        return lowerJaggedDynamicQuantize(op, *this);
-      })
-      .Case([&](GroupedMatmulOp op) { return lowerGroupedMatmul(op, *this); })
-      .Default([&](Operation *op) -> LogicalResult {
-        return op->emitError("'")
-               << op->getName() << "' is not supported on target "
-               << target.chip
-               << " yet; compile the function for target 'cpu', or keep only "
-                  "views, copies, dynamic quantizations and grouped matmuls in "
-                  "it";
-      });
+  if (const OpLowering *row = table.findOpLowering(op))
+    return row->lower(op, *this);
+  return op->emitError("'")
+         << op->getName() << "' is not supported on target " << target.chip
+         << " yet; compile the function for target 'cpu', or keep only "
+         << table.listOps() << " in it";
 }
 
 LogicalResult ProgramLowering::lower(func::FuncOp func) {
@@ -224,7 +200,7 @@ LogicalResult ProgramLowering::lower(func::FuncOp func) {
     views[argument] = view;
   assignOutputs(func);
   LaunchGroups groups;
-  if (failed(groups.collect(func)))
+  if (failed(groups.collect(func, table)))
     return failure();
   Block &program = *getBuilder().getInsertionBlock();
   for (Operation &op : func.front().without_terminator()) {

@@ -10,8 +10,8 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAM_PROGRAMLOWERING_H
 
 #include "FP8MoEToGPU/Program/KernelCache.h"
+#include "FP8MoEToGPU/Program/LoweringTable.h"
 
-#include "fp8moe/Conversion/PlanSignature.h"
 #include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
 #include "fp8moe/Target/TargetInfo.h"
 
@@ -22,13 +22,14 @@ namespace mlir::fp8moe {
 class ProgramLowering {
 public:
   ProgramLowering(PlanSignature &signature, const TargetInfo &target,
-                  KernelCache &kernels)
-      : signature(signature), target(target), kernels(kernels) {}
+                  KernelCache &kernels, const LoweringTable &table)
+      : signature(signature), target(target), kernels(kernels), table(table) {}
 
   LogicalResult lower(func::FuncOp func);
 
   const TargetInfo &getTarget() const { return target; }
   KernelCache &getKernels() { return kernels; }
+  const LoweringTable &getTable() const { return table; }
   /// Creates operations at the end of the program.
   OpBuilder getBuilder() { return signature.getBuilder(); }
 
@@ -63,6 +64,7 @@ private:
   PlanSignature &signature;
   const TargetInfo &target;
   KernelCache &kernels;
+  const LoweringTable &table;
   llvm::DenseMap<Value, BufferView> views;
   /// Tensors that are computed directly in an output.
   llvm::DenseMap<Value, BufferView> destinations;
@@ -75,24 +77,6 @@ int64_t getBufferAlignment(const BufferView &view);
 
 /// A size or stride if it is constant, else ShapedType::kDynamic.
 int64_t getStaticSize(OpFoldResult size);
-
-// One function for each family of operations.
-LogicalResult lowerTranspose(TransposeOp op, ProgramLowering &lowering);
-LogicalResult lowerReshape(ReshapeOp op, ProgramLowering &lowering);
-LogicalResult lowerContiguous(ContiguousOp op, ProgramLowering &lowering);
-LogicalResult lowerRelayout(RelayoutOp op, ProgramLowering &lowering);
-LogicalResult lowerDynamicQuantize(DynamicQuantizeOp op,
-                                   ProgramLowering &lowering);
-LogicalResult lowerJaggedDynamicQuantize(JaggedDynamicQuantizeOp op,
-                                         ProgramLowering &lowering);
-
-LogicalResult lowerGroupedMatmul(GroupedMatmulOp op, ProgramLowering &lowering);
-
-/// Copies a tensor of type `type` whose elements may lie anywhere on both
-/// sides.
-LogicalResult copyTensor(Operation *op, RankedTensorType type,
-                         const BufferView &from, const BufferView &to,
-                         ProgramLowering &lowering);
 
 } // namespace mlir::fp8moe
 

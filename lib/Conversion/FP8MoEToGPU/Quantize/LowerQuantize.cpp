@@ -6,6 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/Quantize/LowerQuantize.h"
+
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassInner/Launch.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Launch.h"
@@ -363,12 +365,24 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
   return success();
 }
 
-LogicalResult fp8moe::lowerDynamicQuantize(DynamicQuantizeOp op,
-                                           ProgramLowering &lowering) {
-  return lowerAxes(op, /*offsets=*/Value(), lowering);
-}
+namespace {
+class QuantizeLowering : public OpLowering {
+public:
+  StringRef getName() const override { return "dynamic quantizations"; }
+  bool matches(Operation *op) const override {
+    return isa<DynamicQuantizeOp, JaggedDynamicQuantizeOp>(op);
+  }
+  bool writesResults() const override { return true; }
+  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
+    if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
+      return lowerAxes(jagged, jagged.getOffsets(), lowering);
+    return lowerAxes(cast<DynamicQuantizeOp>(op), /*offsets=*/Value(),
+                     lowering);
+  }
+};
+} // namespace
 
-LogicalResult fp8moe::lowerJaggedDynamicQuantize(JaggedDynamicQuantizeOp op,
-                                                 ProgramLowering &lowering) {
-  return lowerAxes(op, op.getOffsets(), lowering);
+const OpLowering &fp8moe::getQuantizeOpLowering() {
+  static const QuantizeLowering lowering;
+  return lowering;
 }
