@@ -21,6 +21,8 @@ namespace mlir::fp8moe {
 #include "fp8moe/Conversion/Passes.h.inc"
 
 #define FP8MOE_OP_LOWERING(NAME) const OpLowering &get##NAME##OpLowering();
+#define FP8MOE_KERNEL_LOWERING(NAME)                                           \
+  const KernelLowering &get##NAME##Lowering();
 #include "FP8MoEToGPU/Lowerings.def"
 } // namespace mlir::fp8moe
 
@@ -42,6 +44,8 @@ struct ConvertFP8MoEToGPU
 static LoweringTable createTable() {
   LoweringTable table;
 #define FP8MOE_OP_LOWERING(NAME) table.ops.push_back(&get##NAME##OpLowering());
+#define FP8MOE_KERNEL_LOWERING(NAME)                                           \
+  table.kernels.push_back(&get##NAME##Lowering());
 #include "FP8MoEToGPU/Lowerings.def"
   table.copyTensor = copyTensor;
   return table;

@@ -219,7 +219,7 @@ static LogicalResult lowerRelayout(RelayoutOp op, ProgramLowering &lowering) {
 }
 
 namespace {
-class CopyLowering : public OpLowering {
+class CopyOpLowering : public OpLowering {
 public:
   StringRef getName() const override { return "copies"; }
   bool matches(Operation *op) const override {
@@ -235,6 +235,6 @@ public:
 } // namespace
 
 const OpLowering &fp8moe::getCopyOpLowering() {
-  static const CopyLowering lowering;
+  static const CopyOpLowering lowering;
   return lowering;
 }

@@ -67,7 +67,7 @@ static LogicalResult forward(Operation *op, ProgramLowering &lowering) {
 }
 
 namespace {
-class ViewLowering : public OpLowering {
+class ViewOpLowering : public OpLowering {
 public:
   StringRef getName() const override { return "views"; }
   bool matches(Operation *op) const override {
@@ -84,6 +84,6 @@ public:
 } // namespace
 
 const OpLowering &fp8moe::getViewOpLowering() {
-  static const ViewLowering lowering;
+  static const ViewOpLowering lowering;
   return lowering;
 }

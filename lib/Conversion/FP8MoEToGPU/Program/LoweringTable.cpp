@@ -34,3 +34,11 @@ std::string LoweringTable::listOps() const {
   os << " and " << ops.back()->getName();
   return text;
 }
+
+const KernelLowering *
+LoweringTable::findKernelLowering(const KernelInstance &instance) const {
+  auto *row = llvm::find_if(kernels, [&](const KernelLowering *entry) {
+    return entry->takes(instance);
+  });
+  return row == kernels.end() ? nullptr : *row;
+}

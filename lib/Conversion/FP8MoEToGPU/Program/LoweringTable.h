@@ -9,6 +9,7 @@
 #ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAM_LOWERINGTABLE_H
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAM_LOWERINGTABLE_H
 
+#include "FP8MoEToGPU/Program/KernelLowering.h"
 #include "FP8MoEToGPU/Program/OpLowering.h"
 
 #include "fp8moe/Conversion/PlanSignature.h"
@@ -25,6 +26,7 @@ struct LoweringTable {
                                    ProgramLowering &lowering);
 
   SmallVector<const OpLowering *> ops;
+  SmallVector<const KernelLowering *> kernels;
   CopyFn copyTensor = nullptr;
 
   /// Null for an operation that nothing is known of.
@@ -33,6 +35,9 @@ struct LoweringTable {
   bool writesResults(Operation *op) const;
   /// "views, copies and grouped matmuls".
   std::string listOps() const;
+  /// Null for an instance that no family takes.
+  const KernelLowering *
+  findKernelLowering(const KernelInstance &instance) const;
 };
 
 } // namespace mlir::fp8moe

@@ -8,13 +8,12 @@
 
 #include "FP8MoEToGPU/Quantize/LowerQuantize.h"
 
+#include "FP8MoEToGPU/Program/Conditions.h"
+#include "FP8MoEToGPU/Program/LowerChoice.h"
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
-#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassInner/Launch.h"
-#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Launch.h"
+#include "FP8MoEToGPU/Quantize/QuantizeInstance.h"
 
-#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/Support/DebugStringHelper.h"
 
 using namespace mlir;
@@ -78,24 +77,6 @@ getSizes(const Quantization &q, ProgramLowering &lowering) {
   return sizes;
 }
 
-/// How many units of work the schedule divides a quantization into.
-static OpFoldResult getUnits(const QuantizeSchedule &schedule,
-                             const QuantizeSizes<OpFoldResult> &sizes,
-                             bool jagged, SizeBuilder &size) {
-  OpFoldResult segments =
-      jagged ? size.add(sizes.segments, size.constant(1)) : sizes.segments;
-  OpFoldResult strips = size.ceilDiv(sizes.kept, schedule.getColumnsPerUnit());
-  if (schedule.method == TileSchedule::Held) {
-    OpFoldResult units = size.mul(sizes.segments, strips);
-    return jagged ? size.add(units, size.ceilDiv(strips, kHeldTailStrips))
-                  : units;
-  }
-  if (schedule.kind == QuantizeSchedule::Slices)
-    return size.ceilDiv(size.mul(segments, sizes.kept),
-                        schedule.columnsPerBlock);
-  return size.mul(segments, strips);
-}
-
 static QuantizeWork getWork(const QuantizeProblem &problem) {
   QuantizeWork work;
   work.segments = problem.sizes.segments;
@@ -126,72 +107,6 @@ getVariants(const QuantizeProblem &problem, Operation *op,
   return SmallVector<QuantizeVariant>{{std::nullopt, *chosen}};
 }
 
-/// For each of several variants, whether the mean length of slices is its
-/// (an i1); null for a single one.
-static SmallVector<Value>
-createConditions(ArrayRef<QuantizeVariant> variants,
-                 const QuantizeSizes<OpFoldResult> &sizes, bool jagged,
-                 OpBuilder &builder, Location loc) {
-  if (variants.size() == 1)
-    return {Value()};
-  auto index = [&](int64_t value) -> Value {
-    return arith::ConstantIndexOp::create(builder, loc, value);
-  };
-  Value length = materializeSize(builder, loc, sizes.reduced);
-  if (jagged) {
-    Value groups = arith::MaxSIOp::create(
-        builder, loc, materializeSize(builder, loc, sizes.segments), index(1));
-    length = arith::CeilDivSIOp::create(builder, loc, length, groups);
-  }
-  auto isAtMost = [&](int64_t limit) -> Value {
-    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle,
-                                 length, index(limit));
-  };
-  SmallVector<Value> conditions;
-  std::optional<int64_t> previous;
-  for (const QuantizeVariant &variant : variants) {
-    Value condition;
-    if (variant.upTo)
-      condition = isAtMost(*variant.upTo);
-    if (previous) {
-      Value isLonger = arith::CmpIOp::create(
-          builder, loc, arith::CmpIPredicate::sgt, length, index(*previous));
-      condition = condition
-                      ? arith::AndIOp::create(builder, loc, condition, isLonger)
-                            .getResult()
-                      : isLonger;
-    }
-    conditions.push_back(condition);
-    previous = variant.upTo;
-  }
-  return conditions;
-}
-
-static SymbolRefAttr getKernel(const QuantizeProblem &problem,
-                               const QuantizeSchedule &schedule,
-                               ArrayRef<OpFoldResult> sizes, Location loc,
-                               ProgramLowering &lowering) {
-  OpBuilder builder = lowering.getBuilder();
-  SmallVector<int64_t> numbers{
-      problem.powerOfTwo,       problem.jagged,
-      problem.outputPadding,    problem.inputAlignment,
-      problem.outputAlignment,  schedule.threads,
-      schedule.columnsPerBlock, static_cast<int64_t>(schedule.method),
-      schedule.heldChunks,      schedule.rounds};
-  llvm::append_range(numbers, llvm::map_range(sizes, getStaticSize));
-  std::string name =
-      ("quantize_" + stringifyQuantizeSchedule(schedule.kind)).str();
-  if (schedule.method != TileSchedule::TwoPass)
-    name += ("_" + stringifyTileSchedule(schedule.method)).str();
-  return lowering.getKernels().getOrBuild(
-      name,
-      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
-       builder.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildSegmentedQuantize(loc, module, name, problem, schedule, hooks);
-      });
-}
-
 /// Of a quantization, or why the target does not take it.
 static FailureOr<QuantizeProblem>
 getProblem(const Quantization &q, const QuantizeSizes<OpFoldResult> &sizes,
@@ -217,78 +132,98 @@ getProblem(const Quantization &q, const QuantizeSizes<OpFoldResult> &sizes,
   return problem;
 }
 
-static QuantizeBuffers getBuffers(const Quantization &q) {
-  return {q.input.buffer, q.offsets ? Value(q.offsets->buffer) : Value(),
-          q.output.buffer, q.scales.buffer};
-}
-
-/// A condition, `when`, may be null.
-static LogicalResult launchQuantize(const Quantization &q,
-                                    QuantizeTileAttr tile, Value when,
-                                    ProgramLowering &lowering) {
+static FailureOr<QuantizeOperands> getOperands(const Quantization &q,
+                                               ProgramLowering &lowering) {
   FailureOr<QuantizeSizes<OpFoldResult>> sizes = getSizes(q, lowering);
   if (failed(sizes))
     return failure();
   FailureOr<QuantizeProblem> problem = getProblem(q, *sizes, lowering);
   if (failed(problem))
     return failure();
-  SmallVector<OpFoldResult> dynamicSizes;
-  for (auto member : QuantizeSizes<OpFoldResult>::members())
-    dynamicSizes.push_back((*sizes).*member);
+  QuantizeBuffers buffers{q.input.buffer,
+                          q.offsets ? Value(q.offsets->buffer) : Value(),
+                          q.output.buffer, q.scales.buffer};
+  return QuantizeOperands{*problem, *sizes, buffers};
+}
+
+/// The mean length of slices, an index.
+static Value createMeanLength(const QuantizeOperands &operands,
+                              OpBuilder &builder, Location loc) {
+  auto index = [&](OpFoldResult size) {
+    return materializeSize(builder, loc, size);
+  };
+  Value length = index(operands.sizes.reduced);
+  if (!operands.problem.jagged)
+    return length;
+  Value groups =
+      arith::MaxSIOp::create(builder, loc, index(operands.sizes.segments),
+                             index(builder.getIndexAttr(1)));
+  return arith::CeilDivSIOp::create(builder, loc, length, groups);
+}
+
+namespace {
+/// A tile and the mean lengths of slices that it is for.
+struct RangedTile {
+  QuantizeSchedule tile;
+  std::optional<int64_t> above, upTo;
+};
+} // namespace
+
+/// Appends those variants that take everything, or the others.
+static void addTiles(ArrayRef<QuantizeVariant> variants, bool areGeneral,
+                     SmallVectorImpl<RangedTile> &tiles) {
+  std::optional<int64_t> previous;
+  for (const QuantizeVariant &variant : variants) {
+    const QuantizeSchedule &tile = variant.tile.schedule;
+    if (tile.isGeneral() == areGeneral)
+      tiles.push_back({tile, previous, variant.upTo});
+    previous = variant.upTo;
+  }
+}
+
+/// The tiles of a quantization in the order of lowerChoice: behind those that
+/// do not take everything stand some that do.
+static FailureOr<SmallVector<RangedTile>>
+getTiles(const QuantizeProblem &problem, Operation *op, QuantizeTileAttr tile,
+         const TargetInfo &target) {
   FailureOr<SmallVector<QuantizeVariant>> variants =
-      getVariants(*problem, q.op, tile, lowering.getTarget());
+      getVariants(problem, op, tile, target);
   if (failed(variants))
     return failure();
+  SmallVector<RangedTile> tiles;
+  addTiles(*variants, /*areGeneral=*/false, tiles);
+  if (!tiles.empty())
+    *variants = getGeneralQuantizeVariants(getWork(problem), target);
+  addTiles(*variants, /*areGeneral=*/true, tiles);
+  return tiles;
+}
 
+/// A condition, `isNeeded`, may be null.
+static LogicalResult launchQuantize(const Quantization &q,
+                                    QuantizeTileAttr tile, Value isNeeded,
+                                    ProgramLowering &lowering) {
+  FailureOr<QuantizeOperands> operands = getOperands(q, lowering);
+  if (failed(operands))
+    return failure();
+  FailureOr<SmallVector<RangedTile>> tiles =
+      getTiles(operands->problem, q.op, tile, lowering.getTarget());
+  if (failed(tiles))
+    return failure();
+  SmallVector<QuantizeInstance> instances;
+  for (const RangedTile &entry : *tiles) {
+    instances.emplace_back(q.op, *operands, entry.tile);
+    instances.back().isNeeded = isNeeded;
+  }
+  SmallVector<KernelAlternative> alternatives;
+  for (auto [instance, entry] : llvm::zip_equal(instances, *tiles))
+    alternatives.push_back({&instance, entry.above, entry.upTo});
   OpBuilder builder = lowering.getBuilder();
-  Location loc = q.op->getLoc();
-  SizeBuilder size(builder, loc);
-  SmallVector<Value> conditions =
-      createConditions(*variants, *sizes, problem->jagged, builder, loc);
-  auto both = [&](Value lhs, Value rhs) {
-    return lhs && rhs ? builder.createOrFold<arith::AndIOp>(loc, lhs, rhs)
-                      : (lhs ? lhs : rhs);
-  };
-  // Kernels that do not take everything come first; `isLeft` says what they
-  // left.
-  QuantizeBuffers all = getBuffers(q);
-  Value isLeft;
-  for (auto [variant, isVariant] : llvm::zip_equal(*variants, conditions)) {
-    Value remains;
-    if (variant.tile.schedule.method == TileSchedule::Streamed)
-      remains =
-          launchStreamedQuantize(loc, *problem, *sizes, all, when, lowering);
-    else if (variant.tile.schedule.method == TileSchedule::Columns)
-      remains = launchColumnsQuantize(loc, *problem, *sizes, all,
-                                      both(isVariant, when), lowering);
-    else
-      continue;
-    isLeft = both(isLeft, remains);
-  }
-  if (isLeft) {
-    if (matchPattern(isLeft, m_Zero()))
-      return success();
-    *variants =
-        getGeneralQuantizeVariants(getWork(*problem), lowering.getTarget());
-    conditions =
-        createConditions(*variants, *sizes, problem->jagged, builder, loc);
-  }
-  for (Value &condition : conditions)
-    condition = both(both(condition, isLeft), when);
-
-  SmallVector<Value> buffers{q.input.buffer};
-  if (q.offsets)
-    buffers.push_back(q.offsets->buffer);
-  buffers.append({q.output.buffer, q.scales.buffer});
-  for (auto [variant, isVariant] : llvm::zip_equal(*variants, conditions)) {
-    const QuantizeSchedule &schedule = variant.tile.schedule;
-    lowering.createLaunch(
-        q.op->getLoc(),
-        getKernel(*problem, schedule, dynamicSizes, q.op->getLoc(), lowering),
-        getUnits(schedule, *sizes, problem->jagged, size), schedule.threads,
-        buffers, dynamicSizes, isVariant);
-  }
-  return success();
+  Value length;
+  if (llvm::any_of(*tiles, [](const RangedTile &entry) {
+        return entry.above || entry.upTo;
+      }))
+    length = createMeanLength(*operands, builder, q.op->getLoc());
+  return lowerChoice(alternatives, length, lowering);
 }
 
 /// Both axes from one launch: `columns` jagged, `rows` whole. The result is the
@@ -296,28 +231,20 @@ static LogicalResult launchQuantize(const Quantization &q,
 static FailureOr<Value> launchBothAxes(const Quantization &columns,
                                        const Quantization &rows,
                                        ProgramLowering &lowering) {
-  FailureOr<QuantizeSizes<OpFoldResult>> sizes = getSizes(columns, lowering),
-                                         rowSizes = getSizes(rows, lowering);
-  if (failed(sizes) || failed(rowSizes))
+  FailureOr<QuantizeOperands> ofColumns = getOperands(columns, lowering),
+                              ofRows = getOperands(rows, lowering);
+  if (failed(ofColumns) || failed(ofRows))
     return failure();
-  FailureOr<QuantizeProblem> problem = getProblem(columns, *sizes, lowering);
-  if (failed(problem))
-    return failure();
-  // The kernel knows where scales are, and has one type of results.
-  if (ShapedType::isDynamic(getStaticSize(rowSizes->scaleKept)) ||
-      rows.resultType.getElementType() != problem->fp8Type)
+  BothAxesInstance instance(columns.op, *ofColumns, *ofRows);
+  const KernelLowering *family =
+      lowering.getTable().findKernelLowering(instance);
+  if (!family)
     return Value();
-  RowQuantization row;
-  int64_t rowBytes = getStaticSize(rowSizes->reduced) *
-                     columns.inputType.getElementTypeBitWidth() / 8;
-  row.tile = *getBothAxesStreamedTile(rowBytes, lowering.getTarget());
-  row.output = {getStaticSize(rowSizes->outKept),
-                getStaticSize(rowSizes->scaleKept)};
-  row.quantized = rows.output.buffer;
-  row.scales = rows.scales.buffer;
-  row.alignment = getBufferAlignment(rows.output);
-  return launchBothAxesQuantize(columns.op->getLoc(), *problem, *sizes,
-                                getBuffers(columns), row, lowering);
+  FailureOr<Value> isDone = family->launch(instance, /*when=*/{}, lowering);
+  if (failed(isDone))
+    return failure();
+  OpBuilder builder = lowering.getBuilder();
+  return createNot(builder, columns.op->getLoc(), *isDone);
 }
 
 /// One launch, or one for each axis. `op` has a quantized tensor and scales for
@@ -356,7 +283,7 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
       return failure();
     isLeft = *remains;
     tile = {};
-    if (isLeft && matchPattern(isLeft, m_Zero()))
+    if (isNever(isLeft))
       return success();
   }
   for (const Quantization &q : quantizations)
@@ -366,7 +293,7 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
 }
 
 namespace {
-class QuantizeLowering : public OpLowering {
+class QuantizeOpLowering : public OpLowering {
 public:
   StringRef getName() const override { return "dynamic quantizations"; }
   bool matches(Operation *op) const override {
@@ -383,6 +310,6 @@ public:
 } // namespace
 
 const OpLowering &fp8moe::getQuantizeOpLowering() {
-  static const QuantizeLowering lowering;
+  static const QuantizeOpLowering lowering;
   return lowering;
 }

@@ -1,4 +1,4 @@
-//===- QuantizeLaunch.h - Launches of kernels with conditions ---*- C++ -*-===//
+//===- QuantizeLaunch.h - Launches of quantize kernels ----------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -9,26 +9,21 @@
 #ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_QUANTIZELAUNCH_H
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_QUANTIZELAUNCH_H
 
+#include "FP8MoEToGPU/Program/Conditions.h"
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
-#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
+#include "FP8MoEToGPU/Quantize/QuantizeInstance.h"
 
 namespace mlir::fp8moe {
 
-/// The buffers of a quantization; `offsets` only when it is jagged.
-struct QuantizeBuffers {
-  Value input, offsets, output, scales;
-};
-
-/// What launches of quantize kernels that do not take every address, pitch and
-/// size have in common.
+/// What launches of quantize kernels have in common.
 class QuantizeLaunch {
 public:
-  QuantizeLaunch(Location loc, const QuantizeProblem &problem,
-                 const QuantizeSizes<OpFoldResult> &sizes,
-                 const QuantizeBuffers &buffers, ProgramLowering &lowering)
-      : b(loc, lowering.getBuilder()), builder(lowering.getBuilder()),
-        size(builder, loc), problem(problem), sizes(sizes), buffers(buffers),
-        lowering(lowering) {}
+  QuantizeLaunch(const KernelInstance &instance,
+                 const QuantizeOperands &operands, ProgramLowering &lowering)
+      : b(instance.op->getLoc(), lowering.getBuilder()),
+        builder(lowering.getBuilder()), size(builder, b.getLoc()),
+        isNeeded(instance.isNeeded), problem(operands.problem),
+        sizes(operands.sizes), buffers(operands.buffers), lowering(lowering) {}
 
 protected:
   Value index(OpFoldResult value) {
@@ -41,11 +36,7 @@ protected:
 
   // Conditions, i1.
   Value both(Value lhs, Value rhs) {
-    return b.createOrFold<arith::AndIOp>(lhs, rhs);
-  }
-  Value negate(Value condition) {
-    Value yes = arith::ConstantIntOp::create(b, builder.getI1Type(), 1);
-    return b.createOrFold<arith::XOrIOp>(condition, yes);
+    return createBoth(builder, b.getLoc(), lhs, rhs);
   }
   Value compare(arith::CmpIPredicate predicate, OpFoldResult lhs, int64_t rhs) {
     return b.createOrFold<arith::CmpIOp>(predicate, index(lhs), index(rhs));
@@ -66,6 +57,7 @@ protected:
   ImplicitLocOpBuilder b;
   OpBuilder builder;
   SizeBuilder size;
+  Value isNeeded;
   const QuantizeProblem &problem;
   const QuantizeSizes<OpFoldResult> &sizes;
   const QuantizeBuffers &buffers;

@@ -8,8 +8,7 @@
 
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassInner/Launch.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassInner/Kernel.h"
-
-#include "mlir/IR/Matchers.h"
+#include "FP8MoEToGPU/Quantize/QuantizeLaunch.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -17,9 +16,10 @@ using namespace mlir::fp8moe;
 namespace {
 class ColumnsLaunch : QuantizeLaunch {
 public:
-  using QuantizeLaunch::QuantizeLaunch;
+  ColumnsLaunch(const QuantizeInstance &instance, ProgramLowering &lowering)
+      : QuantizeLaunch(instance, instance.operands, lowering) {}
 
-  Value launch(Value range);
+  Value launch(Value when);
 
 private:
   Value createCondition(const ColumnsTile &tile);
@@ -78,11 +78,9 @@ void ColumnsLaunch::launchTile(const ColumnsTile &tile,
                          cluster);
 }
 
-Value ColumnsLaunch::launch(Value range) {
+Value ColumnsLaunch::launch(Value when) {
   ColumnsTile tile = getColumnsTile(problem.sizes.segments);
-  Value condition = createCondition(tile);
-  if (range)
-    condition = both(condition, range);
+  Value condition = both(createCondition(tile), both(when, isNeeded));
   Value applies;
   for (int64_t cluster : columns::kClusters) {
     tile.cluster = cluster;
@@ -96,17 +94,30 @@ Value ColumnsLaunch::launch(Value range) {
     Value isIts = both(condition, isShort);
     condition = both(condition,
                      compare(arith::CmpIPredicate::sgt, sizes.reduced, most));
-    if (!matchPattern(isIts, m_Zero()))
+    if (!isNever(isIts))
       launchTile(tile, memory, isIts);
     applies = applies ? b.createOrFold<arith::OrIOp>(applies, isIts) : isIts;
   }
-  return negate(applies);
+  assert(applies && "a tile without room for its groups");
+  return applies;
 }
 
-Value fp8moe::launchColumnsQuantize(Location loc,
-                                    const QuantizeProblem &problem,
-                                    const QuantizeSizes<OpFoldResult> &sizes,
-                                    const QuantizeBuffers &buffers, Value range,
-                                    ProgramLowering &lowering) {
-  return ColumnsLaunch(loc, problem, sizes, buffers, lowering).launch(range);
+namespace {
+class SinglePassInnerLowering : public KernelLowering {
+public:
+  bool takes(const KernelInstance &instance) const override {
+    auto *quantize = dyn_cast<QuantizeInstance>(&instance);
+    return quantize && quantize->tile.method == TileSchedule::Columns;
+  }
+  FailureOr<Value> launch(const KernelInstance &instance, Value when,
+                          ProgramLowering &lowering) const override {
+    return ColumnsLaunch(cast<QuantizeInstance>(instance), lowering)
+        .launch(when);
+  }
+};
+} // namespace
+
+const KernelLowering &fp8moe::getSinglePassInnerLowering() {
+  static const SinglePassInnerLowering lowering;
+  return lowering;
 }

@@ -9,6 +9,7 @@
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Launch.h"
 #include "FP8MoEToGPU/NVIDIA/GridBarrier.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
+#include "FP8MoEToGPU/Quantize/QuantizeLaunch.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -25,6 +26,14 @@ static constexpr int64_t kPromotion = 128;
 static constexpr int64_t kScratchAlignment = 256;
 
 namespace {
+/// The quantization along rows that the same launch makes, and where its
+/// results are.
+struct RowQuantization {
+  StreamedTile tile;
+  RowOutput output;
+  Value quantized, scales;
+};
+
 class StreamedLaunch : QuantizeLaunch {
 public:
   using QuantizeLaunch::QuantizeLaunch;
@@ -60,8 +69,7 @@ private:
 /// Adds `lhs predicate rhs` to the condition.
 void StreamedLaunch::require(arith::CmpIPredicate predicate, OpFoldResult lhs,
                              int64_t rhs) {
-  Value holds = compare(predicate, lhs, rhs);
-  condition = condition ? both(condition, holds) : holds;
+  condition = both(condition, compare(predicate, lhs, rhs));
 }
 
 Value StreamedLaunch::createCondition(OpFoldResult entries) {
@@ -224,6 +232,7 @@ Value StreamedLaunch::launch(Value when, const RowQuantization *rows) {
   Value applies = createCondition(entries);
   if (rows)
     applies = both(applies, createRowCondition(*rows));
+  applies = both(applies, when);
   // A whole tile whose lines have one row or two, a box, and what is fetched to
   // the second-level cache for several units at once.
   SmallVector<Value> operands{
@@ -251,26 +260,62 @@ Value StreamedLaunch::launch(Value when, const RowQuantization *rows) {
   int64_t threads = tile.getThreads(lowering.getTarget().warpSize);
   plan::LaunchOp::create(b, kernel, ValueRange{blocks, index(1), index(1)},
                          {threads, 1, 1}, SharedMemory(tile).end, operands,
-                         when ? both(applies, when) : applies, /*cluster=*/{},
+                         both(applies, isNeeded), /*cluster=*/{},
                          /*cooperative=*/true, /*programmatic=*/true);
-  return negate(applies);
+  return applies;
 }
 
-Value fp8moe::launchStreamedQuantize(Location loc,
-                                     const QuantizeProblem &problem,
-                                     const QuantizeSizes<OpFoldResult> &sizes,
-                                     const QuantizeBuffers &buffers, Value when,
-                                     ProgramLowering &lowering) {
-  return StreamedLaunch(loc, problem, sizes, buffers, lowering)
-      .launch(when, /*rows=*/nullptr);
+/// Along rows beside `columns`.
+static RowQuantization getRowQuantization(const BothAxesInstance &instance,
+                                          const TargetInfo &target) {
+  const QuantizeOperands &rows = instance.rows;
+  const QuantizeSizes<int64_t> &sizes = rows.problem.sizes;
+  int64_t rowBytes =
+      sizes.reduced * rows.problem.inputType.getIntOrFloatBitWidth() / 8;
+  return {*getBothAxesStreamedTile(rowBytes, target),
+          {sizes.outKept, sizes.scaleKept},
+          rows.buffers.output,
+          rows.buffers.scales};
 }
 
-Value fp8moe::launchBothAxesQuantize(Location loc,
-                                     const QuantizeProblem &problem,
-                                     const QuantizeSizes<OpFoldResult> &sizes,
-                                     const QuantizeBuffers &buffers,
-                                     const RowQuantization &rows,
-                                     ProgramLowering &lowering) {
-  return StreamedLaunch(loc, problem, sizes, buffers, lowering)
-      .launch(/*when=*/Value(), &rows);
+namespace {
+class SinglePassOuterLowering : public KernelLowering {
+public:
+  bool takes(const KernelInstance &instance) const override {
+    auto *quantize = dyn_cast<QuantizeInstance>(&instance);
+    return quantize && quantize->tile.method == TileSchedule::Streamed;
+  }
+  FailureOr<Value> launch(const KernelInstance &instance, Value when,
+                          ProgramLowering &lowering) const override {
+    return StreamedLaunch(instance, cast<QuantizeInstance>(instance).operands,
+                          lowering)
+        .launch(when, /*rows=*/nullptr);
+  }
+};
+
+class SinglePassBothAxesLowering : public KernelLowering {
+public:
+  /// The kernel knows where scales are, and has one type of results.
+  bool takes(const KernelInstance &instance) const override {
+    auto *both = dyn_cast<BothAxesInstance>(&instance);
+    return both && !ShapedType::isDynamic(both->rows.problem.sizes.scaleKept) &&
+           both->rows.problem.fp8Type == both->columns.problem.fp8Type;
+  }
+  FailureOr<Value> launch(const KernelInstance &instance, Value when,
+                          ProgramLowering &lowering) const override {
+    const auto &both = cast<BothAxesInstance>(instance);
+    RowQuantization rows = getRowQuantization(both, lowering.getTarget());
+    return StreamedLaunch(both, both.columns, lowering).launch(when, &rows);
+  }
+};
+} // namespace
+
+const KernelLowering &fp8moe::getSinglePassOuterLowering() {
+  static const SinglePassOuterLowering lowering;
+  return lowering;
+}
+
+const KernelLowering &fp8moe::getSinglePassBothAxesLowering() {
+  static const SinglePassBothAxesLowering lowering;
+  return lowering;
 }

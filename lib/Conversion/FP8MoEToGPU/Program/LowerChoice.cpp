@@ -1,0 +1,65 @@
+//===- LowerChoice.cpp - One of several kernels, at run time --------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Program/LowerChoice.h"
+
+#include "FP8MoEToGPU/Program/Conditions.h"
+#include "FP8MoEToGPU/Program/ProgramLowering.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Whether `quantity` is in the range of each alternative; null without one.
+static SmallVector<Value>
+createAreInRange(ArrayRef<KernelAlternative> alternatives, Value quantity,
+                 OpBuilder &builder) {
+  auto compare = [&](Location loc, arith::CmpIPredicate predicate,
+                     std::optional<int64_t> bound) -> Value {
+    if (!bound)
+      return {};
+    return arith::CmpIOp::create(
+        builder, loc, predicate, quantity,
+        arith::ConstantIndexOp::create(builder, loc, *bound));
+  };
+  return llvm::map_to_vector(
+      alternatives, [&](const KernelAlternative &alternative) {
+        Location loc = alternative.instance->op->getLoc();
+        Value isAtMost =
+            compare(loc, arith::CmpIPredicate::sle, alternative.upTo);
+        Value isAbove =
+            compare(loc, arith::CmpIPredicate::sgt, alternative.above);
+        return createBoth(builder, loc, isAtMost, isAbove);
+      });
+}
+
+LogicalResult fp8moe::lowerChoice(ArrayRef<KernelAlternative> alternatives,
+                                  Value quantity, ProgramLowering &lowering) {
+  OpBuilder builder = lowering.getBuilder();
+  SmallVector<Value> areInRange =
+      createAreInRange(alternatives, quantity, builder);
+  // What the alternatives so far have left, null for everything.
+  Value isLeft;
+  for (auto [alternative, isInRange] :
+       llvm::zip_equal(alternatives, areInRange)) {
+    const KernelInstance &instance = *alternative.instance;
+    const KernelLowering *family =
+        lowering.getTable().findKernelLowering(instance);
+    assert(family && "a tile of no family");
+    Location loc = instance.op->getLoc();
+    FailureOr<Value> isDone = family->launch(
+        instance, createBoth(builder, loc, isInRange, isLeft), lowering);
+    if (failed(isDone))
+      return failure();
+    if (!*isDone)
+      continue;
+    isLeft = createBoth(builder, loc, isLeft, createNot(builder, loc, *isDone));
+    if (isNever(isLeft))
+      return success();
+  }
+  return success();
+}

@@ -1,0 +1,22 @@
+//===- SegmentedLaunch.h - Launches kernels that take everything *- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_SEGMENTEDLAUNCH_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_SEGMENTEDLAUNCH_H
+
+#include "FP8MoEToGPU/Program/KernelLowering.h"
+
+namespace mlir::fp8moe {
+
+/// Kernels that read twice or hold slices in registers: they take every
+/// address, every pitch and every size.
+const KernelLowering &getSegmentedQuantizeLowering();
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_SEGMENTEDLAUNCH_H
