@@ -9,8 +9,7 @@
 #ifndef FP8MOE_CONVERSION_FP8MOETOGPU_MATMUL_GROUPEDMATMUL_H
 #define FP8MOE_CONVERSION_FP8MOETOGPU_MATMUL_GROUPEDMATMUL_H
 
-#include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
-#include "fp8moe/Tuning/Matmul/MatmulTiles.h"
+#include "mlir/IR/BuiltinTypes.h"
 
 #include <array>
 
@@ -39,14 +38,6 @@ template <typename T> struct GroupedMatmulSizes {
   }
 };
 
-/// Elements of the contraction that the tensor cores add up by themselves.
-/// Their sums of FP8 products keep fewer bits than f32, so that the relative
-/// error grows with the root of the length: 2.9e-5 per root of an element were
-/// measured with normally distributed operands up to 131072 elements, beside
-/// the 1.7e-3 of a bf16 result. So many elements make 6.6e-3 of the 8e-3 that
-/// (G6) grants; what is longer is added up in f32 from parts.
-constexpr int64_t kFastSumElements = 49152;
-
 /// result = (a . b) * scaleA[row] * scaleB[column] + addend, for each group.
 struct GroupedMatmulProblem {
   /// FP8 or bf16; both have the same width.
@@ -72,41 +63,10 @@ struct GroupedMatmulProblem {
   int64_t getResultBytes() const {
     return resultType.getIntOrFloatBitWidth() / 8;
   }
-  /// Whether a contraction may be too long for one sum of the tensor cores.
-  bool hasPartialSums() const {
-    return !promoted && getElementBytes() == 1 &&
-           (ShapedType::isDynamic(sizes.contraction) ||
-            sizes.contraction > kFastSumElements);
-  }
   /// Groups that tiles are counted for: the rows behind the last group are one
   /// more in the forward direction, and become zero.
   bool hasTail() const { return forward; }
 };
-
-/// Columns and bytes per row of the boxes that results are stored in. A box has
-/// the rows that one warp holds of a matrix instruction's result.
-struct ResultBox {
-  int64_t columns, rowBytes;
-  static constexpr int64_t kRows = 16;
-
-  /// The widest box that divides the columns of a tile.
-  static ResultBox get(int64_t tileColumns, int64_t resultBytes);
-};
-
-/// Bytes in memory that a block needs for partial sums.
-int64_t getPartialSumsBytes(const MatmulSchedule &schedule);
-
-/// The kernel of a problem. Its parameters: tensor maps of a (contraction,
-/// rows), of b (contraction, columns and, forward, groups) and of the result
-/// (columns, rows and, in the weight gradient, groups); then the pointers
-/// offsets, both scales if there are any, result (forward), what is accumulated
-/// into, if anything, and room for partial sums, if there may be any
-/// (getPartialSumsBytes for each block); then the dynamic sizes.
-gpu::GPUFuncOp buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
-                                  StringRef name,
-                                  const GroupedMatmulProblem &problem,
-                                  const MatmulSchedule &schedule,
-                                  const TargetHooks &hooks);
 
 } // namespace mlir::fp8moe
 

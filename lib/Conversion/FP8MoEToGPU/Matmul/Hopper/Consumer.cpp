@@ -226,7 +226,7 @@ Consumer::Product Consumer::multiply(const Tile &tile, Value stageCount) {
                                         : createUndefAccumulators(b, shape);
   Product product{SmallVector<Value>(numRowBlocks, first), Value(), Value()};
   Part part{tile.numStages, b.i1(true)};
-  if (kernel.problem.hasPartialSums()) {
+  if (hasPartialSums(kernel.problem)) {
     product = multiplyParts(tile, position, product.accumulators);
     part.numStages = b.sub(part.numStages,
                            b.mul(product.numParts, partialSums.getNumStages()));

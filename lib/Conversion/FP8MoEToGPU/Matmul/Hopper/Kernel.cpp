@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
-#include "fp8moe/Conversion/FP8MoEToGPU/Matmul/GroupedMatmul.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -42,7 +41,7 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
     result = b.getPointer(pointer++);
   if (problem.accumulates)
     addend = b.getPointer(pointer++);
-  if (problem.hasPartialSums())
+  if (hasPartialSums(problem))
     partialSums = b.getPointer(pointer++);
   for (auto [from, to] :
        llvm::zip_equal(GroupedMatmulSizes<int64_t>::members(),
@@ -88,7 +87,7 @@ gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
   KernelSignature signature;
   signature.tensorMaps = 3;
   signature.pointers = 1 + 2 * problem.hasScales + problem.forward +
-                       problem.accumulates + problem.hasPartialSums();
+                       problem.accumulates + hasPartialSums(problem);
   signature.sizes = countDynamic(problem.sizes);
   signature.hasBlockCount = false;
   signature.threads = kWarpgroups * kWarpgroupThreads;

@@ -10,7 +10,7 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_KERNEL_H
 
 #include "FP8MoEToGPU/NVIDIA/Hopper.h"
-#include "fp8moe/Conversion/FP8MoEToGPU/Matmul/GroupedMatmul.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Matmul/Hopper/GroupedMatmul.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/Hopper/MatmulAtoms.h"
 
 namespace mlir::fp8moe {

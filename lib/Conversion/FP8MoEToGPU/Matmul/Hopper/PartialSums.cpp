@@ -29,6 +29,12 @@ static int64_t getConsumerBytes(const MatmulSchedule &schedule) {
   return schedule.getConsumerRows() * schedule.columns * sizeof(float);
 }
 
+bool fp8moe::hasPartialSums(const GroupedMatmulProblem &problem) {
+  return !problem.promoted && problem.getElementBytes() == 1 &&
+         (ShapedType::isDynamic(problem.sizes.contraction) ||
+          problem.sizes.contraction > kFastSumElements);
+}
+
 int64_t fp8moe::getPartialSumsBytes(const MatmulSchedule &schedule) {
   return kConsumers * getConsumerBytes(schedule);
 }

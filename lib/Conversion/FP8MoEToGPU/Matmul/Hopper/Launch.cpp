@@ -1,0 +1,357 @@
+//===- Launch.cpp - Launches the grouped matmul of Hopper -----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Matmul/Hopper/Launch.h"
+
+#include "FP8MoEToGPU/Matmul/MatmulChoice.h"
+#include "FP8MoEToGPU/Matmul/MatmulInstance.h"
+#include "FP8MoEToGPU/Program/Conditions.h"
+#include "FP8MoEToGPU/Program/ProgramLowering.h"
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Matmul/Hopper/GroupedMatmul.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Matmul/Hopper/MatmulAtoms.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// The first address and every stride but the innermost of what the tensor
+/// memory accelerator copies are multiples of this many bytes.
+static constexpr int64_t kTensorMapAlignment = 16;
+/// Lines that are brought to the second-level cache when a part of them is
+/// read: operands are read whole, by neighbouring blocks.
+static constexpr int64_t kOperandPromotion = 256;
+/// Rows, columns and positions in the contraction are i32, and a tile may begin
+/// before the last one and end after it.
+static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - (1 << 16);
+/// Accesses of a warp to partial sums cover whole lines.
+static constexpr int64_t kPartialSumsAlignment = 128;
+/// Threads of a block: the producer and two consumers of 128 each.
+static constexpr int64_t kThreads = 384;
+
+namespace {
+/// Launches the kernels of one operation.
+class HopperMatmulLaunch {
+public:
+  HopperMatmulLaunch(const MatmulInstance &instance, ProgramLowering &lowering)
+      : op(instance.getOp()), instance(instance), problem(instance.problem),
+        sizes(instance.sizes), lowering(lowering),
+        builder(lowering.getBuilder()), size(builder, op.getLoc()) {}
+
+  LogicalResult launch(Value when);
+
+private:
+  /// A buffer seen by the kernel: from the innermost dimension on.
+  struct Matrix {
+    TypedValue<MemRefType> buffer;
+    SmallVector<OpFoldResult> sizes;
+    /// Those of all dimensions but the innermost.
+    SmallVector<OpFoldResult> strides;
+    int64_t elementBytes;
+  };
+  /// The dimensions of a tensor in this order, as a matrix whose innermost
+  /// dimension is contiguous; reports at the operation when that is not so.
+  FailureOr<Matrix> getMatrix(const Twine &name, RankedTensorType type,
+                              const BufferView &view, ArrayRef<int64_t> dims);
+  LogicalResult requirePitch(const Twine &name, OpFoldResult stride,
+                             int64_t elementBytes);
+  void require(arith::CmpIPredicate predicate, OpFoldResult value,
+               int64_t bound, const Twine &message);
+  Value getIndex(OpFoldResult value) {
+    return materializeSize(builder, op.getLoc(), value);
+  }
+  Value createMap(const Matrix &matrix, ArrayRef<int64_t> box, int64_t swizzle,
+                  int64_t promotion);
+  /// What has tensor maps.
+  struct Operands {
+    Matrix a, b, result;
+  };
+  FailureOr<Operands> getOperands();
+  FailureOr<SmallVector<MatmulTileCost, 1>> getVariants();
+  SymbolRefAttr getKernel(const MatmulSchedule &schedule);
+  Value createPartialSums(ArrayRef<MatmulTileCost> variants, Value blocks);
+  Value createIsNotEmpty();
+  Value both(Value lhs, Value rhs) {
+    return createBoth(builder, op.getLoc(), lhs, rhs);
+  }
+  SmallVector<Value> createMaps(const Operands &operands,
+                                const MatmulSchedule &schedule);
+
+  GroupedMatmulOp op;
+  const MatmulInstance &instance;
+  const GroupedMatmulProblem &problem;
+  const GroupedMatmulSizes<OpFoldResult> &sizes;
+  ProgramLowering &lowering;
+  OpBuilder builder;
+  SizeBuilder size;
+};
+} // namespace
+
+/// Kernels rely on more than the layout promises: the runtime refuses a caller
+/// whose buffer is aligned to less.
+static void raiseAlignment(Value buffer, int64_t alignment) {
+  llvm::TypeSwitch<Operation *, void>(buffer.getDefiningOp())
+      .Case<plan::InputOp, plan::OutputOp, plan::WorkspaceOp>([&](auto op) {
+        if (static_cast<int64_t>(op.getAlignment()) < alignment)
+          op.setAlignment(alignment);
+      });
+}
+
+void HopperMatmulLaunch::require(arith::CmpIPredicate predicate,
+                                 OpFoldResult value, int64_t bound,
+                                 const Twine &message) {
+  Value condition =
+      arith::CmpIOp::create(builder, op.getLoc(), predicate, getIndex(value),
+                            getIndex(builder.getIndexAttr(bound)));
+  plan::RequireOp::create(builder, op.getLoc(), condition,
+                          builder.getStringAttr(message));
+}
+
+LogicalResult HopperMatmulLaunch::requirePitch(const Twine &name,
+                                               OpFoldResult stride,
+                                               int64_t elementBytes) {
+  int64_t step = kTensorMapAlignment / elementBytes;
+  int64_t known = getStaticSize(stride);
+  if (ShapedType::isDynamic(known)) {
+    require(arith::CmpIPredicate::eq, size.rem(stride, step), 0,
+            "the matmul kernel needs strides of " + name +
+                " that are multiples of " + Twine(step) + " elements");
+    return success();
+  }
+  if (known % step == 0)
+    return success();
+  return op.emitOpError("on ")
+         << lowering.getTarget().chip << " expects strides of " << name
+         << " that are multiples of " << step << " elements ("
+         << kTensorMapAlignment << " bytes), found " << known
+         << "; pad the tensor, or compile the function for target 'cpu'";
+}
+
+FailureOr<HopperMatmulLaunch::Matrix>
+HopperMatmulLaunch::getMatrix(const Twine &name, RankedTensorType type,
+                              const BufferView &view, ArrayRef<int64_t> dims) {
+  Matrix matrix;
+  matrix.buffer = view.buffer;
+  matrix.elementBytes = type.getElementTypeBitWidth() / 8;
+  for (int64_t dim : dims) {
+    matrix.sizes.push_back(view.sizes[dim]);
+    int64_t known = getStaticSize(view.sizes[dim]);
+    if (!ShapedType::isDynamic(known)) {
+      if (known < 1 || known > kMaxExtent)
+        return op.emitOpError("on ")
+               << lowering.getTarget().chip << " takes sizes from 1 to "
+               << kMaxExtent << ", found " << known << " in " << type;
+    } else {
+      require(arith::CmpIPredicate::sle, view.sizes[dim], kMaxExtent,
+              "the matmul kernel takes at most " + Twine(kMaxExtent) +
+                  " along dimension " + Twine(dim) + " of " + name);
+    }
+  }
+  if (getStaticSize(view.strides[dims.front()]) != 1 &&
+      type.getDimSize(dims.front()) != 1)
+    return op.emitOpError("on ")
+           << lowering.getTarget().chip << " expects " << name
+           << " to be contiguous along dimension " << dims.front() << ", found "
+           << type << "; run fp8moe-optimize-layouts, or fp8moe.relayout it";
+  for (int64_t dim : dims.drop_front()) {
+    matrix.strides.push_back(view.strides[dim]);
+    if (failed(requirePitch(name, view.strides[dim], matrix.elementBytes)))
+      return failure();
+  }
+  raiseAlignment(view.buffer, kTensorMapAlignment);
+  return matrix;
+}
+
+Value HopperMatmulLaunch::createMap(const Matrix &matrix, ArrayRef<int64_t> box,
+                                    int64_t swizzle, int64_t promotion) {
+  SmallVector<Value> sizes, strides;
+  for (OpFoldResult value : matrix.sizes)
+    sizes.push_back(getIndex(value));
+  for (OpFoldResult value : matrix.strides)
+    strides.push_back(getIndex(value));
+  return plan::TensorMapOp::create(builder, op.getLoc(), matrix.buffer,
+                                   /*offset=*/Value(), sizes, strides, box,
+                                   swizzle, promotion);
+}
+
+/// The contraction is innermost in both operands, the columns in the result.
+FailureOr<HopperMatmulLaunch::Operands> HopperMatmulLaunch::getOperands() {
+  SmallVector<int64_t> bDims = problem.forward ? SmallVector<int64_t>{1, 2, 0}
+                                               : SmallVector<int64_t>{0, 1};
+  SmallVector<int64_t> resultDims = problem.forward
+                                        ? SmallVector<int64_t>{1, 0}
+                                        : SmallVector<int64_t>{2, 1, 0};
+  FailureOr<Matrix> a =
+      getMatrix("the first operand", op.getA().getType(), instance.a, {1, 0});
+  if (failed(a))
+    return failure();
+  FailureOr<Matrix> b =
+      getMatrix("the second operand", op.getB().getType(), instance.b, bDims);
+  if (failed(b))
+    return failure();
+  FailureOr<Matrix> result =
+      getMatrix("the result", op.getType(), instance.result, resultDims);
+  if (failed(result))
+    return failure();
+  // Kernels read what they add by its strides.
+  if (instance.addend &&
+      failed(getMatrix("the tensor to accumulate into",
+                       op.getAddend().getType(), *instance.addend, resultDims)))
+    return failure();
+  return Operands{*a, *b, *result};
+}
+
+/// The tile that the operation names, or those that tile selection would
+/// choose.
+FailureOr<SmallVector<MatmulTileCost, 1>> HopperMatmulLaunch::getVariants() {
+  const TargetInfo &target = lowering.getTarget();
+  if (!op.getTileAttr())
+    return getMatmulVariants(getMatmulWork(op), target);
+  FailureOr<MatmulTileCost> tile = requireMatmulTile(op, target);
+  if (failed(tile))
+    return failure();
+  return SmallVector<MatmulTileCost, 1>{*tile};
+}
+
+/// Room for the partial sums of all blocks of any variant, when there may be
+/// any.
+Value HopperMatmulLaunch::createPartialSums(ArrayRef<MatmulTileCost> variants,
+                                            Value blocks) {
+  Location loc = op.getLoc();
+  int64_t words = 0;
+  for (const MatmulTileCost &variant : variants)
+    words = std::max<int64_t>(words, getPartialSumsBytes(variant.schedule) /
+                                         sizeof(float));
+  Value isLong = arith::CmpIOp::create(
+      builder, loc, arith::CmpIPredicate::sgt, getIndex(sizes.contraction),
+      getIndex(builder.getIndexAttr(kFastSumElements)));
+  Value all = arith::MulIOp::create(builder, loc, blocks,
+                                    getIndex(builder.getIndexAttr(words)));
+  Value size = arith::SelectOp::create(builder, loc, isLong, all,
+                                       getIndex(builder.getIndexAttr(0)));
+  auto type = MemRefType::get(ShapedType::kDynamic, builder.getF32Type());
+  return plan::WorkspaceOp::create(builder, loc, type, ValueRange{size},
+                                   ValueRange(), kPartialSumsAlignment)
+      .getBuffer();
+}
+
+SymbolRefAttr HopperMatmulLaunch::getKernel(const MatmulSchedule &schedule) {
+  SmallVector<int64_t> numbers{problem.forward,   problem.padding,
+                               problem.hasScales, problem.reciprocalScales,
+                               problem.promoted,  problem.accumulates};
+  for (auto member : GroupedMatmulSizes<int64_t>::members())
+    numbers.push_back(problem.sizes.*member);
+  return lowering.getKernels().getOrBuild(
+      problem.forward ? "grouped_matmul" : "grouped_matmul_wgrad",
+      {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
+       TypeAttr::get(problem.resultType),
+       getMatmulTile(op.getContext(), schedule),
+       builder.getDenseI64ArrayAttr(numbers)},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        buildGroupedMatmul(op.getLoc(), module, name, problem, schedule, hooks);
+      });
+}
+
+/// Boxes are as large as a tile, so each variant has maps of its own.
+SmallVector<Value>
+HopperMatmulLaunch::createMaps(const Operands &operands,
+                               const MatmulSchedule &schedule) {
+  int64_t stage = kSwizzleRowBytes / problem.getElementBytes();
+  ResultBox resultBox =
+      ResultBox::get(schedule.columns, problem.getResultBytes());
+  SmallVector<int64_t> aBox{stage, schedule.rows};
+  SmallVector<int64_t> bBox{stage, schedule.columns};
+  SmallVector<int64_t> box{resultBox.columns, ResultBox::kRows};
+  (problem.forward ? bBox : box).push_back(1);
+  return {createMap(operands.a, aBox, kSwizzleRowBytes, kOperandPromotion),
+          createMap(operands.b, bBox, kSwizzleRowBytes, kOperandPromotion),
+          createMap(operands.result, box, resultBox.rowBytes, /*promotion=*/0)};
+}
+
+/// Whether the result has elements (an i1), if that is not known.
+Value HopperMatmulLaunch::createIsNotEmpty() {
+  Value isNotEmpty;
+  for (OpFoldResult extent : {sizes.rows, sizes.columns, sizes.groups}) {
+    if (!ShapedType::isDynamic(getStaticSize(extent)))
+      continue;
+    Value hasElements = arith::CmpIOp::create(
+        builder, op.getLoc(), arith::CmpIPredicate::sge, getIndex(extent),
+        getIndex(builder.getIndexAttr(1)));
+    isNotEmpty = isNotEmpty ? arith::AndIOp::create(builder, op.getLoc(),
+                                                    isNotEmpty, hasElements)
+                                  .getResult()
+                            : hasElements;
+  }
+  return isNotEmpty;
+}
+
+LogicalResult HopperMatmulLaunch::launch(Value when) {
+  FailureOr<Operands> operands = getOperands();
+  if (failed(operands))
+    return failure();
+  FailureOr<SmallVector<MatmulTileCost, 1>> variants = getVariants();
+  if (failed(variants))
+    return failure();
+  Value blocks =
+      plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
+                                 plan::DeviceAttribute::Multiprocessors);
+  // What follows the tensor maps.
+  SmallVector<Value> args{instance.offsets};
+  if (problem.hasScales)
+    args.append({instance.scaleA, instance.scaleB});
+  if (problem.forward)
+    args.push_back(instance.result.buffer);
+  if (instance.addend)
+    args.push_back(instance.addend->buffer);
+  if (hasPartialSums(problem))
+    args.push_back(createPartialSums(*variants, blocks));
+  for (auto member : GroupedMatmulSizes<OpFoldResult>::members())
+    if (ShapedType::isDynamic(getStaticSize(sizes.*member)))
+      args.push_back(getIndex(sizes.*member));
+
+  // A weight gradient of no rows is known: every group is empty.
+  if (problem.forward && ShapedType::isDynamic(problem.sizes.contraction))
+    require(arith::CmpIPredicate::sge, sizes.contraction, 1,
+            "the matmul kernel contracts over at least one element");
+  Value isNotEmpty = createIsNotEmpty();
+  Value one = getIndex(builder.getIndexAttr(1));
+  SmallVector<Value> choice =
+      createMatmulChoice(builder, op.getLoc(), *variants, sizes, blocks);
+  for (auto [variant, isChosen] : llvm::zip_equal(*variants, choice)) {
+    const MatmulSchedule &schedule = variant.schedule;
+    SmallVector<Value> all = createMaps(*operands, schedule);
+    all.append(args);
+    Value condition =
+        both(both(isNotEmpty, isChosen), both(when, instance.isNeeded));
+    plan::LaunchOp::create(builder, op.getLoc(), getKernel(schedule),
+                           ValueRange{blocks, one, one}, {kThreads, 1, 1},
+                           MatmulMemory::get(schedule).total, all, condition);
+  }
+  return success();
+}
+
+namespace {
+class HopperMatmulLowering : public KernelLowering {
+public:
+  bool takes(const KernelInstance &instance) const override {
+    return isa<MatmulInstance>(instance);
+  }
+  FailureOr<Value> launch(const KernelInstance &instance, Value when,
+                          ProgramLowering &lowering) const override {
+    const auto &matmul = cast<MatmulInstance>(instance);
+    if (failed(HopperMatmulLaunch(matmul, lowering).launch(when)))
+      return failure();
+    return Value();
+  }
+};
+} // namespace
+
+const KernelLowering &fp8moe::getHopperMatmulLowering() {
+  static const HopperMatmulLowering lowering;
+  return lowering;
+}

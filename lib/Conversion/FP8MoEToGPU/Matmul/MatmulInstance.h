@@ -1,0 +1,37 @@
+//===- MatmulInstance.h - A grouped matmul and its tensors ------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_MATMULINSTANCE_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_MATMULINSTANCE_H
+
+#include "FP8MoEToGPU/Program/KernelLowering.h"
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Matmul/GroupedMatmul.h"
+#include "fp8moe/Conversion/PlanSignature.h"
+
+namespace mlir::fp8moe {
+
+/// A grouped matmul, and where its tensors are.
+class MatmulInstance : public KernelInstanceBase<MatmulInstance> {
+public:
+  explicit MatmulInstance(GroupedMatmulOp op) : KernelInstanceBase(op) {}
+
+  GroupedMatmulOp getOp() const { return cast<GroupedMatmulOp>(op); }
+
+  GroupedMatmulProblem problem;
+  GroupedMatmulSizes<OpFoldResult> sizes;
+  BufferView a, b, result;
+  std::optional<BufferView> addend;
+  Value offsets;
+  /// Null without scales.
+  Value scaleA, scaleB;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_MATMULINSTANCE_H
