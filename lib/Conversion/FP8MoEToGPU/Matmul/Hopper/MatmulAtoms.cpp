@@ -33,11 +33,6 @@ uint64_t fp8moe::getWgmmaDescriptorBits() {
   return leading << 16 | stride << 32 | swizzle128 << 62;
 }
 
-uint64_t fp8moe::encodeWgmmaDescriptor(uint64_t address) {
-  return ((address / kDescriptorUnit) & kDescriptorAddressMask) |
-         getWgmmaDescriptorBits();
-}
-
 static llvm::StringRef getTypeName(Type type) {
   if (isa<Float8E4M3FNType>(type))
     return "e4m3";

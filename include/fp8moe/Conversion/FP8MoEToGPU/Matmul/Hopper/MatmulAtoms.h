@@ -49,9 +49,8 @@ struct Swizzle {
   }
 };
 
-/// The descriptor of an operand at `address`, with rows of 128 bytes.
-uint64_t encodeWgmmaDescriptor(uint64_t address);
-/// The bits of every descriptor besides the address.
+/// The bits besides the address of every descriptor of an operand with rows of
+/// 128 bytes.
 uint64_t getWgmmaDescriptorBits();
 /// Bits of a shared memory address that a descriptor keeps, and the bytes that
 /// one unit of them stands for.

@@ -25,6 +25,8 @@ using namespace mlir::fp8moe::streamed;
 /// Chunks of 16 bytes of a line that a warp reads, and words in them.
 static constexpr int64_t kChunks = 2;
 static constexpr int64_t kWords = kChunks * 4;
+// All warps together read whole lines.
+static_assert(StreamedTile().measureWarps * kChunks == kLineChunks);
 
 namespace {
 class MeasureBuilder {
@@ -53,6 +55,8 @@ private:
 MeasureBuilder::MeasureBuilder(StreamedKernel &kernel, Value warp)
     : k(kernel), b(kernel.b), warp(warp),
       lineHalf(b.divU(warp, k.tile.measureWarps / 2)) {
+  assert(k.tile.measureWarps * kChunks == kLineChunks &&
+         "warps do not read whole lines");
   for (int64_t i : llvm::seq(getLinesPerLane())) {
     Value line = b.add(k.lane, i * b.getSubgroupSize());
     lines.push_back(line);
