@@ -46,3 +46,7 @@ SymbolRefAttr KernelCache::getOrBuild(StringRef prefix, ArrayRef<Attribute> key,
   build(kernels, name, hooks);
   return symbol;
 }
+
+gpu::GPUFuncOp KernelCache::lookup(SymbolRefAttr kernel) {
+  return kernels.lookupSymbol<gpu::GPUFuncOp>(kernel.getLeafReference());
+}

@@ -30,6 +30,9 @@ public:
   SymbolRefAttr getOrBuild(StringRef prefix, ArrayRef<Attribute> key,
                            BuildFn build);
 
+  /// A kernel that was built.
+  gpu::GPUFuncOp lookup(SymbolRefAttr kernel);
+
 private:
   const TargetHooks &hooks;
   ModuleOp parent;

@@ -93,8 +93,8 @@ void LaunchGroups::add(Operation *op, plan::LaunchOp launch) {
 //===----------------------------------------------------------------------===//
 
 /// The workgroup memory of a kernel.
-static SmallVector<LLVM::GlobalOp> getGlobals(gpu::GPUFuncOp kernel,
-                                              gpu::GPUModuleOp module) {
+static SmallVector<LLVM::GlobalOp> getGlobals(gpu::GPUFuncOp kernel) {
+  auto module = kernel->getParentOfType<gpu::GPUModuleOp>();
   SmallVector<LLVM::GlobalOp> globals;
   kernel.walk([&](LLVM::AddressOfOp address) {
     auto global = module.lookupSymbol<LLVM::GlobalOp>(address.getGlobalName());
@@ -143,9 +143,8 @@ static void cloneBody(gpu::GPUFuncOp kernel, Region &region,
   });
 }
 
-static gpu::GPUFuncOp buildMerged(Location loc, gpu::GPUModuleOp module,
-                                  StringRef name, gpu::GPUFuncOp first,
-                                  gpu::GPUFuncOp second) {
+static void buildMerged(Location loc, gpu::GPUModuleOp module, StringRef name,
+                        gpu::GPUFuncOp first, gpu::GPUFuncOp second) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   SmallVector<Type> types(first.getArgumentTypes());
   llvm::append_range(types, second.getArgumentTypes());
@@ -173,9 +172,7 @@ static gpu::GPUFuncOp buildMerged(Location loc, gpu::GPUModuleOp module,
   gpu::ReturnOp::create(builder, loc);
   cloneBody(first, branch.getThenRegion(), ofFirst, block);
   cloneBody(second, branch.getElseRegion(), ofSecond, rest);
-  shareGlobals(branch.getElseRegion(), getGlobals(second, module),
-               getGlobals(first, module));
-  return merged;
+  shareGlobals(branch.getElseRegion(), getGlobals(second), getGlobals(first));
 }
 
 /// Erases the symbols of one kind in `kernels` that nothing in `scope` uses.
@@ -223,19 +220,16 @@ LogicalResult LaunchGroups::merge(const Group &group,
 
   Location loc =
       FusedLoc::get(op->getContext(), {first.getLoc(), second.getLoc()});
-  int64_t sharedBytes = 0;
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
+  KernelCache &kernels = lowering.getKernels();
+  SymbolRefAttr kernel = kernels.getOrBuild(
       "quantize_pair", {first.getKernel(), second.getKernel()},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &) {
-        auto find = [&](plan::LaunchOp launch) {
-          return module.lookupSymbol<gpu::GPUFuncOp>(
-              launch.getKernel().getLeafReference());
-        };
-        gpu::GPUFuncOp merged =
-            buildMerged(loc, module, name, find(first), find(second));
-        for (LLVM::GlobalOp global : getGlobals(merged, module))
-          sharedBytes += getBytes(global);
+        buildMerged(loc, module, name, kernels.lookup(first.getKernel()),
+                    kernels.lookup(second.getKernel()));
       });
+  int64_t sharedBytes = 0;
+  for (LLVM::GlobalOp global : getGlobals(kernels.lookup(kernel)))
+    sharedBytes += getBytes(global);
   int64_t limit = lowering.getTarget().sharedMemoryPerBlock;
   if (sharedBytes > limit)
     return emitGroupError(op) << "its kernels need " << sharedBytes
