@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Checks of the sources that need no test runner: formatting, generated documentation,
-file length, license headers, leftovers, links between pages. Each check is one test in the JUnit file.
+file length, license headers, leftovers, links between pages, and what folders may know of
+each other. Each check is one test in the JUnit file.
 """
 
 import argparse
+import collections
 import itertools
 import pathlib
 import re
@@ -15,6 +17,42 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CODE = {".cpp", ".h", ".td", ".py", ".sh", ".mlir"}
 MAX_LINES = 800
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+INCLUDE = re.compile(r'\s*#?\s*include\s+"([^"]+)"')
+
+# A folder of lib/ and that of the same name in include/fp8moe/ are one: lib/Tuning and
+# include/fp8moe/Tuning are Tuning. Includes between those in and below these form no cycle.
+LAYERS = ("Conversion", "Tuning", "Target", "Dialect")
+# Folders that are for the chips of all vendors, but for those below them with such a name.
+NEUTRAL = ("Conversion/FP8MoEToGPU", "Conversion/GPUCommon", "Tuning", "Dialect/FP8MoE")
+VENDOR = {"NVIDIA", "AMD", "Hopper", "Blackwell", "CDNA3", "CDNA4"}
+VENDOR_WORDS = re.compile(
+    r"NVVM|nvvm|NVPTX|nvgpu|ROCDL|rocdl|AMDGPU|amdgcn|[wW]gmma|mfma|MFMA|tcgen05|[mM][bB]arrier"
+    r"|griddepcontrol|[lL]d[mM]atrix|[sS]t[mM]atrix|InlineAsm|\bptx\b|\bPTX\b|ptxas|cuTensorMap"
+    r"|Hopper|Blackwell|CDNA\d|/NVIDIA/|/AMD/|\bH[12]00\b|\bsm_\d|\bgfx\d|[wW]arpgroup"
+    r"|setmaxnreg|cp\.async"
+)
+
+# What breaks these two rules today (docs/kernel-families.md, section 1). The lists only
+# get shorter: an entry that is not needed is an error too.
+NOT_YET_EDGES = {("Tuning", "Tuning/Quantize")}
+NOT_YET_NEUTRAL = {
+    "include/fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.td",
+    "include/fp8moe/Dialect/FP8MoE/IR/FP8MoEEnums.td",
+    "include/fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.td",
+    "include/fp8moe/Dialect/FP8MoE/Transforms/Passes.td",
+    "include/fp8moe/Tuning/Matmul/MatmulTiles.h",
+    "lib/Conversion/FP8MoEToGPU/Common/KernelBuilder.cpp",
+    "lib/Conversion/FP8MoEToGPU/Matmul/LowerMatmul.cpp",
+    "lib/Dialect/FP8MoE/IR/FP8MoEAttributes.cpp",
+    "lib/Dialect/FP8MoE/IR/MatmulOps.cpp",
+    "lib/Dialect/FP8MoE/Transforms/SelectTiles.cpp",
+    "lib/Dialect/FP8MoE/Transforms/SweepTiles.cpp",
+    "lib/Tuning/KernelCost.cpp",
+    "lib/Tuning/Quantize/QuantizeTiles.cpp",
+    "lib/Tuning/Quantize/QuantizeVariants.cpp",
+    "lib/Tuning/Quantize/RegisterResidentTiles.cpp",
+    "lib/Tuning/Quantize/TwoPassTiles.cpp",
+}
 
 
 def source_files():
@@ -118,6 +156,91 @@ def check_links(files, args):
                 yield f"{page.relative_to(ROOT)}:{number}: '{link}': that page has no such heading"
 
 
+def get_folder(path):
+    """Where a source is: X/Y for lib/X/Y and include/fp8moe/X/Y, and nothing for others."""
+    parts = path.relative_to(ROOT).parent.parts
+    if parts[:2] == ("include", "fp8moe"):
+        return "/".join(parts[2:])
+    return "/".join(parts[1:]) if parts[:1] == ("lib",) else ""
+
+
+def is_source_of(path, folders):
+    """Whether it is in or below one of `folders`."""
+    below = tuple(f"{folder}/" for folder in folders)
+    return path.suffix in (".cpp", ".h", ".td") and f"{get_folder(path)}/".startswith(below)
+
+
+def find_included(path, name):
+    """The file that `#include "NAME"` in `path` means; nothing if it is LLVM's or generated."""
+    for base in (path.parent, ROOT / "include", ROOT / "lib", ROOT / "lib" / "Conversion"):
+        if (base / name).is_file():
+            return (base / name).resolve()
+    return None
+
+
+def find_edges(files):
+    """The pairs of folders of which one includes the other, each with an example FILE:LINE."""
+    edges = {}
+    for path in files:
+        if not is_source_of(path, LAYERS):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = INCLUDE.match(line)
+            included = match and find_included(path, match[1])
+            if included and is_source_of(included, LAYERS):
+                edge = (get_folder(path), get_folder(included))
+                if edge[0] != edge[1]:
+                    edges.setdefault(edge, f"{path.relative_to(ROOT)}:{number}")
+    return edges
+
+
+def find_path(edges, start, end):
+    """The folders of the shortest way from `start` to `end`, or nothing."""
+    paths = {start: [start]}
+    queue = collections.deque([start])
+    while queue and end not in paths:
+        folder = queue.popleft()
+        for source, target in sorted(edges):
+            if source == folder and target not in paths:
+                paths[target] = paths[folder] + [target]
+                queue.append(target)
+    return paths.get(end)
+
+
+def check_include_cycles(files, args):
+    edges = find_edges(files)
+    for source, target in sorted(NOT_YET_EDGES):
+        if (source, target) not in edges or not find_path(edges, target, source):
+            yield f"{source} -> {target} is in no cycle; take it out of NOT_YET_EDGES"
+    edges = {edge: example for edge, example in edges.items() if edge not in NOT_YET_EDGES}
+    # From the end of an edge back to its beginning. Of each shortest cycle one edge is given up
+    # before the next one is looked for.
+    while ways := [way for a, b in sorted(edges) if (way := find_path(edges, b, a))]:
+        cycle = min(ways, key=len)
+        cycle = list(zip([cycle[-1], *cycle], cycle))
+        steps = [f"  {a} -> {b}: {edges[a, b]}" for a, b in cycle]
+        yield "\n".join(["folders include each other in a cycle:", *steps])
+        del edges[cycle[0]]
+
+
+def check_neutral_folders(files, args):
+    stale = set(NOT_YET_NEUTRAL)
+    for path in files:
+        if not is_source_of(path, NEUTRAL) or VENDOR & set(get_folder(path).split("/")):
+            continue
+        name = path.relative_to(ROOT).as_posix()
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            # Descriptions may name a chip in an example.
+            is_example = path.suffix == ".td" and 'target<"' in line
+            if is_example or not (match := VENDOR_WORDS.search(line)):
+                continue
+            stale.discard(name)
+            if name not in NOT_YET_NEUTRAL:
+                yield f"{name}:{number}: '{match[0]}' in a folder of all vendors: {line.strip()}"
+    for name in sorted(stale):
+        yield f"{name}: no neutral source with a vendor's word; take it out of NOT_YET_NEUTRAL"
+
+
 CHECKS = [
     check_formatting,
     check_generated_docs,
@@ -125,6 +248,8 @@ CHECKS = [
     check_license_headers,
     check_leftovers,
     check_links,
+    check_include_cycles,
+    check_neutral_folders,
 ]
 
 

@@ -1,4 +1,4 @@
-# ===- test_check_sources.py - The check of links ---------------------------===#
+# ===- test_check_links.py - The check of links ------------------------------===#
 #
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.

@@ -1,0 +1,140 @@
+# ===- test_check_folders.py - What folders may know of each other ---------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""The checks of includes and of vendors' words in scripts/check_sources.py, on small trees of sources."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check_sources.py"
+GPU = "lib/Conversion/FP8MoEToGPU"
+
+
+class Tree:
+    """A tree of sources, and the script as if it were in it."""
+
+    def __init__(self, root):
+        spec = importlib.util.spec_from_file_location("check_sources", SCRIPT)
+        self.script = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.script)
+        self.root = self.script.ROOT = root
+        self.script.NOT_YET_EDGES, self.script.NOT_YET_NEUTRAL = set(), set()
+
+    def add(self, name, *lines):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{line}\n" for line in lines))
+
+    def run(self, check):
+        files = sorted(path for path in self.root.rglob("*") if path.is_file())
+        return list(getattr(self.script, f"check_{check}")(files, None))
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return Tree(tmp_path.resolve())
+
+
+def test_includes_without_a_cycle(tree):
+    # The header and the source of a folder are one; what is generated or LLVM's is nothing.
+    tree.add("include/fp8moe/Tuning/Cost.h", '#include "mlir/IR/Value.h"', '#include "fp8moe/Tuning/Cost.h.inc"')
+    tree.add("lib/Tuning/Cost.cpp", '#include "fp8moe/Tuning/Cost.h"', '#include "Private.h"')
+    tree.add("lib/Tuning/Private.h", '#include "fp8moe/Target/TargetInfo.h"')
+    tree.add("include/fp8moe/Target/TargetInfo.h")
+    # These two are no layers.
+    tree.add("lib/Driver/Driver.h", '#include "Runtime/Runtime.h"')
+    tree.add("lib/Runtime/Runtime.h", '#include "Driver/Driver.h"')
+    assert tree.run("include_cycles") == []
+
+
+@pytest.mark.parametrize(
+    "back",
+    ["../Quantize/Quantize.h", "FP8MoEToGPU/Quantize/Quantize.h", "Conversion/FP8MoEToGPU/Quantize/Quantize.h"],
+    ids=["beside the file", "in lib/Conversion", "in lib"],
+)
+def test_cycle(tree, back):
+    tree.add(f"{GPU}/Quantize/Quantize.h", "", '#include "fp8moe/Conversion/FP8MoEToGPU/Common/Builder.h"')
+    tree.add("include/fp8moe/Conversion/FP8MoEToGPU/Common/Builder.h")
+    tree.add(f"{GPU}/Common/Builder.cpp", f'#include "{back}"')
+    edges = [
+        ("Quantize", "Common", "Quantize/Quantize.h:2"),
+        ("Common", "Quantize", "Common/Builder.cpp:1"),
+    ]
+    folder = "Conversion/FP8MoEToGPU"
+    [problem] = tree.run("include_cycles")
+    head, *lines = problem.splitlines()
+    assert head == "folders include each other in a cycle:"
+    assert sorted(lines) == sorted(f"  {folder}/{a} -> {folder}/{b}: {GPU}/{example}" for a, b, example in edges)
+
+
+def test_shortest_cycles(tree):
+    # A -> B -> C -> A, and A -> B -> A within it.
+    tree.add("lib/Tuning/A/a.h", '#include "Tuning/B/b.h"')
+    tree.add("lib/Tuning/B/b.h", '#include "Tuning/A/a.h"', '#include "Tuning/C/c.h"')
+    tree.add("lib/Tuning/C/c.h", '#include "Tuning/A/a.h"')
+    [shorter] = tree.run("include_cycles")
+    assert len(shorter.splitlines()) == 3 and "Tuning/C" not in shorter
+    tree.script.NOT_YET_EDGES = {("Tuning/B", "Tuning/A")}
+    [longer] = tree.run("include_cycles")
+    assert longer.splitlines()[1:] == [
+        "  Tuning/A -> Tuning/B: lib/Tuning/A/a.h:1",
+        "  Tuning/B -> Tuning/C: lib/Tuning/B/b.h:2",
+        "  Tuning/C -> Tuning/A: lib/Tuning/C/c.h:1",
+    ]
+
+
+def test_edges_of_cycles_that_are_known(tree):
+    tree.add("lib/Tuning/A/a.h", '#include "Tuning/B/b.h"')
+    tree.add("lib/Tuning/B/b.h", '#include "Tuning/A/a.h"')
+    tree.script.NOT_YET_EDGES = {("Tuning/A", "Tuning/B")}
+    assert tree.run("include_cycles") == []
+    stale = "Tuning/A -> Tuning/B is in no cycle; take it out of NOT_YET_EDGES"
+    tree.add("lib/Tuning/B/b.h")
+    assert tree.run("include_cycles") == [stale]
+    tree.add("lib/Tuning/A/a.h")
+    assert tree.run("include_cycles") == [stale]
+
+
+@pytest.mark.parametrize(
+    "name, line, word",
+    [
+        (f"{GPU}/Common/KernelBuilder.cpp", '#include "mlir/Dialect/LLVMIR/NVVMDialect.h"', "NVVM"),
+        (f"{GPU}/Quantize/Lower.cpp", '#include "FP8MoEToGPU/Quantize/NVIDIA/Launch.h"', "/NVIDIA/"),
+        ("lib/Tuning/Matmul/Tiles.cpp", "/// Two warpgroups multiply.", "warpgroup"),
+        ("include/fp8moe/Tuning/Cost.h", "// for gfx942 and sm_90a", "gfx9"),
+        ("include/fp8moe/Dialect/FP8MoE/IR/Enums.td", "  about 14 bits on Hopper", "Hopper"),
+        ("include/fp8moe/Conversion/GPUCommon/TargetHooks.h", "void createMBarrier();", "MBarrier"),
+    ],
+    ids=lambda value: value if " " not in value and "/" not in value else "",
+)
+def test_word_of_a_vendor(tree, name, line, word):
+    tree.add(name, "// neutral", line)
+    problem = f"{name}:2: '{word}' in a folder of all vendors: {line.strip()}"
+    assert tree.run("neutral_folders") == [problem]
+    tree.script.NOT_YET_NEUTRAL = {name}
+    assert tree.run("neutral_folders") == []
+
+
+def test_words_of_vendors_where_they_belong(tree):
+    for folder in (f"{GPU}/NVIDIA", f"{GPU}/Matmul/Hopper", f"{GPU}/Quantize/NVIDIA/SinglePassOuter", "lib/Target"):
+        tree.add(f"{folder}/Kernel.cpp", '#include "mlir/Dialect/LLVMIR/NVVMDialect.h"')
+    tree.add("lib/Conversion/GPUToROCDL/GPUToROCDL.cpp", "ROCDL::ROCDLDialect")
+    tree.add("include/fp8moe/Dialect/FP8MoE/IR/Ops.td", '  module attributes {fp8moe.target = #fp8moe.target<"sm_90a">}')
+    tree.add("lib/Tuning/CMakeLists.txt", "MLIRNVVMDialect")
+    assert tree.run("neutral_folders") == []
+
+
+def test_files_that_are_neutral_by_now(tree):
+    tree.add("lib/Tuning/Cost.cpp", "// for all chips")
+    tree.add("lib/Tuning/NVIDIA/Tiles.cpp", "// for sm_90a")
+    tree.script.NOT_YET_NEUTRAL = {"lib/Tuning/Cost.cpp", "lib/Tuning/NVIDIA/Tiles.cpp", "lib/Tuning/Moved.cpp"}
+    assert tree.run("neutral_folders") == [
+        f"lib/Tuning/{name}: no neutral source with a vendor's word; take it out of NOT_YET_NEUTRAL"
+        for name in ("Cost.cpp", "Moved.cpp", "NVIDIA/Tiles.cpp")
+    ]
