@@ -34,20 +34,20 @@ VENDOR_WORDS = re.compile(
 
 # What breaks these two rules today (docs/kernel-families.md, section 1). The lists only
 # get shorter: an entry that is not needed is an error too.
-NOT_YET_EDGES = {("Tuning", "Tuning/Quantize")}
+NOT_YET_EDGES = set()
 NOT_YET_NEUTRAL = {
     "include/fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.td",
     "include/fp8moe/Dialect/FP8MoE/IR/FP8MoEEnums.td",
     "include/fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.td",
     "include/fp8moe/Dialect/FP8MoE/Transforms/Passes.td",
-    "include/fp8moe/Tuning/Matmul/MatmulTiles.h",
     "lib/Conversion/FP8MoEToGPU/Common/KernelBuilder.cpp",
     "lib/Conversion/FP8MoEToGPU/Matmul/LowerMatmul.cpp",
+    "lib/Conversion/FP8MoEToGPU/Matmul/MatmulChoice.h",
     "lib/Dialect/FP8MoE/IR/FP8MoEAttributes.cpp",
     "lib/Dialect/FP8MoE/IR/MatmulOps.cpp",
     "lib/Dialect/FP8MoE/Transforms/SelectTiles.cpp",
     "lib/Dialect/FP8MoE/Transforms/SweepTiles.cpp",
-    "lib/Tuning/KernelCost.cpp",
+    "lib/Tuning/Common/MemoryCost.cpp",
     "lib/Tuning/Quantize/QuantizeTiles.cpp",
     "lib/Tuning/Quantize/QuantizeVariants.cpp",
     "lib/Tuning/Quantize/RegisterResidentTiles.cpp",

@@ -11,7 +11,7 @@
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Pipelines/Decisions.h"
-#include "fp8moe/Tuning/KernelCost.h"
+#include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 

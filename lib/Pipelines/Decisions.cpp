@@ -9,6 +9,7 @@
 #include "fp8moe/Pipelines/Decisions.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
+#include "fp8moe/Tuning/KernelCost.h"
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -1,4 +1,4 @@
-//===- KernelCost.cpp - Predicted cost of kernels and copies --------------===//
+//===- KernelCost.cpp - Predicted cost of kernels -------------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -9,88 +9,8 @@
 #include "fp8moe/Tuning/KernelCost.h"
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 
-#include "llvm/Support/MathExtras.h"
-
 using namespace mlir;
 using namespace mlir::fp8moe;
-
-/// Neighbours along one dimension that a kernel touches at once: the tiles of
-/// every schedule are at least this long, and 32 two-byte elements fill two
-/// sectors.
-static constexpr int64_t kTileExtent = 64;
-/// Device time of a launch that does nothing: measured on one NVIDIA H200,
-/// between 2 and 3 us from one small kernel to the next in a stream.
-static constexpr int64_t kLaunchPicoseconds = 2500000;
-/// A data sheet's peak that a copy reaches, when no copy was measured: an
-/// H200's is 4248 of 4800 GB/s.
-static constexpr double kCopyFraction = 0.88;
-/// Time of a copy on a GPU that changes the contiguous dimension, in percent of
-/// one that does not, for elements of one byte and larger ones. Measured on one
-/// NVIDIA H200 from 16640x5120 to 131072x2048: 194 to 206 and 122 to 125.
-static constexpr int64_t kByteTransposePercent = 205;
-static constexpr int64_t kTransposePercent = 125;
-/// What a copy on a GPU costs besides its own time: the kernels around it wait
-/// for it, it needs workspace, and it pushes what they share out of the cache.
-/// A guess of about the error of a prediction for a small kernel, so that no
-/// copy is made to win less than that.
-static constexpr int64_t kCopyDependency = 5000000;
-/// GB/s of a CPU, which only has to rank choices: one DDR5 channel.
-static constexpr double kCpuBandwidth = 38.4;
-/// Bytes that a CPU moves at once.
-static constexpr int64_t kCpuLineBytes = 64;
-
-static int64_t nominalSize(int64_t size) {
-  return ShapedType::isDynamic(size) ? kNominalTokens : size;
-}
-
-static int64_t elementBytes(RankedTensorType type) {
-  return getElementBytes(type.getElementType()).value_or(1);
-}
-
-int64_t fp8moe::estimateTensorBytes(RankedTensorType type) {
-  uint64_t elements = 1;
-  for (int64_t size : type.getShape())
-    elements = llvm::SaturatingMultiply<uint64_t>(elements, nominalSize(size));
-  return static_cast<int64_t>(
-             std::min<uint64_t>(elements, kMostModelledElements)) *
-         elementBytes(type);
-}
-
-int64_t fp8moe::estimateSectorBytes(RankedTensorType type,
-                                    const StridedLayout &layout,
-                                    const TensorAccess &access,
-                                    const TargetInfo &target) {
-  int64_t sector = target.sectorBytes ? target.sectorBytes : kCpuLineBytes;
-  int64_t run = 1;
-  for (int64_t dim : access.walkedDims)
-    if (layout.isContiguousAlong(dim))
-      run = std::max(run,
-                     std::min(kTileExtent, nominalSize(type.getDimSize(dim))));
-  int64_t runBytes = std::max<int64_t>(run * elementBytes(type), 1);
-  int64_t touched = llvm::alignTo(runBytes, sector);
-  // Only what a run leaves unused of its sectors is wasted.
-  return static_cast<int64_t>(static_cast<double>(estimateTensorBytes(type)) *
-                              touched / runBytes);
-}
-
-/// The cost of moving so many bytes, without a launch.
-static Cost estimateBytes(int64_t bytes, const TargetInfo &target) {
-  double bandwidth = target.measuredCopyBandwidth;
-  if (bandwidth == 0)
-    bandwidth = target.peakMemoryBandwidth * kCopyFraction;
-  if (bandwidth == 0)
-    bandwidth = kCpuBandwidth;
-  Cost cost;
-  cost.time = static_cast<int64_t>(bytes * 1000.0 / bandwidth);
-  cost.bytes = bytes;
-  return cost;
-}
-
-Cost fp8moe::estimateTraffic(int64_t bytes, const TargetInfo &target) {
-  Cost cost = estimateBytes(bytes, target);
-  cost.time += kLaunchPicoseconds;
-  return cost;
-}
 
 Cost fp8moe::estimateKernel(Operation *operation,
                             ArrayRef<AssumedLayout> layouts,
@@ -103,91 +23,29 @@ Cost fp8moe::estimateKernel(Operation *operation,
   int64_t passes = op.getNumPasses(target);
   // A sum over the tensors, so that placement can decide on each by itself.
   Cost cost;
-  cost.time = passes * kLaunchPicoseconds;
+  cost.time = passes * estimateTraffic(0, target).time;
   auto visit = [&](Value tensor, int64_t times) {
     auto type = dyn_cast<RankedTensorType>(tensor.getType());
     if (!type)
       return;
     TensorAccess access = op.getTensorAccess(tensor, target);
-    const auto *assumed =
-        llvm::find_if(layouts, [&](const AssumedLayout &entry) {
-          return entry.tensor == tensor;
-        });
-    std::optional<StridedLayout> own;
-    if (access.isFree && assumed == layouts.end())
-      own = StridedLayout::get(type);
-    if (!access.isFree || (!own && assumed == layouts.end())) {
+    std::optional<StridedLayout> layout;
+    if (access.isFree)
+      layout = getAssumedLayout(tensor, layouts);
+    if (!layout) {
       cost += estimateBytes(times * estimateTensorBytes(type), target);
       return;
     }
-    const StridedLayout &layout = own ? *own : *assumed->layout;
     if (access.contiguousDim >= 0 &&
-        !layout.isContiguousAlong(access.contiguousDim) &&
+        !layout->isContiguousAlong(access.contiguousDim) &&
         type.getDimSize(access.contiguousDim) != 1)
       cost += Cost::infinite();
     cost += estimateBytes(
-        times * estimateSectorBytes(type, layout, access, target), target);
+        times * estimateSectorBytes(type, *layout, access, target), target);
   };
   for (Value operand : op->getOperands())
     visit(operand, passes);
   for (Value result : op->getResults())
     visit(result, 1);
   return cost;
-}
-
-Cost fp8moe::estimateCopy(RankedTensorType type, const StridedLayout &from,
-                          const StridedLayout &to, const TargetInfo &target) {
-  TensorAccess access;
-  for (int64_t dim = 0; dim < type.getRank(); ++dim)
-    access.walkedDims.push_back(dim);
-  Cost cost = estimateTraffic(estimateSectorBytes(type, from, access, target) +
-                                  estimateSectorBytes(type, to, access, target),
-                              target);
-  cost.copies = 1;
-  if (!target.isGPU())
-    return cost;
-  bool keepsRuns = llvm::any_of(llvm::seq(type.getRank()), [&](int64_t dim) {
-    return from.isContiguousAlong(dim) && to.isContiguousAlong(dim);
-  });
-  if (!keepsRuns)
-    cost.time =
-        cost.time *
-        (elementBytes(type) == 1 ? kByteTransposePercent : kTransposePercent) /
-        100;
-  cost.time += kCopyDependency;
-  return cost;
-}
-
-std::optional<StridedLayout>
-fp8moe::getAssumedLayout(Value tensor, ArrayRef<AssumedLayout> layouts) {
-  for (const AssumedLayout &entry : layouts)
-    if (entry.tensor == tensor)
-      return *entry.layout;
-  return StridedLayout::get(cast<RankedTensorType>(tensor.getType()));
-}
-
-Cost fp8moe::estimateRelayout(Operation *op, ArrayRef<AssumedLayout> layouts,
-                              const TargetInfo &target) {
-  auto input = cast<RankedTensorType>(op->getOperand(0).getType());
-  auto result = cast<RankedTensorType>(op->getResult(0).getType());
-  std::optional<StridedLayout> from =
-      getAssumedLayout(op->getOperand(0), layouts);
-  std::optional<StridedLayout> to = getAssumedLayout(op->getResult(0), layouts);
-  if (!from || !to) {
-    Cost cost = estimateTraffic(
-        estimateTensorBytes(input) + estimateTensorBytes(result), target);
-    cost.copies = 1;
-    return cost;
-  }
-  if (from->groups == to->groups)
-    return from->isSameAs(*to, result.getShape()) && from->align >= to->align
-               ? Cost()
-               : estimateCopy(result, *from, *to, target);
-  // As a copy of the larger of the two.
-  bool packs = static_cast<bool>(from->groups);
-  RankedTensorType type = packs ? input : result;
-  StridedLayout other =
-      StridedLayout::getDense(type.getShape(), packs ? to->order : from->order);
-  return packs ? estimateCopy(type, *from, other, target)
-               : estimateCopy(type, other, *to, target);
 }

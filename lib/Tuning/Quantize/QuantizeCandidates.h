@@ -75,12 +75,6 @@ int64_t countSectorBytes(int64_t bytes, int64_t runBytes,
 /// little more than the longer one, 1.41 times equal ones.
 int64_t overlapTimes(int64_t traffic, int64_t latency);
 
-/// Blocks of so many threads, each with so many registers, and of so much
-/// workgroup memory that a multiprocessor holds at once; 0 when not even one
-/// fits.
-int64_t countResidentBlocks(int64_t threads, int64_t registers,
-                            int64_t sharedBytes, const TargetInfo &target);
-
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_LIB_TUNING_QUANTIZE_QUANTIZECANDIDATES_H

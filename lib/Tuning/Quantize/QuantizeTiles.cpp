@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tuning/Quantize/QuantizeCandidates.h"
+#include "fp8moe/Tuning/Common/NominalSizes.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -111,35 +112,18 @@ int64_t fp8moe::overlapTimes(int64_t traffic, int64_t latency) {
   return static_cast<int64_t>(longer * std::sqrt(1 + ratio * ratio));
 }
 
-int64_t fp8moe::countResidentBlocks(int64_t threads, int64_t registers,
-                                    int64_t sharedBytes,
-                                    const TargetInfo &target) {
-  if (threads > target.maxThreadsPerBlock || threads % target.warpSize ||
-      registers > target.maxRegistersPerThread ||
-      sharedBytes > target.sharedMemoryPerBlock)
-    return 0;
-  int64_t blocks =
-      std::min(target.maxThreadsPerMultiprocessor / threads,
-               target.registersPerMultiprocessor / (threads * registers));
-  sharedBytes += target.sharedMemoryReservedPerBlock;
-  return sharedBytes ? std::min(blocks, target.sharedMemoryPerMultiprocessor /
-                                            sharedBytes)
-                     : blocks;
-}
-
 //===----------------------------------------------------------------------===//
 // Candidates
 //===----------------------------------------------------------------------===//
 
 QuantizeWork fp8moe::withNominalSizes(QuantizeWork work) {
-  auto assume = [](int64_t &size, int64_t nominal, int64_t most) {
-    size = ShapedType::isDynamic(size) ? nominal
-                                       : std::clamp<int64_t>(size, 1, most);
-  };
-  assume(work.columns, kNominalTokens, kMostModelledSize);
-  assume(work.segments, kNominalSegments, kMostModelledSlices / work.columns);
-  assume(work.rows, kNominalTokens,
-         kMostModelledElements / (work.segments * work.columns));
+  work.columns =
+      getModelledSize(work.columns, kNominalTokens, kMostModelledSize);
+  work.segments = getModelledSize(work.segments, kNominalSegments,
+                                  kMostModelledSlices / work.columns);
+  work.rows =
+      getModelledSize(work.rows, kNominalTokens,
+                      kMostModelledElements / (work.segments * work.columns));
   return work;
 }
 
@@ -327,32 +311,6 @@ fp8moe::getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts) {
                         cast.getAxis(), layouts))
       return {*work};
   return {};
-}
-
-Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
-                           const TargetInfo &target) {
-  Cost sum;
-  for (const QuantizeWork &work : works)
-    sum += chooseQuantizeTile(rankQuantizeTiles(work, target)).cost;
-  return sum;
-}
-
-/// One launch along both axes must save at least so much of the time of a
-/// launch for each, in percent: the model is not more accurate.
-static constexpr int64_t kLeastGainPercent = 8;
-
-std::optional<QuantizeTileCost>
-fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
-                           const TargetInfo &target) {
-  QuantizeTileAttr tile = getQuantizeTile(op);
-  std::optional<QuantizeTileCost> both = getBothAxesTile(works, target);
-  if (!both)
-    return std::nullopt;
-  bool isChosen =
-      tile ? tile == getQuantizeTileAttr(op->getContext(), both->schedule)
-           : both->cost.time * 100 <
-                 estimateApart(works, target).time * (100 - kLeastGainPercent);
-  return isChosen ? both : std::nullopt;
 }
 
 std::optional<Cost> fp8moe::estimateQuantize(Operation *op,

@@ -24,6 +24,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
 
 #include "llvm/ADT/STLExtras.h"

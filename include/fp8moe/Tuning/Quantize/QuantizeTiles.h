@@ -16,7 +16,7 @@
 #ifndef FP8MOE_TUNING_QUANTIZE_QUANTIZETILES_H
 #define FP8MOE_TUNING_QUANTIZE_QUANTIZETILES_H
 
-#include "fp8moe/Tuning/KernelCost.h"
+#include "fp8moe/Tuning/Common/MemoryCost.h"
 
 namespace mlir::fp8moe {
 

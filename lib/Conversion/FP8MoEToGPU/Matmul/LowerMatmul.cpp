@@ -13,7 +13,7 @@
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
-#include "fp8moe/Tuning/Matmul/MatmulTiles.h"
+#include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 #include "mlir/Support/DebugStringHelper.h"
 
 using namespace mlir;

@@ -10,7 +10,7 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_MATMULCHOICE_H
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/GroupedMatmul.h"
-#include "fp8moe/Tuning/Matmul/MatmulTiles.h"
+#include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 #include "mlir/IR/Builders.h"
 
 namespace mlir::fp8moe {

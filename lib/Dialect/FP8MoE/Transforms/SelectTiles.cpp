@@ -8,7 +8,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
-#include "fp8moe/Tuning/Matmul/MatmulTiles.h"
+#include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
-#include "fp8moe/Tuning/Matmul/MatmulTiles.h"
+#include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -45,6 +45,9 @@ static constexpr int64_t kSegmentTime = 175000;
 /// Where groups have as many bytes as so many L2 caches, half of what is read a
 /// second time comes from memory.
 static constexpr int64_t kHalfReadAgain = 3;
+/// One launch along both axes must save at least so much of the time of a
+/// launch for each, in percent: the model is not more accurate.
+static constexpr int64_t kLeastGainPercent = 8;
 
 std::optional<StreamedTile>
 fp8moe::getBothAxesStreamedTile(int64_t rowBytes, const TargetInfo &target) {
@@ -113,4 +116,26 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
                      estimateUnalignedStores(nominal, kShiftedStoreTime) +
                      nominal.segments * kSegmentTime;
   return result;
+}
+
+Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
+                           const TargetInfo &target) {
+  Cost sum;
+  for (const QuantizeWork &work : works)
+    sum += chooseQuantizeTile(rankQuantizeTiles(work, target)).cost;
+  return sum;
+}
+
+std::optional<QuantizeTileCost>
+fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
+                           const TargetInfo &target) {
+  QuantizeTileAttr tile = getQuantizeTile(op);
+  std::optional<QuantizeTileCost> both = getBothAxesTile(works, target);
+  if (!both)
+    return std::nullopt;
+  bool isChosen =
+      tile ? tile == getQuantizeTileAttr(op->getContext(), both->schedule)
+           : both->cost.time * 100 <
+                 estimateApart(works, target).time * (100 - kLeastGainPercent);
+  return isChosen ? both : std::nullopt;
 }

@@ -14,7 +14,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassInnerTiles.h"
+#include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
+#include "fp8moe/Tuning/Common/NominalSizes.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -41,10 +43,6 @@ static constexpr int64_t kSpeedPercent = 95;
 static constexpr int64_t kLineTime = 10000;
 static constexpr int64_t kGroupTime = 8000;
 static constexpr int64_t kPieceTime = 45000;
-
-static bool isMultiple(int64_t size, int64_t of) {
-  return ShapedType::isDynamic(size) || size % of == 0;
-}
 
 ColumnsTile fp8moe::getColumnsTile(int64_t groups) {
   ColumnsTile tile;
@@ -76,9 +74,9 @@ void fp8moe::addColumnsTiles(const QuantizeWork &known,
       known.outputPadding > 1 ||
       getQuantizeScheduleKind(known) != QuantizeSchedule::Slices ||
       known.inputRowStride != 1 || known.outputRowStride != 1 ||
-      !isMultiple(known.rows, chunkRows) ||
-      !isMultiple(known.inputColumnStride, chunkRows) ||
-      !isMultiple(known.outputColumnStride, chunkRows))
+      !mayBeMultiple(known.rows, chunkRows) ||
+      !mayBeMultiple(known.inputColumnStride, chunkRows) ||
+      !mayBeMultiple(known.outputColumnStride, chunkRows))
     return;
   int64_t columnBytes =
       llvm::SaturatingMultiply<uint64_t>(nominal.rows, nominal.inputBytes);

@@ -15,7 +15,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"
+#include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
+#include "fp8moe/Tuning/Common/NominalSizes.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -51,10 +53,6 @@ static constexpr int64_t kWholeSpeedPercent = 91;
 /// cost about a quarter of what others do.
 static constexpr int64_t kUnusedRows = 20;
 
-static bool isMultiple(int64_t size, int64_t of) {
-  return ShapedType::isDynamic(size) || size % of == 0;
-}
-
 void fp8moe::addStreamedTiles(const QuantizeWork &known,
                               const QuantizeWork &nominal,
                               const TargetInfo &target,
@@ -67,8 +65,8 @@ void fp8moe::addStreamedTiles(const QuantizeWork &known,
   if (!target.hasTensorMaps || !isMeasured ||
       getQuantizeScheduleKind(known) != QuantizeSchedule::StripsToSlices ||
       known.inputColumnStride != 1 || known.outputRowStride != 1 ||
-      !isMultiple(known.inputRowStride, kPitchBytes / known.inputBytes) ||
-      !isMultiple(known.columns, kCellBytes / known.inputBytes) ||
+      !mayBeMultiple(known.inputRowStride, kPitchBytes / known.inputBytes) ||
+      !mayBeMultiple(known.columns, kCellBytes / known.inputBytes) ||
       !countResidentBlocks(threads, kRegisters,
                            streamed::SharedMemory(tile).end, target))
     return;

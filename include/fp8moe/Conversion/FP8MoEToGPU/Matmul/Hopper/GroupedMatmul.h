@@ -11,7 +11,7 @@
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/GroupedMatmul.h"
-#include "fp8moe/Tuning/Matmul/MatmulTiles.h"
+#include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 
 namespace mlir::fp8moe {
 

@@ -1,21 +1,21 @@
-//===- MatmulTiles.h - Tiles of grouped matmul kernels ----------*- C++ -*-===//
+//===- HopperTiles.h - Tiles of Hopper's grouped matmul ---------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-
 //
 // The tiles that a grouped matmul can have and what each costs: the one place
 // that tile selection, its explanation and the lowering to kernels ask.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_TUNING_MATMUL_MATMULTILES_H
-#define FP8MOE_TUNING_MATMUL_MATMULTILES_H
+#ifndef FP8MOE_TUNING_MATMUL_HOPPER_HOPPERTILES_H
+#define FP8MOE_TUNING_MATMUL_HOPPER_HOPPERTILES_H
 
-#include "fp8moe/Tuning/KernelCost.h"
+#include "fp8moe/Tuning/Common/MinSum.h"
+#include "fp8moe/Tuning/Matmul/MatmulWork.h"
 
 namespace mlir::fp8moe {
 
@@ -61,20 +61,6 @@ constexpr int64_t kMatmulWarps = 4;
 /// Bytes of a buffer that a warp stages its results in: 16 rows of 128 bytes.
 constexpr int64_t kMatmulStagingBytes = 2048;
 
-/// A grouped matmul as far as tiles depend on it. Sizes may be kDynamic and
-/// stand for their nominal values then.
-struct MatmulWork {
-  bool forward = true;
-  /// Forward: rows of all groups, columns, contraction. Weight gradient: rows
-  /// and columns of each group's result, contraction of all groups.
-  int64_t rows = 1, columns = 1, contraction = 1;
-  int64_t groups = 1;
-  int64_t elementBytes = 1, resultBytes = 2;
-  bool promoted = false;
-  /// A tensor of the result's type is added.
-  bool accumulates = false;
-};
-
 /// A tile and its predicted cost, with the terms that it is made of.
 struct MatmulTileCost {
   MatmulSchedule schedule;
@@ -100,16 +86,6 @@ const MatmulTileCost &chooseMatmulTile(ArrayRef<MatmulTileCost> tiles);
 FailureOr<MatmulTileCost> requireMatmulTile(GroupedMatmulOp op,
                                             const TargetInfo &target);
 
-/// Rows that the tiles of a forward matmul cover beyond those that there are:
-/// the last tile of every group is partly filled. With several groups, whose
-/// sizes nobody knows, the sum varies; these are one standard deviation below
-/// and above what is expected.
-struct RaggedRows {
-  int64_t least = 0, most = 0;
-
-  static RaggedRows get(int64_t tileRows, int64_t groups);
-};
-
 /// The tiles that one operation gets kernels for. More than one where the
 /// number of rows decides how many waves of tiles there are, and is only known
 /// at run time: the launch of least tileTime * waves runs then.
@@ -119,7 +95,6 @@ SmallVector<MatmulTileCost, 1> getMatmulVariants(const MatmulWork &work,
 /// What decides a tile's time, for people.
 std::string explainMatmulTile(const MatmulTileCost &tile);
 
-MatmulWork getMatmulWork(GroupedMatmulOp op);
 GemmTileAttr getMatmulTile(MLIRContext *context,
                            const MatmulSchedule &schedule);
 MatmulSchedule getMatmulSchedule(GemmTileAttr tile);
@@ -131,4 +106,4 @@ std::optional<Cost> estimateMatmul(GroupedMatmulOp op,
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_TUNING_MATMUL_MATMULTILES_H
+#endif // FP8MOE_TUNING_MATMUL_HOPPER_HOPPERTILES_H

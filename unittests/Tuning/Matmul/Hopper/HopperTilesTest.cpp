@@ -1,4 +1,4 @@
-//===- MatmulTilesTest.cpp - Tests of tiles of grouped matmuls ------------===//
+//===- HopperTilesTest.cpp - Tests of tiles of Hopper's matmul ------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Tuning/Matmul/MatmulTiles.h"
+#include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 
 #include "gtest/gtest.h"
 
@@ -170,7 +170,7 @@ const MatmulTileCost *findTile(ArrayRef<MatmulTileCost> tiles,
   return nullptr;
 }
 
-TEST(MatmulTilesTest, MeasuredTilesAreCandidates) {
+TEST(HopperTilesTest, MeasuredTilesAreCandidates) {
   for (const MeasuredCase &entry : getMeasuredCases()) {
     SmallVector<MatmulTileCost> tiles = rankMatmulTiles(entry.work, getH200());
     for (const MeasuredTile &measured : entry.tiles)
@@ -180,7 +180,7 @@ TEST(MatmulTilesTest, MeasuredTilesAreCandidates) {
   }
 }
 
-TEST(MatmulTilesTest, PredictedTimesAreNearMeasuredOnes) {
+TEST(HopperTilesTest, PredictedTimesAreNearMeasuredOnes) {
   for (const MeasuredCase &entry : getMeasuredCases()) {
     SmallVector<MatmulTileCost> tiles = rankMatmulTiles(entry.work, getH200());
     double flops =
@@ -199,7 +199,7 @@ TEST(MatmulTilesTest, PredictedTimesAreNearMeasuredOnes) {
   }
 }
 
-TEST(MatmulTilesTest, ChoosesNearlyTheBestMeasuredTile) {
+TEST(HopperTilesTest, ChoosesNearlyTheBestMeasuredTile) {
   double logarithms = 0;
   for (const MeasuredCase &entry : getMeasuredCases()) {
     SmallVector<MatmulTileCost> tiles = rankMatmulTiles(entry.work, getH200());
@@ -217,7 +217,7 @@ TEST(MatmulTilesTest, ChoosesNearlyTheBestMeasuredTile) {
   EXPECT_LT(std::exp(logarithms / getMeasuredCases().size()), 1.02);
 }
 
-TEST(MatmulTilesTest, ChoosesNearlyTheBestOfAllTiles) {
+TEST(HopperTilesTest, ChoosesNearlyTheBestOfAllTiles) {
   double logarithms = 0;
   for (const SweptCase &entry : getSweptCases()) {
     SmallVector<MatmulTileCost> tiles = rankMatmulTiles(entry.work, getH200());
@@ -240,7 +240,7 @@ TEST(MatmulTilesTest, ChoosesNearlyTheBestOfAllTiles) {
   EXPECT_LT(std::exp(logarithms / getSweptCases().size()), 1.015);
 }
 
-TEST(MatmulTilesTest, CandidatesFitTheTarget) {
+TEST(HopperTilesTest, CandidatesFitTheTarget) {
   for (bool promoted : {false, true})
     for (int64_t resultBytes : {2, 4}) {
       MatmulWork work = forward(4096, 4096, 4096, 8);
@@ -262,14 +262,14 @@ TEST(MatmulTilesTest, CandidatesFitTheTarget) {
     }
 }
 
-TEST(MatmulTilesTest, ChoiceDoesNotDependOnTheRun) {
+TEST(HopperTilesTest, ChoiceDoesNotDependOnTheRun) {
   MatmulWork work = forward(ShapedType::kDynamic, 2048, 7168, 8);
   SmallVector<MatmulTileCost> first = rankMatmulTiles(work, getH200());
   SmallVector<MatmulTileCost> second = rankMatmulTiles(work, getH200());
   EXPECT_EQ(chooseMatmulTile(first).cost, chooseMatmulTile(second).cost);
 }
 
-TEST(MatmulTilesTest, GroupsFillHalfOfTheirLastTiles) {
+TEST(HopperTilesTest, GroupsFillHalfOfTheirLastTiles) {
   RaggedRows one = RaggedRows::get(128, 1), many = RaggedRows::get(128, 300);
   EXPECT_EQ(one.least, 0);
   EXPECT_EQ(one.most, 0);
@@ -277,7 +277,7 @@ TEST(MatmulTilesTest, GroupsFillHalfOfTheirLastTiles) {
   EXPECT_EQ(many.most, 128 * 155);
 }
 
-TEST(MatmulTilesTest, KnownRowsAndGradientsHaveOneTile) {
+TEST(HopperTilesTest, KnownRowsAndGradientsHaveOneTile) {
   EXPECT_EQ(getMatmulVariants(forward(4096, 512, 16384, 4), getH200()).size(),
             1u);
   EXPECT_EQ(getMatmulVariants(gradient(ShapedType::kDynamic, 512, 16384, 4),
@@ -286,7 +286,7 @@ TEST(MatmulTilesTest, KnownRowsAndGradientsHaveOneTile) {
             1u);
 }
 
-TEST(MatmulTilesTest, VariantsLoseLittleForAnyNumberOfRows) {
+TEST(HopperTilesTest, VariantsLoseLittleForAnyNumberOfRows) {
   for (bool promoted : {false, true})
     for (auto [columns, contraction, groups] :
          {std::tuple(512, 16384, 4), std::tuple(8192, 5120, 16),
@@ -332,7 +332,7 @@ TEST(MatmulTilesTest, VariantsLoseLittleForAnyNumberOfRows) {
     }
 }
 
-TEST(MatmulTilesTest, SmallWorkIsBoundByOneWave) {
+TEST(HopperTilesTest, SmallWorkIsBoundByOneWave) {
   SmallVector<MatmulTileCost> tiles =
       rankMatmulTiles(forward(128, 128, 128, 1), getH200());
   EXPECT_EQ(chooseMatmulTile(tiles).waves, 1);

@@ -1,4 +1,4 @@
-//===- MatmulTiles.cpp - Tiles of grouped matmul kernels ------------------===//
+//===- HopperTiles.cpp - Tiles of Hopper's grouped matmul -----------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -26,12 +26,14 @@
 //
 // The constants are fitted to one NVIDIA H200 at its power limit, 2026-11-22:
 // every tile of eight shapes in both modes
-// (unittests/Tuning/MatmulTilesTest.cpp). The tiles that it chooses there take
-// 0.5% more time than the best ones in the geometric mean, 5.5% at worst.
+// (unittests/Tuning/Matmul/Hopper/HopperTilesTest.cpp). The tiles that it
+// chooses there take 0.5% more time than the best ones in the geometric
+// mean, 5.5% at worst.
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Tuning/Matmul/MatmulTiles.h"
+#include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
+#include "fp8moe/Tuning/Common/MemoryCost.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -92,13 +94,6 @@ static constexpr double kSharedStage = 1.05;
 /// shares the tensor cores, and by one that has them alone.
 static constexpr double kPromotedShared = 1.05;
 static constexpr double kPromotedAlone = 1.35;
-/// Columns, rows of a group's result, or contraction that an unknown size
-/// stands for, and rows of a group when the number of all rows is not known:
-/// tiles that are small because groups might be lose more on large groups than
-/// they win on small ones, which memory bounds.
-static constexpr int64_t kNominalSize = 4096;
-static constexpr int64_t kNominalGroupRows = 1024;
-
 /// Registers of a consumer's thread.
 static constexpr int64_t kConsumerRegisters = 240;
 /// Registers beside the accumulators in the loop, in the epilogue, and in one
@@ -203,20 +198,6 @@ enumerateSchedules(const MatmulWork &work, const TargetInfo &target) {
 // Predicted time
 //===----------------------------------------------------------------------===//
 
-static MatmulWork withNominalSizes(MatmulWork work) {
-  auto replace = [](int64_t &size, int64_t nominal) {
-    if (ShapedType::isDynamic(size))
-      size = nominal;
-    size = std::clamp<int64_t>(size, 1, kMostModelledSize);
-  };
-  replace(work.groups, kNominalSegments);
-  int64_t tokens = std::max(kNominalTokens, kNominalGroupRows * work.groups);
-  replace(work.rows, work.forward ? tokens : kNominalSize);
-  replace(work.columns, kNominalSize);
-  replace(work.contraction, work.forward ? kNominalSize : tokens);
-  return work;
-}
-
 /// Picoseconds of one stage.
 static double getStageTime(const MatmulSchedule &schedule,
                            const MatmulWork &work, const TargetInfo &target) {
@@ -262,16 +243,6 @@ static double getTileTime(const MatmulSchedule &schedule,
     return multiply + kExposedTime * elements;
   }
   llvm_unreachable("unknown schedule");
-}
-
-RaggedRows RaggedRows::get(int64_t tileRows, int64_t groups) {
-  // One group's last tile is as full as its rows say.
-  if (groups <= 1)
-    return {};
-  // Each group adds something between nothing and a tile, all alike likely.
-  double mean = groups / 2.0, deviation = std::sqrt(groups / 12.0);
-  return {static_cast<int64_t>(tileRows * (mean - deviation)),
-          static_cast<int64_t>(tileRows * (mean + deviation))};
 }
 
 /// Models of very large matmuls end where 64 bits do, with room for additions.
@@ -368,22 +339,6 @@ const MatmulTileCost &fp8moe::chooseMatmulTile(ArrayRef<MatmulTileCost> tiles) {
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//
-
-MatmulWork fp8moe::getMatmulWork(GroupedMatmulOp op) {
-  RankedTensorType a = op.getA().getType(), b = op.getB().getType();
-  MatmulWork work;
-  work.forward = op.isForward();
-  work.rows = a.getDimSize(0);
-  work.columns = b.getShape().back();
-  work.contraction = a.getDimSize(1);
-  work.groups = op.getOffsets().getType().getDimSize(0);
-  work.elementBytes = getElementBytes(a.getElementType()).value_or(1);
-  work.resultBytes = getElementBytes(op.getType().getElementType()).value_or(2);
-  work.promoted =
-      work.elementBytes == 1 && op.getAccumulation() == Accumulation::Promoted;
-  work.accumulates = static_cast<bool>(op.getAddend());
-  return work;
-}
 
 GemmTileAttr fp8moe::getMatmulTile(MLIRContext *context,
                                    const MatmulSchedule &schedule) {

@@ -1,4 +1,4 @@
-//===- MatmulVariants.cpp - Tiles for any number of rows ------------------===//
+//===- HopperVariants.cpp - Tiles for any number of rows ------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,7 +17,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Tuning/Matmul/MatmulTiles.h"
+#include "fp8moe/Tuning/Common/NominalSizes.h"
+#include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 
 #include <cassert>
 #include <cmath>

@@ -1,0 +1,48 @@
+//===- MatmulWork.h - Grouped matmuls as models see them --------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_TUNING_MATMUL_MATMULWORK_H
+#define FP8MOE_TUNING_MATMUL_MATMULWORK_H
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+
+namespace mlir::fp8moe {
+
+/// A grouped matmul as far as tiles depend on it. Sizes may be kDynamic and
+/// stand for their nominal values then.
+struct MatmulWork {
+  bool forward = true;
+  /// Forward: rows of all groups, columns, contraction. Weight gradient: rows
+  /// and columns of each group's result, contraction of all groups.
+  int64_t rows = 1, columns = 1, contraction = 1;
+  int64_t groups = 1;
+  int64_t elementBytes = 1, resultBytes = 2;
+  bool promoted = false;
+  /// A tensor of the result's type is added.
+  bool accumulates = false;
+};
+
+MatmulWork getMatmulWork(GroupedMatmulOp op);
+
+/// Known sizes for those that are not.
+MatmulWork withNominalSizes(MatmulWork work);
+
+/// Rows that the tiles of a forward matmul cover beyond those that there are:
+/// the last tile of every group is partly filled. With several groups, whose
+/// sizes nobody knows, the sum varies; these are one standard deviation below
+/// and above what is expected.
+struct RaggedRows {
+  int64_t least = 0, most = 0;
+
+  static RaggedRows get(int64_t tileRows, int64_t groups);
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_TUNING_MATMUL_MATMULWORK_H

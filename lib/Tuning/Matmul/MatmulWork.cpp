@@ -1,0 +1,60 @@
+//===- MatmulWork.cpp - Grouped matmuls as models see them ----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Tuning/Matmul/MatmulWork.h"
+#include "fp8moe/Tuning/Common/NominalSizes.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Columns, rows of a group's result, or contraction that an unknown size
+/// stands for, and rows of a group when the number of all rows is not known:
+/// tiles that are small because groups might be lose more on large groups than
+/// they win on small ones, which memory bounds.
+static constexpr int64_t kNominalSize = 4096;
+static constexpr int64_t kNominalGroupRows = 1024;
+
+MatmulWork fp8moe::getMatmulWork(GroupedMatmulOp op) {
+  RankedTensorType a = op.getA().getType(), b = op.getB().getType();
+  MatmulWork work;
+  work.forward = op.isForward();
+  work.rows = a.getDimSize(0);
+  work.columns = b.getShape().back();
+  work.contraction = a.getDimSize(1);
+  work.groups = op.getOffsets().getType().getDimSize(0);
+  work.elementBytes = getElementBytes(a.getElementType()).value_or(1);
+  work.resultBytes = getElementBytes(op.getType().getElementType()).value_or(2);
+  work.promoted =
+      work.elementBytes == 1 && op.getAccumulation() == Accumulation::Promoted;
+  work.accumulates = static_cast<bool>(op.getAddend());
+  return work;
+}
+
+MatmulWork fp8moe::withNominalSizes(MatmulWork work) {
+  auto assume = [](int64_t &size, int64_t nominal) {
+    size = getModelledSize(size, nominal, kMostModelledSize);
+  };
+  assume(work.groups, kNominalSegments);
+  int64_t tokens = std::max(kNominalTokens, kNominalGroupRows * work.groups);
+  assume(work.rows, work.forward ? tokens : kNominalSize);
+  assume(work.columns, kNominalSize);
+  assume(work.contraction, work.forward ? kNominalSize : tokens);
+  return work;
+}
+
+RaggedRows RaggedRows::get(int64_t tileRows, int64_t groups) {
+  // One group's last tile is as full as its rows say.
+  if (groups <= 1)
+    return {};
+  // Each group adds something between nothing and a tile, all alike likely.
+  double mean = groups / 2.0, deviation = std::sqrt(groups / 12.0);
+  return {static_cast<int64_t>(tileRows * (mean - deviation)),
+          static_cast<int64_t>(tileRows * (mean + deviation))};
+}
