@@ -12,28 +12,27 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// What a launch does that only targets of kind 'nvvm' can; empty if nothing.
-static StringRef getNVVMFeature(plan::LaunchOp launch) {
-  if (llvm::any_of(launch.getArgs().getTypes(),
-                   llvm::IsaPred<plan::TensorMapType>))
-    return "passes a tensor map";
-  if (launch.getCluster())
-    return "launches clusters of blocks";
-  if (launch.getProgrammatic())
-    return "lets blocks begin before earlier kernels have ended";
-  return "";
-}
-
 /// What a launch asks for beyond a grid of blocks.
 static LogicalResult verifyFeatures(plan::LaunchOp launch,
                                     const TargetInfo &target) {
-  StringRef feature = getNVVMFeature(launch);
-  if (!feature.empty() && target.kind != TargetKind::NVVM)
-    return launch.emitOpError(feature)
+  auto verify = [&](bool isAsked, Feature feature,
+                    StringRef what) -> LogicalResult {
+    if (!isAsked || target.has(feature))
+      return success();
+    return launch.emitOpError(what)
            << ", which " << target.chip
            << " does not have; only targets of kind 'nvvm' do, give this "
               "target a launch without";
-  if (launch.getCooperative() && !target.isGPU())
+  };
+  bool hasMaps = llvm::any_of(launch.getArgs().getTypes(),
+                              llvm::IsaPred<plan::TensorMapType>);
+  if (failed(verify(hasMaps, Feature::TensorMaps, "passes a tensor map")) ||
+      failed(verify(launch.getCluster().has_value(), Feature::Clusters,
+                    "launches clusters of blocks")) ||
+      failed(verify(launch.getProgrammatic(), Feature::ProgrammaticLaunch,
+                    "lets blocks begin before earlier kernels have ended")))
+    return failure();
+  if (launch.getCooperative() && !target.has(Feature::CooperativeLaunch))
     return launch.emitOpError("is cooperative, but target ")
            << target.chip << " runs one block; leave 'cooperative' out";
   return success();

@@ -120,7 +120,7 @@ void Report::print(llvm::raw_ostream &os) const {
   for (const TargetReport &report : targets) {
     os << "target " << report.target->chip << " (" << report.target->description
        << ")\n";
-    os << "  " << report.target->evidence << "\n";
+    os << "  " << report.target->calibration->evidence << "\n";
     for (const ProgramTraffic &program : report.programs)
       printTraffic(os,
                    formatv("{0} after the tensor passes", program.name).str(),

@@ -59,7 +59,7 @@ json::Value Report::toJson() const {
     targetObjects.push_back(
         json::Object{{"chip", report.target->chip},
                      {"description", report.target->description},
-                     {"evidence", report.target->evidence},
+                     {"evidence", report.target->calibration->evidence},
                      {"programs", ::toJson(report.programs, tokens)},
                      {"decisions", serializeDecisions(report.decisions)},
                      {"kernels", ::toJson(report.kernels)},

@@ -123,7 +123,7 @@ static std::string explainVariants(ArrayRef<MatmulTileCost> variants) {
 
 static void decideMatmul(GroupedMatmulOp op, const TargetInfo &target,
                          KernelDecision &decision) {
-  if (!target.hasWarpgroupMatmul)
+  if (!hasMatmulKernel(getMatmulWork(op), target))
     return;
   if (std::optional<Cost> cost = estimateMatmul(op, target))
     decision.predictedTime = cost->time / 1000;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Target/TargetInfo.h"
+#include "ChipTables.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -21,14 +22,12 @@ constexpr int64_t mebi = 1024 * kibi;
 
 /// The reference path: one thread, the x86-64 baseline, so that the same input
 /// gives the same bytes on every machine.
-constexpr TargetInfo cpu(llvm::StringLiteral chip,
-                         llvm::StringLiteral description, Fp8Flavour fp8) {
+TargetInfo cpu(llvm::StringLiteral chip, llvm::StringLiteral description,
+               Fp8Flavour fp8) {
   TargetInfo info = {};
   info.chip = chip;
   info.kind = TargetKind::CPU;
   info.description = description;
-  info.evidence = llvm::StringLiteral(
-      "the reference: run by every test; no times are predicted");
   info.fp8 = fp8;
   info.multiprocessors = 1;
   info.warpSize = 1;
@@ -36,6 +35,7 @@ constexpr TargetInfo cpu(llvm::StringLiteral chip,
   info.maxThreadsPerMultiprocessor = 1;
   // The cache line of every x86-64 processor.
   info.sectorBytes = 64;
+  info.calibration = &cpuCalibration;
   info.llvmTriple = llvm::StringLiteral("x86_64-unknown-linux-gnu");
   info.llvmCpu = llvm::StringLiteral("x86-64");
   info.llvmFeatures = llvm::StringLiteral("");
@@ -44,21 +44,21 @@ constexpr TargetInfo cpu(llvm::StringLiteral chip,
 
 /// NVIDIA H200. Limits: CUDA C++ Programming Guide, compute capability 9.0, and
 /// device attributes read from the card (132 multiprocessors, 60 MiB L2, 1980
-/// MHz, 227 KiB opt-in shared memory, 1 KiB reserved). Peaks: NVIDIA H200 data
-/// sheet (4.8 TB/s, 3958 and 1979 TFLOP/s with sparsity, half of it dense).
-/// Copy bandwidth: measured on one NVIDIA H200 (2 GiB, CUDA events, median).
-/// PTX 8.3 (CUDA 12.3) is the oldest that has every instruction that we emit.
-/// Evidence: docs/performance.md; the tests of lit and pytest that need a
-/// device.
-constexpr TargetInfo sm90a() {
+/// MHz, 227 KiB opt-in shared memory, 1 KiB reserved). Features: PTX ISA 8.3.
+/// Each half of the L2 cache keeps what its half of the chip reads, so a tensor
+/// that all read takes twice its size. Peak: NVIDIA H200 data sheet. PTX 8.3
+/// (CUDA 12.3) is the oldest that has every instruction that we emit. Evidence:
+/// docs/performance.md; the tests of lit and pytest that need a device.
+TargetInfo sm90a() {
   TargetInfo info = {};
   info.chip = llvm::StringLiteral("sm_90a");
   info.kind = TargetKind::NVVM;
   info.description = llvm::StringLiteral("NVIDIA H200 (Hopper)");
-  info.evidence = llvm::StringLiteral(
-      "run and checked on H100 and H200 cards; predicted times are those of a "
-      "model fitted to an H200");
   info.fp8 = Fp8Flavour::FN;
+  info.features = Feature::TensorMaps | Feature::BulkCopies |
+                  Feature::Clusters | Feature::RegisterReallocation |
+                  Feature::ProgrammaticLaunch | Feature::CooperativeLaunch;
+  info.matrix = hopperMatrix;
   info.multiprocessors = 132;
   info.warpSize = 32;
   info.maxThreadsPerBlock = 1024;
@@ -68,15 +68,11 @@ constexpr TargetInfo sm90a() {
   info.sharedMemoryReservedPerBlock = 1 * kibi;
   info.registersPerMultiprocessor = 64 * kibi;
   info.maxRegistersPerThread = 255;
-  info.hasWarpgroupMatmul = true;
-  info.peakMemoryBandwidth = 4800;
-  info.measuredCopyBandwidth = 4248;
-  info.l2Bytes = 60 * mebi;
-  info.hasTensorMaps = true;
+  info.l2 = {60 * mebi, /*dies=*/1, /*usable=*/0.5};
   info.sectorBytes = 32;
+  info.peakMemoryBandwidth = 4800;
   info.clockMHz = 1980;
-  info.fp8TFlops = 1979;
-  info.bf16TFlops = 989.5;
+  info.calibration = &h200Calibration;
   info.llvmTriple = llvm::StringLiteral("nvptx64-nvidia-cuda");
   info.llvmCpu = llvm::StringLiteral("sm_90a");
   info.llvmFeatures = llvm::StringLiteral("+ptx83");
@@ -84,27 +80,22 @@ constexpr TargetInfo sm90a() {
 }
 
 /// NVIDIA B200. Limits: CUDA C++ Programming Guide, compute capability 10.0.
-/// Multiprocessors, L2 and clock: the published device attributes of the card.
-/// Peaks: NVIDIA HGX B200 data sheet (eight cards: 62 TB/s, 72 and 36 PFLOP/s
-/// with sparsity, half of it dense). No card was measured for this project.
+/// Multiprocessors, L2 and clock: the published device attributes of the card,
+/// which is two dies. That their caches copy each other as an H200's halves do
+/// is assumed. Peak: NVIDIA HGX B200 data sheet (eight cards: 62 TB/s). No card
+/// was measured for this project.
 /// PTX 8.7 (CUDA 12.8) is what its block scaling conversions need.
 /// Evidence: the tests assemble its PTX where they find ptxas.
-constexpr TargetInfo sm100a() {
+TargetInfo sm100a() {
   TargetInfo info = sm90a();
   info.chip = llvm::StringLiteral("sm_100a");
   info.description = llvm::StringLiteral("NVIDIA B200 (Blackwell)");
-  info.evidence = llvm::StringLiteral(
-      "assembled by ptxas, never run; predicted times are those of an H200's "
-      "model with figures from data sheets");
+  info.matrix = blackwellMatrix;
   info.multiprocessors = 148;
-  // Replaced by instructions on tensor memory.
-  info.hasWarpgroupMatmul = false;
+  info.l2 = {126 * mebi, /*dies=*/2, /*usable=*/0.5};
   info.peakMemoryBandwidth = 7700;
-  info.measuredCopyBandwidth = 0;
-  info.l2Bytes = 126 * mebi;
   info.clockMHz = 1965;
-  info.fp8TFlops = 4500;
-  info.bf16TFlops = 2250;
+  info.calibration = &b200Calibration;
   info.llvmCpu = llvm::StringLiteral("sm_100a");
   info.llvmFeatures = llvm::StringLiteral("+ptx87");
   return info;
@@ -114,18 +105,18 @@ constexpr TargetInfo sm100a() {
 /// architecture reference (64 KiB LDS, 512 vector registers per lane of which
 /// half are accumulation registers, four 16-lane SIMDs, 8 waves each); caches
 /// and compute units: AMD CDNA 3 white paper (304 units on eight dies with 4
-/// MiB L2 each, 128-byte lines, requests to memory of 64 bytes). Peaks: MI300X
-/// data sheet. No card was measured for this project. Evidence: the numerics
-/// suite in an emulator of the instruction set (FP8MOE_HSACO_RUNNER).
-constexpr TargetInfo gfx942() {
+/// MiB L2 each, 128-byte lines, requests to memory of 64 bytes, 256 MiB
+/// Infinity Cache). Peak: MI300X data sheet. No card was measured for this
+/// project. Evidence: the numerics suite in an emulator of the instruction set
+/// (FP8MOE_HSACO_RUNNER).
+TargetInfo gfx942() {
   TargetInfo info = {};
   info.chip = llvm::StringLiteral("gfx942");
   info.kind = TargetKind::ROCDL;
   info.description = llvm::StringLiteral("AMD Instinct MI300X (CDNA 3)");
-  info.evidence = llvm::StringLiteral(
-      "checked in an emulator, never run on a card; predicted times are those "
-      "of an H200's model with figures from data sheets");
   info.fp8 = Fp8Flavour::FNUZ;
+  info.features = Feature::CooperativeLaunch;
+  info.matrix = cdna3Matrix;
   info.multiprocessors = 304;
   info.warpSize = 64;
   info.maxThreadsPerBlock = 1024;
@@ -135,13 +126,12 @@ constexpr TargetInfo gfx942() {
   info.sharedMemoryReservedPerBlock = 0;
   info.registersPerMultiprocessor = 128 * kibi;
   info.maxRegistersPerThread = 512;
-  info.peakMemoryBandwidth = 5300;
-  info.measuredCopyBandwidth = 0;
-  info.l2Bytes = 32 * mebi;
+  info.l2 = {32 * mebi, /*dies=*/8, /*usable=*/1};
+  info.lastLevel = CacheInfo{256 * mebi, /*dies=*/1, /*usable=*/1};
   info.sectorBytes = 64;
+  info.peakMemoryBandwidth = 5300;
   info.clockMHz = 2100;
-  info.fp8TFlops = 2614.9;
-  info.bf16TFlops = 1307.4;
+  info.calibration = &mi300xCalibration;
   info.llvmTriple = llvm::StringLiteral("amdgcn-amd-amdhsa");
   info.llvmCpu = llvm::StringLiteral("gfx942");
   info.llvmFeatures = llvm::StringLiteral("");
@@ -149,44 +139,60 @@ constexpr TargetInfo gfx942() {
 }
 
 /// AMD Instinct MI355X. Limits: "AMD CDNA 4" instruction set architecture
-/// reference (160 KiB LDS) and white paper (256 compute units on eight dies);
-/// FP8 is the OCP encoding, unlike gfx942. Peaks: MI355X data sheet. No card
-/// was measured for this project. Evidence: as gfx942.
-constexpr TargetInfo gfx950() {
+/// reference (160 KiB LDS) and white paper (256 compute units on eight dies,
+/// caches as gfx942); FP8 is the OCP encoding, unlike gfx942. Peak: MI355X data
+/// sheet. No card was measured for this project. Evidence: as gfx942.
+TargetInfo gfx950() {
   TargetInfo info = gfx942();
   info.chip = llvm::StringLiteral("gfx950");
   info.description = llvm::StringLiteral("AMD Instinct MI355X (CDNA 4)");
   info.fp8 = Fp8Flavour::FN;
+  info.matrix = cdna4Matrix;
   info.multiprocessors = 256;
   info.sharedMemoryPerBlock = 160 * kibi;
   info.sharedMemoryPerMultiprocessor = 160 * kibi;
   info.peakMemoryBandwidth = 8000;
   info.clockMHz = 2400;
-  info.fp8TFlops = 5033.2;
-  info.bf16TFlops = 2516.6;
+  info.calibration = &mi355xCalibration;
   info.llvmCpu = llvm::StringLiteral("gfx950");
   return info;
 }
-
-constexpr TargetInfo targetTable[] = {
-    cpu("cpu", "x86-64 reference with the FP8 encodings of NVIDIA and gfx950",
-        Fp8Flavour::FN),
-    cpu("cpu-fnuz", "x86-64 reference with the FP8 encodings of gfx942",
-        Fp8Flavour::FNUZ),
-    sm90a(),
-    sm100a(),
-    gfx942(),
-    gfx950(),
-};
-
 } // namespace
 
-llvm::ArrayRef<TargetInfo> mlir::fp8moe::knownTargets() { return targetTable; }
+bool TargetInfo::has(MatrixInstruction instruction) const {
+  return llvm::any_of(matrix, [&](const MatrixInstructionInfo &info) {
+    return info.kind == instruction;
+  });
+}
+
+const MatrixInstructionInfo *TargetInfo::findMatrix(MatrixElement a,
+                                                    MatrixElement b) const {
+  const auto *it =
+      llvm::find_if(matrix, [&](const MatrixInstructionInfo &info) {
+        return info.a == a && info.b == b;
+      });
+  return it == matrix.end() ? nullptr : it;
+}
+
+llvm::ArrayRef<TargetInfo> mlir::fp8moe::knownTargets() {
+  static const TargetInfo table[] = {
+      cpu("cpu", "x86-64 reference with the FP8 encodings of NVIDIA and gfx950",
+          Fp8Flavour::FN),
+      cpu("cpu-fnuz", "x86-64 reference with the FP8 encodings of gfx942",
+          Fp8Flavour::FNUZ),
+      sm90a(),
+      sm100a(),
+      gfx942(),
+      gfx950(),
+  };
+  return table;
+}
 
 const TargetInfo *mlir::fp8moe::lookupTarget(llvm::StringRef chip) {
+  llvm::ArrayRef<TargetInfo> targets = knownTargets();
   const TargetInfo *it = llvm::find_if(
-      targetTable, [&](const TargetInfo &info) { return info.chip == chip; });
-  return it == std::end(targetTable) ? nullptr : it;
+      targets, [&](const TargetInfo &info) { return info.chip == chip; });
+  return it == targets.end() ? nullptr : it;
 }
 
 std::string mlir::fp8moe::listKnownTargets() {

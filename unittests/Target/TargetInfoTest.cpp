@@ -45,19 +45,67 @@ TEST(TargetInfo, Fp8FlavourFollowsTheHardware) {
 TEST(TargetInfo, SaysWhereNoCardRanAKernel) {
   for (const TargetInfo &info : knownTargets())
     if (info.isGPU())
-      EXPECT_EQ(info.measuredCopyBandwidth == 0,
-                info.evidence.contains("never run"))
+      EXPECT_EQ(info.calibration->copyBandwidth.source !=
+                    FigureSource::Measured,
+                info.calibration->evidence.contains("never run"))
           << info.chip.str();
   for (llvm::StringRef chip : {"gfx942", "gfx950"})
-    EXPECT_TRUE(lookupTarget(chip)->evidence.contains(
+    EXPECT_TRUE(lookupTarget(chip)->calibration->evidence.contains(
         "checked in an emulator, never run on a card"));
+}
+
+TEST(TargetInfo, EveryFigureHasASource) {
+  for (const TargetInfo &info : knownTargets()) {
+    SCOPED_TRACE(info.chip.str());
+    const Calibration &calibration = *info.calibration;
+    for (const Figure<double> &figure :
+         {calibration.copyBandwidth, calibration.fp8TFlops,
+          calibration.bf16TFlops})
+      EXPECT_FALSE(figure.note.empty());
+    for (const Figure<int64_t> &figure :
+         {calibration.launchTime, calibration.copyDependency,
+          calibration.byteTransposePercent, calibration.transposePercent})
+      EXPECT_FALSE(figure.note.empty());
+  }
+}
+
+TEST(TargetInfo, MatrixInstructionsFollowTheGeneration) {
+  auto getKind = [](llvm::StringRef chip, MatrixElement a, MatrixElement b) {
+    return lookupTarget(chip)->findMatrix(a, b)->kind;
+  };
+  for (MatrixElement element :
+       {MatrixElement::E4M3, MatrixElement::E5M2, MatrixElement::BF16}) {
+    EXPECT_EQ(getKind("sm_90a", element, element), MatrixInstruction::Wgmma);
+    EXPECT_EQ(getKind("sm_100a", element, element), MatrixInstruction::Tcgen05);
+    EXPECT_EQ(getKind("gfx942", element, element), MatrixInstruction::Mfma);
+    EXPECT_EQ(getKind("gfx950", element, element), MatrixInstruction::Mfma);
+  }
+  EXPECT_EQ(lookupTarget("sm_90a")->findMatrix(MatrixElement::E4M3,
+                                               MatrixElement::BF16),
+            nullptr);
+  EXPECT_EQ(
+      lookupTarget("cpu")->findMatrix(MatrixElement::BF16, MatrixElement::BF16),
+      nullptr);
+  EXPECT_TRUE(lookupTarget("sm_90a")->has(MatrixInstruction::Wgmma));
+  EXPECT_FALSE(lookupTarget("sm_100a")->has(MatrixInstruction::Wgmma));
+}
+
+TEST(TargetInfo, FeaturesAreAskedForTogether) {
+  const TargetInfo &hopper = *lookupTarget("sm_90a");
+  EXPECT_TRUE(hopper.has(Feature::TensorMaps | Feature::Clusters));
+  const TargetInfo &amd = *lookupTarget("gfx942");
+  EXPECT_TRUE(amd.has(Feature::CooperativeLaunch));
+  EXPECT_FALSE(amd.has(Feature::CooperativeLaunch | Feature::TensorMaps));
+  EXPECT_FALSE(lookupTarget("cpu")->has(Feature::CooperativeLaunch));
 }
 
 TEST(TargetInfo, EveryGPUHasCompleteFigures) {
   for (const TargetInfo &info : knownTargets()) {
     SCOPED_TRACE(info.chip.str());
     EXPECT_FALSE(info.description.empty());
-    EXPECT_FALSE(info.evidence.empty());
+    EXPECT_FALSE(info.calibration->evidence.empty());
+    EXPECT_GT(info.sectorBytes, 0);
+    EXPECT_GT(*info.calibration->copyBandwidth, 0);
     EXPECT_FALSE(info.llvmTriple.empty());
     if (!info.isGPU())
       continue;
@@ -68,12 +116,16 @@ TEST(TargetInfo, EveryGPUHasCompleteFigures) {
               info.sharedMemoryPerMultiprocessor);
     EXPECT_GT(info.registersPerMultiprocessor, 0);
     EXPECT_GT(info.maxRegistersPerThread, 0);
-    EXPECT_GT(info.l2Bytes, 0);
-    EXPECT_GT(info.sectorBytes, 0);
+    EXPECT_FALSE(info.matrix.empty());
+    EXPECT_GT(info.l2.getUsableBytes(), 0);
+    EXPECT_LE(info.l2.getUsableBytes(), info.l2.bytes);
+    EXPECT_EQ(info.l2.bytes % info.l2.dies, 0);
+    if (info.lastLevel)
+      EXPECT_GT(info.lastLevel->bytes, info.l2.bytes);
     EXPECT_GT(info.clockMHz, 0);
-    EXPECT_GT(info.fp8TFlops, info.bf16TFlops);
+    EXPECT_GT(*info.calibration->fp8TFlops, *info.calibration->bf16TFlops);
     // A copy cannot be faster than the memory.
-    EXPECT_LT(info.measuredCopyBandwidth, info.peakMemoryBandwidth);
+    EXPECT_LT(*info.calibration->copyBandwidth, info.peakMemoryBandwidth);
   }
 }
 

@@ -6,43 +6,82 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The chips that fp8moe compiles for. A pass that depends on the hardware reads
-// the limits from here and nowhere else; a chip that is not in the table is
-// refused, never approximated by a similar one.
+// The chips that fp8moe compiles for: what each can do, and its limits. A pass
+// that depends on the hardware reads them from here and nowhere else; a chip
+// that is not in the table is refused, never approximated by a similar one. How
+// fast it is, and how that is known, is in its calibration: times decide among
+// kernels that run, never which do.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FP8MOE_TARGET_TARGETINFO_H
 #define FP8MOE_TARGET_TARGETINFO_H
 
+#include "fp8moe/Target/Calibration.h"
+#include "fp8moe/Target/MatrixInstruction.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/BitmaskEnum.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace mlir::fp8moe {
 
-/// The lowering path that a chip takes.
+/// The lowering path that a chip takes: its LLVM pipeline, binary and runtime.
+/// What a chip can do follows from its features instead.
 enum class TargetKind { CPU, NVVM, ROCDL };
 
 /// How the hardware encodes FP8. FN is the OCP encoding (f8E4M3FN, f8E5M2);
 /// FNUZ has no negative zero and no infinity (f8E4M3FNUZ, f8E5M2FNUZ).
 enum class Fp8Flavour { FN, FNUZ };
 
+LLVM_ENABLE_BITMASK_ENUMS_IN_NAMESPACE();
+
+/// What kernels and launches may ask of a chip.
+enum class Feature : uint32_t {
+  None = 0,
+  /// Copies of boxes that a tensor map describes.
+  TensorMaps = 1 << 0,
+  /// Asynchronous copies of contiguous bytes to shared memory.
+  BulkCopies = 1 << 1,
+  /// Blocks that read each other's shared memory.
+  Clusters = 1 << 2,
+  /// Warpgroups that hand registers to each other.
+  RegisterReallocation = 1 << 3,
+  /// Blocks that begin before earlier kernels have ended.
+  ProgrammaticLaunch = 1 << 4,
+  /// Launches whose blocks are all resident at once.
+  CooperativeLaunch = 1 << 5,
+  LLVM_MARK_AS_BITMASK_ENUM(CooperativeLaunch)
+};
+
+/// A cache that all multiprocessors read through.
+struct CacheInfo {
+  /// All dies together; a die reads only its own part.
+  int64_t bytes = 0;
+  int64_t dies = 1;
+  /// The part of it that data which all multiprocessors read may take.
+  double usable = 1;
+
+  int64_t getUsableBytes() const {
+    return static_cast<int64_t>(bytes * usable);
+  }
+};
+
 /// One chip. The source of every figure is in TargetInfo.cpp beside the entry;
-/// figures of time (bandwidths, clock, FLOP rates) are 0 on the CPU, whose path
-/// is the reference for numerics and is not tuned by predicted time.
+/// the peaks are 0 on the CPU, whose path is the reference for numerics and is
+/// not tuned by predicted time.
 struct TargetInfo {
   /// The name that `#fp8moe.target<...>` and `--target` take.
   llvm::StringRef chip;
   TargetKind kind;
   /// For people: the product whose figures these are.
   llvm::StringRef description;
-  /// For people: on what results and predicted times of this chip rest. Says so
-  /// where no card ran a kernel, and where times come from data sheets.
-  llvm::StringRef evidence;
   Fp8Flavour fp8;
+  Feature features;
+  llvm::ArrayRef<MatrixInstructionInfo> matrix;
 
   /// Streaming multiprocessors (NVIDIA) or compute units (AMD).
   int64_t multiprocessors;
@@ -63,27 +102,19 @@ struct TargetInfo {
   int64_t registersPerMultiprocessor;
   int64_t maxRegistersPerThread;
 
-  /// Warpgroups multiply operands in shared memory (Hopper's wgmma).
-  bool hasWarpgroupMatmul;
-
-  /// GB/s (10^9 bytes); the data sheet's peak of the device memory.
-  double peakMemoryBandwidth;
-  /// GB/s (10^9 bytes); what a large device-to-device copy reaches, counting
-  /// bytes read and bytes written. 0 when nobody of the project measured it.
-  double measuredCopyBandwidth;
-  /// Bytes; the last cache that is shared by all multiprocessors of one die (on
-  /// AMD the sum over dies; a die reads only its own part).
-  int64_t l2Bytes;
-  /// Tensor maps and the asynchronous copies that they describe.
-  bool hasTensorMaps;
+  /// The last cache that all multiprocessors of a die share, and one behind it
+  /// that all dies share.
+  CacheInfo l2;
+  std::optional<CacheInfo> lastLevel;
   /// Bytes; the least transfer between L2 and memory. A partly used sector
   /// costs as much as a full one.
   int64_t sectorBytes;
+
+  /// GB/s (10^9 bytes); the data sheet's peak of the device memory.
+  double peakMemoryBandwidth;
   /// MHz; the highest clock of the multiprocessors.
   double clockMHz;
-  /// TFLOP/s; the data sheet's dense matrix rates (2:4 sparsity not counted).
-  double fp8TFlops;
-  double bf16TFlops;
+  const Calibration *calibration;
 
   /// What LLVM is told: target triple, -mcpu and -mattr.
   llvm::StringRef llvmTriple;
@@ -91,6 +122,12 @@ struct TargetInfo {
   llvm::StringRef llvmFeatures;
 
   bool isGPU() const { return kind != TargetKind::CPU; }
+  /// Whether it has all of several features.
+  bool has(Feature all) const { return (features & all) == all; }
+  bool has(MatrixInstruction instruction) const;
+  /// What multiplies elements of `a` by elements of `b`, or null.
+  const MatrixInstructionInfo *findMatrix(MatrixElement a,
+                                          MatrixElement b) const;
 };
 
 /// All known chips, CPU first, then by vendor and generation.

@@ -8,6 +8,7 @@
 
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
+#include "fp8moe/Target/NVIDIA/Constants.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -23,7 +24,6 @@ using namespace mlir::fp8moe;
 
 // CUtensorMap, in cuda.h.
 static constexpr int64_t kTensorMapBytes = 128;
-static constexpr int64_t kTensorMapAlignment = 64;
 
 /// The numbers of a function's parameters that are tensor maps.
 static constexpr StringLiteral kTensorMapsAttrName = "fp8moe_plan.tensor_maps";
@@ -48,7 +48,7 @@ static void passTensorMaps(LLVM::LLVMFuncOp function) {
   std::pair<StringRef, Attribute> attributes[] = {
       {LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(type)},
       {LLVM::LLVMDialect::getAlignAttrName(),
-       builder.getI64IntegerAttr(kTensorMapAlignment)},
+       builder.getI64IntegerAttr(nvidia::kTensorMapObjectAlignment)},
       {NVVM::NVVMDialect::getGridConstantAttrName(), builder.getUnitAttr()}};
   for (int32_t index : indices.asArrayRef())
     for (auto [name, value] : attributes)

@@ -18,26 +18,6 @@ using namespace mlir::fp8moe;
 /// every schedule are at least this long, and 32 two-byte elements fill two
 /// sectors.
 static constexpr int64_t kTileExtent = 64;
-/// Device time of a launch that does nothing: measured on one NVIDIA H200,
-/// between 2 and 3 us from one small kernel to the next in a stream.
-static constexpr int64_t kLaunchPicoseconds = 2500000;
-/// A data sheet's peak that a copy reaches, when no copy was measured: an
-/// H200's is 4248 of 4800 GB/s.
-static constexpr double kCopyFraction = 0.88;
-/// Time of a copy on a GPU that changes the contiguous dimension, in percent of
-/// one that does not, for elements of one byte and larger ones. Measured on one
-/// NVIDIA H200 from 16640x5120 to 131072x2048: 194 to 206 and 122 to 125.
-static constexpr int64_t kByteTransposePercent = 205;
-static constexpr int64_t kTransposePercent = 125;
-/// What a copy on a GPU costs besides its own time: the kernels around it wait
-/// for it, it needs workspace, and it pushes what they share out of the cache.
-/// A guess of about the error of a prediction for a small kernel, so that no
-/// copy is made to win less than that.
-static constexpr int64_t kCopyDependency = 5000000;
-/// GB/s of a CPU, which only has to rank choices: one DDR5 channel.
-static constexpr double kCpuBandwidth = 38.4;
-/// Bytes that a CPU moves at once.
-static constexpr int64_t kCpuLineBytes = 64;
 
 static int64_t nominalSize(int64_t size) {
   return ShapedType::isDynamic(size) ? kNominalTokens : size;
@@ -60,34 +40,29 @@ int64_t fp8moe::estimateSectorBytes(RankedTensorType type,
                                     const StridedLayout &layout,
                                     const TensorAccess &access,
                                     const TargetInfo &target) {
-  int64_t sector = target.sectorBytes ? target.sectorBytes : kCpuLineBytes;
   int64_t run = 1;
   for (int64_t dim : access.walkedDims)
     if (layout.isContiguousAlong(dim))
       run = std::max(run,
                      std::min(kTileExtent, nominalSize(type.getDimSize(dim))));
   int64_t runBytes = std::max<int64_t>(run * elementBytes(type), 1);
-  int64_t touched = llvm::alignTo(runBytes, sector);
+  int64_t touched = llvm::alignTo(runBytes, target.sectorBytes);
   // Only what a run leaves unused of its sectors is wasted.
   return static_cast<int64_t>(static_cast<double>(estimateTensorBytes(type)) *
                               touched / runBytes);
 }
 
 Cost fp8moe::estimateBytes(int64_t bytes, const TargetInfo &target) {
-  double bandwidth = target.measuredCopyBandwidth;
-  if (bandwidth == 0)
-    bandwidth = target.peakMemoryBandwidth * kCopyFraction;
-  if (bandwidth == 0)
-    bandwidth = kCpuBandwidth;
   Cost cost;
-  cost.time = static_cast<int64_t>(bytes * 1000.0 / bandwidth);
+  cost.time =
+      static_cast<int64_t>(bytes * 1000.0 / *target.calibration->copyBandwidth);
   cost.bytes = bytes;
   return cost;
 }
 
 Cost fp8moe::estimateTraffic(int64_t bytes, const TargetInfo &target) {
   Cost cost = estimateBytes(bytes, target);
-  cost.time += kLaunchPicoseconds;
+  cost.time += *target.calibration->launchTime;
   return cost;
 }
 
@@ -105,12 +80,13 @@ Cost fp8moe::estimateCopy(RankedTensorType type, const StridedLayout &from,
   bool keepsRuns = llvm::any_of(llvm::seq(type.getRank()), [&](int64_t dim) {
     return from.isContiguousAlong(dim) && to.isContiguousAlong(dim);
   });
+  const Calibration &calibration = *target.calibration;
   if (!keepsRuns)
-    cost.time =
-        cost.time *
-        (elementBytes(type) == 1 ? kByteTransposePercent : kTransposePercent) /
-        100;
-  cost.time += kCopyDependency;
+    cost.time = cost.time *
+                (elementBytes(type) == 1 ? *calibration.byteTransposePercent
+                                         : *calibration.transposePercent) /
+                100;
+  cost.time += *calibration.copyDependency;
   return cost;
 }
 

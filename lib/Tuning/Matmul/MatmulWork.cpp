@@ -21,6 +21,13 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kNominalSize = 4096;
 static constexpr int64_t kNominalGroupRows = 1024;
 
+static MatrixElement getMatrixElement(Type type) {
+  if (!isFp8Type(type))
+    return MatrixElement::BF16;
+  return getFp8Format(type) == Fp8Format::E4M3 ? MatrixElement::E4M3
+                                               : MatrixElement::E5M2;
+}
+
 MatmulWork fp8moe::getMatmulWork(GroupedMatmulOp op) {
   RankedTensorType a = op.getA().getType(), b = op.getB().getType();
   MatmulWork work;
@@ -29,6 +36,8 @@ MatmulWork fp8moe::getMatmulWork(GroupedMatmulOp op) {
   work.columns = b.getShape().back();
   work.contraction = a.getDimSize(1);
   work.groups = op.getOffsets().getType().getDimSize(0);
+  work.a = getMatrixElement(a.getElementType());
+  work.b = getMatrixElement(b.getElementType());
   work.elementBytes = getElementBytes(a.getElementType()).value_or(1);
   work.resultBytes = getElementBytes(op.getType().getElementType()).value_or(2);
   work.promoted =

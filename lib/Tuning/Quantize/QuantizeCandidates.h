@@ -55,18 +55,6 @@ bool hasUnalignedColumns(const QuantizeWork &work);
 /// for each element.
 int64_t estimateUnalignedStores(const QuantizeWork &work, double elementTime);
 
-/// Picoseconds, in the streamed kernel, of an element whose column begins
-/// anywhere in 16 bytes: 16641 rows of 5120 columns take 122 to 136 us where
-/// 16640 take 77 us, 16648 take 87 to 100 us, and 2505x1408 5 us more than
-/// 2512x1408.
-inline constexpr double kShiftedStoreTime = 0.6;
-
-/// Bytes of the L2 cache that a multiprocessor's second read can hit: on NVIDIA
-/// each half of the cache keeps what its half of the chip reads, so a tensor
-/// read by all takes twice its size; AMD's figure is the sum over dies, whose
-/// multiprocessors each use their own.
-int64_t getUsableCacheBytes(const TargetInfo &target);
-
 /// Bytes of the sectors that hold `bytes` when they are touched in runs.
 int64_t countSectorBytes(int64_t bytes, int64_t runBytes,
                          const TargetInfo &target);

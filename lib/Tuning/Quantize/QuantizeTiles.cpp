@@ -95,10 +95,6 @@ int64_t fp8moe::estimateUnalignedStores(const QuantizeWork &work,
   return static_cast<int64_t>(std::min(elements * elementTime, 1e18));
 }
 
-int64_t fp8moe::getUsableCacheBytes(const TargetInfo &target) {
-  return target.kind == TargetKind::NVVM ? target.l2Bytes / 2 : target.l2Bytes;
-}
-
 int64_t fp8moe::countSectorBytes(int64_t bytes, int64_t runBytes,
                                  const TargetInfo &target) {
   return llvm::SaturatingMultiply<uint64_t>(

@@ -16,13 +16,13 @@
 //   latency  waves of blocks * (one wait + the round trips of later rows)
 //
 // The quadratic mean stands for what overlaps. A wave counts in part, as blocks
-// do not all end at once. The constants are those of least regret on
-// benchmarks/calibration_shapes.json, measured on one NVIDIA H200.
+// do not all end at once. Times are in RegisterResidentCalibration.cpp.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
+#include "Tuning/Quantize/RegisterResidentCalibration.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -48,27 +48,24 @@ static constexpr int64_t kLeastThreads = 128;
 /// finding a group's bounds takes longer than a short slice.
 static constexpr int64_t kJaggedRounds = 4;
 
-/// A wait for all of a slice under load, up to its stores: 331 waves of teams
-/// of 256 take 312 us on one NVIDIA H200, and others a little less.
-static constexpr double kWait = 850000;
-/// A round trip of later rows, the second one to the cache.
-static constexpr double kLaterTrip = 500000;
-/// A round trip of one element a thread, of slices whose chunks are not
-/// aligned.
-static constexpr double kElementTrip = 180000;
 /// How fast the rows that a team cannot hold vanish as it grows: of groups that
 /// are cut at random, exp(-1) are longer than the mean, of those with 0.5
 /// to 1.5 times the mean fewer. This is the best of 0.8 to 2.7 for both.
 static constexpr double kLengthSpread = 1.3;
-/// Finding the bounds of a group: loads that depend on one another.
-static constexpr double kBounds = 1700000;
 
-/// Registers to ask for, besides those that hold: what ptxas of CUDA 13 needs
-/// for sm_90a without spilling, rounded up to its granularity.
-static int64_t getRegisters(int64_t heldRegisters) {
-  constexpr int64_t kOwn = 54;
+/// Registers to ask for: what the kernel needs without spilling, rounded up to
+/// the granularity of the hardware.
+static int64_t getRegisters(const QuantizeWork &work, int64_t heldRegisters,
+                            const RegisterResidentRegisters &registers) {
   constexpr int64_t kGranularity = 8;
-  return llvm::alignTo(kOwn + heldRegisters + heldRegisters / 8, kGranularity);
+  int64_t needed =
+      work.jagged
+          ? registers.jagged
+          : registers
+                .slices[llvm::divideCeil(heldRegisters,
+                                         RegisterResidentRegisters::kStep) -
+                        1];
+  return llvm::alignTo(needed, kGranularity);
 }
 
 static QuantizeSchedule getSchedule(const QuantizeWork &work, int64_t team,
@@ -90,6 +87,7 @@ static QuantizeSchedule getSchedule(const QuantizeWork &work, int64_t team,
 static QuantizeTileCost estimate(const QuantizeWork &work,
                                  const QuantizeSchedule &schedule,
                                  int64_t residentBlocks, int64_t rows,
+                                 const RegisterResidentCalibration &calibration,
                                  const TargetInfo &target) {
   int64_t team = schedule.threads / schedule.columnsPerBlock;
   double held = schedule.heldChunks * team * kChunkElements;
@@ -113,10 +111,11 @@ static QuantizeTileCost estimate(const QuantizeWork &work,
       estimateTraffic(static_cast<int64_t>(std::min(traffic, 1e18)), target);
   int64_t launch = estimateTraffic(0, target).time;
   tile.trafficTime = cost.time - launch;
-  double unit = schedule.rounds * (kWait + trips * kLaterTrip) +
-                (work.jagged ? kBounds : 0);
+  double unit =
+      schedule.rounds * (*calibration.wait + trips * *calibration.laterTrip) +
+      (work.jagged ? *calibration.bounds : 0);
   if (work.jagged && hasUnalignedColumns(work))
-    unit += schedule.rounds * kElementTrip * rows / team;
+    unit += schedule.rounds * *calibration.elementTrip * rows / team;
   double waves = static_cast<double>(tile.units) / tile.residentUnits;
   tile.latencyTime =
       static_cast<int64_t>(std::min(unit * std::max(waves, 1.0), 1e18));
@@ -128,7 +127,9 @@ static QuantizeTileCost estimate(const QuantizeWork &work,
 void fp8moe::addHeldTiles(const QuantizeWork &work, bool isLengthKnown,
                           const TargetInfo &target,
                           SmallVectorImpl<QuantizeTileCost> &tiles) {
-  if (getQuantizeScheduleKind(work) != QuantizeSchedule::Slices)
+  const RegisterResidentCalibration *calibration =
+      getRegisterResidentCalibration(target.chip);
+  if (!calibration || getQuantizeScheduleKind(work) != QuantizeSchedule::Slices)
     return;
   int64_t rows = std::max<int64_t>(
       work.jagged ? llvm::divideCeil(work.rows, work.segments) : work.rows, 1);
@@ -141,10 +142,13 @@ void fp8moe::addHeldTiles(const QuantizeWork &work, bool isLengthKnown,
                          ? schedule.threads / target.warpSize * sizeof(int32_t)
                          : 0;
     int64_t blocks = countResidentBlocks(
-        schedule.threads, getRegisters(heldRegisters), shared, target);
+        schedule.threads,
+        getRegisters(work, heldRegisters, *calibration->registers), shared,
+        target);
     if (!blocks)
       continue;
     schedule.residentBlocks = blocks;
-    tiles.push_back(estimate(work, schedule, blocks, rows, target));
+    tiles.push_back(
+        estimate(work, schedule, blocks, rows, *calibration, target));
   }
 }

@@ -26,6 +26,7 @@
 
 #include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
+#include "Tuning/Quantize/TwoPassCalibration.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -36,30 +37,11 @@ using namespace mlir::fp8moe;
 // What the model knows of the kernels and of memory
 //===----------------------------------------------------------------------===//
 
-/// A round trip to memory under load. From one NVIDIA H200: a jagged group of
-/// 131072 rows and 2048 columns runs as 32 blocks, far from the bandwidth, in
-/// 1671 us, that is 2 * 1024 round trips of 256 threads * 64 bytes
-/// (docs/performance.md). No AMD chip was measured; the figure stands in there.
-static constexpr int64_t kMemoryLatency = 800000;
-/// A round trip to the L2 cache under load: on the same chip, 131072 rows of 64
-/// bf16 take 43 us in 36 waves, each of them a round trip to memory and one to
-/// the cache.
-static constexpr int64_t kCacheLatency = 300000;
-/// Round trips of a unit of jagged groups besides its data: loading the
-/// offsets, combining them, and what waits for the bounds. From 64 groups of
-/// 16640x5120, which take 340 us in 89 waves of little data.
-static constexpr int64_t kJaggedRoundTrips = 3;
 /// Sizes of groups differ, and the blocks that get the largest end last: its
 /// size as a multiple of the mean, for the sizes of 0.5 to 1.5 means with which
 /// tiles are calibrated. Without it, tiles that read twice look up to 1.5 times
 /// faster than measured (benchmarks/calibration_shapes.json).
 static constexpr double kLargestGroup = 1.45;
-/// Part of a copy's speed that a transposed kernel reaches when it is bound by
-/// bandwidth, in percent: fitted to the same shapes.
-static constexpr int64_t kTransposedSpeedPercent = 90;
-/// Picoseconds of an element that is stored by itself: 2504x1408 in 10 groups
-/// take 33 us on one NVIDIA H200 where aligned columns would take 7 us.
-static constexpr double kUnalignedStoreTime = 8;
 
 /// Bytes of a chunk, as every thread loads and stores them.
 static constexpr int64_t kChunkBytes = 16;
@@ -76,19 +58,6 @@ static constexpr int64_t kTransposedThreads = 32;
 /// Columns of a thread in a transposed strip.
 static constexpr int64_t kTransposedColumns = 8;
 
-/// Registers of a thread, the most that the kernels of
-/// test/Integration/programs need: with ptxas of CUDA 13 for sm_90a and with
-/// LLVM 22 for gfx942 (vector registers), for 16-bit and 32-bit inputs.
-struct RegisterCounts {
-  int64_t nvvm[2], rocdl[2];
-};
-static constexpr RegisterCounts kRegisters[] = {
-    /*Slices=*/{{72, 96}, {84, 98}},
-    /*Strips=*/{{120, 124}, {122, 128}},
-    /*StripsToSlices=*/{{120, 128}, {132, 140}},
-    /*SlicesToStrips=*/{{128, 144}, {114, 128}},
-};
-
 /// Blocks that are tried. Smaller ones only add launches of blocks; with larger
 /// ones a thread has too few registers.
 static constexpr int64_t kThreadCounts[] = {128, 256, 512};
@@ -100,11 +69,19 @@ static constexpr int64_t kStripColumns[] = {32, 64, 128, 256};
 //===----------------------------------------------------------------------===//
 
 static int64_t getRegisters(QuantizeSchedule::Kind kind, int64_t inputBytes,
-                            const TargetInfo &target) {
-  const RegisterCounts &counts = kRegisters[kind];
+                            const TwoPassRegisters &registers) {
   bool isWide = inputBytes > 2;
-  return target.kind == TargetKind::NVVM ? counts.nvvm[isWide]
-                                         : counts.rocdl[isWide];
+  switch (kind) {
+  case QuantizeSchedule::Slices:
+    return registers.slices[isWide];
+  case QuantizeSchedule::Strips:
+    return registers.strips[isWide];
+  case QuantizeSchedule::StripsToSlices:
+    return registers.stripsToSlices[isWide];
+  case QuantizeSchedule::SlicesToStrips:
+    return registers.slicesToStrips[isWide];
+  }
+  llvm_unreachable("unknown schedule");
 }
 
 /// Bytes of workgroup memory: scales by column, magnitudes by subgroup and
@@ -167,9 +144,10 @@ namespace {
 class TileCost {
 public:
   TileCost(const QuantizeWork &work, const QuantizeSchedule &schedule,
-           int64_t residentBlocks, const TargetInfo &target)
-      : work(work), schedule(schedule), target(target),
-        resident(residentBlocks * target.multiprocessors) {}
+           int64_t residentBlocks, const TwoPassCalibration &calibration,
+           const TargetInfo &target)
+      : work(work), schedule(schedule), calibration(calibration),
+        target(target), resident(residentBlocks * target.multiprocessors) {}
 
   QuantizeTileCost get() const;
 
@@ -203,6 +181,7 @@ private:
 
   const QuantizeWork &work;
   const QuantizeSchedule &schedule;
+  const TwoPassCalibration &calibration;
   const TargetInfo &target;
   int64_t resident;
 };
@@ -247,10 +226,12 @@ int64_t TileCost::getUnitLatency(bool rereadsFromCache) const {
     return llvm::divideCeil(getUnitBytes(), schedule.threads * bytesPerThread);
   };
   // One group has no other one's end to wait for.
-  int64_t others = work.jagged && work.segments > 1 ? kJaggedRoundTrips : 0;
-  return (others + countTrips(firstPass)) * kMemoryLatency +
-         countTrips(secondPass) *
-             (rereadsFromCache ? kCacheLatency : kMemoryLatency);
+  int64_t others =
+      work.jagged && work.segments > 1 ? *calibration.jaggedRoundTrips : 0;
+  return (others + countTrips(firstPass)) * *calibration.memoryLatency +
+         countTrips(secondPass) * (rereadsFromCache
+                                       ? *calibration.cacheLatency
+                                       : *calibration.memoryLatency);
 }
 
 QuantizeTileCost TileCost::get() const {
@@ -259,7 +240,7 @@ QuantizeTileCost TileCost::get() const {
   result.units = getUnits();
   result.residentUnits = resident;
   result.rereadsFromCache = std::min(result.units, resident) * getUnitBytes() <=
-                            getUsableCacheBytes(target);
+                            target.l2.getUsableBytes();
   // Bytes say how well sectors are used, so reading twice is a matter of time.
   result.cost.bytes = getTraffic(/*rereadsFromCache=*/true);
   int64_t launch = estimateTraffic(0, target).time;
@@ -267,8 +248,9 @@ QuantizeTileCost TileCost::get() const {
       estimateTraffic(getTraffic(result.rereadsFromCache), target).time -
       launch;
   if (schedule.kind == QuantizeSchedule::StripsToSlices)
-    result.trafficTime = result.trafficTime * 100 / kTransposedSpeedPercent +
-                         estimateUnalignedStores(work, kUnalignedStoreTime);
+    result.trafficTime =
+        result.trafficTime * 100 / *calibration.transposedSpeedPercent +
+        estimateUnalignedStores(work, *calibration.unalignedStoreTime);
   result.latencyTime =
       result.getWaves() * getUnitLatency(result.rereadsFromCache);
   bool overlaps = schedule.kind == QuantizeSchedule::Slices ||
@@ -284,11 +266,16 @@ QuantizeTileCost TileCost::get() const {
 
 void fp8moe::addTwoPassTiles(const QuantizeWork &work, const TargetInfo &target,
                              SmallVectorImpl<QuantizeTileCost> &tiles) {
+  const TwoPassCalibration *calibration = getTwoPassCalibration(target.chip);
+  if (!calibration)
+    return;
   for (const QuantizeSchedule &schedule :
        enumerateSchedules(getQuantizeScheduleKind(work), target))
-    if (int64_t blocks = countResidentBlocks(
-            schedule.threads,
-            getRegisters(schedule.kind, work.inputBytes, target),
-            getSharedBytes(schedule, target), target))
-      tiles.push_back(TileCost(work, schedule, blocks, target).get());
+    if (int64_t blocks =
+            countResidentBlocks(schedule.threads,
+                                getRegisters(schedule.kind, work.inputBytes,
+                                             *calibration->registers),
+                                getSharedBytes(schedule, target), target))
+      tiles.push_back(
+          TileCost(work, schedule, blocks, *calibration, target).get());
 }

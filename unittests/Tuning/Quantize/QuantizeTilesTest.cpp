@@ -295,6 +295,34 @@ TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
   }
 }
 
+/// A measured bandwidth changes times, and nothing else: it must not enable a
+/// kernel whose registers nobody counted.
+TEST(QuantizeTilesTest, BandwidthDoesNotDecideWhatRuns) {
+  for (StringRef chip : {"sm_100a", "gfx942", "gfx950"}) {
+    const TargetInfo &target = getTarget(chip);
+    Calibration calibration = *target.calibration;
+    calibration.copyBandwidth =
+        measured(*calibration.copyBandwidth * 1.05, "this test");
+    TargetInfo recorded = target;
+    recorded.calibration = &calibration;
+    for (const QuantizeWork &work :
+         {jaggedToSlices(16640, 5120, 8), jaggedSlices(16640, 5120, 8),
+          jaggedStrips(16640, 5120, 8), rowwise(16640, 5120)}) {
+      SmallVector<QuantizeTileCost> before = rankQuantizeTiles(work, target);
+      SmallVector<QuantizeTileCost> after = rankQuantizeTiles(work, recorded);
+      ASSERT_EQ(before.size(), after.size()) << describe(work);
+      for (auto [old, now] : llvm::zip_equal(before, after)) {
+        EXPECT_EQ(describeQuantizeTile(old.schedule),
+                  describeQuantizeTile(now.schedule));
+        EXPECT_GT(old.trafficTime, now.trafficTime);
+      }
+    }
+    QuantizeWork works[] = {jaggedToSlices(16640, 5120, 8),
+                            rowwise(16640, 5120)};
+    EXPECT_FALSE(getBothAxesTile(works, recorded));
+  }
+}
+
 TEST(QuantizeTilesTest, ChoicesAreNearTheBestMeasured) {
   double logRatios = 0;
   for (const MeasuredCase &measured : measuredCases) {

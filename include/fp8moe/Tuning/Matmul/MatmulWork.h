@@ -22,6 +22,7 @@ struct MatmulWork {
   /// and columns of each group's result, contraction of all groups.
   int64_t rows = 1, columns = 1, contraction = 1;
   int64_t groups = 1;
+  MatrixElement a = MatrixElement::E4M3, b = MatrixElement::E4M3;
   int64_t elementBytes = 1, resultBytes = 2;
   bool promoted = false;
   /// A tensor of the result's type is added.

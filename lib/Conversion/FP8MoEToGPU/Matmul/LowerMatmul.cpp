@@ -63,7 +63,7 @@ getProblem(GroupedMatmulOp op, const GroupedMatmulSizes<OpFoldResult> &sizes) {
 static LogicalResult lowerGroupedMatmul(GroupedMatmulOp op,
                                         ProgramLowering &lowering) {
   const TargetInfo &target = lowering.getTarget();
-  if (!target.hasWarpgroupMatmul)
+  if (!hasMatmulKernel(getMatmulWork(op), target))
     return op.emitError("'")
            << op->getName() << "' is not supported on target " << target.chip
            << " yet; compile the function for sm_90a or 'cpu'";

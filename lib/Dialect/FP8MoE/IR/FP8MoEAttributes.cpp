@@ -460,7 +460,7 @@ QuantizeTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 LogicalResult QuantizeTileAttr::verifyFor(Operation *op,
                                           const TargetInfo &target) const {
-  if (target.kind == TargetKind::CPU)
+  if (!target.isGPU())
     return success();
   if (getThreads() > target.maxThreadsPerBlock ||
       getThreads() % target.warpSize != 0)
@@ -468,15 +468,18 @@ LogicalResult QuantizeTileAttr::verifyFor(Operation *op,
            << getThreads() << " threads; on " << target.chip
            << " a block has at most " << target.maxThreadsPerBlock
            << " threads in whole warps of " << target.warpSize;
-  if (getSchedule() == TileSchedule::Streamed && !target.hasTensorMaps)
+  if (getSchedule() == TileSchedule::Streamed &&
+      !target.has(Feature::TensorMaps))
     return op->emitOpError("has the schedule 'streamed', which needs the "
                            "tensor maps of Hopper and later; ")
            << target.chip << " has none; use 'held', 'two_pass' or no tile";
-  if (getSchedule() == TileSchedule::BothAxes && !target.hasTensorMaps)
+  if (getSchedule() == TileSchedule::BothAxes &&
+      !target.has(Feature::TensorMaps))
     return op->emitOpError("has the schedule 'both_axes', which needs the "
                            "tensor maps of Hopper and later; ")
            << target.chip << " has none; use no tile";
-  if (getSchedule() == TileSchedule::Columns && !target.hasTensorMaps)
+  if (getSchedule() == TileSchedule::Columns &&
+      !target.has(Feature::BulkCopies))
     return op->emitOpError("has the schedule 'columns', which needs the "
                            "asynchronous copies of Hopper and later; ")
            << target.chip << " has none; use 'held', 'two_pass' or no tile";
@@ -519,7 +522,7 @@ LogicalResult GemmTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 LogicalResult GemmTileAttr::verifyFor(Operation *op,
                                       const TargetInfo &target) const {
-  if (target.kind == TargetKind::CPU || target.hasWarpgroupMatmul)
+  if (!target.isGPU() || target.has(MatrixInstruction::Wgmma))
     return success();
   return op->emitOpError("has a tile for matrix instructions of warpgroups, "
                          "which target ")

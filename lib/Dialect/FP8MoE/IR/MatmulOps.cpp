@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "OpUtils.h"
+#include "fp8moe/Target/NVIDIA/Constants.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -191,10 +192,7 @@ void GroupedMatmulOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
 /// Groups of the contraction that begin at multiples of this many FP8 elements
 /// (a row of the 128-byte swizzle, which is a stage of the kernel) and are zero
 /// up to the next one need no mask.
-static constexpr int64_t kNvidiaGroupPadding = 128;
-/// Base and strides of what the tensor memory accelerator copies are multiples
-/// of this many bytes (cuTensorMapEncodeTiled).
-static constexpr int64_t kTensorMapAlignment = 16;
+static constexpr int64_t kTensorMapGroupPadding = 128;
 
 TensorAccess GroupedMatmulOp::getTensorAccess(Value tensor,
                                               const TargetInfo &target) {
@@ -206,21 +204,20 @@ TensorAccess GroupedMatmulOp::getTensorAccess(Value tensor,
   SmallVector<int64_t> walked = {rank - 2, rank - 1};
   if (!isOperand)
     return TensorAccess::free(walked,
-                              target.kind == TargetKind::NVVM ? rank - 1 : -1);
-  // Tensor cores read FP8 with the contracted dimension contiguous, and the
-  // kernels of NVIDIA treat bf16 alike.
+                              target.has(Feature::TensorMaps) ? rank - 1 : -1);
+  // Tensor cores read FP8 with the contracted dimension contiguous, and kernels
+  // that copy by tensor maps treat bf16 alike.
   bool fp8 = isFp8Type(getA().getType().getElementType());
-  if (target.kind == TargetKind::CPU ||
-      (!fp8 && target.kind != TargetKind::NVVM))
+  if (!target.isGPU() || (!fp8 && !target.has(Feature::TensorMaps)))
     return TensorAccess::free(walked);
   return TensorAccess::free(walked, tensor == getB() ? getContractedDimB()
                                                      : getContractedDimA());
 }
 
 int64_t GroupedMatmulOp::getBestGroupPadding(const TargetInfo &target) {
-  bool isFast = target.kind == TargetKind::NVVM && !isForward() &&
+  bool isFast = target.has(Feature::TensorMaps) && !isForward() &&
                 isFp8Type(getA().getType().getElementType());
-  return isFast ? kNvidiaGroupPadding : 0;
+  return isFast ? kTensorMapGroupPadding : 0;
 }
 
 /// Checks that tensor memory copies can move tiles of a tensor, whose
@@ -240,13 +237,13 @@ static LogicalResult verifyTensorMap(GroupedMatmulOp op, StringRef what,
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {
     int64_t stride = layout.strides[dim];
     if (dim == contiguous || isSingle(dim) || ShapedType::isDynamic(stride) ||
-        stride * bytes % kTensorMapAlignment == 0)
+        stride * bytes % nvidia::kTensorMapAddressAlignment == 0)
       continue;
-    int64_t step = kTensorMapAlignment / bytes;
+    int64_t step = nvidia::kTensorMapAddressAlignment / bytes;
     return op.emitOpError("on ")
            << target.chip << " expects every stride of " << what
            << " but that of the " << role << " dimension to be a multiple of "
-           << kTensorMapAlignment << " bytes, found " << stride * bytes
+           << nvidia::kTensorMapAddressAlignment << " bytes, found " << stride * bytes
            << " bytes along dimension " << dim << " of " << type
            << "; make the size of dimension " << contiguous << " a multiple of "
            << step << ", or give the layout strides that are, such as "
@@ -256,7 +253,7 @@ static LogicalResult verifyTensorMap(GroupedMatmulOp op, StringRef what,
 }
 
 LogicalResult GroupedMatmulOp::verifyForTarget(const TargetInfo &target) {
-  if (target.kind != TargetKind::NVVM)
+  if (!target.has(Feature::TensorMaps))
     return success();
   auto verifyOperand = [&](StringRef what, RankedTensorType type, int64_t dim) {
     return verifyTensorMap(*this, what, type, dim, "contracted",

@@ -49,7 +49,7 @@ static Type findForeignType(Operation *op, Fp8Flavour flavour) {
 
 /// Reports the first operation that needs a flavour the hardware lacks.
 static LogicalResult verifyFlavours(ModuleOp module, const TargetInfo &target) {
-  if (target.kind == TargetKind::CPU)
+  if (!target.isGPU())
     return success();
   WalkResult result = module.walk([&](Operation *op) {
     Type foreign = findForeignType(op, target.fp8);

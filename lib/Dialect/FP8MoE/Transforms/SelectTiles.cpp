@@ -202,7 +202,7 @@ LogicalResult SelectTiles::select(Operation *op, const TargetInfo &target) {
 LogicalResult SelectTiles::selectMatmul(GroupedMatmulOp op,
                                         const TargetInfo &target) {
   // The lowering says that there is no kernel.
-  if (!target.hasWarpgroupMatmul)
+  if (!hasMatmulKernel(getMatmulWork(op), target))
     return op.getTileAttr() ? op.getTileAttr().verifyFor(op, target)
                             : success();
   SmallVector<MatmulTileCost> tiles =

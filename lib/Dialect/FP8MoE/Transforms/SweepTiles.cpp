@@ -93,6 +93,8 @@ static LogicalResult addMatmulCandidates(func::FuncOp function, unsigned index,
                                          const TargetInfo &target,
                                          OpBuilder &builder) {
   MatmulWork work = getMatmulWork(getMatmuls(function)[index]);
+  if (!hasMatmulKernel(work, target))
+    return success();
   for (const MatmulTileCost &entry : rankMatmulTiles(work, target)) {
     GemmTileAttr tile = getMatmulTile(builder.getContext(), entry.schedule);
     FailureOr<func::FuncOp> clone = addClone(
@@ -128,8 +130,6 @@ void SweepTiles::runOnOperation() {
     for (unsigned index : llvm::seq(getQuantizations(function).size()))
       if (failed(addCandidates(function, index, info, builder)))
         return signalPassFailure();
-    if (!info.hasWarpgroupMatmul)
-      continue;
     for (unsigned index : llvm::seq(getMatmuls(function).size()))
       if (failed(addMatmulCandidates(function, index, info, builder)))
         return signalPassFailure();

@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Tuning/Quantize/NVIDIA/SinglePassOuterCalibration.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"
 
@@ -34,17 +35,6 @@ static constexpr int64_t kMostRowStages = 4 * kRowWarps;
 static constexpr int64_t kMostStages = 9;
 static constexpr int64_t kLeastStages = 7;
 
-/// Part of a copy's speed in percent, and picoseconds in which blocks meet and
-/// the first and last tiles go through the roles, fitted to the same chip: 111
-/// us for 16640x5120 in 16 groups, 313 us for 32768x7168, where copies of 4
-/// bytes per element take 81 and 221 us.
-static constexpr int64_t kSpeedPercent = 80;
-static constexpr int64_t kFillTime = 2600000;
-/// As in the streamed kernel: each group's own time.
-static constexpr int64_t kSegmentTime = 175000;
-/// Where groups have as many bytes as so many L2 caches, half of what is read a
-/// second time comes from memory.
-static constexpr int64_t kHalfReadAgain = 3;
 /// One launch along both axes must save at least so much of the time of a
 /// launch for each, in percent: the model is not more accurate.
 static constexpr int64_t kLeastGainPercent = 8;
@@ -65,13 +55,14 @@ fp8moe::getBothAxesStreamedTile(int64_t rowBytes, const TargetInfo &target) {
 }
 
 int64_t fp8moe::getBothAxesGroupBytes(const TargetInfo &target) {
-  return getUsableCacheBytes(target);
+  return target.l2.getUsableBytes();
 }
 
 std::optional<QuantizeTileCost>
 fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
                         const TargetInfo &target) {
-  if (works.size() != 2 || !works[0].jagged)
+  if (works.size() != 2 || !works[0].jagged ||
+      !target.has(Feature::RegisterReallocation))
     return std::nullopt;
   const QuantizeWork &columns = works[0], &rows = works[1];
   QuantizeWork nominal = withNominalSizes(columns);
@@ -90,7 +81,9 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
       groupRows > getBothAxesGroupBytes(target) / rowBytes)
     return std::nullopt;
   std::optional<StreamedTile> tile = getBothAxesStreamedTile(rowBytes, target);
-  if (!tile)
+  const SinglePassOuterCalibration *calibration =
+      getSinglePassOuterCalibration(target.chip);
+  if (!tile || !calibration)
     return std::nullopt;
 
   QuantizeTileCost result = streamed.front();
@@ -99,7 +92,7 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
   double inputBytes = static_cast<double>(nominal.rows) * rowBytes;
   double groupBytes = inputBytes / nominal.segments;
   double readAgain =
-      groupBytes / (groupBytes + kHalfReadAgain * target.l2Bytes);
+      groupBytes / (groupBytes + *calibration->halfReadAgain * target.l2.bytes);
   double outputBytes = 2 * inputBytes / nominal.inputBytes;
   double bytes = inputBytes * (1 + readAgain) + outputBytes;
   result.cost.bytes = static_cast<int64_t>(bytes);
@@ -108,13 +101,14 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
   // What tiles that are not full cost, as the streamed kernel alone.
   double fullness = std::min(1.0, static_cast<double>(result.trafficTime) /
                                       std::max<int64_t>(result.latencyTime, 1));
-  result.trafficTime = moving * 100 / kSpeedPercent;
+  result.trafficTime = moving * 100 / *calibration->bothAxesSpeedPercent;
   result.latencyTime =
       static_cast<int64_t>(result.trafficTime / std::max(fullness, 1e-3));
-  result.cost.time = launch + kFillTime +
-                     std::max(result.trafficTime, result.latencyTime) +
-                     estimateUnalignedStores(nominal, kShiftedStoreTime) +
-                     nominal.segments * kSegmentTime;
+  result.cost.time =
+      launch + *calibration->fillTime +
+      std::max(result.trafficTime, result.latencyTime) +
+      estimateUnalignedStores(nominal, *calibration->shiftedStoreTime) +
+      nominal.segments * *calibration->segmentTime;
   return result;
 }
 

@@ -15,6 +15,7 @@
 
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassInnerTiles.h"
 #include "Tuning/Common/Occupancy.h"
+#include "Tuning/Quantize/NVIDIA/SinglePassInnerCalibration.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 
@@ -22,27 +23,6 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-
-/// Registers of a thread with ptxas of CUDA 13, at most.
-static constexpr int64_t kRegisters = 64;
-
-/// Picoseconds until the first column has come, and after the last one has. On
-/// one NVIDIA H200, 768x2048 takes 5.8 us, 16640x5120 69 us and 32768x2048 53
-/// us, where copies take 1, 61 and 48 us. This and the others were fitted to
-/// benchmarks/calibration_shapes.json.
-static constexpr int64_t kFillTime = 2200000;
-/// The same in a cluster, whose rings hold little more than a column: 98304x768
-/// takes 74 us, 131072x512 61 us and 131072x2048 210 us, where copies take 54,
-/// 48 and 190 us.
-static constexpr int64_t kClusterFillTime = 8000000;
-/// Part of a copy's speed that is reached beyond that, in percent.
-static constexpr int64_t kSpeedPercent = 95;
-/// Picoseconds of a multiprocessor for a line, for the end of a group, and for
-/// a piece: 128 groups of 12800x2048 take 32 us there, 64 of 6400x5120 37 us,
-/// and eight of 512x5120 10 us.
-static constexpr int64_t kLineTime = 10000;
-static constexpr int64_t kGroupTime = 8000;
-static constexpr int64_t kPieceTime = 45000;
 
 ColumnsTile fp8moe::getColumnsTile(int64_t groups) {
   ColumnsTile tile;
@@ -68,10 +48,10 @@ void fp8moe::addColumnsTiles(const QuantizeWork &known,
                              const TargetInfo &target,
                              SmallVectorImpl<QuantizeTileCost> &tiles) {
   int64_t chunkRows = columns::kChunkBytes / known.inputBytes;
-  // The registers above are those of a chip that was measured.
-  bool isMeasured = target.measuredCopyBandwidth > 0;
-  if (!target.hasTensorMaps || !isMeasured || !known.jagged ||
-      known.outputPadding > 1 ||
+  const SinglePassInnerCalibration *calibration =
+      getSinglePassInnerCalibration(target.chip);
+  if (!target.has(Feature::BulkCopies | Feature::Clusters) || !calibration ||
+      !known.jagged || known.outputPadding > 1 ||
       getQuantizeScheduleKind(known) != QuantizeSchedule::Slices ||
       known.inputRowStride != 1 || known.outputRowStride != 1 ||
       !mayBeMultiple(known.rows, chunkRows) ||
@@ -87,7 +67,7 @@ void fp8moe::addColumnsTiles(const QuantizeWork &known,
     return;
   int64_t threads = tile->getThreads(target.warpSize);
   if (!countResidentBlocks(
-          threads, kRegisters,
+          threads, *calibration->registers,
           columns::SharedMemory(*tile, target.sharedMemoryPerBlock).end,
           target))
     return;
@@ -112,16 +92,18 @@ void fp8moe::addColumnsTiles(const QuantizeWork &known,
                    result.residentUnits / std::max<int64_t>(result.units, 1);
   result.trafficTime = static_cast<int64_t>(
       (estimateTraffic(result.cost.bytes, target).time - launch) * 100.0 /
-      kSpeedPercent * balance);
+      *calibration->speedPercent * balance);
   double lines = static_cast<double>(columnBytes) / columns::kLineBytes;
   double pieces =
       static_cast<double>(columnBytes) / columns::kPieceBytes + tile->cluster;
-  double column = lines * kLineTime + pieces * kPieceTime +
-                  static_cast<double>(nominal.segments) * kGroupTime;
+  double column =
+      lines * *calibration->lineTime + pieces * *calibration->pieceTime +
+      static_cast<double>(nominal.segments) * *calibration->groupTime;
   result.latencyTime = static_cast<int64_t>(
       std::min(column / tile->cluster * result.getWaves(), 1e18));
   result.cost.time = launch +
-                     (tile->cluster > 1 ? kClusterFillTime : kFillTime) +
+                     (tile->cluster > 1 ? *calibration->clusterFillTime
+                                        : *calibration->fillTime) +
                      std::max(result.trafficTime, result.latencyTime);
   tiles.push_back(result);
 }

@@ -16,7 +16,9 @@
 
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"
 #include "Tuning/Common/Occupancy.h"
+#include "Tuning/Quantize/NVIDIA/SinglePassOuterCalibration.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
+#include "fp8moe/Target/NVIDIA/Constants.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -24,34 +26,8 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Registers of a thread with ptxas of CUDA 13, at most.
-static constexpr int64_t kRegisters = 128;
-
-/// The copy engines move boxes whose rows have a pitch of so many bytes, and a
-/// thread has so many bytes of a row.
-static constexpr int64_t kPitchBytes = 16;
+/// Bytes of a row that a thread has.
 static constexpr int64_t kCellBytes = 8;
-
-/// Picoseconds in which blocks meet, and the first and the last tiles go
-/// through the roles while nothing else moves. On one NVIDIA H200, 512 rows of
-/// 128 columns take 6.5 us, 4096 of 2048 take 13.3 us where a copy takes 7.4
-/// us. This and the next three were fitted to
-/// benchmarks/calibration_shapes.json, before loads in flight were limited:
-/// today's kernel is faster by 1% to 15%.
-static constexpr int64_t kFillTime = 2600000;
-/// Picoseconds that each jagged segment costs whatever its size: blocks look up
-/// one after the other, also those of which they have no tile.
-static constexpr int64_t kSegmentTime = 175000;
-/// Part of a copy's speed that is reached beyond that, in percent: on the same
-/// chip 84% for 16640x5120, 32768x7168 and 131072x2048 in 8 or 16 groups.
-static constexpr int64_t kSpeedPercent = 84;
-/// The same where segments are not jagged: 89% to 93% for 64 experts of
-/// 2048x7168 and 128 of 2048x1408.
-static constexpr int64_t kWholeSpeedPercent = 91;
-/// Jagged segments begin in the middle of a sector of rows, and end in the
-/// middle of a tile: on average 80 rows of their tiles are not theirs. They
-/// cost about a quarter of what others do.
-static constexpr int64_t kUnusedRows = 20;
 
 void fp8moe::addStreamedTiles(const QuantizeWork &known,
                               const QuantizeWork &nominal,
@@ -59,15 +35,15 @@ void fp8moe::addStreamedTiles(const QuantizeWork &known,
                               SmallVectorImpl<QuantizeTileCost> &tiles) {
   StreamedTile tile;
   int64_t threads = tile.getThreads(target.warpSize);
-  // The registers above are those of a chip that was measured. For sm_100a,
-  // ptxas needs more for some of the kernels.
-  bool isMeasured = target.measuredCopyBandwidth > 0;
-  if (!target.hasTensorMaps || !isMeasured ||
+  const SinglePassOuterCalibration *calibration =
+      getSinglePassOuterCalibration(target.chip);
+  if (!target.has(Feature::TensorMaps) || !calibration ||
       getQuantizeScheduleKind(known) != QuantizeSchedule::StripsToSlices ||
       known.inputColumnStride != 1 || known.outputRowStride != 1 ||
-      !mayBeMultiple(known.inputRowStride, kPitchBytes / known.inputBytes) ||
+      !mayBeMultiple(known.inputRowStride,
+                     nvidia::kTensorMapAddressAlignment / known.inputBytes) ||
       !mayBeMultiple(known.columns, kCellBytes / known.inputBytes) ||
-      !countResidentBlocks(threads, kRegisters,
+      !countResidentBlocks(threads, *calibration->registers,
                            streamed::SharedMemory(tile).end, target))
     return;
 
@@ -79,9 +55,9 @@ void fp8moe::addStreamedTiles(const QuantizeWork &known,
   int64_t columnBlocks =
       llvm::divideCeil(nominal.columns, result.schedule.columnsPerBlock);
   int64_t rowsPerSegment =
-      nominal.jagged
-          ? llvm::divideCeil(nominal.rows, nominal.segments) + kUnusedRows
-          : llvm::alignTo(nominal.rows, streamed::kLines);
+      nominal.jagged ? llvm::divideCeil(nominal.rows, nominal.segments) +
+                           *calibration->unusedRows
+                     : llvm::alignTo(nominal.rows, streamed::kLines);
   int64_t elements = llvm::SaturatingMultiply<uint64_t>(
       llvm::SaturatingMultiply<uint64_t>(nominal.rows, nominal.columns),
       nominal.jagged ? 1 : nominal.segments);
@@ -98,7 +74,8 @@ void fp8moe::addStreamedTiles(const QuantizeWork &known,
   int64_t launch = estimateTraffic(0, target).time;
   auto getTime = [&](int64_t bytes) -> int64_t {
     return (estimateTraffic(bytes, target).time - launch) * 100 /
-           (nominal.jagged ? kSpeedPercent : kWholeSpeedPercent);
+           (nominal.jagged ? *calibration->speedPercent
+                           : *calibration->wholeSpeedPercent);
   };
   result.trafficTime = getTime(result.cost.bytes);
   // Tiles of which little is used move less, but not in as much less time.
@@ -106,11 +83,12 @@ void fp8moe::addStreamedTiles(const QuantizeWork &known,
   tileBytes += tileBytes / nominal.inputBytes;
   result.latencyTime =
       getTime(llvm::SaturatingMultiply<uint64_t>(result.units, tileBytes));
-  result.cost.time = launch + kFillTime +
-                     std::max(result.trafficTime, result.latencyTime) +
-                     estimateUnalignedStores(nominal, kShiftedStoreTime);
+  result.cost.time =
+      launch + *calibration->fillTime +
+      std::max(result.trafficTime, result.latencyTime) +
+      estimateUnalignedStores(nominal, *calibration->shiftedStoreTime);
   if (nominal.jagged)
-    result.cost.time +=
-        llvm::SaturatingMultiply<uint64_t>(nominal.segments, kSegmentTime);
+    result.cost.time += llvm::SaturatingMultiply<uint64_t>(
+        nominal.segments, *calibration->segmentTime);
   tiles.push_back(result);
 }

@@ -74,8 +74,10 @@ struct MatmulTileCost {
   int64_t waves;
 };
 
-/// The tiles that are legal on a target with warpgroup instructions, in a fixed
-/// order.
+/// Whether the target can run the kernel at all, with some tile.
+bool hasMatmulKernel(const MatmulWork &work, const TargetInfo &target);
+
+/// The tiles that are legal where there is a kernel, in a fixed order.
 SmallVector<MatmulTileCost> rankMatmulTiles(const MatmulWork &work,
                                             const TargetInfo &target);
 

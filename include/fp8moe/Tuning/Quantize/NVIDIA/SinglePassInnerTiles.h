@@ -9,6 +9,7 @@
 #ifndef FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSINNERTILES_H
 #define FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSINNERTILES_H
 
+#include "fp8moe/Target/NVIDIA/Constants.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cstdint>
@@ -48,7 +49,7 @@ inline constexpr int64_t kFillingStages = 6;
 /// 132 multiprocessors of an H200 idle.
 inline constexpr int64_t kClusters[] = {1, 2};
 /// A barrier in shared memory.
-inline constexpr int64_t kBarrierBytes = 8;
+inline constexpr int64_t kBarrierBytes = nvidia::kMBarrierBytes;
 /// Parts of a piece whose first group is kept: one for each lane of a warp.
 inline constexpr int64_t kRuns = 32;
 /// Groups of a kernel that does not know their number.

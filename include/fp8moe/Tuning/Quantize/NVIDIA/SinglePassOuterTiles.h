@@ -9,6 +9,8 @@
 #ifndef FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSOUTERTILES_H
 #define FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSOUTERTILES_H
 
+#include "fp8moe/Target/NVIDIA/Constants.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -80,7 +82,7 @@ inline constexpr int64_t kScaleBytes = kLineBytes / 2 * sizeof(float);
 inline constexpr int64_t kRecordBytes = 32;
 /// A barrier in shared memory. A stage has two, a unit three, and one says that
 /// all blocks are there. A stage of rows has one.
-inline constexpr int64_t kBarrierBytes = 8;
+inline constexpr int64_t kBarrierBytes = nvidia::kMBarrierBytes;
 /// Rows in shared memory begin at multiples of a line.
 inline constexpr int64_t getRowPitch(int64_t rowBytes) {
   return (rowBytes + kLineBytes - 1) / kLineBytes * kLineBytes;

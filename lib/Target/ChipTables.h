@@ -1,0 +1,25 @@
+//===- ChipTables.h - Tables that rows of chips refer to --------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_TARGET_CHIPTABLES_H
+#define FP8MOE_LIB_TARGET_CHIPTABLES_H
+
+#include "fp8moe/Target/Calibration.h"
+#include "fp8moe/Target/MatrixInstruction.h"
+
+namespace mlir::fp8moe {
+
+extern const MatrixInstructionInfo hopperMatrix[5], blackwellMatrix[5],
+    cdna3Matrix[5], cdna4Matrix[5];
+
+extern const Calibration cpuCalibration, h200Calibration, b200Calibration,
+    mi300xCalibration, mi355xCalibration;
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_TARGET_CHIPTABLES_H

@@ -1,0 +1,59 @@
+//===- HopperCalibration.cpp - Figures of Hopper's matmul -----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tuning/Matmul/Hopper/HopperCalibration.h"
+
+using namespace mlir::fp8moe;
+
+/// Fitted together.
+static constexpr llvm::StringLiteral sweep =
+    "one NVIDIA H200 at its power limit, 2026-11-22: every tile of eight "
+    "shapes in both modes, benchmarks/grouped_matmul.py --sweep";
+
+static constexpr HopperCalibration getH200() {
+  HopperCalibration row;
+  row.chip = llvm::StringLiteral("sm_90a");
+  row.loopRegisters = measured<int64_t>(
+      40, "ptxas of CUDA 13: loops of 192 accumulators do not spill");
+  row.epilogueRegisters = measured<int64_t>(
+      72, "ptxas of CUDA 13: epilogues of 160 accumulators do not spill, of "
+          "192 they do");
+  row.addendRegisters = measured<int64_t>(
+      40, "ptxas of CUDA 13: epilogues of 128 accumulators with an addend do "
+          "not spill, of 160 they do");
+  row.addendLoopRegisters = measured<int64_t>(
+      16, "ptxas of CUDA 13 spills an f32 addend beside 192 accumulators; a "
+          "bf16 addend fits");
+  row.sustainedRate = measured(0.7525, sweep);
+  row.operandSlowdown = measured(8.0, sweep);
+  row.sharedBytesHidden = measured(160.0, sweep);
+  row.sharedSlowdown = measured(0.4, sweep);
+  row.sharedBytesPerCycle =
+      fromDataSheet(128.0, "CUDA C++ Programming Guide: 32 banks of 4 bytes");
+  row.productBytesPerCycle = fromDataSheet(
+      4096.0, "64 rows by columns and 32 bytes take columns / 2 cycles");
+  row.turnTime = measured<int64_t>(64000, sweep);
+  row.writeTime = measured(84.0, sweep);
+  row.narrowWrite = measured(1.2, sweep);
+  row.exposedTime = measured(33.0, sweep);
+  row.competingTime = measured(128.0, sweep);
+  row.overlapLoss = measured(0.25, sweep);
+  row.groupsApart = measured(0.11, sweep);
+  row.fewInstructions = measured(1.06, sweep);
+  row.sharedStage = measured(1.05, sweep);
+  row.promotedShared = measured(1.05, sweep);
+  row.promotedAlone = measured(1.35, sweep);
+  return row;
+}
+
+static constexpr HopperCalibration table[] = {getH200()};
+
+const HopperCalibration *
+mlir::fp8moe::getHopperCalibration(llvm::StringRef chip) {
+  return findCalibration(table, chip);
+}
