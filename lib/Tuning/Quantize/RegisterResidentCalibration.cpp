@@ -14,6 +14,15 @@ using namespace mlir::fp8moe;
 /// hold.
 static constexpr RegisterResidentRegisters ptxasRegisters = {
     {63, 72, 81, 90, 99, 108, 117, 126}, 90};
+/// What LLVM 22 assigns: `.vgpr_count` in the notes of 672 kernels for each
+/// chip, 2026-11-23. They are all teams, of 16 and 32 bits, with one chunk to
+/// as many as a thread holds, with whole chunks and without; jagged groups with
+/// a known number of columns, with an unknown one, and padded.
+static constexpr RegisterResidentRegisters gfx942Registers = {
+    {47, 56, 73, 88, 105, 113, 116, 121}, 156};
+static constexpr RegisterResidentRegisters gfx950Registers = {
+    {46, 55, 72, 88, 104, 112, 115, 126}, 155};
+
 static constexpr RegisterResidentCalibration getH200() {
   constexpr llvm::StringLiteral leastRegret =
       "one NVIDIA H200, 2026-11-21: least regret on "
@@ -46,8 +55,8 @@ asH200(llvm::StringLiteral chip, Figure<RegisterResidentRegisters> registers) {
 static constexpr RegisterResidentCalibration table[] = {
     getH200(),
     asH200("sm_100a", assumed(ptxasRegisters, "as ptxas for sm_90a")),
-    asH200("gfx942", assumed(ptxasRegisters, "as ptxas for sm_90a")),
-    asH200("gfx950", assumed(ptxasRegisters, "as ptxas for sm_90a")),
+    asH200("gfx942", measured(gfx942Registers, "LLVM 22, 2026-11-23")),
+    asH200("gfx950", measured(gfx950Registers, "LLVM 22, 2026-11-23")),
 };
 
 const RegisterResidentCalibration *

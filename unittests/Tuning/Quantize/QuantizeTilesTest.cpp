@@ -323,6 +323,28 @@ TEST(QuantizeTilesTest, BandwidthDoesNotDecideWhatRuns) {
   }
 }
 
+/// Kernels that hold jagged groups need many more registers with LLVM than with
+/// ptxas, those that hold short slices fewer.
+TEST(QuantizeTilesTest, ResidentBlocksFollowTheChipsRegisters) {
+  auto countBlocks = [](const QuantizeWork &work, StringRef chip) {
+    for (const QuantizeTileCost &tile :
+         rankQuantizeTiles(work, getTarget(chip)))
+      if (tile.schedule.method == TileSchedule::Held &&
+          tile.schedule.threads == 128 && tile.schedule.columnsPerBlock == 1)
+        return tile.schedule.residentBlocks;
+    return int64_t(0);
+  };
+  // 65536 / (128 * 128) and 131072 / (128 * 128).
+  EXPECT_EQ(countBlocks(rowwise(16384, 16384), "sm_90a"), 4);
+  EXPECT_EQ(countBlocks(rowwise(16384, 16384), "gfx942"), 8);
+  // 65536 / (128 * 64) and 131072 / (128 * 48), of at most 2048 threads.
+  EXPECT_EQ(countBlocks(rowwise(16384, 2048), "sm_90a"), 8);
+  EXPECT_EQ(countBlocks(rowwise(16384, 2048), "gfx942"), 16);
+  // 65536 / (128 * 96) and 131072 / (128 * 160).
+  EXPECT_EQ(countBlocks(jaggedSlices(16640, 5120, 8), "sm_90a"), 5);
+  EXPECT_EQ(countBlocks(jaggedSlices(16640, 5120, 8), "gfx942"), 6);
+}
+
 TEST(QuantizeTilesTest, ChoicesAreNearTheBestMeasured) {
   double logRatios = 0;
   for (const MeasuredCase &measured : measuredCases) {
