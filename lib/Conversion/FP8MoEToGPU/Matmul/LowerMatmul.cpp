@@ -62,11 +62,8 @@ getProblem(GroupedMatmulOp op, const GroupedMatmulSizes<OpFoldResult> &sizes) {
 
 static LogicalResult lowerGroupedMatmul(GroupedMatmulOp op,
                                         ProgramLowering &lowering) {
-  const TargetInfo &target = lowering.getTarget();
-  if (!hasMatmulKernel(getMatmulWork(op), target))
-    return op.emitError("'")
-           << op->getName() << "' is not supported on target " << target.chip
-           << " yet; compile the function for sm_90a or 'cpu'";
+  if (failed(requireMatmulKernel(op, lowering.getTarget())))
+    return failure();
   RankedTensorType aType = op.getA().getType(), bType = op.getB().getType();
   for (Type type : {aType.getElementType(), bType.getElementType()})
     if (isFp8Type(type) && !lowering.getKernels().getHooks().supportsFP8(type))

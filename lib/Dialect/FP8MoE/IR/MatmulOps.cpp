@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "OpUtils.h"
-#include "fp8moe/Target/NVIDIA/Constants.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -218,54 +217,4 @@ int64_t GroupedMatmulOp::getBestGroupPadding(const TargetInfo &target) {
   bool isFast = target.has(Feature::TensorMaps) && !isForward() &&
                 isFp8Type(getA().getType().getElementType());
   return isFast ? kTensorMapGroupPadding : 0;
-}
-
-/// Checks that tensor memory copies can move tiles of a tensor, whose
-/// `contiguous` dimension must be; `role` says why, `wayOut` what to do.
-static LogicalResult verifyTensorMap(GroupedMatmulOp op, StringRef what,
-                                     RankedTensorType type, int64_t contiguous,
-                                     StringRef role, StringRef wayOut,
-                                     const TargetInfo &target) {
-  StridedLayout layout = *StridedLayout::get(type);
-  auto isSingle = [&](int64_t dim) { return type.getDimSize(dim) == 1; };
-  if (!layout.isContiguousAlong(contiguous) && !isSingle(contiguous))
-    return op.emitOpError("on ")
-           << target.chip << " expects " << what
-           << " to be contiguous along the " << role << " dimension "
-           << contiguous << ", found " << type << "; " << wayOut;
-  int64_t bytes = getElementBytes(type.getElementType()).value_or(1);
-  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
-    int64_t stride = layout.strides[dim];
-    if (dim == contiguous || isSingle(dim) || ShapedType::isDynamic(stride) ||
-        stride * bytes % nvidia::kTensorMapAddressAlignment == 0)
-      continue;
-    int64_t step = nvidia::kTensorMapAddressAlignment / bytes;
-    return op.emitOpError("on ")
-           << target.chip << " expects every stride of " << what
-           << " but that of the " << role << " dimension to be a multiple of "
-           << nvidia::kTensorMapAddressAlignment << " bytes, found " << stride * bytes
-           << " bytes along dimension " << dim << " of " << type
-           << "; make the size of dimension " << contiguous << " a multiple of "
-           << step << ", or give the layout strides that are, such as "
-           << llvm::alignTo(stride, step) << " instead of " << stride;
-  }
-  return success();
-}
-
-LogicalResult GroupedMatmulOp::verifyForTarget(const TargetInfo &target) {
-  if (!target.has(Feature::TensorMaps))
-    return success();
-  auto verifyOperand = [&](StringRef what, RankedTensorType type, int64_t dim) {
-    return verifyTensorMap(*this, what, type, dim, "contracted",
-                           "run the layout passes, or fp8moe.relayout it first",
-                           target);
-  };
-  if (failed(verifyOperand("the first operand", getA().getType(),
-                           getContractedDimA())) ||
-      failed(verifyOperand("the second operand", getB().getType(),
-                           getContractedDimB())))
-    return failure();
-  return verifyTensorMap(*this, "the result", getType(),
-                         getType().getRank() - 1, "last",
-                         "fp8moe.relayout such a result instead", target);
 }

@@ -107,6 +107,42 @@ func.func @on_cpu(%a: tensor<?x1000xf8E4M3FN>, %b: tensor<2x1000x32xf8E4M3FN>, %
 
 // -----
 
+// No kernel, whatever the layouts.
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+func.func @no_kernel_on_gfx942(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
+  // expected-error @below {{'fp8moe.grouped_matmul' is not supported on target gfx942 yet; compile the function for sm_90a or 'cpu'}}
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      : tensor<?x1004xbf16>, tensor<2x1004x32xbf16> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+}
+
+// -----
+
+// No kernel, whatever the layouts.
+module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
+func.func @no_kernel_on_gfx950(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
+  // expected-error @below {{'fp8moe.grouped_matmul' is not supported on target gfx950 yet; compile the function for sm_90a or 'cpu'}}
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      : tensor<?x1004xbf16>, tensor<2x1004x32xbf16> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+}
+
+// -----
+
+// No kernel, whatever the layouts.
+module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
+func.func @no_kernel_on_sm_100a(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
+  // expected-error @below {{'fp8moe.grouped_matmul' is not supported on target sm_100a yet; compile the function for sm_90a or 'cpu'}}
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      : tensor<?x1004xbf16>, tensor<2x1004x32xbf16> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+}
+
+// -----
+
 // expected-error @below {{target}}
 module {
 }

@@ -86,14 +86,6 @@ def FP8MoE_KernelOpInterface : OpInterface<"KernelOpInterface"> {
       }], "int64_t", "getNumPasses",
       (ins "const ::mlir::fp8moe::TargetInfo &":$target),
       /*methodBody=*/"", /*defaultImplementation=*/"(void)target; return 1;">,
-    InterfaceMethod<[{
-        Checks that a kernel of `target` can read and write the tensors in the layouts
-        that they have, as far as the types say; reports at the operation what was found,
-        what was expected and what to do. Layouts are final by then.
-      }], "::llvm::LogicalResult", "verifyForTarget",
-      (ins "const ::mlir::fp8moe::TargetInfo &":$target),
-      /*methodBody=*/"",
-      /*defaultImplementation=*/"(void)target; return ::mlir::success();">,
   ];
 }
 

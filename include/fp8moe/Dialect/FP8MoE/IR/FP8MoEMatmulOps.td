@@ -11,7 +11,7 @@
 
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpBase.td"
 
-def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegments, FP8MoE_KernelOfTargets,
+def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegments, FP8MoE_Kernel,
     FP8MoE_SizesWithEqualOperands]> {
   let summary = "one matmul per jagged group";
   let description = [{

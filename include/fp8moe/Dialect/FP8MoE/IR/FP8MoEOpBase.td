@@ -68,9 +68,6 @@ def FP8MoE_Kernel : DeclareOpInterfaceMethods<FP8MoE_KernelOpInterface>;
 /// An operation that may become several kernels.
 def FP8MoE_KernelOfPasses
     : DeclareOpInterfaceMethods<FP8MoE_KernelOpInterface, ["getNumPasses"]>;
-/// A kernel that not every target can run on every layout.
-def FP8MoE_KernelOfTargets
-    : DeclareOpInterfaceMethods<FP8MoE_KernelOpInterface, ["verifyForTarget"]>;
 
 /// An operation whose result type follows from its operands and attributes; a
 /// different spelling of the same layout is accepted.

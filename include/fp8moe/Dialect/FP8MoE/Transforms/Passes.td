@@ -238,8 +238,8 @@ def PadGroups : InterfacePass<"fp8moe-pad-groups", "::mlir::FunctionOpInterface"
 def VerifyKernels : Pass<"fp8moe-verify-kernels", "::mlir::ModuleOp"> {
   let summary = "Reject kernels that the target cannot run on their layouts";
   let description = [{
-    Asks every kernel whether the module's target can run it on the layouts that its
-    tensors have, when they are final. What only a call knows (the pitch of a tensor with
+    Asks whether the module's target has a kernel for every matmul, and can run it on the
+    layouts that its tensors have, when they are final. What only a call knows (the pitch of a tensor with
     unknown sizes) the host plan checks.
 
     Needs `fp8moe.target` on the module.

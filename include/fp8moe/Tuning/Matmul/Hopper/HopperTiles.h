@@ -77,6 +77,13 @@ struct MatmulTileCost {
 /// Whether the target can run the kernel at all, with some tile.
 bool hasMatmulKernel(const MatmulWork &work, const TargetInfo &target);
 
+/// Reports at `op` that the target has no kernel for it.
+LogicalResult requireMatmulKernel(GroupedMatmulOp op, const TargetInfo &target);
+
+/// The same, or that the kernel cannot read or write the tensors in the layouts
+/// that they have, as far as the types say. Layouts are final by then.
+LogicalResult verifyMatmulKernel(GroupedMatmulOp op, const TargetInfo &target);
+
 /// The tiles that are legal where there is a kernel, in a fixed order.
 SmallVector<MatmulTileCost> rankMatmulTiles(const MatmulWork &work,
                                             const TargetInfo &target);
