@@ -8,7 +8,7 @@
 
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
-#include "fp8moe/Target/NVIDIA/Constants.h"
+#include "fp8moe/Target/NVIDIA.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -21,9 +21,6 @@ namespace mlir::fp8moe {
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-
-// CUtensorMap, in cuda.h.
-static constexpr int64_t kTensorMapBytes = 128;
 
 /// The numbers of a function's parameters that are tensor maps.
 static constexpr StringLiteral kTensorMapsAttrName = "fp8moe_plan.tensor_maps";
@@ -44,7 +41,8 @@ static void passTensorMaps(LLVM::LLVMFuncOp function) {
   if (!indices)
     return;
   Builder builder(function.getContext());
-  auto type = LLVM::LLVMArrayType::get(builder.getI8Type(), kTensorMapBytes);
+  auto type = LLVM::LLVMArrayType::get(builder.getI8Type(),
+                                       nvidia::kTensorMapObjectBytes);
   std::pair<StringRef, Attribute> attributes[] = {
       {LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(type)},
       {LLVM::LLVMDialect::getAlignAttrName(),

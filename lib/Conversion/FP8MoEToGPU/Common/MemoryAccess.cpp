@@ -136,20 +136,20 @@ SmallVector<Value> fp8moe::createShiftedWords(KernelBuilder &b,
                                               ArrayRef<Value> before,
                                               ArrayRef<Value> words,
                                               Value shift) {
-  constexpr int64_t kWords = kVectorBytes / sizeof(int32_t);
+  constexpr int64_t kWords = kVectorBytes / kWordBytes;
   SmallVector<Value> row(before);
   llvm::append_range(row, words);
   // Drops words until the result and one more before it are left: two words or
   // none, then one or none.
   for (int64_t step : {2, 1}) {
     Value isFar = b.compare(arith::CmpIPredicate::ne,
-                            b.bitAnd(shift, step * sizeof(int32_t)), 0);
+                            b.bitAnd(shift, step * kWordBytes), 0);
     SmallVector<Value> kept;
     for (size_t i : llvm::seq(row.size() - step))
       kept.push_back(b.select(isFar, row[i], row[i + step]));
     row = kept;
   }
-  Value bits = b.mul(b.bitAnd(shift, sizeof(int32_t) - 1), 8);
+  Value bits = b.mul(b.bitAnd(shift, kWordBytes - 1), 8);
   SmallVector<Value> shifted;
   for (int64_t i : llvm::seq(kWords))
     shifted.push_back(LLVM::FshlOp::create(b, row[i + 1], row[i], bits));

@@ -12,7 +12,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-static constexpr int64_t kWordBytes = 4;
 static constexpr int64_t kChunksPerRow =
     TransposeTile::kRowBytes / kVectorBytes;
 

@@ -23,9 +23,6 @@ namespace mlir::fp8moe {
 // Words between blocks
 //===----------------------------------------------------------------------===//
 
-/// Bytes of a word, an i32.
-constexpr int64_t kWordBytes = sizeof(int32_t);
-
 /// Relaxed accesses of one i32 at the scope of the device. They order nothing
 /// else; fences do.
 Value createRelaxedLoad(KernelBuilder &b, Value pointer);

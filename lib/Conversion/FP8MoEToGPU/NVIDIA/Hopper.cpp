@@ -130,11 +130,12 @@ RingPosition StageRing::getBefore(RingPosition position, Value count) {
 }
 
 Value StageRing::getFullBarrier(Value stage) {
-  return b.offsetBytes(barriers, b.mul(stage, kBarrierBytes));
+  return b.offsetBytes(barriers, b.mul(stage, nvidia::kMBarrierBytes));
 }
 
 Value StageRing::getEmptyBarrier(Value stage) {
-  return b.offsetBytes(barriers, b.mul(b.add(stage, stages), kBarrierBytes));
+  return b.offsetBytes(barriers,
+                       b.mul(b.add(stage, stages), nvidia::kMBarrierBytes));
 }
 
 void StageRing::createWaitEmpty(RingPosition position) {

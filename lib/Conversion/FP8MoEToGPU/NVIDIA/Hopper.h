@@ -18,6 +18,7 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_NVIDIA_HOPPER_H
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
+#include "fp8moe/Target/NVIDIA.h"
 
 #include <functional>
 
@@ -26,9 +27,6 @@ namespace mlir::fp8moe {
 //===----------------------------------------------------------------------===//
 // Barriers
 //===----------------------------------------------------------------------===//
-
-/// Bytes of a barrier.
-constexpr int64_t kBarrierBytes = 8;
 
 /// A phase ends after `arrivals` arrivals, and after the bytes that they
 /// announced have come.
@@ -81,7 +79,9 @@ public:
   StageRing(KernelBuilder &b, Value barriers, int64_t stages)
       : b(b), barriers(barriers), stages(stages) {}
 
-  static int64_t getBytes(int64_t stages) { return 2 * stages * kBarrierBytes; }
+  static int64_t getBytes(int64_t stages) {
+    return 2 * stages * nvidia::kMBarrierBytes;
+  }
 
   /// By one thread, before anybody uses the ring. Full needs as many arrivals
   /// (plus the bytes that they announce), and empty so many releases.

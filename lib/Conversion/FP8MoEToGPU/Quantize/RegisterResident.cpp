@@ -115,7 +115,7 @@ void HeldBuilder::build() {
   Value teamInBlock = isTeam ? b.i64(0) : b.divU(b.getThread(), team.threads);
   if (team.threads > b.getSubgroupSize())
     magnitudeMemory = b.allocateWorkgroup(
-        schedule.threads / b.getSubgroupSize() * sizeof(int32_t), "magnitudes");
+        schedule.threads / b.getSubgroupSize() * kWordBytes, "magnitudes");
   Value strips = b.ceilDiv(kernel.sizes.kept, schedule.getColumnsPerUnit());
   Value units = b.mul(kernel.sizes.segments, strips);
   Value tailUnits =
@@ -423,19 +423,18 @@ Value HeldBuilder::combineTeam(Value magnitude) {
   // Threads may still read the magnitudes of the block's previous slices.
   b.createBarrier();
   auto getPointer = [&](Value subgroup) {
-    return b.offsetBytes(magnitudeMemory, b.mul(subgroup, sizeof(int32_t)));
+    return b.offsetBytes(magnitudeMemory, b.mul(subgroup, kWordBytes));
   };
   b.createIf(b.equal(b.getLane(), 0), [&] {
-    b.store(magnitude, getPointer(b.getSubgroup()), sizeof(int32_t));
+    b.store(magnitude, getPointer(b.getSubgroup()), kWordBytes);
   });
   b.createBarrier();
   int64_t subgroups = team.threads / b.getSubgroupSize();
   Value pointer =
       getPointer(b.mul(b.divU(b.getThread(), team.threads), subgroups));
   for (int64_t i : llvm::seq(subgroups)) {
-    Value other =
-        b.load(b.getI32Type(), b.offsetBytes(pointer, i * sizeof(int32_t)),
-               sizeof(int32_t));
+    Value other = b.load(b.getI32Type(), b.offsetBytes(pointer, i * kWordBytes),
+                         kWordBytes);
     magnitude = b.maxU(magnitude, other);
   }
   return magnitude;

@@ -8,6 +8,8 @@
 
 #include "OpUtils.h"
 
+#include "fp8moe/Target/NVIDIA.h"
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::detail;

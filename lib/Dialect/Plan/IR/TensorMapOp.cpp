@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
+#include "fp8moe/Target/NVIDIA.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
@@ -52,8 +53,10 @@ OpFoldResult AlignedOp::fold(FoldAdaptor) {
 // CUDA driver's interface.
 static constexpr int64_t kMaxRank = 5;
 static constexpr int64_t kMaxBoxExtent = 256;
-/// Addresses, strides and the rows of a box are multiples of this many bytes.
-static constexpr int64_t kGranularity = 16;
+/// In bytes; the rows of a box are multiples of it, as addresses and strides
+/// are.
+static constexpr int64_t kGranularity =
+    fp8moe::nvidia::kTensorMapAddressAlignment;
 
 void TensorMapOp::build(OpBuilder &builder, OperationState &state, Value buffer,
                         Value offset, ValueRange sizes, ValueRange strides,

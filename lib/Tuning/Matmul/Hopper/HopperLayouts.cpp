@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Target/NVIDIA/Constants.h"
+#include "fp8moe/Target/NVIDIA.h"
 #include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 
 #include "llvm/Support/MathExtras.h"

@@ -32,7 +32,7 @@
 
 #include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 #include "Tuning/Matmul/Hopper/HopperCalibration.h"
-#include "fp8moe/Target/NVIDIA/Constants.h"
+#include "fp8moe/Target/NVIDIA.h"
 #include "fp8moe/Tuning/Common/MemoryCost.h"
 
 #include "llvm/Support/FormatVariadic.h"

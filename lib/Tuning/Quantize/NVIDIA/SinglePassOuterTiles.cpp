@@ -18,7 +18,7 @@
 #include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/NVIDIA/SinglePassOuterCalibration.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
-#include "fp8moe/Target/NVIDIA/Constants.h"
+#include "fp8moe/Target/NVIDIA.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 
 #include "llvm/Support/MathExtras.h"

@@ -18,6 +18,9 @@
 
 namespace mlir::fp8moe {
 
+/// Bytes of a word, an i32.
+inline constexpr int64_t kWordBytes = sizeof(int32_t);
+
 /// The parameters of a kernel in their order, and how it is launched.
 struct KernelSignature {
   /// Tensor maps, `!llvm.ptr` with the attribute `fp8moe_plan.tensor_map`.

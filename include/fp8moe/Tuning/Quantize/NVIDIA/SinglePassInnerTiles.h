@@ -9,7 +9,7 @@
 #ifndef FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSINNERTILES_H
 #define FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSINNERTILES_H
 
-#include "fp8moe/Target/NVIDIA/Constants.h"
+#include "fp8moe/Target/NVIDIA.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cstdint>
@@ -48,8 +48,6 @@ inline constexpr int64_t kFillingStages = 6;
 /// Blocks that a column may be divided among. Clusters of four leave 12 of the
 /// 132 multiprocessors of an H200 idle.
 inline constexpr int64_t kClusters[] = {1, 2};
-/// A barrier in shared memory.
-inline constexpr int64_t kBarrierBytes = nvidia::kMBarrierBytes;
 /// Parts of a piece whose first group is kept: one for each lane of a warp.
 inline constexpr int64_t kRuns = 32;
 /// Groups of a kernel that does not know their number.
@@ -88,9 +86,9 @@ private:
     int64_t table = (tile.groups + 1) * 4;
     masks = stages * kPieceBytes;
     ring = masks + kMasks * kChunkBytes;
-    measured = ring + 2 * stages * kBarrierBytes;
-    scaled = measured + slots * kBarrierBytes;
-    magnitudes = scaled + slots * kBarrierBytes;
+    measured = ring + 2 * stages * nvidia::kMBarrierBytes;
+    scaled = measured + slots * nvidia::kMBarrierBytes;
+    magnitudes = scaled + slots * nvidia::kMBarrierBytes;
     scales = magnitudes + slots * table;
     ends = scales + slots * table;
     numbers = ends + table;

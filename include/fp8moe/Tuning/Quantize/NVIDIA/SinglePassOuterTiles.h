@@ -9,7 +9,7 @@
 #ifndef FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSOUTERTILES_H
 #define FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSOUTERTILES_H
 
-#include "fp8moe/Target/NVIDIA/Constants.h"
+#include "fp8moe/Target/NVIDIA.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -80,9 +80,6 @@ inline constexpr int64_t kStageBytes = kBoxes * kBoxBytes;
 inline constexpr int64_t kScaleBytes = kLineBytes / 2 * sizeof(float);
 /// What warps tell each other about a tile or a unit: eight words.
 inline constexpr int64_t kRecordBytes = 32;
-/// A barrier in shared memory. A stage has two, a unit three, and one says that
-/// all blocks are there. A stage of rows has one.
-inline constexpr int64_t kBarrierBytes = nvidia::kMBarrierBytes;
 /// Rows in shared memory begin at multiples of a line.
 inline constexpr int64_t getRowPitch(int64_t rowBytes) {
   return (rowBytes + kLineBytes - 1) / kLineBytes * kLineBytes;
@@ -109,12 +106,12 @@ struct SharedMemory {
         tileRecords(seamScales + tile.getUnitSlots() * kScaleBytes),
         unitRecords(tileRecords + tile.stages * kRecordBytes),
         ring(unitRecords + tile.getUnitSlots() * kRecordBytes),
-        published(ring + 2 * tile.stages * kBarrierBytes),
-        posted(published + tile.getUnitSlots() * kBarrierBytes),
-        scalesReady(posted + tile.getUnitSlots() * kBarrierBytes),
-        gridReady(scalesReady + tile.getUnitSlots() * kBarrierBytes),
-        rowsReady(gridReady + kBarrierBytes),
-        rowNumbers(rowsReady + tile.rowStages * kBarrierBytes),
+        published(ring + 2 * tile.stages * nvidia::kMBarrierBytes),
+        posted(published + tile.getUnitSlots() * nvidia::kMBarrierBytes),
+        scalesReady(posted + tile.getUnitSlots() * nvidia::kMBarrierBytes),
+        gridReady(scalesReady + tile.getUnitSlots() * nvidia::kMBarrierBytes),
+        rowsReady(gridReady + nvidia::kMBarrierBytes),
+        rowNumbers(rowsReady + tile.rowStages * nvidia::kMBarrierBytes),
         progress(rowNumbers + tile.rowStages * kRowNumberBytes),
         end(progress + (tile.hasRows() ? kProgressBytes : 0)) {}
 };

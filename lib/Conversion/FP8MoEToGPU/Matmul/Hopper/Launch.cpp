@@ -15,14 +15,12 @@
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/Hopper/GroupedMatmul.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/Hopper/MatmulAtoms.h"
+#include "fp8moe/Target/NVIDIA.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// The first address and every stride but the innermost of what the tensor
-/// memory accelerator copies are multiples of this many bytes.
-static constexpr int64_t kTensorMapAlignment = 16;
 /// Lines that are brought to the second-level cache when a part of them is
 /// read: operands are read whole, by neighbouring blocks.
 static constexpr int64_t kOperandPromotion = 256;
@@ -115,7 +113,7 @@ void HopperMatmulLaunch::require(arith::CmpIPredicate predicate,
 LogicalResult HopperMatmulLaunch::requirePitch(const Twine &name,
                                                OpFoldResult stride,
                                                int64_t elementBytes) {
-  int64_t step = kTensorMapAlignment / elementBytes;
+  int64_t step = nvidia::kTensorMapAddressAlignment / elementBytes;
   int64_t known = getStaticSize(stride);
   if (ShapedType::isDynamic(known)) {
     require(arith::CmpIPredicate::eq, size.rem(stride, step), 0,
@@ -128,7 +126,7 @@ LogicalResult HopperMatmulLaunch::requirePitch(const Twine &name,
   return op.emitOpError("on ")
          << lowering.getTarget().chip << " expects strides of " << name
          << " that are multiples of " << step << " elements ("
-         << kTensorMapAlignment << " bytes), found " << known
+         << nvidia::kTensorMapAddressAlignment << " bytes), found " << known
          << "; pad the tensor, or compile the function for target 'cpu'";
 }
 
@@ -163,7 +161,7 @@ HopperMatmulLaunch::getMatrix(const Twine &name, RankedTensorType type,
     if (failed(requirePitch(name, view.strides[dim], matrix.elementBytes)))
       return failure();
   }
-  raiseAlignment(view.buffer, kTensorMapAlignment);
+  raiseAlignment(view.buffer, nvidia::kTensorMapAddressAlignment);
   return matrix;
 }
 

@@ -21,8 +21,6 @@
 
 namespace mlir::fp8moe::columns {
 
-inline constexpr int64_t kWordBytes = sizeof(int32_t);
-
 /// Part of a column in a stage of the ring, all i32.
 struct Piece {
   RingPosition position;
@@ -120,10 +118,10 @@ private:
                      kWordBytes);
   }
   Value getMeasuredBarrier(Value slot) {
-    return getShared(memory.measured, slot, columns::kBarrierBytes);
+    return getShared(memory.measured, slot, nvidia::kMBarrierBytes);
   }
   Value getScaledBarrier(Value slot) {
-    return getShared(memory.scaled, slot, columns::kBarrierBytes);
+    return getShared(memory.scaled, slot, nvidia::kMBarrierBytes);
   }
   Value loadWord(Value pointer) {
     return b.load(b.getI32Type(), pointer, kWordBytes);

@@ -193,7 +193,7 @@ SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isFolded) {
 
 /// The f32 value of an element of a cell's row.
 Value ConvertBuilder::getElement(Value line, int64_t column) {
-  int64_t perWord = sizeof(int32_t) / k.getInputBytes();
+  int64_t perWord = kWordBytes / k.getInputBytes();
   Value word = b.createOrFold<vector::ExtractOp>(line, column / perWord);
   SmallVector<Value> bits = k.unpackValues(word);
   return b.bitcast(b.getF32Type(), bits[column % perWord]);

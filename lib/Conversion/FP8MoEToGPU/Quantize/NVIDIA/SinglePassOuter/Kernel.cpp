@@ -77,7 +77,7 @@ Value StreamedKernel::getRowStage(Value stage) {
 }
 
 Value StreamedKernel::getRowBarrier(Value stage) {
-  return getShared(SharedMemory(tile).rowsReady, stage, kBarrierBytes);
+  return getShared(SharedMemory(tile).rowsReady, stage, nvidia::kMBarrierBytes);
 }
 
 Value StreamedKernel::getRowNumber(Value stage) {
@@ -178,16 +178,17 @@ Value StreamedKernel::getUnitRecord(Value unit) {
 
 Value StreamedKernel::getPublishedBarrier(Value unit) {
   return getShared(SharedMemory(tile).published, getUnitSlot(unit),
-                   kBarrierBytes);
+                   nvidia::kMBarrierBytes);
 }
 
 Value StreamedKernel::getPostedBarrier(Value unit) {
-  return getShared(SharedMemory(tile).posted, getUnitSlot(unit), kBarrierBytes);
+  return getShared(SharedMemory(tile).posted, getUnitSlot(unit),
+                   nvidia::kMBarrierBytes);
 }
 
 Value StreamedKernel::getScalesBarrier(Value unit) {
   return getShared(SharedMemory(tile).scalesReady, getUnitSlot(unit),
-                   kBarrierBytes);
+                   nvidia::kMBarrierBytes);
 }
 
 Value StreamedKernel::getUnitScales(Value unit) {

@@ -10,13 +10,12 @@
 #include "FP8MoEToGPU/NVIDIA/GridBarrier.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
 #include "FP8MoEToGPU/Quantize/QuantizeLaunch.h"
+#include "fp8moe/Target/NVIDIA.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::streamed;
 
-/// Tensor maps take addresses and pitches that are multiples of this.
-static constexpr int64_t kMapAlignment = 16;
 /// Bytes of a row that one thread converts; columns must come in whole ones.
 static constexpr int64_t kCellBytes = 8;
 /// Bytes that the second-level cache fetches at a time: a whole line, of which
@@ -74,8 +73,9 @@ void StreamedLaunch::require(arith::CmpIPredicate predicate, OpFoldResult lhs,
 
 Value StreamedLaunch::createCondition(OpFoldResult entries) {
   using arith::CmpIPredicate;
-  condition = plan::AlignedOp::create(b, buffers.input, kMapAlignment);
-  int64_t pitch = kMapAlignment / getInputBytes();
+  condition = plan::AlignedOp::create(b, buffers.input,
+                                      nvidia::kTensorMapAddressAlignment);
+  int64_t pitch = nvidia::kTensorMapAddressAlignment / getInputBytes();
   require(CmpIPredicate::eq, size.rem(sizes.inReduced, pitch), 0);
   if (hasSegmentDim())
     require(CmpIPredicate::eq, size.rem(sizes.inSegment, pitch), 0);

@@ -113,7 +113,7 @@ void MeasureBuilder::post(const TileRecord &record, ValueRange largest) {
   Value index = b.add(b.mul(warp, kWords), b.divU(k.lane, sharing));
   b.createIf(b.equal(b.remU(k.lane, sharing), 0), [&] {
     Value offset = b.add(b.mul(k.widen(record.entry), kLineBytes),
-                         b.mul(k.widen(index), sizeof(int32_t)));
+                         b.mul(k.widen(index), kWordBytes));
     createRelaxedStore(b, b.bitOr(word, k.getSignBits()),
                        b.offsetBytes(k.entries, offset));
   });

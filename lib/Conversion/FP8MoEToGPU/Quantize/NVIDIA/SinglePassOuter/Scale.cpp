@@ -154,7 +154,7 @@ void ScaleBuilder::relay(const UnitRecord &record) {
   b.createIf(b.equal(entryOfLane, 0), [&] {
     for (auto [i, word] : llvm::enumerate(words))
       createRelaxedStore(b, word,
-                         b.offsetBytes(own, kLineBytes + i * sizeof(int32_t)));
+                         b.offsetBytes(own, kLineBytes + i * kWordBytes));
   });
 }
 

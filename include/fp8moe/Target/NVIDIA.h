@@ -1,0 +1,35 @@
+//===- NVIDIA.h - Constants of NVIDIA's instructions ------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What instructions prescribe on every chip that has them. Limits of a chip are
+// in TargetInfo.h.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_TARGET_NVIDIA_H
+#define FP8MOE_TARGET_NVIDIA_H
+
+#include <cstdint>
+
+namespace mlir::fp8moe::nvidia {
+
+/// Bytes of an mbarrier in shared memory.
+inline constexpr int64_t kMBarrierBytes = 8;
+
+/// TMA: the address of a tensor and its strides in bytes are multiples of this
+/// (cuTensorMapEncodeTiled).
+inline constexpr int64_t kTensorMapAddressAlignment = 16;
+
+/// The tensor map itself (CUtensorMap in cuda.h), which is a parameter of
+/// kernels.
+inline constexpr int64_t kTensorMapObjectBytes = 128;
+inline constexpr int64_t kTensorMapObjectAlignment = 64;
+
+} // namespace mlir::fp8moe::nvidia
+
+#endif // FP8MOE_TARGET_NVIDIA_H
