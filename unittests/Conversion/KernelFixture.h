@@ -10,20 +10,26 @@
 #define FP8MOE_UNITTESTS_CONVERSION_KERNELFIXTURE_H
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
-#include "fp8moe/Conversion/GPUToNVVM/GPUToNVVM.h"
+#include "fp8moe/Conversion/GPUTargets/GPUTargets.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "fp8moe/Target/TargetInfo.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 #include "gtest/gtest.h"
 
 namespace mlir::fp8moe {
 
-/// An empty gpu.module, for kernels of sm_90a.
+/// An empty gpu.module, for kernels of a chip.
 class KernelFixture : public ::testing::Test {
 protected:
-  KernelFixture() {
+  explicit KernelFixture(llvm::StringRef chip = "sm_90a")
+      : target(*lookupTarget(chip)), hooks(createTargetHooks(target)) {
+    DialectRegistry registry;
+    insertTargetDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
     context.loadDialect<arith::ArithDialect, gpu::GPUDialect, LLVM::LLVMDialect,
-                        NVVM::NVVMDialect, plan::PlanDialect, scf::SCFDialect,
+                        plan::PlanDialect, scf::SCFDialect,
                         vector::VectorDialect>();
     OpBuilder builder(&context);
     module = ModuleOp::create(builder.getUnknownLoc());
@@ -32,11 +38,42 @@ protected:
         gpu::GPUModuleOp::create(builder, builder.getUnknownLoc(), "kernels");
   }
 
+  const TargetInfo &target;
+  std::unique_ptr<TargetHooks> hooks;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   gpu::GPUModuleOp kernels;
-  std::unique_ptr<TargetHooks> hooks =
-      createNVVMTargetHooks(*lookupTarget("sm_90a"));
+};
+
+/// A kernel of 128 threads with one pointer, to build into.
+class BuilderFixture : public KernelFixture {
+protected:
+  explicit BuilderFixture(llvm::StringRef chip = "sm_90a")
+      : KernelFixture(chip),
+        b(module->getLoc(), kernels, "k", getSignature(), *hooks) {}
+
+  static KernelSignature getSignature() {
+    KernelSignature signature;
+    signature.pointers = 1;
+    signature.hasBlockCount = false;
+    signature.threads = 128;
+    return signature;
+  }
+
+  static int64_t valueOf(Value value) {
+    APInt constant;
+    EXPECT_TRUE(matchPattern(value, m_ConstantInt(&constant)));
+    return constant.getSExtValue();
+  }
+
+  /// The operations of a type, in their order.
+  template <typename Op> SmallVector<Op> getAll() {
+    SmallVector<Op> found;
+    b.getKernel().walk([&](Op op) { found.push_back(op); });
+    return found;
+  }
+
+  KernelBuilder b;
 };
 
 } // namespace mlir::fp8moe

@@ -64,6 +64,9 @@ public:
                                 arith::ShLIOp::create(b, high, sixteen));
   }
 
+  StringRef getBlockScope() const override { return "block"; }
+  StringRef getDeviceScope() const override { return "device"; }
+
 private:
   const TargetInfo &target;
 };

@@ -52,6 +52,9 @@ public:
                        fp8Type);
   }
 
+  StringRef getBlockScope() const override { return "workgroup"; }
+  StringRef getDeviceScope() const override { return "agent"; }
+
 private:
   /// The conversion turns what is too large into a NaN or an infinity. Both
   /// comparisons are false for a NaN, which therefore stays.

@@ -45,6 +45,11 @@ public:
   /// finite value, keeps NaN a NaN, and keeps subnormals.
   virtual Value createPackFP8(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
                               Type fp8Type) const = 0;
+
+  /// What the vendor's backend calls the scopes of atomic accesses and fences:
+  /// the threads of a block, and all threads of the device.
+  virtual StringRef getBlockScope() const = 0;
+  virtual StringRef getDeviceScope() const = 0;
 };
 
 } // namespace mlir::fp8moe

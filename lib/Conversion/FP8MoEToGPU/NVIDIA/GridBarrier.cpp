@@ -1,4 +1,4 @@
-//===- GridBarrier.cpp - Words that blocks exchange -----------------------===//
+//===- GridBarrier.cpp - A barrier of all blocks --------------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,98 +7,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/NVIDIA/GridBarrier.h"
+#include "FP8MoEToGPU/Common/AtomicWords.h"
+#include "FP8MoEToGPU/NVIDIA/BoundedWait.h"
+#include "FP8MoEToGPU/NVIDIA/DeviceMemory.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-
-/// How long other blocks are waited for: two seconds at 2 GHz. Reading this
-/// clock, unlike that of the device, costs next to nothing.
-static constexpr int64_t kWaitLimitCycles = 4000000000;
-
-/// All threads of the device, in the terms of LLVM's NVPTX backend.
-static constexpr StringLiteral kDeviceScope = "device";
-
-//===----------------------------------------------------------------------===//
-// Words between blocks
-//===----------------------------------------------------------------------===//
-
-Value fp8moe::createRelaxedLoad(KernelBuilder &b, Value pointer) {
-  return LLVM::LoadOp::create(b, b.getI32Type(), pointer, kWordBytes,
-                              /*isVolatile=*/false, /*isNonTemporal=*/false,
-                              /*isInvariant=*/false, /*isInvariantGroup=*/false,
-                              LLVM::AtomicOrdering::monotonic, kDeviceScope);
-}
-
-/// What other threads wrote before the word that this finds, in the order of
-/// fences, is visible after it: for less than a fence takes.
-static Value createAcquireLoad(KernelBuilder &b, Value pointer) {
-  return LLVM::LoadOp::create(b, b.getI32Type(), pointer, kWordBytes,
-                              /*isVolatile=*/false, /*isNonTemporal=*/false,
-                              /*isInvariant=*/false, /*isInvariantGroup=*/false,
-                              LLVM::AtomicOrdering::acquire, kDeviceScope);
-}
-
-void fp8moe::createRelaxedStore(KernelBuilder &b, Value word, Value pointer) {
-  LLVM::StoreOp::create(b, word, pointer, kWordBytes, /*isVolatile=*/false,
-                        /*isNonTemporal=*/false, /*isInvariantGroup=*/false,
-                        LLVM::AtomicOrdering::monotonic, kDeviceScope);
-}
-
-/// Loads four words, with `order` (relaxed or acquire) at device scope. LLVM
-/// has no atomic vectors; in PTX, every element of one is atomic.
-static Value createLoadWords(KernelBuilder &b, Value pointer, StringRef order) {
-  SmallVector<Type> words(4, b.getI32Type());
-  auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), words);
-  Value loaded =
-      LLVM::InlineAsmOp::create(
-          b, type, pointer,
-          "ld." + order.str() + ".gpu.global.v4.b32 {$0, $1, $2, $3}, [$4];",
-          "=r,=r,=r,=r,l,~{memory}", /*has_side_effects=*/true,
-          /*is_align_stack=*/false, LLVM::TailCallKind::None,
-          LLVM::AsmDialectAttr(), ArrayAttr())
-          .getRes();
-  SmallVector<Value> parts;
-  for (int64_t i : llvm::seq<int64_t>(4))
-    parts.push_back(LLVM::ExtractValueOp::create(b, loaded, i));
-  return b.packWords(parts);
-}
-
-Value fp8moe::createRelaxedLoadWords(KernelBuilder &b, Value pointer) {
-  return createLoadWords(b, pointer, "relaxed");
-}
-
-void fp8moe::createDeviceFence(KernelBuilder &b) {
-  LLVM::FenceOp::create(b, LLVM::AtomicOrdering::acq_rel, kDeviceScope);
-}
-
-SmallVector<Value>
-fp8moe::createBoundedWait(KernelBuilder &b, ValueRange init,
-                          function_ref<Value(ValueRange)> isPending,
-                          function_ref<SmallVector<Value>(ValueRange)> body) {
-  auto readTime = [&]() -> Value {
-    return NVVM::Clock64Op::create(b, b.getI64Type());
-  };
-  Value begin = readTime();
-  auto loop = scf::WhileOp::create(
-      b, init.getTypes(), init,
-      [&](OpBuilder &, Location, ValueRange carried) {
-        scf::ConditionOp::create(b, isPending(carried), carried);
-      },
-      [&](OpBuilder &, Location, ValueRange carried) {
-        Value isLate = b.compare(arith::CmpIPredicate::ugt,
-                                 b.sub(readTime(), begin), kWaitLimitCycles);
-        b.createIf(isLate, [&] { LLVM::Trap::create(b); });
-        scf::YieldOp::create(b, body(carried));
-      });
-  return llvm::to_vector_of<Value>(loop.getResults());
-}
-
-//===----------------------------------------------------------------------===//
-// The barrier
-//===----------------------------------------------------------------------===//
 
 //
 // Nobody resets the barrier's words between launches, so nothing may be assumed
@@ -144,9 +61,9 @@ Value GridBarrier::getAck(Value index) {
   return b.offsetBytes(b.offsetBytes(memory, kAckOffset), bytes);
 }
 
-/// Vector `index` of the lane's acks, loaded with `order` (relaxed or acquire).
-Value GridBarrier::loadAcks(int64_t index, StringRef order) {
-  return createLoadWords(b, getAck(getFirstBlock(index)), order);
+/// The place of vector `index` of the lane's acks.
+Value GridBarrier::getAcks(int64_t index) {
+  return getAck(getFirstBlock(index));
 }
 
 /// The block of the first word in vector `index` of the lane.
@@ -155,7 +72,7 @@ Value GridBarrier::getFirstBlock(int64_t index) {
 }
 
 GridBarrierState GridBarrier::createBegin() {
-  Value go = createRelaxedLoad(b, memory);
+  Value go = loadRelaxed(b, memory);
   SmallVector<Type> types(kVectors, b.getWordsType());
   GridBarrierState state{go};
   state.append(b.createIf(
@@ -163,12 +80,12 @@ GridBarrierState GridBarrier::createBegin() {
       [&] {
         SmallVector<Value> vectors;
         for (int64_t i : llvm::seq(kVectors))
-          vectors.push_back(loadAcks(i, "relaxed"));
+          vectors.push_back(createRelaxedLoadWords(b, getAcks(i)));
         return vectors;
       },
       [&] {
         // In all words, for the same types as block 0 has.
-        Value last = createRelaxedLoad(b, getAck(block));
+        Value last = loadRelaxed(b, getAck(block));
         Value words = vector::BroadcastOp::create(b, b.getWordsType(), last);
         return SmallVector<Value>(types.size(), words);
       }));
@@ -187,7 +104,8 @@ void GridBarrier::lead(Value old, ArrayRef<Value> first) {
   for (auto [index, vector] : llvm::enumerate(first)) {
     SmallVector<Value> firstWords = b.unpackWords(vector);
     auto isAnyMissing = [&, index = index](ValueRange) -> Value {
-      SmallVector<Value> words = b.unpackWords(loadAcks(index, "acquire"));
+      SmallVector<Value> words =
+          b.unpackWords(createAcquireLoadWords(b, getAcks(index)));
       Value any = b.i1(false);
       for (int64_t i : llvm::seq(kWords)) {
         Value other = b.add(getFirstBlock(index), i);
@@ -199,7 +117,7 @@ void GridBarrier::lead(Value old, ArrayRef<Value> first) {
                                       NVVM::VoteSyncKind::any);
     };
     auto wait = [&] {
-      createBoundedWait(b, {}, isAnyMissing,
+      createBoundedWait(b, WaitClock::Cycles, {}, isAnyMissing,
                         [&](ValueRange) { return SmallVector<Value>(); });
     };
     // Weights often have 128 blocks.
@@ -212,7 +130,7 @@ void GridBarrier::lead(Value old, ArrayRef<Value> first) {
   syncWarp();
   b.createIf(b.equal(lane, 0), [&] {
     createDeviceFence(b);
-    createRelaxedStore(b, b.add(old, 1), memory);
+    storeRelaxed(b, b.add(old, 1), memory);
   });
 }
 
@@ -220,10 +138,10 @@ void GridBarrier::follow(Value old, Value last) {
   b.createIf(b.equal(lane, 0), [&] {
     createDeviceFence(b);
     createBoundedWait(
-        b, b.add(last, 1),
+        b, WaitClock::Cycles, b.add(last, 1),
         [&](ValueRange next) {
-          createRelaxedStore(b, next[0], getAck(block));
-          return b.equal(createAcquireLoad(b, memory), old);
+          storeRelaxed(b, next[0], getAck(block));
+          return b.equal(loadAcquire(b, memory), old);
         },
         [&](ValueRange next) { return SmallVector<Value>{b.add(next[0], 1)}; });
   });

@@ -1,14 +1,8 @@
-//===- GridBarrier.h - Words that blocks exchange ---------------*- C++ -*-===//
+//===- GridBarrier.h - A barrier of all blocks ------------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
-
-//
-// Loads and stores of words that other blocks of the same launch write and
-// read, and a barrier between all of its blocks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,32 +12,6 @@
 #include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
 
 namespace mlir::fp8moe {
-
-//===----------------------------------------------------------------------===//
-// Words between blocks
-//===----------------------------------------------------------------------===//
-
-/// Relaxed accesses of one i32 at the scope of the device. They order nothing
-/// else; fences do.
-Value createRelaxedLoad(KernelBuilder &b, Value pointer);
-void createRelaxedStore(KernelBuilder &b, Value word, Value pointer);
-/// The same for four words (vector<4xi32>), each of which is relaxed by itself.
-Value createRelaxedLoadWords(KernelBuilder &b, Value pointer);
-/// Orders this thread's earlier accesses, and those of others that it has seen
-/// through barriers, before its later ones, for every thread of the device.
-void createDeviceFence(KernelBuilder &b);
-
-/// Repeats `body`, whose results are the next values, while `isPending`. More
-/// than two seconds stop the kernel with an error instead of hanging the
-/// device.
-SmallVector<Value>
-createBoundedWait(KernelBuilder &b, ValueRange init,
-                  function_ref<Value(ValueRange)> isPending,
-                  function_ref<SmallVector<Value>(ValueRange)> body);
-
-//===----------------------------------------------------------------------===//
-// The barrier
-//===----------------------------------------------------------------------===//
 
 /// The most blocks that the barrier takes; hosts launch no more. (An H200 has
 /// 132 multiprocessors.)
@@ -74,7 +42,7 @@ public:
 private:
   Value getAck(Value index);
   Value getFirstBlock(int64_t index);
-  Value loadAcks(int64_t index, StringRef order);
+  Value getAcks(int64_t index);
   void syncWarp();
   Value isLeader() { return b.equal(block, 0); }
   void lead(Value old, ArrayRef<Value> first);

@@ -14,6 +14,8 @@
 
 #include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
 #include "FP8MoEToGPU/Matmul/Hopper/Wgmma.h"
+#include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
+#include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
 
 #include <tuple>
 

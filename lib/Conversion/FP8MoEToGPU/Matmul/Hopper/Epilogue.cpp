@@ -16,6 +16,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
+#include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
+#include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 

@@ -9,7 +9,7 @@
 #ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_KERNEL_H
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_KERNEL_H
 
-#include "FP8MoEToGPU/NVIDIA/Hopper.h"
+#include "FP8MoEToGPU/NVIDIA/StageRing.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/Hopper/GroupedMatmul.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/Hopper/MatmulAtoms.h"
 

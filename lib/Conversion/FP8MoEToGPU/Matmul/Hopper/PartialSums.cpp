@@ -15,6 +15,8 @@
 
 #include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
 #include "FP8MoEToGPU/Matmul/Hopper/Wgmma.h"
+#include "FP8MoEToGPU/NVIDIA/DeviceMemory.h"
+#include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;

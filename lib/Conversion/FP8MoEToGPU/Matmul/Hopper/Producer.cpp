@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
+#include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
+#include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;

@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassInner/Builder.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

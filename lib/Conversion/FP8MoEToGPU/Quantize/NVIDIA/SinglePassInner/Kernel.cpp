@@ -6,6 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/NVIDIA/Cluster.h"
+#include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
+#include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassInner/Builder.h"
 
 using namespace mlir;

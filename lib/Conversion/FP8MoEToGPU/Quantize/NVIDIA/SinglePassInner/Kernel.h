@@ -26,7 +26,6 @@
 #ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSINNER_KERNEL_H
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSINNER_KERNEL_H
 
-#include "FP8MoEToGPU/NVIDIA/Hopper.h"
 #include "FP8MoEToGPU/Quantize/QuantizeMath.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassInnerTiles.h"

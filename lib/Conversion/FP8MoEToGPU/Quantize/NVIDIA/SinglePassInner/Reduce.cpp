@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/NVIDIA/Cluster.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassInner/Builder.h"
 
 using namespace mlir;

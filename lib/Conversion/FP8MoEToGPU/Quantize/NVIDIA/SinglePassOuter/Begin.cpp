@@ -16,6 +16,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/NVIDIA/DependentLaunch.h"
+#include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
+#include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
 
 using namespace mlir;
@@ -33,7 +36,7 @@ static constexpr int64_t kOtherInitWarps = 2;
 /// What other blocks wait for comes first, while memory is idle: once tiles are
 /// on their way, each trip to it takes several times longer.
 void StreamedKernel::initialize(Value numEntries) {
-  createLetNextKernelBegin(b);
+  createDependentLaunchTrigger(b);
   int64_t firstScaleWarp =
       tile.measureWarps + tile.getConvertWarps() + tile.rowWarps;
   int64_t producerWarp = firstScaleWarp + tile.scaleWarps;
@@ -41,12 +44,12 @@ void StreamedKernel::initialize(Value numEntries) {
   gridBarrierState = b.createIf(
       b.equal(warp, firstScaleWarp), ValueRange(none).getTypes(),
       [&] {
-        createWaitForEarlierKernels(b);
+        createDependentLaunchWait(b);
         return gridBarrier->createBegin();
       },
       [&] {
         initializeBarriers();
-        createWaitForEarlierKernels(b);
+        createDependentLaunchWait(b);
         Value zeroes = both(b.lessEqual(b.i32(tile.measureWarps), warp),
                             b.less(warp, firstScaleWarp));
         b.createIf(zeroes, [&] {

@@ -29,6 +29,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/Common/AtomicWords.h"
+#include "FP8MoEToGPU/NVIDIA/BoundedWait.h"
+#include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -63,8 +66,8 @@ void StreamedKernel::keepPace(Value own, Value row, Value other) {
   announce(own, row);
   Value least = b.sub(row, getRowLead());
   createBoundedWait(
-      b, {},
-      [&](ValueRange) { return b.less(createRelaxedLoad(b, other), least); },
+      b, WaitClock::Cycles, {},
+      [&](ValueRange) { return b.less(loadRelaxed(b, other), least); },
       [&](ValueRange) { return SmallVector<Value>(); });
 }
 
@@ -200,9 +203,9 @@ void RowsBuilder::handle(Value item) {
   // Who loads the row has read the one before it in the stage, so that the
   // parity means this one.
   createBoundedWait(
-      b, {},
+      b, WaitClock::Cycles, {},
       [&](ValueRange) {
-        Value number = createRelaxedLoad(b, k.getRowNumber(stage));
+        Value number = loadRelaxed(b, k.getRowNumber(stage));
         return b.compare(arith::CmpIPredicate::ne, number, item);
       },
       [&](ValueRange) { return SmallVector<Value>(); });

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
+#include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
+#include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -29,7 +29,7 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSOUTER_KERNEL_H
 
 #include "FP8MoEToGPU/NVIDIA/GridBarrier.h"
-#include "FP8MoEToGPU/NVIDIA/Hopper.h"
+#include "FP8MoEToGPU/NVIDIA/StageRing.h"
 #include "FP8MoEToGPU/Quantize/QuantizeMath.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"

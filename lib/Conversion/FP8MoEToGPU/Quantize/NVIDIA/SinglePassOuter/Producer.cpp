@@ -19,6 +19,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Producer.h"
+#include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;

@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/Common/AtomicWords.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -114,8 +115,8 @@ void MeasureBuilder::post(const TileRecord &record, ValueRange largest) {
   b.createIf(b.equal(b.remU(k.lane, sharing), 0), [&] {
     Value offset = b.add(b.mul(k.widen(record.entry), kLineBytes),
                          b.mul(k.widen(index), kWordBytes));
-    createRelaxedStore(b, b.bitOr(word, k.getSignBits()),
-                       b.offsetBytes(k.entries, offset));
+    storeRelaxed(b, b.bitOr(word, k.getSignBits()),
+                 b.offsetBytes(k.entries, offset));
   });
 }
 

@@ -17,6 +17,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/Common/AtomicWords.h"
+#include "FP8MoEToGPU/NVIDIA/BoundedWait.h"
+#include "FP8MoEToGPU/NVIDIA/DeviceMemory.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -109,7 +112,7 @@ ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
 /// Waits until all chunks were posted; the largest magnitudes in them.
 Value ScaleBuilder::finishReads(const Reads &reads) {
   SmallVector<Value> complete = createBoundedWait(
-      b, reads.chunks,
+      b, WaitClock::Cycles, reads.chunks,
       [&](ValueRange carried) {
         Value missing = b.i1(false);
         for (Value chunk : carried)
@@ -153,8 +156,7 @@ void ScaleBuilder::relay(const UnitRecord &record) {
       word = k.createMaxWord(word, b.shuffleXor(word, mask));
   b.createIf(b.equal(entryOfLane, 0), [&] {
     for (auto [i, word] : llvm::enumerate(words))
-      createRelaxedStore(b, word,
-                         b.offsetBytes(own, kLineBytes + i * kWordBytes));
+      storeRelaxed(b, word, b.offsetBytes(own, kLineBytes + i * kWordBytes));
   });
 }
 

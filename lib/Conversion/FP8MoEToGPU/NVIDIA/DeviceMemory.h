@@ -1,0 +1,27 @@
+//===- DeviceMemory.h - Global memory in vectors of 16 bytes ----*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_NVIDIA_DEVICEMEMORY_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_NVIDIA_DEVICEMEMORY_H
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
+
+namespace mlir::fp8moe {
+
+/// Loads four words (vector<4xi32>) at the scope of the device. Each is atomic
+/// by itself (DeviceWords.h); an acquiring load acquires with each.
+Value createRelaxedLoadWords(KernelBuilder &b, Value pointer);
+Value createAcquireLoadWords(KernelBuilder &b, Value pointer);
+
+/// Adds four f32 to those at `pointer`, aligned to 16 bytes, in the L2 cache.
+/// Does not wait for it.
+void createGlobalAdd(KernelBuilder &b, Value pointer, ArrayRef<Value> values);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_NVIDIA_DEVICEMEMORY_H

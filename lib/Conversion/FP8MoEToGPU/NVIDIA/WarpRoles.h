@@ -1,0 +1,46 @@
+//===- WarpRoles.h - Warps that specialize ----------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_NVIDIA_WARPROLES_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_NVIDIA_WARPROLES_H
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
+
+#include <functional>
+
+namespace mlir::fp8moe {
+
+/// Threads of a warpgroup.
+constexpr int64_t kWarpgroupThreads = 128;
+
+/// The warp's number (i32), which ptxas can see to be the same in all lanes.
+Value createUniformWarp(KernelBuilder &b);
+/// i1: true in one lane of a converged warp (elect.sync).
+Value createElect(KernelBuilder &b);
+/// A named barrier of `threads` threads. `id` (i32) is from 1 to 15; 0 is the
+/// block's.
+void createNamedBarrier(KernelBuilder &b, Value id, int64_t threads);
+/// Arrives at such a barrier without waiting.
+void createNamedArrive(KernelBuilder &b, Value id, int64_t threads);
+/// All warps of a warpgroup change their registers per thread to `registers`
+/// (setmaxnreg).
+void createSetRegisters(KernelBuilder &b, int64_t registers, bool increase);
+
+/// The role of some of a block's warps. `build` is given the warp's number
+/// among them (i32).
+struct WarpRole {
+  int64_t warps;
+  std::function<void(Value)> build;
+};
+
+/// Specializes the warps of the block. Those of the first role come first.
+void createWarpRoles(KernelBuilder &b, Value warp, ArrayRef<WarpRole> roles);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_NVIDIA_WARPROLES_H

@@ -1,0 +1,48 @@
+//===- DeviceMemoryTest.cpp - Tests of vectors in global memory -----------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/NVIDIA/DeviceMemory.h"
+
+#include "KernelFixture.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+
+class DeviceMemoryTest : public BuilderFixture {
+protected:
+  std::vector<std::string> getAssembly() {
+    std::vector<std::string> texts;
+    for (LLVM::InlineAsmOp op : getAll<LLVM::InlineAsmOp>()) {
+      EXPECT_TRUE(op.getHasSideEffects());
+      texts.push_back(op.getAsmString().str());
+    }
+    return texts;
+  }
+};
+
+TEST_F(DeviceMemoryTest, LoadsAtTheScopeOfTheDevice) {
+  EXPECT_EQ(createRelaxedLoadWords(b, b.getPointer(0)).getType(),
+            b.getWordsType());
+  createAcquireLoadWords(b, b.getPointer(0));
+  EXPECT_EQ(getAssembly(),
+            (std::vector<std::string>{
+                "ld.relaxed.gpu.global.v4.b32 {$0, $1, $2, $3}, [$4];",
+                "ld.acquire.gpu.global.v4.b32 {$0, $1, $2, $3}, [$4];"}));
+}
+
+TEST_F(DeviceMemoryTest, AddsFourAtOnce) {
+  createGlobalAdd(b, b.getPointer(0), {b.f32(1), b.f32(2), b.f32(3), b.f32(4)});
+  EXPECT_EQ(getAssembly(),
+            (std::vector<std::string>{
+                "red.relaxed.gpu.global.add.v4.f32 [$0], {$1, $2, $3, $4};"}));
+}
+
+} // namespace
