@@ -13,6 +13,7 @@
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -64,10 +65,53 @@ public:
                                 arith::ShLIOp::create(b, high, sixteen));
   }
 
+  Value createPackBF16(ImplicitLocOpBuilder &b, Value low,
+                       Value high) const override {
+    Value pair = NVVM::ConvertF32x2ToBF16x2Op::create(
+        b, VectorType::get(2, b.getBF16Type()), high, low,
+        /*random_bits=*/Value(), NVVM::FPRoundingMode::RN);
+    return LLVM::BitcastOp::create(b, b.getI32Type(), pair);
+  }
+
+  Value createPermuteBytes(ImplicitLocOpBuilder &b, Value low, Value high,
+                           Value selector) const override {
+    return NVVM::PermuteOp::create(b, b.getI32Type(), low, high, selector,
+                                   NVVM::PermuteMode::DEFAULT);
+  }
+
+  Value createBallot(ImplicitLocOpBuilder &b, Value condition) const override {
+    return NVVM::VoteSyncOp::create(b, b.getI32Type(), createAllLanes(b),
+                                    condition, NVVM::VoteSyncKind::ballot);
+  }
+
+  Value createAny(ImplicitLocOpBuilder &b, Value condition) const override {
+    return NVVM::VoteSyncOp::create(b, b.getI1Type(), createAllLanes(b),
+                                    condition, NVVM::VoteSyncKind::any);
+  }
+
+  void createSubgroupBarrier(ImplicitLocOpBuilder &b) const override {
+    NVVM::SyncWarpOp::create(b, createAllLanes(b));
+  }
+
+  Value createSubgroupMaxU(ImplicitLocOpBuilder &b,
+                           Value value) const override {
+    return NVVM::ReduxOp::create(b, b.getI32Type(), value,
+                                 NVVM::ReduxKind::UMAX, createAllLanes(b));
+  }
+
+  Value createNumBlocks(ImplicitLocOpBuilder &b) const override {
+    return NVVM::GridDimXOp::create(b, b.getI32Type());
+  }
+
   StringRef getBlockScope() const override { return "block"; }
   StringRef getDeviceScope() const override { return "device"; }
 
 private:
+  /// The mask of all lanes of a warp.
+  static Value createAllLanes(ImplicitLocOpBuilder &b) {
+    return arith::ConstantIntOp::create(b, b.getI32Type(), -1);
+  }
+
   const TargetInfo &target;
 };
 } // namespace

@@ -12,7 +12,9 @@
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/APFloat.h"
@@ -52,10 +54,73 @@ public:
                        fp8Type);
   }
 
+  Value createPackBF16(ImplicitLocOpBuilder &b, Value low,
+                       Value high) const override {
+    Value values = vector::FromElementsOp::create(
+        b, VectorType::get(2, b.getF32Type()), ValueRange{low, high});
+    Value pair =
+        arith::TruncFOp::create(b, VectorType::get(2, b.getBF16Type()), values);
+    return LLVM::BitcastOp::create(b, b.getI32Type(), pair);
+  }
+
+  Value createPermuteBytes(ImplicitLocOpBuilder &b, Value low, Value high,
+                           Value selector) const override {
+    // v_perm_b32 has a byte for each of the four numbers.
+    selector = spreadBits(b, selector, /*distance=*/8, /*mask=*/0x00FF00FF);
+    selector = spreadBits(b, selector, /*distance=*/4, /*mask=*/0x0F0F0F0F);
+    return LLVM::CallIntrinsicOp::create(b, b.getI32Type(),
+                                         b.getStringAttr("llvm.amdgcn.perm"),
+                                         ValueRange{high, low, selector})
+        .getResult(0);
+  }
+
+  Value createBallot(ImplicitLocOpBuilder &b, Value condition) const override {
+    return ROCDL::BallotOp::create(b, b.getIntegerType(getSubgroupSize()),
+                                   condition);
+  }
+
+  Value createAny(ImplicitLocOpBuilder &b, Value condition) const override {
+    Value lanes = createBallot(b, condition);
+    Value none = arith::ConstantIntOp::create(b, lanes.getType(), 0);
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, lanes, none);
+  }
+
+  void createSubgroupBarrier(ImplicitLocOpBuilder &b) const override {
+    // The lanes of a wave run in lockstep, so only compilers must not reorder.
+    LLVM::FenceOp::create(b, LLVM::AtomicOrdering::release, kWaveScope);
+    LLVM::CallIntrinsicOp::create(
+        b, b.getStringAttr("llvm.amdgcn.wave.barrier"), ValueRange{});
+    LLVM::FenceOp::create(b, LLVM::AtomicOrdering::acquire, kWaveScope);
+  }
+
+  /// LLVM's intrinsic takes the lanes one after the other.
+  Value createSubgroupMaxU(ImplicitLocOpBuilder &b,
+                           Value value) const override {
+    return Value();
+  }
+
+  /// A library of the vendor reads it from arguments that launches hide.
+  Value createNumBlocks(ImplicitLocOpBuilder &b) const override {
+    return Value();
+  }
+
   StringRef getBlockScope() const override { return "workgroup"; }
   StringRef getDeviceScope() const override { return "agent"; }
 
 private:
+  static constexpr StringLiteral kWaveScope = "wavefront";
+
+  /// Moves the upper half of each group of bits in `mask` up by `distance`.
+  static Value spreadBits(ImplicitLocOpBuilder &b, Value word, int64_t distance,
+                          int64_t mask) {
+    auto constant = [&](int64_t value) -> Value {
+      return arith::ConstantIntOp::create(b, b.getI32Type(), value);
+    };
+    Value shifted = arith::ShLIOp::create(b, word, constant(distance));
+    Value both = arith::OrIOp::create(b, word, shifted);
+    return arith::AndIOp::create(b, both, constant(mask));
+  }
+
   /// The conversion turns what is too large into a NaN or an infinity. Both
   /// comparisons are false for a NaN, which therefore stays.
   Value createClamp(ImplicitLocOpBuilder &b, Value value, Type fp8Type) const {

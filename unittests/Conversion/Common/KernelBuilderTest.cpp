@@ -48,6 +48,9 @@ TEST_F(KernelBuilderTest, ParametersInOrder) {
   EXPECT_FALSE(isMap(2));
   EXPECT_EQ(b.getTensorMap(1), kernel.getArgument(1));
   EXPECT_EQ(b.getSize(0), kernel.getArgument(3));
+  auto numBlocks = b.getNumBlocks().getDefiningOp<arith::TruncIOp>();
+  ASSERT_TRUE(numBlocks);
+  EXPECT_EQ(numBlocks.getIn(), kernel.getArgument(4));
   EXPECT_EQ(kernel.getKnownBlockSize()->front(), 384);
   EXPECT_EQ(kernel.getKnownClusterSize()->front(), 2);
   EXPECT_TRUE(succeeded(verify(*module)));

@@ -30,7 +30,7 @@ TEST_F(GridBarrierTest, StatesHaveTheSameTypes) {
 TEST_F(GridBarrierTest, EveryWaitIsBounded) {
   Value block = b.truncate(b.getI32Type(), b.getBlock());
   Value lane = b.truncate(b.getI32Type(), b.getLane());
-  GridBarrier barrier(b, b.getPointer(0), block, b.i32(132), lane);
+  GridBarrier barrier(b, b.getPointer(0), block, b.getNumBlocks(), lane);
   barrier.createWait(barrier.createBegin());
   EXPECT_GT(getAll<scf::WhileOp>().size(), 0u);
   EXPECT_EQ(getAll<scf::WhileOp>().size(), getAll<LLVM::Trap>().size());

@@ -46,6 +46,45 @@ public:
   virtual Value createPackFP8(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
                               Type fp8Type) const = 0;
 
+  /// Converts two f32 to bf16, the first in the lower half of the i32 result.
+  /// Rounds to nearest even.
+  virtual Value createPackBF16(ImplicitLocOpBuilder &b, Value low,
+                               Value high) const = 0;
+
+  /// The i32 whose byte i is byte n of `low` (0 to 3) or `high` (4 to 7), where
+  /// n is the number in bits 4 * i to 4 * i + 3 of `selector`. All are i32, and
+  /// the upper half of the selector is zero.
+  virtual Value createPermuteBytes(ImplicitLocOpBuilder &b, Value low,
+                                   Value high, Value selector) const = 0;
+
+  //===--------------------------------------------------------------------===//
+  // Lanes of a converged subgroup
+  //===--------------------------------------------------------------------===//
+
+  /// The lanes where `condition` (i1) holds: bits of an integer that has one
+  /// for each lane.
+  virtual Value createBallot(ImplicitLocOpBuilder &b,
+                             Value condition) const = 0;
+
+  /// i1: whether `condition` (i1) holds in any lane.
+  virtual Value createAny(ImplicitLocOpBuilder &b, Value condition) const = 0;
+
+  /// The lanes meet, and see what each other wrote to memory before.
+  virtual void createSubgroupBarrier(ImplicitLocOpBuilder &b) const = 0;
+
+  /// The largest `value` (i32, unsigned) of all lanes; null where no
+  /// instruction finds it.
+  virtual Value createSubgroupMaxU(ImplicitLocOpBuilder &b,
+                                   Value value) const = 0;
+
+  //===--------------------------------------------------------------------===//
+  // The grid
+  //===--------------------------------------------------------------------===//
+
+  /// The number of blocks of the grid along x (i32); null where a kernel cannot
+  /// read it and needs a parameter.
+  virtual Value createNumBlocks(ImplicitLocOpBuilder &b) const = 0;
+
   /// What the vendor's backend calls the scopes of atomic accesses and fences:
   /// the threads of a block, and all threads of the device.
   virtual StringRef getBlockScope() const = 0;

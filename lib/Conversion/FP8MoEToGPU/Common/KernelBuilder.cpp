@@ -19,8 +19,6 @@ using namespace mlir::fp8moe;
 static constexpr unsigned kGlobalSpace = 1;
 static constexpr unsigned kWorkgroupSpace = 3;
 
-static constexpr int64_t kWordBits = 32;
-
 /// Eight rows of 128 bytes: the pattern of the widest swizzle repeats after
 /// them.
 static constexpr int64_t kDynamicSharedAlignment = 1024;
@@ -73,6 +71,14 @@ KernelBuilder::KernelBuilder(Location loc, gpu::GPUModuleOp module,
 Value KernelBuilder::getSubgroup() { return divU(thread, getSubgroupSize()); }
 
 Value KernelBuilder::getLane() { return remU(thread, getSubgroupSize()); }
+
+Value KernelBuilder::getNumBlocks() {
+  if (numBlocks)
+    return truncate(getI32Type(), numBlocks);
+  Value read = hooks.createNumBlocks(*this);
+  assert(read && "the kernel does not know its number of blocks");
+  return read;
+}
 
 //===----------------------------------------------------------------------===//
 // Integers
@@ -337,6 +343,34 @@ Value KernelBuilder::reduceLanes(Value value, int64_t stride,
   for (int64_t mask = stride; mask < getSubgroupSize(); mask *= 2)
     value = combine(value, shuffleXor(value, mask));
   return value;
+}
+
+Value KernelBuilder::maxOfLanes(Value value) {
+  if (Value largest = hooks.createSubgroupMaxU(*this, value))
+    return largest;
+  return reduceLanes(value, 1,
+                     [&](Value lhs, Value rhs) { return maxU(lhs, rhs); });
+}
+
+Value KernelBuilder::scanLanes(Value value, Value lane,
+                               function_ref<Value(Value, Value)> combine) {
+  for (int64_t distance = 1; distance < getSubgroupSize(); distance *= 2) {
+    Value source = sub(lane, distance);
+    Value other = shuffleIndex(value, maxS(source, 0));
+    value = select(lessEqual(i32(0), source), combine(value, other), value);
+  }
+  return value;
+}
+
+Value KernelBuilder::scanLanesIdempotent(
+    Value value, Value lane, function_ref<Value(Value, Value)> combine) {
+  for (int64_t distance = 1; distance < getSubgroupSize(); distance *= 2)
+    value = combine(value, shuffleIndex(value, maxS(sub(lane, distance), 0)));
+  return value;
+}
+
+Value KernelBuilder::shiftLanes(Value value, Value lane) {
+  return shuffleIndex(value, maxS(sub(lane, 1), 0));
 }
 
 //===----------------------------------------------------------------------===//

@@ -47,15 +47,6 @@ struct BoundsBuilder {
     return b.reduceLanes(largest[0], 1, larger);
   }
 
-  /// Maximum over this lane and the lanes before it.
-  Value createPrefixMax(Value value, Value lane) {
-    for (int64_t step = 1; step < b.getSubgroupSize(); step *= 2) {
-      Value other = b.shuffleIndex(value, b.maxS(b.sub(lane, step), 0));
-      value = b.maxS(value, other);
-    }
-    return value;
-  }
-
   /// The start of `index`, and the number of paddings that the segments before
   /// it fill. Every step takes as many segments as there are lanes.
   std::pair<Value, Value> createPaddedStart(Value index, int64_t padding) {
@@ -65,8 +56,10 @@ struct BoundsBuilder {
         [&](Value first, ValueRange carried) {
           Value end = loadEndIfBelow(b.add(first, b.getLane()), index);
           // Lanes past `index` repeat the last end: their segments are empty.
-          end = createPrefixMax(b.maxS(end, carried[0]), lane);
-          Value before = b.shuffleIndex(end, b.maxS(b.sub(lane, 1), 0));
+          end = b.scanLanesIdempotent(
+              b.maxS(end, carried[0]), lane,
+              [&](Value lhs, Value rhs) { return b.maxS(lhs, rhs); });
+          Value before = b.shiftLanes(end, lane);
           before = b.select(b.equal(lane, 0), carried[0], before);
           Value blocks = b.ceilDiv(b.sub(end, before), padding);
           return SmallVector<Value>{

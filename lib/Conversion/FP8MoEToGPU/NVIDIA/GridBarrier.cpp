@@ -11,7 +11,6 @@
 #include "FP8MoEToGPU/NVIDIA/BoundedWait.h"
 #include "FP8MoEToGPU/NVIDIA/DeviceMemory.h"
 
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -53,8 +52,6 @@ static_assert(kAckOffset + kMaxBarrierBlocks * kWordBytes == kGridBarrierBytes);
 static constexpr int64_t kWords = 4;
 static constexpr int64_t kVectors = 2;
 static_assert(kMaxBarrierBlocks == 32 * kWords * kVectors);
-
-void GridBarrier::syncWarp() { NVVM::SyncWarpOp::create(b, b.i32(-1)); }
 
 Value GridBarrier::getAck(Value index) {
   Value bytes = b.mul(b.zeroExtend(b.getI64Type(), index), kWordBytes);
@@ -113,8 +110,7 @@ void GridBarrier::lead(Value old, ArrayRef<Value> first) {
             b.bitAnd(b.less(other, numBlocks), b.less(b.i32(0), other));
         any = b.bitOr(any, b.bitAnd(exists, b.equal(words[i], firstWords[i])));
       }
-      return NVVM::VoteSyncOp::create(b, b.getI1Type(), b.i32(-1), any,
-                                      NVVM::VoteSyncKind::any);
+      return b.voteAny(any);
     };
     auto wait = [&] {
       createBoundedWait(b, WaitClock::Cycles, {}, isAnyMissing,
@@ -127,7 +123,7 @@ void GridBarrier::lead(Value old, ArrayRef<Value> first) {
   }
   // Each lane has acquired from the blocks that it saw; the first one releases
   // what all of them did.
-  syncWarp();
+  b.syncSubgroup();
   b.createIf(b.equal(lane, 0), [&] {
     createDeviceFence(b);
     storeRelaxed(b, b.add(old, 1), memory);
@@ -145,7 +141,7 @@ void GridBarrier::follow(Value old, Value last) {
         },
         [&](ValueRange next) { return SmallVector<Value>{b.add(next[0], 1)}; });
   });
-  syncWarp();
+  b.syncSubgroup();
 }
 
 void GridBarrier::createWait(const GridBarrierState &state) {

@@ -43,7 +43,6 @@ private:
   Value getAck(Value index);
   Value getFirstBlock(int64_t index);
   Value getAcks(int64_t index);
-  void syncWarp();
   Value isLeader() { return b.equal(block, 0); }
   void lead(Value old, ArrayRef<Value> first);
   void follow(Value old, Value last);

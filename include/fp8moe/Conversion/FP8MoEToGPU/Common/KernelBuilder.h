@@ -18,8 +18,9 @@
 
 namespace mlir::fp8moe {
 
-/// Bytes of a word, an i32.
+/// A word is an i32.
 inline constexpr int64_t kWordBytes = sizeof(int32_t);
+inline constexpr int64_t kWordBits = 8 * kWordBytes;
 
 /// The parameters of a kernel in their order, and how it is launched.
 struct KernelSignature {
@@ -29,8 +30,8 @@ struct KernelSignature {
   unsigned pointers = 0;
   /// Numbers, `i64`.
   unsigned sizes = 0;
-  /// Whether the number of blocks of the grid follows, an `i64`. (Reading it on
-  /// the device would need a vendor's library on AMD.)
+  /// Whether the number of blocks of the grid follows, an `i64`. Kernels that
+  /// run where TargetHooks::createNumBlocks reads it need no parameter.
   bool hasBlockCount = true;
   /// Threads of a block.
   int64_t threads = 0;
@@ -89,6 +90,8 @@ public:
   /// Subgroup within the block, and lane within the subgroup.
   Value getSubgroup();
   Value getLane();
+  /// The number of blocks of the grid (i32).
+  Value getNumBlocks();
 
   //===--------------------------------------------------------------------===//
   // Integers
@@ -142,6 +145,15 @@ public:
   SmallVector<Value> splitWords(Value words, IntegerType elementType);
   /// The lower and the upper eight bytes as i64.
   std::pair<Value, Value> splitHalves(Value words);
+  /// The word (i32) whose byte i is byte n of the eight in `low` and `high`,
+  /// where n is the number in bits 4 * i to 4 * i + 3 of `selector` (all i32).
+  Value permuteBytes(Value low, Value high, Value selector) {
+    return hooks.createPermuteBytes(*this, low, high, selector);
+  }
+  /// Two f32 rounded to bf16, as an i32 with the first one in the lower half.
+  Value packBF16(Value low, Value high) {
+    return hooks.createPackBF16(*this, low, high);
+  }
 
   //===--------------------------------------------------------------------===//
   // Control flow
@@ -179,6 +191,23 @@ public:
   /// Combines `value` (i32) over the lanes whose numbers agree modulo `stride`.
   Value reduceLanes(Value value, int64_t stride,
                     function_ref<Value(Value, Value)> combine);
+  /// The largest `value` (i32, unsigned) of all lanes.
+  Value maxOfLanes(Value value);
+  /// Combines `value` (i32) of all lanes up to this one, `lane` (i32).
+  Value scanLanes(Value value, Value lane,
+                  function_ref<Value(Value, Value)> combine);
+  /// The same for an operation that may combine a lane more than once.
+  Value scanLanesIdempotent(Value value, Value lane,
+                            function_ref<Value(Value, Value)> combine);
+  /// `value` (i32) of the lane before this one, `lane` (i32). The first lane
+  /// keeps its own.
+  Value shiftLanes(Value value, Value lane);
+  /// Whether `condition` (i1) holds in any lane.
+  Value voteAny(Value condition) { return hooks.createAny(*this, condition); }
+  /// The lanes where `condition` (i1) holds, as the bits of an integer.
+  Value ballot(Value condition) { return hooks.createBallot(*this, condition); }
+  /// The lanes meet, and see what each other wrote to memory before.
+  void syncSubgroup() { hooks.createSubgroupBarrier(*this); }
 
   //===--------------------------------------------------------------------===//
   // Memory

@@ -48,8 +48,6 @@ void MatmulEpilogue::createWarpgroupBarrier() {
   createNamedBarrier(b, b.add(consumer, 1), kWarpgroupThreads);
 }
 
-void MatmulEpilogue::syncWarp() { NVVM::SyncWarpOp::create(b, b.i32(-1)); }
-
 void MatmulEpilogue::finish() {
   b.createIf(isLeader, [&] { createStoreWaitRead(b, 0); });
 }
@@ -168,7 +166,7 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
       // last one ended with.
       bool isRepeated = number == 0 && phases * accumulators.size() % 2;
       b.createIf(isLeader, [&] { createStoreWaitRead(b, isRepeated ? 0 : 1); });
-      syncWarp();
+      b.syncSubgroup();
       int64_t begin = phase * boxesPerPhase;
       int64_t end = std::min(boxes, begin + boxesPerPhase);
       auto getBox = [&](int64_t number) {
@@ -177,7 +175,7 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
       for (int64_t number : llvm::seq(begin, end))
         stageBox(tile, rows, number * box.columns, getBox(number));
       createAsyncProxyFence(b);
-      syncWarp();
+      b.syncSubgroup();
       for (int64_t number : llvm::seq(begin, end))
         storeBox(tile, rows, number * box.columns, getBox(number));
       // A group without stores keeps the count of buffers right.
@@ -261,10 +259,7 @@ SmallVector<Value> MatmulEpilogue::scalePair(const Tile &tile,
       value = arith::AddFOp::create(b, value, term);
   if (kernel.problem.resultType.isF32())
     return values;
-  Value pair = NVVM::ConvertF32x2ToBF16x2Op::create(
-      b, VectorType::get(2, b.getBF16Type()), values[1], values[0],
-      /*random_bits=*/Value(), NVVM::FPRoundingMode::RN);
-  return {LLVM::BitcastOp::create(b, b.getI32Type(), pair)};
+  return {b.packBF16(values[0], values[1])};
 }
 
 /// Writes the box of columns from `firstColumn` of the tile on to shared

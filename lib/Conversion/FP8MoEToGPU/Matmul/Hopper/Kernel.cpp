@@ -10,8 +10,6 @@
 #include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
 #include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
 
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -59,7 +57,7 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
   warp = createUniformWarp(b);
   lane = b.truncate(b.getI32Type(), b.getLane());
   block = b.truncate(b.getI32Type(), b.getBlock());
-  numBlocks = NVVM::GridDimXOp::create(b, b.getI32Type());
+  numBlocks = b.getNumBlocks();
 }
 
 StageRing GroupedMatmulKernel::getRing(Value index) {

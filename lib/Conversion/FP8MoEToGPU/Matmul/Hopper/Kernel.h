@@ -219,7 +219,6 @@ private:
   void storeRows(const Tile &tile, const RowBlock &rows, int64_t firstColumn,
                  Value box);
   void createWarpgroupBarrier();
-  void syncWarp();
   /// Where each of the thread's scales lies within those of the tile.
   SmallVector<int64_t> getScaleSteps(int64_t count);
 

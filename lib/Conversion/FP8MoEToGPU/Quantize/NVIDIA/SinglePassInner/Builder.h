@@ -18,8 +18,6 @@
 #include "FP8MoEToGPU/NVIDIA/StageRing.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassInner/Kernel.h"
 
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-
 namespace mlir::fp8moe::columns {
 
 /// Part of a column in a stage of the ring, all i32.
@@ -130,7 +128,6 @@ private:
 
   Value narrow(Value value) { return b.truncate(b.getI32Type(), value); }
   Value widen(Value value) { return b.zeroExtend(b.getI64Type(), value); }
-  void syncWarp() { NVVM::SyncWarpOp::create(b, b.i32(-1)); }
 
   KernelBuilder &b;
   const ColumnsTile &tile;

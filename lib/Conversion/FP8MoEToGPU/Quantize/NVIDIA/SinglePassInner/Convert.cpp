@@ -124,7 +124,7 @@ void ColumnsBuilder::buildConvert(Value number) {
     // An arrival does not wait for loads of shared memory in flight, and the
     // next copy would overtake them.
     createAsyncProxyFence(b);
-    syncWarp();
+    b.syncSubgroup();
     b.createIf(isFirstLane, [&] { ring.createRelease(piece.position.stage); });
   });
 }

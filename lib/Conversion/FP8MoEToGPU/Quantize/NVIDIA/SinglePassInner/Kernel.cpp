@@ -80,7 +80,7 @@ std::pair<Value, Value> ColumnsBuilder::dividePart(Value length) {
 
 void ColumnsBuilder::divideWork() {
   Value block = narrow(b.getBlock());
-  Value blocks = NVVM::GridDimXOp::create(b, b.getI32Type());
+  Value blocks = b.getNumBlocks();
   rank = b.remU(block, tile.cluster);
   Value team = b.divU(block, tile.cluster);
   Value teams = b.divU(blocks, tile.cluster);

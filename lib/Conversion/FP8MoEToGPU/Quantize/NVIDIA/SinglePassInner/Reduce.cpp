@@ -66,8 +66,7 @@ void ColumnsBuilder::sendMagnitude(const Piece &piece, Value group,
 /// cluster.
 void ColumnsBuilder::postMagnitude(const Piece &piece, Value group,
                                    Value largest) {
-  largest = NVVM::ReduxOp::create(b, b.getI32Type(), getLargestHalf(largest),
-                                  NVVM::ReduxKind::UMAX, b.i32(-1));
+  largest = b.maxOfLanes(getLargestHalf(largest));
   Value pointer = getTableEntry(memory.magnitudes, piece.slot, group);
   b.createIf(b.less(lane, tile.cluster), [&] {
     updateMagnitude(isCluster() ? createClusterPointer(b, pointer, lane)
@@ -79,7 +78,8 @@ void ColumnsBuilder::postMagnitude(const Piece &piece, Value group,
 void ColumnsBuilder::updateMagnitude(Value pointer, Value largest) {
   LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::umax, pointer, largest,
                             LLVM::AtomicOrdering::monotonic,
-                            isCluster() ? "cluster" : "block");
+                            isCluster() ? "cluster"
+                                        : b.getHooks().getBlockScope());
 }
 
 /// Line by line, all lanes together. Posts all groups.
@@ -206,7 +206,7 @@ void ColumnsBuilder::buildMeasure(Value number) {
       createArrive(b, barrier);
       return;
     }
-    syncWarp();
+    b.syncSubgroup();
     b.createIf(b.less(lane, tile.cluster), [&] {
       createRemoteArrive(b, createClusterPointer(b, barrier, lane));
     });

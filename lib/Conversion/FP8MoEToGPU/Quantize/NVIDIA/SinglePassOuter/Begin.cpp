@@ -57,7 +57,7 @@ void StreamedKernel::initialize(Value numEntries) {
         });
         return none;
       });
-  syncWarp();
+  b.syncSubgroup();
   b.createIf(b.compare(arith::CmpIPredicate::ne, warp, producerWarp), [&] {
     createNamedBarrier(b, b.i32(kOthersBarrier),
                        producerWarp * b.getSubgroupSize());
@@ -105,7 +105,7 @@ void StreamedKernel::initializeBarriers() {
   for (auto [i, part] : llvm::enumerate(
            llvm::concat<const function_ref<void()>>(forProducer, forOthers)))
     b.createIf(both(isFirstLane, b.equal(warp, i)), part);
-  syncWarp();
+  b.syncSubgroup();
   b.createIf(b.less(warp, kProducerInitWarps), [&] {
     createNamedArrive(b, b.i32(kProducerBarrier), getProducerThreads());
   });

@@ -19,7 +19,6 @@
 #include "FP8MoEToGPU/Common/MemoryAccess.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
 
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <limits>
@@ -268,8 +267,7 @@ CellWords ConvertBuilder::orderRows(const CellWords &words) {
   for (ArrayRef<Value> column : words) {
     SmallVector<Value> bytes;
     for (Value word : column)
-      bytes.push_back(NVVM::PermuteOp::create(
-          b, b.getI32Type(), word, word, selector, NVVM::PermuteMode::DEFAULT));
+      bytes.push_back(b.permuteBytes(word, word, selector));
     SmallVector<Value> result;
     for (size_t i : llvm::seq(bytes.size()))
       result.push_back(b.select(swapsWords, bytes[i ^ 1], bytes[i]));

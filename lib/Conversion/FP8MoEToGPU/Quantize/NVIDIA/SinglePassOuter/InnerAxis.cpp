@@ -34,7 +34,6 @@
 #include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
 
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -172,8 +171,7 @@ Value RowsBuilder::getMagnitude(Value largest) {
   Value magnitude = magnitudes.front();
   for (Value other : ArrayRef(magnitudes).drop_front())
     magnitude = b.maxU(magnitude, other);
-  return NVVM::ReduxOp::create(b, b.getI32Type(), magnitude,
-                               NVVM::ReduxKind::UMAX, b.i32(-1));
+  return b.maxOfLanes(magnitude);
 }
 
 Value RowsBuilder::convert(Value chunk, Value scale) {
@@ -234,7 +232,7 @@ void RowsBuilder::handle(Value item) {
   });
   // As for the release of a stage of tiles.
   createAsyncProxyFence(b);
-  k.syncWarp();
+  b.syncSubgroup();
 }
 
 void RowsBuilder::build() {
@@ -244,13 +242,13 @@ void RowsBuilder::build() {
     b.createFor(warp, b.minS(items, k.tile.rowStages), k.tile.rowWarps,
                 [&](Value item) { loadRow(item); });
   });
-  k.syncWarp();
+  b.syncSubgroup();
   b.createFor(warp, items, k.tile.rowWarps, [&](Value item) {
     handle(item);
     Value next = b.add(item, k.tile.rowStages);
     b.createIf(k.both(k.isFirstLane, b.less(next, items)),
                [&] { loadRow(next); });
-    k.syncWarp();
+    b.syncSubgroup();
   });
   b.createIf(k.isFirstLane,
              [&] { k.announce(k.getRowProgress(), b.i32(kAllRead)); });

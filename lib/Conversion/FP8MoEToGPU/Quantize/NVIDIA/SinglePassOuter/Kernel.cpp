@@ -10,7 +10,6 @@
 #include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
 #include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
 
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -56,7 +55,7 @@ StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
   isFirstLane = b.equal(lane, 0);
   warp = createUniformWarp(b);
   block = narrow(b.getBlock());
-  numBlocks = NVVM::GridDimXOp::create(b, b.getI32Type());
+  numBlocks = b.getNumBlocks();
   shared = b.getDynamicShared();
   readyBarrier = b.offsetBytes(shared, SharedMemory(tile).gridReady);
   gridBarrier.emplace(b, scratch, block, numBlocks, lane);
@@ -96,7 +95,8 @@ Value StreamedKernel::getRowProgress() {
 
 void StreamedKernel::announce(Value pointer, Value value) {
   LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::max, pointer, value,
-                            LLVM::AtomicOrdering::monotonic, "block");
+                            LLVM::AtomicOrdering::monotonic,
+                            b.getHooks().getBlockScope());
 }
 
 Value StreamedKernel::getChunkOffset(Value line, Value chunk) {
@@ -272,18 +272,6 @@ void StreamedKernel::waitForScales(Value unit) {
 //===----------------------------------------------------------------------===//
 // Warps
 //===----------------------------------------------------------------------===//
-
-void StreamedKernel::syncWarp() { NVVM::SyncWarpOp::create(b, b.i32(-1)); }
-
-Value StreamedKernel::voteAny(Value condition) {
-  return NVVM::VoteSyncOp::create(b, b.getI1Type(), b.i32(-1), condition,
-                                  NVVM::VoteSyncKind::any);
-}
-
-Value StreamedKernel::ballot(Value condition) {
-  return NVVM::VoteSyncOp::create(b, b.getI32Type(), b.i32(-1), condition,
-                                  NVVM::VoteSyncKind::ballot);
-}
 
 void StreamedKernel::releaseStage(Value stage) {
   // An arrival does not wait for loads of shared memory in flight, and copies

@@ -273,10 +273,6 @@ public:
   }
   Value narrow(Value value) { return b.truncate(b.getI32Type(), value); }
   Value laneBit(int64_t bit) { return isNonZero(b.bitAnd(lane, bit)); }
-  void syncWarp();
-  Value voteAny(Value condition);
-  /// The lanes where `condition` holds, as bits.
-  Value ballot(Value condition);
   /// The end of a segment's rows, between 0 and all rows.
   Value loadEnd(Value segment);
   void storeScale(Value segment, Value column, Value scale);

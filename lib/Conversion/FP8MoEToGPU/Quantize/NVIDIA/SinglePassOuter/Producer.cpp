@@ -91,7 +91,7 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   auto countBits = [&](Value bits) -> Value {
     return LLVM::CtPopOp::create(b, b.getI32Type(), bits);
   };
-  Value newUnits = k.ballot(isNewUnit);
+  Value newUnits = b.ballot(isNewUnit);
   // All bits up to that of this lane; 2 << 31 is 0.
   Value lanesToHere = b.sub(b.shiftLeft(b.i32(2), k.lane), 1);
 
@@ -131,7 +131,7 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   // The first of a block's tiles stands for all when they exceed the ring.
   Value isFirst = k.both(b.less(run, k.numBlocks), b.equal(inRun, 0));
   Value acts = k.both(isReal, b.bitOr(k.negate(exceeds), isFirst));
-  return {tile, k.ballot(acts), k.ballot(exceeds)};
+  return {tile, b.ballot(acts), b.ballot(exceeds)};
 }
 
 UnitRecord ProducerBuilder::prepareUnit(const LaneTile &tile) {
@@ -278,7 +278,7 @@ RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
     k.storeTileRecord(position.stage, tile.record);
     loadBoxes(tile.boxes, position.stage);
   });
-  k.syncWarp();
+  b.syncSubgroup();
   return k.ring.getNext(position);
 }
 
@@ -335,12 +335,12 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
   Value fetches = k.tile.hasRows()
                       ? b.i1(false)
                       : k.both(hasTile, k.isNonZero(getInterleave(tile.bits)));
-  Value anyFetches = k.voteAny(fetches);
+  Value anyFetches = b.voteAny(fetches);
   auto prefetchIf = [&](Value isNext) {
     b.createIf(anyFetches, [&] {
       b.createIf(k.both(fetches, isNext),
                  [&] { prefetchShare(tile, prepared.boxes); });
-      k.syncWarp();
+      b.syncSubgroup();
     });
   };
   prefetchIf(k.isFirstLane);
@@ -440,7 +440,7 @@ void ProducerBuilder::build() {
           state = findLikeSegment(carried[0], like);
         }
         llvm::append_range(values, state.toValues());
-        return std::pair(k.voteAny(isInRange(state)), values);
+        return std::pair(b.voteAny(isInRange(state)), values);
       },
       [&](ValueRange values) {
         Value lastUnit = values[1], unit = values[2];

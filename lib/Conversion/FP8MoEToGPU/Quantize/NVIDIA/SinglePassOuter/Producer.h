@@ -158,7 +158,6 @@ private:
     return b.shuffleIndex(value, b.i32(b.getSubgroupSize() - 1));
   }
   Value shiftLanes(Value value, Value last);
-  Value scanLanes(Value value, function_ref<Value(Value, Value)> combine);
   SegmentState getFirstWindow();
   SegmentState createNextWindow(const SegmentState &last);
   void divideSegment(SegmentState &state);

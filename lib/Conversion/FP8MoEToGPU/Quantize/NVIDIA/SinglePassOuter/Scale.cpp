@@ -117,7 +117,7 @@ Value ScaleBuilder::finishReads(const Reads &reads) {
         Value missing = b.i1(false);
         for (Value chunk : carried)
           missing = b.bitOr(missing, isMissing(chunk));
-        return k.voteAny(missing);
+        return b.voteAny(missing);
       },
       [&](ValueRange carried) {
         SmallVector<Value> next;
@@ -264,7 +264,7 @@ void ScaleBuilder::build() {
   b.createIf(
       b.equal(warp, 0), [&] { k.meetOtherBlocks(); },
       [&] { k.waitForGridReady(); });
-  k.syncWarp();
+  b.syncSubgroup();
   Type i32 = b.getI32Type();
   SmallVector<Type> types(1, i32);
   k.createWhile(

@@ -61,20 +61,8 @@ SegmentState ProducerBuilder::getFirstWindow() {
 /// `value` of the previous lane; the first lane has that of the last lane of
 /// `last`.
 Value ProducerBuilder::shiftLanes(Value value, Value last) {
-  Value below = b.shuffleIndex(value, b.maxS(b.sub(k.lane, 1), 0));
+  Value below = b.shiftLanes(value, k.lane);
   return b.select(k.isFirstLane, getLastLane(last), below);
-}
-
-/// Combines `value` of all lanes up to this one.
-Value ProducerBuilder::scanLanes(Value value,
-                                 function_ref<Value(Value, Value)> combine) {
-  for (int64_t distance = 1; distance < b.getSubgroupSize(); distance *= 2) {
-    Value source = b.sub(k.lane, distance);
-    Value other = b.shuffleIndex(value, b.maxS(source, 0));
-    value =
-        b.select(b.lessEqual(b.i32(0), source), combine(value, other), value);
-  }
-  return value;
 }
 
 /// The end of a segment's rows whose predecessor ends at `end`; the same when
@@ -191,23 +179,24 @@ SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   next.segment = b.add(last.segment, b.getSubgroupSize());
   Value lastEnd = b.add(last.start, last.length);
   Value end = createEndAfter(next.segment, getLastLane(lastEnd));
-  end = scanLanes(end, max);
+  end = b.scanLanes(end, k.lane, max);
   next.start = shiftLanes(end, lastEnd);
   next.length = b.sub(end, next.start);
   Value nextEnd = createEndAfter(b.add(next.segment, 1), end);
   if (hasPadding()) {
     Value lastOutEnd = b.add(last.outStart, b.roundUp(last.length, padding));
-    Value outEnd = b.add(getLastLane(lastOutEnd),
-                         scanLanes(b.roundUp(next.length, padding), sum));
+    Value outEnd =
+        b.add(getLastLane(lastOutEnd),
+              b.scanLanes(b.roundUp(next.length, padding), k.lane, sum));
     next.outStart = shiftLanes(outEnd, lastOutEnd);
   } else {
     next.outStart = next.start;
   }
   divideSegment(next);
   Value lastTileEnd = getTileEnd(last);
-  Value tileEnd =
-      b.add(getLastLane(lastTileEnd),
-            scanLanes(b.mul(getNumbers(next.tiles), next.units), sum));
+  Value tileEnd = b.add(
+      getLastLane(lastTileEnd),
+      b.scanLanes(b.mul(getNumbers(next.tiles), next.units), k.lane, sum));
   next.firstTile = shiftLanes(tileEnd, lastTileEnd);
   next.previousFirst = shiftLanes(next.firstTile, last.firstTile);
   next.previousTiles = shiftLanes(next.tiles, last.tiles);
@@ -262,7 +251,7 @@ SegmentState ProducerBuilder::findSegments(Value tileNumber,
           values.push_back(b.select(isHere, candidate.*member, found.*member));
         Value hasMore =
             b.less(b.add(getLastLane(window.segment), 1), k.segments);
-        return std::pair(k.both(hasMore, k.voteAny(isBehind)), values);
+        return std::pair(k.both(hasMore, b.voteAny(isBehind)), values);
       },
       [&](ValueRange carried) {
         SmallVector<Value> values =
