@@ -435,10 +435,10 @@ HeldTile ConvertBuilder::take(Value stage) {
   tile.record = k.loadTileRecord(stage);
   SmallVector<Value> empty = createEmptyCell();
   tile.cell = b.createIf(
-      k.hasFlag(tile.record, tile_flags::kConvert),
+      tile_flags::kConvert.isSet(b, tile.record.flags),
       ValueRange(empty).getTypes(),
       [&] {
-        return loadCell(stage, k.hasFlag(tile.record, tile_flags::kFolded));
+        return loadCell(stage, tile_flags::kFolded.isSet(b, tile.record.flags));
       },
       [&] { return empty; });
   k.releaseStage(stage);
@@ -448,9 +448,9 @@ HeldTile ConvertBuilder::take(Value stage) {
 /// Waits for the scales of a tile, then quantizes and stores it.
 void ConvertBuilder::convert(const HeldTile &tile) {
   const TileRecord &record = tile.record;
-  Value isFolded = k.hasFlag(record, tile_flags::kFolded);
+  Value isFolded = tile_flags::kFolded.isSet(b, record.flags);
   Value isSeam =
-      k.hasSeams() ? k.hasFlag(record, tile_flags::kSeam) : b.i1(false);
+      k.hasSeams() ? tile_flags::kSeam.isSet(b, record.flags) : b.i1(false);
   int64_t columns = getCellColumns();
   Value virtualColumn = b.mul(b.add(b.mul(chunk, 2), half), columns);
   int64_t halfColumns = k.getTileColumns() / 2;
@@ -539,9 +539,9 @@ void ConvertBuilder::build() {
         ValueRange heldValues = carried.drop_front(3);
         k.ring.createWaitFull(position);
         HeldTile taken = take(position.stage);
-        Value goesOn = k.negate(k.hasFlag(taken.record, tile_flags::kEnd));
+        Value goesOn = k.negate(tile_flags::kEnd.isSet(b, taken.record.flags));
         HeldTile due = holdsTwo ? HeldTile::fromValues(heldValues) : taken;
-        b.createIf(k.hasFlag(due.record, tile_flags::kConvert),
+        b.createIf(tile_flags::kConvert.isSet(b, due.record.flags),
                    [&] { convert(due); });
         RingPosition next = position;
         for (int64_t i = 0; i < k.tile.convertTeams; ++i)

@@ -115,9 +115,9 @@ Value StreamedKernel::getFoldedChunkOffset(Value line, Value lineHalf,
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// Two numbers below 2^16 in one word.
-static constexpr int64_t kHalfWordBits = 16;
-static constexpr int64_t kHalfWordMask = 0xFFFF;
+/// Bounds of a tile's rows in a word of its record.
+static constexpr BitField kLow{0, 16};
+static constexpr BitField kHigh{16, 16};
 
 /// Where an end record has the first row behind all segments.
 static constexpr int64_t kTailOffset = kWordBytes;
@@ -128,7 +128,8 @@ Value StreamedKernel::getTileRecord(Value stage) {
 
 void StreamedKernel::storeTileRecord(Value stage, const TileRecord &record) {
   Value pointer = getTileRecord(stage);
-  Value bounds = b.bitOr(record.low, b.shiftLeft(record.high, kHalfWordBits));
+  Value bounds =
+      b.bitOr(kLow.place(b, record.low), kHigh.place(b, record.high));
   b.store(
       b.packWords({record.flags, record.unit, record.entry, record.segment}),
       pointer, 16);
@@ -138,7 +139,7 @@ void StreamedKernel::storeTileRecord(Value stage, const TileRecord &record) {
 
 void StreamedKernel::storeEndRecord(Value stage, Value tail) {
   Value pointer = getTileRecord(stage);
-  b.store(b.i32(tile_flags::kEnd), pointer, kWordBytes);
+  b.store(b.i32(tile_flags::kEnd.getMask()), pointer, kWordBytes);
   b.store(tail, b.offsetBytes(pointer, kTailOffset), kWordBytes);
 }
 
@@ -149,7 +150,7 @@ Value StreamedKernel::loadTail(Value stage) {
 
 Value StreamedKernel::isEnd(Value stage) {
   Value flags = b.load(b.getI32Type(), getTileRecord(stage), kWordBytes);
-  return isNonZero(b.bitAnd(flags, tile_flags::kEnd));
+  return tile_flags::kEnd.isSet(b, flags);
 }
 
 TileRecord StreamedKernel::loadTileRecord(Value stage) {
@@ -164,14 +165,20 @@ TileRecord StreamedKernel::loadTileRecord(Value stage) {
           /*segment=*/first[3],
           /*row=*/second[0],
           /*column=*/second[1],
-          /*low=*/b.bitAnd(second[2], kHalfWordMask),
-          /*high=*/b.shiftRight(second[2], kHalfWordBits),
+          /*low=*/kLow.get(b, second[2]),
+          /*high=*/kHigh.get(b, second[2]),
           /*paddedHigh=*/second[3]};
 }
 
 //===----------------------------------------------------------------------===//
 // Units
 //===----------------------------------------------------------------------===//
+
+/// What a word of a unit's record holds.
+static constexpr BitField kIsFolded{0};
+static constexpr BitField kInterleave{1, 2};
+static constexpr BitField kIsFinal{3};
+static constexpr BitField kContributor{4, 28};
 
 Value StreamedKernel::getUnitRecord(Value unit) {
   return getShared(SharedMemory(tile).unitRecords, getUnitSlot(unit),
@@ -202,10 +209,10 @@ void StreamedKernel::publishUnit(Value unit, const UnitRecord &record) {
   b.store(b.packWords({record.entry, record.contributors, record.segment,
                        record.column}),
           pointer, 16);
-  Value flags =
-      b.bitOr(b.bitOr(record.isFolded, b.shiftLeft(record.interleave, 1)),
-              b.bitOr(b.shiftLeft(record.isFinal, 3),
-                      b.shiftLeft(record.contributor, 4)));
+  Value flags = b.bitOr(b.bitOr(kIsFolded.place(b, record.isFolded),
+                                kInterleave.place(b, record.interleave)),
+                        b.bitOr(kIsFinal.place(b, record.isFinal),
+                                kContributor.place(b, record.contributor)));
   b.store(b.packWords({flags, record.hasSeam, record.previousEntry,
                        record.previousContributors}),
           b.offsetBytes(pointer, 16), 16);
@@ -236,13 +243,13 @@ UnitRecord StreamedKernel::loadUnitRecord(Value unit) {
   SmallVector<Value> more =
       b.unpackWords(b.load(b.getWordsType(), b.offsetBytes(pointer, 16), 16));
   return {/*entry=*/words[0],
-          /*interleave=*/b.bitAnd(b.shiftRight(more[0], 1), 3),
+          /*interleave=*/kInterleave.get(b, more[0]),
           /*contributors=*/words[1],
           /*segment=*/words[2],
           /*column=*/words[3],
-          /*isFinal=*/b.bitAnd(b.shiftRight(more[0], 3), 1),
-          /*isFolded=*/b.bitAnd(more[0], 1),
-          /*contributor=*/b.shiftRight(more[0], 4),
+          /*isFinal=*/kIsFinal.get(b, more[0]),
+          /*isFolded=*/kIsFolded.get(b, more[0]),
+          /*contributor=*/kContributor.get(b, more[0]),
           /*hasSeam=*/more[1],
           /*previousEntry=*/more[2],
           /*previousContributors=*/more[3]};
@@ -336,7 +343,8 @@ SmallVector<Value> StreamedKernel::unpackValues(Value word) {
   if (getInputBytes() == 4)
     return {word};
   // The bits of a bf16 are the upper half of the f32 with the same value.
-  return {b.shiftLeft(word, kHalfWordBits), b.bitAnd(word, ~kHalfWordMask)};
+  constexpr int64_t kHalfBits = kWordBits / 2, kLowerHalf = 0xFFFF;
+  return {b.shiftLeft(word, kHalfBits), b.bitAnd(word, ~kLowerHalf)};
 }
 
 Value StreamedKernel::createScatteredMax(SmallVector<Value> words,

@@ -28,6 +28,7 @@
 #ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSOUTER_KERNEL_H
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSOUTER_KERNEL_H
 
+#include "FP8MoEToGPU/Common/BitField.h"
 #include "FP8MoEToGPU/NVIDIA/GridBarrier.h"
 #include "FP8MoEToGPU/NVIDIA/StageRing.h"
 #include "FP8MoEToGPU/Quantize/QuantizeMath.h"
@@ -72,19 +73,19 @@ constexpr int64_t kTripEntries = 12;
 constexpr int64_t kFinalEntries = 32;
 } // namespace streamed
 
-/// What is to be done with a tile; bits of TileRecord::flags.
+/// What is to be done with a tile; flags of TileRecord::flags.
 namespace tile_flags {
-constexpr int32_t kMeasure = 1;
-constexpr int32_t kConvert = 2;
+constexpr BitField kMeasure{0};
+constexpr BitField kConvert{1};
 /// The block's last tile of the unit: post the magnitudes.
-constexpr int32_t kPost = 4;
+constexpr BitField kPost{2};
 /// No tile; the role is done.
-constexpr int32_t kEnd = 8;
+constexpr BitField kEnd{3};
 /// A line holds two rows of half as many columns.
-constexpr int32_t kFolded = 16;
+constexpr BitField kFolded{4};
 /// The rows before the first one, in the same sector of the output, belong to
 /// the previous segment, and are written with its scales.
-constexpr int32_t kSeam = 32;
+constexpr BitField kSeam{5};
 } // namespace tile_flags
 
 /// The members of a record that are named, as loops carry them, and back.
@@ -207,9 +208,6 @@ public:
   Value getFoldedChunkOffset(Value line, Value lineHalf, Value chunk);
   /// By every thread of a warp, when it has read what it needs of a stage.
   void releaseStage(Value stage);
-  Value hasFlag(const TileRecord &record, int32_t flag) {
-    return isNonZero(b.bitAnd(record.flags, flag));
-  }
 
   // Units, and their scales in shared memory.
   void publishUnit(Value unit, const UnitRecord &record);

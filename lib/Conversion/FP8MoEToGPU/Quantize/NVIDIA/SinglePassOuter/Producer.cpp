@@ -52,8 +52,8 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
                                            const SegmentState &state,
                                            Value &lastUnit, Value &unit) {
   Value inRange = isInRange(state);
-  Value isFolded = hasBit(state.shape, kFoldedBit);
-  Value interleave = getInterleave(state.shape);
+  Value isFolded = kFoldedBit.isSet(b, state.shape);
+  Value interleave = kInterleaveBits.get(b, state.shape);
   // Blocks that share a unit.
   Value share = b.shiftRight(k.numBlocks, interleave);
 
@@ -110,9 +110,9 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
                         b.bitOr(b.equal(inRun, b.sub(k.runTiles, 1)),
                                 b.lessEqual(state.tiles, b.add(index, 1))));
   Value isFirstTile = b.less(tileNumber, b.mul(k.numBlocks, kFirstTiles));
-  tile.bits =
-      b.bitOr(b.bitOr(state.shape, bitIf(isNewUnit, kNewUnitBit)),
-              b.bitOr(bitIf(isLast, kLastBit), bitIf(isFirstTile, kFirstBit)));
+  tile.bits = b.bitOr(
+      b.bitOr(state.shape, kNewUnitBit.setIf(b, isNewUnit)),
+      b.bitOr(kLastBit.setIf(b, isLast), kFirstBit.setIf(b, isFirstTile)));
   tile.segment = state.segment;
   tile.columnBlock = columnBlock;
   tile.index = index;
@@ -135,10 +135,10 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
 }
 
 UnitRecord ProducerBuilder::prepareUnit(const LaneTile &tile) {
-  Value isFolded = hasBit(tile.bits, kFoldedBit);
+  Value isFolded = kFoldedBit.isSet(b, tile.bits);
   UnitRecord record;
   record.entry = tile.firstEntry;
-  record.interleave = getInterleave(tile.bits);
+  record.interleave = kInterleaveBits.get(b, tile.bits);
   record.contributors = tile.contributors;
   record.segment = tile.segment;
   record.column = b.mul(tile.columnBlock, getUnitColumns(isFolded));
@@ -146,7 +146,7 @@ UnitRecord ProducerBuilder::prepareUnit(const LaneTile &tile) {
   record.contributor = tile.contributor;
   record.isFinal = tile.isFinal;
   record.hasSeam =
-      k.toWord(k.both(hasBit(tile.bits, kSeamBit), b.equal(tile.index, 0)));
+      k.toWord(k.both(kSeamBit.isSet(b, tile.bits), b.equal(tile.index, 0)));
   record.previousEntry = tile.previousEntry;
   record.previousContributors = tile.previousContributors;
   return record;
@@ -157,14 +157,15 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
                                           Value flags) {
   PreparedTile prepared;
   prepared.progress = tile.progress;
-  Value isFolded = hasBit(tile.bits, kFoldedBit);
+  Value isFolded = kFoldedBit.isSet(b, tile.bits);
   Value tileRows = getTileRows(isFolded);
   TileRecord &record = prepared.record;
   record.unit = tile.unit;
   // A block posts to the entry that has the number of its first tile.
-  record.entry = b.add(
-      tile.firstEntry,
-      b.shiftLeft(tile.contributor, b.add(getInterleave(tile.bits), k.runLog)));
+  record.entry =
+      b.add(tile.firstEntry,
+            b.shiftLeft(tile.contributor,
+                        b.add(kInterleaveBits.get(b, tile.bits), k.runLog)));
   record.segment = tile.segment;
   record.column = b.mul(tile.columnBlock, getUnitColumns(isFolded));
   record.row =
@@ -177,12 +178,12 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   Value writtenEnd =
       hasPadding()
           ? b.add(first, b.roundUp(tile.length, k.problem.outputPadding))
-          : b.select(hasBit(tile.bits, kCutBit), b.bitAnd(end, -kSectorRows),
+          : b.select(kCutBit.isSet(b, tile.bits), b.bitAnd(end, -kSectorRows),
                      end);
   record.paddedHigh = b.minS(writtenEnd, tileRows);
-  Value isSeam = k.both(hasBit(tile.bits, kSeamBit), b.equal(index, 0));
-  record.flags = b.bitOr(b.bitOr(flags, bitIf(isFolded, tile_flags::kFolded)),
-                         bitIf(isSeam, tile_flags::kSeam));
+  Value isSeam = k.both(kSeamBit.isSet(b, tile.bits), b.equal(index, 0));
+  record.flags = b.bitOr(b.bitOr(flags, tile_flags::kFolded.setIf(b, isFolded)),
+                         tile_flags::kSeam.setIf(b, isSeam));
   Value loadLow =
       b.select(isSeam, b.bitAnd(record.low, -kSectorRows), record.low);
   // Folded segments are so long that their tiles are whole but for a few.
@@ -194,9 +195,12 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   boxes.column = record.column;
   boxes.row = b.add(record.row, b.sub(tile.start, tile.outStart));
   boxes.segment = tile.segment;
-  boxes.numbers = b.bitOr(b.bitOr(firstBox, b.shiftLeft(count, 4)),
-                          b.bitOr(b.shiftLeft(k.toWord(isFolded), 8),
-                                  b.shiftLeft(getLoadsInFlight(tile), 12)));
+  Value range = b.bitOr(TileBoxes::kFirst.place(b, firstBox),
+                        TileBoxes::kCount.place(b, count));
+  Value rest =
+      b.bitOr(TileBoxes::kIsFolded.place(b, k.toWord(isFolded)),
+              TileBoxes::kLoadsInFlight.place(b, getLoadsInFlight(tile)));
+  boxes.numbers = b.bitOr(range, rest);
   return prepared;
 }
 
@@ -212,10 +216,10 @@ Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
   Value isShort = b.lessEqual(tile.tiles, kShortTiles);
   Value isTall = b.less(b.mul(k.numBlocks, kTallTilesPerBlock), tile.tiles);
   if (!k.problem.jagged)
-    isTall = b.bitOr(isTall, k.isNonZero(getInterleave(tile.bits)));
+    isTall = b.bitOr(isTall, k.isNonZero(kInterleaveBits.get(b, tile.bits)));
   Value limit = b.select(isTall, b.i32(kTallLoadsInFlight), kLoadsInFlight);
   limit = b.select(isShort, b.i32(kNoLimit), limit);
-  return b.select(hasBit(tile.bits, kFirstBit), b.i32(kFirstLoadsInFlight),
+  return b.select(kFirstBit.isSet(b, tile.bits), b.i32(kFirstLoadsInFlight),
                   limit);
 }
 
@@ -234,9 +238,9 @@ void ProducerBuilder::prefetchShare(const LaneTile &tile,
 }
 
 void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
-  Value first = b.bitAnd(boxes.numbers, 15);
-  Value count = b.bitAnd(b.shiftRight(boxes.numbers, 4), 15);
-  Value isFolded = k.isNonZero(b.bitAnd(b.shiftRight(boxes.numbers, 8), 15));
+  Value first = TileBoxes::kFirst.get(b, boxes.numbers);
+  Value count = TileBoxes::kCount.get(b, boxes.numbers);
+  Value isFolded = k.isNonZero(TileBoxes::kIsFolded.get(b, boxes.numbers));
   Value barrier = k.ring.getFullBarrier(stage);
   createArriveExpecting(b, barrier, b.mul(count, kBoxBytes));
   Value shared = k.getStage(stage);
@@ -268,7 +272,7 @@ RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
                                     RingPosition position,
                                     function_ref<void()> publish) {
   k.ring.createWaitEmpty(position);
-  Value limit = b.shiftRight(tile.boxes.numbers, 12);
+  Value limit = TileBoxes::kLoadsInFlight.get(b, tile.boxes.numbers);
   b.createIf(b.compare(arith::CmpIPredicate::ne, limit, kNoLimit),
              [&] { k.ring.createWaitFull(k.ring.getBefore(position, limit)); });
   b.createIf(isIssuer, [&] {
@@ -299,11 +303,12 @@ RingPosition ProducerBuilder::issueLargeUnit(const LaneTile &tile,
         Value number = b.select(isSecond, b.sub(step, count), step);
         Value stays = b.lessEqual(again, step);
         Value isLast = b.equal(step, b.sub(count, 1));
-        Value firstFlags = b.bitOr(b.bitOr(b.i32(tile_flags::kMeasure),
-                                           bitIf(stays, tile_flags::kConvert)),
-                                   bitIf(isLast, tile_flags::kPost));
-        Value flags =
-            b.select(isSecond, b.i32(tile_flags::kConvert), firstFlags);
+        Value firstFlags =
+            b.bitOr(b.bitOr(b.i32(tile_flags::kMeasure.getMask()),
+                            tile_flags::kConvert.setIf(b, stays)),
+                    tile_flags::kPost.setIf(b, isLast));
+        Value flags = b.select(isSecond, b.i32(tile_flags::kConvert.getMask()),
+                               firstFlags);
         Value index = b.add(tile.contributor, b.mul(number, k.numBlocks));
         // A tile that is read again does not wait for its scales. Were loads to
         // come in another order by a whole round of the ring, a convert team
@@ -325,16 +330,18 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
                                          RingPosition position) {
   Type i32 = b.getI32Type();
   const LaneTile &tile = lanes.tile;
-  Value flags = b.bitOr(b.i32(tile_flags::kMeasure | tile_flags::kConvert),
-                        bitIf(hasBit(tile.bits, kLastBit), tile_flags::kPost));
+  Value flags = b.bitOr(
+      b.i32(tile_flags::kMeasure.getMask() | tile_flags::kConvert.getMask()),
+      tile_flags::kPost.setIf(b, kLastBit.isSet(b, tile.bits)));
   PreparedTile prepared = prepareTile(tile, tile.index, flags);
   UnitRecord unit = prepareUnit(tile);
-  Value isNewUnit = hasBit(tile.bits, kNewUnitBit);
-  Value hasTile = hasBit(b.shiftRight(lanes.acts, k.lane), 1);
+  Value isNewUnit = kNewUnitBit.isSet(b, tile.bits);
+  Value hasTile = k.isNonZero(b.bitAnd(b.shiftRight(lanes.acts, k.lane), 1));
   // Rows are read as wholes where they are quantized, too.
-  Value fetches = k.tile.hasRows()
-                      ? b.i1(false)
-                      : k.both(hasTile, k.isNonZero(getInterleave(tile.bits)));
+  Value fetches =
+      k.tile.hasRows()
+          ? b.i1(false)
+          : k.both(hasTile, k.isNonZero(kInterleaveBits.get(b, tile.bits)));
   Value anyFetches = b.voteAny(fetches);
   auto prefetchIf = [&](Value isNext) {
     b.createIf(anyFetches, [&] {

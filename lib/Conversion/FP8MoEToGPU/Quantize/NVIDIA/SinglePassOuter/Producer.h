@@ -19,25 +19,20 @@
 
 namespace mlir::fp8moe::streamed {
 
-/// Bits of SegmentState::shape. The lowest two are the log2 of the units that
-/// are interleaved.
-enum Shape : int64_t {
-  kInterleaveMask = 3,
-  kFoldedBit = 4,
-  /// The segment writes the sector that it shares with the previous one.
-  kSeamBit = 8,
-  /// The next segment writes the sector that it shares with this one.
-  kCutBit = 16,
-};
-
-/// Properties of a lane's tile, in the same word.
-enum TileBits : int64_t {
-  kNewUnitBit = 32,
-  /// The block's last tile of the unit.
-  kLastBit = 64,
-  /// One of the block's first tiles.
-  kFirstBit = 128,
-};
+/// Fields of SegmentState::shape: the log2 of the units that are interleaved,
+/// then flags.
+constexpr BitField kInterleaveBits{0, 2};
+constexpr BitField kFoldedBit{2};
+/// The segment writes the sector that it shares with the previous one.
+constexpr BitField kSeamBit{3};
+/// The next segment writes the sector that it shares with this one.
+constexpr BitField kCutBit{4};
+/// Flags of a lane's tile, in the same word.
+constexpr BitField kNewUnitBit{5};
+/// The block's last tile of the unit.
+constexpr BitField kLastBit{6};
+/// One of the block's first tiles.
+constexpr BitField kFirstBit{7};
 
 /// A segment, all i32. A window is 32 of them, one for each lane.
 struct SegmentState {
@@ -105,9 +100,12 @@ struct LaneTile {
 struct TileBoxes {
   /// The coordinates of box 0.
   Value column, row, segment;
-  /// The first one, their number, 1 if they are folded, and how many tiles may
-  /// be on their way with this one; four bits each.
+  /// The four fields below.
   Value numbers;
+  /// The first one, their number, 1 if they are folded, and how many tiles may
+  /// be on their way with this one.
+  static constexpr BitField kFirst{0, 4}, kCount{4, 4}, kIsFolded{8, 4},
+      kLoadsInFlight{12, 20};
 
   static constexpr auto members() {
     using T = TileBoxes;
@@ -137,15 +135,6 @@ public:
 
 private:
   bool hasPadding() const { return k.problem.outputPadding > 1; }
-  Value hasBit(Value word, int64_t bit) {
-    return k.isNonZero(b.bitAnd(word, bit));
-  }
-  Value getInterleave(Value shape) {
-    return b.bitAnd(shape, int64_t(kInterleaveMask));
-  }
-  Value bitIf(Value condition, int64_t bit) {
-    return b.select(condition, b.i32(bit), 0);
-  }
   Value getUnitColumns(Value isFolded) {
     return b.select(isFolded, b.i32(k.getTileColumns() / 2),
                     k.getTileColumns());

@@ -72,7 +72,7 @@ MeasureBuilder::MeasureBuilder(StreamedKernel &kernel, Value warp)
 SmallVector<Value> MeasureBuilder::measure(const TileRecord &record,
                                            Value stage, ValueRange largest) {
   Value tile = k.getStage(stage);
-  Value hasFolded = k.hasFlag(record, tile_flags::kFolded);
+  Value hasFolded = tile_flags::kFolded.isSet(b, record.flags);
   SmallVector<Value> offsets, chunks;
   for (auto [full, folded] : llvm::zip_equal(fullOffsets, foldedOffsets))
     offsets.push_back(b.select(hasFolded, folded, full));
@@ -141,14 +141,14 @@ void MeasureBuilder::build() {
         TypeRange chunkTypes = ArrayRef(types).drop_front(2);
         TileRecord record = k.loadTileRecord(position.stage);
         SmallVector<Value> measured = b.createIf(
-            k.hasFlag(record, tile_flags::kMeasure), chunkTypes,
+            tile_flags::kMeasure.isSet(b, record.flags), chunkTypes,
             [&] { return measure(record, position.stage, largest); },
             [&] {
               k.releaseStage(position.stage);
               return llvm::to_vector_of<Value>(largest);
             });
         SmallVector<Value> kept = b.createIf(
-            k.hasFlag(record, tile_flags::kPost), chunkTypes,
+            tile_flags::kPost.isSet(b, record.flags), chunkTypes,
             [&] {
               post(record, measured);
               k.signalPosted(record.unit);

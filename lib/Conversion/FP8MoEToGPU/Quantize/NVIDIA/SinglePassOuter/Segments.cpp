@@ -126,8 +126,10 @@ void ProducerBuilder::divideSegment(SegmentState &state) {
   Value foldedUnits = b.ceilDiv(k.columns, k.getTileColumns() / 2);
   state.units = b.select(isFolded, foldedUnits, units);
   state.tiles = b.select(isFolded, b.ceilDiv(extent, 2 * kLines), tiles);
-  state.shape = b.bitOr(bitIf(isInterleaved, kInterleaveLog),
-                        bitIf(isFolded, kFoldedBit));
+  state.shape =
+      b.bitOr(kInterleaveBits.place(
+                  b, b.select(isInterleaved, b.i32(kInterleaveLog), 0)),
+              kFoldedBit.setIf(b, isFolded));
 }
 
 //===----------------------------------------------------------------------===//
@@ -201,11 +203,11 @@ SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   next.previousFirst = shiftLanes(next.firstTile, last.firstTile);
   next.previousTiles = shiftLanes(next.tiles, last.tiles);
 
-  Value isCut = k.both(k.negate(hasBit(next.shape, kFoldedBit)),
+  Value isCut = k.both(k.negate(kFoldedBit.isSet(b, next.shape)),
                        createCut(next.start, end, next.tiles, nextEnd));
-  Value cut = bitIf(isCut, kCutBit);
-  Value isSeam = hasBit(shiftLanes(cut, last.shape), kCutBit);
-  next.shape = b.bitOr(next.shape, b.bitOr(bitIf(isSeam, kSeamBit), cut));
+  Value cut = kCutBit.setIf(b, isCut);
+  Value isSeam = kCutBit.isSet(b, shiftLanes(cut, last.shape));
+  next.shape = b.bitOr(next.shape, b.bitOr(kSeamBit.setIf(b, isSeam), cut));
   return next;
 }
 
