@@ -117,7 +117,7 @@ def dequantize(q, s, axis, dtype, direction="quantize", offsets=None):
 
 
 def _dequantizing(s, direction):
-    """(G4), (Q10)."""
+    """(G4), (Q5), (Q10)."""
     with _quiet():
         return {"quantize": np.float32(1) / s, "dequantize": s}[direction]
 

@@ -130,7 +130,7 @@ void writeStridedScales(LoopBuilder &b, const Slices &slices,
   });
 }
 
-/// (Q1) to (Q3): the scale of every slice.
+/// (Q1), (Q2), (Q3): the scale of every slice.
 void writeScales(LoopBuilder &b, const Slices &slices,
                  const TensorBuffer &scales, Type fp8, ScaleRounding rounding) {
   if (slices.areContiguous())

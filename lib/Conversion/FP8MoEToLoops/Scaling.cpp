@@ -62,14 +62,18 @@ Value mlir::fp8moe::getMagnitudeBits(LoopBuilder &b, Value f32) {
 Value mlir::fp8moe::getScale(LoopBuilder &b, Value amaxBits, Type fp8,
                              ScaleRounding rounding) {
   Value amax = arith::ExtFOp::create(b, b.getF64Type(), fromBits(b, amaxBits));
+  // (Q2), and for slices of zeros (Q6).
   Value least = b.constantF64(1e-12);
   Value isLess =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, amax, least);
+  // That of an infinity is zero (Q8).
   Value quotient = arith::DivFOp::create(b, b.constantF64(getFp8Max(fp8)),
                                          b.select(isLess, least, amax));
   Value scale = arith::TruncFOp::create(b, b.getF32Type(), quotient);
+  // (Q3).
   if (rounding == ScaleRounding::Pow2)
     scale = fromBits(b, mask(b, toBits(b, scale), kExponentMask));
+  // (Q7).
   Value isNaN = compare(b, arith::CmpIPredicate::ugt, amaxBits, kInfinityBits);
   return b.select(isNaN, fromBits(b, b.constantI32(kNaNBits)), scale);
 }

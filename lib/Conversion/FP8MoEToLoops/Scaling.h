@@ -17,19 +17,20 @@ namespace mlir::fp8moe {
 /// The f32 with the same value as `value`, a bf16, f32 or FP8 scalar.
 Value toF32(LoopBuilder &b, Value value);
 
-/// Bits of |x| as i32, x an f32. As unsigned integers they are ordered as the
-/// magnitudes, with infinity above every number and NaN above infinity, so an
-/// integer maximum keeps a NaN.
+/// (Q1): bits of |x| as i32, x an f32. As unsigned integers they are ordered as
+/// the magnitudes, with infinity above every number and NaN above infinity, so
+/// an integer maximum keeps a NaN (Q7).
 Value getMagnitudeBits(LoopBuilder &b, Value f32);
 
-/// (Q2), (Q3): the scale of a slice with the largest magnitude `amaxBits`.
+/// (Q2), (Q3): the scale of a slice with the largest magnitude `amaxBits`. It
+/// is the factor that quantizes (Q5).
 Value getScale(LoopBuilder &b, Value amaxBits, Type fp8,
                ScaleRounding rounding);
 
 /// (Q4): cast(clamp(f32 * scale)), where the clamp keeps NaN.
 Value quantizeElement(LoopBuilder &b, Value f32, Value scale, Type fp8);
 
-/// (G4): the factor that takes quantized data back.
+/// (Q10), (G4): the factor that takes quantized data back.
 Value getDequantizingScale(LoopBuilder &b, Value scale,
                            ScaleDirection direction);
 

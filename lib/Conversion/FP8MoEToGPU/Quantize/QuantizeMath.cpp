@@ -13,7 +13,8 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Magnitudes below this have the scale of this one.
+/// (Q2), (Q6): magnitudes below this, and slices of zeros, have the scale of
+/// this one.
 static constexpr double kLeastAmax = 1e-12;
 
 static constexpr int64_t kF32Magnitude = 0x7FFFFFFF;
@@ -65,12 +66,12 @@ SmallVector<Value> QuantizeMath::unpackValues(Value chunk) {
   });
 }
 
-/// The power of two below `largest` / amax in integers. With F for the fraction
-/// bits of `largest` and K for its exponent, floor(log2(largest / amax)) is the
-/// difference of the exponents, less one when the fraction of amax is larger:
-/// the borrow of one subtraction. Rounding the quotient to f32 first, as the
-/// definition does, changes nothing: a quotient below a power of two is below
-/// it by at least 1 / (2^23 * 1.875) of it, more than half a unit.
+/// (Q3): the power of two below `largest` / amax in integers. With F for the
+/// fraction bits of `largest` and K for its exponent, floor(log2(largest /
+/// amax)) is the difference of the exponents, less one when the fraction of
+/// amax is larger: the borrow of one subtraction. Rounding the quotient to f32
+/// first, as the definition does, changes nothing: a quotient below a power of
+/// two is below it by at least 1 / (2^23 * 1.875) of it, more than half a unit.
 Value QuantizeMath::createPowerOfTwo(Value magnitude, const APFloat &largest) {
   APFloat value = largest, least(kLeastAmax);
   bool inexact;
@@ -81,10 +82,12 @@ Value QuantizeMath::createPowerOfTwo(Value magnitude, const APFloat &largest) {
   Value amax = b.maxU(magnitude, least.bitcastToAPInt().getZExtValue());
   Value scale =
       b.bitAnd(b.sub(b.i32(static_cast<int32_t>(minuend)), amax), kF32Infinity);
+  // (Q8). The exponent above is that of no quotient.
   return b.select(b.equal(magnitude, kF32Infinity), b.i32(0), scale);
 }
 
-/// The quotient in f64, rounded to f32, as bits.
+/// (Q2): the quotient in f64, rounded to f32, as bits. That of an infinity is
+/// zero (Q8).
 Value QuantizeMath::createQuotient(Value magnitude, const APFloat &largest) {
   auto f64 = [&](double value) -> Value {
     return arith::ConstantOp::create(b, b.getF64FloatAttr(value));
@@ -105,12 +108,14 @@ Value QuantizeMath::createScale(Value magnitude) {
       APFloat::getLargest(cast<FloatType>(fp8Type).getFloatSemantics());
   Value scale = powerOfTwo ? createPowerOfTwo(magnitude, largest)
                            : createQuotient(magnitude, largest);
+  // (Q7).
   Value isNaN = b.compare(arith::CmpIPredicate::ugt, magnitude, kF32Infinity);
   return b.bitcast(b.getF32Type(), b.select(isNaN, b.i32(kF32NaN), scale));
 }
 
 SmallVector<Value> QuantizeMath::createQuantize(ArrayRef<Value> values,
                                                 ArrayRef<Value> scales) {
+  // (Q4): an f32 product; the conversion clamps.
   SmallVector<Value> scaled, words;
   for (auto [value, scale] : llvm::zip_equal(values, scales))
     scaled.push_back(arith::MulFOp::create(b, value, scale));

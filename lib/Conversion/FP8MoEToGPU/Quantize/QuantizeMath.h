@@ -15,7 +15,8 @@
 namespace mlir::fp8moe {
 
 /// The numerics of a quantization on chunks of 16 bytes of input. All decisions
-/// about bits are here; what the bits must be is in docs/semantics.md.
+/// about bits are here. Labels in parentheses are those of docs/semantics.md,
+/// which says what the bits must be.
 class QuantizeMath {
 public:
   QuantizeMath(KernelBuilder &b, Type inputType, Type fp8Type, bool powerOfTwo)
@@ -25,9 +26,10 @@ public:
     return inputType.getIntOrFloatBitWidth() / 8;
   }
 
-  /// Magnitudes are compared as unsigned integers: |x| of a NaN is larger than
-  /// that of an infinity, so a NaN anywhere wins. An accumulator has the form
-  /// of a chunk of input; zero is neutral.
+  /// (Q1): the larger of each |x| and its accumulator, which has the form of a
+  /// chunk of input and begins at zero. Magnitudes are compared as unsigned
+  /// integers: |x| of a NaN is larger than that of an infinity, so a NaN
+  /// anywhere wins (Q7).
   Value createAbsMax(Value accumulator, Value chunk);
   Value createMax(Value lhs, Value rhs);
   /// The f32 bits of each magnitude in a chunk, as i32.
@@ -35,10 +37,11 @@ public:
   /// The f32 value of each element of a chunk; exact.
   SmallVector<Value> unpackValues(Value chunk);
 
-  /// The scale (f32) of a slice whose largest magnitude has these f32 bits.
+  /// (Q2), (Q3): the scale (f32) of a slice whose largest magnitude has these
+  /// f32 bits. It is the factor that quantizes (Q5).
   Value createScale(Value magnitude);
-  /// The FP8 bytes of the values times their scales, four in an i32 word, the
-  /// first in the lowest byte.
+  /// (Q4): the FP8 bytes of the values times their scales, four in an i32 word,
+  /// the first in the lowest byte.
   SmallVector<Value> createQuantize(ArrayRef<Value> values,
                                     ArrayRef<Value> scales);
 
