@@ -17,35 +17,38 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 //
-// Nobody resets the barrier's words between launches, so nothing may be assumed
-// of them: only changes count. Block 0 leads. There is one word `go`, and a
-// word `ack` for every other block i.
+// Nobody resets the flags between launches, so nothing may be assumed of them:
+// only changes count. Block 0 leads. There is one flag `release`, and a flag
+// `arrival` for every other block i.
 //
-//   begin  block i:  old = go, last = ack[i]
-//          block 0:  old = go, first[i] = ack[i], for every i
+//   begin  block i:  old = release, last = arrival[i]
+//          block 0:  old = release, first[i] = arrival[i], for every i
 //   (each block writes what others must see, and meets at a block barrier)
-//   wait   block i:  repeat: ack[i] = ++last    until go != old
-//          block 0:  wait until ack[i] != first[i], for every i
-//                    go = old + 1
+//   wait   block i:  repeat: arrival[i] = ++last    until release != old
+//          block 0:  wait until arrival[i] != first[i], for every i
+//                    release = old + 1
 //
-// No block leaves early: only block 0 of this launch writes `go`, after every
-// ack[i] has changed since it began, and only block i of this launch writes
-// that. Block i notices, as a fence is between its reading `old` and its first
-// writing ack[i]. What block 0 finds first may be what block i has just
-// written; but this writes another value each time, and goes on. Stores are
-// relaxed. The same fence orders what the whole block did before its block
-// barrier ahead of ack[i]; lanes of block 0 acquire ack, meet in a barrier of
-// the warp, and the fence of the first one carries what all acquired to `go`;
-// block i acquires that.
+// No block leaves early. Only block 0 of this launch writes `release`, after
+// every arrival[i] has changed since it began, and only block i of this launch
+// writes that. Block i notices the release, as a fence is between its reading
+// `old` and its first writing arrival[i]. What block 0 finds first may be what
+// block i has just written; but block i writes another value each time, and
+// goes on.
+//
+// Stores are relaxed. The same fence orders what the whole block did before its
+// block barrier ahead of arrival[i]. Lanes of block 0 acquire the arrivals and
+// meet in a barrier of the warp; the fence of the first lane carries what all
+// of them acquired to `release`. Block i acquires that.
 //
 // While the memory is busy with the first tiles, each trip to it takes one to
 // two microseconds, and four or five are needed one after the other: the fence
-// of block i, from ack[i] to block 0 (two acquiring loads beyond 128 blocks),
-// its fence, and from `go` to block i.
+// of block i, from arrival[i] to block 0 (two acquiring loads beyond 128
+// blocks), its fence, and from `release` to block i.
 //
 
-static constexpr int64_t kAckOffset = 128;
-static_assert(kAckOffset + kMaxBarrierBlocks * kWordBytes == kGridBarrierBytes);
+static constexpr int64_t kArrivalsOffset = 128;
+static_assert(kArrivalsOffset + kMaxBarrierBlocks * kWordBytes ==
+              kGridBarrierBytes);
 
 /// Words in a vector, and vectors in which a warp of 32 lanes reads those of
 /// all blocks.
@@ -53,14 +56,14 @@ static constexpr int64_t kWords = 4;
 static constexpr int64_t kVectors = 2;
 static_assert(kMaxBarrierBlocks == 32 * kWords * kVectors);
 
-Value GridBarrier::getAck(Value index) {
+Value GridBarrier::getArrival(Value index) {
   Value bytes = b.mul(b.zeroExtend(b.getI64Type(), index), kWordBytes);
-  return b.offsetBytes(b.offsetBytes(memory, kAckOffset), bytes);
+  return b.offsetBytes(b.offsetBytes(memory, kArrivalsOffset), bytes);
 }
 
-/// The place of vector `index` of the lane's acks.
-Value GridBarrier::getAcks(int64_t index) {
-  return getAck(getFirstBlock(index));
+/// The place of vector `index` of the lane's arrival flags.
+Value GridBarrier::getArrivals(int64_t index) {
+  return getArrival(getFirstBlock(index));
 }
 
 /// The block of the first word in vector `index` of the lane.
@@ -69,20 +72,20 @@ Value GridBarrier::getFirstBlock(int64_t index) {
 }
 
 GridBarrierState GridBarrier::createBegin() {
-  Value go = loadRelaxed(b, memory);
+  Value release = loadRelaxed(b, memory);
   SmallVector<Type> types(kVectors, b.getWordsType());
-  GridBarrierState state{go};
+  GridBarrierState state{release};
   state.append(b.createIf(
       isLeader(), types,
       [&] {
         SmallVector<Value> vectors;
         for (int64_t i : llvm::seq(kVectors))
-          vectors.push_back(createRelaxedLoadWords(b, getAcks(i)));
+          vectors.push_back(createRelaxedLoadWords(b, getArrivals(i)));
         return vectors;
       },
       [&] {
         // In all words, for the same types as block 0 has.
-        Value last = loadRelaxed(b, getAck(block));
+        Value last = loadRelaxed(b, getArrival(block));
         Value words = vector::BroadcastOp::create(b, b.getWordsType(), last);
         return SmallVector<Value>(types.size(), words);
       }));
@@ -102,7 +105,7 @@ void GridBarrier::lead(Value old, ArrayRef<Value> first) {
     SmallVector<Value> firstWords = b.unpackWords(vector);
     auto isAnyMissing = [&, index = index](ValueRange) -> Value {
       SmallVector<Value> words =
-          b.unpackWords(createAcquireLoadWords(b, getAcks(index)));
+          b.unpackWords(createAcquireLoadWords(b, getArrivals(index)));
       Value any = b.i1(false);
       for (int64_t i : llvm::seq(kWords)) {
         Value other = b.add(getFirstBlock(index), i);
@@ -136,7 +139,7 @@ void GridBarrier::follow(Value old, Value last) {
     createBoundedWait(
         b, WaitClock::Cycles, b.add(last, 1),
         [&](ValueRange next) {
-          storeRelaxed(b, next[0], getAck(block));
+          storeRelaxed(b, next[0], getArrival(block));
           return b.equal(loadAcquire(b, memory), old);
         },
         [&](ValueRange next) { return SmallVector<Value>{b.add(next[0], 1)}; });
@@ -146,8 +149,8 @@ void GridBarrier::follow(Value old, Value last) {
 
 void GridBarrier::createWait(const GridBarrierState &state) {
   Value old = state.front();
-  ArrayRef<Value> acks = ArrayRef(state).drop_front();
+  ArrayRef<Value> arrivals = ArrayRef(state).drop_front();
   b.createIf(
-      isLeader(), [&] { lead(old, acks); },
-      [&] { follow(old, b.unpackWords(acks.front()).front()); });
+      isLeader(), [&] { lead(old, arrivals); },
+      [&] { follow(old, b.unpackWords(arrivals.front()).front()); });
 }

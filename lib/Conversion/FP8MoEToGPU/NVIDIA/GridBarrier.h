@@ -16,18 +16,19 @@ namespace mlir::fp8moe {
 /// The most blocks that the barrier takes; hosts launch no more. (An H200 has
 /// 132 multiprocessors.)
 constexpr int64_t kMaxBarrierBlocks = 256;
-/// Its bytes of global memory: a line, and a word for each block. They may hold
-/// anything when a launch begins.
+/// Its bytes of global memory: a line with the release flag, and an arrival
+/// flag for each block. They may hold anything when a launch begins.
 constexpr int64_t kGridBarrierBytes = 128 + kMaxBarrierBlocks * kWordBytes;
 
-/// What a warp found when it began to meet the other blocks: an i32, then
-/// vectors of four.
+/// The flags that a warp found when it began: the release flag (i32), then
+/// arrival flags in vectors of four.
 using GridBarrierState = SmallVector<Value>;
 
-/// A barrier in two parts, for one converged warp of every block. Between them
-/// is a block barrier: what the block's threads wrote before it is visible to
-/// all blocks after the second part. All blocks must be resident at once (a
-/// cooperative launch). `block`, `numBlocks` and `lane` are i32.
+/// A barrier of all blocks in two parts, for one converged warp of each block.
+/// Between the parts is a barrier of the block. What the block's threads wrote
+/// before that is visible to all blocks after the second part. All blocks must
+/// be resident at once (a cooperative launch). `block`, `numBlocks` and `lane`
+/// are i32.
 class GridBarrier {
 public:
   GridBarrier(KernelBuilder &b, Value memory, Value block, Value numBlocks,
@@ -40,9 +41,9 @@ public:
   void createWait(const GridBarrierState &state);
 
 private:
-  Value getAck(Value index);
+  Value getArrival(Value index);
   Value getFirstBlock(int64_t index);
-  Value getAcks(int64_t index);
+  Value getArrivals(int64_t index);
   Value isLeader() { return b.equal(block, 0); }
   void lead(Value old, ArrayRef<Value> first);
   void follow(Value old, Value last);

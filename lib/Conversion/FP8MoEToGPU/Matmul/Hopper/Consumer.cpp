@@ -26,9 +26,10 @@ using namespace mlir::fp8moe;
 /// two, in steps of 8.
 static constexpr int64_t kConsumerRegisters = 240;
 
-/// Barriers by which ping-pong consumers take turns: this one and the next.
+/// Named barriers by which ping-pong consumers take turns: this one and the
+/// next.
 static constexpr int64_t kFirstTurnBarrier = 3;
-/// The barrier of cooperative consumers, who take no turns.
+/// The named barrier of cooperative consumers, who take no turns.
 static constexpr int64_t kCooperativeBarrier = 3;
 
 /// Instructions for one stage of 128 bytes.

@@ -66,8 +66,9 @@ StageRing GroupedMatmulKernel::getRing(Value index) {
   return StageRing(b, barriers, schedule.stages);
 }
 
-/// By one thread: barriers of all rings. A stage is full by the arrival of the
-/// producer and its bytes, and empty when every warp that reads it says so.
+/// By one thread: mbarriers of all rings. A stage is full when the producer has
+/// arrived and its bytes have come, and empty when every warp that reads it has
+/// arrived.
 static void createRings(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
   bool isShared = kernel.schedule.kind == GemmSchedule::Cooperative;

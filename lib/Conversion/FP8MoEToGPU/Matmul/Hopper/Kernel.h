@@ -147,7 +147,7 @@ private:
 // Roles
 //===----------------------------------------------------------------------===//
 
-/// One warp for each ring brings the operands of all tiles.
+/// One warp for each ring loads the operands of all tiles.
 void buildMatmulProducer(GroupedMatmulKernel &kernel);
 
 /// A warpgroup multiplies; `index` (i32) is 0 or 1.

@@ -1,4 +1,4 @@
-//===- Producer.cpp - Brings operands to shared memory --------------------===//
+//===- Producer.cpp - Loads operands to shared memory ---------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,7 +16,7 @@ using namespace mlir::fp8moe;
 /// Registers that a thread of the producer keeps.
 static constexpr int64_t kProducerRegisters = 24;
 
-/// Copies one stage of both operands when the consumers have released it.
+/// Loads one stage of both operands when the consumers have released it.
 static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
                         Value ringIndex, const Tile &tile, Value stage,
                         RingPosition position) {

@@ -120,7 +120,7 @@ Value TileScheduler::getNumStages(const TileState &state) {
   return b.maxS(b.ceilDiv(bytes, kSwizzleRowBytes), 1);
 }
 
-/// Where copies of the contraction bring zeros only. The map of a tensor
+/// Where loads of the contraction are zeros only. The map of a tensor
 /// without elements has one that must not be read, too.
 Value TileScheduler::getContractionPastEnd() {
   int64_t step = kSwizzleChunkBytes / kernel.problem.getElementBytes();

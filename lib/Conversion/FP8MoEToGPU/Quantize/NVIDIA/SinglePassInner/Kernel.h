@@ -8,7 +8,7 @@
 
 //
 // Jagged groups with rows contiguous on both sides: a block takes whole
-// columns, which brings all groups of a column, and each column is one copy.
+// columns, which have rows of all groups, and each column is one bulk copy.
 //
 //   column ──bulk copy──► ring of pieces ──────────────► convert ──► output
 //              │                 │                          ▲

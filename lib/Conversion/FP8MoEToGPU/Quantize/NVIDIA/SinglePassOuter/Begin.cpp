@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Nothing is read before barriers are initialised and the first tiles worked
+// No tile is loaded before mbarriers are initialised and the first tiles worked
 // out, and scales wait until the entries of all blocks are zero. So the warps
 // share what is to be done: the producer works out its tiles, measure warps
-// initialise barriers, the first scale warp begins to meet the other blocks,
+// initialise mbarriers, the first scale warp begins to meet the other blocks,
 // and convert and row warps zero entries. (With rows, the producer also waits
 // until other roles have given up registers, and so for all of that.)
 //
@@ -64,9 +64,9 @@ void StreamedKernel::initialize(Value numEntries) {
   });
 }
 
-/// One takes ten cycles and there are over a hundred, so a lane each of several
-/// warps shares them (lanes of one warp would take turns). They are not in
-/// loops, which would take longer.
+/// To initialise one takes ten cycles and there are over a hundred, so a lane
+/// each of several warps shares them (lanes of one warp would take turns). They
+/// are not in loops, which would take longer.
 void StreamedKernel::initializeBarriers() {
   auto initializeRing = [&] {
     for (Value map : {tileMap, foldedMap, boxMap, shareMap})
@@ -76,7 +76,7 @@ void StreamedKernel::initializeBarriers() {
     ring.createInit(/*fullArrivals=*/1,
                     (tile.measureWarps + StreamedTile::kTeamWarps) *
                         b.getSubgroupSize());
-    // Copies arrive here.
+    // TMA arrives here.
     createBarrierInitFence(b);
   };
   auto initializeSlots = [&](auto getBarrier, int64_t arrivals) {
@@ -118,7 +118,7 @@ void StreamedKernel::initializeRows() {
   }
   b.store(b.i32(0), getTileProgress(), kWordBytes);
   b.store(b.i32(0), getRowProgress(), kWordBytes);
-  // Copies arrive here.
+  // Bulk copies arrive here.
   createBarrierInitFence(b);
 }
 

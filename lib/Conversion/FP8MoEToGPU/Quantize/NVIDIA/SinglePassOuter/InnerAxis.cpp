@@ -9,7 +9,7 @@
 //
 // The blocks of the grid take rows in turn. A warp takes a whole row: it waits
 // for the row in shared memory, goes over it twice, and then loads the row that
-// the stage is for next. So a stage needs no barrier for "empty": who reads it
+// the stage is for next. So a stage needs no mbarrier "empty": who reads it
 // fills it again. The warp that waits for that row may be another one, and may
 // come before the load begins, when a parity would mean an earlier row; so the
 // number of the row is there to be read.

@@ -281,8 +281,8 @@ void StreamedKernel::waitForScales(Value unit) {
 //===----------------------------------------------------------------------===//
 
 void StreamedKernel::releaseStage(Value stage) {
-  // An arrival does not wait for loads of shared memory in flight, and copies
-  // by tensor maps would overtake them.
+  // An arrival does not wait for loads of shared memory in flight, and TMA
+  // would overtake them.
   createAsyncProxyFence(b);
   ring.createRelease(stage);
 }

@@ -12,7 +12,7 @@
 // multiprocessor runs as long as there is work. Warps have roles, and a tile
 // passes from role to role:
 //
-//   producer   copies tiles to the stages of a ring, by tensor maps
+//   producer   loads tiles into the stages of a ring by TMA
 //   measure    the largest magnitudes of each tile; when the block's share of a
 //              unit (some columns of one segment) is done, posts them for all
 //              blocks
@@ -65,7 +65,7 @@ constexpr int64_t kLongRunTilesPerBlock = 16;
 /// four for each chunk that a lane has in flight. Units of more contributors
 /// have relays: the first of so many neighbouring contributors reads what they
 /// posted and posts the largest of it, to the entry after its own. Trips of 32
-/// entries made the weights of 16 experts 7% slower: the second-level cache
+/// entries made the weights of 16 experts 7% slower: the L2 cache
 /// delivers entries besides tiles.
 constexpr int64_t kTripEntries = 12;
 /// Final units have no relays up to so many contributors: each block reads all
@@ -183,9 +183,9 @@ public:
 
   StageRing ring;
 
-  /// Initialises barriers and the entries, and begins to meet the other blocks.
+  /// Initialises mbarriers and entries, and begins to meet the other blocks.
   void initialize(Value numEntries);
-  /// By the producer, before it uses barriers.
+  /// By the producer, before it uses mbarriers.
   void beginProducer();
 
   int64_t getInputBytes() const { return math.getInputBytes(); }

@@ -225,7 +225,7 @@ Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
 
 /// Rows of 128 bytes use memory badly. The blocks that load the same rows of
 /// interleaved units share them: each fetches some of the rows for all units to
-/// the second-level cache, shortly before.
+/// the L2 cache, shortly before.
 void ProducerBuilder::prefetchShare(const LaneTile &tile,
                                     const TileBoxes &boxes) {
   Value share = b.bitAnd(tile.columnBlock, kInterleavedUnits - 1);
