@@ -134,7 +134,8 @@ static int fail(const llvm::Twine &message) {
 static void printTargets() {
   for (const TargetInfo &target : knownTargets())
     llvm::outs() << llvm::formatv("{0,-10} {1}: {2}\n", target.chip,
-                                  target.description, target.evidence);
+                                  target.description,
+                                  target.calibration->evidence);
 }
 
 /// What is wrong with the options, or nothing.
