@@ -25,6 +25,8 @@ LAYERS = ("Conversion", "Tuning", "Target", "Dialect")
 # Folders that are for the chips of all vendors, but for those below them with such a name.
 NEUTRAL = ("Conversion/FP8MoEToGPU", "Conversion/GPUCommon", "Tuning", "Dialect/FP8MoE")
 VENDOR = {"NVIDIA", "AMD", "Hopper", "Blackwell", "CDNA3", "CDNA4"}
+# Tables by chip of what was measured: they name chips, and the cards and compilers it was measured on.
+CALIBRATION = "Calibration.cpp"
 VENDOR_WORDS = re.compile(
     r"NVVM|nvvm|NVPTX|nvgpu|ROCDL|rocdl|AMDGPU|amdgcn|[wW]gmma|mfma|MFMA|tcgen05|[mM][bB]arrier"
     r"|griddepcontrol|[lL]d[mM]atrix|[sS]t[mM]atrix|InlineAsm|\bptx\b|\bPTX\b|ptxas|cuTensorMap"
@@ -44,14 +46,11 @@ NOT_YET_NEUTRAL = {
     "lib/Conversion/FP8MoEToGPU/Matmul/LowerMatmul.cpp",
     "lib/Conversion/FP8MoEToGPU/Matmul/MatmulChoice.h",
     "lib/Dialect/FP8MoE/IR/FP8MoEAttributes.cpp",
-    "lib/Dialect/FP8MoE/IR/MatmulOps.cpp",
     "lib/Dialect/FP8MoE/Transforms/SelectTiles.cpp",
     "lib/Dialect/FP8MoE/Transforms/SweepTiles.cpp",
-    "lib/Tuning/Common/MemoryCost.cpp",
-    "lib/Tuning/Quantize/QuantizeTiles.cpp",
+    "lib/Dialect/FP8MoE/Transforms/VerifyKernels.cpp",
     "lib/Tuning/Quantize/QuantizeVariants.cpp",
     "lib/Tuning/Quantize/RegisterResidentTiles.cpp",
-    "lib/Tuning/Quantize/TwoPassTiles.cpp",
 }
 
 
@@ -227,6 +226,8 @@ def check_neutral_folders(files, args):
     stale = set(NOT_YET_NEUTRAL)
     for path in files:
         if not is_source_of(path, NEUTRAL) or VENDOR & set(get_folder(path).split("/")):
+            continue
+        if path.name.endswith(CALIBRATION):
             continue
         name = path.relative_to(ROOT).as_posix()
         for number, line in enumerate(path.read_text().splitlines(), 1):

@@ -108,6 +108,7 @@ def test_edges_of_cycles_that_are_known(tree):
         (f"{GPU}/Quantize/Lower.cpp", '#include "FP8MoEToGPU/Quantize/NVIDIA/Launch.h"', "/NVIDIA/"),
         ("lib/Tuning/Matmul/Tiles.cpp", "/// Two warpgroups multiply.", "warpgroup"),
         ("include/fp8moe/Tuning/Cost.h", "// for gfx942 and sm_90a", "gfx9"),
+        ("include/fp8moe/Tuning/Calibration.h", "// as an H200", "H200"),
         ("include/fp8moe/Dialect/FP8MoE/IR/Enums.td", "  about 14 bits on Hopper", "Hopper"),
         ("include/fp8moe/Conversion/GPUCommon/TargetHooks.h", "void createMBarrier();", "MBarrier"),
     ],
@@ -127,6 +128,7 @@ def test_words_of_vendors_where_they_belong(tree):
     tree.add("lib/Conversion/GPUToROCDL/GPUToROCDL.cpp", "ROCDL::ROCDLDialect")
     tree.add("include/fp8moe/Dialect/FP8MoE/IR/Ops.td", '  module attributes {fp8moe.target = #fp8moe.target<"sm_90a">}')
     tree.add("lib/Tuning/CMakeLists.txt", "MLIRNVVMDialect")
+    tree.add("lib/Tuning/Quantize/TwoPassCalibration.cpp", 'row.chip = "sm_90a";')
     assert tree.run("neutral_folders") == []
 
 
