@@ -98,28 +98,39 @@ fp8moe::getAssumedLayout(Value tensor, ArrayRef<AssumedLayout> layouts) {
   return StridedLayout::get(cast<RankedTensorType>(tensor.getType()));
 }
 
-Cost fp8moe::estimateRelayout(Operation *op, ArrayRef<AssumedLayout> layouts,
-                              const TargetInfo &target) {
-  auto input = cast<RankedTensorType>(op->getOperand(0).getType());
-  auto result = cast<RankedTensorType>(op->getResult(0).getType());
-  std::optional<StridedLayout> from =
-      getAssumedLayout(op->getOperand(0), layouts);
-  std::optional<StridedLayout> to = getAssumedLayout(op->getResult(0), layouts);
+CopyWork CopyWork::get(Operation *op, ArrayRef<AssumedLayout> layouts) {
+  CopyWork work;
+  work.input = cast<RankedTensorType>(op->getOperand(0).getType());
+  work.result = cast<RankedTensorType>(op->getResult(0).getType());
+  work.from = getAssumedLayout(op->getOperand(0), layouts);
+  work.to = getAssumedLayout(op->getResult(0), layouts);
+  return work;
+}
+
+Cost fp8moe::estimateRelayout(const CopyWork &work, const TargetInfo &target) {
+  const auto &[from, to] = std::tie(work.from, work.to);
   if (!from || !to) {
-    Cost cost = estimateTraffic(
-        estimateTensorBytes(input) + estimateTensorBytes(result), target);
+    Cost cost = estimateTraffic(estimateTensorBytes(work.input) +
+                                    estimateTensorBytes(work.result),
+                                target);
     cost.copies = 1;
     return cost;
   }
   if (from->groups == to->groups)
-    return from->isSameAs(*to, result.getShape()) && from->align >= to->align
+    return from->isSameAs(*to, work.result.getShape()) &&
+                   from->align >= to->align
                ? Cost()
-               : estimateCopy(result, *from, *to, target);
+               : estimateCopy(work.result, *from, *to, target);
   // As a copy of the larger of the two.
   bool packs = static_cast<bool>(from->groups);
-  RankedTensorType type = packs ? input : result;
+  RankedTensorType type = packs ? work.input : work.result;
   StridedLayout other =
       StridedLayout::getDense(type.getShape(), packs ? to->order : from->order);
   return packs ? estimateCopy(type, *from, other, target)
                : estimateCopy(type, other, *to, target);
+}
+
+Cost fp8moe::estimateRelayout(Operation *op, ArrayRef<AssumedLayout> layouts,
+                              const TargetInfo &target) {
+  return estimateRelayout(CopyWork::get(op, layouts), target);
 }

@@ -21,7 +21,7 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kNominalSize = 4096;
 static constexpr int64_t kNominalGroupRows = 1024;
 
-static MatrixElement getMatrixElement(Type type) {
+MatrixElement fp8moe::getMatrixElement(Type type) {
   if (!isFp8Type(type))
     return MatrixElement::BF16;
   return getFp8Format(type) == Fp8Format::E4M3 ? MatrixElement::E4M3

@@ -1,14 +1,8 @@
-//===- QuantizeCandidates.h - Candidates by schedule ------------*- C++ -*-===//
+//===- QuantizeCandidates.h - What models of quantizations share *- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
-
-//
-// What the ways to go over a quantization's input (TileSchedule) implement, one
-// file each, for QuantizeTiles.cpp to choose from, and what their models share.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,27 +12,6 @@
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 
 namespace mlir::fp8moe {
-
-/// Appends the tiles of one schedule that are legal for a quantization on a
-/// GPU, with their costs; nothing when the schedule does not take its layouts.
-/// `work` has nominal sizes for those that are not known.
-void addTwoPassTiles(const QuantizeWork &work, const TargetInfo &target,
-                     SmallVectorImpl<QuantizeTileCost> &tiles);
-/// A kernel for any length of slices holds the same number of chunks.
-void addHeldTiles(const QuantizeWork &work, bool isLengthKnown,
-                  const TargetInfo &target,
-                  SmallVectorImpl<QuantizeTileCost> &tiles);
-
-/// The same for tensor maps, which also ask what is known for sure: `known` is
-/// the quantization as it is.
-void addStreamedTiles(const QuantizeWork &known, const QuantizeWork &nominal,
-                      const TargetInfo &target,
-                      SmallVectorImpl<QuantizeTileCost> &tiles);
-
-/// The same for whole columns.
-void addColumnsTiles(const QuantizeWork &known, const QuantizeWork &nominal,
-                     const TargetInfo &target,
-                     SmallVectorImpl<QuantizeTileCost> &tiles);
 
 /// Known sizes for those that are not.
 QuantizeWork withNominalSizes(QuantizeWork work);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tuning/Quantize/QuantizeCandidates.h"
+#include "Tuning/Quantize/QuantizeFamily.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -127,11 +128,8 @@ SmallVector<QuantizeTileCost>
 fp8moe::rankQuantizeTiles(const QuantizeWork &work, const TargetInfo &target) {
   QuantizeWork nominal = withNominalSizes(work);
   SmallVector<QuantizeTileCost> tiles;
-  addTwoPassTiles(nominal, target, tiles);
-  addHeldTiles(nominal, !ShapedType::isDynamic(getMeanLength(work)), target,
-               tiles);
-  addStreamedTiles(work, nominal, target, tiles);
-  addColumnsTiles(work, nominal, target, tiles);
+  for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
+    family->addTiles(work, nominal, target, tiles);
   return tiles;
 }
 
@@ -242,6 +240,13 @@ QuantizeTileAttr fp8moe::getQuantizeTile(Operation *op) {
   if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))
     return quantize.getTileAttr();
   return {};
+}
+
+void fp8moe::setQuantizeTile(Operation *op, QuantizeTileAttr tile) {
+  if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
+    jagged.setTileAttr(tile);
+  else
+    cast<DynamicQuantizeOp>(op).setTileAttr(tile);
 }
 
 static std::optional<QuantizeWork>

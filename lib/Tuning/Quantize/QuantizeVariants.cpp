@@ -16,6 +16,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tuning/Quantize/QuantizeCandidates.h"
+#include "Tuning/Quantize/QuantizeFamily.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVectorExtras.h"
@@ -141,16 +142,16 @@ static SmallVector<QuantizeVariant> getVariants(const QuantizeWork &work,
   SmallVector<Tiles> general, columns;
   for (int64_t length : kLengths) {
     QuantizeWork typical = withTypicalLength(nominal, length);
-    addTwoPassTiles(typical, target, general.emplace_back());
-    addHeldTiles(typical, /*isLengthKnown=*/false, target, general.back());
-    addColumnsTiles(work, typical, target, columns.emplace_back());
+    Tiles &total = general.emplace_back(), &others = columns.emplace_back();
+    for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
+      family->addTiles(work, typical, target,
+                       family->isTotal() ? total : others);
   }
   SmallVector<const QuantizeTileCost *> chosen;
   for (auto [length, number] : llvm::enumerate(chooseTiles(general))) {
     // Kernels that take whole columns do not replace others, which take what
     // is not aligned.
-    bool areBefore = !chosen.empty() &&
-                     chosen.back()->schedule.method == TileSchedule::Columns;
+    bool areBefore = !chosen.empty() && !chosen.back()->schedule.isGeneral();
     chosen.push_back(&general[length][number]);
     double most = chosen.back()->cost.time * (areBefore ? kColumnsPrice : 1.0);
     for (const QuantizeTileCost &tile : columns[length])

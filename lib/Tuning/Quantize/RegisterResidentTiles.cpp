@@ -22,6 +22,7 @@
 
 #include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
+#include "Tuning/Quantize/QuantizeFamily.h"
 #include "Tuning/Quantize/RegisterResidentCalibration.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -124,13 +125,32 @@ static QuantizeTileCost estimate(const QuantizeWork &work,
   return tile;
 }
 
-void fp8moe::addHeldTiles(const QuantizeWork &work, bool isLengthKnown,
-                          const TargetInfo &target,
-                          SmallVectorImpl<QuantizeTileCost> &tiles) {
+namespace {
+class RegisterResidentFamily : public AxisQuantizeFamily {
+public:
+  RegisterResidentFamily() : AxisQuantizeFamily(TileSchedule::Held) {}
+
+  void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
+                const TargetInfo &target,
+                SmallVectorImpl<QuantizeTileCost> &tiles) const override;
+  bool isMergeable() const override { return true; }
+
+protected:
+  StringRef describeReads(const QuantizeTileCost &tile) const override {
+    return tile.rereadsFromCache ? "read once" : "read twice where too long";
+  }
+};
+} // namespace
+
+void RegisterResidentFamily::addTiles(
+    const QuantizeWork &known, const QuantizeWork &work,
+    const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
   const RegisterResidentCalibration *calibration =
       getRegisterResidentCalibration(target.chip);
   if (!calibration || getQuantizeScheduleKind(work) != QuantizeSchedule::Slices)
     return;
+  // A kernel for any length of slices holds the same number of chunks.
+  bool isLengthKnown = !ShapedType::isDynamic(getMeanLength(known));
   int64_t rows = std::max<int64_t>(
       work.jagged ? llvm::divideCeil(work.rows, work.segments) : work.rows, 1);
   for (int64_t team : kTeams) {
@@ -152,3 +172,10 @@ void fp8moe::addHeldTiles(const QuantizeWork &work, bool isLengthKnown,
         estimate(work, schedule, blocks, rows, *calibration, target));
   }
 }
+
+namespace mlir::fp8moe {
+const KernelFamily &getRegisterResidentFamily() {
+  static const RegisterResidentFamily family;
+  return family;
+}
+} // namespace mlir::fp8moe

@@ -26,6 +26,7 @@
 
 #include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
+#include "Tuning/Quantize/QuantizeFamily.h"
 #include "Tuning/Quantize/TwoPassCalibration.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -264,8 +265,31 @@ QuantizeTileCost TileCost::get() const {
   return result;
 }
 
-void fp8moe::addTwoPassTiles(const QuantizeWork &work, const TargetInfo &target,
-                             SmallVectorImpl<QuantizeTileCost> &tiles) {
+//===----------------------------------------------------------------------===//
+// The family
+//===----------------------------------------------------------------------===//
+
+namespace {
+class TwoPassFamily : public AxisQuantizeFamily {
+public:
+  TwoPassFamily() : AxisQuantizeFamily(TileSchedule::TwoPass) {}
+
+  void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
+                const TargetInfo &target,
+                SmallVectorImpl<QuantizeTileCost> &tiles) const override;
+  bool isMergeable() const override { return true; }
+
+protected:
+  StringRef describeReads(const QuantizeTileCost &tile) const override {
+    return tile.rereadsFromCache ? "the second read from L2"
+                                 : "the second read from memory";
+  }
+};
+} // namespace
+
+void TwoPassFamily::addTiles(const QuantizeWork &, const QuantizeWork &work,
+                             const TargetInfo &target,
+                             SmallVectorImpl<QuantizeTileCost> &tiles) const {
   const TwoPassCalibration *calibration = getTwoPassCalibration(target.chip);
   if (!calibration)
     return;
@@ -279,3 +303,10 @@ void fp8moe::addTwoPassTiles(const QuantizeWork &work, const TargetInfo &target,
       tiles.push_back(
           TileCost(work, schedule, blocks, *calibration, target).get());
 }
+
+namespace mlir::fp8moe {
+const KernelFamily &getTwoPassFamily() {
+  static const TwoPassFamily family;
+  return family;
+}
+} // namespace mlir::fp8moe

@@ -11,6 +11,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Tuning/Common/KernelWork.h"
 #include "fp8moe/Tuning/Common/MinSum.h"
 
 namespace mlir::fp8moe {
@@ -43,8 +44,18 @@ std::optional<StridedLayout> getAssumedLayout(Value tensor,
 Cost estimateCopy(RankedTensorType type, const StridedLayout &from,
                   const StridedLayout &to, const TargetInfo &target);
 
+/// A copy, which may pad or pack jagged groups. Layouts are none where they are
+/// not strided.
+struct CopyWork : KernelWorkBase<CopyWork> {
+  RankedTensorType input, result;
+  std::optional<StridedLayout> from, to;
+
+  static CopyWork get(Operation *op, ArrayRef<AssumedLayout> layouts);
+};
+
 /// The cost of a copy, which may pad or pack jagged groups, or move block
 /// scales to or from tiles; nothing when it moves no byte.
+Cost estimateRelayout(const CopyWork &work, const TargetInfo &target);
 Cost estimateRelayout(Operation *op, ArrayRef<AssumedLayout> layouts,
                       const TargetInfo &target);
 

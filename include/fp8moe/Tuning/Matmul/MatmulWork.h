@@ -11,12 +11,13 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Tuning/Common/KernelWork.h"
 
 namespace mlir::fp8moe {
 
 /// A grouped matmul as far as tiles depend on it. Sizes may be kDynamic and
 /// stand for their nominal values then.
-struct MatmulWork {
+struct MatmulWork : KernelWorkBase<MatmulWork> {
   bool forward = true;
   /// Forward: rows of all groups, columns, contraction. Weight gradient: rows
   /// and columns of each group's result, contraction of all groups.
@@ -28,6 +29,9 @@ struct MatmulWork {
   /// A tensor of the result's type is added.
   bool accumulates = false;
 };
+
+/// What a matrix instruction calls elements of an operand.
+MatrixElement getMatrixElement(Type type);
 
 MatmulWork getMatmulWork(GroupedMatmulOp op);
 

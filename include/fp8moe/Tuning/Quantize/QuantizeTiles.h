@@ -16,9 +16,16 @@
 #ifndef FP8MOE_TUNING_QUANTIZE_QUANTIZETILES_H
 #define FP8MOE_TUNING_QUANTIZE_QUANTIZETILES_H
 
+#include "fp8moe/Tuning/Common/KernelWork.h"
 #include "fp8moe/Tuning/Common/MemoryCost.h"
 
 namespace mlir::fp8moe {
+
+/// Whether the kernels of a schedule take every address, every pitch and every
+/// size.
+inline bool isGeneral(TileSchedule schedule) {
+  return schedule == TileSchedule::TwoPass || schedule == TileSchedule::Held;
+}
 
 /// How blocks divide the work of a quantization. The kind follows from the
 /// contiguous dimensions of input and output, so that both are accessed along
@@ -49,10 +56,7 @@ struct QuantizeSchedule {
   int64_t rounds = 1;
   int64_t residentBlocks = 1;
 
-  /// Whether the kernel takes every address, every pitch and every size.
-  bool isGeneral() const {
-    return method == TileSchedule::TwoPass || method == TileSchedule::Held;
-  }
+  bool isGeneral() const { return fp8moe::isGeneral(method); }
 
   /// Columns of one segment in a unit of work.
   int64_t getColumnsPerUnit() const { return columnsPerBlock * rounds; }
@@ -76,7 +80,7 @@ std::optional<QuantizeDims> assignQuantizeDims(int64_t axis,
 
 /// A quantization along one axis, as far as tiles depend on it. Sizes may be
 /// kDynamic and stand for their nominal values then.
-struct QuantizeWork {
+struct QuantizeWork : KernelWorkBase<QuantizeWork> {
   /// Experts or jagged groups.
   int64_t segments = 1;
   /// Rows of each segment, or of all jagged ones together; they are reduced.
@@ -90,6 +94,13 @@ struct QuantizeWork {
   int64_t outputRowStride = 1, outputColumnStride = 1;
   /// Every jagged segment begins at a multiple of this in the output.
   int64_t outputPadding = 1;
+};
+
+/// The quantizations along both axes of one tensor.
+struct BothAxesWork : KernelWorkBase<BothAxesWork> {
+  explicit BothAxesWork(ArrayRef<QuantizeWork> axes) : axes(axes) {}
+
+  SmallVector<QuantizeWork, 2> axes;
 };
 
 /// The schedule that the layouts of a quantization need.
@@ -186,6 +197,8 @@ getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts = {});
 
 /// The tile that an operation names, or null.
 QuantizeTileAttr getQuantizeTile(Operation *op);
+/// Of a quantization that can name one.
+void setQuantizeTile(Operation *op, QuantizeTileAttr tile);
 
 /// The least cost over the tiles of a quantization on a GPU, or of the
 /// tile that it names; impossible when that is not legal for the layouts. None

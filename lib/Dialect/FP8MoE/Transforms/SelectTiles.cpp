@@ -147,20 +147,13 @@ static void reportCandidates(Operation *op, QuantizeTileAttr chosen,
 // The pass
 //===----------------------------------------------------------------------===//
 
-static void setTile(Operation *op, QuantizeTileAttr tile) {
-  if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    jagged.setTileAttr(tile);
-  else
-    cast<DynamicQuantizeOp>(op).setTileAttr(tile);
-}
-
 /// An operation along two axes that stays one.
 void SelectTiles::selectBothAxes(Operation *op, const QuantizeTileCost &tile,
                                  ArrayRef<QuantizeWork> works,
                                  const TargetInfo &target) {
   if (!getQuantizeTile(op))
     ++numSelected;
-  setTile(op, getQuantizeTileAttr(op->getContext(), tile.schedule));
+  setQuantizeTile(op, getQuantizeTileAttr(op->getContext(), tile.schedule));
   if (!printCandidates)
     return;
   op->emitRemark("tiles for ")
@@ -189,7 +182,7 @@ LogicalResult SelectTiles::select(Operation *op, const TargetInfo &target) {
   if (!tile && variants.size() == 1) {
     const QuantizeSchedule &best = variants.front().tile.schedule;
     tile = getQuantizeTileAttr(op->getContext(), best);
-    setTile(op, tile);
+    setQuantizeTile(op, tile);
     ++numSelected;
   } else if (tile && !requireQuantizeTile(op, tiles, tile, target)) {
     return failure();

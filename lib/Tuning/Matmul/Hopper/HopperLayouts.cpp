@@ -57,10 +57,8 @@ LogicalResult fp8moe::requireMatmulKernel(GroupedMatmulOp op,
                            << " yet; compile the function for sm_90a or 'cpu'";
 }
 
-LogicalResult fp8moe::verifyMatmulKernel(GroupedMatmulOp op,
-                                         const TargetInfo &target) {
-  if (failed(requireMatmulKernel(op, target)))
-    return failure();
+LogicalResult fp8moe::verifyMatmulLayouts(GroupedMatmulOp op,
+                                          const TargetInfo &target) {
   auto verifyOperand = [&](StringRef what, RankedTensorType type, int64_t dim) {
     return verifyTensorMap(op, what, type, dim, "contracted",
                            "run the layout passes, or fp8moe.relayout it first",
@@ -74,4 +72,11 @@ LogicalResult fp8moe::verifyMatmulKernel(GroupedMatmulOp op,
   return verifyTensorMap(op, "the result", op.getType(),
                          op.getType().getRank() - 1, "last",
                          "fp8moe.relayout such a result instead", target);
+}
+
+LogicalResult fp8moe::verifyMatmulKernel(GroupedMatmulOp op,
+                                         const TargetInfo &target) {
+  if (failed(requireMatmulKernel(op, target)))
+    return failure();
+  return verifyMatmulLayouts(op, target);
 }

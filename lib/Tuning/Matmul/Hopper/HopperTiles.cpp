@@ -96,8 +96,9 @@ struct Chip {
 };
 } // namespace
 
-bool fp8moe::hasMatmulKernel(const MatmulWork &work, const TargetInfo &target) {
-  const MatrixInstructionInfo *matrix = target.findMatrix(work.a, work.b);
+bool fp8moe::hasMatmulKernel(MatrixElement a, MatrixElement b,
+                             const TargetInfo &target) {
+  const MatrixInstructionInfo *matrix = target.findMatrix(a, b);
   return matrix && matrix->kind == MatrixInstruction::Wgmma &&
          target.has(Feature::TensorMaps | Feature::RegisterReallocation) &&
          getHopperCalibration(target.chip);
@@ -360,17 +361,21 @@ std::string fp8moe::explainMatmulTile(const MatmulTileCost &tile) {
                        tile.waves == 1 ? "wave" : "waves");
 }
 
+Cost fp8moe::predictMatmul(const MatmulWork &work, GemmTileAttr tile,
+                           const TargetInfo &target) {
+  if (!tile)
+    return chooseMatmulTile(rankMatmulTiles(work, target)).cost;
+  Chip chip = Chip::get(target);
+  MatmulSchedule schedule = getMatmulSchedule(tile);
+  if (explainIllegal(schedule, work, chip))
+    return Cost::infinite();
+  return getTileCost(schedule, withNominalSizes(work), chip).cost;
+}
+
 std::optional<Cost> fp8moe::estimateMatmul(GroupedMatmulOp op,
                                            const TargetInfo &target) {
   MatmulWork work = getMatmulWork(op);
   if (!hasMatmulKernel(work, target))
     return std::nullopt;
-  Chip chip = Chip::get(target);
-  if (GemmTileAttr tile = op.getTileAttr()) {
-    MatmulSchedule schedule = getMatmulSchedule(tile);
-    if (explainIllegal(schedule, work, chip))
-      return Cost::infinite();
-    return getTileCost(schedule, withNominalSizes(work), chip).cost;
-  }
-  return chooseMatmulTile(rankMatmulTiles(work, target)).cost;
+  return predictMatmul(work, op.getTileAttr(), target);
 }

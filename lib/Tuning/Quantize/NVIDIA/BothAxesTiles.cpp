@@ -16,7 +16,12 @@
 
 #include "Tuning/Quantize/NVIDIA/SinglePassOuterCalibration.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
+#include "Tuning/Quantize/QuantizeFamily.h"
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"
+
+namespace mlir::fp8moe {
+const KernelFamily &getSinglePassOuterFamily();
+} // namespace mlir::fp8moe
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -67,7 +72,8 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
   const QuantizeWork &columns = works[0], &rows = works[1];
   QuantizeWork nominal = withNominalSizes(columns);
   SmallVector<QuantizeTileCost> streamed;
-  addStreamedTiles(columns, nominal, target, streamed);
+  cast<AxisQuantizeFamily>(getSinglePassOuterFamily())
+      .addTiles(columns, nominal, target, streamed);
   if (streamed.empty() || rows.jagged || ShapedType::isDynamic(rows.rows) ||
       rows.inputRowStride != 1 || rows.outputRowStride != 1 ||
       ShapedType::isDynamic(rows.outputColumnStride))
@@ -133,3 +139,34 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
                  estimateApart(works, target).time * (100 - kLeastGainPercent);
   return isChosen ? both : std::nullopt;
 }
+
+namespace {
+class SinglePassBothAxesFamily : public QuantizeFamily {
+public:
+  SinglePassBothAxesFamily() : QuantizeFamily(TileSchedule::BothAxes) {}
+
+  TypeID getWorkID() const override { return TypeID::get<BothAxesWork>(); }
+  bool supports(const KernelWork &work,
+                const TargetInfo &target) const override {
+    return getBothAxesTile(cast<BothAxesWork>(work).axes, target).has_value();
+  }
+  void
+  addCandidates(MLIRContext *context, const KernelWork &work,
+                const TargetInfo &target,
+                SmallVectorImpl<KernelCandidate> &candidates) const override {
+    if (std::optional<QuantizeTileCost> tile =
+            getBothAxesTile(cast<BothAxesWork>(work).axes, target))
+      candidates.push_back(getCandidate(context, *tile));
+  }
+
+protected:
+  StringRef getUnitName() const override { return "tiles"; }
+};
+} // namespace
+
+namespace mlir::fp8moe {
+const KernelFamily &getSinglePassBothAxesFamily() {
+  static const SinglePassBothAxesFamily family;
+  return family;
+}
+} // namespace mlir::fp8moe

@@ -17,6 +17,7 @@
 #include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/NVIDIA/SinglePassInnerCalibration.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
+#include "Tuning/Quantize/QuantizeFamily.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -43,10 +44,20 @@ static std::optional<ColumnsTile> getTileFor(ColumnsTile tile, int64_t bytes,
   return std::nullopt;
 }
 
-void fp8moe::addColumnsTiles(const QuantizeWork &known,
-                             const QuantizeWork &nominal,
-                             const TargetInfo &target,
-                             SmallVectorImpl<QuantizeTileCost> &tiles) {
+namespace {
+class SinglePassInnerFamily : public AxisQuantizeFamily {
+public:
+  SinglePassInnerFamily() : AxisQuantizeFamily(TileSchedule::Columns) {}
+
+  void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
+                const TargetInfo &target,
+                SmallVectorImpl<QuantizeTileCost> &tiles) const override;
+};
+} // namespace
+
+void SinglePassInnerFamily::addTiles(
+    const QuantizeWork &known, const QuantizeWork &nominal,
+    const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
   int64_t chunkRows = columns::kChunkBytes / known.inputBytes;
   const SinglePassInnerCalibration *calibration =
       getSinglePassInnerCalibration(target.chip);
@@ -107,3 +118,10 @@ void fp8moe::addColumnsTiles(const QuantizeWork &known,
                      std::max(result.trafficTime, result.latencyTime);
   tiles.push_back(result);
 }
+
+namespace mlir::fp8moe {
+const KernelFamily &getSinglePassInnerFamily() {
+  static const SinglePassInnerFamily family;
+  return family;
+}
+} // namespace mlir::fp8moe

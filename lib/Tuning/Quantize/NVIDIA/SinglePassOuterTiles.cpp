@@ -18,6 +18,7 @@
 #include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/NVIDIA/SinglePassOuterCalibration.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
+#include "Tuning/Quantize/QuantizeFamily.h"
 #include "fp8moe/Target/NVIDIA.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 
@@ -29,10 +30,23 @@ using namespace mlir::fp8moe;
 /// Bytes of a row that a thread has.
 static constexpr int64_t kCellBytes = 8;
 
-void fp8moe::addStreamedTiles(const QuantizeWork &known,
-                              const QuantizeWork &nominal,
-                              const TargetInfo &target,
-                              SmallVectorImpl<QuantizeTileCost> &tiles) {
+namespace {
+class SinglePassOuterFamily : public AxisQuantizeFamily {
+public:
+  SinglePassOuterFamily() : AxisQuantizeFamily(TileSchedule::Streamed) {}
+
+  void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
+                const TargetInfo &target,
+                SmallVectorImpl<QuantizeTileCost> &tiles) const override;
+
+protected:
+  StringRef getUnitName() const override { return "tiles"; }
+};
+} // namespace
+
+void SinglePassOuterFamily::addTiles(
+    const QuantizeWork &known, const QuantizeWork &nominal,
+    const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
   StreamedTile tile;
   int64_t threads = tile.getThreads(target.warpSize);
   const SinglePassOuterCalibration *calibration =
@@ -92,3 +106,10 @@ void fp8moe::addStreamedTiles(const QuantizeWork &known,
         nominal.segments, *calibration->segmentTime);
   tiles.push_back(result);
 }
+
+namespace mlir::fp8moe {
+const KernelFamily &getSinglePassOuterFamily() {
+  static const SinglePassOuterFamily family;
+  return family;
+}
+} // namespace mlir::fp8moe

@@ -75,7 +75,11 @@ struct MatmulTileCost {
 };
 
 /// Whether the target can run the kernel at all, with some tile.
-bool hasMatmulKernel(const MatmulWork &work, const TargetInfo &target);
+bool hasMatmulKernel(MatrixElement a, MatrixElement b,
+                     const TargetInfo &target);
+inline bool hasMatmulKernel(const MatmulWork &work, const TargetInfo &target) {
+  return hasMatmulKernel(work.a, work.b, target);
+}
 
 /// Reports at `op` that the target has no kernel for it.
 LogicalResult requireMatmulKernel(GroupedMatmulOp op, const TargetInfo &target);
@@ -83,6 +87,10 @@ LogicalResult requireMatmulKernel(GroupedMatmulOp op, const TargetInfo &target);
 /// The same, or that the kernel cannot read or write the tensors in the layouts
 /// that they have, as far as the types say. Layouts are final by then.
 LogicalResult verifyMatmulKernel(GroupedMatmulOp op, const TargetInfo &target);
+
+/// Reports at `op`, for which there is a kernel, that it cannot read or write
+/// the tensors in the layouts that they have, as far as the types say.
+LogicalResult verifyMatmulLayouts(GroupedMatmulOp op, const TargetInfo &target);
 
 /// The tiles that are legal where there is a kernel, in a fixed order.
 SmallVector<MatmulTileCost> rankMatmulTiles(const MatmulWork &work,
@@ -107,6 +115,11 @@ std::string explainMatmulTile(const MatmulTileCost &tile);
 GemmTileAttr getMatmulTile(MLIRContext *context,
                            const MatmulSchedule &schedule);
 MatmulSchedule getMatmulSchedule(GemmTileAttr tile);
+
+/// The cost of a tile where there is a kernel, impossible when the tile is not
+/// legal; the least over all tiles for null.
+Cost predictMatmul(const MatmulWork &work, GemmTileAttr tile,
+                   const TargetInfo &target);
 
 /// The least cost over the tiles, or that of the tile that the operation names;
 /// none when the target has no kernel for it.

@@ -1,0 +1,80 @@
+//===- KernelFamily.cpp - A way to do some work on a GPU ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Tuning/KernelFamily.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace mlir::fp8moe {
+#define FP8MOE_KERNEL_FAMILY(NAME) const KernelFamily &get##NAME##Family();
+#include "fp8moe/Tuning/KernelFamilies.def"
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+ArrayRef<const KernelFamily *> fp8moe::getKernelFamilies() {
+  static const KernelFamily *const families[] = {
+#define FP8MOE_KERNEL_FAMILY(NAME) &get##NAME##Family(),
+#include "fp8moe/Tuning/KernelFamilies.def"
+  };
+  return families;
+}
+
+const KernelFamily *fp8moe::findKernelFamily(TileAttrInterface tile) {
+  for (const KernelFamily *family : getKernelFamilies())
+    if (family->owns(tile))
+      return family;
+  return nullptr;
+}
+
+static bool takes(const KernelFamily &family, const KernelWork &work,
+                  const TargetInfo &target) {
+  return family.getWorkID() == work.getTypeID() &&
+         family.supports(work, target);
+}
+
+const KernelFamily *fp8moe::findKernelFamily(const KernelWork &work,
+                                             const TargetInfo &target) {
+  for (const KernelFamily *family : getKernelFamilies())
+    if (takes(*family, work, target))
+      return family;
+  return nullptr;
+}
+
+SmallVector<KernelCandidate> fp8moe::rankTiles(MLIRContext *context,
+                                               const KernelWork &work,
+                                               const TargetInfo &target) {
+  SmallVector<KernelCandidate> candidates;
+  for (const KernelFamily *family : getKernelFamilies())
+    if (takes(*family, work, target))
+      family->addCandidates(context, work, target, candidates);
+  return candidates;
+}
+
+const KernelCandidate &
+fp8moe::chooseCandidate(ArrayRef<KernelCandidate> candidates) {
+  return *llvm::min_element(
+      candidates, [](const auto &a, const auto &b) { return a.cost < b.cost; });
+}
+
+TensorAccess fp8moe::getKernelAccess(KernelOpInterface op, Value tensor,
+                                     const TargetInfo &target) {
+  for (const KernelFamily *family : getKernelFamilies())
+    if (std::optional<TensorAccess> access =
+            family->getWantedAccess(op, tensor, target))
+      return *access;
+  return op.getTensorAccess(tensor, target);
+}
+
+int64_t fp8moe::getBestGroupPadding(Operation *op, const TargetInfo &target) {
+  int64_t padding = 0;
+  for (const KernelFamily *family : getKernelFamilies())
+    padding = std::max(padding, family->getWantedGroupPadding(op, target));
+  return padding;
+}

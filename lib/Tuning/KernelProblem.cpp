@@ -1,0 +1,70 @@
+//===- KernelProblem.cpp - What operations ask of kernels -----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Tuning/KernelProblem.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace mlir::fp8moe {
+#define FP8MOE_KERNEL_PROBLEM(NAME) const KernelProblem &get##NAME##Problem();
+#include "fp8moe/Tuning/KernelFamilies.def"
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+ArrayRef<const KernelProblem *> fp8moe::getKernelProblems() {
+  static const KernelProblem *const problems[] = {
+#define FP8MOE_KERNEL_PROBLEM(NAME) &get##NAME##Problem(),
+#include "fp8moe/Tuning/KernelFamilies.def"
+  };
+  return problems;
+}
+
+const KernelProblem *fp8moe::findKernelProblem(Operation *op) {
+  for (const KernelProblem *problem : getKernelProblems())
+    if (problem->matches(op))
+      return problem;
+  return nullptr;
+}
+
+static bool isSupported(const KernelProblem &problem, Operation *op,
+                        const TargetInfo &target) {
+  bool isSupported = true;
+  problem.visitWorks(op, {}, [&](const KernelWork &work) {
+    isSupported &= findKernelFamily(work, target) != nullptr;
+  });
+  return isSupported;
+}
+
+LogicalResult fp8moe::requireKernels(Operation *op, const TargetInfo &target) {
+  const KernelProblem *problem = findKernelProblem(op);
+  if (!problem || isSupported(*problem, op, target))
+    return success();
+  InFlightDiagnostic diagnostic =
+      op->emitError("'") << op->getName() << "' is not supported on target "
+                         << target.chip << " yet; compile the function for ";
+  for (const TargetInfo &other : knownTargets())
+    if (other.isGPU() && isSupported(*problem, op, other))
+      diagnostic << other.chip << " or ";
+  return diagnostic << "'cpu'";
+}
+
+LogicalResult fp8moe::verifyKernels(Operation *op, const TargetInfo &target) {
+  if (failed(requireKernels(op, target)))
+    return failure();
+  const KernelProblem *problem = findKernelProblem(op);
+  if (!problem)
+    return success();
+  LogicalResult result = success();
+  problem->visitWorks(op, {}, [&](const KernelWork &work) {
+    if (succeeded(result))
+      result = findKernelFamily(work, target)->verify(op, target);
+  });
+  return result;
+}

@@ -1,0 +1,75 @@
+//===- QuantizeFamily.cpp - Families of quantize kernels ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tuning/Quantize/QuantizeFamily.h"
+#include "Tuning/Quantize/QuantizeCandidates.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+bool QuantizeFamily::owns(TileAttrInterface tile) const {
+  auto quantize = dyn_cast<QuantizeTileAttr>(tile);
+  return quantize && quantize.getSchedule() == schedule;
+}
+
+SmallVector<TileField> QuantizeFamily::getFields(TileAttrInterface tile) const {
+  auto quantize = cast<QuantizeTileAttr>(tile);
+  return {{"kept", quantize.getKept()},
+          {"threads", quantize.getThreads()},
+          {"schedule", getName()}};
+}
+
+std::string QuantizeFamily::describe(TileAttrInterface tile) const {
+  auto quantize = cast<QuantizeTileAttr>(tile);
+  return describeQuantizeTile(quantize.getKept(), quantize.getThreads(),
+                              quantize.getSchedule());
+}
+
+KernelCandidate
+QuantizeFamily::getCandidate(MLIRContext *context,
+                             const QuantizeTileCost &tile) const {
+  bool isTraffic = tile.trafficTime >= tile.latencyTime;
+  std::string reason =
+      llvm::formatv("{0}: {1}, {2}, {3} {4} in {5} {6}",
+                    stringifyQuantizeSchedule(tile.schedule.kind),
+                    isTraffic ? "bound by bandwidth" : "bound by latency",
+                    describeReads(tile), tile.units, getUnitName(),
+                    tile.getWaves(), tile.getWaves() == 1 ? "wave" : "waves");
+  return {this, getQuantizeTileAttr(context, tile.schedule), tile.cost, reason};
+}
+
+bool AxisQuantizeFamily::supports(const KernelWork &work,
+                                  const TargetInfo &target) const {
+  const auto &known = cast<QuantizeWork>(work);
+  SmallVector<QuantizeTileCost> tiles;
+  addTiles(known, withNominalSizes(known), target, tiles);
+  return !tiles.empty();
+}
+
+void AxisQuantizeFamily::addCandidates(
+    MLIRContext *context, const KernelWork &work, const TargetInfo &target,
+    SmallVectorImpl<KernelCandidate> &candidates) const {
+  const auto &known = cast<QuantizeWork>(work);
+  SmallVector<QuantizeTileCost> tiles;
+  addTiles(known, withNominalSizes(known), target, tiles);
+  for (const QuantizeTileCost &tile : tiles)
+    candidates.push_back(getCandidate(context, tile));
+}
+
+ArrayRef<const AxisQuantizeFamily *> fp8moe::getAxisQuantizeFamilies() {
+  static const auto families = [] {
+    SmallVector<const AxisQuantizeFamily *> families;
+    for (const KernelFamily *family : getKernelFamilies())
+      if (auto *quantize = dyn_cast<AxisQuantizeFamily>(family))
+        families.push_back(quantize);
+    return families;
+  }();
+  return families;
+}

@@ -1,0 +1,71 @@
+//===- QuantizeFamily.h - Families of quantize kernels ----------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_TUNING_QUANTIZE_QUANTIZEFAMILY_H
+#define FP8MOE_LIB_TUNING_QUANTIZE_QUANTIZEFAMILY_H
+
+#include "fp8moe/Tuning/KernelFamily.h"
+#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
+
+namespace mlir::fp8moe {
+
+/// A family of the tiles of one schedule.
+class QuantizeFamily : public KernelFamily {
+public:
+  explicit QuantizeFamily(TileSchedule schedule) : schedule(schedule) {}
+
+  StringRef getName() const final { return stringifyTileSchedule(schedule); }
+  bool owns(TileAttrInterface tile) const final;
+  bool isTotal() const final { return isGeneral(schedule); }
+  SmallVector<TileField> getFields(TileAttrInterface tile) const final;
+  std::string describe(TileAttrInterface tile) const final;
+
+protected:
+  KernelCandidate getCandidate(MLIRContext *context,
+                               const QuantizeTileCost &tile) const;
+
+  /// How often the input is read and from where, for people.
+  virtual StringRef describeReads(const QuantizeTileCost &) const {
+    return "streamed once through shared memory";
+  }
+  /// What the units of its work are.
+  virtual StringRef getUnitName() const { return "blocks"; }
+
+private:
+  TileSchedule schedule;
+};
+
+/// A family whose kernels quantize along one axis.
+class AxisQuantizeFamily : public QuantizeFamily {
+public:
+  using QuantizeFamily::QuantizeFamily;
+
+  static bool classof(const KernelFamily *family) {
+    return family->getWorkID() == TypeID::get<QuantizeWork>();
+  }
+  TypeID getWorkID() const final { return TypeID::get<QuantizeWork>(); }
+
+  /// Appends the tiles that are legal for a quantization on a GPU, with their
+  /// costs; nothing when the kernels do not take its layouts. `nominal` has
+  /// assumptions where `known` has kDynamic.
+  virtual void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
+                        const TargetInfo &target,
+                        SmallVectorImpl<QuantizeTileCost> &tiles) const = 0;
+
+  bool supports(const KernelWork &work, const TargetInfo &target) const final;
+  void addCandidates(MLIRContext *context, const KernelWork &work,
+                     const TargetInfo &target,
+                     SmallVectorImpl<KernelCandidate> &candidates) const final;
+};
+
+/// The rows of KernelFamilies.def that do.
+ArrayRef<const AxisQuantizeFamily *> getAxisQuantizeFamilies();
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_TUNING_QUANTIZE_QUANTIZEFAMILY_H

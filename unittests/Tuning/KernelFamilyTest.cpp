@@ -1,0 +1,179 @@
+//===- KernelFamilyTest.cpp - Tests of the table of families --------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "fp8moe/Tuning/KernelProblem.h"
+#include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
+#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include "gtest/gtest.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+
+const TargetInfo &getTarget(StringRef chip) { return *lookupTarget(chip); }
+
+class KernelFamilyTest : public testing::Test {
+protected:
+  KernelFamilyTest() {
+    context.loadDialect<FP8MoEDialect, func::FuncDialect>();
+  }
+
+  /// Row-major along the rows that are reduced, from a column-major input too.
+  static QuantizeWork jagged(bool fromRows) {
+    QuantizeWork work;
+    work.jagged = true;
+    work.segments = 8;
+    work.rows = 16384;
+    work.columns = 2048;
+    work.inputRowStride = fromRows ? 1 : work.columns;
+    work.inputColumnStride = fromRows ? work.rows : 1;
+    work.outputColumnStride = work.rows;
+    return work;
+  }
+
+  /// The families of a work's candidates, in their order.
+  std::vector<std::string> rankFamilies(const KernelWork &work,
+                                        StringRef chip) {
+    std::vector<std::string> names;
+    for (const KernelCandidate &candidate :
+         rankTiles(&context, work, getTarget(chip)))
+      if (names.empty() || names.back() != candidate.family->getName())
+        names.push_back(candidate.family->getName().str());
+    return names;
+  }
+
+  MLIRContext context;
+};
+
+using Names = std::vector<std::string>;
+
+TEST_F(KernelFamilyTest, NamesAreDistinct) {
+  std::set<StringRef> names;
+  for (const KernelFamily *family : getKernelFamilies())
+    EXPECT_TRUE(names.insert(family->getName()).second)
+        << family->getName().str();
+}
+
+TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
+  SmallVector<TileAttrInterface> tiles = {
+      getMatmulTile(&context, MatmulSchedule())};
+  for (uint32_t value = 0; value <= getMaxEnumValForTileSchedule(); ++value)
+    tiles.push_back(
+        QuantizeTileAttr::get(&context, 1, 128, *symbolizeTileSchedule(value)));
+  std::set<const KernelFamily *> owners;
+  for (TileAttrInterface tile : tiles) {
+    const KernelFamily *owner = findKernelFamily(tile);
+    ASSERT_TRUE(owner);
+    EXPECT_TRUE(owners.insert(owner).second) << owner->getName().str();
+    EXPECT_EQ(llvm::count_if(getKernelFamilies(),
+                             [&](const KernelFamily *family) {
+                               return family->owns(tile);
+                             }),
+              1);
+    EXPECT_FALSE(owner->getFields(tile).empty());
+    EXPECT_FALSE(owner->describe(tile).empty());
+  }
+}
+
+TEST_F(KernelFamilyTest, CandidatesComeInTheOrderOfTheTable) {
+  EXPECT_EQ(rankFamilies(jagged(/*fromRows=*/false), "sm_90a"),
+            (Names{"two_pass", "streamed"}));
+  EXPECT_EQ(rankFamilies(jagged(/*fromRows=*/true), "sm_90a"),
+            (Names{"two_pass", "held", "columns"}));
+  EXPECT_EQ(rankFamilies(jagged(/*fromRows=*/true), "gfx942"),
+            (Names{"two_pass", "held"}));
+  EXPECT_EQ(rankFamilies(MatmulWork(), "sm_90a"), Names{"hopper_matmul"});
+  EXPECT_EQ(rankFamilies(MatmulWork(), "gfx942"), Names{});
+}
+
+TEST_F(KernelFamilyTest, CandidatesAreThoseOfTheModels) {
+  QuantizeWork work = jagged(/*fromRows=*/true);
+  const TargetInfo &target = getTarget("sm_90a");
+  for (auto [candidate, tile] :
+       llvm::zip_equal(rankTiles(&context, work, target),
+                       rankQuantizeTiles(work, target))) {
+    EXPECT_EQ(candidate.tile, getQuantizeTileAttr(&context, tile.schedule));
+    EXPECT_EQ(candidate.cost, tile.cost);
+    EXPECT_EQ(candidate.family->isTotal(), tile.schedule.isGeneral());
+    EXPECT_FALSE(candidate.reason.empty());
+  }
+}
+
+TEST_F(KernelFamilyTest, BothAxesAreOneWork) {
+  QuantizeWork columns = jagged(/*fromRows=*/false), rows;
+  rows.rows = columns.columns;
+  rows.columns = columns.rows;
+  rows.inputColumnStride = rows.outputColumnStride = columns.columns;
+  BothAxesWork work({columns, rows});
+  EXPECT_EQ(rankFamilies(work, "sm_90a"), Names{"both_axes"});
+  EXPECT_EQ(rankFamilies(work, "gfx942"), Names{});
+}
+
+TEST_F(KernelFamilyTest, EveryGPUHasTotalFamiliesForQuantizations) {
+  for (const TargetInfo &target : knownTargets()) {
+    if (!target.isGPU())
+      continue;
+    for (bool fromRows : {false, true})
+      EXPECT_TRUE(llvm::any_of(
+          rankTiles(&context, jagged(fromRows), target),
+          [](const KernelCandidate &entry) { return entry.family->isTotal(); }))
+          << target.chip.str();
+  }
+}
+
+/// What the table says of operations, on a chip and on one without matmuls.
+TEST_F(KernelFamilyTest, ProblemsKnowTheirOperations) {
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(
+      R"(func.func @f(%x: tensor<256x128xbf16>, %ends: tensor<2xi32>,
+                      %y: tensor<256x64xbf16>) -> tensor<2x128x64xbf16> {
+           %q, %s = fp8moe.dynamic_quantize %x along [1] rounding none
+               : tensor<256x128xbf16> -> tensor<256x128xf8E4M3FN>, tensor<256xf32>
+           %t = fp8moe.transpose %x [1, 0] : tensor<256x128xbf16>
+               -> tensor<128x256xbf16, #fp8moe.strided<[1, 0]>>
+           %o = fp8moe.grouped_matmul %t, %y groups(%ends : tensor<2xi32>)
+               : tensor<128x256xbf16, #fp8moe.strided<[1, 0]>>, tensor<256x64xbf16>
+               -> tensor<2x128x64xbf16>
+           return %o : tensor<2x128x64xbf16>
+         })",
+      &context);
+  ASSERT_TRUE(module);
+  const TargetInfo &hopper = getTarget("sm_90a"), &other = getTarget("gfx942");
+  module->walk([&](DynamicQuantizeOp op) {
+    const KernelProblem *problem = findKernelProblem(op);
+    ASSERT_TRUE(problem);
+    EXPECT_FALSE(problem->getTile(op));
+    EXPECT_TRUE(problem->estimate(op, {}, other));
+    auto tile = QuantizeTileAttr::get(&context, 1, 128, TileSchedule::Held);
+    problem->setTile(op, tile);
+    EXPECT_EQ(problem->getTile(op), TileAttrInterface(tile));
+    EXPECT_TRUE(succeeded(verifyKernels(op, other)));
+  });
+  module->walk([&](GroupedMatmulOp op) {
+    EXPECT_TRUE(findKernelProblem(op));
+    EXPECT_TRUE(succeeded(requireKernels(op, hopper)));
+    EXPECT_EQ(getKernelAccess(op, op.getA(), hopper).contiguousDim, 1);
+    EXPECT_EQ(getKernelAccess(op, op.getA(), other).contiguousDim, -1);
+    EXPECT_EQ(getBestGroupPadding(op, hopper), 0);
+    std::string message;
+    ScopedDiagnosticHandler handler(
+        &context, [&](Diagnostic &diagnostic) { message = diagnostic.str(); });
+    EXPECT_TRUE(failed(requireKernels(op, other)));
+    EXPECT_EQ(message, "'fp8moe.grouped_matmul' is not supported on target "
+                       "gfx942 yet; compile the function for sm_90a or 'cpu'");
+  });
+  module->walk([&](TransposeOp op) { EXPECT_FALSE(findKernelProblem(op)); });
+}
+
+} // namespace
