@@ -48,7 +48,6 @@ NOT_YET_NEUTRAL = {
     "lib/Dialect/FP8MoE/IR/FP8MoEAttributes.cpp",
     "lib/Dialect/FP8MoE/Transforms/SelectTiles.cpp",
     "lib/Dialect/FP8MoE/Transforms/SweepTiles.cpp",
-    "lib/Dialect/FP8MoE/Transforms/VerifyKernels.cpp",
     "lib/Tuning/Quantize/QuantizeVariants.cpp",
     "lib/Tuning/Quantize/RegisterResidentTiles.cpp",
 }

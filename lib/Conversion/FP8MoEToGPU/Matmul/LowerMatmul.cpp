@@ -13,6 +13,7 @@
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Tuning/KernelProblem.h"
 #include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 #include "mlir/Support/DebugStringHelper.h"
 
@@ -62,7 +63,7 @@ getProblem(GroupedMatmulOp op, const GroupedMatmulSizes<OpFoldResult> &sizes) {
 
 static LogicalResult lowerGroupedMatmul(GroupedMatmulOp op,
                                         ProgramLowering &lowering) {
-  if (failed(requireMatmulKernel(op, lowering.getTarget())))
+  if (failed(requireKernels(op, lowering.getTarget())))
     return failure();
   RankedTensorType aType = op.getA().getType(), bType = op.getB().getType();
   for (Type type : {aType.getElementType(), bType.getElementType()})

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
-#include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
+#include "fp8moe/Tuning/KernelProblem.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_VERIFYKERNELS
@@ -32,9 +32,8 @@ void VerifyKernels::runOnOperation() {
   if (!info.isGPU())
     return;
   bool ok = true;
-  getOperation()->walk([&](GroupedMatmulOp op) {
-    ok &= succeeded(verifyMatmulKernel(op, info));
-  });
+  getOperation()->walk(
+      [&](Operation *op) { ok &= succeeded(verifyKernels(op, info)); });
   if (!ok)
     signalPassFailure();
 }

@@ -48,15 +48,6 @@ static LogicalResult verifyTensorMap(GroupedMatmulOp op, StringRef what,
   return success();
 }
 
-LogicalResult fp8moe::requireMatmulKernel(GroupedMatmulOp op,
-                                          const TargetInfo &target) {
-  if (hasMatmulKernel(getMatmulWork(op), target))
-    return success();
-  return op.emitError("'") << op->getName() << "' is not supported on target "
-                           << target.chip
-                           << " yet; compile the function for sm_90a or 'cpu'";
-}
-
 LogicalResult fp8moe::verifyMatmulLayouts(GroupedMatmulOp op,
                                           const TargetInfo &target) {
   auto verifyOperand = [&](StringRef what, RankedTensorType type, int64_t dim) {
@@ -72,11 +63,4 @@ LogicalResult fp8moe::verifyMatmulLayouts(GroupedMatmulOp op,
   return verifyTensorMap(op, "the result", op.getType(),
                          op.getType().getRank() - 1, "last",
                          "fp8moe.relayout such a result instead", target);
-}
-
-LogicalResult fp8moe::verifyMatmulKernel(GroupedMatmulOp op,
-                                         const TargetInfo &target) {
-  if (failed(requireMatmulKernel(op, target)))
-    return failure();
-  return verifyMatmulLayouts(op, target);
 }

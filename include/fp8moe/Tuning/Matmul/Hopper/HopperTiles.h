@@ -81,13 +81,6 @@ inline bool hasMatmulKernel(const MatmulWork &work, const TargetInfo &target) {
   return hasMatmulKernel(work.a, work.b, target);
 }
 
-/// Reports at `op` that the target has no kernel for it.
-LogicalResult requireMatmulKernel(GroupedMatmulOp op, const TargetInfo &target);
-
-/// The same, or that the kernel cannot read or write the tensors in the layouts
-/// that they have, as far as the types say. Layouts are final by then.
-LogicalResult verifyMatmulKernel(GroupedMatmulOp op, const TargetInfo &target);
-
 /// Reports at `op`, for which there is a kernel, that it cannot read or write
 /// the tensors in the layouts that they have, as far as the types say.
 LogicalResult verifyMatmulLayouts(GroupedMatmulOp op, const TargetInfo &target);
