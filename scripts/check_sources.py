@@ -47,7 +47,6 @@ NOT_YET_NEUTRAL = {
     "lib/Conversion/FP8MoEToGPU/Matmul/MatmulChoice.h",
     "lib/Dialect/FP8MoE/IR/FP8MoEAttributes.cpp",
     "lib/Dialect/FP8MoE/Transforms/SelectTiles.cpp",
-    "lib/Dialect/FP8MoE/Transforms/SweepTiles.cpp",
     "lib/Tuning/Quantize/QuantizeVariants.cpp",
     "lib/Tuning/Quantize/RegisterResidentTiles.cpp",
 }

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
-#include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
-#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
+#include "fp8moe/Tuning/KernelProblem.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace mlir::fp8moe {
@@ -26,22 +26,45 @@ struct SweepTiles : fp8moe::impl::SweepTilesBase<SweepTiles> {
 };
 } // namespace
 
-/// The quantizations of a function, which have one axis each, in their order.
-static SmallVector<Operation *> getQuantizations(func::FuncOp function) {
-  SmallVector<Operation *> quantizations;
-  function.walk([&](Operation *op) {
-    if (isa<DynamicQuantizeOp, JaggedDynamicQuantizeOp>(op) &&
-        getQuantizeWorks(op).size() == 1)
-      quantizations.push_back(op);
+/// The tiles of an operation with one kernel.
+static SmallVector<KernelCandidate> rankTiles(const KernelProblem &problem,
+                                              Operation *op,
+                                              const TargetInfo &target) {
+  SmallVector<KernelCandidate> candidates;
+  problem.visitWorks(op, {}, [&](const KernelWork &work) {
+    candidates = rankTiles(op->getContext(), work, target);
   });
-  return quantizations;
+  return candidates;
 }
 
-static void setTile(Operation *op, QuantizeTileAttr tile) {
-  if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    jagged.setTileAttr(tile);
-  else
-    cast<DynamicQuantizeOp>(op).setTileAttr(tile);
+/// The operations of a function that can name a tile for one kernel, in their
+/// order.
+static SmallVector<Operation *> getKernels(func::FuncOp function,
+                                           const KernelProblem &problem) {
+  SmallVector<Operation *> kernels;
+  function.walk([&](Operation *op) {
+    if (!problem.matches(op) || !problem.takesTile(op))
+      return;
+    int64_t works = 0;
+    problem.visitWorks(op, {}, [&](const KernelWork &) { ++works; });
+    if (works == 1)
+      kernels.push_back(op);
+  });
+  return kernels;
+}
+
+/// "rows=128,columns=64,stages=8,schedule=ping_pong".
+static std::string getLabel(const KernelCandidate &candidate) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::ListSeparator comma(",");
+  for (const TileField &field : candidate.family->getFields(candidate.tile)) {
+    if (!field.isTried)
+      continue;
+    os << comma << field.name << "=";
+    std::visit([&](auto value) { os << value; }, field.value);
+  }
+  return text;
 }
 
 /// Inserts a clone of `function` under the name of one of its tiles.
@@ -60,53 +83,21 @@ addClone(func::FuncOp function, const std::string &name, OpBuilder &builder) {
   return clone;
 }
 
-/// Inserts a clone of `function` for each tile of its quantization `index`.
-static LogicalResult addCandidates(func::FuncOp function, unsigned index,
+/// Inserts a clone of `function` for each tile of kernel `index` of a problem.
+static LogicalResult addCandidates(func::FuncOp function,
+                                   const KernelProblem &problem, unsigned index,
                                    const TargetInfo &target,
                                    OpBuilder &builder) {
-  QuantizeWork work =
-      getQuantizeWorks(getQuantizations(function)[index]).front();
-  for (const QuantizeTileCost &entry : rankQuantizeTiles(work, target)) {
-    auto tile = getQuantizeTileAttr(builder.getContext(), entry.schedule);
-    FailureOr<func::FuncOp> clone =
-        addClone(function,
-                 llvm::formatv("{0}/{1}/kept={2},threads={3},schedule={4}",
-                               function.getSymName(), index, tile.getKept(),
-                               tile.getThreads(),
-                               stringifyTileSchedule(tile.getSchedule())),
-                 builder);
-    if (failed(clone))
-      return failure();
-    setTile(getQuantizations(*clone)[index], tile);
-  }
-  return success();
-}
-
-static SmallVector<GroupedMatmulOp> getMatmuls(func::FuncOp function) {
-  SmallVector<GroupedMatmulOp> matmuls;
-  function.walk([&](GroupedMatmulOp op) { matmuls.push_back(op); });
-  return matmuls;
-}
-
-/// Inserts a clone of `function` for each tile of its matmul `index`.
-static LogicalResult addMatmulCandidates(func::FuncOp function, unsigned index,
-                                         const TargetInfo &target,
-                                         OpBuilder &builder) {
-  MatmulWork work = getMatmulWork(getMatmuls(function)[index]);
-  if (!hasMatmulKernel(work, target))
-    return success();
-  for (const MatmulTileCost &entry : rankMatmulTiles(work, target)) {
-    GemmTileAttr tile = getMatmulTile(builder.getContext(), entry.schedule);
+  Operation *op = getKernels(function, problem)[index];
+  for (const KernelCandidate &candidate : rankTiles(problem, op, target)) {
     FailureOr<func::FuncOp> clone = addClone(
         function,
-        llvm::formatv("{0}/m{1}/rows={2},columns={3},stages={4},schedule={5}",
-                      function.getSymName(), index, tile.getRows(),
-                      tile.getColumns(), tile.getStages(),
-                      stringifyGemmSchedule(tile.getSchedule())),
+        llvm::formatv("{0}/{1}{2}/{3}", function.getSymName(),
+                      problem.getSweepPrefix(), index, getLabel(candidate)),
         builder);
     if (failed(clone))
       return failure();
-    getMatmuls(*clone)[index].setTileAttr(tile);
+    problem.setTile(getKernels(*clone, problem)[index], candidate.tile);
   }
   return success();
 }
@@ -127,11 +118,9 @@ void SweepTiles::runOnOperation() {
       continue;
     OpBuilder builder(function);
     builder.setInsertionPointAfter(function);
-    for (unsigned index : llvm::seq(getQuantizations(function).size()))
-      if (failed(addCandidates(function, index, info, builder)))
-        return signalPassFailure();
-    for (unsigned index : llvm::seq(getMatmuls(function).size()))
-      if (failed(addMatmulCandidates(function, index, info, builder)))
-        return signalPassFailure();
+    for (const KernelProblem *problem : getKernelProblems())
+      for (unsigned index : llvm::seq(getKernels(function, *problem).size()))
+        if (failed(addCandidates(function, *problem, index, info, builder)))
+          return signalPassFailure();
   }
 }
