@@ -8,8 +8,6 @@
 
 #include "fp8moe/Driver/Report.h"
 
-#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
-
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -64,16 +62,6 @@ static void printCopies(llvm::raw_ostream &os,
                 count(after));
 }
 
-static std::string describeTile(const KernelDecision &decision) {
-  if (const auto &tile = decision.tile)
-    return describeQuantizeTile(tile->kept, tile->threads, tile->schedule);
-  if (const auto &tile = decision.matmulTile)
-    return formatv("<rows = {0}, columns = {1}, stages = {2}, schedule = {3}>",
-                   tile->rows, tile->columns, tile->stages,
-                   stringifyGemmSchedule(tile->kind));
-  return "no tile";
-}
-
 static void printDecisions(llvm::raw_ostream &os,
                            ArrayRef<KernelDecision> decisions) {
   if (decisions.empty())
@@ -83,7 +71,8 @@ static void printDecisions(llvm::raw_ostream &os,
   for (const KernelDecision &decision : decisions) {
     os << formatv("    {0,-34} {1,-9} ", decision.op,
                   describeLine(decision.line));
-    os << formatv("{0,-30} ", describeTile(decision));
+    os << formatv("{0,-30} ",
+                  decision.tile.empty() ? "no tile" : decision.tile);
     os << (decision.predictedTime
                ? formatv("{0,10:f1} us\n", *decision.predictedTime / 1e3).str()
                : formatv("{0,10}\n", "-").str());

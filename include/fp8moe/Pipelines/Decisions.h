@@ -11,7 +11,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Target/TargetInfo.h"
-#include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
+#include "fp8moe/Tuning/KernelFamily.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"
 
@@ -29,13 +29,9 @@ struct KernelDecision {
   std::optional<unsigned> line;
   /// Layouts of the tensors, in the order of operands and results.
   std::vector<std::string> reads, writes;
-  struct Tile {
-    int64_t kept, threads;
-    TileSchedule schedule;
-  };
-  std::optional<Tile> tile;
-  /// The tile of a matmul.
-  std::optional<MatmulSchedule> matmulTile;
+  /// The tile as people read it and field by field; empty without one.
+  std::string tile;
+  SmallVector<TileField> tileFields;
   /// Nanoseconds, unknown sizes at their nominal values; none on the CPU, whose
   /// time is not predicted.
   std::optional<int64_t> predictedTime;

@@ -203,33 +203,6 @@ fp8moe::requireQuantizeTile(Operation *op, ArrayRef<QuantizeTileCost> tiles,
   return nullptr;
 }
 
-static StringRef describeReads(const QuantizeTileCost &tile) {
-  switch (tile.schedule.method) {
-  case TileSchedule::TwoPass:
-    return tile.rereadsFromCache ? "the second read from L2"
-                                 : "the second read from memory";
-  case TileSchedule::Held:
-    return tile.rereadsFromCache ? "read once" : "read twice where too long";
-  case TileSchedule::Streamed:
-  case TileSchedule::Columns:
-  case TileSchedule::BothAxes:
-    return "streamed once through shared memory";
-  }
-  llvm_unreachable("unknown schedule of a tile");
-}
-
-std::string fp8moe::explainQuantizeTile(const QuantizeTileCost &tile) {
-  bool isTraffic = tile.trafficTime >= tile.latencyTime;
-  bool isStreamed = tile.schedule.method == TileSchedule::Streamed ||
-                    tile.schedule.method == TileSchedule::BothAxes;
-  return llvm::formatv("{0}: {1}, {2}, {3} {4} in {5} {6}",
-                       stringifyQuantizeSchedule(tile.schedule.kind),
-                       isTraffic ? "bound by bandwidth" : "bound by latency",
-                       describeReads(tile), tile.units,
-                       isStreamed ? "tiles" : "blocks", tile.getWaves(),
-                       tile.getWaves() == 1 ? "wave" : "waves");
-}
-
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//

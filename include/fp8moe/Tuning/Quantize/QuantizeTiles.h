@@ -184,9 +184,6 @@ std::string describeQuantizeTile(const QuantizeSchedule &schedule);
 std::string describeQuantizeTile(int64_t kept, int64_t threads,
                                  TileSchedule schedule);
 
-/// What decides a tile's time, for people.
-std::string explainQuantizeTile(const QuantizeTileCost &tile);
-
 /// The quantizations along one axis each that an operation makes, on a GPU each
 /// a kernel. Tensors have the assumed layouts, the others those of their types.
 /// Empty when `op` is no quantization, or one that no kernel takes. A cast by

@@ -371,11 +371,3 @@ Cost fp8moe::predictMatmul(const MatmulWork &work, GemmTileAttr tile,
     return Cost::infinite();
   return getTileCost(schedule, withNominalSizes(work), chip).cost;
 }
-
-std::optional<Cost> fp8moe::estimateMatmul(GroupedMatmulOp op,
-                                           const TargetInfo &target) {
-  MatmulWork work = getMatmulWork(op);
-  if (!hasMatmulKernel(work, target))
-    return std::nullopt;
-  return predictMatmul(work, op.getTileAttr(), target);
-}

@@ -114,11 +114,6 @@ MatmulSchedule getMatmulSchedule(GemmTileAttr tile);
 Cost predictMatmul(const MatmulWork &work, GemmTileAttr tile,
                    const TargetInfo &target);
 
-/// The least cost over the tiles, or that of the tile that the operation names;
-/// none when the target has no kernel for it.
-std::optional<Cost> estimateMatmul(GroupedMatmulOp op,
-                                   const TargetInfo &target);
-
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_TUNING_MATMUL_HOPPER_HOPPERTILES_H
