@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Tuning/KernelCost.h"
-#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
+#include "fp8moe/Tuning/KernelProblem.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -15,11 +15,11 @@ using namespace mlir::fp8moe;
 Cost fp8moe::estimateKernel(Operation *operation,
                             ArrayRef<AssumedLayout> layouts,
                             const TargetInfo &target) {
-  if (isa<RelayoutOp, ContiguousOp>(operation))
-    return estimateRelayout(operation, layouts, target);
+  if (const KernelProblem *problem = findKernelProblem(operation))
+    if (std::optional<Cost> cost =
+            problem->estimate(operation, layouts, target))
+      return *cost;
   auto op = cast<KernelOpInterface>(operation);
-  if (std::optional<Cost> cost = estimateQuantize(op, layouts, target))
-    return *cost;
   int64_t passes = op.getNumPasses(target);
   // A sum over the tensors, so that placement can decide on each by itself.
   Cost cost;
@@ -28,7 +28,7 @@ Cost fp8moe::estimateKernel(Operation *operation,
     auto type = dyn_cast<RankedTensorType>(tensor.getType());
     if (!type)
       return;
-    TensorAccess access = op.getTensorAccess(tensor, target);
+    TensorAccess access = getKernelAccess(op, tensor, target);
     std::optional<StridedLayout> layout;
     if (access.isFree)
       layout = getAssumedLayout(tensor, layouts);

@@ -36,7 +36,9 @@ ENDS = (1, 1, 2)
 MX_BLOCK = 32
 # Copies beyond those of images that are wanted themselves.
 MOST_STEPS = 4
-NVIDIA = ("sm_90a", "sm_100a")
+# Targets whose matmul kernel copies by tensor maps: it wants bf16 as it wants FP8, and writes rows. Other GPUs only want
+# what every tensor core wants, FP8 with the contracted dimension innermost.
+WITH_TENSOR_MAPS = ("sm_90a",)
 
 
 def key(image):
@@ -247,7 +249,7 @@ class Program:
         root, array = self.values[value.name]
         if value.type.element == programs.F32 and index > 0:
             takes = [{key(array.ravel())}]
-        elif op == "grouped_matmul" and (self.target in NVIDIA or (
+        elif op == "grouped_matmul" and (self.target in WITH_TENSOR_MAPS or (
                 self.target != "cpu" and value.type.element == programs.FP8)):
             takes = [innermost(array, 1)]
         else:
@@ -264,7 +266,7 @@ class Program:
             rows = np.moveaxis(array, 0 if op in ("mx_quantize", "grouped_matmul") else axis, 0)
             rows[groups_end(len(rows)):] = -1
         finer = None
-        if op == "grouped_matmul" and self.target in NVIDIA:
+        if op == "grouped_matmul" and self.target in WITH_TENSOR_MAPS:
             writable = {key(array.ravel())}
         elif is_data:
             writable = orders(array)

@@ -203,13 +203,9 @@ TensorAccess GroupedMatmulOp::getTensorAccess(Value tensor,
     return TensorAccess::fixed();
   int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
   SmallVector<int64_t> walked = {rank - 2, rank - 1};
-  if (!isOperand)
-    return TensorAccess::free(walked,
-                              target.has(Feature::TensorMaps) ? rank - 1 : -1);
-  // Tensor cores read FP8 with the contracted dimension contiguous, and kernels
-  // that copy by tensor maps treat bf16 alike.
+  // Tensor cores read FP8 with the contracted dimension contiguous.
   bool fp8 = isFp8Type(getA().getType().getElementType());
-  if (!target.isGPU() || (!fp8 && !target.has(Feature::TensorMaps)))
+  if (!isOperand || !target.isGPU() || !fp8)
     return TensorAccess::free(walked);
   return TensorAccess::free(walked, tensor == getB() ? getContractedDimB()
                                                      : getContractedDimA());

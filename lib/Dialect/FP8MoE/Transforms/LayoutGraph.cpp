@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayoutGraph.h"
+#include "fp8moe/Tuning/KernelFamily.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -36,7 +37,7 @@ bool LayoutGraph::isRegrouping(Operation *op) {
 TensorAccess LayoutGraph::getAccess(Operation *kernel, Value tensor,
                                     const TargetInfo &target) {
   if (auto op = dyn_cast<KernelOpInterface>(kernel))
-    return op.getTensorAccess(tensor, target);
+    return getKernelAccess(op, tensor, target);
   bool isInput = tensor == kernel->getOperand(0);
   if (!isPlaceable(tensor) || !(isInput || isa<RelayoutOp>(kernel)) ||
       (!isInput && tensor.getDefiningOp() != kernel))
