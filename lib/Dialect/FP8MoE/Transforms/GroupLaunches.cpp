@@ -17,7 +17,7 @@
 #include "LayoutRemarks.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
-#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
+#include "fp8moe/Tuning/KernelFamily.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <set>
@@ -38,18 +38,18 @@ struct GroupLaunches : public fp8moe::impl::GroupLaunchesBase<GroupLaunches> {
 } // namespace
 
 /// What two quantizations must have in common to be one launch: groups, the
-/// size of blocks, and the form of the kernel.
-using LaunchKey = std::tuple<Block *, Value, int64_t, TileSchedule>;
+/// size of blocks, and the family of the kernel.
+using LaunchKey = std::tuple<Block *, Value, int64_t, const KernelFamily *>;
 
 /// Nothing when the kernel of `op` is launched in a way of its own.
 static std::optional<LaunchKey> getLaunchKey(JaggedDynamicQuantizeOp op) {
   QuantizeTileAttr tile = op.getTileAttr();
-  if (!tile || op.getAxes().size() != 1 ||
-      tile.getSchedule() == TileSchedule::Streamed ||
-      tile.getSchedule() == TileSchedule::Columns)
+  if (!tile || op.getAxes().size() != 1)
     return std::nullopt;
-  return LaunchKey(op->getBlock(), op.getOffsets(), tile.getThreads(),
-                   tile.getSchedule());
+  const KernelFamily *family = findKernelFamily(tile);
+  if (!family->isMergeable())
+    return std::nullopt;
+  return LaunchKey(op->getBlock(), op.getOffsets(), tile.getThreads(), family);
 }
 
 /// The last operation of the block of `op` that `op` reads, or null.
