@@ -190,11 +190,6 @@ void GroupedMatmulOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
 // Targets
 //===----------------------------------------------------------------------===//
 
-/// Groups of the contraction that begin at multiples of this many FP8 elements
-/// (a row of the 128-byte swizzle, which is a stage of the kernel) and are zero
-/// up to the next one need no mask.
-static constexpr int64_t kTensorMapGroupPadding = 128;
-
 TensorAccess GroupedMatmulOp::getTensorAccess(Value tensor,
                                               const TargetInfo &target) {
   bool isOperand = tensor == getA() || tensor == getB();
@@ -209,10 +204,4 @@ TensorAccess GroupedMatmulOp::getTensorAccess(Value tensor,
     return TensorAccess::free(walked);
   return TensorAccess::free(walked, tensor == getB() ? getContractedDimB()
                                                      : getContractedDimA());
-}
-
-int64_t GroupedMatmulOp::getBestGroupPadding(const TargetInfo &target) {
-  bool isFast = target.has(Feature::TensorMaps) && !isForward() &&
-                isFp8Type(getA().getType().getElementType());
-  return isFast ? kTensorMapGroupPadding : 0;
 }

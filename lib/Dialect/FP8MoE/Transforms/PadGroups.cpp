@@ -19,6 +19,7 @@
 #include "NormalizeBlocks.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Tuning/KernelFamily.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -93,7 +94,7 @@ static Candidates findCandidates(FunctionOpInterface function,
                                  const TargetInfo &target) {
   Candidates candidates;
   function->walk([&](GroupedMatmulOp op) {
-    if (op.getBestGroupPadding(target))
+    if (getBestGroupPadding(op, target))
       candidates.insert(op);
   });
   auto isLost = [&](GroupedMatmulOp op) {
@@ -162,7 +163,7 @@ void PadGroups::runOnOperation() {
     return signalPassFailure();
   normalizeBlocks(function);
   for (GroupedMatmulOp op : findCandidates(function, target->getInfo())) {
-    int64_t padding = op.getBestGroupPadding(target->getInfo());
+    int64_t padding = getBestGroupPadding(op, target->getInfo());
     pad(op.getA(), padding);
     pad(op.getB(), padding);
     ++numPadded;

@@ -85,10 +85,6 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegmen
     /// The contracted dimension of each operand.
     int64_t getContractedDimA() { return 1; }
     int64_t getContractedDimB() { return isForward() ? 1 : 0; }
-
-    /// The padding of contracted groups that spares the kernel of `target` all masks,
-    /// or 0 when padding gains nothing.
-    int64_t getBestGroupPadding(const ::mlir::fp8moe::TargetInfo &target);
   }];
 }
 
