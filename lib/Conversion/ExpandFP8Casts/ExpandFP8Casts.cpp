@@ -14,6 +14,7 @@
 
 #include "fp8moe/Conversion/ExpandFP8Casts.h"
 
+#include "fp8moe/Conversion/F32Bits.h"
 #include "fp8moe/Conversion/Passes.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 
@@ -29,12 +30,6 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-
-constexpr unsigned kF32MantissaBits = 23;
-constexpr int kF32Bias = 127;
-constexpr uint32_t kF32MagnitudeMask = 0x7FFFFFFF;
-constexpr uint32_t kF32Infinity = 0x7F800000;
-constexpr uint32_t kF32QuietNaN = 0x7FC00000;
 
 /// What the expansion must know about an 8-bit format: sign, exponent, mantissa
 /// from the high bit to the low one.
@@ -155,28 +150,28 @@ Value roundMagnitude(CastBuilder &b, Value magnitude, unsigned dropped) {
 /// Returns the code (as i32) of the 8-bit format nearest to an f32.
 Value encodeFP8(CastBuilder &b, const FormatInfo &format, Value f32) {
   using Predicate = arith::CmpIPredicate;
-  const unsigned dropped = kF32MantissaBits - format.mantissaBits;
+  const unsigned dropped = f32::kMantissaBits - format.mantissaBits;
   Value bits = b.bitcast(b.i32(), f32);
-  Value magnitude = b.mask(bits, kF32MagnitudeMask);
+  Value magnitude = b.mask(bits, f32::kMagnitudeMask);
 
   // Normal results: round the mantissa, then move the exponent to the bias of
   // the format. A carry out of the mantissa increments the exponent, as it
   // must. Magnitudes below the normal range wrap around; they are replaced.
   Value normal =
       b.sub(roundMagnitude(b, magnitude, dropped),
-            b.constant((kF32Bias - format.bias) << format.mantissaBits));
+            b.constant((f32::kBias - format.bias) << format.mantissaBits));
 
   // Subnormal results: adding a power of two whose last mantissa bit weighs
   // as much as the format's smallest subnormal lets the addition round, and
   // leaves the code in the low bits. A result that rounds up to the smallest
   // normal has its code too.
   const int smallestExponent = 1 - format.bias - int(format.mantissaBits);
-  const float anchor = std::ldexp(1.0f, smallestExponent + kF32MantissaBits);
+  const float anchor = std::ldexp(1.0f, smallestExponent + f32::kMantissaBits);
   Value anchored = b.addF(b.bitcast(b.f32(), magnitude), b.constantF32(anchor));
   Value subnormal = b.sub(b.bitcast(b.i32(), anchored),
                           b.constant(llvm::bit_cast<uint32_t>(anchor)));
-  const uint32_t smallestNormal = uint32_t(kF32Bias + 1 - format.bias)
-                                  << kF32MantissaBits;
+  const uint32_t smallestNormal = uint32_t(f32::kBias + 1 - format.bias)
+                                  << f32::kMantissaBits;
   Value code = b.select(b.compare(Predicate::ult, magnitude, smallestNormal),
                         subnormal, normal);
 
@@ -190,7 +185,7 @@ Value encodeFP8(CastBuilder &b, const FormatInfo &format, Value f32) {
 
   // The formats without infinity overflow to the same code that NaN has.
   Value isNaN = format.hasInfinity
-                    ? b.compare(Predicate::ugt, magnitude, kF32Infinity)
+                    ? b.compare(Predicate::ugt, magnitude, f32::kInfinity)
                     : overflows;
   return b.select(isNaN, b.constant(format.nan), signedCode);
 }
@@ -199,9 +194,9 @@ Value encodeFP8(CastBuilder &b, const FormatInfo &format, Value f32) {
 Value decodeFP8(CastBuilder &b, const FormatInfo &format, Value code) {
   using Predicate = arith::CmpIPredicate;
   Value magnitude = b.mask(code, 0x7F);
-  Value normal =
-      b.add(b.shiftLeft(magnitude, kF32MantissaBits - format.mantissaBits),
-            b.constant(uint32_t(kF32Bias - format.bias) << kF32MantissaBits));
+  Value normal = b.add(
+      b.shiftLeft(magnitude, f32::kMantissaBits - format.mantissaBits),
+      b.constant(uint32_t(f32::kBias - format.bias) << f32::kMantissaBits));
   const int smallestExponent = 1 - format.bias - int(format.mantissaBits);
   Value subnormal = b.bitcast(
       b.i32(), b.mulF(b.toF32(magnitude),
@@ -211,7 +206,7 @@ Value decodeFP8(CastBuilder &b, const FormatInfo &format, Value code) {
                subnormal, normal);
   if (format.hasInfinity)
     bits = b.select(b.compare(Predicate::eq, magnitude, format.overflow),
-                    b.constant(kF32Infinity), bits);
+                    b.constant(f32::kInfinity), bits);
   bits = b.either(bits, b.shiftLeft(b.mask(code, 0x80), 24));
 
   Value isNaN;
@@ -221,7 +216,7 @@ Value decodeFP8(CastBuilder &b, const FormatInfo &format, Value code) {
     isNaN = b.compare(Predicate::ugt, magnitude, format.overflow);
   else
     isNaN = b.compare(Predicate::eq, magnitude, format.nan);
-  bits = b.select(isNaN, b.constant(kF32QuietNaN), bits);
+  bits = b.select(isNaN, b.constant(f32::kQuietNaN), bits);
   return b.bitcast(b.f32(), bits);
 }
 
@@ -229,11 +224,11 @@ Value decodeFP8(CastBuilder &b, const FormatInfo &format, Value code) {
 Value encodeBF16(CastBuilder &b, Type bf16, Value f32) {
   constexpr uint32_t kBF16QuietNaN = 0x7FC0;
   Value bits = b.bitcast(b.i32(), f32);
-  Value magnitude = b.mask(bits, kF32MagnitudeMask);
+  Value magnitude = b.mask(bits, f32::kMagnitudeMask);
   // The sign stays where it is: the carry of a finite magnitude ends at
   // infinity, below the sign bit.
   Value rounded = roundMagnitude(b, bits, 16);
-  Value isNaN = b.compare(arith::CmpIPredicate::ugt, magnitude, kF32Infinity);
+  Value isNaN = b.compare(arith::CmpIPredicate::ugt, magnitude, f32::kInfinity);
   Value code = b.select(isNaN, b.constant(kBF16QuietNaN), rounded);
   return b.bitcast(bf16, b.truncate(b.i16(), code));
 }

@@ -13,6 +13,7 @@
 
 #include "Scaling.h"
 
+#include "fp8moe/Conversion/F32Bits.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -21,12 +22,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-static constexpr uint32_t kMagnitudeMask = 0x7FFFFFFF;
-static constexpr uint32_t kExponentMask = 0x7F800000;
-static constexpr uint32_t kMantissaMask = 0x007FFFFF;
-static constexpr uint32_t kInfinityBits = 0x7F800000;
-static constexpr uint32_t kNaNBits = 0x7FC00000;
-static constexpr unsigned kMantissaBits = 23;
 static constexpr uint32_t kMXNaNByte = 255;
 
 static Value toBits(LoopBuilder &b, Value f32) {
@@ -56,14 +51,13 @@ Value mlir::fp8moe::fromF32(LoopBuilder &b, Value f32, Type type) {
 }
 
 Value mlir::fp8moe::getMagnitudeBits(LoopBuilder &b, Value f32) {
-  return mask(b, toBits(b, f32), kMagnitudeMask);
+  return mask(b, toBits(b, f32), f32::kMagnitudeMask);
 }
 
 Value mlir::fp8moe::getScale(LoopBuilder &b, Value amaxBits, Type fp8,
                              ScaleRounding rounding) {
   Value amax = arith::ExtFOp::create(b, b.getF64Type(), fromBits(b, amaxBits));
-  // (Q2), and for slices of zeros (Q6).
-  Value least = b.constantF64(1e-12);
+  Value least = b.constantF64(kLeastAmax);
   Value isLess =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, amax, least);
   // That of an infinity is zero (Q8).
@@ -72,10 +66,10 @@ Value mlir::fp8moe::getScale(LoopBuilder &b, Value amaxBits, Type fp8,
   Value scale = arith::TruncFOp::create(b, b.getF32Type(), quotient);
   // (Q3).
   if (rounding == ScaleRounding::Pow2)
-    scale = fromBits(b, mask(b, toBits(b, scale), kExponentMask));
+    scale = fromBits(b, mask(b, toBits(b, scale), f32::kInfinity));
   // (Q7).
-  Value isNaN = compare(b, arith::CmpIPredicate::ugt, amaxBits, kInfinityBits);
-  return b.select(isNaN, fromBits(b, b.constantI32(kNaNBits)), scale);
+  Value isNaN = compare(b, arith::CmpIPredicate::ugt, amaxBits, f32::kInfinity);
+  return b.select(isNaN, fromBits(b, b.constantI32(f32::kQuietNaN)), scale);
 }
 
 Value mlir::fp8moe::quantizeElement(LoopBuilder &b, Value f32, Value scale,
@@ -106,7 +100,7 @@ static Value getFloorByte(LoopBuilder &b, Value amaxBits, Type fp8) {
   const auto largestExponent =
       static_cast<uint32_t>(std::ilogb(getFp8Max(fp8)));
   Value exponent =
-      arith::ShRUIOp::create(b, amaxBits, b.constantI32(kMantissaBits));
+      arith::ShRUIOp::create(b, amaxBits, b.constantI32(f32::kMantissaBits));
   Value byte =
       arith::SubIOp::create(b, exponent, b.constantI32(largestExponent));
   return arith::MaxSIOp::create(b, byte, b.constantI32(0));
@@ -120,11 +114,12 @@ static Value getRCeilByte(LoopBuilder &b, Value amaxBits, Type fp8) {
   Value quotient = arith::MulFOp::create(b, fromBits(b, amaxBits), reciprocal);
   Value bits = toBits(b, quotient);
   Value exponent =
-      arith::ShRUIOp::create(b, bits, b.constantI32(kMantissaBits));
-  Value mantissa = mask(b, bits, kMantissaMask);
+      arith::ShRUIOp::create(b, bits, b.constantI32(f32::kMantissaBits));
+  Value mantissa = mask(b, bits, f32::kMantissaMask);
   Value isSubnormal = compare(b, arith::CmpIPredicate::eq, exponent, 0);
-  Value exact = b.select(isSubnormal, b.constantI32((kMantissaMask + 1) / 2),
-                         b.constantI32(0));
+  Value exact =
+      b.select(isSubnormal, b.constantI32((f32::kMantissaMask + 1) / 2),
+               b.constantI32(0));
   Value roundsUp =
       arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, mantissa, exact);
   return arith::AddIOp::create(
@@ -136,7 +131,7 @@ Value mlir::fp8moe::getMXScaleByte(LoopBuilder &b, Value amaxBits, Type fp8,
   Value byte = mode == MXMode::Floor ? getFloorByte(b, amaxBits, fp8)
                                      : getRCeilByte(b, amaxBits, fp8);
   Value isFinite =
-      compare(b, arith::CmpIPredicate::ult, amaxBits, kInfinityBits);
+      compare(b, arith::CmpIPredicate::ult, amaxBits, f32::kInfinity);
   return b.select(isFinite, byte, b.constantI32(kMXNaNByte));
 }
 
@@ -145,7 +140,7 @@ Value mlir::fp8moe::getMXMultiplier(LoopBuilder &b, Value byte) {
   // below 2^128 and FP8_MAX is at least 240; so this is always a normal f32.
   Value exponent = arith::SubIOp::create(b, b.constantI32(254), byte);
   Value power = fromBits(
-      b, arith::ShLIOp::create(b, exponent, b.constantI32(kMantissaBits)));
+      b, arith::ShLIOp::create(b, exponent, b.constantI32(f32::kMantissaBits)));
   Value isNaN = compare(b, arith::CmpIPredicate::eq, byte, kMXNaNByte);
-  return b.select(isNaN, fromBits(b, b.constantI32(kNaNBits)), power);
+  return b.select(isNaN, fromBits(b, b.constantI32(f32::kQuietNaN)), power);
 }

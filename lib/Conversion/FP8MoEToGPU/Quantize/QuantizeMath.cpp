@@ -7,20 +7,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Quantize/QuantizeMath.h"
+
+#include "fp8moe/Conversion/F32Bits.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/APFloat.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// (Q2), (Q6): magnitudes below this, and slices of zeros, have the scale of
-/// this one.
-static constexpr double kLeastAmax = 1e-12;
-
-static constexpr int64_t kF32Magnitude = 0x7FFFFFFF;
-static constexpr int64_t kF32Infinity = 0x7F800000;
-static constexpr int64_t kF32NaN = 0x7FC00000;
-static constexpr int64_t kF32One = 0x3F800000;
 /// Two bf16 values in one word.
 static constexpr int64_t kBF16Magnitudes = 0x7FFF7FFF;
 static constexpr int64_t kBF16Bits = 16;
@@ -43,7 +38,8 @@ Value QuantizeMath::createMax(Value lhs, Value rhs) {
 }
 
 Value QuantizeMath::createAbsMax(Value accumulator, Value chunk) {
-  Value mask = splat(b, inputType.isF32() ? kF32Magnitude : kBF16Magnitudes);
+  Value mask =
+      splat(b, inputType.isF32() ? f32::kMagnitudeMask : kBF16Magnitudes);
   return createMax(accumulator, arith::AndIOp::create(b, chunk, mask));
 }
 
@@ -78,12 +74,12 @@ Value QuantizeMath::createPowerOfTwo(Value magnitude, const APFloat &largest) {
   value.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &inexact);
   least.convert(APFloat::IEEEsingle(), APFloat::rmTowardZero, &inexact);
   // Biased exponents: that of the scale is 2 * 127 + K - that of amax.
-  int64_t minuend = value.bitcastToAPInt().getZExtValue() + kF32One;
+  int64_t minuend = value.bitcastToAPInt().getZExtValue() + f32::kOne;
   Value amax = b.maxU(magnitude, least.bitcastToAPInt().getZExtValue());
-  Value scale =
-      b.bitAnd(b.sub(b.i32(static_cast<int32_t>(minuend)), amax), kF32Infinity);
+  Value scale = b.bitAnd(b.sub(b.i32(static_cast<int32_t>(minuend)), amax),
+                         f32::kInfinity);
   // (Q8). The exponent above is that of no quotient.
-  return b.select(b.equal(magnitude, kF32Infinity), b.i32(0), scale);
+  return b.select(b.equal(magnitude, f32::kInfinity), b.i32(0), scale);
 }
 
 /// (Q2): the quotient in f64, rounded to f32, as bits. That of an infinity is
@@ -109,8 +105,9 @@ Value QuantizeMath::createScale(Value magnitude) {
   Value scale = powerOfTwo ? createPowerOfTwo(magnitude, largest)
                            : createQuotient(magnitude, largest);
   // (Q7).
-  Value isNaN = b.compare(arith::CmpIPredicate::ugt, magnitude, kF32Infinity);
-  return b.bitcast(b.getF32Type(), b.select(isNaN, b.i32(kF32NaN), scale));
+  Value isNaN = b.compare(arith::CmpIPredicate::ugt, magnitude, f32::kInfinity);
+  return b.bitcast(b.getF32Type(),
+                   b.select(isNaN, b.i32(f32::kQuietNaN), scale));
 }
 
 SmallVector<Value> QuantizeMath::createQuantize(ArrayRef<Value> values,

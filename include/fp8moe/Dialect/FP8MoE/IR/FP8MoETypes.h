@@ -41,6 +41,10 @@ Type getBuiltinFp8Type(MLIRContext *context, Fp8Format format,
 /// type.
 double getFp8Max(Type type);
 
+/// (Q2), (Q6): slices whose largest magnitude is below this, those of zeros
+/// among them, have the scale of this one.
+constexpr double kLeastAmax = 1e-12;
+
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOETYPES_H
