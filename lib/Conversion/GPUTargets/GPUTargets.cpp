@@ -10,8 +10,14 @@
 
 #include "fp8moe/Conversion/GPUToNVVM/GPUToNVVM.h"
 #include "fp8moe/Conversion/GPUToROCDL/GPUToROCDL.h"
+#include "fp8moe/Conversion/Passes.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -33,15 +39,30 @@ fp8moe::createTargetHooks(const TargetInfo &target) {
   llvm_unreachable("unknown kind of target");
 }
 
-void fp8moe::buildGPUToTargetPipeline(OpPassManager &pm,
-                                      const TargetInfo &target) {
+static void addVendorPasses(OpPassManager &kernels, const TargetInfo &target) {
   switch (target.kind) {
   case TargetKind::NVVM:
-    return buildGPUToNVVMPipeline(pm, target);
+    return addGPUToNVVMPasses(kernels);
   case TargetKind::ROCDL:
-    return buildGPUToROCDLPipeline(pm, target);
+    return addGPUToROCDLPasses(kernels, target);
   case TargetKind::CPU:
     break;
   }
   llvm_unreachable("the target is not a GPU");
+}
+
+void fp8moe::buildGPUToTargetPipeline(OpPassManager &pm,
+                                      const TargetInfo &target) {
+  OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
+  // What needs to see one kernel only, so that several are worked on at once.
+  OpPassManager &structured = kernels.nest<gpu::GPUFuncOp>();
+  structured.addPass(createCanonicalizerPass());
+  structured.addPass(createCSEPass());
+  structured.addPass(createSCFToControlFlowPass());
+  addVendorPasses(kernels, target);
+  OpPassManager &lowered = kernels.nest<LLVM::LLVMFuncOp>();
+  lowered.addPass(createCanonicalizerPass());
+  lowered.addPass(createCSEPass());
+  lowered.addPass(createReconcileUnrealizedCastsPass());
+  kernels.addPass(createAttachLoopAnnotations());
 }

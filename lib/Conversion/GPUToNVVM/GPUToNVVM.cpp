@@ -10,13 +10,11 @@
 #include "fp8moe/Conversion/Passes.h"
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
-#include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -121,22 +119,10 @@ fp8moe::createNVVMTargetHooks(const TargetInfo &target) {
   return std::make_unique<NVVMTargetHooks>(target);
 }
 
-void fp8moe::buildGPUToNVVMPipeline(OpPassManager &pm,
-                                    const TargetInfo &target) {
-  OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
-  // What needs to see one kernel only, so that several are worked on at once.
-  OpPassManager &structured = kernels.nest<gpu::GPUFuncOp>();
-  structured.addPass(createCanonicalizerPass());
-  structured.addPass(createCSEPass());
-  structured.addPass(createSCFToControlFlowPass());
+void fp8moe::addGPUToNVVMPasses(OpPassManager &kernels) {
   kernels.addPass(createPassTensorMaps());
   kernels.addPass(createConvertGpuOpsToNVVMOps());
   kernels.addPass(createPassTensorMaps());
-  OpPassManager &lowered = kernels.nest<LLVM::LLVMFuncOp>();
   // Operations that are inline assembly.
-  lowered.addPass(createConvertNVVMToLLVMPass());
-  lowered.addPass(createCanonicalizerPass());
-  lowered.addPass(createCSEPass());
-  lowered.addPass(createReconcileUnrealizedCastsPass());
-  kernels.addPass(createAttachLoopAnnotations());
+  kernels.addNestedPass<LLVM::LLVMFuncOp>(createConvertNVVMToLLVMPass());
 }

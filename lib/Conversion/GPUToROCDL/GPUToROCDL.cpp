@@ -7,16 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Conversion/GPUToROCDL/GPUToROCDL.h"
-#include "fp8moe/Conversion/Passes.h"
 #include "mlir/Conversion/GPUToROCDL/GPUToROCDLPass.h"
-#include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/APFloat.h"
 
 using namespace mlir;
@@ -155,21 +152,10 @@ fp8moe::createROCDLTargetHooks(const TargetInfo &target) {
   return std::make_unique<ROCDLTargetHooks>(target);
 }
 
-void fp8moe::buildGPUToROCDLPipeline(OpPassManager &pm,
-                                     const TargetInfo &target) {
-  OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
-  // What needs to see one kernel only, so that several are worked on at once.
-  OpPassManager &structured = kernels.nest<gpu::GPUFuncOp>();
-  structured.addPass(createCanonicalizerPass());
-  structured.addPass(createCSEPass());
-  structured.addPass(createSCFToControlFlowPass());
+void fp8moe::addGPUToROCDLPasses(OpPassManager &kernels,
+                                 const TargetInfo &target) {
   ConvertGpuOpsToROCDLOpsOptions options;
   options.chipset = target.chip.str();
   options.runtime = gpu::amd::Runtime::HIP;
   kernels.addPass(createConvertGpuOpsToROCDLOps(options));
-  OpPassManager &lowered = kernels.nest<LLVM::LLVMFuncOp>();
-  lowered.addPass(createCanonicalizerPass());
-  lowered.addPass(createCSEPass());
-  lowered.addPass(createReconcileUnrealizedCastsPass());
-  kernels.addPass(createAttachLoopAnnotations());
 }

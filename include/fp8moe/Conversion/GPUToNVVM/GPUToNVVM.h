@@ -22,9 +22,9 @@ namespace mlir::fp8moe {
 
 std::unique_ptr<TargetHooks> createNVVMTargetHooks(const TargetInfo &target);
 
-/// Lowers the kernels of every gpu.module to the LLVM and NVVM dialects. Takes
-/// the builtin module.
-void buildGPUToNVVMPipeline(OpPassManager &pm, const TargetInfo &target);
+/// From the GPU dialect with branches to the LLVM and NVVM dialects, on a
+/// gpu.module.
+void addGPUToNVVMPasses(OpPassManager &kernels);
 
 } // namespace mlir::fp8moe
 

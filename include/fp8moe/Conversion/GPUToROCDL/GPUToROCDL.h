@@ -22,9 +22,9 @@ namespace mlir::fp8moe {
 
 std::unique_ptr<TargetHooks> createROCDLTargetHooks(const TargetInfo &target);
 
-/// Lowers the kernels of every gpu.module to the LLVM and ROCDL dialects. Takes
-/// the builtin module.
-void buildGPUToROCDLPipeline(OpPassManager &pm, const TargetInfo &target);
+/// From the GPU dialect with branches to the LLVM and ROCDL dialects, on a
+/// gpu.module.
+void addGPUToROCDLPasses(OpPassManager &kernels, const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 
