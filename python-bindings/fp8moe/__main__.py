@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The tools of the project from Python: python -m fp8moe compile|run|opt|report.
+"""The tools of the project from Python: python -m fp8moe compile|run|opt|report|prepare.
 
 Options have the names and meanings of fp8moe-compile, fp8moe-run and fp8moe-opt.
 """
@@ -244,6 +244,37 @@ def _synchronize(program: Program) -> None:
         torch.cuda.synchronize(program.device.ordinal)
 
 
+# --- prepare --------------------------------------------------------------------
+
+
+def _add_prepare(parser: argparse.ArgumentParser) -> None:
+    from . import programs
+
+    parser.add_argument("program", choices=["grouped_mm"], help="what fp8moe.programs describes")
+    parser.add_argument("--sizes", action="append", required=True, metavar="K,N,E",
+                        help="of each expert's matrix, and their number (may be repeated)")
+    parser.add_argument("--weights", default="NK", choices=programs.WEIGHTS,
+                        help="how the weights [E, K, N] lie in memory")
+    parser.add_argument("--recipe", default="rowwise", choices=programs.RECIPES, help="how operands are quantized")
+    parser.add_argument("--target", action="append", required=True, metavar="CHIP",
+                        help="compile for this chip (may be repeated)")
+    parser.add_argument("-o", dest="output", help="a folder for FP8MOE_ARTIFACTS of other machines; by default the cache")
+
+
+def _prepare(options: argparse.Namespace) -> None:
+    from . import cache, programs
+
+    for text in options.sizes:
+        try:
+            K, N, E = map(int, text.split(","))
+        except ValueError:
+            raise Error(f"--sizes: '{text}' is not of the form K,N,E") from None
+        for chip in _split(options.target):
+            request = programs.grouped_mm_request(K, N, E, chip, weights=options.weights, recipe=options.recipe)
+            print(f"{request.what} on {chip}:", flush=True)
+            print(f"  {cache.put(request, options.output or cache.folders()[0])}", flush=True)
+
+
 # --- main -----------------------------------------------------------------------
 
 
@@ -255,6 +286,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         ("run", _add_run, "run a program of an artifact"),
         ("opt", _add_opt, "run passes on IR"),
         ("report", _add_report, "what the compiler decides and why"),
+        ("prepare", _add_prepare, "compile what fp8moe.torch needs"),
     ):
         add(commands.add_parser(name, help=text, description=text, allow_abbrev=False))
     options, rest = parser.parse_known_args(arguments)
@@ -264,7 +296,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         if options.command == "opt":
             _opt(options, rest)
         else:
-            {"compile": _compile, "run": _run, "report": _report}[options.command](options)
+            run = {"compile": _compile, "run": _run, "report": _report, "prepare": _prepare}
+            run[options.command](options)
     except (Error, ImportError, OSError, TypeError, ValueError) as error:
         print(f"fp8moe {options.command}: error: {error}", file=sys.stderr)
         return 1

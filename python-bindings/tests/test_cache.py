@@ -1,0 +1,356 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The compile cache, and the programs that are kept in it."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fp8moe
+from fp8moe import cache, programs
+
+IR = """
+func.func @transpose(%x: tensor<?x4xf32> {fp8moe.name = "x"}) -> (tensor<4x?xf32> {fp8moe.name = "y"}) {
+  %t = fp8moe.transpose %x [1, 0] : tensor<?x4xf32> -> tensor<4x?xf32, #fp8moe.strided<[1, 0]>>
+  %y = fp8moe.contiguous %t : tensor<4x?xf32, #fp8moe.strided<[1, 0]>> -> tensor<4x?xf32>
+  return %y : tensor<4x?xf32>
+}
+"""
+REQUEST = cache.Request(IR, "cpu", "a transpose", "python -m fp8moe example")
+
+
+@pytest.fixture
+def folder(ir, tmp_path, monkeypatch):
+    """An empty cache that is the only one."""
+    monkeypatch.delenv("FP8MOE_ARTIFACTS", raising=False)
+    monkeypatch.setenv("FP8MOE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """The requests that were compiled in this process."""
+    made = []
+    compile = cache._compile
+
+    def count(request, *arguments):
+        made.append(request)
+        return compile(request, *arguments)
+
+    monkeypatch.setattr(cache, "_compile", count)
+    return made
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    monkeypatch.setattr(cache, "_identify_extension", lambda: None)
+
+
+def run_transpose(path):
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.testing.assert_array_equal(fp8moe.load(path).program()(x), x.T)
+
+
+def test_second_use_does_not_compile(folder, compilations):
+    path = cache.get(REQUEST)
+    assert cache.get(REQUEST) == path and len(compilations) == 1
+    assert Path(path).parent == folder / REQUEST.digest
+    run_transpose(path)
+
+
+def test_key_has_ir_chip_and_versions(folder, compilations, monkeypatch):
+    first = cache.get(REQUEST)
+    other_ir = REQUEST._replace(ir=IR.replace('"y"', '"z"'))
+    other_chip = REQUEST._replace(chip="cpu-fnuz")
+    assert len({REQUEST.digest, other_ir.digest, other_chip.digest}) == 3
+    monkeypatch.setattr(cache, "_identify_extension", lambda: b"another compiler")
+    assert cache.get(REQUEST) != first and len(compilations) == 2
+
+
+def test_ptxas_is_part_of_the_key_of_its_targets_only(ir, tmp_path, monkeypatch):
+    def digests(version):
+        ptxas = tmp_path / f"ptxas-{version}"
+        ptxas.write_text(f"#!/bin/sh\necho release {version}\n")
+        ptxas.chmod(0o755)
+        monkeypatch.setenv("FP8MOE_PTXAS", str(ptxas))
+        return cache._find_compiler("sm_90a").digest, cache._find_compiler("cpu").digest
+
+    (cuda_a, cpu_a), (cuda_b, cpu_b) = digests("13.0"), digests("13.1")
+    assert cuda_a != cuda_b and cpu_a == cpu_b
+    monkeypatch.setenv("FP8MOE_PTXAS", str(tmp_path / "absent"))
+    with pytest.raises(cache.CacheError, match="absent --version' fails"):
+        cache._find_compiler("sm_90a")
+
+
+def test_eight_processes_compile_once(folder, tmp_path):
+    code = f"""
+import os, sys, time
+from fp8moe import cache
+compile = cache._compile
+def count(*arguments):
+    open({str(tmp_path)!r} + "/compiled." + str(os.getpid()), "w").close()
+    time.sleep(0.5)  # long enough for the others to come
+    return compile(*arguments)
+cache._compile = count
+sys.stdin.readline()  # all begin at once
+print(cache.get(cache.Request(sys.argv[1], "cpu", "a transpose", "")))
+"""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, IR], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(8)
+    ]
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    paths = {process.communicate()[0].strip() for process in processes}
+    assert [process.returncode for process in processes] == [0] * 8
+    assert len(paths) == 1 and len(list(tmp_path.glob("compiled.*"))) == 1
+    run_transpose(paths.pop())
+    assert not list((folder / REQUEST.digest).glob(".*"))
+
+
+def test_without_locks_the_first_stays(folder, monkeypatch):
+    """On a file system without locks two compile; who comes second uses what is there."""
+
+    def no_locks(*arguments):
+        raise OSError(cache.errno.ENOTSUP, "no locks")
+
+    monkeypatch.setattr(cache.fcntl, "flock", no_locks)
+    compile = cache._compile
+    first = []
+
+    def overtaken(*arguments):
+        made = compile(*arguments)
+        if not first:
+            first.append(None)
+            first.append(os.stat(os.path.join(cache.get(REQUEST), "kernels.so")).st_ino)
+        return made
+
+    monkeypatch.setattr(cache, "_compile", overtaken)
+    path = cache.get(REQUEST)
+    assert os.stat(os.path.join(path, "kernels.so")).st_ino == first[1]
+    run_transpose(path)
+
+
+def test_files_of_a_dead_process_are_removed(folder):
+    path = Path(cache.get(REQUEST))
+    left = path.parent / f".{path.name}.dead"
+    left.mkdir()
+    (path / "entry.json").unlink()
+    with pytest.warns(RuntimeWarning, match="damaged"):
+        cache.get(REQUEST)
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("file", ["kernels.so", "manifest.json", "entry.json"])
+@pytest.mark.parametrize("damage", ["truncated", "changed", "absent"])
+def test_damaged_entry_is_compiled_again(folder, compilations, file, damage):
+    path = Path(cache.get(REQUEST))
+    data = (path / file).read_bytes()
+    if damage == "absent":
+        (path / file).unlink()
+    else:
+        (path / file).write_bytes(data[: len(data) // 2] if damage == "truncated" else b"\0" + data[1:])
+    with pytest.warns(RuntimeWarning, match=f"{path} is damaged and not used: .*{file}"):
+        assert cache.get(REQUEST) == str(path)
+    assert len(compilations) == 2 and (path / file).read_bytes() == data
+    run_transpose(path)
+
+
+@pytest.mark.parametrize("place", [".", "REQUEST", "ENTRY", "ENTRY/kernels.so"])
+def test_writable_by_others_is_refused(folder, place):
+    path = cache.get(REQUEST)
+    place = place.replace("REQUEST", REQUEST.digest).replace("ENTRY", path)
+    opened = folder / place
+    opened.chmod(0o777)
+    with pytest.raises(cache.CacheError, match=f"others can write to it .*run 'chmod go-w {opened.resolve()}'"):
+        cache.get(REQUEST)
+    opened.chmod(0o755)
+    assert cache.get(REQUEST) == path
+
+
+def test_empty_folder_that_is_writable_by_others_is_refused(folder, compilations):
+    folder.mkdir()
+    folder.chmod(0o775)
+    with pytest.raises(cache.CacheError, match="others can write to it"):
+        cache.get(REQUEST)
+    assert not compilations and not list(folder.iterdir())
+
+
+def test_parent_that_others_can_rename_in_is_refused(folder, tmp_path):
+    cache.get(REQUEST)
+    tmp_path.chmod(0o777)
+    with pytest.raises(cache.CacheError, match=f"others can rename what is in {tmp_path}"):
+        cache.get(REQUEST)
+    tmp_path.chmod(0o1777)  # as /tmp
+    cache.get(REQUEST)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("place", ["cache", "parent", "file"])
+def test_what_belongs_to_others_is_refused(folder, tmp_path, place):
+    path = cache.get(REQUEST)
+    os.chown({"cache": folder, "parent": tmp_path, "file": Path(path) / "kernels.so"}[place], 65534, -1)
+    with pytest.raises(cache.CacheError, match="belongs to user 65534"):
+        cache.get(REQUEST)
+
+
+def test_symbolic_links_inside_are_refused(folder, tmp_path):
+    path = Path(cache.get(REQUEST))
+    kernels = path / "kernels.so"
+    kernels.rename(tmp_path / "elsewhere")
+    kernels.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(cache.CacheError, match="symbolic link"):
+        cache.get(REQUEST)
+
+
+def test_nothing_is_writable_by_others_whatever_the_umask(folder):
+    old = os.umask(0)
+    try:
+        path = cache.get(REQUEST)
+    finally:
+        os.umask(old)
+    for place in (folder, Path(path).parent, Path(path), *Path(path).iterdir()):
+        assert not stat.S_IMODE(place.stat().st_mode) & 0o022, place
+    assert cache.get(REQUEST) == path
+
+
+def test_read_only(ir, tmp_path):
+    """What a read-only cache holds is used; the rest is compiled for the process. Root, whom
+    permissions do not stop, becomes another user for this."""
+    with tempfile.TemporaryDirectory(prefix="fp8moe-test-") as root:
+        os.chmod(root, 0o755)
+        code = """
+import os, sys, tempfile, warnings
+from fp8moe import cache, _mlir, compiler, ir
+if os.geteuid() == 0:
+    os.seteuid(65534)
+tempfile.tempdir = "/tmp"
+warnings.simplefilter("error")
+held, missing = (cache.Request(text, "cpu", "a transpose", "") for text in sys.argv[1:])
+assert cache.get(held).startswith(os.environ["FP8MOE_CACHE"])
+try:
+    cache.get(missing)
+except RuntimeWarning as warning:
+    print(warning)
+warnings.simplefilter("ignore")
+path = cache.get(missing)
+assert os.path.exists(path + "/manifest.json") and not path.startswith(os.environ["FP8MOE_CACHE"])
+warnings.simplefilter("error")
+assert cache.get(missing) == path
+"""
+        cache.put(REQUEST, root)
+        for place in (root, *Path(root).rglob("*")):
+            os.chmod(place, 0o555 if os.path.isdir(place) else 0o444)
+        arguments = [sys.executable, "-c", code, IR, IR.replace('"y"', '"z"')]
+        environment = {**os.environ, "FP8MOE_CACHE": root}
+        environment.pop("FP8MOE_ARTIFACTS", None)
+        result = subprocess.run(arguments, env=environment, capture_output=True, text=True)
+        for place in (root, *Path(root).rglob("*")):
+            os.chmod(place, 0o755)
+    assert result.returncode == 0, result.stderr
+    assert f"{root} cannot be written" in result.stdout and "set FP8MOE_CACHE" in result.stdout
+
+
+def test_second_cache_is_only_read(folder, tmp_path, monkeypatch, compilations):
+    path = cache.get(REQUEST)
+    monkeypatch.setenv("FP8MOE_CACHE", f"{tmp_path / 'first'}:{folder}")
+    assert cache.get(REQUEST) == path and len(compilations) == 1
+    other = REQUEST._replace(ir=IR.replace('"y"', '"z"'))
+    assert cache.get(other).startswith(str(tmp_path / "first"))
+
+
+def test_missing_compiler_names_the_command(folder, no_compiler, monkeypatch, tmp_path):
+    request = programs.grouped_mm_request(64, 96, 4, "sm_90a", weights="KN")
+    with pytest.raises(cache.CacheError) as error:
+        cache.get(request)
+    message = str(error.value)
+    assert "grouped_mm of K = 64, N = 96, E = 4, weights KN, recipe rowwise on sm_90a" in message
+    assert "prepare grouped_mm --sizes=64,96,4 --weights=KN --recipe=rowwise --target=sm_90a -o FOLDER" in message
+    assert f"Searched: {folder}." in message
+    with pytest.raises(cache.CacheError, match="no compiler"):
+        cache.put(request, tmp_path)
+
+
+def test_the_command_makes_what_is_missing(folder, tmp_path, monkeypatch):
+    """The command of the message, with another target, is run, and then found without a compiler."""
+    request = programs.grouped_mm_request(8, 16, 2, "cpu", weights="KN")
+    command = f"{request.command} --target=cpu -o {tmp_path / 'made'}".replace("python", sys.executable, 1).split()
+    out = subprocess.run(command, capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    monkeypatch.setattr(cache, "_identify_extension", lambda: None)
+    monkeypatch.setenv("FP8MOE_ARTIFACTS", str(tmp_path / "made"))
+    path = cache.get(request)
+    assert path in out.stdout and path.startswith(str(tmp_path / "made"))
+    assert fp8moe.load(path).programs == ("forward", "backward", "grad_x", "grad_weights")
+
+
+def test_without_the_compiler_the_newest_entry_is_used(folder, monkeypatch):
+    old = Path(cache.get(REQUEST))
+    os.utime(old / "entry.json", (1, 1))
+    monkeypatch.setattr(cache, "_identify_extension", lambda: b"newer")
+    new = cache.get(REQUEST)
+    monkeypatch.setattr(cache, "_identify_extension", lambda: None)
+    assert cache.get(REQUEST) == new
+    (Path(new) / "kernels.so").write_bytes(b"")
+    with pytest.warns(RuntimeWarning, match="kernels.so has 0 bytes"):
+        assert cache.get(REQUEST) == str(old)
+
+
+def test_folders(monkeypatch):
+    monkeypatch.setenv("FP8MOE_CACHE", "/a:/b/:")
+    assert cache.folders() == ["/a", "/b"]
+    monkeypatch.setenv("FP8MOE_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert cache.folders() == ["/x/fp8moe"]
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert cache.folders() == ["/home/me/.cache/fp8moe"]
+    monkeypatch.setenv("HOME", "nowhere")
+    with pytest.raises(cache.CacheError, match="set FP8MOE_CACHE"):
+        cache.folders()
+
+
+def test_what_does_not_compile_leaves_nothing(folder):
+    from fp8moe import CompilerError
+
+    with pytest.raises(CompilerError):
+        cache.get(REQUEST._replace(ir="not IR"))
+    assert not [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
+
+
+@pytest.mark.parametrize("weights", programs.WEIGHTS)
+def test_grouped_mm_has_the_layout_of_the_weights(ir, weights):
+    text = programs.grouped_mm(8, 16, 2, weights=weights)
+    artifact = fp8moe.compile(ir.Module.parse(text), ["cpu"])
+    manifest = json.loads((Path(artifact.folder("cpu")) / "manifest.json").read_text())
+    strides = {"KN": [128, 16, 1], "NK": [128, 1, 8]}[weights]
+    checked = 0
+    for program in manifest["programs"]:
+        for buffer in program["buffers"]:
+            if buffer.get("name") in ("weights", "grad_weights"):
+                assert buffer["strides"] == strides
+                checked += 1
+    assert checked == 5
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (dict(K=0), "K is 0, expected 1 to"),
+        (dict(N=2**31), "N is 2147483648"),
+        (dict(weights="MK"), "weights is 'MK', expected one of NK, KN"),
+        (dict(recipe="mxfp8"), "recipe is 'mxfp8', expected one of rowwise"),
+    ],
+)
+def test_grouped_mm_refuses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        programs.grouped_mm(**{"K": 8, "N": 16, "E": 2, **arguments})
