@@ -1,0 +1,21 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""fp8moe's programs as operators of PyTorch (docs/torch.md).
+
+    op = fp8moe.torch.as_op(fp8moe.load("out/cpu").program("quantize"))
+"""
+
+from __future__ import annotations
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f"fp8moe.torch needs PyTorch, which cannot be imported here ({error}); install torch 2.8 or later. "
+        "The rest of fp8moe works without it."
+    ) from error
+
+from ._ops import Op, as_op, differentiable
+
+__all__ = ["Op", "as_op", "differentiable"]

@@ -1,0 +1,337 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Programs as operators of torch: schema, fake implementation and autograd, all from the
+signature that the manifest has."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import keyword
+import os
+import re
+import threading
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+
+from .._library import Error, InvalidArgumentError, UnsupportedError
+from .._program import Program
+from .._tensors import _NAMES
+from ..runtime import LoadedArtifact, load
+
+_NAMESPACE = "fp8moe"
+_GRADIENT = "grad_"
+_KINDS = {"cpu": "cpu", "nvvm": "cuda", "rocdl": "cuda"}
+
+_lock = threading.RLock()
+
+
+class _Tensor(NamedTuple):
+    """A buffer of the manifest. Entries of shape and strides are integers, {"value": i}, or, in
+    inputs, open."""
+
+    name: str
+    dtype: torch.dtype
+    shape: List[Any]
+    strides: List[Any]
+
+
+def _argument(name: str, place: int) -> str:
+    """The name as one that schemas take."""
+    usable = re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) and not keyword.iskeyword(name)
+    return name if usable else f"input_{place}"
+
+
+def _is_open(entry: Any) -> bool:
+    return isinstance(entry, dict) and ("dim" in entry or "stride" in entry)
+
+
+class Signature:
+    """The tensors of a program, and how the shapes of its outputs follow from its inputs."""
+
+    def __init__(self, program: Dict[str, Any]) -> None:
+        self.name: str = program["name"]
+        self._values: List[Dict[str, Any]] = program["values"]
+        self._buffers: List[Dict[str, Any]] = program["buffers"]
+        self.inputs = self._tensors("input")
+        self.outputs = self._tensors("output")
+        #: Of each input, its index among all buffers.
+        self._places = [i for i, buffer in enumerate(self._buffers) if buffer["role"] == "input"]
+
+    def _tensors(self, role: str) -> List[_Tensor]:
+        return [
+            _Tensor(b["name"], getattr(torch, _NAMES[b["dtype"]]), b["shape"], b["strides"])
+            for b in self._buffers
+            if b["role"] == role
+        ]
+
+    @property
+    def schema(self) -> str:
+        """As torch.library takes it."""
+        names = [_argument(tensor.name, i) for i, tensor in enumerate(self.inputs)]
+        inputs = ", ".join(f"Tensor {name}" for name in names)
+        outputs = ", ".join("Tensor" for _ in self.outputs)
+        return f"({inputs}) -> ({outputs})" if len(self.outputs) != 1 else f"({inputs}) -> {outputs}"
+
+    def fake(self, *tensors: torch.Tensor) -> Any:
+        """Outputs without data for inputs without data, whose sizes may be symbols.
+
+        Raises InvalidArgumentError for inputs of another type, rank or extent.
+        """
+        known: Dict[int, Any] = {}
+        by_place = dict(zip(self._places, tensors))
+
+        def value(entry: Any) -> Any:
+            if not isinstance(entry, dict):
+                return entry
+            index = entry["value"]
+            if index not in known:
+                known[index] = evaluate(self._values[index])
+            return known[index]
+
+        def evaluate(step: Dict[str, Any]) -> Any:
+            op, args = step["op"], step["args"]
+            if op == "dim":
+                return by_place[args[0]].shape[value(args[1])]
+            if op == "stride":
+                return by_place[args[0]].stride(value(args[1]))
+            if op not in _ARITHMETIC:
+                raise Error(f"{self.name}: the shape of an output depends on '{op}', which is known on a device only")
+            return _ARITHMETIC[op](*map(value, args))
+
+        for tensor, expected in zip(tensors, self.inputs):
+            self._check(tensor, expected, value)
+        results = [
+            torch.empty_strided(
+                [value(n) for n in output.shape],
+                [value(n) for n in output.strides],
+                dtype=output.dtype,
+                device=tensors[0].device,
+            )
+            for output in self.outputs
+        ]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _check(self, tensor: torch.Tensor, expected: _Tensor, value: Callable[[Any], Any]) -> None:
+        what = f"program '{self.name}': input '{expected.name}'"
+        if tensor.dtype != expected.dtype:
+            raise InvalidArgumentError(f"{what}: dtype is {tensor.dtype}, expected {expected.dtype}")
+        if tensor.dim() != len(expected.shape):
+            raise InvalidArgumentError(f"{what}: rank is {tensor.dim()}, expected {len(expected.shape)}")
+        for i, extent in enumerate(expected.shape):
+            if _is_open(extent):
+                continue
+            found, wanted = tensor.shape[i], value(extent)
+            torch._check(found == wanted, lambda: f"{what}: dim {i} is {found}, expected {wanted}")
+
+
+_ARITHMETIC: Dict[str, Callable[..., Any]] = {
+    "const": lambda a: a,
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    # Sizes are not negative, so rounding down is rounding towards zero.
+    "div": lambda a, b: a // b,
+    "rem": lambda a, b: a % b,
+    "ceildiv": lambda a, b: (a + b - 1) // b,
+    "max": lambda a, b: torch.sym_max(a, b),
+    "min": lambda a, b: torch.sym_min(a, b),
+}
+
+
+class Op:
+    """A program as an operator; `as_op` makes it. Calling it calls the operator."""
+
+    def __init__(self, artifact: LoadedArtifact, signature: Signature, kind: str, qualified: str) -> None:
+        self.signature = signature
+        #: "fp8moe::NAME_DIGEST".
+        self.qualified_name = qualified
+        self._kind = kind
+        self._chip = artifact.chip
+        self._path = os.path.abspath(artifact.path)
+        self._artifact = artifact  # keeps a temporary folder
+        self._programs: Dict[torch.device, Program] = {}
+        #: What `differentiable` declared.
+        self._backwards: Optional[Tuple["Op", ...]] = None
+        self._plans: List["_Plan"] = []
+        if artifact.device != "none":
+            self._programs[torch.device(artifact.device)] = artifact.program(signature.name)
+        # Inductor must keep the strides of inputs: they decide whether a program takes them.
+        tags = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
+        torch.library.define(qualified, signature.schema, tags=tags)
+        torch.library.impl(qualified, ("cpu", "cuda"), self._run)
+        torch.library.register_fake(qualified, signature.fake)
+        torch.library.register_autograd(qualified, self._backward, setup_context=self._setup_context)
+        namespace, name = qualified.split("::")
+        #: torch's own object, as selective checkpointing and opcheck take it.
+        self.overload: Any = getattr(getattr(torch.ops, namespace), name).default
+
+    def __call__(self, *tensors: torch.Tensor) -> Any:
+        return self.overload(*tensors)
+
+    def __repr__(self) -> str:
+        return f"<fp8moe operator {self.qualified_name}{self.signature.schema} for {self._chip}>"
+
+    def _run(self, *tensors: torch.Tensor) -> Any:
+        program = self._programs.get(tensors[0].device) or self._load(tensors[0].device)
+        results = program(*tensors)
+        return results if len(self.signature.outputs) == 1 else tuple(results)
+
+    def _setup_context(self, ctx: Any, inputs: Tuple[torch.Tensor, ...], output: Any) -> None:
+        plan = _choose(self._plans, ctx.needs_input_grad)
+        tensors = inputs + (output if isinstance(output, tuple) else (output,))
+        saved = [] if plan is None else [i for kind, i in plan.arguments if kind == "saved"]
+        ctx.save_for_backward(*(tensors[i] for i in saved))
+        ctx.layouts = [(tensor.shape, tensor.stride()) for tensor in tensors[len(inputs) :]]
+
+    def _backward(self, ctx: Any, *gradients: torch.Tensor) -> Any:
+        if not self._plans:
+            raise Error(
+                f"{self.qualified_name} has no gradient: declare programs that compute it with "
+                "fp8moe.torch.differentiable, or call it on tensors that need none"
+            )
+        results: List[Optional[torch.Tensor]] = [None] * len(self.signature.inputs)
+        plan = _choose(self._plans, ctx.needs_input_grad)
+        if plan is not None:
+            saved = iter(ctx.saved_tensors)
+            found = plan.op(
+                *(_dense(gradients[i], ctx.layouts[i]) if kind == "grad" else next(saved) for kind, i in plan.arguments)
+            )
+            for i, gradient in zip(plan.gradients, found if isinstance(found, (tuple, list)) else (found,)):
+                results[i] = gradient if ctx.needs_input_grad[i] else None
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _load(self, device: torch.device) -> Program:
+        """The program on a device that it was not called on yet."""
+        if device.type != self._kind:
+            raise UnsupportedError(
+                f"{self.qualified_name} was compiled for {self._chip}, whose tensors are on '{self._kind}'; "
+                f"input '{self.signature.inputs[0].name}' is on '{device}'"
+            )
+        with _lock:
+            name = device.type if device.type == "cpu" else f"{'hip' if torch.version.hip else 'cuda'}:{device.index}"
+            program = load(self._path, name).program(self.signature.name)
+            return self._programs.setdefault(device, program)
+
+
+_ops: Dict[str, Op] = {}
+
+
+def as_op(program: Program) -> Op:
+    """The program as an operator of torch, in the namespace `fp8moe`, with a name that follows from
+    the bytes of its artifact: the same artifact gives the same operator.
+
+    It takes and returns the tensors of `program.inputs` and `program.outputs`, in their order, and
+    works under torch.compile. Autograd refuses to go through it unless `differentiable` says how.
+
+    Raises ValueError for a program without inputs.
+    """
+    if not program.inputs:
+        raise ValueError(f"program '{program.name}' has no inputs, which say on what device an operator runs")
+    artifact: LoadedArtifact = program._artifact
+    with open(os.path.join(artifact.path, "manifest.json"), "rb") as file:
+        data = file.read()
+    name = re.sub(r"\W", "_", program.name, flags=re.ASCII)
+    qualified = f"{_NAMESPACE}::{name}_{hashlib.sha256(data).hexdigest()[:16]}"
+    with _lock:
+        if qualified not in _ops:
+            manifest = json.loads(data)
+            (entry,) = (p for p in manifest["programs"] if p["name"] == program.name)
+            kind = _KINDS[manifest["target"]["kind"]]
+            _ops[qualified] = Op(artifact, Signature(entry), kind, qualified)
+        return _ops[qualified]
+
+
+class _Plan(NamedTuple):
+    """How a backward is called."""
+
+    op: Op
+    #: Of each of its inputs: the index of an incoming gradient, or of a saved tensor.
+    arguments: List[Tuple[str, int]]
+    #: For which inputs of the forward its outputs are.
+    gradients: List[int]
+
+
+def differentiable(forward: Op, backwards: Sequence[Op]) -> Op:
+    """Declares programs that compute the gradients of `forward`, which is returned. Names say what
+    is what: an input "x" of a backward is the input or output "x" of the forward, an input "grad_y"
+    the gradient of the output "y", an output "grad_x" the gradient of the input "x". In each backward
+    pass the program runs that gives all gradients asked for and the fewest others.
+
+    Floating-point inputs of the forward that no backward has a gradient of get none. The
+    gradients themselves cannot be differentiated.
+
+    Raises ValueError if names, types or ranks do not fit, or if `forward` has other backwards already.
+    """
+    with _lock:
+        if forward._backwards is not None:
+            if forward._backwards == tuple(backwards):
+                return forward
+            raise ValueError(f"{forward.qualified_name} has other backwards already: {list(forward._backwards)}")
+        plans = [_plan(forward.signature, backward) for backward in backwards]
+        if not plans:
+            raise ValueError(f"{forward.qualified_name}: no backward is given")
+        forward._plans = plans
+        forward._backwards = tuple(backwards)
+        return forward
+
+
+def _dense(gradient: torch.Tensor, like: Any) -> torch.Tensor:
+    """A gradient in the layout of its output; autograd gives expanded and transposed ones, too."""
+    shape, strides = like
+    if gradient.stride() == strides:
+        return gradient
+    return torch.empty_strided(shape, strides, dtype=gradient.dtype, device=gradient.device).copy_(gradient)
+
+
+def _choose(plans: Sequence[_Plan], needs: Sequence[bool]) -> Optional[_Plan]:
+    wanted = {i for i, need in enumerate(needs) if need and any(i in plan.gradients for plan in plans)}
+    if not wanted:
+        return None
+    able = [plan for plan in plans if wanted <= set(plan.gradients)]
+    if not able:
+        raise Error(f"no backward program gives the gradients of inputs {sorted(wanted)} together; declare one that does")
+    return min(able, key=lambda plan: len(plan.gradients))
+
+
+def _plan(forward: Signature, op: Op) -> _Plan:
+    backward = op.signature
+    inputs = [tensor.name for tensor in forward.inputs]
+    outputs = [tensor.name for tensor in forward.outputs]
+    tensors = {tensor.name: tensor for tensor in (*forward.inputs, *forward.outputs)}
+
+    def require_like(tensor: _Tensor, of: str) -> None:
+        like = tensors[of]
+        if (tensor.dtype, len(tensor.shape)) != (like.dtype, len(like.shape)):
+            raise ValueError(
+                f"'{tensor.name}' of '{backward.name}' is {tensor.dtype} of rank {len(tensor.shape)}, but '{of}' of "
+                f"'{forward.name}' is {like.dtype} of rank {len(like.shape)}"
+            )
+
+    arguments: List[Tuple[str, int]] = []
+    for tensor in backward.inputs:
+        of = tensor.name[len(_GRADIENT) :]
+        if tensor.name in tensors:
+            arguments.append(("saved", [*inputs, *outputs].index(tensor.name)))
+            of = tensor.name
+        elif tensor.name.startswith(_GRADIENT) and of in outputs:
+            arguments.append(("grad", outputs.index(of)))
+        else:
+            raise ValueError(
+                f"input '{tensor.name}' of '{backward.name}' is neither a tensor of '{forward.name}' "
+                f"({', '.join(tensors)}) nor the gradient of one of its outputs, as {_GRADIENT}{outputs[0]}"
+            )
+        require_like(tensor, of)
+    gradients = []
+    for tensor in backward.outputs:
+        of = tensor.name[len(_GRADIENT) :]
+        if not tensor.name.startswith(_GRADIENT) or of not in inputs:
+            raise ValueError(
+                f"output '{tensor.name}' of '{backward.name}' is not the gradient of an input of '{forward.name}', "
+                f"as {', '.join(_GRADIENT + name for name in inputs)}"
+            )
+        require_like(tensor, of)
+        gradients.append(inputs.index(of))
+    return _Plan(op, arguments, gradients)

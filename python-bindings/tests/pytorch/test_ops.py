@@ -1,0 +1,251 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Programs as operators of torch."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+
+import fp8moe  # noqa: E402
+import fp8moe.torch  # noqa: E402
+from fp8moe.torch import _ops, as_op, differentiable  # noqa: E402
+
+# Rows are padded to multiples of 8 with room for one group more, and the result is column-major: the shape and
+# the strides of q are arithmetic. `turn` has a gradient, `turn_other` is that of another operator.
+IR = """
+#columns = #fp8moe.strided<[1, 0]>
+#padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 8>>
+func.func @quantize(%x: tensor<?x4xbf16> {fp8moe.name = "x"}, %offsets: tensor<3xi32> {fp8moe.name = "offsets"})
+    -> (tensor<?x4x!fp8moe.e4m3, #padded> {fp8moe.name = "q"}, tensor<3x4xf32> {fp8moe.name = "in"}) {
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<3xi32>) along [0] rounding pow2
+      : tensor<?x4xbf16> -> tensor<?x4x!fp8moe.e4m3, #padded>, tensor<3x4xf32>
+  return %q, %s : tensor<?x4x!fp8moe.e4m3, #padded>, tensor<3x4xf32>
+}
+func.func @turn(%x: tensor<?x4xf32> {fp8moe.name = "x"}, %unused: tensor<?xi32> {fp8moe.name = "in"})
+    -> (tensor<4x?xf32> {fp8moe.name = "y"}) {
+  %t = fp8moe.transpose %x [1, 0] : tensor<?x4xf32> -> tensor<4x?xf32, #columns>
+  %y = fp8moe.contiguous %t : tensor<4x?xf32, #columns> -> tensor<4x?xf32>
+  return %y : tensor<4x?xf32>
+}
+func.func @turn_back(%grad_y: tensor<4x?xf32> {fp8moe.name = "grad_y"}) -> (tensor<?x4xf32> {fp8moe.name = "grad_x"}) {
+  %t = fp8moe.transpose %grad_y [1, 0] : tensor<4x?xf32> -> tensor<?x4xf32, #columns>
+  %y = fp8moe.contiguous %t : tensor<?x4xf32, #columns> -> tensor<?x4xf32>
+  return %y : tensor<?x4xf32>
+}
+func.func @turn_other(%grad_z: tensor<4x?xf32> {fp8moe.name = "grad_z"}) -> (tensor<?x4xf32> {fp8moe.name = "grad_x"}) {
+  %t = fp8moe.transpose %grad_z [1, 0] : tensor<4x?xf32> -> tensor<?x4xf32, #columns>
+  %y = fp8moe.contiguous %t : tensor<?x4xf32, #columns> -> tensor<?x4xf32>
+  return %y : tensor<?x4xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def artifact(ir):
+    return fp8moe.compile(ir.Module.parse(IR), ["cpu"]).load()
+
+
+@pytest.fixture(scope="module")
+def quantize(artifact):
+    return as_op(artifact.program("quantize"))
+
+
+@pytest.fixture(scope="module")
+def turn(artifact):
+    return differentiable(as_op(artifact.program("turn")), [as_op(artifact.program("turn_back"))])
+
+
+def offsets(*ends):
+    return torch.tensor(ends, dtype=torch.int32)
+
+
+def nothing():
+    return torch.zeros(2, dtype=torch.int32)
+
+
+def test_schema_follows_from_the_signature(quantize, turn):
+    assert quantize.signature.schema == "(Tensor x, Tensor offsets) -> (Tensor, Tensor)"
+    assert turn.signature.schema == "(Tensor x, Tensor input_1) -> Tensor"  # "in" is no name in a schema
+    assert str(quantize.overload._schema).startswith(f"{quantize.qualified_name}(Tensor x, Tensor offsets)")
+    assert quantize.qualified_name in repr(quantize) and "for cpu" in repr(quantize)
+
+
+def test_results_are_those_of_the_program(artifact, quantize):
+    x = torch.randn(11, 4).bfloat16()
+    for found, expected in zip(quantize(x, offsets(2, 2, 9)), artifact.program("quantize")(x, offsets(2, 2, 9))):
+        assert found.stride() == expected.stride()
+        assert torch.equal(found.view(torch.uint8), expected.view(torch.uint8))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 11])
+def test_fake_has_the_layout_of_the_result(quantize, rows):
+    """The padded extent and the strides come from the values of the manifest."""
+    arguments = torch.randn(rows, 4).bfloat16(), offsets(0, 0, rows)
+    for fake, real in zip(quantize.signature.fake(*(t.to("meta") for t in arguments)), quantize(*arguments)):
+        assert (fake.shape, fake.stride(), fake.dtype) == (real.shape, real.stride(), real.dtype)
+    assert real.shape == (3, 4)
+
+
+def test_opcheck(quantize, turn):
+    torch.library.opcheck(quantize.overload, (torch.randn(11, 4).bfloat16(), offsets(2, 2, 9)))
+    torch.library.opcheck(turn.overload, (torch.randn(5, 4, requires_grad=True), nothing()))
+
+
+@pytest.mark.filterwarnings("ignore:.*not a double precision")
+def test_gradcheck(turn):
+    """Against differences; the gradient of a copy is exact in f32, too."""
+    x = torch.randn(5, 4, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: turn(x, nothing()), x, eps=1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["expanded", "transposed", "dense"])
+def test_gradients_of_any_layout(turn, layout):
+    x = torch.randn(5, 4, requires_grad=True)
+    y = turn(x, nothing())
+    gradient = {
+        "expanded": torch.tensor(2.0).expand(4, 5),
+        "transposed": torch.randn(5, 4).t(),
+        "dense": torch.randn(4, 5),
+    }[layout]
+    y.backward(gradient)
+    assert torch.equal(x.grad, gradient.t())
+
+
+def test_compiles_for_any_number_of_rows(turn):
+    graphs = []
+
+    def count(graph, _):
+        graphs.append(graph)
+        return graph
+
+    step = torch.compile(lambda x: turn.overload(x * 2, nothing()).relu(), fullgraph=True, dynamic=True, backend=count)
+    for rows in (5, 7, 9):
+        x = torch.randn(rows, 4)
+        assert torch.equal(step(x), (x * 2).t().relu())
+    assert len(graphs) == 1
+
+
+def test_compiled_by_inductor(quantize, turn):
+    """Also what follows needs the strides that the fake implementation gives."""
+
+    def step(x, ends):
+        q, scales = quantize.overload((x * 2).bfloat16(), ends)
+        return q.float().sum(1), scales * 2, turn.overload(x + 1, nothing())
+
+    x = torch.randn(11, 4)
+    compiled = torch.compile(step, fullgraph=True)
+    for found, expected in zip(compiled(x, offsets(2, 2, 9)), step(x, offsets(2, 2, 9))):
+        torch.testing.assert_close(found, expected)
+
+
+def test_same_artifact_is_same_operator(artifact, quantize):
+    assert as_op(artifact.program("quantize")) is quantize
+    assert as_op(fp8moe.load(artifact.path).program("quantize")) is quantize
+
+
+def test_name_is_the_same_in_every_process(artifact, quantize):
+    code = """
+import sys, fp8moe.torch
+print(fp8moe.torch.as_op(fp8moe.load(sys.argv[1]).program("quantize")).qualified_name)
+"""
+    out = subprocess.check_output([sys.executable, "-c", code, artifact.path], text=True)
+    assert out.strip() == quantize.qualified_name
+
+
+def test_artifact_without_a_device_is_loaded_where_tensors_are(ir):
+    text = IR.replace('"y"', '"other"')
+    compiled = fp8moe.compile(ir.Module.parse(text), ["cpu"])
+    op = as_op(compiled.load("none").program("turn"))
+    x = torch.randn(3, 4)
+    assert torch.equal(op(x, nothing()), x.t())
+
+
+@pytest.mark.parametrize(
+    "x, message",
+    [
+        (torch.zeros(3, 4), r"input 'x': dtype is torch.float32, expected torch.bfloat16"),
+        (torch.zeros(3).bfloat16(), r"input 'x': rank is 1, expected 2"),
+        (torch.zeros(3, 5).bfloat16(), r"input 'x': dim 1 is 5, expected 4"),
+    ],
+)
+def test_fake_checks_inputs(quantize, x, message):
+    with pytest.raises(RuntimeError, match=message):
+        quantize.signature.fake(x.to("meta"), offsets(1, 2, 3).to("meta"))
+
+
+def test_wrong_strides_name_the_input(quantize):
+    with pytest.raises(fp8moe.Error, match="'x'.*stride"):
+        quantize(torch.zeros(4, 3).bfloat16().t(), offsets(1, 2, 3))
+
+
+def test_no_gradient_without_a_declaration(quantize):
+    x = torch.randn(3, 4).bfloat16().requires_grad_()
+    _, scales = quantize(x, offsets(1, 2, 3))
+    with pytest.raises(fp8moe.Error, match=f"{quantize.qualified_name} has no gradient: declare programs"):
+        scales.sum().backward()
+
+
+def test_no_gradients_of_gradients(turn):
+    x = torch.randn(3, 4, requires_grad=True)
+    (gradient,) = torch.autograd.grad(turn(x, nothing()).square().sum(), x, create_graph=True)
+    with pytest.raises(fp8moe.Error, match="fp8moe::turn_back_.* has no gradient"):
+        gradient.sum().backward()
+
+
+def test_declarations_are_checked(artifact, quantize, turn):
+    turn_back, turn_other = (as_op(artifact.program(name)) for name in ("turn_back", "turn_other"))
+    assert differentiable(turn, [turn_back]) is turn
+    with pytest.raises(ValueError, match="has other backwards already"):
+        differentiable(turn, [turn_other])
+    with pytest.raises(ValueError, match="input 'grad_y' of 'turn_back' is neither a tensor of 'quantize'"):
+        differentiable(quantize, [turn_back])
+    with pytest.raises(ValueError, match="no backward is given"):
+        differentiable(quantize, [])
+
+
+def test_types_of_gradients_are_checked(ir):
+    text = IR.replace("grad_y", "grad_q")
+    artifact = fp8moe.compile(ir.Module.parse(text), ["cpu"]).load()
+    with pytest.raises(ValueError, match="'grad_q' of 'turn_back' is torch.float32 of rank 2, but 'q' of 'quantize' is"):
+        differentiable(as_op(artifact.program("quantize")), [as_op(artifact.program("turn_back"))])
+
+
+def test_outputs_that_depend_on_the_device_are_refused():
+    entry = {
+        "name": "p",
+        "values": [{"op": "device_attr", "args": ["multiprocessors"]}],
+        "buffers": [
+            {"role": "input", "name": "x", "dtype": "F32", "shape": [4], "strides": [1]},
+            {"role": "output", "name": "y", "dtype": "F32", "shape": [{"value": 0}], "strides": [1]},
+        ],
+    }
+    with pytest.raises(fp8moe.Error, match="depends on 'device_attr'"):
+        _ops.Signature(entry).fake(torch.zeros(4))
+
+
+def test_arithmetic_of_sizes_is_that_of_the_manifest():
+    """Each operation on numbers that tell it from the others."""
+    expected = {"const": 7, "add": 10, "sub": 4, "mul": 21, "div": 2, "rem": 1, "ceildiv": 3, "max": 7, "min": 3}
+    assert set(expected) == set(_ops._ARITHMETIC)
+    for op, result in expected.items():
+        arguments = (7,) if op == "const" else (7, 3)
+        assert _ops._ARITHMETIC[op](*arguments) == result, op
+
+
+def test_importing_fp8moe_does_not_import_torch():
+    code = "import sys, fp8moe, fp8moe.cache, fp8moe.programs; print('torch' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+
+
+def test_signature_matches_the_manifest(artifact, quantize):
+    manifest = json.loads((Path(artifact.path) / "manifest.json").read_text())
+    (program,) = (p for p in manifest["programs"] if p["name"] == "quantize")
+    names = [b["name"] for b in program["buffers"] if b["role"] == "output"]
+    assert [tensor.name for tensor in quantize.signature.outputs] == names
+    assert [tensor.dtype for tensor in quantize.signature.outputs] == [torch.float8_e4m3fn, torch.float32]
