@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """fp8moe's programs as operators of PyTorch (docs/torch.md).
 
-    op = fp8moe.torch.as_op(fp8moe.load("out/cpu").program("quantize"))
+    y = fp8moe.torch.grouped_mm(x, weights, offsets)
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ except ImportError as error:
         "The rest of fp8moe works without it."
     ) from error
 
+from ._grouped_mm import grouped_mm
 from ._ops import Op, as_op, differentiable
 
-__all__ = ["Op", "as_op", "differentiable"]
+__all__ = ["Op", "as_op", "differentiable", "grouped_mm"]

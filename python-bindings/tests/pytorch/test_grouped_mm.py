@@ -1,0 +1,261 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""grouped_mm on CPU tensors: bits of the forward and of both gradients against what semantics.md
+says, in float64, and against bf16 within the error of FP8."""
+
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+import fp8moe.torch  # noqa: E402
+from fp8moe import cache  # noqa: E402
+from fp8moe.torch import _grouped_mm, grouped_mm  # noqa: E402
+
+K, N, E, M = 64, 96, 4, 60
+# Of the last rows some belong to no group.
+ENDS = {"even": [15, 30, 45, 60], "empty": [0, 20, 20, 50], "none": [0, 0, 0, 0], "one": [0, 60, 60, 60]}
+FP8_TOLERANCE = 0.06  # as benchmarks/moe_layer.py
+
+
+@pytest.fixture(autouse=True)
+def seed(ir):
+    torch.manual_seed(0)
+
+
+def offsets(ends):
+    return torch.tensor(ends, dtype=torch.int32)
+
+
+def tensors(layout="NK", rows=M):
+    """x, the parameter, the weights, and a gradient. Features differ in size, as scales must."""
+    x = (torch.randn(rows, K) * torch.logspace(-2, 2, K)).bfloat16().requires_grad_()
+    shape = (E, N, K) if layout == "NK" else (E, K, N)
+    parameter = torch.randn(shape).bfloat16().requires_grad_()
+    weights = parameter.transpose(-2, -1) if layout == "NK" else parameter
+    gradient = (torch.randn(rows, N) * torch.logspace(-5, 0, N)).bfloat16()
+    return x, parameter, weights, gradient
+
+
+def quantized(tensor, dim):
+    """The values that e4m3 with a power-of-two scale along `dim` stands for: (Q1) to (Q4)."""
+    amax = tensor.abs().amax(dim, keepdim=True).double().clamp(min=1e-12)
+    scale = torch.exp2(torch.floor(torch.log2(448 / amax))).float()
+    data = (tensor.float() * scale).clamp(-448, 448).to(torch.float8_e4m3fn)
+    return data.double() / scale.double()
+
+
+def groups(ends):
+    return [slice(begin, end) for begin, end in zip([0, *ends], ends)]
+
+
+def reference(x, weights, gradient, ends, fp8=True):
+    """The result and both gradients; each sum is rounded once."""
+    q = quantized if fp8 else lambda tensor, dim: tensor.double()
+    y, grad_x = torch.zeros(len(x), N).double(), torch.zeros(len(x), K).double()
+    grad_weights = torch.zeros(E, K, N).double()
+    for g, rows in enumerate(groups(ends)):
+        if rows.start == rows.stop:
+            continue
+        y[rows] = q(x[rows], 1) @ q(weights[g], 0)
+        grad_x[rows] = q(gradient[rows], 1) @ q(weights[g], 1).T
+        grad_weights[g] = q(x[rows], 0).T @ q(gradient[rows], 0)
+    return [result.float().bfloat16() for result in (y, grad_x, grad_weights)]
+
+
+def run(x, parameter, weights, gradient, ends, function=grouped_mm):
+    y = function(x, weights, offsets(ends))
+    y.backward(gradient)
+    layout = parameter.grad.transpose(-2, -1) if parameter.shape[1] == N else parameter.grad
+    return y.detach(), x.grad, layout
+
+
+@pytest.mark.parametrize("layout", ["NK", "KN"])
+@pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
+def test_bits(layout, ends):
+    x, parameter, weights, gradient = tensors(layout)
+    found = run(x, parameter, weights, gradient, ends)
+    for result, expected in zip(found, reference(x.detach(), weights.detach(), gradient, ends)):
+        assert torch.equal(result, expected)
+    assert parameter.grad.is_contiguous()
+
+
+@pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
+def test_error_of_each_group(ends):
+    x, parameter, weights, gradient = tensors()
+    found = run(x, parameter, weights, gradient, ends)
+    exact = reference(x.detach(), weights.detach(), gradient, ends, fp8=False)
+    for g, rows in enumerate(groups(ends)):
+        parts = [rows, rows, g]
+        for part, result, expected in zip(parts, found, exact):
+            error = (result[part].double() - expected[part].double()).norm()
+            assert error <= FP8_TOLERANCE * expected[part].double().norm()
+
+
+def test_rows_past_the_last_offset_are_zero_and_count_for_nothing():
+    """Even where they hold what no number is."""
+    x, parameter, weights, gradient = tensors()
+    ends = ENDS["empty"]
+    with torch.no_grad():
+        x[ends[-1] :] = float("nan")
+    gradient[ends[-1] :] = float("inf")
+    y, grad_x, grad_weights = run(x, parameter, weights, gradient, ends)
+    assert not y[ends[-1] :].any() and not grad_x[ends[-1] :].any()
+    assert y.isfinite().all() and grad_x.isfinite().all() and grad_weights.isfinite().all()
+
+
+def test_no_rows():
+    x, parameter, weights, gradient = tensors(rows=0)
+    y, grad_x, grad_weights = run(x, parameter, weights, gradient, ENDS["none"])
+    assert y.shape == (0, N) and grad_x.shape == (0, K) and not grad_weights.any()
+
+
+@pytest.mark.parametrize("kind", ["expanded", "transposed", "sliced"])
+def test_gradients_of_any_layout(kind):
+    x, parameter, weights, gradient = tensors()
+    odd = {
+        "expanded": torch.full((1, 1), 0.5).bfloat16().expand(M, N),
+        "transposed": gradient.t().contiguous().t(),
+        "sliced": torch.cat([gradient, gradient], 1)[:, :N],
+    }[kind]
+    assert not odd.is_contiguous()
+    found = run(x, parameter, weights, odd, ENDS["empty"])
+    for result, expected in zip(found, reference(x.detach(), weights.detach(), odd.contiguous(), ENDS["empty"])):
+        assert torch.equal(result, expected)
+
+
+@pytest.mark.parametrize("kind", ["x", "weights", "neither"])
+def test_inputs_of_any_layout(kind):
+    x, parameter, weights, gradient = tensors()
+    expected = reference(x.detach(), weights.detach(), gradient, ENDS["empty"])[0]
+    x, weights = x.detach(), weights.detach()
+    if kind == "x":
+        x = x.t().contiguous().t()
+    if kind == "weights":
+        weights = weights.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+    assert torch.equal(grouped_mm(x, weights, offsets(ENDS["empty"])), expected)
+
+
+@pytest.mark.parametrize("needs, program", [("x", "grad_x"), ("weights", "grad_weights"), ("both", "backward")])
+def test_only_gradients_that_are_asked_for_are_computed(needs, program, monkeypatch):
+    x, parameter, weights, gradient = tensors()
+    expected = dict(zip(("x", "weights"), reference(x.detach(), weights.detach(), gradient, ENDS["empty"])[1:]))
+    x.requires_grad_(needs != "weights")
+    weights = weights.detach().requires_grad_(needs != "x")
+    ran = []
+    operators = _grouped_mm._make_op(K, N, E, "NK", "rowwise", "cpu")._backwards
+    for op in operators:
+        (real,) = op._programs.values()
+
+        def record(*arguments, real=real):
+            ran.append(real.name)
+            return real(*arguments)
+
+        monkeypatch.setattr(op, "_programs", {torch.device("cpu"): record})
+    grouped_mm(x, weights, offsets(ENDS["empty"])).backward(gradient)
+    assert ran == [program]
+    for name, tensor in (("x", x), ("weights", weights)):
+        assert (tensor.grad is not None) == tensor.requires_grad
+        assert tensor.grad is None or torch.equal(tensor.grad, expected[name])
+
+
+def test_opcheck():
+    x, _, weights, _ = tensors()
+    op = _grouped_mm._make_op(K, N, E, "NK", "rowwise", "cpu")
+    torch.library.opcheck(op.overload, (x, weights, offsets(ENDS["empty"])))
+
+
+def test_compiles_once_for_any_number_of_rows():
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    step = torch.compile(grouped_mm, fullgraph=True, dynamic=True, backend=counter)
+    for rows in (60, 61, 99):
+        x, parameter, weights, gradient = tensors(rows=rows)
+        found = run(x, parameter, weights, gradient, ENDS["empty"], function=step)
+        for result, expected in zip(found, reference(x.detach(), weights.detach(), gradient, ENDS["empty"])):
+            assert torch.equal(result, expected)
+    assert counter.frame_count == 1
+
+
+def test_compiled_by_inductor():
+    def step(x, parameter, ends):
+        return grouped_mm(x * 2, parameter.transpose(-2, -1), ends).float().square().sum()
+
+    x, parameter, _, _ = tensors()
+    ends = offsets(ENDS["empty"])
+    expected = torch.autograd.grad(step(x, parameter, ends), (x, parameter))
+    found = torch.autograd.grad(torch.compile(step, fullgraph=True)(x, parameter, ends), (x, parameter))
+    for result, other in zip(found, expected):
+        torch.testing.assert_close(result, other)
+
+
+def test_checkpointing():
+    """What is computed again gives the same gradients."""
+    x, parameter, weights, gradient = tensors()
+    found = run(
+        x, parameter, weights, gradient, ENDS["empty"],
+        function=lambda *arguments: checkpoint(grouped_mm, *arguments, use_reentrant=False),
+    )  # fmt: skip
+    for result, expected in zip(found, reference(x.detach(), weights.detach(), gradient, ENDS["empty"])):
+        assert torch.equal(result, expected)
+
+
+def test_autocast():
+    x, _, weights, _ = tensors()
+    x, weights = x.detach().float().requires_grad_(), weights.detach().float().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = grouped_mm(x, weights, offsets(ENDS["even"]))
+    y.sum().backward()
+    assert y.dtype == torch.bfloat16 and x.grad.dtype == weights.grad.dtype == torch.float32
+    assert torch.equal(y, grouped_mm(x.bfloat16(), weights.bfloat16(), offsets(ENDS["even"])))
+
+
+def test_threads():
+    x, parameter, weights, gradient = tensors()
+    expected = reference(x.detach(), weights.detach(), gradient, ENDS["empty"])
+    right = []
+
+    def work():
+        mine = [tensor.detach().clone() for tensor in (x, parameter, gradient)]
+        mine[0].requires_grad_(), mine[1].requires_grad_()
+        for _ in range(5):
+            mine[0].grad = mine[1].grad = None
+            found = run(mine[0], mine[1], mine[1].transpose(-2, -1), mine[2], ENDS["empty"])
+            right.append(all(map(torch.equal, found, expected)))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert right == [True] * 20
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(x=torch.zeros(3, K)), r"x is torch.float32, expected torch.bfloat16; cast it with"),
+        (dict(x=torch.zeros(K).bfloat16()), r"x has shape \(64,\), expected \[M, K\]"),
+        (dict(x=torch.zeros(3, N).bfloat16()), r"K, their dimension 1, must be equal; weights \[E, N, K\] are passed as"),
+        (dict(offsets=torch.zeros(E).long()), r"offsets is torch.int64, expected torch.int32; cast it with"),
+        (dict(offsets=offsets([0, *ENDS["even"]])), r"5 offsets and 4 experts; .* without a leading 0"),
+        (dict(weights=torch.zeros(K, N).bfloat16()), r"weights has shape \(64, 96\), expected \[E, K, N\]"),
+        (dict(weights=torch.zeros(E, K, N, device="meta").bfloat16()), r"weights is on meta, but x is on cpu"),
+        (dict(recipe="mxfp8"), r"recipe is 'mxfp8', expected one of rowwise"),
+    ],
+)
+def test_refuses(change, message):
+    x, _, weights, _ = tensors()
+    with pytest.raises(ValueError, match=message):
+        grouped_mm(**{"x": x, "weights": weights, "offsets": offsets(ENDS["even"]), **change})
+
+
+def test_missing_programs_name_the_command(monkeypatch, tmp_path):
+    monkeypatch.setenv("FP8MOE_CACHE", str(tmp_path))
+    monkeypatch.setattr(cache, "_identify_extension", lambda: None)
+    x, weights = torch.zeros(3, 8).bfloat16(), torch.zeros(2, 8, 24).bfloat16()
+    with pytest.raises(cache.CacheError, match="prepare grouped_mm --sizes=8,24,2 --weights=KN --recipe=rowwise"):
+        grouped_mm(x, weights, offsets([1, 3]))
