@@ -12,6 +12,8 @@
 #                                 UndefinedBehaviorSanitizer
 #   fuzz                          10,000 hostile inputs on build/asan; FP8MOE_FUZZ_SEED chooses others
 #   tsan                          the runtime's unit tests on build/tsan, with ThreadSanitizer
+#   torch                         the tests of fp8moe.torch, which python skips, on build/release with torch in
+#                                 build/torch-env (scripts/setup_torch.sh); not part of all
 #
 # A suite of the build in build/asan alone is asan-unit, asan-lit, asan-numerics or asan-python.
 
@@ -30,10 +32,10 @@ suites=()
 for suite in "$@"; do
   if [[ "$suite" == asan ]]; then
     suites+=("${ASAN[@]}")
-  elif [[ " ${ALL[*]} " == *" $suite "* ]]; then
+  elif [[ " ${ALL[*]} torch " == *" $suite "* ]]; then
     suites+=("$suite")
   else
-    die "unknown suite '$suite'; the suites are: ${ALL[*]}, and asan for the four of that name"
+    die "unknown suite '$suite'; the suites are: ${ALL[*]}, torch, and asan for the four of that name"
   fi
 done
 [[ ${#suites[@]} -gt 0 ]] || suites=("${ALL[@]}")
@@ -84,9 +86,10 @@ run_lit() {
   run_suite "$1" "$VENV/bin/python" "$LLVM_BIN/lit" -v --xunit-xml-output "$RESULTS/$1.xml" "$BUILD/test"
 }
 
-# run_pytest NAME [-n N] FOLDER...: with -n, files of tests run in N processes.
+# run_pytest NAME [-n N] FOLDER...: with -n, files of tests run in N processes. TEST_PYTHON
+# runs them where it is set.
 run_pytest() {
-  local name="$1" options=(-q -p no:cacheprovider --dist loadfile) python="$VENV/bin/python"
+  local name="$1" options=(-q -p no:cacheprovider --dist loadfile) python="${TEST_PYTHON:-$VENV/bin/python}"
   shift
   if [[ "$PRESET" == asan ]]; then
     python="$BUILD/bin/fp8moe-python"
@@ -113,7 +116,7 @@ use_ptxas
 rm -rf "$RESULTS"
 mkdir -p "$RESULTS"
 
-if wants_any "${ORDINARY[@]}" checks; then
+if wants_any "${ORDINARY[@]}" checks torch; then
   build_preset release all
   # glibc fills memory that it gives out and takes back with this value, so that who
   # reads it does not find zeros or what was there.
@@ -124,6 +127,11 @@ if wants_any "${ORDINARY[@]}" checks; then
   if wants numerics; then run_numerics numerics; fi
   # One process: the test of the wheel builds in the folder that others use.
   if wants python; then run_pytest python python-bindings/tests; fi
+  if wants torch; then
+    "$ROOT/scripts/setup_torch.sh"
+    # Both files of tests compile with Inductor, which uses all processors by itself.
+    TEST_PYTHON="$ROOT/build/torch-env/bin/python" run_pytest torch -n 2 --show-capture=no python-bindings/tests/pytorch
+  fi
   unset MALLOC_PERTURB_
 fi
 if wants checks; then

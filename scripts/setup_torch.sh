@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Makes build/torch-env, an environment with PyTorch and its clients for the tests of
+# fp8moe.torch. The package itself never needs them. Does nothing, quickly and silently,
+# when everything is there. scripts/setup.sh and Python's package index are needed.
+#
+# usage: scripts/setup_torch.sh
+#
+# A CPU build of torch is taken where the configured indexes have one. FP8MOE_TORCH
+# is another requirement for pip, such as torch==2.12.0.
+
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+TORCH_ENV="$ROOT/build/torch-env"
+PYTHON="$TORCH_ENV/bin/python"
+OLDEST=2.8
+# What is tested where it can be installed; the tests of what is absent are skipped and say so.
+CLIENTS=(transformers)
+
+has() { "$PYTHON" -c "import $1" 2>/dev/null; }
+
+# find_torch: prints what pip shall install. pip takes a local version such as 2.13.0+cpu
+# only by its whole name.
+find_torch() {
+  local newest
+  if [[ -n "${FP8MOE_TORCH:-}" ]]; then
+    echo "$FP8MOE_TORCH"
+    return
+  fi
+  newest="$("$PYTHON" -m pip index versions torch 2>/dev/null | sed -n 's/^Available versions: //p' |
+    tr ',' '\n' | tr -d ' ' | grep '+cpu$' | sort -V | tail -n 1)" || newest=""
+  if [[ -n "$newest" ]]; then
+    echo "torch==$newest"
+  else
+    echo "torch>=$OLDEST"
+  fi
+}
+
+[[ -x "$PYTHON" ]] || quietly "$ROOT/build/torch-env.log" "$VENV/bin/python" -m venv "$TORCH_ENV"
+if ! has torch || ! has pytest || ! has xdist || ! has ml_dtypes; then
+  requirement="$(find_torch)"
+  say "installing $requirement in build/torch-env (the first time takes some minutes)"
+  quietly "$ROOT/build/torch-env.log" "$PYTHON" -m pip install "$requirement" ml_dtypes numpy pytest pytest-xdist
+fi
+for client in "${CLIENTS[@]}"; do
+  has "$client" || "$PYTHON" -m pip install "$client" >"$ROOT/build/torch-env-$client.log" 2>&1 ||
+    say "$client cannot be installed, so its tests are skipped ($(tail -n 1 "$ROOT/build/torch-env-$client.log"))"
+done
