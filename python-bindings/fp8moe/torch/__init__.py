@@ -16,7 +16,8 @@ except ImportError as error:
         "The rest of fp8moe works without it."
     ) from error
 
+from ._experts import ACTIVATIONS, experts
 from ._grouped_mm import grouped_mm
 from ._ops import Op, as_op, differentiable
 
-__all__ = ["Op", "as_op", "differentiable", "grouped_mm"]
+__all__ = ["ACTIVATIONS", "Op", "as_op", "differentiable", "experts", "grouped_mm"]
