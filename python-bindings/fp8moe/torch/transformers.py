@@ -1,0 +1,77 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Experts of models of transformers in FP8.
+
+    fp8moe.torch.transformers.register()
+    model = AutoModelForCausalLM.from_pretrained(name, experts_implementation="fp8moe")
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+
+from ._grouped_mm import grouped_mm
+
+__all__ = ["experts_forward", "register"]
+
+
+def register(name: str = "fp8moe") -> None:
+    """Makes `experts_forward` an implementation of experts of that name, for
+    `experts_implementation=name`. Registering twice is the same as once.
+
+    Raises ImportError if transformers is absent or has no such implementations (before 5.0).
+    """
+    try:
+        from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+    except ImportError as error:
+        raise ImportError(
+            f"fp8moe.torch.transformers needs transformers 5.0 or later, whose experts can be replaced ({error})"
+        ) from error
+    ALL_EXPERTS_FUNCTIONS.register(name, experts_forward)
+
+
+def experts_forward(
+    self: Any, hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weights: torch.Tensor
+) -> torch.Tensor:
+    """What a module of experts computes, with its matmuls in FP8.
+
+    Args:
+        self: the module, which transformers' decorator has described: weights `gate_up_proj` (or `up_proj`) and
+            `down_proj`, [E, out, in], or [E, in, out] where `is_transposed`; biases where `has_bias`.
+        hidden_states: [T, D]; bf16, or autocast is on.
+        top_k_index: [T, k], the experts of each token. Numbers from E on, which expert parallelism gives to
+            what other ranks have, count for nothing.
+        top_k_weights: [T, k].
+
+    Returns:
+        [T, D], of the type of hidden_states. Sums have a fixed order, so the same input gives the same bits.
+    """
+    tokens, k = top_k_index.shape
+    first = self.gate_up_proj if self.has_gate else self.up_proj
+    count = first.shape[0]
+    # Sorted by expert; those of no expert here come last.
+    expert, order = torch.sort(top_k_index.reshape(-1), stable=True)
+    offsets = torch.searchsorted(expert, torch.arange(count, device=expert.device), right=True).to(torch.int32)
+    of_row = expert.clamp(max=count - 1)
+
+    rows = _linear(self, hidden_states[order // k], first, "gate_up_proj" if self.has_gate else "up_proj", offsets, of_row)
+    rows = self._apply_gate(rows) if self.has_gate else self.act_fn(rows)
+    rows = _linear(self, rows, self.down_proj, "down_proj", offsets, of_row)
+    if getattr(self, "has_post_expert_norm", False):
+        rows = self.post_expert_norm(rows)
+
+    routing = top_k_weights.reshape(-1)[order].masked_fill(expert >= count, 0.0)
+    rows = rows * routing.unsqueeze(-1)
+    place = torch.empty_like(order).scatter_(0, order, torch.arange(tokens * k, device=order.device))
+    return rows[place].view(tokens, k, -1).sum(dim=1).to(hidden_states.dtype)
+
+
+def _linear(
+    module: Any, rows: torch.Tensor, weights: torch.Tensor, name: str, offsets: torch.Tensor, of_row: torch.Tensor
+) -> torch.Tensor:
+    result = grouped_mm(rows, weights if module.is_transposed else weights.transpose(-2, -1), offsets)
+    bias: Optional[torch.Tensor] = getattr(module, f"{name}_bias") if module.has_bias else None
+    return result if bias is None else result + bias[of_row].to(result.dtype)

@@ -1,0 +1,101 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Models of transformers, built from small configurations, with their own experts and with ours."""
+
+import pytest
+
+REASON = "is not installed; scripts/test.sh torch installs it and runs these"
+torch = pytest.importorskip("torch", reason=f"torch {REASON}")
+transformers = pytest.importorskip("transformers", reason=f"transformers {REASON}")
+
+import fp8moe.torch  # noqa: E402
+
+COMMON = dict(vocab_size=64, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
+SMALL = {
+    "Qwen3Moe": dict(head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=48),
+    "Mixtral": dict(num_local_experts=4, num_experts_per_tok=2, intermediate_size=48),
+    "GptOss": dict(head_dim=16, num_local_experts=4, num_experts_per_tok=2, intermediate_size=48),
+}
+TOLERANCE = 0.15
+
+
+@pytest.fixture(autouse=True)
+def registered(ir):
+    fp8moe.torch.transformers.register()
+    torch.manual_seed(0)
+
+
+def make(name, implementation):
+    config = getattr(transformers, f"{name}Config")(**COMMON, **SMALL[name])
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(
+        config, experts_implementation=implementation, attn_implementation="eager"
+    )
+    return model.bfloat16()
+
+
+def experts_of(model):
+    """The modules whose matmuls are replaced."""
+    return [module for module in model.modules() if hasattr(module, "_apply_gate")]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_experts_of_a_model(name):
+    """The unchanged module in eager against the same one with ours: values and all gradients."""
+    module = experts_of(make(name, "eager"))[0]
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=0.1)
+    x = torch.randn(40, 64).bfloat16().requires_grad_()
+    weights = torch.rand(40, 2).bfloat16().requires_grad_()
+    index = torch.stack([torch.randperm(3)[:2] for _ in range(40)])  # the last expert gets no token
+    inputs = [x, weights, *module.parameters()]
+
+    def run(implementation):
+        module.config._experts_implementation = implementation
+        y = module(x, index, weights)
+        torch.manual_seed(2)
+        return [y, *torch.autograd.grad(y, inputs, torch.randn(y.shape).to(y.dtype))]
+
+    for found, expected in zip(run("fp8moe"), run("eager")):
+        assert found.dtype == expected.dtype
+        assert (found - expected).double().norm() <= TOLERANCE * expected.double().norm()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_training_step_of_a_model(name):
+    """The keyword that users write takes our experts, and the loss goes down as with its own."""
+    tokens = torch.randint(0, 64, (2, 16))
+    losses = {}
+    for implementation in ("grouped_mm", "fp8moe"):
+        model = make(name, implementation)
+        assert experts_of(model)[0].config._experts_implementation == implementation
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        losses[implementation] = []
+        for _ in range(4):
+            loss = model(input_ids=tokens, labels=tokens).loss
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses[implementation].append(loss.item())
+    assert losses["fp8moe"][-1] < losses["fp8moe"][0] - 0.05
+    assert losses["fp8moe"] == pytest.approx(losses["grouped_mm"], rel=0.02)
+
+
+def test_experts_of_other_ranks_count_for_nothing():
+    """Expert parallelism numbers them from E on."""
+    module = experts_of(make("Qwen3Moe", "fp8moe"))[0]
+    x, weights = torch.randn(10, 64).bfloat16(), torch.rand(10, 2).bfloat16()
+    index = torch.tensor([[0, 4], [4, 4], [1, 2], [3, 0], [2, 4]] * 2)
+    here = index < 4
+    found = module(x, index, weights)
+    expected = module(x, index.clamp(max=3), weights * here)
+    assert torch.equal(found, expected)
+    assert not found[1].any()
+
+
+def test_same_bits_each_time():
+    module = experts_of(make("Qwen3Moe", "fp8moe"))[0]
+    x, weights = torch.randn(40, 64).bfloat16(), torch.rand(40, 2).bfloat16()
+    index = torch.randint(0, 4, (40, 2))
+    assert torch.equal(module(x, index, weights), module(x, index, weights))
