@@ -52,11 +52,11 @@ def events_ms(run):
 
 
 class Block:
-    """`launches` launches of a contender, of which one takes `launch_ms`."""
+    """`launches` launches of a contender."""
 
-    def __init__(self, functions, launches, launch_ms=0.0):
+    def __init__(self, functions, launches, is_slow=False):
         self.launches = launches
-        self.is_slow = launch_ms > SLOW_MS
+        self.is_slow = is_slow
         self.functions = [functions[i % len(functions)] for i in range(launches)]
         self.graph = None
         self._capture()
@@ -95,14 +95,14 @@ def estimate_ms(functions):
     return begin.elapsed_time(end) / len(functions)
 
 
-def make_blocks(contenders):
+def make_blocks(contenders, slow_ms):
     blocks = {}
     for name, functions in contenders.items():
         launch_ms = estimate_ms(functions)
         launches = round(BLOCK_MS / max(launch_ms, 1e-3))
         # Whole turns through the copies; what takes longer than the cache remembers needs none.
         turns = max(1, min(launches, MAX_LAUNCHES) // len(functions))
-        blocks[name] = Block(functions, 1 if launch_ms > SLOW_MS else turns * len(functions), launch_ms)
+        blocks[name] = Block(functions, 1 if launch_ms > slow_ms else turns * len(functions), launch_ms > slow_ms)
     return blocks
 
 
@@ -114,9 +114,10 @@ def warm_up(blocks):
         torch.cuda.synchronize()
 
 
-def sustained_us(contenders, rounds, rng):
-    """Median microseconds of a launch of each contender, {name: [functions]}."""
-    blocks = make_blocks(contenders)
+def sustained_us(contenders, rounds, rng, slow_ms=SLOW_MS):
+    """Median microseconds of a launch of each contender, {name: [functions]}; those that take longer than `slow_ms` are
+    timed least often."""
+    blocks = make_blocks(contenders, slow_ms)
     pairs = {name: [] for name in blocks}
     warm_up({name: block for name, block in blocks.items() if not block.is_slow})
     for turn in range(rounds):

@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+# ===- torch_layer.py - The experts of a layer under torch.compile ----------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Times the feed-forward network of a layer's experts, forward and backward under torch.compile: fp8moe.torch.experts,
+torchao's FP8 grouped matmul (when torchao is installed) and torch's bf16 grouped matmul, the last two with the same
+SwiGLU between them.
+
+    python3 -m fp8moe prepare grouped_mm $(python3 benchmarks/torch_layer.py --sizes) --target=sm_90a -o build/torch_layer
+    FP8MOE_ARTIFACTS=build/torch_layer python3 benchmarks/torch_layer.py --json build/torch_layer.json
+
+Where the compiler is installed too, the first command may be left out. Outputs and gradients of all contenders are first
+compared with float64, group by group; nothing is timed where one has less than the least signal-to-noise ratio. Times are medians in
+random turns (timing.py); tensors are larger than the L2 cache. Peak memory is what a step needs beside its inputs: outputs, gradients
+and what is between them. Host time is that of one grouped matmul, eager, with few rows, until the call returns.
+
+With --cpu-check a small layer runs on the CPU and is compared, and nothing is timed.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import random
+import statistics
+import sys
+import time
+
+os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SHAPES = [  # tokens, hidden, width of the model, experts
+    (16640, 8192, 5120, 16),
+    (32768, 2048, 7168, 8),
+    (65536, 1408, 2048, 64),
+    (131072, 2048, 7168, 8),
+]
+CPU_SHAPES = [(96, 48, 64, 4)]
+# torchao needs groups, and torch rows, that are multiples of so many elements.
+MULTIPLE = 16
+RESULTS = ("y", "grad x", "grad gate_up", "grad down")
+# e4m3 has 3 bits after the leading one: a product of two roundings is off by 4% in the mean. A gradient has seen four.
+LEAST_SQNR_DB = 18.0
+HOST_CALLS = 20
+GIB = 2.0**30
+
+
+def sizes_of(shape):
+    """K, N and E of both grouped matmuls."""
+    _, hidden, width, experts = shape
+    return [(width, 2 * hidden, experts), (hidden, width, experts)]
+
+
+class Layer:
+    """The tensors of a layer, with parameters [experts, out, in]."""
+
+    def __init__(self, shape, device, rng):
+        import torch
+        from timing import random_ends
+
+        self.shape = shape
+        tokens, hidden, width, experts = shape
+        bf16 = dict(device=device, dtype=torch.bfloat16)
+        self.x = torch.randn(tokens, width, **bf16).requires_grad_()
+        self.gate_up = torch.randn(experts, 2 * hidden, width, **bf16).mul_(width**-0.5).requires_grad_()
+        self.down = torch.randn(experts, width, hidden, **bf16).mul_(hidden**-0.5).requires_grad_()
+        self.grad_y = torch.randn(tokens, width, **bf16)
+        self.ends = random_ends(tokens, experts, "cuts", rng, multiple=MULTIPLE)
+        self.offsets = torch.tensor(self.ends, dtype=torch.int32, device=device)
+
+    def step(self, experts):
+        """A function that runs forward and backward and returns RESULTS."""
+        import torch
+
+        compiled = torch.compile(experts, dynamic=False)
+
+        def run():
+            y = compiled(self.x, self.gate_up.transpose(-2, -1), self.down.transpose(-2, -1), self.offsets)
+            gradients = torch.autograd.grad(y, (self.x, self.gate_up, self.down), self.grad_y)
+            return (y.detach(), *gradients)
+
+        return run
+
+    def exact(self, g):
+        """Of group g in float64: its rows, and RESULTS for them and for its expert."""
+        import torch
+
+        rows = slice(self.ends[g - 1] if g else 0, self.ends[g])
+        inputs = [tensor.detach().double().requires_grad_() for tensor in (self.x[rows], self.gate_up[g], self.down[g])]
+        x, gate_up, down = inputs
+        y = swiglu(x @ gate_up.T) @ down.T
+        return rows, (y.detach(), *torch.autograd.grad(y, inputs, self.grad_y[rows].double()))
+
+    def sqnr_db(self, contenders):
+        """Signal over quantization noise of RESULTS, {name: [dB]}, from {name: results}."""
+        signal = [0.0] * len(RESULTS)
+        noise = {name: [0.0] * len(RESULTS) for name in contenders}
+        for g in range(len(self.ends)):
+            rows, exact = self.exact(g)
+            for i, (part, expected) in enumerate(zip((rows, rows, g, g), exact)):
+                signal[i] += expected.square().sum().item()
+                for name, results in contenders.items():
+                    noise[name][i] += (results[i][part].double() - expected).square().sum().item()
+        return {
+            name: [10 * math.log10(s / n) if n else math.inf for s, n in zip(signal, parts)] for name, parts in noise.items()
+        }
+
+
+def swiglu(h):
+    from torch.nn.functional import silu
+
+    gate, up = h.chunk(2, dim=-1)
+    return silu(gate) * up
+
+
+def experts_of(matmul):
+    """What fp8moe.torch.experts computes, with another grouped matmul."""
+    return lambda x, gate_up, down, offsets: matmul(swiglu(matmul(x, gate_up, offsets)), down, offsets)
+
+
+def bf16_matmul(x, weights, offsets):
+    import torch
+
+    return torch._grouped_mm(x, weights, offsets)
+
+
+def matmuls(options):
+    """The grouped matmul of each contender."""
+    import fp8moe.torch
+    from moe_layer import torchao_matmul
+
+    peer = None if options.no_torchao or options.cpu_check else torchao_matmul()
+    found = {"fp8moe": fp8moe.torch.grouped_mm, "torchao fp8": peer, "torch bf16": bf16_matmul}
+    return {name: matmul for name, matmul in found.items() if matmul}
+
+
+def peak_gib(run):
+    import torch
+
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    return (torch.cuda.max_memory_allocated() - before) / GIB
+
+
+def host_us(shape, contenders, rounds, rng):
+    """Median microseconds until one call of a grouped matmul returns, and with its backward, {name: [us, us]}."""
+    import torch
+
+    _, hidden, width, experts = shape
+    rows = experts * MULTIPLE
+    x = torch.randn(rows, hidden, device="cuda", dtype=torch.bfloat16).requires_grad_()
+    parameter = torch.randn(experts, width, hidden, device="cuda", dtype=torch.bfloat16).requires_grad_()
+    offsets = torch.arange(MULTIPLE, rows + 1, MULTIPLE, device="cuda", dtype=torch.int32)
+    gradient = torch.ones(rows, width, device="cuda", dtype=torch.bfloat16)
+
+    def forward(matmul):
+        with torch.no_grad():
+            matmul(x, parameter.transpose(-2, -1), offsets)
+
+    def both(matmul):
+        y = matmul(x, parameter.transpose(-2, -1), offsets)
+        torch.autograd.grad(y, (x, parameter), gradient)
+
+    found = {(name, run): [] for name in contenders for run in (forward, both)}
+    for turn in range(rounds + 1):  # the first one warms up
+        for name, run in rng.sample(list(found), len(found)):
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(HOST_CALLS):
+                run(contenders[name])
+            found[name, run].append((time.perf_counter() - begin) / HOST_CALLS * 1e6)
+    torch.cuda.synchronize()
+    return {name: [statistics.median(found[name, run][1:]) for run in (forward, both)] for name in contenders}
+
+
+def print_kernels(name, run):
+    """The kernels of a step by their time."""
+    import torch
+
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        run()
+        torch.cuda.synchronize()
+    kernels = [event for event in profile.key_averages() if event.self_device_time_total > 0]
+    total = sum(event.self_device_time_total for event in kernels)
+    print(f"\n{name}: {total:.0f} us in {sum(event.count for event in kernels)} launches")
+    for event in sorted(kernels, key=lambda event: -event.self_device_time_total)[:16]:
+        us = event.self_device_time_total
+        print(f"  {us:8.0f} us  {us / total:5.1%}  {event.count:3d}x  {event.key[:110]}", flush=True)
+
+
+def measure(shape, options, rng):
+    """The figures of a shape: {"shape", "contenders": {name: figures}}."""
+    import torch
+
+    import fp8moe.torch
+    from moe_layer import first_call_s
+    from timing import sustained_us
+
+    torch.compiler.reset()
+    layer = Layer(shape, "cpu" if options.cpu_check else "cuda", rng)
+    contenders = matmuls(options)
+    steps = {name: layer.step(experts_of(matmul)) for name, matmul in contenders.items()}
+    steps["fp8moe"] = layer.step(fp8moe.torch.experts)
+    figures = {name: {} for name in steps}
+    if not options.cpu_check:
+        for name, step in steps.items():
+            figures[name]["first_call_s"] = first_call_s(step)
+    for name, ratios in layer.sqnr_db({name: step() for name, step in steps.items()}).items():
+        figures[name]["sqnr_db"] = ratios
+        if not min(ratios) >= LEAST_SQNR_DB:
+            found = ", ".join(f"{what} {ratio:.1f}" for what, ratio in zip(RESULTS, ratios))
+            sys.exit(f"{shape}, {name}: dB over float64 are {found}, expected at least {LEAST_SQNR_DB}; nothing is timed")
+    if not options.cpu_check:
+        for name, step in steps.items():
+            figures[name]["peak_gib"] = peak_gib(step)
+        for name, us in host_us(shape, contenders, options.rounds, rng).items():
+            figures[name]["host_us"] = us
+        times = sustained_us({name: [step] for name, step in steps.items()}, options.rounds, rng, slow_ms=math.inf)
+        for name, us in times.items():
+            figures[name]["us"] = us
+    if options.profile:
+        for name, step in steps.items():
+            print_kernels(name, step)
+    return {"shape": list(shape), "contenders": figures}
+
+
+def show(row):
+    bf16 = row["contenders"]["torch bf16"]
+    for name, figures in row["contenders"].items():
+        cells = [",".join(map(str, row["shape"])), name]
+        if "us" in figures:
+            cells += [f"{figures['us']:.0f}", f"{bf16['us'] / figures['us']:.2f}x", f"{figures['peak_gib']:.2f}"]
+        cells += [f"{ratio:.1f}" for ratio in figures["sqnr_db"]]
+        if "us" in figures:
+            cells += [f"{us:.0f}" for us in figures["host_us"]] + [f"{figures['first_call_s']:.1f}"]
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", action="store_true", help="print the --sizes of `python -m fp8moe prepare` and exit")
+    parser.add_argument("--cpu-check", action="store_true", help="compare a small layer on the CPU")
+    parser.add_argument("--only", type=int, nargs="+", metavar="TOKENS", help="only shapes with so many tokens")
+    parser.add_argument("--rounds", type=int, default=21, help="timings of each contender (default: 21)")
+    parser.add_argument("--no-torchao", action="store_true", help="leave torchao out, which tunes for minutes")
+    parser.add_argument("--profile", action="store_true", help="print the kernels of each contender, too")
+    parser.add_argument("--seed", type=int, default=0, help="of tensors and groups (default: 0)")
+    parser.add_argument("--json", help="save all figures here")
+    options = parser.parse_args()
+    shapes = CPU_SHAPES if options.cpu_check else SHAPES
+    if options.only:
+        unknown = set(options.only) - {shape[0] for shape in shapes}
+        if unknown:
+            parser.error(f"--only: no shape has {sorted(unknown)} tokens; they have {[shape[0] for shape in shapes]}")
+        shapes = [shape for shape in shapes if shape[0] in options.only]
+    if options.sizes:
+        return print(" ".join(f"--sizes={K},{N},{E}" for shape in shapes for K, N, E in sizes_of(shape)))
+
+    sys.path.append(str(ROOT / "python-bindings"))  # behind an installed package, which may have the compiler
+    import torch
+
+    rng = random.Random(options.seed)
+    torch.manual_seed(options.seed)
+    where = "CPU" if options.cpu_check else torch.cuda.get_device_name()
+    print(f"{where}, torch {torch.__version__}, seed {options.seed}; forward + backward of the experts\n")
+    cells = ["M,hidden,D,E", "", *(f"{what}, dB" for what in RESULTS)]
+    if not options.cpu_check:
+        cells[2:2] = ["us", "over bf16", "peak GiB"]
+        cells += ["host us, forward", "with backward", "first call s"]
+    print("| " + " | ".join(cells) + " |\n" + "|---" * len(cells) + "|")
+    rows = []
+    for shape in shapes:
+        rows.append(measure(shape, options, rng))
+        show(rows[-1])
+        if not options.cpu_check:
+            torch.cuda.empty_cache()
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
