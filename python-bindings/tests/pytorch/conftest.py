@@ -1,16 +1,19 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tests of fp8moe.torch on CPU tensors. The folder is not named `torch`, as it would be found
+"""Tests of fp8moe.torch, on CPU tensors but for test_cuda.py. The folder is not named `torch`, as it would be found
 for `import torch` where there is none."""
+
+import os
 
 import pytest
 
 
 @pytest.fixture(scope="session", autouse=True)
 def compile_cache(tmp_path_factory):
-    """What these tests compile, once for all of them."""
+    """What these tests compile, once for all of them; FP8MOE_TEST_ARTIFACTS names a folder for FP8MOE_ARTIFACTS
+    that was made elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("FP8MOE_ARTIFACTS", raising=False)
+        patch.setenv("FP8MOE_ARTIFACTS", os.environ.get("FP8MOE_TEST_ARTIFACTS", ""))
         patch.setenv("FP8MOE_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield

@@ -1,0 +1,148 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""grouped_mm and experts on a GPU: within FP8's error of float64, and as training uses them. Bits are compared
+with the CPU's by test/Integration."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+if not torch.cuda.is_available():
+    pytest.skip("no GPU", allow_module_level=True)
+
+from fp8moe.torch import ACTIVATIONS, experts, grouped_mm  # noqa: E402
+
+K, N, E, M = 64, 96, 4, 300
+ENDS = {"even": [75, 150, 225, 300], "empty": [0, 120, 120, 250], "none": [0, 0, 0, 0], "one": [0, 300, 300, 300]}
+TOLERANCE = 0.06  # of one matmul; as benchmarks/moe_layer.py
+
+
+@pytest.fixture(autouse=True)
+def setup(request):
+    """Artifacts are those of FP8MOE_TEST_ARTIFACTS, or the compiler's."""
+    import os
+
+    if "FP8MOE_TEST_ARTIFACTS" not in os.environ:
+        request.getfixturevalue("ir")
+    torch.manual_seed(0)
+    # What is allocated next holds no number until it is written.
+    torch.full((1 << 22,), float("nan"), device="cuda")
+
+
+def offsets(ends):
+    return torch.tensor(ends, dtype=torch.int32, device="cuda")
+
+
+def tensors(layout="NK"):
+    """x, the parameter, the weights, and a gradient."""
+    bf16 = dict(device="cuda", dtype=torch.bfloat16)
+    parameter = torch.randn((E, N, K) if layout == "NK" else (E, K, N), **bf16).requires_grad_()
+    weights = parameter.transpose(-2, -1) if layout == "NK" else parameter
+    return torch.randn(M, K, **bf16).requires_grad_(), parameter, weights, torch.randn(M, N, **bf16)
+
+
+def reference(x, weights, gradient, ends):
+    """The result and both gradients in float64, and zeros where no group is."""
+    x, weights, gradient = (tensor.detach().double() for tensor in (x, weights, gradient))
+    y, grad_x, grad_weights = x.new_zeros(M, N), torch.zeros_like(x), torch.zeros_like(weights)
+    for g, (begin, end) in enumerate(zip([0, *ends], ends)):
+        y[begin:end] = x[begin:end] @ weights[g]
+        grad_x[begin:end] = gradient[begin:end] @ weights[g].T
+        grad_weights[g] = x[begin:end].T @ gradient[begin:end]
+    return y, grad_x, grad_weights
+
+
+def run(x, parameter, weights, gradient, ends, function=grouped_mm):
+    y = function(x, weights, offsets(ends))
+    grad_x, grad_parameter = torch.autograd.grad(y, (x, parameter), gradient)
+    return y.detach(), grad_x, grad_parameter.transpose(-2, -1) if parameter.shape[1] == N else grad_parameter
+
+
+def assert_near(found, expected, tolerance=TOLERANCE):
+    """By norm; what is zero is zero."""
+    assert (found.double() - expected.double()).norm() <= tolerance * expected.double().norm()
+
+
+@pytest.mark.parametrize("layout", ["NK", "KN"])
+@pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
+def test_values_and_gradients(layout, ends):
+    """Rows of no group count for nothing, even where they hold what no number is."""
+    x, parameter, weights, gradient = tensors(layout)
+    expected = reference(x, weights, gradient, ends)
+    with torch.no_grad():
+        x[ends[-1] :] = float("nan")
+    gradient[ends[-1] :] = float("inf")
+    for result, exact in zip(run(x, parameter, weights, gradient, ends), expected):
+        assert_near(result, exact)
+
+
+def test_nothing_waits_for_the_device():
+    x, parameter, weights, gradient = tensors()
+    ends = offsets(ENDS["empty"])
+    grouped_mm(x, weights, ends)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        torch.autograd.grad(grouped_mm(x, weights, ends), (x, parameter), gradient)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_stream_of_the_caller():
+    x, parameter, weights, gradient = tensors()
+    expected = run(x, parameter, weights, gradient, ENDS["empty"])
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(20_000_000)
+        later = x.detach().mul(1.0).requires_grad_()
+        found = run(later, parameter, weights, gradient, ENDS["empty"])
+    stream.synchronize()
+    for result, other in zip(found, expected):
+        assert torch.equal(result, other)
+
+
+def test_graph_replays_with_other_groups():
+    x, parameter, weights, gradient = tensors()
+    ends = offsets(ENDS["even"])
+
+    def step():
+        # The view belongs to the graph: autograd runs its backward on the stream that made it.
+        y = grouped_mm(x, parameter.transpose(-2, -1), ends)
+        return (y, *torch.autograd.grad(y, (x, parameter), gradient))
+
+    step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = step()
+    for kind in ("even", "empty", "none"):
+        ends.copy_(offsets(ENDS[kind]))
+        for result in found:
+            result.detach().fill_(float("nan"))
+        graph.replay()
+        expected = run(x, parameter, weights, gradient, ENDS[kind])
+        for result, other in zip((found[0], found[1], found[2].transpose(-2, -1)), expected):
+            assert torch.equal(result, other), kind
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_experts(compiled):
+    D, H, ends = 64, 48, ENDS["empty"]
+    bf16 = dict(device="cuda", dtype=torch.bfloat16)
+    x, gradient = torch.randn(M, D, **bf16).requires_grad_(), torch.randn(M, D, **bf16)
+    gate_up = (torch.randn(E, 2 * H, D, **bf16) * D**-0.5).requires_grad_()
+    down = (torch.randn(E, D, H, **bf16) * H**-0.5).requires_grad_()
+    function = torch.compile(experts, fullgraph=True) if compiled else experts
+    y = function(x, gate_up.transpose(-2, -1), down.transpose(-2, -1), offsets(ends))
+    found = (y, *torch.autograd.grad(y, (x, gate_up, down), gradient))
+
+    inputs = [tensor.detach().double().requires_grad_() for tensor in (x, gate_up, down)]
+    rows = []
+    for g, (begin, end) in enumerate(zip([0, *ends], ends)):
+        gate, up = (inputs[0][begin:end] @ inputs[1][g].T).chunk(2, dim=-1)
+        rows.append((ACTIVATIONS["silu"](gate) * up) @ inputs[2][g].T)
+    exact = torch.cat([*rows, torch.zeros(M - ends[-1], D, device="cuda", dtype=torch.float64)])
+    expected = (exact, *torch.autograd.grad(exact, inputs, gradient.double()))
+    for result, other in zip(found, expected):
+        assert_near(result, other, tolerance=2 * TOLERANCE)
