@@ -16,9 +16,9 @@ except ImportError as error:
         "The rest of fp8moe works without it."
     ) from error
 
-from . import transformers
+from . import torchao, transformers
 from ._experts import ACTIVATIONS, experts
 from ._grouped_mm import grouped_mm
 from ._ops import Op, as_op, differentiable
 
-__all__ = ["ACTIVATIONS", "Op", "as_op", "differentiable", "experts", "grouped_mm", "transformers"]
+__all__ = ["ACTIVATIONS", "Op", "as_op", "differentiable", "experts", "grouped_mm", "torchao", "transformers"]

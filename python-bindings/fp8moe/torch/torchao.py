@@ -1,0 +1,64 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""torchao's FP8 training of experts, with fp8moe's kernels.
+
+    fp8moe.torch.torchao.patch()
+    quantize_(model, Float8TrainingOpConfig(), filter_fn=...)  # as before
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+
+from ._grouped_mm import grouped_mm
+
+__all__ = ["patch"]
+
+_NAME = "_to_fp8_rowwise_then_scaled_grouped_mm"
+
+
+def patch() -> None:
+    """Replaces the function through which torchao's modules multiply groups of rows in FP8 with rowwise
+    scales. Patching twice is the same as once.
+
+    Groups may then have any size, and nothing is padded, whatever the configuration says. Inputs in float32
+    are rounded to bfloat16 before they are quantized.
+
+    Raises ImportError if torchao is absent or has no such function (0.18 has).
+    """
+    try:
+        import torchao.prototype.moe_training as package
+        from torchao.prototype.moe_training import fp8_grouped_mm as module
+    except ImportError as error:
+        raise ImportError(
+            f"fp8moe.torch.torchao needs torchao with prototype.moe_training.fp8_grouped_mm, as 0.18 has it ({error})"
+        ) from error
+    owners = package, module
+    for owner in owners:
+        if not hasattr(owner, _NAME):
+            raise ImportError(f"fp8moe.torch.torchao: {owner.__name__} has no '{_NAME}', as that of torchao 0.18 has")
+    for owner in owners:
+        setattr(owner, _NAME, _fp8_grouped_mm)
+
+
+def _fp8_grouped_mm(
+    A: torch.Tensor,
+    B_t: torch.Tensor,
+    offs: Optional[torch.Tensor],
+    out_dtype: Optional[torch.dtype] = torch.bfloat16,
+    float8_dtype: torch.dtype = torch.float8_e4m3fn,
+    pad_token_groups_for_grouped_mm: bool = True,
+) -> torch.Tensor:
+    """grouped_mm with torchao's signature."""
+    if float8_dtype not in (torch.float8_e4m3fn, torch.float8_e4m3fnuz):
+        raise ValueError(f"fp8moe.torch.torchao: float8_dtype is {float8_dtype}, expected an e4m3 type")
+    if offs is None or A.dim() != 2:
+        raise ValueError(
+            f"fp8moe.torch.torchao: A is {tuple(A.shape)}, {'without' if offs is None else 'with'} offsets; expected "
+            "[M, K] with the end of each group's rows"
+        )
+    result = grouped_mm(A.to(torch.bfloat16), B_t.to(torch.bfloat16), offs)
+    return result if out_dtype is None else result.to(out_dtype)

@@ -1,0 +1,87 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Modules that torchao has converted, with its grouped matmul replaced."""
+
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")
+package = pytest.importorskip("torchao.prototype.moe_training", reason="torchao with FP8 training of experts is not installed")
+
+from torchao.prototype.moe_training import fp8_grouped_mm as module  # noqa: E402
+from torchao.prototype.moe_training.config import Float8TrainingOpConfig  # noqa: E402
+from torchao.quantization import quantize_  # noqa: E402
+
+import fp8moe.torch  # noqa: E402
+
+NAME = "_to_fp8_rowwise_then_scaled_grouped_mm"
+K, N, E, M = 64, 96, 4, 60
+ENDS = [0, 21, 21, 50]  # no multiples of 16, which torchao's own kernels need
+
+
+class Experts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weights = torch.nn.Parameter(torch.randn(E, N, K).bfloat16())
+
+    def forward(self, x, offsets):
+        return torch._grouped_mm(x, self.weights.transpose(-2, -1), offs=offsets)
+
+
+@pytest.fixture(autouse=True)
+def patched(ir, monkeypatch):
+    torch.manual_seed(0)
+    for owner in (package, module):
+        monkeypatch.setattr(owner, NAME, getattr(owner, NAME))  # to be restored
+    fp8moe.torch.torchao.patch()
+    fp8moe.torch.torchao.patch()
+
+
+def test_converted_module():
+    """The bits of fp8moe's grouped_mm, in both directions."""
+    experts, offsets = Experts(), torch.tensor(ENDS, dtype=torch.int32)
+    x, gradient = torch.randn(M, K).bfloat16().requires_grad_(), torch.randn(M, N).bfloat16()
+    parameter = experts.weights.detach().clone().requires_grad_()
+    expected = fp8moe.torch.grouped_mm(x, parameter.transpose(-2, -1), offsets)
+    exact = torch.autograd.grad(expected, (x, parameter), gradient)
+
+    quantize_(experts, Float8TrainingOpConfig(), filter_fn=lambda *_: True)
+    assert type(experts.weights.data) is not torch.Tensor
+    y = experts(x, offsets)
+    assert torch.equal(y, expected)
+    y.backward(gradient)
+    assert torch.equal(x.grad, exact[0])
+    found = experts.weights.grad
+    assert torch.equal(getattr(found, "_data", found), exact[1])
+
+
+def test_types():
+    """What is not bf16 is cast, as torchao takes float32 and gives what is asked for."""
+    offsets = torch.tensor(ENDS, dtype=torch.int32)
+    x, weights = torch.randn(M, K), torch.randn(E, N, K).transpose(-2, -1)
+    y = getattr(module, NAME)(x, weights, offsets, torch.float32)
+    assert y.dtype == torch.float32
+    assert torch.equal(y, fp8moe.torch.grouped_mm(x.bfloat16(), weights.bfloat16(), offsets).float())
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(float8_dtype=torch.float8_e5m2), "float8_dtype is torch.float8_e5m2, expected an e4m3 type"),
+        (dict(offs=None), r"A is \(60, 64\), without offsets; expected \[M, K\] with the end of each group's rows"),
+        (dict(A=torch.zeros(2, M, K)), r"A is \(2, 60, 64\), with offsets"),
+    ],
+)
+def test_refuses(change, message):
+    arguments = dict(A=torch.zeros(M, K), B_t=torch.zeros(E, K, N), offs=torch.tensor(ENDS, dtype=torch.int32))
+    with pytest.raises(ValueError, match=message):
+        getattr(module, NAME)(**{**arguments, **change})
+
+
+def test_another_torchao(monkeypatch):
+    monkeypatch.delattr(module, NAME)
+    with pytest.raises(ImportError, match=f"fp8_grouped_mm has no '{NAME}', as that of torchao 0.18 has"):
+        fp8moe.torch.torchao.patch()
