@@ -1,0 +1,56 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Experts of torchtitan's models in FP8, as one of its overrides: on its command line
+
+    --override.imports fp8moe.torch.torchtitan.fp8_experts
+
+torchtitan imports this module; fp8moe.torch does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import torch
+
+from ._grouped_mm import grouped_mm
+
+try:
+    from torchtitan.config import derive, override
+    from torchtitan.models.common.moe import GroupedExperts
+
+    GroupedExperts._grouped_mm
+except (ImportError, AttributeError) as error:
+    raise ImportError(
+        f"fp8moe.torch.torchtitan needs torchtitan 0.3 or later, whose experts can be overridden ({error})"
+    ) from error
+
+__all__ = ["fp8_experts"]
+
+
+@override(target=GroupedExperts.Config, description="Multiply groups of tokens in FP8 with fp8moe.")
+def fp8_experts(config: Any, recipe: str = "rowwise") -> Any:
+    """The configuration of experts whose grouped matmuls are those of fp8moe; of a subclass, too, as gpt-oss has one.
+    Groups may have any size, so the dispatcher of tokens stays as it is."""
+    return derive(config, _in_fp8(type(config)._owner).Config, recipe=recipe)
+
+
+@functools.lru_cache(maxsize=None)
+def _in_fp8(experts: Any) -> Any:
+    class FP8Experts(experts):  # type: ignore[misc]
+        @dataclasses.dataclass(kw_only=True, slots=True)
+        class Config(experts.Config):  # type: ignore[misc]
+            recipe: str
+
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            self._recipe = config.recipe
+
+        def _grouped_mm(self, *, A: torch.Tensor, B_t: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+            return grouped_mm(A, B_t, offs, recipe=self._recipe)
+
+    FP8Experts.__name__ = FP8Experts.__qualname__ = f"FP8{experts.__name__}"
+    return FP8Experts
