@@ -1,0 +1,157 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Two processes train one layer over gloo: with the batch divided (DDP), with the parameters divided too (FSDP2),
+and with the experts divided (expert parallelism). Results and gradients are those of one process, bit for bit
+where sums have the same order."""
+
+import socket
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+
+import torch.distributed as dist  # noqa: E402
+import torch.multiprocessing as multiprocessing  # noqa: E402
+
+from fp8moe.torch import experts  # noqa: E402
+
+RANKS = 2
+D, H, E, TOKENS = 64, 48, 4, 40  # tokens of each rank
+if not dist.is_available() or not dist.is_gloo_available():
+    pytest.skip("torch has no gloo", allow_module_level=True)
+
+
+class Layer(torch.nn.Module):
+    """Each token goes to one expert, whose number comes with it."""
+
+    def __init__(self):
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+
+        def parameter(*shape):
+            return torch.nn.Parameter((torch.randn(shape, generator=generator) * shape[-1] ** -0.5).bfloat16())
+
+        self.gate_up, self.down = parameter(E, 2 * H, D), parameter(E, D, H)
+
+    def forward(self, x, expert):
+        order = torch.argsort(expert, stable=True)
+        offsets = torch.bincount(expert, minlength=E).cumsum(0).to(torch.int32)
+        y = experts(x[order], self.gate_up.transpose(-2, -1), self.down.transpose(-2, -1), offsets)
+        return torch.empty_like(y).index_copy(0, order, y)
+
+
+def batch():
+    """Tokens, their experts and their gradients, of all ranks; the third expert has none."""
+    generator = torch.Generator().manual_seed(1)
+    x, gradient = (torch.randn(RANKS * TOKENS, D, generator=generator).bfloat16() for _ in range(2))
+    return x, torch.tensor([0, 1, 3])[torch.randint(3, (RANKS * TOKENS,), generator=generator)], gradient
+
+
+def local(rank):
+    rows = slice(rank * TOKENS, (rank + 1) * TOKENS)
+    return [tensor[rows] for tensor in batch()]
+
+
+def gradients_of(layer, x, expert, gradient):
+    layer.zero_grad()
+    layer(x, expert).backward(gradient)
+    return [layer.gate_up.grad.clone(), layer.down.grad.clone()]
+
+
+def expected_mean():
+    """Of the gradients that each rank has alone."""
+    parts = [gradients_of(Layer(), *local(rank)) for rank in range(RANKS)]
+    return [(sum(part[i].float() for part in parts) / RANKS).bfloat16() for i in range(2)]
+
+
+def check_ddp(rank):
+    layer = torch.nn.parallel.DistributedDataParallel(Layer())
+    x, expert, gradient = local(rank)
+    layer(x, expert).backward(gradient)
+    for found, expected in zip((layer.module.gate_up.grad, layer.module.down.grad), expected_mean()):
+        torch.testing.assert_close(found, expected)
+
+
+def check_fsdp(rank):
+    from torch.distributed.fsdp import fully_shard
+
+    layer = fully_shard(Layer(), mesh=dist.init_device_mesh("cpu", (RANKS,)))
+    x, expert, gradient = local(rank)
+    y = layer(x, expert)
+    assert torch.equal(y, Layer()(x, expert))
+    y.backward(gradient)
+    for parameter, expected in zip((layer.gate_up, layer.down), expected_mean()):
+        assert parameter.to_local().shape[0] == E // RANKS
+        torch.testing.assert_close(parameter.grad.full_tensor(), expected)
+
+
+class Exchange(torch.autograd.Function):
+    """Rows to other ranks; gradients go back."""
+
+    @staticmethod
+    def forward(ctx, x, sent, received):
+        ctx.sizes = sent, received
+        result = x.new_empty(sum(received), x.shape[1])
+        dist.all_to_all_single(result, x.contiguous(), received, sent)
+        return result
+
+    @staticmethod
+    def backward(ctx, gradient):
+        sent, received = ctx.sizes
+        result = gradient.new_empty(sum(sent), gradient.shape[1])
+        dist.all_to_all_single(result, gradient.contiguous(), sent, received)
+        return result, None, None
+
+
+def check_expert_parallel(rank):
+    """A buffer with room for all tokens takes those of this rank's experts, and what is in the rest counts for nothing."""
+    mine = E // RANKS
+    x, expert, gradient = local(rank)
+    x.requires_grad_()
+    parameters = [p.detach()[rank * mine : (rank + 1) * mine].clone().requires_grad_() for p in Layer().parameters()]
+
+    order = torch.argsort(expert, stable=True)
+    counts = torch.bincount(expert, minlength=E)
+    everyone = [torch.empty_like(counts) for _ in range(RANKS)]
+    dist.all_gather(everyone, counts)
+    here = torch.stack(everyone)[:, rank * mine : (rank + 1) * mine]  # of each rank, for each expert
+    sizes = counts.view(RANKS, mine).sum(1).tolist(), here.sum(1).tolist()
+    arrived = Exchange.apply(x[order], *sizes)
+    by_expert = torch.argsort(torch.arange(mine).repeat(RANKS).repeat_interleave(here.flatten()), stable=True)
+
+    buffer = torch.full((RANKS * TOKENS, D), float("nan")).bfloat16()
+    filled = torch.cat([arrived[by_expert], buffer[len(arrived) :]])
+    offsets = here.sum(0).cumsum(0).to(torch.int32)
+    y = experts(filled, *(p.transpose(-2, -1) for p in parameters), offsets)
+    assert not y[len(arrived) :].any()
+    back = torch.empty_like(arrived).index_copy(0, by_expert, y[: len(arrived)])
+    y = torch.empty_like(x).index_copy(0, order, Exchange.apply(back, *sizes[::-1]))
+    y.backward(gradient)
+
+    layer, (all_x, all_experts, all_gradients) = Layer(), batch()
+    all_x.requires_grad_()
+    expected = layer(all_x, all_experts)
+    expected.backward(all_gradients)
+    rows = slice(rank * TOKENS, (rank + 1) * TOKENS)
+    assert torch.equal(y, expected[rows]) and torch.equal(x.grad, all_x.grad[rows])
+    for parameter, whole in zip(parameters, layer.parameters()):
+        assert torch.equal(parameter.grad, whole.grad[rank * mine : (rank + 1) * mine])
+
+
+def work(rank, port, check):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
+    try:
+        check(rank)
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("check", [check_ddp, check_fsdp, check_expert_parallel])
+def test_two_processes(ir, check):
+    """Both look for the same programs in one cache, at once."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    multiprocessing.spawn(work, (port, check), nprocs=RANKS)
