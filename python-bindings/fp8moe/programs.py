@@ -7,11 +7,11 @@ compiler nor any library of arrays, so every machine can say which artifact it n
 from __future__ import annotations
 
 import operator
-from typing import Tuple
+from typing import Any, Dict, Tuple
 
 from .cache import Request
 
-__all__ = ["RECIPES", "WEIGHTS", "grouped_mm", "grouped_mm_request"]
+__all__ = ["RECIPES", "WEIGHTS", "grouped_mm", "grouped_mm_request", "kept_grouped_mm"]
 
 #: How operands are quantized: "rowwise" is e4m3 with power-of-two scales, one for each row of
 #: what a matmul contracts along its other dimension (docs/torch.md).
@@ -20,29 +20,68 @@ RECIPES: Tuple[str, ...] = ("rowwise",)
 #: How the weights [E, K, N] lie in memory: "KN" is row-major, "NK" a dense [E, N, K] seen transposed.
 WEIGHTS: Tuple[str, ...] = ("NK", "KN")
 
-_GROUPED_MM = """\
+_ALIASES = """\
 #rows = #fp8moe.strided<[0, 1, 2]>
 #columns = #fp8moe.strided<[0, 2, 1]>
 #transposed = #fp8moe.strided<[1, 0]>
+"""
 
+_GROUPED_MM = """\
+{aliases}
 module {{
   func.func @forward({x}, {weights}, {offsets}) -> ({y}) {{
 {quantize_x_rows}
-    %wq, %ws = fp8moe.dynamic_quantize %weights along [1] rounding pow2
-        : tensor<{E}x{K}x{N}xbf16, {layout}> -> tensor<{E}x{K}x{N}x!fp8moe.e4m3>, tensor<{E}x{N}xf32>
-    %y = fp8moe.grouped_matmul %xq, %wq groups(%offsets : tensor<{E}xi32>)
-        scales(%xs, %ws : tensor<?xf32>, tensor<{E}x{N}xf32>) direction quantize
-        : tensor<?x{K}x!fp8moe.e4m3>, tensor<{E}x{K}x{N}x!fp8moe.e4m3> -> tensor<?x{N}xbf16>
+{quantize_weights_k}
+{body_y}
     return %y : tensor<?x{N}xbf16>
   }}
 
   func.func @backward({grad_y}, {x}, {weights}, {offsets}) -> ({grad_x}, {grad_weights}) {{
+{quantize_grad_y_rows}
+{quantize_weights_n}
 {body_grad_x}
 {body_grad_weights}
     return %grad_x, %grad_weights : tensor<?x{K}xbf16>, tensor<{E}x{K}x{N}xbf16, {layout}>
   }}
 
   func.func @grad_x({grad_y}, {weights}, {offsets}) -> ({grad_x}) {{
+{quantize_grad_y_rows}
+{quantize_weights_n}
+{body_grad_x}
+    return %grad_x : tensor<?x{K}xbf16>
+  }}
+
+  func.func @grad_weights({grad_y}, {x}, {offsets}) -> ({grad_weights}) {{
+{body_grad_weights}
+    return %grad_weights : tensor<{E}x{K}x{N}xbf16, {layout}>
+  }}
+}}
+"""
+
+_KEPT_GROUPED_MM = """\
+{aliases}
+module {{
+  func.func @quantize_weights({weights}) -> ({weights_k}, {scales_k}, {weights_n}, {scales_n}) {{
+{quantize_weights_k}
+{quantize_weights_n}
+    return %wk, %wks, %wn, %wns : {type_k}, tensor<{E}x{N}xf32>, {type_n}, tensor<{E}x{K}xf32>
+  }}
+
+  func.func @forward({x}, {weights}, {weights_k_in}, {scales_k_in}, {weights_n_in}, {scales_n_in}, {offsets}) -> ({y}) {{
+{quantize_x_rows}
+{body_y}
+    return %y : tensor<?x{N}xbf16>
+  }}
+
+  func.func @backward({grad_y}, {x}, {weights_n_in}, {scales_n_in}, {offsets}) -> ({grad_x}, {grad_weights}) {{
+{quantize_grad_y_rows}
+{body_grad_x}
+{body_grad_weights}
+    return %grad_x, %grad_weights : tensor<?x{K}xbf16>, tensor<{E}x{K}x{N}xbf16, {layout}>
+  }}
+
+  func.func @grad_x({grad_y}, {weights_n_in}, {scales_n_in}, {offsets}) -> ({grad_x}) {{
+{quantize_grad_y_rows}
 {body_grad_x}
     return %grad_x : tensor<?x{K}xbf16>
   }}
@@ -58,15 +97,28 @@ _QUANTIZE_X_ROWS = """\
     %xq, %xs = fp8moe.dynamic_quantize %x along [1] rounding pow2
         : tensor<?x{K}xbf16> -> tensor<?x{K}x!fp8moe.e4m3>, tensor<?xf32>"""
 
-_GRAD_X = """\
+_QUANTIZE_GRAD_Y_ROWS = """\
     %gq, %gs = fp8moe.dynamic_quantize %grad_y along [1] rounding pow2
-        : tensor<?x{N}xbf16> -> tensor<?x{N}x!fp8moe.e4m3>, tensor<?xf32>
-    %wq, %ws = fp8moe.dynamic_quantize %weights along [2] rounding pow2
-        : tensor<{E}x{K}x{N}xbf16, {layout}> -> tensor<{E}x{K}x{N}x!fp8moe.e4m3>, tensor<{E}x{K}xf32>
-    %wt = fp8moe.transpose %wq [0, 2, 1]
-        : tensor<{E}x{K}x{N}x!fp8moe.e4m3> -> tensor<{E}x{N}x{K}x!fp8moe.e4m3, #columns>
+        : tensor<?x{N}xbf16> -> tensor<?x{N}x!fp8moe.e4m3>, tensor<?xf32>"""
+
+_QUANTIZE_WEIGHTS_K = """\
+    %wk, %wks = fp8moe.dynamic_quantize %weights along [1] rounding pow2
+        : tensor<{E}x{K}x{N}xbf16, {layout}> -> {type_k}, tensor<{E}x{N}xf32>"""
+
+_QUANTIZE_WEIGHTS_N = """\
+    %wn, %wns = fp8moe.dynamic_quantize %weights along [2] rounding pow2
+        : tensor<{E}x{K}x{N}xbf16, {layout}> -> {type_n}, tensor<{E}x{K}xf32>"""
+
+_Y = """\
+    %y = fp8moe.grouped_matmul %xq, %wk groups(%offsets : tensor<{E}xi32>)
+        scales(%xs, %wks : tensor<?xf32>, tensor<{E}x{N}xf32>) direction quantize
+        : tensor<?x{K}x!fp8moe.e4m3>, {type_k} -> tensor<?x{N}xbf16>"""
+
+_GRAD_X = """\
+    %wt = fp8moe.transpose %wn [0, 2, 1]
+        : {type_n} -> tensor<{E}x{N}x{K}x!fp8moe.e4m3, #columns>
     %grad_x = fp8moe.grouped_matmul %gq, %wt groups(%offsets : tensor<{E}xi32>)
-        scales(%gs, %ws : tensor<?xf32>, tensor<{E}x{K}xf32>) direction quantize
+        scales(%gs, %wns : tensor<?xf32>, tensor<{E}x{K}xf32>) direction quantize
         : tensor<?x{N}x!fp8moe.e4m3>, tensor<{E}x{N}x{K}x!fp8moe.e4m3, #columns> -> tensor<?x{K}xbf16>"""
 
 _QUANTIZE_COLUMNS = """\
@@ -106,6 +158,25 @@ def grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "ro
 
     Raises ValueError for sizes below 1 and for words that are not known.
     """
+    return _format(_GROUPED_MM, K, N, E, weights, recipe, kept=False)
+
+
+def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "rowwise") -> str:
+    """As `grouped_mm`, with weights that are quantized by a program of its own, once for many calls:
+
+        quantize_weights(weights) -> weights_k, scales_k, weights_n, scales_n
+        forward(x, weights, weights_k, scales_k, weights_n, scales_n, offsets) -> y
+        backward(grad_y, x, weights_n, scales_n, offsets) -> grad_x, grad_weights
+        grad_x(grad_y, weights_n, scales_n, offsets) -> grad_x
+        grad_weights(grad_y, x, offsets) -> grad_weights
+
+    weights_k is e4m3 [E, K, N], contiguous along K, with scales f32 [E, N]; weights_n is contiguous along N, with
+    scales f32 [E, K]. What the forward does not read is there for its gradients.
+    """
+    return _format(_KEPT_GROUPED_MM, K, N, E, weights, recipe, kept=True)
+
+
+def _format(template: str, K: int, N: int, E: int, weights: str, recipe: str, kept: bool) -> str:
     sizes = {name: operator.index(size) for name, size in (("K", K), ("N", N), ("E", E))}
     for name, size in sizes.items():
         if not 1 <= size < 2**31:
@@ -114,35 +185,47 @@ def grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "ro
         raise ValueError(f"grouped_mm: weights is {weights!r}, expected one of {', '.join(WEIGHTS)}")
     if recipe not in RECIPES:
         raise ValueError(f"grouped_mm: recipe is {recipe!r}, expected one of {', '.join(RECIPES)}")
-    layout = "#columns" if weights == "NK" else "#rows"
-    rows_of = {"x": "K", "y": "N", "grad_y": "N", "grad_x": "K"}
-    types = {name: f"tensor<?x{sizes[width]}xbf16>" for name, width in rows_of.items()}
-    types["offsets"] = f"tensor<{sizes['E']}xi32>"
-    for name in ("weights", "grad_weights"):
-        types[name] = f"tensor<{sizes['E']}x{sizes['K']}x{sizes['N']}xbf16, {layout}>"
-    results = ("y", "grad_x", "grad_weights")
-    arguments = {
-        name: f'{"" if name in results else f"%{name}: "}{type} {{fp8moe.name = "{name}"}}'
-        for name, type in types.items()
-    }
-    of_weights = _QUANTIZE_COLUMNS + (_GRAD_WEIGHTS_NK if weights == "NK" else _GRAD_WEIGHTS_KN)
-    return _GROUPED_MM.format(
+    matrices = "tensor<{E}x{K}x{N}x".format(**sizes)
+    names: Dict[str, Any] = {
         **sizes,
-        **arguments,
-        layout=layout,
-        quantize_x_rows=_QUANTIZE_X_ROWS.format(**sizes),
-        body_grad_x=_GRAD_X.format(**sizes, layout=layout),
-        body_grad_weights=of_weights.format(**sizes),
-    )
+        "aliases": _ALIASES,
+        "layout": "#columns" if weights == "NK" else "#rows",
+        # Within a program the compiler chooses how what it quantizes lies.
+        "type_k": f"{matrices}!fp8moe.e4m3{', #columns' if kept else ''}>",
+        "type_n": f"{matrices}!fp8moe.e4m3>",
+    }
+    types = {name: f"tensor<?x{sizes[of]}xbf16>" for name, of in (("x", "K"), ("y", "N"), ("grad_y", "N"), ("grad_x", "K"))}
+    types["offsets"] = f"tensor<{E}xi32>"
+    types["weights"] = types["grad_weights"] = f"{matrices}bf16, {names['layout']}>"
+    types.update(weights_k=names["type_k"], scales_k=f"tensor<{E}x{N}xf32>")
+    types.update(weights_n=names["type_n"], scales_n=f"tensor<{E}x{K}xf32>")
+    values = {"weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns"}
+    results = ("y", "grad_x", "grad_weights", *values)
+    for name, type in types.items():
+        result = f'{type} {{fp8moe.name = "{name}"}}'
+        names[name] = result if name in results else f"%{name}: {result}"
+        if name in values:
+            names[f"{name}_in"] = f"%{values[name]}: {result}"
+    pieces = {
+        "quantize_x_rows": _QUANTIZE_X_ROWS,
+        "quantize_grad_y_rows": _QUANTIZE_GRAD_Y_ROWS,
+        "quantize_weights_k": _QUANTIZE_WEIGHTS_K,
+        "quantize_weights_n": _QUANTIZE_WEIGHTS_N,
+        "body_y": _Y,
+        "body_grad_x": _GRAD_X,
+        "body_grad_weights": _QUANTIZE_COLUMNS + (_GRAD_WEIGHTS_NK if weights == "NK" else _GRAD_WEIGHTS_KN),
+    }
+    return template.format(**names, **{name: piece.format(**names) for name, piece in pieces.items()})
 
 
 def grouped_mm_request(
-    K: int, N: int, E: int, chip: str, *, weights: str = "NK", recipe: str = "rowwise"
+    K: int, N: int, E: int, chip: str, *, weights: str = "NK", recipe: str = "rowwise", kept: bool = False
 ) -> Request:
-    """What fp8moe.cache needs to find or make the artifact of `grouped_mm` for a chip."""
+    """What fp8moe.cache needs to find or make the artifact of `grouped_mm`, or of `kept_grouped_mm`, for a chip."""
+    program = "kept_grouped_mm" if kept else "grouped_mm"
     return Request(
-        grouped_mm(K, N, E, weights=weights, recipe=recipe),
+        (kept_grouped_mm if kept else grouped_mm)(K, N, E, weights=weights, recipe=recipe),
         chip,
-        f"grouped_mm of K = {K}, N = {N}, E = {E}, weights {weights}, recipe {recipe}",
-        f"python -m fp8moe prepare grouped_mm --sizes={K},{N},{E} --weights={weights} --recipe={recipe}",
+        f"{program} of K = {K}, N = {N}, E = {E}, weights {weights}, recipe {recipe}",
+        f"python -m fp8moe prepare {program} --sizes={K},{N},{E} --weights={weights} --recipe={recipe}",
     )

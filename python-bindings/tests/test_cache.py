@@ -327,19 +327,26 @@ def test_what_does_not_compile_leaves_nothing(folder):
     assert not [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
 
 
+@pytest.mark.parametrize("kept, found", [(False, 5), (True, 4)], ids=["grouped_mm", "kept_grouped_mm"])
 @pytest.mark.parametrize("weights", programs.WEIGHTS)
-def test_grouped_mm_has_the_layout_of_the_weights(ir, weights):
-    text = programs.grouped_mm(8, 16, 2, weights=weights)
-    artifact = fp8moe.compile(ir.Module.parse(text), ["cpu"])
+def test_programs_have_the_layout_of_the_weights(ir, weights, kept, found):
+    """And quantized ones are contiguous along what they are contracted along."""
+    rows, columns = [128, 16, 1], [128, 1, 8]
+    layout = rows if weights == "KN" else columns
+    strides = {"weights": layout, "grad_weights": layout, "weights_k": columns, "weights_n": rows}
+    request = programs.grouped_mm_request(8, 16, 2, "cpu", weights=weights, kept=kept)
+    artifact = fp8moe.compile(ir.Module.parse(request.ir), ["cpu"])
     manifest = json.loads((Path(artifact.folder("cpu")) / "manifest.json").read_text())
-    strides = {"KN": [128, 16, 1], "NK": [128, 1, 8]}[weights]
-    checked = 0
+    checked = []
     for program in manifest["programs"]:
         for buffer in program["buffers"]:
-            if buffer.get("name") in ("weights", "grad_weights"):
-                assert buffer["strides"] == strides
-                checked += 1
-    assert checked == 5
+            if buffer.get("name") in strides:
+                assert buffer["strides"] == strides[buffer["name"]]
+                checked.append(buffer["name"])
+    assert checked.count("weights") + checked.count("grad_weights") == found
+    # Made once, and read by forward, backward and grad_x.
+    assert checked.count("weights_n") == (4 if kept else 0)
+    assert f"prepare {'kept_' if kept else ''}grouped_mm --sizes=8,16,2 " in request.command
 
 
 @pytest.mark.parametrize(

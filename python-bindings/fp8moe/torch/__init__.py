@@ -18,7 +18,19 @@ except ImportError as error:
 
 from . import torchao, transformers
 from ._experts import ACTIVATIONS, experts
-from ._grouped_mm import grouped_mm
+from ._grouped_mm import grouped_mm, quantize_weights
 from ._ops import Op, as_op, differentiable
+from ._weights import QuantizedWeights
 
-__all__ = ["ACTIVATIONS", "Op", "as_op", "differentiable", "experts", "grouped_mm", "torchao", "transformers"]
+__all__ = [
+    "ACTIVATIONS",
+    "Op",
+    "QuantizedWeights",
+    "as_op",
+    "differentiable",
+    "experts",
+    "grouped_mm",
+    "quantize_weights",
+    "torchao",
+    "transformers",
+]

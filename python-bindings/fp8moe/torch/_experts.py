@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as functional
 
 from ._grouped_mm import grouped_mm
+from ._weights import QuantizedWeights
 
 _Activation = Callable[[torch.Tensor], torch.Tensor]
 
@@ -24,8 +25,8 @@ ACTIVATIONS: Dict[str, _Activation] = {
 
 def experts(
     x: torch.Tensor,
-    gate_up: torch.Tensor,
-    down: torch.Tensor,
+    gate_up: Union[torch.Tensor, QuantizedWeights],
+    down: Union[torch.Tensor, QuantizedWeights],
     offsets: torch.Tensor,
     *,
     activation: Union[str, _Activation] = "silu",
@@ -41,7 +42,7 @@ def experts(
 
     Args:
         x: bf16 [M, D], rows sorted by expert.
-        gate_up: bf16 [E, D, 2H], in memory as weights of grouped_mm.
+        gate_up: bf16 [E, D, 2H], in memory as weights of grouped_mm, or what quantize_weights made of them.
         down: bf16 [E, H, D], the same.
         offsets: i32 [E], as for grouped_mm.
         activation: one of ACTIVATIONS, or a function that takes all of h [M, 2H] and returns a [M, H], for

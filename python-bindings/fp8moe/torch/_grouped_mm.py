@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, Tuple
+from typing import Any, Tuple, Union
 
 import torch
 
@@ -15,10 +15,15 @@ from .. import cache, programs
 from .._library import UnsupportedError
 from ..runtime import load
 from ._ops import Op, as_op, differentiable
+from ._weights import QuantizedWeights
 
 
 def grouped_mm(
-    x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, *, recipe: str = "rowwise"
+    x: torch.Tensor,
+    weights: Union[torch.Tensor, QuantizedWeights],
+    offsets: torch.Tensor,
+    *,
+    recipe: str = "rowwise",
 ) -> torch.Tensor:
     """Multiplies each group of rows with the matrix of its expert, in FP8.
 
@@ -28,7 +33,8 @@ def grouped_mm(
 
     Args:
         x: bf16 [M, K], rows sorted by expert.
-        weights: bf16 [E, K, N]: a dense [E, N, K] seen transposed, or dense; others are copied.
+        weights: bf16 [E, K, N]: a dense [E, N, K] seen transposed, or dense; others are copied. Or what
+            `quantize_weights` made of them.
         offsets: i32 [E], ascending, at most M, on the device of x. Nothing waits for them.
         recipe: how operands are quantized, one of fp8moe.programs.RECIPES.
 
@@ -39,19 +45,68 @@ def grouped_mm(
     what was compiled (fp8moe.cache).
 
     Raises:
-        ValueError: shapes, types or devices do not fit.
+        ValueError: shapes, types or devices do not fit, or weights have changed since they were quantized.
         fp8moe.cache.CacheError: the programs are not there, and there is no compiler.
         fp8moe.CompilerError: the chip of x has no kernels for these sizes.
     """
+    if isinstance(weights, QuantizedWeights):
+        return _multiply_kept(x, weights, offsets, recipe)
     if torch.is_autocast_enabled(x.device.type):
         x, weights = x.to(torch.bfloat16), weights.to(torch.bfloat16)
     _check(x, weights, offsets)
-    # Dynamo, where sizes may be symbols, makes numbers of these three.
-    E, K, N = (operator.index(size) for size in weights.shape)
     weights, layout = _lay_out(weights)
-    op = _find_op(K, N, E, layout, recipe, x.device.type, x.device.index or 0)
+    op = _find_op("grouped_mm", weights, layout, recipe)
     result: torch.Tensor = op(x.contiguous(), weights, offsets.contiguous())
     return result
+
+
+def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> QuantizedWeights:
+    """Quantizes weights for all calls of grouped_mm and experts until they change: microbatches of one step,
+    layers that are computed again for their gradients, inference.
+
+        weights = quantize_weights(parameter.transpose(-2, -1))
+        for x, offsets in microbatches:
+            grouped_mm(x, weights, offsets)...
+
+    Results and gradients are those of `weights` themselves, bit for bit. Takes two bytes for each of the
+    weights. Gradients go to `weights`; call it again after each step of the optimizer. Outside of
+    torch.compile, calls with weights that have changed are refused.
+
+    Args:
+        weights: bf16 [E, K, N], as grouped_mm takes them; under autocast others are cast.
+        recipe: as for grouped_mm.
+
+    Raises:
+        ValueError: shape or type do not fit. Others as grouped_mm.
+    """
+    if torch.is_autocast_enabled(weights.device.type):
+        weights = weights.to(torch.bfloat16)
+    _check_tensor("quantize_weights", "weights", weights, 3, torch.bfloat16, "[E, K, N]")
+    weights, layout = _lay_out(weights)
+    forms = _find_op("quantize_weights", weights, layout, recipe)(weights.detach())
+    return QuantizedWeights(weights, *forms, recipe=recipe)
+
+
+def _multiply_kept(x: torch.Tensor, kept: QuantizedWeights, offsets: torch.Tensor, recipe: str) -> torch.Tensor:
+    if torch.is_autocast_enabled(x.device.type):
+        x = x.to(torch.bfloat16)
+    _check(x, kept.weights, offsets)
+    if recipe != kept.recipe:
+        raise ValueError(f"grouped_mm: recipe is {recipe!r}, but the weights were quantized by recipe {kept.recipe!r}")
+    if not torch.compiler.is_compiling():
+        kept.require_current()
+    weights, layout = _lay_out(kept.weights)
+    op = _find_op("kept_grouped_mm", weights, layout, recipe)
+    forms = kept.weights_k, kept.scales_k, kept.weights_n, kept.scales_n
+    result: torch.Tensor = op(x.contiguous(), weights, *forms, offsets.contiguous())
+    return result
+
+
+def _check_tensor(function: str, name: str, tensor: torch.Tensor, rank: int, dtype: torch.dtype, shape: str) -> None:
+    if tensor.dim() != rank:
+        raise ValueError(f"{function}: {name} has shape {tuple(tensor.shape)}, expected {shape}")
+    if tensor.dtype != dtype:
+        raise ValueError(f"{function}: {name} is {tensor.dtype}, expected {dtype}; cast it with .to({dtype})")
 
 
 def _check(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> None:
@@ -60,10 +115,7 @@ def _check(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> Non
         ("weights", weights, 3, torch.bfloat16, "[E, K, N]"),
         ("offsets", offsets, 1, torch.int32, "[E]"),
     ):
-        if tensor.dim() != rank:
-            raise ValueError(f"grouped_mm: {name} has shape {tuple(tensor.shape)}, expected {shape}")
-        if tensor.dtype != dtype:
-            raise ValueError(f"grouped_mm: {name} is {tensor.dtype}, expected {dtype}; cast it with .to({dtype})")
+        _check_tensor("grouped_mm", name, tensor, rank, dtype, shape)
         if tensor.device != x.device:
             raise ValueError(f"grouped_mm: {name} is on {tensor.device}, but x is on {x.device}; move it there")
     if x.shape[1] != weights.shape[1]:
@@ -85,22 +137,28 @@ def _lay_out(weights: torch.Tensor) -> Tuple[torch.Tensor, str]:
     return weights.contiguous(), "KN"
 
 
-def _name_op(K: int, N: int, E: int, layout: str, recipe: str, device: str, index: int) -> str:
-    return _make_op(K, N, E, layout, recipe, _chip_of(device, index)).qualified_name.split("::")[1]
+def _name_op(which: str, K: int, N: int, E: int, layout: str, recipe: str, device: str, index: int) -> str:
+    return _make_op(K, N, E, layout, recipe, _chip_of(device, index), which).qualified_name.split("::")[1]
 
 
 #: Runs while Dynamo traces, so that only the operator is in the graph.
 _constant_name = torch.compiler.assume_constant_result(_name_op)
 
 
-def _find_op(K: int, N: int, E: int, layout: str, recipe: str, device: str, index: int) -> Any:
-    return getattr(torch.ops.fp8moe, _constant_name(K, N, E, layout, recipe, device, index))
+def _find_op(which: str, weights: torch.Tensor, layout: str, recipe: str) -> Any:
+    # Dynamo, where sizes may be symbols, makes numbers of these three.
+    E, K, N = (operator.index(size) for size in weights.shape)
+    device = weights.device
+    return getattr(torch.ops.fp8moe, _constant_name(which, K, N, E, layout, recipe, device.type, device.index or 0))
 
 
 @functools.lru_cache(maxsize=None)
-def _make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str) -> Op:
-    request = programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe)
+def _make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: str = "grouped_mm") -> Op:
+    """`grouped_mm`, `kept_grouped_mm` or `quantize_weights`, the last two of one artifact."""
+    request = programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=which != "grouped_mm")
     artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
+    if which == "quantize_weights":
+        return as_op(artifact.program(which))
     forward, *backwards = (
         as_op(artifact.program(name)) for name in ("forward", "backward", "grad_x", "grad_weights")
     )

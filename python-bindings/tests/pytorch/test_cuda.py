@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
-from fp8moe.torch import ACTIVATIONS, experts, grouped_mm  # noqa: E402
+from fp8moe.torch import ACTIVATIONS, experts, grouped_mm, quantize_weights  # noqa: E402
 
 K, N, E, M = 64, 96, 4, 300
 ENDS = {"even": [75, 150, 225, 300], "empty": [0, 120, 120, 250], "none": [0, 0, 0, 0], "one": [0, 300, 300, 300]}
@@ -76,6 +76,14 @@ def test_values_and_gradients(layout, ends):
         assert_near(result, exact)
 
 
+def test_kept_weights():
+    """The bits of weights that each call quantizes."""
+    x, parameter, weights, gradient = tensors()
+    expected = run(x, parameter, weights, gradient, ENDS["empty"])
+    for result, other in zip(run(x, parameter, quantize_weights(weights), gradient, ENDS["empty"]), expected):
+        assert torch.equal(result, other)
+
+
 def test_nothing_waits_for_the_device():
     x, parameter, weights, gradient = tensors()
     ends = offsets(ENDS["empty"])
@@ -103,13 +111,13 @@ def test_stream_of_the_caller():
 
 
 def test_graph_replays_with_other_groups():
-    x, parameter, weights, gradient = tensors()
+    # Nothing of an older graph may be alive: autograd would go to the stream that it was made on.
+    x, parameter, _, gradient = tensors("KN")
     ends = offsets(ENDS["even"])
 
     def step():
-        # The view belongs to the graph: autograd runs its backward on the stream that made it.
-        y = grouped_mm(x, parameter.transpose(-2, -1), ends)
-        return (y, *torch.autograd.grad(y, (x, parameter), gradient))
+        y = grouped_mm(x, parameter, ends)
+        return (y.detach(), *torch.autograd.grad(y, (x, parameter), gradient))
 
     step()
     torch.cuda.synchronize()
@@ -119,10 +127,9 @@ def test_graph_replays_with_other_groups():
     for kind in ("even", "empty", "none"):
         ends.copy_(offsets(ENDS[kind]))
         for result in found:
-            result.detach().fill_(float("nan"))
+            result.fill_(float("nan"))
         graph.replay()
-        expected = run(x, parameter, weights, gradient, ENDS[kind])
-        for result, other in zip((found[0], found[1], found[2].transpose(-2, -1)), expected):
+        for result, other in zip(found, run(x, parameter, parameter, gradient, ENDS[kind])):
             assert torch.equal(result, other), kind
 
 

@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
+import torch._dynamo.testing  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import fp8moe.torch  # noqa: E402

@@ -1,0 +1,132 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Weights that are quantized once give the bits of those that are quantized by each call."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+
+import torch._dynamo.testing  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+from fp8moe.torch import experts, grouped_mm, quantize_weights  # noqa: E402
+
+K, N, E, M = 64, 96, 4, 60
+ENDS = [0, 20, 20, 50]
+
+
+@pytest.fixture(autouse=True)
+def seed(ir):
+    torch.manual_seed(0)
+
+
+def offsets():
+    return torch.tensor(ENDS, dtype=torch.int32)
+
+
+def tensors(layout="NK"):
+    """x, the parameter, its view [E, K, N] and a gradient."""
+    parameter = torch.randn((E, N, K) if layout == "NK" else (E, K, N)).bfloat16().requires_grad_()
+    weights = parameter.transpose(-2, -1) if layout == "NK" else parameter
+    return torch.randn(M, K).bfloat16().requires_grad_(), parameter, weights, torch.randn(M, N).bfloat16()
+
+
+def run(function, x, parameter, weights, gradient, needs=None):
+    y = function(x, weights, offsets())
+    return (y, *torch.autograd.grad(y, needs or (x, parameter), gradient))
+
+
+def recomputed(*arguments):
+    return checkpoint(grouped_mm, *arguments, use_reentrant=False)
+
+
+@pytest.mark.parametrize("function", [grouped_mm, recomputed], ids=["once", "recomputed"])
+@pytest.mark.parametrize("layout", ["NK", "KN"])
+def test_bits(layout, function):
+    x, parameter, weights, gradient = tensors(layout)
+    kept = quantize_weights(weights)
+    assert kept.nbytes == 2 * E * K * N + 4 * E * (K + N)
+    expected = run(grouped_mm, x, parameter, weights, gradient)
+    for found, other in zip(run(function, x, parameter, kept, gradient), expected):
+        assert torch.equal(found, other)
+
+
+def test_weights_of_any_layout():
+    """Those that are copied keep their way to the parameter."""
+    x, parameter, weights, gradient = tensors()
+    odd = weights.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+    expected = run(grouped_mm, x, parameter, odd, gradient)
+    for found, other in zip(run(grouped_mm, x, parameter, quantize_weights(odd), gradient), expected):
+        assert torch.equal(found, other)
+
+
+@pytest.mark.parametrize("needs", ["x", "weights"])
+def test_single_gradients(needs):
+    x, parameter, weights, gradient = tensors()
+    wanted = [x if needs == "x" else parameter]
+    x.requires_grad_(needs == "x")
+    expected = run(grouped_mm, x, parameter, weights, gradient, wanted)
+    for found, other in zip(run(grouped_mm, x, parameter, quantize_weights(weights), gradient, wanted), expected):
+        assert torch.equal(found, other)
+
+
+def test_microbatches_and_a_step():
+    """Gradients of all microbatches add up; after the optimizer's step the old forms are refused."""
+    parameters = []
+    for keep in (False, True):
+        torch.manual_seed(1)
+        _, parameter, weights, _ = tensors()
+        used = quantize_weights(weights) if keep else weights
+        for _ in range(3):
+            grouped_mm(torch.randn(M, K).bfloat16(), used, offsets()).sum().backward()
+        torch.optim.SGD([parameter], lr=0.1).step()
+        parameters.append(parameter)
+    assert torch.equal(*parameters)
+    with pytest.raises(ValueError, match="changed since they were quantized; call quantize_weights again after each step"):
+        grouped_mm(torch.randn(M, K).bfloat16(), used, offsets())
+
+
+def test_compiled_experts():
+    """One graph, which takes new forms as it takes new weights."""
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    step = torch.compile(experts, fullgraph=True, backend=counter)
+    x, gate_up, _, _ = tensors()
+    gradient = torch.randn(M, K).bfloat16()
+    down = torch.randn(E, K, N // 2).bfloat16().requires_grad_()
+    for _ in range(2):
+        views = [tensor.transpose(-2, -1) for tensor in (gate_up, down)]
+        y = step(x, *map(quantize_weights, views), offsets())
+        expected = experts(x, *views, offsets())
+        for found, other in zip(
+            torch.autograd.grad(y, (x, gate_up, down), gradient), torch.autograd.grad(expected, (x, gate_up, down), gradient)
+        ):
+            torch.testing.assert_close(found, other)
+        assert torch.equal(y, expected)
+        with torch.no_grad():
+            gate_up.mul_(0.5)
+    assert counter.frame_count == 1
+
+
+def test_autocast():
+    x, parameter, weights, gradient = tensors()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        kept = quantize_weights(weights.detach().float())
+        y = grouped_mm(x.detach().float(), kept, offsets())
+    assert torch.equal(y, grouped_mm(x, weights, offsets()))
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda x, w: quantize_weights(w.float()), "quantize_weights: weights is torch.float32, expected torch.bfloat16"),
+        (lambda x, w: quantize_weights(w[0]), r"quantize_weights: weights has shape \(64, 96\), expected \[E, K, N\]"),
+        (lambda x, w: quantize_weights(w, recipe="mxfp8"), "recipe is 'mxfp8', expected one of rowwise"),
+        (lambda x, w: grouped_mm(x[:, :32], quantize_weights(w), offsets()), "K, their dimension 1, must be equal"),
+        (lambda x, w: grouped_mm(x, quantize_weights(w), offsets(), recipe="other"), "recipe is 'other', but the weights"),
+    ],
+)
+def test_refuses(call, message):
+    x, _, weights, _ = tensors()
+    with pytest.raises(ValueError, match=message):
+        call(x, weights)
