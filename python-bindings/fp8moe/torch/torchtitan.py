@@ -40,9 +40,9 @@ def fp8_experts(config: Any, recipe: str = "rowwise") -> Any:
 
 @functools.lru_cache(maxsize=None)
 def _in_fp8(experts: Any) -> Any:
-    class FP8Experts(experts):  # type: ignore[misc]
+    class FP8Experts(experts):
         @dataclasses.dataclass(kw_only=True, slots=True)
-        class Config(experts.Config):  # type: ignore[misc]
+        class Config(experts.Config):
             recipe: str
 
         def __init__(self, config: Any) -> None:
