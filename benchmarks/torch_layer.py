@@ -8,15 +8,16 @@
 # ===-----------------------------------------------------------------------===#
 """Times the feed-forward network of a layer's experts, forward and backward under torch.compile: fp8moe.torch.experts,
 torchao's FP8 grouped matmul (when torchao is installed) and torch's bf16 grouped matmul, the last two with the same
-SwiGLU between them.
+SwiGLU between them. "fp8moe, kept" is a microbatch that finds weights quantized by an earlier one.
 
     python3 -m fp8moe prepare grouped_mm $(python3 benchmarks/torch_layer.py --sizes) --target=sm_90a -o build/torch_layer
+    python3 -m fp8moe prepare kept_grouped_mm $(python3 benchmarks/torch_layer.py --sizes) --target=sm_90a -o build/torch_layer
     FP8MOE_ARTIFACTS=build/torch_layer python3 benchmarks/torch_layer.py --json build/torch_layer.json
 
-Where the compiler is installed too, the first command may be left out. Outputs and gradients of all contenders are first
+Where the compiler is installed too, only the last command is needed. Outputs and gradients of all contenders are first
 compared with float64, group by group; nothing is timed where one has less than the least signal-to-noise ratio. Times are medians in
-random turns (timing.py); tensors are larger than the L2 cache. Peak memory is what a step needs beside its inputs: outputs, gradients
-and what is between them. Host time is that of one grouped matmul, eager, with few rows, until the call returns.
+random turns (timing.py); tensors are larger than the L2 cache. Peak memory is what a step needs beside its inputs, kept
+weights among them: outputs, gradients and what is between. Host time is that of one grouped matmul, eager, with few rows, until the call returns.
 
 With --cpu-check a small layer runs on the CPU and is compared, and nothing is timed.
 """
@@ -57,7 +58,7 @@ def sizes_of(shape):
 
 
 class Layer:
-    """The tensors of a layer, with parameters [experts, out, in]."""
+    """The tensors of a layer; in memory its weights are dense [experts, out, in]."""
 
     def __init__(self, shape, device, rng):
         import torch
@@ -67,20 +68,22 @@ class Layer:
         tokens, hidden, width, experts = shape
         bf16 = dict(device=device, dtype=torch.bfloat16)
         self.x = torch.randn(tokens, width, **bf16).requires_grad_()
-        self.gate_up = torch.randn(experts, 2 * hidden, width, **bf16).mul_(width**-0.5).requires_grad_()
-        self.down = torch.randn(experts, width, hidden, **bf16).mul_(hidden**-0.5).requires_grad_()
+        gate_up = torch.randn(experts, 2 * hidden, width, **bf16).mul_(width**-0.5)
+        down = torch.randn(experts, width, hidden, **bf16).mul_(hidden**-0.5)
+        self.gate_up, self.down = (tensor.transpose(-2, -1).requires_grad_() for tensor in (gate_up, down))
         self.grad_y = torch.randn(tokens, width, **bf16)
         self.ends = random_ends(tokens, experts, "cuts", rng, multiple=MULTIPLE)
         self.offsets = torch.tensor(self.ends, dtype=torch.int32, device=device)
 
-    def step(self, experts):
-        """A function that runs forward and backward and returns RESULTS."""
+    def step(self, experts, prepare=lambda weights: weights):
+        """A function that runs forward and backward, with weights as `prepare` gives them, and returns RESULTS."""
         import torch
 
         compiled = torch.compile(experts, dynamic=False)
+        gate_up, down = prepare(self.gate_up), prepare(self.down)
 
         def run():
-            y = compiled(self.x, self.gate_up.transpose(-2, -1), self.down.transpose(-2, -1), self.offsets)
+            y = compiled(self.x, gate_up, down, self.offsets)
             gradients = torch.autograd.grad(y, (self.x, self.gate_up, self.down), self.grad_y)
             return (y.detach(), *gradients)
 
@@ -93,7 +96,7 @@ class Layer:
         rows = slice(self.ends[g - 1] if g else 0, self.ends[g])
         inputs = [tensor.detach().double().requires_grad_() for tensor in (self.x[rows], self.gate_up[g], self.down[g])]
         x, gate_up, down = inputs
-        y = swiglu(x @ gate_up.T) @ down.T
+        y = swiglu(x @ gate_up) @ down
         return rows, (y.detach(), *torch.autograd.grad(y, inputs, self.grad_y[rows].double()))
 
     def sqnr_db(self, contenders):
@@ -208,6 +211,7 @@ def measure(shape, options, rng):
     contenders = matmuls(options)
     steps = {name: layer.step(experts_of(matmul)) for name, matmul in contenders.items()}
     steps["fp8moe"] = layer.step(fp8moe.torch.experts)
+    steps["fp8moe, kept"] = layer.step(fp8moe.torch.experts, fp8moe.torch.quantize_weights)
     figures = {name: {} for name in steps}
     if not options.cpu_check:
         for name, step in steps.items():
@@ -239,7 +243,8 @@ def show(row):
             cells += [f"{figures['us']:.0f}", f"{bf16['us'] / figures['us']:.2f}x", f"{figures['peak_gib']:.2f}"]
         cells += [f"{ratio:.1f}" for ratio in figures["sqnr_db"]]
         if "us" in figures:
-            cells += [f"{us:.0f}" for us in figures["host_us"]] + [f"{figures['first_call_s']:.1f}"]
+            cells += [f"{us:.0f}" for us in figures.get("host_us", [])] or ["", ""]
+            cells.append(f"{figures['first_call_s']:.1f}")
         print("| " + " | ".join(cells) + " |", flush=True)
 
 

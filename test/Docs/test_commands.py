@@ -34,6 +34,7 @@ LEFT_OUT = [
     (r"(apt-get install|python3 -m venv|pip) ", "installs"),
     (r"fp8moe-run .*--device=cuda", "needs a GPU"),
     (r"python3 benchmarks/\w+\.py (measure )?build/\w+/sm_90a", "needs a GPU"),
+    (r"python3 benchmarks/torch_layer\.py --profile", "needs a GPU"),
     (r"ncu ", "needs a GPU"),
     (r"python3 benchmarks/sweep\.py cases", "reads what a GPU measured"),
 ]
@@ -41,6 +42,7 @@ LEFT_OUT = [
 # Commands that take up to minutes of processor time: dozens of kernels each, or measurements of the compiler.
 SLOW = [
     r"fp8moe-compile (build|benchmarks)/\w+\.mlir --target=sm_90a",
+    r"python3 -m fp8moe prepare (kept_)?grouped_mm .*--target=sm_90a",
     r"python3 benchmarks/layout_pipeline_scaling\.py",
 ]
 
