@@ -84,7 +84,7 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
     _check_tensor("quantize_weights", "weights", weights, 3, torch.bfloat16, "[E, K, N]")
     weights, layout = _lay_out(weights)
     forms = _find_op("quantize_weights", weights, layout, recipe)(weights.detach())
-    return QuantizedWeights(weights, *forms, recipe=recipe)
+    return QuantizedWeights(weights, recipe, *forms)
 
 
 def _multiply_kept(x: torch.Tensor, kept: QuantizedWeights, offsets: torch.Tensor, recipe: str) -> torch.Tensor:

@@ -14,11 +14,11 @@ class QuantizedWeights:
     def __init__(
         self,
         weights: torch.Tensor,
+        recipe: str,
         weights_k: torch.Tensor,
         scales_k: torch.Tensor,
         weights_n: torch.Tensor,
         scales_n: torch.Tensor,
-        recipe: str,
     ) -> None:
         #: What gradients go to.
         self.weights = weights
