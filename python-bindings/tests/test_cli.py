@@ -57,6 +57,25 @@ def test_run(compiled, tmp_path, capsys):
     assert "input 'grad_out': dim 1 is 7, expected 2048" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("program", ["grouped_mm", "kept_grouped_mm"])
+def test_prepare(ir, tmp_path, capsys, monkeypatch, program):
+    """What it makes is found by the request for it, and by no other."""
+    from fp8moe import cache, programs
+
+    command = ["prepare", program, "--sizes=8,16,2", "--target=cpu", "-o", str(tmp_path / "prepared")]
+    assert main(command) == 0
+    assert f"{program} of K = 8, N = 16, E = 2" in capsys.readouterr().out
+    monkeypatch.setenv("FP8MOE_ARTIFACTS", str(tmp_path / "prepared"))
+    monkeypatch.setenv("FP8MOE_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setattr(cache, "_identify_extension", lambda: None)  # as without a compiler
+    kept = program == "kept_grouped_mm"
+    assert cache.get(programs.grouped_mm_request(8, 16, 2, "cpu", kept=kept)).startswith(str(tmp_path / "prepared"))
+    with pytest.raises(cache.CacheError):
+        cache.get(programs.grouped_mm_request(8, 16, 2, "cpu", kept=not kept))
+    assert main(["prepare", program, "--sizes=8x16", "--target=cpu"]) == 1
+    assert "--sizes: '8x16' is not of the form K,N,E" in capsys.readouterr().err
+
+
 def test_opt(ir, capsys):
     assert main(["opt", EXAMPLE, "--fp8moe-to-cpu=chip=cpu"]) == 0
     assert "fp8moe_plan.program @moe_backward" in capsys.readouterr().out
