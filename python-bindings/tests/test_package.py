@@ -40,7 +40,8 @@ def test_types(ir):
 
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer is slow to start")
 def test_importing_is_fast():
-    code = "import time; t = time.perf_counter(); import fp8moe; print(time.perf_counter() - t)"
+    # Time of the processor, which does not depend on what else the machine does.
+    code = "import time; t = time.process_time(); import fp8moe; print(time.process_time() - t)"
     best = min(float(run(sys.executable, "-c", code)) for _ in range(3))
     assert best < 0.3
 
