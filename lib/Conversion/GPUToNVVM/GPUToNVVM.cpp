@@ -14,6 +14,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -61,6 +62,27 @@ public:
     Value sixteen = arith::ConstantIntOp::create(b, b.getI32Type(), 16);
     return arith::OrIOp::create(b, low,
                                 arith::ShLIOp::create(b, high, sixteen));
+  }
+
+  SmallVector<Value> createUnpackFP8(ImplicitLocOpBuilder &b, Value word,
+                                     Type fp8Type) const override {
+    // There is no conversion to f32; f16 has all values of both types.
+    auto bytes = VectorType::get(2, b.getI8Type());
+    auto halves = VectorType::get(2, b.getF16Type());
+    SmallVector<Value> values;
+    for (int64_t bit : {0, 16}) {
+      Value shifted = arith::ShRUIOp::create(
+          b, word, arith::ConstantIntOp::create(b, b.getI32Type(), bit));
+      Value pair = LLVM::BitcastOp::create(
+          b, bytes, arith::TruncIOp::create(b, b.getI16Type(), shifted));
+      Value converted = NVVM::ConvertF8x2ToF16x2Op::create(
+          b, halves, pair, /*relu=*/false, fp8Type);
+      for (int64_t i : {0, 1}) {
+        Value half = vector::ExtractOp::create(b, converted, i);
+        values.push_back(arith::ExtFOp::create(b, b.getF32Type(), half));
+      }
+    }
+    return values;
   }
 
   Value createPackBF16(ImplicitLocOpBuilder &b, Value low,

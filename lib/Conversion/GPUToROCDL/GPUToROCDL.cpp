@@ -51,6 +51,22 @@ public:
                        fp8Type);
   }
 
+  SmallVector<Value> createUnpackFP8(ImplicitLocOpBuilder &b, Value word,
+                                     Type fp8Type) const override {
+    auto pair = VectorType::get(2, b.getF32Type());
+    bool isE4M3 = isa<Float8E4M3FNType, Float8E4M3FNUZType>(fp8Type);
+    SmallVector<Value> values;
+    for (bool upperHalf : {false, true}) {
+      Value converted =
+          isE4M3
+              ? Value(ROCDL::CvtPkF32Fp8Op::create(b, pair, word, upperHalf))
+              : Value(ROCDL::CvtPkF32Bf8Op::create(b, pair, word, upperHalf));
+      for (int64_t i : {0, 1})
+        values.push_back(vector::ExtractOp::create(b, converted, i));
+    }
+    return values;
+  }
+
   Value createPackBF16(ImplicitLocOpBuilder &b, Value low,
                        Value high) const override {
     Value values = vector::FromElementsOp::create(

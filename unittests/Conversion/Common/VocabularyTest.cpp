@@ -128,6 +128,33 @@ TEST(VocabularyTest, PackBF16) {
                       "llvm.bitcast"});
 }
 
+TEST(VocabularyTest, UnpackFP8) {
+  auto build = [](auto getType) {
+    return [getType](KernelBuilder &b) {
+      SmallVector<Value> values = b.getHooks().createUnpackFP8(
+          b, getWord(b, 1), getType(b.getContext()));
+      EXPECT_EQ(values.size(), 4u);
+      Value sum = values[0];
+      for (Value value : ArrayRef(values).drop_front())
+        sum = arith::AddFOp::create(b, sum, value);
+      return b.bitcast(b.getI32Type(), sum);
+    };
+  };
+  auto e4m3 = build([](MLIRContext *c) { return Float8E4M3FNType::get(c); });
+  auto e5m2 = build([](MLIRContext *c) { return Float8E5M2Type::get(c); });
+  auto fnuz = build([](MLIRContext *c) { return Float8E4M3FNUZType::get(c); });
+  // By way of f16, a pair at a time.
+  expectLowered("sm_90a", e4m3,
+                {"nvvm.convert.f8x2.to.f16x2", "f8E4M3FN", "llvm.fpext",
+                 "nvvm.convert.f8x2.to.f16x2"});
+  expectLowered("sm_90a", e5m2, {"nvvm.convert.f8x2.to.f16x2", "f8E5M2"});
+  expectLowered(
+      "gfx950", e4m3,
+      {"rocdl.cvt.pk.f32.fp8", "[false]", "rocdl.cvt.pk.f32.fp8", "[true]"});
+  expectLowered("gfx950", e5m2, {"rocdl.cvt.pk.f32.bf8"});
+  expectLowered("gfx942", fnuz, {"rocdl.cvt.pk.f32.fp8"});
+}
+
 TEST(VocabularyTest, NumBlocks) {
   expectLowered("sm_90a", [](KernelBuilder &b) { return b.getNumBlocks(); },
                 {"nvvm.read.ptx.sreg.nctaid.x"});

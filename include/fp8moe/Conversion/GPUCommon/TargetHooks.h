@@ -46,6 +46,11 @@ public:
   virtual Value createPackFP8(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
                               Type fp8Type) const = 0;
 
+  /// The reverse: the four bytes of `word` (i32) as f32, exactly. Any NaN may
+  /// come of a NaN.
+  virtual SmallVector<Value>
+  createUnpackFP8(ImplicitLocOpBuilder &b, Value word, Type fp8Type) const = 0;
+
   /// Converts two f32 to bf16, the first in the lower half of the i32 result.
   /// Rounds to nearest even.
   virtual Value createPackBF16(ImplicitLocOpBuilder &b, Value low,
