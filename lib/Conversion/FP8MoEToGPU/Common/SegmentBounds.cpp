@@ -47,25 +47,35 @@ struct BoundsBuilder {
     return b.reduceLanes(largest[0], 1, larger);
   }
 
+  Value shuffleLast(Value value) {
+    return b.shuffleIndex(value, b.i32(b.getSubgroupSize() - 1));
+  }
+
+  /// Start and end of the segment `first` + lane. Lanes past `limit` repeat the
+  /// last end: their segments are empty. `previous` is the end before `first`.
+  std::pair<Value, Value> createLaneBounds(Value first, Value limit,
+                                           Value previous, Value lane) {
+    Value end = loadEndIfBelow(b.add(first, b.getLane()), limit);
+    end = b.scanLanesIdempotent(
+        b.maxS(end, previous), lane,
+        [&](Value lhs, Value rhs) { return b.maxS(lhs, rhs); });
+    Value before = b.shiftLanes(end, lane);
+    return {b.select(b.equal(lane, 0), previous, before), end};
+  }
+
   /// The start of `index`, and the number of paddings that the segments before
   /// it fill. Every step takes as many segments as there are lanes.
   std::pair<Value, Value> createPaddedStart(Value index, int64_t padding) {
     Value lane = b.truncate(b.getI32Type(), b.getLane());
-    SmallVector<Value> sums = b.createFor(
-        b.i64(0), index, b.getSubgroupSize(), {b.i32(0), b.i32(0)},
-        [&](Value first, ValueRange carried) {
-          Value end = loadEndIfBelow(b.add(first, b.getLane()), index);
-          // Lanes past `index` repeat the last end: their segments are empty.
-          end = b.scanLanesIdempotent(
-              b.maxS(end, carried[0]), lane,
-              [&](Value lhs, Value rhs) { return b.maxS(lhs, rhs); });
-          Value before = b.shiftLanes(end, lane);
-          before = b.select(b.equal(lane, 0), carried[0], before);
-          Value blocks = b.ceilDiv(b.sub(end, before), padding);
-          return SmallVector<Value>{
-              b.shuffleIndex(end, b.i32(b.getSubgroupSize() - 1)),
-              b.add(carried[1], blocks)};
-        });
+    SmallVector<Value> sums =
+        b.createFor(b.i64(0), index, b.getSubgroupSize(), {b.i32(0), b.i32(0)},
+                    [&](Value first, ValueRange carried) {
+                      auto [before, end] =
+                          createLaneBounds(first, index, carried[0], lane);
+                      Value blocks = b.ceilDiv(b.sub(end, before), padding);
+                      return SmallVector<Value>{shuffleLast(end),
+                                                b.add(carried[1], blocks)};
+                    });
     Value blocks = b.reduceLanes(
         sums[1], 1, [&](Value lhs, Value rhs) { return b.add(lhs, rhs); });
     return {sums[0], blocks};
@@ -73,12 +83,16 @@ struct BoundsBuilder {
 };
 } // namespace
 
+/// The rows in i32, and what is more than that counts as its largest number.
+static Value createRows32(KernelBuilder &b, Value rows) {
+  return b.truncate(b.getI32Type(),
+                    b.minS(rows, std::numeric_limits<int32_t>::max()));
+}
+
 Segment fp8moe::createSegmentBounds(KernelBuilder &b, Value offsets,
                                     Value index, Value count, Value rows,
                                     int64_t padding) {
-  Value rows32 = b.truncate(b.getI32Type(),
-                            b.minS(rows, std::numeric_limits<int32_t>::max()));
-  BoundsBuilder bounds{b, offsets, rows32};
+  BoundsBuilder bounds{b, offsets, createRows32(b, rows)};
   Value start, blocks;
   if (padding > 1)
     std::tie(start, blocks) = bounds.createPaddedStart(index, padding);
@@ -93,4 +107,50 @@ Segment fp8moe::createSegmentBounds(KernelBuilder &b, Value offsets,
   segment.paddedStart =
       padding > 1 ? b.mul(widen(blocks), padding) : segment.start;
   return segment;
+}
+
+std::pair<Value, Segment> fp8moe::findSegment(KernelBuilder &b, Value offsets,
+                                              Value tile, Value count,
+                                              Value rows, int64_t padding) {
+  BoundsBuilder bounds{b, offsets, createRows32(b, rows)};
+  Value lane = b.truncate(b.getI32Type(), b.getLane());
+  Value zero = b.i32(0);
+  Value tile32 = b.truncate(b.getI32Type(), tile);
+  // The last end and the tiles of all segments so far; then, in the lane that
+  // finds it, the segment's number plus one, start, length and first tile.
+  SmallVector<Value> found = b.createFor(
+      b.i64(0), count, b.getSubgroupSize(), SmallVector<Value>(6, zero),
+      [&](Value first, ValueRange carried) {
+        auto [start, end] =
+            bounds.createLaneBounds(first, count, carried[0], lane);
+        Value length = b.sub(end, start);
+        Value tiles = b.ceilDiv(length, padding);
+        Value endTile = b.add(
+            carried[1], b.scanLanes(tiles, lane, [&](Value lhs, Value rhs) {
+              return b.add(lhs, rhs);
+            }));
+        Value firstTile = b.sub(endTile, tiles);
+        Value holds =
+            b.bitAnd(b.lessEqual(firstTile, tile32), b.less(tile32, endTile));
+        Value number = b.add(b.add(b.truncate(b.getI32Type(), first), lane), 1);
+        SmallVector<Value> next{bounds.shuffleLast(end),
+                                bounds.shuffleLast(endTile)};
+        Value found[] = {number, start, length, firstTile};
+        for (auto [value, before] :
+             llvm::zip_equal(found, carried.drop_front(2)))
+          next.push_back(b.select(holds, value, before));
+        return next;
+      });
+  auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
+  SmallVector<Value> all;
+  for (Value value : ArrayRef(found).drop_front(2))
+    all.push_back(b.maxOfLanes(value));
+  Value isTail = b.equal(all[0], 0);
+  Segment segment;
+  segment.start = widen(b.select(isTail, found[0], all[1]));
+  segment.length = widen(all[2]);
+  segment.paddedStart =
+      b.mul(widen(b.select(isTail, found[1], all[3])), padding);
+  Value index = b.select(isTail, count, b.sub(widen(all[0]), 1));
+  return {index, segment};
 }

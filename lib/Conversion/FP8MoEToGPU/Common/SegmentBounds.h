@@ -31,6 +31,13 @@ struct Segment {
 Segment createSegmentBounds(KernelBuilder &b, Value offsets, Value index,
                             Value count, Value rows, int64_t padding);
 
+/// The segment whose rows, padded to a multiple of `padding`, hold the rows
+/// from `tile` * `padding` on, and its number: `count` and the tail where no
+/// segment does. `tile` must be uniform in the subgroup.
+std::pair<Value, Segment> findSegment(KernelBuilder &b, Value offsets,
+                                      Value tile, Value count, Value rows,
+                                      int64_t padding);
+
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_COMMON_SEGMENTBOUNDS_H

@@ -15,6 +15,21 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kChunksPerRow =
     TransposeTile::kRowBytes / kVectorBytes;
 
+SmallVector<Value> fp8moe::packAcross(KernelBuilder &b, ArrayRef<Value> chunks,
+                                      IntegerType elementType) {
+  SmallVector<SmallVector<Value>> rows;
+  for (Value chunk : chunks)
+    rows.push_back(b.splitWords(chunk, elementType));
+  SmallVector<Value> words;
+  for (size_t i : llvm::seq(rows.front().size())) {
+    SmallVector<Value> column;
+    for (ArrayRef<Value> row : rows)
+      column.push_back(row[i]);
+    words.push_back(b.joinElements(column).front());
+  }
+  return words;
+}
+
 TransposeTile::TransposeTile(KernelBuilder &b, int64_t rowsPerThread,
                              int64_t buffers)
     : b(b), rowsPerThread(rowsPerThread),

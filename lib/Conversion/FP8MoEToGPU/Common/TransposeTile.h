@@ -13,6 +13,11 @@
 
 namespace mlir::fp8moe {
 
+/// Words of neighbouring elements of several chunks of 16 bytes: word i holds
+/// element i of each. The chunks are as many as elements fit a word.
+SmallVector<Value> packAcross(KernelBuilder &b, ArrayRef<Value> chunks,
+                              IntegerType elementType);
+
 /// Workgroup memory through which a block transposes tiles. A tile is a number
 /// of rows of 128 bytes. When it is written, 256 threads share 8 groups of
 /// `rowsPerThread` consecutive rows; thread t of them holds one word (4 bytes

@@ -50,9 +50,6 @@ private:
   Plane getPlane(bool isOutput, Value offset, int64_t dim, int64_t otherDim);
   void storeElement(Value element, Value offset);
   Value loadElement(Value offset);
-  /// The elements of a tile that a thread loads, packed into words along the
-  /// dimension of the output.
-  SmallVector<Value> packTileWords(ArrayRef<Value> chunks);
 
   KernelBuilder &b;
   const RelayoutProblem &problem;
@@ -222,21 +219,6 @@ void RelayoutBuilder::buildVectors() {
       });
 }
 
-SmallVector<Value> RelayoutBuilder::packTileWords(ArrayRef<Value> chunks) {
-  auto elementType = b.getIntegerType(problem.elementBytes * 8);
-  SmallVector<SmallVector<Value>> rows;
-  for (Value chunk : chunks)
-    rows.push_back(b.splitWords(chunk, elementType));
-  SmallVector<Value> words;
-  for (size_t i : llvm::seq(rows.front().size())) {
-    SmallVector<Value> column;
-    for (ArrayRef<Value> row : rows)
-      column.push_back(row[i]);
-    words.push_back(b.joinElements(column).front());
-  }
-  return words;
-}
-
 void RelayoutBuilder::buildTiles() {
   int64_t inDim = schedule.inputDim, outDim = schedule.outputDim;
   SmallVector<int64_t> others = getOtherDims({inDim, outDim});
@@ -261,9 +243,11 @@ void RelayoutBuilder::buildTiles() {
     SmallVector<Value> others;
     for (int64_t i : llvm::seq(perWord))
       others.push_back(b.minS(b.add(firstOther, i), b.sub(outRange.high, 1)));
-    SmallVector<Value> words = packTileWords(
-        loadChunks(b, getPlane(false, offset.input, inDim, outDim), first, 1,
-                   others, inRange));
+    SmallVector<Value> words =
+        packAcross(b,
+                   loadChunks(b, getPlane(false, offset.input, inDim, outDim),
+                              first, 1, others, inRange),
+                   b.getIntegerType(problem.elementBytes * 8));
     // Threads may still read the block's previous tile.
     b.createBarrier();
     Plane target = getPlane(true, offset.output, outDim, inDim);

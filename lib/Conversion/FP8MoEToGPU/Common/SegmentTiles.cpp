@@ -1,0 +1,97 @@
+//===- SegmentTiles.cpp - Tiles of segments of rows -----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Common/SegmentTiles.h"
+
+#include "FP8MoEToGPU/Common/SegmentBounds.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+Value SegmentTiles::countRowTiles() {
+  // Each jagged segment begins with a tile of its own.
+  Value most = offsets ? b.add(rows, b.mul(segments, kSegmentTile - 1)) : rows;
+  return b.ceilDiv(most, kSegmentTile);
+}
+
+Value SegmentTiles::countColumnTiles() {
+  return b.ceilDiv(columns, kSegmentTile);
+}
+
+SegmentTile SegmentTiles::createTile(Value batch, Value rowTile,
+                                     Value columnTile) {
+  SegmentTile tile;
+  tile.batch = tile.segment = batch;
+  tile.rows = {{b.i64(0), rows}, b.mul(rowTile, kSegmentTile), rowTile};
+  tile.columns = {
+      {b.i64(0), columns}, b.mul(columnTile, kSegmentTile), columnTile};
+  tile.isTail = b.i1(false);
+  if (!offsets)
+    return tile;
+  auto [index, bounds] =
+      findSegment(b, offsets, rowTile, segments, rows, kSegmentTile);
+  tile.batch = b.i64(0);
+  tile.segment = index;
+  tile.isTail = b.equal(index, segments);
+  Value end = b.add(bounds.start, bounds.length);
+  tile.rows.range = {bounds.start, b.select(tile.isTail, rows, end)};
+  tile.rows.first =
+      b.add(bounds.start, b.sub(tile.rows.first, bounds.paddedStart));
+  return tile;
+}
+
+void SegmentTiles::forEach(bool alongRows,
+                           function_ref<void(const SegmentTile &)> body) {
+  Value rowTiles = countRowTiles(), columnTiles = countColumnTiles();
+  Value tiles = b.mul(rowTiles, columnTiles);
+  Value units = offsets ? tiles : b.mul(tiles, segments);
+  b.forEachBlockUnit(units, [&](Value unit) {
+    Value batch = offsets ? b.i64(0) : b.divU(unit, tiles);
+    Value inBatch = offsets ? unit : b.remU(unit, tiles);
+    Value inner = alongRows ? rowTiles : columnTiles;
+    Value outerTile = b.divU(inBatch, inner);
+    Value innerTile = b.remU(inBatch, inner);
+    body(alongRows ? createTile(batch, innerTile, outerTile)
+                   : createTile(batch, outerTile, innerTile));
+  });
+}
+
+Plane SegmentTiles::getPlane(const SegmentTile &tile,
+                             const SegmentBuffer &buffer, bool alongRows) {
+  Plane plane{buffer.pointer, buffer.elementBytes, buffer.rowStride,
+              buffer.columnStride, Value()};
+  if (!alongRows)
+    std::swap(plane.vectorStride, plane.otherStride);
+  plane.vectorizable = createVectorizable(
+      b, buffer.pointer, buffer.alignment, plane.elementBytes,
+      plane.vectorStride, {plane.otherStride, buffer.segmentStride});
+  plane.base = b.offsetBytes(
+      buffer.pointer,
+      b.mul(b.mul(tile.batch, buffer.segmentStride), plane.elementBytes));
+  return plane;
+}
+
+Plane SegmentTiles::getTilePlane(const SegmentTile &tile,
+                                 const SegmentBuffer &buffer, bool alongRows) {
+  Plane plane = getPlane(tile, buffer, alongRows);
+  if (offsets && alongRows)
+    plane.vectorizable =
+        b.bitAnd(plane.vectorizable,
+                 b.equal(b.remU(tile.rows.first, plane.getChunk()), 0));
+  return plane;
+}
+
+OpFoldResult fp8moe::countSegmentTiles(SizeBuilder &size, OpFoldResult segments,
+                                       OpFoldResult rows, OpFoldResult columns,
+                                       bool jagged) {
+  OpFoldResult rowTiles =
+      jagged ? size.div(size.paddedExtent(rows, segments, kSegmentTile),
+                        kSegmentTile)
+             : size.mul(size.ceilDiv(rows, kSegmentTile), segments);
+  return size.mul(rowTiles, size.ceilDiv(columns, kSegmentTile));
+}
