@@ -66,22 +66,53 @@ Cost fp8moe::estimateTraffic(int64_t bytes, const TargetInfo &target) {
   return cost;
 }
 
-Cost fp8moe::estimateCopy(RankedTensorType type, const StridedLayout &from,
-                          const StridedLayout &to, const TargetInfo &target) {
+/// Whether neighbours in one layout are neighbours in the other.
+static bool keepRuns(const StridedLayout &from, const StridedLayout &to) {
+  return llvm::any_of(llvm::seq<int64_t>(from.order.size()), [&](int64_t dim) {
+    return from.isContiguousAlong(dim) && to.isContiguousAlong(dim);
+  });
+}
+
+/// A walk over all elements, in any order.
+static TensorAccess walkAll(RankedTensorType type) {
   TensorAccess access;
   for (int64_t dim = 0; dim < type.getRank(); ++dim)
     access.walkedDims.push_back(dim);
+  return access;
+}
+
+Cost fp8moe::estimateConversion(RankedTensorType input,
+                                const StridedLayout &from,
+                                RankedTensorType result,
+                                const StridedLayout &to, int64_t otherBytes,
+                                const TargetInfo &target) {
+  TensorAccess access = walkAll(input);
+  int64_t read = estimateSectorBytes(input, from, access, target);
+  int64_t written = estimateSectorBytes(result, to, access, target);
+  Cost cost = estimateTraffic(read + written + otherBytes, target);
+  // Of a transposition the side with smaller elements is the slow one.
+  if (target.isGPU() && !keepRuns(from, to)) {
+    bool isWritten = elementBytes(result) <= elementBytes(input);
+    Cost side = estimateBytes(isWritten ? written : read, target);
+    int64_t percent = elementBytes(isWritten ? result : input) == 1
+                          ? *target.calibration->byteTransposePercent
+                          : *target.calibration->transposePercent;
+    cost.time += side.time * (percent - 100) / 100;
+  }
+  return cost;
+}
+
+Cost fp8moe::estimateCopy(RankedTensorType type, const StridedLayout &from,
+                          const StridedLayout &to, const TargetInfo &target) {
+  TensorAccess access = walkAll(type);
   Cost cost = estimateTraffic(estimateSectorBytes(type, from, access, target) +
                                   estimateSectorBytes(type, to, access, target),
                               target);
   cost.copies = 1;
   if (!target.isGPU())
     return cost;
-  bool keepsRuns = llvm::any_of(llvm::seq(type.getRank()), [&](int64_t dim) {
-    return from.isContiguousAlong(dim) && to.isContiguousAlong(dim);
-  });
   const Calibration &calibration = *target.calibration;
-  if (!keepsRuns)
+  if (!keepRuns(from, to))
     cost.time = cost.time *
                 (elementBytes(type) == 1 ? *calibration.byteTransposePercent
                                          : *calibration.transposePercent) /

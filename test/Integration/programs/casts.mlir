@@ -1,4 +1,4 @@
-// Scales alone, and casts with given scales.
+// Scales alone, and casts to FP8 with given scales.
 //
 // A program of the numerics tests. All dimensions are dynamic where a layout allows
 // it, so that one artifact serves every case.
@@ -92,41 +92,4 @@ func.func @quantize_f32_e5m2_jagged_axis1(
   %y = fp8moe.quantize %x by %s along 1 groups(%offsets : tensor<?xi32>)
       : tensor<?x?xf32>, tensor<?x?xf32> -> tensor<?x?x!fp8moe.e5m2>
   return %y : tensor<?x?x!fp8moe.e5m2>
-}
-
-func.func @dequantize_e4m3_bf16_axis1(
-      %x: tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "x"},
-      %s: tensor<?xf32> {fp8moe.name = "s"})
-      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
-  %y = fp8moe.dequantize %x by %s along 1 direction quantize
-      : tensor<?x?x!fp8moe.e4m3>, tensor<?xf32> -> tensor<?x?xbf16>
-  return %y : tensor<?x?xbf16>
-}
-
-func.func @dequantize_e5m2_f32_axis0_inverse(
-      %x: tensor<?x?x!fp8moe.e5m2, #column_major> {fp8moe.name = "x"},
-      %s: tensor<?xf32> {fp8moe.name = "s"})
-      -> (tensor<?x?xf32> {fp8moe.name = "y"}) {
-  %y = fp8moe.dequantize %x by %s along 0 direction dequantize
-      : tensor<?x?x!fp8moe.e5m2, #column_major>, tensor<?xf32> -> tensor<?x?xf32>
-  return %y : tensor<?x?xf32>
-}
-
-func.func @dequantize_e4m3_f32_3d_axis1(
-      %x: tensor<?x?x?x!fp8moe.e4m3> {fp8moe.name = "x"},
-      %s: tensor<?x?xf32> {fp8moe.name = "s"})
-      -> (tensor<?x?x?xf32> {fp8moe.name = "y"}) {
-  %y = fp8moe.dequantize %x by %s along 1 direction quantize
-      : tensor<?x?x?x!fp8moe.e4m3>, tensor<?x?xf32> -> tensor<?x?x?xf32>
-  return %y : tensor<?x?x?xf32>
-}
-
-func.func @dequantize_e4m3_bf16_jagged_axis0(
-      %x: tensor<?x?x!fp8moe.e4m3, #column_major> {fp8moe.name = "x"},
-      %s: tensor<?x?xf32> {fp8moe.name = "s"},
-      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
-      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
-  %y = fp8moe.dequantize %x by %s along 0 groups(%offsets : tensor<?xi32>) direction quantize
-      : tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf32> -> tensor<?x?xbf16>
-  return %y : tensor<?x?xbf16>
 }

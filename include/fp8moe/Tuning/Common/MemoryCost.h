@@ -29,6 +29,12 @@ int64_t estimateTensorBytes(RankedTensorType type);
 Cost estimateBytes(int64_t bytes, const TargetInfo &target);
 Cost estimateTraffic(int64_t bytes, const TargetInfo &target);
 
+/// The cost of a launch that reads one tensor and writes another of the same
+/// shape, element by element, and moves `otherBytes` besides.
+Cost estimateConversion(RankedTensorType input, const StridedLayout &from,
+                        RankedTensorType result, const StridedLayout &to,
+                        int64_t otherBytes, const TargetInfo &target);
+
 /// A layout that a kernel's operand or result has in a prediction.
 struct AssumedLayout {
   Value tensor;

@@ -1,0 +1,61 @@
+// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+
+// Rows contiguous on both sides: 16 bytes are loaded and converted, and nothing goes through
+// shared memory.
+
+#aligned = #fp8moe.strided<[0, 1], align = 16>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @rows(%q: tensor<?x2048xf8E4M3FN, #aligned>, %s: tensor<?xf32>) -> tensor<?x2048xbf16, #aligned> {
+    %x = fp8moe.dequantize %q by %s along 1 direction quantize
+        : tensor<?x2048xf8E4M3FN, #aligned>, tensor<?xf32> -> tensor<?x2048xbf16, #aligned>
+    return %x : tensor<?x2048xbf16, #aligned>
+  }
+}
+
+// CHECK-LABEL: gpu.func @dequantize_0
+// CHECK-SAME:    known_block_size = array<i32: 256, 1, 1>
+// CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// The scale quantized: its reciprocal, in f32.
+// CHECK:         %[[SCALE:.*]] = arith.bitcast %{{.*}} : i32 to f32
+// CHECK:         %[[FACTOR:.*]] = arith.divf %{{.*}}, %[[SCALE]] : f32
+// CHECK:         nvvm.convert.f8x2.to.f16x2 %{{.*}} : vector<2xi8> (f8E4M3FN) -> vector<2xf16>
+// CHECK:         arith.mulf %{{.*}}, %[[FACTOR]] : f32
+// CHECK:         nvvm.convert.f32x2.to.bf16x2
+// CHECK-NOT:     gpu.barrier
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// Tiles of 128 rows and, of 2048 columns, 16.
+// CHECK-LABEL: fp8moe_plan.program @rows
+// CHECK:         %[[ROWS:.*]] = arith.ceildivsi %{{.*}}, %c128
+// CHECK:         arith.muli %[[ROWS]], %c16
+
+// -----
+
+// Contiguous in different dimensions, in groups: bytes are transposed before they are converted.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  func.func @groups(%q: tensor<?x2048xf8E5M2FNUZ, #col>, %s: tensor<?x2048xf32>, %ends: tensor<?xi32>)
+      -> tensor<?x2048xf32> {
+    %x = fp8moe.dequantize %q by %s along 0 groups(%ends : tensor<?xi32>) direction dequantize
+        : tensor<?x2048xf8E5M2FNUZ, #col>, tensor<?x2048xf32> -> tensor<?x2048xf32>
+    return %x : tensor<?x2048xf32>
+  }
+}
+
+// CHECK-LABEL: gpu.module @fp8moe_kernels
+// CHECK:         llvm.mlir.global internal @dequantize_0_tile() {{.*}} !llvm.array<16384 x i8>
+// CHECK:         gpu.func @dequantize_0
+// The group of the tile is looked for among the ends.
+// CHECK:         llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
+// CHECK:         gpu.shuffle
+// CHECK:         llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
+// CHECK:         gpu.barrier
+// CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// The scale is the factor.
+// CHECK-NOT:     arith.divf
+// CHECK:         rocdl.cvt.pk.f32.bf8
+// CHECK:         arith.mulf %{{.*}} : f32
+// Every group has tiles of its own, so there are at most so many more.
+// CHECK-LABEL: fp8moe_plan.program @groups
+// CHECK:         %[[MORE:.*]] = arith.muli %{{.*}}, %c127
+// CHECK:         arith.addi %{{.*}}, %[[MORE]]
