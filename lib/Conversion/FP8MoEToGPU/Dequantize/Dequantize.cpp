@@ -19,8 +19,6 @@ static constexpr int64_t kChunk = kVectorBytes;
 /// Neighbouring positions across the contiguous dimension, of which a thread
 /// takes a chunk each: a word of a transposed tile.
 static constexpr int64_t kPack = kWordBytes;
-/// Blocks that should fit a multiprocessor, to have enough loads in flight.
-static constexpr int64_t kResidentBlocks = 2;
 static constexpr int64_t kChunksPerTile = kSegmentTile / kChunk;
 
 static_assert(kDequantizeThreads == TransposeTile::kThreads &&
@@ -233,7 +231,6 @@ gpu::GPUFuncOp fp8moe::buildDequantize(Location loc, gpu::GPUModuleOp module,
   signature.sizes = countDynamic(problem.sizes);
   signature.threads = kDequantizeThreads;
   KernelBuilder b(loc, module, name, signature, hooks);
-  hooks.requestResidentBlocks(b.getKernel(), kResidentBlocks);
   DequantizeBuilder(b, problem).build();
   return b.getKernel();
 }
