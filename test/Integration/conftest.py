@@ -75,6 +75,12 @@ def cpu_or_nvidia(request, get_executor):
     return get_executor(request.param)
 
 
+@pytest.fixture(params=[name for name in _all_executors() if name != "rocm-gfx942"])
+def mx_device(request, get_executor):
+    """For MXFP8, which gfx942 lacks: its hardware has another encoding."""
+    return get_executor(request.param)
+
+
 @pytest.fixture(params=_all_executors())
 def device(request, get_executor):
     """Every executor of this machine: for operations that all targets have."""

@@ -243,6 +243,7 @@ def torch_view(memory, start, buffer):
         "BF16": torch.bfloat16,
         "F8_E4M3": torch.float8_e4m3fn,
         "F8_E5M2": torch.float8_e5m2,
+        "F8_E8M0": torch.float8_e8m0fnu,
     }[buffer["dtype"]]
     flat = memory[start : start + buffer["bytes"]].view(dtype)
     return torch.as_strided(flat, buffer["shape"], buffer["strides"])

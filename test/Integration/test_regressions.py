@@ -54,11 +54,11 @@ def test_regression_3_one_artifact_for_every_token_count(cpu, compiler):
 
 
 @pytest.mark.parametrize("groups", [3, 63])
-def test_regression_4_block_scales_of_any_number_of_groups(cpu, groups):
+def test_regression_4_block_scales_of_any_number_of_groups(mx_device, groups):
     """(R4)"""
     inputs = jagged_inputs(f"R4/{groups}", [(7 * g) % 50 for g in range(groups)], 40)
-    q, b = oracle.jagged_mx_quantize(inputs["x"], inputs["offsets"], 1, "rceil", cpu.kinds("e4m3"))
-    outputs = cpu.run("mx_quantize.mlir", "bf16_e4m3_rceil_axis1_jagged", [inputs])[0]
+    q, b = oracle.jagged_mx_quantize(inputs["x"], inputs["offsets"], 1, "rceil", mx_device.kinds("e4m3"))
+    outputs = mx_device.run("mx_quantize.mlir", "bf16_e4m3_rceil_axis1_jagged", [inputs])[0]
     compare(outputs, {"q": q, "s": oracle.blocked_scales(b).view(oracle.E8M0)}, {"s"})
 
 

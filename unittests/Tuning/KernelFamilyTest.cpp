@@ -133,6 +133,51 @@ TEST_F(KernelFamilyTest, EveryGPUHasTotalFamiliesForQuantizations) {
   }
 }
 
+/// Kernels whose schedule follows from strides cost what they move, and more
+/// where that is transposed.
+TEST_F(KernelFamilyTest, ConversionsCostTheirBytes) {
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(
+      R"(func.func @f(%x: tensor<4096x4096xbf16>, %q: tensor<4096x4096xf8E4M3FN>,
+                      %s: tensor<4096xf32>)
+             -> (tensor<4096x4096xf8E4M3FN>, tensor<4096x128xf8E8M0FNU>, tensor<4096x4096xbf16>) {
+           %d, %b = fp8moe.mx_quantize %x along 1 mode rceil : tensor<4096x4096xbf16>
+               -> tensor<4096x4096xf8E4M3FN>, tensor<4096x128xf8E8M0FNU>
+           %y = fp8moe.dequantize %q by %s along 1 direction quantize
+               : tensor<4096x4096xf8E4M3FN>, tensor<4096xf32> -> tensor<4096x4096xbf16>
+           return %d, %b, %y : tensor<4096x4096xf8E4M3FN>, tensor<4096x128xf8E8M0FNU>,
+                               tensor<4096x4096xbf16>
+         })",
+      &context);
+  ASSERT_TRUE(module);
+  const TargetInfo &target = getTarget("sm_100a");
+  constexpr int64_t kElements = 4096 * 4096;
+  auto columns = StridedLayout::getDense({4096, 4096}, {1, 0});
+  auto check = [&](Operation *op, int64_t otherBytes) {
+    const KernelProblem *problem = findKernelProblem(op);
+    ASSERT_TRUE(problem);
+    Cost cost = *problem->estimate(op, {}, target);
+    EXPECT_EQ(cost.bytes, 3 * kElements + otherBytes);
+    EXPECT_EQ(cost.copies, 0);
+    Cost transposed =
+        *problem->estimate(op, {{op->getOperand(0), &columns}}, target);
+    EXPECT_EQ(transposed.bytes, cost.bytes);
+    EXPECT_LT(cost.time, transposed.time);
+  };
+  module->walk([&](MXQuantizeOp op) { check(op, kElements / 32); });
+  module->walk([&](DequantizeOp op) { check(op, 4096 * 4); });
+
+  module->walk([&](MXQuantizeOp op) {
+    EXPECT_TRUE(succeeded(requireKernels(op, getTarget("gfx950"))));
+    std::string message;
+    ScopedDiagnosticHandler handler(
+        &context, [&](Diagnostic &diagnostic) { message = diagnostic.str(); });
+    EXPECT_TRUE(failed(requireKernels(op, getTarget("gfx942"))));
+    EXPECT_EQ(message,
+              "'fp8moe.mx_quantize' is not supported on target gfx942 yet; "
+              "compile the function for sm_90a or sm_100a or gfx950 or 'cpu'");
+  });
+}
+
 /// What the table says of operations, on a chip and on one without matmuls.
 TEST_F(KernelFamilyTest, ProblemsKnowTheirOperations) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(

@@ -55,14 +55,15 @@ FailureOr<BufferView> ProgramLowering::createResult(OpResult result) {
   SizeBuilder size(builder, op->getLoc());
   BufferView view;
   view.sizes = *sizes;
-  // Nobody else sees this buffer, so the strides that a layout leaves open are
-  // the dense ones.
-  StridedLayout layout = *StridedLayout::get(type);
-  bool isGiven = !layout.dense &&
-                 !llvm::is_contained(layout.strides, ShapedType::kDynamic);
-  view.strides = isGiven
-                     ? getAsIndexOpFoldResult(type.getContext(), layout.strides)
-                     : size.denseStrides(type, view.sizes);
+  if (std::optional<StridedLayout> layout = StridedLayout::get(type)) {
+    // Nobody else sees this buffer, so the strides that a layout leaves open
+    // are the dense ones.
+    bool isGiven = !layout->dense &&
+                   !llvm::is_contained(layout->strides, ShapedType::kDynamic);
+    view.strides =
+        isGiven ? getAsIndexOpFoldResult(type.getContext(), layout->strides)
+                : size.denseStrides(type, view.sizes);
+  }
 
   // The runtime counts the bytes of a buffer from its sizes and strides.
   SmallVector<int64_t> staticSizes, staticStrides;
@@ -75,11 +76,15 @@ FailureOr<BufferView> ProgramLowering::createResult(OpResult result) {
         operands.push_back(materializeSize(builder, op->getLoc(), value));
     }
   };
-  split(view.sizes, staticSizes, dynamicSizes);
+  split(size.bufferSizes(type, view.sizes), staticSizes, dynamicSizes);
   split(view.strides, staticStrides, dynamicStrides);
-  auto bufferType = MemRefType::get(
-      staticSizes, type.getElementType(),
-      StridedLayoutAttr::get(type.getContext(), /*offset=*/0, staticStrides));
+  // Block scales in tiles are a number of bytes.
+  auto bufferType = view.strides.empty()
+                        ? MemRefType::get(staticSizes, type.getElementType())
+                        : MemRefType::get(staticSizes, type.getElementType(),
+                                          StridedLayoutAttr::get(
+                                              type.getContext(),
+                                              /*offset=*/0, staticStrides));
   auto workspace =
       plan::WorkspaceOp::create(builder, op->getLoc(), bufferType, dynamicSizes,
                                 dynamicStrides, kWorkspaceAlignment);
@@ -152,12 +157,12 @@ void ProgramLowering::assignOutputs(func::FuncOp func) {
 
 LogicalResult ProgramLowering::copyOutputs(func::FuncOp func) {
   Operation *terminator = func.front().getTerminator();
-  // A function may return what no operation of it has touched.
-  if (failed(checkTensors(terminator)))
-    return failure();
   for (unsigned index : copiedOutputs) {
     Value tensor = terminator->getOperand(index);
-    if (failed(table.copyTensor(
+    // A function may return what no operation of it has touched.
+    if (failed(checkTensors(terminator, tensor.getType(),
+                            /*takesTiledScales=*/false)) ||
+        failed(table.copyTensor(
             terminator, cast<RankedTensorType>(tensor.getType()),
             getView(tensor), signature.getOutputs()[index], *this)))
       return failure();
@@ -165,13 +170,13 @@ LogicalResult ProgramLowering::copyOutputs(func::FuncOp func) {
   return success();
 }
 
-LogicalResult ProgramLowering::checkTensors(Operation *op) {
-  for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()),
-                                      llvm::to_vector(op->getResultTypes()))) {
+LogicalResult ProgramLowering::checkTensors(Operation *op, TypeRange types,
+                                            bool takesTiledScales) {
+  for (Type type : types) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor)
       continue;
-    if (!StridedLayout::get(tensor))
+    if (!takesTiledScales && !StridedLayout::get(tensor))
       return reportUnsupported(op, "on tensors with layout " +
                                        debugString(tensor.getEncoding()));
     if (isNeutralFp8Type(tensor.getElementType()))
@@ -184,9 +189,13 @@ LogicalResult ProgramLowering::checkTensors(Operation *op) {
 }
 
 LogicalResult ProgramLowering::lowerOperation(Operation *op) {
-  if (failed(checkTensors(op)))
+  const OpLowering *row = table.findOpLowering(op);
+  if (failed(checkTensors(op, op->getOperandTypes(),
+                          /*takesTiledScales=*/false)) ||
+      failed(checkTensors(op, op->getResultTypes(),
+                          row && row->writesTiledScales())))
     return failure();
-  if (const OpLowering *row = table.findOpLowering(op))
+  if (row)
     return row->lower(op, *this);
   return op->emitError("'")
          << op->getName() << "' is not supported on target " << target.chip

@@ -56,9 +56,11 @@ private:
   void assignOutputs(func::FuncOp func);
   LogicalResult lowerOperation(Operation *op);
 
-  /// Reports tensors in `op` that no kernel can take: without a strided layout,
-  /// or of a type that is not resolved.
-  LogicalResult checkTensors(Operation *op);
+  /// Reports tensors of `op` that no kernel can take: without a strided layout,
+  /// unless they may be block scales in tiles, or of a type that is not
+  /// resolved.
+  LogicalResult checkTensors(Operation *op, TypeRange types,
+                             bool takesTiledScales);
   LogicalResult copyOutputs(func::FuncOp func);
 
   PlanSignature &signature;

@@ -123,14 +123,7 @@ Value QuantizeKernel::createSliceMagnitude(const Plane &input, Value column,
           largest = math.createAbsMax(largest, chunk);
         return SmallVector<Value>{largest};
       });
-  return createLargest(accumulator[0]);
-}
-
-Value QuantizeKernel::createLargest(Value chunk) {
-  Value magnitude;
-  for (Value bits : math.unpackMagnitudes(chunk))
-    magnitude = magnitude ? b.maxU(magnitude, bits) : bits;
-  return magnitude;
+  return math.createLargest(accumulator[0]);
 }
 
 Value QuantizeKernel::reduceSubgroup(Value magnitude) {

@@ -76,8 +76,7 @@ public:
                            Team team);
   void createSliceZeroFill(const Plane &output, Value column, IndexRange rows,
                            Team team);
-  /// The largest magnitude of a chunk, and that of the subgroup's threads.
-  Value createLargest(Value chunk);
+  /// The largest magnitude of the subgroup's threads.
   Value reduceSubgroup(Value magnitude);
   Team getSubgroupTeam() { return {b.getLane(), b.getSubgroupSize()}; }
 

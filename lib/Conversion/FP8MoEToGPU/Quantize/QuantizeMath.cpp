@@ -43,6 +43,13 @@ Value QuantizeMath::createAbsMax(Value accumulator, Value chunk) {
   return createMax(accumulator, arith::AndIOp::create(b, chunk, mask));
 }
 
+Value QuantizeMath::createLargest(Value chunk) {
+  Value magnitude;
+  for (Value bits : unpackMagnitudes(chunk))
+    magnitude = magnitude ? b.maxU(magnitude, bits) : bits;
+  return magnitude;
+}
+
 SmallVector<Value> QuantizeMath::unpackMagnitudes(Value chunk) {
   SmallVector<Value> words = b.unpackWords(chunk);
   if (inputType.isF32())

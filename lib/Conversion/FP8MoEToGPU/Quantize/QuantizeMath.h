@@ -32,7 +32,8 @@ public:
   /// anywhere wins (Q7).
   Value createAbsMax(Value accumulator, Value chunk);
   Value createMax(Value lhs, Value rhs);
-  /// The f32 bits of each magnitude in a chunk, as i32.
+  /// The f32 bits of the largest magnitude in a chunk, as i32; those of each.
+  Value createLargest(Value chunk);
   SmallVector<Value> unpackMagnitudes(Value chunk);
   /// The f32 value of each element of a chunk; exact.
   SmallVector<Value> unpackValues(Value chunk);

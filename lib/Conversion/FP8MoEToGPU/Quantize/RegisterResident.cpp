@@ -235,7 +235,7 @@ void HeldBuilder::quantizeHeld(IndexRange rows) {
           .front();
 
   SmallVector<Value> scales(kOutputChunk,
-                            createScale(kernel.createLargest(largest)));
+                            createScale(kernel.math.createLargest(largest)));
   for (auto [i, chunk] : llvm::enumerate(held)) {
     Value row = b.add(first, i * getStep());
     b.createIf(b.less(row, chunks.high),
@@ -271,7 +271,8 @@ void HeldBuilder::quantizeTwice(IndexRange rows) {
                     return SmallVector<Value>{kernel.math.createAbsMax(
                         carried[0], loadElements(pack))};
                   }).front();
-  SmallVector<Value> scales(kPack, createScale(kernel.createLargest(largest)));
+  SmallVector<Value> scales(kPack,
+                            createScale(kernel.math.createLargest(largest)));
   forEachPack({}, [&](ArrayRef<Element> pack, ValueRange) {
     storeElements(pack, loadElements(pack), scales);
     return SmallVector<Value>();

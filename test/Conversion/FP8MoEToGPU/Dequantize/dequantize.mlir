@@ -18,7 +18,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // The scale quantized: its reciprocal, in f32.
 // CHECK:         %[[SCALE:.*]] = arith.bitcast %{{.*}} : i32 to f32
 // CHECK:         %[[FACTOR:.*]] = arith.divf %{{.*}}, %[[SCALE]] : f32
-// CHECK:         nvvm.convert.f8x2.to.f16x2 %{{.*}} : vector<2xi8> (f8E4M3FN) -> vector<2xf16>
+// CHECK:         nvvm.convert.f8x2.to.f16x2 %{{.*}} : vector<2xi8>(f8E4M3FN) -> vector<2xf16>
 // CHECK:         arith.mulf %{{.*}}, %[[FACTOR]] : f32
 // CHECK:         nvvm.convert.f32x2.to.bf16x2
 // CHECK-NOT:     gpu.barrier

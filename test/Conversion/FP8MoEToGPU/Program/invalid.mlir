@@ -8,7 +8,7 @@ module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @no_kernel(%x: tensor<?x2048xbf16>) -> tensor<?xf32> {
-    // expected-error@+1 {{'fp8moe.scale' is not supported on target sm_90a yet; compile the function for target 'cpu', or keep only views, copies, dequantizations, dynamic quantizations and grouped matmuls in it}}
+    // expected-error@+1 {{'fp8moe.scale' is not supported on target sm_90a yet; compile the function for target 'cpu', or keep only views, copies, dequantizations, dynamic quantizations, MX quantizations and grouped matmuls in it}}
     %s = fp8moe.scale %x along 1 rounding pow2 fp8 f8E4M3FN
         : tensor<?x2048xbf16> -> tensor<?xf32>
     return %s : tensor<?xf32>

@@ -1,0 +1,25 @@
+//===- MXWork.h - An MX quantization as models see it --------- -*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_TUNING_QUANTIZE_MX_MXWORK_H
+#define FP8MOE_TUNING_QUANTIZE_MX_MXWORK_H
+
+#include "fp8moe/Tuning/Common/MemoryCost.h"
+
+namespace mlir::fp8moe {
+
+struct MXWork : KernelWorkBase<MXWork> {
+  RankedTensorType input, data, scales;
+  StridedLayout from, to;
+
+  static MXWork get(MXQuantizeOp op, ArrayRef<AssumedLayout> layouts);
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_TUNING_QUANTIZE_MX_MXWORK_H

@@ -1,0 +1,172 @@
+//===- MXKernel.cpp - What MX kernels have in common ----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/MX/MXKernel.h"
+
+#include "FP8MoEToGPU/Quantize/MX/MXMath.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// (X6): blocks of a tile, and its bytes. Rows of 16 bytes hold 4 lines.
+static constexpr int64_t kTileBlocks = kSegmentTile / kMXBlock;
+static constexpr int64_t kTileBytes = kSegmentTile * kTileBlocks;
+static constexpr int64_t kInterleavedLines = 32;
+
+MXKernel::MXKernel(KernelBuilder &b, const MXQuantizeProblem &problem)
+    : b(b), problem(problem),
+      math(b, problem.inputType, problem.fp8Type, /*powerOfTwo=*/true),
+      fromLines(readsAlongLines(problem)),
+      toLines(problem.sizes.outElement == 1 || problem.sizes.outLine != 1),
+      tiles(createTiles()) {}
+
+/// Also sets the members that are parameters.
+SegmentTiles MXKernel::createTiles() {
+  unsigned pointer = 0, parameter = 0;
+  inputPointer = b.getPointer(pointer++);
+  if (problem.groups != MXGroups::None)
+    offsetsPointer = b.getPointer(pointer++);
+  outputPointer = b.getPointer(pointer++);
+  scalesPointer = b.getPointer(pointer++);
+  for (auto [from, to] : llvm::zip_equal(MXSizes<int64_t>::members(),
+                                         MXSizes<Value>::members())) {
+    int64_t size = problem.sizes.*from;
+    sizes.*to =
+        ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
+  }
+  Value rows = sizes.lines, columns = sizes.elements;
+  if (!areLinesRows())
+    std::swap(rows, columns);
+  return SegmentTiles(b, sizes.segments, rows, columns, offsetsPointer);
+}
+
+void MXKernel::forEachTile(function_ref<void(const MXTile &)> quantize) {
+  auto getBuffer = [&](Value pointer, int64_t elementBytes, int64_t alignment,
+                       Value segment, Value line, Value element) {
+    return areLinesRows() ? SegmentBuffer{pointer, elementBytes, alignment,
+                                          segment, line,         element}
+                          : SegmentBuffer{pointer, elementBytes, alignment,
+                                          segment, element,      line};
+  };
+  SegmentBuffer input =
+      getBuffer(inputPointer, math.getInputBytes(), problem.inputAlignment,
+                sizes.inSegment, sizes.inLine, sizes.inElement);
+  SegmentBuffer output =
+      getBuffer(outputPointer, /*elementBytes=*/1, problem.outputAlignment,
+                sizes.outSegment, sizes.outLine, sizes.outElement);
+  // Rows are lines, or the elements of lines.
+  bool fromRows = fromLines != areLinesRows();
+  bool toRows = toLines != areLinesRows();
+  tiles.forEach(fromRows, [&](const SegmentTile &tile) {
+    MXTile mx{tile,
+              tile.get(areLinesRows()),
+              tile.get(!areLinesRows()),
+              tiles.getTilePlane(tile, input, fromRows),
+              tiles.getTilePlane(tile, output, toRows),
+              tiles.getPlane(tile, output, toRows)};
+    b.createIf(tile.isTail, [&] { zeroTile(mx); }, [&] { quantize(mx); });
+  });
+}
+
+MXKernel::Scales MXKernel::createScales(ArrayRef<Value> magnitudes) {
+  Scales scales;
+  for (Value magnitude : magnitudes) {
+    Value byte = createMXScaleByte(b, magnitude, problem.fp8Type, problem.mode);
+    scales.bytes.push_back(byte);
+    scales.multipliers.push_back(createMXMultiplier(b, byte));
+  }
+  return scales;
+}
+
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+/// (X6), (X7): tiles of a segment lie line by line of tiles.
+Value MXKernel::getScaleTile(const MXTile &tile) {
+  Value lineTiles = tiles.countRowTiles();
+  Value blockTiles = tiles.countColumnTiles();
+  if (!areLinesRows())
+    std::swap(lineTiles, blockTiles);
+  Value lineTile = b.add(b.mul(tile.tile.batch, lineTiles), tile.lines.index);
+  Value index = b.add(b.mul(lineTile, blockTiles), tile.elements.index);
+  return b.offsetBytes(scalesPointer, b.mul(index, kTileBytes));
+}
+
+void MXKernel::storeScale(const MXTile &tile, Value lineInTile,
+                          Value blockInTile, Value byte) {
+  Value line = b.add(tile.lines.first, lineInTile);
+  Value element = b.add(tile.elements.first, b.mul(blockInTile, kMXBlock));
+  Value isBlock = b.bitAnd(tile.lines.contains(b, line),
+                           tile.elements.contains(b, element));
+  Value bits = b.truncate(b.getI8Type(), byte);
+  if (problem.tiledScales) {
+    Value offset =
+        b.add(b.add(b.mul(b.remU(lineInTile, kInterleavedLines),
+                          kTileBytes / kInterleavedLines),
+                    b.mul(b.divU(lineInTile, kInterleavedLines), kTileBlocks)),
+              blockInTile);
+    b.store(b.select(isBlock, bits, 0),
+            b.offsetBytes(getScaleTile(tile), offset), /*alignment=*/1);
+    return;
+  }
+  b.createIf(isBlock, [&] {
+    Value offset = b.add(b.mul(tile.tile.batch, sizes.scaleSegment),
+                         b.mul(line, sizes.scaleLine));
+    b.store(
+        bits,
+        b.offsetBytes(scalesPointer, b.add(offset, b.divU(element, kMXBlock))),
+        /*alignment=*/1);
+  });
+}
+
+void MXKernel::zeroTile(const MXTile &tile) {
+  const TileExtent &along = toLines ? tile.elements : tile.lines;
+  const TileExtent &across = toLines ? tile.lines : tile.elements;
+  constexpr int64_t kChunks = kSegmentTile / kVectorBytes;
+  b.createFor(b.getThread(), b.i64(kSegmentTile * kChunks), b.getNumThreads(),
+              [&](Value index) {
+                Value other = b.add(across.first, b.divU(index, kChunks));
+                Value chunk = b.mul(b.remU(index, kChunks), kVectorBytes);
+                b.createIf(across.contains(b, other), [&] {
+                  zeroChunk(b, tile.output, b.add(along.first, chunk), other,
+                            along.range);
+                });
+              });
+  Value zero = arith::ConstantIntOp::create(b, b.getI8Type(), 0);
+  Value scales = getScaleTile(tile);
+  b.createFor(b.getThread(), b.i64(kTileBytes), b.getNumThreads(),
+              [&](Value index) {
+                b.store(zero, b.offsetBytes(scales, index), /*alignment=*/1);
+              });
+}
+
+//===----------------------------------------------------------------------===//
+// Entry points
+//===----------------------------------------------------------------------===//
+
+bool fp8moe::readsAlongLines(const MXQuantizeProblem &problem) {
+  return problem.sizes.inElement == 1 || problem.sizes.inLine != 1;
+}
+
+gpu::GPUFuncOp fp8moe::buildMXQuantize(Location loc, gpu::GPUModuleOp module,
+                                       StringRef name,
+                                       const MXQuantizeProblem &problem,
+                                       const TargetHooks &hooks) {
+  KernelSignature signature;
+  signature.pointers = problem.groups == MXGroups::None ? 3 : 4;
+  signature.sizes = countDynamic(problem.sizes);
+  signature.threads = countMXThreads(problem);
+  KernelBuilder b(loc, module, name, signature, hooks);
+  MXKernel kernel(b, problem);
+  if (readsAlongLines(problem))
+    buildMXInner(kernel);
+  else
+    buildMXOuter(kernel);
+  return b.getKernel();
+}

@@ -1,0 +1,70 @@
+//===- MXKernel.h - What MX kernels have in common ------------ -*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_MX_MXKERNEL_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_MX_MXKERNEL_H
+
+#include "FP8MoEToGPU/Common/SegmentTiles.h"
+#include "FP8MoEToGPU/Quantize/QuantizeMath.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/MX/MXQuantize.h"
+
+namespace mlir::fp8moe {
+
+/// A tile of 128 lines and 4 blocks, which is one of the tiles of (X6).
+struct MXTile {
+  const SegmentTile &tile;
+  const TileExtent &lines, &elements;
+  /// The matrices, accessed along the contiguous dimension of each in chunks
+  /// that are counted from the tile on, and the output in chunks of its own.
+  Plane input, output, alignedOutput;
+};
+
+/// What the schedules build their kernels from.
+class MXKernel {
+public:
+  MXKernel(KernelBuilder &b, const MXQuantizeProblem &problem);
+
+  /// Calls `quantize` with the tiles that have blocks, and zeroes the others.
+  void forEachTile(function_ref<void(const MXTile &)> quantize);
+
+  /// The scale bytes of blocks with such magnitudes, and what their elements
+  /// are multiplied by.
+  struct Scales {
+    SmallVector<Value> bytes, multipliers;
+  };
+  Scales createScales(ArrayRef<Value> magnitudes);
+  /// Stores the byte (i32) of a block of a line, both counted in the tile. What
+  /// is no block of the tensor has a byte only in tiles: zero.
+  void storeScale(const MXTile &tile, Value lineInTile, Value blockInTile,
+                  Value byte);
+
+  KernelBuilder &b;
+  const MXQuantizeProblem &problem;
+  QuantizeMath math;
+  MXSizes<Value> sizes;
+  /// Whether input and output are accessed along lines.
+  bool fromLines, toLines;
+
+private:
+  bool areLinesRows() const { return problem.groups != MXGroups::Elements; }
+  SegmentTiles createTiles();
+  void zeroTile(const MXTile &tile);
+  Value getScaleTile(const MXTile &tile);
+
+  Value inputPointer, offsetsPointer, outputPointer, scalesPointer;
+  SegmentTiles tiles;
+};
+
+/// Lines contiguous in the input, or nothing known: two threads have a block.
+void buildMXInner(MXKernel &kernel);
+/// Elements of several lines contiguous in the input: a thread has blocks.
+void buildMXOuter(MXKernel &kernel);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_MX_MXKERNEL_H

@@ -1,0 +1,42 @@
+// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --convert-fp8moe-to-gpu | FileCheck %s
+
+// Block scales in tiles are a number of bytes: an output, or workspace when nobody returns them.
+
+#blocked = #fp8moe.scale_blocked<128x4>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // CHECK-LABEL: fp8moe_plan.program @returned
+  // CHECK:         %[[S:.*]] = fp8moe_plan.output "result1" sizes(%{{.*}}) align 1 : memref<?xf8E8M0FNU>
+  // CHECK:         fp8moe_plan.launch {{.*}} args(%{{.*}}, %{{.*}}, %[[S]], %{{.*}})
+  func.func @returned(%x: tensor<?x320xbf16>) -> (tensor<?x320xf8E4M3FN>, tensor<?x10xf8E8M0FNU, #blocked>) {
+    %q, %s = fp8moe.mx_quantize %x along 1 mode rceil : tensor<?x320xbf16>
+        -> tensor<?x320xf8E4M3FN>, tensor<?x10xf8E8M0FNU, #blocked>
+    return %q, %s : tensor<?x320xf8E4M3FN>, tensor<?x10xf8E8M0FNU, #blocked>
+  }
+
+  // Three tiles of 512 bytes for every 128 rows.
+  // CHECK-LABEL: fp8moe_plan.program @unused
+  // CHECK:         %[[ROWS:.*]] = arith.ceildivsi %{{.*}}, %c128
+  // CHECK:         %[[TILES:.*]] = arith.muli %[[ROWS]], %c3
+  // CHECK:         %[[BYTES:.*]] = arith.muli %[[TILES]], %c512
+  // CHECK:         fp8moe_plan.workspace sizes(%[[BYTES]]) align 256 : memref<?xf8E8M0FNU>
+  func.func @unused(%x: tensor<?x320xbf16>) -> tensor<?x320xf8E4M3FN> {
+    %q, %s = fp8moe.mx_quantize %x along 1 mode rceil : tensor<?x320xbf16>
+        -> tensor<?x320xf8E4M3FN>, tensor<?x10xf8E8M0FNU, #blocked>
+    return %q : tensor<?x320xf8E4M3FN>
+  }
+}
+
+// -----
+
+// The second of two equal outputs would be a copy.
+
+#blocked = #fp8moe.scale_blocked<128x4>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @twice(%x: tensor<?x320xbf16>)
+      -> (tensor<?x10xf8E8M0FNU, #blocked>, tensor<?x10xf8E8M0FNU, #blocked>) {
+    %q, %s = fp8moe.mx_quantize %x along 1 mode rceil : tensor<?x320xbf16>
+        -> tensor<?x320xf8E4M3FN>, tensor<?x10xf8E8M0FNU, #blocked>
+    // expected-error@+1 {{'func.return' on tensors with layout #fp8moe.scale_blocked<128x4> is not supported on target sm_90a}}
+    return %s, %s : tensor<?x10xf8E8M0FNU, #blocked>, tensor<?x10xf8E8M0FNU, #blocked>
+  }
+}

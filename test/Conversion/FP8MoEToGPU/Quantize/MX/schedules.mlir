@@ -1,0 +1,64 @@
+// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+
+// Blocks along the contiguous dimension: two threads have a block, and exchange its largest
+// magnitude. Nothing goes through shared memory.
+
+#aligned = #fp8moe.strided<[0, 1], align = 16>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @along(%x: tensor<?x2048xbf16, #aligned>)
+      -> (tensor<?x2048xf8E4M3FN, #aligned>, tensor<?x64xf8E8M0FNU>) {
+    %q, %s = fp8moe.mx_quantize %x along 1 mode floor : tensor<?x2048xbf16, #aligned>
+        -> tensor<?x2048xf8E4M3FN, #aligned>, tensor<?x64xf8E8M0FNU>
+    return %q, %s : tensor<?x2048xf8E4M3FN, #aligned>, tensor<?x64xf8E8M0FNU>
+  }
+}
+
+// CHECK-LABEL: gpu.func @mx_quantize_inner_0
+// CHECK-SAME:    known_block_size = array<i32: 256, 1, 1>
+// CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK:         arith.maxui %{{.*}} : vector<8xi16>
+// CHECK:         gpu.shuffle xor %{{.*}}, %c1_i32
+// The exponent of amax less 8, that of 448.
+// CHECK:         %[[EXPONENT:.*]] = arith.shrui %{{.*}}, %c23_i32
+// CHECK:         %[[LESS:.*]] = arith.subi %[[EXPONENT]], %c8_i32
+// CHECK:         %[[BYTE:.*]] = arith.maxsi %[[LESS]], %c0_i32
+// 255 stands for NaN.
+// CHECK:         arith.select %{{.*}}, %[[BYTE]], %c255_i32
+// CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
+// CHECK:         nvvm.convert.f32x2.to.f8x2
+// CHECK-NOT:     gpu.barrier
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+
+// -----
+
+// Across it, in groups: a thread has whole blocks, and data go through shared memory, where
+// they are shifted to aligned addresses between the ends of the groups.
+
+#col = #fp8moe.strided<[1, 0]>
+#tiles = #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>
+module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
+  func.func @across(%x: tensor<?x2048xbf16>, %ends: tensor<8xi32>)
+      -> (tensor<?x2048xf8E4M3FN, #col>, tensor<2048x?xf8E8M0FNU, #tiles>) {
+    %q, %s = fp8moe.mx_quantize %x along 0 mode rceil groups(%ends : tensor<8xi32>) : tensor<?x2048xbf16>
+        -> tensor<?x2048xf8E4M3FN, #col>, tensor<2048x?xf8E8M0FNU, #tiles>
+    return %q, %s : tensor<?x2048xf8E4M3FN, #col>, tensor<2048x?xf8E8M0FNU, #tiles>
+  }
+}
+
+// CHECK-LABEL: gpu.module @fp8moe_kernels
+// CHECK:         llvm.mlir.global internal @mx_quantize_outer_0_tile() {{.*}} !llvm.array<16384 x i8>
+// CHECK:         gpu.func @mx_quantize_outer_0
+// CHECK-SAME:    known_block_size = array<i32: 128, 1, 1>
+// 32 rows of 4 columns.
+// CHECK-COUNT-32: llvm.load %{{.*}} invariant {alignment = 8 : i64} : !llvm.ptr<1> -> vector<2xi32>
+// amax times 1 / 448; a fraction rounds up.
+// CHECK:         %[[QUOTIENT:.*]] = arith.mulf %{{.*}}, %cst{{.*}} : f32
+// CHECK:         %[[BITS:.*]] = arith.bitcast %[[QUOTIENT]] : f32 to i32
+// CHECK:         %[[EXPONENT:.*]] = arith.shrui %[[BITS]], %c23_i32
+// CHECK:         %[[UP:.*]] = arith.extui %{{.*}} : i1 to i32
+// CHECK:         arith.addi %[[EXPONENT]], %[[UP]]
+// CHECK:         gpu.barrier
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK:         gpu.barrier
+// CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK:         llvm.intr.fshl

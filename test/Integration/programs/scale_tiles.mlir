@@ -1,0 +1,22 @@
+// Block scales to and from tiles.
+//
+// A program of the numerics tests.
+
+#blocked = #fp8moe.scale_blocked<128x4>
+
+func.func @scales_to_blocked(
+      %x: tensor<?x?xf8E8M0FNU> {fp8moe.name = "x"})
+      -> (tensor<?x?xf8E8M0FNU, #blocked> {fp8moe.name = "y"}) {
+  %y = fp8moe.relayout %x
+      : tensor<?x?xf8E8M0FNU> -> tensor<?x?xf8E8M0FNU, #blocked>
+  return %y : tensor<?x?xf8E8M0FNU, #blocked>
+}
+
+// The bytes of blocked scales do not tell their shape, so it is static here.
+func.func @scales_300x44_from_blocked(
+      %x: tensor<300x44xf8E8M0FNU, #blocked> {fp8moe.name = "x"})
+      -> (tensor<300x44xf8E8M0FNU> {fp8moe.name = "y"}) {
+  %y = fp8moe.relayout %x
+      : tensor<300x44xf8E8M0FNU, #blocked> -> tensor<300x44xf8E8M0FNU>
+  return %y : tensor<300x44xf8E8M0FNU>
+}
