@@ -22,7 +22,9 @@ in a model. With the artifact of benchmarks/quantize.mlir, whose sizes are all d
 its programs are timed instead.
 
 Bytes are the least possible: two read and one written per element, or two written where
-rows and columns are asked for. The fraction is that of the copy's speed. Rows and columns
+rows and columns are asked for, and a scale for every 32 in the MX cases. torchao's to_mx,
+compiled by torch, leaves scales in rows; ours are in the tiles of 128x4 that tensor cores
+read. The fraction is that of the copy's speed. Rows and columns
 of one tensor are also timed `one by one`, from a launch for each.
 """
 
@@ -37,6 +39,7 @@ import sys
 FP8_MAX = 448.0
 EPSILON = 1e-12
 PAD = 128
+MX_BLOCK = 32
 
 # Tokens, width, and numbers of groups: activations of current MoE models.
 JAGGED = [(16640, 5120), (32768, 7168), (131072, 2048)]
@@ -46,11 +49,14 @@ BOTH_GROUPS = [8, 16, 64]
 SKEWED_GROUPS = 16
 # Tokens and two widths that share groups.
 DUAL = (16640, (5120, 8192), 16)
+# Numbers of groups of the MX cases; none of them divides the tokens evenly.
+MX_GROUPS = [None, 16]
 # Experts, K, N.
 WEIGHTS = [(1, 5120, 8192), (16, 5120, 8192), (64, 2048, 7168), (128, 2048, 1408)]
 
 COLUMNS = "#fp8moe.strided<[1, 0]>"
 PADDED = f"#fp8moe.strided<[1, 0], groups<dim = 0, pad = {PAD}>>"
+MX_TILES = {"mx_rows": "groups<dim = 0, pad = 128>", "mx_columns": "groups<dim = 1, pad = 4>"}
 EXPERT_COLUMNS = "#fp8moe.strided<[0, 2, 1]>"
 
 
@@ -72,6 +78,8 @@ class Case:
 
     @property
     def least_bytes(self):
+        if self.kernel in MX_TILES:
+            return (3 * MX_BLOCK + 1) * self.elements // MX_BLOCK
         return (4 if self.kernel == "rowwise_and_colwise" else 3) * self.elements
 
     @property
@@ -99,6 +107,9 @@ def all_cases():
         yield Case("jagged_colwise_padded", tokens, [width], SKEWED_GROUPS)
         for groups in BOTH_GROUPS:
             yield Case("rowwise_and_colwise", tokens, [width], groups)
+        for kernel in MX_TILES:
+            for groups in MX_GROUPS:
+                yield Case(kernel, tokens, [width], groups)
         yield Case("rowwise_and_colwise", tokens, [width], SKEWED_GROUPS, "skewed")
     tokens, widths, groups = DUAL
     yield Case("dual_jagged_colwise", tokens, list(widths), groups)
@@ -128,6 +139,11 @@ def emit_ir(case):
         lines.append(f"      : {dict(arguments)[x]} -> {', '.join(q + s)}")
         results.extend(zip(variables, q + s))
 
+    def mx_quantize(x, axis, q, s, groups):
+        lines.append(f"  %q, %s = fp8moe.mx_quantize {x} along {axis} mode rceil{groups}")
+        lines.append(f"      : {dict(arguments)[x]} -> {q}, {s}")
+        results.extend([("%q", q), ("%s", s)])
+
     offsets = ""
     if case.groups:
         offsets = f" groups(%offsets : {tensor([case.groups], 'i32')})"
@@ -139,7 +155,12 @@ def emit_ir(case):
         q = tensor(["?", width], e4m3, PADDED if "padded" in case.kernel else COLUMNS)
         s = tensor([case.groups, width], "f32")
         rows, row_scales = tensor(["?", width], e4m3), tensor(["?"], "f32")
-        if case.kernel == "rowwise":
+        tiles = f"#fp8moe.scale_blocked<128x4{', ' + MX_TILES[case.kernel] if case.groups else ''}>" if case.kernel in MX_TILES else ""
+        if case.kernel == "mx_rows":
+            mx_quantize(x, 1, rows, tensor(["?", width // MX_BLOCK], "f8E8M0FNU", tiles), offsets)
+        elif case.kernel == "mx_columns":
+            mx_quantize(x, 0, q, tensor([width, "?"], "f8E8M0FNU", tiles), offsets)
+        elif case.kernel == "rowwise":
             quantize(x, "[1]", [rows], [row_scales])
         elif case.kernel == "rowwise_and_colwise":
             quantize(x, "[0, 1]", [q, rows], [s, row_scales], offsets, ("q", "q1", "s", "s1"))
@@ -193,6 +214,34 @@ def make_reference():
         scale = pow2_scale(amax)
         return quantize(x, scale[group]).t().contiguous().t(), scale
 
+    def mx_lines(x):
+        """Data and scale bytes of lines, whose last block may be short."""
+        blocks = torch.nn.functional.pad(x.float(), (0, -x.shape[1] % MX_BLOCK)).unflatten(1, (-1, MX_BLOCK))
+        amax = blocks.abs().amax(-1)
+        bits = (amax * (1 / FP8_MAX)).view(torch.int32)
+        exponent, mantissa = bits >> 23, bits & 0x7FFFFF
+        byte = exponent + (mantissa > torch.where(exponent == 0, 1 << 22, 0))
+        factor = ((254 - byte) << 23).view(torch.float32).unsqueeze(-1)
+        return quantize(blocks, factor).flatten(1)[:, : x.shape[1]], byte.to(torch.uint8)
+
+    def mx_rows(x, ends=None):
+        q, byte = mx_lines(x)
+        return q, mx_tiles(byte if ends is None else pad_groups(byte, ends, padded_rows(x, ends)))
+
+    def mx_columns(x, ends=None):
+        if ends is None:
+            q, byte = mx_lines(x.t())
+            return q.t().contiguous(), mx_tiles(byte)
+        data, bytes_, start = [], [], 0
+        for end in ends.tolist():
+            q, byte = mx_lines(x[start:end].t())
+            data.append(q.t())
+            bytes_.append(torch.nn.functional.pad(byte, (0, -byte.shape[1] % 4)))
+            start = end
+        byte = torch.cat(bytes_, 1)
+        byte = torch.nn.functional.pad(byte, (0, padded_rows(x, ends) // MX_BLOCK - byte.shape[1]))
+        return torch.cat(data), mx_tiles(byte)
+
     def weights_dgrad(x):
         q, scale = along(x, 2)
         return q.contiguous(), scale
@@ -205,7 +254,23 @@ def make_reference():
         "jagged_colwise_column_major_input": jagged,
         "dual_jagged_colwise": lambda x, x1, ends: (*jagged(x, ends), *jagged(x1, ends)),
         "rowwise_and_colwise": lambda x, ends: (*jagged(x, ends), *along(x, 1)),
+        "mx_rows": mx_rows,
+        "mx_columns": mx_columns,
     }
+
+
+def padded_rows(x, ends):
+    """docs/semantics.md: the rows that scales of groups have room for."""
+    return -(-(x.shape[0] + len(ends) * (PAD - 1)) // PAD) * PAD
+
+
+def mx_tiles(byte):
+    """docs/semantics.md: a matrix of scale bytes in tiles of 128x4."""
+    import torch
+
+    rows, blocks = byte.shape
+    byte = torch.nn.functional.pad(byte, (0, -blocks % 4, 0, -rows % 128))
+    return byte.view(-1, 4, 32, byte.shape[1] // 4, 4).permute(0, 3, 2, 1, 4).flatten()
 
 
 def pad_groups(q, ends, out_rows):
@@ -257,6 +322,7 @@ def torchao_kernels():
         return float8_rowwise.triton_fp8_rowwise_2d_scale_and_cast(x, e4m3, True)
 
     return {
+        **torchao_mx_kernels(),
         "jagged_colwise": colwise,
         "jagged_colwise_column_major_input": colwise,
         "dual_jagged_colwise": lambda x, x1, ends: (colwise(x, ends), colwise(x1, ends)),
@@ -265,6 +331,27 @@ def torchao_kernels():
         "weights_forward": lambda x: float8_rowwise.triton_fp8_colwise_3d_scale_and_cast(x, e4m3, True),
         "weights_dgrad": lambda x: float8_rowwise.triton_fp8_rowwise_3d_transpose_rhs(x, e4m3, True),
     }
+
+
+def torchao_mx_kernels():
+    """Of whole tensors: to_mx knows no groups."""
+    import torch
+
+    try:
+        from torchao.prototype.mx_formats.config import ScaleCalculationMode
+        from torchao.prototype.mx_formats.mx_tensor import to_mx
+    except ImportError:
+        return {}
+
+    @torch.compile(dynamic=True)
+    def lines(x):
+        return to_mx(x, torch.float8_e4m3fn, MX_BLOCK, scaling_mode=ScaleCalculationMode.RCEIL)
+
+    @torch.compile(dynamic=True)
+    def columns(x):
+        return to_mx(x.t().contiguous(), torch.float8_e4m3fn, MX_BLOCK, scaling_mode=ScaleCalculationMode.RCEIL)
+
+    return {"mx_rows": lines, "mx_columns": columns}
 
 
 def find_peers(names):
@@ -356,7 +443,7 @@ def measure(case, program, parts, peers, rounds, rng):
     if parts:
         contenders["one by one"] = [lambda i=i, o=o: run_parts(parts, names, i, o) for i, o in sets]
     for peer, kernels in peers.items():
-        if case.kernel in kernels:
+        if case.kernel in kernels and not (case.kernel in MX_TILES and case.groups):
             contenders[peer] = [lambda i=i, k=kernels[case.kernel]: k(*i) for i, _ in sets]
     times = timing.sustained_us(contenders, rounds, rng)
     row = {"kernel": case.kernel, "case": str(case), "us": times["fp8moe"], "of_copy": times["copy"] / times["fp8moe"]}
