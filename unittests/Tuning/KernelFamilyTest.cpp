@@ -158,8 +158,8 @@ TEST_F(KernelFamilyTest, ConversionsCostTheirBytes) {
     Cost cost = *problem->estimate(op, {}, target);
     EXPECT_EQ(cost.bytes, 3 * kElements + otherBytes);
     EXPECT_EQ(cost.copies, 0);
-    Cost transposed =
-        *problem->estimate(op, {{op->getOperand(0), &columns}}, target);
+    AssumedLayout assumed{op->getOperand(0), &columns};
+    Cost transposed = *problem->estimate(op, assumed, target);
     EXPECT_EQ(transposed.bytes, cost.bytes);
     EXPECT_LT(cost.time, transposed.time);
   };

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 // A thread has the block of each of a few neighbouring lines in registers. Data
-// that lie along lines go through workgroup memory.
+// go through workgroup memory, so that threads store 16 bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +18,8 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// What a thread loads of a position: 32 of them are half of its registers.
-static constexpr int64_t kLoadBytes = 8;
+/// What a thread loads of a position; 32 of them are in registers.
+static constexpr int64_t kLoadBytes = 4;
 static constexpr int64_t kLoadWords = kLoadBytes / kWordBytes;
 /// Positions whose words fill a chunk.
 static constexpr int64_t kPositions = kVectorBytes / kLoadBytes;
@@ -250,35 +250,34 @@ void OuterBuilder::storeAcrossLines(const MXTile &tile, ArrayRef<Value> chunks,
       factors.push_back(multipliers[i % numLines]);
     llvm::append_range(words, kernel.math.createQuantize(values, factors));
   }
-  auto forEachPosition = [&](function_ref<void(Value, Value)> store) {
-    for (int64_t i : llvm::seq(kMXBlock)) {
-      Value position = b.add(getFirstElement(tile), i);
-      int64_t byte = i * numLines;
-      Value bytes =
-          b.shiftRight(words[byte / kWordBytes], byte % kWordBytes * 8);
-      b.createIf(tile.elements.contains(b, position),
-                 [&] { store(position, bytes); });
-    }
+  Value memory = b.allocateWorkgroup(kSegmentTile * kSegmentTile, "tile");
+  auto getAddress = [&](Value position, Value lineInTile) {
+    return b.offsetBytes(memory,
+                         b.add(b.mul(position, kSegmentTile), lineInTile));
   };
-  auto getPointer = [&](Value index, Value position) {
-    return createElementPointer(b, tile.output, index, position);
-  };
-  auto storeWhole = [&](Value position, Value bytes) {
+  // Threads may still read the block's previous tile.
+  b.createBarrier();
+  for (int64_t i : llvm::seq(kMXBlock)) {
+    int64_t byte = i * numLines;
+    Value bytes = b.shiftRight(words[byte / kWordBytes], byte % kWordBytes * 8);
+    Value position = b.add(b.mul(block, kMXBlock), i);
     b.store(b.truncate(b.getIntegerType(8 * numLines), bytes),
-            getPointer(getFirstLine(tile), position), numLines);
-  };
-  auto storeBytes = [&](Value position, Value bytes) {
-    for (int64_t i : llvm::seq(numLines)) {
-      Value index = b.add(getFirstLine(tile), i);
-      b.createIf(tile.lines.contains(b, index), [&] {
-        b.store(b.truncate(b.getI8Type(), b.shiftRight(bytes, 8 * i)),
-                getPointer(index, position), /*alignment=*/1);
+            getAddress(position, line), numLines);
+  }
+  b.createBarrier();
+  b.createFor(
+      b.getThread(), b.i64(kSegmentTile * kChunksPerLine), b.getNumThreads(),
+      [&](Value index) {
+        Value inTile = b.divU(index, kChunksPerLine);
+        Value lineInTile = b.mul(b.remU(index, kChunksPerLine), kVectorBytes);
+        Value position = b.add(tile.elements.first, inTile);
+        b.createIf(tile.elements.contains(b, position), [&] {
+          Value chunk = b.load(b.getWordsType(), getAddress(inTile, lineInTile),
+                               kVectorBytes);
+          storeChunk(b, tile.output, b.add(tile.lines.first, lineInTile),
+                     position, chunk, tile.lines.range);
+        });
       });
-    }
-  };
-  b.createIf(
-      isWhole(tile, tile.output), [&] { forEachPosition(storeWhole); },
-      [&] { forEachPosition(storeBytes); });
 }
 
 void OuterBuilder::build() {

@@ -48,9 +48,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 // CHECK-LABEL: gpu.module @fp8moe_kernels
 // CHECK:         llvm.mlir.global internal @mx_quantize_outer_0_tile() {{.*}} !llvm.array<16384 x i8>
 // CHECK:         gpu.func @mx_quantize_outer_0
-// CHECK-SAME:    known_block_size = array<i32: 128, 1, 1>
-// 32 rows of 4 columns.
-// CHECK-COUNT-32: llvm.load %{{.*}} invariant {alignment = 8 : i64} : !llvm.ptr<1> -> vector<2xi32>
+// CHECK-SAME:    known_block_size = array<i32: 256, 1, 1>
+// 32 rows of 2 columns.
+// CHECK-COUNT-32: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> vector<1xi32>
 // amax times 1 / 448; a fraction rounds up.
 // CHECK:         %[[QUOTIENT:.*]] = arith.mulf %{{.*}}, %cst{{.*}} : f32
 // CHECK:         %[[BITS:.*]] = arith.bitcast %[[QUOTIENT]] : f32 to i32
