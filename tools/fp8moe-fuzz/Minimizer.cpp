@@ -87,6 +87,10 @@ static Pieces cutBytes(const std::string &text) {
   return pieces;
 }
 
+/// Texts that are no longer than this are cut inside of words too: a mutation
+/// may have joined two.
+static constexpr size_t kFewBytes = 128;
+
 Input fuzz::minimize(const Plan &plan, Input input, const std::string &death,
                      Slot &slot, int64_t seconds) {
   int64_t deadline = readClock() + seconds * 1000000000;
@@ -110,7 +114,7 @@ Input fuzz::minimize(const Plan &plan, Input input, const std::string &death,
     if (!hasChanged)
       break;
   }
-  if (!isText)
+  if (!isText || input.bytes.size() <= kFewBytes)
     reduce(cutBytes);
   return input;
 }
