@@ -315,8 +315,8 @@ class Generator:
         return self.unary("relayout", v, type, f" {groups(v.ends)}")
 
     def pack(self):
-        # The number of rows is that of the type.
-        v = self.pick(lambda v: v.type.pad and v.type.pad_dim not in v.type.dynamic)
+        # The number of rows is that of the type. Block scales of groups never were without padding.
+        v = self.pick(lambda v: v.type.pad and v.packed_rows and v.type.pad_dim not in v.type.dynamic)
         return v and self.pack_groups(v)
 
     def pad_and_pack(self):
