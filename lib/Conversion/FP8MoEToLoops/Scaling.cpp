@@ -57,6 +57,7 @@ Value mlir::fp8moe::getMagnitudeBits(LoopBuilder &b, Value f32) {
 Value mlir::fp8moe::getScale(LoopBuilder &b, Value amaxBits, Type fp8,
                              ScaleRounding rounding) {
   Value amax = arith::ExtFOp::create(b, b.getF64Type(), fromBits(b, amaxBits));
+  // (Q2), and for slices of zeros (Q6).
   Value least = b.constantF64(kLeastAmax);
   Value isLess =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, amax, least);

@@ -97,6 +97,7 @@ Value QuantizeMath::createQuotient(Value magnitude, const APFloat &largest) {
   };
   Value amax = arith::ExtFOp::create(b, b.getF64Type(),
                                      b.bitcast(b.getF32Type(), magnitude));
+  // Slices of zeros are among these (Q6).
   Value isSmall = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, amax,
                                         f64(kLeastAmax));
   Value divisor = arith::SelectOp::create(b, isSmall, f64(kLeastAmax), amax);
