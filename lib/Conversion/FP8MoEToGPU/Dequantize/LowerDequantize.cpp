@@ -12,7 +12,6 @@
 #include "fp8moe/Conversion/FP8MoEToGPU/Dequantize/Dequantize.h"
 #include "fp8moe/Tuning/KernelProblem.h"
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
-#include "mlir/Support/DebugStringHelper.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -93,11 +92,8 @@ static LogicalResult lowerDequantize(DequantizeOp op,
   if (failed(requireKernels(op, lowering.getTarget())))
     return failure();
   Type fp8Type = op.getInput().getType().getElementType();
-  if (!lowering.getKernels().getHooks().supportsFP8(fp8Type))
-    return lowering.reportUnsupported(
-        op, "from '" + debugString(fp8Type) +
-                "' (the hardware has the other flavour; use !fp8moe.e4m3 or "
-                "!fp8moe.e5m2)");
+  if (failed(lowering.requireFP8(op, "from", fp8Type)))
+    return failure();
   FailureOr<BufferView> output = lowering.createResult(op->getOpResult(0));
   if (failed(output))
     return failure();

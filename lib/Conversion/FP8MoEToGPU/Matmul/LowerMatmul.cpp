@@ -15,7 +15,6 @@
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Tuning/KernelProblem.h"
 #include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
-#include "mlir/Support/DebugStringHelper.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -67,11 +66,8 @@ static LogicalResult lowerGroupedMatmul(GroupedMatmulOp op,
     return failure();
   RankedTensorType aType = op.getA().getType(), bType = op.getB().getType();
   for (Type type : {aType.getElementType(), bType.getElementType()})
-    if (isFp8Type(type) && !lowering.getKernels().getHooks().supportsFP8(type))
-      return lowering.reportUnsupported(
-          op, "of '" + debugString(type) +
-                  "' (the hardware has the other flavour; use !fp8moe.e4m3 or "
-                  "!fp8moe.e5m2)");
+    if (isFp8Type(type) && failed(lowering.requireFP8(op, "of", type)))
+      return failure();
   FailureOr<BufferView> view = lowering.createResult(op->getResult(0));
   if (failed(view))
     return failure();

@@ -130,6 +130,15 @@ LogicalResult ProgramLowering::reportUnsupported(Operation *op,
                             << " is not supported on target " << target.chip;
 }
 
+LogicalResult ProgramLowering::requireFP8(Operation *op, StringRef relation,
+                                          Type fp8Type) {
+  if (kernels.getHooks().supportsFP8(fp8Type))
+    return success();
+  return reportUnsupported(op, relation + " '" + debugString(fp8Type) +
+                                   "' (the hardware has the other flavour; use "
+                                   "!fp8moe.e4m3 or !fp8moe.e5m2)");
+}
+
 /// Finds the tensors that can be computed in an output's memory: those that are
 /// returned, perhaps through transposes. Other outputs are copies.
 void ProgramLowering::assignOutputs(func::FuncOp func) {

@@ -52,6 +52,10 @@ public:
   /// Reports that an operation has no lowering, and the way out.
   LogicalResult reportUnsupported(Operation *op, const Twine &what);
 
+  /// Reports an FP8 type of the flavour that the hardware lacks, as "'op' to
+  /// 'f8E4M3FN' ..." for the relation "to".
+  LogicalResult requireFP8(Operation *op, StringRef relation, Type fp8Type);
+
 private:
   void assignOutputs(func::FuncOp func);
   LogicalResult lowerOperation(Operation *op);

@@ -14,7 +14,6 @@
 #include "FP8MoEToGPU/Quantize/QuantizeInstance.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
-#include "mlir/Support/DebugStringHelper.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -111,15 +110,11 @@ getVariants(const QuantizeProblem &problem, Operation *op,
 static FailureOr<QuantizeProblem>
 getProblem(const Quantization &q, const QuantizeSizes<OpFoldResult> &sizes,
            ProgramLowering &lowering) {
-  const TargetHooks &hooks = lowering.getKernels().getHooks();
   QuantizeProblem problem;
   problem.inputType = q.inputType.getElementType();
   problem.fp8Type = q.resultType.getElementType();
-  if (!hooks.supportsFP8(problem.fp8Type))
-    return lowering.reportUnsupported(
-        q.op, "to '" + debugString(problem.fp8Type) +
-                  "' (the hardware has the other flavour; use !fp8moe.e4m3 or "
-                  "!fp8moe.e5m2)");
+  if (failed(lowering.requireFP8(q.op, "to", problem.fp8Type)))
+    return failure();
   problem.powerOfTwo = q.rounding == ScaleRounding::Pow2;
   problem.jagged = q.offsets.has_value();
   if (GroupPaddingAttr padding = getGroupPadding(q.resultType))

@@ -12,7 +12,6 @@
 #include "fp8moe/Conversion/FP8MoEToGPU/Quantize/MX/MXQuantize.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Tuning/KernelProblem.h"
-#include "mlir/Support/DebugStringHelper.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -98,11 +97,8 @@ static LogicalResult lowerMXQuantize(MXQuantizeOp op,
   if (failed(requireKernels(op, lowering.getTarget())))
     return failure();
   Type fp8Type = op.getQuantized().getType().getElementType();
-  if (!lowering.getKernels().getHooks().supportsFP8(fp8Type))
-    return lowering.reportUnsupported(
-        op, "to '" + debugString(fp8Type) +
-                "' (the hardware has the other flavour; use !fp8moe.e4m3 or "
-                "!fp8moe.e5m2)");
+  if (failed(lowering.requireFP8(op, "to", fp8Type)))
+    return failure();
   FailureOr<BufferView> output =
       lowering.createResult(cast<OpResult>(op.getQuantized()));
   FailureOr<BufferView> scales =
