@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 //
+// 0. Regroupings of one tensor become one where that pays (MergeRegroupings).
 // 1. Collect roots and their uses (LayoutGraph).
 // 2. Choose layouts of least predicted time (PlacementProblem).
 // 3. Write the chosen layouts into the types of the roots.
@@ -21,6 +22,7 @@
 
 #include "LayoutRemarks.h"
 #include "PlacementProblem.h"
+#include "Regroupings.h"
 #include "ViewExpression.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
@@ -340,6 +342,7 @@ static size_t countKernels(FunctionOpInterface function) {
 FailureOr<PlaceLayouts::Outcome>
 PlaceLayouts::place(FunctionOpInterface function, const TargetInfo &target) {
   Outcome outcome;
+  outcome.changed = mergeRegroupings(function, target, layouts, kernelCosts);
   std::optional<Cost> least =
       findCertainlyLeastCost(function, target, layouts, kernelCosts);
   if (least && !verifyOptimal) {

@@ -15,6 +15,7 @@
 #ifndef FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_REGROUPINGS_H
 #define FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_REGROUPINGS_H
 
+#include "LayoutMemo.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 
@@ -86,6 +87,12 @@ bool foldRegrouping(RelayoutOp op);
 /// Lets packings of one tensor, padded in several ways, read one padding where
 /// that is predicted to take less time. Returns how many do.
 unsigned sharePaddings(FunctionOpInterface function, const TargetInfo &target);
+
+/// Lets one copy serve several regroupings of one tensor in the same groups
+/// where layouts are placed in less predicted time then. True when something
+/// changed.
+bool mergeRegroupings(FunctionOpInterface function, const TargetInfo &target,
+                      LayoutMemo &layouts, KernelCostMemo &kernelCosts);
 
 } // namespace mlir::fp8moe
 

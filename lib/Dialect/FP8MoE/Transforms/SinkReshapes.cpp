@@ -84,6 +84,44 @@ static SmallVector<int64_t> dropDim(ArrayRef<int64_t> shape, int64_t dim) {
   return result;
 }
 
+namespace {
+/// An operand that reads a tensor through views and plain copies: these views,
+/// outermost last.
+struct Reader {
+  OpOperand *operand;
+  SmallVector<Operation *, 2> views;
+
+  /// The layout of the tensor that shows what the operand is; none when no
+  /// layout does.
+  std::optional<StridedLayout> getWanted() const {
+    auto type = cast<RankedTensorType>(operand->get().getType());
+    return LayoutGraph::pullBack(views, *StridedLayout::get(type));
+  }
+};
+} // namespace
+
+static SmallVector<Reader> collectReaders(Value data) {
+  SmallVector<Reader> readers;
+  std::vector<std::pair<Value, SmallVector<Operation *, 2>>> worklist{
+      {data, {}}};
+  while (!worklist.empty()) {
+    auto [value, views] = std::move(worklist.back());
+    worklist.pop_back();
+    for (OpOperand &operand : value.getUses()) {
+      Operation *user = operand.getOwner();
+      bool isView = isa<TransposeOp, ReshapeOp>(user);
+      if (!isView && !LayoutGraph::isPlainRelayout(user)) {
+        readers.push_back({&operand, views});
+        continue;
+      }
+      worklist.emplace_back(user->getResult(0), views);
+      if (isView)
+        worklist.back().second.push_back(user);
+    }
+  }
+  return readers;
+}
+
 /// Only merges are moved: the kernel then sees the finer shape, which has
 /// everything that the coarser one has.
 bool ReshapeSinker::matchRuns() {
@@ -133,32 +171,15 @@ bool ReshapeSinker::isViewedBack(Value data) const {
 /// True when somebody takes `data` contiguous along a merged dimension: the
 /// runs that the kernel writes are longer there than in one part of it.
 bool ReshapeSinker::isWantedAlongMerge(Value data) const {
-  std::vector<std::pair<Value, SmallVector<Operation *, 2>>> worklist{
-      {data, {}}};
-  while (!worklist.empty()) {
-    auto [value, views] = std::move(worklist.back());
-    worklist.pop_back();
-    auto type = cast<RankedTensorType>(value.getType());
-    for (Operation *user : value.getUsers()) {
-      bool isView = isa<TransposeOp, ReshapeOp>(user);
-      if (isView || LayoutGraph::isPlainRelayout(user)) {
-        worklist.emplace_back(user->getResult(0), views);
-        if (isView)
-          worklist.back().second.push_back(user);
-        continue;
-      }
-      if (LayoutGraph::isKernel(user))
-        continue;
-      std::optional<StridedLayout> wanted =
-          LayoutGraph::pullBack(views, *StridedLayout::get(type));
-      if (wanted && llvm::any_of(runs, [&](const ReshapeRun &run) {
-            return withoutOnes(mergedSizes(run, shape)).size() > 1 &&
-                   wanted->isContiguousAlong(run.resultBegin);
-          }))
-        return true;
-    }
-  }
-  return false;
+  return llvm::any_of(collectReaders(data), [&](const Reader &reader) {
+    if (LayoutGraph::isKernel(reader.operand->getOwner()))
+      return false;
+    std::optional<StridedLayout> wanted = reader.getWanted();
+    return wanted && llvm::any_of(runs, [&](const ReshapeRun &run) {
+             return withoutOnes(mergedSizes(run, shape)).size() > 1 &&
+                    wanted->isContiguousAlong(run.resultBegin);
+           });
+  });
 }
 
 /// Whether `op`, which reads the merge, could read the source.
@@ -214,42 +235,33 @@ bool ReshapeSinker::needsMergedCopy() const {
 /// True when `data` is taken in layouts that no merged layout shows, and in no
 /// other, so that without the merge a copy is spared.
 bool ReshapeSinker::needsSplitCopy(Value data) const {
-  struct Item {
-    Value value;
-    ViewExpression expression;
-    SmallVector<Operation *, 2> views;
-  };
-  std::vector<Item> worklist{{data, ViewExpression(viewShape), {}}};
   bool isNeeded = false;
-  while (!worklist.empty()) {
-    Item item = std::move(worklist.back());
-    worklist.pop_back();
-    auto type = cast<RankedTensorType>(item.value.getType());
-    for (Operation *user : item.value.getUsers()) {
-      if (LayoutGraph::isKernel(user)) {
-        // It takes any order, of the dimensions that it sees.
-        if (!isSplit(item.expression))
-          return false;
-        continue;
-      }
-      if (!LayoutGraph::isPlainRelayout(user) &&
-          !isa<TransposeOp, ReshapeOp>(user)) {
-        if (LayoutGraph::pullBack(item.views, *StridedLayout::get(type)))
-          return false;
-        isNeeded = true;
-        continue;
-      }
-      Item next = item;
-      next.value = user->getResult(0);
-      if (!LayoutGraph::isPlainRelayout(user)) {
-        if (!next.expression.apply(user))
-          return false;
-        next.views.push_back(user);
-      }
-      worklist.push_back(std::move(next));
+  for (const Reader &reader : collectReaders(data)) {
+    if (LayoutGraph::isKernel(reader.operand->getOwner())) {
+      // It takes any order, of the dimensions that it sees.
+      ViewExpression expression(viewShape);
+      if (!llvm::all_of(
+              reader.views,
+              [&](Operation *view) { return expression.apply(view); }) ||
+          !isSplit(expression))
+        return false;
+      continue;
     }
+    if (reader.getWanted())
+      return false;
+    isNeeded = true;
   }
   return isNeeded;
+}
+
+/// True when `scales` are only returned, and lie then as `layout`.
+static bool areReturnedAs(Value scales, const StridedLayout &layout) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(scales.getType()).getShape();
+  return llvm::all_of(collectReaders(scales), [&](const Reader &reader) {
+    std::optional<StridedLayout> wanted = reader.getWanted();
+    return LayoutGraph::isReturnedByFunction(*reader.operand) && wanted &&
+           wanted->isSameAs(layout, shape);
+  });
 }
 
 /// True when every user of `scales` is a reshape that splits dimension `dim`
@@ -387,7 +399,8 @@ Operation *ReshapeSinker::sinkDynamicQuantize(DynamicQuantizeOp op) {
 Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   TypedValue<RankedTensorType> scales = op.getScales();
   if (op.getOffsets() ||
-      !(isViewedBack(op.getQuantized()) || needsMergedCopy()))
+      !(op.getQuantized().use_empty() || isViewedBack(op.getQuantized()) ||
+        needsMergedCopy()))
     return nullptr;
   // Scales in tiles are brought there by a copy, when somebody reads them.
   bool isInTiles = scales.getType().getEncoding() && !scales.getUses().empty();
@@ -432,13 +445,22 @@ Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   // Scales are moved where that spares moving the data, 32 times as much.
   if (isMoved && isInTiles)
     return nullptr;
+  ViewStep merge{{}, SmallVector<int64_t>(scales.getType().getShape())};
+  auto areWantedMoved = [&] {
+    StridedLayout written = StridedLayout::getDense(
+        scaleShape, identityPermutation(scaleShape.size()));
+    std::optional<StridedLayout> merged =
+        applyView(merge, parts, transposeLayout(written, permutation));
+    return op.getQuantized().use_empty() && merged &&
+           areReturnedAs(scales, *merged);
+  };
   if (isMoved &&
       !areScalesViewedBack(scales, scales.getType().getRank() - 1,
                            blockParts) &&
-      !(needsMergedCopy() && isAlone()) && !needsSplitCopy(op.getQuantized()))
+      !(needsMergedCopy() && isAlone()) && !needsSplitCopy(op.getQuantized()) &&
+      !areWantedMoved())
     return nullptr;
   RankedTensorType dataType = getSourceType(op.getQuantized());
-  ViewStep merge{{}, SmallVector<int64_t>(scales.getType().getShape())};
   if (!dataType || !applyView(merge, parts,
                               StridedLayout::getDense(
                                   parts, identityPermutation(parts.size()))))

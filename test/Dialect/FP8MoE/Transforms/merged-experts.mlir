@@ -5,6 +5,7 @@
 // RUN: FileCheck %s --input-file=%t.once
 // RUN: fp8moe-opt %t.once --fp8moe-optimize-layouts | diff %t.once -
 
+#col = #fp8moe.strided<[1, 0]>
 #ecol = #fp8moe.strided<[0, 2, 1]>
 #tiles = #fp8moe.scale_blocked<128x4>
 module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
@@ -81,5 +82,30 @@ func.func @scale_and_cast(%w: tensor<4x64x96xbf16, #ecol>) -> (tensor<256x96xf8E
   %s = fp8moe.scale %m along 1 rounding pow2 fp8 f8E4M3FN : tensor<256x96xbf16> -> tensor<256xf32>
   %q = fp8moe.quantize %m by %s along 1 : tensor<256x96xbf16>, tensor<256xf32> -> tensor<256x96xf8E4M3FN>
   return %q, %s : tensor<256x96xf8E4M3FN>, tensor<256xf32>
+}
+
+// Only the scales are read, in the order that a kernel writes which reads the experts apart.
+// CHECK-LABEL: func.func @only_scales
+// CHECK-NEXT:    mx_quantize %arg0 along 1 {{.*}} : tensor<4x32x96xbf16> -> tensor<4x32x96xf8E4M3FN>, tensor<4x96x1xf8E8M0FNU>
+// CHECK-NOT:     relayout
+// CHECK:         return
+func.func @only_scales(%w: tensor<4x32x96xbf16>) -> tensor<96x4xf8E8M0FNU, #col> {
+  %m = fp8moe.reshape %w : tensor<4x32x96xbf16> -> tensor<128x96xbf16>
+  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil
+      : tensor<128x96xbf16> -> tensor<128x96xf8E4M3FN>, tensor<96x4xf8E8M0FNU>
+  %c = fp8moe.relayout %s : tensor<96x4xf8E8M0FNU> -> tensor<96x4xf8E8M0FNU, #col>
+  return %c : tensor<96x4xf8E8M0FNU, #col>
+}
+
+// Somebody else reads them as they are, so nothing is gained.
+// CHECK-LABEL: func.func @scales_both_ways
+// CHECK:         mx_quantize {{.*}} along 0
+// CHECK:         return
+func.func @scales_both_ways(%w: tensor<4x32x96xbf16>) -> (tensor<96x4xf8E8M0FNU, #col>, tensor<96x4xf8E8M0FNU>) {
+  %m = fp8moe.reshape %w : tensor<4x32x96xbf16> -> tensor<128x96xbf16>
+  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil
+      : tensor<128x96xbf16> -> tensor<128x96xf8E4M3FN>, tensor<96x4xf8E8M0FNU>
+  %c = fp8moe.relayout %s : tensor<96x4xf8E8M0FNU> -> tensor<96x4xf8E8M0FNU, #col>
+  return %c, %s : tensor<96x4xf8E8M0FNU, #col>, tensor<96x4xf8E8M0FNU>
 }
 }

@@ -315,4 +315,33 @@ func.func @nested_paddings(%x: tensor<100x64xbf16>, %e: tensor<8xi32>, %f: tenso
   %z = fp8moe.relayout %c groups(%f : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<100x64xbf16>
   return %z, %a : tensor<100x64xbf16>, tensor<224x64xbf16, #row_padded>
 }
+
+// A kernel reads the packing that somebody else needs in another order.
+// CHECK-LABEL: func.func @one_packing
+// CHECK-NEXT:    %[[P:.*]] = fp8moe.relayout %arg0 groups
+// CHECK-NEXT:    %[[X:.*]] = fp8moe.relayout %[[P]] groups{{.*}} -> tensor<100x64xbf16>
+// CHECK-NEXT:    %[[Q:.*]], %[[S:.*]] = fp8moe.jagged_dynamic_quantize %[[X]]
+// CHECK-NEXT:    return %[[X]], %[[Q]], %[[S]]
+func.func @one_packing(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
+    -> (tensor<100x64xbf16>, tensor<100x64xf8E4M3FN>, tensor<8x64xf32>) {
+  %p = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
+  %a = fp8moe.relayout %p groups(%ends : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<100x64xbf16, #col>
+  %b = fp8moe.relayout %p groups(%ends : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<100x64xbf16>
+  %q, %s = fp8moe.jagged_dynamic_quantize %a groups(%ends : tensor<8xi32>) along [0] rounding pow2
+      : tensor<100x64xbf16, #col> -> tensor<100x64xf8E4M3FN>, tensor<8x64xf32>
+  return %b, %q, %s : tensor<100x64xbf16>, tensor<100x64xf8E4M3FN>, tensor<8x64xf32>
+}
+
+// A copy of one padding lies as the other does: two copies remain, not three.
+// CHECK-LABEL: func.func @copy_of_other_padding
+// CHECK-COUNT-2: fp8moe.relayout
+// CHECK-NOT:     fp8moe.relayout
+// CHECK:         return
+func.func @copy_of_other_padding(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
+    -> (tensor<224x64xbf16, #row_padded>, tensor<224x64xbf16, #col_padded>, tensor<224x64xbf16, #row_padded>) {
+  %a = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
+  %b = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #col_padded>
+  %c = fp8moe.relayout %b : tensor<224x64xbf16, #col_padded> -> tensor<224x64xbf16, #row_padded>
+  return %a, %b, %c : tensor<224x64xbf16, #row_padded>, tensor<224x64xbf16, #col_padded>, tensor<224x64xbf16, #row_padded>
+}
 }

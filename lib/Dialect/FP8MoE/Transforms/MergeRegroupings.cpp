@@ -1,0 +1,193 @@
+//===- MergeRegroupings.cpp - One copy for what is regrouped alike --------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Two copies in one block that pad or pack one tensor in the same groups, or
+// move it to tiles or back, hold the same values and differ in order only. To
+// placement they are two roots, so nobody reads one for the other. Here
+//
+//   * the later becomes a view of the earlier, and a plain copy where it lies
+//     otherwise, or
+//   * a plain copy of one that lies as the other does becomes a view of that,
+//
+// whichever lets layouts be placed in the least predicted time, if that is less
+// than before.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayoutRemarks.h"
+#include "PlacementProblem.h"
+#include "Regroupings.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Each merge that is tried places the layouts of a function once. Programs
+/// that regroup one tensor more often than that are not known.
+static constexpr size_t kMaxTried = 32;
+
+namespace {
+/// What a regrouping makes, whatever its order: the block, the tensor, its
+/// offsets if there are any, and the row-major type of the result, seen as the
+/// tensor is.
+using Form = std::tuple<Block *, Value, Value, Type>;
+
+/// A regrouping, and the dimensions of its tensor that it shows.
+struct Regrouped {
+  RelayoutOp op;
+  SmallVector<int64_t> permutation;
+};
+
+/// A copy that can be a view of another one, and a plain copy where that lies
+/// otherwise.
+struct Merge {
+  RelayoutOp replaced;
+  PermutedView view;
+};
+} // namespace
+
+/// What `op` makes, if it regroups.
+static std::optional<std::pair<Form, Regrouped>> matchForm(RelayoutOp op) {
+  if (!LayoutGraph::isRegrouping(op))
+    return std::nullopt;
+  PermutedView tensor = skipPermutations(op.getInput());
+  RankedTensorType type = op.getType();
+  if (std::optional<StridedLayout> layout = StridedLayout::get(type)) {
+    type = pullBack(type, tensor.permutation);
+    StridedLayout rowMajor = StridedLayout::getDense(
+        type.getShape(), identityPermutation(type.getRank()));
+    rowMajor.groups = StridedLayout::get(type)->groups;
+    type = RankedTensorType::get(
+        type.getShape(), type.getElementType(),
+        encodeLayout(type.getContext(), rowMajor, type.getShape()));
+  } else if (!llvm::is_sorted(tensor.permutation)) {
+    return std::nullopt;
+  }
+  return std::pair(Form{op->getBlock(), tensor.root, op.getOffsets(), type},
+                   Regrouped{op, tensor.permutation});
+}
+
+/// The dimensions of `kept` that a view of `replaced` shows.
+static SmallVector<int64_t> showThrough(const Regrouped &kept,
+                                        const Regrouped &replaced,
+                                        ArrayRef<int64_t> view) {
+  return composePermutations(invertPermutation(kept.permutation),
+                             composePermutations(replaced.permutation, view));
+}
+
+/// Whether `kept` seen through `permutation` lies as `copy` does.
+static bool liesAs(RelayoutOp kept, ArrayRef<int64_t> permutation,
+                   RelayoutOp copy) {
+  std::optional<StridedLayout> layout = StridedLayout::get(kept.getType());
+  return layout && transposeLayout(*layout, permutation)
+                       .isSameAs(*StridedLayout::get(copy.getType()),
+                                 copy.getType().getShape());
+}
+
+static bool isBefore(RelayoutOp op, Operation *other) {
+  Operation *ancestor = op->getBlock()->findAncestorOpInBlock(*other);
+  return ancestor && op->isBeforeInBlock(ancestor);
+}
+
+/// The plain copies of `regrouped` that lie as `kept` does.
+static void collectCopiesLike(Regrouped &kept, Regrouped &regrouped,
+                              SmallVectorImpl<Merge> &merges) {
+  SmallVector<std::pair<Value, SmallVector<int64_t>>> worklist;
+  worklist.emplace_back(regrouped.op,
+                        identityPermutation(regrouped.op.getType().getRank()));
+  while (!worklist.empty()) {
+    auto [value, permutation] = worklist.pop_back_val();
+    for (Operation *user : value.getUsers()) {
+      if (auto transpose = dyn_cast<TransposeOp>(user)) {
+        worklist.emplace_back(
+            transpose,
+            composePermutations(permutation, transpose.getPermutation()));
+        continue;
+      }
+      auto copy = dyn_cast<RelayoutOp>(user);
+      if (!copy || !LayoutGraph::isPlainRelayout(copy))
+        continue;
+      worklist.emplace_back(copy, permutation);
+      SmallVector<int64_t> shown = showThrough(kept, regrouped, permutation);
+      if (isBefore(kept.op, copy) && liesAs(kept.op, shown, copy))
+        merges.push_back({copy, {kept.op, shown}});
+    }
+  }
+}
+
+static SmallVector<Merge> collectMerges(FunctionOpInterface function) {
+  llvm::MapVector<Form, SmallVector<Regrouped, 2>> forms;
+  function->walk([&](RelayoutOp op) {
+    if (auto match = matchForm(op))
+      forms[match->first].push_back(std::move(match->second));
+  });
+  SmallVector<Merge> merges;
+  for (auto &[form, regroupings] : forms) {
+    Regrouped first = regroupings.front();
+    for (Regrouped other : llvm::drop_begin(regroupings))
+      merges.push_back(
+          {other.op,
+           {first.op,
+            showThrough(first, other,
+                        identityPermutation(other.op.getType().getRank()))}});
+    for (Regrouped &kept : regroupings)
+      for (Regrouped &other : regroupings)
+        if (kept.op != other.op)
+          collectCopiesLike(kept, other, merges);
+  }
+  if (merges.size() > kMaxTried)
+    merges.truncate(kMaxTried);
+  return merges;
+}
+
+/// What the function costs when its layouts are placed.
+static Cost getPlacedCost(FunctionOpInterface function,
+                          const TargetInfo &target, LayoutMemo &layouts,
+                          KernelCostMemo &kernelCosts) {
+  LayoutGraph graph(function);
+  PlacementProblem problem(graph, target, layouts, kernelCosts);
+  return std::min(problem.getCurrentCost(), problem.solve().cost);
+}
+
+bool fp8moe::mergeRegroupings(FunctionOpInterface function,
+                              const TargetInfo &target, LayoutMemo &layouts,
+                              KernelCostMemo &kernelCosts) {
+  bool changed = false;
+  // A merge may take the operations of others with it, so all are collected
+  // anew.
+  while (true) {
+    SmallVector<Merge> merges = collectMerges(function);
+    if (merges.empty())
+      return changed;
+    Cost least = getPlacedCost(function, target, layouts, kernelCosts);
+    Merge *best = nullptr;
+    for (Merge &merge : merges) {
+      IRMapping mapping;
+      OwningOpRef<Operation *> trial = function->clone(mapping);
+      replaceWithView(
+          mapping.lookup(merge.replaced.getResult())
+              .getDefiningOp<RelayoutOp>(),
+          {mapping.lookup(merge.view.root), merge.view.permutation});
+      Cost cost = getPlacedCost(cast<FunctionOpInterface>(*trial), target,
+                                layouts, kernelCosts);
+      if (cost < least) {
+        least = cost;
+        best = &merge;
+      }
+    }
+    if (!best)
+      return changed;
+    remark::passed(best->replaced.getLoc(), layoutRemark("copy-removed"))
+        << "copy removed: another one has the same tensor in the same groups";
+    replaceWithView(best->replaced, best->view);
+    changed = true;
+  }
+}
