@@ -13,9 +13,10 @@ as one function and once as 1,000 functions, with threading off. The operations 
 layers of a model as a user exports them, each with weights of its own; where a function
 has room for less than a layer, it is a part of one. Parsing and printing are not counted,
 verifying after every pass is. Prints one row per module; the exit status is 1 when the
-largest ratio is over the limit.
+largest ratio is over the limit, which is above what a busy machine adds: it is for passes
+whose time grows faster than the module.
 
-usage: layout_pipeline_scaling.py [--opt build/release/bin/fp8moe-opt] [--limit 2.0]
+usage: layout_pipeline_scaling.py [--opt build/release/bin/fp8moe-opt] [--limit 6.0]
 """
 
 import argparse
@@ -164,7 +165,7 @@ def compare(opt, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--opt", default="build/release/bin/fp8moe-opt")
-    parser.add_argument("--limit", type=float, default=2.0)
+    parser.add_argument("--limit", type=float, default=6.0)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10000, 100000])
     args = parser.parse_args()
 

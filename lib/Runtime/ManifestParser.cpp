@@ -21,6 +21,7 @@ namespace {
 constexpr int64_t schemaVersion = 1;
 /// Far above any real device; keeps the arithmetic on sizes in range.
 constexpr int64_t maxAlign = int64_t(1) << 30;
+/// As many as the compiler writes (plan::kMaxBufferRank).
 constexpr int64_t maxRank = 16;
 
 struct OpInfo {

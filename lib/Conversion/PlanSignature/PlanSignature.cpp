@@ -56,6 +56,13 @@ checkBorderType(func::FuncOp func, Type type, StringRef what, unsigned index) {
            << func.getName() << "': " << what << " #" << index
            << " has the element type " << tensor.getElementType()
            << ", which an artifact cannot exchange with its caller";
+  if (tensor.getRank() > plan::kMaxBufferRank)
+    return func.emitError("cannot make a program of '")
+           << func.getName() << "': " << what << " #" << index << " has "
+           << tensor.getRank()
+           << " dimensions, and an artifact exchanges at most "
+           << plan::kMaxBufferRank
+           << " with its caller; merge some by fp8moe.reshape";
   return tensor;
 }
 

@@ -61,6 +61,13 @@ fp8moe_plan.program @p {
 // -----
 
 fp8moe_plan.program @p {
+  // expected-error@+1 {{has 17 dimensions; a manifest describes at most 16, merge some}}
+  %x = fp8moe_plan.input "x" align 4 : memref<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>
+}
+
+// -----
+
+fp8moe_plan.program @p {
   // expected-error@+1 {{has elements of type 'i4', which a manifest has no name for; store them as an integer or float type of 8 to 64 bits}}
   %x = fp8moe_plan.input "x" align 4 : memref<8xi4>
 }

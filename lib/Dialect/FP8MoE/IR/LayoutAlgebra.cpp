@@ -409,6 +409,21 @@ static SmallVector<int64_t> withOrderedStrides(const StridedLayout &layout,
   return strides;
 }
 
+/// True where no known stride is smaller than one further in, which encodings
+/// demand. What a split steps over may be more than the stride outside it where
+/// an unknown size can only be one.
+static bool growsOutwards(ArrayRef<int64_t> strides, ArrayRef<int64_t> order) {
+  int64_t inner = 0;
+  for (int64_t dim : llvm::reverse(order)) {
+    if (ShapedType::isDynamic(strides[dim]))
+      continue;
+    if (strides[dim] < inner)
+      return false;
+    inner = strides[dim];
+  }
+  return true;
+}
+
 /// True when every unknown pitch of the result is a multiple of one of the
 /// input. (Known pitches are checked by the verifier of the encoding.) Splits
 /// make a pitch that may be anything when a part inside is unknown, or the
@@ -481,5 +496,7 @@ fp8moe::reshapeLayout(const StridedLayout &layout, ArrayRef<int64_t> inputShape,
     result.strides = computeStrides(resultShape, result.order);
   else
     result.strides = withOrderedStrides(result, resultShape);
+  if (!growsOutwards(result.strides, result.order))
+    return std::nullopt;
   return result;
 }

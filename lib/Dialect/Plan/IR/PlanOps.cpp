@@ -205,6 +205,10 @@ static LogicalResult verifyBuffer(Operation *op, MemRefType type,
            << type.getElementType()
            << ", which a manifest has no name for; store them as an integer or "
               "float type of 8 to 64 bits";
+  if (type.getRank() > kMaxBufferRank)
+    return op->emitOpError("has ")
+           << type.getRank() << " dimensions; a manifest describes at most "
+           << kMaxBufferRank << ", merge some";
   if (type.getMemorySpace())
     return op->emitOpError("has memory space ")
            << type.getMemorySpace()

@@ -81,15 +81,16 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
   // What a copy's piece of the input becomes is stored at once.
   if (rows.outputColumnStride % (streamed::kRowAlignment / rows.inputBytes))
     return std::nullopt;
-  int64_t rowBytes = rows.rows * rows.inputBytes;
-  int64_t groupRows = getMeanLength(columns);
-  if (!ShapedType::isDynamic(groupRows) &&
-      groupRows > getBothAxesGroupBytes(target) / rowBytes)
-    return std::nullopt;
+  // Rows of more bytes than can be counted do not fit either.
+  int64_t rowBytes = multiplySizes(rows.rows, rows.inputBytes);
   std::optional<StreamedTile> tile = getBothAxesStreamedTile(rowBytes, target);
   const SinglePassOuterCalibration *calibration =
       getSinglePassOuterCalibration(target.chip);
   if (!tile || !calibration)
+    return std::nullopt;
+  int64_t groupRows = getMeanLength(columns);
+  if (!ShapedType::isDynamic(groupRows) &&
+      groupRows > getBothAxesGroupBytes(target) / rowBytes)
     return std::nullopt;
 
   QuantizeTileCost result = streamed.front();

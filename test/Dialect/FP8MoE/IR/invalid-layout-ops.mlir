@@ -210,6 +210,15 @@ func.func @f(%x: tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [16, 1]>>) {
 
 // -----
 
+// Parts of rows that overlap, which only a tensor of one row can have: 64 rows overlap for sure.
+func.func @f(%x: tensor<?x8xf32, #fp8moe.strided<[1, 0], strides = [1, 1]>>) {
+  // expected-error @below {{would have to move bytes: no strides describe a view that splits 'tensor<?x8xf32, #fp8moe.strided<[1, 0], strides = [1, 1]>>'; use fp8moe.contiguous first}}
+  %0 = fp8moe.reshape %x : tensor<?x8xf32, #fp8moe.strided<[1, 0], strides = [1, 1]>> -> tensor<?x64x8xf32>
+  return
+}
+
+// -----
+
 func.func @f(%x: tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>) {
   // expected-error @below {{would have to move bytes: merged dimensions are not adjacent in 'tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>'; use fp8moe.contiguous first}}
   %0 = fp8moe.reshape %x : tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>> -> tensor<32xf32>

@@ -1,0 +1,59 @@
+// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --fp8moe-plan-cpu-entries
+
+// What a program's border must be for callers to know it.
+
+// expected-error @below {{cannot make a program of 'f': argument #0 must be a ranked tensor, found 'index'}}
+func.func @f(%n: index, %x: tensor<8xf32>) -> tensor<8xf32> {
+  return %x : tensor<8xf32>
+}
+
+// -----
+
+// expected-error @below {{cannot make a program of 'f': argument #0 has the element type 'i4', which an artifact cannot exchange with its caller}}
+func.func @f(%x: tensor<8xi4>) {
+  return
+}
+
+// -----
+
+// expected-error @below {{cannot make a program of 'f': argument #0 has 17 dimensions, and an artifact exchanges at most 16 with its caller; merge some by fp8moe.reshape}}
+func.func @f(%x: tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>) {
+  return
+}
+
+// -----
+
+// As many as there may be.
+func.func @f(%x: tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>) -> tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32> {
+  return %x : tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>
+}
+
+// -----
+
+// expected-error @below {{cannot make a program of 'f': argument #0 of type 'tensor<?x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>' has blocked scales, whose shape does not follow from their bytes; give it a static shape}}
+func.func @f(%s: tensor<?x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>) {
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>) -> tensor<?x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>> {
+  // expected-error @below {{cannot choose the unknown strides of result #0 of type 'tensor<?x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>'; give all strides, or leave them out for dense ones}}
+  return %x : tensor<?x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>
+}
+
+// -----
+
+// expected-error @below {{cannot make a program of 'f': two buffers are named 'x'; give each argument and result its own 'fp8moe.name'}}
+func.func @f(%x: tensor<8xf32> {fp8moe.name = "x"}, %y: tensor<8xf32> {fp8moe.name = "x"}) {
+  return
+}
+
+// -----
+
+// expected-error @below {{cannot make a program of 'f': expects one block, use scf operations for control flow}}
+func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
+  cf.br ^bb1
+^bb1:
+  return %x : tensor<8xf32>
+}
