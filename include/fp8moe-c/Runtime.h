@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Loads an artifact (a folder with manifest.json and a binary) and runs its
-// programs on the CPU, on NVIDIA GPUs (CUDA driver) and on AMD GPUs (HIP).
+// programs on the CPU, on NVIDIA GPUs (CUDA driver) and on AMD GPUs (HIP; no
+// card has run one yet).
 //
 //   fp8moe_artifact *artifact;
 //   fp8moe_artifact_load("out/sm_90a", "cuda:0", &artifact);

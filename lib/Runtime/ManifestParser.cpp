@@ -8,6 +8,7 @@
 
 #include "JsonReader.h"
 #include "Manifest.h"
+#include "fp8moe/Support/DataType.h"
 
 #include <algorithm>
 #include <charconv>
@@ -21,8 +22,6 @@ namespace {
 constexpr int64_t schemaVersion = 1;
 /// Far above any real device; keeps the arithmetic on sizes in range.
 constexpr int64_t maxAlign = int64_t(1) << 30;
-/// As many as the compiler writes (plan::kMaxBufferRank).
-constexpr int64_t maxRank = 16;
 
 struct OpInfo {
   const char *name;
@@ -130,8 +129,8 @@ Buffer parseBuffer(const JsonReader &reader, size_t index, size_t numValues) {
     reader["dtype"].expected("one of " + listDataTypes());
 
   JsonReader shape = reader["shape"], strides = reader["strides"];
-  if (shape.size() > size_t(maxRank))
-    shape.invalid("more than " + std::to_string(maxRank) + " dimensions");
+  if (shape.size() > size_t(kMaxRank))
+    shape.invalid("more than " + std::to_string(kMaxRank) + " dimensions");
   if (strides.size() != shape.size())
     strides.invalid("has " + std::to_string(strides.size()) +
                     " entries, but the shape has " +

@@ -27,7 +27,7 @@ static constexpr Figure<int64_t> assumeDependency() {
 
 /// Only ranks choices: the path is the reference and is not tuned.
 constexpr Calibration mlir::fp8moe::cpuCalibration = {
-    "the reference: run by every test; no times are predicted",
+    "the reference; no times are predicted",
     assumed(38.4, "one DDR5 channel"),
     assumed<int64_t>(2500000, "as an H200"),
     assumed<int64_t>(0, "kernels run one after the other"),

@@ -15,6 +15,10 @@
 
 namespace fp8moe::support {
 
+/// The most dimensions that a buffer of a manifest has: compilers write and
+/// readers take no more, so that what is done for each dimension is bounded.
+inline constexpr int64_t kMaxRank = 16;
+
 /// An element type. The codes are those of `fp8moe_dtype` in
 /// fp8moe-c/Runtime.h, the names those of safetensors plus the two FNUZ types.
 struct DataType {

@@ -10,6 +10,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
+#include "fp8moe/Support/DataType.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/ADT/StringSet.h"
@@ -19,8 +20,8 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-Value fp8moe::materializeSize(OpBuilder &builder, Location loc,
-                              OpFoldResult size) {
+Value mlir::fp8moe::materializeSize(OpBuilder &builder, Location loc,
+                                    OpFoldResult size) {
   return getValueOrCreateConstantIndexOp(builder, loc, size);
 }
 
@@ -56,12 +57,12 @@ checkBorderType(func::FuncOp func, Type type, StringRef what, unsigned index) {
            << func.getName() << "': " << what << " #" << index
            << " has the element type " << tensor.getElementType()
            << ", which an artifact cannot exchange with its caller";
-  if (tensor.getRank() > plan::kMaxBufferRank)
+  if (tensor.getRank() > ::fp8moe::support::kMaxRank)
     return func.emitError("cannot make a program of '")
            << func.getName() << "': " << what << " #" << index << " has "
            << tensor.getRank()
            << " dimensions, and an artifact exchanges at most "
-           << plan::kMaxBufferRank
+           << ::fp8moe::support::kMaxRank
            << " with its caller; merge some by fp8moe.reshape";
   return tensor;
 }

@@ -61,7 +61,7 @@ fp8moe_plan.program @p {
 // -----
 
 fp8moe_plan.program @p {
-  // expected-error@+1 {{has 17 dimensions; a manifest describes at most 16, merge some}}
+  // expected-error@+1 {{has 17 dimensions; a manifest describes at most 16; merge some}}
   %x = fp8moe_plan.input "x" align 4 : memref<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>
 }
 

@@ -14,7 +14,7 @@
 // CHECK-NEXT:  fp8moe.dynamic_quantize line [[@LINE+20]] 196 B/token 0.2 MiB
 // CHECK-NEXT:  total 196 B/token 0.2 MiB
 // CHECK-LABEL: target cpu (
-// CHECK-NEXT:  the reference: run by every test; no times are predicted
+// CHECK-NEXT:  the reference; no times are predicted
 // CHECK-NEXT:  quantize after the tensor passes
 // CHECK:       kernel launches block
 // CHECK-NEXT:  1 1x1x1

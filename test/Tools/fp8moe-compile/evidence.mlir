@@ -3,7 +3,7 @@
 
 // Beside every target stands what its results and predicted times rest on.
 // CHECK: {{^}}target cpu (
-// CHECK-NEXT: {{^}}  the reference: run by every test; no times are predicted{{$}}
+// CHECK-NEXT: {{^}}  the reference; no times are predicted{{$}}
 // CHECK: {{^}}target sm_90a (
 // CHECK-NEXT: {{^}}  run and checked on H100 and H200 cards; predicted times are those of a model fitted to an H200{{$}}
 // CHECK: {{^}}target sm_100a (

@@ -149,10 +149,8 @@ LogicalResult ReshapeOp::verify() {
   std::optional<StridedLayout> layout = reshapeLayout(
       *StridedLayout::get(input), input.getShape(), result.getShape());
   if (!layout)
-    return emitOpError("would have to move bytes: ")
-           << (input.getRank() < result.getRank()
-                   ? "no strides describe a view that splits "
-                   : "merged dimensions are not adjacent in ")
+    return emitOpError("would have to move bytes: no strides describe this "
+                       "view of ")
            << input << "; use fp8moe.contiguous first";
   int64_t align = std::max(layout->align,
                            getElementBytes(input.getElementType()).value_or(1));

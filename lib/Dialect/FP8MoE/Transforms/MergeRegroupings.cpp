@@ -30,9 +30,10 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Each merge that is tried places the layouts of a function once. Programs
-/// that regroup one tensor more often than that are not known.
-static constexpr size_t kMaxTried = 32;
+/// Each merge that is tried clones the function and places its layouts once,
+/// which takes some 20 us for each of its operations. So many operations may
+/// be cloned: a few seconds, enough for 80 tensors that are regrouped twice.
+static constexpr int64_t kMaxCloned = 200000;
 
 namespace {
 /// What a regrouping makes, whatever its order: the block, the tensor, its
@@ -49,7 +50,7 @@ struct Regrouped {
 /// A copy that can be a view of another one, and a plain copy where that lies
 /// otherwise.
 struct Merge {
-  RelayoutOp replaced;
+  Value replaced;
   PermutedView view;
 };
 } // namespace
@@ -123,14 +124,18 @@ static void collectCopiesLike(Regrouped &kept, Regrouped &regrouped,
   }
 }
 
-static SmallVector<Merge> collectMerges(FunctionOpInterface function) {
+/// For each form the merges that are possible, one of which can be done at a
+/// time.
+static std::vector<SmallVector<Merge>>
+collectMerges(FunctionOpInterface function) {
   llvm::MapVector<Form, SmallVector<Regrouped, 2>> forms;
   function->walk([&](RelayoutOp op) {
     if (auto match = matchForm(op))
       forms[match->first].push_back(std::move(match->second));
   });
-  SmallVector<Merge> merges;
+  std::vector<SmallVector<Merge>> result;
   for (auto &[form, regroupings] : forms) {
+    SmallVector<Merge> merges;
     Regrouped first = regroupings.front();
     for (Regrouped other : llvm::drop_begin(regroupings))
       merges.push_back(
@@ -142,10 +147,10 @@ static SmallVector<Merge> collectMerges(FunctionOpInterface function) {
       for (Regrouped &other : regroupings)
         if (kept.op != other.op)
           collectCopiesLike(kept, other, merges);
+    if (!merges.empty())
+      result.push_back(std::move(merges));
   }
-  if (merges.size() > kMaxTried)
-    merges.truncate(kMaxTried);
-  return merges;
+  return result;
 }
 
 /// What the function costs when its layouts are placed.
@@ -157,37 +162,109 @@ static Cost getPlacedCost(FunctionOpInterface function,
   return std::min(problem.getCurrentCost(), problem.solve().cost);
 }
 
-bool fp8moe::mergeRegroupings(FunctionOpInterface function,
-                              const TargetInfo &target, LayoutMemo &layouts,
-                              KernelCostMemo &kernelCosts) {
-  bool changed = false;
-  // A merge may take the operations of others with it, so all are collected
-  // anew.
-  while (true) {
-    SmallVector<Merge> merges = collectMerges(function);
-    if (merges.empty())
-      return changed;
-    Cost least = getPlacedCost(function, target, layouts, kernelCosts);
-    Merge *best = nullptr;
-    for (Merge &merge : merges) {
-      IRMapping mapping;
-      OwningOpRef<Operation *> trial = function->clone(mapping);
-      replaceWithView(
-          mapping.lookup(merge.replaced.getResult())
-              .getDefiningOp<RelayoutOp>(),
-          {mapping.lookup(merge.view.root), merge.view.permutation});
-      Cost cost = getPlacedCost(cast<FunctionOpInterface>(*trial), target,
-                                layouts, kernelCosts);
-      if (cost < least) {
-        least = cost;
+/// A copy of the function in which `merges` are done.
+static OwningOpRef<FunctionOpInterface>
+cloneMerged(FunctionOpInterface function, ArrayRef<Merge> merges) {
+  IRMapping mapping;
+  OwningOpRef<FunctionOpInterface> clone(
+      cast<FunctionOpInterface>(function->clone(mapping)));
+  for (const Merge &merge : merges) {
+    replaceUsesWithView(
+        mapping.lookup(merge.replaced).getDefiningOp<RelayoutOp>(),
+        {mapping.lookup(merge.view.root), merge.view.permutation});
+  }
+  eraseDeadOps(*clone);
+  return clone;
+}
+
+namespace {
+/// Looks for merges that pay.
+class MergeSearch {
+public:
+  MergeSearch(FunctionOpInterface function, const TargetInfo &target,
+              LayoutMemo &layouts, KernelCostMemo &kernelCosts)
+      : function(function), target(target), layouts(layouts),
+        kernelCosts(kernelCosts) {}
+
+  /// Merges, of one form each, that together take less time than none.
+  SmallVector<Merge> run();
+
+private:
+  Cost tryMerges(ArrayRef<Merge> merges);
+
+  FunctionOpInterface function;
+  const TargetInfo &target;
+  LayoutMemo &layouts;
+  KernelCostMemo &kernelCosts;
+  int64_t numCloned = 0;
+};
+} // namespace
+
+/// What the function costs with `merges`.
+Cost MergeSearch::tryMerges(ArrayRef<Merge> merges) {
+  OwningOpRef<FunctionOpInterface> clone = cloneMerged(function, merges);
+  (*clone)->walk([&](Operation *) { ++numCloned; });
+  return getPlacedCost(*clone, target, layouts, kernelCosts);
+}
+
+SmallVector<Merge> MergeSearch::run() {
+  std::vector<SmallVector<Merge>> forms = collectMerges(function);
+  if (forms.empty() || numCloned > kMaxCloned)
+    return {};
+  const Cost before = getPlacedCost(function, target, layouts, kernelCosts);
+  SmallVector<Merge> paying;
+  Merge most;
+  Cost least = before;
+  for (ArrayRef<Merge> merges : forms) {
+    if (numCloned > kMaxCloned) {
+      remark::missed(merges.front().replaced.getLoc(),
+                     layoutRemark("regrouping-not-merged"))
+          << "not tried whether another regrouping of the same tensor serves "
+             "here and further down: the function has too many of them";
+      break;
+    }
+    const Merge *best = nullptr;
+    Cost leastOfForm = before;
+    for (const Merge &merge : merges) {
+      Cost cost = tryMerges(merge);
+      if (cost < leastOfForm) {
+        leastOfForm = cost;
         best = &merge;
       }
     }
     if (!best)
+      continue;
+    paying.push_back(*best);
+    if (leastOfForm < least) {
+      least = leastOfForm;
+      most = *best;
+    }
+  }
+  // One merge may spare what another one needs.
+  if (paying.size() > 1 && !(tryMerges(paying) < least))
+    return {most};
+  return paying;
+}
+
+bool fp8moe::mergeRegroupings(FunctionOpInterface function,
+                              const TargetInfo &target, LayoutMemo &layouts,
+                              KernelCostMemo &kernelCosts) {
+  MergeSearch search(function, target, layouts, kernelCosts);
+  bool changed = false;
+  // A merge may take the operations of others with it, so all are collected
+  // anew.
+  while (true) {
+    SmallVector<Merge> merges = search.run();
+    if (merges.empty())
       return changed;
-    remark::passed(best->replaced.getLoc(), layoutRemark("copy-removed"))
-        << "copy removed: another one has the same tensor in the same groups";
-    replaceWithView(best->replaced, best->view);
+    for (const Merge &merge : merges) {
+      remark::passed(merge.replaced.getLoc(), layoutRemark("regrouping-merged"))
+          << "regrouping replaced: another one of the same tensor holds the "
+             "same values";
+      replaceUsesWithView(merge.replaced.getDefiningOp<RelayoutOp>(),
+                          merge.view);
+    }
+    eraseDeadOps(function);
     changed = true;
   }
 }

@@ -28,8 +28,6 @@
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Dominance.h"
-#include "mlir/IR/Iterators.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/SetVector.h"
@@ -270,17 +268,10 @@ void PlacementRewriter::rewriteUses(unsigned rootNumber) {
   }
 }
 
-/// Erases what nobody reads any more and returns how many copies are left.
-static unsigned eraseUnused(FunctionOpInterface function) {
+static unsigned countCopies(FunctionOpInterface function) {
   unsigned numCopies = 0;
-  // Users before what they use.
-  function->walk<WalkOrder::PreOrder, ReverseIterator>([&](Operation *op) {
-    if (op != function && isOpTriviallyDead(op)) {
-      op->erase();
-      return WalkResult::skip();
-    }
+  function->walk([&](Operation *op) {
     numCopies += LayoutGraph::isPlainRelayout(op) && !isNoopRelayout(op);
-    return WalkResult::advance();
   });
   return numCopies;
 }
@@ -371,7 +362,8 @@ PlaceLayouts::place(FunctionOpInterface function, const TargetInfo &target) {
   PlacementRewriter(graph, placement).run();
   outcome.simplified = simplifyControlFlow(graph, controlFlowPatterns);
   outcome.changed = true;
-  outcome.copiesAfter = eraseUnused(function);
+  eraseDeadOps(function);
+  outcome.copiesAfter = countCopies(function);
   outcome.bytesAfter = placement.cost.bytes;
   return outcome;
 }

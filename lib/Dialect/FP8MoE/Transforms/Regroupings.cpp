@@ -23,6 +23,7 @@
 
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"
+#include "mlir/IR/Iterators.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -112,7 +113,7 @@ RankedTensorType fp8moe::pullBack(RankedTensorType seen,
                                encodeLayout(seen.getContext(), layout, shape));
 }
 
-void fp8moe::replaceWithView(RelayoutOp op, const PermutedView &view) {
+void fp8moe::replaceUsesWithView(RelayoutOp op, const PermutedView &view) {
   OpBuilder builder(op);
   Value value = view.root;
   if (!llvm::is_sorted(view.permutation))
@@ -121,6 +122,10 @@ void fp8moe::replaceWithView(RelayoutOp op, const PermutedView &view) {
     value = RelayoutOp::create(builder, op.getLoc(), op.getType(), value,
                                /*offsets=*/Value());
   op.getResult().replaceAllUsesWith(value);
+}
+
+void fp8moe::replaceWithView(RelayoutOp op, const PermutedView &view) {
+  replaceUsesWithView(op, view);
   eraseDeadChain(op);
 }
 
@@ -131,6 +136,16 @@ void fp8moe::eraseDeadChain(Operation *op) {
     op->erase();
     op = producer;
   }
+}
+
+void fp8moe::eraseDeadOps(FunctionOpInterface function) {
+  // Users before what they use.
+  function->walk<WalkOrder::PreOrder, ReverseIterator>([&](Operation *op) {
+    if (op == function || !isOpTriviallyDead(op))
+      return WalkResult::advance();
+    op->erase();
+    return WalkResult::skip();
+  });
 }
 
 //===----------------------------------------------------------------------===//

@@ -74,11 +74,17 @@ bool isFromTiles(Operation *op);
 /// The type of a tensor whose view through a permutation has the type `seen`.
 RankedTensorType pullBack(RankedTensorType seen, ArrayRef<int64_t> permutation);
 
-/// Replaces `op` by `view`, and a plain copy when that lies otherwise.
+/// Lets who reads `op` read `view`, and a plain copy when that lies otherwise.
+void replaceUsesWithView(RelayoutOp op, const PermutedView &view);
+
+/// The same, and erases `op` and what only it reads.
 void replaceWithView(RelayoutOp op, const PermutedView &view);
 
 /// Erases operations that nobody reads, from `op` upwards.
 void eraseDeadChain(Operation *op);
+
+/// Erases all operations of `function` that nobody reads.
+void eraseDeadOps(FunctionOpInterface function);
 
 /// Makes one regrouping of several that undo each other, or none. True when
 /// `op` was replaced.

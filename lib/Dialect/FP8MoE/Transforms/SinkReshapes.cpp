@@ -237,13 +237,13 @@ bool ReshapeSinker::needsMergedCopy() const {
 bool ReshapeSinker::needsSplitCopy(Value data) const {
   bool isNeeded = false;
   for (const Reader &reader : collectReaders(data)) {
+    ViewExpression expression(viewShape);
+    if (!llvm::all_of(reader.views,
+                      [&](Operation *view) { return expression.apply(view); }))
+      return false;
     if (LayoutGraph::isKernel(reader.operand->getOwner())) {
       // It takes any order, of the dimensions that it sees.
-      ViewExpression expression(viewShape);
-      if (!llvm::all_of(
-              reader.views,
-              [&](Operation *view) { return expression.apply(view); }) ||
-          !isSplit(expression))
+      if (!isSplit(expression))
         return false;
       continue;
     }
@@ -449,16 +449,15 @@ Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   auto areWantedMoved = [&] {
     StridedLayout written = StridedLayout::getDense(
         scaleShape, identityPermutation(scaleShape.size()));
-    std::optional<StridedLayout> merged =
+    std::optional<StridedLayout> seen =
         applyView(merge, parts, transposeLayout(written, permutation));
-    return op.getQuantized().use_empty() && merged &&
-           areReturnedAs(scales, *merged);
+    return seen && areReturnedAs(scales, *seen);
   };
   if (isMoved &&
       !areScalesViewedBack(scales, scales.getType().getRank() - 1,
                            blockParts) &&
       !(needsMergedCopy() && isAlone()) && !needsSplitCopy(op.getQuantized()) &&
-      !areWantedMoved())
+      !(op.getQuantized().use_empty() && areWantedMoved()))
     return nullptr;
   RankedTensorType dataType = getSourceType(op.getQuantized());
   if (!dataType || !applyView(merge, parts,

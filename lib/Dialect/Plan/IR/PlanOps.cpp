@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
+#include "fp8moe/Support/DataType.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
@@ -205,10 +206,10 @@ static LogicalResult verifyBuffer(Operation *op, MemRefType type,
            << type.getElementType()
            << ", which a manifest has no name for; store them as an integer or "
               "float type of 8 to 64 bits";
-  if (type.getRank() > kMaxBufferRank)
+  if (type.getRank() > ::fp8moe::support::kMaxRank)
     return op->emitOpError("has ")
            << type.getRank() << " dimensions; a manifest describes at most "
-           << kMaxBufferRank << ", merge some";
+           << ::fp8moe::support::kMaxRank << "; merge some";
   if (type.getMemorySpace())
     return op->emitOpError("has memory space ")
            << type.getMemorySpace()

@@ -194,7 +194,7 @@ func.func @f(%x: tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x
 // -----
 
 func.func @f(%x: tensor<4x8xf32, #fp8moe.strided<[1, 0]>>) {
-  // expected-error @below {{would have to move bytes: merged dimensions are not adjacent in 'tensor<4x8xf32, #fp8moe.strided<[1, 0]>>'; use fp8moe.contiguous first}}
+  // expected-error @below {{would have to move bytes: no strides describe this view of 'tensor<4x8xf32, #fp8moe.strided<[1, 0]>>'; use fp8moe.contiguous first}}
   %0 = fp8moe.reshape %x : tensor<4x8xf32, #fp8moe.strided<[1, 0]>> -> tensor<32xf32>
   return
 }
@@ -203,7 +203,7 @@ func.func @f(%x: tensor<4x8xf32, #fp8moe.strided<[1, 0]>>) {
 
 // Between rows of 8 lie 8 elements of something else.
 func.func @f(%x: tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [16, 1]>>) {
-  // expected-error @below {{would have to move bytes: merged dimensions are not adjacent in 'tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [16, 1]>>'; use fp8moe.contiguous first}}
+  // expected-error @below {{would have to move bytes: no strides describe this view of 'tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [16, 1]>>'; use fp8moe.contiguous first}}
   %0 = fp8moe.reshape %x : tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [16, 1]>> -> tensor<32xf32>
   return
 }
@@ -212,7 +212,7 @@ func.func @f(%x: tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [16, 1]>>) {
 
 // Parts of rows that overlap, which only a tensor of one row can have: 64 rows overlap for sure.
 func.func @f(%x: tensor<?x8xf32, #fp8moe.strided<[1, 0], strides = [1, 1]>>) {
-  // expected-error @below {{would have to move bytes: no strides describe a view that splits 'tensor<?x8xf32, #fp8moe.strided<[1, 0], strides = [1, 1]>>'; use fp8moe.contiguous first}}
+  // expected-error @below {{would have to move bytes: no strides describe this view of 'tensor<?x8xf32, #fp8moe.strided<[1, 0], strides = [1, 1]>>'; use fp8moe.contiguous first}}
   %0 = fp8moe.reshape %x : tensor<?x8xf32, #fp8moe.strided<[1, 0], strides = [1, 1]>> -> tensor<?x64x8xf32>
   return
 }
@@ -220,7 +220,7 @@ func.func @f(%x: tensor<?x8xf32, #fp8moe.strided<[1, 0], strides = [1, 1]>>) {
 // -----
 
 func.func @f(%x: tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>) {
-  // expected-error @below {{would have to move bytes: merged dimensions are not adjacent in 'tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>'; use fp8moe.contiguous first}}
+  // expected-error @below {{would have to move bytes: no strides describe this view of 'tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>'; use fp8moe.contiguous first}}
   %0 = fp8moe.reshape %x : tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>> -> tensor<32xf32>
   return
 }

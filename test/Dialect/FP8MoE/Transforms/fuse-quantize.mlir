@@ -68,21 +68,21 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q1, %q0 : tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>
   }
 
-  // Rows of so many bytes that 64 bits cannot count them.
+  // Rows of so many bytes that 64 bits cannot count them: 2^64 + 8192.
   // CHECK-LABEL: func.func @uncountable_rows
-  func.func @uncountable_rows(%x: tensor<?x4611686018427387904xbf16>, %ends: tensor<16xi32>)
-      -> (tensor<?x4611686018427387904xf8E4M3FN>,
-          tensor<?x4611686018427387904xf8E4M3FN, #fp8moe.strided<[1, 0]>>) {
-    // CHECK: along [1]
-    // CHECK: along [0]
+  func.func @uncountable_rows(%x: tensor<?x4611686018427389952xf32>, %ends: tensor<16xi32>)
+      -> (tensor<?x4611686018427389952xf8E4M3FN>,
+          tensor<?x4611686018427389952xf8E4M3FN, #fp8moe.strided<[1, 0]>>) {
+    // CHECK: dynamic_quantize {{.*}} along [1] rounding
+    // CHECK: dynamic_quantize {{.*}} along [0] rounding
     %q1, %s1 = fp8moe.dynamic_quantize %x along [1] rounding pow2
-        : tensor<?x4611686018427387904xbf16> -> tensor<?x4611686018427387904xf8E4M3FN>, tensor<?xf32>
+        : tensor<?x4611686018427389952xf32> -> tensor<?x4611686018427389952xf8E4M3FN>, tensor<?xf32>
     %q0, %s0 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>) along [0]
         rounding pow2
-        : tensor<?x4611686018427387904xbf16>
-        -> tensor<?x4611686018427387904xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<16x4611686018427387904xf32>
-    return %q1, %q0 : tensor<?x4611686018427387904xf8E4M3FN>,
-                      tensor<?x4611686018427387904xf8E4M3FN, #fp8moe.strided<[1, 0]>>
+        : tensor<?x4611686018427389952xf32>
+        -> tensor<?x4611686018427389952xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<16x4611686018427389952xf32>
+    return %q1, %q0 : tensor<?x4611686018427389952xf8E4M3FN>,
+                      tensor<?x4611686018427389952xf8E4M3FN, #fp8moe.strided<[1, 0]>>
   }
 
   // CHECK-LABEL: func.func @two_axes_gpu

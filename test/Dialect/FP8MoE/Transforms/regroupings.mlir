@@ -17,6 +17,9 @@
 // REDEFINE: %{chip} = gfx950
 // RUN: %{check}
 
+// RUN: %{optimize} %t.cpu.mlir --remark-format=emitRemark --remarks-filter=fp8moe-layout -o /dev/null 2>&1 \
+// RUN: | FileCheck %t.cpu.mlir --check-prefix=REMARK
+
 #col = #fp8moe.strided<[1, 0]>
 #row_padded = #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>
 #col_padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>
@@ -326,6 +329,7 @@ func.func @one_packing(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
     -> (tensor<100x64xbf16>, tensor<100x64xf8E4M3FN>, tensor<8x64xf32>) {
   %p = fp8moe.relayout %x groups(%ends : tensor<8xi32>) : tensor<100x64xbf16> -> tensor<224x64xbf16, #row_padded>
   %a = fp8moe.relayout %p groups(%ends : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<100x64xbf16, #col>
+  // REMARK: [[@LINE+1]]:8: remark: [Passed] regrouping-merged {{.*}} another one of the same tensor holds the same values
   %b = fp8moe.relayout %p groups(%ends : tensor<8xi32>) : tensor<224x64xbf16, #row_padded> -> tensor<100x64xbf16>
   %q, %s = fp8moe.jagged_dynamic_quantize %a groups(%ends : tensor<8xi32>) along [0] rounding pow2
       : tensor<100x64xbf16, #col> -> tensor<100x64xf8E4M3FN>, tensor<8x64xf32>

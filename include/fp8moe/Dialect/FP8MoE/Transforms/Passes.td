@@ -130,7 +130,8 @@ def PlaceLayouts : InterfacePass<"fp8moe-place-layouts", "::mlir::FunctionOpInte
     method and its contract are in docs/layouts.md.
 
     Where uses disagree, each reads the tensor or a copy of it, whichever sum of kernels
-    and copies is least; uses that want the same copy share it. What flows through
+    and copies is least; uses that want the same copy share it, and of two copies that pad,
+    pack or tile one tensor alike one may serve for both. What flows through
     `scf.if` and `scf.for` has one layout on all ways. Without a gain nothing changes.
 
     When too many layouts depend on each other for an exact answer, a remark says how much

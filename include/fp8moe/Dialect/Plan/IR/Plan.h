@@ -35,10 +35,6 @@ struct ProgramInterfaceResource
 /// as in safetensors, or nothing when buffers cannot have it.
 std::optional<StringRef> getManifestDtype(Type elementType);
 
-/// The most dimensions that a buffer of a manifest has: readers refuse more, so
-/// that what they do for each dimension is bounded.
-inline constexpr int64_t kMaxBufferRank = 16;
-
 /// The most blocks that a cluster has on every device with clusters.
 inline constexpr int64_t kMaxClusterBlocks = 8;
 
