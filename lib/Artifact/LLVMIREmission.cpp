@@ -9,6 +9,7 @@
 #include "CpuEntries.h"
 #include "DeviceLibraries.h"
 #include "DiagnosticForwarder.h"
+#include "MoveBFloats.h"
 #include "TargetMachine.h"
 #include "VerifyVendor.h"
 #include "fp8moe/Artifact/CodeEmission.h"
@@ -167,6 +168,8 @@ mlir::fp8moe::emitLLVMIR(ModuleOp module, const TargetInfo &target,
       return nullptr;
   }
   optimize(*llvmModule, *machine);
+  if (target.kind == TargetKind::CPU)
+    moveBFloatsAsIntegers(*llvmModule);
   if (diagnostics.hadError())
     return nullptr;
   return llvmModule;

@@ -26,6 +26,9 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::Twine;
 
+/// So often are inputs laid out anew until the program takes them.
+static constexpr int kMaxTried = 10000;
+
 static llvm::Error makeError(const Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
@@ -86,6 +89,8 @@ llvm::Expected<Program> Program::load(const std::string &path,
     result.program = fp8moe_artifact_program(artifact, 0);
     return result;
   }
+  if (count == 0)
+    return makeError("the artifact has no programs");
   std::string names;
   for (size_t i = 0; i < count; ++i) {
     names += i ? ", " : "";
@@ -223,21 +228,36 @@ Program::makeRandomInputs(const RandomOptions &options) const {
 //===----------------------------------------------------------------------===//
 
 llvm::Error Program::resolve(ArrayRef<HostTensor> inputs) {
-  SmallVector<SmallVector<int64_t>> strides;
+  std::vector<std::vector<SmallVector<int64_t>>> choices;
   for (auto [i, tensor] : llvm::enumerate(inputs))
-    strides.push_back(chooseStrides(
+    choices.push_back(listStrides(
         tensor.shape, stridesOf(*fp8moe_program_input(program, i))));
-  SmallVector<fp8moe_tensor> tensors;
-  for (auto [tensor, stride] : llvm::zip_equal(inputs, strides))
-    tensors.push_back({static_cast<fp8moe_dtype>(tensor.dtype->code),
-                       static_cast<int32_t>(tensor.shape.size()),
-                       tensor.shape.data(), stride.data()});
-  fp8moe_call *resolved = nullptr;
-  if (fp8moe_program_resolve(program, tensors.data(), tensors.size(),
-                             &resolved))
-    return runtimeError();
-  call.reset(resolved);
-  return llvm::Error::success();
+  // One choice of each input is tried after the other, as on an odometer. The
+  // message about the first says most: all inputs lie row-major there.
+  SmallVector<size_t> chosen(inputs.size(), 0);
+  std::optional<std::string> message;
+  for (int tried = 0; tried < kMaxTried; ++tried) {
+    SmallVector<fp8moe_tensor> tensors;
+    for (auto [tensor, strides, choice] :
+         llvm::zip_equal(inputs, choices, chosen))
+      tensors.push_back({static_cast<fp8moe_dtype>(tensor.dtype->code),
+                         static_cast<int32_t>(tensor.shape.size()),
+                         tensor.shape.data(), strides[choice].data()});
+    fp8moe_call *resolved = nullptr;
+    if (!fp8moe_program_resolve(program, tensors.data(), tensors.size(),
+                                &resolved)) {
+      call.reset(resolved);
+      return llvm::Error::success();
+    }
+    if (!message)
+      message = fp8moe_last_error();
+    size_t input = 0;
+    while (input < chosen.size() && ++chosen[input] == choices[input].size())
+      chosen[input++] = 0;
+    if (input == chosen.size())
+      break;
+  }
+  return makeError(*message);
 }
 
 llvm::Expected<std::string> Program::describe() const {

@@ -9,34 +9,70 @@
 #include "StridedCopy.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 using namespace fp8moe::run;
 using llvm::ArrayRef;
 using llvm::SmallVector;
 
-SmallVector<int64_t> fp8moe::run::chooseStrides(ArrayRef<int64_t> shape,
-                                                ArrayRef<int64_t> wanted) {
-  SmallVector<int64_t> strides(wanted);
-  if (strides.empty())
-    return strides;
-  int64_t pitch = 1;
-  auto unit = llvm::find(strides, 1);
-  if (unit == strides.end() && strides.back() == FP8MOE_DYNAMIC)
-    unit = std::prev(strides.end());
-  if (unit != strides.end()) {
-    *unit = 1;
-    pitch = std::max<int64_t>(shape[unit - strides.begin()], 1);
+/// As many orders as four dimensions have.
+static constexpr size_t kMaxListed = 24;
+
+static int64_t multiply(int64_t a, int64_t b) {
+  int64_t product;
+  return llvm::MulOverflow(a, b, product) ? std::numeric_limits<int64_t>::max()
+                                          : product;
+}
+
+/// The least stride that steps over dimensions in place, or lies within all of
+/// their steps: `placed` are pairs of a stride and an extent.
+static int64_t findStride(int64_t extent,
+                          SmallVector<std::pair<int64_t, int64_t>> placed) {
+  llvm::sort(placed);
+  int64_t inner = 1;
+  for (auto [stride, size] : placed) {
+    if (multiply(inner, extent) <= stride)
+      break;
+    inner = std::max(inner, multiply(stride, size));
   }
-  for (size_t i = strides.size(); i-- > 0;) {
-    if (strides[i] != FP8MOE_DYNAMIC)
-      continue;
-    strides[i] = pitch;
-    pitch *= std::max<int64_t>(shape[i], 1);
+  return inner;
+}
+
+SmallVector<int64_t> fp8moe::run::chooseStrides(ArrayRef<int64_t> shape,
+                                                ArrayRef<int64_t> wanted,
+                                                ArrayRef<size_t> order) {
+  SmallVector<int64_t> strides(wanted);
+  SmallVector<std::pair<int64_t, int64_t>> placed;
+  for (auto [extent, stride] : llvm::zip_equal(shape, wanted))
+    if (stride != FP8MOE_DYNAMIC && extent > 1)
+      placed.emplace_back(stride, extent);
+  for (size_t dim : order) {
+    int64_t extent = std::max<int64_t>(shape[dim], 1);
+    strides[dim] = findStride(extent, placed);
+    if (extent > 1)
+      placed.emplace_back(strides[dim], extent);
   }
   return strides;
+}
+
+std::vector<SmallVector<int64_t>>
+fp8moe::run::listStrides(ArrayRef<int64_t> shape, ArrayRef<int64_t> wanted) {
+  SmallVector<size_t> order;
+  for (size_t dim = wanted.size(); dim-- > 0;)
+    if (wanted[dim] == FP8MOE_DYNAMIC)
+      order.push_back(dim);
+  std::vector<SmallVector<int64_t>> result;
+  do {
+    SmallVector<int64_t> strides = chooseStrides(shape, wanted, order);
+    if (!llvm::is_contained(result, strides))
+      result.push_back(std::move(strides));
+  } while (std::prev_permutation(order.begin(), order.end()) &&
+           result.size() < kMaxListed);
+  return result;
 }
 
 /// Calls `copy(dense offset, strided offset, number of elements, stride)` for

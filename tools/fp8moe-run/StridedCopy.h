@@ -19,15 +19,22 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace fp8moe::run {
 
 /// Strides for an input of extents `shape` whose program accepts `wanted`, in
-/// which FP8MOE_DYNAMIC leaves the choice: known strides are kept, the
-/// dimension with stride 1 (by default the last one) is innermost, the others
-/// follow densely.
+/// which FP8MOE_DYNAMIC leaves the choice: known strides are kept, and the
+/// dimensions of `order` follow densely, one after the other.
 llvm::SmallVector<int64_t> chooseStrides(llvm::ArrayRef<int64_t> shape,
-                                         llvm::ArrayRef<int64_t> wanted);
+                                         llvm::ArrayRef<int64_t> wanted,
+                                         llvm::ArrayRef<size_t> order);
+
+/// The same in different orders, the last dimension innermost first. A manifest
+/// says what the strides of a dense tensor must be by conditions on them, so
+/// which order it means shows when they are tried.
+std::vector<llvm::SmallVector<int64_t>>
+listStrides(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> wanted);
 
 /// Copies every element from dense row-major memory to the strided one.
 void denseToStrided(const void *dense, void *strided,

@@ -116,5 +116,8 @@ fp8moe::detail::verifyOffsets(Operation *op,
                               TypedValue<RankedTensorType> offsets) {
   if (!offsets)
     return success();
+  if (offsets.getType().getDimSize(0) == 0)
+    return op->emitOpError("expects the offsets of at least one group, found ")
+           << offsets.getType();
   return verifyDenseRowMajor(op, "the group offsets", offsets.getType());
 }

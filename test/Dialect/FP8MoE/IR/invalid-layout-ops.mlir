@@ -437,3 +437,12 @@ func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi64>) {
       -> tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x64xbf16>, %ends: tensor<0xi32>) {
+  // expected-error @below {{expects the offsets of at least one group, found 'tensor<0xi32>'}}
+  %r = fp8moe.relayout %x groups(%ends : tensor<0xi32>)
+      : tensor<?x64xbf16> -> tensor<?x64xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+  return
+}
