@@ -13,16 +13,14 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// (X6): blocks of a tile, and its bytes. Rows of 16 bytes hold 4 lines.
+/// (X6): blocks of a tile. Rows of 16 bytes hold 4 lines.
 static constexpr int64_t kTileBlocks = kSegmentTile / kMXBlock;
-static constexpr int64_t kTileBytes = kSegmentTile * kTileBlocks;
 static constexpr int64_t kInterleavedLines = 32;
 
 MXKernel::MXKernel(KernelBuilder &b, const MXQuantizeProblem &problem)
     : b(b), problem(problem),
       math(b, problem.inputType, problem.fp8Type, /*powerOfTwo=*/true),
-      fromLines(readsAlongLines(problem)),
-      toLines(problem.sizes.outElement == 1 || problem.sizes.outLine != 1),
+      fromLines(readsAlongLines(problem)), toLines(writesAlongLines(problem)),
       tiles(createTiles()) {}
 
 /// Also sets the members that are parameters.
@@ -95,34 +93,59 @@ Value MXKernel::getScaleTile(const MXTile &tile) {
     std::swap(lineTiles, blockTiles);
   Value lineTile = b.add(b.mul(tile.tile.batch, lineTiles), tile.lines.index);
   Value index = b.add(b.mul(lineTile, blockTiles), tile.elements.index);
-  return b.offsetBytes(scalesPointer, b.mul(index, kTileBytes));
+  return b.offsetBytes(scalesPointer, b.mul(index, kScaleTileBytes));
+}
+
+Value MXKernel::isBlock(const MXTile &tile, Value lineInTile,
+                        Value blockInTile) {
+  Value line = b.add(tile.lines.first, lineInTile);
+  Value element = b.add(tile.elements.first, b.mul(blockInTile, kMXBlock));
+  return b.bitAnd(tile.lines.contains(b, line),
+                  tile.elements.contains(b, element));
+}
+
+void MXKernel::putScale(const MXTile &tile, Value memory, Value lineInTile,
+                        Value blockInTile, Value byte) {
+  Value offset =
+      b.add(b.add(b.mul(b.remU(lineInTile, kInterleavedLines),
+                        kScaleTileBytes / kInterleavedLines),
+                  b.mul(b.divU(lineInTile, kInterleavedLines), kTileBlocks)),
+            blockInTile);
+  b.store(b.select(isBlock(tile, lineInTile, blockInTile),
+                   b.truncate(b.getI8Type(), byte), 0),
+          b.offsetBytes(memory, offset), /*alignment=*/1);
 }
 
 void MXKernel::storeScale(const MXTile &tile, Value lineInTile,
                           Value blockInTile, Value byte) {
-  Value line = b.add(tile.lines.first, lineInTile);
-  Value element = b.add(tile.elements.first, b.mul(blockInTile, kMXBlock));
-  Value isBlock = b.bitAnd(tile.lines.contains(b, line),
-                           tile.elements.contains(b, element));
-  Value bits = b.truncate(b.getI8Type(), byte);
-  if (problem.tiledScales) {
-    Value offset =
-        b.add(b.add(b.mul(b.remU(lineInTile, kInterleavedLines),
-                          kTileBytes / kInterleavedLines),
-                    b.mul(b.divU(lineInTile, kInterleavedLines), kTileBlocks)),
-              blockInTile);
-    b.store(b.select(isBlock, bits, 0),
-            b.offsetBytes(getScaleTile(tile), offset), /*alignment=*/1);
-    return;
-  }
-  b.createIf(isBlock, [&] {
+  if (problem.tiledScales)
+    return putScale(tile, getScaleTile(tile), lineInTile, blockInTile, byte);
+  b.createIf(isBlock(tile, lineInTile, blockInTile), [&] {
+    Value line = b.add(tile.lines.first, lineInTile);
+    Value element = b.add(tile.elements.first, b.mul(blockInTile, kMXBlock));
     Value offset = b.add(b.mul(tile.tile.batch, sizes.scaleSegment),
                          b.mul(line, sizes.scaleLine));
     b.store(
-        bits,
+        b.truncate(b.getI8Type(), byte),
         b.offsetBytes(scalesPointer, b.add(offset, b.divU(element, kMXBlock))),
         /*alignment=*/1);
   });
+}
+
+void MXKernel::storeScaleTile(const MXTile &tile, Value memory) {
+  Value target = getScaleTile(tile);
+  auto copy = [&](Type type, int64_t bytes) {
+    b.createFor(b.mul(b.getThread(), bytes), b.i64(kScaleTileBytes),
+                b.mul(b.i64(b.getNumThreads()), bytes), [&](Value offset) {
+                  b.store(b.load(type, b.offsetBytes(memory, offset), bytes),
+                          b.offsetBytes(target, offset), bytes);
+                });
+  };
+  Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), scalesPointer);
+  b.createIf(
+      b.equal(b.bitAnd(address, kVectorBytes - 1), 0),
+      [&] { copy(b.getWordsType(), kVectorBytes); },
+      [&] { copy(b.getI8Type(), 1); });
 }
 
 void MXKernel::zeroTile(const MXTile &tile) {
@@ -140,7 +163,7 @@ void MXKernel::zeroTile(const MXTile &tile) {
               });
   Value zero = arith::ConstantIntOp::create(b, b.getI8Type(), 0);
   Value scales = getScaleTile(tile);
-  b.createFor(b.getThread(), b.i64(kTileBytes), b.getNumThreads(),
+  b.createFor(b.getThread(), b.i64(kScaleTileBytes), b.getNumThreads(),
               [&](Value index) {
                 b.store(zero, b.offsetBytes(scales, index), /*alignment=*/1);
               });
@@ -152,6 +175,10 @@ void MXKernel::zeroTile(const MXTile &tile) {
 
 bool fp8moe::readsAlongLines(const MXQuantizeProblem &problem) {
   return problem.sizes.inElement == 1 || problem.sizes.inLine != 1;
+}
+
+bool fp8moe::writesAlongLines(const MXQuantizeProblem &problem) {
+  return problem.sizes.outElement == 1 || problem.sizes.outLine != 1;
 }
 
 gpu::GPUFuncOp fp8moe::buildMXQuantize(Location loc, gpu::GPUModuleOp module,

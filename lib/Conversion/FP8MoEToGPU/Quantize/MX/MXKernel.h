@@ -15,6 +15,10 @@
 
 namespace mlir::fp8moe {
 
+/// (X6): the bytes of a tile of scales.
+inline constexpr int64_t kScaleTileBytes =
+    kSegmentTile * kSegmentTile / kMXBlock;
+
 /// A tile of 128 lines and 4 blocks, which is one of the tiles of (X6).
 struct MXTile {
   const SegmentTile &tile;
@@ -42,6 +46,11 @@ public:
   /// is no block of the tensor has a byte only in tiles: zero.
   void storeScale(const MXTile &tile, Value lineInTile, Value blockInTile,
                   Value byte);
+  /// The same into `memory`, which `storeScaleTile` copies to the tile when all
+  /// threads have done so.
+  void putScale(const MXTile &tile, Value memory, Value lineInTile,
+                Value blockInTile, Value byte);
+  void storeScaleTile(const MXTile &tile, Value memory);
 
   KernelBuilder &b;
   const MXQuantizeProblem &problem;
@@ -55,6 +64,7 @@ private:
   SegmentTiles createTiles();
   void zeroTile(const MXTile &tile);
   Value getScaleTile(const MXTile &tile);
+  Value isBlock(const MXTile &tile, Value lineInTile, Value blockInTile);
 
   Value inputPointer, offsetsPointer, outputPointer, scalesPointer;
   SegmentTiles tiles;

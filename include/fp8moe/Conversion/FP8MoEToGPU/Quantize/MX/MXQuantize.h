@@ -60,9 +60,10 @@ struct MXQuantizeProblem {
   MXSizes<int64_t> sizes;
 };
 
-/// Whether the input is read along lines, or across them; and the threads of a
-/// block, which takes tiles of 128 lines and 4 blocks.
+/// Whether the input is read and data are written along lines, or across them;
+/// and the threads of a block, which takes tiles of 128 lines and 4 blocks.
 bool readsAlongLines(const MXQuantizeProblem &problem);
+bool writesAlongLines(const MXQuantizeProblem &problem);
 int64_t countMXThreads(const MXQuantizeProblem &problem);
 
 /// The kernel of a problem. Its pointers are input, offsets (with groups only),
