@@ -20,17 +20,21 @@ from . import torchao, transformers
 from ._experts import ACTIVATIONS, experts
 from ._grouped_mm import grouped_mm, quantize_weights
 from ._ops import Op, as_op, differentiable
+from ._permute import Routing, permute, unpermute
 from ._weights import QuantizedWeights
 
 __all__ = [
     "ACTIVATIONS",
     "Op",
     "QuantizedWeights",
+    "Routing",
     "as_op",
     "differentiable",
     "experts",
     "grouped_mm",
+    "permute",
     "quantize_weights",
     "torchao",
     "transformers",
+    "unpermute",
 ]

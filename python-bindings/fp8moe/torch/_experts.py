@@ -60,16 +60,16 @@ def experts(
         raise ValueError(
             f"experts: activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}, or a function of h [M, 2H]"
         )
-    h = _add_bias(grouped_mm(x, gate_up, offsets, recipe=recipe), gate_up_bias, offsets)
+    h = add_bias(grouped_mm(x, gate_up, offsets, recipe=recipe), gate_up_bias, offsets)
     if isinstance(activation, str):
         gate, up = h.chunk(2, dim=-1)
         a = ACTIVATIONS[activation](gate) * up
     else:
         a = activation(h)
-    return _add_bias(grouped_mm(a, down, offsets, recipe=recipe), down_bias, offsets)
+    return add_bias(grouped_mm(a, down, offsets, recipe=recipe), down_bias, offsets)
 
 
-def _add_bias(y: torch.Tensor, bias: Optional[torch.Tensor], offsets: torch.Tensor) -> torch.Tensor:
+def add_bias(y: torch.Tensor, bias: Optional[torch.Tensor], offsets: torch.Tensor) -> torch.Tensor:
     """Adds to each row the bias of its group, and nothing to rows of no group."""
     if bias is None:
         return y

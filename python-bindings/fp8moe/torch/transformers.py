@@ -9,11 +9,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
+from ._experts import add_bias
 from ._grouped_mm import grouped_mm
+from ._permute import permute, unpermute
 
 __all__ = ["experts_forward", "register"]
 
@@ -49,29 +51,17 @@ def experts_forward(
     Returns:
         [T, D], of the type of hidden_states. Sums have a fixed order, so the same input gives the same bits.
     """
-    tokens, k = top_k_index.shape
     first = self.gate_up_proj if self.has_gate else self.up_proj
-    count = first.shape[0]
-    # Sorted by expert; those of no expert here come last.
-    expert, order = torch.sort(top_k_index.reshape(-1), stable=True)
-    offsets = torch.searchsorted(expert, torch.arange(count, device=expert.device), right=True).to(torch.int32)
-    of_row = expert.clamp(max=count - 1)
-
-    rows = _linear(self, hidden_states[order // k], first, "gate_up_proj" if self.has_gate else "up_proj", offsets, of_row)
+    rows, routing = permute(hidden_states, top_k_index, first.shape[0])
+    offsets = routing.offsets
+    rows = _linear(self, rows, first, "gate_up_proj" if self.has_gate else "up_proj", offsets)
     rows = self._apply_gate(rows) if self.has_gate else self.act_fn(rows)
-    rows = _linear(self, rows, self.down_proj, "down_proj", offsets, of_row)
+    rows = _linear(self, rows, self.down_proj, "down_proj", offsets)
     if getattr(self, "has_post_expert_norm", False):
         rows = self.post_expert_norm(rows)
-
-    routing = top_k_weights.reshape(-1)[order].masked_fill(expert >= count, 0.0)
-    rows = rows * routing.unsqueeze(-1)
-    place = torch.empty_like(order).scatter_(0, order, torch.arange(tokens * k, device=order.device))
-    return rows[place].view(tokens, k, -1).sum(dim=1).to(hidden_states.dtype)
+    return unpermute(rows, routing, top_k_weights).to(hidden_states.dtype)
 
 
-def _linear(
-    module: Any, rows: torch.Tensor, weights: torch.Tensor, name: str, offsets: torch.Tensor, of_row: torch.Tensor
-) -> torch.Tensor:
+def _linear(module: Any, rows: torch.Tensor, weights: torch.Tensor, name: str, offsets: torch.Tensor) -> torch.Tensor:
     result = grouped_mm(rows, weights if module.is_transposed else weights.transpose(-2, -1), offsets)
-    bias: Optional[torch.Tensor] = getattr(module, f"{name}_bias") if module.has_bias else None
-    return result if bias is None else result + bias[of_row].to(result.dtype)
+    return add_bias(result, getattr(module, f"{name}_bias") if module.has_bias else None, offsets)

@@ -1,0 +1,189 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tokens to rows sorted by expert, and back. Both ways and both gradients are gathers: no sum has an order that
+depends on the run, and nothing waits for the device."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional, Tuple
+
+import torch
+
+_INT_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+class Routing(NamedTuple):
+    """Where tokens went; `permute` makes it. A slot is one of the k places of a token, number t * k + j."""
+
+    #: i32 [E], the end of each expert's rows.
+    offsets: torch.Tensor
+    #: i64 [T * k], the slot of each row.
+    slots: torch.Tensor
+    #: i64 [T, k], the row of each slot.
+    places: torch.Tensor
+
+
+def permute(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> Tuple[torch.Tensor, Routing]:
+    """Copies each token once for each of its experts, sorted by expert; tokens of one expert keep their order.
+
+        rows, routing = permute(x, experts, num_experts)
+        y = fp8moe.torch.experts(rows, gate_up, down, routing.offsets)
+        result = unpermute(y, routing, weights)
+
+    Args:
+        x: [T, D].
+        experts: integers [T, k], the experts of each token. Numbers outside of 0 to num_experts - 1 are experts of
+            other ranks: their rows come after the last offset and count for nothing, whatever they hold.
+        num_experts: E.
+
+    Returns:
+        The rows [T * k, D], and what `unpermute` and `grouped_mm` need to know.
+
+    Raises ValueError: shapes, types or devices do not fit.
+    """
+    _check(x, experts, num_experts)
+    # Few bits make fewer passes of the sort.
+    type = torch.int16 if num_experts < 2**15 else torch.int32
+    none = (experts < 0) | (experts >= num_experts)
+    keys, slots = torch.sort(torch.where(none, num_experts, experts).to(type).flatten(), stable=True)
+    numbers = torch.arange(num_experts, device=x.device, dtype=type)
+    offsets = torch.searchsorted(keys, numbers, right=True, out_int32=True)
+    rows = torch.arange(slots.shape[0], device=x.device)
+    places = torch.empty_like(slots).scatter_(0, slots, rows).view(experts.shape)
+    routing = Routing(offsets, slots, places)
+    return _Permute.apply(x, *routing), routing
+
+
+def unpermute(rows: torch.Tensor, routing: Routing, weights: Optional[torch.Tensor] = None) -> torch.Tensor:
+    """The way back: token t of the result is the sum over j of `weights[t, j]` times its row of slot j.
+
+    Products and sums are float32, in the order of j, and are rounded once.
+
+    Args:
+        rows: [T * k, D], in the order of `permute`. Rows past the last offset count for nothing.
+        routing: what `permute` returned.
+        weights: [T, k], or None for ones.
+
+    Returns:
+        [T, D], of the type of rows.
+
+    Raises ValueError: shapes or devices do not fit.
+    """
+    places = routing.places
+    if rows.dim() != 2 or rows.shape[0] != places.shape[0] * places.shape[1]:
+        raise ValueError(
+            f"unpermute: rows have shape {tuple(rows.shape)}, expected [T * k, D] of {places.shape[0]} tokens and "
+            f"{places.shape[1]} experts for each"
+        )
+    if weights is None:
+        return _Sum.apply(rows, *routing)
+    if weights.shape != places.shape:
+        raise ValueError(f"unpermute: weights have shape {tuple(weights.shape)}, expected {tuple(places.shape)}")
+    return _WeightedSum.apply(rows, weights, *routing)
+
+
+def _check(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> None:
+    if x.dim() != 2:
+        raise ValueError(f"permute: x has shape {tuple(x.shape)}, expected [T, D]")
+    if experts.dim() != 2 or experts.shape[0] != x.shape[0] or experts.shape[1] < 1:
+        raise ValueError(
+            f"permute: experts have shape {tuple(experts.shape)}, expected [T, k] with T = {x.shape[0]} and k at least 1"
+        )
+    if experts.dtype not in _INT_TYPES:
+        raise ValueError(f"permute: experts are {experts.dtype}, expected integers; cast them with .to(torch.int32)")
+    if experts.device != x.device:
+        raise ValueError(f"permute: experts are on {experts.device}, but x is on {x.device}; move them there")
+    if not 1 <= num_experts < 2**31:
+        raise ValueError(f"permute: num_experts is {num_experts}, expected 1 to 2147483647")
+
+
+def _wide(tensor: torch.Tensor) -> torch.dtype:
+    """In which sums are computed."""
+    return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def _spread(tokens: torch.Tensor, slots: torch.Tensor, k: int) -> torch.Tensor:
+    """Of each row its token."""
+    return tokens[slots // k]
+
+
+def _gather_slots(rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor) -> Any:
+    """The rows of each token's slot j, for all j; zeros for an expert that is elsewhere."""
+    elsewhere = places >= offsets[-1]
+    for j in range(places.shape[1]):
+        # Not multiplied by zero, which would keep a NaN.
+        yield rows[places[:, j]].masked_fill_(elsewhere[:, j : j + 1], 0.0)
+
+
+def _sum_slots(
+    rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, weights: Optional[torch.Tensor] = None
+) -> torch.Tensor:
+    """One slot of all tokens at a time, which takes less memory than all at once and fixes the order."""
+    total = torch.zeros(places.shape[0], rows.shape[1], dtype=_wide(rows), device=rows.device)
+    for j, part in enumerate(_gather_slots(rows, offsets, places)):
+        if weights is None:
+            total += part
+        else:
+            total += part * weights[:, j : j + 1].to(total.dtype)
+    return total.to(rows.dtype)
+
+
+def _is_row_used(rows: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    return (torch.arange(rows.shape[0], device=rows.device) < offsets[-1]).unsqueeze(1)
+
+
+class _Permute(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, offsets: torch.Tensor, slots: torch.Tensor, places: torch.Tensor
+    ) -> torch.Tensor:
+        ctx.save_for_backward(offsets, places)
+        return _spread(x, slots, places.shape[1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return _sum_slots(gradient, *ctx.saved_tensors), None, None, None
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, rows: torch.Tensor, offsets: torch.Tensor, slots: torch.Tensor, places: torch.Tensor
+    ) -> torch.Tensor:
+        ctx.save_for_backward(offsets, slots)
+        ctx.k = places.shape[1]
+        return _sum_slots(rows, offsets, places)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        offsets, slots = ctx.saved_tensors
+        spread = _spread(gradient, slots, ctx.k)
+        return torch.where(_is_row_used(spread, offsets), spread, 0.0), None, None, None
+
+
+class _WeightedSum(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: torch.Tensor,
+        weights: torch.Tensor,
+        offsets: torch.Tensor,
+        slots: torch.Tensor,
+        places: torch.Tensor,
+    ) -> torch.Tensor:
+        ctx.save_for_backward(rows, weights, offsets, slots, places)
+        return _sum_slots(rows, offsets, places, weights)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        rows, weights, offsets, slots, places = ctx.saved_tensors
+        grad_rows = grad_weights = None
+        if ctx.needs_input_grad[0]:
+            of_row = weights.flatten()[slots].to(_wide(rows)).unsqueeze(1)
+            spread = (_spread(gradient, slots, places.shape[1]) * of_row).to(rows.dtype)
+            grad_rows = torch.where(_is_row_used(rows, offsets), spread, 0.0)
+        if ctx.needs_input_grad[1]:
+            columns = [(part.to(_wide(rows)) * gradient).sum(1) for part in _gather_slots(rows, offsets, places)]
+            grad_weights = torch.stack(columns, 1).to(weights.dtype)
+        return grad_rows, grad_weights, None, None, None

@@ -1,0 +1,177 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""permute and unpermute against loops over tokens, with experts that no token chose and experts of other ranks."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+
+import torch._dynamo.testing  # noqa: E402
+
+from fp8moe.torch import grouped_mm, permute, unpermute  # noqa: E402
+
+T, D, K, E = 37, 24, 3, 5
+CHOICES = {"some empty": [0, 2, 4], "one": [3, 3, 3], "elsewhere": [1, -1, E, E + 7], "all elsewhere": [E, E, E]}
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+def choose(kind, tokens=T):
+    """Experts of each token, not all different."""
+    choices = torch.tensor(CHOICES[kind])
+    return choices[torch.randint(len(choices), (tokens, K))]
+
+
+def tensors(dtype=torch.bfloat16, tokens=T):
+    x = torch.randn(tokens, D).to(dtype).requires_grad_()
+    return x, torch.rand(tokens, K).to(dtype).requires_grad_()
+
+
+def expected_order(experts):
+    """The slots of each expert in their order."""
+    of_slot = experts.flatten().tolist()
+    return [[slot for slot, expert in enumerate(of_slot) if expert == e] for e in range(E)]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8], ids=str)
+@pytest.mark.parametrize("kind", CHOICES)
+def test_rows_and_offsets(kind, dtype):
+    x, _ = tensors()
+    experts = choose(kind)
+    rows, routing = permute(x, experts.to(dtype), E)
+    order = expected_order(experts)
+    assert routing.offsets.dtype == torch.int32
+    assert routing.offsets.tolist() == torch.tensor([len(slots) for slots in order]).cumsum(0).tolist()
+    slots = [slot for group in order for slot in group]
+    assert routing.slots[: len(slots)].tolist() == slots
+    assert sorted(routing.slots.tolist()) == list(range(T * K))
+    assert torch.equal(rows[: len(slots)], x[torch.tensor(slots, dtype=torch.int64) // K])
+    assert torch.equal(routing.places.flatten()[routing.slots], torch.arange(T * K))
+
+
+@pytest.mark.parametrize("kind", CHOICES)
+def test_way_back_and_gradients(kind):
+    """Of one rounding, where rows of experts elsewhere hold what no number is."""
+    x, weights = tensors()
+    experts, gradient = choose(kind), torch.randn(T, D).bfloat16()
+    here = (experts >= 0) & (experts < E)
+    rows, routing = permute(x, experts, E)
+    with torch.no_grad():
+        poison = torch.arange(len(rows)).unsqueeze(1) >= routing.offsets[-1]
+        rows = rows.masked_fill(poison, float("nan"))
+    rows.requires_grad_()
+    y = unpermute(rows, routing, weights)
+    grad_rows, grad_weights = torch.autograd.grad(y, (rows, weights), gradient)
+
+    of_slot = rows.detach().double()[routing.places].masked_fill(~here.unsqueeze(2), 0.0)
+    exact = (of_slot * weights.detach().double().unsqueeze(2)).sum(1)
+    torch.testing.assert_close(y, exact.bfloat16())
+    torch.testing.assert_close(grad_weights, (of_slot * gradient.double().unsqueeze(1)).sum(2).bfloat16())
+    assert grad_rows.dtype == torch.bfloat16
+    spread = gradient.double().unsqueeze(1) * (weights.detach().double() * here).unsqueeze(2)
+    assert torch.equal(grad_rows, spread.bfloat16().view(-1, D)[routing.slots])
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("kind", CHOICES)
+def test_gradcheck(kind, weighted):
+    x, weights = tensors(torch.float64, tokens=6)
+    experts = choose(kind, tokens=6)
+
+    def there_and_back(x, weights):
+        rows, routing = permute(x, experts, E)
+        return unpermute(rows.square(), routing, weights if weighted else None)
+
+    assert torch.autograd.gradcheck(there_and_back, (x, weights))
+
+
+def test_rows_past_the_end_get_no_gradient():
+    """And give none to tokens, even where it is no number."""
+    x, weights = tensors()
+    rows, routing = permute(x, choose("elsewhere"), E)
+    end = int(routing.offsets[-1])
+    gradient = torch.randn(T * K, D).bfloat16()
+    gradient[end:] = float("inf")
+    (grad_x,) = torch.autograd.grad(rows, x, gradient)
+    assert grad_x.isfinite().all()
+    rows = rows.detach().requires_grad_()
+    for used in (weights, None):
+        (grad_rows,) = torch.autograd.grad(unpermute(rows, routing, used).sum(), rows)
+        assert not grad_rows[end:].any() and grad_rows[:end].any()
+
+
+def test_no_tokens():
+    x, weights = tensors(tokens=0)
+    rows, routing = permute(x, choose("one", tokens=0), E)
+    y = unpermute(rows, routing, weights)
+    y.sum().backward()
+    assert rows.shape == (0, D) and routing.offsets.tolist() == [0] * E and y.shape == (0, D) == x.grad.shape
+
+
+def layer(x, experts, weights, parameter):
+    rows, routing = permute(x, experts, E)
+    return unpermute(grouped_mm(rows, parameter.transpose(-2, -1), routing.offsets), routing, weights)
+
+
+def run(function, kind, tokens=T):
+    torch.manual_seed(1)
+    x, weights = tensors(tokens=tokens)
+    parameter = torch.randn(E, D, D).bfloat16().requires_grad_()
+    y = function(x, choose(kind, tokens), weights, parameter)
+    return y, *torch.autograd.grad(y, (x, weights, parameter), torch.randn(tokens, D).bfloat16())
+
+
+def test_same_bits_each_time(ir):
+    first = run(layer, "elsewhere")
+    for _ in range(3):
+        assert all(map(torch.equal, run(layer, "elsewhere"), first))
+
+
+def test_one_graph_for_any_number_of_tokens(ir):
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend=counter)
+    for tokens, kind in ((37, "some empty"), (38, "elsewhere"), (99, "one")):
+        for found, expected in zip(run(compiled, kind, tokens), run(layer, kind, tokens)):
+            assert torch.equal(found, expected)
+    assert counter.frame_count == 1
+
+
+def test_compiled_by_inductor(ir):
+    compiled = torch.compile(layer, fullgraph=True)
+    first = run(compiled, "elsewhere")
+    for found, again, expected in zip(first, run(compiled, "elsewhere"), run(layer, "elsewhere")):
+        assert torch.equal(found, again)
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(x=torch.zeros(D)), r"permute: x has shape \(24,\), expected \[T, D\]"),
+        (dict(experts=torch.zeros(T).long()), r"experts have shape \(37,\), expected \[T, k\] with T = 37"),
+        (dict(experts=torch.zeros(T, 0).long()), "and k at least 1"),
+        (dict(experts=torch.zeros(T, K)), "experts are torch.float32, expected integers"),
+        (dict(experts=torch.zeros(T, K, device="meta").long()), "experts are on meta, but x is on cpu; move them there"),
+        (dict(num_experts=0), "num_experts is 0, expected 1 to"),
+    ],
+)
+def test_permute_refuses(change, message):
+    with pytest.raises(ValueError, match=message):
+        permute(**{"x": torch.zeros(T, D), "experts": torch.zeros(T, K).long(), "num_experts": E, **change})
+
+
+@pytest.mark.parametrize(
+    "rows, weights, message",
+    [
+        (torch.zeros(T, D), None, r"rows have shape \(37, 24\), expected \[T \* k, D\] of 37 tokens and 3 experts"),
+        (torch.zeros(T * K, D), torch.zeros(T, 1), r"weights have shape \(37, 1\), expected \(37, 3\)"),
+    ],
+)
+def test_unpermute_refuses(rows, weights, message):
+    _, routing = permute(torch.zeros(T, D), choose("one"), E)
+    with pytest.raises(ValueError, match=message):
+        unpermute(rows, routing, weights)
