@@ -7,15 +7,19 @@ compiler nor any library of arrays, so every machine can say which artifact it n
 from __future__ import annotations
 
 import operator
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 from .cache import Request
 
-__all__ = ["RECIPES", "WEIGHTS", "grouped_mm", "grouped_mm_request", "kept_grouped_mm"]
+__all__ = ["RECIPES", "WEIGHTS", "check_recipe", "grouped_mm", "grouped_mm_request", "kept_grouped_mm"]
 
-#: How operands are quantized: "rowwise" is e4m3 with power-of-two scales, one for each row of
-#: what a matmul contracts along its other dimension (docs/torch.md).
-RECIPES: Tuple[str, ...] = ("rowwise",)
+#: How operands are quantized (docs/torch.md), with the programs that each takes. "rowwise" is e4m3 with power-of-two
+#: scales, one for each row of what a matmul contracts along its other dimension. Others leave gradients to bf16.
+RECIPES: Dict[str, Tuple[str, ...]] = {
+    "rowwise": ("forward", "backward", "grad_x", "grad_weights"),
+    "rowwise_bf16_grad_weights": ("forward", "grad_x"),
+    "forward_only": ("forward",),
+}
 
 #: How the weights [E, K, N] lie in memory: "KN" is row-major, "NK" a dense [E, N, K] seen transposed.
 WEIGHTS: Tuple[str, ...] = ("NK", "KN")
@@ -26,16 +30,16 @@ _ALIASES = """\
 #transposed = #fp8moe.strided<[1, 0]>
 """
 
-_GROUPED_MM = """\
-{aliases}
-module {{
+_GROUPED_MM = {
+    "forward": """\
   func.func @forward({x}, {weights}, {offsets}) -> ({y}) {{
 {quantize_x_rows}
 {quantize_weights_k}
 {body_y}
     return %y : tensor<?x{N}xbf16>
   }}
-
+""",
+    "backward": """\
   func.func @backward({grad_y}, {x}, {weights}, {offsets}) -> ({grad_x}, {grad_weights}) {{
 {quantize_grad_y_rows}
 {quantize_weights_n}
@@ -43,55 +47,72 @@ module {{
 {body_grad_weights}
     return %grad_x, %grad_weights : tensor<?x{K}xbf16>, tensor<{E}x{K}x{N}xbf16, {layout}>
   }}
-
+""",
+    "grad_x": """\
   func.func @grad_x({grad_y}, {weights}, {offsets}) -> ({grad_x}) {{
 {quantize_grad_y_rows}
 {quantize_weights_n}
 {body_grad_x}
     return %grad_x : tensor<?x{K}xbf16>
   }}
-
+""",
+    "grad_weights": """\
   func.func @grad_weights({grad_y}, {x}, {offsets}) -> ({grad_weights}) {{
 {body_grad_weights}
     return %grad_weights : tensor<{E}x{K}x{N}xbf16, {layout}>
   }}
-}}
-"""
+""",
+}
 
-_KEPT_GROUPED_MM = """\
-{aliases}
-module {{
+_KEPT_GROUPED_MM = {
+    "quantize_weights": """\
   func.func @quantize_weights({weights}) -> ({weights_k}, {scales_k}, {weights_n}, {scales_n}) {{
 {quantize_weights_k}
 {quantize_weights_n}
     return %wk, %wks, %wn, %wns : {type_k}, tensor<{E}x{N}xf32>, {type_n}, tensor<{E}x{K}xf32>
   }}
-
+""",
+    "forward": """\
   func.func @forward({x}, {weights}, {weights_k_in}, {scales_k_in}, {weights_n_in}, {scales_n_in}, {offsets}) -> ({y}) {{
 {quantize_x_rows}
 {body_y}
     return %y : tensor<?x{N}xbf16>
   }}
-
+""",
+    "backward": """\
   func.func @backward({grad_y}, {x}, {weights_n_in}, {scales_n_in}, {offsets}) -> ({grad_x}, {grad_weights}) {{
 {quantize_grad_y_rows}
 {body_grad_x}
 {body_grad_weights}
     return %grad_x, %grad_weights : tensor<?x{K}xbf16>, tensor<{E}x{K}x{N}xbf16, {layout}>
   }}
-
+""",
+    "grad_x": """\
   func.func @grad_x({grad_y}, {weights_n_in}, {scales_n_in}, {offsets}) -> ({grad_x}) {{
 {quantize_grad_y_rows}
 {body_grad_x}
     return %grad_x : tensor<?x{K}xbf16>
   }}
+""",
+    "grad_weights": _GROUPED_MM["grad_weights"],
+}
 
-  func.func @grad_weights({grad_y}, {x}, {offsets}) -> ({grad_weights}) {{
-{body_grad_weights}
-    return %grad_weights : tensor<{E}x{K}x{N}xbf16, {layout}>
+# Where no gradient reads quantized weights, only the form along K is kept.
+_KEPT_FORWARD_ONLY = {
+    "quantize_weights": """\
+  func.func @quantize_weights({weights}) -> ({weights_k}, {scales_k}) {{
+{quantize_weights_k}
+    return %wk, %wks : {type_k}, tensor<{E}x{N}xf32>
   }}
-}}
-"""
+""",
+    "forward": """\
+  func.func @forward({x}, {weights}, {weights_k_in}, {scales_k_in}, {offsets}) -> ({y}) {{
+{quantize_x_rows}
+{body_y}
+    return %y : tensor<?x{N}xbf16>
+  }}
+""",
+}
 
 _QUANTIZE_X_ROWS = """\
     %xq, %xs = fp8moe.dynamic_quantize %x along [1] rounding pow2
@@ -154,11 +175,13 @@ def grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "ro
 
     x and grad_x are bf16 [M, K], y and grad_y bf16 [M, N], all row-major; weights and grad_weights
     are bf16 [E, K, N] and lie in memory as `weights`, one of WEIGHTS, says; offsets are i32 [E], the
-    end of each group's rows. `recipe` is one of RECIPES. The same arguments give the same text.
+    end of each group's rows. `recipe` is one of RECIPES, which says which of the programs are there. The same
+    arguments give the same text.
 
     Raises ValueError for sizes below 1 and for words that are not known.
     """
-    return _format(_GROUPED_MM, K, N, E, weights, recipe, kept=False)
+    check_recipe("grouped_mm", recipe)
+    return _format([_GROUPED_MM[name] for name in RECIPES[recipe]], K, N, E, weights, kept=False)
 
 
 def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "rowwise") -> str:
@@ -171,24 +194,31 @@ def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str 
         grad_weights(grad_y, x, offsets) -> grad_weights
 
     weights_k is e4m3 [E, K, N], contiguous along K, with scales f32 [E, N]; weights_n is contiguous along N, with
-    scales f32 [E, K]. What the forward does not read is there for its gradients.
+    scales f32 [E, K]. What the forward does not read is there for its gradients. Recipe "forward_only" has neither
+    weights_n nor scales_n.
     """
-    return _format(_KEPT_GROUPED_MM, K, N, E, weights, recipe, kept=True)
+    check_recipe("grouped_mm", recipe)
+    templates = _KEPT_FORWARD_ONLY if recipe == "forward_only" else _KEPT_GROUPED_MM
+    functions = [templates[name] for name in ("quantize_weights", *RECIPES[recipe])]
+    return _format(functions, K, N, E, weights, kept=True)
 
 
-def _format(template: str, K: int, N: int, E: int, weights: str, recipe: str, kept: bool) -> str:
+def check_recipe(function: str, recipe: str) -> None:
+    """Raises ValueError for a recipe that is not known, in the name of `function`."""
+    if recipe not in RECIPES:
+        raise ValueError(f"{function}: recipe is {recipe!r}, expected one of {', '.join(RECIPES)}")
+
+
+def _format(functions: Sequence[str], K: int, N: int, E: int, weights: str, kept: bool) -> str:
     sizes = {name: operator.index(size) for name, size in (("K", K), ("N", N), ("E", E))}
     for name, size in sizes.items():
         if not 1 <= size < 2**31:
             raise ValueError(f"grouped_mm: {name} is {size}, expected 1 to 2147483647")
     if weights not in WEIGHTS:
         raise ValueError(f"grouped_mm: weights is {weights!r}, expected one of {', '.join(WEIGHTS)}")
-    if recipe not in RECIPES:
-        raise ValueError(f"grouped_mm: recipe is {recipe!r}, expected one of {', '.join(RECIPES)}")
     matrices = "tensor<{E}x{K}x{N}x".format(**sizes)
     names: Dict[str, Any] = {
         **sizes,
-        "aliases": _ALIASES,
         "layout": "#columns" if weights == "NK" else "#rows",
         # Within a program the compiler chooses how what it quantizes lies.
         "type_k": f"{matrices}!fp8moe.e4m3{', #columns' if kept else ''}>",
@@ -215,7 +245,9 @@ def _format(template: str, K: int, N: int, E: int, weights: str, recipe: str, ke
         "body_grad_x": _GRAD_X,
         "body_grad_weights": _QUANTIZE_COLUMNS + (_GRAD_WEIGHTS_NK if weights == "NK" else _GRAD_WEIGHTS_KN),
     }
-    return template.format(**names, **{name: piece.format(**names) for name, piece in pieces.items()})
+    names.update({name: piece.format(**names) for name, piece in pieces.items()})
+    body = "\n".join(function.format(**names) for function in functions)
+    return f"{_ALIASES}\nmodule {{\n{body}}}\n"
 
 
 def grouped_mm_request(

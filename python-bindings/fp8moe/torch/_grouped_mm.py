@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, Tuple, Union
+from typing import Any, List, Tuple, Union
 
 import torch
 
 from .. import cache, programs
 from .._library import UnsupportedError
 from ..runtime import load
-from ._ops import Op, as_op, differentiable
+from . import _bf16
+from ._ops import Formula, Op, as_op, differentiable
 from ._weights import QuantizedWeights
 
 
@@ -36,7 +37,8 @@ def grouped_mm(
         weights: bf16 [E, K, N]: a dense [E, N, K] seen transposed, or dense; others are copied. Or what
             `quantize_weights` made of them.
         offsets: i32 [E], ascending, at most M, on the device of x. Nothing waits for them.
-        recipe: how operands are quantized, one of fp8moe.programs.RECIPES.
+        recipe: how operands are quantized, one of fp8moe.programs.RECIPES: "rowwise" in FP8 throughout,
+            "rowwise_bf16_grad_weights" with the gradient of weights in bf16, "forward_only" with both gradients in bf16.
 
     Returns:
         bf16 [M, N], row-major. The gradient of weights has their layout.
@@ -69,7 +71,7 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
             grouped_mm(x, weights, offsets)...
 
     Results and gradients are those of `weights` themselves, bit for bit. Takes two bytes for each of the
-    weights. Gradients go to `weights`; call it again after each step of the optimizer. Outside of
+    weights, one with recipe "forward_only". Gradients go to `weights`; call it again after each step of the optimizer. Outside of
     torch.compile, calls with weights that have changed are refused.
 
     Args:
@@ -79,12 +81,13 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
     Raises:
         ValueError: shape or type do not fit. Others as grouped_mm.
     """
+    programs.check_recipe("quantize_weights", recipe)
     if torch.is_autocast_enabled(weights.device.type):
         weights = weights.to(torch.bfloat16)
     _check_tensor("quantize_weights", "weights", weights, 3, torch.bfloat16, "[E, K, N]")
     weights, layout = _lay_out(weights)
     forms = _find_op("quantize_weights", weights, layout, recipe)(weights.detach())
-    return QuantizedWeights(weights, recipe, *forms)
+    return QuantizedWeights(weights, recipe, forms)
 
 
 def _multiply_kept(x: torch.Tensor, kept: QuantizedWeights, offsets: torch.Tensor, recipe: str) -> torch.Tensor:
@@ -97,8 +100,7 @@ def _multiply_kept(x: torch.Tensor, kept: QuantizedWeights, offsets: torch.Tenso
         kept.require_current()
     weights, layout = _lay_out(kept.weights)
     op = _find_op("kept_grouped_mm", weights, layout, recipe)
-    forms = kept.weights_k, kept.scales_k, kept.weights_n, kept.scales_n
-    result: torch.Tensor = op(x.contiguous(), weights, *forms, offsets.contiguous())
+    result: torch.Tensor = op(x.contiguous(), weights, *kept.forms, offsets.contiguous())
     return result
 
 
@@ -159,10 +161,21 @@ def _make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which:
     artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
     if which == "quantize_weights":
         return as_op(artifact.program(which))
-    forward, *backwards = (
-        as_op(artifact.program(name)) for name in ("forward", "backward", "grad_x", "grad_weights")
-    )
-    return differentiable(forward, backwards)
+    forward, *backwards = (as_op(artifact.program(name)) for name in programs.RECIPES[recipe])
+    return differentiable(forward, [*backwards, *_bf16_gradients(K, N, layout, recipe, chip)])
+
+
+def _bf16_gradients(K: int, N: int, layout: str, recipe: str, chip: str) -> List[Formula]:
+    """Of those gradients that the recipe leaves to bf16."""
+    if recipe == "rowwise":
+        return []
+    if chip != "cpu" and (K % _bf16.MULTIPLE or N % _bf16.MULTIPLE):
+        raise ValueError(
+            f"grouped_mm: K is {K} and N is {N}, but recipe {recipe!r} multiplies in bf16 by torch's grouped matmul, "
+            f"which needs multiples of {_bf16.MULTIPLE}; pad the weights, or use recipe 'rowwise'"
+        )
+    grad_weights = _bf16.GRAD_WEIGHTS[layout]
+    return [grad_weights, _bf16.GRAD_X] if recipe == "forward_only" else [grad_weights]
 
 
 @functools.lru_cache(maxsize=None)

@@ -12,7 +12,7 @@ import keyword
 import os
 import re
 import threading
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -154,7 +154,7 @@ class Op:
         self._artifact = artifact  # keeps a temporary folder
         self._programs: Dict[torch.device, Program] = {}
         #: What `differentiable` declared.
-        self._backwards: Optional[Tuple["Op", ...]] = None
+        self._backwards: Optional[Tuple[Union["Op", "Formula"], ...]] = None
         self._plans: List["_Plan"] = []
         if artifact.device != "none":
             self._programs[torch.device(artifact.device)] = artifact.program(signature.name)
@@ -180,10 +180,9 @@ class Op:
         return results if len(self.signature.outputs) == 1 else tuple(results)
 
     def _setup_context(self, ctx: Any, inputs: Tuple[torch.Tensor, ...], output: Any) -> None:
-        plan = _choose(self._plans, ctx.needs_input_grad)
+        plans = _choose(self._plans, ctx.needs_input_grad)
         tensors = inputs + (output if isinstance(output, tuple) else (output,))
-        saved = [] if plan is None else [i for kind, i in plan.arguments if kind == "saved"]
-        ctx.save_for_backward(*(tensors[i] for i in saved))
+        ctx.save_for_backward(*(tensors[i] for plan in plans for kind, i in plan.arguments if kind == "saved"))
         ctx.layouts = [(tensor.shape, tensor.stride()) for tensor in tensors[len(inputs) :]]
 
     def _backward(self, ctx: Any, *gradients: torch.Tensor) -> Any:
@@ -193,14 +192,13 @@ class Op:
                 "fp8moe.torch.differentiable, or call it on tensors that need none"
             )
         results: List[Optional[torch.Tensor]] = [None] * len(self.signature.inputs)
-        plan = _choose(self._plans, ctx.needs_input_grad)
-        if plan is not None:
-            saved = iter(ctx.saved_tensors)
-            found = plan.op(
+        saved = iter(ctx.saved_tensors)
+        for plan in _choose(self._plans, ctx.needs_input_grad):
+            found = plan.run(
                 *(_dense(gradients[i], ctx.layouts[i]) if kind == "grad" else next(saved) for kind, i in plan.arguments)
             )
             for i, gradient in zip(plan.gradients, found if isinstance(found, (tuple, list)) else (found,)):
-                results[i] = gradient if ctx.needs_input_grad[i] else None
+                results[i] = gradient if ctx.needs_input_grad[i] else results[i]
         return results[0] if len(results) == 1 else tuple(results)
 
     def _load(self, device: torch.device) -> Program:
@@ -244,21 +242,31 @@ def as_op(program: Program) -> Op:
         return _ops[qualified]
 
 
+class Formula(NamedTuple):
+    """Gradients in operations of torch, named as the tensors of a program are."""
+
+    name: str
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    run: Callable[..., Any]
+
+
 class _Plan(NamedTuple):
     """How a backward is called."""
 
-    op: Op
+    run: Callable[..., Any]
     #: Of each of its inputs: the index of an incoming gradient, or of a saved tensor.
     arguments: List[Tuple[str, int]]
     #: For which inputs of the forward its outputs are.
     gradients: List[int]
 
 
-def differentiable(forward: Op, backwards: Sequence[Op]) -> Op:
-    """Declares programs that compute the gradients of `forward`, which is returned. Names say what
+def differentiable(forward: Op, backwards: Sequence[Union[Op, Formula]]) -> Op:
+    """Declares programs, or formulas, that compute the gradients of `forward`, which is returned. Names say what
     is what: an input "x" of a backward is the input or output "x" of the forward, an input "grad_y"
     the gradient of the output "y", an output "grad_x" the gradient of the input "x". In each backward
-    pass the program runs that gives all gradients asked for and the fewest others.
+    pass the one runs that gives all gradients asked for and the fewest others; where none gives all, several run,
+    those that give the most first.
 
     Floating-point inputs of the forward that no backward has a gradient of get none. The
     gradients themselves cannot be differentiated.
@@ -286,52 +294,62 @@ def _dense(gradient: torch.Tensor, like: Any) -> torch.Tensor:
     return torch.empty_strided(shape, strides, dtype=gradient.dtype, device=gradient.device).copy_(gradient)
 
 
-def _choose(plans: Sequence[_Plan], needs: Sequence[bool]) -> Optional[_Plan]:
+def _choose(plans: Sequence[_Plan], needs: Sequence[bool]) -> List[_Plan]:
     wanted = {i for i, need in enumerate(needs) if need and any(i in plan.gradients for plan in plans)}
-    if not wanted:
-        return None
-    able = [plan for plan in plans if wanted <= set(plan.gradients)]
-    if not able:
-        raise Error(f"no backward program gives the gradients of inputs {sorted(wanted)} together; declare one that does")
-    return min(able, key=lambda plan: len(plan.gradients))
+    chosen = []
+    while wanted:
+        best = min(plans, key=lambda plan: (-len(wanted & set(plan.gradients)), len(plan.gradients)))
+        chosen.append(best)
+        wanted -= set(best.gradients)
+    return chosen
 
 
-def _plan(forward: Signature, op: Op) -> _Plan:
-    backward = op.signature
+def _plan(forward: Signature, backward: Union[Op, Formula]) -> _Plan:
     inputs = [tensor.name for tensor in forward.inputs]
     outputs = [tensor.name for tensor in forward.outputs]
     tensors = {tensor.name: tensor for tensor in (*forward.inputs, *forward.outputs)}
-
-    def require_like(tensor: _Tensor, of: str) -> None:
-        like = tensors[of]
-        if (tensor.dtype, len(tensor.shape)) != (like.dtype, len(like.shape)):
-            raise ValueError(
-                f"'{tensor.name}' of '{backward.name}' is {tensor.dtype} of rank {len(tensor.shape)}, but '{of}' of "
-                f"'{forward.name}' is {like.dtype} of rank {len(like.shape)}"
-            )
+    if isinstance(backward, Op):
+        name, run = backward.signature.name, backward.__call__
+        taken = [tensor.name for tensor in backward.signature.inputs]
+        given = [tensor.name for tensor in backward.signature.outputs]
+    else:
+        name, taken, given, run = backward.name, list(backward.inputs), list(backward.outputs), backward.run
 
     arguments: List[Tuple[str, int]] = []
-    for tensor in backward.inputs:
-        of = tensor.name[len(_GRADIENT) :]
-        if tensor.name in tensors:
-            arguments.append(("saved", [*inputs, *outputs].index(tensor.name)))
-            of = tensor.name
-        elif tensor.name.startswith(_GRADIENT) and of in outputs:
+    #: Of each tensor of the backward that of the forward whose type and rank it has.
+    like: List[str] = []
+    for argument in taken:
+        of = argument[len(_GRADIENT) :]
+        if argument in tensors:
+            arguments.append(("saved", [*inputs, *outputs].index(argument)))
+            of = argument
+        elif argument.startswith(_GRADIENT) and of in outputs:
             arguments.append(("grad", outputs.index(of)))
         else:
             raise ValueError(
-                f"input '{tensor.name}' of '{backward.name}' is neither a tensor of '{forward.name}' "
+                f"input '{argument}' of '{name}' is neither a tensor of '{forward.name}' "
                 f"({', '.join(tensors)}) nor the gradient of one of its outputs, as {_GRADIENT}{outputs[0]}"
             )
-        require_like(tensor, of)
+        like.append(of)
     gradients = []
-    for tensor in backward.outputs:
-        of = tensor.name[len(_GRADIENT) :]
-        if not tensor.name.startswith(_GRADIENT) or of not in inputs:
+    for result in given:
+        of = result[len(_GRADIENT) :]
+        if not result.startswith(_GRADIENT) or of not in inputs:
             raise ValueError(
-                f"output '{tensor.name}' of '{backward.name}' is not the gradient of an input of '{forward.name}', "
+                f"output '{result}' of '{name}' is not the gradient of an input of '{forward.name}', "
                 f"as {', '.join(_GRADIENT + name for name in inputs)}"
             )
-        require_like(tensor, of)
         gradients.append(inputs.index(of))
-    return _Plan(op, arguments, gradients)
+        like.append(of)
+    if isinstance(backward, Op):
+        for tensor, of in zip((*backward.signature.inputs, *backward.signature.outputs), like):
+            _require_like(tensor, name, tensors[of], forward.name)
+    return _Plan(run, arguments, gradients)
+
+
+def _require_like(tensor: _Tensor, program: str, like: _Tensor, of: str) -> None:
+    if (tensor.dtype, len(tensor.shape)) != (like.dtype, len(like.shape)):
+        raise ValueError(
+            f"'{tensor.name}' of '{program}' is {tensor.dtype} of rank {len(tensor.shape)}, but '{like.name}' of "
+            f"'{of}' is {like.dtype} of rank {len(like.shape)}"
+        )

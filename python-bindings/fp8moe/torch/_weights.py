@@ -5,28 +5,21 @@
 
 from __future__ import annotations
 
+from typing import Tuple
+
 import torch
 
 
 class QuantizedWeights:
     """Weights [E, K, N] and both of their quantized forms; `quantize_weights` makes it."""
 
-    def __init__(
-        self,
-        weights: torch.Tensor,
-        recipe: str,
-        weights_k: torch.Tensor,
-        scales_k: torch.Tensor,
-        weights_n: torch.Tensor,
-        scales_n: torch.Tensor,
-    ) -> None:
+    def __init__(self, weights: torch.Tensor, recipe: str, forms: Tuple[torch.Tensor, ...]) -> None:
         #: What gradients go to.
         self.weights = weights
-        #: e4m3 [E, K, N] for the forward, with scales [E, N].
-        self.weights_k, self.scales_k = weights_k, scales_k
-        #: The same for the gradient of x, with scales [E, K].
-        self.weights_n, self.scales_n = weights_n, scales_n
         self.recipe = recipe
+        #: e4m3 [E, K, N] for the forward with scales [E, N], and, unless the recipe is "forward_only", the same for
+        #: the gradient of x, with scales [E, K].
+        self.forms = forms
         self._version = weights._version
 
     def __repr__(self) -> str:
@@ -35,7 +28,7 @@ class QuantizedWeights:
     @property
     def nbytes(self) -> int:
         """Of the quantized forms and their scales."""
-        return sum(t.nbytes for t in (self.weights_k, self.scales_k, self.weights_n, self.scales_n))
+        return sum(form.nbytes for form in self.forms)
 
     def require_current(self) -> None:
         """Raises ValueError if the weights have changed since."""

@@ -9,10 +9,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Optional
 
 import torch
 
+from .. import programs
 from ._grouped_mm import grouped_mm
 
 __all__ = ["patch"]
@@ -20,15 +22,17 @@ __all__ = ["patch"]
 _NAME = "_to_fp8_rowwise_then_scaled_grouped_mm"
 
 
-def patch() -> None:
+def patch(*, recipe: str = "rowwise") -> None:
     """Replaces the function through which torchao's modules multiply groups of rows in FP8 with rowwise
-    scales. Patching twice is the same as once.
+    scales, by grouped_mm with that recipe. Patching twice is the same as once.
 
     Groups may then have any size, and nothing is padded, whatever the configuration says. Inputs in float32
     are rounded to bfloat16 before they are quantized.
 
-    Raises ImportError if torchao is absent or has no such function (0.18 has).
+    Raises ImportError if torchao is absent or has no such function (0.18 has), and ValueError for a recipe that
+    is not known.
     """
+    programs.check_recipe("fp8moe.torch.torchao.patch", recipe)
     try:
         import torchao.prototype.moe_training as package
         from torchao.prototype.moe_training import fp8_grouped_mm as module
@@ -41,7 +45,7 @@ def patch() -> None:
         if not hasattr(owner, _NAME):
             raise ImportError(f"fp8moe.torch.torchao: {owner.__name__} has no '{_NAME}', as that of torchao 0.18 has")
     for owner in owners:
-        setattr(owner, _NAME, _fp8_grouped_mm)
+        setattr(owner, _NAME, functools.partial(_fp8_grouped_mm, recipe=recipe))
 
 
 def _fp8_grouped_mm(
@@ -51,6 +55,8 @@ def _fp8_grouped_mm(
     out_dtype: Optional[torch.dtype] = torch.bfloat16,
     float8_dtype: torch.dtype = torch.float8_e4m3fn,
     pad_token_groups_for_grouped_mm: bool = True,
+    *,
+    recipe: str = "rowwise",
 ) -> torch.Tensor:
     """grouped_mm with torchao's signature."""
     if float8_dtype not in (torch.float8_e4m3fn, torch.float8_e4m3fnuz):
@@ -60,5 +66,5 @@ def _fp8_grouped_mm(
             f"fp8moe.torch.torchao: A is {tuple(A.shape)}, {'without' if offs is None else 'with'} offsets; expected "
             "[M, K] with the end of each group's rows"
         )
-    result = grouped_mm(A.to(torch.bfloat16), B_t.to(torch.bfloat16), offs)
+    result = grouped_mm(A.to(torch.bfloat16), B_t.to(torch.bfloat16), offs, recipe=recipe)
     return result if out_dtype is None else result.to(out_dtype)

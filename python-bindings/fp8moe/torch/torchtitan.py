@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from .. import programs
 from ._grouped_mm import grouped_mm
 
 try:
@@ -35,6 +36,7 @@ __all__ = ["fp8_experts"]
 def fp8_experts(config: Any, recipe: str = "rowwise") -> Any:
     """The configuration of experts whose grouped matmuls are those of fp8moe; of a subclass, too, as gpt-oss has one.
     Groups may have any size, so the dispatcher of tokens stays as it is."""
+    programs.check_recipe("fp8moe.torch.torchtitan.fp8_experts", recipe)
     return derive(config, _in_fp8(type(config)._owner).Config, recipe=recipe)
 
 

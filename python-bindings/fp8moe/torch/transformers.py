@@ -9,10 +9,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 
+from .. import programs
 from ._experts import add_bias
 from ._grouped_mm import grouped_mm
 from ._permute import permute, unpermute
@@ -20,23 +22,30 @@ from ._permute import permute, unpermute
 __all__ = ["experts_forward", "register"]
 
 
-def register(name: str = "fp8moe") -> None:
-    """Makes `experts_forward` an implementation of experts of that name, for
+def register(name: str = "fp8moe", *, recipe: str = "rowwise") -> None:
+    """Makes `experts_forward` with that recipe of grouped_mm an implementation of experts of that name, for
     `experts_implementation=name`. Registering twice is the same as once.
 
-    Raises ImportError if transformers is absent or has no such implementations (before 5.0).
+    Raises ImportError if transformers is absent or has no such implementations (before 5.0),
+    and ValueError for a recipe that is not known.
     """
+    programs.check_recipe("fp8moe.torch.transformers.register", recipe)
     try:
         from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
     except ImportError as error:
         raise ImportError(
             f"fp8moe.torch.transformers needs transformers 5.0 or later, whose experts can be replaced ({error})"
         ) from error
-    ALL_EXPERTS_FUNCTIONS.register(name, experts_forward)
+    ALL_EXPERTS_FUNCTIONS.register(name, functools.partial(experts_forward, recipe=recipe))
 
 
 def experts_forward(
-    self: Any, hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weights: torch.Tensor
+    self: Any,
+    hidden_states: torch.Tensor,
+    top_k_index: torch.Tensor,
+    top_k_weights: torch.Tensor,
+    *,
+    recipe: str = "rowwise",
 ) -> torch.Tensor:
     """What a module of experts computes, with its matmuls in FP8.
 
@@ -47,21 +56,23 @@ def experts_forward(
         top_k_index: [T, k], the experts of each token. Numbers from E on, which expert parallelism gives to
             what other ranks have, count for nothing.
         top_k_weights: [T, k].
+        recipe: as for grouped_mm.
 
     Returns:
         [T, D], of the type of hidden_states. Sums have a fixed order, so the same input gives the same bits.
     """
-    first = self.gate_up_proj if self.has_gate else self.up_proj
-    rows, routing = permute(hidden_states, top_k_index, first.shape[0])
-    offsets = routing.offsets
-    rows = _linear(self, rows, first, "gate_up_proj" if self.has_gate else "up_proj", offsets)
+    up = "gate_up_proj" if self.has_gate else "up_proj"
+    rows, routing = permute(hidden_states, top_k_index, getattr(self, up).shape[0])
+    rows = _multiply(self, up, rows, routing.offsets, recipe)
     rows = self._apply_gate(rows) if self.has_gate else self.act_fn(rows)
-    rows = _linear(self, rows, self.down_proj, "down_proj", offsets)
+    rows = _multiply(self, "down_proj", rows, routing.offsets, recipe)
     if getattr(self, "has_post_expert_norm", False):
         rows = self.post_expert_norm(rows)
     return unpermute(rows, routing, top_k_weights).to(hidden_states.dtype)
 
 
-def _linear(module: Any, rows: torch.Tensor, weights: torch.Tensor, name: str, offsets: torch.Tensor) -> torch.Tensor:
-    result = grouped_mm(rows, weights if module.is_transposed else weights.transpose(-2, -1), offsets)
-    return add_bias(result, getattr(module, f"{name}_bias") if module.has_bias else None, offsets)
+def _multiply(module: Any, name: str, rows: torch.Tensor, offsets: torch.Tensor, recipe: str) -> torch.Tensor:
+    weights = getattr(module, name)
+    weights = weights if module.is_transposed else weights.transpose(-2, -1)
+    bias = getattr(module, f"{name}_bias") if module.has_bias else None
+    return add_bias(grouped_mm(rows, weights, offsets, recipe=recipe), bias, offsets)
