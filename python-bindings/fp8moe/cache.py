@@ -30,7 +30,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ._library import Error
 
-__all__ = ["CacheError", "Request", "folders", "get", "put"]
+__all__ = ["CacheError", "Request", "find", "folders", "get", "put"]
 
 _log = logging.getLogger("fp8moe")
 
@@ -92,13 +92,10 @@ def _split(paths: str) -> List[str]:
     return [os.path.abspath(path) for path in paths.split(os.pathsep) if path]
 
 
-def get(request: Request) -> str:
-    """The folder of the artifact, for fp8moe.load: from FP8MOE_ARTIFACTS, from a cache, or compiled
-    now. If the first cache cannot be written, the artifact goes to a temporary folder that lives as
-    long as the process, and a warning says so once.
+def find(request: Request) -> Optional[str]:
+    """The folder of the artifact, from FP8MOE_ARTIFACTS or a cache, or None where `get` would compile it.
 
-    Raises CacheError if it is missing and there is no compiler (the message has the command that makes
-    it), or if a folder belongs to or can be written by others, and CompilerError if it does not compile.
+    Raises CacheError if a folder belongs to or can be written by others.
     """
     for folder in _split(os.environ.get("FP8MOE_ARTIFACTS", "")):
         if found := _find_any(folder, request):
@@ -108,6 +105,20 @@ def get(request: Request) -> str:
         found = _find(folder, request, compiler.digest) if compiler else _find_any(folder, request)
         if found:
             return found
+    return None
+
+
+def get(request: Request) -> str:
+    """The folder of the artifact, for fp8moe.load: from FP8MOE_ARTIFACTS, from a cache, or compiled
+    now. If the first cache cannot be written, the artifact goes to a temporary folder that lives as
+    long as the process, and a warning says so once.
+
+    Raises CacheError if it is missing and there is no compiler (the message has the command that makes
+    it), or if a folder belongs to or can be written by others, and CompilerError if it does not compile.
+    """
+    if found := find(request):
+        return found
+    compiler = _find_compiler(request.chip)
     if compiler is None:
         raise CacheError(_explain_missing(request))
     try:

@@ -21,11 +21,13 @@ from ._experts import ACTIVATIONS, experts
 from ._grouped_mm import grouped_mm, quantize_weights
 from ._ops import Op, as_op, differentiable
 from ._permute import Routing, permute, unpermute
+from ._prepare import Prepared, prepare
 from ._weights import QuantizedWeights
 
 __all__ = [
     "ACTIVATIONS",
     "Op",
+    "Prepared",
     "QuantizedWeights",
     "Routing",
     "as_op",
@@ -33,6 +35,7 @@ __all__ = [
     "experts",
     "grouped_mm",
     "permute",
+    "prepare",
     "quantize_weights",
     "torchao",
     "transformers",

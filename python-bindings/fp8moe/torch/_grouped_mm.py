@@ -132,15 +132,19 @@ def _check(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> Non
         )
 
 
+def find_layout(weights: torch.Tensor) -> str:
+    """Of the programs for these weights, one of fp8moe.programs.WEIGHTS."""
+    return "NK" if weights.transpose(-2, -1).is_contiguous() else "KN"
+
+
 def _lay_out(weights: torch.Tensor) -> Tuple[torch.Tensor, str]:
     """The weights in a layout that programs have, and its name."""
-    if weights.transpose(-2, -1).is_contiguous():
-        return weights, "NK"
-    return weights.contiguous(), "KN"
+    layout = find_layout(weights)
+    return (weights if layout == "NK" else weights.contiguous()), layout
 
 
 def _name_op(which: str, K: int, N: int, E: int, layout: str, recipe: str, device: str, index: int) -> str:
-    return _make_op(K, N, E, layout, recipe, _chip_of(device, index), which).qualified_name.split("::")[1]
+    return make_op(K, N, E, layout, recipe, chip_of(device, index), which).qualified_name.split("::")[1]
 
 
 #: Runs while Dynamo traces, so that only the operator is in the graph.
@@ -155,7 +159,7 @@ def _find_op(which: str, weights: torch.Tensor, layout: str, recipe: str) -> Any
 
 
 @functools.lru_cache(maxsize=None)
-def _make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: str = "grouped_mm") -> Op:
+def make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: str = "grouped_mm") -> Op:
     """`grouped_mm`, `kept_grouped_mm` or `quantize_weights`, the last two of one artifact."""
     request = programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=which != "grouped_mm")
     artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
@@ -179,7 +183,7 @@ def _bf16_gradients(K: int, N: int, layout: str, recipe: str, chip: str) -> List
 
 
 @functools.lru_cache(maxsize=None)
-def _chip_of(device: str, index: int) -> str:
+def chip_of(device: str, index: int) -> str:
     """The compiler's name of a device."""
     if device == "cpu":
         return "cpu"

@@ -10,7 +10,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Optional
+import sys
+from typing import List, Optional, Tuple
 
 import torch
 
@@ -68,3 +69,19 @@ def _fp8_grouped_mm(
         )
     result = grouped_mm(A.to(torch.bfloat16), B_t.to(torch.bfloat16), offs, recipe=recipe)
     return result if out_dtype is None else result.to(out_dtype)
+
+
+def find_weights(module: torch.nn.Module) -> Optional[Tuple[str, List[torch.Tensor]]]:
+    """The recipe and the weights [E, K, N] that `module` itself has, if torchao has converted them and calls `patch`'s
+    function. Parameters are taken for [E, N, K], as torchao's own kernels need them."""
+    tensors = sys.modules.get("torchao.prototype.moe_training.tensor")
+    functions = sys.modules.get("torchao.prototype.moe_training.fp8_grouped_mm")
+    function = getattr(functions, _NAME, None)
+    if tensors is None or not isinstance(function, functools.partial) or function.func is not _fp8_grouped_mm:
+        return None
+    converted = [
+        parameter._data.transpose(-2, -1)
+        for parameter in module.parameters(recurse=False)
+        if isinstance(parameter, tensors.Float8TrainingWeightWrapperTensor) and parameter.dim() == 3
+    ]
+    return (function.keywords["recipe"], converted) if converted else None

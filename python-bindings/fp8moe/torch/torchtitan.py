@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, List
 
 import torch
 
@@ -49,10 +49,14 @@ def _in_fp8(experts: Any) -> Any:
 
         def __init__(self, config: Any) -> None:
             super().__init__(config)
-            self._recipe = config.recipe
+            self.fp8moe_recipe = config.recipe
+
+        def fp8moe_weights(self) -> List[torch.Tensor]:
+            """What `_grouped_mm` is called with (fp8moe.torch.prepare)."""
+            return [weights.transpose(-2, -1) for weights in self.parameters(recurse=False) if weights.dim() == 3]
 
         def _grouped_mm(self, *, A: torch.Tensor, B_t: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
-            return grouped_mm(A, B_t, offs, recipe=self._recipe)
+            return grouped_mm(A, B_t, offs, recipe=self.fp8moe_recipe)
 
     FP8Experts.__name__ = FP8Experts.__qualname__ = f"FP8{experts.__name__}"
     return FP8Experts

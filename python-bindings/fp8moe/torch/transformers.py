@@ -10,7 +10,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+import sys
+from typing import Any, List, Optional, Tuple
 
 import torch
 
@@ -72,7 +73,22 @@ def experts_forward(
 
 
 def _multiply(module: Any, name: str, rows: torch.Tensor, offsets: torch.Tensor, recipe: str) -> torch.Tensor:
-    weights = getattr(module, name)
-    weights = weights if module.is_transposed else weights.transpose(-2, -1)
     bias = getattr(module, f"{name}_bias") if module.has_bias else None
-    return add_bias(grouped_mm(rows, weights, offsets, recipe=recipe), bias, offsets)
+    return add_bias(grouped_mm(rows, _get_weights(module, name), offsets, recipe=recipe), bias, offsets)
+
+
+def find_weights(module: torch.nn.Module) -> Optional[Tuple[str, List[torch.Tensor]]]:
+    """The recipe and the weights [E, K, N] that `module` will multiply, if its experts are `experts_forward`."""
+    registry = sys.modules.get("transformers.integrations.moe")
+    if registry is None or not hasattr(module, "has_gate") or not hasattr(module, "is_transposed"):
+        return None
+    function = registry.ALL_EXPERTS_FUNCTIONS.get(getattr(module.config, "_experts_implementation", None))
+    if not isinstance(function, functools.partial) or function.func is not experts_forward:
+        return None
+    names = ("gate_up_proj" if module.has_gate else "up_proj", "down_proj")
+    return function.keywords["recipe"], [_get_weights(module, name) for name in names]
+
+
+def _get_weights(module: Any, name: str) -> torch.Tensor:
+    weights = getattr(module, name)
+    return weights if module.is_transposed else weights.transpose(-2, -1)

@@ -148,7 +148,7 @@ def test_only_gradients_that_are_asked_for_are_computed(needs, program, monkeypa
     x.requires_grad_(needs != "weights")
     weights = weights.detach().requires_grad_(needs != "x")
     ran = []
-    operators = _grouped_mm._make_op(K, N, E, "NK", "rowwise", "cpu")._backwards
+    operators = _grouped_mm.make_op(K, N, E, "NK", "rowwise", "cpu")._backwards
     for op in operators:
         (real,) = op._programs.values()
 
@@ -166,7 +166,7 @@ def test_only_gradients_that_are_asked_for_are_computed(needs, program, monkeypa
 
 def test_opcheck():
     x, _, weights, _ = tensors()
-    op = _grouped_mm._make_op(K, N, E, "NK", "rowwise", "cpu")
+    op = _grouped_mm.make_op(K, N, E, "NK", "rowwise", "cpu")
     torch.library.opcheck(op.overload, (x, weights, offsets(ENDS["empty"])))
 
 

@@ -1,0 +1,163 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compiles what the experts of a model need before its first step."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+
+import torch
+
+from .. import cache, programs
+from . import torchao, transformers
+from ._grouped_mm import chip_of, find_layout, make_op
+
+_BAR = 24
+
+
+class Prepared(NamedTuple):
+    """An artifact that a model needs."""
+
+    #: Such as "grouped_mm of K = 64, N = 96, E = 4, weights NK, recipe rowwise".
+    what: str
+    chip: str
+    #: The names of the modules that need it.
+    modules: Tuple[str, ...]
+    #: Its folder.
+    path: str
+    #: That it took to compile it, or None if it was there.
+    seconds: Optional[float]
+
+
+def prepare(
+    model: torch.nn.Module,
+    *,
+    device: Optional[Union[str, torch.device]] = None,
+    kept: bool = False,
+    progress: bool = True,
+) -> List[Prepared]:
+    """Compiles, or finds, the programs of all experts of `model`, so that its first step waits for no compiler.
+
+    Experts are known of models of transformers with an implementation of `fp8moe.torch.transformers.register`, of
+    modules that torchao has converted after `fp8moe.torch.torchao.patch`, of torchtitan's with the override, and of
+    any module with a method `fp8moe_weights()` that returns the tensors [E, K, N] that it gives to grouped_mm or
+    experts, with their recipe as attribute `fp8moe_recipe` if it is not "rowwise".
+
+    Call it before parameters are divided between ranks, or on what a rank multiplies: sizes are those of the
+    parameters. Each rank may call it; one of a host compiles while the others wait.
+
+    Args:
+        model: its parameters may be on the device "meta".
+        device: where it will run, by default where its parameters are.
+        kept: whether weights go through quantize_weights first.
+        progress: whether to say on stderr what is done, with a bar on a terminal.
+
+    Returns:
+        What was prepared, in the order of the modules.
+
+    Raises:
+        ValueError: no module is known to use fp8moe, or one is on "meta" and there is no `device`.
+        Others as grouped_mm.
+    """
+    needs = _find_needs(model, device, kept)
+    bar = _Progress(len(needs) if progress else 0)
+    prepared = []
+    for need, modules in needs.items():
+        request = programs.grouped_mm_request(
+            need.K, need.N, need.E, need.chip, weights=need.layout, recipe=need.recipe, kept=kept
+        )
+        path, seconds = cache.find(request), None
+        if path is None:
+            bar.begin(request.what)
+            begin = time.perf_counter()
+            path = cache.get(request)
+            seconds = time.perf_counter() - begin
+        _load(need, kept)
+        prepared.append(Prepared(request.what, need.chip, tuple(modules), path, seconds))
+        bar.end(prepared[-1])
+    return prepared
+
+
+class _Need(NamedTuple):
+    K: int
+    N: int
+    E: int
+    layout: str
+    recipe: str
+    chip: str
+
+
+def _find_needs(
+    model: torch.nn.Module, device: Optional[Union[str, torch.device]], kept: bool
+) -> Dict[_Need, List[str]]:
+    needs: Dict[_Need, List[str]] = {}
+    for name, module in model.named_modules():
+        recipe, tensors = _find_weights(module)
+        for weights in tensors:
+            target = weights.device if device is None else torch.device(device)
+            if target.type == "meta":
+                raise ValueError(
+                    f"prepare: the weights of '{name}' are on 'meta'; say where the model will run, as device='cuda'"
+                )
+            E, K, N = weights.shape
+            chip = chip_of(target.type, target.index or 0)
+            modules = needs.setdefault(_Need(K, N, E, find_layout(weights), recipe, chip), [])
+            if name not in modules:
+                modules.append(name)
+    if not needs:
+        raise ValueError(
+            "prepare: no module of the model is known to use fp8moe: none is of transformers with experts that "
+            "fp8moe.torch.transformers.register made, none was converted by torchao with fp8moe.torch.torchao.patch "
+            "called before, and none has a method fp8moe_weights()"
+        )
+    return needs
+
+
+def _find_weights(module: Any) -> Tuple[str, List[torch.Tensor]]:
+    for client in (transformers, torchao):
+        if found := client.find_weights(module):
+            return found
+    if hasattr(module, "fp8moe_weights"):
+        return getattr(module, "fp8moe_recipe", "rowwise"), list(module.fp8moe_weights())
+    return "", []
+
+
+def _load(need: _Need, kept: bool) -> None:
+    """Makes the operators, as the first call would."""
+    for which in ("kept_grouped_mm", "quantize_weights") if kept else ("grouped_mm",):
+        make_op(need.K, need.N, need.E, need.layout, need.recipe, need.chip, which)
+
+
+class _Progress:
+    """Lines on stderr, and on a terminal a bar below them."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._bar = sys.stderr.isatty()
+
+    def begin(self, what: str) -> None:
+        if not self._total:
+            return
+        if self._bar:
+            filled = _BAR * self._done // self._total
+            bar = "#" * filled + "." * (_BAR - filled)
+            self._write(f"\r\x1b[Kfp8moe: [{bar}] {self._done}/{self._total} compiling {what}")
+        else:
+            self._write(f"fp8moe: {self._done + 1}/{self._total} compiling {what}\n")
+
+    def end(self, prepared: Prepared) -> None:
+        if not self._total:
+            return
+        self._done += 1
+        how = "was there" if prepared.seconds is None else f"compiled in {prepared.seconds:.1f} s"
+        users = prepared.modules[0] + (f" and {len(prepared.modules) - 1} more" if len(prepared.modules) > 1 else "")
+        line = f"fp8moe: {self._done}/{self._total} {prepared.what} for {prepared.chip} {how}; for {users}\n"
+        self._write(("\r\x1b[K" if self._bar else "") + line)
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()

@@ -1,0 +1,144 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What prepare finds in models is what their first step asks for."""
+
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")
+
+import fp8moe.torch  # noqa: E402
+from fp8moe import cache  # noqa: E402
+from fp8moe.torch import _grouped_mm, grouped_mm, prepare, quantize_weights  # noqa: E402
+
+E, D, H = 4, 64, 48
+OFFSETS = torch.tensor([0, 5, 5, 9], dtype=torch.int32)
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(ir, monkeypatch, tmp_path):
+    monkeypatch.setenv("FP8MOE_CACHE", str(tmp_path))
+    monkeypatch.delenv("FP8MOE_ARTIFACTS", raising=False)
+    _grouped_mm.make_op.cache_clear()
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    """A function after which nothing can be compiled."""
+
+    def stop():
+        def fail(*arguments):
+            raise AssertionError("something is compiled after prepare")
+
+        _grouped_mm.make_op.cache_clear()
+        monkeypatch.setattr(cache, "_compile", fail)
+
+    return stop
+
+
+class Plain(torch.nn.Module):
+    def __init__(self, recipe="rowwise"):
+        super().__init__()
+        self.up = torch.nn.Parameter(torch.randn(E, H, D).bfloat16())
+        self.down = torch.nn.Parameter(torch.randn(E, H, D).bfloat16())
+        self.fp8moe_recipe = recipe
+
+    def fp8moe_weights(self):
+        return [self.up.transpose(-2, -1), self.down]
+
+    def forward(self, x, prepared=lambda weights, **_: weights):
+        for weights in self.fp8moe_weights():
+            x = grouped_mm(x, prepared(weights, recipe=self.fp8moe_recipe), OFFSETS, recipe=self.fp8moe_recipe)
+        return x
+
+
+def run(model, *arguments):
+    model(torch.randn(9, D).bfloat16(), *arguments).sum().backward()
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_plain_modules(kept, no_compiler, capsys):
+    model = torch.nn.Sequential(Plain(), Plain(), Plain("forward_only"))
+    found = prepare(model, kept=kept)
+    kind = "kept_grouped_mm" if kept else "grouped_mm"
+    names = [("K = 64, N = 48", "NK", "rowwise"), ("K = 48, N = 64", "KN", "rowwise")]
+    names += [(sizes, layout, "forward_only") for sizes, layout, _ in names]
+    assert [entry.what for entry in found] == [
+        f"{kind} of {sizes}, E = 4, weights {layout}, recipe {recipe}" for sizes, layout, recipe in names
+    ]
+    assert [entry.modules for entry in found] == [("0", "1")] * 2 + [("2",)] * 2
+    assert all(entry.seconds > 0 and entry.chip == "cpu" and os.path.isdir(entry.path) for entry in found)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"fp8moe: 1/4 compiling {found[0].what}"
+    assert lines[1].startswith(f"fp8moe: 1/4 {found[0].what} for cpu compiled in ") and lines[1].endswith("for 0 and 1 more")
+
+    again = prepare(model, kept=kept, progress=False)
+    assert [entry.path for entry in again] == [entry.path for entry in found]
+    assert all(entry.seconds is None for entry in again) and capsys.readouterr().err == ""
+    no_compiler()
+    for module in model:
+        run(module, *([quantize_weights] if kept else []))
+
+
+@pytest.mark.parametrize("name", ["Qwen3Moe", "GptOss"])
+def test_model_of_transformers(name, no_compiler):
+    """GPT-OSS has weights [E, in, out]. The model needs no memory yet."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    fp8moe.torch.transformers.register("fp8moe_prepared", recipe="rowwise_bf16_grad_weights")
+    sizes = dict(moe_intermediate_size=H, num_experts=E) if name == "Qwen3Moe" else dict(intermediate_size=H, num_local_experts=E)
+    config = getattr(transformers, f"{name}Config")(
+        vocab_size=64, hidden_size=D, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+        num_experts_per_tok=2, **sizes,
+    )  # fmt: skip
+
+    def make():
+        return transformers.AutoModelForCausalLM.from_config(
+            config, experts_implementation="fp8moe_prepared", attn_implementation="eager"
+        ).bfloat16()
+
+    with torch.device("meta"):
+        abstract = make()
+    with pytest.raises(ValueError, match="the weights of 'model.layers.0.mlp.experts' are on 'meta'; say where"):
+        prepare(abstract)
+    found = prepare(abstract, device="cpu")
+    layers = ("model.layers.0.mlp.experts", "model.layers.1.mlp.experts")
+    assert [entry.modules for entry in found] == [layers, layers]
+    no_compiler()
+    tokens = torch.randint(0, 64, (2, 8))
+    make()(input_ids=tokens, labels=tokens).loss.backward()
+
+
+def test_module_that_torchao_converted(no_compiler, monkeypatch):
+    package = pytest.importorskip("torchao.prototype.moe_training", reason="torchao is not installed")
+    from torchao.prototype.moe_training.config import Float8TrainingOpConfig
+    from torchao.quantization import quantize_
+
+    name = fp8moe.torch.torchao._NAME
+    for owner in (package, package.fp8_grouped_mm):
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # to be restored
+
+    class Experts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weights = torch.nn.Parameter(torch.randn(E, H, D).bfloat16())
+
+        def forward(self, x):
+            return torch._grouped_mm(x, self.weights.transpose(-2, -1), offs=OFFSETS)
+
+    model = torch.nn.Sequential(Experts())
+    quantize_(model, Float8TrainingOpConfig(), filter_fn=lambda *_: True)
+    with pytest.raises(ValueError, match="no module of the model is known to use fp8moe"):
+        prepare(model)
+    fp8moe.torch.torchao.patch(recipe="forward_only")
+    (found,) = prepare(model)
+    assert found.modules == ("0",) and "K = 64, N = 48, E = 4, weights NK, recipe forward_only" in found.what
+    no_compiler()
+    run(model)
+
+
+def test_models_without_experts_are_refused():
+    with pytest.raises(ValueError, match="none is of transformers .* and none has a method fp8moe_weights"):
+        prepare(torch.nn.Linear(2, 2))
