@@ -19,6 +19,7 @@ except ImportError as error:
 from . import torchao, transformers
 from ._experts import ACTIVATIONS, experts
 from ._grouped_mm import grouped_mm, quantize_weights
+from ._inspect import Inspection, Record, inspect
 from ._ops import Op, as_op, differentiable
 from ._permute import Routing, permute, unpermute
 from ._prepare import Prepared, prepare
@@ -26,14 +27,17 @@ from ._weights import QuantizedWeights
 
 __all__ = [
     "ACTIVATIONS",
+    "Inspection",
     "Op",
     "Prepared",
     "QuantizedWeights",
+    "Record",
     "Routing",
     "as_op",
     "differentiable",
     "experts",
     "grouped_mm",
+    "inspect",
     "permute",
     "prepare",
     "quantize_weights",

@@ -1,7 +1,8 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Gradients of a grouped matmul in bf16, by torch's own grouped matmul; on the CPU by a loop over groups."""
+"""A grouped matmul and its gradients in bf16, by torch's own; on the CPU, and for sizes that it does not take, by a loop
+over groups."""
 
 from __future__ import annotations
 
@@ -35,13 +36,14 @@ def _make_result(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> tor
 # An operator, so that graphs hold it and not its loop.
 _REFERENCE = "fp8moe::reference_grouped_mm"
 torch.library.define(_REFERENCE, "(Tensor a, Tensor b, Tensor offsets) -> Tensor", tags=[torch.Tag.pt2_compliant_tag])
-torch.library.impl(_REFERENCE, "cpu", _reference_grouped_mm)
+torch.library.impl(_REFERENCE, ("cpu", "cuda"), _reference_grouped_mm)
 torch.library.register_fake(_REFERENCE, _make_result)
 
 
 def _grouped_mm(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """On a GPU, what is of no group, and what belongs to empty groups of columns, may hold anything."""
-    if a.device.type == "cpu":
+    """What is of no group, and what belongs to empty groups of columns, may hold anything."""
+    takes = all(min(t.stride()[-2:]) == 1 and max(t.stride()[-2:]) % MULTIPLE == 0 for t in (a, b))
+    if a.device.type == "cpu" or not takes:
         return torch.ops.fp8moe.reference_grouped_mm(a, b, offsets)
     if 0 in a.shape:
         return _make_result(a, b, offsets)
@@ -49,10 +51,15 @@ def _grouped_mm(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torc
     return multiply(a, b, offs=offsets)
 
 
-def _compute_grad_x(grad_y: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    result = _grouped_mm(grad_y, weights.transpose(-2, -1), offsets)
+def compute_y(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """The forward, with rows of no group zero."""
+    result = _grouped_mm(x, weights, offsets)
     rows = torch.arange(result.shape[0], device=result.device)
     return result.masked_fill((rows >= offsets[-1]).unsqueeze(1), 0.0)
+
+
+def _compute_grad_x(grad_y: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    return compute_y(grad_y, weights.transpose(-2, -1), offsets)
 
 
 def _multiply_columns(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:

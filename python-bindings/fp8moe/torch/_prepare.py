@@ -118,7 +118,8 @@ def _find_needs(
 
 def _find_weights(module: Any) -> Tuple[str, List[torch.Tensor]]:
     for client in (transformers, torchao):
-        if found := client.find_weights(module):
+        found: Optional[Tuple[str, List[torch.Tensor]]] = client.find_weights(module)
+        if found is not None:
             return found
     if hasattr(module, "fp8moe_weights"):
         return getattr(module, "fp8moe_recipe", "rowwise"), list(module.fp8moe_weights())

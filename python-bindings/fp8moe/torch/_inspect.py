@@ -1,0 +1,412 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What quantization does to a model while it trains: for each matmul of its experts the range, the scales and the
+error of each operand and result, and the operation that first made a NaN."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from . import _bf16, _statistics
+from ._grouped_mm import find_layout, multiply, observers
+from ._statistics import Groups, Statistics
+from ._weights import QuantizedWeights
+
+#: Operands of records that are no operands.
+_RESULTS = ("y", "grad_x", "grad_weights")
+_OUTSIDE = "outside of the model"
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """One operand or result of one matmul in one step; lists have an entry for each expert, and None where it has no rows."""
+
+    step: int
+    #: Such as "model.layers.0.mlp.experts.down_proj".
+    layer: str
+    #: Such as "x", "weights", "grad_y by column", or a result: "y", "grad_x", "grad_weights".
+    operand: str
+    #: Signal over quantization noise, against bf16: of all experts, and of each.
+    sqnr_db: float
+    sqnr_db_of_expert: List[Optional[float]]
+    #: Of operands; results have None.
+    amax: Optional[List[Optional[float]]] = None
+    scale_min: Optional[List[Optional[float]]] = None
+    scale_max: Optional[List[Optional[float]]] = None
+    #: The share of elements that are not zero and become zero.
+    underflow: Optional[float] = None
+    #: The share of elements that become the largest number of FP8.
+    saturation: Optional[float] = None
+
+
+class Inspection:
+    """What `inspect` records; a context manager."""
+
+    def __init__(self, model: torch.nn.Module, every: int, log_dir: Optional[str]) -> None:
+        if every < 1:
+            raise ValueError(f"inspect: every is {every}, expected 1 or more")
+        #: In the order in which they were computed.
+        self.records: List[Record] = []
+        #: Where the first NaN came from, such as "step 3, backward: aten.div.Tensor, model.layers.0.mlp", or None.
+        self.first_nan: Optional[str] = None
+        #: Calls of the model so far.
+        self.steps = 0
+        self._model = model
+        self._every = every
+        self._writer = _make_writer(log_dir) if log_dir is not None else None
+        self._sample: Optional[_Sample] = None
+        self._exits: List[Callable[[], Any]] = []
+
+    def __enter__(self) -> "Inspection":
+        if self._exits:
+            raise RuntimeError("inspect: the context is entered already; make another one with inspect(model)")
+        self._exits.append(self._model.register_forward_pre_hook(self._begin_step).remove)
+        compiled = getattr(self._model, "_compiled_call_impl", None)
+        if compiled is not None:
+            # Compiled in place: its hooks would be part of the graph.
+            self._model._compiled_call_impl = None
+            self._exits.append(lambda: setattr(self._model, "_compiled_call_impl", compiled))
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._end_sample()
+        while self._exits:
+            self._exits.pop()()
+        if self._writer is not None:
+            self._writer.flush()
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def table(self) -> str:
+        """The last sampled step as text: a line for each operand and result, with the expert that has the least SQNR."""
+        lines = [f"first NaN: {self.first_nan}" if self.first_nan else "no NaN was seen"]
+        last = self.records[-1].step if self.records else None
+        rows = [_HEAD, *(_row(record) for record in self.records if record.step == last)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
+        if last is None:
+            return f"{lines[0]}; nothing was recorded: no FP8 matmul ran in a sampled step"
+        lines.append(f"step {last}")
+        for row in rows:
+            cells = [cell.ljust(width) if i < 2 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))]
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines)
+
+    def _begin_step(self, *_: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
+        self._end_sample()
+        if self.steps % self._every == 0:
+            # What torch.compile returns holds the model.
+            model = getattr(self._model, "_orig_mod", self._model)
+            self._sample = _Sample(model, is_running=model is self._model)
+        self.steps += 1
+
+    def _end_sample(self) -> None:
+        """The only place that waits for the device."""
+        if self._sample is None:
+            return
+        sample, self._sample = self._sample, None
+        sample.stop()
+        step = self.steps - 1
+        records = [_make_record(step, *found) for found in sample.found]
+        self.records += records
+        where = sample.find_nan()
+        if where and self.first_nan is None:
+            self.first_nan = f"step {step}, {where}"
+            warnings.warn(f"fp8moe: the first NaN is of {self.first_nan}", RuntimeWarning, stacklevel=3)
+        if self._writer is not None:
+            for record in records:
+                _write(self._writer, record)
+
+
+def inspect(model: torch.nn.Module, *, every: int = 1, log_dir: Optional[str] = None) -> Inspection:
+    """Records what FP8 does to the experts of `model` while it runs in this context.
+
+        with fp8moe.torch.inspect(model, every=100) as report:
+            train(model)
+        print(report)
+
+    A step is a call of the model, with what follows until the next one. Each `every`-th is sampled: it runs eagerly,
+    also where the model is compiled, and takes a multiple of its time and memory. Results do not change. Others run
+    as ever, unless the model itself was compiled in place by `model.compile()`: then all run eagerly. In sampled steps
+    every operation is looked at for NaNs; `every=1` finds the first one of a run.
+
+    Args:
+        model: its name for modules are those of the records.
+        every: of how many steps one is sampled; the first one is.
+        log_dir: write figures for TensorBoard there.
+
+    Raises:
+        ValueError: `every` is less than 1.
+        ImportError: there is a `log_dir`, and TensorBoard is not installed.
+    """
+    return Inspection(model, every, log_dir)
+
+
+# --- One step ---------------------------------------------------------------------
+
+
+class _Sample(TorchDispatchMode):
+    """Hooks on all modules, on each grouped matmul, and on each operation of torch, from now on until `stop`."""
+
+    def __init__(self, model: torch.nn.Module, is_running: bool) -> None:
+        """`is_running` says that the forward of `model` has begun, so that its hooks come too late for that."""
+        super().__init__()
+        #: Layer, operand and statistics, on the device.
+        self.found: List[Tuple[str, str, Statistics]] = []
+        self._nans: List[Tuple[str, torch.Tensor]] = []
+        self._modules: List[Tuple[str, torch.nn.Module]] = [("", model)] if is_running else []
+        self._calls: Dict[str, int] = {}
+        self._backward_of = _OUTSIDE
+        self._followed = WeakTensorKeyDictionary()
+        #: Whether what runs is this class and not the model.
+        self._busy = False
+        self._stopped = False
+        self._exits: List[Callable[[], Any]] = [_run_eagerly()]
+        for name, module in model.named_modules():
+            self._follow(name, module)
+        for name, parameter in model.named_parameters():
+            self._check(f"before its forward: parameter {name}", parameter.detach())
+        observers.append(self._observe)
+        self.__enter__()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self.__exit__(None, None, None)
+        observers.remove(self._observe)
+        while self._exits:
+            self._exits.pop()()
+
+    def find_nan(self) -> Optional[str]:
+        by_device: Dict[torch.device, List[int]] = {}
+        for i, (_, flag) in enumerate(self._nans):
+            by_device.setdefault(flag.device, []).append(i)
+        nans = []
+        for places in by_device.values():
+            flags = torch.stack([self._nans[i][1] for i in places]).tolist()
+            nans += [i for i, flag in zip(places, flags) if flag]
+        return self._nans[min(nans)][0] if nans else None
+
+    # --- Where in the model -------------------------------------------------------
+
+    def _follow(self, name: str, module: torch.nn.Module) -> None:
+        def enter(*_: Any) -> None:
+            self._modules.append((name, module))
+            self._calls.pop(name, None)
+
+        def leave(_: Any, arguments: Any, output: Any) -> None:
+            if self._modules:
+                self._modules.pop()
+            for tensor in output if isinstance(output, (tuple, list)) else (output,):
+                # Of modules that return the same tensor the innermost one comes first.
+                if isinstance(tensor, torch.Tensor) and tensor.requires_grad and tensor not in self._followed:
+                    self._followed[tensor] = name
+                    tensor.register_hook(arrive)
+
+        def arrive(_: torch.Tensor) -> None:
+            self._backward_of = name
+
+        self._exits.append(module.register_forward_pre_hook(enter).remove)
+        self._exits.append(module.register_forward_hook(leave, always_call=True).remove)
+
+    def _place(self) -> str:
+        if self._modules:
+            return f"forward: {{}}, {self._modules[-1][0] or 'the model'}"
+        if torch._C._current_graph_task_id() != -1:
+            return f"backward: {{}}, {self._backward_of or 'the model'}"
+        return f"{_OUTSIDE}: {{}}"
+
+    def _name_matmul(self, weights: torch.Tensor) -> str:
+        """The module and its parameter; the number of the call where the parameter is not what is multiplied."""
+        module_name, module = self._modules[-1] if self._modules else (_OUTSIDE, None)
+        for name, parameter in module.named_parameters(recurse=False) if module is not None else ():
+            tensor = getattr(parameter, "_data", parameter)  # of torchao's
+            if tensor.device.type != "meta" and tensor.data_ptr() == weights.data_ptr():
+                return f"{module_name}.{name}" if module_name else name
+        number = self._calls[module_name] = self._calls.get(module_name, -1) + 1
+        return f"{module_name}.{number}" if module_name else str(number)
+
+    # --- NaNs ---------------------------------------------------------------------
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = func(*args, **(kwargs or {}))
+        if not self._busy and not func.is_view and func.overloadpacket not in _UNDEFINED:
+            for result in results if isinstance(results, (tuple, list)) else (results,):
+                self._check(self._place().format(func), result)
+        return results
+
+    def _check(self, place: str, tensor: Any) -> None:
+        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.itemsize > 1:
+            self._nans.append((place, tensor.detach().isnan().any()))
+
+    # --- Matmuls ------------------------------------------------------------------
+
+    def _observe(self, x: torch.Tensor, weights: Any, offsets: torch.Tensor, y: torch.Tensor, recipe: str) -> None:
+        if self._busy:
+            return
+        plain = weights.weights if isinstance(weights, QuantizedWeights) else weights
+        layer = self._name_matmul(plain)
+        x, plain = (tensor.detach().to(torch.bfloat16) for tensor in (x, plain))
+        with _Busy(self):
+            self._record_forward(layer, x, plain, offsets, y.detach())
+        if y.requires_grad and recipe != "forward_only":
+            y.register_hook(lambda gradient: self._observe_gradient(layer, x, plain, offsets, gradient, recipe))
+
+    def _record_forward(
+        self, layer: str, x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, y: torch.Tensor
+    ) -> None:
+        groups = Groups(offsets, x.shape[0])
+        self.found.append((layer, "x", _statistics.of_rows(x, groups, by_column=False)))
+        self.found.append((layer, "weights", _statistics.of_weights(weights, 1)))
+        self.found.append((layer, "y", _of_rows_of_result(y, _bf16.compute_y(x, weights, offsets), groups)))
+
+    def _observe_gradient(
+        self,
+        layer: str,
+        x: torch.Tensor,
+        weights: torch.Tensor,
+        offsets: torch.Tensor,
+        gradient: torch.Tensor,
+        recipe: str,
+    ) -> None:
+        """Computes the gradients once more, as autograd only hands on their sums."""
+        if self._stopped:
+            return
+        with _Busy(self):
+            gradient = gradient.detach().contiguous()
+            groups = Groups(offsets, x.shape[0])
+            self.found.append((layer, "grad_y", _statistics.of_rows(gradient, groups, by_column=False)))
+            self.found.append((layer, "weights by row", _statistics.of_weights(weights, 2)))
+            leaf_x, leaf_weights = x.detach().requires_grad_(), weights.detach().requires_grad_()
+            with torch.enable_grad(), torch.autocast(x.device.type, enabled=False):
+                y = multiply(leaf_x, leaf_weights, offsets, recipe)
+                grad_x, grad_weights = torch.autograd.grad(y, (leaf_x, leaf_weights), gradient)
+            exact = _bf16.GRAD_X.run(gradient, weights, offsets)
+            self.found.append((layer, "grad_x", _of_rows_of_result(grad_x, exact, groups)))
+            if recipe == "rowwise":
+                self.found.append((layer, "x by column", _statistics.of_rows(x, groups, by_column=True)))
+                self.found.append((layer, "grad_y by column", _statistics.of_rows(gradient, groups, by_column=True)))
+                exact = _bf16.GRAD_WEIGHTS[find_layout(weights)].run(gradient, x, offsets)
+                self.found.append((layer, "grad_weights", _statistics.of_result(grad_weights, exact, _sum_by_expert)))
+
+
+class _Busy:
+    """What runs in it is not looked at."""
+
+    def __init__(self, sample: _Sample) -> None:
+        self._sample = sample
+
+    def __enter__(self) -> None:
+        self._sample._busy = True
+
+    def __exit__(self, *_: Any) -> None:
+        self._sample._busy = False
+
+
+#: Operations whose results may hold anything until they are written, or where no group is.
+_UNDEFINED = {
+    getattr(torch.ops.aten, name)
+    for name in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "_grouped_mm")
+}
+
+
+def _run_eagerly() -> Callable[[], None]:
+    """Lets compiled functions run eagerly, until the result is called."""
+    stance = torch.compiler.set_stance("force_eager")
+    return lambda: stance.__exit__(None, None, None)
+
+
+def _of_rows_of_result(result: torch.Tensor, exact: torch.Tensor, groups: Groups) -> Statistics:
+    return _statistics.of_result(result, exact, lambda values: groups.total(values.sum(1)))
+
+
+def _sum_by_expert(values: torch.Tensor) -> torch.Tensor:
+    return values.sum((1, 2))
+
+
+# --- Records ----------------------------------------------------------------------
+
+
+def _to_db(signal: float, noise: float) -> float:
+    if math.isnan(signal) or math.isnan(noise):
+        return math.nan
+    if noise == 0:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal else -math.inf
+
+
+def _make_record(step: int, layer: str, operand: str, found: Statistics) -> Record:
+    values: Dict[str, List[float]] = {name: tensor.tolist() for name, tensor in found.items()}
+    signals, noises = values["signal"], values["noise"]
+    # Results of experts without rows are zero; so may be others, which then have no noise either.
+    used = [n > 0 for n in values["elements"]] if operand not in _RESULTS else [s != 0 for s in signals]
+
+    def of_used(numbers: List[float]) -> List[Optional[float]]:
+        return [number if use else None for number, use in zip(numbers, used)]
+
+    decibels = of_used([_to_db(signal, noise) for signal, noise in zip(signals, noises)])
+    record = Record(step, layer, operand, _to_db(sum(signals), sum(noises)), decibels)
+    if operand in _RESULTS:
+        return record
+    elements = max(sum(values["elements"]), 1)
+    return dataclasses.replace(
+        record,
+        amax=of_used(values["amax"]),
+        scale_min=of_used(values["scale_min"]),
+        scale_max=of_used(values["scale_max"]),
+        underflow=sum(values["underflows"]) / elements,
+        saturation=sum(values["saturated"]) / elements,
+    )
+
+
+_HEAD = ("layer", "operand", "amax", "scales", "underflow", "saturated", "SQNR dB", "least", "expert")
+
+
+def _row(record: Record) -> Tuple[str, ...]:
+    def join(values: Optional[List[Optional[float]]], choose: Callable[..., float], form: str) -> str:
+        numbers = [value for value in values or [] if value is not None]
+        return format(choose(numbers), form) if numbers else ""
+
+    least = [(math.isnan(db) and -math.inf or db, g) for g, db in enumerate(record.sqnr_db_of_expert) if db is not None]
+    scales = [join(record.scale_min, min, ".3g"), join(record.scale_max, max, ".3g")]
+    return (
+        record.layer,
+        record.operand,
+        join(record.amax, max, ".3g"),
+        " to ".join(scales) if all(scales) else "",
+        "" if record.underflow is None else f"{record.underflow:.2%}",
+        "" if record.saturation is None else f"{record.saturation:.2%}",
+        f"{record.sqnr_db:.1f}",
+        f"{min(least)[0]:.1f}" if least else "",
+        str(min(least)[1]) if least else "",
+    )
+
+
+def _make_writer(log_dir: str) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ImportError(
+            f"inspect: log_dir is {log_dir!r}, but TensorBoard is not installed ({error}); install tensorboard, or leave "
+            "log_dir out and print the report"
+        ) from error
+    return SummaryWriter(log_dir)
+
+
+def _write(writer: Any, record: Record) -> None:
+    figures = {"SQNR dB": record.sqnr_db, "underflow": record.underflow, "saturation": record.saturation}
+    for name in ("amax", "scale_min", "scale_max"):
+        numbers = [value for value in getattr(record, name) or [] if value is not None]
+        figures[name] = (min if name == "scale_min" else max)(numbers) if numbers else None
+    for name, value in figures.items():
+        if value is not None:
+            writer.add_scalar(f"{record.layer}/{record.operand}/{name}", value, record.step)

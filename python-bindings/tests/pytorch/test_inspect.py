@@ -1,0 +1,259 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What inspect records is what the programs do, by expert, and it changes nothing."""
+
+import math
+import sys
+import types
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+
+from fp8moe.torch import _grouped_mm, grouped_mm, inspect, quantize_weights  # noqa: E402
+
+K, N, E, M = 64, 96, 4, 60
+ENDS = [0, 20, 20, 50]
+OPERANDS = ["x", "weights", "y", "grad_y", "weights by row", "grad_x", "x by column", "grad_y by column", "grad_weights"]
+OF_RECIPE = {"rowwise": OPERANDS, "rowwise_bf16_grad_weights": OPERANDS[:6], "forward_only": OPERANDS[:3]}
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, recipe="rowwise", keep=False):
+        super().__init__()
+        self.up = torch.nn.Parameter(torch.randn(E, N, K).bfloat16())
+        self.down = torch.nn.Parameter(torch.randn(E, N, K).bfloat16() * 0.1)
+        self.recipe, self.keep = recipe, keep
+
+    def forward(self, x):
+        offsets = torch.tensor(ENDS, dtype=torch.int32)
+        for weights in (self.up.transpose(-2, -1), self.down):
+            weights = quantize_weights(weights, recipe=self.recipe) if self.keep else weights
+            x = grouped_mm(x, weights, offsets, recipe=self.recipe)
+        return x
+
+
+class Model(torch.nn.Module):
+    def __init__(self, *layers, broken=None):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(layers or [Layer(), Layer()])
+        self.broken = broken or torch.nn.Identity()
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = self.broken(x + layer(x))
+        return x
+
+
+@pytest.fixture(autouse=True)
+def seed(ir):
+    torch.manual_seed(0)
+
+
+def batch():
+    """Features differ in size, and rows of no group hold what must not be counted."""
+    x = (torch.randn(M, K) * torch.logspace(-2, 2, K)).bfloat16()
+    x[ENDS[-1] :] = 1e6
+    return x
+
+
+def step(model, x):
+    model.zero_grad()
+    y = model(x)
+    y[: ENDS[-1]].float().square().mean().backward()
+    return [y.detach(), *(parameter.grad.clone() for parameter in model.parameters())]
+
+
+def find(report, layer, operand):
+    (record,) = (record for record in report.records if (record.layer, record.operand) == (layer, operand))
+    return record
+
+
+@pytest.mark.parametrize("keep", [False, True], ids=["plain", "kept"])
+@pytest.mark.parametrize("recipe", OF_RECIPE)
+def test_records_of_each_matmul(recipe, keep):
+    """And nothing is computed otherwise, within the context and after it."""
+    model, x = Model(Layer(recipe, keep)), batch()
+    expected = step(model, x)
+    with inspect(model) as report:
+        found = step(model, x)
+    assert not _grouped_mm.observers and all(map(torch.equal, found, expected))
+    assert all(map(torch.equal, step(model, x), expected))
+    for name in ("layers.0.up", "layers.0.down"):
+        assert [record.operand for record in report.records if record.layer == name] == OF_RECIPE[recipe]
+    for record in report.records:
+        used = [size > 0 for size in (0, 20, 0, 30)] if "weights" != record.operand[:7] else [True] * E
+        assert [db is not None for db in record.sqnr_db_of_expert] == used
+        assert 20 < min(db for db in record.sqnr_db_of_expert if db is not None) <= record.sqnr_db < 45
+    assert report.first_nan is None and report.steps == 1
+
+
+def test_figures_of_operands():
+    """Against loops over experts."""
+    model, x = Model(Layer()), batch()
+    x[5, 3], x[6, :] = 448.0, 0.0
+    x[7, :2] = torch.tensor([1e-6, 2.0**16])  # the first one becomes zero beside the other
+    with inspect(model) as report:
+        step(model, x)
+    by_row, by_column = find(report, "layers.0.up", "x"), find(report, "layers.0.up", "x by column")
+    for record, dim in ((by_row, 1), (by_column, 0)):
+        lost = saturated = 0
+        for g, (begin, end) in enumerate(zip([0, *ENDS], ENDS)):
+            rows = x[begin:end].float()
+            if begin == end:
+                assert record.amax[g] is record.scale_min[g] is record.scale_max[g] is None
+                continue
+            amax = rows.abs().amax(dim, keepdim=True).double().clamp(min=1e-12)
+            scales = torch.exp2(torch.floor(torch.log2(448 / amax))).float()
+            q = (rows * scales).to(torch.float8_e4m3fn).float()
+            assert record.amax[g] == rows.abs().max() and record.scale_min[g] == scales.min()
+            assert record.scale_max[g] == scales.max()
+            noise = (q / scales - rows).double().square().sum()
+            sqnr = 10 * math.log10(rows.double().square().sum() / noise)
+            assert record.sqnr_db_of_expert[g] == pytest.approx(sqnr, abs=1e-3)
+            lost += ((q == 0) & (rows != 0)).sum().item()
+            saturated += (q.abs() == 448).sum().item()
+        assert record.underflow == lost / (ENDS[-1] * K) and record.saturation == saturated / (ENDS[-1] * K)
+    assert by_row.underflow > 0 and by_row.saturation > 0
+
+
+def test_errors_of_results():
+    model, x = Model(Layer()), batch()
+    with inspect(model) as report:
+        step(model, x)
+    y = grouped_mm(x, model.layers[0].up.transpose(-2, -1), torch.tensor(ENDS, dtype=torch.int32)).double()
+    record = find(report, "layers.0.up", "y")
+    for g, (begin, end) in enumerate(zip([0, *ENDS], ENDS)):
+        if begin < end:
+            exact = (x[begin:end].float() @ model.layers[0].up[g].float().T).bfloat16().double()
+            sqnr = 10 * math.log10((exact.square().sum() / (y[begin:end] - exact).square().sum()).item())
+            assert record.sqnr_db_of_expert[g] == pytest.approx(sqnr, abs=0.01)
+
+
+def test_every_so_many_steps():
+    model, x = Model(), batch()
+    with inspect(model, every=3) as report:
+        for _ in range(7):
+            step(model, x)
+    assert report.steps == 7 and sorted({record.step for record in report.records}) == [0, 3, 6]
+    assert len(report.records) == 3 * 4 * len(OPERANDS)
+
+
+@pytest.mark.parametrize("how", ["wrapped", "in place", "layers"])
+def test_compiled_models(how):
+    """Sampled steps run eagerly; a context that ended leaves no trace."""
+    model, x = Model(), batch()
+    called = model
+    if how == "wrapped":
+        called = torch.compile(model, backend="aot_eager", fullgraph=True)
+    elif how == "in place":
+        model.compile(backend="aot_eager", fullgraph=True)
+    else:
+        for layer in model.layers:
+            layer.compile(backend="aot_eager", fullgraph=True)
+
+    def run():
+        y = called(x)
+        y[: ENDS[-1]].float().sum().backward()
+        return y.detach()
+
+    expected = run()
+    with inspect(called, every=2) as report:
+        for _ in range(3):
+            assert torch.equal(run(), expected)
+    assert {record.step for record in report.records} == {0, 2}
+    assert {record.layer for record in report.records} == {f"layers.{i}.{name}" for i in (0, 1) for name in ("up", "down")}
+    with torch.compiler.set_stance("fail_on_recompile"):
+        assert torch.equal(run(), expected)
+
+
+class Divide(torch.nn.Module):
+    def forward(self, x):
+        return x / torch.zeros_like(x) * 0.0
+
+
+class Root(torch.nn.Module):
+    """Zero over the root of zero is in its gradient."""
+
+    def forward(self, x):
+        return x + (x * 0.0).sqrt() * 0.0
+
+
+def test_first_nan_of_a_forward():
+    model = Model(broken=Divide())
+    with pytest.warns(RuntimeWarning, match="the first NaN is of step 0, forward: aten.mul.Tensor, broken"):
+        with inspect(model) as report:
+            model(batch())
+    assert report.first_nan == "step 0, forward: aten.mul.Tensor, broken" and str(report).startswith("first NaN: step 0")
+
+
+def test_first_nan_of_a_backward():
+    model = Model(broken=Root())
+    with pytest.warns(RuntimeWarning), inspect(model) as report:
+        model(batch()).float().sum().backward()
+    assert report.first_nan == "step 0, backward: aten.div.Tensor, broken"
+
+
+@pytest.mark.parametrize("when", ["before", "between"])
+def test_first_nan_of_parameters(when):
+    model = Model()
+
+    def break_it():
+        with torch.no_grad():
+            model.layers[1].down[2, 0, 0] = float("nan")
+
+    if when == "before":
+        break_it()
+    with pytest.warns(RuntimeWarning), inspect(model) as report:
+        step(model, batch())
+        if when == "between":
+            break_it()
+            step(model, batch())
+    before, between = "before its forward: parameter layers.1.down", "outside of the model: aten.copy_.default"
+    assert report.first_nan == f"step 0, {before if when == 'before' else between}"
+
+
+def test_table():
+    model = Model()
+    with inspect(model) as report:
+        assert "no NaN was seen; nothing was recorded" in str(report)
+        step(model, batch())
+    lines = str(report).splitlines()
+    assert lines[:2] == ["no NaN was seen", "step 0"]
+    assert lines[2].split() == ["layer", "operand", "amax", "scales", "underflow", "saturated", "SQNR", "dB", "least", "expert"]
+    assert len(lines) == 3 + 4 * len(OPERANDS)
+    assert lines[3].startswith("layers.0.up    x ") and lines[3].split()[-1] in ("1", "3")
+
+
+def test_tensorboard(monkeypatch, tmp_path):
+    written = {}
+
+    class Writer:
+        def __init__(self, log_dir):
+            assert log_dir == str(tmp_path)
+
+        def add_scalar(self, tag, value, step):
+            written[tag, step] = value
+
+        def flush(self):
+            written["flushed"] = True
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", types.SimpleNamespace(SummaryWriter=Writer))
+    model = Model()
+    with inspect(model, log_dir=str(tmp_path)) as report:
+        step(model, batch())
+    record = find(report, "layers.1.down", "grad_y")
+    assert written["layers.1.down/grad_y/SQNR dB", 0] == record.sqnr_db and written["flushed"]
+    assert written["layers.1.down/grad_y/scale_min", 0] == min(record.scale_min[1], record.scale_min[3])
+    assert ("layers.1.down/grad_x/amax", 0) not in written
+
+
+def test_refuses(monkeypatch):
+    with pytest.raises(ValueError, match="every is 0, expected 1 or more"):
+        inspect(Model(), every=0)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ImportError, match="log_dir is 'x', but TensorBoard is not installed .* install tensorboard"):
+        inspect(Model(), log_dir="x")
+    with inspect(Model()) as report, pytest.raises(RuntimeError, match="the context is entered already"):
+        report.__enter__()
