@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Trains a small mixture-of-experts language model (transformers' Qwen3-MoE, from scratch) on the sources of Python's
+standard library, byte by byte, with its experts in
+
+    bf16      transformers' own grouped matmul
+    torchao   torchao's FP8 grouped matmul (if torchao is installed, on a GPU)
+    fp8moe    this project's, under the recipe of --recipe
+
+Each starts from the same weights and sees the same bytes. It prints the loss, the time of a step, tokens/s and peak memory, and
+writes all figures (training.json) and a plot of the losses (training.svg) to the folder of --out.
+
+What makes a model train with fp8moe is three lines, which you find in `make_model` and `train`:
+
+    fp8moe.torch.transformers.register(recipe="rowwise")
+    model = AutoModelForCausalLM.from_config(config, experts_implementation="fp8moe", dtype=torch.bfloat16)
+    fp8moe.torch.prepare(model)      # may be left out: the first step then waits for the compiler
+
+With a GPU (one that fp8moe has kernels for) the default is --size=gpu: 2.3 billion parameters and 16384 tokens a step, for which 80 GB
+are enough. Without one it is --size=cpu: a model of toy size for a few steps, which shows that it works and says nothing of speed.
+
+    python examples/train_moe.py                                   # all three
+    python examples/train_moe.py --contenders bf16 fp8moe --steps 1000
+    python examples/train_moe.py --contenders fp8moe --inspect 50  # what FP8 does to each expert, every 50 steps
+
+On a machine without the compiler, make the programs elsewhere first and name their folder:
+
+    python -m fp8moe prepare grouped_mm $(python examples/train_moe.py --size=gpu --print-sizes) --target=sm_90a -o FOLDER
+    FP8MOE_ARTIFACTS=FOLDER python examples/train_moe.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import html
+import json
+import math
+import os
+import pathlib
+import statistics
+import sys
+import sysconfig
+import time
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")
+
+CONTENDERS = ("bf16", "torchao", "fp8moe")
+COLORS = {"bf16": "#777777", "torchao": "#d98200", "fp8moe": "#0060c0"}
+SIZES: Dict[str, Dict[str, Any]] = {
+    "cpu": dict(hidden=64, moe_hidden=48, experts=4, top_k=2, layers=2, heads=4, length=48, batch=2, steps=8, rate=3e-3),
+    "gpu": dict(hidden=2048, moe_hidden=1408, experts=64, top_k=8, layers=4, heads=16, length=2048, batch=8, steps=300, rate=2e-4),
+}
+WARM_UP = 3  # steps that compile, tune and allocate, and count for no time
+
+
+# --- Data -------------------------------------------------------------------------
+
+
+def read_text(least: int) -> bytes:
+    """The standard library's sources in the order of their names, at least so many bytes of them."""
+    folder = pathlib.Path(sysconfig.get_paths()["stdlib"])
+    text = bytearray()
+    for path in sorted(folder.rglob("*.py")):
+        if "site-packages" not in path.parts and "test" not in path.parts:
+            text += path.read_bytes()
+            if len(text) >= least:
+                break
+    return bytes(text)
+
+
+def batches(text: bytes, size: Dict[str, Any], seed: int, device: str) -> Iterator[Any]:
+    """Windows at random places; the same ones for the same seed."""
+    import torch
+
+    data = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(size["steps"]):
+        begins = torch.randint(len(data) - size["length"], (size["batch"],), generator=generator).tolist()
+        windows = torch.stack([data[begin : begin + size["length"]] for begin in begins])
+        yield windows.to(device=device, dtype=torch.int64)
+
+
+# --- Models -----------------------------------------------------------------------
+
+
+def make_model(contender: str, size: Dict[str, Any], options: argparse.Namespace) -> Any:
+    import torch
+    import transformers
+
+    config = transformers.Qwen3MoeConfig(
+        vocab_size=256, hidden_size=size["hidden"], num_hidden_layers=size["layers"], head_dim=size["hidden"] // size["heads"],
+        num_attention_heads=size["heads"], num_key_value_heads=size["heads"], max_position_embeddings=size["length"],
+        num_experts=size["experts"], num_experts_per_tok=size["top_k"], moe_intermediate_size=size["moe_hidden"],
+        intermediate_size=size["moe_hidden"], norm_topk_prob=True, output_router_logits=True, use_cache=False,
+    )  # fmt: skip
+    implementation = {"bf16": "grouped_mm", "torchao": "torchao", "fp8moe": "fp8moe"}[contender]
+    if contender == "fp8moe":
+        import fp8moe.torch
+
+        fp8moe.torch.transformers.register(recipe=options.recipe)
+    if contender == "torchao":
+        register_torchao()
+    torch.manual_seed(options.seed)
+    with torch.device(options.device):
+        model = transformers.AutoModelForCausalLM.from_config(
+            config, dtype=torch.bfloat16, experts_implementation=implementation
+        )
+    return model.train()
+
+
+def register_torchao() -> None:
+    """Experts whose tokens are moved as fp8moe's are, so that only the matmuls differ."""
+    import torch
+    from torchao.prototype.moe_training.fp8_grouped_mm import _to_fp8_rowwise_then_scaled_grouped_mm as multiply
+    from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+
+    from fp8moe.torch import permute, unpermute
+
+    def experts(self: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
+        rows, routing = permute(hidden_states, top_k_index, self.gate_up_proj.shape[0])
+        for weights in (self.gate_up_proj, self.down_proj):
+            rows = multiply(rows, weights.transpose(-2, -1), routing.offsets, torch.bfloat16)
+            rows = self._apply_gate(rows) if weights is self.gate_up_proj else rows
+        return unpermute(rows, routing, top_k_weights)
+
+    ALL_EXPERTS_FUNCTIONS.register("torchao", experts)
+
+
+def why_not(contender: str, device: str) -> Optional[str]:
+    """What keeps it from running here."""
+    if contender != "torchao":
+        return None
+    try:
+        import torchao.prototype.moe_training.fp8_grouped_mm  # noqa: F401
+    except ImportError as error:
+        return f"torchao's FP8 training of experts cannot be imported ({error})"
+    return "its kernels need a GPU" if device == "cpu" else None
+
+
+# --- Training ---------------------------------------------------------------------
+
+
+def train(contender: str, text: bytes, size: Dict[str, Any], options: argparse.Namespace) -> Dict[str, Any]:
+    """The losses and the figures of one contender."""
+    import torch
+
+    import fp8moe.torch
+
+    model = make_model(contender, size, options)
+    on_gpu = options.device != "cpu"
+    if contender == "fp8moe":
+        fp8moe.torch.prepare(model)
+    if options.compile:
+        for layer in model.model.layers:
+            layer.compile()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=size["rate"], betas=(0.9, 0.95), fused=on_gpu)
+    inspecting = contender == "fp8moe" and options.inspect > 0
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    losses: List[float] = []
+    seconds: List[float] = []
+    context: Any = fp8moe.torch.inspect(model, every=options.inspect) if inspecting else contextlib.nullcontext()
+    with context as report:
+        for step, tokens in enumerate(batches(text, size, options.seed, options.device)):
+            begin = time.perf_counter()
+            for group in optimizer.param_groups:
+                group["lr"] = size["rate"] * min(1.0, (step + 1) / max(size["steps"] // 10, 1))
+            loss = model(input_ids=tokens, labels=tokens).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.item())  # waits for the device
+            seconds.append(time.perf_counter() - begin)
+            if step % max(size["steps"] // 10, 1) == 0 or step + 1 == size["steps"]:
+                print(f"{contender:8} step {step:5}  loss {losses[-1]:.4f}  {seconds[-1] * 1e3:.0f} ms", flush=True)
+    if inspecting:
+        print(report)
+    step_s = statistics.median(seconds[min(WARM_UP, len(seconds) - 1) :])
+    return {
+        "losses": losses,
+        "seconds": seconds,
+        "last_loss": statistics.mean(losses[-max(len(losses) // 10, 1) :]),
+        "step_ms": step_s * 1e3,
+        "tokens_per_s": size["batch"] * size["length"] / step_s,
+        "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if on_gpu else None,
+    }
+
+
+# --- Output -----------------------------------------------------------------------
+
+
+def print_table(results: Dict[str, Dict[str, Any]]) -> None:
+    print("\n|  | first loss | last losses, mean | ms/step | tokens/s | over bf16 | peak GiB |\n|---|---|---|---|---|---|---|")
+    base = results.get("bf16")
+    for name, figures in results.items():
+        on_gpu = figures["peak_gib"] is not None  # on a CPU fp8moe runs its reference, which is slow
+        over = f"{base['step_ms'] / figures['step_ms']:.2f}x" if base and on_gpu else ""
+        peak = f"{figures['peak_gib']:.1f}" if on_gpu else ""
+        print(
+            f"| {name} | {figures['losses'][0]:.4f} | {figures['last_loss']:.4f} | {figures['step_ms']:.1f} | "
+            f"{figures['tokens_per_s']:.0f} | {over} | {peak} |"
+        )
+
+
+def smooth(losses: List[float]) -> List[float]:
+    """An exponential mean over about a fiftieth of all steps."""
+    keep = 1 - 1 / max(len(losses) / 50, 1)
+    mean, result = losses[0], []
+    for loss in losses:
+        mean = keep * mean + (1 - keep) * loss
+        result.append(mean)
+    return result
+
+
+def draw(results: Dict[str, Dict[str, Any]], title: str) -> str:
+    """The losses over the steps, as SVG."""
+    curves = {name: smooth(figures["losses"]) for name, figures in results.items()}
+    finite = [loss for curve in curves.values() for loss in curve if math.isfinite(loss)] or [0.0]
+    low, high = min(finite), max(finite)
+    width, height, left, top = 720, 400, 60, 40
+    steps = max(max(len(curve) for curve in curves.values()) - 1, 1)
+
+    def place(step: float, loss: float) -> Tuple[float, float]:
+        return left + width * step / steps, top + height * (high - loss) / (high - low or 1.0)
+
+    parts = [f'<text x="{left}" y="24">{html.escape(title)}</text>']
+    for i in range(5):
+        loss = low + (high - low) * i / 4
+        _, y = place(0, loss)
+        parts.append(f'<path d="M{left} {y:.1f}h{width}" stroke="#dddddd"/><text x="10" y="{y + 4:.1f}">{loss:.2f}</text>')
+        x, _ = place(steps * i / 4, low)
+        parts.append(f'<text x="{x:.1f}" y="{top + height + 20}" text-anchor="middle">{steps * i // 4}</text>')
+    for i, (name, curve) in enumerate(curves.items()):
+        points = " ".join("{:.1f},{:.1f}".format(*place(step, loss)) for step, loss in enumerate(curve) if math.isfinite(loss))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{COLORS[name]}" stroke-width="1.5"/>')
+        parts.append(f'<text x="{left + width - 90}" y="{top + 20 + 20 * i}" fill="{COLORS[name]}">{name}</text>')
+    size = f'width="{left + width + 20}" height="{top + height + 40}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13">\n' + "\n".join(parts) + "\n</svg>\n"
+
+
+def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS), help="who trains (default: all)")
+    parser.add_argument("--size", choices=SIZES, help="of the model (default: gpu where there is one, else cpu)")
+    parser.add_argument("--steps", type=int, help="how many (default: 300 for --size=gpu, 8 for --size=cpu)")
+    parser.add_argument("--recipe", default="rowwise", help="of fp8moe, one of fp8moe.programs.RECIPES (default: rowwise)")
+    parser.add_argument("--compile", action="store_true", help="compile each layer with torch.compile; the first step takes long")
+    parser.add_argument("--inspect", type=int, default=0, metavar="N", help="look into fp8moe's run every N steps (slows those down)")
+    parser.add_argument("--seed", type=int, default=0, help="of weights and batches (default: 0)")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="the folder for training.json and training.svg")
+    parser.add_argument("--print-sizes", action="store_true", help="print the --sizes of `python -m fp8moe prepare` and exit")
+    options = parser.parse_args(arguments)
+    if options.steps is not None and options.steps < 1:
+        parser.error(f"--steps: {options.steps} is less than 1")
+    if options.print_sizes and not options.size:
+        parser.error("--print-sizes: say of which model with --size")
+    return options
+
+
+def main() -> int:
+    options = parse()
+    if options.print_sizes:
+        size = SIZES[options.size]
+        first = f"{size['hidden']},{2 * size['moe_hidden']},{size['experts']}"
+        print(f"--sizes={first} --sizes={size['moe_hidden']},{size['hidden']},{size['experts']}")
+        return 0
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        print(f"this example needs torch and transformers ({error}); install them with pip", file=sys.stderr)
+        return 1
+
+    options.device = "cuda" if torch.cuda.is_available() else "cpu"
+    options.size = options.size or ("gpu" if options.device == "cuda" else "cpu")
+    size = {**SIZES[options.size]}
+    size["steps"] = options.steps or size["steps"]
+    where = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
+    versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
+    title = f"Qwen3-MoE, --size={options.size}, on {where}: {versions}, seed {options.seed}"
+    print(title)
+    text = read_text(size["steps"] * size["batch"] * size["length"])
+    results = {}
+    for contender in options.contenders:
+        if reason := why_not(contender, options.device):
+            print(f"{contender} is left out: {reason}")
+            continue
+        results[contender] = train(contender, text, size, options)
+        if options.device == "cuda":
+            torch.cuda.empty_cache()
+    if not results:
+        return 1
+    print_table(results)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "training.json").write_text(json.dumps({"what": title, "size": size, "contenders": results}, indent=1) + "\n")
+    (options.out / "training.svg").write_text(draw(results, title))
+    print(f"\nwrote {options.out / 'training.json'} and {options.out / 'training.svg'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
