@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""benchmarks/torch_layer.py as far as it goes without a GPU."""
+"""benchmarks/torch_layer.py and torch_permute.py as far as they go without a GPU."""
 
 import json
 import subprocess
@@ -12,8 +12,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
 
-def run(root, *arguments):
-    command = [sys.executable, root / "benchmarks" / "torch_layer.py", *arguments]
+def run(root, *arguments, file="torch_layer.py"):
+    command = [sys.executable, root / "benchmarks" / file, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
@@ -36,3 +36,9 @@ def test_unknown_shape(root):
     result = run(root, "--only", "5")
     assert result.returncode == 2
     assert "no shape has [5] tokens; they have [16640, 32768, 65536, 131072]" in result.stderr
+
+
+def test_permutation(root):
+    result = run(root, "--cpu-check", "--seed=7", file="torch_permute.py")
+    assert result.returncode == 0, result.stderr
+    assert "seed 7" in result.stdout
