@@ -113,7 +113,8 @@ def make_model(contender: str, size: Dict[str, Any], options: argparse.Namespace
 
 
 def register_torchao() -> None:
-    """Experts whose tokens are moved as fp8moe's are, so that only the matmuls differ."""
+    """Experts whose tokens are moved as fp8moe's are, so that only the matmuls differ, and what these need: groups
+    of a multiple of 16 rows."""
     import torch
     from torchao.prototype.moe_training.fp8_grouped_mm import _to_fp8_rowwise_then_scaled_grouped_mm as multiply
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
@@ -122,10 +123,22 @@ def register_torchao() -> None:
 
     def experts(self: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
         rows, routing = permute(hidden_states, top_k_index, self.gate_up_proj.shape[0])
+        numbers = torch.arange(rows.shape[0], device=rows.device)
+        ends = routing.offsets
+        begins = torch.nn.functional.pad(ends[:-1], (1, 0))
+        padded_ends = torch.cumsum((ends - begins + 15) // 16 * 16, 0, dtype=torch.int32)
+        group = torch.searchsorted(ends, numbers.to(torch.int32), right=True)
+        shifts = torch.nn.functional.pad(padded_ends[:-1], (1, 0)) - begins
+        places = numbers + shifts[group]
+        # As many rows as all groups could need, which no device is asked for.
+        padded = rows.new_zeros((rows.shape[0] + 15 * len(ends) + 15) // 16 * 16, rows.shape[1])
+        padded = padded.index_copy(0, places, rows)
         for weights in (self.gate_up_proj, self.down_proj):
-            rows = multiply(rows, weights.transpose(-2, -1), routing.offsets, torch.bfloat16)
-            rows = self._apply_gate(rows) if weights is self.gate_up_proj else rows
-        return unpermute(rows, routing, top_k_weights)
+            padded = multiply(
+                padded, weights.transpose(-2, -1), padded_ends, torch.bfloat16, pad_token_groups_for_grouped_mm=False
+            )
+            padded = self._apply_gate(padded) if weights is self.gate_up_proj else padded
+        return unpermute(padded[places], routing, top_k_weights)
 
     ALL_EXPERTS_FUNCTIONS.register("torchao", experts)
 
