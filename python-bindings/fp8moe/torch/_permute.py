@@ -44,10 +44,10 @@ def permute(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> Tuple[t
     """
     _check(x, experts, num_experts)
     # Few bits make fewer passes of the sort.
-    type = torch.int16 if num_experts < 2**15 else torch.int32
+    key_type = torch.int16 if num_experts < 2**15 else torch.int32
     none = (experts < 0) | (experts >= num_experts)
-    keys, slots = torch.sort(torch.where(none, num_experts, experts).to(type).flatten(), stable=True)
-    numbers = torch.arange(num_experts, device=x.device, dtype=type)
+    keys, slots = torch.sort(torch.where(none, num_experts, experts).to(key_type).flatten(), stable=True)
+    numbers = torch.arange(num_experts, device=x.device, dtype=key_type)
     offsets = torch.searchsorted(keys, numbers, right=True, out_int32=True)
     rows = torch.arange(slots.shape[0], device=x.device)
     places = torch.empty_like(slots).scatter_(0, slots, rows).view(experts.shape)
