@@ -22,7 +22,7 @@ With a GPU (one that fp8moe has kernels for) the default is --size=gpu: 2.3 bill
 are enough. Without one it is --size=cpu: a model of toy size for a few steps, which shows that it works and says nothing of speed.
 
     python examples/train_moe.py                                   # all three
-    python examples/train_moe.py --contenders bf16 fp8moe --steps 1000
+    python examples/train_moe.py --contenders bf16 fp8moe --steps 1000 --compile --graphs
     python examples/train_moe.py --contenders fp8moe --inspect 50  # what FP8 does to each expert, every 50 steps
 
 On a machine without the compiler, make the programs elsewhere first and name their folder:
@@ -169,7 +169,7 @@ def train(contender: str, text: bytes, size: Dict[str, Any], options: argparse.N
         fp8moe.torch.prepare(model)
     if options.compile:
         for layer in model.model.layers:
-            layer.compile()
+            layer.compile(mode="reduce-overhead" if options.graphs else "default")
     optimizer = torch.optim.AdamW(model.parameters(), lr=size["rate"], betas=(0.9, 0.95), fused=on_gpu)
     inspecting = contender == "fp8moe" and options.inspect > 0
     if on_gpu:
@@ -180,6 +180,7 @@ def train(contender: str, text: bytes, size: Dict[str, Any], options: argparse.N
     with context as report:
         for step, tokens in enumerate(batches(text, size, options.seed, options.device)):
             begin = time.perf_counter()
+            torch.compiler.cudagraph_mark_step_begin()  # what the last step's graphs returned is not used any more
             for group in optimizer.param_groups:
                 group["lr"] = size["rate"] * min(1.0, (step + 1) / max(size["steps"] // 10, 1))
             loss = model(input_ids=tokens, labels=tokens).loss
@@ -263,6 +264,7 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, help="how many (default: 300 for --size=gpu, 8 for --size=cpu)")
     parser.add_argument("--recipe", default="rowwise", help="of fp8moe, one of fp8moe.programs.RECIPES (default: rowwise)")
     parser.add_argument("--compile", action="store_true", help="compile each layer with torch.compile; the first step takes long")
+    parser.add_argument("--graphs", action="store_true", help="with --compile: replay each layer, forward and backward, as CUDA graphs")
     parser.add_argument("--inspect", type=int, default=0, metavar="N", help="look into fp8moe's run every N steps (slows those down)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and batches (default: 0)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="the folder for training.json and training.svg")
@@ -272,6 +274,10 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
         parser.error(f"--steps: {options.steps} is less than 1")
     if options.print_sizes and not options.size:
         parser.error("--print-sizes: say of which model with --size")
+    if options.graphs and not options.compile:
+        parser.error("--graphs is a mode of --compile: give both")
+    if options.graphs and options.inspect:
+        parser.error("--inspect reads what a step computes as it goes, which a replayed graph (--graphs) does not show")
     return options
 
 

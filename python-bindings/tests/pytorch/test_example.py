@@ -48,3 +48,15 @@ def test_sizes_of_prepare(root):
 def test_too_few_steps(root):
     result = run(root, "--steps=0")
     assert result.returncode == 2 and "--steps: 0 is less than 1" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--graphs"], "--graphs is a mode of --compile: give both"),
+        (["--compile", "--graphs", "--inspect=5"], "which a replayed graph (--graphs) does not show"),
+    ],
+)
+def test_graphs_that_cannot_be(root, arguments, message):
+    result = run(root, *arguments)
+    assert result.returncode == 2 and message in result.stderr
