@@ -63,8 +63,8 @@ def predict(folder):
 
 def choose_cells(names, predicted):
     """The smallest and the largest tile that reads twice, and the one of least predicted time, among programs."""
-    both = [name for name in names if sweep.read_tile(name)["schedule"] == "two_pass"]
-    size = {name: (sweep.read_tile(name)["threads"], sweep.read_tile(name)["kept"]) for name in both}
+    both = [name for name in names if sweep.read_tile(name)["kind"] == "two_pass"]
+    size = {name: (sweep.read_tile(name)["threads"], sweep.read_tile(name)["columns"]) for name in both}
     return {"small": min(both, key=size.get), "large": max(both, key=size.get), "chosen": min(names, key=predicted.get)}
 
 

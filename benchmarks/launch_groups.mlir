@@ -27,9 +27,9 @@ func.func @weight_gradient_operands_two_pass(
           tensor<?x?xf32> {fp8moe.name = "sx"},
           tensor<?x?x!fp8moe.e4m3, #fp8moe.strided<[1, 0]>> {fp8moe.name = "qg"},
           tensor<?x?xf32> {fp8moe.name = "sg"}) {
-  %qx, %sx = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>) along [0] rounding pow2 tile <kept = 64, threads = 256>
+  %qx, %sx = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>) along [0] rounding pow2 tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
       : tensor<?x?xbf16> -> tensor<?x?x!fp8moe.e4m3, #fp8moe.strided<[1, 0]>>, tensor<?x?xf32>
-  %qg, %sg = fp8moe.jagged_dynamic_quantize %g groups(%offsets : tensor<?xi32>) along [0] rounding pow2 tile <kept = 64, threads = 256>
+  %qg, %sg = fp8moe.jagged_dynamic_quantize %g groups(%offsets : tensor<?xi32>) along [0] rounding pow2 tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
       : tensor<?x?xbf16> -> tensor<?x?x!fp8moe.e4m3, #fp8moe.strided<[1, 0]>>, tensor<?x?xf32>
   return %qx, %sx, %qg, %sg
       : tensor<?x?x!fp8moe.e4m3, #fp8moe.strided<[1, 0]>>, tensor<?x?xf32>,

@@ -127,18 +127,23 @@ def read_cases(path, only):
 
 
 def describe(tile):
-    text = f"{tile['kept']}x{tile['threads']}"
-    return text if tile["schedule"] == "two_pass" else f"{text} {tile['schedule']}"
+    size = "x".join(str(tile[field]) for field in ("columns", "threads") if tile[field])
+    return size if tile["kind"] == "two_pass" else f"{size} {tile['kind']}"
+
+
+def select_fields(kind, fields):
+    """What tells the tiles of one layout apart; single passes have one number of threads, and take single columns or 128 bytes."""
+    return {"kind": kind, "columns": int(fields.get("columns", 1)), "threads": int(fields.get("threads", 0))}
 
 
 def read_tile(name):
     """The tile that a candidate's name gives."""
-    fields = dict(field.split("=") for field in name.split("/")[2].split(","))
-    return {"kept": int(fields["kept"]), "threads": int(fields["threads"]), "schedule": fields["schedule"]}
+    kind, *fields = name.split("/")[2].split(",")
+    return select_fields(kind, dict(field.split("=") for field in fields))
 
 
 def decided_tile(decision):
-    return {"schedule": "two_pass", **decision["tile"]}
+    return select_fields(decision["tile"]["kind"], decision["tile"])
 
 
 def read_candidates(folder):
@@ -301,11 +306,10 @@ def show_cases(options):
         "rowwise": "rowwise({M}, {N})",
         "weights_dgrad": "weightsToSlices({E}, {K}, {N})",
     }
-    methods = {"two_pass": "TwoPass", "held": "Held", "streamed": "Streamed", "columns": "Columns"}
     print("// Written by benchmarks/sweep.py cases: microseconds of every tile.")
     for row in json.loads(pathlib.Path(options.results).read_text()):
         tiles = [
-            f"{{{tile['kept']}, {tile['threads']}, {tile['us']:.1f}, TileSchedule::{methods[tile['schedule']]}}}"
+            f"{{{tile['columns']}, {tile['threads']}, {tile['us']:.1f}, QuantizeMethod::{tile['kind'].title().replace('_', '')}}}"
             for tile in row["tiles"]
         ]
         joined = ",\n  ".join(tiles)

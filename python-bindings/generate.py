@@ -37,6 +37,11 @@ def snake(name):
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
+def camel(name):
+    """scaleA -> ScaleA, up_to -> UpTo"""
+    return "".join(part[0].upper() + part[1:] for part in name.split("_"))
+
+
 def sentence(summary):
     return f"{summary[0].upper()}{summary[1:]}."
 
@@ -216,7 +221,7 @@ def generate_attributes_inc(records):
         cls = f"{attribute['cppNamespace']}::{attribute['cppClassName']}"
         out.append(f"  if (auto typed = dyn_cast<{cls}>(attribute)) {{\n")
         for parameter in records.parameters(attribute):
-            getter = f"typed.get{parameter.name[0].upper()}{parameter.name[1:]}()"
+            getter = f"typed.get{camel(parameter.name)}()"
             out.append(f'    writer.add<{cpp_type(parameter)}>("{parameter.name}", {getter});\n')
         out.append("    return writer.get();\n  }\n")
     out.append("  return {};\n}\n")
@@ -246,8 +251,12 @@ def parameter_types(records, parameter):
     if parameter.cpp_type == "::llvm::ArrayRef<int64_t>":
         element = "Optional[int]" if parameter.may_be_unknown else "int"
         return f"Sequence[{element}]", f"Tuple[{element}, ...]"
+    if parameter.cpp_type == "::mlir::ArrayAttr":
+        return "Sequence[_core.Attribute]", "Tuple[_core.Attribute, ...]"
     if enum := records.enum_of_cpp_type(parameter.cpp_type):
         return literal(records, enum), enum["className"]
+    if any(interface["cppInterfaceName"] == python_class(parameter.cpp_type) for interface in records.of("AttrInterface")):
+        return "_core.DialectAttribute", "_core.DialectAttribute"
     return (python_class(parameter.cpp_type),) * 2
 
 

@@ -9,6 +9,7 @@
 #include "fp8moe/Pipelines/Decisions.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
+#include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/KernelCost.h"
 #include "fp8moe/Tuning/KernelProblem.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -50,10 +51,12 @@ static KernelDecision decide(func::FuncOp func, Operation *op,
   }
   std::optional<Cost> cost;
   if (const KernelProblem *problem = findKernelProblem(op)) {
-    if (TileAttrInterface tile = problem->getTile(op)) {
-      const KernelFamily *family = findKernelFamily(tile);
-      decision.tile = family->describe(tile);
-      decision.tileFields = family->getFields(tile);
+    auto tiled = dyn_cast<TiledOpInterface>(op);
+    KernelChoiceAttr choice = tiled ? tiled.getTilesAttr() : KernelChoiceAttr();
+    if (TileAttrInterface tile = choice ? getOnlyTile(choice) : nullptr) {
+      decision.tile = describeTile(tile);
+      decision.tileFields.push_back({"kind", getTileKind(tile)});
+      llvm::append_range(decision.tileFields, tile.getFields());
     }
     cost = problem->predictChoice(op, target);
     decision.reason = problem->explainChoice(op, target);

@@ -9,6 +9,7 @@
 #include "fp8moe/Tuning/KernelFamily.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace mlir::fp8moe {
 #define FP8MOE_KERNEL_FAMILY(NAME) const KernelFamily &get##NAME##Family();
@@ -61,6 +62,33 @@ const KernelCandidate &
 fp8moe::chooseCandidate(ArrayRef<KernelCandidate> candidates) {
   return *llvm::min_element(
       candidates, [](const auto &a, const auto &b) { return a.cost < b.cost; });
+}
+
+LogicalResult fp8moe::emitIllegalTile(Operation *op, TileAttrInterface tile,
+                                      ArrayRef<KernelCandidate> candidates,
+                                      const TargetInfo &target) {
+  std::string legal =
+      llvm::join(llvm::map_range(candidates,
+                                 [](const KernelCandidate &candidate) {
+                                   return describeTile(candidate.tile);
+                                 }),
+                 ", ");
+  return op->emitError("'")
+         << op->getName() << "' has the tile " << describeTile(tile)
+         << ", but on target " << target.chip << " its layouts take " << legal
+         << "; use one of these or none";
+}
+
+LogicalResult KernelFamily::verifyTile(Operation *op, const KernelWork &work,
+                                       TileAttrInterface tile,
+                                       const TargetInfo &target) const {
+  SmallVector<KernelCandidate> candidates =
+      rankTiles(op->getContext(), work, target);
+  if (llvm::any_of(candidates, [&](const KernelCandidate &candidate) {
+        return candidate.tile == tile;
+      }))
+    return success();
+  return emitIllegalTile(op, tile, candidates, target);
 }
 
 TensorAccess fp8moe::getKernelAccess(KernelOpInterface op, Value tensor,

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Tuning/KernelProblem.h"
+#include "fp8moe/Tuning/KernelChoice.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -42,6 +43,14 @@ static bool isSupported(const KernelProblem &problem, Operation *op,
   return isSupported;
 }
 
+bool fp8moe::hasKernels(Operation *op, const TargetInfo &target) {
+  const KernelProblem *problem = findKernelProblem(op);
+  bool hasWork = false;
+  if (problem)
+    problem->visitWorks(op, {}, [&](const KernelWork &) { hasWork = true; });
+  return hasWork && isSupported(*problem, op, target);
+}
+
 LogicalResult fp8moe::requireKernels(Operation *op, const TargetInfo &target) {
   const KernelProblem *problem = findKernelProblem(op);
   if (!problem || isSupported(*problem, op, target))
@@ -55,6 +64,17 @@ LogicalResult fp8moe::requireKernels(Operation *op, const TargetInfo &target) {
   return diagnostic << "'cpu'";
 }
 
+LogicalResult KernelProblem::verifyChoice(TiledOpInterface op,
+                                          const TargetInfo &target) const {
+  KernelChoiceAttr choice = op.getTilesAttr();
+  LogicalResult result = success();
+  visitWorks(op, {}, [&](const KernelWork &work) {
+    if (choice && succeeded(result))
+      result = fp8moe::verifyChoice(op, choice, work, target);
+  });
+  return result;
+}
+
 LogicalResult fp8moe::verifyKernels(Operation *op, const TargetInfo &target) {
   if (failed(requireKernels(op, target)))
     return failure();
@@ -66,5 +86,7 @@ LogicalResult fp8moe::verifyKernels(Operation *op, const TargetInfo &target) {
     if (succeeded(result))
       result = findKernelFamily(work, target)->verify(op, target);
   });
+  if (auto tiled = dyn_cast<TiledOpInterface>(op); tiled && succeeded(result))
+    result = problem->verifyChoice(tiled, target);
   return result;
 }

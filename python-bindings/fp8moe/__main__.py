@@ -160,7 +160,8 @@ def _print_decision(decision: Dict[str, Any]) -> None:
     tile = decision.get("tile")
     texts = [f"line {decision['line']}" if "line" in decision else ""]
     if tile:
-        texts.append("<" + ", ".join(f"{key} = {value}" for key, value in tile.items()) + ">")
+        fields = ", ".join(f"{key} = {value}" for key, value in tile.items() if key != "kind")
+        texts.append(f"{tile['kind']}<{fields}>")
     if "predicted_ns" in decision:
         texts.append(f"{decision['predicted_ns'] / 1e3:.1f} us")
     print(f"  {decision['op']:34} " + "  ".join(filter(None, texts)))

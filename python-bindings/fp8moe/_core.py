@@ -223,12 +223,13 @@ class DialectAttribute(Attribute):
 
     def _build(self, parameters: Mapping[str, Any], context: Optional[_mlir.Context]) -> None:
         for value in parameters.values():
-            if context is None and isinstance(value, Attribute):
-                context = value.context
+            for entry in value if isinstance(value, (list, tuple)) else [value]:
+                if context is None and isinstance(entry, Attribute):
+                    context = entry.context
         context = context or current_context()
         converted = {
             name: Attribute.i64_array(context, list(value))
-            if isinstance(value, (list, tuple))
+            if isinstance(value, (list, tuple)) and not any(isinstance(entry, Attribute) for entry in value)
             else value
             for name, value in parameters.items()
         }

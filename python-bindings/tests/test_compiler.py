@@ -57,7 +57,7 @@ def test_same_artifact_as_the_tool(ir, build, tmp_path, file):
 def test_compile_and_run(ir, ops, module):
     text = str(module)
     for op in module.walk(ops.JaggedDynamicQuantizeOp):
-        del op.attributes["tile"]
+        del op.attributes["tiles"]
     artifact = fp8moe.compile(module, targets=["cpu", "sm_90a", "gfx942"])
     assert artifact.targets == ("cpu", "sm_90a", "gfx942")
     assert "f8E4M3" not in str(module) and text != str(artifact)
@@ -76,7 +76,7 @@ def test_compile_and_run(ir, ops, module):
 
 def test_report(ir, ops, module):
     for op in module.walk(ops.JaggedDynamicQuantizeOp):
-        del op.attributes["tile"]
+        del op.attributes["tiles"]
     report = fp8moe.compile(module, "sm_90a", tokens=1000).report
     assert report.data["tokens"] == 1000
     assert report.data["as_written"][0]["name"] == "f"
@@ -96,12 +96,12 @@ def test_report(ir, ops, module):
 
 def test_optimize(ir, ops, module):
     for op in module.walk(ops.JaggedDynamicQuantizeOp):
-        del op.attributes["tile"]
+        del op.attributes["tiles"]
     before = str(module)
     optimized = fp8moe.optimize(module, "sm_90a")
     assert str(module) == before
     (op,) = optimized.walk(ops.JaggedDynamicQuantizeOp)
-    assert op.tile.threads > 0 and str(op.quantized[0].type.element_type) == "f8E4M3FN"
+    assert op.tiles.alternatives[0].tile.threads > 0 and str(op.quantized[0].type.element_type) == "f8E4M3FN"
     assert optimized.target == "sm_90a"
     with pytest.raises(ir.CompilerError, match="fp8moe.target"):
         fp8moe.optimize(module)

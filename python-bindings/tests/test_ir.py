@@ -17,7 +17,7 @@ def quantize_module(ir, ops):
             x, offsets, axes=[0], rounding="pow2",
             quantized=[ir.tensor([None, 64], "e4m3", [1, 0])],
             scales=[ir.tensor([4, 64], "f32")],
-            tile=ir.QuantizeTile(kept=64, threads=256),
+            tiles=ir.KernelChoice([ir.Alternative(ir.TwoPassTile(columns=64, threads=256))]),
         )  # fmt: skip
         f.returns(q=op.quantized[0], s=op.scales[0])
     return module
@@ -132,13 +132,20 @@ def test_layouts(ir):
 
 #: A value for each attribute of the dialect.
 ATTRIBUTES = {
-    "GemmTile": {"rows": 128, "columns": 128, "stages": 4, "schedule": "ping_pong"},
     "GroupPadding": {"dim": 0, "pad": 128},
-    "QuantizeTile": {"kept": 64, "threads": 256},
+    "Range": {"quantity": "mean_length", "above": 256, "up_to": 4096},
+    "RegisterResidentTile": {"columns": 1, "threads": 128, "chunks": 4, "rounds": 1, "blocks": 8},
     "ScaleBlockedEncoding": {"rows": 128, "cols": 4},
+    "SinglePassBothAxesTile": {"columns": 64, "stages": 9, "row_bytes": 4096, "row_stages": 16},
+    "SinglePassInnerTile": {"groups": 64},
+    "SinglePassOuterTile": {"columns": 64, "stages": 13},
     "StridedEncoding": {"order": [1, 0]},
     "Target": {"chip": "sm_90a"},
+    "TwoPassTile": {"columns": 64, "threads": 256},
+    "WgmmaTile": {"rows": 128, "columns": 128, "stages": 4, "schedule": "ping_pong"},
 }
+#: Those that hold others, which test_choices makes.
+CHOICES = {"Alternative", "KernelChoice", "PerAxis"}
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)
@@ -155,7 +162,27 @@ def test_no_attribute_is_forgotten(ir):
     from fp8moe import attributes
 
     classes = {name for name in attributes.__all__ if hasattr(getattr(attributes, name), "MNEMONIC")}
-    assert classes == set(ATTRIBUTES)
+    assert classes == set(ATTRIBUTES) | CHOICES
+
+
+def test_choices(ir):
+    small, large = ir.TwoPassTile(4, 128), ir.TwoPassTile(8, 256)
+    choice = ir.KernelChoice([ir.Alternative(small, range=ir.Range("mean_length", up_to=512)), ir.Alternative(large)])
+    assert str(choice) == (
+        "#fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128> for mean_length up_to 512, "
+        "#fp8moe.two_pass<columns = 8, threads = 256>]>"
+    )
+    assert not choice.least_waves and [entry.tile for entry in choice.alternatives] == [small, large]
+    assert choice.alternatives[0].range.up_to == 512 and choice.alternatives[1].range is None
+    per_axis = ir.PerAxis([choice, choice])
+    assert per_axis.choices == (choice, choice)
+    for attribute in (choice, per_axis, choice.alternatives[0]):
+        assert ir.Attribute.parse(attribute.context, str(attribute)) == attribute
+    wgmma = ir.WgmmaTile(128, 128, 6, "ping_pong")
+    waves = ir.KernelChoice([ir.Alternative(wgmma, wave=46123)], least_waves=True)
+    assert "least_waves" in str(waves) and waves.alternatives[0].wave == 46123
+    with pytest.raises(ir.CompilerError, match="expects the time of a wave"):
+        ir.KernelChoice([ir.Alternative(wgmma)], least_waves=True)
 
 
 def test_attributes_that_are_not_valid(ir):
@@ -274,7 +301,7 @@ def test_functions(ir):
 def test_walking_reads_decisions(ir, ops):
     module = quantize_module(ir, ops)
     (op,) = module.walk(ops.JaggedDynamicQuantizeOp)
-    assert (op.axes, op.rounding, op.tile.kept, op.tile.threads) == ((0,), "pow2", 64, 256)
+    assert (op.axes, op.rounding, op.tiles.alternatives[0].tile) == ((0,), "pow2", ir.TwoPassTile(64, 256))
     assert op.rounding is ir.ScaleRounding.POW2
     assert op.input == op.operands[0] and op.offsets.index == 1
     assert op.input.owner is None and op.scales[0].owner == op
@@ -286,15 +313,16 @@ def test_walking_reads_decisions(ir, ops):
 
 def test_changing_attributes(ir, ops):
     (op,) = quantize_module(ir, ops).walk(ops.JaggedDynamicQuantizeOp)
-    op.attributes["tile"] = ir.QuantizeTile(128, 512)
-    assert op.tile.kept == 128
+    tile = ir.TwoPassTile(128, 512)
+    op.attributes["tiles"] = ir.KernelChoice([ir.Alternative(tile)])
+    assert op.tiles.alternatives[0].tile == tile
     with pytest.raises(ir.CompilerError, match="requires attribute 'axes'"):
         op.attributes["axes"] = "none"
     with pytest.raises(ir.CompilerError, match="requires attribute 'axes'"):
         del op.attributes["axes"]
     assert op.axes == (0,)
-    del op.attributes["tile"]
-    assert op.tile is None and "tile" not in op.attributes
+    del op.attributes["tiles"]
+    assert op.tiles is None and "tiles" not in op.attributes
     with pytest.raises(KeyError):
         op.attributes["absent"]
     assert op.attributes.get("absent") is None

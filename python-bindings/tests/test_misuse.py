@@ -72,7 +72,7 @@ def test_any_operation_with_any_operands(ir):
     from fp8moe import _mlir
 
     values = (None, 3, "none", [1], {}, True, 1.5)
-    names = "axis axes rounding permutation tile fp8_type operandSegmentSizes resultSegmentSizes"
+    names = "axis axes rounding permutation tiles fp8_type operandSegmentSizes resultSegmentSizes"
     for name in _mlir.operation_classes:
         for count in range(4):
             for value in values:

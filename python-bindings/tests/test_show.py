@@ -32,7 +32,7 @@ def test_text_and_notes(ir):
     with pytest.raises(fp8moe.CompilerError):
         picture("tensor<?x")
     with pytest.raises(TypeError, match="is no layout"):
-        picture(ir.QuantizeTile(64, 256))
+        picture(ir.TwoPassTile(64, 256))
 
 
 def test_blocked_offsets_are_those_of_the_documentation(ir):

@@ -69,9 +69,20 @@ TEST_F(KernelFamilyTest, NamesAreDistinct) {
 TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
   SmallVector<TileAttrInterface> tiles = {
       getMatmulTile(&context, MatmulSchedule())};
-  for (uint32_t value = 0; value <= getMaxEnumValForTileSchedule(); ++value)
-    tiles.push_back(
-        QuantizeTileAttr::get(&context, 1, 128, *symbolizeTileSchedule(value)));
+  QuantizeSchedule schedule{QuantizeSchedule::Slices, /*threads=*/128,
+                            /*columnsPerBlock=*/1};
+  schedule.heldChunks = schedule.stages = schedule.groups = 1;
+  schedule.rowBytes = schedule.rowStages = 1;
+  for (QuantizeMethod method :
+       {QuantizeMethod::TwoPass, QuantizeMethod::RegisterResident,
+        QuantizeMethod::SinglePassOuter, QuantizeMethod::SinglePassInner,
+        QuantizeMethod::SinglePassBothAxes}) {
+    schedule.method = method;
+    tiles.push_back(getQuantizeTile(&context, schedule));
+    EXPECT_EQ(getQuantizeTile(&context,
+                              getQuantizeSchedule(tiles.back(), schedule.kind)),
+              tiles.back());
+  }
   std::set<const KernelFamily *> owners;
   for (TileAttrInterface tile : tiles) {
     const KernelFamily *owner = findKernelFamily(tile);
@@ -82,18 +93,18 @@ TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
                                return family->owns(tile);
                              }),
               1);
-    EXPECT_FALSE(owner->getFields(tile).empty());
-    EXPECT_FALSE(owner->describe(tile).empty());
+    EXPECT_FALSE(tile.getFields().empty());
+    EXPECT_FALSE(describeTile(tile).empty());
   }
 }
 
 TEST_F(KernelFamilyTest, CandidatesComeInTheOrderOfTheTable) {
   EXPECT_EQ(rankFamilies(jagged(/*fromRows=*/false), "sm_90a"),
-            (Names{"two_pass", "streamed"}));
+            (Names{"two_pass", "single_pass_outer"}));
   EXPECT_EQ(rankFamilies(jagged(/*fromRows=*/true), "sm_90a"),
-            (Names{"two_pass", "held", "columns"}));
+            (Names{"two_pass", "register_resident", "single_pass_inner"}));
   EXPECT_EQ(rankFamilies(jagged(/*fromRows=*/true), "gfx942"),
-            (Names{"two_pass", "held"}));
+            (Names{"two_pass", "register_resident"}));
   EXPECT_EQ(rankFamilies(MatmulWork(), "sm_90a"), Names{"hopper_matmul"});
   EXPECT_EQ(rankFamilies(MatmulWork(), "gfx942"), Names{});
 }
@@ -104,7 +115,7 @@ TEST_F(KernelFamilyTest, CandidatesAreThoseOfTheModels) {
   for (auto [candidate, tile] :
        llvm::zip_equal(rankTiles(&context, work, target),
                        rankQuantizeTiles(work, target))) {
-    EXPECT_EQ(candidate.tile, getQuantizeTileAttr(&context, tile.schedule));
+    EXPECT_EQ(candidate.tile, getQuantizeTile(&context, tile.schedule));
     EXPECT_EQ(candidate.cost, tile.cost);
     EXPECT_EQ(candidate.family->isTotal(), tile.schedule.isGeneral());
     EXPECT_FALSE(candidate.reason.empty());
@@ -117,7 +128,7 @@ TEST_F(KernelFamilyTest, BothAxesAreOneWork) {
   rows.columns = columns.rows;
   rows.inputColumnStride = rows.outputColumnStride = columns.columns;
   BothAxesWork work({columns, rows});
-  EXPECT_EQ(rankFamilies(work, "sm_90a"), Names{"both_axes"});
+  EXPECT_EQ(rankFamilies(work, "sm_90a"), Names{"single_pass_both_axes"});
   EXPECT_EQ(rankFamilies(work, "gfx942"), Names{});
 }
 
@@ -198,11 +209,8 @@ TEST_F(KernelFamilyTest, ProblemsKnowTheirOperations) {
   module->walk([&](DynamicQuantizeOp op) {
     const KernelProblem *problem = findKernelProblem(op);
     ASSERT_TRUE(problem);
-    EXPECT_FALSE(problem->getTile(op));
     EXPECT_TRUE(problem->estimate(op, {}, other));
-    auto tile = QuantizeTileAttr::get(&context, 1, 128, TileSchedule::Held);
-    problem->setTile(op, tile);
-    EXPECT_EQ(problem->getTile(op), TileAttrInterface(tile));
+    op.setTilesAttr(problem->choose(op, other));
     EXPECT_TRUE(succeeded(verifyKernels(op, other)));
   });
   module->walk([&](GroupedMatmulOp op) {

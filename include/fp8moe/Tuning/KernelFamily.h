@@ -22,7 +22,6 @@
 #include "fp8moe/Tuning/Common/MinSum.h"
 
 #include <string>
-#include <variant>
 
 namespace mlir::fp8moe {
 class KernelFamily;
@@ -35,14 +34,6 @@ struct KernelCandidate {
   TileAttrInterface tile;
   Cost cost;
   std::string reason;
-};
-
-/// A number or word of a tile. Both strings live forever.
-struct TileField {
-  StringRef name;
-  std::variant<int64_t, StringRef> value;
-  /// Whether it tells the tiles that are tried apart.
-  bool isTried = true;
 };
 
 class KernelFamily {
@@ -64,6 +55,11 @@ public:
   addCandidates(MLIRContext *context, const KernelWork &work,
                 const TargetInfo &target,
                 SmallVectorImpl<KernelCandidate> &candidates) const = 0;
+  /// Reports at `op`, whose work is supported, that a tile that it owns is not
+  /// legal for it: those of `addCandidates` are.
+  virtual LogicalResult verifyTile(Operation *op, const KernelWork &work,
+                                   TileAttrInterface tile,
+                                   const TargetInfo &target) const;
   /// Reports at `op`, whose work is supported, what in its layouts the kernels
   /// cannot read or write, as far as types say. Layouts are final by then.
   virtual LogicalResult verify(Operation *, const TargetInfo &) const {
@@ -73,8 +69,11 @@ public:
   /// Whether its kernels take every address, pitch and size. Others need an
   /// alternative behind them.
   virtual bool isTotal() const = 0;
-  /// Whether a launch can do the work of two operations.
-  virtual bool isMergeable() const { return false; }
+  /// The threads of a block with this tile, where a launch can do the work of
+  /// two operations; none where kernels are launched in a way of their own.
+  virtual std::optional<int64_t> getMergeableThreads(TileAttrInterface) const {
+    return std::nullopt;
+  }
 
   /// How its kernels walk over a tensor of `op`; none: as the operation says.
   virtual std::optional<TensorAccess>
@@ -87,13 +86,6 @@ public:
                                         const TargetInfo &target) const {
     return 0;
   }
-
-  /// A tile that it owns, field by field, and as people read it:
-  /// "<kept = 1, threads = 128, schedule = held>".
-  virtual SmallVector<TileField> getFields(TileAttrInterface) const {
-    return {};
-  }
-  virtual std::string describe(TileAttrInterface) const { return ""; }
 };
 
 /// The rows of KernelFamilies.def.
@@ -113,6 +105,11 @@ SmallVector<KernelCandidate> rankTiles(MLIRContext *context,
 
 /// The candidate of least predicted cost, the first of several.
 const KernelCandidate &chooseCandidate(ArrayRef<KernelCandidate> candidates);
+
+/// Reports at `op` that it has another tile than these.
+LogicalResult emitIllegalTile(Operation *op, TileAttrInterface tile,
+                              ArrayRef<KernelCandidate> candidates,
+                              const TargetInfo &target);
 
 /// How the kernels of `op` walk over an operand or result.
 TensorAccess getKernelAccess(KernelOpInterface op, Value tensor,

@@ -38,18 +38,30 @@ public:
                                             const TargetInfo &) const {
     return std::nullopt;
   }
-  /// Why the operation has its tile, or which ones it will have; empty where
-  /// there was no choice.
+  /// Why the operation has its tiles; empty where there was no choice.
   virtual std::string explainChoice(Operation *, const TargetInfo &) const {
     return "";
   }
 
-  /// Whether the operation can name a tile, and the one that it names.
-  virtual bool takesTile(Operation *) const { return false; }
-  virtual TileAttrInterface getTile(Operation *) const { return {}; }
-  virtual void setTile(Operation *, TileAttrInterface) const {
+  /// Replaces an operation whose tiles are to be chosen by those that become
+  /// kernels each; itself, where it is one.
+  virtual SmallVector<Operation *, 2> split(Operation *op,
+                                            const TargetInfo &) const {
+    return {op};
+  }
+  /// The choice of least predicted time of an operation that takes tiles, for
+  /// which the target has kernels.
+  virtual KernelChoiceAttr choose(Operation *, const TargetInfo &) const {
     llvm_unreachable("an operation without tiles");
   }
+  /// The choice that an operation names, with what takes everything behind it.
+  virtual KernelChoiceAttr complete(TiledOpInterface op,
+                                    const TargetInfo &) const {
+    return op.getTilesAttr();
+  }
+  /// Reports why the choice that an operation names, if it does, is not legal.
+  virtual LogicalResult verifyChoice(TiledOpInterface op,
+                                     const TargetInfo &target) const;
   /// Stands before the numbers of operations in names of swept functions.
   virtual StringRef getSweepPrefix() const { return ""; }
 };
@@ -57,6 +69,9 @@ public:
 /// The rows of KernelFamilies.def.
 ArrayRef<const KernelProblem *> getKernelProblems();
 const KernelProblem *findKernelProblem(Operation *op);
+
+/// Whether the target has kernels for what a problem says of `op`.
+bool hasKernels(Operation *op, const TargetInfo &target);
 
 /// Reports at `op` that the target has no kernel for it.
 LogicalResult requireKernels(Operation *op, const TargetInfo &target);

@@ -22,12 +22,14 @@ public:
   }
   TypeID getWorkID() const final { return TypeID::get<MatmulWork>(); }
 
-  /// The cost of a tile that somebody wrote, impossible where it is not legal;
-  /// of the best one for no tile.
+  /// The tiles of least predicted time.
+  virtual KernelChoiceAttr choose(MLIRContext *context, const MatmulWork &work,
+                                  const TargetInfo &target) const;
+  /// The cost of a tile, impossible where it is not legal.
   virtual Cost predict(const MatmulWork &work, TileAttrInterface tile,
                        const TargetInfo &target) const = 0;
-  /// Why a matmul has its tile, or for none, which ones it will have.
-  virtual std::string explain(const MatmulWork &work, TileAttrInterface tile,
+  /// Why a matmul has its tiles.
+  virtual std::string explain(const MatmulWork &work, KernelChoiceAttr choice,
                               const TargetInfo &target) const = 0;
 };
 

@@ -32,33 +32,51 @@ public:
   std::string explainChoice(Operation *op,
                             const TargetInfo &target) const override;
 
-  bool takesTile(Operation *) const override { return true; }
-  TileAttrInterface getTile(Operation *op) const override {
-    return cast<GroupedMatmulOp>(op).getTileAttr();
-  }
-  void setTile(Operation *op, TileAttrInterface tile) const override {
-    cast<GroupedMatmulOp>(op).setTileAttr(cast<GemmTileAttr>(tile));
-  }
+  KernelChoiceAttr choose(Operation *op,
+                          const TargetInfo &target) const override;
   StringRef getSweepPrefix() const override { return "m"; }
 };
 } // namespace
 
+static const MatmulFamily *findMatmulFamily(const MatmulWork &work,
+                                            const TargetInfo &target) {
+  return cast_or_null<MatmulFamily>(findKernelFamily(work, target));
+}
+
+KernelChoiceAttr MatmulFamily::choose(MLIRContext *context,
+                                      const MatmulWork &work,
+                                      const TargetInfo &target) const {
+  SmallVector<KernelCandidate> candidates;
+  addCandidates(context, work, target, candidates);
+  return KernelChoiceAttr::get(context, chooseCandidate(candidates).tile);
+}
+
+KernelChoiceAttr MatmulProblem::choose(Operation *op,
+                                       const TargetInfo &target) const {
+  MatmulWork work = getMatmulWork(cast<GroupedMatmulOp>(op));
+  return findMatmulFamily(work, target)->choose(op->getContext(), work, target);
+}
+
+/// Of several tiles, the best one.
 std::optional<Cost>
 MatmulProblem::predictChoice(Operation *op, const TargetInfo &target) const {
   MatmulWork work = getMatmulWork(cast<GroupedMatmulOp>(op));
-  const KernelFamily *family = findKernelFamily(work, target);
-  if (!family)
+  const MatmulFamily *family = findMatmulFamily(work, target);
+  KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr();
+  if (!family || !choice)
     return std::nullopt;
-  return cast<MatmulFamily>(family)->predict(work, getTile(op), target);
+  Cost best = Cost::infinite();
+  for (AlternativeAttr alternative : choice.getEntries())
+    best = std::min(best, family->predict(work, alternative.getTile(), target));
+  return best;
 }
 
 std::string MatmulProblem::explainChoice(Operation *op,
                                          const TargetInfo &target) const {
   MatmulWork work = getMatmulWork(cast<GroupedMatmulOp>(op));
-  const KernelFamily *family = findKernelFamily(work, target);
-  if (!family)
-    return "";
-  return cast<MatmulFamily>(family)->explain(work, getTile(op), target);
+  const MatmulFamily *family = findMatmulFamily(work, target);
+  KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr();
+  return family && choice ? family->explain(work, choice, target) : "";
 }
 
 namespace mlir::fp8moe {

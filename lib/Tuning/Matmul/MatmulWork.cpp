@@ -28,6 +28,11 @@ MatrixElement fp8moe::getMatrixElement(Type type) {
                                                : MatrixElement::E5M2;
 }
 
+bool fp8moe::isPromoted(GroupedMatmulOp op) {
+  return isFp8Type(op.getA().getType().getElementType()) &&
+         op.getAccumulation() == Accumulation::Promoted;
+}
+
 MatmulWork fp8moe::getMatmulWork(GroupedMatmulOp op) {
   RankedTensorType a = op.getA().getType(), b = op.getB().getType();
   MatmulWork work;
@@ -40,8 +45,7 @@ MatmulWork fp8moe::getMatmulWork(GroupedMatmulOp op) {
   work.b = getMatrixElement(b.getElementType());
   work.elementBytes = getElementBytes(a.getElementType()).value_or(1);
   work.resultBytes = getElementBytes(op.getType().getElementType()).value_or(2);
-  work.promoted =
-      work.elementBytes == 1 && op.getAccumulation() == Accumulation::Promoted;
+  work.promoted = isPromoted(op);
   work.accumulates = static_cast<bool>(op.getAddend());
   return work;
 }

@@ -14,24 +14,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-bool QuantizeFamily::owns(TileAttrInterface tile) const {
-  auto quantize = dyn_cast<QuantizeTileAttr>(tile);
-  return quantize && quantize.getSchedule() == schedule;
-}
-
-SmallVector<TileField> QuantizeFamily::getFields(TileAttrInterface tile) const {
-  auto quantize = cast<QuantizeTileAttr>(tile);
-  return {{"kept", quantize.getKept()},
-          {"threads", quantize.getThreads()},
-          {"schedule", getName()}};
-}
-
-std::string QuantizeFamily::describe(TileAttrInterface tile) const {
-  auto quantize = cast<QuantizeTileAttr>(tile);
-  return describeQuantizeTile(quantize.getKept(), quantize.getThreads(),
-                              quantize.getSchedule());
-}
-
 KernelCandidate
 QuantizeFamily::getCandidate(MLIRContext *context,
                              const QuantizeTileCost &tile) const {
@@ -42,7 +24,7 @@ QuantizeFamily::getCandidate(MLIRContext *context,
                     isTraffic ? "bound by bandwidth" : "bound by latency",
                     describeReads(tile), tile.units, getUnitName(),
                     tile.getWaves(), tile.getWaves() == 1 ? "wave" : "waves");
-  return {this, getQuantizeTileAttr(context, tile.schedule), tile.cost, reason};
+  return {this, getQuantizeTile(context, tile.schedule), tile.cost, reason};
 }
 
 bool AxisQuantizeFamily::supports(const KernelWork &work,

@@ -14,16 +14,17 @@
 
 namespace mlir::fp8moe {
 
-/// A family of the tiles of one schedule.
+/// A family of the tiles of one method.
 class QuantizeFamily : public KernelFamily {
 public:
-  explicit QuantizeFamily(TileSchedule schedule) : schedule(schedule) {}
+  QuantizeFamily(StringRef name, QuantizeMethod method)
+      : name(name), method(method) {}
 
-  StringRef getName() const final { return stringifyTileSchedule(schedule); }
-  bool owns(TileAttrInterface tile) const final;
-  bool isTotal() const final { return isGeneral(schedule); }
-  SmallVector<TileField> getFields(TileAttrInterface tile) const final;
-  std::string describe(TileAttrInterface tile) const final;
+  StringRef getName() const final { return name; }
+  bool owns(TileAttrInterface tile) const final {
+    return getQuantizeMethod(tile) == method;
+  }
+  bool isTotal() const final { return isGeneral(method); }
 
 protected:
   KernelCandidate getCandidate(MLIRContext *context,
@@ -37,7 +38,8 @@ protected:
   virtual StringRef getUnitName() const { return "blocks"; }
 
 private:
-  TileSchedule schedule;
+  StringRef name;
+  QuantizeMethod method;
 };
 
 /// A family whose kernels quantize along one axis.

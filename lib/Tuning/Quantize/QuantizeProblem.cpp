@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/KernelProblem.h"
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 
@@ -18,7 +19,7 @@ namespace {
 class QuantizeProblem : public KernelProblem {
 public:
   bool matches(Operation *op) const override {
-    return takesTile(op) || isa<QuantizeOp>(op);
+    return isa<DynamicQuantizeOp, JaggedDynamicQuantizeOp, QuantizeOp>(op);
   }
   void visitWorks(Operation *op, ArrayRef<AssumedLayout> layouts,
                   function_ref<void(const KernelWork &)> visit) const override {
@@ -32,21 +33,152 @@ public:
   std::string explainChoice(Operation *op,
                             const TargetInfo &target) const override;
 
-  bool takesTile(Operation *op) const override {
-    return isa<DynamicQuantizeOp, JaggedDynamicQuantizeOp>(op);
-  }
-  TileAttrInterface getTile(Operation *op) const override {
-    return getQuantizeTile(op);
-  }
-  void setTile(Operation *op, TileAttrInterface tile) const override {
-    setQuantizeTile(op, cast<QuantizeTileAttr>(tile));
-  }
+  SmallVector<Operation *, 2> split(Operation *op,
+                                    const TargetInfo &target) const override;
+  KernelChoiceAttr choose(Operation *op,
+                          const TargetInfo &target) const override;
+  KernelChoiceAttr complete(TiledOpInterface op,
+                            const TargetInfo &target) const override;
+  LogicalResult verifyChoice(TiledOpInterface op,
+                             const TargetInfo &target) const override;
 };
 } // namespace
 
+//===----------------------------------------------------------------------===//
+// One kernel for each axis
+//===----------------------------------------------------------------------===//
+
+/// An operation for each axis that somebody reads, in the order of the axes.
+///
+///     %q:2, %s:2 = dynamic_quantize %x along [1, 0]
+///     -->
+///     %q0, %s0 = dynamic_quantize %x along [1]
+///     %q1, %s1 = dynamic_quantize %x along [0]
+template <typename OpTy>
+static SmallVector<Operation *, 2> splitAxes(OpTy op, Value offsets) {
+  OpBuilder builder(op);
+  SmallVector<Operation *, 2> parts;
+  for (auto [index, axis] : llvm::enumerate(op.getAxes())) {
+    Value data = op.getQuantized()[index], scales = op.getScales()[index];
+    if (data.use_empty() && scales.use_empty())
+      continue;
+    KernelChoiceAttr tiles = getAxisChoice(op.getTilesAttr(), index);
+    Operation *part;
+    // Only the first axis is jagged.
+    if (offsets && index == 0)
+      part = JaggedDynamicQuantizeOp::create(
+          builder, op.getLoc(), TypeRange(data.getType()),
+          TypeRange(scales.getType()), op.getInput(), offsets,
+          ArrayRef<int64_t>(axis), op.getRounding(), tiles);
+    else
+      part = DynamicQuantizeOp::create(
+          builder, op.getLoc(), TypeRange(data.getType()),
+          TypeRange(scales.getType()), op.getInput(), ArrayRef<int64_t>(axis),
+          op.getRounding(), tiles);
+    data.replaceAllUsesWith(part->getResult(0));
+    scales.replaceAllUsesWith(part->getResult(1));
+    parts.push_back(part);
+  }
+  op.erase();
+  return parts;
+}
+
+/// True when one kernel makes all results. Along two axes, somebody must read
+/// those of each: quantized tensors come first, then their scales.
+static bool isOneKernel(Operation *op, const TargetInfo &target) {
+  if (cast<KernelOpInterface>(op).getNumPasses(target) == 1)
+    return true;
+  unsigned axes = op->getNumResults() / 2;
+  for (unsigned axis : llvm::seq(axes))
+    if (op->getResult(axis).use_empty() &&
+        op->getResult(axes + axis).use_empty())
+      return false;
+  return chooseBothAxesTile(op, getQuantizeWorks(op), target).has_value();
+}
+
+SmallVector<Operation *, 2>
+QuantizeProblem::split(Operation *op, const TargetInfo &target) const {
+  if (isOneKernel(op, target))
+    return {op};
+  if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
+    return splitAxes(jagged, jagged.getOffsets());
+  return splitAxes(cast<DynamicQuantizeOp>(op), Value());
+}
+
+//===----------------------------------------------------------------------===//
+// Choices
+//===----------------------------------------------------------------------===//
+
+KernelChoiceAttr QuantizeProblem::choose(Operation *op,
+                                         const TargetInfo &target) const {
+  SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
+  if (works.size() == 1)
+    return chooseQuantizeKernels(op->getContext(), works.front(), target);
+  return chooseBothAxesKernels(
+      op->getContext(), *chooseBothAxesTile(op, works, target), works, target);
+}
+
+KernelChoiceAttr QuantizeProblem::complete(TiledOpInterface op,
+                                           const TargetInfo &target) const {
+  KernelChoiceAttr choice = op.getTilesAttr();
+  SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
+  if (works.size() == 1)
+    return completeQuantizeKernels(choice, works.front(), target);
+  bool hasAlternatives =
+      isa<PerAxisAttr>(llvm::to_vector(choice.getEntries()).back().getTile());
+  return hasAlternatives ? choice : choose(op, target);
+}
+
+/// Of an operation along several axes.
+static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
+                                ArrayRef<QuantizeWork> works,
+                                const TargetInfo &target) {
+  auto alternatives = llvm::to_vector(choice.getEntries());
+  auto perAxis = dyn_cast<PerAxisAttr>(alternatives.back().getTile());
+  if (!perAxis || alternatives.back().getRange() ||
+      perAxis.getChoices().size() != works.size())
+    return op->emitError("'")
+           << op->getName() << "' along " << works.size()
+           << " axes expects #fp8moe.per_axis<[...]> with a choice for each as "
+              "the last alternative; run fp8moe-select-tiles, or add it";
+  for (AlternativeAttr alternative :
+       ArrayRef<AlternativeAttr>(alternatives).drop_back()) {
+    std::optional<QuantizeTileCost> both =
+        chooseBothAxesTile(op, works, target);
+    if (!both || alternative.getTile() !=
+                     getQuantizeTile(op->getContext(), both->schedule))
+      return op->emitError("'")
+             << op->getName() << "' has the tile "
+             << describeTile(alternative.getTile()) << ", but on target "
+             << target.chip << " its layouts take "
+             << (both ? describeTile(
+                            getQuantizeTile(op->getContext(), both->schedule))
+                      : "a kernel for each axis only")
+             << "; use that, or no tiles";
+  }
+  for (auto [index, work] : llvm::enumerate(works))
+    if (failed(verifyChoice(op, getAxisChoice(choice, index), work, target)))
+      return failure();
+  return success();
+}
+
+LogicalResult QuantizeProblem::verifyChoice(TiledOpInterface op,
+                                            const TargetInfo &target) const {
+  KernelChoiceAttr choice = op.getTilesAttr();
+  if (!choice)
+    return success();
+  SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
+  if (works.size() == 1)
+    return fp8moe::verifyChoice(op, choice, works.front(), target);
+  return verifyAxes(op, choice, works, target);
+}
+
+//===----------------------------------------------------------------------===//
+// Explanations
+//===----------------------------------------------------------------------===//
+
 static std::string describeTime(const KernelCandidate &candidate) {
-  return llvm::formatv("{0} at {1:f1} us",
-                       candidate.family->describe(candidate.tile),
+  return llvm::formatv("{0} at {1:f1} us", describeTile(candidate.tile),
                        candidate.cost.time / 1e6);
 }
 
@@ -68,42 +200,38 @@ static std::string explainTile(SmallVector<KernelCandidate> candidates,
   return text + "; next best " + describeTime(chooseCandidate(candidates));
 }
 
-/// "by the mean length of slices: up to 512 <...>, ..., else <...>".
-static std::string explainVariants(ArrayRef<QuantizeVariant> variants) {
-  std::string text;
+/// "by the mean length of slices: up to 512 ..., else ...": first what does not
+/// take everything.
+static std::string explainRanges(KernelChoiceAttr choice) {
+  std::string text = "by the mean length of slices: ";
   llvm::raw_string_ostream os(text);
-  if (variants.size() > 1)
-    os << "by the mean length of slices: ";
-  llvm::interleaveComma(variants, os, [&](const QuantizeVariant &variant) {
-    if (variant.upTo)
-      os << "up to " << *variant.upTo << " ";
-    else if (variants.size() > 1)
+  llvm::interleaveComma(choice.getEntries(), os, [&](AlternativeAttr entry) {
+    RangeAttr range = entry.getRange();
+    if (!range)
       os << "else ";
-    os << describeQuantizeTile(variant.tile.schedule);
+    else if (range.getUpTo() != kUnbounded)
+      os << "up to " << range.getUpTo() << " ";
+    else
+      os << "above " << range.getAbove() << " ";
+    os << describeTile(entry.getTile());
   });
   return text;
 }
 
-/// Why an operation along both axes is one launch.
-static std::string explainBothAxes(Operation *op, ArrayRef<QuantizeWork> works,
-                                   const TargetInfo &target) {
-  if (!getQuantizeTile(op) || !chooseBothAxesTile(op, works, target))
-    return "";
-  return llvm::formatv("both axes at once; a kernel for each takes {0:f1} us",
-                       estimateApart(works, target).time / 1e6);
-}
-
 std::string QuantizeProblem::explainChoice(Operation *op,
                                            const TargetInfo &target) const {
+  auto tiled = dyn_cast<TiledOpInterface>(op);
+  KernelChoiceAttr choice = tiled ? tiled.getTilesAttr() : KernelChoiceAttr();
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
-  if (works.empty())
+  if (works.empty() || !choice)
     return "";
   if (works.size() > 1)
-    return explainBothAxes(op, works, target);
-  const QuantizeWork &work = works.front();
-  if (TileAttrInterface tile = getTile(op))
-    return explainTile(rankTiles(op->getContext(), work, target), tile);
-  return explainVariants(getQuantizeVariants(work, target));
+    return llvm::formatv("both axes at once; a kernel for each takes {0:f1} us",
+                         estimateApart(works, target).time / 1e6);
+  if (TileAttrInterface tile = getOnlyTile(choice))
+    return explainTile(rankTiles(op->getContext(), works.front(), target),
+                       tile);
+  return explainRanges(choice);
 }
 
 namespace mlir::fp8moe {

@@ -11,7 +11,7 @@
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cmath>
@@ -148,79 +148,88 @@ fp8moe::chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles) {
 }
 
 //===----------------------------------------------------------------------===//
-// Tiles by hand, and explanations
+// Tiles on operations
 //===----------------------------------------------------------------------===//
 
-const QuantizeTileCost *
-fp8moe::findQuantizeTile(ArrayRef<QuantizeTileCost> tiles,
-                         QuantizeTileAttr tile) {
-  const auto *it = llvm::find_if(tiles, [&](const QuantizeTileCost &entry) {
-    return entry.schedule.columnsPerBlock == tile.getKept() &&
-           entry.schedule.threads == tile.getThreads() &&
-           entry.schedule.method == tile.getSchedule();
-  });
-  return it == tiles.end() ? nullptr : it;
+TileAttrInterface fp8moe::getQuantizeTile(MLIRContext *context,
+                                          const QuantizeSchedule &schedule) {
+  switch (schedule.method) {
+  case QuantizeMethod::TwoPass:
+    return TwoPassTileAttr::get(context, schedule.columnsPerBlock,
+                                schedule.threads);
+  case QuantizeMethod::RegisterResident:
+    return RegisterResidentTileAttr::get(
+        context, schedule.columnsPerBlock, schedule.threads,
+        schedule.heldChunks, schedule.rounds, schedule.residentBlocks);
+  case QuantizeMethod::SinglePassOuter:
+    return SinglePassOuterTileAttr::get(context, schedule.columnsPerBlock,
+                                        schedule.stages);
+  case QuantizeMethod::SinglePassInner:
+    return SinglePassInnerTileAttr::get(context, schedule.groups);
+  case QuantizeMethod::SinglePassBothAxes:
+    return SinglePassBothAxesTileAttr::get(context, schedule.columnsPerBlock,
+                                           schedule.stages, schedule.rowBytes,
+                                           schedule.rowStages);
+  }
+  llvm_unreachable("unknown method");
 }
 
-QuantizeTileAttr fp8moe::getQuantizeTileAttr(MLIRContext *context,
-                                             const QuantizeSchedule &schedule) {
-  return QuantizeTileAttr::get(context, schedule.columnsPerBlock,
-                               schedule.threads, schedule.method);
+std::optional<QuantizeMethod>
+fp8moe::getQuantizeMethod(TileAttrInterface tile) {
+  return llvm::TypeSwitch<Attribute, std::optional<QuantizeMethod>>(tile)
+      .Case([](TwoPassTileAttr) { return QuantizeMethod::TwoPass; })
+      .Case([](RegisterResidentTileAttr) {
+        return QuantizeMethod::RegisterResident;
+      })
+      .Case([](SinglePassOuterTileAttr) {
+        return QuantizeMethod::SinglePassOuter;
+      })
+      .Case([](SinglePassInnerTileAttr) {
+        return QuantizeMethod::SinglePassInner;
+      })
+      .Case([](SinglePassBothAxesTileAttr) {
+        return QuantizeMethod::SinglePassBothAxes;
+      })
+      .Default(std::nullopt);
 }
 
-std::string fp8moe::describeQuantizeTile(int64_t kept, int64_t threads,
-                                         TileSchedule schedule) {
-  std::string text = llvm::formatv("<kept = {0}, threads = {1}", kept, threads);
-  if (schedule != TileSchedule::TwoPass)
-    text += (", schedule = " + stringifyTileSchedule(schedule)).str();
-  return text + ">";
-}
-
-std::string fp8moe::describeQuantizeTile(const QuantizeSchedule &schedule) {
-  return describeQuantizeTile(schedule.columnsPerBlock, schedule.threads,
-                              schedule.method);
-}
-
-const QuantizeTileCost *
-fp8moe::requireQuantizeTile(Operation *op, ArrayRef<QuantizeTileCost> tiles,
-                            QuantizeTileAttr tile, const TargetInfo &target) {
-  if (failed(tile.verifyFor(op, target)))
-    return nullptr;
-  if (const QuantizeTileCost *found = findQuantizeTile(tiles, tile))
-    return found;
-  std::string known =
-      llvm::join(llvm::map_range(tiles,
-                                 [](const QuantizeTileCost &entry) {
-                                   return describeQuantizeTile(entry.schedule);
-                                 }),
-                 ", ");
-  op->emitError("'") << op->getName() << "' has the tile "
-                     << describeQuantizeTile(tile.getKept(), tile.getThreads(),
-                                             tile.getSchedule())
-                     << ", but on target " << target.chip
-                     << " its layouts take " << known
-                     << "; use one of these or none";
-  return nullptr;
+QuantizeSchedule fp8moe::getQuantizeSchedule(TileAttrInterface tile,
+                                             QuantizeSchedule::Kind kind) {
+  QuantizeSchedule schedule;
+  schedule.kind = kind;
+  schedule.method = *getQuantizeMethod(tile);
+  llvm::TypeSwitch<Attribute>(tile)
+      .Case([&](TwoPassTileAttr tile) {
+        schedule.columnsPerBlock = tile.getColumns();
+        schedule.threads = tile.getThreads();
+      })
+      .Case([&](RegisterResidentTileAttr tile) {
+        schedule.columnsPerBlock = tile.getColumns();
+        schedule.threads = tile.getThreads();
+        schedule.heldChunks = tile.getChunks();
+        schedule.rounds = tile.getRounds();
+        schedule.residentBlocks = tile.getBlocks();
+      })
+      .Case([&](SinglePassOuterTileAttr tile) {
+        schedule.columnsPerBlock = tile.getColumns();
+        schedule.stages = tile.getStages();
+      })
+      .Case([&](SinglePassInnerTileAttr tile) {
+        schedule.columnsPerBlock = 1;
+        schedule.groups = tile.getGroups();
+      })
+      .Case([&](SinglePassBothAxesTileAttr tile) {
+        schedule.columnsPerBlock = tile.getColumns();
+        schedule.stages = tile.getStages();
+        schedule.rowBytes = tile.getRowBytes();
+        schedule.rowStages = tile.getRowStages();
+      });
+  return schedule;
 }
 
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//
-
-QuantizeTileAttr fp8moe::getQuantizeTile(Operation *op) {
-  if (auto quantize = dyn_cast<DynamicQuantizeOp>(op))
-    return quantize.getTileAttr();
-  if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    return quantize.getTileAttr();
-  return {};
-}
-
-void fp8moe::setQuantizeTile(Operation *op, QuantizeTileAttr tile) {
-  if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    jagged.setTileAttr(tile);
-  else
-    cast<DynamicQuantizeOp>(op).setTileAttr(tile);
-}
 
 static std::optional<QuantizeWork>
 getAxisWork(Value input, Value quantized, Value offsets, int64_t axis,
@@ -285,26 +294,4 @@ fp8moe::getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts) {
                         cast.getAxis(), layouts))
       return {*work};
   return {};
-}
-
-std::optional<Cost> fp8moe::estimateQuantize(Operation *op,
-                                             ArrayRef<AssumedLayout> layouts,
-                                             const TargetInfo &target) {
-  if (!target.isGPU())
-    return std::nullopt;
-  SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op, layouts);
-  if (works.empty())
-    return std::nullopt;
-  if (std::optional<QuantizeTileCost> both =
-          chooseBothAxesTile(op, works, target))
-    return both->cost;
-  QuantizeTileAttr tile = getQuantizeTile(op);
-  Cost sum;
-  for (const QuantizeWork &work : works) {
-    SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
-    const QuantizeTileCost *chosen =
-        tile ? findQuantizeTile(tiles, tile) : &chooseQuantizeTile(tiles);
-    sum += chosen ? chosen->cost : Cost::infinite();
-  }
-  return sum;
 }

@@ -74,7 +74,7 @@ static QuantizeSchedule getSchedule(const QuantizeWork &work, int64_t team,
   int64_t perChunk = kChunkElements * work.inputBytes / sizeof(int32_t);
   QuantizeSchedule schedule;
   schedule.kind = QuantizeSchedule::Slices;
-  schedule.method = TileSchedule::Held;
+  schedule.method = QuantizeMethod::RegisterResident;
   schedule.threads = std::max(team, kLeastThreads);
   schedule.columnsPerBlock = schedule.threads / team;
   schedule.heldChunks =
@@ -128,12 +128,17 @@ static QuantizeTileCost estimate(const QuantizeWork &work,
 namespace {
 class RegisterResidentFamily : public AxisQuantizeFamily {
 public:
-  RegisterResidentFamily() : AxisQuantizeFamily(TileSchedule::Held) {}
+  RegisterResidentFamily()
+      : AxisQuantizeFamily("register_resident",
+                           QuantizeMethod::RegisterResident) {}
 
   void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
                 const TargetInfo &target,
                 SmallVectorImpl<QuantizeTileCost> &tiles) const override;
-  bool isMergeable() const override { return true; }
+  std::optional<int64_t>
+  getMergeableThreads(TileAttrInterface tile) const override {
+    return cast<RegisterResidentTileAttr>(tile).getThreads();
+  }
 
 protected:
   StringRef describeReads(const QuantizeTileCost &tile) const override {

@@ -272,12 +272,15 @@ QuantizeTileCost TileCost::get() const {
 namespace {
 class TwoPassFamily : public AxisQuantizeFamily {
 public:
-  TwoPassFamily() : AxisQuantizeFamily(TileSchedule::TwoPass) {}
+  TwoPassFamily() : AxisQuantizeFamily("two_pass", QuantizeMethod::TwoPass) {}
 
   void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
                 const TargetInfo &target,
                 SmallVectorImpl<QuantizeTileCost> &tiles) const override;
-  bool isMergeable() const override { return true; }
+  std::optional<int64_t>
+  getMergeableThreads(TileAttrInterface tile) const override {
+    return cast<TwoPassTileAttr>(tile).getThreads();
+  }
 
 protected:
   StringRef describeReads(const QuantizeTileCost &tile) const override {

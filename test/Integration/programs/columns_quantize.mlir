@@ -12,7 +12,7 @@ func.func @bf16_e4m3_pow2(
       -> (tensor<?x?x!fp8moe.e4m3, #aligned> {fp8moe.name = "q"},
           tensor<?x?xf32> {fp8moe.name = "s"}) {
   %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>) along [0] rounding pow2
-      tile <kept = 1, threads = 832, schedule = columns>
+      tiles [#fp8moe.single_pass_inner<groups = 64>]
       : tensor<?x?xbf16, #aligned>
       -> tensor<?x?x!fp8moe.e4m3, #aligned>, tensor<?x?xf32>
   return %q, %s : tensor<?x?x!fp8moe.e4m3, #aligned>, tensor<?x?xf32>
@@ -24,7 +24,7 @@ func.func @bf16_e5m2_none(
       -> (tensor<?x?x!fp8moe.e5m2, #aligned> {fp8moe.name = "q"},
           tensor<?x?xf32> {fp8moe.name = "s"}) {
   %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>) along [0] rounding none
-      tile <kept = 1, threads = 832, schedule = columns>
+      tiles [#fp8moe.single_pass_inner<groups = 64>]
       : tensor<?x?xbf16, #aligned>
       -> tensor<?x?x!fp8moe.e5m2, #aligned>, tensor<?x?xf32>
   return %q, %s : tensor<?x?x!fp8moe.e5m2, #aligned>, tensor<?x?xf32>
@@ -36,7 +36,7 @@ func.func @f32_e4m3_none(
       -> (tensor<?x?x!fp8moe.e4m3, #aligned> {fp8moe.name = "q"},
           tensor<?x?xf32> {fp8moe.name = "s"}) {
   %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>) along [0] rounding none
-      tile <kept = 1, threads = 832, schedule = columns>
+      tiles [#fp8moe.single_pass_inner<groups = 64>]
       : tensor<?x?xf32, #aligned>
       -> tensor<?x?x!fp8moe.e4m3, #aligned>, tensor<?x?xf32>
   return %q, %s : tensor<?x?x!fp8moe.e4m3, #aligned>, tensor<?x?xf32>
@@ -48,7 +48,7 @@ func.func @f32_e5m2_pow2(
       -> (tensor<?x?x!fp8moe.e5m2, #aligned> {fp8moe.name = "q"},
           tensor<?x?xf32> {fp8moe.name = "s"}) {
   %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>) along [0] rounding pow2
-      tile <kept = 1, threads = 832, schedule = columns>
+      tiles [#fp8moe.single_pass_inner<groups = 64>]
       : tensor<?x?xf32, #aligned>
       -> tensor<?x?x!fp8moe.e5m2, #aligned>, tensor<?x?xf32>
   return %q, %s : tensor<?x?x!fp8moe.e5m2, #aligned>, tensor<?x?xf32>
@@ -60,7 +60,7 @@ func.func @bf16_e4m3_pow2_unaligned(
       -> (tensor<?x?x!fp8moe.e4m3, #column_major> {fp8moe.name = "q"},
           tensor<?x?xf32> {fp8moe.name = "s"}) {
   %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>) along [0] rounding pow2
-      tile <kept = 1, threads = 832, schedule = columns>
+      tiles [#fp8moe.single_pass_inner<groups = 64>]
       : tensor<?x?xbf16, #column_major>
       -> tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf32>
   return %q, %s : tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf32>
@@ -72,7 +72,7 @@ func.func @bf16_e4m3_pow2_3_groups(
       -> (tensor<?x?x!fp8moe.e4m3, #aligned> {fp8moe.name = "q"},
           tensor<3x?xf32> {fp8moe.name = "s"}) {
   %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<3xi32>) along [0] rounding pow2
-      tile <kept = 1, threads = 832, schedule = columns>
+      tiles [#fp8moe.single_pass_inner<groups = 64>]
       : tensor<?x?xbf16, #aligned>
       -> tensor<?x?x!fp8moe.e4m3, #aligned>, tensor<3x?xf32>
   return %q, %s : tensor<?x?x!fp8moe.e4m3, #aligned>, tensor<3x?xf32>

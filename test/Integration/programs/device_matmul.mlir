@@ -200,7 +200,7 @@ func.func @forward_fast_bf16_cooperative(
       -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
   %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
       scales(%sa, %sb : tensor<?xf32>, tensor<?x?xf32>) direction quantize accumulation fast
-      tile <rows = 256, columns = 128, stages = 4, schedule = cooperative>
+      tiles [#fp8moe.wgmma<rows = 256, columns = 128, stages = 4, schedule = cooperative>]
       : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x?x!fp8moe.e4m3, #expert_columns> -> tensor<?x?xbf16>
   return %y : tensor<?x?xbf16>
 }
@@ -214,7 +214,7 @@ func.func @gradient_fast_bf16_cooperative(
       -> (tensor<?x?x?xbf16> {fp8moe.name = "y"}) {
   %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
       scales(%sa, %sb : tensor<?x?xf32>, tensor<?x?xf32>) direction quantize accumulation fast
-      tile <rows = 128, columns = 256, stages = 4, schedule = cooperative>
+      tiles [#fp8moe.wgmma<rows = 128, columns = 256, stages = 4, schedule = cooperative>]
       : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x!fp8moe.e4m3, #columns> -> tensor<?x?x?xbf16>
   return %y : tensor<?x?x?xbf16>
 }
@@ -228,7 +228,7 @@ func.func @forward_promoted_f32_ping_pong(
       -> (tensor<?x?xf32> {fp8moe.name = "y"}) {
   %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
       scales(%sa, %sb : tensor<?xf32>, tensor<?x?xf32>) direction dequantize accumulation promoted
-      tile <rows = 128, columns = 64, stages = 4, schedule = ping_pong>
+      tiles [#fp8moe.wgmma<rows = 128, columns = 64, stages = 4, schedule = ping_pong>]
       : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x?x!fp8moe.e4m3, #expert_columns> -> tensor<?x?xf32>
   return %y : tensor<?x?xf32>
 }
@@ -242,7 +242,7 @@ func.func @gradient_promoted_f32_cooperative(
       -> (tensor<?x?x?xf32> {fp8moe.name = "y"}) {
   %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
       scales(%sa, %sb : tensor<?x?xf32>, tensor<?x?xf32>) direction quantize accumulation promoted
-      tile <rows = 128, columns = 128, stages = 5, schedule = cooperative>
+      tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 5, schedule = cooperative>]
       : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x!fp8moe.e4m3, #columns> -> tensor<?x?x?xf32>
   return %y : tensor<?x?x?xf32>
 }

@@ -14,9 +14,9 @@
 // CHECK-LABEL: target gfx942
 // CHECK:       copies: 2 as written, 1 left
 // CHECK-NEXT:  kernel, layouts and tile {{ *}}predicted
-// CHECK-NEXT:  fp8moe.jagged_dynamic_quantize line [[@LINE+44]] <kept = 64, threads = 256> {{[0-9.]+}} us
+// CHECK-NEXT:  fp8moe.jagged_dynamic_quantize line [[@LINE+44]] two_pass<columns = 64, threads = 256> {{[0-9.]+}} us
 // CHECK-NEXT:  row-major, row-major -> column-major, row-major
-// CHECK-NEXT:  strips_to_slices: bound by {{latency|bandwidth}}, the second read from L2, 2048 blocks in 3 waves; next best <kept = 128, threads = 512> at {{[0-9.]+}} us
+// CHECK-NEXT:  strips_to_slices: bound by {{latency|bandwidth}}, the second read from L2, 2048 blocks in 3 waves; next best two_pass<columns = 128, threads = 512> at {{[0-9.]+}} us
 // CHECK-NEXT:  fp8moe.relayout line {{[0-9]+}} no tile {{[0-9.]+}} us
 // CHECK-NEXT:  row-major -> column-major
 // CHECK-NEXT:  no choice: one schedule for these layouts
@@ -37,8 +37,8 @@
 // MANIFEST-NEXT:     ],
 // MANIFEST-NEXT:     "reason": "strips_to_slices: {{.*}}",
 // MANIFEST-NEXT:     "tile": {
-// MANIFEST-NEXT:       "kept": 64,
-// MANIFEST-NEXT:       "schedule": "two_pass",
+// MANIFEST-NEXT:       "columns": 64,
+// MANIFEST-NEXT:       "kind": "two_pass",
 // MANIFEST-NEXT:       "threads": 256
 // MANIFEST-NEXT:     },
 // MANIFEST-NEXT:     "writes": [

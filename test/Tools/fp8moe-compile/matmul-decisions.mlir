@@ -4,8 +4,8 @@
 // RUN: rm -rf %t && fp8moe-compile %s --target=sm_90a -o %t --report | FileCheck %s --check-prefix=REPORT
 // RUN: FileCheck %s --input-file=%t/sm_90a/manifest.json
 
-// REPORT: fp8moe.grouped_matmul line {{[0-9]+}} <rows = {{[0-9]+}}, columns = {{[0-9]+}}, stages = {{[0-9]+}}, schedule = ping_pong>
-// REPORT: <rows = 128, columns = 32, stages = 4, schedule = cooperative>
+// REPORT: fp8moe.grouped_matmul line {{[0-9]+}} wgmma<rows = {{[0-9]+}}, columns = {{[0-9]+}}, stages = {{[0-9]+}}, schedule = ping_pong>
+// REPORT: wgmma<rows = 128, columns = 32, stages = 4, schedule = cooperative>
 
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 
@@ -19,6 +19,7 @@ func.func @matmul(%a: tensor<4096x2048xbf16> {fp8moe.name = "a"},
   // CHECK:      "reason": "ping_pong: bound by multiplications, {{[0-9]+}} tiles of {{.*}} us in {{[0-9]+}} waves"
   // CHECK-NEXT: "tile": {
   // CHECK-NEXT:   "columns": {{[0-9]+}},
+  // CHECK-NEXT:   "kind": "wgmma",
   // CHECK-NEXT:   "raster": 8,
   // CHECK-NEXT:   "rows": {{[0-9]+}},
   // CHECK-NEXT:   "schedule": "ping_pong",
@@ -28,7 +29,7 @@ func.func @matmul(%a: tensor<4096x2048xbf16> {fp8moe.name = "a"},
       -> tensor<4096x1024xbf16>
   // CHECK:      "reason": "as given, the model prefers {{[0-9]+}}x{{[0-9]+}} at {{.*}} us"
   %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
-      tile <rows = 128, columns = 32, stages = 4, schedule = cooperative>
+      tiles [#fp8moe.wgmma<rows = 128, columns = 32, stages = 4, schedule = cooperative>]
       : tensor<4096x2048xbf16>, tensor<4x2048x1024xbf16, #expert_columns>
       -> tensor<4096x1024xbf16>
   return %x, %y : tensor<4096x1024xbf16>, tensor<4096x1024xbf16>

@@ -3,7 +3,7 @@
 // The report says that one kernel quantizes along both axes, what a kernel for each would take,
 // and names those, which take what the one does not.
 
-// CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}}{{.*}}schedule = both_axes
+// CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}}{{.*}}no tile
 // CHECK: both axes at once; a kernel for each takes {{[0-9.]+}} us
 // CHECK: quantize_both_axes_0 0-1
 // CHECK: quantize_streamed_1 0-1

@@ -3,7 +3,7 @@
 // The report says how a streamed kernel reads, and names the kernel that takes what tensor
 // maps refuse.
 
-// CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}}{{.*}}schedule = streamed
+// CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}}{{.*}}single_pass_outer<columns = 64, stages = 13>
 // CHECK: strips_to_slices: bound by {{latency|bandwidth}}, streamed once through shared memory, {{[0-9]+}} tiles in {{[0-9]+}} waves
 // One of the two kernels is launched.
 // CHECK: quantize_streamed_0 0-1

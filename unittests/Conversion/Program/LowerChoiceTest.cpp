@@ -54,13 +54,16 @@ public:
     operands.buffers = {input.buffer, Value(), output.buffer, scales.buffer};
 
     QuantizeSchedule single{QuantizeSchedule::StripsToSlices, /*threads=*/480,
-                            /*columnsPerBlock=*/64, TileSchedule::Streamed};
+                            /*columnsPerBlock=*/64,
+                            QuantizeMethod::SinglePassOuter};
+    single.stages = 13;
     QuantizeSchedule twoPass{QuantizeSchedule::StripsToSlices, /*threads=*/256,
                              /*columnsPerBlock=*/64};
     QuantizeInstance first(op, operands, single), rest(op, operands, twoPass);
     Value rows = materializeSize(builder, op->getLoc(), input.sizes[0]);
-    return lowerChoice({{&first, /*above=*/1000, /*upTo=*/9000}, {&rest}}, rows,
-                       lowering);
+    auto range = RangeAttr::get(op->getContext(), Quantity::MeanLength,
+                                /*above=*/1000, /*up_to=*/9000);
+    return lowerChoice({{&first, range}, {&rest}}, rows, lowering);
   }
 };
 

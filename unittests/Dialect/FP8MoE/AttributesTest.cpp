@@ -66,28 +66,6 @@ TEST_F(Attributes, ReportsAMissingTarget) {
   EXPECT_NE(message.find("gfx950"), std::string::npos) << message;
 }
 
-TEST_F(Attributes, TilesMustFitTheTarget) {
-  OwningOpRef<ModuleOp> module = parse("module {}");
-  auto tile = [&](int64_t threads) -> TileAttrInterface {
-    return cast<TileAttrInterface>(
-        QuantizeTileAttr::get(&context, 64, threads, TileSchedule::TwoPass));
-  };
-  EXPECT_TRUE(succeeded(tile(256).verifyFor(*module, *lookupTarget("sm_90a"))));
-  EXPECT_TRUE(succeeded(tile(64).verifyFor(*module, *lookupTarget("gfx942"))));
-  EXPECT_TRUE(succeeded(tile(32).verifyFor(*module, *lookupTarget("sm_90a"))));
-  EXPECT_TRUE(succeeded(tile(32).verifyFor(*module, *lookupTarget("cpu"))));
-
-  // Half a wavefront.
-  EXPECT_TRUE(failed(tile(32).verifyFor(*module, *lookupTarget("gfx942"))));
-  EXPECT_NE(message.find("has a tile of 32 threads; on gfx942 a block has"),
-            std::string::npos)
-      << message;
-
-  TargetInfo small = *lookupTarget("sm_90a");
-  small.maxThreadsPerBlock = 512;
-  EXPECT_TRUE(failed(tile(1024).verifyFor(*module, small)));
-}
-
 TEST_F(Attributes, KnowsFp8Types) {
   struct Case {
     StringRef text;

@@ -33,6 +33,10 @@ struct MatmulWork : KernelWorkBase<MatmulWork> {
 /// What a matrix instruction calls elements of an operand.
 MatrixElement getMatrixElement(Type type);
 
+/// Whether sums leave the tensor cores before they are complete; those of bf16
+/// lose nothing there.
+bool isPromoted(GroupedMatmulOp op);
+
 MatmulWork getMatmulWork(GroupedMatmulOp op);
 
 /// Known sizes for those that are not.

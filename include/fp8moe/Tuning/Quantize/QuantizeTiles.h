@@ -21,10 +21,19 @@
 
 namespace mlir::fp8moe {
 
-/// Whether the kernels of a schedule take every address, every pitch and every
-/// size.
-inline bool isGeneral(TileSchedule schedule) {
-  return schedule == TileSchedule::TwoPass || schedule == TileSchedule::Held;
+/// How a kernel goes over its input: the family of kernels that has the tile.
+enum class QuantizeMethod {
+  TwoPass,
+  RegisterResident,
+  SinglePassOuter,
+  SinglePassInner,
+  SinglePassBothAxes,
+};
+
+/// Whether the kernels take every address, every pitch and every size.
+inline bool isGeneral(QuantizeMethod method) {
+  return method == QuantizeMethod::TwoPass ||
+         method == QuantizeMethod::RegisterResident;
 }
 
 /// How blocks divide the work of a quantization. The kind follows from the
@@ -47,14 +56,19 @@ struct QuantizeSchedule {
   int64_t threads;
   /// Columns of one segment that a block takes at a time.
   int64_t columnsPerBlock;
-  TileSchedule method = TileSchedule::TwoPass;
-  /// Held: chunks (of 16 bytes of output) that a thread keeps in registers, how
-  /// often a block takes `columnsPerBlock` columns of the same segment, and the
-  /// blocks that should fit a multiprocessor. None is part of the tile: they
-  /// follow from it and from the sizes.
+  QuantizeMethod method = QuantizeMethod::TwoPass;
+  /// Register-resident: chunks (of 16 bytes of output) that a thread keeps in
+  /// registers, how often a block takes `columnsPerBlock` columns of the same
+  /// segment, and the blocks that should fit a multiprocessor.
   int64_t heldChunks = 0;
   int64_t rounds = 1;
   int64_t residentBlocks = 1;
+  /// Single pass, outer or both axes: tiles in the ring. Both axes: the bytes
+  /// of a row, and how many of them are in shared memory at once.
+  int64_t stages = 0;
+  int64_t rowBytes = 0, rowStages = 0;
+  /// Single pass, inner: groups that there is room for.
+  int64_t groups = 0;
 
   bool isGeneral() const { return fp8moe::isGeneral(method); }
 
@@ -148,6 +162,19 @@ SmallVector<QuantizeVariant> getQuantizeVariants(const QuantizeWork &work,
 SmallVector<QuantizeVariant>
 getGeneralQuantizeVariants(const QuantizeWork &work, const TargetInfo &target);
 
+/// These as a choice: what does not take everything stands before what does.
+KernelChoiceAttr chooseQuantizeKernels(MLIRContext *context,
+                                       const QuantizeWork &work,
+                                       const TargetInfo &target);
+
+/// `choice`, with something that takes everything behind it.
+KernelChoiceAttr completeQuantizeKernels(KernelChoiceAttr choice,
+                                         const QuantizeWork &work,
+                                         const TargetInfo &target);
+
+/// What a choice of an operation along several axes says of one; null for null.
+KernelChoiceAttr getAxisChoice(KernelChoiceAttr choice, unsigned index);
+
 /// The tile of least predicted time; the smallest of several.
 const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);
 
@@ -156,6 +183,16 @@ const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);
 /// `works` are those of the operation.
 std::optional<QuantizeTileCost> getBothAxesTile(ArrayRef<QuantizeWork> works,
                                                 const TargetInfo &target);
+
+/// The rows that groups have on average where that kernel is worthwhile.
+int64_t getBothAxesRows(const QuantizeSchedule &schedule,
+                        const TargetInfo &target);
+
+/// The tile for both axes, and kernels for each axis behind it.
+KernelChoiceAttr chooseBothAxesKernels(MLIRContext *context,
+                                       const QuantizeTileCost &both,
+                                       ArrayRef<QuantizeWork> works,
+                                       const TargetInfo &target);
 
 /// The cost of the best kernel for each of several quantizations.
 Cost estimateApart(ArrayRef<QuantizeWork> works, const TargetInfo &target);
@@ -166,23 +203,14 @@ std::optional<QuantizeTileCost> chooseBothAxesTile(Operation *op,
                                                    ArrayRef<QuantizeWork> works,
                                                    const TargetInfo &target);
 
-/// The entry of a tile that somebody wrote, or null when it is not legal.
-const QuantizeTileCost *findQuantizeTile(ArrayRef<QuantizeTileCost> tiles,
-                                         QuantizeTileAttr tile);
-
-/// As above, and reports at `op` that the tile is not legal and which are.
-const QuantizeTileCost *requireQuantizeTile(Operation *op,
-                                            ArrayRef<QuantizeTileCost> tiles,
-                                            QuantizeTileAttr tile,
-                                            const TargetInfo &target);
-
-/// The tile of a schedule as an operation names it, and as people read it:
-/// "<kept = 1, threads = 128, schedule = held>".
-QuantizeTileAttr getQuantizeTileAttr(MLIRContext *context,
-                                     const QuantizeSchedule &schedule);
-std::string describeQuantizeTile(const QuantizeSchedule &schedule);
-std::string describeQuantizeTile(int64_t kept, int64_t threads,
-                                 TileSchedule schedule);
+/// The tile of a schedule as an operation names it. The kind of the schedule,
+/// which is not part of it, follows from layouts.
+TileAttrInterface getQuantizeTile(MLIRContext *context,
+                                  const QuantizeSchedule &schedule);
+QuantizeSchedule getQuantizeSchedule(TileAttrInterface tile,
+                                     QuantizeSchedule::Kind kind);
+/// None for a tile that is not one of a quantization along one axis or both.
+std::optional<QuantizeMethod> getQuantizeMethod(TileAttrInterface tile);
 
 /// The quantizations along one axis each that an operation makes, on a GPU each
 /// a kernel. Tensors have the assumed layouts, the others those of their types.
@@ -191,11 +219,6 @@ std::string describeQuantizeTile(int64_t kept, int64_t threads,
 /// that it becomes, so that fusing it never looks worse.
 SmallVector<QuantizeWork, 2>
 getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts = {});
-
-/// The tile that an operation names, or null.
-QuantizeTileAttr getQuantizeTile(Operation *op);
-/// Of a quantization that can name one.
-void setQuantizeTile(Operation *op, QuantizeTileAttr tile);
 
 /// The least cost over the tiles of a quantization on a GPU, or of the
 /// tile that it names; impossible when that is not legal for the layouts. None

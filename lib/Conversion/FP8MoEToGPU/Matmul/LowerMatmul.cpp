@@ -13,8 +13,9 @@
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/KernelProblem.h"
-#include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
+#include "fp8moe/Tuning/Matmul/MatmulWork.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -51,7 +52,7 @@ getProblem(GroupedMatmulOp op, const GroupedMatmulSizes<OpFoldResult> &sizes) {
     problem.padding = padding.getPad();
   problem.hasScales = static_cast<bool>(op.getScaleA());
   problem.reciprocalScales = op.getDirection() == ScaleDirection::Quantize;
-  problem.promoted = getMatmulWork(op).promoted;
+  problem.promoted = isPromoted(op);
   problem.accumulates = static_cast<bool>(op.getAddend());
   for (auto [from, to] :
        llvm::zip_equal(GroupedMatmulSizes<OpFoldResult>::members(),
@@ -62,7 +63,8 @@ getProblem(GroupedMatmulOp op, const GroupedMatmulSizes<OpFoldResult> &sizes) {
 
 static LogicalResult lowerGroupedMatmul(GroupedMatmulOp op,
                                         ProgramLowering &lowering) {
-  if (failed(requireKernels(op, lowering.getTarget())))
+  if (failed(requireKernels(op, lowering.getTarget())) ||
+      failed(requireChoice(op, lowering.getTarget())))
     return failure();
   RankedTensorType aType = op.getA().getType(), bType = op.getB().getType();
   for (Type type : {aType.getElementType(), bType.getElementType()})
@@ -86,6 +88,7 @@ static LogicalResult lowerGroupedMatmul(GroupedMatmulOp op,
   instance.sizes =
       getSizes(instance, lowering.getView(op.getOffsets()).sizes[0]);
   instance.problem = getProblem(op, instance.sizes);
+  // A family launches its alternatives together, as they share workspaces.
   return lowerChoice(KernelAlternative{&instance}, /*quantity=*/Value(),
                      lowering);
 }

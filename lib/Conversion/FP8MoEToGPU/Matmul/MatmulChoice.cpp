@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The model of lib/Tuning/MatmulTiles.cpp as a computation of the host, for
-// what it can only know at run time: tiles come in waves of one for each
-// multiprocessor, and a wave costs the same however few tiles it has.
+// The model of the tiles (lib/Tuning/Matmul) as a computation of the
+// host, for what it can only know at run time: tiles come in waves of one for
+// each multiprocessor, and a wave costs the same however few tiles it has.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,10 +21,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Picoseconds in a unit of what is compared: finer differences mean nothing,
-/// and products must not overflow.
-static constexpr int64_t kTimeUnit = 1000;
-
 namespace {
 class MatmulChoice {
 public:
@@ -34,8 +30,8 @@ public:
       : b(loc, builder), size(builder, loc), sizes(sizes),
         multiprocessors(multiprocessors) {}
 
-  /// Twice the time of a variant.
-  Value createTime(const MatmulTileCost &variant);
+  /// Twice the time of an alternative.
+  Value createTime(const MatmulAlternative &alternative);
   Value compare(arith::CmpIPredicate predicate, Value lhs, Value rhs) {
     return b.createOrFold<arith::CmpIOp>(predicate, lhs, rhs);
   }
@@ -59,7 +55,7 @@ private:
 };
 } // namespace
 
-/// Twice the waves of a variant: the sum of the two cases.
+/// Twice the waves of an alternative: the sum of the two cases.
 Value MatmulChoice::createWaves(const MatmulSchedule &schedule) {
   OpFoldResult tileRows = size.constant(schedule.rows);
   Value whole =
@@ -86,21 +82,20 @@ Value MatmulChoice::createWaves(const MatmulSchedule &schedule) {
   return b.createOrFold<arith::AddIOp>(least, most);
 }
 
-Value MatmulChoice::createTime(const MatmulTileCost &variant) {
-  return b.createOrFold<arith::MulIOp>(
-      createWaves(variant.schedule),
-      get(size.constant(variant.tileTime / kTimeUnit)));
+Value MatmulChoice::createTime(const MatmulAlternative &alternative) {
+  return b.createOrFold<arith::MulIOp>(createWaves(alternative.schedule),
+                                       get(size.constant(alternative.wave)));
 }
 
 SmallVector<Value> fp8moe::createMatmulChoice(
-    OpBuilder &builder, Location loc, ArrayRef<MatmulTileCost> variants,
+    OpBuilder &builder, Location loc, ArrayRef<MatmulAlternative> alternatives,
     const GroupedMatmulSizes<OpFoldResult> &sizes, Value multiprocessors) {
-  if (variants.size() == 1)
+  if (alternatives.size() == 1)
     return {Value()};
   MatmulChoice choice(builder, loc, sizes, multiprocessors);
   SmallVector<Value> times =
-      llvm::map_to_vector(variants, [&](const MatmulTileCost &variant) {
-        return choice.createTime(variant);
+      llvm::map_to_vector(alternatives, [&](const MatmulAlternative &entry) {
+        return choice.createTime(entry);
       });
   // The first of the best: it beats all before, and ties with none of them.
   SmallVector<Value> conditions;

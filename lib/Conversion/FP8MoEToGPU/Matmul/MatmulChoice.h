@@ -15,12 +15,18 @@
 
 namespace mlir::fp8moe {
 
-/// For each variant of a forward matmul (getMatmulVariants), whether it takes
-/// the least time by the model, worked out on the host from the number of rows:
-/// an i1, which is true for one of them. Null for a single variant.
-/// `multiprocessors` is an index.
+/// A tile of a choice, and the nanoseconds of a wave.
+struct MatmulAlternative {
+  MatmulSchedule schedule;
+  int64_t wave;
+};
+
+/// For each alternative of a forward matmul, whether it takes the least time by
+/// the model, worked out on the host from the number of rows: an i1, which is
+/// true for one of them. Null for a single alternative. `multiprocessors` is an
+/// index.
 SmallVector<Value> createMatmulChoice(
-    OpBuilder &builder, Location loc, ArrayRef<MatmulTileCost> variants,
+    OpBuilder &builder, Location loc, ArrayRef<MatmulAlternative> alternatives,
     const GroupedMatmulSizes<OpFoldResult> &sizes, Value multiprocessors);
 
 } // namespace mlir::fp8moe

@@ -14,26 +14,31 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+Value fp8moe::createIsInRange(RangeAttr range, Value quantity,
+                              OpBuilder &builder, Location loc) {
+  auto compare = [&](arith::CmpIPredicate predicate, int64_t bound) -> Value {
+    return arith::CmpIOp::create(
+        builder, loc, predicate, quantity,
+        arith::ConstantIndexOp::create(builder, loc, bound));
+  };
+  Value isAtMost, isAbove;
+  if (range.getUpTo() != kUnbounded)
+    isAtMost = compare(arith::CmpIPredicate::sle, range.getUpTo());
+  if (range.getAbove() != 0)
+    isAbove = compare(arith::CmpIPredicate::sgt, range.getAbove());
+  return createBoth(builder, loc, isAtMost, isAbove);
+}
+
 /// Whether `quantity` is in the range of each alternative; null without one.
 static SmallVector<Value>
 createAreInRange(ArrayRef<KernelAlternative> alternatives, Value quantity,
                  OpBuilder &builder) {
-  auto compare = [&](Location loc, arith::CmpIPredicate predicate,
-                     std::optional<int64_t> bound) -> Value {
-    if (!bound)
-      return {};
-    return arith::CmpIOp::create(
-        builder, loc, predicate, quantity,
-        arith::ConstantIndexOp::create(builder, loc, *bound));
-  };
   return llvm::map_to_vector(
       alternatives, [&](const KernelAlternative &alternative) {
-        Location loc = alternative.instance->op->getLoc();
-        Value isAtMost =
-            compare(loc, arith::CmpIPredicate::sle, alternative.upTo);
-        Value isAbove =
-            compare(loc, arith::CmpIPredicate::sgt, alternative.above);
-        return createBoth(builder, loc, isAtMost, isAbove);
+        return alternative.range
+                   ? createIsInRange(alternative.range, quantity, builder,
+                                     alternative.instance->op->getLoc())
+                   : Value();
       });
 }
 

@@ -10,17 +10,19 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAM_LOWERCHOICE_H
 
 #include "FP8MoEToGPU/Program/KernelLowering.h"
-#include "mlir/Support/LLVM.h"
-
-#include <optional>
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 
 namespace mlir::fp8moe {
 
-/// A way to do a piece of work, for above < quantity <= upTo.
+/// A way to do a piece of work, where a quantity is in a range (null: always).
 struct KernelAlternative {
   const KernelInstance *instance;
-  std::optional<int64_t> above = std::nullopt, upTo = std::nullopt;
+  RangeAttr range = RangeAttr();
 };
+
+/// Whether `quantity` (an index) is in a range.
+Value createIsInRange(RangeAttr range, Value quantity, OpBuilder &builder,
+                      Location loc);
 
 /// Launches the first alternative whose range `quantity` (an index; null when
 /// none has a range) is in, and whose kernel takes the addresses, pitches and

@@ -14,6 +14,7 @@
 #include "FP8MoEToGPU/Quantize/QuantizeInstance.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Tuning/KernelChoice.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -31,22 +32,13 @@ struct Quantization {
 };
 } // namespace
 
-static SmallVector<int64_t> getStaticSizes(ArrayRef<OpFoldResult> sizes) {
-  return llvm::map_to_vector(sizes, getStaticSize);
-}
-
-static FailureOr<QuantizeSizes<OpFoldResult>>
-getSizes(const Quantization &q, ProgramLowering &lowering) {
-  std::optional<QuantizeDims> dims =
-      assignQuantizeDims(q.axis, getStaticSizes(q.input.strides),
-                         getStaticSizes(q.output.strides));
-  if (!dims)
-    return lowering.reportUnsupported(
-        q.op, "of a tensor of rank " + Twine(q.inputType.getRank()) +
-                  " (expected at most 3; merge dimensions with "
-                  "fp8moe.reshape)");
-  auto [segment, column] = *dims;
-  OpBuilder builder = lowering.getBuilder();
+/// Which dimension is which follows from types, as it did when tiles were
+/// chosen; views may know more.
+static QuantizeSizes<OpFoldResult> getSizes(const Quantization &q,
+                                            OpBuilder builder) {
+  auto [segment, column] =
+      *assignQuantizeDims(q.axis, StridedLayout::get(q.inputType)->strides,
+                          StridedLayout::get(q.resultType)->strides);
   OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
   /// Scales lack the axis.
   auto getScaleStride = [&](std::optional<int64_t> dim) {
@@ -76,45 +68,11 @@ getSizes(const Quantization &q, ProgramLowering &lowering) {
   return sizes;
 }
 
-static QuantizeWork getWork(const QuantizeProblem &problem) {
-  QuantizeWork work;
-  work.segments = problem.sizes.segments;
-  work.rows = problem.sizes.reduced;
-  work.columns = problem.sizes.kept;
-  work.jagged = problem.jagged;
-  work.inputBytes = problem.inputType.getIntOrFloatBitWidth() / 8;
-  work.inputRowStride = problem.sizes.inReduced;
-  work.inputColumnStride = problem.sizes.inKept;
-  work.outputRowStride = problem.sizes.outReduced;
-  work.outputColumnStride = problem.sizes.outKept;
-  work.outputPadding = problem.outputPadding;
-  return work;
-}
-
-/// The schedule with the tile that the operation names, or those that tile
-/// selection would choose.
-static FailureOr<SmallVector<QuantizeVariant>>
-getVariants(const QuantizeProblem &problem, Operation *op,
-            QuantizeTileAttr tile, const TargetInfo &target) {
-  QuantizeWork work = getWork(problem);
-  if (!tile)
-    return getQuantizeVariants(work, target);
-  SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
-  const QuantizeTileCost *chosen = requireQuantizeTile(op, tiles, tile, target);
-  if (!chosen)
-    return failure();
-  return SmallVector<QuantizeVariant>{{std::nullopt, *chosen}};
-}
-
-/// Of a quantization, or why the target does not take it.
-static FailureOr<QuantizeProblem>
-getProblem(const Quantization &q, const QuantizeSizes<OpFoldResult> &sizes,
-           ProgramLowering &lowering) {
+static QuantizeProblem getProblem(const Quantization &q,
+                                  const QuantizeSizes<OpFoldResult> &sizes) {
   QuantizeProblem problem;
   problem.inputType = q.inputType.getElementType();
   problem.fp8Type = q.resultType.getElementType();
-  if (failed(lowering.requireFP8(q.op, "to", problem.fp8Type)))
-    return failure();
   problem.powerOfTwo = q.rounding == ScaleRounding::Pow2;
   problem.jagged = q.offsets.has_value();
   if (GroupPaddingAttr padding = getGroupPadding(q.resultType))
@@ -127,18 +85,13 @@ getProblem(const Quantization &q, const QuantizeSizes<OpFoldResult> &sizes,
   return problem;
 }
 
-static FailureOr<QuantizeOperands> getOperands(const Quantization &q,
-                                               ProgramLowering &lowering) {
-  FailureOr<QuantizeSizes<OpFoldResult>> sizes = getSizes(q, lowering);
-  if (failed(sizes))
-    return failure();
-  FailureOr<QuantizeProblem> problem = getProblem(q, *sizes, lowering);
-  if (failed(problem))
-    return failure();
+static QuantizeOperands getOperands(const Quantization &q,
+                                    ProgramLowering &lowering) {
+  QuantizeSizes<OpFoldResult> sizes = getSizes(q, lowering.getBuilder());
   QuantizeBuffers buffers{q.input.buffer,
                           q.offsets ? Value(q.offsets->buffer) : Value(),
                           q.output.buffer, q.scales.buffer};
-  return QuantizeOperands{*problem, *sizes, buffers};
+  return {getProblem(q, sizes), sizes, buffers};
 }
 
 /// The mean length of slices, an index.
@@ -156,90 +109,55 @@ static Value createMeanLength(const QuantizeOperands &operands,
   return arith::CeilDivSIOp::create(builder, loc, length, groups);
 }
 
-namespace {
-/// A tile and the mean lengths of slices that it is for.
-struct RangedTile {
-  QuantizeSchedule tile;
-  std::optional<int64_t> above, upTo;
-};
-} // namespace
-
-/// Appends those variants that take everything, or the others.
-static void addTiles(ArrayRef<QuantizeVariant> variants, bool areGeneral,
-                     SmallVectorImpl<RangedTile> &tiles) {
-  std::optional<int64_t> previous;
-  for (const QuantizeVariant &variant : variants) {
-    const QuantizeSchedule &tile = variant.tile.schedule;
-    if (tile.isGeneral() == areGeneral)
-      tiles.push_back({tile, previous, variant.upTo});
-    previous = variant.upTo;
-  }
-}
-
-/// The tiles of a quantization in the order of lowerChoice: behind those that
-/// do not take everything stand some that do.
-static FailureOr<SmallVector<RangedTile>>
-getTiles(const QuantizeProblem &problem, Operation *op, QuantizeTileAttr tile,
-         const TargetInfo &target) {
-  FailureOr<SmallVector<QuantizeVariant>> variants =
-      getVariants(problem, op, tile, target);
-  if (failed(variants))
-    return failure();
-  SmallVector<RangedTile> tiles;
-  addTiles(*variants, /*areGeneral=*/false, tiles);
-  if (!tiles.empty())
-    *variants = getGeneralQuantizeVariants(getWork(problem), target);
-  addTiles(*variants, /*areGeneral=*/true, tiles);
-  return tiles;
-}
-
-/// A condition, `isNeeded`, may be null.
+/// A condition, `when`, may be null.
 static LogicalResult launchQuantize(const Quantization &q,
-                                    QuantizeTileAttr tile, Value isNeeded,
+                                    QuantizeSchedule::Kind kind,
+                                    KernelChoiceAttr choice, Value when,
                                     ProgramLowering &lowering) {
-  FailureOr<QuantizeOperands> operands = getOperands(q, lowering);
-  if (failed(operands))
-    return failure();
-  FailureOr<SmallVector<RangedTile>> tiles =
-      getTiles(operands->problem, q.op, tile, lowering.getTarget());
-  if (failed(tiles))
-    return failure();
+  QuantizeOperands operands = getOperands(q, lowering);
   SmallVector<QuantizeInstance> instances;
-  for (const RangedTile &entry : *tiles) {
-    instances.emplace_back(q.op, *operands, entry.tile);
-    instances.back().isNeeded = isNeeded;
+  bool haveRanges = false;
+  for (AlternativeAttr entry : choice.getEntries()) {
+    instances.emplace_back(q.op, operands,
+                           getQuantizeSchedule(entry.getTile(), kind));
+    instances.back().isNeeded = when;
+    haveRanges |= static_cast<bool>(entry.getRange());
   }
   SmallVector<KernelAlternative> alternatives;
-  for (auto [instance, entry] : llvm::zip_equal(instances, *tiles))
-    alternatives.push_back({&instance, entry.above, entry.upTo});
+  for (auto [instance, entry] : llvm::zip_equal(instances, choice.getEntries()))
+    alternatives.push_back({&instance, entry.getRange()});
   OpBuilder builder = lowering.getBuilder();
   Value length;
-  if (llvm::any_of(*tiles, [](const RangedTile &entry) {
-        return entry.above || entry.upTo;
-      }))
-    length = createMeanLength(*operands, builder, q.op->getLoc());
+  if (haveRanges)
+    length = createMeanLength(operands, builder, q.op->getLoc());
   return lowerChoice(alternatives, length, lowering);
 }
 
-/// Both axes from one launch: `columns` jagged, `rows` whole. The result is the
-/// condition under which launches for each must do the work, null for always.
+/// Both axes from one launch where its range holds: `columns` jagged, `rows`
+/// whole. The result is the condition under which launches for each must do
+/// the work.
 static FailureOr<Value> launchBothAxes(const Quantization &columns,
                                        const Quantization &rows,
+                                       AlternativeAttr alternative,
                                        ProgramLowering &lowering) {
-  FailureOr<QuantizeOperands> ofColumns = getOperands(columns, lowering),
-                              ofRows = getOperands(rows, lowering);
-  if (failed(ofColumns) || failed(ofRows))
-    return failure();
-  BothAxesInstance instance(columns.op, *ofColumns, *ofRows);
-  const KernelLowering *family =
-      lowering.getTable().findKernelLowering(instance);
-  if (!family)
-    return Value();
-  FailureOr<Value> isDone = family->launch(instance, /*when=*/{}, lowering);
+  QuantizeOperands ofColumns = getOperands(columns, lowering),
+                   ofRows = getOperands(rows, lowering);
+  BothAxesInstance instance(
+      columns.op, ofColumns, ofRows,
+      getQuantizeSchedule(alternative.getTile(),
+                          QuantizeSchedule::StripsToSlices));
+  OpBuilder builder = lowering.getBuilder();
+  Location loc = columns.op->getLoc();
+  Value when;
+  if (RangeAttr range = alternative.getRange())
+    when = createIsInRange(range, createMeanLength(ofColumns, builder, loc),
+                           builder, loc);
+  FailureOr<Value> isDone =
+      lowering.getTable().findKernelLowering(instance)->launch(instance, when,
+                                                               lowering);
   if (failed(isDone))
     return failure();
-  OpBuilder builder = lowering.getBuilder();
-  return createNot(builder, columns.op->getLoc(), *isDone);
+  return createNot(builder, loc, *isDone);
 }
 
 /// One launch, or one for each axis. `op` has a quantized tensor and scales for
@@ -247,6 +165,19 @@ static FailureOr<Value> launchBothAxes(const Quantization &columns,
 template <typename OpTy>
 static LogicalResult lowerAxes(OpTy op, Value offsets,
                                ProgramLowering &lowering) {
+  SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
+  if (works.empty())
+    return lowering.reportUnsupported(
+        op, "of a tensor of rank " + Twine(op.getInput().getType().getRank()) +
+                " (expected at most 3; merge dimensions with "
+                "fp8moe.reshape)");
+  for (Value quantized : op.getQuantized())
+    if (failed(lowering.requireFP8(op, "to",
+                                   getElementTypeOrSelf(quantized.getType()))))
+      return failure();
+  FailureOr<KernelChoiceAttr> choice = requireChoice(op, lowering.getTarget());
+  if (failed(choice))
+    return failure();
   SmallVector<Quantization, 2> quantizations;
   for (auto [index, axis] : llvm::enumerate(op.getAxes())) {
     auto quantized = cast<OpResult>(op.getQuantized()[index]);
@@ -269,20 +200,22 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
       q.offsets = lowering.getView(offsets);
     quantizations.push_back(q);
   }
-  QuantizeTileAttr tile = op.getTileAttr();
+  // What kernels for both axes have left; null for everything.
   Value isLeft;
-  if (chooseBothAxesTile(op, getQuantizeWorks(op), lowering.getTarget())) {
-    FailureOr<Value> remains =
-        launchBothAxes(quantizations[0], quantizations[1], lowering);
+  for (AlternativeAttr alternative : choice->getEntries()) {
+    if (!isa<SinglePassBothAxesTileAttr>(alternative.getTile()))
+      break;
+    FailureOr<Value> remains = launchBothAxes(
+        quantizations[0], quantizations[1], alternative, lowering);
     if (failed(remains))
       return failure();
     isLeft = *remains;
-    tile = {};
     if (isNever(isLeft))
       return success();
   }
-  for (const Quantization &q : quantizations)
-    if (failed(launchQuantize(q, tile, isLeft, lowering)))
+  for (auto [index, q] : llvm::enumerate(quantizations))
+    if (failed(launchQuantize(q, getQuantizeScheduleKind(works[index]),
+                              getAxisChoice(*choice, index), isLeft, lowering)))
       return failure();
   return success();
 }

@@ -42,10 +42,11 @@ public:
 class BothAxesInstance : public KernelInstanceBase<BothAxesInstance> {
 public:
   BothAxesInstance(Operation *op, const QuantizeOperands &columns,
-                   const QuantizeOperands &rows)
-      : KernelInstanceBase(op), columns(columns), rows(rows) {}
+                   const QuantizeOperands &rows, const QuantizeSchedule &tile)
+      : KernelInstanceBase(op), columns(columns), rows(rows), tile(tile) {}
 
   const QuantizeOperands &columns, &rows;
+  QuantizeSchedule tile;
 };
 
 } // namespace mlir::fp8moe

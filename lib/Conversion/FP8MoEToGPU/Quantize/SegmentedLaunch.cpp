@@ -36,7 +36,7 @@ OpFoldResult SegmentedLaunch::countUnits() {
                               ? size.add(sizes.segments, size.constant(1))
                               : sizes.segments;
   OpFoldResult strips = size.ceilDiv(sizes.kept, tile.getColumnsPerUnit());
-  if (tile.method == TileSchedule::Held) {
+  if (tile.method == QuantizeMethod::RegisterResident) {
     OpFoldResult units = size.mul(sizes.segments, strips);
     return problem.jagged
                ? size.add(units, size.ceilDiv(strips, kHeldTailStrips))
@@ -57,8 +57,8 @@ SegmentedLaunch::getKernel(SmallVectorImpl<OpFoldResult> &arguments) {
       tile.heldChunks,         tile.rounds};
   arguments = addSizes(numbers);
   std::string name = ("quantize_" + stringifyQuantizeSchedule(tile.kind)).str();
-  if (tile.method != TileSchedule::TwoPass)
-    name += ("_" + stringifyTileSchedule(tile.method)).str();
+  if (tile.method == QuantizeMethod::RegisterResident)
+    name += "_held";
   return lowering.getKernels().getOrBuild(
       name,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),

@@ -24,7 +24,7 @@ gpu::GPUFuncOp fp8moe::buildSegmentedQuantize(Location loc,
   signature.threads = schedule.threads;
   KernelBuilder b(loc, module, name, signature, hooks);
   QuantizeKernel kernel(b, problem);
-  if (schedule.method == TileSchedule::Held)
+  if (schedule.method == QuantizeMethod::RegisterResident)
     buildQuantizeHeld(kernel, schedule);
   else if (schedule.kind == QuantizeSchedule::Slices)
     buildQuantizeSlices(kernel, schedule);

@@ -47,11 +47,11 @@ struct FuseQuantize : public fp8moe::impl::FuseQuantizeBase<FuseQuantize> {
 struct SingleQuantize {
   explicit SingleQuantize(DynamicQuantizeOp op)
       : op(op), input(op.getInput()), axes(op.getAxes()),
-        rounding(op.getRounding()), hasTile(op.getTile().has_value()) {}
+        rounding(op.getRounding()), hasTile(op.getTiles().has_value()) {}
   explicit SingleQuantize(JaggedDynamicQuantizeOp op)
       : op(op), input(op.getInput()), offsets(op.getOffsets()),
         axes(op.getAxes()), rounding(op.getRounding()),
-        hasTile(op.getTile().has_value()) {}
+        hasTile(op.getTiles().has_value()) {}
 
   /// A tile belongs to the operation that it was chosen for.
   bool isFusable() const { return axes.size() == 1 && !hasTile; }

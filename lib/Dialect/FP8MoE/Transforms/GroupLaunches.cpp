@@ -43,13 +43,15 @@ using LaunchKey = std::tuple<Block *, Value, int64_t, const KernelFamily *>;
 
 /// Nothing when the kernel of `op` is launched in a way of its own.
 static std::optional<LaunchKey> getLaunchKey(JaggedDynamicQuantizeOp op) {
-  QuantizeTileAttr tile = op.getTileAttr();
-  if (!tile || op.getAxes().size() != 1)
+  KernelChoiceAttr choice = op.getTilesAttr();
+  if (!choice || choice.size() != 1 || op.getAxes().size() != 1)
     return std::nullopt;
+  TileAttrInterface tile = choice.getFirst().getTile();
   const KernelFamily *family = findKernelFamily(tile);
-  if (!family->isMergeable())
+  std::optional<int64_t> threads = family->getMergeableThreads(tile);
+  if (!threads)
     return std::nullopt;
-  return LaunchKey(op->getBlock(), op.getOffsets(), tile.getThreads(), family);
+  return LaunchKey(op->getBlock(), op.getOffsets(), *threads, family);
 }
 
 /// The last operation of the block of `op` that `op` reads, or null.

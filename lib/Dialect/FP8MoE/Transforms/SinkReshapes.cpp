@@ -192,7 +192,7 @@ bool ReshapeSinker::couldSink(Operation *op) const {
                                        merged.back() % kMXBlock == 0));
       })
       .Case([&](DynamicQuantizeOp op) {
-        return !op.getTile() && llvm::all_of(op.getAxes(), [&](int64_t axis) {
+        return !op.getTiles() && llvm::all_of(op.getAxes(), [&](int64_t axis) {
           return getUnmergedAxis(axis).has_value();
         });
       })
@@ -370,7 +370,7 @@ template <typename CastOp> Operation *ReshapeSinker::sinkCast(CastOp op) {
 
 Operation *ReshapeSinker::sinkDynamicQuantize(DynamicQuantizeOp op) {
   // A tile belongs to the shape that it was chosen for.
-  if (op.getTile() || llvm::none_of(op.getQuantized(), [&](Value data) {
+  if (op.getTiles() || llvm::none_of(op.getQuantized(), [&](Value data) {
         return isWorthSinking(data);
       }))
     return nullptr;
@@ -389,7 +389,7 @@ Operation *ReshapeSinker::sinkDynamicQuantize(DynamicQuantizeOp op) {
   }
   auto sunk = DynamicQuantizeOp::create(builder, op.getLoc(), dataTypes,
                                         scaleTypes, source, axes,
-                                        op.getRounding(), op.getTileAttr());
+                                        op.getRounding(), op.getTilesAttr());
   for (auto [before, after] :
        llvm::zip_equal(op->getResults(), sunk->getResults()))
     before.replaceAllUsesWith(reshapeTo(after, before.getType()));

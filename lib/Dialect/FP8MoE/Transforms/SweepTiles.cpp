@@ -43,7 +43,7 @@ static SmallVector<Operation *> getKernels(func::FuncOp function,
                                            const KernelProblem &problem) {
   SmallVector<Operation *> kernels;
   function.walk([&](Operation *op) {
-    if (!problem.matches(op) || !problem.takesTile(op))
+    if (!problem.matches(op) || !isa<TiledOpInterface>(op))
       return;
     int64_t works = 0;
     problem.visitWorks(op, {}, [&](const KernelWork &) { ++works; });
@@ -53,15 +53,12 @@ static SmallVector<Operation *> getKernels(func::FuncOp function,
   return kernels;
 }
 
-/// "rows=128,columns=64,stages=8,schedule=ping_pong".
+/// "two_pass,columns=64,threads=256".
 static std::string getLabel(const KernelCandidate &candidate) {
-  std::string text;
+  std::string text = getTileKind(candidate.tile).str();
   llvm::raw_string_ostream os(text);
-  llvm::ListSeparator comma(",");
-  for (const TileField &field : candidate.family->getFields(candidate.tile)) {
-    if (!field.isTried)
-      continue;
-    os << comma << field.name << "=";
+  for (const TileField &field : candidate.tile.getFields()) {
+    os << "," << field.name << "=";
     std::visit([&](auto value) { os << value; }, field.value);
   }
   return text;
@@ -97,7 +94,10 @@ static LogicalResult addCandidates(func::FuncOp function,
         builder);
     if (failed(clone))
       return failure();
-    problem.setTile(getKernels(*clone, problem)[index], candidate.tile);
+    auto kernel = cast<TiledOpInterface>(getKernels(*clone, problem)[index]);
+    kernel.setTilesAttr(
+        KernelChoiceAttr::get(function.getContext(), candidate.tile));
+    kernel.setTilesAttr(problem.complete(kernel, target));
   }
   return success();
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tuning/Matmul/MatmulFamily.h"
+#include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -25,7 +26,7 @@ class HopperMatmulFamily : public MatmulFamily {
 public:
   StringRef getName() const override { return "hopper_matmul"; }
   bool owns(TileAttrInterface tile) const override {
-    return isa<GemmTileAttr>(tile);
+    return isa<WgmmaTileAttr>(tile);
   }
   bool supports(const KernelWork &work,
                 const TargetInfo &target) const override {
@@ -44,14 +45,20 @@ public:
                   const TargetInfo &target) const override;
   int64_t getWantedGroupPadding(Operation *op,
                                 const TargetInfo &target) const override;
-  SmallVector<TileField> getFields(TileAttrInterface tile) const override;
-  std::string describe(TileAttrInterface tile) const override;
 
+  LogicalResult verifyTile(Operation *op, const KernelWork &work,
+                           TileAttrInterface tile,
+                           const TargetInfo &target) const override {
+    return verifyMatmulTile(op, cast<MatmulWork>(work),
+                            cast<WgmmaTileAttr>(tile), target);
+  }
+  KernelChoiceAttr choose(MLIRContext *context, const MatmulWork &work,
+                          const TargetInfo &target) const override;
   Cost predict(const MatmulWork &work, TileAttrInterface tile,
                const TargetInfo &target) const override {
-    return predictMatmul(work, cast_or_null<GemmTileAttr>(tile), target);
+    return predictMatmul(work, cast<WgmmaTileAttr>(tile), target);
   }
-  std::string explain(const MatmulWork &work, TileAttrInterface tile,
+  std::string explain(const MatmulWork &work, KernelChoiceAttr choice,
                       const TargetInfo &target) const override;
 };
 } // namespace
@@ -108,47 +115,49 @@ HopperMatmulFamily::getWantedGroupPadding(Operation *op,
 }
 
 //===----------------------------------------------------------------------===//
-// Tiles, for people
+// Choices
 //===----------------------------------------------------------------------===//
 
-SmallVector<TileField>
-HopperMatmulFamily::getFields(TileAttrInterface tile) const {
-  auto gemm = cast<GemmTileAttr>(tile);
-  return {{"rows", gemm.getRows()},
-          {"columns", gemm.getColumns()},
-          {"stages", gemm.getStages()},
-          {"schedule", stringifyGemmSchedule(gemm.getSchedule())},
-          {"raster", gemm.getRaster(), /*isTried=*/false}};
-}
+/// Picoseconds in a unit of the time of a wave: finer differences mean nothing,
+/// and what the host multiplies must not overflow.
+static constexpr int64_t kWaveUnit = 1000;
 
-std::string HopperMatmulFamily::describe(TileAttrInterface tile) const {
-  auto gemm = cast<GemmTileAttr>(tile);
-  return llvm::formatv(
-      "<rows = {0}, columns = {1}, stages = {2}, schedule = {3}>",
-      gemm.getRows(), gemm.getColumns(), gemm.getStages(),
-      stringifyGemmSchedule(gemm.getSchedule()));
+KernelChoiceAttr HopperMatmulFamily::choose(MLIRContext *context,
+                                            const MatmulWork &work,
+                                            const TargetInfo &target) const {
+  SmallVector<MatmulTileCost, 1> variants = getMatmulVariants(work, target);
+  if (variants.size() == 1)
+    return KernelChoiceAttr::get(
+        context, getMatmulTile(context, variants.front().schedule));
+  SmallVector<AlternativeAttr> alternatives;
+  for (const MatmulTileCost &variant : variants)
+    alternatives.push_back(AlternativeAttr::get(
+        context, getMatmulTile(context, variant.schedule), RangeAttr(),
+        std::max<int64_t>(variant.tileTime / kWaveUnit, 1)));
+  return KernelChoiceAttr::get(context, alternatives, /*leastWaves=*/true);
 }
 
 /// "by the number of rows, the least of waves times the time of a tile:
 /// 128x128 ping_pong (53.6 us), 64x256 ping_pong (57.0 us)".
-static std::string explainVariants(ArrayRef<MatmulTileCost> variants) {
+static std::string explainLeastWaves(KernelChoiceAttr choice) {
   std::string text =
       "by the number of rows, the least of waves times the time of a tile: ";
   llvm::raw_string_ostream os(text);
-  llvm::interleaveComma(variants, os, [&](const MatmulTileCost &variant) {
-    const MatmulSchedule &schedule = variant.schedule;
-    os << llvm::formatv("{0}x{1} {2} ({3:f1} us)", schedule.rows,
-                        schedule.columns, stringifyGemmSchedule(schedule.kind),
-                        variant.tileTime / 1e6);
+  llvm::interleaveComma(choice.getEntries(), os, [&](AlternativeAttr entry) {
+    auto tile = cast<WgmmaTileAttr>(entry.getTile());
+    os << llvm::formatv(
+        "{0}x{1} {2} ({3:f1} us)", tile.getRows(), tile.getColumns(),
+        stringifyWgmmaSchedule(tile.getSchedule()), entry.getWave() / 1e3);
   });
   return text;
 }
 
 std::string HopperMatmulFamily::explain(const MatmulWork &work,
-                                        TileAttrInterface tile,
+                                        KernelChoiceAttr choice,
                                         const TargetInfo &target) const {
+  TileAttrInterface tile = getOnlyTile(choice);
   if (!tile)
-    return explainVariants(getMatmulVariants(work, target));
+    return explainLeastWaves(choice);
   SmallVector<KernelCandidate> candidates;
   addCandidates(tile.getContext(), work, target, candidates);
   std::string text;
@@ -158,11 +167,11 @@ std::string HopperMatmulFamily::explain(const MatmulWork &work,
   const KernelCandidate &best = chooseCandidate(candidates);
   if (best.tile == tile)
     return text;
-  auto gemm = cast<GemmTileAttr>(best.tile);
+  auto preferred = cast<WgmmaTileAttr>(best.tile);
   return text + llvm::formatv("{0}as given, the model prefers {1}x{2} at "
                               "{3:f1} us",
-                              text.empty() ? "" : "; ", gemm.getRows(),
-                              gemm.getColumns(), best.cost.time / 1e6)
+                              text.empty() ? "" : "; ", preferred.getRows(),
+                              preferred.getColumns(), best.cost.time / 1e6)
                     .str();
 }
 

@@ -148,7 +148,7 @@ static MatmulSchedule withMostStages(MatmulSchedule schedule,
 static SmallVector<MatmulSchedule> enumerateSchedules(const MatmulWork &work,
                                                       const Chip &chip) {
   SmallVector<MatmulSchedule> schedules;
-  auto add = [&](GemmSchedule kind, int64_t rows) {
+  auto add = [&](WgmmaSchedule kind, int64_t rows) {
     for (int64_t columns : kTileColumns) {
       MatmulSchedule schedule;
       schedule.kind = kind;
@@ -159,10 +159,11 @@ static SmallVector<MatmulSchedule> enumerateSchedules(const MatmulWork &work,
         schedules.push_back(schedule);
     }
   };
-  add(work.promoted ? GemmSchedule::Independent : GemmSchedule::PingPong, 128);
-  add(work.promoted ? GemmSchedule::Independent : GemmSchedule::PingPong, 64);
-  add(GemmSchedule::Cooperative, 128);
-  add(GemmSchedule::Cooperative, 256);
+  add(work.promoted ? WgmmaSchedule::Independent : WgmmaSchedule::PingPong,
+      128);
+  add(work.promoted ? WgmmaSchedule::Independent : WgmmaSchedule::PingPong, 64);
+  add(WgmmaSchedule::Cooperative, 128);
+  add(WgmmaSchedule::Cooperative, 256);
   return schedules;
 }
 
@@ -188,16 +189,16 @@ static double getStageTime(const MatmulSchedule &schedule,
       *chip.figures.sharedSlowdown * excess / *chip.figures.sharedBytesPerCycle;
   double time = flops * slowdown * chip.target.multiprocessors /
                 (teraflops * *chip.figures.sustainedRate);
-  if (schedule.kind == GemmSchedule::Cooperative)
+  if (schedule.kind == WgmmaSchedule::Cooperative)
     time *= *chip.figures.sharedStage;
   if (!work.promoted) {
-    bool isAlone = schedule.kind == GemmSchedule::PingPong;
+    bool isAlone = schedule.kind == WgmmaSchedule::PingPong;
     bool isOneBlock = schedule.getConsumerRows() == kRowsPerInstruction;
     return time * (isAlone && isOneBlock ? *chip.figures.fewInstructions : 1);
   }
-  return time * (schedule.kind == GemmSchedule::PingPong
+  return time * (schedule.kind == WgmmaSchedule::PingPong
                      ? *chip.figures.promotedAlone
-                 : schedule.kind == GemmSchedule::Cooperative
+                 : schedule.kind == WgmmaSchedule::Cooperative
                      ? *chip.figures.promotedShared
                      : 1);
 }
@@ -209,16 +210,16 @@ static double getTileTime(const MatmulSchedule &schedule,
   double elements = static_cast<double>(schedule.rows) * schedule.columns *
                     work.resultBytes / 2;
   switch (schedule.kind) {
-  case GemmSchedule::PingPong: {
+  case WgmmaSchedule::PingPong: {
     // A warpgroup multiplies and writes while the other does the same.
     bool isNarrow = schedule.columns * work.resultBytes % kStageRowBytes;
     double write = *chip.figures.writeTime * elements *
                    (isNarrow ? *chip.figures.narrowWrite : 1);
     return *chip.figures.turnTime + std::max(multiply, (multiply + write) / 2);
   }
-  case GemmSchedule::Independent:
+  case WgmmaSchedule::Independent:
     return multiply + *chip.figures.competingTime * elements;
-  case GemmSchedule::Cooperative:
+  case WgmmaSchedule::Cooperative:
     return multiply + *chip.figures.exposedTime * elements;
   }
   llvm_unreachable("unknown schedule");
@@ -320,40 +321,35 @@ const MatmulTileCost &fp8moe::chooseMatmulTile(ArrayRef<MatmulTileCost> tiles) {
 // Operations
 //===----------------------------------------------------------------------===//
 
-GemmTileAttr fp8moe::getMatmulTile(MLIRContext *context,
-                                   const MatmulSchedule &schedule) {
-  return GemmTileAttr::get(context, schedule.rows, schedule.columns,
-                           schedule.stages, schedule.kind, schedule.raster);
+WgmmaTileAttr fp8moe::getMatmulTile(MLIRContext *context,
+                                    const MatmulSchedule &schedule) {
+  return WgmmaTileAttr::get(context, schedule.rows, schedule.columns,
+                            schedule.stages, schedule.kind, schedule.raster);
 }
 
-MatmulSchedule fp8moe::getMatmulSchedule(GemmTileAttr tile) {
+MatmulSchedule fp8moe::getMatmulSchedule(WgmmaTileAttr tile) {
   return {tile.getSchedule(), tile.getRows(), tile.getColumns(),
           tile.getStages(), tile.getRaster()};
 }
 
-FailureOr<MatmulTileCost> fp8moe::requireMatmulTile(GroupedMatmulOp op,
-                                                    const TargetInfo &target) {
-  GemmTileAttr tile = op.getTileAttr();
-  if (failed(tile.verifyFor(op, target)))
-    return failure();
-  Chip chip = Chip::get(target);
-  MatmulWork work = getMatmulWork(op);
-  MatmulSchedule schedule = getMatmulSchedule(tile);
-  if (std::optional<std::string> reason =
-          explainIllegal(schedule, work, chip)) {
-    GemmTileAttr best =
-        getMatmulTile(op.getContext(),
-                      chooseMatmulTile(rankMatmulTiles(work, target)).schedule);
-    return op.emitOpError("has a tile that target ")
-           << target.chip << " cannot run: " << *reason << "; use a smaller "
-           << "one, such as " << best << ", or none";
-  }
-  return getTileCost(schedule, withNominalSizes(work), chip);
+LogicalResult fp8moe::verifyMatmulTile(Operation *op, const MatmulWork &work,
+                                       WgmmaTileAttr tile,
+                                       const TargetInfo &target) {
+  std::optional<std::string> reason =
+      explainIllegal(getMatmulSchedule(tile), work, Chip::get(target));
+  if (!reason)
+    return success();
+  WgmmaTileAttr best =
+      getMatmulTile(op->getContext(),
+                    chooseMatmulTile(rankMatmulTiles(work, target)).schedule);
+  return op->emitOpError("has a tile that target ")
+         << target.chip << " cannot run: " << *reason << "; use a smaller "
+         << "one, such as " << best << ", or none";
 }
 
 std::string fp8moe::explainMatmulTile(const MatmulTileCost &tile) {
   return llvm::formatv("{0}: {1}, {2} tiles of {3:f1} us in {4} {5}",
-                       stringifyGemmSchedule(tile.schedule.kind),
+                       stringifyWgmmaSchedule(tile.schedule.kind),
                        tile.tilesTime >= tile.trafficTime
                            ? "bound by multiplications"
                            : "bound by bandwidth",
@@ -361,10 +357,8 @@ std::string fp8moe::explainMatmulTile(const MatmulTileCost &tile) {
                        tile.waves == 1 ? "wave" : "waves");
 }
 
-Cost fp8moe::predictMatmul(const MatmulWork &work, GemmTileAttr tile,
+Cost fp8moe::predictMatmul(const MatmulWork &work, WgmmaTileAttr tile,
                            const TargetInfo &target) {
-  if (!tile)
-    return chooseMatmulTile(rankMatmulTiles(work, target)).cost;
   Chip chip = Chip::get(target);
   MatmulSchedule schedule = getMatmulSchedule(tile);
   if (explainIllegal(schedule, work, chip))

@@ -26,10 +26,8 @@ const KernelFamily &getSinglePassOuterFamily();
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Warps of rows: a warpgroup, as registers are given to warpgroups. Eight are
-/// not faster: in one run on an NVIDIA H200 both took 111 us for 16640x5120 in
-/// 16 groups.
-static constexpr int64_t kRowWarps = 4;
+using streamed::kRowWarps;
+
 /// Each of them has a row, and loads come ahead of that: fewer do not fit.
 static constexpr int64_t kLeastRowStages = kRowWarps;
 /// More than this many rows are never loaded ahead.
@@ -59,8 +57,18 @@ fp8moe::getBothAxesStreamedTile(int64_t rowBytes, const TargetInfo &target) {
   return std::nullopt;
 }
 
-int64_t fp8moe::getBothAxesGroupBytes(const TargetInfo &target) {
+/// Bytes of the input that a group may have, on average, for one launch along
+/// both axes to be worthwhile. In larger ones a second read finds less in the
+/// cache: on one NVIDIA H200, 32768x7168 in 16 groups (29 MB) take 313 us and a
+/// launch for each axis 358 us. In 8 groups (59 MB) it was 331 and 355 us, when
+/// the former took 323 us.
+static int64_t getGroupBytes(const TargetInfo &target) {
   return target.l2.getUsableBytes();
+}
+
+int64_t fp8moe::getBothAxesRows(const QuantizeSchedule &schedule,
+                                const TargetInfo &target) {
+  return getGroupBytes(target) / schedule.rowBytes;
 }
 
 std::optional<QuantizeTileCost>
@@ -90,12 +98,15 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
     return std::nullopt;
   int64_t groupRows = getMeanLength(columns);
   if (!ShapedType::isDynamic(groupRows) &&
-      groupRows > getBothAxesGroupBytes(target) / rowBytes)
+      groupRows > getGroupBytes(target) / rowBytes)
     return std::nullopt;
 
   QuantizeTileCost result = streamed.front();
-  result.schedule.method = TileSchedule::BothAxes;
+  result.schedule.method = QuantizeMethod::SinglePassBothAxes;
   result.schedule.threads = tile->getThreads(target.warpSize);
+  result.schedule.stages = tile->stages;
+  result.schedule.rowBytes = rowBytes;
+  result.schedule.rowStages = tile->rowStages;
   double inputBytes = static_cast<double>(nominal.rows) * rowBytes;
   double groupBytes = inputBytes / nominal.segments;
   double readAgain =
@@ -127,24 +138,35 @@ Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
   return sum;
 }
 
+/// The kernel for both axes writes one type.
+static bool haveOneType(Operation *op) {
+  auto getElement = [&](unsigned index) {
+    return getElementTypeOrSelf(op->getResult(index).getType());
+  };
+  return getElement(0) == getElement(1);
+}
+
 std::optional<QuantizeTileCost>
 fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
                            const TargetInfo &target) {
-  QuantizeTileAttr tile = getQuantizeTile(op);
   std::optional<QuantizeTileCost> both = getBothAxesTile(works, target);
-  if (!both)
+  if (!both || !haveOneType(op))
     return std::nullopt;
+  KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr();
   bool isChosen =
-      tile ? tile == getQuantizeTileAttr(op->getContext(), both->schedule)
-           : both->cost.time * 100 <
-                 estimateApart(works, target).time * (100 - kLeastGainPercent);
+      choice ? choice.getFirst().getTile() ==
+                   getQuantizeTile(op->getContext(), both->schedule)
+             : both->cost.time * 100 < estimateApart(works, target).time *
+                                           (100 - kLeastGainPercent);
   return isChosen ? both : std::nullopt;
 }
 
 namespace {
 class SinglePassBothAxesFamily : public QuantizeFamily {
 public:
-  SinglePassBothAxesFamily() : QuantizeFamily(TileSchedule::BothAxes) {}
+  SinglePassBothAxesFamily()
+      : QuantizeFamily("single_pass_both_axes",
+                       QuantizeMethod::SinglePassBothAxes) {}
 
   TypeID getWorkID() const override { return TypeID::get<BothAxesWork>(); }
   bool supports(const KernelWork &work,

@@ -47,7 +47,9 @@ static std::optional<ColumnsTile> getTileFor(ColumnsTile tile, int64_t bytes,
 namespace {
 class SinglePassInnerFamily : public AxisQuantizeFamily {
 public:
-  SinglePassInnerFamily() : AxisQuantizeFamily(TileSchedule::Columns) {}
+  SinglePassInnerFamily()
+      : AxisQuantizeFamily("single_pass_inner",
+                           QuantizeMethod::SinglePassInner) {}
 
   void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
                 const TargetInfo &target,
@@ -85,7 +87,8 @@ void SinglePassInnerFamily::addTiles(
 
   QuantizeTileCost result;
   result.schedule.kind = QuantizeSchedule::Slices;
-  result.schedule.method = TileSchedule::Columns;
+  result.schedule.method = QuantizeMethod::SinglePassInner;
+  result.schedule.groups = tile->groups;
   result.schedule.threads = threads;
   result.schedule.columnsPerBlock = 1;
   result.units =

@@ -33,7 +33,9 @@ static constexpr int64_t kCellBytes = 8;
 namespace {
 class SinglePassOuterFamily : public AxisQuantizeFamily {
 public:
-  SinglePassOuterFamily() : AxisQuantizeFamily(TileSchedule::Streamed) {}
+  SinglePassOuterFamily()
+      : AxisQuantizeFamily("single_pass_outer",
+                           QuantizeMethod::SinglePassOuter) {}
 
   void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
                 const TargetInfo &target,
@@ -63,7 +65,8 @@ void SinglePassOuterFamily::addTiles(
 
   QuantizeTileCost result;
   result.schedule.kind = QuantizeSchedule::StripsToSlices;
-  result.schedule.method = TileSchedule::Streamed;
+  result.schedule.method = QuantizeMethod::SinglePassOuter;
+  result.schedule.stages = tile.stages;
   result.schedule.threads = threads;
   result.schedule.columnsPerBlock = streamed::kLineBytes / known.inputBytes;
   int64_t columnBlocks =

@@ -1,4 +1,4 @@
-// RUN: fp8moe-opt %s --convert-fp8moe-to-gpu | FileCheck %s
+// RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu)" | FileCheck %s
 
 // A relayout that only gives up a promise of alignment moves no byte: one launch, and it
 // reads the argument.

@@ -1,7 +1,7 @@
 // A forward matmul whose number of rows is not known has kernels with several tiles. The host
 // works out the waves of each and launches the one of least time.
 
-// RUN: fp8moe-opt %s --convert-fp8moe-to-gpu --canonicalize -o %t
+// RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" -o %t
 // RUN: FileCheck %s --input-file=%t
 // RUN: grep -e "program @" -e launch %t | FileCheck %s --check-prefix=LAUNCH
 

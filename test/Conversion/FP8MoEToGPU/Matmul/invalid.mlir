@@ -1,4 +1,4 @@
-// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --convert-fp8moe-to-gpu
+// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu)"
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
   func.func @blackwell(%a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16, #fp8moe.strided<[0, 2, 1]>>,
@@ -65,7 +65,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
       %ends: tensor<2xi32>) -> tensor<?x64xbf16> {
     // expected-error@+1 {{has a tile that target sm_90a cannot run: a thread needs 328 registers for its accumulators and what goes with them, it has 240; use a smaller one, such as}}
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
-        tile <rows = 128, columns = 256, stages = 2, schedule = ping_pong>
+        tiles [#fp8moe.wgmma<rows = 128, columns = 256, stages = 2, schedule = ping_pong>]
         : tensor<?x64xbf16>, tensor<2x64x64xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<?x64xbf16>
     return %o : tensor<?x64xbf16>
   }
@@ -78,7 +78,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
       %ends: tensor<2xi32>) -> tensor<?x64xbf16> {
     // expected-error@+1 {{has a tile that target sm_90a cannot run: it takes 264304 bytes of shared memory, a block has 232448}}
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
-        tile <rows = 128, columns = 128, stages = 7, schedule = ping_pong>
+        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 7, schedule = ping_pong>]
         : tensor<?x64xbf16>, tensor<2x64x64xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<?x64xbf16>
     return %o : tensor<?x64xbf16>
   }

@@ -63,9 +63,49 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @tile(%x: tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>) {
-    // expected-error@+1 {{'fp8moe.dynamic_quantize' has the tile <kept = 64, threads = 128>, but on target sm_90a its layouts take <kept = 4, threads = 128>, <kept = 8, threads = 256>, <kept = 16, threads = 512>, <kept = 16, threads = 128, schedule = held>,}}
+    // expected-error@+1 {{'fp8moe.dynamic_quantize' has the tile two_pass<columns = 64, threads = 128>, but on target sm_90a its layouts take two_pass<columns = 4, threads = 128>, two_pass<columns = 8, threads = 256>, two_pass<columns = 16, threads = 512>,}}
     %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
-        tile <kept = 64, threads = 128>
+        tiles [#fp8moe.two_pass<columns = 64, threads = 128>]
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    return %q, %s : tensor<?x64xf8E4M3FN>, tensor<?xf32>
+  }
+}
+
+// -----
+
+// A choice is made by fp8moe-select-tiles.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @no_tiles(%x: tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>) {
+    // expected-error@+1 {{'fp8moe.dynamic_quantize' has no tiles; run fp8moe-select-tiles, or write 'tiles [...]'}}
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    return %q, %s : tensor<?x64xf8E4M3FN>, tensor<?xf32>
+  }
+}
+
+// -----
+
+// A kernel that does not take every address needs one behind it that does.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @not_everything(%x: tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<64xf32>) {
+    // expected-error@+1 {{'fp8moe.dynamic_quantize' leaves what single_pass_outer<columns = 64, stages = 13> does not take to no kernel; add an alternative behind it that takes everything, such as two_pass<columns = 64, threads = 256>, or run fp8moe-select-tiles}}
+    %q, %s = fp8moe.dynamic_quantize %x along [0] rounding pow2
+        tiles [#fp8moe.single_pass_outer<columns = 64, stages = 13>]
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<64xf32>
+    return %q, %s : tensor<?x64xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<64xf32>
+  }
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @some_lengths(%x: tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>) {
+    // expected-error@+1 {{'fp8moe.dynamic_quantize' leaves a mean length of 513 to no kernel}}
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        tiles [#fp8moe.two_pass<columns = 4, threads = 128> for mean_length up_to 512,
+               #fp8moe.two_pass<columns = 8, threads = 256> for mean_length above 4096]
         : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
     return %q, %s : tensor<?x64xf8E4M3FN>, tensor<?xf32>
   }

@@ -1,4 +1,4 @@
-// RUN: fp8moe-opt %s --convert-fp8moe-to-gpu | FileCheck %s
+// RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu)" | FileCheck %s
 
 // Two operations with one launch group are one kernel. Its first blocks run the first
 // operation, the others the second one as if they were the first; both use the same
@@ -30,10 +30,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
       -> (tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<8x2048xf32>,
           tensor<?x1408xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<8x1408xf32>) {
     %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2
-        tile <kept = 64, threads = 256> {fp8moe.launch_group = 0 : i64}
+        tiles [#fp8moe.two_pass<columns = 64, threads = 256>] {fp8moe.launch_group = 0 : i64}
         : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<8x2048xf32>
     %p, %t = fp8moe.jagged_dynamic_quantize %g groups(%ends : tensor<8xi32>) along [0] rounding pow2
-        tile <kept = 64, threads = 256> {fp8moe.launch_group = 0 : i64}
+        tiles [#fp8moe.two_pass<columns = 64, threads = 256>] {fp8moe.launch_group = 0 : i64}
         : tensor<?x1408xbf16> -> tensor<?x1408xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<8x1408xf32>
     return %q, %s, %p, %t
         : tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<8x2048xf32>,

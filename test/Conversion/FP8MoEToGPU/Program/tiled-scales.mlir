@@ -1,4 +1,4 @@
-// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --convert-fp8moe-to-gpu | FileCheck %s
+// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu)" | FileCheck %s
 
 // Block scales in tiles are a number of bytes: an output, or workspace when nobody returns them.
 

@@ -1,4 +1,4 @@
-// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+// RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
 // Slices that are held in registers: one load for each element, no second read.
 
@@ -10,7 +10,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @rowwise(%x: tensor<?x5120xbf16, #fp8moe.strided<[0, 1], align = 16>>)
       -> (tensor<?x5120xf8E4M3FN, #fp8moe.strided<[0, 1], align = 16>>, tensor<?xf32>) {
     %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
-        tile <kept = 2, threads = 128, schedule = held>
+        tiles [#fp8moe.register_resident<columns = 2, threads = 128, chunks = 5, rounds = 1, blocks = 4>]
         : tensor<?x5120xbf16, #fp8moe.strided<[0, 1], align = 16>>
         -> tensor<?x5120xf8E4M3FN, #fp8moe.strided<[0, 1], align = 16>>, tensor<?xf32>
     return %q, %s : tensor<?x5120xf8E4M3FN, #fp8moe.strided<[0, 1], align = 16>>, tensor<?xf32>

@@ -1,4 +1,4 @@
-// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+// RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
 // Which schedule a quantization gets follows from the contiguous dimensions; the tile is
 // the operation's, or the one that fp8moe-select-tiles would choose.
@@ -10,7 +10,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @rowwise(%x: tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>>)
       -> (tensor<?x2048xf8E4M3FN, #fp8moe.strided<[0, 1], align = 16>>, tensor<?xf32>) {
     %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
-        tile <kept = 8, threads = 256>
+        tiles [#fp8moe.two_pass<columns = 8, threads = 256>]
         : tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>>
         -> tensor<?x2048xf8E4M3FN, #fp8moe.strided<[0, 1], align = 16>>, tensor<?xf32>
     return %q, %s : tensor<?x2048xf8E4M3FN, #fp8moe.strided<[0, 1], align = 16>>, tensor<?xf32>

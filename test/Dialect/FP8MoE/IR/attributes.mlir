@@ -64,18 +64,10 @@ func.func private @blocked(
 // CHECK-SAME: mode = #fp8moe<mx_mode rceil>
 // CHECK-SAME: rounding = #fp8moe<scale_rounding none>
 // CHECK-SAME: scale = #fp8moe<scale dequantize>
-// CHECK-SAME: tile0 = #fp8moe.quantize_tile<kept = 8, threads = 1024>
-// CHECK-SAME: tile1 = #fp8moe.quantize_tile<kept = 8, threads = 1024>
-// CHECK-SAME: tile2 = #fp8moe.quantize_tile<kept = 8, threads = 1024, schedule = held>
-// CHECK-SAME: tile3 = #fp8moe.quantize_tile<kept = 64, threads = 512, schedule = streamed>
 func.func private @alone() attributes {
   accumulation = #fp8moe<accumulation promoted>,
   groups = #fp8moe.groups<dim = 1, pad = 2>,
   mode = #fp8moe<mx_mode rceil>,
   rounding = #fp8moe<scale_rounding none>,
-  scale = #fp8moe<scale dequantize>,
-  tile0 = #fp8moe.quantize_tile<kept = 8, threads = 1024>,
-  tile1 = #fp8moe.quantize_tile<kept = 8, threads = 1024, schedule = two_pass>,
-  tile2 = #fp8moe.quantize_tile<kept = 8, threads = 1024, schedule = held>,
-  tile3 = #fp8moe.quantize_tile<kept = 64, threads = 512, schedule = streamed>
+  scale = #fp8moe<scale dequantize>
 }

@@ -323,37 +323,7 @@ func.func private @f() -> (tensor<4xf32> {fp8moe.nmae = "x"})
 
 // -----
 
-// Tiles, enums and types.
-
-// expected-error @below {{expects at least one kept slice, found 0}}
-func.func private @f() attributes {tile = #fp8moe.quantize_tile<kept = 0, threads = 128>}
-
-// -----
-
-// expected-error @below {{expects a power of two from 32 to 1024 threads, found 96}}
-func.func private @f() attributes {tile = #fp8moe.quantize_tile<kept = 8, threads = 96>}
-
-// -----
-
-// expected-error @below {{expects a power of two from 32 to 1024 threads, found 2048}}
-func.func private @f() attributes {tile = #fp8moe.quantize_tile<kept = 8, threads = 2048>}
-
-// -----
-
-// expected-error @below {{expects a multiple of 32 threads up to 1024, found 540}}
-func.func private @f() attributes {tile = #fp8moe.quantize_tile<kept = 64, threads = 540, schedule = streamed>}
-
-// -----
-
-// expected-error @below {{struct is missing required parameter: threads}}
-func.func private @f() attributes {tile = #fp8moe.quantize_tile<kept = 8>}
-
-// -----
-
-// expected-error @below {{expects as many threads for each slice that is held, a power of two; found 128 threads for 3 slices}}
-func.func private @f() attributes {tile = #fp8moe.quantize_tile<kept = 3, threads = 128, schedule = held>}
-
-// -----
+// Enums and types.
 
 // expected-error @below {{expected ::mlir::fp8moe::ScaleRounding to be one of: none, pow2}}
 // expected-error @below {{failed to parse FP8MoE_ScaleRoundingAttr parameter 'value' which is to be a `::mlir::fp8moe::ScaleRounding`}}

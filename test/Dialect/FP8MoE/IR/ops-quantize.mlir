@@ -60,8 +60,8 @@ func.func @dynamic_quantize(%x: tensor<?x128xbf16>, %w: tensor<4x16x8xbf16, #per
   // CHECK: fp8moe.dynamic_quantize %{{.*}} along [1] rounding pow2 : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?xf32>
   %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2 : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?xf32>
   // Two axes, two FP8 formats, all data before all scales.
-  // CHECK: fp8moe.dynamic_quantize %{{.*}} along [1, 0] rounding none tile <kept = 64, threads = 256> : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?x128x!fp8moe.e5m2, #{{.*}}>, tensor<?xf32>, tensor<128xf32>
-  %q0, %q1, %s0, %s1 = fp8moe.dynamic_quantize %x along [1, 0] rounding none tile <kept = 64, threads = 256> : tensor<?x128xbf16>
+  // CHECK: fp8moe.dynamic_quantize %{{.*}} along [1, 0] rounding none tiles [#fp8moe.two_pass<columns = 64, threads = 256>] : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?x128x!fp8moe.e5m2, #{{.*}}>, tensor<?xf32>, tensor<128xf32>
+  %q0, %q1, %s0, %s1 = fp8moe.dynamic_quantize %x along [1, 0] rounding none tiles [#fp8moe.two_pass<columns = 64, threads = 256>] : tensor<?x128xbf16>
       -> tensor<?x128x!fp8moe.e4m3>, tensor<?x128x!fp8moe.e5m2, #colMajor>, tensor<?xf32>, tensor<128xf32>
   // CHECK: fp8moe.dynamic_quantize %{{.*}} along [2] {{.*}} -> tensor<4x16x8xf8E4M3FN>, tensor<4x16xf32>
   %q2, %s2 = fp8moe.dynamic_quantize %w along [2] rounding pow2
@@ -74,9 +74,9 @@ func.func @jagged_dynamic_quantize(%x: tensor<?x128xf32>, %y: tensor<128x?xbf16>
   // CHECK: fp8moe.jagged_dynamic_quantize %{{.*}} groups(%{{.*}} : tensor<8xi32>) along [0] rounding pow2 : tensor<?x128xf32> -> tensor<?x128x!fp8moe.e4m3, #{{.*}}>, tensor<8x128xf32>
   %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2 : tensor<?x128xf32>
       -> tensor<?x128x!fp8moe.e4m3, #colMajor>, tensor<8x128xf32>
-  // CHECK: fp8moe.jagged_dynamic_quantize %{{.*}} along [0, 1] rounding none tile <kept = 32, threads = 128>
+  // CHECK: fp8moe.jagged_dynamic_quantize %{{.*}} along [0, 1] rounding none tiles [#fp8moe.two_pass<columns = 32, threads = 128>]
   %q0, %q1, %s0, %s1 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0, 1] rounding none
-      tile <kept = 32, threads = 128> : tensor<?x128xf32>
+      tiles [#fp8moe.two_pass<columns = 32, threads = 128>] : tensor<?x128xf32>
       -> tensor<?x128x!fp8moe.e4m3, #colMajor>, tensor<?x128x!fp8moe.e4m3>, tensor<8x128xf32>, tensor<?xf32>
   // CHECK: fp8moe.jagged_dynamic_quantize %{{.*}} along [1] rounding pow2 : tensor<128x?xbf16> -> tensor<128x?x!fp8moe.e4m3>, tensor<8x128xf32>
   %q2, %s2 = fp8moe.jagged_dynamic_quantize %y groups(%ends : tensor<8xi32>) along [1] rounding pow2 : tensor<128x?xbf16>

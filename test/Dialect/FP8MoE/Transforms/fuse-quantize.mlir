@@ -141,7 +141,7 @@ module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
     %q0, %s0 = fp8moe.dynamic_quantize %x along [0] rounding none
         : tensor<64x64xbf16> -> tensor<64x64xf8E4M3FN>, tensor<64xf32>
     %q3, %s3 = fp8moe.dynamic_quantize %y along [1] rounding pow2
-        tile <kept = 64, threads = 256>
+        tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
         : tensor<64x64xbf16> -> tensor<64x64xf8E4M3FN>, tensor<64xf32>
     %q2, %s2 = fp8moe.dynamic_quantize %y along [0] rounding pow2
         : tensor<64x64xbf16> -> tensor<64x64xf8E4M3FN>, tensor<64xf32>

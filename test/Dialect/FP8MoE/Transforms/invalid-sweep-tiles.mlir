@@ -9,11 +9,11 @@ module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
 // A module that was swept before, or a name that somebody chose.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // expected-error@+1 {{cannot add a candidate: there is a symbol 'rows/0/kept=4,threads=128,schedule=two_pass' already; sweep a module once}}
+  // expected-error@+1 {{cannot add a candidate: there is a symbol 'rows/0/two_pass,columns=4,threads=128' already; sweep a module once}}
   func.func @rows(%x: tensor<?x64xf32>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>) {
     %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2 : tensor<?x64xf32> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
     return %q, %s : tensor<?x64xf8E4M3FN>, tensor<?xf32>
   }
   // expected-note@+1 {{it is here}}
-  func.func private @"rows/0/kept=4,threads=128,schedule=two_pass"()
+  func.func private @"rows/0/two_pass,columns=4,threads=128"()
 }

@@ -14,9 +14,9 @@ func.func @no_target(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @kept(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
-    // expected-error@+1 {{'fp8moe.dynamic_quantize' has the tile <kept = 64, threads = 256>, but on target sm_90a its layouts take <kept = 4, threads = 128>, <kept = 8, threads = 256>, <kept = 16, threads = 512>, <kept = 16, threads = 128, schedule = held>,}}
+    // expected-error-re@+1 {{'fp8moe.dynamic_quantize' has the tile two_pass<columns = 64, threads = 256>, but on target sm_90a its layouts take two_pass<columns = 4, threads = 128>, two_pass<columns = 8, threads = 256>, two_pass<columns = 16, threads = 512>, register_resident<columns = 16, threads = 128, chunks = 1, rounds = 1, blocks = {{[0-9]+}}>,}}
     %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
-        tile <kept = 64, threads = 256>
+        tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
         : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
     return %s : tensor<?xf32>
   }
@@ -28,9 +28,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   func.func @threads(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
-    // expected-error@+1 {{has a tile of 32 threads; on gfx942 a block has at most 1024 threads in whole warps of 64}}
+    // expected-error@+1 {{has the tile two_pass<columns = 1, threads = 32>, but on target gfx942 its layouts take two_pass<columns = 2, threads = 128>}}
     %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
-        tile <kept = 1, threads = 32>
+        tiles [#fp8moe.two_pass<columns = 1, threads = 32>]
         : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FNUZ>, tensor<?xf32>
     return %s : tensor<?xf32>
   }
@@ -41,12 +41,12 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // No tensor maps on AMD.
 
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
-  func.func @streamed(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
-    // expected-error@+1 {{has the schedule 'streamed', which needs the tensor maps of Hopper and later; gfx942 has none; use 'held', 'two_pass' or no tile}}
-    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
-        tile <kept = 1, threads = 64, schedule = streamed>
-        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FNUZ>, tensor<?xf32>
-    return %s : tensor<?xf32>
+  func.func @tensor_maps(%x: tensor<?x64xbf16>) -> tensor<64xf32> {
+    // expected-error@+1 {{has the tile single_pass_outer<columns = 64, stages = 13>, but on target gfx942 its layouts take two_pass<columns = 64, threads = 256>}}
+    %q, %s = fp8moe.dynamic_quantize %x along [0] rounding pow2
+        tiles [#fp8moe.single_pass_outer<columns = 64, stages = 13>]
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FNUZ, #fp8moe.strided<[1, 0]>>, tensor<64xf32>
+    return %s : tensor<64xf32>
   }
 }
 
@@ -57,10 +57,57 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @registers(%x: tensor<?x256xf32, #col>) -> (tensor<?x256xf8E4M3FN>, tensor<256xf32>) {
-    // expected-error@+1 {{its layouts take <kept = 128, threads = 256>; use one of these or none}}
+    // expected-error@+1 {{its layouts take two_pass<columns = 128, threads = 256>; use one of these or none}}
     %q, %s = fp8moe.dynamic_quantize %x along [0] rounding pow2
-        tile <kept = 128, threads = 512>
+        tiles [#fp8moe.two_pass<columns = 128, threads = 512>]
         : tensor<?x256xf32, #col> -> tensor<?x256xf8E4M3FN>, tensor<256xf32>
     return %q, %s : tensor<?x256xf8E4M3FN>, tensor<256xf32>
+  }
+}
+
+// -----
+
+// Instructions of warpgroups are NVIDIA's.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @other_operation(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
+    // expected-error@+1 {{has the tile wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong>, but on target sm_90a its layouts take two_pass<columns = 4, threads = 128>}}
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        tiles [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong>]
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    return %s : tensor<?xf32>
+  }
+}
+
+// -----
+
+// What stands behind a tile for everything never runs.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @never(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
+    // expected-error@+1 {{never reaches the tile two_pass<columns = 8, threads = 256>, as two_pass<columns = 4, threads = 128> before it takes what is left; exchange them, or remove one}}
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        tiles [#fp8moe.two_pass<columns = 4, threads = 128>, #fp8moe.two_pass<columns = 8, threads = 256>]
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    return %s : tensor<?xf32>
+  }
+}
+
+// -----
+
+// An operation that stays one for both axes says what each axis takes.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @axes(%x: tensor<?x1024xbf16>, %ends: tensor<8xi32>)
+      -> (tensor<?x1024xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x1024xf8E4M3FN>) {
+    // expected-error@+1 {{along 2 axes expects #fp8moe.per_axis<[...]> with a choice for each as the last alternative; run fp8moe-select-tiles, or add it}}
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0, 1] rounding pow2
+        tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 2048, row_stages = 16>,
+               #fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.two_pass<columns = 64, threads = 256>]>,
+                                 #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>,
+                                 #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>]>]
+        : tensor<?x1024xbf16>
+        -> tensor<?x1024xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x1024xf8E4M3FN>, tensor<8x1024xf32>, tensor<?xf32>
+    return %q#0, %q#1 : tensor<?x1024xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x1024xf8E4M3FN>
   }
 }

@@ -14,13 +14,13 @@
 // Eight groups: the copy costs more than it saves, with any tile and on both chips.
 
 // NVIDIA:      [[@LINE+11]]:12: remark: tiles for sm_90a, row-major input as it is:
-// NVIDIA-SAME:   <kept = 64, threads = 256> {{[0-9.]+}} us, <kept = 128, threads = 512> {{[0-9.]+}} us, <kept = 64, threads = 512, schedule = streamed> {{[0-9.]+}} us (chosen)
+// NVIDIA-SAME:   two_pass<columns = 64, threads = 256> {{[0-9.]+}} us, two_pass<columns = 128, threads = 512> {{[0-9.]+}} us, single_pass_outer<columns = 64, stages = 13> {{[0-9.]+}} us (chosen)
 // NVIDIA:      remark: tiles for sm_90a, input copied to column-major first:
-// NVIDIA-SAME:   <kept = 4, threads = 128> {{[0-9.]+}} us, {{.*}}<kept = 2, threads = 128, schedule = held> {{[0-9.]+}} us
+// NVIDIA-SAME:   two_pass<columns = 4, threads = 128> {{[0-9.]+}} us, {{.*}}register_resident<columns = 2, threads = 128, {{[^>]*}}> {{[0-9.]+}} us
 // AMD:         [[@LINE+7]]:12: remark: tiles for gfx942, row-major input as it is:
-// AMD-SAME:      <kept = 64, threads = 256> {{[0-9.]+}} us (chosen), <kept = 128, threads = 512> {{[0-9.]+}} us
+// AMD-SAME:      two_pass<columns = 64, threads = 256> {{[0-9.]+}} us (chosen), two_pass<columns = 128, threads = 512> {{[0-9.]+}} us
 // AMD:         remark: tiles for gfx942, input copied to column-major first:
-// AMD-SAME:      <kept = 2, threads = 128> {{[0-9.]+}} us, {{.*}}<kept = 1, threads = 128, schedule = held> {{[0-9.]+}} us
+// AMD-SAME:      two_pass<columns = 2, threads = 128> {{[0-9.]+}} us, {{.*}}register_resident<columns = 1, threads = 128, {{[^>]*}}> {{[0-9.]+}} us
 func.func @eight_groups(%x: tensor<24576x2048xbf16>, %ends: tensor<8xi32>)
     -> (tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<8x2048xf32>) {
   %c = fp8moe.relayout %x : tensor<24576x2048xbf16> -> tensor<24576x2048xbf16, #col>
@@ -34,13 +34,13 @@ func.func @eight_groups(%x: tensor<24576x2048xbf16>, %ends: tensor<8xi32>)
 // slices, of which there are many, give work to all. On sm_90a tiles are dealt to all blocks,
 // however few groups there are.
 
-// NVIDIA: [[@LINE+10]]:12: remark: tiles for sm_90a, row-major input as it is: {{.*}}, schedule = streamed> {{[0-9.]+}} us (chosen)
+// NVIDIA: [[@LINE+10]]:12: remark: tiles for sm_90a, row-major input as it is: {{.*}} single_pass_outer<columns = 64, stages = 13> {{[0-9.]+}} us (chosen)
 // NVIDIA:      remark: tiles for sm_90a, input copied to column-major first:
-// NVIDIA-SAME:   <kept = 4, threads = 128> {{[0-9.]+}} us, {{.*}}<kept = 1, threads = 256, schedule = held> {{[0-9.]+}} us
+// NVIDIA-SAME:   two_pass<columns = 4, threads = 128> {{[0-9.]+}} us, {{.*}}register_resident<columns = 1, threads = 256, {{[^>]*}}> {{[0-9.]+}} us
 // AMD:    [[@LINE+7]]:12: remark: tiles for gfx942, column-major input as it is:
-// AMD-SAME: {{.*}}<kept = 1, threads = {{[0-9]+}}, schedule = held> {{[0-9.]+}} us (chosen)
+// AMD-SAME: {{.*}}register_resident<columns = 1, threads = {{[0-9]+}}, {{[^>]*}}> {{[0-9.]+}} us (chosen)
 // AMD:    remark: tiles for gfx942, input copied to row-major first:
-// AMD-SAME: <kept = 64, threads = 256> {{[0-9.]+}} us, <kept = 128, threads = 512> {{[0-9.]+}} us
+// AMD-SAME: two_pass<columns = 64, threads = 256> {{[0-9.]+}} us, two_pass<columns = 128, threads = 512> {{[0-9.]+}} us
 func.func @two_groups(%x: tensor<24576x2048xbf16>, %ends: tensor<2xi32>)
     -> (tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<2x2048xf32>) {
   %c = fp8moe.relayout %x : tensor<24576x2048xbf16> -> tensor<24576x2048xbf16, #col>
@@ -62,12 +62,12 @@ func.func @two_groups(%x: tensor<24576x2048xbf16>, %ends: tensor<2xi32>)
 // AMD:           fp8moe.jagged_dynamic_quantize %0
 // CHECK-LABEL: func.func @by_hand
 // AMD-NOT:       relayout
-// CHECK:         jagged_dynamic_quantize %arg0 {{.*}}tile <kept = 64, threads = 256>
+// CHECK:         jagged_dynamic_quantize %arg0 {{.*}}tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
 func.func @by_hand(%x: tensor<24576x2048xbf16>, %ends: tensor<2xi32>)
     -> (tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<2x2048xf32>) {
   %c = fp8moe.relayout %x : tensor<24576x2048xbf16> -> tensor<24576x2048xbf16, #col>
   %q, %s = fp8moe.jagged_dynamic_quantize %c groups(%ends : tensor<2xi32>) along [0]
-      rounding pow2 tile <kept = 64, threads = 256> : tensor<24576x2048xbf16, #col>
+      rounding pow2 tiles [#fp8moe.two_pass<columns = 64, threads = 256>] : tensor<24576x2048xbf16, #col>
       -> tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<2x2048xf32>
   return %q, %s : tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<2x2048xf32>
 }

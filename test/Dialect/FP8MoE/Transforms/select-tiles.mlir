@@ -12,10 +12,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @sizes(%x: tensor<?x2048xbf16>, %w: tensor<64x256x5120xbf16>)
       -> (tensor<?x2048xf8E4M3FN>, tensor<2048xf32>,
           tensor<64x256x5120xf8E4M3FN>, tensor<64x5120xf32>) {
-    // CHECK: dynamic_quantize %{{.*}} along [0] rounding pow2 tile <kept = 32, threads = 512>
+    // CHECK: dynamic_quantize %{{.*}} along [0] rounding pow2 tiles [#fp8moe.two_pass<columns = 32, threads = 512>]
     %q0, %s0 = fp8moe.dynamic_quantize %x along [0] rounding pow2
         : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<2048xf32>
-    // CHECK: dynamic_quantize %{{.*}} along [1] rounding pow2 tile <kept = 32, threads = 128>
+    // CHECK: dynamic_quantize %{{.*}} along [1] rounding pow2 tiles [#fp8moe.two_pass<columns = 32, threads = 128>]
     %q1, %s1 = fp8moe.dynamic_quantize %w along [1] rounding pow2
         : tensor<64x256x5120xbf16> -> tensor<64x256x5120xf8E4M3FN>, tensor<64x5120xf32>
     return %q0, %s0, %q1, %s1
@@ -26,9 +26,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // A tile that is there stays.
   // CHECK-LABEL: func.func @by_hand
   func.func @by_hand(%x: tensor<?x2048xbf16>) -> (tensor<?x2048xf8E4M3FN>, tensor<2048xf32>) {
-    // CHECK: tile <kept = 128, threads = 256>
+    // CHECK: tiles [#fp8moe.two_pass<columns = 128, threads = 256>]
     %q, %s = fp8moe.dynamic_quantize %x along [0] rounding pow2
-        tile <kept = 128, threads = 256>
+        tiles [#fp8moe.two_pass<columns = 128, threads = 256>]
         : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<2048xf32>
     return %q, %s : tensor<?x2048xf8E4M3FN>, tensor<2048xf32>
   }
@@ -39,12 +39,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @one_kernel(%x: tensor<?x2048xbf16>, %ends: tensor<16xi32>)
       -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<16x2048xf32>,
           tensor<?xf32>, tensor<?x2048xf8E4M3FN>) {
-    // CHECK: jagged_dynamic_quantize %{{.*}} along [0, 1] rounding pow2 tile <kept = 64, threads = 640, schedule = both_axes>
+    // CHECK: jagged_dynamic_quantize %{{.*}} along [0, 1] rounding pow2 tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 4096, row_stages = {{[0-9]+}}> for mean_length up_to {{[0-9]+}}, #fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.single_pass_outer<columns = 64, stages = 13>, #fp8moe.two_pass<columns = 64, threads = 256>]>, #fp8moe.choice<[#fp8moe.register_resident<
     %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>)
         along [0, 1] rounding pow2 : tensor<?x2048xbf16>
         -> tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<16x2048xf32>,
            tensor<?xf32>
-    // CHECK: fp8moe.dynamic_quantize %{{.*}} along [1] rounding none tile
+    // CHECK: fp8moe.dynamic_quantize %{{.*}} along [1] rounding none tiles
     %r:2, %t:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>)
         along [0, 1] rounding none : tensor<?x2048xbf16>
         -> tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<16x2048xf32>,
@@ -59,7 +59,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @two_kernels(%x: tensor<?x?xbf16>, %y: tensor<?x16384xbf16>, %ends: tensor<16xi32>)
       -> (tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf8E4M3FN>,
           tensor<?x16384xf8E4M3FN, #col>, tensor<?x16384xf8E4M3FN>) {
-    // CHECK-COUNT-2: jagged_dynamic_quantize %{{.*}} along [0] rounding pow2 tile <kept = 64, threads = 512, schedule = streamed>
+    // CHECK-COUNT-2: jagged_dynamic_quantize %{{.*}} along [0] rounding pow2 tiles [#fp8moe.single_pass_outer<columns = 64, stages = 13>, #fp8moe.two_pass<
     // CHECK-NOT: both_axes
     %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>)
         along [0, 1] rounding pow2 : tensor<?x?xbf16>
@@ -79,8 +79,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @both_axes(%x: tensor<?x2048xbf16>, %ends: tensor<64xi32>)
       -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN, #col>, tensor<64x2048xf32>,
           tensor<?xf32>, tensor<?xf32>) {
-    // CHECK: %[[Q0:.*]], %[[S0:.*]] = fp8moe.jagged_dynamic_quantize %{{.*}} along [0] rounding pow2 tile <kept = 64, threads = 512, schedule = streamed>
-    // CHECK: %[[Q1:.*]], %[[S1:.*]] = fp8moe.dynamic_quantize %{{.*}} along [1] rounding pow2 tile <kept = {{[0-9]+}}, threads = {{[0-9]+}}
+    // CHECK: %[[Q0:.*]], %[[S0:.*]] = fp8moe.jagged_dynamic_quantize %{{.*}} along [0] rounding pow2 tiles [#fp8moe.single_pass_outer<columns = 64, stages = 13>
+    // CHECK: %[[Q1:.*]], %[[S1:.*]] = fp8moe.dynamic_quantize %{{.*}} along [1] rounding pow2 tiles [#fp8moe.
     %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<64xi32>)
         along [0, 1] rounding pow2 : tensor<?x2048xbf16>
         -> tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN, #col>, tensor<64x2048xf32>,
@@ -104,7 +104,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   // CHECK-LABEL: func.func @slices
   func.func @slices(%x: tensor<?x2048xbf16>) -> (tensor<?x2048xf8E4M3FNUZ>, tensor<?xf32>) {
-    // CHECK: tile <kept = {{[2-8]}}, threads = 128, schedule = held>
+    // CHECK: tiles [#fp8moe.register_resident<columns = {{[2-8]}}, threads = 128, chunks = {{[0-9]+}}, rounds = 1, blocks = {{[0-9]+}}>]
     %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
         : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FNUZ>, tensor<?xf32>
     return %q, %s : tensor<?x2048xf8E4M3FNUZ>, tensor<?xf32>

@@ -7,32 +7,32 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // The function itself keeps what the model chose, or what somebody wrote.
 // CHECK-LABEL: func.func @rows(
-// CHECK: fp8moe.dynamic_quantize %{{.*}} tile <kept = 8, threads = 256>
+// CHECK: fp8moe.dynamic_quantize %{{.*}} tiles [#fp8moe.two_pass<columns = 8, threads = 256>]
 func.func @rows(%x: tensor<?x64xf32>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>) {
-  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2 tile <kept = 8, threads = 256>
+  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2 tiles [#fp8moe.two_pass<columns = 8, threads = 256>]
       : tensor<?x64xf32> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
   return %q, %s : tensor<?x64xf8E4M3FN>, tensor<?xf32>
 }
-// CHECK-LABEL: func.func @"rows/0/kept=4,threads=128,schedule=two_pass"(
-// CHECK: tile <kept = 4, threads = 128>
-// CHECK-LABEL: func.func @"rows/0/kept=8,threads=256,schedule=two_pass"(
-// CHECK: tile <kept = 8, threads = 256>
+// CHECK-LABEL: func.func @"rows/0/two_pass,columns=4,threads=128"(
+// CHECK: tiles [#fp8moe.two_pass<columns = 4, threads = 128>]
+// CHECK-LABEL: func.func @"rows/0/two_pass,columns=8,threads=256"(
+// CHECK: tiles [#fp8moe.two_pass<columns = 8, threads = 256>]
 
 // One kernel differs at a time.
 // CHECK-LABEL: func.func @both(
-// CHECK: tile <kept = 8, threads = 256>
-// CHECK: tile <kept = 64, threads = 256>
-// CHECK: func.func @"both/0/kept=4,threads=128,schedule=two_pass"(
-// CHECK: tile <kept = 4, threads = 128>
-// CHECK: tile <kept = 64, threads = 256>
-// CHECK: func.func @"both/1/kept=32,threads=128,schedule=two_pass"(
-// CHECK: tile <kept = 8, threads = 256>
-// CHECK: tile <kept = 32, threads = 128>
+// CHECK: tiles [#fp8moe.two_pass<columns = 8, threads = 256>]
+// CHECK: tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
+// CHECK: func.func @"both/0/two_pass,columns=4,threads=128"(
+// CHECK: tiles [#fp8moe.two_pass<columns = 4, threads = 128>]
+// CHECK: tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
+// CHECK: func.func @"both/1/two_pass,columns=32,threads=128"(
+// CHECK: tiles [#fp8moe.two_pass<columns = 8, threads = 256>]
+// CHECK: tiles [#fp8moe.two_pass<columns = 32, threads = 128>]
 func.func @both(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>)
     -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>, tensor<?x64xf8E4M3FN>, tensor<64xf32>) {
-  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2 tile <kept = 8, threads = 256>
+  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2 tiles [#fp8moe.two_pass<columns = 8, threads = 256>]
       : tensor<?x64xf32> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
-  %p, %r = fp8moe.dynamic_quantize %y along [0] rounding pow2 tile <kept = 64, threads = 256>
+  %p, %r = fp8moe.dynamic_quantize %y along [0] rounding pow2 tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
       : tensor<?x64xf32> -> tensor<?x64xf8E4M3FN>, tensor<64xf32>
   return %q, %s, %p, %r : tensor<?x64xf8E4M3FN>, tensor<?xf32>, tensor<?x64xf8E4M3FN>, tensor<64xf32>
 }

@@ -44,7 +44,7 @@ MatmulWork gradient(int64_t rows, int64_t columns, int64_t contraction,
 /// e4m3, fast accumulation, bf16 result. The two gradients with about 1024
 /// tokens a group are of 2026-11-22, the others of 2026-11-21.
 struct MeasuredTile {
-  GemmSchedule kind;
+  WgmmaSchedule kind;
   int64_t rows, columns;
   double teraflops;
 };
@@ -53,8 +53,8 @@ struct MeasuredCase {
   std::vector<MeasuredTile> tiles;
 };
 
-constexpr GemmSchedule kPingPong = GemmSchedule::PingPong;
-constexpr GemmSchedule kCooperative = GemmSchedule::Cooperative;
+constexpr WgmmaSchedule kPingPong = WgmmaSchedule::PingPong;
+constexpr WgmmaSchedule kCooperative = WgmmaSchedule::Cooperative;
 
 std::vector<MeasuredCase> getMeasuredCases() {
   auto tiles = [](std::array<double, 5> values) {
@@ -85,7 +85,7 @@ struct SweptCase {
   std::array<double, 20> microseconds;
 };
 
-constexpr std::array<std::tuple<GemmSchedule, int64_t, int64_t>, 20>
+constexpr std::array<std::tuple<WgmmaSchedule, int64_t, int64_t>, 20>
     kSweptTiles{{{kPingPong, 128, 64},     {kPingPong, 128, 96},
                  {kPingPong, 128, 128},    {kPingPong, 128, 160},
                  {kPingPong, 64, 64},      {kPingPong, 64, 96},
@@ -175,7 +175,7 @@ TEST(HopperTilesTest, MeasuredTilesAreCandidates) {
     SmallVector<MatmulTileCost> tiles = rankMatmulTiles(entry.work, getH200());
     for (const MeasuredTile &measured : entry.tiles)
       EXPECT_NE(findTile(tiles, measured), nullptr)
-          << stringifyGemmSchedule(measured.kind).str() << " " << measured.rows
+          << stringifyWgmmaSchedule(measured.kind).str() << " " << measured.rows
           << "x" << measured.columns;
   }
 }
@@ -257,7 +257,7 @@ TEST(HopperTilesTest, CandidatesFitTheTarget) {
         EXPECT_EQ(memory.staging % 1024, 0);
         EXPECT_EQ(memory.barriers % 8, 0);
         if (schedule.kind != kCooperative)
-          EXPECT_EQ(schedule.kind == GemmSchedule::Independent, promoted);
+          EXPECT_EQ(schedule.kind == WgmmaSchedule::Independent, promoted);
       }
     }
 }

@@ -12,10 +12,30 @@
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEEnums.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEInterfaces.h"
 
+#include <limits>
+
+namespace mlir::fp8moe {
+/// The upper bound of a range that has none.
+inline constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+} // namespace mlir::fp8moe
+
 #define GET_ATTRDEF_CLASSES
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h.inc"
 
+// Interfaces of operations speak of attributes.
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpInterfaces.h.inc"
+
 namespace mlir::fp8moe {
+
+/// What a tile is called in IR: "two_pass". Lives forever.
+StringRef getTileKind(TileAttrInterface tile);
+/// A tile as people read it: "two_pass<columns = 64, threads = 256>".
+std::string describeTile(TileAttrInterface tile);
+
+/// The syntax of a choice in operations.
+ParseResult parseKernelChoice(AsmParser &parser, KernelChoiceAttr &choice);
+void printKernelChoice(AsmPrinter &printer, Operation *op,
+                       KernelChoiceAttr choice);
 
 /// The target of the module around `op`, or null when the module names none.
 TargetAttr lookupTargetAttr(Operation *op);

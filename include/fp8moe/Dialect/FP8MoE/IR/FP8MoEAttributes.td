@@ -1,4 +1,4 @@
-//===- FP8MoEAttributes.td - Layouts, targets and tiles ----*- tablegen -*-===//
+//===- FP8MoEAttributes.td - Layouts and targets -----------*- tablegen -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -113,55 +113,6 @@ def FP8MoE_TargetAttr : FP8MoE_Attr<"Target", "target"> {
     /// Limits and figures of the chip.
     const TargetInfo &getInfo() const;
   }];
-}
-
-def FP8MoE_QuantizeTileAttr : FP8MoE_Attr<"QuantizeTile", "quantize_tile",
-    [DeclareAttrInterfaceMethods<FP8MoE_TileAttrInterface>]> {
-  let summary = "tile of a quantize kernel";
-  let description = [{
-    One thread block of `threads` threads reduces and quantizes `kept` slices (positions
-    along the dimension that keeps its scales) at once. `schedule` says how it goes over
-    them:
-
-    * `two_pass`, which is not printed: the input is read twice, for the largest magnitudes
-      and to quantize;
-    * `held`: a team of `threads / kept` threads keeps a slice in registers between the two;
-    * `streamed`: a persistent kernel reads the input once, by tensor maps;
-    * `columns`: the same of whole columns, all groups of a column together, by bulk copies;
-    * `both_axes`: `streamed` for an operation along two axes, with warps that quantize rows
-      while their group is streamed.
-
-    Examples, in a quantize operation: `tile <kept = 64, threads = 256>`,
-    `tile <kept = 1, threads = 128, schedule = held>`
-  }];
-  let parameters = (ins "int64_t":$kept, "int64_t":$threads,
-    DefaultValuedParameter<"::mlir::fp8moe::TileSchedule",
-                           "::mlir::fp8moe::TileSchedule::TwoPass">:$schedule);
-  let assemblyFormat = "`<` struct(params) `>`";
-  let genVerifyDecl = 1;
-}
-
-def FP8MoE_GemmTileAttr : FP8MoE_Attr<"GemmTile", "gemm_tile",
-    [DeclareAttrInterfaceMethods<FP8MoE_TileAttrInterface>]> {
-  let summary = "tile of a matmul kernel";
-  let description = [{
-    A thread block computes tiles of `rows` by `columns` of the result, with a ring
-    of `stages` blocks of 128 bytes of the contraction. Two warpgroups multiply:
-
-    * `ping_pong`: each takes the next tile; one multiplies while the other writes.
-    * `independent`: each has tiles and a ring of its own.
-    * `cooperative`: both share a tile, each half of its rows.
-
-    `raster` tiles follow each other along the rows before the columns change.
-
-    Example, in a grouped matmul:
-    `tile <rows = 128, columns = 128, stages = 6, schedule = ping_pong>`
-  }];
-  let parameters = (ins "int64_t":$rows, "int64_t":$columns, "int64_t":$stages,
-    EnumParameter<FP8MoE_GemmSchedule>:$schedule,
-    DefaultValuedParameter<"int64_t", "8">:$raster);
-  let assemblyFormat = "`<` struct(params) `>`";
-  let genVerifyDecl = 1;
 }
 
 #endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEATTRIBUTES_TD

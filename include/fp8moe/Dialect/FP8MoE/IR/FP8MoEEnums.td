@@ -64,18 +64,14 @@ def FP8MoE_AccumulationAttr
     the CPU reference.
   }]>;
 
-def FP8MoE_TileSchedule : FP8MoE_I32Enum<"TileSchedule",
-    "how a quantize kernel goes over its input", [
-      I32EnumAttrCase<"TwoPass", 0, "two_pass">,
-      I32EnumAttrCase<"Held", 1, "held">,
-      I32EnumAttrCase<"Streamed", 2, "streamed">,
-      I32EnumAttrCase<"Columns", 3, "columns">,
-      I32EnumAttrCase<"BothAxes", 4, "both_axes">]>;
-
-def FP8MoE_GemmSchedule : FP8MoE_I32Enum<"GemmSchedule",
-    "how warpgroups share the tiles of a matmul", [
+def FP8MoE_WgmmaSchedule : FP8MoE_I32Enum<"WgmmaSchedule",
+    "how two warpgroups share the tiles of a matmul", [
       I32EnumAttrCase<"PingPong", 0, "ping_pong">,
       I32EnumAttrCase<"Independent", 1, "independent">,
       I32EnumAttrCase<"Cooperative", 2, "cooperative">]>;
+
+def FP8MoE_Quantity : FP8MoE_I32Enum<"Quantity",
+    "what decides between kernels at run time", [
+      I32EnumAttrCase<"MeanLength", 0, "mean_length">]>;
 
 #endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEENUMS_TD

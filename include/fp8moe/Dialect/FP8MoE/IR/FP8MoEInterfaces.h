@@ -15,6 +15,8 @@
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/TensorEncoding.h"
 
+#include <variant>
+
 namespace mlir::fp8moe {
 
 /// Reads the size of one dimension of an operand, as an index value or
@@ -48,9 +50,14 @@ struct TensorAccess {
   }
 };
 
+/// A number or word of a tile. Both strings live forever.
+struct TileField {
+  StringRef name;
+  std::variant<int64_t, StringRef> value;
+};
+
 } // namespace mlir::fp8moe
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttrInterfaces.h.inc"
-#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpInterfaces.h.inc"
 
 #endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEINTERFACES_H

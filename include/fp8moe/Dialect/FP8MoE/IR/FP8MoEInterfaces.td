@@ -31,15 +31,27 @@ def FP8MoE_LayoutAttrInterface
 def FP8MoE_TileAttrInterface : AttrInterface<"TileAttrInterface"> {
   let cppNamespace = "::mlir::fp8moe";
   let description = [{
-    A tile decision: written on an operation by tile selection or by hand, read by the
-    kernel schedules.
+    The numbers that one kernel is built with, named after the family of kernels
+    (`lib/Tuning`) that has them.
   }];
   let methods = [
     InterfaceMethod<[{
-        Checks that a kernel for `op` on `target` can use this tile; reports at `op` what
-        was found, what was expected and what to do.
-      }], "::llvm::LogicalResult", "verifyFor",
-      (ins "::mlir::Operation *":$op, "const ::mlir::fp8moe::TargetInfo &":$target)>,
+        Its numbers and words, by the names in its syntax.
+      }], "::llvm::SmallVector<::mlir::fp8moe::TileField>", "getFields">,
+  ];
+}
+
+def FP8MoE_TiledOpInterface : OpInterface<"TiledOpInterface"> {
+  let cppNamespace = "::mlir::fp8moe";
+  let description = [{
+    An operation whose kernels have tiles: a choice of them is written on it by tile
+    selection or by hand, and read by the lowering.
+  }];
+  let methods = [
+    InterfaceMethod<"The choice, or null.", "::mlir::fp8moe::KernelChoiceAttr",
+                    "getTilesAttr">,
+    InterfaceMethod<"", "void", "setTilesAttr",
+                    (ins "::mlir::fp8moe::KernelChoiceAttr":$tiles)>,
   ];
 }
 

@@ -11,7 +11,7 @@
 
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpBase.td"
 
-def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegments, FP8MoE_Kernel,
+def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegments, FP8MoE_Kernel, FP8MoE_TiledOpInterface,
     FP8MoE_SizesWithEqualOperands]> {
   let summary = "one matmul per jagged group";
   let description = [{
@@ -68,13 +68,13 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegmen
     OptionalAttr<FP8MoE_ScaleDirectionAttr>:$direction,
     DefaultValuedAttr<FP8MoE_AccumulationAttr,
                       "::mlir::fp8moe::Accumulation::Fast">:$accumulation,
-    OptionalAttr<FP8MoE_GemmTileAttr>:$tile);
+    OptionalAttr<FP8MoE_KernelChoiceAttr>:$tiles);
   let results = (outs FP8MoE_FloatTensor:$result);
   let assemblyFormat = [{
     $a `,` $b `groups` `(` $offsets `:` type($offsets) `)`
     (`scales` `(` $scaleA^ `,` $scaleB `:` type($scaleA) `,` type($scaleB) `)`)?
     (`direction` `` $direction^)? (`accumulation` `` $accumulation^)?
-    (`accumulate` `(` $addend^ `:` type($addend) `)`)? (`tile` $tile^)?
+    (`accumulate` `(` $addend^ `:` type($addend) `)`)? (`tiles` custom<KernelChoice>($tiles)^)?
     attr-dict `:` type($a) `,` type($b) `->` type($result)
   }];
   let extraClassDeclaration = [{

@@ -15,6 +15,7 @@ include "mlir/IR/OpBase.td"
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.td"
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoEEnums.td"
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoEInterfaces.td"
+include "fp8moe/Dialect/FP8MoE/IR/FP8MoETiles.td"
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.td"
 
 def FP8MoE_Fp8ElementType

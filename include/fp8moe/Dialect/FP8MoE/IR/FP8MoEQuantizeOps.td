@@ -126,7 +126,7 @@ def FP8MoE_DequantizeOp : FP8MoE_Op<"dequantize", [FP8MoE_Kernel,
   }];
 }
 
-def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [FP8MoE_KernelOfPasses,
+def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [FP8MoE_KernelOfPasses, FP8MoE_TiledOpInterface,
     SameVariadicResultSize]> {
   let summary = "scales and FP8 data in one step";
   let description = [{
@@ -154,17 +154,17 @@ def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [FP8MoE_KernelOfPas
   }];
   let arguments = (ins FP8MoE_FloatTensor:$input, DenseI64ArrayAttr:$axes,
     FP8MoE_ScaleRoundingAttr:$rounding,
-    OptionalAttr<FP8MoE_QuantizeTileAttr>:$tile);
+    OptionalAttr<FP8MoE_KernelChoiceAttr>:$tiles);
   let results = (outs Variadic<FP8MoE_Fp8Tensor>:$quantized,
                       Variadic<FP8MoE_ScaleTensor>:$scales);
   let assemblyFormat = [{
-    $input `along` $axes `rounding` `` $rounding (`tile` $tile^)? attr-dict `:` type($input)
+    $input `along` $axes `rounding` `` $rounding (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($input)
     `->` custom<DataAndScaleTypes>(type($quantized), type($scales))
   }];
 }
 
 def FP8MoE_JaggedDynamicQuantizeOp
-    : FP8MoE_Op<"jagged_dynamic_quantize", [FP8MoE_KernelOfPasses,
+    : FP8MoE_Op<"jagged_dynamic_quantize", [FP8MoE_KernelOfPasses, FP8MoE_TiledOpInterface,
     SameVariadicResultSize]> {
   let summary = "scales and FP8 data of each jagged group";
   let description = [{
@@ -194,12 +194,12 @@ def FP8MoE_JaggedDynamicQuantizeOp
   }];
   let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_Offsets:$offsets,
     DenseI64ArrayAttr:$axes, FP8MoE_ScaleRoundingAttr:$rounding,
-    OptionalAttr<FP8MoE_QuantizeTileAttr>:$tile);
+    OptionalAttr<FP8MoE_KernelChoiceAttr>:$tiles);
   let results = (outs Variadic<FP8MoE_Fp8Tensor>:$quantized,
                       Variadic<FP8MoE_ScaleTensor>:$scales);
   let assemblyFormat = [{
     $input `groups` `(` $offsets `:` type($offsets) `)` `along` $axes `rounding` `` $rounding
-    (`tile` $tile^)? attr-dict `:` type($input)
+    (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($input)
     `->` custom<DataAndScaleTypes>(type($quantized), type($scales))
   }];
 }

@@ -254,20 +254,23 @@ def VerifyKernels : Pass<"fp8moe-verify-kernels", "::mlir::ModuleOp"> {
 }
 
 def SelectTiles : InterfacePass<"fp8moe-select-tiles", "::mlir::FunctionOpInterface"> {
-  let summary = "Write the tile of every kernel";
+  let summary = "Write the tiles of every kernel";
   let description = [{
-    Gives every `dynamic_quantize` and `jagged_dynamic_quantize` the legal tile of least
-    predicted time for its layouts on the module's target, the smallest of several. It is
-    the tile whose time layout placement compared. A tile that is there is kept, and must
-    be legal. An operation that becomes several kernels is split, so that each has a tile
-    of its own. Every `grouped_matmul` gets the tile of least predicted time where the
-    target has kernels for it, unless several are, for numbers of rows that are not known
-    when compiling. The CPU has no tiles; nothing changes there.
+    Gives every operation whose kernels have tiles (quantizations, matmuls) a choice of the
+    legal ones of least predicted time for its layouts on the module's target. Where a size
+    that decides is not known when compiling, there are several, with the sizes that each is
+    for. Behind a kernel that does not take every address, pitch and size stands one that
+    does. An operation along several axes that no kernel does at once is split.
 
-    `print-candidates` emits a remark for every way to read the input, as it is or after a
-    copy to another order of its dimensions, with the predicted time of each tile. So a
-    person sees what placement and selection weigh against each other. For a matmul it
-    lists all tiles.
+    Nothing later chooses: the conversion makes what the choice says. A choice that is there
+    is kept, and must be legal; what takes everything is added where it lacks. Operations
+    without a kernel on the target are left to `fp8moe-verify-kernels`. The CPU has no tiles;
+    nothing changes there.
+
+    `print-candidates` emits a remark for every way to read the input of a quantization, as
+    it is or after a copy to another order of its dimensions, with the predicted time of each
+    tile. So a person sees what placement and selection weigh against each other. For a
+    matmul it lists all tiles.
 
     Needs `fp8moe.target` on the module.
 
@@ -278,7 +281,7 @@ def SelectTiles : InterfacePass<"fp8moe-select-tiles", "::mlir::FunctionOpInterf
         : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<2048xf32>
     // after
     %q, %s = fp8moe.dynamic_quantize %x along [0] rounding pow2
-        tile <kept = 32, threads = 128>
+        tiles [#fp8moe.two_pass<columns = 32, threads = 128>]
         : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<2048xf32>
     ```
   }];
@@ -298,9 +301,9 @@ def SweepTiles : Pass<"fp8moe-sweep-tiles", "::mlir::ModuleOp"> {
     so that one artifact has a program for every candidate and they can be measured beside
     each other. Runs after `fp8moe-select-tiles`; the functions themselves stay, with
     what the model chose. A clone's name says what is different:
-    `FUNCTION/N/kept=K,threads=T,schedule=S`, where N counts the quantizations of the
+    `FUNCTION/N/two_pass,columns=C,threads=T`, where N counts the quantizations of the
     function from 0. Those of a `grouped_matmul` are named
-    `FUNCTION/mN/rows=R,columns=C,stages=S,schedule=T`.
+    `FUNCTION/mN/wgmma,rows=R,columns=C,...`.
 
     Needs `fp8moe.target` on the module.
 
@@ -308,11 +311,11 @@ def SweepTiles : Pass<"fp8moe-sweep-tiles", "::mlir::ModuleOp"> {
     ```mlir
     // before
     func.func @rows(%x: tensor<?x64xf32>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>) {
-      %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2 tile <kept = 4, threads = 128> ...
+      %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2 tiles [#fp8moe.two_pass<columns = 4, threads = 128>] ...
     }
     // after, in addition
-    func.func @"rows/0/kept=4,threads=128,schedule=two_pass"(...)
-    func.func @"rows/0/kept=8,threads=256,schedule=two_pass"(...)
+    func.func @"rows/0/two_pass,columns=4,threads=128"(...)
+    func.func @"rows/0/two_pass,columns=8,threads=256"(...)
     ```
   }];
   let dependentDialects = ["::mlir::fp8moe::FP8MoEDialect"];
@@ -322,7 +325,7 @@ def GroupLaunches : InterfacePass<"fp8moe-group-launches", "::mlir::FunctionOpIn
   let summary = "Launch jagged quantizations of the same groups together";
   let description = [{
     Two jagged quantizations in a block that share offsets, do not depend on each other,
-    and have tiles with equally many threads and the same schedule, are moved next to
+    and have one tile each, with equally many threads and of the same kind, are moved next to
     each other and get one number as `fp8moe.launch_group`. On GPUs they become one
     kernel, whose first blocks do the work of the first operation and whose others that
     of the second: the predicted time is less by that of a launch. The CPU ignores it.
@@ -336,10 +339,10 @@ def GroupLaunches : InterfacePass<"fp8moe-group-launches", "::mlir::FunctionOpIn
     ```mlir
     // before
     %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>)
-        along [0] rounding pow2 tile <kept = 64, threads = 256>
+        along [0] rounding pow2 tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
         : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<8x2048xf32>
     %p, %t = fp8moe.jagged_dynamic_quantize %g groups(%ends : tensor<8xi32>)
-        along [0] rounding pow2 tile <kept = 64, threads = 256>
+        along [0] rounding pow2 tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
         : tensor<?x1408xbf16> -> tensor<?x1408xf8E4M3FN>, tensor<8x1408xf32>
     // after, both with
     {fp8moe.launch_group = 0 : i64}

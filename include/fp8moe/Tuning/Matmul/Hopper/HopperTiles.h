@@ -22,7 +22,7 @@ namespace mlir::fp8moe {
 /// How a block computes tiles of the result. One warpgroup brings operands to
 /// shared memory, two multiply.
 struct MatmulSchedule {
-  GemmSchedule kind = GemmSchedule::PingPong;
+  WgmmaSchedule kind = WgmmaSchedule::PingPong;
   /// Rows and columns of a tile.
   int64_t rows = 128, columns = 128;
   /// Blocks of 128 bytes of the contraction that a ring holds.
@@ -32,11 +32,11 @@ struct MatmulSchedule {
   int64_t raster = 8;
 
   int64_t getNumRings() const {
-    return kind == GemmSchedule::Independent ? 2 : 1;
+    return kind == WgmmaSchedule::Independent ? 2 : 1;
   }
   /// Rows of a tile that one of the two warpgroups multiplies.
   int64_t getConsumerRows() const {
-    return kind == GemmSchedule::Cooperative ? rows / 2 : rows;
+    return kind == WgmmaSchedule::Cooperative ? rows / 2 : rows;
   }
 };
 
@@ -92,9 +92,9 @@ SmallVector<MatmulTileCost> rankMatmulTiles(const MatmulWork &work,
 /// The tile of least predicted time; the first of several.
 const MatmulTileCost &chooseMatmulTile(ArrayRef<MatmulTileCost> tiles);
 
-/// The cost of a tile that somebody wrote; reports at `op` why it is not legal.
-FailureOr<MatmulTileCost> requireMatmulTile(GroupedMatmulOp op,
-                                            const TargetInfo &target);
+/// Reports at `op` why a tile is not legal for its work.
+LogicalResult verifyMatmulTile(Operation *op, const MatmulWork &work,
+                               WgmmaTileAttr tile, const TargetInfo &target);
 
 /// The tiles that one operation gets kernels for. More than one where the
 /// number of rows decides how many waves of tiles there are, and is only known
@@ -105,13 +105,13 @@ SmallVector<MatmulTileCost, 1> getMatmulVariants(const MatmulWork &work,
 /// What decides a tile's time, for people.
 std::string explainMatmulTile(const MatmulTileCost &tile);
 
-GemmTileAttr getMatmulTile(MLIRContext *context,
-                           const MatmulSchedule &schedule);
-MatmulSchedule getMatmulSchedule(GemmTileAttr tile);
+WgmmaTileAttr getMatmulTile(MLIRContext *context,
+                            const MatmulSchedule &schedule);
+MatmulSchedule getMatmulSchedule(WgmmaTileAttr tile);
 
 /// The cost of a tile where there is a kernel, impossible when the tile is not
-/// legal; the least over all tiles for null.
-Cost predictMatmul(const MatmulWork &work, GemmTileAttr tile,
+/// legal.
+Cost predictMatmul(const MatmulWork &work, WgmmaTileAttr tile,
                    const TargetInfo &target);
 
 } // namespace mlir::fp8moe

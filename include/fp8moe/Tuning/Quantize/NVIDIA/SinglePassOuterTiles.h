@@ -90,6 +90,10 @@ inline constexpr int64_t kRowAlignment = 16;
 /// it is for.
 inline constexpr int64_t kProgressBytes = 8;
 inline constexpr int64_t kRowNumberBytes = 4;
+/// Warps of rows: a warpgroup, as registers are given to warpgroups. Eight are
+/// not faster: in one run on an NVIDIA H200 both took 111 us for 16640x5120 in
+/// 16 groups.
+inline constexpr int64_t kRowWarps = 4;
 /// Bytes of the input that rows may be ahead of tiles, or tiles of rows, so
 /// that one finds in the L2 cache what the other has read.
 inline constexpr int64_t kLeadBytes = 4 << 20;
@@ -121,13 +125,6 @@ struct SharedMemory {
 /// when they are not whole pieces of a copy, or too few fit in shared memory.
 std::optional<StreamedTile> getBothAxesStreamedTile(int64_t rowBytes,
                                                     const TargetInfo &target);
-
-/// Bytes of the input that a group may have, on average, for one launch along
-/// both axes to be worthwhile. In larger ones a second read finds less in the
-/// cache: on one NVIDIA H200, 32768x7168 in 16 groups (29 MB) take 313 us and a
-/// launch for each axis 358 us. In 8 groups (59 MB) it was 331 and 355 us, when
-/// the former took 323 us.
-int64_t getBothAxesGroupBytes(const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

@@ -130,12 +130,12 @@ private:
 
 TileWalk Consumer::getWalk() {
   switch (kernel.schedule.kind) {
-  case GemmSchedule::PingPong:
+  case WgmmaSchedule::PingPong:
     return {kernel.block, kernel.numBlocks, b.equal(index, 1)};
-  case GemmSchedule::Independent:
+  case WgmmaSchedule::Independent:
     return {b.add(kernel.block, b.mul(index, kernel.numBlocks)),
             b.mul(kernel.numBlocks, 2), Value()};
-  case GemmSchedule::Cooperative:
+  case WgmmaSchedule::Cooperative:
     return {kernel.block, kernel.numBlocks, Value()};
   }
   llvm_unreachable("unknown schedule");
@@ -146,13 +146,13 @@ TileWalk Consumer::getWalk() {
 /// next tile for one of this. So a turn ends when the last stage has come; that
 /// its instructions are under way keeps the tensor cores busy meanwhile.
 void Consumer::takeTurn() {
-  if (kernel.schedule.kind == GemmSchedule::PingPong)
+  if (kernel.schedule.kind == WgmmaSchedule::PingPong)
     createNamedBarrier(b, b.add(index, kFirstTurnBarrier),
                        2 * kWarpgroupThreads);
 }
 
 void Consumer::passTurn() {
-  if (kernel.schedule.kind == GemmSchedule::PingPong)
+  if (kernel.schedule.kind == WgmmaSchedule::PingPong)
     createNamedArrive(b, b.sub(b.i32(kFirstTurnBarrier + 1), index),
                       2 * kWarpgroupThreads);
 }
@@ -168,7 +168,7 @@ void Consumer::build() {
       getWalk(),
       [&](const Tile &tile, Value stageCount) {
         mine = tile;
-        if (kernel.schedule.kind == GemmSchedule::Cooperative)
+        if (kernel.schedule.kind == WgmmaSchedule::Cooperative)
           mine.row =
               b.add(tile.row, b.mul(index, kernel.schedule.getConsumerRows()));
         scales = epilogue.loadScales(mine);
@@ -196,7 +196,7 @@ void Consumer::build() {
 Value Consumer::getOffsetA(Value stage) {
   Value slot = b.add(b.mul(ringIndex, kernel.schedule.stages), stage);
   Value offset = b.add(b.mul(slot, kernel.getStageBytesA()), kernel.memory.a);
-  if (kernel.schedule.kind != GemmSchedule::Cooperative)
+  if (kernel.schedule.kind != WgmmaSchedule::Cooperative)
     return offset;
   return b.add(offset, b.mul(index, kernel.schedule.getConsumerRows() *
                                         kSwizzleRowBytes));
@@ -425,7 +425,7 @@ void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
                 });
   };
   maskRows(getOffsetA(stage), b.i32(0), kernel.schedule.getConsumerRows());
-  bool sharesB = kernel.schedule.kind == GemmSchedule::Cooperative;
+  bool sharesB = kernel.schedule.kind == WgmmaSchedule::Cooperative;
   int64_t rowsOfB = kernel.schedule.columns / (sharesB ? 2 : 1);
   maskRows(getOffsetB(stage), sharesB ? b.mul(index, rowsOfB) : b.i32(0),
            rowsOfB);
@@ -435,7 +435,7 @@ void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
 /// they share B. These meet here equally often, as they take the same tiles.
 void Consumer::publishMasks() {
   createAsyncProxyFence(b);
-  if (kernel.schedule.kind == GemmSchedule::Cooperative)
+  if (kernel.schedule.kind == WgmmaSchedule::Cooperative)
     createNamedBarrier(b, b.i32(kCooperativeBarrier), 2 * kWarpgroupThreads);
   else
     createNamedBarrier(b, b.add(index, 1), kWarpgroupThreads);

@@ -105,7 +105,8 @@ void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
     return;
   // Some warp may still read those of the tile before, unless all of them met
   // since, to take a turn; promoted sums keep scales before their turn.
-  if (kernel.schedule.kind != GemmSchedule::PingPong || kernel.problem.promoted)
+  if (kernel.schedule.kind != WgmmaSchedule::PingPong ||
+      kernel.problem.promoted)
     createWarpgroupBarrier();
   int64_t rows = kernel.schedule.getConsumerRows();
   auto keep = [&](int64_t count, int64_t place) {

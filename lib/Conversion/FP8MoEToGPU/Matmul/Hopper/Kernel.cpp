@@ -71,7 +71,7 @@ StageRing GroupedMatmulKernel::getRing(Value index) {
 /// arrived.
 static void createRings(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
-  bool isShared = kernel.schedule.kind == GemmSchedule::Cooperative;
+  bool isShared = kernel.schedule.kind == WgmmaSchedule::Cooperative;
   for (int64_t ring : llvm::seq(kernel.schedule.getNumRings()))
     kernel.getRing(b.i32(ring))
         .createInit(1, kMatmulWarps * (isShared ? 2 : 1));

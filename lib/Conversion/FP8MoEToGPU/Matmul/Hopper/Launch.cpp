@@ -70,9 +70,9 @@ private:
     Matrix a, b, result;
   };
   FailureOr<Operands> getOperands();
-  FailureOr<SmallVector<MatmulTileCost, 1>> getVariants();
   SymbolRefAttr getKernel(const MatmulSchedule &schedule);
-  Value createPartialSums(ArrayRef<MatmulTileCost> variants, Value blocks);
+  Value createPartialSums(ArrayRef<MatmulAlternative> alternatives,
+                          Value blocks);
   Value createIsNotEmpty();
   Value both(Value lhs, Value rhs) {
     return createBoth(builder, op.getLoc(), lhs, rhs);
@@ -204,26 +204,14 @@ FailureOr<HopperMatmulLaunch::Operands> HopperMatmulLaunch::getOperands() {
   return Operands{*a, *b, *result};
 }
 
-/// The tile that the operation names, or those that tile selection would
-/// choose.
-FailureOr<SmallVector<MatmulTileCost, 1>> HopperMatmulLaunch::getVariants() {
-  const TargetInfo &target = lowering.getTarget();
-  if (!op.getTileAttr())
-    return getMatmulVariants(getMatmulWork(op), target);
-  FailureOr<MatmulTileCost> tile = requireMatmulTile(op, target);
-  if (failed(tile))
-    return failure();
-  return SmallVector<MatmulTileCost, 1>{*tile};
-}
-
-/// Room for the partial sums of all blocks of any variant, when there may be
-/// any.
-Value HopperMatmulLaunch::createPartialSums(ArrayRef<MatmulTileCost> variants,
-                                            Value blocks) {
+/// Room for the partial sums of all blocks of any alternative, when there may
+/// be any.
+Value HopperMatmulLaunch::createPartialSums(
+    ArrayRef<MatmulAlternative> alternatives, Value blocks) {
   Location loc = op.getLoc();
   int64_t words = 0;
-  for (const MatmulTileCost &variant : variants)
-    words = std::max<int64_t>(words, getPartialSumsBytes(variant.schedule) /
+  for (const MatmulAlternative &alternative : alternatives)
+    words = std::max<int64_t>(words, getPartialSumsBytes(alternative.schedule) /
                                          sizeof(float));
   Value isLong = arith::CmpIOp::create(
       builder, loc, arith::CmpIPredicate::sgt, getIndex(sizes.contraction),
@@ -255,7 +243,7 @@ SymbolRefAttr HopperMatmulLaunch::getKernel(const MatmulSchedule &schedule) {
       });
 }
 
-/// Boxes are as large as a tile, so each variant has maps of its own.
+/// Boxes are as large as a tile, so each alternative has maps of its own.
 SmallVector<Value>
 HopperMatmulLaunch::createMaps(const Operands &operands,
                                const MatmulSchedule &schedule) {
@@ -292,9 +280,11 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   FailureOr<Operands> operands = getOperands();
   if (failed(operands))
     return failure();
-  FailureOr<SmallVector<MatmulTileCost, 1>> variants = getVariants();
-  if (failed(variants))
-    return failure();
+  SmallVector<MatmulAlternative> alternatives;
+  for (AlternativeAttr entry : op.getTilesAttr().getEntries())
+    alternatives.push_back(
+        {getMatmulSchedule(cast<WgmmaTileAttr>(entry.getTile())),
+         entry.getWave()});
   Value blocks =
       plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
                                  plan::DeviceAttribute::Multiprocessors);
@@ -307,7 +297,7 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   if (instance.addend)
     args.push_back(instance.addend->buffer);
   if (hasPartialSums(problem))
-    args.push_back(createPartialSums(*variants, blocks));
+    args.push_back(createPartialSums(alternatives, blocks));
   for (auto member : GroupedMatmulSizes<OpFoldResult>::members())
     if (ShapedType::isDynamic(getStaticSize(sizes.*member)))
       args.push_back(getIndex(sizes.*member));
@@ -319,9 +309,9 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   Value isNotEmpty = createIsNotEmpty();
   Value one = getIndex(builder.getIndexAttr(1));
   SmallVector<Value> choice =
-      createMatmulChoice(builder, op.getLoc(), *variants, sizes, blocks);
-  for (auto [variant, isChosen] : llvm::zip_equal(*variants, choice)) {
-    const MatmulSchedule &schedule = variant.schedule;
+      createMatmulChoice(builder, op.getLoc(), alternatives, sizes, blocks);
+  for (auto [alternative, isChosen] : llvm::zip_equal(alternatives, choice)) {
+    const MatmulSchedule &schedule = alternative.schedule;
     SmallVector<Value> all = createMaps(*operands, schedule);
     all.append(args);
     Value condition =
@@ -337,7 +327,9 @@ namespace {
 class HopperMatmulLowering : public KernelLowering {
 public:
   bool takes(const KernelInstance &instance) const override {
-    return isa<MatmulInstance>(instance);
+    auto *matmul = dyn_cast<MatmulInstance>(&instance);
+    return matmul && isa<WgmmaTileAttr>(
+                         matmul->getOp().getTilesAttr().getFirst().getTile());
   }
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {

@@ -1,7 +1,7 @@
 // The kernel of a grouped matmul and how it is launched. The roles are told apart by
 // what only they do.
 
-// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize -o %t
+// RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" -o %t
 // RUN: FileCheck %s --input-file=%t
 // RUN: FileCheck %s --input-file=%t --check-prefix=PLAN
 
@@ -14,7 +14,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
         scales(%sa, %sb : tensor<?xf32>, tensor<8x1408xf32>)
         direction dequantize accumulation fast
-        tile <rows = 128, columns = 128, stages = 6, schedule = ping_pong>
+        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>]
         : tensor<?x2048xf8E4M3FN>, tensor<8x2048x1408xf8E4M3FN, #expert_columns>
         -> tensor<?x1408xbf16>
     return %o : tensor<?x1408xbf16>
@@ -109,7 +109,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
         scales(%sa, %sb : tensor<8x1408xf32>, tensor<8x2048xf32>)
         direction quantize accumulation fast
-        tile <rows = 128, columns = 160, stages = 5, schedule = ping_pong>
+        tiles [#fp8moe.wgmma<rows = 128, columns = 160, stages = 5, schedule = ping_pong>]
         : tensor<1408x?xf8E4M3FN, #padded_rows>, tensor<?x2048xf8E4M3FN, #padded_columns>
         -> tensor<8x1408x2048xf32>
     return %o : tensor<8x1408x2048xf32>
@@ -174,7 +174,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
         scales(%sa, %sb : tensor<?xf32>, tensor<2x256xf32>)
         direction dequantize accumulation fast
-        tile <rows = 128, columns = 128, stages = 6, schedule = ping_pong>
+        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>]
         : tensor<?x49152xf8E4M3FN>, tensor<2x49152x256xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>
         -> tensor<?x256xbf16>
     return %o : tensor<?x256xbf16>
@@ -200,7 +200,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
         scales(%sa, %sb : tensor<2x256xf32>, tensor<2x256xf32>)
         direction dequantize accumulation fast
-        tile <rows = 128, columns = 256, stages = 4, schedule = cooperative>
+        tiles [#fp8moe.wgmma<rows = 128, columns = 256, stages = 4, schedule = cooperative>]
         : tensor<256x4096xf8E4M3FN>, tensor<4096x256xf8E4M3FN, #fp8moe.strided<[1, 0]>>
         -> tensor<2x256x256xbf16>
     return %o : tensor<2x256x256xbf16>
@@ -229,7 +229,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
         scales(%sa, %sb : tensor<8x1408xf32>, tensor<8x2048xf32>)
         direction dequantize accumulation promoted accumulate(%c : tensor<8x1408x2048xbf16>)
-        tile <rows = 128, columns = 128, stages = 3, schedule = independent>
+        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 3, schedule = independent>]
         : tensor<1408x4096xf8E5M2>, tensor<4096x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>
         -> tensor<8x1408x2048xbf16>
     return %o : tensor<8x1408x2048xbf16>

@@ -1,4 +1,4 @@
-// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+// RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
 // Columns of jagged groups and rows from one launch: the streamed kernel with warps of rows, and
 // the conditions under which a launch for each axis is taken instead.
@@ -9,7 +9,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
       -> (tensor<?x1024xf8E4M3FN, #col>, tensor<?x1024xf8E4M3FN>, tensor<8x1024xf32>,
           tensor<?xf32>) {
     %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0, 1]
-        rounding pow2 tile <kept = 64, threads = 640, schedule = both_axes>
+        rounding pow2
+        tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 2048, row_stages = 16>]
         : tensor<?x1024xbf16>
         -> tensor<?x1024xf8E4M3FN, #col>, tensor<?x1024xf8E4M3FN>, tensor<8x1024xf32>,
            tensor<?xf32>
@@ -84,7 +85,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
       -> (tensor<?x12288xf8E4M3FN, #col>, tensor<?x12288xf8E4M3FN>, tensor<8x12288xf32>,
           tensor<?xf32>) {
     %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0, 1]
-        rounding pow2 tile <kept = 64, threads = 640, schedule = both_axes>
+        rounding pow2
+        tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 7, row_bytes = 24576, row_stages = 4>]
         : tensor<?x12288xbf16>
         -> tensor<?x12288xf8E4M3FN, #col>, tensor<?x12288xf8E4M3FN>, tensor<8x12288xf32>,
            tensor<?xf32>

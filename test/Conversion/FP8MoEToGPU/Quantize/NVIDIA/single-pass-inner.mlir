@@ -1,4 +1,4 @@
-// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+// RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
 // Whole columns: pieces come by bulk copies, warps with roles measure, scale and convert them.
 
@@ -7,7 +7,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @columns(%x: tensor<?x2048xbf16, #col>, %ends: tensor<8xi32>)
       -> (tensor<?x2048xf8E4M3FN, #col>, tensor<8x2048xf32>) {
     %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0]
-        rounding pow2 tile <kept = 1, threads = 832, schedule = columns>
+        rounding pow2 tiles [#fp8moe.single_pass_inner<groups = 8>]
         : tensor<?x2048xbf16, #col> -> tensor<?x2048xf8E4M3FN, #col>, tensor<8x2048xf32>
     return %q, %s : tensor<?x2048xf8E4M3FN, #col>, tensor<8x2048xf32>
   }

@@ -1,4 +1,4 @@
-// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+// RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
 // The kernel that reads its input once, by tensor maps, and the conditions under which it is
 // taken instead of the one that reads twice.
@@ -8,7 +8,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @jagged(%x: tensor<?x?xbf16>, %ends: tensor<?xi32>)
       -> (tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf32>) {
     %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<?xi32>) along [0]
-        rounding pow2 tile <kept = 64, threads = 512, schedule = streamed>
+        rounding pow2 tiles [#fp8moe.single_pass_outer<columns = 64, stages = 13>, #fp8moe.two_pass<columns = 64, threads = 256>]
         : tensor<?x?xbf16> -> tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf32>
     return %q, %s : tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf32>
   }

@@ -17,7 +17,8 @@ namespace {
 class ColumnsLaunch : QuantizeLaunch {
 public:
   ColumnsLaunch(const QuantizeInstance &instance, ProgramLowering &lowering)
-      : QuantizeLaunch(instance, instance.operands, lowering) {}
+      : QuantizeLaunch(instance, instance.operands, lowering),
+        groups(instance.tile.groups) {}
 
   Value launch(Value when);
 
@@ -25,6 +26,9 @@ private:
   Value createCondition(const ColumnsTile &tile);
   void launchTile(const ColumnsTile &tile, const columns::SharedMemory &memory,
                   Value condition);
+
+  /// That there is room for.
+  int64_t groups;
 };
 } // namespace
 
@@ -79,7 +83,8 @@ void ColumnsLaunch::launchTile(const ColumnsTile &tile,
 }
 
 Value ColumnsLaunch::launch(Value when) {
-  ColumnsTile tile = getColumnsTile(problem.sizes.segments);
+  ColumnsTile tile;
+  tile.groups = groups;
   Value condition = both(createCondition(tile), both(when, isNeeded));
   Value applies;
   for (int64_t cluster : columns::kClusters) {
@@ -107,7 +112,7 @@ class SinglePassInnerLowering : public KernelLowering {
 public:
   bool takes(const KernelInstance &instance) const override {
     auto *quantize = dyn_cast<QuantizeInstance>(&instance);
-    return quantize && quantize->tile.method == TileSchedule::Columns;
+    return quantize && quantize->tile.method == QuantizeMethod::SinglePassInner;
   }
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {

@@ -28,7 +28,6 @@ namespace {
 /// The quantization along rows that the same launch makes, and where its
 /// results are.
 struct RowQuantization {
-  StreamedTile tile;
   RowOutput output;
   Value quantized, scales;
 };
@@ -38,14 +37,15 @@ public:
   using QuantizeLaunch::QuantizeLaunch;
 
   /// Without `rows`, columns only.
-  Value launch(Value when, const RowQuantization *rows);
+  Value launch(const StreamedTile &tile, Value when,
+               const RowQuantization *rows);
 
 private:
   int64_t getTileColumns() const { return kLineBytes / getInputBytes(); }
   /// Segments that lie behind each other are one dimension of rows.
   bool hasSegmentDim() const { return isSegmentDim(problem); }
 
-  Value createRowCondition(const RowQuantization &rows);
+  Value createRowCondition(const RowQuantization &rows, Value when);
   void require(arith::CmpIPredicate predicate, OpFoldResult lhs, int64_t rhs);
   Value createCondition(OpFoldResult entries);
   OpFoldResult countEntries();
@@ -194,30 +194,23 @@ Value StreamedLaunch::createScratch(OpFoldResult entries) {
       .getBuffer();
 }
 
-/// What warps of rows need besides.
-Value StreamedLaunch::createRowCondition(const RowQuantization &rows) {
-  using arith::CmpIPredicate;
+/// What warps of rows need besides, where `when` holds.
+Value StreamedLaunch::createRowCondition(const RowQuantization &rows,
+                                         Value when) {
   // A chunk's bytes of output are stored at once.
   int64_t storeBytes = kChunkBytes / getInputBytes();
-  Value condition = plan::AlignedOp::create(b, rows.quantized, storeBytes);
-  Value groups =
-      b.createOrFold<arith::MaxSIOp>(index(sizes.segments), index(1));
-  Value groupRows =
-      b.createOrFold<arith::CeilDivSIOp>(index(sizes.reduced), groups);
-  int64_t most =
-      getBothAxesGroupBytes(lowering.getTarget()) / rows.tile.rowBytes;
-  return both(condition, b.createOrFold<arith::CmpIOp>(CmpIPredicate::sle,
-                                                       groupRows, index(most)));
+  return both(plan::AlignedOp::create(b, rows.quantized, storeBytes), when);
 }
 
-Value StreamedLaunch::launch(Value when, const RowQuantization *rows) {
-  StreamedTile tile = rows ? rows->tile : StreamedTile();
+Value StreamedLaunch::launch(const StreamedTile &tile, Value when,
+                             const RowQuantization *rows) {
   RowOutput rowOutput = rows ? rows->output : RowOutput();
-  SmallVector<int64_t> numbers{problem.powerOfTwo, problem.jagged,
-                               problem.outputPadding, problem.inputAlignment,
-                               problem.outputAlignment};
+  SmallVector<int64_t> numbers{problem.powerOfTwo,      problem.jagged,
+                               problem.outputPadding,   problem.inputAlignment,
+                               problem.outputAlignment, tile.stages};
   if (rows)
-    numbers.append({tile.rowBytes, rowOutput.pitch, rowOutput.scaleStride});
+    numbers.append({tile.rowBytes, tile.rowStages, rowOutput.pitch,
+                    rowOutput.scaleStride});
   SmallVector<OpFoldResult> args = addSizes(numbers);
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       rows ? "quantize_both_axes" : "quantize_streamed",
@@ -230,9 +223,7 @@ Value StreamedLaunch::launch(Value when, const RowQuantization *rows) {
 
   OpFoldResult entries = countEntries();
   Value applies = createCondition(entries);
-  if (rows)
-    applies = both(applies, createRowCondition(*rows));
-  applies = both(applies, when);
+  applies = both(applies, rows ? createRowCondition(*rows, when) : when);
   // A whole tile whose lines have one row or two, a box, and what is fetched to
   // the second-level cache for several units at once.
   SmallVector<Value> operands{
@@ -266,16 +257,21 @@ Value StreamedLaunch::launch(Value when, const RowQuantization *rows) {
 }
 
 /// Along rows beside `columns`.
-static RowQuantization getRowQuantization(const BothAxesInstance &instance,
-                                          const TargetInfo &target) {
-  const QuantizeOperands &rows = instance.rows;
+static RowQuantization getRowQuantization(const QuantizeOperands &rows) {
   const QuantizeSizes<int64_t> &sizes = rows.problem.sizes;
-  int64_t rowBytes =
-      sizes.reduced * rows.problem.inputType.getIntOrFloatBitWidth() / 8;
-  return {*getBothAxesStreamedTile(rowBytes, target),
-          {sizes.outKept, sizes.scaleKept},
+  return {{sizes.outKept, sizes.scaleKept},
           rows.buffers.output,
           rows.buffers.scales};
+}
+
+static StreamedTile getStreamedTile(const QuantizeSchedule &schedule) {
+  StreamedTile tile;
+  tile.stages = schedule.stages;
+  tile.rowBytes = schedule.rowBytes;
+  tile.rowStages = schedule.rowStages;
+  if (schedule.method == QuantizeMethod::SinglePassBothAxes)
+    tile.rowWarps = kRowWarps;
+  return tile;
 }
 
 namespace {
@@ -283,29 +279,27 @@ class SinglePassOuterLowering : public KernelLowering {
 public:
   bool takes(const KernelInstance &instance) const override {
     auto *quantize = dyn_cast<QuantizeInstance>(&instance);
-    return quantize && quantize->tile.method == TileSchedule::Streamed;
+    return quantize && quantize->tile.method == QuantizeMethod::SinglePassOuter;
   }
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
-    return StreamedLaunch(instance, cast<QuantizeInstance>(instance).operands,
-                          lowering)
-        .launch(when, /*rows=*/nullptr);
+    const auto &quantize = cast<QuantizeInstance>(instance);
+    return StreamedLaunch(quantize, quantize.operands, lowering)
+        .launch(getStreamedTile(quantize.tile), when, /*rows=*/nullptr);
   }
 };
 
 class SinglePassBothAxesLowering : public KernelLowering {
 public:
-  /// The kernel knows where scales are, and has one type of results.
   bool takes(const KernelInstance &instance) const override {
-    auto *both = dyn_cast<BothAxesInstance>(&instance);
-    return both && !ShapedType::isDynamic(both->rows.problem.sizes.scaleKept) &&
-           both->rows.problem.fp8Type == both->columns.problem.fp8Type;
+    return isa<BothAxesInstance>(instance);
   }
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
     const auto &both = cast<BothAxesInstance>(instance);
-    RowQuantization rows = getRowQuantization(both, lowering.getTarget());
-    return StreamedLaunch(both, both.columns, lowering).launch(when, &rows);
+    RowQuantization rows = getRowQuantization(both.rows);
+    return StreamedLaunch(both, both.columns, lowering)
+        .launch(getStreamedTile(both.tile), when, &rows);
   }
 };
 } // namespace

@@ -1,0 +1,54 @@
+//===- WgmmaTile.cpp - Tiles of matmuls by warpgroups ---------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// PTX ISA, "wgmma.mma_async": an instruction multiplies 64 rows, and columns
+/// by the 8, of which an epilogue takes two at a time.
+static constexpr int64_t kWgmmaRows = 64;
+static constexpr int64_t kWgmmaColumns = 16;
+/// Accumulators of more rows or columns do not fit the registers of two
+/// warpgroups.
+static constexpr int64_t kMostWgmmaRows = 256;
+static constexpr int64_t kMostWgmmaColumns = 256;
+
+LogicalResult
+WgmmaTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                      int64_t rows, int64_t columns, int64_t stages,
+                      WgmmaSchedule schedule, int64_t raster) {
+  int64_t unit =
+      schedule == WgmmaSchedule::Cooperative ? 2 * kWgmmaRows : kWgmmaRows;
+  if (rows < unit || rows > kMostWgmmaRows || rows % unit)
+    return emitError() << "expects a multiple of " << unit << " up to "
+                       << kMostWgmmaRows << " rows with schedule "
+                       << stringifyWgmmaSchedule(schedule) << ", found "
+                       << rows;
+  if (columns < kWgmmaColumns || columns > kMostWgmmaColumns ||
+      columns % kWgmmaColumns)
+    return emitError() << "expects a multiple of " << kWgmmaColumns << " up to "
+                       << kMostWgmmaColumns << " columns, found " << columns;
+  if (stages < 2)
+    return emitError() << "expects at least 2 stages, so that copies and "
+                          "multiplications overlap, found "
+                       << stages;
+  if (raster < 1)
+    return emitError() << "expects a raster of at least 1 tile, found "
+                       << raster;
+  return success();
+}
+
+SmallVector<TileField> WgmmaTileAttr::getFields() const {
+  return {{"rows", getRows()},
+          {"columns", getColumns()},
+          {"stages", getStages()},
+          {"schedule", stringifyWgmmaSchedule(getSchedule())},
+          {"raster", getRaster()}};
+}

@@ -1,0 +1,131 @@
+//===- KernelChoice.cpp - The tiles that operations name ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Tuning/KernelChoice.h"
+#include "fp8moe/Tuning/KernelProblem.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+/// The values of one quantity that some of its ranges hold.
+class Coverage {
+public:
+  /// Null holds everywhere.
+  void add(RangeAttr range) {
+    ranges.push_back(range ? std::pair(range.getAbove(), range.getUpTo())
+                           : std::pair<int64_t, int64_t>(0, kUnbounded));
+  }
+
+  /// The least value that none holds; none when there is no such value.
+  std::optional<int64_t> getGap() {
+    llvm::sort(ranges);
+    int64_t end = 0;
+    for (auto [above, upTo] : ranges) {
+      if (above > end)
+        break;
+      end = std::max(end, upTo);
+    }
+    return end == kUnbounded ? std::nullopt : std::optional(end + 1);
+  }
+
+private:
+  SmallVector<std::pair<int64_t, int64_t>> ranges;
+};
+} // namespace
+
+static bool isTotal(AlternativeAttr alternative) {
+  const KernelFamily *family = findKernelFamily(alternative.getTile());
+  return family && family->isTotal();
+}
+
+static LogicalResult verifyTile(Operation *op, TileAttrInterface tile,
+                                const KernelWork &work,
+                                ArrayRef<KernelCandidate> candidates,
+                                const TargetInfo &target) {
+  const KernelFamily *family = findKernelFamily(tile);
+  if (family && family->getWorkID() == work.getTypeID() &&
+      family->supports(work, target))
+    return family->verifyTile(op, work, tile, target);
+  return emitIllegalTile(op, tile, candidates, target);
+}
+
+LogicalResult fp8moe::verifyChoice(Operation *op, KernelChoiceAttr choice,
+                                   const KernelWork &work,
+                                   const TargetInfo &target) {
+  SmallVector<KernelCandidate> candidates =
+      rankTiles(op->getContext(), work, target);
+  Coverage coverage;
+  AlternativeAttr previous;
+  for (AlternativeAttr alternative : choice.getEntries()) {
+    if (failed(verifyTile(op, alternative.getTile(), work, candidates, target)))
+      return failure();
+    if (previous && !coverage.getGap())
+      return op->emitError("'")
+             << op->getName() << "' never reaches the tile "
+             << describeTile(alternative.getTile()) << ", as "
+             << describeTile(previous.getTile())
+             << " before it takes what is left; exchange them, or remove one";
+    if (isTotal(alternative))
+      coverage.add(alternative.getRange());
+    previous = alternative;
+  }
+  auto *total = llvm::find_if(candidates, [](const KernelCandidate &candidate) {
+    return candidate.family->isTotal();
+  });
+  std::optional<int64_t> gap = coverage.getGap();
+  if (total == candidates.end() || !gap)
+    return success();
+  InFlightDiagnostic diagnostic = op->emitError("'");
+  diagnostic << op->getName() << "' leaves ";
+  if (*gap > 1)
+    diagnostic << "a mean length of " << *gap << " to no kernel";
+  else
+    diagnostic << "what " << describeTile(previous.getTile())
+               << " does not take to no kernel";
+  return diagnostic << "; add an alternative behind it that takes everything, "
+                       "such as "
+                    << describeTile(total->tile)
+                    << ", or run fp8moe-select-tiles";
+}
+
+bool fp8moe::takesEverything(KernelChoiceAttr choice) {
+  Coverage coverage;
+  for (AlternativeAttr alternative : choice.getEntries())
+    if (isTotal(alternative))
+      coverage.add(alternative.getRange());
+  return !coverage.getGap();
+}
+
+KernelChoiceAttr fp8moe::appendAlternatives(KernelChoiceAttr choice,
+                                            KernelChoiceAttr fallback) {
+  auto alternatives = llvm::to_vector(choice.getEntries());
+  llvm::append_range(alternatives, fallback.getEntries());
+  return KernelChoiceAttr::get(choice.getContext(), alternatives);
+}
+
+TileAttrInterface fp8moe::getOnlyTile(KernelChoiceAttr choice) {
+  AlternativeAttr first = choice.getFirst();
+  bool isOne =
+      !first.getRange() && (!choice.getLeastWaves() || choice.size() == 1);
+  return isOne ? first.getTile() : TileAttrInterface();
+}
+
+FailureOr<KernelChoiceAttr> fp8moe::requireChoice(TiledOpInterface op,
+                                                  const TargetInfo &target) {
+  KernelChoiceAttr choice = op.getTilesAttr();
+  if (!choice)
+    return op->emitError("'")
+           << op->getName()
+           << "' has no tiles; run fp8moe-select-tiles, or write 'tiles [...]'";
+  if (failed(findKernelProblem(op)->verifyChoice(op, target)))
+    return failure();
+  return choice;
+}

@@ -1,0 +1,139 @@
+//===- QuantizeChoice.cpp - Kernels of a quantization ---------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tuning/Quantize/QuantizeCandidates.h"
+#include "fp8moe/Tuning/KernelChoice.h"
+#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+//===----------------------------------------------------------------------===//
+// Along one axis
+//===----------------------------------------------------------------------===//
+
+/// Appends those variants that take everything, or the others.
+static void addAlternatives(MLIRContext *context,
+                            ArrayRef<QuantizeVariant> variants, bool areGeneral,
+                            SmallVectorImpl<AlternativeAttr> &alternatives) {
+  int64_t above = 0;
+  for (const QuantizeVariant &variant : variants) {
+    int64_t upTo = variant.upTo.value_or(kUnbounded);
+    const QuantizeSchedule &schedule = variant.tile.schedule;
+    RangeAttr range;
+    if (above != 0 || upTo != kUnbounded)
+      range = RangeAttr::get(context, Quantity::MeanLength, above, upTo);
+    if (schedule.isGeneral() == areGeneral)
+      alternatives.push_back(AlternativeAttr::get(
+          context, getQuantizeTile(context, schedule), range, /*wave=*/0));
+    above = upTo;
+  }
+}
+
+KernelChoiceAttr fp8moe::chooseQuantizeKernels(MLIRContext *context,
+                                               const QuantizeWork &work,
+                                               const TargetInfo &target) {
+  SmallVector<QuantizeVariant> variants = getQuantizeVariants(work, target);
+  SmallVector<AlternativeAttr> alternatives;
+  addAlternatives(context, variants, /*areGeneral=*/false, alternatives);
+  // What is behind them may have other ranges.
+  if (!alternatives.empty())
+    variants = getGeneralQuantizeVariants(work, target);
+  addAlternatives(context, variants, /*areGeneral=*/true, alternatives);
+  return KernelChoiceAttr::get(context, alternatives);
+}
+
+KernelChoiceAttr fp8moe::completeQuantizeKernels(KernelChoiceAttr choice,
+                                                 const QuantizeWork &work,
+                                                 const TargetInfo &target) {
+  if (takesEverything(choice))
+    return choice;
+  SmallVector<AlternativeAttr> general;
+  addAlternatives(choice.getContext(), getGeneralQuantizeVariants(work, target),
+                  /*areGeneral=*/true, general);
+  return appendAlternatives(
+      choice, KernelChoiceAttr::get(choice.getContext(), general));
+}
+
+/// The cost of the alternative for the nominal length of slices.
+static Cost estimateChoice(const QuantizeWork &work, KernelChoiceAttr choice,
+                           const TargetInfo &target) {
+  SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
+  if (!choice)
+    return chooseQuantizeTile(tiles).cost;
+  int64_t length = getMeanLength(withNominalSizes(work));
+  for (AlternativeAttr alternative : choice.getEntries()) {
+    RangeAttr range = alternative.getRange();
+    if (range && (length <= range.getAbove() || length > range.getUpTo()))
+      continue;
+    for (const QuantizeTileCost &tile : tiles)
+      if (getQuantizeTile(choice.getContext(), tile.schedule) ==
+          alternative.getTile())
+        return tile.cost;
+    break;
+  }
+  return Cost::infinite();
+}
+
+//===----------------------------------------------------------------------===//
+// Along several axes
+//===----------------------------------------------------------------------===//
+
+KernelChoiceAttr fp8moe::getAxisChoice(KernelChoiceAttr choice,
+                                       unsigned index) {
+  if (!choice)
+    return {};
+  for (AlternativeAttr alternative : choice.getEntries())
+    if (auto perAxis = dyn_cast<PerAxisAttr>(alternative.getTile()))
+      return index < perAxis.getChoices().size()
+                 ? cast<KernelChoiceAttr>(perAxis.getChoices()[index])
+                 : KernelChoiceAttr();
+  return choice;
+}
+
+KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
+                                               const QuantizeTileCost &both,
+                                               ArrayRef<QuantizeWork> works,
+                                               const TargetInfo &target) {
+  // Groups that are larger than what the second-level cache keeps for the
+  // second read are quantized along each axis.
+  RangeAttr range;
+  if (ShapedType::isDynamic(getMeanLength(works.front())))
+    range = RangeAttr::get(context, Quantity::MeanLength, /*above=*/0,
+                           getBothAxesRows(both.schedule, target));
+  SmallVector<Attribute> choices;
+  for (const QuantizeWork &work : works)
+    choices.push_back(chooseQuantizeKernels(context, work, target));
+  auto perAxis = PerAxisAttr::get(context, ArrayAttr::get(context, choices));
+  return KernelChoiceAttr::get(
+      context,
+      {AlternativeAttr::get(context, getQuantizeTile(context, both.schedule),
+                            range, /*wave=*/0),
+       AlternativeAttr::get(context, perAxis, RangeAttr(), /*wave=*/0)});
+}
+
+std::optional<Cost> fp8moe::estimateQuantize(Operation *op,
+                                             ArrayRef<AssumedLayout> layouts,
+                                             const TargetInfo &target) {
+  if (!target.isGPU())
+    return std::nullopt;
+  SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op, layouts);
+  if (works.empty())
+    return std::nullopt;
+  if (std::optional<QuantizeTileCost> both =
+          chooseBothAxesTile(op, works, target))
+    return both->cost;
+  auto tiled = dyn_cast<TiledOpInterface>(op);
+  KernelChoiceAttr choice = tiled ? tiled.getTilesAttr() : KernelChoiceAttr();
+  Cost sum;
+  for (auto [index, work] : llvm::enumerate(works))
+    sum += estimateChoice(work, getAxisChoice(choice, index), target);
+  return sum;
+}

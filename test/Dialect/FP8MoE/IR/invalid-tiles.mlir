@@ -1,0 +1,119 @@
+// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics
+
+// expected-error @below {{expects columns to be at least 1, found 0}}
+func.func private @f() attributes {t = #fp8moe.two_pass<columns = 0, threads = 128>}
+
+// -----
+
+// expected-error @below {{expects a power of two from 32 to 1024 threads, found 96}}
+func.func private @f() attributes {t = #fp8moe.two_pass<columns = 8, threads = 96>}
+
+// -----
+
+// expected-error @below {{expects a power of two from 32 to 1024 threads, found 2048}}
+func.func private @f() attributes {t = #fp8moe.two_pass<columns = 8, threads = 2048>}
+
+// -----
+
+// expected-error @below {{expected ','}}
+func.func private @f() attributes {t = #fp8moe.two_pass<columns = 8>}
+
+// -----
+
+// expected-error @below {{expects as many threads for each column, a power of two; found 128 threads for 3 columns}}
+func.func private @f() attributes {t = #fp8moe.register_resident<columns = 3, threads = 128, chunks = 1, rounds = 1, blocks = 1>}
+
+// -----
+
+// expected-error @below {{expects rounds to be at least 1, found 0}}
+func.func private @f() attributes {t = #fp8moe.register_resident<columns = 1, threads = 128, chunks = 1, rounds = 0, blocks = 1>}
+
+// -----
+
+// expected-error @below {{expects stages to be at least 1, found 0}}
+func.func private @f() attributes {t = #fp8moe.single_pass_outer<columns = 64, stages = 0>}
+
+// -----
+
+// expected-error @below {{expects row_bytes to be at least 1, found 0}}
+func.func private @f() attributes {t = #fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 0, row_stages = 4>}
+
+// -----
+
+// expected-error @below {{expects groups to be at least 1, found 0}}
+func.func private @f() attributes {t = #fp8moe.single_pass_inner<groups = 0>}
+
+// -----
+
+// expected-error @below {{expects a choice for each of several axes, found 1}}
+func.func private @f() attributes {t = #fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.two_pass<columns = 8, threads = 256>]>]>}
+
+// -----
+
+// expected-error @below {{expects choices, such as #fp8moe.choice<[...]>, found 1 : i64}}
+func.func private @f() attributes {t = #fp8moe.per_axis<[1, 2]>}
+
+// -----
+
+// expected-error @below {{expects a multiple of 64 up to 256 rows with schedule ping_pong, found 96}}
+func.func private @f() attributes {t = #fp8moe.wgmma<rows = 96, columns = 64, stages = 4, schedule = ping_pong>}
+
+// -----
+
+// expected-error @below {{expects a multiple of 128 up to 256 rows with schedule cooperative, found 64}}
+func.func private @f() attributes {t = #fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = cooperative>}
+
+// -----
+
+// expected-error @below {{expects a multiple of 16 up to 256 columns, found 264}}
+func.func private @f() attributes {t = #fp8moe.wgmma<rows = 64, columns = 264, stages = 4, schedule = ping_pong>}
+
+// -----
+
+// expected-error @below {{expects at least 2 stages, so that copies and multiplications overlap, found 1}}
+func.func private @f() attributes {t = #fp8moe.wgmma<rows = 64, columns = 64, stages = 1, schedule = ping_pong>}
+
+// -----
+
+// expected-error @below {{expects a raster of at least 1 tile, found 0}}
+func.func private @f() attributes {t = #fp8moe.wgmma<rows = 64, columns = 64, stages = 2, schedule = ping_pong, raster = 0>}
+
+// -----
+
+// expected-error @below {{expects a bound: above, up_to or both}}
+func.func private @f() attributes {t = #fp8moe.range<mean_length>}
+
+// -----
+
+// expected-error @below {{expects 0 <= above < up_to, found above 512 up_to 256}}
+func.func private @f() attributes {t = #fp8moe.range<mean_length above 512 up_to 256>}
+
+// -----
+
+// expected-error @below {{expected one of [mean_length] for what decides between kernels at run time, got: rows}}
+func.func private @f() attributes {t = #fp8moe.range<rows up_to 256>}
+
+// -----
+
+// expected-error @below {{expects at least one alternative; leave 'tiles' out and fp8moe-select-tiles chooses}}
+func.func private @f() attributes {t = #fp8moe.choice<[]>}
+
+// -----
+
+// expected-error @below {{expects no range where the least waves decide, found #fp8moe.range<mean_length up_to 256>}}
+func.func private @f() attributes {t = #fp8moe.choice<least_waves [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong> for mean_length up_to 256 wave 5]>}
+
+// -----
+
+// expected-error @below {{expects the time of a wave in nanoseconds, such as 'wave 40000', behind #fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong>}}
+func.func private @f() attributes {t = #fp8moe.choice<least_waves [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong>]>}
+
+// -----
+
+// expected-error @below {{expects the time of a wave only behind 'least_waves', found 'wave 5'}}
+func.func private @f() attributes {t = #fp8moe.choice<[#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong> wave 5]>}
+
+// -----
+
+// expected-error @below {{expects wave to be at least 0, found -1}}
+func.func private @f() attributes {t = #fp8moe.choice<least_waves [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong> wave -1]>}

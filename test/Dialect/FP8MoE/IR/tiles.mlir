@@ -1,0 +1,55 @@
+// RUN: fp8moe-opt %s | fp8moe-opt | FileCheck %s
+
+// Every tile, by itself.
+// CHECK-LABEL: func.func private @tiles()
+// CHECK-SAME: a = #fp8moe.two_pass<columns = 8, threads = 1024>
+// CHECK-SAME: b = #fp8moe.register_resident<columns = 8, threads = 1024, chunks = 4, rounds = 1, blocks = 2>
+// CHECK-SAME: c = #fp8moe.single_pass_outer<columns = 64, stages = 13>
+// CHECK-SAME: d = #fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 4096, row_stages = 16>
+// CHECK-SAME: e = #fp8moe.single_pass_inner<groups = 64>
+// CHECK-SAME: f = #fp8moe.wgmma<rows = 128, columns = 160, stages = 5, schedule = ping_pong>
+// CHECK-SAME: g = #fp8moe.wgmma<rows = 256, columns = 128, stages = 4, schedule = cooperative, raster = 2>
+func.func private @tiles() attributes {
+  a = #fp8moe.two_pass<columns = 8, threads = 1024>,
+  b = #fp8moe.register_resident<columns = 8, threads = 1024, chunks = 4, rounds = 1, blocks = 2>,
+  c = #fp8moe.single_pass_outer<columns = 64, stages = 13>,
+  d = #fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 4096, row_stages = 16>,
+  e = #fp8moe.single_pass_inner<groups = 64>,
+  f = #fp8moe.wgmma<rows = 128, columns = 160, stages = 5, schedule = ping_pong, raster = 8>,
+  g = #fp8moe.wgmma<rows = 256, columns = 128, stages = 4, schedule = cooperative, raster = 2>
+}
+
+// Conditions: a range of a quantity, or the least waves.
+// CHECK-LABEL: func.func private @choices()
+// CHECK-SAME: a = #fp8moe.choice<[#fp8moe.two_pass<columns = 8, threads = 256>]>
+// CHECK-SAME: b = #fp8moe.choice<[#fp8moe.single_pass_inner<groups = 64> for mean_length above 256 up_to 24576, #fp8moe.two_pass<columns = 4, threads = 128> for mean_length up_to 512, #fp8moe.two_pass<columns = 8, threads = 256> for mean_length above 512]>
+// CHECK-SAME: c = #fp8moe.choice<least_waves [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong> wave 46123, #fp8moe.wgmma<rows = 128, columns = 192, stages = 4, schedule = ping_pong> wave 66810]>
+// CHECK-SAME: d = #fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.two_pass<columns = 64, threads = 256>]>, #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>]>
+// CHECK-SAME: e = #fp8moe.alternative<#fp8moe.two_pass<columns = 8, threads = 256> for mean_length up_to 512>
+// CHECK-SAME: f = #fp8moe.range<mean_length above 512>
+func.func private @choices() attributes {
+  a = #fp8moe.choice<[#fp8moe.two_pass<columns = 8, threads = 256>]>,
+  b = #fp8moe.choice<[#fp8moe.single_pass_inner<groups = 64> for mean_length above 256 up_to 24576,
+                      #fp8moe.two_pass<columns = 4, threads = 128> for mean_length up_to 512,
+                      #fp8moe.two_pass<columns = 8, threads = 256> for mean_length above 512]>,
+  c = #fp8moe.choice<least_waves [
+      #fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong> wave 46123,
+      #fp8moe.wgmma<rows = 128, columns = 192, stages = 4, schedule = ping_pong> wave 66810]>,
+  d = #fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.two_pass<columns = 64, threads = 256>]>,
+                        #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>]>,
+  e = #fp8moe.alternative<#fp8moe.two_pass<columns = 8, threads = 256> for mean_length up_to 512>,
+  f = #fp8moe.range<mean_length above 512>
+}
+
+// CHECK-LABEL: func.func @in_operations
+func.func @in_operations(%x: tensor<?x128xbf16>, %a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16>, %ends: tensor<2xi32>) {
+  // CHECK: dynamic_quantize {{.*}} rounding pow2 tiles [#fp8moe.two_pass<columns = 4, threads = 128> for mean_length up_to 512, #fp8moe.two_pass<columns = 8, threads = 256>] : tensor
+  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+      tiles [#fp8moe.two_pass<columns = 4, threads = 128> for mean_length up_to 512, #fp8moe.two_pass<columns = 8, threads = 256>]
+      : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?xf32>
+  // CHECK: grouped_matmul {{.*}} tiles least_waves [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong> wave 100] : tensor
+  %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      tiles least_waves [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong> wave 100]
+      : tensor<?x64xbf16>, tensor<2x64x64xbf16> -> tensor<?x64xbf16>
+  return
+}
