@@ -93,7 +93,7 @@ def mx_weights(i, x, weights):
     rows = 8 * SIZE
     return 10, x, f"""
   %m{i} = fp8moe.reshape {weights} : {WEIGHTS} -> tensor<{rows}x{SIZE}xbf16>
-  %mq{i}, %ms{i} = fp8moe.mx_quantize %m{i} along 0 mode rceil : tensor<{rows}x{SIZE}xbf16> -> tensor<{rows}x{SIZE}xf8E4M3FN, #col>, tensor<{SIZE}x{rows // 32}xf8E8M0FNU>
+  %mq{i}, %ms{i} = fp8moe.mx_quantize %m{i} along [0] mode rceil : tensor<{rows}x{SIZE}xbf16> -> tensor<{rows}x{SIZE}xf8E4M3FN, #col>, tensor<{SIZE}x{rows // 32}xf8E8M0FNU>
   %mr{i} = fp8moe.reshape %mq{i} : tensor<{rows}x{SIZE}xf8E4M3FN, #col> -> tensor<8x{SIZE}x{SIZE}xf8E4M3FN, #fp8moe.strided<[2, 0, 1]>>
   %mt{i} = fp8moe.transpose %mr{i} [0, 2, 1] : tensor<8x{SIZE}x{SIZE}xf8E4M3FN, #fp8moe.strided<[2, 0, 1]>> -> tensor<8x{SIZE}x{SIZE}xf8E4M3FN, #fp8moe.strided<[1, 0, 2]>>
   %mc{i} = fp8moe.contiguous %mt{i} : tensor<8x{SIZE}x{SIZE}xf8E4M3FN, #fp8moe.strided<[1, 0, 2]>> -> {WEIGHTS_FP8}

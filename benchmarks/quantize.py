@@ -140,7 +140,7 @@ def emit_ir(case):
         results.extend(zip(variables, q + s))
 
     def mx_quantize(x, axis, q, s, groups):
-        lines.append(f"  %q, %s = fp8moe.mx_quantize {x} along {axis} mode rceil{groups}")
+        lines.append(f"  %q, %s = fp8moe.mx_quantize {x} along [{axis}] mode rceil{groups}")
         lines.append(f"      : {dict(arguments)[x]} -> {q}, {s}")
         results.extend([("%q", q), ("%s", s)])
 

@@ -67,7 +67,9 @@ BUILDERS = {
         v["x"], v["ends"], axes=[0, 1], rounding="pow2",
         quantized=[t["qc"], t["q"]], scales=[t["sj"], t["s"]]),
     "mx_quantize": lambda o, v, t: o.mx_quantize(
-        v["x"], axis=1, mode="rceil", quantized=t["q"], scales=t["mx"]),
+        v["x"], axes=[1], mode="rceil", quantized=[t["q"]], scales=[t["mx"]]),
+    "mx_dequantize": lambda o, v, t: o.mx_dequantize(
+        v["q"], v["mx"], axis=1, result=t["x"]),
     "grouped_matmul": lambda o, v, t: o.grouped_matmul(
         v["q"], v["w"], v["ends"], scale_a=v["s"], scale_b=v["sw"], direction="quantize",
         accumulation="promoted", result=t["out"]),

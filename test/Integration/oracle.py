@@ -33,15 +33,16 @@ class Fp8:
     dtype: np.dtype
     max: float  # FP8_MAX
     emax: int  # exponent of FP8_MAX
+    mantissa: int  # bits of the mantissa
 
 
 FP8_TYPES = {
     t.name: t
     for t in (
-        Fp8("e4m3fn", np.dtype(ml_dtypes.float8_e4m3fn), 448.0, 8),
-        Fp8("e4m3fnuz", np.dtype(ml_dtypes.float8_e4m3fnuz), 240.0, 7),
-        Fp8("e5m2", np.dtype(ml_dtypes.float8_e5m2), 57344.0, 15),
-        Fp8("e5m2fnuz", np.dtype(ml_dtypes.float8_e5m2fnuz), 57344.0, 15),
+        Fp8("e4m3fn", np.dtype(ml_dtypes.float8_e4m3fn), 448.0, 8, 3),
+        Fp8("e4m3fnuz", np.dtype(ml_dtypes.float8_e4m3fnuz), 240.0, 7, 3),
+        Fp8("e5m2", np.dtype(ml_dtypes.float8_e5m2), 57344.0, 15, 2),
+        Fp8("e5m2fnuz", np.dtype(ml_dtypes.float8_e5m2fnuz), 57344.0, 15, 2),
     )
 }
 
@@ -219,15 +220,33 @@ def unpad_groups(x, offsets, extent, pad, dim=0):
 # ===----------------------------------------------------------------------===#
 
 
+def _exponent(a):
+    """floor(log2(a)) of positive finite f64; frexp: a = m * 2^e, 0.5 <= m < 1."""
+    return np.frexp(a)[1].astype(np.int64) - 1
+
+
+def _round_mantissa(a, mantissa):
+    """(X11): positive finite f64 rounded to a mantissa of so many bits, ties to even."""
+    unit = np.ldexp(1.0, _exponent(a) - mantissa)
+    # np.rint rounds ties to even, and its argument is exact.
+    return np.rint(a / unit) * unit
+
+
 def mx_scale_bytes(a, mode, kind):
-    """(X2), (X3), (X4): e8m0 bytes of f32 block maxima."""
+    """(X2), (X3), (X4), (X10), (X11): e8m0 bytes of f32 block maxima."""
     t = _fp8(kind)
+    # What is no positive number gets its byte below.
+    positive = np.where(np.isfinite(a) & (a > 0), a, np.float32(1))
+    exact = positive.astype(np.float64)
     with _quiet():
         if mode == "floor":
-            # frexp: a = m * 2^e, 0.5 <= m < 1, subnormals included.
-            exponent = np.frexp(a)[1].astype(np.int64) - 1 - t.emax
+            exponent = _exponent(exact) - t.emax
+        elif mode == "ceil":
+            exponent = _exponent(exact) + (np.frexp(exact)[0] != 0.5) - t.emax
+        elif mode == "even":
+            exponent = _exponent(_round_mantissa(exact, t.mantissa)) - t.emax
         elif mode == "rceil":
-            product = a * np.float32(np.float64(1) / t.max)
+            product = positive * np.float32(np.float64(1) / t.max)
             mantissa, exponent = np.frexp(product)
             exponent = exponent.astype(np.int64) - (mantissa == np.float32(0.5))
             # The product of a tiny amax may underflow to 0, which frexp gives the exponent 0.
@@ -244,21 +263,40 @@ def _along_last(x, size):
     return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, size - x.shape[-1])])
 
 
-def mx_quantize(x, axis, mode, kind):
-    """(X1)..(X5): data like x, and e8m0 bytes with the blocks last."""
+def mx_quantize(x, axis, mode, kind, square=False):
+    """(X1)..(X5): data like x, and e8m0 bytes with the blocks last; (X9): `square`."""
     t = _fp8(kind)
     moved = np.moveaxis(x.astype(np.float32), axis, -1)
     size = moved.shape[-1]
     count = -(-size // MX_BLOCK)
     # Zeros never raise an amax, so a short block may be filled up with them.
     blocks = _along_last(moved, count * MX_BLOCK).reshape(moved.shape[:-1] + (count, MX_BLOCK))
-    b = mx_scale_bytes(amax(blocks, -1), mode, t)
+    largest = amax(blocks, -1)
+    if square:
+        # The lines are the dimension before the blocks: the last two of x are a matrix.
+        assert axis >= x.ndim - 2
+        lines = largest.shape[-2]
+        squares = -(-lines // MX_BLOCK)
+        padded = _along_last(np.swapaxes(largest, -1, -2), squares * MX_BLOCK)
+        of_squares = amax(padded.reshape(padded.shape[:-1] + (squares, MX_BLOCK)), -1)
+        largest = np.swapaxes(np.repeat(of_squares, MX_BLOCK, -1)[..., :lines], -1, -2)
+    b = mx_scale_bytes(largest, mode, t)
     with _quiet():
         # In f64 the division is exact; the rounding to f32 is the underflow that (X5) allows.
         scaled = np.ldexp(blocks.astype(np.float64), 127 - b.astype(np.int64)[..., None]).astype(np.float32)
     scaled = np.where(b[..., None] == 255, np.float32(np.nan), scaled)
     q = clamp_cast(scaled, t).reshape(moved.shape[:-1] + (count * MX_BLOCK,))[..., :size]
     return np.moveaxis(q, -1, axis), b
+
+
+def mx_dequantize(q, b, axis, dtype):
+    """(X8), of bytes with the blocks last."""
+    with _quiet():
+        scale = np.ldexp(np.float64(1), b.astype(np.int64) - 127).astype(np.float32)
+        scale = np.where(b == 255, np.float32(np.nan), scale)
+        moved = np.moveaxis(q.astype(np.float32), axis, -1)
+        of_elements = np.repeat(scale, MX_BLOCK, -1)[..., : moved.shape[-1]]
+        return np.moveaxis((moved * of_elements).astype(dtype), -1, axis)
 
 
 def jagged_mx_quantize(x, offsets, axis, mode, kind):
@@ -279,13 +317,30 @@ def jagged_mx_quantize(x, offsets, axis, mode, kind):
     return q, b
 
 
-def blocked_scales(b):
+def jagged_mx_dequantize(q, b, offsets, axis, dtype):
+    """(X8), of a matrix of bytes as jagged_mx_quantize makes it."""
+    rows = q.shape[0]
+    out = np.zeros(q.shape, dtype)
+    if axis == 1:
+        b = unpad_groups(b, offsets, rows, 128)
+        for _, group in group_slices(2, offsets, rows, 0):
+            out[group] = mx_dequantize(q[group], b[group[0]], 1, dtype)
+        return out
+    start = 0
+    for _, group in group_slices(2, offsets, rows, 0):
+        count = -(-(group[0].stop - group[0].start) // MX_BLOCK)
+        out[group] = mx_dequantize(q[group], b[:, start : start + count], 0, dtype)
+        start += -(-count // 4) * 4
+    return out
+
+
+def blocked_scales(b, dtype=np.uint8):
     """(X6): the bytes, as one dimension, of a matrix of scale bytes (or of a matrix per expert) in 128x4 tiles."""
     if b.ndim == 3:
-        return np.concatenate([np.zeros(0, np.uint8)] + [blocked_scales(matrix) for matrix in b])
+        return np.concatenate([np.zeros(0, dtype)] + [blocked_scales(matrix, dtype) for matrix in b])
     rows, cols = b.shape
     row_tiles, col_tiles = -(-rows // 128), -(-cols // 4)
-    out = np.zeros((row_tiles, col_tiles, 512), np.uint8)
+    out = np.zeros((row_tiles, col_tiles, 512), dtype)
     r, c = np.meshgrid(np.arange(rows), np.arange(cols), indexing="ij")
     out[r // 128, c // 4, (r % 32) * 16 + (r % 128 // 32) * 4 + c % 4] = b
     return out.reshape(-1)

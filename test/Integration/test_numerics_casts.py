@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""scale, jagged_scale and quantize on the CPU: (Q1)..(Q9), (F2).
+"""scale, jagged_scale and quantize on every executor: (Q1)..(Q9), (F2).
 
 Given scales need not fit the data: that is where casts saturate.
 """
@@ -98,8 +98,8 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize("variant, case", **parameters(VARIANTS))
-def test_casts(cpu, variant, case):
-    check(cpu, variant, case)
+def test_casts(device, variant, case):
+    check(device, variant, case)
 
 
 def every_fp8_boundary(kind):
@@ -116,24 +116,24 @@ def every_fp8_boundary(kind):
     return np.concatenate([ladder, up, down, -ladder, nans, tiny]).reshape(1, -1)
 
 
-def test_every_boundary_of_the_cast(cpu):
+def test_every_boundary_of_the_cast(device):
     """(F2) exhaustively: a scale of 1 makes quantize the bare conversion."""
 
     def run(function, kind, axis, x):
         inputs = {"x": x, "s": np.ones(without(x.shape, axis), np.float32)}
-        out = cpu.run(FILE, function, [inputs])[0]["y"]
-        oracle.assert_equal(out, oracle.quantize(x, inputs["s"], axis, cpu.kinds(kind)), function)
+        out = device.run(FILE, function, [inputs])[0]["y"]
+        oracle.assert_equal(out, oracle.quantize(x, inputs["s"], axis, device.kinds(kind)), function)
 
-    e4m3, e5m2 = every_fp8_boundary(cpu.kinds("e4m3")), every_fp8_boundary(cpu.kinds("e5m2"))
+    e4m3, e5m2 = every_fp8_boundary(device.kinds("e4m3")), every_fp8_boundary(device.kinds("e5m2"))
     run("quantize_bf16_e4m3_axis1", "e4m3", 1, e4m3.astype(BF16))
     run("quantize_f32_e4m3_3d_axis2", "e4m3", 2, e4m3[None])
     run("quantize_f32_e5m2_axis0", "e5m2", 0, e5m2)
 
 
-def test_random_bits_quantize(cpu):
+def test_random_bits_quantize(device):
     """A million random f32 bit patterns with random scales."""
-    rng = cases.rng_for("random_bits", cpu.name)
+    rng = cases.rng_for("random_bits", device.name)
     x = np.frombuffer(rng.bytes(4 << 20), np.float32).reshape(4, 512, 512)
     s = np.frombuffer(rng.bytes(4 * 4 * 512), np.float32).reshape(4, 512)
-    out = cpu.run(FILE, "quantize_f32_e4m3_3d_axis2", [{"x": x, "s": s}])[0]["y"]
-    oracle.assert_equal(out, oracle.quantize(x, s, 2, cpu.kinds("e4m3")), "random bits")
+    out = device.run(FILE, "quantize_f32_e4m3_3d_axis2", [{"x": x, "s": s}])[0]["y"]
+    oracle.assert_equal(out, oracle.quantize(x, s, 2, device.kinds("e4m3")), "random bits")

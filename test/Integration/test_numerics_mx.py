@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""mx_quantize on every executor that has it, and its scale layouts on the CPU: (X1)..(X7), (V4)."""
+"""mx_quantize on every executor that has it, and its scale layouts: (X1)..(X7), (V4)."""
 
 import cases
 import numpy as np
@@ -112,14 +112,14 @@ SCALE_SHAPES = ((1, 1), (0, 4), (128, 4), (129, 5), (300, 44), (7, 200))
 
 
 @pytest.mark.parametrize("shape", SCALE_SHAPES, ids=lambda s: "x".join(map(str, s)))
-def test_scales_to_blocked_tiles(cpu, shape):
+def test_scales_to_blocked_tiles(mx_device, shape):
     x = np.frombuffer(cases.rng_for("tiles", shape).bytes(int(np.prod(shape))), oracle.E8M0).reshape(shape)
-    out = cpu.run(TILES, "scales_to_blocked", [{"x": x}])[0]["y"]
+    out = mx_device.run(TILES, "scales_to_blocked", [{"x": x}])[0]["y"]
     oracle.assert_equal(out, oracle.blocked_scales(x.view(np.uint8)).view(oracle.E8M0), "tiles", exact_nan=True)
 
 
-def test_scales_from_blocked_tiles(cpu):
+def test_scales_from_blocked_tiles(mx_device):
     y = np.frombuffer(cases.rng_for("from tiles").bytes(300 * 44), oracle.E8M0).reshape(300, 44)
     x = oracle.blocked_scales(y.view(np.uint8)).view(oracle.E8M0)
-    out = cpu.run(TILES, "scales_300x44_from_blocked", [{"x": x}])[0]["y"]
+    out = mx_device.run(TILES, "scales_300x44_from_blocked", [{"x": x}])[0]["y"]
     oracle.assert_equal(out, y, "scales", exact_nan=True)

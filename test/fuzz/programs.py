@@ -348,7 +348,7 @@ class Generator:
         if is_mx:
             blocks = (merged.sizes[axis] + 31) // 32
             scales = Type(E8M0, (merged.sizes[1 - axis], blocks), is_blocked=self.rng.random() < 0.3)
-            q, _ = self.results("mx_quantize", f" along {axis} mode rceil", v, [data, scales])
+            q, _ = self.results("mx_quantize", f" along [{axis}] mode rceil", v, [data, scales])
         else:
             q, _ = self.results("dynamic_quantize", f" along [{axis}] rounding pow2", v, [data, drop(merged, axis)])
         if self.rng.random() < 0.6:
@@ -367,7 +367,7 @@ class Generator:
         scales = drop(t, axis, E8M0)
         blocks = (t.sizes[axis] + 31) // 32
         dynamic = scales.dynamic | ({scales.rank} if axis in t.dynamic else set())
-        return self.results("mx_quantize", f" along {axis} mode {self.rng.choice(['rceil', 'floor'])}", v,
+        return self.results("mx_quantize", f" along [{axis}] mode {self.rng.choice(['rceil', 'floor', 'ceil', 'even'])}", v,
                             [dense(t, FP8, self.random_order(t.rank)),
                              Type(E8M0, scales.sizes + (blocks,), frozenset(dynamic),
                                   is_blocked=self.rng.random() < 0.4)])
@@ -378,7 +378,7 @@ class Generator:
         sizes = (rows, (t.sizes[1] + 31) // 32) if axis == 1 else (t.sizes[1], rows // 32)
         dynamic = frozenset(1 - axis if d == 0 else axis for d in t.dynamic)
         scales = Type(E8M0, sizes, dynamic, pad=TILE_PADS[1 - axis], pad_dim=1 - axis, is_blocked=True)
-        return self.results("mx_quantize", f" along {axis} mode rceil {groups(self.rng.choice(self.ENDS))}", v,
+        return self.results("mx_quantize", f" along [{axis}] mode rceil {groups(self.rng.choice(self.ENDS))}", v,
                             [dense(t, FP8, self.random_order(2)), scales])
 
     def block_scales(self):

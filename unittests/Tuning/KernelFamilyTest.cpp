@@ -151,7 +151,7 @@ TEST_F(KernelFamilyTest, ConversionsCostTheirBytes) {
       R"(func.func @f(%x: tensor<4096x4096xbf16>, %q: tensor<4096x4096xf8E4M3FN>,
                       %s: tensor<4096xf32>)
              -> (tensor<4096x4096xf8E4M3FN>, tensor<4096x128xf8E8M0FNU>, tensor<4096x4096xbf16>) {
-           %d, %b = fp8moe.mx_quantize %x along 1 mode rceil : tensor<4096x4096xbf16>
+           %d, %b = fp8moe.mx_quantize %x along [1] mode rceil : tensor<4096x4096xbf16>
                -> tensor<4096x4096xf8E4M3FN>, tensor<4096x128xf8E8M0FNU>
            %y = fp8moe.dequantize %q by %s along 1 direction quantize
                : tensor<4096x4096xf8E4M3FN>, tensor<4096xf32> -> tensor<4096x4096xbf16>

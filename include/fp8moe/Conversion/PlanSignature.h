@@ -67,6 +67,7 @@ private:
   /// reports sizes that are not a function of the inputs' sizes.
   LogicalResult requireSizes(Operation &op);
   LogicalResult requireEqualSizes(ResultSizesOpInterface op);
+  LogicalResult requireBlockScales(MXDequantizeOp op);
   LogicalResult requireCast(tensor::CastOp op);
   LogicalResult requireReshape(ReshapeOp op);
   void require(arith::CmpIPredicate predicate, OpFoldResult a, OpFoldResult b,

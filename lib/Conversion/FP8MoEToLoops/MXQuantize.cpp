@@ -1,4 +1,4 @@
-//===- MXQuantize.cpp - MX block scales and data --------------------------===//
+//===- MXQuantize.cpp - MX block scales, data and back -------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -20,14 +20,37 @@ static constexpr int64_t kBlock = 32;
 
 namespace {
 
-/// Quantizes the blocks of one tensor, or of one group of rows of it.
+/// How scales are found from the indices of what they are for. Scales of groups
+/// of rows have places of their own.
+struct ScaleIndices {
+  int64_t axis;
+  /// The first row of the group, or of the tensor, and where its scales begin.
+  Value rowBegin, scaleBegin;
+
+  /// `indices` has the block, counted in the group, at the axis.
+  SmallVector<Value> get(LoopBuilder &b, ArrayRef<Value> indices) const {
+    SmallVector<Value> result(indices);
+    result[0] =
+        b.add(axis == 0 ? indices[0] : b.sub(indices[0], rowBegin), scaleBegin);
+    std::rotate(result.begin() + axis, result.begin() + axis + 1, result.end());
+    return result;
+  }
+};
+
+/// Quantizes the blocks of one tensor along one axis, or of one group of rows
+/// of it.
 class MXBlocks {
 public:
-  MXBlocks(MXQuantizeOp op, OpLowering &l)
+  MXBlocks(MXQuantizeOp op, unsigned index, OpLowering &l)
       : b(l.b), input(l.getBuffer(op.getInput())),
-        data(l.getBuffer(op.getQuantized())),
-        scales(l.getBuffer(op.getScales())), axis(op.getAxis()),
-        mode(op.getMode()) {}
+        data(l.getBuffer(op.getData(index))),
+        scales(l.getBuffer(op.getBlockScales(index))),
+        axis(op.getAxes()[index]), mode(op.getMode()) {
+    // (X9): the other one of the last two dimensions.
+    int64_t last = input.getRank() - 1;
+    if (op.getSquare())
+      across = axis == last ? last - 1 : last;
+  }
 
   /// Blocks of the rows [begin, end) along dimension 0 (of the whole tensor
   /// when they are its rows). The first row, or the first block when rows are
@@ -38,91 +61,162 @@ public:
     lowers[0] = begin;
     uppers[0] = end;
     Value first = lowers[axis], last = uppers[axis];
-    // Along the axis the loop counts blocks.
+    // Along the axis, and across it in square blocks, the loops count blocks.
     lowers[axis] = b.index(0);
     uppers[axis] = b.ceilDiv(b.sub(last, first), kBlock);
-    b.nest(input.getMemoryOrder(), lowers, uppers,
-           [&](ArrayRef<Value> indices) {
-             SmallVector<Value> scaleIndices(indices);
-             scaleIndices[0] = b.add(
-                 axis == 0 ? indices[0] : b.sub(indices[0], begin), scaleBegin);
-             std::rotate(scaleIndices.begin() + axis,
-                         scaleIndices.begin() + axis + 1, scaleIndices.end());
-             Value from = b.add(first, b.mul(indices[axis], kBlock));
-             Value to = b.min(b.add(from, b.index(kBlock)), last);
-             quantizeBlock(indices, from, to, scaleIndices);
-           });
+    if (across)
+      uppers[*across] = b.ceilDiv(uppers[*across], kBlock);
+    ScaleIndices places{axis, begin, scaleBegin};
+    b.nest(
+        input.getMemoryOrder(), lowers, uppers, [&](ArrayRef<Value> indices) {
+          quantizeBlock(indices, getRange(indices[axis], first, last), places);
+        });
   }
 
 private:
-  /// Quantizes the elements [from, to) along the axis.
-  void quantizeBlock(ArrayRef<Value> block, Value from, Value to,
-                     ArrayRef<Value> scaleIndices) {
+  struct Range {
+    Value begin, end;
+  };
+  /// The elements of a block in [first, last).
+  Range getRange(Value block, Value first, Value last) {
+    Value begin = b.add(first, b.mul(block, kBlock));
+    return {begin, b.min(b.add(begin, b.index(kBlock)), last)};
+  }
+
+  /// Calls `body` with the indices of each line of a block, null at the axis.
+  SmallVector<Value> forEachLine(
+      ArrayRef<Value> block, ValueRange inits,
+      function_ref<SmallVector<Value>(SmallVector<Value>, ValueRange)> body) {
     SmallVector<Value> indices(block);
-    auto loadElement = [&](Value i) {
+    if (!across)
+      return body(indices, inits);
+    Range lines = getRange(block[*across], b.index(0), input.sizes[*across]);
+    return b.forEach(lines.begin, lines.end, inits,
+                     [&](Value line, ValueRange carried) {
+                       indices[*across] = line;
+                       return body(indices, carried);
+                     });
+  }
+
+  void quantizeBlock(ArrayRef<Value> block, Range range,
+                     const ScaleIndices &places) {
+    auto loadElement = [&](SmallVector<Value> &indices, Value i) {
       indices[axis] = i;
       return toF32(b, input.load(b, indices));
     };
-    Value amax =
-        b.forEach(from, to, b.constantI32(0),
-                  [&](Value i, ValueRange carried) -> SmallVector<Value> {
-                    Value magnitude = getMagnitudeBits(b, loadElement(i));
-                    return {arith::MaxUIOp::create(b, carried[0], magnitude)};
-                  })[0];
+    Value amax = forEachLine(
+        block, b.constantI32(0),
+        [&](SmallVector<Value> line, ValueRange carried) {
+          return b.forEach(
+              range.begin, range.end, carried,
+              [&](Value i, ValueRange inner) -> SmallVector<Value> {
+                Value magnitude = getMagnitudeBits(b, loadElement(line, i));
+                return {arith::MaxUIOp::create(b, inner[0], magnitude)};
+              });
+        })[0];
     Type fp8 = data.getElementType();
     Value byte = getMXScaleByte(b, amax, fp8, mode);
     Value multiplier = getMXMultiplier(b, byte);
     Value bits = arith::TruncIOp::create(b, b.getI8Type(), byte);
-    scales.store(b, arith::BitcastOp::create(b, scales.getElementType(), bits),
-                 scaleIndices);
-    b.forEach(from, to, [&](Value i) {
-      Value x = loadElement(i);
-      data.store(b, quantizeElement(b, x, multiplier, fp8), indices);
-    });
+    Value scale = arith::BitcastOp::create(b, scales.getElementType(), bits);
+    forEachLine(block, {},
+                [&](SmallVector<Value> line, ValueRange) -> SmallVector<Value> {
+                  line[axis] = block[axis];
+                  scales.store(b, scale, places.get(b, line));
+                  b.forEach(range.begin, range.end, [&](Value i) {
+                    Value x = loadElement(line, i);
+                    data.store(b, quantizeElement(b, x, multiplier, fp8), line);
+                  });
+                  return {};
+                });
   }
 
   LoopBuilder &b;
   const TensorBuffer &input, &data, &scales;
   int64_t axis;
+  /// The other dimension of square blocks.
+  std::optional<int64_t> across;
   MXMode mode;
+};
+
+/// (X8): the inverse, along the memory order of the input.
+class MXInverse {
+public:
+  MXInverse(MXDequantizeOp op, OpLowering &l)
+      : b(l.b), input(l.getBuffer(op.getInput())),
+        scales(l.getBuffer(op.getScale())), result(l.getBuffer(op.getResult())),
+        axis(op.getAxis()) {}
+
+  /// Rows as for MXBlocks.
+  void dequantizeRows(Value begin, Value end, Value scaleBegin) {
+    ScaleIndices places{axis, begin, scaleBegin};
+    input.forEachElement(b, 0, begin, end, [&](ArrayRef<Value> indices) {
+      SmallVector<Value> block(indices);
+      Value first = axis == 0 ? begin : b.index(0);
+      block[axis] = b.div(b.sub(indices[axis], first), kBlock);
+      Value scale = getMXScale(b, scales.load(b, places.get(b, block)));
+      Value product =
+          arith::MulFOp::create(b, toF32(b, input.load(b, indices)), scale);
+      result.store(b, fromF32(b, product, result.getElementType()), indices);
+    });
+  }
+
+private:
+  LoopBuilder &b;
+  const TensorBuffer &input, &scales, &result;
+  int64_t axis;
 };
 
 } // namespace
 
-/// (X7): the groups' scales start at multiples of the padding, in rows or in
-/// blocks.
-static void quantizeGroups(MXQuantizeOp op, OpLowering &l, MXBlocks &blocks) {
+/// Calls `body` with the rows of each group and where its scales begin, (X7):
+/// at multiples of the padding, in rows or in blocks. Elements of no group
+/// become zero in `data`. Without groups all rows are one.
+static void
+forEachRows(OpLowering &l, Value input, Value offsets, Value scales,
+            int64_t axis, Value data,
+            function_ref<void(Value begin, Value end, Value scaleBegin)> body) {
   LoopBuilder &b = l.b;
-  const TensorBuffer &data = l.getBuffer(op.getQuantized());
-  const int64_t pad = getGroupPadding(op.getScales().getType()).getPad();
-  Value rows = l.getBuffer(op.getInput()).sizes[0];
-  GroupsEnd end =
-      forEachGroup(b, l.getBuffer(op.getOffsets()), rows,
-                   [&](const Group &group, Value start) {
-                     blocks.quantizeRows(group.begin, group.end, start);
-                     Value length = b.sub(group.end, group.begin);
-                     Value used =
-                         op.getAxis() == 0 ? b.ceilDiv(length, kBlock) : length;
-                     return b.add(start, b.roundUp(used, pad));
-                   });
-  data.fillZero(b, 0, end.position, rows);
+  Value rows = l.getBuffer(input).sizes[0];
+  if (!offsets)
+    return body(b.index(0), rows, b.index(0));
+  const int64_t pad =
+      getGroupPadding(cast<RankedTensorType>(scales.getType())).getPad();
+  GroupsEnd end = forEachGroup(
+      b, l.getBuffer(offsets), rows, [&](const Group &group, Value start) {
+        body(group.begin, group.end, start);
+        Value length = b.sub(group.end, group.begin);
+        Value used = axis == 0 ? b.ceilDiv(length, kBlock) : length;
+        return b.add(start, b.roundUp(used, pad));
+      });
+  l.getBuffer(data).fillZero(b, 0, end.position, rows);
 }
 
 static void lowerMXQuantize(MXQuantizeOp op, OpLowering &l) {
-  LoopBuilder &b = l.b;
-  const TensorBuffer &scales = l.getBuffer(op.getScales());
-  // (X6): bytes of no block are zero; plain scales have none.
-  if (!StridedLayout::get(scales.type))
-    scales.fillZero(b);
-  MXBlocks blocks(op, l);
-  if (op.getOffsets())
-    return quantizeGroups(op, l, blocks);
-  Value zero = b.index(0);
-  blocks.quantizeRows(zero, l.getBuffer(op.getInput()).sizes[0], zero);
+  for (auto [i, axis] : llvm::enumerate(op.getAxes())) {
+    const TensorBuffer &scales = l.getBuffer(op.getBlockScales(i));
+    // (X6): bytes of no block are zero; plain scales have none.
+    if (!StridedLayout::get(scales.type))
+      scales.fillZero(l.b);
+    MXBlocks blocks(op, i, l);
+    forEachRows(l, op.getInput(), op.getOffsets(), op.getBlockScales(i), axis,
+                op.getData(i), [&](Value begin, Value end, Value scaleBegin) {
+                  blocks.quantizeRows(begin, end, scaleBegin);
+                });
+  }
+}
+
+static void lowerMXDequantize(MXDequantizeOp op, OpLowering &l) {
+  MXInverse inverse(op, l);
+  forEachRows(l, op.getInput(), op.getOffsets(), op.getScale(), op.getAxis(),
+              op.getResult(), [&](Value begin, Value end, Value scaleBegin) {
+                inverse.dequantizeRows(begin, end, scaleBegin);
+              });
 }
 
 void mlir::fp8moe::populateMXQuantizePatterns(const TypeConverter &converter,
                                               RewritePatternSet &patterns) {
-  patterns.add<LowerToLoops<MXQuantizeOp, lowerMXQuantize>>(
+  patterns.add<LowerToLoops<MXQuantizeOp, lowerMXQuantize>,
+               LowerToLoops<MXDequantizeOp, lowerMXDequantize>>(
       converter, patterns.getContext());
 }

@@ -95,13 +95,28 @@ Value mlir::fp8moe::getDequantizingScale(LoopBuilder &b, Value scale,
   return arith::DivFOp::create(b, b.constantF32(1.0f), scale);
 }
 
-/// (X2): the exponent of amax less that of the largest value of the type. A
-/// subnormal amax has the exponent field 0 and clamps to byte 0 as it should.
-static Value getFloorByte(LoopBuilder &b, Value amaxBits, Type fp8) {
+/// (X2), (X10), (X11): the exponent of amax, rounded as the mode says, less
+/// that of the largest value of the type. What is added before the mantissa
+/// goes carries into the exponent where amax rounds up to the next power of
+/// two. A subnormal amax has the exponent field 0 and clamps to byte 0 as it
+/// should.
+static Value getExponentByte(LoopBuilder &b, Value amaxBits, Type fp8,
+                             MXMode mode) {
   const auto largestExponent =
       static_cast<uint32_t>(std::ilogb(getFp8Max(fp8)));
+  uint32_t addend = 0;
+  if (mode == MXMode::Ceil)
+    addend = f32::kMantissaMask;
+  else if (mode == MXMode::Even)
+    // Half of the last place of the type's mantissa, whose width is the
+    // precision less one. A tie that matters is behind a mantissa of ones, an
+    // odd one.
+    addend = 1u << (f32::kMantissaBits -
+                    llvm::APFloat::semanticsPrecision(
+                        cast<FloatType>(fp8).getFloatSemantics()));
+  Value rounded = arith::AddIOp::create(b, amaxBits, b.constantI32(addend));
   Value exponent =
-      arith::ShRUIOp::create(b, amaxBits, b.constantI32(f32::kMantissaBits));
+      arith::ShRUIOp::create(b, rounded, b.constantI32(f32::kMantissaBits));
   Value byte =
       arith::SubIOp::create(b, exponent, b.constantI32(largestExponent));
   return arith::MaxSIOp::create(b, byte, b.constantI32(0));
@@ -129,8 +144,8 @@ static Value getRCeilByte(LoopBuilder &b, Value amaxBits, Type fp8) {
 
 Value mlir::fp8moe::getMXScaleByte(LoopBuilder &b, Value amaxBits, Type fp8,
                                    MXMode mode) {
-  Value byte = mode == MXMode::Floor ? getFloorByte(b, amaxBits, fp8)
-                                     : getRCeilByte(b, amaxBits, fp8);
+  Value byte = mode == MXMode::RCeil ? getRCeilByte(b, amaxBits, fp8)
+                                     : getExponentByte(b, amaxBits, fp8, mode);
   Value isFinite =
       compare(b, arith::CmpIPredicate::ult, amaxBits, f32::kInfinity);
   return b.select(isFinite, byte, b.constantI32(kMXNaNByte));
@@ -144,4 +159,16 @@ Value mlir::fp8moe::getMXMultiplier(LoopBuilder &b, Value byte) {
       b, arith::ShLIOp::create(b, exponent, b.constantI32(f32::kMantissaBits)));
   Value isNaN = compare(b, arith::CmpIPredicate::eq, byte, kMXNaNByte);
   return b.select(isNaN, fromBits(b, b.constantI32(f32::kQuietNaN)), power);
+}
+
+Value mlir::fp8moe::getMXScale(LoopBuilder &b, Value scale) {
+  Value bits = arith::ExtUIOp::create(
+      b, b.getI32Type(), arith::BitcastOp::create(b, b.getI8Type(), scale));
+  Value power =
+      arith::ShLIOp::create(b, bits, b.constantI32(f32::kMantissaBits));
+  // 2^-127 is a subnormal f32.
+  Value isLeast = compare(b, arith::CmpIPredicate::eq, bits, 0);
+  power = b.select(isLeast, b.constantI32((f32::kMantissaMask + 1) / 2), power);
+  Value isNaN = compare(b, arith::CmpIPredicate::eq, bits, kMXNaNByte);
+  return fromBits(b, b.select(isNaN, b.constantI32(f32::kQuietNaN), power));
 }

@@ -37,12 +37,15 @@ Value getDequantizingScale(LoopBuilder &b, Value scale,
 /// Rounds an f32 to `type`, bf16 or f32.
 Value fromF32(LoopBuilder &b, Value f32, Type type);
 
-/// (X2), (X3): the scale byte (as i32) of a block with the largest magnitude
-/// `amaxBits`; 255 for NaN and infinity.
+/// (X2), (X3), (X10), (X11): the scale byte (as i32) of a block with the
+/// largest magnitude `amaxBits`; 255 for NaN and infinity.
 Value getMXScaleByte(LoopBuilder &b, Value amaxBits, Type fp8, MXMode mode);
 
 /// (X5): the f32 to multiply by instead of dividing by the scale; NaN for 255.
 Value getMXMultiplier(LoopBuilder &b, Value byte);
+
+/// (X8): the f32 that an e8m0 scale stands for; NaN for 255.
+Value getMXScale(LoopBuilder &b, Value scale);
 
 } // namespace mlir::fp8moe
 

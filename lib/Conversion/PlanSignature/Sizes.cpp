@@ -116,6 +116,32 @@ LogicalResult PlanSignature::requireEqualSizes(ResultSizesOpInterface op) {
   return success();
 }
 
+LogicalResult PlanSignature::requireBlockScales(MXDequantizeOp op) {
+  OpBuilder builder = getBuilder();
+  bool isKnown = true;
+  auto getDim = [&](TypedValue<RankedTensorType> tensor,
+                    int64_t dim) -> OpFoldResult {
+    FailureOr<OpFoldResult> size = getSize(tensor, dim, op);
+    isKnown &= succeeded(size);
+    return succeeded(size) ? *size : builder.getIndexAttr(0);
+  };
+  SmallVector<OpFoldResult> expected;
+  op.reifyScaleSizes(builder, op.getLoc(), getDim, expected);
+  for (auto [dim, size] : llvm::enumerate(expected)) {
+    OpFoldResult found = getDim(op.getScale(), dim);
+    if (!isKnown)
+      return failure();
+    // The verifier has compared constants.
+    if (getConstantIntValue(found) && getConstantIntValue(size))
+      continue;
+    require(arith::CmpIPredicate::eq, found, size,
+            "fp8moe.mx_dequantize: dimension " + Twine(dim) +
+                " of the scales does not fit the data",
+            op.getLoc());
+  }
+  return success();
+}
+
 LogicalResult PlanSignature::requireCast(tensor::CastOp op) {
   auto source = dyn_cast<RankedTensorType>(op.getSource().getType());
   auto result = dyn_cast<RankedTensorType>(op.getType());
@@ -185,6 +211,7 @@ LogicalResult PlanSignature::requireSizes(Operation &op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
       .Case([&](tensor::CastOp op) { return requireCast(op); })
       .Case([&](ReshapeOp op) { return requireReshape(op); })
+      .Case([&](MXDequantizeOp op) { return requireBlockScales(op); })
       .Case([&](ResultSizesOpInterface op) { return requireEqualSizes(op); })
       .Default(success());
 }

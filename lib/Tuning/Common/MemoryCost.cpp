@@ -73,8 +73,7 @@ static bool keepRuns(const StridedLayout &from, const StridedLayout &to) {
   });
 }
 
-/// A walk over all elements, in any order.
-static TensorAccess walkAll(RankedTensorType type) {
+TensorAccess fp8moe::walkAll(RankedTensorType type) {
   TensorAccess access;
   for (int64_t dim = 0; dim < type.getRank(); ++dim)
     access.walkedDims.push_back(dim);

@@ -19,7 +19,7 @@ namespace {
 class QuantizeProblem : public KernelProblem {
 public:
   bool matches(Operation *op) const override {
-    return isa<DynamicQuantizeOp, JaggedDynamicQuantizeOp, QuantizeOp>(op);
+    return isa<DynamicQuantizeOp, JaggedDynamicQuantizeOp>(op);
   }
   void visitWorks(Operation *op, ArrayRef<AssumedLayout> layouts,
                   function_ref<void(const KernelWork &)> visit) const override {

@@ -26,7 +26,7 @@ func.func @rceil(%x: tensor<?x80xbf16>) -> (tensor<?x80xf8E4M3FN>, tensor<?x3xf8
   // CHECK:          memref.store %[[E8M0]], %[[S]][%[[I]], %[[B]]]
   // CHECK:          scf.for %[[J:[^ ]*]] = %[[FROM]] to %[[TO]]
   // CHECK:            memref.store %{{.*}}, %[[Q]][%[[I]], %[[J]]]
-  %q, %s = fp8moe.mx_quantize %x along 1 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [1] mode rceil
       : tensor<?x80xbf16> -> tensor<?x80xf8E4M3FN>, tensor<?x3xf8E8M0FNU>
   return %q, %s : tensor<?x80xf8E4M3FN>, tensor<?x3xf8E8M0FNU>
 }
@@ -47,7 +47,7 @@ func.func @floor(%x: tensor<64x8xf32>) -> (tensor<64x8xf8E4M3FN>, tensor<8x2xf8E
   // CHECK:          %[[LESS:.*]] = arith.subi %[[EXPONENT]], %[[C8]]
   // CHECK:          arith.maxsi %[[LESS]], %[[C0]]
   // CHECK:          memref.store %{{.*}}, %[[S]][%[[J]], %[[B]]]
-  %q, %s = fp8moe.mx_quantize %x along 0 mode floor
+  %q, %s = fp8moe.mx_quantize %x along [0] mode floor
       : tensor<64x8xf32> -> tensor<64x8xf8E4M3FN>, tensor<8x2xf8E8M0FNU>
   return %q, %s : tensor<64x8xf8E4M3FN>, tensor<8x2xf8E8M0FNU>
 }
@@ -76,7 +76,7 @@ func.func @groups(%x: tensor<64x8xf32>, %ends: tensor<2xi32>)
   // CHECK-NEXT:   %[[NEXT:.*]] = arith.addi %[[START]], %[[COLUMNS]]
   // CHECK-NEXT:   scf.yield %[[END]], %[[NEXT]]
   // CHECK:      scf.for %{{.*}} = %[[LAST]]#0 to
-  %q, %s = fp8moe.mx_quantize %x along 0 mode rceil groups(%ends : tensor<2xi32>)
+  %q, %s = fp8moe.mx_quantize %x along [0] mode rceil groups(%ends : tensor<2xi32>)
       : tensor<64x8xf32> -> tensor<64x8xf8E4M3FN>, tensor<8x12xf8E8M0FNU, #blocked>
   return %q, %s : tensor<64x8xf8E4M3FN>, tensor<8x12xf8E8M0FNU, #blocked>
 }

@@ -15,7 +15,7 @@ func.func @bf16_e4m3_rceil_axis1(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"})
       -> (tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 1 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [1] mode rceil
       : tensor<?x?xbf16>
       -> tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf8E8M0FNU>
   return %q, %s : tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf8E8M0FNU>
@@ -25,7 +25,7 @@ func.func @f32_e4m3_floor_axis1(
       %x: tensor<?x?xf32> {fp8moe.name = "x"})
       -> (tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 1 mode floor
+  %q, %s = fp8moe.mx_quantize %x along [1] mode floor
       : tensor<?x?xf32>
       -> tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf8E8M0FNU>
   return %q, %s : tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf8E8M0FNU>
@@ -35,7 +35,7 @@ func.func @f32_e5m2_rceil_axis1(
       %x: tensor<?x?xf32> {fp8moe.name = "x"})
       -> (tensor<?x?x!fp8moe.e5m2> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 1 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [1] mode rceil
       : tensor<?x?xf32>
       -> tensor<?x?x!fp8moe.e5m2>, tensor<?x?xf8E8M0FNU>
   return %q, %s : tensor<?x?x!fp8moe.e5m2>, tensor<?x?xf8E8M0FNU>
@@ -45,7 +45,7 @@ func.func @bf16_e4m3_rceil_axis0(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"})
       -> (tensor<?x?x!fp8moe.e4m3, #column_major> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 0 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [0] mode rceil
       : tensor<?x?xbf16>
       -> tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU>
   return %q, %s : tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU>
@@ -55,7 +55,7 @@ func.func @bf16_e5m2_floor_axis0(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"})
       -> (tensor<?x?x!fp8moe.e5m2, #column_major> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 0 mode floor
+  %q, %s = fp8moe.mx_quantize %x along [0] mode floor
       : tensor<?x?xbf16>
       -> tensor<?x?x!fp8moe.e5m2, #column_major>, tensor<?x?xf8E8M0FNU>
   return %q, %s : tensor<?x?x!fp8moe.e5m2, #column_major>, tensor<?x?xf8E8M0FNU>
@@ -65,7 +65,7 @@ func.func @bf16_e4m3_rceil_weights(
       %x: tensor<?x?x?xbf16> {fp8moe.name = "x"})
       -> (tensor<?x?x?x!fp8moe.e4m3, #expert_column_major> {fp8moe.name = "q"},
           tensor<?x?x?xf8E8M0FNU> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 1 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [1] mode rceil
       : tensor<?x?x?xbf16>
       -> tensor<?x?x?x!fp8moe.e4m3, #expert_column_major>, tensor<?x?x?xf8E8M0FNU>
   return %q, %s : tensor<?x?x?x!fp8moe.e4m3, #expert_column_major>, tensor<?x?x?xf8E8M0FNU>
@@ -75,7 +75,7 @@ func.func @f32_e4m3_rceil_axis1_blocked(
       %x: tensor<?x?xf32> {fp8moe.name = "x"})
       -> (tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU, #blocked> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 1 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [1] mode rceil
       : tensor<?x?xf32>
       -> tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf8E8M0FNU, #blocked>
   return %q, %s : tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf8E8M0FNU, #blocked>
@@ -85,7 +85,7 @@ func.func @bf16_e4m3_floor_axis0_blocked(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"})
       -> (tensor<?x?x!fp8moe.e4m3, #column_major> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU, #blocked> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 0 mode floor
+  %q, %s = fp8moe.mx_quantize %x along [0] mode floor
       : tensor<?x?xbf16>
       -> tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU, #blocked>
   return %q, %s : tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU, #blocked>
@@ -95,7 +95,7 @@ func.func @bf16_e4m3_rceil_weights_blocked(
       %x: tensor<?x?x?xbf16> {fp8moe.name = "x"})
       -> (tensor<?x?x?x!fp8moe.e4m3, #expert_column_major> {fp8moe.name = "q"},
           tensor<?x?x?xf8E8M0FNU, #blocked> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 1 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [1] mode rceil
       : tensor<?x?x?xbf16>
       -> tensor<?x?x?x!fp8moe.e4m3, #expert_column_major>, tensor<?x?x?xf8E8M0FNU, #blocked>
   return %q, %s : tensor<?x?x?x!fp8moe.e4m3, #expert_column_major>, tensor<?x?x?xf8E8M0FNU, #blocked>
@@ -106,7 +106,7 @@ func.func @bf16_e4m3_rceil_axis1_jagged(
       %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
       -> (tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU, #blocked_rows> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 1 mode rceil groups(%offsets : tensor<?xi32>)
+  %q, %s = fp8moe.mx_quantize %x along [1] mode rceil groups(%offsets : tensor<?xi32>)
       : tensor<?x?xbf16>
       -> tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf8E8M0FNU, #blocked_rows>
   return %q, %s : tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf8E8M0FNU, #blocked_rows>
@@ -117,7 +117,7 @@ func.func @f32_e4m3_floor_axis0_jagged(
       %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
       -> (tensor<?x?x!fp8moe.e4m3, #column_major> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU, #blocked_columns> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 0 mode floor groups(%offsets : tensor<?xi32>)
+  %q, %s = fp8moe.mx_quantize %x along [0] mode floor groups(%offsets : tensor<?xi32>)
       : tensor<?x?xf32>
       -> tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_columns>
   return %q, %s : tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_columns>
@@ -129,7 +129,7 @@ func.func @bf16_e4m3_rceil_axis1_to_columns(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"})
       -> (tensor<?x?x!fp8moe.e4m3, #column_major> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 1 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [1] mode rceil
       : tensor<?x?xbf16>
       -> tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU>
   return %q, %s : tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU>
@@ -139,7 +139,7 @@ func.func @f32_e5m2_floor_axis1_from_columns(
       %x: tensor<?x?xf32, #column_major> {fp8moe.name = "x"})
       -> (tensor<?x?x!fp8moe.e5m2, #column_major> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 1 mode floor
+  %q, %s = fp8moe.mx_quantize %x along [1] mode floor
       : tensor<?x?xf32, #column_major>
       -> tensor<?x?x!fp8moe.e5m2, #column_major>, tensor<?x?xf8E8M0FNU>
   return %q, %s : tensor<?x?x!fp8moe.e5m2, #column_major>, tensor<?x?xf8E8M0FNU>
@@ -149,7 +149,7 @@ func.func @bf16_e4m3_floor_axis0_from_columns(
       %x: tensor<?x?xbf16, #column_major> {fp8moe.name = "x"})
       -> (tensor<?x?x!fp8moe.e4m3, #column_major> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 0 mode floor
+  %q, %s = fp8moe.mx_quantize %x along [0] mode floor
       : tensor<?x?xbf16, #column_major>
       -> tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU>
   return %q, %s : tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU>
@@ -159,7 +159,7 @@ func.func @bf16_e4m3_rceil_axis0_to_rows(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"})
       -> (tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 0 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [0] mode rceil
       : tensor<?x?xbf16>
       -> tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf8E8M0FNU>
   return %q, %s : tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf8E8M0FNU>
@@ -169,7 +169,7 @@ func.func @f32_e5m2_rceil_axis0_to_rows(
       %x: tensor<?x?xf32> {fp8moe.name = "x"})
       -> (tensor<?x?x!fp8moe.e5m2> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU, #blocked> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 0 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [0] mode rceil
       : tensor<?x?xf32>
       -> tensor<?x?x!fp8moe.e5m2>, tensor<?x?xf8E8M0FNU, #blocked>
   return %q, %s : tensor<?x?x!fp8moe.e5m2>, tensor<?x?xf8E8M0FNU, #blocked>
@@ -179,7 +179,7 @@ func.func @f32_e4m3_rceil_axis2_3d(
       %x: tensor<?x?x?xf32> {fp8moe.name = "x"})
       -> (tensor<?x?x?x!fp8moe.e4m3> {fp8moe.name = "q"},
           tensor<?x?x?xf8E8M0FNU> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 2 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [2] mode rceil
       : tensor<?x?x?xf32>
       -> tensor<?x?x?x!fp8moe.e4m3>, tensor<?x?x?xf8E8M0FNU>
   return %q, %s : tensor<?x?x?x!fp8moe.e4m3>, tensor<?x?x?xf8E8M0FNU>
@@ -189,7 +189,7 @@ func.func @bf16_e4m3_rceil_axis0_3d(
       %x: tensor<?x?x?xbf16> {fp8moe.name = "x"})
       -> (tensor<?x?x?x!fp8moe.e4m3> {fp8moe.name = "q"},
           tensor<?x?x?xf8E8M0FNU, #blocked> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 0 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [0] mode rceil
       : tensor<?x?x?xbf16>
       -> tensor<?x?x?x!fp8moe.e4m3>, tensor<?x?x?xf8E8M0FNU, #blocked>
   return %q, %s : tensor<?x?x?x!fp8moe.e4m3>, tensor<?x?x?xf8E8M0FNU, #blocked>
@@ -200,7 +200,7 @@ func.func @bf16_e4m3_rceil_axis0_jagged_from_columns(
       %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
       -> (tensor<?x?x!fp8moe.e4m3, #column_major> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU, #blocked_columns> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 0 mode rceil groups(%offsets : tensor<?xi32>)
+  %q, %s = fp8moe.mx_quantize %x along [0] mode rceil groups(%offsets : tensor<?xi32>)
       : tensor<?x?xbf16, #column_major>
       -> tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_columns>
   return %q, %s : tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_columns>
@@ -211,7 +211,7 @@ func.func @f32_e4m3_rceil_axis0_jagged_to_rows(
       %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
       -> (tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU, #blocked_columns> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 0 mode rceil groups(%offsets : tensor<?xi32>)
+  %q, %s = fp8moe.mx_quantize %x along [0] mode rceil groups(%offsets : tensor<?xi32>)
       : tensor<?x?xf32>
       -> tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf8E8M0FNU, #blocked_columns>
   return %q, %s : tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf8E8M0FNU, #blocked_columns>
@@ -222,7 +222,7 @@ func.func @bf16_e5m2_floor_axis1_jagged_from_columns(
       %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
       -> (tensor<?x?x!fp8moe.e5m2, #column_major> {fp8moe.name = "q"},
           tensor<?x?xf8E8M0FNU, #blocked_rows> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 1 mode floor groups(%offsets : tensor<?xi32>)
+  %q, %s = fp8moe.mx_quantize %x along [1] mode floor groups(%offsets : tensor<?xi32>)
       : tensor<?x?xbf16, #column_major>
       -> tensor<?x?x!fp8moe.e5m2, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_rows>
   return %q, %s : tensor<?x?x!fp8moe.e5m2, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_rows>
@@ -234,7 +234,7 @@ func.func @bf16_e4m3_rceil_axis1_aligned(
       %x: tensor<?x320xbf16, #aligned> {fp8moe.name = "x"})
       -> (tensor<?x320x!fp8moe.e4m3, #aligned> {fp8moe.name = "q"},
           tensor<?x10xf8E8M0FNU, #blocked> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 1 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [1] mode rceil
       : tensor<?x320xbf16, #aligned>
       -> tensor<?x320x!fp8moe.e4m3, #aligned>, tensor<?x10xf8E8M0FNU, #blocked>
   return %q, %s : tensor<?x320x!fp8moe.e4m3, #aligned>, tensor<?x10xf8E8M0FNU, #blocked>
@@ -244,7 +244,7 @@ func.func @f32_e4m3_rceil_axis1_aligned_to_columns(
       %x: tensor<?x320xf32, #aligned> {fp8moe.name = "x"})
       -> (tensor<?x320x!fp8moe.e4m3, #aligned_columns> {fp8moe.name = "q"},
           tensor<?x10xf8E8M0FNU> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 1 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [1] mode rceil
       : tensor<?x320xf32, #aligned>
       -> tensor<?x320x!fp8moe.e4m3, #aligned_columns>, tensor<?x10xf8E8M0FNU>
   return %q, %s : tensor<?x320x!fp8moe.e4m3, #aligned_columns>, tensor<?x10xf8E8M0FNU>
@@ -254,7 +254,7 @@ func.func @bf16_e4m3_rceil_axis0_aligned(
       %x: tensor<?x320xbf16, #aligned> {fp8moe.name = "x"})
       -> (tensor<?x320x!fp8moe.e4m3, #aligned_columns> {fp8moe.name = "q"},
           tensor<320x?xf8E8M0FNU, #blocked> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 0 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [0] mode rceil
       : tensor<?x320xbf16, #aligned>
       -> tensor<?x320x!fp8moe.e4m3, #aligned_columns>, tensor<320x?xf8E8M0FNU, #blocked>
   return %q, %s : tensor<?x320x!fp8moe.e4m3, #aligned_columns>, tensor<320x?xf8E8M0FNU, #blocked>
@@ -264,7 +264,7 @@ func.func @f32_e4m3_rceil_axis0_aligned_to_rows(
       %x: tensor<?x320xf32, #aligned> {fp8moe.name = "x"})
       -> (tensor<?x320x!fp8moe.e4m3, #aligned> {fp8moe.name = "q"},
           tensor<320x?xf8E8M0FNU> {fp8moe.name = "s"}) {
-  %q, %s = fp8moe.mx_quantize %x along 0 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [0] mode rceil
       : tensor<?x320xf32, #aligned>
       -> tensor<?x320x!fp8moe.e4m3, #aligned>, tensor<320x?xf8E8M0FNU>
   return %q, %s : tensor<?x320x!fp8moe.e4m3, #aligned>, tensor<320x?xf8E8M0FNU>

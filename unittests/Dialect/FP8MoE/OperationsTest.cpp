@@ -361,7 +361,7 @@ TEST_F(Operations, SizesOfFusedQuantizations) {
 TEST_F(Operations, SizesOfMXScales) {
   EXPECT_EQ(resultSizes(R"(
     func.func @f(%x: tensor<?x?x?xf32>) {
-      %0:2 = fp8moe.mx_quantize %x along 1 mode rceil : tensor<?x?x?xf32>
+      %0:2 = fp8moe.mx_quantize %x along [1] mode rceil : tensor<?x?x?xf32>
           -> tensor<?x?x?x!fp8moe.e4m3>, tensor<?x?x?xf8E8M0FNU>
       return
     })",
@@ -373,7 +373,7 @@ TEST_F(Operations, SizesOfJaggedMXScales) {
   // P = round_up(1000 + 4 * 127, 128) = 1536
   EXPECT_EQ(resultSizes(R"(
     func.func @f(%x: tensor<?x80xf32>, %ends: tensor<?xi32>) {
-      %0:2 = fp8moe.mx_quantize %x along 1 mode rceil groups(%ends : tensor<?xi32>)
+      %0:2 = fp8moe.mx_quantize %x along [1] mode rceil groups(%ends : tensor<?xi32>)
           : tensor<?x80xf32> -> tensor<?x80x!fp8moe.e4m3>,
             tensor<?x3xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>>
       return
@@ -383,7 +383,7 @@ TEST_F(Operations, SizesOfJaggedMXScales) {
   // Columns: P / 32 = 48
   EXPECT_EQ(resultSizes(R"(
     func.func @f(%x: tensor<?x80xf32>, %ends: tensor<?xi32>) {
-      %0:2 = fp8moe.mx_quantize %x along 0 mode rceil groups(%ends : tensor<?xi32>)
+      %0:2 = fp8moe.mx_quantize %x along [0] mode rceil groups(%ends : tensor<?xi32>)
           : tensor<?x80xf32> -> tensor<?x80x!fp8moe.e4m3>,
             tensor<80x?xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>>
       return

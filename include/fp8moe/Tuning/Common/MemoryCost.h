@@ -29,6 +29,9 @@ int64_t estimateTensorBytes(RankedTensorType type);
 Cost estimateBytes(int64_t bytes, const TargetInfo &target);
 Cost estimateTraffic(int64_t bytes, const TargetInfo &target);
 
+/// A kernel that reads or writes all of a tensor, in whatever order it lies.
+TensorAccess walkAll(RankedTensorType type);
+
 /// The cost of a launch that reads one tensor and writes another of the same
 /// shape, element by element, and moves `otherBytes` besides.
 Cost estimateConversion(RankedTensorType input, const StridedLayout &from,

@@ -214,9 +214,7 @@ std::optional<QuantizeMethod> getQuantizeMethod(TileAttrInterface tile);
 
 /// The quantizations along one axis each that an operation makes, on a GPU each
 /// a kernel. Tensors have the assumed layouts, the others those of their types.
-/// Empty when `op` is no quantization, or one that no kernel takes. A cast by
-/// given scales has no kernel of its own and counts as the fused quantization
-/// that it becomes, so that fusing it never looks worse.
+/// Empty when `op` is no dynamic quantization, or one that no kernel takes.
 SmallVector<QuantizeWork, 2>
 getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts = {});
 

@@ -11,6 +11,7 @@
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Copy/Relayout.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Copy/RelayoutScales.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Support/DebugStringHelper.h"
@@ -186,11 +187,57 @@ static LogicalResult lowerContiguous(ContiguousOp op,
   return copyTensor(op, op.getResult().getType(), from, *to, lowering);
 }
 
+/// (V4): block scales between matrices and tiles. A view without strides is in
+/// tiles.
+static void launchRelayoutScales(RelayoutOp op, const BufferView &from,
+                                 const BufferView &to,
+                                 ProgramLowering &lowering) {
+  RelayoutScalesProblem problem;
+  problem.toTiles = to.strides.empty();
+  const BufferView &plain = problem.toTiles ? from : to;
+  OpBuilder builder = lowering.getBuilder();
+  SizeBuilder size(builder, op.getLoc());
+  int64_t line = plain.sizes.size() - 2;
+  bool hasMatrices = line > 0;
+  ScaleMatrices<OpFoldResult> sizes;
+  sizes.matrices = hasMatrices ? plain.sizes[0] : size.constant(1);
+  sizes.lines = plain.sizes[line];
+  sizes.blocks = plain.sizes[line + 1];
+  sizes.matrixStride = hasMatrices ? plain.strides[0] : size.constant(0);
+  sizes.lineStride = plain.strides[line];
+  sizes.blockStride = plain.strides[line + 1];
+  SmallVector<OpFoldResult> arguments;
+  SmallVector<int64_t> key{problem.toTiles};
+  for (auto [from, to] : llvm::zip_equal(ScaleMatrices<OpFoldResult>::members(),
+                                         ScaleMatrices<int64_t>::members())) {
+    arguments.push_back(sizes.*from);
+    problem.sizes.*to = getStaticSize(sizes.*from);
+    key.push_back(problem.sizes.*to);
+  }
+  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
+      problem.toTiles ? "scales_to_tiles" : "scales_from_tiles",
+      builder.getDenseI64ArrayAttr(key),
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        buildRelayoutScales(op.getLoc(), module, name, problem, hooks);
+      });
+  OpFoldResult tiles = size.mul(
+      size.mul(sizes.matrices, size.ceilDiv(sizes.lines, kScaleTileLines)),
+      size.ceilDiv(sizes.blocks, kScaleTileLineBlocks));
+  OpFoldResult units = size.ceilDiv(
+      size.mul(tiles, size.constant(kScaleTileLines)), kRelayoutScalesThreads);
+  lowering.createLaunch(op.getLoc(), kernel, units, kRelayoutScalesThreads,
+                        {from.buffer, to.buffer}, arguments);
+}
+
 static LogicalResult lowerRelayout(RelayoutOp op, ProgramLowering &lowering) {
   BufferView from = lowering.getView(op.getInput());
   FailureOr<BufferView> to = lowering.createResult(op->getOpResult(0));
   if (failed(to))
     return failure();
+  if (from.strides.empty() != to->strides.empty()) {
+    launchRelayoutScales(op, from, *to, lowering);
+    return success();
+  }
   RankedTensorType inputType = op.getInput().getType();
   RankedTensorType outputType = op.getResult().getType();
   GroupPaddingAttr inputPadding = getGroupPadding(inputType);
@@ -226,6 +273,7 @@ public:
     return isa<ContiguousOp, RelayoutOp>(op) && !isNoopRelayout(op);
   }
   bool writesResults() const override { return true; }
+  bool takesTiledScales() const override { return true; }
   LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
     if (auto relayout = dyn_cast<RelayoutOp>(op))
       return lowerRelayout(relayout, lowering);

@@ -26,8 +26,9 @@ public:
   /// Whether results get a buffer of their own, which launches write. Others
   /// are views.
   virtual bool writesResults() const = 0;
-  /// Whether results may be block scales in tiles, which have no strides.
-  virtual bool writesTiledScales() const { return false; }
+  /// Whether operands and results may be block scales in tiles, which have no
+  /// strides.
+  virtual bool takesTiledScales() const { return false; }
   virtual LogicalResult lower(Operation *op,
                               ProgramLowering &lowering) const = 0;
 };

@@ -199,10 +199,9 @@ LogicalResult ProgramLowering::checkTensors(Operation *op, TypeRange types,
 
 LogicalResult ProgramLowering::lowerOperation(Operation *op) {
   const OpLowering *row = table.findOpLowering(op);
-  if (failed(checkTensors(op, op->getOperandTypes(),
-                          /*takesTiledScales=*/false)) ||
-      failed(checkTensors(op, op->getResultTypes(),
-                          row && row->writesTiledScales())))
+  bool takesTiledScales = row && row->takesTiledScales();
+  if (failed(checkTensors(op, op->getOperandTypes(), takesTiledScales)) ||
+      failed(checkTensors(op, op->getResultTypes(), takesTiledScales)))
     return failure();
   if (row)
     return row->lower(op, *this);

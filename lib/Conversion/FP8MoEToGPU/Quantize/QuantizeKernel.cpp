@@ -19,7 +19,8 @@ QuantizeKernel::QuantizeKernel(KernelBuilder &b, const QuantizeProblem &problem)
   inputPointer = b.getPointer(pointer++);
   if (problem.jagged)
     offsetsPointer = b.getPointer(pointer++);
-  outputPointer = b.getPointer(pointer++);
+  if (!problem.scalesOnly)
+    outputPointer = b.getPointer(pointer++);
   scalesPointer = b.getPointer(pointer++);
   for (auto [from, to] : llvm::zip_equal(QuantizeSizes<int64_t>::members(),
                                          QuantizeSizes<Value>::members())) {
@@ -30,7 +31,9 @@ QuantizeKernel::QuantizeKernel(KernelBuilder &b, const QuantizeProblem &problem)
 }
 
 Value QuantizeKernel::getNumSegments() {
-  return problem.jagged ? b.add(sizes.segments, 1) : sizes.segments;
+  // The tail has rows to zero, but no scales.
+  return problem.jagged && !problem.scalesOnly ? b.add(sizes.segments, 1)
+                                               : sizes.segments;
 }
 
 SegmentView QuantizeKernel::createSegment(Value index) {
@@ -63,7 +66,8 @@ SegmentView QuantizeKernel::createSegment(Value index) {
   // already decides.
   view.inputAligned =
       b.equal(b.remU(inputStart, kVectorBytes / math.getInputBytes()), 0);
-  view.output = b.offsetBytes(outputPointer, b.mul(index, sizes.outSegment));
+  if (!problem.scalesOnly)
+    view.output = b.offsetBytes(outputPointer, b.mul(index, sizes.outSegment));
   view.scales = b.offsetBytes(
       scalesPointer, b.mul(b.mul(index, sizes.scaleSegment), sizeof(float)));
   return view;

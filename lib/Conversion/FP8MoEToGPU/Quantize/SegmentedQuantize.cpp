@@ -19,7 +19,7 @@ gpu::GPUFuncOp fp8moe::buildSegmentedQuantize(Location loc,
                                               const QuantizeSchedule &schedule,
                                               const TargetHooks &hooks) {
   KernelSignature signature;
-  signature.pointers = problem.jagged ? 4 : 3;
+  signature.pointers = 2 + problem.jagged + !problem.scalesOnly;
   signature.sizes = countDynamic(problem.sizes);
   signature.threads = schedule.threads;
   KernelBuilder b(loc, module, name, signature, hooks);

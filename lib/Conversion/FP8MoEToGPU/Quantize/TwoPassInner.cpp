@@ -24,13 +24,15 @@ static void quantizeSlice(QuantizeKernel &kernel, Value slice) {
   SegmentView segment = kernel.createSegment(b.divU(slice, kernel.sizes.kept));
   Value column = b.remU(slice, kernel.sizes.kept);
   Plane input = kernel.getInputPlane(segment, Along::Rows);
-  Plane output = kernel.getOutputPlane(segment, Along::Rows);
 
   Team team = kernel.getSubgroupTeam();
   Value scale = kernel.math.createScale(kernel.reduceSubgroup(
       kernel.createSliceMagnitude(input, column, segment.rows, team)));
   b.createIf(b.equal(team.thread, 0),
              [&] { kernel.storeScale(segment, column, scale); });
+  if (kernel.problem.scalesOnly)
+    return;
+  Plane output = kernel.getOutputPlane(segment, Along::Rows);
   kernel.createSliceQuantize(input, output, column, scale, segment.rows, team);
   kernel.createSliceZeroFill(output, column, segment.zeroRows, team);
 }

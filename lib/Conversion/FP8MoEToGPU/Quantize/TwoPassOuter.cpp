@@ -108,6 +108,8 @@ void StripBuilder::build() {
     segment = kernel.createSegment(b.divU(unit, strips));
     firstColumn = b.mul(b.remU(unit, strips), columns);
     createScales();
+    if (kernel.problem.scalesOnly)
+      return;
     if (tile)
       quantizeTransposed(*tile);
     else

@@ -121,3 +121,29 @@ fp8moe::detail::verifyOffsets(Operation *op,
            << offsets.getType();
   return verifyDenseRowMajor(op, "the group offsets", offsets.getType());
 }
+
+LogicalResult fp8moe::detail::verifySlices(Operation *op,
+                                           RankedTensorType input,
+                                           TypedValue<RankedTensorType> offsets,
+                                           int64_t axis) {
+  if (failed(verifyAxis(op, axis, input)) ||
+      failed(verifyPacked(op, "the input", input)) ||
+      failed(verifyOffsets(op, offsets)))
+    return failure();
+  if (offsets && input.getRank() != 2)
+    return op->emitOpError("expects an input of rank 2 when groups are given, "
+                           "found rank ")
+           << input.getRank();
+  return success();
+}
+
+TensorAccess fp8moe::detail::walkSlices(Value tensor, int64_t axis) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (!StridedLayout::get(type))
+    return TensorAccess::fixed();
+  SmallVector<int64_t> dims;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    if (dim == axis || dim > 0 || type.getRank() < 3)
+      dims.push_back(dim);
+  return TensorAccess::free(dims);
+}

@@ -69,6 +69,14 @@ LogicalResult verifyDenseRowMajor(Operation *op, const Twine &what,
 /// Offsets, when present, are dense; `E` of them.
 LogicalResult verifyOffsets(Operation *op,
                             TypedValue<RankedTensorType> offsets);
+/// What every operation with slices along `axis` reads, cut by groups when
+/// there are offsets.
+LogicalResult verifySlices(Operation *op, RankedTensorType input,
+                           TypedValue<RankedTensorType> offsets, int64_t axis);
+
+/// A kernel with slices along `axis` walks over the slice and over one other
+/// dimension; the first of three dimensions (experts) only separates blocks.
+TensorAccess walkSlices(Value tensor, int64_t axis);
 
 } // namespace mlir::fp8moe::detail
 

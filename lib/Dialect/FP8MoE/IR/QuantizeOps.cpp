@@ -41,21 +41,6 @@ scaleSizes(SizeBuilder &size, TypedValue<RankedTensorType> input,
   return sizes;
 }
 
-/// Checks what every operation with slices along `axis` reads.
-static LogicalResult verifySlices(Operation *op, RankedTensorType input,
-                                  TypedValue<RankedTensorType> offsets,
-                                  int64_t axis) {
-  if (failed(verifyAxis(op, axis, input)) ||
-      failed(verifyPacked(op, "the input", input)) ||
-      failed(verifyOffsets(op, offsets)))
-    return failure();
-  if (offsets && input.getRank() != 2)
-    return op->emitOpError("expects an input of rank 2 when groups are given, "
-                           "found rank ")
-           << input.getRank();
-  return success();
-}
-
 /// Checks the f32 scales of `axis`.
 static LogicalResult verifyScales(Operation *op, const Twine &what,
                                   RankedTensorType scales,
@@ -370,88 +355,8 @@ LogicalResult JaggedDynamicQuantizeOp::reifyResultSizes(
 }
 
 //===----------------------------------------------------------------------===//
-// MXQuantizeOp
-//===----------------------------------------------------------------------===//
-
-/// Elements that share one MX scale (OCP Microscaling 1.0).
-static constexpr int64_t kMXBlock = 32;
-/// Rows that every group of jagged MX scales is padded to.
-static constexpr int64_t kMXGroupRows = 128;
-
-LogicalResult MXQuantizeOp::verify() {
-  RankedTensorType input = getInput().getType();
-  RankedTensorType data = getQuantized().getType();
-  RankedTensorType scales = getScales().getType();
-  int64_t axis = getAxis();
-  if (failed(verifySlices(*this, input, getOffsets(), axis)))
-    return failure();
-  if (input.getRank() < 2 || input.getRank() > 3)
-    return emitOpError("expects an input of rank 2 or 3, found rank ")
-           << input.getRank();
-  if (failed(verifyShape(*this, "the data", data, input.getShape(),
-                         "that of the input")) ||
-      failed(verifyPacked(*this, "the data", data)) ||
-      failed(verifyWritable(*this, "the data", data)))
-    return failure();
-
-  auto blocked =
-      dyn_cast_or_null<ScaleBlockedEncodingAttr>(scales.getEncoding());
-  if (!blocked && failed(verifyDenseRowMajor(*this, "the scales", scales)))
-    return failure();
-  GroupPaddingAttr padding = blocked ? blocked.getGroups() : GroupPaddingAttr();
-  if (static_cast<bool>(padding) != static_cast<bool>(getOffsets()))
-    return emitOpError("expects group offsets exactly when the scales have a "
-                       "blocked layout with padded groups; ")
-           << (padding ? "add 'groups(%offsets : tensor<Exi32>)'"
-                       : "remove 'groups(...)' or pad the scales' layout");
-  if (padding && padding.getDim() != 1 - axis)
-    return emitOpError("quantizes along ")
-           << axis << " and expects groups of scales along dimension "
-           << 1 - axis << ", found " << blocked;
-
-  SmallVector<int64_t> shape(input.getShape());
-  if (padding)
-    shape[0] = paddedExtent(shape[0], getOffsets().getType().getDimSize(0),
-                            kMXGroupRows);
-  int64_t blocks = ceilDivSizes(shape[axis], kMXBlock);
-  shape = dropDim(shape, axis);
-  shape.push_back(blocks);
-  return verifyShape(*this, "the scales", scales, shape,
-                     "the input's other dimensions, then its blocks of 32");
-}
-
-LogicalResult MXQuantizeOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
-  SmallVector<OpFoldResult> shape = size.shape(getInput());
-  sizes.push_back(shape);
-  if (getOffsets())
-    shape[0] =
-        size.paddedExtent(shape[0], size.dim(getOffsets(), 0), kMXGroupRows);
-  OpFoldResult blocks = size.ceilDiv(shape[getAxis()], kMXBlock);
-  shape.erase(shape.begin() + getAxis());
-  shape.push_back(blocks);
-  sizes.push_back(shape);
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
 // KernelOpInterface
 //===----------------------------------------------------------------------===//
-
-/// A kernel with slices along `axis` walks over the slice and over one other
-/// dimension; the first of three dimensions (experts) only separates blocks.
-static TensorAccess walkSlices(Value tensor, int64_t axis) {
-  auto type = cast<RankedTensorType>(tensor.getType());
-  if (!StridedLayout::get(type))
-    return TensorAccess::fixed();
-  SmallVector<int64_t> dims;
-  for (int64_t dim = 0; dim < type.getRank(); ++dim)
-    if (dim == axis || dim > 0 || type.getRank() < 3)
-      dims.push_back(dim);
-  return TensorAccess::free(dims);
-}
 
 TensorAccess ScaleOp::getTensorAccess(Value tensor, const TargetInfo &) {
   return tensor == getInput() ? walkSlices(tensor, getAxis())
@@ -502,10 +407,4 @@ int64_t DynamicQuantizeOp::getNumPasses(const TargetInfo &target) {
 
 int64_t JaggedDynamicQuantizeOp::getNumPasses(const TargetInfo &target) {
   return countPasses(getAxes(), target);
-}
-
-TensorAccess MXQuantizeOp::getTensorAccess(Value tensor, const TargetInfo &) {
-  return tensor == getInput() || tensor == getQuantized()
-             ? walkSlices(tensor, getAxis())
-             : TensorAccess::fixed();
 }

@@ -22,6 +22,7 @@
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"
 #include "NormalizeBlocks.h"
+#include "PairBlocks.h"
 #include "Regroupings.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Tuning/KernelCost.h"
@@ -63,16 +64,6 @@ struct SingleQuantize {
   bool hasTile;
 };
 } // namespace
-
-/// The tensor of which `value` is itself or a copy.
-static Value skipCopies(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!LayoutGraph::isPlainRelayout(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
 
 //===----------------------------------------------------------------------===//
 // Scales and casts
@@ -224,9 +215,9 @@ collectRegroupings(Value data,
 }
 
 /// Lets the producer of `data` write what `uses`, which are regroupings and all
-/// who read it, make of it.
-static void writeRegrouped(OpResult data, RankedTensorType type,
-                           ArrayRef<PermutedUse> uses, StringRef remark) {
+/// who read it, make of it. Returns the operation that takes its place.
+static Operation *writeRegrouped(OpResult data, RankedTensorType type,
+                                 ArrayRef<PermutedUse> uses, StringRef remark) {
   Operation *producer = data.getOwner();
   Operation *regrouped = OpBuilder(producer).clone(*producer);
   regrouped->getResult(data.getResultNumber()).setType(type);
@@ -242,6 +233,7 @@ static void writeRegrouped(OpResult data, RankedTensorType type,
     replaceWithView(
         op, {regrouped->getResult(data.getResultNumber()), use.permutation});
   }
+  return regrouped;
 }
 
 /// Lets a quantization write its data padded or packed, as all who read it want
@@ -291,14 +283,15 @@ static bool fuseGroups(JaggedDynamicQuantizeOp op, const TargetInfo &target,
   return true;
 }
 
-/// Lets a quantization write its block scales in tiles or row-major, as all who
-/// read them want them.
-static bool fuseTiles(MXQuantizeOp op) {
-  auto scales = cast<OpResult>(op.getScales());
+/// Lets a quantization write its block scales along axis number `index` in
+/// tiles or row-major, as all who read them want them. Returns the operation
+/// that takes its place, null where it stays.
+static Operation *fuseTiles(MXQuantizeOp op, unsigned index) {
+  auto scales = cast<OpResult>(op.getScales()[index]);
   auto type = cast<RankedTensorType>(scales.getType());
   // Padded groups of scales are always in tiles.
   if (op.getOffsets())
-    return false;
+    return nullptr;
   SmallVector<PermutedUse> uses =
       collectRegroupings(scales, [](const PermutedUse &use) {
         Operation *owner = use.operand->getOwner();
@@ -306,13 +299,24 @@ static bool fuseTiles(MXQuantizeOp op) {
                (isToTiles(owner) || isFromTiles(owner));
       });
   if (uses.empty())
-    return false;
+    return nullptr;
   auto first = cast<RelayoutOp>(uses.front().operand->getOwner());
   bool toTiles = isToTiles(first);
-  writeRegrouped(scales, toTiles ? first.getType() : dropLayout(type), uses,
-                 toTiles ? "the quantization writes the scales in tiles"
-                         : "the quantization writes the scales row-major");
-  return true;
+  return writeRegrouped(
+      scales, toTiles ? first.getType() : dropLayout(type), uses,
+      toTiles ? "the quantization writes the scales in tiles"
+              : "the quantization writes the scales row-major");
+}
+
+/// The same along each axis. Returns how many there were.
+static unsigned fuseTiles(MXQuantizeOp op) {
+  unsigned fused = 0;
+  for (unsigned i = 0, e = op.getAxes().size(); i < e; ++i)
+    if (Operation *next = fuseTiles(op, i)) {
+      op = cast<MXQuantizeOp>(next);
+      ++fused;
+    }
+  return fused;
 }
 
 void FuseQuantize::runOnOperation() {
@@ -356,6 +360,7 @@ void FuseQuantize::runOnOperation() {
     if (group.second.size() > 1)
       fused += fusePairs(group.second, target->getInfo(),
                          getAnalysis<DominanceInfo>(), explain);
+  fused += pairBlockQuantizations(function, target->getInfo());
   numFused += fused;
   if (fused == 0 && !normalized)
     markAllAnalysesPreserved();

@@ -56,6 +56,15 @@ PermutedView fp8moe::skipPermutations(Value value) {
   return view;
 }
 
+Value fp8moe::skipCopies(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!LayoutGraph::isPlainRelayout(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
 SmallVector<PermutedUse> fp8moe::collectPermutedUses(Value root) {
   SmallVector<PermutedUse> uses;
   SmallVector<std::pair<Value, SmallVector<int64_t>>> worklist;
@@ -169,10 +178,13 @@ static bool isZeroOutsideGroups(Value value, Value offsets, int64_t dim) {
                op.getOffsets() == offsets && op.getAxes()[0] == dim;
       })
       .Case<QuantizeOp, DequantizeOp>(isCast)
+      .Case([&](MXDequantizeOp op) {
+        return op.getOffsets() == offsets && dim == 0;
+      })
       .Case([&](MXQuantizeOp op) {
         // Groups are row ranges, whatever the axis.
-        return view.root == op.getQuantized() && op.getOffsets() == offsets &&
-               dim == 0;
+        return llvm::is_contained(op.getQuantized(), view.root) &&
+               op.getOffsets() == offsets && dim == 0;
       })
       .Case([&](GroupedMatmulOp op) {
         return op.isForward() && !op.getAddend() &&

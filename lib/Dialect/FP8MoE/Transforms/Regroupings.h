@@ -36,6 +36,9 @@ struct PermutedView {
 /// What `value` is a view of, through all transposes and plain copies.
 PermutedView skipPermutations(Value value);
 
+/// The tensor of which `value` is itself or a plain copy.
+Value skipCopies(Value value);
+
 /// An operand that reads a tensor through transposes and plain copies.
 struct PermutedUse {
   OpOperand *operand;

@@ -186,9 +186,11 @@ bool ReshapeSinker::isWantedAlongMerge(Value data) const {
 bool ReshapeSinker::couldSink(Operation *op) const {
   return llvm::TypeSwitch<Operation *, bool>(op)
       .Case([&](MXQuantizeOp op) {
+        // Square blocks and pairs of axes are those of the last dimensions.
+        if (op.getAxes().size() != 1 || op.getSquare() || op.getOffsets())
+          return false;
         ArrayRef<int64_t> merged = mergedSizes(runs[op.getAxis()], shape);
-        return !op.getOffsets() &&
-               (merged.size() == 1 || (!ShapedType::isDynamic(merged.back()) &&
+        return (merged.size() == 1 || (!ShapedType::isDynamic(merged.back()) &&
                                        merged.back() % kMXBlock == 0));
       })
       .Case([&](DynamicQuantizeOp op) {
@@ -397,15 +399,16 @@ Operation *ReshapeSinker::sinkDynamicQuantize(DynamicQuantizeOp op) {
 }
 
 Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
-  TypedValue<RankedTensorType> scales = op.getScales();
-  if (op.getOffsets() ||
-      !(op.getQuantized().use_empty() || isViewedBack(op.getQuantized()) ||
-        needsMergedCopy()))
+  // Square blocks and pairs of axes are those of the last dimensions.
+  if (op.getAxes().size() != 1 || op.getSquare() || op.getOffsets())
+    return nullptr;
+  TypedValue<RankedTensorType> data = op.getData(0);
+  TypedValue<RankedTensorType> scales = op.getBlockScales(0);
+  if (!(data.use_empty() || isViewedBack(data) || needsMergedCopy()))
     return nullptr;
   // Scales in tiles are brought there by a copy, when somebody reads them.
   bool isInTiles = scales.getType().getEncoding() && !scales.getUses().empty();
-  if (isInTiles && !(needsMergedCopy() && isAlone()) &&
-      !needsSplitCopy(op.getQuantized()))
+  if (isInTiles && !(needsMergedCopy() && isAlone()) && !needsSplitCopy(data))
     return nullptr;
   // Blocks along a merged dimension stay within its innermost part when that
   // has whole blocks.
@@ -415,7 +418,7 @@ Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   bool isMerged = merged.size() > 1;
   // Scales along a merged dimension may gain more than the data loses.
   bool mayScalesGain = isMerged && !scales.use_empty();
-  if (!mayScalesGain && !isWorthSinking(op.getQuantized()))
+  if (!mayScalesGain && !isWorthSinking(data))
     return nullptr;
   if (isMerged &&
       (ShapedType::isDynamic(merged.back()) || merged.back() % kMXBlock != 0))
@@ -456,10 +459,10 @@ Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   if (isMoved &&
       !areScalesViewedBack(scales, scales.getType().getRank() - 1,
                            blockParts) &&
-      !(needsMergedCopy() && isAlone()) && !needsSplitCopy(op.getQuantized()) &&
-      !(op.getQuantized().use_empty() && areWantedMoved()))
+      !(needsMergedCopy() && isAlone()) && !needsSplitCopy(data) &&
+      !(data.use_empty() && areWantedMoved()))
     return nullptr;
-  RankedTensorType dataType = getSourceType(op.getQuantized());
+  RankedTensorType dataType = getSourceType(data);
   if (!dataType || !applyView(merge, parts,
                               StridedLayout::getDense(
                                   parts, identityPermutation(parts.size()))))
@@ -467,10 +470,10 @@ Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
 
   auto sunk =
       MXQuantizeOp::create(builder, op.getLoc(), dataType, scaleType, source,
-                           /*offsets=*/Value(), axis, op.getMode());
-  op.getQuantized().replaceAllUsesWith(
-      reshapeTo(sunk.getQuantized(), op.getQuantized().getType()));
-  Value scaleView = sunk.getScales();
+                           /*offsets=*/Value(), axis, op.getMode(),
+                           /*square=*/false);
+  data.replaceAllUsesWith(reshapeTo(sunk.getData(0), data.getType()));
+  Value scaleView = sunk.getBlockScales(0);
   if (isMoved) {
     scaleView =
         TransposeOp::create(builder, op.getLoc(), scaleView, permutation);

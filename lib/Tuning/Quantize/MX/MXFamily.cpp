@@ -27,9 +27,12 @@ public:
   addCandidates(MLIRContext *, const KernelWork &work, const TargetInfo &target,
                 SmallVectorImpl<KernelCandidate> &candidates) const override {
     const auto &known = cast<MXWork>(work);
-    Cost cost =
-        estimateConversion(known.input, known.from, known.data, known.to,
-                           estimateTensorBytes(known.scales), target);
+    int64_t scaleBytes = estimateTensorBytes(known.scales);
+    Cost cost = known.isRead
+                    ? estimateBytes(
+                          estimateTensorBytes(known.data) + scaleBytes, target)
+                    : estimateConversion(known.input, known.from, known.data,
+                                         known.to, scaleBytes, target);
     candidates.push_back({this, {}, cost, ""});
   }
   bool isTotal() const override { return true; }

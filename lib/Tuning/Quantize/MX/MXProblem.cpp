@@ -12,15 +12,21 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-MXWork MXWork::get(MXQuantizeOp op, ArrayRef<AssumedLayout> layouts) {
-  MXWork work;
-  work.input = op.getInput().getType();
-  work.data = op.getQuantized().getType();
-  work.scales = op.getScales().getType();
-  // The verifier takes nothing but strided layouts of these two.
-  work.from = *getAssumedLayout(op.getInput(), layouts);
-  work.to = *getAssumedLayout(op.getQuantized(), layouts);
-  return work;
+SmallVector<MXWork, 2> fp8moe::getMXWorks(MXQuantizeOp op,
+                                          ArrayRef<AssumedLayout> layouts) {
+  SmallVector<MXWork, 2> works;
+  for (unsigned i : llvm::seq(op.getAxes().size())) {
+    MXWork &work = works.emplace_back();
+    work.input = op.getInput().getType();
+    work.data = op.getData(i).getType();
+    work.scales = op.getBlockScales(i).getType();
+    // The verifier takes nothing but strided layouts of these two.
+    work.from = *getAssumedLayout(op.getInput(), layouts);
+    work.to = *getAssumedLayout(op.getData(i), layouts);
+    // What the first axis reads is there for the second.
+    work.isRead = i > 0 && op.isReadOnce();
+  }
+  return works;
 }
 
 namespace {
@@ -29,16 +35,20 @@ public:
   bool matches(Operation *op) const override { return isa<MXQuantizeOp>(op); }
   void visitWorks(Operation *op, ArrayRef<AssumedLayout> layouts,
                   function_ref<void(const KernelWork &)> visit) const override {
-    visit(MXWork::get(cast<MXQuantizeOp>(op), layouts));
+    for (const MXWork &work : getMXWorks(cast<MXQuantizeOp>(op), layouts))
+      visit(work);
   }
   std::optional<Cost> estimate(Operation *op, ArrayRef<AssumedLayout> layouts,
                                const TargetInfo &target) const override {
-    auto candidates = rankTiles(
-        op->getContext(), MXWork::get(cast<MXQuantizeOp>(op), layouts), target);
-    // Where no kernel takes it, moving the tensors still tells layouts apart.
-    if (candidates.empty())
-      return std::nullopt;
-    return chooseCandidate(candidates).cost;
+    Cost cost;
+    for (const MXWork &work : getMXWorks(cast<MXQuantizeOp>(op), layouts)) {
+      auto candidates = rankTiles(op->getContext(), work, target);
+      // Where no kernel takes it, moving the tensors still tells layouts apart.
+      if (candidates.empty())
+        return std::nullopt;
+      cost += chooseCandidate(candidates).cost;
+    }
+    return cost;
   }
 };
 } // namespace

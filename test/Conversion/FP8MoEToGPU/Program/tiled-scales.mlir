@@ -8,7 +8,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK:         %[[S:.*]] = fp8moe_plan.output "result1" sizes(%{{.*}}) align 1 : memref<?xf8E8M0FNU>
   // CHECK:         fp8moe_plan.launch {{.*}} args(%{{.*}}, %{{.*}}, %[[S]], %{{.*}})
   func.func @returned(%x: tensor<?x320xbf16>) -> (tensor<?x320xf8E4M3FN>, tensor<?x10xf8E8M0FNU, #blocked>) {
-    %q, %s = fp8moe.mx_quantize %x along 1 mode rceil : tensor<?x320xbf16>
+    %q, %s = fp8moe.mx_quantize %x along [1] mode rceil : tensor<?x320xbf16>
         -> tensor<?x320xf8E4M3FN>, tensor<?x10xf8E8M0FNU, #blocked>
     return %q, %s : tensor<?x320xf8E4M3FN>, tensor<?x10xf8E8M0FNU, #blocked>
   }
@@ -20,7 +20,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK:         %[[BYTES:.*]] = arith.muli %[[TILES]], %c512
   // CHECK:         fp8moe_plan.workspace sizes(%[[BYTES]]) align 256 : memref<?xf8E8M0FNU>
   func.func @unused(%x: tensor<?x320xbf16>) -> tensor<?x320xf8E4M3FN> {
-    %q, %s = fp8moe.mx_quantize %x along 1 mode rceil : tensor<?x320xbf16>
+    %q, %s = fp8moe.mx_quantize %x along [1] mode rceil : tensor<?x320xbf16>
         -> tensor<?x320xf8E4M3FN>, tensor<?x10xf8E8M0FNU, #blocked>
     return %q : tensor<?x320xf8E4M3FN>
   }
@@ -34,7 +34,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @twice(%x: tensor<?x320xbf16>)
       -> (tensor<?x10xf8E8M0FNU, #blocked>, tensor<?x10xf8E8M0FNU, #blocked>) {
-    %q, %s = fp8moe.mx_quantize %x along 1 mode rceil : tensor<?x320xbf16>
+    %q, %s = fp8moe.mx_quantize %x along [1] mode rceil : tensor<?x320xbf16>
         -> tensor<?x320xf8E4M3FN>, tensor<?x10xf8E8M0FNU, #blocked>
     // expected-error@+1 {{'func.return' on tensors with layout #fp8moe.scale_blocked<128x4> is not supported on target sm_90a}}
     return %s, %s : tensor<?x10xf8E8M0FNU, #blocked>, tensor<?x10xf8E8M0FNU, #blocked>

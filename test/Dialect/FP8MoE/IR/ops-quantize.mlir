@@ -95,13 +95,13 @@ func.func @jagged_dynamic_quantize_padded(%x: tensor<100x128xf32>, %ends: tensor
 
 // CHECK-LABEL: func.func @mx_quantize(
 func.func @mx_quantize(%x: tensor<?x80xbf16>, %w: tensor<4x64x16xf32>) {
-  // CHECK: fp8moe.mx_quantize %{{.*}} along 1 mode rceil : tensor<?x80xbf16> -> tensor<?x80x!fp8moe.e4m3>, tensor<?x3xf8E8M0FNU>
-  %q0, %s0 = fp8moe.mx_quantize %x along 1 mode rceil : tensor<?x80xbf16> -> tensor<?x80x!fp8moe.e4m3>, tensor<?x3xf8E8M0FNU>
-  // CHECK: fp8moe.mx_quantize %{{.*}} along 0 mode floor : tensor<?x80xbf16> -> tensor<?x80xf8E5M2, #{{.*}}>, tensor<80x?xf8E8M0FNU, #{{.*}}>
-  %q1, %s1 = fp8moe.mx_quantize %x along 0 mode floor : tensor<?x80xbf16>
+  // CHECK: fp8moe.mx_quantize %{{.*}} along [1] mode rceil : tensor<?x80xbf16> -> tensor<?x80x!fp8moe.e4m3>, tensor<?x3xf8E8M0FNU>
+  %q0, %s0 = fp8moe.mx_quantize %x along [1] mode rceil : tensor<?x80xbf16> -> tensor<?x80x!fp8moe.e4m3>, tensor<?x3xf8E8M0FNU>
+  // CHECK: fp8moe.mx_quantize %{{.*}} along [0] mode floor : tensor<?x80xbf16> -> tensor<?x80xf8E5M2, #{{.*}}>, tensor<80x?xf8E8M0FNU, #{{.*}}>
+  %q1, %s1 = fp8moe.mx_quantize %x along [0] mode floor : tensor<?x80xbf16>
       -> tensor<?x80xf8E5M2, #colMajor>, tensor<80x?xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
-  // CHECK: fp8moe.mx_quantize %{{.*}} along 1 mode rceil : tensor<4x64x16xf32> -> tensor<4x64x16xf8E4M3FN, #{{.*}}>, tensor<4x16x2xf8E8M0FNU>
-  %q2, %s2 = fp8moe.mx_quantize %w along 1 mode rceil : tensor<4x64x16xf32>
+  // CHECK: fp8moe.mx_quantize %{{.*}} along [1] mode rceil : tensor<4x64x16xf32> -> tensor<4x64x16xf8E4M3FN, #{{.*}}>, tensor<4x16x2xf8E8M0FNU>
+  %q2, %s2 = fp8moe.mx_quantize %w along [1] mode rceil : tensor<4x64x16xf32>
       -> tensor<4x64x16xf8E4M3FN, #perExpertColMajor>, tensor<4x16x2xf8E8M0FNU>
   return
 }
@@ -109,11 +109,34 @@ func.func @mx_quantize(%x: tensor<?x80xbf16>, %w: tensor<4x64x16xf32>) {
 // P = round_up(1000 + 4 * 127, 128) = 1536, and 1536 / 32 = 48.
 // CHECK-LABEL: func.func @mx_quantize_groups(
 func.func @mx_quantize_groups(%x: tensor<1000x80xbf16>, %ends: tensor<4xi32>) {
-  // CHECK: fp8moe.mx_quantize %{{.*}} along 1 mode rceil groups(%{{.*}} : tensor<4xi32>) {{.*}} tensor<1536x3xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>>
-  %q0, %s0 = fp8moe.mx_quantize %x along 1 mode rceil groups(%ends : tensor<4xi32>) : tensor<1000x80xbf16>
+  // CHECK: fp8moe.mx_quantize %{{.*}} along [1] mode rceil groups(%{{.*}} : tensor<4xi32>) {{.*}} tensor<1536x3xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>>
+  %q0, %s0 = fp8moe.mx_quantize %x along [1] mode rceil groups(%ends : tensor<4xi32>) : tensor<1000x80xbf16>
       -> tensor<1000x80xf8E4M3FN>, tensor<1536x3xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>>
-  // CHECK: fp8moe.mx_quantize %{{.*}} along 0 mode rceil groups(%{{.*}} : tensor<4xi32>) {{.*}} tensor<80x48xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>>
-  %q1, %s1 = fp8moe.mx_quantize %x along 0 mode rceil groups(%ends : tensor<4xi32>) : tensor<1000x80xbf16>
+  // CHECK: fp8moe.mx_quantize %{{.*}} along [0] mode rceil groups(%{{.*}} : tensor<4xi32>) {{.*}} tensor<80x48xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>>
+  %q1, %s1 = fp8moe.mx_quantize %x along [0] mode rceil groups(%ends : tensor<4xi32>) : tensor<1000x80xbf16>
       -> tensor<1000x80xf8E4M3FN>, tensor<80x48xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>>
+  return
+}
+
+// CHECK-LABEL: func.func @mx_quantize_both(
+func.func @mx_quantize_both(%x: tensor<?x80xbf16>, %w: tensor<4x64x32xf32>) {
+  // CHECK: fp8moe.mx_quantize %{{.*}} along [0, 1] mode ceil : tensor<?x80xbf16> -> tensor<?x80x!fp8moe.e4m3, #fp8moe.strided<[1, 0]>>, tensor<?x80x!fp8moe.e4m3>, tensor<80x?xf8E8M0FNU>, tensor<?x3xf8E8M0FNU>
+  %0:4 = fp8moe.mx_quantize %x along [0, 1] mode ceil : tensor<?x80xbf16>
+      -> tensor<?x80x!fp8moe.e4m3, #fp8moe.strided<[1, 0]>>, tensor<?x80x!fp8moe.e4m3>, tensor<80x?xf8E8M0FNU>, tensor<?x3xf8E8M0FNU>
+  // CHECK: fp8moe.mx_quantize %{{.*}} along [2] mode even square : tensor<4x64x32xf32> -> tensor<4x64x32x!fp8moe.e5m2>, tensor<4x64x1xf8E8M0FNU>
+  %1:2 = fp8moe.mx_quantize %w along [2] mode even square : tensor<4x64x32xf32>
+      -> tensor<4x64x32x!fp8moe.e5m2>, tensor<4x64x1xf8E8M0FNU>
+  return
+}
+
+// CHECK-LABEL: func.func @mx_dequantize(
+func.func @mx_dequantize(%q: tensor<1000x80x!fp8moe.e4m3>, %s: tensor<1000x3xf8E8M0FNU>,
+                         %t: tensor<1536x3xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>>,
+                         %ends: tensor<4xi32>) {
+  // CHECK: fp8moe.mx_dequantize %{{.*}} by %{{.*}} along 1 : tensor<1000x80x!fp8moe.e4m3>, tensor<1000x3xf8E8M0FNU> -> tensor<1000x80xbf16>
+  %0 = fp8moe.mx_dequantize %q by %s along 1 : tensor<1000x80x!fp8moe.e4m3>, tensor<1000x3xf8E8M0FNU> -> tensor<1000x80xbf16>
+  // CHECK: fp8moe.mx_dequantize %{{.*}} by %{{.*}} along 1 groups(%{{.*}} : tensor<4xi32>)
+  %1 = fp8moe.mx_dequantize %q by %t along 1 groups(%ends : tensor<4xi32>)
+      : tensor<1000x80x!fp8moe.e4m3>, tensor<1536x3xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>> -> tensor<1000x80xf32>
   return
 }

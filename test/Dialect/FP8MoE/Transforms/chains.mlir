@@ -68,7 +68,7 @@ func.func @jagged_colwise_backward(%grad: tensor<?x2048xbf16>, %x: tensor<?x1408
 // CHECK-LABEL: func.func @to_mx_of_transpose
 // CHECK-SAME: (%[[B:.*]]: tensor<64x2048x1408xbf16>)
 // CHECK-NEXT: %[[T:.*]] = fp8moe.transpose %[[B]] [0, 2, 1]
-// CHECK-NEXT: %[[Q:.*]], %[[S:.*]] = fp8moe.mx_quantize %[[T]] along 2
+// CHECK-NEXT: %[[Q:.*]], %[[S:.*]] = fp8moe.mx_quantize %[[T]] along [2]
 // CHECK-NEXT: return %[[Q]], %[[S]]
 // TRAFFIC: 1.00 of the least
 // TRAFFIC: predicted: {{.*}} 0 copies, 0 tensors that no kernel takes
@@ -78,7 +78,7 @@ func.func @to_mx_of_transpose(%b: tensor<64x2048x1408xbf16>)
       : tensor<64x2048x1408xbf16> -> tensor<64x1408x2048xbf16, #ecol>
   %c = fp8moe.contiguous %t
       : tensor<64x1408x2048xbf16, #ecol> -> tensor<64x1408x2048xbf16>
-  %q, %s = fp8moe.mx_quantize %c along 2 mode rceil : tensor<64x1408x2048xbf16>
+  %q, %s = fp8moe.mx_quantize %c along [2] mode rceil : tensor<64x1408x2048xbf16>
       -> tensor<64x1408x2048x!fp8moe.e4m3>, tensor<64x1408x64xf8E8M0FNU>
   return %q, %s : tensor<64x1408x2048x!fp8moe.e4m3>, tensor<64x1408x64xf8E8M0FNU>
 }
@@ -88,14 +88,14 @@ func.func @to_mx_of_transpose(%b: tensor<64x2048x1408xbf16>)
 
 // CHECK-LABEL: func.func @weights_as_matrix
 // CHECK-SAME: (%[[W:.*]]: tensor<64x2048x1408xbf16>)
-// CHECK-NEXT: %[[Q:.*]], %[[S:.*]] = fp8moe.mx_quantize %[[W]] along 1 {{.*}} -> tensor<64x2048x1408xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x64xf8E8M0FNU>
+// CHECK-NEXT: %[[Q:.*]], %[[S:.*]] = fp8moe.mx_quantize %[[W]] along [1] {{.*}} -> tensor<64x2048x1408xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x64xf8E8M0FNU>
 // CHECK-NEXT: return %[[Q]], %[[S]]
 // TRAFFIC: 1.00 of the least
 // TRAFFIC: predicted: {{.*}} 0 copies, 0 tensors that no kernel takes
 func.func @weights_as_matrix(%w: tensor<64x2048x1408xbf16>)
     -> (tensor<64x2048x1408x!fp8moe.e4m3, #ecol>, tensor<64x1408x64xf8E8M0FNU>) {
   %m = fp8moe.reshape %w : tensor<64x2048x1408xbf16> -> tensor<131072x1408xbf16>
-  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil : tensor<131072x1408xbf16>
+  %q, %s = fp8moe.mx_quantize %m along [0] mode rceil : tensor<131072x1408xbf16>
       -> tensor<131072x1408x!fp8moe.e4m3, #col>, tensor<1408x4096xf8E8M0FNU>
   %q3 = fp8moe.reshape %q : tensor<131072x1408x!fp8moe.e4m3, #col>
       -> tensor<64x2048x1408x!fp8moe.e4m3, #fp8moe.strided<[2, 0, 1]>>

@@ -93,11 +93,11 @@ func.func private @user(tensor<64x?xf32, #col>)
 // CHECK-SAME: (%[[W:.*]]: tensor<8x64x128xbf16>)
 func.func @weights_as_matrix(%w: tensor<8x64x128xbf16>)
     -> (tensor<8x64x128xf8E4M3FN, #fp8moe.strided<[2, 0, 1]>>, tensor<8x128x2xf8E8M0FNU>) {
-  // CHECK-NEXT: %[[Q:.*]], %[[S:.*]] = fp8moe.mx_quantize %[[W]] along 1
+  // CHECK-NEXT: %[[Q:.*]], %[[S:.*]] = fp8moe.mx_quantize %[[W]] along [1]
   // CHECK-NEXT: return %[[Q]], %[[S]]
   // REMARK: fold-views.mlir:[[@LINE+1]]:8: remark: [Passed] reshape-sunk
   %m = fp8moe.reshape %w : tensor<8x64x128xbf16> -> tensor<512x128xbf16>
-  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil : tensor<512x128xbf16>
+  %q, %s = fp8moe.mx_quantize %m along [0] mode rceil : tensor<512x128xbf16>
       -> tensor<512x128xf8E4M3FN, #col>, tensor<128x16xf8E8M0FNU>
   %q3 = fp8moe.reshape %q : tensor<512x128xf8E4M3FN, #col>
       -> tensor<8x64x128xf8E4M3FN, #fp8moe.strided<[2, 0, 1]>>
@@ -116,9 +116,9 @@ func.func @weights_as_matrix(%w: tensor<8x64x128xbf16>)
 // CHECK-LABEL: func.func @blocks_cross_experts
 func.func @blocks_cross_experts(%w: tensor<8x48x128xbf16>)
     -> tensor<8x48x128xf8E4M3FN> {
-  // CHECK: mx_quantize %{{.*}} along 0 {{.*}} : tensor<384x128xbf16>
+  // CHECK: mx_quantize %{{.*}} along [0] {{.*}} : tensor<384x128xbf16>
   %m = fp8moe.reshape %w : tensor<8x48x128xbf16> -> tensor<384x128xbf16>
-  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil : tensor<384x128xbf16>
+  %q, %s = fp8moe.mx_quantize %m along [0] mode rceil : tensor<384x128xbf16>
       -> tensor<384x128xf8E4M3FN>, tensor<128x12xf8E8M0FNU>
   %q3 = fp8moe.reshape %q : tensor<384x128xf8E4M3FN> -> tensor<8x48x128xf8E4M3FN>
   return %q3 : tensor<8x48x128xf8E4M3FN>
@@ -129,9 +129,9 @@ func.func @blocks_cross_experts(%w: tensor<8x48x128xbf16>)
 // CHECK-LABEL: func.func @scales_of_matrix
 func.func @scales_of_matrix(%w: tensor<8x64x128xbf16>)
     -> (tensor<8x64x128xf8E4M3FN>, tensor<128x16xf8E8M0FNU>) {
-  // CHECK: mx_quantize %{{.*}} along 0
+  // CHECK: mx_quantize %{{.*}} along [0]
   %m = fp8moe.reshape %w : tensor<8x64x128xbf16> -> tensor<512x128xbf16>
-  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil : tensor<512x128xbf16>
+  %q, %s = fp8moe.mx_quantize %m along [0] mode rceil : tensor<512x128xbf16>
       -> tensor<512x128xf8E4M3FN>, tensor<128x16xf8E8M0FNU>
   %q3 = fp8moe.reshape %q : tensor<512x128xf8E4M3FN> -> tensor<8x64x128xf8E4M3FN>
   return %q3, %s : tensor<8x64x128xf8E4M3FN>, tensor<128x16xf8E8M0FNU>

@@ -13,7 +13,7 @@ module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
 // The experts of the argument cannot be merged where they lie, and it is twice as large as
 // the data: the scales are moved.
 // CHECK-LABEL: func.func @merge_needs_copy
-// CHECK-NEXT:    mx_quantize %arg0 along 1 {{.*}} : tensor<4x64x96xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<4x64x96xf8E4M3FN>, tensor<4x96x2xf8E8M0FNU>
+// CHECK-NEXT:    mx_quantize %arg0 along [1] {{.*}} : tensor<4x64x96xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<4x64x96xf8E4M3FN>, tensor<4x96x2xf8E8M0FNU>
 // CHECK-NOT:     relayout {{.*}}f8E4M3FN
 // CHECK:         relayout {{.*}} : tensor<4x96x2xf8E8M0FNU> -> tensor<4x96x2xf8E8M0FNU, #fp8moe.strided<[1, 0, 2]>>
 // CHECK-NOT:     relayout
@@ -21,20 +21,20 @@ module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
 func.func @merge_needs_copy(%w: tensor<4x64x96xbf16, #ecol>) -> (tensor<256x96xf8E4M3FN>, tensor<96x8xf8E8M0FNU>) {
   %c = fp8moe.relayout %w : tensor<4x64x96xbf16, #ecol> -> tensor<4x64x96xbf16>
   %m = fp8moe.reshape %c : tensor<4x64x96xbf16> -> tensor<256x96xbf16>
-  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil
+  %q, %s = fp8moe.mx_quantize %m along [0] mode rceil
       : tensor<256x96xbf16> -> tensor<256x96xf8E4M3FN>, tensor<96x8xf8E8M0FNU>
   return %q, %s : tensor<256x96xf8E4M3FN>, tensor<96x8xf8E8M0FNU>
 }
 
 // No merged layout looks like the one that is returned.
 // CHECK-LABEL: func.func @split_needs_copy
-// CHECK-NEXT:    mx_quantize %arg0 along 1 {{.*}} -> tensor<4x64x96xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<4x96x2xf8E8M0FNU>
+// CHECK-NEXT:    mx_quantize %arg0 along [1] {{.*}} -> tensor<4x64x96xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<4x96x2xf8E8M0FNU>
 // CHECK-NEXT:    relayout {{.*}} : tensor<4x96x2xf8E8M0FNU> -> tensor<4x96x2xf8E8M0FNU, #fp8moe.strided<[1, 0, 2]>>
 // CHECK-NOT:     relayout
 // CHECK:         return
 func.func @split_needs_copy(%w: tensor<4x64x96xbf16>) -> (tensor<4x64x96xf8E4M3FN, #ecol>, tensor<96x8xf8E8M0FNU>) {
   %m = fp8moe.reshape %w : tensor<4x64x96xbf16> -> tensor<256x96xbf16>
-  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil
+  %q, %s = fp8moe.mx_quantize %m along [0] mode rceil
       : tensor<256x96xbf16> -> tensor<256x96xf8E4M3FN>, tensor<96x8xf8E8M0FNU>
   %q3 = fp8moe.reshape %q : tensor<256x96xf8E4M3FN> -> tensor<4x64x96xf8E4M3FN>
   %q4 = fp8moe.relayout %q3 : tensor<4x64x96xf8E4M3FN> -> tensor<4x64x96xf8E4M3FN, #ecol>
@@ -43,13 +43,13 @@ func.func @split_needs_copy(%w: tensor<4x64x96xbf16>) -> (tensor<4x64x96xf8E4M3F
 
 // Here one does, and nothing is gained by moving scales.
 // CHECK-LABEL: func.func @both_forms
-// CHECK:         mx_quantize %{{.*}} along 0 {{.*}} tensor<96x8xf8E8M0FNU>
+// CHECK:         mx_quantize %{{.*}} along [0] {{.*}} tensor<96x8xf8E8M0FNU>
 // CHECK-NOT:     relayout {{.*}}f8E8M0FNU
 // CHECK:         return
 func.func @both_forms(%w: tensor<4x64x96xbf16>)
     -> (tensor<256x96xf8E4M3FN>, tensor<4x64x96xf8E4M3FN, #ecol>, tensor<96x8xf8E8M0FNU>) {
   %m = fp8moe.reshape %w : tensor<4x64x96xbf16> -> tensor<256x96xbf16>
-  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil
+  %q, %s = fp8moe.mx_quantize %m along [0] mode rceil
       : tensor<256x96xbf16> -> tensor<256x96xf8E4M3FN>, tensor<96x8xf8E8M0FNU>
   %q3 = fp8moe.reshape %q : tensor<256x96xf8E4M3FN> -> tensor<4x64x96xf8E4M3FN>
   %q4 = fp8moe.relayout %q3 : tensor<4x64x96xf8E4M3FN> -> tensor<4x64x96xf8E4M3FN, #ecol>
@@ -58,7 +58,7 @@ func.func @both_forms(%w: tensor<4x64x96xbf16>)
 
 // Scales of rows keep their order; tiles of them are one copy.
 // CHECK-LABEL: func.func @tiles_of_rows
-// CHECK-NEXT:    mx_quantize %arg0 along 2 {{.*}} : tensor<4x64x96xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<4x64x96xf8E4M3FN>, tensor<4x64x3xf8E8M0FNU>
+// CHECK-NEXT:    mx_quantize %arg0 along [2] {{.*}} : tensor<4x64x96xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<4x64x96xf8E4M3FN>, tensor<4x64x3xf8E8M0FNU>
 // CHECK-NOT:     relayout {{.*}}f8E4M3FN
 // CHECK:         relayout {{.*}} -> tensor<256x3xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
 // CHECK-NOT:     relayout
@@ -66,7 +66,7 @@ func.func @both_forms(%w: tensor<4x64x96xbf16>)
 func.func @tiles_of_rows(%w: tensor<4x64x96xbf16, #ecol>) -> (tensor<256x96xf8E4M3FN>, tensor<256x3xf8E8M0FNU, #tiles>) {
   %c = fp8moe.relayout %w : tensor<4x64x96xbf16, #ecol> -> tensor<4x64x96xbf16>
   %m = fp8moe.reshape %c : tensor<4x64x96xbf16> -> tensor<256x96xbf16>
-  %q, %s = fp8moe.mx_quantize %m along 1 mode rceil
+  %q, %s = fp8moe.mx_quantize %m along [1] mode rceil
       : tensor<256x96xbf16> -> tensor<256x96xf8E4M3FN>, tensor<256x3xf8E8M0FNU, #tiles>
   return %q, %s : tensor<256x96xf8E4M3FN>, tensor<256x3xf8E8M0FNU, #tiles>
 }
@@ -86,12 +86,12 @@ func.func @scale_and_cast(%w: tensor<4x64x96xbf16, #ecol>) -> (tensor<256x96xf8E
 
 // Only the scales are read, in the order that a kernel writes which reads the experts apart.
 // CHECK-LABEL: func.func @only_scales
-// CHECK-NEXT:    mx_quantize %arg0 along 1 {{.*}} : tensor<4x32x96xbf16> -> tensor<4x32x96xf8E4M3FN>, tensor<4x96x1xf8E8M0FNU>
+// CHECK-NEXT:    mx_quantize %arg0 along [1] {{.*}} : tensor<4x32x96xbf16> -> tensor<4x32x96xf8E4M3FN>, tensor<4x96x1xf8E8M0FNU>
 // CHECK-NOT:     relayout
 // CHECK:         return
 func.func @only_scales(%w: tensor<4x32x96xbf16>) -> tensor<96x4xf8E8M0FNU, #col> {
   %m = fp8moe.reshape %w : tensor<4x32x96xbf16> -> tensor<128x96xbf16>
-  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil
+  %q, %s = fp8moe.mx_quantize %m along [0] mode rceil
       : tensor<128x96xbf16> -> tensor<128x96xf8E4M3FN>, tensor<96x4xf8E8M0FNU>
   %c = fp8moe.relayout %s : tensor<96x4xf8E8M0FNU> -> tensor<96x4xf8E8M0FNU, #col>
   return %c : tensor<96x4xf8E8M0FNU, #col>
@@ -99,11 +99,11 @@ func.func @only_scales(%w: tensor<4x32x96xbf16>) -> tensor<96x4xf8E8M0FNU, #col>
 
 // Somebody else reads them as they are, so nothing is gained.
 // CHECK-LABEL: func.func @scales_both_ways
-// CHECK:         mx_quantize {{.*}} along 0
+// CHECK:         mx_quantize {{.*}} along [0]
 // CHECK:         return
 func.func @scales_both_ways(%w: tensor<4x32x96xbf16>) -> (tensor<96x4xf8E8M0FNU, #col>, tensor<96x4xf8E8M0FNU>) {
   %m = fp8moe.reshape %w : tensor<4x32x96xbf16> -> tensor<128x96xbf16>
-  %q, %s = fp8moe.mx_quantize %m along 0 mode rceil
+  %q, %s = fp8moe.mx_quantize %m along [0] mode rceil
       : tensor<128x96xbf16> -> tensor<128x96xf8E4M3FN>, tensor<96x4xf8E8M0FNU>
   %c = fp8moe.relayout %s : tensor<96x4xf8E8M0FNU> -> tensor<96x4xf8E8M0FNU, #col>
   return %c, %s : tensor<96x4xf8E8M0FNU, #col>, tensor<96x4xf8E8M0FNU>

@@ -269,7 +269,7 @@ func.func @equal_results(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
 // CHECK-NEXT:    %{{.*}}, %[[S:.*]] = fp8moe.mx_quantize {{.*}} tensor<64x2xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
 // CHECK-NEXT:    return %[[S]], %[[S]]
 func.func @tiles(%x: tensor<64x64xbf16>) -> (tensor<64x2xf8E8M0FNU, #tiles>, tensor<64x2xf8E8M0FNU, #tiles>) {
-  %q, %s = fp8moe.mx_quantize %x along 1 mode rceil : tensor<64x64xbf16> -> tensor<64x64xf8E4M3FN>, tensor<64x2xf8E8M0FNU>
+  %q, %s = fp8moe.mx_quantize %x along [1] mode rceil : tensor<64x64xbf16> -> tensor<64x64xf8E4M3FN>, tensor<64x2xf8E8M0FNU>
   %a = fp8moe.relayout %s : tensor<64x2xf8E8M0FNU> -> tensor<64x2xf8E8M0FNU, #tiles>
   %b = fp8moe.relayout %s : tensor<64x2xf8E8M0FNU> -> tensor<64x2xf8E8M0FNU, #col>
   %c = fp8moe.relayout %b : tensor<64x2xf8E8M0FNU, #col> -> tensor<64x2xf8E8M0FNU, #tiles>
@@ -281,7 +281,7 @@ func.func @tiles(%x: tensor<64x64xbf16>) -> (tensor<64x2xf8E8M0FNU, #tiles>, ten
 // CHECK-NEXT:    %{{.*}}, %[[S:.*]] = fp8moe.mx_quantize {{.*}} tensor<64x2xf8E8M0FNU>
 // CHECK-NEXT:    return %[[S]]
 func.func @no_tiles(%x: tensor<64x64xbf16>) -> tensor<64x2xf8E8M0FNU> {
-  %q, %s = fp8moe.mx_quantize %x along 1 mode rceil
+  %q, %s = fp8moe.mx_quantize %x along [1] mode rceil
       : tensor<64x64xbf16> -> tensor<64x64xf8E4M3FN>, tensor<64x2xf8E8M0FNU, #tiles>
   %a = fp8moe.relayout %s : tensor<64x2xf8E8M0FNU, #tiles> -> tensor<64x2xf8E8M0FNU, #col>
   %b = fp8moe.relayout %a : tensor<64x2xf8E8M0FNU, #col> -> tensor<64x2xf8E8M0FNU>

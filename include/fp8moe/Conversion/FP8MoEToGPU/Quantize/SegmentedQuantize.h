@@ -57,6 +57,8 @@ struct QuantizeProblem {
   Type fp8Type;
   bool powerOfTwo = true;
   bool jagged = false;
+  /// Whether nobody wants the values: there is no output then.
+  bool scalesOnly = false;
   /// Every jagged segment begins at a multiple of this in the output.
   int64_t outputPadding = 1;
   /// Promised alignment in bytes of the first element of each buffer.
@@ -71,8 +73,8 @@ struct QuantizeProblem {
 constexpr int64_t kHeldTailStrips = 16;
 
 /// The kernel of a problem with the tile in `schedule`. Its pointers are input,
-/// offsets (jagged only), output and scales; then come the dynamic sizes in the
-/// order of `members`.
+/// offsets (jagged only), output (unless there is none) and scales; then come
+/// the dynamic sizes in the order of `members`.
 gpu::GPUFuncOp buildSegmentedQuantize(Location loc, gpu::GPUModuleOp module,
                                       StringRef name,
                                       const QuantizeProblem &problem,

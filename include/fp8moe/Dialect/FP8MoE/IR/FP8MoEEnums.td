@@ -46,11 +46,15 @@ def FP8MoE_ScaleDirectionAttr
 
 def FP8MoE_MXMode : FP8MoE_I32Enum<"MXMode", "rounding of MX block scales", [
       I32EnumAttrCase<"Floor", 0, "floor">,
-      I32EnumAttrCase<"RCeil", 1, "rceil">]>;
+      I32EnumAttrCase<"RCeil", 1, "rceil">,
+      I32EnumAttrCase<"Ceil", 2, "ceil">,
+      I32EnumAttrCase<"Even", 3, "even">]>;
 def FP8MoE_MXModeAttr : FP8MoE_EnumAttr<FP8MoE_MXMode, "mx_mode", [{
     `floor`: `2^floor(log2(amax))` over the largest power of two of the element type,
     saturating data above its largest value. `rceil`: `amax / FP8_MAX` rounded up to a
-    power of two (the training default, what `cvt.rp.ue8m0` computes).
+    power of two (the training default, what `cvt.rp.ue8m0` computes). `ceil`: as `floor`
+    with `2^ceil(log2(amax))`. `even`: as `floor` of amax rounded to the mantissa of the
+    element type.
   }]>;
 
 def FP8MoE_Accumulation : FP8MoE_I32Enum<"Accumulation",

@@ -204,18 +204,25 @@ def FP8MoE_JaggedDynamicQuantizeOp
   }];
 }
 
-def FP8MoE_MXQuantizeOp : FP8MoE_Op<"mx_quantize", [FP8MoE_Kernel]> {
+def FP8MoE_MXQuantizeOp : FP8MoE_Op<"mx_quantize", [FP8MoE_KernelOfPasses,
+    SameVariadicResultSize]> {
   let summary = "FP8 data with one power-of-two scale per 32 elements (MXFP8)";
   let description = [{
-    OCP Microscaling: each block of 32 elements along `axis` has one scale byte b of type
+    OCP Microscaling: each block of 32 elements along an axis has one scale byte b of type
     `f8E8M0FNU`, meaning 2^(b-127); data is `x / 2^(b-127)`, saturating, round to nearest
     even. The last block may be short. A zero block has byte 0; a NaN or infinity in a
     block makes its byte 255 and the whole block NaN.
 
+    With two axes the input is read once and quantized both ways. Results come as all data,
+    then all scales: `q0, s0` or `q0, q1, s0, s1`. With `square` (weights), the largest
+    magnitude is that of 32 x 32 elements, so that both axes have the same data and
+    dequantize alike; each of the 32 lines of a block along an axis has its scale byte.
+
     Shapes: input of rank 2 or 3; data of the input's shape in any strided layout; scales
     have the other dimensions of the input in order, and `ceil(size / 32)` last: `[M, K/32]`
     along 1 of `[M, K]`, `[K, M/32]` along 0, `[E, K, N/32]` along 1 of `[E, N, K]`. Scales are
-    dense row-major or `#fp8moe.scale_blocked<128x4>`.
+    dense row-major or `#fp8moe.scale_blocked<128x4>`. Two axes, and those of square blocks,
+    are the last two dimensions.
 
     With `groups` (rank 2, groups are row ranges, blocked scales with padded groups): along
     1 each group's scale rows start at a multiple of 128 (`groups<dim = 0, pad = 128>`); along 0
@@ -227,18 +234,73 @@ def FP8MoE_MXQuantizeOp : FP8MoE_Op<"mx_quantize", [FP8MoE_Kernel]> {
     ```mlir
     func.func @mx_rows(%x: tensor<?x2048xbf16>)
         -> (tensor<?x2048x!fp8moe.e4m3>, tensor<?x64xf8E8M0FNU>) {
-      %q, %s = fp8moe.mx_quantize %x along 1 mode rceil : tensor<?x2048xbf16>
+      %q, %s = fp8moe.mx_quantize %x along [1] mode rceil : tensor<?x2048xbf16>
           -> tensor<?x2048x!fp8moe.e4m3>, tensor<?x64xf8E8M0FNU>
       return %q, %s : tensor<?x2048x!fp8moe.e4m3>, tensor<?x64xf8E8M0FNU>
     }
     ```
   }];
   let arguments = (ins FP8MoE_FloatTensor:$input, Optional<FP8MoE_Offsets>:$offsets,
-    FP8MoE_AxisAttr:$axis, FP8MoE_MXModeAttr:$mode);
-  let results = (outs FP8MoE_Fp8Tensor:$quantized, FP8MoE_BlockScaleTensor:$scales);
+    DenseI64ArrayAttr:$axes, FP8MoE_MXModeAttr:$mode, UnitAttr:$square);
+  let results = (outs Variadic<FP8MoE_Fp8Tensor>:$quantized,
+                      Variadic<FP8MoE_BlockScaleTensor>:$scales);
   let assemblyFormat = [{
-    $input `along` $axis `mode` `` $mode (`groups` `(` $offsets^ `:` type($offsets) `)`)?
-    attr-dict `:` type($input) `->` type($quantized) `,` type($scales)
+    $input `along` $axes `mode` `` $mode (`square` $square^)?
+    (`groups` `(` $offsets^ `:` type($offsets) `)`)? attr-dict `:` type($input)
+    `->` custom<DataAndScaleTypes>(type($quantized), type($scales))
+  }];
+  let extraClassDeclaration = [{
+    /// The axis of an operation that is known to have one.
+    int64_t getAxis() {
+      assert(getAxes().size() == 1 && "expected one axis");
+      return getAxes().front();
+    }
+    /// The data and the scale bytes along axis number `index`.
+    ::mlir::TypedValue<::mlir::RankedTensorType> getData(unsigned index) {
+      return ::llvm::cast<::mlir::TypedValue<::mlir::RankedTensorType>>(
+          getQuantized()[index]);
+    }
+    ::mlir::TypedValue<::mlir::RankedTensorType> getBlockScales(unsigned index) {
+      return ::llvm::cast<::mlir::TypedValue<::mlir::RankedTensorType>>(
+          getScales()[index]);
+    }
+    /// Whether one kernel of a GPU can quantize along both axes from one read.
+    bool isReadOnce();
+  }];
+}
+
+def FP8MoE_MXDequantizeOp : FP8MoE_Op<"mx_dequantize", [FP8MoE_Kernel]> {
+  let summary = "back from FP8 with one power-of-two scale per 32 elements (MXFP8)";
+  let description = [{
+    `out = cast(f32(q) * 2^(b-127))` with the scale byte b of the element's block along
+    `axis`: an f32 product, rounded to the output's type. Byte 255 makes its block NaN. With
+    `groups`, rows of no group become zero.
+
+    Shapes: data and scales as `fp8moe.mx_quantize` writes them along one axis; the result
+    has the shape of the data and any strided layout.
+
+    Example:
+    ```mlir
+    func.func @mx_back(%q: tensor<?x2048x!fp8moe.e4m3>, %s: tensor<?x64xf8E8M0FNU>)
+        -> tensor<?x2048xbf16> {
+      %x = fp8moe.mx_dequantize %q by %s along 1
+          : tensor<?x2048x!fp8moe.e4m3>, tensor<?x64xf8E8M0FNU> -> tensor<?x2048xbf16>
+      return %x : tensor<?x2048xbf16>
+    }
+    ```
+  }];
+  let arguments = (ins FP8MoE_Fp8Tensor:$input, FP8MoE_BlockScaleTensor:$scale,
+    Optional<FP8MoE_Offsets>:$offsets, FP8MoE_AxisAttr:$axis);
+  let results = (outs FP8MoE_FloatTensor:$result);
+  let assemblyFormat = [{
+    $input `by` $scale `along` $axis (`groups` `(` $offsets^ `:` type($offsets) `)`)?
+    attr-dict `:` type($input) `,` type($scale) `->` type($result)
+  }];
+  let extraClassDeclaration = [{
+    /// The sizes that scales of such data must have.
+    void reifyScaleSizes(::mlir::OpBuilder &builder, ::mlir::Location loc,
+                         ::mlir::fp8moe::GetDimFn getDim,
+                         ::llvm::SmallVectorImpl<::mlir::OpFoldResult> &sizes);
   }];
 }
 

@@ -70,11 +70,11 @@ def FoldViews : InterfacePass<"fp8moe-fold-views", "::mlir::FunctionOpInterface"
     ```mlir
     // before
     %m = fp8moe.reshape %w : tensor<8x64x128xbf16> -> tensor<512x128xbf16>
-    %q, %s = fp8moe.mx_quantize %m along 0 mode rceil : tensor<512x128xbf16>
+    %q, %s = fp8moe.mx_quantize %m along [0] mode rceil : tensor<512x128xbf16>
         -> tensor<512x128xf8E4M3FN>, tensor<128x16xf8E8M0FNU>
     %r = fp8moe.reshape %q : tensor<512x128xf8E4M3FN> -> tensor<8x64x128xf8E4M3FN>
     // after, with %s unused
-    %r, %s = fp8moe.mx_quantize %w along 1 mode rceil : tensor<8x64x128xbf16>
+    %r, %s = fp8moe.mx_quantize %w along [1] mode rceil : tensor<8x64x128xbf16>
         -> tensor<8x64x128xf8E4M3FN>, tensor<8x128x2xf8E8M0FNU>
     ```
   }];

@@ -13,12 +13,17 @@
 
 namespace mlir::fp8moe {
 
+/// The quantization along one axis.
 struct MXWork : KernelWorkBase<MXWork> {
   RankedTensorType input, data, scales;
   StridedLayout from, to;
-
-  static MXWork get(MXQuantizeOp op, ArrayRef<AssumedLayout> layouts);
+  /// Whether another axis reads the input, in the same kernel.
+  bool isRead = false;
 };
+
+/// The quantizations along each axis.
+SmallVector<MXWork, 2> getMXWorks(MXQuantizeOp op,
+                                  ArrayRef<AssumedLayout> layouts);
 
 } // namespace mlir::fp8moe
 

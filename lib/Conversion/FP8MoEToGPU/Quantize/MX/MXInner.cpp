@@ -30,12 +30,18 @@ static_assert(kThreadsPerLine * kSegmentTile / kLines ==
 namespace {
 class InnerBuilder {
 public:
-  explicit InnerBuilder(MXKernel &kernel) : kernel(kernel), b(kernel.b) {}
+  explicit InnerBuilder(MXKernel &kernel) : kernel(kernel), b(kernel.b) {
+    if (kernel.problem.square)
+      halves = b.allocateWorkgroup(2 * kSegmentTile / kMXBlock * kSegmentTile /
+                                       kMXBlock * kWordBytes,
+                                   "halves");
+  }
 
   void build();
 
 private:
   void quantizeTile(const MXTile &tile);
+  Value combineLines(ArrayRef<Value> magnitudes);
   int64_t getChunksPerLine() const {
     return kElements * kernel.math.getInputBytes() / kVectorBytes;
   }
@@ -56,6 +62,8 @@ private:
 
   MXKernel &kernel;
   KernelBuilder &b;
+  /// The largest magnitudes of each half of the square blocks of a tile.
+  Value halves;
   /// The thread's first element and first line in a tile.
   Value element, line;
 };
@@ -79,6 +87,8 @@ void InnerBuilder::quantizeTile(const MXTile &tile) {
     Value magnitude = kernel.math.createLargest(largest);
     magnitudes.push_back(b.maxU(magnitude, b.shuffleXor(magnitude, 1)));
   }
+  if (kernel.problem.square)
+    magnitudes.assign(kLines, combineLines(magnitudes));
   MXKernel::Scales scales = kernel.createScales(magnitudes);
   b.createIf(b.equal(b.remU(b.getThread(), kThreadsPerBlock), 0), [&] {
     for (auto [i, byte] : llvm::enumerate(scales.bytes))
@@ -88,6 +98,31 @@ void InnerBuilder::quantizeTile(const MXTile &tile) {
     storeAlongLines(tile, chunks, scales.multipliers);
   else
     storeAcrossLines(tile, chunks, scales.multipliers);
+}
+
+/// (X9): the largest magnitude of the 32 lines of a square block, which are
+/// those of 64 neighbouring threads.
+Value InnerBuilder::combineLines(ArrayRef<Value> magnitudes) {
+  Value largest = magnitudes.front();
+  for (Value magnitude : magnitudes.drop_front())
+    largest = b.maxU(largest, magnitude);
+  // Half of them are in each of two rows of words, whatever a subgroup is.
+  constexpr int64_t kHalf = kThreadsPerLine * kMXBlock / kLines / 2;
+  for (int64_t mask = kThreadsPerLine; mask < kHalf; mask *= 2)
+    largest = b.maxU(largest, b.shuffleXor(largest, mask));
+  Value half = b.divU(b.getThread(), kHalf);
+  Value block = b.divU(element, kMXBlock);
+  auto getAddress = [&](Value row) {
+    Value word = b.add(b.mul(row, kSegmentTile / kMXBlock), block);
+    return b.offsetBytes(halves, b.mul(word, kWordBytes));
+  };
+  // Threads may still read those of the block's previous tile.
+  b.createBarrier();
+  b.store(largest, getAddress(half), kWordBytes);
+  b.createBarrier();
+  Value other =
+      b.load(b.getI32Type(), getAddress(b.bitXor(half, 1)), kWordBytes);
+  return b.maxU(largest, other);
 }
 
 void InnerBuilder::storeAlongLines(const MXTile &tile, ArrayRef<Value> chunks,
@@ -132,7 +167,8 @@ void InnerBuilder::storeAcrossLines(const MXTile &tile, ArrayRef<Value> chunks,
 void InnerBuilder::build() {
   element = b.mul(b.remU(b.getThread(), kThreadsPerLine), kElements);
   line = b.mul(b.divU(b.getThread(), kThreadsPerLine), kLines);
-  kernel.forEachTile([&](const MXTile &tile) { quantizeTile(tile); });
+  kernel.forEachTile(/*across=*/nullptr,
+                     [&](const MXTile &tile) { quantizeTile(tile); });
 }
 
 void fp8moe::buildMXInner(MXKernel &kernel) { InnerBuilder(kernel).build(); }

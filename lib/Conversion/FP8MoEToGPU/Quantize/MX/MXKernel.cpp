@@ -13,43 +13,42 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// (X6): blocks of a tile. Rows of 16 bytes hold 4 lines.
-static constexpr int64_t kTileBlocks = kSegmentTile / kMXBlock;
-static constexpr int64_t kInterleavedLines = 32;
-
-MXKernel::MXKernel(KernelBuilder &b, const MXQuantizeProblem &problem)
+MXKernel::MXKernel(KernelBuilder &b, const MXQuantizeProblem &problem,
+                   unsigned firstPointer, unsigned firstSize)
     : b(b), problem(problem),
       math(b, problem.inputType, problem.fp8Type, /*powerOfTwo=*/true),
       fromLines(readsAlongLines(problem)), toLines(writesAlongLines(problem)),
-      tiles(createTiles()) {}
+      tiles(createTiles(firstPointer, firstSize)) {}
 
 /// Also sets the members that are parameters.
-SegmentTiles MXKernel::createTiles() {
-  unsigned pointer = 0, parameter = 0;
+SegmentTiles MXKernel::createTiles(unsigned firstPointer, unsigned firstSize) {
+  unsigned pointer = 0;
   inputPointer = b.getPointer(pointer++);
   if (problem.groups != MXGroups::None)
     offsetsPointer = b.getPointer(pointer++);
+  pointer += firstPointer;
   outputPointer = b.getPointer(pointer++);
   scalesPointer = b.getPointer(pointer++);
   for (auto [from, to] : llvm::zip_equal(MXSizes<int64_t>::members(),
                                          MXSizes<Value>::members())) {
     int64_t size = problem.sizes.*from;
     sizes.*to =
-        ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
+        ShapedType::isDynamic(size) ? b.getSize(firstSize++) : b.i64(size);
   }
   Value rows = sizes.lines, columns = sizes.elements;
-  if (!areLinesRows())
+  if (!problem.linesAreRows)
     std::swap(rows, columns);
   return SegmentTiles(b, sizes.segments, rows, columns, offsetsPointer);
 }
 
-void MXKernel::forEachTile(function_ref<void(const MXTile &)> quantize) {
+MXTile MXKernel::getTile(const SegmentTile &tile) {
   auto getBuffer = [&](Value pointer, int64_t elementBytes, int64_t alignment,
                        Value segment, Value line, Value element) {
-    return areLinesRows() ? SegmentBuffer{pointer, elementBytes, alignment,
-                                          segment, line,         element}
-                          : SegmentBuffer{pointer, elementBytes, alignment,
-                                          segment, element,      line};
+    return problem.linesAreRows
+               ? SegmentBuffer{pointer, elementBytes, alignment,
+                               segment, line,         element}
+               : SegmentBuffer{pointer, elementBytes, alignment,
+                               segment, element,      line};
   };
   SegmentBuffer input =
       getBuffer(inputPointer, math.getInputBytes(), problem.inputAlignment,
@@ -58,16 +57,25 @@ void MXKernel::forEachTile(function_ref<void(const MXTile &)> quantize) {
       getBuffer(outputPointer, /*elementBytes=*/1, problem.outputAlignment,
                 sizes.outSegment, sizes.outLine, sizes.outElement);
   // Rows are lines, or the elements of lines.
-  bool fromRows = fromLines != areLinesRows();
-  bool toRows = toLines != areLinesRows();
-  tiles.forEach(fromRows, [&](const SegmentTile &tile) {
-    MXTile mx{tile,
-              tile.get(areLinesRows()),
-              tile.get(!areLinesRows()),
-              tiles.getTilePlane(tile, input, fromRows),
-              tiles.getTilePlane(tile, output, toRows),
-              tiles.getPlane(tile, output, toRows)};
-    b.createIf(tile.isTail, [&] { zeroTile(mx); }, [&] { quantize(mx); });
+  bool toRows = toLines != problem.linesAreRows;
+  return {tile,
+          tile.get(problem.linesAreRows),
+          tile.get(!problem.linesAreRows),
+          tiles.getTilePlane(tile, input, readsRows()),
+          tiles.getTilePlane(tile, output, toRows),
+          tiles.getPlane(tile, output, toRows)};
+}
+
+void MXKernel::forEachTile(MXKernel *across,
+                           function_ref<void(const MXTile &)> quantize) {
+  tiles.forEach(readsRows(), [&](const SegmentTile &tile) {
+    MXTile mx = getTile(tile);
+    auto zero = [&] {
+      zeroTile(mx);
+      if (across)
+        across->zeroTile(across->getTile(tile));
+    };
+    b.createIf(tile.isTail, zero, [&] { quantize(mx); });
   });
 }
 
@@ -85,15 +93,9 @@ MXKernel::Scales MXKernel::createScales(ArrayRef<Value> magnitudes) {
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// (X6), (X7): tiles of a segment lie line by line of tiles.
 Value MXKernel::getScaleTile(const MXTile &tile) {
-  Value lineTiles = tiles.countRowTiles();
-  Value blockTiles = tiles.countColumnTiles();
-  if (!areLinesRows())
-    std::swap(lineTiles, blockTiles);
-  Value lineTile = b.add(b.mul(tile.tile.batch, lineTiles), tile.lines.index);
-  Value index = b.add(b.mul(lineTile, blockTiles), tile.elements.index);
-  return b.offsetBytes(scalesPointer, b.mul(index, kScaleTileBytes));
+  return createScaleTile(b, scalesPointer, tiles, tile.tile,
+                         problem.linesAreRows);
 }
 
 Value MXKernel::isBlock(const MXTile &tile, Value lineInTile,
@@ -106,11 +108,7 @@ Value MXKernel::isBlock(const MXTile &tile, Value lineInTile,
 
 void MXKernel::putScale(const MXTile &tile, Value memory, Value lineInTile,
                         Value blockInTile, Value byte) {
-  Value offset =
-      b.add(b.add(b.mul(b.remU(lineInTile, kInterleavedLines),
-                        kScaleTileBytes / kInterleavedLines),
-                  b.mul(b.divU(lineInTile, kInterleavedLines), kTileBlocks)),
-            blockInTile);
+  Value offset = createOffsetInScaleTile(b, lineInTile, blockInTile);
   b.store(b.select(isBlock(tile, lineInTile, blockInTile),
                    b.truncate(b.getI8Type(), byte), 0),
           b.offsetBytes(memory, offset), /*alignment=*/1);
@@ -183,17 +181,24 @@ bool fp8moe::writesAlongLines(const MXQuantizeProblem &problem) {
 
 gpu::GPUFuncOp fp8moe::buildMXQuantize(Location loc, gpu::GPUModuleOp module,
                                        StringRef name,
-                                       const MXQuantizeProblem &problem,
+                                       ArrayRef<MXQuantizeProblem> problems,
                                        const TargetHooks &hooks) {
+  const MXQuantizeProblem &first = problems.front();
   KernelSignature signature;
-  signature.pointers = problem.groups == MXGroups::None ? 3 : 4;
-  signature.sizes = countDynamic(problem.sizes);
-  signature.threads = countMXThreads(problem);
+  signature.pointers =
+      2 * problems.size() + (first.groups == MXGroups::None ? 1 : 2);
+  for (const MXQuantizeProblem &problem : problems)
+    signature.sizes += countDynamic(problem.sizes);
+  signature.threads = countMXThreads(first);
   KernelBuilder b(loc, module, name, signature, hooks);
-  MXKernel kernel(b, problem);
-  if (readsAlongLines(problem))
+  MXKernel kernel(b, first);
+  std::optional<MXKernel> across;
+  if (problems.size() > 1)
+    across.emplace(b, problems.back(), /*firstPointer=*/2,
+                   countDynamic(first.sizes));
+  if (readsAlongLines(first))
     buildMXInner(kernel);
   else
-    buildMXOuter(kernel);
+    buildMXOuter(kernel, across ? &*across : nullptr);
   return b.getKernel();
 }

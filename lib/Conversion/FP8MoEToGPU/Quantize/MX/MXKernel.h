@@ -9,15 +9,11 @@
 #ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_MX_MXKERNEL_H
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_MX_MXKERNEL_H
 
-#include "FP8MoEToGPU/Common/SegmentTiles.h"
+#include "FP8MoEToGPU/Common/ScaleTiles.h"
 #include "FP8MoEToGPU/Quantize/QuantizeMath.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Quantize/MX/MXQuantize.h"
 
 namespace mlir::fp8moe {
-
-/// (X6): the bytes of a tile of scales.
-inline constexpr int64_t kScaleTileBytes =
-    kSegmentTile * kSegmentTile / kMXBlock;
 
 /// A tile of 128 lines and 4 blocks, which is one of the tiles of (X6).
 struct MXTile {
@@ -31,10 +27,16 @@ struct MXTile {
 /// What the schedules build their kernels from.
 class MXKernel {
 public:
-  MXKernel(KernelBuilder &b, const MXQuantizeProblem &problem);
+  /// `firstPointer` and `firstSize` count the parameters of problems before.
+  MXKernel(KernelBuilder &b, const MXQuantizeProblem &problem,
+           unsigned firstPointer = 0, unsigned firstSize = 0);
 
   /// Calls `quantize` with the tiles that have blocks, and zeroes the others.
-  void forEachTile(function_ref<void(const MXTile &)> quantize);
+  /// `across` is what the kernel does along the other axis, if anything.
+  void forEachTile(MXKernel *across,
+                   function_ref<void(const MXTile &)> quantize);
+  /// The same tile as this kernel sees it.
+  MXTile getTile(const SegmentTile &tile);
 
   /// The scale bytes of blocks with such magnitudes, and what their elements
   /// are multiplied by.
@@ -60,8 +62,8 @@ public:
   bool fromLines, toLines;
 
 private:
-  bool areLinesRows() const { return problem.groups != MXGroups::Elements; }
-  SegmentTiles createTiles();
+  SegmentTiles createTiles(unsigned firstPointer, unsigned firstSize);
+  bool readsRows() const { return fromLines != problem.linesAreRows; }
   void zeroTile(const MXTile &tile);
   Value getScaleTile(const MXTile &tile);
   Value isBlock(const MXTile &tile, Value lineInTile, Value blockInTile);
@@ -73,7 +75,8 @@ private:
 /// Lines contiguous in the input, or nothing known: two threads have a block.
 void buildMXInner(MXKernel &kernel);
 /// Elements of several lines contiguous in the input: a thread has blocks.
-void buildMXOuter(MXKernel &kernel);
+/// `across` may be the quantization along the other axis.
+void buildMXOuter(MXKernel &kernel, MXKernel *across);
 
 } // namespace mlir::fp8moe
 

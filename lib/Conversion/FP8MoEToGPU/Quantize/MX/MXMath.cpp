@@ -20,9 +20,27 @@ static APFloat getLargest(Type fp8Type) {
   return APFloat::getLargest(cast<FloatType>(fp8Type).getFloatSemantics());
 }
 
-/// (X2): the exponent of amax less that of the type's largest value. That of a
-/// subnormal amax is 0, which clamps to byte 0 as it should.
-static Value createFloorByte(KernelBuilder &b, Value magnitude, Type fp8Type) {
+/// What rounds the exponent of a magnitude up where it is added before the
+/// mantissa goes: (X10) any mantissa, (X11) one that is nearer to the next
+/// power of two than to the type's last number before it. A tie is behind a
+/// mantissa of ones, an odd one.
+static int64_t getExponentAddend(Type fp8Type, MXMode mode) {
+  if (mode == MXMode::Ceil)
+    return f32::kMantissaMask;
+  if (mode == MXMode::Floor)
+    return 0;
+  int64_t precision =
+      APFloat::semanticsPrecision(cast<FloatType>(fp8Type).getFloatSemantics());
+  return int64_t{1} << (f32::kMantissaBits - precision);
+}
+
+/// (X2), (X10), (X11): the rounded exponent of amax less that of the type's
+/// largest value. That of a subnormal amax is 0, or 1 where it was rounded,
+/// which clamps to byte 0 as it should.
+static Value createExponentByte(KernelBuilder &b, Value magnitude, Type fp8Type,
+                                MXMode mode) {
+  if (int64_t addend = getExponentAddend(fp8Type, mode))
+    magnitude = b.add(magnitude, addend);
   Value exponent = b.shiftRight(magnitude, f32::kMantissaBits);
   return b.maxS(b.sub(exponent, ilogb(getLargest(fp8Type))), 0);
 }
@@ -46,8 +64,9 @@ static Value createRCeilByte(KernelBuilder &b, Value magnitude, Type fp8Type) {
 
 Value fp8moe::createMXScaleByte(KernelBuilder &b, Value magnitude, Type fp8Type,
                                 MXMode mode) {
-  Value byte = mode == MXMode::Floor ? createFloorByte(b, magnitude, fp8Type)
-                                     : createRCeilByte(b, magnitude, fp8Type);
+  Value byte = mode == MXMode::RCeil
+                   ? createRCeilByte(b, magnitude, fp8Type)
+                   : createExponentByte(b, magnitude, fp8Type, mode);
   // Magnitudes have no sign bit.
   return b.select(b.less(magnitude, f32::kInfinity), byte, kNaNByte);
 }

@@ -7,7 +7,7 @@
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @along(%x: tensor<?x2048xbf16, #aligned>)
       -> (tensor<?x2048xf8E4M3FN, #aligned>, tensor<?x64xf8E8M0FNU>) {
-    %q, %s = fp8moe.mx_quantize %x along 1 mode floor : tensor<?x2048xbf16, #aligned>
+    %q, %s = fp8moe.mx_quantize %x along [1] mode floor : tensor<?x2048xbf16, #aligned>
         -> tensor<?x2048xf8E4M3FN, #aligned>, tensor<?x64xf8E8M0FNU>
     return %q, %s : tensor<?x2048xf8E4M3FN, #aligned>, tensor<?x64xf8E8M0FNU>
   }
@@ -41,7 +41,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
   func.func @across(%x: tensor<?x2048xbf16>, %ends: tensor<8xi32>)
       -> (tensor<?x2048xf8E4M3FN, #col>, tensor<2048x?xf8E8M0FNU, #tiles>) {
-    %q, %s = fp8moe.mx_quantize %x along 0 mode rceil groups(%ends : tensor<8xi32>) : tensor<?x2048xbf16>
+    %q, %s = fp8moe.mx_quantize %x along [0] mode rceil groups(%ends : tensor<8xi32>) : tensor<?x2048xbf16>
         -> tensor<?x2048xf8E4M3FN, #col>, tensor<2048x?xf8E8M0FNU, #tiles>
     return %q, %s : tensor<?x2048xf8E4M3FN, #col>, tensor<2048x?xf8E8M0FNU, #tiles>
   }

@@ -16,9 +16,6 @@
 
 namespace mlir::fp8moe {
 
-/// (X1): elements that share a scale.
-inline constexpr int64_t kMXBlock = 32;
-
 /// The sizes of an MX quantization and the strides of its buffers, in elements.
 /// Element (s, l, i), the i-th of line l of segment s, lies at
 /// s * inSegment + l * inLine + i * inElement in the input, correspondingly in
@@ -42,7 +39,7 @@ template <typename T> struct MXSizes {
 /// What jagged groups divide.
 enum class MXGroups { None, Lines, Elements };
 
-/// Data in FP8 and a scale byte for each block.
+/// Data in FP8 and a scale byte for each block, along one axis.
 struct MXQuantizeProblem {
   /// bf16 or f32.
   Type inputType;
@@ -53,6 +50,10 @@ struct MXQuantizeProblem {
   /// groups are.
   bool tiledScales = false;
   MXGroups groups = MXGroups::None;
+  /// Whether lines are the rows of tiles, which groups divide, or the columns.
+  bool linesAreRows = true;
+  /// Whether blocks have 32 lines (X9).
+  bool square = false;
   /// Promised alignment in bytes of the first element of each buffer.
   int64_t inputAlignment = 1;
   int64_t outputAlignment = 1;
@@ -66,10 +67,13 @@ bool readsAlongLines(const MXQuantizeProblem &problem);
 bool writesAlongLines(const MXQuantizeProblem &problem);
 int64_t countMXThreads(const MXQuantizeProblem &problem);
 
-/// The kernel of a problem. Its pointers are input, offsets (with groups only),
-/// output and scales; then come the dynamic sizes in the order of `members`.
+/// The kernel of a problem, or of two that read one tensor along its two axes,
+/// the first of them across its contiguous dimension. Its pointers are input,
+/// offsets (with groups only), and output and scales of each problem; then come
+/// the dynamic sizes of each in the order of `members`.
 gpu::GPUFuncOp buildMXQuantize(Location loc, gpu::GPUModuleOp module,
-                               StringRef name, const MXQuantizeProblem &problem,
+                               StringRef name,
+                               ArrayRef<MXQuantizeProblem> problems,
                                const TargetHooks &hooks);
 
 } // namespace mlir::fp8moe

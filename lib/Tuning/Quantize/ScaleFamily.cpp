@@ -1,4 +1,4 @@
-//===- DequantizeFamily.cpp - Kernels of dequantizations ------------------===//
+//===- ScaleFamily.cpp - Kernels of scales --------------------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,29 +6,30 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Tuning/Dequantize/DequantizeWork.h"
 #include "fp8moe/Tuning/KernelFamily.h"
+#include "fp8moe/Tuning/Quantize/ScaleWork.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-/// How a dequantization goes over its tensors follows from their strides, so it
-/// has no tiles.
-class DequantizeFamily : public KernelFamily {
+/// The first half of the kernels that read twice. Which of their tiles it has
+/// follows from the sizes.
+class ScaleFamily : public KernelFamily {
 public:
-  StringRef getName() const override { return "dequantize"; }
-  TypeID getWorkID() const override { return TypeID::get<DequantizeWork>(); }
+  StringRef getName() const override { return "scale"; }
+  TypeID getWorkID() const override { return TypeID::get<ScaleWork>(); }
   bool supports(const KernelWork &, const TargetInfo &target) const override {
     return target.isGPU();
   }
   void
   addCandidates(MLIRContext *, const KernelWork &work, const TargetInfo &target,
                 SmallVectorImpl<KernelCandidate> &candidates) const override {
-    const auto &known = cast<DequantizeWork>(work);
+    const auto &known = cast<ScaleWork>(work);
+    int64_t read = estimateSectorBytes(known.input, known.from,
+                                       walkAll(known.input), target);
     Cost cost =
-        estimateConversion(known.input, known.from, known.result, known.to,
-                           estimateTensorBytes(known.scales), target);
+        estimateTraffic(read + estimateTensorBytes(known.scales), target);
     candidates.push_back({this, {}, cost, ""});
   }
   bool isTotal() const override { return true; }
@@ -36,8 +37,8 @@ public:
 } // namespace
 
 namespace mlir::fp8moe {
-const KernelFamily &getDequantizeFamily() {
-  static const DequantizeFamily family;
+const KernelFamily &getScaleFamily() {
+  static const ScaleFamily family;
   return family;
 }
 } // namespace mlir::fp8moe

@@ -1,4 +1,4 @@
-//===- DequantizeProblem.cpp - What dequantizations ask for ---------------===//
+//===- CastProblem.cpp - What casts by given scales ask for ---------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,46 +6,59 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Tuning/Dequantize/DequantizeWork.h"
+#include "fp8moe/Tuning/Cast/CastWork.h"
 #include "fp8moe/Tuning/KernelProblem.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-DequantizeWork DequantizeWork::get(DequantizeOp op,
-                                   ArrayRef<AssumedLayout> layouts) {
-  DequantizeWork work;
+template <typename CastOp>
+static CastWork getWork(CastOp op, ArrayRef<AssumedLayout> layouts) {
+  CastWork work;
   work.input = op.getInput().getType();
   work.scales = op.getScale().getType();
   work.result = op.getType();
-  // The verifier takes nothing but strided layouts.
+  // The verifiers take nothing but strided layouts.
   work.from = *getAssumedLayout(op.getInput(), layouts);
   work.to = *getAssumedLayout(op.getResult(), layouts);
   return work;
 }
 
+CastWork CastWork::get(Operation *op, ArrayRef<AssumedLayout> layouts) {
+  return llvm::TypeSwitch<Operation *, CastWork>(op)
+      .Case<QuantizeOp, DequantizeOp, MXDequantizeOp>(
+          [&](auto op) { return getWork(op, layouts); });
+}
+
 namespace {
-class DequantizeProblem : public KernelProblem {
+class CastProblem : public KernelProblem {
 public:
-  bool matches(Operation *op) const override { return isa<DequantizeOp>(op); }
+  bool matches(Operation *op) const override {
+    return isa<QuantizeOp, DequantizeOp, MXDequantizeOp>(op);
+  }
   void visitWorks(Operation *op, ArrayRef<AssumedLayout> layouts,
                   function_ref<void(const KernelWork &)> visit) const override {
-    visit(DequantizeWork::get(cast<DequantizeOp>(op), layouts));
+    visit(CastWork::get(op, layouts));
   }
   std::optional<Cost> estimate(Operation *op, ArrayRef<AssumedLayout> layouts,
                                const TargetInfo &target) const override {
     // The CPU reads and writes elements in any order.
     if (!target.isGPU())
       return std::nullopt;
-    auto work = DequantizeWork::get(cast<DequantizeOp>(op), layouts);
-    return chooseCandidate(rankTiles(op->getContext(), work, target)).cost;
+    auto candidates =
+        rankTiles(op->getContext(), CastWork::get(op, layouts), target);
+    // Where no kernel takes it, moving the tensors still tells layouts apart.
+    if (candidates.empty())
+      return std::nullopt;
+    return chooseCandidate(candidates).cost;
   }
 };
 } // namespace
 
 namespace mlir::fp8moe {
-const KernelProblem &getDequantizeProblem() {
-  static const DequantizeProblem problem;
+const KernelProblem &getCastProblem() {
+  static const CastProblem problem;
   return problem;
 }
 } // namespace mlir::fp8moe

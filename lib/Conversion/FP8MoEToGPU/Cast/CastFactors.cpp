@@ -1,0 +1,97 @@
+//===- CastFactors.cpp - What elements are multiplied by ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Cast/CastFactors.h"
+
+#include "FP8MoEToGPU/Common/ScaleTiles.h"
+#include "fp8moe/Conversion/F32Bits.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+static constexpr int64_t kNaNByte = 255;
+
+SmallVector<Value> CastFactors::loadColumns(const SegmentTile &tile,
+                                            Value first, int64_t count) {
+  Value base = b.offsetBytes(
+      scalesPointer,
+      b.mul(b.mul(tile.segment, sizes.scaleSegment), sizeof(float)));
+  SmallVector<Value> bits;
+  if (count == 1) {
+    Value offset = b.mul(b.mul(first, sizes.scaleLine), sizeof(float));
+    bits.push_back(b.load(b.getI32Type(), b.offsetBytes(base, offset),
+                          sizeof(float), /*readOnly=*/true));
+  } else {
+    Plane scales{base, sizeof(float), sizes.scaleLine, b.i64(0), Value()};
+    scales.vectorizable = createVectorizable(
+        b, scalesPointer, problem.scaleAlignment, scales.elementBytes,
+        scales.vectorStride, sizes.scaleSegment);
+    for (Value words : loadChunks(b, scales, first, count / scales.getChunk(),
+                                  b.i64(0), tile.columns.range))
+      llvm::append_range(bits, b.unpackWords(words));
+  }
+  return llvm::map_to_vector(bits, [&](Value word) -> Value {
+    Value scale = b.bitcast(b.getF32Type(), word);
+    // (Q10).
+    return problem.scales == CastScales::ColumnReciprocals
+               ? arith::DivFOp::create(b, b.f32(1.0f), scale)
+               : scale;
+  });
+}
+
+/// (X8). Behind the last line or element it is that of the last one.
+Value CastFactors::loadBlock(const SegmentTile &tile, Value line,
+                             Value element) {
+  bool linesAreRows = problem.scales == CastScales::ColumnBlocks;
+  const TileExtent &lines = tile.get(linesAreRows);
+  const TileExtent &elements = tile.get(!linesAreRows);
+  line = b.minS(line, b.sub(lines.range.high, 1));
+  element = b.minS(element, b.sub(elements.range.high, 1));
+  Value address;
+  if (problem.tiledScales) {
+    address = b.offsetBytes(
+        createScaleTile(b, scalesPointer, tiles, tile, linesAreRows),
+        createOffsetInScaleTile(
+            b, b.sub(line, lines.first),
+            b.divU(b.sub(element, elements.first), kMXBlock)));
+  } else {
+    Value offset = b.add(b.mul(tile.batch, sizes.scaleSegment),
+                         b.mul(line, sizes.scaleLine));
+    address =
+        b.offsetBytes(scalesPointer, b.add(offset, b.divU(element, kMXBlock)));
+  }
+  Value byte = b.zeroExtend(b.getI32Type(),
+                            b.load(b.getI8Type(), address, /*alignment=*/1,
+                                   /*readOnly=*/true));
+  // 2^-127 is a subnormal f32.
+  Value power = b.select(b.equal(byte, 0), b.i32((f32::kMantissaMask + 1) / 2),
+                         b.shiftLeft(byte, f32::kMantissaBits));
+  return b.bitcast(b.getF32Type(), b.select(b.equal(byte, kNaNByte),
+                                            b.i32(f32::kQuietNaN), power));
+}
+
+SmallVector<Value> CastFactors::load(const SegmentTile &tile, bool alongRows,
+                                     Value first, Value other, int64_t count) {
+  if (!problem.hasBlocks())
+    return alongRows ? loadColumns(tile, other, 1)
+                     : loadColumns(tile, first, count);
+  // A chunk along blocks is in one of them.
+  bool alongBlocks = alongRows == (problem.scales == CastScales::RowBlocks);
+  if (alongBlocks)
+    return {loadBlock(tile, other, first)};
+  SmallVector<Value> factors;
+  for (int64_t i : llvm::seq(count))
+    factors.push_back(loadBlock(tile, b.add(first, i), other));
+  return factors;
+}
+
+bool CastFactors::areShared(bool alongRows) const {
+  if (!problem.hasBlocks())
+    return !alongRows;
+  return alongRows != (problem.scales == CastScales::RowBlocks);
+}

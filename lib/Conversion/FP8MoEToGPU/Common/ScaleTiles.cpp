@@ -1,0 +1,38 @@
+//===- ScaleTiles.cpp - Where the bytes of block scales lie ---------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Common/ScaleTiles.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// (X6): rows of 16 bytes hold the blocks of four lines.
+static constexpr int64_t kInterleavedLines = 32;
+
+Value fp8moe::createOffsetInScaleTile(KernelBuilder &b, Value lineInTile,
+                                      Value blockInTile) {
+  return b.add(
+      b.add(b.mul(b.remU(lineInTile, kInterleavedLines),
+                  kScaleTileBytes / kInterleavedLines),
+            b.mul(b.divU(lineInTile, kInterleavedLines), kScaleTileBlocks)),
+      blockInTile);
+}
+
+Value fp8moe::createScaleTile(KernelBuilder &b, Value scales,
+                              SegmentTiles &tiles, const SegmentTile &tile,
+                              bool linesAreRows) {
+  Value blockTiles =
+      linesAreRows ? tiles.countColumnTiles() : tiles.countRowTiles();
+  Value lineTiles =
+      linesAreRows ? tiles.countRowTiles() : tiles.countColumnTiles();
+  Value lineTile =
+      b.add(b.mul(tile.batch, lineTiles), tile.get(linesAreRows).index);
+  Value index =
+      b.add(b.mul(lineTile, blockTiles), tile.get(!linesAreRows).index);
+  return b.offsetBytes(scales, b.mul(index, kScaleTileBytes));
+}

@@ -1,0 +1,34 @@
+//===- ScaleTiles.h - Where the bytes of block scales lie ------ *- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_COMMON_SCALETILES_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_COMMON_SCALETILES_H
+
+#include "FP8MoEToGPU/Common/SegmentTiles.h"
+
+namespace mlir::fp8moe {
+
+/// (X1): elements that share an MX scale.
+inline constexpr int64_t kMXBlock = 32;
+/// (X6): blocks of a line of a tile of scales, and its bytes. It has as many
+/// lines as a segment tile.
+inline constexpr int64_t kScaleTileBlocks = kSegmentTile / kMXBlock;
+inline constexpr int64_t kScaleTileBytes = kSegmentTile * kScaleTileBlocks;
+
+/// The byte of a block of a line in its tile.
+Value createOffsetInScaleTile(KernelBuilder &b, Value lineInTile,
+                              Value blockInTile);
+
+/// (X6), (X7): the tile of scales of a segment tile, whose lines are its rows
+/// or its columns. Tiles of a segment lie line by line of tiles.
+Value createScaleTile(KernelBuilder &b, Value scales, SegmentTiles &tiles,
+                      const SegmentTile &tile, bool linesAreRows);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_COMMON_SCALETILES_H

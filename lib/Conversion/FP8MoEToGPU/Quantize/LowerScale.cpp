@@ -1,0 +1,161 @@
+//===- LowerScale.cpp - Scales without data -------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Program/ProgramLowering.h"
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
+#include "fp8moe/Tuning/KernelProblem.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+/// Where the tensors are; offsets only when jagged.
+struct ScaleViews {
+  BufferView input, scales;
+  std::optional<BufferView> offsets;
+};
+} // namespace
+
+/// As of a quantization whose data would lie like the input.
+static FailureOr<QuantizeSizes<OpFoldResult>>
+getSizes(Operation *op, int64_t axis, const ScaleViews &views,
+         ProgramLowering &lowering) {
+  SmallVector<int64_t> strides =
+      llvm::map_to_vector(views.input.strides, getStaticSize);
+  std::optional<QuantizeDims> dims = assignQuantizeDims(axis, strides, strides);
+  if (!dims)
+    return lowering.reportUnsupported(
+        op, "of a tensor of rank " + Twine(strides.size()) +
+                " (expected at most 3; merge dimensions with fp8moe.reshape)");
+  auto [segment, column] = *dims;
+  OpBuilder builder = lowering.getBuilder();
+  OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
+  QuantizeSizes<OpFoldResult> sizes;
+  sizes.segments = segment ? views.input.sizes[*segment] : one;
+  sizes.reduced = views.input.sizes[axis];
+  sizes.kept = column ? views.input.sizes[*column] : one;
+  sizes.inSegment = segment ? views.input.strides[*segment] : zero;
+  sizes.inReduced = views.input.strides[axis];
+  sizes.inKept = column ? views.input.strides[*column] : zero;
+  sizes.extent = sizes.outSegment = sizes.outReduced = sizes.outKept = zero;
+  // Scales lack the axis.
+  sizes.scaleSegment =
+      segment ? views.scales.strides[*segment - (*segment > axis)] : zero;
+  sizes.scaleKept =
+      column ? views.scales.strides[*column - (*column > axis)] : zero;
+  if (views.offsets) {
+    // Groups take the place of segments, in the scales too.
+    sizes.segments = views.offsets->sizes.front();
+    sizes.scaleSegment = views.scales.strides[0];
+    sizes.scaleKept = views.scales.strides[1];
+  }
+  return sizes;
+}
+
+/// The best of the tiles that read twice; here the second time is left out.
+static QuantizeSchedule chooseSchedule(const QuantizeProblem &problem,
+                                       const TargetInfo &target) {
+  QuantizeWork work;
+  work.segments = problem.sizes.segments;
+  work.rows = problem.sizes.reduced;
+  work.columns = problem.sizes.kept;
+  work.jagged = problem.jagged;
+  work.inputBytes = problem.inputType.getIntOrFloatBitWidth() / 8;
+  work.inputRowStride = work.outputRowStride = problem.sizes.inReduced;
+  work.inputColumnStride = work.outputColumnStride = problem.sizes.inKept;
+  SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
+  llvm::erase_if(tiles, [](const QuantizeTileCost &tile) {
+    return tile.schedule.method != TileSchedule::TwoPass;
+  });
+  return chooseQuantizeTile(tiles).schedule;
+}
+
+template <typename ScaleOpTy>
+static LogicalResult lowerScale(ScaleOpTy op, Value offsets,
+                                ProgramLowering &lowering) {
+  if (failed(requireKernels(op, lowering.getTarget())))
+    return failure();
+  FailureOr<BufferView> scales = lowering.createResult(op->getOpResult(0));
+  if (failed(scales))
+    return failure();
+  ScaleViews views{lowering.getView(op.getInput()), *scales, std::nullopt};
+  SmallVector<Value> buffers{views.input.buffer};
+  if (offsets) {
+    views.offsets = lowering.getView(offsets);
+    buffers.push_back(views.offsets->buffer);
+  }
+  buffers.push_back(views.scales.buffer);
+  FailureOr<QuantizeSizes<OpFoldResult>> sizes =
+      getSizes(op, op.getAxis(), views, lowering);
+  if (failed(sizes))
+    return failure();
+
+  QuantizeProblem problem;
+  problem.inputType = op.getInput().getType().getElementType();
+  problem.fp8Type = op.getFp8Type();
+  problem.powerOfTwo = op.getRounding() == ScaleRounding::Pow2;
+  problem.jagged = views.offsets.has_value();
+  problem.scalesOnly = true;
+  problem.inputAlignment = getBufferAlignment(views.input);
+  SmallVector<OpFoldResult> arguments;
+  SmallVector<int64_t> key{problem.powerOfTwo, problem.jagged,
+                           problem.inputAlignment};
+  for (auto [from, to] : llvm::zip_equal(QuantizeSizes<OpFoldResult>::members(),
+                                         QuantizeSizes<int64_t>::members())) {
+    arguments.push_back((*sizes).*from);
+    problem.sizes.*to = getStaticSize((*sizes).*from);
+    key.push_back(problem.sizes.*to);
+  }
+  QuantizeSchedule schedule = chooseSchedule(problem, lowering.getTarget());
+  key.append({schedule.threads, schedule.columnsPerBlock});
+  OpBuilder builder = lowering.getBuilder();
+  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
+      ("scale_" + stringifyQuantizeSchedule(schedule.kind)).str(),
+      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
+       builder.getDenseI64ArrayAttr(key)},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        buildSegmentedQuantize(op.getLoc(), module, name, problem, schedule,
+                               hooks);
+      });
+  // Rows of no group have no scales.
+  SizeBuilder size(builder, op.getLoc());
+  OpFoldResult units =
+      schedule.kind == QuantizeSchedule::Slices
+          ? size.ceilDiv(size.mul(sizes->segments, sizes->kept),
+                         schedule.columnsPerBlock)
+          : size.mul(sizes->segments,
+                     size.ceilDiv(sizes->kept, schedule.columnsPerBlock));
+  lowering.createLaunch(op.getLoc(), kernel, units, schedule.threads, buffers,
+                        arguments);
+  return success();
+}
+
+namespace {
+class ScaleOpLowering : public OpLowering {
+public:
+  StringRef getName() const override { return "scales"; }
+  bool matches(Operation *op) const override {
+    return isa<ScaleOp, JaggedScaleOp>(op);
+  }
+  bool writesResults() const override { return true; }
+  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
+    if (auto jagged = dyn_cast<JaggedScaleOp>(op))
+      return lowerScale(jagged, jagged.getOffsets(), lowering);
+    return lowerScale(cast<ScaleOp>(op), /*offsets=*/Value(), lowering);
+  }
+};
+} // namespace
+
+namespace mlir::fp8moe {
+const OpLowering &getScaleOpLowering() {
+  static const ScaleOpLowering lowering;
+  return lowering;
+}
+} // namespace mlir::fp8moe

@@ -1,0 +1,53 @@
+//===- MXAcross.h - Blocks along the other axis --------------- -*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_MX_MXACROSS_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_MX_MXACROSS_H
+
+#include "FP8MoEToGPU/Quantize/MX/MXOuterOutput.h"
+
+namespace mlir::fp8moe {
+
+/// (X9): the largest of the magnitudes (i32) of 32 lines, of which each thread
+/// has some neighbouring ones. All lanes of a subgroup take part.
+Value maxOfBlockLines(KernelBuilder &b, ArrayRef<Value> magnitudes);
+
+/// Quantizes the blocks of a tile along the axis that lies across the lines of
+/// its threads, from the elements that these have in registers: 32 positions of
+/// a few neighbouring lines each. What are lines to the threads are elements to
+/// `kernel`, and positions are its lines.
+class MXAcross {
+public:
+  MXAcross(MXKernel &kernel, int64_t numLines);
+
+  /// Quantizes what this thread has of its block: `chunks` of the lines from
+  /// `line` on. All lanes of a subgroup take part. In square blocks
+  /// `magnitudes` are theirs.
+  void quantizeBlock(const MXTile &tile, Value line, Value block,
+                     ArrayRef<Value> chunks, ArrayRef<Value> magnitudes);
+  /// Stores what all threads have put.
+  void store(const MXTile &tile);
+
+  MXKernel &kernel;
+
+private:
+  Value exchangeMagnitudes(Value lane, ArrayRef<Value> chunks);
+  SmallVector<Value> packMagnitudes(ArrayRef<Value> chunks);
+  SmallVector<Value> getMax(ArrayRef<Value> lhs, ArrayRef<Value> rhs);
+
+  KernelBuilder &b;
+  int64_t numLines;
+  OuterOutput output;
+  /// The bytes of a tile of scales, and the factor (f32) of each block: those
+  /// of 128 positions for each 32 lines.
+  Value scaleTile, factors;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_MX_MXACROSS_H

@@ -1,0 +1,177 @@
+//===- MXOuterOutput.cpp - Data of a tile on their way out ----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/MX/MXOuterOutput.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+OuterOutput::OuterOutput(MXKernel &kernel, int64_t numLines, bool isAlong,
+                         bool hasMore)
+    : kernel(kernel), b(kernel.b), numLines(numLines), hasMore(hasMore) {
+  if (isAlong)
+    alongLines.emplace(b, numLines, hasMore);
+  else
+    acrossLines.emplace(b);
+}
+
+/// The bytes of a chunk: a word for each line, or the words of the positions.
+SmallVector<Value> OuterOutput::convert(Value chunk, ArrayRef<Value> factors) {
+  SmallVector<Value> values = kernel.math.unpackValues(chunk);
+  if (!alongLines)
+    return kernel.math.createQuantize(values, factors);
+  SmallVector<Value> words;
+  for (int64_t i : llvm::seq(numLines)) {
+    SmallVector<Value> ofLine, factorsOfLine;
+    for (size_t at = i; at < values.size(); at += numLines) {
+      ofLine.push_back(values[at]);
+      factorsOfLine.push_back(factors[at]);
+    }
+    words.push_back(kernel.math.createQuantize(ofLine, factorsOfLine).front());
+  }
+  return words;
+}
+
+void OuterOutput::putWords(Value line, Value block, Value number,
+                           ArrayRef<Value> words) {
+  if (alongLines) {
+    Value word = b.add(b.mul(block, kChunks), number);
+    for (auto [i, bytes] : llvm::enumerate(words))
+      alongLines->storeWord(bytes, b.add(line, i), word);
+    return;
+  }
+  Value first = b.add(b.mul(block, kMXBlock), b.mul(number, kPositions));
+  for (int64_t i : llvm::seq(kPositions)) {
+    int64_t byte = i * numLines;
+    Value bytes = b.shiftRight(words[byte / kWordBytes], byte % kWordBytes * 8);
+    acrossLines->store(b.truncate(b.getIntegerType(8 * numLines), bytes),
+                       b.add(first, i), line);
+  }
+}
+
+void OuterOutput::putChunk(Value line, Value block, Value number, Value chunk,
+                           ArrayRef<Value> factors) {
+  putWords(line, block, number, convert(chunk, factors));
+}
+
+void OuterOutput::putBlock(Value line, Value block, ArrayRef<Value> chunks,
+                           FactorsOf getFactors) {
+  if (!alongLines) {
+    for (auto [i, chunk] : llvm::enumerate(chunks))
+      putWords(line, block, b.i64(i), convert(chunk, getFactors(b.i64(i))));
+    return;
+  }
+  // Chunks are taken in turn, so that each is unpacked and gone before the
+  // next.
+  Value firstChunk = b.mul(block, kChunksPerBlock);
+  auto putBytes = [&](int64_t i) {
+    SmallVector<SmallVector<Value>> ofLines(numLines);
+    for (int64_t j : llvm::seq(kWordsPerChunk)) {
+      int64_t number = i * kWordsPerChunk + j;
+      for (auto [ofLine, word] : llvm::zip_equal(
+               ofLines, convert(chunks[number], getFactors(b.i64(number)))))
+        ofLine.push_back(word);
+    }
+    for (auto [j, ofLine] : llvm::enumerate(ofLines))
+      alongLines->store(b.packWords(ofLine), b.add(line, j),
+                        b.add(firstChunk, i));
+  };
+  putBytes(0);
+  auto putRest = [&] {
+    for (int64_t i = 1; i < kChunksPerBlock; ++i)
+      putBytes(i);
+  };
+  // Of the block behind a tile one chunk is needed.
+  if (hasMore)
+    b.createIf(b.less(block, kBlocks), putRest);
+  else
+    putRest();
+}
+
+void OuterOutput::store(const MXTile &tile) {
+  if (!alongLines)
+    storeElements(tile);
+  else if (hasMore)
+    storeShiftedLines(tile);
+  else
+    storeLines(tile);
+}
+
+void OuterOutput::storeLines(const MXTile &tile) {
+  b.createFor(b.getThread(), b.i64(kSegmentTile * kChunksPerLine),
+              b.getNumThreads(), [&](Value index) {
+                Value inTile = b.divU(index, kChunksPerLine);
+                Value chunk = b.remU(index, kChunksPerLine);
+                Value line = b.add(tile.lines.first, inTile);
+                b.createIf(tile.lines.contains(b, line), [&] {
+                  storeChunk(
+                      b, tile.output,
+                      b.add(tile.elements.first, b.mul(chunk, kVectorBytes)),
+                      line, alongLines->load(inTile, chunk),
+                      tile.elements.range);
+                });
+              });
+}
+
+/// Stores the chunks that begin in the tile, counted from the aligned address
+/// at or before its first element on.
+void OuterOutput::storeShiftedLines(const MXTile &tile) {
+  Value first = tile.elements.first;
+  Value shift = b.bitAnd(first, kVectorBytes - 1);
+  Value shift32 = b.truncate(b.getI32Type(), shift);
+  Value isAligned = b.equal(shift, 0);
+  auto store = [&](Value inTile, Value chunk, Value before, Value words) {
+    Value shifted = b.packWords(createShiftedWords(
+        b, b.unpackWords(before), b.unpackWords(words), shift32));
+    storeChunk(b, tile.alignedOutput,
+               b.add(b.sub(first, shift), b.mul(chunk, kVectorBytes)),
+               b.add(tile.lines.first, inTile), shifted, tile.elements.range);
+  };
+  auto isLine = [&](Value inTile) {
+    return tile.lines.contains(b, b.add(tile.lines.first, inTile));
+  };
+  b.createFor(b.getThread(), b.i64(kSegmentTile * kChunksPerLine),
+              b.getNumThreads(), [&](Value index) {
+                Value inTile = b.divU(index, kChunksPerLine);
+                Value lane = b.remU(index, kChunksPerLine);
+                b.createIf(isLine(inTile), [&] {
+                  Value chunk = b.select(isAligned, lane, b.add(lane, 1));
+                  Value before =
+                      alongLines->load(inTile, b.maxS(b.sub(chunk, 1), 0));
+                  store(inTile, chunk, before, alongLines->load(inTile, chunk));
+                });
+              });
+  // No tile comes before the first of a group to store the rest of its chunk.
+  Value isFirst = b.equal(first, tile.elements.range.low);
+  b.createIf(b.select(isAligned, b.i1(false), isFirst), [&] {
+    b.createFor(b.getThread(), b.i64(kSegmentTile), b.getNumThreads(),
+                [&](Value inTile) {
+                  b.createIf(isLine(inTile), [&] {
+                    store(inTile, b.i64(0), b.zeroWords(),
+                          alongLines->load(inTile, b.i64(0)));
+                  });
+                });
+  });
+}
+
+void OuterOutput::storeElements(const MXTile &tile) {
+  b.createFor(
+      b.getThread(), b.i64(kSegmentTile * kChunksPerLine), b.getNumThreads(),
+      [&](Value index) {
+        Value inTile = b.divU(index, kChunksPerLine);
+        Value lineInTile = b.mul(b.remU(index, kChunksPerLine), kVectorBytes);
+        Value position = b.add(tile.elements.first, inTile);
+        b.createIf(tile.elements.contains(b, position), [&] {
+          storeChunk(b, tile.output, b.add(tile.lines.first, lineInTile),
+                     position, acrossLines->load(inTile, lineInTile),
+                     tile.lines.range);
+        });
+      });
+}

@@ -1,0 +1,212 @@
+//===- MXOps.cpp - MX quantizations and back ------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpUtils.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::detail;
+
+/// Elements that share one MX scale (OCP Microscaling 1.0).
+static constexpr int64_t kMXBlock = 32;
+/// Rows that every group of jagged MX scales is padded to.
+static constexpr int64_t kMXGroupRows = 128;
+
+//===----------------------------------------------------------------------===//
+// Data and scales
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyBlocks(Operation *op, RankedTensorType input,
+                                  TypedValue<RankedTensorType> offsets,
+                                  int64_t axis) {
+  if (failed(verifySlices(op, input, offsets, axis)))
+    return failure();
+  if (input.getRank() < 2 || input.getRank() > 3)
+    return op->emitOpError("expects an input of rank 2 or 3, found rank ")
+           << input.getRank();
+  return success();
+}
+
+/// Checks data or a result of the input's shape.
+static LogicalResult verifyElements(Operation *op, const Twine &what,
+                                    RankedTensorType type,
+                                    RankedTensorType input) {
+  if (failed(
+          verifyShape(op, what, type, input.getShape(), "that of the input")) ||
+      failed(verifyPacked(op, what, type)))
+    return failure();
+  return verifyWritable(op, what, type);
+}
+
+/// Checks the scale bytes of blocks along `axis`.
+static LogicalResult verifyBlockScales(Operation *op, const Twine &what,
+                                       RankedTensorType scales,
+                                       RankedTensorType input,
+                                       TypedValue<RankedTensorType> offsets,
+                                       int64_t axis) {
+  auto blocked =
+      dyn_cast_or_null<ScaleBlockedEncodingAttr>(scales.getEncoding());
+  if (!blocked && failed(verifyDenseRowMajor(op, what, scales)))
+    return failure();
+  GroupPaddingAttr padding = blocked ? blocked.getGroups() : GroupPaddingAttr();
+  if (static_cast<bool>(padding) != static_cast<bool>(offsets))
+    return op->emitOpError("expects group offsets exactly when the scales have "
+                           "a blocked layout with padded groups; ")
+           << (padding ? "add 'groups(%offsets : tensor<Exi32>)'"
+                       : "remove 'groups(...)' or pad the scales' layout");
+  if (padding && padding.getDim() != 1 - axis)
+    return op->emitOpError("has blocks along ")
+           << axis << " and expects groups of scales along dimension "
+           << 1 - axis << ", found " << blocked;
+
+  SmallVector<int64_t> shape(input.getShape());
+  if (padding)
+    shape[0] =
+        paddedExtent(shape[0], offsets.getType().getDimSize(0), kMXGroupRows);
+  int64_t blocks = ceilDivSizes(shape[axis], kMXBlock);
+  shape = dropDim(shape, axis);
+  shape.push_back(blocks);
+  return verifyShape(op, what, scales, shape,
+                     "the input's other dimensions, then its blocks of 32");
+}
+
+/// The sizes of the scale bytes of blocks along `axis`.
+static SmallVector<OpFoldResult>
+blockScaleSizes(SizeBuilder &size, TypedValue<RankedTensorType> input,
+                TypedValue<RankedTensorType> offsets, int64_t axis) {
+  SmallVector<OpFoldResult> shape = size.shape(input);
+  if (offsets)
+    shape[0] = size.paddedExtent(shape[0], size.dim(offsets, 0), kMXGroupRows);
+  OpFoldResult blocks = size.ceilDiv(shape[axis], kMXBlock);
+  shape.erase(shape.begin() + axis);
+  shape.push_back(blocks);
+  return shape;
+}
+
+//===----------------------------------------------------------------------===//
+// MXQuantizeOp
+//===----------------------------------------------------------------------===//
+
+/// Checks the axes and the number of results.
+static LogicalResult verifyAxes(MXQuantizeOp op) {
+  RankedTensorType input = op.getInput().getType();
+  ArrayRef<int64_t> axes = op.getAxes();
+  if (axes.empty() || axes.size() > 2 ||
+      (axes.size() == 2 && axes[0] == axes[1]))
+    return op.emitOpError("expects one axis or two different ones, found [")
+           << axes << "]";
+  for (int64_t axis : axes)
+    if (failed(verifyBlocks(op, input, op.getOffsets(), axis)))
+      return failure();
+  if (op->getNumResults() != 2 * axes.size())
+    return op.emitOpError("expects ")
+           << 2 * axes.size() << " results, data and scales for each of "
+           << axes.size() << (axes.size() == 1 ? " axis" : " axes")
+           << ", found " << op->getNumResults();
+  bool isMatrix = axes.size() == 2 || op.getSquare();
+  if (isMatrix && input.getRank() == 3 && llvm::is_contained(axes, 0))
+    return op.emitOpError("expects axes 1 and 2 of an input of rank 3, each of "
+                          "whose first dimension is a matrix, found [")
+           << axes << "]; give axis 0 an operation of its own"
+           << (op.getSquare() ? ", without 'square'" : "");
+  if (op.getSquare() && op.getOffsets())
+    return op.emitOpError("expects no groups with 'square', whose blocks are "
+                          "those of weights; remove 'square' or 'groups(...)'");
+  return success();
+}
+
+LogicalResult MXQuantizeOp::verify() {
+  if (failed(verifyAxes(*this)))
+    return failure();
+  RankedTensorType input = getInput().getType();
+  for (auto [i, axis] : llvm::enumerate(getAxes())) {
+    if (failed(verifyElements(*this, "data #" + Twine(i), getData(i).getType(),
+                              input)) ||
+        failed(verifyBlockScales(*this, "scales #" + Twine(i),
+                                 getBlockScales(i).getType(), input,
+                                 getOffsets(), axis)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult MXQuantizeOp::reifyResultSizes(
+    OpBuilder &builder, Location loc, GetDimFn getDim,
+    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  SizeBuilder size(builder, loc, getDim);
+  for (size_t i = 0; i < getAxes().size(); ++i)
+    sizes.push_back(size.shape(getInput()));
+  for (int64_t axis : getAxes())
+    sizes.push_back(blockScaleSizes(size, getInput(), getOffsets(), axis));
+  return success();
+}
+
+TensorAccess MXQuantizeOp::getTensorAccess(Value tensor, const TargetInfo &) {
+  return tensor == getInput() || llvm::is_contained(getQuantized(), tensor)
+             ? walkSlices(tensor, getAxes()[0])
+             : TensorAccess::fixed();
+}
+
+bool MXQuantizeOp::isReadOnce() {
+  if (getAxes().size() != 2)
+    return false;
+  // One axis lies across what is contiguous: its threads have whole blocks of
+  // both in registers.
+  std::optional<StridedLayout> layout =
+      StridedLayout::get(getInput().getType());
+  if (!layout)
+    return false;
+  // Data along the rows of groups that lie along columns would begin anywhere.
+  for (auto [i, axis] : llvm::enumerate(getAxes())) {
+    std::optional<StridedLayout> data =
+        StridedLayout::get(getData(i).getType());
+    if (getOffsets() && axis == 1 && !data->isContiguousAlong(1))
+      return false;
+  }
+  return llvm::any_of(
+      getAxes(), [&](int64_t axis) { return layout->isContiguousAlong(axis); });
+}
+
+/// On the CPU, where there are no launches, an operation counts once.
+int64_t MXQuantizeOp::getNumPasses(const TargetInfo &target) {
+  return target.isGPU() && !isReadOnce() ? getAxes().size() : 1;
+}
+
+//===----------------------------------------------------------------------===//
+// MXDequantizeOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult MXDequantizeOp::verify() {
+  RankedTensorType input = getInput().getType();
+  if (failed(verifyBlocks(*this, input, getOffsets(), getAxis())) ||
+      failed(verifyElements(*this, "the result", getType(), input)))
+    return failure();
+  return verifyBlockScales(*this, "the scales", getScale().getType(), input,
+                           getOffsets(), getAxis());
+}
+
+LogicalResult MXDequantizeOp::reifyResultSizes(
+    OpBuilder &builder, Location loc, GetDimFn getDim,
+    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  sizes.push_back(SizeBuilder(builder, loc, getDim).shape(getInput()));
+  return success();
+}
+
+void MXDequantizeOp::reifyScaleSizes(OpBuilder &builder, Location loc,
+                                     GetDimFn getDim,
+                                     SmallVectorImpl<OpFoldResult> &sizes) {
+  SizeBuilder size(builder, loc, getDim);
+  llvm::append_range(
+      sizes, blockScaleSizes(size, getInput(), getOffsets(), getAxis()));
+}
+
+TensorAccess MXDequantizeOp::getTensorAccess(Value tensor, const TargetInfo &) {
+  return tensor == getInput() || tensor == getResult()
+             ? walkSlices(tensor, getAxis())
+             : TensorAccess::fixed();
+}

@@ -1,0 +1,47 @@
+// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+
+// Blocks along the contiguous dimension: the 16 elements of a chunk have one scale byte, whose bits
+// become the exponent of an f32.
+
+#aligned = #fp8moe.strided<[0, 1], align = 16>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @along(%q: tensor<?x2048xf8E4M3FN, #aligned>, %s: tensor<?x64xf8E8M0FNU>)
+      -> tensor<?x2048xbf16, #aligned> {
+    %x = fp8moe.mx_dequantize %q by %s along 1
+        : tensor<?x2048xf8E4M3FN, #aligned>, tensor<?x64xf8E8M0FNU> -> tensor<?x2048xbf16, #aligned>
+    return %x : tensor<?x2048xbf16, #aligned>
+  }
+}
+
+// CHECK-LABEL: gpu.func @mx_dequantize_0
+// CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK:         llvm.load %{{.*}} invariant {alignment = 1 : i64} : !llvm.ptr<1> -> i8
+// CHECK:         %[[POWER:.*]] = arith.shli %{{.*}}, %c23_i32
+// 2^-127, and NaN.
+// CHECK:         arith.select %{{.*}}, %c4194304_i32, %[[POWER]]
+// CHECK:         arith.select %{{.*}}, %c2143289344_i32
+// CHECK:         nvvm.convert.f8x2.to.f16x2
+// CHECK:         arith.mulf %{{.*}} : f32
+// CHECK:         nvvm.convert.f32x2.to.bf16x2
+
+// -----
+
+// In groups, whose scales are in tiles: row r and block c have byte (r % 32) * 16 + (r / 32) * 4 + c.
+
+#tiles = #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>
+module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
+  func.func @groups(%x: tensor<1000x2048xbf16>, %ends: tensor<8xi32>) -> tensor<1000x2048xf32> {
+    %q, %s = fp8moe.mx_quantize %x along [1] mode rceil groups(%ends : tensor<8xi32>) : tensor<1000x2048xbf16>
+        -> tensor<1000x2048xf8E5M2>, tensor<2048x64xf8E8M0FNU, #tiles>
+    %y = fp8moe.mx_dequantize %q by %s along 1 groups(%ends : tensor<8xi32>)
+        : tensor<1000x2048xf8E5M2>, tensor<2048x64xf8E8M0FNU, #tiles> -> tensor<1000x2048xf32>
+    return %y : tensor<1000x2048xf32>
+  }
+}
+
+// CHECK-LABEL: gpu.func @mx_dequantize_
+// CHECK:         arith.remui %{{.*}}, %c32_i64
+// CHECK:         llvm.load %{{.*}} invariant {alignment = 1 : i64} : !llvm.ptr<1> -> i8
+// CHECK:         rocdl.cvt.pk.f32.bf8
+// Rows of no group are zero.
+// CHECK-LABEL: fp8moe_plan.program @groups

@@ -1,0 +1,49 @@
+// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+
+// Rows contiguous on both sides: a thread has 16 elements of 4 rows, the scale of each row, and
+// nothing goes through shared memory.
+
+#aligned = #fp8moe.strided<[0, 1], align = 16>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @rows(%x: tensor<?x2048xbf16, #aligned>, %s: tensor<?xf32>) -> tensor<?x2048xf8E4M3FN, #aligned> {
+    %q = fp8moe.quantize %x by %s along 1
+        : tensor<?x2048xbf16, #aligned>, tensor<?xf32> -> tensor<?x2048xf8E4M3FN, #aligned>
+    return %q : tensor<?x2048xf8E4M3FN, #aligned>
+  }
+}
+
+// CHECK-LABEL: gpu.func @quantize_by_scales_0
+// CHECK-SAME:    known_block_size = array<i32: 256, 1, 1>
+// CHECK-COUNT-8: llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// The scale is the factor.
+// CHECK:         llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
+// CHECK-NOT:     arith.divf
+// CHECK:         arith.mulf %{{.*}} : f32
+// CHECK:         nvvm.convert.f32x2.to.f8x2
+// CHECK-NOT:     gpu.barrier
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK-LABEL: fp8moe_plan.program @rows
+
+// -----
+
+// In groups, from rows to columns: bytes are transposed after they are converted. On gfx942 values
+// are clamped first, as its conversion does not saturate infinities.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  func.func @groups(%x: tensor<?x2048xf32>, %s: tensor<?x2048xf32>, %ends: tensor<?xi32>)
+      -> tensor<?x2048xf8E4M3FNUZ, #col> {
+    %q = fp8moe.quantize %x by %s along 0 groups(%ends : tensor<?xi32>)
+        : tensor<?x2048xf32>, tensor<?x2048xf32> -> tensor<?x2048xf8E4M3FNUZ, #col>
+    return %q : tensor<?x2048xf8E4M3FNUZ, #col>
+  }
+}
+
+// CHECK-LABEL: gpu.module @fp8moe_kernels
+// CHECK:         llvm.mlir.global internal @quantize_by_scales_0_tile() {{.*}} !llvm.array<16384 x i8>
+// CHECK:         gpu.func @quantize_by_scales_0
+// CHECK:         arith.mulf %{{.*}} : f32
+// CHECK:         rocdl.cvt.pk.fp8.f32
+// CHECK:         llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
+// CHECK:         gpu.barrier
+// CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>

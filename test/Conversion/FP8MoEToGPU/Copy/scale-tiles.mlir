@@ -1,0 +1,25 @@
+// RUN: fp8moe-opt %s --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+
+// Block scales to tiles and from them: a thread has the four blocks of a line of a tile.
+
+#blocked = #fp8moe.scale_blocked<128x4>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // Bytes of a tile outside of the matrix are zero.
+  // CHECK-LABEL: gpu.func @scales_to_tiles_0
+  // CHECK-COUNT-4: scf.if %{{.*}} -> (i8)
+  func.func @to(%s: tensor<?x10xf8E8M0FNU>) -> tensor<?x10xf8E8M0FNU, #blocked> {
+    %b = fp8moe.relayout %s : tensor<?x10xf8E8M0FNU> -> tensor<?x10xf8E8M0FNU, #blocked>
+    return %b : tensor<?x10xf8E8M0FNU, #blocked>
+  }
+
+  // Each expert has tiles of its own.
+  // CHECK-LABEL: gpu.func @scales_from_tiles_1
+  // CHECK-COUNT-4: scf.if %{{[^-]*$}}
+  // CHECK-LABEL: fp8moe_plan.program @to
+  // CHECK-LABEL: fp8moe_plan.program @from
+  // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@scales_from_tiles_1
+  func.func @from(%b: tensor<4x200x10xf8E8M0FNU, #blocked>) -> tensor<4x200x10xf8E8M0FNU> {
+    %s = fp8moe.relayout %b : tensor<4x200x10xf8E8M0FNU, #blocked> -> tensor<4x200x10xf8E8M0FNU>
+    return %s : tensor<4x200x10xf8E8M0FNU>
+  }
+}

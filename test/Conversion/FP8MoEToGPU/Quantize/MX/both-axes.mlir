@@ -1,0 +1,99 @@
+// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+
+// Along both axes: the threads of 32 columns have a block of rows of each, and exchange magnitudes of
+// rows in their subgroup. The input is loaded once.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @both(%x: tensor<?x2048xbf16>)
+      -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<2048x?xf8E8M0FNU>, tensor<?x64xf8E8M0FNU>) {
+    %q0, %q1, %s0, %s1 = fp8moe.mx_quantize %x along [0, 1] mode ceil : tensor<?x2048xbf16>
+        -> tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<2048x?xf8E8M0FNU>, tensor<?x64xf8E8M0FNU>
+    return %q0, %q1, %s0, %s1
+        : tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<2048x?xf8E8M0FNU>, tensor<?x64xf8E8M0FNU>
+  }
+}
+
+// CHECK-LABEL: gpu.func @mx_quantize_both_0
+// CHECK-COUNT-32: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
+// (X10): a mantissa carries into the exponent.
+// CHECK:         %[[ROUNDED:.*]] = arith.addi %{{.*}}, %c8388607_i32
+// CHECK:         arith.shrui %[[ROUNDED]], %c23_i32
+// 16 lanes have 32 columns: 8 + 4 + 2 + 1 words are exchanged.
+// CHECK-COUNT-8: gpu.shuffle xor %{{.*}}, %c8_i32
+// CHECK-COUNT-4: gpu.shuffle xor %{{.*}}, %c4_i32
+// CHECK-COUNT-2: gpu.shuffle xor %{{.*}}, %c2_i32
+// CHECK:         gpu.shuffle xor %{{.*}}, %c1_i32
+// CHECK-NOT:     gpu.shuffle
+// CHECK:         nvvm.bar.warp.sync
+// CHECK-LABEL: fp8moe_plan.program @both
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@mx_quantize_both_0
+// CHECK-NOT:     fp8moe_plan.launch
+
+// -----
+
+// Square blocks: one magnitude for all of them, so rows exchange none.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
+  func.func @square(%x: tensor<512x2048xf32>)
+      -> (tensor<512x2048xf8E5M2, #col>, tensor<512x2048xf8E5M2>, tensor<2048x16xf8E8M0FNU>, tensor<512x64xf8E8M0FNU>) {
+    %q0, %q1, %s0, %s1 = fp8moe.mx_quantize %x along [0, 1] mode even square : tensor<512x2048xf32>
+        -> tensor<512x2048xf8E5M2, #col>, tensor<512x2048xf8E5M2>, tensor<2048x16xf8E8M0FNU>, tensor<512x64xf8E8M0FNU>
+    return %q0, %q1, %s0, %s1
+        : tensor<512x2048xf8E5M2, #col>, tensor<512x2048xf8E5M2>, tensor<2048x16xf8E8M0FNU>, tensor<512x64xf8E8M0FNU>
+  }
+}
+
+// CHECK-LABEL: gpu.func @mx_quantize_both_0
+// 32 lanes have 32 columns of f32.
+// CHECK:         gpu.shuffle xor %{{.*}}, %c1_i32
+// CHECK:         gpu.shuffle xor %{{.*}}, %c2_i32
+// CHECK:         gpu.shuffle xor %{{.*}}, %c4_i32
+// CHECK:         gpu.shuffle xor %{{.*}}, %c8_i32
+// CHECK:         gpu.shuffle xor %{{.*}}, %c16_i32
+// (X11): half of the last place of two bits of mantissa.
+// CHECK:         arith.addi %{{.*}}, %c1048576_i32
+// CHECK-NOT:     gpu.shuffle
+// CHECK-LABEL: fp8moe_plan.program @square
+
+// -----
+
+// Along rows: 64 threads have 32 rows, in two subgroups, which meet in shared memory.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @square_rows(%x: tensor<?x2048xbf16>) -> (tensor<?x2048xf8E4M3FN>, tensor<?x64xf8E8M0FNU>) {
+    %q, %s = fp8moe.mx_quantize %x along [1] mode rceil square : tensor<?x2048xbf16>
+        -> tensor<?x2048xf8E4M3FN>, tensor<?x64xf8E8M0FNU>
+    return %q, %s : tensor<?x2048xf8E4M3FN>, tensor<?x64xf8E8M0FNU>
+  }
+}
+
+// CHECK:         llvm.mlir.global internal @mx_quantize_inner_0_halves() {{.*}} !llvm.array<128 x i8>
+// CHECK-LABEL: gpu.func @mx_quantize_inner_0
+// CHECK:         gpu.shuffle xor %{{.*}}, %c1_i32
+// CHECK:         gpu.shuffle xor %{{.*}}, %c8_i32
+// CHECK:         gpu.shuffle xor %{{.*}}, %c16_i32
+// CHECK:         gpu.barrier
+// CHECK:         llvm.store %[[HALF:.*]], %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
+// CHECK:         gpu.barrier
+// CHECK:         %[[OTHER:.*]] = llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
+// CHECK:         arith.maxui %[[HALF]], %[[OTHER]]
+
+// -----
+
+// Nothing is known of the input, so each axis has a launch.
+
+#any = #fp8moe.strided<[0, 1], strides = [?, ?]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @apart(%x: tensor<?x2048xbf16, #any>)
+      -> (tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>, tensor<2048x?xf8E8M0FNU>, tensor<?x64xf8E8M0FNU>) {
+    %q0, %q1, %s0, %s1 = fp8moe.mx_quantize %x along [0, 1] mode ceil : tensor<?x2048xbf16, #any>
+        -> tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>, tensor<2048x?xf8E8M0FNU>, tensor<?x64xf8E8M0FNU>
+    return %q0, %q1, %s0, %s1
+        : tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>, tensor<2048x?xf8E8M0FNU>, tensor<?x64xf8E8M0FNU>
+  }
+}
+
+// CHECK-LABEL: fp8moe_plan.program @apart
+// CHECK-COUNT-2: fp8moe_plan.launch

@@ -1,0 +1,37 @@
+// RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+
+// Scales alone are the first half of the kernels that read twice: nothing is converted.
+
+#aligned = #fp8moe.strided<[0, 1], align = 16>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @rows(%x: tensor<?x2048xbf16, #aligned>) -> tensor<?xf32> {
+    %s = fp8moe.scale %x along 1 rounding pow2 fp8 f8E4M3FN : tensor<?x2048xbf16, #aligned> -> tensor<?xf32>
+    return %s : tensor<?xf32>
+  }
+}
+
+// CHECK-LABEL: gpu.func @scale_slices_0
+// CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK:         arith.maxui %{{.*}} : vector<8xi16>
+// CHECK-NOT:     nvvm.convert
+// CHECK:         llvm.store %{{.*}} : f32, !llvm.ptr<1>
+// CHECK-NOT:     nvvm.convert
+// CHECK-LABEL: fp8moe_plan.program @rows
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@scale_slices_0
+
+// -----
+
+// Of groups of rows, from strips of columns.
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  func.func @groups(%x: tensor<?x2048xf32>, %ends: tensor<8xi32>) -> tensor<8x2048xf32> {
+    %s = fp8moe.jagged_scale %x groups(%ends : tensor<8xi32>) along 0 rounding none fp8 f8E5M2FNUZ
+        : tensor<?x2048xf32> -> tensor<8x2048xf32>
+    return %s : tensor<8x2048xf32>
+  }
+}
+
+// CHECK-LABEL: gpu.func @scale_strips_0
+// CHECK:         arith.divf %{{.*}} : f64
+// CHECK-NOT:     rocdl.cvt.pk
+// CHECK-LABEL: fp8moe_plan.program @groups
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@scale_strips_0
