@@ -345,6 +345,8 @@ def attribute_kind(records, name):
         return AttributeKind("Sequence[int]", "Tuple[int, ...]", "_core.i64_array({0})", "tuple({0}.value)")
     if storage == "::mlir::TypeAttr":
         return AttributeKind("Union[_core.Type, str]", "_core.Type", "_core.type_attribute({0})", "cast(_core.Type, {0}.value)")
+    if storage == "::mlir::UnitAttr":
+        return AttributeKind("bool", "bool", "_core.unit({0})", "{0} is not None")
     if storage == "::mlir::BoolAttr":
         return AttributeKind("bool", "bool", "_core.boolean({0})", "bool({0}.value)")
     if storage == "::mlir::Attribute" or storage.startswith("::mlir::fp8moe::"):
@@ -375,7 +377,11 @@ def generate_class(op, operands, attributes, results, kinds, records):
     for attribute in attributes:
         kind = kinds[attribute.name]
         found = f'self.attributes["{attribute.name}"]'
-        if attribute.kind == "optional":
+        if attribute.attribute == "UnitAttr":
+            given = f'self.attributes.get("{attribute.name}")'
+            body = f"        return {kind.convert.format(given)}\n"
+            read = kind.read
+        elif attribute.kind == "optional":
             body = (
                 f'        found = self.attributes.get("{attribute.name}")\n'
                 f"        return None if found is None else {kind.convert.format('found')}\n"
@@ -401,7 +407,9 @@ def generate_builder(op, operands, attributes, results, kinds, records):
         keywords, positional = positional[first:], positional[:first]
     for attribute in attributes:
         given = kinds[attribute.name].given
-        if attribute.kind == "optional":
+        if attribute.attribute == "UnitAttr":
+            keywords.append(f"{snake(attribute.name)}: {given} = False")
+        elif attribute.kind == "optional":
             keywords.append(f"{snake(attribute.name)}: Optional[{given}] = None")
         else:
             keywords.append(f"{snake(attribute.name)}: {given}")
@@ -413,7 +421,7 @@ def generate_builder(op, operands, attributes, results, kinds, records):
         else:
             keywords.append(f"{snake(result.name)}: _core.Type")
     keywords.append("loc: Optional[_core.Location] = None")
-    keywords.sort(key=lambda text: text.endswith("= None"))
+    keywords.sort(key=lambda text: " = " in text)
     cls = op["!name"].split("_")[-1]
     single = len(results) == 1 and results[0].kind == "one"
     text = sentence(op["summary"]) + f" See {cls}."

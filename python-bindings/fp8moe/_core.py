@@ -200,6 +200,10 @@ def boolean(value: bool) -> Attribute:
     return Attribute.of(current_context(), bool(value))
 
 
+def unit(is_set: bool) -> Optional[Attribute]:
+    return Attribute.unit(current_context()) if is_set else None
+
+
 def type_attribute(value: Union[Type, str]) -> Attribute:
     if not isinstance(value, Type):
         value = Type.element(current_context(), value)

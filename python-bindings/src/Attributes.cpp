@@ -266,6 +266,12 @@ void fp8moe::python::bindAttributes(nb::module_ &module) {
           nb::sig("def of(context: Context, value: object) -> Attribute"),
           "The attribute of a bool, int (i64), float (f64), str, Type, list, "
           "dict or Attribute.")
+      .def_static(
+          "unit",
+          [](const Context &context) {
+            return wrap(context, mlirUnitAttrGet(context.get()));
+          },
+          nb::arg("context"), "The attribute that is only there or not.")
       .def_static("i64_array", getI64Array, nb::arg("context"),
                   nb::arg("values"),
                   nb::sig("def i64_array(context: Context, values: "

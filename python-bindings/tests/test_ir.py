@@ -68,6 +68,8 @@ BUILDERS = {
         quantized=[t["qc"], t["q"]], scales=[t["sj"], t["s"]]),
     "mx_quantize": lambda o, v, t: o.mx_quantize(
         v["x"], axes=[1], mode="rceil", quantized=[t["q"]], scales=[t["mx"]]),
+    "mx_quantize in squares": lambda o, v, t: o.mx_quantize(
+        v["x"], axes=[1], mode="even", square=True, quantized=[t["q"]], scales=[t["mx"]]),
     "mx_dequantize": lambda o, v, t: o.mx_dequantize(
         v["q"], v["mx"], axis=1, result=t["x"]),
     "grouped_matmul": lambda o, v, t: o.grouped_matmul(
