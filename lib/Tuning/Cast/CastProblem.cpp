@@ -8,6 +8,7 @@
 
 #include "fp8moe/Tuning/Cast/CastWork.h"
 #include "fp8moe/Tuning/KernelProblem.h"
+#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -51,7 +52,15 @@ public:
     // Where no kernel takes it, moving the tensors still tells layouts apart.
     if (candidates.empty())
       return std::nullopt;
-    return chooseCandidate(candidates).cost;
+    Cost cost = chooseCandidate(candidates).cost;
+    // What scales precede becomes one operation with them, and counts as that:
+    // fusing never looks worse.
+    auto quantize = dyn_cast<QuantizeOp>(op);
+    if (!quantize || !isa_and_nonnull<ScaleOp, JaggedScaleOp>(
+                         quantize.getScale().getDefiningOp()))
+      return cost;
+    std::optional<Cost> fused = estimateQuantize(op, layouts, target);
+    return fused && cost < *fused ? *fused : cost;
   }
 };
 } // namespace

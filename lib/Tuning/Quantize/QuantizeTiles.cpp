@@ -288,5 +288,10 @@ fp8moe::getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts) {
     return getWorks(quantize, Value(), layouts);
   if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))
     return getWorks(quantize, quantize.getOffsets(), layouts);
+  if (auto cast = dyn_cast<QuantizeOp>(op))
+    if (std::optional<QuantizeWork> work =
+            getAxisWork(cast.getInput(), cast.getResult(), cast.getOffsets(),
+                        cast.getAxis(), layouts))
+      return {*work};
   return {};
 }

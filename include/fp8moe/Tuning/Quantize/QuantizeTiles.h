@@ -214,7 +214,8 @@ std::optional<QuantizeMethod> getQuantizeMethod(TileAttrInterface tile);
 
 /// The quantizations along one axis each that an operation makes, on a GPU each
 /// a kernel. Tensors have the assumed layouts, the others those of their types.
-/// Empty when `op` is no dynamic quantization, or one that no kernel takes.
+/// Empty when `op` is no quantization, or one that no kernel takes. A cast by
+/// given scales is the dynamic quantization that it may become with them.
 SmallVector<QuantizeWork, 2>
 getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts = {});
 

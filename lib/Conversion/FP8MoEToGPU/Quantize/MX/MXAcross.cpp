@@ -26,11 +26,11 @@ Value fp8moe::maxOfBlockLines(KernelBuilder &b, ArrayRef<Value> magnitudes) {
 MXAcross::MXAcross(MXKernel &kernel, int64_t numLines)
     : kernel(kernel), b(kernel.b), numLines(numLines),
       output(kernel, numLines, /*alongLines=*/!kernel.toLines,
-             /*hasMore=*/false),
+             /*hasMore=*/false, "tile_across"),
       factors(b.allocateWorkgroup(kBlocks * kSegmentTile * sizeof(float),
                                   "factors")) {
   if (kernel.problem.tiledScales)
-    scaleTile = b.allocateWorkgroup(kScaleTileBytes, "scales");
+    scaleTile = b.allocateWorkgroup(kScaleTileBytes, "scales_across");
 }
 
 /// Words of magnitudes of this thread's lines at each position of its block: as

@@ -35,8 +35,9 @@ static_assert(kPositions == kVectorBytes / kLoadBytes,
 static constexpr int64_t kChunksInFlight = 2;
 /// Threads that should be resident on a multiprocessor, as what they load comes
 /// while others compute and store. No kernel of known sizes spills for them;
-/// for 960 some do.
+/// for 960 some do. Those of threads that work together have more in registers.
 static constexpr int64_t kResidentThreads = 960;
+static constexpr int64_t kResidentThreadsTogether = 512;
 
 /// Whether lines are stored in chunks that are not those of a tile.
 static bool isShifted(const MXQuantizeProblem &problem) {
@@ -56,7 +57,7 @@ public:
       : kernel(kernel), b(kernel.b),
         numLines(kLoadBytes / kernel.math.getInputBytes()),
         hasMore(isShifted(kernel.problem)),
-        output(kernel, numLines, kernel.toLines, hasMore) {
+        output(kernel, numLines, kernel.toLines, hasMore, "tile") {
     if (kernel.problem.tiledScales)
       scaleTile = b.allocateWorkgroup(kScaleTileBytes, "scales");
     if (acrossKernel)
@@ -273,10 +274,21 @@ void OuterBuilder::quantizeTogether(const MXTile &tile) {
   SmallVector<Value> words = b.createIf(
       isWhole(tile), types, [&] { return maskBlock(tile, loadBlock(tile)); },
       [&] {
+        // One chunk after the other, as all of them at once would take
+        // registers from the rest of the kernel.
         SmallVector<Value> loaded;
-        for (int64_t i : llvm::seq(kChunks))
-          llvm::append_range(loaded,
-                             b.unpackWords(loadElements(tile, b.i64(i))));
+        Value length = b.sub(tile.elements.range.high, getFirstElement(tile));
+        for (int64_t i : llvm::seq(kChunks)) {
+          Value chunk =
+              b.createIf(
+                   b.less(b.i64(i * kPositions), length), b.getWordsType(),
+                   [&] {
+                     return SmallVector<Value>{loadElements(tile, b.i64(i))};
+                   },
+                   [&] { return SmallVector<Value>{b.zeroWords()}; })
+                  .front();
+          llvm::append_range(loaded, b.unpackWords(chunk));
+        }
         return loaded;
       });
   SmallVector<Value> chunks = packBlock(words);
@@ -331,9 +343,10 @@ static bool isAligned(const MXKernel &kernel) {
 
 void fp8moe::buildMXOuter(MXKernel &kernel, MXKernel *across) {
   KernelBuilder &b = kernel.b;
-  int64_t blocks = kResidentThreads / b.getNumThreads();
-  // Threads that work together have more in registers.
-  if (blocks > 1 && isAligned(kernel) && !across && !kernel.problem.square)
+  bool isTogether = across || kernel.problem.square;
+  int64_t blocks = (isTogether ? kResidentThreadsTogether : kResidentThreads) /
+                   b.getNumThreads();
+  if (blocks > 1 && isAligned(kernel))
     b.getHooks().requestResidentBlocks(b.getKernel(), blocks);
   OuterBuilder(kernel, across).build();
 }

@@ -14,12 +14,12 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 OuterOutput::OuterOutput(MXKernel &kernel, int64_t numLines, bool isAlong,
-                         bool hasMore)
+                         bool hasMore, StringRef name)
     : kernel(kernel), b(kernel.b), numLines(numLines), hasMore(hasMore) {
   if (isAlong)
-    alongLines.emplace(b, numLines, hasMore);
+    alongLines.emplace(b, numLines, hasMore, name);
   else
-    acrossLines.emplace(b);
+    acrossLines.emplace(b, name);
 }
 
 /// The bytes of a chunk: a word for each line, or the words of the positions.

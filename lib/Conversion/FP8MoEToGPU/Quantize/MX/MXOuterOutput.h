@@ -28,11 +28,11 @@ inline constexpr int64_t kChunks = kMXBlock / kPositions;
 /// read a line, meet in no bank. What is behind the tile lies apart.
 class LineTile {
 public:
-  LineTile(KernelBuilder &b, int64_t linesPerThread, bool hasMore)
+  LineTile(KernelBuilder &b, int64_t linesPerThread, bool hasMore,
+           StringRef name)
       : b(b), linesPerThread(linesPerThread), hasMore(hasMore),
         memory(b.allocateWorkgroup(
-            kSegmentTile * (kSegmentTile + (hasMore ? kMXBlock : 0)), "tile")) {
-  }
+            kSegmentTile * (kSegmentTile + (hasMore ? kMXBlock : 0)), name)) {}
 
   Value load(Value line, Value chunk) {
     return b.load(b.getWordsType(), getAddress(line, chunk), kVectorBytes);
@@ -71,9 +71,8 @@ private:
 /// The bytes of a tile as they lie across lines: element by element.
 class ElementTile {
 public:
-  explicit ElementTile(KernelBuilder &b)
-      : b(b), memory(b.allocateWorkgroup(kSegmentTile * kSegmentTile, "tile")) {
-  }
+  ElementTile(KernelBuilder &b, StringRef name)
+      : b(b), memory(b.allocateWorkgroup(kSegmentTile * kSegmentTile, name)) {}
 
   Value load(Value element, Value line) {
     return b.load(b.getWordsType(), getAddress(element, line), kVectorBytes);
@@ -104,8 +103,8 @@ public:
   /// `alongLines`: chunks lie along lines, else across them. `hasMore`: there
   /// is a block behind the tile, whose first chunk goes with the last one of
   /// the tile.
-  OuterOutput(MXKernel &kernel, int64_t numLines, bool alongLines,
-              bool hasMore);
+  OuterOutput(MXKernel &kernel, int64_t numLines, bool alongLines, bool hasMore,
+              StringRef name);
 
   /// Puts the elements of a chunk of input: those of `numLines` lines from
   /// `line` on at kPositions positions of the block.

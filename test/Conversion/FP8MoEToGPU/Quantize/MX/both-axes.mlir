@@ -14,6 +14,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
+// The data of each axis have memory of their own.
+// CHECK:         llvm.mlir.global internal @mx_quantize_both_0_tile() {{.*}} !llvm.array<16384 x i8>
+// CHECK:         llvm.mlir.global internal @mx_quantize_both_0_tile_across() {{.*}} !llvm.array<16384 x i8>
 // CHECK-LABEL: gpu.func @mx_quantize_both_0
 // CHECK-COUNT-32: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // (X10): a mantissa carries into the exponent.
