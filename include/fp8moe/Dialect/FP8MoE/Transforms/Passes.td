@@ -93,6 +93,8 @@ def FuseQuantize : InterfacePass<"fp8moe-fuse-quantize", "::mlir::FunctionOpInte
     - Quantizations along two axes become one with two, when the cost model predicts
       less time: when the target reads the tensor once for both. A jagged one stays
       first.
+    - MX quantizations along two axes become one, where a kernel of the target reads the
+      tensor once for both.
     - Copies that pad the groups of jagged data go away when nobody reads it packed and
       the cost model predicts no more time: the quantization writes the padded layout. The
       same holds for copies that pack what was written padded.
