@@ -72,7 +72,7 @@ static QuantizeSchedule chooseSchedule(const QuantizeProblem &problem,
   work.inputColumnStride = work.outputColumnStride = problem.sizes.inKept;
   SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
   llvm::erase_if(tiles, [](const QuantizeTileCost &tile) {
-    return tile.schedule.method != TileSchedule::TwoPass;
+    return tile.schedule.method != QuantizeMethod::TwoPass;
   });
   return chooseQuantizeTile(tiles).schedule;
 }
