@@ -24,7 +24,7 @@ INCLUDE = re.compile(r'\s*#?\s*include\s+"([^"]+)"')
 LAYERS = ("Conversion", "Tuning", "Target", "Dialect")
 # Folders that are for the chips of all vendors, but for those below them with such a name.
 NEUTRAL = ("Conversion/FP8MoEToGPU", "Conversion/GPUCommon", "Tuning", "Dialect/FP8MoE")
-VENDOR = {"NVIDIA", "AMD", "Hopper", "Blackwell", "CDNA3", "CDNA4"}
+VENDOR = {"NVIDIA", "AMD", "Hopper", "Blackwell", "CDNA", "CDNA3", "CDNA4"}
 # Tables by chip of what was measured: they name chips, and the cards and compilers it was measured on.
 CALIBRATION = "Calibration.cpp"
 VENDOR_WORDS = re.compile(

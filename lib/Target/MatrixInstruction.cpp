@@ -46,12 +46,12 @@ constexpr MatrixInstructionInfo mlir::fp8moe::cdna3Matrix[] = {
 };
 
 /// "AMD CDNA 4" instruction set architecture reference, matrix core
-/// instructions: V_MFMA_F32_32X32X64_F8F6F4 without scales and
-/// V_MFMA_F32_32X32X16_BF16.
+/// instructions: V_MFMA_F32_16X16X128_F8F6F4 without scales and
+/// V_MFMA_F32_16X16X32_BF16. Of the sizes, the small ones draw less power.
 constexpr MatrixInstructionInfo mlir::fp8moe::cdna4Matrix[] = {
-    {MatrixInstruction::Mfma, e4m3, e4m3, 32, 32, 32, 64},
-    {MatrixInstruction::Mfma, e4m3, e5m2, 32, 32, 32, 64},
-    {MatrixInstruction::Mfma, e5m2, e4m3, 32, 32, 32, 64},
-    {MatrixInstruction::Mfma, e5m2, e5m2, 32, 32, 32, 64},
-    {MatrixInstruction::Mfma, bf16, bf16, 32, 32, 32, 32},
+    {MatrixInstruction::Mfma, e4m3, e4m3, 16, 16, 16, 128},
+    {MatrixInstruction::Mfma, e4m3, e5m2, 16, 16, 16, 128},
+    {MatrixInstruction::Mfma, e5m2, e4m3, 16, 16, 16, 128},
+    {MatrixInstruction::Mfma, e5m2, e5m2, 16, 16, 16, 128},
+    {MatrixInstruction::Mfma, bf16, bf16, 16, 16, 16, 64},
 };

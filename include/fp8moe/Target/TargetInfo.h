@@ -54,7 +54,9 @@ enum class Feature : uint32_t {
   ProgrammaticLaunch = 1 << 4,
   /// Launches whose blocks are all resident at once.
   CooperativeLaunch = 1 << 5,
-  LLVM_MARK_AS_BITMASK_ENUM(CooperativeLaunch)
+  /// Loads of 16 bytes a lane that go to shared memory without registers.
+  DirectSharedLoads = 1 << 6,
+  LLVM_MARK_AS_BITMASK_ENUM(DirectSharedLoads)
 };
 
 /// A cache that all multiprocessors read through.

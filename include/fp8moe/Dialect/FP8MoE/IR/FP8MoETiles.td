@@ -135,6 +135,18 @@ def FP8MoE_WgmmaTileAttr : FP8MoE_TileAttr<"WgmmaTile", "wgmma"> {
     DefaultValuedParameter<"int64_t", "8">:$raster);
 }
 
+def FP8MoE_MfmaTileAttr : FP8MoE_TileAttr<"MfmaTile", "mfma"> {
+  let summary = "tile of a matmul kernel with instructions of waves";
+  let description = [{
+    A thread block computes one tile of `rows` by `columns` of the result, with two
+    stages of both operands in shared memory. Two waves lie along the rows, and one for
+    each 64 columns along these.
+
+    Example: `#fp8moe.mfma<rows = 256, columns = 256>`
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$columns);
+}
+
 //===----------------------------------------------------------------------===//
 // Choices
 //===----------------------------------------------------------------------===//

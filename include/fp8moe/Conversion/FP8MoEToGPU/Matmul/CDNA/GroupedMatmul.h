@@ -1,0 +1,47 @@
+//===- GroupedMatmul.h - The grouped matmul on CDNA -------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_CONVERSION_FP8MOETOGPU_MATMUL_CDNA_GROUPEDMATMUL_H
+#define FP8MOE_CONVERSION_FP8MOETOGPU_MATMUL_CDNA_GROUPEDMATMUL_H
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Matmul/GroupedMatmul.h"
+#include "fp8moe/Tuning/Matmul/CDNA/CDNATiles.h"
+
+namespace mlir::fp8moe {
+
+/// Strides in elements that no tensor map holds: of the rows of a, of the
+/// columns of b, of b's groups (forward) and of the result's rows and groups
+/// (weight gradient).
+template <typename T> struct CDNAMatmulStrides {
+  T aRow, bColumn, bGroup, resultRow, resultGroup;
+
+  static constexpr auto members() {
+    using S = CDNAMatmulStrides;
+    return std::array{&S::aRow, &S::bColumn, &S::bGroup, &S::resultRow,
+                      &S::resultGroup};
+  }
+};
+
+/// Bytes of a pitch: a tile's rows must lie in what a buffer descriptor spans.
+constexpr int64_t kMaxPitchBytes = (int64_t(1) << 23) - 256;
+
+/// The kernel of a problem. Its parameters: the pointers offsets, both scales
+/// if there are any, a, b, result and what is accumulated into, if anything;
+/// then the dynamic sizes of the problem, then the dynamic strides, then the
+/// number of blocks. Blocks are dies x row blocks of a die x column tiles.
+gpu::GPUFuncOp buildCDNAGroupedMatmul(Location loc, gpu::GPUModuleOp module,
+                                      StringRef name,
+                                      const GroupedMatmulProblem &problem,
+                                      const CDNAMatmulStrides<int64_t> &strides,
+                                      const MfmaSchedule &schedule,
+                                      const TargetHooks &hooks);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_CONVERSION_FP8MOETOGPU_MATMUL_CDNA_GROUPEDMATMUL_H

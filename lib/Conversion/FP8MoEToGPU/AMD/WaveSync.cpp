@@ -1,0 +1,53 @@
+//===- WaveSync.cpp - What waves wait for ---------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/AMD/WaveSync.h"
+
+#include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// s_waitcnt of gfx9: vmcnt in bits 3:0 and 15:14, expcnt in 6:4, lgkmcnt in
+/// 11:8. Nothing is exported.
+static int64_t encodeWaitCount(int64_t loads, int64_t sharedAccesses) {
+  constexpr int64_t anyExports = 7;
+  return (loads & 15) | (loads >> 4) << 14 | anyExports << 4 |
+         sharedAccesses << 8;
+}
+
+void fp8moe::createWaitCount(KernelBuilder &b, int64_t loads,
+                             int64_t sharedAccesses) {
+  ROCDL::SWaitcntOp::create(
+      b, b.getI32IntegerAttr(encodeWaitCount(loads, sharedAccesses)));
+}
+
+void fp8moe::createSchedulingFence(KernelBuilder &b) {
+  ROCDL::SchedBarrier::create(b, b.getI32IntegerAttr(0));
+  LLVM::FenceOp::create(b, LLVM::AtomicOrdering::acq_rel, "singlethread");
+}
+
+void fp8moe::createWaveBarrier(KernelBuilder &b) {
+  createSchedulingFence(b);
+  ROCDL::SBarrierOp::create(b);
+  createSchedulingFence(b);
+}
+
+void fp8moe::createPriority(KernelBuilder &b, int64_t priority) {
+  ROCDL::SetPrioOp::create(b, b.getI16IntegerAttr(priority));
+}
+
+Value fp8moe::createUniform(KernelBuilder &b, Value value) {
+  if (matchPattern(value, m_Constant()))
+    return value;
+  return ROCDL::ReadfirstlaneOp::create(b, value.getType(), value);
+}
+
+Value fp8moe::createReadLane(KernelBuilder &b, Value value, Value lane) {
+  return ROCDL::ReadlaneOp::create(b, value.getType(), value, lane);
+}

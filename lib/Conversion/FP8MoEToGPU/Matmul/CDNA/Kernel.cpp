@@ -1,0 +1,103 @@
+//===- Kernel.cpp - One matmul per jagged group ---------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Matmul/CDNA/Kernel.h"
+#include "FP8MoEToGPU/AMD/WaveSync.h"
+
+#include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Waves of a SIMD: each may have half of its registers. LLVM would else keep
+/// room for more, and spill.
+static constexpr int64_t kWavesPerSIMD = 2;
+
+static MatrixElement getElement(Type type) {
+  if (type.isBF16())
+    return MatrixElement::BF16;
+  return isa<Float8E4M3FNType, Float8E4M3FNUZType>(type) ? MatrixElement::E4M3
+                                                         : MatrixElement::E5M2;
+}
+
+CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
+                                   const GroupedMatmulProblem &problem,
+                                   const CDNAMatmulStrides<int64_t> &strides,
+                                   const MfmaSchedule &schedule)
+    : b(b), problem(problem), schedule(schedule),
+      mfma(schedule.edge, getElement(problem.bType),
+           getElement(problem.aType)) {
+  unsigned pointer = 0, parameter = 0;
+  offsets = b.getPointer(pointer++);
+  if (problem.hasScales) {
+    scaleA = b.getPointer(pointer++);
+    scaleB = b.getPointer(pointer++);
+  }
+  operandA = b.getPointer(pointer++);
+  operandB = b.getPointer(pointer++);
+  result = b.getPointer(pointer++);
+  if (problem.accumulates)
+    addend = b.getPointer(pointer++);
+  auto read = [&](const auto &from, auto &to) {
+    using From = std::remove_cv_t<std::remove_reference_t<decltype(from)>>;
+    using To = std::remove_reference_t<decltype(to)>;
+    for (auto [source, target] :
+         llvm::zip_equal(From::members(), To::members())) {
+      int64_t size = from.*source;
+      to.*target =
+          ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
+    }
+  };
+  read(problem.sizes, sizes);
+  read(strides, this->strides);
+
+  shared = b.allocateWorkgroup(schedule.getSharedBytes(), "stages");
+  thread = narrow(b.getThread());
+  wave = createUniform(b, b.divU(thread, MfmaSchedule::kWaveLanes));
+  lane = b.remU(thread, MfmaSchedule::kWaveLanes);
+  int64_t alongColumns = schedule.getWavesAlongColumns();
+  waveRow = b.divU(wave, alongColumns);
+  waveColumn = b.remU(wave, alongColumns);
+  laneRow = b.remU(lane, schedule.edge);
+  laneChunk = b.divU(lane, schedule.edge);
+}
+
+bool CDNAMatmulKernel::needsHeadMask() const {
+  return !problem.forward &&
+         problem.padding * getElementBytes() % MfmaSchedule::kChunkBytes;
+}
+
+bool CDNAMatmulKernel::needsTailMask() const {
+  if (!problem.forward)
+    return needsHeadMask();
+  int64_t contraction = problem.sizes.contraction;
+  return ShapedType::isDynamic(contraction) ||
+         contraction * getElementBytes() % MfmaSchedule::kChunkBytes;
+}
+
+gpu::GPUFuncOp fp8moe::buildCDNAGroupedMatmul(
+    Location loc, gpu::GPUModuleOp module, StringRef name,
+    const GroupedMatmulProblem &problem,
+    const CDNAMatmulStrides<int64_t> &strides, const MfmaSchedule &schedule,
+    const TargetHooks &hooks) {
+  KernelSignature signature;
+  signature.pointers = 4 + 2 * problem.hasScales + problem.accumulates;
+  signature.sizes = countDynamic(problem.sizes) + countDynamic(strides);
+  signature.threads = schedule.getThreads();
+  KernelBuilder b(loc, module, name, signature, hooks);
+  b.getKernel()->setAttr("rocdl.waves_per_eu",
+                         b.getI32IntegerAttr(kWavesPerSIMD));
+  CDNAMatmulKernel kernel(b, problem, strides, schedule);
+  createCDNATile(kernel, [&](const CDNATile &tile) {
+    CDNAEpilogue epilogue(kernel, tile);
+    epilogue.loadScales();
+    epilogue.storeTile(createCDNAMainLoop(kernel, tile));
+  });
+  return b.getKernel();
+}

@@ -1,0 +1,186 @@
+//===- Kernel.h - Parts of the grouped matmul -------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_CDNA_KERNEL_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_CDNA_KERNEL_H
+
+#include "FP8MoEToGPU/AMD/BufferRange.h"
+#include "FP8MoEToGPU/Matmul/CDNA/Mfma.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Matmul/CDNA/GroupedMatmul.h"
+
+namespace mlir::fp8moe {
+
+/// What all parts know. Values are i32 unless they are pointers; sizes and
+/// strides are i64.
+struct CDNAMatmulKernel {
+  CDNAMatmulKernel(KernelBuilder &b, const GroupedMatmulProblem &problem,
+                   const CDNAMatmulStrides<int64_t> &strides,
+                   const MfmaSchedule &schedule);
+
+  KernelBuilder &b;
+  const GroupedMatmulProblem &problem;
+  const MfmaSchedule &schedule;
+  Mfma mfma;
+
+  Value offsets, scaleA, scaleB, operandA, operandB, result, addend;
+  GroupedMatmulSizes<Value> sizes;
+  CDNAMatmulStrides<Value> strides;
+  /// Shared memory; this thread, its wave (a number of the wave) and its lane.
+  Value shared, thread, wave, lane;
+  /// Where the wave stands among those along the rows and the columns.
+  Value waveRow, waveColumn;
+  /// Row (or column) of the lane in an instruction, and which chunks of a stage
+  /// it holds: this one, and the one half a stage behind it.
+  Value laneRow, laneChunk;
+
+  int64_t getElementBytes() const { return problem.getElementBytes(); }
+  Value getBytes(Value elements) { return b.mul(elements, getElementBytes()); }
+  Value widen(Value value) { return b.zeroExtend(b.getI64Type(), value); }
+  Value narrow(Value value) { return b.truncate(b.getI32Type(), value); }
+
+  /// Whether the contraction of a tile may begin or end inside a chunk of 16
+  /// bytes, so that what is beside it must be masked.
+  bool needsHeadMask() const;
+  bool needsTailMask() const;
+};
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+/// What a workgroup must know about its tile. Values are uniform, i32 unless
+/// said otherwise.
+struct CDNATile {
+  /// The group whose b, scales and result these are.
+  Value group;
+  /// First row and column of the result (of the group's, in the weight
+  /// gradient), and how many there are from there on.
+  Value row, column, rowsLeft, columnsLeft;
+  /// i1: nothing is multiplied, in the tail or an empty group.
+  Value isZero;
+  /// First byte of the contraction, a multiple of 16; how many bytes from there
+  /// on are of the group before; and where the group's end.
+  Value firstByte, headBytes, endBytes;
+};
+
+/// Runs `body` for the workgroup's tile, if it has one.
+void createCDNATile(CDNAMatmulKernel &kernel,
+                    function_ref<void(const CDNATile &tile)> body);
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+/// One half of the rows, or of the columns, of a tile.
+enum class MatmulHalf { Rows0, Rows1, Columns0, Columns1 };
+
+inline bool isRowsHalf(MatmulHalf half) {
+  return half == MatmulHalf::Rows0 || half == MatmulHalf::Rows1;
+}
+
+/// Brings stages of both operands from memory to shared memory, and from there
+/// to registers.
+///
+/// A row of shared memory holds a stage of one row (or column) of an operand.
+/// Chunk c of row r lies at chunk c ^ f(r), so that lanes that read the same
+/// chunk of neighbouring rows hit all banks. Direct loads to shared memory
+/// write lane after lane, so that each lane loads the chunk that belongs there.
+class CDNAOperands {
+public:
+  CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile);
+
+  /// Loads to each half of a stage: how many a wave has under way.
+  int64_t getRounds(MatmulHalf half) const;
+
+  /// Begins to load half a stage, `step` (i32) bytes into the contraction, to
+  /// shared memory at `stage` (i32, bytes). Needs direct loads.
+  void loadToShared(MatmulHalf half, Value stage, Value step);
+  /// The same to registers, and from there to shared memory.
+  SmallVector<Value> load(MatmulHalf half, Value step);
+  void storeToShared(MatmulHalf half, Value stage, ArrayRef<Value> chunks);
+
+  /// The wave's fragments of half a stage.
+  SmallVector<MfmaFragment> read(MatmulHalf half, Value stage);
+
+  /// i1: the stage that is `step` bytes into the contraction has bytes to mask;
+  /// null where none has.
+  Value createHasMask(Value step);
+  /// Makes zeros of what is not the tile's.
+  void mask(Value step, MutableArrayRef<MfmaFragment> fragments);
+
+private:
+  Value getOffset(MatmulHalf half, int64_t round, Value step);
+  Value getUniformOffset(Value step);
+  int64_t getHalfOffset(MatmulHalf half) const;
+
+  CDNAMatmulKernel &kernel;
+  KernelBuilder &b;
+  const CDNATile &tile;
+  BufferRange rangeA, rangeB;
+  /// Of each operand: the byte in a stage that the lane loads, and its offset
+  /// in the range for each half and round.
+  Value chunkA, chunkB;
+  SmallVector<Value> offsets[4];
+  /// Where the lane reads its two chunks of the first fragment of a half.
+  Value readA[2], readB[2];
+  /// Where loads and reads of shared memory differ, so that compilers do not
+  /// wait for loads of another stage before they read.
+  ArrayAttr loadScope, readScope;
+};
+
+//===----------------------------------------------------------------------===//
+// Main loop, epilogue
+//===----------------------------------------------------------------------===//
+
+/// The wave's sums, for each half of the rows and of the columns: first along
+/// the rows, then along the columns.
+using CDNAAccumulators = SmallVector<Value>;
+
+CDNAAccumulators createCDNAMainLoop(CDNAMatmulKernel &kernel,
+                                    const CDNATile &tile);
+
+/// Scales, adds to what is there, and writes the tile.
+class CDNAEpilogue {
+public:
+  CDNAEpilogue(CDNAMatmulKernel &kernel, const CDNATile &tile);
+
+  /// Begins to load the thread's part of the tile's scales: before the main
+  /// loop, which hides it.
+  void loadScales();
+  /// Shared memory is free by now.
+  void storeTile(ArrayRef<Value> accumulators);
+
+private:
+  /// Eight neighbouring columns of a row, in the tile.
+  struct Run {
+    Value row, column;
+    SmallVector<Value> values;
+  };
+  /// The scales go through shared memory, and are divided into one only once.
+  void shareScales();
+  /// `isRagged`: the result's last columns do not fill a run.
+  void storeRuns(ArrayRef<Value> accumulators, bool isRagged);
+  void scale(Run &run);
+  void accumulate(Run &run, bool isRagged);
+  void store(const Run &run, bool isRagged);
+  BufferRange getRange(Value base, Value pitch, Value groupStride);
+  /// Where an element of a run lies in a range with this pitch, or outside.
+  Value getOffset(const Run &run, int64_t element, Value pitch);
+
+  CDNAMatmulKernel &kernel;
+  KernelBuilder &b;
+  const CDNATile &tile;
+  BufferRange result, addend;
+  /// f32, or zero where there is no product. Thread t has those of t, t +
+  /// threads and so on, where those of the columns follow those of the rows.
+  SmallVector<Value, 2> scales;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_CDNA_KERNEL_H

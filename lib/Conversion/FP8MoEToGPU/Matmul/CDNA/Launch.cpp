@@ -1,0 +1,308 @@
+//===- Launch.cpp - Launches the grouped matmul of CDNA -------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Matmul/MatmulInstance.h"
+#include "FP8MoEToGPU/Program/Conditions.h"
+#include "FP8MoEToGPU/Program/ProgramLowering.h"
+
+#include "fp8moe/Conversion/FP8MoEToGPU/Matmul/CDNA/GroupedMatmul.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Rows and columns are i32, and a tile may begin before the last one and end
+/// after it.
+static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - (1 << 16);
+static constexpr int64_t kAlignment = MfmaSchedule::kChunkBytes;
+
+namespace {
+/// Launches the kernel of one operation.
+class CDNAMatmulLaunch {
+public:
+  CDNAMatmulLaunch(const MatmulInstance &instance, ProgramLowering &lowering)
+      : op(instance.getOp()), instance(instance), problem(instance.problem),
+        sizes(instance.sizes), lowering(lowering),
+        builder(lowering.getBuilder()), size(builder, op.getLoc()) {}
+
+  LogicalResult launch(Value when);
+
+private:
+  Value getIndex(OpFoldResult value) {
+    return materializeSize(builder, op.getLoc(), value);
+  }
+  InFlightDiagnostic emitError() {
+    return op.emitOpError("on ") << lowering.getTarget().chip << " ";
+  }
+  /// Refuses what is larger than `most`, now or when the program is called.
+  LogicalResult requireAtMost(OpFoldResult value, int64_t most,
+                              const Twine &what);
+  LogicalResult requireMultiple(OpFoldResult value, int64_t step,
+                                const Twine &what);
+  LogicalResult checkOperand(const Twine &name, const BufferView &view,
+                             int64_t contiguous, int64_t elementBytes);
+  LogicalResult checkResult(const Twine &name, const BufferView &view);
+  LogicalResult check();
+  CDNAMatmulStrides<OpFoldResult> getStrides();
+  OpFoldResult countRowBlocks(const MfmaSchedule &schedule);
+  SymbolRefAttr getKernel(const MfmaSchedule &schedule,
+                          const CDNAMatmulStrides<OpFoldResult> &strides);
+  Value createIsNotEmpty();
+
+  GroupedMatmulOp op;
+  const MatmulInstance &instance;
+  const GroupedMatmulProblem &problem;
+  const GroupedMatmulSizes<OpFoldResult> &sizes;
+  ProgramLowering &lowering;
+  OpBuilder builder;
+  SizeBuilder size;
+};
+} // namespace
+
+/// Kernels rely on more than the layout promises: the runtime refuses a caller
+/// whose buffer is aligned to less.
+static void raiseAlignment(Value buffer, int64_t alignment) {
+  llvm::TypeSwitch<Operation *, void>(buffer.getDefiningOp())
+      .Case<plan::InputOp, plan::OutputOp, plan::WorkspaceOp>([&](auto op) {
+        if (static_cast<int64_t>(op.getAlignment()) < alignment)
+          op.setAlignment(alignment);
+      });
+}
+
+LogicalResult CDNAMatmulLaunch::requireAtMost(OpFoldResult value, int64_t most,
+                                              const Twine &what) {
+  int64_t known = getStaticSize(value);
+  if (ShapedType::isDynamic(known)) {
+    Value holds = arith::CmpIOp::create(
+        builder, op.getLoc(), arith::CmpIPredicate::sle, getIndex(value),
+        getIndex(builder.getIndexAttr(most)));
+    plan::RequireOp::create(builder, op.getLoc(), holds,
+                            builder.getStringAttr("the matmul kernel takes " +
+                                                  what + " up to " +
+                                                  Twine(most)));
+    return success();
+  }
+  if (known <= most)
+    return success();
+  return emitError() << "takes " << what << " up to " << most << ", found "
+                     << known
+                     << "; split the tensor, or compile the function for "
+                        "target 'cpu'";
+}
+
+LogicalResult CDNAMatmulLaunch::requireMultiple(OpFoldResult value,
+                                                int64_t step,
+                                                const Twine &what) {
+  int64_t known = getStaticSize(value);
+  if (ShapedType::isDynamic(known)) {
+    Value holds = arith::CmpIOp::create(
+        builder, op.getLoc(), arith::CmpIPredicate::eq,
+        getIndex(size.rem(value, step)), getIndex(builder.getIndexAttr(0)));
+    plan::RequireOp::create(builder, op.getLoc(), holds,
+                            builder.getStringAttr("the matmul kernel needs " +
+                                                  what +
+                                                  " that are multiples of " +
+                                                  Twine(step) + " elements"));
+    return success();
+  }
+  if (known % step == 0)
+    return success();
+  return emitError() << "expects " << what << " that are multiples of " << step
+                     << " elements (" << kAlignment << " bytes), found "
+                     << known
+                     << "; pad the tensor, or compile the function for target "
+                        "'cpu'";
+}
+
+/// The contraction is contiguous, and rows begin at multiples of what a lane
+/// loads.
+LogicalResult CDNAMatmulLaunch::checkOperand(const Twine &name,
+                                             const BufferView &view,
+                                             int64_t contiguous,
+                                             int64_t elementBytes) {
+  int64_t rank = view.sizes.size();
+  for (int64_t dim : llvm::seq(rank)) {
+    bool isSingle = getStaticSize(view.sizes[dim]) == 1;
+    if (dim == contiguous) {
+      if (getStaticSize(view.strides[dim]) != 1 && !isSingle)
+        return emitError() << "expects " << name
+                           << " to be contiguous along dimension " << dim
+                           << "; run fp8moe-optimize-layouts, or "
+                              "fp8moe.relayout it";
+      if (failed(requireAtMost(view.sizes[dim], kMaxPitchBytes / elementBytes,
+                               "a contraction")))
+        return failure();
+      continue;
+    }
+    if (failed(
+            requireAtMost(view.sizes[dim], kMaxExtent, "sizes of " + name)) ||
+        isSingle)
+      continue;
+    if (failed(requireMultiple(view.strides[dim], kAlignment / elementBytes,
+                               "strides of " + name)))
+      return failure();
+    // Experts may be farther apart than what a descriptor spans.
+    bool isExpert = rank == 3 && dim == 0;
+    if (!isExpert &&
+        failed(requireAtMost(view.strides[dim], kMaxPitchBytes / elementBytes,
+                             "strides of " + name)))
+      return failure();
+  }
+  raiseAlignment(view.buffer, kAlignment);
+  return success();
+}
+
+LogicalResult CDNAMatmulLaunch::checkResult(const Twine &name,
+                                            const BufferView &view) {
+  int64_t last = view.sizes.size() - 1;
+  if (getStaticSize(view.strides[last]) != 1 &&
+      getStaticSize(view.sizes[last]) != 1)
+    return emitError() << "expects " << name
+                       << " to be contiguous along dimension " << last
+                       << "; fp8moe.relayout such a result instead";
+  return requireAtMost(view.strides[last - 1],
+                       kMaxPitchBytes / problem.getResultBytes(),
+                       "strides of " + name);
+}
+
+LogicalResult CDNAMatmulLaunch::check() {
+  int64_t bytes = problem.getElementBytes();
+  if (failed(checkOperand("the first operand", instance.a,
+                          op.getContractedDimA(), bytes)) ||
+      failed(checkOperand("the second operand", instance.b,
+                          op.getContractedDimB(), bytes)) ||
+      failed(checkResult("the result", instance.result)))
+    return failure();
+  if (!instance.addend)
+    return success();
+  return checkResult("the tensor to accumulate into", *instance.addend);
+}
+
+CDNAMatmulStrides<OpFoldResult> CDNAMatmulLaunch::getStrides() {
+  OpFoldResult zero = builder.getIndexAttr(0);
+  CDNAMatmulStrides<OpFoldResult> strides;
+  strides.aRow = instance.a.strides[0];
+  strides.bColumn = instance.b.strides.back();
+  strides.bGroup = problem.forward ? instance.b.strides[0] : zero;
+  // Forward, the problem has that of the result's rows.
+  strides.resultRow = problem.forward ? zero : instance.result.strides[1];
+  strides.resultGroup = problem.forward ? zero : instance.result.strides[0];
+  return strides;
+}
+
+/// Blocks of rows that there may be, a multiple of the dies.
+OpFoldResult CDNAMatmulLaunch::countRowBlocks(const MfmaSchedule &schedule) {
+  OpFoldResult blocks = size.ceilDiv(sizes.rows, schedule.rows);
+  if (problem.forward)
+    blocks = size.add(blocks, size.add(sizes.groups, size.constant(1)));
+  else
+    blocks = size.mul(blocks, sizes.groups);
+  return size.mul(size.ceilDiv(blocks, schedule.dies),
+                  size.constant(schedule.dies));
+}
+
+SymbolRefAttr
+CDNAMatmulLaunch::getKernel(const MfmaSchedule &schedule,
+                            const CDNAMatmulStrides<OpFoldResult> &strides) {
+  SmallVector<int64_t> numbers{problem.forward,     problem.padding,
+                               problem.hasScales,   problem.reciprocalScales,
+                               problem.accumulates, schedule.rows,
+                               schedule.columns};
+  for (auto member : GroupedMatmulSizes<int64_t>::members())
+    numbers.push_back(problem.sizes.*member);
+  CDNAMatmulStrides<int64_t> known;
+  for (auto [from, to] :
+       llvm::zip_equal(CDNAMatmulStrides<OpFoldResult>::members(),
+                       CDNAMatmulStrides<int64_t>::members())) {
+    known.*to = getStaticSize(strides.*from);
+    numbers.push_back(known.*to);
+  }
+  return lowering.getKernels().getOrBuild(
+      problem.forward ? "grouped_matmul" : "grouped_matmul_wgrad",
+      {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
+       TypeAttr::get(problem.resultType),
+       builder.getDenseI64ArrayAttr(numbers)},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        buildCDNAGroupedMatmul(op.getLoc(), module, name, problem, known,
+                               schedule, hooks);
+      });
+}
+
+/// Whether the result has elements (an i1), if that is not known.
+Value CDNAMatmulLaunch::createIsNotEmpty() {
+  Value isNotEmpty;
+  for (OpFoldResult extent : {sizes.rows, sizes.columns}) {
+    if (!ShapedType::isDynamic(getStaticSize(extent)))
+      continue;
+    Value hasElements = arith::CmpIOp::create(
+        builder, op.getLoc(), arith::CmpIPredicate::sge, getIndex(extent),
+        getIndex(builder.getIndexAttr(1)));
+    isNotEmpty = createBoth(builder, op.getLoc(), isNotEmpty, hasElements);
+  }
+  return isNotEmpty;
+}
+
+LogicalResult CDNAMatmulLaunch::launch(Value when) {
+  if (failed(check()))
+    return failure();
+  auto tile = cast<MfmaTileAttr>(op.getTilesAttr().getFirst().getTile());
+  MfmaSchedule schedule =
+      getMfmaSchedule(tile.getRows(), tile.getColumns(), lowering.getTarget());
+  CDNAMatmulStrides<OpFoldResult> strides = getStrides();
+  SmallVector<Value> args{instance.offsets};
+  if (problem.hasScales)
+    args.append({instance.scaleA, instance.scaleB});
+  args.append({instance.a.buffer, instance.b.buffer, instance.result.buffer});
+  if (instance.addend)
+    args.push_back(instance.addend->buffer);
+  auto addDynamic = [&](const auto &values) {
+    using Values = std::remove_cv_t<std::remove_reference_t<decltype(values)>>;
+    for (auto member : Values::members())
+      if (ShapedType::isDynamic(getStaticSize(values.*member)))
+        args.push_back(getIndex(values.*member));
+  };
+  addDynamic(sizes);
+  addDynamic(strides);
+  OpFoldResult blocks = size.mul(countRowBlocks(schedule),
+                                 size.ceilDiv(sizes.columns, schedule.columns));
+  args.push_back(getIndex(blocks));
+  Value isNeeded =
+      createBoth(builder, op.getLoc(), createIsNotEmpty(),
+                 createBoth(builder, op.getLoc(), when, instance.isNeeded));
+  Value one = getIndex(builder.getIndexAttr(1));
+  plan::LaunchOp::create(builder, op.getLoc(), getKernel(schedule, strides),
+                         ValueRange{getIndex(blocks), one, one},
+                         {schedule.getThreads(), 1, 1}, /*shared=*/0, args,
+                         isNeeded);
+  return success();
+}
+
+namespace {
+class CDNAMatmulLowering : public KernelLowering {
+public:
+  bool takes(const KernelInstance &instance) const override {
+    auto *matmul = dyn_cast<MatmulInstance>(&instance);
+    return matmul && isa<MfmaTileAttr>(
+                         matmul->getOp().getTilesAttr().getFirst().getTile());
+  }
+  FailureOr<Value> launch(const KernelInstance &instance, Value when,
+                          ProgramLowering &lowering) const override {
+    const auto &matmul = cast<MatmulInstance>(instance);
+    if (failed(CDNAMatmulLaunch(matmul, lowering).launch(when)))
+      return failure();
+    return Value();
+  }
+};
+} // namespace
+
+namespace mlir::fp8moe {
+const KernelLowering &getCDNAMatmulLowering() {
+  static const CDNAMatmulLowering lowering;
+  return lowering;
+}
+} // namespace mlir::fp8moe

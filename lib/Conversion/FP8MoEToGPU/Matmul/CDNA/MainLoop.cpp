@@ -1,0 +1,270 @@
+//===- MainLoop.cpp - Products of a tile ----------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A stage of the contraction takes two phases, one for each half of the rows:
+//
+//   read R0, C0, C1 | refill R1 of the next stage     | multiply R0 x C0, C1
+//   read R1         | refill R0, C0, C1 of this stage | multiply R1 x C0, C1
+//
+// What was read is refilled in the phase after, so a half of a stage arrives
+// two phases before it is read, and two stages are enough. A barrier stands
+// before and behind the products. With eight waves, those of the second half of
+// the rows run one barrier behind: while four read and load, the four that
+// share their SIMDs multiply.
+//
+// A wave waits for its own loads before the barrier: for all but those that
+// are read later than in the next phase. Where loads do not go to shared
+// memory directly they stay in registers for a stage.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/AMD/WaveSync.h"
+#include "FP8MoEToGPU/Matmul/CDNA/Kernel.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+static constexpr MatmulHalf kFirst[] = {MatmulHalf::Rows0, MatmulHalf::Columns0,
+                                        MatmulHalf::Columns1};
+static constexpr MatmulHalf kAll[] = {MatmulHalf::Rows0, MatmulHalf::Columns0,
+                                      MatmulHalf::Columns1, MatmulHalf::Rows1};
+
+namespace {
+using Fragments = SmallVector<MfmaFragment>;
+
+class MainLoop {
+public:
+  MainLoop(CDNAMatmulKernel &kernel, const CDNATile &tile)
+      : kernel(kernel), b(kernel.b), tile(tile), operands(kernel, tile) {}
+
+  CDNAAccumulators build();
+
+private:
+  /// Chunks in registers on their way to shared memory, for each half in the
+  /// order of kAll; empty with direct loads.
+  using Staged = SmallVector<Value>;
+
+  bool isDirect() const { return kernel.schedule.loadsToShared; }
+  /// Whether waves that share a SIMD take turns.
+  bool isPingPong() const { return kernel.schedule.getWaves() == 8; }
+  int64_t stepBytes() const { return kernel.schedule.stepBytes; }
+  Staged createPrologue();
+  void refill(ArrayRef<MatmulHalf> halves, Value stage, Value step,
+              MutableArrayRef<Value> staged);
+  MutableArrayRef<Value> getStaged(MatmulHalf half,
+                                   MutableArrayRef<Value> staged);
+  void maskIfNeeded(Value step, ArrayRef<Fragments *> all);
+  void multiply(MutableArrayRef<Value> accumulators, const Fragments &rows,
+                const Fragments &columns);
+  void endReads();
+  void endProducts();
+  void shiftWaves(int64_t waveRow);
+  int64_t getLoadsAhead();
+
+  CDNAMatmulKernel &kernel;
+  KernelBuilder &b;
+  const CDNATile &tile;
+  CDNAOperands operands;
+};
+} // namespace
+
+/// Loads that may be under way when a phase ends: four halves, the last that
+/// were begun.
+int64_t MainLoop::getLoadsAhead() {
+  int64_t loads = 0;
+  for (MatmulHalf half : kAll)
+    loads += operands.getRounds(half);
+  return loads;
+}
+
+/// What was read has arrived in registers, and what the next phase reads has
+/// arrived in shared memory, for all waves.
+void MainLoop::endReads() {
+  createSchedulingFence(b);
+  createWaitCount(b, isDirect() ? getLoadsAhead() : kAnyLoads, 0);
+  createWaveBarrier(b);
+}
+
+void MainLoop::endProducts() { createWaveBarrier(b); }
+
+/// Lets the waves of one half of the rows pass a barrier more.
+void MainLoop::shiftWaves(int64_t waveRow) {
+  if (isPingPong())
+    b.createIf(b.equal(kernel.waveRow, waveRow), [&] { createWaveBarrier(b); });
+}
+
+MutableArrayRef<Value> MainLoop::getStaged(MatmulHalf half,
+                                           MutableArrayRef<Value> staged) {
+  int64_t first = 0;
+  for (MatmulHalf other : kAll) {
+    if (other == half)
+      break;
+    first += operands.getRounds(other);
+  }
+  return staged.slice(first, operands.getRounds(half));
+}
+
+/// Fills halves of a stage: with what is `step` bytes into the contraction, or
+/// with what is in registers, which then get that.
+void MainLoop::refill(ArrayRef<MatmulHalf> halves, Value stage, Value step,
+                      MutableArrayRef<Value> staged) {
+  for (MatmulHalf half : halves) {
+    if (isDirect()) {
+      operands.loadToShared(half, stage, step);
+      continue;
+    }
+    MutableArrayRef<Value> chunks = getStaged(half, staged);
+    operands.storeToShared(half, stage, chunks);
+    llvm::copy(operands.load(half, step), chunks.begin());
+  }
+}
+
+/// Two stages, but for the second half of the rows of the second one, which the
+/// loop brings; without direct loads, registers hold what follows.
+MainLoop::Staged MainLoop::createPrologue() {
+  Value zero = b.i32(0), second = b.i32(kernel.schedule.getStageBytes());
+  Value step = b.i32(stepBytes());
+  Staged staged;
+  if (isDirect()) {
+    for (MatmulHalf half : kAll)
+      operands.loadToShared(half, zero, zero);
+    for (MatmulHalf half : kFirst)
+      operands.loadToShared(half, second, step);
+  } else {
+    SmallVector<SmallVector<Value>> stages[2];
+    for (auto [stage, at] : llvm::zip_equal(stages, ArrayRef{zero, step}))
+      for (MatmulHalf half : kAll)
+        stage.push_back(operands.load(half, at));
+    createSchedulingFence(b);
+    for (MatmulHalf half : kFirst)
+      llvm::append_range(staged, operands.load(half, b.i32(2 * stepBytes())));
+    llvm::append_range(staged, stages[1].back());
+    createSchedulingFence(b);
+    for (auto [index, half] : llvm::enumerate(kAll)) {
+      operands.storeToShared(half, zero, stages[0][index]);
+      if (half != MatmulHalf::Rows1)
+        operands.storeToShared(half, second, stages[1][index]);
+    }
+  }
+  endReads();
+  return staged;
+}
+
+/// Masks fragments in place where the stage has bytes that are not the tile's.
+void MainLoop::maskIfNeeded(Value step, ArrayRef<Fragments *> all) {
+  Value hasMask = operands.createHasMask(step);
+  if (!hasMask)
+    return;
+  auto collect = [&] {
+    SmallVector<Value> chunks;
+    for (Fragments *fragments : all)
+      for (const MfmaFragment &fragment : *fragments)
+        chunks.append(std::begin(fragment.chunks), std::end(fragment.chunks));
+    return chunks;
+  };
+  SmallVector<Value> before = collect();
+  SmallVector<Value> masked = b.createIf(
+      hasMask, ValueRange(before).getTypes(),
+      [&] {
+        // Else LLVM masks every stage, to save the branch.
+        createSchedulingFence(b);
+        for (Fragments *fragments : all)
+          operands.mask(step, *fragments);
+        return collect();
+      },
+      [&] { return before; });
+  ArrayRef<Value> rest = masked;
+  for (Fragments *fragments : all)
+    for (MfmaFragment &fragment : *fragments)
+      for (Value &chunk : fragment.chunks)
+        chunk = rest.consume_front();
+}
+
+/// Adds the products of some rows and columns: part after part, so that sums
+/// that depend on each other are not neighbours.
+void MainLoop::multiply(MutableArrayRef<Value> accumulators,
+                        const Fragments &rows, const Fragments &columns) {
+  for (int64_t part : llvm::seq(kernel.mfma.getParts()))
+    for (auto [i, row] : llvm::enumerate(rows))
+      for (auto [j, column] : llvm::enumerate(columns)) {
+        Value &sum = accumulators[i * columns.size() + j];
+        sum = kernel.mfma.create(b, column, row, sum, part);
+      }
+}
+
+CDNAAccumulators MainLoop::build() {
+  Staged staged = createPrologue();
+  shiftWaves(1);
+
+  // Minus zero plus a product is the product, and plus what is accumulated
+  // into is that, whatever its sign.
+  VectorType type = kernel.mfma.getAccumulatorType(b);
+  float start = kernel.problem.accumulates ? -0.0f : 0.0f;
+  Value none = arith::ConstantOp::create(
+      b, DenseElementsAttr::get(type, b.getF32FloatAttr(start)));
+  int64_t perQuadrant =
+      kernel.schedule.getRowTiles() * kernel.schedule.getColumnTiles();
+  SmallVector<Value> init(4 * perQuadrant, none);
+  size_t numSums = init.size();
+  init.push_back(b.i32(0));
+  llvm::append_range(init, staged);
+
+  SmallVector<Value> results = b.createFor(
+      b.i32(0), tile.endBytes, stepBytes(), init,
+      [&](Value step, ValueRange carried) {
+        SmallVector<Value> sums(carried.take_front(numSums));
+        Value stage = carried[numSums];
+        SmallVector<Value> staged(carried.drop_front(numSums + 1));
+        Value next = b.sub(b.i32(kernel.schedule.getStageBytes()), stage);
+        auto getSums = [&](int64_t quadrant) {
+          return MutableArrayRef(sums).slice(quadrant * perQuadrant,
+                                             perQuadrant);
+        };
+        // Registers hold one stage more.
+        int64_t ahead = isDirect() ? 0 : stepBytes();
+
+        Fragments rows = operands.read(MatmulHalf::Rows0, stage);
+        Fragments columns0 = operands.read(MatmulHalf::Columns0, stage);
+        Fragments columns1 = operands.read(MatmulHalf::Columns1, stage);
+        refill(MatmulHalf::Rows1, next, b.add(step, stepBytes() + ahead),
+               staged);
+        endReads();
+        maskIfNeeded(step, {&rows, &columns0, &columns1});
+        createPriority(b, 1);
+        multiply(getSums(0), rows, columns0);
+        multiply(getSums(1), rows, columns1);
+        createPriority(b, 0);
+        endProducts();
+
+        rows = operands.read(MatmulHalf::Rows1, stage);
+        refill(kFirst, stage, b.add(step, 2 * stepBytes() + ahead), staged);
+        endReads();
+        maskIfNeeded(step, {&rows});
+        createPriority(b, 1);
+        multiply(getSums(2), rows, columns0);
+        multiply(getSums(3), rows, columns1);
+        createPriority(b, 0);
+        endProducts();
+
+        sums.push_back(next);
+        sums.append(staged);
+        return sums;
+      });
+  shiftWaves(0);
+  // Shared memory is free for something else.
+  createWaitCount(b, 0, 0);
+  createWaveBarrier(b);
+  results.resize(numSums);
+  return results;
+}
+
+CDNAAccumulators fp8moe::createCDNAMainLoop(CDNAMatmulKernel &kernel,
+                                            const CDNATile &tile) {
+  return MainLoop(kernel, tile).build();
+}

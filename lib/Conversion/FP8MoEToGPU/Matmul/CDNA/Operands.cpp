@@ -1,0 +1,265 @@
+//===- Operands.cpp - From memory to registers ----------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Matmul/CDNA/Kernel.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+static constexpr int64_t kChunkBytes = MfmaSchedule::kChunkBytes;
+
+/// f(r) of a row of the first operand: lanes read consecutive rows.
+static Value getRowSwizzle(KernelBuilder &b, Value row, int64_t chunks) {
+  return b.bitAnd(b.shiftRight(row, 1), chunks - 1);
+}
+
+/// Lanes read columns in an order in which every lane then has eight
+/// neighbouring ones in the result: the bits of a lane's number that f takes
+/// are bits 1, 3 and 4 of its column.
+static Value getColumnSwizzle(KernelBuilder &b, Value column, int64_t chunks) {
+  Value low = b.bitAnd(b.shiftRight(column, 1), 1);
+  Value high = b.bitAnd(b.shiftRight(column, 3), chunks / 2 - 1);
+  return b.bitOr(b.shiftLeft(high, 1), low);
+}
+
+/// The first column that a lane reads, of those that follow each other in a
+/// wave's part of a half.
+static Value getLaneColumn(CDNAMatmulKernel &kernel) {
+  KernelBuilder &b = kernel.b;
+  Value lane = kernel.laneRow;
+  // Of 16 columns a lane has four of every eight, the second instruction the
+  // other four.
+  if (kernel.schedule.edge == 16)
+    return b.bitOr(b.shiftLeft(b.shiftRight(lane, 2), 3), b.bitAnd(lane, 3));
+  // Of 32, bits 2 and 3 change places.
+  Value bit3 = b.shiftLeft(b.bitAnd(lane, 4), 1);
+  Value bit2 = b.shiftRight(b.bitAnd(lane, 8), 1);
+  return b.bitOr(b.bitAnd(lane, 0x13), b.bitOr(bit3, bit2));
+}
+
+/// Columns from one instruction to the next.
+static constexpr int64_t kColumnStep = 4;
+
+static ArrayAttr createScope(KernelBuilder &b,
+                             LLVM::AliasScopeDomainAttr domain,
+                             StringRef name) {
+  return b.getArrayAttr(
+      LLVM::AliasScopeAttr::get(domain, b.getStringAttr(name)));
+}
+
+CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
+    : kernel(kernel), b(kernel.b), tile(tile) {
+  const MfmaSchedule &schedule = kernel.schedule;
+  int64_t chunks = schedule.getChunksPerRow();
+  Value pitchA = kernel.getBytes(kernel.strides.aRow);
+  Value pitchB = kernel.getBytes(kernel.strides.bColumn);
+  Value first = kernel.widen(tile.firstByte);
+  // The last chunk is read whole: its other bytes are masked.
+  Value end = kernel.widen(b.roundUp(tile.endBytes, kChunkBytes));
+  auto getRange = [&](Value base, Value rows, int64_t tileRows, Value pitch) {
+    Value before = kernel.widen(b.sub(b.minS(rows, tileRows), 1));
+    return BufferRange(b, b.offsetBytes(base, first),
+                       b.add(b.mul(before, pitch), end));
+  };
+  Value baseA =
+      b.offsetBytes(kernel.operandA, b.mul(kernel.widen(tile.row), pitchA));
+  Value baseB =
+      b.offsetBytes(kernel.operandB, b.mul(kernel.widen(tile.column), pitchB));
+  if (kernel.problem.forward)
+    baseB = b.offsetBytes(baseB, b.mul(kernel.widen(tile.group),
+                                       kernel.getBytes(kernel.strides.bGroup)));
+  rangeA = getRange(baseA, tile.rowsLeft, schedule.rows, pitchA);
+  rangeB = getRange(baseB, tile.columnsLeft, schedule.columns, pitchB);
+
+  Value row = b.divU(kernel.thread, chunks);
+  Value place = b.remU(kernel.thread, chunks);
+  chunkA = b.mul(b.bitXor(place, getRowSwizzle(b, row, chunks)), kChunkBytes);
+  chunkB =
+      b.mul(b.bitXor(place, getColumnSwizzle(b, row, chunks)), kChunkBytes);
+  for (MatmulHalf half : {MatmulHalf::Rows0, MatmulHalf::Rows1,
+                          MatmulHalf::Columns0, MatmulHalf::Columns1}) {
+    bool isRows = isRowsHalf(half);
+    bool isSecond = half == MatmulHalf::Rows1 || half == MatmulHalf::Columns1;
+    int64_t halfRows =
+        isRows ? schedule.getHalfRows() : schedule.getHalfColumns();
+    Value pitch = kernel.narrow(isRows ? pitchA : pitchB);
+    for (int64_t round : llvm::seq(getRounds(half))) {
+      Value inTile =
+          b.add(row, isSecond * halfRows + round * schedule.getRowsPerRound());
+      offsets[static_cast<int>(half)].push_back(
+          b.add(b.mul(inTile, pitch), isRows ? chunkA : chunkB));
+    }
+  }
+
+  // What a lane reads lies at the same chunk for all fragments.
+  Value read = b.mul(
+      b.bitXor(kernel.laneChunk, getRowSwizzle(b, kernel.laneRow, chunks)),
+      kChunkBytes);
+  Value rowA =
+      b.add(b.mul(kernel.waveRow, schedule.getWaveRows()), kernel.laneRow);
+  Value rowB = b.add(b.mul(kernel.waveColumn, MfmaSchedule::kWaveColumns),
+                     getLaneColumn(kernel));
+  for (int64_t i : {0, 1}) {
+    Value chunk = b.bitXor(read, i * schedule.stepBytes / 2);
+    readA[i] = b.add(b.mul(rowA, schedule.stepBytes), chunk);
+    readB[i] = b.add(b.mul(rowB, schedule.stepBytes), chunk);
+  }
+
+  if (!schedule.loadsToShared)
+    return;
+  auto domain = LLVM::AliasScopeDomainAttr::get(b.getContext(),
+                                                b.getStringAttr("stages"));
+  loadScope = createScope(b, domain, "loads");
+  readScope = createScope(b, domain, "reads");
+}
+
+int64_t CDNAOperands::getRounds(MatmulHalf half) const {
+  return isRowsHalf(half) ? kernel.schedule.getRowRounds()
+                          : kernel.schedule.getColumnRounds();
+}
+
+/// Where half a stage begins in the stage.
+int64_t CDNAOperands::getHalfOffset(MatmulHalf half) const {
+  int64_t rows = kernel.schedule.getHalfRows();
+  int64_t columns = kernel.schedule.getHalfColumns();
+  switch (half) {
+  case MatmulHalf::Rows0:
+    return 0;
+  case MatmulHalf::Rows1:
+    return rows * kernel.schedule.stepBytes;
+  case MatmulHalf::Columns0:
+    return 2 * rows * kernel.schedule.stepBytes;
+  case MatmulHalf::Columns1:
+    return (2 * rows + columns) * kernel.schedule.stepBytes;
+  }
+  llvm_unreachable("unknown half");
+}
+
+/// What is behind the contraction's end is outside of the range.
+Value CDNAOperands::getOffset(MatmulHalf half, int64_t round, Value step) {
+  Value chunk = isRowsHalf(half) ? chunkA : chunkB;
+  Value isInside = b.less(chunk, b.sub(tile.endBytes, step));
+  return b.select(isInside, offsets[static_cast<int>(half)][round],
+                  BufferRange::kOutside);
+}
+
+/// With what is behind the end the sum still lies in the range, or outside of
+/// it by the other offset alone.
+Value CDNAOperands::getUniformOffset(Value step) {
+  return b.minS(step, tile.endBytes);
+}
+
+void CDNAOperands::loadToShared(MatmulHalf half, Value stage, Value step) {
+  const BufferRange &range = isRowsHalf(half) ? rangeA : rangeB;
+  constexpr int64_t waveBytes = MfmaSchedule::kWaveLanes * kChunkBytes;
+  Value place = b.add(stage, b.mul(kernel.wave, waveBytes));
+  for (int64_t round : llvm::seq(getRounds(half))) {
+    int64_t offset = getHalfOffset(half) +
+                     round * kernel.schedule.getThreads() * kChunkBytes;
+    Value shared = b.offsetBytes(kernel.shared, b.add(place, offset));
+    range.loadToShared(b, shared, kChunkBytes, getOffset(half, round, step),
+                       getUniformOffset(step), loadScope, readScope);
+  }
+}
+
+SmallVector<Value> CDNAOperands::load(MatmulHalf half, Value step) {
+  const BufferRange &range = isRowsHalf(half) ? rangeA : rangeB;
+  SmallVector<Value> chunks;
+  for (int64_t round : llvm::seq(getRounds(half)))
+    chunks.push_back(range.load(b, b.getWordsType(),
+                                getOffset(half, round, step),
+                                getUniformOffset(step)));
+  return chunks;
+}
+
+void CDNAOperands::storeToShared(MatmulHalf half, Value stage,
+                                 ArrayRef<Value> chunks) {
+  Value place = b.add(b.mul(kernel.thread, kChunkBytes), stage);
+  Value base = b.offsetBytes(kernel.shared, place);
+  for (auto [round, chunk] : llvm::enumerate(chunks)) {
+    int64_t offset = getHalfOffset(half) +
+                     round * kernel.schedule.getThreads() * kChunkBytes;
+    b.store(chunk, b.offsetBytes(base, offset), kChunkBytes);
+  }
+}
+
+SmallVector<MfmaFragment> CDNAOperands::read(MatmulHalf half, Value stage) {
+  const MfmaSchedule &schedule = kernel.schedule;
+  bool isRows = isRowsHalf(half);
+  int64_t rowsApart = isRows ? schedule.edge : kColumnStep;
+  SmallVector<MfmaFragment> fragments(isRows ? schedule.getRowTiles()
+                                             : schedule.getColumnTiles());
+  for (int64_t i : {0, 1}) {
+    Value base = b.offsetBytes(kernel.shared,
+                               b.add(isRows ? readA[i] : readB[i], stage));
+    for (auto [index, fragment] : llvm::enumerate(fragments)) {
+      int64_t offset =
+          getHalfOffset(half) + index * rowsApart * schedule.stepBytes;
+      auto load = LLVM::LoadOp::create(
+          b, b.getWordsType(), b.offsetBytes(base, offset), kChunkBytes);
+      if (schedule.loadsToShared) {
+        load.setAliasScopesAttr(readScope);
+        load.setNoaliasScopesAttr(loadScope);
+      }
+      fragment.chunks[i] = load;
+    }
+  }
+  return fragments;
+}
+
+//===----------------------------------------------------------------------===//
+// Masks
+//===----------------------------------------------------------------------===//
+
+Value CDNAOperands::createHasMask(Value step) {
+  Value hasMask;
+  if (kernel.needsTailMask()) {
+    Value isPart =
+        b.compare(arith::CmpIPredicate::ne,
+                  b.bitAnd(tile.endBytes, MfmaSchedule::kChunkBytes - 1), 0);
+    Value isLast =
+        b.lessEqual(b.sub(tile.endBytes, step), kernel.schedule.stepBytes);
+    hasMask = b.bitAnd(isPart, isLast);
+  }
+  if (kernel.needsHeadMask()) {
+    Value isPart = b.compare(arith::CmpIPredicate::ne, tile.headBytes, 0);
+    Value isHead = b.bitAnd(isPart, b.equal(step, 0));
+    hasMask = hasMask ? b.bitOr(hasMask, isHead) : isHead;
+  }
+  return hasMask;
+}
+
+/// The lowest `bytes` bytes of a word, from none to all four.
+static Value createLowMask(KernelBuilder &b, Value bytes) {
+  Value bits = b.mul(b.clamp(bytes, 0, kWordBytes), 8);
+  Value one = b.shiftLeft(b.i64(1), b.zeroExtend(b.getI64Type(), bits));
+  return b.truncate(b.getI32Type(), b.sub(one, 1));
+}
+
+void CDNAOperands::mask(Value step, MutableArrayRef<MfmaFragment> fragments) {
+  for (int64_t i : {0, 1}) {
+    Value begin = b.add(b.mul(kernel.laneChunk, kChunkBytes),
+                        i * kernel.schedule.stepBytes / 2);
+    begin = b.add(begin, step);
+    SmallVector<Value> words;
+    for (int64_t byte = 0; byte < kChunkBytes; byte += kWordBytes) {
+      Value first = b.add(begin, byte);
+      Value word = createLowMask(b, b.sub(tile.endBytes, first));
+      if (kernel.needsHeadMask()) {
+        Value head = createLowMask(b, b.sub(tile.headBytes, first));
+        word = b.bitAnd(word, b.bitXor(head, -1));
+      }
+      words.push_back(word);
+    }
+    Value mask = b.packWords(words);
+    for (MfmaFragment &fragment : fragments)
+      fragment.chunks[i] = b.bitAnd(fragment.chunks[i], mask);
+  }
+}

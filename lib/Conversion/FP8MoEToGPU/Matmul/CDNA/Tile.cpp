@@ -1,0 +1,199 @@
+//===- Tile.cpp - Which workgroup computes which tile ---------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Workgroups are dealt to the dies in turn, so consecutive ones share no
+// second-level cache. A die gets every eighth (by the number of dies) block of
+// rows, with all of its columns, in bands: what runs at once on a die are a few
+// blocks of rows by a band of columns, and both operands come from its cache.
+//
+// Forward, blocks of rows are counted through all groups, each of which may end
+// inside a block, and then through the rows of no group. The host only knows
+// how many there are at most: workgroups that find nothing end.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/AMD/WaveSync.h"
+#include "FP8MoEToGPU/Matmul/CDNA/Kernel.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Tiles along the columns that a die works on together. With 32 to 38
+/// workgroups at once that is a patch of about 8 by 4 tiles.
+static constexpr int64_t kBandTiles = 8;
+
+namespace {
+/// A group's rows, or range of the contraction, and the blocks before it, all
+/// i32 numbers of the wave.
+struct Group {
+  Value index, start, end, firstBlock;
+
+  SmallVector<Value> pack() const { return {index, start, end, firstBlock}; }
+  static Group unpack(ValueRange values) {
+    return {values[0], values[1], values[2], values[3]};
+  }
+};
+
+class TileFinder {
+public:
+  explicit TileFinder(CDNAMatmulKernel &kernel) : kernel(kernel), b(kernel.b) {}
+
+  /// The block of rows and the tile along the columns, both i32.
+  std::pair<Value, Value> findPlace();
+  /// The tile and whether there is one (i1).
+  std::pair<CDNATile, Value> findForward(Value rowBlock, Value column);
+  std::pair<CDNATile, Value> findGradient(Value rowBlock, Value column);
+
+private:
+  Group findGroup(Value count, Value extent, int64_t blockSize,
+                  function_ref<Value(Value group, Value endBlock)> isBehind);
+
+  CDNAMatmulKernel &kernel;
+  KernelBuilder &b;
+};
+} // namespace
+
+/// The first of the first `count` groups for which `isBehind` (i1) holds; else
+/// `count`, as an empty group behind the last one. Ends are clamped to
+/// [previous end, extent]. Each lane looks at a group, up to the end of which
+/// there are `endBlock` blocks of `blockSize`.
+Group TileFinder::findGroup(Value count, Value extent, int64_t blockSize,
+                            function_ref<Value(Value, Value)> isBehind) {
+  Value bytes =
+      kernel.widen(b.mul(kernel.narrow(kernel.sizes.groups), sizeof(int32_t)));
+  BufferRange offsets(b, kernel.offsets, bytes);
+  Value zero = b.i32(0), lastLane = b.i32(MfmaSchedule::kWaveLanes - 1);
+  // What was found, then the end and the blocks of all groups so far.
+  SmallVector<Value> init = Group{b.i32(-1), zero, zero, zero}.pack();
+  init.append({zero, zero});
+  SmallVector<Value> results = b.createFor(
+      zero, count, MfmaSchedule::kWaveLanes, init,
+      [&](Value first, ValueRange carried) {
+        Group found = Group::unpack(carried);
+        Value group = b.add(first, kernel.lane);
+        // Zero behind the last one.
+        Value end =
+            offsets.load(b, b.getI32Type(), b.mul(group, sizeof(int32_t)));
+        end = b.maxS(b.clamp(end, 0, extent), carried[4]);
+        end =
+            b.scanLanesIdempotent(end, kernel.lane, [&](Value lhs, Value rhs) {
+              return b.maxS(lhs, rhs);
+            });
+        Value start = b.select(b.equal(kernel.lane, 0), carried[4],
+                               b.shiftLanes(end, kernel.lane));
+        Value blocks = b.ceilDiv(b.sub(end, start), blockSize);
+        Value endBlock =
+            b.scanLanes(blocks, kernel.lane,
+                        [&](Value lhs, Value rhs) { return b.add(lhs, rhs); });
+        endBlock = b.add(endBlock, carried[5]);
+        Value lanes =
+            b.ballot(b.bitAnd(isBehind(group, endBlock), b.less(group, count)));
+        Value isNew = b.bitAnd(b.compare(arith::CmpIPredicate::ne, lanes, 0),
+                               b.equal(found.index, -1));
+        Value lane = kernel.narrow(LLVM::CountTrailingZerosOp::create(
+            b, lanes.getType(), lanes, /*is_zero_poison=*/false));
+        lane = b.bitAnd(lane, MfmaSchedule::kWaveLanes - 1);
+        Value here[] = {group, start, end, b.sub(endBlock, blocks)};
+        SmallVector<Value> next;
+        for (auto [value, before] : llvm::zip_equal(here, found.pack()))
+          next.push_back(
+              b.select(isNew, createReadLane(b, value, lane), before));
+        next.push_back(createReadLane(b, end, lastLane));
+        next.push_back(createReadLane(b, endBlock, lastLane));
+        return next;
+      });
+  Group found = Group::unpack(results);
+  Value isTail = b.equal(found.index, -1);
+  return {b.select(isTail, count, found.index),
+          b.select(isTail, results[4], found.start),
+          b.select(isTail, results[4], found.end),
+          b.select(isTail, results[5], found.firstBlock)};
+}
+
+std::pair<Value, Value> TileFinder::findPlace() {
+  int64_t dies = kernel.schedule.dies;
+  Value block = kernel.narrow(b.getBlock());
+  Value alongColumns =
+      kernel.narrow(b.ceilDiv(kernel.sizes.columns, kernel.schedule.columns));
+  Value inDie = b.divU(block, dies);
+  Value rowBlocks = b.divU(b.getNumBlocks(), b.mul(alongColumns, dies));
+  Value bandTiles = b.mul(rowBlocks, kBandTiles);
+  Value firstColumn = b.mul(b.divU(inDie, bandTiles), kBandTiles);
+  Value inBand = b.remU(inDie, bandTiles);
+  Value width = b.minS(b.sub(alongColumns, firstColumn), kBandTiles);
+  Value row = b.add(b.mul(b.divU(inBand, width), dies), b.remU(block, dies));
+  return {row, b.add(firstColumn, b.remU(inBand, width))};
+}
+
+std::pair<CDNATile, Value> TileFinder::findForward(Value rowBlock,
+                                                   Value column) {
+  int64_t tileRows = kernel.schedule.rows;
+  Value rows = kernel.narrow(kernel.sizes.rows);
+  Value groups = kernel.narrow(kernel.sizes.groups);
+  Group group = findGroup(groups, rows, tileRows, [&](Value, Value endBlock) {
+    return b.less(rowBlock, endBlock);
+  });
+  CDNATile tile;
+  tile.isZero = b.equal(group.index, groups);
+  tile.group = b.select(tile.isZero, b.i32(0), group.index);
+  Value inGroup = b.mul(b.sub(rowBlock, group.firstBlock), tileRows);
+  tile.row = b.add(group.start, inGroup);
+  // Behind the last group come the rows of none.
+  tile.rowsLeft = b.sub(b.select(tile.isZero, rows, group.end), tile.row);
+  tile.column = column;
+  tile.columnsLeft = b.sub(kernel.narrow(kernel.sizes.columns), column);
+  tile.firstByte = tile.headBytes = b.i32(0);
+  Value bytes = kernel.narrow(kernel.getBytes(kernel.sizes.contraction));
+  tile.endBytes = b.select(tile.isZero, b.i32(0), bytes);
+  return {tile, b.less(b.i32(0), tile.rowsLeft)};
+}
+
+std::pair<CDNATile, Value> TileFinder::findGradient(Value rowBlock,
+                                                    Value column) {
+  Value rows = kernel.narrow(kernel.sizes.rows);
+  Value groups = kernel.narrow(kernel.sizes.groups);
+  Value extent = kernel.narrow(kernel.sizes.contraction);
+  Value alongRows = b.ceilDiv(rows, kernel.schedule.rows);
+  Value index = b.divU(rowBlock, alongRows);
+  Value exists = b.less(index, groups);
+  int64_t padding = kernel.problem.padding;
+  Group group =
+      findGroup(b.minS(b.add(index, 1), groups), extent, padding,
+                [&](Value group, Value) { return b.equal(group, index); });
+  CDNATile tile;
+  tile.group = index;
+  tile.row = b.mul(b.remU(rowBlock, alongRows), kernel.schedule.rows);
+  tile.rowsLeft = b.sub(rows, tile.row);
+  tile.column = column;
+  tile.columnsLeft = b.sub(kernel.narrow(kernel.sizes.columns), column);
+  Value length = b.sub(group.end, group.start);
+  tile.isZero = b.equal(length, 0);
+  Value begin = kernel.getBytes(b.mul(group.firstBlock, padding));
+  tile.headBytes = b.bitAnd(begin, MfmaSchedule::kChunkBytes - 1);
+  if (!kernel.needsHeadMask())
+    tile.headBytes = b.i32(0);
+  tile.firstByte = b.sub(begin, tile.headBytes);
+  // Wrong offsets give wrong numbers, and no wrong address.
+  Value most = b.maxS(b.sub(kernel.getBytes(extent), tile.firstByte), 0);
+  Value end = b.add(tile.headBytes, kernel.getBytes(length));
+  tile.endBytes = b.select(tile.isZero, b.i32(0), b.minS(end, most));
+  return {tile, exists};
+}
+
+void fp8moe::createCDNATile(CDNAMatmulKernel &kernel,
+                            function_ref<void(const CDNATile &)> body) {
+  TileFinder finder(kernel);
+  auto [rowBlock, columnTile] = finder.findPlace();
+  Value column = kernel.b.mul(columnTile, kernel.schedule.columns);
+  auto [tile, exists] = kernel.problem.forward
+                            ? finder.findForward(rowBlock, column)
+                            : finder.findGradient(rowBlock, column);
+  const CDNATile &found = tile;
+  kernel.b.createIf(exists, [&] { body(found); });
+}

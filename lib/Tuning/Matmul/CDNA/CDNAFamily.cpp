@@ -1,0 +1,193 @@
+//===- CDNAFamily.cpp - The family of CDNA's grouped matmul ---------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tuning/Matmul/MatmulFamily.h"
+#include "fp8moe/Tuning/KernelChoice.h"
+#include "fp8moe/Tuning/Matmul/CDNA/CDNATiles.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+static constexpr int64_t kAlignment = MfmaSchedule::kChunkBytes;
+
+/// Groups of the contraction that begin at multiples of this many FP8 elements,
+/// a line of the cache, share none, and need no mask.
+static constexpr int64_t kGroupPadding = 128;
+
+namespace {
+class CDNAMatmulFamily : public MatmulFamily {
+public:
+  StringRef getName() const override { return "cdna_matmul"; }
+  bool owns(TileAttrInterface tile) const override {
+    return isa<MfmaTileAttr>(tile);
+  }
+  bool supports(const KernelWork &work,
+                const TargetInfo &target) const override {
+    const auto &matmul = cast<MatmulWork>(work);
+    return hasMfmaKernel(matmul.a, matmul.b, target);
+  }
+  void
+  addCandidates(MLIRContext *context, const KernelWork &work,
+                const TargetInfo &target,
+                SmallVectorImpl<KernelCandidate> &candidates) const override;
+  LogicalResult verify(Operation *op, const TargetInfo &target) const override;
+  bool isTotal() const override { return false; }
+  std::optional<TensorAccess>
+  getWantedAccess(Operation *op, Value tensor,
+                  const TargetInfo &target) const override;
+  int64_t getWantedGroupPadding(Operation *op,
+                                const TargetInfo &target) const override;
+  Cost predict(const MatmulWork &work, TileAttrInterface tile,
+               const TargetInfo &target) const override;
+  std::string explain(const MatmulWork &work, KernelChoiceAttr choice,
+                      const TargetInfo &target) const override;
+};
+} // namespace
+
+void CDNAMatmulFamily::addCandidates(
+    MLIRContext *context, const KernelWork &work, const TargetInfo &target,
+    SmallVectorImpl<KernelCandidate> &candidates) const {
+  for (const MfmaTileCost &tile : rankMfmaTiles(cast<MatmulWork>(work), target))
+    candidates.push_back({this, getMfmaTile(context, tile.schedule), tile.cost,
+                          explainMfmaTile(tile)});
+}
+
+Cost CDNAMatmulFamily::predict(const MatmulWork &work, TileAttrInterface tile,
+                               const TargetInfo &target) const {
+  for (const MfmaTileCost &cost : rankMfmaTiles(work, target))
+    if (getMfmaTile(tile.getContext(), cost.schedule) == tile)
+      return cost.cost;
+  return Cost::infinite();
+}
+
+std::string CDNAMatmulFamily::explain(const MatmulWork &work,
+                                      KernelChoiceAttr choice,
+                                      const TargetInfo &target) const {
+  TileAttrInterface tile = choice.getFirst().getTile();
+  SmallVector<KernelCandidate> candidates;
+  addCandidates(choice.getContext(), work, target, candidates);
+  std::string text;
+  for (const KernelCandidate &candidate : candidates)
+    if (candidate.tile == tile)
+      text = candidate.reason;
+  const KernelCandidate &best = chooseCandidate(candidates);
+  if (best.tile == tile)
+    return text;
+  return text + llvm::formatv("{0}as given, the model prefers {1} at {2:f1} us",
+                              text.empty() ? "" : "; ", describeTile(best.tile),
+                              best.cost.time / 1e6)
+                    .str();
+}
+
+//===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
+
+/// Layout placement asks this often: work has more that is not needed.
+static bool hasKernel(GroupedMatmulOp op, const TargetInfo &target) {
+  return hasMfmaKernel(getMatrixElement(op.getA().getType().getElementType()),
+                       getMatrixElement(op.getB().getType().getElementType()),
+                       target);
+}
+
+/// A lane loads 16 bytes of the contraction, and stores as many of a row.
+std::optional<TensorAccess>
+CDNAMatmulFamily::getWantedAccess(Operation *op, Value tensor,
+                                  const TargetInfo &target) const {
+  auto matmul = dyn_cast<GroupedMatmulOp>(op);
+  if (!matmul || !hasKernel(matmul, target))
+    return std::nullopt;
+  int64_t contiguous;
+  if (tensor == matmul.getA())
+    contiguous = matmul.getContractedDimA();
+  else if (tensor == matmul.getB())
+    contiguous = matmul.getContractedDimB();
+  else if (tensor == matmul.getResult() && !matmul.getAddend())
+    contiguous = matmul.getType().getRank() - 1;
+  else
+    return std::nullopt;
+  int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
+  return TensorAccess::free({rank - 2, rank - 1}, contiguous);
+}
+
+int64_t
+CDNAMatmulFamily::getWantedGroupPadding(Operation *op,
+                                        const TargetInfo &target) const {
+  auto matmul = dyn_cast<GroupedMatmulOp>(op);
+  bool isFast = matmul && !matmul.isForward() &&
+                isFp8Type(matmul.getA().getType().getElementType()) &&
+                hasKernel(matmul, target);
+  return isFast ? kGroupPadding : 0;
+}
+
+static LogicalResult verifyContiguous(GroupedMatmulOp op, StringRef what,
+                                      RankedTensorType type, int64_t dim,
+                                      StringRef role, StringRef wayOut,
+                                      const TargetInfo &target) {
+  if (StridedLayout::get(type)->isContiguousAlong(dim) ||
+      type.getDimSize(dim) == 1)
+    return success();
+  return op.emitOpError("on ")
+         << target.chip << " expects " << what << " to be contiguous along the "
+         << role << " dimension " << dim << ", found " << type << "; "
+         << wayOut;
+}
+
+/// Rows of an operand begin at multiples of what a lane loads.
+static LogicalResult verifyPitches(GroupedMatmulOp op, StringRef what,
+                                   RankedTensorType type, int64_t contiguous,
+                                   const TargetInfo &target) {
+  StridedLayout layout = *StridedLayout::get(type);
+  int64_t bytes = getElementBytes(type.getElementType()).value_or(1);
+  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+    int64_t stride = layout.strides[dim];
+    if (dim == contiguous || type.getDimSize(dim) == 1 ||
+        ShapedType::isDynamic(stride) || stride * bytes % kAlignment == 0)
+      continue;
+    int64_t step = kAlignment / bytes;
+    return op.emitOpError("on ")
+           << target.chip << " expects every stride of " << what
+           << " but that of the contracted dimension to be a multiple of "
+           << kAlignment << " bytes, found " << stride * bytes
+           << " bytes along dimension " << dim << " of " << type
+           << "; make the size of dimension " << contiguous << " a multiple of "
+           << step << ", or give the layout strides that are, such as "
+           << llvm::alignTo(stride, step) << " instead of " << stride;
+  }
+  return success();
+}
+
+LogicalResult CDNAMatmulFamily::verify(Operation *operation,
+                                       const TargetInfo &target) const {
+  auto op = cast<GroupedMatmulOp>(operation);
+  auto verifyOperand = [&](StringRef what, RankedTensorType type, int64_t dim) {
+    return success(
+        succeeded(verifyContiguous(
+            op, what, type, dim, "contracted",
+            "run the layout passes, or fp8moe.relayout it first", target)) &&
+        succeeded(verifyPitches(op, what, type, dim, target)));
+  };
+  if (failed(verifyOperand("the first operand", op.getA().getType(),
+                           op.getContractedDimA())) ||
+      failed(verifyOperand("the second operand", op.getB().getType(),
+                           op.getContractedDimB())))
+    return failure();
+  return verifyContiguous(op, "the result", op.getType(),
+                          op.getType().getRank() - 1, "last",
+                          "fp8moe.relayout such a result instead", target);
+}
+
+namespace mlir::fp8moe {
+const KernelFamily &getCDNAMatmulFamily() {
+  static const CDNAMatmulFamily family;
+  return family;
+}
+} // namespace mlir::fp8moe

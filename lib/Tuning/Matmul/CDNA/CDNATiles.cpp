@@ -1,0 +1,176 @@
+//===- CDNATiles.cpp - Tiles of AMD's grouped matmul ----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A tile takes, for each step of the contraction, the longer of its products
+// and its loads from the second-level cache, and a part of what shared memory
+// takes; then the wait for its first operands, and the time to write it:
+// nothing else runs on the compute unit meanwhile, unless two workgroups fit,
+// which then share the matrix cores. Tiles run in waves of as many as are
+// resident. All waves, and moving every byte once, overlap.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Tuning/Matmul/CDNA/CDNATiles.h"
+
+#include "Tuning/Common/Occupancy.h"
+#include "Tuning/Matmul/CDNA/CDNACalibration.h"
+#include "fp8moe/Target/TargetInfo.h"
+#include "fp8moe/Tuning/Common/MemoryCost.h"
+#include "fp8moe/Tuning/Common/NominalSizes.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Rows and columns of the tiles that are tried.
+static constexpr std::pair<int64_t, int64_t> kTiles[] = {
+    {256, 256}, {128, 256}, {128, 128}};
+static constexpr double kPicoseconds = 1e12;
+
+bool fp8moe::hasMfmaKernel(MatrixElement a, MatrixElement b,
+                           const TargetInfo &target) {
+  const MatrixInstructionInfo *matrix = target.findMatrix(a, b);
+  return matrix && matrix->kind == MatrixInstruction::Mfma &&
+         getCDNACalibration(target.chip);
+}
+
+MfmaSchedule fp8moe::getMfmaSchedule(int64_t rows, int64_t columns,
+                                     const TargetInfo &target) {
+  const MatrixInstructionInfo *matrix =
+      target.findMatrix(MatrixElement::E4M3, MatrixElement::E4M3);
+  MfmaSchedule schedule;
+  schedule.rows = rows;
+  schedule.columns = columns;
+  schedule.edge = matrix->rows;
+  // A lane reads 32 bytes of each row and stage.
+  schedule.stepBytes = 32 * MfmaSchedule::kWaveLanes / matrix->rows;
+  schedule.loadsToShared = target.has(Feature::DirectSharedLoads);
+  schedule.dies = target.l2.dies;
+  return schedule;
+}
+
+MfmaTileAttr fp8moe::getMfmaTile(MLIRContext *context,
+                                 const MfmaSchedule &schedule) {
+  return MfmaTileAttr::get(context, schedule.rows, schedule.columns);
+}
+
+/// Whether all threads bring whole rows of both operands, and shared memory has
+/// room.
+static bool isLegal(const MfmaSchedule &schedule, const TargetInfo &target) {
+  return schedule.getWaveRows() % schedule.edge == 0 &&
+         schedule.getHalfRows() % schedule.getRowsPerRound() == 0 &&
+         schedule.getHalfColumns() % schedule.getRowsPerRound() == 0 &&
+         schedule.getSharedBytes() <= target.sharedMemoryPerBlock;
+}
+
+static int64_t toCount(double value) {
+  return static_cast<int64_t>(std::llround(value));
+}
+
+static MfmaTileCost getTileCost(const MfmaSchedule &schedule,
+                                const MatmulWork &work,
+                                const TargetInfo &target) {
+  const CDNACalibration &figures = *getCDNACalibration(target.chip);
+  const Calibration &chip = *target.calibration;
+  MfmaTileCost result;
+  result.schedule = schedule;
+  double groups = static_cast<double>(work.groups);
+  double length = static_cast<double>(work.contraction);
+  double rowTiles =
+      std::ceil(static_cast<double>(work.rows) / schedule.rows) * groups;
+  if (work.forward) {
+    // Each of several groups has a tile at least, and the last one half full.
+    double mean = static_cast<double>(work.rows) / groups / schedule.rows;
+    rowTiles = work.groups == 1 ? std::ceil(mean)
+                                : std::ceil(groups * std::max(1.0, mean + 0.5));
+  } else {
+    length /= groups;
+  }
+  double tiles = rowTiles * llvm::divideCeil(work.columns, schedule.columns);
+  double steps = std::ceil(length * work.elementBytes / schedule.stepBytes);
+
+  double peak = (work.elementBytes == 1 ? *chip.fp8TFlops : *chip.bf16TFlops) *
+                1e12 * *figures.sustainedRate / target.multiprocessors;
+  bool isPingPong = schedule.getWaves() == 8;
+  double share = isPingPong ? *figures.pingPongShare : *figures.plainShare;
+  double products = 2.0 * schedule.rows * schedule.columns *
+                    schedule.stepBytes / work.elementBytes / (peak * share);
+  double cycle = 1 / (target.clockMHz * 1e6);
+  double stageBytes = static_cast<double>(schedule.getStageBytes());
+  double loads = stageBytes / *figures.cacheBytesPerCycle * cycle;
+  // Each wave reads its rows and columns.
+  double readBytes = static_cast<double>(
+      schedule.getWaves() * 2 * schedule.stepBytes *
+      (schedule.getWaveRows() + MfmaSchedule::kWaveColumns));
+  double shared = (readBytes / *figures.sharedReadPerCycle +
+                   stageBytes / *figures.sharedWritePerCycle) *
+                  cycle;
+  double step = std::max(products, loads) + *figures.overlapLoss * shared;
+  int64_t resident = std::max<int64_t>(
+      1, countResidentBlocks(schedule.getThreads(),
+                             isPingPong ? *figures.largeRegisters
+                                        : *figures.smallRegisters,
+                             schedule.getSharedBytes(), target));
+  double resultBytes = static_cast<double>(schedule.rows) * schedule.columns *
+                       work.resultBytes * (work.accumulates ? 2 : 1);
+  double write =
+      resultBytes / (*chip.copyBandwidth * 1e9 / target.multiprocessors);
+  // Workgroups that are resident together share the matrix cores; one writes or
+  // fills while another multiplies.
+  double exposed = (*figures.fillTime / kPicoseconds + write) / resident;
+  double tileTime = steps * std::max(step, shared) + exposed;
+  result.tileTime = toCount(tileTime * kPicoseconds);
+  result.tiles = toCount(tiles);
+  double waves = std::ceil(tiles / (target.multiprocessors * resident));
+  result.tilesTime = toCount(waves * resident * tileTime * kPicoseconds);
+
+  double operands = static_cast<double>(work.rows) * work.contraction;
+  double weights = static_cast<double>(work.columns) * work.contraction *
+                   (work.forward ? groups : 1);
+  double results = static_cast<double>(work.rows) * work.columns *
+                   (work.forward ? 1 : groups);
+  result.cost =
+      estimateTraffic(toCount((operands + weights) * work.elementBytes +
+                              results * work.resultBytes),
+                      target);
+  result.trafficTime = result.cost.time - *chip.launchTime;
+  result.cost.time =
+      *chip.launchTime + std::max(result.tilesTime, result.trafficTime);
+  return result;
+}
+
+SmallVector<MfmaTileCost> fp8moe::rankMfmaTiles(const MatmulWork &work,
+                                                const TargetInfo &target) {
+  MatmulWork nominal = withNominalSizes(work);
+  SmallVector<MfmaTileCost> tiles;
+  for (auto [rows, columns] : kTiles) {
+    MfmaSchedule schedule = getMfmaSchedule(rows, columns, target);
+    if (isLegal(schedule, target))
+      tiles.push_back(getTileCost(schedule, nominal, target));
+  }
+  return tiles;
+}
+
+const MfmaTileCost &fp8moe::chooseMfmaTile(ArrayRef<MfmaTileCost> tiles) {
+  return *llvm::min_element(
+      tiles, [](const auto &a, const auto &b) { return a.cost < b.cost; });
+}
+
+std::string fp8moe::explainMfmaTile(const MfmaTileCost &tile) {
+  return llvm::formatv("{0}x{1}: {2}, {3} tiles of {4:f1} us",
+                       tile.schedule.rows, tile.schedule.columns,
+                       tile.tilesTime >= tile.trafficTime
+                           ? "bound by multiplications"
+                           : "bound by bandwidth",
+                       tile.tiles, tile.tileTime / 1e6);
+}
