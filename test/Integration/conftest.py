@@ -69,6 +69,12 @@ def nvidia(request, get_executor):
     return get_executor(request.param)
 
 
+@pytest.fixture(params=[name for name in _all_executors() if name.startswith("rocm-")])
+def rocm(request, get_executor):
+    """AMD code objects, if there is a runner."""
+    return get_executor(request.param)
+
+
 @pytest.fixture(params=[name for name in _all_executors() if not name.startswith("rocm-")])
 def cpu_or_nvidia(request, get_executor):
     """For operations that AMD targets lack."""

@@ -20,6 +20,8 @@ import oracle
 import pytest
 
 FILE = "device_matmul.mlir"
+# Tiles of Hopper.
+TILES_FILE = "device_matmul_tiles.mlir"
 # ||result - reference|| / ||reference||, worst group. bf16 results alone have 1.7e-3.
 PROMOTED_TOLERANCE = 3e-3
 FAST_TOLERANCE = 8e-3
@@ -42,6 +44,7 @@ class Function:
     direction: str = "quantize"
     accumulate: bool = False
     pad: int = 0
+    file: str = FILE
 
     @property
     def forward(self):
@@ -70,10 +73,16 @@ FUNCTIONS = [
     ),
     Function("gradient_e4m3_e5m2_padded_fast_f32", b="e5m2", out=oracle.F32, pad=128),
     Function("gradient_of_bf16_f32", a="bf16", b="bf16", out=oracle.F32),
-    Function("forward_fast_bf16_cooperative"),
-    Function("gradient_fast_bf16_cooperative"),
-    Function("forward_promoted_f32_ping_pong", out=oracle.F32, accumulation="promoted", direction="dequantize"),
-    Function("gradient_promoted_f32_cooperative", out=oracle.F32, accumulation="promoted"),
+    Function("forward_fast_bf16_cooperative", file=TILES_FILE),
+    Function("gradient_fast_bf16_cooperative", file=TILES_FILE),
+    Function(
+        "forward_promoted_f32_ping_pong",
+        out=oracle.F32,
+        accumulation="promoted",
+        direction="dequantize",
+        file=TILES_FILE,
+    ),
+    Function("gradient_promoted_f32_cooperative", out=oracle.F32, accumulation="promoted", file=TILES_FILE),
 ]
 
 TOKENS = (1, 16, 77, 128, 300, 1000, 2048, 3331)
@@ -101,9 +110,9 @@ class Case:
         return f"{self.number}-{self.function.name}-{sizes}-{self.pattern}" + ("-nan" if self.poison else "")
 
 
-def random_case(number):
+def random_case(number, functions=FUNCTIONS):
     rng = cases.rng_for("device matmul", number)
-    function = FUNCTIONS[number % len(FUNCTIONS)]
+    function = functions[number % len(functions)]
     # What is contracted must be a multiple of 16 bytes or have such a pitch; a width may be anything.
     n, k = int(rng.choice(WIDTHS)), int(rng.choice(CONTRACTIONS if function.forward else WIDTHS))
     groups = int(rng.choice([g for g in GROUPS if g * n * k <= MAX_EXPERT_ELEMENTS]))
@@ -259,10 +268,15 @@ def tolerance(case):
 
 def check(executor, case, repeats=REPEATS):
     inputs, poisoned = make(case, executor.kinds)
-    results = [outputs["y"] for outputs in executor.run(FILE, case.function.name, [inputs] * repeats)]
+    results = [outputs["y"] for outputs in executor.run(case.function.file, case.function.name, [inputs] * repeats)]
     for again in results[1:]:
         assert (oracle.bits(again) == oracle.bits(results[0])).all(), "two runs differ"
-    y = results[0].astype(np.float64)
+    check_result(case, inputs, poisoned, results[0], tolerance(case))
+
+
+def check_result(case, inputs, poisoned, result, most, is_rounded=False):
+    """Compares each group with the reference, or with this rounded to the result's type."""
+    y = result.astype(np.float64)
     worst = 0.0
     for group, where, reference in references(case, inputs):
         if not reference.size:
@@ -270,12 +284,13 @@ def check(executor, case, repeats=REPEATS):
         if group is not None and group == poisoned:
             assert np.isnan(y[where]).all(), f"the NaN of group {group} is lost"
             continue
+        if is_rounded:
+            reference = reference.astype(np.float32).astype(case.function.out).astype(np.float64)
         norm = np.linalg.norm(reference)
         error = np.linalg.norm(y[where] - reference)
         # Rows of no group and empty groups are exact: zero, or what is accumulated into.
         assert norm or error == 0, f"group {group}: expected zeros, found {y[where]}"
         relative = error / norm if norm else 0.0
-        most = tolerance(case)
         assert relative <= most, f"group {group}: error {relative:.2e}, expected at most {most:.1e}"
         worst = max(worst, relative)
     print(f"worst group: {worst:.2e}")
@@ -299,6 +314,47 @@ def test_long_contraction_on_a_gpu(nvidia, case):
 @on_a_gpu(GROWING_CASES)
 def test_growing_contraction_on_a_gpu(nvidia, case):
     check(nvidia, case, repeats=1)
+
+
+# ===----------------------------------------------------------------------===#
+# AMD
+# ===----------------------------------------------------------------------===#
+
+# Sums are f32: a result of f32 is this close to the reference, and one of bf16 to the rounded reference, from which few
+# elements differ, in their last bit.
+AMD_TOLERANCE = {oracle.F32: 2e-6, oracle.BF16: 1e-3}
+AMD_CASES = 4
+AMD_TOKENS, AMD_WIDTH, AMD_GROUPS = 700, 304, 70
+AMD_TILES_FILE = "device_matmul_mfma.mlir"
+AMD_FUNCTIONS = [function for function in FUNCTIONS if function.file == FILE] + [
+    Function("forward_fast_bf16_small", file=AMD_TILES_FILE),
+    Function("forward_fast_bf16_large", file=AMD_TILES_FILE),
+    Function("gradient_fast_bf16_small", file=AMD_TILES_FILE),
+    Function("gradient_padded_fast_bf16_small", pad=128, file=AMD_TILES_FILE),
+]
+
+
+def amd_cases(function):
+    """Cases of a size that an emulator takes a second for, and one without tokens. Rows of contraction end inside 16 bytes
+    in some of them."""
+    first = AMD_FUNCTIONS.index(function)
+    for number in range(first, first + AMD_CASES * len(AMD_FUNCTIONS), len(AMD_FUNCTIONS)):
+        case = random_case(number, AMD_FUNCTIONS)
+        k = min(case.k, 528) - (number % 3 == 0 and 5)
+        sizes = {"tokens": min(case.tokens, AMD_TOKENS), "n": min(case.n, AMD_WIDTH) + number % 2, "k": k}
+        yield Case(**{**vars(case), **sizes, "groups": min(case.groups, AMD_GROUPS), "number": 3000 + number})
+    yield Case(4000, function, 0, 40, 48, 7, "all_empty", False)
+
+
+@pytest.mark.parametrize("function", AMD_FUNCTIONS, ids=lambda function: function.name)
+def test_on_amd(rocm, function):
+    """One start of the runner for all cases of a function."""
+    every = list(amd_cases(function))
+    made = [make(case, rocm.kinds) for case in every]
+    results = rocm.run(function.file, function.name, [inputs for inputs, _ in made])
+    for case, (inputs, poisoned), outputs in zip(every, made, results):
+        print(case)
+        check_result(case, inputs, poisoned, outputs["y"], AMD_TOLERANCE[function.out], is_rounded=True)
 
 
 @pytest.mark.parametrize("case", [small(case) for case in CASES[: 2 * len(FUNCTIONS)]], ids=str)

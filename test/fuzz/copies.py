@@ -36,9 +36,9 @@ ENDS = (1, 1, 2)
 MX_BLOCK = 32
 # Copies beyond those of images that are wanted themselves.
 MOST_STEPS = 4
-# Targets whose matmul kernel copies by tensor maps: it wants bf16 as it wants FP8, and writes rows. Other GPUs only want
+# Targets with a matmul kernel: it wants bf16 as it wants FP8, and writes rows. Other GPUs only want
 # what every tensor core wants, FP8 with the contracted dimension innermost.
-WITH_TENSOR_MAPS = ("sm_90a",)
+WITH_MATMUL = ("sm_90a", "gfx942", "gfx950")
 
 
 def key(image):
@@ -249,7 +249,7 @@ class Program:
         root, array = self.values[value.name]
         if value.type.element == programs.F32 and index > 0:
             takes = [{key(array.ravel())}]
-        elif op == "grouped_matmul" and (self.target in WITH_TENSOR_MAPS or (
+        elif op == "grouped_matmul" and (self.target in WITH_MATMUL or (
                 self.target != "cpu" and value.type.element == programs.FP8)):
             takes = [innermost(array, 1)]
         else:
@@ -266,7 +266,7 @@ class Program:
             rows = np.moveaxis(array, 0 if op in ("mx_quantize", "grouped_matmul") else axis, 0)
             rows[groups_end(len(rows)):] = -1
         finer = None
-        if op == "grouped_matmul" and self.target in WITH_TENSOR_MAPS:
+        if op == "grouped_matmul" and self.target in WITH_MATMUL:
             writable = {key(array.ravel())}
         elif is_data:
             writable = orders(array)

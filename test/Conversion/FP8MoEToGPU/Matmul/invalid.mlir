@@ -3,19 +3,7 @@
 module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
   func.func @blackwell(%a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16, #fp8moe.strided<[0, 2, 1]>>,
       %ends: tensor<2xi32>) -> tensor<?x64xbf16> {
-    // expected-error@+1 {{'fp8moe.grouped_matmul' is not supported on target sm_100a yet; compile the function for sm_90a or 'cpu'}}
-    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
-        : tensor<?x64xbf16>, tensor<2x64x64xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<?x64xbf16>
-    return %o : tensor<?x64xbf16>
-  }
-}
-
-// -----
-
-module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
-  func.func @amd(%a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16, #fp8moe.strided<[0, 2, 1]>>,
-      %ends: tensor<2xi32>) -> tensor<?x64xbf16> {
-    // expected-error@+1 {{'fp8moe.grouped_matmul' is not supported on target gfx942 yet}}
+    // expected-error@+1 {{'fp8moe.grouped_matmul' is not supported on target sm_100a yet; compile the function for sm_90a or gfx942 or gfx950 or 'cpu'}}
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
         : tensor<?x64xbf16>, tensor<2x64x64xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<?x64xbf16>
     return %o : tensor<?x64xbf16>

@@ -117,3 +117,13 @@ func.func private @f() attributes {t = #fp8moe.choice<[#fp8moe.wgmma<rows = 64, 
 
 // expected-error @below {{expects wave to be at least 0, found -1}}
 func.func private @f() attributes {t = #fp8moe.choice<least_waves [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong> wave -1]>}
+
+// -----
+
+// expected-error @below {{expects a multiple of 128 up to 256 rows, found 64}}
+func.func private @f() attributes {t = #fp8moe.mfma<rows = 64, columns = 256>}
+
+// -----
+
+// expected-error @below {{expects a multiple of 64 up to 256 columns, found 320}}
+func.func private @f() attributes {t = #fp8moe.mfma<rows = 256, columns = 320>}

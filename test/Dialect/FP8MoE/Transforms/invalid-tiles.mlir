@@ -111,3 +111,17 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<?x1024xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x1024xf8E4M3FN>
   }
 }
+
+// -----
+
+// Half of the rows are too few for 512 threads that bring 64 bytes of each.
+#expert_columns = #fp8moe.strided<[0, 2, 1]>
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  func.func @wide(%a: tensor<65536x4096xbf16>, %b: tensor<8x4096x8192xbf16, #expert_columns>, %ends: tensor<8xi32>) -> tensor<65536x8192xbf16> {
+    // expected-error@+1 {{has the tile mfma<rows = 128, columns = 256>, but on target gfx942}}
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+        tiles [#fp8moe.mfma<rows = 128, columns = 256>]
+        : tensor<65536x4096xbf16>, tensor<8x4096x8192xbf16, #expert_columns> -> tensor<65536x8192xbf16>
+    return %o : tensor<65536x8192xbf16>
+  }
+}

@@ -38,11 +38,32 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
+// Large tiles where there is much to do, small ones where groups are small.
+
+#expert_columns = #fp8moe.strided<[0, 2, 1]>
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  // CHECK-LABEL: func.func @amd
+  // REMARK: remark: tiles for gfx942: mfma<rows = 256, columns = 256> {{.*}} us (chosen), mfma<rows = 128, columns = 128> {{.*}} us
+  func.func @amd(%a: tensor<65536x4096xbf16>, %b: tensor<8x4096x8192xbf16, #expert_columns>, %ends: tensor<8xi32>,
+      %c: tensor<4096x2048xbf16>, %d: tensor<64x2048x1408xbf16, #expert_columns>, %small: tensor<64xi32>)
+      -> (tensor<65536x8192xbf16>, tensor<4096x1408xbf16>) {
+    // CHECK: tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+        : tensor<65536x4096xbf16>, tensor<8x4096x8192xbf16, #expert_columns> -> tensor<65536x8192xbf16>
+    // CHECK: tiles [#fp8moe.mfma<rows = 128, columns = 128>]
+    %p = fp8moe.grouped_matmul %c, %d groups(%small : tensor<64xi32>)
+        : tensor<4096x2048xbf16>, tensor<64x2048x1408xbf16, #expert_columns> -> tensor<4096x1408xbf16>
+    return %o, %p : tensor<65536x8192xbf16>, tensor<4096x1408xbf16>
+  }
+}
+
+// -----
+
 // No choice where there is no kernel; the lowering reports that.
 
-module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
-  // CHECK-LABEL: func.func @amd
-  func.func @amd(%a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16>, %ends: tensor<2xi32>)
+module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
+  // CHECK-LABEL: func.func @blackwell
+  func.func @blackwell(%a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16>, %ends: tensor<2xi32>)
       -> tensor<?x64xbf16> {
     // CHECK-NOT: tile
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)

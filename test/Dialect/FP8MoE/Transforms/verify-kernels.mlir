@@ -107,25 +107,42 @@ func.func @on_cpu(%a: tensor<?x1000xf8E4M3FN>, %b: tensor<2x1000x32xf8E4M3FN>, %
 
 // -----
 
-// No kernel, whatever the layouts.
+// On AMD too, the second operand is read along the contraction.
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
-func.func @no_kernel_on_gfx942(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
-  // expected-error @below {{'fp8moe.grouped_matmul' is not supported on target gfx942 yet; compile the function for sm_90a or 'cpu'}}
+func.func @row_major_weights_on_gfx942(%a: tensor<?x1008xbf16>, %b: tensor<2x1008x32xbf16>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
+  // expected-error @below {{on gfx942 expects the second operand to be contiguous along the contracted dimension 1, found 'tensor<2x1008x32xbf16>'; run the layout passes, or fp8moe.relayout it first}}
   %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
-      : tensor<?x1004xbf16>, tensor<2x1004x32xbf16> -> tensor<?x32xbf16>
+      : tensor<?x1008xbf16>, tensor<2x1008x32xbf16> -> tensor<?x32xbf16>
   return %y : tensor<?x32xbf16>
 }
 }
 
 // -----
 
-// No kernel, whatever the layouts.
+// A lane loads 16 bytes of a row, so that rows begin at multiples of these.
+#ecol = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
-func.func @no_kernel_on_gfx950(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
-  // expected-error @below {{'fp8moe.grouped_matmul' is not supported on target gfx950 yet; compile the function for sm_90a or 'cpu'}}
+func.func @contraction_of_1004_on_gfx950(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16, #ecol>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
+  // expected-error @below {{on gfx950 expects every stride of the first operand but that of the contracted dimension to be a multiple of 16 bytes, found 2008 bytes along dimension 0 of 'tensor<?x1004xbf16>'; make the size of dimension 1 a multiple of 8, or give the layout strides that are, such as 1008 instead of 1004}}
   %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
-      : tensor<?x1004xbf16>, tensor<2x1004x32xbf16> -> tensor<?x32xbf16>
+      : tensor<?x1004xbf16>, tensor<2x1004x32xbf16, #ecol> -> tensor<?x32xbf16>
   return %y : tensor<?x32xbf16>
+}
+}
+
+// -----
+
+// Results have any pitch there: 20 bf16 are 40 bytes. Their last dimension is contiguous.
+#ecol = #fp8moe.strided<[0, 2, 1]>
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+func.func @results_on_gfx942(%a: tensor<32x64xbf16>, %b: tensor<2x64x20xbf16, #ecol>, %ends: tensor<2xi32>)
+    -> (tensor<32x20xbf16>, tensor<32x20xbf16, #fp8moe.strided<[1, 0]>>) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      : tensor<32x64xbf16>, tensor<2x64x20xbf16, #ecol> -> tensor<32x20xbf16>
+  // expected-error @below {{on gfx942 expects the result to be contiguous along the last dimension 1, found 'tensor<32x20xbf16, #fp8moe.strided<[1, 0]>>'; fp8moe.relayout such a result instead}}
+  %z = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      : tensor<32x64xbf16>, tensor<2x64x20xbf16, #ecol> -> tensor<32x20xbf16, #fp8moe.strided<[1, 0]>>
+  return %y, %z : tensor<32x20xbf16>, tensor<32x20xbf16, #fp8moe.strided<[1, 0]>>
 }
 }
 
@@ -134,7 +151,7 @@ func.func @no_kernel_on_gfx950(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf1
 // No kernel, whatever the layouts.
 module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 func.func @no_kernel_on_sm_100a(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
-  // expected-error @below {{'fp8moe.grouped_matmul' is not supported on target sm_100a yet; compile the function for sm_90a or 'cpu'}}
+  // expected-error @below {{'fp8moe.grouped_matmul' is not supported on target sm_100a yet; compile the function for sm_90a or gfx942 or gfx950 or 'cpu'}}
   %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
       : tensor<?x1004xbf16>, tensor<2x1004x32xbf16> -> tensor<?x32xbf16>
   return %y : tensor<?x32xbf16>

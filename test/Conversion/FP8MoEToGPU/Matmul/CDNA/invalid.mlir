@@ -1,0 +1,51 @@
+// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --convert-fp8moe-to-gpu
+
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  func.func @row_major(%a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16>, %ends: tensor<2xi32>) -> tensor<?x64xbf16> {
+    // expected-error@+1 {{on gfx942 expects the second operand to be contiguous along dimension 1; run fp8moe-optimize-layouts, or fp8moe.relayout it}}
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+        tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+        : tensor<?x64xbf16>, tensor<2x64x64xbf16> -> tensor<?x64xbf16>
+    return %o : tensor<?x64xbf16>
+  }
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
+  func.func @contraction(%a: tensor<?x60xbf16>, %b: tensor<2x60x64xbf16, #fp8moe.strided<[0, 2, 1]>>,
+      %ends: tensor<2xi32>) -> tensor<?x64xbf16> {
+    // expected-error@+1 {{on gfx950 expects strides of the first operand that are multiples of 8 elements (16 bytes), found 60; pad the tensor}}
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+        tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+        : tensor<?x60xbf16>, tensor<2x60x64xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<?x64xbf16>
+    return %o : tensor<?x64xbf16>
+  }
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
+  func.func @long_contraction(%a: tensor<?x8388608xbf16>, %b: tensor<2x8388608x64xbf16, #fp8moe.strided<[0, 2, 1]>>,
+      %ends: tensor<2xi32>) -> tensor<?x64xbf16> {
+    // expected-error@+1 {{on gfx950 takes strides of the first operand up to 4194176, found 8388608; split the tensor, or compile the function for target 'cpu'}}
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+        tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+        : tensor<?x8388608xbf16>, tensor<2x8388608x64xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<?x64xbf16>
+    return %o : tensor<?x64xbf16>
+  }
+}
+
+// -----
+
+#wide = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  func.func @column_major_result(%a: tensor<32x64xbf16>, %b: tensor<2x64x64xbf16, #fp8moe.strided<[0, 2, 1]>>,
+      %ends: tensor<2xi32>) -> tensor<32x64xbf16, #wide> {
+    // expected-error@+1 {{on gfx942 expects the result to be contiguous along dimension 1; fp8moe.relayout such a result instead}}
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+        tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+        : tensor<32x64xbf16>, tensor<2x64x64xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<32x64xbf16, #wide>
+    return %o : tensor<32x64xbf16, #wide>
+  }
+}
