@@ -382,6 +382,12 @@ def grouped_matmul_2d3d(a, b, offsets, sa=None, sb=None, direction="quantize", d
     return out
 
 
+def linear(a, b, sa=None, sb=None, direction="quantize", dtype=BF16, c=None):
+    """(G7)"""
+    scales = () if sa is None else (sa, sb[None], direction)
+    return grouped_matmul_2d3d(a, b[None], [a.shape[0]], *scales, dtype=dtype, c=c)
+
+
 def grouped_matmul_2d2d(a, b, offsets, sa=None, sb=None, direction="quantize", dtype=BF16, c=None):
     """(G2): a [N,M], b [M,K], sa [E,N], sb [E,K]; an empty group's result is zero, or c (G6), whatever its scales are."""
     out = np.zeros((len(offsets), a.shape[0], b.shape[1]), dtype) if c is None else c.copy()

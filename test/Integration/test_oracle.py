@@ -291,6 +291,14 @@ def test_grouped_matmul_2d3d_by_hand():
     assert (out == inverse).all()
 
 
+def test_linear_is_one_group():
+    a, b = np.array([[1.0, 2.0], [3.0, 4.0], [0.5, -1.0]], np.float32), np.array([[2.0], [-1.0]], np.float32)
+    np.testing.assert_array_equal(oracle.linear(a, b, dtype=oracle.F32), [[0.0], [2.0], [2.0]])
+    sa, sb = np.array([2.0, 4.0, 0.5], np.float32), np.array([0.5], np.float32)
+    np.testing.assert_array_equal(oracle.linear(a, b, sa, sb, dtype=oracle.F32), [[0.0], [1.0], [8.0]])
+    np.testing.assert_array_equal(oracle.linear(a, b, sa, sb, "dequantize", oracle.F32), [[0.0], [4.0], [0.5]])
+
+
 def test_grouped_matmul_2d2d_by_hand():
     e4m3 = oracle.FP8_TYPES["e4m3fn"].dtype
     a = np.array([[1, 2, 3]], np.float32).astype(e4m3)

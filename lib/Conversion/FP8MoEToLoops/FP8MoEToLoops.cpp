@@ -108,11 +108,14 @@ LogicalResult verifyInput(Operation *root) {
       return op->emitError("passes tensors to another function; inline all "
                            "calls first (-inline), which recursion does not "
                            "allow");
-    auto scaled = llvm::TypeSwitch<Operation *, LogicalResult>(op)
-                      .Case<ScaleOp, JaggedScaleOp>(
-                          [](auto scale) { return verifyScaledType(scale); })
-                      .Default([](Operation *) { return success(); });
-    if (failed(scaled))
+    auto checked = llvm::TypeSwitch<Operation *, LogicalResult>(op)
+                       .Case<ScaleOp, JaggedScaleOp>(
+                           [](auto scale) { return verifyScaledType(scale); })
+                       .Case([](MatmulOpInterface matmul) {
+                         return requirePrecision(matmul);
+                       })
+                       .Default([](Operation *) { return success(); });
+    if (failed(checked))
       return failure();
     return verifyTypes(op, op->getResultTypes());
   });

@@ -1,4 +1,4 @@
-//===- GroupedMatmul.cpp - Grouped matmul in f64 --------------------------===//
+//===- GroupedMatmul.cpp - Matmuls in f64 ---------------------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -138,7 +138,7 @@ private:
 /// Rounds sums, applies the scales and adds what is there (G3), (G4), (G6).
 class Epilogue {
 public:
-  Epilogue(GroupedMatmulOp op, OpLowering &l)
+  Epilogue(MatmulOpInterface op, OpLowering &l)
       : b(l.b), result(l.getBuffer(op.getResult())),
         direction(op.getDirection()) {
     if (op.getScaleA()) {
@@ -253,6 +253,25 @@ static void contractGroups(GroupedMatmulOp op, OpLowering &l) {
       });
 }
 
+/// (G7): one group of all rows.
+static void lowerLinear(LinearOp op, OpLowering &l) {
+  LoopBuilder &b = l.b;
+  const TensorBuffer &a = l.getBuffer(op.getA());
+  const TensorBuffer &other = l.getBuffer(op.getB());
+  const TensorBuffer &result = l.getBuffer(op.getResult());
+  Epilogue epilogue(op, l);
+  MatmulBuilder(b, a.sizes[1])
+      .multiply(
+          {b.index(0), a.sizes[0], result.sizes[1], b.index(0), a.sizes[1],
+           [&](Value row, Value k) { return a.load(b, {row, k}); },
+           [&](Value k, Value column) { return other.load(b, {k, column}); },
+           [&](Value row, Value column, Value sum) {
+             SmallVector<Value> indices = {row, column};
+             result.store(b, epilogue.finish(sum, indices, {row}, {column}),
+                          indices);
+           }});
+}
+
 static void lowerGroupedMatmul(GroupedMatmulOp op, OpLowering &l) {
   if (op.isForward())
     multiplyByExperts(op, l);
@@ -262,6 +281,7 @@ static void lowerGroupedMatmul(GroupedMatmulOp op, OpLowering &l) {
 
 void mlir::fp8moe::populateMatmulPatterns(const TypeConverter &converter,
                                           RewritePatternSet &patterns) {
-  patterns.add<LowerToLoops<GroupedMatmulOp, lowerGroupedMatmul>>(
+  patterns.add<LowerToLoops<LinearOp, lowerLinear>,
+               LowerToLoops<GroupedMatmulOp, lowerGroupedMatmul>>(
       converter, patterns.getContext());
 }

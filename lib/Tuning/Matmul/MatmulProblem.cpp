@@ -16,11 +16,11 @@ namespace {
 class MatmulProblem : public KernelProblem {
 public:
   bool matches(Operation *op) const override {
-    return isa<GroupedMatmulOp>(op);
+    return isa<MatmulOpInterface>(op);
   }
   void visitWorks(Operation *op, ArrayRef<AssumedLayout>,
                   function_ref<void(const KernelWork &)> visit) const override {
-    visit(getMatmulWork(cast<GroupedMatmulOp>(op)));
+    visit(getMatmulWork(cast<MatmulOpInterface>(op)));
   }
   /// Families take one layout of each tensor, or any.
   std::optional<Cost> estimate(Operation *, ArrayRef<AssumedLayout>,
@@ -53,14 +53,14 @@ KernelChoiceAttr MatmulFamily::choose(MLIRContext *context,
 
 KernelChoiceAttr MatmulProblem::choose(Operation *op,
                                        const TargetInfo &target) const {
-  MatmulWork work = getMatmulWork(cast<GroupedMatmulOp>(op));
+  MatmulWork work = getMatmulWork(cast<MatmulOpInterface>(op));
   return findMatmulFamily(work, target)->choose(op->getContext(), work, target);
 }
 
 /// Of several tiles, the best one.
 std::optional<Cost>
 MatmulProblem::predictChoice(Operation *op, const TargetInfo &target) const {
-  MatmulWork work = getMatmulWork(cast<GroupedMatmulOp>(op));
+  MatmulWork work = getMatmulWork(cast<MatmulOpInterface>(op));
   const MatmulFamily *family = findMatmulFamily(work, target);
   KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr();
   if (!family || !choice)
@@ -73,7 +73,7 @@ MatmulProblem::predictChoice(Operation *op, const TargetInfo &target) const {
 
 std::string MatmulProblem::explainChoice(Operation *op,
                                          const TargetInfo &target) const {
-  MatmulWork work = getMatmulWork(cast<GroupedMatmulOp>(op));
+  MatmulWork work = getMatmulWork(cast<MatmulOpInterface>(op));
   const MatmulFamily *family = findMatmulFamily(work, target);
   KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr();
   return family && choice ? family->explain(work, choice, target) : "";

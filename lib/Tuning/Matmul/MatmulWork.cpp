@@ -1,4 +1,4 @@
-//===- MatmulWork.cpp - Grouped matmuls as models see them ----------------===//
+//===- MatmulWork.cpp - Matmuls as models see them ------------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -28,24 +28,28 @@ MatrixElement fp8moe::getMatrixElement(Type type) {
                                                : MatrixElement::E5M2;
 }
 
-bool fp8moe::isPromoted(GroupedMatmulOp op) {
+bool fp8moe::isPromoted(MatmulOpInterface op) {
   return isFp8Type(op.getA().getType().getElementType()) &&
          op.getAccumulation() == Accumulation::Promoted;
 }
 
-MatmulWork fp8moe::getMatmulWork(GroupedMatmulOp op) {
+MatmulWork fp8moe::getMatmulWork(MatmulOpInterface op) {
   RankedTensorType a = op.getA().getType(), b = op.getB().getType();
   MatmulWork work;
   work.forward = op.isForward();
   work.rows = a.getDimSize(0);
   work.columns = b.getShape().back();
   work.contraction = a.getDimSize(1);
-  work.groups = op.getOffsets().getType().getDimSize(0);
+  work.groups = op.isDense() ? 1 : op.getOffsets().getType().getDimSize(0);
+  PrecisionAttr precision = op.getPrecisionAttr();
+  work.contractsTokens =
+      !work.forward || (precision && precision.getUse() == MatmulUse::WGrad);
   work.a = getMatrixElement(a.getElementType());
   work.b = getMatrixElement(b.getElementType());
   work.elementBytes = getElementBytes(a.getElementType()).value_or(1);
   work.resultBytes = getElementBytes(op.getType().getElementType()).value_or(2);
   work.promoted = isPromoted(op);
+  work.dense = op.isDense();
   work.accumulates = static_cast<bool>(op.getAddend());
   return work;
 }
@@ -56,9 +60,9 @@ MatmulWork fp8moe::withNominalSizes(MatmulWork work) {
   };
   assume(work.groups, kNominalSegments);
   int64_t tokens = std::max(kNominalTokens, kNominalGroupRows * work.groups);
-  assume(work.rows, work.forward ? tokens : kNominalSize);
+  assume(work.rows, work.contractsTokens ? kNominalSize : tokens);
   assume(work.columns, kNominalSize);
-  assume(work.contraction, work.forward ? kNominalSize : tokens);
+  assume(work.contraction, work.contractsTokens ? tokens : kNominalSize);
   return work;
 }
 

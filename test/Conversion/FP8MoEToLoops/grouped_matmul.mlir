@@ -83,3 +83,21 @@ func.func @accumulate(%a: tensor<?x64xbf16>, %b: tensor<4x64x40xbf16>, %c: tenso
       : tensor<?x64xbf16>, tensor<4x64x40xbf16> -> tensor<?x40xbf16>
   return %o : tensor<?x40xbf16>
 }
+
+// -----
+
+// A dense matmul reads no offsets, and has one loop over all rows.
+
+// CHECK-LABEL: func @linear(
+// CHECK-NOT: memref<{{.*}}xi32
+// CHECK: scf.for
+// CHECK: arith.mulf {{.*}} : vector<16xf64>
+// CHECK: arith.addf {{.*}} : vector<16xf64>
+// CHECK: arith.truncf {{.*}} : f64 to f32
+// CHECK-NOT: arith.mulf
+// CHECK: arith.truncf {{.*}} : f32 to bf16
+// CHECK: return
+func.func @linear(%a: tensor<?x?xbf16>, %b: tensor<?x?xbf16>) -> tensor<?x?xbf16> {
+  %y = fp8moe.linear %a, %b : tensor<?x?xbf16>, tensor<?x?xbf16> -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}

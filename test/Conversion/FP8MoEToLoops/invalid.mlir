@@ -57,3 +57,19 @@ func.func @unknown_rows(%s: tensor<?x8xf8E8M0FNU, #blocked>) -> tensor<?x8xf8E8M
   %r = fp8moe.relayout %s : tensor<?x8xf8E8M0FNU, #blocked> -> tensor<?x8xf8E8M0FNU>
   return %r : tensor<?x8xf8E8M0FNU>
 }
+
+// -----
+
+func.func @undecided(%a: tensor<4x8xbf16>, %b: tensor<8x6xbf16>) -> tensor<4x6xbf16> {
+  // expected-error @below {{'fp8moe.linear' op cannot be lowered while its precision is undecided; run --fp8moe-select-precision and --fp8moe-apply-precision, or write 'precision <bf16, ...>'}}
+  %0 = fp8moe.linear %a, %b precision <undecided, "wq", forward> : tensor<4x8xbf16>, tensor<8x6xbf16> -> tensor<4x6xbf16>
+  return %0 : tensor<4x6xbf16>
+}
+
+// -----
+
+func.func @not_applied(%a: tensor<4x8xbf16>, %b: tensor<2x8x6xbf16>, %ends: tensor<2xi32>) -> tensor<4x6xbf16> {
+  // expected-error @below {{was decided to be FP8, but multiplies bf16 operands; run --fp8moe-apply-precision, which quantizes them}}
+  %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) precision <fp8, "w1", forward> : tensor<4x8xbf16>, tensor<2x8x6xbf16> -> tensor<4x6xbf16>
+  return %0 : tensor<4x6xbf16>
+}

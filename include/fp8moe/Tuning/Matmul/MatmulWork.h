@@ -1,4 +1,4 @@
-//===- MatmulWork.h - Grouped matmuls as models see them --------*- C++ -*-===//
+//===- MatmulWork.h - Matmuls as models see them ----------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,7 +15,7 @@
 
 namespace mlir::fp8moe {
 
-/// A grouped matmul as far as tiles depend on it. Sizes may be kDynamic and
+/// A matmul as far as tiles depend on it. Sizes may be kDynamic and
 /// stand for their nominal values then.
 struct MatmulWork : KernelWorkBase<MatmulWork> {
   bool forward = true;
@@ -23,9 +23,14 @@ struct MatmulWork : KernelWorkBase<MatmulWork> {
   /// and columns of each group's result, contraction of all groups.
   int64_t rows = 1, columns = 1, contraction = 1;
   int64_t groups = 1;
+  /// The contraction counts tokens, as in every weight gradient; else the rows
+  /// do.
+  bool contractsTokens = false;
   MatrixElement a = MatrixElement::E4M3, b = MatrixElement::E4M3;
   int64_t elementBytes = 1, resultBytes = 2;
   bool promoted = false;
+  /// One group of all rows, without offsets.
+  bool dense = false;
   /// A tensor of the result's type is added.
   bool accumulates = false;
 };
@@ -35,9 +40,9 @@ MatrixElement getMatrixElement(Type type);
 
 /// Whether sums leave the tensor cores before they are complete; those of bf16
 /// lose nothing there.
-bool isPromoted(GroupedMatmulOp op);
+bool isPromoted(MatmulOpInterface op);
 
-MatmulWork getMatmulWork(GroupedMatmulOp op);
+MatmulWork getMatmulWork(MatmulOpInterface op);
 
 /// Known sizes for those that are not.
 MatmulWork withNominalSizes(MatmulWork work);

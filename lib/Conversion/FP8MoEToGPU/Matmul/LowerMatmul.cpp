@@ -42,12 +42,14 @@ static GroupedMatmulSizes<OpFoldResult> getSizes(const MatmulInstance &instance,
 }
 
 static GroupedMatmulProblem
-getProblem(GroupedMatmulOp op, const GroupedMatmulSizes<OpFoldResult> &sizes) {
+getProblem(MatmulOpInterface op,
+           const GroupedMatmulSizes<OpFoldResult> &sizes) {
   GroupedMatmulProblem problem;
   problem.aType = op.getA().getType().getElementType();
   problem.bType = op.getB().getType().getElementType();
   problem.resultType = op.getType().getElementType();
   problem.forward = op.isForward();
+  problem.dense = op.isDense();
   if (GroupPaddingAttr padding = getGroupPadding(op.getA().getType()))
     problem.padding = padding.getPad();
   problem.hasScales = static_cast<bool>(op.getScaleA());
@@ -61,9 +63,10 @@ getProblem(GroupedMatmulOp op, const GroupedMatmulSizes<OpFoldResult> &sizes) {
   return problem;
 }
 
-static LogicalResult lowerGroupedMatmul(GroupedMatmulOp op,
+static LogicalResult lowerGroupedMatmul(MatmulOpInterface op,
                                         ProgramLowering &lowering) {
-  if (failed(requireKernels(op, lowering.getTarget())) ||
+  if (failed(requirePrecision(op)) ||
+      failed(requireKernels(op, lowering.getTarget())) ||
       failed(requireChoice(op, lowering.getTarget())))
     return failure();
   RankedTensorType aType = op.getA().getType(), bType = op.getB().getType();
@@ -85,8 +88,10 @@ static LogicalResult lowerGroupedMatmul(GroupedMatmulOp op,
   instance.offsets = getBuffer(op.getOffsets());
   instance.scaleA = getBuffer(op.getScaleA());
   instance.scaleB = getBuffer(op.getScaleB());
+  OpFoldResult one = IntegerAttr::get(IndexType::get(op->getContext()), 1);
   instance.sizes =
-      getSizes(instance, lowering.getView(op.getOffsets()).sizes[0]);
+      getSizes(instance,
+               op.isDense() ? one : lowering.getView(op.getOffsets()).sizes[0]);
   instance.problem = getProblem(op, instance.sizes);
   // A family launches its alternatives together, as they share workspaces.
   return lowerChoice(KernelAlternative{&instance}, /*quantity=*/Value(),
@@ -98,11 +103,11 @@ class MatmulOpLowering : public OpLowering {
 public:
   StringRef getName() const override { return "grouped matmuls"; }
   bool matches(Operation *op) const override {
-    return isa<GroupedMatmulOp>(op);
+    return isa<MatmulOpInterface>(op);
   }
   bool writesResults() const override { return true; }
   LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
-    return lowerGroupedMatmul(cast<GroupedMatmulOp>(op), lowering);
+    return lowerGroupedMatmul(cast<MatmulOpInterface>(op), lowering);
   }
 };
 } // namespace

@@ -19,14 +19,15 @@ namespace mlir::fp8moe {
 /// A grouped matmul, and where its tensors are.
 class MatmulInstance : public KernelInstanceBase<MatmulInstance> {
 public:
-  explicit MatmulInstance(GroupedMatmulOp op) : KernelInstanceBase(op) {}
+  explicit MatmulInstance(MatmulOpInterface op) : KernelInstanceBase(op) {}
 
-  GroupedMatmulOp getOp() const { return cast<GroupedMatmulOp>(op); }
+  MatmulOpInterface getOp() const { return cast<MatmulOpInterface>(op); }
 
   GroupedMatmulProblem problem;
   GroupedMatmulSizes<OpFoldResult> sizes;
   BufferView a, b, result;
   std::optional<BufferView> addend;
+  /// Null in a dense matmul.
   Value offsets;
   /// Null without scales.
   Value scaleA, scaleB;

@@ -427,3 +427,21 @@ FailureOr<TargetAttr> fp8moe::requireTargetAttr(Operation *op) {
          << " = #fp8moe.target<\"sm_90a\">' (or another of "
          << listKnownTargets() << ")";
 }
+
+//===----------------------------------------------------------------------===//
+// PrecisionAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult
+PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                      PrecisionChoice, StringRef name, MatmulUse,
+                      PrecisionRecipe, int64_t bf16Ns, int64_t fp8Ns,
+                      StringRef) {
+  if (name.empty())
+    return emitError() << "expects the name of the matmul's module, such as "
+                          "\"layers.0.attention.wk\", found an empty one";
+  if (bf16Ns < 0 || fp8Ns < 0)
+    return emitError() << "expects predicted times of at least 0 ns, found "
+                       << std::min(bf16Ns, fp8Ns);
+  return success();
+}

@@ -18,6 +18,7 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.cpp.inc"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEMatmulInterface.cpp.inc"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpInterfaces.cpp.inc"
 
 namespace {

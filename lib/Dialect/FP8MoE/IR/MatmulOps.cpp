@@ -1,4 +1,4 @@
-//===- MatmulOps.cpp - Grouped matmul -------------------------------------===//
+//===- MatmulOps.cpp - Dense and grouped matmuls --------------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,7 +15,7 @@ using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::detail;
 
 /// Checks the pair of element types.
-static LogicalResult verifyElementTypes(GroupedMatmulOp op) {
+static LogicalResult verifyElementTypes(MatmulOpInterface op) {
   Type a = op.getA().getType().getElementType();
   Type b = op.getB().getType().getElementType();
   if (isFp8Type(a) != isFp8Type(b))
@@ -36,7 +36,7 @@ static LogicalResult verifyElementTypes(GroupedMatmulOp op) {
 }
 
 /// Checks that FP8 operands have scales and a direction, and bf16 ones neither.
-static LogicalResult verifyScalePresence(GroupedMatmulOp op) {
+static LogicalResult verifyScalePresence(MatmulOpInterface op) {
   bool fp8 = isFp8Type(op.getA().getType().getElementType());
   if (fp8 != static_cast<bool>(op.getScaleA()) ||
       fp8 != static_cast<bool>(op.getScaleB()) ||
@@ -49,7 +49,7 @@ static LogicalResult verifyScalePresence(GroupedMatmulOp op) {
   return success();
 }
 
-static LogicalResult verifyEqualSize(GroupedMatmulOp op, const Twine &what,
+static LogicalResult verifyEqualSize(MatmulOpInterface op, const Twine &what,
                                      int64_t a, int64_t b) {
   if (a == b || ShapedType::isDynamic(a) || ShapedType::isDynamic(b))
     return success();
@@ -83,7 +83,7 @@ static LogicalResult verifyGroups(GroupedMatmulOp op) {
 }
 
 /// Checks what is added to the product.
-static LogicalResult verifyAddend(GroupedMatmulOp op) {
+static LogicalResult verifyAddend(MatmulOpInterface op) {
   if (!op.getAddend())
     return success();
   RankedTensorType addend = op.getAddend().getType();
@@ -94,15 +94,99 @@ static LogicalResult verifyAddend(GroupedMatmulOp op) {
          << op.getType() << ", found " << addend;
 }
 
+/// Checks that the decision is not about another precision than the operands
+/// have: FP8 operands come from the decision 'fp8' only.
+static LogicalResult verifyPrecision(MatmulOpInterface op) {
+  PrecisionAttr precision = op.getPrecisionAttr();
+  if (!precision || precision.getChoice() == PrecisionChoice::FP8 ||
+      !isFp8Type(op.getA().getType().getElementType()))
+    return success();
+  return op.emitOpError("multiplies FP8 operands, but its precision says '")
+         << stringifyPrecisionChoice(precision.getChoice())
+         << "'; write 'fp8', or give it bf16 operands without scales";
+}
+
+/// Checks everything but shapes, groups and the layout of the result.
+static LogicalResult verifyOperands(MatmulOpInterface op) {
+  if (failed(verifyElementTypes(op)) || failed(verifyScalePresence(op)) ||
+      failed(verifyPrecision(op)) ||
+      failed(verifyStrided(op, "the first operand", op.getA().getType())))
+    return failure();
+  return verifyStrided(op, "the second operand", op.getB().getType());
+}
+
+/// Checks the shapes of the scales, where there are any.
+static LogicalResult verifyScales(MatmulOpInterface op, ArrayRef<int64_t> a,
+                                  StringRef whyA, ArrayRef<int64_t> b,
+                                  StringRef whyB) {
+  if (!op.getScaleA())
+    return success();
+  auto verifyOne = [&](const Twine &what, RankedTensorType type,
+                       ArrayRef<int64_t> shape, StringRef why) {
+    return failure(failed(verifyShape(op, what, type, shape, why)) ||
+                   failed(verifyDenseRowMajor(op, what, type)));
+  };
+  return failure(failed(verifyOne("the scales of the first operand",
+                                  op.getScaleA().getType(), a, whyA)) ||
+                 failed(verifyOne("the scales of the second operand",
+                                  op.getScaleB().getType(), b, whyB)));
+}
+
+//===----------------------------------------------------------------------===//
+// Dense
+//===----------------------------------------------------------------------===//
+
+LogicalResult LinearOp::verify() {
+  RankedTensorType a = getA().getType(), b = getB().getType();
+  if (a.getRank() != 2 || b.getRank() != 2)
+    return emitOpError("expects operands of ranks 2 and 2, found ")
+           << a.getRank() << " and " << b.getRank()
+           << "; fp8moe.grouped_matmul multiplies by several experts";
+  if (failed(verifyOperands(*this)) ||
+      failed(verifyPacked(*this, "the first operand", a)) ||
+      failed(verifyPacked(*this, "the second operand", b)) ||
+      failed(verifyEqualSize(*this, "the contracted sizes", a.getDimSize(1),
+                             b.getDimSize(0))) ||
+      failed(verifyShape(*this, "the result", getType(),
+                         {a.getDimSize(0), b.getDimSize(1)}, "[M, N]")) ||
+      failed(verifyPacked(*this, "the result", getType())) ||
+      failed(verifyWritable(*this, "the result", getType())) ||
+      failed(verifyAddend(*this)))
+    return failure();
+  return verifyScales(*this, a.getDimSize(0), "[M]", b.getDimSize(1), "[N]");
+}
+
+LogicalResult
+LinearOp::reifyResultSizes(OpBuilder &builder, Location loc, GetDimFn getDim,
+                           SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  SizeBuilder size(builder, loc, getDim);
+  sizes.push_back({size.dim(getA(), 0), size.dim(getB(), 1)});
+  return success();
+}
+
+void LinearOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
+  pairs.push_back({getA(), 1, getB(), 0});
+  if (getAddend()) {
+    pairs.push_back({getAddend(), 0, getA(), 0});
+    pairs.push_back({getAddend(), 1, getB(), 1});
+  }
+  if (getScaleA()) {
+    pairs.push_back({getScaleA(), 0, getA(), 0});
+    pairs.push_back({getScaleB(), 0, getB(), 1});
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Grouped
+//===----------------------------------------------------------------------===//
+
 LogicalResult GroupedMatmulOp::verify() {
   RankedTensorType a = getA().getType(), b = getB().getType();
   if (a.getRank() != 2 || (b.getRank() != 2 && b.getRank() != 3))
     return emitOpError("expects operands of ranks 2 and 3 (forward) or 2 and 2 "
                        "(weight gradient), found ")
            << a.getRank() << " and " << b.getRank();
-  if (failed(verifyElementTypes(*this)) || failed(verifyScalePresence(*this)) ||
-      failed(verifyStrided(*this, "the first operand", a)) ||
-      failed(verifyStrided(*this, "the second operand", b)) ||
+  if (failed(verifyOperands(*this)) ||
       failed(verifyOffsets(*this, getOffsets())) || failed(verifyGroups(*this)))
     return failure();
 
@@ -127,19 +211,8 @@ LogicalResult GroupedMatmulOp::verify() {
       failed(verifyWritable(*this, "the result", getType())) ||
       failed(verifyAddend(*this)))
     return failure();
-  if (!getScaleA())
-    return success();
-  if (failed(verifyShape(*this, "the scales of the first operand",
-                         getScaleA().getType(), shapeA,
-                         forward ? "[M]" : "[E, N]")) ||
-      failed(verifyShape(*this, "the scales of the second operand",
-                         getScaleB().getType(), shapeB,
-                         forward ? "[E, N]" : "[E, K]")) ||
-      failed(verifyDenseRowMajor(*this, "the scales of the first operand",
-                                 getScaleA().getType())))
-    return failure();
-  return verifyDenseRowMajor(*this, "the scales of the second operand",
-                             getScaleB().getType());
+  return verifyScales(*this, shapeA, forward ? "[M]" : "[E, N]", shapeB,
+                      forward ? "[E, N]" : "[E, K]");
 }
 
 LogicalResult GroupedMatmulOp::reifyResultSizes(
@@ -190,18 +263,52 @@ void GroupedMatmulOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
 // Targets
 //===----------------------------------------------------------------------===//
 
-TensorAccess GroupedMatmulOp::getTensorAccess(Value tensor,
-                                              const TargetInfo &target) {
-  bool isOperand = tensor == getA() || tensor == getB();
-  bool isFreeResult = tensor == getResult() && !getAddend();
+static TensorAccess getAccess(MatmulOpInterface op, Value tensor,
+                              const TargetInfo &target) {
+  bool isOperand = tensor == op.getA() || tensor == op.getB();
+  bool isFreeResult = tensor == op.getResult() && !op.getAddend();
   if (!isOperand && !isFreeResult)
     return TensorAccess::fixed();
   int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
   SmallVector<int64_t> walked = {rank - 2, rank - 1};
   // Tensor cores read FP8 with the contracted dimension contiguous.
-  bool fp8 = isFp8Type(getA().getType().getElementType());
+  bool fp8 = isFp8Type(op.getA().getType().getElementType());
   if (!isOperand || !target.isGPU() || !fp8)
     return TensorAccess::free(walked);
-  return TensorAccess::free(walked, tensor == getB() ? getContractedDimB()
-                                                     : getContractedDimA());
+  return TensorAccess::free(walked, tensor == op.getB()
+                                        ? op.getContractedDimB()
+                                        : op.getContractedDimA());
+}
+
+TensorAccess LinearOp::getTensorAccess(Value tensor, const TargetInfo &target) {
+  return getAccess(*this, tensor, target);
+}
+
+TensorAccess GroupedMatmulOp::getTensorAccess(Value tensor,
+                                              const TargetInfo &target) {
+  return getAccess(*this, tensor, target);
+}
+
+//===----------------------------------------------------------------------===//
+// Precision
+//===----------------------------------------------------------------------===//
+
+LogicalResult fp8moe::requirePrecision(MatmulOpInterface op) {
+  PrecisionAttr precision = op.getPrecisionAttr();
+  if (!precision || isFp8Type(op.getA().getType().getElementType()))
+    return success();
+  switch (precision.getChoice()) {
+  case PrecisionChoice::BF16:
+    return success();
+  case PrecisionChoice::Undecided:
+    return op.emitOpError("cannot be lowered while its precision is "
+                          "undecided; run --fp8moe-select-precision and "
+                          "--fp8moe-apply-precision, or write 'precision "
+                          "<bf16, ...>'");
+  case PrecisionChoice::FP8:
+    return op.emitOpError("was decided to be FP8, but multiplies bf16 "
+                          "operands; run --fp8moe-apply-precision, which "
+                          "quantizes them");
+  }
+  llvm_unreachable("unknown choice");
 }

@@ -92,7 +92,7 @@ std::string CDNAMatmulFamily::explain(const MatmulWork &work,
 //===----------------------------------------------------------------------===//
 
 /// Layout placement asks this often: work has more that is not needed.
-static bool hasKernel(GroupedMatmulOp op, const TargetInfo &target) {
+static bool hasKernel(MatmulOpInterface op, const TargetInfo &target) {
   return hasMfmaKernel(getMatrixElement(op.getA().getType().getElementType()),
                        getMatrixElement(op.getB().getType().getElementType()),
                        target);
@@ -102,7 +102,7 @@ static bool hasKernel(GroupedMatmulOp op, const TargetInfo &target) {
 std::optional<TensorAccess>
 CDNAMatmulFamily::getWantedAccess(Operation *op, Value tensor,
                                   const TargetInfo &target) const {
-  auto matmul = dyn_cast<GroupedMatmulOp>(op);
+  auto matmul = dyn_cast<MatmulOpInterface>(op);
   if (!matmul || !hasKernel(matmul, target))
     return std::nullopt;
   int64_t contiguous;
@@ -121,14 +121,14 @@ CDNAMatmulFamily::getWantedAccess(Operation *op, Value tensor,
 int64_t
 CDNAMatmulFamily::getWantedGroupPadding(Operation *op,
                                         const TargetInfo &target) const {
-  auto matmul = dyn_cast<GroupedMatmulOp>(op);
+  auto matmul = dyn_cast<MatmulOpInterface>(op);
   bool isFast = matmul && !matmul.isForward() &&
                 isFp8Type(matmul.getA().getType().getElementType()) &&
                 hasKernel(matmul, target);
   return isFast ? kGroupPadding : 0;
 }
 
-static LogicalResult verifyContiguous(GroupedMatmulOp op, StringRef what,
+static LogicalResult verifyContiguous(MatmulOpInterface op, StringRef what,
                                       RankedTensorType type, int64_t dim,
                                       StringRef role, StringRef wayOut,
                                       const TargetInfo &target) {
@@ -142,7 +142,7 @@ static LogicalResult verifyContiguous(GroupedMatmulOp op, StringRef what,
 }
 
 /// Rows of an operand begin at multiples of what a lane loads.
-static LogicalResult verifyPitches(GroupedMatmulOp op, StringRef what,
+static LogicalResult verifyPitches(MatmulOpInterface op, StringRef what,
                                    RankedTensorType type, int64_t contiguous,
                                    const TargetInfo &target) {
   StridedLayout layout = *StridedLayout::get(type);
@@ -167,7 +167,7 @@ static LogicalResult verifyPitches(GroupedMatmulOp op, StringRef what,
 
 LogicalResult CDNAMatmulFamily::verify(Operation *operation,
                                        const TargetInfo &target) const {
-  auto op = cast<GroupedMatmulOp>(operation);
+  auto op = cast<MatmulOpInterface>(operation);
   auto verifyOperand = [&](StringRef what, RankedTensorType type, int64_t dim) {
     return success(
         succeeded(verifyContiguous(

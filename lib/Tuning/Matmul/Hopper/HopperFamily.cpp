@@ -37,7 +37,7 @@ public:
                 const TargetInfo &target,
                 SmallVectorImpl<KernelCandidate> &candidates) const override;
   LogicalResult verify(Operation *op, const TargetInfo &target) const override {
-    return verifyMatmulLayouts(cast<GroupedMatmulOp>(op), target);
+    return verifyMatmulLayouts(cast<MatmulOpInterface>(op), target);
   }
   bool isTotal() const override { return false; }
   std::optional<TensorAccess>
@@ -77,7 +77,7 @@ void HopperMatmulFamily::addCandidates(
 //===----------------------------------------------------------------------===//
 
 /// Layout placement asks this often: work has more that is not needed.
-static bool hasKernel(GroupedMatmulOp op, const TargetInfo &target) {
+static bool hasKernel(MatmulOpInterface op, const TargetInfo &target) {
   return hasMatmulKernel(getMatrixElement(op.getA().getType().getElementType()),
                          getMatrixElement(op.getB().getType().getElementType()),
                          target);
@@ -88,7 +88,7 @@ static bool hasKernel(GroupedMatmulOp op, const TargetInfo &target) {
 std::optional<TensorAccess>
 HopperMatmulFamily::getWantedAccess(Operation *op, Value tensor,
                                     const TargetInfo &target) const {
-  auto matmul = dyn_cast<GroupedMatmulOp>(op);
+  auto matmul = dyn_cast<MatmulOpInterface>(op);
   if (!matmul || !hasKernel(matmul, target))
     return std::nullopt;
   int64_t contiguous;
@@ -107,7 +107,7 @@ HopperMatmulFamily::getWantedAccess(Operation *op, Value tensor,
 int64_t
 HopperMatmulFamily::getWantedGroupPadding(Operation *op,
                                           const TargetInfo &target) const {
-  auto matmul = dyn_cast<GroupedMatmulOp>(op);
+  auto matmul = dyn_cast<MatmulOpInterface>(op);
   bool isFast = matmul && !matmul.isForward() &&
                 isFp8Type(matmul.getA().getType().getElementType()) &&
                 hasKernel(matmul, target);

@@ -18,7 +18,7 @@ static constexpr int64_t kAlignment = nvidia::kTensorMapAddressAlignment;
 
 /// Checks that tensor memory copies can move tiles of a tensor, whose
 /// `contiguous` dimension must be; `role` says why, `wayOut` what to do.
-static LogicalResult verifyTensorMap(GroupedMatmulOp op, StringRef what,
+static LogicalResult verifyTensorMap(MatmulOpInterface op, StringRef what,
                                      RankedTensorType type, int64_t contiguous,
                                      StringRef role, StringRef wayOut,
                                      const TargetInfo &target) {
@@ -48,7 +48,7 @@ static LogicalResult verifyTensorMap(GroupedMatmulOp op, StringRef what,
   return success();
 }
 
-LogicalResult fp8moe::verifyMatmulLayouts(GroupedMatmulOp op,
+LogicalResult fp8moe::verifyMatmulLayouts(MatmulOpInterface op,
                                           const TargetInfo &target) {
   auto verifyOperand = [&](StringRef what, RankedTensorType type, int64_t dim) {
     return verifyTensorMap(op, what, type, dim, "contracted",

@@ -85,3 +85,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %o : tensor<?x64xbf16>
   }
 }
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @undecided(%a: tensor<64x128xbf16>, %b: tensor<128x64xbf16, #fp8moe.strided<[1, 0]>>) -> tensor<64x64xbf16> {
+    // expected-error @below {{cannot be lowered while its precision is undecided; run --fp8moe-select-precision}}
+    %0 = fp8moe.linear %a, %b precision <undecided, "wq", forward>
+        : tensor<64x128xbf16>, tensor<128x64xbf16, #fp8moe.strided<[1, 0]>> -> tensor<64x64xbf16>
+    return %0 : tensor<64x64xbf16>
+  }
+}

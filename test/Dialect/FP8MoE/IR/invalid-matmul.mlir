@@ -402,3 +402,81 @@ func.func @f(%a: tensor<4x8xbf16>, %b: tensor<8x6xbf16>, %ends: tensor<2xi32>, %
       : tensor<4x8xbf16>, tensor<8x6xbf16> -> tensor<2x4x6xf32>
   return
 }
+
+// -----
+
+// linear
+
+func.func @f(%a: tensor<4x8xbf16>, %b: tensor<2x8x6xbf16>) {
+  // expected-error @below {{expects operands of ranks 2 and 2, found 2 and 3; fp8moe.grouped_matmul multiplies by several experts}}
+  %0 = fp8moe.linear %a, %b : tensor<4x8xbf16>, tensor<2x8x6xbf16> -> tensor<4x6xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xbf16>, %b: tensor<6x8xbf16>) {
+  // expected-error @below {{expects the contracted sizes to agree, found 8 and 6}}
+  %0 = fp8moe.linear %a, %b : tensor<4x8xbf16>, tensor<6x8xbf16> -> tensor<4x8xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xbf16>, %b: tensor<8x6xbf16>) {
+  // expected-error @below {{expects the result to have shape [4, 6] ([M, N]), found [6, 4]}}
+  %0 = fp8moe.linear %a, %b : tensor<4x8xbf16>, tensor<8x6xbf16> -> tensor<6x4xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8x!fp8moe.e4m3>, %b: tensor<8x6x!fp8moe.e4m3>) {
+  // expected-error @below {{multiplies FP8 operands and needs 'scales(...)' and 'direction quantize' or 'direction dequantize'}}
+  %0 = fp8moe.linear %a, %b : tensor<4x8x!fp8moe.e4m3>, tensor<8x6x!fp8moe.e4m3> -> tensor<4x6xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8x!fp8moe.e4m3>, %b: tensor<8x6x!fp8moe.e4m3>, %sa: tensor<4xf32>, %sb: tensor<1x6xf32>) {
+  // expected-error @below {{expects the scales of the second operand to have shape [6] ([N]), found [1, 6]}}
+  %0 = fp8moe.linear %a, %b scales(%sa, %sb : tensor<4xf32>, tensor<1x6xf32>) direction quantize
+      : tensor<4x8x!fp8moe.e4m3>, tensor<8x6x!fp8moe.e4m3> -> tensor<4x6xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x128xbf16, #fp8moe.strided<[0, 1], groups<dim = 1, pad = 16>>>, %b: tensor<128x6xbf16>) {
+  // expected-error @below {{the first operand}}
+  %0 = fp8moe.linear %a, %b : tensor<4x128xbf16, #fp8moe.strided<[0, 1], groups<dim = 1, pad = 16>>>, tensor<128x6xbf16> -> tensor<4x6xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xbf16>, %b: tensor<8x6xbf16>, %c: tensor<4x6xbf16>) {
+  // expected-error @below {{expects the tensor to accumulate into to have the result's type 'tensor<4x6xf32>', found 'tensor<4x6xbf16>'}}
+  %0 = fp8moe.linear %a, %b accumulate(%c : tensor<4x6xbf16>) : tensor<4x8xbf16>, tensor<8x6xbf16> -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+// precision
+
+func.func @f(%a: tensor<4x8x!fp8moe.e4m3>, %b: tensor<8x6x!fp8moe.e4m3>, %sa: tensor<4xf32>, %sb: tensor<6xf32>) {
+  // expected-error @below {{multiplies FP8 operands, but its precision says 'undecided'; write 'fp8', or give it bf16 operands without scales}}
+  %0 = fp8moe.linear %a, %b scales(%sa, %sb : tensor<4xf32>, tensor<6xf32>) direction quantize precision <undecided, "wq", forward>
+      : tensor<4x8x!fp8moe.e4m3>, tensor<8x6x!fp8moe.e4m3> -> tensor<4x6xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xbf16>, %b: tensor<8x6xbf16>) {
+  // expected-error @below {{expects the name of the matmul's module, such as "layers.0.attention.wk", found an empty one}}
+  %0 = fp8moe.linear %a, %b precision <undecided, "", forward> : tensor<4x8xbf16>, tensor<8x6xbf16> -> tensor<4x6xbf16>
+  return
+}

@@ -60,3 +60,36 @@ func.func @weight_gradient_accumulated(%a: tensor<32x?xbf16>, %b: tensor<?x64xbf
       : tensor<32x?xbf16>, tensor<?x64xbf16, #colMajor> -> tensor<8x32x64xf32>
   return %o : tensor<8x32x64xf32>
 }
+
+//===----------------------------------------------------------------------===//
+// Dense, and decisions
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: func.func @linear(
+func.func @linear(%a: tensor<?x64x!fp8moe.e4m3>, %sa: tensor<?xf32>,
+                  %b: tensor<64x32x!fp8moe.e4m3, #colMajor>, %sb: tensor<32xf32>, %c: tensor<?x32xbf16>) -> tensor<?x32xbf16> {
+  // CHECK: fp8moe.linear %{{.*}}, %{{.*}} scales(%{{.*}}, %{{.*}} : tensor<?xf32>, tensor<32xf32>) direction quantize accumulate(%{{.*}} : tensor<?x32xbf16>) : tensor<?x64x!fp8moe.e4m3>, tensor<64x32x!fp8moe.e4m3, #{{.*}}> -> tensor<?x32xbf16>
+  %o = fp8moe.linear %a, %b scales(%sa, %sb : tensor<?xf32>, tensor<32xf32>) direction quantize accumulation fast
+      accumulate(%c : tensor<?x32xbf16>)
+      : tensor<?x64x!fp8moe.e4m3>, tensor<64x32x!fp8moe.e4m3, #colMajor> -> tensor<?x32xbf16>
+  return %o : tensor<?x32xbf16>
+}
+
+// CHECK-LABEL: func.func @undecided(
+func.func @undecided(%a: tensor<?x64xbf16>, %b: tensor<64x32xbf16>) -> tensor<?x32xbf16> {
+  // CHECK: fp8moe.linear %{{.*}}, %{{.*}} precision <undecided, "layers.0.attention.wk", forward> : tensor<?x64xbf16>
+  %o = fp8moe.linear %a, %b precision <undecided, "layers.0.attention.wk", forward>
+      : tensor<?x64xbf16>, tensor<64x32xbf16> -> tensor<?x32xbf16>
+  return %o : tensor<?x32xbf16>
+}
+
+// CHECK-LABEL: func.func @decided(
+func.func @decided(%a: tensor<32x?xbf16>, %b: tensor<?x64xbf16>, %ends: tensor<8xi32>) -> tensor<8x32x64xbf16> {
+  // CHECK: fp8moe.grouped_matmul {{.*}} precision <fp8, "experts.w1", wgrad, recipe = mxfp8, bf16_ns = 12, fp8_ns = 7, reason = "by hand">
+  // CHECK-SAME: tile <rows = 128
+  %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+      precision <fp8, "experts.w1", wgrad, recipe = mxfp8, bf16_ns = 12, fp8_ns = 7, reason = "by hand">
+      tile <rows = 128, columns = 128, stages = 6, schedule = ping_pong>
+      : tensor<32x?xbf16>, tensor<?x64xbf16> -> tensor<8x32x64xbf16>
+  return %o : tensor<8x32x64xbf16>
+}

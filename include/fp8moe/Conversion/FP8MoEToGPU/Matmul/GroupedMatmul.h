@@ -47,6 +47,9 @@ struct GroupedMatmulProblem {
   /// Groups are ranges of the rows, each with its own b (forward), or ranges of
   /// the contraction, each with its own result (weight gradient).
   bool forward = true;
+  /// One group of all rows, whose end nobody has to read; forward, and b is
+  /// one matrix.
+  bool dense = false;
   /// Groups of the contraction begin at multiples of this, with zeros between.
   int64_t padding = 1;
   bool hasScales = true;
@@ -63,9 +66,11 @@ struct GroupedMatmulProblem {
   int64_t getResultBytes() const {
     return resultType.getIntOrFloatBitWidth() / 8;
   }
+  /// Each group has a matrix of b.
+  bool hasExperts() const { return forward && !dense; }
   /// Groups that tiles are counted for: the rows behind the last group are one
   /// more in the forward direction, and become zero.
-  bool hasTail() const { return forward; }
+  bool hasTail() const { return forward && !dense; }
 };
 
 } // namespace mlir::fp8moe

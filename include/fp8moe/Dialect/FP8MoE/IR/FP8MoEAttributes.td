@@ -115,4 +115,42 @@ def FP8MoE_TargetAttr : FP8MoE_Attr<"Target", "target"> {
   }];
 }
 
+def FP8MoE_PrecisionAttr : FP8MoE_Attr<"Precision", "precision"> {
+  let summary = "whether a matmul is worth FP8";
+  let description = [{
+    Belongs to a matmul of the model that `name` (the fully qualified name of its module)
+    and `use` tell: `forward`, `dgrad` (the gradient of the input) or `wgrad` (that of the
+    weights). `undecided` is for `fp8moe-select-precision` to replace by a decision, `bf16`
+    or `fp8`; a decision can be written and edited by hand. `fp8moe-apply-precision` makes
+    a bf16 matmul with the decision `fp8` a matmul of operands that it quantizes by
+    `recipe`; the attribute stays.
+
+    `bf16_ns` and `fp8_ns` are the predicted times that were compared, in nanoseconds: the
+    matmul, and its part of the copies or quantizations of operands. 0: none was predicted.
+    `reason` is for people.
+
+    Examples, in a matmul: `precision <undecided, "layers.0.attention.wk", forward>`,
+    `precision <fp8, "layers.0.feed_forward.w1", wgrad, reason = "by hand">`
+  }];
+  let parameters = (ins
+    EnumParameter<FP8MoE_PrecisionChoice>:$choice,
+    StringRefParameter<"name of the module">:$name,
+    EnumParameter<FP8MoE_MatmulUse>:$use,
+    DefaultValuedParameter<"::mlir::fp8moe::PrecisionRecipe",
+                           "::mlir::fp8moe::PrecisionRecipe::Rowwise">:$recipe,
+    DefaultValuedParameter<"int64_t", "0">:$bf16_ns,
+    DefaultValuedParameter<"int64_t", "0">:$fp8_ns,
+    StringRefParameter<"for people", [{""}]>:$reason);
+  let builders = [
+    AttrBuilder<(ins "::mlir::fp8moe::PrecisionChoice":$choice,
+                     "::llvm::StringRef":$name, "::mlir::fp8moe::MatmulUse":$use), [{
+      return $_get($_ctxt, choice, name, use, PrecisionRecipe::Rowwise, 0, 0, "");
+    }]>];
+  let assemblyFormat = [{
+    `<` $choice `,` $name `,` $use
+    (`,` struct($recipe, $bf16_ns, $fp8_ns, $reason)^)? `>`
+  }];
+  let genVerifyDecl = 1;
+}
+
 #endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEATTRIBUTES_TD

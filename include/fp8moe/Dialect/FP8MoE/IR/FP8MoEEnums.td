@@ -68,6 +68,24 @@ def FP8MoE_AccumulationAttr
     the CPU reference.
   }]>;
 
+def FP8MoE_PrecisionChoice : FP8MoE_I32Enum<"PrecisionChoice",
+    "what a matmul multiplies", [
+      I32EnumAttrCase<"Undecided", 0, "undecided">,
+      I32EnumAttrCase<"BF16", 1, "bf16">,
+      I32EnumAttrCase<"FP8", 2, "fp8">]>;
+
+def FP8MoE_MatmulUse : FP8MoE_I32Enum<"MatmulUse",
+    "what training needs a matmul for", [
+      I32EnumAttrCase<"Forward", 0, "forward">,
+      I32EnumAttrCase<"DGrad", 1, "dgrad">,
+      I32EnumAttrCase<"WGrad", 2, "wgrad">]>;
+
+def FP8MoE_PrecisionRecipe : FP8MoE_I32Enum<"PrecisionRecipe",
+    "which elements of an FP8 operand share a scale", [
+      I32EnumAttrCase<"Rowwise", 0, "rowwise">,
+      I32EnumAttrCase<"Tensorwise", 1, "tensorwise">,
+      I32EnumAttrCase<"MXFP8", 2, "mxfp8">]>;
+
 def FP8MoE_WgmmaSchedule : FP8MoE_I32Enum<"WgmmaSchedule",
     "how two warpgroups share the tiles of a matmul", [
       I32EnumAttrCase<"PingPong", 0, "ping_pong">,

@@ -1,4 +1,4 @@
-//===- FP8MoEMatmulOps.td - Grouped matmul -----------------*- tablegen -*-===//
+//===- FP8MoEMatmulOps.td - Dense and grouped matmuls ------*- tablegen -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -9,10 +9,71 @@
 #ifndef FP8MOE_DIALECT_FP8MOE_IR_FP8MOEMATMULOPS_TD
 #define FP8MOE_DIALECT_FP8MOE_IR_FP8MOEMATMULOPS_TD
 
+include "fp8moe/Dialect/FP8MoE/IR/FP8MoEMatmulInterface.td"
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpBase.td"
 
-def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegments, FP8MoE_Kernel, FP8MoE_TiledOpInterface,
-    FP8MoE_SizesWithEqualOperands]> {
+/// Views and copies of a matmul's operands aside, FP8MoE_MatmulOpInterface says all
+/// that passes and kernels ask.
+class FP8MoE_MatmulOp<string mnemonic> : FP8MoE_Op<mnemonic,
+    [AttrSizedOperandSegments, FP8MoE_Kernel, FP8MoE_TiledOpInterface, FP8MoE_MatmulOpInterface,
+     FP8MoE_SizesWithEqualOperands]>;
+
+def FP8MoE_LinearOp : FP8MoE_MatmulOp<"linear"> {
+  let summary = "one dense matmul";
+  let description = [{
+    `[M, K] x [K, N] -> [M, N]`, as a linear layer and its gradients need it:
+
+    | use | a | b | result |
+    |---|---|---|---|
+    | forward | x `[M, K]` | the weights `[N, K]`, transposed | y `[M, N]` |
+    | dgrad | dy `[M, N]` | the weights `[N, K]` | dx `[M, K]` |
+    | wgrad | dy, transposed: `[N, M]` | x `[M, K]` | dW `[N, K]` |
+
+    Element types, scales (`[M]` and `[N]`), `direction`, `accumulation`, `accumulate` and
+    `precision` are as of `fp8moe.grouped_matmul`, and so is what it computes: one group of
+    all rows.
+
+    Example:
+    ```mlir
+    func.func @forward(%x: tensor<?x4096xbf16>, %w: tensor<1024x4096xbf16>)
+        -> tensor<?x1024xbf16> {
+      %t = fp8moe.transpose %w [1, 0] : tensor<1024x4096xbf16>
+          -> tensor<4096x1024xbf16, #fp8moe.strided<[1, 0]>>
+      %y = fp8moe.linear %x, %t precision <undecided, "layers.0.attention.wk", forward>
+          : tensor<?x4096xbf16>, tensor<4096x1024xbf16, #fp8moe.strided<[1, 0]>>
+          -> tensor<?x1024xbf16>
+      return %y : tensor<?x1024xbf16>
+    }
+    ```
+  }];
+  let arguments = (ins FP8MoE_MatmulTensor:$a, FP8MoE_MatmulTensor:$b,
+    Optional<FP8MoE_ScaleTensor>:$scaleA, Optional<FP8MoE_ScaleTensor>:$scaleB,
+    Optional<FP8MoE_FloatTensor>:$addend,
+    OptionalAttr<FP8MoE_ScaleDirectionAttr>:$direction,
+    DefaultValuedAttr<FP8MoE_AccumulationAttr,
+                      "::mlir::fp8moe::Accumulation::Fast">:$accumulation,
+    OptionalAttr<FP8MoE_PrecisionAttr>:$precision,
+    OptionalAttr<FP8MoE_KernelChoiceAttr>:$tiles);
+  let results = (outs FP8MoE_FloatTensor:$result);
+  let assemblyFormat = [{
+    $a `,` $b
+    (`scales` `(` $scaleA^ `,` $scaleB `:` type($scaleA) `,` type($scaleB) `)`)?
+    (`direction` `` $direction^)? (`accumulation` `` $accumulation^)?
+    (`accumulate` `(` $addend^ `:` type($addend) `)`)? (`precision` $precision^)?
+    (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($a) `,` type($b) `->` type($result)
+  }];
+  let extraClassDeclaration = [{
+    /// No groups.
+    ::mlir::TypedValue<::mlir::RankedTensorType> getOffsets() { return {}; }
+    bool isForward() { return true; }
+
+    /// The contracted dimension of each operand.
+    int64_t getContractedDimA() { return 1; }
+    int64_t getContractedDimB() { return 0; }
+  }];
+}
+
+def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
   let summary = "one matmul per jagged group";
   let description = [{
     Multiplies each group's rows with its expert's matrix, or contracts over each group's
@@ -41,6 +102,10 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegmen
     kernel of their own. Where no product is (rows of no group, empty groups) the result
     is `c`. The result is a new tensor.
 
+    `precision` says which matmul of a model this is, and whether it is worth FP8: bf16
+    operands with an `undecided` one are for `fp8moe-select-precision`; no lowering takes
+    them.
+
     On NVIDIA tensor memory copies move operands and result: the contracted dimension of
     operands and the last one of the result must be contiguous, and every other stride a
     multiple of 16 bytes. Layout placement makes kernels write operands so.
@@ -68,14 +133,15 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_Op<"grouped_matmul", [AttrSizedOperandSegmen
     OptionalAttr<FP8MoE_ScaleDirectionAttr>:$direction,
     DefaultValuedAttr<FP8MoE_AccumulationAttr,
                       "::mlir::fp8moe::Accumulation::Fast">:$accumulation,
+    OptionalAttr<FP8MoE_PrecisionAttr>:$precision,
     OptionalAttr<FP8MoE_KernelChoiceAttr>:$tiles);
   let results = (outs FP8MoE_FloatTensor:$result);
   let assemblyFormat = [{
     $a `,` $b `groups` `(` $offsets `:` type($offsets) `)`
     (`scales` `(` $scaleA^ `,` $scaleB `:` type($scaleA) `,` type($scaleB) `)`)?
     (`direction` `` $direction^)? (`accumulation` `` $accumulation^)?
-    (`accumulate` `(` $addend^ `:` type($addend) `)`)? (`tiles` custom<KernelChoice>($tiles)^)?
-    attr-dict `:` type($a) `,` type($b) `->` type($result)
+    (`accumulate` `(` $addend^ `:` type($addend) `)`)? (`precision` $precision^)?
+    (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($a) `,` type($b) `->` type($result)
   }];
   let extraClassDeclaration = [{
     /// True for 2D x 3D (groups are rows of the result), false for 2D x 2D (groups are

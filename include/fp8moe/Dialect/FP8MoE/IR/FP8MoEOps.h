@@ -17,7 +17,17 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEMatmulInterface.h.inc"
+
 #define GET_OP_CLASSES
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h.inc"
+
+namespace mlir::fp8moe {
+
+/// Reports a matmul that no lowering takes: one whose precision is undecided,
+/// or decided and not applied.
+LogicalResult requirePrecision(MatmulOpInterface op);
+
+} // namespace mlir::fp8moe
 
 #endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEOPS_H

@@ -83,7 +83,8 @@ inline bool hasMatmulKernel(const MatmulWork &work, const TargetInfo &target) {
 
 /// Reports at `op`, for which there is a kernel, that it cannot read or write
 /// the tensors in the layouts that they have, as far as the types say.
-LogicalResult verifyMatmulLayouts(GroupedMatmulOp op, const TargetInfo &target);
+LogicalResult verifyMatmulLayouts(MatmulOpInterface op,
+                                  const TargetInfo &target);
 
 /// The tiles that are legal where there is a kernel, in a fixed order.
 SmallVector<MatmulTileCost> rankMatmulTiles(const MatmulWork &work,

@@ -54,7 +54,7 @@ private:
                           const CDNAMatmulStrides<OpFoldResult> &strides);
   Value createIsNotEmpty();
 
-  GroupedMatmulOp op;
+  MatmulOpInterface op;
   const MatmulInstance &instance;
   const GroupedMatmulProblem &problem;
   const GroupedMatmulSizes<OpFoldResult> &sizes;

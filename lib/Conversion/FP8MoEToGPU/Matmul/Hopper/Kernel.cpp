@@ -32,7 +32,8 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
   mapB = b.getTensorMap(1);
   mapResult = b.getTensorMap(2);
   unsigned pointer = 0, parameter = 0;
-  offsets = b.getPointer(pointer++);
+  if (!problem.dense)
+    offsets = b.getPointer(pointer++);
   if (problem.hasScales) {
     scaleA = b.getPointer(pointer++);
     scaleB = b.getPointer(pointer++);
@@ -87,8 +88,9 @@ gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
                                           const TargetHooks &hooks) {
   KernelSignature signature;
   signature.tensorMaps = 3;
-  signature.pointers = 1 + 2 * problem.hasScales + problem.forward +
-                       problem.accumulates + hasPartialSums(problem);
+  signature.pointers = !problem.dense + 2 * problem.hasScales +
+                       problem.forward + problem.accumulates +
+                       hasPartialSums(problem);
   signature.sizes = countDynamic(problem.sizes);
   signature.hasBlockCount = false;
   signature.threads = kWarpgroups * kWarpgroupThreads;

@@ -80,7 +80,7 @@ private:
   SmallVector<Value> createMaps(const Operands &operands,
                                 const MatmulSchedule &schedule);
 
-  GroupedMatmulOp op;
+  MatmulOpInterface op;
   const MatmulInstance &instance;
   const GroupedMatmulProblem &problem;
   const GroupedMatmulSizes<OpFoldResult> &sizes;
@@ -179,8 +179,9 @@ Value HopperMatmulLaunch::createMap(const Matrix &matrix, ArrayRef<int64_t> box,
 
 /// The contraction is innermost in both operands, the columns in the result.
 FailureOr<HopperMatmulLaunch::Operands> HopperMatmulLaunch::getOperands() {
-  SmallVector<int64_t> bDims = problem.forward ? SmallVector<int64_t>{1, 2, 0}
-                                               : SmallVector<int64_t>{0, 1};
+  SmallVector<int64_t> bDims = problem.hasExperts()
+                                   ? SmallVector<int64_t>{1, 2, 0}
+                                   : SmallVector<int64_t>{0, 1};
   SmallVector<int64_t> resultDims = problem.forward
                                         ? SmallVector<int64_t>{1, 0}
                                         : SmallVector<int64_t>{2, 1, 0};
@@ -227,13 +228,16 @@ Value HopperMatmulLaunch::createPartialSums(
 }
 
 SymbolRefAttr HopperMatmulLaunch::getKernel(const MatmulSchedule &schedule) {
-  SmallVector<int64_t> numbers{problem.forward,   problem.padding,
-                               problem.hasScales, problem.reciprocalScales,
-                               problem.promoted,  problem.accumulates};
+  SmallVector<int64_t> numbers{problem.forward,          problem.dense,
+                               problem.padding,          problem.hasScales,
+                               problem.reciprocalScales, problem.promoted,
+                               problem.accumulates};
   for (auto member : GroupedMatmulSizes<int64_t>::members())
     numbers.push_back(problem.sizes.*member);
   return lowering.getKernels().getOrBuild(
-      problem.forward ? "grouped_matmul" : "grouped_matmul_wgrad",
+      problem.dense     ? "matmul"
+      : problem.forward ? "grouped_matmul"
+                        : "grouped_matmul_wgrad",
       {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
        TypeAttr::get(problem.resultType),
        getMatmulTile(op.getContext(), schedule),
@@ -253,7 +257,10 @@ HopperMatmulLaunch::createMaps(const Operands &operands,
   SmallVector<int64_t> aBox{stage, schedule.rows};
   SmallVector<int64_t> bBox{stage, schedule.columns};
   SmallVector<int64_t> box{resultBox.columns, ResultBox::kRows};
-  (problem.forward ? bBox : box).push_back(1);
+  if (problem.hasExperts())
+    bBox.push_back(1);
+  if (!problem.forward)
+    box.push_back(1);
   return {createMap(operands.a, aBox, kSwizzleRowBytes, kOperandPromotion),
           createMap(operands.b, bBox, kSwizzleRowBytes, kOperandPromotion),
           createMap(operands.result, box, resultBox.rowBytes, /*promotion=*/0)};
@@ -289,7 +296,9 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
       plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
                                  plan::DeviceAttribute::Multiprocessors);
   // What follows the tensor maps.
-  SmallVector<Value> args{instance.offsets};
+  SmallVector<Value> args;
+  if (!problem.dense)
+    args.push_back(instance.offsets);
   if (problem.hasScales)
     args.append({instance.scaleA, instance.scaleB});
   if (problem.forward)

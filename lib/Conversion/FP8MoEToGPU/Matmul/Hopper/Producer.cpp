@@ -32,7 +32,7 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
       b, kernel.mapA, {along, tile.row},
       kernel.getShared(b.add(b.mul(slot, bytesA), kernel.memory.a)), full);
   SmallVector<Value> coordinates{along, tile.column};
-  if (kernel.problem.forward)
+  if (kernel.problem.hasExperts())
     coordinates.push_back(tile.group);
   createTensorLoad(
       b, kernel.mapB, coordinates,

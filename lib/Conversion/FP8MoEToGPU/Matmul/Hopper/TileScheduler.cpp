@@ -34,6 +34,8 @@ TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
 
 /// The end of a group, or of the tail.
 Value TileScheduler::loadEnd(Value group, Value previous) {
+  if (kernel.problem.dense)
+    return extent;
   return b
       .createIf(
           b.less(group, kernel.sizes.groups), {b.getI32Type()},

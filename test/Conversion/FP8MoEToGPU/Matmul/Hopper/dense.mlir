@@ -1,0 +1,31 @@
+// A dense matmul is the grouped kernel with one group of all rows, which takes no
+// pointer to offsets: operands are two matrices, and the tiles end at the rows.
+
+// RUN: fp8moe-opt %s --convert-fp8moe-to-gpu --canonicalize | FileCheck %s
+
+#columns = #fp8moe.strided<[1, 0]>
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // Parameters: three tensor maps, two scales, the result, the number of rows.
+  // CHECK-LABEL: gpu.func @matmul_0
+  // CHECK-SAME: (%{{.*}}: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr {fp8moe_plan.tensor_map}, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: i64)
+  // Nothing is read to find the end of a group.
+  // CHECK-NOT: llvm.load {{.*}} invariant
+  // Both operands are loaded by two coordinates.
+  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}] :
+  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}] :
+  // CHECK: gpu.return
+
+  // CHECK-LABEL: fp8moe_plan.program @forward
+  // CHECK-NOT: i32
+  // CHECK: fp8moe_plan.tensor_map {{.*}} box(128, 128)
+  // CHECK: fp8moe_plan.tensor_map {{.*}} box(128, 128)
+  // CHECK: fp8moe_plan.launch @{{.*}}::@matmul_0
+  func.func @forward(%a: tensor<?x2048xf8E4M3FN>, %sa: tensor<?xf32>,
+      %b: tensor<2048x1408xf8E4M3FN, #columns>, %sb: tensor<1408xf32>) -> tensor<?x1408xbf16> {
+    %o = fp8moe.linear %a, %b scales(%sa, %sb : tensor<?xf32>, tensor<1408xf32>) direction quantize
+        tile <rows = 128, columns = 128, stages = 6, schedule = ping_pong>
+        : tensor<?x2048xf8E4M3FN>, tensor<2048x1408xf8E4M3FN, #columns> -> tensor<?x1408xbf16>
+    return %o : tensor<?x1408xbf16>
+  }
+}
