@@ -75,7 +75,7 @@ collectKernels(ModuleOp module, ArrayRef<KernelResources> resources) {
 
 LogicalResult Driver::runDecisions(ModuleOp module) {
   if (failed(runTensorPasses(module, options.passManagerHook,
-                             options.optimizeLayouts)))
+                             options.optimizeLayouts, options.precision)))
     return failure();
   return options.sweepTiles ? runSweep(module, options.passManagerHook)
                             : success();
@@ -104,6 +104,7 @@ FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
   TargetReport report;
   report.target = lookupTarget(chip);
   report.programs = collectTraffic(module);
+  report.precision = collectPrecision(module);
   report.decisions = collectDecisions(module, *report.target);
   if (failed(runKernels(module)))
     return failure();

@@ -115,6 +115,7 @@ void Report::print(llvm::raw_ostream &os) const {
                    formatv("{0} after the tensor passes", program.name).str(),
                    program, tokens);
     printCopies(os, asWritten, report.programs);
+    printPrecision(os, report.precision);
     printDecisions(os, report.decisions);
     printKernels(os, report.kernels);
     os << formatv("  {0,-46} {1,10}\n", "file", "bytes");

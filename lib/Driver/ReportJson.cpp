@@ -61,6 +61,7 @@ json::Value Report::toJson() const {
                      {"description", report.target->description},
                      {"evidence", report.target->calibration->evidence},
                      {"programs", ::toJson(report.programs, tokens)},
+                     {"precision", serializePrecision(report.precision)},
                      {"decisions", serializeDecisions(report.decisions)},
                      {"kernels", ::toJson(report.kernels)},
                      {"files", std::move(files)},

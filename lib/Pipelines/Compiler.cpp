@@ -52,9 +52,10 @@ run(ModuleOp module, const PassManagerHook &hook,
 
 LogicalResult fp8moe::runTensorPasses(ModuleOp module,
                                       const PassManagerHook &hook,
-                                      bool optimizeLayouts) {
+                                      bool optimizeLayouts,
+                                      const SelectPrecisionOptions &precision) {
   return run(module, hook, [&](OpPassManager &pm, const TargetInfo &) {
-    buildTensorPipeline(pm, optimizeLayouts);
+    buildTensorPipeline(pm, optimizeLayouts, precision);
   });
 }
 

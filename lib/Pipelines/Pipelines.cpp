@@ -30,12 +30,18 @@ void fp8moe::buildLayoutPipeline(OpPassManager &pm, bool verifyOptimal) {
   functions.addPass(createReportCopies());
 }
 
-void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts) {
+void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts,
+                                 const SelectPrecisionOptions &precision) {
   pm.addPass(createResolveFp8Types());
   pm.addPass(createVerifyLayouts());
   // Programs are lowered one function at a time: nothing is called.
   pm.addPass(createInlinerPass());
   pm.addPass(createSymbolDCEPass());
+  // Most programs have nothing to decide.
+  SelectPrecisionOptions quiet = precision;
+  quiet.warnIfEmpty = false;
+  pm.addPass(createSelectPrecision(quiet));
+  pm.nest<func::FuncOp>().addPass(createApplyPrecision());
   if (optimizeLayouts) {
     buildLayoutPipeline(pm);
     pm.nest<func::FuncOp>().addPass(createPadGroups());

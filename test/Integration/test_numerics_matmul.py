@@ -1,11 +1,11 @@
-# ===- test_numerics_matmul.py - Grouped matmuls ---------------------------===#
+# ===- test_numerics_matmul.py - Matmuls -----------------------------------===#
 #
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""grouped_matmul of both kinds on the CPU: (G1)..(G4), (G6), bit for bit."""
+"""linear and grouped_matmul of both kinds on the CPU: (G1)..(G4), (G6)..(G8), bit for bit."""
 
 import cases
 import numpy as np
@@ -92,7 +92,53 @@ def weight_gradient(function, a, b, out, layouts=(ROW, COL), pad=None, accumulat
     return Variant(FILE, function, list_of_cases, make, expect)
 
 
+def linear(function, a, b, out, direction="quantize", layout=COL, accumulate=False):
+    scaled = a != "bf16"
+
+    def make(rng, case, kinds):
+        (m, k, n), _, _, special = case
+        inputs = {"a": operand(rng, (m, k), a, kinds, special)}
+        inputs["b"] = cases.lay_out(operand(rng, (k, n), b, kinds, special), layout)
+        if scaled:
+            inputs |= {"sa": matmul_scales(rng, (m,)), "sb": matmul_scales(rng, (n,))}
+        if accumulate:
+            inputs["c"] = cases.values(rng, (m, n), out, kinds("e4m3"), 0, special)
+        return inputs
+
+    def expect(inputs, kinds, case):
+        scales = (inputs["sa"], inputs["sb"], direction) if scaled else ()
+        return {"y": oracle.linear(inputs["a"], inputs["b"], *scales, dtype=out, c=inputs.get("c"))}
+
+    return Variant("linear.mlir", function, matmul_cases(function), make, expect)
+
+
+def decided(function, wgrad=False):
+    """(G8): a linear that is FP8 by decision, of bf16 operands."""
+
+    def make(rng, case, kinds):
+        (m, k, n), _, _, _ = case
+        shapes = ((m, n), (m, k)) if wgrad else ((m, k), (n, k))
+        a, b = (operand(rng, shape, "bf16", kinds, False) for shape in shapes)
+        return {"a": a, "b": b}
+
+    def expect(inputs, kinds, case):
+        quantize = lambda x, axis: oracle.dynamic_quantize(x, [axis], kinds("e4m3"), pow2=True)  # noqa: E731
+        a, b = inputs["a"], inputs["b"]
+        (qa, sa), (qb, sb) = (quantize(a, 0), quantize(b, 0)) if wgrad else (quantize(a, 1), quantize(b, 1))
+        qa, qb = (qa.T, qb) if wgrad else (qa, qb.T)
+        return {"y": oracle.linear(qa, qb, sa, sb)}
+
+    return Variant("linear.mlir", function, matmul_cases(function), make, expect)
+
+
 VARIANTS = [
+    linear("e4m3_bf16", "e4m3", "e4m3", BF16),
+    linear("e4m3_f32_inverse", "e4m3", "e4m3", F32, "dequantize", ROW),
+    linear("e5m2_e4m3_accumulate", "e5m2", "e4m3", BF16, accumulate=True),
+    linear("bf16_bf16", "bf16", "bf16", BF16),
+    linear("bf16_f32_accumulate", "bf16", "bf16", F32, accumulate=True),
+    decided("decided_forward"),
+    decided("decided_wgrad", wgrad=True),
     forward("e4m3_2d3d_bf16", "e4m3", "e4m3", BF16),
     forward("e4m3_2d3d_f32_inverse", "e4m3", "e4m3", F32, "dequantize", EXPERTS),
     forward("e5m2_e4m3_2d3d_bf16", "e5m2", "e4m3", BF16),
@@ -110,5 +156,5 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize("variant, case", **parameters(VARIANTS))
-def test_grouped_matmul(cpu, variant, case):
+def test_matmul(cpu, variant, case):
     check(cpu, variant, case)

@@ -63,8 +63,9 @@ static cl::opt<bool>
                cl::cat(category));
 static cl::opt<int64_t> tokens(
     "tokens", cl::value_desc("N"), cl::init(kDefaultReportTokens),
-    cl::desc("With --report: also give traffic for this token count (default "
-             "16384)"),
+    cl::desc("Rows that an unknown number of them counts as when precision is "
+             "decided; with --report, traffic is also given for this token "
+             "count (default 16384)"),
     cl::cat(category));
 static cl::opt<std::string> rocmPath(
     "rocm-path", cl::value_desc("folder"),
@@ -81,6 +82,26 @@ static cl::opt<std::string>
 static cl::opt<bool> optimizeLayouts(
     "optimize-layouts", cl::init(true),
     cl::desc("Remove copies that only change an order (default: true)"),
+    cl::cat(category));
+static cl::opt<std::string> precisionRecipe(
+    "precision-recipe", cl::value_desc("recipe"), cl::init("rowwise"),
+    cl::desc("Scales of matmuls that become FP8: rowwise (default), tensorwise "
+             "or mxfp8 (docs/precision.md)"),
+    cl::cat(category));
+static cl::opt<std::string> precisionPolicy(
+    "precision-policy", cl::value_desc("policy"), cl::init("cost"),
+    cl::desc("Which undecided matmuls become FP8: cost (default: those that "
+             "are predicted to gain), torchao, all or none"),
+    cl::cat(category));
+static cl::list<std::string> precisionFilters(
+    "precision-filter", cl::value_desc("text"), cl::CommaSeparated,
+    cl::desc("Leave undecided matmuls in bf16 whose names have this in them "
+             "(may be repeated)"),
+    cl::cat(category));
+static cl::opt<std::string> precisionFor(
+    "precision-for", cl::value_desc("chip"),
+    cl::desc("Decide by the predicted times of this chip (default: that which "
+             "is compiled for)"),
     cl::cat(category));
 static cl::opt<bool> sweepTiles(
     "sweep",
@@ -172,6 +193,13 @@ static DriverOptions getDriverOptions() {
   options.emission.rocmPath = rocmPath;
   options.emission.ptxasPath = ptxasPath;
   options.optimizeLayouts = optimizeLayouts;
+  options.precision.recipe = precisionRecipe;
+  options.precision.policy = precisionPolicy;
+  for (const std::string &filter : precisionFilters)
+    options.precision.filterFqns.push_back(filter);
+  options.precision.chip = precisionFor;
+  if (tokens.getNumOccurrences())
+    options.precision.tokens = tokens;
   options.sweepTiles = sweepTiles;
   if (delaySeed.getNumOccurrences())
     options.delaySeed = delaySeed;

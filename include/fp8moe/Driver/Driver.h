@@ -48,6 +48,8 @@ struct DriverOptions {
   EmissionOptions emission;
   PassManagerHook passManagerHook;
   bool optimizeLayouts = true;
+  /// How undecided matmuls are decided.
+  SelectPrecisionOptions precision;
   /// Add a program for every tile of every quantization.
   bool sweepTiles = false;
   /// Pause warps of NVVM kernels, to find races.

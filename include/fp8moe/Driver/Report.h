@@ -9,6 +9,7 @@
 #ifndef FP8MOE_DRIVER_REPORT_H
 #define FP8MOE_DRIVER_REPORT_H
 
+#include "fp8moe/Driver/Precision.h"
 #include "fp8moe/Driver/Traffic.h"
 
 #include "fp8moe/Pipelines/Decisions.h"
@@ -44,6 +45,8 @@ struct KernelReport {
 struct TargetReport {
   const TargetInfo *target = nullptr;
   std::vector<ProgramTraffic> programs;
+  /// In the order of the program.
+  std::vector<PrecisionDecision> precision;
   std::vector<KernelDecision> decisions;
   std::vector<KernelReport> kernels;
   /// Paths of the files that were written, with their sizes.

@@ -20,6 +20,7 @@
 #ifndef FP8MOE_PIPELINES_COMPILER_H
 #define FP8MOE_PIPELINES_COMPILER_H
 
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Target/TargetInfo.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -37,7 +38,8 @@ LogicalResult setTarget(ModuleOp module, StringRef chip);
 
 /// Runs the passes on tensors for the target that the module names.
 LogicalResult runTensorPasses(ModuleOp module, const PassManagerHook &hook,
-                              bool optimizeLayouts = true);
+                              bool optimizeLayouts = true,
+                              const SelectPrecisionOptions &precision = {});
 
 /// Adds a function for every tile that a quantize kernel can have. Runs after
 /// the passes on tensors.

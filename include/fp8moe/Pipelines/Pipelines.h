@@ -9,6 +9,7 @@
 #ifndef FP8MOE_PIPELINES_PIPELINES_H
 #define FP8MOE_PIPELINES_PIPELINES_H
 
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Target/TargetInfo.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -20,7 +21,8 @@ void buildLayoutPipeline(OpPassManager &pm, bool verifyOptimal = false);
 
 /// The passes on tensors, the same for every target: FP8 types are resolved,
 /// layouts checked, decisions made. Needs `fp8moe.target` on the module.
-void buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts = true);
+void buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts = true,
+                         const SelectPrecisionOptions &precision = {});
 
 /// From tensors to loops, host plans and the LLVM dialect.
 void buildCpuLoweringPipeline(OpPassManager &pm);

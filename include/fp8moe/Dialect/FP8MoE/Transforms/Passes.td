@@ -48,6 +48,92 @@ def VerifyLayouts : Pass<"fp8moe-verify-layouts", "::mlir::ModuleOp"> {
   }];
 }
 
+def SelectPrecision : Pass<"fp8moe-select-precision", "::mlir::ModuleOp"> {
+  let summary = "Decide which matmuls are worth FP8";
+  let description = [{
+    Replaces `undecided` in the `precision` of every matmul by `bf16` or `fp8`, with the
+    predicted times and the reason. A decision that is there is kept. Method and model are
+    in docs/precision.md.
+
+    `policy`:
+
+    - `cost`: what is predicted to take the least time in each function, with the
+      quantizations and copies of operands, each once for all matmuls that share it. bf16 is
+      kept where FP8 gains less than 2%.
+    - `torchao`: by the weights' N and K alone, with torchao's thresholds for `recipe`.
+    - `all`, `none`: FP8 wherever N and K are multiples of 16, or nowhere.
+
+    `recipe` says which elements share a scale. `rowwise` can be applied; `tensorwise` only
+    decided; `mxfp8` needs a target with block-scaled matmuls, and leaves all in bf16 where
+    there are none. `filter-fqns` keeps in bf16 every matmul whose name has one of these in
+    it. Rows that are not known count as `tokens`, or else with their nominal number.
+
+    Needs `fp8moe.target` on the module, or `for`.
+
+    Example, for sm_90a:
+    ```mlir
+    // before
+    %y = fp8moe.linear %x, %t precision <undecided, "layers.0.attention.wk", forward> ...
+    // after
+    %y = fp8moe.linear %x, %t precision <bf16, "layers.0.attention.wk", forward,
+        bf16_ns = 70500, fp8_ns = 91300, reason = "FP8 is predicted to take 1.30x the time"> ...
+    ```
+  }];
+  let options = [
+    Option<"recipe", "recipe", "std::string", "\"rowwise\"",
+           "rowwise, tensorwise or mxfp8">,
+    Option<"policy", "policy", "std::string", "\"cost\"",
+           "cost, torchao, all or none">,
+    ListOption<"filterFqns", "filter-fqns", "std::string",
+               "Keep matmuls in bf16 whose names have one of these in them">,
+    Option<"tokens", "tokens", "int64_t", "0",
+           "Rows that an unknown number of them counts as (0: the nominal number)">,
+    Option<"chip", "for", "std::string", "\"\"",
+           "The chip whose times decide (default: the module's target)">,
+    Option<"warnIfEmpty", "warn-if-empty", "bool", "true",
+           "Warn of a module that has nothing to decide">,
+  ];
+  let statistics = [
+    Statistic<"numFP8", "matmuls-fp8", "Matmuls decided to be FP8">,
+    Statistic<"numBF16", "matmuls-bf16", "Matmuls decided to stay bf16">,
+  ];
+}
+
+def ApplyPrecision
+    : InterfacePass<"fp8moe-apply-precision", "::mlir::FunctionOpInterface"> {
+  let summary = "Quantize the operands of matmuls that were decided to be FP8";
+  let description = [{
+    A bf16 matmul with the decision `fp8` becomes one of FP8 operands, quantized along the
+    dimension that it contracts with power-of-two scales, per group where groups are
+    contracted. Matmuls of a block that quantize the same tensor alike, perhaps through
+    transposes, share one quantization; along two axes `fp8moe-fuse-quantize` makes them
+    one. Matmuls in bf16 and undecided ones stay.
+
+    Needs `fp8moe.target` on the module, for the flavour of FP8.
+
+    Example:
+    ```mlir
+    // before
+    %y = fp8moe.linear %x, %w precision <fp8, "w1", forward>
+        : tensor<?x64xbf16>, tensor<64x32xbf16> -> tensor<?x32xbf16>
+    // after
+    %xq, %xs = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    %wq, %ws = fp8moe.dynamic_quantize %w along [0] rounding pow2 : tensor<64x32xbf16>
+        -> tensor<64x32xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<32xf32>
+    %y = fp8moe.linear %xq, %wq scales(%xs, %ws : tensor<?xf32>, tensor<32xf32>)
+        direction quantize precision <fp8, "w1", forward>
+        : tensor<?x64xf8E4M3FN>, tensor<64x32xf8E4M3FN, #fp8moe.strided<[1, 0]>>
+        -> tensor<?x32xbf16>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numApplied", "matmuls-quantized", "Matmuls that became FP8">,
+    Statistic<"numShared", "quantizations-shared",
+              "Quantizations that several matmuls read, each counted once less">,
+  ];
+}
+
 def FoldViews : InterfacePass<"fp8moe-fold-views", "::mlir::FunctionOpInterface"> {
   let summary = "Compose transposes and reshapes, and move reshapes below kernels";
   let description = [{

@@ -1,0 +1,152 @@
+//===- ApplyPrecision.cpp - Matmuls that were decided to be FP8 -----------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PrecisionOperands.h"
+
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+
+namespace mlir::fp8moe {
+#define GEN_PASS_DEF_APPLYPRECISION
+#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h.inc"
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+/// What a quantization returned.
+struct Quantized {
+  Value data, scales;
+};
+
+struct ApplyPrecision
+    : public fp8moe::impl::ApplyPrecisionBase<ApplyPrecision> {
+  void runOnOperation() override;
+
+private:
+  Quantized quantize(MatmulOpInterface op, const MatmulOperand &operand);
+  Quantized getQuantized(MatmulOpInterface op,
+                         TypedValue<RankedTensorType> operand);
+  void apply(MatmulOpInterface op);
+
+  Type fp8;
+  DenseMap<MatmulOperand::Key, Quantized> made;
+};
+} // namespace
+
+/// Reports a decision that no rewrite carries out.
+static LogicalResult verifyRecipe(MatmulOpInterface op) {
+  PrecisionRecipe recipe = op.getPrecisionAttr().getRecipe();
+  if (recipe != PrecisionRecipe::Rowwise)
+    return op.emitOpError("was decided to be FP8 by recipe '")
+           << stringifyPrecisionRecipe(recipe)
+           << "', for which there are no matmul kernels; use recipe "
+              "'rowwise', or 'bf16'";
+  if (getGroupPadding(op.getA().getType()) ||
+      getGroupPadding(op.getB().getType()))
+    return op.emitOpError(
+        "was decided to be FP8, but its bf16 operands have padded groups; pass "
+        "packed ones, quantizations pad by themselves");
+  return success();
+}
+
+/// Before the first matmul that needs it: those that follow in the block come
+/// after it.
+Quantized ApplyPrecision::quantize(MatmulOpInterface op,
+                                   const MatmulOperand &operand) {
+  OpBuilder builder(op);
+  QuantizedTypes types =
+      QuantizedTypes::get(operand, operand.getRootType().getShape(), fp8);
+  Operation *quantization;
+  if (operand.offsets)
+    quantization = JaggedDynamicQuantizeOp::create(
+        builder, op.getLoc(), TypeRange(types.data), TypeRange(types.scales),
+        operand.view.root, operand.offsets, ArrayRef<int64_t>(operand.axis),
+        ScaleRounding::Pow2, QuantizeTileAttr());
+  else
+    quantization = DynamicQuantizeOp::create(
+        builder, op.getLoc(), TypeRange(types.data), TypeRange(types.scales),
+        operand.view.root, ArrayRef<int64_t>(operand.axis), ScaleRounding::Pow2,
+        QuantizeTileAttr());
+  return {quantization->getResult(0), quantization->getResult(1)};
+}
+
+/// The operand in FP8, seen as the matmul sees it.
+Quantized ApplyPrecision::getQuantized(MatmulOpInterface op,
+                                       TypedValue<RankedTensorType> operand) {
+  MatmulOperand source = getMatmulOperand(op, operand);
+  auto [it, isNew] = made.try_emplace(source.getKey(op->getBlock()));
+  if (isNew)
+    it->second = quantize(op, source);
+  else
+    ++numShared;
+  Quantized result = it->second;
+  ArrayRef<int64_t> permutation = source.view.permutation;
+  if (llvm::is_sorted(permutation))
+    return result;
+  OpBuilder builder(op);
+  result.data =
+      TransposeOp::create(builder, op.getLoc(), result.data, permutation);
+  return result;
+}
+
+///     %y = linear %x, %w precision <fp8, ...>
+///     -->
+///     %xq, %xs = dynamic_quantize %x along [1] rounding pow2
+///     %wq, %ws = dynamic_quantize %w along [0] rounding pow2
+///     %y = linear %xq, %wq scales(%xs, %ws) direction quantize
+///         precision <fp8, ...>
+void ApplyPrecision::apply(MatmulOpInterface op) {
+  Quantized a = getQuantized(op, op.getA());
+  Quantized b = getQuantized(op, op.getB());
+  OpBuilder builder(op);
+  auto direction =
+      ScaleDirectionAttr::get(op.getContext(), ScaleDirection::Quantize);
+  auto accumulation =
+      AccumulationAttr::get(op.getContext(), op.getAccumulation());
+  Operation *result;
+  if (op.isDense())
+    result =
+        LinearOp::create(builder, op.getLoc(), op.getType(), a.data, b.data,
+                         a.scales, b.scales, op.getAddend(), direction,
+                         accumulation, op.getPrecisionAttr(), op.getTileAttr());
+  else
+    result = GroupedMatmulOp::create(
+        builder, op.getLoc(), op.getType(), a.data, b.data, op.getOffsets(),
+        a.scales, b.scales, op.getAddend(), direction, accumulation,
+        op.getPrecisionAttr(), op.getTileAttr());
+  result->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  op.getResult().replaceAllUsesWith(result->getResult(0));
+  op->erase();
+  ++numApplied;
+}
+
+void ApplyPrecision::runOnOperation() {
+  FunctionOpInterface function = getOperation();
+  SmallVector<MatmulOpInterface> chosen;
+  WalkResult walk = function->walk([&](MatmulOpInterface op) -> WalkResult {
+    PrecisionAttr precision = op.getPrecisionAttr();
+    if (!precision || precision.getChoice() != PrecisionChoice::FP8 ||
+        isFp8Type(op.getA().getType().getElementType()))
+      return success();
+    chosen.push_back(op);
+    return verifyRecipe(op);
+  });
+  if (walk.wasInterrupted())
+    return signalPassFailure();
+  if (chosen.empty())
+    return markAllAnalysesPreserved();
+  FailureOr<TargetAttr> target = requireTargetAttr(function);
+  if (failed(target))
+    return signalPassFailure();
+  fp8 =
+      getBuiltinFp8Type(&getContext(), Fp8Format::E4M3, target->getInfo().fp8);
+  made.clear();
+  for (MatmulOpInterface op : chosen)
+    apply(op);
+}

@@ -1,0 +1,304 @@
+//===- PrecisionModel.cpp - Predicted times in bf16 and FP8 ---------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+//   time of a function    sum over matmuls: its kernel in what was chosen
+//                         + sum over preparations that some choice needs
+//   preparation           FP8: a quantization of a tensor along an axis; bf16:
+//                         a copy, where the kernel cannot read the layout
+//   two quantizations     of one tensor along both axes: the less of one kernel
+//                         for both and one for each
+//
+// Kernels, copies and quantizations are predicted by lib/Tuning, the same
+// models that choose tiles and layouts.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PrecisionModel.h"
+
+#include "fp8moe/Tuning/Common/MemoryCost.h"
+#include "fp8moe/Tuning/KernelFamily.h"
+#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// FP8 loses bits: it has to gain this part of the bf16 time at least.
+static constexpr double kLeastGain = 0.02;
+
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+/// The work of a matmul with known sizes, in bf16 as it is.
+static MatmulWork getNominalWork(MatmulOpInterface op, int64_t tokens) {
+  MatmulWork work = getMatmulWork(op);
+  int64_t &rows = work.contractsTokens ? work.contraction : work.rows;
+  if (tokens && ShapedType::isDynamic(rows))
+    rows = tokens;
+  return withNominalSizes(work);
+}
+
+static MatmulWork inFP8(MatmulWork work, MatmulOpInterface op) {
+  work.a = work.b = MatrixElement::E4M3;
+  work.elementBytes = 1;
+  work.promoted = op.getAccumulation() == Accumulation::Promoted;
+  return work;
+}
+
+/// The shape of an operand's root with the sizes of `work`.
+static SmallVector<int64_t> getRootShape(MatmulOpInterface op,
+                                         const MatmulWork &work, Value operand,
+                                         const MatmulOperand &source) {
+  SmallVector<int64_t> shape;
+  if (operand == op.getA())
+    shape = {work.rows, work.contraction};
+  else if (op.getB().getType().getRank() == 3)
+    shape = {work.groups, work.contraction, work.columns};
+  else
+    shape = {work.contraction, work.columns};
+  return permute(shape, source.getInverse());
+}
+
+//===----------------------------------------------------------------------===//
+// Predictions
+//===----------------------------------------------------------------------===//
+
+Cost PrecisionModel::predictMatmul(const MatmulWork &work,
+                                   MLIRContext *context) const {
+  SmallVector<KernelCandidate> candidates = rankTiles(context, work, target);
+  return candidates.empty() ? Cost::infinite()
+                            : chooseCandidate(candidates).cost;
+}
+
+/// The order in which a root lies, with known sizes.
+static RankedTensorType getNominalType(const MatmulOperand &operand,
+                                       ArrayRef<int64_t> shape) {
+  RankedTensorType type = operand.getRootType();
+  SmallVector<int64_t> order = StridedLayout::get(type)->order;
+  Attribute encoding;
+  if (!llvm::is_sorted(order))
+    encoding = StridedEncodingAttr::get(type.getContext(), order);
+  return RankedTensorType::get(shape, type.getElementType(), encoding);
+}
+
+/// The cost of one operation that quantizes a tensor along several axes, that
+/// of the first operand per group if it is.
+static Cost predictQuantization(ArrayRef<const MatmulOperand *> operands,
+                                ArrayRef<int64_t> shape,
+                                const TargetInfo &target) {
+  const MatmulOperand &first = *operands.front();
+  MLIRContext *context = first.getRootType().getContext();
+  Location loc = UnknownLoc::get(context);
+  Type fp8 = getBuiltinFp8Type(context, Fp8Format::E4M3, target.fp8);
+  SmallVector<Type, 2> data, scales;
+  SmallVector<int64_t, 2> axes;
+  for (const MatmulOperand *operand : operands) {
+    QuantizedTypes types = QuantizedTypes::get(*operand, shape, fp8);
+    data.push_back(types.data);
+    scales.push_back(types.scales);
+    axes.push_back(operand->axis);
+  }
+  // A block of its own: nothing of it reaches the program.
+  Block scratch;
+  Value input = scratch.addArgument(getNominalType(first, shape), loc);
+  OpBuilder builder(context);
+  builder.setInsertionPointToEnd(&scratch);
+  Operation *op;
+  if (first.offsets) {
+    Value offsets = scratch.addArgument(first.offsets.getType(), loc);
+    op = JaggedDynamicQuantizeOp::create(builder, loc, data, scales, input,
+                                         offsets, axes, ScaleRounding::Pow2,
+                                         QuantizeTileAttr());
+  } else {
+    op = DynamicQuantizeOp::create(builder, loc, data, scales, input, axes,
+                                   ScaleRounding::Pow2, QuantizeTileAttr());
+  }
+  return estimateQuantize(op, {}, target).value_or(Cost::infinite());
+}
+
+/// The cost of making the contracted dimension of an operand contiguous;
+/// nothing where it is, or where kernels take any layout.
+static std::optional<Cost> predictCopy(MatmulOpInterface op, Value tensor,
+                                       const MatmulOperand &operand,
+                                       ArrayRef<int64_t> shape,
+                                       const TargetInfo &target) {
+  auto kernel = cast<KernelOpInterface>(op.getOperation());
+  TensorAccess access = getKernelAccess(kernel, tensor, target);
+  RankedTensorType type = getNominalType(operand, shape);
+  StridedLayout from = *StridedLayout::get(type);
+  if (access.contiguousDim < 0 || from.isContiguousAlong(operand.axis))
+    return std::nullopt;
+  SmallVector<int64_t> order;
+  for (int64_t dim : from.order)
+    if (dim != operand.axis)
+      order.push_back(dim);
+  order.push_back(operand.axis);
+  return estimateCopy(type, from, StridedLayout::getDense(shape, order),
+                      target);
+}
+
+//===----------------------------------------------------------------------===//
+// Matmuls
+//===----------------------------------------------------------------------===//
+
+/// The number of the preparation of an operand.
+unsigned PrecisionModel::prepare(bool isFP8, MatmulOpInterface op,
+                                 const MatmulOperand &operand,
+                                 ArrayRef<int64_t> rootShape) {
+  auto [it, isNew] = numbers.try_emplace(
+      {isFP8, operand.getKey(op->getBlock())}, preparations.size());
+  if (isNew) {
+    preparations.push_back({operand, Cost()});
+    shapes.emplace_back(rootShape);
+  }
+  ++preparations[it->second].users;
+  return it->second;
+}
+
+void PrecisionModel::addOperand(Use &use, MatmulOpInterface op,
+                                const MatmulWork &work,
+                                TypedValue<RankedTensorType> tensor) {
+  MatmulOperand operand = getMatmulOperand(op, tensor);
+  SmallVector<int64_t> shape = getRootShape(op, work, tensor, operand);
+  auto addOne = [&](bool isFP8, const Cost &cost) {
+    unsigned number = prepare(isFP8, op, operand, shape);
+    preparations[number].cost = cost;
+    (isFP8 ? use.quantizations : use.copies).push_back(number);
+  };
+  addOne(/*isFP8=*/true, predictQuantization(&operand, shape, target));
+  if (std::optional<Cost> copy =
+          predictCopy(op, tensor, operand, shape, target))
+    addOne(/*isFP8=*/false, *copy);
+}
+
+void PrecisionModel::add(MatmulOpInterface op) {
+  MatmulWork work = getNominalWork(op, tokens);
+  Use &use = uses[op];
+  use.bf16 = predictMatmul(work, op.getContext());
+  use.fp8 = predictMatmul(inFP8(work, op), op.getContext());
+  addOperand(use, op, work, op.getA());
+  addOperand(use, op, work, op.getB());
+}
+
+void PrecisionModel::fix(MatmulOpInterface op, PrecisionChoice choice) {
+  uses.find(op)->second.fixed = choice;
+}
+
+//===----------------------------------------------------------------------===//
+// The least sum
+//===----------------------------------------------------------------------===//
+
+SmallVector<PrecisionModel::Pair> PrecisionModel::findPairs() const {
+  SmallVector<Pair> pairs;
+  for (auto [key, number] : numbers) {
+    auto [isFP8, operandKey] = key;
+    auto [block, root, axis, offsets] = operandKey;
+    if (!isFP8)
+      continue;
+    for (auto [otherKey, other] : numbers) {
+      auto [otherIsFP8, otherOperand] = otherKey;
+      auto [otherBlock, otherRoot, otherAxis, otherOffsets] = otherOperand;
+      if (!otherIsFP8 || otherBlock != block || otherRoot != root ||
+          otherAxis == axis || otherOffsets)
+        continue;
+      // Each pair once: the jagged one first, of two alike the smaller axis.
+      if (!offsets && otherAxis < axis)
+        continue;
+      const Preparation &a = preparations[number], &b = preparations[other];
+      Cost together =
+          predictQuantization({&a.operand, &b.operand}, shapes[number], target);
+      Cost apart = a.cost + b.cost;
+      if (together < apart)
+        pairs.push_back({number, other, apart, together});
+    }
+  }
+  // The map has no order.
+  llvm::sort(pairs, [](const Pair &a, const Pair &b) {
+    return std::tie(a.first, a.second) < std::tie(b.first, b.second);
+  });
+  return pairs;
+}
+
+void PrecisionModel::solve() {
+  MinSumProblem problem;
+  SmallVector<MinSumProblem::Variable> made;
+  for (const Preparation &preparation : preparations) {
+    made.push_back(problem.addVariable(2));
+    problem.addCost(made.back(), 1, preparation.cost);
+  }
+  SmallVector<Pair> pairs = findPairs();
+  for (const Pair &pair : pairs) {
+    // Less than nothing: what both together save.
+    std::vector<Cost> costs(4);
+    costs[3] = pair.together - pair.apart;
+    problem.addFactor({made[pair.first], made[pair.second]}, costs);
+  }
+  SmallVector<MinSumProblem::Variable> isFP8;
+  for (auto &[op, use] : uses) {
+    MinSumProblem::Variable variable = problem.addVariable(2);
+    isFP8.push_back(variable);
+    problem.addCost(variable, 0, use.bf16);
+    Cost fp8 = use.fp8;
+    fp8.time += static_cast<int64_t>(kLeastGain * use.bf16.time);
+    problem.addCost(variable, 1, fp8);
+    if (use.fixed)
+      problem.addCost(variable, *use.fixed == PrecisionChoice::FP8 ? 0 : 1,
+                      Cost::infinite());
+    for (unsigned value : {0, 1})
+      for (unsigned number : use.getPreparations(value)) {
+        std::vector<Cost> costs(4);
+        costs[value * 2] = Cost::infinite();
+        problem.addFactor({variable, made[number]}, costs);
+      }
+  }
+  MinSumProblem::Solution solution = problem.solve();
+  for (auto [entry, variable] : llvm::zip_equal(uses, isFP8)) {
+    Use &use = entry.second;
+    bool value = solution.values[variable];
+    use.choice = use.fixed.value_or(value ? PrecisionChoice::FP8
+                                          : PrecisionChoice::BF16);
+    for (unsigned number :
+         use.getPreparations(use.choice == PrecisionChoice::FP8))
+      ++preparations[number].actualUsers;
+  }
+  for (const Pair &pair : pairs) {
+    double part = static_cast<double>(pair.together.time) /
+                  static_cast<double>(pair.apart.time);
+    Preparation &a = preparations[pair.first], &b = preparations[pair.second];
+    // Both are made, or none is and this is what FP8 would take.
+    if ((a.actualUsers == 0) == (b.actualUsers == 0))
+      a.part = b.part = part;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Answers
+//===----------------------------------------------------------------------===//
+
+/// Picoseconds of a matmul and of its part of what it shares: with those who
+/// share it, or would if it was chosen.
+int64_t PrecisionModel::getTime(const Use &use, bool isFP8) const {
+  const Cost &kernel = isFP8 ? use.fp8 : use.bf16;
+  if (!kernel.isPossible())
+    return 0;
+  bool isChosen = isFP8 == (use.choice == PrecisionChoice::FP8);
+  double time = kernel.time;
+  for (unsigned number : use.getPreparations(isFP8)) {
+    const Preparation &preparation = preparations[number];
+    time += preparation.cost.time * preparation.part /
+            (isChosen ? preparation.actualUsers : preparation.users);
+  }
+  return static_cast<int64_t>(time);
+}
+
+PrecisionModel::Answer PrecisionModel::getAnswer(MatmulOpInterface op) const {
+  const Use &use = uses.find(op)->second;
+  return {use.choice, getTime(use, false) / 1000, getTime(use, true) / 1000,
+          use.fp8.isPossible()};
+}
