@@ -93,7 +93,8 @@ LogicalResult SelectPrecision::readOptions() {
                             "'tensorwise', which has no kernels; use recipe "
                             "rowwise, or policy torchao, all or none");
   if (tokens < 0)
-    return module.emitError("expects at least 0 tokens, found ") << tokens;
+    return module.emitError("expects at least 0 tokens, found ")
+           << tokens.getValue();
   if (chip.empty()) {
     FailureOr<TargetAttr> attr = requireTargetAttr(module);
     if (failed(attr))
@@ -134,6 +135,8 @@ SelectPrecision::decideByRule(MatmulOpInterface op) {
     return stay("filtered by '" + *filter + "'");
   if (thePolicy == Policy::None)
     return stay("policy none");
+  if (getGroupPadding(op.getA().getType()))
+    return stay("its operands have padded groups");
   WeightShape weights = WeightShape::get(op);
   if (std::optional<std::string> reason = explainUnaligned(weights))
     return stay(*reason);
