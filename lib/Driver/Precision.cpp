@@ -46,7 +46,10 @@ std::vector<PrecisionDecision> fp8moe::collectPrecision(ModuleOp module) {
     func.walk([&](MatmulOpInterface op) {
       PrecisionAttr precision = op.getPrecisionAttr();
       if (precision && seen.insert(precision))
-        decisions.push_back({precision, describeShape(op)});
+        decisions.push_back({precision.getChoice(), precision.getName().str(),
+                             precision.getUse(), precision.getRecipe(),
+                             precision.getBf16Ns(), precision.getFp8Ns(),
+                             precision.getReason().str(), describeShape(op)});
     });
   }
   return decisions;
@@ -64,13 +67,11 @@ struct Totals {
   static Totals get(ArrayRef<PrecisionDecision> decisions) {
     Totals totals;
     for (const PrecisionDecision &decision : decisions) {
-      PrecisionAttr precision = decision.precision;
-      bool isFP8 = precision.getChoice() == PrecisionChoice::FP8;
-      totals.bf16 += precision.getBf16Ns();
+      bool isFP8 = decision.choice == PrecisionChoice::FP8;
+      totals.bf16 += decision.bf16Ns;
       // What cannot be FP8 stays as it is.
-      totals.fp8 +=
-          precision.getFp8Ns() ? precision.getFp8Ns() : precision.getBf16Ns();
-      totals.chosen += isFP8 ? precision.getFp8Ns() : precision.getBf16Ns();
+      totals.fp8 += decision.fp8Ns ? decision.fp8Ns : decision.bf16Ns;
+      totals.chosen += isFP8 ? decision.fp8Ns : decision.bf16Ns;
     }
     return totals;
   }
@@ -92,24 +93,26 @@ void fp8moe::printPrecision(llvm::raw_ostream &os,
                             ArrayRef<PrecisionDecision> decisions) {
   if (decisions.empty())
     return;
-  constexpr StringRef row =
-      "    {0,-30} {1,-7} {2,-28} {3,9} {4,9}  {5,-5} {6}\n";
-  os << formatv("  {0,-32} {1,-7} {2,-28} {3,9} {4,9}  {5,-5} {6}\n",
-                "matmul, predicted", "use", "rows x contraction x columns",
-                "bf16 us", "FP8 us", "", "why");
+  auto printRow = [&](StringRef name, StringRef use, StringRef shape,
+                      StringRef bf16, StringRef fp8, StringRef choice,
+                      StringRef reason) {
+    std::string line = formatv("{0,-34} {1,-7} {2,-28} {3,9} {4,9}  {5,-5} {6}",
+                               name, use, shape, bf16, fp8, choice, reason);
+    os << StringRef(line).rtrim() << "\n";
+  };
+  printRow("  matmul, predicted", "use", "rows x contraction x columns",
+           "bf16 us", "FP8 us", "", "why");
   for (const PrecisionDecision &decision : decisions) {
-    PrecisionAttr precision = decision.precision;
-    os << formatv(
-        row.data(), shorten(precision.getName(), 30),
-        stringifyMatmulUse(precision.getUse()), decision.shape,
-        describeTime(precision.getBf16Ns()), describeTime(precision.getFp8Ns()),
-        stringifyPrecisionChoice(precision.getChoice()), precision.getReason());
+    printRow("    " + shorten(decision.name, 30),
+             stringifyMatmulUse(decision.use), decision.shape,
+             describeTime(decision.bf16Ns), describeTime(decision.fp8Ns),
+             stringifyPrecisionChoice(decision.choice), decision.reason);
   }
   Totals totals = Totals::get(decisions);
   if (!totals.chosen)
     return;
-  os << formatv(row.data(), "all together", "", "", describeTime(totals.bf16),
-                describeTime(totals.fp8), "", "");
+  printRow("    all together", "", "", describeTime(totals.bf16),
+           describeTime(totals.fp8), "", "");
   os << formatv("    as decided {0:f1} us, {1:f2}x as fast as all in bf16, "
                 "{2:f2}x as all in FP8\n",
                 totals.chosen / 1e3,
@@ -121,19 +124,18 @@ llvm::json::Array
 fp8moe::serializePrecision(ArrayRef<PrecisionDecision> decisions) {
   llvm::json::Array array;
   for (const PrecisionDecision &decision : decisions) {
-    PrecisionAttr precision = decision.precision;
     llvm::json::Object object{
-        {"name", llvm::json::fixUTF8(precision.getName())},
-        {"use", stringifyMatmulUse(precision.getUse())},
+        {"name", llvm::json::fixUTF8(decision.name)},
+        {"use", stringifyMatmulUse(decision.use)},
         {"shape", decision.shape},
-        {"choice", stringifyPrecisionChoice(precision.getChoice())},
-        {"recipe", stringifyPrecisionRecipe(precision.getRecipe())},
-        {"reason", llvm::json::fixUTF8(precision.getReason())}};
+        {"choice", stringifyPrecisionChoice(decision.choice)},
+        {"recipe", stringifyPrecisionRecipe(decision.recipe)},
+        {"reason", llvm::json::fixUTF8(decision.reason)}};
     // 0 is not predicted.
-    if (precision.getBf16Ns())
-      object["bf16_ns"] = precision.getBf16Ns();
-    if (precision.getFp8Ns())
-      object["fp8_ns"] = precision.getFp8Ns();
+    if (decision.bf16Ns)
+      object["bf16_ns"] = decision.bf16Ns;
+    if (decision.fp8Ns)
+      object["fp8_ns"] = decision.fp8Ns;
     array.push_back(std::move(object));
   }
   return array;

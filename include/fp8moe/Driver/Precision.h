@@ -9,7 +9,7 @@
 #ifndef FP8MOE_DRIVER_PRECISION_H
 #define FP8MOE_DRIVER_PRECISION_H
 
-#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEEnums.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -19,11 +19,17 @@
 
 namespace mlir::fp8moe {
 
-/// The decision about one matmul with a name.
+/// The decision about one matmul with a name: a copy of what its attribute
+/// says, as reports outlive the IR.
 struct PrecisionDecision {
-  PrecisionAttr precision;
-  /// "8 x [?, 2048] x [2048, 1408]": groups and operands, as they are
-  /// multiplied.
+  PrecisionChoice choice;
+  std::string name;
+  MatmulUse use;
+  PrecisionRecipe recipe;
+  /// Nanoseconds; 0 where none were predicted.
+  int64_t bf16Ns, fp8Ns;
+  std::string reason;
+  /// "? x 2048 x 1408, 8 groups": rows, contraction, columns.
   std::string shape;
 };
 
