@@ -18,11 +18,13 @@ from .runtime import Error, LoadedArtifact, Program, TensorSpec, load
 
 if TYPE_CHECKING:
     from . import attributes, ir, ops
+    from .advice import Advice, advise
     from .compiler import Artifact, Report, compile, optimize, targets
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Advice",
     "Artifact",
     "CompilerError",
     "CompilerWarning",
@@ -32,6 +34,7 @@ __all__ = [
     "Program",
     "Report",
     "TensorSpec",
+    "advise",
     "attributes",
     "compile",
     "ir",
@@ -43,12 +46,15 @@ __all__ = [
 ]
 
 _MODULES = ("attributes", "ir", "ops")
+_ADVICE = ("Advice", "advise")
 _COMPILER = ("Artifact", "Report", "compile", "optimize", "targets")
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         found: Any = _import(name)
+    elif name in _ADVICE:
+        found = getattr(_import("advice"), name)
     elif name in _COMPILER:
         found = getattr(_import("compiler"), name)
     else:

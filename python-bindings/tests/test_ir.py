@@ -43,6 +43,7 @@ def types_of(ir):
         "padded": ir.tensor([None, 64], "bf16", padded),
         "mx": ir.tensor([None, 2], "f8E8M0FNU", ir.ScaleBlockedEncoding(128, 4)),
         "out": ir.tensor([None, 32], "f32"),
+        "wt": ir.tensor([64, 32], "bf16", [1, 0]),
     }
 
 
@@ -72,6 +73,8 @@ BUILDERS = {
         v["x"], axes=[1], mode="even", square=True, quantized=[t["q"]], scales=[t["mx"]]),
     "mx_dequantize": lambda o, v, t: o.mx_dequantize(
         v["q"], v["mx"], axis=1, result=t["x"]),
+    "linear": lambda o, v, t: o.linear(
+        v["x"], v["wt"], precision=t["wq"], result=t["out"]),
     "grouped_matmul": lambda o, v, t: o.grouped_matmul(
         v["q"], v["w"], v["ends"], scale_a=v["s"], scale_b=v["sw"], direction="quantize",
         accumulation="promoted", result=t["out"]),
@@ -86,7 +89,8 @@ def test_every_operation(ir, ops, name):
     module = ir.Module()
     with module.function("f", **types) as f:
         values = dict(zip(types, f.arguments))
-        result = BUILDERS[name](ops, values, {**types, "rows": ir.tensor([256, 32], "bf16")})
+        others = {"rows": ir.tensor([256, 32], "bf16"), "wq": ir.Precision("bf16", "wq", "forward")}
+        result = BUILDERS[name](ops, values, {**types, **others})
         operation = result if isinstance(result, ir.Operation) else result.owner
         assert operation.name == f"fp8moe.{name.split()[0]}"
         f.returns(*operation.results)
@@ -136,6 +140,7 @@ def test_layouts(ir):
 
 #: A value for each attribute of the dialect.
 ATTRIBUTES = {
+    "Precision": {"choice": "fp8", "name": "wq", "use": "wgrad", "recipe": "mxfp8", "bf16_ns": 2, "reason": "by hand"},
     "GroupPadding": {"dim": 0, "pad": 128},
     "Range": {"quantity": "mean_length", "above": 256, "up_to": 4096},
     "RegisterResidentTile": {"columns": 1, "threads": 128, "chunks": 4, "rounds": 1, "blocks": 8},

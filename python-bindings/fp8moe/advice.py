@@ -1,0 +1,334 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which matmuls of a model are worth FP8, before anything is trained and without a GPU.
+
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    print(fp8moe.advise(model, tokens=8192))
+
+The decisions are those of the compiler (docs/precision.md): it is asked about matmuls with the model's sizes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+
+from . import ops
+from .attributes import Precision
+from .ir import Module
+
+__all__ = ["Advice", "Matmul", "MatmulAdvice", "advise", "find_matmuls"]
+
+
+@dataclass(frozen=True)
+class Matmul:
+    """The weights of a module: [N, K] of a linear layer, [experts, N, K] of experts, and how many layers have such."""
+
+    name: str
+    N: int
+    K: int
+    experts: int = 0
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class MatmulAdvice:
+    """The decision about one use of a matmul. Times are predicted, in microseconds, None where they are not."""
+
+    matmul: Matmul
+    use: str
+    choice: str
+    bf16_us: Optional[float]
+    fp8_us: Optional[float]
+    reason: str
+
+    @property
+    def chosen_us(self) -> float:
+        return (self.fp8_us if self.choice == "fp8" else self.bf16_us) or 0.0
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What `advise` found: `str(advice)` is a table, `advice.matmuls` has its lines as data."""
+
+    matmuls: Tuple[MatmulAdvice, ...]
+    tokens: int
+    target: str
+    recipe: str
+    policy: str
+
+    def _sum(self, what: str) -> float:
+        return sum((getattr(line, what) or line.bf16_us or 0.0) * line.matmul.count for line in self.matmuls)
+
+    @property
+    def bf16_us(self) -> float:
+        """All matmuls in bf16."""
+        return self._sum("bf16_us")
+
+    @property
+    def fp8_us(self) -> float:
+        """All of them in FP8, but those that cannot be."""
+        return self._sum("fp8_us")
+
+    @property
+    def chosen_us(self) -> float:
+        """As decided."""
+        return self._sum("chosen_us")
+
+    def find(self, name: str, use: str) -> MatmulAdvice:
+        """The line of a module, by its name in the table."""
+        for line in self.matmuls:
+            if line.matmul.name == name and line.use == use:
+                return line
+        names = ", ".join(dict.fromkeys(line.matmul.name for line in self.matmuls))
+        raise KeyError(f"there is no {use} of '{name}'; the names are {names}")
+
+    def __str__(self) -> str:
+        width = max([len(line.matmul.name) for line in self.matmuls] + [6])
+        header = f"{'matmul':{width}}  layers  use      {'N x K':15} experts   bf16 us    FP8 us"
+        lines = [f"{self.target}, {self.tokens} tokens, recipe {self.recipe}, policy {self.policy}; predicted", header]
+        for line in self.matmuls:
+            m = line.matmul
+            times = "".join(f"{'-' if us is None else format(us, '.1f'):>10}" for us in (line.bf16_us, line.fp8_us))
+            cells = f"{m.name:{width}}  {m.count:6}  {line.use:8} {f'{m.N} x {m.K}':15} {m.experts or '-':>7}{times}"
+            lines.append(f"{cells}  {line.choice:5} {line.reason}")
+        if self.chosen_us:
+            lines.append(
+                f"all layers {self.bf16_us / 1e3:.2f} ms in bf16, {self.fp8_us / 1e3:.2f} ms in FP8, "
+                f"{self.chosen_us / 1e3:.2f} ms as decided: {self.bf16_us / self.chosen_us:.2f}x as fast as bf16"
+            )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def plot(self, path: Optional[str] = None) -> Any:
+        """Draws how much faster FP8 is over the size of the weights (needs matplotlib); saved to `path` if there is one."""
+        import matplotlib.pyplot as plt  # type: ignore[import-not-found,unused-ignore]
+
+        figure, axes = plt.subplots()
+        for use, marker in zip(_USES, "os^"):
+            lines = [line for line in self.matmuls if line.use == use and line.bf16_us and line.fp8_us]
+            sizes = [line.matmul.N * line.matmul.K for line in lines]
+            gains = [(line.bf16_us or 0.0) / (line.fp8_us or 1.0) for line in lines]
+            axes.scatter(sizes, gains, marker=marker, label=use)
+        axes.axhline(1.0, color="gray", linewidth=0.8)
+        axes.set(xscale="log", xlabel="N x K of one matrix", ylabel="bf16 time / FP8 time, predicted")
+        axes.set_title(f"{self.target}, {self.tokens} tokens, {self.recipe}")
+        axes.legend()
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+
+# --- What a model has ---------------------------------------------------------------
+
+_USES = ("forward", "dgrad", "wgrad")
+#: Siblings that read one tensor, by the last part of their names; their quantizations of it are one.
+_SHARED_INPUTS = (
+    {"q_proj", "k_proj", "v_proj"},
+    {"wq", "wk", "wv"},
+    {"gate_proj", "up_proj"},
+    {"w1", "w3"},
+    {"q_a_proj", "kv_a_proj_with_mqa"},
+    {"wq_a", "wkv_a"},
+)
+
+
+def find_matmuls(model: Any) -> List[Matmul]:
+    """The linear layers and experts of a torch module, one entry for each name; weights may be on the meta device.
+
+    Experts are parameters with three dimensions, [experts, N, K], or [experts, K, N] in modules whose attribute
+    `is_transposed` is true (gpt-oss of transformers)."""
+    found = []
+    for name, module in model.named_modules():
+        if hasattr(module, "in_features") and hasattr(module, "out_features"):
+            found.append(Matmul(name, int(module.out_features), int(module.in_features)))
+            continue
+        for key, parameter in module.named_parameters(recurse=False):
+            if len(parameter.shape) != 3:
+                continue
+            experts, n, k = map(int, parameter.shape)
+            if getattr(module, "is_transposed", False):
+                n, k = k, n
+            found.append(Matmul(f"{name}.{key}" if name else key, n, k, experts))
+    return found
+
+
+def _read(model: Any) -> List[Matmul]:
+    if hasattr(model, "named_modules"):
+        matmuls = find_matmuls(model)
+    else:
+        matmuls = [entry if isinstance(entry, Matmul) else Matmul(*entry) for entry in model]
+    for matmul in matmuls:
+        if matmul.N < 1 or matmul.K < 1 or matmul.experts < 0 or matmul.count < 1:
+            raise ValueError(f"{matmul.name}: expected sizes of at least 1, found {matmul}")
+    if not matmuls:
+        raise ValueError(
+            "the model has no matmuls: no linear layer, and no experts (parameters with three dimensions)"
+        )
+    return matmuls
+
+
+def _merge_layers(matmuls: Iterable[Matmul], filters: Sequence[str]) -> Iterator[Tuple[Matmul, str]]:
+    """Layers with equal sizes as one, whose name has `*` for their numbers; and the name of the first of them."""
+    merged: Dict[Tuple[Any, ...], List[Matmul]] = {}
+    for m in matmuls:
+        pattern = re.sub(r"(?<=\.)\d+(?=\.)", "*", m.name)
+        matched = tuple(text in m.name for text in filters)
+        merged.setdefault((pattern, m.N, m.K, m.experts, matched), []).append(m)
+    for (pattern, n, k, experts, _), same in merged.items():
+        count = sum(m.count for m in same)
+        name = pattern if len(same) > 1 else same[0].name
+        yield Matmul(name, n, k, experts, count), same[0].name
+
+
+def _group_siblings(entries: Iterable[Tuple[Matmul, str]]) -> Iterator[List[Tuple[Matmul, str]]]:
+    """Matmuls that read one tensor, together."""
+    groups: Dict[Tuple[Any, ...], List[Tuple[Matmul, str]]] = {}
+    for index, (matmul, name) in enumerate(entries):
+        parent, _, leaf = matmul.name.rpartition(".")
+        kind = next((i for i, names in enumerate(_SHARED_INPUTS) if leaf in names), None)
+        key = (index,) if kind is None else (parent, kind, matmul.K, matmul.experts)
+        groups.setdefault(key, []).append((matmul, name))
+    yield from groups.values()
+
+
+# --- IR ---------------------------------------------------------------------------
+
+
+def _forward_ir(index: int, group: List[Tuple[Matmul, str]], rows: int) -> str:
+    """A function with the forward matmuls of modules that read one tensor."""
+    k, experts = group[0][0].K, group[0][0].experts
+    inputs, body, results = [f"%x: tensor<{rows}x{k}xbf16>"], [], []
+    if experts:
+        inputs.append(f"%ends: tensor<{experts}xi32>")
+    for i, (m, name) in enumerate(group):
+        weights, transposed = f"{m.N}x{k}xbf16", f"{k}x{m.N}xbf16, #columns"
+        operation, order, groups = "linear", "[1, 0]", ""
+        if experts:
+            weights, transposed = f"{experts}x{weights}", f"{experts}x{k}x{m.N}xbf16, #expert_columns"
+            operation, order, groups = "grouped_matmul", "[0, 2, 1]", f" groups(%ends : tensor<{experts}xi32>)"
+        inputs.append(f"%w{i}: tensor<{weights}>")
+        body.append(f"  %t{i} = fp8moe.transpose %w{i} {order} : tensor<{weights}> -> tensor<{transposed}>")
+        body.append(
+            f"  %y{i} = fp8moe.{operation} %x, %t{i}{groups} precision <undecided, {_quote(name)}, forward> "
+            f": tensor<{rows}x{k}xbf16>, tensor<{transposed}> -> tensor<{rows}x{m.N}xbf16>"
+        )
+        results.append((f"%y{i}", f"tensor<{rows}x{m.N}xbf16>"))
+    return _function_ir(f"forward_{index}", inputs, body, results)
+
+
+def _backward_ir(index: int, group: List[Tuple[Matmul, str]], rows: int) -> str:
+    """A function with their gradients."""
+    k, experts = group[0][0].K, group[0][0].experts
+    inputs, body, results = [f"%x: tensor<{rows}x{k}xbf16>"], [], []
+    operation, groups, stack = "linear", "", ""
+    if experts:
+        inputs.append(f"%ends: tensor<{experts}xi32>")
+        operation, groups, stack = "grouped_matmul", f" groups(%ends : tensor<{experts}xi32>)", f"{experts}x"
+    for i, (m, name) in enumerate(group):
+        weights, grads = f"tensor<{stack}{m.N}x{k}xbf16>", f"tensor<{rows}x{m.N}xbf16>"
+        inputs += [f"%w{i}: {weights}", f"%g{i}: {grads}"]
+        body.append(
+            f"  %d{i} = fp8moe.{operation} %g{i}, %w{i}{groups} precision <undecided, {_quote(name)}, dgrad> "
+            f": {grads}, {weights} -> tensor<{rows}x{k}xbf16>"
+        )
+        transposed = f"tensor<{m.N}x{rows}xbf16, #columns>"
+        body.append(f"  %t{i} = fp8moe.transpose %g{i} [1, 0] : {grads} -> {transposed}")
+        body.append(
+            f"  %v{i} = fp8moe.{operation} %t{i}, %x{groups} precision <undecided, {_quote(name)}, wgrad> "
+            f": {transposed}, tensor<{rows}x{k}xbf16> -> {weights}"
+        )
+        results += [(f"%d{i}", f"tensor<{rows}x{k}xbf16>"), (f"%v{i}", weights)]
+    return _function_ir(f"backward_{index}", inputs, body, results)
+
+
+def _function_ir(name: str, inputs: List[str], body: List[str], results: List[Tuple[str, str]]) -> str:
+    values, types = (", ".join(part) for part in zip(*results))
+    lines = [f"func.func @{name}({', '.join(inputs)}) -> ({types}) {{", *body, f"  return {values} : {types}", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def _quote(text: str) -> str:
+    """A string of MLIR."""
+    escaped = (chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in text.encode())
+    return '"' + "".join(escaped) + '"'
+
+
+_ALIASES = "#columns = #fp8moe.strided<[1, 0]>\n#expert_columns = #fp8moe.strided<[0, 2, 1]>\n"
+
+
+def _option(name: str, value: str) -> str:
+    if re.search(r"[\s,{}'\"]", value):
+        raise ValueError(f"{name}: spaces, commas, braces and quotes cannot be in it, found {value!r}")
+    return f" {name}={value}" if value else ""
+
+
+def _decide(text: str, target: str, options: str) -> Dict[Tuple[str, str], Precision]:
+    """The decisions of the compiler, by name and use."""
+    module = Module.parse(_ALIASES + text, "<the model>")
+    module.run(f"builtin.module(fp8moe-attach-target{{chip={target}}},fp8moe-select-precision{{{options}}})")
+    decided: Dict[Tuple[str, str], Precision] = {}
+    for operation in module.walk():
+        if isinstance(operation, (ops.LinearOp, ops.GroupedMatmulOp)):
+            precision = operation.attributes["precision"]
+            assert isinstance(precision, Precision)
+            decided[precision.name, precision.use.value] = precision
+    return decided
+
+
+# --- The answer ---------------------------------------------------------------------
+
+
+def _experts_per_token(model: Any) -> int:
+    """How many experts a token goes to, as transformers' configurations say it; 1 where none does."""
+    config = getattr(model, "config", None)
+    for name in ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "top_k"):
+        count = getattr(config, name, None)
+        if isinstance(count, int) and count > 0:
+            return count
+    return 1
+
+
+def advise(
+    model: Union[Any, Iterable[Union[Matmul, Tuple[Any, ...]]]],
+    tokens: int = 16384,
+    target: str = "sm_90a",
+    *,
+    expert_rows: Optional[int] = None,
+    recipe: str = "rowwise",
+    policy: str = "cost",
+    filter_fqns: Sequence[str] = (),
+) -> Advice:
+    """Which matmuls of a model are worth FP8 when it is trained with so many tokens on a GPU at once, in seconds.
+
+    `model` is a torch module, perhaps on the meta device (its linear layers and experts are found), or a list of
+    (name, N, K) and (name, N, K, experts). `expert_rows` is how many rows all experts of a layer get together; without
+    it, the tokens times the experts of each token that the model's configuration names. Recipe, policy and filters are
+    those of fp8moe-select-precision (docs/precision.md). torch is not needed."""
+    filters = [filter_fqns] if isinstance(filter_fqns, str) else list(filter_fqns)
+    if tokens < 1 or (expert_rows is not None and expert_rows < 1):
+        raise ValueError(f"expected at least one token and one row, found {tokens} and {expert_rows}")
+    rows = tokens * _experts_per_token(model) if expert_rows is None else expert_rows
+    groups = list(_group_siblings(_merge_layers(_read(model), filters)))
+    options = _option("recipe", recipe) + _option("policy", policy)
+    if filters:
+        options += " filter-fqns=" + ",".join(_option("filter_fqns", text).partition("=")[2] for text in filters)
+    text = ""
+    for index, group in enumerate(groups):
+        of_group = rows if group[0][0].experts else tokens
+        text += _forward_ir(index, group, of_group) + _backward_ir(index, group, of_group)
+    decided = _decide(text, target, options)
+    lines = []
+    for group in groups:
+        for matmul, name in group:
+            for use in _USES:
+                p = decided[name, use]
+                bf16_us, fp8_us = (ns / 1e3 if ns else None for ns in (p.bf16_ns, p.fp8_ns))
+                lines.append(MatmulAdvice(matmul, use, p.choice.value, bf16_us, fp8_us, p.reason))
+    return Advice(tuple(lines), tokens, target, recipe, policy)

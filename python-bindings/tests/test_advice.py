@@ -1,0 +1,191 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""fp8moe.advise on the sizes of public models, and on modules as torch has them."""
+
+import time
+
+import pytest
+
+import fp8moe
+
+# D and the size of experts, experts, experts of each token, layers; then linear layers as (name, N, K).
+MODELS = {
+    "Mixtral 8x7B": (4096, 14336, 8, 2, 32, [("q_proj", 4096, 4096), ("k_proj", 1024, 4096), ("v_proj", 1024, 4096), ("o_proj", 4096, 4096)]),
+    "Qwen3-30B-A3B": (2048, 768, 128, 8, 48, [("q_proj", 4096, 2048), ("k_proj", 512, 2048), ("v_proj", 512, 2048), ("o_proj", 2048, 4096)]),
+    "DeepSeek-V3": (7168, 2048, 256, 8, 58, [("q_a_proj", 1536, 7168), ("kv_a_proj_with_mqa", 576, 7168), ("q_b_proj", 24576, 1536), ("kv_b_proj", 32768, 512), ("o_proj", 7168, 16384)]),
+    "DeepSeek-MoE-16B": (2048, 1408, 64, 6, 27, [("q_proj", 2048, 2048), ("k_proj", 2048, 2048), ("v_proj", 2048, 2048), ("o_proj", 2048, 2048)]),
+    "gpt-oss-120b": (2880, 2880, 128, 4, 36, [("q_proj", 4096, 2880), ("k_proj", 512, 2880), ("v_proj", 512, 2880), ("o_proj", 2880, 4096)]),
+    "OLMoE-1B-7B": (2048, 1024, 64, 8, 16, [("q_proj", 2048, 2048), ("k_proj", 2048, 2048), ("v_proj", 2048, 2048), ("o_proj", 2048, 2048)]),
+    "Llama 4 Scout": (5120, 8192, 16, 1, 48, [("q_proj", 5120, 5120), ("k_proj", 1024, 5120), ("v_proj", 1024, 5120), ("o_proj", 5120, 5120)]),
+}  # fmt: skip
+
+
+def matmuls_of(model):
+    d, hidden, experts, _, layers, linears = MODELS[model]
+    for layer in range(layers):
+        for name, n, k in linears:
+            yield f"model.layers.{layer}.self_attn.{name}", n, k
+        yield f"model.layers.{layer}.mlp.experts.gate_up_proj", 2 * hidden, d, experts
+        yield f"model.layers.{layer}.mlp.experts.down_proj", d, hidden, experts
+    yield "lm_head", 128256, d
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_public_models(ir, model):
+    top_k, layers = MODELS[model][3:5]
+    start = time.perf_counter()
+    advice = fp8moe.advise(matmuls_of(model), tokens=8192, expert_rows=8192 * top_k, filter_fqns=["lm_head"])
+    assert time.perf_counter() - start < 20
+    # Layers are one line for each use.
+    names = list(dict.fromkeys(line.matmul.name for line in advice.matmuls))
+    assert len(advice.matmuls) == 3 * len(names) == 3 * (len(MODELS[model][5]) + 3)
+    gate_up = advice.find("model.layers.*.mlp.experts.gate_up_proj", "forward")
+    assert gate_up.matmul.count == layers
+    for line in advice.matmuls:
+        assert line.choice in ("bf16", "fp8") and line.bf16_us > 0 and line.fp8_us > 0 and line.reason
+        if line.matmul.name == "lm_head":
+            assert (line.choice, line.reason) == ("bf16", "filtered by 'lm_head'")
+    # The choice is at least as good as either precision everywhere, but for FP8 that would gain too little, and for
+    # lm_head, which was not to choose.
+    head = sum(line.bf16_us - line.fp8_us for line in advice.matmuls if line.matmul.name == "lm_head")
+    assert advice.chosen_us <= advice.bf16_us * 1.001
+    assert advice.chosen_us - head <= advice.fp8_us * 1.021
+    assert names[0] in str(advice) and "as fast as bf16" in str(advice)
+
+
+def test_what_is_large_is_fp8_and_what_is_small_is_not(ir):
+    advice = fp8moe.advise([("large", 8192, 8192), ("small", 256, 256), ("odd", 8200, 8192)])
+    choices = {line.matmul.name: line.choice for line in advice.matmuls if line.use == "forward"}
+    assert choices == {"large": "fp8", "small": "bf16", "odd": "bf16"}
+    assert advice.find("odd", "wgrad").reason == "N = 8200 is no multiple of 16"
+
+
+def test_siblings_share_the_quantization_of_their_input(ir):
+    alone = fp8moe.advise([("layers.0.wv", 128, 2048)]).find("layers.0.wv", "forward")
+    both = fp8moe.advise([("layers.0.wq", 4096, 2048), ("layers.0.wv", 128, 2048)])
+    assert (alone.choice, both.find("layers.0.wv", "forward").choice) == ("bf16", "fp8")
+
+
+def test_rows_decide(ir):
+    model = [("layers.0.mlp.experts.gate_up_proj", 1536, 2048, 128)]
+    choices = [
+        fp8moe.advise(model, tokens=1, expert_rows=rows).find(model[0][0], "forward").choice for rows in (2048, 2**18)
+    ]
+    assert choices == ["bf16", "fp8"]
+
+
+def test_policies_and_recipes_are_those_of_the_pass(ir):
+    model = [("wk", 1024, 8192), ("w1", 28672, 8192)]
+    choose = lambda **options: [fp8moe.advise(model, **options).find(n, "forward").choice for n, *_ in model]  # noqa: E731
+    assert choose(policy="torchao") == ["bf16", "fp8"]
+    assert choose(policy="all") == ["fp8", "fp8"]
+    assert choose(policy="none") == ["bf16", "bf16"]
+    assert choose(filter_fqns="w1")[1] == "bf16"
+    assert choose(target="cpu") == ["bf16", "bf16"]
+    with pytest.raises(fp8moe.CompilerError, match="unknown precision policy 'best'"):
+        fp8moe.advise(model, policy="best")
+    with pytest.raises(fp8moe.CompilerError, match="torchao has no rule for recipe 'mxfp8'"):
+        fp8moe.advise(model, policy="torchao", recipe="mxfp8")
+    with pytest.warns(fp8moe.CompilerWarning, match="filter 'head' is in no name"):
+        fp8moe.advise(model, filter_fqns=["head"])
+
+
+@pytest.mark.parametrize(
+    "model, what",
+    [([], "the model has no matmuls"), ([("a", 0, 16)], "a: expected sizes of at least 1"), ([("a", 16, 16, -1)], "a: ")],
+)
+def test_models_without_sizes(ir, model, what):
+    with pytest.raises(ValueError, match=what):
+        fp8moe.advise(model)
+
+
+def test_rows_without_sense(ir):
+    with pytest.raises(ValueError, match="at least one token"):
+        fp8moe.advise([("a", 16, 16)], tokens=0)
+    with pytest.raises(ValueError, match="filter_fqns: spaces, commas"):
+        fp8moe.advise([("a", 16, 16)], filter_fqns=["a b"])
+
+
+def test_reports_have_decisions_as_data(ir, root):
+    """Of a compilation, whose report outlives its IR."""
+    module = ir.Module.parse_file(root / "examples" / "qwen3_30b_a3b.mlir")
+    (target,) = fp8moe.compile(module, "cpu").report.data["targets"]
+    first = target["precision"][0]
+    assert first == {
+        "name": "layers.0.mlp.experts.gate_up_proj",
+        "use": "forward",
+        "shape": "? x 2048 x 1536, 128 groups",
+        "choice": "bf16",
+        "recipe": "rowwise",
+        "reason": "no times are predicted on cpu",
+    }
+    assert len(target["precision"]) == 6
+
+
+# --- Modules ----------------------------------------------------------------------
+
+
+class Parameter:
+    def __init__(self, *shape):
+        self.shape = shape
+
+
+class FakeModule:
+    """As much of torch.nn.Module as advise asks for."""
+
+    def __init__(self, **members):
+        self.members = members
+        vars(self).update({k: v for k, v in members.items() if not isinstance(v, (FakeModule, Parameter))})
+
+    def named_modules(self, prefix=""):
+        yield prefix, self
+        for name, member in self.members.items():
+            if isinstance(member, FakeModule):
+                yield from member.named_modules(f"{prefix}.{name}" if prefix else name)
+
+    def named_parameters(self, recurse=True):
+        assert not recurse
+        return [(name, member) for name, member in self.members.items() if isinstance(member, Parameter)]
+
+
+def test_modules_are_walked(ir):
+    layer = FakeModule(
+        wq=FakeModule(in_features=2048, out_features=4096, weight=Parameter(4096, 2048)),
+        norm=FakeModule(weight=Parameter(2048)),
+        experts=FakeModule(w1=Parameter(8, 1408, 2048), w2=Parameter(8, 2048, 1408), w3=Parameter(8, 1408, 2048)),
+        gpt_oss=FakeModule(gate_up_proj=Parameter(8, 2880, 5760), bias=Parameter(8, 5760), is_transposed=True),
+    )
+
+    class Config:
+        num_experts_per_tok = 2
+
+    model = FakeModule(layers=FakeModule(**{"0": layer, "1": layer}), config=Config())
+    advice = fp8moe.advise(model, tokens=4096)
+    found = {line.matmul.name: (line.matmul.N, line.matmul.K, line.matmul.experts) for line in advice.matmuls}
+    assert found == {
+        "layers.*.wq": (4096, 2048, 0),
+        "layers.*.experts.w1": (1408, 2048, 8),
+        "layers.*.experts.w2": (2048, 1408, 8),
+        "layers.*.experts.w3": (1408, 2048, 8),
+        "layers.*.gpt_oss.gate_up_proj": (5760, 2880, 8),
+    }
+    # Two experts of each token: twice the rows.
+    (name,) = (n for n in found if n.endswith("w2"))
+    entry = [("w2", 2048, 1408, 8)]
+    assert advice.find(name, "forward").bf16_us == fp8moe.advise(entry, expert_rows=8192).find("w2", "forward").bf16_us
+
+
+def test_torch_modules(ir):
+    torch = pytest.importorskip("torch")
+    with torch.device("meta"):
+        model = torch.nn.Sequential(torch.nn.Linear(4096, 14336), torch.nn.GELU(), torch.nn.Linear(14336, 4096))
+    advice = fp8moe.advise(model, tokens=8192)
+    assert [(line.matmul.N, line.matmul.K) for line in advice.matmuls[::3]] == [(14336, 4096), (4096, 14336)]
+    assert {line.choice for line in advice.matmuls} == {"fp8"}
+
+
+def test_plot(ir, tmp_path):
+    pytest.importorskip("matplotlib")
+    fp8moe.advise([("a", 4096, 4096), ("b", 256, 256)]).plot(str(tmp_path / "gain.svg"))
+    assert (tmp_path / "gain.svg").stat().st_size > 0
