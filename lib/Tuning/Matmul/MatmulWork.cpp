@@ -43,7 +43,7 @@ MatmulWork fp8moe::getMatmulWork(MatmulOpInterface op) {
   work.groups = op.isDense() ? 1 : op.getOffsets().getType().getDimSize(0);
   PrecisionAttr precision = op.getPrecisionAttr();
   work.contractsTokens =
-      !work.forward || (precision && precision.getUse() == MatmulUse::WGrad);
+      work.forward && precision && precision.getUse() == MatmulUse::WGrad;
   work.a = getMatrixElement(a.getElementType());
   work.b = getMatrixElement(b.getElementType());
   work.elementBytes = getElementBytes(a.getElementType()).value_or(1);
@@ -60,9 +60,10 @@ MatmulWork fp8moe::withNominalSizes(MatmulWork work) {
   };
   assume(work.groups, kNominalSegments);
   int64_t tokens = std::max(kNominalTokens, kNominalGroupRows * work.groups);
-  assume(work.rows, work.contractsTokens ? kNominalSize : tokens);
+  assume(work.getTokens(), tokens);
+  assume(work.rows, kNominalSize);
   assume(work.columns, kNominalSize);
-  assume(work.contraction, work.contractsTokens ? tokens : kNominalSize);
+  assume(work.contraction, kNominalSize);
   return work;
 }
 

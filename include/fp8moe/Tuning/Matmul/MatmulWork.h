@@ -23,8 +23,8 @@ struct MatmulWork : KernelWorkBase<MatmulWork> {
   /// and columns of each group's result, contraction of all groups.
   int64_t rows = 1, columns = 1, contraction = 1;
   int64_t groups = 1;
-  /// The contraction counts tokens, as in every weight gradient; else the rows
-  /// do.
+  /// A dense weight gradient: the contraction counts tokens, as always where
+  /// groups are contracted; else the rows do.
   bool contractsTokens = false;
   MatrixElement a = MatrixElement::E4M3, b = MatrixElement::E4M3;
   int64_t elementBytes = 1, resultBytes = 2;
@@ -33,6 +33,11 @@ struct MatmulWork : KernelWorkBase<MatmulWork> {
   bool dense = false;
   /// A tensor of the result's type is added.
   bool accumulates = false;
+
+  /// What is as long as there are tokens.
+  int64_t &getTokens() {
+    return forward && !contractsTokens ? rows : contraction;
+  }
 };
 
 /// What a matrix instruction calls elements of an operand.

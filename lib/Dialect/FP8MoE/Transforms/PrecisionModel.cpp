@@ -38,9 +38,8 @@ static constexpr double kLeastGain = 0.02;
 /// The work of a matmul with known sizes, in bf16 as it is.
 static MatmulWork getNominalWork(MatmulOpInterface op, int64_t tokens) {
   MatmulWork work = getMatmulWork(op);
-  int64_t &rows = work.contractsTokens ? work.contraction : work.rows;
-  if (tokens && ShapedType::isDynamic(rows))
-    rows = tokens;
+  if (tokens && ShapedType::isDynamic(work.getTokens()))
+    work.getTokens() = tokens;
   return withNominalSizes(work);
 }
 

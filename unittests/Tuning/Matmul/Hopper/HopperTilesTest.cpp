@@ -40,6 +40,22 @@ MatmulWork gradient(int64_t rows, int64_t columns, int64_t contraction,
   return work;
 }
 
+TEST(MatmulWorkTest, UnknownTokensAreManyAndUnknownWidthsAreNot) {
+  constexpr int64_t kUnknown = ShapedType::kDynamic;
+  MatmulWork rows = withNominalSizes(forward(kUnknown, kUnknown, 64, 1));
+  EXPECT_EQ(rows.rows, 16384);
+  EXPECT_EQ(rows.columns, 4096);
+  // Each group has some tokens.
+  EXPECT_EQ(withNominalSizes(gradient(kUnknown, 64, 64, 32)).contraction,
+            32768);
+  // A dense weight gradient is a forward matmul that contracts tokens.
+  MatmulWork dense = forward(kUnknown, 64, kUnknown, 1);
+  dense.contractsTokens = true;
+  dense = withNominalSizes(dense);
+  EXPECT_EQ(dense.contraction, 16384);
+  EXPECT_EQ(dense.rows, 4096);
+}
+
 /// TFLOP/s of a tile on one NVIDIA H200 under sustained load: jagged groups,
 /// e4m3, fast accumulation, bf16 result. The two gradients with about 1024
 /// tokens a group are of 2026-11-22, the others of 2026-11-21.

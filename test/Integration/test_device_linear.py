@@ -1,0 +1,101 @@
+# ===- test_device_linear.py - Dense matmuls against float64 ----------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""linear within the tolerance of (G5) against float64 from the same operands, and layers that are FP8 by decision (G8)."""
+
+import cases
+import numpy as np
+import oracle
+import pytest
+from test_device_matmul import FAST_TOLERANCE, PROMOTED_TOLERANCE, on_a_gpu, operand, pitched
+
+FILE = "device_linear.mlir"
+# Element types of the operands, of the result, whether something is added.
+FUNCTIONS = {
+    "fast_bf16": ("e4m3", "e4m3", oracle.BF16, False),
+    "promoted_f32": ("e4m3", "e4m3", oracle.F32, False),
+    "e5m2_e4m3_bf16_accumulate": ("e5m2", "e4m3", oracle.BF16, True),
+    "of_bf16": ("bf16", "bf16", oracle.BF16, False),
+    "of_bf16_f32_accumulate": ("bf16", "bf16", oracle.F32, True),
+    "fast_bf16_cooperative": ("e4m3", "e4m3", oracle.BF16, False),
+}
+# Rows, columns, contraction: parts of tiles, whole ones, more tiles than multiprocessors, sums of several parts.
+SIZES = [(1, 8, 16), (77, 40, 48), (128, 128, 128), (300, 200, 144), (2048, 1000, 512), (3331, 304, 1040), (136, 168, 131072)]
+CASES = [(name, *sizes) for name in FUNCTIONS for sizes in SIZES]
+
+
+def check(executor, case):
+    name, m, n, k = case
+    a_type, b_type, out, accumulates = FUNCTIONS[name]
+    rng = cases.rng_for("device linear", name, m, n, k)
+    a, b = operand(rng, (m, k), a_type, executor.kinds), operand(rng, (k, n), b_type, executor.kinds)
+    inputs = {"a": pitched(a, (0, 1)), "b": pitched(b, (1, 0))}
+    reference = a.astype(np.float64) @ b.astype(np.float64)
+    if a_type != "bf16":
+        sa, sb = (rng.uniform(0.5, 1.5, size).astype(np.float32) for size in (m, n))
+        inputs |= {"sa": sa, "sb": sb}
+        scale = np.outer(sa.astype(np.float64), sb.astype(np.float64))
+        reference = reference * scale if name == "promoted_f32" else reference / scale
+    if accumulates:
+        inputs["c"] = rng.standard_normal((m, n)).astype(out)
+        reference = reference + inputs["c"].astype(np.float64)
+    first, again = (outputs["y"] for outputs in executor.run(FILE, name, [inputs] * 2))
+    assert (oracle.bits(first) == oracle.bits(again)).all(), "two runs differ"
+    error = np.linalg.norm(first.astype(np.float64) - reference) / np.linalg.norm(reference)
+    most = PROMOTED_TOLERANCE if name == "promoted_f32" else FAST_TOLERANCE
+    assert error <= most, f"error {error:.2e}, expected at most {most:.1e}"
+
+
+@on_a_gpu(CASES)
+def test_on_a_gpu(nvidia, case):
+    check(nvidia, case)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if max(case[1:]) <= 300], ids=str)
+def test_on_the_cpu(cpu, case):
+    check(cpu, case)
+
+
+# --- Layers -----------------------------------------------------------------------
+
+
+def check_layer(executor, case):
+    """Forward and both gradients: FP8 within the tolerance of what (G8) says, bf16 of the products of its operands."""
+    precision, m = case
+    rng = cases.rng_for("device linear", "layer", m)
+    inputs = {name: operand(rng, shape, "bf16", executor.kinds) for name, shape in
+              {"x": (m, 208), "w": (304, 208), "g": (m, 304)}.items()}  # fmt: skip
+    x, w, g = (inputs[name] for name in "xwg")
+
+    def prepare(tensor, axis):
+        if precision == "bf16":
+            return tensor.astype(np.float64)
+        q, s = oracle.dynamic_quantize(tensor, [axis], executor.kinds("e4m3"), pow2=True)
+        return q.astype(np.float64) / np.expand_dims(s.astype(np.float64), axis)
+
+    expected = {
+        "y": prepare(x, 1) @ prepare(w, 1).T,
+        "dx": prepare(g, 1) @ prepare(w, 0),
+        "dw": prepare(g, 0).T @ prepare(x, 0),
+    }
+    (outputs,) = executor.run(FILE, f"layer_{precision}", [inputs])
+    for name, reference in expected.items():
+        error = np.linalg.norm(outputs[name].astype(np.float64) - reference) / np.linalg.norm(reference)
+        assert error <= FAST_TOLERANCE, f"{name}: error {error:.2e}"
+
+
+LAYERS = [(precision, m) for precision in ("fp8", "bf16") for m in (16, 80, 1040)]
+
+
+@on_a_gpu(LAYERS)
+def test_layer_on_a_gpu(nvidia, case):
+    check_layer(nvidia, case)
+
+
+@pytest.mark.parametrize("case", LAYERS[::2], ids=str)
+def test_layer_on_the_cpu(cpu, case):
+    check_layer(cpu, case)
