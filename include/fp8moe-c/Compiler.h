@@ -54,6 +54,14 @@ typedef struct Fp8moeCompileOptions {
   MlirStringRef rocmPath;
   /// The token count for which the report also gives bytes.
   int64_t tokens;
+  /// How undecided matmuls are decided, as options of fp8moe-select-precision
+  /// (docs/precision.md). Empty texts and 0 tokens are their defaults.
+  MlirStringRef precisionPolicy;
+  MlirStringRef precisionRecipe;
+  MlirStringRef precisionFor;
+  const MlirStringRef *precisionFilters;
+  intptr_t numPrecisionFilters;
+  int64_t precisionTokens;
 } Fp8moeCompileOptions;
 
 /// The defaults of fp8moe-compile.

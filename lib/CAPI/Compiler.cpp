@@ -67,6 +67,17 @@ getDriverOptions(ModuleOp module, const Fp8moeCompileOptions &options) {
   result.emission.ptxasPath = unwrap(options.ptxasPath).str();
   result.emission.rocmPath = unwrap(options.rocmPath).str();
   result.optimizeLayouts = options.optimizeLayouts;
+  SelectPrecisionOptions &precision = result.precision;
+  auto setText = [](std::string &option, MlirStringRef text) {
+    if (text.length)
+      option = unwrap(text).str();
+  };
+  setText(precision.policy, options.precisionPolicy);
+  setText(precision.recipe, options.precisionRecipe);
+  setText(precision.chip, options.precisionFor);
+  for (intptr_t i = 0; i < options.numPrecisionFilters; ++i)
+    precision.filterFqns.push_back(unwrap(options.precisionFilters[i]).str());
+  precision.tokens = options.precisionTokens;
   result.passManagerHook = [](PassManager &) { return success(); };
   return result;
 }

@@ -50,6 +50,14 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", action="store_true", help="print what was done")
     parser.add_argument("--tokens", type=int, help="the token count of the report")
     parser.add_argument("--ptxas", help="the ptxas that makes cubins")
+    parser.add_argument("--precision-policy", default="cost", metavar="POLICY",
+                        help="which undecided matmuls become FP8: cost, torchao, all or none")
+    parser.add_argument("--precision-recipe", default="rowwise", metavar="RECIPE",
+                        help="scales of those that do: rowwise, tensorwise or mxfp8")
+    parser.add_argument("--precision-filter", action="append", default=[], metavar="TEXT",
+                        help="leave those in bf16 whose names have this in them (may be repeated)")
+    parser.add_argument("--precision-for", default="", metavar="CHIP",
+                        help="decide by the predicted times of this chip")
     parser.add_argument("--optimize-layouts", type=_boolean, default=True, metavar="BOOL",
                         help="remove copies that only change an order")
     parser.add_argument("--list-targets", action="store_true", help="print the known chips")
@@ -73,18 +81,21 @@ def _compile(options: argparse.Namespace) -> None:
             print(f"{chip:10} {description}")
         return
     targets = _split(options.target)
+    precision = compiler.Precision(options.precision_policy, options.precision_recipe,
+                                   _split(options.precision_filter), options.precision_for)
     if options.emit:
         if len(targets) > 1:
             raise Error(f"--emit shows one target, but there are {len(targets)}")
         text = compiler.emit(_read_module(options.input), options.emit, targets[0] if targets else None,
-                             optimize_layouts=options.optimize_layouts, ptxas=options.ptxas)
+                             optimize_layouts=options.optimize_layouts, ptxas=options.ptxas,
+                             tokens=options.tokens, precision=precision)
         _write(options.output or "-", text)
         return
     if not options.output:
         raise Error("nothing to do: give -o FOLDER for artifacts, or --emit=KIND")
     artifact = compiler.compile(_read_module(options.input), targets, options.output,
                                 optimize_layouts=options.optimize_layouts, ptxas=options.ptxas,
-                                tokens=options.tokens)
+                                tokens=options.tokens, precision=precision)
     if options.report:
         print(artifact.report, end="")
 

@@ -11,7 +11,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _mlir
 from ._folder import TemporaryFolder
@@ -19,7 +19,7 @@ from ._library import c_string
 from .ir import Module
 from .runtime import LoadedArtifact, load
 
-__all__ = ["Artifact", "Report", "compile", "emit", "optimize", "targets", "version"]
+__all__ = ["Artifact", "Precision", "Report", "compile", "emit", "optimize", "targets", "version"]
 
 _Path = Union[str, "os.PathLike[str]"]
 _Targets = Union[str, Iterable[str], None]
@@ -94,8 +94,23 @@ class Artifact:
         return f"<fp8moe artifacts for {', '.join(self.targets)} in {self.path}>"
 
 
+@dataclass(frozen=True)
+class Precision:
+    """How matmuls whose precision is open become bf16 or FP8 (docs/precision.md): the options of
+    fp8moe-select-precision. `chip` is the one whose predicted times decide, by default that which is compiled for."""
+
+    policy: str = "cost"
+    recipe: str = "rowwise"
+    filter_fqns: Sequence[str] = ()
+    chip: str = ""
+
+
 def _options(
-    targets: _Targets, optimize_layouts: bool, ptxas: Optional[_Path], tokens: Optional[int]
+    targets: _Targets,
+    optimize_layouts: bool,
+    ptxas: Optional[_Path],
+    tokens: Optional[int],
+    precision: Optional[Precision],
 ) -> _mlir.CompileOptions:
     chips = [targets] if isinstance(targets, str) else list(targets or [])
     for chip in chips:
@@ -105,7 +120,12 @@ def _options(
     if not 0 <= count < 2**63:
         raise ValueError(f"tokens: the token count is negative or too large: {count}")
     file = _text(ptxas, "ptxas") if ptxas else ""
-    return _mlir.CompileOptions(chips, bool(optimize_layouts), file, "", count)
+    p = precision or Precision()
+    filters = [p.filter_fqns] if isinstance(p.filter_fqns, str) else list(p.filter_fqns)
+    rows = 0 if tokens is None else count
+    return _mlir.CompileOptions(
+        chips, bool(optimize_layouts), file, "", count, p.policy, p.recipe, p.chip, filters, rows
+    )
 
 
 def _text(path: _Path, what: str) -> str:
@@ -128,20 +148,21 @@ def compile(
     optimize_layouts: bool = True,
     ptxas: Optional[_Path] = None,
     tokens: Optional[int] = None,
+    precision: Optional[Precision] = None,
 ) -> Artifact:
     """Compiles every public function of `module` for the targets, such as "sm_90a",
     "gfx942" and "cpu"; without targets for the one that the module names.
 
     The artifacts are written to `output`/CHIP, by default to a temporary folder that is
     deleted with the result and what was loaded from it. `tokens` is the token count for which the report also
-    gives bytes. The module is not changed, and other threads may go on meanwhile.
+    gives bytes, and what an unknown number of rows counts as where `precision` is decided. The module is not changed, and other threads may go on meanwhile.
     `ptxas` is the assembler for NVIDIA, by default the one that is found.
 
     Raises CompilerError, whose diagnostics say where; nothing is written then for the
     target that failed.
     """
     _require_module(module)
-    options = _options(targets, optimize_layouts, ptxas, tokens)
+    options = _options(targets, optimize_layouts, ptxas, tokens, precision)
     if output is not None:
         path = _text(output, "output")
         text, data = _mlir.compile(module, path, options)
@@ -162,11 +183,13 @@ def emit(
     *,
     optimize_layouts: bool = True,
     ptxas: Optional[_Path] = None,
+    tokens: Optional[int] = None,
+    precision: Optional[Precision] = None,
 ) -> bytes:
     """The module compiled for one target up to a stage: "tensor", "mlir", "llvm",
     "asm", "ptx", "cubin", "hsaco" or "so"."""
     _require_module(module)
-    return _mlir.emit(module, stage, _options(target, optimize_layouts, ptxas, None))
+    return _mlir.emit(module, stage, _options(target, optimize_layouts, ptxas, tokens, precision))
 
 
 def optimize(

@@ -101,6 +101,14 @@ static void optimize(const Module &module, const std::string &target,
 // Compiling
 //===----------------------------------------------------------------------===//
 
+static std::vector<MlirStringRef>
+toStringRefs(const std::vector<std::string> &texts) {
+  std::vector<MlirStringRef> refs;
+  for (const std::string &text : texts)
+    refs.push_back(toStringRef(text));
+  return refs;
+}
+
 namespace {
 /// The options as Python gives them.
 struct CompileOptions {
@@ -108,15 +116,26 @@ struct CompileOptions {
   bool optimizeLayouts;
   std::string ptxas, rocm;
   int64_t tokens;
-  std::vector<MlirStringRef> targetRefs;
+  std::string policy, recipe, chip;
+  std::vector<std::string> filters;
+  int64_t precisionTokens;
+  std::vector<MlirStringRef> targetRefs = {}, filterRefs = {};
 
   Fp8moeCompileOptions get() {
-    targetRefs.clear();
-    for (const std::string &target : targets)
-      targetRefs.push_back(toStringRef(target));
-    return {targetRefs.data(), static_cast<intptr_t>(targetRefs.size()),
-            optimizeLayouts,   toStringRef(ptxas),
-            toStringRef(rocm), tokens};
+    targetRefs = toStringRefs(targets);
+    filterRefs = toStringRefs(filters);
+    return {targetRefs.data(),
+            static_cast<intptr_t>(targetRefs.size()),
+            optimizeLayouts,
+            toStringRef(ptxas),
+            toStringRef(rocm),
+            tokens,
+            toStringRef(policy),
+            toStringRef(recipe),
+            toStringRef(chip),
+            filterRefs.data(),
+            static_cast<intptr_t>(filterRefs.size()),
+            precisionTokens};
   }
 };
 
@@ -247,16 +266,25 @@ void fp8moe::python::bindModules(nb::module_ &module) {
           "__init__",
           [](CompileOptions *self, std::vector<std::string> targets,
              bool optimizeLayouts, std::string ptxas, std::string rocm,
-             int64_t tokens) {
+             int64_t tokens, std::string policy, std::string recipe,
+             std::string chip, std::vector<std::string> filters,
+             int64_t precisionTokens) {
             new (self) CompileOptions{
                 std::move(targets), optimizeLayouts, std::move(ptxas),
-                std::move(rocm),    tokens,          {}};
+                std::move(rocm),    tokens,          std::move(policy),
+                std::move(recipe),  std::move(chip), std::move(filters),
+                precisionTokens};
           },
           nb::arg("targets"), nb::arg("optimize_layouts"), nb::arg("ptxas"),
-          nb::arg("rocm"), nb::arg("tokens"),
+          nb::arg("rocm"), nb::arg("tokens"), nb::arg("policy"),
+          nb::arg("recipe"), nb::arg("chip"), nb::arg("filters"),
+          nb::arg("precision_tokens"),
           nb::sig("def __init__(self, targets: "
                   "collections.abc.Sequence[str], optimize_layouts: bool, "
-                  "ptxas: str, rocm: str, tokens: int) -> None"));
+                  "ptxas: str, rocm: str, tokens: int, policy: str, "
+                  "recipe: str, chip: str, filters: "
+                  "collections.abc.Sequence[str], precision_tokens: int) "
+                  "-> None"));
   module.def("compile", compile, nb::arg("module"), nb::arg("folder"),
              nb::arg("options"),
              "Writes artifacts; returns the report as text and as JSON.");

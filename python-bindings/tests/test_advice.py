@@ -123,6 +123,26 @@ def test_reports_have_decisions_as_data(ir, root):
     assert len(target["precision"]) == 6
 
 
+def test_compilations_take_policies(ir, root, tmp_path):
+    from fp8moe import compiler
+    from fp8moe.__main__ import main
+
+    file = root / "examples" / "qwen3_30b_a3b.mlir"
+    module = ir.Module.parse_file(file)
+    emit = lambda **options: compiler.emit(module, "tensor", "sm_90a", **options).decode()  # noqa: E731
+    every = [emit(precision=compiler.Precision(policy)) for policy in ("cost", "torchao", "all", "none")]
+    assert len(set(every)) >= 3 and "quantize" in every[2] and "quantize" not in every[3]
+    assert emit(tokens=8192) != emit(tokens=2**20)
+    filtered = emit(precision=compiler.Precision("all", filter_fqns="experts"))
+    assert "reason = \"filtered by 'experts'\"" in filtered and "quantize" not in filtered
+    assert "precision <fp8" in compiler.emit(module, "tensor", "cpu", precision=compiler.Precision(chip="sm_90a")).decode()
+    with pytest.raises(fp8moe.CompilerError, match="unknown precision recipe 'nvfp4'"):
+        emit(precision=compiler.Precision(recipe="nvfp4"))
+    command = ["compile", str(file), "--target=sm_90a", "--emit=tensor", "--precision-policy=none", "-o", str(tmp_path / "x")]
+    assert main(command) in (None, 0)
+    assert (tmp_path / "x").read_text() == every[3]
+
+
 # --- Modules ----------------------------------------------------------------------
 
 
