@@ -205,6 +205,30 @@ def test_torch_modules(ir):
     assert {line.choice for line in advice.matmuls} == {"fp8"}
 
 
+@pytest.mark.parametrize(
+    "config, expected",
+    [
+        ("MixtralConfig", {"gate_up_proj": (28672, 4096, 8), "down_proj": (4096, 14336, 8)}),
+        ("Qwen3MoeConfig", {"gate_up_proj": (1536, 2048, 128), "down_proj": (2048, 768, 128)}),
+        ("GptOssConfig", {"gate_up_proj": (5760, 2880, 128), "down_proj": (2880, 2880, 128)}),
+    ],
+)
+def test_transformers_models(ir, config, expected):
+    """Default configurations are those of the published models; gpt-oss has its weights transposed."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    if not hasattr(transformers, config):
+        pytest.skip(f"transformers {transformers.__version__} has no {config}")
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(getattr(transformers, config)(num_hidden_layers=2))
+    if not any(len(parameter.shape) == 3 for parameter in model.parameters()):
+        pytest.skip(f"experts of transformers {transformers.__version__} are linear layers")
+    advice = fp8moe.advise(model, tokens=8192)
+    for name, sizes in expected.items():
+        m = advice.find(f"model.layers.*.mlp.experts.{name}", "forward").matmul
+        assert ((m.N, m.K, m.experts), m.count) == (sizes, 2)
+    assert advice.find("lm_head", "dgrad").matmul.K == sizes[0]
+
+
 def test_plot(ir, tmp_path):
     pytest.importorskip("matplotlib")
     fp8moe.advise([("a", 4096, 4096), ("b", 256, 256)]).plot(str(tmp_path / "gain.svg"))

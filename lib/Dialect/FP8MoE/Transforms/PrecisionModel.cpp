@@ -28,9 +28,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// FP8 loses bits: it has to gain this part of the bf16 time at least.
-static constexpr double kLeastGain = 0.02;
-
 //===----------------------------------------------------------------------===//
 // Sizes
 //===----------------------------------------------------------------------===//

@@ -23,6 +23,9 @@ namespace mlir::fp8moe {
 /// need it.
 class PrecisionModel {
 public:
+  /// FP8 loses bits: it has to gain this part of the bf16 time at least.
+  static constexpr double kLeastGain = 0.02;
+
   /// Rows that are not known count as `tokens`, or with their nominal number
   /// for 0.
   PrecisionModel(const TargetInfo &target, int64_t tokens)

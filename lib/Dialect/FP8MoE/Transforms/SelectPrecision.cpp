@@ -176,7 +176,7 @@ static std::string explain(const PrecisionModel::Answer &answer) {
   }
   if (!answer.canBeFP8)
     return "there is no FP8 kernel";
-  if (ratio > 1)
+  if (ratio > 1 + PrecisionModel::kLeastGain)
     return formatv("FP8 is predicted to take {0:f2}x the time", ratio);
   return "FP8 is predicted to gain too little";
 }
