@@ -94,11 +94,21 @@ static LogicalResult verifyAddend(MatmulOpInterface op) {
          << op.getType() << ", found " << addend;
 }
 
-/// Checks that the decision is not about another precision than the operands
-/// have: FP8 operands come from the decision 'fp8' only.
+/// Checks that the decision is about this matmul: groups are contracted in
+/// weight gradients only, and FP8 operands come from the decision 'fp8' only.
 static LogicalResult verifyPrecision(MatmulOpInterface op) {
   PrecisionAttr precision = op.getPrecisionAttr();
-  if (!precision || precision.getChoice() == PrecisionChoice::FP8 ||
+  if (!precision)
+    return success();
+  bool isWeightGradient = precision.getUse() == MatmulUse::WGrad;
+  if (!op.isDense() && isWeightGradient == op.isForward())
+    return op.emitOpError()
+           << (op.isForward() ? "multiplies rows of groups by experts"
+                              : "contracts groups, as a weight gradient does")
+           << ", but its precision says '"
+           << stringifyMatmulUse(precision.getUse()) << "'; write "
+           << (op.isForward() ? "'forward' or 'dgrad'" : "'wgrad'");
+  if (precision.getChoice() == PrecisionChoice::FP8 ||
       !isFp8Type(op.getA().getType().getElementType()))
     return success();
   return op.emitOpError("multiplies FP8 operands, but its precision says '")

@@ -28,6 +28,10 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+/// Picoseconds that a matmul counts as at most, some minutes: those of all
+/// matmuls of a function add up.
+static constexpr int64_t kMostTime = int64_t(1) << 48;
+
 //===----------------------------------------------------------------------===//
 // Sizes
 //===----------------------------------------------------------------------===//
@@ -68,8 +72,11 @@ static SmallVector<int64_t> getRootShape(MatmulOpInterface op,
 Cost PrecisionModel::predictMatmul(const MatmulWork &work,
                                    MLIRContext *context) const {
   SmallVector<KernelCandidate> candidates = rankTiles(context, work, target);
-  return candidates.empty() ? Cost::infinite()
-                            : chooseCandidate(candidates).cost;
+  if (candidates.empty())
+    return Cost::infinite();
+  Cost cost = chooseCandidate(candidates).cost;
+  cost.time = std::min(cost.time, kMostTime);
+  return cost;
 }
 
 /// The order in which a root lies, with known sizes.
@@ -210,7 +217,7 @@ SmallVector<PrecisionModel::Pair> PrecisionModel::findPairs() const {
       Cost together =
           predictQuantization({&a.operand, &b.operand}, shapes[number], target);
       Cost apart = a.cost + b.cost;
-      if (together < apart)
+      if (apart.isPossible() && together.isPossible() && together < apart)
         pairs.push_back({number, other, apart, together});
     }
   }

@@ -480,3 +480,21 @@ func.func @f(%a: tensor<4x8xbf16>, %b: tensor<8x6xbf16>) {
   %0 = fp8moe.linear %a, %b precision <undecided, "", forward> : tensor<4x8xbf16>, tensor<8x6xbf16> -> tensor<4x6xbf16>
   return
 }
+
+// -----
+
+func.func @f(%a: tensor<4x8xbf16>, %b: tensor<8x6xbf16>, %ends: tensor<2xi32>) {
+  // expected-error @below {{contracts groups, as a weight gradient does, but its precision says 'forward'; write 'wgrad'}}
+  %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) precision <undecided, "w1", forward>
+      : tensor<4x8xbf16>, tensor<8x6xbf16> -> tensor<2x4x6xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xbf16>, %b: tensor<2x8x6xbf16>, %ends: tensor<2xi32>) {
+  // expected-error @below {{multiplies rows of groups by experts, but its precision says 'wgrad'; write 'forward' or 'dgrad'}}
+  %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) precision <undecided, "w1", wgrad>
+      : tensor<4x8xbf16>, tensor<2x8x6xbf16> -> tensor<4x6xbf16>
+  return
+}

@@ -107,4 +107,19 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
         : tensor<?x2048xbf16>, tensor<2048x128xbf16, #columns> -> tensor<?x128xbf16>
     return %0, %1 : tensor<?x4096xbf16>, tensor<?x128xbf16>
   }
+
+  // Times of what no device holds end somewhere, and can be added.
+  // CHECK-LABEL: func @huge(
+  // CHECK-COUNT-3: precision <{{fp8|bf16}}, "huge{{[0-9]}}", forward, bf16_ns = {{[0-9]+}}, fp8_ns = {{[0-9]+}}
+  func.func @huge(%x: tensor<1073741824x1048576xbf16>, %w: tensor<1048576x1073741824xbf16, #columns>)
+      -> (tensor<1073741824x1073741824xf32>, tensor<1073741824x1073741824xf32>, tensor<1073741824x1073741824xf32>) {
+    %0 = fp8moe.linear %x, %w precision <undecided, "huge0", forward>
+        : tensor<1073741824x1048576xbf16>, tensor<1048576x1073741824xbf16, #columns> -> tensor<1073741824x1073741824xf32>
+    %1 = fp8moe.linear %x, %w precision <undecided, "huge1", forward>
+        : tensor<1073741824x1048576xbf16>, tensor<1048576x1073741824xbf16, #columns> -> tensor<1073741824x1073741824xf32>
+    %2 = fp8moe.linear %x, %w precision <undecided, "huge2", forward>
+        : tensor<1073741824x1048576xbf16>, tensor<1048576x1073741824xbf16, #columns> -> tensor<1073741824x1073741824xf32>
+    return %0, %1, %2
+        : tensor<1073741824x1073741824xf32>, tensor<1073741824x1073741824xf32>, tensor<1073741824x1073741824xf32>
+  }
 }
