@@ -125,18 +125,21 @@ static Cost predictQuantization(ArrayRef<const MatmulOperand *> operands,
   return estimateQuantize(op, {}, target).value_or(Cost::infinite());
 }
 
-/// The cost of making the contracted dimension of an operand contiguous;
-/// nothing where it is, or where kernels take any layout.
-static std::optional<Cost> predictCopy(MatmulOpInterface op, Value tensor,
-                                       const MatmulOperand &operand,
-                                       ArrayRef<int64_t> shape,
-                                       const TargetInfo &target) {
+/// Whether the bf16 kernel wants the contracted dimension of an operand
+/// contiguous, and it is not.
+static bool needsCopy(MatmulOpInterface op, Value tensor,
+                      const MatmulOperand &operand, const TargetInfo &target) {
   auto kernel = cast<KernelOpInterface>(op.getOperation());
-  TensorAccess access = getKernelAccess(kernel, tensor, target);
+  StridedLayout layout = *StridedLayout::get(operand.getRootType());
+  return getKernelAccess(kernel, tensor, target).contiguousDim >= 0 &&
+         layout.order.back() != operand.axis;
+}
+
+/// The cost of making it contiguous.
+static Cost predictCopy(const MatmulOperand &operand, ArrayRef<int64_t> shape,
+                        const TargetInfo &target) {
   RankedTensorType type = getNominalType(operand, shape);
   StridedLayout from = *StridedLayout::get(type);
-  if (access.contiguousDim < 0 || from.isContiguousAlong(operand.axis))
-    return std::nullopt;
   SmallVector<int64_t> order;
   for (int64_t dim : from.order)
     if (dim != operand.axis)
@@ -150,18 +153,23 @@ static std::optional<Cost> predictCopy(MatmulOpInterface op, Value tensor,
 // Matmuls
 //===----------------------------------------------------------------------===//
 
-/// The number of the preparation of an operand.
+/// The number of the preparation of an operand, which is predicted once.
 unsigned PrecisionModel::prepare(bool isFP8, MatmulOpInterface op,
                                  const MatmulOperand &operand,
-                                 ArrayRef<int64_t> rootShape) {
-  auto [it, isNew] = numbers.try_emplace(
-      {isFP8, operand.getKey(op->getBlock())}, preparations.size());
+                                 ArrayRef<int64_t> rootShape,
+                                 function_ref<Cost()> predict) {
+  Block *block = op->getBlock();
+  auto [it, isNew] =
+      numbers.try_emplace({isFP8, operand.getKey(block)}, preparations.size());
+  unsigned number = it->second;
   if (isNew) {
-    preparations.push_back({operand, Cost()});
-    shapes.emplace_back(rootShape);
+    preparations.push_back(
+        {operand, SmallVector<int64_t>(rootShape), predict()});
+    if (isFP8)
+      quantizations[{block, operand.view.root}].push_back(number);
   }
-  ++preparations[it->second].users;
-  return it->second;
+  ++preparations[number].users;
+  return number;
 }
 
 void PrecisionModel::addOperand(Use &use, MatmulOpInterface op,
@@ -169,15 +177,13 @@ void PrecisionModel::addOperand(Use &use, MatmulOpInterface op,
                                 TypedValue<RankedTensorType> tensor) {
   MatmulOperand operand = getMatmulOperand(op, tensor);
   SmallVector<int64_t> shape = getRootShape(op, work, tensor, operand);
-  auto addOne = [&](bool isFP8, const Cost &cost) {
-    unsigned number = prepare(isFP8, op, operand, shape);
-    preparations[number].cost = cost;
-    (isFP8 ? use.quantizations : use.copies).push_back(number);
-  };
-  addOne(/*isFP8=*/true, predictQuantization(&operand, shape, target));
-  if (std::optional<Cost> copy =
-          predictCopy(op, tensor, operand, shape, target))
-    addOne(/*isFP8=*/false, *copy);
+  use.quantizations.push_back(prepare(/*isFP8=*/true, op, operand, shape, [&] {
+    return predictQuantization(&operand, shape, target);
+  }));
+  if (needsCopy(op, tensor, operand, target))
+    use.copies.push_back(prepare(/*isFP8=*/false, op, operand, shape, [&] {
+      return predictCopy(operand, shape, target);
+    }));
 }
 
 void PrecisionModel::add(MatmulOpInterface op) {
@@ -199,32 +205,24 @@ void PrecisionModel::fix(MatmulOpInterface op, PrecisionChoice choice) {
 
 SmallVector<PrecisionModel::Pair> PrecisionModel::findPairs() const {
   SmallVector<Pair> pairs;
-  for (auto [key, number] : numbers) {
-    auto [isFP8, operandKey] = key;
-    auto [block, root, axis, offsets] = operandKey;
-    if (!isFP8)
-      continue;
-    for (auto [otherKey, other] : numbers) {
-      auto [otherIsFP8, otherOperand] = otherKey;
-      auto [otherBlock, otherRoot, otherAxis, otherOffsets] = otherOperand;
-      if (!otherIsFP8 || otherBlock != block || otherRoot != root ||
-          otherAxis == axis || otherOffsets)
-        continue;
-      // Each pair once: the jagged one first, of two alike the smaller axis.
-      if (!offsets && otherAxis < axis)
-        continue;
-      const Preparation &a = preparations[number], &b = preparations[other];
-      Cost together =
-          predictQuantization({&a.operand, &b.operand}, shapes[number], target);
-      Cost apart = a.cost + b.cost;
-      if (apart.isPossible() && together.isPossible() && together < apart)
-        pairs.push_back({number, other, apart, together});
-    }
-  }
-  // The map has no order.
-  llvm::sort(pairs, [](const Pair &a, const Pair &b) {
-    return std::tie(a.first, a.second) < std::tie(b.first, b.second);
-  });
+  auto visit = [&](unsigned first, unsigned second) {
+    const Preparation &a = preparations[first], &b = preparations[second];
+    // Only the first axis of an operation may be jagged.
+    if (a.operand.axis == b.operand.axis || b.operand.offsets)
+      return;
+    Cost apart = a.cost + b.cost;
+    Cost together =
+        predictQuantization({&a.operand, &b.operand}, a.shape, target);
+    if (apart.isPossible() && together.isPossible() && together < apart)
+      pairs.push_back({first, second, apart, together});
+  };
+  for (auto &[tensor, group] : quantizations)
+    for (auto [index, number] : llvm::enumerate(group))
+      for (unsigned other : ArrayRef(group).drop_front(index + 1)) {
+        bool isOtherJagged =
+            static_cast<bool>(preparations[other].operand.offsets);
+        visit(isOtherJagged ? other : number, isOtherJagged ? number : other);
+      }
   return pairs;
 }
 

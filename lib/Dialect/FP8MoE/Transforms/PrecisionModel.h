@@ -51,6 +51,8 @@ private:
   /// A copy or a quantization of an operand.
   struct Preparation {
     MatmulOperand operand;
+    /// Of the operand's root.
+    SmallVector<int64_t> shape;
     Cost cost;
     /// The part of the cost that is left where another quantization of the
     /// tensor is made, too: both read it once.
@@ -72,7 +74,8 @@ private:
   void addOperand(Use &use, MatmulOpInterface op, const MatmulWork &work,
                   TypedValue<RankedTensorType> operand);
   unsigned prepare(bool isFP8, MatmulOpInterface op,
-                   const MatmulOperand &operand, ArrayRef<int64_t> rootShape);
+                   const MatmulOperand &operand, ArrayRef<int64_t> rootShape,
+                   function_ref<Cost()> predict);
   /// Quantizations of one tensor along two axes that are cheaper together.
   struct Pair {
     unsigned first, second;
@@ -85,8 +88,9 @@ private:
   int64_t tokens;
   llvm::MapVector<Operation *, Use> uses;
   SmallVector<Preparation> preparations;
-  /// Nominal shapes of roots, by preparation.
-  SmallVector<SmallVector<int64_t>> shapes;
+  /// The quantizations of each tensor in a block, by number.
+  llvm::MapVector<std::pair<Block *, Value>, SmallVector<unsigned, 2>>
+      quantizations;
   DenseMap<std::pair<int, MatmulOperand::Key>, unsigned> numbers;
 };
 
