@@ -142,6 +142,7 @@ def test_layouts(ir):
 ATTRIBUTES = {
     "Precision": {"choice": "fp8", "name": "wq", "use": "wgrad", "recipe": "mxfp8", "bf16_ns": 2, "reason": "by hand"},
     "GroupPadding": {"dim": 0, "pad": 128},
+    "MfmaTile": {"rows": 256, "columns": 256},
     "Range": {"quantity": "mean_length", "above": 256, "up_to": 4096},
     "RegisterResidentTile": {"columns": 1, "threads": 128, "chunks": 4, "rounds": 1, "blocks": 8},
     "ScaleBlockedEncoding": {"rows": 128, "cols": 4},
