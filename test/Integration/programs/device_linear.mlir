@@ -72,7 +72,7 @@ func.func @fast_bf16_cooperative(
       -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
   %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<?xf32>, tensor<?xf32>)
       direction quantize
-      tile <rows = 256, columns = 128, stages = 4, schedule = cooperative>
+      tiles [#fp8moe.wgmma<rows = 256, columns = 128, stages = 4, schedule = cooperative>]
       : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x!fp8moe.e4m3, #columns> -> tensor<?x?xbf16>
   return %y : tensor<?x?xbf16>
 }

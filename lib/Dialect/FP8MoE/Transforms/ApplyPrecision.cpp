@@ -67,12 +67,12 @@ Quantized ApplyPrecision::quantize(MatmulOpInterface op,
     quantization = JaggedDynamicQuantizeOp::create(
         builder, op.getLoc(), TypeRange(types.data), TypeRange(types.scales),
         operand.view.root, operand.offsets, ArrayRef<int64_t>(operand.axis),
-        ScaleRounding::Pow2, QuantizeTileAttr());
+        ScaleRounding::Pow2, KernelChoiceAttr());
   else
     quantization = DynamicQuantizeOp::create(
         builder, op.getLoc(), TypeRange(types.data), TypeRange(types.scales),
         operand.view.root, ArrayRef<int64_t>(operand.axis), ScaleRounding::Pow2,
-        QuantizeTileAttr());
+        KernelChoiceAttr());
   return {quantization->getResult(0), quantization->getResult(1)};
 }
 
@@ -114,12 +114,12 @@ void ApplyPrecision::apply(MatmulOpInterface op) {
     result =
         LinearOp::create(builder, op.getLoc(), op.getType(), a.data, b.data,
                          a.scales, b.scales, op.getAddend(), direction,
-                         accumulation, op.getPrecisionAttr(), op.getTileAttr());
+                         accumulation, op.getPrecisionAttr(), op.getTilesAttr());
   else
     result = GroupedMatmulOp::create(
         builder, op.getLoc(), op.getType(), a.data, b.data, op.getOffsets(),
         a.scales, b.scales, op.getAddend(), direction, accumulation,
-        op.getPrecisionAttr(), op.getTileAttr());
+        op.getPrecisionAttr(), op.getTilesAttr());
   result->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   op.getResult().replaceAllUsesWith(result->getResult(0));
   op->erase();

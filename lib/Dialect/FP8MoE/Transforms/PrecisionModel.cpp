@@ -117,10 +117,10 @@ static Cost predictQuantization(ArrayRef<const MatmulOperand *> operands,
     Value offsets = scratch.addArgument(first.offsets.getType(), loc);
     op = JaggedDynamicQuantizeOp::create(builder, loc, data, scales, input,
                                          offsets, axes, ScaleRounding::Pow2,
-                                         QuantizeTileAttr());
+                                         KernelChoiceAttr());
   } else {
     op = DynamicQuantizeOp::create(builder, loc, data, scales, input, axes,
-                                   ScaleRounding::Pow2, QuantizeTileAttr());
+                                   ScaleRounding::Pow2, KernelChoiceAttr());
   }
   return estimateQuantize(op, {}, target).value_or(Cost::infinite());
 }

@@ -86,10 +86,10 @@ func.func @undecided(%a: tensor<?x64xbf16>, %b: tensor<64x32xbf16>) -> tensor<?x
 // CHECK-LABEL: func.func @decided(
 func.func @decided(%a: tensor<32x?xbf16>, %b: tensor<?x64xbf16>, %ends: tensor<8xi32>) -> tensor<8x32x64xbf16> {
   // CHECK: fp8moe.grouped_matmul {{.*}} precision <fp8, "experts.w1", wgrad, recipe = mxfp8, bf16_ns = 12, fp8_ns = 7, reason = "by hand">
-  // CHECK-SAME: tile <rows = 128
+  // CHECK-SAME: tiles [#fp8moe.wgmma<rows = 128
   %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
       precision <fp8, "experts.w1", wgrad, recipe = mxfp8, bf16_ns = 12, fp8_ns = 7, reason = "by hand">
-      tile <rows = 128, columns = 128, stages = 6, schedule = ping_pong>
+      tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>]
       : tensor<32x?xbf16>, tensor<?x64xbf16> -> tensor<8x32x64xbf16>
   return %o : tensor<8x32x64xbf16>
 }

@@ -1,7 +1,7 @@
 // A dense matmul is the grouped kernel with one group of all rows, which takes no
 // pointer to offsets: operands are two matrices, and the tiles end at the rows.
 
-// RUN: fp8moe-opt %s --convert-fp8moe-to-gpu --canonicalize | FileCheck %s
+// RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" | FileCheck %s
 
 #columns = #fp8moe.strided<[1, 0]>
 
@@ -24,7 +24,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @forward(%a: tensor<?x2048xf8E4M3FN>, %sa: tensor<?xf32>,
       %b: tensor<2048x1408xf8E4M3FN, #columns>, %sb: tensor<1408xf32>) -> tensor<?x1408xbf16> {
     %o = fp8moe.linear %a, %b scales(%sa, %sb : tensor<?xf32>, tensor<1408xf32>) direction quantize
-        tile <rows = 128, columns = 128, stages = 6, schedule = ping_pong>
+        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>]
         : tensor<?x2048xf8E4M3FN>, tensor<2048x1408xf8E4M3FN, #columns> -> tensor<?x1408xbf16>
     return %o : tensor<?x1408xbf16>
   }
