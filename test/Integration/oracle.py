@@ -399,6 +399,34 @@ def grouped_matmul_2d2d(a, b, offsets, sa=None, sb=None, direction="quantize", d
     return out
 
 
+def _mx_values(q, b, axis):
+    """(G9): f64 elements, exactly."""
+    with _quiet():
+        scale = np.where(b == 255, np.nan, np.ldexp(1.0, b.astype(np.int64) - 127))
+        moved = np.moveaxis(q.astype(np.float64), axis, -1)
+        return np.moveaxis(moved * np.repeat(scale, MX_BLOCK, -1)[..., : moved.shape[-1]], -1, axis)
+
+
+def mx_grouped_matmul_2d3d(a, b, offsets, sa, sb, dtype=BF16, c=None):
+    """(G9), forward: bytes sa [M,K/32], sb [E,N,K/32]."""
+    values = _mx_values(a, sa, 1), _mx_values(b, sb, 1)
+    return grouped_matmul_2d3d(*values, offsets, dtype=dtype, c=c)
+
+
+def mx_grouped_matmul_2d2d(a, b, offsets, sa, sb, dtype=BF16, c=None):
+    """(G9), weight gradient: bytes sa [N,P/32], sb [K,P/32] of groups along the contraction."""
+    rows = a.shape[1]
+    x, y = np.zeros(a.shape), np.zeros(b.shape)
+    start = 0
+    for _, group in group_slices(1, offsets, rows, 0):
+        count = -(-(group[0].stop - group[0].start) // MX_BLOCK)
+        blocks = slice(start, start + count)
+        x[:, group[0]] = _mx_values(a[:, group[0]], sa[:, blocks], 1)
+        y[group[0]] = _mx_values(b[group[0]], sb[:, blocks], 0)
+        start += -(-count // 4) * 4
+    return grouped_matmul_2d2d(x, y, offsets, dtype=dtype, c=c)
+
+
 # ===----------------------------------------------------------------------===#
 # Comparison
 # ===----------------------------------------------------------------------===#

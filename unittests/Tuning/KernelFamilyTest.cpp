@@ -189,6 +189,35 @@ TEST_F(KernelFamilyTest, ConversionsCostTheirBytes) {
   });
 }
 
+/// Along both axes the input is read once where a kernel does so.
+TEST_F(KernelFamilyTest, BlocksAlongBothAxesReadOnce) {
+  constexpr int64_t kElements = 4096 * 4096;
+  auto getBytes = [&](StringRef layout) {
+    std::string type = ("tensor<4096x4096xbf16" + layout + ">").str();
+    std::string source = "func.func @f(%x: " + type + R"() {
+        %q:4 = fp8moe.mx_quantize %x along [0, 1] mode ceil : )" +
+                         type + R"( -> tensor<4096x4096xf8E4M3FN>,
+            tensor<4096x4096xf8E4M3FN>, tensor<4096x128xf8E8M0FNU>,
+            tensor<4096x128xf8E8M0FNU>
+        return
+      })";
+    OwningOpRef<ModuleOp> module =
+        parseSourceString<ModuleOp>(source, &context);
+    int64_t bytes = 0;
+    if (module)
+      module->walk([&](MXQuantizeOp op) {
+        bytes =
+            findKernelProblem(op)->estimate(op, {}, getTarget("sm_90a"))->bytes;
+      });
+    return bytes;
+  };
+  constexpr int64_t kScales = 2 * kElements / 32;
+  EXPECT_EQ(getBytes(""), 4 * kElements + kScales);
+  // No dimension is known to be contiguous: each axis has a kernel.
+  EXPECT_GT(getBytes(", #fp8moe.strided<[0, 1], strides = [?, ?]>"),
+            4 * kElements + kScales);
+}
+
 /// What the table says of operations, on a chip and on one without matmuls.
 TEST_F(KernelFamilyTest, ProblemsKnowTheirOperations) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(

@@ -67,7 +67,12 @@ private:
   /// reports sizes that are not a function of the inputs' sizes.
   LogicalResult requireSizes(Operation &op);
   LogicalResult requireEqualSizes(ResultSizesOpInterface op);
+  LogicalResult requireBlockScales(
+      Operation *op, Value scales,
+      function_ref<void(OpBuilder &, GetDimFn, SmallVectorImpl<OpFoldResult> &)>
+          reify);
   LogicalResult requireBlockScales(MXDequantizeOp op);
+  LogicalResult requireMatmul(GroupedMatmulOp op);
   LogicalResult requireCast(tensor::CastOp op);
   LogicalResult requireReshape(ReshapeOp op);
   void require(arith::CmpIPredicate predicate, OpFoldResult a, OpFoldResult b,

@@ -126,7 +126,10 @@ private:
                      })[0];
   }
 
+  /// What blocks scale is wide already.
   Value toF64(Value value) {
+    if (value.getType().isF64())
+      return value;
     return arith::ExtFOp::create(b, b.getF64Type(), toF32(b, value));
   }
 
@@ -135,13 +138,51 @@ private:
   Value panelA, panelB;
 };
 
+/// (G9): the scales of blocks of an operand, if it has any.
+class BlockScales {
+public:
+  /// (X1): elements that share a scale.
+  static constexpr int64_t kBlock = 32;
+
+  BlockScales(GroupedMatmulOp op, Value scales, OpLowering &l) : b(l.b) {
+    if (op.hasBlockScales())
+      buffer = &l.getBuffer(scales);
+  }
+
+  explicit operator bool() const { return buffer; }
+  /// What the line of scales of each group, or the blocks of it, are padded to.
+  std::optional<int64_t> getPad() const {
+    GroupPaddingAttr padding =
+        buffer ? getGroupPadding(buffer->type) : GroupPaddingAttr();
+    return padding ? std::optional(padding.getPad()) : std::nullopt;
+  }
+
+  /// The element times the scale at `indices`, whose last one counts elements
+  /// from where block `firstBlock` begins: an f64, exactly. Without scales it
+  /// is the element.
+  Value apply(Value element, SmallVector<Value> indices, Value firstBlock) {
+    if (!buffer)
+      return element;
+    indices.back() = b.add(firstBlock, b.div(indices.back(), kBlock));
+    Value scale = getMXScale(b, buffer->load(b, indices));
+    auto widen = [&](Value f32) -> Value {
+      return arith::ExtFOp::create(b, b.getF64Type(), f32);
+    };
+    return arith::MulFOp::create(b, widen(toF32(b, element)), widen(scale));
+  }
+
+private:
+  LoopBuilder &b;
+  const TensorBuffer *buffer = nullptr;
+};
+
 /// Rounds sums, applies the scales and adds what is there (G3), (G4), (G6).
 class Epilogue {
 public:
   Epilogue(MatmulOpInterface op, OpLowering &l)
       : b(l.b), result(l.getBuffer(op.getResult())),
         direction(op.getDirection()) {
-    if (op.getScaleA()) {
+    if (direction) {
       scaleA = &l.getBuffer(op.getScaleA());
       scaleB = &l.getBuffer(op.getScaleB());
     }
@@ -191,31 +232,41 @@ static void multiplyByExperts(GroupedMatmulOp op, OpLowering &l) {
   const TensorBuffer &experts = l.getBuffer(op.getB());
   const TensorBuffer &result = l.getBuffer(op.getResult());
   Epilogue epilogue(op, l);
+  BlockScales scalesA(op, op.getScaleA(), l), scalesB(op, op.getScaleB(), l);
   MatmulBuilder matmul(b, a.sizes[1]);
-  Value end = forEachGroup(
-      b, l.getBuffer(op.getOffsets()), a.sizes[0], [&](const Group &group) {
-        matmul.multiply(
-            {group.begin, group.end, result.sizes[1], b.index(0), a.sizes[1],
-             [&](Value row, Value k) { return a.load(b, {row, k}); },
-             [&](Value k, Value column) {
-               return experts.load(b, {group.number, k, column});
-             },
-             [&](Value row, Value column, Value sum) {
-               SmallVector<Value> indices = {row, column};
-               result.store(
-                   b,
-                   epilogue.finish(sum, indices, {row}, {group.number, column}),
-                   indices);
-             }});
+  Value zero = b.index(0);
+  GroupsEnd end = forEachGroup(
+      b, l.getBuffer(op.getOffsets()), a.sizes[0],
+      [&](const Group &group, Value scaleBegin) -> Value {
+        std::optional<int64_t> pad = scalesA.getPad();
+        auto loadA = [&](Value row, Value k) {
+          Value line = pad ? b.add(scaleBegin, b.sub(row, group.begin)) : row;
+          return scalesA.apply(a.load(b, {row, k}), {line, k}, zero);
+        };
+        auto loadB = [&](Value k, Value column) {
+          return scalesB.apply(experts.load(b, {group.number, k, column}),
+                               {group.number, column, k}, zero);
+        };
+        matmul.multiply({group.begin, group.end, result.sizes[1], zero,
+                         a.sizes[1], loadA, loadB,
+                         [&](Value row, Value column, Value sum) {
+                           SmallVector<Value> indices = {row, column};
+                           result.store(b,
+                                        epilogue.finish(sum, indices, {row},
+                                                        {group.number, column}),
+                                        indices);
+                         }});
+        Value length = b.sub(group.end, group.begin);
+        return pad ? b.add(scaleBegin, b.roundUp(length, *pad)) : scaleBegin;
       });
   result.forEachElement(
-      b, 0, end, result.sizes[0], [&](ArrayRef<Value> indices) {
+      b, 0, end.position, result.sizes[0], [&](ArrayRef<Value> indices) {
         result.store(b, epilogue.getWithoutProduct(indices), indices);
       });
 }
 
 /// (G2): contracts over each group's rows. With padded groups the contraction
-/// starts where padding puts the group.
+/// starts where padding puts the group, and with scales of blocks these do.
 static void contractGroups(GroupedMatmulOp op, OpLowering &l) {
   LoopBuilder &b = l.b;
   const TensorBuffer &a = l.getBuffer(op.getA());
@@ -224,6 +275,7 @@ static void contractGroups(GroupedMatmulOp op, OpLowering &l) {
   GroupPaddingAttr padding = getGroupPadding(op.getA().getType());
   Value extent = a.sizes[1];
   Epilogue epilogue(op, l);
+  BlockScales scalesA(op, op.getScaleA(), l), scalesB(op, op.getScaleB(), l);
   MatmulBuilder matmul(b, extent);
   forEachGroup(
       b, l.getBuffer(op.getOffsets()), extent,
@@ -234,11 +286,17 @@ static void contractGroups(GroupedMatmulOp op, OpLowering &l) {
         Value begin = padding ? start : group.begin;
         Value readable =
             padding ? clampToExtent(b, start, length, extent) : length;
+        auto loadA = [&](Value row, Value k) {
+          return scalesA.apply(a.load(b, {row, k}), {row, b.sub(k, begin)},
+                               start);
+        };
+        auto loadB = [&](Value k, Value column) {
+          return scalesB.apply(other.load(b, {k, column}),
+                               {column, b.sub(k, begin)}, start);
+        };
         matmul.multiply(
             {b.index(0), a.sizes[0], result.sizes[2], begin,
-             b.add(begin, readable),
-             [&](Value row, Value k) { return a.load(b, {row, k}); },
-             [&](Value k, Value column) { return other.load(b, {k, column}); },
+             b.add(begin, readable), loadA, loadB,
              [&](Value row, Value column, Value sum) {
                SmallVector<Value> indices = {group.number, row, column};
                Value value = epilogue.finish(sum, indices, {group.number, row},
@@ -248,6 +306,9 @@ static void contractGroups(GroupedMatmulOp op, OpLowering &l) {
                                 value);
                result.store(b, value, indices);
              }});
+        if (std::optional<int64_t> pad = scalesA.getPad())
+          return b.add(start,
+                       b.roundUp(b.ceilDiv(length, BlockScales::kBlock), *pad));
         return padding ? b.add(start, b.roundUp(length, padding.getPad()))
                        : start;
       });

@@ -116,7 +116,10 @@ LogicalResult PlanSignature::requireEqualSizes(ResultSizesOpInterface op) {
   return success();
 }
 
-LogicalResult PlanSignature::requireBlockScales(MXDequantizeOp op) {
+LogicalResult PlanSignature::requireBlockScales(
+    Operation *op, Value scales,
+    function_ref<void(OpBuilder &, GetDimFn, SmallVectorImpl<OpFoldResult> &)>
+        reify) {
   OpBuilder builder = getBuilder();
   bool isKnown = true;
   auto getDim = [&](TypedValue<RankedTensorType> tensor,
@@ -126,19 +129,47 @@ LogicalResult PlanSignature::requireBlockScales(MXDequantizeOp op) {
     return succeeded(size) ? *size : builder.getIndexAttr(0);
   };
   SmallVector<OpFoldResult> expected;
-  op.reifyScaleSizes(builder, op.getLoc(), getDim, expected);
+  reify(builder, getDim, expected);
   for (auto [dim, size] : llvm::enumerate(expected)) {
-    OpFoldResult found = getDim(op.getScale(), dim);
+    OpFoldResult found =
+        getDim(cast<TypedValue<RankedTensorType>>(scales), dim);
     if (!isKnown)
       return failure();
     // The verifier has compared constants.
     if (getConstantIntValue(found) && getConstantIntValue(size))
       continue;
     require(arith::CmpIPredicate::eq, found, size,
-            "fp8moe.mx_dequantize: dimension " + Twine(dim) +
-                " of the scales does not fit the data",
-            op.getLoc());
+            op->getName().getStringRef() + ": dimension " + Twine(dim) +
+                " of operand " + Twine(operandNumber(*op, scales)) +
+                " does not fit the data that it scales",
+            op->getLoc());
   }
+  return success();
+}
+
+LogicalResult PlanSignature::requireBlockScales(MXDequantizeOp op) {
+  return requireBlockScales(op, op.getScale(),
+                            [&](OpBuilder &builder, GetDimFn getDim,
+                                SmallVectorImpl<OpFoldResult> &sizes) {
+                              op.reifyScaleSizes(builder, op.getLoc(), getDim,
+                                                 sizes);
+                            });
+}
+
+LogicalResult PlanSignature::requireMatmul(GroupedMatmulOp op) {
+  if (failed(requireEqualSizes(op)))
+    return failure();
+  if (!op.hasBlockScales())
+    return success();
+  for (bool ofA : {true, false})
+    if (failed(requireBlockScales(op, ofA ? op.getScaleA() : op.getScaleB(),
+                                  [&](OpBuilder &builder, GetDimFn getDim,
+                                      SmallVectorImpl<OpFoldResult> &sizes) {
+                                    op.reifyBlockScaleSizes(ofA, builder,
+                                                            op.getLoc(), getDim,
+                                                            sizes);
+                                  })))
+      return failure();
   return success();
 }
 
@@ -212,6 +243,7 @@ LogicalResult PlanSignature::requireSizes(Operation &op) {
       .Case([&](tensor::CastOp op) { return requireCast(op); })
       .Case([&](ReshapeOp op) { return requireReshape(op); })
       .Case([&](MXDequantizeOp op) { return requireBlockScales(op); })
+      .Case([&](GroupedMatmulOp op) { return requireMatmul(op); })
       .Case([&](ResultSizesOpInterface op) { return requireEqualSizes(op); })
       .Default(success());
 }

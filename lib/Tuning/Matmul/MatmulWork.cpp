@@ -51,6 +51,7 @@ MatmulWork fp8moe::getMatmulWork(MatmulOpInterface op) {
   work.promoted = isPromoted(op);
   work.dense = op.isDense();
   work.accumulates = static_cast<bool>(op.getAddend());
+  work.hasBlockScales = hasBlockScales(op);
   return work;
 }
 

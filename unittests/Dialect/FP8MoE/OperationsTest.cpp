@@ -369,6 +369,18 @@ TEST_F(Operations, SizesOfMXScales) {
             Shapes({{4, 65, 16}, {4, 16, 3}}));
 }
 
+TEST_F(Operations, SizesOfMXScalesAlongBothAxes) {
+  EXPECT_EQ(resultSizes(R"(
+    func.func @f(%x: tensor<?x?xf32>) {
+      %0:4 = fp8moe.mx_quantize %x along [0, 1] mode even square : tensor<?x?xf32>
+          -> tensor<?x?x!fp8moe.e4m3>, tensor<?x?x!fp8moe.e4m3>,
+             tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E8M0FNU>
+      return
+    })",
+                        {{65, 16}}),
+            Shapes({{65, 16}, {65, 16}, {16, 3}, {65, 1}}));
+}
+
 TEST_F(Operations, SizesOfJaggedMXScales) {
   // P = round_up(1000 + 4 * 127, 128) = 1536
   EXPECT_EQ(resultSizes(R"(

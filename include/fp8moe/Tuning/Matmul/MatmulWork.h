@@ -33,6 +33,8 @@ struct MatmulWork : KernelWorkBase<MatmulWork> {
   bool dense = false;
   /// A tensor of the result's type is added.
   bool accumulates = false;
+  /// Scales are those of blocks along the contraction.
+  bool hasBlockScales = false;
 
   /// What is as long as there are tokens.
   int64_t &getTokens() {

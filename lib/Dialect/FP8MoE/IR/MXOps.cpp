@@ -43,12 +43,10 @@ static LogicalResult verifyElements(Operation *op, const Twine &what,
   return verifyWritable(op, what, type);
 }
 
-/// Checks the scale bytes of blocks along `axis`.
-static LogicalResult verifyBlockScales(Operation *op, const Twine &what,
-                                       RankedTensorType scales,
-                                       RankedTensorType input,
-                                       TypedValue<RankedTensorType> offsets,
-                                       int64_t axis) {
+LogicalResult fp8moe::detail::verifyBlockScales(
+    Operation *op, const Twine &what, RankedTensorType scales,
+    ArrayRef<int64_t> elements, TypedValue<RankedTensorType> offsets,
+    int64_t axis) {
   auto blocked =
       dyn_cast_or_null<ScaleBlockedEncodingAttr>(scales.getEncoding());
   if (!blocked && failed(verifyDenseRowMajor(op, what, scales)))
@@ -64,7 +62,7 @@ static LogicalResult verifyBlockScales(Operation *op, const Twine &what,
            << axis << " and expects groups of scales along dimension "
            << 1 - axis << ", found " << blocked;
 
-  SmallVector<int64_t> shape(input.getShape());
+  SmallVector<int64_t> shape(elements);
   if (padding)
     shape[0] =
         paddedExtent(shape[0], offsets.getType().getDimSize(0), kMXGroupRows);
@@ -75,11 +73,9 @@ static LogicalResult verifyBlockScales(Operation *op, const Twine &what,
                      "the input's other dimensions, then its blocks of 32");
 }
 
-/// The sizes of the scale bytes of blocks along `axis`.
-static SmallVector<OpFoldResult>
-blockScaleSizes(SizeBuilder &size, TypedValue<RankedTensorType> input,
-                TypedValue<RankedTensorType> offsets, int64_t axis) {
-  SmallVector<OpFoldResult> shape = size.shape(input);
+SmallVector<OpFoldResult> fp8moe::detail::blockScaleSizes(
+    SizeBuilder &size, SmallVector<OpFoldResult> shape,
+    TypedValue<RankedTensorType> offsets, int64_t axis) {
   if (offsets)
     shape[0] = size.paddedExtent(shape[0], size.dim(offsets, 0), kMXGroupRows);
   OpFoldResult blocks = size.ceilDiv(shape[axis], kMXBlock);
@@ -128,7 +124,7 @@ LogicalResult MXQuantizeOp::verify() {
     if (failed(verifyElements(*this, "data #" + Twine(i), getData(i).getType(),
                               input)) ||
         failed(verifyBlockScales(*this, "scales #" + Twine(i),
-                                 getBlockScales(i).getType(), input,
+                                 getBlockScales(i).getType(), input.getShape(),
                                  getOffsets(), axis)))
       return failure();
   }
@@ -142,7 +138,8 @@ LogicalResult MXQuantizeOp::reifyResultSizes(
   for (size_t i = 0; i < getAxes().size(); ++i)
     sizes.push_back(size.shape(getInput()));
   for (int64_t axis : getAxes())
-    sizes.push_back(blockScaleSizes(size, getInput(), getOffsets(), axis));
+    sizes.push_back(
+        blockScaleSizes(size, size.shape(getInput()), getOffsets(), axis));
   return success();
 }
 
@@ -186,8 +183,8 @@ LogicalResult MXDequantizeOp::verify() {
   if (failed(verifyBlocks(*this, input, getOffsets(), getAxis())) ||
       failed(verifyElements(*this, "the result", getType(), input)))
     return failure();
-  return verifyBlockScales(*this, "the scales", getScale().getType(), input,
-                           getOffsets(), getAxis());
+  return verifyBlockScales(*this, "the scales", getScale().getType(),
+                           input.getShape(), getOffsets(), getAxis());
 }
 
 LogicalResult MXDequantizeOp::reifyResultSizes(
@@ -201,8 +198,8 @@ void MXDequantizeOp::reifyScaleSizes(OpBuilder &builder, Location loc,
                                      GetDimFn getDim,
                                      SmallVectorImpl<OpFoldResult> &sizes) {
   SizeBuilder size(builder, loc, getDim);
-  llvm::append_range(
-      sizes, blockScaleSizes(size, getInput(), getOffsets(), getAxis()));
+  llvm::append_range(sizes, blockScaleSizes(size, size.shape(getInput()),
+                                            getOffsets(), getAxis()));
 }
 
 TensorAccess MXDequantizeOp::getTensorAccess(Value tensor, const TargetInfo &) {

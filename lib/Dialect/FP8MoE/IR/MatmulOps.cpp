@@ -35,9 +35,28 @@ static LogicalResult verifyElementTypes(MatmulOpInterface op) {
   return success();
 }
 
-/// Checks that FP8 operands have scales and a direction, and bf16 ones neither.
+bool fp8moe::hasBlockScales(MatmulOpInterface op) {
+  return op.getScaleA() &&
+         isa<Float8E8M0FNUType>(op.getScaleA().getType().getElementType());
+}
+
+/// Checks that FP8 operands have scales, of slices with a direction or of
+/// blocks without one, and bf16 ones neither.
 static LogicalResult verifyScalePresence(MatmulOpInterface op) {
   bool fp8 = isFp8Type(op.getA().getType().getElementType());
+  if (fp8 && op.getScaleA() && op.getScaleB()) {
+    Type a = op.getScaleA().getType().getElementType();
+    Type b = op.getScaleB().getType().getElementType();
+    if (a != b)
+      return op.emitOpError("expects scales of slices (f32) for both operands, "
+                            "or of blocks (f8E8M0FNU) for both, found ")
+             << a << " and " << b;
+    if (hasBlockScales(op) && op.getDirection())
+      return op.emitOpError("has scales of blocks, which always dequantize; "
+                            "remove 'direction'");
+    if (hasBlockScales(op))
+      return success();
+  }
   if (fp8 != static_cast<bool>(op.getScaleA()) ||
       fp8 != static_cast<bool>(op.getScaleB()) ||
       fp8 != op.getDirection().has_value())
@@ -190,6 +209,68 @@ void LinearOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
 // Grouped
 //===----------------------------------------------------------------------===//
 
+bool GroupedMatmulOp::hasBlockScales() {
+  return fp8moe::hasBlockScales(cast<MatmulOpInterface>(getOperation()));
+}
+
+/// What the blocks of an operand divide: its shape with the rows of groups
+/// first, and the axis of the contraction in it.
+static std::pair<SmallVector<int64_t>, int64_t>
+getBlockedShape(GroupedMatmulOp op, bool ofA) {
+  SmallVector<int64_t> shape(
+      (ofA ? op.getA() : op.getB()).getType().getShape());
+  if (op.isForward())
+    return {shape, 1};
+  // The first operand of a weight gradient has them last.
+  if (ofA)
+    std::swap(shape[0], shape[1]);
+  return {shape, 0};
+}
+
+/// The groups that the scales of an operand are padded for, if any.
+static TypedValue<RankedTensorType> getScaleGroups(GroupedMatmulOp op,
+                                                   bool ofA) {
+  bool isPadded = static_cast<bool>(
+      getGroupPadding((ofA ? op.getScaleA() : op.getScaleB()).getType()));
+  // Rows of experts' weights are in no group.
+  bool mayBePadded = ofA && op.isForward();
+  return !op.isForward() || (mayBePadded && isPadded)
+             ? op.getOffsets()
+             : TypedValue<RankedTensorType>();
+}
+
+/// Checks scales of blocks along the contraction.
+static LogicalResult verifyBlockScales(GroupedMatmulOp op) {
+  if (getGroupPadding(op.getA().getType()))
+    return op.emitOpError("has scales of blocks, which start at the first row "
+                          "of each group, and expects operands with packed "
+                          "groups, found ")
+           << op.getA().getType();
+  for (bool ofA : {true, false}) {
+    auto [shape, axis] = getBlockedShape(op, ofA);
+    if (failed(
+            verifyBlockScales(op,
+                              Twine("the scales of the ") +
+                                  (ofA ? "first" : "second") + " operand",
+                              (ofA ? op.getScaleA() : op.getScaleB()).getType(),
+                              shape, getScaleGroups(op, ofA), axis)))
+      return failure();
+  }
+  return success();
+}
+
+void GroupedMatmulOp::reifyBlockScaleSizes(
+    bool ofA, OpBuilder &builder, Location loc, GetDimFn getDim,
+    SmallVectorImpl<OpFoldResult> &sizes) {
+  SizeBuilder size(builder, loc, getDim);
+  SmallVector<OpFoldResult> shape = size.shape(ofA ? getA() : getB());
+  if (ofA && !isForward())
+    std::swap(shape[0], shape[1]);
+  llvm::append_range(sizes,
+                     blockScaleSizes(size, shape, getScaleGroups(*this, ofA),
+                                     isForward() ? 1 : 0));
+}
+
 LogicalResult GroupedMatmulOp::verify() {
   RankedTensorType a = getA().getType(), b = getB().getType();
   if (a.getRank() != 2 || (b.getRank() != 2 && b.getRank() != 3))
@@ -221,6 +302,8 @@ LogicalResult GroupedMatmulOp::verify() {
       failed(verifyWritable(*this, "the result", getType())) ||
       failed(verifyAddend(*this)))
     return failure();
+  if (hasBlockScales())
+    return ::verifyBlockScales(*this);
   return verifyScales(*this, shapeA, forward ? "[M]" : "[E, N]", shapeB,
                       forward ? "[E, N]" : "[E, K]");
 }
@@ -255,7 +338,8 @@ void GroupedMatmulOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
       pairs.push_back({getAddend(), 2, getB(), 1});
     }
   }
-  if (!getScaleA())
+  // Sizes of block scales follow from those of operands.
+  if (!getScaleA() || hasBlockScales())
     return;
   if (isForward()) {
     pairs.push_back({getScaleA(), 0, getA(), 0});

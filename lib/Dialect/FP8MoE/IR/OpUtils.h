@@ -74,6 +74,19 @@ LogicalResult verifyOffsets(Operation *op,
 LogicalResult verifySlices(Operation *op, RankedTensorType input,
                            TypedValue<RankedTensorType> offsets, int64_t axis);
 
+/// The scale bytes of blocks along `axis` of a tensor of this shape; groups of
+/// its rows are given exactly when the layout of the scales pads them.
+LogicalResult verifyBlockScales(Operation *op, const Twine &what,
+                                RankedTensorType scales,
+                                ArrayRef<int64_t> shape,
+                                TypedValue<RankedTensorType> offsets,
+                                int64_t axis);
+/// Their sizes.
+SmallVector<OpFoldResult> blockScaleSizes(SizeBuilder &size,
+                                          SmallVector<OpFoldResult> shape,
+                                          TypedValue<RankedTensorType> offsets,
+                                          int64_t axis);
+
 /// A kernel with slices along `axis` walks over the slice and over one other
 /// dimension; the first of three dimensions (experts) only separates blocks.
 TensorAccess walkSlices(Value tensor, int64_t axis);

@@ -32,7 +32,8 @@ public:
   bool supports(const KernelWork &work,
                 const TargetInfo &target) const override {
     const auto &matmul = cast<MatmulWork>(work);
-    return !matmul.dense && hasMfmaKernel(matmul.a, matmul.b, target);
+    return !matmul.dense && !matmul.hasBlockScales &&
+           hasMfmaKernel(matmul.a, matmul.b, target);
   }
   void
   addCandidates(MLIRContext *context, const KernelWork &work,
@@ -93,7 +94,7 @@ std::string CDNAMatmulFamily::explain(const MatmulWork &work,
 
 /// Layout placement asks this often: work has more that is not needed.
 static bool hasKernel(MatmulOpInterface op, const TargetInfo &target) {
-  return !op.isDense() &&
+  return !op.isDense() && !hasBlockScales(op) &&
          hasMfmaKernel(getMatrixElement(op.getA().getType().getElementType()),
                        getMatrixElement(op.getB().getType().getElementType()),
                        target);

@@ -78,7 +78,8 @@ void HopperMatmulFamily::addCandidates(
 
 /// Layout placement asks this often: work has more that is not needed.
 static bool hasKernel(MatmulOpInterface op, const TargetInfo &target) {
-  return hasMatmulKernel(getMatrixElement(op.getA().getType().getElementType()),
+  return !hasBlockScales(op) &&
+         hasMatmulKernel(getMatrixElement(op.getA().getType().getElementType()),
                          getMatrixElement(op.getB().getType().getElementType()),
                          target);
 }

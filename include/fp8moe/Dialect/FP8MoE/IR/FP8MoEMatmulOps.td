@@ -97,6 +97,13 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
     rounded once to f32, times the scale of a (rounded to f32), times the scale of b
     (rounded to f32), converted to the result type.
 
+    Scales of both operands may be e8m0 bytes of blocks of 32 along the contraction, as
+    `fp8moe.mx_quantize` writes them; there is no `direction` then. Forward: of a `[M, K/32]`,
+    plain, in tiles, or in tiles with padded groups of rows; of b `[E, N, K/32]`, plain or
+    in tiles. Weight gradient, where blocks start at each group's first row: of a
+    `[N, P/32]`, of b `[K, P/32]`, in tiles with padded groups. Each element is multiplied by
+    its scale, exactly, before products are summed in f64.
+
     With `accumulate(%c : type)`, of the result's type, that f32 is added to `f32(c)` (rounded
     to f32) before it is converted: gradients of several microbatches add up without a
     kernel of their own. Where no product is (rows of no group, empty groups) the result
@@ -128,7 +135,7 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
   }];
   let arguments = (ins FP8MoE_MatmulTensor:$a, FP8MoE_MatmulTensor:$b,
     FP8MoE_Offsets:$offsets,
-    Optional<FP8MoE_ScaleTensor>:$scaleA, Optional<FP8MoE_ScaleTensor>:$scaleB,
+    Optional<FP8MoE_AnyScaleTensor>:$scaleA, Optional<FP8MoE_AnyScaleTensor>:$scaleB,
     Optional<FP8MoE_FloatTensor>:$addend,
     OptionalAttr<FP8MoE_ScaleDirectionAttr>:$direction,
     DefaultValuedAttr<FP8MoE_AccumulationAttr,
@@ -151,6 +158,13 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
     /// The contracted dimension of each operand.
     int64_t getContractedDimA() { return 1; }
     int64_t getContractedDimB() { return isForward() ? 1 : 0; }
+
+    /// Whether the scales are those of blocks along the contraction.
+    bool hasBlockScales();
+    /// The sizes that block scales of an operand must have.
+    void reifyBlockScaleSizes(bool ofA, ::mlir::OpBuilder &builder, ::mlir::Location loc,
+                              ::mlir::fp8moe::GetDimFn getDim,
+                              ::llvm::SmallVectorImpl<::mlir::OpFoldResult> &sizes);
   }];
 }
 

@@ -37,6 +37,9 @@ def FP8MoE_MatmulTensor
     : FP8MoE_TensorOf<[FP8MoE_Fp8ElementType, BF16], "tensor of FP8 or bf16">;
 def FP8MoE_AnyTensor : FP8MoE_TensorOf<[AnyType], "ranked tensor">;
 def FP8MoE_ScaleTensor : FP8MoE_TensorOf<[F32], "tensor of f32">;
+/// Scales of a matmul: of slices or of blocks.
+def FP8MoE_AnyScaleTensor
+    : FP8MoE_TensorOf<[F32, F8E8M0FNU], "tensor of f32 or f8E8M0FNU">;
 def FP8MoE_BlockScaleTensor : FP8MoE_TensorOf<[F8E8M0FNU], "tensor of f8E8M0FNU">;
 /// End row of each group: int32, on the device.
 def FP8MoE_Offsets : FP8MoE_TensorOf<[I32], "1-D tensor of i32 group ends",

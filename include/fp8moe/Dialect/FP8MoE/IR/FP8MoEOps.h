@@ -24,6 +24,9 @@
 
 namespace mlir::fp8moe {
 
+/// Whether the scales of a matmul are those of blocks along the contraction.
+bool hasBlockScales(MatmulOpInterface op);
+
 /// Reports a matmul that no lowering takes: one whose precision is undecided,
 /// or decided and not applied.
 LogicalResult requirePrecision(MatmulOpInterface op);

@@ -78,7 +78,7 @@ struct MatmulTileCost {
 bool hasMatmulKernel(MatrixElement a, MatrixElement b,
                      const TargetInfo &target);
 inline bool hasMatmulKernel(const MatmulWork &work, const TargetInfo &target) {
-  return hasMatmulKernel(work.a, work.b, target);
+  return !work.hasBlockScales && hasMatmulKernel(work.a, work.b, target);
 }
 
 /// Reports at `op`, for which there is a kernel, that it cannot read or write
