@@ -271,7 +271,9 @@ void fp8moe::python::bindAttributes(nb::module_ &module) {
           [](const Context &context) {
             return wrap(context, mlirUnitAttrGet(context.get()));
           },
-          nb::arg("context"), "The attribute that is only there or not.")
+          nb::arg("context"),
+          nb::sig("def unit(context: Context) -> Attribute"),
+          "The attribute that is only there or not.")
       .def_static("i64_array", getI64Array, nb::arg("context"),
                   nb::arg("values"),
                   nb::sig("def i64_array(context: Context, values: "
