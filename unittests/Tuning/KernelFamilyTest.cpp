@@ -106,7 +106,8 @@ TEST_F(KernelFamilyTest, CandidatesComeInTheOrderOfTheTable) {
   EXPECT_EQ(rankFamilies(jagged(/*fromRows=*/true), "gfx942"),
             (Names{"two_pass", "register_resident"}));
   EXPECT_EQ(rankFamilies(MatmulWork(), "sm_90a"), Names{"hopper_matmul"});
-  EXPECT_EQ(rankFamilies(MatmulWork(), "gfx942"), Names{});
+  EXPECT_EQ(rankFamilies(MatmulWork(), "gfx942"), Names{"cdna_matmul"});
+  EXPECT_EQ(rankFamilies(MatmulWork(), "sm_100a"), Names{});
 }
 
 TEST_F(KernelFamilyTest, CandidatesAreThoseOfTheModels) {
@@ -234,7 +235,8 @@ TEST_F(KernelFamilyTest, ProblemsKnowTheirOperations) {
          })",
       &context);
   ASSERT_TRUE(module);
-  const TargetInfo &hopper = getTarget("sm_90a"), &other = getTarget("gfx942");
+  const TargetInfo &hopper = getTarget("sm_90a"), &other = getTarget("gfx942"),
+                   &blackwell = getTarget("sm_100a");
   module->walk([&](DynamicQuantizeOp op) {
     const KernelProblem *problem = findKernelProblem(op);
     ASSERT_TRUE(problem);
@@ -246,14 +248,16 @@ TEST_F(KernelFamilyTest, ProblemsKnowTheirOperations) {
     EXPECT_TRUE(findKernelProblem(op));
     EXPECT_TRUE(succeeded(requireKernels(op, hopper)));
     EXPECT_EQ(getKernelAccess(op, op.getA(), hopper).contiguousDim, 1);
-    EXPECT_EQ(getKernelAccess(op, op.getA(), other).contiguousDim, -1);
+    EXPECT_EQ(getKernelAccess(op, op.getA(), other).contiguousDim, 1);
+    EXPECT_EQ(getKernelAccess(op, op.getA(), blackwell).contiguousDim, -1);
     EXPECT_EQ(getBestGroupPadding(op, hopper), 0);
     std::string message;
     ScopedDiagnosticHandler handler(
         &context, [&](Diagnostic &diagnostic) { message = diagnostic.str(); });
-    EXPECT_TRUE(failed(requireKernels(op, other)));
+    EXPECT_TRUE(failed(requireKernels(op, blackwell)));
     EXPECT_EQ(message, "'fp8moe.grouped_matmul' is not supported on target "
-                       "gfx942 yet; compile the function for sm_90a or 'cpu'");
+                       "sm_100a yet; compile the function for sm_90a or "
+                       "gfx942 or gfx950 or 'cpu'");
   });
   module->walk([&](TransposeOp op) { EXPECT_FALSE(findKernelProblem(op)); });
 }

@@ -20,9 +20,8 @@ static constexpr int64_t kMfmaColumns = 64;
 static constexpr int64_t kMostMfmaRows = 256;
 static constexpr int64_t kMostMfmaColumns = 256;
 
-LogicalResult
-MfmaTileAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows,
-                     int64_t columns) {
+LogicalResult MfmaTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   int64_t rows, int64_t columns) {
   if (rows < kMfmaRows || rows > kMostMfmaRows || rows % kMfmaRows)
     return emitError() << "expects a multiple of " << kMfmaRows << " up to "
                        << kMostMfmaRows << " rows, found " << rows;
