@@ -111,10 +111,10 @@ void ApplyPrecision::apply(MatmulOpInterface op) {
       AccumulationAttr::get(op.getContext(), op.getAccumulation());
   Operation *result;
   if (op.isDense())
-    result =
-        LinearOp::create(builder, op.getLoc(), op.getType(), a.data, b.data,
-                         a.scales, b.scales, op.getAddend(), direction,
-                         accumulation, op.getPrecisionAttr(), op.getTilesAttr());
+    result = LinearOp::create(builder, op.getLoc(), op.getType(), a.data,
+                              b.data, a.scales, b.scales, op.getAddend(),
+                              direction, accumulation, op.getPrecisionAttr(),
+                              op.getTilesAttr());
   else
     result = GroupedMatmulOp::create(
         builder, op.getLoc(), op.getType(), a.data, b.data, op.getOffsets(),
