@@ -72,7 +72,7 @@ func.func @bf16_e4m3_pow2_3_groups(
       -> (tensor<?x?x!fp8moe.e4m3, #aligned> {fp8moe.name = "q"},
           tensor<3x?xf32> {fp8moe.name = "s"}) {
   %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<3xi32>) along [0] rounding pow2
-      tiles [#fp8moe.single_pass_inner<groups = 64>]
+      tiles [#fp8moe.single_pass_inner<groups = 3>]
       : tensor<?x?xbf16, #aligned>
       -> tensor<?x?x!fp8moe.e4m3, #aligned>, tensor<3x?xf32>
   return %q, %s : tensor<?x?x!fp8moe.e4m3, #aligned>, tensor<3x?xf32>
