@@ -37,7 +37,7 @@ for kernel in optimized.walk(ops.JaggedDynamicQuantizeOp):
     print(f"{kernel.name} at {kernel.location}")
     print(f"  reads  {kernel.input.type}")
     print(f"  writes {kernel.quantized[0].type}")
-    print(f"  tile   {kernel.tile}")
+    print(f"  tiles  {kernel.tiles}")
 
 print("\nPadded groups, as a matmul that contracts over them wants them:\n")
 fp8moe.show(ir.StridedEncoding([1, 0], groups=ir.GroupPadding(dim=0, pad=4)))

@@ -50,7 +50,8 @@ def test_public_models(ir, model):
     # lm_head, which was not to choose.
     head = sum(line.bf16_us - line.fp8_us for line in advice.matmuls if line.matmul.name == "lm_head")
     assert advice.chosen_us <= advice.bf16_us * 1.001
-    assert advice.chosen_us - head <= advice.fp8_us * 1.021
+    # PrecisionModel::kLeastGain of the bf16 time.
+    assert advice.chosen_us - head <= advice.fp8_us + 0.131 * advice.bf16_us
     assert names[0] in str(advice) and "as fast as bf16" in str(advice)
 
 

@@ -82,7 +82,7 @@ def test_report(ir, ops, module):
     assert report.data["as_written"][0]["name"] == "f"
     (decision,) = report.decisions("sm_90a")
     assert decision["op"] == "fp8moe.jagged_dynamic_quantize"
-    assert decision["tile"]["threads"] > 0 and decision["predicted_ns"] > 0
+    assert decision["tile"]["kind"] == "single_pass_outer" and decision["predicted_ns"] > 0
     assert decision["reads"] == ["row-major", "row-major"]
     target = report.target("sm_90a")
     assert target["kernels"][0]["launches"] == 1
@@ -101,7 +101,7 @@ def test_optimize(ir, ops, module):
     optimized = fp8moe.optimize(module, "sm_90a")
     assert str(module) == before
     (op,) = optimized.walk(ops.JaggedDynamicQuantizeOp)
-    assert op.tiles.alternatives[0].tile.threads > 0 and str(op.quantized[0].type.element_type) == "f8E4M3FN"
+    assert op.tiles.alternatives[0].tile.columns > 0 and str(op.quantized[0].type.element_type) == "f8E4M3FN"
     assert optimized.target == "sm_90a"
     with pytest.raises(ir.CompilerError, match="fp8moe.target"):
         fp8moe.optimize(module)
