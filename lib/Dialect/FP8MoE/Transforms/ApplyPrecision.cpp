@@ -30,8 +30,7 @@ struct ApplyPrecision
 
 private:
   Quantized quantize(MatmulOpInterface op, const MatmulOperand &operand);
-  Quantized getQuantized(MatmulOpInterface op,
-                         TypedValue<RankedTensorType> operand);
+  Quantized getQuantized(MatmulOpInterface op, bool isFirst);
   void apply(MatmulOpInterface op);
 
   Type fp8;
@@ -76,10 +75,9 @@ Quantized ApplyPrecision::quantize(MatmulOpInterface op,
   return {quantization->getResult(0), quantization->getResult(1)};
 }
 
-/// The operand in FP8, seen as the matmul sees it.
-Quantized ApplyPrecision::getQuantized(MatmulOpInterface op,
-                                       TypedValue<RankedTensorType> operand) {
-  MatmulOperand source = getMatmulOperand(op, operand);
+/// An operand in FP8, seen as the matmul sees it.
+Quantized ApplyPrecision::getQuantized(MatmulOpInterface op, bool isFirst) {
+  MatmulOperand source = getMatmulOperand(op, isFirst);
   auto [it, isNew] = made.try_emplace(source.getKey(op->getBlock()));
   if (isNew)
     it->second = quantize(op, source);
@@ -102,8 +100,8 @@ Quantized ApplyPrecision::getQuantized(MatmulOpInterface op,
 ///     %y = linear %xq, %wq scales(%xs, %ws) direction quantize
 ///         precision <fp8, ...>
 void ApplyPrecision::apply(MatmulOpInterface op) {
-  Quantized a = getQuantized(op, op.getA());
-  Quantized b = getQuantized(op, op.getB());
+  Quantized a = getQuantized(op, /*isFirst=*/true);
+  Quantized b = getQuantized(op, /*isFirst=*/false);
   OpBuilder builder(op);
   auto direction =
       ScaleDirectionAttr::get(op.getContext(), ScaleDirection::Quantize);

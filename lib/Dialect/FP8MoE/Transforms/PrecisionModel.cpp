@@ -53,10 +53,10 @@ static MatmulWork inFP8(MatmulWork work, MatmulOpInterface op) {
 
 /// The shape of an operand's root with the sizes of `work`.
 static SmallVector<int64_t> getRootShape(MatmulOpInterface op,
-                                         const MatmulWork &work, Value operand,
+                                         const MatmulWork &work, bool isFirst,
                                          const MatmulOperand &source) {
   SmallVector<int64_t> shape;
-  if (operand == op.getA())
+  if (isFirst)
     shape = {work.rows, work.contraction};
   else if (op.getB().getType().getRank() == 3)
     shape = {work.groups, work.contraction, work.columns};
@@ -173,14 +173,13 @@ unsigned PrecisionModel::prepare(bool isFP8, MatmulOpInterface op,
 }
 
 void PrecisionModel::addOperand(Use &use, MatmulOpInterface op,
-                                const MatmulWork &work,
-                                TypedValue<RankedTensorType> tensor) {
-  MatmulOperand operand = getMatmulOperand(op, tensor);
-  SmallVector<int64_t> shape = getRootShape(op, work, tensor, operand);
+                                const MatmulWork &work, bool isFirst) {
+  MatmulOperand operand = getMatmulOperand(op, isFirst);
+  SmallVector<int64_t> shape = getRootShape(op, work, isFirst, operand);
   use.quantizations.push_back(prepare(/*isFP8=*/true, op, operand, shape, [&] {
     return predictQuantization(&operand, shape, target);
   }));
-  if (needsCopy(op, tensor, operand, target))
+  if (needsCopy(op, isFirst ? op.getA() : op.getB(), operand, target))
     use.copies.push_back(prepare(/*isFP8=*/false, op, operand, shape, [&] {
       return predictCopy(operand, shape, target);
     }));
@@ -191,8 +190,8 @@ void PrecisionModel::add(MatmulOpInterface op) {
   Use &use = uses[op];
   use.bf16 = predictMatmul(work, op.getContext());
   use.fp8 = predictMatmul(inFP8(work, op), op.getContext());
-  addOperand(use, op, work, op.getA());
-  addOperand(use, op, work, op.getB());
+  addOperand(use, op, work, /*isFirst=*/true);
+  addOperand(use, op, work, /*isFirst=*/false);
 }
 
 void PrecisionModel::fix(MatmulOpInterface op, PrecisionChoice choice) {

@@ -77,7 +77,7 @@ private:
 
   Cost predictMatmul(const MatmulWork &work, MLIRContext *context) const;
   void addOperand(Use &use, MatmulOpInterface op, const MatmulWork &work,
-                  TypedValue<RankedTensorType> operand);
+                  bool isFirst);
   unsigned prepare(bool isFP8, MatmulOpInterface op,
                    const MatmulOperand &operand, ArrayRef<int64_t> rootShape,
                    function_ref<Cost()> predict);

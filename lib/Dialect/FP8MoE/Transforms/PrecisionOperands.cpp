@@ -18,15 +18,14 @@ SmallVector<int64_t> MatmulOperand::getInverse() const {
   return inverse;
 }
 
-MatmulOperand fp8moe::getMatmulOperand(MatmulOpInterface op,
-                                       TypedValue<RankedTensorType> operand) {
+MatmulOperand fp8moe::getMatmulOperand(MatmulOpInterface op, bool isFirst) {
+  TypedValue<RankedTensorType> operand = isFirst ? op.getA() : op.getB();
   MatmulOperand result;
   result.view = skipPermutations(operand);
   int64_t rank = operand.getType().getRank();
   // Scales have the experts first, whatever the order of the rest.
   if (rank == 3 && result.view.permutation[0] != 0)
     result.view = {operand, identityPermutation(rank)};
-  bool isFirst = operand == op.getA();
   int64_t contracted =
       isFirst ? op.getContractedDimA() : op.getContractedDimB();
   result.axis = result.view.permutation[contracted];

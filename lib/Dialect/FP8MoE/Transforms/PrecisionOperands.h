@@ -36,9 +36,8 @@ struct MatmulOperand {
   SmallVector<int64_t> getInverse() const;
 };
 
-/// `operand` is `op`'s a or b.
-MatmulOperand getMatmulOperand(MatmulOpInterface op,
-                               TypedValue<RankedTensorType> operand);
+/// The first or the second operand of `op`. Both may be one tensor.
+MatmulOperand getMatmulOperand(MatmulOpInterface op, bool isFirst);
 
 /// Types of the quantized data and of the scales, for a root of this shape. The
 /// data lies with the axis contiguous, as matmul kernels read it.

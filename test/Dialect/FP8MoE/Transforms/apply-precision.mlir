@@ -72,6 +72,16 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %dx, %dw : tensor<?x64xbf16>, tensor<8x32x64xf32>
   }
 
+  // One tensor as both operands is quantized along what each contracts.
+  // CHECK-LABEL: func @square(
+  // CHECK: %[[AQ:.*]], %[[AS:.*]] = fp8moe.dynamic_quantize %{{.*}} along [1]
+  // CHECK: %[[BQ:.*]], %[[BS:.*]] = fp8moe.dynamic_quantize %{{.*}} along [0]
+  // CHECK: fp8moe.linear %[[AQ]], %[[BQ]] scales(%[[AS]], %[[BS]]
+  func.func @square(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16> {
+    %0 = fp8moe.linear %x, %x precision <fp8, "w", forward> : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xbf16>
+    return %0 : tensor<64x64xbf16>
+  }
+
   // What is not decided, or has no name, stays.
   // CHECK-LABEL: func @open(
   // CHECK-NOT: quantize
