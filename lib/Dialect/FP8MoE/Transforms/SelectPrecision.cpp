@@ -92,6 +92,10 @@ LogicalResult SelectPrecision::readOptions() {
     return module.emitError("policy 'cost' predicts no times for recipe "
                             "'tensorwise', which has no kernels; use recipe "
                             "rowwise, or policy torchao, all or none");
+  if (llvm::is_contained(filterFqns, ""))
+    return module.emitError("expects filters that have text, found an empty "
+                            "one, which is in every name; remove it, or use "
+                            "policy none");
   if (tokens < 0)
     return module.emitError("expects at least 0 tokens, found ")
            << tokens.getValue();

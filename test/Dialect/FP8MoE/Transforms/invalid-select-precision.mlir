@@ -18,6 +18,9 @@
 // RUN: not fp8moe-opt %s --fp8moe-select-precision="tokens=-1" 2>&1 | FileCheck %s --check-prefix=TOKENS
 // TOKENS: error: expects at least 0 tokens, found -1
 
+// RUN: not fp8moe-compile %s --precision-filter= --emit=tensor 2>&1 | FileCheck %s --check-prefix=NOTEXT
+// NOTEXT: error: expects filters that have text, found an empty one, which is in every name; remove it, or use policy none
+
 // RUN: fp8moe-opt %s --fp8moe-select-precision="recipe=mxfp8" 2>&1 | FileCheck %s --check-prefix=MX
 // MX: warning: recipe 'mxfp8' leaves every matmul in bf16: there is no block-scaled matmul for sm_90a; use recipe rowwise
 // MX: precision <bf16, "layers.0.wq", forward, recipe = mxfp8, {{.*}} reason = "sm_90a has no block-scaled matmul">
