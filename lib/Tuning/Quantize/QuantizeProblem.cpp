@@ -124,9 +124,17 @@ KernelChoiceAttr QuantizeProblem::complete(TiledOpInterface op,
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
   if (works.size() == 1)
     return completeQuantizeKernels(choice, works.front(), target);
-  bool hasAlternatives =
+  bool isComplete =
       isa<PerAxisAttr>(llvm::to_vector(choice.getEntries()).back().getTile());
-  return hasAlternatives ? choice : choose(op, target);
+  if (isComplete)
+    return choice;
+  KernelChoiceAttr chosen = choose(op, target);
+  // A range that is given stands; where there is none, groups may be too large.
+  if (!choice.getFirst().getRange())
+    return chosen;
+  AlternativeAttr perAxis = llvm::to_vector(chosen.getEntries()).back();
+  return appendAlternatives(
+      choice, KernelChoiceAttr::get(op->getContext(), perAxis.getTile()));
 }
 
 /// Of an operation along several axes.
@@ -135,8 +143,7 @@ static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
                                 const TargetInfo &target) {
   auto alternatives = llvm::to_vector(choice.getEntries());
   auto perAxis = dyn_cast<PerAxisAttr>(alternatives.back().getTile());
-  if (!perAxis || alternatives.back().getRange() ||
-      perAxis.getChoices().size() != works.size())
+  if (!perAxis)
     return op->emitError("'")
            << op->getName() << "' along " << works.size()
            << " axes expects #fp8moe.per_axis<[...]> with a choice for each as "

@@ -135,10 +135,28 @@ static LogicalResult verifyPrecision(MatmulOpInterface op) {
          << "'; write 'fp8', or give it bf16 operands without scales";
 }
 
+/// Checks what tiles say together; which of them are legal, targets know.
+static LogicalResult verifyTiles(MatmulOpInterface op) {
+  KernelChoiceAttr choice = op.getTilesAttr();
+  if (!choice)
+    return success();
+  for (AlternativeAttr alternative : choice.getEntries())
+    if (RangeAttr range = alternative.getRange())
+      return op.emitOpError("decides between tiles by waves, found ")
+             << range << "; write 'tiles least_waves [...]', or one tile";
+  if (choice.size() == 1 || choice.getLeastWaves())
+    return success();
+  return op.emitOpError("has ")
+         << choice.size()
+         << " tiles, and nothing decides between them; write 'tiles "
+            "least_waves [...]' with the time of a wave behind each, or one "
+            "tile";
+}
+
 /// Checks everything but shapes, groups and the layout of the result.
 static LogicalResult verifyOperands(MatmulOpInterface op) {
   if (failed(verifyElementTypes(op)) || failed(verifyScalePresence(op)) ||
-      failed(verifyPrecision(op)) ||
+      failed(verifyPrecision(op)) || failed(verifyTiles(op)) ||
       failed(verifyStrided(op, "the first operand", op.getA().getType())))
     return failure();
   return verifyStrided(op, "the second operand", op.getB().getType());

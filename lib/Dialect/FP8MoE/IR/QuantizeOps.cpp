@@ -287,9 +287,50 @@ verifyQuantized(Operation *op, const Twine &index, RankedTensorType data,
   return verifyScales(op, "scales #" + index, scales, input, offsets, axis);
 }
 
+/// Checks what tiles say together; which of them are legal, targets know.
+static LogicalResult verifyTiles(TiledOpInterface op, size_t numAxes) {
+  KernelChoiceAttr choice = op.getTilesAttr();
+  if (!choice)
+    return success();
+  if (choice.getLeastWaves())
+    return op->emitOpError("expects ranges to decide between its tiles, found "
+                           "'least_waves', which counts those of a matmul; "
+                           "remove it and the times of waves");
+  bool hasBothAxes = false;
+  for (auto [index, alternative] : llvm::enumerate(choice.getEntries())) {
+    TileAttrInterface tile = alternative.getTile();
+    if (isa<SinglePassBothAxesTileAttr>(tile)) {
+      if (hasBothAxes)
+        return op->emitOpError("has two alternatives for both axes at once; "
+                               "write one, with a range that holds for both");
+      hasBothAxes = true;
+    }
+    auto perAxis = dyn_cast<PerAxisAttr>(tile);
+    if (!perAxis)
+      continue;
+    if (perAxis.getChoices().size() != numAxes)
+      return op->emitOpError("along ")
+             << numAxes << (numAxes == 1 ? " axis" : " axes") << " has "
+             << perAxis.getChoices().size()
+             << " choices in #fp8moe.per_axis<[...]>; "
+             << (numAxes == 1 ? "write one without it" : "write one for each");
+    if (index + 1 != choice.size() || alternative.getRange())
+      return op->emitOpError("expects #fp8moe.per_axis<[...]> as the last "
+                             "alternative, without a range: it takes what is "
+                             "left; ranges stand within it");
+    for (auto ofAxis : perAxis.getChoices().getAsRange<KernelChoiceAttr>())
+      if (ofAxis.getLeastWaves())
+        return op->emitOpError("expects ranges to decide between the tiles of "
+                               "an axis, found 'least_waves'; remove it and "
+                               "the times of waves");
+  }
+  return success();
+}
+
 LogicalResult DynamicQuantizeOp::verify() {
   RankedTensorType input = getInput().getType();
   if (failed(verifyAxes(*this, getAxes(), input)) ||
+      failed(verifyTiles(*this, getAxes().size())) ||
       failed(verifyPacked(*this, "the input", input)))
     return failure();
   for (auto [i, axis] : llvm::enumerate(getAxes()))
@@ -315,6 +356,7 @@ LogicalResult DynamicQuantizeOp::reifyResultSizes(
 LogicalResult JaggedDynamicQuantizeOp::verify() {
   RankedTensorType input = getInput().getType();
   if (failed(verifyAxes(*this, getAxes(), input)) ||
+      failed(verifyTiles(*this, getAxes().size())) ||
       failed(verifySlices(*this, input, getOffsets(), getAxes()[0])))
     return failure();
   for (auto [i, axis] : llvm::enumerate(getAxes())) {

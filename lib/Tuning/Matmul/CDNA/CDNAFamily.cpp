@@ -39,6 +39,9 @@ public:
   addCandidates(MLIRContext *context, const KernelWork &work,
                 const TargetInfo &target,
                 SmallVectorImpl<KernelCandidate> &candidates) const override;
+  LogicalResult verifyTile(Operation *op, const KernelWork &work,
+                           TileAttrInterface tile,
+                           const TargetInfo &target) const override;
   LogicalResult verify(Operation *op, const TargetInfo &target) const override;
   bool isTotal() const override { return false; }
   std::optional<TensorAccess>
@@ -59,6 +62,21 @@ void CDNAMatmulFamily::addCandidates(
   for (const MfmaTileCost &tile : rankMfmaTiles(cast<MatmulWork>(work), target))
     candidates.push_back({this, getMfmaTile(context, tile.schedule), tile.cost,
                           explainMfmaTile(tile)});
+}
+
+/// A launch has blocks for each tile of the result, so there are no waves that
+/// the host could count.
+LogicalResult CDNAMatmulFamily::verifyTile(Operation *op,
+                                           const KernelWork &work,
+                                           TileAttrInterface tile,
+                                           const TargetInfo &target) const {
+  unsigned tiles = cast<TiledOpInterface>(op).getTilesAttr().size();
+  if (tiles != 1)
+    return op->emitError("'")
+           << op->getName() << "' has " << tiles << " tiles, but on target "
+           << target.chip << " kernels have one for all sizes; remove all but "
+           << "one, or 'tiles' and fp8moe-select-tiles chooses";
+  return MatmulFamily::verifyTile(op, work, tile, target);
 }
 
 Cost CDNAMatmulFamily::predict(const MatmulWork &work, TileAttrInterface tile,

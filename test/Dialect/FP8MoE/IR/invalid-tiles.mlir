@@ -127,3 +127,91 @@ func.func private @f() attributes {t = #fp8moe.mfma<rows = 64, columns = 256>}
 
 // expected-error @below {{expects a multiple of 64 up to 256 columns, found 320}}
 func.func private @f() attributes {t = #fp8moe.mfma<rows = 256, columns = 320>}
+
+// -----
+
+// Tiles that are legal alone, but not together or for their operation.
+
+func.func @waves(%x: tensor<?x128xbf16>) {
+  // expected-error @below {{expects ranges to decide between its tiles, found 'least_waves', which counts those of a matmul; remove it and the times of waves}}
+  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+      tiles least_waves [#fp8moe.two_pass<columns = 4, threads = 128> wave 5]
+      : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @waves_of_axis(%x: tensor<?x128xbf16>) {
+  // expected-error @below {{expects ranges to decide between the tiles of an axis, found 'least_waves'; remove it and the times of waves}}
+  %q:2, %s:2 = fp8moe.dynamic_quantize %x along [0, 1] rounding pow2
+      tiles [#fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.two_pass<columns = 64, threads = 256>]>,
+                               #fp8moe.choice<least_waves [#fp8moe.two_pass<columns = 4, threads = 128> wave 5]>]>]
+      : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?x128x!fp8moe.e4m3>, tensor<128xf32>, tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @one_axis(%x: tensor<?x128xbf16>) {
+  // expected-error @below {{along 1 axis has 2 choices in #fp8moe.per_axis<[...]>; write one without it}}
+  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+      tiles [#fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>,
+                               #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>]>]
+      : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @three_axes(%x: tensor<?x128xbf16>) {
+  // expected-error @below {{along 2 axes has 3 choices in #fp8moe.per_axis<[...]>; write one for each}}
+  %q:2, %s:2 = fp8moe.dynamic_quantize %x along [0, 1] rounding pow2
+      tiles [#fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.two_pass<columns = 64, threads = 256>]>,
+                               #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>,
+                               #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>]>]
+      : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?x128x!fp8moe.e4m3>, tensor<128xf32>, tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @range_of_axes(%x: tensor<?x128xbf16>) {
+  // expected-error @below {{expects #fp8moe.per_axis<[...]> as the last alternative, without a range: it takes what is left; ranges stand within it}}
+  %q:2, %s:2 = fp8moe.dynamic_quantize %x along [0, 1] rounding pow2
+      tiles [#fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.two_pass<columns = 64, threads = 256>]>,
+                               #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>]> for mean_length up_to 4]
+      : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?x128x!fp8moe.e4m3>, tensor<128xf32>, tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @both_axes_twice(%x: tensor<?x128xbf16>) {
+  // expected-error @below {{has two alternatives for both axes at once; write one, with a range that holds for both}}
+  %q:2, %s:2 = fp8moe.dynamic_quantize %x along [0, 1] rounding pow2
+      tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 256, row_stages = 16> for mean_length up_to 100,
+             #fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 256, row_stages = 16>]
+      : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?x128x!fp8moe.e4m3>, tensor<128xf32>, tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @range_of_matmul(%a: tensor<?x64xbf16>, %b: tensor<64x64xbf16>) {
+  // expected-error @below {{decides between tiles by waves, found #fp8moe.range<mean_length up_to 100>; write 'tiles least_waves [...]', or one tile}}
+  %o = fp8moe.linear %a, %b
+      tiles [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong> for mean_length up_to 100]
+      : tensor<?x64xbf16>, tensor<64x64xbf16> -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func @undecided_matmul(%a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16>, %ends: tensor<2xi32>) {
+  // expected-error @below {{has 2 tiles, and nothing decides between them; write 'tiles least_waves [...]' with the time of a wave behind each, or one tile}}
+  %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      tiles [#fp8moe.mfma<rows = 256, columns = 256>, #fp8moe.mfma<rows = 128, columns = 128>]
+      : tensor<?x64xbf16>, tensor<2x64x64xbf16> -> tensor<?x64xbf16>
+  return
+}

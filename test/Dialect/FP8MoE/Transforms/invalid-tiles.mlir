@@ -95,25 +95,6 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// An operation that stays one for both axes says what each axis takes.
-
-module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  func.func @axes(%x: tensor<?x1024xbf16>, %ends: tensor<8xi32>)
-      -> (tensor<?x1024xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x1024xf8E4M3FN>) {
-    // expected-error@+1 {{along 2 axes expects #fp8moe.per_axis<[...]> with a choice for each as the last alternative; run fp8moe-select-tiles, or add it}}
-    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0, 1] rounding pow2
-        tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 2048, row_stages = 16>,
-               #fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.two_pass<columns = 64, threads = 256>]>,
-                                 #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>,
-                                 #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>]>]
-        : tensor<?x1024xbf16>
-        -> tensor<?x1024xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x1024xf8E4M3FN>, tensor<8x1024xf32>, tensor<?xf32>
-    return %q#0, %q#1 : tensor<?x1024xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x1024xf8E4M3FN>
-  }
-}
-
-// -----
-
 // Half of the rows are too few for 512 threads that bring 64 bytes of each.
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
@@ -123,5 +104,19 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
         tiles [#fp8moe.mfma<rows = 128, columns = 256>]
         : tensor<65536x4096xbf16>, tensor<8x4096x8192xbf16, #expert_columns> -> tensor<65536x8192xbf16>
     return %o : tensor<65536x8192xbf16>
+  }
+}
+
+// -----
+
+// Kernels with mfma instructions are compiled for one tile.
+#expert_columns = #fp8moe.strided<[0, 2, 1]>
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  func.func @several(%a: tensor<?x256xbf16>, %b: tensor<4x256x256xbf16, #expert_columns>, %ends: tensor<4xi32>) -> tensor<?x256xbf16> {
+    // expected-error@+1 {{'fp8moe.grouped_matmul' has 2 tiles, but on target gfx942 kernels have one for all sizes; remove all but one, or 'tiles' and fp8moe-select-tiles chooses}}
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
+        tiles least_waves [#fp8moe.mfma<rows = 256, columns = 256> wave 3, #fp8moe.mfma<rows = 128, columns = 128> wave 9]
+        : tensor<?x256xbf16>, tensor<4x256x256xbf16, #expert_columns> -> tensor<?x256xbf16>
+    return %o : tensor<?x256xbf16>
   }
 }

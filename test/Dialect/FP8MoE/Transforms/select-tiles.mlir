@@ -33,6 +33,20 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q, %s : tensor<?x2048xf8E4M3FN>, tensor<2048xf32>
   }
 
+  // So does its range: what takes the rest is added behind it.
+  // CHECK-LABEL: func.func @range_by_hand
+  func.func @range_by_hand(%x: tensor<?x2048xbf16>, %ends: tensor<16xi32>)
+      -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>) {
+    // CHECK: tiles [#fp8moe.single_pass_both_axes<{{[^>]*}}> for mean_length up_to 100, #fp8moe.per_axis<
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>)
+        along [0, 1] rounding pow2
+        tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 4096, row_stages = 16> for mean_length up_to 100]
+        : tensor<?x2048xbf16>
+        -> tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<16x2048xf32>,
+           tensor<?xf32>
+    return %q#0, %q#1 : tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>
+  }
+
   // Jagged columns and rows of one tensor are one kernel, if both are read and rows have a
   // known length.
   // CHECK-LABEL: func.func @one_kernel

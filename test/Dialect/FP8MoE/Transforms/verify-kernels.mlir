@@ -163,3 +163,19 @@ func.func @no_kernel_on_sm_100a(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf
 // expected-error @below {{target}}
 module {
 }
+
+// -----
+
+// An operation that stays one for both axes says what each axis takes.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @axes(%x: tensor<?x1024xbf16>, %ends: tensor<8xi32>)
+      -> (tensor<?x1024xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x1024xf8E4M3FN>) {
+    // expected-error@+1 {{along 2 axes expects #fp8moe.per_axis<[...]> with a choice for each as the last alternative; run fp8moe-select-tiles, or add it}}
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0, 1] rounding pow2
+        tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 2048, row_stages = 16>]
+        : tensor<?x1024xbf16>
+        -> tensor<?x1024xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x1024xf8E4M3FN>, tensor<8x1024xf32>, tensor<?xf32>
+    return %q#0, %q#1 : tensor<?x1024xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x1024xf8E4M3FN>
+  }
+}
