@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from html import escape
+from numbers import Integral
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from . import ops
@@ -164,7 +165,17 @@ def _read(model: Any) -> List[Matmul]:
         matmuls = find_matmuls(model)
     else:
         matmuls = [entry if isinstance(entry, Matmul) else Matmul(*entry) for entry in model]
+    shapes: Dict[str, Tuple[int, ...]] = {}
     for matmul in matmuls:
+        shape = (matmul.N, matmul.K, matmul.experts)
+        if not all(isinstance(size, Integral) for size in (*shape, matmul.count)):
+            raise TypeError(f"{matmul.name}: expected sizes that are integers, found {matmul}")
+        if shapes.setdefault(matmul.name, shape) != shape:
+            # Decisions are found again by name.
+            raise ValueError(
+                f"{matmul.name}: expected one size for each name, found {shapes[matmul.name]} and {shape} "
+                "(N, K, experts); give them names of their own"
+            )
         if matmul.N < 1 or matmul.K < 1 or matmul.experts < 0 or matmul.count < 1:
             raise ValueError(f"{matmul.name}: expected sizes of at least 1, found {matmul}")
     if not matmuls:
@@ -312,6 +323,10 @@ def advise(
     it, the tokens times the experts of each token that the model's configuration names. Recipe, policy and filters are
     those of fp8moe-select-precision (docs/precision.md). torch is not needed."""
     filters = [filter_fqns] if isinstance(filter_fqns, str) else list(filter_fqns)
+    if not all(filters):
+        raise ValueError("filter_fqns: expected filters that have text, found an empty one, which is in every name")
+    if not isinstance(tokens, Integral) or not isinstance(expert_rows, (Integral, type(None))):
+        raise TypeError(f"expected whole numbers of tokens and rows, found {tokens!r} and {expert_rows!r}")
     if tokens < 1 or (expert_rows is not None and expert_rows < 1):
         raise ValueError(f"expected at least one token and one row, found {tokens} and {expert_rows}")
     rows = tokens * _experts_per_token(model) if expert_rows is None else expert_rows
