@@ -36,9 +36,10 @@ Cost fp8moe::estimateKernel(Operation *operation,
       cost += estimateBytes(times * estimateTensorBytes(type), target);
       return;
     }
-    if (access.contiguousDim >= 0 &&
-        !layout->isContiguousAlong(access.contiguousDim) &&
-        type.getDimSize(access.contiguousDim) != 1)
+    if (!access.contiguousDims.empty() &&
+        llvm::none_of(access.contiguousDims, [&](int64_t dim) {
+          return layout->isContiguousAlong(dim) || type.getDimSize(dim) == 1;
+        }))
       cost += Cost::infinite();
     cost += estimateBytes(
         times * estimateSectorBytes(type, *layout, access, target), target);

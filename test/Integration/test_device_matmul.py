@@ -45,6 +45,8 @@ class Function:
     accumulate: bool = False
     pad: int = 0
     file: str = FILE
+    # b is contiguous along its columns instead of the contraction.
+    columns_innermost: bool = False
 
     @property
     def forward(self):
@@ -206,7 +208,7 @@ def make(case, kinds):
         for g, (start, end) in enumerate(bounds):
             if start == end:
                 b[g], sb[g] = nan_of(b), np.nan
-        inputs |= {"a": pitched(a, (0, 1)), "b": pitched(b, (0, 2, 1))}
+        inputs |= {"a": pitched(a, (0, 1)), "b": pitched(b, (0, 1, 2) if f.columns_innermost else (0, 2, 1))}
         shape = (case.tokens, case.n)
     else:
         a = operand(rng, (case.n, case.tokens), f.a, kinds)

@@ -247,9 +247,13 @@ TEST_F(KernelFamilyTest, ProblemsKnowTheirOperations) {
   module->walk([&](GroupedMatmulOp op) {
     EXPECT_TRUE(findKernelProblem(op));
     EXPECT_TRUE(succeeded(requireKernels(op, hopper)));
-    EXPECT_EQ(getKernelAccess(op, op.getA(), hopper).contiguousDim, 1);
-    EXPECT_EQ(getKernelAccess(op, op.getA(), other).contiguousDim, 1);
-    EXPECT_EQ(getKernelAccess(op, op.getA(), blackwell).contiguousDim, -1);
+    using Dims = SmallVector<int64_t, 2>;
+    auto getDims = [&](const TargetInfo &target) {
+      return getKernelAccess(op, op.getA(), target).contiguousDims;
+    };
+    EXPECT_EQ(getDims(hopper), Dims{1});
+    EXPECT_EQ(getDims(other), Dims{1});
+    EXPECT_EQ(getDims(blackwell), Dims());
     EXPECT_EQ(getBestGroupPadding(op, hopper), 0);
     std::string message;
     ScopedDiagnosticHandler handler(

@@ -33,6 +33,16 @@ bool fp8moe::isPromoted(MatmulOpInterface op) {
          op.getAccumulation() == Accumulation::Promoted;
 }
 
+bool fp8moe::hasColumnsInnermost(MatmulOpInterface op) {
+  RankedTensorType type = op.getB().getType();
+  std::optional<StridedLayout> layout = StridedLayout::get(type);
+  int64_t contracted = op.getContractedDimB();
+  return op.isForward() && !isFp8Type(type.getElementType()) && layout &&
+         !layout->isContiguousAlong(contracted) &&
+         type.getDimSize(contracted) != 1 &&
+         layout->isContiguousAlong(type.getRank() - 1);
+}
+
 MatmulWork fp8moe::getMatmulWork(MatmulOpInterface op) {
   RankedTensorType a = op.getA().getType(), b = op.getB().getType();
   MatmulWork work;
@@ -52,6 +62,7 @@ MatmulWork fp8moe::getMatmulWork(MatmulOpInterface op) {
   work.dense = op.isDense();
   work.accumulates = static_cast<bool>(op.getAddend());
   work.hasBlockScales = hasBlockScales(op);
+  work.columnsInnermost = hasColumnsInnermost(op);
   return work;
 }
 

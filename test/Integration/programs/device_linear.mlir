@@ -1,5 +1,6 @@
-// Dense matmuls as GPUs run them: both operands contiguous along the contraction, and any
-// pitch that the caller chooses; and such as are FP8 by decision.
+// Dense matmuls as GPUs run them: both operands contiguous along the contraction, or the
+// second one of bf16 along its columns, and any pitch that the caller chooses; and such as
+// are FP8 by decision.
 //
 // A program of the numerics tests. All dimensions and pitches are dynamic, so that one
 // artifact serves every case.
@@ -109,4 +110,23 @@ func.func @layer_bf16(
   %dw = fp8moe.linear %gt, %x precision <bf16, "w", wgrad>
       : tensor<304x?xbf16, #column_major>, tensor<?x208xbf16> -> tensor<304x208xbf16>
   return %y, %dx, %dw : tensor<?x304xbf16>, tensor<?x208xbf16>, tensor<304x208xbf16>
+}
+
+func.func @of_bf16_columns(
+      %a: tensor<?x?xbf16, #rows> {fp8moe.name = "a"},
+      %b: tensor<?x?xbf16, #rows> {fp8moe.name = "b"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.linear %a, %b
+      : tensor<?x?xbf16, #rows>, tensor<?x?xbf16, #rows> -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}
+
+func.func @of_bf16_columns_f32_accumulate(
+      %a: tensor<?x?xbf16, #rows> {fp8moe.name = "a"},
+      %b: tensor<?x?xbf16, #rows> {fp8moe.name = "b"},
+      %c: tensor<?x?xf32> {fp8moe.name = "c"})
+      -> (tensor<?x?xf32> {fp8moe.name = "y"}) {
+  %y = fp8moe.linear %a, %b accumulate(%c : tensor<?x?xf32>)
+      : tensor<?x?xbf16, #rows>, tensor<?x?xbf16, #rows> -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
 }

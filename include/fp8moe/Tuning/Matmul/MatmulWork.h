@@ -35,6 +35,9 @@ struct MatmulWork : KernelWorkBase<MatmulWork> {
   bool accumulates = false;
   /// Scales are those of blocks along the contraction.
   bool hasBlockScales = false;
+  /// B, of bf16 and in the forward direction, is contiguous along its columns
+  /// and not along the contraction.
+  bool columnsInnermost = false;
 
   /// What is as long as there are tokens.
   int64_t &getTokens() {
@@ -48,6 +51,10 @@ MatrixElement getMatrixElement(Type type);
 /// Whether sums leave the tensor cores before they are complete; those of bf16
 /// lose nothing there.
 bool isPromoted(MatmulOpInterface op);
+
+/// Whether the second operand is one that kernels may read along its columns,
+/// bf16 in the forward direction, and lies so and not along the contraction.
+bool hasColumnsInnermost(MatmulOpInterface op);
 
 MatmulWork getMatmulWork(MatmulOpInterface op);
 

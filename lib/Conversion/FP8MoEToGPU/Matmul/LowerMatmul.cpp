@@ -56,6 +56,7 @@ getProblem(MatmulOpInterface op,
   problem.reciprocalScales = op.getDirection() == ScaleDirection::Quantize;
   problem.promoted = isPromoted(op);
   problem.accumulates = static_cast<bool>(op.getAddend());
+  problem.columnsInnermost = hasColumnsInnermost(op);
   for (auto [from, to] :
        llvm::zip_equal(GroupedMatmulSizes<OpFoldResult>::members(),
                        GroupedMatmulSizes<int64_t>::members()))

@@ -47,6 +47,7 @@ static MatmulWork getNominalWork(MatmulOpInterface op, int64_t tokens) {
 static MatmulWork inFP8(MatmulWork work, MatmulOpInterface op) {
   work.a = work.b = MatrixElement::E4M3;
   work.elementBytes = 1;
+  work.columnsInnermost = false;
   work.promoted = op.getAccumulation() == Accumulation::Promoted;
   return work;
 }
@@ -125,17 +126,19 @@ static Cost predictQuantization(ArrayRef<const MatmulOperand *> operands,
   return estimateQuantize(op, {}, target).value_or(Cost::infinite());
 }
 
-/// Whether the bf16 kernel wants the contracted dimension of an operand
-/// contiguous, and it is not.
+/// Whether the bf16 kernel wants another dimension of an operand contiguous
+/// than the one that is.
 static bool needsCopy(MatmulOpInterface op, Value tensor,
                       const MatmulOperand &operand, const TargetInfo &target) {
   auto kernel = cast<KernelOpInterface>(op.getOperation());
   StridedLayout layout = *StridedLayout::get(operand.getRootType());
-  return getKernelAccess(kernel, tensor, target).contiguousDim >= 0 &&
-         layout.order.back() != operand.axis;
+  TensorAccess access = getKernelAccess(kernel, tensor, target);
+  int64_t innermost = operand.getInverse()[layout.order.back()];
+  return !access.contiguousDims.empty() &&
+         !llvm::is_contained(access.contiguousDims, innermost);
 }
 
-/// The cost of making it contiguous.
+/// The cost of making the contracted dimension contiguous.
 static Cost predictCopy(const MatmulOperand &operand, ArrayRef<int64_t> shape,
                         const TargetInfo &target) {
   RankedTensorType type = getNominalType(operand, shape);

@@ -84,21 +84,21 @@ static bool hasKernel(MatmulOpInterface op, const TargetInfo &target) {
                          target);
 }
 
-/// Tensor maps copy tiles with the contracted dimension contiguous, of bf16 as
-/// of FP8, and write results row by row.
+/// Tensor maps copy tiles with the contracted dimension contiguous, or some of
+/// bf16 with the columns, and write results row by row.
 std::optional<TensorAccess>
 HopperMatmulFamily::getWantedAccess(Operation *op, Value tensor,
                                     const TargetInfo &target) const {
   auto matmul = dyn_cast<MatmulOpInterface>(op);
   if (!matmul || !hasKernel(matmul, target))
     return std::nullopt;
-  int64_t contiguous;
+  SmallVector<int64_t, 2> contiguous;
   if (tensor == matmul.getA())
-    contiguous = matmul.getContractedDimA();
+    contiguous = {matmul.getContractedDimA()};
   else if (tensor == matmul.getB())
-    contiguous = matmul.getContractedDimB();
+    contiguous = getContiguousDimsB(matmul);
   else if (tensor == matmul.getResult() && !matmul.getAddend())
-    contiguous = matmul.getType().getRank() - 1;
+    contiguous = {matmul.getType().getRank() - 1};
   else
     return std::nullopt;
   int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();

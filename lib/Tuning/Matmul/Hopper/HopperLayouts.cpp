@@ -17,10 +17,12 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kAlignment = nvidia::kTensorMapAddressAlignment;
 
 /// Checks that tensor memory copies can move tiles of a tensor, whose
-/// `contiguous` dimension must be; `role` says why, `wayOut` what to do.
+/// `contiguous` dimension must be; `role` says why, `orElse` what else would
+/// do, and `wayOut` what to do.
 static LogicalResult verifyTensorMap(MatmulOpInterface op, StringRef what,
                                      RankedTensorType type, int64_t contiguous,
-                                     StringRef role, StringRef wayOut,
+                                     StringRef role, StringRef orElse,
+                                     StringRef wayOut,
                                      const TargetInfo &target) {
   StridedLayout layout = *StridedLayout::get(type);
   auto isSingle = [&](int64_t dim) { return type.getDimSize(dim) == 1; };
@@ -28,7 +30,7 @@ static LogicalResult verifyTensorMap(MatmulOpInterface op, StringRef what,
     return op.emitOpError("on ")
            << target.chip << " expects " << what
            << " to be contiguous along the " << role << " dimension "
-           << contiguous << ", found " << type << "; " << wayOut;
+           << contiguous << orElse << ", found " << type << "; " << wayOut;
   int64_t bytes = getElementBytes(type.getElementType()).value_or(1);
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {
     int64_t stride = layout.strides[dim];
@@ -48,19 +50,51 @@ static LogicalResult verifyTensorMap(MatmulOpInterface op, StringRef what,
   return success();
 }
 
+/// wgmma reads bf16 along the contraction or across it, FP8 only along it; and
+/// bytes of other groups are only masked along it.
+static bool readsColumns(MatmulOpInterface op) {
+  return op.isForward() && !isFp8Type(op.getB().getType().getElementType());
+}
+
+SmallVector<int64_t, 2> fp8moe::getContiguousDimsB(MatmulOpInterface op) {
+  RankedTensorType type = op.getB().getType();
+  int64_t contracted = op.getContractedDimB(), columns = type.getRank() - 1;
+  SmallVector<int64_t, 2> dims{contracted};
+  if (!readsColumns(op))
+    return dims;
+  // The innermost size of a dense tensor is a pitch, which tensor maps take in
+  // whole 16 bytes: where that is not sure along the columns and sure along the
+  // contraction, a copy is better than a program that cannot run.
+  int64_t bytes = getElementBytes(type.getElementType()).value_or(1);
+  auto isSure = [&](int64_t dim) {
+    return !type.isDynamicDim(dim) &&
+           type.getDimSize(dim) * bytes % kAlignment == 0;
+  };
+  if (isSure(columns) || (type.isDynamicDim(columns) && !isSure(contracted)))
+    dims.push_back(columns);
+  return dims;
+}
+
 LogicalResult fp8moe::verifyMatmulLayouts(MatmulOpInterface op,
                                           const TargetInfo &target) {
-  auto verifyOperand = [&](StringRef what, RankedTensorType type, int64_t dim) {
-    return verifyTensorMap(op, what, type, dim, "contracted",
+  auto verifyOperand = [&](StringRef what, RankedTensorType type, int64_t dim,
+                           StringRef role, StringRef orElse) {
+    return verifyTensorMap(op, what, type, dim, role, orElse,
                            "run the layout passes, or fp8moe.relayout it first",
                            target);
   };
   if (failed(verifyOperand("the first operand", op.getA().getType(),
-                           op.getContractedDimA())) ||
-      failed(verifyOperand("the second operand", op.getB().getType(),
-                           op.getContractedDimB())))
+                           op.getContractedDimA(), "contracted", "")))
+    return failure();
+  RankedTensorType b = op.getB().getType();
+  bool isAlongColumns = hasColumnsInnermost(op);
+  if (failed(verifyOperand("the second operand", b,
+                           isAlongColumns ? b.getRank() - 1
+                                          : op.getContractedDimB(),
+                           isAlongColumns ? "last" : "contracted",
+                           readsColumns(op) ? " or along its columns" : "")))
     return failure();
   return verifyTensorMap(op, "the result", op.getType(),
-                         op.getType().getRank() - 1, "last",
+                         op.getType().getRank() - 1, "last", "",
                          "fp8moe.relayout such a result instead", target);
 }

@@ -124,6 +124,12 @@ static int64_t countRegisters(const MatmulSchedule &schedule,
 static std::optional<std::string> explainIllegal(const MatmulSchedule &schedule,
                                                  const MatmulWork &work,
                                                  const Chip &chip) {
+  if (int64_t box = kStageRowBytes / work.elementBytes;
+      work.columnsInnermost && schedule.columns % box)
+    return llvm::formatv("the second operand is contiguous along its columns, "
+                         "which takes tiles of whole boxes of {0} of them, "
+                         "found {1}",
+                         box, schedule.columns);
   int64_t registers = countRegisters(schedule, work, chip);
   if (registers > kConsumerRegisters)
     return llvm::formatv("a thread needs {0} registers for its accumulators "
@@ -343,7 +349,7 @@ LogicalResult fp8moe::verifyMatmulTile(Operation *op, const MatmulWork &work,
       getMatmulTile(op->getContext(),
                     chooseMatmulTile(rankMatmulTiles(work, target)).schedule);
   return op->emitOpError("has a tile that target ")
-         << target.chip << " cannot run: " << *reason << "; use a smaller "
+         << target.chip << " cannot run: " << *reason << "; use another "
          << "one, such as " << best << ", or none";
 }
 

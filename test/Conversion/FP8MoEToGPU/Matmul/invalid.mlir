@@ -13,11 +13,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 // -----
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  func.func @row_major(%a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16>,
-      %ends: tensor<2xi32>) -> tensor<?x64xbf16> {
-    // expected-error@+1 {{on sm_90a expects the second operand to be contiguous along dimension 1, found 'tensor<2x64x64xbf16>'; run fp8moe-optimize-layouts, or fp8moe.relayout it}}
+  func.func @row_major(%a: tensor<?x64xf8E4M3FN>, %b: tensor<2x64x64xf8E4M3FN>,
+      %ends: tensor<2xi32>, %sa: tensor<?xf32>, %sb: tensor<2x64xf32>) -> tensor<?x64xbf16> {
+    // expected-error@+1 {{on sm_90a expects the second operand to be contiguous along dimension 1, found 'tensor<2x64x64xf8E4M3FN>'; run fp8moe-optimize-layouts, or fp8moe.relayout it}}
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
-        : tensor<?x64xbf16>, tensor<2x64x64xbf16> -> tensor<?x64xbf16>
+        scales(%sa, %sb : tensor<?xf32>, tensor<2x64xf32>) direction quantize
+        : tensor<?x64xf8E4M3FN>, tensor<2x64x64xf8E4M3FN> -> tensor<?x64xbf16>
     return %o : tensor<?x64xbf16>
   }
 }
@@ -51,11 +52,24 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @registers(%a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16, #fp8moe.strided<[0, 2, 1]>>,
       %ends: tensor<2xi32>) -> tensor<?x64xbf16> {
-    // expected-error@+1 {{has a tile that target sm_90a cannot run: a thread needs 328 registers for its accumulators and what goes with them, it has 240; use a smaller one, such as}}
+    // expected-error@+1 {{has a tile that target sm_90a cannot run: a thread needs 328 registers for its accumulators and what goes with them, it has 240; use another one, such as}}
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
         tiles [#fp8moe.wgmma<rows = 128, columns = 256, stages = 2, schedule = ping_pong>]
         : tensor<?x64xbf16>, tensor<2x64x64xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<?x64xbf16>
     return %o : tensor<?x64xbf16>
+  }
+}
+
+// -----
+
+// A copy brings 64 columns of an operand that is contiguous along them.
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @boxes(%a: tensor<?x64xbf16>, %b: tensor<2x64x192xbf16>, %ends: tensor<2xi32>) -> tensor<?x192xbf16> {
+    // expected-error@+1 {{has a tile that target sm_90a cannot run: the second operand is contiguous along its columns, which takes tiles of whole boxes of 64 of them, found 96; use another one, such as}}
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+        tiles [#fp8moe.wgmma<rows = 128, columns = 96, stages = 4, schedule = ping_pong>]
+        : tensor<?x64xbf16>, tensor<2x64x192xbf16> -> tensor<?x192xbf16>
+    return %o : tensor<?x192xbf16>
   }
 }
 

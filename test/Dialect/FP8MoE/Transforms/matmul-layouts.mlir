@@ -27,17 +27,71 @@ func.func @quantized_weights(%a: tensor<?x64xf8E4M3FN>, %sa: tensor<?xf32>, %w: 
 // -----
 
 // Operands of the caller have the layout of their type: one copy, and only of the one that
-// needs it, FP8 and bf16 alike.
+// needs it.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+// CHECK-LABEL: func.func @fp8_operands
+// CHECK-NEXT:    %[[COPY:.*]] = fp8moe.relayout %arg1 : tensor<4x64x32xf8E4M3FN> -> tensor<4x64x32xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>
+// CHECK-NEXT:    grouped_matmul %arg0, %[[COPY]]
+// CHECK-NEXT:    return
+func.func @fp8_operands(%a: tensor<?x64xf8E4M3FN>, %b: tensor<4x64x32xf8E4M3FN>, %ends: tensor<4xi32>,
+                        %sa: tensor<?xf32>, %sb: tensor<4x32xf32>) -> tensor<?x32xbf16> {
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
+      scales(%sa, %sb : tensor<?xf32>, tensor<4x32xf32>) direction quantize
+      : tensor<?x64xf8E4M3FN>, tensor<4x64x32xf8E4M3FN> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+}
+
+// -----
+
+// Tensor cores read a second operand of bf16 along its columns, too: weights and their
+// transposes stay where they are, experts first.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: func.func @bf16_operands
-// CHECK-NEXT:    %[[COPY:.*]] = fp8moe.relayout %arg1 : tensor<4x64x32xbf16> -> tensor<4x64x32xbf16, #fp8moe.strided<[0, 2, 1]>>
-// CHECK-NEXT:    grouped_matmul %arg0, %[[COPY]]
+// CHECK-NOT:     relayout
+// CHECK:         grouped_matmul %arg0, %arg1
+// CHECK-NOT:     relayout
+// CHECK:         grouped_matmul
 // CHECK-NEXT:    return
-func.func @bf16_operands(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16>, %ends: tensor<4xi32>) -> tensor<?x32xbf16> {
+func.func @bf16_operands(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16>, %ends: tensor<4xi32>)
+    -> (tensor<?x32xbf16>, tensor<?x64xbf16>) {
   %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
       : tensor<?x64xbf16>, tensor<4x64x32xbf16> -> tensor<?x32xbf16>
+  %t = fp8moe.transpose %b [0, 2, 1] : tensor<4x64x32xbf16> -> tensor<4x32x64xbf16, #fp8moe.strided<[0, 2, 1]>>
+  %x = fp8moe.grouped_matmul %y, %t groups(%ends : tensor<4xi32>)
+      : tensor<?x32xbf16>, tensor<4x32x64xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<?x64xbf16>
+  return %y, %x : tensor<?x32xbf16>, tensor<?x64xbf16>
+}
+
+// Experts that lie innermost, and a first operand across the contraction, are copied.
+// CHECK-LABEL: func.func @other_orders
+// CHECK-DAG:     %[[A:.*]] = fp8moe.relayout %arg0 : tensor<?x64xbf16, #{{.*}}> -> tensor<?x64xbf16>
+// CHECK-DAG:     %[[B:.*]] = fp8moe.relayout %arg1 : tensor<4x64x32xbf16, #{{.*}}> -> tensor<4x64x32xbf16
+// CHECK:         grouped_matmul %[[A]], %[[B]]
+func.func @other_orders(%a: tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>, %b: tensor<4x64x32xbf16, #fp8moe.strided<[1, 2, 0]>>,
+                        %ends: tensor<4xi32>) -> tensor<?x32xbf16> {
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
+      : tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>, tensor<4x64x32xbf16, #fp8moe.strided<[1, 2, 0]>> -> tensor<?x32xbf16>
   return %y : tensor<?x32xbf16>
+}
+
+// 60 columns are no pitch for tensor maps, 64 positions of the contraction are; nor is it
+// known of columns that only the caller knows.
+// CHECK-LABEL: func.func @no_pitch
+// CHECK:         relayout %arg1
+// CHECK-LABEL: func.func @unknown_pitch
+// CHECK:         relayout %arg1
+func.func @no_pitch(%a: tensor<?x64xbf16>, %b: tensor<4x64x60xbf16>, %ends: tensor<4xi32>) -> tensor<?x60xf32> {
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
+      : tensor<?x64xbf16>, tensor<4x64x60xbf16> -> tensor<?x60xf32>
+  return %y : tensor<?x60xf32>
+}
+func.func @unknown_pitch(%a: tensor<?x64xbf16>, %b: tensor<4x64x?xbf16>, %ends: tensor<4xi32>) -> tensor<?x?xf32> {
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>)
+      : tensor<?x64xbf16>, tensor<4x64x?xbf16> -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
 }
 }
 

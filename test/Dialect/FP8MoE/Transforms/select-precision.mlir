@@ -72,10 +72,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<?x4096xbf16>
   }
 
-  // Experts with few rows each: the gradient of the input gains, as its bf16 kernel needs a copy of the weights, that of
-  // the weights does not.
+  // Experts with few rows each: neither gradient gains. That of the input reads weights of bf16 as they are, as fast as
+  // the forward pass.
   // CHECK-LABEL: func @experts(
-  // CHECK: precision <fp8, "experts", dgrad
+  // CHECK: precision <bf16, "experts", dgrad
   // CHECK: precision <bf16, "experts", wgrad
   func.func @experts(%g: tensor<1024x2048xbf16>, %x: tensor<1024x2048xbf16>, %w: tensor<64x2048x2048xbf16>,
       %ends: tensor<64xi32>) -> (tensor<1024x2048xbf16>, tensor<64x2048x2048xbf16>) {
@@ -85,6 +85,22 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     %1 = fp8moe.grouped_matmul %t, %x groups(%ends : tensor<64xi32>) precision <undecided, "experts", wgrad>
         : tensor<2048x1024xbf16, #columns>, tensor<1024x2048xbf16> -> tensor<64x2048x2048xbf16>
     return %0, %1 : tensor<1024x2048xbf16>, tensor<64x2048x2048xbf16>
+  }
+
+  // What a first operand in another order needs in bf16, a copy, makes FP8 gain.
+  // CHECK-LABEL: func @rowmajor(
+  // CHECK: precision <bf16, "rowmajor", forward
+  // CHECK-LABEL: func @copied(
+  // CHECK: precision <fp8, "copied", forward
+  func.func @rowmajor(%x: tensor<?x512xbf16>, %w: tensor<512x512xbf16>) -> tensor<?x512xbf16> {
+    %y = fp8moe.linear %x, %w precision <undecided, "rowmajor", forward>
+        : tensor<?x512xbf16>, tensor<512x512xbf16> -> tensor<?x512xbf16>
+    return %y : tensor<?x512xbf16>
+  }
+  func.func @copied(%x: tensor<?x512xbf16, #columns>, %w: tensor<512x512xbf16>) -> tensor<?x512xbf16> {
+    %y = fp8moe.linear %x, %w precision <undecided, "copied", forward>
+        : tensor<?x512xbf16, #columns>, tensor<512x512xbf16> -> tensor<?x512xbf16>
+    return %y : tensor<?x512xbf16>
   }
 
   // wv alone would not pay for the quantization of x; beside wq, which does, it does.

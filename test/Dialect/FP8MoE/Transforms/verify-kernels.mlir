@@ -56,6 +56,46 @@ func.func @bf16(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16, #ecol>, %end
 
 // -----
 
+// A second operand of bf16 may lie along its columns, which are a pitch then.
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+func.func @bf16_along_columns(%a: tensor<?x64xbf16>, %b: tensor<2x64x32xbf16>, %c: tensor<2x64x36xbf16>, %ends: tensor<2xi32>)
+    -> (tensor<?x32xbf16>, tensor<?x36xf32>) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      : tensor<?x64xbf16>, tensor<2x64x32xbf16> -> tensor<?x32xbf16>
+  // expected-error @below {{on sm_90a expects every stride of the second operand but that of the last dimension to be a multiple of 16 bytes, found 72 bytes along dimension 1 of 'tensor<2x64x36xbf16>'; make the size of dimension 2 a multiple of 8, or give the layout strides that are, such as 40 instead of 36}}
+  %z = fp8moe.grouped_matmul %a, %c groups(%ends : tensor<2xi32>)
+      : tensor<?x64xbf16>, tensor<2x64x36xbf16> -> tensor<?x36xf32>
+  return %y, %z : tensor<?x32xbf16>, tensor<?x36xf32>
+}
+}
+
+// -----
+
+// But along nothing else.
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+func.func @bf16_along_experts(%a: tensor<?x64xbf16>, %b: tensor<8x64x32xbf16, #fp8moe.strided<[1, 2, 0]>>, %ends: tensor<8xi32>)
+    -> tensor<?x32xbf16> {
+  // expected-error @below {{on sm_90a expects the second operand to be contiguous along the contracted dimension 1 or along its columns, found 'tensor<8x64x32xbf16, #fp8moe.strided<[1, 2, 0]>>'; run the layout passes, or fp8moe.relayout it first}}
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+      : tensor<?x64xbf16>, tensor<8x64x32xbf16, #fp8moe.strided<[1, 2, 0]>> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+}
+
+// -----
+
+// A weight gradient's groups are cut from the contraction, along which they are masked.
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+func.func @bf16_weight_gradient(%a: tensor<64x?xbf16>, %b: tensor<?x32xbf16>, %ends: tensor<2xi32>) -> tensor<2x64x32xbf16> {
+  // expected-error @below {{on sm_90a expects the second operand to be contiguous along the contracted dimension 0, found 'tensor<?x32xbf16>'}}
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      : tensor<64x?xbf16>, tensor<?x32xbf16> -> tensor<2x64x32xbf16>
+  return %y : tensor<2x64x32xbf16>
+}
+}
+
+// -----
+
 // A weight gradient contracts over the rows, whose unknown number the host plan checks.
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {

@@ -72,6 +72,31 @@ TEST(WgmmaDescriptorTest, HoldsItsFields) {
   EXPECT_EQ(bits >> 62, 1u) << "128-byte swizzle";
 }
 
+/// Every element of a transposed operand is where the descriptor says: the
+/// hardware adds offsets of the canonical layout (PTX ISA, in units of 16
+/// bytes: columns (8, n) at (1, LBO), contraction (8, k) at (8, SBO)) and
+/// swizzles the address; copies put boxes of 64 columns one after the other.
+TEST(WgmmaDescriptorTest, FindsTransposedOperands) {
+  constexpr int64_t kBoxRows = 64, kBoxBytes = kBoxRows * kSwizzleRowBytes;
+  uint64_t bits = getTransposedDescriptorBits(kBoxBytes);
+  EXPECT_EQ(bits & kDescriptorAddressMask, 0u);
+  EXPECT_EQ(bits >> 49 & 7, 0u) << "base offset of aligned operands";
+  EXPECT_EQ(bits >> 62, 1u) << "128-byte swizzle";
+  int64_t leading = bits >> 16 & 0x3FFF, stride = bits >> 32 & 0x3FFF;
+  Swizzle swizzle = Swizzle::get(kSwizzleRowBytes);
+  for (int64_t column = 0; column < 256; column += 8)
+    for (int64_t k = 0; k < kBoxRows; ++k) {
+      int64_t step = k / 16, row = k % 16, chunk = column / 8;
+      int64_t units =
+          chunk % 8 + chunk / 8 * leading + row % 8 * 8 + row / 8 * stride;
+      int64_t start = step * 16 * kSwizzleRowBytes;
+      EXPECT_EQ(
+          swizzleAddress(start + units * kDescriptorUnit, kSwizzleRowBytes),
+          chunk / 8 * kBoxBytes + swizzle.getOffset(k, chunk % 8))
+          << "column " << column << ", contraction " << k;
+    }
+}
+
 class WgmmaShapeTest : public ::testing::Test {
 protected:
   MLIRContext context;
@@ -104,6 +129,13 @@ TEST_F(WgmmaShapeTest, TiesAccumulators) {
 TEST_F(WgmmaShapeTest, BF16SaysThatNothingIsTransposed) {
   EXPECT_NE((WgmmaShape{16, bf16, bf16}.getAssembly().find("p, 1, 1, 0, 0;")),
             std::string::npos);
+}
+
+TEST_F(WgmmaShapeTest, BF16SaysThatBIsTransposed) {
+  EXPECT_NE(
+      (WgmmaShape{64, bf16, bf16, /*isTransposedB=*/true}.getAssembly().find(
+          "p, 1, 1, 0, 1;")),
+      std::string::npos);
 }
 
 } // namespace

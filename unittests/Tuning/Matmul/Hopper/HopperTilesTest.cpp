@@ -278,6 +278,20 @@ TEST(HopperTilesTest, CandidatesFitTheTarget) {
     }
 }
 
+/// Boxes of 64 columns bring an operand that is contiguous along them.
+TEST(HopperTilesTest, InnermostColumnsComeInBoxes) {
+  MatmulWork work = forward(16384, 2048, 1408, 64);
+  work.a = work.b = MatrixElement::BF16;
+  work.elementBytes = 2;
+  size_t all = rankMatmulTiles(work, getH200()).size();
+  work.columnsInnermost = true;
+  SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
+  EXPECT_LT(tiles.size(), all);
+  EXPECT_FALSE(tiles.empty());
+  for (const MatmulTileCost &tile : tiles)
+    EXPECT_EQ(tile.schedule.columns % 64, 0);
+}
+
 TEST(HopperTilesTest, ChoiceDoesNotDependOnTheRun) {
   MatmulWork work = forward(ShapedType::kDynamic, 2048, 7168, 8);
   SmallVector<MatmulTileCost> first = rankMatmulTiles(work, getH200());

@@ -16,7 +16,7 @@
 namespace mlir::fp8moe {
 
 /// Sizes of a grouped matmul in elements. The result has `rows` by `columns`;
-/// both operands are contiguous along the contraction.
+/// both operands are contiguous along the contraction, unless columnsInnermost.
 template <typename T> struct GroupedMatmulSizes {
   /// Forward: all groups' rows. Weight gradient: rows of each group's result.
   T rows;
@@ -59,6 +59,8 @@ struct GroupedMatmulProblem {
   bool promoted = false;
   /// A tensor of the result's type is added.
   bool accumulates = false;
+  /// B is contiguous along its columns instead of the contraction.
+  bool columnsInnermost = false;
   /// ShapedType::kDynamic for what is only known at run time.
   GroupedMatmulSizes<int64_t> sizes;
 

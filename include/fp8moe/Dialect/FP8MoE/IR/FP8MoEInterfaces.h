@@ -40,13 +40,14 @@ struct TensorAccess {
   /// Dimensions along which the kernel touches many neighbours at once. When
   /// one of them is contiguous, whole sectors are used.
   SmallVector<int64_t, 4> walkedDims;
-  /// The dimension that must be contiguous, or -1 when any may be.
-  int64_t contiguousDim = -1;
+  /// Dimensions one of which must be contiguous; none when any may be.
+  SmallVector<int64_t, 2> contiguousDims;
 
   static TensorAccess fixed() { return {}; }
   static TensorAccess free(ArrayRef<int64_t> walkedDims,
-                           int64_t contiguousDim = -1) {
-    return {true, SmallVector<int64_t, 4>(walkedDims), contiguousDim};
+                           ArrayRef<int64_t> contiguousDims = {}) {
+    return {true, SmallVector<int64_t, 4>(walkedDims),
+            SmallVector<int64_t, 2>(contiguousDims)};
   }
 };
 

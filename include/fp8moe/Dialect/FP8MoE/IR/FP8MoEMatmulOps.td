@@ -115,7 +115,8 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
 
     On NVIDIA tensor memory copies move operands and result: the contracted dimension of
     operands and the last one of the result must be contiguous, and every other stride a
-    multiple of 16 bytes. Layout placement makes kernels write operands so.
+    multiple of 16 bytes. The second operand of bf16 may be contiguous along its columns
+    instead, unless groups are contracted. Layout placement makes kernels write operands so.
 
     Example:
     ```mlir

@@ -45,7 +45,7 @@ public:
         ring(kernel.getRing(ringIndex)), epilogue(kernel, index),
         partialSums(kernel, index),
         shape{kernel.schedule.columns, kernel.problem.aType,
-              kernel.problem.bType},
+              kernel.problem.bType, kernel.problem.columnsInnermost},
         numRowBlocks(kernel.schedule.getConsumerRows() / kWgmmaRows) {
     isFirstLane = b.equal(kernel.lane, 0);
     thread = b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
@@ -54,7 +54,11 @@ public:
         b.truncate(b.getI32Type(),
                    LLVM::PtrToIntOp::create(b, b.getI64Type(), kernel.shared));
     descriptorA = createWgmmaDescriptor(b, b.add(base, getOffsetA(b.i32(0))));
-    descriptorB = createWgmmaDescriptor(b, b.add(base, getOffsetB(b.i32(0))));
+    descriptorB = createWgmmaDescriptor(
+        b, b.add(base, getOffsetB(b.i32(0))),
+        kernel.problem.columnsInnermost
+            ? getTransposedDescriptorBits(kernel.getBoxBytes())
+            : getWgmmaDescriptorBits());
   }
 
   void build();
@@ -103,6 +107,11 @@ private:
   Value getRowBlock(Value descriptor, int64_t rowBlock) {
     return advanceWgmmaDescriptor(b, descriptor,
                                   rowBlock * kWgmmaRows * kSwizzleRowBytes);
+  }
+
+  /// The descriptor of one instruction's part of a stage of B.
+  Value getStep(Value descriptor, int64_t step) {
+    return advanceWgmmaDescriptor(b, descriptor, step * kernel.getStepBytesB());
   }
 
   void maskHead(Value stage, Value isFirst, const Tile &tile);
@@ -284,11 +293,11 @@ void Consumer::addStage(Value stage, Value isFurther,
   createWgmmaFence(b);
   for (int64_t step : llvm::seq(kStepsPerStage))
     for (auto [rowBlock, sum] : llvm::enumerate(sums))
-      sum = createWgmma(b, shape,
-                        advanceWgmmaDescriptor(b, getRowBlock(a, rowBlock),
-                                               step * kWgmmaBytes),
-                        advanceWgmmaDescriptor(b, bb, step * kWgmmaBytes), sum,
-                        step == 0 ? isFurther : b.i32(1));
+      sum =
+          createWgmma(b, shape,
+                      advanceWgmmaDescriptor(b, getRowBlock(a, rowBlock),
+                                             step * kWgmmaBytes),
+                      getStep(bb, step), sum, step == 0 ? isFurther : b.i32(1));
   createWgmmaCommit(b);
 }
 
@@ -303,8 +312,7 @@ void Consumer::addStagePromoted(Value stage, MutableArrayRef<Value> sums) {
       products = createWgmma(b, shape,
                              advanceWgmmaDescriptor(b, getRowBlock(a, rowBlock),
                                                     step * kWgmmaBytes),
-                             advanceWgmmaDescriptor(b, bb, step * kWgmmaBytes),
-                             products, b.i32(step != 0));
+                             getStep(bb, step), products, b.i32(step != 0));
     createWgmmaCommit(b);
     createWgmmaWait(b, 0);
     if (rowBlock + 1 == sums.size())

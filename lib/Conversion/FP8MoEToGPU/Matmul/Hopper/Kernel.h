@@ -44,6 +44,16 @@ struct GroupedMatmulKernel {
   int64_t getStageElements() const {
     return kSwizzleRowBytes / problem.getElementBytes();
   }
+  /// B with innermost columns comes in boxes, each a row of 128 bytes for every
+  /// position of the contraction in a stage: the columns of a row, and bytes.
+  int64_t getBoxColumns() const { return getStageElements(); }
+  int64_t getBoxBytes() const { return getStageElements() * kSwizzleRowBytes; }
+  /// From one instruction's part of a stage of B to the next one's.
+  int64_t getStepBytesB() const {
+    return problem.columnsInnermost
+               ? kWgmmaBytes / problem.getElementBytes() * kSwizzleRowBytes
+               : kWgmmaBytes;
+  }
   /// Groups of the contraction begin at multiples of so many bytes.
   int64_t getGroupAlignment() const {
     return problem.padding * problem.getElementBytes();

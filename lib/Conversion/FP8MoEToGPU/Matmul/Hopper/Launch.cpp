@@ -177,11 +177,14 @@ Value HopperMatmulLaunch::createMap(const Matrix &matrix, ArrayRef<int64_t> box,
                                    swizzle, promotion);
 }
 
-/// The contraction is innermost in both operands, the columns in the result.
+/// The contraction is innermost in A and mostly in B, the columns in the
+/// result.
 FailureOr<HopperMatmulLaunch::Operands> HopperMatmulLaunch::getOperands() {
   SmallVector<int64_t> bDims = problem.hasExperts()
                                    ? SmallVector<int64_t>{1, 2, 0}
                                    : SmallVector<int64_t>{0, 1};
+  if (problem.columnsInnermost)
+    std::swap(bDims[0], bDims[1]);
   SmallVector<int64_t> resultDims = problem.forward
                                         ? SmallVector<int64_t>{1, 0}
                                         : SmallVector<int64_t>{2, 1, 0};
@@ -228,10 +231,11 @@ Value HopperMatmulLaunch::createPartialSums(
 }
 
 SymbolRefAttr HopperMatmulLaunch::getKernel(const MatmulSchedule &schedule) {
-  SmallVector<int64_t> numbers{problem.forward,          problem.dense,
-                               problem.padding,          problem.hasScales,
-                               problem.reciprocalScales, problem.promoted,
-                               problem.accumulates};
+  SmallVector<int64_t> numbers{
+      problem.forward,          problem.dense,
+      problem.padding,          problem.hasScales,
+      problem.reciprocalScales, problem.promoted,
+      problem.accumulates,      problem.columnsInnermost};
   for (auto member : GroupedMatmulSizes<int64_t>::members())
     numbers.push_back(problem.sizes.*member);
   return lowering.getKernels().getOrBuild(
@@ -255,7 +259,9 @@ HopperMatmulLaunch::createMaps(const Operands &operands,
   ResultBox resultBox =
       ResultBox::get(schedule.columns, problem.getResultBytes());
   SmallVector<int64_t> aBox{stage, schedule.rows};
-  SmallVector<int64_t> bBox{stage, schedule.columns};
+  // Columns that are innermost come in boxes as wide as the swizzle.
+  SmallVector<int64_t> bBox{stage, problem.columnsInnermost ? stage
+                                                            : schedule.columns};
   SmallVector<int64_t> box{resultBox.columns, ResultBox::kRows};
   if (problem.hasExperts())
     bBox.push_back(1);

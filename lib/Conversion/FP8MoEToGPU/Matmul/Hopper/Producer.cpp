@@ -31,12 +31,20 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
   createTensorLoad(
       b, kernel.mapA, {along, tile.row},
       kernel.getShared(b.add(b.mul(slot, bytesA), kernel.memory.a)), full);
-  SmallVector<Value> coordinates{along, tile.column};
-  if (kernel.problem.hasExperts())
-    coordinates.push_back(tile.group);
-  createTensorLoad(
-      b, kernel.mapB, coordinates,
-      kernel.getShared(b.add(b.mul(slot, bytesB), kernel.memory.b)), full);
+  auto loadB = [&](SmallVector<Value> coordinates, int64_t place) {
+    if (kernel.problem.hasExperts())
+      coordinates.push_back(tile.group);
+    createTensorLoad(
+        b, kernel.mapB, coordinates,
+        kernel.getShared(b.add(b.mul(slot, bytesB), kernel.memory.b + place)),
+        full);
+  };
+  if (!kernel.problem.columnsInnermost)
+    return loadB({along, tile.column}, 0);
+  // A box is as wide as the swizzle.
+  int64_t width = kernel.getBoxColumns();
+  for (int64_t box : llvm::seq(kernel.schedule.columns / width))
+    loadB({b.add(tile.column, box * width), along}, box * kernel.getBoxBytes());
 }
 
 void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {

@@ -17,11 +17,12 @@ using namespace mlir::fp8moe;
 // Descriptors
 //===----------------------------------------------------------------------===//
 
-Value fp8moe::createWgmmaDescriptor(KernelBuilder &b, Value address) {
+Value fp8moe::createWgmmaDescriptor(KernelBuilder &b, Value address,
+                                    uint64_t bits) {
   Value units =
       b.bitAnd(b.divU(address, kDescriptorUnit), kDescriptorAddressMask);
   return b.bitOr(b.zeroExtend(b.getI64Type(), units),
-                 static_cast<int64_t>(getWgmmaDescriptorBits()));
+                 static_cast<int64_t>(bits));
 }
 
 Value fp8moe::advanceWgmmaDescriptor(KernelBuilder &b, Value descriptor,

@@ -23,8 +23,10 @@
 namespace mlir::fp8moe {
 
 /// A descriptor (i64) of an operand at `address` (i32, in shared memory), whose
-/// rows are kSwizzleRowBytes long and swizzled.
-Value createWgmmaDescriptor(KernelBuilder &b, Value address);
+/// rows are kSwizzleRowBytes long and swizzled; `bits` are those beside the
+/// address.
+Value createWgmmaDescriptor(KernelBuilder &b, Value address,
+                            uint64_t bits = getWgmmaDescriptorBits());
 /// The descriptor `bytes` (i32 value or constant, a multiple of 16) further on.
 Value advanceWgmmaDescriptor(KernelBuilder &b, Value descriptor,
                              KernelBuilder::Operand bytes);

@@ -1,0 +1,57 @@
+// A second operand of bf16 may be contiguous along its columns: it comes in boxes of 64
+// columns by the 64 positions of the contraction of a stage, and the instruction reads it
+// transposed.
+
+// RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" -o %t
+// RUN: FileCheck %s --input-file=%t
+// RUN: FileCheck %s --input-file=%t --check-prefix=PLAN
+
+#rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // Both operands have 16 KiB in a stage, and one barrier; B takes two copies, of the columns
+  // from the tile's first one and from 64 later.
+  // CHECK-LABEL: gpu.func @grouped_matmul_0
+  // CHECK-SAME: %[[A:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[B:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[C:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}
+  // CHECK-DAG: %[[DESCRIPTOR:.*]] = arith.constant 4611686293305360384 : i64
+  // CHECK-DAG: %[[TRANSPOSED:.*]] = arith.constant 4611686293338849280 : i64
+  // CHECK: nvvm.mbarrier.arrive.expect_tx %[[FULL:.*]], %c32768_i32
+  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}, %[[A]], %[[FULL]], box[%[[ALONG:.*]], %{{.*}}] :
+  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}, %[[B]], %[[FULL]], box[%[[COLUMN:.*]], %[[ALONG]], %[[GROUP:.*]]] :
+  // CHECK: %[[NEXT:.*]] = arith.addi %[[COLUMN]], %c64_i32
+  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}, %[[B]], %[[FULL]], box[%[[NEXT]], %[[ALONG]], %[[GROUP]]] :
+  // CHECK-NOT: nvvm.cp.async.bulk.tensor.shared.cluster.global
+  // CHECK: arith.ori {{.*}}, %[[DESCRIPTOR]]
+  // CHECK: arith.ori {{.*}}, %[[TRANSPOSED]]
+  // CHECK: m64n128k16.f32.bf16.bf16 {{.*}}, p, 1, 1, 0, 1;
+  // CHECK-NOT: 1, 1, 0, 0;
+  // CHECK: gpu.return
+
+  // CHECK-LABEL: gpu.func @matmul_1
+  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%[[ALONG:.*]], %{{.*}}] :
+  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%{{.*}}, %[[ALONG]]] :
+  // CHECK-NOT: nvvm.cp.async.bulk.tensor.shared.cluster.global
+  // CHECK: m64n64k16.f32.bf16.bf16 {{.*}}, p, 1, 1, 0, 1;
+
+  // PLAN-LABEL: fp8moe_plan.program @experts
+  // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 128) swizzle 128 promotion 256 : memref<?x1408xbf16>
+  // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 64, 1) swizzle 128 promotion 256 : memref<8x1408x2048xbf16>
+  func.func @experts(%a: tensor<?x1408xbf16>, %b: tensor<8x1408x2048xbf16>, %ends: tensor<8xi32>) -> tensor<?x2048xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>]
+        : tensor<?x1408xbf16>, tensor<8x1408x2048xbf16> -> tensor<?x2048xbf16>
+    return %o : tensor<?x2048xbf16>
+  }
+
+  // The pitch that the host checks is that of the contraction.
+  // PLAN-LABEL: fp8moe_plan.program @dense
+  // PLAN: fp8moe_plan.require {{.*}} "the matmul kernel needs strides of the second operand that are multiples of 8 elements"
+  // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 128)
+  // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 64) swizzle 128
+  func.func @dense(%a: tensor<?x?xbf16, #rows>, %b: tensor<?x?xbf16, #rows>) -> tensor<?x?xf32> {
+    %o = fp8moe.linear %a, %b
+        tiles [#fp8moe.wgmma<rows = 128, columns = 64, stages = 6, schedule = ping_pong>]
+        : tensor<?x?xbf16, #rows>, tensor<?x?xbf16, #rows> -> tensor<?x?xf32>
+    return %o : tensor<?x?xf32>
+  }
+}
