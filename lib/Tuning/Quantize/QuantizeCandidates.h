@@ -17,7 +17,8 @@ namespace mlir::fp8moe {
 QuantizeWork withNominalSizes(QuantizeWork work);
 
 /// Whether the rows of a buffer are contiguous and its columns are not. A
-/// single column is contiguous with any stride, but has nothing to go along.
+/// single column is contiguous with any stride, but has nothing to go along;
+/// without columns models take one.
 bool isAlongRows(int64_t rowStride, int64_t columnStride, int64_t columns);
 
 /// Whether the columns of an output whose rows are contiguous are known to

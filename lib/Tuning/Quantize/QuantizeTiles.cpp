@@ -75,7 +75,7 @@ fp8moe::getQuantizeScheduleKind(const QuantizeWork &work) {
 
 bool fp8moe::isAlongRows(int64_t rowStride, int64_t columnStride,
                          int64_t columns) {
-  return rowStride == 1 && (columnStride != 1 || columns == 1);
+  return rowStride == 1 && (columnStride != 1 || columns == 1 || columns == 0);
 }
 
 /// Bytes that a thread stores at once where the output is aligned.

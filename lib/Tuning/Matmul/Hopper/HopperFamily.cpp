@@ -122,6 +122,8 @@ HopperMatmulFamily::getWantedGroupPadding(Operation *op,
 /// Picoseconds in a unit of the time of a wave: finer differences mean nothing,
 /// and what the host multiplies must not overflow.
 static constexpr int64_t kWaveUnit = 1000;
+/// Tiles of contractions that nobody has take no longer.
+static constexpr int64_t kMostWave = int64_t(1) << 40;
 
 KernelChoiceAttr HopperMatmulFamily::choose(MLIRContext *context,
                                             const MatmulWork &work,
@@ -134,7 +136,7 @@ KernelChoiceAttr HopperMatmulFamily::choose(MLIRContext *context,
   for (const MatmulTileCost &variant : variants)
     alternatives.push_back(AlternativeAttr::get(
         context, getMatmulTile(context, variant.schedule), RangeAttr(),
-        std::max<int64_t>(variant.tileTime / kWaveUnit, 1)));
+        std::clamp<int64_t>(variant.tileTime / kWaveUnit, 1, kMostWave)));
   return KernelChoiceAttr::get(context, alternatives, /*leastWaves=*/true);
 }
 

@@ -164,3 +164,19 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         arith.maxsi %{{.*}}, %c-2147483648_i64
 // CHECK:         %[[LOW:.*]] = arith.minsi %{{.*}}, %c2147483647_i64
 // CHECK:         arith.trunci %[[LOW]] : i64 to i32
+
+// -----
+
+// Without columns there is nothing to launch; tile and kernel agree on a schedule all the same.
+
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  // CHECK-LABEL: fp8moe_plan.program @no_columns
+  // CHECK:         fp8moe_plan.output "result1"
+  // CHECK-NOT:     fp8moe_plan.launch
+  func.func @no_columns(%x: tensor<?x0xbf16>, %ends: tensor<4xi32>)
+      -> (tensor<?x0xf8E4M3FNUZ, #fp8moe.strided<[1, 0]>>, tensor<4x0xf32>) {
+    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<4xi32>) along [0] rounding pow2
+        : tensor<?x0xbf16> -> tensor<?x0xf8E4M3FNUZ, #fp8moe.strided<[1, 0]>>, tensor<4x0xf32>
+    return %q, %s : tensor<?x0xf8E4M3FNUZ, #fp8moe.strided<[1, 0]>>, tensor<4x0xf32>
+  }
+}

@@ -215,3 +215,8 @@ func.func @undecided_matmul(%a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16>, %en
       : tensor<?x64xbf16>, tensor<2x64x64xbf16> -> tensor<?x64xbf16>
   return
 }
+
+// -----
+
+// expected-error @below {{expects wave to be at most 1099511627776 ns, found 9223372036854775807}}
+func.func private @f() attributes {t = #fp8moe.choice<least_waves [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong> wave 9223372036854775807]>}

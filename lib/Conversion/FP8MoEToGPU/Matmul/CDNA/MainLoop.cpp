@@ -138,7 +138,8 @@ MainLoop::Staged MainLoop::createPrologue() {
       operands.loadToShared(half, second, step);
   } else {
     SmallVector<SmallVector<Value>> stages[2];
-    for (auto [stage, at] : llvm::zip_equal(stages, ArrayRef{zero, step}))
+    const Value starts[] = {zero, step};
+    for (auto [stage, at] : llvm::zip_equal(stages, starts))
       for (MatmulHalf half : kAll)
         stage.push_back(operands.load(half, at));
     createSchedulingFence(b);
