@@ -24,11 +24,8 @@ namespace mlir::fp8moe {
 class PrecisionModel {
 public:
   /// FP8 has to gain this part of the bf16 time at least, since it loses bits,
-  /// and since its gain is predicted too large: over the 138 matmuls of
-  /// benchmarks/precision.py the ratio of both times is 0.90 and 0.92 of the
-  /// predicted one on the two cards that were measured (docs/performance.md,
-  /// geometric means). With 0.13 the faster one is chosen in 128 of 131 and in
-  /// 123 of 126 cases where they differ by over 5%, with 0.02 in 121 of both.
+  /// and since its gain is predicted about a tenth too large
+  /// (benchmarks/precision.py; docs/performance.md has how often it is right).
   static constexpr double kLeastGain = 0.13;
 
   /// Rows that are not known count as `tokens`, or with their nominal number
