@@ -31,6 +31,14 @@ public:
   /// Why a matmul has its tiles.
   virtual std::string explain(const MatmulWork &work, KernelChoiceAttr choice,
                               const TargetInfo &target) const = 0;
+
+protected:
+  /// Why a matmul has one tile: what decides its time, and the tile that the
+  /// model prefers, as `describe` has it.
+  std::string
+  explainTile(const MatmulWork &work, TileAttrInterface tile,
+              const TargetInfo &target,
+              function_ref<std::string(TileAttrInterface)> describe) const;
 };
 
 } // namespace mlir::fp8moe

@@ -10,7 +10,6 @@
 #include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/Matmul/CDNA/CDNATiles.h"
 
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -90,20 +89,7 @@ Cost CDNAMatmulFamily::predict(const MatmulWork &work, TileAttrInterface tile,
 std::string CDNAMatmulFamily::explain(const MatmulWork &work,
                                       KernelChoiceAttr choice,
                                       const TargetInfo &target) const {
-  TileAttrInterface tile = choice.getFirst().getTile();
-  SmallVector<KernelCandidate> candidates;
-  addCandidates(choice.getContext(), work, target, candidates);
-  std::string text;
-  for (const KernelCandidate &candidate : candidates)
-    if (candidate.tile == tile)
-      text = candidate.reason;
-  const KernelCandidate &best = chooseCandidate(candidates);
-  if (best.tile == tile)
-    return text;
-  return text + llvm::formatv("{0}as given, the model prefers {1} at {2:f1} us",
-                              text.empty() ? "" : "; ", describeTile(best.tile),
-                              best.cost.time / 1e6)
-                    .str();
+  return explainTile(work, choice.getFirst().getTile(), target, describeTile);
 }
 
 //===----------------------------------------------------------------------===//

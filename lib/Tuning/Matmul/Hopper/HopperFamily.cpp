@@ -161,21 +161,10 @@ std::string HopperMatmulFamily::explain(const MatmulWork &work,
   TileAttrInterface tile = getOnlyTile(choice);
   if (!tile)
     return explainLeastWaves(choice);
-  SmallVector<KernelCandidate> candidates;
-  addCandidates(tile.getContext(), work, target, candidates);
-  std::string text;
-  for (const KernelCandidate &candidate : candidates)
-    if (candidate.tile == tile)
-      text = candidate.reason;
-  const KernelCandidate &best = chooseCandidate(candidates);
-  if (best.tile == tile)
-    return text;
-  auto preferred = cast<WgmmaTileAttr>(best.tile);
-  return text + llvm::formatv("{0}as given, the model prefers {1}x{2} at "
-                              "{3:f1} us",
-                              text.empty() ? "" : "; ", preferred.getRows(),
-                              preferred.getColumns(), best.cost.time / 1e6)
-                    .str();
+  return explainTile(work, tile, target, [](TileAttrInterface preferred) {
+    auto wgmma = cast<WgmmaTileAttr>(preferred);
+    return llvm::formatv("{0}x{1}", wgmma.getRows(), wgmma.getColumns()).str();
+  });
 }
 
 namespace mlir::fp8moe {
