@@ -334,7 +334,7 @@ static void lowerLinear(LinearOp op, OpLowering &l) {
 }
 
 static void lowerGroupedMatmul(GroupedMatmulOp op, OpLowering &l) {
-  if (op.isForward())
+  if (op.isMGrouped())
     multiplyByExperts(op, l);
   else
     contractGroups(op, l);

@@ -37,7 +37,7 @@ bool fp8moe::hasColumnsInnermost(MatmulOpInterface op) {
   RankedTensorType type = op.getB().getType();
   std::optional<StridedLayout> layout = StridedLayout::get(type);
   int64_t contracted = op.getContractedDimB();
-  return op.isForward() && !isFp8Type(type.getElementType()) && layout &&
+  return op.isMGrouped() && !isFp8Type(type.getElementType()) && layout &&
          !layout->isContiguousAlong(contracted) &&
          type.getDimSize(contracted) != 1 &&
          layout->isContiguousAlong(type.getRank() - 1);
@@ -46,14 +46,14 @@ bool fp8moe::hasColumnsInnermost(MatmulOpInterface op) {
 MatmulWork fp8moe::getMatmulWork(MatmulOpInterface op) {
   RankedTensorType a = op.getA().getType(), b = op.getB().getType();
   MatmulWork work;
-  work.forward = op.isForward();
+  work.groupedDim = op.getGroupedDim();
   work.rows = a.getDimSize(0);
   work.columns = b.getShape().back();
   work.contraction = a.getDimSize(1);
   work.groups = op.isDense() ? 1 : op.getOffsets().getType().getDimSize(0);
   PrecisionAttr precision = op.getPrecisionAttr();
   work.contractsTokens =
-      work.forward && precision && precision.getUse() == MatmulUse::WGrad;
+      work.isMGrouped() && precision && precision.getUse() == MatmulUse::WGrad;
   work.a = getMatrixElement(a.getElementType());
   work.b = getMatrixElement(b.getElementType());
   work.elementBytes = getElementBytes(a.getElementType()).value_or(1);

@@ -18,8 +18,8 @@ namespace mlir::fp8moe {
 /// A matmul as far as tiles depend on it. Sizes may be kDynamic and
 /// stand for their nominal values then.
 struct MatmulWork : KernelWorkBase<MatmulWork> {
-  bool forward = true;
-  /// Forward: rows of all groups, columns, contraction. Weight gradient: rows
+  GroupedDim groupedDim = GroupedDim::M;
+  /// M-grouped: rows of all groups, columns, contraction. K-grouped: rows
   /// and columns of each group's result, contraction of all groups.
   int64_t rows = 1, columns = 1, contraction = 1;
   int64_t groups = 1;
@@ -35,13 +35,15 @@ struct MatmulWork : KernelWorkBase<MatmulWork> {
   bool accumulates = false;
   /// Scales are those of blocks along the contraction.
   bool hasBlockScales = false;
-  /// B, of bf16 and in the forward direction, is contiguous along its columns
+  /// B, of bf16 and M-grouped, is contiguous along its columns
   /// and not along the contraction.
   bool columnsInnermost = false;
 
+  bool isMGrouped() const { return groupedDim == GroupedDim::M; }
+
   /// What is as long as there are tokens.
   int64_t &getTokens() {
-    return forward && !contractsTokens ? rows : contraction;
+    return isMGrouped() && !contractsTokens ? rows : contraction;
   }
 };
 
@@ -53,7 +55,7 @@ MatrixElement getMatrixElement(Type type);
 bool isPromoted(MatmulOpInterface op);
 
 /// Whether the second operand is one that kernels may read along its columns,
-/// bf16 in the forward direction, and lies so and not along the contraction.
+/// bf16 and M-grouped, and lies so and not along the contraction.
 bool hasColumnsInnermost(MatmulOpInterface op);
 
 MatmulWork getMatmulWork(MatmulOpInterface op);
@@ -61,10 +63,10 @@ MatmulWork getMatmulWork(MatmulOpInterface op);
 /// Known sizes for those that are not.
 MatmulWork withNominalSizes(MatmulWork work);
 
-/// Rows that the tiles of a forward matmul cover beyond those that there are:
-/// the last tile of every group is partly filled. With several groups, whose
-/// sizes nobody knows, the sum varies; these are one standard deviation below
-/// and above what is expected.
+/// Rows that the tiles of an M-grouped matmul cover beyond those that there
+/// are: the last tile of every group is partly filled. With several groups,
+/// whose sizes nobody knows, the sum varies; these are one standard deviation
+/// below and above what is expected.
 struct RaggedRows {
   int64_t least = 0, most = 0;
 

@@ -22,7 +22,7 @@ using namespace mlir::fp8moe;
 
 static GroupedMatmulSizes<OpFoldResult> getSizes(const MatmulInstance &instance,
                                                  OpFoldResult groups) {
-  bool forward = instance.getOp().isForward();
+  bool mGrouped = instance.getOp().isMGrouped();
   OpFoldResult zero =
       IntegerAttr::get(IndexType::get(instance.op->getContext()), 0);
   GroupedMatmulSizes<OpFoldResult> sizes;
@@ -30,12 +30,12 @@ static GroupedMatmulSizes<OpFoldResult> getSizes(const MatmulInstance &instance,
   sizes.columns = instance.b.sizes.back();
   sizes.contraction = instance.a.sizes[1];
   sizes.groups = groups;
-  sizes.resultRow = forward ? instance.result.strides[0] : zero;
+  sizes.resultRow = mGrouped ? instance.result.strides[0] : zero;
   sizes.addendRow = sizes.addendGroup = zero;
   if (instance.addend) {
     ArrayRef<OpFoldResult> strides = instance.addend->strides;
     sizes.addendRow = strides.drop_back().back();
-    if (!forward)
+    if (!mGrouped)
       sizes.addendGroup = strides.front();
   }
   return sizes;
@@ -48,7 +48,7 @@ getProblem(MatmulOpInterface op,
   problem.aType = op.getA().getType().getElementType();
   problem.bType = op.getB().getType().getElementType();
   problem.resultType = op.getType().getElementType();
-  problem.forward = op.isForward();
+  problem.groupedDim = op.getGroupedDim();
   problem.dense = op.isDense();
   if (GroupPaddingAttr padding = getGroupPadding(op.getA().getType()))
     problem.padding = padding.getPad();

@@ -21,10 +21,10 @@ struct MatmulAlternative {
   int64_t wave;
 };
 
-/// For each alternative of a forward matmul, whether it takes the least time by
-/// the model, worked out on the host from the number of rows: an i1, which is
-/// true for one of them. Null for a single alternative. `multiprocessors` is an
-/// index.
+/// For each alternative of an M-grouped matmul, whether it takes the least time
+/// by the model, worked out on the host from the number of rows: an i1, which
+/// is true for one of them. Null for a single alternative. `multiprocessors` is
+/// an index.
 SmallVector<Value> createMatmulChoice(
     OpBuilder &builder, Location loc, ArrayRef<MatmulAlternative> alternatives,
     const GroupedMatmulSizes<OpFoldResult> &sizes, Value multiprocessors);

@@ -79,7 +79,7 @@ static LogicalResult verifyEqualSize(MatmulOpInterface op, const Twine &what,
 /// Checks the number of groups and that operands pad them alike.
 static LogicalResult verifyGroups(GroupedMatmulOp op) {
   RankedTensorType a = op.getA().getType(), b = op.getB().getType();
-  if (op.isForward()) {
+  if (op.isMGrouped()) {
     if (failed(verifyPacked(op, "the first operand", a)) ||
         failed(verifyPacked(op, "the second operand", b)))
       return failure();
@@ -120,13 +120,13 @@ static LogicalResult verifyPrecision(MatmulOpInterface op) {
   if (!precision)
     return success();
   bool isWeightGradient = precision.getUse() == MatmulUse::WGrad;
-  if (!op.isDense() && isWeightGradient == op.isForward())
+  if (!op.isDense() && isWeightGradient == op.isMGrouped())
     return op.emitOpError()
-           << (op.isForward() ? "multiplies rows of groups by experts"
-                              : "contracts groups, as a weight gradient does")
+           << (op.isMGrouped() ? "multiplies rows of groups by experts"
+                               : "contracts groups, as a weight gradient does")
            << ", but its precision says '"
            << stringifyMatmulUse(precision.getUse()) << "'; write "
-           << (op.isForward() ? "'forward' or 'dgrad'" : "'wgrad'");
+           << (op.isMGrouped() ? "'forward' or 'dgrad'" : "'wgrad'");
   if (precision.getChoice() == PrecisionChoice::FP8 ||
       !isFp8Type(op.getA().getType().getElementType()))
     return success();
@@ -237,9 +237,9 @@ static std::pair<SmallVector<int64_t>, int64_t>
 getBlockedShape(GroupedMatmulOp op, bool ofA) {
   SmallVector<int64_t> shape(
       (ofA ? op.getA() : op.getB()).getType().getShape());
-  if (op.isForward())
+  if (op.isMGrouped())
     return {shape, 1};
-  // The first operand of a weight gradient has them last.
+  // The first operand of a K-grouped matmul has them last.
   if (ofA)
     std::swap(shape[0], shape[1]);
   return {shape, 0};
@@ -251,8 +251,8 @@ static TypedValue<RankedTensorType> getScaleGroups(GroupedMatmulOp op,
   bool isPadded = static_cast<bool>(
       getGroupPadding((ofA ? op.getScaleA() : op.getScaleB()).getType()));
   // Rows of experts' weights are in no group.
-  bool mayBePadded = ofA && op.isForward();
-  return !op.isForward() || (mayBePadded && isPadded)
+  bool mayBePadded = ofA && op.isMGrouped();
+  return !op.isMGrouped() || (mayBePadded && isPadded)
              ? op.getOffsets()
              : TypedValue<RankedTensorType>();
 }
@@ -282,30 +282,30 @@ void GroupedMatmulOp::reifyBlockScaleSizes(
     SmallVectorImpl<OpFoldResult> &sizes) {
   SizeBuilder size(builder, loc, getDim);
   SmallVector<OpFoldResult> shape = size.shape(ofA ? getA() : getB());
-  if (ofA && !isForward())
+  if (ofA && !isMGrouped())
     std::swap(shape[0], shape[1]);
   llvm::append_range(sizes,
                      blockScaleSizes(size, shape, getScaleGroups(*this, ofA),
-                                     isForward() ? 1 : 0));
+                                     isMGrouped() ? 1 : 0));
 }
 
 LogicalResult GroupedMatmulOp::verify() {
   RankedTensorType a = getA().getType(), b = getB().getType();
   if (a.getRank() != 2 || (b.getRank() != 2 && b.getRank() != 3))
-    return emitOpError("expects operands of ranks 2 and 3 (forward) or 2 and 2 "
-                       "(weight gradient), found ")
+    return emitOpError("expects operands of ranks 2 and 3 (M-grouped) or 2 and "
+                       "2 (K-grouped), found ")
            << a.getRank() << " and " << b.getRank();
   if (failed(verifyOperands(*this)) ||
       failed(verifyOffsets(*this, getOffsets())) || failed(verifyGroups(*this)))
     return failure();
 
   int64_t experts = getOffsets().getType().getDimSize(0);
-  bool forward = isForward();
+  bool mGrouped = isMGrouped();
   if (failed(verifyEqualSize(*this, "the contracted sizes", a.getDimSize(1),
-                             b.getDimSize(forward ? 1 : 0))))
+                             b.getDimSize(mGrouped ? 1 : 0))))
     return failure();
   SmallVector<int64_t> shape, shapeA, shapeB;
-  if (forward) {
+  if (mGrouped) {
     shape = {a.getDimSize(0), b.getDimSize(2)};
     shapeA = {a.getDimSize(0)};
     shapeB = {b.getDimSize(0), b.getDimSize(2)};
@@ -315,15 +315,15 @@ LogicalResult GroupedMatmulOp::verify() {
     shapeB = {experts, b.getDimSize(1)};
   }
   if (failed(verifyShape(*this, "the result", getType(), shape,
-                         forward ? "[M, N]" : "[E, N, K]")) ||
+                         mGrouped ? "[M, N]" : "[E, N, K]")) ||
       failed(verifyPacked(*this, "the result", getType())) ||
       failed(verifyWritable(*this, "the result", getType())) ||
       failed(verifyAddend(*this)))
     return failure();
   if (hasBlockScales())
     return ::verifyBlockScales(*this);
-  return verifyScales(*this, shapeA, forward ? "[M]" : "[E, N]", shapeB,
-                      forward ? "[E, N]" : "[E, K]");
+  return verifyScales(*this, shapeA, mGrouped ? "[M]" : "[E, N]", shapeB,
+                      mGrouped ? "[E, N]" : "[E, K]");
 }
 
 LogicalResult GroupedMatmulOp::reifyResultSizes(
@@ -331,7 +331,7 @@ LogicalResult GroupedMatmulOp::reifyResultSizes(
     SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
   SizeBuilder size(builder, loc, getDim);
   SmallVector<OpFoldResult> &result = sizes.emplace_back();
-  if (isForward())
+  if (isMGrouped())
     result = {size.dim(getA(), 0), size.dim(getB(), 2)};
   else
     result = {size.dim(getOffsets(), 0), size.dim(getA(), 0),
@@ -340,14 +340,14 @@ LogicalResult GroupedMatmulOp::reifyResultSizes(
 }
 
 void GroupedMatmulOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
-  if (isForward()) {
+  if (isMGrouped()) {
     pairs.push_back({getA(), 1, getB(), 1});
     pairs.push_back({getB(), 0, getOffsets(), 0});
   } else {
     pairs.push_back({getA(), 1, getB(), 0});
   }
   if (getAddend()) {
-    if (isForward()) {
+    if (isMGrouped()) {
       pairs.push_back({getAddend(), 0, getA(), 0});
       pairs.push_back({getAddend(), 1, getB(), 2});
     } else {
@@ -359,7 +359,7 @@ void GroupedMatmulOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
   // Sizes of block scales follow from those of operands.
   if (!getScaleA() || hasBlockScales())
     return;
-  if (isForward()) {
+  if (isMGrouped()) {
     pairs.push_back({getScaleA(), 0, getA(), 0});
     pairs.push_back({getScaleB(), 0, getB(), 0});
     pairs.push_back({getScaleB(), 1, getB(), 2});

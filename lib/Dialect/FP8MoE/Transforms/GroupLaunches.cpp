@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Two jagged quantizations of different tensors that share offsets, such as the
-// operands of a weight gradient, are work of the same kind: one launch can do
+// operands of a K-grouped matmul, are work of the same kind: one launch can do
 // both, which saves a launch and lets the last blocks of the first run beside
 // the first ones of the second. Bits do not change, as every unit of work is
 // what it was.

@@ -1,4 +1,4 @@
-//===- PadGroups.cpp - Pad the groups that weight gradients contract ------===//
+//===- PadGroups.cpp - Pad the groups that K-grouped matmuls contract -----===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

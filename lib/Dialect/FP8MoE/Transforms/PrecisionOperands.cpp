@@ -29,7 +29,7 @@ MatmulOperand fp8moe::getMatmulOperand(MatmulOpInterface op, bool isFirst) {
   int64_t contracted =
       isFirst ? op.getContractedDimA() : op.getContractedDimB();
   result.axis = result.view.permutation[contracted];
-  if (!op.isForward())
+  if (!op.isMGrouped())
     result.offsets = op.getOffsets();
   return result;
 }

@@ -187,7 +187,7 @@ static bool isZeroOutsideGroups(Value value, Value offsets, int64_t dim) {
                op.getOffsets() == offsets && dim == 0;
       })
       .Case([&](GroupedMatmulOp op) {
-        return op.isForward() && !op.getAddend() &&
+        return op.isMGrouped() && !op.getAddend() &&
                op.getOffsets() == offsets && dim == 0;
       })
       .Case([&](RelayoutOp op) {

@@ -128,7 +128,7 @@ int64_t
 CDNAMatmulFamily::getWantedGroupPadding(Operation *op,
                                         const TargetInfo &target) const {
   auto matmul = dyn_cast<MatmulOpInterface>(op);
-  bool isFast = matmul && !matmul.isForward() &&
+  bool isFast = matmul && !matmul.isMGrouped() &&
                 isFp8Type(matmul.getA().getType().getElementType()) &&
                 hasKernel(matmul, target);
   return isFast ? kGroupPadding : 0;

@@ -88,7 +88,7 @@ static MfmaTileCost getTileCost(const MfmaSchedule &schedule,
   double length = static_cast<double>(work.contraction);
   double rowTiles =
       std::ceil(static_cast<double>(work.rows) / schedule.rows) * groups;
-  if (work.forward) {
+  if (work.isMGrouped()) {
     // Each of several groups has a tile at least, and the last one half full.
     double mean = static_cast<double>(work.rows) / groups / schedule.rows;
     rowTiles = work.groups == 1 ? std::ceil(mean)
@@ -136,9 +136,9 @@ static MfmaTileCost getTileCost(const MfmaSchedule &schedule,
 
   double operands = static_cast<double>(work.rows) * work.contraction;
   double weights = static_cast<double>(work.columns) * work.contraction *
-                   (work.forward ? groups : 1);
+                   (work.isMGrouped() ? groups : 1);
   double results = static_cast<double>(work.rows) * work.columns *
-                   (work.forward ? 1 : groups);
+                   (work.isMGrouped() ? 1 : groups);
   result.cost =
       estimateTraffic(toCount((operands + weights) * work.elementBytes +
                               results * work.resultBytes),

@@ -47,7 +47,7 @@ struct HopperCalibration {
   Figure<double> exposedTime, competingTime;
   /// How much of the shorter of two times is not hidden by the longer one.
   Figure<double> overlapLoss;
-  /// How much a weight gradient's groups, which differ in length, are like
+  /// How much the groups of K, which differ in length, are like
   /// groups that run one after the other: the tiles of a long one may be too
   /// few for all multiprocessors, or one too many.
   Figure<double> groupsApart;

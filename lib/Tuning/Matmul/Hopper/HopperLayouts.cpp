@@ -53,7 +53,7 @@ static LogicalResult verifyTensorMap(MatmulOpInterface op, StringRef what,
 /// wgmma reads bf16 along the contraction or across it, FP8 only along it; and
 /// bytes of other groups are only masked along it.
 static bool readsColumns(MatmulOpInterface op) {
-  return op.isForward() && !isFp8Type(op.getB().getType().getElementType());
+  return op.isMGrouped() && !isFp8Type(op.getB().getType().getElementType());
 }
 
 SmallVector<int64_t, 2> fp8moe::getContiguousDimsB(MatmulOpInterface op) {

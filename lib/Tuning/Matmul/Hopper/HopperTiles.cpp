@@ -20,7 +20,7 @@
 //             when shared memory cannot keep up
 //   waves     tiles / multiprocessors, rounded up; a group's last tile along
 //             the rows is half full in expectation. How full they are together
-//             varies: the mean of two cases counts. A weight gradient's groups
+//             varies: the mean of two cases counts. K-grouped, the groups
 //             are partly taken as if one came after the other
 //   traffic   bytes of operands and result / speed of a copy
 //
@@ -242,7 +242,7 @@ static int64_t toCount(double value) {
 static double countWaves(const MatmulSchedule &schedule, const MatmulWork &work,
                          const Chip &chip) {
   int64_t columns = llvm::divideCeil(work.columns, schedule.columns);
-  if (!work.forward) {
+  if (!work.isMGrouped()) {
     int64_t tiles = llvm::divideCeil(work.rows, schedule.rows) * columns;
     double apart = static_cast<double>(work.groups) *
                    static_cast<double>(
@@ -272,7 +272,7 @@ static MatmulTileCost getTileCost(const MatmulSchedule &schedule,
   double tiles, stages;
   double stageElements =
       static_cast<double>(kStageRowBytes) / work.elementBytes;
-  if (work.forward) {
+  if (work.isMGrouped()) {
     tiles = std::ceil(work.rows / static_cast<double>(schedule.rows) +
                       isRagged * groups) *
             columns;
@@ -292,9 +292,9 @@ static MatmulTileCost getTileCost(const MatmulSchedule &schedule,
   result.tilesTime = toCount(waves * result.tileTime);
   double operands = static_cast<double>(work.rows) * work.contraction;
   double weights = static_cast<double>(work.columns) * work.contraction *
-                   (work.forward ? groups : 1);
+                   (work.isMGrouped() ? groups : 1);
   double results = static_cast<double>(work.rows) * work.columns *
-                   (work.forward ? 1 : groups);
+                   (work.isMGrouped() ? 1 : groups);
   result.cost =
       estimateTraffic(toCount((operands + weights) * work.elementBytes +
                               results * work.resultBytes),

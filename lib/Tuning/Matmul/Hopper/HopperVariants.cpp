@@ -7,13 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Where a forward matmul has few waves of tiles, the last one may be nearly
+// Where an M-grouped matmul has few waves of tiles, the last one may be nearly
 // empty, and a tile of another size that leaves less of it is faster, although
 // its multiplications are slower. Which one that is changes with every few
 // rows. So a few kernels are built, and the host, which knows the rows, works
 // out the waves of each (MatmulChoice.h).
 //
-// The weight gradient's tiles do not depend on the number of tokens.
+// A K-grouped matmul's tiles do not depend on the number of tokens.
 //
 //===----------------------------------------------------------------------===//
 
@@ -83,7 +83,7 @@ static double getMeanTime(ArrayRef<RowsCase> cases, size_t tile) {
 SmallVector<MatmulTileCost, 1>
 fp8moe::getMatmulVariants(const MatmulWork &work, const TargetInfo &target) {
   SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, target);
-  if (!work.forward || !ShapedType::isDynamic(work.rows))
+  if (!work.isMGrouped() || !ShapedType::isDynamic(work.rows))
     return {chooseMatmulTile(tiles)};
 
   // All lists of tiles have one order. The best tile by itself comes first, the

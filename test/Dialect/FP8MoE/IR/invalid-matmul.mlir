@@ -3,7 +3,7 @@
 // grouped_matmul
 
 func.func @f(%a: tensor<2x8x4x!fp8moe.e4m3>, %b: tensor<2x4x6x!fp8moe.e4m3>, %ends: tensor<2xi32>, %sa: tensor<8xf32>, %sb: tensor<2x6xf32>) {
-  // expected-error @below {{expects operands of ranks 2 and 3 (forward) or 2 and 2 (weight gradient), found 3 and 3}}
+  // expected-error @below {{expects operands of ranks 2 and 3 (M-grouped) or 2 and 2 (K-grouped), found 3 and 3}}
   %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) scales(%sa, %sb : tensor<8xf32>, tensor<2x6xf32>) direction quantize
       : tensor<2x8x4x!fp8moe.e4m3>, tensor<2x4x6x!fp8moe.e4m3> -> tensor<8x6xf32>
   return
@@ -12,7 +12,7 @@ func.func @f(%a: tensor<2x8x4x!fp8moe.e4m3>, %b: tensor<2x4x6x!fp8moe.e4m3>, %en
 // -----
 
 func.func @f(%a: tensor<8x4x!fp8moe.e4m3>, %b: tensor<4x!fp8moe.e4m3>, %ends: tensor<2xi32>, %sa: tensor<8xf32>, %sb: tensor<2x6xf32>) {
-  // expected-error @below {{expects operands of ranks 2 and 3 (forward) or 2 and 2 (weight gradient), found 2 and 1}}
+  // expected-error @below {{expects operands of ranks 2 and 3 (M-grouped) or 2 and 2 (K-grouped), found 2 and 1}}
   %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) scales(%sa, %sb : tensor<8xf32>, tensor<2x6xf32>) direction quantize
       : tensor<8x4x!fp8moe.e4m3>, tensor<4x!fp8moe.e4m3> -> tensor<8x6xf32>
   return

@@ -18,8 +18,8 @@ namespace {
 const TargetInfo &getMI300X() { return *lookupTarget("gfx942"); }
 const TargetInfo &getMI355X() { return *lookupTarget("gfx950"); }
 
-MatmulWork forward(int64_t rows, int64_t columns, int64_t contraction,
-                   int64_t groups) {
+MatmulWork mGrouped(int64_t rows, int64_t columns, int64_t contraction,
+                    int64_t groups) {
   MatmulWork work;
   work.rows = rows;
   work.columns = columns;
@@ -53,7 +53,7 @@ TEST(CDNATiles, KernelsAreForChipsWithTheInstruction) {
 TEST(CDNATiles, AllThreadsBringWholeRows) {
   for (const TargetInfo *target : {&getMI300X(), &getMI355X()})
     for (const MfmaTileCost &tile :
-         rankMfmaTiles(forward(16384, 4096, 4096, 8), *target)) {
+         rankMfmaTiles(mGrouped(16384, 4096, 4096, 8), *target)) {
       const MfmaSchedule &schedule = tile.schedule;
       EXPECT_EQ(schedule.getRowRounds() * schedule.getRowsPerRound(),
                 schedule.getHalfRows());
@@ -73,7 +73,7 @@ TEST(CDNATiles, SharedMemoryHoldsTwoStages) {
 /// Half of a tile's rows are too few for 512 threads of 16 bytes each.
 TEST(CDNATiles, WideTilesAreForLongStages) {
   auto hasWide = [](const TargetInfo &target) {
-    return llvm::any_of(rankMfmaTiles(forward(16384, 4096, 4096, 8), target),
+    return llvm::any_of(rankMfmaTiles(mGrouped(16384, 4096, 4096, 8), target),
                         [](const MfmaTileCost &tile) {
                           return tile.schedule.rows < tile.schedule.columns;
                         });
@@ -84,18 +84,18 @@ TEST(CDNATiles, WideTilesAreForLongStages) {
 
 TEST(CDNATiles, LargeMatmulsHaveLargeTiles) {
   for (const TargetInfo *target : {&getMI300X(), &getMI355X()})
-    EXPECT_EQ(choose(forward(65536, 8192, 4096, 8), *target).rows, 256);
+    EXPECT_EQ(choose(mGrouped(65536, 8192, 4096, 8), *target).rows, 256);
 }
 
 TEST(CDNATiles, SmallGroupsHaveSmallTiles) {
   for (const TargetInfo *target : {&getMI300X(), &getMI355X()})
-    EXPECT_LT(choose(forward(4096, 1408, 2048, 64), *target).rows, 256);
+    EXPECT_LT(choose(mGrouped(4096, 1408, 2048, 64), *target).rows, 256);
 }
 
 /// Predictions stay below what dense matmuls of the vendor reach, and are no
 /// order of magnitude off.
 TEST(CDNATiles, PredictionsAreBoundedByDenseMatmuls) {
-  MatmulWork work = forward(65536, 8192, 4096, 8);
+  MatmulWork work = mGrouped(65536, 8192, 4096, 8);
   EXPECT_LT(getTeraflops(work, getMI300X()), 1273);
   EXPECT_GT(getTeraflops(work, getMI300X()), 900);
   EXPECT_LT(getTeraflops(work, getMI355X()), 3233);
@@ -104,7 +104,7 @@ TEST(CDNATiles, PredictionsAreBoundedByDenseMatmuls) {
 
 /// Memory bounds few rows of many experts.
 TEST(CDNATiles, WeightsBoundFewRows) {
-  MatmulWork work = forward(256, 4096, 4096, 64);
+  MatmulWork work = mGrouped(256, 4096, 4096, 64);
   MfmaTileCost tile = chooseMfmaTile(rankMfmaTiles(work, getMI300X()));
   EXPECT_GE(tile.cost.time, tile.trafficTime);
   EXPECT_GT(tile.trafficTime, 200000000); // 1 GiB at 4.7 TB/s, in ps

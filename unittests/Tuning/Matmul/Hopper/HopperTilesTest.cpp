@@ -22,8 +22,8 @@ namespace {
 
 const TargetInfo &getH200() { return *lookupTarget("sm_90a"); }
 
-MatmulWork forward(int64_t rows, int64_t columns, int64_t contraction,
-                   int64_t groups) {
+MatmulWork mGrouped(int64_t rows, int64_t columns, int64_t contraction,
+                    int64_t groups) {
   MatmulWork work;
   work.rows = rows;
   work.columns = columns;
@@ -31,25 +31,25 @@ MatmulWork forward(int64_t rows, int64_t columns, int64_t contraction,
   work.groups = groups;
   return work;
 }
-/// Sizes named as those of the forward matmul: the result of a group is
+/// Sizes named as those of the M-grouped matmul: the result of a group is
 /// [columns, contraction].
 MatmulWork gradient(int64_t rows, int64_t columns, int64_t contraction,
                     int64_t groups) {
-  MatmulWork work = forward(columns, contraction, rows, groups);
-  work.forward = false;
+  MatmulWork work = mGrouped(columns, contraction, rows, groups);
+  work.groupedDim = GroupedDim::K;
   return work;
 }
 
 TEST(MatmulWorkTest, UnknownTokensAreManyAndUnknownWidthsAreNot) {
   constexpr int64_t kUnknown = ShapedType::kDynamic;
-  MatmulWork rows = withNominalSizes(forward(kUnknown, kUnknown, 64, 1));
+  MatmulWork rows = withNominalSizes(mGrouped(kUnknown, kUnknown, 64, 1));
   EXPECT_EQ(rows.rows, 16384);
   EXPECT_EQ(rows.columns, 4096);
   // Each group has some tokens.
   EXPECT_EQ(withNominalSizes(gradient(kUnknown, 64, 64, 32)).contraction,
             32768);
-  // A dense weight gradient is a forward matmul that contracts tokens.
-  MatmulWork dense = forward(kUnknown, 64, kUnknown, 1);
+  // A dense weight gradient is an M-grouped matmul that contracts tokens.
+  MatmulWork dense = mGrouped(kUnknown, 64, kUnknown, 1);
   dense.contractsTokens = true;
   dense = withNominalSizes(dense);
   EXPECT_EQ(dense.contraction, 16384);
@@ -81,11 +81,11 @@ std::vector<MeasuredCase> getMeasuredCases() {
                                      {kCooperative, 256, 128, values[4]}};
   };
   return {
-      {forward(16640, 8192, 5120, 16), tiles({1274, 1282, 1210, 1192, 1151})},
-      {forward(32768, 2048, 7168, 8), tiles({1312, 1322, 1255, 1254, 1252})},
-      {forward(32768, 8192, 5120, 1), tiles({1354, 1344, 1251, 1241, 1240})},
-      {forward(131072, 2048, 7168, 8), tiles({1348, 1349, 1271, 1261, 1267})},
-      {forward(65536, 1408, 2048, 64), tiles({1253, 1260, 988, 996, 998})},
+      {mGrouped(16640, 8192, 5120, 16), tiles({1274, 1282, 1210, 1192, 1151})},
+      {mGrouped(32768, 2048, 7168, 8), tiles({1312, 1322, 1255, 1254, 1252})},
+      {mGrouped(32768, 8192, 5120, 1), tiles({1354, 1344, 1251, 1241, 1240})},
+      {mGrouped(131072, 2048, 7168, 8), tiles({1348, 1349, 1271, 1261, 1267})},
+      {mGrouped(65536, 1408, 2048, 64), tiles({1253, 1260, 988, 996, 998})},
       {gradient(16640, 8192, 5120, 16), tiles({1186, 1203, 1079, 984, 985})},
       {gradient(32768, 2048, 7168, 8), tiles({1310, 1302, 1249, 1183, 1182})},
       {gradient(32768, 8192, 5120, 1), tiles({1326, 1338, 1262, 1316, 1282})},
@@ -119,7 +119,7 @@ std::vector<SweptCase> getSweptCases() {
     return llvm::alignTo(tokens + groups * 127, 128);
   };
   return {
-      {forward(16640, 8192, 5120, 16),
+      {mGrouped(16640, 8192, 5120, 16),
        {1864.8, 1287.5, 1164.9, 1105.3, 1998.0, 1798.1, 1591.8,
         1275.1, 1422.4, 1168.0, 1832.2, 1302.6, 1187.0, 1221.7,
         1224.5, 1166.6, 1698.7, 1312.1, 1253.0, 1305.7}},
@@ -127,7 +127,7 @@ std::vector<SweptCase> getSweptCases() {
        {1983.1, 1466.5, 1156.9, 1109.8, 2382.4, 2054.2, 1788.2,
         1556.7, 1530.9, 1192.3, 1971.8, 1622.8, 1419.7, 1459.0,
         1436.2, 1380.1, 1729.5, 1519.1, 1433.1, 1439.9}},
-      {forward(32768, 2048, 7168, 8),
+      {mGrouped(32768, 2048, 7168, 8),
        {1258.2, 943.5,  734.8,  748.6,  1455.8, 1358.7, 1109.5,
         1081.9, 1081.5, 779.0,  1222.2, 972.4,  810.4,  783.2,
         789.1,  787.9,  1116.0, 808.4,  779.1,  824.0}},
@@ -135,31 +135,31 @@ std::vector<SweptCase> getSweptCases() {
        {1265.4, 875.7, 772.3,  749.7,  1334.8, 1204.6, 1046.8,
         814.5,  850.7, 822.4,  1262.3, 881.3,  786.4,  873.2,
         830.5,  820.2, 1108.8, 813.1,  845.9,  873.3}},
-      {forward(65536, 1408, 2048, 64),
+      {mGrouped(65536, 1408, 2048, 64),
        {505.5, 351.0, 314.2, 316.1, 523.8, 508.8, 456.7, 411.9, 472.3, 424.8,
         459.9, 397.0, 364.0, 371.7, 413.1, 394.5, 461.8, 404.7, 447.3, 393.6}},
       {gradient(padded(65536, 64), 1408, 2048, 64),
        {519.1, 432.2, 322.1, 326.8, 574.7, 566.5, 414.1, 408.5, 439.4, 351.1,
         507.4, 498.3, 422.2, 432.7, 454.0, 401.3, 582.8, 465.2, 441.7, 452.2}},
-      {forward(4096, 7168, 2048, 32),
+      {mGrouped(4096, 7168, 2048, 32),
        {194.6, 169.9, 165.4, 167.6, 229.1, 176.9, 161.8, 161.8, 153.9, 162.3,
         203.5, 194.8, 184.5, 192.0, 181.6, 179.6, 303.6, 255.0, 252.5, 247.8}},
       {gradient(padded(4096, 32), 7168, 2048, 32),
        {351.3, 338.7, 293.3, 292.1, 479.3, 432.5, 359.9, 393.0, 340.3, 285.6,
         497.7, 460.0, 342.8, 401.8, 318.1, 289.1, 382.3, 379.8, 283.5, 311.0}},
-      {forward(8192, 4096, 4096, 8),
+      {mGrouped(8192, 4096, 4096, 8),
        {332.7, 243.9, 240.0, 250.3, 368.9, 325.1, 278.7, 241.4, 256.2, 241.0,
         308.1, 270.6, 262.7, 270.0, 263.0, 260.6, 383.0, 311.5, 296.5, 295.7}},
       {gradient(padded(8192, 8), 4096, 4096, 8),
        {396.6, 278.3, 254.8, 265.4, 448.2, 389.3, 331.0, 311.5, 311.8, 269.3,
         424.7, 321.4, 291.9, 317.4, 294.0, 280.5, 350.7, 309.2, 279.1, 309.8}},
-      {forward(16384, 2816, 2048, 16),
+      {mGrouped(16384, 2816, 2048, 16),
        {231.8, 170.8, 161.9, 168.4, 250.3, 219.2, 200.0, 185.2, 178.4, 162.2,
         211.2, 196.6, 181.0, 202.5, 193.4, 198.6, 232.5, 213.7, 203.4, 198.6}},
       {gradient(padded(16384, 16), 2816, 2048, 16),
        {253.3, 197.2, 176.4, 194.3, 287.6, 277.7, 203.3, 208.7, 197.6, 182.5,
         265.9, 231.2, 207.5, 229.2, 209.5, 207.3, 241.8, 224.1, 210.5, 233.5}},
-      {forward(49152, 2880, 2880, 32),
+      {mGrouped(49152, 2880, 2880, 32),
        {1188.9, 880.7, 780.4,  673.9,  1467.7, 1179.6, 1206.1,
         987.1,  975.6, 982.0,  1172.9, 886.7,  828.9,  763.3,
         746.8,  776.7, 1100.6, 806.5,  797.2,  832.0}},
@@ -167,7 +167,7 @@ std::vector<SweptCase> getSweptCases() {
        {1208.1, 867.3, 749.6,  638.6,  1371.0, 1114.9, 1115.0,
         877.2,  888.9, 802.8,  1226.6, 869.0,  848.6,  808.7,
         799.4,  813.1, 1194.3, 863.3,  856.4,  821.0}},
-      {forward(65536, 768, 2048, 128),
+      {mGrouped(65536, 768, 2048, 128),
        {279.9, 212.2, 191.1, 211.0, 316.4, 249.2, 213.4, 228.5, 199.2, 210.4,
         248.0, 238.8, 228.8, 237.5, 230.9, 229.8, 294.7, 257.3, 246.4, 275.7}},
       {gradient(padded(65536, 128), 768, 2048, 128),
@@ -259,7 +259,7 @@ TEST(HopperTilesTest, ChoosesNearlyTheBestOfAllTiles) {
 TEST(HopperTilesTest, CandidatesFitTheTarget) {
   for (bool promoted : {false, true})
     for (int64_t resultBytes : {2, 4}) {
-      MatmulWork work = forward(4096, 4096, 4096, 8);
+      MatmulWork work = mGrouped(4096, 4096, 4096, 8);
       work.promoted = promoted;
       work.resultBytes = resultBytes;
       for (const MatmulTileCost &tile : rankMatmulTiles(work, getH200())) {
@@ -280,7 +280,7 @@ TEST(HopperTilesTest, CandidatesFitTheTarget) {
 
 /// Boxes of 64 columns bring an operand that is contiguous along them.
 TEST(HopperTilesTest, InnermostColumnsComeInBoxes) {
-  MatmulWork work = forward(16384, 2048, 1408, 64);
+  MatmulWork work = mGrouped(16384, 2048, 1408, 64);
   work.a = work.b = MatrixElement::BF16;
   work.elementBytes = 2;
   size_t all = rankMatmulTiles(work, getH200()).size();
@@ -293,7 +293,7 @@ TEST(HopperTilesTest, InnermostColumnsComeInBoxes) {
 }
 
 TEST(HopperTilesTest, ChoiceDoesNotDependOnTheRun) {
-  MatmulWork work = forward(ShapedType::kDynamic, 2048, 7168, 8);
+  MatmulWork work = mGrouped(ShapedType::kDynamic, 2048, 7168, 8);
   SmallVector<MatmulTileCost> first = rankMatmulTiles(work, getH200());
   SmallVector<MatmulTileCost> second = rankMatmulTiles(work, getH200());
   EXPECT_EQ(chooseMatmulTile(first).cost, chooseMatmulTile(second).cost);
@@ -308,7 +308,7 @@ TEST(HopperTilesTest, GroupsFillHalfOfTheirLastTiles) {
 }
 
 TEST(HopperTilesTest, KnownRowsAndGradientsHaveOneTile) {
-  EXPECT_EQ(getMatmulVariants(forward(4096, 512, 16384, 4), getH200()).size(),
+  EXPECT_EQ(getMatmulVariants(mGrouped(4096, 512, 16384, 4), getH200()).size(),
             1u);
   EXPECT_EQ(getMatmulVariants(gradient(ShapedType::kDynamic, 512, 16384, 4),
                               getH200())
@@ -322,7 +322,7 @@ TEST(HopperTilesTest, VariantsLoseLittleForAnyNumberOfRows) {
          {std::tuple(512, 16384, 4), std::tuple(8192, 5120, 16),
           std::tuple(2048, 7168, 8), std::tuple(8192, 5120, 1)}) {
       MatmulWork work =
-          forward(ShapedType::kDynamic, columns, contraction, groups);
+          mGrouped(ShapedType::kDynamic, columns, contraction, groups);
       work.promoted = promoted;
       SmallVector<MatmulTileCost, 1> variants =
           getMatmulVariants(work, getH200());
@@ -364,7 +364,7 @@ TEST(HopperTilesTest, VariantsLoseLittleForAnyNumberOfRows) {
 
 TEST(HopperTilesTest, SmallWorkIsBoundByOneWave) {
   SmallVector<MatmulTileCost> tiles =
-      rankMatmulTiles(forward(128, 128, 128, 1), getH200());
+      rankMatmulTiles(mGrouped(128, 128, 128, 1), getH200());
   EXPECT_EQ(chooseMatmulTile(tiles).waves, 1);
 }
 
@@ -375,7 +375,7 @@ TEST(MatmulTilesTest, HugeSizesDoNotOverflow) {
       for (int64_t contraction : sizes)
         for (int64_t groups : sizes)
           for (const MatmulWork &work :
-               {forward(rows, columns, contraction, groups),
+               {mGrouped(rows, columns, contraction, groups),
                 gradient(rows, columns, contraction, groups)})
             for (const MatmulTileCost &tile : rankMatmulTiles(work, getH200()))
               EXPECT_GT(tile.cost.time, 0) << rows << "x" << columns << "x"

@@ -9,6 +9,7 @@
 #ifndef FP8MOE_CONVERSION_FP8MOETOGPU_MATMUL_GROUPEDMATMUL_H
 #define FP8MOE_CONVERSION_FP8MOETOGPU_MATMUL_GROUPEDMATMUL_H
 
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEInterfaces.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 #include <array>
@@ -18,17 +19,17 @@ namespace mlir::fp8moe {
 /// Sizes of a grouped matmul in elements. The result has `rows` by `columns`;
 /// both operands are contiguous along the contraction, unless columnsInnermost.
 template <typename T> struct GroupedMatmulSizes {
-  /// Forward: all groups' rows. Weight gradient: rows of each group's result.
+  /// M-grouped: all groups' rows. K-grouped: rows of each group's result.
   T rows;
   T columns;
-  /// Extent in memory of the contracted dimension; of all groups together in
-  /// the weight gradient.
+  /// Extent in memory of the contracted dimension; of all groups together
+  /// where it is K-grouped.
   T contraction;
   T groups;
-  /// Stride of the result's rows (forward).
+  /// Stride of the result's rows (M-grouped).
   T resultRow;
-  /// Strides of the rows and, in the weight gradient, of the groups of what is
-  /// accumulated into.
+  /// Strides of the rows and, K-grouped, of the groups of what is accumulated
+  /// into.
   T addendRow, addendGroup;
 
   static constexpr auto members() {
@@ -44,10 +45,8 @@ struct GroupedMatmulProblem {
   Type aType, bType;
   /// bf16 or f32.
   Type resultType;
-  /// Groups are ranges of the rows, each with its own b (forward), or ranges of
-  /// the contraction, each with its own result (weight gradient).
-  bool forward = true;
-  /// One group of all rows, whose end nobody has to read; forward, and b is
+  GroupedDim groupedDim = GroupedDim::M;
+  /// One group of all rows, whose end nobody has to read; M-grouped, and b is
   /// one matrix.
   bool dense = false;
   /// Groups of the contraction begin at multiples of this, with zeros between.
@@ -68,11 +67,12 @@ struct GroupedMatmulProblem {
   int64_t getResultBytes() const {
     return resultType.getIntOrFloatBitWidth() / 8;
   }
+  bool isMGrouped() const { return groupedDim == GroupedDim::M; }
   /// Each group has a matrix of b.
-  bool hasExperts() const { return forward && !dense; }
+  bool hasExperts() const { return isMGrouped() && !dense; }
   /// Groups that tiles are counted for: the rows behind the last group are one
-  /// more in the forward direction, and become zero.
-  bool hasTail() const { return forward && !dense; }
+  /// more where M is grouped, and become zero.
+  bool hasTail() const { return isMGrouped() && !dense; }
 };
 
 } // namespace mlir::fp8moe

@@ -32,6 +32,10 @@ struct EqualSizes {
   int64_t secondDim;
 };
 
+/// The dimension of a grouped matmul that the groups divide: rows of the
+/// result, or what is contracted.
+enum class GroupedDim { M, K };
+
 /// How a kernel reads or writes one tensor.
 struct TensorAccess {
   /// The order of the dimensions in memory may be chosen; otherwise the tensor

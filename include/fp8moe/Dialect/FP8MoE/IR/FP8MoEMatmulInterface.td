@@ -46,15 +46,20 @@ def FP8MoE_MatmulOpInterface
     InterfaceMethod<"Writes a decision about its precision.", "void",
                     "setPrecisionAttr",
                     (ins "::mlir::fp8moe::PrecisionAttr":$precision)>,
-    FP8MoE_MatmulMethod<"bool", "isForward", [{
-        True where rows of the result are rows of `a`, false where every group has a
-        result of its own and is contracted.
+    FP8MoE_MatmulMethod<"::mlir::fp8moe::GroupedDim", "getGroupedDim", [{
+        M where rows of the result are rows of `a`, K where every group has a result of
+        its own and is contracted.
       }]>,
     FP8MoE_MatmulMethod<"int64_t", "getContractedDimA",
                         "The contracted dimension of the first operand.">,
     FP8MoE_MatmulMethod<"int64_t", "getContractedDimB",
                         "The contracted dimension of the second operand.">,
   ];
+  let extraSharedClassDeclaration = [{
+    bool isMGrouped() {
+      return $_op.getGroupedDim() == ::mlir::fp8moe::GroupedDim::M;
+    }
+  }];
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getType() { return getResult().getType(); }
     /// Without groups.

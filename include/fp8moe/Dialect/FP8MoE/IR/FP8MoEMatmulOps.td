@@ -65,7 +65,9 @@ def FP8MoE_LinearOp : FP8MoE_MatmulOp<"linear"> {
   let extraClassDeclaration = [{
     /// No groups.
     ::mlir::TypedValue<::mlir::RankedTensorType> getOffsets() { return {}; }
-    bool isForward() { return true; }
+    ::mlir::fp8moe::GroupedDim getGroupedDim() {
+      return ::mlir::fp8moe::GroupedDim::M;
+    }
 
     /// The contracted dimension of each operand.
     int64_t getContractedDimA() { return 1; }
@@ -81,8 +83,8 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
 
     | mode | a | b | scales a, b | result |
     |---|---|---|---|---|
-    | 2D x 3D (forward, dgrad) | `[M, K]` | `[E, K, N]` | `[M]`, `[E, N]` | `[M, N]` |
-    | 2D x 2D (weight gradient) | `[N, M]` | `[M, K]` | `[E, N]`, `[E, K]` | `[E, N, K]` |
+    | 2D x 3D, M-grouped (forward, dgrad) | `[M, K]` | `[E, K, N]` | `[M]`, `[E, N]` | `[M, N]` |
+    | 2D x 2D, K-grouped (wgrad) | `[N, M]` | `[M, K]` | `[E, N]`, `[E, K]` | `[E, N, K]` |
 
     Groups are ranges of M. Result rows of no group are zero; the result of an empty group
     is zero in the 2D x 2D mode. In the 2D x 2D mode both operands may have padded groups
@@ -98,9 +100,9 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
     (rounded to f32), converted to the result type.
 
     Scales of both operands may be e8m0 bytes of blocks of 32 along the contraction, as
-    `fp8moe.mx_quantize` writes them; there is no `direction` then. Forward: of a `[M, K/32]`,
+    `fp8moe.mx_quantize` writes them; there is no `direction` then. M-grouped: of a `[M, K/32]`,
     plain, in tiles, or in tiles with padded groups of rows; of b `[E, N, K/32]`, plain or
-    in tiles. Weight gradient, where blocks start at each group's first row: of a
+    in tiles. K-grouped, where blocks start at each group's first row: of a
     `[N, P/32]`, of b `[K, P/32]`, in tiles with padded groups. Each element is multiplied by
     its scale, exactly, before products are summed in f64.
 
@@ -152,13 +154,16 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
     (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($a) `,` type($b) `->` type($result)
   }];
   let extraClassDeclaration = [{
-    /// True for 2D x 3D (groups are rows of the result), false for 2D x 2D (groups are
+    /// M for 2D x 3D (groups are rows of the result), K for 2D x 2D (groups are
     /// contracted).
-    bool isForward() { return getB().getType().getRank() == 3; }
+    ::mlir::fp8moe::GroupedDim getGroupedDim() {
+      return getB().getType().getRank() == 3 ? ::mlir::fp8moe::GroupedDim::M
+                                             : ::mlir::fp8moe::GroupedDim::K;
+    }
 
     /// The contracted dimension of each operand.
     int64_t getContractedDimA() { return 1; }
-    int64_t getContractedDimB() { return isForward() ? 1 : 0; }
+    int64_t getContractedDimB() { return isMGrouped() ? 1 : 0; }
 
     /// Whether the scales are those of blocks along the contraction.
     bool hasBlockScales();

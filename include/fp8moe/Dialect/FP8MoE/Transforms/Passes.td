@@ -291,7 +291,7 @@ def SettleLayouts : InterfacePass<"fp8moe-settle-layouts", "::mlir::FunctionOpIn
 }
 
 def PadGroups : InterfacePass<"fp8moe-pad-groups", "::mlir::FunctionOpInterface"> {
-  let summary = "Pad the groups that weight gradients contract";
+  let summary = "Pad the groups that K-grouped matmuls contract";
   let description = [{
     A kernel that contracts over jagged groups masks what belongs to a neighbour, unless
     every group begins at a multiple of the kernel's stage and is zero up to the next one.

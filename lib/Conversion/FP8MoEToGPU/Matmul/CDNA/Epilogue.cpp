@@ -21,8 +21,8 @@ CDNAEpilogue::CDNAEpilogue(CDNAMatmulKernel &kernel, const CDNATile &tile)
     : kernel(kernel), b(kernel.b), tile(tile) {
   const auto &problem = kernel.problem;
   result = getRange(kernel.result,
-                    problem.forward ? kernel.sizes.resultRow
-                                    : kernel.strides.resultRow,
+                    problem.isMGrouped() ? kernel.sizes.resultRow
+                                         : kernel.strides.resultRow,
                     kernel.strides.resultGroup);
   if (problem.accumulates)
     addend = getRange(kernel.addend, kernel.sizes.addendRow,
@@ -33,7 +33,7 @@ CDNAEpilogue::CDNAEpilogue(CDNAMatmulKernel &kernel, const CDNATile &tile)
 BufferRange CDNAEpilogue::getRange(Value base, Value pitch, Value groupStride) {
   Value first =
       b.add(b.mul(kernel.widen(tile.row), pitch), kernel.widen(tile.column));
-  if (!kernel.problem.forward)
+  if (!kernel.problem.isMGrouped())
     first = b.add(first, b.mul(kernel.widen(tile.group), groupStride));
   int64_t bytes = kernel.problem.getResultBytes();
   Value before =
@@ -53,7 +53,7 @@ void CDNAEpilogue::loadScales() {
   const MfmaSchedule &schedule = kernel.schedule;
   Value group = kernel.widen(tile.group);
   Value row = kernel.widen(tile.row);
-  if (!kernel.problem.forward)
+  if (!kernel.problem.isMGrouped())
     row = b.add(row, b.mul(group, kernel.sizes.rows));
   Value column =
       b.add(b.mul(group, kernel.sizes.columns), kernel.widen(tile.column));
@@ -170,8 +170,8 @@ void CDNAEpilogue::accumulate(Run &run, bool isRagged) {
 }
 
 void CDNAEpilogue::store(const Run &run, bool isRagged) {
-  Value pitch = kernel.problem.forward ? kernel.sizes.resultRow
-                                       : kernel.strides.resultRow;
+  Value pitch = kernel.problem.isMGrouped() ? kernel.sizes.resultRow
+                                            : kernel.strides.resultRow;
   bool isBF16 = kernel.problem.getResultBytes() == 2;
   SmallVector<Value> words;
   if (isBF16)

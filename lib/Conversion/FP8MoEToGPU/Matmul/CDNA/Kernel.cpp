@@ -69,12 +69,12 @@ CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
 }
 
 bool CDNAMatmulKernel::needsHeadMask() const {
-  return !problem.forward &&
+  return !problem.isMGrouped() &&
          problem.padding * getElementBytes() % MfmaSchedule::kChunkBytes;
 }
 
 bool CDNAMatmulKernel::needsTailMask() const {
-  if (!problem.forward)
+  if (!problem.isMGrouped())
     return needsHeadMask();
   int64_t contraction = problem.sizes.contraction;
   return ShapedType::isDynamic(contraction) ||

@@ -188,17 +188,18 @@ CDNAMatmulStrides<OpFoldResult> CDNAMatmulLaunch::getStrides() {
   CDNAMatmulStrides<OpFoldResult> strides;
   strides.aRow = instance.a.strides[0];
   strides.bColumn = instance.b.strides.back();
-  strides.bGroup = problem.forward ? instance.b.strides[0] : zero;
-  // Forward, the problem has that of the result's rows.
-  strides.resultRow = problem.forward ? zero : instance.result.strides[1];
-  strides.resultGroup = problem.forward ? zero : instance.result.strides[0];
+  strides.bGroup = problem.isMGrouped() ? instance.b.strides[0] : zero;
+  // M-grouped, the problem has that of the result's rows.
+  strides.resultRow = problem.isMGrouped() ? zero : instance.result.strides[1];
+  strides.resultGroup =
+      problem.isMGrouped() ? zero : instance.result.strides[0];
   return strides;
 }
 
 /// Blocks of rows that there may be, a multiple of the dies.
 OpFoldResult CDNAMatmulLaunch::countRowBlocks(const MfmaSchedule &schedule) {
   OpFoldResult blocks = size.ceilDiv(sizes.rows, schedule.rows);
-  if (problem.forward)
+  if (problem.isMGrouped())
     blocks = size.add(blocks, size.add(sizes.groups, size.constant(1)));
   else
     blocks = size.mul(blocks, sizes.groups);
@@ -209,9 +210,9 @@ OpFoldResult CDNAMatmulLaunch::countRowBlocks(const MfmaSchedule &schedule) {
 SymbolRefAttr
 CDNAMatmulLaunch::getKernel(const MfmaSchedule &schedule,
                             const CDNAMatmulStrides<OpFoldResult> &strides) {
-  SmallVector<int64_t> numbers{problem.forward,     problem.padding,
-                               problem.hasScales,   problem.reciprocalScales,
-                               problem.accumulates, schedule.rows,
+  SmallVector<int64_t> numbers{problem.isMGrouped(), problem.padding,
+                               problem.hasScales,    problem.reciprocalScales,
+                               problem.accumulates,  schedule.rows,
                                schedule.columns};
   for (auto member : GroupedMatmulSizes<int64_t>::members())
     numbers.push_back(problem.sizes.*member);
@@ -223,7 +224,7 @@ CDNAMatmulLaunch::getKernel(const MfmaSchedule &schedule,
     numbers.push_back(known.*to);
   }
   return lowering.getKernels().getOrBuild(
-      problem.forward ? "grouped_matmul" : "grouped_matmul_wgrad",
+      problem.isMGrouped() ? "grouped_matmul" : "grouped_matmul_wgrad",
       {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
        TypeAttr::get(problem.resultType),
        builder.getDenseI64ArrayAttr(numbers)},

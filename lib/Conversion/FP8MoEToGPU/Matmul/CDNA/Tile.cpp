@@ -12,9 +12,9 @@
 // rows, with all of its columns, in bands: what runs at once on a die are a few
 // blocks of rows by a band of columns, and both operands come from its cache.
 //
-// Forward, blocks of rows are counted through all groups, each of which may end
-// inside a block, and then through the rows of no group. The host only knows
-// how many there are at most: workgroups that find nothing end.
+// M-grouped, blocks of rows are counted through all groups, each of which may
+// end inside a block, and then through the rows of no group. The host only
+// knows how many there are at most: workgroups that find nothing end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -191,7 +191,7 @@ void fp8moe::createCDNATile(CDNAMatmulKernel &kernel,
   TileFinder finder(kernel);
   auto [rowBlock, columnTile] = finder.findPlace();
   Value column = kernel.b.mul(columnTile, kernel.schedule.columns);
-  auto [tile, exists] = kernel.problem.forward
+  auto [tile, exists] = kernel.problem.isMGrouped()
                             ? finder.findForward(rowBlock, column)
                             : finder.findGradient(rowBlock, column);
   const CDNATile &found = tile;

@@ -90,7 +90,7 @@ SmallVector<Value> MatmulEpilogue::loadScales(const Tile &tile) {
     }
   };
   Value group = widen(tile.group);
-  Value groupRows = kernel.problem.forward
+  Value groupRows = kernel.problem.isMGrouped()
                         ? b.i64(0)
                         : b.mul(group, widen(kernel.sizes.rows));
   load(kernel.scaleA, groupRows, tile.row, kernel.sizes.rows,
@@ -202,7 +202,7 @@ SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
   auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
   Value element =
       b.add(b.mul(widen(row), widen(kernel.sizes.addendRow)), widen(column));
-  if (!kernel.problem.forward)
+  if (!kernel.problem.isMGrouped())
     element =
         b.add(element, b.mul(widen(tile.group), kernel.sizes.addendGroup));
   Value pointer = b.offsetBytes(kernel.addend, b.mul(element, bytes));
@@ -323,7 +323,7 @@ void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
   auto copyBox = [&] {
     b.createIf(isLeader, [&] {
       SmallVector<Value> coordinates{b.add(tile.column, firstColumn), rows.row};
-      if (!kernel.problem.forward)
+      if (!kernel.problem.isMGrouped())
         coordinates.push_back(tile.group);
       createTensorStore(b, kernel.mapResult, coordinates,
                         kernel.getShared(box));

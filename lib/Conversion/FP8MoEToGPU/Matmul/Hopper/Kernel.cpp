@@ -38,7 +38,7 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
     scaleA = b.getPointer(pointer++);
     scaleB = b.getPointer(pointer++);
   }
-  if (problem.forward)
+  if (problem.isMGrouped())
     result = b.getPointer(pointer++);
   if (problem.accumulates)
     addend = b.getPointer(pointer++);
@@ -89,7 +89,7 @@ gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
   KernelSignature signature;
   signature.tensorMaps = 3;
   signature.pointers = !problem.dense + 2 * problem.hasScales +
-                       problem.forward + problem.accumulates +
+                       problem.isMGrouped() + problem.accumulates +
                        hasPartialSums(problem);
   signature.sizes = countDynamic(problem.sizes);
   signature.hasBlockCount = false;

@@ -62,15 +62,15 @@ struct GroupedMatmulKernel {
   /// steps of one instruction. (With promoted accumulation the loop that this
   /// takes would need more registers than there are.)
   bool endsInsideStages() const {
-    return !problem.forward && !problem.promoted;
+    return !problem.isMGrouped() && !problem.promoted;
   }
   /// What is multiplied in the first stage of a group may begin with elements
   /// of the group before, and in the last one end with those of the next.
   bool needsHeadMask() const {
-    return !problem.forward && getGroupAlignment() % kSwizzleChunkBytes;
+    return !problem.isMGrouped() && getGroupAlignment() % kSwizzleChunkBytes;
   }
   bool needsTailMask() const {
-    return !problem.forward &&
+    return !problem.isMGrouped() &&
            getGroupAlignment() %
                (endsInsideStages() ? kWgmmaBytes : kSwizzleRowBytes);
   }
@@ -104,11 +104,11 @@ struct Tile {
   /// i1: nothing is multiplied, in the tail or an empty group. The product is
   /// zero whatever the scales are.
   Value isZero;
-  /// Forward: where the group's rows end.
+  /// M-grouped: where the group's rows end.
   Value rowEnd;
   /// First element of the contraction, and the number of its stages.
   Value contraction, numStages;
-  /// Weight gradient: bytes before the group in the first stage, and bytes up
+  /// K-grouped: bytes before the group in the first stage, and bytes up
   /// to its end in the last one (0 in an empty group).
   Value headBytes, lastBytes;
 };
@@ -148,7 +148,7 @@ private:
   GroupedMatmulKernel &kernel;
   KernelBuilder &b;
   /// Groups and tail; the extent that ends are clamped to; tiles along the
-  /// columns, and along the rows in the weight gradient; stages of a whole
+  /// columns, and along the rows where K is grouped; stages of a whole
   /// contraction.
   Value numGroups, extent, tilesAlongColumns, tilesAlongRows, numStages;
 };
@@ -213,7 +213,7 @@ private:
   struct RowBlock {
     Value accumulators;
     /// The first of the warp's rows, and how many rows from there on are the
-    /// group's (forward).
+    /// group's (M-grouped).
     Value row, rowsLeft;
     /// Scales of the thread's two rows.
     Value scales[2];

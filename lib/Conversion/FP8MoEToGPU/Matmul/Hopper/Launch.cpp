@@ -185,7 +185,7 @@ FailureOr<HopperMatmulLaunch::Operands> HopperMatmulLaunch::getOperands() {
                                    : SmallVector<int64_t>{0, 1};
   if (problem.columnsInnermost)
     std::swap(bDims[0], bDims[1]);
-  SmallVector<int64_t> resultDims = problem.forward
+  SmallVector<int64_t> resultDims = problem.isMGrouped()
                                         ? SmallVector<int64_t>{1, 0}
                                         : SmallVector<int64_t>{2, 1, 0};
   FailureOr<Matrix> a =
@@ -232,16 +232,16 @@ Value HopperMatmulLaunch::createPartialSums(
 
 SymbolRefAttr HopperMatmulLaunch::getKernel(const MatmulSchedule &schedule) {
   SmallVector<int64_t> numbers{
-      problem.forward,          problem.dense,
+      problem.isMGrouped(),     problem.dense,
       problem.padding,          problem.hasScales,
       problem.reciprocalScales, problem.promoted,
       problem.accumulates,      problem.columnsInnermost};
   for (auto member : GroupedMatmulSizes<int64_t>::members())
     numbers.push_back(problem.sizes.*member);
   return lowering.getKernels().getOrBuild(
-      problem.dense     ? "matmul"
-      : problem.forward ? "grouped_matmul"
-                        : "grouped_matmul_wgrad",
+      problem.dense          ? "matmul"
+      : problem.isMGrouped() ? "grouped_matmul"
+                             : "grouped_matmul_wgrad",
       {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
        TypeAttr::get(problem.resultType),
        getMatmulTile(op.getContext(), schedule),
@@ -265,7 +265,7 @@ HopperMatmulLaunch::createMaps(const Operands &operands,
   SmallVector<int64_t> box{resultBox.columns, ResultBox::kRows};
   if (problem.hasExperts())
     bBox.push_back(1);
-  if (!problem.forward)
+  if (!problem.isMGrouped())
     box.push_back(1);
   return {createMap(operands.a, aBox, kSwizzleRowBytes, kOperandPromotion),
           createMap(operands.b, bBox, kSwizzleRowBytes, kOperandPromotion),
@@ -307,7 +307,7 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
     args.push_back(instance.offsets);
   if (problem.hasScales)
     args.append({instance.scaleA, instance.scaleB});
-  if (problem.forward)
+  if (problem.isMGrouped())
     args.push_back(instance.result.buffer);
   if (instance.addend)
     args.push_back(instance.addend->buffer);
@@ -317,8 +317,8 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
     if (ShapedType::isDynamic(getStaticSize(sizes.*member)))
       args.push_back(getIndex(sizes.*member));
 
-  // A weight gradient of no rows is known: every group is empty.
-  if (problem.forward && ShapedType::isDynamic(problem.sizes.contraction))
+  // A K-grouped matmul of no rows is known: every group is empty.
+  if (problem.isMGrouped() && ShapedType::isDynamic(problem.sizes.contraction))
     require(arith::CmpIPredicate::sge, sizes.contraction, 1,
             "the matmul kernel contracts over at least one element");
   Value isNotEmpty = createIsNotEmpty();

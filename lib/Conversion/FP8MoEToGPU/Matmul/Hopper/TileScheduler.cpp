@@ -22,11 +22,11 @@ using namespace mlir::fp8moe;
 TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
     : kernel(kernel), b(kernel.b) {
   const MatmulSchedule &schedule = kernel.schedule;
-  bool forward = kernel.problem.forward;
+  bool mGrouped = kernel.problem.isMGrouped();
   numGroups = b.add(kernel.sizes.groups, kernel.problem.hasTail());
-  extent = forward ? kernel.sizes.rows : kernel.sizes.contraction;
+  extent = mGrouped ? kernel.sizes.rows : kernel.sizes.contraction;
   tilesAlongColumns = b.ceilDiv(kernel.sizes.columns, schedule.columns);
-  if (forward)
+  if (mGrouped)
     numStages = b.ceilDiv(kernel.sizes.contraction, kernel.getStageElements());
   else
     tilesAlongRows = b.ceilDiv(kernel.sizes.rows, schedule.rows);
@@ -58,7 +58,7 @@ TileState TileScheduler::getFirst(Value tile) {
 
 Value TileScheduler::getGroupTiles(const TileState &state) {
   Value alongRows = tilesAlongRows;
-  if (kernel.problem.forward)
+  if (kernel.problem.isMGrouped())
     alongRows = b.ceilDiv(b.sub(state.end, state.begin), kernel.schedule.rows);
   return b.mul(alongRows, tilesAlongColumns);
 }
@@ -113,7 +113,7 @@ Value TileScheduler::getHeadBytes(const TileState &state) {
 /// Stages that the state's tile takes; at least one, so that the accumulators
 /// of an empty group become zero.
 Value TileScheduler::getNumStages(const TileState &state) {
-  if (kernel.problem.forward)
+  if (kernel.problem.isMGrouped())
     return b.select(b.equal(state.group, kernel.sizes.groups), b.i32(1),
                     numStages);
   Value bytes =
@@ -138,7 +138,7 @@ Tile TileScheduler::getTile(const TileState &state) {
   // Tiles of a group lie in bands of `raster` tiles along the rows; a band is
   // walked column by column.
   Value alongRows = tilesAlongRows;
-  if (kernel.problem.forward)
+  if (kernel.problem.isMGrouped())
     alongRows = b.ceilDiv(b.sub(state.end, state.begin), schedule.rows);
   Value inGroup = b.sub(state.tile, state.firstTile);
   Value bandTiles = b.mul(tilesAlongColumns, schedule.raster);
@@ -150,7 +150,7 @@ Tile TileScheduler::getTile(const TileState &state) {
   tile.column = b.mul(b.divU(inBand, bandRows), schedule.columns);
 
   Value zero = b.i32(0);
-  if (kernel.problem.forward) {
+  if (kernel.problem.isMGrouped()) {
     tile.row = b.add(tile.row, state.begin);
     tile.rowEnd = state.end;
     tile.isZero = b.equal(state.group, kernel.sizes.groups);

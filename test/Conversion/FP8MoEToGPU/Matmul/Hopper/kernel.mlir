@@ -96,7 +96,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// The weight gradient: no group's rows end inside a box, and padded groups need no masks.
+// K-grouped: no group's rows end inside a box, and padded groups need no masks.
 // What a caller alone knows is required of it.
 
 #padded_rows = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = 128>>

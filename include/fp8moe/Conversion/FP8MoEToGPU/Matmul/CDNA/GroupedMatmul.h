@@ -16,8 +16,8 @@
 namespace mlir::fp8moe {
 
 /// Strides in elements that no tensor map holds: of the rows of a, of the
-/// columns of b, of b's groups (forward) and of the result's rows and groups
-/// (weight gradient).
+/// columns of b, of b's groups (M-grouped) and of the result's rows and groups
+/// (K-grouped).
 template <typename T> struct CDNAMatmulStrides {
   T aRow, bColumn, bGroup, resultRow, resultGroup;
 

@@ -43,8 +43,8 @@ int64_t getPartialSumsBytes(const MatmulSchedule &schedule);
 /// rows), of b (contraction and columns, or columns and contraction, and, with
 /// experts, groups) and of the result (columns, rows and, in the weight
 /// gradient, groups); then the pointers offsets (unless dense), both scales if
-/// there are any, result (forward), what is accumulated into, if anything, and
-/// room for partial sums, if there may be any (getPartialSumsBytes for each
+/// there are any, result (M-grouped), what is accumulated into, if anything,
+/// and room for partial sums, if there may be any (getPartialSumsBytes for each
 /// block); then the dynamic sizes.
 gpu::GPUFuncOp buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
                                   StringRef name,
