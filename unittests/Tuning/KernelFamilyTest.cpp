@@ -69,7 +69,7 @@ TEST_F(KernelFamilyTest, NamesAreDistinct) {
 TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
   SmallVector<TileAttrInterface> tiles = {
       getMatmulTile(&context, MatmulSchedule())};
-  QuantizeSchedule schedule{QuantizeSchedule::Slices, /*threads=*/128,
+  QuantizeSchedule schedule{QuantizeSchedule::Inner, /*threads=*/128,
                             /*columnsPerBlock=*/1};
   schedule.heldChunks = schedule.stages = schedule.groups = 1;
   schedule.rowBytes = schedule.rowStages = 1;

@@ -25,13 +25,13 @@ using namespace mlir::fp8moe;
 
 StringRef fp8moe::stringifyQuantizeSchedule(QuantizeSchedule::Kind kind) {
   switch (kind) {
-  case QuantizeSchedule::Slices:
+  case QuantizeSchedule::Inner:
     return "slices";
-  case QuantizeSchedule::Strips:
+  case QuantizeSchedule::Outer:
     return "strips";
-  case QuantizeSchedule::StripsToSlices:
+  case QuantizeSchedule::OuterTransposing:
     return "strips_to_slices";
-  case QuantizeSchedule::SlicesToStrips:
+  case QuantizeSchedule::InnerTransposing:
     return "slices_to_strips";
   }
   llvm_unreachable("unknown schedule");
@@ -65,8 +65,9 @@ fp8moe::getQuantizeScheduleKind(const QuantizeWork &work) {
   bool toRows =
       isAlongRows(work.outputRowStride, work.outputColumnStride, work.columns);
   if (fromRows)
-    return toRows ? QuantizeSchedule::Slices : QuantizeSchedule::SlicesToStrips;
-  return toRows ? QuantizeSchedule::StripsToSlices : QuantizeSchedule::Strips;
+    return toRows ? QuantizeSchedule::Inner
+                  : QuantizeSchedule::InnerTransposing;
+  return toRows ? QuantizeSchedule::OuterTransposing : QuantizeSchedule::Outer;
 }
 
 //===----------------------------------------------------------------------===//

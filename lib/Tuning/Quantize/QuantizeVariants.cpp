@@ -129,8 +129,8 @@ joinRanges(ArrayRef<const QuantizeTileCost *> tiles) {
 static SmallVector<QuantizeVariant> getVariants(const QuantizeWork &work,
                                                 const TargetInfo &target,
                                                 bool areGeneral) {
-  bool areSlices = getQuantizeScheduleKind(work) == QuantizeSchedule::Slices;
-  if (!areSlices || !ShapedType::isDynamic(getMeanLength(work))) {
+  bool isInner = getQuantizeScheduleKind(work) == QuantizeSchedule::Inner;
+  if (!isInner || !ShapedType::isDynamic(getMeanLength(work))) {
     Tiles tiles = rankQuantizeTiles(work, target);
     if (areGeneral)
       llvm::erase_if(tiles, [](const QuantizeTileCost &entry) {

@@ -73,7 +73,7 @@ static QuantizeSchedule getSchedule(const QuantizeWork &work, int64_t team,
                                     bool isKnown, int64_t rows) {
   int64_t perChunk = kChunkElements * work.inputBytes / sizeof(int32_t);
   QuantizeSchedule schedule;
-  schedule.kind = QuantizeSchedule::Slices;
+  schedule.kind = QuantizeSchedule::Inner;
   schedule.method = QuantizeMethod::RegisterResident;
   schedule.threads = std::max(team, kLeastThreads);
   schedule.columnsPerBlock = schedule.threads / team;
@@ -152,7 +152,7 @@ void RegisterResidentFamily::addTiles(
     const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
   const RegisterResidentCalibration *calibration =
       getRegisterResidentCalibration(target.chip);
-  if (!calibration || getQuantizeScheduleKind(work) != QuantizeSchedule::Slices)
+  if (!calibration || getQuantizeScheduleKind(work) != QuantizeSchedule::Inner)
     return;
   // A kernel for any length of slices holds the same number of chunks.
   bool isLengthKnown = !ShapedType::isDynamic(getMeanLength(known));

@@ -16,7 +16,7 @@ namespace mlir::fp8moe {
 /// Registers of a thread for 16-bit and 32-bit inputs, the most that the
 /// kernels of test/Integration/programs need.
 struct TwoPassRegisters {
-  int64_t slices[2], strips[2], stripsToSlices[2], slicesToStrips[2];
+  int64_t inner[2], outer[2], outerTransposing[2], innerTransposing[2];
 };
 
 /// What kernels that read twice need and take on a chip.

@@ -49,7 +49,7 @@ static constexpr int64_t kChunkBytes = 16;
 /// Output elements that a thread has of one chunk.
 static constexpr int64_t kChunkElements = 16;
 /// Input bytes that a thread of a strip has in flight in the first pass.
-static constexpr int64_t kStripBytesInFlight = 4 * kChunkBytes;
+static constexpr int64_t kOuterBytesInFlight = 4 * kChunkBytes;
 /// Elements that a thread has of a transposed tile: 8 columns of 4 rows, or the
 /// reverse.
 static constexpr int64_t kTransposedElements = 32;
@@ -63,7 +63,7 @@ static constexpr int64_t kTransposedColumns = 8;
 /// ones a thread has too few registers.
 static constexpr int64_t kThreadCounts[] = {128, 256, 512};
 /// Strips that are tried: from one sector of bf16 on every chip.
-static constexpr int64_t kStripColumns[] = {32, 64, 128, 256};
+static constexpr int64_t kOuterColumns[] = {32, 64, 128, 256};
 
 //===----------------------------------------------------------------------===//
 // Legal tiles
@@ -73,14 +73,14 @@ static int64_t getRegisters(QuantizeSchedule::Kind kind, int64_t inputBytes,
                             const TwoPassRegisters &registers) {
   bool isWide = inputBytes > 2;
   switch (kind) {
-  case QuantizeSchedule::Slices:
-    return registers.slices[isWide];
-  case QuantizeSchedule::Strips:
-    return registers.strips[isWide];
-  case QuantizeSchedule::StripsToSlices:
-    return registers.stripsToSlices[isWide];
-  case QuantizeSchedule::SlicesToStrips:
-    return registers.slicesToStrips[isWide];
+  case QuantizeSchedule::Inner:
+    return registers.inner[isWide];
+  case QuantizeSchedule::Outer:
+    return registers.outer[isWide];
+  case QuantizeSchedule::OuterTransposing:
+    return registers.outerTransposing[isWide];
+  case QuantizeSchedule::InnerTransposing:
+    return registers.innerTransposing[isWide];
   }
   llvm_unreachable("unknown schedule");
 }
@@ -89,13 +89,13 @@ static int64_t getRegisters(QuantizeSchedule::Kind kind, int64_t inputBytes,
 /// column, two buffers of a transposed tile.
 static int64_t getSharedBytes(const QuantizeSchedule &schedule,
                               const TargetInfo &target) {
-  if (schedule.kind == QuantizeSchedule::Slices)
+  if (schedule.kind == QuantizeSchedule::Inner)
     return 0;
   int64_t bytes = schedule.columnsPerBlock * sizeof(float);
-  if (schedule.kind != QuantizeSchedule::SlicesToStrips)
+  if (schedule.kind != QuantizeSchedule::InnerTransposing)
     bytes += schedule.threads / target.warpSize * schedule.columnsPerBlock *
              sizeof(float);
-  if (schedule.kind != QuantizeSchedule::Strips)
+  if (schedule.kind != QuantizeSchedule::Outer)
     bytes += 2 * kTransposedColumns * (schedule.threads / kTransposedThreads) *
              kTransposedRow;
   return bytes;
@@ -109,21 +109,21 @@ enumerateSchedules(QuantizeSchedule::Kind kind, const TargetInfo &target) {
     // A transposition deals 256 threads, or a multiple, over 128 bytes.
     bool canTranspose = threads % 256 == 0;
     switch (kind) {
-    case QuantizeSchedule::Slices:
+    case QuantizeSchedule::Inner:
       schedules.push_back({kind, threads, threads / target.warpSize});
       break;
-    case QuantizeSchedule::Strips:
+    case QuantizeSchedule::Outer:
       // One thread a column combines the magnitudes.
-      for (int64_t columns : kStripColumns)
+      for (int64_t columns : kOuterColumns)
         if (columns <= threads)
           schedules.push_back({kind, threads, columns});
       break;
-    case QuantizeSchedule::StripsToSlices:
+    case QuantizeSchedule::OuterTransposing:
       if (canTranspose)
         schedules.push_back(
             {kind, threads, threads / kTransposedThreads * kTransposedColumns});
       break;
-    case QuantizeSchedule::SlicesToStrips:
+    case QuantizeSchedule::InnerTransposing:
       if (canTranspose)
         schedules.push_back({kind, threads, kTransposedRow});
       break;
@@ -190,7 +190,7 @@ private:
 
 int64_t TileCost::getUnits() const {
   // Slices of several segments share a block.
-  if (schedule.kind == QuantizeSchedule::Slices)
+  if (schedule.kind == QuantizeSchedule::Inner)
     return llvm::divideCeil(work.segments * work.columns,
                             schedule.columnsPerBlock);
   return work.segments *
@@ -208,7 +208,7 @@ int64_t TileCost::getTraffic(bool rereadsFromCache) const {
   int64_t written = countSectorBytes(
       elements,
       getRun(work.outputRowStride, work.outputColumnStride,
-             schedule.kind == QuantizeSchedule::StripsToSlices),
+             schedule.kind == QuantizeSchedule::OuterTransposing),
       target);
   int64_t scales = work.segments * work.columns * sizeof(float);
   return (rereadsFromCache ? 1 : 2) * read + written + scales;
@@ -216,11 +216,11 @@ int64_t TileCost::getTraffic(bool rereadsFromCache) const {
 
 int64_t TileCost::getUnitLatency(bool rereadsFromCache) const {
   int64_t perChunk = kChunkElements * work.inputBytes;
-  bool isStrip = schedule.kind == QuantizeSchedule::Strips ||
-                 schedule.kind == QuantizeSchedule::StripsToSlices;
-  bool isTransposed = schedule.kind == QuantizeSchedule::StripsToSlices ||
-                      schedule.kind == QuantizeSchedule::SlicesToStrips;
-  int64_t firstPass = isStrip ? kStripBytesInFlight : perChunk;
+  bool isOuter = schedule.kind == QuantizeSchedule::Outer ||
+                 schedule.kind == QuantizeSchedule::OuterTransposing;
+  bool isTransposed = schedule.kind == QuantizeSchedule::OuterTransposing ||
+                      schedule.kind == QuantizeSchedule::InnerTransposing;
+  int64_t firstPass = isOuter ? kOuterBytesInFlight : perChunk;
   int64_t secondPass =
       isTransposed ? kTransposedElements * work.inputBytes : perChunk;
   auto countTrips = [&](int64_t bytesPerThread) -> int64_t {
@@ -248,14 +248,14 @@ QuantizeTileCost TileCost::get() const {
   result.trafficTime =
       estimateTraffic(getTraffic(result.rereadsFromCache), target).time -
       launch;
-  if (schedule.kind == QuantizeSchedule::StripsToSlices)
+  if (schedule.kind == QuantizeSchedule::OuterTransposing)
     result.trafficTime =
         result.trafficTime * 100 / *calibration.transposedSpeedPercent +
         estimateUnalignedStores(work, *calibration.unalignedStoreTime);
   result.latencyTime =
       result.getWaves() * getUnitLatency(result.rereadsFromCache);
-  bool overlaps = schedule.kind == QuantizeSchedule::Slices ||
-                  schedule.kind == QuantizeSchedule::StripsToSlices;
+  bool overlaps = schedule.kind == QuantizeSchedule::Inner ||
+                  schedule.kind == QuantizeSchedule::OuterTransposing;
   if (overlaps && work.jagged && work.segments > 1)
     result.latencyTime =
         static_cast<int64_t>(result.latencyTime * kLargestGroup);

@@ -36,8 +36,8 @@ public:
     operands.problem.fp8Type = builder.getType<Float8E4M3FNType>();
     OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
     operands.sizes = {/*segments=*/one,
-                      /*reduced=*/input.sizes[0],
-                      /*kept=*/input.sizes[1],
+                      /*reduction=*/input.sizes[0],
+                      /*parallel=*/input.sizes[1],
                       /*extent=*/zero,
                       zero,
                       input.strides[0],
@@ -53,11 +53,12 @@ public:
       operands.problem.sizes.*to = getStaticSize(operands.sizes.*from);
     operands.buffers = {input.buffer, Value(), output.buffer, scales.buffer};
 
-    QuantizeSchedule single{QuantizeSchedule::StripsToSlices, /*threads=*/480,
+    QuantizeSchedule single{QuantizeSchedule::OuterTransposing, /*threads=*/480,
                             /*columnsPerBlock=*/64,
                             QuantizeMethod::SinglePassOuter};
     single.stages = 13;
-    QuantizeSchedule twoPass{QuantizeSchedule::StripsToSlices, /*threads=*/256,
+    QuantizeSchedule twoPass{QuantizeSchedule::OuterTransposing,
+                             /*threads=*/256,
                              /*columnsPerBlock=*/64};
     QuantizeInstance first(op, operands, single), rest(op, operands, twoPass);
     Value rows = materializeSize(builder, op->getLoc(), input.sizes[0]);

@@ -36,13 +36,14 @@ QuantizeWork jagged(int64_t rows, int64_t columns, int64_t groups,
   return work;
 }
 
-QuantizeWork jaggedToSlices(int64_t rows, int64_t columns, int64_t groups) {
+QuantizeWork jaggedOuterTransposing(int64_t rows, int64_t columns,
+                                    int64_t groups) {
   return jagged(rows, columns, groups, /*fromRows=*/false, /*toRows=*/true);
 }
-QuantizeWork jaggedSlices(int64_t rows, int64_t columns, int64_t groups) {
+QuantizeWork jaggedInner(int64_t rows, int64_t columns, int64_t groups) {
   return jagged(rows, columns, groups, /*fromRows=*/true, /*toRows=*/true);
 }
-QuantizeWork jaggedStrips(int64_t rows, int64_t columns, int64_t groups) {
+QuantizeWork jaggedOuter(int64_t rows, int64_t columns, int64_t groups) {
   return jagged(rows, columns, groups, /*fromRows=*/false, /*toRows=*/false);
 }
 /// A scale for each row of a row-major tensor: its rows are the slices.
@@ -56,7 +57,7 @@ QuantizeWork rowwise(int64_t tokens, int64_t width) {
 
 /// The weights of the data gradient: a scale for each of `k` rows of `n`, which
 /// lie apart in the input.
-QuantizeWork weightsToSlices(int64_t experts, int64_t k, int64_t n) {
+QuantizeWork weightsOuterTransposing(int64_t experts, int64_t k, int64_t n) {
   QuantizeWork work;
   work.segments = experts;
   work.rows = n;
@@ -89,7 +90,7 @@ struct MeasuredCase {
 };
 const MeasuredCase measuredCases[] = {
 #include "MeasuredTiles.inc"
-    {jaggedStrips(16640, 5120, 1),
+    {jaggedOuter(16640, 5120, 1),
      {{32, 128, 290},
       {64, 128, 488},
       {128, 128, 878},
@@ -101,7 +102,7 @@ const MeasuredCase measuredCases[] = {
       {64, 512, 164},
       {128, 512, 259},
       {256, 512, 473}}},
-    {jaggedStrips(16640, 5120, 8),
+    {jaggedOuter(16640, 5120, 8),
      {{32, 128, 147},
       {64, 128, 156},
       {128, 128, 154},
@@ -113,7 +114,7 @@ const MeasuredCase measuredCases[] = {
       {64, 512, 114},
       {128, 512, 134},
       {256, 512, 151}}},
-    {jaggedStrips(16640, 5120, 64),
+    {jaggedOuter(16640, 5120, 64),
      {{32, 128, 117},
       {64, 128, 95},
       {128, 128, 99},
@@ -125,7 +126,7 @@ const MeasuredCase measuredCases[] = {
       {64, 512, 158},
       {128, 512, 122},
       {256, 512, 101}}},
-    {jaggedStrips(24576, 2048, 1),
+    {jaggedOuter(24576, 2048, 1),
      {{32, 128, 381},
       {64, 128, 678},
       {128, 128, 1255},
@@ -137,7 +138,7 @@ const MeasuredCase measuredCases[] = {
       {64, 512, 198},
       {128, 512, 352},
       {256, 512, 662}}},
-    {jaggedStrips(24576, 2048, 8),
+    {jaggedOuter(24576, 2048, 8),
      {{32, 128, 82},
       {64, 128, 113},
       {128, 128, 181},
@@ -149,7 +150,7 @@ const MeasuredCase measuredCases[] = {
       {64, 512, 80},
       {128, 512, 76},
       {256, 512, 108}}},
-    {jaggedStrips(24576, 2048, 64),
+    {jaggedOuter(24576, 2048, 64),
      {{32, 128, 62},
       {64, 128, 54},
       {128, 128, 77},
@@ -161,7 +162,7 @@ const MeasuredCase measuredCases[] = {
       {64, 512, 78},
       {128, 512, 60},
       {256, 512, 55}}},
-    {jaggedStrips(32768, 7168, 1),
+    {jaggedOuter(32768, 7168, 1),
      {{32, 128, 622},
       {64, 128, 975},
       {128, 128, 1742},
@@ -173,7 +174,7 @@ const MeasuredCase measuredCases[] = {
       {64, 512, 363},
       {128, 512, 529},
       {256, 512, 945}}},
-    {jaggedStrips(32768, 7168, 8),
+    {jaggedOuter(32768, 7168, 8),
      {{32, 128, 391},
       {64, 128, 359},
       {128, 128, 345},
@@ -185,7 +186,7 @@ const MeasuredCase measuredCases[] = {
       {64, 512, 352},
       {128, 512, 356},
       {256, 512, 341}}},
-    {jaggedStrips(32768, 7168, 64),
+    {jaggedOuter(32768, 7168, 64),
      {{32, 128, 269},
       {64, 128, 262},
       {128, 128, 333},
@@ -197,7 +198,7 @@ const MeasuredCase measuredCases[] = {
       {64, 512, 286},
       {128, 512, 258},
       {256, 512, 268}}},
-    {jaggedStrips(131072, 2048, 1),
+    {jaggedOuter(131072, 2048, 1),
      {{32, 128, 1996},
       {64, 128, 3600},
       {128, 128, 6646},
@@ -209,7 +210,7 @@ const MeasuredCase measuredCases[] = {
       {64, 512, 1019},
       {128, 512, 1837},
       {256, 512, 3474}}},
-    {jaggedStrips(131072, 2048, 8),
+    {jaggedOuter(131072, 2048, 8),
      {{32, 128, 418},
       {64, 128, 571},
       {128, 128, 928},
@@ -221,7 +222,7 @@ const MeasuredCase measuredCases[] = {
       {64, 512, 387},
       {128, 512, 374},
       {256, 512, 536}}},
-    {jaggedStrips(131072, 2048, 64),
+    {jaggedOuter(131072, 2048, 64),
      {{32, 128, 421},
       {64, 128, 394},
       {128, 128, 378},
@@ -260,7 +261,7 @@ TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
                {32768, 7168, 64, 316.0}, {131072, 2048, 64, 346.7},
                {4096, 5120, 8, 30.2}};
   for (auto [tokens, width, groups, time] : cases) {
-    QuantizeWork works[] = {jaggedToSlices(tokens, width, groups),
+    QuantizeWork works[] = {jaggedOuterTransposing(tokens, width, groups),
                             rowwise(tokens, width)};
     std::optional<QuantizeTileCost> both = getBothAxesTile(works, target);
     ASSERT_TRUE(both);
@@ -269,7 +270,7 @@ TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
     EXPECT_LT(both->cost.time, estimateApart(works, target).time);
   }
   // Groups of 33 MB are not worth it.
-  QuantizeWork works[] = {jaggedToSlices(131072, 2048, 16),
+  QuantizeWork works[] = {jaggedOuterTransposing(131072, 2048, 16),
                           rowwise(131072, 2048)};
   EXPECT_FALSE(getBothAxesTile(works, target));
 }
@@ -277,7 +278,7 @@ TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
 TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
   const TargetInfo &target = getTarget("sm_90a");
   auto find = [&](int64_t width, int64_t pitch, StringRef chip) {
-    QuantizeWork columns = jaggedToSlices(4096, width, 8);
+    QuantizeWork columns = jaggedOuterTransposing(4096, width, 8);
     QuantizeWork rows = rowwise(4096, width);
     rows.outputColumnStride = pitch;
     return getBothAxesTile({columns, rows}, getTarget(chip)).has_value();
@@ -312,8 +313,8 @@ TEST(QuantizeTilesTest, BandwidthDoesNotDecideWhatRuns) {
     TargetInfo recorded = target;
     recorded.calibration = &calibration;
     for (const QuantizeWork &work :
-         {jaggedToSlices(16640, 5120, 8), jaggedSlices(16640, 5120, 8),
-          jaggedStrips(16640, 5120, 8), rowwise(16640, 5120)}) {
+         {jaggedOuterTransposing(16640, 5120, 8), jaggedInner(16640, 5120, 8),
+          jaggedOuter(16640, 5120, 8), rowwise(16640, 5120)}) {
       SmallVector<QuantizeTileCost> before = rankQuantizeTiles(work, target);
       SmallVector<QuantizeTileCost> after = rankQuantizeTiles(work, recorded);
       ASSERT_EQ(before.size(), after.size()) << describe(work);
@@ -323,7 +324,7 @@ TEST(QuantizeTilesTest, BandwidthDoesNotDecideWhatRuns) {
         EXPECT_GT(old.trafficTime, now.trafficTime);
       }
     }
-    QuantizeWork works[] = {jaggedToSlices(16640, 5120, 8),
+    QuantizeWork works[] = {jaggedOuterTransposing(16640, 5120, 8),
                             rowwise(16640, 5120)};
     EXPECT_FALSE(getBothAxesTile(works, recorded));
   }
@@ -347,8 +348,8 @@ TEST(QuantizeTilesTest, ResidentBlocksFollowTheChipsRegisters) {
   EXPECT_EQ(countBlocks(rowwise(16384, 2048), "sm_90a"), 8);
   EXPECT_EQ(countBlocks(rowwise(16384, 2048), "gfx942"), 16);
   // 65536 / (128 * 96) and 131072 / (128 * 160).
-  EXPECT_EQ(countBlocks(jaggedSlices(16640, 5120, 8), "sm_90a"), 5);
-  EXPECT_EQ(countBlocks(jaggedSlices(16640, 5120, 8), "gfx942"), 6);
+  EXPECT_EQ(countBlocks(jaggedInner(16640, 5120, 8), "sm_90a"), 5);
+  EXPECT_EQ(countBlocks(jaggedInner(16640, 5120, 8), "gfx942"), 6);
 }
 
 TEST(QuantizeTilesTest, ChoicesAreNearTheBestMeasured) {
@@ -413,7 +414,7 @@ TEST(QuantizeTilesTest, FewKernelsServeAllLengths) {
   for (int64_t columns : {512, 2048, 7168})
     for (int64_t groups : {int64_t(1), int64_t(8), int64_t(64), int64_t(128),
                            ShapedType::kDynamic}) {
-      QuantizeWork work = jaggedSlices(ShapedType::kDynamic, columns, groups);
+      QuantizeWork work = jaggedInner(ShapedType::kDynamic, columns, groups);
       SmallVector<QuantizeVariant> variants =
           getGeneralQuantizeVariants(work, target);
       EXPECT_LE(variants.size(), 4u) << columns << " " << groups;
@@ -432,7 +433,7 @@ TEST(QuantizeTilesTest, WholeColumnsTakeOneRange) {
   for (int64_t columns : {512, 1408, 2048, 4096, 7168, 8192})
     for (int64_t groups : {1, 2, 8, 16, 64, 128}) {
       SmallVector<QuantizeVariant> variants = getQuantizeVariants(
-          jaggedSlices(ShapedType::kDynamic, columns, groups), target);
+          jaggedInner(ShapedType::kDynamic, columns, groups), target);
       EXPECT_LE(variants.size(), 6u) << columns << " " << groups;
       EXPECT_EQ(llvm::count_if(variants,
                                [](const QuantizeVariant &variant) {

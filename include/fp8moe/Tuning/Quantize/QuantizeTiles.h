@@ -42,15 +42,15 @@ inline bool isGeneral(QuantizeMethod method) {
 struct QuantizeSchedule {
   enum Kind {
     /// Rows contiguous on both sides: a subgroup takes one column.
-    Slices,
+    Inner,
     /// Columns contiguous on both sides, or nothing known: a block takes a
     /// strip of columns.
-    Strips,
-    /// Columns contiguous in the input, rows in the output: as Strips, through
+    Outer,
+    /// Columns contiguous in the input, rows in the output: as Outer, through
     /// workgroup memory.
-    StripsToSlices,
+    OuterTransposing,
     /// Rows contiguous in the input, columns in the output: the reverse.
-    SlicesToStrips,
+    InnerTransposing,
   };
   Kind kind;
   int64_t threads;
@@ -79,7 +79,7 @@ struct QuantizeSchedule {
 /// "slices", "strips", "strips_to_slices" or "slices_to_strips".
 StringRef stringifyQuantizeSchedule(QuantizeSchedule::Kind kind);
 
-/// The dimensions that keep their scales: at most one that segments loop over,
+/// The parallel dimensions: at most one that segments loop over,
 /// and one of columns.
 struct QuantizeDims {
   std::optional<int64_t> segment, column;

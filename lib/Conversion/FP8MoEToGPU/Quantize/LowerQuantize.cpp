@@ -46,24 +46,24 @@ static QuantizeSizes<OpFoldResult> getSizes(const Quantization &q,
   };
   QuantizeSizes<OpFoldResult> sizes;
   sizes.segments = segment ? q.input.sizes[*segment] : one;
-  sizes.reduced = q.input.sizes[q.axis];
-  sizes.kept = column ? q.input.sizes[*column] : one;
+  sizes.reduction = q.input.sizes[q.axis];
+  sizes.parallel = column ? q.input.sizes[*column] : one;
   sizes.extent = zero;
   sizes.inSegment = segment ? q.input.strides[*segment] : zero;
-  sizes.inReduced = q.input.strides[q.axis];
-  sizes.inKept = column ? q.input.strides[*column] : zero;
+  sizes.inReduction = q.input.strides[q.axis];
+  sizes.inParallel = column ? q.input.strides[*column] : zero;
   sizes.outSegment = segment ? q.output.strides[*segment] : zero;
-  sizes.outReduced = q.output.strides[q.axis];
-  sizes.outKept = column ? q.output.strides[*column] : zero;
+  sizes.outReduction = q.output.strides[q.axis];
+  sizes.outParallel = column ? q.output.strides[*column] : zero;
   sizes.scaleSegment = getScaleStride(segment);
-  sizes.scaleKept = getScaleStride(column);
+  sizes.scaleParallel = getScaleStride(column);
   if (q.offsets) {
     // Groups take the place of segments, in the scales too.
     sizes.segments = q.offsets->sizes.front();
     if (getGroupPadding(q.resultType))
       sizes.extent = q.output.sizes[q.axis];
     sizes.scaleSegment = q.scales.strides[0];
-    sizes.scaleKept = q.scales.strides[1];
+    sizes.scaleParallel = q.scales.strides[1];
   }
   return sizes;
 }
@@ -100,7 +100,7 @@ static Value createMeanLength(const QuantizeOperands &operands,
   auto index = [&](OpFoldResult size) {
     return materializeSize(builder, loc, size);
   };
-  Value length = index(operands.sizes.reduced);
+  Value length = index(operands.sizes.reduction);
   if (!operands.problem.jagged)
     return length;
   Value groups =
@@ -145,7 +145,7 @@ static FailureOr<Value> launchBothAxes(const Quantization &columns,
   BothAxesInstance instance(
       columns.op, ofColumns, ofRows,
       getQuantizeSchedule(alternative.getTile(),
-                          QuantizeSchedule::StripsToSlices));
+                          QuantizeSchedule::OuterTransposing));
   OpBuilder builder = lowering.getBuilder();
   Location loc = columns.op->getLoc();
   Value when;

@@ -39,22 +39,23 @@ getSizes(Operation *op, int64_t axis, const ScaleViews &views,
   OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
   QuantizeSizes<OpFoldResult> sizes;
   sizes.segments = segment ? views.input.sizes[*segment] : one;
-  sizes.reduced = views.input.sizes[axis];
-  sizes.kept = column ? views.input.sizes[*column] : one;
+  sizes.reduction = views.input.sizes[axis];
+  sizes.parallel = column ? views.input.sizes[*column] : one;
   sizes.inSegment = segment ? views.input.strides[*segment] : zero;
-  sizes.inReduced = views.input.strides[axis];
-  sizes.inKept = column ? views.input.strides[*column] : zero;
-  sizes.extent = sizes.outSegment = sizes.outReduced = sizes.outKept = zero;
+  sizes.inReduction = views.input.strides[axis];
+  sizes.inParallel = column ? views.input.strides[*column] : zero;
+  sizes.extent = sizes.outSegment = sizes.outReduction = sizes.outParallel =
+      zero;
   // Scales lack the axis.
   sizes.scaleSegment =
       segment ? views.scales.strides[*segment - (*segment > axis)] : zero;
-  sizes.scaleKept =
+  sizes.scaleParallel =
       column ? views.scales.strides[*column - (*column > axis)] : zero;
   if (views.offsets) {
     // Groups take the place of segments, in the scales too.
     sizes.segments = views.offsets->sizes.front();
     sizes.scaleSegment = views.scales.strides[0];
-    sizes.scaleKept = views.scales.strides[1];
+    sizes.scaleParallel = views.scales.strides[1];
   }
   return sizes;
 }
@@ -64,12 +65,12 @@ static QuantizeSchedule chooseSchedule(const QuantizeProblem &problem,
                                        const TargetInfo &target) {
   QuantizeWork work;
   work.segments = problem.sizes.segments;
-  work.rows = problem.sizes.reduced;
-  work.columns = problem.sizes.kept;
+  work.rows = problem.sizes.reduction;
+  work.columns = problem.sizes.parallel;
   work.jagged = problem.jagged;
   work.inputBytes = problem.inputType.getIntOrFloatBitWidth() / 8;
-  work.inputRowStride = work.outputRowStride = problem.sizes.inReduced;
-  work.inputColumnStride = work.outputColumnStride = problem.sizes.inKept;
+  work.inputRowStride = work.outputRowStride = problem.sizes.inReduction;
+  work.inputColumnStride = work.outputColumnStride = problem.sizes.inParallel;
   SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
   llvm::erase_if(tiles, [](const QuantizeTileCost &tile) {
     return tile.schedule.method != QuantizeMethod::TwoPass;
@@ -127,11 +128,11 @@ static LogicalResult lowerScale(ScaleOpTy op, Value offsets,
   // Rows of no group have no scales.
   SizeBuilder size(builder, op.getLoc());
   OpFoldResult units =
-      schedule.kind == QuantizeSchedule::Slices
-          ? size.ceilDiv(size.mul(sizes->segments, sizes->kept),
+      schedule.kind == QuantizeSchedule::Inner
+          ? size.ceilDiv(size.mul(sizes->segments, sizes->parallel),
                          schedule.columnsPerBlock)
           : size.mul(sizes->segments,
-                     size.ceilDiv(sizes->kept, schedule.columnsPerBlock));
+                     size.ceilDiv(sizes->parallel, schedule.columnsPerBlock));
   lowering.createLaunch(op.getLoc(), kernel, units, schedule.threads, buffers,
                         arguments);
   return success();

@@ -42,24 +42,24 @@ SegmentView QuantizeKernel::createSegment(Value index) {
   if (problem.jagged) {
     Segment bounds =
         createSegmentBounds(b, offsetsPointer, index, sizes.segments,
-                            sizes.reduced, problem.outputPadding);
+                            sizes.reduction, problem.outputPadding);
     Value end = b.add(bounds.paddedStart, bounds.length);
     Value isTail = b.equal(index, sizes.segments);
     Value paddedEnd = b.add(bounds.paddedStart,
                             b.roundUp(bounds.length, problem.outputPadding));
     view.rows = {bounds.paddedStart, end};
-    Value extent = problem.outputPadding > 1 ? sizes.extent : sizes.reduced;
+    Value extent = problem.outputPadding > 1 ? sizes.extent : sizes.reduction;
     view.zeroRows = {end, b.select(isTail, extent, paddedEnd)};
     view.hasScales = b.equal(isTail, 0);
     inputStart = b.sub(bounds.start, bounds.paddedStart);
   } else {
-    view.rows = {b.i64(0), sizes.reduced};
-    view.zeroRows = {sizes.reduced, sizes.reduced};
+    view.rows = {b.i64(0), sizes.reduction};
+    view.zeroRows = {sizes.reduction, sizes.reduction};
     view.hasScales = b.i1(true);
     inputStart = b.i64(0);
   }
-  Value inputElement =
-      b.add(b.mul(index, sizes.inSegment), b.mul(inputStart, sizes.inReduced));
+  Value inputElement = b.add(b.mul(index, sizes.inSegment),
+                             b.mul(inputStart, sizes.inReduction));
   view.input =
       b.offsetBytes(inputPointer, b.mul(inputElement, math.getInputBytes()));
   // Only rows that are contiguous make the start matter; otherwise the pitch
@@ -74,8 +74,8 @@ SegmentView QuantizeKernel::createSegment(Value index) {
 }
 
 Plane QuantizeKernel::getInputPlane(const SegmentView &segment, Along along) {
-  Plane plane{segment.input, math.getInputBytes(), sizes.inReduced,
-              sizes.inKept, Value()};
+  Plane plane{segment.input, math.getInputBytes(), sizes.inReduction,
+              sizes.inParallel, Value()};
   if (along == Along::Columns)
     std::swap(plane.vectorStride, plane.otherStride);
   plane.vectorizable = createVectorizable(
@@ -87,8 +87,8 @@ Plane QuantizeKernel::getInputPlane(const SegmentView &segment, Along along) {
 }
 
 Plane QuantizeKernel::getOutputPlane(const SegmentView &segment, Along along) {
-  Plane plane{segment.output, /*elementBytes=*/1, sizes.outReduced,
-              sizes.outKept, Value()};
+  Plane plane{segment.output, /*elementBytes=*/1, sizes.outReduction,
+              sizes.outParallel, Value()};
   if (along == Along::Columns)
     std::swap(plane.vectorStride, plane.otherStride);
   plane.vectorizable = createVectorizable(
@@ -100,7 +100,7 @@ Plane QuantizeKernel::getOutputPlane(const SegmentView &segment, Along along) {
 void QuantizeKernel::storeScale(const SegmentView &segment, Value column,
                                 Value scale) {
   b.createIf(segment.hasScales, [&] {
-    Value offset = b.mul(b.mul(column, sizes.scaleKept), sizeof(float));
+    Value offset = b.mul(b.mul(column, sizes.scaleParallel), sizeof(float));
     b.store(scale, b.offsetBytes(segment.scales, offset), sizeof(float));
   });
 }

@@ -85,12 +85,12 @@ private:
 };
 
 /// The kernels' bodies, one function for each family of schedules.
-void buildQuantizeSlices(QuantizeKernel &kernel,
-                         const QuantizeSchedule &schedule);
+void buildTwoPassInner(QuantizeKernel &kernel,
+                       const QuantizeSchedule &schedule);
 void buildQuantizeHeld(QuantizeKernel &kernel,
                        const QuantizeSchedule &schedule);
-void buildQuantizeStrips(QuantizeKernel &kernel,
-                         const QuantizeSchedule &schedule);
+void buildTwoPassOuter(QuantizeKernel &kernel,
+                       const QuantizeSchedule &schedule);
 
 } // namespace mlir::fp8moe
 

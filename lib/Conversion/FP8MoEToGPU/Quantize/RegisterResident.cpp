@@ -59,7 +59,7 @@ private:
   /// Rows when that is known and their first one is 0, else kDynamic.
   int64_t getKnownRows() const {
     return kernel.problem.jagged ? ShapedType::kDynamic
-                                 : kernel.problem.sizes.reduced;
+                                 : kernel.problem.sizes.reduction;
   }
 
   void forEachColumn(Value strip, Value teamInBlock, int64_t strips,
@@ -116,7 +116,7 @@ void HeldBuilder::build() {
   if (team.threads > b.getSubgroupSize())
     magnitudeMemory = b.allocateWorkgroup(
         schedule.threads / b.getSubgroupSize() * kWordBytes, "magnitudes");
-  Value strips = b.ceilDiv(kernel.sizes.kept, schedule.getColumnsPerUnit());
+  Value strips = b.ceilDiv(kernel.sizes.parallel, schedule.getColumnsPerUnit());
   Value units = b.mul(kernel.sizes.segments, strips);
   Value tailUnits =
       kernel.problem.jagged ? b.ceilDiv(strips, kHeldTailStrips) : b.i64(0);
@@ -127,7 +127,7 @@ void HeldBuilder::build() {
       segment =
           kernel.createSegment(isOnlySegment ? b.i64(0) : b.divU(unit, strips));
       forEachColumn(isOnlySegment ? unit : b.remU(unit, strips), teamInBlock,
-                    /*strips=*/1, [&](Value index) { quantizeColumn(index); });
+                    /*outer=*/1, [&](Value index) { quantizeColumn(index); });
     };
     if (!kernel.problem.jagged) {
       quantizeUnit();
@@ -169,7 +169,7 @@ IndexRange HeldBuilder::enterSlice(IndexRange rows, const Plane &inputPlane,
 
 void HeldBuilder::quantizeColumn(Value index) {
   column = index;
-  hasColumn = b.less(column, kernel.sizes.kept);
+  hasColumn = b.less(column, kernel.sizes.parallel);
   Plane inputPlane = kernel.getInputPlane(segment, Along::Rows);
   Plane outputPlane = kernel.getOutputPlane(segment, Along::Rows);
   IndexRange rows = enterSlice(segment.rows, inputPlane, outputPlane);
@@ -186,7 +186,7 @@ void HeldBuilder::quantizeColumn(Value index) {
 
 void HeldBuilder::zeroColumn(Value index) {
   column = index;
-  hasColumn = b.less(column, kernel.sizes.kept);
+  hasColumn = b.less(column, kernel.sizes.parallel);
   Plane outputPlane = kernel.getOutputPlane(segment, Along::Rows);
   zeroFill(enterSlice(segment.zeroRows,
                       kernel.getInputPlane(segment, Along::Rows), outputPlane),

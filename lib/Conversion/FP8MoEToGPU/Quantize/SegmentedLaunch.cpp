@@ -35,15 +35,16 @@ OpFoldResult SegmentedLaunch::countUnits() {
   OpFoldResult segments = problem.jagged
                               ? size.add(sizes.segments, size.constant(1))
                               : sizes.segments;
-  OpFoldResult strips = size.ceilDiv(sizes.kept, tile.getColumnsPerUnit());
+  OpFoldResult strips = size.ceilDiv(sizes.parallel, tile.getColumnsPerUnit());
   if (tile.method == QuantizeMethod::RegisterResident) {
     OpFoldResult units = size.mul(sizes.segments, strips);
     return problem.jagged
                ? size.add(units, size.ceilDiv(strips, kHeldTailStrips))
                : units;
   }
-  if (tile.kind == QuantizeSchedule::Slices)
-    return size.ceilDiv(size.mul(segments, sizes.kept), tile.columnsPerBlock);
+  if (tile.kind == QuantizeSchedule::Inner)
+    return size.ceilDiv(size.mul(segments, sizes.parallel),
+                        tile.columnsPerBlock);
   return size.mul(segments, strips);
 }
 

@@ -26,9 +26,9 @@ gpu::GPUFuncOp fp8moe::buildSegmentedQuantize(Location loc,
   QuantizeKernel kernel(b, problem);
   if (schedule.method == QuantizeMethod::RegisterResident)
     buildQuantizeHeld(kernel, schedule);
-  else if (schedule.kind == QuantizeSchedule::Slices)
-    buildQuantizeSlices(kernel, schedule);
+  else if (schedule.kind == QuantizeSchedule::Inner)
+    buildTwoPassInner(kernel, schedule);
   else
-    buildQuantizeStrips(kernel, schedule);
+    buildTwoPassOuter(kernel, schedule);
   return b.getKernel();
 }

@@ -21,8 +21,9 @@ using namespace mlir::fp8moe;
 
 static void quantizeSlice(QuantizeKernel &kernel, Value slice) {
   KernelBuilder &b = kernel.b;
-  SegmentView segment = kernel.createSegment(b.divU(slice, kernel.sizes.kept));
-  Value column = b.remU(slice, kernel.sizes.kept);
+  SegmentView segment =
+      kernel.createSegment(b.divU(slice, kernel.sizes.parallel));
+  Value column = b.remU(slice, kernel.sizes.parallel);
   Plane input = kernel.getInputPlane(segment, Along::Rows);
 
   Team team = kernel.getSubgroupTeam();
@@ -37,10 +38,10 @@ static void quantizeSlice(QuantizeKernel &kernel, Value slice) {
   kernel.createSliceZeroFill(output, column, segment.zeroRows, team);
 }
 
-void fp8moe::buildQuantizeSlices(QuantizeKernel &kernel,
-                                 const QuantizeSchedule &schedule) {
+void fp8moe::buildTwoPassInner(QuantizeKernel &kernel,
+                               const QuantizeSchedule &schedule) {
   KernelBuilder &b = kernel.b;
-  Value slices = b.mul(kernel.getNumSegments(), kernel.sizes.kept);
+  Value slices = b.mul(kernel.getNumSegments(), kernel.sizes.parallel);
   b.forEachBlockUnit(
       b.ceilDiv(slices, schedule.columnsPerBlock), [&](Value unit) {
         Value slice =

@@ -30,9 +30,9 @@ constexpr int64_t kTilePack = 4;
 /// Input chunks that a thread loads before it uses the first of them.
 constexpr int64_t kChunksInFlight = 4;
 
-class StripBuilder {
+class TwoPassOuterBuilder {
 public:
-  StripBuilder(QuantizeKernel &kernel, const QuantizeSchedule &schedule)
+  TwoPassOuterBuilder(QuantizeKernel &kernel, const QuantizeSchedule &schedule)
       : kernel(kernel), b(kernel.b), schedule(schedule) {}
 
   void build();
@@ -42,7 +42,7 @@ private:
 
   /// Columns of one thread in the passes over an input contiguous along them.
   int64_t getColumnsPerThread() const {
-    return schedule.kind == Kind::Strips ? kOutputChunk : kTileVector;
+    return schedule.kind == Kind::Outer ? kOutputChunk : kTileVector;
   }
   /// Threads side by side on a row of the strip; the others take other rows.
   int64_t getThreadsPerRow() const {
@@ -58,21 +58,21 @@ private:
     return b.mul(b.remU(b.getThread(), getThreadsPerRow()),
                  getColumnsPerThread());
   }
-  IndexRange getColumns() { return {b.i64(0), kernel.sizes.kept}; }
+  IndexRange getColumns() { return {b.i64(0), kernel.sizes.parallel}; }
   Value clampToRows(Value row) {
     return b.clamp(row, segment.rows.low, b.sub(segment.rows.high, 1));
   }
 
   // First pass: scales of the strip, to memory and to workgroup memory.
   void createScales();
-  void createScalesFromStrips();
-  void createScalesFromSlices();
+  void createOuterScales();
+  void createInnerScales();
   SmallVector<Value> createThreadMagnitudes();
   /// Scales of columns `first` ... of the strip, after a barrier.
   SmallVector<Value> loadScales(Value first, int64_t count);
 
   // Second pass.
-  void quantizeStrips();
+  void quantizeOuter();
   void quantizeTransposed(TransposeTile &tile);
   void zeroFill();
   /// Calls `body` with each column of the strip that the subgroup takes.
@@ -92,17 +92,17 @@ private:
 
 } // namespace
 
-void StripBuilder::build() {
+void TwoPassOuterBuilder::build() {
   int64_t columns = schedule.columnsPerBlock;
   scaleMemory = b.allocateWorkgroup(columns * sizeof(float), "scales");
-  if (schedule.kind != Kind::SlicesToStrips)
+  if (schedule.kind != Kind::InnerTransposing)
     magnitudeMemory = b.allocateWorkgroup(
         getNumSubgroups() * columns * sizeof(float), "magnitudes");
   std::optional<TransposeTile> tile;
-  if (schedule.kind != Kind::Strips)
+  if (schedule.kind != Kind::Outer)
     tile.emplace(b, kTileVector, /*buffers=*/2);
 
-  Value strips = b.ceilDiv(kernel.sizes.kept, columns);
+  Value strips = b.ceilDiv(kernel.sizes.parallel, columns);
   Value units = b.mul(kernel.getNumSegments(), strips);
   b.forEachBlockUnit(units, [&](Value unit) {
     segment = kernel.createSegment(b.divU(unit, strips));
@@ -113,17 +113,17 @@ void StripBuilder::build() {
     if (tile)
       quantizeTransposed(*tile);
     else
-      quantizeStrips();
+      quantizeOuter();
     zeroFill();
   });
 }
 
-void StripBuilder::forEachSubgroupColumn(
+void TwoPassOuterBuilder::forEachSubgroupColumn(
     function_ref<void(Value, Value)> body) {
   b.createFor(b.getSubgroup(), b.i64(schedule.columnsPerBlock),
               getNumSubgroups(), [&](Value inStrip) {
                 Value column = b.add(firstColumn, inStrip);
-                b.createIf(b.less(column, kernel.sizes.kept),
+                b.createIf(b.less(column, kernel.sizes.parallel),
                            [&] { body(inStrip, column); });
               });
 }
@@ -132,17 +132,17 @@ void StripBuilder::forEachSubgroupColumn(
 // First pass
 //===----------------------------------------------------------------------===//
 
-void StripBuilder::createScales() {
+void TwoPassOuterBuilder::createScales() {
   // Threads may still read the scales of the block's previous strip.
   b.createBarrier();
-  if (schedule.kind == Kind::SlicesToStrips)
-    createScalesFromSlices();
+  if (schedule.kind == Kind::InnerTransposing)
+    createInnerScales();
   else
-    createScalesFromStrips();
+    createOuterScales();
   b.createBarrier();
 }
 
-void StripBuilder::createScalesFromSlices() {
+void TwoPassOuterBuilder::createInnerScales() {
   Plane input = kernel.getInputPlane(segment, Along::Rows);
   forEachSubgroupColumn([&](Value inStrip, Value column) {
     Value scale = kernel.math.createScale(
@@ -158,13 +158,13 @@ void StripBuilder::createScalesFromSlices() {
 
 /// Magnitudes of the thread's columns over the rows of its slot, packed as in
 /// the input.
-SmallVector<Value> StripBuilder::createThreadMagnitudes() {
+SmallVector<Value> TwoPassOuterBuilder::createThreadMagnitudes() {
   Plane input = kernel.getInputPlane(segment, Along::Columns);
   int64_t chunks = kernel.getInputChunks(getColumnsPerThread());
   int64_t rowsInFlight = kChunksInFlight / chunks;
   Value column = b.add(firstColumn, getColumnInStrip());
   // Columns past the last one repeat it, but a thread needs one of its own.
-  Value hasColumns = b.less(column, kernel.sizes.kept);
+  Value hasColumns = b.less(column, kernel.sizes.parallel);
   Value end = b.select(hasColumns, segment.rows.high, 0);
   SmallVector<Value> zero(chunks, b.zeroWords());
   return b.createFor(
@@ -182,7 +182,7 @@ SmallVector<Value> StripBuilder::createThreadMagnitudes() {
       });
 }
 
-void StripBuilder::createScalesFromStrips() {
+void TwoPassOuterBuilder::createOuterScales() {
   int64_t columns = schedule.columnsPerBlock;
   // Threads of a subgroup that have the same columns combine by shuffles.
   SmallVector<Value> bits;
@@ -220,12 +220,12 @@ void StripBuilder::createScalesFromStrips() {
     Value scale = kernel.math.createScale(magnitude);
     b.store(scale, b.offsetBytes(scaleMemory, offset), sizeof(float));
     Value column = b.add(firstColumn, b.getThread());
-    b.createIf(b.less(column, kernel.sizes.kept),
+    b.createIf(b.less(column, kernel.sizes.parallel),
                [&] { kernel.storeScale(segment, column, scale); });
   });
 }
 
-SmallVector<Value> StripBuilder::loadScales(Value first, int64_t count) {
+SmallVector<Value> TwoPassOuterBuilder::loadScales(Value first, int64_t count) {
   Value pointer = b.offsetBytes(scaleMemory, b.mul(first, sizeof(float)));
   SmallVector<Value> scales;
   for (int64_t i = 0; i < count; i += 4) {
@@ -242,13 +242,13 @@ SmallVector<Value> StripBuilder::loadScales(Value first, int64_t count) {
 // Second pass
 //===----------------------------------------------------------------------===//
 
-void StripBuilder::quantizeStrips() {
+void TwoPassOuterBuilder::quantizeOuter() {
   Plane input = kernel.getInputPlane(segment, Along::Columns);
   Plane output = kernel.getOutputPlane(segment, Along::Columns);
   int64_t chunks = kernel.getInputChunks(kOutputChunk);
   SmallVector<Value> scales = loadScales(getColumnInStrip(), kOutputChunk);
   Value column = b.add(firstColumn, getColumnInStrip());
-  Value hasColumns = b.less(column, kernel.sizes.kept);
+  Value hasColumns = b.less(column, kernel.sizes.parallel);
   Value end = b.select(hasColumns, segment.rows.high, 0);
   b.createFor(b.add(segment.rows.low, getRowSlot()), end, getRowSlots(),
               [&](Value row) {
@@ -264,8 +264,8 @@ void StripBuilder::quantizeStrips() {
 
 /// Rows of the tile are the dimension along which the input is contiguous; its
 /// bytes lie along the dimension of the output.
-void StripBuilder::quantizeTransposed(TransposeTile &tile) {
-  bool fromColumns = schedule.kind == Kind::StripsToSlices;
+void TwoPassOuterBuilder::quantizeTransposed(TransposeTile &tile) {
+  bool fromColumns = schedule.kind == Kind::OuterTransposing;
   Along inputAlong = fromColumns ? Along::Columns : Along::Rows;
   Along outputAlong = fromColumns ? Along::Rows : Along::Columns;
   Plane input = kernel.getInputPlane(segment, inputAlong);
@@ -325,11 +325,11 @@ void StripBuilder::quantizeTransposed(TransposeTile &tile) {
       });
 }
 
-void StripBuilder::zeroFill() {
+void TwoPassOuterBuilder::zeroFill() {
   if (!kernel.problem.jagged)
     return;
   IndexRange rows = segment.zeroRows;
-  if (schedule.kind == Kind::StripsToSlices) {
+  if (schedule.kind == Kind::OuterTransposing) {
     Plane output = kernel.getOutputPlane(segment, Along::Rows);
     forEachSubgroupColumn([&](Value, Value column) {
       kernel.createSliceZeroFill(output, column, rows,
@@ -347,7 +347,7 @@ void StripBuilder::zeroFill() {
       [&](Value row) { zeroChunk(b, output, column, row, getColumns()); });
 }
 
-void fp8moe::buildQuantizeStrips(QuantizeKernel &kernel,
-                                 const QuantizeSchedule &schedule) {
-  StripBuilder(kernel, schedule).build();
+void fp8moe::buildTwoPassOuter(QuantizeKernel &kernel,
+                               const QuantizeSchedule &schedule) {
+  TwoPassOuterBuilder(kernel, schedule).build();
 }

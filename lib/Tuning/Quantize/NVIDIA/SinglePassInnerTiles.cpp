@@ -65,7 +65,7 @@ void SinglePassInnerFamily::addTiles(
       getSinglePassInnerCalibration(target.chip);
   if (!target.has(Feature::BulkCopies | Feature::Clusters) || !calibration ||
       !known.jagged || known.outputPadding > 1 ||
-      getQuantizeScheduleKind(known) != QuantizeSchedule::Slices ||
+      getQuantizeScheduleKind(known) != QuantizeSchedule::Inner ||
       known.inputRowStride != 1 || known.outputRowStride != 1 ||
       !mayBeMultiple(known.rows, chunkRows) ||
       !mayBeMultiple(known.inputColumnStride, chunkRows) ||
@@ -86,7 +86,7 @@ void SinglePassInnerFamily::addTiles(
     return;
 
   QuantizeTileCost result;
-  result.schedule.kind = QuantizeSchedule::Slices;
+  result.schedule.kind = QuantizeSchedule::Inner;
   result.schedule.method = QuantizeMethod::SinglePassInner;
   result.schedule.groups = tile->groups;
   result.schedule.threads = threads;

@@ -54,7 +54,7 @@ void SinglePassOuterFamily::addTiles(
   const SinglePassOuterCalibration *calibration =
       getSinglePassOuterCalibration(target.chip);
   if (!target.has(Feature::TensorMaps) || !calibration ||
-      getQuantizeScheduleKind(known) != QuantizeSchedule::StripsToSlices ||
+      getQuantizeScheduleKind(known) != QuantizeSchedule::OuterTransposing ||
       known.inputColumnStride != 1 || known.outputRowStride != 1 ||
       !mayBeMultiple(known.inputRowStride,
                      nvidia::kTensorMapAddressAlignment / known.inputBytes) ||
@@ -64,7 +64,7 @@ void SinglePassOuterFamily::addTiles(
     return;
 
   QuantizeTileCost result;
-  result.schedule.kind = QuantizeSchedule::StripsToSlices;
+  result.schedule.kind = QuantizeSchedule::OuterTransposing;
   result.schedule.method = QuantizeMethod::SinglePassOuter;
   result.schedule.stages = tile.stages;
   result.schedule.threads = threads;

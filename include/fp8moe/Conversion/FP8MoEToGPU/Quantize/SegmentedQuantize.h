@@ -18,27 +18,28 @@ namespace mlir::fp8moe {
 
 /// The sizes of a quantization and the strides of its buffers, in elements.
 /// Element (g, r, c), for a row r of segment g and a column c, lies at
-/// g * inSegment + r * inReduced + c * inKept in the input, correspondingly in
-/// the output, and its scale at g * scaleSegment + c * scaleKept.
+/// g * inSegment + r * inReduction + c * inParallel in the input,
+/// correspondingly in the output, and its scale at g * scaleSegment + c *
+/// scaleParallel.
 template <typename T> struct QuantizeSizes {
   /// Number of segments.
   T segments;
   /// Rows: of every segment, or of all jagged segments together.
-  T reduced;
+  T reduction;
   /// Columns: each has its own scale in every segment.
-  T kept;
+  T parallel;
   /// Rows that the output has room for; only read when segments are padded.
   T extent;
-  T inSegment, inReduced, inKept;
-  T outSegment, outReduced, outKept;
-  T scaleSegment, scaleKept;
+  T inSegment, inReduction, inParallel;
+  T outSegment, outReduction, outParallel;
+  T scaleSegment, scaleParallel;
 
   static constexpr auto members() {
     using S = QuantizeSizes;
-    return std::array{&S::segments, &S::reduced,      &S::kept,
-                      &S::extent,   &S::inSegment,    &S::inReduced,
-                      &S::inKept,   &S::outSegment,   &S::outReduced,
-                      &S::outKept,  &S::scaleSegment, &S::scaleKept};
+    return std::array{&S::segments,    &S::reduction,    &S::parallel,
+                      &S::extent,      &S::inSegment,    &S::inReduction,
+                      &S::inParallel,  &S::outSegment,   &S::outReduction,
+                      &S::outParallel, &S::scaleSegment, &S::scaleParallel};
   }
 };
 
@@ -46,9 +47,9 @@ template <typename T> struct QuantizeSizes {
 /// column c: amax over the rows, a scale from amax, and the scaled values of
 /// the rows in FP8.
 ///
-/// Segments are uniform (each has `reduced` rows) or jagged: the int32 buffer
+/// Segments are uniform (each has `reduction` rows) or jagged: the int32 buffer
 /// `offsets` holds the end row of each, and all segments lie behind each other
-/// in the same `reduced` rows, so that inSegment and outSegment are 0. Output
+/// in the same `reduction` rows, so that inSegment and outSegment are 0. Output
 /// rows of no segment are written as zero.
 struct QuantizeProblem {
   /// bf16 or f32.

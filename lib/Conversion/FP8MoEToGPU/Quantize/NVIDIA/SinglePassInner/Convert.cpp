@@ -72,7 +72,7 @@ void ColumnsBuilder::buildConvert(Value number) {
     Value pointer = getLanePointer(piece);
     Value laneRow = b.mul(lane, chunkRows);
     Value column = widen(b.add(firstColumn, piece.column));
-    Value element = b.add(b.mul(column, sizes.outKept),
+    Value element = b.add(b.mul(column, sizes.outParallel),
                           widen(b.add(b.add(firstRow, piece.row), laneRow)));
     Value target = b.offsetBytes(output, element);
     // Rows behind the last group are zero, whatever they hold.

@@ -85,13 +85,13 @@ void ColumnsBuilder::divideWork() {
   Value team = b.divU(block, tile.cluster);
   Value teams = b.divU(blocks, tile.cluster);
   // The first teams have one column more.
-  Value columns = narrow(sizes.kept);
+  Value columns = narrow(sizes.parallel);
   Value share = b.divU(columns, teams);
   Value longer = b.sub(columns, b.mul(share, teams));
   firstColumn = b.add(b.mul(team, share), b.minS(team, longer));
   numColumns = b.select(b.less(team, longer), b.add(share, 1), share);
 
-  Value rows = narrow(sizes.reduced);
+  Value rows = narrow(sizes.reduction);
   Value part = b.roundUp(b.ceilDiv(rows, tile.cluster), getLineRows());
   auto getRow = [&](Value number) { return b.minS(b.mul(number, part), rows); };
   firstRow = getRow(rank);
@@ -144,7 +144,7 @@ void ColumnsBuilder::initialize() {
 /// by that number its end in the block's rows. The rows behind the last group
 /// are the last one, whether there are any or not.
 void ColumnsBuilder::findGroups() {
-  Value rows = narrow(sizes.reduced);
+  Value rows = narrow(sizes.reduction);
   auto larger = [&](Value lhs, Value rhs) { return b.maxS(lhs, rhs); };
   auto plus = [&](Value lhs, Value rhs) { return b.add(lhs, rhs); };
   // Combines the values of a lane and of those before it; `none` changes
@@ -346,10 +346,11 @@ void ColumnsBuilder::loadPieces(Value first, Value last, bool isPaced) {
   RingPosition landed = ring.getPosition(b.i32(0));
   Value column = b.divU(first, pieces);
   Value number = b.sub(first, b.mul(column, pieces));
-  Value element = b.add(b.mul(widen(b.add(firstColumn, column)), sizes.inKept),
-                        widen(firstRow));
+  Value element =
+      b.add(b.mul(widen(b.add(firstColumn, column)), sizes.inParallel),
+            widen(firstRow));
   Value source = b.offsetBytes(input, b.mul(element, getInputBytes()));
-  Value pitch = b.mul(sizes.inKept, getInputBytes());
+  Value pitch = b.mul(sizes.inParallel, getInputBytes());
   b.createFor(
       first, last, 1,
       {begin.stage, begin.parity, landed.stage, landed.parity, number, source},
@@ -425,9 +426,9 @@ void ColumnsBuilder::buildScale() {
       });
       // The blocks of a cluster share the groups.
       b.createIf(b.equal(b.remU(group, tile.cluster), rank), [&] {
-        Value element =
-            b.add(b.mul(widen(group), sizes.scaleSegment),
-                  b.mul(widen(b.add(firstColumn, column)), sizes.scaleKept));
+        Value element = b.add(
+            b.mul(widen(group), sizes.scaleSegment),
+            b.mul(widen(b.add(firstColumn, column)), sizes.scaleParallel));
         b.store(scale, b.offsetBytes(scales, b.mul(element, sizeof(float))),
                 sizeof(float));
       });

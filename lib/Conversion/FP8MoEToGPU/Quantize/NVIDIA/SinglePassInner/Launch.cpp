@@ -39,13 +39,14 @@ Value ColumnsLaunch::createCondition(const ColumnsTile &tile) {
   Value condition =
       both(plan::AlignedOp::create(b, buffers.input, columns::kChunkBytes),
            plan::AlignedOp::create(b, buffers.output, chunkRows));
-  for (OpFoldResult extent : {sizes.reduced, sizes.inKept, sizes.outKept})
+  for (OpFoldResult extent :
+       {sizes.reduction, sizes.inParallel, sizes.outParallel})
     condition = both(
         condition, compare(CmpIPredicate::eq, size.rem(extent, chunkRows), 0));
   // Without rows nothing would complete the barriers.
-  condition = both(condition, compare(CmpIPredicate::sgt, sizes.reduced, 0));
+  condition = both(condition, compare(CmpIPredicate::sgt, sizes.reduction, 0));
   condition =
-      both(condition, compare(CmpIPredicate::slt, sizes.kept, kMaxCount));
+      both(condition, compare(CmpIPredicate::slt, sizes.parallel, kMaxCount));
   return both(condition,
               compare(CmpIPredicate::sle, sizes.segments, tile.groups));
 }
@@ -71,7 +72,7 @@ void ColumnsLaunch::launchTile(const ColumnsTile &tile,
       b, builder.getIndexType(), plan::DeviceAttribute::Multiprocessors);
   Value clusters = b.createOrFold<arith::MinSIOp>(
       b.createOrFold<arith::DivSIOp>(multiprocessors, index(tile.cluster)),
-      index(sizes.kept));
+      index(sizes.parallel));
   Value blocks = b.createOrFold<arith::MulIOp>(clusters, index(tile.cluster));
   int64_t threads = tile.getThreads(lowering.getTarget().warpSize);
   SmallVector<int64_t> cluster;
@@ -95,10 +96,10 @@ Value ColumnsLaunch::launch(Value when) {
     if (!memory.stages)
       break;
     int64_t most = cluster * memory.getMaxPart() / getInputBytes();
-    Value isShort = compare(arith::CmpIPredicate::sle, sizes.reduced, most);
+    Value isShort = compare(arith::CmpIPredicate::sle, sizes.reduction, most);
     Value isIts = both(condition, isShort);
     condition = both(condition,
-                     compare(arith::CmpIPredicate::sgt, sizes.reduced, most));
+                     compare(arith::CmpIPredicate::sgt, sizes.reduction, most));
     if (!isNever(isIts))
       launchTile(tile, memory, isIts);
     applies = applies ? b.createOrFold<arith::OrIOp>(applies, isIts) : isIts;

@@ -156,8 +156,8 @@ ConvertBuilder::ConvertBuilder(StreamedKernel &kernel, Value warp)
       k.getFoldedChunkOffset(line, b.remU(row, 2), b.remU(chunk, kHalfChunks)),
       inChunk);
   isAligned = createVectorizable(b, k.output, k.problem.outputAlignment,
-                                 /*elementBytes=*/1, k.sizes.outReduced,
-                                 {k.sizes.outKept, k.sizes.outSegment});
+                                 /*elementBytes=*/1, k.sizes.outReduction,
+                                 {k.sizes.outParallel, k.sizes.outSegment});
 }
 
 //===----------------------------------------------------------------------===//
@@ -302,7 +302,7 @@ CellWords ConvertBuilder::maskPadding(const CellWords &words, Value firstRow,
 
 Value ConvertBuilder::getPointer(Value segment, Value column, Value row) {
   Value element = b.add(b.add(b.mul(k.widen(segment), k.sizes.outSegment),
-                              b.mul(k.widen(column), k.sizes.outKept)),
+                              b.mul(k.widen(column), k.sizes.outParallel)),
                         k.widen(row));
   return b.offsetBytes(k.output, element);
 }
@@ -311,7 +311,7 @@ void ConvertBuilder::store(const CellWords &words, Value pointer, Value low,
                            Value high) {
   SmallVector<Value> pointers{pointer};
   while (pointers.size() < words.size())
-    pointers.push_back(b.offsetBytes(pointers.back(), k.sizes.outKept));
+    pointers.push_back(b.offsetBytes(pointers.back(), k.sizes.outParallel));
   b.createIf(
       isAligned, [&] { storeAligned(words, pointers, low, high); },
       [&] {
@@ -498,7 +498,7 @@ void ConvertBuilder::convert(const HeldTile &tile) {
 /// take turns.
 void ConvertBuilder::zeroTail(Value begin) {
   int64_t padding = k.problem.outputPadding;
-  Value end = k.narrow(padding > 1 ? k.sizes.extent : k.sizes.reduced);
+  Value end = k.narrow(padding > 1 ? k.sizes.extent : k.sizes.reduction);
   Value firstTile = b.divU(begin, kLines);
   Value tiles = b.sub(b.ceilDiv(end, kLines), firstTile);
   tiles = b.select(b.less(begin, end), tiles, 0);

@@ -121,7 +121,7 @@ void RowsBuilder::loadRow(Value item) {
   createArriveExpecting(b, barrier, bytes);
   k.announce(k.getRowNumber(stage), item);
   Value offset =
-      b.mul(b.mul(k.widen(row), k.sizes.inReduced), k.getInputBytes());
+      b.mul(b.mul(k.widen(row), k.sizes.inReduction), k.getInputBytes());
   createBulkLoad(b, b.offsetBytes(k.input, offset), k.getRowStage(stage), bytes,
                  barrier);
 }

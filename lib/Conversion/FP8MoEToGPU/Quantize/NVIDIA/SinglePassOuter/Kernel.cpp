@@ -49,8 +49,8 @@ StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
   runLog = problem.jagged ? b.i32(kRunLog) : narrow(b.getSize(parameter + 1));
   runTiles = b.shiftLeft(b.i32(1), runLog);
   segments = narrow(sizes.segments);
-  rows = narrow(sizes.reduced);
-  columns = narrow(sizes.kept);
+  rows = narrow(sizes.reduction);
+  columns = narrow(sizes.parallel);
   lane = narrow(b.getLane());
   isFirstLane = b.equal(lane, 0);
   warp = createUniformWarp(b);
@@ -299,7 +299,7 @@ Value StreamedKernel::loadEnd(Value segment) {
 
 void StreamedKernel::storeScale(Value segment, Value column, Value scale) {
   Value element = b.add(b.mul(widen(segment), sizes.scaleSegment),
-                        b.mul(widen(column), sizes.scaleKept));
+                        b.mul(widen(column), sizes.scaleParallel));
   b.store(scale, b.offsetBytes(scales, b.mul(element, sizeof(float))),
           sizeof(float));
 }

@@ -76,16 +76,16 @@ Value StreamedLaunch::createCondition(OpFoldResult entries) {
   condition = plan::AlignedOp::create(b, buffers.input,
                                       nvidia::kTensorMapAddressAlignment);
   int64_t pitch = nvidia::kTensorMapAddressAlignment / getInputBytes();
-  require(CmpIPredicate::eq, size.rem(sizes.inReduced, pitch), 0);
+  require(CmpIPredicate::eq, size.rem(sizes.inReduction, pitch), 0);
   if (hasSegmentDim())
     require(CmpIPredicate::eq, size.rem(sizes.inSegment, pitch), 0);
-  require(CmpIPredicate::eq, size.rem(sizes.kept, kCellBytes / getInputBytes()),
-          0);
+  require(CmpIPredicate::eq,
+          size.rem(sizes.parallel, kCellBytes / getInputBytes()), 0);
   // Tensor maps have no empty dimensions.
-  for (OpFoldResult count : {sizes.segments, sizes.reduced, sizes.kept})
+  for (OpFoldResult count : {sizes.segments, sizes.reduction, sizes.parallel})
     require(CmpIPredicate::sgt, count, 0);
-  SmallVector<OpFoldResult> counts{sizes.segments, sizes.reduced, sizes.kept,
-                                   entries};
+  SmallVector<OpFoldResult> counts{sizes.segments, sizes.reduction,
+                                   sizes.parallel, entries};
   if (problem.outputPadding > 1)
     counts.push_back(sizes.extent);
   for (OpFoldResult count : counts)
@@ -102,9 +102,10 @@ OpFoldResult StreamedLaunch::countEntries() {
   constexpr int64_t kUnitsAtOnce = 4;
   int64_t mostRunTiles = int64_t(1) << (problem.jagged ? kRunLog : kLongRunLog);
   OpFoldResult units =
-      size.mul(size.ceilDiv(sizes.kept, kUnitsAtOnce * getTileColumns()),
+      size.mul(size.ceilDiv(sizes.parallel, kUnitsAtOnce * getTileColumns()),
                size.constant(kUnitsAtOnce));
-  OpFoldResult rows = problem.outputPadding > 1 ? sizes.extent : sizes.reduced;
+  OpFoldResult rows =
+      problem.outputPadding > 1 ? sizes.extent : sizes.reduction;
   if (!problem.jagged)
     rows = size.mul(rows, sizes.segments);
   OpFoldResult tiles =
@@ -123,11 +124,12 @@ Value StreamedLaunch::getMostBlocks() {
 
 /// The tiles of a unit.
 OpFoldResult StreamedLaunch::countTiles() {
-  return size.ceilDiv(sizes.reduced, kLines);
+  return size.ceilDiv(sizes.reduction, kLines);
 }
 
 OpFoldResult StreamedLaunch::countUnits() {
-  return size.mul(size.ceilDiv(sizes.kept, getTileColumns()), sizes.segments);
+  return size.mul(size.ceilDiv(sizes.parallel, getTileColumns()),
+                  sizes.segments);
 }
 
 /// Whether there are many tiles, and units are whole long runs of them.
@@ -164,8 +166,8 @@ Value StreamedLaunch::countBlocks(Value mostBlocks, Value areLong) {
 
 Value StreamedLaunch::createMap(int64_t columns, int64_t rows,
                                 int64_t swizzle) {
-  SmallVector<Value> dims{index(sizes.kept), index(sizes.reduced)};
-  SmallVector<Value> strides{index(sizes.inReduced)};
+  SmallVector<Value> dims{index(sizes.parallel), index(sizes.reduction)};
+  SmallVector<Value> strides{index(sizes.inReduction)};
   SmallVector<int64_t> box{columns, rows};
   if (hasSegmentDim()) {
     dims.push_back(index(sizes.segments));
@@ -259,7 +261,7 @@ Value StreamedLaunch::launch(const StreamedTile &tile, Value when,
 /// Along rows beside `columns`.
 static RowQuantization getRowQuantization(const QuantizeOperands &rows) {
   const QuantizeSizes<int64_t> &sizes = rows.problem.sizes;
-  return {{sizes.outKept, sizes.scaleKept},
+  return {{sizes.outParallel, sizes.scaleParallel},
           rows.buffers.output,
           rows.buffers.scales};
 }
