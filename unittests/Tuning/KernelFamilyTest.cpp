@@ -68,20 +68,20 @@ TEST_F(KernelFamilyTest, NamesAreDistinct) {
 
 TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
   SmallVector<TileAttrInterface> tiles = {
-      getMatmulTile(&context, MatmulSchedule())};
-  QuantizeSchedule schedule{QuantizeSchedule::Inner, /*threads=*/128,
-                            /*columnsPerBlock=*/1};
-  schedule.heldChunks = schedule.stages = schedule.groups = 1;
-  schedule.rowBytes = schedule.rowStages = 1;
+      getMatmulTile(&context, HopperMatmulConfig())};
+  QuantizeConfig config{QuantizeConfig::Inner, /*threads=*/128,
+                        /*columnsPerBlock=*/1};
+  config.heldChunks = config.stages = config.groups = 1;
+  config.rowBytes = config.rowStages = 1;
   for (QuantizeMethod method :
        {QuantizeMethod::TwoPass, QuantizeMethod::RegisterResident,
         QuantizeMethod::SinglePassOuter, QuantizeMethod::SinglePassInner,
         QuantizeMethod::SinglePassBothAxes}) {
-    schedule.method = method;
-    tiles.push_back(getQuantizeTile(&context, schedule));
-    EXPECT_EQ(getQuantizeTile(&context,
-                              getQuantizeSchedule(tiles.back(), schedule.kind)),
-              tiles.back());
+    config.method = method;
+    tiles.push_back(getQuantizeTile(&context, config));
+    EXPECT_EQ(
+        getQuantizeTile(&context, getQuantizeConfig(tiles.back(), config.kind)),
+        tiles.back());
   }
   std::set<const KernelFamily *> owners;
   for (TileAttrInterface tile : tiles) {
@@ -116,9 +116,9 @@ TEST_F(KernelFamilyTest, CandidatesAreThoseOfTheModels) {
   for (auto [candidate, tile] :
        llvm::zip_equal(rankTiles(&context, work, target),
                        rankQuantizeTiles(work, target))) {
-    EXPECT_EQ(candidate.tile, getQuantizeTile(&context, tile.schedule));
+    EXPECT_EQ(candidate.tile, getQuantizeTile(&context, tile.config));
     EXPECT_EQ(candidate.cost, tile.cost);
-    EXPECT_EQ(candidate.family->isTotal(), tile.schedule.isGeneral());
+    EXPECT_EQ(candidate.family->isTotal(), tile.config.isGeneral());
     EXPECT_FALSE(candidate.reason.empty());
   }
 }

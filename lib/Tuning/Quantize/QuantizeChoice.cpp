@@ -26,13 +26,13 @@ static void addAlternatives(MLIRContext *context,
   int64_t above = 0;
   for (const QuantizeVariant &variant : variants) {
     int64_t upTo = variant.upTo.value_or(kUnbounded);
-    const QuantizeSchedule &schedule = variant.tile.schedule;
+    const QuantizeConfig &config = variant.tile.config;
     RangeAttr range;
     if (above != 0 || upTo != kUnbounded)
       range = RangeAttr::get(context, Quantity::MeanLength, above, upTo);
-    if (schedule.isGeneral() == areGeneral)
+    if (config.isGeneral() == areGeneral)
       alternatives.push_back(AlternativeAttr::get(
-          context, getQuantizeTile(context, schedule), range, /*wave=*/0));
+          context, getQuantizeTile(context, config), range, /*wave=*/0));
     above = upTo;
   }
 }
@@ -74,7 +74,7 @@ static Cost estimateChoice(const QuantizeWork &work, KernelChoiceAttr choice,
     if (range && (length <= range.getAbove() || length > range.getUpTo()))
       continue;
     for (const QuantizeTileCost &tile : tiles)
-      if (getQuantizeTile(choice.getContext(), tile.schedule) ==
+      if (getQuantizeTile(choice.getContext(), tile.config) ==
           alternative.getTile())
         return tile.cost;
     break;
@@ -107,14 +107,14 @@ KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
   RangeAttr range;
   if (ShapedType::isDynamic(getMeanLength(works.front())))
     range = RangeAttr::get(context, Quantity::MeanLength, /*above=*/0,
-                           getBothAxesRows(both.schedule, target));
+                           getBothAxesRows(both.config, target));
   SmallVector<Attribute> choices;
   for (const QuantizeWork &work : works)
     choices.push_back(chooseQuantizeKernels(context, work, target));
   auto perAxis = PerAxisAttr::get(context, ArrayAttr::get(context, choices));
   return KernelChoiceAttr::get(
       context,
-      {AlternativeAttr::get(context, getQuantizeTile(context, both.schedule),
+      {AlternativeAttr::get(context, getQuantizeTile(context, both.config),
                             range, /*wave=*/0),
        AlternativeAttr::get(context, perAxis, RangeAttr(), /*wave=*/0)});
 }

@@ -20,11 +20,11 @@ QuantizeFamily::getCandidate(MLIRContext *context,
   bool isTraffic = tile.trafficTime >= tile.latencyTime;
   std::string reason =
       llvm::formatv("{0}: {1}, {2}, {3} {4} in {5} {6}",
-                    stringifyQuantizeSchedule(tile.schedule.kind),
+                    stringifyQuantizeKind(tile.config.kind),
                     isTraffic ? "bound by bandwidth" : "bound by latency",
                     describeReads(tile), tile.units, getUnitName(),
                     tile.getWaves(), tile.getWaves() == 1 ? "wave" : "waves");
-  return {this, getQuantizeTile(context, tile.schedule), tile.cost, reason};
+  return {this, getQuantizeTile(context, tile.config), tile.cost, reason};
 }
 
 bool AxisQuantizeFamily::supports(const KernelWork &work,

@@ -153,13 +153,13 @@ static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
     std::optional<QuantizeTileCost> both =
         chooseBothAxesTile(op, works, target);
     if (!both || alternative.getTile() !=
-                     getQuantizeTile(op->getContext(), both->schedule))
+                     getQuantizeTile(op->getContext(), both->config))
       return op->emitError("'")
              << op->getName() << "' has the tile "
              << describeTile(alternative.getTile()) << ", but on target "
              << target.chip << " its layouts take "
              << (both ? describeTile(
-                            getQuantizeTile(op->getContext(), both->schedule))
+                            getQuantizeTile(op->getContext(), both->config))
                       : "a kernel for each axis only")
              << "; use that, or no tiles";
   }

@@ -23,18 +23,18 @@ using namespace mlir::fp8moe;
 // Layouts
 //===----------------------------------------------------------------------===//
 
-StringRef fp8moe::stringifyQuantizeSchedule(QuantizeSchedule::Kind kind) {
+StringRef fp8moe::stringifyQuantizeKind(QuantizeConfig::Kind kind) {
   switch (kind) {
-  case QuantizeSchedule::Inner:
+  case QuantizeConfig::Inner:
     return "slices";
-  case QuantizeSchedule::Outer:
+  case QuantizeConfig::Outer:
     return "strips";
-  case QuantizeSchedule::OuterTransposing:
+  case QuantizeConfig::OuterTransposing:
     return "strips_to_slices";
-  case QuantizeSchedule::InnerTransposing:
+  case QuantizeConfig::InnerTransposing:
     return "slices_to_strips";
   }
-  llvm_unreachable("unknown schedule");
+  llvm_unreachable("unknown kind");
 }
 
 std::optional<QuantizeDims>
@@ -58,16 +58,14 @@ fp8moe::assignQuantizeDims(int64_t axis, ArrayRef<int64_t> inputStrides,
   return QuantizeDims{kept[0], kept[1]};
 }
 
-QuantizeSchedule::Kind
-fp8moe::getQuantizeScheduleKind(const QuantizeWork &work) {
+QuantizeConfig::Kind fp8moe::getQuantizeKind(const QuantizeWork &work) {
   bool fromRows =
       isAlongRows(work.inputRowStride, work.inputColumnStride, work.columns);
   bool toRows =
       isAlongRows(work.outputRowStride, work.outputColumnStride, work.columns);
   if (fromRows)
-    return toRows ? QuantizeSchedule::Inner
-                  : QuantizeSchedule::InnerTransposing;
-  return toRows ? QuantizeSchedule::OuterTransposing : QuantizeSchedule::Outer;
+    return toRows ? QuantizeConfig::Inner : QuantizeConfig::InnerTransposing;
+  return toRows ? QuantizeConfig::OuterTransposing : QuantizeConfig::Outer;
 }
 
 //===----------------------------------------------------------------------===//
@@ -153,24 +151,24 @@ fp8moe::chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles) {
 //===----------------------------------------------------------------------===//
 
 TileAttrInterface fp8moe::getQuantizeTile(MLIRContext *context,
-                                          const QuantizeSchedule &schedule) {
-  switch (schedule.method) {
+                                          const QuantizeConfig &config) {
+  switch (config.method) {
   case QuantizeMethod::TwoPass:
-    return TwoPassTileAttr::get(context, schedule.columnsPerBlock,
-                                schedule.threads);
+    return TwoPassTileAttr::get(context, config.columnsPerBlock,
+                                config.threads);
   case QuantizeMethod::RegisterResident:
-    return RegisterResidentTileAttr::get(
-        context, schedule.columnsPerBlock, schedule.threads,
-        schedule.heldChunks, schedule.rounds, schedule.residentBlocks);
+    return RegisterResidentTileAttr::get(context, config.columnsPerBlock,
+                                         config.threads, config.heldChunks,
+                                         config.rounds, config.residentBlocks);
   case QuantizeMethod::SinglePassOuter:
-    return SinglePassOuterTileAttr::get(context, schedule.columnsPerBlock,
-                                        schedule.stages);
+    return SinglePassOuterTileAttr::get(context, config.columnsPerBlock,
+                                        config.stages);
   case QuantizeMethod::SinglePassInner:
-    return SinglePassInnerTileAttr::get(context, schedule.groups);
+    return SinglePassInnerTileAttr::get(context, config.groups);
   case QuantizeMethod::SinglePassBothAxes:
-    return SinglePassBothAxesTileAttr::get(context, schedule.columnsPerBlock,
-                                           schedule.stages, schedule.rowBytes,
-                                           schedule.rowStages);
+    return SinglePassBothAxesTileAttr::get(context, config.columnsPerBlock,
+                                           config.stages, config.rowBytes,
+                                           config.rowStages);
   }
   llvm_unreachable("unknown method");
 }
@@ -194,38 +192,38 @@ fp8moe::getQuantizeMethod(TileAttrInterface tile) {
       .Default(std::nullopt);
 }
 
-QuantizeSchedule fp8moe::getQuantizeSchedule(TileAttrInterface tile,
-                                             QuantizeSchedule::Kind kind) {
-  QuantizeSchedule schedule;
-  schedule.kind = kind;
-  schedule.method = *getQuantizeMethod(tile);
+QuantizeConfig fp8moe::getQuantizeConfig(TileAttrInterface tile,
+                                         QuantizeConfig::Kind kind) {
+  QuantizeConfig config;
+  config.kind = kind;
+  config.method = *getQuantizeMethod(tile);
   llvm::TypeSwitch<Attribute>(tile)
       .Case([&](TwoPassTileAttr tile) {
-        schedule.columnsPerBlock = tile.getColumns();
-        schedule.threads = tile.getThreads();
+        config.columnsPerBlock = tile.getColumns();
+        config.threads = tile.getThreads();
       })
       .Case([&](RegisterResidentTileAttr tile) {
-        schedule.columnsPerBlock = tile.getColumns();
-        schedule.threads = tile.getThreads();
-        schedule.heldChunks = tile.getChunks();
-        schedule.rounds = tile.getRounds();
-        schedule.residentBlocks = tile.getBlocks();
+        config.columnsPerBlock = tile.getColumns();
+        config.threads = tile.getThreads();
+        config.heldChunks = tile.getChunks();
+        config.rounds = tile.getRounds();
+        config.residentBlocks = tile.getBlocks();
       })
       .Case([&](SinglePassOuterTileAttr tile) {
-        schedule.columnsPerBlock = tile.getColumns();
-        schedule.stages = tile.getStages();
+        config.columnsPerBlock = tile.getColumns();
+        config.stages = tile.getStages();
       })
       .Case([&](SinglePassInnerTileAttr tile) {
-        schedule.columnsPerBlock = 1;
-        schedule.groups = tile.getGroups();
+        config.columnsPerBlock = 1;
+        config.groups = tile.getGroups();
       })
       .Case([&](SinglePassBothAxesTileAttr tile) {
-        schedule.columnsPerBlock = tile.getColumns();
-        schedule.stages = tile.getStages();
-        schedule.rowBytes = tile.getRowBytes();
-        schedule.rowStages = tile.getRowStages();
+        config.columnsPerBlock = tile.getColumns();
+        config.stages = tile.getStages();
+        config.rowBytes = tile.getRowBytes();
+        config.rowStages = tile.getRowStages();
       });
-  return schedule;
+  return config;
 }
 
 //===----------------------------------------------------------------------===//

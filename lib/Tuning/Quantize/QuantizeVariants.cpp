@@ -113,8 +113,8 @@ static SmallVector<size_t> chooseTiles(ArrayRef<Tiles> tiles) {
 static SmallVector<QuantizeVariant>
 joinRanges(ArrayRef<const QuantizeTileCost *> tiles) {
   auto getTile = [](const QuantizeTileCost &tile) {
-    return std::tuple(tile.schedule.method, tile.schedule.threads,
-                      tile.schedule.columnsPerBlock);
+    return std::tuple(tile.config.method, tile.config.threads,
+                      tile.config.columnsPerBlock);
   };
   SmallVector<QuantizeVariant> variants;
   for (auto [length, tile] : llvm::zip_equal(kLengths, tiles)) {
@@ -129,12 +129,12 @@ joinRanges(ArrayRef<const QuantizeTileCost *> tiles) {
 static SmallVector<QuantizeVariant> getVariants(const QuantizeWork &work,
                                                 const TargetInfo &target,
                                                 bool areGeneral) {
-  bool isInner = getQuantizeScheduleKind(work) == QuantizeSchedule::Inner;
+  bool isInner = getQuantizeKind(work) == QuantizeConfig::Inner;
   if (!isInner || !ShapedType::isDynamic(getMeanLength(work))) {
     Tiles tiles = rankQuantizeTiles(work, target);
     if (areGeneral)
       llvm::erase_if(tiles, [](const QuantizeTileCost &entry) {
-        return !entry.schedule.isGeneral();
+        return !entry.config.isGeneral();
       });
     return {{std::nullopt, chooseQuantizeTile(tiles)}};
   }
@@ -151,7 +151,7 @@ static SmallVector<QuantizeVariant> getVariants(const QuantizeWork &work,
   for (auto [length, number] : llvm::enumerate(chooseTiles(general))) {
     // Kernels that take whole columns do not replace others, which take what
     // is not aligned.
-    bool areBefore = !chosen.empty() && !chosen.back()->schedule.isGeneral();
+    bool areBefore = !chosen.empty() && !chosen.back()->config.isGeneral();
     chosen.push_back(&general[length][number]);
     double most = chosen.back()->cost.time * (areBefore ? kColumnsPrice : 1.0);
     for (const QuantizeTileCost &tile : columns[length])

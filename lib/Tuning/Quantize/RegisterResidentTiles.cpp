@@ -69,29 +69,29 @@ static int64_t getRegisters(const QuantizeWork &work, int64_t heldRegisters,
   return llvm::alignTo(needed, kGranularity);
 }
 
-static QuantizeSchedule getSchedule(const QuantizeWork &work, int64_t team,
-                                    bool isKnown, int64_t rows) {
+static QuantizeConfig getConfig(const QuantizeWork &work, int64_t team,
+                                bool isKnown, int64_t rows) {
   int64_t perChunk = kChunkElements * work.inputBytes / sizeof(int32_t);
-  QuantizeSchedule schedule;
-  schedule.kind = QuantizeSchedule::Inner;
-  schedule.method = QuantizeMethod::RegisterResident;
-  schedule.threads = std::max(team, kLeastThreads);
-  schedule.columnsPerBlock = schedule.threads / team;
-  schedule.heldChunks =
+  QuantizeConfig config;
+  config.kind = QuantizeConfig::Inner;
+  config.method = QuantizeMethod::RegisterResident;
+  config.threads = std::max(team, kLeastThreads);
+  config.columnsPerBlock = config.threads / team;
+  config.heldChunks =
       isKnown ? std::min<int64_t>(kHeldRegisters / perChunk,
                                   llvm::divideCeil(rows, team * kChunkElements))
               : kUnknownHeldRegisters / perChunk;
-  schedule.rounds = work.jagged ? kJaggedRounds : 1;
-  return schedule;
+  config.rounds = work.jagged ? kJaggedRounds : 1;
+  return config;
 }
 
 static QuantizeTileCost estimate(const QuantizeWork &work,
-                                 const QuantizeSchedule &schedule,
+                                 const QuantizeConfig &config,
                                  int64_t residentBlocks, int64_t rows,
                                  const RegisterResidentCalibration &calibration,
                                  const TargetInfo &target) {
-  int64_t team = schedule.threads / schedule.columnsPerBlock;
-  double held = schedule.heldChunks * team * kChunkElements;
+  int64_t team = config.threads / config.columnsPerBlock;
+  double held = config.heldChunks * team * kChunkElements;
   // Not every group has the mean length.
   double later = work.jagged ? rows * std::exp(-kLengthSpread * held / rows)
                              : std::max<double>(rows - held, 0);
@@ -102,10 +102,10 @@ static QuantizeTileCost estimate(const QuantizeWork &work,
                    4.0 * work.segments * work.columns;
 
   QuantizeTileCost tile;
-  tile.schedule = schedule;
+  tile.config = config;
   tile.units = llvm::SaturatingMultiply<uint64_t>(
       work.segments,
-      llvm::divideCeil(work.columns, schedule.getColumnsPerUnit()));
+      llvm::divideCeil(work.columns, config.getColumnsPerUnit()));
   tile.residentUnits = residentBlocks * target.multiprocessors;
   tile.rereadsFromCache = later == 0;
   Cost cost =
@@ -113,10 +113,10 @@ static QuantizeTileCost estimate(const QuantizeWork &work,
   int64_t launch = estimateTraffic(0, target).time;
   tile.trafficTime = cost.time - launch;
   double unit =
-      schedule.rounds * (*calibration.wait + trips * *calibration.laterTrip) +
+      config.rounds * (*calibration.wait + trips * *calibration.laterTrip) +
       (work.jagged ? *calibration.bounds : 0);
   if (work.jagged && hasUnalignedColumns(work))
-    unit += schedule.rounds * *calibration.elementTrip * rows / team;
+    unit += config.rounds * *calibration.elementTrip * rows / team;
   double waves = static_cast<double>(tile.units) / tile.residentUnits;
   tile.latencyTime =
       static_cast<int64_t>(std::min(unit * std::max(waves, 1.0), 1e18));
@@ -152,29 +152,28 @@ void RegisterResidentFamily::addTiles(
     const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
   const RegisterResidentCalibration *calibration =
       getRegisterResidentCalibration(target.chip);
-  if (!calibration || getQuantizeScheduleKind(work) != QuantizeSchedule::Inner)
+  if (!calibration || getQuantizeKind(work) != QuantizeConfig::Inner)
     return;
   // A kernel for any length of slices holds the same number of chunks.
   bool isLengthKnown = !ShapedType::isDynamic(getMeanLength(known));
   int64_t rows = std::max<int64_t>(
       work.jagged ? llvm::divideCeil(work.rows, work.segments) : work.rows, 1);
   for (int64_t team : kTeams) {
-    QuantizeSchedule schedule =
-        getSchedule(work, team, isLengthKnown && !work.jagged, rows);
-    int64_t heldRegisters = schedule.heldChunks * kChunkElements *
-                            work.inputBytes / sizeof(int32_t);
+    QuantizeConfig config =
+        getConfig(work, team, isLengthKnown && !work.jagged, rows);
+    int64_t heldRegisters =
+        config.heldChunks * kChunkElements * work.inputBytes / sizeof(int32_t);
     int64_t shared = team > target.warpSize
-                         ? schedule.threads / target.warpSize * sizeof(int32_t)
+                         ? config.threads / target.warpSize * sizeof(int32_t)
                          : 0;
     int64_t blocks = countResidentBlocks(
-        schedule.threads,
+        config.threads,
         getRegisters(work, heldRegisters, *calibration->registers), shared,
         target);
     if (!blocks)
       continue;
-    schedule.residentBlocks = blocks;
-    tiles.push_back(
-        estimate(work, schedule, blocks, rows, *calibration, target));
+    config.residentBlocks = blocks;
+    tiles.push_back(estimate(work, config, blocks, rows, *calibration, target));
   }
 }
 

@@ -69,71 +69,71 @@ static constexpr int64_t kOuterColumns[] = {32, 64, 128, 256};
 // Legal tiles
 //===----------------------------------------------------------------------===//
 
-static int64_t getRegisters(QuantizeSchedule::Kind kind, int64_t inputBytes,
+static int64_t getRegisters(QuantizeConfig::Kind kind, int64_t inputBytes,
                             const TwoPassRegisters &registers) {
   bool isWide = inputBytes > 2;
   switch (kind) {
-  case QuantizeSchedule::Inner:
+  case QuantizeConfig::Inner:
     return registers.inner[isWide];
-  case QuantizeSchedule::Outer:
+  case QuantizeConfig::Outer:
     return registers.outer[isWide];
-  case QuantizeSchedule::OuterTransposing:
+  case QuantizeConfig::OuterTransposing:
     return registers.outerTransposing[isWide];
-  case QuantizeSchedule::InnerTransposing:
+  case QuantizeConfig::InnerTransposing:
     return registers.innerTransposing[isWide];
   }
-  llvm_unreachable("unknown schedule");
+  llvm_unreachable("unknown kind");
 }
 
 /// Bytes of workgroup memory: scales by column, magnitudes by subgroup and
 /// column, two buffers of a transposed tile.
-static int64_t getSharedBytes(const QuantizeSchedule &schedule,
+static int64_t getSharedBytes(const QuantizeConfig &config,
                               const TargetInfo &target) {
-  if (schedule.kind == QuantizeSchedule::Inner)
+  if (config.kind == QuantizeConfig::Inner)
     return 0;
-  int64_t bytes = schedule.columnsPerBlock * sizeof(float);
-  if (schedule.kind != QuantizeSchedule::InnerTransposing)
-    bytes += schedule.threads / target.warpSize * schedule.columnsPerBlock *
+  int64_t bytes = config.columnsPerBlock * sizeof(float);
+  if (config.kind != QuantizeConfig::InnerTransposing)
+    bytes += config.threads / target.warpSize * config.columnsPerBlock *
              sizeof(float);
-  if (schedule.kind != QuantizeSchedule::Outer)
-    bytes += 2 * kTransposedColumns * (schedule.threads / kTransposedThreads) *
+  if (config.kind != QuantizeConfig::Outer)
+    bytes += 2 * kTransposedColumns * (config.threads / kTransposedThreads) *
              kTransposedRow;
   return bytes;
 }
 
-/// All tiles that the schedule's code can have; see lib/Conversion/FP8MoEToGPU.
-static SmallVector<QuantizeSchedule>
-enumerateSchedules(QuantizeSchedule::Kind kind, const TargetInfo &target) {
-  SmallVector<QuantizeSchedule> schedules;
+/// All tiles that the kernels' code can have; see lib/Conversion/FP8MoEToGPU.
+static SmallVector<QuantizeConfig> enumerateConfigs(QuantizeConfig::Kind kind,
+                                                    const TargetInfo &target) {
+  SmallVector<QuantizeConfig> configs;
   for (int64_t threads : kThreadCounts) {
     // A transposition deals 256 threads, or a multiple, over 128 bytes.
     bool canTranspose = threads % 256 == 0;
     switch (kind) {
-    case QuantizeSchedule::Inner:
-      schedules.push_back({kind, threads, threads / target.warpSize});
+    case QuantizeConfig::Inner:
+      configs.push_back({kind, threads, threads / target.warpSize});
       break;
-    case QuantizeSchedule::Outer:
+    case QuantizeConfig::Outer:
       // One thread a column combines the magnitudes.
       for (int64_t columns : kOuterColumns)
         if (columns <= threads)
-          schedules.push_back({kind, threads, columns});
+          configs.push_back({kind, threads, columns});
       break;
-    case QuantizeSchedule::OuterTransposing:
+    case QuantizeConfig::OuterTransposing:
       if (canTranspose)
-        schedules.push_back(
+        configs.push_back(
             {kind, threads, threads / kTransposedThreads * kTransposedColumns});
       break;
-    case QuantizeSchedule::InnerTransposing:
+    case QuantizeConfig::InnerTransposing:
       if (canTranspose)
-        schedules.push_back({kind, threads, kTransposedRow});
+        configs.push_back({kind, threads, kTransposedRow});
       break;
     }
   }
-  llvm::sort(schedules, [](const auto &a, const auto &b) {
+  llvm::sort(configs, [](const auto &a, const auto &b) {
     return std::pair(a.columnsPerBlock, a.threads) <
            std::pair(b.columnsPerBlock, b.threads);
   });
-  return schedules;
+  return configs;
 }
 
 //===----------------------------------------------------------------------===//
@@ -144,11 +144,11 @@ namespace {
 /// The terms of one tile's cost; `work` has nominal sizes.
 class TileCost {
 public:
-  TileCost(const QuantizeWork &work, const QuantizeSchedule &schedule,
+  TileCost(const QuantizeWork &work, const QuantizeConfig &config,
            int64_t residentBlocks, const TwoPassCalibration &calibration,
            const TargetInfo &target)
-      : work(work), schedule(schedule), calibration(calibration),
-        target(target), resident(residentBlocks * target.multiprocessors) {}
+      : work(work), config(config), calibration(calibration), target(target),
+        resident(residentBlocks * target.multiprocessors) {}
 
   QuantizeTileCost get() const;
 
@@ -164,7 +164,7 @@ private:
   /// Input bytes of a unit; the last strip of a segment may be narrower.
   int64_t getUnitBytes() const {
     return getRowsPerSegment() *
-           std::min(schedule.columnsPerBlock, work.columns) * work.inputBytes;
+           std::min(config.columnsPerBlock, work.columns) * work.inputBytes;
   }
   /// Neighbours in memory that a block touches at once.
   int64_t getRun(int64_t rowStride, int64_t columnStride,
@@ -173,7 +173,7 @@ private:
       return std::min(transposed ? kTransposedRow
                                  : target.warpSize * kChunkElements,
                       getRowsPerSegment());
-    return columnStride == 1 ? std::min(schedule.columnsPerBlock, work.columns)
+    return columnStride == 1 ? std::min(config.columnsPerBlock, work.columns)
                              : 1;
   }
   int64_t getUnits() const;
@@ -181,7 +181,7 @@ private:
   int64_t getUnitLatency(bool rereadsFromCache) const;
 
   const QuantizeWork &work;
-  const QuantizeSchedule &schedule;
+  const QuantizeConfig &config;
   const TwoPassCalibration &calibration;
   const TargetInfo &target;
   int64_t resident;
@@ -190,11 +190,10 @@ private:
 
 int64_t TileCost::getUnits() const {
   // Slices of several segments share a block.
-  if (schedule.kind == QuantizeSchedule::Inner)
+  if (config.kind == QuantizeConfig::Inner)
     return llvm::divideCeil(work.segments * work.columns,
-                            schedule.columnsPerBlock);
-  return work.segments *
-         llvm::divideCeil(work.columns, schedule.columnsPerBlock);
+                            config.columnsPerBlock);
+  return work.segments * llvm::divideCeil(work.columns, config.columnsPerBlock);
 }
 
 int64_t TileCost::getTraffic(bool rereadsFromCache) const {
@@ -205,26 +204,26 @@ int64_t TileCost::getTraffic(bool rereadsFromCache) const {
              /*transposed=*/false) *
           work.inputBytes,
       target);
-  int64_t written = countSectorBytes(
-      elements,
-      getRun(work.outputRowStride, work.outputColumnStride,
-             schedule.kind == QuantizeSchedule::OuterTransposing),
-      target);
+  int64_t written =
+      countSectorBytes(elements,
+                       getRun(work.outputRowStride, work.outputColumnStride,
+                              config.kind == QuantizeConfig::OuterTransposing),
+                       target);
   int64_t scales = work.segments * work.columns * sizeof(float);
   return (rereadsFromCache ? 1 : 2) * read + written + scales;
 }
 
 int64_t TileCost::getUnitLatency(bool rereadsFromCache) const {
   int64_t perChunk = kChunkElements * work.inputBytes;
-  bool isOuter = schedule.kind == QuantizeSchedule::Outer ||
-                 schedule.kind == QuantizeSchedule::OuterTransposing;
-  bool isTransposed = schedule.kind == QuantizeSchedule::OuterTransposing ||
-                      schedule.kind == QuantizeSchedule::InnerTransposing;
+  bool isOuter = config.kind == QuantizeConfig::Outer ||
+                 config.kind == QuantizeConfig::OuterTransposing;
+  bool isTransposed = config.kind == QuantizeConfig::OuterTransposing ||
+                      config.kind == QuantizeConfig::InnerTransposing;
   int64_t firstPass = isOuter ? kOuterBytesInFlight : perChunk;
   int64_t secondPass =
       isTransposed ? kTransposedElements * work.inputBytes : perChunk;
   auto countTrips = [&](int64_t bytesPerThread) -> int64_t {
-    return llvm::divideCeil(getUnitBytes(), schedule.threads * bytesPerThread);
+    return llvm::divideCeil(getUnitBytes(), config.threads * bytesPerThread);
   };
   // One group has no other one's end to wait for.
   int64_t others =
@@ -237,7 +236,7 @@ int64_t TileCost::getUnitLatency(bool rereadsFromCache) const {
 
 QuantizeTileCost TileCost::get() const {
   QuantizeTileCost result;
-  result.schedule = schedule;
+  result.config = config;
   result.units = getUnits();
   result.residentUnits = resident;
   result.rereadsFromCache = std::min(result.units, resident) * getUnitBytes() <=
@@ -248,14 +247,14 @@ QuantizeTileCost TileCost::get() const {
   result.trafficTime =
       estimateTraffic(getTraffic(result.rereadsFromCache), target).time -
       launch;
-  if (schedule.kind == QuantizeSchedule::OuterTransposing)
+  if (config.kind == QuantizeConfig::OuterTransposing)
     result.trafficTime =
         result.trafficTime * 100 / *calibration.transposedSpeedPercent +
         estimateUnalignedStores(work, *calibration.unalignedStoreTime);
   result.latencyTime =
       result.getWaves() * getUnitLatency(result.rereadsFromCache);
-  bool overlaps = schedule.kind == QuantizeSchedule::Inner ||
-                  schedule.kind == QuantizeSchedule::OuterTransposing;
+  bool overlaps = config.kind == QuantizeConfig::Inner ||
+                  config.kind == QuantizeConfig::OuterTransposing;
   if (overlaps && work.jagged && work.segments > 1)
     result.latencyTime =
         static_cast<int64_t>(result.latencyTime * kLargestGroup);
@@ -296,15 +295,14 @@ void TwoPassFamily::addTiles(const QuantizeWork &, const QuantizeWork &work,
   const TwoPassCalibration *calibration = getTwoPassCalibration(target.chip);
   if (!calibration)
     return;
-  for (const QuantizeSchedule &schedule :
-       enumerateSchedules(getQuantizeScheduleKind(work), target))
-    if (int64_t blocks =
-            countResidentBlocks(schedule.threads,
-                                getRegisters(schedule.kind, work.inputBytes,
-                                             *calibration->registers),
-                                getSharedBytes(schedule, target), target))
+  for (const QuantizeConfig &config :
+       enumerateConfigs(getQuantizeKind(work), target))
+    if (int64_t blocks = countResidentBlocks(
+            config.threads,
+            getRegisters(config.kind, work.inputBytes, *calibration->registers),
+            getSharedBytes(config, target), target))
       tiles.push_back(
-          TileCost(work, schedule, blocks, *calibration, target).get());
+          TileCost(work, config, blocks, *calibration, target).get());
 }
 
 namespace mlir::fp8moe {

@@ -53,13 +53,13 @@ public:
       operands.problem.sizes.*to = getStaticSize(operands.sizes.*from);
     operands.buffers = {input.buffer, Value(), output.buffer, scales.buffer};
 
-    QuantizeSchedule single{QuantizeSchedule::OuterTransposing, /*threads=*/480,
-                            /*columnsPerBlock=*/64,
-                            QuantizeMethod::SinglePassOuter};
+    QuantizeConfig single{QuantizeConfig::OuterTransposing, /*threads=*/480,
+                          /*columnsPerBlock=*/64,
+                          QuantizeMethod::SinglePassOuter};
     single.stages = 13;
-    QuantizeSchedule twoPass{QuantizeSchedule::OuterTransposing,
-                             /*threads=*/256,
-                             /*columnsPerBlock=*/64};
+    QuantizeConfig twoPass{QuantizeConfig::OuterTransposing,
+                           /*threads=*/256,
+                           /*columnsPerBlock=*/64};
     QuantizeInstance first(op, operands, single), rest(op, operands, twoPass);
     Value rows = materializeSize(builder, op->getLoc(), input.sizes[0]);
     auto range = RangeAttr::get(op->getContext(), Quantity::MeanLength,

@@ -77,9 +77,9 @@ struct MeasuredTile {
   double time;
   QuantizeMethod method = QuantizeMethod::TwoPass;
 
-  bool isOf(const QuantizeSchedule &schedule) const {
-    return schedule.method == method && schedule.columnsPerBlock == columns &&
-           (threads == 0 || schedule.threads == threads);
+  bool isOf(const QuantizeConfig &config) const {
+    return config.method == method && config.columnsPerBlock == columns &&
+           (threads == 0 || config.threads == threads);
   }
 };
 struct MeasuredCase {
@@ -239,13 +239,13 @@ const MeasuredCase measuredCases[] = {
 const QuantizeTileCost *findTile(ArrayRef<QuantizeTileCost> tiles,
                                  const MeasuredTile &measured) {
   const auto *it = llvm::find_if(tiles, [&](const QuantizeTileCost &tile) {
-    return measured.isOf(tile.schedule);
+    return measured.isOf(tile.config);
   });
   return it == tiles.end() ? nullptr : it;
 }
 
 std::string describe(const QuantizeWork &work) {
-  return stringifyQuantizeSchedule(getQuantizeScheduleKind(work)).str() + " " +
+  return stringifyQuantizeKind(getQuantizeKind(work)).str() + " " +
          std::to_string(work.rows) + "x" + std::to_string(work.columns) +
          " in " + std::to_string(work.segments);
 }
@@ -319,8 +319,8 @@ TEST(QuantizeTilesTest, BandwidthDoesNotDecideWhatRuns) {
       SmallVector<QuantizeTileCost> after = rankQuantizeTiles(work, recorded);
       ASSERT_EQ(before.size(), after.size()) << describe(work);
       for (auto [old, now] : llvm::zip_equal(before, after)) {
-        EXPECT_EQ(getQuantizeTile(&context, old.schedule),
-                  getQuantizeTile(&context, now.schedule));
+        EXPECT_EQ(getQuantizeTile(&context, old.config),
+                  getQuantizeTile(&context, now.config));
         EXPECT_GT(old.trafficTime, now.trafficTime);
       }
     }
@@ -336,9 +336,9 @@ TEST(QuantizeTilesTest, ResidentBlocksFollowTheChipsRegisters) {
   auto countBlocks = [](const QuantizeWork &work, StringRef chip) {
     for (const QuantizeTileCost &tile :
          rankQuantizeTiles(work, getTarget(chip)))
-      if (tile.schedule.method == QuantizeMethod::RegisterResident &&
-          tile.schedule.threads == 128 && tile.schedule.columnsPerBlock == 1)
-        return tile.schedule.residentBlocks;
+      if (tile.config.method == QuantizeMethod::RegisterResident &&
+          tile.config.threads == 128 && tile.config.columnsPerBlock == 1)
+        return tile.config.residentBlocks;
     return int64_t(0);
   };
   // 65536 / (128 * 128) and 131072 / (128 * 128).
@@ -357,7 +357,7 @@ TEST(QuantizeTilesTest, ChoicesAreNearTheBestMeasured) {
   for (const MeasuredCase &measured : measuredCases) {
     SmallVector<QuantizeTileCost> tiles =
         rankQuantizeTiles(measured.work, getTarget("sm_90a"));
-    const QuantizeSchedule &chosen = chooseQuantizeTile(tiles).schedule;
+    const QuantizeConfig &chosen = chooseQuantizeTile(tiles).config;
     double best = measured.tiles.front().time, time = 0;
     for (const MeasuredTile &tile : measured.tiles) {
       best = std::min(best, tile.time);
@@ -423,7 +423,7 @@ TEST(QuantizeTilesTest, FewKernelsServeAllLengths) {
            llvm::zip(variants, llvm::drop_begin(variants)))
         EXPECT_TRUE(!next.upTo || *variant.upTo < *next.upTo);
       for (const QuantizeVariant &variant : variants)
-        EXPECT_TRUE(variant.tile.schedule.isGeneral());
+        EXPECT_TRUE(variant.tile.config.isGeneral());
     }
 }
 
@@ -437,7 +437,7 @@ TEST(QuantizeTilesTest, WholeColumnsTakeOneRange) {
       EXPECT_LE(variants.size(), 6u) << columns << " " << groups;
       EXPECT_EQ(llvm::count_if(variants,
                                [](const QuantizeVariant &variant) {
-                                 return variant.tile.schedule.method ==
+                                 return variant.tile.config.method ==
                                         QuantizeMethod::SinglePassInner;
                                }),
                 1)

@@ -39,7 +39,7 @@ inline bool isGeneral(QuantizeMethod method) {
 /// How blocks divide the work of a quantization. The kind follows from the
 /// contiguous dimensions of input and output, so that both are accessed along
 /// them; the rest is the tile.
-struct QuantizeSchedule {
+struct QuantizeConfig {
   enum Kind {
     /// Rows contiguous on both sides: a subgroup takes one column.
     Inner,
@@ -77,7 +77,7 @@ struct QuantizeSchedule {
 };
 
 /// "slices", "strips", "strips_to_slices" or "slices_to_strips".
-StringRef stringifyQuantizeSchedule(QuantizeSchedule::Kind kind);
+StringRef stringifyQuantizeKind(QuantizeConfig::Kind kind);
 
 /// The parallel dimensions: at most one that segments loop over,
 /// and one of columns.
@@ -117,12 +117,12 @@ struct BothAxesWork : KernelWorkBase<BothAxesWork> {
   SmallVector<QuantizeWork, 2> axes;
 };
 
-/// The schedule that the layouts of a quantization need.
-QuantizeSchedule::Kind getQuantizeScheduleKind(const QuantizeWork &work);
+/// The kind that the layouts of a quantization need.
+QuantizeConfig::Kind getQuantizeKind(const QuantizeWork &work);
 
 /// A tile and its predicted cost, with the terms that it is made of.
 struct QuantizeTileCost {
-  QuantizeSchedule schedule;
+  QuantizeConfig config;
   /// One launch, and the longer of the two times below.
   Cost cost;
   /// Picoseconds of moving the sectors at the speed of a copy.
@@ -157,7 +157,7 @@ struct QuantizeVariant {
 SmallVector<QuantizeVariant> getQuantizeVariants(const QuantizeWork &work,
                                                  const TargetInfo &target);
 
-/// The same among schedules that take every address, every pitch and every
+/// The same among kernels that take every address, every pitch and every
 /// size.
 SmallVector<QuantizeVariant>
 getGeneralQuantizeVariants(const QuantizeWork &work, const TargetInfo &target);
@@ -185,8 +185,7 @@ std::optional<QuantizeTileCost> getBothAxesTile(ArrayRef<QuantizeWork> works,
                                                 const TargetInfo &target);
 
 /// The rows that groups have on average where that kernel is worthwhile.
-int64_t getBothAxesRows(const QuantizeSchedule &schedule,
-                        const TargetInfo &target);
+int64_t getBothAxesRows(const QuantizeConfig &config, const TargetInfo &target);
 
 /// The tile for both axes, and kernels for each axis behind it.
 KernelChoiceAttr chooseBothAxesKernels(MLIRContext *context,
@@ -203,12 +202,12 @@ std::optional<QuantizeTileCost> chooseBothAxesTile(Operation *op,
                                                    ArrayRef<QuantizeWork> works,
                                                    const TargetInfo &target);
 
-/// The tile of a schedule as an operation names it. The kind of the schedule,
+/// The tile of a config as an operation names it. The kind,
 /// which is not part of it, follows from layouts.
 TileAttrInterface getQuantizeTile(MLIRContext *context,
-                                  const QuantizeSchedule &schedule);
-QuantizeSchedule getQuantizeSchedule(TileAttrInterface tile,
-                                     QuantizeSchedule::Kind kind);
+                                  const QuantizeConfig &config);
+QuantizeConfig getQuantizeConfig(TileAttrInterface tile,
+                                 QuantizeConfig::Kind kind);
 /// None for a tile that is not one of a quantization along one axis or both.
 std::optional<QuantizeMethod> getQuantizeMethod(TileAttrInterface tile);
 

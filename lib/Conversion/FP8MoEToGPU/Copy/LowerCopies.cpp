@@ -48,42 +48,41 @@ static SmallVector<Dim> mergeDims(ArrayRef<Dim> dims, SizeBuilder &size) {
 }
 
 /// How many units of work the schedule divides a copy into.
-static OpFoldResult getUnits(const RelayoutSchedule &schedule,
-                             ArrayRef<Dim> dims,
+static OpFoldResult getUnits(const RelayoutConfig &config, ArrayRef<Dim> dims,
                              std::optional<OpFoldResult> groupCount,
                              SizeBuilder &size) {
-  if (schedule.kind == RelayoutSchedule::Groups)
+  if (config.kind == RelayoutConfig::Groups)
     return size.mul(size.add(*groupCount, size.constant(1)),
-                    size.constant(schedule.blocksPerGroup));
-  bool hasTiles = schedule.kind == RelayoutSchedule::Tiles;
+                    size.constant(config.blocksPerGroup));
+  bool hasTiles = config.kind == RelayoutConfig::Tiles;
   OpFoldResult units = size.constant(1);
   for (auto [index, dim] : llvm::enumerate(dims)) {
     OpFoldResult count = dim.size;
-    bool isInput = static_cast<int64_t>(index) == schedule.inputDim;
-    bool isOutput = static_cast<int64_t>(index) == schedule.outputDim;
+    bool isInput = static_cast<int64_t>(index) == config.inputDim;
+    bool isOutput = static_cast<int64_t>(index) == config.outputDim;
     if (hasTiles && (isInput || isOutput))
-      count = size.ceilDiv(count, schedule.tile);
-    else if (schedule.kind == RelayoutSchedule::Vectors && isInput)
-      count = size.ceilDiv(count, schedule.chunk);
+      count = size.ceilDiv(count, config.tile);
+    else if (config.kind == RelayoutConfig::Vectors && isInput)
+      count = size.ceilDiv(count, config.chunk);
     units = size.mul(units, count);
   }
-  if (schedule.kind == RelayoutSchedule::Vectors)
-    return size.ceilDiv(units, schedule.chunksPerBlock);
-  return hasTiles ? units : size.ceilDiv(units, schedule.threads);
+  if (config.kind == RelayoutConfig::Vectors)
+    return size.ceilDiv(units, config.chunksPerBlock);
+  return hasTiles ? units : size.ceilDiv(units, config.threads);
 }
 
-static StringRef getKernelPrefix(RelayoutSchedule::Kind kind) {
+static StringRef getKernelPrefix(RelayoutConfig::Kind kind) {
   switch (kind) {
-  case RelayoutSchedule::Vectors:
+  case RelayoutConfig::Vectors:
     return "copy_vectors";
-  case RelayoutSchedule::Tiles:
+  case RelayoutConfig::Tiles:
     return "copy_tiles";
-  case RelayoutSchedule::Elements:
+  case RelayoutConfig::Elements:
     return "copy_elements";
-  case RelayoutSchedule::Groups:
+  case RelayoutConfig::Groups:
     return "copy_groups";
   }
-  llvm_unreachable("unknown schedule");
+  llvm_unreachable("unknown kind");
 }
 
 static LogicalResult
@@ -120,24 +119,23 @@ launchRelayout(Operation *op, int64_t elementBytes, ArrayRef<Dim> dims,
 
   OpBuilder builder = lowering.getBuilder();
   SizeBuilder size(builder, op->getLoc());
-  RelayoutSchedule schedule = chooseRelayoutSchedule(problem);
+  RelayoutConfig config = chooseRelayoutConfig(problem);
   SmallVector<int64_t> key{elementBytes, problem.inputAlignment,
                            problem.outputAlignment};
   llvm::append_range(key, llvm::map_range(sizes, getStaticSize));
   if (groups)
     key.append({groups->dim, groups->inputPadding, groups->outputPadding});
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      getKernelPrefix(schedule.kind), builder.getDenseI64ArrayAttr(key),
+      getKernelPrefix(config.kind), builder.getDenseI64ArrayAttr(key),
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
         buildRelayout(op->getLoc(), module, name, problem, hooks);
       });
-  OpFoldResult units =
-      getUnits(schedule, dims,
-               groups ? std::optional(groups->count) : std::nullopt, size);
+  OpFoldResult units = getUnits(
+      config, dims, groups ? std::optional(groups->count) : std::nullopt, size);
   SmallVector<Value> pointers;
   for (const BufferView *view : buffers)
     pointers.push_back(view->buffer);
-  lowering.createLaunch(op->getLoc(), kernel, units, schedule.threads, pointers,
+  lowering.createLaunch(op->getLoc(), kernel, units, config.threads, pointers,
                         sizes);
   return success();
 }

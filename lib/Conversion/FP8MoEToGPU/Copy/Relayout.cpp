@@ -22,7 +22,7 @@ namespace {
 class RelayoutBuilder {
 public:
   RelayoutBuilder(KernelBuilder &b, const RelayoutProblem &problem,
-                  const RelayoutSchedule &schedule);
+                  const RelayoutConfig &config);
 
   void build();
 
@@ -53,7 +53,7 @@ private:
 
   KernelBuilder &b;
   const RelayoutProblem &problem;
-  const RelayoutSchedule &schedule;
+  const RelayoutConfig &config;
   Value input, offsets, output;
   SmallVector<RelayoutDim<Value>> dims;
   RelayoutGroups<Value> groups;
@@ -63,8 +63,8 @@ private:
 
 RelayoutBuilder::RelayoutBuilder(KernelBuilder &b,
                                  const RelayoutProblem &problem,
-                                 const RelayoutSchedule &schedule)
-    : b(b), problem(problem), schedule(schedule) {
+                                 const RelayoutConfig &config)
+    : b(b), problem(problem), config(config) {
   unsigned pointer = 0, parameter = 0;
   input = b.getPointer(pointer++);
   if (problem.groups)
@@ -88,14 +88,14 @@ RelayoutBuilder::RelayoutBuilder(KernelBuilder &b,
 }
 
 void RelayoutBuilder::build() {
-  switch (schedule.kind) {
-  case RelayoutSchedule::Vectors:
+  switch (config.kind) {
+  case RelayoutConfig::Vectors:
     return buildVectors();
-  case RelayoutSchedule::Tiles:
+  case RelayoutConfig::Tiles:
     return buildTiles();
-  case RelayoutSchedule::Elements:
+  case RelayoutConfig::Elements:
     return buildElements();
-  case RelayoutSchedule::Groups:
+  case RelayoutConfig::Groups:
     return buildGroups();
   }
 }
@@ -188,46 +188,43 @@ void RelayoutBuilder::storeElement(Value element, Value offset) {
 //===----------------------------------------------------------------------===//
 
 void RelayoutBuilder::buildVectors() {
-  int64_t dim = schedule.inputDim;
+  int64_t dim = config.inputDim;
   SmallVector<int64_t> others = getOtherDims(dim);
-  int64_t chunk = schedule.chunk;
+  int64_t chunk = config.chunk;
   Value chunksPerRow = b.ceilDiv(dims[dim].size, chunk);
   Value chunks = b.mul(getProduct(others, getSizes()), chunksPerRow);
   IndexRange range{b.i64(0), dims[dim].size};
   // A plane needs a second dimension; the offsets already hold all others.
   Value zero = b.i64(0);
-  b.forEachBlockUnit(
-      b.ceilDiv(chunks, schedule.chunksPerBlock), [&](Value unit) {
-        Value first =
-            b.add(b.mul(unit, schedule.chunksPerBlock), b.getThread());
-        for (int64_t i : llvm::seq(kChunksInFlight)) {
-          Value index = b.add(first, i * schedule.threads);
-          b.createIf(b.less(index, chunks), [&] {
-            Value row = others.empty() ? zero : b.divU(index, chunksPerRow);
-            Value chunkInRow =
-                others.empty() ? index : b.remU(index, chunksPerRow);
-            Offsets offset =
-                getOffsets(others, splitIndex(row, others, getSizes()));
-            Value element = b.mul(chunkInRow, chunk);
-            Value words = loadChunks(b, getPlane(false, offset.input, dim, dim),
-                                     element, 1, zero, range)
-                              .front();
-            storeChunk(b, getPlane(true, offset.output, dim, dim), element,
-                       zero, words, range);
-          });
-        }
+  b.forEachBlockUnit(b.ceilDiv(chunks, config.chunksPerBlock), [&](Value unit) {
+    Value first = b.add(b.mul(unit, config.chunksPerBlock), b.getThread());
+    for (int64_t i : llvm::seq(kChunksInFlight)) {
+      Value index = b.add(first, i * config.threads);
+      b.createIf(b.less(index, chunks), [&] {
+        Value row = others.empty() ? zero : b.divU(index, chunksPerRow);
+        Value chunkInRow = others.empty() ? index : b.remU(index, chunksPerRow);
+        Offsets offset =
+            getOffsets(others, splitIndex(row, others, getSizes()));
+        Value element = b.mul(chunkInRow, chunk);
+        Value words = loadChunks(b, getPlane(false, offset.input, dim, dim),
+                                 element, 1, zero, range)
+                          .front();
+        storeChunk(b, getPlane(true, offset.output, dim, dim), element, zero,
+                   words, range);
       });
+    }
+  });
 }
 
 void RelayoutBuilder::buildTiles() {
-  int64_t inDim = schedule.inputDim, outDim = schedule.outputDim;
+  int64_t inDim = config.inputDim, outDim = config.outputDim;
   SmallVector<int64_t> others = getOtherDims({inDim, outDim});
   int64_t perWord = 4 / problem.elementBytes;
-  TransposeTile tile(b, /*rowsPerThread=*/schedule.chunk, /*buffers=*/1);
+  TransposeTile tile(b, /*rowsPerThread=*/config.chunk, /*buffers=*/1);
   IndexRange inRange{b.i64(0), dims[inDim].size};
   IndexRange outRange{b.i64(0), dims[outDim].size};
-  Value tilesIn = b.ceilDiv(inRange.high, schedule.tile);
-  Value tilesOut = b.ceilDiv(outRange.high, schedule.tile);
+  Value tilesIn = b.ceilDiv(inRange.high, config.tile);
+  Value tilesOut = b.ceilDiv(outRange.high, config.tile);
   Value tiles = b.mul(tilesIn, tilesOut);
 
   Value units = b.mul(getProduct(others, getSizes()), tiles);
@@ -235,8 +232,8 @@ void RelayoutBuilder::buildTiles() {
     Value batch = others.empty() ? b.i64(0) : b.divU(unit, tiles);
     Value tileIndex = others.empty() ? unit : b.remU(unit, tiles);
     Offsets offset = getOffsets(others, splitIndex(batch, others, getSizes()));
-    Value inOrigin = b.mul(b.remU(tileIndex, tilesIn), schedule.tile);
-    Value outOrigin = b.mul(b.divU(tileIndex, tilesIn), schedule.tile);
+    Value inOrigin = b.mul(b.remU(tileIndex, tilesIn), config.tile);
+    Value outOrigin = b.mul(b.divU(tileIndex, tilesIn), config.tile);
 
     Value first = b.add(inOrigin, tile.getWriteRow());
     Value firstOther = b.add(outOrigin, b.mul(tile.getWriteWord(), perWord));
@@ -256,8 +253,8 @@ void RelayoutBuilder::buildTiles() {
           Value other = b.add(inOrigin, row);
           b.createIf(b.less(other, inRange.high), [&] {
             storeChunk(b, target,
-                       b.add(outOrigin, b.mul(chunkInRow, schedule.chunk)),
-                       other, words, outRange);
+                       b.add(outOrigin, b.mul(chunkInRow, config.chunk)), other,
+                       words, outRange);
           });
         });
   });
@@ -266,8 +263,8 @@ void RelayoutBuilder::buildTiles() {
 void RelayoutBuilder::buildElements() {
   SmallVector<int64_t> order = getOtherDims({});
   Value elements = getProduct(order, getSizes());
-  b.forEachBlockUnit(b.ceilDiv(elements, schedule.threads), [&](Value unit) {
-    Value linear = b.add(b.mul(unit, schedule.threads), b.getThread());
+  b.forEachBlockUnit(b.ceilDiv(elements, config.threads), [&](Value unit) {
+    Value linear = b.add(b.mul(unit, config.threads), b.getThread());
     b.createIf(b.less(linear, elements), [&] {
       Offsets offset = getOffsets(order, splitIndex(linear, order, getSizes()));
       storeElement(loadElement(offset.input), offset.output);
@@ -279,10 +276,10 @@ void RelayoutBuilder::buildGroups() {
   int64_t groupDim = problem.groups->dim;
   int64_t outputPadding = problem.groups->outputPadding;
   SmallVector<int64_t> order = getOtherDims({});
-  Value units = b.mul(b.add(groups.count, 1), schedule.blocksPerGroup);
+  Value units = b.mul(b.add(groups.count, 1), config.blocksPerGroup);
   b.forEachBlockUnit(units, [&](Value unit) {
-    Value group = b.divU(unit, schedule.blocksPerGroup);
-    Value share = b.remU(unit, schedule.blocksPerGroup);
+    Value group = b.divU(unit, config.blocksPerGroup);
+    Value share = b.remU(unit, config.blocksPerGroup);
     auto getBounds = [&](int64_t padding) {
       return createSegmentBounds(b, offsets, group, groups.count, groups.rows,
                                  padding);
@@ -298,9 +295,9 @@ void RelayoutBuilder::buildGroups() {
     SmallVector<Value> sizes = getSizes();
     sizes[groupDim] = rows;
     Value elements = getProduct(order, sizes);
-    Value first = b.add(b.mul(share, schedule.threads), b.getThread());
+    Value first = b.add(b.mul(share, config.threads), b.getThread());
     b.createFor(
-        first, elements, schedule.blocksPerGroup * schedule.threads,
+        first, elements, config.blocksPerGroup * config.threads,
         [&](Value linear) {
           SmallVector<Value> indices = splitIndex(linear, order, sizes);
           Value row = indices[groupDim];
@@ -327,17 +324,16 @@ void RelayoutBuilder::buildGroups() {
 // Entry points
 //===----------------------------------------------------------------------===//
 
-RelayoutSchedule
-fp8moe::chooseRelayoutSchedule(const RelayoutProblem &problem) {
-  RelayoutSchedule schedule;
-  schedule.chunk = kVectorBytes / problem.elementBytes;
-  schedule.chunksPerBlock = schedule.threads * kChunksInFlight;
-  schedule.tile = TransposeTile::kRowBytes / problem.elementBytes;
+RelayoutConfig fp8moe::chooseRelayoutConfig(const RelayoutProblem &problem) {
+  RelayoutConfig config;
+  config.chunk = kVectorBytes / problem.elementBytes;
+  config.chunksPerBlock = config.threads * kChunksInFlight;
+  config.tile = TransposeTile::kRowBytes / problem.elementBytes;
   if (problem.groups) {
-    schedule.kind = RelayoutSchedule::Groups;
-    return schedule;
+    config.kind = RelayoutConfig::Groups;
+    return config;
   }
-  schedule.kind = RelayoutSchedule::Elements;
+  config.kind = RelayoutConfig::Elements;
   std::optional<int64_t> inputDim, outputDim;
   for (auto [i, dim] : llvm::enumerate(problem.dims)) {
     if (dim.inStride == 1)
@@ -349,12 +345,12 @@ fp8moe::chooseRelayoutSchedule(const RelayoutProblem &problem) {
       break;
   }
   if (!inputDim || !outputDim)
-    return schedule;
-  schedule.kind = *inputDim == *outputDim ? RelayoutSchedule::Vectors
-                                          : RelayoutSchedule::Tiles;
-  schedule.inputDim = *inputDim;
-  schedule.outputDim = *outputDim;
-  return schedule;
+    return config;
+  config.kind =
+      *inputDim == *outputDim ? RelayoutConfig::Vectors : RelayoutConfig::Tiles;
+  config.inputDim = *inputDim;
+  config.outputDim = *outputDim;
+  return config;
 }
 
 gpu::GPUFuncOp fp8moe::buildRelayout(Location loc, gpu::GPUModuleOp module,
@@ -375,12 +371,12 @@ gpu::GPUFuncOp fp8moe::buildRelayout(Location loc, gpu::GPUModuleOp module,
     count(problem.groups->rows);
     count(problem.groups->inputSize);
   }
-  RelayoutSchedule schedule = chooseRelayoutSchedule(problem);
+  RelayoutConfig config = chooseRelayoutConfig(problem);
   KernelSignature signature;
   signature.pointers = problem.groups ? 3 : 2;
   signature.sizes = dynamicSizes;
-  signature.threads = schedule.threads;
+  signature.threads = config.threads;
   KernelBuilder b(loc, module, name, signature, hooks);
-  RelayoutBuilder(b, problem, schedule).build();
+  RelayoutBuilder(b, problem, config).build();
   return b.getKernel();
 }

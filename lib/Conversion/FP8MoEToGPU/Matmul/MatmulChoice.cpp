@@ -46,7 +46,7 @@ private:
   Value get(OpFoldResult value) {
     return materializeSize(b, b.getLoc(), value);
   }
-  Value createWaves(const MatmulSchedule &schedule);
+  Value createWaves(const HopperMatmulConfig &config);
 
   ImplicitLocOpBuilder b;
   SizeBuilder size;
@@ -56,11 +56,10 @@ private:
 } // namespace
 
 /// Twice the waves of an alternative: the sum of the two cases.
-Value MatmulChoice::createWaves(const MatmulSchedule &schedule) {
-  OpFoldResult tileRows = size.constant(schedule.rows);
-  Value whole =
-      get(size.mul(size.ceilDiv(sizes.rows, schedule.rows), tileRows));
-  Value columns = get(size.ceilDiv(sizes.columns, schedule.columns));
+Value MatmulChoice::createWaves(const HopperMatmulConfig &config) {
+  OpFoldResult tileRows = size.constant(config.rows);
+  Value whole = get(size.mul(size.ceilDiv(sizes.rows, config.rows), tileRows));
+  Value columns = get(size.ceilDiv(sizes.columns, config.columns));
   Value perWave = b.createOrFold<arith::MulIOp>(multiprocessors, get(tileRows));
   auto count = [&](OpFoldResult ragged) -> Value {
     Value all = get(size.add(sizes.rows, ragged));
@@ -71,11 +70,10 @@ Value MatmulChoice::createWaves(const MatmulSchedule &schedule) {
   int64_t groups = getStaticSize(sizes.groups);
   if (ShapedType::isDynamic(groups)) {
     // Half a tile for each group; how much that varies is not looked at.
-    Value waves =
-        count(size.mul(sizes.groups, size.constant(schedule.rows / 2)));
+    Value waves = count(size.mul(sizes.groups, size.constant(config.rows / 2)));
     return b.createOrFold<arith::AddIOp>(waves, waves);
   }
-  RaggedRows ragged = RaggedRows::get(schedule.rows, groups);
+  RaggedRows ragged = RaggedRows::get(config.rows, groups);
   Value least = count(size.constant(ragged.least));
   Value most =
       ragged.least == ragged.most ? least : count(size.constant(ragged.most));
@@ -83,7 +81,7 @@ Value MatmulChoice::createWaves(const MatmulSchedule &schedule) {
 }
 
 Value MatmulChoice::createTime(const MatmulAlternative &alternative) {
-  return b.createOrFold<arith::MulIOp>(createWaves(alternative.schedule),
+  return b.createOrFold<arith::MulIOp>(createWaves(alternative.config),
                                        get(size.constant(alternative.wave)));
 }
 

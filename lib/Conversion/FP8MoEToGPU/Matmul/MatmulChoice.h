@@ -17,7 +17,7 @@ namespace mlir::fp8moe {
 
 /// A tile of a choice, and the nanoseconds of a wave.
 struct MatmulAlternative {
-  MatmulSchedule schedule;
+  HopperMatmulConfig config;
   int64_t wave;
 };
 

@@ -210,8 +210,8 @@ LogicalResult LaunchGroups::merge(const Group &group,
   Operation *op = group.ops.back();
   if (group.launches.size() != 2 || !llvm::all_of(group.launches, isPlain))
     return emitGroupError(op)
-           << "a tile needs launches of its own; give both operations a tile "
-              "with the schedule two_pass, or remove the attribute";
+           << "a tile needs launches of its own; give both operations a "
+              "#fp8moe.two_pass tile, or remove the attribute";
   plan::LaunchOp first = group.launches[0], second = group.launches[1];
   if (first.getBlock() != second.getBlock())
     return emitGroupError(op)

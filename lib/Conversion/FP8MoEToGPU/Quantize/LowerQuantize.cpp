@@ -111,7 +111,7 @@ static Value createMeanLength(const QuantizeOperands &operands,
 
 /// A condition, `when`, may be null.
 static LogicalResult launchQuantize(const Quantization &q,
-                                    QuantizeSchedule::Kind kind,
+                                    QuantizeConfig::Kind kind,
                                     KernelChoiceAttr choice, Value when,
                                     ProgramLowering &lowering) {
   QuantizeOperands operands = getOperands(q, lowering);
@@ -119,7 +119,7 @@ static LogicalResult launchQuantize(const Quantization &q,
   bool haveRanges = false;
   for (AlternativeAttr entry : choice.getEntries()) {
     instances.emplace_back(q.op, operands,
-                           getQuantizeSchedule(entry.getTile(), kind));
+                           getQuantizeConfig(entry.getTile(), kind));
     instances.back().isNeeded = when;
     haveRanges |= static_cast<bool>(entry.getRange());
   }
@@ -144,8 +144,8 @@ static FailureOr<Value> launchBothAxes(const Quantization &columns,
                    ofRows = getOperands(rows, lowering);
   BothAxesInstance instance(
       columns.op, ofColumns, ofRows,
-      getQuantizeSchedule(alternative.getTile(),
-                          QuantizeSchedule::OuterTransposing));
+      getQuantizeConfig(alternative.getTile(),
+                        QuantizeConfig::OuterTransposing));
   OpBuilder builder = lowering.getBuilder();
   Location loc = columns.op->getLoc();
   Value when;
@@ -214,7 +214,7 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
       return success();
   }
   for (auto [index, q] : llvm::enumerate(quantizations))
-    if (failed(launchQuantize(q, getQuantizeScheduleKind(works[index]),
+    if (failed(launchQuantize(q, getQuantizeKind(works[index]),
                               getAxisChoice(*choice, index), isLeft, lowering)))
       return failure();
   return success();

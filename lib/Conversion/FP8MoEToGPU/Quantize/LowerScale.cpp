@@ -61,8 +61,8 @@ getSizes(Operation *op, int64_t axis, const ScaleViews &views,
 }
 
 /// The best of the tiles that read twice; here the second time is left out.
-static QuantizeSchedule chooseSchedule(const QuantizeProblem &problem,
-                                       const TargetInfo &target) {
+static QuantizeConfig chooseConfig(const QuantizeProblem &problem,
+                                   const TargetInfo &target) {
   QuantizeWork work;
   work.segments = problem.sizes.segments;
   work.rows = problem.sizes.reduction;
@@ -73,9 +73,9 @@ static QuantizeSchedule chooseSchedule(const QuantizeProblem &problem,
   work.inputColumnStride = work.outputColumnStride = problem.sizes.inParallel;
   SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
   llvm::erase_if(tiles, [](const QuantizeTileCost &tile) {
-    return tile.schedule.method != QuantizeMethod::TwoPass;
+    return tile.config.method != QuantizeMethod::TwoPass;
   });
-  return chooseQuantizeTile(tiles).schedule;
+  return chooseQuantizeTile(tiles).config;
 }
 
 template <typename ScaleOpTy>
@@ -114,26 +114,26 @@ static LogicalResult lowerScale(ScaleOpTy op, Value offsets,
     problem.sizes.*to = getStaticSize((*sizes).*from);
     key.push_back(problem.sizes.*to);
   }
-  QuantizeSchedule schedule = chooseSchedule(problem, lowering.getTarget());
-  key.append({schedule.threads, schedule.columnsPerBlock});
+  QuantizeConfig config = chooseConfig(problem, lowering.getTarget());
+  key.append({config.threads, config.columnsPerBlock});
   OpBuilder builder = lowering.getBuilder();
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      ("scale_" + stringifyQuantizeSchedule(schedule.kind)).str(),
+      ("scale_" + stringifyQuantizeKind(config.kind)).str(),
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(key)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildSegmentedQuantize(op.getLoc(), module, name, problem, schedule,
+        buildSegmentedQuantize(op.getLoc(), module, name, problem, config,
                                hooks);
       });
   // Rows of no group have no scales.
   SizeBuilder size(builder, op.getLoc());
   OpFoldResult units =
-      schedule.kind == QuantizeSchedule::Inner
+      config.kind == QuantizeConfig::Inner
           ? size.ceilDiv(size.mul(sizes->segments, sizes->parallel),
-                         schedule.columnsPerBlock)
+                         config.columnsPerBlock)
           : size.mul(sizes->segments,
-                     size.ceilDiv(sizes->parallel, schedule.columnsPerBlock));
-  lowering.createLaunch(op.getLoc(), kernel, units, schedule.threads, buffers,
+                     size.ceilDiv(sizes->parallel, config.columnsPerBlock));
+  lowering.createLaunch(op.getLoc(), kernel, units, config.threads, buffers,
                         arguments);
   return success();
 }

@@ -31,22 +31,22 @@ struct QuantizeOperands {
 class QuantizeInstance : public KernelInstanceBase<QuantizeInstance> {
 public:
   QuantizeInstance(Operation *op, const QuantizeOperands &operands,
-                   const QuantizeSchedule &tile)
+                   const QuantizeConfig &tile)
       : KernelInstanceBase(op), operands(operands), tile(tile) {}
 
   const QuantizeOperands &operands;
-  QuantizeSchedule tile;
+  QuantizeConfig tile;
 };
 
 /// What a kernel along both axes takes: `columns` are jagged, `rows` whole.
 class BothAxesInstance : public KernelInstanceBase<BothAxesInstance> {
 public:
   BothAxesInstance(Operation *op, const QuantizeOperands &columns,
-                   const QuantizeOperands &rows, const QuantizeSchedule &tile)
+                   const QuantizeOperands &rows, const QuantizeConfig &tile)
       : KernelInstanceBase(op), columns(columns), rows(rows), tile(tile) {}
 
   const QuantizeOperands &columns, &rows;
-  QuantizeSchedule tile;
+  QuantizeConfig tile;
 };
 
 } // namespace mlir::fp8moe

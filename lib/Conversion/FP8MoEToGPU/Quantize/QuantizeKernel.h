@@ -85,12 +85,9 @@ private:
 };
 
 /// The kernels' bodies, one function for each family of schedules.
-void buildTwoPassInner(QuantizeKernel &kernel,
-                       const QuantizeSchedule &schedule);
-void buildQuantizeHeld(QuantizeKernel &kernel,
-                       const QuantizeSchedule &schedule);
-void buildTwoPassOuter(QuantizeKernel &kernel,
-                       const QuantizeSchedule &schedule);
+void buildTwoPassInner(QuantizeKernel &kernel, const QuantizeConfig &config);
+void buildQuantizeHeld(QuantizeKernel &kernel, const QuantizeConfig &config);
+void buildTwoPassOuter(QuantizeKernel &kernel, const QuantizeConfig &config);
 
 } // namespace mlir::fp8moe
 

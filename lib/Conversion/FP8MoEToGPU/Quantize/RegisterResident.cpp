@@ -45,9 +45,9 @@ struct Element {
 
 class HeldBuilder {
 public:
-  HeldBuilder(QuantizeKernel &kernel, const QuantizeSchedule &schedule)
-      : kernel(kernel), b(kernel.b), schedule(schedule),
-        team{Value(), schedule.threads / schedule.columnsPerBlock} {}
+  HeldBuilder(QuantizeKernel &kernel, const QuantizeConfig &config)
+      : kernel(kernel), b(kernel.b), config(config),
+        team{Value(), config.threads / config.columnsPerBlock} {}
 
   void build();
 
@@ -55,7 +55,7 @@ private:
   int64_t getInputBytes() const { return kernel.math.getInputBytes(); }
   /// Elements from one of a thread's chunks to the next.
   int64_t getStep() const { return team.threads * kOutputChunk; }
-  int64_t getHeldRows() const { return schedule.heldChunks * getStep(); }
+  int64_t getHeldRows() const { return config.heldChunks * getStep(); }
   /// Rows when that is known and their first one is 0, else kDynamic.
   int64_t getKnownRows() const {
     return kernel.problem.jagged ? ShapedType::kDynamic
@@ -94,7 +94,7 @@ private:
 
   QuantizeKernel &kernel;
   KernelBuilder &b;
-  const QuantizeSchedule &schedule;
+  const QuantizeConfig &config;
   Team team;
   /// Workgroup memory: a magnitude for each subgroup; null when a team is not
   /// larger than one.
@@ -110,13 +110,13 @@ private:
 } // namespace
 
 void HeldBuilder::build() {
-  bool isTeam = schedule.columnsPerBlock == 1;
+  bool isTeam = config.columnsPerBlock == 1;
   team.thread = isTeam ? b.getThread() : b.remU(b.getThread(), team.threads);
   Value teamInBlock = isTeam ? b.i64(0) : b.divU(b.getThread(), team.threads);
   if (team.threads > b.getSubgroupSize())
     magnitudeMemory = b.allocateWorkgroup(
-        schedule.threads / b.getSubgroupSize() * kWordBytes, "magnitudes");
-  Value strips = b.ceilDiv(kernel.sizes.parallel, schedule.getColumnsPerUnit());
+        config.threads / b.getSubgroupSize() * kWordBytes, "magnitudes");
+  Value strips = b.ceilDiv(kernel.sizes.parallel, config.getColumnsPerUnit());
   Value units = b.mul(kernel.sizes.segments, strips);
   Value tailUnits =
       kernel.problem.jagged ? b.ceilDiv(strips, kHeldTailStrips) : b.i64(0);
@@ -147,13 +147,13 @@ void HeldBuilder::build() {
 /// The team's columns of so many strips from `strip` on.
 void HeldBuilder::forEachColumn(Value strip, Value teamInBlock, int64_t strips,
                                 function_ref<void(Value)> body) {
-  Value first = b.add(b.mul(strip, schedule.getColumnsPerUnit()), teamInBlock);
-  if (schedule.rounds * strips == 1) {
+  Value first = b.add(b.mul(strip, config.getColumnsPerUnit()), teamInBlock);
+  if (config.rounds * strips == 1) {
     body(first);
     return;
   }
-  b.createFor(b.i64(0), b.i64(strips * schedule.getColumnsPerUnit()),
-              schedule.columnsPerBlock,
+  b.createFor(b.i64(0), b.i64(strips * config.getColumnsPerUnit()),
+              config.columnsPerBlock,
               [&](Value offset) { body(b.add(first, offset)); });
 }
 
@@ -209,7 +209,7 @@ void HeldBuilder::quantizeHeld(IndexRange rows) {
   int64_t wordsPerChunk = kernel.getInputChunks(kOutputChunk);
   SmallVector<Type> types(wordsPerChunk, b.getWordsType());
   SmallVector<SmallVector<Value>> held;
-  for (int64_t i : llvm::seq(schedule.heldChunks))
+  for (int64_t i : llvm::seq(config.heldChunks))
     held.push_back(b.createIf(
         b.less(b.add(first, i * getStep()), chunks.high), types,
         [&] {
@@ -449,8 +449,8 @@ Value HeldBuilder::createScale(Value magnitude) {
 }
 
 void fp8moe::buildQuantizeHeld(QuantizeKernel &kernel,
-                               const QuantizeSchedule &schedule) {
+                               const QuantizeConfig &config) {
   kernel.b.getHooks().requestResidentBlocks(kernel.b.getKernel(),
-                                            schedule.residentBlocks);
-  HeldBuilder(kernel, schedule).build();
+                                            config.residentBlocks);
+  HeldBuilder(kernel, config).build();
 }

@@ -26,7 +26,7 @@ private:
   OpFoldResult countUnits();
   SymbolRefAttr getKernel(SmallVectorImpl<OpFoldResult> &arguments);
 
-  const QuantizeSchedule &tile;
+  const QuantizeConfig &tile;
 };
 } // namespace
 
@@ -42,7 +42,7 @@ OpFoldResult SegmentedLaunch::countUnits() {
                ? size.add(units, size.ceilDiv(strips, kHeldTailStrips))
                : units;
   }
-  if (tile.kind == QuantizeSchedule::Inner)
+  if (tile.kind == QuantizeConfig::Inner)
     return size.ceilDiv(size.mul(segments, sizes.parallel),
                         tile.columnsPerBlock);
   return size.mul(segments, strips);
@@ -57,7 +57,7 @@ SegmentedLaunch::getKernel(SmallVectorImpl<OpFoldResult> &arguments) {
       tile.columnsPerBlock,    static_cast<int64_t>(tile.method),
       tile.heldChunks,         tile.rounds};
   arguments = addSizes(numbers);
-  std::string name = ("quantize_" + stringifyQuantizeSchedule(tile.kind)).str();
+  std::string name = ("quantize_" + stringifyQuantizeKind(tile.kind)).str();
   if (tile.method == QuantizeMethod::RegisterResident)
     name += "_held";
   return lowering.getKernels().getOrBuild(

@@ -16,19 +16,19 @@ gpu::GPUFuncOp fp8moe::buildSegmentedQuantize(Location loc,
                                               gpu::GPUModuleOp module,
                                               StringRef name,
                                               const QuantizeProblem &problem,
-                                              const QuantizeSchedule &schedule,
+                                              const QuantizeConfig &config,
                                               const TargetHooks &hooks) {
   KernelSignature signature;
   signature.pointers = 2 + problem.jagged + !problem.scalesOnly;
   signature.sizes = countDynamic(problem.sizes);
-  signature.threads = schedule.threads;
+  signature.threads = config.threads;
   KernelBuilder b(loc, module, name, signature, hooks);
   QuantizeKernel kernel(b, problem);
-  if (schedule.method == QuantizeMethod::RegisterResident)
-    buildQuantizeHeld(kernel, schedule);
-  else if (schedule.kind == QuantizeSchedule::Inner)
-    buildTwoPassInner(kernel, schedule);
+  if (config.method == QuantizeMethod::RegisterResident)
+    buildQuantizeHeld(kernel, config);
+  else if (config.kind == QuantizeConfig::Inner)
+    buildTwoPassInner(kernel, config);
   else
-    buildTwoPassOuter(kernel, schedule);
+    buildTwoPassOuter(kernel, config);
   return b.getKernel();
 }

@@ -39,13 +39,13 @@ static void quantizeSlice(QuantizeKernel &kernel, Value slice) {
 }
 
 void fp8moe::buildTwoPassInner(QuantizeKernel &kernel,
-                               const QuantizeSchedule &schedule) {
+                               const QuantizeConfig &config) {
   KernelBuilder &b = kernel.b;
   Value slices = b.mul(kernel.getNumSegments(), kernel.sizes.parallel);
   b.forEachBlockUnit(
-      b.ceilDiv(slices, schedule.columnsPerBlock), [&](Value unit) {
+      b.ceilDiv(slices, config.columnsPerBlock), [&](Value unit) {
         Value slice =
-            b.add(b.mul(unit, schedule.columnsPerBlock), b.getSubgroup());
+            b.add(b.mul(unit, config.columnsPerBlock), b.getSubgroup());
         b.createIf(b.less(slice, slices),
                    [&] { quantizeSlice(kernel, slice); });
       });

@@ -32,25 +32,25 @@ constexpr int64_t kChunksInFlight = 4;
 
 class TwoPassOuterBuilder {
 public:
-  TwoPassOuterBuilder(QuantizeKernel &kernel, const QuantizeSchedule &schedule)
-      : kernel(kernel), b(kernel.b), schedule(schedule) {}
+  TwoPassOuterBuilder(QuantizeKernel &kernel, const QuantizeConfig &config)
+      : kernel(kernel), b(kernel.b), config(config) {}
 
   void build();
 
 private:
-  using Kind = QuantizeSchedule::Kind;
+  using Kind = QuantizeConfig::Kind;
 
   /// Columns of one thread in the passes over an input contiguous along them.
   int64_t getColumnsPerThread() const {
-    return schedule.kind == Kind::Outer ? kOutputChunk : kTileVector;
+    return config.kind == Kind::Outer ? kOutputChunk : kTileVector;
   }
   /// Threads side by side on a row of the strip; the others take other rows.
   int64_t getThreadsPerRow() const {
-    return schedule.columnsPerBlock / getColumnsPerThread();
+    return config.columnsPerBlock / getColumnsPerThread();
   }
-  int64_t getRowSlots() const { return schedule.threads / getThreadsPerRow(); }
+  int64_t getRowSlots() const { return config.threads / getThreadsPerRow(); }
   int64_t getNumSubgroups() const {
-    return schedule.threads / b.getSubgroupSize();
+    return config.threads / b.getSubgroupSize();
   }
   Value getRowSlot() { return b.divU(b.getThread(), getThreadsPerRow()); }
   /// The thread's first column within the strip.
@@ -81,7 +81,7 @@ private:
 
   QuantizeKernel &kernel;
   KernelBuilder &b;
-  const QuantizeSchedule &schedule;
+  const QuantizeConfig &config;
 
   /// Workgroup memory: magnitudes by subgroup and column, scales by column.
   Value magnitudeMemory, scaleMemory;
@@ -93,13 +93,13 @@ private:
 } // namespace
 
 void TwoPassOuterBuilder::build() {
-  int64_t columns = schedule.columnsPerBlock;
+  int64_t columns = config.columnsPerBlock;
   scaleMemory = b.allocateWorkgroup(columns * sizeof(float), "scales");
-  if (schedule.kind != Kind::InnerTransposing)
+  if (config.kind != Kind::InnerTransposing)
     magnitudeMemory = b.allocateWorkgroup(
         getNumSubgroups() * columns * sizeof(float), "magnitudes");
   std::optional<TransposeTile> tile;
-  if (schedule.kind != Kind::Outer)
+  if (config.kind != Kind::Outer)
     tile.emplace(b, kTileVector, /*buffers=*/2);
 
   Value strips = b.ceilDiv(kernel.sizes.parallel, columns);
@@ -120,8 +120,8 @@ void TwoPassOuterBuilder::build() {
 
 void TwoPassOuterBuilder::forEachSubgroupColumn(
     function_ref<void(Value, Value)> body) {
-  b.createFor(b.getSubgroup(), b.i64(schedule.columnsPerBlock),
-              getNumSubgroups(), [&](Value inStrip) {
+  b.createFor(b.getSubgroup(), b.i64(config.columnsPerBlock), getNumSubgroups(),
+              [&](Value inStrip) {
                 Value column = b.add(firstColumn, inStrip);
                 b.createIf(b.less(column, kernel.sizes.parallel),
                            [&] { body(inStrip, column); });
@@ -135,7 +135,7 @@ void TwoPassOuterBuilder::forEachSubgroupColumn(
 void TwoPassOuterBuilder::createScales() {
   // Threads may still read the scales of the block's previous strip.
   b.createBarrier();
-  if (schedule.kind == Kind::InnerTransposing)
+  if (config.kind == Kind::InnerTransposing)
     createInnerScales();
   else
     createOuterScales();
@@ -183,7 +183,7 @@ SmallVector<Value> TwoPassOuterBuilder::createThreadMagnitudes() {
 }
 
 void TwoPassOuterBuilder::createOuterScales() {
-  int64_t columns = schedule.columnsPerBlock;
+  int64_t columns = config.columnsPerBlock;
   // Threads of a subgroup that have the same columns combine by shuffles.
   SmallVector<Value> bits;
   for (Value chunk : createThreadMagnitudes()) {
@@ -265,7 +265,7 @@ void TwoPassOuterBuilder::quantizeOuter() {
 /// Rows of the tile are the dimension along which the input is contiguous; its
 /// bytes lie along the dimension of the output.
 void TwoPassOuterBuilder::quantizeTransposed(TransposeTile &tile) {
-  bool fromColumns = schedule.kind == Kind::OuterTransposing;
+  bool fromColumns = config.kind == Kind::OuterTransposing;
   Along inputAlong = fromColumns ? Along::Columns : Along::Rows;
   Along outputAlong = fromColumns ? Along::Rows : Along::Columns;
   Plane input = kernel.getInputPlane(segment, inputAlong);
@@ -329,7 +329,7 @@ void TwoPassOuterBuilder::zeroFill() {
   if (!kernel.problem.jagged)
     return;
   IndexRange rows = segment.zeroRows;
-  if (schedule.kind == Kind::OuterTransposing) {
+  if (config.kind == Kind::OuterTransposing) {
     Plane output = kernel.getOutputPlane(segment, Along::Rows);
     forEachSubgroupColumn([&](Value, Value column) {
       kernel.createSliceZeroFill(output, column, rows,
@@ -338,16 +338,16 @@ void TwoPassOuterBuilder::zeroFill() {
     return;
   }
   Plane output = kernel.getOutputPlane(segment, Along::Columns);
-  int64_t threadsPerRow = schedule.columnsPerBlock / kOutputChunk;
+  int64_t threadsPerRow = config.columnsPerBlock / kOutputChunk;
   Value column = b.add(
       firstColumn, b.mul(b.remU(b.getThread(), threadsPerRow), kOutputChunk));
   Value slot = b.divU(b.getThread(), threadsPerRow);
   b.createFor(
-      b.add(rows.low, slot), rows.high, schedule.threads / threadsPerRow,
+      b.add(rows.low, slot), rows.high, config.threads / threadsPerRow,
       [&](Value row) { zeroChunk(b, output, column, row, getColumns()); });
 }
 
 void fp8moe::buildTwoPassOuter(QuantizeKernel &kernel,
-                               const QuantizeSchedule &schedule) {
-  TwoPassOuterBuilder(kernel, schedule).build();
+                               const QuantizeConfig &config) {
+  TwoPassOuterBuilder(kernel, config).build();
 }

@@ -15,7 +15,7 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-static constexpr int64_t kAlignment = MfmaSchedule::kChunkBytes;
+static constexpr int64_t kAlignment = CDNAMatmulConfig::kChunkBytes;
 
 /// Groups of the contraction that begin at multiples of this many FP8 elements,
 /// a line of the cache, share none, and need no mask.
@@ -59,7 +59,7 @@ void CDNAMatmulFamily::addCandidates(
     MLIRContext *context, const KernelWork &work, const TargetInfo &target,
     SmallVectorImpl<KernelCandidate> &candidates) const {
   for (const MfmaTileCost &tile : rankMfmaTiles(cast<MatmulWork>(work), target))
-    candidates.push_back({this, getMfmaTile(context, tile.schedule), tile.cost,
+    candidates.push_back({this, getMfmaTile(context, tile.config), tile.cost,
                           explainMfmaTile(tile)});
 }
 
@@ -81,7 +81,7 @@ LogicalResult CDNAMatmulFamily::verifyTile(Operation *op,
 Cost CDNAMatmulFamily::predict(const MatmulWork &work, TileAttrInterface tile,
                                const TargetInfo &target) const {
   for (const MfmaTileCost &cost : rankMfmaTiles(work, target))
-    if (getMfmaTile(tile.getContext(), cost.schedule) == tile)
+    if (getMfmaTile(tile.getContext(), cost.config) == tile)
       return cost.cost;
   return Cost::infinite();
 }

@@ -44,84 +44,84 @@ bool fp8moe::hasMfmaKernel(MatrixElement a, MatrixElement b,
          getCDNACalibration(target.chip);
 }
 
-MfmaSchedule fp8moe::getMfmaSchedule(int64_t rows, int64_t columns,
-                                     const TargetInfo &target) {
+CDNAMatmulConfig fp8moe::getCDNAMatmulConfig(int64_t rows, int64_t columns,
+                                             const TargetInfo &target) {
   const MatrixInstructionInfo *matrix =
       target.findMatrix(MatrixElement::E4M3, MatrixElement::E4M3);
-  MfmaSchedule schedule;
-  schedule.rows = rows;
-  schedule.columns = columns;
-  schedule.edge = matrix->rows;
+  CDNAMatmulConfig config;
+  config.rows = rows;
+  config.columns = columns;
+  config.edge = matrix->rows;
   // A lane reads 32 bytes of each row and stage.
-  schedule.stepBytes = 32 * MfmaSchedule::kWaveLanes / matrix->rows;
-  schedule.loadsToShared = target.has(Feature::DirectSharedLoads);
-  schedule.dies = target.l2.dies;
-  return schedule;
+  config.stepBytes = 32 * CDNAMatmulConfig::kWaveLanes / matrix->rows;
+  config.loadsToShared = target.has(Feature::DirectSharedLoads);
+  config.dies = target.l2.dies;
+  return config;
 }
 
 MfmaTileAttr fp8moe::getMfmaTile(MLIRContext *context,
-                                 const MfmaSchedule &schedule) {
-  return MfmaTileAttr::get(context, schedule.rows, schedule.columns);
+                                 const CDNAMatmulConfig &config) {
+  return MfmaTileAttr::get(context, config.rows, config.columns);
 }
 
 /// Whether all threads bring whole rows of both operands, and shared memory has
 /// room.
-static bool isLegal(const MfmaSchedule &schedule, const TargetInfo &target) {
-  return schedule.getWaveRows() % schedule.edge == 0 &&
-         schedule.getHalfRows() % schedule.getRowsPerRound() == 0 &&
-         schedule.getHalfColumns() % schedule.getRowsPerRound() == 0 &&
-         schedule.getSharedBytes() <= target.sharedMemoryPerBlock;
+static bool isLegal(const CDNAMatmulConfig &config, const TargetInfo &target) {
+  return config.getWaveRows() % config.edge == 0 &&
+         config.getHalfRows() % config.getRowsPerRound() == 0 &&
+         config.getHalfColumns() % config.getRowsPerRound() == 0 &&
+         config.getSharedBytes() <= target.sharedMemoryPerBlock;
 }
 
 static int64_t toCount(double value) {
   return static_cast<int64_t>(std::llround(value));
 }
 
-static MfmaTileCost getTileCost(const MfmaSchedule &schedule,
+static MfmaTileCost getTileCost(const CDNAMatmulConfig &config,
                                 const MatmulWork &work,
                                 const TargetInfo &target) {
   const CDNACalibration &figures = *getCDNACalibration(target.chip);
   const Calibration &chip = *target.calibration;
   MfmaTileCost result;
-  result.schedule = schedule;
+  result.config = config;
   double groups = static_cast<double>(work.groups);
   double length = static_cast<double>(work.contraction);
   double rowTiles =
-      std::ceil(static_cast<double>(work.rows) / schedule.rows) * groups;
+      std::ceil(static_cast<double>(work.rows) / config.rows) * groups;
   if (work.isMGrouped()) {
     // Each of several groups has a tile at least, and the last one half full.
-    double mean = static_cast<double>(work.rows) / groups / schedule.rows;
+    double mean = static_cast<double>(work.rows) / groups / config.rows;
     rowTiles = work.groups == 1 ? std::ceil(mean)
                                 : std::ceil(groups * std::max(1.0, mean + 0.5));
   } else {
     length /= groups;
   }
-  double tiles = rowTiles * llvm::divideCeil(work.columns, schedule.columns);
-  double steps = std::ceil(length * work.elementBytes / schedule.stepBytes);
+  double tiles = rowTiles * llvm::divideCeil(work.columns, config.columns);
+  double steps = std::ceil(length * work.elementBytes / config.stepBytes);
 
   double peak = (work.elementBytes == 1 ? *chip.fp8TFlops : *chip.bf16TFlops) *
                 1e12 * *figures.sustainedRate / target.multiprocessors;
-  bool isPingPong = schedule.getWaves() == 8;
+  bool isPingPong = config.getWaves() == 8;
   double share = isPingPong ? *figures.pingPongShare : *figures.plainShare;
-  double products = 2.0 * schedule.rows * schedule.columns *
-                    schedule.stepBytes / work.elementBytes / (peak * share);
+  double products = 2.0 * config.rows * config.columns * config.stepBytes /
+                    work.elementBytes / (peak * share);
   double cycle = 1 / (target.clockMHz * 1e6);
-  double stageBytes = static_cast<double>(schedule.getStageBytes());
+  double stageBytes = static_cast<double>(config.getStageBytes());
   double loads = stageBytes / *figures.cacheBytesPerCycle * cycle;
   // Each wave reads its rows and columns.
   double readBytes = static_cast<double>(
-      schedule.getWaves() * 2 * schedule.stepBytes *
-      (schedule.getWaveRows() + MfmaSchedule::kWaveColumns));
+      config.getWaves() * 2 * config.stepBytes *
+      (config.getWaveRows() + CDNAMatmulConfig::kWaveColumns));
   double shared = (readBytes / *figures.sharedReadPerCycle +
                    stageBytes / *figures.sharedWritePerCycle) *
                   cycle;
   double step = std::max(products, loads) + *figures.overlapLoss * shared;
   int64_t resident = std::max<int64_t>(
-      1, countResidentBlocks(schedule.getThreads(),
+      1, countResidentBlocks(config.getThreads(),
                              isPingPong ? *figures.largeRegisters
                                         : *figures.smallRegisters,
-                             schedule.getSharedBytes(), target));
-  double resultBytes = static_cast<double>(schedule.rows) * schedule.columns *
+                             config.getSharedBytes(), target));
+  double resultBytes = static_cast<double>(config.rows) * config.columns *
                        work.resultBytes * (work.accumulates ? 2 : 1);
   double write =
       resultBytes / (*chip.copyBandwidth * 1e9 / target.multiprocessors);
@@ -154,9 +154,9 @@ SmallVector<MfmaTileCost> fp8moe::rankMfmaTiles(const MatmulWork &work,
   MatmulWork nominal = withNominalSizes(work);
   SmallVector<MfmaTileCost> tiles;
   for (auto [rows, columns] : kTiles) {
-    MfmaSchedule schedule = getMfmaSchedule(rows, columns, target);
-    if (isLegal(schedule, target))
-      tiles.push_back(getTileCost(schedule, nominal, target));
+    CDNAMatmulConfig config = getCDNAMatmulConfig(rows, columns, target);
+    if (isLegal(config, target))
+      tiles.push_back(getTileCost(config, nominal, target));
   }
   return tiles;
 }
@@ -167,8 +167,8 @@ const MfmaTileCost &fp8moe::chooseMfmaTile(ArrayRef<MfmaTileCost> tiles) {
 }
 
 std::string fp8moe::explainMfmaTile(const MfmaTileCost &tile) {
-  return llvm::formatv("{0}x{1}: {2}, {3} tiles of {4:f1} us",
-                       tile.schedule.rows, tile.schedule.columns,
+  return llvm::formatv("{0}x{1}: {2}, {3} tiles of {4:f1} us", tile.config.rows,
+                       tile.config.columns,
                        tile.tilesTime >= tile.trafficTime
                            ? "bound by multiplications"
                            : "bound by bandwidth",

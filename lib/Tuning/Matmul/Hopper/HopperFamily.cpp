@@ -68,8 +68,8 @@ void HopperMatmulFamily::addCandidates(
     SmallVectorImpl<KernelCandidate> &candidates) const {
   for (const MatmulTileCost &tile :
        rankMatmulTiles(cast<MatmulWork>(work), target))
-    candidates.push_back({this, getMatmulTile(context, tile.schedule),
-                          tile.cost, explainMatmulTile(tile)});
+    candidates.push_back({this, getMatmulTile(context, tile.config), tile.cost,
+                          explainMatmulTile(tile)});
 }
 
 //===----------------------------------------------------------------------===//
@@ -131,11 +131,11 @@ KernelChoiceAttr HopperMatmulFamily::choose(MLIRContext *context,
   SmallVector<MatmulTileCost, 1> variants = getMatmulVariants(work, target);
   if (variants.size() == 1)
     return KernelChoiceAttr::get(
-        context, getMatmulTile(context, variants.front().schedule));
+        context, getMatmulTile(context, variants.front().config));
   SmallVector<AlternativeAttr> alternatives;
   for (const MatmulTileCost &variant : variants)
     alternatives.push_back(AlternativeAttr::get(
-        context, getMatmulTile(context, variant.schedule), RangeAttr(),
+        context, getMatmulTile(context, variant.config), RangeAttr(),
         std::clamp<int64_t>(variant.tileTime / kWaveUnit, 1, kMostWave)));
   return KernelChoiceAttr::get(context, alternatives, /*leastWaves=*/true);
 }

@@ -68,18 +68,17 @@ static constexpr int64_t kMaxStages = 8;
 // Legality
 //===----------------------------------------------------------------------===//
 
-MatmulMemory MatmulMemory::get(const MatmulSchedule &schedule) {
-  int64_t stages = schedule.stages * schedule.getNumRings();
+MatmulMemory MatmulMemory::get(const HopperMatmulConfig &config) {
+  int64_t stages = config.stages * config.getNumRings();
   MatmulMemory memory;
   memory.a = 0;
-  memory.b = memory.a + stages * schedule.rows * kStageRowBytes;
-  memory.staging = memory.b + stages * schedule.columns * kStageRowBytes;
+  memory.b = memory.a + stages * config.rows * kStageRowBytes;
+  memory.staging = memory.b + stages * config.columns * kStageRowBytes;
   memory.scales =
       memory.staging + kConsumers * kMatmulWarps * 2 * kMatmulStagingBytes;
   memory.barriers =
-      memory.scales + kConsumers *
-                          (schedule.getConsumerRows() + schedule.columns) *
-                          sizeof(float);
+      memory.scales +
+      kConsumers * (config.getConsumerRows() + config.columns) * sizeof(float);
   memory.total = memory.barriers + stages * kStageBarrierBytes;
   return memory;
 }
@@ -105,10 +104,10 @@ bool fp8moe::hasMatmulKernel(MatrixElement a, MatrixElement b,
 }
 
 /// Registers that a consumer's thread needs.
-static int64_t countRegisters(const MatmulSchedule &schedule,
+static int64_t countRegisters(const HopperMatmulConfig &config,
                               const MatmulWork &work, const Chip &chip) {
-  int64_t blocks = schedule.getConsumerRows() / kRowsPerInstruction;
-  int64_t perBlock = schedule.columns / 2;
+  int64_t blocks = config.getConsumerRows() / kRowsPerInstruction;
+  int64_t perBlock = config.columns / 2;
   // Products that are not added yet are gone when the result is written.
   int64_t loop = (blocks + work.promoted) * perBlock +
                  *chip.figures.loopRegisters +
@@ -121,21 +120,21 @@ static int64_t countRegisters(const MatmulSchedule &schedule,
 }
 
 /// Why a tile cannot be built, or nothing.
-static std::optional<std::string> explainIllegal(const MatmulSchedule &schedule,
-                                                 const MatmulWork &work,
-                                                 const Chip &chip) {
+static std::optional<std::string>
+explainIllegal(const HopperMatmulConfig &config, const MatmulWork &work,
+               const Chip &chip) {
   if (int64_t box = kStageRowBytes / work.elementBytes;
-      work.columnsInnermost && schedule.columns % box)
+      work.columnsInnermost && config.columns % box)
     return llvm::formatv("the second operand is contiguous along its columns, "
                          "which takes tiles of whole boxes of {0} of them, "
                          "found {1}",
-                         box, schedule.columns);
-  int64_t registers = countRegisters(schedule, work, chip);
+                         box, config.columns);
+  int64_t registers = countRegisters(config, work, chip);
   if (registers > kConsumerRegisters)
     return llvm::formatv("a thread needs {0} registers for its accumulators "
                          "and what goes with them, it has {1}",
                          registers, kConsumerRegisters);
-  int64_t bytes = MatmulMemory::get(schedule).total;
+  int64_t bytes = MatmulMemory::get(config).total;
   if (bytes > chip.target.sharedMemoryPerBlock)
     return llvm::formatv("it takes {0} bytes of shared memory, a block has {1}",
                          bytes, chip.target.sharedMemoryPerBlock);
@@ -143,26 +142,26 @@ static std::optional<std::string> explainIllegal(const MatmulSchedule &schedule,
 }
 
 /// The most stages that fit, at least two.
-static MatmulSchedule withMostStages(MatmulSchedule schedule,
-                                     const Chip &chip) {
-  for (schedule.stages = kMaxStages; schedule.stages > 2; --schedule.stages)
-    if (MatmulMemory::get(schedule).total <= chip.target.sharedMemoryPerBlock)
+static HopperMatmulConfig withMostStages(HopperMatmulConfig config,
+                                         const Chip &chip) {
+  for (config.stages = kMaxStages; config.stages > 2; --config.stages)
+    if (MatmulMemory::get(config).total <= chip.target.sharedMemoryPerBlock)
       break;
-  return schedule;
+  return config;
 }
 
-static SmallVector<MatmulSchedule> enumerateSchedules(const MatmulWork &work,
-                                                      const Chip &chip) {
-  SmallVector<MatmulSchedule> schedules;
+static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
+                                                        const Chip &chip) {
+  SmallVector<HopperMatmulConfig> configs;
   auto add = [&](WgmmaSchedule kind, int64_t rows) {
     for (int64_t columns : kTileColumns) {
-      MatmulSchedule schedule;
-      schedule.kind = kind;
-      schedule.rows = rows;
-      schedule.columns = columns;
-      schedule = withMostStages(schedule, chip);
-      if (!explainIllegal(schedule, work, chip))
-        schedules.push_back(schedule);
+      HopperMatmulConfig config;
+      config.kind = kind;
+      config.rows = rows;
+      config.columns = columns;
+      config = withMostStages(config, chip);
+      if (!explainIllegal(config, work, chip))
+        configs.push_back(config);
     }
   };
   add(work.promoted ? WgmmaSchedule::Independent : WgmmaSchedule::PingPong,
@@ -170,7 +169,7 @@ static SmallVector<MatmulSchedule> enumerateSchedules(const MatmulWork &work,
   add(work.promoted ? WgmmaSchedule::Independent : WgmmaSchedule::PingPong, 64);
   add(WgmmaSchedule::Cooperative, 128);
   add(WgmmaSchedule::Cooperative, 256);
-  return schedules;
+  return configs;
 }
 
 //===----------------------------------------------------------------------===//
@@ -178,14 +177,14 @@ static SmallVector<MatmulSchedule> enumerateSchedules(const MatmulWork &work,
 //===----------------------------------------------------------------------===//
 
 /// Picoseconds of one stage.
-static double getStageTime(const MatmulSchedule &schedule,
+static double getStageTime(const HopperMatmulConfig &config,
                            const MatmulWork &work, const Chip &chip) {
   double teraflops = work.elementBytes == 1
                          ? *chip.target.calibration->fp8TFlops
                          : *chip.target.calibration->bf16TFlops;
-  double flops = 2.0 * schedule.rows * schedule.columns * kStageRowBytes /
-                 work.elementBytes;
-  double rows = schedule.rows, columns = schedule.columns;
+  double flops =
+      2.0 * config.rows * config.columns * kStageRowBytes / work.elementBytes;
+  double rows = config.rows, columns = config.columns;
   double reads = kRowsPerInstruction * (1 + kRowsPerInstruction / columns);
   double copies = *chip.figures.productBytesPerCycle * (1 / rows + 1 / columns);
   double excess =
@@ -195,30 +194,30 @@ static double getStageTime(const MatmulSchedule &schedule,
       *chip.figures.sharedSlowdown * excess / *chip.figures.sharedBytesPerCycle;
   double time = flops * slowdown * chip.target.multiprocessors /
                 (teraflops * *chip.figures.sustainedRate);
-  if (schedule.kind == WgmmaSchedule::Cooperative)
+  if (config.kind == WgmmaSchedule::Cooperative)
     time *= *chip.figures.sharedStage;
   if (!work.promoted) {
-    bool isAlone = schedule.kind == WgmmaSchedule::PingPong;
-    bool isOneBlock = schedule.getConsumerRows() == kRowsPerInstruction;
+    bool isAlone = config.kind == WgmmaSchedule::PingPong;
+    bool isOneBlock = config.getConsumerRows() == kRowsPerInstruction;
     return time * (isAlone && isOneBlock ? *chip.figures.fewInstructions : 1);
   }
-  return time * (schedule.kind == WgmmaSchedule::PingPong
+  return time * (config.kind == WgmmaSchedule::PingPong
                      ? *chip.figures.promotedAlone
-                 : schedule.kind == WgmmaSchedule::Cooperative
+                 : config.kind == WgmmaSchedule::Cooperative
                      ? *chip.figures.promotedShared
                      : 1);
 }
 
 /// Picoseconds of a tile whose multiplications take `multiply`.
-static double getTileTime(const MatmulSchedule &schedule,
+static double getTileTime(const HopperMatmulConfig &config,
                           const MatmulWork &work, double multiply,
                           const Chip &chip) {
-  double elements = static_cast<double>(schedule.rows) * schedule.columns *
-                    work.resultBytes / 2;
-  switch (schedule.kind) {
+  double elements =
+      static_cast<double>(config.rows) * config.columns * work.resultBytes / 2;
+  switch (config.kind) {
   case WgmmaSchedule::PingPong: {
     // A warpgroup multiplies and writes while the other does the same.
-    bool isNarrow = schedule.columns * work.resultBytes % kStageRowBytes;
+    bool isNarrow = config.columns * work.resultBytes % kStageRowBytes;
     double write = *chip.figures.writeTime * elements *
                    (isNarrow ? *chip.figures.narrowWrite : 1);
     return *chip.figures.turnTime + std::max(multiply, (multiply + write) / 2);
@@ -239,11 +238,11 @@ static int64_t toCount(double value) {
 }
 
 /// Waves in expectation.
-static double countWaves(const MatmulSchedule &schedule, const MatmulWork &work,
-                         const Chip &chip) {
-  int64_t columns = llvm::divideCeil(work.columns, schedule.columns);
+static double countWaves(const HopperMatmulConfig &config,
+                         const MatmulWork &work, const Chip &chip) {
+  int64_t columns = llvm::divideCeil(work.columns, config.columns);
   if (!work.isMGrouped()) {
-    int64_t tiles = llvm::divideCeil(work.rows, schedule.rows) * columns;
+    int64_t tiles = llvm::divideCeil(work.rows, config.rows) * columns;
     double apart = static_cast<double>(work.groups) *
                    static_cast<double>(
                        llvm::divideCeil(tiles, chip.target.multiprocessors));
@@ -252,42 +251,42 @@ static double countWaves(const MatmulSchedule &schedule, const MatmulWork &work,
                          chip.target.multiprocessors);
     return together + *chip.figures.groupsApart * (apart - together);
   }
-  int64_t perWave = schedule.rows * chip.target.multiprocessors;
+  int64_t perWave = config.rows * chip.target.multiprocessors;
   auto count = [&](int64_t ragged) -> double {
-    int64_t covered = std::max<int64_t>(llvm::alignTo(work.rows, schedule.rows),
+    int64_t covered = std::max<int64_t>(llvm::alignTo(work.rows, config.rows),
                                         work.rows + ragged);
     return llvm::divideCeil(
         llvm::SaturatingMultiply<uint64_t>(covered, columns), perWave);
   };
-  RaggedRows ragged = RaggedRows::get(schedule.rows, work.groups);
+  RaggedRows ragged = RaggedRows::get(config.rows, work.groups);
   return (count(ragged.least) + count(ragged.most)) / 2;
 }
 
-static MatmulTileCost getTileCost(const MatmulSchedule &schedule,
+static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
                                   const MatmulWork &work, const Chip &chip) {
   double groups = work.groups;
-  double columns = llvm::divideCeil(work.columns, schedule.columns);
+  double columns = llvm::divideCeil(work.columns, config.columns);
   // A tile more than the mean needs, in half of all groups; one group is known.
   double isRagged = work.groups > 1 ? 0.5 : 0;
   double tiles, stages;
   double stageElements =
       static_cast<double>(kStageRowBytes) / work.elementBytes;
   if (work.isMGrouped()) {
-    tiles = std::ceil(work.rows / static_cast<double>(schedule.rows) +
+    tiles = std::ceil(work.rows / static_cast<double>(config.rows) +
                       isRagged * groups) *
             columns;
     stages = std::ceil(work.contraction / stageElements);
   } else {
-    tiles = groups * llvm::divideCeil(work.rows, schedule.rows) * columns;
+    tiles = groups * llvm::divideCeil(work.rows, config.rows) * columns;
     // Groups end inside of a stage, after one of its four steps.
     stages = work.contraction / groups / stageElements + isRagged / 4;
   }
   MatmulTileCost result;
-  result.schedule = schedule;
+  result.config = config;
   result.tiles = toCount(tiles);
   result.tileTime = toCount(getTileTime(
-      schedule, work, stages * getStageTime(schedule, work, chip), chip));
-  double waves = countWaves(schedule, work, chip);
+      config, work, stages * getStageTime(config, work, chip), chip));
+  double waves = countWaves(config, work, chip);
   result.waves = toCount(std::ceil(waves));
   result.tilesTime = toCount(waves * result.tileTime);
   double operands = static_cast<double>(work.rows) * work.contraction;
@@ -313,8 +312,8 @@ SmallVector<MatmulTileCost> fp8moe::rankMatmulTiles(const MatmulWork &work,
   Chip chip = Chip::get(target);
   MatmulWork nominal = withNominalSizes(work);
   SmallVector<MatmulTileCost> tiles;
-  for (const MatmulSchedule &schedule : enumerateSchedules(work, chip))
-    tiles.push_back(getTileCost(schedule, nominal, chip));
+  for (const HopperMatmulConfig &config : enumerateConfigs(work, chip))
+    tiles.push_back(getTileCost(config, nominal, chip));
   return tiles;
 }
 
@@ -328,12 +327,12 @@ const MatmulTileCost &fp8moe::chooseMatmulTile(ArrayRef<MatmulTileCost> tiles) {
 //===----------------------------------------------------------------------===//
 
 WgmmaTileAttr fp8moe::getMatmulTile(MLIRContext *context,
-                                    const MatmulSchedule &schedule) {
-  return WgmmaTileAttr::get(context, schedule.rows, schedule.columns,
-                            schedule.stages, schedule.kind, schedule.raster);
+                                    const HopperMatmulConfig &config) {
+  return WgmmaTileAttr::get(context, config.rows, config.columns, config.stages,
+                            config.kind, config.raster);
 }
 
-MatmulSchedule fp8moe::getMatmulSchedule(WgmmaTileAttr tile) {
+HopperMatmulConfig fp8moe::getHopperMatmulConfig(WgmmaTileAttr tile) {
   return {tile.getSchedule(), tile.getRows(), tile.getColumns(),
           tile.getStages(), tile.getRaster()};
 }
@@ -342,12 +341,11 @@ LogicalResult fp8moe::verifyMatmulTile(Operation *op, const MatmulWork &work,
                                        WgmmaTileAttr tile,
                                        const TargetInfo &target) {
   std::optional<std::string> reason =
-      explainIllegal(getMatmulSchedule(tile), work, Chip::get(target));
+      explainIllegal(getHopperMatmulConfig(tile), work, Chip::get(target));
   if (!reason)
     return success();
-  WgmmaTileAttr best =
-      getMatmulTile(op->getContext(),
-                    chooseMatmulTile(rankMatmulTiles(work, target)).schedule);
+  WgmmaTileAttr best = getMatmulTile(
+      op->getContext(), chooseMatmulTile(rankMatmulTiles(work, target)).config);
   return op->emitOpError("has a tile that target ")
          << target.chip << " cannot run: " << *reason << "; use another "
          << "one, such as " << best << ", or none";
@@ -355,7 +353,7 @@ LogicalResult fp8moe::verifyMatmulTile(Operation *op, const MatmulWork &work,
 
 std::string fp8moe::explainMatmulTile(const MatmulTileCost &tile) {
   return llvm::formatv("{0}: {1}, {2} tiles of {3:f1} us in {4} {5}",
-                       stringifyWgmmaSchedule(tile.schedule.kind),
+                       stringifyWgmmaSchedule(tile.config.kind),
                        tile.tilesTime >= tile.trafficTime
                            ? "bound by multiplications"
                            : "bound by bandwidth",
@@ -366,8 +364,8 @@ std::string fp8moe::explainMatmulTile(const MatmulTileCost &tile) {
 Cost fp8moe::predictMatmul(const MatmulWork &work, WgmmaTileAttr tile,
                            const TargetInfo &target) {
   Chip chip = Chip::get(target);
-  MatmulSchedule schedule = getMatmulSchedule(tile);
-  if (explainIllegal(schedule, work, chip))
+  HopperMatmulConfig config = getHopperMatmulConfig(tile);
+  if (explainIllegal(config, work, chip))
     return Cost::infinite();
-  return getTileCost(schedule, withNominalSizes(work), chip).cost;
+  return getTileCost(config, withNominalSizes(work), chip).cost;
 }

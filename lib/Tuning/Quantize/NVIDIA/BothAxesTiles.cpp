@@ -66,9 +66,9 @@ static int64_t getGroupBytes(const TargetInfo &target) {
   return target.l2.getUsableBytes();
 }
 
-int64_t fp8moe::getBothAxesRows(const QuantizeSchedule &schedule,
+int64_t fp8moe::getBothAxesRows(const QuantizeConfig &config,
                                 const TargetInfo &target) {
-  return getGroupBytes(target) / schedule.rowBytes;
+  return getGroupBytes(target) / config.rowBytes;
 }
 
 std::optional<QuantizeTileCost>
@@ -102,11 +102,11 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
     return std::nullopt;
 
   QuantizeTileCost result = streamed.front();
-  result.schedule.method = QuantizeMethod::SinglePassBothAxes;
-  result.schedule.threads = tile->getThreads(target.warpSize);
-  result.schedule.stages = tile->stages;
-  result.schedule.rowBytes = rowBytes;
-  result.schedule.rowStages = tile->rowStages;
+  result.config.method = QuantizeMethod::SinglePassBothAxes;
+  result.config.threads = tile->getThreads(target.warpSize);
+  result.config.stages = tile->stages;
+  result.config.rowBytes = rowBytes;
+  result.config.rowStages = tile->rowStages;
   double inputBytes = static_cast<double>(nominal.rows) * rowBytes;
   double groupBytes = inputBytes / nominal.segments;
   double readAgain =
@@ -155,7 +155,7 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
   KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr();
   bool isChosen =
       choice ? choice.getFirst().getTile() ==
-                   getQuantizeTile(op->getContext(), both->schedule)
+                   getQuantizeTile(op->getContext(), both->config)
              : both->cost.time * 100 < estimateApart(works, target).time *
                                            (100 - kLeastGainPercent);
   return isChosen ? both : std::nullopt;

@@ -65,7 +65,7 @@ void SinglePassInnerFamily::addTiles(
       getSinglePassInnerCalibration(target.chip);
   if (!target.has(Feature::BulkCopies | Feature::Clusters) || !calibration ||
       !known.jagged || known.outputPadding > 1 ||
-      getQuantizeScheduleKind(known) != QuantizeSchedule::Inner ||
+      getQuantizeKind(known) != QuantizeConfig::Inner ||
       known.inputRowStride != 1 || known.outputRowStride != 1 ||
       !mayBeMultiple(known.rows, chunkRows) ||
       !mayBeMultiple(known.inputColumnStride, chunkRows) ||
@@ -86,11 +86,11 @@ void SinglePassInnerFamily::addTiles(
     return;
 
   QuantizeTileCost result;
-  result.schedule.kind = QuantizeSchedule::Inner;
-  result.schedule.method = QuantizeMethod::SinglePassInner;
-  result.schedule.groups = tile->groups;
-  result.schedule.threads = threads;
-  result.schedule.columnsPerBlock = 1;
+  result.config.kind = QuantizeConfig::Inner;
+  result.config.method = QuantizeMethod::SinglePassInner;
+  result.config.groups = tile->groups;
+  result.config.threads = threads;
+  result.config.columnsPerBlock = 1;
   result.units =
       llvm::SaturatingMultiply<uint64_t>(nominal.columns, tile->cluster);
   result.residentUnits = llvm::alignDown(target.multiprocessors, tile->cluster);

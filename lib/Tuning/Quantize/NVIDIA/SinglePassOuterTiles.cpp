@@ -54,7 +54,7 @@ void SinglePassOuterFamily::addTiles(
   const SinglePassOuterCalibration *calibration =
       getSinglePassOuterCalibration(target.chip);
   if (!target.has(Feature::TensorMaps) || !calibration ||
-      getQuantizeScheduleKind(known) != QuantizeSchedule::OuterTransposing ||
+      getQuantizeKind(known) != QuantizeConfig::OuterTransposing ||
       known.inputColumnStride != 1 || known.outputRowStride != 1 ||
       !mayBeMultiple(known.inputRowStride,
                      nvidia::kTensorMapAddressAlignment / known.inputBytes) ||
@@ -64,13 +64,13 @@ void SinglePassOuterFamily::addTiles(
     return;
 
   QuantizeTileCost result;
-  result.schedule.kind = QuantizeSchedule::OuterTransposing;
-  result.schedule.method = QuantizeMethod::SinglePassOuter;
-  result.schedule.stages = tile.stages;
-  result.schedule.threads = threads;
-  result.schedule.columnsPerBlock = streamed::kLineBytes / known.inputBytes;
+  result.config.kind = QuantizeConfig::OuterTransposing;
+  result.config.method = QuantizeMethod::SinglePassOuter;
+  result.config.stages = tile.stages;
+  result.config.threads = threads;
+  result.config.columnsPerBlock = streamed::kLineBytes / known.inputBytes;
   int64_t columnBlocks =
-      llvm::divideCeil(nominal.columns, result.schedule.columnsPerBlock);
+      llvm::divideCeil(nominal.columns, result.config.columnsPerBlock);
   int64_t rowsPerSegment =
       nominal.jagged ? llvm::divideCeil(nominal.rows, nominal.segments) +
                            *calibration->unusedRows

@@ -28,8 +28,8 @@ MatmulWork mGrouped(int64_t rows, int64_t columns, int64_t contraction,
   return work;
 }
 
-MfmaSchedule choose(const MatmulWork &work, const TargetInfo &target) {
-  return chooseMfmaTile(rankMfmaTiles(work, target)).schedule;
+CDNAMatmulConfig choose(const MatmulWork &work, const TargetInfo &target) {
+  return chooseMfmaTile(rankMfmaTiles(work, target)).config;
 }
 
 double getTeraflops(const MatmulWork &work, const TargetInfo &target) {
@@ -54,20 +54,21 @@ TEST(CDNATiles, AllThreadsBringWholeRows) {
   for (const TargetInfo *target : {&getMI300X(), &getMI355X()})
     for (const MfmaTileCost &tile :
          rankMfmaTiles(mGrouped(16384, 4096, 4096, 8), *target)) {
-      const MfmaSchedule &schedule = tile.schedule;
-      EXPECT_EQ(schedule.getRowRounds() * schedule.getRowsPerRound(),
-                schedule.getHalfRows());
-      EXPECT_EQ(schedule.getColumnRounds() * schedule.getRowsPerRound(),
-                schedule.getHalfColumns());
-      EXPECT_LE(schedule.getSharedBytes(), target->sharedMemoryPerBlock);
-      EXPECT_LE(schedule.getThreads(), target->maxThreadsPerBlock);
+      const CDNAMatmulConfig &config = tile.config;
+      EXPECT_EQ(config.getRowRounds() * config.getRowsPerRound(),
+                config.getHalfRows());
+      EXPECT_EQ(config.getColumnRounds() * config.getRowsPerRound(),
+                config.getHalfColumns());
+      EXPECT_LE(config.getSharedBytes(), target->sharedMemoryPerBlock);
+      EXPECT_LE(config.getThreads(), target->maxThreadsPerBlock);
     }
 }
 
 TEST(CDNATiles, SharedMemoryHoldsTwoStages) {
-  EXPECT_EQ(getMfmaSchedule(256, 256, getMI300X()).getSharedBytes(), 65536);
-  EXPECT_EQ(getMfmaSchedule(256, 256, getMI355X()).getSharedBytes(), 131072);
-  EXPECT_EQ(getMfmaSchedule(128, 128, getMI300X()).getSharedBytes(), 32768);
+  EXPECT_EQ(getCDNAMatmulConfig(256, 256, getMI300X()).getSharedBytes(), 65536);
+  EXPECT_EQ(getCDNAMatmulConfig(256, 256, getMI355X()).getSharedBytes(),
+            131072);
+  EXPECT_EQ(getCDNAMatmulConfig(128, 128, getMI300X()).getSharedBytes(), 32768);
 }
 
 /// Half of a tile's rows are too few for 512 threads of 16 bytes each.
@@ -75,7 +76,7 @@ TEST(CDNATiles, WideTilesAreForLongStages) {
   auto hasWide = [](const TargetInfo &target) {
     return llvm::any_of(rankMfmaTiles(mGrouped(16384, 4096, 4096, 8), target),
                         [](const MfmaTileCost &tile) {
-                          return tile.schedule.rows < tile.schedule.columns;
+                          return tile.config.rows < tile.config.columns;
                         });
   };
   EXPECT_FALSE(hasWide(getMI300X()));

@@ -179,9 +179,9 @@ std::vector<SweptCase> getSweptCases() {
 const MatmulTileCost *findTile(ArrayRef<MatmulTileCost> tiles,
                                const MeasuredTile &measured) {
   for (const MatmulTileCost &tile : tiles)
-    if (tile.schedule.kind == measured.kind &&
-        tile.schedule.rows == measured.rows &&
-        tile.schedule.columns == measured.columns)
+    if (tile.config.kind == measured.kind &&
+        tile.config.rows == measured.rows &&
+        tile.config.columns == measured.columns)
       return &tile;
   return nullptr;
 }
@@ -237,7 +237,7 @@ TEST(HopperTilesTest, ChoosesNearlyTheBestOfAllTiles) {
   double logarithms = 0;
   for (const SweptCase &entry : getSweptCases()) {
     SmallVector<MatmulTileCost> tiles = rankMatmulTiles(entry.work, getH200());
-    const MatmulSchedule &chosen = chooseMatmulTile(tiles).schedule;
+    const HopperMatmulConfig &chosen = chooseMatmulTile(tiles).config;
     double best = INFINITY, time = 0;
     for (auto [tile, microseconds] :
          llvm::zip_equal(kSweptTiles, entry.microseconds)) {
@@ -263,17 +263,17 @@ TEST(HopperTilesTest, CandidatesFitTheTarget) {
       work.promoted = promoted;
       work.resultBytes = resultBytes;
       for (const MatmulTileCost &tile : rankMatmulTiles(work, getH200())) {
-        const MatmulSchedule &schedule = tile.schedule;
-        MatmulMemory memory = MatmulMemory::get(schedule);
+        const HopperMatmulConfig &config = tile.config;
+        MatmulMemory memory = MatmulMemory::get(config);
         EXPECT_LE(memory.total, getH200().sharedMemoryPerBlock);
-        EXPECT_GE(schedule.stages, 2);
+        EXPECT_GE(config.stages, 2);
         // Every operand and box begins where a swizzle may begin.
-        EXPECT_EQ(schedule.columns * 128 % 1024, 0);
+        EXPECT_EQ(config.columns * 128 % 1024, 0);
         EXPECT_EQ(memory.b % 1024, 0);
         EXPECT_EQ(memory.staging % 1024, 0);
         EXPECT_EQ(memory.barriers % 8, 0);
-        if (schedule.kind != kCooperative)
-          EXPECT_EQ(schedule.kind == WgmmaSchedule::Independent, promoted);
+        if (config.kind != kCooperative)
+          EXPECT_EQ(config.kind == WgmmaSchedule::Independent, promoted);
       }
     }
 }
@@ -289,7 +289,7 @@ TEST(HopperTilesTest, InnermostColumnsComeInBoxes) {
   EXPECT_LT(tiles.size(), all);
   EXPECT_FALSE(tiles.empty());
   for (const MatmulTileCost &tile : tiles)
-    EXPECT_EQ(tile.schedule.columns % 64, 0);
+    EXPECT_EQ(tile.config.columns % 64, 0);
 }
 
 TEST(HopperTilesTest, ChoiceDoesNotDependOnTheRun) {
@@ -335,9 +335,9 @@ TEST(HopperTilesTest, VariantsLoseLittleForAnyNumberOfRows) {
         auto find =
             [&](const MatmulTileCost &variant) -> const MatmulTileCost & {
           return *llvm::find_if(tiles, [&](const MatmulTileCost &tile) {
-            return tile.schedule.kind == variant.schedule.kind &&
-                   tile.schedule.rows == variant.schedule.rows &&
-                   tile.schedule.columns == variant.schedule.columns;
+            return tile.config.kind == variant.config.kind &&
+                   tile.config.rows == variant.config.rows &&
+                   tile.config.columns == variant.config.columns;
           });
         };
         // The host compares the time of the tiles only.

@@ -43,7 +43,7 @@ struct RelayoutProblem {
 };
 
 /// How blocks divide a copy. Every block takes units in turn.
-struct RelayoutSchedule {
+struct RelayoutConfig {
   enum Kind {
     /// The same dimension is contiguous on both sides: 16 bytes a thread.
     Vectors,
@@ -65,7 +65,7 @@ struct RelayoutSchedule {
   int64_t blocksPerGroup = 64;
 };
 
-RelayoutSchedule chooseRelayoutSchedule(const RelayoutProblem &problem);
+RelayoutConfig chooseRelayoutConfig(const RelayoutProblem &problem);
 
 /// The kernel of a copy. Its pointers are input, offsets (with groups only) and
 /// output; then come the dynamic sizes: size, inStride and outStride of each

@@ -73,13 +73,13 @@ struct QuantizeProblem {
 /// of work. Mostly there are no such rows.
 constexpr int64_t kHeldTailStrips = 16;
 
-/// The kernel of a problem with the tile in `schedule`. Its pointers are input,
+/// The kernel of a problem with the tile in `config`. Its pointers are input,
 /// offsets (jagged only), output (unless there is none) and scales; then come
 /// the dynamic sizes in the order of `members`.
 gpu::GPUFuncOp buildSegmentedQuantize(Location loc, gpu::GPUModuleOp module,
                                       StringRef name,
                                       const QuantizeProblem &problem,
-                                      const QuantizeSchedule &schedule,
+                                      const QuantizeConfig &config,
                                       const TargetHooks &hooks);
 
 } // namespace mlir::fp8moe

@@ -25,7 +25,7 @@ namespace mlir::fp8moe {
 /// rows, and one for each 64 columns along these. Each operand is cut into two
 /// halves, which are refilled on their own: a wave multiplies a part of both
 /// halves of the rows with a part of both halves of the columns.
-struct MfmaSchedule {
+struct CDNAMatmulConfig {
   int64_t rows = 256, columns = 256;
 
   // What the chip decides.
@@ -72,7 +72,7 @@ struct MfmaSchedule {
 
 /// A tile and its predicted cost, with the terms that it is made of.
 struct MfmaTileCost {
-  MfmaSchedule schedule;
+  CDNAMatmulConfig config;
   /// One launch and the longer of the two times below.
   Cost cost;
   /// Picoseconds of all waves of tiles, and of moving every operand once.
@@ -84,11 +84,11 @@ struct MfmaTileCost {
 /// Whether the target can run the kernel at all, with some tile.
 bool hasMfmaKernel(MatrixElement a, MatrixElement b, const TargetInfo &target);
 
-/// The schedule of a tile on a target that has the kernel.
-MfmaSchedule getMfmaSchedule(int64_t rows, int64_t columns,
-                             const TargetInfo &target);
+/// The config of a tile on a target that has the kernel.
+CDNAMatmulConfig getCDNAMatmulConfig(int64_t rows, int64_t columns,
+                                     const TargetInfo &target);
 
-MfmaTileAttr getMfmaTile(MLIRContext *context, const MfmaSchedule &schedule);
+MfmaTileAttr getMfmaTile(MLIRContext *context, const CDNAMatmulConfig &config);
 
 /// The tiles that are legal where there is a kernel, in a fixed order.
 SmallVector<MfmaTileCost> rankMfmaTiles(const MatmulWork &work,

@@ -21,7 +21,7 @@ namespace mlir::fp8moe {
 
 /// How a block computes tiles of the result. One warpgroup brings operands to
 /// shared memory, two multiply.
-struct MatmulSchedule {
+struct HopperMatmulConfig {
   WgmmaSchedule kind = WgmmaSchedule::PingPong;
   /// Rows and columns of a tile.
   int64_t rows = 128, columns = 128;
@@ -52,7 +52,7 @@ struct MatmulMemory {
   int64_t barriers;
   int64_t total;
 
-  static MatmulMemory get(const MatmulSchedule &schedule);
+  static MatmulMemory get(const HopperMatmulConfig &config);
 };
 
 /// Warps of a warpgroup that multiplies.
@@ -63,7 +63,7 @@ constexpr int64_t kMatmulStagingBytes = 2048;
 
 /// A tile and its predicted cost, with the terms that it is made of.
 struct MatmulTileCost {
-  MatmulSchedule schedule;
+  HopperMatmulConfig config;
   /// One launch, the longer of the two times below, and a part of the other.
   Cost cost;
   /// Picoseconds of all waves of tiles, and of moving every operand once.
@@ -111,8 +111,8 @@ SmallVector<MatmulTileCost, 1> getMatmulVariants(const MatmulWork &work,
 std::string explainMatmulTile(const MatmulTileCost &tile);
 
 WgmmaTileAttr getMatmulTile(MLIRContext *context,
-                            const MatmulSchedule &schedule);
-MatmulSchedule getMatmulSchedule(WgmmaTileAttr tile);
+                            const HopperMatmulConfig &config);
+HopperMatmulConfig getHopperMatmulConfig(WgmmaTileAttr tile);
 
 /// The cost of a tile where there is a kernel, impossible when the tile is not
 /// legal.

@@ -37,7 +37,7 @@ BufferRange CDNAEpilogue::getRange(Value base, Value pitch, Value groupStride) {
     first = b.add(first, b.mul(kernel.widen(tile.group), groupStride));
   int64_t bytes = kernel.problem.getResultBytes();
   Value before =
-      kernel.widen(b.sub(b.minS(tile.rowsLeft, kernel.schedule.rows), 1));
+      kernel.widen(b.sub(b.minS(tile.rowsLeft, kernel.config.rows), 1));
   Value columns = kernel.widen(tile.columnsLeft);
   return BufferRange(b, b.offsetBytes(base, b.mul(first, bytes)),
                      b.mul(b.add(b.mul(before, pitch), columns), bytes));
@@ -50,7 +50,7 @@ BufferRange CDNAEpilogue::getRange(Value base, Value pitch, Value groupStride) {
 void CDNAEpilogue::loadScales() {
   if (!kernel.problem.hasScales)
     return;
-  const MfmaSchedule &schedule = kernel.schedule;
+  const CDNAMatmulConfig &config = kernel.config;
   Value group = kernel.widen(tile.group);
   Value row = kernel.widen(tile.row);
   if (!kernel.problem.isMGrouped())
@@ -64,16 +64,15 @@ void CDNAEpilogue::loadScales() {
   };
   BufferRange rows = getRange(kernel.scaleA, row, tile.rowsLeft);
   BufferRange columns = getRange(kernel.scaleB, column, tile.columnsLeft);
-  int64_t count = schedule.rows + schedule.columns;
-  for (int64_t first = 0; first < count; first += schedule.getThreads()) {
+  int64_t count = config.rows + config.columns;
+  for (int64_t first = 0; first < count; first += config.getThreads()) {
     // One of the two is outside of its range, and zero.
     Value index = b.add(kernel.thread, first);
-    Value isRow = b.less(index, schedule.rows);
+    Value isRow = b.less(index, config.rows);
     Value rowOffset =
         b.select(isRow, b.mul(index, kWordBytes), BufferRange::kOutside);
-    Value columnOffset =
-        b.select(isRow, b.i32(BufferRange::kOutside),
-                 b.mul(b.sub(index, schedule.rows), kWordBytes));
+    Value columnOffset = b.select(isRow, b.i32(BufferRange::kOutside),
+                                  b.mul(b.sub(index, config.rows), kWordBytes));
     Value word = b.bitOr(rows.load(b, b.getI32Type(), rowOffset),
                          columns.load(b, b.getI32Type(), columnOffset));
     scales.push_back(b.bitcast(b.getF32Type(), word));
@@ -81,10 +80,10 @@ void CDNAEpilogue::loadScales() {
 }
 
 void CDNAEpilogue::shareScales() {
-  const MfmaSchedule &schedule = kernel.schedule;
-  int64_t count = schedule.rows + schedule.columns;
+  const CDNAMatmulConfig &config = kernel.config;
+  int64_t count = config.rows + config.columns;
   for (auto [round, loaded] : llvm::enumerate(scales)) {
-    int64_t first = round * schedule.getThreads();
+    int64_t first = round * config.getThreads();
     Value scale = loaded;
     if (kernel.problem.reciprocalScales)
       scale = arith::DivFOp::create(b, b.f32(1), scale);
@@ -95,7 +94,7 @@ void CDNAEpilogue::shareScales() {
       b.store(scale, b.offsetBytes(kernel.shared, b.mul(index, kWordBytes)),
               kWordBytes);
     };
-    if (first + schedule.getThreads() <= count)
+    if (first + config.getThreads() <= count)
       store();
     else
       b.createIf(b.less(index, count), store);
@@ -110,7 +109,7 @@ void CDNAEpilogue::scale(Run &run) {
     return b.offsetBytes(kernel.shared, b.mul(index, kWordBytes));
   };
   Value rowScale = b.load(b.getF32Type(), getShared(run.row), kWordBytes);
-  Value columns = b.add(run.column, kernel.schedule.rows);
+  Value columns = b.add(run.column, kernel.config.rows);
   auto four = VectorType::get(4, b.getF32Type());
   for (int64_t first = 0; first < kRun; first += 4) {
     Value columnScales =
@@ -195,28 +194,27 @@ void CDNAEpilogue::store(const Run &run, bool isRagged) {
 }
 
 void CDNAEpilogue::storeRuns(ArrayRef<Value> accumulators, bool isRagged) {
-  const MfmaSchedule &schedule = kernel.schedule;
-  int64_t rowTiles = schedule.getRowTiles();
-  int64_t columnTiles = schedule.getColumnTiles();
+  const CDNAMatmulConfig &config = kernel.config;
+  int64_t rowTiles = config.getRowTiles();
+  int64_t columnTiles = config.getColumnTiles();
   int64_t results = kernel.mfma.getResults();
   // Results of the instructions beside each other that make a run.
   int64_t runs = columnTiles * results / kRun;
   Value firstRow =
-      b.add(b.mul(kernel.waveRow, schedule.getWaveRows()), kernel.laneRow);
+      b.add(b.mul(kernel.waveRow, config.getWaveRows()), kernel.laneRow);
   Value firstColumn =
-      b.add(b.mul(kernel.waveColumn, MfmaSchedule::kWaveColumns),
+      b.add(b.mul(kernel.waveColumn, CDNAMatmulConfig::kWaveColumns),
             b.mul(kernel.laneChunk, kRun));
   for (int64_t rowHalf : {0, 1})
     for (int64_t i : llvm::seq(rowTiles))
       for (int64_t columnHalf : {0, 1})
         for (int64_t number : llvm::seq(runs)) {
-          int64_t lanesApart = MfmaSchedule::kWaveColumns / runs;
+          int64_t lanesApart = CDNAMatmulConfig::kWaveColumns / runs;
           Run run;
-          run.row = b.add(firstRow,
-                          rowHalf * schedule.getHalfRows() + i * schedule.edge);
-          run.column =
-              b.add(firstColumn, columnHalf * schedule.getHalfColumns() +
-                                     number * lanesApart);
+          run.row =
+              b.add(firstRow, rowHalf * config.getHalfRows() + i * config.edge);
+          run.column = b.add(firstColumn, columnHalf * config.getHalfColumns() +
+                                              number * lanesApart);
           int64_t quadrant = rowHalf * 2 + columnHalf;
           for (int64_t k : llvm::seq(kRun)) {
             int64_t place = number * kRun + k;
@@ -243,7 +241,7 @@ void CDNAEpilogue::storeTile(ArrayRef<Value> accumulators) {
   Value isPart = b.compare(arith::CmpIPredicate::ne,
                            b.bitAnd(tile.columnsLeft, kRun - 1), 0);
   Value isRagged =
-      b.bitAnd(isPart, b.less(tile.columnsLeft, kernel.schedule.columns));
+      b.bitAnd(isPart, b.less(tile.columnsLeft, kernel.config.columns));
   b.createIf(
       isRagged, [&] { storeRuns(accumulators, /*isRagged=*/true); },
       [&] { storeRuns(accumulators, /*isRagged=*/false); });

@@ -29,10 +29,9 @@ static MatrixElement getElement(Type type) {
 CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
                                    const GroupedMatmulProblem &problem,
                                    const CDNAMatmulStrides<int64_t> &strides,
-                                   const MfmaSchedule &schedule)
-    : b(b), problem(problem), schedule(schedule),
-      mfma(schedule.edge, getElement(problem.bType),
-           getElement(problem.aType)) {
+                                   const CDNAMatmulConfig &config)
+    : b(b), problem(problem), config(config),
+      mfma(config.edge, getElement(problem.bType), getElement(problem.aType)) {
   unsigned pointer = 0, parameter = 0;
   offsets = b.getPointer(pointer++);
   if (problem.hasScales) {
@@ -57,20 +56,20 @@ CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
   read(problem.sizes, sizes);
   read(strides, this->strides);
 
-  shared = b.allocateWorkgroup(schedule.getSharedBytes(), "stages");
+  shared = b.allocateWorkgroup(config.getSharedBytes(), "stages");
   thread = narrow(b.getThread());
-  wave = createUniform(b, b.divU(thread, MfmaSchedule::kWaveLanes));
-  lane = b.remU(thread, MfmaSchedule::kWaveLanes);
-  int64_t alongColumns = schedule.getWavesAlongColumns();
+  wave = createUniform(b, b.divU(thread, CDNAMatmulConfig::kWaveLanes));
+  lane = b.remU(thread, CDNAMatmulConfig::kWaveLanes);
+  int64_t alongColumns = config.getWavesAlongColumns();
   waveRow = b.divU(wave, alongColumns);
   waveColumn = b.remU(wave, alongColumns);
-  laneRow = b.remU(lane, schedule.edge);
-  laneChunk = b.divU(lane, schedule.edge);
+  laneRow = b.remU(lane, config.edge);
+  laneChunk = b.divU(lane, config.edge);
 }
 
 bool CDNAMatmulKernel::needsHeadMask() const {
   return !problem.isMGrouped() &&
-         problem.padding * getElementBytes() % MfmaSchedule::kChunkBytes;
+         problem.padding * getElementBytes() % CDNAMatmulConfig::kChunkBytes;
 }
 
 bool CDNAMatmulKernel::needsTailMask() const {
@@ -78,22 +77,22 @@ bool CDNAMatmulKernel::needsTailMask() const {
     return needsHeadMask();
   int64_t contraction = problem.sizes.contraction;
   return ShapedType::isDynamic(contraction) ||
-         contraction * getElementBytes() % MfmaSchedule::kChunkBytes;
+         contraction * getElementBytes() % CDNAMatmulConfig::kChunkBytes;
 }
 
 gpu::GPUFuncOp fp8moe::buildCDNAGroupedMatmul(
     Location loc, gpu::GPUModuleOp module, StringRef name,
     const GroupedMatmulProblem &problem,
-    const CDNAMatmulStrides<int64_t> &strides, const MfmaSchedule &schedule,
+    const CDNAMatmulStrides<int64_t> &strides, const CDNAMatmulConfig &config,
     const TargetHooks &hooks) {
   KernelSignature signature;
   signature.pointers = 4 + 2 * problem.hasScales + problem.accumulates;
   signature.sizes = countDynamic(problem.sizes) + countDynamic(strides);
-  signature.threads = schedule.getThreads();
+  signature.threads = config.getThreads();
   KernelBuilder b(loc, module, name, signature, hooks);
   b.getKernel()->setAttr("rocdl.waves_per_eu",
                          b.getI32IntegerAttr(kWavesPerSIMD));
-  CDNAMatmulKernel kernel(b, problem, strides, schedule);
+  CDNAMatmulKernel kernel(b, problem, strides, config);
   createCDNATile(kernel, [&](const CDNATile &tile) {
     CDNAEpilogue epilogue(kernel, tile);
     epilogue.loadScales();

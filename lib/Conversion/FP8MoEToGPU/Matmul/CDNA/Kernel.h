@@ -20,11 +20,11 @@ namespace mlir::fp8moe {
 struct CDNAMatmulKernel {
   CDNAMatmulKernel(KernelBuilder &b, const GroupedMatmulProblem &problem,
                    const CDNAMatmulStrides<int64_t> &strides,
-                   const MfmaSchedule &schedule);
+                   const CDNAMatmulConfig &config);
 
   KernelBuilder &b;
   const GroupedMatmulProblem &problem;
-  const MfmaSchedule &schedule;
+  const CDNAMatmulConfig &config;
   Mfma mfma;
 
   Value offsets, scaleA, scaleB, operandA, operandB, result, addend;

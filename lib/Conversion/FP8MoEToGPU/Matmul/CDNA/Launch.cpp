@@ -19,7 +19,7 @@ using namespace mlir::fp8moe;
 /// Rows and columns are i32, and a tile may begin before the last one and end
 /// after it.
 static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - (1 << 16);
-static constexpr int64_t kAlignment = MfmaSchedule::kChunkBytes;
+static constexpr int64_t kAlignment = CDNAMatmulConfig::kChunkBytes;
 
 namespace {
 /// Launches the kernel of one operation.
@@ -49,8 +49,8 @@ private:
   LogicalResult checkResult(const Twine &name, const BufferView &view);
   LogicalResult check();
   CDNAMatmulStrides<OpFoldResult> getStrides();
-  OpFoldResult countRowBlocks(const MfmaSchedule &schedule);
-  SymbolRefAttr getKernel(const MfmaSchedule &schedule,
+  OpFoldResult countRowBlocks(const CDNAMatmulConfig &config);
+  SymbolRefAttr getKernel(const CDNAMatmulConfig &config,
                           const CDNAMatmulStrides<OpFoldResult> &strides);
   Value createIsNotEmpty();
 
@@ -197,23 +197,23 @@ CDNAMatmulStrides<OpFoldResult> CDNAMatmulLaunch::getStrides() {
 }
 
 /// Blocks of rows that there may be, a multiple of the dies.
-OpFoldResult CDNAMatmulLaunch::countRowBlocks(const MfmaSchedule &schedule) {
-  OpFoldResult blocks = size.ceilDiv(sizes.rows, schedule.rows);
+OpFoldResult CDNAMatmulLaunch::countRowBlocks(const CDNAMatmulConfig &config) {
+  OpFoldResult blocks = size.ceilDiv(sizes.rows, config.rows);
   if (problem.isMGrouped())
     blocks = size.add(blocks, size.add(sizes.groups, size.constant(1)));
   else
     blocks = size.mul(blocks, sizes.groups);
-  return size.mul(size.ceilDiv(blocks, schedule.dies),
-                  size.constant(schedule.dies));
+  return size.mul(size.ceilDiv(blocks, config.dies),
+                  size.constant(config.dies));
 }
 
 SymbolRefAttr
-CDNAMatmulLaunch::getKernel(const MfmaSchedule &schedule,
+CDNAMatmulLaunch::getKernel(const CDNAMatmulConfig &config,
                             const CDNAMatmulStrides<OpFoldResult> &strides) {
   SmallVector<int64_t> numbers{problem.isMGrouped(), problem.padding,
                                problem.hasScales,    problem.reciprocalScales,
-                               problem.accumulates,  schedule.rows,
-                               schedule.columns};
+                               problem.accumulates,  config.rows,
+                               config.columns};
   for (auto member : GroupedMatmulSizes<int64_t>::members())
     numbers.push_back(problem.sizes.*member);
   CDNAMatmulStrides<int64_t> known;
@@ -230,7 +230,7 @@ CDNAMatmulLaunch::getKernel(const MfmaSchedule &schedule,
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
         buildCDNAGroupedMatmul(op.getLoc(), module, name, problem, known,
-                               schedule, hooks);
+                               config, hooks);
       });
 }
 
@@ -252,8 +252,8 @@ LogicalResult CDNAMatmulLaunch::launch(Value when) {
   if (failed(check()))
     return failure();
   auto tile = cast<MfmaTileAttr>(op.getTilesAttr().getFirst().getTile());
-  MfmaSchedule schedule =
-      getMfmaSchedule(tile.getRows(), tile.getColumns(), lowering.getTarget());
+  CDNAMatmulConfig config = getCDNAMatmulConfig(
+      tile.getRows(), tile.getColumns(), lowering.getTarget());
   CDNAMatmulStrides<OpFoldResult> strides = getStrides();
   SmallVector<Value> args{instance.offsets};
   if (problem.hasScales)
@@ -269,16 +269,16 @@ LogicalResult CDNAMatmulLaunch::launch(Value when) {
   };
   addDynamic(sizes);
   addDynamic(strides);
-  OpFoldResult blocks = size.mul(countRowBlocks(schedule),
-                                 size.ceilDiv(sizes.columns, schedule.columns));
+  OpFoldResult blocks = size.mul(countRowBlocks(config),
+                                 size.ceilDiv(sizes.columns, config.columns));
   args.push_back(getIndex(blocks));
   Value isNeeded =
       createBoth(builder, op.getLoc(), createIsNotEmpty(),
                  createBoth(builder, op.getLoc(), when, instance.isNeeded));
   Value one = getIndex(builder.getIndexAttr(1));
-  plan::LaunchOp::create(builder, op.getLoc(), getKernel(schedule, strides),
+  plan::LaunchOp::create(builder, op.getLoc(), getKernel(config, strides),
                          ValueRange{getIndex(blocks), one, one},
-                         {schedule.getThreads(), 1, 1}, /*shared=*/0, args,
+                         {config.getThreads(), 1, 1}, /*shared=*/0, args,
                          isNeeded);
   return success();
 }

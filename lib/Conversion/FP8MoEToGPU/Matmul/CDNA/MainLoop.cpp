@@ -50,10 +50,10 @@ private:
   /// order of kAll; empty with direct loads.
   using Staged = SmallVector<Value>;
 
-  bool isDirect() const { return kernel.schedule.loadsToShared; }
+  bool isDirect() const { return kernel.config.loadsToShared; }
   /// Whether waves that share a SIMD take turns.
-  bool isPingPong() const { return kernel.schedule.getWaves() == 8; }
-  int64_t stepBytes() const { return kernel.schedule.stepBytes; }
+  bool isPingPong() const { return kernel.config.getWaves() == 8; }
+  int64_t stepBytes() const { return kernel.config.stepBytes; }
   Staged createPrologue();
   void refill(ArrayRef<MatmulHalf> halves, Value stage, Value step,
               MutableArrayRef<Value> staged);
@@ -128,7 +128,7 @@ void MainLoop::refill(ArrayRef<MatmulHalf> halves, Value stage, Value step,
 /// Two stages, but for the second half of the rows of the second one, which the
 /// loop brings; without direct loads, registers hold what follows.
 MainLoop::Staged MainLoop::createPrologue() {
-  Value zero = b.i32(0), second = b.i32(kernel.schedule.getStageBytes());
+  Value zero = b.i32(0), second = b.i32(kernel.config.getStageBytes());
   Value step = b.i32(stepBytes());
   Staged staged;
   if (isDirect()) {
@@ -210,7 +210,7 @@ CDNAAccumulators MainLoop::build() {
   Value none = arith::ConstantOp::create(
       b, DenseElementsAttr::get(type, b.getF32FloatAttr(start)));
   int64_t perQuadrant =
-      kernel.schedule.getRowTiles() * kernel.schedule.getColumnTiles();
+      kernel.config.getRowTiles() * kernel.config.getColumnTiles();
   SmallVector<Value> init(4 * perQuadrant, none);
   size_t numSums = init.size();
   init.push_back(b.i32(0));
@@ -222,7 +222,7 @@ CDNAAccumulators MainLoop::build() {
         SmallVector<Value> sums(carried.take_front(numSums));
         Value stage = carried[numSums];
         SmallVector<Value> staged(carried.drop_front(numSums + 1));
-        Value next = b.sub(b.i32(kernel.schedule.getStageBytes()), stage);
+        Value next = b.sub(b.i32(kernel.config.getStageBytes()), stage);
         auto getSums = [&](int64_t quadrant) {
           return MutableArrayRef(sums).slice(quadrant * perQuadrant,
                                              perQuadrant);

@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-static constexpr int64_t kChunkBytes = MfmaSchedule::kChunkBytes;
+static constexpr int64_t kChunkBytes = CDNAMatmulConfig::kChunkBytes;
 
 /// f(r) of a row of the first operand: lanes read consecutive rows.
 static Value getRowSwizzle(KernelBuilder &b, Value row, int64_t chunks) {
@@ -36,7 +36,7 @@ static Value getLaneColumn(CDNAMatmulKernel &kernel) {
   Value lane = kernel.laneRow;
   // Of 16 columns a lane has four of every eight, the second instruction the
   // other four.
-  if (kernel.schedule.edge == 16)
+  if (kernel.config.edge == 16)
     return b.bitOr(b.shiftLeft(b.shiftRight(lane, 2), 3), b.bitAnd(lane, 3));
   // Of 32, bits 2 and 3 change places.
   Value bit3 = b.shiftLeft(b.bitAnd(lane, 4), 1);
@@ -56,8 +56,8 @@ static ArrayAttr createScope(KernelBuilder &b,
 
 CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
     : kernel(kernel), b(kernel.b), tile(tile) {
-  const MfmaSchedule &schedule = kernel.schedule;
-  int64_t chunks = schedule.getChunksPerRow();
+  const CDNAMatmulConfig &config = kernel.config;
+  int64_t chunks = config.getChunksPerRow();
   Value pitchA = kernel.getBytes(kernel.strides.aRow);
   Value pitchB = kernel.getBytes(kernel.strides.bColumn);
   Value first = kernel.widen(tile.firstByte);
@@ -75,8 +75,8 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
   if (kernel.problem.isMGrouped())
     baseB = b.offsetBytes(baseB, b.mul(kernel.widen(tile.group),
                                        kernel.getBytes(kernel.strides.bGroup)));
-  rangeA = getRange(baseA, tile.rowsLeft, schedule.rows, pitchA);
-  rangeB = getRange(baseB, tile.columnsLeft, schedule.columns, pitchB);
+  rangeA = getRange(baseA, tile.rowsLeft, config.rows, pitchA);
+  rangeB = getRange(baseB, tile.columnsLeft, config.columns, pitchB);
 
   Value row = b.divU(kernel.thread, chunks);
   Value place = b.remU(kernel.thread, chunks);
@@ -87,12 +87,11 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
                           MatmulHalf::Columns0, MatmulHalf::Columns1}) {
     bool isRows = isRowsHalf(half);
     bool isSecond = half == MatmulHalf::Rows1 || half == MatmulHalf::Columns1;
-    int64_t halfRows =
-        isRows ? schedule.getHalfRows() : schedule.getHalfColumns();
+    int64_t halfRows = isRows ? config.getHalfRows() : config.getHalfColumns();
     Value pitch = kernel.narrow(isRows ? pitchA : pitchB);
     for (int64_t round : llvm::seq(getRounds(half))) {
       Value inTile =
-          b.add(row, isSecond * halfRows + round * schedule.getRowsPerRound());
+          b.add(row, isSecond * halfRows + round * config.getRowsPerRound());
       offsets[static_cast<int>(half)].push_back(
           b.add(b.mul(inTile, pitch), isRows ? chunkA : chunkB));
     }
@@ -103,16 +102,16 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
       b.bitXor(kernel.laneChunk, getRowSwizzle(b, kernel.laneRow, chunks)),
       kChunkBytes);
   Value rowA =
-      b.add(b.mul(kernel.waveRow, schedule.getWaveRows()), kernel.laneRow);
-  Value rowB = b.add(b.mul(kernel.waveColumn, MfmaSchedule::kWaveColumns),
+      b.add(b.mul(kernel.waveRow, config.getWaveRows()), kernel.laneRow);
+  Value rowB = b.add(b.mul(kernel.waveColumn, CDNAMatmulConfig::kWaveColumns),
                      getLaneColumn(kernel));
   for (int64_t i : {0, 1}) {
-    Value chunk = b.bitXor(read, i * schedule.stepBytes / 2);
-    readA[i] = b.add(b.mul(rowA, schedule.stepBytes), chunk);
-    readB[i] = b.add(b.mul(rowB, schedule.stepBytes), chunk);
+    Value chunk = b.bitXor(read, i * config.stepBytes / 2);
+    readA[i] = b.add(b.mul(rowA, config.stepBytes), chunk);
+    readB[i] = b.add(b.mul(rowB, config.stepBytes), chunk);
   }
 
-  if (!schedule.loadsToShared)
+  if (!config.loadsToShared)
     return;
   auto domain = LLVM::AliasScopeDomainAttr::get(b.getContext(),
                                                 b.getStringAttr("stages"));
@@ -121,23 +120,23 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
 }
 
 int64_t CDNAOperands::getRounds(MatmulHalf half) const {
-  return isRowsHalf(half) ? kernel.schedule.getRowRounds()
-                          : kernel.schedule.getColumnRounds();
+  return isRowsHalf(half) ? kernel.config.getRowRounds()
+                          : kernel.config.getColumnRounds();
 }
 
 /// Where half a stage begins in the stage.
 int64_t CDNAOperands::getHalfOffset(MatmulHalf half) const {
-  int64_t rows = kernel.schedule.getHalfRows();
-  int64_t columns = kernel.schedule.getHalfColumns();
+  int64_t rows = kernel.config.getHalfRows();
+  int64_t columns = kernel.config.getHalfColumns();
   switch (half) {
   case MatmulHalf::Rows0:
     return 0;
   case MatmulHalf::Rows1:
-    return rows * kernel.schedule.stepBytes;
+    return rows * kernel.config.stepBytes;
   case MatmulHalf::Columns0:
-    return 2 * rows * kernel.schedule.stepBytes;
+    return 2 * rows * kernel.config.stepBytes;
   case MatmulHalf::Columns1:
-    return (2 * rows + columns) * kernel.schedule.stepBytes;
+    return (2 * rows + columns) * kernel.config.stepBytes;
   }
   llvm_unreachable("unknown half");
 }
@@ -158,11 +157,11 @@ Value CDNAOperands::getUniformOffset(Value step) {
 
 void CDNAOperands::loadToShared(MatmulHalf half, Value stage, Value step) {
   const BufferRange &range = isRowsHalf(half) ? rangeA : rangeB;
-  constexpr int64_t waveBytes = MfmaSchedule::kWaveLanes * kChunkBytes;
+  constexpr int64_t waveBytes = CDNAMatmulConfig::kWaveLanes * kChunkBytes;
   Value place = b.add(stage, b.mul(kernel.wave, waveBytes));
   for (int64_t round : llvm::seq(getRounds(half))) {
-    int64_t offset = getHalfOffset(half) +
-                     round * kernel.schedule.getThreads() * kChunkBytes;
+    int64_t offset =
+        getHalfOffset(half) + round * kernel.config.getThreads() * kChunkBytes;
     Value shared = b.offsetBytes(kernel.shared, b.add(place, offset));
     range.loadToShared(b, shared, kChunkBytes, getOffset(half, round, step),
                        getUniformOffset(step), loadScope, readScope);
@@ -184,27 +183,27 @@ void CDNAOperands::storeToShared(MatmulHalf half, Value stage,
   Value place = b.add(b.mul(kernel.thread, kChunkBytes), stage);
   Value base = b.offsetBytes(kernel.shared, place);
   for (auto [round, chunk] : llvm::enumerate(chunks)) {
-    int64_t offset = getHalfOffset(half) +
-                     round * kernel.schedule.getThreads() * kChunkBytes;
+    int64_t offset =
+        getHalfOffset(half) + round * kernel.config.getThreads() * kChunkBytes;
     b.store(chunk, b.offsetBytes(base, offset), kChunkBytes);
   }
 }
 
 SmallVector<MfmaFragment> CDNAOperands::read(MatmulHalf half, Value stage) {
-  const MfmaSchedule &schedule = kernel.schedule;
+  const CDNAMatmulConfig &config = kernel.config;
   bool isRows = isRowsHalf(half);
-  int64_t rowsApart = isRows ? schedule.edge : kColumnStep;
-  SmallVector<MfmaFragment> fragments(isRows ? schedule.getRowTiles()
-                                             : schedule.getColumnTiles());
+  int64_t rowsApart = isRows ? config.edge : kColumnStep;
+  SmallVector<MfmaFragment> fragments(isRows ? config.getRowTiles()
+                                             : config.getColumnTiles());
   for (int64_t i : {0, 1}) {
     Value base = b.offsetBytes(kernel.shared,
                                b.add(isRows ? readA[i] : readB[i], stage));
     for (auto [index, fragment] : llvm::enumerate(fragments)) {
       int64_t offset =
-          getHalfOffset(half) + index * rowsApart * schedule.stepBytes;
+          getHalfOffset(half) + index * rowsApart * config.stepBytes;
       auto load = LLVM::LoadOp::create(
           b, b.getWordsType(), b.offsetBytes(base, offset), kChunkBytes);
-      if (schedule.loadsToShared) {
+      if (config.loadsToShared) {
         load.setAliasScopesAttr(readScope);
         load.setNoaliasScopesAttr(loadScope);
       }
@@ -221,11 +220,11 @@ SmallVector<MfmaFragment> CDNAOperands::read(MatmulHalf half, Value stage) {
 Value CDNAOperands::createHasMask(Value step) {
   Value hasMask;
   if (kernel.needsTailMask()) {
-    Value isPart =
-        b.compare(arith::CmpIPredicate::ne,
-                  b.bitAnd(tile.endBytes, MfmaSchedule::kChunkBytes - 1), 0);
+    Value isPart = b.compare(
+        arith::CmpIPredicate::ne,
+        b.bitAnd(tile.endBytes, CDNAMatmulConfig::kChunkBytes - 1), 0);
     Value isLast =
-        b.lessEqual(b.sub(tile.endBytes, step), kernel.schedule.stepBytes);
+        b.lessEqual(b.sub(tile.endBytes, step), kernel.config.stepBytes);
     hasMask = b.bitAnd(isPart, isLast);
   }
   if (kernel.needsHeadMask()) {
@@ -246,7 +245,7 @@ static Value createLowMask(KernelBuilder &b, Value bytes) {
 void CDNAOperands::mask(Value step, MutableArrayRef<MfmaFragment> fragments) {
   for (int64_t i : {0, 1}) {
     Value begin = b.add(b.mul(kernel.laneChunk, kChunkBytes),
-                        i * kernel.schedule.stepBytes / 2);
+                        i * kernel.config.stepBytes / 2);
     begin = b.add(begin, step);
     SmallVector<Value> words;
     for (int64_t byte = 0; byte < kChunkBytes; byte += kWordBytes) {

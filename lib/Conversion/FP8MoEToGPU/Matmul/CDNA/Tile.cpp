@@ -68,12 +68,12 @@ Group TileFinder::findGroup(Value count, Value extent, int64_t blockSize,
   Value bytes =
       kernel.widen(b.mul(kernel.narrow(kernel.sizes.groups), sizeof(int32_t)));
   BufferRange offsets(b, kernel.offsets, bytes);
-  Value zero = b.i32(0), lastLane = b.i32(MfmaSchedule::kWaveLanes - 1);
+  Value zero = b.i32(0), lastLane = b.i32(CDNAMatmulConfig::kWaveLanes - 1);
   // What was found, then the end and the blocks of all groups so far.
   SmallVector<Value> init = Group{b.i32(-1), zero, zero, zero}.pack();
   init.append({zero, zero});
   SmallVector<Value> results = b.createFor(
-      zero, count, MfmaSchedule::kWaveLanes, init,
+      zero, count, CDNAMatmulConfig::kWaveLanes, init,
       [&](Value first, ValueRange carried) {
         Group found = Group::unpack(carried);
         Value group = b.add(first, kernel.lane);
@@ -98,7 +98,7 @@ Group TileFinder::findGroup(Value count, Value extent, int64_t blockSize,
                                b.equal(found.index, -1));
         Value lane = kernel.narrow(LLVM::CountTrailingZerosOp::create(
             b, lanes.getType(), lanes, /*is_zero_poison=*/false));
-        lane = b.bitAnd(lane, MfmaSchedule::kWaveLanes - 1);
+        lane = b.bitAnd(lane, CDNAMatmulConfig::kWaveLanes - 1);
         Value here[] = {group, start, end, b.sub(endBlock, blocks)};
         SmallVector<Value> next;
         for (auto [value, before] : llvm::zip_equal(here, found.pack()))
@@ -117,10 +117,10 @@ Group TileFinder::findGroup(Value count, Value extent, int64_t blockSize,
 }
 
 std::pair<Value, Value> TileFinder::findPlace() {
-  int64_t dies = kernel.schedule.dies;
+  int64_t dies = kernel.config.dies;
   Value block = kernel.narrow(b.getBlock());
   Value alongColumns =
-      kernel.narrow(b.ceilDiv(kernel.sizes.columns, kernel.schedule.columns));
+      kernel.narrow(b.ceilDiv(kernel.sizes.columns, kernel.config.columns));
   Value inDie = b.divU(block, dies);
   Value rowBlocks = b.divU(b.getNumBlocks(), b.mul(alongColumns, dies));
   Value bandTiles = b.mul(rowBlocks, kBandTiles);
@@ -133,7 +133,7 @@ std::pair<Value, Value> TileFinder::findPlace() {
 
 std::pair<CDNATile, Value> TileFinder::findForward(Value rowBlock,
                                                    Value column) {
-  int64_t tileRows = kernel.schedule.rows;
+  int64_t tileRows = kernel.config.rows;
   Value rows = kernel.narrow(kernel.sizes.rows);
   Value groups = kernel.narrow(kernel.sizes.groups);
   Group group = findGroup(groups, rows, tileRows, [&](Value, Value endBlock) {
@@ -159,7 +159,7 @@ std::pair<CDNATile, Value> TileFinder::findGradient(Value rowBlock,
   Value rows = kernel.narrow(kernel.sizes.rows);
   Value groups = kernel.narrow(kernel.sizes.groups);
   Value extent = kernel.narrow(kernel.sizes.contraction);
-  Value alongRows = b.ceilDiv(rows, kernel.schedule.rows);
+  Value alongRows = b.ceilDiv(rows, kernel.config.rows);
   Value index = b.divU(rowBlock, alongRows);
   Value exists = b.less(index, groups);
   int64_t padding = kernel.problem.padding;
@@ -168,14 +168,14 @@ std::pair<CDNATile, Value> TileFinder::findGradient(Value rowBlock,
                 [&](Value group, Value) { return b.equal(group, index); });
   CDNATile tile;
   tile.group = index;
-  tile.row = b.mul(b.remU(rowBlock, alongRows), kernel.schedule.rows);
+  tile.row = b.mul(b.remU(rowBlock, alongRows), kernel.config.rows);
   tile.rowsLeft = b.sub(rows, tile.row);
   tile.column = column;
   tile.columnsLeft = b.sub(kernel.narrow(kernel.sizes.columns), column);
   Value length = b.sub(group.end, group.start);
   tile.isZero = b.equal(length, 0);
   Value begin = kernel.getBytes(b.mul(group.firstBlock, padding));
-  tile.headBytes = b.bitAnd(begin, MfmaSchedule::kChunkBytes - 1);
+  tile.headBytes = b.bitAnd(begin, CDNAMatmulConfig::kChunkBytes - 1);
   if (!kernel.needsHeadMask())
     tile.headBytes = b.i32(0);
   tile.firstByte = b.sub(begin, tile.headBytes);
@@ -190,7 +190,7 @@ void fp8moe::createCDNATile(CDNAMatmulKernel &kernel,
                             function_ref<void(const CDNATile &)> body) {
   TileFinder finder(kernel);
   auto [rowBlock, columnTile] = finder.findPlace();
-  Value column = kernel.b.mul(columnTile, kernel.schedule.columns);
+  Value column = kernel.b.mul(columnTile, kernel.config.columns);
   auto [tile, exists] = kernel.problem.isMGrouped()
                             ? finder.findForward(rowBlock, column)
                             : finder.findGradient(rowBlock, column);

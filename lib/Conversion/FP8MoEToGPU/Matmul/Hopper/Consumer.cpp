@@ -41,12 +41,12 @@ class Consumer {
 public:
   Consumer(GroupedMatmulKernel &kernel, Value index)
       : kernel(kernel), b(kernel.b), index(index),
-        ringIndex(kernel.schedule.getNumRings() > 1 ? index : b.i32(0)),
+        ringIndex(kernel.config.getNumRings() > 1 ? index : b.i32(0)),
         ring(kernel.getRing(ringIndex)), epilogue(kernel, index),
         partialSums(kernel, index),
-        shape{kernel.schedule.columns, kernel.problem.aType,
-              kernel.problem.bType, kernel.problem.columnsInnermost},
-        numRowBlocks(kernel.schedule.getConsumerRows() / kWgmmaRows) {
+        shape{kernel.config.columns, kernel.problem.aType, kernel.problem.bType,
+              kernel.problem.columnsInnermost},
+        numRowBlocks(kernel.config.getConsumerRows() / kWgmmaRows) {
     isFirstLane = b.equal(kernel.lane, 0);
     thread = b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
                       kWarpgroupThreads - 1);
@@ -138,7 +138,7 @@ private:
 //===----------------------------------------------------------------------===//
 
 TileWalk Consumer::getWalk() {
-  switch (kernel.schedule.kind) {
+  switch (kernel.config.kind) {
   case WgmmaSchedule::PingPong:
     return {kernel.block, kernel.numBlocks, b.equal(index, 1)};
   case WgmmaSchedule::Independent:
@@ -155,13 +155,13 @@ TileWalk Consumer::getWalk() {
 /// next tile for one of this. So a turn ends when the last stage has come; that
 /// its instructions are under way keeps the tensor cores busy meanwhile.
 void Consumer::takeTurn() {
-  if (kernel.schedule.kind == WgmmaSchedule::PingPong)
+  if (kernel.config.kind == WgmmaSchedule::PingPong)
     createNamedBarrier(b, b.add(index, kFirstTurnBarrier),
                        2 * kWarpgroupThreads);
 }
 
 void Consumer::passTurn() {
-  if (kernel.schedule.kind == WgmmaSchedule::PingPong)
+  if (kernel.config.kind == WgmmaSchedule::PingPong)
     createNamedArrive(b, b.sub(b.i32(kFirstTurnBarrier + 1), index),
                       2 * kWarpgroupThreads);
 }
@@ -177,9 +177,9 @@ void Consumer::build() {
       getWalk(),
       [&](const Tile &tile, Value stageCount) {
         mine = tile;
-        if (kernel.schedule.kind == WgmmaSchedule::Cooperative)
+        if (kernel.config.kind == WgmmaSchedule::Cooperative)
           mine.row =
-              b.add(tile.row, b.mul(index, kernel.schedule.getConsumerRows()));
+              b.add(tile.row, b.mul(index, kernel.config.getConsumerRows()));
         scales = epilogue.loadScales(mine);
         // Loops that promote sums have no registers to spare.
         if (kernel.problem.promoted)
@@ -203,16 +203,16 @@ void Consumer::build() {
 //===----------------------------------------------------------------------===//
 
 Value Consumer::getOffsetA(Value stage) {
-  Value slot = b.add(b.mul(ringIndex, kernel.schedule.stages), stage);
+  Value slot = b.add(b.mul(ringIndex, kernel.config.stages), stage);
   Value offset = b.add(b.mul(slot, kernel.getStageBytesA()), kernel.memory.a);
-  if (kernel.schedule.kind != WgmmaSchedule::Cooperative)
+  if (kernel.config.kind != WgmmaSchedule::Cooperative)
     return offset;
-  return b.add(offset, b.mul(index, kernel.schedule.getConsumerRows() *
-                                        kSwizzleRowBytes));
+  return b.add(
+      offset, b.mul(index, kernel.config.getConsumerRows() * kSwizzleRowBytes));
 }
 
 Value Consumer::getOffsetB(Value stage) {
-  Value slot = b.add(b.mul(ringIndex, kernel.schedule.stages), stage);
+  Value slot = b.add(b.mul(ringIndex, kernel.config.stages), stage);
   return b.add(b.mul(slot, kernel.getStageBytesB()), kernel.memory.b);
 }
 
@@ -432,9 +432,9 @@ void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
                   b.store(b.packWords(words), pointer, kSwizzleChunkBytes);
                 });
   };
-  maskRows(getOffsetA(stage), b.i32(0), kernel.schedule.getConsumerRows());
-  bool sharesB = kernel.schedule.kind == WgmmaSchedule::Cooperative;
-  int64_t rowsOfB = kernel.schedule.columns / (sharesB ? 2 : 1);
+  maskRows(getOffsetA(stage), b.i32(0), kernel.config.getConsumerRows());
+  bool sharesB = kernel.config.kind == WgmmaSchedule::Cooperative;
+  int64_t rowsOfB = kernel.config.columns / (sharesB ? 2 : 1);
   maskRows(getOffsetB(stage), sharesB ? b.mul(index, rowsOfB) : b.i32(0),
            rowsOfB);
 }
@@ -443,7 +443,7 @@ void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
 /// they share B. These meet here equally often, as they take the same tiles.
 void Consumer::publishMasks() {
   createAsyncProxyFence(b);
-  if (kernel.schedule.kind == WgmmaSchedule::Cooperative)
+  if (kernel.config.kind == WgmmaSchedule::Cooperative)
     createNamedBarrier(b, b.i32(kCooperativeBarrier), 2 * kWarpgroupThreads);
   else
     createNamedBarrier(b, b.add(index, 1), kWarpgroupThreads);

@@ -40,7 +40,7 @@ MatmulEpilogue::MatmulEpilogue(GroupedMatmulKernel &kernel, Value consumer)
                       kWarpgroupThreads - 1)),
       warp(b.bitAnd(kernel.warp, kMatmulWarps - 1)),
       isLeader(b.equal(kernel.lane, 0)),
-      box(ResultBox::get(kernel.schedule.columns,
+      box(ResultBox::get(kernel.config.columns,
                          kernel.problem.getResultBytes())),
       swizzle(Swizzle::get(box.rowBytes)) {}
 
@@ -58,7 +58,7 @@ void MatmulEpilogue::finish() {
 
 /// Scales of rows, then those of columns, of this consumer's tile.
 static Value getScalesOffset(GroupedMatmulKernel &kernel, Value consumer) {
-  int64_t count = kernel.schedule.getConsumerRows() + kernel.schedule.columns;
+  int64_t count = kernel.config.getConsumerRows() + kernel.config.columns;
   return kernel.b.add(kernel.b.mul(consumer, count * sizeof(float)),
                       kernel.memory.scales);
 }
@@ -94,9 +94,9 @@ SmallVector<Value> MatmulEpilogue::loadScales(const Tile &tile) {
                         ? b.i64(0)
                         : b.mul(group, widen(kernel.sizes.rows));
   load(kernel.scaleA, groupRows, tile.row, kernel.sizes.rows,
-       kernel.schedule.getConsumerRows());
+       kernel.config.getConsumerRows());
   load(kernel.scaleB, b.mul(group, widen(kernel.sizes.columns)), tile.column,
-       kernel.sizes.columns, kernel.schedule.columns);
+       kernel.sizes.columns, kernel.config.columns);
   return scales;
 }
 
@@ -105,10 +105,9 @@ void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
     return;
   // Some warp may still read those of the tile before, unless all of them met
   // since, to take a turn; promoted sums keep scales before their turn.
-  if (kernel.schedule.kind != WgmmaSchedule::PingPong ||
-      kernel.problem.promoted)
+  if (kernel.config.kind != WgmmaSchedule::PingPong || kernel.problem.promoted)
     createWarpgroupBarrier();
-  int64_t rows = kernel.schedule.getConsumerRows();
+  int64_t rows = kernel.config.getConsumerRows();
   auto keep = [&](int64_t count, int64_t place) {
     for (int64_t step : getScaleSteps(count)) {
       Value scale = scales.consume_front();
@@ -129,7 +128,7 @@ void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
     }
   };
   keep(rows, 0);
-  keep(kernel.schedule.columns, rows);
+  keep(kernel.config.columns, rows);
 }
 
 //===----------------------------------------------------------------------===//
@@ -141,7 +140,7 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
   createWarpgroupBarrier();
   int64_t boxBytes = box.rowBytes * ResultBox::kRows;
   int64_t boxesPerPhase = kMatmulStagingBytes / boxBytes;
-  int64_t boxes = kernel.schedule.columns / box.columns;
+  int64_t boxes = kernel.config.columns / box.columns;
   int64_t phases = llvm::divideCeil(boxes, boxesPerPhase);
   for (auto [index, block] : llvm::enumerate(accumulators)) {
     Value inTile = b.add(b.mul(warp, kRowsPerWarp), index * kWgmmaRows);
@@ -237,7 +236,7 @@ SmallVector<Value> MatmulEpilogue::scalePair(const Tile &tile,
   Value columnScales;
   if (kernel.problem.hasScales) {
     Value column = b.mul(b.remU(kernel.lane, kLanesPerRow), 2);
-    Value place = b.add(column, kernel.schedule.getConsumerRows() +
+    Value place = b.add(column, kernel.config.getConsumerRows() +
                                     eight * kFragmentColumns);
     Value offset =
         b.add(b.mul(place, sizeof(float)), getScalesOffset(kernel, consumer));

@@ -25,9 +25,9 @@ ResultBox ResultBox::get(int64_t tileColumns, int64_t resultBytes) {
 
 GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
                                          const GroupedMatmulProblem &problem,
-                                         const MatmulSchedule &schedule)
-    : b(b), problem(problem), schedule(schedule),
-      memory(MatmulMemory::get(schedule)) {
+                                         const HopperMatmulConfig &config)
+    : b(b), problem(problem), config(config),
+      memory(MatmulMemory::get(config)) {
   mapA = b.getTensorMap(0);
   mapB = b.getTensorMap(1);
   mapResult = b.getTensorMap(2);
@@ -62,9 +62,9 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
 }
 
 StageRing GroupedMatmulKernel::getRing(Value index) {
-  int64_t bytes = StageRing::getBytes(schedule.stages);
+  int64_t bytes = StageRing::getBytes(config.stages);
   Value barriers = getShared(b.add(b.mul(index, bytes), memory.barriers));
-  return StageRing(b, barriers, schedule.stages);
+  return StageRing(b, barriers, config.stages);
 }
 
 /// By one thread: mbarriers of all rings. A stage is full when the producer has
@@ -72,8 +72,8 @@ StageRing GroupedMatmulKernel::getRing(Value index) {
 /// arrived.
 static void createRings(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
-  bool isShared = kernel.schedule.kind == WgmmaSchedule::Cooperative;
-  for (int64_t ring : llvm::seq(kernel.schedule.getNumRings()))
+  bool isShared = kernel.config.kind == WgmmaSchedule::Cooperative;
+  for (int64_t ring : llvm::seq(kernel.config.getNumRings()))
     kernel.getRing(b.i32(ring))
         .createInit(1, kMatmulWarps * (isShared ? 2 : 1));
   createBarrierInitFence(b);
@@ -84,7 +84,7 @@ static void createRings(GroupedMatmulKernel &kernel) {
 gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
                                           StringRef name,
                                           const GroupedMatmulProblem &problem,
-                                          const MatmulSchedule &schedule,
+                                          const HopperMatmulConfig &config,
                                           const TargetHooks &hooks) {
   KernelSignature signature;
   signature.tensorMaps = 3;
@@ -95,7 +95,7 @@ gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
   signature.hasBlockCount = false;
   signature.threads = kWarpgroups * kWarpgroupThreads;
   KernelBuilder b(loc, module, name, signature, hooks);
-  GroupedMatmulKernel kernel(b, problem, schedule);
+  GroupedMatmulKernel kernel(b, problem, config);
 
   b.createIf(b.equal(b.getThread(), 0), [&] { createRings(kernel); });
   b.createBarrier();

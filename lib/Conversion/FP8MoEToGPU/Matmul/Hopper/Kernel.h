@@ -19,11 +19,11 @@ namespace mlir::fp8moe {
 /// the addend's groups is i64.
 struct GroupedMatmulKernel {
   GroupedMatmulKernel(KernelBuilder &b, const GroupedMatmulProblem &problem,
-                      const MatmulSchedule &schedule);
+                      const HopperMatmulConfig &config);
 
   KernelBuilder &b;
   const GroupedMatmulProblem &problem;
-  const MatmulSchedule &schedule;
+  const HopperMatmulConfig &config;
   const MatmulMemory memory;
 
   Value mapA, mapB, mapResult;
@@ -33,8 +33,8 @@ struct GroupedMatmulKernel {
   Value shared, warp, lane, block, numBlocks;
 
   /// Bytes of a stage.
-  int64_t getStageBytesA() const { return schedule.rows * kSwizzleRowBytes; }
-  int64_t getStageBytesB() const { return schedule.columns * kSwizzleRowBytes; }
+  int64_t getStageBytesA() const { return config.rows * kSwizzleRowBytes; }
+  int64_t getStageBytesB() const { return config.columns * kSwizzleRowBytes; }
   /// The ring with this number.
   StageRing getRing(Value index);
   /// `bytes` from the beginning of shared memory.

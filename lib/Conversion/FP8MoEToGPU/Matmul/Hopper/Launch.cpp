@@ -70,7 +70,7 @@ private:
     Matrix a, b, result;
   };
   FailureOr<Operands> getOperands();
-  SymbolRefAttr getKernel(const MatmulSchedule &schedule);
+  SymbolRefAttr getKernel(const HopperMatmulConfig &config);
   Value createPartialSums(ArrayRef<MatmulAlternative> alternatives,
                           Value blocks);
   Value createIsNotEmpty();
@@ -78,7 +78,7 @@ private:
     return createBoth(builder, op.getLoc(), lhs, rhs);
   }
   SmallVector<Value> createMaps(const Operands &operands,
-                                const MatmulSchedule &schedule);
+                                const HopperMatmulConfig &config);
 
   MatmulOpInterface op;
   const MatmulInstance &instance;
@@ -215,7 +215,7 @@ Value HopperMatmulLaunch::createPartialSums(
   Location loc = op.getLoc();
   int64_t words = 0;
   for (const MatmulAlternative &alternative : alternatives)
-    words = std::max<int64_t>(words, getPartialSumsBytes(alternative.schedule) /
+    words = std::max<int64_t>(words, getPartialSumsBytes(alternative.config) /
                                          sizeof(float));
   Value isLong = arith::CmpIOp::create(
       builder, loc, arith::CmpIPredicate::sgt, getIndex(sizes.contraction),
@@ -230,7 +230,7 @@ Value HopperMatmulLaunch::createPartialSums(
       .getBuffer();
 }
 
-SymbolRefAttr HopperMatmulLaunch::getKernel(const MatmulSchedule &schedule) {
+SymbolRefAttr HopperMatmulLaunch::getKernel(const HopperMatmulConfig &config) {
   SmallVector<int64_t> numbers{
       problem.isMGrouped(),     problem.dense,
       problem.padding,          problem.hasScales,
@@ -244,24 +244,24 @@ SymbolRefAttr HopperMatmulLaunch::getKernel(const MatmulSchedule &schedule) {
                              : "grouped_matmul_wgrad",
       {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
        TypeAttr::get(problem.resultType),
-       getMatmulTile(op.getContext(), schedule),
+       getMatmulTile(op.getContext(), config),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildGroupedMatmul(op.getLoc(), module, name, problem, schedule, hooks);
+        buildGroupedMatmul(op.getLoc(), module, name, problem, config, hooks);
       });
 }
 
 /// Boxes are as large as a tile, so each alternative has maps of its own.
 SmallVector<Value>
 HopperMatmulLaunch::createMaps(const Operands &operands,
-                               const MatmulSchedule &schedule) {
+                               const HopperMatmulConfig &config) {
   int64_t stage = kSwizzleRowBytes / problem.getElementBytes();
   ResultBox resultBox =
-      ResultBox::get(schedule.columns, problem.getResultBytes());
-  SmallVector<int64_t> aBox{stage, schedule.rows};
+      ResultBox::get(config.columns, problem.getResultBytes());
+  SmallVector<int64_t> aBox{stage, config.rows};
   // Columns that are innermost come in boxes as wide as the swizzle.
-  SmallVector<int64_t> bBox{stage, problem.columnsInnermost ? stage
-                                                            : schedule.columns};
+  SmallVector<int64_t> bBox{stage,
+                            problem.columnsInnermost ? stage : config.columns};
   SmallVector<int64_t> box{resultBox.columns, ResultBox::kRows};
   if (problem.hasExperts())
     bBox.push_back(1);
@@ -296,7 +296,7 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   SmallVector<MatmulAlternative> alternatives;
   for (AlternativeAttr entry : op.getTilesAttr().getEntries())
     alternatives.push_back(
-        {getMatmulSchedule(cast<WgmmaTileAttr>(entry.getTile())),
+        {getHopperMatmulConfig(cast<WgmmaTileAttr>(entry.getTile())),
          entry.getWave()});
   Value blocks =
       plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
@@ -326,14 +326,14 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   SmallVector<Value> choice =
       createMatmulChoice(builder, op.getLoc(), alternatives, sizes, blocks);
   for (auto [alternative, isChosen] : llvm::zip_equal(alternatives, choice)) {
-    const MatmulSchedule &schedule = alternative.schedule;
-    SmallVector<Value> all = createMaps(*operands, schedule);
+    const HopperMatmulConfig &config = alternative.config;
+    SmallVector<Value> all = createMaps(*operands, config);
     all.append(args);
     Value condition =
         both(both(isNotEmpty, isChosen), both(when, instance.isNeeded));
-    plan::LaunchOp::create(builder, op.getLoc(), getKernel(schedule),
+    plan::LaunchOp::create(builder, op.getLoc(), getKernel(config),
                            ValueRange{blocks, one, one}, {kThreads, 1, 1},
-                           MatmulMemory::get(schedule).total, all, condition);
+                           MatmulMemory::get(config).total, all, condition);
   }
   return success();
 }

@@ -27,8 +27,8 @@ static constexpr int64_t kBytesAtOnce = kSumsAtOnce * sizeof(float);
 /// Warpgroups that multiply.
 static constexpr int64_t kConsumers = 2;
 
-static int64_t getConsumerBytes(const MatmulSchedule &schedule) {
-  return schedule.getConsumerRows() * schedule.columns * sizeof(float);
+static int64_t getConsumerBytes(const HopperMatmulConfig &config) {
+  return config.getConsumerRows() * config.columns * sizeof(float);
 }
 
 bool fp8moe::hasPartialSums(const GroupedMatmulProblem &problem) {
@@ -37,8 +37,8 @@ bool fp8moe::hasPartialSums(const GroupedMatmulProblem &problem) {
           problem.sizes.contraction > kFastSumElements);
 }
 
-int64_t fp8moe::getPartialSumsBytes(const MatmulSchedule &schedule) {
-  return kConsumers * getConsumerBytes(schedule);
+int64_t fp8moe::getPartialSumsBytes(const HopperMatmulConfig &config) {
+  return kConsumers * getConsumerBytes(config);
 }
 
 PartialSums::PartialSums(GroupedMatmulKernel &kernel, Value consumer)
@@ -48,14 +48,14 @@ PartialSums::PartialSums(GroupedMatmulKernel &kernel, Value consumer)
   Value owner = b.add(b.mul(kernel.block, kConsumers), consumer);
   Value thread = b.bitAnd(b.getThread(), kWarpgroupThreads - 1);
   Value offset = b.add(b.mul(b.zeroExtend(b.getI64Type(), owner),
-                             getConsumerBytes(kernel.schedule)),
+                             getConsumerBytes(kernel.config)),
                        b.mul(thread, kBytesAtOnce));
   base = b.offsetBytes(kernel.partialSums, offset);
 }
 
 /// Where the thread's sums from `number` on lie.
 Value PartialSums::getPlace(size_t rowBlock, int64_t number) {
-  int64_t blockBytes = kWgmmaRows * kernel.schedule.columns * sizeof(float);
+  int64_t blockBytes = kWgmmaRows * kernel.config.columns * sizeof(float);
   return b.offsetBytes(base, static_cast<int64_t>(rowBlock) * blockBytes +
                                  number * sizeof(float) * kWarpgroupThreads);
 }

@@ -25,7 +25,7 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
   Value full = ring.getFullBarrier(position.stage);
   int64_t bytesA = kernel.getStageBytesA(), bytesB = kernel.getStageBytesB();
   createArriveExpecting(b, full, bytesA + bytesB);
-  Value slot = b.add(b.mul(ringIndex, kernel.schedule.stages), position.stage);
+  Value slot = b.add(b.mul(ringIndex, kernel.config.stages), position.stage);
   Value along =
       b.add(tile.contraction, b.mul(stage, kernel.getStageElements()));
   createTensorLoad(
@@ -43,14 +43,14 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
     return loadB({along, tile.column}, 0);
   // A box is as wide as the swizzle.
   int64_t width = kernel.getBoxColumns();
-  for (int64_t box : llvm::seq(kernel.schedule.columns / width))
+  for (int64_t box : llvm::seq(kernel.config.columns / width))
     loadB({b.add(tile.column, box * width), along}, box * kernel.getBoxBytes());
 }
 
 void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
   createSetRegisters(b, kProducerRegisters, /*increase=*/false);
-  int64_t numRings = kernel.schedule.getNumRings();
+  int64_t numRings = kernel.config.getNumRings();
   b.createIf(b.less(kernel.warp, numRings), [&] {
     b.createIf(createElect(b), [&] {
       Value ringIndex = numRings > 1 ? kernel.warp : b.i32(0);

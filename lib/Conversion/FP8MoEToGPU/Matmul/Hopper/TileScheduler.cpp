@@ -21,15 +21,15 @@ using namespace mlir::fp8moe;
 
 TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
     : kernel(kernel), b(kernel.b) {
-  const MatmulSchedule &schedule = kernel.schedule;
+  const HopperMatmulConfig &config = kernel.config;
   bool mGrouped = kernel.problem.isMGrouped();
   numGroups = b.add(kernel.sizes.groups, kernel.problem.hasTail());
   extent = mGrouped ? kernel.sizes.rows : kernel.sizes.contraction;
-  tilesAlongColumns = b.ceilDiv(kernel.sizes.columns, schedule.columns);
+  tilesAlongColumns = b.ceilDiv(kernel.sizes.columns, config.columns);
   if (mGrouped)
     numStages = b.ceilDiv(kernel.sizes.contraction, kernel.getStageElements());
   else
-    tilesAlongRows = b.ceilDiv(kernel.sizes.rows, schedule.rows);
+    tilesAlongRows = b.ceilDiv(kernel.sizes.rows, config.rows);
 }
 
 /// The end of a group, or of the tail.
@@ -59,7 +59,7 @@ TileState TileScheduler::getFirst(Value tile) {
 Value TileScheduler::getGroupTiles(const TileState &state) {
   Value alongRows = tilesAlongRows;
   if (kernel.problem.isMGrouped())
-    alongRows = b.ceilDiv(b.sub(state.end, state.begin), kernel.schedule.rows);
+    alongRows = b.ceilDiv(b.sub(state.end, state.begin), kernel.config.rows);
   return b.mul(alongRows, tilesAlongColumns);
 }
 
@@ -130,7 +130,7 @@ Value TileScheduler::getContractionPastEnd() {
 }
 
 Tile TileScheduler::getTile(const TileState &state) {
-  const MatmulSchedule &schedule = kernel.schedule;
+  const HopperMatmulConfig &config = kernel.config;
   int64_t elementBytes = kernel.problem.getElementBytes();
   Tile tile;
   tile.numStages = getNumStages(state);
@@ -139,15 +139,15 @@ Tile TileScheduler::getTile(const TileState &state) {
   // walked column by column.
   Value alongRows = tilesAlongRows;
   if (kernel.problem.isMGrouped())
-    alongRows = b.ceilDiv(b.sub(state.end, state.begin), schedule.rows);
+    alongRows = b.ceilDiv(b.sub(state.end, state.begin), config.rows);
   Value inGroup = b.sub(state.tile, state.firstTile);
-  Value bandTiles = b.mul(tilesAlongColumns, schedule.raster);
-  Value firstInBand = b.mul(b.divU(inGroup, bandTiles), schedule.raster);
-  Value bandRows = b.minS(b.sub(alongRows, firstInBand), schedule.raster);
+  Value bandTiles = b.mul(tilesAlongColumns, config.raster);
+  Value firstInBand = b.mul(b.divU(inGroup, bandTiles), config.raster);
+  Value bandRows = b.minS(b.sub(alongRows, firstInBand), config.raster);
   Value inBand = b.remU(inGroup, bandTiles);
   Value row = b.add(firstInBand, b.remU(inBand, bandRows));
-  tile.row = b.mul(row, schedule.rows);
-  tile.column = b.mul(b.divU(inBand, bandRows), schedule.columns);
+  tile.row = b.mul(row, config.rows);
+  tile.column = b.mul(b.divU(inBand, bandRows), config.columns);
 
   Value zero = b.i32(0);
   if (kernel.problem.isMGrouped()) {

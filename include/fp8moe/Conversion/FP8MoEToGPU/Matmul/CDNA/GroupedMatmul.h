@@ -39,7 +39,7 @@ gpu::GPUFuncOp buildCDNAGroupedMatmul(Location loc, gpu::GPUModuleOp module,
                                       StringRef name,
                                       const GroupedMatmulProblem &problem,
                                       const CDNAMatmulStrides<int64_t> &strides,
-                                      const MfmaSchedule &schedule,
+                                      const CDNAMatmulConfig &config,
                                       const TargetHooks &hooks);
 
 } // namespace mlir::fp8moe

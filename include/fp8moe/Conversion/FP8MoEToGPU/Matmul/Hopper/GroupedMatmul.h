@@ -37,7 +37,7 @@ struct ResultBox {
 };
 
 /// Bytes in memory that a block needs for partial sums.
-int64_t getPartialSumsBytes(const MatmulSchedule &schedule);
+int64_t getPartialSumsBytes(const HopperMatmulConfig &config);
 
 /// The kernel of a problem. Its parameters: tensor maps of a (contraction,
 /// rows), of b (contraction and columns, or columns and contraction, and, with
@@ -49,7 +49,7 @@ int64_t getPartialSumsBytes(const MatmulSchedule &schedule);
 gpu::GPUFuncOp buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
                                   StringRef name,
                                   const GroupedMatmulProblem &problem,
-                                  const MatmulSchedule &schedule,
+                                  const HopperMatmulConfig &config,
                                   const TargetHooks &hooks);
 
 } // namespace mlir::fp8moe

@@ -266,12 +266,12 @@ static RowQuantization getRowQuantization(const QuantizeOperands &rows) {
           rows.buffers.scales};
 }
 
-static StreamedTile getStreamedTile(const QuantizeSchedule &schedule) {
+static StreamedTile getStreamedTile(const QuantizeConfig &config) {
   StreamedTile tile;
-  tile.stages = schedule.stages;
-  tile.rowBytes = schedule.rowBytes;
-  tile.rowStages = schedule.rowStages;
-  if (schedule.method == QuantizeMethod::SinglePassBothAxes)
+  tile.stages = config.stages;
+  tile.rowBytes = config.rowBytes;
+  tile.rowStages = config.rowStages;
+  if (config.method == QuantizeMethod::SinglePassBothAxes)
     tile.rowWarps = kRowWarps;
   return tile;
 }
