@@ -22,7 +22,7 @@ QuantizeFamily::getCandidate(MLIRContext *context,
       llvm::formatv("{0}: {1}, {2}, {3} {4} in {5} {6}",
                     stringifyQuantizeKind(tile.config.kind),
                     isTraffic ? "bound by bandwidth" : "bound by latency",
-                    describeReads(tile), tile.units, getUnitName(),
+                    describeReads(tile), tile.workTiles, getWorkTileName(),
                     tile.getWaves(), tile.getWaves() == 1 ? "wave" : "waves");
   return {this, getQuantizeTile(context, tile.config), tile.cost, reason};
 }

@@ -34,8 +34,8 @@ protected:
   virtual StringRef describeReads(const QuantizeTileCost &) const {
     return "streamed once through shared memory";
   }
-  /// What the units of its work are.
-  virtual StringRef getUnitName() const { return "blocks"; }
+  /// What the work tiles are.
+  virtual StringRef getWorkTileName() const { return "blocks"; }
 
 private:
   StringRef name;

@@ -103,23 +103,23 @@ static QuantizeTileCost estimate(const QuantizeWork &work,
 
   QuantizeTileCost tile;
   tile.config = config;
-  tile.units = llvm::SaturatingMultiply<uint64_t>(
+  tile.workTiles = llvm::SaturatingMultiply<uint64_t>(
       work.segments,
-      llvm::divideCeil(work.columns, config.getColumnsPerUnit()));
-  tile.residentUnits = residentBlocks * target.multiprocessors;
+      llvm::divideCeil(work.columns, config.getColumnsPerWorkTile()));
+  tile.residentWorkTiles = residentBlocks * target.multiprocessors;
   tile.rereadsFromCache = later == 0;
   Cost cost =
       estimateTraffic(static_cast<int64_t>(std::min(traffic, 1e18)), target);
   int64_t launch = estimateTraffic(0, target).time;
   tile.trafficTime = cost.time - launch;
-  double unit =
+  double workTile =
       config.rounds * (*calibration.wait + trips * *calibration.laterTrip) +
       (work.jagged ? *calibration.bounds : 0);
   if (work.jagged && hasUnalignedColumns(work))
-    unit += config.rounds * *calibration.elementTrip * rows / team;
-  double waves = static_cast<double>(tile.units) / tile.residentUnits;
+    workTile += config.rounds * *calibration.elementTrip * rows / team;
+  double waves = static_cast<double>(tile.workTiles) / tile.residentWorkTiles;
   tile.latencyTime =
-      static_cast<int64_t>(std::min(unit * std::max(waves, 1.0), 1e18));
+      static_cast<int64_t>(std::min(workTile * std::max(waves, 1.0), 1e18));
   tile.cost = cost;
   tile.cost.time = launch + overlapTimes(tile.trafficTime, tile.latencyTime);
   return tile;

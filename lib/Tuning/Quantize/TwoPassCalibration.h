@@ -25,7 +25,7 @@ struct TwoPassCalibration {
   Figure<TwoPassRegisters> registers;
   /// Picoseconds of a round trip to memory and to the L2 cache, under load.
   Figure<int64_t> memoryLatency, cacheLatency;
-  /// Round trips of a unit of jagged groups besides its data: loading the
+  /// Round trips of a work tile of jagged groups besides its data: loading the
   /// offsets, combining them, and what waits for the bounds.
   Figure<int64_t> jaggedRoundTrips;
   /// Part of a copy's speed that a transposed kernel reaches when it is bound

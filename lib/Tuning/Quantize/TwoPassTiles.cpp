@@ -7,18 +7,19 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The model of a quantize kernel. A block takes a unit of work, which is some
+// The model of a quantize kernel. A block takes a work tile, which is some
 // columns of one segment, reads its rows twice (for the largest magnitude, and
 // to quantize), and writes them once:
 //
 //   time     one launch + sqrt(traffic^2 + latency^2)
 //   traffic  bytes of the sectors touched / speed of a copy; the second read
-//            costs nothing when the units in flight fit the L2 cache
-//   latency  waves of blocks * (round trips to memory of one unit), as a thread
+//            costs nothing when the work tiles in flight fit the L2 cache
+//   latency  waves of blocks * (round trips to memory of one work tile), as a
+//   thread
 //            has only so many bytes in flight
 //
 // Traffic decides when there is work for every multiprocessor, latency when
-// there are few or many tiny units; the quadratic mean stands for what
+// there are few or many tiny work tiles; the quadratic mean stands for what
 // overlaps. Strips that are not transposed take the longer of the two instead,
 // which is nearer to what was measured.
 //
@@ -161,8 +162,8 @@ private:
         llvm::SaturatingMultiply<uint64_t>(work.rows, work.columns),
         work.jagged ? 1 : work.segments);
   }
-  /// Input bytes of a unit; the last strip of a segment may be narrower.
-  int64_t getUnitBytes() const {
+  /// Input bytes of a work tile; the last strip of a segment may be narrower.
+  int64_t getWorkTileBytes() const {
     return getRowsPerSegment() *
            std::min(config.columnsPerBlock, work.columns) * work.inputBytes;
   }
@@ -176,9 +177,9 @@ private:
     return columnStride == 1 ? std::min(config.columnsPerBlock, work.columns)
                              : 1;
   }
-  int64_t getUnits() const;
+  int64_t getWorkTiles() const;
   int64_t getTraffic(bool rereadsFromCache) const;
-  int64_t getUnitLatency(bool rereadsFromCache) const;
+  int64_t getWorkTileLatency(bool rereadsFromCache) const;
 
   const QuantizeWork &work;
   const QuantizeConfig &config;
@@ -188,7 +189,7 @@ private:
 };
 } // namespace
 
-int64_t TileCost::getUnits() const {
+int64_t TileCost::getWorkTiles() const {
   // Slices of several segments share a block.
   if (config.kind == QuantizeConfig::Inner)
     return llvm::divideCeil(work.segments * work.columns,
@@ -213,7 +214,7 @@ int64_t TileCost::getTraffic(bool rereadsFromCache) const {
   return (rereadsFromCache ? 1 : 2) * read + written + scales;
 }
 
-int64_t TileCost::getUnitLatency(bool rereadsFromCache) const {
+int64_t TileCost::getWorkTileLatency(bool rereadsFromCache) const {
   int64_t perChunk = kChunkElements * work.inputBytes;
   bool isOuter = config.kind == QuantizeConfig::Outer ||
                  config.kind == QuantizeConfig::OuterTransposing;
@@ -223,7 +224,8 @@ int64_t TileCost::getUnitLatency(bool rereadsFromCache) const {
   int64_t secondPass =
       isTransposed ? kTransposedElements * work.inputBytes : perChunk;
   auto countTrips = [&](int64_t bytesPerThread) -> int64_t {
-    return llvm::divideCeil(getUnitBytes(), config.threads * bytesPerThread);
+    return llvm::divideCeil(getWorkTileBytes(),
+                            config.threads * bytesPerThread);
   };
   // One group has no other one's end to wait for.
   int64_t others =
@@ -237,10 +239,11 @@ int64_t TileCost::getUnitLatency(bool rereadsFromCache) const {
 QuantizeTileCost TileCost::get() const {
   QuantizeTileCost result;
   result.config = config;
-  result.units = getUnits();
-  result.residentUnits = resident;
-  result.rereadsFromCache = std::min(result.units, resident) * getUnitBytes() <=
-                            target.l2.getUsableBytes();
+  result.workTiles = getWorkTiles();
+  result.residentWorkTiles = resident;
+  result.rereadsFromCache =
+      std::min(result.workTiles, resident) * getWorkTileBytes() <=
+      target.l2.getUsableBytes();
   // Bytes say how well sectors are used, so reading twice is a matter of time.
   result.cost.bytes = getTraffic(/*rereadsFromCache=*/true);
   int64_t launch = estimateTraffic(0, target).time;
@@ -252,7 +255,7 @@ QuantizeTileCost TileCost::get() const {
         result.trafficTime * 100 / *calibration.transposedSpeedPercent +
         estimateUnalignedStores(work, *calibration.unalignedStoreTime);
   result.latencyTime =
-      result.getWaves() * getUnitLatency(result.rereadsFromCache);
+      result.getWaves() * getWorkTileLatency(result.rereadsFromCache);
   bool overlaps = config.kind == QuantizeConfig::Inner ||
                   config.kind == QuantizeConfig::OuterTransposing;
   if (overlaps && work.jagged && work.segments > 1)

@@ -72,8 +72,8 @@ struct QuantizeConfig {
 
   bool isGeneral() const { return fp8moe::isGeneral(method); }
 
-  /// Columns of one segment in a unit of work.
-  int64_t getColumnsPerUnit() const { return columnsPerBlock * rounds; }
+  /// Columns of one segment in a work tile.
+  int64_t getColumnsPerWorkTile() const { return columnsPerBlock * rounds; }
 };
 
 /// "slices", "strips", "strips_to_slices" or "slices_to_strips".
@@ -130,11 +130,13 @@ struct QuantizeTileCost {
   /// Picoseconds that the blocks wait for memory, one wave after the other.
   int64_t latencyTime;
   /// Blocks' worth of work, and how many of them the chip holds at once.
-  int64_t units, residentUnits;
+  int64_t workTiles, residentWorkTiles;
   /// The second read of the input finds what the first one left in L2.
   bool rereadsFromCache;
 
-  int64_t getWaves() const { return llvm::divideCeil(units, residentUnits); }
+  int64_t getWaves() const {
+    return llvm::divideCeil(workTiles, residentWorkTiles);
+  }
 };
 
 /// The tiles that are legal for a quantization on a GPU, smaller ones first.

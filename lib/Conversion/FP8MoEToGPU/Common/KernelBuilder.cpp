@@ -314,10 +314,10 @@ void KernelBuilder::createIf(Value condition, function_ref<void()> thenBody,
   createIf(condition, TypeRange{}, thenWrapped, elseWrapped);
 }
 
-void KernelBuilder::forEachBlockUnit(Value units,
-                                     function_ref<void(Value)> body) {
+void KernelBuilder::forEachWorkTile(Value workTiles,
+                                    function_ref<void(Value)> body) {
   assert(numBlocks && "the kernel does not know its number of blocks");
-  createFor(block, units, numBlocks, body);
+  createFor(block, workTiles, numBlocks, body);
 }
 
 //===----------------------------------------------------------------------===//

@@ -49,10 +49,10 @@ void SegmentTiles::forEach(bool alongRows,
                            function_ref<void(const SegmentTile &)> body) {
   Value rowTiles = countRowTiles(), columnTiles = countColumnTiles();
   Value tiles = b.mul(rowTiles, columnTiles);
-  Value units = offsets ? tiles : b.mul(tiles, segments);
-  b.forEachBlockUnit(units, [&](Value unit) {
-    Value batch = offsets ? b.i64(0) : b.divU(unit, tiles);
-    Value inBatch = offsets ? unit : b.remU(unit, tiles);
+  Value workTiles = offsets ? tiles : b.mul(tiles, segments);
+  b.forEachWorkTile(workTiles, [&](Value workTile) {
+    Value batch = offsets ? b.i64(0) : b.divU(workTile, tiles);
+    Value inBatch = offsets ? workTile : b.remU(workTile, tiles);
     Value inner = alongRows ? rowTiles : columnTiles;
     Value outerTile = b.divU(inBatch, inner);
     Value innerTile = b.remU(inBatch, inner);

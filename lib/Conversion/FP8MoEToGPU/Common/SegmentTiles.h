@@ -70,8 +70,8 @@ public:
   Value countRowTiles();
   Value countColumnTiles();
 
-  /// Calls `body` with the tiles in the turns of forEachBlockUnit. Neighbouring
-  /// units are neighbours along rows or along columns.
+  /// Calls `body` with the tiles in the turns of forEachWorkTile. Neighbouring
+  /// work tiles are neighbours along rows or along columns.
   void forEach(bool alongRows, function_ref<void(const SegmentTile &)> body);
 
   /// The matrix of the tile's segment, accessed in chunks along a dimension,

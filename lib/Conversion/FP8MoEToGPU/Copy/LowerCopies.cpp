@@ -47,15 +47,16 @@ static SmallVector<Dim> mergeDims(ArrayRef<Dim> dims, SizeBuilder &size) {
   return merged;
 }
 
-/// How many units of work the schedule divides a copy into.
-static OpFoldResult getUnits(const RelayoutConfig &config, ArrayRef<Dim> dims,
-                             std::optional<OpFoldResult> groupCount,
-                             SizeBuilder &size) {
+/// How many work tiles the schedule divides a copy into.
+static OpFoldResult getWorkTiles(const RelayoutConfig &config,
+                                 ArrayRef<Dim> dims,
+                                 std::optional<OpFoldResult> groupCount,
+                                 SizeBuilder &size) {
   if (config.kind == RelayoutConfig::Groups)
     return size.mul(size.add(*groupCount, size.constant(1)),
                     size.constant(config.blocksPerGroup));
   bool hasTiles = config.kind == RelayoutConfig::Tiles;
-  OpFoldResult units = size.constant(1);
+  OpFoldResult workTiles = size.constant(1);
   for (auto [index, dim] : llvm::enumerate(dims)) {
     OpFoldResult count = dim.size;
     bool isInput = static_cast<int64_t>(index) == config.inputDim;
@@ -64,11 +65,11 @@ static OpFoldResult getUnits(const RelayoutConfig &config, ArrayRef<Dim> dims,
       count = size.ceilDiv(count, config.tile);
     else if (config.kind == RelayoutConfig::Vectors && isInput)
       count = size.ceilDiv(count, config.chunk);
-    units = size.mul(units, count);
+    workTiles = size.mul(workTiles, count);
   }
   if (config.kind == RelayoutConfig::Vectors)
-    return size.ceilDiv(units, config.chunksPerBlock);
-  return hasTiles ? units : size.ceilDiv(units, config.threads);
+    return size.ceilDiv(workTiles, config.chunksPerBlock);
+  return hasTiles ? workTiles : size.ceilDiv(workTiles, config.threads);
 }
 
 static StringRef getKernelPrefix(RelayoutConfig::Kind kind) {
@@ -130,13 +131,13 @@ launchRelayout(Operation *op, int64_t elementBytes, ArrayRef<Dim> dims,
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
         buildRelayout(op->getLoc(), module, name, problem, hooks);
       });
-  OpFoldResult units = getUnits(
+  OpFoldResult workTiles = getWorkTiles(
       config, dims, groups ? std::optional(groups->count) : std::nullopt, size);
   SmallVector<Value> pointers;
   for (const BufferView *view : buffers)
     pointers.push_back(view->buffer);
-  lowering.createLaunch(op->getLoc(), kernel, units, config.threads, pointers,
-                        sizes);
+  lowering.createLaunch(op->getLoc(), kernel, workTiles, config.threads,
+                        pointers, sizes);
   return success();
 }
 
@@ -221,9 +222,9 @@ static void launchRelayoutScales(RelayoutOp op, const BufferView &from,
   OpFoldResult tiles = size.mul(
       size.mul(sizes.matrices, size.ceilDiv(sizes.lines, kScaleTileLines)),
       size.ceilDiv(sizes.blocks, kScaleTileLineBlocks));
-  OpFoldResult units = size.ceilDiv(
+  OpFoldResult workTiles = size.ceilDiv(
       size.mul(tiles, size.constant(kScaleTileLines)), kRelayoutScalesThreads);
-  lowering.createLaunch(op.getLoc(), kernel, units, kRelayoutScalesThreads,
+  lowering.createLaunch(op.getLoc(), kernel, workTiles, kRelayoutScalesThreads,
                         {from.buffer, to.buffer}, arguments);
 }
 

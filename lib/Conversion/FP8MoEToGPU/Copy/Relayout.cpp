@@ -196,24 +196,27 @@ void RelayoutBuilder::buildVectors() {
   IndexRange range{b.i64(0), dims[dim].size};
   // A plane needs a second dimension; the offsets already hold all others.
   Value zero = b.i64(0);
-  b.forEachBlockUnit(b.ceilDiv(chunks, config.chunksPerBlock), [&](Value unit) {
-    Value first = b.add(b.mul(unit, config.chunksPerBlock), b.getThread());
-    for (int64_t i : llvm::seq(kChunksInFlight)) {
-      Value index = b.add(first, i * config.threads);
-      b.createIf(b.less(index, chunks), [&] {
-        Value row = others.empty() ? zero : b.divU(index, chunksPerRow);
-        Value chunkInRow = others.empty() ? index : b.remU(index, chunksPerRow);
-        Offsets offset =
-            getOffsets(others, splitIndex(row, others, getSizes()));
-        Value element = b.mul(chunkInRow, chunk);
-        Value words = loadChunks(b, getPlane(false, offset.input, dim, dim),
-                                 element, 1, zero, range)
-                          .front();
-        storeChunk(b, getPlane(true, offset.output, dim, dim), element, zero,
-                   words, range);
+  b.forEachWorkTile(
+      b.ceilDiv(chunks, config.chunksPerBlock), [&](Value workTile) {
+        Value first =
+            b.add(b.mul(workTile, config.chunksPerBlock), b.getThread());
+        for (int64_t i : llvm::seq(kChunksInFlight)) {
+          Value index = b.add(first, i * config.threads);
+          b.createIf(b.less(index, chunks), [&] {
+            Value row = others.empty() ? zero : b.divU(index, chunksPerRow);
+            Value chunkInRow =
+                others.empty() ? index : b.remU(index, chunksPerRow);
+            Offsets offset =
+                getOffsets(others, splitIndex(row, others, getSizes()));
+            Value element = b.mul(chunkInRow, chunk);
+            Value words = loadChunks(b, getPlane(false, offset.input, dim, dim),
+                                     element, 1, zero, range)
+                              .front();
+            storeChunk(b, getPlane(true, offset.output, dim, dim), element,
+                       zero, words, range);
+          });
+        }
       });
-    }
-  });
 }
 
 void RelayoutBuilder::buildTiles() {
@@ -227,10 +230,10 @@ void RelayoutBuilder::buildTiles() {
   Value tilesOut = b.ceilDiv(outRange.high, config.tile);
   Value tiles = b.mul(tilesIn, tilesOut);
 
-  Value units = b.mul(getProduct(others, getSizes()), tiles);
-  b.forEachBlockUnit(units, [&](Value unit) {
-    Value batch = others.empty() ? b.i64(0) : b.divU(unit, tiles);
-    Value tileIndex = others.empty() ? unit : b.remU(unit, tiles);
+  Value workTiles = b.mul(getProduct(others, getSizes()), tiles);
+  b.forEachWorkTile(workTiles, [&](Value workTile) {
+    Value batch = others.empty() ? b.i64(0) : b.divU(workTile, tiles);
+    Value tileIndex = others.empty() ? workTile : b.remU(workTile, tiles);
     Offsets offset = getOffsets(others, splitIndex(batch, others, getSizes()));
     Value inOrigin = b.mul(b.remU(tileIndex, tilesIn), config.tile);
     Value outOrigin = b.mul(b.divU(tileIndex, tilesIn), config.tile);
@@ -263,8 +266,8 @@ void RelayoutBuilder::buildTiles() {
 void RelayoutBuilder::buildElements() {
   SmallVector<int64_t> order = getOtherDims({});
   Value elements = getProduct(order, getSizes());
-  b.forEachBlockUnit(b.ceilDiv(elements, config.threads), [&](Value unit) {
-    Value linear = b.add(b.mul(unit, config.threads), b.getThread());
+  b.forEachWorkTile(b.ceilDiv(elements, config.threads), [&](Value workTile) {
+    Value linear = b.add(b.mul(workTile, config.threads), b.getThread());
     b.createIf(b.less(linear, elements), [&] {
       Offsets offset = getOffsets(order, splitIndex(linear, order, getSizes()));
       storeElement(loadElement(offset.input), offset.output);
@@ -276,10 +279,10 @@ void RelayoutBuilder::buildGroups() {
   int64_t groupDim = problem.groups->dim;
   int64_t outputPadding = problem.groups->outputPadding;
   SmallVector<int64_t> order = getOtherDims({});
-  Value units = b.mul(b.add(groups.count, 1), config.blocksPerGroup);
-  b.forEachBlockUnit(units, [&](Value unit) {
-    Value group = b.divU(unit, config.blocksPerGroup);
-    Value share = b.remU(unit, config.blocksPerGroup);
+  Value workTiles = b.mul(b.add(groups.count, 1), config.blocksPerGroup);
+  b.forEachWorkTile(workTiles, [&](Value workTile) {
+    Value group = b.divU(workTile, config.blocksPerGroup);
+    Value share = b.remU(workTile, config.blocksPerGroup);
     auto getBounds = [&](int64_t padding) {
       return createSegmentBounds(b, offsets, group, groups.count, groups.rows,
                                  padding);

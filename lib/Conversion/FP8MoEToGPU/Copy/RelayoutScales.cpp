@@ -89,10 +89,10 @@ gpu::GPUFuncOp fp8moe::buildRelayoutScales(Location loc,
       b.mul(b.mul(sizes.matrices, b.ceilDiv(sizes.lines, kScaleTileLines)),
             b.ceilDiv(sizes.blocks, kScaleTileLineBlocks));
   Value threads = b.mul(tiles, kScaleTileLines);
-  b.forEachBlockUnit(
-      b.ceilDiv(threads, kRelayoutScalesThreads), [&](Value unit) {
+  b.forEachWorkTile(
+      b.ceilDiv(threads, kRelayoutScalesThreads), [&](Value workTile) {
         Value thread =
-            b.add(b.mul(unit, kRelayoutScalesThreads), b.getThread());
+            b.add(b.mul(workTile, kRelayoutScalesThreads), b.getThread());
         b.createIf(b.less(thread, threads),
                    [&] { moveLine(b, problem, sizes, thread); });
       });

@@ -94,7 +94,7 @@ FailureOr<BufferView> ProgramLowering::createResult(OpResult result) {
 }
 
 void ProgramLowering::createLaunch(Location loc, SymbolRefAttr kernel,
-                                   OpFoldResult units, int64_t threads,
+                                   OpFoldResult workTiles, int64_t threads,
                                    ArrayRef<Value> buffers,
                                    ArrayRef<OpFoldResult> sizes,
                                    Value condition) {
@@ -103,10 +103,10 @@ void ProgramLowering::createLaunch(Location loc, SymbolRefAttr kernel,
     return materializeSize(builder, loc, value);
   };
   OpFoldResult blocks;
-  if (std::optional<int64_t> known = getConstantIntValue(units))
+  if (std::optional<int64_t> known = getConstantIntValue(workTiles))
     blocks = builder.getIndexAttr(std::min(*known, kMaxBlocks));
   else
-    blocks = arith::MinSIOp::create(builder, loc, index(units),
+    blocks = arith::MinSIOp::create(builder, loc, index(workTiles),
                                     index(builder.getIndexAttr(kMaxBlocks)))
                  .getResult();
   SmallVector<Value> args(buffers);

@@ -42,10 +42,10 @@ public:
   /// workspace.
   FailureOr<BufferView> createResult(OpResult result);
 
-  /// Launches a kernel on at most as many blocks as there are `units`. It gets
-  /// the buffers, then those of `sizes` that are not constant, then the number
-  /// of blocks. A condition (i1) may skip it.
-  void createLaunch(Location loc, SymbolRefAttr kernel, OpFoldResult units,
+  /// Launches a kernel on at most as many blocks as there are `workTiles`. It
+  /// gets the buffers, then those of `sizes` that are not constant, then the
+  /// number of blocks. A condition (i1) may skip it.
+  void createLaunch(Location loc, SymbolRefAttr kernel, OpFoldResult workTiles,
                     int64_t threads, ArrayRef<Value> buffers,
                     ArrayRef<OpFoldResult> sizes, Value condition = {});
 

@@ -127,13 +127,13 @@ static LogicalResult lowerScale(ScaleOpTy op, Value offsets,
       });
   // Rows of no group have no scales.
   SizeBuilder size(builder, op.getLoc());
-  OpFoldResult units =
+  OpFoldResult workTiles =
       config.kind == QuantizeConfig::Inner
           ? size.ceilDiv(size.mul(sizes->segments, sizes->parallel),
                          config.columnsPerBlock)
           : size.mul(sizes->segments,
                      size.ceilDiv(sizes->parallel, config.columnsPerBlock));
-  lowering.createLaunch(op.getLoc(), kernel, units, config.threads, buffers,
+  lowering.createLaunch(op.getLoc(), kernel, workTiles, config.threads, buffers,
                         arguments);
   return success();
 }

@@ -116,29 +116,32 @@ void HeldBuilder::build() {
   if (team.threads > b.getSubgroupSize())
     magnitudeMemory = b.allocateWorkgroup(
         config.threads / b.getSubgroupSize() * kWordBytes, "magnitudes");
-  Value strips = b.ceilDiv(kernel.sizes.parallel, config.getColumnsPerUnit());
-  Value units = b.mul(kernel.sizes.segments, strips);
-  Value tailUnits =
+  Value strips =
+      b.ceilDiv(kernel.sizes.parallel, config.getColumnsPerWorkTile());
+  Value workTiles = b.mul(kernel.sizes.segments, strips);
+  Value tailWorkTiles =
       kernel.problem.jagged ? b.ceilDiv(strips, kHeldTailStrips) : b.i64(0);
   bool isOnlySegment =
       !kernel.problem.jagged && kernel.problem.sizes.segments == 1;
-  b.forEachBlockUnit(b.add(units, tailUnits), [&](Value unit) {
-    auto quantizeUnit = [&] {
-      segment =
-          kernel.createSegment(isOnlySegment ? b.i64(0) : b.divU(unit, strips));
-      forEachColumn(isOnlySegment ? unit : b.remU(unit, strips), teamInBlock,
+  b.forEachWorkTile(b.add(workTiles, tailWorkTiles), [&](Value workTile) {
+    auto quantizeWorkTile = [&] {
+      segment = kernel.createSegment(isOnlySegment ? b.i64(0)
+                                                   : b.divU(workTile, strips));
+      forEachColumn(isOnlySegment ? workTile : b.remU(workTile, strips),
+                    teamInBlock,
                     /*outer=*/1, [&](Value index) { quantizeColumn(index); });
     };
     if (!kernel.problem.jagged) {
-      quantizeUnit();
+      quantizeWorkTile();
       return;
     }
-    b.createIf(b.less(unit, units), quantizeUnit, [&] {
+    b.createIf(b.less(workTile, workTiles), quantizeWorkTile, [&] {
       segment = kernel.createSegment(kernel.sizes.segments);
       // Mostly there are no such rows.
       b.createIf(b.less(segment.zeroRows.low, segment.zeroRows.high), [&] {
-        forEachColumn(b.mul(b.sub(unit, units), kHeldTailStrips), teamInBlock,
-                      kHeldTailStrips, [&](Value index) { zeroColumn(index); });
+        forEachColumn(b.mul(b.sub(workTile, workTiles), kHeldTailStrips),
+                      teamInBlock, kHeldTailStrips,
+                      [&](Value index) { zeroColumn(index); });
       });
     });
   });
@@ -147,12 +150,13 @@ void HeldBuilder::build() {
 /// The team's columns of so many strips from `strip` on.
 void HeldBuilder::forEachColumn(Value strip, Value teamInBlock, int64_t strips,
                                 function_ref<void(Value)> body) {
-  Value first = b.add(b.mul(strip, config.getColumnsPerUnit()), teamInBlock);
+  Value first =
+      b.add(b.mul(strip, config.getColumnsPerWorkTile()), teamInBlock);
   if (config.rounds * strips == 1) {
     body(first);
     return;
   }
-  b.createFor(b.i64(0), b.i64(strips * config.getColumnsPerUnit()),
+  b.createFor(b.i64(0), b.i64(strips * config.getColumnsPerWorkTile()),
               config.columnsPerBlock,
               [&](Value offset) { body(b.add(first, offset)); });
 }

@@ -23,24 +23,25 @@ public:
   void launch(Value when);
 
 private:
-  OpFoldResult countUnits();
+  OpFoldResult countWorkTiles();
   SymbolRefAttr getKernel(SmallVectorImpl<OpFoldResult> &arguments);
 
   const QuantizeConfig &tile;
 };
 } // namespace
 
-/// How many units of work the tile divides a quantization into.
-OpFoldResult SegmentedLaunch::countUnits() {
+/// How many work tiles the tile divides a quantization into.
+OpFoldResult SegmentedLaunch::countWorkTiles() {
   OpFoldResult segments = problem.jagged
                               ? size.add(sizes.segments, size.constant(1))
                               : sizes.segments;
-  OpFoldResult strips = size.ceilDiv(sizes.parallel, tile.getColumnsPerUnit());
+  OpFoldResult strips =
+      size.ceilDiv(sizes.parallel, tile.getColumnsPerWorkTile());
   if (tile.method == QuantizeMethod::RegisterResident) {
-    OpFoldResult units = size.mul(sizes.segments, strips);
+    OpFoldResult workTiles = size.mul(sizes.segments, strips);
     return problem.jagged
-               ? size.add(units, size.ceilDiv(strips, kHeldTailStrips))
-               : units;
+               ? size.add(workTiles, size.ceilDiv(strips, kHeldTailStrips))
+               : workTiles;
   }
   if (tile.kind == QuantizeConfig::Inner)
     return size.ceilDiv(size.mul(segments, sizes.parallel),
@@ -76,7 +77,7 @@ void SegmentedLaunch::launch(Value when) {
   if (problem.jagged)
     pointers.push_back(buffers.offsets);
   pointers.append({buffers.output, buffers.scales});
-  lowering.createLaunch(b.getLoc(), kernel, countUnits(), tile.threads,
+  lowering.createLaunch(b.getLoc(), kernel, countWorkTiles(), tile.threads,
                         pointers, arguments, both(when, isNeeded));
 }
 

@@ -42,10 +42,10 @@ void fp8moe::buildTwoPassInner(QuantizeKernel &kernel,
                                const QuantizeConfig &config) {
   KernelBuilder &b = kernel.b;
   Value slices = b.mul(kernel.getNumSegments(), kernel.sizes.parallel);
-  b.forEachBlockUnit(
-      b.ceilDiv(slices, config.columnsPerBlock), [&](Value unit) {
+  b.forEachWorkTile(
+      b.ceilDiv(slices, config.columnsPerBlock), [&](Value workTile) {
         Value slice =
-            b.add(b.mul(unit, config.columnsPerBlock), b.getSubgroup());
+            b.add(b.mul(workTile, config.columnsPerBlock), b.getSubgroup());
         b.createIf(b.less(slice, slices),
                    [&] { quantizeSlice(kernel, slice); });
       });

@@ -103,10 +103,10 @@ void TwoPassOuterBuilder::build() {
     tile.emplace(b, kTileVector, /*buffers=*/2);
 
   Value strips = b.ceilDiv(kernel.sizes.parallel, columns);
-  Value units = b.mul(kernel.getNumSegments(), strips);
-  b.forEachBlockUnit(units, [&](Value unit) {
-    segment = kernel.createSegment(b.divU(unit, strips));
-    firstColumn = b.mul(b.remU(unit, strips), columns);
+  Value workTiles = b.mul(kernel.getNumSegments(), strips);
+  b.forEachWorkTile(workTiles, [&](Value workTile) {
+    segment = kernel.createSegment(b.divU(workTile, strips));
+    firstColumn = b.mul(b.remU(workTile, strips), columns);
     createScales();
     if (kernel.problem.scalesOnly)
       return;

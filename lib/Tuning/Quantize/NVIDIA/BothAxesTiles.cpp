@@ -33,7 +33,7 @@ static constexpr int64_t kLeastRowStages = kRowWarps;
 /// More than this many rows are never loaded ahead.
 static constexpr int64_t kMostRowStages = 4 * kRowWarps;
 /// Tiles in the ring, most first: rows need the room, while tiles need to wait
-/// for the scales of their unit. In one run on the same chip and shape 7 took
+/// for the scales of their panel. In one run on the same chip and shape 7 took
 /// 112 us, 9 took 111 us, 10 took 114 us.
 static constexpr int64_t kMostStages = 9;
 static constexpr int64_t kLeastStages = 7;
@@ -183,7 +183,7 @@ public:
   }
 
 protected:
-  StringRef getUnitName() const override { return "tiles"; }
+  StringRef getWorkTileName() const override { return "tiles"; }
 };
 } // namespace
 

@@ -91,9 +91,10 @@ void SinglePassInnerFamily::addTiles(
   result.config.groups = tile->groups;
   result.config.threads = threads;
   result.config.columnsPerBlock = 1;
-  result.units =
+  result.workTiles =
       llvm::SaturatingMultiply<uint64_t>(nominal.columns, tile->cluster);
-  result.residentUnits = llvm::alignDown(target.multiprocessors, tile->cluster);
+  result.residentWorkTiles =
+      llvm::alignDown(target.multiprocessors, tile->cluster);
   result.rereadsFromCache = true;
   int64_t elements =
       llvm::SaturatingMultiply<uint64_t>(nominal.rows, nominal.columns);
@@ -103,7 +104,8 @@ void SinglePassInnerFamily::addTiles(
   int64_t launch = estimateTraffic(0, target).time;
   // What the block with the most columns takes, if all had as many.
   double balance = static_cast<double>(result.getWaves()) *
-                   result.residentUnits / std::max<int64_t>(result.units, 1);
+                   result.residentWorkTiles /
+                   std::max<int64_t>(result.workTiles, 1);
   result.trafficTime = static_cast<int64_t>(
       (estimateTraffic(result.cost.bytes, target).time - launch) * 100.0 /
       *calibration->speedPercent * balance);

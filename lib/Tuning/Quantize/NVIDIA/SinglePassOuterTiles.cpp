@@ -8,8 +8,8 @@
 
 //
 // The model: the kernel moves the bytes of a copy at some fraction of a copy's
-// speed, besides a time in which blocks meet and the first units go through all
-// roles. Rows of a tile that belong to nobody take time too, so that short
+// speed, besides a time in which blocks meet and the first panels go through
+// all roles. Rows of a tile that belong to nobody take time too, so that short
 // segments cost more than their bytes.
 //
 //===----------------------------------------------------------------------===//
@@ -42,7 +42,7 @@ public:
                 SmallVectorImpl<QuantizeTileCost> &tiles) const override;
 
 protected:
-  StringRef getUnitName() const override { return "tiles"; }
+  StringRef getWorkTileName() const override { return "tiles"; }
 };
 } // namespace
 
@@ -78,12 +78,12 @@ void SinglePassOuterFamily::addTiles(
   int64_t elements = llvm::SaturatingMultiply<uint64_t>(
       llvm::SaturatingMultiply<uint64_t>(nominal.rows, nominal.columns),
       nominal.jagged ? 1 : nominal.segments);
-  int64_t units =
+  int64_t panels =
       llvm::SaturatingMultiply<uint64_t>(nominal.segments, columnBlocks);
-  result.units = llvm::divideCeil(
-      llvm::SaturatingMultiply<uint64_t>(units, rowsPerSegment),
+  result.workTiles = llvm::divideCeil(
+      llvm::SaturatingMultiply<uint64_t>(panels, rowsPerSegment),
       streamed::kLines);
-  result.residentUnits = target.multiprocessors;
+  result.residentWorkTiles = target.multiprocessors;
   result.rereadsFromCache = true;
   result.cost.bytes =
       llvm::SaturatingMultiply<uint64_t>(elements, nominal.inputBytes + 1) +
@@ -99,7 +99,7 @@ void SinglePassOuterFamily::addTiles(
   int64_t tileBytes = streamed::kLines * streamed::kLineBytes;
   tileBytes += tileBytes / nominal.inputBytes;
   result.latencyTime =
-      getTime(llvm::SaturatingMultiply<uint64_t>(result.units, tileBytes));
+      getTime(llvm::SaturatingMultiply<uint64_t>(result.workTiles, tileBytes));
   result.cost.time =
       launch + *calibration->fillTime +
       std::max(result.trafficTime, result.latencyTime) +

@@ -40,7 +40,7 @@ protected:
   std::unique_ptr<KernelBuilder> b;
 };
 
-TEST_F(WgmmaTest, HoldsTheAddressInUnits) {
+TEST_F(WgmmaTest, HoldsTheAddressInWorkTiles) {
   uint64_t descriptor = valueOf(createWgmmaDescriptor(*b, b->i32(0x2C400)));
   EXPECT_EQ(descriptor & kDescriptorAddressMask, 0x2C400u >> 4);
   EXPECT_EQ(descriptor & ~kDescriptorAddressMask, getWgmmaDescriptorBits());

@@ -175,10 +175,11 @@ public:
                               function_ref<SmallVector<Value>()> elseBody);
   void createIf(Value condition, function_ref<void()> thenBody,
                 function_ref<void()> elseBody = nullptr);
-  /// Runs `body` for every unit in [0, units), the blocks of the grid taking
-  /// turns: a grid of any size computes the same. The index is uniform in the
-  /// block. Needs a kernel with a block count.
-  void forEachBlockUnit(Value units, function_ref<void(Value unit)> body);
+  /// Runs `body` for every work tile in [0, workTiles), the blocks of the grid
+  /// taking turns: a grid of any size computes the same. The index is uniform
+  /// in the block. Needs a kernel with a block count.
+  void forEachWorkTile(Value workTiles,
+                       function_ref<void(Value workTile)> body);
 
   //===--------------------------------------------------------------------===//
   // Threads together

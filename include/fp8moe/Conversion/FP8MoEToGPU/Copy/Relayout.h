@@ -42,7 +42,7 @@ struct RelayoutProblem {
   int64_t outputAlignment = 1;
 };
 
-/// How blocks divide a copy. Every block takes units in turn.
+/// How blocks divide a copy. Every block takes work tiles in turn.
 struct RelayoutConfig {
   enum Kind {
     /// The same dimension is contiguous on both sides: 16 bytes a thread.

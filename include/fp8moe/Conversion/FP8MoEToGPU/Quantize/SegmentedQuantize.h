@@ -69,8 +69,8 @@ struct QuantizeProblem {
   QuantizeSizes<int64_t> sizes;
 };
 
-/// Held slices: strips of columns whose rows behind the last group make a unit
-/// of work. Mostly there are no such rows.
+/// Held slices: strips of columns whose rows behind the last group make a work
+/// tile of work. Mostly there are no such rows.
 constexpr int64_t kHeldTailStrips = 16;
 
 /// The kernel of a problem with the tile in `config`. Its pointers are input,

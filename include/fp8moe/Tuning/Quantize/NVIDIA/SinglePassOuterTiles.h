@@ -44,10 +44,11 @@ struct StreamedTile {
   constexpr int64_t getTilesInTeams() const {
     return convertTeams * getHeldTiles();
   }
-  /// Units whose scales a block keeps. A unit is published when its first tile
-  /// gets a stage, and what teams hold has none. At the end, a tile for each
-  /// convert team and a unit for each scale warp say that there is no more.
-  constexpr int64_t getUnitSlots() const {
+  /// Panels whose scales a block keeps. A panel is published when its first
+  /// tile gets a stage, and what teams hold has none. At the end, a tile for
+  /// each convert team and a panel for each scale warp say that there is no
+  /// more.
+  constexpr int64_t getPanelSlots() const {
     int64_t atOnce =
         stages + getTilesInTeams() + std::max(convertTeams, scaleWarps);
     int64_t slots = 1;
@@ -75,10 +76,10 @@ inline constexpr int64_t kBoxLines = 16;
 inline constexpr int64_t kBoxes = kLines / kBoxLines;
 inline constexpr int64_t kBoxBytes = kBoxLines * kLineBytes;
 inline constexpr int64_t kStageBytes = kBoxes * kBoxBytes;
-/// Scales of a unit, or of the rows that a tile has of the segment before: one
+/// Scales of a panel, or of the rows that a tile has of the segment before: one
 /// for every two bytes of a line.
 inline constexpr int64_t kScaleBytes = kLineBytes / 2 * sizeof(float);
-/// What warps tell each other about a tile or a unit: eight words.
+/// What warps tell each other about a tile or a panel: eight words.
 inline constexpr int64_t kRecordBytes = 32;
 /// Rows in shared memory begin at multiples of a line.
 inline constexpr int64_t getRowPitch(int64_t rowBytes) {
@@ -100,20 +101,20 @@ inline constexpr int64_t kLeadBytes = 4 << 20;
 
 /// Offsets in shared memory. The stages come first, as boxes need alignment.
 struct SharedMemory {
-  int64_t rows, scales, seamScales, tileRecords, unitRecords, ring, published,
+  int64_t rows, scales, seamScales, tileRecords, panelRecords, ring, published,
       posted, scalesReady, gridReady, rowsReady, rowNumbers, progress, end;
 
   constexpr explicit SharedMemory(const StreamedTile &tile)
       : rows(tile.stages * kStageBytes),
         scales(rows + tile.rowStages * getRowPitch(tile.rowBytes)),
-        seamScales(scales + tile.getUnitSlots() * kScaleBytes),
-        tileRecords(seamScales + tile.getUnitSlots() * kScaleBytes),
-        unitRecords(tileRecords + tile.stages * kRecordBytes),
-        ring(unitRecords + tile.getUnitSlots() * kRecordBytes),
+        seamScales(scales + tile.getPanelSlots() * kScaleBytes),
+        tileRecords(seamScales + tile.getPanelSlots() * kScaleBytes),
+        panelRecords(tileRecords + tile.stages * kRecordBytes),
+        ring(panelRecords + tile.getPanelSlots() * kRecordBytes),
         published(ring + 2 * tile.stages * nvidia::kMBarrierBytes),
-        posted(published + tile.getUnitSlots() * nvidia::kMBarrierBytes),
-        scalesReady(posted + tile.getUnitSlots() * nvidia::kMBarrierBytes),
-        gridReady(scalesReady + tile.getUnitSlots() * nvidia::kMBarrierBytes),
+        posted(published + tile.getPanelSlots() * nvidia::kMBarrierBytes),
+        scalesReady(posted + tile.getPanelSlots() * nvidia::kMBarrierBytes),
+        gridReady(scalesReady + tile.getPanelSlots() * nvidia::kMBarrierBytes),
         rowsReady(gridReady + nvidia::kMBarrierBytes),
         rowNumbers(rowsReady + tile.rowStages * nvidia::kMBarrierBytes),
         progress(rowNumbers + tile.rowStages * kRowNumberBytes),

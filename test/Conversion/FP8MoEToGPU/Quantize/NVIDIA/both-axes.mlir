@@ -77,7 +77,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // Rows of 24 KiB leave seven stages for tiles. Units that would take all of them are folded, and have
 // other columns than those of the segment before: so the sector that two segments share goes to
-// the second one only where its units have less than 6 * 128 rows for each block.
+// the second one only where its panels have less than 6 * 128 rows for each block.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {

@@ -80,7 +80,7 @@ void StreamedKernel::initializeBarriers() {
     createBarrierInitFence(b);
   };
   auto initializeSlots = [&](auto getBarrier, int64_t arrivals) {
-    for (int64_t slot : llvm::seq(tile.getUnitSlots()))
+    for (int64_t slot : llvm::seq(tile.getPanelSlots()))
       createBarrierInit(b, getBarrier(b.i32(slot)), arrivals);
   };
   auto initializePublished = [&] {

@@ -46,8 +46,8 @@ struct HeldTile {
   /// Of the record, what converting needs.
   static constexpr auto members() {
     using T = TileRecord;
-    return std::array{&T::flags,  &T::unit, &T::segment, &T::row,
-                      &T::column, &T::low,  &T::high,    &T::paddedHigh};
+    return std::array{&T::flags,  &T::panel, &T::segment, &T::row,
+                      &T::column, &T::low,   &T::high,    &T::paddedHigh};
   }
   static HeldTile fromValues(ValueRange values) {
     constexpr size_t size = members().size();
@@ -461,14 +461,14 @@ void ConvertBuilder::convert(const HeldTile &tile) {
   Value firstRow = b.add(b.mul(position, kCellRows),
                          b.select(isFolded, secondRows, b.i32(0)));
 
-  k.waitForScales(record.unit);
+  k.waitForScales(record.panel);
   auto loadScales = [&](Value scales) -> Value {
     auto type = VectorType::get(columns, b.getF32Type());
     return b.load(type,
                   b.offsetBytes(scales, b.mul(virtualColumn, sizeof(float))),
                   columns * sizeof(float));
   };
-  Value scales = loadScales(k.getUnitScales(record.unit));
+  Value scales = loadScales(k.getPanelScales(record.panel));
 
   auto unpack = [&](Value vector) {
     SmallVector<Value> values;
@@ -479,7 +479,7 @@ void ConvertBuilder::convert(const HeldTile &tile) {
   CellWords words = createChoice(
       isSeam,
       [&] {
-        Value previous = loadScales(k.getSeamScales(record.unit));
+        Value previous = loadScales(k.getSeamScales(record.panel));
         return createSeamWords(tile.cell, unpack(scales), unpack(previous),
                                firstRow, record.low);
       },
@@ -502,14 +502,14 @@ void ConvertBuilder::zeroTail(Value begin) {
   Value firstTile = b.divU(begin, kLines);
   Value tiles = b.sub(b.ceilDiv(end, kLines), firstTile);
   tiles = b.select(b.less(begin, end), tiles, 0);
-  Value units = b.ceilDiv(k.columns, k.getTileColumns());
+  Value panels = b.ceilDiv(k.columns, k.getTileColumns());
   CellWords zero(getCellColumns(), SmallVector<Value>(4, b.i32(0)));
   Value inTile = b.mul(b.add(b.mul(chunk, 2), half), getCellColumns());
-  b.createFor(b.add(k.block, b.mul(team, k.numBlocks)), b.mul(tiles, units),
+  b.createFor(b.add(k.block, b.mul(team, k.numBlocks)), b.mul(tiles, panels),
               b.mul(k.numBlocks, k.tile.convertTeams), [&](Value index) {
-                Value unit = b.divU(index, tiles);
+                Value panel = b.divU(index, tiles);
                 Value tile = b.add(firstTile, b.remU(index, tiles));
-                Value column = b.add(b.mul(unit, k.getTileColumns()), inTile);
+                Value column = b.add(b.mul(panel, k.getTileColumns()), inTile);
                 Value row =
                     b.add(b.mul(tile, kLines), b.mul(position, kCellRows));
                 store(zero, getPointer(b.i32(0), column, row),

@@ -131,7 +131,7 @@ void StreamedKernel::storeTileRecord(Value stage, const TileRecord &record) {
   Value bounds =
       b.bitOr(kLow.place(b, record.low), kHigh.place(b, record.high));
   b.store(
-      b.packWords({record.flags, record.unit, record.entry, record.segment}),
+      b.packWords({record.flags, record.panel, record.entry, record.segment}),
       pointer, 16);
   b.store(b.packWords({record.row, record.column, bounds, record.paddedHigh}),
           b.offsetBytes(pointer, 16), 16);
@@ -160,7 +160,7 @@ TileRecord StreamedKernel::loadTileRecord(Value stage) {
   SmallVector<Value> second =
       b.unpackWords(b.load(b.getWordsType(), b.offsetBytes(pointer, 16), 16));
   return {/*flags=*/first[0],
-          /*unit=*/first[1],
+          /*panel=*/first[1],
           /*entry=*/first[2],
           /*segment=*/first[3],
           /*row=*/second[0],
@@ -171,41 +171,41 @@ TileRecord StreamedKernel::loadTileRecord(Value stage) {
 }
 
 //===----------------------------------------------------------------------===//
-// Units
+// Panels
 //===----------------------------------------------------------------------===//
 
-/// What a word of a unit's record holds.
+/// What a word of a panel's record holds.
 static constexpr BitField kIsFolded{0};
 static constexpr BitField kInterleave{1, 2};
 static constexpr BitField kIsFinal{3};
 static constexpr BitField kContributor{4, 28};
 
-Value StreamedKernel::getUnitRecord(Value unit) {
-  return getShared(SharedMemory(tile).unitRecords, getUnitSlot(unit),
+Value StreamedKernel::getPanelRecord(Value panel) {
+  return getShared(SharedMemory(tile).panelRecords, getPanelSlot(panel),
                    kRecordBytes);
 }
 
-Value StreamedKernel::getPublishedBarrier(Value unit) {
-  return getShared(SharedMemory(tile).published, getUnitSlot(unit),
+Value StreamedKernel::getPublishedBarrier(Value panel) {
+  return getShared(SharedMemory(tile).published, getPanelSlot(panel),
                    nvidia::kMBarrierBytes);
 }
 
-Value StreamedKernel::getPostedBarrier(Value unit) {
-  return getShared(SharedMemory(tile).posted, getUnitSlot(unit),
+Value StreamedKernel::getPostedBarrier(Value panel) {
+  return getShared(SharedMemory(tile).posted, getPanelSlot(panel),
                    nvidia::kMBarrierBytes);
 }
 
-Value StreamedKernel::getScalesBarrier(Value unit) {
-  return getShared(SharedMemory(tile).scalesReady, getUnitSlot(unit),
+Value StreamedKernel::getScalesBarrier(Value panel) {
+  return getShared(SharedMemory(tile).scalesReady, getPanelSlot(panel),
                    nvidia::kMBarrierBytes);
 }
 
-Value StreamedKernel::getUnitScales(Value unit) {
-  return getShared(SharedMemory(tile).scales, getUnitSlot(unit), kScaleBytes);
+Value StreamedKernel::getPanelScales(Value panel) {
+  return getShared(SharedMemory(tile).scales, getPanelSlot(panel), kScaleBytes);
 }
 
-void StreamedKernel::publishUnit(Value unit, const UnitRecord &record) {
-  Value pointer = getUnitRecord(unit);
+void StreamedKernel::publishPanel(Value panel, const PanelRecord &record) {
+  Value pointer = getPanelRecord(panel);
   b.store(b.packWords({record.entry, record.contributors, record.segment,
                        record.column}),
           pointer, 16);
@@ -216,28 +216,28 @@ void StreamedKernel::publishUnit(Value unit, const UnitRecord &record) {
   b.store(b.packWords({flags, record.hasSeam, record.previousEntry,
                        record.previousContributors}),
           b.offsetBytes(pointer, 16), 16);
-  createArrive(b, getPublishedBarrier(unit));
+  createArrive(b, getPublishedBarrier(panel));
 }
 
-void StreamedKernel::publishEndUnit(Value unit) {
-  b.store(b.i32(-1), b.offsetBytes(getUnitRecord(unit), kWordBytes),
+void StreamedKernel::publishEndPanel(Value panel) {
+  b.store(b.i32(-1), b.offsetBytes(getPanelRecord(panel), kWordBytes),
           kWordBytes);
-  createArrive(b, getPublishedBarrier(unit));
+  createArrive(b, getPublishedBarrier(panel));
 }
 
-void StreamedKernel::waitForUnit(Value unit) {
-  createBarrierWait(b, getPublishedBarrier(unit), getUnitParity(unit));
+void StreamedKernel::waitForPanel(Value panel) {
+  createBarrierWait(b, getPublishedBarrier(panel), getPanelParity(panel));
 }
 
-Value StreamedKernel::isEndUnit(Value unit) {
+Value StreamedKernel::isEndPanel(Value panel) {
   Value contributors =
-      b.load(b.getI32Type(), b.offsetBytes(getUnitRecord(unit), kWordBytes),
+      b.load(b.getI32Type(), b.offsetBytes(getPanelRecord(panel), kWordBytes),
              kWordBytes);
   return b.less(contributors, 0);
 }
 
-UnitRecord StreamedKernel::loadUnitRecord(Value unit) {
-  Value pointer = getUnitRecord(unit);
+PanelRecord StreamedKernel::loadPanelRecord(Value panel) {
+  Value pointer = getPanelRecord(panel);
   SmallVector<Value> words =
       b.unpackWords(b.load(b.getWordsType(), pointer, 16));
   SmallVector<Value> more =
@@ -255,25 +255,25 @@ UnitRecord StreamedKernel::loadUnitRecord(Value unit) {
           /*previousContributors=*/more[3]};
 }
 
-Value StreamedKernel::getSeamScales(Value unit) {
-  return getShared(SharedMemory(tile).seamScales, getUnitSlot(unit),
+Value StreamedKernel::getSeamScales(Value panel) {
+  return getShared(SharedMemory(tile).seamScales, getPanelSlot(panel),
                    kScaleBytes);
 }
 
-void StreamedKernel::signalPosted(Value unit) {
-  b.createIf(isFirstLane, [&] { createArrive(b, getPostedBarrier(unit)); });
+void StreamedKernel::signalPosted(Value panel) {
+  b.createIf(isFirstLane, [&] { createArrive(b, getPostedBarrier(panel)); });
 }
 
-void StreamedKernel::waitForPosted(Value unit) {
-  createBarrierWait(b, getPostedBarrier(unit), getUnitParity(unit));
+void StreamedKernel::waitForPosted(Value panel) {
+  createBarrierWait(b, getPostedBarrier(panel), getPanelParity(panel));
 }
 
-void StreamedKernel::signalScales(Value unit) {
-  createArrive(b, getScalesBarrier(unit));
+void StreamedKernel::signalScales(Value panel) {
+  createArrive(b, getScalesBarrier(panel));
 }
 
-void StreamedKernel::waitForScales(Value unit) {
-  createBarrierWait(b, getScalesBarrier(unit), getUnitParity(unit));
+void StreamedKernel::waitForScales(Value panel) {
+  createBarrierWait(b, getScalesBarrier(panel), getPanelParity(panel));
 }
 
 //===----------------------------------------------------------------------===//

@@ -14,9 +14,9 @@
 //
 //   producer   loads tiles into the stages of a ring by TMA
 //   measure    the largest magnitudes of each tile; when the block's share of a
-//              unit (some columns of one segment) is done, posts them for all
+//              panel (some columns of one segment) is done, posts them for all
 //              blocks
-//   scale      collects what all blocks posted for a unit: the scales
+//   scale      collects what all blocks posted for a panel: the scales
 //   convert    quantizes the tile that is still in the ring, and stores it
 //   rows       (only where both axes are asked for) copy whole rows to shared
 //              memory by themselves, measure, quantize and store them
@@ -43,32 +43,32 @@ namespace streamed {
 /// writes alone.
 constexpr int64_t kSectorRows = 32;
 
-/// The log2 of the units whose tiles are interleaved, where they are.
+/// The log2 of the panels whose tiles are interleaved, where they are.
 constexpr int64_t kInterleaveLog = 2;
-constexpr int64_t kInterleavedUnits = 1 << kInterleaveLog;
+constexpr int64_t kInterleavedPanels = 1 << kInterleaveLog;
 /// The rows of a tile in as many shares: each block fetches one share of all of
-/// the units.
-constexpr int64_t kShareRows = kLines / kInterleavedUnits;
+/// the panels.
+constexpr int64_t kShareRows = kLines / kInterleavedPanels;
 
-/// The log2 of the tiles of a unit, one below the other, that a block takes
-/// together: a run. A block posts once for all of its tiles of a unit, so runs
-/// are for units that have at most some for each block. Small inputs use half
+/// The log2 of the tiles of a panel, one below the other, that a block takes
+/// together: a run. A block posts once for all of its tiles of a panel, so runs
+/// are for panels that have at most some for each block. Small inputs use half
 /// as many blocks as there are tiles: 512 rows of 128 columns take 6% longer
 /// for it.
 constexpr int64_t kRunLog = 1;
-/// The same where segments are all alike, a unit is whole such runs and there
+/// The same where segments are all alike, a panel is whole such runs and there
 /// are many: 5120x8192 gains 0.3 us of 35, where one tile more or less for each
 /// block is 2%.
 constexpr int64_t kLongRunLog = 2;
 constexpr int64_t kLongRunTilesPerBlock = 16;
 /// Entries of posted magnitudes that a scale warp reads in one trip to memory,
-/// four for each chunk that a lane has in flight. Units of more contributors
+/// four for each chunk that a lane has in flight. Panels of more contributors
 /// have relays: the first of so many neighbouring contributors reads what they
 /// posted and posts the largest of it, to the entry after its own. Trips of 32
 /// entries made the weights of 16 experts 7% slower: the L2 cache
 /// delivers entries besides tiles.
 constexpr int64_t kTripEntries = 12;
-/// Final units have no relays up to so many contributors: each block reads all
+/// Final panels have no relays up to so many contributors: each block reads all
 /// that they posted, one trip to memory less when nothing else is under way.
 constexpr int64_t kFinalEntries = 32;
 } // namespace streamed
@@ -77,7 +77,7 @@ constexpr int64_t kFinalEntries = 32;
 namespace tile_flags {
 constexpr BitField kMeasure{0};
 constexpr BitField kConvert{1};
-/// The block's last tile of the unit: post the magnitudes.
+/// The block's last tile of the panel: post the magnitudes.
 constexpr BitField kPost{2};
 /// No tile; the role is done.
 constexpr BitField kEnd{3};
@@ -107,8 +107,8 @@ Record fromValues(const std::array<Value Record::*, N> &members,
 /// A tile in the ring, all i32. Rows are numbered as in the output.
 struct TileRecord {
   Value flags;
-  /// The unit's number in this block, and where its magnitudes go.
-  Value unit, entry;
+  /// The panel's number in this block, and where its magnitudes go.
+  Value panel, entry;
   Value segment;
   /// The first row and column.
   Value row, column;
@@ -117,14 +117,14 @@ struct TileRecord {
   Value low, high, paddedHigh;
 };
 
-/// A unit of which a block has tiles, all i32.
-struct UnitRecord {
+/// A panel of which a block has tiles, all i32.
+struct PanelRecord {
   /// The first entry of posted magnitudes, and the log2 of the distance to the
   /// next one in runs; their number, negative when the role is done.
   Value entry, interleave, contributors;
   Value segment, column;
-  /// 1 when the set of the unit and all later ones are within one round of
-  /// runs, so that no block that has tiles of it has tiles of a later unit.
+  /// 1 when the set of the panel and all later ones are within one round of
+  /// runs, so that no block that has tiles of it has tiles of a later panel.
   Value isFinal;
   /// 1 when columns are folded.
   Value isFolded;
@@ -172,7 +172,7 @@ public:
   Value offsets, output, scales, scratch, entries;
   Value input, rowQuantized, rowScales;
   /// Tensor maps of the input: of whole tiles, with full lines and with folded
-  /// ones, of boxes, and of a share of interleaved units.
+  /// ones, of boxes, and of a share of interleaved panels.
   Value tileMap, foldedMap, boxMap, shareMap;
 
   // All i32.
@@ -209,22 +209,22 @@ public:
   /// By every thread of a warp, when it has read what it needs of a stage.
   void releaseStage(Value stage);
 
-  // Units, and their scales in shared memory.
-  void publishUnit(Value unit, const UnitRecord &record);
-  void publishEndUnit(Value unit);
-  void waitForUnit(Value unit);
-  Value isEndUnit(Value unit);
-  UnitRecord loadUnitRecord(Value unit);
-  /// The scales of a unit: an f32 for every two bytes of a line.
-  Value getUnitScales(Value unit);
-  /// The same for the rows of the previous segment, where the unit has a seam.
-  Value getSeamScales(Value unit);
-  /// By a measure warp that has posted its words of a unit, and by scale warps,
-  /// for which nothing is worth reading before.
-  void signalPosted(Value unit);
-  void waitForPosted(Value unit);
-  void signalScales(Value unit);
-  void waitForScales(Value unit);
+  // Panels, and their scales in shared memory.
+  void publishPanel(Value panel, const PanelRecord &record);
+  void publishEndPanel(Value panel);
+  void waitForPanel(Value panel);
+  Value isEndPanel(Value panel);
+  PanelRecord loadPanelRecord(Value panel);
+  /// The scales of a panel: an f32 for every two bytes of a line.
+  Value getPanelScales(Value panel);
+  /// The same for the rows of the previous segment, where the panel has a seam.
+  Value getSeamScales(Value panel);
+  /// By a measure warp that has posted its words of a panel, and by scale
+  /// warps, for which nothing is worth reading before.
+  void signalPosted(Value panel);
+  void waitForPosted(Value panel);
+  void signalScales(Value panel);
+  void waitForScales(Value panel);
   /// By the first scale warp: waits until all blocks have zeroed the entries
   /// that they post to, and tells the other scale warps.
   void meetOtherBlocks();
@@ -310,16 +310,16 @@ private:
   void zeroEntries(Value numEntries, int64_t firstWarp, int64_t endWarp);
   Value getShared(int64_t offset, Value index, int64_t bytes);
   Value getTileRecord(Value stage);
-  Value getUnitRecord(Value unit);
-  Value getUnitSlot(Value unit) {
-    return b.bitAnd(unit, tile.getUnitSlots() - 1);
+  Value getPanelRecord(Value panel);
+  Value getPanelSlot(Value panel) {
+    return b.bitAnd(panel, tile.getPanelSlots() - 1);
   }
-  Value getUnitParity(Value unit) {
-    return b.bitAnd(b.divU(unit, tile.getUnitSlots()), 1);
+  Value getPanelParity(Value panel) {
+    return b.bitAnd(b.divU(panel, tile.getPanelSlots()), 1);
   }
-  Value getPublishedBarrier(Value unit);
-  Value getPostedBarrier(Value unit);
-  Value getScalesBarrier(Value unit);
+  Value getPublishedBarrier(Value panel);
+  Value getPostedBarrier(Value panel);
+  Value getScalesBarrier(Value panel);
 
   std::optional<GridBarrier> gridBarrier;
   GridBarrierState gridBarrierState;
@@ -329,7 +329,7 @@ private:
 /// The kernel of a problem with columns contiguous in the input and rows in the
 /// output. Its parameters are the tensor maps of the input: of whole tiles,
 /// with full lines and with folded ones, of boxes, and of a share of
-/// interleaved units; offsets (jagged only), output, scales and scratch; the
+/// interleaved panels; offsets (jagged only), output, scales and scratch; the
 /// dynamic sizes in the order of `members`, and the number of entries in the
 /// scratch; where segments are not jagged, the log2 of the tiles in a run.
 /// Where the tile has rows, the pointers end with input, quantized rows and

@@ -51,7 +51,7 @@ private:
   OpFoldResult countEntries();
   Value getMostBlocks();
   OpFoldResult countTiles();
-  OpFoldResult countUnits();
+  OpFoldResult countPanels();
   Value haveLongRuns(Value mostBlocks);
   Value countBlocks(Value mostBlocks, Value areLong);
   Value select(Value condition, int64_t ifTrue, int64_t ifFalse) {
@@ -93,17 +93,17 @@ Value StreamedLaunch::createCondition(OpFoldResult entries) {
   return condition;
 }
 
-/// At least as many as tiles have numbers: each unit's as if its last run were
-/// whole. A segment begins up to 31 rows into its first tile, so that its units
-/// have at most length / 128 + 1.24 tiles, and less than a run more numbers.
-/// Folded tiles are twice as tall and units twice as many, which the third
-/// more of rows covers.
+/// At least as many as tiles have numbers: each panel's as if its last run were
+/// whole. A segment begins up to 31 rows into its first tile, so that its
+/// panels have at most length / 128 + 1.24 tiles, and less than a run more
+/// numbers. Folded tiles are twice as tall and panels twice as many, which the
+/// third more of rows covers.
 OpFoldResult StreamedLaunch::countEntries() {
-  constexpr int64_t kUnitsAtOnce = 4;
+  constexpr int64_t kPanelsAtOnce = 4;
   int64_t mostRunTiles = int64_t(1) << (problem.jagged ? kRunLog : kLongRunLog);
-  OpFoldResult units =
-      size.mul(size.ceilDiv(sizes.parallel, kUnitsAtOnce * getTileColumns()),
-               size.constant(kUnitsAtOnce));
+  OpFoldResult panels =
+      size.mul(size.ceilDiv(sizes.parallel, kPanelsAtOnce * getTileColumns()),
+               size.constant(kPanelsAtOnce));
   OpFoldResult rows =
       problem.outputPadding > 1 ? sizes.extent : sizes.reduction;
   if (!problem.jagged)
@@ -111,7 +111,7 @@ OpFoldResult StreamedLaunch::countEntries() {
   OpFoldResult tiles =
       size.add(size.ceilDiv(rows, kLines * 3 / 4),
                size.mul(sizes.segments, size.constant(1 + mostRunTiles)));
-  return size.mul(units, tiles);
+  return size.mul(panels, tiles);
 }
 
 Value StreamedLaunch::getMostBlocks() {
@@ -122,19 +122,19 @@ Value StreamedLaunch::getMostBlocks() {
       index(kMaxBarrierBlocks));
 }
 
-/// The tiles of a unit.
+/// The tiles of a panel.
 OpFoldResult StreamedLaunch::countTiles() {
   return size.ceilDiv(sizes.reduction, kLines);
 }
 
-OpFoldResult StreamedLaunch::countUnits() {
+OpFoldResult StreamedLaunch::countPanels() {
   return size.mul(size.ceilDiv(sizes.parallel, getTileColumns()),
                   sizes.segments);
 }
 
-/// Whether there are many tiles, and units are whole long runs of them.
+/// Whether there are many tiles, and panels are whole long runs of them.
 Value StreamedLaunch::haveLongRuns(Value mostBlocks) {
-  Value all = index(size.mul(countUnits(), countTiles()));
+  Value all = index(size.mul(countPanels(), countTiles()));
   Value areMany = arith::CmpIOp::create(
       b, arith::CmpIPredicate::sge, all,
       arith::MulIOp::create(b, mostBlocks, index(kLongRunTilesPerBlock)));
@@ -154,13 +154,13 @@ Value StreamedLaunch::countBlocks(Value mostBlocks, Value areLong) {
   };
   Value runTiles =
       select(areLong, int64_t(1) << kLongRunLog, int64_t(1) << kRunLog);
-  Value runsOfUnit =
+  Value runsOfPanel =
       arith::CeilDivSIOp::create(b, index(countTiles()), runTiles);
-  Value runs = arith::MulIOp::create(b, index(countUnits()), runsOfUnit);
+  Value runs = arith::MulIOp::create(b, index(countPanels()), runsOfPanel);
   Value blocks = divide(runs, divide(runs, mostBlocks));
-  // Interleaved units share a multiple of so many.
-  Value sets = divide(blocks, index(kInterleavedUnits));
-  Value rounded = arith::MulIOp::create(b, sets, index(kInterleavedUnits));
+  // Interleaved panels share a multiple of so many.
+  Value sets = divide(blocks, index(kInterleavedPanels));
+  Value rounded = arith::MulIOp::create(b, sets, index(kInterleavedPanels));
   return arith::MinSIOp::create(b, rounded, mostBlocks);
 }
 
@@ -227,12 +227,12 @@ Value StreamedLaunch::launch(const StreamedTile &tile, Value when,
   Value applies = createCondition(entries);
   applies = both(applies, rows ? createRowCondition(*rows, when) : when);
   // A whole tile whose lines have one row or two, a box, and what is fetched to
-  // the second-level cache for several units at once.
+  // the second-level cache for several panels at once.
   SmallVector<Value> operands{
       createSwizzledMap(getTileColumns(), kLines),
       createSwizzledMap(getTileColumns() / 2, 2 * kLines),
       createSwizzledMap(getTileColumns(), kBoxLines),
-      createMap(kInterleavedUnits * getTileColumns(), kShareRows,
+      createMap(kInterleavedPanels * getTileColumns(), kShareRows,
                 /*swizzle=*/0)};
   if (problem.jagged)
     operands.push_back(buffers.offsets);

@@ -7,14 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 //
-// All tiles are numbered: by segment, by unit (a block of columns), by row; the
-// blocks of the grid take runs of them in turn. A segment whose units are tall
-// enough that they would be read one at a time interleaves the runs of four, so
-// that what is read at once is wider.
-// The lanes of the producer warp look at 32 jagged segments at a time, then
-// work out one tile each, with what others must know about it. Then they take
-// turns: the whole warp waits for a stage, and the tile's lane issues the
-// copies.
+// All tiles are numbered: by segment, by panel (a block of columns), by row;
+// the blocks of the grid take runs of them in turn. A segment whose panels are
+// tall enough that they would be read one at a time interleaves the runs of
+// four, so that what is read at once is wider. The lanes of the producer warp
+// look at 32 jagged segments at a time, then work out one tile each, with what
+// others must know about it. Then they take turns: the whole warp waits for a
+// stage, and the tile's lane issues the copies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +28,8 @@ using namespace mlir::fp8moe::streamed;
 /// for tiles that wait for scales; loads beyond those that keep the memory busy
 /// only make each other late, and with them whatever blocks tell each other.
 /// Four are better than three by up to 2%; but where a block has more than four
-/// tiles of a unit, all of which wait for the last one, three are better than
-/// four and than two by 4%, and for interleaved weights by 1%. Units of up to
+/// tiles of a panel, all of which wait for the last one, three are better than
+/// four and than two by 4%, and for interleaved weights by 1%. Panels of up to
 /// 12 tiles, as many as may have a seam, have no limit beyond the first tiles
 /// of a block: many of their tiles are partly empty.
 static constexpr int64_t kLoadsInFlight = 4;
@@ -50,11 +49,11 @@ static constexpr int64_t kFirstLoadsInFlight = 3;
 
 LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
                                            const SegmentState &state,
-                                           Value &lastUnit, Value &unit) {
+                                           Value &lastPanel, Value &panel) {
   Value inRange = isInRange(state);
   Value isFolded = kFoldedBit.isSet(b, state.shape);
   Value interleave = kInterleaveBits.get(b, state.shape);
-  // Blocks that share a unit.
+  // Blocks that share a panel.
   Value share = b.shiftRight(k.numBlocks, interleave);
 
   Value relative = b.sub(tileNumber, state.firstTile);
@@ -64,17 +63,17 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   Value inSet = b.sub(relative, b.mul(set, setTiles));
   Value runInSet = b.shiftRight(inSet, k.runLog);
   Value inRun = getNumberInRun(inSet);
-  Value unitInSet =
+  Value panelInSet =
       b.bitAnd(runInSet, b.sub(b.shiftLeft(b.i32(1), interleave), 1));
   Value run = b.shiftRight(runInSet, interleave);
   Value index = b.add(b.shiftLeft(run, k.runLog), inRun);
-  Value columnBlock = b.add(b.shiftLeft(set, interleave), unitInSet);
-  // The tile number of the first one of the unit.
+  Value columnBlock = b.add(b.shiftLeft(set, interleave), panelInSet);
+  // The tile number of the first one of the panel.
   Value firstEntry = b.add(b.add(state.firstTile, b.mul(set, setTiles)),
-                           b.shiftLeft(unitInSet, k.runLog));
+                           b.shiftLeft(panelInSet, k.runLog));
   firstEntry = b.select(inRange, firstEntry, -1);
 
-  Value column = b.mul(columnBlock, getUnitColumns(isFolded));
+  Value column = b.mul(columnBlock, getPanelColumns(isFolded));
   Value isReal = k.both(k.both(inRange, b.less(index, state.tiles)),
                         b.less(column, k.columns));
   // As whole runs a block may have some tiles more than the ring has stages:
@@ -85,20 +84,20 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   Value exceeds = b.less(b.mul(k.numBlocks, k.tile.stages), state.tiles);
 
   Value previous = b.shuffleIndex(firstEntry, b.maxS(b.sub(k.lane, 1), 0));
-  previous = b.select(k.isFirstLane, lastUnit, previous);
-  Value isNewUnit =
+  previous = b.select(k.isFirstLane, lastPanel, previous);
+  Value isNewPanel =
       k.both(isReal, b.compare(arith::CmpIPredicate::ne, firstEntry, previous));
   auto countBits = [&](Value bits) -> Value {
     return LLVM::CtPopOp::create(b, b.getI32Type(), bits);
   };
-  Value newUnits = b.ballot(isNewUnit);
+  Value newPanels = b.ballot(isNewPanel);
   // All bits up to that of this lane; 2 << 31 is 0.
   Value lanesToHere = b.sub(b.shiftLeft(b.i32(2), k.lane), 1);
 
   LaneTile tile;
-  tile.unit = b.add(unit, countBits(b.bitAnd(newUnits, lanesToHere)));
-  unit = b.add(unit, countBits(newUnits));
-  lastUnit = b.shuffleIndex(firstEntry, b.i32(b.getSubgroupSize() - 1));
+  tile.panel = b.add(panel, countBits(b.bitAnd(newPanels, lanesToHere)));
+  panel = b.add(panel, countBits(newPanels));
+  lastPanel = b.shuffleIndex(firstEntry, b.i32(b.getSubgroupSize() - 1));
 
   tile.firstEntry = firstEntry;
   // Lanes without a tile divide by it, too.
@@ -111,7 +110,7 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
                                 b.lessEqual(state.tiles, b.add(index, 1))));
   Value isFirstTile = b.less(tileNumber, b.mul(k.numBlocks, kFirstTiles));
   tile.bits = b.bitOr(
-      b.bitOr(state.shape, kNewUnitBit.setIf(b, isNewUnit)),
+      b.bitOr(state.shape, kNewPanelBit.setIf(b, isNewPanel)),
       b.bitOr(kLastBit.setIf(b, isLast), kFirstBit.setIf(b, isFirstTile)));
   tile.segment = state.segment;
   tile.columnBlock = columnBlock;
@@ -120,12 +119,12 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   tile.start = state.start;
   tile.length = state.length;
   tile.outStart = state.outStart;
-  // Units of few tiles are not interleaved.
+  // Panels of few tiles are not interleaved.
   tile.previousEntry = b.add(
       state.previousFirst, b.mul(columnBlock, getNumbers(state.previousTiles)));
   tile.previousContributors = b.minS(getRuns(state.previousTiles), k.numBlocks);
   tile.progress =
-      k.getRowOfTile(relative, b.mul(getNumbers(state.tiles), state.units),
+      k.getRowOfTile(relative, b.mul(getNumbers(state.tiles), state.panels),
                      state.start, state.length);
 
   // The first of a block's tiles stands for all when they exceed the ring.
@@ -134,14 +133,14 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   return {tile, b.ballot(acts), b.ballot(exceeds)};
 }
 
-UnitRecord ProducerBuilder::prepareUnit(const LaneTile &tile) {
+PanelRecord ProducerBuilder::preparePanel(const LaneTile &tile) {
   Value isFolded = kFoldedBit.isSet(b, tile.bits);
-  UnitRecord record;
+  PanelRecord record;
   record.entry = tile.firstEntry;
   record.interleave = kInterleaveBits.get(b, tile.bits);
   record.contributors = tile.contributors;
   record.segment = tile.segment;
-  record.column = b.mul(tile.columnBlock, getUnitColumns(isFolded));
+  record.column = b.mul(tile.columnBlock, getPanelColumns(isFolded));
   record.isFolded = k.toWord(isFolded);
   record.contributor = tile.contributor;
   record.isFinal = tile.isFinal;
@@ -152,7 +151,7 @@ UnitRecord ProducerBuilder::prepareUnit(const LaneTile &tile) {
   return record;
 }
 
-/// Tile `index` of the unit of `tile`.
+/// Tile `index` of the panel of `tile`.
 PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
                                           Value flags) {
   PreparedTile prepared;
@@ -160,14 +159,14 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   Value isFolded = kFoldedBit.isSet(b, tile.bits);
   Value tileRows = getTileRows(isFolded);
   TileRecord &record = prepared.record;
-  record.unit = tile.unit;
+  record.panel = tile.panel;
   // A block posts to the entry that has the number of its first tile.
   record.entry =
       b.add(tile.firstEntry,
             b.shiftLeft(tile.contributor,
                         b.add(kInterleaveBits.get(b, tile.bits), k.runLog)));
   record.segment = tile.segment;
-  record.column = b.mul(tile.columnBlock, getUnitColumns(isFolded));
+  record.column = b.mul(tile.columnBlock, getPanelColumns(isFolded));
   record.row =
       b.add(b.bitAnd(tile.outStart, -kSectorRows), b.mul(index, tileRows));
   Value first = b.sub(tile.outStart, record.row);
@@ -224,11 +223,11 @@ Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
 }
 
 /// Rows of 128 bytes use memory badly. The blocks that load the same rows of
-/// interleaved units share them: each fetches some of the rows for all units to
-/// the L2 cache, shortly before.
+/// interleaved panels share them: each fetches some of the rows for all panels
+/// to the L2 cache, shortly before.
 void ProducerBuilder::prefetchShare(const LaneTile &tile,
                                     const TileBoxes &boxes) {
-  Value share = b.bitAnd(tile.columnBlock, kInterleavedUnits - 1);
+  Value share = b.bitAnd(tile.columnBlock, kInterleavedPanels - 1);
   Value firstBlock = b.sub(tile.columnBlock, share);
   SmallVector<Value> coordinates{b.mul(firstBlock, k.getTileColumns()),
                                  b.add(boxes.row, b.mul(share, kShareRows))};
@@ -286,13 +285,13 @@ RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
   return k.ring.getNext(position);
 }
 
-/// A unit that is larger than the ring is read whole for its magnitudes; the
+/// A panel that is larger than the ring is read whole for its magnitudes; the
 /// last tiles stay, and the others are read again.
-RingPosition ProducerBuilder::issueLargeUnit(const LaneTile &tile,
-                                             RingPosition position) {
+RingPosition ProducerBuilder::issueLargePanel(const LaneTile &tile,
+                                              RingPosition position) {
   k.ring.createWaitEmpty(position);
   b.createIf(k.isFirstLane,
-             [&] { k.publishUnit(tile.unit, prepareUnit(tile)); });
+             [&] { k.publishPanel(tile.panel, preparePanel(tile)); });
   Value count = b.ceilDiv(b.sub(tile.tiles, tile.contributor), k.numBlocks);
   // Two stages are left for reading ahead.
   Value again = b.sub(count, k.tile.stages - 2);
@@ -334,8 +333,8 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
       b.i32(tile_flags::kMeasure.getMask() | tile_flags::kConvert.getMask()),
       tile_flags::kPost.setIf(b, kLastBit.isSet(b, tile.bits)));
   PreparedTile prepared = prepareTile(tile, tile.index, flags);
-  UnitRecord unit = prepareUnit(tile);
-  Value isNewUnit = kNewUnitBit.isSet(b, tile.bits);
+  PanelRecord panel = preparePanel(tile);
+  Value isNewPanel = kNewPanelBit.isSet(b, tile.bits);
   Value hasTile = k.isNonZero(b.bitAnd(b.shiftRight(lanes.acts, k.lane), 1));
   // Rows are read as wholes where they are quantized, too.
   Value fetches =
@@ -372,7 +371,7 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
               LaneTile large;
               for (auto member : LaneTile::members())
                 large.*member = b.shuffleIndex(tile.*member, turn);
-              RingPosition next = issueLargeUnit(large, position);
+              RingPosition next = issueLargePanel(large, position);
               return SmallVector<Value>{next.stage, next.parity};
             },
             [&] {
@@ -383,8 +382,8 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
                     b.shuffleIndex(prepared.boxes.*member, turn);
               RingPosition next =
                   issue(current, b.equal(k.lane, turn), position, [&] {
-                    b.createIf(isNewUnit,
-                               [&] { k.publishUnit(tile.unit, unit); });
+                    b.createIf(isNewPanel,
+                               [&] { k.publishPanel(tile.panel, panel); });
                   });
               return SmallVector<Value>{next.stage, next.parity};
             });
@@ -397,7 +396,7 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
 /// Tells each convert team and each scale warp that there is no more; the
 /// measure warps see the first of these. `tail` is the first row of the output
 /// that belongs to no segment.
-void ProducerBuilder::finish(Value unit, RingPosition position, Value tail) {
+void ProducerBuilder::finish(Value panel, RingPosition position, Value tail) {
   b.createIf(k.isFirstLane, [&] {
     for (int64_t team = 0; team < k.tile.convertTeams; ++team) {
       k.ring.createWaitEmpty(position);
@@ -406,7 +405,7 @@ void ProducerBuilder::finish(Value unit, RingPosition position, Value tail) {
       position = k.ring.getNext(position);
     }
     for (int64_t i : llvm::seq(k.tile.scaleWarps))
-      k.publishEndUnit(b.add(unit, i + 1));
+      k.publishEndPanel(b.add(panel, i + 1));
     if (k.tile.hasRows())
       k.announce(k.getTileProgress(), b.i32(kAllRead));
   });
@@ -416,7 +415,7 @@ void ProducerBuilder::build() {
   Type i32 = b.getI32Type();
   constexpr size_t kStates = SegmentState::kSize;
   bool hasWindows = k.problem.jagged;
-  // Tile number, last unit, unit, position in the ring, and the window.
+  // Tile number, last panel, panel, position in the ring, and the window.
   constexpr size_t kFixed = 5;
   Value run =
       b.add(k.block, b.mul(b.shiftRight(k.lane, k.runLog), k.numBlocks));
@@ -450,14 +449,14 @@ void ProducerBuilder::build() {
         return std::pair(b.voteAny(isInRange(state)), values);
       },
       [&](ValueRange values) {
-        Value lastUnit = values[1], unit = values[2];
+        Value lastPanel = values[1], panel = values[2];
         LaneTiles lanes = createLaneTiles(
             values[0], SegmentState::fromValues(values.take_back(kStates)),
-            lastUnit, unit);
+            lastPanel, panel);
         RingPosition position = issueLanes(lanes, {values[3], values[4]});
         SmallVector<Value> next{
-            b.add(values[0], b.mul(k.numBlocks, b.getSubgroupSize())), lastUnit,
-            unit, position.stage, position.parity};
+            b.add(values[0], b.mul(k.numBlocks, b.getSubgroupSize())),
+            lastPanel, panel, position.stage, position.parity};
         llvm::append_range(next, values.drop_back(kStates).drop_front(kFixed));
         return next;
       });

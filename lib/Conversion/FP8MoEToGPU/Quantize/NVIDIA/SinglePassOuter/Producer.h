@@ -19,7 +19,7 @@
 
 namespace mlir::fp8moe::streamed {
 
-/// Fields of SegmentState::shape: the log2 of the units that are interleaved,
+/// Fields of SegmentState::shape: the log2 of the panels that are interleaved,
 /// then flags.
 constexpr BitField kInterleaveBits{0, 2};
 constexpr BitField kFoldedBit{2};
@@ -28,8 +28,8 @@ constexpr BitField kSeamBit{3};
 /// The next segment writes the sector that it shares with this one.
 constexpr BitField kCutBit{4};
 /// Flags of a lane's tile, in the same word.
-constexpr BitField kNewUnitBit{5};
-/// The block's last tile of the unit.
+constexpr BitField kNewPanelBit{5};
+/// The block's last tile of the panel.
 constexpr BitField kLastBit{6};
 /// One of the block's first tiles.
 constexpr BitField kFirstBit{7};
@@ -37,21 +37,22 @@ constexpr BitField kFirstBit{7};
 /// A segment, all i32. A window is 32 of them, one for each lane.
 struct SegmentState {
   Value segment;
-  /// The number of its first tile, and the tiles of each of its units.
+  /// The number of its first tile, and the tiles of each of its panels.
   Value firstTile, tiles;
   /// Its rows in the input, and its first row in the output.
   Value start, length, outStart;
-  /// Units, in whole sets of interleaved ones.
-  Value units;
+  /// Panels, in whole sets of interleaved ones.
+  Value panels;
   Value shape;
   /// firstTile and tiles of the segment before it.
   Value previousFirst, previousTiles;
 
   static constexpr auto members() {
     using S = SegmentState;
-    return std::array{&S::segment,       &S::firstTile,    &S::tiles, &S::start,
-                      &S::length,        &S::outStart,     &S::units, &S::shape,
-                      &S::previousFirst, &S::previousTiles};
+    return std::array{&S::segment,      &S::firstTile, &S::tiles,
+                      &S::start,        &S::length,    &S::outStart,
+                      &S::panels,       &S::shape,     &S::previousFirst,
+                      &S::previousTiles};
   }
   static constexpr size_t kSize = 10;
 
@@ -67,14 +68,14 @@ struct SegmentState {
 /// A tile of a lane, or after a broadcast of the warp, all i32.
 struct LaneTile {
   Value bits;
-  /// The unit's number in the block, the first of its entries, its tiles, and
+  /// The panel's number in the block, the first of its entries, its tiles, and
   /// how many blocks have some of them.
-  Value unit, firstEntry, tiles, contributors;
+  Value panel, firstEntry, tiles, contributors;
   /// Which of them the block is.
   Value contributor;
-  /// As in UnitRecord.
+  /// As in PanelRecord.
   Value isFinal;
-  /// The number of the tile in the unit.
+  /// The number of the tile in the panel.
   Value index;
   Value segment, columnBlock;
   /// The segment's rows in the input, and its first row in the output.
@@ -87,7 +88,7 @@ struct LaneTile {
   static constexpr auto members() {
     using T = LaneTile;
     return std::array{
-        &T::bits,        &T::unit,          &T::firstEntry,
+        &T::bits,        &T::panel,         &T::firstEntry,
         &T::tiles,       &T::contributors,  &T::contributor,
         &T::isFinal,     &T::index,         &T::segment,
         &T::columnBlock, &T::start,         &T::length,
@@ -121,7 +122,7 @@ struct PreparedTile {
 };
 
 /// The tiles of the lanes. The masks have a bit for each lane that has a tile,
-/// and for each whose unit is larger than the ring.
+/// and for each whose panel is larger than the ring.
 struct LaneTiles {
   LaneTile tile;
   Value acts, exceeds;
@@ -135,7 +136,7 @@ public:
 
 private:
   bool hasPadding() const { return k.problem.outputPadding > 1; }
-  Value getUnitColumns(Value isFolded) {
+  Value getPanelColumns(Value isFolded) {
     return b.select(isFolded, b.i32(k.getTileColumns() / 2),
                     k.getTileColumns());
   }
@@ -154,7 +155,7 @@ private:
   SegmentState findLikeSegment(Value tileNumber, const SegmentState &like);
   Value createEndAfter(Value segment, Value end);
   Value createCut(Value start, Value end, Value tiles, Value nextEnd);
-  Value getInterleaveTiles(Value units, Value tiles);
+  Value getInterleaveTiles(Value panels, Value tiles);
   /// The runs of so many tiles, and the numbers that tiles have: as if the last
   /// run were whole.
   Value getRuns(Value tiles) {
@@ -168,7 +169,7 @@ private:
   }
   /// The number of the first tile behind a segment.
   Value getTileEnd(const SegmentState &state) {
-    return b.add(state.firstTile, b.mul(getNumbers(state.tiles), state.units));
+    return b.add(state.firstTile, b.mul(getNumbers(state.tiles), state.panels));
   }
   SegmentState lookUp(Value tileNumber, const SegmentState &window);
   SegmentState findSegments(Value tileNumber, SegmentState &window);
@@ -177,20 +178,20 @@ private:
   }
 
   Value isFinalSet(const SegmentState &state, Value firstInSegment);
-  /// What the lanes have to do. `lastUnit` and `unit` are updated: the first
-  /// entry of the last lane's unit, and the number of units before.
+  /// What the lanes have to do. `lastPanel` and `panel` are updated: the first
+  /// entry of the last lane's panel, and the number of panels before.
   LaneTiles createLaneTiles(Value tileNumber, const SegmentState &state,
-                            Value &lastUnit, Value &unit);
-  UnitRecord prepareUnit(const LaneTile &tile);
+                            Value &lastPanel, Value &panel);
+  PanelRecord preparePanel(const LaneTile &tile);
   PreparedTile prepareTile(const LaneTile &tile, Value index, Value flags);
   RingPosition issueLanes(const LaneTiles &lanes, RingPosition position);
-  RingPosition issueLargeUnit(const LaneTile &tile, RingPosition position);
+  RingPosition issueLargePanel(const LaneTile &tile, RingPosition position);
   RingPosition issue(const PreparedTile &tile, Value isIssuer,
                      RingPosition position, function_ref<void()> publish);
   Value getLoadsInFlight(const LaneTile &tile);
   void prefetchShare(const LaneTile &tile, const TileBoxes &boxes);
   void loadBoxes(const TileBoxes &boxes, Value stage);
-  void finish(Value unit, RingPosition position, Value tail);
+  void finish(Value panel, RingPosition position, Value tail);
 
   StreamedKernel &k;
   KernelBuilder &b;

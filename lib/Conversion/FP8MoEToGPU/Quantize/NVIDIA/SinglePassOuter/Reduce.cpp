@@ -9,7 +9,7 @@
 //
 // Warp w of the four reads chunks 2w and 2w + 1 (16 bytes) of every line: each
 // lane four lines, 32 apart. A lane keeps the largest magnitudes of its columns
-// until the block's last tile of a unit; then the warp combines them and posts
+// until the block's last tile of a panel; then the warp combines them and posts
 // eight words.
 //
 //===----------------------------------------------------------------------===//
@@ -151,7 +151,7 @@ void MeasureBuilder::build() {
             tile_flags::kPost.isSet(b, record.flags), chunkTypes,
             [&] {
               post(record, measured);
-              k.signalPosted(record.unit);
+              k.signalPosted(record.panel);
               return zero;
             },
             [&] { return measured; });
@@ -163,7 +163,7 @@ void MeasureBuilder::build() {
   storeScalesOfEmptySegments();
 }
 
-/// Segments without rows have no unit. The blocks of the grid take turns; the
+/// Segments without rows have no panel. The blocks of the grid take turns; the
 /// lanes look together at the segments between one and the next.
 void MeasureBuilder::storeScalesOfEmptySegments() {
   if (!k.problem.jagged)

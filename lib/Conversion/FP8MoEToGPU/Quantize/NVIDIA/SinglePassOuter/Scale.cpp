@@ -7,13 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 //
-// A warp takes every n-th unit of the block. Eight lanes read the chunks of one
-// entry (16 bytes each), four entries at a time; a word without its sign bits
-// has not been posted yet and is read again. Only these warps read what others
-// post, and only after their own block has posted: more readers, and reads that
-// are too early, would fill the cache's queues. For the same reason few blocks
-// read what all have posted, where many post: relays, whose result the others
-// read. Final units, with nothing left to load, have none.
+// A warp takes every n-th panel of the block. Eight lanes read the chunks of
+// one entry (16 bytes each), four entries at a time; a word without its sign
+// bits has not been posted yet and is read again. Only these warps read what
+// others post, and only after their own block has posted: more readers, and
+// reads that are too early, would fill the cache's queues. For the same reason
+// few blocks read what all have posted, where many post: relays, whose result
+// the others read. Final panels, with nothing left to load, have none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,9 +44,9 @@ public:
 private:
   /// The largest magnitudes of some entries: a chunk of the lane's eighth of
   /// the columns, over the entries that the lane has read.
-  Value collect(const UnitRecord &record);
+  Value collect(const PanelRecord &record);
   /// By a relay: posts the largest of what its contributors posted.
-  void relay(const UnitRecord &record);
+  void relay(const PanelRecord &record);
   struct Reads {
     SmallVector<Value> pointers, chunks;
   };
@@ -59,8 +59,8 @@ private:
   Value getDistance(Value interleave);
   Value isMissing(Value chunk);
   /// The scales of the lane's word of such a chunk.
-  SmallVector<Value> createScales(Value chunk, const UnitRecord &record);
-  void handle(Value unit, const UnitRecord &record);
+  SmallVector<Value> createScales(Value chunk, const PanelRecord &record);
+  void handle(Value panel, const PanelRecord &record);
 
   StreamedKernel &k;
   KernelBuilder &b;
@@ -142,7 +142,7 @@ Value ScaleBuilder::getPointer(Value entry) {
   return b.offsetBytes(k.entries, offset);
 }
 
-void ScaleBuilder::relay(const UnitRecord &record) {
+void ScaleBuilder::relay(const PanelRecord &record) {
   Value distance = getDistance(record.interleave);
   Value own =
       b.offsetBytes(getPointer(record.entry),
@@ -164,7 +164,7 @@ Value ScaleBuilder::getDistance(Value interleave) {
   return b.shiftLeft(b.i32(kLineBytes), b.add(interleave, k.runLog));
 }
 
-Value ScaleBuilder::collect(const UnitRecord &record) {
+Value ScaleBuilder::collect(const PanelRecord &record) {
   Type words = b.getWordsType();
   Value first = getPointer(record.entry);
   Value distance = getDistance(record.interleave);
@@ -205,7 +205,7 @@ Value ScaleBuilder::collect(const UnitRecord &record) {
 }
 
 SmallVector<Value> ScaleBuilder::createScales(Value chunk,
-                                              const UnitRecord &record) {
+                                              const PanelRecord &record) {
   // Word i of the chunk goes to the lanes that began with entry i.
   Value word =
       k.createScatteredMax(b.unpackWords(chunk), b.getSubgroupSize() / 2);
@@ -219,7 +219,7 @@ SmallVector<Value> ScaleBuilder::createScales(Value chunk,
   return scales;
 }
 
-void ScaleBuilder::handle(Value unit, const UnitRecord &record) {
+void ScaleBuilder::handle(Value panel, const PanelRecord &record) {
   // What the previous segment posted is usually there: it is read meanwhile.
   Value isSeam = k.isNonZero(record.hasSeam);
   Reads seamReads;
@@ -227,7 +227,7 @@ void ScaleBuilder::handle(Value unit, const UnitRecord &record) {
     seamReads = beginReads(
         getPointer(record.previousEntry), getDistance(/*interleave=*/b.i32(0)),
         b.select(isSeam, record.previousContributors, b.i32(0)));
-  k.waitForPosted(unit);
+  k.waitForPosted(panel);
   SmallVector<Value> scales = createScales(collect(record), record);
   // Virtual columns count the elements of a line.
   int64_t perWord = scales.size();
@@ -240,13 +240,13 @@ void ScaleBuilder::handle(Value unit, const UnitRecord &record) {
           b.offsetBytes(pointer, b.mul(b.add(virtualColumn, i), sizeof(float))),
           sizeof(float));
   };
-  storeShared(scales, k.getUnitScales(unit));
+  storeShared(scales, k.getPanelScales(panel));
   if (k.hasSeams())
     b.createIf(isSeam, [&] {
       storeShared(createScales(finishReads(seamReads), record),
-                  k.getSeamScales(unit));
+                  k.getSeamScales(panel));
     });
-  k.signalScales(unit);
+  k.signalScales(panel);
 
   Value limit = b.select(k.isNonZero(record.isFolded),
                          b.i32(k.getTileColumns() / 2), k.getTileColumns());
@@ -270,12 +270,12 @@ void ScaleBuilder::build() {
   k.createWhile(
       warp, types,
       [&](ValueRange carried) {
-        k.waitForUnit(carried[0]);
-        return std::pair(k.negate(k.isEndUnit(carried[0])),
+        k.waitForPanel(carried[0]);
+        return std::pair(k.negate(k.isEndPanel(carried[0])),
                          llvm::to_vector_of<Value>(carried));
       },
       [&](ValueRange carried) {
-        handle(carried[0], k.loadUnitRecord(carried[0]));
+        handle(carried[0], k.loadPanelRecord(carried[0]));
         return SmallVector<Value>{b.add(carried[0], k.tile.scaleWarps)};
       });
 }

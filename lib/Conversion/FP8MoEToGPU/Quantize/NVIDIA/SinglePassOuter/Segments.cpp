@@ -19,16 +19,16 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::streamed;
 
-/// Units that would take all stages are folded: half as many columns of twice
-/// as many rows a tile. While a unit waits for its scales its tiles occupy
-/// stages and the registers of convert teams, as do those of the next unit,
+/// Panels that would take all stages are folded: half as many columns of twice
+/// as many rows a tile. While a panel waits for its scales its tiles occupy
+/// stages and the registers of convert teams, as do those of the next panel,
 /// which are being loaded. Still, full lines are worth it: one group of 163840
 /// rows, 9.7 tiles a block, reaches 81% of a copy instead of 73%.
 static int64_t getFoldTilesPerBlock(const StreamedTile &tile) {
   return tile.stages - 1;
 }
 
-/// Units of more tiles than these, of which four together have at most
+/// Panels of more tiles than these, of which four together have at most
 /// kInterleaveTilesPerBlock a block, are interleaved: shorter ones are read
 /// next to their neighbours anyway. Jagged ones gain from 12 on (32768x7168 in
 /// 8 groups 84% -> 86% of a copy), and so do segments that are all alike and
@@ -83,7 +83,7 @@ Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
   Value isShared = b.compare(arith::CmpIPredicate::ne, sector, end);
   Value hasTwoOwners = k.both(b.lessEqual(start, sector),
                               b.lessEqual(b.add(sector, kSectorRows), nextEnd));
-  // Units of a folded segment have other columns.
+  // Panels of a folded segment have other columns.
   Value nextRows = b.sub(nextEnd, sector);
   Value isNextFull = b.less(
       nextRows, b.mul(k.numBlocks, getFoldTilesPerBlock(k.tile) * kLines));
@@ -92,20 +92,20 @@ Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
   return k.both(k.both(isShared, hasTwoOwners), k.both(isNextFull, isShort));
 }
 
-/// Above how many tiles of a unit units are interleaved.
-Value ProducerBuilder::getInterleaveTiles(Value units, Value tiles) {
+/// Above how many tiles of a panel panels are interleaved.
+Value ProducerBuilder::getInterleaveTiles(Value panels, Value tiles) {
   if (k.problem.jagged)
     return b.i32(k.tile.hasRows() ? kInterleaveWholeTiles : kInterleaveTiles);
-  // The blocks that a unit goes to are always the same, also those of none.
-  Value areSets = b.equal(b.bitAnd(units, kInterleavedUnits - 1), 0);
-  Value all = b.mul(k.segments, b.mul(units, tiles));
+  // The blocks that a panel goes to are always the same, also those of none.
+  Value areSets = b.equal(b.bitAnd(panels, kInterleavedPanels - 1), 0);
+  Value all = b.mul(k.segments, b.mul(panels, tiles));
   Value areFew = b.lessEqual(all, b.mul(k.numBlocks, kFewTilesPerBlock));
   return b.select(k.both(areSets, areFew), b.i32(kInterleaveTiles),
                   kInterleaveWholeTiles);
 }
 
 /// How a segment is divided, which its length and its first row in the output
-/// say: its tiles, units and shape, less what its neighbours have to do with
+/// say: its tiles, panels and shape, less what its neighbours have to do with
 /// it.
 void ProducerBuilder::divideSegment(SegmentState &state) {
   Value extent = b.add(b.roundUp(state.length, k.problem.outputPadding),
@@ -114,17 +114,18 @@ void ProducerBuilder::divideSegment(SegmentState &state) {
       b.select(b.less(b.i32(0), state.length), b.ceilDiv(extent, kLines), 0);
   Value isFolded =
       b.less(b.mul(k.numBlocks, getFoldTilesPerBlock(k.tile)), tiles);
-  Value units = b.ceilDiv(k.columns, k.getTileColumns());
-  constexpr int64_t mask = kInterleavedUnits - 1;
+  Value panels = b.ceilDiv(k.columns, k.getTileColumns());
+  constexpr int64_t mask = kInterleavedPanels - 1;
   Value isInterleaved =
-      k.both(k.both(b.less(getInterleaveTiles(units, tiles), tiles),
+      k.both(k.both(b.less(getInterleaveTiles(panels, tiles), tiles),
                     b.lessEqual(b.shiftLeft(tiles, kInterleaveLog),
                                 b.mul(k.numBlocks, kInterleaveTilesPerBlock))),
              b.equal(b.bitAnd(k.numBlocks, mask), 0));
 
-  units = b.select(isInterleaved, b.bitAnd(b.add(units, mask), ~mask), units);
-  Value foldedUnits = b.ceilDiv(k.columns, k.getTileColumns() / 2);
-  state.units = b.select(isFolded, foldedUnits, units);
+  panels =
+      b.select(isInterleaved, b.bitAnd(b.add(panels, mask), ~mask), panels);
+  Value foldedPanels = b.ceilDiv(k.columns, k.getTileColumns() / 2);
+  state.panels = b.select(isFolded, foldedPanels, panels);
   state.tiles = b.select(isFolded, b.ceilDiv(extent, 2 * kLines), tiles);
   state.shape =
       b.bitOr(kInterleaveBits.place(
@@ -149,20 +150,20 @@ SegmentState ProducerBuilder::createLikeSegment() {
 SegmentState ProducerBuilder::findLikeSegment(Value tileNumber,
                                               const SegmentState &like) {
   SegmentState state = like;
-  Value tiles = b.mul(getNumbers(like.tiles), like.units);
+  Value tiles = b.mul(getNumbers(like.tiles), like.panels);
   state.segment = b.divU(tileNumber, tiles);
   state.firstTile = b.mul(state.segment, tiles);
   return state;
 }
 
-/// Whether a set of units, of which the first tile is number `firstInSegment`
+/// Whether a set of panels, of which the first tile is number `firstInSegment`
 /// of its segment, and all later ones are within one round of runs (i32). Not
 /// asked of jagged segments, where each instruction of the producer counts.
 Value ProducerBuilder::isFinalSet(const SegmentState &state,
                                   Value firstInSegment) {
   if (k.problem.jagged)
     return b.i32(0);
-  Value tiles = b.mul(getNumbers(state.tiles), state.units);
+  Value tiles = b.mul(getNumbers(state.tiles), state.panels);
   Value left =
       b.sub(b.mul(b.sub(k.segments, state.segment), tiles), firstInSegment);
   return k.toWord(b.lessEqual(left, b.shiftLeft(k.numBlocks, k.runLog)));
@@ -198,7 +199,7 @@ SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   Value lastTileEnd = getTileEnd(last);
   Value tileEnd = b.add(
       getLastLane(lastTileEnd),
-      b.scanLanes(b.mul(getNumbers(next.tiles), next.units), k.lane, sum));
+      b.scanLanes(b.mul(getNumbers(next.tiles), next.panels), k.lane, sum));
   next.firstTile = shiftLanes(tileEnd, lastTileEnd);
   next.previousFirst = shiftLanes(next.firstTile, last.firstTile);
   next.previousTiles = shiftLanes(next.tiles, last.tiles);
