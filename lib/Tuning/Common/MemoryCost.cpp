@@ -40,16 +40,16 @@ int64_t fp8moe::estimateSectorBytes(RankedTensorType type,
                                     const StridedLayout &layout,
                                     const TensorAccess &access,
                                     const TargetInfo &target) {
-  int64_t run = 1;
+  int64_t extent = 1;
   for (int64_t dim : access.walkedDims)
     if (layout.isContiguousAlong(dim))
-      run = std::max(run,
-                     std::min(kTileExtent, nominalSize(type.getDimSize(dim))));
-  int64_t runBytes = std::max<int64_t>(run * elementBytes(type), 1);
-  int64_t touched = llvm::alignTo(runBytes, target.sectorBytes);
-  // Only what a run leaves unused of its sectors is wasted.
+      extent = std::max(
+          extent, std::min(kTileExtent, nominalSize(type.getDimSize(dim))));
+  int64_t contiguousBytes = std::max<int64_t>(extent * elementBytes(type), 1);
+  int64_t touched = llvm::alignTo(contiguousBytes, target.sectorBytes);
+  // Only what a contiguous extent leaves unused of its sectors is wasted.
   return static_cast<int64_t>(static_cast<double>(estimateTensorBytes(type)) *
-                              touched / runBytes);
+                              touched / contiguousBytes);
 }
 
 Cost fp8moe::estimateBytes(int64_t bytes, const TargetInfo &target) {

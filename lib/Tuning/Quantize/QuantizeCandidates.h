@@ -29,8 +29,9 @@ bool hasUnalignedColumns(const QuantizeWork &work);
 /// for each element.
 int64_t estimateUnalignedStores(const QuantizeWork &work, double elementTime);
 
-/// Bytes of the sectors that hold `bytes` when they are touched in runs.
-int64_t countSectorBytes(int64_t bytes, int64_t runBytes,
+/// Bytes of the sectors that hold `bytes` when they are touched in extents of
+/// `contiguousBytes`.
+int64_t countSectorBytes(int64_t bytes, int64_t contiguousBytes,
                          const TargetInfo &target);
 
 /// The root of the sum of squares of two times, which stands for what overlaps:

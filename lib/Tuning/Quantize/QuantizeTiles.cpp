@@ -95,11 +95,11 @@ int64_t fp8moe::estimateUnalignedStores(const QuantizeWork &work,
   return static_cast<int64_t>(std::min(elements * elementTime, 1e18));
 }
 
-int64_t fp8moe::countSectorBytes(int64_t bytes, int64_t runBytes,
+int64_t fp8moe::countSectorBytes(int64_t bytes, int64_t contiguousBytes,
                                  const TargetInfo &target) {
   return llvm::SaturatingMultiply<uint64_t>(
-      llvm::divideCeil(bytes, runBytes),
-      llvm::alignTo(runBytes, target.sectorBytes));
+      llvm::divideCeil(bytes, contiguousBytes),
+      llvm::alignTo(contiguousBytes, target.sectorBytes));
 }
 
 int64_t fp8moe::overlapTimes(int64_t traffic, int64_t latency) {

@@ -168,8 +168,8 @@ private:
            std::min(config.columnsPerBlock, work.columns) * work.inputBytes;
   }
   /// Neighbours in memory that a block touches at once.
-  int64_t getRun(int64_t rowStride, int64_t columnStride,
-                 bool transposed) const {
+  int64_t getContiguousBytes(int64_t rowStride, int64_t columnStride,
+                             bool transposed) const {
     if (isAlongRows(rowStride, columnStride, work.columns))
       return std::min(transposed ? kTransposedRow
                                  : target.warpSize * kChunkElements,
@@ -201,15 +201,15 @@ int64_t TileCost::getTraffic(bool rereadsFromCache) const {
   int64_t elements = getElements();
   int64_t read = countSectorBytes(
       llvm::SaturatingMultiply<uint64_t>(elements, work.inputBytes),
-      getRun(work.inputRowStride, work.inputColumnStride,
-             /*transposed=*/false) *
+      getContiguousBytes(work.inputRowStride, work.inputColumnStride,
+                         /*transposed=*/false) *
           work.inputBytes,
       target);
-  int64_t written =
-      countSectorBytes(elements,
-                       getRun(work.outputRowStride, work.outputColumnStride,
-                              config.kind == QuantizeConfig::OuterTransposing),
-                       target);
+  int64_t written = countSectorBytes(
+      elements,
+      getContiguousBytes(work.outputRowStride, work.outputColumnStride,
+                         config.kind == QuantizeConfig::OuterTransposing),
+      target);
   int64_t scales = work.segments * work.columns * sizeof(float);
   return (rereadsFromCache ? 1 : 2) * read + written + scales;
 }

@@ -49,7 +49,7 @@ inline constexpr int64_t kFillingStages = 6;
 /// 132 multiprocessors of an H200 idle.
 inline constexpr int64_t kClusters[] = {1, 2};
 /// Parts of a piece whose first group is kept: one for each lane of a warp.
-inline constexpr int64_t kRuns = 32;
+inline constexpr int64_t kLaneSpans = 32;
 /// Groups of a kernel that does not know their number.
 inline constexpr int64_t kDefaultGroups = 64;
 
@@ -93,7 +93,7 @@ private:
     ends = scales + slots * table;
     numbers = ends + table;
     firstGroups = numbers + table;
-    end = firstGroups + stages * kRuns * 4;
+    end = firstGroups + stages * kLaneSpans * 4;
   }
 };
 } // namespace columns

@@ -146,8 +146,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-NOT:     fp8moe_plan.aligned
 // CHECK:         fp8moe_plan.tensor_map %{{.*}} box(32, 128, 1) swizzle 128
 // CHECK:         fp8moe_plan.tensor_map %{{.*}} box(16, 256, 1) swizzle 64
-// Runs of four tiles where panels are whole ones and blocks have at least 16 tiles, else of two. As
-// many blocks as leave the most runs of a block what they are, in whole sets of interleaved panels.
+// Spans of four tiles where panels are whole ones and blocks have at least 16 tiles, else of two. As
+// many blocks as leave the most spans of a block what they are, in whole sets of interleaved panels.
 // CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
 // CHECK:         %[[MOST:.*]] = arith.minsi %[[ALL]], %c256
 // CHECK:         %[[UNIT_TILES:.*]] = arith.ceildivsi %{{.*}}, %c128

@@ -28,7 +28,7 @@ struct Piece {
   Value column, slot, slotParity;
   /// The first row in the block's part, and the number of rows.
   Value row, rows;
-  /// Where the groups of its runs are, and the group of the first row.
+  /// Where the groups of its spans are, and the group of the first row.
   Value firstGroups, group;
 };
 
@@ -102,7 +102,7 @@ private:
   void sendMagnitude(const Piece &piece, Value group, Value largest);
   void postMagnitude(const Piece &piece, Value group, Value largest);
   void measureLines(const Piece &piece);
-  void measureRuns(const Piece &piece);
+  void measureSpans(const Piece &piece);
   Value convert(Value words, ArrayRef<Value> scales);
   Value loadScale(const Piece &piece, Value group);
   SharedLine getScales(const Piece &piece, const Line &line, Cursor cursor,
@@ -147,9 +147,9 @@ private:
   /// Pieces of the block's part of a column, their rows, and the pieces of all
   /// of the cluster's blocks.
   Value pieces, pieceRows, allPieces;
-  /// Rows of a run: an odd number of chunks, so that lanes that read their runs
-  /// side by side meet in no bank.
-  Value runRows;
+  /// Rows of a span: an odd number of chunks, so that lanes that read their
+  /// spans side by side meet in no bank.
+  Value spanRows;
 };
 
 } // namespace mlir::fp8moe::columns

@@ -97,8 +97,9 @@ void ColumnsBuilder::divideWork() {
   firstRow = getRow(rank);
   numRows = b.sub(getRow(b.add(rank, 1)), firstRow);
   std::tie(pieces, pieceRows) = dividePart(numRows);
-  static_assert(kLineBytes == kRuns * kChunkBytes);
-  runRows = b.mul(b.bitOr(b.divU(pieceRows, getLineRows()), 1), getChunkRows());
+  static_assert(kLineBytes == kLaneSpans * kChunkBytes);
+  spanRows =
+      b.mul(b.bitOr(b.divU(pieceRows, getLineRows()), 1), getChunkRows());
   allPieces = b.i32(0);
   for (int64_t other : llvm::seq(tile.cluster)) {
     Value length = b.sub(getRow(b.i32(other + 1)), getRow(b.i32(other)));
@@ -198,13 +199,13 @@ void ColumnsBuilder::findGroups() {
       });
 }
 
-/// By all threads: the group that each run of each piece begins in.
+/// By all threads: the group that each span of each piece begins in.
 void ColumnsBuilder::findFirstGroups() {
   b.createFor(
-      narrow(b.getThread()), b.mul(pieces, kRuns), b.getNumThreads(),
+      narrow(b.getThread()), b.mul(pieces, kLaneSpans), b.getNumThreads(),
       [&](Value index) {
-        Value row = b.add(b.mul(b.divU(index, kRuns), pieceRows),
-                          b.mul(b.remU(index, kRuns), runRows));
+        Value row = b.add(b.mul(b.divU(index, kLaneSpans), pieceRows),
+                          b.mul(b.remU(index, kLaneSpans), spanRows));
         // The number of groups that end before the row, bit by bit.
         Value number = b.i32(0);
         for (int64_t step = llvm::bit_floor<uint64_t>(tile.groups + 1); step;
@@ -238,7 +239,7 @@ void ColumnsBuilder::forEachPiece(Value first, int64_t step,
     piece.row = b.mul(number, pieceRows);
     piece.rows = b.minS(pieceRows, b.sub(numRows, piece.row));
     piece.firstGroups =
-        getShared(memory.firstGroups, b.mul(number, kRuns), kWordBytes);
+        getShared(memory.firstGroups, b.mul(number, kLaneSpans), kWordBytes);
     piece.group = loadWord(piece.firstGroups);
     body(piece);
   });

@@ -8,7 +8,7 @@
 
 //
 // Warps take pieces in turn. A piece in which few groups end is measured line
-// by line, by all lanes together; else each lane goes over a run of its own.
+// by line, by all lanes together; else each lane goes over a span of its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,13 +19,13 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::columns;
 
-/// Ends of groups, before the last run of a piece begins, from which on lanes
-/// measure runs of chunks of their own instead of lines together. An end costs
-/// a line 65 instructions of a warp, and runs cost 300 more than lines however
-/// many end there, so that runs should pay from five on. On one NVIDIA H200, 42
-/// inputs in one run on 2026-11-22, three took 4% less to 2% more time than
+/// Ends of groups, before the last span of a piece begins, from which on lanes
+/// measure spans of chunks of their own instead of lines together. An end costs
+/// a line 65 instructions of a warp, and spans cost 300 more than lines however
+/// many end there, so that spans should pay from five on. On one NVIDIA H200,
+/// 42 inputs in one run on 2026-11-22, three took 4% less to 2% more time than
 /// five, and 0.1% less in the mean.
-static constexpr int64_t kEndsForRuns = 3;
+static constexpr int64_t kEndsForSpans = 3;
 
 /// The larger one of two magnitudes, or of each half of two words of bf16.
 Value ColumnsBuilder::largerWord(Value lhs, Value rhs) {
@@ -131,9 +131,10 @@ void ColumnsBuilder::measureLines(const Piece &piece) {
   postMagnitude(piece, last[1], last[2]);
 }
 
-/// Each lane goes over a run of chunks of its own, group by group: where groups
-/// are small, lanes come to their ends together, and not one after the other.
-void ColumnsBuilder::measureRuns(const Piece &piece) {
+/// Each lane goes over a span of chunks of its own, group by group: where
+/// groups are small, lanes come to their ends together, and not one after the
+/// other.
+void ColumnsBuilder::measureSpans(const Piece &piece) {
   Type i32 = b.getI32Type();
   int64_t chunkRows = getChunkRows();
   Value pointer = getShared(0, piece.position.stage, kPieceBytes);
@@ -143,8 +144,8 @@ void ColumnsBuilder::measureRuns(const Piece &piece) {
                          kChunkBytes);
     return math.createAbsMax(b.zeroWords(), words);
   };
-  Value first = b.mul(lane, runRows);
-  Value last = b.minS(b.add(first, runRows), piece.rows);
+  Value first = b.mul(lane, spanRows);
+  Value last = b.minS(b.add(first, spanRows), piece.rows);
   Value group =
       loadWord(b.offsetBytes(piece.firstGroups, b.mul(lane, kWordBytes)));
   scf::WhileOp::create(
@@ -194,11 +195,11 @@ void ColumnsBuilder::measureRuns(const Piece &piece) {
 void ColumnsBuilder::buildMeasure(Value number) {
   forEachPiece(number, tile.measureWarps, [&](const Piece &piece) {
     ring.createWaitFull(piece.position);
-    Value lastGroup =
-        loadWord(b.offsetBytes(piece.firstGroups, (kRuns - 1) * kWordBytes));
+    Value lastGroup = loadWord(
+        b.offsetBytes(piece.firstGroups, (kLaneSpans - 1) * kWordBytes));
     b.createIf(
-        b.less(b.sub(lastGroup, piece.group), kEndsForRuns),
-        [&] { measureLines(piece); }, [&] { measureRuns(piece); });
+        b.less(b.sub(lastGroup, piece.group), kEndsForSpans),
+        [&] { measureLines(piece); }, [&] { measureSpans(piece); });
     // Each lane vouches for what it sent. To another block that would be 32
     // messages; the warp meets, and a lane speaks for all.
     Value barrier = getMeasuredBarrier(piece.slot);

@@ -130,7 +130,7 @@ void StreamedKernel::beginProducer() {
   createNamedBarrier(b, b.i32(kProducerBarrier), getProducerThreads());
 }
 
-/// Entries of a run belong to the block that has it, which alone posts to them
+/// Entries of a span belong to the block that has it, which alone posts to them
 /// before all blocks have met. Warps [firstWarp, endWarp) of the block take
 /// part.
 void StreamedKernel::zeroEntries(Value numEntries, int64_t firstWarp,
@@ -141,10 +141,10 @@ void StreamedKernel::zeroEntries(Value numEntries, int64_t firstWarp,
   Value threadEntry = b.divU(thread, kLineChunks);
   Value grid = b.zeroExtend(b.getI64Type(), numBlocks);
   Value chunk = b.mul(b.remU(thread, kLineChunks), kChunkBytes);
-  Value log = widen(runLog);
-  Value run = b.add(b.getBlock(), b.mul(b.shiftRight(threadEntry, log), grid));
-  Value inRun = b.bitAnd(threadEntry, widen(b.sub(runTiles, 1)));
-  Value first = b.add(b.shiftLeft(run, log), inRun);
+  Value log = widen(spanLog);
+  Value span = b.add(b.getBlock(), b.mul(b.shiftRight(threadEntry, log), grid));
+  Value inSpan = b.bitAnd(threadEntry, widen(b.sub(spanTiles, 1)));
+  Value first = b.add(b.shiftLeft(span, log), inSpan);
   Value step = b.mul(grid, threads / kLineChunks);
   b.createFor(first, numEntries, step, [&](Value entry) {
     Value offset = b.add(b.mul(entry, kLineBytes), chunk);

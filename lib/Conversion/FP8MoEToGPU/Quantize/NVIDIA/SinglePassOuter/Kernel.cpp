@@ -46,8 +46,8 @@ StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
         ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
   }
   // Behind the dynamic sizes and the number of entries.
-  runLog = problem.jagged ? b.i32(kRunLog) : narrow(b.getSize(parameter + 1));
-  runTiles = b.shiftLeft(b.i32(1), runLog);
+  spanLog = problem.jagged ? b.i32(kSpanLog) : narrow(b.getSize(parameter + 1));
+  spanTiles = b.shiftLeft(b.i32(1), spanLog);
   segments = narrow(sizes.segments);
   rows = narrow(sizes.reduction);
   columns = narrow(sizes.parallel);

@@ -51,16 +51,16 @@ constexpr int64_t kInterleavedPanels = 1 << kInterleaveLog;
 constexpr int64_t kShareRows = kLines / kInterleavedPanels;
 
 /// The log2 of the tiles of a panel, one below the other, that a block takes
-/// together: a run. A block posts once for all of its tiles of a panel, so runs
-/// are for panels that have at most some for each block. Small inputs use half
-/// as many blocks as there are tiles: 512 rows of 128 columns take 6% longer
-/// for it.
-constexpr int64_t kRunLog = 1;
-/// The same where segments are all alike, a panel is whole such runs and there
+/// together: a span. A block posts once for all of its tiles of a panel, so
+/// spans are for panels that have at most some for each block. Small inputs use
+/// half as many blocks as there are tiles: 512 rows of 128 columns take 6%
+/// longer for it.
+constexpr int64_t kSpanLog = 1;
+/// The same where segments are all alike, a panel is whole such spans and there
 /// are many: 5120x8192 gains 0.3 us of 35, where one tile more or less for each
 /// block is 2%.
-constexpr int64_t kLongRunLog = 2;
-constexpr int64_t kLongRunTilesPerBlock = 16;
+constexpr int64_t kLongSpanLog = 2;
+constexpr int64_t kLongSpanTilesPerBlock = 16;
 /// Entries of posted magnitudes that a scale warp reads in one trip to memory,
 /// four for each chunk that a lane has in flight. Panels of more contributors
 /// have relays: the first of so many neighbouring contributors reads what they
@@ -120,11 +120,11 @@ struct TileRecord {
 /// A panel of which a block has tiles, all i32.
 struct PanelRecord {
   /// The first entry of posted magnitudes, and the log2 of the distance to the
-  /// next one in runs; their number, negative when the role is done.
+  /// next one in spans; their number, negative when the role is done.
   Value entry, interleave, contributors;
   Value segment, column;
   /// 1 when the set of the panel and all later ones are within one round of
-  /// runs, so that no block that has tiles of it has tiles of a later panel.
+  /// spans, so that no block that has tiles of it has tiles of a later panel.
   Value isFinal;
   /// 1 when columns are folded.
   Value isFolded;
@@ -178,8 +178,8 @@ public:
   // All i32.
   Value lane, warp, block, numBlocks, isFirstLane;
   Value segments, rows, columns;
-  /// The log2 of the tiles in a run, and their number.
-  Value runLog, runTiles;
+  /// The log2 of the tiles in a span, and their number.
+  Value spanLog, spanTiles;
 
   StageRing ring;
 
@@ -331,7 +331,7 @@ private:
 /// with full lines and with folded ones, of boxes, and of a share of
 /// interleaved panels; offsets (jagged only), output, scales and scratch; the
 /// dynamic sizes in the order of `members`, and the number of entries in the
-/// scratch; where segments are not jagged, the log2 of the tiles in a run.
+/// scratch; where segments are not jagged, the log2 of the tiles in a span.
 /// Where the tile has rows, the pointers end with input, quantized rows and
 /// their scales.
 gpu::GPUFuncOp

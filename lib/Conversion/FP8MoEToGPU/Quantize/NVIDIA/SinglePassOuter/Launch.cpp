@@ -52,7 +52,7 @@ private:
   Value getMostBlocks();
   OpFoldResult countTiles();
   OpFoldResult countPanels();
-  Value haveLongRuns(Value mostBlocks);
+  Value haveLongSpans(Value mostBlocks);
   Value countBlocks(Value mostBlocks, Value areLong);
   Value select(Value condition, int64_t ifTrue, int64_t ifFalse) {
     return arith::SelectOp::create(b, condition, index(ifTrue), index(ifFalse));
@@ -93,14 +93,15 @@ Value StreamedLaunch::createCondition(OpFoldResult entries) {
   return condition;
 }
 
-/// At least as many as tiles have numbers: each panel's as if its last run were
-/// whole. A segment begins up to 31 rows into its first tile, so that its
-/// panels have at most length / 128 + 1.24 tiles, and less than a run more
+/// At least as many as tiles have numbers: each panel's as if its last span
+/// were whole. A segment begins up to 31 rows into its first tile, so that its
+/// panels have at most length / 128 + 1.24 tiles, and less than a span more
 /// numbers. Folded tiles are twice as tall and panels twice as many, which the
 /// third more of rows covers.
 OpFoldResult StreamedLaunch::countEntries() {
   constexpr int64_t kPanelsAtOnce = 4;
-  int64_t mostRunTiles = int64_t(1) << (problem.jagged ? kRunLog : kLongRunLog);
+  int64_t mostSpanTiles = int64_t(1)
+                          << (problem.jagged ? kSpanLog : kLongSpanLog);
   OpFoldResult panels =
       size.mul(size.ceilDiv(sizes.parallel, kPanelsAtOnce * getTileColumns()),
                size.constant(kPanelsAtOnce));
@@ -110,7 +111,7 @@ OpFoldResult StreamedLaunch::countEntries() {
     rows = size.mul(rows, sizes.segments);
   OpFoldResult tiles =
       size.add(size.ceilDiv(rows, kLines * 3 / 4),
-               size.mul(sizes.segments, size.constant(1 + mostRunTiles)));
+               size.mul(sizes.segments, size.constant(1 + mostSpanTiles)));
   return size.mul(panels, tiles);
 }
 
@@ -132,32 +133,32 @@ OpFoldResult StreamedLaunch::countPanels() {
                   sizes.segments);
 }
 
-/// Whether there are many tiles, and panels are whole long runs of them.
-Value StreamedLaunch::haveLongRuns(Value mostBlocks) {
+/// Whether there are many tiles, and panels are whole long spans of them.
+Value StreamedLaunch::haveLongSpans(Value mostBlocks) {
   Value all = index(size.mul(countPanels(), countTiles()));
   Value areMany = arith::CmpIOp::create(
       b, arith::CmpIPredicate::sge, all,
-      arith::MulIOp::create(b, mostBlocks, index(kLongRunTilesPerBlock)));
+      arith::MulIOp::create(b, mostBlocks, index(kLongSpanTilesPerBlock)));
   Value areWhole =
       compare(arith::CmpIPredicate::eq,
-              size.rem(countTiles(), int64_t(1) << kLongRunLog), 0);
+              size.rem(countTiles(), int64_t(1) << kLongSpanLog), 0);
   return both(areMany, areWhole);
 }
 
-/// At most `mostBlocks`, or as many fewer as leave the most runs of a block
-/// what they are: 20 runs of two tiles in 132 blocks, of which some have 19,
+/// At most `mostBlocks`, or as many fewer as leave the most spans of a block
+/// what they are: 20 spans of two tiles in 132 blocks, of which some have 19,
 /// were slower than 20 in 128 (5120x8192: 86% -> 88% of a copy).
 Value StreamedLaunch::countBlocks(Value mostBlocks, Value areLong) {
   auto divide = [&](Value lhs, Value rhs) -> Value {
     Value positive = b.createOrFold<arith::MaxSIOp>(rhs, index(1));
     return arith::CeilDivSIOp::create(b, lhs, positive);
   };
-  Value runTiles =
-      select(areLong, int64_t(1) << kLongRunLog, int64_t(1) << kRunLog);
-  Value runsOfPanel =
-      arith::CeilDivSIOp::create(b, index(countTiles()), runTiles);
-  Value runs = arith::MulIOp::create(b, index(countPanels()), runsOfPanel);
-  Value blocks = divide(runs, divide(runs, mostBlocks));
+  Value spanTiles =
+      select(areLong, int64_t(1) << kLongSpanLog, int64_t(1) << kSpanLog);
+  Value spansOfPanel =
+      arith::CeilDivSIOp::create(b, index(countTiles()), spanTiles);
+  Value spans = arith::MulIOp::create(b, index(countPanels()), spansOfPanel);
+  Value blocks = divide(spans, divide(spans, mostBlocks));
   // Interleaved panels share a multiple of so many.
   Value sets = divide(blocks, index(kInterleavedPanels));
   Value rounded = arith::MulIOp::create(b, sets, index(kInterleavedPanels));
@@ -242,12 +243,12 @@ Value StreamedLaunch::launch(const StreamedTile &tile, Value when,
   for (OpFoldResult arg : args)
     operands.push_back(index(arg));
   operands.push_back(index(entries));
-  // Of jagged segments only the device knows the runs.
+  // Of jagged segments only the device knows the spans.
   Value blocks = getMostBlocks();
   if (!problem.jagged) {
     assert(!rows && "with rows, teams do not hold what long runs need");
-    Value areLong = haveLongRuns(blocks);
-    operands.push_back(select(areLong, kLongRunLog, kRunLog));
+    Value areLong = haveLongSpans(blocks);
+    operands.push_back(select(areLong, kLongSpanLog, kSpanLog));
     blocks = countBlocks(blocks, areLong);
   }
   int64_t threads = tile.getThreads(lowering.getTarget().warpSize);

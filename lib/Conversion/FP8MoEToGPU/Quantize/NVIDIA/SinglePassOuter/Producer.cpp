@@ -8,8 +8,8 @@
 
 //
 // All tiles are numbered: by segment, by panel (a block of columns), by row;
-// the blocks of the grid take runs of them in turn. A segment whose panels are
-// tall enough that they would be read one at a time interleaves the runs of
+// the blocks of the grid take spans of them in turn. A segment whose panels are
+// tall enough that they would be read one at a time interleaves the spans of
 // four, so that what is read at once is wider. The lanes of the producer warp
 // look at 32 jagged segments at a time, then work out one tile each, with what
 // others must know about it. Then they take turns: the whole warp waits for a
@@ -58,29 +58,29 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
 
   Value relative = b.sub(tileNumber, state.firstTile);
   Value setTiles = b.select(
-      inRange, b.shiftLeft(getNumbers(state.tiles), interleave), k.runTiles);
+      inRange, b.shiftLeft(getNumbers(state.tiles), interleave), k.spanTiles);
   Value set = b.divU(relative, setTiles);
   Value inSet = b.sub(relative, b.mul(set, setTiles));
-  Value runInSet = b.shiftRight(inSet, k.runLog);
-  Value inRun = getNumberInRun(inSet);
+  Value spanInSet = b.shiftRight(inSet, k.spanLog);
+  Value inSpan = getNumberInSpan(inSet);
   Value panelInSet =
-      b.bitAnd(runInSet, b.sub(b.shiftLeft(b.i32(1), interleave), 1));
-  Value run = b.shiftRight(runInSet, interleave);
-  Value index = b.add(b.shiftLeft(run, k.runLog), inRun);
+      b.bitAnd(spanInSet, b.sub(b.shiftLeft(b.i32(1), interleave), 1));
+  Value span = b.shiftRight(spanInSet, interleave);
+  Value index = b.add(b.shiftLeft(span, k.spanLog), inSpan);
   Value columnBlock = b.add(b.shiftLeft(set, interleave), panelInSet);
   // The tile number of the first one of the panel.
   Value firstEntry = b.add(b.add(state.firstTile, b.mul(set, setTiles)),
-                           b.shiftLeft(panelInSet, k.runLog));
+                           b.shiftLeft(panelInSet, k.spanLog));
   firstEntry = b.select(inRange, firstEntry, -1);
 
   Value column = b.mul(columnBlock, getPanelColumns(isFolded));
   Value isReal = k.both(k.both(inRange, b.less(index, state.tiles)),
                         b.less(column, k.columns));
-  // As whole runs a block may have some tiles more than the ring has stages:
+  // As whole spans a block may have some tiles more than the ring has stages:
   // those that convert teams hold have none. With rows, where teams hold one
-  // tile each, runs are short (StreamedLaunch).
-  static_assert((1 << kLongRunLog) - 1 <= StreamedTile().getTilesInTeams());
-  static_assert((1 << kRunLog) - 1 <= StreamedTile().convertTeams);
+  // tile each, spans are short (StreamedLaunch).
+  static_assert((1 << kLongSpanLog) - 1 <= StreamedTile().getTilesInTeams());
+  static_assert((1 << kSpanLog) - 1 <= StreamedTile().convertTeams);
   Value exceeds = b.less(b.mul(k.numBlocks, k.tile.stages), state.tiles);
 
   Value previous = b.shuffleIndex(firstEntry, b.maxS(b.sub(k.lane, 1), 0));
@@ -101,12 +101,12 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
 
   tile.firstEntry = firstEntry;
   // Lanes without a tile divide by it, too.
-  Value runs = getRuns(state.tiles);
-  tile.contributors = b.maxS(b.minS(runs, share), 1);
-  tile.contributor = b.remU(run, tile.contributors);
+  Value spans = getSpans(state.tiles);
+  tile.contributors = b.maxS(b.minS(spans, share), 1);
+  tile.contributor = b.remU(span, tile.contributors);
   tile.isFinal = isFinalSet(state, b.mul(set, setTiles));
-  Value isLast = k.both(b.lessEqual(runs, b.add(run, share)),
-                        b.bitOr(b.equal(inRun, b.sub(k.runTiles, 1)),
+  Value isLast = k.both(b.lessEqual(spans, b.add(span, share)),
+                        b.bitOr(b.equal(inSpan, b.sub(k.spanTiles, 1)),
                                 b.lessEqual(state.tiles, b.add(index, 1))));
   Value isFirstTile = b.less(tileNumber, b.mul(k.numBlocks, kFirstTiles));
   tile.bits = b.bitOr(
@@ -122,13 +122,14 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   // Panels of few tiles are not interleaved.
   tile.previousEntry = b.add(
       state.previousFirst, b.mul(columnBlock, getNumbers(state.previousTiles)));
-  tile.previousContributors = b.minS(getRuns(state.previousTiles), k.numBlocks);
+  tile.previousContributors =
+      b.minS(getSpans(state.previousTiles), k.numBlocks);
   tile.progress =
       k.getRowOfTile(relative, b.mul(getNumbers(state.tiles), state.panels),
                      state.start, state.length);
 
   // The first of a block's tiles stands for all when they exceed the ring.
-  Value isFirst = k.both(b.less(run, k.numBlocks), b.equal(inRun, 0));
+  Value isFirst = k.both(b.less(span, k.numBlocks), b.equal(inSpan, 0));
   Value acts = k.both(isReal, b.bitOr(k.negate(exceeds), isFirst));
   return {tile, b.ballot(acts), b.ballot(exceeds)};
 }
@@ -164,7 +165,7 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   record.entry =
       b.add(tile.firstEntry,
             b.shiftLeft(tile.contributor,
-                        b.add(kInterleaveBits.get(b, tile.bits), k.runLog)));
+                        b.add(kInterleaveBits.get(b, tile.bits), k.spanLog)));
   record.segment = tile.segment;
   record.column = b.mul(tile.columnBlock, getPanelColumns(isFolded));
   record.row =
@@ -417,11 +418,11 @@ void ProducerBuilder::build() {
   bool hasWindows = k.problem.jagged;
   // Tile number, last panel, panel, position in the ring, and the window.
   constexpr size_t kFixed = 5;
-  Value run =
-      b.add(k.block, b.mul(b.shiftRight(k.lane, k.runLog), k.numBlocks));
+  Value span =
+      b.add(k.block, b.mul(b.shiftRight(k.lane, k.spanLog), k.numBlocks));
   RingPosition begin = k.ring.getPosition(b.i32(0));
   SmallVector<Value> init{
-      b.add(b.shiftLeft(run, k.runLog), getNumberInRun(k.lane)), b.i32(-1),
+      b.add(b.shiftLeft(span, k.spanLog), getNumberInSpan(k.lane)), b.i32(-1),
       b.i32(-1), begin.stage, begin.parity};
   SegmentState like;
   if (hasWindows)

@@ -156,16 +156,16 @@ private:
   Value createEndAfter(Value segment, Value end);
   Value createCut(Value start, Value end, Value tiles, Value nextEnd);
   Value getInterleaveTiles(Value panels, Value tiles);
-  /// The runs of so many tiles, and the numbers that tiles have: as if the last
-  /// run were whole.
-  Value getRuns(Value tiles) {
-    return b.shiftRight(b.add(tiles, b.sub(k.runTiles, 1)), k.runLog);
+  /// The spans of so many tiles, and the numbers that tiles have: as if the
+  /// last span were whole.
+  Value getSpans(Value tiles) {
+    return b.shiftRight(b.add(tiles, b.sub(k.spanTiles, 1)), k.spanLog);
   }
   Value getNumbers(Value tiles) {
-    return b.shiftLeft(getRuns(tiles), k.runLog);
+    return b.shiftLeft(getSpans(tiles), k.spanLog);
   }
-  Value getNumberInRun(Value number) {
-    return b.bitAnd(number, b.sub(k.runTiles, 1));
+  Value getNumberInSpan(Value number) {
+    return b.bitAnd(number, b.sub(k.spanTiles, 1));
   }
   /// The number of the first tile behind a segment.
   Value getTileEnd(const SegmentState &state) {

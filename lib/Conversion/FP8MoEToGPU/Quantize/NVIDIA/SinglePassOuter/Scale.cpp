@@ -161,7 +161,7 @@ void ScaleBuilder::relay(const PanelRecord &record) {
 }
 
 Value ScaleBuilder::getDistance(Value interleave) {
-  return b.shiftLeft(b.i32(kLineBytes), b.add(interleave, k.runLog));
+  return b.shiftLeft(b.i32(kLineBytes), b.add(interleave, k.spanLog));
 }
 
 Value ScaleBuilder::collect(const PanelRecord &record) {

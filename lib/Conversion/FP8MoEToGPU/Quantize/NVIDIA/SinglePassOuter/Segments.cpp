@@ -46,7 +46,7 @@ static constexpr int64_t kFewTilesPerBlock = 256;
 static constexpr int64_t kSeamTiles = 12;
 static_assert(kSeamTiles <= kInterleaveTiles,
               "entries of a segment before a seam lie behind each other");
-static_assert(kSeamTiles <= kTripEntries << kRunLog,
+static_assert(kSeamTiles <= kTripEntries << kSpanLog,
               "they are read in one trip, without relays");
 
 /// The 32 segments before the first one, none of which has tiles.
@@ -157,7 +157,7 @@ SegmentState ProducerBuilder::findLikeSegment(Value tileNumber,
 }
 
 /// Whether a set of panels, of which the first tile is number `firstInSegment`
-/// of its segment, and all later ones are within one round of runs (i32). Not
+/// of its segment, and all later ones are within one round of spans (i32). Not
 /// asked of jagged segments, where each instruction of the producer counts.
 Value ProducerBuilder::isFinalSet(const SegmentState &state,
                                   Value firstInSegment) {
@@ -166,7 +166,7 @@ Value ProducerBuilder::isFinalSet(const SegmentState &state,
   Value tiles = b.mul(getNumbers(state.tiles), state.panels);
   Value left =
       b.sub(b.mul(b.sub(k.segments, state.segment), tiles), firstInSegment);
-  return k.toWord(b.lessEqual(left, b.shiftLeft(k.numBlocks, k.runLog)));
+  return k.toWord(b.lessEqual(left, b.shiftLeft(k.numBlocks, k.spanLog)));
 }
 
 //===----------------------------------------------------------------------===//
