@@ -45,7 +45,7 @@ NOT_YET_NEUTRAL = {
     "lib/Conversion/FP8MoEToGPU/Common/KernelBuilder.cpp",
     "lib/Conversion/FP8MoEToGPU/Matmul/MatmulChoice.h",
     "lib/Dialect/FP8MoE/IR/FP8MoEAttributes.cpp",
-    "lib/Tuning/Quantize/QuantizeVariants.cpp",
+    "lib/Tuning/Quantize/QuantizeAlternatives.cpp",
     "lib/Tuning/Quantize/RegisterResidentTiles.cpp",
 }
 

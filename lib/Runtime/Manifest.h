@@ -88,7 +88,7 @@ struct Value {
   bool isLate = false;
 };
 
-/// The descriptor of a tensor for the tensor memory accelerator. Dimensions are
+/// The descriptor of a tensor for TMA. Dimensions are
 /// from the innermost to the outermost, everything but `swizzle` and
 /// `promotion` (bytes) is in elements.
 struct TensorMap {

@@ -7,7 +7,7 @@
 // RUN: fp8moe-compile %s --target sm_90a -o %t.again && diff -r %t %t.again
 
 // A program with everything that a launch can ask for. Clusters of two blocks copy tiles of 16
-// rows and 64 columns by the tensor memory accelerator. All blocks wait for each other,
+// rows and 64 columns by TMA. All blocks wait for each other,
 // boundedly, and say what they saw. test/Integration/test_launches.py runs it.
 
 // A tensor map is 128 bytes by value that nobody writes, and the memory is the launch's.

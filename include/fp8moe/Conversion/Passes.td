@@ -255,7 +255,7 @@ def PassTensorMaps : Pass<"fp8moe-pass-tensor-maps", "::mlir::gpu::GPUModuleOp">
   let description = [{
     A parameter with the attribute `fp8moe_plan.tensor_map` becomes a block of 128
     bytes that the launch copies and the kernel never writes: what the instructions
-    of the tensor memory accelerator take as an operand. Only an `llvm.func` can
+    of TMA take as an operand. Only an `llvm.func` can
     say so, and the conversion to it drops attributes of parameters that it does not
     know. So this pass runs on both sides of the conversion: of a `gpu.func` it
     notes the parameters in an attribute of the function, of an `llvm.func` with that

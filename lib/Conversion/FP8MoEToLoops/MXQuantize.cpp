@@ -1,4 +1,4 @@
-//===- MXQuantize.cpp - MX block scales, data and back -------------------===//
+//===- MXQuantize.cpp - MX block scales, data and back --------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -14,7 +14,7 @@
 namespace mlir::fp8moe {
 
 /// Blocks of so many threads, each with so many registers, and of so much
-/// workgroup memory that a multiprocessor holds at once; 0 when not even one
+/// shared memory that a multiprocessor holds at once; 0 when not even one
 /// fits.
 int64_t countResidentBlocks(int64_t threads, int64_t registers,
                             int64_t sharedBytes, const TargetInfo &target);

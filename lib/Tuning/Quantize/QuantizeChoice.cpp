@@ -19,14 +19,15 @@ using namespace mlir::fp8moe;
 // Along one axis
 //===----------------------------------------------------------------------===//
 
-/// Appends those variants that take everything, or the others.
+/// Appends those alternatives that take everything, or the others.
 static void addAlternatives(MLIRContext *context,
-                            ArrayRef<QuantizeVariant> variants, bool areGeneral,
+                            ArrayRef<QuantizeAlternative> kernels,
+                            bool areGeneral,
                             SmallVectorImpl<AlternativeAttr> &alternatives) {
   int64_t above = 0;
-  for (const QuantizeVariant &variant : variants) {
-    int64_t upTo = variant.upTo.value_or(kUnbounded);
-    const QuantizeConfig &config = variant.tile.config;
+  for (const QuantizeAlternative &kernel : kernels) {
+    int64_t upTo = kernel.upTo.value_or(kUnbounded);
+    const QuantizeConfig &config = kernel.tile.config;
     RangeAttr range;
     if (above != 0 || upTo != kUnbounded)
       range = RangeAttr::get(context, Quantity::MeanLength, above, upTo);
@@ -40,13 +41,14 @@ static void addAlternatives(MLIRContext *context,
 KernelChoiceAttr fp8moe::chooseQuantizeKernels(MLIRContext *context,
                                                const QuantizeWork &work,
                                                const TargetInfo &target) {
-  SmallVector<QuantizeVariant> variants = getQuantizeVariants(work, target);
+  SmallVector<QuantizeAlternative> kernels =
+      getQuantizeAlternatives(work, target);
   SmallVector<AlternativeAttr> alternatives;
-  addAlternatives(context, variants, /*areGeneral=*/false, alternatives);
+  addAlternatives(context, kernels, /*areGeneral=*/false, alternatives);
   // What is behind them may have other ranges.
   if (!alternatives.empty())
-    variants = getGeneralQuantizeVariants(work, target);
-  addAlternatives(context, variants, /*areGeneral=*/true, alternatives);
+    kernels = getGeneralQuantizeAlternatives(work, target);
+  addAlternatives(context, kernels, /*areGeneral=*/true, alternatives);
   return KernelChoiceAttr::get(context, alternatives);
 }
 
@@ -56,7 +58,8 @@ KernelChoiceAttr fp8moe::completeQuantizeKernels(KernelChoiceAttr choice,
   if (takesEverything(choice))
     return choice;
   SmallVector<AlternativeAttr> general;
-  addAlternatives(choice.getContext(), getGeneralQuantizeVariants(work, target),
+  addAlternatives(choice.getContext(),
+                  getGeneralQuantizeAlternatives(work, target),
                   /*areGeneral=*/true, general);
   return appendAlternatives(
       choice, KernelChoiceAttr::get(choice.getContext(), general));

@@ -86,7 +86,7 @@ static int64_t getRegisters(QuantizeConfig::Kind kind, int64_t inputBytes,
   llvm_unreachable("unknown kind");
 }
 
-/// Bytes of workgroup memory: scales by column, magnitudes by subgroup and
+/// Bytes of shared memory: scales by column, magnitudes by subgroup and
 /// column, two buffers of a transposed tile.
 static int64_t getSharedBytes(const QuantizeConfig &config,
                               const TargetInfo &target) {

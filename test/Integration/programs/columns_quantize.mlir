@@ -1,7 +1,7 @@
 // Quantizations by whole columns: rows are contiguous on both sides. What is not aligned, too long
 // or has too many groups is left to another schedule. Other targets ignore the tile.
 //
-// A program of the numerics tests (test_columns.py).
+// A program of the numerics tests (test_single_pass_inner.py).
 
 #column_major = #fp8moe.strided<[1, 0]>
 #aligned = #fp8moe.strided<[1, 0], align = 16>

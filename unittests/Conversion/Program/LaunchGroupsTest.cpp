@@ -15,7 +15,7 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// Kernels that only have workgroup memory: as many bytes as columns.
+/// Kernels that only have shared memory: as many bytes as columns.
 class FakeQuantizeLowering : public OpLowering {
 public:
   StringRef getName() const override { return "fakes"; }
@@ -37,7 +37,7 @@ public:
           signature.pointers = 1;
           signature.threads = 128;
           KernelBuilder(op->getLoc(), module, name, signature, hooks)
-              .allocateWorkgroup(bytes, "memory");
+              .allocateShared(bytes, "memory");
         });
     lowering.createLaunch(op->getLoc(), kernel, builder.getIndexAttr(4),
                           /*threads=*/128, output, /*sizes=*/{});
@@ -78,7 +78,7 @@ TEST_F(LaunchGroupsTest, MergedKernelsThatAreKnownMustFitToo) {
   EXPECT_FALSE(lower("second"));
   ASSERT_EQ(errors.size(), 2u);
   for (StringRef error : errors)
-    EXPECT_TRUE(error.contains("its kernels need 327680 bytes of workgroup "
+    EXPECT_TRUE(error.contains("its kernels need 327680 bytes of shared "
                                "memory, but a block of sm_90a has"))
         << error.str();
 }

@@ -292,10 +292,11 @@ TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
   EXPECT_FALSE(find(2048, 2048, "gfx942"));
 
   for (int64_t width : {8, 2048, 5120, 7168, 12288}) {
-    std::optional<StreamedTile> tile =
-        getBothAxesStreamedTile(2 * width, target);
+    std::optional<SinglePassOuterTile> tile =
+        getBothAxesOuterTile(2 * width, target);
     ASSERT_TRUE(tile) << width;
-    EXPECT_LE(streamed::SharedMemory(*tile).end, target.sharedMemoryPerBlock);
+    EXPECT_LE(single_pass_outer::SharedMemory(*tile).end,
+              target.sharedMemoryPerBlock);
     EXPECT_GE(tile->rowStages, tile->rowWarps);
   }
 }
@@ -415,15 +416,15 @@ TEST(QuantizeTilesTest, FewKernelsServeAllLengths) {
     for (int64_t groups : {int64_t(1), int64_t(8), int64_t(64), int64_t(128),
                            ShapedType::kDynamic}) {
       QuantizeWork work = jaggedInner(ShapedType::kDynamic, columns, groups);
-      SmallVector<QuantizeVariant> variants =
-          getGeneralQuantizeVariants(work, target);
-      EXPECT_LE(variants.size(), 4u) << columns << " " << groups;
-      EXPECT_FALSE(variants.back().upTo.has_value());
-      for (auto [variant, next] :
-           llvm::zip(variants, llvm::drop_begin(variants)))
-        EXPECT_TRUE(!next.upTo || *variant.upTo < *next.upTo);
-      for (const QuantizeVariant &variant : variants)
-        EXPECT_TRUE(variant.tile.config.isGeneral());
+      SmallVector<QuantizeAlternative> alternatives =
+          getGeneralQuantizeAlternatives(work, target);
+      EXPECT_LE(alternatives.size(), 4u) << columns << " " << groups;
+      EXPECT_FALSE(alternatives.back().upTo.has_value());
+      for (auto [alternative, next] :
+           llvm::zip(alternatives, llvm::drop_begin(alternatives)))
+        EXPECT_TRUE(!next.upTo || *alternative.upTo < *next.upTo);
+      for (const QuantizeAlternative &alternative : alternatives)
+        EXPECT_TRUE(alternative.tile.config.isGeneral());
     }
 }
 
@@ -432,12 +433,12 @@ TEST(QuantizeTilesTest, WholeColumnsTakeOneRange) {
   const TargetInfo &target = getTarget("sm_90a");
   for (int64_t columns : {512, 1408, 2048, 4096, 7168, 8192})
     for (int64_t groups : {1, 2, 8, 16, 64, 128}) {
-      SmallVector<QuantizeVariant> variants = getQuantizeVariants(
+      SmallVector<QuantizeAlternative> alternatives = getQuantizeAlternatives(
           jaggedInner(ShapedType::kDynamic, columns, groups), target);
-      EXPECT_LE(variants.size(), 6u) << columns << " " << groups;
-      EXPECT_EQ(llvm::count_if(variants,
-                               [](const QuantizeVariant &variant) {
-                                 return variant.tile.config.method ==
+      EXPECT_LE(alternatives.size(), 6u) << columns << " " << groups;
+      EXPECT_EQ(llvm::count_if(alternatives,
+                               [](const QuantizeAlternative &alternative) {
+                                 return alternative.tile.config.method ==
                                         QuantizeMethod::SinglePassInner;
                                }),
                 1)

@@ -47,7 +47,7 @@ struct QuantizeConfig {
     /// strip of columns.
     Outer,
     /// Columns contiguous in the input, rows in the output: as Outer, through
-    /// workgroup memory.
+    /// shared memory.
     OuterTransposing,
     /// Rows contiguous in the input, columns in the output: the reverse.
     InnerTransposing,
@@ -148,21 +148,22 @@ SmallVector<QuantizeTileCost> rankQuantizeTiles(const QuantizeWork &work,
 int64_t getMeanLength(const QuantizeWork &work);
 
 /// A tile and the mean lengths of slices that it is for.
-struct QuantizeVariant {
-  /// The largest length, none for the last variant.
+struct QuantizeAlternative {
+  /// The largest length, none for the last alternative.
   std::optional<int64_t> upTo;
   QuantizeTileCost tile;
 };
 
 /// The kernels to choose from at run time: one, unless the length of slices
 /// decides and is not known. Ascending lengths.
-SmallVector<QuantizeVariant> getQuantizeVariants(const QuantizeWork &work,
-                                                 const TargetInfo &target);
+SmallVector<QuantizeAlternative>
+getQuantizeAlternatives(const QuantizeWork &work, const TargetInfo &target);
 
 /// The same among kernels that take every address, every pitch and every
 /// size.
-SmallVector<QuantizeVariant>
-getGeneralQuantizeVariants(const QuantizeWork &work, const TargetInfo &target);
+SmallVector<QuantizeAlternative>
+getGeneralQuantizeAlternatives(const QuantizeWork &work,
+                               const TargetInfo &target);
 
 /// These as a choice: what does not take everything stands before what does.
 KernelChoiceAttr chooseQuantizeKernels(MLIRContext *context,

@@ -269,7 +269,7 @@ void CastBuilder::zeroTile(const SegmentTile &tile) {
 void CastBuilder::build() {
   tiles.forEach(fromRows, [&](const SegmentTile &tile) {
     b.createIf(
-        tile.isTail, [&] { zeroTile(tile); }, [&] { convertTile(tile); });
+        tile.isRemainder, [&] { zeroTile(tile); }, [&] { convertTile(tile); });
   });
 }
 

@@ -17,7 +17,7 @@ using namespace mlir::fp8moe;
 
 /// The numbers of the address spaces are the same in NVPTX and AMDGPU.
 static constexpr unsigned kGlobalSpace = 1;
-static constexpr unsigned kWorkgroupSpace = 3;
+static constexpr unsigned kSharedSpace = 3;
 
 /// Eight rows of 128 bytes: the pattern of the widest swizzle repeats after
 /// them.
@@ -377,18 +377,17 @@ Value KernelBuilder::shiftLanes(Value value, Value lane) {
 // Memory
 //===----------------------------------------------------------------------===//
 
-Value KernelBuilder::allocateWorkgroup(int64_t bytes, StringRef name) {
+Value KernelBuilder::allocateShared(int64_t bytes, StringRef name) {
   std::string symbol = (kernel.getName() + "_" + name).str();
   {
     InsertionGuard guard(*this);
     setInsertionPoint(kernel);
     LLVM::GlobalOp::create(*this, LLVM::LLVMArrayType::get(getI8Type(), bytes),
                            /*isConstant=*/false, LLVM::Linkage::Internal,
-                           symbol, Attribute(), /*alignment=*/16,
-                           kWorkgroupSpace);
+                           symbol, Attribute(), /*alignment=*/16, kSharedSpace);
   }
   return LLVM::AddressOfOp::create(
-      *this, LLVM::LLVMPointerType::get(context, kWorkgroupSpace), symbol);
+      *this, LLVM::LLVMPointerType::get(context, kSharedSpace), symbol);
 }
 
 Value KernelBuilder::getDynamicShared() {
@@ -399,10 +398,10 @@ Value KernelBuilder::getDynamicShared() {
     LLVM::GlobalOp::create(*this, LLVM::LLVMArrayType::get(getI8Type(), 0),
                            /*isConstant=*/false, LLVM::Linkage::External,
                            symbol, Attribute(), kDynamicSharedAlignment,
-                           kWorkgroupSpace);
+                           kSharedSpace);
   }
   return LLVM::AddressOfOp::create(
-      *this, LLVM::LLVMPointerType::get(context, kWorkgroupSpace), symbol);
+      *this, LLVM::LLVMPointerType::get(context, kSharedSpace), symbol);
 }
 
 Value KernelBuilder::offsetBytes(Value pointer, Operand bytes) {

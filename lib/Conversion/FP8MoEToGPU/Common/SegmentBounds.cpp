@@ -145,12 +145,12 @@ std::pair<Value, Segment> fp8moe::findSegment(KernelBuilder &b, Value offsets,
   SmallVector<Value> all;
   for (Value value : ArrayRef(found).drop_front(2))
     all.push_back(b.maxOfLanes(value));
-  Value isTail = b.equal(all[0], 0);
+  Value isRemainder = b.equal(all[0], 0);
   Segment segment;
-  segment.start = widen(b.select(isTail, found[0], all[1]));
+  segment.start = widen(b.select(isRemainder, found[0], all[1]));
   segment.length = widen(all[2]);
   segment.paddedStart =
-      b.mul(widen(b.select(isTail, found[1], all[3])), padding);
-  Value index = b.select(isTail, count, b.sub(widen(all[0]), 1));
+      b.mul(widen(b.select(isRemainder, found[1], all[3])), padding);
+  Value index = b.select(isRemainder, count, b.sub(widen(all[0]), 1));
   return {index, segment};
 }

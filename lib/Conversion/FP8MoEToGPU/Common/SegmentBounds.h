@@ -22,18 +22,18 @@ struct Segment {
 };
 
 /// Bounds of segment `index` of `count`, from the int32 end rows at `offsets`.
-/// Each end is clamped to [previous end, rows]. Segment `count` is the tail: it
-/// begins where the last segment ends and is empty. With `padding` > 1,
-/// paddedStart is the sum of the earlier lengths, each rounded up to a multiple
-/// of `padding`; otherwise it is the start.
+/// Each end is clamped to [previous end, rows]. Segment `count` is the
+/// remainder rows: it begins where the last segment ends and is empty. With
+/// `padding` > 1, paddedStart is the sum of the earlier lengths, each rounded
+/// up to a multiple of `padding`; otherwise it is the start.
 ///
 /// The lanes of a subgroup work together, so `index` must be uniform in it.
 Segment createSegmentBounds(KernelBuilder &b, Value offsets, Value index,
                             Value count, Value rows, int64_t padding);
 
 /// The segment whose rows, padded to a multiple of `padding`, hold the rows
-/// from `tile` * `padding` on, and its number: `count` and the tail where no
-/// segment does. `tile` must be uniform in the subgroup.
+/// from `tile` * `padding` on, and its number: `count` and the remainder rows
+/// where no segment does. `tile` must be uniform in the subgroup.
 std::pair<Value, Segment> findSegment(KernelBuilder &b, Value offsets,
                                       Value tile, Value count, Value rows,
                                       int64_t padding);

@@ -30,16 +30,16 @@ SegmentTile SegmentTiles::createTile(Value batch, Value rowTile,
   tile.rows = {{b.i64(0), rows}, b.mul(rowTile, kSegmentTile), rowTile};
   tile.columns = {
       {b.i64(0), columns}, b.mul(columnTile, kSegmentTile), columnTile};
-  tile.isTail = b.i1(false);
+  tile.isRemainder = b.i1(false);
   if (!offsets)
     return tile;
   auto [index, bounds] =
       findSegment(b, offsets, rowTile, segments, rows, kSegmentTile);
   tile.batch = b.i64(0);
   tile.segment = index;
-  tile.isTail = b.equal(index, segments);
+  tile.isRemainder = b.equal(index, segments);
   Value end = b.add(bounds.start, bounds.length);
-  tile.rows.range = {bounds.start, b.select(tile.isTail, rows, end)};
+  tile.rows.range = {bounds.start, b.select(tile.isRemainder, rows, end)};
   tile.rows.first =
       b.add(bounds.start, b.sub(tile.rows.first, bounds.paddedStart));
   return tile;

@@ -22,7 +22,7 @@ inline constexpr int64_t kSegmentTile = 128;
 /// One dimension of a tile.
 struct TileExtent {
   /// The indices of the segment, and the first one of the tile, which may be
-  /// past their end in the tail.
+  /// past their end in the remainder rows.
   IndexRange range;
   Value first;
   /// The number of the tile. Rows of jagged segments are counted as if each
@@ -38,11 +38,11 @@ struct TileExtent {
 struct SegmentTile {
   /// Of a uniform segment; 0 for jagged ones, which lie in one matrix.
   Value batch;
-  /// The segment; the number of segments for the tail.
+  /// The segment; the number of segments for the remainder rows.
   Value segment;
   TileExtent rows, columns;
   /// i1: the rows are behind the last jagged segment.
-  Value isTail;
+  Value isRemainder;
 
   const TileExtent &get(bool areRows) const { return areRows ? rows : columns; }
 };

@@ -18,7 +18,7 @@ namespace mlir::fp8moe {
 SmallVector<Value> packAcross(KernelBuilder &b, ArrayRef<Value> chunks,
                               IntegerType elementType);
 
-/// Workgroup memory through which a block transposes tiles. A tile is a number
+/// Shared memory through which a block transposes tiles. A tile is a number
 /// of rows of 128 bytes. When it is written, 256 threads share 8 groups of
 /// `rowsPerThread` consecutive rows; thread t of them holds one word (4 bytes
 /// along the row) in each row of its group:

@@ -291,10 +291,12 @@ void RelayoutBuilder::buildGroups() {
     Segment to = getBounds(outputPadding);
     // What padded groups promise may be more than the input has.
     Value length = b.minS(to.length, b.sub(groups.inputSize, from.paddedStart));
-    // The group's rows of the output, with its padding; the tail has the rest.
-    Value isTail = b.equal(group, groups.count);
-    Value rows = b.select(isTail, b.sub(dims[groupDim].size, to.paddedStart),
-                          b.roundUp(to.length, outputPadding));
+    // The group's rows of the output, with its padding; the remainder rows have
+    // the rest.
+    Value isRemainder = b.equal(group, groups.count);
+    Value rows =
+        b.select(isRemainder, b.sub(dims[groupDim].size, to.paddedStart),
+                 b.roundUp(to.length, outputPadding));
     SmallVector<Value> sizes = getSizes();
     sizes[groupDim] = rows;
     Value elements = getProduct(order, sizes);

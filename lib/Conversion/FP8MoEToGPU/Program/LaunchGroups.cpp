@@ -13,7 +13,7 @@
 //
 //   if (block < blocks of the first) { first } else { second }
 //
-// A block runs one of the two, so they share workgroup memory.
+// A block runs one of the two, so their shared memory is the same.
 //
 //===----------------------------------------------------------------------===//
 
@@ -92,7 +92,7 @@ void LaunchGroups::add(Operation *op, plan::LaunchOp launch) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// The workgroup memory of a kernel.
+/// The shared memory of a kernel.
 static SmallVector<LLVM::GlobalOp> getGlobals(gpu::GPUFuncOp kernel) {
   auto module = kernel->getParentOfType<gpu::GPUModuleOp>();
   SmallVector<LLVM::GlobalOp> globals;
@@ -233,7 +233,7 @@ LogicalResult LaunchGroups::merge(const Group &group,
   int64_t limit = lowering.getTarget().sharedMemoryPerBlock;
   if (sharedBytes > limit)
     return emitGroupError(op) << "its kernels need " << sharedBytes
-                              << " bytes of workgroup memory, but a block of "
+                              << " bytes of shared memory, but a block of "
                               << lowering.getTarget().chip << " has " << limit
                               << "; give both operations the same tile";
 

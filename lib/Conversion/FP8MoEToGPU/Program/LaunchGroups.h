@@ -39,7 +39,7 @@ private:
   llvm::MapVector<int64_t, Group> groups;
 };
 
-/// Erases kernels that no launch names, and their workgroup memory.
+/// Erases kernels that no launch names, and their shared memory.
 void eraseUnusedKernels(ModuleOp module);
 
 } // namespace mlir::fp8moe

@@ -48,7 +48,7 @@ LogicalResult fp8moe::lowerChoice(ArrayRef<KernelAlternative> alternatives,
   SmallVector<Value> areInRange =
       createAreInRange(alternatives, quantity, builder);
   // What the alternatives so far have left, null for everything.
-  Value isLeft;
+  Value fallback;
   for (auto [alternative, isInRange] :
        llvm::zip_equal(alternatives, areInRange)) {
     const KernelInstance &instance = *alternative.instance;
@@ -57,13 +57,14 @@ LogicalResult fp8moe::lowerChoice(ArrayRef<KernelAlternative> alternatives,
     assert(family && "a tile of no family");
     Location loc = instance.op->getLoc();
     FailureOr<Value> isDone = family->launch(
-        instance, createBoth(builder, loc, isInRange, isLeft), lowering);
+        instance, createBoth(builder, loc, isInRange, fallback), lowering);
     if (failed(isDone))
       return failure();
     if (!*isDone)
       continue;
-    isLeft = createBoth(builder, loc, isLeft, createNot(builder, loc, *isDone));
-    if (isNever(isLeft))
+    fallback =
+        createBoth(builder, loc, fallback, createNot(builder, loc, *isDone));
+    if (isNever(fallback))
       return success();
   }
   return success();

@@ -201,21 +201,22 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
     quantizations.push_back(q);
   }
   // What kernels for both axes have left; null for everything.
-  Value isLeft;
+  Value fallback;
   for (AlternativeAttr alternative : choice->getEntries()) {
     if (!isa<SinglePassBothAxesTileAttr>(alternative.getTile()))
       break;
-    FailureOr<Value> remains = launchBothAxes(
+    FailureOr<Value> notBoth = launchBothAxes(
         quantizations[0], quantizations[1], alternative, lowering);
-    if (failed(remains))
+    if (failed(notBoth))
       return failure();
-    isLeft = *remains;
-    if (isNever(isLeft))
+    fallback = *notBoth;
+    if (isNever(fallback))
       return success();
   }
   for (auto [index, q] : llvm::enumerate(quantizations))
     if (failed(launchQuantize(q, getQuantizeKind(works[index]),
-                              getAxisChoice(*choice, index), isLeft, lowering)))
+                              getAxisChoice(*choice, index), fallback,
+                              lowering)))
       return failure();
   return success();
 }

@@ -31,7 +31,7 @@ QuantizeKernel::QuantizeKernel(KernelBuilder &b, const QuantizeProblem &problem)
 }
 
 Value QuantizeKernel::getNumSegments() {
-  // The tail has rows to zero, but no scales.
+  // The remainder rows are zeroed and have no scales.
   return problem.jagged && !problem.scalesOnly ? b.add(sizes.segments, 1)
                                                : sizes.segments;
 }
@@ -44,13 +44,13 @@ SegmentView QuantizeKernel::createSegment(Value index) {
         createSegmentBounds(b, offsetsPointer, index, sizes.segments,
                             sizes.reduction, problem.outputPadding);
     Value end = b.add(bounds.paddedStart, bounds.length);
-    Value isTail = b.equal(index, sizes.segments);
+    Value isRemainder = b.equal(index, sizes.segments);
     Value paddedEnd = b.add(bounds.paddedStart,
                             b.roundUp(bounds.length, problem.outputPadding));
     view.rows = {bounds.paddedStart, end};
     Value extent = problem.outputPadding > 1 ? sizes.extent : sizes.reduction;
-    view.zeroRows = {end, b.select(isTail, extent, paddedEnd)};
-    view.hasScales = b.equal(isTail, 0);
+    view.zeroRows = {end, b.select(isRemainder, extent, paddedEnd)};
+    view.hasScales = b.equal(isRemainder, 0);
     inputStart = b.sub(bounds.start, bounds.paddedStart);
   } else {
     view.rows = {b.i64(0), sizes.reduction};

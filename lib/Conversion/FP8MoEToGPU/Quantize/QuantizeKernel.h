@@ -32,7 +32,7 @@ struct SegmentView {
   /// i1: the numbers of the first rows in input and output differ by a multiple
   /// of an input chunk.
   Value inputAligned;
-  /// i1: false for the tail, which has rows to zero but no scales.
+  /// i1: false for the remainder rows, which are zeroed and have no scales.
   Value hasScales;
 };
 
@@ -53,7 +53,7 @@ public:
   QuantizeMath math;
   QuantizeSizes<Value> sizes;
 
-  /// Segments, counting the tail of jagged ones.
+  /// Segments, counting the remainder rows of jagged ones.
   Value getNumSegments();
   SegmentView createSegment(Value index);
   /// The matrices of a segment, accessed in chunks along a dimension.
@@ -86,7 +86,8 @@ private:
 
 /// The kernels' bodies, one function for each family of schedules.
 void buildTwoPassInner(QuantizeKernel &kernel, const QuantizeConfig &config);
-void buildQuantizeHeld(QuantizeKernel &kernel, const QuantizeConfig &config);
+void buildRegisterResident(QuantizeKernel &kernel,
+                           const QuantizeConfig &config);
 void buildTwoPassOuter(QuantizeKernel &kernel, const QuantizeConfig &config);
 
 } // namespace mlir::fp8moe

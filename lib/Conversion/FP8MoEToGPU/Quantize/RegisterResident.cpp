@@ -11,7 +11,7 @@
 // slice (the rows of one column of one segment), loads all of it into
 // registers, combines the largest magnitudes, and quantizes what it holds: the
 // input is read once. A team is a part of a subgroup, or several subgroups,
-// which combine through workgroup memory.
+// which combine through shared memory.
 //
 //   rows     low   16n       16n+16          ...                 16m   high
 //            | edge | chunk 0 | chunk 1 | ... | chunk T | chunk .. | edge |
@@ -43,9 +43,9 @@ struct Element {
   Value row, isInside;
 };
 
-class HeldBuilder {
+class RegisterResidentBuilder {
 public:
-  HeldBuilder(QuantizeKernel &kernel, const QuantizeConfig &config)
+  RegisterResidentBuilder(QuantizeKernel &kernel, const QuantizeConfig &config)
       : kernel(kernel), b(kernel.b), config(config),
         team{Value(), config.threads / config.columnsPerBlock} {}
 
@@ -96,7 +96,7 @@ private:
   KernelBuilder &b;
   const QuantizeConfig &config;
   Team team;
-  /// Workgroup memory: a magnitude for each subgroup; null when a team is not
+  /// Shared memory: a magnitude for each subgroup; null when a team is not
   /// larger than one.
   Value magnitudeMemory;
 
@@ -109,21 +109,21 @@ private:
 
 } // namespace
 
-void HeldBuilder::build() {
+void RegisterResidentBuilder::build() {
   bool isTeam = config.columnsPerBlock == 1;
   team.thread = isTeam ? b.getThread() : b.remU(b.getThread(), team.threads);
   Value teamInBlock = isTeam ? b.i64(0) : b.divU(b.getThread(), team.threads);
   if (team.threads > b.getSubgroupSize())
-    magnitudeMemory = b.allocateWorkgroup(
+    magnitudeMemory = b.allocateShared(
         config.threads / b.getSubgroupSize() * kWordBytes, "magnitudes");
   Value strips =
       b.ceilDiv(kernel.sizes.parallel, config.getColumnsPerWorkTile());
   Value workTiles = b.mul(kernel.sizes.segments, strips);
-  Value tailWorkTiles =
+  Value remainderWorkTiles =
       kernel.problem.jagged ? b.ceilDiv(strips, kHeldTailStrips) : b.i64(0);
   bool isOnlySegment =
       !kernel.problem.jagged && kernel.problem.sizes.segments == 1;
-  b.forEachWorkTile(b.add(workTiles, tailWorkTiles), [&](Value workTile) {
+  b.forEachWorkTile(b.add(workTiles, remainderWorkTiles), [&](Value workTile) {
     auto quantizeWorkTile = [&] {
       segment = kernel.createSegment(isOnlySegment ? b.i64(0)
                                                    : b.divU(workTile, strips));
@@ -148,8 +148,9 @@ void HeldBuilder::build() {
 }
 
 /// The team's columns of so many strips from `strip` on.
-void HeldBuilder::forEachColumn(Value strip, Value teamInBlock, int64_t strips,
-                                function_ref<void(Value)> body) {
+void RegisterResidentBuilder::forEachColumn(Value strip, Value teamInBlock,
+                                            int64_t strips,
+                                            function_ref<void(Value)> body) {
   Value first =
       b.add(b.mul(strip, config.getColumnsPerWorkTile()), teamInBlock);
   if (config.rounds * strips == 1) {
@@ -162,8 +163,9 @@ void HeldBuilder::forEachColumn(Value strip, Value teamInBlock, int64_t strips,
 }
 
 /// Makes rows of `column` the slice at hand; they are counted from its origin.
-IndexRange HeldBuilder::enterSlice(IndexRange rows, const Plane &inputPlane,
-                                   const Plane &outputPlane) {
+IndexRange RegisterResidentBuilder::enterSlice(IndexRange rows,
+                                               const Plane &inputPlane,
+                                               const Plane &outputPlane) {
   Value origin = b.bitAnd(rows.low, -kOutputChunk);
   input = createElementPointer(b, inputPlane, origin, column);
   output = createElementPointer(b, outputPlane, origin, column);
@@ -171,7 +173,7 @@ IndexRange HeldBuilder::enterSlice(IndexRange rows, const Plane &inputPlane,
           b.select(hasColumn, b.sub(rows.high, origin), 0)};
 }
 
-void HeldBuilder::quantizeColumn(Value index) {
+void RegisterResidentBuilder::quantizeColumn(Value index) {
   column = index;
   hasColumn = b.less(column, kernel.sizes.parallel);
   Plane inputPlane = kernel.getInputPlane(segment, Along::Rows);
@@ -188,7 +190,7 @@ void HeldBuilder::quantizeColumn(Value index) {
     zeroColumn(index);
 }
 
-void HeldBuilder::zeroColumn(Value index) {
+void RegisterResidentBuilder::zeroColumn(Value index) {
   column = index;
   hasColumn = b.less(column, kernel.sizes.parallel);
   Plane outputPlane = kernel.getOutputPlane(segment, Along::Rows);
@@ -201,7 +203,7 @@ void HeldBuilder::zeroColumn(Value index) {
 // The schedules of a slice
 //===----------------------------------------------------------------------===//
 
-void HeldBuilder::quantizeHeld(IndexRange rows) {
+void RegisterResidentBuilder::quantizeHeld(IndexRange rows) {
   IndexRange chunks = getChunks(rows);
   Value thread = b.truncate(b.getI32Type(), team.thread);
   Value first = b.add(chunks.low, b.mul(thread, kOutputChunk));
@@ -254,7 +256,7 @@ void HeldBuilder::quantizeHeld(IndexRange rows) {
 
 /// Neighbouring threads take neighbouring elements, as no wider access is
 /// aligned.
-void HeldBuilder::quantizeTwice(IndexRange rows) {
+void RegisterResidentBuilder::quantizeTwice(IndexRange rows) {
   auto forEachPack =
       [&](ValueRange init,
           function_ref<SmallVector<Value>(ArrayRef<Element>, ValueRange)>
@@ -284,7 +286,7 @@ void HeldBuilder::quantizeTwice(IndexRange rows) {
 }
 
 /// Chunks when they are aligned, else elements.
-void HeldBuilder::zeroFill(IndexRange rows, Value isAligned) {
+void RegisterResidentBuilder::zeroFill(IndexRange rows, Value isAligned) {
   IndexRange chunks = getChunks(rows);
   Value zero = arith::ConstantIntOp::create(b, b.getI8Type(), 0);
   auto zeroElements = [&](Value low, Value high) {
@@ -313,21 +315,21 @@ void HeldBuilder::zeroFill(IndexRange rows, Value isAligned) {
 // Chunks
 //===----------------------------------------------------------------------===//
 
-IndexRange HeldBuilder::getChunks(IndexRange rows) {
+IndexRange RegisterResidentBuilder::getChunks(IndexRange rows) {
   return {b.roundUp(rows.low, kOutputChunk),
           b.bitAnd(rows.high, -kOutputChunk)};
 }
 
-Value HeldBuilder::getInputPointer(Value row) {
+Value RegisterResidentBuilder::getInputPointer(Value row) {
   return b.offsetBytes(
       input, b.mul(b.zeroExtend(b.getI64Type(), row), getInputBytes()));
 }
 
-Value HeldBuilder::getOutputPointer(Value row) {
+Value RegisterResidentBuilder::getOutputPointer(Value row) {
   return b.offsetBytes(output, b.zeroExtend(b.getI64Type(), row));
 }
 
-SmallVector<Value> HeldBuilder::loadChunk(Value pointer) {
+SmallVector<Value> RegisterResidentBuilder::loadChunk(Value pointer) {
   SmallVector<Value> words;
   for (int64_t i : llvm::seq(kernel.getInputChunks(kOutputChunk)))
     words.push_back(b.load(b.getWordsType(),
@@ -336,8 +338,8 @@ SmallVector<Value> HeldBuilder::loadChunk(Value pointer) {
   return words;
 }
 
-void HeldBuilder::storeChunk(Value row, ArrayRef<Value> chunk,
-                             ArrayRef<Value> scales) {
+void RegisterResidentBuilder::storeChunk(Value row, ArrayRef<Value> chunk,
+                                         ArrayRef<Value> scales) {
   SmallVector<Value> values;
   for (Value words : chunk)
     llvm::append_range(values, kernel.math.unpackValues(words));
@@ -345,9 +347,8 @@ void HeldBuilder::storeChunk(Value row, ArrayRef<Value> chunk,
           getOutputPointer(row), kVectorBytes);
 }
 
-SmallVector<Value>
-HeldBuilder::forEachLaterChunk(Value first, Value end, ValueRange init,
-                               KernelBuilder::LoopBody body) {
+SmallVector<Value> RegisterResidentBuilder::forEachLaterChunk(
+    Value first, Value end, ValueRange init, KernelBuilder::LoopBody body) {
   // What always fits needs no loop.
   int64_t known = getKnownRows();
   if (!ShapedType::isDynamic(known) && known <= getHeldRows())
@@ -360,7 +361,8 @@ HeldBuilder::forEachLaterChunk(Value first, Value end, ValueRange init,
 // Single elements
 //===----------------------------------------------------------------------===//
 
-SmallVector<Element> HeldBuilder::getEdges(IndexRange rows, IndexRange chunks) {
+SmallVector<Element> RegisterResidentBuilder::getEdges(IndexRange rows,
+                                                       IndexRange chunks) {
   Value thread = b.truncate(b.getI32Type(), team.thread);
   SmallVector<Element> elements;
   auto add = [&](Value low, Value high) {
@@ -378,7 +380,7 @@ SmallVector<Element> HeldBuilder::getEdges(IndexRange rows, IndexRange chunks) {
 }
 
 /// The elements in the form of an input chunk, zero where there are none.
-Value HeldBuilder::loadElements(ArrayRef<Element> elements) {
+Value RegisterResidentBuilder::loadElements(ArrayRef<Element> elements) {
   if (elements.empty())
     return b.zeroWords();
   IntegerType type = b.getIntegerType(getInputBytes() * 8);
@@ -399,8 +401,9 @@ Value HeldBuilder::loadElements(ArrayRef<Element> elements) {
   return b.packWords(b.joinElements(loaded));
 }
 
-void HeldBuilder::storeElements(ArrayRef<Element> elements, Value words,
-                                ArrayRef<Value> scales) {
+void RegisterResidentBuilder::storeElements(ArrayRef<Element> elements,
+                                            Value words,
+                                            ArrayRef<Value> scales) {
   if (elements.empty())
     return;
   SmallVector<Value> values = kernel.math.unpackValues(words);
@@ -419,7 +422,7 @@ void HeldBuilder::storeElements(ArrayRef<Element> elements, Value words,
 // The team
 //===----------------------------------------------------------------------===//
 
-Value HeldBuilder::combineTeam(Value magnitude) {
+Value RegisterResidentBuilder::combineTeam(Value magnitude) {
   int64_t lanes = std::min(team.threads, b.getSubgroupSize());
   for (int64_t mask = 1; mask < lanes; mask *= 2)
     magnitude = b.maxU(magnitude, b.shuffleXor(magnitude, mask));
@@ -445,16 +448,16 @@ Value HeldBuilder::combineTeam(Value magnitude) {
   return magnitude;
 }
 
-Value HeldBuilder::createScale(Value magnitude) {
+Value RegisterResidentBuilder::createScale(Value magnitude) {
   Value scale = kernel.math.createScale(combineTeam(magnitude));
   b.createIf(b.bitAnd(hasColumn, b.equal(team.thread, 0)),
              [&] { kernel.storeScale(segment, column, scale); });
   return scale;
 }
 
-void fp8moe::buildQuantizeHeld(QuantizeKernel &kernel,
-                               const QuantizeConfig &config) {
+void fp8moe::buildRegisterResident(QuantizeKernel &kernel,
+                                   const QuantizeConfig &config) {
   kernel.b.getHooks().requestResidentBlocks(kernel.b.getKernel(),
                                             config.residentBlocks);
-  HeldBuilder(kernel, config).build();
+  RegisterResidentBuilder(kernel, config).build();
 }

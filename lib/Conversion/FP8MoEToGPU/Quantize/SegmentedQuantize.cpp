@@ -25,7 +25,7 @@ gpu::GPUFuncOp fp8moe::buildSegmentedQuantize(Location loc,
   KernelBuilder b(loc, module, name, signature, hooks);
   QuantizeKernel kernel(b, problem);
   if (config.method == QuantizeMethod::RegisterResident)
-    buildQuantizeHeld(kernel, config);
+    buildRegisterResident(kernel, config);
   else if (config.kind == QuantizeConfig::Inner)
     buildTwoPassInner(kernel, config);
   else

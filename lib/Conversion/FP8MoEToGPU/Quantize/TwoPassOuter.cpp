@@ -8,10 +8,10 @@
 
 //
 // A block takes a strip of columns of one segment. It computes
-// the magnitude of each column, keeps the scales in workgroup memory, and goes
+// the magnitude of each column, keeps the scales in shared memory, and goes
 // over the rows once more to quantize. When input and output are contiguous in
 // different dimensions, the second pass transposes tiles of FP8 bytes in
-// workgroup memory.
+// shared memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -63,7 +63,7 @@ private:
     return b.clamp(row, segment.rows.low, b.sub(segment.rows.high, 1));
   }
 
-  // First pass: scales of the strip, to memory and to workgroup memory.
+  // First pass: scales of the strip, to memory and to shared memory.
   void createScales();
   void createOuterScales();
   void createInnerScales();
@@ -83,7 +83,7 @@ private:
   KernelBuilder &b;
   const QuantizeConfig &config;
 
-  /// Workgroup memory: magnitudes by subgroup and column, scales by column.
+  /// Shared memory: magnitudes by subgroup and column, scales by column.
   Value magnitudeMemory, scaleMemory;
   /// The strip at hand.
   SegmentView segment;
@@ -94,9 +94,9 @@ private:
 
 void TwoPassOuterBuilder::build() {
   int64_t columns = config.columnsPerBlock;
-  scaleMemory = b.allocateWorkgroup(columns * sizeof(float), "scales");
+  scaleMemory = b.allocateShared(columns * sizeof(float), "scales");
   if (config.kind != Kind::InnerTransposing)
-    magnitudeMemory = b.allocateWorkgroup(
+    magnitudeMemory = b.allocateShared(
         getNumSubgroups() * columns * sizeof(float), "magnitudes");
   std::optional<TransposeTile> tile;
   if (config.kind != Kind::Outer)

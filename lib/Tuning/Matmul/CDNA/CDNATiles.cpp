@@ -64,7 +64,7 @@ MfmaTileAttr fp8moe::getMfmaTile(MLIRContext *context,
   return MfmaTileAttr::get(context, config.rows, config.columns);
 }
 
-/// Whether all threads bring whole rows of both operands, and shared memory has
+/// Whether all threads load whole rows of both operands, and shared memory has
 /// room.
 static bool isLegal(const CDNAMatmulConfig &config, const TargetInfo &target) {
   return config.getWaveRows() % config.edge == 0 &&

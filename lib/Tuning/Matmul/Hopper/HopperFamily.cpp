@@ -128,15 +128,15 @@ static constexpr int64_t kMostWave = int64_t(1) << 40;
 KernelChoiceAttr HopperMatmulFamily::choose(MLIRContext *context,
                                             const MatmulWork &work,
                                             const TargetInfo &target) const {
-  SmallVector<MatmulTileCost, 1> variants = getMatmulVariants(work, target);
-  if (variants.size() == 1)
-    return KernelChoiceAttr::get(
-        context, getMatmulTile(context, variants.front().config));
+  SmallVector<MatmulTileCost, 1> tiles = getMatmulAlternatives(work, target);
+  if (tiles.size() == 1)
+    return KernelChoiceAttr::get(context,
+                                 getMatmulTile(context, tiles.front().config));
   SmallVector<AlternativeAttr> alternatives;
-  for (const MatmulTileCost &variant : variants)
+  for (const MatmulTileCost &tile : tiles)
     alternatives.push_back(AlternativeAttr::get(
-        context, getMatmulTile(context, variant.config), RangeAttr(),
-        std::clamp<int64_t>(variant.tileTime / kWaveUnit, 1, kMostWave)));
+        context, getMatmulTile(context, tile.config), RangeAttr(),
+        std::clamp<int64_t>(tile.tileTime / kWaveUnit, 1, kMostWave)));
   return KernelChoiceAttr::get(context, alternatives, /*leastWaves=*/true);
 }
 

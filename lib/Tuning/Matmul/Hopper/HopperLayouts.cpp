@@ -16,7 +16,7 @@ using namespace mlir::fp8moe;
 
 static constexpr int64_t kAlignment = nvidia::kTensorMapAddressAlignment;
 
-/// Checks that tensor memory copies can move tiles of a tensor, whose
+/// Checks that TMA copies can move tiles of a tensor, whose
 /// `contiguous` dimension must be; `role` says why, `orElse` what else would
 /// do, and `wayOut` what to do.
 static LogicalResult verifyTensorMap(MatmulOpInterface op, StringRef what,

@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The model: as the streamed kernel's, at another part of a copy's speed. Rows
-// and tiles read the same tensor. While one group's columns are streamed, its
-// rows are read; the second to come finds what the first has left in the L2
-// cache, unless groups are large.
+// The model: as the single-pass outer kernel's, at another part of a copy's
+// speed. Rows and tiles read the same tensor. While one group's columns are
+// streamed, its rows are read; the second to come finds what the first has left
+// in the L2 cache, unless groups are large.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ const KernelFamily &getSinglePassOuterFamily();
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-using streamed::kRowWarps;
+using single_pass_outer::kRowWarps;
 
 /// Each of them has a row, and loads come ahead of that: fewer do not fit.
 static constexpr int64_t kLeastRowStages = kRowWarps;
@@ -42,17 +42,19 @@ static constexpr int64_t kLeastStages = 7;
 /// launch for each, in percent: the model is not more accurate.
 static constexpr int64_t kLeastGainPercent = 8;
 
-std::optional<StreamedTile>
-fp8moe::getBothAxesStreamedTile(int64_t rowBytes, const TargetInfo &target) {
-  if (ShapedType::isDynamic(rowBytes) || rowBytes % streamed::kRowAlignment)
+std::optional<SinglePassOuterTile>
+fp8moe::getBothAxesOuterTile(int64_t rowBytes, const TargetInfo &target) {
+  if (ShapedType::isDynamic(rowBytes) ||
+      rowBytes % single_pass_outer::kRowAlignment)
     return std::nullopt;
-  StreamedTile tile;
+  SinglePassOuterTile tile;
   tile.rowWarps = kRowWarps;
   tile.rowBytes = rowBytes;
   for (tile.stages = kMostStages; tile.stages >= kLeastStages; --tile.stages)
     for (tile.rowStages = kMostRowStages; tile.rowStages >= kLeastRowStages;
          --tile.rowStages)
-      if (streamed::SharedMemory(tile).end <= target.sharedMemoryPerBlock)
+      if (single_pass_outer::SharedMemory(tile).end <=
+          target.sharedMemoryPerBlock)
         return tile;
   return std::nullopt;
 }
@@ -79,19 +81,21 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
     return std::nullopt;
   const QuantizeWork &columns = works[0], &rows = works[1];
   QuantizeWork nominal = withNominalSizes(columns);
-  SmallVector<QuantizeTileCost> streamed;
+  SmallVector<QuantizeTileCost> outer;
   cast<AxisQuantizeFamily>(getSinglePassOuterFamily())
-      .addTiles(columns, nominal, target, streamed);
-  if (streamed.empty() || rows.jagged || ShapedType::isDynamic(rows.rows) ||
+      .addTiles(columns, nominal, target, outer);
+  if (outer.empty() || rows.jagged || ShapedType::isDynamic(rows.rows) ||
       rows.inputRowStride != 1 || rows.outputRowStride != 1 ||
       ShapedType::isDynamic(rows.outputColumnStride))
     return std::nullopt;
   // What a copy's piece of the input becomes is stored at once.
-  if (rows.outputColumnStride % (streamed::kRowAlignment / rows.inputBytes))
+  if (rows.outputColumnStride %
+      (single_pass_outer::kRowAlignment / rows.inputBytes))
     return std::nullopt;
   // Rows of more bytes than can be counted do not fit either.
   int64_t rowBytes = multiplySizes(rows.rows, rows.inputBytes);
-  std::optional<StreamedTile> tile = getBothAxesStreamedTile(rowBytes, target);
+  std::optional<SinglePassOuterTile> tile =
+      getBothAxesOuterTile(rowBytes, target);
   const SinglePassOuterCalibration *calibration =
       getSinglePassOuterCalibration(target.chip);
   if (!tile || !calibration)
@@ -101,7 +105,7 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
       groupRows > getGroupBytes(target) / rowBytes)
     return std::nullopt;
 
-  QuantizeTileCost result = streamed.front();
+  QuantizeTileCost result = outer.front();
   result.config.method = QuantizeMethod::SinglePassBothAxes;
   result.config.threads = tile->getThreads(target.warpSize);
   result.config.stages = tile->stages;
@@ -116,7 +120,7 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
   result.cost.bytes = static_cast<int64_t>(bytes);
   int64_t launch = estimateTraffic(0, target).time;
   int64_t moving = estimateTraffic(result.cost.bytes, target).time - launch;
-  // What tiles that are not full cost, as the streamed kernel alone.
+  // What tiles that are not full cost, as the single-pass outer kernel alone.
   double fullness = std::min(1.0, static_cast<double>(result.trafficTime) /
                                       std::max<int64_t>(result.latencyTime, 1));
   result.trafficTime = moving * 100 / *calibration->bothAxesSpeedPercent;

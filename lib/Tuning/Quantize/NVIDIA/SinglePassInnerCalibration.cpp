@@ -29,7 +29,7 @@ static constexpr SinglePassInnerCalibration getH200() {
       measured<int64_t>(95, "one NVIDIA H200, 2026-11-22: as the time to fill");
   row.lineTime = measured<int64_t>(10000, manyGroups);
   row.groupTime = measured<int64_t>(8000, manyGroups);
-  row.pieceTime = measured<int64_t>(45000, manyGroups);
+  row.bulkTileTime = measured<int64_t>(45000, manyGroups);
   return row;
 }
 

@@ -24,8 +24,8 @@ struct SinglePassInnerCalibration {
   /// Part of a copy's speed that is reached beyond that, in percent.
   Figure<int64_t> speedPercent;
   /// Picoseconds of a multiprocessor for a line, for the end of a group, and
-  /// for a piece.
-  Figure<int64_t> lineTime, groupTime, pieceTime;
+  /// for a bulk tile.
+  Figure<int64_t> lineTime, groupTime, bulkTileTime;
 };
 
 /// Null where the registers are not known: the kernel is not supported there.

@@ -25,19 +25,20 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-ColumnsTile fp8moe::getColumnsTile(int64_t groups) {
-  ColumnsTile tile;
-  tile.groups =
-      ShapedType::isDynamic(groups) ? columns::kDefaultGroups : groups;
+SinglePassInnerTile fp8moe::getSinglePassInnerTile(int64_t groups) {
+  SinglePassInnerTile tile;
+  tile.groups = ShapedType::isDynamic(groups)
+                    ? single_pass_inner::kDefaultGroups
+                    : groups;
   return tile;
 }
 
 /// The smallest cluster whose blocks can hold a column of so many bytes.
-static std::optional<ColumnsTile> getTileFor(ColumnsTile tile, int64_t bytes,
-                                             const TargetInfo &target) {
-  for (int64_t cluster : columns::kClusters) {
+static std::optional<SinglePassInnerTile>
+getTileFor(SinglePassInnerTile tile, int64_t bytes, const TargetInfo &target) {
+  for (int64_t cluster : single_pass_inner::kClusters) {
     tile.cluster = cluster;
-    columns::SharedMemory memory(tile, target.sharedMemoryPerBlock);
+    single_pass_inner::SharedMemory memory(tile, target.sharedMemoryPerBlock);
     if (memory.stages && bytes <= cluster * memory.getMaxPart())
       return tile;
   }
@@ -60,7 +61,7 @@ public:
 void SinglePassInnerFamily::addTiles(
     const QuantizeWork &known, const QuantizeWork &nominal,
     const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
-  int64_t chunkRows = columns::kChunkBytes / known.inputBytes;
+  int64_t chunkRows = single_pass_inner::kChunkBytes / known.inputBytes;
   const SinglePassInnerCalibration *calibration =
       getSinglePassInnerCalibration(target.chip);
   if (!target.has(Feature::BulkCopies | Feature::Clusters) || !calibration ||
@@ -73,15 +74,16 @@ void SinglePassInnerFamily::addTiles(
     return;
   int64_t columnBytes =
       llvm::SaturatingMultiply<uint64_t>(nominal.rows, nominal.inputBytes);
-  std::optional<ColumnsTile> tile =
-      getTileFor(getColumnsTile(std::min(known.segments, kMostModelledSize)),
-                 columnBytes, target);
+  std::optional<SinglePassInnerTile> tile = getTileFor(
+      getSinglePassInnerTile(std::min(known.segments, kMostModelledSize)),
+      columnBytes, target);
   if (!tile)
     return;
   int64_t threads = tile->getThreads(target.warpSize);
   if (!countResidentBlocks(
           threads, *calibration->registers,
-          columns::SharedMemory(*tile, target.sharedMemoryPerBlock).end,
+          single_pass_inner::SharedMemory(*tile, target.sharedMemoryPerBlock)
+              .end,
           target))
     return;
 
@@ -109,11 +111,13 @@ void SinglePassInnerFamily::addTiles(
   result.trafficTime = static_cast<int64_t>(
       (estimateTraffic(result.cost.bytes, target).time - launch) * 100.0 /
       *calibration->speedPercent * balance);
-  double lines = static_cast<double>(columnBytes) / columns::kLineBytes;
-  double pieces =
-      static_cast<double>(columnBytes) / columns::kPieceBytes + tile->cluster;
+  double lines =
+      static_cast<double>(columnBytes) / single_pass_inner::kLineBytes;
+  double bulkTiles =
+      static_cast<double>(columnBytes) / single_pass_inner::kBulkTileBytes +
+      tile->cluster;
   double column =
-      lines * *calibration->lineTime + pieces * *calibration->pieceTime +
+      lines * *calibration->lineTime + bulkTiles * *calibration->bulkTileTime +
       static_cast<double>(nominal.segments) * *calibration->groupTime;
   result.latencyTime = static_cast<int64_t>(
       std::min(column / tile->cluster * result.getWaves(), 1e18));

@@ -1,4 +1,4 @@
-//===- SinglePassOuterCalibration.cpp - Figures of the streamed kernel ----===//
+//===- SinglePassOuterCalibration.cpp - Figures of a single pass ----------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- SinglePassOuterCalibration.h - Figures of the streamed kernel *- C++
-//-*-===//
+//===- SinglePassOuterCalibration.h - Figures of a single pass --*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,7 +13,8 @@
 
 namespace mlir::fp8moe {
 
-/// What the streamed kernel and the one for both axes need and take on a chip.
+/// What the single-pass outer kernel and the one for both axes need and take on
+/// a chip.
 struct SinglePassOuterCalibration {
   llvm::StringRef chip;
   /// Of a thread, at most.

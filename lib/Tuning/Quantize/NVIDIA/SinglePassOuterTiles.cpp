@@ -1,4 +1,4 @@
-//===- SinglePassOuterTiles.cpp - Tiles of the streamed quantize kernel ---===//
+//===- SinglePassOuterTiles.cpp - Tiles of a single pass ------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -49,7 +49,7 @@ protected:
 void SinglePassOuterFamily::addTiles(
     const QuantizeWork &known, const QuantizeWork &nominal,
     const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
-  StreamedTile tile;
+  SinglePassOuterTile tile;
   int64_t threads = tile.getThreads(target.warpSize);
   const SinglePassOuterCalibration *calibration =
       getSinglePassOuterCalibration(target.chip);
@@ -60,7 +60,7 @@ void SinglePassOuterFamily::addTiles(
                      nvidia::kTensorMapAddressAlignment / known.inputBytes) ||
       !mayBeMultiple(known.columns, kCellBytes / known.inputBytes) ||
       !countResidentBlocks(threads, *calibration->registers,
-                           streamed::SharedMemory(tile).end, target))
+                           single_pass_outer::SharedMemory(tile).end, target))
     return;
 
   QuantizeTileCost result;
@@ -68,13 +68,14 @@ void SinglePassOuterFamily::addTiles(
   result.config.method = QuantizeMethod::SinglePassOuter;
   result.config.stages = tile.stages;
   result.config.threads = threads;
-  result.config.columnsPerBlock = streamed::kLineBytes / known.inputBytes;
+  result.config.columnsPerBlock =
+      single_pass_outer::kLineBytes / known.inputBytes;
   int64_t columnBlocks =
       llvm::divideCeil(nominal.columns, result.config.columnsPerBlock);
   int64_t rowsPerSegment =
       nominal.jagged ? llvm::divideCeil(nominal.rows, nominal.segments) +
                            *calibration->unusedRows
-                     : llvm::alignTo(nominal.rows, streamed::kLines);
+                     : llvm::alignTo(nominal.rows, single_pass_outer::kLines);
   int64_t elements = llvm::SaturatingMultiply<uint64_t>(
       llvm::SaturatingMultiply<uint64_t>(nominal.rows, nominal.columns),
       nominal.jagged ? 1 : nominal.segments);
@@ -82,7 +83,7 @@ void SinglePassOuterFamily::addTiles(
       llvm::SaturatingMultiply<uint64_t>(nominal.segments, columnBlocks);
   result.workTiles = llvm::divideCeil(
       llvm::SaturatingMultiply<uint64_t>(panels, rowsPerSegment),
-      streamed::kLines);
+      single_pass_outer::kLines);
   result.residentWorkTiles = target.multiprocessors;
   result.rereadsFromCache = true;
   result.cost.bytes =
@@ -96,7 +97,7 @@ void SinglePassOuterFamily::addTiles(
   };
   result.trafficTime = getTime(result.cost.bytes);
   // Tiles of which little is used move less, but not in as much less time.
-  int64_t tileBytes = streamed::kLines * streamed::kLineBytes;
+  int64_t tileBytes = single_pass_outer::kLines * single_pass_outer::kLineBytes;
   tileBytes += tileBytes / nominal.inputBytes;
   result.latencyTime =
       getTime(llvm::SaturatingMultiply<uint64_t>(result.workTiles, tileBytes));

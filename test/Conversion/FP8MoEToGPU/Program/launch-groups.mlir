@@ -2,7 +2,7 @@
 
 // Two operations with one launch group are one kernel. Its first blocks run the first
 // operation, the others the second one as if they were the first; both use the same
-// workgroup memory.
+// shared memory.
 
 // CHECK-COUNT-3: llvm.mlir.global internal
 // CHECK-NOT:     llvm.mlir.global

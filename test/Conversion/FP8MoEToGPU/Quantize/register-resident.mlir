@@ -22,7 +22,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-SAME:    known_block_size = array<i32: 128, 1, 1>
 // CHECK-COUNT-10: llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK-NOT:     llvm.load %{{.*}} : !llvm.ptr<1>
-// The subgroups of a team combine through workgroup memory.
+// The subgroups of a team combine through shared memory.
 // CHECK:         gpu.shuffle xor
 // CHECK:         gpu.barrier
 // CHECK:         llvm.store %{{.*}} : i32, !llvm.ptr<3>

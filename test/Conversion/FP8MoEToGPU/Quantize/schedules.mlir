@@ -39,7 +39,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // -----
 
 // Columns contiguous in the input, rows in the output: a strip of columns per block, and
-// a transposition through workgroup memory.
+// a transposition through shared memory.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {

@@ -116,7 +116,7 @@ func.func @weight_gradient(%a: tensor<64x?xf8E4M3FN>, %b: tensor<?x32xf8E4M3FN, 
 
 // -----
 
-// Rows of the result are written by tensor memory copies too: 20 bf16 are 40 bytes.
+// Rows of the result are written by TMA copies too: 20 bf16 are 40 bytes.
 #ecol = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 func.func @narrow_result(%a: tensor<?x64xf8E4M3FN>, %b: tensor<2x64x20xf8E4M3FN, #ecol>, %ends: tensor<2xi32>,

@@ -308,15 +308,16 @@ TEST(HopperTilesTest, GroupsFillHalfOfTheirLastTiles) {
 }
 
 TEST(HopperTilesTest, KnownRowsAndGradientsHaveOneTile) {
-  EXPECT_EQ(getMatmulVariants(mGrouped(4096, 512, 16384, 4), getH200()).size(),
-            1u);
-  EXPECT_EQ(getMatmulVariants(gradient(ShapedType::kDynamic, 512, 16384, 4),
-                              getH200())
+  EXPECT_EQ(
+      getMatmulAlternatives(mGrouped(4096, 512, 16384, 4), getH200()).size(),
+      1u);
+  EXPECT_EQ(getMatmulAlternatives(gradient(ShapedType::kDynamic, 512, 16384, 4),
+                                  getH200())
                 .size(),
             1u);
 }
 
-TEST(HopperTilesTest, VariantsLoseLittleForAnyNumberOfRows) {
+TEST(HopperTilesTest, AlternativesLoseLittleForAnyNumberOfRows) {
   for (bool promoted : {false, true})
     for (auto [columns, contraction, groups] :
          {std::tuple(512, 16384, 4), std::tuple(8192, 5120, 16),
@@ -324,38 +325,38 @@ TEST(HopperTilesTest, VariantsLoseLittleForAnyNumberOfRows) {
       MatmulWork work =
           mGrouped(ShapedType::kDynamic, columns, contraction, groups);
       work.promoted = promoted;
-      SmallVector<MatmulTileCost, 1> variants =
-          getMatmulVariants(work, getH200());
-      EXPECT_LE(variants.size(), 3u);
+      SmallVector<MatmulTileCost, 1> alternatives =
+          getMatmulAlternatives(work, getH200());
+      EXPECT_LE(alternatives.size(), 3u);
       double logarithms = 0, single = 0;
       int64_t cases = 0;
       for (int64_t rows = 1024; rows <= 65536; rows += 1024, ++cases) {
         work.rows = rows;
         SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
         auto find =
-            [&](const MatmulTileCost &variant) -> const MatmulTileCost & {
+            [&](const MatmulTileCost &alternative) -> const MatmulTileCost & {
           return *llvm::find_if(tiles, [&](const MatmulTileCost &tile) {
-            return tile.config.kind == variant.config.kind &&
-                   tile.config.rows == variant.config.rows &&
-                   tile.config.columns == variant.config.columns;
+            return tile.config.kind == alternative.config.kind &&
+                   tile.config.rows == alternative.config.rows &&
+                   tile.config.columns == alternative.config.columns;
           });
         };
         // The host compares the time of the tiles only.
         const MatmulTileCost *chosen = nullptr;
-        for (const MatmulTileCost &variant : variants) {
-          const MatmulTileCost &tile = find(variant);
+        for (const MatmulTileCost &alternative : alternatives) {
+          const MatmulTileCost &tile = find(alternative);
           if (!chosen || tile.tilesTime < chosen->tilesTime)
             chosen = &tile;
         }
         double best = chooseMatmulTile(tiles).cost.time;
         logarithms += std::log(chosen->cost.time / best);
-        single += std::log(find(variants.front()).cost.time / best);
+        single += std::log(find(alternatives.front()).cost.time / best);
       }
-      if (variants.size() > 1) {
+      if (alternatives.size() > 1) {
         EXPECT_LT(logarithms, single);
       }
       if (columns == 512) {
-        EXPECT_GT(variants.size(), 1u);
+        EXPECT_GT(alternatives.size(), 1u);
       }
       EXPECT_LT(std::exp(logarithms / cases), 1.03)
           << columns << " columns, " << groups << " groups";

@@ -214,8 +214,8 @@ public:
   // Memory
   //===--------------------------------------------------------------------===//
 
-  /// `bytes` of workgroup memory, aligned to 16.
-  Value allocateWorkgroup(int64_t bytes, StringRef name);
+  /// `bytes` of shared memory, aligned to 16.
+  Value allocateShared(int64_t bytes, StringRef name);
   /// The dynamic shared memory of the launch, aligned to 1024 bytes, which is
   /// what tensor maps with a swizzle of 128 bytes need. The kernels of a module
   /// share the symbol; how large it is says each launch.

@@ -47,7 +47,7 @@ struct RelayoutConfig {
   enum Kind {
     /// The same dimension is contiguous on both sides: 16 bytes a thread.
     Vectors,
-    /// Different dimensions are contiguous: tiles through workgroup memory.
+    /// Different dimensions are contiguous: tiles through shared memory.
     Tiles,
     /// Something else: an element a thread.
     Elements,

@@ -72,7 +72,7 @@ struct GroupedMatmulProblem {
   bool hasExperts() const { return isMGrouped() && !dense; }
   /// Groups that tiles are counted for: the rows behind the last group are one
   /// more where M is grouped, and become zero.
-  bool hasTail() const { return isMGrouped() && !dense; }
+  bool hasRemainder() const { return isMGrouped() && !dense; }
 };
 
 } // namespace mlir::fp8moe

@@ -115,7 +115,7 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
     operands with an `undecided` one are for `fp8moe-select-precision`; no lowering takes
     them.
 
-    On NVIDIA tensor memory copies move operands and result: the contracted dimension of
+    On NVIDIA TMA copies move operands and result: the contracted dimension of
     operands and the last one of the result must be contiguous, and every other stride a
     multiple of 16 bytes. The second operand of bf16 may be contiguous along its columns
     instead, unless groups are contracted. Layout placement makes kernels write operands so.

@@ -300,7 +300,7 @@ def PadGroups : InterfacePass<"fp8moe-pad-groups", "::mlir::FunctionOpInterface"
     the quantizations write padded groups: only types change, and no copy is made. Operands
     that are padded otherwise, or come from elsewhere, stay as they are.
 
-    The promise `align = 16` says that the pitch suits tensor memory copies whatever the
+    The promise `align = 16` says that the pitch suits TMA copies whatever the
     number of rows is.
 
     Needs `fp8moe.target` on the module.
@@ -333,7 +333,7 @@ def VerifyKernels : Pass<"fp8moe-verify-kernels", "::mlir::ModuleOp"> {
 
     Needs `fp8moe.target` on the module.
 
-    Example, for sm_90a, whose tensor memory copies want pitches of 16 bytes:
+    Example, for sm_90a, whose TMA copies want pitches of 16 bytes:
     ```
     x.mlir:3:8: error: 'fp8moe.grouped_matmul' op on sm_90a expects every stride of the first
     operand but that of the contracted dimension to be a multiple of 16 bytes, found ...

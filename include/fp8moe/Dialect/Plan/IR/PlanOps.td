@@ -252,7 +252,7 @@ def Plan_AlignedOp : Plan_Op<"aligned", [
 def Plan_TensorMapOp : Plan_Op<"tensor_map", [
     HasParent<"::mlir::fp8moe::plan::ProgramOp">, AttrSizedOperandSegments,
     Pure]> {
-  let summary = "a view of a buffer for the tensor memory accelerator";
+  let summary = "a view of a buffer for TMA";
   let description = [{
     Describes a tensor of 1 to 5 dimensions that begins `offset` elements after
     the buffer's first one. Everything is in elements and begins with the

@@ -17,7 +17,7 @@ def Plan_TensorMapType : TypeDef<Plan_Dialect, "TensorMap"> {
   let mnemonic = "tensor_map";
   let summary = "what a kernel needs to copy boxes of a tensor";
   let description = [{
-    The descriptor of 128 bytes that the tensor memory accelerator of NVIDIA's
+    The descriptor of 128 bytes that TMA of NVIDIA's
     GPUs reads (`CUtensorMap`). The runtime encodes it before a launch; the kernel
     receives it by value.
   }];

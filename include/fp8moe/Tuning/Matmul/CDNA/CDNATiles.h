@@ -60,7 +60,7 @@ struct CDNAMatmulConfig {
   int64_t getRowTiles() const { return getWaveRows() / edge; }
   int64_t getColumnTiles() const { return kWaveColumns / edge; }
   int64_t getChunksPerRow() const { return stepBytes / kChunkBytes; }
-  /// Rows that all threads bring at once, 16 bytes each.
+  /// Rows that all threads load at once, 16 bytes each.
   int64_t getRowsPerRound() const { return getThreads() / getChunksPerRow(); }
   int64_t getRowRounds() const { return getHalfRows() / getRowsPerRound(); }
   int64_t getColumnRounds() const {

@@ -19,7 +19,7 @@
 
 namespace mlir::fp8moe {
 
-/// How a block computes tiles of the result. One warpgroup brings operands to
+/// How a block computes tiles of the result. One warpgroup loads operands to
 /// shared memory, two multiply.
 struct HopperMatmulConfig {
   WgmmaSchedule kind = WgmmaSchedule::PingPong;
@@ -104,8 +104,8 @@ LogicalResult verifyMatmulTile(Operation *op, const MatmulWork &work,
 /// The tiles that one operation gets kernels for. More than one where the
 /// number of rows decides how many waves of tiles there are, and is only known
 /// at run time: the launch of least tileTime * waves runs then.
-SmallVector<MatmulTileCost, 1> getMatmulVariants(const MatmulWork &work,
-                                                 const TargetInfo &target);
+SmallVector<MatmulTileCost, 1> getMatmulAlternatives(const MatmulWork &work,
+                                                     const TargetInfo &target);
 
 /// What decides a tile's time, for people.
 std::string explainMatmulTile(const MatmulTileCost &tile);

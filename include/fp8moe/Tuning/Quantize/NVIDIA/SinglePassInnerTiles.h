@@ -19,9 +19,9 @@ namespace mlir::fp8moe {
 
 /// How a block of the kernel that takes whole columns (docs/kernels.md) divides
 /// its warps and its shared memory.
-struct ColumnsTile {
-  /// Warps by role; one more brings pieces, and one makes scales.
-  int64_t measureWarps = 12;
+struct SinglePassInnerTile {
+  /// Warps by role; one more loads bulk tiles, and one makes scales.
+  int64_t reduceWarps = 12;
   int64_t convertWarps = 12;
   /// Blocks that share a column.
   int64_t cluster = 1;
@@ -29,13 +29,13 @@ struct ColumnsTile {
   int64_t groups = 0;
 
   int64_t getThreads(int64_t warpSize) const {
-    return (2 + measureWarps + convertWarps) * warpSize;
+    return (2 + reduceWarps + convertWarps) * warpSize;
   }
 };
 
-namespace columns {
-/// A piece of a column fills a stage of the ring, or less.
-inline constexpr int64_t kPieceBytes = 8192;
+namespace single_pass_inner {
+/// A bulk tile of a column fills a stage of the ring, or less.
+inline constexpr int64_t kBulkTileBytes = 8192;
 /// What a lane reads at a time, and a warp.
 inline constexpr int64_t kChunkBytes = 16;
 inline constexpr int64_t kLineBytes = 32 * kChunkBytes;
@@ -48,7 +48,7 @@ inline constexpr int64_t kFillingStages = 6;
 /// Blocks that a column may be divided among. Clusters of four leave 12 of the
 /// 132 multiprocessors of an H200 idle.
 inline constexpr int64_t kClusters[] = {1, 2};
-/// Parts of a piece whose first group is kept: one for each lane of a warp.
+/// Parts of a bulk tile whose first group is kept: one for each lane of a warp.
 inline constexpr int64_t kLaneSpans = 32;
 /// Groups of a kernel that does not know their number.
 inline constexpr int64_t kDefaultGroups = 64;
@@ -58,15 +58,15 @@ struct SharedMemory {
   int64_t stages;
   /// Columns whose magnitudes and scales are kept. A block of a cluster may be
   /// ahead of another by as many columns as a ring holds, so there are twice as
-  /// many; a column then has many pieces.
+  /// many; a column then has many bulk tiles.
   int64_t slots;
-  int64_t masks, ring, measured, scaled, magnitudes, scales, ends, numbers,
+  int64_t masks, ring, reduced, scaled, magnitudes, scales, ends, numbers,
       firstGroups, end;
 
-  SharedMemory(const ColumnsTile &tile, int64_t available) {
+  SharedMemory(const SinglePassInnerTile &tile, int64_t available) {
     // A warp meets a stage in every round or in none: it would take the end of
     // a round for that of the next one if it skipped one.
-    int64_t step = std::lcm(tile.measureWarps, tile.convertWarps);
+    int64_t step = std::lcm(tile.reduceWarps, tile.convertWarps);
     for (stages = llvm::alignDown(kMaxStages, step); stages > kFillingStages;
          stages -= step) {
       place(tile);
@@ -77,17 +77,19 @@ struct SharedMemory {
   }
 
   /// Bytes of a column that one block takes at most.
-  int64_t getMaxPart() const { return (stages - kFillingStages) * kPieceBytes; }
+  int64_t getMaxPart() const {
+    return (stages - kFillingStages) * kBulkTileBytes;
+  }
 
 private:
-  void place(const ColumnsTile &tile) {
+  void place(const SinglePassInnerTile &tile) {
     slots = tile.cluster == 1 ? stages : 16;
     // The rows behind the last group are one more.
     int64_t table = (tile.groups + 1) * 4;
-    masks = stages * kPieceBytes;
+    masks = stages * kBulkTileBytes;
     ring = masks + kMasks * kChunkBytes;
-    measured = ring + 2 * stages * nvidia::kMBarrierBytes;
-    scaled = measured + slots * nvidia::kMBarrierBytes;
+    reduced = ring + 2 * stages * nvidia::kMBarrierBytes;
+    scaled = reduced + slots * nvidia::kMBarrierBytes;
     magnitudes = scaled + slots * nvidia::kMBarrierBytes;
     scales = magnitudes + slots * table;
     ends = scales + slots * table;
@@ -96,11 +98,11 @@ private:
     end = firstGroups + stages * kLaneSpans * 4;
   }
 };
-} // namespace columns
+} // namespace single_pass_inner
 
 /// The tile for so many groups (kDynamic when only known at run time), for a
 /// column that one block can hold.
-ColumnsTile getColumnsTile(int64_t groups);
+SinglePassInnerTile getSinglePassInnerTile(int64_t groups);
 
 } // namespace mlir::fp8moe
 

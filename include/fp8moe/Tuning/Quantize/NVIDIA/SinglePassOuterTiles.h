@@ -1,4 +1,4 @@
-//===- SinglePassOuterTiles.h - Tiles of the streamed kernel ----*- C++ -*-===//
+//===- SinglePassOuterTiles.h - Tiles of a single pass ----------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,13 +19,13 @@ namespace mlir::fp8moe {
 
 struct TargetInfo;
 
-/// How a block of the streamed quantize kernel (docs/kernels.md) divides its
-/// warps and its shared memory.
-struct StreamedTile {
+/// How a block of the single-pass outer quantize kernel (docs/kernels.md)
+/// divides its warps and its shared memory.
+struct SinglePassOuterTile {
   /// Tiles in the ring. A tile is 128 lines of 128 bytes.
   int64_t stages = 13;
   /// Warps by role; a convert team has four.
-  int64_t measureWarps = 4;
+  int64_t reduceWarps = 4;
   int64_t convertTeams = 2;
   int64_t scaleWarps = 3;
   /// Warps that quantize whole rows of the same tensor besides, none for
@@ -60,14 +60,14 @@ struct StreamedTile {
   int64_t getConvertWarps() const { return convertTeams * kTeamWarps; }
   int64_t getThreads(int64_t warpSize) const {
     constexpr int64_t kProducerWarps = 1;
-    return (measureWarps + getConvertWarps() + rowWarps + scaleWarps +
+    return (reduceWarps + getConvertWarps() + rowWarps + scaleWarps +
             kProducerWarps) *
            warpSize;
   }
 };
 
 /// The form of a tile in shared memory, and what else lies there.
-namespace streamed {
+namespace single_pass_outer {
 /// A line of a tile and the number of lines. A tile is one box of a tensor map,
 /// or as many smaller ones as it has rows for.
 inline constexpr int64_t kLineBytes = 128;
@@ -101,14 +101,14 @@ inline constexpr int64_t kLeadBytes = 4 << 20;
 
 /// Offsets in shared memory. The stages come first, as boxes need alignment.
 struct SharedMemory {
-  int64_t rows, scales, seamScales, tileRecords, panelRecords, ring, published,
+  int64_t rows, scales, fixUpScales, tileRecords, panelRecords, ring, published,
       posted, scalesReady, gridReady, rowsReady, rowNumbers, progress, end;
 
-  constexpr explicit SharedMemory(const StreamedTile &tile)
+  constexpr explicit SharedMemory(const SinglePassOuterTile &tile)
       : rows(tile.stages * kStageBytes),
         scales(rows + tile.rowStages * getRowPitch(tile.rowBytes)),
-        seamScales(scales + tile.getPanelSlots() * kScaleBytes),
-        tileRecords(seamScales + tile.getPanelSlots() * kScaleBytes),
+        fixUpScales(scales + tile.getPanelSlots() * kScaleBytes),
+        tileRecords(fixUpScales + tile.getPanelSlots() * kScaleBytes),
         panelRecords(tileRecords + tile.stages * kRecordBytes),
         ring(panelRecords + tile.getPanelSlots() * kRecordBytes),
         published(ring + 2 * tile.stages * nvidia::kMBarrierBytes),
@@ -120,12 +120,12 @@ struct SharedMemory {
         progress(rowNumbers + tile.rowStages * kRowNumberBytes),
         end(progress + (tile.hasRows() ? kProgressBytes : 0)) {}
 };
-} // namespace streamed
+} // namespace single_pass_outer
 
 /// The division of a block that quantizes rows of so many bytes besides; none
 /// when they are not whole pieces of a copy, or too few fit in shared memory.
-std::optional<StreamedTile> getBothAxesStreamedTile(int64_t rowBytes,
-                                                    const TargetInfo &target);
+std::optional<SinglePassOuterTile>
+getBothAxesOuterTile(int64_t rowBytes, const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

@@ -56,7 +56,7 @@ CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
   read(problem.sizes, sizes);
   read(strides, this->strides);
 
-  shared = b.allocateWorkgroup(config.getSharedBytes(), "stages");
+  shared = b.allocateShared(config.getSharedBytes(), "stages");
   thread = narrow(b.getThread());
   wave = createUniform(b, b.divU(thread, CDNAMatmulConfig::kWaveLanes));
   lane = b.remU(thread, CDNAMatmulConfig::kWaveLanes);

@@ -61,7 +61,7 @@ struct CDNATile {
   /// First row and column of the result (of the group's, in the weight
   /// gradient), and how many there are from there on.
   Value row, column, rowsLeft, columnsLeft;
-  /// i1: nothing is multiplied, in the tail or an empty group.
+  /// i1: nothing is multiplied, in the remainder rows or an empty group.
   Value isZero;
   /// First byte of the contraction, a multiple of 16; how many bytes from there
   /// on are of the group before; and where the group's end.

@@ -126,7 +126,7 @@ void MainLoop::refill(ArrayRef<MatmulHalf> halves, Value stage, Value step,
 }
 
 /// Two stages, but for the second half of the rows of the second one, which the
-/// loop brings; without direct loads, registers hold what follows.
+/// loop loads; without direct loads, registers hold what follows.
 MainLoop::Staged MainLoop::createPrologue() {
   Value zero = b.i32(0), second = b.i32(kernel.config.getStageBytes());
   Value step = b.i32(stepBytes());

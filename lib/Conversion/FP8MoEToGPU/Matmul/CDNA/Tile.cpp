@@ -109,11 +109,11 @@ Group TileFinder::findGroup(Value count, Value extent, int64_t blockSize,
         return next;
       });
   Group found = Group::unpack(results);
-  Value isTail = b.equal(found.index, -1);
-  return {b.select(isTail, count, found.index),
-          b.select(isTail, results[4], found.start),
-          b.select(isTail, results[4], found.end),
-          b.select(isTail, results[5], found.firstBlock)};
+  Value isRemainder = b.equal(found.index, -1);
+  return {b.select(isRemainder, count, found.index),
+          b.select(isRemainder, results[4], found.start),
+          b.select(isRemainder, results[4], found.end),
+          b.select(isRemainder, results[5], found.firstBlock)};
 }
 
 std::pair<Value, Value> TileFinder::findPlace() {

@@ -101,8 +101,8 @@ struct Tile {
   Value group;
   /// First row and column.
   Value row, column;
-  /// i1: nothing is multiplied, in the tail or an empty group. The product is
-  /// zero whatever the scales are.
+  /// i1: nothing is multiplied, in the remainder rows or an empty group. The
+  /// product is zero whatever the scales are.
   Value isZero;
   /// M-grouped: where the group's rows end.
   Value rowEnd;
@@ -147,9 +147,9 @@ private:
 
   GroupedMatmulKernel &kernel;
   KernelBuilder &b;
-  /// Groups and tail; the extent that ends are clamped to; tiles along the
-  /// columns, and along the rows where K is grouped; stages of a whole
-  /// contraction.
+  /// Groups and remainder rows; the extent that ends are clamped to; tiles
+  /// along the columns, and along the rows where K is grouped; stages of a
+  /// whole contraction.
   Value numGroups, extent, tilesAlongColumns, tilesAlongRows, numStages;
 };
 

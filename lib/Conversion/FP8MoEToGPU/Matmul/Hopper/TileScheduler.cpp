@@ -23,7 +23,7 @@ TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
     : kernel(kernel), b(kernel.b) {
   const HopperMatmulConfig &config = kernel.config;
   bool mGrouped = kernel.problem.isMGrouped();
-  numGroups = b.add(kernel.sizes.groups, kernel.problem.hasTail());
+  numGroups = b.add(kernel.sizes.groups, kernel.problem.hasRemainder());
   extent = mGrouped ? kernel.sizes.rows : kernel.sizes.contraction;
   tilesAlongColumns = b.ceilDiv(kernel.sizes.columns, config.columns);
   if (mGrouped)
@@ -32,7 +32,7 @@ TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
     tilesAlongRows = b.ceilDiv(kernel.sizes.rows, config.rows);
 }
 
-/// The end of a group, or of the tail.
+/// The end of a group, or of the remainder rows.
 Value TileScheduler::loadEnd(Value group, Value previous) {
   if (kernel.problem.dense)
     return extent;

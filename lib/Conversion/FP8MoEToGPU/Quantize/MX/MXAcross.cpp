@@ -27,10 +27,10 @@ MXAcross::MXAcross(MXKernel &kernel, int64_t numLines)
     : kernel(kernel), b(kernel.b), numLines(numLines),
       output(kernel, numLines, /*alongLines=*/!kernel.toLines,
              /*hasMore=*/false, "tile_across"),
-      factors(b.allocateWorkgroup(kBlocks * kSegmentTile * sizeof(float),
-                                  "factors")) {
+      factors(
+          b.allocateShared(kBlocks * kSegmentTile * sizeof(float), "factors")) {
   if (kernel.problem.tiledScales)
-    scaleTile = b.allocateWorkgroup(kScaleTileBytes, "scales_across");
+    scaleTile = b.allocateShared(kScaleTileBytes, "scales_across");
 }
 
 /// Words of magnitudes of this thread's lines at each position of its block: as

@@ -32,9 +32,9 @@ class InnerBuilder {
 public:
   explicit InnerBuilder(MXKernel &kernel) : kernel(kernel), b(kernel.b) {
     if (kernel.problem.square)
-      halves = b.allocateWorkgroup(2 * kSegmentTile / kMXBlock * kSegmentTile /
-                                       kMXBlock * kWordBytes,
-                                   "halves");
+      halves = b.allocateShared(2 * kSegmentTile / kMXBlock * kSegmentTile /
+                                    kMXBlock * kWordBytes,
+                                "halves");
   }
 
   void build();

@@ -75,7 +75,7 @@ void MXKernel::forEachTile(MXKernel *across,
       if (across)
         across->zeroTile(across->getTile(tile));
     };
-    b.createIf(tile.isTail, zero, [&] { quantize(mx); });
+    b.createIf(tile.isRemainder, zero, [&] { quantize(mx); });
   });
 }
 

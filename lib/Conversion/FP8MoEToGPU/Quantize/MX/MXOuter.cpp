@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // A thread has the block of each of a few neighbouring lines in registers. Data
-// go through workgroup memory, so that threads store 16 bytes.
+// go through shared memory, so that threads store 16 bytes.
 //
 // Groups along lines begin at any element, and so do their tiles, so chunks of
 // a line that are aligned in memory are cut by the border of two tiles. Who
@@ -59,7 +59,7 @@ public:
         hasMore(isShifted(kernel.problem)),
         output(kernel, numLines, kernel.toLines, hasMore, "tile") {
     if (kernel.problem.tiledScales)
-      scaleTile = b.allocateWorkgroup(kScaleTileBytes, "scales");
+      scaleTile = b.allocateShared(kScaleTileBytes, "scales");
     if (acrossKernel)
       across.emplace(*acrossKernel, numLines);
   }

@@ -31,7 +31,7 @@ public:
   LineTile(KernelBuilder &b, int64_t linesPerThread, bool hasMore,
            StringRef name)
       : b(b), linesPerThread(linesPerThread), hasMore(hasMore),
-        memory(b.allocateWorkgroup(
+        memory(b.allocateShared(
             kSegmentTile * (kSegmentTile + (hasMore ? kMXBlock : 0)), name)) {}
 
   Value load(Value line, Value chunk) {
@@ -72,7 +72,7 @@ private:
 class ElementTile {
 public:
   ElementTile(KernelBuilder &b, StringRef name)
-      : b(b), memory(b.allocateWorkgroup(kSegmentTile * kSegmentTile, name)) {}
+      : b(b), memory(b.allocateShared(kSegmentTile * kSegmentTile, name)) {}
 
   Value load(Value element, Value line) {
     return b.load(b.getWordsType(), getAddress(element, line), kVectorBytes);
@@ -97,7 +97,7 @@ private:
 using FactorsOf = function_ref<SmallVector<Value>(Value chunk)>;
 
 /// The data of a quantization, which threads that have blocks of some lines put
-/// into workgroup memory, and store from there in chunks of 16 bytes.
+/// into shared memory, and store from there in chunks of 16 bytes.
 class OuterOutput {
 public:
   /// `alongLines`: chunks lie along lines, else across them. `hasMore`: there

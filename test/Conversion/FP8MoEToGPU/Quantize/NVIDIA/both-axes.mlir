@@ -1,6 +1,6 @@
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
-// Columns of jagged groups and rows from one launch: the streamed kernel with warps of rows, and
+// Columns of jagged groups and rows from one launch: the single-pass outer kernel with warps of rows, and
 // the conditions under which a launch for each axis is taken instead.
 
 #col = #fp8moe.strided<[1, 0]>

@@ -8,7 +8,7 @@
 
 //
 // What the roles of the kernel share (Kernel.h). Kernel.cpp divides the work,
-// loads pieces and makes scales; the other two roles have a file each.
+// loads bulk tiles and makes scales; the other two roles have a file each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,10 +18,10 @@
 #include "FP8MoEToGPU/NVIDIA/StageRing.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassInner/Kernel.h"
 
-namespace mlir::fp8moe::columns {
+namespace mlir::fp8moe::single_pass_inner {
 
 /// Part of a column in a stage of the ring, all i32.
-struct Piece {
+struct BulkTile {
   RingPosition position;
   /// The column, counted from the block's first, and where its magnitudes and
   /// scales are.
@@ -33,12 +33,12 @@ struct Piece {
 };
 
 /// A group that has rows, by its number among those, or the rows behind the
-/// last one; and its end, counted from the first row of a piece.
+/// last one; and its end, counted from the first row of a bulk tile.
 struct Cursor {
   Value group, end;
 };
 
-/// A line of a piece, and the lane's first row in it.
+/// A line of a bulk tile, and the lane's first row in it.
 struct Line {
   Value row, end, laneRow;
 };
@@ -51,10 +51,11 @@ struct SharedLine {
   SmallVector<Value> scales;
 };
 
-class ColumnsBuilder {
+class SinglePassInnerBuilder {
 public:
-  ColumnsBuilder(KernelBuilder &b, const QuantizeProblem &problem,
-                 const ColumnsTile &tile, const SharedMemory &memory);
+  SinglePassInnerBuilder(KernelBuilder &b, const QuantizeProblem &problem,
+                         const SinglePassInnerTile &tile,
+                         const SharedMemory &memory);
 
   void build();
 
@@ -74,22 +75,22 @@ private:
   // The roles.
   void buildProducer();
   void buildScale();
-  void buildMeasure(Value warp);
+  void buildReduce(Value warp);
   void buildConvert(Value warp);
 
-  void loadPieces(Value first, Value last, bool isPaced);
-  Value getFirstPieces();
-  void forEachPiece(Value first, int64_t step,
-                    function_ref<void(const Piece &)> body);
+  void loadBulkTiles(Value first, Value last, bool isPaced);
+  Value getFirstBulkTiles();
+  void forEachBulkTile(Value first, int64_t step,
+                       function_ref<void(const BulkTile &)> body);
   SmallVector<Value> forEachLine(
-      const Piece &piece, Cursor first, Value init,
+      const BulkTile &bulkTile, Cursor first, Value init,
       function_ref<Value(ArrayRef<Value>, Cursor, Value)> whole,
       function_ref<SmallVector<Value>(Value, Value, Cursor, Value)> shared);
-  Value getLanePointer(const Piece &piece);
+  Value getLanePointer(const BulkTile &bulkTile);
   Value loadLine(Value pointer, Value row, Value isInside);
-  Cursor getGroup(Value group, const Piece &piece);
-  Cursor getNextGroup(Cursor cursor, const Piece &piece) {
-    return getGroup(b.add(cursor.group, 1), piece);
+  Cursor getGroup(Value group, const BulkTile &bulkTile);
+  Cursor getNextGroup(Cursor cursor, const BulkTile &bulkTile) {
+    return getGroup(b.add(cursor.group, 1), bulkTile);
   }
   /// The bits of the elements of a chunk before number `count`, which may be
   /// negative or beyond the chunk.
@@ -99,14 +100,14 @@ private:
   Value largerWord(Value lhs, Value rhs);
   Value getLargestHalf(Value word);
   void updateMagnitude(Value pointer, Value largest);
-  void sendMagnitude(const Piece &piece, Value group, Value largest);
-  void postMagnitude(const Piece &piece, Value group, Value largest);
-  void measureLines(const Piece &piece);
-  void measureSpans(const Piece &piece);
+  void sendMagnitude(const BulkTile &bulkTile, Value group, Value largest);
+  void postMagnitude(const BulkTile &bulkTile, Value group, Value largest);
+  void reduceLines(const BulkTile &bulkTile);
+  void reduceSpans(const BulkTile &bulkTile);
   Value convert(Value words, ArrayRef<Value> scales);
-  Value loadScale(const Piece &piece, Value group);
-  SharedLine getScales(const Piece &piece, const Line &line, Cursor cursor,
-                       Value scale);
+  Value loadScale(const BulkTile &bulkTile, Value group);
+  SharedLine getScales(const BulkTile &bulkTile, const Line &line,
+                       Cursor cursor, Value scale);
 
   // Shared memory.
   Value getShared(int64_t offset, Value index, int64_t bytes) {
@@ -116,8 +117,8 @@ private:
     return getShared(offset, b.add(b.mul(slot, tile.groups + 1), group),
                      kWordBytes);
   }
-  Value getMeasuredBarrier(Value slot) {
-    return getShared(memory.measured, slot, nvidia::kMBarrierBytes);
+  Value getReducedBarrier(Value slot) {
+    return getShared(memory.reduced, slot, nvidia::kMBarrierBytes);
   }
   Value getScaledBarrier(Value slot) {
     return getShared(memory.scaled, slot, nvidia::kMBarrierBytes);
@@ -130,7 +131,7 @@ private:
   Value widen(Value value) { return b.zeroExtend(b.getI64Type(), value); }
 
   KernelBuilder &b;
-  const ColumnsTile &tile;
+  const SinglePassInnerTile &tile;
   const SharedMemory &memory;
   QuantizeMath math;
   QuantizeSizes<Value> sizes;
@@ -144,14 +145,14 @@ private:
   /// The block's number in its cluster, the block's first column, the number of
   /// its columns, its first row, the number of its rows.
   Value rank, firstColumn, numColumns, firstRow, numRows;
-  /// Pieces of the block's part of a column, their rows, and the pieces of all
-  /// of the cluster's blocks.
-  Value pieces, pieceRows, allPieces;
+  /// Bulk tiles of the block's part of a column, their rows, and the bulk tiles
+  /// of all of the cluster's blocks.
+  Value bulkTiles, bulkTileRows, allBulkTiles;
   /// Rows of a span: an odd number of chunks, so that lanes that read their
   /// spans side by side meet in no bank.
   Value spanRows;
 };
 
-} // namespace mlir::fp8moe::columns
+} // namespace mlir::fp8moe::single_pass_inner
 
 #endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSINNER_BUILDER_H

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Warps take pieces in turn, once the scales of their column are known, line by
-// line. In a line that groups share each element selects its scale.
+// Warps take bulk tiles in turn, once the scales of their column are known,
+// line by line. In a line that groups share each element selects its scale.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,10 +19,11 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-using namespace mlir::fp8moe::columns;
+using namespace mlir::fp8moe::single_pass_inner;
 
 /// A chunk's bytes in FP8, as a word or two.
-Value ColumnsBuilder::convert(Value words, ArrayRef<Value> chunkScales) {
+Value SinglePassInnerBuilder::convert(Value words,
+                                      ArrayRef<Value> chunkScales) {
   SmallVector<Value> bytes =
       math.createQuantize(math.unpackValues(words), chunkScales);
   if (bytes.size() == 1)
@@ -31,14 +32,15 @@ Value ColumnsBuilder::convert(Value words, ArrayRef<Value> chunkScales) {
       b, VectorType::get(bytes.size(), b.getI32Type()), bytes);
 }
 
-Value ColumnsBuilder::loadScale(const Piece &piece, Value group) {
-  return b.load(b.getF32Type(), getTableEntry(memory.scales, piece.slot, group),
-                kWordBytes);
+Value SinglePassInnerBuilder::loadScale(const BulkTile &bulkTile, Value group) {
+  return b.load(b.getF32Type(),
+                getTableEntry(memory.scales, bulkTile.slot, group), kWordBytes);
 }
 
 /// Goes over the groups of a line; each element selects its scale.
-SharedLine ColumnsBuilder::getScales(const Piece &piece, const Line &line,
-                                     Cursor cursor, Value scale) {
+SharedLine SinglePassInnerBuilder::getScales(const BulkTile &bulkTile,
+                                             const Line &line, Cursor cursor,
+                                             Value scale) {
   int64_t chunkRows = getChunkRows();
   // The group at hand, where it begins, and the scale of each element so far.
   SmallVector<Value> init{cursor.end, cursor.group, cursor.end};
@@ -49,8 +51,8 @@ SharedLine ColumnsBuilder::getScales(const Piece &piece, const Line &line,
         scf::ConditionOp::create(b, b.less(state[0], line.end), state);
       },
       [&](OpBuilder &, Location, ValueRange state) {
-        Cursor next = getNextGroup({state[1], state[0]}, piece);
-        Value nextScale = loadScale(piece, next.group);
+        Cursor next = getNextGroup({state[1], state[0]}, bulkTile);
+        Value nextScale = loadScale(bulkTile, next.group);
         Value begin = b.sub(b.sub(state[0], line.row), line.laneRow);
         SmallVector<Value> yielded{next.end, next.group, state[0]};
         for (auto [i, scale] : llvm::enumerate(state.drop_front(3)))
@@ -63,22 +65,22 @@ SharedLine ColumnsBuilder::getScales(const Piece &piece, const Line &line,
           SmallVector<Value>(loop.getResults().drop_front(3))};
 }
 
-void ColumnsBuilder::buildConvert(Value number) {
+void SinglePassInnerBuilder::buildConvert(Value number) {
   int64_t chunkRows = getChunkRows();
-  forEachPiece(number, tile.convertWarps, [&](const Piece &piece) {
-    createBarrierWait(b, getScaledBarrier(piece.slot), piece.slotParity);
+  forEachBulkTile(number, tile.convertWarps, [&](const BulkTile &bulkTile) {
+    createBarrierWait(b, getScaledBarrier(bulkTile.slot), bulkTile.slotParity);
     // Complete already; what a copy brought is visible to who waited for it.
-    ring.createWaitFull(piece.position);
-    Value pointer = getLanePointer(piece);
+    ring.createWaitFull(bulkTile.position);
+    Value pointer = getLanePointer(bulkTile);
     Value laneRow = b.mul(lane, chunkRows);
-    Value column = widen(b.add(firstColumn, piece.column));
+    Value column = widen(b.add(firstColumn, bulkTile.column));
     Value element = b.add(b.mul(column, sizes.outParallel),
-                          widen(b.add(b.add(firstRow, piece.row), laneRow)));
+                          widen(b.add(b.add(firstRow, bulkTile.row), laneRow)));
     Value target = b.offsetBytes(output, element);
     // Rows behind the last group are zero, whatever they hold.
-    auto isTail = [&](Value group) { return b.equal(group, present); };
+    auto isRemainder = [&](Value group) { return b.equal(group, present); };
     auto isInside = [&](Value row) {
-      return b.less(b.add(row, laneRow), piece.rows);
+      return b.less(b.add(row, laneRow), bulkTile.rows);
     };
     auto store = [&](Value row, Value words, ArrayRef<Value> chunkScales,
                      Value isInside) {
@@ -88,13 +90,14 @@ void ColumnsBuilder::buildConvert(Value number) {
       });
     };
     forEachLine(
-        piece, getGroup(piece.group, piece), loadScale(piece, piece.group),
+        bulkTile, getGroup(bulkTile.group, bulkTile),
+        loadScale(bulkTile, bulkTile.group),
         [&](ArrayRef<Value> rows, Cursor cursor, Value scale) {
           SmallVector<Value> conditions, lines;
           for (Value row : rows) {
             conditions.push_back(rows.size() > 1 ? b.i1(true) : isInside(row));
             lines.push_back(arith::SelectOp::create(
-                b, isTail(cursor.group), b.zeroWords(),
+                b, isRemainder(cursor.group), b.zeroWords(),
                 loadLine(pointer, row, conditions.back())));
           }
           for (auto [row, words, condition] :
@@ -106,10 +109,10 @@ void ColumnsBuilder::buildConvert(Value number) {
           Value condition = isInside(row);
           Value words = loadLine(pointer, row, condition);
           SharedLine shared =
-              getScales(piece, {row, lineEnd, laneRow}, cursor, scale);
+              getScales(bulkTile, {row, lineEnd, laneRow}, cursor, scale);
           Value left =
               b.createIf(
-                   isTail(shared.last.group), {b.getWordsType()},
+                   isRemainder(shared.last.group), {b.getWordsType()},
                    [&] {
                      Value count = b.sub(b.sub(shared.lastBegin, row), laneRow);
                      return SmallVector<Value>{
@@ -119,12 +122,13 @@ void ColumnsBuilder::buildConvert(Value number) {
                   .front();
           store(row, left, shared.scales, condition);
           return SmallVector<Value>{shared.last.end, shared.last.group,
-                                    loadScale(piece, shared.last.group)};
+                                    loadScale(bulkTile, shared.last.group)};
         });
     // An arrival does not wait for loads of shared memory in flight, and the
     // next copy would overtake them.
     createAsyncProxyFence(b);
     b.syncSubgroup();
-    b.createIf(isFirstLane, [&] { ring.createRelease(piece.position.stage); });
+    b.createIf(isFirstLane,
+               [&] { ring.createRelease(bulkTile.position.stage); });
   });
 }

@@ -13,26 +13,27 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-using namespace mlir::fp8moe::columns;
+using namespace mlir::fp8moe::single_pass_inner;
 
 /// Lines that a warp loads before it uses the first of them.
 static constexpr int64_t kLinesAtOnce = 4;
 /// Warps with a role of their own.
 static constexpr int64_t kProducerWarp = 0;
 static constexpr int64_t kScaleWarp = 1;
-/// Bytes that a block asks for ahead of what has come, and pieces: with more,
-/// 24576x3072 took up to 4% longer on one NVIDIA H200, and 1536x5120, whose
-/// columns are 3 KiB, took 10% longer with 18 KiB. Blocks of a cluster, whose
-/// rings hold little more than a column, ask for all that they have room for:
-/// 131072x2048 took 3% longer with 16 pieces, 15% with 4.
+/// Bytes that a block asks for ahead of what has come, and bulk tiles: with
+/// more, 24576x3072 took up to 4% longer on one NVIDIA H200, and 1536x5120,
+/// whose columns are 3 KiB, took 10% longer with 18 KiB. Blocks of a cluster,
+/// whose rings hold little more than a column, ask for all that they have room
+/// for: 131072x2048 took 3% longer with 16 bulk tiles, 15% with 4.
 static constexpr int64_t kBytesInFlight = 48 << 10;
-static constexpr int64_t kMaxPiecesInFlight = 12;
+static constexpr int64_t kMaxBulkTilesInFlight = 12;
 /// Words of input in a chunk.
 static constexpr int64_t kChunkWords = kChunkBytes / kWordBytes;
 
-ColumnsBuilder::ColumnsBuilder(KernelBuilder &b, const QuantizeProblem &problem,
-                               const ColumnsTile &tile,
-                               const SharedMemory &memory)
+SinglePassInnerBuilder::SinglePassInnerBuilder(KernelBuilder &b,
+                                               const QuantizeProblem &problem,
+                                               const SinglePassInnerTile &tile,
+                                               const SharedMemory &memory)
     : b(b), tile(tile), memory(memory),
       math(b, problem.inputType, problem.fp8Type, problem.powerOfTwo),
       ring(b, b.offsetBytes(b.getDynamicShared(), memory.ring), memory.stages),
@@ -51,14 +52,14 @@ ColumnsBuilder::ColumnsBuilder(KernelBuilder &b, const QuantizeProblem &problem,
   groups = narrow(sizes.segments);
 }
 
-void ColumnsBuilder::build() {
+void SinglePassInnerBuilder::build() {
   divideWork();
   initialize();
   createWarpRoles(
       b, warp,
       {{/*warps=*/1, [&](Value) { buildProducer(); }}, // kProducerWarp
        {/*warps=*/1, [&](Value) { buildScale(); }},    // kScaleWarp
-       {tile.measureWarps, [&](Value number) { buildMeasure(number); }},
+       {tile.reduceWarps, [&](Value number) { buildReduce(number); }},
        {tile.convertWarps, [&](Value number) { buildConvert(number); }}});
   // Others may still send magnitudes here.
   if (isCluster())
@@ -69,16 +70,17 @@ void ColumnsBuilder::build() {
 // What all columns have in common
 //===----------------------------------------------------------------------===//
 
-/// The number of pieces of `length` rows, and the rows of each but the last.
-std::pair<Value, Value> ColumnsBuilder::dividePart(Value length) {
-  int64_t most = kPieceBytes / getInputBytes();
+/// The number of bulk tiles of `length` rows, and the rows of each but the
+/// last.
+std::pair<Value, Value> SinglePassInnerBuilder::dividePart(Value length) {
+  int64_t most = kBulkTileBytes / getInputBytes();
   Value count = b.maxS(b.ceilDiv(length, most), 1);
   Value rows =
       b.maxS(b.roundUp(b.ceilDiv(length, count), getLineRows()), getLineRows());
   return {b.ceilDiv(length, rows), rows};
 }
 
-void ColumnsBuilder::divideWork() {
+void SinglePassInnerBuilder::divideWork() {
   Value block = narrow(b.getBlock());
   Value blocks = b.getNumBlocks();
   rank = b.remU(block, tile.cluster);
@@ -96,32 +98,32 @@ void ColumnsBuilder::divideWork() {
   auto getRow = [&](Value number) { return b.minS(b.mul(number, part), rows); };
   firstRow = getRow(rank);
   numRows = b.sub(getRow(b.add(rank, 1)), firstRow);
-  std::tie(pieces, pieceRows) = dividePart(numRows);
+  std::tie(bulkTiles, bulkTileRows) = dividePart(numRows);
   static_assert(kLineBytes == kLaneSpans * kChunkBytes);
   spanRows =
-      b.mul(b.bitOr(b.divU(pieceRows, getLineRows()), 1), getChunkRows());
-  allPieces = b.i32(0);
+      b.mul(b.bitOr(b.divU(bulkTileRows, getLineRows()), 1), getChunkRows());
+  allBulkTiles = b.i32(0);
   for (int64_t other : llvm::seq(tile.cluster)) {
     Value length = b.sub(getRow(b.i32(other + 1)), getRow(b.i32(other)));
-    allPieces = b.add(allPieces, dividePart(length).first);
+    allBulkTiles = b.add(allBulkTiles, dividePart(length).first);
   }
 }
 
 /// The first copies are on their way while groups are looked for.
-void ColumnsBuilder::initialize() {
+void SinglePassInnerBuilder::initialize() {
   Value arrivals =
-      isCluster() ? allPieces : b.mul(allPieces, b.getSubgroupSize());
+      isCluster() ? allBulkTiles : b.mul(allBulkTiles, b.getSubgroupSize());
   b.createIf(b.equal(warp, kProducerWarp), [&] {
     b.createIf(createElect(b), [&] {
       ring.createInit(/*fullArrivals=*/1, /*releases=*/1);
       for (int64_t slot : llvm::seq(memory.slots)) {
-        createBarrierInit(b, getMeasuredBarrier(b.i32(slot)), arrivals);
+        createBarrierInit(b, getReducedBarrier(b.i32(slot)), arrivals);
         createBarrierInit(b, getScaledBarrier(b.i32(slot)),
                           b.i32(b.getSubgroupSize()));
       }
       createBarrierInitFence(b);
       if (!isCluster())
-        loadPieces(b.i32(0), getFirstPieces(), /*isPaced=*/false);
+        loadBulkTiles(b.i32(0), getFirstBulkTiles(), /*isPaced=*/false);
     });
   });
   b.createIf(b.equal(warp, kScaleWarp), [&] { findGroups(); });
@@ -144,7 +146,7 @@ void ColumnsBuilder::initialize() {
 /// By one warp: the number of each group among those that have rows, or -1, and
 /// by that number its end in the block's rows. The rows behind the last group
 /// are the last one, whether there are any or not.
-void ColumnsBuilder::findGroups() {
+void SinglePassInnerBuilder::findGroups() {
   Value rows = narrow(sizes.reduction);
   auto larger = [&](Value lhs, Value rhs) { return b.maxS(lhs, rhs); };
   auto plus = [&](Value lhs, Value rhs) { return b.add(lhs, rhs); };
@@ -185,12 +187,12 @@ void ColumnsBuilder::findGroups() {
         Value own = b.select(hasRows, b.i32(1), b.i32(0));
         Value upToOwn = b.add(scan(own, 0, plus), carried[1]);
         Value number = b.sub(upToOwn, own);
-        Value isTail = b.equal(group, groups);
+        Value isRemainder = b.equal(group, groups);
         b.createIf(b.lessEqual(group, groups), [&] {
-          b.store(b.select(b.bitOr(hasRows, isTail), number, b.i32(-1)),
+          b.store(b.select(b.bitOr(hasRows, isRemainder), number, b.i32(-1)),
                   getShared(memory.numbers, group, kWordBytes), kWordBytes);
         });
-        b.createIf(b.bitOr(hasRows, isTail), [&] {
+        b.createIf(b.bitOr(hasRows, isRemainder), [&] {
           b.store(b.clamp(b.sub(end, firstRow), 0, numRows),
                   getShared(memory.ends, number, kWordBytes), kWordBytes);
         });
@@ -199,12 +201,12 @@ void ColumnsBuilder::findGroups() {
       });
 }
 
-/// By all threads: the group that each span of each piece begins in.
-void ColumnsBuilder::findFirstGroups() {
+/// By all threads: the group that each span of each bulk tile begins in.
+void SinglePassInnerBuilder::findFirstGroups() {
   b.createFor(
-      narrow(b.getThread()), b.mul(pieces, kLaneSpans), b.getNumThreads(),
+      narrow(b.getThread()), b.mul(bulkTiles, kLaneSpans), b.getNumThreads(),
       [&](Value index) {
-        Value row = b.add(b.mul(b.divU(index, kLaneSpans), pieceRows),
+        Value row = b.add(b.mul(b.divU(index, kLaneSpans), bulkTileRows),
                           b.mul(b.remU(index, kLaneSpans), spanRows));
         // The number of groups that end before the row, bit by bit.
         Value number = b.i32(0);
@@ -224,32 +226,32 @@ void ColumnsBuilder::findFirstGroups() {
 }
 
 //===----------------------------------------------------------------------===//
-// Pieces and groups
+// Bulk tiles and groups
 //===----------------------------------------------------------------------===//
 
-void ColumnsBuilder::forEachPiece(Value first, int64_t step,
-                                  function_ref<void(const Piece &)> body) {
-  b.createFor(first, b.mul(numColumns, pieces), step, [&](Value index) {
-    Piece piece;
-    piece.position = ring.getPosition(index);
-    piece.column = b.divU(index, pieces);
-    piece.slot = b.remU(piece.column, memory.slots);
-    piece.slotParity = b.bitAnd(b.divU(piece.column, memory.slots), 1);
-    Value number = b.sub(index, b.mul(piece.column, pieces));
-    piece.row = b.mul(number, pieceRows);
-    piece.rows = b.minS(pieceRows, b.sub(numRows, piece.row));
-    piece.firstGroups =
+void SinglePassInnerBuilder::forEachBulkTile(
+    Value first, int64_t step, function_ref<void(const BulkTile &)> body) {
+  b.createFor(first, b.mul(numColumns, bulkTiles), step, [&](Value index) {
+    BulkTile bulkTile;
+    bulkTile.position = ring.getPosition(index);
+    bulkTile.column = b.divU(index, bulkTiles);
+    bulkTile.slot = b.remU(bulkTile.column, memory.slots);
+    bulkTile.slotParity = b.bitAnd(b.divU(bulkTile.column, memory.slots), 1);
+    Value number = b.sub(index, b.mul(bulkTile.column, bulkTiles));
+    bulkTile.row = b.mul(number, bulkTileRows);
+    bulkTile.rows = b.minS(bulkTileRows, b.sub(numRows, bulkTile.row));
+    bulkTile.firstGroups =
         getShared(memory.firstGroups, b.mul(number, kLaneSpans), kWordBytes);
-    piece.group = loadWord(piece.firstGroups);
-    body(piece);
+    bulkTile.group = loadWord(bulkTile.firstGroups);
+    body(bulkTile);
   });
 }
 
 /// Several lines at a time where they lie in one group, else one. A value is
 /// carried along: `whole` returns the next one, `shared` the end of the group
 /// at the end of its line, that group, and the value.
-SmallVector<Value> ColumnsBuilder::forEachLine(
-    const Piece &piece, Cursor first, Value init,
+SmallVector<Value> SinglePassInnerBuilder::forEachLine(
+    const BulkTile &bulkTile, Cursor first, Value init,
     function_ref<Value(ArrayRef<Value>, Cursor, Value)> whole,
     function_ref<SmallVector<Value>(Value, Value, Cursor, Value)> shared) {
   int64_t lineRows = getLineRows();
@@ -259,7 +261,7 @@ SmallVector<Value> ColumnsBuilder::forEachLine(
     return SmallVector<Value>{carried[0], carried[1], next};
   };
   auto takeLine = [&](Value row, ValueRange carried) {
-    Value lineEnd = b.minS(b.add(row, lineRows), piece.rows);
+    Value lineEnd = b.minS(b.add(row, lineRows), bulkTile.rows);
     return b.createIf(
         b.lessEqual(lineEnd, carried[0]), types,
         [&] { return pass(row, carried); },
@@ -269,10 +271,11 @@ SmallVector<Value> ColumnsBuilder::forEachLine(
   };
   int64_t blockRows = kLinesAtOnce * lineRows;
   return b.createFor(
-      b.i32(0), piece.rows, blockRows, {first.end, first.group, init},
+      b.i32(0), bulkTile.rows, blockRows, {first.end, first.group, init},
       [&](Value row, ValueRange carried) {
         Value blockEnd = b.add(row, blockRows);
-        Value isWhole = b.lessEqual(blockEnd, b.minS(carried[0], piece.rows));
+        Value isWhole =
+            b.lessEqual(blockEnd, b.minS(carried[0], bulkTile.rows));
         return b.createIf(
             isWhole, types,
             [&] {
@@ -282,20 +285,22 @@ SmallVector<Value> ColumnsBuilder::forEachLine(
               return pass(rows, carried);
             },
             [&] {
-              return b.createRareFor(row, b.minS(blockEnd, piece.rows),
+              return b.createRareFor(row, b.minS(blockEnd, bulkTile.rows),
                                      lineRows, carried, takeLine);
             });
       });
 }
 
 /// Where a lane's chunk of the first line is.
-Value ColumnsBuilder::getLanePointer(const Piece &piece) {
-  return b.offsetBytes(getShared(0, piece.position.stage, kPieceBytes),
+Value SinglePassInnerBuilder::getLanePointer(const BulkTile &bulkTile) {
+  return b.offsetBytes(getShared(0, bulkTile.position.stage, kBulkTileBytes),
                        b.mul(lane, kChunkBytes));
 }
 
-/// The lane's chunk of the line that begins at `row`; zero behind the piece.
-Value ColumnsBuilder::loadLine(Value pointer, Value row, Value isInside) {
+/// The lane's chunk of the line that begins at `row`; zero behind the bulk
+/// tile.
+Value SinglePassInnerBuilder::loadLine(Value pointer, Value row,
+                                       Value isInside) {
   return b
       .createIf(
           isInside, {b.getWordsType()},
@@ -310,19 +315,19 @@ Value ColumnsBuilder::loadLine(Value pointer, Value row, Value isInside) {
       .front();
 }
 
-Cursor ColumnsBuilder::getGroup(Value group, const Piece &piece) {
+Cursor SinglePassInnerBuilder::getGroup(Value group, const BulkTile &bulkTile) {
   Value end = loadWord(getShared(memory.ends, group, kWordBytes));
-  return {group, b.sub(end, piece.row)};
+  return {group, b.sub(end, bulkTile.row)};
 }
 
 /// Masks are loaded: to compute one takes as long as to convert a chunk.
-Value ColumnsBuilder::getMaskBelow(Value count) {
+Value SinglePassInnerBuilder::getMaskBelow(Value count) {
   Value entry = b.clamp(count, 0, getChunkRows());
   return b.load(b.getWordsType(), getShared(memory.masks, entry, kChunkBytes),
                 kChunkBytes);
 }
 
-void ColumnsBuilder::storeMasks() {
+void SinglePassInnerBuilder::storeMasks() {
   constexpr int64_t kByteBits = 8;
   Value thread = narrow(b.getThread());
   b.createIf(b.less(thread, (getChunkRows() + 1) * kChunkWords), [&] {
@@ -339,14 +344,15 @@ void ColumnsBuilder::storeMasks() {
 // Producer and scales
 //===----------------------------------------------------------------------===//
 
-/// By one thread: pieces `first` to `last` of all of the block's columns. If it
-/// `isPaced`, a piece waits until the one has come that is `first` before it.
-/// Small columns come fast, so that nothing is divided for each.
-void ColumnsBuilder::loadPieces(Value first, Value last, bool isPaced) {
+/// By one thread: bulk tiles `first` to `last` of all of the block's columns.
+/// If it `isPaced`, a bulk tile waits until the one has come that is `first`
+/// before it. Small columns come fast, so that nothing is divided for each.
+void SinglePassInnerBuilder::loadBulkTiles(Value first, Value last,
+                                           bool isPaced) {
   RingPosition begin = ring.getPosition(first);
   RingPosition landed = ring.getPosition(b.i32(0));
-  Value column = b.divU(first, pieces);
-  Value number = b.sub(first, b.mul(column, pieces));
+  Value column = b.divU(first, bulkTiles);
+  Value number = b.sub(first, b.mul(column, bulkTiles));
   Value element =
       b.add(b.mul(widen(b.add(firstColumn, column)), sizes.inParallel),
             widen(firstRow));
@@ -359,9 +365,9 @@ void ColumnsBuilder::loadPieces(Value first, Value last, bool isPaced) {
         RingPosition position{carried[0], carried[1]};
         RingPosition landed{carried[2], carried[3]};
         Value number = carried[4], column = carried[5];
-        Value row = b.mul(number, pieceRows);
+        Value row = b.mul(number, bulkTileRows);
         Value bytes =
-            b.mul(b.minS(pieceRows, b.sub(numRows, row)), getInputBytes());
+            b.mul(b.minS(bulkTileRows, b.sub(numRows, row)), getInputBytes());
         if (isPaced) {
           ring.createWaitFull(landed);
           landed = ring.getNext(landed);
@@ -371,10 +377,10 @@ void ColumnsBuilder::loadPieces(Value first, Value last, bool isPaced) {
         createArriveExpecting(b, full, bytes);
         createBulkLoad(
             b, b.offsetBytes(column, widen(b.mul(row, getInputBytes()))),
-            getShared(0, position.stage, kPieceBytes), bytes, full);
+            getShared(0, position.stage, kBulkTileBytes), bytes, full);
         position = ring.getNext(position);
         Value nextNumber = b.add(number, 1);
-        Value isLast = b.equal(nextNumber, pieces);
+        Value isLast = b.equal(nextNumber, bulkTiles);
         return SmallVector<Value>{
             position.stage,
             position.parity,
@@ -385,26 +391,26 @@ void ColumnsBuilder::loadPieces(Value first, Value last, bool isPaced) {
       });
 }
 
-/// Pieces that are asked for before any has come.
-Value ColumnsBuilder::getFirstPieces() {
-  Value bytes = b.mul(pieceRows, getInputBytes());
+/// Bulk tiles that are asked for before any has come.
+Value SinglePassInnerBuilder::getFirstBulkTiles() {
+  Value bytes = b.mul(bulkTileRows, getInputBytes());
   return b.minS(
-      b.mul(numColumns, pieces),
-      b.minS(b.ceilDiv(b.i32(kBytesInFlight), bytes), kMaxPiecesInFlight));
+      b.mul(numColumns, bulkTiles),
+      b.minS(b.ceilDiv(b.i32(kBytesInFlight), bytes), kMaxBulkTilesInFlight));
 }
 
-void ColumnsBuilder::buildProducer() {
+void SinglePassInnerBuilder::buildProducer() {
   b.createIf(createElect(b), [&] {
-    loadPieces(isCluster() ? b.i32(0) : getFirstPieces(),
-               b.mul(numColumns, pieces), /*isPaced=*/!isCluster());
+    loadBulkTiles(isCluster() ? b.i32(0) : getFirstBulkTiles(),
+                  b.mul(numColumns, bulkTiles), /*isPaced=*/!isCluster());
   });
 }
 
-void ColumnsBuilder::buildScale() {
+void SinglePassInnerBuilder::buildScale() {
   b.createFor(b.i32(0), numColumns, 1, [&](Value column) {
     Value slot = b.remU(column, memory.slots);
     Value parity = b.bitAnd(b.divU(column, memory.slots), 1);
-    createBarrierWait(b, getMeasuredBarrier(slot), parity,
+    createBarrierWait(b, getReducedBarrier(slot), parity,
                       isCluster() ? BarrierScope::Cluster
                                   : BarrierScope::Block);
     b.createFor(lane, groups, b.getSubgroupSize(), [&](Value group) {
@@ -439,10 +445,10 @@ void ColumnsBuilder::buildScale() {
   });
 }
 
-gpu::GPUFuncOp fp8moe::buildColumnsQuantize(
+gpu::GPUFuncOp fp8moe::buildSinglePassInnerQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,
-    const QuantizeProblem &problem, const ColumnsTile &tile,
-    const columns::SharedMemory &memory, const TargetHooks &hooks) {
+    const QuantizeProblem &problem, const SinglePassInnerTile &tile,
+    const single_pass_inner::SharedMemory &memory, const TargetHooks &hooks) {
   KernelSignature signature;
   signature.pointers = 4;
   for (auto member : QuantizeSizes<int64_t>::members())
@@ -451,6 +457,6 @@ gpu::GPUFuncOp fp8moe::buildColumnsQuantize(
   signature.threads = tile.getThreads(hooks.getSubgroupSize());
   signature.cluster = tile.cluster;
   KernelBuilder b(loc, module, name, signature, hooks);
-  ColumnsBuilder(b, problem, tile, memory).build();
+  SinglePassInnerBuilder(b, problem, tile, memory).build();
   return b.getKernel();
 }

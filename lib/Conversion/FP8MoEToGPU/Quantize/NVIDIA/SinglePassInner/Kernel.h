@@ -10,16 +10,16 @@
 // Jagged groups with rows contiguous on both sides: a block takes whole
 // columns, which have rows of all groups, and each column is one bulk copy.
 //
-//   column ──bulk copy──► ring of pieces ──────────────► convert ──► output
+//   column ──bulk copy──► ring of bulk tiles ───────────► convert ──► output
 //              │                 │                          ▲
-//         1 producer          measure ──► magnitudes ──► scale
+//         1 producer           reduce ──► magnitudes ──► scale
 //            warp              warps       by group     1 warp
 //
-// A piece stays in shared memory until all pieces of its column were measured.
-// Every column has the same groups, so where they are is worked out once. A
-// warp reads a piece in lines of 32 chunks; a line that groups share goes the
-// slow way. The blocks of a cluster share a column that is too long for one:
-// each sends what it measured to all.
+// A bulk tile stays in shared memory until all bulk tiles of its column were
+// measured. Every column has the same groups, so where they are is worked out
+// once. A warp reads a bulk tile in lines of 32 chunks; a line that groups
+// share goes the slow way. The blocks of a cluster share a column that is too
+// long for one: each sends what it measured to all.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,12 +36,10 @@ namespace mlir::fp8moe {
 /// aligned to chunks on both sides. A block's part of a column must fit
 /// SharedMemory::getMaxPart. Its parameters are input, offsets, output and
 /// scales, then the dynamic sizes in the order of `members`.
-gpu::GPUFuncOp buildColumnsQuantize(Location loc, gpu::GPUModuleOp module,
-                                    StringRef name,
-                                    const QuantizeProblem &problem,
-                                    const ColumnsTile &tile,
-                                    const columns::SharedMemory &memory,
-                                    const TargetHooks &hooks);
+gpu::GPUFuncOp buildSinglePassInnerQuantize(
+    Location loc, gpu::GPUModuleOp module, StringRef name,
+    const QuantizeProblem &problem, const SinglePassInnerTile &tile,
+    const single_pass_inner::SharedMemory &memory, const TargetHooks &hooks);
 
 } // namespace mlir::fp8moe
 

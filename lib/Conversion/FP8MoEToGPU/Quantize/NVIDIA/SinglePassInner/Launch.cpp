@@ -14,17 +14,19 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-class ColumnsLaunch : QuantizeLaunch {
+class SinglePassInnerLaunch : QuantizeLaunch {
 public:
-  ColumnsLaunch(const QuantizeInstance &instance, ProgramLowering &lowering)
+  SinglePassInnerLaunch(const QuantizeInstance &instance,
+                        ProgramLowering &lowering)
       : QuantizeLaunch(instance, instance.operands, lowering),
         groups(instance.tile.groups) {}
 
   Value launch(Value when);
 
 private:
-  Value createCondition(const ColumnsTile &tile);
-  void launchTile(const ColumnsTile &tile, const columns::SharedMemory &memory,
+  Value createCondition(const SinglePassInnerTile &tile);
+  void launchTile(const SinglePassInnerTile &tile,
+                  const single_pass_inner::SharedMemory &memory,
                   Value condition);
 
   /// That there is room for.
@@ -33,12 +35,12 @@ private:
 } // namespace
 
 /// Whether copies and vectors are aligned, and everything can be counted.
-Value ColumnsLaunch::createCondition(const ColumnsTile &tile) {
+Value SinglePassInnerLaunch::createCondition(const SinglePassInnerTile &tile) {
   using arith::CmpIPredicate;
-  int64_t chunkRows = columns::kChunkBytes / getInputBytes();
-  Value condition =
-      both(plan::AlignedOp::create(b, buffers.input, columns::kChunkBytes),
-           plan::AlignedOp::create(b, buffers.output, chunkRows));
+  int64_t chunkRows = single_pass_inner::kChunkBytes / getInputBytes();
+  Value condition = both(
+      plan::AlignedOp::create(b, buffers.input, single_pass_inner::kChunkBytes),
+      plan::AlignedOp::create(b, buffers.output, chunkRows));
   for (OpFoldResult extent :
        {sizes.reduction, sizes.inParallel, sizes.outParallel})
     condition = both(
@@ -51,11 +53,11 @@ Value ColumnsLaunch::createCondition(const ColumnsTile &tile) {
               compare(CmpIPredicate::sle, sizes.segments, tile.groups));
 }
 
-void ColumnsLaunch::launchTile(const ColumnsTile &tile,
-                               const columns::SharedMemory &memory,
-                               Value condition) {
+void SinglePassInnerLaunch::launchTile(
+    const SinglePassInnerTile &tile,
+    const single_pass_inner::SharedMemory &memory, Value condition) {
   SmallVector<int64_t> numbers{problem.powerOfTwo, tile.cluster, tile.groups,
-                               tile.measureWarps, tile.convertWarps};
+                               tile.reduceWarps, tile.convertWarps};
   SmallVector<Value> operands{buffers.input, buffers.offsets, buffers.output,
                               buffers.scales};
   for (OpFoldResult argument : addSizes(numbers))
@@ -65,8 +67,8 @@ void ColumnsLaunch::launchTile(const ColumnsTile &tile,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildColumnsQuantize(b.getLoc(), module, name, problem, tile, memory,
-                             hooks);
+        buildSinglePassInnerQuantize(b.getLoc(), module, name, problem, tile,
+                                     memory, hooks);
       });
   Value multiprocessors = plan::DeviceAttrOp::create(
       b, builder.getIndexType(), plan::DeviceAttribute::Multiprocessors);
@@ -83,15 +85,15 @@ void ColumnsLaunch::launchTile(const ColumnsTile &tile,
                          cluster);
 }
 
-Value ColumnsLaunch::launch(Value when) {
-  ColumnsTile tile;
+Value SinglePassInnerLaunch::launch(Value when) {
+  SinglePassInnerTile tile;
   tile.groups = groups;
   Value condition = both(createCondition(tile), both(when, isNeeded));
   Value applies;
-  for (int64_t cluster : columns::kClusters) {
+  for (int64_t cluster : single_pass_inner::kClusters) {
     tile.cluster = cluster;
-    columns::SharedMemory memory(tile,
-                                 lowering.getTarget().sharedMemoryPerBlock);
+    single_pass_inner::SharedMemory memory(
+        tile, lowering.getTarget().sharedMemoryPerBlock);
     // No room for so many groups.
     if (!memory.stages)
       break;
@@ -117,7 +119,7 @@ public:
   }
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
-    return ColumnsLaunch(cast<QuantizeInstance>(instance), lowering)
+    return SinglePassInnerLaunch(cast<QuantizeInstance>(instance), lowering)
         .launch(when);
   }
 };

@@ -1,4 +1,4 @@
-//===- Begin.cpp - How the streamed kernel begins -------------------------===//
+//===- Begin.cpp - How the single-pass outer kernel begins ----------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -8,11 +8,12 @@
 
 //
 // No tile is loaded before mbarriers are initialised and the first tiles worked
-// out, and scales wait until the entries of all blocks are zero. So the warps
-// share what is to be done: the producer works out its tiles, measure warps
-// initialise mbarriers, the first scale warp begins to meet the other blocks,
-// and convert and row warps zero entries. (With rows, the producer also waits
-// until other roles have given up registers, and so for all of that.)
+// out, and scales wait until the partial slots of all blocks are zero. So the
+// warps share what is to be done: the producer works out its tiles, reduce
+// warps initialise mbarriers, the first scale warp begins to meet the other
+// blocks, and convert and row warps zero partial slots. (With rows, the
+// producer also waits until other roles have given up registers, and so for all
+// of that.)
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +24,7 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-using namespace mlir::fp8moe::streamed;
+using namespace mlir::fp8moe::single_pass_outer;
 
 /// Named barriers that begin the producer, and all other warps.
 static constexpr int64_t kProducerBarrier = 1;
@@ -35,10 +36,10 @@ static constexpr int64_t kOtherInitWarps = 2;
 
 /// What other blocks wait for comes first, while memory is idle: once tiles are
 /// on their way, each trip to it takes several times longer.
-void StreamedKernel::initialize(Value numEntries) {
+void SinglePassOuterKernel::initialize(Value numSlots) {
   createDependentLaunchTrigger(b);
   int64_t firstScaleWarp =
-      tile.measureWarps + tile.getConvertWarps() + tile.rowWarps;
+      tile.reduceWarps + tile.getConvertWarps() + tile.rowWarps;
   int64_t producerWarp = firstScaleWarp + tile.scaleWarps;
   GridBarrierState none = gridBarrier->createNoState();
   gridBarrierState = b.createIf(
@@ -50,10 +51,10 @@ void StreamedKernel::initialize(Value numEntries) {
       [&] {
         initializeBarriers();
         createDependentLaunchWait(b);
-        Value zeroes = both(b.lessEqual(b.i32(tile.measureWarps), warp),
+        Value zeroes = both(b.lessEqual(b.i32(tile.reduceWarps), warp),
                             b.less(warp, firstScaleWarp));
         b.createIf(zeroes, [&] {
-          zeroEntries(numEntries, tile.measureWarps, firstScaleWarp);
+          zeroEntries(numSlots, tile.reduceWarps, firstScaleWarp);
         });
         return none;
       });
@@ -67,14 +68,14 @@ void StreamedKernel::initialize(Value numEntries) {
 /// To initialise one takes ten cycles and there are over a hundred, so a lane
 /// each of several warps shares them (lanes of one warp would take turns). They
 /// are not in loops, which would take longer.
-void StreamedKernel::initializeBarriers() {
+void SinglePassOuterKernel::initializeBarriers() {
   auto initializeRing = [&] {
-    for (Value map : {tileMap, foldedMap, boxMap, shareMap})
+    for (Value map : {tileMap, twoRowMap, boxMap, shareMap})
       createMapPrefetch(b, map);
-    // Every thread of the measure warps and of one convert team releases a
+    // Every thread of the reduce warps and of one convert team releases a
     // stage.
     ring.createInit(/*fullArrivals=*/1,
-                    (tile.measureWarps + StreamedTile::kTeamWarps) *
+                    (tile.reduceWarps + SinglePassOuterTile::kTeamWarps) *
                         b.getSubgroupSize());
     // TMA arrives here.
     createBarrierInitFence(b);
@@ -90,7 +91,7 @@ void StreamedKernel::initializeBarriers() {
   };
   auto initializePosted = [&] {
     initializeSlots([&](Value slot) { return getPostedBarrier(slot); },
-                    tile.measureWarps);
+                    tile.reduceWarps);
     createBarrierInit(b, readyBarrier, 1);
   };
   auto initializeScales = [&] {
@@ -101,7 +102,7 @@ void StreamedKernel::initializeBarriers() {
       initializeRing, initializePublished};
   const function_ref<void()> forOthers[kOtherInitWarps] = {initializePosted,
                                                            initializeScales};
-  assert(kProducerInitWarps + kOtherInitWarps <= tile.measureWarps);
+  assert(kProducerInitWarps + kOtherInitWarps <= tile.reduceWarps);
   for (auto [i, part] : llvm::enumerate(
            llvm::concat<const function_ref<void()>>(forProducer, forOthers)))
     b.createIf(both(isFirstLane, b.equal(warp, i)), part);
@@ -111,7 +112,7 @@ void StreamedKernel::initializeBarriers() {
   });
 }
 
-void StreamedKernel::initializeRows() {
+void SinglePassOuterKernel::initializeRows() {
   for (int64_t stage : llvm::seq(tile.rowStages)) {
     createBarrierInit(b, getRowBarrier(b.i32(stage)), 1);
     b.store(b.i32(-1), getRowNumber(b.i32(stage)), kWordBytes);
@@ -122,37 +123,37 @@ void StreamedKernel::initializeRows() {
   createBarrierInitFence(b);
 }
 
-int64_t StreamedKernel::getProducerThreads() const {
+int64_t SinglePassOuterKernel::getProducerThreads() const {
   return (kProducerInitWarps + 1) * b.getSubgroupSize();
 }
 
-void StreamedKernel::beginProducer() {
+void SinglePassOuterKernel::beginProducer() {
   createNamedBarrier(b, b.i32(kProducerBarrier), getProducerThreads());
 }
 
-/// Entries of a span belong to the block that has it, which alone posts to them
-/// before all blocks have met. Warps [firstWarp, endWarp) of the block take
-/// part.
-void StreamedKernel::zeroEntries(Value numEntries, int64_t firstWarp,
-                                 int64_t endWarp) {
+/// Partial slots of a span belong to the block that has it, which alone posts
+/// to them before all blocks have met. Warps [firstWarp, endWarp) of the block
+/// take part.
+void SinglePassOuterKernel::zeroEntries(Value numSlots, int64_t firstWarp,
+                                        int64_t endWarp) {
   int64_t firstThread = firstWarp * b.getSubgroupSize();
   int64_t threads = endWarp * b.getSubgroupSize() - firstThread;
   Value thread = b.sub(b.getThread(), firstThread);
-  Value threadEntry = b.divU(thread, kLineChunks);
+  Value threadSlot = b.divU(thread, kLineChunks);
   Value grid = b.zeroExtend(b.getI64Type(), numBlocks);
   Value chunk = b.mul(b.remU(thread, kLineChunks), kChunkBytes);
   Value log = widen(spanLog);
-  Value span = b.add(b.getBlock(), b.mul(b.shiftRight(threadEntry, log), grid));
-  Value inSpan = b.bitAnd(threadEntry, widen(b.sub(spanTiles, 1)));
+  Value span = b.add(b.getBlock(), b.mul(b.shiftRight(threadSlot, log), grid));
+  Value inSpan = b.bitAnd(threadSlot, widen(b.sub(spanTiles, 1)));
   Value first = b.add(b.shiftLeft(span, log), inSpan);
   Value step = b.mul(grid, threads / kLineChunks);
-  b.createFor(first, numEntries, step, [&](Value entry) {
-    Value offset = b.add(b.mul(entry, kLineBytes), chunk);
-    b.store(b.zeroWords(), b.offsetBytes(entries, offset), kChunkBytes);
+  b.createFor(first, numSlots, step, [&](Value slot) {
+    Value offset = b.add(b.mul(slot, kLineBytes), chunk);
+    b.store(b.zeroWords(), b.offsetBytes(partialSlots, offset), kChunkBytes);
   });
 }
 
-void StreamedKernel::meetOtherBlocks() {
+void SinglePassOuterKernel::meetOtherBlocks() {
   gridBarrier->createWait(gridBarrierState);
   b.createIf(isFirstLane, [&] { createArrive(b, readyBarrier); });
 }

@@ -25,7 +25,7 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-using namespace mlir::fp8moe::streamed;
+using namespace mlir::fp8moe::single_pass_outer;
 
 /// Rows and bytes of a line that a thread has, and lanes below each other.
 static constexpr int64_t kCellRows = 16;
@@ -39,7 +39,7 @@ namespace {
 using CellWords = SmallVector<SmallVector<Value>>;
 
 /// A tile in registers: what is to be done with it, and the thread's cell.
-struct HeldTile {
+struct TakenTile {
   TileRecord record;
   SmallVector<Value> cell;
 
@@ -49,7 +49,7 @@ struct HeldTile {
     return std::array{&T::flags,  &T::panel, &T::segment, &T::row,
                       &T::column, &T::low,   &T::high,    &T::paddedHigh};
   }
-  static HeldTile fromValues(ValueRange values) {
+  static TakenTile fromValues(ValueRange values) {
     constexpr size_t size = members().size();
     return {fp8moe::fromValues(members(), values.take_front(size)),
             llvm::to_vector_of<Value>(values.drop_front(size))};
@@ -63,7 +63,7 @@ struct HeldTile {
 
 class ConvertBuilder {
 public:
-  ConvertBuilder(StreamedKernel &kernel, Value warp);
+  ConvertBuilder(SinglePassOuterKernel &kernel, Value warp);
 
   void build();
 
@@ -72,18 +72,18 @@ private:
 
   /// The row of a cell that the lane reads as number `index`.
   Value getRow(int64_t index) { return b.bitXor(position, index); }
-  SmallVector<Value> loadCell(Value stage, Value isFolded);
+  SmallVector<Value> loadCell(Value stage, Value isTwoRow);
   Value getElement(Value line, int64_t column);
   CellWords createWords(ArrayRef<Value> cell, ArrayRef<Value> scales);
   CellWords createPackedWords(ArrayRef<Value> cell, ArrayRef<Value> scales);
-  CellWords createSeamWords(ArrayRef<Value> cell, ArrayRef<Value> scales,
-                            ArrayRef<Value> previous, Value firstRow,
-                            Value low);
+  CellWords createFixUpWords(ArrayRef<Value> cell, ArrayRef<Value> scales,
+                             ArrayRef<Value> previous, Value firstRow,
+                             Value low);
   CellWords orderRows(const CellWords &words);
   CellWords maskPadding(const CellWords &words, Value firstRow, Value high);
   SmallVector<Value> createEmptyCell();
-  HeldTile take(Value stage);
-  void convert(const HeldTile &tile);
+  TakenTile take(Value stage);
+  void convert(const TakenTile &tile);
 
   /// Stores the rows [low, high) of a cell whose first element is at `pointer`,
   /// by all lanes of a warp.
@@ -100,7 +100,7 @@ private:
     return b.select(b.less(column, k.columns), high,
                     b.i32(std::numeric_limits<int32_t>::min() / 2));
   }
-  void zeroTail(Value begin);
+  void zeroRemainder(Value begin);
 
   CellWords fromFlat(ArrayRef<Value> flat) {
     CellWords words;
@@ -123,25 +123,25 @@ private:
         [&] { return toFlat(ifFalse()); }));
   }
 
-  StreamedKernel &k;
+  SinglePassOuterKernel &k;
   KernelBuilder &b;
   Value team;
   /// Which cell of a tile the thread has: the 16-byte chunk of a line, the half
   /// of it, and the position down the rows.
   Value chunk, half, position;
   /// Where the row that the lane reads first is in a stage.
-  Value firstOffset, firstFoldedOffset;
+  Value firstOffset, firstTwoRowOffset;
   /// i1: the cells of the output are aligned.
   Value isAligned;
 };
 } // namespace
 
-ConvertBuilder::ConvertBuilder(StreamedKernel &kernel, Value warp)
+ConvertBuilder::ConvertBuilder(SinglePassOuterKernel &kernel, Value warp)
     : k(kernel), b(kernel.b) {
-  team = b.divU(warp, StreamedTile::kTeamWarps);
+  team = b.divU(warp, SinglePassOuterTile::kTeamWarps);
   position = b.remU(k.lane, kCellLanes);
   half = b.remU(b.divU(k.lane, kCellLanes), 2);
-  Value warpInTeam = b.remU(warp, StreamedTile::kTeamWarps);
+  Value warpInTeam = b.remU(warp, SinglePassOuterTile::kTeamWarps);
   chunk = b.add(b.mul(warpInTeam, 2), b.divU(k.lane, 2 * kCellLanes));
   Value inChunk = b.mul(half, kCellBytes);
   // Row `position` of the cell, which each lane reads first.
@@ -152,8 +152,8 @@ ConvertBuilder::ConvertBuilder(StreamedKernel &kernel, Value warp)
   constexpr int64_t kHalfChunks = kLineChunks / 2;
   Value line =
       b.add(b.mul(b.divU(chunk, kHalfChunks), kLines / 2), b.divU(row, 2));
-  firstFoldedOffset = b.add(
-      k.getFoldedChunkOffset(line, b.remU(row, 2), b.remU(chunk, kHalfChunks)),
+  firstTwoRowOffset = b.add(
+      k.getTwoRowChunkOffset(line, b.remU(row, 2), b.remU(chunk, kHalfChunks)),
       inChunk);
   isAligned = createVectorizable(b, k.output, k.problem.outputAlignment,
                                  /*elementBytes=*/1, k.sizes.outReduction,
@@ -168,7 +168,7 @@ ConvertBuilder::ConvertBuilder(StreamedKernel &kernel, Value warp)
 /// them. A row's place is that of the lane's first one with some bits flipped:
 /// bits of its line, of its half where lines have two rows, and of the swizzle.
 /// Half of the rows later, only the line is another.
-SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isFolded) {
+SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isTwoRow) {
   Type type = VectorType::get(2, b.getI32Type());
   auto loadRows = [&](Value first, int64_t rowsInLine, int64_t swizzleBits) {
     Value tile = k.getStage(stage);
@@ -185,8 +185,8 @@ SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isFolded) {
     return rows;
   };
   return b.createIf(
-      isFolded, SmallVector<Type>(kCellRows, type),
-      [&] { return loadRows(firstFoldedOffset, 2, kLineChunks / 2 - 1); },
+      isTwoRow, SmallVector<Type>(kCellRows, type),
+      [&] { return loadRows(firstTwoRowOffset, 2, kLineChunks / 2 - 1); },
       [&] { return loadRows(firstOffset, 1, kLineChunks - 1); });
 }
 
@@ -236,10 +236,10 @@ CellWords ConvertBuilder::createWords(ArrayRef<Value> cell,
 }
 
 /// The same when rows before `low` have other scales.
-CellWords ConvertBuilder::createSeamWords(ArrayRef<Value> cell,
-                                          ArrayRef<Value> scales,
-                                          ArrayRef<Value> previous,
-                                          Value firstRow, Value low) {
+CellWords ConvertBuilder::createFixUpWords(ArrayRef<Value> cell,
+                                           ArrayRef<Value> scales,
+                                           ArrayRef<Value> previous,
+                                           Value firstRow, Value low) {
   CellWords words(scales.size());
   Value rowsBefore = b.sub(low, firstRow);
   // Four rows at a time, so that few conditions are alive.
@@ -430,15 +430,15 @@ SmallVector<Value> ConvertBuilder::createEmptyCell() {
 
 /// Takes what is in a stage into registers, and gives the stage back (that of
 /// an end as well, which nobody fills again).
-HeldTile ConvertBuilder::take(Value stage) {
-  HeldTile tile;
+TakenTile ConvertBuilder::take(Value stage) {
+  TakenTile tile;
   tile.record = k.loadTileRecord(stage);
   SmallVector<Value> empty = createEmptyCell();
   tile.cell = b.createIf(
       tile_flags::kConvert.isSet(b, tile.record.flags),
       ValueRange(empty).getTypes(),
       [&] {
-        return loadCell(stage, tile_flags::kFolded.isSet(b, tile.record.flags));
+        return loadCell(stage, tile_flags::kTwoRow.isSet(b, tile.record.flags));
       },
       [&] { return empty; });
   k.releaseStage(stage);
@@ -446,20 +446,20 @@ HeldTile ConvertBuilder::take(Value stage) {
 }
 
 /// Waits for the scales of a tile, then quantizes and stores it.
-void ConvertBuilder::convert(const HeldTile &tile) {
+void ConvertBuilder::convert(const TakenTile &tile) {
   const TileRecord &record = tile.record;
-  Value isFolded = tile_flags::kFolded.isSet(b, record.flags);
-  Value isSeam =
-      k.hasSeams() ? tile_flags::kSeam.isSet(b, record.flags) : b.i1(false);
+  Value isTwoRow = tile_flags::kTwoRow.isSet(b, record.flags);
+  Value needsFixUp =
+      k.haveFixUps() ? tile_flags::kFixUp.isSet(b, record.flags) : b.i1(false);
   int64_t columns = getCellColumns();
   Value virtualColumn = b.mul(b.add(b.mul(chunk, 2), half), columns);
   int64_t halfColumns = k.getTileColumns() / 2;
   Value column = b.add(
       record.column,
-      b.select(isFolded, b.remU(virtualColumn, halfColumns), virtualColumn));
+      b.select(isTwoRow, b.remU(virtualColumn, halfColumns), virtualColumn));
   Value secondRows = b.mul(b.divU(virtualColumn, halfColumns), kLines);
   Value firstRow = b.add(b.mul(position, kCellRows),
-                         b.select(isFolded, secondRows, b.i32(0)));
+                         b.select(isTwoRow, secondRows, b.i32(0)));
 
   k.waitForScales(record.panel);
   auto loadScales = [&](Value scales) -> Value {
@@ -477,18 +477,19 @@ void ConvertBuilder::convert(const HeldTile &tile) {
     return values;
   };
   CellWords words = createChoice(
-      isSeam,
+      needsFixUp,
       [&] {
-        Value previous = loadScales(k.getSeamScales(record.panel));
-        return createSeamWords(tile.cell, unpack(scales), unpack(previous),
-                               firstRow, record.low);
+        Value previous = loadScales(k.getFixUpScales(record.panel));
+        return createFixUpWords(tile.cell, unpack(scales), unpack(previous),
+                                firstRow, record.low);
       },
       [&] { return createWords(tile.cell, unpack(scales)); });
   words = orderRows(words);
   if (k.problem.outputPadding > 1)
     words = maskPadding(words, firstRow, record.high);
 
-  Value low = b.select(isSeam, b.bitAnd(record.low, -kSectorRows), record.low);
+  Value low =
+      b.select(needsFixUp, b.bitAnd(record.low, -kSectorRows), record.low);
   Value row = b.add(record.row, firstRow);
   store(words, getPointer(record.segment, column, row), b.sub(low, firstRow),
         getEnd(column, b.sub(record.paddedHigh, firstRow)));
@@ -496,7 +497,7 @@ void ConvertBuilder::convert(const HeldTile &tile) {
 
 /// Zeroes the rows behind the last segment, from `begin` on; blocks and teams
 /// take turns.
-void ConvertBuilder::zeroTail(Value begin) {
+void ConvertBuilder::zeroRemainder(Value begin) {
   int64_t padding = k.problem.outputPadding;
   Value end = k.narrow(padding > 1 ? k.sizes.extent : k.sizes.reduction);
   Value firstTile = b.divU(begin, kLines);
@@ -524,7 +525,7 @@ void ConvertBuilder::build() {
   RingPosition begin = k.ring.getPosition(team);
   SmallVector<Value> init{b.i1(true), begin.stage, begin.parity};
   if (holdsTwo) {
-    init.append(HeldTile::members().size(), b.i32(0));
+    init.append(TakenTile::members().size(), b.i32(0));
     llvm::append_range(init, createEmptyCell());
   }
   SmallVector<Value> last = k.createWhile(
@@ -538,9 +539,9 @@ void ConvertBuilder::build() {
         RingPosition position{carried[1], carried[2]};
         ValueRange heldValues = carried.drop_front(3);
         k.ring.createWaitFull(position);
-        HeldTile taken = take(position.stage);
+        TakenTile taken = take(position.stage);
         Value goesOn = k.negate(tile_flags::kEnd.isSet(b, taken.record.flags));
-        HeldTile due = holdsTwo ? HeldTile::fromValues(heldValues) : taken;
+        TakenTile due = holdsTwo ? TakenTile::fromValues(heldValues) : taken;
         b.createIf(tile_flags::kConvert.isSet(b, due.record.flags),
                    [&] { convert(due); });
         RingPosition next = position;
@@ -554,9 +555,10 @@ void ConvertBuilder::build() {
         return result;
       });
   if (k.problem.jagged)
-    zeroTail(k.loadTail(last[1]));
+    zeroRemainder(k.loadRemainder(last[1]));
 }
 
-void fp8moe::buildStreamedConvert(StreamedKernel &kernel, Value warp) {
+void fp8moe::buildSinglePassOuterConvert(SinglePassOuterKernel &kernel,
+                                         Value warp) {
   ConvertBuilder(kernel, warp).build();
 }

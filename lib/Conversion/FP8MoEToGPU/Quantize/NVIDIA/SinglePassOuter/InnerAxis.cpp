@@ -1,4 +1,4 @@
-//===- InnerAxis.cpp - Quantizes rows beside streamed tiles ---------------===//
+//===- InnerAxis.cpp - Quantizes rows beside the tiles of columns ---------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -38,7 +38,7 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-using namespace mlir::fp8moe::streamed;
+using namespace mlir::fp8moe::single_pass_outer;
 
 /// Chunks of a row that a lane loads before it uses the first of them.
 static constexpr int64_t kChunksAtOnce = 4;
@@ -47,8 +47,8 @@ static constexpr int64_t kChunksAtOnce = 4;
 // How far tiles are
 //===----------------------------------------------------------------------===//
 
-Value StreamedKernel::getRowOfTile(Value index, Value count, Value start,
-                                   Value length) {
+Value SinglePassOuterKernel::getRowOfTile(Value index, Value count, Value start,
+                                          Value length) {
   if (!tile.hasRows())
     return b.i32(0);
   auto toFloat = [&](Value value) -> Value {
@@ -61,7 +61,7 @@ Value StreamedKernel::getRowOfTile(Value index, Value count, Value start,
                arith::FPToSIOp::create(b, b.getI32Type(), rows).getResult());
 }
 
-void StreamedKernel::keepPace(Value own, Value row, Value other) {
+void SinglePassOuterKernel::keepPace(Value own, Value row, Value other) {
   announce(own, row);
   Value least = b.sub(row, getRowLead());
   createBoundedWait(
@@ -70,7 +70,7 @@ void StreamedKernel::keepPace(Value own, Value row, Value other) {
       [&](ValueRange) { return SmallVector<Value>(); });
 }
 
-void StreamedKernel::advanceTiles(Value row) {
+void SinglePassOuterKernel::advanceTiles(Value row) {
   if (!tile.hasRows())
     return;
   keepPace(getTileProgress(), row, getRowProgress());
@@ -83,7 +83,7 @@ void StreamedKernel::advanceTiles(Value row) {
 namespace {
 class RowsBuilder {
 public:
-  RowsBuilder(StreamedKernel &kernel, Value warp)
+  RowsBuilder(SinglePassOuterKernel &kernel, Value warp)
       : k(kernel), b(kernel.b), warp(warp),
         laneChunk(b.mul(k.lane, kChunkBytes)) {}
 
@@ -103,7 +103,7 @@ private:
   /// The FP8 bytes of a chunk.
   Value convert(Value chunk, Value scale);
 
-  StreamedKernel &k;
+  SinglePassOuterKernel &k;
   KernelBuilder &b;
   Value warp;
   Value laneChunk;
@@ -254,6 +254,7 @@ void RowsBuilder::build() {
              [&] { k.announce(k.getRowProgress(), b.i32(kAllRead)); });
 }
 
-void fp8moe::buildStreamedRows(StreamedKernel &kernel, Value warp) {
+void fp8moe::buildSinglePassOuterRows(SinglePassOuterKernel &kernel,
+                                      Value warp) {
   RowsBuilder(kernel, warp).build();
 }

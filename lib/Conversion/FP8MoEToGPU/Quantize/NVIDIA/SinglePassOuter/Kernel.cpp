@@ -14,17 +14,18 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-using namespace mlir::fp8moe::streamed;
+using namespace mlir::fp8moe::single_pass_outer;
 
-StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
-                               const StreamedTile &tile,
-                               const RowOutput &rowOutput)
+SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
+                                             const QuantizeProblem &problem,
+                                             const SinglePassOuterTile &tile,
+                                             const RowOutput &rowOutput)
     : b(b), problem(problem), tile(tile), rowOutput(rowOutput),
       math(b, problem.inputType, problem.fp8Type, problem.powerOfTwo),
       ring(b, b.offsetBytes(b.getDynamicShared(), SharedMemory(tile).ring),
            tile.stages) {
   tileMap = b.getTensorMap(0);
-  foldedMap = b.getTensorMap(1);
+  twoRowMap = b.getTensorMap(1);
   boxMap = b.getTensorMap(2);
   shareMap = b.getTensorMap(3);
   unsigned pointer = 0, parameter = 0;
@@ -33,7 +34,7 @@ StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
   output = b.getPointer(pointer++);
   scales = b.getPointer(pointer++);
   scratch = b.getPointer(pointer++);
-  entries = b.offsetBytes(scratch, kGridBarrierBytes);
+  partialSlots = b.offsetBytes(scratch, kGridBarrierBytes);
   if (tile.hasRows()) {
     input = b.getPointer(pointer++);
     rowQuantized = b.getPointer(pointer++);
@@ -45,7 +46,7 @@ StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
     sizes.*to =
         ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
   }
-  // Behind the dynamic sizes and the number of entries.
+  // Behind the dynamic sizes and the number of partial slots.
   spanLog = problem.jagged ? b.i32(kSpanLog) : narrow(b.getSize(parameter + 1));
   spanTiles = b.shiftLeft(b.i32(1), spanLog);
   segments = narrow(sizes.segments);
@@ -65,47 +66,48 @@ StreamedKernel::StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
 // Shared memory
 //===----------------------------------------------------------------------===//
 
-Value StreamedKernel::getShared(int64_t offset, Value index, int64_t bytes) {
+Value SinglePassOuterKernel::getShared(int64_t offset, Value index,
+                                       int64_t bytes) {
   return b.offsetBytes(b.offsetBytes(shared, offset), b.mul(index, bytes));
 }
 
-Value StreamedKernel::getStage(Value stage) {
+Value SinglePassOuterKernel::getStage(Value stage) {
   return getShared(0, stage, kStageBytes);
 }
 
-Value StreamedKernel::getRowStage(Value stage) {
+Value SinglePassOuterKernel::getRowStage(Value stage) {
   return getShared(SharedMemory(tile).rows, stage, getRowPitch(tile.rowBytes));
 }
 
-Value StreamedKernel::getRowBarrier(Value stage) {
+Value SinglePassOuterKernel::getRowBarrier(Value stage) {
   return getShared(SharedMemory(tile).rowsReady, stage, nvidia::kMBarrierBytes);
 }
 
-Value StreamedKernel::getRowNumber(Value stage) {
+Value SinglePassOuterKernel::getRowNumber(Value stage) {
   return getShared(SharedMemory(tile).rowNumbers, stage, kRowNumberBytes);
 }
 
-Value StreamedKernel::getTileProgress() {
+Value SinglePassOuterKernel::getTileProgress() {
   return b.offsetBytes(shared, SharedMemory(tile).progress);
 }
 
-Value StreamedKernel::getRowProgress() {
+Value SinglePassOuterKernel::getRowProgress() {
   return b.offsetBytes(getTileProgress(), kWordBytes);
 }
 
-void StreamedKernel::announce(Value pointer, Value value) {
+void SinglePassOuterKernel::announce(Value pointer, Value value) {
   LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::max, pointer, value,
                             LLVM::AtomicOrdering::monotonic,
                             b.getHooks().getBlockScope());
 }
 
-Value StreamedKernel::getChunkOffset(Value line, Value chunk) {
+Value SinglePassOuterKernel::getChunkOffset(Value line, Value chunk) {
   Value swizzled = b.bitXor(chunk, b.bitAnd(line, kLineChunks - 1));
   return b.add(b.mul(line, kLineBytes), b.mul(swizzled, kChunkBytes));
 }
 
-Value StreamedKernel::getFoldedChunkOffset(Value line, Value lineHalf,
-                                           Value chunk) {
+Value SinglePassOuterKernel::getTwoRowChunkOffset(Value line, Value lineHalf,
+                                                  Value chunk) {
   Value swizzled = b.bitXor(chunk, b.bitAnd(line, kLineChunks / 2 - 1));
   Value inLine = b.add(b.mul(lineHalf, kLineChunks / 2), swizzled);
   return b.add(b.mul(line, kLineBytes), b.mul(inLine, kChunkBytes));
@@ -120,40 +122,42 @@ static constexpr BitField kLow{0, 16};
 static constexpr BitField kHigh{16, 16};
 
 /// Where an end record has the first row behind all segments.
-static constexpr int64_t kTailOffset = kWordBytes;
+static constexpr int64_t kRemainderOffset = kWordBytes;
 
-Value StreamedKernel::getTileRecord(Value stage) {
+Value SinglePassOuterKernel::getTileRecord(Value stage) {
   return getShared(SharedMemory(tile).tileRecords, stage, kRecordBytes);
 }
 
-void StreamedKernel::storeTileRecord(Value stage, const TileRecord &record) {
+void SinglePassOuterKernel::storeTileRecord(Value stage,
+                                            const TileRecord &record) {
   Value pointer = getTileRecord(stage);
   Value bounds =
       b.bitOr(kLow.place(b, record.low), kHigh.place(b, record.high));
   b.store(
-      b.packWords({record.flags, record.panel, record.entry, record.segment}),
+      b.packWords({record.flags, record.panel, record.slot, record.segment}),
       pointer, 16);
   b.store(b.packWords({record.row, record.column, bounds, record.paddedHigh}),
           b.offsetBytes(pointer, 16), 16);
 }
 
-void StreamedKernel::storeEndRecord(Value stage, Value tail) {
+void SinglePassOuterKernel::storeEndRecord(Value stage, Value remainder) {
   Value pointer = getTileRecord(stage);
   b.store(b.i32(tile_flags::kEnd.getMask()), pointer, kWordBytes);
-  b.store(tail, b.offsetBytes(pointer, kTailOffset), kWordBytes);
+  b.store(remainder, b.offsetBytes(pointer, kRemainderOffset), kWordBytes);
 }
 
-Value StreamedKernel::loadTail(Value stage) {
+Value SinglePassOuterKernel::loadRemainder(Value stage) {
   return b.load(b.getI32Type(),
-                b.offsetBytes(getTileRecord(stage), kTailOffset), kWordBytes);
+                b.offsetBytes(getTileRecord(stage), kRemainderOffset),
+                kWordBytes);
 }
 
-Value StreamedKernel::isEnd(Value stage) {
+Value SinglePassOuterKernel::isEnd(Value stage) {
   Value flags = b.load(b.getI32Type(), getTileRecord(stage), kWordBytes);
   return tile_flags::kEnd.isSet(b, flags);
 }
 
-TileRecord StreamedKernel::loadTileRecord(Value stage) {
+TileRecord SinglePassOuterKernel::loadTileRecord(Value stage) {
   Value pointer = getTileRecord(stage);
   SmallVector<Value> first =
       b.unpackWords(b.load(b.getWordsType(), pointer, 16));
@@ -161,7 +165,7 @@ TileRecord StreamedKernel::loadTileRecord(Value stage) {
       b.unpackWords(b.load(b.getWordsType(), b.offsetBytes(pointer, 16), 16));
   return {/*flags=*/first[0],
           /*panel=*/first[1],
-          /*entry=*/first[2],
+          /*slot=*/first[2],
           /*segment=*/first[3],
           /*row=*/second[0],
           /*column=*/second[1],
@@ -175,104 +179,105 @@ TileRecord StreamedKernel::loadTileRecord(Value stage) {
 //===----------------------------------------------------------------------===//
 
 /// What a word of a panel's record holds.
-static constexpr BitField kIsFolded{0};
+static constexpr BitField kIsTwoRow{0};
 static constexpr BitField kInterleave{1, 2};
 static constexpr BitField kIsFinal{3};
 static constexpr BitField kContributor{4, 28};
 
-Value StreamedKernel::getPanelRecord(Value panel) {
+Value SinglePassOuterKernel::getPanelRecord(Value panel) {
   return getShared(SharedMemory(tile).panelRecords, getPanelSlot(panel),
                    kRecordBytes);
 }
 
-Value StreamedKernel::getPublishedBarrier(Value panel) {
+Value SinglePassOuterKernel::getPublishedBarrier(Value panel) {
   return getShared(SharedMemory(tile).published, getPanelSlot(panel),
                    nvidia::kMBarrierBytes);
 }
 
-Value StreamedKernel::getPostedBarrier(Value panel) {
+Value SinglePassOuterKernel::getPostedBarrier(Value panel) {
   return getShared(SharedMemory(tile).posted, getPanelSlot(panel),
                    nvidia::kMBarrierBytes);
 }
 
-Value StreamedKernel::getScalesBarrier(Value panel) {
+Value SinglePassOuterKernel::getScalesBarrier(Value panel) {
   return getShared(SharedMemory(tile).scalesReady, getPanelSlot(panel),
                    nvidia::kMBarrierBytes);
 }
 
-Value StreamedKernel::getPanelScales(Value panel) {
+Value SinglePassOuterKernel::getPanelScales(Value panel) {
   return getShared(SharedMemory(tile).scales, getPanelSlot(panel), kScaleBytes);
 }
 
-void StreamedKernel::publishPanel(Value panel, const PanelRecord &record) {
+void SinglePassOuterKernel::publishPanel(Value panel,
+                                         const PanelRecord &record) {
   Value pointer = getPanelRecord(panel);
-  b.store(b.packWords({record.entry, record.contributors, record.segment,
+  b.store(b.packWords({record.slot, record.contributors, record.segment,
                        record.column}),
           pointer, 16);
-  Value flags = b.bitOr(b.bitOr(kIsFolded.place(b, record.isFolded),
+  Value flags = b.bitOr(b.bitOr(kIsTwoRow.place(b, record.isTwoRow),
                                 kInterleave.place(b, record.interleave)),
                         b.bitOr(kIsFinal.place(b, record.isFinal),
                                 kContributor.place(b, record.contributor)));
-  b.store(b.packWords({flags, record.hasSeam, record.previousEntry,
+  b.store(b.packWords({flags, record.hasFixUp, record.previousSlot,
                        record.previousContributors}),
           b.offsetBytes(pointer, 16), 16);
   createArrive(b, getPublishedBarrier(panel));
 }
 
-void StreamedKernel::publishEndPanel(Value panel) {
+void SinglePassOuterKernel::publishEndPanel(Value panel) {
   b.store(b.i32(-1), b.offsetBytes(getPanelRecord(panel), kWordBytes),
           kWordBytes);
   createArrive(b, getPublishedBarrier(panel));
 }
 
-void StreamedKernel::waitForPanel(Value panel) {
+void SinglePassOuterKernel::waitForPanel(Value panel) {
   createBarrierWait(b, getPublishedBarrier(panel), getPanelParity(panel));
 }
 
-Value StreamedKernel::isEndPanel(Value panel) {
+Value SinglePassOuterKernel::isEndPanel(Value panel) {
   Value contributors =
       b.load(b.getI32Type(), b.offsetBytes(getPanelRecord(panel), kWordBytes),
              kWordBytes);
   return b.less(contributors, 0);
 }
 
-PanelRecord StreamedKernel::loadPanelRecord(Value panel) {
+PanelRecord SinglePassOuterKernel::loadPanelRecord(Value panel) {
   Value pointer = getPanelRecord(panel);
   SmallVector<Value> words =
       b.unpackWords(b.load(b.getWordsType(), pointer, 16));
   SmallVector<Value> more =
       b.unpackWords(b.load(b.getWordsType(), b.offsetBytes(pointer, 16), 16));
-  return {/*entry=*/words[0],
+  return {/*slot=*/words[0],
           /*interleave=*/kInterleave.get(b, more[0]),
           /*contributors=*/words[1],
           /*segment=*/words[2],
           /*column=*/words[3],
           /*isFinal=*/kIsFinal.get(b, more[0]),
-          /*isFolded=*/kIsFolded.get(b, more[0]),
+          /*isTwoRow=*/kIsTwoRow.get(b, more[0]),
           /*contributor=*/kContributor.get(b, more[0]),
-          /*hasSeam=*/more[1],
-          /*previousEntry=*/more[2],
+          /*hasFixUp=*/more[1],
+          /*previousSlot=*/more[2],
           /*previousContributors=*/more[3]};
 }
 
-Value StreamedKernel::getSeamScales(Value panel) {
-  return getShared(SharedMemory(tile).seamScales, getPanelSlot(panel),
+Value SinglePassOuterKernel::getFixUpScales(Value panel) {
+  return getShared(SharedMemory(tile).fixUpScales, getPanelSlot(panel),
                    kScaleBytes);
 }
 
-void StreamedKernel::signalPosted(Value panel) {
+void SinglePassOuterKernel::signalPosted(Value panel) {
   b.createIf(isFirstLane, [&] { createArrive(b, getPostedBarrier(panel)); });
 }
 
-void StreamedKernel::waitForPosted(Value panel) {
+void SinglePassOuterKernel::waitForPosted(Value panel) {
   createBarrierWait(b, getPostedBarrier(panel), getPanelParity(panel));
 }
 
-void StreamedKernel::signalScales(Value panel) {
+void SinglePassOuterKernel::signalScales(Value panel) {
   createArrive(b, getScalesBarrier(panel));
 }
 
-void StreamedKernel::waitForScales(Value panel) {
+void SinglePassOuterKernel::waitForScales(Value panel) {
   createBarrierWait(b, getScalesBarrier(panel), getPanelParity(panel));
 }
 
@@ -280,14 +285,14 @@ void StreamedKernel::waitForScales(Value panel) {
 // Warps
 //===----------------------------------------------------------------------===//
 
-void StreamedKernel::releaseStage(Value stage) {
+void SinglePassOuterKernel::releaseStage(Value stage) {
   // An arrival does not wait for loads of shared memory in flight, and TMA
   // would overtake them.
   createAsyncProxyFence(b);
   ring.createRelease(stage);
 }
 
-Value StreamedKernel::loadEnd(Value segment) {
+Value SinglePassOuterKernel::loadEnd(Value segment) {
   Value index = b.zeroExtend(b.getI64Type(), segment);
   // Not read-only: an earlier kernel may still write there when this one
   // begins.
@@ -297,14 +302,15 @@ Value StreamedKernel::loadEnd(Value segment) {
   return b.clamp(end, 0, rows);
 }
 
-void StreamedKernel::storeScale(Value segment, Value column, Value scale) {
+void SinglePassOuterKernel::storeScale(Value segment, Value column,
+                                       Value scale) {
   Value element = b.add(b.mul(widen(segment), sizes.scaleSegment),
                         b.mul(widen(column), sizes.scaleParallel));
   b.store(scale, b.offsetBytes(scales, b.mul(element, sizeof(float))),
           sizeof(float));
 }
 
-SmallVector<Value> StreamedKernel::createWhile(
+SmallVector<Value> SinglePassOuterKernel::createWhile(
     ValueRange init, TypeRange forwarded,
     function_ref<std::pair<Value, SmallVector<Value>>(ValueRange)> before,
     function_ref<SmallVector<Value>(ValueRange)> body) {
@@ -324,7 +330,7 @@ SmallVector<Value> StreamedKernel::createWhile(
 // Magnitudes
 //===----------------------------------------------------------------------===//
 
-Value StreamedKernel::createMaxWord(Value lhs, Value rhs) {
+Value SinglePassOuterKernel::createMaxWord(Value lhs, Value rhs) {
   if (getInputBytes() == 4)
     return b.maxU(lhs, rhs);
   auto halves = VectorType::get(2, b.getI16Type());
@@ -335,11 +341,11 @@ Value StreamedKernel::createMaxWord(Value lhs, Value rhs) {
   return LLVM::BitcastOp::create(b, b.getI32Type(), larger);
 }
 
-SmallVector<Value> StreamedKernel::unpackMagnitudes(Value word) {
+SmallVector<Value> SinglePassOuterKernel::unpackMagnitudes(Value word) {
   return unpackValues(b.bitAnd(word, ~getSignBits()));
 }
 
-SmallVector<Value> StreamedKernel::unpackValues(Value word) {
+SmallVector<Value> SinglePassOuterKernel::unpackValues(Value word) {
   if (getInputBytes() == 4)
     return {word};
   // The bits of a bf16 are the upper half of the f32 with the same value.
@@ -347,8 +353,8 @@ SmallVector<Value> StreamedKernel::unpackValues(Value word) {
   return {b.shiftLeft(word, kHalfBits), b.bitAnd(word, ~kLowerHalf)};
 }
 
-Value StreamedKernel::createScatteredMax(SmallVector<Value> words,
-                                         int64_t mask) {
+Value SinglePassOuterKernel::createScatteredMax(SmallVector<Value> words,
+                                                int64_t mask) {
   for (; words.size() > 1; mask /= 2) {
     Value isUpper = laneBit(mask);
     size_t half = words.size() / 2;
@@ -370,66 +376,68 @@ namespace {
 /// Registers of a thread: at launch, and of those that have a role. The scale
 /// warps and the producer are one warpgroup.
 struct RoleRegisters {
-  int64_t launch, measure, convert, scale, rows;
+  int64_t launch, reduce, convert, scale, rows;
 
   /// Of a thread in each warpgroup that has a role; there are two of
   /// converters.
   constexpr int64_t getSum() const {
-    return measure + 2 * convert + scale + rows;
+    return reduce + 2 * convert + scale + rows;
   }
 };
 } // namespace
 
 /// Five warpgroups are launched with 96 registers.
 static constexpr RoleRegisters kBothAxesRegisters = {
-    /*launch=*/96, /*measure=*/72, /*convert=*/112, /*scale=*/112, /*rows=*/72};
+    /*launch=*/96, /*reduce=*/72, /*convert=*/112, /*scale=*/112, /*rows=*/72};
 static_assert(kBothAxesRegisters.getSum() <= 5 * kBothAxesRegisters.launch);
 /// Convert warps hold two tiles, 32 registers a thread each.
-static constexpr RoleRegisters kStreamedRegisters = {
-    /*launch=*/128, /*measure=*/104, /*convert=*/144, /*scale=*/120,
+static constexpr RoleRegisters kOneAxisRegisters = {
+    /*launch=*/128, /*reduce=*/104, /*convert=*/144, /*scale=*/120,
     /*rows=*/0};
-static_assert(kStreamedRegisters.getSum() <= 4 * kStreamedRegisters.launch);
+static_assert(kOneAxisRegisters.getSum() <= 4 * kOneAxisRegisters.launch);
 
-gpu::GPUFuncOp fp8moe::buildStreamedQuantize(
+gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,
-    const QuantizeProblem &problem, const StreamedTile &tile,
+    const QuantizeProblem &problem, const SinglePassOuterTile &tile,
     const RowOutput &rowOutput, const TargetHooks &hooks) {
   KernelSignature signature;
   signature.tensorMaps = 4;
   signature.pointers = (problem.jagged ? 4 : 3) + (tile.hasRows() ? 3 : 0);
-  unsigned numEntries = countDynamic(problem.sizes);
-  signature.sizes = numEntries + (problem.jagged ? 1 : 2);
+  unsigned numSlots = countDynamic(problem.sizes);
+  signature.sizes = numSlots + (problem.jagged ? 1 : 2);
   signature.hasBlockCount = false;
   signature.threads = tile.getThreads(hooks.getSubgroupSize());
   KernelBuilder b(loc, module, name, signature, hooks);
-  StreamedKernel kernel(b, problem, tile, rowOutput);
-  kernel.initialize(b.getSize(numEntries));
+  SinglePassOuterKernel kernel(b, problem, tile, rowOutput);
+  kernel.initialize(b.getSize(numSlots));
 
-  RoleRegisters r = tile.hasRows() ? kBothAxesRegisters : kStreamedRegisters;
+  RoleRegisters r = tile.hasRows() ? kBothAxesRegisters : kOneAxisRegisters;
   auto setRegisters = [&](int64_t registers) {
     createSetRegisters(b, registers, registers > r.launch);
   };
-  auto bind = [&](void (*build)(StreamedKernel &, Value)) {
+  auto bind = [&](void (*build)(SinglePassOuterKernel &, Value)) {
     return [&kernel, build](Value warp) { build(kernel, warp); };
   };
   auto bindWith = [&](int64_t registers,
-                      void (*build)(StreamedKernel &, Value)) {
+                      void (*build)(SinglePassOuterKernel &, Value)) {
     return [&kernel, build, registers, setRegisters](Value warp) {
       setRegisters(registers);
       build(kernel, warp);
     };
   };
   SmallVector<WarpRole> roles{
-      {tile.measureWarps, bindWith(r.measure, buildStreamedMeasure)},
-      {tile.getConvertWarps(), bindWith(r.convert, buildStreamedConvert)}};
+      {tile.reduceWarps, bindWith(r.reduce, buildSinglePassOuterReduce)},
+      {tile.getConvertWarps(),
+       bindWith(r.convert, buildSinglePassOuterConvert)}};
   if (tile.hasRows())
-    roles.push_back({tile.rowWarps, bindWith(r.rows, buildStreamedRows)});
+    roles.push_back(
+        {tile.rowWarps, bindWith(r.rows, buildSinglePassOuterRows)});
   roles.push_back({tile.scaleWarps + 1, [&](Value warp) {
                      setRegisters(r.scale);
                      createWarpRoles(
                          b, warp,
-                         {{tile.scaleWarps, bind(buildStreamedScale)},
-                          {/*warps=*/1, bind(buildStreamedProducer)}});
+                         {{tile.scaleWarps, bind(buildSinglePassOuterScale)},
+                          {/*warps=*/1, bind(buildSinglePassOuterProducer)}});
                    }});
   createWarpRoles(b, kernel.warp, roles);
   return b.getKernel();

@@ -7,19 +7,19 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The streamed quantize kernel: the input's columns are contiguous, the
-// output's rows, and the input is read once. At most one block per
-// multiprocessor runs as long as there is work. Warps have roles, and a tile
-// passes from role to role:
+// The quantize kernel of a single pass over an outer reduction: the input's
+// columns are contiguous, the output's rows, and the input is read once. At
+// most one block per multiprocessor runs as long as there is work. Warps have
+// roles, and a tile passes from role to role:
 //
 //   producer   loads tiles into the stages of a ring by TMA
-//   measure    the largest magnitudes of each tile; when the block's share of a
+//   reduce     the largest magnitudes of each tile; when the block's share of a
 //              panel (some columns of one segment) is done, posts them for all
 //              blocks
 //   scale      collects what all blocks posted for a panel: the scales
 //   convert    quantizes the tile that is still in the ring, and stores it
 //   rows       (only where both axes are asked for) copy whole rows to shared
-//              memory by themselves, measure, quantize and store them
+//              memory by themselves, reduce, quantize and store them
 //
 // docs/kernels.md has a picture, and says why it is this way.
 //
@@ -37,7 +37,7 @@
 
 namespace mlir::fp8moe {
 
-namespace streamed {
+namespace single_pass_outer {
 /// Tiles begin at a multiple of this many output rows, the bytes of a sector:
 /// a sector that two blocks write partly costs several times one that a block
 /// writes alone.
@@ -61,31 +61,31 @@ constexpr int64_t kSpanLog = 1;
 /// block is 2%.
 constexpr int64_t kLongSpanLog = 2;
 constexpr int64_t kLongSpanTilesPerBlock = 16;
-/// Entries of posted magnitudes that a scale warp reads in one trip to memory,
-/// four for each chunk that a lane has in flight. Panels of more contributors
-/// have relays: the first of so many neighbouring contributors reads what they
-/// posted and posts the largest of it, to the entry after its own. Trips of 32
-/// entries made the weights of 16 experts 7% slower: the L2 cache
-/// delivers entries besides tiles.
-constexpr int64_t kTripEntries = 12;
+/// Partial slots of posted magnitudes that a scale warp reads in one trip to
+/// memory, four for each chunk that a lane has in flight. Panels of more
+/// contributors have relays: the first of so many neighbouring contributors
+/// reads what they posted and posts the largest of it, to the partial slot
+/// after its own. Trips of 32 partial slots made the weights of 16 experts 7%
+/// slower: the L2 cache delivers partial slots besides tiles.
+constexpr int64_t kTripSlots = 12;
 /// Final panels have no relays up to so many contributors: each block reads all
 /// that they posted, one trip to memory less when nothing else is under way.
 constexpr int64_t kFinalEntries = 32;
-} // namespace streamed
+} // namespace single_pass_outer
 
 /// What is to be done with a tile; flags of TileRecord::flags.
 namespace tile_flags {
-constexpr BitField kMeasure{0};
+constexpr BitField kReduce{0};
 constexpr BitField kConvert{1};
 /// The block's last tile of the panel: post the magnitudes.
 constexpr BitField kPost{2};
 /// No tile; the role is done.
 constexpr BitField kEnd{3};
 /// A line holds two rows of half as many columns.
-constexpr BitField kFolded{4};
+constexpr BitField kTwoRow{4};
 /// The rows before the first one, in the same sector of the output, belong to
 /// the previous segment, and are written with its scales.
-constexpr BitField kSeam{5};
+constexpr BitField kFixUp{5};
 } // namespace tile_flags
 
 /// The members of a record that are named, as loops carry them, and back.
@@ -108,7 +108,7 @@ Record fromValues(const std::array<Value Record::*, N> &members,
 struct TileRecord {
   Value flags;
   /// The panel's number in this block, and where its magnitudes go.
-  Value panel, entry;
+  Value panel, slot;
   Value segment;
   /// The first row and column.
   Value row, column;
@@ -119,20 +119,20 @@ struct TileRecord {
 
 /// A panel of which a block has tiles, all i32.
 struct PanelRecord {
-  /// The first entry of posted magnitudes, and the log2 of the distance to the
-  /// next one in spans; their number, negative when the role is done.
-  Value entry, interleave, contributors;
+  /// The first partial slot of posted magnitudes, and the log2 of the distance
+  /// to the next one in spans; their number, negative when the role is done.
+  Value slot, interleave, contributors;
   Value segment, column;
   /// 1 when the set of the panel and all later ones are within one round of
   /// spans, so that no block that has tiles of it has tiles of a later panel.
   Value isFinal;
-  /// 1 when columns are folded.
-  Value isFolded;
+  /// 1 when two rows share a line.
+  Value isTwoRow;
   /// Which of the contributors this block is. The first one writes the scales.
   Value contributor;
   /// 1 when the block's first tile also has rows of the previous segment, and
   /// where that segment's magnitudes are.
-  Value hasSeam, previousEntry, previousContributors;
+  Value hasFixUp, previousSlot, previousContributors;
 };
 
 /// Who has loaded everything is so far, beyond all rows.
@@ -141,7 +141,7 @@ constexpr int64_t kAllRead = (int64_t(1) << 31) - 1;
 /// Bytes that a lane reads or writes at once.
 constexpr int64_t kChunkBytes = 16;
 /// So many are in a line.
-constexpr int64_t kLineChunks = streamed::kLineBytes / kChunkBytes;
+constexpr int64_t kLineChunks = single_pass_outer::kLineBytes / kChunkBytes;
 
 /// Whether the input has a dimension of segments besides those of rows and
 /// columns.
@@ -156,24 +156,25 @@ struct RowOutput {
 };
 
 /// What the roles share.
-class StreamedKernel {
+class SinglePassOuterKernel {
 public:
-  StreamedKernel(KernelBuilder &b, const QuantizeProblem &problem,
-                 const StreamedTile &tile, const RowOutput &rowOutput);
+  SinglePassOuterKernel(KernelBuilder &b, const QuantizeProblem &problem,
+                        const SinglePassOuterTile &tile,
+                        const RowOutput &rowOutput);
 
   KernelBuilder &b;
   const QuantizeProblem &problem;
-  const StreamedTile &tile;
+  const SinglePassOuterTile &tile;
   /// Only where the tile has rows, as the pointers are.
   const RowOutput &rowOutput;
   QuantizeMath math;
   QuantizeSizes<Value> sizes;
-  /// In global memory; `entries` are those of posted magnitudes.
-  Value offsets, output, scales, scratch, entries;
+  /// In global memory; `partialSlots` are those of posted magnitudes.
+  Value offsets, output, scales, scratch, partialSlots;
   Value input, rowQuantized, rowScales;
-  /// Tensor maps of the input: of whole tiles, with full lines and with folded
+  /// Tensor maps of the input: of whole tiles, with full lines and with two-row
   /// ones, of boxes, and of a share of interleaved panels.
-  Value tileMap, foldedMap, boxMap, shareMap;
+  Value tileMap, twoRowMap, boxMap, shareMap;
 
   // All i32.
   Value lane, warp, block, numBlocks, isFirstLane;
@@ -183,29 +184,30 @@ public:
 
   StageRing ring;
 
-  /// Initialises mbarriers and entries, and begins to meet the other blocks.
-  void initialize(Value numEntries);
+  /// Initialises mbarriers and partial slots, and begins to meet the other
+  /// blocks.
+  void initialize(Value numSlots);
   /// By the producer, before it uses mbarriers.
   void beginProducer();
 
   int64_t getInputBytes() const { return math.getInputBytes(); }
-  /// Columns of a tile, when it is not folded.
+  /// Columns of a tile, with one row a line.
   int64_t getTileColumns() const {
-    return streamed::kLineBytes / getInputBytes();
+    return single_pass_outer::kLineBytes / getInputBytes();
   }
 
   Value getStage(Value stage);
   void storeTileRecord(Value stage, const TileRecord &record);
   /// The record that there is no more: with the first row (of the output)
   /// behind all segments.
-  void storeEndRecord(Value stage, Value tail);
+  void storeEndRecord(Value stage, Value remainder);
   Value isEnd(Value stage);
-  Value loadTail(Value stage);
+  Value loadRemainder(Value stage);
   TileRecord loadTileRecord(Value stage);
   /// Where chunk `chunk` of a line is in a stage: the hardware swizzles chunks
-  /// by the line's address, those of folded lines within each half.
+  /// by the line's address, those of two-row lines within each half.
   Value getChunkOffset(Value line, Value chunk);
-  Value getFoldedChunkOffset(Value line, Value lineHalf, Value chunk);
+  Value getTwoRowChunkOffset(Value line, Value lineHalf, Value chunk);
   /// By every thread of a warp, when it has read what it needs of a stage.
   void releaseStage(Value stage);
 
@@ -217,16 +219,17 @@ public:
   PanelRecord loadPanelRecord(Value panel);
   /// The scales of a panel: an f32 for every two bytes of a line.
   Value getPanelScales(Value panel);
-  /// The same for the rows of the previous segment, where the panel has a seam.
-  Value getSeamScales(Value panel);
-  /// By a measure warp that has posted its words of a panel, and by scale
+  /// The same for the rows of the previous segment, where the panel has a
+  /// fix-up.
+  Value getFixUpScales(Value panel);
+  /// By a reduce warp that has posted its words of a panel, and by scale
   /// warps, for which nothing is worth reading before.
   void signalPosted(Value panel);
   void waitForPosted(Value panel);
   void signalScales(Value panel);
   void waitForScales(Value panel);
-  /// By the first scale warp: waits until all blocks have zeroed the entries
-  /// that they post to, and tells the other scale warps.
+  /// By the first scale warp: waits until all blocks have zeroed the partial
+  /// slots that they post to, and tells the other scale warps.
   void meetOtherBlocks();
   void waitForGridReady() { createBarrierWait(b, readyBarrier, b.i32(0)); }
 
@@ -254,7 +257,7 @@ public:
   void advanceTiles(Value row);
   /// How far, in rows, one may be ahead of the other.
   int64_t getRowLead() const {
-    return streamed::kLeadBytes / std::max<int64_t>(tile.rowBytes, 1);
+    return single_pass_outer::kLeadBytes / std::max<int64_t>(tile.rowBytes, 1);
   }
 
   // Short forms.
@@ -275,7 +278,9 @@ public:
   Value loadEnd(Value segment);
   void storeScale(Value segment, Value column, Value scale);
   /// Whether a tile may have rows of two segments to write.
-  bool hasSeams() const { return problem.jagged && problem.outputPadding == 1; }
+  bool haveFixUps() const {
+    return problem.jagged && problem.outputPadding == 1;
+  }
 
   /// A loop whose `before` returns whether to go on, and the values that `body`
   /// gets; the results are those at the end.
@@ -307,7 +312,7 @@ private:
   void initializeRows();
   /// Those of beginProducer: the producer, and who initialises what it uses.
   int64_t getProducerThreads() const;
-  void zeroEntries(Value numEntries, int64_t firstWarp, int64_t endWarp);
+  void zeroEntries(Value numSlots, int64_t firstWarp, int64_t endWarp);
   Value getShared(int64_t offset, Value index, int64_t bytes);
   Value getTileRecord(Value stage);
   Value getPanelRecord(Value panel);
@@ -328,23 +333,23 @@ private:
 
 /// The kernel of a problem with columns contiguous in the input and rows in the
 /// output. Its parameters are the tensor maps of the input: of whole tiles,
-/// with full lines and with folded ones, of boxes, and of a share of
+/// with full lines and with two-row ones, of boxes, and of a share of
 /// interleaved panels; offsets (jagged only), output, scales and scratch; the
-/// dynamic sizes in the order of `members`, and the number of entries in the
-/// scratch; where segments are not jagged, the log2 of the tiles in a span.
+/// dynamic sizes in the order of `members`, and the number of partial slots in
+/// the scratch; where segments are not jagged, the log2 of the tiles in a span.
 /// Where the tile has rows, the pointers end with input, quantized rows and
 /// their scales.
-gpu::GPUFuncOp
-buildStreamedQuantize(Location loc, gpu::GPUModuleOp module, StringRef name,
-                      const QuantizeProblem &problem, const StreamedTile &tile,
-                      const RowOutput &rowOutput, const TargetHooks &hooks);
+gpu::GPUFuncOp buildSinglePassOuterQuantize(
+    Location loc, gpu::GPUModuleOp module, StringRef name,
+    const QuantizeProblem &problem, const SinglePassOuterTile &tile,
+    const RowOutput &rowOutput, const TargetHooks &hooks);
 
 // The roles. `warp` counts within the role.
-void buildStreamedProducer(StreamedKernel &kernel, Value warp);
-void buildStreamedMeasure(StreamedKernel &kernel, Value warp);
-void buildStreamedScale(StreamedKernel &kernel, Value warp);
-void buildStreamedConvert(StreamedKernel &kernel, Value warp);
-void buildStreamedRows(StreamedKernel &kernel, Value warp);
+void buildSinglePassOuterProducer(SinglePassOuterKernel &kernel, Value warp);
+void buildSinglePassOuterReduce(SinglePassOuterKernel &kernel, Value warp);
+void buildSinglePassOuterScale(SinglePassOuterKernel &kernel, Value warp);
+void buildSinglePassOuterConvert(SinglePassOuterKernel &kernel, Value warp);
+void buildSinglePassOuterRows(SinglePassOuterKernel &kernel, Value warp);
 
 } // namespace mlir::fp8moe
 

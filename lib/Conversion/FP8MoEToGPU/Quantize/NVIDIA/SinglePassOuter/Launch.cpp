@@ -1,4 +1,4 @@
-//===- Launch.cpp - Launches the streamed quantize kernel -----------------===//
+//===- Launch.cpp - Launches the single-pass outer quantize kernel --------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,12 +14,12 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-using namespace mlir::fp8moe::streamed;
+using namespace mlir::fp8moe::single_pass_outer;
 
 /// Bytes of a row that one thread converts; columns must come in whole ones.
 static constexpr int64_t kCellBytes = 8;
 /// Bytes that the second-level cache fetches at a time: a whole line, of which
-/// a folded tile first reads one half.
+/// a two-row tile first reads one half.
 static constexpr int64_t kPromotion = 128;
 /// Alignment of the scratch in bytes: a line of posted magnitudes.
 static constexpr int64_t kScratchAlignment = 256;
@@ -32,12 +32,12 @@ struct RowQuantization {
   Value quantized, scales;
 };
 
-class StreamedLaunch : QuantizeLaunch {
+class SinglePassOuterLaunch : QuantizeLaunch {
 public:
   using QuantizeLaunch::QuantizeLaunch;
 
   /// Without `rows`, columns only.
-  Value launch(const StreamedTile &tile, Value when,
+  Value launch(const SinglePassOuterTile &tile, Value when,
                const RowQuantization *rows);
 
 private:
@@ -47,8 +47,8 @@ private:
 
   Value createRowCondition(const RowQuantization &rows, Value when);
   void require(arith::CmpIPredicate predicate, OpFoldResult lhs, int64_t rhs);
-  Value createCondition(OpFoldResult entries);
-  OpFoldResult countEntries();
+  Value createCondition(OpFoldResult partialSlots);
+  OpFoldResult countPartialSlots();
   Value getMostBlocks();
   OpFoldResult countTiles();
   OpFoldResult countPanels();
@@ -59,19 +59,19 @@ private:
   }
   Value createMap(int64_t columns, int64_t rows, int64_t swizzle);
   Value createSwizzledMap(int64_t columns, int64_t rows);
-  Value createScratch(OpFoldResult entries);
+  Value createScratch(OpFoldResult partialSlots);
 
   Value condition;
 };
 } // namespace
 
 /// Adds `lhs predicate rhs` to the condition.
-void StreamedLaunch::require(arith::CmpIPredicate predicate, OpFoldResult lhs,
-                             int64_t rhs) {
+void SinglePassOuterLaunch::require(arith::CmpIPredicate predicate,
+                                    OpFoldResult lhs, int64_t rhs) {
   condition = both(condition, compare(predicate, lhs, rhs));
 }
 
-Value StreamedLaunch::createCondition(OpFoldResult entries) {
+Value SinglePassOuterLaunch::createCondition(OpFoldResult partialSlots) {
   using arith::CmpIPredicate;
   condition = plan::AlignedOp::create(b, buffers.input,
                                       nvidia::kTensorMapAddressAlignment);
@@ -85,7 +85,7 @@ Value StreamedLaunch::createCondition(OpFoldResult entries) {
   for (OpFoldResult count : {sizes.segments, sizes.reduction, sizes.parallel})
     require(CmpIPredicate::sgt, count, 0);
   SmallVector<OpFoldResult> counts{sizes.segments, sizes.reduction,
-                                   sizes.parallel, entries};
+                                   sizes.parallel, partialSlots};
   if (problem.outputPadding > 1)
     counts.push_back(sizes.extent);
   for (OpFoldResult count : counts)
@@ -96,9 +96,9 @@ Value StreamedLaunch::createCondition(OpFoldResult entries) {
 /// At least as many as tiles have numbers: each panel's as if its last span
 /// were whole. A segment begins up to 31 rows into its first tile, so that its
 /// panels have at most length / 128 + 1.24 tiles, and less than a span more
-/// numbers. Folded tiles are twice as tall and panels twice as many, which the
+/// numbers. Two-row tiles are twice as tall and panels twice as many, which the
 /// third more of rows covers.
-OpFoldResult StreamedLaunch::countEntries() {
+OpFoldResult SinglePassOuterLaunch::countPartialSlots() {
   constexpr int64_t kPanelsAtOnce = 4;
   int64_t mostSpanTiles = int64_t(1)
                           << (problem.jagged ? kSpanLog : kLongSpanLog);
@@ -115,7 +115,7 @@ OpFoldResult StreamedLaunch::countEntries() {
   return size.mul(panels, tiles);
 }
 
-Value StreamedLaunch::getMostBlocks() {
+Value SinglePassOuterLaunch::getMostBlocks() {
   return arith::MinSIOp::create(
       b,
       plan::DeviceAttrOp::create(b, builder.getIndexType(),
@@ -124,17 +124,17 @@ Value StreamedLaunch::getMostBlocks() {
 }
 
 /// The tiles of a panel.
-OpFoldResult StreamedLaunch::countTiles() {
+OpFoldResult SinglePassOuterLaunch::countTiles() {
   return size.ceilDiv(sizes.reduction, kLines);
 }
 
-OpFoldResult StreamedLaunch::countPanels() {
+OpFoldResult SinglePassOuterLaunch::countPanels() {
   return size.mul(size.ceilDiv(sizes.parallel, getTileColumns()),
                   sizes.segments);
 }
 
 /// Whether there are many tiles, and panels are whole long spans of them.
-Value StreamedLaunch::haveLongSpans(Value mostBlocks) {
+Value SinglePassOuterLaunch::haveLongSpans(Value mostBlocks) {
   Value all = index(size.mul(countPanels(), countTiles()));
   Value areMany = arith::CmpIOp::create(
       b, arith::CmpIPredicate::sge, all,
@@ -148,7 +148,7 @@ Value StreamedLaunch::haveLongSpans(Value mostBlocks) {
 /// At most `mostBlocks`, or as many fewer as leave the most spans of a block
 /// what they are: 20 spans of two tiles in 132 blocks, of which some have 19,
 /// were slower than 20 in 128 (5120x8192: 86% -> 88% of a copy).
-Value StreamedLaunch::countBlocks(Value mostBlocks, Value areLong) {
+Value SinglePassOuterLaunch::countBlocks(Value mostBlocks, Value areLong) {
   auto divide = [&](Value lhs, Value rhs) -> Value {
     Value positive = b.createOrFold<arith::MaxSIOp>(rhs, index(1));
     return arith::CeilDivSIOp::create(b, lhs, positive);
@@ -165,8 +165,8 @@ Value StreamedLaunch::countBlocks(Value mostBlocks, Value areLong) {
   return arith::MinSIOp::create(b, rounded, mostBlocks);
 }
 
-Value StreamedLaunch::createMap(int64_t columns, int64_t rows,
-                                int64_t swizzle) {
+Value SinglePassOuterLaunch::createMap(int64_t columns, int64_t rows,
+                                       int64_t swizzle) {
   SmallVector<Value> dims{index(sizes.parallel), index(sizes.reduction)};
   SmallVector<Value> strides{index(sizes.inReduction)};
   SmallVector<int64_t> box{columns, rows};
@@ -180,14 +180,14 @@ Value StreamedLaunch::createMap(int64_t columns, int64_t rows,
 }
 
 /// The rows of a box are swizzled alone.
-Value StreamedLaunch::createSwizzledMap(int64_t columns, int64_t rows) {
+Value SinglePassOuterLaunch::createSwizzledMap(int64_t columns, int64_t rows) {
   return createMap(columns, rows, /*swizzle=*/columns * getInputBytes());
 }
 
-Value StreamedLaunch::createScratch(OpFoldResult entries) {
-  OpFoldResult words =
-      size.add(size.mul(entries, size.constant(kLineBytes / sizeof(int32_t))),
-               size.constant(kGridBarrierBytes / sizeof(int32_t)));
+Value SinglePassOuterLaunch::createScratch(OpFoldResult partialSlots) {
+  OpFoldResult words = size.add(
+      size.mul(partialSlots, size.constant(kLineBytes / sizeof(int32_t))),
+      size.constant(kGridBarrierBytes / sizeof(int32_t)));
   SmallVector<Value> dynamicSizes;
   if (ShapedType::isDynamic(getStaticSize(words)))
     dynamicSizes.push_back(index(words));
@@ -198,15 +198,15 @@ Value StreamedLaunch::createScratch(OpFoldResult entries) {
 }
 
 /// What warps of rows need besides, where `when` holds.
-Value StreamedLaunch::createRowCondition(const RowQuantization &rows,
-                                         Value when) {
+Value SinglePassOuterLaunch::createRowCondition(const RowQuantization &rows,
+                                                Value when) {
   // A chunk's bytes of output are stored at once.
   int64_t storeBytes = kChunkBytes / getInputBytes();
   return both(plan::AlignedOp::create(b, rows.quantized, storeBytes), when);
 }
 
-Value StreamedLaunch::launch(const StreamedTile &tile, Value when,
-                             const RowQuantization *rows) {
+Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
+                                    const RowQuantization *rows) {
   RowOutput rowOutput = rows ? rows->output : RowOutput();
   SmallVector<int64_t> numbers{problem.powerOfTwo,      problem.jagged,
                                problem.outputPadding,   problem.inputAlignment,
@@ -220,12 +220,12 @@ Value StreamedLaunch::launch(const StreamedTile &tile, Value when,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildStreamedQuantize(b.getLoc(), module, name, problem, tile,
-                              rowOutput, hooks);
+        buildSinglePassOuterQuantize(b.getLoc(), module, name, problem, tile,
+                                     rowOutput, hooks);
       });
 
-  OpFoldResult entries = countEntries();
-  Value applies = createCondition(entries);
+  OpFoldResult partialSlots = countPartialSlots();
+  Value applies = createCondition(partialSlots);
   applies = both(applies, rows ? createRowCondition(*rows, when) : when);
   // A whole tile whose lines have one row or two, a box, and what is fetched to
   // the second-level cache for several panels at once.
@@ -237,12 +237,13 @@ Value StreamedLaunch::launch(const StreamedTile &tile, Value when,
                 /*swizzle=*/0)};
   if (problem.jagged)
     operands.push_back(buffers.offsets);
-  operands.append({buffers.output, buffers.scales, createScratch(entries)});
+  operands.append(
+      {buffers.output, buffers.scales, createScratch(partialSlots)});
   if (rows)
     operands.append({buffers.input, rows->quantized, rows->scales});
   for (OpFoldResult arg : args)
     operands.push_back(index(arg));
-  operands.push_back(index(entries));
+  operands.push_back(index(partialSlots));
   // Of jagged segments only the device knows the spans.
   Value blocks = getMostBlocks();
   if (!problem.jagged) {
@@ -267,8 +268,9 @@ static RowQuantization getRowQuantization(const QuantizeOperands &rows) {
           rows.buffers.scales};
 }
 
-static StreamedTile getStreamedTile(const QuantizeConfig &config) {
-  StreamedTile tile;
+static SinglePassOuterTile
+getSinglePassOuterTile(const QuantizeConfig &config) {
+  SinglePassOuterTile tile;
   tile.stages = config.stages;
   tile.rowBytes = config.rowBytes;
   tile.rowStages = config.rowStages;
@@ -287,8 +289,8 @@ public:
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
     const auto &quantize = cast<QuantizeInstance>(instance);
-    return StreamedLaunch(quantize, quantize.operands, lowering)
-        .launch(getStreamedTile(quantize.tile), when, /*rows=*/nullptr);
+    return SinglePassOuterLaunch(quantize, quantize.operands, lowering)
+        .launch(getSinglePassOuterTile(quantize.tile), when, /*rows=*/nullptr);
   }
 };
 
@@ -301,8 +303,8 @@ public:
                           ProgramLowering &lowering) const override {
     const auto &both = cast<BothAxesInstance>(instance);
     RowQuantization rows = getRowQuantization(both.rows);
-    return StreamedLaunch(both, both.columns, lowering)
-        .launch(getStreamedTile(both.tile), when, &rows);
+    return SinglePassOuterLaunch(both, both.columns, lowering)
+        .launch(getSinglePassOuterTile(both.tile), when, &rows);
   }
 };
 } // namespace

@@ -1,4 +1,4 @@
-//===- Launch.h - Launches the streamed quantize kernel ---------*- C++ -*-===//
+//===- Launch.h - Launches the single-pass outer quantize kernel *- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,8 +13,8 @@
 
 namespace mlir::fp8moe {
 
-/// The streamed kernel, if the pitch and the address of its input, and its
-/// sizes, are such that it takes them.
+/// The single-pass outer kernel, if the pitch and the address of its input, and
+/// its sizes, are such that it takes them.
 const KernelLowering &getSinglePassOuterLowering();
 /// The same along both axes, and of groups that are not too large.
 const KernelLowering &getSinglePassBothAxesLowering();

@@ -22,7 +22,7 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-using namespace mlir::fp8moe::streamed;
+using namespace mlir::fp8moe::single_pass_outer;
 
 /// Tiles that are on their way to a block at once. The ring has more stages,
 /// for tiles that wait for scales; loads beyond those that keep the memory busy
@@ -30,7 +30,7 @@ using namespace mlir::fp8moe::streamed;
 /// Four are better than three by up to 2%; but where a block has more than four
 /// tiles of a panel, all of which wait for the last one, three are better than
 /// four and than two by 4%, and for interleaved weights by 1%. Panels of up to
-/// 12 tiles, as many as may have a seam, have no limit beyond the first tiles
+/// 12 tiles, as many as may have a fix-up, have no limit beyond the first tiles
 /// of a block: many of their tiles are partly empty.
 static constexpr int64_t kLoadsInFlight = 4;
 static constexpr int64_t kShortTiles = 12;
@@ -51,7 +51,7 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
                                            const SegmentState &state,
                                            Value &lastPanel, Value &panel) {
   Value inRange = isInRange(state);
-  Value isFolded = kFoldedBit.isSet(b, state.shape);
+  Value isTwoRow = kTwoRowBit.isSet(b, state.shape);
   Value interleave = kInterleaveBits.get(b, state.shape);
   // Blocks that share a panel.
   Value share = b.shiftRight(k.numBlocks, interleave);
@@ -69,24 +69,25 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   Value index = b.add(b.shiftLeft(span, k.spanLog), inSpan);
   Value columnBlock = b.add(b.shiftLeft(set, interleave), panelInSet);
   // The tile number of the first one of the panel.
-  Value firstEntry = b.add(b.add(state.firstTile, b.mul(set, setTiles)),
-                           b.shiftLeft(panelInSet, k.spanLog));
-  firstEntry = b.select(inRange, firstEntry, -1);
+  Value firstSlot = b.add(b.add(state.firstTile, b.mul(set, setTiles)),
+                          b.shiftLeft(panelInSet, k.spanLog));
+  firstSlot = b.select(inRange, firstSlot, -1);
 
-  Value column = b.mul(columnBlock, getPanelColumns(isFolded));
+  Value column = b.mul(columnBlock, getPanelColumns(isTwoRow));
   Value isReal = k.both(k.both(inRange, b.less(index, state.tiles)),
                         b.less(column, k.columns));
   // As whole spans a block may have some tiles more than the ring has stages:
   // those that convert teams hold have none. With rows, where teams hold one
-  // tile each, spans are short (StreamedLaunch).
-  static_assert((1 << kLongSpanLog) - 1 <= StreamedTile().getTilesInTeams());
-  static_assert((1 << kSpanLog) - 1 <= StreamedTile().convertTeams);
+  // tile each, spans are short (SinglePassOuterLaunch).
+  static_assert((1 << kLongSpanLog) - 1 <=
+                SinglePassOuterTile().getTilesInTeams());
+  static_assert((1 << kSpanLog) - 1 <= SinglePassOuterTile().convertTeams);
   Value exceeds = b.less(b.mul(k.numBlocks, k.tile.stages), state.tiles);
 
-  Value previous = b.shuffleIndex(firstEntry, b.maxS(b.sub(k.lane, 1), 0));
+  Value previous = b.shuffleIndex(firstSlot, b.maxS(b.sub(k.lane, 1), 0));
   previous = b.select(k.isFirstLane, lastPanel, previous);
   Value isNewPanel =
-      k.both(isReal, b.compare(arith::CmpIPredicate::ne, firstEntry, previous));
+      k.both(isReal, b.compare(arith::CmpIPredicate::ne, firstSlot, previous));
   auto countBits = [&](Value bits) -> Value {
     return LLVM::CtPopOp::create(b, b.getI32Type(), bits);
   };
@@ -97,9 +98,9 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   LaneTile tile;
   tile.panel = b.add(panel, countBits(b.bitAnd(newPanels, lanesToHere)));
   panel = b.add(panel, countBits(newPanels));
-  lastPanel = b.shuffleIndex(firstEntry, b.i32(b.getSubgroupSize() - 1));
+  lastPanel = b.shuffleIndex(firstSlot, b.i32(b.getSubgroupSize() - 1));
 
-  tile.firstEntry = firstEntry;
+  tile.firstSlot = firstSlot;
   // Lanes without a tile divide by it, too.
   Value spans = getSpans(state.tiles);
   tile.contributors = b.maxS(b.minS(spans, share), 1);
@@ -120,7 +121,7 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   tile.length = state.length;
   tile.outStart = state.outStart;
   // Panels of few tiles are not interleaved.
-  tile.previousEntry = b.add(
+  tile.previousSlot = b.add(
       state.previousFirst, b.mul(columnBlock, getNumbers(state.previousTiles)));
   tile.previousContributors =
       b.minS(getSpans(state.previousTiles), k.numBlocks);
@@ -135,19 +136,19 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
 }
 
 PanelRecord ProducerBuilder::preparePanel(const LaneTile &tile) {
-  Value isFolded = kFoldedBit.isSet(b, tile.bits);
+  Value isTwoRow = kTwoRowBit.isSet(b, tile.bits);
   PanelRecord record;
-  record.entry = tile.firstEntry;
+  record.slot = tile.firstSlot;
   record.interleave = kInterleaveBits.get(b, tile.bits);
   record.contributors = tile.contributors;
   record.segment = tile.segment;
-  record.column = b.mul(tile.columnBlock, getPanelColumns(isFolded));
-  record.isFolded = k.toWord(isFolded);
+  record.column = b.mul(tile.columnBlock, getPanelColumns(isTwoRow));
+  record.isTwoRow = k.toWord(isTwoRow);
   record.contributor = tile.contributor;
   record.isFinal = tile.isFinal;
-  record.hasSeam =
-      k.toWord(k.both(kSeamBit.isSet(b, tile.bits), b.equal(tile.index, 0)));
-  record.previousEntry = tile.previousEntry;
+  record.hasFixUp =
+      k.toWord(k.both(kFixUpBit.isSet(b, tile.bits), b.equal(tile.index, 0)));
+  record.previousSlot = tile.previousSlot;
   record.previousContributors = tile.previousContributors;
   return record;
 }
@@ -157,17 +158,17 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
                                           Value flags) {
   PreparedTile prepared;
   prepared.progress = tile.progress;
-  Value isFolded = kFoldedBit.isSet(b, tile.bits);
-  Value tileRows = getTileRows(isFolded);
+  Value isTwoRow = kTwoRowBit.isSet(b, tile.bits);
+  Value tileRows = getTileRows(isTwoRow);
   TileRecord &record = prepared.record;
   record.panel = tile.panel;
-  // A block posts to the entry that has the number of its first tile.
-  record.entry =
-      b.add(tile.firstEntry,
+  // A block posts to the partial slot that has the number of its first tile.
+  record.slot =
+      b.add(tile.firstSlot,
             b.shiftLeft(tile.contributor,
                         b.add(kInterleaveBits.get(b, tile.bits), k.spanLog)));
   record.segment = tile.segment;
-  record.column = b.mul(tile.columnBlock, getPanelColumns(isFolded));
+  record.column = b.mul(tile.columnBlock, getPanelColumns(isTwoRow));
   record.row =
       b.add(b.bitAnd(tile.outStart, -kSectorRows), b.mul(index, tileRows));
   Value first = b.sub(tile.outStart, record.row);
@@ -181,15 +182,15 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
           : b.select(kCutBit.isSet(b, tile.bits), b.bitAnd(end, -kSectorRows),
                      end);
   record.paddedHigh = b.minS(writtenEnd, tileRows);
-  Value isSeam = k.both(kSeamBit.isSet(b, tile.bits), b.equal(index, 0));
-  record.flags = b.bitOr(b.bitOr(flags, tile_flags::kFolded.setIf(b, isFolded)),
-                         tile_flags::kSeam.setIf(b, isSeam));
+  Value needsFixUp = k.both(kFixUpBit.isSet(b, tile.bits), b.equal(index, 0));
+  record.flags = b.bitOr(b.bitOr(flags, tile_flags::kTwoRow.setIf(b, isTwoRow)),
+                         tile_flags::kFixUp.setIf(b, needsFixUp));
   Value loadLow =
-      b.select(isSeam, b.bitAnd(record.low, -kSectorRows), record.low);
-  // Folded segments are so long that their tiles are whole but for a few.
-  Value firstBox = b.select(isFolded, b.i32(0), b.divU(loadLow, kBoxLines));
+      b.select(needsFixUp, b.bitAnd(record.low, -kSectorRows), record.low);
+  // Two-row segments are so long that their tiles are whole but for a few.
+  Value firstBox = b.select(isTwoRow, b.i32(0), b.divU(loadLow, kBoxLines));
   Value endBox =
-      b.select(isFolded, b.i32(kBoxes), b.ceilDiv(record.high, kBoxLines));
+      b.select(isTwoRow, b.i32(kBoxes), b.ceilDiv(record.high, kBoxLines));
   Value count = b.maxS(b.sub(endBox, firstBox), 0);
   TileBoxes &boxes = prepared.boxes;
   boxes.column = record.column;
@@ -198,7 +199,7 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   Value range = b.bitOr(TileBoxes::kFirst.place(b, firstBox),
                         TileBoxes::kCount.place(b, count));
   Value rest =
-      b.bitOr(TileBoxes::kIsFolded.place(b, k.toWord(isFolded)),
+      b.bitOr(TileBoxes::kIsTwoRow.place(b, k.toWord(isTwoRow)),
               TileBoxes::kLoadsInFlight.place(b, getLoadsInFlight(tile)));
   boxes.numbers = b.bitOr(range, rest);
   return prepared;
@@ -240,7 +241,7 @@ void ProducerBuilder::prefetchShare(const LaneTile &tile,
 void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
   Value first = TileBoxes::kFirst.get(b, boxes.numbers);
   Value count = TileBoxes::kCount.get(b, boxes.numbers);
-  Value isFolded = k.isNonZero(TileBoxes::kIsFolded.get(b, boxes.numbers));
+  Value isTwoRow = k.isNonZero(TileBoxes::kIsTwoRow.get(b, boxes.numbers));
   Value barrier = k.ring.getFullBarrier(stage);
   createArriveExpecting(b, barrier, b.mul(count, kBoxBytes));
   Value shared = k.getStage(stage);
@@ -255,7 +256,7 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
       isWhole,
       [&] {
         b.createIf(
-            isFolded, [&] { load(k.foldedMap, boxes.row, shared); },
+            isTwoRow, [&] { load(k.twoRowMap, boxes.row, shared); },
             [&] { load(k.tileMap, boxes.row, shared); });
       },
       [&] {
@@ -304,7 +305,7 @@ RingPosition ProducerBuilder::issueLargePanel(const LaneTile &tile,
         Value stays = b.lessEqual(again, step);
         Value isLast = b.equal(step, b.sub(count, 1));
         Value firstFlags =
-            b.bitOr(b.bitOr(b.i32(tile_flags::kMeasure.getMask()),
+            b.bitOr(b.bitOr(b.i32(tile_flags::kReduce.getMask()),
                             tile_flags::kConvert.setIf(b, stays)),
                     tile_flags::kPost.setIf(b, isLast));
         Value flags = b.select(isSecond, b.i32(tile_flags::kConvert.getMask()),
@@ -331,7 +332,7 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
   Type i32 = b.getI32Type();
   const LaneTile &tile = lanes.tile;
   Value flags = b.bitOr(
-      b.i32(tile_flags::kMeasure.getMask() | tile_flags::kConvert.getMask()),
+      b.i32(tile_flags::kReduce.getMask() | tile_flags::kConvert.getMask()),
       tile_flags::kPost.setIf(b, kLastBit.isSet(b, tile.bits)));
   PreparedTile prepared = prepareTile(tile, tile.index, flags);
   PanelRecord panel = preparePanel(tile);
@@ -395,13 +396,14 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
 }
 
 /// Tells each convert team and each scale warp that there is no more; the
-/// measure warps see the first of these. `tail` is the first row of the output
-/// that belongs to no segment.
-void ProducerBuilder::finish(Value panel, RingPosition position, Value tail) {
+/// reduce warps see the first of these. `remainder` is the first row of the
+/// output that belongs to no segment.
+void ProducerBuilder::finish(Value panel, RingPosition position,
+                             Value remainder) {
   b.createIf(k.isFirstLane, [&] {
     for (int64_t team = 0; team < k.tile.convertTeams; ++team) {
       k.ring.createWaitEmpty(position);
-      k.storeEndRecord(position.stage, tail);
+      k.storeEndRecord(position.stage, remainder);
       createArrive(b, k.ring.getFullBarrier(position.stage));
       position = k.ring.getNext(position);
     }
@@ -461,17 +463,18 @@ void ProducerBuilder::build() {
         llvm::append_range(next, values.drop_back(kStates).drop_front(kFixed));
         return next;
       });
-  Value tail = b.i32(0);
+  Value remainder = b.i32(0);
   if (hasWindows) {
     // The last window has been reached, as no lane has a tile.
     SegmentState window =
         SegmentState::fromValues(ValueRange(last).slice(kFixed, kStates));
-    tail = getLastLane(b.add(
+    remainder = getLastLane(b.add(
         window.outStart, b.roundUp(window.length, k.problem.outputPadding)));
   }
-  finish(last[2], {last[3], last[4]}, tail);
+  finish(last[2], {last[3], last[4]}, remainder);
 }
 
-void fp8moe::buildStreamedProducer(StreamedKernel &kernel, Value) {
+void fp8moe::buildSinglePassOuterProducer(SinglePassOuterKernel &kernel,
+                                          Value) {
   ProducerBuilder(kernel).build();
 }

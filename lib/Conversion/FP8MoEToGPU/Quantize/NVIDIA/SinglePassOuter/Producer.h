@@ -1,4 +1,4 @@
-//===- Producer.h - The warp that deals tiles -------------------*- C++ -*-===//
+//===- Producer.h - The warp that assigns tiles -----------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,14 +17,14 @@
 
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
 
-namespace mlir::fp8moe::streamed {
+namespace mlir::fp8moe::single_pass_outer {
 
 /// Fields of SegmentState::shape: the log2 of the panels that are interleaved,
 /// then flags.
 constexpr BitField kInterleaveBits{0, 2};
-constexpr BitField kFoldedBit{2};
+constexpr BitField kTwoRowBit{2};
 /// The segment writes the sector that it shares with the previous one.
-constexpr BitField kSeamBit{3};
+constexpr BitField kFixUpBit{3};
 /// The next segment writes the sector that it shares with this one.
 constexpr BitField kCutBit{4};
 /// Flags of a lane's tile, in the same word.
@@ -68,9 +68,9 @@ struct SegmentState {
 /// A tile of a lane, or after a broadcast of the warp, all i32.
 struct LaneTile {
   Value bits;
-  /// The panel's number in the block, the first of its entries, its tiles, and
-  /// how many blocks have some of them.
-  Value panel, firstEntry, tiles, contributors;
+  /// The panel's number in the block, the first of its partial slots, its
+  /// tiles, and how many blocks have some of them.
+  Value panel, firstSlot, tiles, contributors;
   /// Which of them the block is.
   Value contributor;
   /// As in PanelRecord.
@@ -81,18 +81,19 @@ struct LaneTile {
   /// The segment's rows in the input, and its first row in the output.
   Value start, length, outStart;
   /// Where the magnitudes of the same columns of the previous segment are.
-  Value previousEntry, previousContributors;
-  /// The tile's row for StreamedKernel::getTileProgress; not used without rows.
+  Value previousSlot, previousContributors;
+  /// The tile's row for SinglePassOuterKernel::getTileProgress; not used
+  /// without rows.
   Value progress;
 
   static constexpr auto members() {
     using T = LaneTile;
     return std::array{
-        &T::bits,        &T::panel,         &T::firstEntry,
-        &T::tiles,       &T::contributors,  &T::contributor,
-        &T::isFinal,     &T::index,         &T::segment,
-        &T::columnBlock, &T::start,         &T::length,
-        &T::outStart,    &T::previousEntry, &T::previousContributors,
+        &T::bits,        &T::panel,        &T::firstSlot,
+        &T::tiles,       &T::contributors, &T::contributor,
+        &T::isFinal,     &T::index,        &T::segment,
+        &T::columnBlock, &T::start,        &T::length,
+        &T::outStart,    &T::previousSlot, &T::previousContributors,
         &T::progress};
   }
 };
@@ -103,9 +104,9 @@ struct TileBoxes {
   Value column, row, segment;
   /// The four fields below.
   Value numbers;
-  /// The first one, their number, 1 if they are folded, and how many tiles may
-  /// be on their way with this one.
-  static constexpr BitField kFirst{0, 4}, kCount{4, 4}, kIsFolded{8, 4},
+  /// The first one, their number, 1 if they have two rows a line, and how many
+  /// tiles may be on their way with this one.
+  static constexpr BitField kFirst{0, 4}, kCount{4, 4}, kIsTwoRow{8, 4},
       kLoadsInFlight{12, 20};
 
   static constexpr auto members() {
@@ -130,18 +131,19 @@ struct LaneTiles {
 
 class ProducerBuilder {
 public:
-  explicit ProducerBuilder(StreamedKernel &kernel) : k(kernel), b(kernel.b) {}
+  explicit ProducerBuilder(SinglePassOuterKernel &kernel)
+      : k(kernel), b(kernel.b) {}
 
   void build();
 
 private:
   bool hasPadding() const { return k.problem.outputPadding > 1; }
-  Value getPanelColumns(Value isFolded) {
-    return b.select(isFolded, b.i32(k.getTileColumns() / 2),
+  Value getPanelColumns(Value isTwoRow) {
+    return b.select(isTwoRow, b.i32(k.getTileColumns() / 2),
                     k.getTileColumns());
   }
-  Value getTileRows(Value isFolded) {
-    return b.select(isFolded, b.i32(2 * kLines), kLines);
+  Value getTileRows(Value isTwoRow) {
+    return b.select(isTwoRow, b.i32(2 * kLines), kLines);
   }
 
   Value getLastLane(Value value) {
@@ -179,7 +181,7 @@ private:
 
   Value isFinalSet(const SegmentState &state, Value firstInSegment);
   /// What the lanes have to do. `lastPanel` and `panel` are updated: the first
-  /// entry of the last lane's panel, and the number of panels before.
+  /// partial slot of the last lane's panel, and the number of panels before.
   LaneTiles createLaneTiles(Value tileNumber, const SegmentState &state,
                             Value &lastPanel, Value &panel);
   PanelRecord preparePanel(const LaneTile &tile);
@@ -191,12 +193,12 @@ private:
   Value getLoadsInFlight(const LaneTile &tile);
   void prefetchShare(const LaneTile &tile, const TileBoxes &boxes);
   void loadBoxes(const TileBoxes &boxes, Value stage);
-  void finish(Value panel, RingPosition position, Value tail);
+  void finish(Value panel, RingPosition position, Value remainder);
 
-  StreamedKernel &k;
+  SinglePassOuterKernel &k;
   KernelBuilder &b;
 };
 
-} // namespace mlir::fp8moe::streamed
+} // namespace mlir::fp8moe::single_pass_outer
 
 #endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSOUTER_PRODUCER_H

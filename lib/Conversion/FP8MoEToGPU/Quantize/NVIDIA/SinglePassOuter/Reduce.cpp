@@ -21,61 +21,61 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-using namespace mlir::fp8moe::streamed;
+using namespace mlir::fp8moe::single_pass_outer;
 
 /// Chunks of 16 bytes of a line that a warp reads, and words in them.
 static constexpr int64_t kChunks = 2;
 static constexpr int64_t kWords = kChunks * 4;
 // All warps together read whole lines.
-static_assert(StreamedTile().measureWarps * kChunks == kLineChunks);
+static_assert(SinglePassOuterTile().reduceWarps * kChunks == kLineChunks);
 
 namespace {
-class MeasureBuilder {
+class ReduceBuilder {
 public:
-  MeasureBuilder(StreamedKernel &kernel, Value warp);
+  ReduceBuilder(SinglePassOuterKernel &kernel, Value warp);
 
   void build();
 
 private:
   int64_t getLinesPerLane() const { return kLines / b.getSubgroupSize(); }
-  SmallVector<Value> measure(const TileRecord &record, Value stage,
-                             ValueRange largest);
+  SmallVector<Value> reduce(const TileRecord &record, Value stage,
+                            ValueRange largest);
   void post(const TileRecord &record, ValueRange largest);
   void storeScalesOfEmptySegments();
 
-  StreamedKernel &k;
+  SinglePassOuterKernel &k;
   KernelBuilder &b;
   Value warp;
   /// Whether the warp's chunks are in the second halves of lines (i32).
   Value lineHalf;
   /// The lane's lines, and where the warp's first chunk of them is in a stage.
-  SmallVector<Value> lines, fullOffsets, foldedOffsets;
+  SmallVector<Value> lines, fullOffsets, twoRowOffsets;
 };
 } // namespace
 
-MeasureBuilder::MeasureBuilder(StreamedKernel &kernel, Value warp)
+ReduceBuilder::ReduceBuilder(SinglePassOuterKernel &kernel, Value warp)
     : k(kernel), b(kernel.b), warp(warp),
-      lineHalf(b.divU(warp, k.tile.measureWarps / 2)) {
-  assert(k.tile.measureWarps * kChunks == kLineChunks &&
+      lineHalf(b.divU(warp, k.tile.reduceWarps / 2)) {
+  assert(k.tile.reduceWarps * kChunks == kLineChunks &&
          "warps do not read whole lines");
   for (int64_t i : llvm::seq(getLinesPerLane())) {
     Value line = b.add(k.lane, i * b.getSubgroupSize());
     lines.push_back(line);
     Value chunk = b.mul(warp, kChunks);
     fullOffsets.push_back(k.getChunkOffset(line, chunk));
-    foldedOffsets.push_back(
-        k.getFoldedChunkOffset(line, lineHalf, b.remU(chunk, kLineChunks / 2)));
+    twoRowOffsets.push_back(
+        k.getTwoRowChunkOffset(line, lineHalf, b.remU(chunk, kLineChunks / 2)));
   }
 }
 
 /// The largest magnitudes of the tile's rows and of `largest`, in chunks.
-SmallVector<Value> MeasureBuilder::measure(const TileRecord &record,
-                                           Value stage, ValueRange largest) {
+SmallVector<Value> ReduceBuilder::reduce(const TileRecord &record, Value stage,
+                                         ValueRange largest) {
   Value tile = k.getStage(stage);
-  Value hasFolded = tile_flags::kFolded.isSet(b, record.flags);
+  Value hasTwoRow = tile_flags::kTwoRow.isSet(b, record.flags);
   SmallVector<Value> offsets, chunks;
-  for (auto [full, folded] : llvm::zip_equal(fullOffsets, foldedOffsets))
-    offsets.push_back(b.select(hasFolded, folded, full));
+  for (auto [full, twoRow] : llvm::zip_equal(fullOffsets, twoRowOffsets))
+    offsets.push_back(b.select(hasTwoRow, twoRow, full));
   for (Value offset : offsets)
     for (int64_t chunk : llvm::seq(kChunks))
       chunks.push_back(
@@ -84,12 +84,12 @@ SmallVector<Value> MeasureBuilder::measure(const TileRecord &record,
                  kChunkBytes));
   k.releaseStage(stage);
 
-  // The second half of a folded line is the next row.
-  Value isFolded = k.toWord(hasFolded);
-  Value secondHalf = b.bitAnd(isFolded, lineHalf);
+  // The second half of a two-row line is the next row.
+  Value isTwoRow = k.toWord(hasTwoRow);
+  Value secondHalf = b.bitAnd(isTwoRow, lineHalf);
   SmallVector<Value> result(largest);
   for (auto [i, line] : llvm::enumerate(lines)) {
-    Value row = b.add(b.shiftLeft(line, isFolded), secondHalf);
+    Value row = b.add(b.shiftLeft(line, isTwoRow), secondHalf);
     Value isData =
         k.both(b.lessEqual(record.low, row), b.less(row, record.high));
     Value mask = vector::BroadcastOp::create(b, b.getWordsType(),
@@ -102,7 +102,7 @@ SmallVector<Value> MeasureBuilder::measure(const TileRecord &record,
   return result;
 }
 
-void MeasureBuilder::post(const TileRecord &record, ValueRange largest) {
+void ReduceBuilder::post(const TileRecord &record, ValueRange largest) {
   SmallVector<Value> words;
   for (Value chunk : largest)
     llvm::append_range(words, b.unpackWords(chunk));
@@ -113,14 +113,14 @@ void MeasureBuilder::post(const TileRecord &record, ValueRange largest) {
     word = k.createMaxWord(word, b.shuffleXor(word, mask));
   Value index = b.add(b.mul(warp, kWords), b.divU(k.lane, sharing));
   b.createIf(b.equal(b.remU(k.lane, sharing), 0), [&] {
-    Value offset = b.add(b.mul(k.widen(record.entry), kLineBytes),
+    Value offset = b.add(b.mul(k.widen(record.slot), kLineBytes),
                          b.mul(k.widen(index), kWordBytes));
     storeRelaxed(b, b.bitOr(word, k.getSignBits()),
-                 b.offsetBytes(k.entries, offset));
+                 b.offsetBytes(k.partialSlots, offset));
   });
 }
 
-void MeasureBuilder::build() {
+void ReduceBuilder::build() {
   Type i32 = b.getI32Type();
   SmallVector<Value> zero(kChunks, b.zeroWords());
   RingPosition begin = k.ring.getPosition(b.i32(0));
@@ -140,9 +140,9 @@ void MeasureBuilder::build() {
         ValueRange largest = carried.drop_front(2);
         TypeRange chunkTypes = ArrayRef(types).drop_front(2);
         TileRecord record = k.loadTileRecord(position.stage);
-        SmallVector<Value> measured = b.createIf(
-            tile_flags::kMeasure.isSet(b, record.flags), chunkTypes,
-            [&] { return measure(record, position.stage, largest); },
+        SmallVector<Value> reduced = b.createIf(
+            tile_flags::kReduce.isSet(b, record.flags), chunkTypes,
+            [&] { return reduce(record, position.stage, largest); },
             [&] {
               k.releaseStage(position.stage);
               return llvm::to_vector_of<Value>(largest);
@@ -150,11 +150,11 @@ void MeasureBuilder::build() {
         SmallVector<Value> kept = b.createIf(
             tile_flags::kPost.isSet(b, record.flags), chunkTypes,
             [&] {
-              post(record, measured);
+              post(record, reduced);
               k.signalPosted(record.panel);
               return zero;
             },
-            [&] { return measured; });
+            [&] { return reduced; });
         RingPosition next = k.ring.getNext(position);
         SmallVector<Value> result{next.stage, next.parity};
         llvm::append_range(result, kept);
@@ -165,7 +165,7 @@ void MeasureBuilder::build() {
 
 /// Segments without rows have no panel. The blocks of the grid take turns; the
 /// lanes look together at the segments between one and the next.
-void MeasureBuilder::storeScalesOfEmptySegments() {
+void ReduceBuilder::storeScalesOfEmptySegments() {
   if (!k.problem.jagged)
     return;
   auto max = [&](Value lhs, Value rhs) -> Value { return b.maxS(lhs, rhs); };
@@ -185,7 +185,7 @@ void MeasureBuilder::storeScalesOfEmptySegments() {
                 Value previousEnd = b.reduceLanes(largest, /*stride=*/1, max);
                 b.createIf(b.lessEqual(k.loadEnd(segment), previousEnd), [&] {
                   b.createFor(first, k.columns,
-                              k.tile.measureWarps * b.getSubgroupSize(),
+                              k.tile.reduceWarps * b.getSubgroupSize(),
                               [&](Value column) {
                                 k.storeScale(segment, column, scale);
                               });
@@ -194,6 +194,7 @@ void MeasureBuilder::storeScalesOfEmptySegments() {
               });
 }
 
-void fp8moe::buildStreamedMeasure(StreamedKernel &kernel, Value warp) {
-  MeasureBuilder(kernel, warp).build();
+void fp8moe::buildSinglePassOuterReduce(SinglePassOuterKernel &kernel,
+                                        Value warp) {
+  ReduceBuilder(kernel, warp).build();
 }

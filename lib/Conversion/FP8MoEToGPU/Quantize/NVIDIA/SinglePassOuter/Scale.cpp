@@ -8,12 +8,13 @@
 
 //
 // A warp takes every n-th panel of the block. Eight lanes read the chunks of
-// one entry (16 bytes each), four entries at a time; a word without its sign
-// bits has not been posted yet and is read again. Only these warps read what
-// others post, and only after their own block has posted: more readers, and
-// reads that are too early, would fill the cache's queues. For the same reason
-// few blocks read what all have posted, where many post: relays, whose result
-// the others read. Final panels, with nothing left to load, have none.
+// one partial slot (16 bytes each), four slots at a time; a word
+// without its sign bits has not been posted yet and is read again. Only these
+// warps read what others post, and only after their own block has posted: more
+// readers, and reads that are too early, would fill the cache's queues. For the
+// same reason few blocks read what all have posted, where many post: relays,
+// whose result the others read. Final panels, with nothing left to load, have
+// none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,24 +27,25 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-using namespace mlir::fp8moe::streamed;
+using namespace mlir::fp8moe::single_pass_outer;
 
-/// Lanes that read one entry, and entries that a warp reads at a time.
-static constexpr int64_t kEntryLanes = kLineBytes / kChunkBytes;
-static_assert(kTripEntries * kEntryLanes % 32 == 0 &&
-                  kFinalEntries * kEntryLanes % 32 == 0,
+/// Lanes that read one partial slot, and partial slots that a warp reads at a
+/// time.
+static constexpr int64_t kSlotLanes = kLineBytes / kChunkBytes;
+static_assert(kTripSlots * kSlotLanes % 32 == 0 &&
+                  kFinalEntries * kSlotLanes % 32 == 0,
               "all lanes of a warp read as many chunks in a trip");
 
 namespace {
 class ScaleBuilder {
 public:
-  ScaleBuilder(StreamedKernel &kernel, Value warp);
+  ScaleBuilder(SinglePassOuterKernel &kernel, Value warp);
 
   void build();
 
 private:
-  /// The largest magnitudes of some entries: a chunk of the lane's eighth of
-  /// the columns, over the entries that the lane has read.
+  /// The largest magnitudes of some partial slots: a chunk of the lane's eighth
+  /// of the columns, over the partial slots that the lane has read.
   Value collect(const PanelRecord &record);
   /// By a relay: posts the largest of what its contributors posted.
   void relay(const PanelRecord &record);
@@ -51,31 +53,31 @@ private:
     SmallVector<Value> pointers, chunks;
   };
   Reads beginReads(Value pointer, Value distance, Value count,
-                   int64_t most = kTripEntries);
+                   int64_t most = kTripSlots);
   Value finishReads(const Reads &reads);
-  /// The lane's chunk of an entry, and the bytes from that of a contributor to
-  /// the next one's.
-  Value getPointer(Value entry);
+  /// The lane's chunk of a partial slot, and the bytes from that of a
+  /// contributor to the next one's.
+  Value getPointer(Value slot);
   Value getDistance(Value interleave);
   Value isMissing(Value chunk);
   /// The scales of the lane's word of such a chunk.
   SmallVector<Value> createScales(Value chunk, const PanelRecord &record);
   void handle(Value panel, const PanelRecord &record);
 
-  StreamedKernel &k;
+  SinglePassOuterKernel &k;
   KernelBuilder &b;
   Value warp;
-  /// The lane's chunk of an entry, and which entry it begins with.
-  Value chunkOfLane, entryOfLane;
-  int64_t entriesAtOnce;
+  /// The lane's chunk of a partial slot, and which partial slot it begins with.
+  Value chunkOfLane, slotOfLane;
+  int64_t slotsAtOnce;
 };
 } // namespace
 
-ScaleBuilder::ScaleBuilder(StreamedKernel &kernel, Value warp)
+ScaleBuilder::ScaleBuilder(SinglePassOuterKernel &kernel, Value warp)
     : k(kernel), b(kernel.b), warp(warp),
-      chunkOfLane(b.remU(k.lane, kEntryLanes)),
-      entryOfLane(b.divU(k.lane, kEntryLanes)),
-      entriesAtOnce(b.getSubgroupSize() / kEntryLanes) {}
+      chunkOfLane(b.remU(k.lane, kSlotLanes)),
+      slotOfLane(b.divU(k.lane, kSlotLanes)),
+      slotsAtOnce(b.getSubgroupSize() / kSlotLanes) {}
 
 Value ScaleBuilder::isMissing(Value chunk) {
   SmallVector<Value> words = b.unpackWords(chunk);
@@ -86,24 +88,24 @@ Value ScaleBuilder::isMissing(Value chunk) {
   return b.compare(arith::CmpIPredicate::ne, b.bitAnd(all, signs), signs);
 }
 
-/// Begins to read the lane's chunks of the first `count` entries, `most` of
-/// them at most, from `pointer` on, which are `distance` bytes apart.
+/// Begins to read the lane's chunks of the first `count` partial slots, `most`
+/// of them at most, from `pointer` on, which are `distance` bytes apart.
 ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
                                              Value count, int64_t most) {
   Type words = b.getWordsType();
   Value posted = vector::BroadcastOp::create(b, words, b.i32(k.getSignBits()));
   Reads reads;
-  Value entry = entryOfLane;
+  Value slot = slotOfLane;
   Value source =
-      b.offsetBytes(pointer, b.mul(k.widen(entry), k.widen(distance)));
-  Value step = k.widen(b.mul(distance, entriesAtOnce));
-  for (int64_t i = 0; i < most / entriesAtOnce; ++i) {
+      b.offsetBytes(pointer, b.mul(k.widen(slot), k.widen(distance)));
+  Value step = k.widen(b.mul(distance, slotsAtOnce));
+  for (int64_t i = 0; i < most / slotsAtOnce; ++i) {
     reads.pointers.push_back(source);
     reads.chunks.append(b.createIf(
-        b.less(entry, count), words,
+        b.less(slot, count), words,
         [&] { return SmallVector<Value>{createRelaxedLoadWords(b, source)}; },
         [&] { return SmallVector<Value>{posted}; }));
-    entry = b.add(entry, entriesAtOnce);
+    slot = b.add(slot, slotsAtOnce);
     source = b.offsetBytes(source, step);
   }
   return reads;
@@ -136,25 +138,25 @@ Value ScaleBuilder::finishReads(const Reads &reads) {
   return largest;
 }
 
-Value ScaleBuilder::getPointer(Value entry) {
-  Value offset = b.add(b.mul(k.widen(entry), kLineBytes),
+Value ScaleBuilder::getPointer(Value slot) {
+  Value offset = b.add(b.mul(k.widen(slot), kLineBytes),
                        b.mul(k.widen(chunkOfLane), kChunkBytes));
-  return b.offsetBytes(k.entries, offset);
+  return b.offsetBytes(k.partialSlots, offset);
 }
 
 void ScaleBuilder::relay(const PanelRecord &record) {
   Value distance = getDistance(record.interleave);
   Value own =
-      b.offsetBytes(getPointer(record.entry),
+      b.offsetBytes(getPointer(record.slot),
                     b.mul(k.widen(record.contributor), k.widen(distance)));
   Value count =
-      b.minS(b.sub(record.contributors, record.contributor), kTripEntries);
+      b.minS(b.sub(record.contributors, record.contributor), kTripSlots);
   Value largest = finishReads(beginReads(own, distance, count));
   SmallVector<Value> words = b.unpackWords(largest);
   for (Value &word : words)
-    for (int64_t mask = b.getSubgroupSize() / 2; mask >= kEntryLanes; mask /= 2)
+    for (int64_t mask = b.getSubgroupSize() / 2; mask >= kSlotLanes; mask /= 2)
       word = k.createMaxWord(word, b.shuffleXor(word, mask));
-  b.createIf(b.equal(entryOfLane, 0), [&] {
+  b.createIf(b.equal(slotOfLane, 0), [&] {
     for (auto [i, word] : llvm::enumerate(words))
       storeRelaxed(b, word, b.offsetBytes(own, kLineBytes + i * kWordBytes));
   });
@@ -166,20 +168,20 @@ Value ScaleBuilder::getDistance(Value interleave) {
 
 Value ScaleBuilder::collect(const PanelRecord &record) {
   Type words = b.getWordsType();
-  Value first = getPointer(record.entry);
+  Value first = getPointer(record.slot);
   Value distance = getDistance(record.interleave);
   auto collectDirectly = [&](int64_t most) {
     return SmallVector<Value>{
         finishReads(beginReads(first, distance, record.contributors, most))};
   };
   auto collectFromRelays = [&] {
-    Value isRelay = b.equal(b.remU(record.contributor, kTripEntries), 0);
+    Value isRelay = b.equal(b.remU(record.contributor, kTripSlots), 0);
     b.createIf(isRelay, [&] { relay(record); });
-    Value relays = b.ceilDiv(record.contributors, kTripEntries);
-    Value relayDistance = b.mul(distance, kTripEntries);
+    Value relays = b.ceilDiv(record.contributors, kTripSlots);
+    Value relayDistance = b.mul(distance, kTripSlots);
     Value pointer = b.offsetBytes(first, kLineBytes);
     return b.createFor(
-        b.i32(0), relays, kTripEntries, b.zeroWords(),
+        b.i32(0), relays, kTripSlots, b.zeroWords(),
         [&](Value begin, ValueRange carried) {
           Value source = b.offsetBytes(
               pointer, b.mul(k.widen(begin), k.widen(relayDistance)));
@@ -190,8 +192,8 @@ Value ScaleBuilder::collect(const PanelRecord &record) {
   };
   auto collectInTrips = [&] {
     return b.createIf(
-        b.lessEqual(record.contributors, kTripEntries), words,
-        [&] { return collectDirectly(kTripEntries); }, collectFromRelays);
+        b.lessEqual(record.contributors, kTripSlots), words,
+        [&] { return collectDirectly(kTripSlots); }, collectFromRelays);
   };
   if (k.problem.jagged)
     return collectInTrips().front();
@@ -206,12 +208,12 @@ Value ScaleBuilder::collect(const PanelRecord &record) {
 
 SmallVector<Value> ScaleBuilder::createScales(Value chunk,
                                               const PanelRecord &record) {
-  // Word i of the chunk goes to the lanes that began with entry i.
+  // Word i of the chunk goes to the lanes that began with partial slot i.
   Value word =
       k.createScatteredMax(b.unpackWords(chunk), b.getSubgroupSize() / 2);
-  // The halves of folded lines are the same columns.
-  Value other = b.shuffleXor(word, kEntryLanes / 2);
-  word = b.select(k.isNonZero(record.isFolded), k.createMaxWord(word, other),
+  // The halves of two-row lines are the same columns.
+  Value other = b.shuffleXor(word, kSlotLanes / 2);
+  word = b.select(k.isNonZero(record.isTwoRow), k.createMaxWord(word, other),
                   word);
   SmallVector<Value> scales;
   for (Value magnitude : k.unpackMagnitudes(word))
@@ -221,18 +223,18 @@ SmallVector<Value> ScaleBuilder::createScales(Value chunk,
 
 void ScaleBuilder::handle(Value panel, const PanelRecord &record) {
   // What the previous segment posted is usually there: it is read meanwhile.
-  Value isSeam = k.isNonZero(record.hasSeam);
-  Reads seamReads;
-  if (k.hasSeams())
-    seamReads = beginReads(
-        getPointer(record.previousEntry), getDistance(/*interleave=*/b.i32(0)),
-        b.select(isSeam, record.previousContributors, b.i32(0)));
+  Value needsFixUp = k.isNonZero(record.hasFixUp);
+  Reads fixUpReads;
+  if (k.haveFixUps())
+    fixUpReads = beginReads(
+        getPointer(record.previousSlot), getDistance(/*interleave=*/b.i32(0)),
+        b.select(needsFixUp, record.previousContributors, b.i32(0)));
   k.waitForPosted(panel);
   SmallVector<Value> scales = createScales(collect(record), record);
   // Virtual columns count the elements of a line.
   int64_t perWord = scales.size();
   Value virtualColumn =
-      b.mul(b.add(b.mul(chunkOfLane, 4), entryOfLane), perWord);
+      b.mul(b.add(b.mul(chunkOfLane, 4), slotOfLane), perWord);
   auto storeShared = [&](ArrayRef<Value> scales, Value pointer) {
     for (auto [i, scale] : llvm::enumerate(scales))
       b.store(
@@ -241,14 +243,14 @@ void ScaleBuilder::handle(Value panel, const PanelRecord &record) {
           sizeof(float));
   };
   storeShared(scales, k.getPanelScales(panel));
-  if (k.hasSeams())
-    b.createIf(isSeam, [&] {
-      storeShared(createScales(finishReads(seamReads), record),
-                  k.getSeamScales(panel));
+  if (k.haveFixUps())
+    b.createIf(needsFixUp, [&] {
+      storeShared(createScales(finishReads(fixUpReads), record),
+                  k.getFixUpScales(panel));
     });
   k.signalScales(panel);
 
-  Value limit = b.select(k.isNonZero(record.isFolded),
+  Value limit = b.select(k.isNonZero(record.isTwoRow),
                          b.i32(k.getTileColumns() / 2), k.getTileColumns());
   Value isMine =
       k.both(b.equal(record.contributor, 0), b.less(virtualColumn, limit));
@@ -280,6 +282,7 @@ void ScaleBuilder::build() {
       });
 }
 
-void fp8moe::buildStreamedScale(StreamedKernel &kernel, Value warp) {
+void fp8moe::buildSinglePassOuterScale(SinglePassOuterKernel &kernel,
+                                       Value warp) {
   ScaleBuilder(kernel, warp).build();
 }

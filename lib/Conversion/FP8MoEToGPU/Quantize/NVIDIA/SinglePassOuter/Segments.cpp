@@ -9,7 +9,7 @@
 // Where segments are all alike, that of a tile is a quotient. The lanes of the
 // producer warp look at 32 jagged segments at a time: by prefix sums
 // and maxima they work out where each begins, which tiles it has and how they
-// are dealt. Then each lane searches them for that of its tile.
+// are assigned. Then each lane searches them for that of its tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,14 +17,14 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-using namespace mlir::fp8moe::streamed;
+using namespace mlir::fp8moe::single_pass_outer;
 
-/// Panels that would take all stages are folded: half as many columns of twice
-/// as many rows a tile. While a panel waits for its scales its tiles occupy
-/// stages and the registers of convert teams, as do those of the next panel,
-/// which are being loaded. Still, full lines are worth it: one group of 163840
-/// rows, 9.7 tiles a block, reaches 81% of a copy instead of 73%.
-static int64_t getFoldTilesPerBlock(const StreamedTile &tile) {
+/// Panels that would take all stages have two-row tiles: half as many columns
+/// of twice as many rows a tile. While a panel waits for its scales its tiles
+/// occupy stages and the registers of convert teams, as do those of the next
+/// panel, which are being loaded. Still, full lines are worth it: one group of
+/// 163840 rows, 9.7 tiles a block, reaches 81% of a copy instead of 73%.
+static int64_t getTwoRowTilesPerBlock(const SinglePassOuterTile &tile) {
   return tile.stages - 1;
 }
 
@@ -43,10 +43,10 @@ static constexpr int64_t kFewTilesPerBlock = 256;
 
 /// A sector that two segments share is written by the second one, which needs
 /// the scales of the first: only if these are quickly collected again.
-static constexpr int64_t kSeamTiles = 12;
-static_assert(kSeamTiles <= kInterleaveTiles,
+static constexpr int64_t kFixUpTiles = 12;
+static_assert(kFixUpTiles <= kInterleaveTiles,
               "entries of a segment before a seam lie behind each other");
-static_assert(kSeamTiles <= kTripEntries << kSpanLog,
+static_assert(kFixUpTiles <= kTripSlots << kSpanLog,
               "they are read in one trip, without relays");
 
 /// The 32 segments before the first one, none of which has tiles.
@@ -83,12 +83,12 @@ Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
   Value isShared = b.compare(arith::CmpIPredicate::ne, sector, end);
   Value hasTwoOwners = k.both(b.lessEqual(start, sector),
                               b.lessEqual(b.add(sector, kSectorRows), nextEnd));
-  // Panels of a folded segment have other columns.
+  // Panels of a two-row segment have other columns.
   Value nextRows = b.sub(nextEnd, sector);
   Value isNextFull = b.less(
-      nextRows, b.mul(k.numBlocks, getFoldTilesPerBlock(k.tile) * kLines));
+      nextRows, b.mul(k.numBlocks, getTwoRowTilesPerBlock(k.tile) * kLines));
   Value isShort =
-      k.both(b.lessEqual(tiles, kSeamTiles), b.less(b.i32(0), tiles));
+      k.both(b.lessEqual(tiles, kFixUpTiles), b.less(b.i32(0), tiles));
   return k.both(k.both(isShared, hasTwoOwners), k.both(isNextFull, isShort));
 }
 
@@ -112,8 +112,8 @@ void ProducerBuilder::divideSegment(SegmentState &state) {
                        b.bitAnd(state.outStart, kSectorRows - 1));
   Value tiles =
       b.select(b.less(b.i32(0), state.length), b.ceilDiv(extent, kLines), 0);
-  Value isFolded =
-      b.less(b.mul(k.numBlocks, getFoldTilesPerBlock(k.tile)), tiles);
+  Value isTwoRow =
+      b.less(b.mul(k.numBlocks, getTwoRowTilesPerBlock(k.tile)), tiles);
   Value panels = b.ceilDiv(k.columns, k.getTileColumns());
   constexpr int64_t mask = kInterleavedPanels - 1;
   Value isInterleaved =
@@ -124,13 +124,13 @@ void ProducerBuilder::divideSegment(SegmentState &state) {
 
   panels =
       b.select(isInterleaved, b.bitAnd(b.add(panels, mask), ~mask), panels);
-  Value foldedPanels = b.ceilDiv(k.columns, k.getTileColumns() / 2);
-  state.panels = b.select(isFolded, foldedPanels, panels);
-  state.tiles = b.select(isFolded, b.ceilDiv(extent, 2 * kLines), tiles);
+  Value twoRowPanels = b.ceilDiv(k.columns, k.getTileColumns() / 2);
+  state.panels = b.select(isTwoRow, twoRowPanels, panels);
+  state.tiles = b.select(isTwoRow, b.ceilDiv(extent, 2 * kLines), tiles);
   state.shape =
       b.bitOr(kInterleaveBits.place(
                   b, b.select(isInterleaved, b.i32(kInterleaveLog), 0)),
-              kFoldedBit.setIf(b, isFolded));
+              kTwoRowBit.setIf(b, isTwoRow));
 }
 
 //===----------------------------------------------------------------------===//
@@ -204,11 +204,12 @@ SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   next.previousFirst = shiftLanes(next.firstTile, last.firstTile);
   next.previousTiles = shiftLanes(next.tiles, last.tiles);
 
-  Value isCut = k.both(k.negate(kFoldedBit.isSet(b, next.shape)),
+  Value isCut = k.both(k.negate(kTwoRowBit.isSet(b, next.shape)),
                        createCut(next.start, end, next.tiles, nextEnd));
   Value cut = kCutBit.setIf(b, isCut);
-  Value isSeam = kCutBit.isSet(b, shiftLanes(cut, last.shape));
-  next.shape = b.bitOr(next.shape, b.bitOr(kSeamBit.setIf(b, isSeam), cut));
+  Value needsFixUp = kCutBit.isSet(b, shiftLanes(cut, last.shape));
+  next.shape =
+      b.bitOr(next.shape, b.bitOr(kFixUpBit.setIf(b, needsFixUp), cut));
   return next;
 }
 

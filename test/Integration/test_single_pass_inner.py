@@ -1,4 +1,4 @@
-# ===- test_columns.py - Quantizations by whole columns --------------------===#
+# ===- test_single_pass_inner.py - Quantizations by whole columns ----------===#
 #
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.

@@ -1,6 +1,6 @@
 // RUN: fp8moe-compile %s --target=sm_90a -o %t --report | FileCheck %s
 
-// The report says how a streamed kernel reads, and names the kernel that takes what tensor
+// The report says how a single-pass outer kernel reads, and names the kernel that takes what tensor
 // maps refuse.
 
 // CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}}{{.*}}single_pass_outer<columns = 64, stages = 13>

@@ -1,4 +1,4 @@
-//===- HopperVariants.cpp - Tiles for any number of rows ------------------===//
+//===- HopperAlternatives.cpp - Tiles for any number of rows --------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -28,7 +28,7 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 /// Each kernel takes time to compile and space in the artifact.
-static constexpr size_t kMaxVariants = 3;
+static constexpr size_t kMaxAlternatives = 3;
 /// How much time another kernel must save, in the geometric mean of the numbers
 /// of rows below.
 static constexpr double kLeastGain = 0.005;
@@ -41,7 +41,7 @@ static constexpr int64_t kRowsSteps = 11;
 
 namespace {
 /// The predicted times of all tiles for one number of rows, and the time of the
-/// best tile among the variants.
+/// best tile among the alternatives.
 struct RowsCase {
   SmallVector<MatmulTileCost> tiles;
   const MatmulTileCost *chosen = nullptr;
@@ -72,7 +72,7 @@ static SmallVector<RowsCase> getCases(MatmulWork work,
   return cases;
 }
 
-/// The mean logarithm of the time when `tile` is one more variant.
+/// The mean logarithm of the time when `tile` is one more alternative.
 static double getMeanTime(ArrayRef<RowsCase> cases, size_t tile) {
   double sum = 0;
   for (const RowsCase &entry : cases)
@@ -81,7 +81,8 @@ static double getMeanTime(ArrayRef<RowsCase> cases, size_t tile) {
 }
 
 SmallVector<MatmulTileCost, 1>
-fp8moe::getMatmulVariants(const MatmulWork &work, const TargetInfo &target) {
+fp8moe::getMatmulAlternatives(const MatmulWork &work,
+                              const TargetInfo &target) {
   SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, target);
   if (!work.isMGrouped() || !ShapedType::isDynamic(work.rows))
     return {chooseMatmulTile(tiles)};
@@ -91,9 +92,9 @@ fp8moe::getMatmulVariants(const MatmulWork &work, const TargetInfo &target) {
   SmallVector<RowsCase> cases = getCases(work, target);
   assert(cases.front().tiles.size() == tiles.size() &&
          "known rows have other tiles");
-  SmallVector<MatmulTileCost, 1> variants;
+  SmallVector<MatmulTileCost, 1> alternatives;
   double bound = std::numeric_limits<double>::infinity();
-  while (variants.size() < kMaxVariants) {
+  while (alternatives.size() < kMaxAlternatives) {
     std::optional<size_t> better;
     for (size_t tile : llvm::seq(tiles.size()))
       if (double time = getMeanTime(cases, tile); time < bound) {
@@ -104,8 +105,8 @@ fp8moe::getMatmulVariants(const MatmulWork &work, const TargetInfo &target) {
       break;
     for (RowsCase &entry : cases)
       entry.chosen = entry.getBetter(*better);
-    variants.push_back(tiles[*better]);
+    alternatives.push_back(tiles[*better]);
     bound -= kLeastGain;
   }
-  return variants;
+  return alternatives;
 }

@@ -1,4 +1,4 @@
-//===- QuantizeVariants.cpp - Kernels to choose from at run time ----------===//
+//===- QuantizeAlternatives.cpp - Kernels to choose from at run time ------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -29,7 +29,7 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Lengths at which variants may change.
+/// Lengths at which alternatives may change.
 static constexpr int64_t kLengths[] = {32,   128,  256,   512,   1024,  2048,
                                        4096, 8192, 12288, 24576, 65536, 131072};
 
@@ -41,7 +41,7 @@ static constexpr int64_t kLengths[] = {32,   128,  256,   512,   1024,  2048,
 static constexpr double kKernelPrice = 0.01 * std::size(kLengths);
 /// Each kernel takes time to compile and space in the artifact. Those that take
 /// whole columns are not counted.
-static constexpr size_t kMaxVariants = 4;
+static constexpr size_t kMaxAlternatives = 4;
 
 /// Where whole columns run for shorter slices they do so, too, if they are
 /// predicted to take up to this times as long as others: ranges stay in one
@@ -82,9 +82,9 @@ static SmallVector<size_t> chooseTiles(ArrayRef<Tiles> tiles) {
   };
   // The best division into each number of ranges, by the number of lengths.
   SmallVector<Division> none(numLengths + 1);
-  SmallVector<SmallVector<Division>> divisions(kMaxVariants + 1, none);
+  SmallVector<SmallVector<Division>> divisions(kMaxAlternatives + 1, none);
   divisions.front().front().loss = 0;
-  for (size_t ranges : llvm::seq(kMaxVariants))
+  for (size_t ranges : llvm::seq(kMaxAlternatives))
     for (size_t begin : llvm::seq(numLengths))
       for (size_t tile : llvm::seq(numTiles)) {
         double loss = divisions[ranges][begin].loss + kKernelPrice;
@@ -110,25 +110,26 @@ static SmallVector<size_t> chooseTiles(ArrayRef<Tiles> tiles) {
 }
 
 /// One tile for each of the lengths, as ranges.
-static SmallVector<QuantizeVariant>
+static SmallVector<QuantizeAlternative>
 joinRanges(ArrayRef<const QuantizeTileCost *> tiles) {
   auto getTile = [](const QuantizeTileCost &tile) {
     return std::tuple(tile.config.method, tile.config.threads,
                       tile.config.columnsPerBlock);
   };
-  SmallVector<QuantizeVariant> variants;
+  SmallVector<QuantizeAlternative> alternatives;
   for (auto [length, tile] : llvm::zip_equal(kLengths, tiles)) {
-    if (!variants.empty() && getTile(variants.back().tile) == getTile(*tile))
-      variants.pop_back();
-    variants.push_back({length, *tile});
+    if (!alternatives.empty() &&
+        getTile(alternatives.back().tile) == getTile(*tile))
+      alternatives.pop_back();
+    alternatives.push_back({length, *tile});
   }
-  variants.back().upTo = std::nullopt;
-  return variants;
+  alternatives.back().upTo = std::nullopt;
+  return alternatives;
 }
 
-static SmallVector<QuantizeVariant> getVariants(const QuantizeWork &work,
-                                                const TargetInfo &target,
-                                                bool areGeneral) {
+static SmallVector<QuantizeAlternative>
+getAlternatives(const QuantizeWork &work, const TargetInfo &target,
+                bool areGeneral) {
   bool isInner = getQuantizeKind(work) == QuantizeConfig::Inner;
   if (!isInner || !ShapedType::isDynamic(getMeanLength(work))) {
     Tiles tiles = rankQuantizeTiles(work, target);
@@ -161,14 +162,14 @@ static SmallVector<QuantizeVariant> getVariants(const QuantizeWork &work,
   return joinRanges(chosen);
 }
 
-SmallVector<QuantizeVariant>
-fp8moe::getQuantizeVariants(const QuantizeWork &work,
-                            const TargetInfo &target) {
-  return getVariants(work, target, /*areGeneral=*/false);
+SmallVector<QuantizeAlternative>
+fp8moe::getQuantizeAlternatives(const QuantizeWork &work,
+                                const TargetInfo &target) {
+  return getAlternatives(work, target, /*areGeneral=*/false);
 }
 
-SmallVector<QuantizeVariant>
-fp8moe::getGeneralQuantizeVariants(const QuantizeWork &work,
-                                   const TargetInfo &target) {
-  return getVariants(work, target, /*areGeneral=*/true);
+SmallVector<QuantizeAlternative>
+fp8moe::getGeneralQuantizeAlternatives(const QuantizeWork &work,
+                                       const TargetInfo &target) {
+  return getAlternatives(work, target, /*areGeneral=*/true);
 }

@@ -1,11 +1,11 @@
-# ===- test_streamed.py - Quantizations from one read ----------------------===#
+# ===- test_single_pass_outer.py - Quantizations from one read -------------===#
 #
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""The streamed quantize kernel of sm_90a: its numerics (the same programs run on every executor), and what may be in
+"""The single-pass outer quantize kernel of sm_90a: its numerics (the same programs run on every executor), and what may be in
 its workspace and happen around it."""
 
 import cases
