@@ -9,6 +9,7 @@
 #ifndef FP8MOE_LIB_TUNING_QUANTIZE_QUANTIZECANDIDATES_H
 #define FP8MOE_LIB_TUNING_QUANTIZE_QUANTIZECANDIDATES_H
 
+#include "fp8moe/Tuning/KernelFamily.h"
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 
 namespace mlir::fp8moe {
@@ -37,6 +38,11 @@ int64_t countSectorBytes(int64_t bytes, int64_t contiguousBytes,
 /// The root of the sum of squares of two times, which stands for what overlaps:
 /// little more than the longer one, 1.41 times equal ones.
 int64_t overlapTimes(int64_t traffic, int64_t latency);
+
+/// The terms that decide for a tile, and the best alternative; empty where it
+/// is no candidate.
+std::string explainTile(SmallVector<KernelCandidate> candidates,
+                        TileAttrInterface tile);
 
 } // namespace mlir::fp8moe
 

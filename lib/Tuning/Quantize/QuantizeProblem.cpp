@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Tuning/Quantize/QuantizeCandidates.h"
 #include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/KernelProblem.h"
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
@@ -189,9 +190,8 @@ static std::string describeTime(const KernelCandidate &candidate) {
                        candidate.cost.time / 1e6);
 }
 
-/// The terms that decide, and the best alternative.
-static std::string explainTile(SmallVector<KernelCandidate> candidates,
-                               TileAttrInterface tile) {
+std::string fp8moe::explainTile(SmallVector<KernelCandidate> candidates,
+                                TileAttrInterface tile) {
   auto *chosen = llvm::find_if(candidates, [&](const KernelCandidate &entry) {
     return entry.tile == tile;
   });

@@ -281,6 +281,19 @@ static SmallVector<QuantizeWork, 2> getWorks(OpTy op, Value offsets,
   return works;
 }
 
+template <typename OpTy>
+static SmallVector<QuantizeWork, 2>
+getScaleWorks(OpTy op, Value offsets, ArrayRef<AssumedLayout> layouts) {
+  std::optional<QuantizeWork> work =
+      getAxisWork(op.getInput(), op.getInput(), offsets, op.getAxis(), layouts);
+  if (!work)
+    return {};
+  work->scalesOnly = true;
+  // Groups of the input are padded, not those of an output.
+  work->outputPadding = 1;
+  return {*work};
+}
+
 SmallVector<QuantizeWork, 2>
 fp8moe::getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts) {
   if (auto quantize = dyn_cast<DynamicQuantizeOp>(op))
@@ -292,5 +305,9 @@ fp8moe::getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts) {
             getAxisWork(cast.getInput(), cast.getResult(), cast.getOffsets(),
                         cast.getAxis(), layouts))
       return {*work};
+  if (auto scale = dyn_cast<ScaleOp>(op))
+    return getScaleWorks(scale, Value(), layouts);
+  if (auto scale = dyn_cast<JaggedScaleOp>(op))
+    return getScaleWorks(scale, scale.getOffsets(), layouts);
   return {};
 }

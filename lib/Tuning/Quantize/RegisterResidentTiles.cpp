@@ -150,6 +150,9 @@ protected:
 void RegisterResidentFamily::addTiles(
     const QuantizeWork &known, const QuantizeWork &work,
     const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
+  // Scales alone are made by the first of two passes.
+  if (known.scalesOnly)
+    return;
   const RegisterResidentCalibration *calibration =
       getRegisterResidentCalibration(target.chip);
   if (!calibration || getQuantizeKind(work) != QuantizeConfig::Inner)

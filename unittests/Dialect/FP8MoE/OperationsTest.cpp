@@ -145,19 +145,19 @@ TEST_F(Operations, ContiguousInfersDenseRowMajor) {
 TEST_F(Operations, ScalesInferTheShapeWithoutTheAxis) {
   Value input = value("tensor<4x?x8xbf16, #fp8moe.strided<[0, 2, 1]>>");
   auto op = ScaleOp::create(builder, loc, input, builder.getI64IntegerAttr(1),
-                            rounding, e4m3());
+                            rounding, e4m3(), KernelChoiceAttr());
   EXPECT_EQ(op.getType(), type("tensor<4x8xf32>"));
 }
 
 TEST_F(Operations, JaggedScalesInferGroupsByTheOtherDimension) {
   Value input = value("tensor<?x8xbf16>"), ends = value("tensor<5xi32>");
-  auto rows =
-      JaggedScaleOp::create(builder, loc, input, ends,
-                            builder.getI64IntegerAttr(0), rounding, e4m3());
+  auto rows = JaggedScaleOp::create(builder, loc, input, ends,
+                                    builder.getI64IntegerAttr(0), rounding,
+                                    e4m3(), KernelChoiceAttr());
   EXPECT_EQ(rows.getType(), type("tensor<5x8xf32>"));
-  auto columns =
-      JaggedScaleOp::create(builder, loc, input, ends,
-                            builder.getI64IntegerAttr(1), rounding, e4m3());
+  auto columns = JaggedScaleOp::create(builder, loc, input, ends,
+                                       builder.getI64IntegerAttr(1), rounding,
+                                       e4m3(), KernelChoiceAttr());
   EXPECT_EQ(columns.getType(), type("tensor<5x?xf32>"));
 }
 

@@ -108,6 +108,9 @@ struct QuantizeWork : KernelWorkBase<QuantizeWork> {
   int64_t outputRowStride = 1, outputColumnStride = 1;
   /// Every jagged segment begins at a multiple of this in the output.
   int64_t outputPadding = 1;
+  /// Nobody wants the values. Tiles are ranked as if there were an output that
+  /// lies as the input does.
+  bool scalesOnly = false;
 };
 
 /// The quantizations along both axes of one tensor.
@@ -217,7 +220,8 @@ std::optional<QuantizeMethod> getQuantizeMethod(TileAttrInterface tile);
 /// The quantizations along one axis each that an operation makes, on a GPU each
 /// a kernel. Tensors have the assumed layouts, the others those of their types.
 /// Empty when `op` is no quantization, or one that no kernel takes. A cast by
-/// given scales is the dynamic quantization that it may become with them.
+/// given scales is the dynamic quantization that it may become with them;
+/// scales alone are one whose values nobody wants.
 SmallVector<QuantizeWork, 2>
 getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts = {});
 

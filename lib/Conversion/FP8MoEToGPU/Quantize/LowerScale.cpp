@@ -9,6 +9,7 @@
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
+#include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/KernelProblem.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -60,24 +61,6 @@ getSizes(Operation *op, int64_t axis, const ScaleViews &views,
   return sizes;
 }
 
-/// The best of the tiles that read twice; here the second time is left out.
-static QuantizeConfig chooseConfig(const QuantizeProblem &problem,
-                                   const TargetInfo &target) {
-  QuantizeWork work;
-  work.segments = problem.sizes.segments;
-  work.rows = problem.sizes.reduction;
-  work.columns = problem.sizes.parallel;
-  work.jagged = problem.jagged;
-  work.inputBytes = problem.inputType.getIntOrFloatBitWidth() / 8;
-  work.inputRowStride = work.outputRowStride = problem.sizes.inReduction;
-  work.inputColumnStride = work.outputColumnStride = problem.sizes.inParallel;
-  SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
-  llvm::erase_if(tiles, [](const QuantizeTileCost &tile) {
-    return tile.config.method != QuantizeMethod::TwoPass;
-  });
-  return chooseQuantizeTile(tiles).config;
-}
-
 template <typename ScaleOpTy>
 static LogicalResult lowerScale(ScaleOpTy op, Value offsets,
                                 ProgramLowering &lowering) {
@@ -114,7 +97,13 @@ static LogicalResult lowerScale(ScaleOpTy op, Value offsets,
     problem.sizes.*to = getStaticSize((*sizes).*from);
     key.push_back(problem.sizes.*to);
   }
-  QuantizeConfig config = chooseConfig(problem, lowering.getTarget());
+  FailureOr<KernelChoiceAttr> choice = requireChoice(op, lowering.getTarget());
+  if (failed(choice))
+    return failure();
+  // The tiles of scales have no conditions: one takes everything.
+  QuantizeConfig config =
+      getQuantizeConfig(choice->getFirst().getTile(),
+                        getQuantizeKind(getQuantizeWorks(op).front()));
   key.append({config.threads, config.columnsPerBlock});
   OpBuilder builder = lowering.getBuilder();
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(

@@ -61,6 +61,9 @@ public:
 void SinglePassInnerFamily::addTiles(
     const QuantizeWork &known, const QuantizeWork &nominal,
     const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
+  // Scales alone are made by the first of two passes.
+  if (known.scalesOnly)
+    return;
   int64_t chunkRows = single_pass_inner::kChunkBytes / known.inputBytes;
   const SinglePassInnerCalibration *calibration =
       getSinglePassInnerCalibration(target.chip);

@@ -49,6 +49,9 @@ protected:
 void SinglePassOuterFamily::addTiles(
     const QuantizeWork &known, const QuantizeWork &nominal,
     const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
+  // Scales alone are made by the first of two passes.
+  if (known.scalesOnly)
+    return;
   SinglePassOuterTile tile;
   int64_t threads = tile.getThreads(target.warpSize);
   const SinglePassOuterCalibration *calibration =

@@ -11,7 +11,7 @@
 
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpBase.td"
 
-def FP8MoE_ScaleOp : FP8MoE_InferredOp<"scale", [FP8MoE_Kernel]> {
+def FP8MoE_ScaleOp : FP8MoE_InferredOp<"scale", [FP8MoE_Kernel, FP8MoE_TiledOpInterface]> {
   let summary = "scales from the largest magnitude along a dimension";
   let description = [{
     One f32 scale for each slice along `axis`: `f32(f64(FP8_MAX) / max(f64(amax), 1e-12))`,
@@ -31,15 +31,17 @@ def FP8MoE_ScaleOp : FP8MoE_InferredOp<"scale", [FP8MoE_Kernel]> {
     ```
   }];
   let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_AxisAttr:$axis,
-    FP8MoE_ScaleRoundingAttr:$rounding, FP8MoE_Fp8TypeAttr:$fp8Type);
+    FP8MoE_ScaleRoundingAttr:$rounding, FP8MoE_Fp8TypeAttr:$fp8Type,
+    OptionalAttr<FP8MoE_KernelChoiceAttr>:$tiles);
   let results = (outs FP8MoE_ScaleTensor:$scale);
   let assemblyFormat = [{
-    $input `along` $axis `rounding` `` $rounding `fp8` $fp8Type attr-dict
-    `:` type($input) `->` type($scale)
+    $input `along` $axis `rounding` `` $rounding `fp8` $fp8Type
+    (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($input) `->` type($scale)
   }];
 }
 
-def FP8MoE_JaggedScaleOp : FP8MoE_InferredOp<"jagged_scale", [FP8MoE_Kernel]> {
+def FP8MoE_JaggedScaleOp
+    : FP8MoE_InferredOp<"jagged_scale", [FP8MoE_Kernel, FP8MoE_TiledOpInterface]> {
   let summary = "scales from the largest magnitude in each jagged group";
   let description = [{
     As `fp8moe.scale`, with slices cut by jagged groups along `axis`. An empty group has the
@@ -59,11 +61,13 @@ def FP8MoE_JaggedScaleOp : FP8MoE_InferredOp<"jagged_scale", [FP8MoE_Kernel]> {
     ```
   }];
   let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_Offsets:$offsets, FP8MoE_AxisAttr:$axis,
-    FP8MoE_ScaleRoundingAttr:$rounding, FP8MoE_Fp8TypeAttr:$fp8Type);
+    FP8MoE_ScaleRoundingAttr:$rounding, FP8MoE_Fp8TypeAttr:$fp8Type,
+    OptionalAttr<FP8MoE_KernelChoiceAttr>:$tiles);
   let results = (outs FP8MoE_ScaleTensor:$scale);
   let assemblyFormat = [{
     $input `groups` `(` $offsets `:` type($offsets) `)` `along` $axis `rounding` `` $rounding
-    `fp8` $fp8Type attr-dict `:` type($input) `->` type($scale)
+    `fp8` $fp8Type (`tiles` custom<KernelChoice>($tiles)^)? attr-dict
+    `:` type($input) `->` type($scale)
   }];
 }
 
