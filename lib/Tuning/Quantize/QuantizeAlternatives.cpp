@@ -35,9 +35,9 @@ static constexpr int64_t kLengths[] = {32,   128,  256,   512,   1024,  2048,
 
 /// One more kernel must save so much time at all lengths above together, in the
 /// logarithm: one percent in the mean. For column-major inputs 512 to 8192 wide
-/// in 1 to 128 groups on sm_90a that gives up to four kernels, predicted to
-/// lose 0.8% to the best tile of each length (2026-11-22). Half of it gives up
-/// to six, and four times as much up to two, which lose 5%.
+/// in 1 to 128 groups that gives up to four kernels, which the model predicts
+/// to lose 0.8% to the best tile of each length (2026-11-22). Half of it gives
+/// up to six, and four times as much up to two, which lose 5%.
 static constexpr double kKernelPrice = 0.01 * std::size(kLengths);
 /// Each kernel takes time to compile and space in the artifact. Those that take
 /// whole columns are not counted.

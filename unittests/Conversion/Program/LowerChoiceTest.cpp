@@ -60,7 +60,10 @@ public:
     QuantizeConfig twoPass{QuantizeConfig::OuterTransposing,
                            /*threads=*/256,
                            /*columnsPerBlock=*/64};
-    QuantizeInstance first(op, operands, single), rest(op, operands, twoPass);
+    MLIRContext *context = op->getContext();
+    QuantizeInstance first(op, operands, getQuantizeTile(context, single),
+                           single.kind),
+        rest(op, operands, getQuantizeTile(context, twoPass), twoPass.kind);
     Value rows = materializeSize(builder, op->getLoc(), input.sizes[0]);
     auto range = RangeAttr::get(op->getContext(), Quantity::MeanLength,
                                 /*above=*/1000, /*up_to=*/9000);
@@ -83,8 +86,7 @@ class LowerChoiceTest : public ProgramFixture {};
 TEST_F(LowerChoiceTest, KernelsThatLeaveSomethingRunInTheirRange) {
   TwoTilesLowering lowering;
   table.ops.push_back(&lowering);
-  table.kernels = {&getSinglePassOuterLowering(),
-                   &getSegmentedQuantizeLowering()};
+  table.kernels = {&getSinglePassOuterLowering(), &getTwoPassLowering()};
   parse(R"(
     func.func @f(%x: tensor<?x4096xbf16>)
         -> (tensor<?x4096xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<4096xf32>) {

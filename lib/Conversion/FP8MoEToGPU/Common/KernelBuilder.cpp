@@ -15,7 +15,7 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// The numbers of the address spaces are the same in NVPTX and AMDGPU.
+/// The numbers of the address spaces are the same for all vendors.
 static constexpr unsigned kGlobalSpace = 1;
 static constexpr unsigned kSharedSpace = 3;
 

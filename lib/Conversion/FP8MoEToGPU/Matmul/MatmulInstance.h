@@ -19,7 +19,8 @@ namespace mlir::fp8moe {
 /// A grouped matmul, and where its tensors are.
 class MatmulInstance : public KernelInstanceBase<MatmulInstance> {
 public:
-  explicit MatmulInstance(MatmulOpInterface op) : KernelInstanceBase(op) {}
+  explicit MatmulInstance(MatmulOpInterface op)
+      : KernelInstanceBase(op, op.getTilesAttr().getFirst().getTile()) {}
 
   MatmulOpInterface getOp() const { return cast<MatmulOpInterface>(op); }
 

@@ -9,6 +9,7 @@
 #ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAM_KERNELLOWERING_H
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAM_KERNELLOWERING_H
 
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "mlir/IR/Value.h"
 
 namespace mlir::fp8moe {
@@ -22,11 +23,15 @@ public:
 
   /// Whose work it is.
   Operation *op;
+  /// What it is done with; of several that a family launches together, the
+  /// first.
+  TileAttrInterface tile;
   /// Whether there is anything to do (an i1); null: always.
   Value isNeeded;
 
 protected:
-  KernelInstance(TypeID id, Operation *op) : op(op), id(id) {}
+  KernelInstance(TypeID id, Operation *op, TileAttrInterface tile)
+      : op(op), tile(tile), id(id) {}
 
 private:
   TypeID id;
@@ -39,8 +44,8 @@ public:
   }
 
 protected:
-  explicit KernelInstanceBase(Operation *op)
-      : KernelInstance(TypeID::get<Derived>(), op) {}
+  KernelInstanceBase(Operation *op, TileAttrInterface tile)
+      : KernelInstance(TypeID::get<Derived>(), op, tile) {}
 };
 
 /// The lowering half of a family of kernels.
@@ -48,14 +53,26 @@ class KernelLowering {
 public:
   virtual ~KernelLowering() = default;
 
-  /// Whether the tile is one of its own. At most one family takes an instance.
-  virtual bool takes(const KernelInstance &instance) const = 0;
+  /// The type of the tile that the kernels have.
+  TypeID getTileID() const { return tileID; }
   /// Builds the kernel, or finds it, and launches it where there is anything to
   /// do, `when` (an i1; null: always) holds, and everything is aligned and
   /// counted as the kernel needs it. The result is the condition (an i1) under
   /// which it did what there was to do; null: wherever `when` holds.
   virtual FailureOr<Value> launch(const KernelInstance &instance, Value when,
                                   ProgramLowering &lowering) const = 0;
+
+protected:
+  explicit KernelLowering(TypeID tileID) : tileID(tileID) {}
+
+private:
+  TypeID tileID;
+};
+
+/// The lowering of the family whose tiles are of this type.
+template <typename TileT> class TileLowering : public KernelLowering {
+protected:
+  TileLowering() : KernelLowering(TypeID::get<TileT>()) {}
 };
 
 } // namespace mlir::fp8moe

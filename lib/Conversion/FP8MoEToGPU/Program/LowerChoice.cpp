@@ -53,7 +53,7 @@ LogicalResult fp8moe::lowerChoice(ArrayRef<KernelAlternative> alternatives,
        llvm::zip_equal(alternatives, areInRange)) {
     const KernelInstance &instance = *alternative.instance;
     const KernelLowering *family =
-        lowering.getTable().findKernelLowering(instance);
+        lowering.getTable().findKernelLowering(instance.tile);
     assert(family && "a tile of no family");
     Location loc = instance.op->getLoc();
     FailureOr<Value> isDone = family->launch(

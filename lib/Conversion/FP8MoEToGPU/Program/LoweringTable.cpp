@@ -36,9 +36,9 @@ std::string LoweringTable::listOps() const {
 }
 
 const KernelLowering *
-LoweringTable::findKernelLowering(const KernelInstance &instance) const {
+LoweringTable::findKernelLowering(TileAttrInterface tile) const {
   auto *row = llvm::find_if(kernels, [&](const KernelLowering *entry) {
-    return entry->takes(instance);
+    return entry->getTileID() == tile.getTypeID();
   });
   return row == kernels.end() ? nullptr : *row;
 }

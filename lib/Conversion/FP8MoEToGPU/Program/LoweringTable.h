@@ -35,9 +35,8 @@ struct LoweringTable {
   bool writesResults(Operation *op) const;
   /// "views, copies and grouped matmuls".
   std::string listOps() const;
-  /// Null for an instance that no family takes.
-  const KernelLowering *
-  findKernelLowering(const KernelInstance &instance) const;
+  /// The family that has the tile; null for a tile of no family.
+  const KernelLowering *findKernelLowering(TileAttrInterface tile) const;
 };
 
 } // namespace mlir::fp8moe

@@ -118,8 +118,7 @@ static LogicalResult launchQuantize(const Quantization &q,
   SmallVector<QuantizeInstance> instances;
   bool haveRanges = false;
   for (AlternativeAttr entry : choice.getEntries()) {
-    instances.emplace_back(q.op, operands,
-                           getQuantizeConfig(entry.getTile(), kind));
+    instances.emplace_back(q.op, operands, entry.getTile(), kind);
     instances.back().isNeeded = when;
     haveRanges |= static_cast<bool>(entry.getRange());
   }
@@ -142,19 +141,17 @@ static FailureOr<Value> launchBothAxes(const Quantization &columns,
                                        ProgramLowering &lowering) {
   QuantizeOperands ofColumns = getOperands(columns, lowering),
                    ofRows = getOperands(rows, lowering);
-  BothAxesInstance instance(
-      columns.op, ofColumns, ofRows,
-      getQuantizeConfig(alternative.getTile(),
-                        QuantizeConfig::OuterTransposing));
+  BothAxesInstance instance(columns.op, ofColumns, ofRows,
+                            alternative.getTile());
   OpBuilder builder = lowering.getBuilder();
   Location loc = columns.op->getLoc();
   Value when;
   if (RangeAttr range = alternative.getRange())
     when = createIsInRange(range, createMeanLength(ofColumns, builder, loc),
                            builder, loc);
-  FailureOr<Value> isDone =
-      lowering.getTable().findKernelLowering(instance)->launch(instance, when,
-                                                               lowering);
+  FailureOr<Value> isDone = lowering.getTable()
+                                .findKernelLowering(instance.tile)
+                                ->launch(instance, when, lowering);
   if (failed(isDone))
     return failure();
   return createNot(builder, loc, *isDone);

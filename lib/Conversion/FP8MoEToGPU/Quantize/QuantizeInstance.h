@@ -31,22 +31,24 @@ struct QuantizeOperands {
 class QuantizeInstance : public KernelInstanceBase<QuantizeInstance> {
 public:
   QuantizeInstance(Operation *op, const QuantizeOperands &operands,
-                   const QuantizeConfig &tile)
-      : KernelInstanceBase(op), operands(operands), tile(tile) {}
+                   TileAttrInterface tile, QuantizeConfig::Kind kind)
+      : KernelInstanceBase(op, tile), operands(operands),
+        config(getQuantizeConfig(tile, kind)) {}
 
   const QuantizeOperands &operands;
-  QuantizeConfig tile;
+  QuantizeConfig config;
 };
 
 /// What a kernel along both axes takes: `columns` are jagged, `rows` whole.
 class BothAxesInstance : public KernelInstanceBase<BothAxesInstance> {
 public:
   BothAxesInstance(Operation *op, const QuantizeOperands &columns,
-                   const QuantizeOperands &rows, const QuantizeConfig &tile)
-      : KernelInstanceBase(op), columns(columns), rows(rows), tile(tile) {}
+                   const QuantizeOperands &rows, TileAttrInterface tile)
+      : KernelInstanceBase(op, tile), columns(columns), rows(rows),
+        config(getQuantizeConfig(tile, QuantizeConfig::OuterTransposing)) {}
 
   const QuantizeOperands &columns, &rows;
-  QuantizeConfig tile;
+  QuantizeConfig config;
 };
 
 } // namespace mlir::fp8moe

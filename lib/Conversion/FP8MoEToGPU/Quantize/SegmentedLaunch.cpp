@@ -18,7 +18,7 @@ class SegmentedLaunch : QuantizeLaunch {
 public:
   SegmentedLaunch(const QuantizeInstance &instance, ProgramLowering &lowering)
       : QuantizeLaunch(instance, instance.operands, lowering),
-        tile(instance.tile) {}
+        config(instance.config) {}
 
   void launch(Value when);
 
@@ -26,7 +26,7 @@ private:
   OpFoldResult countWorkTiles();
   SymbolRefAttr getKernel(SmallVectorImpl<OpFoldResult> &arguments);
 
-  const QuantizeConfig &tile;
+  const QuantizeConfig &config;
 };
 } // namespace
 
@@ -36,16 +36,16 @@ OpFoldResult SegmentedLaunch::countWorkTiles() {
                               ? size.add(sizes.segments, size.constant(1))
                               : sizes.segments;
   OpFoldResult strips =
-      size.ceilDiv(sizes.parallel, tile.getColumnsPerWorkTile());
-  if (tile.method == QuantizeMethod::RegisterResident) {
+      size.ceilDiv(sizes.parallel, config.getColumnsPerWorkTile());
+  if (config.method == QuantizeMethod::RegisterResident) {
     OpFoldResult workTiles = size.mul(sizes.segments, strips);
     return problem.jagged
                ? size.add(workTiles, size.ceilDiv(strips, kHeldTailStrips))
                : workTiles;
   }
-  if (tile.kind == QuantizeConfig::Inner)
+  if (config.kind == QuantizeConfig::Inner)
     return size.ceilDiv(size.mul(segments, sizes.parallel),
-                        tile.columnsPerBlock);
+                        config.columnsPerBlock);
   return size.mul(segments, strips);
 }
 
@@ -54,19 +54,20 @@ SegmentedLaunch::getKernel(SmallVectorImpl<OpFoldResult> &arguments) {
   SmallVector<int64_t> numbers{
       problem.powerOfTwo,      problem.jagged,
       problem.outputPadding,   problem.inputAlignment,
-      problem.outputAlignment, tile.threads,
-      tile.columnsPerBlock,    static_cast<int64_t>(tile.method),
-      tile.heldChunks,         tile.rounds};
+      problem.outputAlignment, config.threads,
+      config.columnsPerBlock,  static_cast<int64_t>(config.method),
+      config.heldChunks,       config.rounds};
   arguments = addSizes(numbers);
-  std::string name = ("quantize_" + stringifyQuantizeKind(tile.kind)).str();
-  if (tile.method == QuantizeMethod::RegisterResident)
+  std::string name = ("quantize_" + stringifyQuantizeKind(config.kind)).str();
+  if (config.method == QuantizeMethod::RegisterResident)
     name += "_held";
   return lowering.getKernels().getOrBuild(
       name,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildSegmentedQuantize(b.getLoc(), module, name, problem, tile, hooks);
+        buildSegmentedQuantize(b.getLoc(), module, name, problem, config,
+                               hooks);
       });
 }
 
@@ -77,17 +78,14 @@ void SegmentedLaunch::launch(Value when) {
   if (problem.jagged)
     pointers.push_back(buffers.offsets);
   pointers.append({buffers.output, buffers.scales});
-  lowering.createLaunch(b.getLoc(), kernel, countWorkTiles(), tile.threads,
+  lowering.createLaunch(b.getLoc(), kernel, countWorkTiles(), config.threads,
                         pointers, arguments, both(when, isNeeded));
 }
 
 namespace {
-class SegmentedQuantizeLowering : public KernelLowering {
+template <typename TileT>
+class SegmentedQuantizeLowering : public TileLowering<TileT> {
 public:
-  bool takes(const KernelInstance &instance) const override {
-    auto *quantize = dyn_cast<QuantizeInstance>(&instance);
-    return quantize && quantize->tile.isGeneral();
-  }
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
     SegmentedLaunch(cast<QuantizeInstance>(instance), lowering).launch(when);
@@ -96,7 +94,12 @@ public:
 };
 } // namespace
 
-const KernelLowering &fp8moe::getSegmentedQuantizeLowering() {
-  static const SegmentedQuantizeLowering lowering;
+const KernelLowering &fp8moe::getTwoPassLowering() {
+  static const SegmentedQuantizeLowering<TwoPassTileAttr> lowering;
+  return lowering;
+}
+
+const KernelLowering &fp8moe::getRegisterResidentLowering() {
+  static const SegmentedQuantizeLowering<RegisterResidentTileAttr> lowering;
   return lowering;
 }

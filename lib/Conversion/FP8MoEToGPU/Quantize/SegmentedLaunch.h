@@ -15,7 +15,8 @@ namespace mlir::fp8moe {
 
 /// Kernels that read twice or hold slices in registers: they take every
 /// address, every pitch and every size.
-const KernelLowering &getSegmentedQuantizeLowering();
+const KernelLowering &getTwoPassLowering();
+const KernelLowering &getRegisterResidentLowering();
 
 } // namespace mlir::fp8moe
 

@@ -422,10 +422,11 @@ TargetAttr fp8moe::lookupTargetAttr(Operation *op) {
 FailureOr<TargetAttr> fp8moe::requireTargetAttr(Operation *op) {
   if (TargetAttr target = lookupTargetAttr(op))
     return target;
+  const TargetInfo &example = *llvm::find_if(
+      knownTargets(), [](const TargetInfo &target) { return target.isGPU(); });
   return op->emitError("the module names no target; add the attribute '")
-         << FP8MoEDialect::kTargetAttrName
-         << " = #fp8moe.target<\"sm_90a\">' (or another of "
-         << listKnownTargets() << ")";
+         << FP8MoEDialect::kTargetAttrName << " = #fp8moe.target<\""
+         << example.chip << "\">' (or another of " << listKnownTargets() << ")";
 }
 
 //===----------------------------------------------------------------------===//

@@ -11,7 +11,7 @@
 // empty, and a tile of another size that leaves less of it is faster, although
 // its multiplications are slower. Which one that is changes with every few
 // rows. So a few kernels are built, and the host, which knows the rows, works
-// out the waves of each (MatmulChoice.h).
+// out the waves of each (LeastWaves.h).
 //
 // A K-grouped matmul's tiles do not depend on the number of tokens.
 //

@@ -23,9 +23,9 @@ class FP8MoE_Fp8Type<string name, string typeMnemonic, string summary_,
 def FP8MoE_E4M3Type : FP8MoE_Fp8Type<"E4M3", "e4m3",
     "the target's own FP8 type with 4 exponent and 3 mantissa bits", [{
     An element type of tensors only. `fp8moe-resolve-fp8-types` replaces it by the
-    builtin type of the target's hardware: `f8E4M3FN` (largest value 448) on NVIDIA and
-    gfx950, `f8E4M3FNUZ` (largest value 240) on gfx942, and on the CPU `f8E4M3FN` unless
-    the target is `cpu-fnuz`.
+    builtin type of the target's hardware: `f8E4M3FN` (largest value 448) or
+    `f8E4M3FNUZ` (largest value 240), and on the CPU `f8E4M3FN` unless the target is
+    `cpu-fnuz`.
   }]>;
 
 def FP8MoE_E5M2Type : FP8MoE_Fp8Type<"E5M2", "e5m2",

@@ -385,13 +385,13 @@ def SelectTiles : InterfacePass<"fp8moe-select-tiles", "::mlir::FunctionOpInterf
 def SweepTiles : Pass<"fp8moe-sweep-tiles", "::mlir::ModuleOp"> {
   let summary = "Add a function for every tile that a kernel can have";
   let description = [{
-    Clones every public function once for each legal tile of each of its quantizations and grouped matmuls,
+    Clones every public function once for each legal tile of each of its quantizations, scales and grouped matmuls,
     so that one artifact has a program for every candidate and they can be measured beside
     each other. Runs after `fp8moe-select-tiles`; the functions themselves stay, with
     what the model chose. A clone's name says what is different:
     `FUNCTION/N/two_pass,columns=C,threads=T`, where N counts the quantizations of the
-    function from 0. Those of a `grouped_matmul` are named
-    `FUNCTION/mN/wgmma,rows=R,columns=C,...`.
+    function from 0. Those of scales are named `FUNCTION/sN/...`, those of a
+    `grouped_matmul` `FUNCTION/mN/...` with the kind and the fields of its tile.
 
     Needs `fp8moe.target` on the module.
 

@@ -284,13 +284,8 @@ LogicalResult CDNAMatmulLaunch::launch(Value when) {
 }
 
 namespace {
-class CDNAMatmulLowering : public KernelLowering {
+class CDNAMatmulLowering : public TileLowering<MfmaTileAttr> {
 public:
-  bool takes(const KernelInstance &instance) const override {
-    auto *matmul = dyn_cast<MatmulInstance>(&instance);
-    return matmul && isa<MfmaTileAttr>(
-                         matmul->getOp().getTilesAttr().getFirst().getTile());
-  }
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
     const auto &matmul = cast<MatmulInstance>(instance);

@@ -8,7 +8,7 @@
 
 #include "FP8MoEToGPU/Matmul/Hopper/Launch.h"
 
-#include "FP8MoEToGPU/Matmul/MatmulChoice.h"
+#include "FP8MoEToGPU/Matmul/Hopper/LeastWaves.h"
 #include "FP8MoEToGPU/Matmul/MatmulInstance.h"
 #include "FP8MoEToGPU/Program/Conditions.h"
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
@@ -324,7 +324,7 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   Value isNotEmpty = createIsNotEmpty();
   Value one = getIndex(builder.getIndexAttr(1));
   SmallVector<Value> choice =
-      createMatmulChoice(builder, op.getLoc(), alternatives, sizes, blocks);
+      createLeastWaves(builder, op.getLoc(), alternatives, sizes, blocks);
   for (auto [alternative, isChosen] : llvm::zip_equal(alternatives, choice)) {
     const HopperMatmulConfig &config = alternative.config;
     SmallVector<Value> all = createMaps(*operands, config);
@@ -339,13 +339,8 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
 }
 
 namespace {
-class HopperMatmulLowering : public KernelLowering {
+class HopperMatmulLowering : public TileLowering<WgmmaTileAttr> {
 public:
-  bool takes(const KernelInstance &instance) const override {
-    auto *matmul = dyn_cast<MatmulInstance>(&instance);
-    return matmul && isa<WgmmaTileAttr>(
-                         matmul->getOp().getTilesAttr().getFirst().getTile());
-  }
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
     const auto &matmul = cast<MatmulInstance>(instance);

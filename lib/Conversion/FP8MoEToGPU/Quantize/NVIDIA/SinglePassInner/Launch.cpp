@@ -19,7 +19,7 @@ public:
   SinglePassInnerLaunch(const QuantizeInstance &instance,
                         ProgramLowering &lowering)
       : QuantizeLaunch(instance, instance.operands, lowering),
-        groups(instance.tile.groups) {}
+        groups(instance.config.groups) {}
 
   Value launch(Value when);
 
@@ -111,12 +111,8 @@ Value SinglePassInnerLaunch::launch(Value when) {
 }
 
 namespace {
-class SinglePassInnerLowering : public KernelLowering {
+class SinglePassInnerLowering : public TileLowering<SinglePassInnerTileAttr> {
 public:
-  bool takes(const KernelInstance &instance) const override {
-    auto *quantize = dyn_cast<QuantizeInstance>(&instance);
-    return quantize && quantize->tile.method == QuantizeMethod::SinglePassInner;
-  }
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
     return SinglePassInnerLaunch(cast<QuantizeInstance>(instance), lowering)

@@ -280,31 +280,26 @@ getSinglePassOuterTile(const QuantizeConfig &config) {
 }
 
 namespace {
-class SinglePassOuterLowering : public KernelLowering {
+class SinglePassOuterLowering : public TileLowering<SinglePassOuterTileAttr> {
 public:
-  bool takes(const KernelInstance &instance) const override {
-    auto *quantize = dyn_cast<QuantizeInstance>(&instance);
-    return quantize && quantize->tile.method == QuantizeMethod::SinglePassOuter;
-  }
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
     const auto &quantize = cast<QuantizeInstance>(instance);
     return SinglePassOuterLaunch(quantize, quantize.operands, lowering)
-        .launch(getSinglePassOuterTile(quantize.tile), when, /*rows=*/nullptr);
+        .launch(getSinglePassOuterTile(quantize.config), when,
+                /*rows=*/nullptr);
   }
 };
 
-class SinglePassBothAxesLowering : public KernelLowering {
+class SinglePassBothAxesLowering
+    : public TileLowering<SinglePassBothAxesTileAttr> {
 public:
-  bool takes(const KernelInstance &instance) const override {
-    return isa<BothAxesInstance>(instance);
-  }
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
     const auto &both = cast<BothAxesInstance>(instance);
     RowQuantization rows = getRowQuantization(both.rows);
     return SinglePassOuterLaunch(both, both.columns, lowering)
-        .launch(getSinglePassOuterTile(both.tile), when, &rows);
+        .launch(getSinglePassOuterTile(both.config), when, &rows);
   }
 };
 } // namespace

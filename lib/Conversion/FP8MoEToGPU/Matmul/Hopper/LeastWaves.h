@@ -1,4 +1,4 @@
-//===- MatmulChoice.h - Which of several matmul kernels runs ----*- C++ -*-===//
+//===- LeastWaves.h - Which of several matmul kernels runs ------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_MATMULCHOICE_H
-#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_MATMULCHOICE_H
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_LEASTWAVES_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_LEASTWAVES_H
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/GroupedMatmul.h"
 #include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
@@ -25,10 +25,10 @@ struct MatmulAlternative {
 /// by the model, worked out on the host from the number of rows: an i1, which
 /// is true for one of them. Null for a single alternative. `multiprocessors` is
 /// an index.
-SmallVector<Value> createMatmulChoice(
+SmallVector<Value> createLeastWaves(
     OpBuilder &builder, Location loc, ArrayRef<MatmulAlternative> alternatives,
     const GroupedMatmulSizes<OpFoldResult> &sizes, Value multiprocessors);
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_MATMULCHOICE_H
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_LEASTWAVES_H

@@ -1,4 +1,4 @@
-//===- MatmulChoice.cpp - Which of several matmul kernels runs ------------===//
+//===- LeastWaves.cpp - Which of several matmul kernels runs --------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,7 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FP8MoEToGPU/Matmul/MatmulChoice.h"
+#include "FP8MoEToGPU/Matmul/Hopper/LeastWaves.h"
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -22,11 +22,11 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-class MatmulChoice {
+class LeastWaves {
 public:
-  MatmulChoice(OpBuilder &builder, Location loc,
-               const GroupedMatmulSizes<OpFoldResult> &sizes,
-               Value multiprocessors)
+  LeastWaves(OpBuilder &builder, Location loc,
+             const GroupedMatmulSizes<OpFoldResult> &sizes,
+             Value multiprocessors)
       : b(loc, builder), size(builder, loc), sizes(sizes),
         multiprocessors(multiprocessors) {}
 
@@ -56,7 +56,7 @@ private:
 } // namespace
 
 /// Twice the waves of an alternative: the sum of the two cases.
-Value MatmulChoice::createWaves(const HopperMatmulConfig &config) {
+Value LeastWaves::createWaves(const HopperMatmulConfig &config) {
   OpFoldResult tileRows = size.constant(config.rows);
   Value whole = get(size.mul(size.ceilDiv(sizes.rows, config.rows), tileRows));
   Value columns = get(size.ceilDiv(sizes.columns, config.columns));
@@ -80,17 +80,17 @@ Value MatmulChoice::createWaves(const HopperMatmulConfig &config) {
   return b.createOrFold<arith::AddIOp>(least, most);
 }
 
-Value MatmulChoice::createTime(const MatmulAlternative &alternative) {
+Value LeastWaves::createTime(const MatmulAlternative &alternative) {
   return b.createOrFold<arith::MulIOp>(createWaves(alternative.config),
                                        get(size.constant(alternative.wave)));
 }
 
-SmallVector<Value> fp8moe::createMatmulChoice(
+SmallVector<Value> fp8moe::createLeastWaves(
     OpBuilder &builder, Location loc, ArrayRef<MatmulAlternative> alternatives,
     const GroupedMatmulSizes<OpFoldResult> &sizes, Value multiprocessors) {
   if (alternatives.size() == 1)
     return {Value()};
-  MatmulChoice choice(builder, loc, sizes, multiprocessors);
+  LeastWaves choice(builder, loc, sizes, multiprocessors);
   SmallVector<Value> times =
       llvm::map_to_vector(alternatives, [&](const MatmulAlternative &entry) {
         return choice.createTime(entry);
