@@ -22,6 +22,14 @@ public:
   }
   TypeID getWorkID() const final { return TypeID::get<MatmulWork>(); }
 
+  /// Kernels load operands along the contraction and write rows of the result.
+  std::optional<TensorAccess>
+  getWantedAccess(Operation *op, Value tensor,
+                  const TargetInfo &target) const final;
+  /// Of FP8 operands whose groups are contracted.
+  int64_t getWantedGroupPadding(Operation *op,
+                                const TargetInfo &target) const final;
+
   /// The tiles of least predicted time.
   virtual KernelChoiceAttr choose(MLIRContext *context, const MatmulWork &work,
                                   const TargetInfo &target) const;
@@ -33,6 +41,19 @@ public:
                               const TargetInfo &target) const = 0;
 
 protected:
+  /// Groups of the contraction that begin at multiples of this many FP8
+  /// elements (a step of the kernels and a line of the cache) and are zero up
+  /// to the next one need no mask.
+  static constexpr int64_t kGroupPadding = 128;
+
+  /// Whether a kernel takes the elements of the operands. Layout placement asks
+  /// this often: work has more that is not needed.
+  virtual bool hasKernel(MatmulOpInterface op,
+                         const TargetInfo &target) const = 0;
+  /// The dimensions of the second operand one of which must be contiguous.
+  virtual SmallVector<int64_t, 2>
+  getContiguousDimsB(MatmulOpInterface op) const;
+
   /// Why a matmul has one tile: what decides its time, and the tile that the
   /// model prefers, as `describe` has it.
   std::string

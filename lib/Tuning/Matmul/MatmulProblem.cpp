@@ -9,7 +9,6 @@
 #include "Tuning/Matmul/MatmulFamily.h"
 #include "fp8moe/Tuning/KernelProblem.h"
 
-#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -43,32 +42,6 @@ public:
 static const MatmulFamily *findMatmulFamily(const MatmulWork &work,
                                             const TargetInfo &target) {
   return cast_or_null<MatmulFamily>(findKernelFamily(work, target));
-}
-
-KernelChoiceAttr MatmulFamily::choose(MLIRContext *context,
-                                      const MatmulWork &work,
-                                      const TargetInfo &target) const {
-  SmallVector<KernelCandidate> candidates;
-  addCandidates(context, work, target, candidates);
-  return KernelChoiceAttr::get(context, chooseCandidate(candidates).tile);
-}
-
-std::string MatmulFamily::explainTile(
-    const MatmulWork &work, TileAttrInterface tile, const TargetInfo &target,
-    function_ref<std::string(TileAttrInterface)> describe) const {
-  SmallVector<KernelCandidate> candidates;
-  addCandidates(tile.getContext(), work, target, candidates);
-  std::string text;
-  for (const KernelCandidate &candidate : candidates)
-    if (candidate.tile == tile)
-      text = candidate.reason;
-  const KernelCandidate &best = chooseCandidate(candidates);
-  if (best.tile == tile)
-    return text;
-  return text + llvm::formatv("{0}as given, the model prefers {1} at {2:f1} us",
-                              text.empty() ? "" : "; ", describe(best.tile),
-                              best.cost.time / 1e6)
-                    .str();
 }
 
 KernelChoiceAttr MatmulProblem::choose(Operation *op,

@@ -17,10 +17,6 @@ using namespace mlir::fp8moe;
 
 static constexpr int64_t kAlignment = CDNAMatmulConfig::kChunkBytes;
 
-/// Groups of the contraction that begin at multiples of this many FP8 elements,
-/// a line of the cache, share none, and need no mask.
-static constexpr int64_t kGroupPadding = 128;
-
 namespace {
 class CDNAMatmulFamily : public MatmulFamily {
 public:
@@ -43,15 +39,13 @@ public:
                            const TargetInfo &target) const override;
   LogicalResult verify(Operation *op, const TargetInfo &target) const override;
   bool isTotal() const override { return false; }
-  std::optional<TensorAccess>
-  getWantedAccess(Operation *op, Value tensor,
-                  const TargetInfo &target) const override;
-  int64_t getWantedGroupPadding(Operation *op,
-                                const TargetInfo &target) const override;
   Cost predict(const MatmulWork &work, TileAttrInterface tile,
                const TargetInfo &target) const override;
   std::string explain(const MatmulWork &work, KernelChoiceAttr choice,
                       const TargetInfo &target) const override;
+
+protected:
+  bool hasKernel(MatmulOpInterface op, const TargetInfo &target) const override;
 };
 } // namespace
 
@@ -96,42 +90,12 @@ std::string CDNAMatmulFamily::explain(const MatmulWork &work,
 // Layouts
 //===----------------------------------------------------------------------===//
 
-/// Layout placement asks this often: work has more that is not needed.
-static bool hasKernel(MatmulOpInterface op, const TargetInfo &target) {
+bool CDNAMatmulFamily::hasKernel(MatmulOpInterface op,
+                                 const TargetInfo &target) const {
   return !op.isDense() && !hasBlockScales(op) &&
          hasMfmaKernel(getMatrixElement(op.getA().getType().getElementType()),
                        getMatrixElement(op.getB().getType().getElementType()),
                        target);
-}
-
-/// A lane loads 16 bytes of the contraction, and stores as many of a row.
-std::optional<TensorAccess>
-CDNAMatmulFamily::getWantedAccess(Operation *op, Value tensor,
-                                  const TargetInfo &target) const {
-  auto matmul = dyn_cast<MatmulOpInterface>(op);
-  if (!matmul || !hasKernel(matmul, target))
-    return std::nullopt;
-  int64_t contiguous;
-  if (tensor == matmul.getA())
-    contiguous = matmul.getContractedDimA();
-  else if (tensor == matmul.getB())
-    contiguous = matmul.getContractedDimB();
-  else if (tensor == matmul.getResult() && !matmul.getAddend())
-    contiguous = matmul.getType().getRank() - 1;
-  else
-    return std::nullopt;
-  int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
-  return TensorAccess::free({rank - 2, rank - 1}, contiguous);
-}
-
-int64_t
-CDNAMatmulFamily::getWantedGroupPadding(Operation *op,
-                                        const TargetInfo &target) const {
-  auto matmul = dyn_cast<MatmulOpInterface>(op);
-  bool isFast = matmul && !matmul.isMGrouped() &&
-                isFp8Type(matmul.getA().getType().getElementType()) &&
-                hasKernel(matmul, target);
-  return isFast ? kGroupPadding : 0;
 }
 
 static LogicalResult verifyContiguous(MatmulOpInterface op, StringRef what,

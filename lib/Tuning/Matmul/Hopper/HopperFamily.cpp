@@ -16,11 +16,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Groups of the contraction that begin at multiples of this many FP8 elements
-/// (a row of the 128-byte swizzle, which is a stage of the kernel) and are zero
-/// up to the next one need no mask.
-static constexpr int64_t kGroupPadding = 128;
-
 namespace {
 class HopperMatmulFamily : public MatmulFamily {
 public:
@@ -40,11 +35,6 @@ public:
     return verifyMatmulLayouts(cast<MatmulOpInterface>(op), target);
   }
   bool isTotal() const override { return false; }
-  std::optional<TensorAccess>
-  getWantedAccess(Operation *op, Value tensor,
-                  const TargetInfo &target) const override;
-  int64_t getWantedGroupPadding(Operation *op,
-                                const TargetInfo &target) const override;
 
   LogicalResult verifyTile(Operation *op, const KernelWork &work,
                            TileAttrInterface tile,
@@ -60,6 +50,13 @@ public:
   }
   std::string explain(const MatmulWork &work, KernelChoiceAttr choice,
                       const TargetInfo &target) const override;
+
+protected:
+  bool hasKernel(MatmulOpInterface op, const TargetInfo &target) const override;
+  SmallVector<int64_t, 2>
+  getContiguousDimsB(MatmulOpInterface op) const override {
+    return fp8moe::getContiguousDimsB(op);
+  }
 };
 } // namespace
 
@@ -76,43 +73,12 @@ void HopperMatmulFamily::addCandidates(
 // Layouts
 //===----------------------------------------------------------------------===//
 
-/// Layout placement asks this often: work has more that is not needed.
-static bool hasKernel(MatmulOpInterface op, const TargetInfo &target) {
+bool HopperMatmulFamily::hasKernel(MatmulOpInterface op,
+                                   const TargetInfo &target) const {
   return !hasBlockScales(op) &&
          hasMatmulKernel(getMatrixElement(op.getA().getType().getElementType()),
                          getMatrixElement(op.getB().getType().getElementType()),
                          target);
-}
-
-/// Tensor maps copy tiles with the contracted dimension contiguous, or some of
-/// bf16 with the columns, and write results row by row.
-std::optional<TensorAccess>
-HopperMatmulFamily::getWantedAccess(Operation *op, Value tensor,
-                                    const TargetInfo &target) const {
-  auto matmul = dyn_cast<MatmulOpInterface>(op);
-  if (!matmul || !hasKernel(matmul, target))
-    return std::nullopt;
-  SmallVector<int64_t, 2> contiguous;
-  if (tensor == matmul.getA())
-    contiguous = {matmul.getContractedDimA()};
-  else if (tensor == matmul.getB())
-    contiguous = getContiguousDimsB(matmul);
-  else if (tensor == matmul.getResult() && !matmul.getAddend())
-    contiguous = {matmul.getType().getRank() - 1};
-  else
-    return std::nullopt;
-  int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
-  return TensorAccess::free({rank - 2, rank - 1}, contiguous);
-}
-
-int64_t
-HopperMatmulFamily::getWantedGroupPadding(Operation *op,
-                                          const TargetInfo &target) const {
-  auto matmul = dyn_cast<MatmulOpInterface>(op);
-  bool isFast = matmul && !matmul.isMGrouped() &&
-                isFp8Type(matmul.getA().getType().getElementType()) &&
-                hasKernel(matmul, target);
-  return isFast ? kGroupPadding : 0;
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,0 +1,73 @@
+//===- MatmulFamily.cpp - What families of matmul kernels share -----------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tuning/Matmul/MatmulFamily.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+SmallVector<int64_t, 2>
+MatmulFamily::getContiguousDimsB(MatmulOpInterface op) const {
+  return {op.getContractedDimB()};
+}
+
+std::optional<TensorAccess>
+MatmulFamily::getWantedAccess(Operation *op, Value tensor,
+                              const TargetInfo &target) const {
+  auto matmul = dyn_cast<MatmulOpInterface>(op);
+  if (!matmul || !hasKernel(matmul, target))
+    return std::nullopt;
+  SmallVector<int64_t, 2> contiguous;
+  if (tensor == matmul.getA())
+    contiguous = {matmul.getContractedDimA()};
+  else if (tensor == matmul.getB())
+    contiguous = getContiguousDimsB(matmul);
+  else if (tensor == matmul.getResult() && !matmul.getAddend())
+    contiguous = {matmul.getType().getRank() - 1};
+  else
+    return std::nullopt;
+  int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
+  return TensorAccess::free({rank - 2, rank - 1}, contiguous);
+}
+
+int64_t MatmulFamily::getWantedGroupPadding(Operation *op,
+                                            const TargetInfo &target) const {
+  auto matmul = dyn_cast<MatmulOpInterface>(op);
+  bool needsMasks = matmul && !matmul.isMGrouped() &&
+                    isFp8Type(matmul.getA().getType().getElementType()) &&
+                    hasKernel(matmul, target);
+  return needsMasks ? kGroupPadding : 0;
+}
+
+KernelChoiceAttr MatmulFamily::choose(MLIRContext *context,
+                                      const MatmulWork &work,
+                                      const TargetInfo &target) const {
+  SmallVector<KernelCandidate> candidates;
+  addCandidates(context, work, target, candidates);
+  return KernelChoiceAttr::get(context, chooseCandidate(candidates).tile);
+}
+
+std::string MatmulFamily::explainTile(
+    const MatmulWork &work, TileAttrInterface tile, const TargetInfo &target,
+    function_ref<std::string(TileAttrInterface)> describe) const {
+  SmallVector<KernelCandidate> candidates;
+  addCandidates(tile.getContext(), work, target, candidates);
+  std::string text;
+  for (const KernelCandidate &candidate : candidates)
+    if (candidate.tile == tile)
+      text = candidate.reason;
+  const KernelCandidate &best = chooseCandidate(candidates);
+  if (best.tile == tile)
+    return text;
+  return text + llvm::formatv("{0}as given, the model prefers {1} at {2:f1} us",
+                              text.empty() ? "" : "; ", describe(best.tile),
+                              best.cost.time / 1e6)
+                    .str();
+}
