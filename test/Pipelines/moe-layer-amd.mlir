@@ -19,7 +19,7 @@
 // ASM-NOT: scratch_
 // ASM-NOT: {{private_segment_fixed_size:? +[1-9]}}
 // ASM-NOT: {{vgpr_spill_count: +[1-9]}}
-// ASM: grouped_matmul_wgrad
+// ASM: grouped_matmul_k_grouped
 // ASM-NOT: scratch_
 // ASM-NOT: {{private_segment_fixed_size:? +[1-9]}}
 // ASM-NOT: {{vgpr_spill_count: +[1-9]}}

@@ -18,17 +18,17 @@
 // PLAN-NEXT: launch @{{.*}}::@grouped_matmul_{{[0-9]}}
 // PLAN-NEXT: launch @{{.*}}::@grouped_matmul_{{[0-9]}}
 // PLAN-NEXT: program @backward
-// PLAN-NEXT: launch @{{.*}}::@quantize_both_axes_
-// PLAN-NEXT: launch @{{.*}}::@quantize_streamed_
-// PLAN-NEXT: launch @{{.*}}::@quantize_strips_to_slices_
-// PLAN-NEXT: launch @{{.*}}::@quantize_slices_held_
-// PLAN-NEXT: launch @{{.*}}::@quantize_streamed_
-// PLAN-NEXT: launch @{{.*}}::@quantize_strips_to_slices_
+// PLAN-NEXT: launch @{{.*}}::@quantize_single_pass_both_axes_
+// PLAN-NEXT: launch @{{.*}}::@quantize_single_pass_outer_
+// PLAN-NEXT: launch @{{.*}}::@quantize_two_pass_outer_transposing_
+// PLAN-NEXT: launch @{{.*}}::@quantize_register_resident_
+// PLAN-NEXT: launch @{{.*}}::@quantize_single_pass_outer_
+// PLAN-NEXT: launch @{{.*}}::@quantize_two_pass_outer_transposing_
 // PLAN-NEXT: launch @{{.*}}::@grouped_matmul_{{[0-9]}}
 // PLAN-NEXT: launch @{{.*}}::@grouped_matmul_{{[0-9]}}
-// PLAN-NEXT: launch @{{.*}}::@quantize_streamed_
-// PLAN-NEXT: launch @{{.*}}::@quantize_strips_to_slices_
-// PLAN-NEXT: launch @{{.*}}::@grouped_matmul_wgrad
+// PLAN-NEXT: launch @{{.*}}::@quantize_single_pass_outer_
+// PLAN-NEXT: launch @{{.*}}::@quantize_two_pass_outer_transposing_
+// PLAN-NEXT: launch @{{.*}}::@grouped_matmul_k_grouped
 // PLAN-NOT:  launch
 
 // CHECK-LABEL: func.func @forward

@@ -59,7 +59,7 @@ def ConvertFP8MoEToGPU : Pass<"convert-fp8moe-to-gpu", "::mlir::ModuleOp"> {
       %m = fp8moe_plan.dim %x, 0 : memref<?x2048xbf16>
       %q = fp8moe_plan.output "result0" sizes(%m) align 1 : memref<?x2048xf8E4M3FN>
       %s = fp8moe_plan.output "result1" sizes(%m) align 4 : memref<?xf32>
-      fp8moe_plan.launch @fp8moe_kernels::@quantize_slices_0 grid(%blocks, %c1, %c1)
+      fp8moe_plan.launch @fp8moe_kernels::@quantize_two_pass_inner_0 grid(%blocks, %c1, %c1)
           block(256, 1, 1) shared 0 args(%x, %q, %s, %m, %blocks)
           : memref<?x2048xbf16>, memref<?x2048xf8E4M3FN>, memref<?xf32>, index, index
     }

@@ -26,13 +26,13 @@ using namespace mlir::fp8moe;
 StringRef fp8moe::stringifyQuantizeKind(QuantizeConfig::Kind kind) {
   switch (kind) {
   case QuantizeConfig::Inner:
-    return "slices";
+    return "inner";
   case QuantizeConfig::Outer:
-    return "strips";
+    return "outer";
   case QuantizeConfig::OuterTransposing:
-    return "strips_to_slices";
+    return "outer_transposing";
   case QuantizeConfig::InnerTransposing:
-    return "slices_to_strips";
+    return "inner_transposing";
   }
   llvm_unreachable("unknown kind");
 }

@@ -11,7 +11,7 @@ func.func @rows(%x: tensor<?x64xf32>) -> (tensor<?x64x!fp8moe.e5m2>, tensor<?xf3
 }
 
 // CHECK-LABEL: gpu.module @fp8moe_kernels
-// CHECK-LABEL: llvm.func @quantize_slices_held_0
+// CHECK-LABEL: llvm.func @quantize_register_resident_0
 // CHECK-SAME:    (%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64)
 // CHECK-SAME:    rocdl.kernel
 // The number of blocks is a parameter: reading it on the device would call a library.

@@ -16,7 +16,7 @@
 // CHECK-NEXT:  kernel, layouts and tile {{ *}}predicted
 // CHECK-NEXT:  fp8moe.jagged_dynamic_quantize line [[@LINE+44]] two_pass<columns = 64, threads = 256> {{[0-9.]+}} us
 // CHECK-NEXT:  row-major, row-major -> column-major, row-major
-// CHECK-NEXT:  strips_to_slices: bound by {{latency|bandwidth}}, the second read from L2, 2048 blocks in 3 waves; next best two_pass<columns = 128, threads = 512> at {{[0-9.]+}} us
+// CHECK-NEXT:  outer_transposing: bound by {{latency|bandwidth}}, the second read from L2, 2048 blocks in 3 waves; next best two_pass<columns = 128, threads = 512> at {{[0-9.]+}} us
 // CHECK-NEXT:  fp8moe.relayout line {{[0-9]+}} no tile {{[0-9.]+}} us
 // CHECK-NEXT:  row-major -> column-major
 // CHECK-NEXT:  no choice: one schedule for these layouts
@@ -35,7 +35,7 @@
 // MANIFEST-NEXT:       "row-major",
 // MANIFEST-NEXT:       "row-major"
 // MANIFEST-NEXT:     ],
-// MANIFEST-NEXT:     "reason": "strips_to_slices: {{.*}}",
+// MANIFEST-NEXT:     "reason": "outer_transposing: {{.*}}",
 // MANIFEST-NEXT:     "tile": {
 // MANIFEST-NEXT:       "columns": 64,
 // MANIFEST-NEXT:       "kind": "two_pass",

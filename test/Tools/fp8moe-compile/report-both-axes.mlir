@@ -5,10 +5,10 @@
 
 // CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}}{{.*}}no tile
 // CHECK: both axes at once; a kernel for each takes {{[0-9.]+}} us
-// CHECK: quantize_both_axes_0 0-1
-// CHECK: quantize_streamed_1 0-1
-// CHECK: quantize_strips_to_slices_2 0-1
-// CHECK: quantize_slices_held_3 0-1
+// CHECK: quantize_single_pass_both_axes_0 0-1
+// CHECK: quantize_single_pass_outer_1 0-1
+// CHECK: quantize_two_pass_outer_transposing_2 0-1
+// CHECK: quantize_register_resident_3 0-1
 func.func @quantize(%grad: tensor<?x2048xbf16>, %offsets: tensor<16xi32>)
     -> (tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x2048xf8E4M3FN>,
         tensor<16x2048xf32>, tensor<?xf32>) {

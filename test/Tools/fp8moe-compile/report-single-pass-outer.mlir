@@ -4,10 +4,10 @@
 // maps refuse.
 
 // CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}}{{.*}}single_pass_outer<columns = 64, stages = 13>
-// CHECK: strips_to_slices: bound by {{latency|bandwidth}}, streamed once through shared memory, {{[0-9]+}} tiles in {{[0-9]+}} waves
+// CHECK: outer_transposing: bound by {{latency|bandwidth}}, streamed once through shared memory, {{[0-9]+}} tiles in {{[0-9]+}} waves
 // One of the two kernels is launched.
-// CHECK: quantize_streamed_0 0-1
-// CHECK: quantize_strips_to_slices_1 0-1
+// CHECK: quantize_single_pass_outer_0 0-1
+// CHECK: quantize_two_pass_outer_transposing_1 0-1
 func.func @quantize(%grad: tensor<?x2048xbf16>, %offsets: tensor<64xi32>)
     -> (tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<64x2048xf32>) {
   %q, %s = fp8moe.jagged_dynamic_quantize %grad groups(%offsets : tensor<64xi32>) along [0]

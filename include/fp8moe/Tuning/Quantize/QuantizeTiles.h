@@ -76,7 +76,7 @@ struct QuantizeConfig {
   int64_t getColumnsPerWorkTile() const { return columnsPerBlock * rounds; }
 };
 
-/// "slices", "strips", "strips_to_slices" or "slices_to_strips".
+/// "inner", "outer", "outer_transposing" or "inner_transposing".
 StringRef stringifyQuantizeKind(QuantizeConfig::Kind kind);
 
 /// The parallel dimensions: at most one that segments loop over,

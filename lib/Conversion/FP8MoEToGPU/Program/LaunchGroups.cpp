@@ -222,7 +222,7 @@ LogicalResult LaunchGroups::merge(const Group &group,
       FusedLoc::get(op->getContext(), {first.getLoc(), second.getLoc()});
   KernelCache &kernels = lowering.getKernels();
   SymbolRefAttr kernel = kernels.getOrBuild(
-      "quantize_pair", {first.getKernel(), second.getKernel()},
+      "launch_group", {first.getKernel(), second.getKernel()},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &) {
         buildMerged(loc, module, name, kernels.lookup(first.getKernel()),
                     kernels.lookup(second.getKernel()));

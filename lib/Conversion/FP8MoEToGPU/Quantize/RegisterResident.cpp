@@ -120,7 +120,7 @@ void RegisterResidentBuilder::build() {
       b.ceilDiv(kernel.sizes.parallel, config.getColumnsPerWorkTile());
   Value workTiles = b.mul(kernel.sizes.segments, strips);
   Value remainderWorkTiles =
-      kernel.problem.jagged ? b.ceilDiv(strips, kHeldTailStrips) : b.i64(0);
+      kernel.problem.jagged ? b.ceilDiv(strips, kRemainderStrips) : b.i64(0);
   bool isOnlySegment =
       !kernel.problem.jagged && kernel.problem.sizes.segments == 1;
   b.forEachWorkTile(b.add(workTiles, remainderWorkTiles), [&](Value workTile) {
@@ -139,8 +139,8 @@ void RegisterResidentBuilder::build() {
       segment = kernel.createSegment(kernel.sizes.segments);
       // Mostly there are no such rows.
       b.createIf(b.less(segment.zeroRows.low, segment.zeroRows.high), [&] {
-        forEachColumn(b.mul(b.sub(workTile, workTiles), kHeldTailStrips),
-                      teamInBlock, kHeldTailStrips,
+        forEachColumn(b.mul(b.sub(workTile, workTiles), kRemainderStrips),
+                      teamInBlock, kRemainderStrips,
                       [&](Value index) { zeroColumn(index); });
       });
     });

@@ -40,7 +40,7 @@ OpFoldResult SegmentedLaunch::countWorkTiles() {
   if (config.method == QuantizeMethod::RegisterResident) {
     OpFoldResult workTiles = size.mul(sizes.segments, strips);
     return problem.jagged
-               ? size.add(workTiles, size.ceilDiv(strips, kHeldTailStrips))
+               ? size.add(workTiles, size.ceilDiv(strips, kRemainderStrips))
                : workTiles;
   }
   if (config.kind == QuantizeConfig::Inner)
@@ -58,9 +58,10 @@ SegmentedLaunch::getKernel(SmallVectorImpl<OpFoldResult> &arguments) {
       config.columnsPerBlock,  static_cast<int64_t>(config.method),
       config.heldChunks,       config.rounds};
   arguments = addSizes(numbers);
-  std::string name = ("quantize_" + stringifyQuantizeKind(config.kind)).str();
-  if (config.method == QuantizeMethod::RegisterResident)
-    name += "_held";
+  std::string name =
+      config.method == QuantizeMethod::RegisterResident
+          ? "quantize_register_resident"
+          : ("quantize_two_pass_" + stringifyQuantizeKind(config.kind)).str();
   return lowering.getKernels().getOrBuild(
       name,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),

@@ -72,7 +72,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
   // The weight gradient has the same tiles for any number of tokens.
   // LAUNCH: program @gradient
-  // LAUNCH-NEXT: launch {{.*}}@grouped_matmul_wgrad_
+  // LAUNCH-NEXT: launch {{.*}}@grouped_matmul_k_grouped_
   // LAUNCH-NOT: launch
   func.func @gradient(%a: tensor<512x?xf8E4M3FN>, %sa: tensor<4x512xf32>,
       %b: tensor<?x16384xf8E4M3FN, #columns>, %sb: tensor<4x16384xf32>,

@@ -6,7 +6,7 @@
 
 // CHECK-COUNT-3: llvm.mlir.global internal
 // CHECK-NOT:     llvm.mlir.global
-// CHECK:         gpu.func @[[MERGED:quantize_pair_[0-9]+]](
+// CHECK:         gpu.func @[[MERGED:launch_group_[0-9]+]](
 // CHECK-SAME:      %[[BLOCKS:[^ ]*]]: i64, %{{[^ ]*}}: !llvm.ptr, %{{[^ ]*}}: !llvm.ptr, %{{[^ ]*}}: !llvm.ptr, %{{[^ ]*}}: !llvm.ptr, %{{[^ ]*}}: i64, %{{[^ ]*}}: i64, %{{[^ ]*}}: i64) kernel attributes {known_block_size = array<i32: 256, 1, 1>
 // CHECK:           %[[BLOCK:.*]] = gpu.block_id x
 // CHECK:           %[[NUM:.*]] = arith.index_cast %[[BLOCKS]] : i64 to index

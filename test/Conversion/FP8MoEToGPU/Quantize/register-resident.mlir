@@ -17,8 +17,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// CHECK:         llvm.mlir.global internal @quantize_slices_held_0_magnitudes() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<16 x i8>
-// CHECK-LABEL: gpu.func @quantize_slices_held_0
+// CHECK:         llvm.mlir.global internal @quantize_register_resident_0_magnitudes() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<16 x i8>
+// CHECK-LABEL: gpu.func @quantize_register_resident_0
 // CHECK-SAME:    known_block_size = array<i32: 128, 1, 1>
 // CHECK-COUNT-10: llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK-NOT:     llvm.load %{{.*}} : !llvm.ptr<1>
@@ -49,7 +49,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
   }
 }
 
-// CHECK-LABEL: gpu.func @quantize_slices_held_0
+// CHECK-LABEL: gpu.func @quantize_register_resident_0
 // Rows that no team can hold are read later, by a loop that is not unrolled.
 // CHECK:         scf.for
 // CHECK:         llvm.loop_annotation
@@ -60,5 +60,5 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 // CHECK:         %[[LENGTH:.*]] = arith.ceildivsi %[[M]], %[[GROUPS]]
 // CHECK:         %[[SHORT:.*]] = arith.cmpi sle, %[[LENGTH]], %[[LIMIT:.*]] : index
 // CHECK:         %[[LONGER:.*]] = arith.cmpi sgt, %[[LENGTH]], %[[LIMIT]] : index
-// CHECK:         launch @fp8moe_kernels::@quantize_slices_held_0 {{.*}} when(%[[SHORT]])
-// CHECK:         launch @fp8moe_kernels::@quantize_slices_held_1
+// CHECK:         launch @fp8moe_kernels::@quantize_register_resident_0 {{.*}} when(%[[SHORT]])
+// CHECK:         launch @fp8moe_kernels::@quantize_register_resident_1

@@ -17,7 +17,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// CHECK-LABEL: gpu.func @quantize_slices_0
+// CHECK-LABEL: gpu.func @quantize_two_pass_inner_0
 // CHECK-SAME:    (%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %[[M:.*]]: i64, %[[BLOCKS:.*]]: i64)
 // CHECK-SAME:    kernel attributes {known_block_size = array<i32: 256, 1, 1>
 // The blocks take turns on the slices.
@@ -53,9 +53,9 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 }
 
 // CHECK-LABEL: gpu.module @fp8moe_kernels
-// CHECK-DAG:     llvm.mlir.global internal @quantize_strips_to_slices_0_tile() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<16384 x i8>
-// CHECK-DAG:     llvm.mlir.global internal @quantize_strips_to_slices_0_scales() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<256 x i8>
-// CHECK:         gpu.func @quantize_strips_to_slices_0
+// CHECK-DAG:     llvm.mlir.global internal @quantize_two_pass_outer_transposing_0_tile() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<16384 x i8>
+// CHECK-DAG:     llvm.mlir.global internal @quantize_two_pass_outer_transposing_0_scales() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<256 x i8>
+// CHECK:         gpu.func @quantize_two_pass_outer_transposing_0
 // Segment bounds: ends are clamped to [0, M].
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK:         arith.maxsi
@@ -99,8 +99,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 // CHECK-LABEL: fp8moe_plan.program @weights
 // CHECK-DAG:     %[[FORWARD:.*]] = arith.constant 11264 : index
 // CHECK-DAG:     %[[DGRAD:.*]] = arith.constant 2048 : index
-// CHECK:         launch @fp8moe_kernels::@quantize_slices_held_0 grid(%[[FORWARD]],
-// CHECK:         launch @fp8moe_kernels::@quantize_strips_to_slices_1 grid(%[[DGRAD]],
+// CHECK:         launch @fp8moe_kernels::@quantize_register_resident_0 grid(%[[FORWARD]],
+// CHECK:         launch @fp8moe_kernels::@quantize_two_pass_outer_transposing_1 grid(%[[DGRAD]],
 
 // -----
 
@@ -120,8 +120,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 }
 
 // CHECK-LABEL: fp8moe_plan.program @others
-// CHECK:         launch @fp8moe_kernels::@quantize_strips_0
-// CHECK:         launch @fp8moe_kernels::@quantize_slices_to_strips_1
+// CHECK:         launch @fp8moe_kernels::@quantize_two_pass_outer_0
+// CHECK:         launch @fp8moe_kernels::@quantize_two_pass_inner_transposing_1
 
 // -----
 
@@ -141,11 +141,11 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// CHECK-LABEL: gpu.func @quantize_strips_0
+// CHECK-LABEL: gpu.func @quantize_two_pass_outer_0
 // CHECK:         gpu.shuffle idx
 // CHECK-LABEL: gpu.func @copy_groups_1
 // CHECK-LABEL: fp8moe_plan.program @padded
-// CHECK:         launch @fp8moe_kernels::@quantize_strips_0
+// CHECK:         launch @fp8moe_kernels::@quantize_two_pass_outer_0
 // CHECK:         launch @fp8moe_kernels::@copy_groups_1
 
 // -----

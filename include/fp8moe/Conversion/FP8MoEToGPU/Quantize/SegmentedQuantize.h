@@ -69,9 +69,9 @@ struct QuantizeProblem {
   QuantizeSizes<int64_t> sizes;
 };
 
-/// Held slices: strips of columns whose rows behind the last group make a work
-/// tile of work. Mostly there are no such rows.
-constexpr int64_t kHeldTailStrips = 16;
+/// Register-resident: strips of columns whose remainder rows make a work tile.
+/// Mostly there are no such rows.
+constexpr int64_t kRemainderStrips = 16;
 
 /// The kernel of a problem with the tile in `config`. Its pointers are input,
 /// offsets (jagged only), output (unless there is none) and scales; then come

@@ -224,7 +224,7 @@ CDNAMatmulLaunch::getKernel(const CDNAMatmulConfig &config,
     numbers.push_back(known.*to);
   }
   return lowering.getKernels().getOrBuild(
-      problem.isMGrouped() ? "grouped_matmul" : "grouped_matmul_wgrad",
+      problem.isMGrouped() ? "grouped_matmul" : "grouped_matmul_k_grouped",
       {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
        TypeAttr::get(problem.resultType),
        builder.getDenseI64ArrayAttr(numbers)},

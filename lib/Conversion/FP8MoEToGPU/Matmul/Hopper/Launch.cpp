@@ -241,7 +241,7 @@ SymbolRefAttr HopperMatmulLaunch::getKernel(const HopperMatmulConfig &config) {
   return lowering.getKernels().getOrBuild(
       problem.dense          ? "matmul"
       : problem.isMGrouped() ? "grouped_matmul"
-                             : "grouped_matmul_wgrad",
+                             : "grouped_matmul_k_grouped",
       {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
        TypeAttr::get(problem.resultType),
        getMatmulTile(op.getContext(), config),

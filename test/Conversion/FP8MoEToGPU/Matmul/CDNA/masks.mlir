@@ -5,7 +5,7 @@
 
 #columns = #fp8moe.strided<[1, 0]>
 // Groups begin anywhere: the first stage and the last one have masks, for each phase.
-// CHECK-LABEL: gpu.func @grouped_matmul_wgrad_0
+// CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_0
 // CHECK: scf.for
 // CHECK-COUNT-3: rocdl.s.barrier
 // CHECK: scf.if
@@ -26,7 +26,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 #padded_rows = #fp8moe.strided<[0, 1], groups<dim = 1, pad = 16>>
 #padded_columns = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>
-// CHECK-LABEL: gpu.func @grouped_matmul_wgrad_0
+// CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_0
 // CHECK-NOT: arith.andi {{.*}} : vector<4xi32>
 // CHECK: gpu.return
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {

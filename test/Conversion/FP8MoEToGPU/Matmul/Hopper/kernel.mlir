@@ -116,7 +116,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// CHECK-LABEL: gpu.func @grouped_matmul_wgrad_0
+// CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_0
 // Groups begin at multiples of 128.
 // CHECK: arith.muli {{.*}}, %c128_i32
 // CHECK: nvvm.setmaxregister increase 240
@@ -207,7 +207,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// CHECK-LABEL: gpu.func @grouped_matmul_wgrad_0
+// CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_0
 // CHECK: nvvm.setmaxregister increase 240
 // CHECK: nvvm.mbarrier.try_wait
 // CHECK: scf.for {{.*}} to %c64_i32
@@ -236,7 +236,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// CHECK-LABEL: gpu.func @grouped_matmul_wgrad_0
+// CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_0
 // CHECK: nvvm.setmaxregister increase 240
 // CHECK-NOT: number_of_threads = %c256_i32
 // CHECK: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>

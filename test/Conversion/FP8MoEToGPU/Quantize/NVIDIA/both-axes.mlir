@@ -20,7 +20,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// CHECK-LABEL: gpu.func @quantize_both_axes_0
+// CHECK-LABEL: gpu.func @quantize_single_pass_both_axes_0
 // CHECK-SAME:    known_block_size = array<i32: 640, 1, 1>
 // CHECK-NOT:     volatile
 
@@ -57,10 +57,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         nvvm.setmaxregister increase 112
 // CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global
 
-// CHECK-LABEL: gpu.func @quantize_streamed_1
+// CHECK-LABEL: gpu.func @quantize_single_pass_outer_1
 // CHECK-NOT:     nvvm.cp.async.bulk.shared.cluster.global
-// CHECK-LABEL: gpu.func @quantize_strips_to_slices_2
-// CHECK-LABEL: gpu.func @quantize_slices_held_3
+// CHECK-LABEL: gpu.func @quantize_two_pass_outer_transposing_2
+// CHECK-LABEL: gpu.func @quantize_register_resident_3
 
 // CHECK-LABEL: fp8moe_plan.program @both
 // CHECK-DAG:     fp8moe_plan.aligned %{{.*}}, 16
@@ -68,10 +68,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // the L2 cache on average.
 // CHECK-DAG:     fp8moe_plan.aligned %{{.*}}, 8
 // CHECK-DAG:     arith.cmpi sle, %{{.*}}, %c15360
-// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_both_axes_0 {{.*}} block(640, 1, 1) {{.*}} cooperative programmatic when(%[[APPLIES:.*]]) args
-// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_streamed_1 {{.*}} cooperative programmatic when
-// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_strips_to_slices_2 {{.*}} when
-// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_slices_held_3 {{.*}} when
+// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_single_pass_both_axes_0 {{.*}} block(640, 1, 1) {{.*}} cooperative programmatic when(%[[APPLIES:.*]]) args
+// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_single_pass_outer_1 {{.*}} cooperative programmatic when
+// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_two_pass_outer_transposing_2 {{.*}} when
+// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_register_resident_3 {{.*}} when
 
 // -----
 
@@ -96,7 +96,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// CHECK-LABEL: gpu.func @quantize_both_axes_0
+// CHECK-LABEL: gpu.func @quantize_single_pass_both_axes_0
 // CHECK:         %[[BLOCKS:.*]] = nvvm.read.ptx.sreg.nctaid.x
 // CHECK:         %[[MOST:.*]] = arith.muli %[[BLOCKS]], %c768_i32
 // CHECK-NEXT:    arith.cmpi slt, %{{.*}}, %[[MOST]]

@@ -13,7 +13,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// CHECK-LABEL: gpu.func @quantize_slices_columns_0
+// CHECK-LABEL: gpu.func @quantize_single_pass_inner_0
 // CHECK-SAME:    known_block_size = array<i32: 832, 1, 1>
 // The first pieces are asked for before offsets are read.
 // CHECK:         nvvm.mbarrier.init
@@ -47,7 +47,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // A column that is too long for one block: magnitudes go to all blocks of the cluster, which
 // meet before the first and after the last one.
 
-// CHECK-LABEL: gpu.func @quantize_slices_columns_1
+// CHECK-LABEL: gpu.func @quantize_single_pass_inner_1
 // CHECK:         nvvm.cluster.arrive
 // CHECK-NEXT:    nvvm.cluster.wait
 // CHECK:         nvvm.mbarrier.try_wait {{.*}} {scope = #nvvm.mem_scope<cluster>}
@@ -59,10 +59,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-NEXT:    gpu.return
 
 // CHECK-LABEL: fp8moe_plan.program @columns
-// CHECK:         launch @fp8moe_kernels::@quantize_slices_columns_0 {{.*}} block(832, 1, 1) {{.*}} when(
-// CHECK:         launch @fp8moe_kernels::@quantize_slices_columns_1 {{.*}} cluster(2, 1, 1) when(
+// CHECK:         launch @fp8moe_kernels::@quantize_single_pass_inner_0 {{.*}} block(832, 1, 1) {{.*}} when(
+// CHECK:         launch @fp8moe_kernels::@quantize_single_pass_inner_1 {{.*}} cluster(2, 1, 1) when(
 // Longer and unaligned columns.
-// CHECK:         launch @fp8moe_kernels::@quantize_slices_held_
+// CHECK:         launch @fp8moe_kernels::@quantize_register_resident_
 
 // -----
 

@@ -15,7 +15,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 }
 
 // CHECK:       llvm.mlir.global external @[[SHARED:.*]]() {addr_space = 3 : i32, alignment = 1024 : i64}
-// CHECK-LABEL: gpu.func @quantize_streamed_0
+// CHECK-LABEL: gpu.func @quantize_single_pass_outer_0
 // CHECK-SAME:    (%[[TILE:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[FOLDED:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[BOX:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[SHARE:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr,
 // CHECK-SAME:    known_block_size = array<i32: 512, 1, 1>
 // What blocks tell each other is never an ordinary or a volatile access.
@@ -105,7 +105,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         scf.for
 // CHECK:           nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BOX]], %{{.*}}, box[%{{.*}}, %{{.*}}]
 
-// CHECK-LABEL: gpu.func @quantize_strips_to_slices_1
+// CHECK-LABEL: gpu.func @quantize_two_pass_outer_transposing_1
 // CHECK-LABEL: fp8moe_plan.program @jagged
 // CHECK:         %[[X:.*]] = fp8moe_plan.input "arg0"
 // CHECK-DAG:     %[[N:.*]] = fp8moe_plan.dim %[[X]], 1
@@ -119,9 +119,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(256, 32) swizzle 0 promotion 128
 // CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
 // CHECK:         %[[BLOCKS:.*]] = arith.minsi %[[ALL]], %c256
-// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_streamed_0 grid(%[[BLOCKS]], %c1, %c1) block(512, 1, 1) shared 231800 cooperative programmatic when(%[[FITS:.*]]) args
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_single_pass_outer_0 grid(%[[BLOCKS]], %c1, %c1) block(512, 1, 1) shared 231800 cooperative programmatic when(%[[FITS:.*]]) args
 // CHECK:         %[[ELSE:.*]] = arith.xori %[[FITS]], %true
-// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_strips_to_slices_1 {{.*}} when(%[[ELSE]])
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_two_pass_outer_transposing_1 {{.*}} when(%[[ELSE]])
 
 // -----
 
@@ -138,7 +138,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// CHECK-LABEL: gpu.func @quantize_streamed_0
+// CHECK-LABEL: gpu.func @quantize_single_pass_outer_0
 // The scale is divided in f64.
 // CHECK:         arith.divf %{{.*}} : f64
 // CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, box[%{{.*}}, %{{.*}}, %{{.*}}]
@@ -167,7 +167,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         %[[SETS:.*]] = arith.ceildivsi %[[BLOCKS]], %c4
 // CHECK:         %[[ROUNDED:.*]] = arith.muli %[[SETS]], %c4
 // CHECK:         %[[GRID:.*]] = arith.minsi %[[ROUNDED]], %[[MOST]]
-// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_streamed_0 grid(%[[GRID]], {{.*}}%[[RUN_LOG]]{{[ ,)]}}
+// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_single_pass_outer_0 grid(%[[GRID]], {{.*}}%[[RUN_LOG]]{{[ ,)]}}
 
 // -----
 
@@ -192,7 +192,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 }
 
 // CHECK-LABEL: fp8moe_plan.program @not_streamed
-// CHECK-NOT:     streamed
+// CHECK-NOT:     single_pass
 
 // -----
 
@@ -209,4 +209,4 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 }
 
 // CHECK-LABEL: fp8moe_plan.program @not_measured
-// CHECK-NOT:     streamed
+// CHECK-NOT:     single_pass

@@ -63,7 +63,7 @@ void SinglePassInnerLaunch::launchTile(
   for (OpFoldResult argument : addSizes(numbers))
     operands.push_back(index(argument));
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      "quantize_slices_columns",
+      "quantize_single_pass_inner",
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {

@@ -216,7 +216,7 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
                     rowOutput.scaleStride});
   SmallVector<OpFoldResult> args = addSizes(numbers);
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      rows ? "quantize_both_axes" : "quantize_streamed",
+      rows ? "quantize_single_pass_both_axes" : "quantize_single_pass_outer",
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
