@@ -9,7 +9,6 @@
 #include "Tuning/Matmul/MatmulFamily.h"
 #include "fp8moe/Tuning/KernelProblem.h"
 
-
 using namespace mlir;
 using namespace mlir::fp8moe;
 
