@@ -22,8 +22,9 @@ FUNCTIONS = {
     "of_bf16": ("bf16", "bf16", oracle.BF16, False),
     "of_bf16_f32_accumulate": ("bf16", "bf16", oracle.F32, True),
     "fast_bf16_cooperative": ("e4m3", "e4m3", oracle.BF16, False),
-    "of_bf16_columns": ("bf16", "bf16", oracle.BF16, False),
-    "of_bf16_columns_f32_accumulate": ("bf16", "bf16", oracle.F32, True),
+    "of_bf16_b_mn": ("bf16", "bf16", oracle.BF16, False),
+    "of_bf16_b_mn_f32_accumulate": ("bf16", "bf16", oracle.F32, True),
+    "of_bf16_ab_mn": ("bf16", "bf16", oracle.BF16, False),
 }
 # Rows, columns, contraction: parts of tiles, whole ones, more tiles than multiprocessors, sums of several parts.
 SIZES = [(1, 8, 16), (77, 40, 48), (128, 128, 128), (300, 200, 144), (2048, 1000, 512), (3331, 304, 1040), (136, 168, 131072)]
@@ -35,7 +36,9 @@ def check(executor, case):
     a_type, b_type, out, accumulates = FUNCTIONS[name]
     rng = cases.rng_for("device linear", name, m, n, k)
     a, b = operand(rng, (m, k), a_type, executor.kinds), operand(rng, (k, n), b_type, executor.kinds)
-    inputs = {"a": pitched(a, (0, 1)), "b": pitched(b, (0, 1) if "columns" in name else (1, 0))}
+    order_a = (1, 0) if "_ab_mn" in name else (0, 1)
+    order_b = (0, 1) if "_mn" in name else (1, 0)
+    inputs = {"a": pitched(a, order_a), "b": pitched(b, order_b)}
     reference = a.astype(np.float64) @ b.astype(np.float64)
     if a_type != "bf16":
         sa, sb = (rng.uniform(0.5, 1.5, size).astype(np.float32) for size in (m, n))

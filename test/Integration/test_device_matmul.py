@@ -45,8 +45,8 @@ class Function:
     accumulate: bool = False
     pad: int = 0
     file: str = FILE
-    # b is contiguous along its columns instead of the contraction.
-    columns_innermost: bool = False
+    # Operands that are contiguous along the result's rows or columns instead of the contraction.
+    mn_major: str = ""
 
     @property
     def forward(self):
@@ -208,7 +208,7 @@ def make(case, kinds):
         for g, (start, end) in enumerate(bounds):
             if start == end:
                 b[g], sb[g] = nan_of(b), np.nan
-        inputs |= {"a": pitched(a, (0, 1)), "b": pitched(b, (0, 1, 2) if f.columns_innermost else (0, 2, 1))}
+        inputs |= {"a": pitched(a, (0, 1)), "b": pitched(b, (0, 1, 2) if "b" in f.mn_major else (0, 2, 1))}
         shape = (case.tokens, case.n)
     else:
         a = operand(rng, (case.n, case.tokens), f.a, kinds)
@@ -222,7 +222,9 @@ def make(case, kinds):
             a, b = oracle.pad_groups(a, ends, f.pad, 1), oracle.pad_groups(b, ends, f.pad, 0)
             inputs |= {"a": cases.lay_out(a, (0, 1)), "b": cases.lay_out(b, (1, 0))}
         else:
-            inputs |= {"a": pitched(a, (0, 1)), "b": pitched(b, (1, 0))}
+            order_a = (1, 0) if "a" in f.mn_major else (0, 1)
+            order_b = (0, 1) if "b" in f.mn_major else (1, 0)
+            inputs |= {"a": pitched(a, order_a), "b": pitched(b, order_b)}
         shape = (case.groups, case.n, case.k)
     inputs["offsets"] = ends
     if f.a != "bf16":

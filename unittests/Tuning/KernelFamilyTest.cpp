@@ -251,7 +251,7 @@ TEST_F(KernelFamilyTest, ProblemsKnowTheirOperations) {
     auto getDims = [&](const TargetInfo &target) {
       return getKernelAccess(op, op.getA(), target).contiguousDims;
     };
-    EXPECT_EQ(getDims(hopper), Dims{1});
+    EXPECT_EQ(getDims(hopper), (Dims{1, 0}));
     EXPECT_EQ(getDims(other), Dims{1});
     EXPECT_EQ(getDims(blackwell), Dims());
     EXPECT_EQ(getBestGroupPadding(op, hopper), 0);

@@ -13,9 +13,9 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-SmallVector<int64_t, 2>
-MatmulFamily::getContiguousDimsB(MatmulOpInterface op) const {
-  return {op.getContractedDimB()};
+SmallVector<int64_t, 2> MatmulFamily::getContiguousDims(MatmulOpInterface op,
+                                                        bool isFirst) const {
+  return {isFirst ? op.getContractedDimA() : op.getContractedDimB()};
 }
 
 std::optional<TensorAccess>
@@ -26,9 +26,9 @@ MatmulFamily::getWantedAccess(Operation *op, Value tensor,
     return std::nullopt;
   SmallVector<int64_t, 2> contiguous;
   if (tensor == matmul.getA())
-    contiguous = {matmul.getContractedDimA()};
+    contiguous = getContiguousDims(matmul, /*isFirst=*/true);
   else if (tensor == matmul.getB())
-    contiguous = getContiguousDimsB(matmul);
+    contiguous = getContiguousDims(matmul, /*isFirst=*/false);
   else if (tensor == matmul.getResult() && !matmul.getAddend())
     contiguous = {matmul.getType().getRank() - 1};
   else

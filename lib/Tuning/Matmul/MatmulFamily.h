@@ -22,7 +22,8 @@ public:
   }
   TypeID getWorkID() const final { return TypeID::get<MatmulWork>(); }
 
-  /// Kernels load operands along the contraction and write rows of the result.
+  /// Kernels load operands along what getContiguousDims says and write rows of
+  /// the result.
   std::optional<TensorAccess>
   getWantedAccess(Operation *op, Value tensor,
                   const TargetInfo &target) const final;
@@ -50,9 +51,9 @@ protected:
   /// this often: work has more that is not needed.
   virtual bool hasKernel(MatmulOpInterface op,
                          const TargetInfo &target) const = 0;
-  /// The dimensions of the second operand one of which must be contiguous.
-  virtual SmallVector<int64_t, 2>
-  getContiguousDimsB(MatmulOpInterface op) const;
+  /// The dimensions of an operand one of which must be contiguous.
+  virtual SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op,
+                                                    bool isFirst) const;
 
   /// Why a matmul has one tile: what decides its time, and the tile that the
   /// model prefers, as `describe` has it.

@@ -33,14 +33,20 @@ bool fp8moe::isPromoted(MatmulOpInterface op) {
          op.getAccumulation() == Accumulation::Promoted;
 }
 
-bool fp8moe::hasColumnsInnermost(MatmulOpInterface op) {
-  RankedTensorType type = op.getB().getType();
+bool fp8moe::mayBeMNMajor(MatmulOpInterface op, bool isFirst) {
+  return !isFp8Type(op.getA().getType().getElementType()) &&
+         !(isFirst && op.isMGrouped() && !op.isDense());
+}
+
+bool fp8moe::isMNMajor(MatmulOpInterface op, bool isFirst) {
+  RankedTensorType type = (isFirst ? op.getA() : op.getB()).getType();
   std::optional<StridedLayout> layout = StridedLayout::get(type);
-  int64_t contracted = op.getContractedDimB();
-  return op.isMGrouped() && !isFp8Type(type.getElementType()) && layout &&
+  int64_t contracted =
+      isFirst ? op.getContractedDimA() : op.getContractedDimB();
+  int64_t kept = isFirst ? 0 : type.getRank() - 1;
+  return mayBeMNMajor(op, isFirst) && layout &&
          !layout->isContiguousAlong(contracted) &&
-         type.getDimSize(contracted) != 1 &&
-         layout->isContiguousAlong(type.getRank() - 1);
+         type.getDimSize(contracted) != 1 && layout->isContiguousAlong(kept);
 }
 
 MatmulWork fp8moe::getMatmulWork(MatmulOpInterface op) {
@@ -62,7 +68,7 @@ MatmulWork fp8moe::getMatmulWork(MatmulOpInterface op) {
   work.dense = op.isDense();
   work.accumulates = static_cast<bool>(op.getAddend());
   work.hasBlockScales = hasBlockScales(op);
-  work.columnsInnermost = hasColumnsInnermost(op);
+  work.mnMajorB = isMNMajor(op, /*isFirst=*/false);
   return work;
 }
 

@@ -1,5 +1,5 @@
-// Dense matmuls as GPUs run them: both operands contiguous along the contraction, or the
-// second one of bf16 along its columns, and any pitch that the caller chooses; and such as
+// Dense matmuls as GPUs run them: both operands contiguous along the contraction, or those of
+// bf16 along the result's rows and columns (MN-major), and any pitch that the caller chooses; and such as
 // are FP8 by decision.
 //
 // A program of the numerics tests. All dimensions and pitches are dynamic, so that one
@@ -112,7 +112,7 @@ func.func @layer_bf16(
   return %y, %dx, %dw : tensor<?x304xbf16>, tensor<?x208xbf16>, tensor<304x208xbf16>
 }
 
-func.func @of_bf16_columns(
+func.func @of_bf16_b_mn(
       %a: tensor<?x?xbf16, #rows> {fp8moe.name = "a"},
       %b: tensor<?x?xbf16, #rows> {fp8moe.name = "b"})
       -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
@@ -121,7 +121,7 @@ func.func @of_bf16_columns(
   return %y : tensor<?x?xbf16>
 }
 
-func.func @of_bf16_columns_f32_accumulate(
+func.func @of_bf16_b_mn_f32_accumulate(
       %a: tensor<?x?xbf16, #rows> {fp8moe.name = "a"},
       %b: tensor<?x?xbf16, #rows> {fp8moe.name = "b"},
       %c: tensor<?x?xf32> {fp8moe.name = "c"})
@@ -129,4 +129,14 @@ func.func @of_bf16_columns_f32_accumulate(
   %y = fp8moe.linear %a, %b accumulate(%c : tensor<?x?xf32>)
       : tensor<?x?xbf16, #rows>, tensor<?x?xbf16, #rows> -> tensor<?x?xf32>
   return %y : tensor<?x?xf32>
+}
+
+// A weight gradient over tokens: both operands are read as activations lie.
+func.func @of_bf16_ab_mn(
+      %a: tensor<?x?xbf16, #columns> {fp8moe.name = "a"},
+      %b: tensor<?x?xbf16, #rows> {fp8moe.name = "b"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.linear %a, %b
+      : tensor<?x?xbf16, #columns>, tensor<?x?xbf16, #rows> -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
 }

@@ -35,9 +35,8 @@ struct MatmulWork : KernelWorkBase<MatmulWork> {
   bool accumulates = false;
   /// Scales are those of blocks along the contraction.
   bool hasBlockScales = false;
-  /// B, of bf16 and M-grouped, is contiguous along its columns
-  /// and not along the contraction.
-  bool columnsInnermost = false;
+  /// B is MN-major.
+  bool mnMajorB = false;
 
   bool isMGrouped() const { return groupedDim == GroupedDim::M; }
 
@@ -54,9 +53,14 @@ MatrixElement getMatrixElement(Type type);
 /// lose nothing there.
 bool isPromoted(MatmulOpInterface op);
 
-/// Whether the second operand is one that kernels may read along its columns,
-/// bf16 and M-grouped, and lies so and not along the contraction.
-bool hasColumnsInnermost(MatmulOpInterface op);
+/// Whether matrix instructions may read the operand MN-major, that is with the
+/// result's rows (A) or columns (B) contiguous instead of the contraction: bf16
+/// and, for A, with rows that no group cuts.
+bool mayBeMNMajor(MatmulOpInterface op, bool isFirst);
+
+/// Whether the operand is one that may be, and lies so and not along the
+/// contraction.
+bool isMNMajor(MatmulOpInterface op, bool isFirst);
 
 MatmulWork getMatmulWork(MatmulOpInterface op);
 

@@ -56,7 +56,8 @@ getProblem(MatmulOpInterface op,
   problem.reciprocalScales = op.getDirection() == ScaleDirection::Quantize;
   problem.promoted = isPromoted(op);
   problem.accumulates = static_cast<bool>(op.getAddend());
-  problem.columnsInnermost = hasColumnsInnermost(op);
+  problem.mnMajorA = isMNMajor(op, /*isFirst=*/true);
+  problem.mnMajorB = isMNMajor(op, /*isFirst=*/false);
   for (auto [from, to] :
        llvm::zip_equal(GroupedMatmulSizes<OpFoldResult>::members(),
                        GroupedMatmulSizes<int64_t>::members()))

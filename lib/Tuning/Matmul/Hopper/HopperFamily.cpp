@@ -53,9 +53,9 @@ public:
 
 protected:
   bool hasKernel(MatmulOpInterface op, const TargetInfo &target) const override;
-  SmallVector<int64_t, 2>
-  getContiguousDimsB(MatmulOpInterface op) const override {
-    return fp8moe::getContiguousDimsB(op);
+  SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op,
+                                            bool isFirst) const override {
+    return fp8moe::getContiguousDims(op, isFirst);
   }
 };
 } // namespace

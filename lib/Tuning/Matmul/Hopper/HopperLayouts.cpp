@@ -9,6 +9,7 @@
 #include "fp8moe/Target/NVIDIA.h"
 #include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -50,50 +51,55 @@ static LogicalResult verifyTensorMap(MatmulOpInterface op, StringRef what,
   return success();
 }
 
-/// wgmma reads bf16 along the contraction or across it, FP8 only along it; and
-/// bytes of other groups are only masked along it.
-static bool readsColumns(MatmulOpInterface op) {
-  return op.isMGrouped() && !isFp8Type(op.getB().getType().getElementType());
+/// The operand's dimension that the result has, too.
+static int64_t getKeptDim(MatmulOpInterface op, bool isFirst) {
+  return isFirst ? 0 : op.getB().getType().getRank() - 1;
 }
 
-SmallVector<int64_t, 2> fp8moe::getContiguousDimsB(MatmulOpInterface op) {
-  RankedTensorType type = op.getB().getType();
-  int64_t contracted = op.getContractedDimB(), columns = type.getRank() - 1;
+SmallVector<int64_t, 2> fp8moe::getContiguousDims(MatmulOpInterface op,
+                                                  bool isFirst) {
+  RankedTensorType type = (isFirst ? op.getA() : op.getB()).getType();
+  int64_t contracted =
+      isFirst ? op.getContractedDimA() : op.getContractedDimB();
+  int64_t kept = getKeptDim(op, isFirst);
   SmallVector<int64_t, 2> dims{contracted};
-  if (!readsColumns(op))
+  if (!mayBeMNMajor(op, isFirst))
     return dims;
   // The innermost size of a dense tensor is a pitch, which tensor maps take in
-  // whole 16 bytes: where that is not sure along the columns and sure along the
-  // contraction, a copy is better than a program that cannot run.
+  // whole 16 bytes: where that is not sure along the kept dimension and sure
+  // along the contraction, a copy is better than a program that cannot run.
   int64_t bytes = getElementBytes(type.getElementType()).value_or(1);
   auto isSure = [&](int64_t dim) {
     return !type.isDynamicDim(dim) &&
            type.getDimSize(dim) * bytes % kAlignment == 0;
   };
-  if (isSure(columns) || (type.isDynamicDim(columns) && !isSure(contracted)))
-    dims.push_back(columns);
+  if (isSure(kept) || (type.isDynamicDim(kept) && !isSure(contracted)))
+    dims.push_back(kept);
   return dims;
 }
 
 LogicalResult fp8moe::verifyMatmulLayouts(MatmulOpInterface op,
                                           const TargetInfo &target) {
-  auto verifyOperand = [&](StringRef what, RankedTensorType type, int64_t dim,
-                           StringRef role, StringRef orElse) {
-    return verifyTensorMap(op, what, type, dim, role, orElse,
-                           "run the layout passes, or fp8moe.relayout it first",
-                           target);
-  };
-  if (failed(verifyOperand("the first operand", op.getA().getType(),
-                           op.getContractedDimA(), "contracted", "")))
-    return failure();
-  RankedTensorType b = op.getB().getType();
-  bool isAlongColumns = hasColumnsInnermost(op);
-  if (failed(verifyOperand("the second operand", b,
-                           isAlongColumns ? b.getRank() - 1
-                                          : op.getContractedDimB(),
-                           isAlongColumns ? "last" : "contracted",
-                           readsColumns(op) ? " or along its columns" : "")))
-    return failure();
+  for (bool isFirst : {true, false}) {
+    RankedTensorType type = (isFirst ? op.getA() : op.getB()).getType();
+    int64_t contracted =
+        isFirst ? op.getContractedDimA() : op.getContractedDimB();
+    int64_t kept = getKeptDim(op, isFirst);
+    bool isAlongKept = isMNMajor(op, isFirst);
+    std::string orElse =
+        mayBeMNMajor(op, isFirst)
+            ? llvm::formatv(" or along dimension {0}", kept).str()
+            : "";
+    if (failed(verifyTensorMap(
+            op, isFirst ? "the first operand" : "the second operand", type,
+            isAlongKept ? kept : contracted,
+            !isAlongKept ? "contracted"
+            : isFirst    ? "first"
+                         : "last",
+            orElse, "run the layout passes, or fp8moe.relayout it first",
+            target)))
+      return failure();
+  }
   return verifyTensorMap(op, "the result", op.getType(),
                          op.getType().getRank() - 1, "last", "",
                          "fp8moe.relayout such a result instead", target);

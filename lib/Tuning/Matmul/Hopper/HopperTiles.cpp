@@ -124,7 +124,7 @@ static std::optional<std::string>
 explainIllegal(const HopperMatmulConfig &config, const MatmulWork &work,
                const Chip &chip) {
   if (int64_t box = kStageRowBytes / work.elementBytes;
-      work.columnsInnermost && config.columns % box)
+      work.mnMajorB && config.columns % box)
     return llvm::formatv("the second operand is contiguous along its columns, "
                          "which takes tiles of whole boxes of {0} of them, "
                          "found {1}",

@@ -45,7 +45,7 @@ func.func @fp8_operands(%a: tensor<?x64xf8E4M3FN>, %b: tensor<4x64x32xf8E4M3FN>,
 
 // -----
 
-// Tensor cores read a second operand of bf16 along its columns, too: weights and their
+// Tensor cores read operands of bf16 along the result's rows or columns, too: weights and their
 // transposes stay where they are, experts first.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -63,6 +63,17 @@ func.func @bf16_operands(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16>, %ends:
   %x = fp8moe.grouped_matmul %y, %t groups(%ends : tensor<4xi32>)
       : tensor<?x32xbf16>, tensor<4x32x64xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<?x64xbf16>
   return %y, %x : tensor<?x32xbf16>, tensor<?x64xbf16>
+}
+
+// So do the activations of a weight gradient.
+// CHECK-LABEL: func.func @bf16_gradient
+// CHECK-NOT:     relayout
+// CHECK:         return
+func.func @bf16_gradient(%dy: tensor<?x32xbf16>, %x: tensor<?x64xbf16>, %ends: tensor<4xi32>) -> tensor<4x32x64xbf16> {
+  %t = fp8moe.transpose %dy [1, 0] : tensor<?x32xbf16> -> tensor<32x?xbf16, #fp8moe.strided<[1, 0]>>
+  %y = fp8moe.grouped_matmul %t, %x groups(%ends : tensor<4xi32>)
+      : tensor<32x?xbf16, #fp8moe.strided<[1, 0]>>, tensor<?x64xbf16> -> tensor<4x32x64xbf16>
+  return %y : tensor<4x32x64xbf16>
 }
 
 // Experts that lie innermost, and a first operand across the contraction, are copied.

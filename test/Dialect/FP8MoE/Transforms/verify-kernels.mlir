@@ -75,7 +75,7 @@ func.func @bf16_along_columns(%a: tensor<?x64xbf16>, %b: tensor<2x64x32xbf16>, %
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 func.func @bf16_along_experts(%a: tensor<?x64xbf16>, %b: tensor<8x64x32xbf16, #fp8moe.strided<[1, 2, 0]>>, %ends: tensor<8xi32>)
     -> tensor<?x32xbf16> {
-  // expected-error @below {{on sm_90a expects the second operand to be contiguous along the contracted dimension 1 or along its columns, found 'tensor<8x64x32xbf16, #fp8moe.strided<[1, 2, 0]>>'; run the layout passes, or fp8moe.relayout it first}}
+  // expected-error @below {{on sm_90a expects the second operand to be contiguous along the contracted dimension 1 or along dimension 2, found 'tensor<8x64x32xbf16, #fp8moe.strided<[1, 2, 0]>>'; run the layout passes, or fp8moe.relayout it first}}
   %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
       : tensor<?x64xbf16>, tensor<8x64x32xbf16, #fp8moe.strided<[1, 2, 0]>> -> tensor<?x32xbf16>
   return %y : tensor<?x32xbf16>
@@ -84,13 +84,20 @@ func.func @bf16_along_experts(%a: tensor<?x64xbf16>, %b: tensor<8x64x32xbf16, #f
 
 // -----
 
-// A weight gradient's groups are cut from the contraction, along which they are masked.
+// A weight gradient reads both as activations lie. Where groups are cut from the rows, these
+// are not what is contiguous.
+#columns = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-func.func @bf16_weight_gradient(%a: tensor<64x?xbf16>, %b: tensor<?x32xbf16>, %ends: tensor<2xi32>) -> tensor<2x64x32xbf16> {
-  // expected-error @below {{on sm_90a expects the second operand to be contiguous along the contracted dimension 0, found 'tensor<?x32xbf16>'}}
+func.func @bf16_weight_gradient(%a: tensor<64x?xbf16, #columns>, %b: tensor<?x32xbf16>, %ends: tensor<2xi32>) -> tensor<2x64x32xbf16> {
   %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
-      : tensor<64x?xbf16>, tensor<?x32xbf16> -> tensor<2x64x32xbf16>
+      : tensor<64x?xbf16, #columns>, tensor<?x32xbf16> -> tensor<2x64x32xbf16>
   return %y : tensor<2x64x32xbf16>
+}
+func.func @bf16_along_grouped_rows(%a: tensor<?x64xbf16, #columns>, %b: tensor<2x64x32xbf16>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
+  // expected-error @below {{on sm_90a expects the first operand to be contiguous along the contracted dimension 1, found 'tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>'}}
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      : tensor<?x64xbf16, #columns>, tensor<2x64x32xbf16> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
 }
 }
 

@@ -78,7 +78,7 @@ TEST(WgmmaDescriptorTest, HoldsItsFields) {
 /// swizzles the address; copies put boxes of 64 columns one after the other.
 TEST(WgmmaDescriptorTest, FindsTransposedOperands) {
   constexpr int64_t kBoxRows = 64, kBoxBytes = kBoxRows * kSwizzleRowBytes;
-  uint64_t bits = getTransposedDescriptorBits(kBoxBytes);
+  uint64_t bits = getMNMajorDescriptorBits(kBoxBytes);
   EXPECT_EQ(bits & kDescriptorAddressMask, 0u);
   EXPECT_EQ(bits >> 49 & 7, 0u) << "base offset of aligned operands";
   EXPECT_EQ(bits >> 62, 1u) << "128-byte swizzle";
@@ -132,10 +132,10 @@ TEST_F(WgmmaShapeTest, BF16SaysThatNothingIsTransposed) {
 }
 
 TEST_F(WgmmaShapeTest, BF16SaysThatBIsTransposed) {
-  EXPECT_NE(
-      (WgmmaShape{64, bf16, bf16, /*isTransposedB=*/true}.getAssembly().find(
-          "p, 1, 1, 0, 1;")),
-      std::string::npos);
+  EXPECT_NE((WgmmaShape{64, bf16, bf16, /*mnMajorA=*/false, /*mnMajorB=*/true}
+                 .getAssembly()
+                 .find("p, 1, 1, 0, 1;")),
+            std::string::npos);
 }
 
 } // namespace

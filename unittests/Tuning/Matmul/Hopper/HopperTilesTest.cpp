@@ -284,7 +284,7 @@ TEST(HopperTilesTest, InnermostColumnsComeInBoxes) {
   work.a = work.b = MatrixElement::BF16;
   work.elementBytes = 2;
   size_t all = rankMatmulTiles(work, getH200()).size();
-  work.columnsInnermost = true;
+  work.mnMajorB = true;
   SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
   EXPECT_LT(tiles.size(), all);
   EXPECT_FALSE(tiles.empty());

@@ -17,7 +17,8 @@
 namespace mlir::fp8moe {
 
 /// Sizes of a grouped matmul in elements. The result has `rows` by `columns`;
-/// both operands are contiguous along the contraction, unless columnsInnermost.
+/// both operands are contiguous along the contraction, unless they are
+/// MN-major.
 template <typename T> struct GroupedMatmulSizes {
   /// M-grouped: all groups' rows. K-grouped: rows of each group's result.
   T rows;
@@ -58,8 +59,9 @@ struct GroupedMatmulProblem {
   bool promoted = false;
   /// A tensor of the result's type is added.
   bool accumulates = false;
-  /// B is contiguous along its columns instead of the contraction.
-  bool columnsInnermost = false;
+  /// The operand, of bf16, is contiguous along the result's rows (A) or columns
+  /// (B) instead of the contraction.
+  bool mnMajorA = false, mnMajorB = false;
   /// ShapedType::kDynamic for what is only known at run time.
   GroupedMatmulSizes<int64_t> sizes;
 

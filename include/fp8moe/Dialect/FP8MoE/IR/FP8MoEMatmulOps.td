@@ -117,8 +117,9 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
 
     On NVIDIA TMA copies move operands and result: the contracted dimension of
     operands and the last one of the result must be contiguous, and every other stride a
-    multiple of 16 bytes. The second operand of bf16 may be contiguous along its columns
-    instead, unless groups are contracted. Layout placement makes kernels write operands so.
+    multiple of 16 bytes. Operands of bf16 may be contiguous along the result's rows (the
+    first one, unless groups cut them) or columns instead. Layout placement makes kernels
+    write operands so.
 
     Example:
     ```mlir

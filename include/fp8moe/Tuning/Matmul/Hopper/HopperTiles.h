@@ -86,9 +86,8 @@ inline bool hasMatmulKernel(const MatmulWork &work, const TargetInfo &target) {
 LogicalResult verifyMatmulLayouts(MatmulOpInterface op,
                                   const TargetInfo &target);
 
-/// Dimensions of the second operand one of which layout placement makes
-/// contiguous.
-SmallVector<int64_t, 2> getContiguousDimsB(MatmulOpInterface op);
+/// Dimensions of an operand one of which layout placement makes contiguous.
+SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op, bool isFirst);
 
 /// The tiles that are legal where there is a kernel, in a fixed order.
 SmallVector<MatmulTileCost> rankMatmulTiles(const MatmulWork &work,

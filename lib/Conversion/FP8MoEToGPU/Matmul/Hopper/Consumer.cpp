@@ -45,7 +45,7 @@ public:
         ring(kernel.getRing(ringIndex)), epilogue(kernel, index),
         partialSums(kernel, index),
         shape{kernel.config.columns, kernel.problem.aType, kernel.problem.bType,
-              kernel.problem.columnsInnermost},
+              kernel.problem.mnMajorA, kernel.problem.mnMajorB},
         numRowBlocks(kernel.config.getConsumerRows() / kWgmmaRows) {
     isFirstLane = b.equal(kernel.lane, 0);
     thread = b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
@@ -53,12 +53,12 @@ public:
     Value base =
         b.truncate(b.getI32Type(),
                    LLVM::PtrToIntOp::create(b, b.getI64Type(), kernel.shared));
-    descriptorA = createWgmmaDescriptor(b, b.add(base, getOffsetA(b.i32(0))));
+    descriptorA = createWgmmaDescriptor(
+        b, b.add(base, getOffsetA(b.i32(0))),
+        kernel.getDescriptorBits(kernel.problem.mnMajorA));
     descriptorB = createWgmmaDescriptor(
         b, b.add(base, getOffsetB(b.i32(0))),
-        kernel.problem.columnsInnermost
-            ? getTransposedDescriptorBits(kernel.getBoxBytes())
-            : getWgmmaDescriptorBits());
+        kernel.getDescriptorBits(kernel.problem.mnMajorB));
   }
 
   void build();
@@ -103,20 +103,24 @@ private:
     return {getStageDescriptor(descriptorA, stage, kernel.getStageBytesA()),
             getStageDescriptor(descriptorB, stage, kernel.getStageBytesB())};
   }
-  /// The descriptor of a row block of A.
+  /// The descriptor of a row block of A; one that is MN-major is a box.
   Value getRowBlock(Value descriptor, int64_t rowBlock) {
     return advanceWgmmaDescriptor(b, descriptor,
                                   rowBlock * kWgmmaRows * kSwizzleRowBytes);
   }
 
-  /// The descriptor of one instruction's part of a stage of B.
-  Value getStep(Value descriptor, int64_t step) {
+  /// The descriptors of one instruction's part of a stage.
+  Value getStepA(Value descriptor, int64_t step) {
+    return advanceWgmmaDescriptor(b, descriptor, step * kernel.getStepBytesA());
+  }
+  Value getStepB(Value descriptor, int64_t step) {
     return advanceWgmmaDescriptor(b, descriptor, step * kernel.getStepBytesB());
   }
 
   void maskHead(Value stage, Value isFirst, const Tile &tile);
   void maskTail(Value stage, Value isLast, const Tile &tile);
   void maskChunk(Value stage, Value chunk, Value low, Value high);
+  void clearPositions(Value stage, Value begin, Value end);
   void publishMasks();
 
   GroupedMatmulKernel &kernel;
@@ -293,11 +297,9 @@ void Consumer::addStage(Value stage, Value isFurther,
   createWgmmaFence(b);
   for (int64_t step : llvm::seq(kStepsPerStage))
     for (auto [rowBlock, sum] : llvm::enumerate(sums))
-      sum =
-          createWgmma(b, shape,
-                      advanceWgmmaDescriptor(b, getRowBlock(a, rowBlock),
-                                             step * kWgmmaBytes),
-                      getStep(bb, step), sum, step == 0 ? isFurther : b.i32(1));
+      sum = createWgmma(b, shape, getStepA(getRowBlock(a, rowBlock), step),
+                        getStepB(bb, step), sum,
+                        step == 0 ? isFurther : b.i32(1));
   createWgmmaCommit(b);
 }
 
@@ -309,10 +311,8 @@ void Consumer::addStagePromoted(Value stage, MutableArrayRef<Value> sums) {
     Value products = createUndefAccumulators(b, shape);
     createWgmmaFence(b);
     for (int64_t step : llvm::seq(kStepsPerStage))
-      products = createWgmma(b, shape,
-                             advanceWgmmaDescriptor(b, getRowBlock(a, rowBlock),
-                                                    step * kWgmmaBytes),
-                             getStep(bb, step), products, b.i32(step != 0));
+      products = createWgmma(b, shape, getStepA(getRowBlock(a, rowBlock), step),
+                             getStepB(bb, step), products, b.i32(step != 0));
     createWgmmaCommit(b);
     createWgmmaWait(b, 0);
     if (rowBlock + 1 == sums.size())
@@ -373,7 +373,8 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
   SmallVector<Value> sums = b.createFor(
       b.i32(0), b.add(lastStep, 1), 1, product.accumulators,
       [&](Value step, ValueRange carried) {
-        Value offset = b.mul(step, kWgmmaBytes);
+        Value offsetA = b.mul(step, kernel.getStepBytesA());
+        Value offsetB = b.mul(step, kernel.getStepBytesB());
         Value isFurther =
             b.compare(arith::CmpIPredicate::ne, b.add(before, step), 0);
         // Inside of the loop, so that LLVM does not unroll it.
@@ -382,8 +383,8 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
         for (auto [rowBlock, sum] : llvm::enumerate(carried))
           next.push_back(createWgmma(
               b, shape,
-              advanceWgmmaDescriptor(b, getRowBlock(a, rowBlock), offset),
-              advanceWgmmaDescriptor(b, bb, offset), sum,
+              advanceWgmmaDescriptor(b, getRowBlock(a, rowBlock), offsetA),
+              advanceWgmmaDescriptor(b, bb, offsetB), sum,
               b.zeroExtend(b.getI32Type(), isFurther)));
         return next;
       });
@@ -402,11 +403,13 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
 // Bytes of other groups
 //===----------------------------------------------------------------------===//
 
-/// Bytes [low, high) of a chunk of every row of both operands stay, the others
-/// become zero: zero times a NaN of a neighbour would be NaN. Threads with even
-/// and odd numbers may have different arguments; a pair of them takes a row.
-/// Cooperative consumers take half of the rows of B each.
+/// Bytes [low, high) of a chunk of every row of the K-major operands stay, the
+/// others become zero: zero times a NaN of a neighbour would be NaN. Threads
+/// with even and odd numbers may have different arguments; a pair of them takes
+/// a row. Cooperative consumers take half of the rows of B each.
 void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
+  if (kernel.problem.mnMajorA && kernel.problem.mnMajorB)
+    return;
   Swizzle swizzle = Swizzle::get(kSwizzleRowBytes);
   SmallVector<Value> masks;
   for (int64_t word : llvm::seq<int64_t>(4)) {
@@ -432,11 +435,44 @@ void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
                   b.store(b.packWords(words), pointer, kSwizzleChunkBytes);
                 });
   };
-  maskRows(getOffsetA(stage), b.i32(0), kernel.config.getConsumerRows());
+  if (!kernel.problem.mnMajorA)
+    maskRows(getOffsetA(stage), b.i32(0), kernel.config.getConsumerRows());
+  if (kernel.problem.mnMajorB)
+    return;
   bool sharesB = kernel.config.kind == WgmmaSchedule::Cooperative;
   int64_t rowsOfB = kernel.config.columns / (sharesB ? 2 : 1);
   maskRows(getOffsetB(stage), sharesB ? b.mul(index, rowsOfB) : b.i32(0),
            rowsOfB);
+}
+
+/// Zeroes positions [begin, end) of the contraction in MN-major operands: whole
+/// rows of 128 bytes in each box. Cooperative consumers share the work on B.
+void Consumer::clearPositions(Value stage, Value begin, Value end) {
+  constexpr int64_t kChunks = kSwizzleRowBytes / kSwizzleChunkBytes;
+  auto clear = [&](Value operand, int64_t extent, bool isShared) {
+    int64_t chunks = extent / kernel.getBoxExtent() * kChunks;
+    Value first = thread;
+    if (isShared)
+      first = b.add(thread, b.mul(index, kWarpgroupThreads));
+    Value zero = b.packWords(SmallVector<Value>(4, b.i32(0)));
+    b.createFor(first, b.mul(b.sub(end, begin), chunks),
+                kWarpgroupThreads * (isShared ? 2 : 1), [&](Value item) {
+                  Value position = b.add(begin, b.divU(item, chunks));
+                  Value chunk = b.remU(item, chunks);
+                  Value box = b.divU(chunk, kChunks);
+                  Value offset = b.add(
+                      b.mul(box, kernel.getBoxBytes()),
+                      b.add(b.mul(position, kSwizzleRowBytes),
+                            b.mul(b.remU(chunk, kChunks), kSwizzleChunkBytes)));
+                  b.store(zero, kernel.getShared(b.add(operand, offset)),
+                          kSwizzleChunkBytes);
+                });
+  };
+  if (kernel.problem.mnMajorA)
+    clear(getOffsetA(stage), kernel.config.getConsumerRows(), false);
+  if (kernel.problem.mnMajorB)
+    clear(getOffsetB(stage), kernel.config.columns,
+          kernel.config.kind == WgmmaSchedule::Cooperative);
 }
 
 /// Lets the tensor cores see what was masked: by the warpgroup, or by both when
@@ -458,6 +494,8 @@ void Consumer::maskHead(Value stage, Value isFirst, const Tile &tile) {
     Value odd = b.bitAnd(thread, 1);
     Value low = b.select(b.equal(odd, 0), tile.headBytes, 0);
     maskChunk(stage, odd, low, b.i32(kSwizzleChunkBytes));
+    clearPositions(stage, b.i32(0),
+                   b.divU(tile.headBytes, kernel.problem.getElementBytes()));
     publishMasks();
   });
 }
@@ -477,6 +515,9 @@ void Consumer::maskTail(Value stage, Value isLast, const Tile &tile) {
       Value high = b.sub(tile.lastBytes, b.mul(mine, kSwizzleChunkBytes));
       maskChunk(stage, mine, b.i32(0), high);
     }
+    int64_t elementBytes = kernel.problem.getElementBytes();
+    clearPositions(stage, b.divU(tile.lastBytes, elementBytes),
+                   b.divU(b.add(begin, span), elementBytes));
     publishMasks();
   });
 }

@@ -44,15 +44,23 @@ struct GroupedMatmulKernel {
   int64_t getStageElements() const {
     return kSwizzleRowBytes / problem.getElementBytes();
   }
-  /// B with innermost columns comes in boxes, each a row of 128 bytes for every
-  /// position of the contraction in a stage: the columns of a row, and bytes.
-  int64_t getBoxColumns() const { return getStageElements(); }
+  /// An MN-major operand comes in boxes, each a row of 128 bytes for every
+  /// position of the contraction in a stage: rows of A or columns of B in it,
+  /// and bytes.
+  int64_t getBoxExtent() const { return getStageElements(); }
   int64_t getBoxBytes() const { return getStageElements() * kSwizzleRowBytes; }
-  /// From one instruction's part of a stage of B to the next one's.
-  int64_t getStepBytesB() const {
-    return problem.columnsInnermost
+  /// From one instruction's part of a stage of an operand to the next one's.
+  int64_t getStepBytes(bool isMNMajor) const {
+    return isMNMajor
                ? kWgmmaBytes / problem.getElementBytes() * kSwizzleRowBytes
                : kWgmmaBytes;
+  }
+  int64_t getStepBytesA() const { return getStepBytes(problem.mnMajorA); }
+  int64_t getStepBytesB() const { return getStepBytes(problem.mnMajorB); }
+  /// The bits besides the address of an operand's descriptors.
+  uint64_t getDescriptorBits(bool isMNMajor) const {
+    return isMNMajor ? getMNMajorDescriptorBits(getBoxBytes())
+                     : getWgmmaDescriptorBits();
   }
   /// Groups of the contraction begin at multiples of so many bytes.
   int64_t getGroupAlignment() const {
@@ -66,8 +74,10 @@ struct GroupedMatmulKernel {
   }
   /// What is multiplied in the first stage of a group may begin with elements
   /// of the group before, and in the last one end with those of the next.
+  /// (Loads of MN-major operands begin with any position of the contraction.)
   bool needsHeadMask() const {
-    return !problem.isMGrouped() && getGroupAlignment() % kSwizzleChunkBytes;
+    return !problem.isMGrouped() && !(problem.mnMajorA && problem.mnMajorB) &&
+           getGroupAlignment() % kSwizzleChunkBytes;
   }
   bool needsTailMask() const {
     return !problem.isMGrouped() &&

@@ -177,19 +177,22 @@ Value HopperMatmulLaunch::createMap(const Matrix &matrix, ArrayRef<int64_t> box,
                                    swizzle, promotion);
 }
 
-/// The contraction is innermost in A and mostly in B, the columns in the
-/// result.
+/// The contraction is innermost in operands that are not MN-major, the columns
+/// in the result.
 FailureOr<HopperMatmulLaunch::Operands> HopperMatmulLaunch::getOperands() {
   SmallVector<int64_t> bDims = problem.hasExperts()
                                    ? SmallVector<int64_t>{1, 2, 0}
                                    : SmallVector<int64_t>{0, 1};
-  if (problem.columnsInnermost)
+  SmallVector<int64_t> aDims{1, 0};
+  if (problem.mnMajorA)
+    std::swap(aDims[0], aDims[1]);
+  if (problem.mnMajorB)
     std::swap(bDims[0], bDims[1]);
   SmallVector<int64_t> resultDims = problem.isMGrouped()
                                         ? SmallVector<int64_t>{1, 0}
                                         : SmallVector<int64_t>{2, 1, 0};
   FailureOr<Matrix> a =
-      getMatrix("the first operand", op.getA().getType(), instance.a, {1, 0});
+      getMatrix("the first operand", op.getA().getType(), instance.a, aDims);
   if (failed(a))
     return failure();
   FailureOr<Matrix> b =
@@ -231,11 +234,11 @@ Value HopperMatmulLaunch::createPartialSums(
 }
 
 SymbolRefAttr HopperMatmulLaunch::getKernel(const HopperMatmulConfig &config) {
-  SmallVector<int64_t> numbers{
-      problem.isMGrouped(),     problem.dense,
-      problem.padding,          problem.hasScales,
-      problem.reciprocalScales, problem.promoted,
-      problem.accumulates,      problem.columnsInnermost};
+  SmallVector<int64_t> numbers{problem.isMGrouped(),     problem.dense,
+                               problem.padding,          problem.hasScales,
+                               problem.reciprocalScales, problem.promoted,
+                               problem.accumulates,      problem.mnMajorA,
+                               problem.mnMajorB};
   for (auto member : GroupedMatmulSizes<int64_t>::members())
     numbers.push_back(problem.sizes.*member);
   return lowering.getKernels().getOrBuild(
@@ -258,10 +261,9 @@ HopperMatmulLaunch::createMaps(const Operands &operands,
   int64_t stage = kSwizzleRowBytes / problem.getElementBytes();
   ResultBox resultBox =
       ResultBox::get(config.columns, problem.getResultBytes());
-  SmallVector<int64_t> aBox{stage, config.rows};
-  // Columns that are innermost come in boxes as wide as the swizzle.
-  SmallVector<int64_t> bBox{stage,
-                            problem.columnsInnermost ? stage : config.columns};
+  // MN-major operands come in boxes as wide as the swizzle.
+  SmallVector<int64_t> aBox{stage, problem.mnMajorA ? stage : config.rows};
+  SmallVector<int64_t> bBox{stage, problem.mnMajorB ? stage : config.columns};
   SmallVector<int64_t> box{resultBox.columns, ResultBox::kRows};
   if (problem.hasExperts())
     bBox.push_back(1);

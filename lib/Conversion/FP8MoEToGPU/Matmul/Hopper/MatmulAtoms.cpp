@@ -33,17 +33,17 @@ uint64_t fp8moe::getWgmmaDescriptorBits() {
   return leading << 16 | stride << 32 | swizzle128 << 62;
 }
 
-uint64_t fp8moe::getTransposedDescriptorBits(int64_t boxBytes) {
+uint64_t fp8moe::getMNMajorDescriptorBits(int64_t boxBytes) {
   // PTX ISA, "Strides" and "Canonical layouts" of MN-major operands with the
   // 128-byte swizzle; in units of 16 bytes the layout is
-  //   columns (8, n), contraction (8, k) : strides (1, LBO), (8, SBO)
+  //   rows or columns (8, n), contraction (8, k) : strides (1, LBO), (8, SBO)
   // Eight units, a row of 128 bytes, are 64 columns of bf16 at one position of
   // the contraction, and positions follow each other at 8 units. So the leading
   // offset LBO leads from 64 columns to the next 64, which lie in the next box,
   // and the stride SBO from eight positions of the contraction to the next
   // eight, which are the next 1024 bytes of a box. An instruction's 16
   // positions are two such groups, k = 2, and its columns n = columns / 64
-  // boxes.
+  // boxes; its 64 rows of A are one.
   uint64_t leading = boxBytes / kDescriptorUnit, swizzle128 = 1;
   uint64_t stride = kSwizzlePeriod * kSwizzleRowBytes / kDescriptorUnit;
   return leading << 16 | stride << 32 | swizzle128 << 62;
@@ -72,15 +72,15 @@ std::string WgmmaShape::getAssembly() const {
   for (int64_t i : llvm::seq(count))
     registers += (i ? ", $" : "$") + std::to_string(i);
   // Tied inputs have numbers too. Signs of both operands are kept; bf16
-  // operands can also be read across the contraction.
+  // operands can also be MN-major.
+  std::string majors = a.isBF16() ? (", " + llvm::Twine(int(mnMajorA)) + ", " +
+                                     llvm::Twine(int(mnMajorB)))
+                                        .str()
+                                  : "";
   return ("{\n.reg .pred p;\nsetp.ne.b32 p, $" + llvm::Twine(2 * count + 2) +
           ", 0;\n" + getMnemonic() + " {" + registers + "}, $" +
           llvm::Twine(2 * count) + ", $" + llvm::Twine(2 * count + 1) +
-          ", p, 1, 1" +
-          llvm::Twine(!a.isBF16()     ? ""
-                      : isTransposedB ? ", 0, 1"
-                                      : ", 0, 0") +
-          ";\n}\n")
+          ", p, 1, 1" + majors + ";\n}\n")
       .str();
 }
 

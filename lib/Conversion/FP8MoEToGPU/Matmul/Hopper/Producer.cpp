@@ -28,23 +28,29 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
   Value slot = b.add(b.mul(ringIndex, kernel.config.stages), position.stage);
   Value along =
       b.add(tile.contraction, b.mul(stage, kernel.getStageElements()));
-  createTensorLoad(
-      b, kernel.mapA, {along, tile.row},
-      kernel.getShared(b.add(b.mul(slot, bytesA), kernel.memory.a)), full);
-  auto loadB = [&](SmallVector<Value> coordinates, int64_t place) {
-    if (kernel.problem.hasExperts())
-      coordinates.push_back(tile.group);
-    createTensorLoad(
-        b, kernel.mapB, coordinates,
-        kernel.getShared(b.add(b.mul(slot, bytesB), kernel.memory.b + place)),
-        full);
+  // `begin` and `extent` are those of the tile along the operand's rows or
+  // columns.
+  auto load = [&](Value map, Value place, Value begin, int64_t extent,
+                  bool isMNMajor, bool hasExperts) {
+    // A box of an MN-major operand is as wide as the swizzle.
+    int64_t step = isMNMajor ? kernel.getBoxExtent() : extent;
+    for (int64_t box : llvm::seq(extent / step)) {
+      Value position = b.add(begin, box * step);
+      SmallVector<Value> coordinates{along, position};
+      if (isMNMajor)
+        std::swap(coordinates[0], coordinates[1]);
+      if (hasExperts)
+        coordinates.push_back(tile.group);
+      createTensorLoad(
+          b, map, coordinates,
+          kernel.getShared(b.add(place, box * kernel.getBoxBytes())), full);
+    }
   };
-  if (!kernel.problem.columnsInnermost)
-    return loadB({along, tile.column}, 0);
-  // A box is as wide as the swizzle.
-  int64_t width = kernel.getBoxColumns();
-  for (int64_t box : llvm::seq(kernel.config.columns / width))
-    loadB({b.add(tile.column, box * width), along}, box * kernel.getBoxBytes());
+  load(kernel.mapA, b.add(b.mul(slot, bytesA), kernel.memory.a), tile.row,
+       kernel.config.rows, kernel.problem.mnMajorA, /*hasExperts=*/false);
+  load(kernel.mapB, b.add(b.mul(slot, bytesB), kernel.memory.b), tile.column,
+       kernel.config.columns, kernel.problem.mnMajorB,
+       kernel.problem.hasExperts());
 }
 
 void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {

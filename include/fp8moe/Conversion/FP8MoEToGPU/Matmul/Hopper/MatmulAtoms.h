@@ -52,10 +52,10 @@ struct Swizzle {
 /// The bits besides the address of every descriptor of an operand with rows of
 /// 128 bytes along the contraction.
 uint64_t getWgmmaDescriptorBits();
-/// Those of a transposed operand, of bf16: rows of 128 bytes hold 64 of its
-/// columns, one row for each position of the contraction; the next 64 columns
-/// come after `boxBytes`.
-uint64_t getTransposedDescriptorBits(int64_t boxBytes);
+/// Those of an MN-major operand, of bf16: rows of 128 bytes hold 64 of A's rows
+/// or B's columns, one for each position of the contraction; the next 64 come
+/// after `boxBytes`.
+uint64_t getMNMajorDescriptorBits(int64_t boxBytes);
 /// Bits of a shared memory address that a descriptor keeps, and the bytes that
 /// one unit of them stands for.
 constexpr uint64_t kDescriptorAddressMask = 0x3FFF;
@@ -65,8 +65,9 @@ constexpr int64_t kDescriptorUnit = 16;
 struct WgmmaShape {
   int64_t columns;
   Type a, b;
-  /// B, of bf16, lies in shared memory contiguous along its columns.
-  bool isTransposedB = false;
+  /// The operand, of bf16, lies in shared memory contiguous along A's rows or
+  /// B's columns.
+  bool mnMajorA = false, mnMajorB = false;
 
   /// f32 registers per thread.
   int64_t getNumAccumulators() const { return columns / 2; }

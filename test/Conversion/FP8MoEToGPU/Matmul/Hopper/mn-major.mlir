@@ -1,6 +1,6 @@
-// A second operand of bf16 may be contiguous along its columns: it comes in boxes of 64
-// columns by the 64 positions of the contraction of a stage, and the instruction reads it
-// transposed.
+// Operands of bf16 may be MN-major, contiguous along the result's rows or columns: they come
+// in boxes of 64 of these by the 64 positions of the contraction of a stage, and the instruction
+// reads them transposed.
 
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" -o %t
 // RUN: FileCheck %s --input-file=%t
@@ -53,5 +53,31 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
         tiles [#fp8moe.wgmma<rows = 128, columns = 64, stages = 6, schedule = ping_pong>]
         : tensor<?x?xbf16, #rows>, tensor<?x?xbf16, #rows> -> tensor<?x?xf32>
     return %o : tensor<?x?xf32>
+  }
+
+  // A weight gradient reads both so. Loads begin where the group does, so nothing before it is
+  // masked; of the last 16 positions those behind it become zero in both operands.
+  // CHECK-LABEL: gpu.func @grouped_matmul_wgrad_2
+  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%[[ROW:.*]], %[[ALONG:.*]]] :
+  // CHECK: %[[NEXT:.*]] = arith.addi %[[ROW]], %c64_i32
+  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%[[NEXT]], %[[ALONG]]] :
+  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%{{.*}}, %[[ALONG]]] :
+  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%{{.*}}, %[[ALONG]]] :
+  // CHECK-NOT: nvvm.cp.async.bulk.tensor.shared.cluster.global
+  // CHECK: m64n128k16.f32.bf16.bf16 {{.*}}, p, 1, 1, 1, 1;
+  // CHECK-COUNT-2: llvm.store %{{.*}}, %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+  // CHECK: nvvm.fence.proxy
+  // CHECK: m64n128k16.f32.bf16.bf16 {{.*}}, p, 1, 1, 1, 1;
+  // CHECK: gpu.return
+
+  // PLAN-LABEL: fp8moe_plan.program @weight_gradient
+  // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 64) swizzle 128 promotion 256 : memref<?x1408xbf16>
+  // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 64) swizzle 128 promotion 256 : memref<?x2048xbf16>
+  func.func @weight_gradient(%dy: tensor<?x1408xbf16>, %x: tensor<?x2048xbf16>, %ends: tensor<8xi32>) -> tensor<8x1408x2048xbf16> {
+    %a = fp8moe.transpose %dy [1, 0] : tensor<?x1408xbf16> -> tensor<1408x?xbf16, #fp8moe.strided<[1, 0]>>
+    %o = fp8moe.grouped_matmul %a, %x groups(%ends : tensor<8xi32>)
+        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>]
+        : tensor<1408x?xbf16, #fp8moe.strided<[1, 0]>>, tensor<?x2048xbf16> -> tensor<8x1408x2048xbf16>
+    return %o : tensor<8x1408x2048xbf16>
   }
 }

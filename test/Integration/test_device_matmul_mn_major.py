@@ -1,12 +1,13 @@
-# ===- test_device_matmul_columns.py - Weights of bf16 along columns --------===#
+# ===- test_device_matmul_mn_major.py - Operands of bf16 that are MN-major -===#
 #
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""grouped_matmul of bf16 whose second operand is contiguous along its columns, as test_device_matmul tests the others:
-with each kind of tile, widths and contractions that end inside of boxes, empty groups, and NaN where nothing counts."""
+"""grouped_matmul of bf16 whose operands are MN-major, contiguous along the result's rows or columns, as
+test_device_matmul tests the others: with each kind of tile, widths and contractions that end inside of boxes, empty
+groups, and NaN where nothing counts."""
 
 import cases
 import oracle
@@ -14,19 +15,32 @@ import pytest
 from test_device_matmul import CONTRACTIONS, GROUPS, MAX_EXPERT_ELEMENTS, PATTERNS, TOKENS, WIDTHS
 from test_device_matmul import Case, Function, check, on_a_gpu, small
 
-NAMES = ("columns", "columns_f32_accumulate", "columns_128x64", "columns_64x192", "columns_64x256",
-         "columns_256x128_cooperative", "columns_128x256_cooperative")  # fmt: skip
+NAMES = {
+    "forward": ("mn", "mn_f32_accumulate", "mn_128x64", "mn_64x192", "mn_64x256",
+                "mn_256x128_cooperative", "mn_128x256_cooperative"),
+    "gradient": ("mn", "mn_f32_accumulate", "a_mn", "b_mn", "a_mn_256x128_cooperative", "mn_128x64", "mn_64x192",
+                 "mn_256x128_cooperative", "mn_128x192_cooperative"),
+}  # fmt: skip
+
+
+def mn_major(use, name):
+    if use == "forward" or name.startswith("b_"):
+        return "b"
+    return "a" if name.startswith("a_") else "ab"
+
+
 FUNCTIONS = [
     Function(
-        f"forward_{name}",
+        f"{use}_{name}",
         a="bf16",
         b="bf16",
         out=oracle.F32 if "f32" in name else oracle.BF16,
         accumulate="accumulate" in name,
-        file="device_matmul_columns.mlir",
-        columns_innermost=True,
+        file="device_matmul_mn_major.mlir",
+        mn_major=mn_major(use, name),
     )
-    for name in NAMES
+    for use, names in NAMES.items()
+    for name in names
 ]
 CASES_OF_EACH = 12
 FIRST_NUMBER = 5000
@@ -35,8 +49,8 @@ FIRST_NUMBER = 5000
 def cases_of(position, function):
     first = FIRST_NUMBER + position * CASES_OF_EACH
     for number in range(first, first + CASES_OF_EACH):
-        rng = cases.rng_for("device matmul columns", number)
-        n, k = int(rng.choice(WIDTHS)), int(rng.choice([*CONTRACTIONS, 1, 77]))
+        rng = cases.rng_for("device matmul mn-major", number)
+        n, k = int(rng.choice(WIDTHS)), int(rng.choice([*CONTRACTIONS, 1, 77] if function.forward else WIDTHS))
         groups = int(rng.choice([g for g in GROUPS if g * n * k <= MAX_EXPERT_ELEMENTS]))
         tokens, pattern = int(rng.choice(TOKENS)), str(rng.choice(PATTERNS))
         yield Case(number, function, tokens, n, k, groups, pattern, bool(rng.integers(0, 2)))
@@ -45,7 +59,12 @@ def cases_of(position, function):
 CASES = [case for position, function in enumerate(FUNCTIONS) for case in cases_of(position, function)]
 # No token at all, and a contraction of many stages.
 CASES += [Case(6000 + i, function, 0, 40, 48, 7, "all_empty", False) for i, function in enumerate(FUNCTIONS)]
-CASES += [Case(6100 + i, function, 300, 136, 16392, 3, "random", False) for i, function in enumerate(FUNCTIONS)]
+CASES += [
+    Case(6100 + i, function, 300, 136, 16392, 3, "random", False)
+    if function.forward
+    else Case(6100 + i, function, 16395, 136, 304, 3, "random", False)
+    for i, function in enumerate(FUNCTIONS)
+]
 
 
 @on_a_gpu(CASES)
