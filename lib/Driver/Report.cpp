@@ -8,6 +8,7 @@
 
 #include "fp8moe/Driver/Report.h"
 
+#include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -66,18 +67,20 @@ static void printDecisions(llvm::raw_ostream &os,
                            ArrayRef<KernelDecision> decisions) {
   if (decisions.empty())
     return;
-  os << formatv("  {0,-46} {1,-30} {2,14}\n", "kernel, layouts and tile", "",
-                "predicted");
+  std::string title = formatv("kernel, layouts and tiles (unknown sizes: {0} "
+                              "tokens, {1} groups)",
+                              kNominalTokens, kNominalSegments);
+  os << formatv("  {0,-77} {1,14}\n", title, "predicted");
   for (const KernelDecision &decision : decisions) {
-    os << formatv("    {0,-34} {1,-9} ", decision.op,
+    os << formatv("    {0,-34} {1,-40} ", decision.op,
                   describeLine(decision.line));
-    os << formatv("{0,-30} ",
-                  decision.tile.empty() ? "no tile" : decision.tile);
     os << (decision.predictedTime
                ? formatv("{0,10:f1} us\n", *decision.predictedTime / 1e3).str()
                : formatv("{0,10}\n", "-").str());
     os << "      " << llvm::join(decision.reads, ", ") << " -> "
        << llvm::join(decision.writes, ", ") << "\n";
+    for (StringRef tile : decision.tiles)
+      os << "      tile " << tile << "\n";
     os << "      " << decision.reason << "\n";
   }
 }

@@ -37,6 +37,21 @@ static std::vector<std::string> describeLayouts(ValueRange tensors) {
   return layouts;
 }
 
+/// Adds a line for each alternative; those of one axis begin with `axis`.
+static void describeTiles(KernelChoiceAttr choice, const Twine &axis,
+                          std::vector<std::string> &lines) {
+  for (AlternativeAttr alternative : choice.getEntries()) {
+    auto perAxis = dyn_cast<PerAxisAttr>(alternative.getTile());
+    if (!perAxis) {
+      lines.push_back((axis + describeAlternative(alternative)).str());
+      continue;
+    }
+    for (auto [index, each] : llvm::enumerate(perAxis.getChoices()))
+      describeTiles(cast<KernelChoiceAttr>(each),
+                    "axis " + Twine(index) + ": ", lines);
+  }
+}
+
 static KernelDecision decide(func::FuncOp func, Operation *op,
                              const TargetInfo &target) {
   KernelDecision decision;
@@ -53,8 +68,9 @@ static KernelDecision decide(func::FuncOp func, Operation *op,
   if (const KernelProblem *problem = findKernelProblem(op)) {
     auto tiled = dyn_cast<TiledOpInterface>(op);
     KernelChoiceAttr choice = tiled ? tiled.getTilesAttr() : KernelChoiceAttr();
+    if (choice)
+      describeTiles(choice, "", decision.tiles);
     if (TileAttrInterface tile = choice ? getOnlyTile(choice) : nullptr) {
-      decision.tile = describeTile(tile);
       decision.tileFields.push_back({"kind", getTileKind(tile)});
       llvm::append_range(decision.tileFields, tile.getFields());
     }

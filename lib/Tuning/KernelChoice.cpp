@@ -26,17 +26,28 @@ public:
 
   /// The least value that none holds; none when there is no such value.
   std::optional<int64_t> getGap() {
-    llvm::sort(ranges);
-    int64_t end = 0;
-    for (auto [above, upTo] : ranges) {
-      if (above > end)
-        break;
-      end = std::max(end, upTo);
-    }
+    int64_t end = getEndFrom(0);
     return end == kUnbounded ? std::nullopt : std::optional(end + 1);
   }
 
+  /// Whether they hold every value that `range` holds; null holds all.
+  bool holds(RangeAttr range) {
+    return range ? getEndFrom(range.getAbove()) >= range.getUpTo() : !getGap();
+  }
+
 private:
+  /// The largest value up to which they hold all above `above`.
+  int64_t getEndFrom(int64_t above) {
+    llvm::sort(ranges);
+    int64_t end = above;
+    for (auto [from, upTo] : ranges) {
+      if (from > end)
+        break;
+      end = std::max(end, upTo);
+    }
+    return end;
+  }
+
   SmallVector<std::pair<int64_t, int64_t>> ranges;
 };
 } // namespace
@@ -63,19 +74,19 @@ LogicalResult fp8moe::verifyChoice(Operation *op, KernelChoiceAttr choice,
   SmallVector<KernelCandidate> candidates =
       rankTiles(op->getContext(), work, target);
   Coverage coverage;
-  AlternativeAttr previous;
+  AlternativeAttr last;
   for (AlternativeAttr alternative : choice.getEntries()) {
     if (failed(verifyTile(op, alternative.getTile(), work, candidates, target)))
       return failure();
-    if (previous && !coverage.getGap())
+    if (coverage.holds(alternative.getRange()))
       return op->emitError("'")
              << op->getName() << "' never reaches the tile "
-             << describeTile(alternative.getTile()) << ", as "
-             << describeTile(previous.getTile())
-             << " before it takes what is left; exchange them, or remove one";
+             << describeAlternative(alternative)
+             << ", as those before it take all of that; exchange them, or "
+                "remove one";
     if (isTotal(alternative))
       coverage.add(alternative.getRange());
-    previous = alternative;
+    last = alternative;
   }
   auto *total = llvm::find_if(candidates, [](const KernelCandidate &candidate) {
     return candidate.family->isTotal();
@@ -88,7 +99,7 @@ LogicalResult fp8moe::verifyChoice(Operation *op, KernelChoiceAttr choice,
   if (*gap > 1)
     diagnostic << "a mean length of " << *gap << " to no kernel";
   else
-    diagnostic << "what " << describeTile(previous.getTile())
+    diagnostic << "what " << describeTile(last.getTile())
                << " does not take to no kernel";
   return diagnostic << "; add an alternative behind it that takes everything, "
                        "such as "

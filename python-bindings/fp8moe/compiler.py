@@ -117,8 +117,8 @@ def _options(
         if not isinstance(chip, str):
             raise TypeError(f"targets: expected names of chips, found {chip!r}")
     count = operator.index(_mlir.DEFAULT_TOKENS if tokens is None else tokens)
-    if not 0 <= count < 2**63:
-        raise ValueError(f"tokens: the token count is negative or too large: {count}")
+    if not 1 <= count < 2**63:
+        raise ValueError(f"tokens: expected at least one and fewer than 2**63, found {count}")
     file = _text(ptxas, "ptxas") if ptxas else ""
     p = precision or Precision()
     filters = [p.filter_fqns] if isinstance(p.filter_fqns, str) else list(p.filter_fqns)

@@ -123,8 +123,9 @@ def test_errors(ir, module, tmp_path):
         fp8moe.compile(module, "sm_80")
     with pytest.raises(ir.CompilerError, match="no target to compile for"):
         fp8moe.compile(module)
-    with pytest.raises(ValueError, match="negative"):
-        fp8moe.compile(module, "cpu", tokens=-1)
+    for tokens in (-1, 0):
+        with pytest.raises(ValueError, match=f"at least one and fewer than .*, found {tokens}"):
+            fp8moe.compile(module, "cpu", tokens=tokens)
     module.target = "gfx942"
     with pytest.raises(ir.CompilerError, match="written for target 'gfx942'") as info:
         fp8moe.compile(module, "cpu")

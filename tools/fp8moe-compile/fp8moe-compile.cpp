@@ -179,8 +179,9 @@ static std::string checkOptions() {
            "artifact is made of one module";
   if (emits && reportFlag)
     return "--report describes artifacts; use it without --emit";
-  if (tokens < 0)
-    return "--tokens: the token count is negative";
+  if (tokens < 1)
+    return "--tokens: expects at least one token, found " +
+           std::to_string(tokens);
   return "";
 }
 

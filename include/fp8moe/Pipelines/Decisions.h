@@ -29,8 +29,9 @@ struct KernelDecision {
   std::optional<unsigned> line;
   /// Layouts of the tensors, in the order of operands and results.
   std::vector<std::string> reads, writes;
-  /// The tile as people read it and field by field; empty without one.
-  std::string tile;
+  /// The tiles as people read them, in the order in which they are tried.
+  std::vector<std::string> tiles;
+  /// The fields of the tile, where there is one for all sizes.
   SmallVector<TileField> tileFields;
   /// Nanoseconds, unknown sizes at their nominal values; none on the CPU, whose
   /// time is not predicted.

@@ -13,15 +13,16 @@
 
 // CHECK-LABEL: target gfx942
 // CHECK:       copies: 2 as written, 1 left
-// CHECK-NEXT:  kernel, layouts and tile {{ *}}predicted
-// CHECK-NEXT:  fp8moe.jagged_dynamic_quantize line [[@LINE+44]] two_pass<columns = 64, threads = 256> {{[0-9.]+}} us
+// CHECK-NEXT:  kernel, layouts and tiles (unknown sizes: 16384 tokens, 8 groups) {{ *}}predicted
+// CHECK-NEXT:  fp8moe.jagged_dynamic_quantize line [[@LINE+45]] {{[0-9.]+}} us
 // CHECK-NEXT:  row-major, row-major -> column-major, row-major
+// CHECK-NEXT:  tile two_pass<columns = 64, threads = 256>
 // CHECK-NEXT:  outer_transposing: bound by {{latency|bandwidth}}, the second read from L2, 2048 blocks in 3 waves; next best two_pass<columns = 128, threads = 512> at {{[0-9.]+}} us
-// CHECK-NEXT:  fp8moe.relayout line {{[0-9]+}} no tile {{[0-9.]+}} us
+// CHECK-NEXT:  fp8moe.relayout line {{[0-9]+}} {{[0-9.]+}} us
 // CHECK-NEXT:  row-major -> column-major
 // CHECK-NEXT:  no choice: one schedule for these layouts
 // CHECK-LABEL: target cpu
-// CHECK:       fp8moe.jagged_dynamic_quantize {{.*}} no tile -
+// CHECK:       fp8moe.jagged_dynamic_quantize line {{[0-9]+}} -{{$}}
 // CHECK-NEXT:  row-major, row-major -> column-major, row-major
 // CHECK-NEXT:  reference path: results are exact, time is not tuned
 

@@ -4,8 +4,8 @@
 // RUN: rm -rf %t && fp8moe-compile %s --target=sm_90a -o %t --report | FileCheck %s --check-prefix=REPORT
 // RUN: FileCheck %s --input-file=%t/sm_90a/manifest.json
 
-// REPORT: fp8moe.grouped_matmul line {{[0-9]+}} wgmma<rows = {{[0-9]+}}, columns = {{[0-9]+}}, stages = {{[0-9]+}}, schedule = ping_pong>
-// REPORT: wgmma<rows = 128, columns = 32, stages = 4, schedule = cooperative>
+// REPORT: tile wgmma<rows = {{[0-9]+}}, columns = {{[0-9]+}}, stages = {{[0-9]+}}, schedule = ping_pong>
+// REPORT: tile wgmma<rows = 128, columns = 32, stages = 4, schedule = cooperative>
 
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 

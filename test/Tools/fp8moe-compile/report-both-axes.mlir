@@ -3,7 +3,10 @@
 // The report says that one kernel quantizes along both axes, what a kernel for each would take,
 // and names those, which take what the one does not.
 
-// CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}}{{.*}}no tile
+// CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}} {{[0-9.]+}} us
+// CHECK: tile single_pass_both_axes<{{.*}}> for mean_length up_to {{[0-9]+}}
+// CHECK: tile axis 0: single_pass_outer<
+// CHECK: tile axis 1: register_resident<
 // CHECK: both axes at once; a kernel for each takes {{[0-9.]+}} us
 // CHECK: quantize_single_pass_both_axes_0 0-1
 // CHECK: quantize_single_pass_outer_1 0-1

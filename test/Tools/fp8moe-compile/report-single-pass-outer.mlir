@@ -3,7 +3,8 @@
 // The report says how a single-pass outer kernel reads, and names the kernel that takes what tensor
 // maps refuse.
 
-// CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}}{{.*}}single_pass_outer<columns = 64, stages = 13>
+// CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}} {{[0-9.]+}} us
+// CHECK: tile single_pass_outer<columns = 64, stages = 13>
 // CHECK: outer_transposing: bound by {{latency|bandwidth}}, streamed once through shared memory, {{[0-9]+}} tiles in {{[0-9]+}} waves
 // One of the two kernels is launched.
 // CHECK: quantize_single_pass_outer_0 0-1

@@ -26,6 +26,15 @@ std::string fp8moe::describeTile(TileAttrInterface tile) {
   return StringRef(text).drop_front(StringRef("#fp8moe.").size()).str();
 }
 
+std::string fp8moe::describeAlternative(AlternativeAttr alternative) {
+  std::string text;
+  llvm::raw_string_ostream(text) << alternative;
+  StringRef body(text);
+  body.consume_front("#fp8moe.alternative<#fp8moe.");
+  body.consume_back(">");
+  return body.str();
+}
+
 /// Reports the first field that is less than `least`.
 static LogicalResult verifyAtLeast(EmitError emitError, int64_t least,
                                    ArrayRef<std::pair<StringRef, int64_t>> of) {

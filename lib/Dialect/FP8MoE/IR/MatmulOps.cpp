@@ -113,6 +113,20 @@ static LogicalResult verifyAddend(MatmulOpInterface op) {
          << op.getType() << ", found " << addend;
 }
 
+/// Checks that scales are those of the recipe by which FP8 was decided: of
+/// blocks for 'mxfp8', of rows and columns otherwise.
+static LogicalResult verifyRecipe(MatmulOpInterface op,
+                                  PrecisionRecipe recipe) {
+  bool ofBlocks = hasBlockScales(op);
+  if (ofBlocks == (recipe == PrecisionRecipe::MXFP8))
+    return success();
+  return op.emitOpError("has scales of ")
+         << (ofBlocks ? "blocks" : "rows and columns")
+         << ", but its precision says recipe '"
+         << stringifyPrecisionRecipe(recipe) << "'; write 'recipe = "
+         << (ofBlocks ? "mxfp8" : "rowwise") << "'";
+}
+
 /// Checks that the decision is about this matmul: groups are contracted in
 /// weight gradients only, and FP8 operands come from the decision 'fp8' only.
 static LogicalResult verifyPrecision(MatmulOpInterface op) {
@@ -127,9 +141,10 @@ static LogicalResult verifyPrecision(MatmulOpInterface op) {
            << ", but its precision says '"
            << stringifyMatmulUse(precision.getUse()) << "'; write "
            << (op.isMGrouped() ? "'forward' or 'dgrad'" : "'wgrad'");
-  if (precision.getChoice() == PrecisionChoice::FP8 ||
-      !isFp8Type(op.getA().getType().getElementType()))
+  if (!isFp8Type(op.getA().getType().getElementType()))
     return success();
+  if (precision.getChoice() == PrecisionChoice::FP8)
+    return verifyRecipe(op, precision.getRecipe());
   return op.emitOpError("multiplies FP8 operands, but its precision says '")
          << stringifyPrecisionChoice(precision.getChoice())
          << "'; write 'fp8', or give it bf16 operands without scales";

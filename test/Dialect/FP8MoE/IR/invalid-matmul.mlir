@@ -475,6 +475,15 @@ func.func @f(%a: tensor<4x8x!fp8moe.e4m3>, %b: tensor<8x6x!fp8moe.e4m3>, %sa: te
 
 // -----
 
+func.func @f(%a: tensor<4x8x!fp8moe.e4m3>, %b: tensor<8x6x!fp8moe.e4m3>, %sa: tensor<4xf32>, %sb: tensor<6xf32>) {
+  // expected-error @below {{has scales of rows and columns, but its precision says recipe 'mxfp8'; write 'recipe = rowwise'}}
+  %0 = fp8moe.linear %a, %b scales(%sa, %sb : tensor<4xf32>, tensor<6xf32>) direction quantize precision <fp8, "wq", forward, recipe = mxfp8>
+      : tensor<4x8x!fp8moe.e4m3>, tensor<8x6x!fp8moe.e4m3> -> tensor<4x6xbf16>
+  return
+}
+
+// -----
+
 func.func @f(%a: tensor<4x8xbf16>, %b: tensor<8x6xbf16>) {
   // expected-error @below {{expects the name of the matmul's module, such as "layers.0.attention.wk", found an empty one}}
   %0 = fp8moe.linear %a, %b precision <undecided, "", forward> : tensor<4x8xbf16>, tensor<8x6xbf16> -> tensor<4x6xbf16>

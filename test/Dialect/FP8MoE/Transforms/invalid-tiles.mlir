@@ -85,9 +85,26 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @never(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
-    // expected-error@+1 {{never reaches the tile two_pass<columns = 8, threads = 256>, as two_pass<columns = 4, threads = 128> before it takes what is left; exchange them, or remove one}}
+    // expected-error@+1 {{never reaches the tile two_pass<columns = 8, threads = 256>, as those before it take all of that; exchange them, or remove one}}
     %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
         tiles [#fp8moe.two_pass<columns = 4, threads = 128>, #fp8moe.two_pass<columns = 8, threads = 256>]
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    return %s : tensor<?xf32>
+  }
+}
+
+// -----
+
+// Two ranges before it leave nothing of a third.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @hidden(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
+    // expected-error@+1 {{never reaches the tile two_pass<columns = 8, threads = 256> for mean_length above 100 up_to 300, as those before it take all of that; exchange them, or remove one}}
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        tiles [#fp8moe.two_pass<columns = 4, threads = 128> for mean_length up_to 200,
+               #fp8moe.two_pass<columns = 16, threads = 512> for mean_length above 200 up_to 400,
+               #fp8moe.two_pass<columns = 8, threads = 256> for mean_length above 100 up_to 300,
+               #fp8moe.two_pass<columns = 4, threads = 128>]
         : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
     return %s : tensor<?xf32>
   }

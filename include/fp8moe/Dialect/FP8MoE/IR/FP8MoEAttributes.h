@@ -32,6 +32,10 @@ StringRef getTileKind(TileAttrInterface tile);
 /// A tile as people read it: "two_pass<columns = 64, threads = 256>".
 std::string describeTile(TileAttrInterface tile);
 
+/// The tile, when it runs and what a wave of it takes, as written without
+/// "#fp8moe.".
+std::string describeAlternative(AlternativeAttr alternative);
+
 /// The syntax of a choice in operations.
 ParseResult parseKernelChoice(AsmParser &parser, KernelChoiceAttr &choice);
 void printKernelChoice(AsmPrinter &printer, Operation *op,
