@@ -13,9 +13,10 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Two seconds, of cycles at 2 GHz.
-static constexpr int64_t kLimitCycles = 4000000000;
+/// Every wait may take two seconds. Where cycles are counted these are at least
+/// as long: no multiprocessor makes more than two in a nanosecond.
 static constexpr int64_t kLimitNanoseconds = 2000000000;
+static constexpr int64_t kMostCyclesPerNanosecond = 2;
 
 static Value createReadClock(KernelBuilder &b, WaitClock clock) {
   if (clock == WaitClock::Cycles)
@@ -27,7 +28,9 @@ SmallVector<Value>
 fp8moe::createBoundedWait(KernelBuilder &b, WaitClock clock, ValueRange init,
                           function_ref<Value(ValueRange)> isPending,
                           function_ref<SmallVector<Value>(ValueRange)> body) {
-  int64_t limit = clock == WaitClock::Cycles ? kLimitCycles : kLimitNanoseconds;
+  int64_t limit = kLimitNanoseconds;
+  if (clock == WaitClock::Cycles)
+    limit *= kMostCyclesPerNanosecond;
   Value begin = createReadClock(b, clock);
   auto loop = scf::WhileOp::create(
       b, init.getTypes(), init,

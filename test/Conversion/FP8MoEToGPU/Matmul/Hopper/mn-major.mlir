@@ -57,7 +57,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
   // A weight gradient reads both so. Loads begin where the group does, so nothing before it is
   // masked; of the last 16 positions those behind it become zero in both operands.
-  // CHECK-LABEL: gpu.func @grouped_matmul_wgrad_2
+  // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_2
   // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%[[ROW:.*]], %[[ALONG:.*]]] :
   // CHECK: %[[NEXT:.*]] = arith.addi %[[ROW]], %c64_i32
   // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%[[NEXT]], %[[ALONG]]] :
