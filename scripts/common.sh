@@ -33,6 +33,17 @@ quietly() {
   fi
 }
 
+# as_root COMMAND...: the command as root, for packages of Debian.
+as_root() {
+  if [[ $EUID -eq 0 ]]; then
+    "$@"
+  else
+    command -v sudo >/dev/null ||
+      die "installing packages needs root or sudo; as root run: scripts/$(basename "$0")"
+    sudo "$@"
+  fi
+}
+
 # is_usable_ptxas PATH: an executable of CUDA 12.8 or later, which know the PTX of
 # the newest target.
 is_usable_ptxas() {

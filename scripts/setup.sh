@@ -41,16 +41,6 @@ OPTIONAL_PACKAGES=(
 # NVIDIA's assembler, for machines without a CUDA toolkit.
 PTXAS_WHEEL=nvidia-cuda-nvcc==13.0.88
 
-as_root() {
-  if [[ $EUID -eq 0 ]]; then
-    "$@"
-  else
-    command -v sudo >/dev/null ||
-      die "installing packages needs root or sudo; as root run: scripts/setup.sh"
-    sudo "$@"
-  fi
-}
-
 is_installed() {
   dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed
 }

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Makes build/torch-env, an environment with PyTorch and its clients for the tests of
 # fp8moe.torch. The package itself never needs them. Does nothing, quickly and silently,
-# when everything is there. scripts/setup.sh and Python's package index are needed.
+# when everything is there. scripts/setup.sh and Python's package index are needed. Where torch cannot be installed the
+# last line says why.
 #
 # usage: scripts/setup_torch.sh
 #
 # A CPU build of torch is taken where the configured indexes have one. FP8MOE_TORCH
-# is another requirement for pip, such as torch==2.12.0.
+# is another requirement for pip, such as torch==2.12.0. torch.compile needs a C++ compiler: g++ is installed where there is
+# none, or CXX names another.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -35,12 +37,30 @@ find_torch() {
   fi
 }
 
-[[ -x "$PYTHON" ]] || quietly "$ROOT/build/torch-env.log" "$VENV/bin/python" -m venv "$TORCH_ENV"
-if ! has torch || ! has pytest || ! has xdist || ! has ml_dtypes; then
+# cannot WHAT LOG: ends with pip's or apt's own words.
+cannot() {
+  tail -n 20 "$2" >&2
+  die "$1 cannot be installed ($(grep -m 1 -E '^(E|ERROR):' "$2" || true)); the whole output is in $2"
+}
+
+install_torch() {
+  local requirement log="$ROOT/build/torch-env.log"
+  [[ -x "$PYTHON" ]] || quietly "$log" "$VENV/bin/python" -m venv "$TORCH_ENV"
+  if has torch && has pytest && has xdist && has ml_dtypes; then return; fi
   requirement="$(find_torch)"
   say "installing $requirement in build/torch-env (the first time takes some minutes)"
-  quietly "$ROOT/build/torch-env.log" "$PYTHON" -m pip install "$requirement" ml_dtypes numpy pytest pytest-xdist
-fi
+  "$PYTHON" -m pip install "$requirement" ml_dtypes numpy pytest pytest-xdist >"$log" 2>&1 || cannot "$requirement" "$log"
+}
+
+install_compiler() {
+  local log="$ROOT/build/torch-env-g++.log"
+  if [[ -n "${CXX:-}" ]] || command -v g++ >/dev/null; then return; fi
+  say "installing g++ for torch.compile"
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends g++ >"$log" 2>&1 || cannot g++ "$log"
+}
+
+install_torch
+install_compiler
 for client in "${CLIENTS[@]}"; do
   has "$client" || "$PYTHON" -m pip install "$client" >"$ROOT/build/torch-env-$client.log" 2>&1 ||
     say "$client cannot be installed, so its tests are skipped ($(tail -n 1 "$ROOT/build/torch-env-$client.log"))"

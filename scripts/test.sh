@@ -5,6 +5,7 @@
 #
 # usage: scripts/test.sh [--help] [SUITE...]     (default: all)
 #
+#   all                           the suites below but torch
 #   unit, lit, numerics, python   what the build in build/release does
 #   checks                        sources and documents
 #   asan                          the four suites once more on build/asan, where everything of
@@ -14,7 +15,8 @@
 #   fuzz                          10,000 hostile inputs on build/asan; FP8MOE_FUZZ_SEED chooses others
 #   tsan                          the runtime's unit tests on build/tsan, with ThreadSanitizer
 #   torch                         the tests of fp8moe.torch, which python skips, on build/release with torch in
-#                                 build/torch-env (scripts/setup_torch.sh); not part of all
+#                                 build/torch-env (scripts/setup_torch.sh), after all others; skipped, with
+#                                 the reason, where torch cannot be installed
 #
 # A suite of the build in build/asan alone is asan-unit, asan-lit, asan-numerics or asan-python.
 
@@ -31,12 +33,14 @@ ALL=("${ORDINARY[@]}" checks "${ASAN[@]}" fuzz tsan)
 
 suites=()
 for suite in "$@"; do
-  if [[ "$suite" == asan ]]; then
+  if [[ "$suite" == all ]]; then
+    suites+=("${ALL[@]}")
+  elif [[ "$suite" == asan ]]; then
     suites+=("${ASAN[@]}")
   elif [[ " ${ALL[*]} torch " == *" $suite "* ]]; then
     suites+=("$suite")
   else
-    die "unknown suite '$suite'; the suites are: ${ALL[*]}, torch, and asan for the four of that name"
+    die "unknown suite '$suite'; the suites are: ${ALL[*]}, torch, asan for the four of that name, and all for all but torch"
   fi
 done
 [[ ${#suites[@]} -gt 0 ]] || suites=("${ALL[@]}")
@@ -61,6 +65,13 @@ build_preset() {
   build "$@"
   export FP8MOE_RUNTIME_LIBRARY="$BUILD/lib/libfp8moe_runtime.so"
   export FP8MOE_BUILD_DIR="$BUILD"
+}
+
+# disturb_memory: glibc fills memory that it gives out and takes back with this value, so that who reads it does not find
+# zeros or what was there.
+disturb_memory() {
+  export MALLOC_PERTURB_="${MALLOC_PERTURB_:-$((RANDOM % 255 + 1))}"
+  say "MALLOC_PERTURB_=$MALLOC_PERTURB_"
 }
 
 # run_suite NAME COMMAND...: runs a test runner that writes $RESULTS/NAME.xml. A
@@ -121,27 +132,45 @@ run_numerics() {
   run_pytest "$1" -n "$(nproc)" "${folders[@]}"
 }
 
+# skip_suite NAME REASON: results of one test that was skipped, since a suite without any counts as failed.
+skip_suite() {
+  say "the $1 tests are skipped: $2"
+  "$VENV/bin/python" - "$@" "$RESULTS/$1.xml" <<'END'
+import sys
+import xml.etree.ElementTree as ElementTree
+
+name, reason, path = sys.argv[1:]
+suite = ElementTree.Element("testsuite", name=name)
+case = ElementTree.SubElement(suite, "testcase", classname=name, name="all")
+ElementTree.SubElement(case, "skipped", message=reason)
+ElementTree.ElementTree(suite).write(path)
+END
+}
+
+run_torch() {
+  local log="$RESULTS/setup-torch.log"
+  # The last line that it prints says why it could not.
+  if ! "$ROOT/scripts/setup_torch.sh" 2>&1 | tee "$log"; then
+    skip_suite torch "$(tail -n 1 "$log" | sed 's/^error: //')"
+    return
+  fi
+  # Inductor uses all processors by itself.
+  TEST_PYTHON="$ROOT/build/torch-env/bin/python" run_pytest torch -n 2 --show-capture=no python-bindings/tests/pytorch
+}
+
 "$ROOT/scripts/setup.sh"
 use_ptxas
 rm -rf "$RESULTS"
 mkdir -p "$RESULTS"
 
-if wants_any "${ORDINARY[@]}" checks torch; then
+if wants_any "${ORDINARY[@]}" checks; then
   build_preset release all
-  # glibc fills memory that it gives out and takes back with this value, so that who
-  # reads it does not find zeros or what was there.
-  export MALLOC_PERTURB_="${MALLOC_PERTURB_:-$((RANDOM % 255 + 1))}"
-  say "MALLOC_PERTURB_=$MALLOC_PERTURB_"
+  disturb_memory
   if wants unit; then run_unit unit "$BUILD"; fi
   if wants lit; then run_lit lit; fi
   if wants numerics; then run_numerics numerics; fi
   # One process: the test of the wheel builds in the folder that others use.
   if wants python; then run_pytest python python-bindings/tests; fi
-  if wants torch; then
-    "$ROOT/scripts/setup_torch.sh"
-    # Both files of tests compile with Inductor, which uses all processors by itself.
-    TEST_PYTHON="$ROOT/build/torch-env/bin/python" run_pytest torch -n 2 --show-capture=no python-bindings/tests/pytorch
-  fi
   unset MALLOC_PERTURB_
 fi
 if wants checks; then
@@ -167,6 +196,12 @@ fi
 if wants tsan; then
   build_preset tsan FP8MoERuntimeTests
   run_unit tsan "$BUILD/unittests/Runtime"
+fi
+
+if wants torch; then
+  build_preset release fp8moe-python
+  disturb_memory
+  run_torch
 fi
 
 say "done"
