@@ -20,6 +20,9 @@ random turns (timing.py); tensors are larger than the L2 cache. Peak memory is w
 weights among them: outputs, gradients and what is between. Host time is that of one grouped matmul, eager, with few rows, until the call returns.
 
 With --cpu-check a small layer runs on the CPU and is compared, and nothing is timed.
+
+With --host only host time is measured, on a GPU or, with matmuls so small that their time is part of it, on the CPU: also with
+kept weights, and through torch's dispatcher, which code takes that is traced or looked at (fp8moe.torch goes past it elsewhere).
 """
 
 import argparse
@@ -48,6 +51,8 @@ RESULTS = ("y", "grad x", "grad gate_up", "grad down")
 # e4m3 has 3 bits after the leading one: a product of two roundings is off by 4% in the mean. A gradient has seen four.
 LEAST_SQNR_DB = 18.0
 HOST_CALLS = 20
+HOST_CPU_SHAPE = (32, 16, 16, 2)
+DISPATCHER = "fp8moe, through the dispatcher"
 GIB = 2.0**30
 
 
@@ -152,35 +157,59 @@ def peak_gib(run):
     return (torch.cuda.max_memory_allocated() - before) / GIB
 
 
-def host_us(shape, contenders, rounds, rng):
+def host_us(shape, contenders, rounds, rng, device="cuda"):
     """Median microseconds until one call of a grouped matmul returns, and with its backward, {name: [us, us]}."""
     import torch
 
+    from fp8moe.torch import _ops, quantize_weights
+
     _, hidden, width, experts = shape
     rows = experts * MULTIPLE
-    x = torch.randn(rows, hidden, device="cuda", dtype=torch.bfloat16).requires_grad_()
-    parameter = torch.randn(experts, width, hidden, device="cuda", dtype=torch.bfloat16).requires_grad_()
-    offsets = torch.arange(MULTIPLE, rows + 1, MULTIPLE, device="cuda", dtype=torch.int32)
-    gradient = torch.ones(rows, width, device="cuda", dtype=torch.bfloat16)
+    bf16 = dict(device=device, dtype=torch.bfloat16)
+    x = torch.randn(rows, hidden, **bf16).requires_grad_()
+    parameter = torch.randn(experts, width, hidden, **bf16).requires_grad_()
+    offsets = torch.arange(MULTIPLE, rows + 1, MULTIPLE, device=device, dtype=torch.int32)
+    gradient = torch.ones(rows, width, **bf16)
+    kept = quantize_weights(parameter.transpose(-2, -1))
+    synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
 
-    def forward(matmul):
+    def forward(name):
         with torch.no_grad():
-            matmul(x, parameter.transpose(-2, -1), offsets)
+            contenders[name](x, kept if "kept" in name else parameter.transpose(-2, -1), offsets)
 
-    def both(matmul):
-        y = matmul(x, parameter.transpose(-2, -1), offsets)
+    def both(name):
+        y = contenders[name](x, kept if "kept" in name else parameter.transpose(-2, -1), offsets)
         torch.autograd.grad(y, (x, parameter), gradient)
 
     found = {(name, run): [] for name in contenders for run in (forward, both)}
     for turn in range(rounds + 1):  # the first one warms up
         for name, run in rng.sample(list(found), len(found)):
-            torch.cuda.synchronize()
+            synchronize()
+            _ops.past_dispatcher = name != DISPATCHER
             begin = time.perf_counter()
             for _ in range(HOST_CALLS):
-                run(contenders[name])
+                run(name)
             found[name, run].append((time.perf_counter() - begin) / HOST_CALLS * 1e6)
-    torch.cuda.synchronize()
+    _ops.past_dispatcher = True
+    synchronize()
     return {name: [statistics.median(found[name, run][1:]) for run in (forward, both)] for name in contenders}
+
+
+def measure_host(options, rng):
+    """Prints host_us of a small layer, and returns it."""
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu":
+        options.no_torchao = True
+        torch.set_num_threads(1)
+    contenders = matmuls(options)
+    contenders[DISPATCHER] = contenders["fp8moe, kept"] = contenders["fp8moe"]
+    found = host_us(SHAPES[-1] if device == "cuda" else HOST_CPU_SHAPE, contenders, options.rounds, rng, device)
+    print("|  | host us, forward | with backward |\n|---|---|---|")
+    for name, us in found.items():
+        print(f"| {name} | " + " | ".join(f"{figure:.1f}" for figure in us) + " |")
+    return found
 
 
 def print_kernels(name, run):
@@ -252,6 +281,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", action="store_true", help="print the --sizes of `python -m fp8moe prepare` and exit")
     parser.add_argument("--cpu-check", action="store_true", help="compare a small layer on the CPU")
+    parser.add_argument("--host", action="store_true", help="only time the host, on the CPU where there is no GPU")
     parser.add_argument("--only", type=int, nargs="+", metavar="TOKENS", help="only shapes with so many tokens")
     parser.add_argument("--rounds", type=int, default=21, help="timings of each contender (default: 21)")
     parser.add_argument("--no-torchao", action="store_true", help="leave torchao out, which tunes for minutes")
@@ -273,7 +303,14 @@ def main():
 
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
-    where = "CPU" if options.cpu_check else torch.cuda.get_device_name()
+    on_cpu = options.cpu_check or (options.host and not torch.cuda.is_available())
+    where = "CPU" if on_cpu else torch.cuda.get_device_name()
+    if options.host:
+        print(f"{where}, torch {torch.__version__}, seed {options.seed}; one grouped matmul, eager\n")
+        figures = measure_host(options, rng)
+        if options.json:
+            pathlib.Path(options.json).write_text(json.dumps(figures, indent=1) + "\n")
+        return None
     print(f"{where}, torch {torch.__version__}, seed {options.seed}; forward + backward of the experts\n")
     cells = ["M,hidden,D,E", "", *(f"{what}, dB" for what in RESULTS)]
     if not options.cpu_check:

@@ -154,8 +154,8 @@ run_torch() {
     skip_suite torch "$(tail -n 1 "$log" | sed 's/^error: //')"
     return
   fi
-  # Inductor uses all processors by itself.
-  TEST_PYTHON="$ROOT/build/torch-env/bin/python" run_pytest torch -n 2 --show-capture=no python-bindings/tests/pytorch
+  # Inductor uses all processors by itself. Some tests of the runtime need torch, too.
+  TEST_PYTHON="$ROOT/build/torch-env/bin/python" run_pytest torch -n 2 --show-capture=no python-bindings/tests/{pytorch,test_runtime.py}
 }
 
 "$ROOT/scripts/setup.sh"

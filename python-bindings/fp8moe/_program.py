@@ -139,6 +139,8 @@ class _TorchCall(NamedTuple):
 
     call: _Call
     device: Any
+    #: Makes a workspace, and gives its address; None if there is none.
+    make_workspace: Optional[Callable[[], Tuple[Any, int]]]
     #: The address of a GPU's current stream by its number; None on the CPU.
     get_stream: Optional[Callable[[int], int]]
     ordinal: int
@@ -147,6 +149,35 @@ class _TorchCall(NamedTuple):
     make: List[Callable[[], Any]]
     #: Shape, strides, dtype and get_device() of the outputs.
     layouts: List[Tuple[Any, Any, Any, int]]
+
+    def run(self, inputs: Sequence[int], results: List[Any]) -> List[Any]:
+        """Puts the call into the current stream, with the addresses of its inputs and tensors
+        for all outputs, which it returns."""
+        # The name keeps the memory until all is in the stream.
+        workspace, address = self.make_workspace() if self.make_workspace else (None, 0)
+        self.call.run(
+            inputs,
+            [result.data_ptr() for result in results],
+            address,
+            self.get_stream(self.ordinal) if self.get_stream else 0,
+        )
+        del workspace
+        return results
+
+
+#: A call and the addresses of its inputs.
+FoundCall = Tuple[_TorchCall, List[int]]
+
+
+def _torch_key(tensors: Sequence[Any]) -> Tuple[Any, List[int]]:
+    """All that a full check looks at, and addresses. RuntimeError: there are no strides, or no
+    memory."""
+    key: List[Any] = []
+    inputs: List[int] = []
+    for tensor in tensors:
+        key += (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+        inputs.append(tensor.data_ptr())
+    return tuple(key), inputs
 
 
 _T = TypeVar("_T")
@@ -239,42 +270,32 @@ class Program:
         the full check looks at, so what passed it once is right every time but for
         its addresses, which the runtime checks."""
         tensor_type = torch.Tensor
-        key: List[Any] = []
-        inputs: List[int] = []
         try:
             for tensor in tensors:
                 if not isinstance(tensor, tensor_type) or tensor.is_neg():
                     return None
-                key += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
-                inputs.append(tensor.data_ptr())
+            key, inputs = _torch_key(tensors)
         except RuntimeError:  # no strides or no memory; the full check says which
             return None
-        entry = self._torch_calls.get(tuple(key))
+        entry = self._torch_calls.get(key)
         if entry is None:
             if not tensors:
                 return None
-            entry = self._torch_calls.add(tuple(key), self._plan_torch(torch, tensors))
-        call = entry.call
-
+            entry = self._torch_calls.add(key, self._plan_torch(torch, tensors))
         if out is None:
-            results = entry.allocate()
-        else:
-            given = self._given_outputs(entry, self._bind_out(out), tensor_type)
-            if given is None:
-                return None
-            results = given
-        address = 0
-        if call.workspace_bytes:
-            workspace, address = _tensors.torch_bytes(
-                torch, call.workspace_bytes, call.workspace_align, entry.device
-            )
-        call.run(
-            inputs,
-            [result.data_ptr() for result in results],
-            address,
-            entry.get_stream(entry.ordinal) if entry.get_stream else 0,
-        )
-        return results
+            return entry.run(inputs, entry.allocate())
+        results = self._given_outputs(entry, self._bind_out(out), tensor_type)
+        return None if results is None else entry.run(inputs, results)
+
+    def find_torch_call(self, tensors: Sequence[Any]) -> Optional[FoundCall]:
+        """For fp8moe.torch: what runs the program on these tensors of torch, none of them
+        negated lazily, if it was called with others like them before; else None."""
+        try:
+            key, inputs = _torch_key(tensors)
+        except RuntimeError:
+            return None
+        entry = self._torch_calls.get(key)
+        return None if entry is None else (entry, inputs)
 
     def _plan_torch(self, torch: Any, tensors: Sequence[Any]) -> "_TorchCall":
         """Checks the tensors, and prepares what calls with others like them need."""
@@ -285,9 +306,13 @@ class Program:
             _tensors.torch_layout(torch, buffer.dtype, buffer.shape, buffer.strides, device)
             for buffer in call.outputs
         ]
+        make_workspace = _tensors.torch_workspace(
+            torch, call.workspace_bytes, call.workspace_align, device
+        )
         return _TorchCall(
             call,
             device,
+            make_workspace if call.workspace_bytes else None,
             None if device.type == "cpu" else _tensors.torch_stream(torch),
             device.index,
             _tensors.torch_allocator(torch, layouts, device),
@@ -466,9 +491,9 @@ class Program:
             return None, 0
         if device is not None:
             torch = sys.modules["torch"]
-            return _tensors.torch_bytes(
+            return _tensors.torch_workspace(
                 torch, call.workspace_bytes, call.workspace_align, device
-            )
+            )()
         if self.device.kind == "cpu":
             memory = _tensors.numpy_bytes(call.workspace_bytes, call.workspace_align)
             return memory, memory.ctypes.data

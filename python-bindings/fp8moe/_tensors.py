@@ -355,9 +355,12 @@ def torch_allocator(torch: Any, layouts: Sequence[Any], device: Any) -> Callable
         empty = torch.empty_strided
         return [empty(shape, strides, dtype=dtype, device=device) for shape, strides, dtype in plain]
 
-    # What code of torch's own compiler calls: half the time, current device only.
+    # What code of torch's own compiler calls: half the time.
     guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
-    empty_cuda = getattr(guards, "_empty_strided_cuda", None)
+    empty_cpu = getattr(guards, "_empty_strided_cpu", None)
+    if device.type == "cpu" and empty_cpu is not None:
+        return lambda: [empty_cpu(shape, strides, dtype) for shape, strides, dtype in plain]
+    empty_cuda = getattr(guards, "_empty_strided_cuda", None)  # on the current device only
     get_device = getattr(torch._C, "_cuda_getDevice", None)
     if device.type != "cuda" or empty_cuda is None or get_device is None:
         return make_any
@@ -371,18 +374,24 @@ def torch_allocator(torch: Any, layouts: Sequence[Any], device: Any) -> Callable
     return make_current
 
 
+def torch_workspace(torch: Any, count: int, align: int, device: Any) -> Callable[[], Tuple[Any, int]]:
+    """A function that makes uninitialised memory, and gives its address, a multiple of `align`."""
+    layout = (count + align - 1,), (1,), {"dtype": torch.uint8, "device": device}
+    allocate = torch_allocator(torch, [layout], device)
+
+    def make() -> Tuple[Any, int]:
+        (memory,) = allocate()
+        address: int = memory.data_ptr()
+        return memory, address + -address % align
+
+    return make
+
+
 def torch_empty(dtype: str, shape: Any, strides: Any, device: Any) -> Any:
     """An uninitialised tensor of that layout."""
     torch: Any = sys.modules["torch"]
     *layout, options = torch_layout(torch, dtype, shape, strides, device)
     return torch.empty_strided(*layout, **options)
-
-
-def torch_bytes(torch: Any, count: int, align: int, device: Any) -> Tuple[Any, int]:
-    """Uninitialised memory, and its address, a multiple of `align`."""
-    memory = torch.empty(count + align - 1, dtype=torch.uint8, device=device)
-    address: int = memory.data_ptr()
-    return memory, address + -address % align
 
 
 def torch_stream(torch: Any) -> Callable[[int], int]:

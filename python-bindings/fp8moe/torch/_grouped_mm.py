@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, Callable, List, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 import torch
 
@@ -65,6 +65,10 @@ observers: List[Callable[[torch.Tensor, _Weights, torch.Tensor, torch.Tensor, st
 
 def multiply(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str) -> torch.Tensor:
     """grouped_mm, unseen by observers."""
+    if not torch.compiler.is_compiling():
+        again = _multiply_again(x, weights, offsets, recipe)
+        if again is not None:
+            return again
     if isinstance(weights, QuantizedWeights):
         return _multiply_kept(x, weights, offsets, recipe)
     if torch.is_autocast_enabled(x.device.type):
@@ -73,7 +77,37 @@ def multiply(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: 
     weights, layout = _lay_out(weights)
     op = _find_op("grouped_mm", weights, layout, recipe)
     result: torch.Tensor = op(x.contiguous(), weights, offsets.contiguous())
+    _remember("grouped_mm", weights, layout, recipe)
     return result
+
+
+#: Operators by function, recipe, and the layout and device of the weights that they were called with.
+_known: Dict[Tuple[Any, ...], Op] = {}
+
+
+def _remember(which: str, weights: torch.Tensor, layout: str, recipe: str) -> None:
+    if torch.compiler.is_compiling() or type(weights) is not torch.Tensor:  # a fake one may have symbols for sizes
+        return
+    E, K, N = weights.shape
+    op = make_op(K, N, E, layout, recipe, chip_of(weights.device.type, weights.device.index or 0), which)
+    _known[which, recipe, weights.shape, weights.stride(), weights.device] = op
+
+
+def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str) -> Optional[torch.Tensor]:
+    """The result where an earlier call had tensors of the same types, layouts and devices, whose checks hold for these,
+    and nobody looks on; else None. Eager steps spend their time here."""
+    try:
+        if isinstance(weights, QuantizedWeights):
+            if recipe != weights.recipe:
+                return None
+            weights.require_current()
+            tensor, which, inputs = weights.weights, "kept_grouped_mm", (x, weights.weights, *weights.forms, offsets)
+        else:
+            tensor, which, inputs = weights, "grouped_mm", (x, weights, offsets)
+        op = _known.get((which, recipe, tensor.shape, tensor.stride(), tensor.device))
+    except (RuntimeError, AttributeError):  # no strides, or no tensor: the checks say what is wrong
+        return None
+    return None if op is None else op.call_again(inputs)
 
 
 def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> QuantizedWeights:
@@ -115,6 +149,7 @@ def _multiply_kept(x: torch.Tensor, kept: QuantizedWeights, offsets: torch.Tenso
     weights, layout = _lay_out(kept.weights)
     op = _find_op("kept_grouped_mm", weights, layout, recipe)
     result: torch.Tensor = op(x.contiguous(), weights, *kept.forms, offsets.contiguous())
+    _remember("kept_grouped_mm", weights, layout, recipe)
     return result
 
 

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import torch
 
 from .._library import Error, InvalidArgumentError, UnsupportedError
-from .._program import Program
+from .._program import FoundCall, Program
 from .._tensors import _NAMES
 from ..runtime import LoadedArtifact, load
 
@@ -156,6 +156,7 @@ class Op:
         #: What `differentiable` declared.
         self._backwards: Optional[Tuple[Union["Op", "Formula"], ...]] = None
         self._plans: List["_Plan"] = []
+        self._chosen: Dict[Tuple[bool, ...], List["_Plan"]] = {}
         if artifact.device != "none":
             self._programs[torch.device(artifact.device)] = artifact.program(signature.name)
         # Inductor must keep the strides of inputs: they decide whether a program takes them.
@@ -169,7 +170,30 @@ class Op:
         self.overload: Any = getattr(getattr(torch.ops, namespace), name).default
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
+        if not torch.compiler.is_compiling():
+            results = self.call_again(tensors)
+            if results is not None:
+                return results
         return self.overload(*tensors)
+
+    def call_again(self, tensors: Tuple[torch.Tensor, ...]) -> Any:
+        """What the operator returns, for tensors like others that it was given before, in code that is neither traced nor
+        transformed nor looked at: nobody would see that it goes past torch's dispatcher, which takes several times as
+        long as the launches. None if any of this does not hold."""
+        if not past_dispatcher or not _is_plain(tensors):
+            return None
+        program = self._programs.get(tensors[0].device)
+        found = program and program.find_torch_call(tensors)
+        if not found:
+            return None
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+            return _Direct.apply(self, found, *tensors)
+        return self._run_found(found)
+
+    def _run_found(self, found: FoundCall) -> Any:
+        call, addresses = found
+        results = call.run(addresses, call.allocate())
+        return results[0] if len(results) == 1 else tuple(results)
 
     def __repr__(self) -> str:
         return f"<fp8moe operator {self.qualified_name}{self.signature.schema} for {self._chip}>"
@@ -180,12 +204,27 @@ class Op:
         return results if len(self.signature.outputs) == 1 else tuple(results)
 
     def _setup_context(self, ctx: Any, inputs: Tuple[torch.Tensor, ...], output: Any) -> None:
-        plans = _choose(self._plans, ctx.needs_input_grad)
+        self._save(ctx, ctx.needs_input_grad, inputs, output)
+
+    def _save(self, ctx: Any, needs: Tuple[bool, ...], inputs: Tuple[torch.Tensor, ...], output: Any) -> None:
         tensors = inputs + (output if isinstance(output, tuple) else (output,))
-        ctx.save_for_backward(*(tensors[i] for plan in plans for kind, i in plan.arguments if kind == "saved"))
+        ctx.save_for_backward(*[tensors[i] for plan in self._choose(needs) for kind, i in plan.arguments if kind == "saved"])
         ctx.layouts = [(tensor.shape, tensor.stride()) for tensor in tensors[len(inputs) :]]
 
     def _backward(self, ctx: Any, *gradients: torch.Tensor) -> Any:
+        results = self._compute_gradients(ctx, ctx.needs_input_grad, gradients)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _choose(self, needs: Tuple[bool, ...]) -> List["_Plan"]:
+        """The backwards that give the gradients of these inputs. Remembered, since each pass asks twice."""
+        chosen = self._chosen.get(needs)
+        if chosen is None:
+            chosen = self._chosen[needs] = _choose(self._plans, needs)
+        return chosen
+
+    def _compute_gradients(
+        self, ctx: Any, needs: Tuple[bool, ...], gradients: Sequence[torch.Tensor]
+    ) -> List[Optional[torch.Tensor]]:
         if not self._plans:
             raise Error(
                 f"{self.qualified_name} has no gradient: declare programs that compute it with "
@@ -193,13 +232,13 @@ class Op:
             )
         results: List[Optional[torch.Tensor]] = [None] * len(self.signature.inputs)
         saved = iter(ctx.saved_tensors)
-        for plan in _choose(self._plans, ctx.needs_input_grad):
+        for plan in self._choose(needs):
             found = plan.run(
-                *(_dense(gradients[i], ctx.layouts[i]) if kind == "grad" else next(saved) for kind, i in plan.arguments)
+                *[_dense(gradients[i], ctx.layouts[i]) if kind == "grad" else next(saved) for kind, i in plan.arguments]
             )
             for i, gradient in zip(plan.gradients, found if isinstance(found, (tuple, list)) else (found,)):
-                results[i] = gradient if ctx.needs_input_grad[i] else results[i]
-        return results[0] if len(results) == 1 else tuple(results)
+                results[i] = gradient if needs[i] else results[i]
+        return results
 
     def _load(self, device: torch.device) -> Program:
         """The program on a device that it was not called on yet."""
@@ -212,6 +251,43 @@ class Op:
             name = device.type if device.type == "cpu" else f"{'hip' if torch.version.hip else 'cuda'}:{device.index}"
             program = load(self._path, name).program(self.signature.name)
             return self._programs.setdefault(device, program)
+
+
+#: Tests and benchmarks turn it off, to compare both ways.
+past_dispatcher = True
+
+#: Of tensors that hold their numbers themselves, and of which nobody is told what is done to them.
+_PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter))
+_num_dispatch_modes = torch._C._len_torch_dispatch_stack
+_num_function_modes = torch._C._len_torch_function_stack
+_is_transformed = torch._C._are_functorch_transforms_active
+_is_profiled = torch._C._autograd._profiler_enabled
+_tracing_state = torch._C._get_tracing_state
+
+
+def _is_plain(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether nothing stands between the caller and the tensors' memory but autograd."""
+    for tensor in tensors:
+        if type(tensor) not in _PLAIN_TYPES:
+            return False
+    return not (
+        _num_dispatch_modes() or _num_function_modes() or _is_transformed() or _is_profiled() or _tracing_state()
+    )
+
+
+class _Direct(torch.autograd.Function):
+    """An operator with its gradients, past the dispatcher."""
+
+    @staticmethod
+    def forward(ctx: Any, op: Op, found: FoundCall, *tensors: torch.Tensor) -> Any:
+        output = op._run_found(found)
+        ctx.op = op
+        op._save(ctx, ctx.needs_input_grad[2:], tensors, output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        return (None, None, *ctx.op._compute_gradients(ctx, ctx.needs_input_grad[2:], gradients))
 
 
 _ops: Dict[str, Op] = {}
@@ -282,6 +358,7 @@ def differentiable(forward: Op, backwards: Sequence[Union[Op, Formula]]) -> Op:
         if not plans:
             raise ValueError(f"{forward.qualified_name}: no backward is given")
         forward._plans = plans
+        forward._chosen = {}
         forward._backwards = tuple(backwards)
         return forward
 

@@ -27,6 +27,17 @@ def test_cpu_check(ir, root, tmp_path):
     assert len(ours) == 4 and max(ours) + 15 < min(bf16)
 
 
+def test_host_time(ir, root, tmp_path):
+    """Past torch's dispatcher is the faster way."""
+    result = run(root, "--host", "--seed=7", "--rounds=5", f"--json={tmp_path / 'host.json'}")
+    assert result.returncode == 0, result.stderr
+    assert "seed 7" in result.stdout
+    found = json.loads((tmp_path / "host.json").read_text())
+    assert list(found) == ["fp8moe", "torch bf16", "fp8moe, through the dispatcher", "fp8moe, kept"]
+    for direct, dispatched in zip(found["fp8moe"], found["fp8moe, through the dispatcher"]):
+        assert 0 < direct < dispatched
+
+
 def test_sizes_are_those_of_both_matmuls(root):
     result = run(root, "--sizes", "--only", "65536")
     assert result.stdout == "--sizes=2048,2816,64 --sizes=1408,2048,64\n"

@@ -11,11 +11,13 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
 import torch._dynamo.testing  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
+import fp8moe  # noqa: E402
 import fp8moe.torch  # noqa: E402
 from fp8moe import cache  # noqa: E402
-from fp8moe.torch import _grouped_mm, grouped_mm  # noqa: E402
+from fp8moe.torch import _grouped_mm, _ops, grouped_mm  # noqa: E402
 
 K, N, E, M = 64, 96, 4, 60
 # Of the last rows some belong to no group.
@@ -157,11 +159,73 @@ def test_only_gradients_that_are_asked_for_are_computed(needs, program, monkeypa
             return real(*arguments)
 
         monkeypatch.setattr(op, "_programs", {torch.device("cpu"): record})
+    monkeypatch.setattr(_ops, "past_dispatcher", False)
     grouped_mm(x, weights, offsets(ENDS["empty"])).backward(gradient)
     assert ran == [program]
     for name, tensor in (("x", x), ("weights", weights)):
         assert (tensor.grad is not None) == tensor.requires_grad
         assert tensor.grad is None or torch.equal(tensor.grad, expected[name])
+
+
+@pytest.mark.parametrize("needs", ["x", "weights", "both", "neither"])
+@pytest.mark.parametrize("layout", ["NK", "KN"])
+def test_past_the_dispatcher(layout, needs, monkeypatch):
+    """Calls after the first find no operator again, and have its bits."""
+    x, parameter, weights, gradient = tensors(layout)
+    expected = reference(x.detach(), weights.detach(), gradient, ENDS["empty"])
+    x.requires_grad_(needs in ("x", "both"))
+    weights = weights.detach().requires_grad_(needs in ("weights", "both"))
+    for again in (False, True):
+        if again:
+            monkeypatch.setattr(_grouped_mm, "_find_op", None)
+            monkeypatch.setattr(_grouped_mm, "_check", None)
+        y = grouped_mm(x, weights, offsets(ENDS["empty"]))
+        assert torch.equal(y, expected[0]) and y.requires_grad == (needs != "neither")
+        wanted = [(t, e) for t, e in ((x, expected[1]), (weights, expected[2])) if t.requires_grad]
+        if wanted:
+            found = torch.autograd.grad(y, [tensor for tensor, _ in wanted], gradient)
+            assert all(torch.equal(result, other) for result, (_, other) in zip(found, wanted))
+
+
+class Seen(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_dispatcher_is_not_passed_where_somebody_looks():
+    x, parameter, weights, gradient = tensors()
+    run(x, parameter, weights, gradient, ENDS["empty"])
+    with Seen() as seen:
+        run(x, parameter, weights, gradient, ENDS["empty"])
+    ours = [name for name in seen.names if name.startswith("fp8moe.")]
+    assert [name.split(".")[1].split("_")[0] for name in ours] == ["forward", "backward"]
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        grouped_mm(x, weights, offsets(ENDS["empty"]))
+    assert any(event.key.startswith("fp8moe::forward_") for event in profile.key_averages())
+
+
+def test_no_gradients_of_gradients_past_the_dispatcher():
+    x, _, weights, _ = tensors()
+    for _ in range(2):
+        y = grouped_mm(x, weights, offsets(ENDS["empty"]))
+        (gradient,) = torch.autograd.grad(y.float().square().sum(), x, create_graph=True)
+        with pytest.raises(fp8moe.Error, match="fp8moe::backward_.* has no gradient"):
+            gradient.float().sum().backward()
+
+
+def test_saved_tensors_that_were_written_to_are_refused():
+    x, _, weights, gradient = tensors()
+    for _ in range(2):
+        y = grouped_mm(x, weights, offsets(ENDS["empty"]))
+        with torch.no_grad():
+            x.mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward(gradient)
 
 
 def test_opcheck():
