@@ -18,6 +18,7 @@ except ImportError as error:
 
 from . import torchao, transformers
 from ._experts import ACTIVATIONS, experts
+from ._fsdp import ShardedWeights, keep_gathered
 from ._grouped_mm import grouped_mm, quantize_weights
 from ._inspect import Inspection, Record, inspect
 from ._ops import Op, as_op, differentiable
@@ -33,11 +34,13 @@ __all__ = [
     "QuantizedWeights",
     "Record",
     "Routing",
+    "ShardedWeights",
     "as_op",
     "differentiable",
     "experts",
     "grouped_mm",
     "inspect",
+    "keep_gathered",
     "permute",
     "prepare",
     "quantize_weights",

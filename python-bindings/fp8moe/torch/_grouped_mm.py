@@ -16,7 +16,7 @@ from .._library import UnsupportedError
 from ..runtime import load
 from . import _bf16
 from ._ops import Formula, Op, as_op, differentiable
-from ._weights import QuantizedWeights
+from ._weights import QuantizedWeights, find_gathered, gathered
 
 
 def grouped_mm(
@@ -66,6 +66,8 @@ observers: List[Callable[[torch.Tensor, _Weights, torch.Tensor, torch.Tensor, st
 def multiply(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str) -> torch.Tensor:
     """grouped_mm, unseen by observers."""
     if not torch.compiler.is_compiling():
+        if gathered:
+            weights = find_gathered(weights, recipe) or weights
         again = _multiply_again(x, weights, offsets, recipe)
         if again is not None:
             return again
@@ -126,10 +128,15 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
         weights: bf16 [E, K, N], as grouped_mm takes them; under autocast others are cast.
         recipe: as for grouped_mm.
 
+    Weights that `keep_gathered` has let FSDP2 quantize are not quantized again.
+
     Raises:
         ValueError: shape or type do not fit. Others as grouped_mm.
     """
     programs.check_recipe("quantize_weights", recipe)
+    kept = None if torch.compiler.is_compiling() or not gathered else find_gathered(weights, recipe)
+    if kept is not None:
+        return kept
     if torch.is_autocast_enabled(weights.device.type):
         weights = weights.to(torch.bfloat16)
     _check_tensor("quantize_weights", "weights", weights, 3, torch.bfloat16, "[E, K, N]")

@@ -176,6 +176,11 @@ class Op:
                 return results
         return self.overload(*tensors)
 
+    def write(self, out: Sequence[torch.Tensor], *tensors: torch.Tensor) -> None:
+        """Runs the program with its outputs in `out`, unseen by autograd and by whatever traces."""
+        program = self._programs.get(tensors[0].device) or self._load(tensors[0].device)
+        program(*tensors, out=tuple(out))
+
     def call_again(self, tensors: Tuple[torch.Tensor, ...]) -> Any:
         """What the operator returns, for tensors like others that it was given before, in code that is neither traced nor
         transformed nor looked at: nobody would see that it goes past torch's dispatcher, which takes several times as

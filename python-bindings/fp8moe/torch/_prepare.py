@@ -95,7 +95,7 @@ def _find_needs(
 ) -> Dict[_Need, List[str]]:
     needs: Dict[_Need, List[str]] = {}
     for name, module in model.named_modules():
-        recipe, tensors = _find_weights(module)
+        recipe, tensors = find_weights(module)
         for weights in tensors:
             target = weights.device if device is None else torch.device(device)
             if target.type == "meta":
@@ -116,7 +116,8 @@ def _find_needs(
     return needs
 
 
-def _find_weights(module: Any) -> Tuple[str, List[torch.Tensor]]:
+def find_weights(module: Any) -> Tuple[str, List[torch.Tensor]]:
+    """The recipe and the weights [E, K, N] that `module` will multiply; none if it is not known to use fp8moe."""
     for client in (transformers, torchao):
         found: Optional[Tuple[str, List[torch.Tensor]]] = client.find_weights(module)
         if found is not None:

@@ -1,11 +1,12 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Weights that are quantized once and read by many calls."""
+"""Weights that are quantized once and read by many calls, and where those are that FSDP2 has gathered."""
 
 from __future__ import annotations
 
-from typing import Tuple
+import weakref
+from typing import Any, Dict, Optional, Tuple
 
 import torch
 
@@ -37,3 +38,27 @@ class QuantizedWeights:
                 "the weights have changed since they were quantized; call quantize_weights again after each step of "
                 "the optimizer"
             )
+
+
+#: What `_fsdp.py` has quantized, by the identity of the weights' memory, which stays when FSDP2 frees the bytes and allocates
+#: others. Forms hold what is referred to, and that holds the memory, so no other can have its identity.
+gathered: Dict[int, "weakref.ref[Any]"] = {}
+
+
+def identity(tensor: torch.Tensor) -> int:
+    cdata: int = tensor.untyped_storage()._cdata
+    return cdata
+
+
+def find_held(tensor: torch.Tensor) -> Any:
+    reference = gathered.get(identity(tensor))
+    return reference() if reference else None
+
+
+def find_gathered(weights: Any, recipe: str) -> Optional[QuantizedWeights]:
+    """The forms of `weights` [E, K, N], if these are gathered ones of that recipe that have any."""
+    if type(weights) not in (torch.Tensor, torch.nn.Parameter) or weights.layout is not torch.strided:
+        return None
+    held = find_held(weights)
+    kept: Optional[QuantizedWeights] = held and held.keep(weights, recipe)
+    return kept

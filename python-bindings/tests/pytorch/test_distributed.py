@@ -1,10 +1,11 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Two processes train one layer over gloo: with the batch divided (DDP), with the parameters divided too (FSDP2),
-and with the experts divided (expert parallelism). Results and gradients are those of one process, bit for bit
+"""Two processes train one layer over gloo: with the batch divided (DDP), with the parameters divided too (FSDP2, also
+with weights that are quantized where they are gathered), and with the experts divided (expert parallelism). Results and gradients are those of one process, bit for bit
 where sums have the same order."""
 
+import copy
 import socket
 
 import pytest
@@ -14,7 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as multiprocessing  # noqa: E402
 
-from fp8moe.torch import experts  # noqa: E402
+from fp8moe.torch import ShardedWeights, _ops, experts, keep_gathered, quantize_weights  # noqa: E402
 
 RANKS = 2
 D, H, E, TOKENS = 64, 48, 4, 40  # tokens of each rank
@@ -39,6 +40,9 @@ class Layer(torch.nn.Module):
         offsets = torch.bincount(expert, minlength=E).cumsum(0).to(torch.int32)
         y = experts(x[order], self.gate_up.transpose(-2, -1), self.down.transpose(-2, -1), offsets)
         return torch.empty_like(y).index_copy(0, order, y)
+
+    def fp8moe_weights(self):
+        return [self.gate_up.transpose(-2, -1), self.down.transpose(-2, -1)]
 
 
 def batch():
@@ -84,6 +88,102 @@ def check_fsdp(rank):
     for parameter, expected in zip((layer.gate_up, layer.down), expected_mean()):
         assert parameter.to_local().shape[0] == E // RANKS
         torch.testing.assert_close(parameter.grad.full_tensor(), expected)
+
+
+def count_programs():
+    """A list that grows by the name and the number of inputs of each program that runs. Operators must not be made yet."""
+    ran = []
+    run, write = _ops.Op._run, _ops.Op.write
+
+    def count_run(self, *tensors):
+        ran.append((self.signature.name, len(tensors)))
+        return run(self, *tensors)
+
+    def count_write(self, out, *tensors):
+        ran.append((self.signature.name, len(tensors)))
+        write(self, out, *tensors)
+
+    _ops.past_dispatcher = False
+    _ops.Op._run, _ops.Op.write = count_run, count_write
+    return ran
+
+
+def train_sharded(rank, keep, resharding, dtype=torch.bfloat16, microbatches=3):
+    """Two steps of microbatches; returns the whole parameters."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    layer = Layer().to(dtype)
+    if keep:
+        assert keep_gathered(layer) == ["gate_up", "down"]
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16) if dtype != torch.bfloat16 else MixedPrecisionPolicy()
+    mesh = dist.init_device_mesh("cpu", (RANKS,))
+    layer = fully_shard(layer, mesh=mesh, reshard_after_forward=resharding, mp_policy=policy)
+    assert isinstance(layer.down.to_local(), ShardedWeights) == keep
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=1e-2)
+    x, expert, gradient = local(rank)
+    x.requires_grad_()
+    for _ in range(2):
+        for i in range(microbatches):
+            last = i + 1 == microbatches
+            layer.set_requires_gradient_sync(last)
+            layer.set_reshard_after_backward(resharding or last)
+            layer(x + i, expert).backward(gradient)
+        torch.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    return [parameter.full_tensor() for parameter in layer.parameters()]
+
+
+def check_kept_while_gathered(rank):
+    """Every all-gather quantizes both parameters once, and no matmul does by itself."""
+    ran = count_programs()
+    for resharding, gathers in ((False, 2), (True, 12)):
+        for dtype in (torch.bfloat16, torch.float32):
+            expected = train_sharded(rank, False, resharding, dtype)
+            assert set(ran) == {("forward", 3), ("backward", 4)}
+            ran.clear()
+            found = train_sharded(rank, True, resharding, dtype)
+            assert all(map(torch.equal, found, expected))
+            assert set(ran) == {("forward", 7), ("backward", 5), ("quantize_weights", 1)}
+            assert ran.count(("quantize_weights", 1)) == 2 * gathers and ran.count(("forward", 7)) == 12
+            ran.clear()
+
+
+def check_kept_weights_that_were_written_to(rank):
+    """What somebody writes into gathered weights counts; forms that FSDP2 has freed are not found."""
+    from torch.distributed.fsdp import fully_shard
+
+    layer = Layer()
+    keep_gathered(layer)
+    layer = fully_shard(layer, mesh=dist.init_device_mesh("cpu", (RANKS,)), reshard_after_forward=False)
+    x, expert, _ = local(rank)
+    layer(x, expert)
+    assert quantize_weights(layer.fp8moe_weights()[0]).forms[0] is quantize_weights(layer.fp8moe_weights()[0]).forms[0]
+    other = Layer()
+    with torch.no_grad():
+        layer.down.mul_(2)
+        other.down.mul_(2)
+    assert torch.equal(Layer.forward(layer, x, expert), other(x, expert))
+    memory = [form.untyped_storage() for form in quantize_weights(layer.fp8moe_weights()[0]).forms]
+    layer.reshard()
+    assert all(storage.size() == 0 for storage in memory)
+    assert torch.equal(layer(x, expert), Layer()(x, expert))
+
+
+def check_what_cannot_be_kept(rank):
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = dist.init_device_mesh("cpu", (RANKS,))
+    x, expert, _ = local(rank)
+    layer = Layer().float()
+    keep_gathered(layer)
+    with pytest.raises(ValueError, match="would gather torch.float32, expected torch.bfloat16; give fully_shard mp_policy"):
+        fully_shard(layer, mesh=mesh)(x, expert)
+    layer = Layer()
+    layer.down = torch.nn.Parameter(layer.down.detach()[:3].clone())
+    keep_gathered(layer)
+    with pytest.raises(ValueError, match="3 experts cannot be divided equally between 2 ranks"):
+        fully_shard(layer, mesh=mesh)(x, expert)
 
 
 class Exchange(torch.autograd.Function):
@@ -148,7 +248,42 @@ def work(rank, port, check):
         dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("check", [check_ddp, check_fsdp, check_expert_parallel])
+CHECKS = [
+    check_ddp,
+    check_fsdp,
+    check_kept_while_gathered,
+    check_kept_weights_that_were_written_to,
+    check_what_cannot_be_kept,
+    check_expert_parallel,
+]
+
+
+def test_sharded_weights_are_parameters_as_others(tmp_path):
+    """Without FSDP2 nothing changes, and checkpoints hold plain tensors."""
+    layer, other = Layer(), Layer()
+    keep_gathered(layer)
+    assert isinstance(layer.down, torch.nn.Parameter) and isinstance(layer.down, ShardedWeights)
+    assert isinstance(copy.deepcopy(layer).down, ShardedWeights)
+    x, expert, gradient = batch()
+    for found, expected in zip(gradients_of(layer, x, expert, gradient), gradients_of(other, x, expert, gradient)):
+        assert type(found) is torch.Tensor and torch.equal(found, expected)
+    torch.save(layer.state_dict(), tmp_path / "layer.pt")
+    state = torch.load(tmp_path / "layer.pt")
+    assert type(state["down"]) is torch.Tensor and torch.equal(state["down"], other.down)
+    layer.load_state_dict({name: tensor * 2 for name, tensor in state.items()})
+    assert torch.equal(layer.down, other.down * 2)
+
+
+def test_modules_whose_weights_are_no_parameters():
+    with pytest.raises(ValueError, match="no module of the model is known to use fp8moe"):
+        keep_gathered(torch.nn.Linear(2, 2))
+    layer = Layer()
+    layer.fp8moe_weights = lambda: [layer.down.transpose(-2, -1) * 2]
+    with pytest.raises(ValueError, match=r"weights \[4, 48, 64\] of '' are neither a parameter of it nor a view of one"):
+        keep_gathered(layer)
+
+
+@pytest.mark.parametrize("check", CHECKS)
 def test_two_processes(ir, check):
     """Both look for the same programs in one cache, at once."""
     with socket.socket() as free:

@@ -1,0 +1,211 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Weights that FSDP2 divides are quantized where it has gathered them, once for all that happens until it frees them.
+
+FSDP2 looks for the hooks of its all-gather on the local tensor of a parameter, and only a subclass of Tensor keeps them
+through all that makes that tensor of the whole one. What it gathers is a plain tensor, which autograd and the optimizer
+see as ever; that its memory belongs to quantized forms is written down here."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, List, Optional, Tuple
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+from . import _grouped_mm
+from ._prepare import find_weights
+from ._weights import QuantizedWeights, find_held, gathered, identity
+
+_aten = torch.ops.aten
+
+
+def keep_gathered(model: torch.nn.Module) -> List[str]:
+    """Lets FSDP2 quantize the weights of experts whenever it has gathered them. Call it before `fully_shard`:
+
+        fp8moe.torch.keep_gathered(model)
+        for layer in model.layers:
+            fully_shard(layer, mesh=mesh)
+
+    grouped_mm and experts then find the quantized forms of gathered weights by themselves, as if `quantize_weights` had
+    made them: in the forward and, where FSDP2 keeps what it gathered (`reshard_after_forward=False`), in the backward, and
+    in all microbatches of a step (`set_reshard_after_backward(False)`); otherwise each all-gather quantizes once, for
+    recomputation in checkpointing, too. Bits are the same. The forms take two bytes for each weight, one with recipe "forward_only",
+    while it is gathered; FSDP2 frees them with it. Only eager code finds them: in torch.compile weights are
+    quantized in each call.
+
+    Args:
+        model: modules are found as `prepare` finds them. Their parameters become `ShardedWeights`; what holds the old ones,
+            as an optimizer does, has to be made afterwards.
+
+    Returns:
+        The names of the parameters.
+
+    Raises:
+        ValueError: no module is known to use fp8moe, or weights are not a parameter of their module, or a view of one. Where
+            FSDP2 gathers others than bf16, or divides experts unequally, the first forward raises it.
+    """
+    changed = []
+    for prefix, module in model.named_modules():
+        recipe, tensors = find_weights(module)
+        for weights in tensors:
+            name = _find_parameter(module, weights)
+            if name is None:
+                raise ValueError(
+                    f"keep_gathered: weights {list(weights.shape)} of '{prefix}' are neither a parameter of it nor a view of "
+                    "one; call it before fully_shard, and not on modules that torchao has converted"
+                )
+            parameter = getattr(module, name)
+            sharded = ShardedWeights(parameter.detach(), _grouped_mm.find_layout(weights), recipe)
+            setattr(module, name, torch.nn.Parameter(sharded, requires_grad=parameter.requires_grad))
+            changed.append(f"{prefix}.{name}" if prefix else name)
+    if not changed:
+        raise ValueError("keep_gathered: no module of the model is known to use fp8moe; fp8moe.torch.prepare says which are")
+    return changed
+
+
+def _find_parameter(module: torch.nn.Module, weights: torch.Tensor) -> Optional[str]:
+    name: str
+    for name, parameter in module.named_parameters(recurse=False):
+        if type(parameter) is torch.nn.Parameter and (weights is parameter or weights._base is parameter):
+            return name
+    return None
+
+
+#: What makes a parameter of another, or its shards. The results of all other operations are plain tensors.
+_KEEPING = frozenset(
+    (
+        _aten.detach.default,
+        _aten.clone.default,
+        _aten._to_copy.default,
+        _aten._pin_memory.default,
+        _aten.empty_like.default,
+        _aten.new_empty.default,
+        _aten.new_zeros.default,
+        _aten.split.Tensor,
+        _aten.slice.Tensor,
+        _aten.view.default,
+        _aten.as_strided.default,
+    )
+)
+
+
+class ShardedWeights(torch.Tensor):
+    """A parameter, or the part of it that one rank has; `keep_gathered` makes it."""
+
+    #: Of the gathered weights, one of fp8moe.programs.WEIGHTS.
+    fp8moe_layout: str
+    fp8moe_recipe: str
+
+    @staticmethod
+    def __new__(cls, data: torch.Tensor, layout: str, recipe: str) -> "ShardedWeights":
+        tensor: ShardedWeights = torch.Tensor._make_subclass(cls, data)
+        tensor.fp8moe_layout, tensor.fp8moe_recipe = layout, recipe
+        return tensor
+
+    def __init__(self, data: torch.Tensor, layout: str, recipe: str) -> None:
+        pass
+
+    # Only below autograd there is something to do.
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with torch._C._DisableTorchDispatch():
+            results = func(*args, **(kwargs or {}))
+        if func not in _KEEPING:
+            return results
+        like = args[0]
+        # Operations in place return their argument.
+        return tree_map_only(
+            torch.Tensor, lambda t: t if isinstance(t, cls) else cls(t, like.fp8moe_layout, like.fp8moe_recipe), results
+        )
+
+    def plain(self) -> torch.Tensor:
+        """The same memory."""
+        with torch._C._DisableTorchDispatch():
+            return torch.Tensor._make_subclass(torch.Tensor, self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Checkpoints hold plain tensors, which load without this package."""
+        return self.plain().__reduce_ex__(protocol)
+
+    # --- What FSDP2 calls ---------------------------------------------------------
+
+    def fsdp_pre_all_gather(
+        self, mesh: Any, outer_size: torch.Size, outer_stride: Tuple[int, ...], module: torch.nn.Module, mp_policy: Any
+    ) -> Tuple[Tuple[torch.Tensor, ...], Any]:
+        """What is sent. All ranks raise the same errors, so that none waits for others."""
+        dtype = mp_policy.param_dtype or self.dtype
+        if dtype != torch.bfloat16:
+            raise ValueError(
+                f"keep_gathered: FSDP2 would gather {dtype}, expected torch.bfloat16; give fully_shard "
+                "mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16)"
+            )
+        if outer_size[0] % mesh.size():
+            raise ValueError(
+                f"keep_gathered: {outer_size[0]} experts cannot be divided equally between {mesh.size()} ranks; leave the "
+                "parameters of these layers as they are"
+            )
+        return (self.plain().to(dtype),), None
+
+    def fsdp_post_all_gather(
+        self,
+        all_gather_outputs: Tuple[torch.Tensor, ...],
+        metadata: Any,
+        param_dtype: torch.dtype,
+        *,
+        out: Optional[torch.Tensor] = None,
+    ) -> Any:
+        """Quantizes what has come. Without `out` it returns the parameter and what is freed with it; with `out`, the
+        parameter of an earlier call, their memory is there again and is filled."""
+        (weights,) = all_gather_outputs
+        if out is None:
+            return weights, _Gathered(weights, self.fp8moe_layout, self.fp8moe_recipe).forms
+        held = find_held(out)
+        if held is None:
+            raise RuntimeError("keep_gathered: FSDP2 has gathered into other memory than before, which is not expected")
+        held.fill()
+        return None
+
+
+class _Gathered:
+    """A gathered parameter and its quantized forms, which FSDP2 holds and which hold this."""
+
+    def __init__(self, weights: torch.Tensor, layout: str, recipe: str) -> None:
+        self._recipe = recipe
+        #: Keeps the memory's identity, not its bytes, which FSDP2 frees.
+        self._weights = weights.transpose(-2, -1) if layout == "NK" else weights
+        E, K, N = self._weights.shape
+        device = weights.device
+        chip = _grouped_mm.chip_of(device.type, device.index or 0)
+        self._quantize = _grouped_mm.make_op(K, N, E, layout, recipe, chip, "quantize_weights")
+        self.forms: Tuple[torch.Tensor, ...] = self._quantize.overload(self._weights)
+        self._version = weights._version
+        self._hold()
+
+    def _hold(self) -> None:
+        key = identity(self._weights)
+        gathered[key] = weakref.ref(self, lambda _: gathered.pop(key, None))
+        self.forms[0].fp8moe_gathered = self
+
+    def fill(self) -> None:
+        # As FSDP2 does with the weights: what autograd has saved of them is what it will read.
+        with torch.autograd._unsafe_preserve_version_counter(self.forms):
+            self._quantize.write(self.forms, self._weights)
+        self._version = self._weights._version
+
+    def keep(self, weights: torch.Tensor, recipe: str) -> Optional[QuantizedWeights]:
+        mine = self._weights
+        if (
+            recipe != self._recipe
+            or weights.shape != mine.shape
+            or weights.stride() != mine.stride()
+            or weights.storage_offset() != mine.storage_offset()
+            or weights.dtype != mine.dtype
+            or weights._version != self._version  # written to since
+        ):
+            return None
+        return QuantizedWeights(weights, recipe, self.forms)
