@@ -25,16 +25,24 @@ are enough. Without one it is --size=cpu: a model of toy size for a few steps, w
     python examples/train_moe.py --contenders bf16 fp8moe --steps 1000 --compile --graphs
     python examples/train_moe.py --contenders fp8moe --inspect 50  # what FP8 does to each expert, every 50 steps
 
+On several processes, one for each GPU (on the CPU with gloo), experts and windows are divided between them, tokens go to their
+experts by an all-to-all and back, and gradients of all other parameters are averaged; a step sees the same bytes as that of one process:
+
+    torchrun --nproc-per-node=2 examples/train_moe.py --contenders bf16 fp8moe
+
 On a machine without the compiler, make the programs elsewhere first and name their folder:
 
     python -m fp8moe prepare grouped_mm $(python examples/train_moe.py --size=gpu --print-sizes) --target=sm_90a -o FOLDER
     FP8MOE_ARTIFACTS=FOLDER python examples/train_moe.py
+
+For N processes give --print-sizes --ranks=N.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import html
 import json
 import math
@@ -44,7 +52,7 @@ import statistics
 import sys
 import sysconfig
 import time
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")
 
@@ -72,7 +80,9 @@ def read_text(least: int) -> bytes:
     return bytes(text)
 
 
-def batches(text: bytes, size: Dict[str, Any], seed: int, device: str) -> Iterator[Any]:
+def batches(
+    text: bytes, size: Dict[str, Any], seed: int, device: str, rank: int = 0, world: int = 1
+) -> Iterator[Any]:
     """Windows at random places; the same ones for the same seed."""
     import torch
 
@@ -81,6 +91,7 @@ def batches(text: bytes, size: Dict[str, Any], seed: int, device: str) -> Iterat
     for _ in range(size["steps"]):
         begins = torch.randint(len(data) - size["length"], (size["batch"],), generator=generator).tolist()
         windows = torch.stack([data[begin : begin + size["length"]] for begin in begins])
+        windows = windows.chunk(world)[rank]  # this process's part
         yield windows.to(device=device, dtype=torch.int64)
 
 
@@ -98,49 +109,201 @@ def make_model(contender: str, size: Dict[str, Any], options: argparse.Namespace
         intermediate_size=size["moe_hidden"], norm_topk_prob=True, output_router_logits=True, use_cache=False,
     )  # fmt: skip
     implementation = {"bf16": "grouped_mm", "torchao": "torchao", "fp8moe": "fp8moe"}[contender]
-    if contender == "fp8moe":
+    if options.world > 1:
+        implementation = f"{contender} on several ranks"
+        register_experts(implementation, network_of(contender, options), options.world)
+    elif contender == "fp8moe":
         import fp8moe.torch
 
         fp8moe.torch.transformers.register(recipe=options.recipe)
-    if contender == "torchao":
-        register_torchao()
+    elif contender == "torchao":
+        register_experts(implementation, network_of(contender, options))
     torch.manual_seed(options.seed)
     with torch.device(options.device):
         model = transformers.AutoModelForCausalLM.from_config(
             config, dtype=torch.bfloat16, experts_implementation=implementation
         )
+    if options.world > 1:
+        divide_experts(model, options)
     return model.train()
 
 
-def register_torchao() -> None:
-    """Experts whose tokens are moved as fp8moe's are, so that only the matmuls differ, and what these need: groups
-    of a multiple of 16 rows."""
+def network_of(contender: str, options: argparse.Namespace) -> Callable[[Any, Any, Any], Any]:
+    """A function of a module of experts, rows sorted by expert and the ends of their groups: two matmuls and the gate."""
+    import torch
+
+    multiply: Any
+    if contender == "torchao":
+        return run_torchao
+    if contender == "fp8moe":
+        from fp8moe.torch import grouped_mm
+
+        multiply = functools.partial(grouped_mm, recipe=options.recipe)
+    else:
+        ours = getattr(torch.nn.functional, "grouped_mm", None) or torch._grouped_mm
+
+        def multiply(rows: Any, weights: Any, offsets: Any) -> Any:
+            # A rank may get no tokens, of which torch's kernels make an error.
+            return ours(rows, weights, offs=offsets) if len(rows) else rows @ weights[0]
+
+    def run(module: Any, rows: Any, offsets: Any) -> Any:
+        h = multiply(rows, module.gate_up_proj.transpose(-2, -1), offsets)
+        return multiply(module._apply_gate(h), module.down_proj.transpose(-2, -1), offsets)
+
+    return run
+
+
+def run_torchao(module: Any, rows: Any, ends: Any) -> Any:
+    """torchao's matmuls with what they need: groups of a multiple of 16 rows."""
     import torch
     from torchao.prototype.moe_training.fp8_grouped_mm import _to_fp8_rowwise_then_scaled_grouped_mm as multiply
+
+    numbers = torch.arange(rows.shape[0], device=rows.device)
+    begins = torch.nn.functional.pad(ends[:-1], (1, 0))
+    padded_ends = torch.cumsum((ends - begins + 15) // 16 * 16, 0, dtype=torch.int32)
+    group = torch.searchsorted(ends, numbers.to(torch.int32), right=True)
+    shifts = torch.nn.functional.pad(padded_ends[:-1], (1, 0)) - begins
+    places = numbers + shifts[group]
+    # As many rows as all groups could need, which no device is asked for.
+    padded = rows.new_zeros((rows.shape[0] + 15 * len(ends) + 15) // 16 * 16, rows.shape[1])
+    padded = padded.index_copy(0, places, rows)
+    for weights in (module.gate_up_proj, module.down_proj):
+        padded = multiply(
+            padded, weights.transpose(-2, -1), padded_ends, torch.bfloat16, pad_token_groups_for_grouped_mm=False
+        )
+        padded = module._apply_gate(padded) if weights is module.gate_up_proj else padded
+    return padded[places]
+
+
+def register_experts(name: str, network: Callable[[Any, Any, Any], Any], world: int = 1) -> None:
+    """Experts of transformers of that name whose tokens are moved as fp8moe's are, so that only the matmuls differ; with
+    several ranks each has a part of the experts, in the order of ranks."""
+    import torch
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
     from fp8moe.torch import permute, unpermute
 
     def experts(self: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
-        rows, routing = permute(hidden_states, top_k_index, self.gate_up_proj.shape[0])
-        numbers = torch.arange(rows.shape[0], device=rows.device)
-        ends = routing.offsets
-        begins = torch.nn.functional.pad(ends[:-1], (1, 0))
-        padded_ends = torch.cumsum((ends - begins + 15) // 16 * 16, 0, dtype=torch.int32)
-        group = torch.searchsorted(ends, numbers.to(torch.int32), right=True)
-        shifts = torch.nn.functional.pad(padded_ends[:-1], (1, 0)) - begins
-        places = numbers + shifts[group]
-        # As many rows as all groups could need, which no device is asked for.
-        padded = rows.new_zeros((rows.shape[0] + 15 * len(ends) + 15) // 16 * 16, rows.shape[1])
-        padded = padded.index_copy(0, places, rows)
-        for weights in (self.gate_up_proj, self.down_proj):
-            padded = multiply(
-                padded, weights.transpose(-2, -1), padded_ends, torch.bfloat16, pad_token_groups_for_grouped_mm=False
-            )
-            padded = self._apply_gate(padded) if weights is self.gate_up_proj else padded
-        return unpermute(padded[places], routing, top_k_weights)
+        mine = self.gate_up_proj.shape[0]
+        rows, routing = permute(hidden_states, top_k_index, world * mine)
+        if world == 1:
+            rows = network(self, rows, routing.offsets)
+        else:
+            rows = run_elsewhere(self, rows, routing.offsets, network, mine, world)
+        return unpermute(rows, routing, top_k_weights)
 
-    ALL_EXPERTS_FUNCTIONS.register("torchao", experts)
+    # The split sizes of an all-to-all are known on the host only: torch.compile takes what is called here, not this itself.
+    ALL_EXPERTS_FUNCTIONS.register(name, experts if world == 1 else torch.compiler.disable(experts, recursive=False))
+
+
+# --- Several processes ------------------------------------------------------------
+
+
+def run_elsewhere(module: Any, rows: Any, ends: Any, network: Callable[[Any, Any, Any], Any], mine: int, world: int) -> Any:
+    """Rows sorted by expert, through the networks of the ranks that have these experts, and back."""
+    import torch
+    import torch.distributed as dist
+
+    from fp8moe.torch import permute, unpermute
+
+    counts = torch.diff(ends, prepend=ends.new_zeros(1)).view(world, mine)  # for each rank, of each of its experts
+    arriving = torch.empty_like(counts)
+    dist.all_to_all_single(arriving, counts)
+    sent, received = torch.stack([counts.sum(1), arriving.sum(1)]).tolist()  # waits for the device
+    arrived = exchange(rows, sent, received)
+    # Rows come by rank, then by expert: of each its expert here.
+    numbers = torch.arange(mine, device=rows.device).repeat(world)
+    expert = torch.repeat_interleave(numbers, arriving.flatten(), output_size=len(arrived))
+    by_expert, routing = permute(arrived, expert.unsqueeze(1), mine)
+    return exchange(unpermute(network(module, by_expert, routing.offsets), routing), received, sent)
+
+
+def exchange(rows: Any, sent: List[int], received: List[int]) -> Any:
+    """An all-to-all of rows, and of their gradients the other way."""
+    return exchange_function().apply(rows, sent, received)
+
+
+@functools.lru_cache(maxsize=None)
+def exchange_function() -> Any:
+    import torch
+    import torch.distributed as dist
+
+    def move(rows: Any, sent: List[int], received: List[int]) -> Any:
+        result = rows.new_empty(sum(received), rows.shape[1])
+        dist.all_to_all_single(result, rows.contiguous(), received, sent)
+        return result
+
+    class Exchange(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, rows: Any, sent: List[int], received: List[int]) -> Any:
+            ctx.sizes = received, sent
+            return move(rows, sent, received)
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            return move(gradient, *ctx.sizes), None, None
+
+    return Exchange
+
+
+def divide_experts(model: Any, options: argparse.Namespace) -> None:
+    """Leaves each module of experts those of this rank, and lets `prepare` know what they multiply."""
+    import torch
+
+    for module in model.modules():
+        if not hasattr(module, "gate_up_proj") or module.gate_up_proj.dim() != 3:
+            continue
+        for name in ("gate_up_proj", "down_proj"):
+            part = getattr(module, name).detach().chunk(options.world)[options.rank].clone()
+            setattr(module, name, torch.nn.Parameter(part))
+            getattr(module, name).is_divided = True
+        module.fp8moe_recipe = options.recipe
+        module.fp8moe_weights = functools.partial(list_weights, module)
+
+
+def list_weights(module: Any) -> List[Any]:
+    return [module.gate_up_proj.transpose(-2, -1), module.down_proj.transpose(-2, -1)]
+
+
+def average_gradients(model: Any, world: int) -> None:
+    """The gradients of the mean of all ranks' losses. Those of experts have every rank's tokens in them already."""
+    import torch.distributed as dist
+
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            if not hasattr(parameter, "is_divided"):
+                dist.all_reduce(parameter.grad)
+            parameter.grad /= world
+
+
+def clip_gradients(model: Any, world: int) -> None:
+    """To norm 1 over the parameters of all ranks."""
+    import torch
+    import torch.distributed as dist
+
+    if world == 1:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        return
+    whole, divided = (
+        [p.grad for p in model.parameters() if p.grad is not None and hasattr(p, "is_divided") == is_divided]
+        for is_divided in (False, True)
+    )
+    square = torch.nn.utils.get_total_norm(divided).float().square()
+    dist.all_reduce(square)
+    norm = (torch.nn.utils.get_total_norm(whole).float().square() + square).sqrt()
+    torch.nn.utils.clip_grads_with_norm_(model.parameters(), 1.0, norm)
+
+
+def reduce(number: float, options: argparse.Namespace, how: str) -> float:
+    """Over all ranks: "mean" or "max"."""
+    import torch
+    import torch.distributed as dist
+
+    if options.world == 1:
+        return number
+    tensor = torch.tensor(number, dtype=torch.float64, device=options.device)
+    dist.all_reduce(tensor, dist.ReduceOp.MAX if how == "max" else dist.ReduceOp.SUM)
+    return float(tensor.item()) / (options.world if how == "mean" else 1)
 
 
 def why_not(contender: str, device: str) -> Optional[str]:
@@ -166,7 +329,7 @@ def train(contender: str, text: bytes, size: Dict[str, Any], options: argparse.N
     model = make_model(contender, size, options)
     on_gpu = options.device != "cpu"
     if contender == "fp8moe":
-        fp8moe.torch.prepare(model)
+        fp8moe.torch.prepare(model, progress=options.rank == 0)
     if options.compile:
         for layer in model.model.layers:
             layer.compile(mode="reduce-overhead" if options.graphs else "default")
@@ -178,21 +341,25 @@ def train(contender: str, text: bytes, size: Dict[str, Any], options: argparse.N
     seconds: List[float] = []
     context: Any = fp8moe.torch.inspect(model, every=options.inspect) if inspecting else contextlib.nullcontext()
     with context as report:
-        for step, tokens in enumerate(batches(text, size, options.seed, options.device)):
+        for step, tokens in enumerate(
+            batches(text, size, options.seed, options.device, options.rank, options.world)
+        ):
             begin = time.perf_counter()
             torch.compiler.cudagraph_mark_step_begin()  # what the last step's graphs returned is not used any more
             for group in optimizer.param_groups:
                 group["lr"] = size["rate"] * min(1.0, (step + 1) / max(size["steps"] // 10, 1))
             loss = model(input_ids=tokens, labels=tokens).loss
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            if options.world > 1:
+                average_gradients(model, options.world)
+            clip_gradients(model, options.world)
             optimizer.step()
             optimizer.zero_grad()
-            losses.append(loss.item())  # waits for the device
+            losses.append(reduce(loss.item(), options, "mean"))  # waits for the device
             seconds.append(time.perf_counter() - begin)
-            if step % max(size["steps"] // 10, 1) == 0 or step + 1 == size["steps"]:
+            if options.rank == 0 and (step % max(size["steps"] // 10, 1) == 0 or step + 1 == size["steps"]):
                 print(f"{contender:8} step {step:5}  loss {losses[-1]:.4f}  {seconds[-1] * 1e3:.0f} ms", flush=True)
-    if inspecting:
+    if inspecting and options.rank == 0:
         print(report)
     step_s = statistics.median(seconds[min(WARM_UP, len(seconds) - 1) :])
     return {
@@ -201,7 +368,7 @@ def train(contender: str, text: bytes, size: Dict[str, Any], options: argparse.N
         "last_loss": statistics.mean(losses[-max(len(losses) // 10, 1) :]),
         "step_ms": step_s * 1e3,
         "tokens_per_s": size["batch"] * size["length"] / step_s,
-        "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if on_gpu else None,
+        "peak_gib": reduce(torch.cuda.max_memory_allocated() / 2**30, options, "max") if on_gpu else None,
     }
 
 
@@ -269,13 +436,17 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of weights and batches (default: 0)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="the folder for training.json and training.svg")
     parser.add_argument("--print-sizes", action="store_true", help="print the --sizes of `python -m fp8moe prepare` and exit")
+    parser.add_argument("--ranks", type=int, default=1, help="for --print-sizes: of how many processes (default: 1)")
     options = parser.parse_args(arguments)
+    options.rank, options.world = (int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1)))
     if options.steps is not None and options.steps < 1:
         parser.error(f"--steps: {options.steps} is less than 1")
     if options.print_sizes and not options.size:
         parser.error("--print-sizes: say of which model with --size")
     if options.graphs and not options.compile:
         parser.error("--graphs is a mode of --compile: give both")
+    if options.graphs and options.world > 1:
+        parser.error("--graphs: a graph cannot hold the sizes of an all-to-all, which differ from step to step; leave it out under torchrun")
     if options.graphs and options.inspect:
         parser.error("--inspect reads what a step computes as it goes, which a replayed graph (--graphs) does not show")
     return options
@@ -285,8 +456,9 @@ def main() -> int:
     options = parse()
     if options.print_sizes:
         size = SIZES[options.size]
-        first = f"{size['hidden']},{2 * size['moe_hidden']},{size['experts']}"
-        print(f"--sizes={first} --sizes={size['moe_hidden']},{size['hidden']},{size['experts']}")
+        experts = size["experts"] // options.ranks
+        first = f"{size['hidden']},{2 * size['moe_hidden']},{experts}"
+        print(f"--sizes={first} --sizes={size['moe_hidden']},{size['hidden']},{experts}")
         return 0
     try:
         import torch
@@ -298,22 +470,47 @@ def main() -> int:
     options.device = "cuda" if torch.cuda.is_available() else "cpu"
     options.size = options.size or ("gpu" if options.device == "cuda" else "cpu")
     size = {**SIZES[options.size]}
+    if options.world > 1:
+        for what in ("experts", "batch"):
+            if size[what] % options.world:
+                print(f"{options.world} processes cannot divide '{what}' of --size={options.size}, {size[what]}, equally", file=sys.stderr)
+                return 1
+        if options.device == "cuda":
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        torch.distributed.init_process_group("nccl" if options.device == "cuda" else "gloo")
+    try:
+        return compare(size, options)
+    finally:
+        if options.world > 1:
+            torch.distributed.destroy_process_group()
+
+
+def compare(size: Dict[str, Any], options: argparse.Namespace) -> int:
+    """Trains all contenders and writes what they gave."""
+    import torch
+    import transformers
+
     size["steps"] = options.steps or size["steps"]
     where = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
-    title = f"Qwen3-MoE, --size={options.size}, on {where}: {versions}, seed {options.seed}"
-    print(title)
+    ranks = f"{options.world} processes, " if options.world > 1 else ""
+    title = f"Qwen3-MoE, --size={options.size}, on {where}: {ranks}{versions}, seed {options.seed}"
+    if options.rank == 0:
+        print(title)
     text = read_text(size["steps"] * size["batch"] * size["length"])
     results = {}
     for contender in options.contenders:
         if reason := why_not(contender, options.device):
-            print(f"{contender} is left out: {reason}")
+            if options.rank == 0:
+                print(f"{contender} is left out: {reason}")
             continue
         results[contender] = train(contender, text, size, options)
         if options.device == "cuda":
             torch.cuda.empty_cache()
     if not results:
         return 1
+    if options.rank > 0:
+        return 0
     print_table(results)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "training.json").write_text(json.dumps({"what": title, "size": size, "contenders": results}, indent=1) + "\n")

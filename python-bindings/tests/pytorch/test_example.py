@@ -39,8 +39,38 @@ def test_training_on_the_cpu(ir, root, tmp_path):
     assert [len(curve.get("points").split()) for curve in curves] == [6, 6]
 
 
+def run_on_ranks(root, ranks, *arguments):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    command = [*torchrun, root / "examples" / "train_moe.py", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=900)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which the example takes")
+def test_expert_parallelism(ir, root, tmp_path):
+    """Two processes lose what one does, from the same weights and bytes (seed 3)."""
+    arguments = ["--steps=8", "--seed=3", "--contenders", "bf16", "fp8moe"]
+    results = [run(root, *arguments, f"--out={tmp_path / '1'}"), run_on_ranks(root, 2, *arguments, f"--out={tmp_path / '2'}")]
+    for result in results:
+        assert result.returncode == 0, result.stderr
+    assert "compiling grouped_mm of K = 64, N = 96, E = 2" in results[1].stderr or "was there" in results[1].stderr
+    assert results[1].stdout.count("fp8moe   step     0") == 1 and "on CPU: 2 processes, torch" in results[1].stdout
+    one, two = (json.loads((tmp_path / n / "training.json").read_text())["contenders"] for n in "12")
+    assert list(one) == list(two) == ["bf16", "fp8moe"]
+    for name in one:
+        # The first has seen one order of a sum only; later ones the rounding of eight steps in bf16.
+        assert two[name]["losses"][0] == pytest.approx(one[name]["losses"][0], rel=1e-4)
+        assert two[name]["losses"] == pytest.approx(one[name]["losses"], rel=0.003)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which the example takes")
+def test_ranks_that_divide_nothing(root):
+    result = run_on_ranks(root, 3, "--steps=1")
+    assert result.returncode != 0 and "3 processes cannot divide 'experts' of --size=cpu, 4, equally" in result.stderr
+
+
 def test_sizes_of_prepare(root):
     assert run(root, "--print-sizes", "--size=gpu").stdout == "--sizes=2048,2816,64 --sizes=1408,2048,64\n"
+    assert run(root, "--print-sizes", "--size=gpu", "--ranks=2").stdout == "--sizes=2048,2816,32 --sizes=1408,2048,32\n"
     result = run(root, "--print-sizes")
     assert result.returncode == 2 and "say of which model with --size" in result.stderr
 
