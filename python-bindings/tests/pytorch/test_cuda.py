@@ -110,6 +110,22 @@ def test_stream_of_the_caller():
         assert torch.equal(result, other)
 
 
+def test_several_streams():
+    """Calls of one layout, known and not, in streams that run at once."""
+    cases = [tensors() for _ in range(3)]
+    expected = [run(*case, ENDS["empty"]) for case in cases]
+    torch.cuda.synchronize()
+    streams = [torch.cuda.Stream() for _ in cases]
+    found = []
+    for _ in range(3):
+        for case, stream in zip(cases, streams):
+            with torch.cuda.stream(stream):
+                found.append(run(*case, ENDS["empty"]))
+    torch.cuda.synchronize()
+    for results, others in zip(found, expected * 3):
+        assert all(map(torch.equal, results, others))
+
+
 def test_graph_replays_with_other_groups():
     # Nothing of an older graph may be alive: autograd would go to the stream that it was made on.
     x, parameter, _, gradient = tensors("KN")

@@ -3,9 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """experts against the same in bf16 for each group."""
 
+import threading
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from fp8moe.torch import ACTIVATIONS, experts  # noqa: E402
 
@@ -80,6 +84,69 @@ def test_compiled():
     found = gradients(compiled, t, True)
     for name, gradient in gradients(y, t, True).items():
         assert_near(found[name], gradient, name)
+
+
+def test_autocast():
+    """Parameters in float32, and gradients that are; the result has the bits of what is cast before."""
+    t = {name: tensor.detach().float().requires_grad_() for name, tensor in tensors().items()}
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = run(t, "silu", False)
+    cast = {name: tensor.detach().bfloat16().requires_grad_() for name, tensor in t.items()}
+    expected = run(cast, "silu", False)
+    assert y.dtype == torch.bfloat16 and torch.equal(y, expected)
+    others = gradients(expected, cast, False)
+    for name, gradient in gradients(y, t, False).items():
+        assert gradient.dtype == torch.float32 and torch.equal(gradient, others[name].float()), name
+
+
+@pytest.mark.parametrize("layout", ["expanded", "transposed", "sliced"])
+def test_gradients_of_any_layout(layout):
+    t = tensors()
+    gradient = {
+        "expanded": torch.full((1, 1), 0.5).bfloat16().expand(M, D),
+        "transposed": torch.randn(D, M).bfloat16().t(),
+        "sliced": torch.randn(M, 2 * D).bfloat16()[:, :D],
+    }[layout]
+    inputs = [t[name] for name in ("x", "gate_up", "down")]
+    found = torch.autograd.grad(run(t, "silu", False), inputs, gradient)
+    for result, expected in zip(found, torch.autograd.grad(run(t, "silu", False), inputs, gradient.contiguous())):
+        assert torch.equal(result, expected)
+
+
+def test_checkpointing():
+    t = tensors()
+    y = run(t, "silu", True, lambda *a, **k: checkpoint(experts, *a, use_reentrant=False, **k))
+    expected = run(t, "silu", True)
+    assert torch.equal(y, expected)
+    others = gradients(expected, t, True)
+    for name, gradient in gradients(y, t, True).items():
+        assert torch.equal(gradient, others[name]), name
+
+
+def test_threads():
+    """Each with tensors of its own, backward included; the first calls are at once, too."""
+    t = tensors()
+    y = run(t, "silu", False)
+    expected = [y.detach(), *gradients(y, t, False).values()]
+    right = []
+    start = threading.Barrier(4)
+
+    def work():
+        mine = {name: tensor.detach().clone().requires_grad_() for name, tensor in t.items()}
+        start.wait()
+        for _ in range(5):
+            y = run(mine, "silu", False)
+            found = torch.autograd.grad(y, [mine[name] for name in ("x", "gate_up", "down")], incoming)
+            right.append(all(map(torch.equal, [y.detach(), *found], expected)))
+
+    torch.manual_seed(1)
+    incoming = torch.randn(M, D).to(y.dtype)
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert right == [True] * 20
 
 
 def test_unknown_activation():

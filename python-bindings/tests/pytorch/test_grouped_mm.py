@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 
 import torch._dynamo.testing  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts  # noqa: E402
 
 import fp8moe  # noqa: E402
 import fp8moe.torch  # noqa: E402
@@ -266,6 +266,45 @@ def test_checkpointing():
     )  # fmt: skip
     for result, expected in zip(found, reference(x.detach(), weights.detach(), gradient, ENDS["empty"])):
         assert torch.equal(result, expected)
+
+
+def test_selective_checkpointing(monkeypatch):
+    """An operator that a policy saves is not run again, also where calls of its layouts are known."""
+    x, parameter, weights, gradient = tensors()
+    ends = ENDS["empty"]
+    run(x, parameter, weights, gradient, ends)
+    op = _grouped_mm.make_op(K, N, E, "NK", "rowwise", "cpu")
+    (program,) = op._programs.values()
+    ran = []
+
+    class Recorder:
+        def __call__(self, *arguments):
+            ran.append(program.name)
+            return program(*arguments)
+
+        def find_torch_call(self, arguments):
+            ran.append(program.name)
+            return program.find_torch_call(arguments)
+
+    monkeypatch.setattr(op, "_programs", {torch.device("cpu"): Recorder()})
+
+    def layer(x, weights, ends):
+        return grouped_mm(x * 1.0, weights, ends) * 1.0
+
+    def policy(context, called, *arguments, **keywords):
+        return CheckpointPolicy.MUST_SAVE if called is op.overload else CheckpointPolicy.PREFER_RECOMPUTE
+
+    for context, runs in ({}, 2), ({"context_fn": lambda: create_selective_checkpoint_contexts(policy)}, 1):
+        x.grad = parameter.grad = None
+        ran.clear()
+        weights = parameter.transpose(-2, -1)
+        found = run(
+            x, parameter, weights, gradient, ends,
+            function=lambda *arguments: checkpoint(layer, *arguments, use_reentrant=False, **context),
+        )  # fmt: skip
+        for result, expected in zip(found, reference(x.detach(), weights.detach(), gradient, ends)):
+            assert torch.equal(result, expected)
+        assert ran == ["forward"] * runs
 
 
 def test_autocast():
