@@ -98,10 +98,8 @@ def to_torch(array: Any, ordinal: int) -> Any:
 
     item = array.dtype.itemsize
     strides = [stride // item for stride in array.strides]
-    _, _, options = _tensors.torch_layout(
-        torch, _tensors.array_dtype_name(array, "the array"), (), (), f"cuda:{ordinal}"
-    )
-    result = torch.empty_strided(array.shape, strides, **options)
+    dtype = _tensors.torch_dtype(torch, _tensors.array_dtype_name(array, "the array"))
+    result = torch.empty_strided(array.shape, strides, dtype=dtype, device=f"cuda:{ordinal}")
     same_bits = {1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64}[item]
     bits = torch.from_numpy(np.ascontiguousarray(array).view(same_bits))
     result.view(bits.dtype).copy_(bits)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import ctypes
 import functools
 import json
 import keyword
@@ -82,20 +81,14 @@ class _Call:
     """fp8moe_call: a program with every size known."""
 
     def __init__(self, library: Library, program: int, views: Sequence[_tensors.View]):
-        arrays: List[Any] = []  # keeps what `tensors` points to
-
-        def array(values: Optional[Sequence[int]]) -> Any:
-            if values is None:
-                return None
-            arrays.append((c_int64 * len(values))(*values))
-            return ctypes.cast(arrays[-1], ctypes.POINTER(c_int64))
-
         tensors = (CTensor * len(views))()
         for tensor, view in zip(tensors, views):
             tensor.dtype = DTYPE_CODES[view.dtype] if view.dtype else 0
             tensor.rank = len(view.shape)
-            tensor.shape = array(view.shape)
-            tensor.strides = array(view.strides)
+            # The structure keeps the arrays that its pointers are given.
+            tensor.shape = (c_int64 * len(view.shape))(*view.shape)
+            if view.strides is not None:
+                tensor.strides = (c_int64 * len(view.strides))(*view.strides)
         handle = c_void_p()
         library.check(
             library.program_resolve(program, tensors, len(views), byref(handle))
@@ -138,28 +131,34 @@ class _TorchCall(NamedTuple):
     """A call with torch tensors of known layouts on a known device."""
 
     call: _Call
+    torch: Any
     device: Any
-    #: Makes a workspace, and gives its address; None if there is none.
-    make_workspace: Optional[Callable[[], Tuple[Any, int]]]
     #: The address of a GPU's current stream by its number; None on the CPU.
     get_stream: Optional[Callable[[int], int]]
-    ordinal: int
-    #: Makes all outputs; `make` makes one.
-    allocate: Callable[[], List[Any]]
-    make: List[Callable[[], Any]]
-    #: Shape, strides, dtype and get_device() of the outputs.
-    layouts: List[Tuple[Any, Any, Any, int]]
+    #: Makes a tensor of shape, strides and type.
+    make: Callable[[Any, Any, Any], Any]
+    #: Shape, strides and type of the outputs.
+    layouts: List[Tuple[Any, Any, Any]]
+
+    def allocate(self) -> List[Any]:
+        """Tensors for all outputs."""
+        make = self.make
+        return [make(shape, strides, dtype) for shape, strides, dtype in self.layouts]
 
     def run(self, inputs: Sequence[int], results: List[Any]) -> List[Any]:
         """Puts the call into the current stream, with the addresses of its inputs and tensors
         for all outputs, which it returns."""
-        # The name keeps the memory until all is in the stream.
-        workspace, address = self.make_workspace() if self.make_workspace else (None, 0)
-        self.call.run(
+        call = self.call
+        workspace, address = None, 0
+        if call.workspace_bytes:  # The name keeps the memory until all is in the stream.
+            workspace, address = _tensors.torch_bytes(
+                self.torch, call.workspace_bytes, call.workspace_align, self.device
+            )
+        call.run(
             inputs,
             [result.data_ptr() for result in results],
             address,
-            self.get_stream(self.ordinal) if self.get_stream else 0,
+            self.get_stream(self.device.index) if self.get_stream else 0,
         )
         del workspace
         return results
@@ -297,47 +296,40 @@ class Program:
         entry = self._torch_calls.get(key)
         return None if entry is None else (entry, inputs)
 
+    def plan_torch_call(self, torch: Any, tensors: Sequence[Any]) -> FoundCall:
+        """The same for tensors unlike those before, after a full check, with its errors."""
+        entry = self._plan_torch(torch, tensors)
+        key, inputs = _torch_key(tensors)
+        return self._torch_calls.add(key, entry), inputs
+
     def _plan_torch(self, torch: Any, tensors: Sequence[Any]) -> "_TorchCall":
         """Checks the tensors, and prepares what calls with others like them need."""
         views = [self._view(t, buffer, "input") for t, buffer in zip(tensors, self.inputs)]
-        call = self._resolve(views)
+        # Remembered with the entry, so not by `_resolve`, too.
+        call = _Call(self._library, self._handle, views)
         device = tensors[0].device
         layouts = [
-            _tensors.torch_layout(torch, buffer.dtype, buffer.shape, buffer.strides, device)
+            (buffer.shape, buffer.strides, _tensors.torch_dtype(torch, buffer.dtype))
             for buffer in call.outputs
         ]
-        make_workspace = _tensors.torch_workspace(
-            torch, call.workspace_bytes, call.workspace_align, device
-        )
-        return _TorchCall(
-            call,
-            device,
-            make_workspace if call.workspace_bytes else None,
-            None if device.type == "cpu" else _tensors.torch_stream(torch),
-            device.index,
-            _tensors.torch_allocator(torch, layouts, device),
-            [
-                functools.partial(torch.empty_strided, shape, strides, **options)
-                for shape, strides, options in layouts
-            ],
-            [
-                (shape, strides, options["dtype"], -1 if device.type == "cpu" else device.index)
-                for shape, strides, options in layouts
-            ],
-        )
+        get_stream = None if device.type == "cpu" else _tensors.torch_stream(torch)
+        make = _tensors.torch_allocator(torch, device)
+        return _TorchCall(call, torch, device, get_stream, make, layouts)
 
     def _given_outputs(
         self, entry: "_TorchCall", given: Mapping[str, Any], tensor_type: Any
     ) -> Optional[List[Any]]:
         """The caller's tensors; others are allocated. None if not all are torch's."""
         results = []
-        for buffer, make, layout in zip(entry.call.outputs, entry.make, entry.layouts):
+        for buffer, layout in zip(entry.call.outputs, entry.layouts):
             result = given.get(buffer.name)
             if result is None:
-                result = make()
+                result = entry.make(*layout)
             elif not isinstance(result, tensor_type):
                 return None
-            elif (result.shape, result.stride(), result.dtype, result.get_device()) != layout:
+            elif (
+                result.shape, result.stride(), result.dtype
+            ) != layout or result.device != entry.device:
                 self._check_output(result, buffer)
             results.append(result)
         return results
@@ -491,9 +483,9 @@ class Program:
             return None, 0
         if device is not None:
             torch = sys.modules["torch"]
-            return _tensors.torch_workspace(
+            return _tensors.torch_bytes(
                 torch, call.workspace_bytes, call.workspace_align, device
-            )()
+            )
         if self.device.kind == "cpu":
             memory = _tensors.numpy_bytes(call.workspace_bytes, call.workspace_align)
             return memory, memory.ctypes.data

@@ -339,61 +339,50 @@ def numpy_empty(dtype: str, shape: Any, strides: Any, count: int, align: int) ->
     )
 
 
-def torch_layout(torch: Any, dtype: str, shape: Any, strides: Any, device: Any) -> Any:
-    """Shape, strides and options of torch.empty_strided, whose allocators align
-    better than needed."""
-    # A torch that lacks a type gets its bytes.
-    element = getattr(torch, _NAMES[dtype], torch.uint8)
-    return tuple(shape), tuple(strides), {"dtype": element, "device": device}
+def torch_dtype(torch: Any, dtype: str) -> Any:
+    """torch's type of that name; a torch that lacks it gets bytes."""
+    return getattr(torch, _NAMES[dtype], torch.uint8)
 
 
-def torch_allocator(torch: Any, layouts: Sequence[Any], device: Any) -> Callable[[], List[Any]]:
-    """A function that makes a tensor of each layout."""
-    plain = [(shape, strides, options["dtype"]) for shape, strides, options in layouts]
+@functools.lru_cache(maxsize=None)
+def torch_allocator(torch: Any, device: Any) -> Callable[[Any, Any, Any], Any]:
+    """A function of shape, strides and type that makes an uninitialised tensor on the device."""
 
-    def make_any() -> List[Any]:
-        empty = torch.empty_strided
-        return [empty(shape, strides, dtype=dtype, device=device) for shape, strides, dtype in plain]
+    def make_any(shape: Any, strides: Any, dtype: Any) -> Any:
+        return torch.empty_strided(shape, strides, dtype=dtype, device=device)
 
     # What code of torch's own compiler calls: half the time.
     guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
-    empty_cpu = getattr(guards, "_empty_strided_cpu", None)
-    if device.type == "cpu" and empty_cpu is not None:
-        return lambda: [empty_cpu(shape, strides, dtype) for shape, strides, dtype in plain]
+    empty_cpu: Any = getattr(guards, "_empty_strided_cpu", None)
+    if device.type == "cpu":
+        return empty_cpu or make_any
     empty_cuda = getattr(guards, "_empty_strided_cuda", None)  # on the current device only
     get_device = getattr(torch._C, "_cuda_getDevice", None)
     if device.type != "cuda" or empty_cuda is None or get_device is None:
         return make_any
     ordinal = device.index
 
-    def make_current() -> List[Any]:
-        if get_device() != ordinal:
-            return make_any()
-        return [empty_cuda(shape, strides, dtype) for shape, strides, dtype in plain]
+    def make_current(shape: Any, strides: Any, dtype: Any) -> Any:
+        make: Any = empty_cuda if get_device() == ordinal else make_any
+        return make(shape, strides, dtype)
 
     return make_current
-
-
-def torch_workspace(torch: Any, count: int, align: int, device: Any) -> Callable[[], Tuple[Any, int]]:
-    """A function that makes uninitialised memory, and gives its address, a multiple of `align`."""
-    layout = (count + align - 1,), (1,), {"dtype": torch.uint8, "device": device}
-    allocate = torch_allocator(torch, [layout], device)
-
-    def make() -> Tuple[Any, int]:
-        (memory,) = allocate()
-        address: int = memory.data_ptr()
-        return memory, address + -address % align
-
-    return make
 
 
 def torch_empty(dtype: str, shape: Any, strides: Any, device: Any) -> Any:
     """An uninitialised tensor of that layout."""
     torch: Any = sys.modules["torch"]
-    *layout, options = torch_layout(torch, dtype, shape, strides, device)
-    return torch.empty_strided(*layout, **options)
+    return torch_allocator(torch, device)(shape, strides, torch_dtype(torch, dtype))
 
 
+def torch_bytes(torch: Any, count: int, align: int, device: Any) -> Tuple[Any, int]:
+    """Uninitialised memory, and its address, a multiple of `align`."""
+    memory = torch_allocator(torch, device)((count + align - 1,), (1,), torch.uint8)
+    address: int = memory.data_ptr()
+    return memory, address + -address % align
+
+
+@functools.lru_cache(maxsize=None)
 def torch_stream(torch: Any) -> Callable[[int], int]:
     """A function from a device's number to the address of its current stream."""
     # What torch's own compiler uses; a Stream object takes ten times as long.

@@ -96,8 +96,8 @@ def _remember(which: str, weights: torch.Tensor, layout: str, recipe: str) -> No
 
 
 def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str) -> Optional[torch.Tensor]:
-    """The result where an earlier call had tensors of the same types, layouts and devices, whose checks hold for these,
-    and nobody looks on; else None. Eager steps spend their time here."""
+    """The result where an earlier call had such weights, and nobody looks on; else None. Eager steps spend their time
+    here. What an earlier call had in all is not checked again."""
     try:
         if isinstance(weights, QuantizedWeights):
             if recipe != weights.recipe:
@@ -109,7 +109,16 @@ def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, r
         op = _known.get((which, recipe, tensor.shape, tensor.stride(), tensor.device))
     except (RuntimeError, AttributeError):  # no strides, or no tensor: the checks say what is wrong
         return None
-    return None if op is None else op.call_again(inputs)
+    return None if op is None else op.call_directly(inputs, _fit)
+
+
+def _fit(inputs: Tuple[torch.Tensor, ...]) -> bool:
+    """Checks what a program is given, and whether it takes it as it is."""
+    x, weights, offsets = inputs[0], inputs[1], inputs[-1]
+    if x.dtype != torch.bfloat16 or weights.dtype != torch.bfloat16:  # autocast may change it
+        return False
+    _check(x, weights, offsets)
+    return bool(x.is_contiguous() and offsets.is_contiguous())
 
 
 def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> QuantizedWeights:

@@ -171,7 +171,7 @@ class Op:
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
         if not torch.compiler.is_compiling():
-            results = self.call_again(tensors)
+            results = self.call_directly(tensors)
             if results is not None:
                 return results
         return self.overload(*tensors)
@@ -181,16 +181,24 @@ class Op:
         program = self._programs.get(tensors[0].device) or self._load(tensors[0].device)
         program(*tensors, out=tuple(out))
 
-    def call_again(self, tensors: Tuple[torch.Tensor, ...]) -> Any:
-        """What the operator returns, for tensors like others that it was given before, in code that is neither traced nor
-        transformed nor looked at: nobody would see that it goes past torch's dispatcher, which takes several times as
-        long as the launches. None if any of this does not hold."""
+    def call_directly(
+        self,
+        tensors: Tuple[torch.Tensor, ...],
+        fit: Callable[[Tuple[torch.Tensor, ...]], bool] = lambda tensors: True,
+    ) -> Any:
+        """What the operator returns, in code that is neither traced nor transformed nor looked at: nobody would see that
+        it goes past torch's dispatcher, which takes several times as long as the launches. None if any of this does not
+        hold, if the program is not loaded yet, or if tensors unlike those before do not `fit`."""
         if not past_dispatcher or not _is_plain(tensors):
             return None
         program = self._programs.get(tensors[0].device)
-        found = program and program.find_torch_call(tensors)
-        if not found:
+        if program is None:
             return None
+        found = program.find_torch_call(tensors)
+        if found is None:
+            if not fit(tensors):
+                return None
+            found = program.plan_torch_call(torch, tensors)
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             return _Direct.apply(self, found, *tensors)
         return self._run_found(found)

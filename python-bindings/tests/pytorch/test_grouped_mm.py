@@ -187,6 +187,22 @@ def test_past_the_dispatcher(layout, needs, monkeypatch):
             assert all(torch.equal(result, other) for result, (_, other) in zip(found, wanted))
 
 
+def test_other_numbers_of_rows_past_the_dispatcher(monkeypatch):
+    """Under expert parallelism every step has another number; what does not fit is found as ever."""
+    x, parameter, weights, gradient = tensors()
+    run(x, parameter, weights, gradient, ENDS["empty"])
+    monkeypatch.setattr(_grouped_mm, "_find_op", None)
+    for rows in (51, 52, 77, 51):
+        x, parameter, weights, gradient = tensors(rows=rows)
+        found = run(x, parameter, weights, gradient, ENDS["empty"])
+        for result, expected in zip(found, reference(x.detach(), weights.detach(), gradient, ENDS["empty"])):
+            assert torch.equal(result, expected)
+    with pytest.raises(ValueError, match="5 offsets and 4 experts"):
+        grouped_mm(x, weights, offsets([0, *ENDS["even"]]))
+    with pytest.raises(ValueError, match="K, their dimension 1, must be equal"):
+        grouped_mm(x[:, :32].contiguous(), weights, offsets(ENDS["empty"]))
+
+
 class Seen(TorchDispatchMode):
     def __init__(self):
         super().__init__()
