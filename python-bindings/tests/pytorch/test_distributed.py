@@ -31,7 +31,8 @@ class Layer(torch.nn.Module):
         generator = torch.Generator().manual_seed(0)
 
         def parameter(*shape):
-            return torch.nn.Parameter((torch.randn(shape, generator=generator) * shape[-1] ** -0.5).bfloat16())
+            values = torch.randn(shape, generator=generator, device="cpu") * shape[-1] ** -0.5
+            return torch.nn.Parameter(values.to(torch.get_default_device(), torch.bfloat16))
 
         self.gate_up, self.down = parameter(E, 2 * H, D), parameter(E, D, H)
 
@@ -170,6 +171,25 @@ def check_kept_weights_that_were_written_to(rank):
     assert torch.equal(layer(x, expert), Layer()(x, expert))
 
 
+def check_kept_weights_made_on_meta(rank):
+    """Parameters that get their memory after they were divided, as those of large models do."""
+    from torch.distributed.fsdp import fully_shard
+
+    with torch.device("meta"):
+        layer = Layer()
+    keep_gathered(layer)
+    layer = fully_shard(layer, mesh=dist.init_device_mesh("cpu", (RANKS,)), reshard_after_forward=False)
+    layer.to_empty(device="cpu")
+    with torch.no_grad():
+        for parameter, whole in zip(layer.parameters(), Layer().parameters()):
+            parameter.to_local().copy_(whole.chunk(RANKS)[rank])
+    ran = count_programs()
+    x, expert, _ = local(rank)
+    y = layer(x, expert)
+    assert ran == [("quantize_weights", 1)] * 2 + [("forward", 7)] * 2
+    assert torch.equal(y, Layer()(x, expert))
+
+
 def check_what_cannot_be_kept(rank):
     from torch.distributed.fsdp import fully_shard
 
@@ -253,6 +273,7 @@ CHECKS = [
     check_fsdp,
     check_kept_while_gathered,
     check_kept_weights_that_were_written_to,
+    check_kept_weights_made_on_meta,
     check_what_cannot_be_kept,
     check_expert_parallel,
 ]

@@ -99,3 +99,16 @@ def test_same_bits_each_time():
     x, weights = torch.randn(40, 64).bfloat16(), torch.rand(40, 2).bfloat16()
     index = torch.randint(0, 4, (40, 2))
     assert torch.equal(module(x, index, weights), module(x, index, weights))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_weights_that_fsdp_may_keep(name):
+    """All of experts and no others, whatever their layout; without FSDP2 the model computes what it did."""
+    model = make(name, "fp8moe")
+    tokens = torch.arange(24).view(2, 12)
+    expected = model(tokens).logits
+    found = fp8moe.torch.keep_gathered(model)
+    assert found == [f"model.layers.{i}.mlp.experts.{which}_proj" for i in (0, 1) for which in ("gate_up", "down")]
+    layout = "KN" if name == "GptOss" else "NK"
+    assert all(model.get_parameter(parameter).fp8moe_layout == layout for parameter in found)
+    assert torch.equal(model(tokens).logits, expected)
