@@ -38,7 +38,7 @@ USES = ("forward", "dgrad", "wgrad")
 POLICIES = ("cost", "torchao", "all", "none")
 # tokens, N, K, experts; 0 experts: a linear layer. No model is calibrated on them.
 SHAPES = [
-    # Llama3 70B: wq, wk or wv, w1, w2; the same at TP = 8.
+    # Llama3 70B: wq, wk or wv, w1, w2; at TP = 8 wo, w1, w2, wk or wv, output (wq is wk or wv of all).
     (8192, 8192, 8192, 0),
     (8192, 1024, 8192, 0),
     (8192, 28672, 8192, 0),
@@ -46,6 +46,8 @@ SHAPES = [
     (8192, 8192, 1024, 0),
     (8192, 3584, 8192, 0),
     (8192, 8192, 3584, 0),
+    (8192, 128, 8192, 0),
+    (8192, 16032, 8192, 0),
     # Llama3 8B.
     (4096, 4096, 4096, 0),
     (4096, 1024, 4096, 0),

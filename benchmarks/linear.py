@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# ===- linear.py - Dense FP8 matmuls beside torch's ------------------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Times dense matmuls of e4m3 with scales of rows and columns beside torch._scaled_mm on an NVIDIA GPU, with fast and with
+promoted accumulation (torch: use_fast_accum). Quantizations are not in it: precision.py times whole layers.
+
+Without a GPU:
+
+    python3 benchmarks/linear.py --build build/benchmarks/linear --bin build/release/bin
+
+On one:
+
+    python3 benchmarks/linear.py build/benchmarks/linear
+
+Shapes are the forward matmuls of precision.py's linear layers. Both results are first compared with float32's. timing.py
+says how time is measured.
+"""
+
+import argparse
+import math
+import pathlib
+import random
+import subprocess
+import sys
+
+from precision import SHAPES
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LAYERS = [(m, n, k) for m, n, k, experts in SHAPES if not experts]
+ACCUMULATIONS = ("fast", "promoted")
+FUNCTION = """
+func.func @{accumulation}_{m}x{n}x{k}(
+    %a: tensor<{m}x{k}xf8E4M3FN> {{fp8moe.name = "a"}}, %b: tensor<{k}x{n}xf8E4M3FN, #columns> {{fp8moe.name = "b"}},
+    %sa: tensor<{m}xf32> {{fp8moe.name = "sa"}}, %sb: tensor<{n}xf32> {{fp8moe.name = "sb"}})
+    -> (tensor<{m}x{n}xbf16> {{fp8moe.name = "y"}}) {{
+  %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<{m}xf32>, tensor<{n}xf32>) direction dequantize
+      accumulation {accumulation} : tensor<{m}x{k}xf8E4M3FN>, tensor<{k}x{n}xf8E4M3FN, #columns> -> tensor<{m}x{n}xbf16>
+  return %y : tensor<{m}x{n}xbf16>
+}}
+"""
+# Of results rounded to bf16, with sums of the tensor cores' precision (docs/grouped-matmul.md).
+TOLERANCE = 8e-3
+
+
+def build(folder, programs):
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / "linear.mlir"
+    functions = (FUNCTION.format(accumulation=a, m=m, n=n, k=k) for m, n, k in LAYERS for a in ACCUMULATIONS)
+    source.write_text("#columns = #fp8moe.strided<[1, 0]>\n" + "".join(functions))
+    subprocess.run([programs / "fp8moe-compile", source, "--target=sm_90a", "-o", folder], check=True)
+
+
+def measure(artifact, shape, rounds, rng):
+    """Microseconds by contender, or None where a result is wrong."""
+    import torch
+    from timing import copies_beyond_l2, sustained_us
+
+    m, n, k = shape
+    contenders = {f"{who} {what}": [] for what in ACCUMULATIONS for who in ("fp8moe", "torch")}
+    for _ in range(copies_beyond_l2(m * k + k * n + 2 * m * n)):
+        a = torch.randn(m, k, device="cuda").to(torch.float8_e4m3fn)
+        b = torch.randn(n, k, device="cuda").to(torch.float8_e4m3fn).t()
+        sa, sb = (torch.rand(size, device="cuda") + 0.5 for size in (m, n))
+        y = torch.full((m, n), math.nan, device="cuda", dtype=torch.bfloat16)
+        for what in ACCUMULATIONS:
+            program = artifact.program(f"{what}_{m}x{n}x{k}")
+            scaled = dict(scale_a=sa[:, None], scale_b=sb[None], out_dtype=torch.bfloat16, use_fast_accum=what == "fast")
+            contenders[f"fp8moe {what}"].append(lambda p=program, a=a, b=b, sa=sa, sb=sb, y=y: p(a=a, b=b, sa=sa, sb=sb, out={"y": y}))
+            contenders[f"torch {what}"].append(lambda a=a, b=b, scaled=scaled, y=y: torch._scaled_mm(a, b, out=y, **scaled))
+        if len(contenders["torch fast"]) == 1:
+            reference = (a.float() @ b.float()) * sa[:, None] * sb[None]
+            for name, functions in contenders.items():
+                y.fill_(math.nan)
+                functions[0]()
+                error = ((y.float() - reference).norm() / reference.norm()).item()
+                if not error <= TOLERANCE:
+                    print(f"WRONG: {name} {m}x{n}x{k}: error {error:.2e}", flush=True)
+                    return None
+            del reference
+    return sustained_us(contenders, rounds, rng)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=pathlib.Path, help="what --build wrote")
+    parser.add_argument("--build", type=pathlib.Path, metavar="FOLDER", help="write and compile the programs, and exit")
+    parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="fp8moe's programs")
+    parser.add_argument("--rounds", type=int, default=7, help="blocks of each contender (default: 7)")
+    parser.add_argument("--seed", type=int, default=0, help="of operands (default: 0)")
+    options = parser.parse_args()
+    if options.build:
+        return build(options.build, options.bin)
+    if not options.folder:
+        parser.error("name the folder that --build wrote")
+
+    sys.path[:0] = [str(ROOT / "python-bindings")]
+    import timing
+    import torch
+
+    import fp8moe.runtime
+
+    timing.WARMUP_S = 0.25
+    rng = random.Random(options.seed)
+    torch.manual_seed(options.seed)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    artifact = fp8moe.runtime.load(str(options.folder / "sm_90a"), device="cuda:0")
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; us, sustained", flush=True)
+    print("| M,N,K | fast | torch | over torch | promoted | torch | over torch |\n|---|---|---|---|---|---|---|")
+    ratios = {what: [] for what in ACCUMULATIONS}
+    for shape in LAYERS:
+        us = measure(artifact, shape, options.rounds, rng)
+        torch.cuda.empty_cache()
+        if us is None:
+            continue
+        cells = []
+        for what in ACCUMULATIONS:
+            ours, theirs = us[f"fp8moe {what}"], us[f"torch {what}"]
+            ratios[what].append(theirs / ours)
+            cells.append(f"{ours:.0f} | {theirs:.0f} | {theirs / ours:.2f}x")
+        print(f"| {','.join(map(str, shape))} | {' | '.join(cells)} |", flush=True)
+    for what, values in ratios.items():
+        mean = math.exp(sum(map(math.log, values)) / len(values))
+        print(f"{what}: {mean:.2f}x torch's speed in the geometric mean, least {min(values):.2f}x")
+
+
+if __name__ == "__main__":
+    main()
