@@ -23,9 +23,6 @@ using namespace mlir::fp8moe;
 
 static constexpr int64_t schemaVersion = 1;
 
-/// The oldest runtime that executes what is written here.
-static constexpr StringRef minRuntimeVersion = "0.1.0";
-
 static constexpr StringRef producer =
     "fp8moe " FP8MOE_VERSION ", LLVM " LLVM_VERSION_STRING;
 
@@ -72,10 +69,14 @@ LogicalResult mlir::fp8moe::writeManifest(ModuleOp module,
                             "lowered for target ")
            << target.chip << "?";
 
+  llvm::VersionTuple minRuntime;
+  for (const SerializedProgram &program : programs)
+    minRuntime = std::max(minRuntime, program.minRuntime);
+
   llvm::json::OStream json(os, /*IndentSize=*/2);
   json.object([&] {
     json.attribute("schema", schemaVersion);
-    json.attribute("min_runtime", minRuntimeVersion);
+    json.attribute("min_runtime", minRuntime.getAsString());
     json.attribute("producer", producer);
     json.attributeObject("target", [&] {
       json.attribute("chip", target.chip);

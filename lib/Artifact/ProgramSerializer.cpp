@@ -61,6 +61,18 @@ static StringRef getBinaryOp(Operation *op) {
       .Default([](Operation *) { return ""; });
 }
 
+/// The first runtime that knows a device attribute.
+static llvm::VersionTuple getFirstRuntime(plan::DeviceAttribute attribute) {
+  switch (attribute) {
+  case plan::DeviceAttribute::Multiprocessors:
+    return llvm::VersionTuple(0, 1, 0);
+  case plan::DeviceAttribute::L2Bytes:
+  case plan::DeviceAttribute::MemoryBandwidth:
+    return llvm::VersionTuple(0, 2, 0);
+  }
+  llvm_unreachable("unknown device attribute");
+}
+
 namespace {
 
 /// The manifest's form of a comparison; it has no "greater".
@@ -122,6 +134,7 @@ private:
   /// The scalar for a computed value, an extent or a stride.
   std::string getScalar(Value value);
   std::string getScalar(OpFoldResult value);
+  std::string getDeviceAttribute(plan::DeviceAttribute attribute);
   std::string getDim(Value buffer, int64_t dim);
   std::string getStride(Value buffer, int64_t dim);
   /// The product of the extents inside of `dim`, which is the stride of a
@@ -168,9 +181,7 @@ std::string ProgramSerializer::getScalar(Value value) {
   if (auto stride = dyn_cast<plan::StrideOp>(op))
     return getStride(stride.getBuffer(), stride.getDimension());
   if (auto attribute = dyn_cast<plan::DeviceAttrOp>(op))
-    return addValue(
-        "device_attr",
-        {quote(plan::stringifyDeviceAttribute(attribute.getAttribute()))});
+    return getDeviceAttribute(attribute.getAttribute());
   if (auto aligned = dyn_cast<plan::AlignedOp>(op))
     return addValue(
         "aligned",
@@ -190,6 +201,13 @@ std::string ProgramSerializer::getScalar(Value value) {
   }
   // The program's verifier lets nothing else through.
   return addValue(getBinaryOp(op), args);
+}
+
+std::string
+ProgramSerializer::getDeviceAttribute(plan::DeviceAttribute attribute) {
+  result.minRuntime = std::max(result.minRuntime, getFirstRuntime(attribute));
+  return addValue("device_attr",
+                  {quote(plan::stringifyDeviceAttribute(attribute))});
 }
 
 std::string ProgramSerializer::getDim(Value buffer, int64_t dim) {

@@ -11,6 +11,8 @@
 
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 
+#include "llvm/Support/VersionTuple.h"
+
 #include <string>
 #include <vector>
 
@@ -25,6 +27,8 @@ struct SerializedProgram {
   std::vector<std::string> requirements;
   std::vector<std::string> tensorMaps;
   std::vector<std::string> launches;
+  /// The oldest runtime that knows everything in it.
+  llvm::VersionTuple minRuntime{0, 1, 0};
 };
 
 SerializedProgram serializeProgram(plan::ProgramOp program);

@@ -59,8 +59,9 @@ public:
   /// Null on device "none".
   const Backend *backend() const { return device.get(); }
 
-  DeviceAttributes attributes() const {
-    return device ? device->getAttributes() : DeviceAttributes();
+  const DeviceAttributes &attributes() const {
+    static const DeviceAttributes ofNone;
+    return device ? *device : ofNone;
   }
 
   /// Throws Error when there is none of that name.

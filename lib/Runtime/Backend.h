@@ -50,15 +50,11 @@ struct alignas(64) EncodedTensorMap {
 };
 
 /// A device with an artifact's kernels loaded on it. Thread-safe.
-class Backend {
+class Backend : public DeviceAttributes {
 public:
-  virtual ~Backend() = default;
-
   /// Looks a kernel up and prepares it for `shared` bytes of dynamic shared
   /// memory. Called once per kernel, while the artifact is loaded.
   virtual void *getKernel(const std::string &name, uint32_t shared) = 0;
-
-  virtual DeviceAttributes getAttributes() const { return {}; }
 
   /// How many blocks of a cooperative launch can be resident at once.
   virtual uint64_t countResidentBlocks(const ReadyLaunch &) const { return 1; }

@@ -49,6 +49,7 @@ struct fp8moe_call {
 private:
   fp8moe::support::Json
   describeParameter(const fp8moe::runtime::Parameter &parameter) const;
+  fp8moe::support::Json describeAttributes() const;
   void layOutWorkspace();
   void resolveLaunch(const fp8moe::runtime::Launch &launch, void *kernel);
   void resolveArguments(const fp8moe::runtime::Launch &launch, bool isCertain);

@@ -50,6 +50,16 @@ Json fp8moe_call::describeParameter(const Parameter &parameter) const {
             {"promotion", request.promotion}}}};
 }
 
+/// What the program asked about the device, and the answers.
+Json fp8moe_call::describeAttributes() const {
+  Json attributes = Json::object();
+  for (size_t i = 0; i < decl.values.size(); ++i)
+    if (decl.values[i].op == ValueOp::DeviceAttr)
+      attributes[toString(DeviceAttribute(
+          int(decl.values[i].args[0].number)))] = sizes.values[i];
+  return attributes;
+}
+
 std::string fp8moe_call::describe() const {
   Json buffers = Json::array();
   for (size_t i = 0; i < decl.buffers.size(); ++i) {
@@ -99,6 +109,8 @@ std::string fp8moe_call::describe() const {
   result["chip"] = artifact->target().chip;
   result["binary"] =
       artifact->backend() ? artifact->backend()->binaryFile() : "";
+  if (Json attributes = describeAttributes(); !attributes.empty())
+    result["device_attributes"] = std::move(attributes);
   result["workspace"] = {{"bytes", workspaceBytes}, {"align", workspaceAlign}};
   result["buffers"] = std::move(buffers);
   result["launches"] = std::move(steps);

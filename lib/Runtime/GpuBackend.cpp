@@ -11,6 +11,7 @@
 #include "SharedLibrary.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 
 using namespace fp8moe::runtime;
@@ -147,9 +148,9 @@ public:
       fail(FP8MOE_NOT_FOUND, "there is no device '", deviceName, "': found ",
            count, " ", vendor.device, " devices");
     check(driver.deviceGet(&device, ordinal), vendor.deviceGet);
-    check(driver.deviceGetAttribute(&multiprocessors,
-                                    vendor.multiprocessorCount, device),
-          vendor.deviceGetAttribute);
+    // Asked for now, as it also says whether the device answers at all.
+    attributes[size_t(DeviceAttribute::Multiprocessors)] =
+        readAttribute(DeviceAttribute::Multiprocessors);
     // Last: only a complete object releases it.
     check(driver.primaryContextRetain(&context, device),
           vendor.primaryContextRetain);
@@ -168,7 +169,7 @@ public:
   void loadModule(const Target &target,
                   const std::vector<LoadedBinary> &binaries);
   void *getKernel(const std::string &name, uint32_t shared) override;
-  DeviceAttributes getAttributes() const override { return {multiprocessors}; }
+  int64_t getAttribute(DeviceAttribute attribute) const override;
   uint64_t countResidentBlocks(const ReadyLaunch &launch) const override;
   std::string encodeTensorMap(const TensorMapRequest &request,
                               EncodedTensorMap &map) const override;
@@ -196,6 +197,9 @@ private:
   };
 
   void openDriver();
+  int64_t readNumber(int number, DeviceAttribute attribute,
+                     const char *what) const;
+  int64_t readAttribute(DeviceAttribute attribute) const;
   int launchOne(const ReadyLaunch &launch, void **params, void *stream,
                 const char *&function) const;
   std::string errorText(int result) const;
@@ -230,7 +234,9 @@ private:
   SharedLibrary library;
   DriverTable driver = {};
   int device = 0;
-  int multiprocessors = 0;
+  /// 0 where the driver was not asked yet: what a program does not ask for may
+  /// be refused, and some of it takes a driver milliseconds.
+  mutable std::array<std::atomic<int64_t>, numDeviceAttributes> attributes = {};
   Context context = nullptr;
   Module module = nullptr;
 };
@@ -321,6 +327,53 @@ void GpuBackend::loadModule(const Target &target,
        " does not run on device '", deviceName, "'", reasons);
 }
 
+/// Reads a number of the driver that `attribute` is computed from.
+int64_t GpuBackend::readNumber(int number, DeviceAttribute attribute,
+                               const char *what) const {
+  int value = 0;
+  int result = driver.deviceGetAttribute(&value, number, device);
+  if (result == 0 && value > 0)
+    return value;
+  fail(FP8MOE_DEVICE_ERROR, deviceName, ": ", vendor.deviceGetAttribute, " of ",
+       what, ": ",
+       result ? errorText(result)
+              : "found " + std::to_string(value) + ", expected at least 1",
+       "; programs know it as '", toString(attribute),
+       "': update the driver, or compile with tiles that do not depend on it");
+}
+
+int64_t GpuBackend::readAttribute(DeviceAttribute attribute) const {
+  auto read = [&](int number, const char *what) {
+    return readNumber(number, attribute, what);
+  };
+  if (attribute == DeviceAttribute::Multiprocessors)
+    return read(vendor.multiprocessorCount, "the number of multiprocessors");
+  if (attribute == DeviceAttribute::L2Bytes)
+    return read(vendor.l2CacheSize, "the bytes of the L2 cache");
+  // Of a thousand clocks per second and of bits; each clock moves two.
+  constexpr int64_t bytesOfKilohertzAndBits = 2 * 1000 / 8;
+  int64_t clock = read(vendor.memoryClockRate, "the kHz of the memory"),
+          width = read(vendor.memoryBusWidth, "the bits of the memory's bus"),
+          bandwidth = 0;
+  if (__builtin_mul_overflow(clock * width, bytesOfKilohertzAndBits,
+                             &bandwidth))
+    fail(FP8MOE_DEVICE_ERROR, deviceName, ": '", toString(attribute),
+         "' overflows 64 bits: the driver says ", clock, " kHz and ", width,
+         " bits; update the driver");
+  return bandwidth;
+}
+
+int64_t GpuBackend::getAttribute(DeviceAttribute attribute) const {
+  // Threads that come first together read the same.
+  std::atomic<int64_t> &known = attributes[size_t(attribute)];
+  int64_t value = known.load(std::memory_order_relaxed);
+  if (value == 0) {
+    value = readAttribute(attribute);
+    known.store(value, std::memory_order_relaxed);
+  }
+  return value;
+}
+
 void *GpuBackend::getKernel(const std::string &name, uint32_t shared) {
   CurrentContext current(*this);
   check(current.result, vendor.contextSetCurrent);
@@ -354,7 +407,7 @@ uint64_t GpuBackend::countResidentBlocks(const ReadyLaunch &launch) const {
                        int(launch.block[0] * launch.block[1] * launch.block[2]),
                        launch.shared),
       vendor.occupancy);
-  return uint64_t(count) * multiprocessors;
+  return uint64_t(count) * getAttribute(DeviceAttribute::Multiprocessors);
 }
 
 /// CUtensorMapDataType; a type that the unit does not know is copied as an

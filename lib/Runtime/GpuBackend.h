@@ -55,6 +55,8 @@ struct GpuVendor {
 
   // Numbers of device attributes; the capability is for `whyUnfit`.
   int multiprocessorCount;
+  int l2CacheSize;
+  int memoryClockRate, memoryBusWidth;
   int computeCapabilityMajor, computeCapabilityMinor;
 
   /// Says why a device of that compute capability cannot run the binary, or

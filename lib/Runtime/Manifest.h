@@ -76,7 +76,8 @@ enum class ValueOp {
 };
 
 /// What a program asks about its device.
-enum class DeviceAttribute { Multiprocessors };
+enum class DeviceAttribute { Multiprocessors, L2Bytes, MemoryBandwidth };
+inline constexpr size_t numDeviceAttributes = 3;
 
 /// One step of the size computation. Dim and Stride: args[0] is the buffer,
 /// args[1] the dimension. DeviceAttr: args[0] is a DeviceAttribute. Aligned:
@@ -177,6 +178,8 @@ Manifest parseManifest(std::string_view text);
 
 /// The name of an op in the manifest.
 const char *toString(ValueOp op);
+/// The name of an attribute in the manifest.
+const char *toString(DeviceAttribute attribute);
 
 } // namespace fp8moe::runtime
 

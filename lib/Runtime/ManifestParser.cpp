@@ -54,6 +54,12 @@ template <typename T> struct Spelling {
   T value;
 };
 
+constexpr Spelling<DeviceAttribute> deviceAttributes[] = {
+    {"multiprocessors", DeviceAttribute::Multiprocessors},
+    {"l2_bytes", DeviceAttribute::L2Bytes},
+    {"memory_bandwidth", DeviceAttribute::MemoryBandwidth}};
+static_assert(std::size(deviceAttributes) == numDeviceAttributes);
+
 /// Reads one of a fixed set of strings.
 template <typename T, size_t n>
 T parseEnum(const JsonReader &reader, const Spelling<T> (&spellings)[n]) {
@@ -167,9 +173,7 @@ Value parseValue(const JsonReader &reader, size_t index,
     return value;
   }
   if (value.op == ValueOp::DeviceAttr) {
-    static constexpr Spelling<DeviceAttribute> attributes[] = {
-        {"multiprocessors", DeviceAttribute::Multiprocessors}};
-    value.args[0].number = int64_t(parseEnum(args[0], attributes));
+    value.args[0].number = int64_t(parseEnum(args[0], deviceAttributes));
     return value;
   }
   bool readsBuffer = value.op == ValueOp::Dim || value.op == ValueOp::Stride ||
@@ -504,6 +508,13 @@ const char *fp8moe::runtime::toString(ValueOp op) {
   for (const OpInfo &info : opInfos)
     if (info.op == op)
       return info.name;
+  return "?";
+}
+
+const char *fp8moe::runtime::toString(DeviceAttribute attribute) {
+  for (const Spelling<DeviceAttribute> &spelling : deviceAttributes)
+    if (spelling.value == attribute)
+      return spelling.name;
   return "?";
 }
 

@@ -231,8 +231,7 @@ void SizeResolver::evaluateValues() {
     if (value.op == ValueOp::Const) {
       result = value.args[0].number;
     } else if (value.op == ValueOp::DeviceAttr) {
-      // The only attribute there is.
-      result = device.multiprocessors;
+      result = device.getAttribute(DeviceAttribute(int(value.args[0].number)));
     } else if (value.op == ValueOp::Aligned) {
       result = 1;
     } else if (value.op == ValueOp::Dim || value.op == ValueOp::Stride) {

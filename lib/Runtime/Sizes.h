@@ -42,10 +42,14 @@ struct ResolvedSizes {
   }
 };
 
-/// What programs ask about their device; the defaults are those of the CPU and
-/// of no device.
-struct DeviceAttributes {
-  int64_t multiprocessors = 1;
+/// What answers programs that ask about their device. As it is, the CPU and no
+/// device, where everything is 1: programs may divide by it.
+class DeviceAttributes {
+public:
+  virtual ~DeviceAttributes() = default;
+
+  /// At least 1. Throws Error when the device does not say. Thread-safe.
+  virtual int64_t getAttribute(DeviceAttribute) const { return 1; }
 };
 
 /// Checks the caller's inputs against `program` and computes everything that

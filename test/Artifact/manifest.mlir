@@ -6,7 +6,7 @@
 // RUN: diff -r %t/a %t/b
 
 // CHECK: "schema": 1,
-// CHECK-NEXT: "min_runtime": "{{[0-9.]+}}",
+// CHECK-NEXT: "min_runtime": "0.1.0",
 // CHECK-NEXT: "producer": "fp8moe {{[0-9.]+}}, LLVM 22.{{.*}}",
 // CHECK-NEXT: "target": {
 // CHECK-NEXT: "chip": "cpu",
@@ -93,6 +93,7 @@ fp8moe_plan.program @arithmetic {
   %r = arith.cmpi uge, %m, %c7 : index
   fp8moe_plan.require %r, "at least seven"
   %unused = arith.divsi %c7, %m : index
+  %unused_too = fp8moe_plan.device_attr l2_bytes : index
   %add = arith.addi %m, %c7 : index
   %again = arith.addi %m, %c7 : index
   %sub = arith.subi %again, %c7 : index

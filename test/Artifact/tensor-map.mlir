@@ -25,6 +25,7 @@
 // PTX-NOT: .local
 // PTX: cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier
 
+// MANIFEST: "min_runtime": "0.1.0",
 // MANIFEST: {"op": "device_attr", "args": ["multiprocessors"]}
 // MANIFEST: {"op": "aligned", "args": [0, 1024]}
 // MANIFEST: "tensor_maps": [

@@ -30,11 +30,18 @@ public:
     ::setenv(vendor.variable, vendor.library, /*overwrite=*/1);
     handle = ::dlopen(vendor.library, RTLD_NOW);
     reset(9, 0);
+    setCard(62914560, 3201000, 6144);
   }
   ~MockDriver() { ::dlclose(handle); }
 
   void reset(int major, int minor, int launchResult = 0) {
     get<void(int, int, int)>("mock_reset")(major, minor, launchResult);
+  }
+  /// What the card has; the driver refuses a negative number. Of an H200, if
+  /// nobody says.
+  void setCard(int l2Bytes, int memoryKilohertz, int busBits) {
+    get<void(int, int, int)>("mock_set_card")(l2Bytes, memoryKilohertz,
+                                              busBits);
   }
   std::string log() { return get<const char *()>("mock_log")(); }
   void *currentContext() { return get<void *()>("mock_current_context")(); }

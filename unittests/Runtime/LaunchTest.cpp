@@ -304,7 +304,8 @@ TEST_F(LaunchTest, MalformedManifests) {
   expect("/launches/0/cluster", json::array({4, 4, 1}), "at most 8 blocks");
   expect("/launches/0/cooperative", 1, "expected true or false, found 1");
   expect("/launches/0/programmatic", 1, "expected true or false, found 1");
-  expect("/values/2/args/0", "warps", "expected one of 'multiprocessors'");
+  expect("/values/2/args/0", "warps",
+         "expected one of 'multiprocessors', 'l2_bytes', 'memory_bandwidth'");
   expect("/values/3/args/1", 48, "expected a power of two");
   // What depends on addresses comes too late for these.
   json late = {{"value", 5}};

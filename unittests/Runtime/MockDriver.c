@@ -28,6 +28,7 @@
 
 static char log_text[1 << 16];
 static int compute_major = 9, compute_minor = 0, launch_result = 0;
+static int l2_bytes = 62914560, memory_khz = 3201000, memory_bits = 6144;
 static int context_object;
 static __thread void *current_context;
 
@@ -58,6 +59,13 @@ EXPORT void mock_reset(int major, int minor, int launch) {
   compute_major = major;
   compute_minor = minor;
   launch_result = launch;
+}
+
+/* The card; a negative number is one that the driver refuses. */
+EXPORT void mock_set_card(int l2, int khz, int bits) {
+  l2_bytes = l2;
+  memory_khz = khz;
+  memory_bits = bits;
 }
 
 EXPORT int NAME(cuInit, hipInit)(unsigned flags) {
@@ -92,9 +100,15 @@ EXPORT int NAME(cuDeviceGetAttribute,
     *value = 3; /* multiprocessors */
   else if (attribute == 75 || attribute == 76)
     *value = attribute == 75 ? compute_major : compute_minor;
+  else if (attribute == NAME(38, 19))
+    *value = l2_bytes;
+  else if (attribute == NAME(36, 60))
+    *value = memory_khz;
+  else if (attribute == NAME(37, 59))
+    *value = memory_bits;
   else
     return 1;
-  return 0;
+  return *value < 0;
 }
 EXPORT int NAME(cuDevicePrimaryCtxRetain,
                 hipDevicePrimaryCtxRetain)(void **context, int device) {

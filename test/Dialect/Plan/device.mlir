@@ -24,6 +24,10 @@ fp8moe_plan.program @launches {
   %c1 = arith.constant 1 : index
   // CHECK: %[[N:.*]] = fp8moe_plan.device_attr multiprocessors : index
   %sms = fp8moe_plan.device_attr multiprocessors : index
+  // CHECK: fp8moe_plan.device_attr l2_bytes : index
+  // CHECK: fp8moe_plan.device_attr memory_bandwidth : index
+  %l2 = fp8moe_plan.device_attr l2_bytes : index
+  %bandwidth = fp8moe_plan.device_attr memory_bandwidth : index
   // A workspace for each multiprocessor.
   // CHECK: fp8moe_plan.workspace sizes(%[[N]])
   %t = fp8moe_plan.workspace sizes(%sms) align 128 : memref<?x32xf32>

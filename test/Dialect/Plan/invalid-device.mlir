@@ -11,6 +11,25 @@ fp8moe_plan.program @p {
 
 // -----
 
+fp8moe_plan.program @p {
+  %x = fp8moe_plan.input "x" align 4 : memref<64x64xf32>
+  %c64 = arith.constant 64 : index
+  %l2 = fp8moe_plan.device_attr l2_bytes : index
+  %half = arith.divsi %l2, %c64 : index
+  // expected-error@+1 {{'fp8moe_plan.output' op computes a shape from a property of the device}}
+  %y = fp8moe_plan.output "y" sizes(%half) align 4 : memref<?xf32>
+}
+
+// -----
+
+fp8moe_plan.program @p {
+  // expected-error@+2 {{to be one of: multiprocessors, l2_bytes, memory_bandwidth}}
+  // expected-error@+1 {{failed to parse Plan_DeviceAttributeAttr parameter 'value'}}
+  %n = fp8moe_plan.device_attr warps : index
+}
+
+// -----
+
 // It stays one in arithmetic and in the extents of a workspace.
 fp8moe_plan.program @p {
   %x = fp8moe_plan.input "x" align 4 : memref<64x64xf32>

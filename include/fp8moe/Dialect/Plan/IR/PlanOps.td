@@ -204,8 +204,14 @@ def Plan_DeviceAttrOp : Plan_Op<"device_attr", [
     HasParent<"::mlir::fp8moe::plan::ProgramOp">, Pure]> {
   let summary = "a property of the device that runs the program";
   let description = [{
-    `multiprocessors` is their number on a GPU, and 1 on the CPU and on the device
-    "none".
+    On a GPU, as its driver says:
+
+    * `multiprocessors` is their number.
+    * `l2_bytes` is the size of the L2 cache.
+    * `memory_bandwidth` is the peak of the memory in bytes per second: its clock times
+      the width of its bus times 2.
+
+    Each is 1 on the CPU and on the device "none", so that a program may divide by it.
 
     What is computed from it may be a grid, a condition of a launch, an argument
     of a kernel or the size of a workspace. The shapes of outputs, and what is

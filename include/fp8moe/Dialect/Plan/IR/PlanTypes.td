@@ -25,7 +25,9 @@ def Plan_TensorMapType : TypeDef<Plan_Dialect, "TensorMap"> {
 
 def Plan_DeviceAttribute : I32EnumAttr<
     "DeviceAttribute", "what a program asks about its device", [
-      I32EnumAttrCase<"Multiprocessors", 0, "multiprocessors">]> {
+      I32EnumAttrCase<"Multiprocessors", 0, "multiprocessors">,
+      I32EnumAttrCase<"L2Bytes", 1, "l2_bytes">,
+      I32EnumAttrCase<"MemoryBandwidth", 2, "memory_bandwidth">]> {
   let cppNamespace = "::mlir::fp8moe::plan";
   let genSpecializedAttr = 0;
 }
