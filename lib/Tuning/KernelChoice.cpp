@@ -15,11 +15,14 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-/// The values of one quantity that some of its ranges hold.
+/// The mean lengths that some ranges hold. One of bytes holds none for sure:
+/// how many are in it depends on the other sizes of the call, and on the card.
 class Coverage {
 public:
   /// Null holds everywhere.
   void add(RangeAttr range) {
+    if (!isOfLengths(range))
+      return;
     ranges.push_back(range ? std::pair(range.getAbove(), range.getUpTo())
                            : std::pair<int64_t, int64_t>(0, kUnbounded));
   }
@@ -32,10 +35,16 @@ public:
 
   /// Whether they hold every value that `range` holds; null holds all.
   bool holds(RangeAttr range) {
-    return range ? getEndFrom(range.getAbove()) >= range.getUpTo() : !getGap();
+    return range && isOfLengths(range)
+               ? getEndFrom(range.getAbove()) >= range.getUpTo()
+               : !getGap();
   }
 
 private:
+  static bool isOfLengths(RangeAttr range) {
+    return !range || range.getQuantity() == Quantity::MeanLength;
+  }
+
   /// The largest value up to which they hold all above `above`.
   int64_t getEndFrom(int64_t above) {
     llvm::sort(ranges);

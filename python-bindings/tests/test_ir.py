@@ -143,7 +143,7 @@ ATTRIBUTES = {
     "Precision": {"choice": "fp8", "name": "wq", "use": "wgrad", "recipe": "mxfp8", "bf16_ns": 2, "reason": "by hand"},
     "GroupPadding": {"dim": 0, "pad": 128},
     "MfmaTile": {"rows": 256, "columns": 256},
-    "Range": {"quantity": "mean_length", "above": 256, "up_to": 4096},
+    "Range": {"quantity": "group_bytes", "above": 20, "up_to": 50, "percent_of_l2": True},
     "RegisterResidentTile": {"columns": 1, "threads": 128, "chunks": 4, "rounds": 1, "blocks": 8},
     "ScaleBlockedEncoding": {"rows": 128, "cols": 4},
     "SinglePassBothAxesTile": {"columns": 64, "stages": 9, "row_bytes": 4096, "row_stages": 16},

@@ -65,16 +65,32 @@ KernelChoiceAttr fp8moe::completeQuantizeKernels(KernelChoiceAttr choice,
       choice, KernelChoiceAttr::get(choice.getContext(), general));
 }
 
+/// Whether an alternative is for a work of known sizes, on the target's card.
+static bool isInRange(RangeAttr range, const QuantizeWork &work,
+                      const TargetInfo &target) {
+  if (!range)
+    return true;
+  auto getLength = [&](int64_t bound) {
+    if (range.getQuantity() == Quantity::MeanLength || bound == kUnbounded)
+      return bound;
+    if (range.getPercentOfL2())
+      bound = target.l2.bytes * bound / 100;
+    return bound / work.inputBytes / std::max<int64_t>(work.columns, 1);
+  };
+  int64_t length = getMeanLength(work);
+  return length > getLength(range.getAbove()) &&
+         length <= getLength(range.getUpTo());
+}
+
 /// The cost of the alternative for the nominal length of slices.
 static Cost estimateChoice(const QuantizeWork &work, KernelChoiceAttr choice,
                            const TargetInfo &target) {
   SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
   if (!choice)
     return chooseQuantizeTile(tiles).cost;
-  int64_t length = getMeanLength(withNominalSizes(work));
+  QuantizeWork nominal = withNominalSizes(work);
   for (AlternativeAttr alternative : choice.getEntries()) {
-    RangeAttr range = alternative.getRange();
-    if (range && (length <= range.getAbove() || length > range.getUpTo()))
+    if (!isInRange(alternative.getRange(), nominal, target))
       continue;
     for (const QuantizeTileCost &tile : tiles)
       if (getQuantizeTile(choice.getContext(), tile.config) ==

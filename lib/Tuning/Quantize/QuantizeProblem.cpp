@@ -210,12 +210,20 @@ std::string fp8moe::explainTile(SmallVector<KernelCandidate> candidates,
 /// "by the mean length of slices: up to 512 ..., else ...": first what does not
 /// take everything.
 static std::string explainRanges(KernelChoiceAttr choice) {
-  std::string text = "by the mean length of slices: ";
+  bool areLengths =
+      llvm::all_of(choice.getEntries(), [](AlternativeAttr entry) {
+        return !entry.getRange() ||
+               entry.getRange().getQuantity() == Quantity::MeanLength;
+      });
+  std::string text =
+      areLengths ? "by the mean length of slices: " : "by ranges: ";
   llvm::raw_string_ostream os(text);
   llvm::interleaveComma(choice.getEntries(), os, [&](AlternativeAttr entry) {
     RangeAttr range = entry.getRange();
     if (!range)
       os << "else ";
+    else if (!areLengths)
+      os << describeRange(range) << " ";
     else if (range.getUpTo() != kUnbounded)
       os << "up to " << range.getUpTo() << " ";
     else

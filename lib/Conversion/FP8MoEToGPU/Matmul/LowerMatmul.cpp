@@ -96,8 +96,7 @@ static LogicalResult lowerGroupedMatmul(MatmulOpInterface op,
                op.isDense() ? one : lowering.getView(op.getOffsets()).sizes[0]);
   instance.problem = getProblem(op, instance.sizes);
   // A family launches its alternatives together, as they share workspaces.
-  return lowerChoice(KernelAlternative{&instance}, /*quantity=*/Value(),
-                     lowering);
+  return lowerChoice(KernelAlternative{&instance}, RangeOperands(), lowering);
 }
 
 namespace {

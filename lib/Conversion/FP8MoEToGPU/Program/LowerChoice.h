@@ -14,22 +14,32 @@
 
 namespace mlir::fp8moe {
 
-/// A way to do a piece of work, where a quantity is in a range (null: always).
+/// What ranges compare, of the call.
+struct RangeOperands {
+  /// Elements that share a scale, on average, an index. Null when there is no
+  /// range.
+  Value meanLength;
+  /// Elements across them, and the bytes of each; only for ranges of bytes.
+  OpFoldResult parallel;
+  int64_t elementBytes = 1;
+};
+
+/// A way to do a piece of work, where a range holds (null: always).
 struct KernelAlternative {
   const KernelInstance *instance;
   RangeAttr range = RangeAttr();
 };
 
-/// Whether `quantity` (an index) is in a range.
-Value createIsInRange(RangeAttr range, Value quantity, OpBuilder &builder,
-                      Location loc);
+/// Whether a range holds, an i1.
+Value createIsInRange(RangeAttr range, const RangeOperands &operands,
+                      OpBuilder &builder, Location loc);
 
-/// Launches the first alternative whose range `quantity` (an index; null when
-/// none has a range) is in, and whose kernel takes the addresses, pitches and
-/// sizes of the call. Alternatives that take everything stand last, and their
-/// ranges exclude each other.
+/// Launches the first alternative whose range holds, and whose kernel takes the
+/// addresses, pitches and sizes of the call. Alternatives that take everything
+/// stand last, and their ranges of lengths exclude each other.
 LogicalResult lowerChoice(ArrayRef<KernelAlternative> alternatives,
-                          Value quantity, ProgramLowering &lowering);
+                          const RangeOperands &operands,
+                          ProgramLowering &lowering);
 
 } // namespace mlir::fp8moe
 

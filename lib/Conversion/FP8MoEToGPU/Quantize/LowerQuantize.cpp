@@ -109,6 +109,12 @@ static Value createMeanLength(const QuantizeOperands &operands,
   return arith::CeilDivSIOp::create(builder, loc, length, groups);
 }
 
+static RangeOperands createRangeOperands(const QuantizeOperands &operands,
+                                         OpBuilder &builder, Location loc) {
+  return {createMeanLength(operands, builder, loc), operands.sizes.parallel,
+          operands.problem.inputType.getIntOrFloatBitWidth() / 8};
+}
+
 /// A condition, `when`, may be null.
 static LogicalResult launchQuantize(const Quantization &q,
                                     QuantizeConfig::Kind kind,
@@ -126,10 +132,10 @@ static LogicalResult launchQuantize(const Quantization &q,
   for (auto [instance, entry] : llvm::zip_equal(instances, choice.getEntries()))
     alternatives.push_back({&instance, entry.getRange()});
   OpBuilder builder = lowering.getBuilder();
-  Value length;
+  RangeOperands ofRanges;
   if (haveRanges)
-    length = createMeanLength(operands, builder, q.op->getLoc());
-  return lowerChoice(alternatives, length, lowering);
+    ofRanges = createRangeOperands(operands, builder, q.op->getLoc());
+  return lowerChoice(alternatives, ofRanges, lowering);
 }
 
 /// Both axes from one launch where its range holds: `columns` jagged, `rows`
@@ -147,7 +153,7 @@ static FailureOr<Value> launchBothAxes(const Quantization &columns,
   Location loc = columns.op->getLoc();
   Value when;
   if (RangeAttr range = alternative.getRange())
-    when = createIsInRange(range, createMeanLength(ofColumns, builder, loc),
+    when = createIsInRange(range, createRangeOperands(ofColumns, builder, loc),
                            builder, loc);
   FailureOr<Value> isDone = lowering.getTable()
                                 .findKernelLowering(instance.tile)

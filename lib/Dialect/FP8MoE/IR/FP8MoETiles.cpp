@@ -35,6 +35,15 @@ std::string fp8moe::describeAlternative(AlternativeAttr alternative) {
   return body.str();
 }
 
+std::string fp8moe::describeRange(RangeAttr range) {
+  std::string text;
+  llvm::raw_string_ostream(text) << range;
+  StringRef body(text);
+  body.consume_front("#fp8moe.range<");
+  body.consume_back(">");
+  return body.str();
+}
+
 /// Reports the first field that is less than `least`.
 static LogicalResult verifyAtLeast(EmitError emitError, int64_t least,
                                    ArrayRef<std::pair<StringRef, int64_t>> of) {
@@ -154,17 +163,32 @@ SmallVector<TileField> PerAxisAttr::getFields() const { return {}; }
 // RangeAttr
 //===----------------------------------------------------------------------===//
 
-LogicalResult RangeAttr::verify(EmitError emitError, Quantity, int64_t above,
-                                int64_t upTo) {
+LogicalResult RangeAttr::verify(EmitError emitError, Quantity quantity,
+                                int64_t above, int64_t upTo, bool percentOfL2) {
   if (above == 0 && upTo == kUnbounded)
     return emitError() << "expects a bound: above, up_to or both";
-  if (above >= 0 && above < upTo)
+  if (above < 0 || above >= upTo)
+    return emitError() << "expects 0 <= above < up_to, found above " << above
+                       << " up_to " << upTo;
+  if (!percentOfL2)
     return success();
-  return emitError() << "expects 0 <= above < up_to, found above " << above
-                     << " up_to " << upTo;
+  if (quantity != Quantity::GroupBytes)
+    return emitError() << "expects bytes to compare with 'percent of l2', such "
+                          "as 'group_bytes', found '"
+                       << stringifyQuantity(quantity)
+                       << "'; write that, or a number alone";
+  // The host multiplies them by the bytes of a cache.
+  constexpr int64_t kMostPercent = 1000;
+  int64_t most = upTo == kUnbounded ? above : upTo;
+  if (most > kMostPercent)
+    return emitError() << "expects at most " << kMostPercent
+                       << " percent of l2, found " << most
+                       << "; leave 'percent of l2' out for a number of bytes";
+  return success();
 }
 
 /// mean_length above 256 up_to 4096
+/// group_bytes up_to 50 percent of l2
 static ParseResult parseRangeBody(AsmParser &parser, RangeAttr &range) {
   SMLoc loc = parser.getCurrentLocation();
   FailureOr<Quantity> quantity = FieldParser<Quantity>::parse(parser);
@@ -175,8 +199,13 @@ static ParseResult parseRangeBody(AsmParser &parser, RangeAttr &range) {
       (succeeded(parser.parseOptionalKeyword("up_to")) &&
        parser.parseInteger(upTo)))
     return failure();
+  bool percentOfL2 = succeeded(parser.parseOptionalKeyword("percent"));
+  if (percentOfL2 &&
+      (parser.parseKeyword("of", " in 'percent of l2'") ||
+       parser.parseKeyword("l2", ", the cache that 'percent of' is about")))
+    return failure();
   range = parser.getChecked<RangeAttr>(loc, parser.getContext(), *quantity,
-                                       above, upTo);
+                                       above, upTo, percentOfL2);
   return success(static_cast<bool>(range));
 }
 
@@ -186,6 +215,8 @@ static void printRangeBody(AsmPrinter &printer, RangeAttr range) {
     printer << " above " << range.getAbove();
   if (range.getUpTo() != kUnbounded)
     printer << " up_to " << range.getUpTo();
+  if (range.getPercentOfL2())
+    printer << " percent of l2";
 }
 
 Attribute RangeAttr::parse(AsmParser &parser, Type) {

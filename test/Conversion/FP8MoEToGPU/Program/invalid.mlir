@@ -112,6 +112,36 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
+// Nobody knows which groups a range of bytes holds, so ranges of bytes leave something, whatever they are.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @bytes(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
+    // expected-error@+1 {{leaves what two_pass<columns = 8, threads = 256> does not take to no kernel; add an alternative behind it that takes everything, such as}}
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        tiles [#fp8moe.two_pass<columns = 4, threads = 128> for group_bytes up_to 50 percent of l2,
+               #fp8moe.two_pass<columns = 8, threads = 256> for group_bytes above 50 percent of l2]
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    return %s : tensor<?xf32>
+  }
+}
+
+// -----
+
+// It does not fill a gap between lengths either.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @gap(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
+    // expected-error@+1 {{leaves a mean length of 201 to no kernel}}
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        tiles [#fp8moe.two_pass<columns = 4, threads = 128> for mean_length up_to 200,
+               #fp8moe.two_pass<columns = 8, threads = 256> for group_bytes up_to 1000000000]
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    return %s : tensor<?xf32>
+  }
+}
+
+// -----
+
 // No kernel touches what is returned as it came.
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   func.func @blocked_argument(%s: tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>)

@@ -90,8 +90,43 @@ func.func private @f() attributes {t = #fp8moe.range<mean_length above 512 up_to
 
 // -----
 
-// expected-error @below {{expected one of [mean_length] for what decides between kernels at run time, got: rows}}
+// expected-error @below {{expected one of [mean_length, group_bytes] for what decides between kernels at run time, got: rows}}
 func.func private @f() attributes {t = #fp8moe.range<rows up_to 256>}
+
+// -----
+
+// expected-error @below {{expects bytes to compare with 'percent of l2', such as 'group_bytes', found 'mean_length'; write that, or a number alone}}
+func.func private @f() attributes {t = #fp8moe.range<mean_length up_to 50 percent of l2>}
+
+// -----
+
+// expected-error @below {{expects at most 1000 percent of l2, found 1001; leave 'percent of l2' out for a number of bytes}}
+func.func private @f() attributes {t = #fp8moe.range<group_bytes up_to 1001 percent of l2>}
+
+// -----
+
+// expected-error @below {{expects at most 1000 percent of l2, found 31457280; leave 'percent of l2' out for a number of bytes}}
+func.func private @f() attributes {t = #fp8moe.range<group_bytes above 31457280 percent of l2>}
+
+// -----
+
+// expected-error @below {{expects 0 <= above < up_to, found above 60 up_to 50}}
+func.func private @f() attributes {t = #fp8moe.range<group_bytes above 60 up_to 50 percent of l2>}
+
+// -----
+
+// expected-error @below {{expects a bound: above, up_to or both}}
+func.func private @f() attributes {t = #fp8moe.range<group_bytes percent of l2>}
+
+// -----
+
+// expected-error @below {{expected 'of' in 'percent of l2'}}
+func.func private @f() attributes {t = #fp8moe.range<group_bytes up_to 50 percent l2>}
+
+// -----
+
+// expected-error @below {{expected 'l2', the cache that 'percent of' is about}}
+func.func private @f() attributes {t = #fp8moe.range<group_bytes up_to 50 percent of l1>}
 
 // -----
 

@@ -29,6 +29,11 @@ func.func private @tiles() attributes {
 // CHECK-SAME: d = #fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.two_pass<columns = 64, threads = 256>]>, #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>]>
 // CHECK-SAME: e = #fp8moe.alternative<#fp8moe.two_pass<columns = 8, threads = 256> for mean_length up_to 512>
 // CHECK-SAME: f = #fp8moe.range<mean_length above 512>
+// CHECK-SAME: g = #fp8moe.range<group_bytes up_to 50 percent of l2>
+// CHECK-SAME: h = #fp8moe.range<group_bytes above 20 up_to 1000 percent of l2>
+// CHECK-SAME: i = #fp8moe.range<group_bytes above 1000 percent of l2>
+// CHECK-SAME: j = #fp8moe.range<group_bytes above 1048576 up_to 31457280>
+// CHECK-SAME: k = #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128> for group_bytes up_to 60 percent of l2, #fp8moe.two_pass<columns = 8, threads = 256>]>
 func.func private @choices() attributes {
   a = #fp8moe.choice<[#fp8moe.two_pass<columns = 8, threads = 256>]>,
   b = #fp8moe.choice<[#fp8moe.single_pass_inner<groups = 64> for mean_length above 256 up_to 24576,
@@ -40,7 +45,13 @@ func.func private @choices() attributes {
   d = #fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.two_pass<columns = 64, threads = 256>]>,
                         #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>]>,
   e = #fp8moe.alternative<#fp8moe.two_pass<columns = 8, threads = 256> for mean_length up_to 512>,
-  f = #fp8moe.range<mean_length above 512>
+  f = #fp8moe.range<mean_length above 512>,
+  g = #fp8moe.range<group_bytes up_to 50 percent of l2>,
+  h = #fp8moe.range<group_bytes above 20 up_to 1000 percent of l2>,
+  i = #fp8moe.range<group_bytes above 1000 percent of l2>,
+  j = #fp8moe.range<group_bytes above 1048576 up_to 31457280>,
+  k = #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128> for group_bytes up_to 60 percent of l2,
+                      #fp8moe.two_pass<columns = 8, threads = 256>]>
 }
 
 // CHECK-LABEL: func.func @in_operations

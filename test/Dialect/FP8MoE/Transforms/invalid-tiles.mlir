@@ -112,6 +112,21 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
+// Behind all lengths there are no bytes.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @hidden_bytes(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
+    // expected-error@+1 {{never reaches the tile two_pass<columns = 8, threads = 256> for group_bytes up_to 50 percent of l2, as those before it take all of that; exchange them, or remove one}}
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        tiles [#fp8moe.two_pass<columns = 4, threads = 128>,
+               #fp8moe.two_pass<columns = 8, threads = 256> for group_bytes up_to 50 percent of l2]
+        : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
+    return %s : tensor<?xf32>
+  }
+}
+
+// -----
+
 // Half of the rows are too few for 512 threads that bring 64 bytes of each.
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {

@@ -47,6 +47,25 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>
   }
 
+  // Also one of bytes, and what it leaves along one axis.
+  // CHECK-LABEL: func.func @bytes_by_hand
+  func.func @bytes_by_hand(%x: tensor<?x2048xbf16>, %ends: tensor<16xi32>)
+      -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>) {
+    // CHECK: tiles [#fp8moe.single_pass_both_axes<{{[^>]*}}> for group_bytes up_to 60 percent of l2, #fp8moe.per_axis<
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>)
+        along [0, 1] rounding pow2
+        tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 4096, row_stages = 16> for group_bytes up_to 60 percent of l2]
+        : tensor<?x2048xbf16>
+        -> tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<16x2048xf32>,
+           tensor<?xf32>
+    // CHECK: tiles [#fp8moe.two_pass<columns = 4, threads = 128> for group_bytes up_to 50 percent of l2, #fp8moe.{{register_resident|two_pass}}<
+    %r, %t = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        tiles [#fp8moe.two_pass<columns = 4, threads = 128> for group_bytes up_to 50 percent of l2]
+        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<?xf32>
+    return %q#0, %q#1, %r
+        : tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>
+  }
+
   // Jagged columns and rows of one tensor are one kernel, if both are read and rows have a
   // known length.
   // CHECK-LABEL: func.func @one_kernel

@@ -32,6 +32,9 @@ StringRef getTileKind(TileAttrInterface tile);
 /// A tile as people read it: "two_pass<columns = 64, threads = 256>".
 std::string describeTile(TileAttrInterface tile);
 
+/// A range as written, without "#fp8moe.": "mean_length up_to 512".
+std::string describeRange(RangeAttr range);
+
 /// The tile, when it runs and what a wave of it takes, as written without
 /// "#fp8moe.".
 std::string describeAlternative(AlternativeAttr alternative);

@@ -159,13 +159,29 @@ def FP8MoE_RangeAttr : FP8MoE_Attr<"Range", "range"> {
 
     * `mean_length`: elements that share a scale, on average: the size of the reduced
       dimension, for jagged groups divided by their number, rounded up.
+    * `group_bytes`: bytes of the input that have these elements in them: the mean length
+      times the bytes across it.
+
+    Bounds are numbers. Those of bytes may be in `percent of l2`: of the L2 cache of the
+    card that runs the program, so that one artifact serves several.
+
+    Only ranges of lengths take together what no other kernel takes. Behind one of bytes
+    stands something else that takes everything.
 
     Examples: `#fp8moe.range<mean_length above 256 up_to 4096>`,
-    `#fp8moe.range<mean_length up_to 256>`, `#fp8moe.range<mean_length above 4096>`
+    `#fp8moe.range<mean_length up_to 256>`, `#fp8moe.range<mean_length above 4096>`,
+    `#fp8moe.range<group_bytes up_to 50 percent of l2>`,
+    `#fp8moe.range<group_bytes up_to 31457280>`
   }];
   let parameters = (ins EnumParameter<FP8MoE_Quantity>:$quantity,
     DefaultValuedParameter<"int64_t", "0">:$above,
-    DefaultValuedParameter<"int64_t", "::mlir::fp8moe::kUnbounded">:$up_to);
+    DefaultValuedParameter<"int64_t", "::mlir::fp8moe::kUnbounded">:$up_to,
+    DefaultValuedParameter<"bool", "false">:$percent_of_l2);
+  let builders = [
+    AttrBuilder<(ins "::mlir::fp8moe::Quantity":$quantity, "int64_t":$above,
+                     "int64_t":$upTo), [{
+      return $_get($_ctxt, quantity, above, upTo, /*percent_of_l2=*/false);
+    }]>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }
@@ -191,7 +207,7 @@ def FP8MoE_KernelChoiceAttr : FP8MoE_Attr<"KernelChoice", "choice"> {
   let description = [{
     Alternatives are tried in order: the first one whose range holds, and whose kernel takes
     the addresses, pitches and counts of the call, does the work. One that takes everything
-    stands last, or several of them with ranges that cover every value.
+    stands last, or several of them with ranges of lengths that cover every value.
 
     With `least_waves`, alternatives are tiles of one family that compute a result in
     waves, one tile for each multiprocessor. The host counts the waves of each from the
