@@ -68,7 +68,7 @@ TargetInfo sm90a() {
   info.sharedMemoryReservedPerBlock = 1 * kibi;
   info.registersPerMultiprocessor = 64 * kibi;
   info.maxRegistersPerThread = 255;
-  info.l2 = {60 * mebi, /*dies=*/1, /*usable=*/0.5};
+  info.l2 = {60 * mebi, /*dies=*/1, /*usablePercent=*/50};
   info.sectorBytes = 32;
   info.peakMemoryBandwidth = 4800;
   info.clockMHz = 1980;
@@ -92,7 +92,7 @@ TargetInfo sm100a() {
   info.description = llvm::StringLiteral("NVIDIA B200 (Blackwell)");
   info.matrix = blackwellMatrix;
   info.multiprocessors = 148;
-  info.l2 = {126 * mebi, /*dies=*/2, /*usable=*/0.5};
+  info.l2 = {126 * mebi, /*dies=*/2, /*usablePercent=*/50};
   info.peakMemoryBandwidth = 7700;
   info.clockMHz = 1965;
   info.calibration = &b200Calibration;
@@ -126,8 +126,8 @@ TargetInfo gfx942() {
   info.sharedMemoryReservedPerBlock = 0;
   info.registersPerMultiprocessor = 128 * kibi;
   info.maxRegistersPerThread = 512;
-  info.l2 = {32 * mebi, /*dies=*/8, /*usable=*/1};
-  info.lastLevel = CacheInfo{256 * mebi, /*dies=*/1, /*usable=*/1};
+  info.l2 = {32 * mebi, /*dies=*/8, /*usablePercent=*/100};
+  info.lastLevel = CacheInfo{256 * mebi, /*dies=*/1, /*usablePercent=*/100};
   info.sectorBytes = 64;
   info.peakMemoryBandwidth = 5300;
   info.clockMHz = 2100;

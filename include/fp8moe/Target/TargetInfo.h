@@ -65,11 +65,9 @@ struct CacheInfo {
   int64_t bytes = 0;
   int64_t dies = 1;
   /// The part of it that data which all multiprocessors read may take.
-  double usable = 1;
+  int64_t usablePercent = 100;
 
-  int64_t getUsableBytes() const {
-    return static_cast<int64_t>(bytes * usable);
-  }
+  int64_t getUsableBytes() const { return bytes * usablePercent / 100; }
 };
 
 /// One chip. The source of every figure is in TargetInfo.cpp beside the entry;

@@ -125,8 +125,7 @@ KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
   // second read are quantized along each axis.
   RangeAttr range;
   if (ShapedType::isDynamic(getMeanLength(works.front())))
-    range = RangeAttr::get(context, Quantity::MeanLength, /*above=*/0,
-                           getBothAxesRows(both.config, target));
+    range = getBothAxesRange(context, target);
   SmallVector<Attribute> choices;
   for (const QuantizeWork &work : works)
     choices.push_back(chooseQuantizeKernels(context, work, target));

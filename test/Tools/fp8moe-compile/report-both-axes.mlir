@@ -4,7 +4,7 @@
 // and names those, which take what the one does not.
 
 // CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}} {{[0-9.]+}} us
-// CHECK: tile single_pass_both_axes<{{.*}}> for mean_length up_to {{[0-9]+}}
+// CHECK: tile single_pass_both_axes<{{.*}}> for group_bytes up_to 50 percent of l2
 // CHECK: tile axis 0: single_pass_outer<
 // CHECK: tile axis 1: register_resident<
 // CHECK: both axes at once; a kernel for each takes {{[0-9.]+}} us

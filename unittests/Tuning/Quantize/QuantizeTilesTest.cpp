@@ -275,6 +275,29 @@ TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
   EXPECT_FALSE(getBothAxesTile(works, target));
 }
 
+/// What a program asks of its card is, on the card that the target describes,
+/// what decides where the number of tokens is known: 30 MiB on an H200.
+TEST(QuantizeTilesTest, BothAxesTakeThePartOfTheCacheThatIsUsable) {
+  MLIRContext context;
+  context.loadDialect<FP8MoEDialect>();
+  const TargetInfo &target = getTarget("sm_90a");
+  RangeAttr range = getBothAxesRange(&context, target);
+  EXPECT_EQ(range.getQuantity(), Quantity::GroupBytes);
+  EXPECT_TRUE(range.getPercentOfL2());
+  EXPECT_EQ(range.getUpTo(), 50);
+  constexpr int64_t kMostBytes = 30 * 1024 * 1024;
+  EXPECT_EQ(target.l2.bytes * range.getUpTo() / 100, kMostBytes);
+  for (int64_t width : {2048, 5120, 7168}) {
+    int64_t most = kMostBytes / (2 * width);
+    for (auto [rows, isTaken] : {std::pair(most, true), {most + 1, false}}) {
+      QuantizeWork works[] = {jaggedOuterTransposing(16 * rows, width, 16),
+                              rowwise(16 * rows, width)};
+      EXPECT_EQ(getBothAxesTile(works, target).has_value(), isTaken)
+          << rows << " rows of " << width;
+    }
+  }
+}
+
 TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
   const TargetInfo &target = getTarget("sm_90a");
   auto find = [&](int64_t width, int64_t pitch, StringRef chip) {

@@ -190,8 +190,8 @@ const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);
 std::optional<QuantizeTileCost> getBothAxesTile(ArrayRef<QuantizeWork> works,
                                                 const TargetInfo &target);
 
-/// The rows that groups have on average where that kernel is worthwhile.
-int64_t getBothAxesRows(const QuantizeConfig &config, const TargetInfo &target);
+/// The groups for which that kernel is worthwhile, on each card of the target.
+RangeAttr getBothAxesRange(MLIRContext *context, const TargetInfo &target);
 
 /// The tile for both axes, and kernels for each axis behind it.
 KernelChoiceAttr chooseBothAxesKernels(MLIRContext *context,

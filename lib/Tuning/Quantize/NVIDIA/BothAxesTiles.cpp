@@ -68,9 +68,12 @@ static int64_t getGroupBytes(const TargetInfo &target) {
   return target.l2.getUsableBytes();
 }
 
-int64_t fp8moe::getBothAxesRows(const QuantizeConfig &config,
-                                const TargetInfo &target) {
-  return getGroupBytes(target) / config.rowBytes;
+/// The same part of the cache of whatever card runs the program: what is usable
+/// follows from its two halves, which all cards of a chip have.
+RangeAttr fp8moe::getBothAxesRange(MLIRContext *context,
+                                   const TargetInfo &target) {
+  return RangeAttr::get(context, Quantity::GroupBytes, /*above=*/0,
+                        target.l2.usablePercent, /*percent_of_l2=*/true);
 }
 
 std::optional<QuantizeTileCost>

@@ -65,9 +65,13 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: fp8moe_plan.program @both
 // CHECK-DAG:     fp8moe_plan.aligned %{{.*}}, 16
 // Rows of the output are stored 8 bytes at a time; a group has at most half as many bytes as
-// the L2 cache on average.
+// the L2 cache of the card on average: 15360 rows on an H200.
 // CHECK-DAG:     fp8moe_plan.aligned %{{.*}}, 8
-// CHECK-DAG:     arith.cmpi sle, %{{.*}}, %c15360
+// CHECK-DAG:     %[[L2:.*]] = fp8moe_plan.device_attr l2_bytes : index
+// CHECK-DAG:     %[[TIMES:.*]] = arith.muli %[[L2]], %c50
+// CHECK-DAG:     %[[HALF:.*]] = arith.divsi %[[TIMES]], %c100
+// CHECK-DAG:     %[[MOST:.*]] = arith.divsi %[[HALF]], %c2048
+// CHECK-DAG:     arith.cmpi sle, %{{.*}}, %[[MOST]]
 // CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_single_pass_both_axes_0 {{.*}} block(640, 1, 1) {{.*}} cooperative programmatic when(%[[APPLIES:.*]]) args
 // CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_single_pass_outer_1 {{.*}} cooperative programmatic when
 // CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_two_pass_outer_transposing_2 {{.*}} when
