@@ -47,8 +47,8 @@ static void describeTiles(KernelChoiceAttr choice, const Twine &axis,
       continue;
     }
     for (auto [index, each] : llvm::enumerate(perAxis.getChoices()))
-      describeTiles(cast<KernelChoiceAttr>(each),
-                    "axis " + Twine(index) + ": ", lines);
+      describeTiles(cast<KernelChoiceAttr>(each), "axis " + Twine(index) + ": ",
+                    lines);
   }
 }
 

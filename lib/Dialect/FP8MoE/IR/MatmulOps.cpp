@@ -123,8 +123,8 @@ static LogicalResult verifyRecipe(MatmulOpInterface op,
   return op.emitOpError("has scales of ")
          << (ofBlocks ? "blocks" : "rows and columns")
          << ", but its precision says recipe '"
-         << stringifyPrecisionRecipe(recipe) << "'; write 'recipe = "
-         << (ofBlocks ? "mxfp8" : "rowwise") << "'";
+         << stringifyPrecisionRecipe(recipe)
+         << "'; write 'recipe = " << (ofBlocks ? "mxfp8" : "rowwise") << "'";
 }
 
 /// Checks that the decision is about this matmul: groups are contracted in
