@@ -34,6 +34,7 @@
 #include "Tuning/Matmul/Hopper/HopperCalibration.h"
 #include "fp8moe/Target/NVIDIA.h"
 #include "fp8moe/Tuning/Common/MemoryCost.h"
+#include "fp8moe/Tuning/Matmul/Hopper/MatmulWaves.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -240,26 +241,18 @@ static int64_t toCount(double value) {
 /// Waves in expectation.
 static double countWaves(const HopperMatmulConfig &config,
                          const MatmulWork &work, const Chip &chip) {
-  int64_t columns = llvm::divideCeil(work.columns, config.columns);
-  if (!work.isMGrouped()) {
-    int64_t tiles = llvm::divideCeil(work.rows, config.rows) * columns;
-    double apart = static_cast<double>(work.groups) *
-                   static_cast<double>(
-                       llvm::divideCeil(tiles, chip.target.multiprocessors));
-    double together =
-        llvm::divideCeil(llvm::SaturatingMultiply<uint64_t>(work.groups, tiles),
-                         chip.target.multiprocessors);
-    return together + *chip.figures.groupsApart * (apart - together);
-  }
-  int64_t perWave = config.rows * chip.target.multiprocessors;
-  auto count = [&](int64_t ragged) -> double {
-    int64_t covered = std::max<int64_t>(llvm::alignTo(work.rows, config.rows),
-                                        work.rows + ragged);
-    return llvm::divideCeil(
-        llvm::SaturatingMultiply<uint64_t>(covered, columns), perWave);
-  };
-  RaggedRows ragged = RaggedRows::get(config.rows, work.groups);
-  return (count(ragged.least) + count(ragged.most)) / 2;
+  int64_t multiprocessors = chip.target.multiprocessors;
+  if (work.isMGrouped())
+    return countDoubledWaves<int64_t>(config, work.rows, work.columns,
+                                      work.groups, multiprocessors) /
+           2.0;
+  int64_t tiles = llvm::divideCeil(work.rows, config.rows) *
+                  llvm::divideCeil(work.columns, config.columns);
+  double apart = static_cast<double>(work.groups) *
+                 static_cast<double>(llvm::divideCeil(tiles, multiprocessors));
+  double together = llvm::divideCeil(
+      llvm::SaturatingMultiply<uint64_t>(work.groups, tiles), multiprocessors);
+  return together + *chip.figures.groupsApart * (apart - together);
 }
 
 static MatmulTileCost getTileCost(const HopperMatmulConfig &config,

@@ -7,15 +7,14 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The model of the tiles (lib/Tuning/Matmul) as a computation of the
-// host, for what it can only know at run time: tiles come in waves of one for
-// each multiprocessor, and a wave costs the same however few tiles it has.
+// The model of the tiles (lib/Tuning/Matmul) as a computation of the host, for
+// what it can only know at run time.
 //
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Matmul/Hopper/LeastWaves.h"
-#include "FP8MoEToGPU/Program/ProgramLowering.h"
 
+#include "fp8moe/Tuning/Matmul/Hopper/MatmulWaves.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -27,8 +26,8 @@ public:
   LeastWaves(OpBuilder &builder, Location loc,
              const GroupedMatmulSizes<OpFoldResult> &sizes,
              Value multiprocessors)
-      : b(loc, builder), size(builder, loc), sizes(sizes),
-        multiprocessors(multiprocessors) {}
+      : b(loc, builder), rows(b, sizes.rows), columns(b, sizes.columns),
+        groups(b, sizes.groups), multiprocessors(b, multiprocessors) {}
 
   /// Twice the time of an alternative.
   Value createTime(const MatmulAlternative &alternative);
@@ -43,46 +42,15 @@ public:
   }
 
 private:
-  Value get(OpFoldResult value) {
-    return materializeSize(b, b.getLoc(), value);
-  }
-  Value createWaves(const HopperMatmulConfig &config);
-
   ImplicitLocOpBuilder b;
-  SizeBuilder size;
-  const GroupedMatmulSizes<OpFoldResult> &sizes;
-  Value multiprocessors;
+  HostSize rows, columns, groups, multiprocessors;
 };
 } // namespace
 
-/// Twice the waves of an alternative: the sum of the two cases.
-Value LeastWaves::createWaves(const HopperMatmulConfig &config) {
-  OpFoldResult tileRows = size.constant(config.rows);
-  Value whole = get(size.mul(size.ceilDiv(sizes.rows, config.rows), tileRows));
-  Value columns = get(size.ceilDiv(sizes.columns, config.columns));
-  Value perWave = b.createOrFold<arith::MulIOp>(multiprocessors, get(tileRows));
-  auto count = [&](OpFoldResult ragged) -> Value {
-    Value all = get(size.add(sizes.rows, ragged));
-    Value covered = b.createOrFold<arith::MaxSIOp>(whole, all);
-    Value tiles = b.createOrFold<arith::MulIOp>(covered, columns);
-    return b.createOrFold<arith::CeilDivSIOp>(tiles, perWave);
-  };
-  int64_t groups = getStaticSize(sizes.groups);
-  if (ShapedType::isDynamic(groups)) {
-    // Half a tile for each group; how much that varies is not looked at.
-    Value waves = count(size.mul(sizes.groups, size.constant(config.rows / 2)));
-    return b.createOrFold<arith::AddIOp>(waves, waves);
-  }
-  RaggedRows ragged = RaggedRows::get(config.rows, groups);
-  Value least = count(size.constant(ragged.least));
-  Value most =
-      ragged.least == ragged.most ? least : count(size.constant(ragged.most));
-  return b.createOrFold<arith::AddIOp>(least, most);
-}
-
 Value LeastWaves::createTime(const MatmulAlternative &alternative) {
-  return b.createOrFold<arith::MulIOp>(createWaves(alternative.config),
-                                       get(size.constant(alternative.wave)));
+  HostSize waves = countDoubledWaves(alternative.config, rows, columns, groups,
+                                     multiprocessors);
+  return (waves * alternative.wave).getValue(b);
 }
 
 SmallVector<Value> fp8moe::createLeastWaves(
