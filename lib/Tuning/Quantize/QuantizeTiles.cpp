@@ -9,6 +9,7 @@
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
+#include "fp8moe/Tuning/Quantize/QuantizeModels.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -137,7 +138,8 @@ int64_t fp8moe::getMeanLength(const QuantizeWork &work) {
     return work.rows;
   if (ShapedType::isDynamic(work.segments))
     return ShapedType::kDynamic;
-  return llvm::divideCeil(work.rows, std::max<int64_t>(work.segments, 1));
+  return computeMeanLength(work.jagged, work.rows,
+                           std::max<int64_t>(work.segments, 1));
 }
 
 const QuantizeTileCost &

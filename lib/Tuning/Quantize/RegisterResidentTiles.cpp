@@ -24,6 +24,7 @@
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
 #include "Tuning/Quantize/RegisterResidentCalibration.h"
+#include "fp8moe/Tuning/Quantize/QuantizeModels.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -161,7 +162,7 @@ void RegisterResidentFamily::addTiles(
   // A kernel for any length of slices holds the same number of chunks.
   bool isLengthKnown = !ShapedType::isDynamic(getMeanLength(known));
   int64_t rows = std::max<int64_t>(
-      work.jagged ? llvm::divideCeil(work.rows, work.segments) : work.rows, 1);
+      computeMeanLength(work.jagged, work.rows, work.segments), 1);
   for (int64_t team : kTeams) {
     QuantizeConfig config =
         getConfig(work, team, isLengthKnown && !work.jagged, rows);

@@ -29,6 +29,7 @@
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
 #include "Tuning/Quantize/TwoPassCalibration.h"
+#include "fp8moe/Tuning/Quantize/QuantizeModels.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -155,7 +156,7 @@ public:
 
 private:
   int64_t getRowsPerSegment() const {
-    return work.jagged ? llvm::divideCeil(work.rows, work.segments) : work.rows;
+    return computeMeanLength(work.jagged, work.rows, work.segments);
   }
   int64_t getElements() const {
     return llvm::SaturatingMultiply<uint64_t>(

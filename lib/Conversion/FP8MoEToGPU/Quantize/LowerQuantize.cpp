@@ -15,6 +15,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Tuning/KernelChoice.h"
+#include "fp8moe/Tuning/Quantize/QuantizeModels.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -97,16 +98,16 @@ static QuantizeOperands getOperands(const Quantization &q,
 /// The mean length of slices, an index.
 static Value createMeanLength(const QuantizeOperands &operands,
                               OpBuilder &builder, Location loc) {
-  auto index = [&](OpFoldResult size) {
-    return materializeSize(builder, loc, size);
-  };
-  Value length = index(operands.sizes.reduction);
-  if (!operands.problem.jagged)
-    return length;
-  Value groups =
-      arith::MaxSIOp::create(builder, loc, index(operands.sizes.segments),
-                             index(builder.getIndexAttr(1)));
-  return arith::CeilDivSIOp::create(builder, loc, length, groups);
+  ImplicitLocOpBuilder b(loc, builder);
+  HostSize rows(b, operands.sizes.reduction);
+  HostSize segments(b, operands.sizes.segments);
+  // No expression of HostSize, which would fold a known number of groups:
+  // plans keep their form.
+  if (operands.problem.jagged)
+    segments = HostSize(b, arith::MaxSIOp::create(b, segments.getValue(b),
+                                                  HostSize(1).getValue(b))
+                               .getResult());
+  return computeMeanLength(operands.problem.jagged, rows, segments).getValue(b);
 }
 
 static RangeOperands createRangeOperands(const QuantizeOperands &operands,
