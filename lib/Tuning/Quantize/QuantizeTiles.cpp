@@ -10,6 +10,7 @@
 #include "Tuning/Quantize/QuantizeFamily.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "fp8moe/Tuning/Quantize/QuantizeModels.h"
+#include "fp8moe/Tuning/Quantize/QuantizeSizes.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -244,26 +245,26 @@ getAxisWork(Value input, Value quantized, Value offsets, int64_t axis,
   if (!dims)
     return std::nullopt;
   auto type = cast<RankedTensorType>(input.getType());
+  QuantizeTensors<int64_t> tensors{
+      /*zero=*/0,
+      /*one=*/1,           type.getShape(), from->strides, to->strides,
+      /*scaleStrides=*/{}, std::nullopt};
+  if (offsets)
+    tensors.groups = cast<RankedTensorType>(offsets.getType()).getDimSize(0);
+  QuantizeSizes<int64_t> sizes = getQuantizeSizes(tensors, axis, *dims);
   QuantizeWork work;
   work.jagged = static_cast<bool>(offsets);
-  work.rows = type.getDimSize(axis);
+  work.segments = sizes.segments;
+  work.rows = sizes.reduction;
+  work.columns = sizes.parallel;
   work.inputBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-  work.inputRowStride = from->strides[axis];
-  work.outputRowStride = to->strides[axis];
+  work.inputRowStride = sizes.inReduction;
+  work.inputColumnStride = sizes.inParallel;
+  work.outputRowStride = sizes.outReduction;
+  work.outputColumnStride = sizes.outParallel;
   auto quantizedType = cast<RankedTensorType>(quantized.getType());
   if (GroupPaddingAttr padding = getGroupPadding(quantizedType))
     work.outputPadding = padding.getPad();
-  // What is not there has stride 0, as in the kernel.
-  work.inputColumnStride = work.outputColumnStride = 0;
-  if (dims->segment)
-    work.segments = type.getDimSize(*dims->segment);
-  if (offsets)
-    work.segments = cast<RankedTensorType>(offsets.getType()).getDimSize(0);
-  if (dims->column) {
-    work.columns = type.getDimSize(*dims->column);
-    work.inputColumnStride = from->strides[*dims->column];
-    work.outputColumnStride = to->strides[*dims->column];
-  }
   return work;
 }
 

@@ -7,8 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Tuning/Quantize/QuantizeModels.h"
+#include "fp8moe/Tuning/Quantize/QuantizeSizes.h"
 
 #include "../Common/HostSizes.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "gtest/gtest.h"
 
 using namespace mlir;
@@ -27,4 +30,78 @@ TEST(QuantizeModelsTest, MeanLengthsOnTheHostAreThoseOfTheCompiler) {
   EXPECT_EQ(sizes.countOperations(), 0);
   EXPECT_EQ(computeMeanLength<int64_t>(/*jagged=*/true, 17, 4), 5);
   EXPECT_EQ(computeMeanLength<int64_t>(/*jagged=*/false, 17, 4), 17);
+}
+
+/// Of experts 4 x rows 100 x columns 32, quantized along the rows.
+static QuantizeTensors<int64_t> getExperts() {
+  static constexpr int64_t kSizes[] = {4, 100, 32};
+  static constexpr int64_t kInput[] = {3200, 32, 1};
+  static constexpr int64_t kOutput[] = {3200, 1, 100};
+  static constexpr int64_t kScales[] = {32, 1};
+  return {0, 1, kSizes, kInput, kOutput, kScales, std::nullopt};
+}
+
+TEST(QuantizeModelsTest, SizesOfAQuantization) {
+  QuantizeTensors<int64_t> tensors = getExperts();
+  QuantizeSizes<int64_t> sizes =
+      getQuantizeSizes(tensors, /*axis=*/1, QuantizeDims{0, 2});
+  EXPECT_EQ(sizes.segments, 4);
+  EXPECT_EQ(sizes.reduction, 100);
+  EXPECT_EQ(sizes.parallel, 32);
+  EXPECT_EQ(sizes.extent, 0);
+  EXPECT_EQ(sizes.inSegment, 3200);
+  EXPECT_EQ(sizes.inReduction, 32);
+  EXPECT_EQ(sizes.inParallel, 1);
+  EXPECT_EQ(sizes.outReduction, 1);
+  EXPECT_EQ(sizes.outParallel, 100);
+  // Scales have no dimension of rows.
+  EXPECT_EQ(sizes.scaleSegment, 32);
+  EXPECT_EQ(sizes.scaleParallel, 1);
+
+  // Scales alone have no output, one slice nothing besides its rows.
+  tensors.outputStrides = {};
+  sizes = getQuantizeSizes(tensors, /*axis=*/1, QuantizeDims());
+  EXPECT_EQ(sizes.segments, 1);
+  EXPECT_EQ(sizes.parallel, 1);
+  EXPECT_EQ(sizes.inParallel, 0);
+  EXPECT_EQ(sizes.outReduction, 0);
+  EXPECT_EQ(sizes.scaleParallel, 0);
+}
+
+TEST(QuantizeModelsTest, GroupsTakeThePlaceOfSegments) {
+  static constexpr int64_t kSizes[] = {1000, 32};
+  static constexpr int64_t kStrides[] = {32, 1};
+  QuantizeTensors<int64_t> tensors{0,        1,        kSizes, kStrides,
+                                   kStrides, kStrides, 8};
+  QuantizeSizes<int64_t> sizes =
+      getQuantizeSizes(tensors, /*axis=*/0, QuantizeDims{std::nullopt, 1});
+  EXPECT_EQ(sizes.segments, 8);
+  EXPECT_EQ(sizes.inSegment, 0);
+  EXPECT_EQ(sizes.scaleSegment, 32);
+  EXPECT_EQ(sizes.scaleParallel, 1);
+}
+
+TEST(QuantizeModelsTest, SizesOnTheHostAreThoseOfTheCompiler) {
+  MLIRContext context;
+  auto toHost = [&](ArrayRef<int64_t> numbers) {
+    return getAsIndexOpFoldResult(&context, numbers);
+  };
+  QuantizeTensors<int64_t> tensors = getExperts();
+  SmallVector<OpFoldResult> extents = toHost(tensors.sizes),
+                            input = toHost(tensors.inputStrides),
+                            output = toHost(tensors.outputStrides),
+                            scales = toHost(tensors.scaleStrides);
+  for (QuantizeDims dims : {QuantizeDims{0, 2}, QuantizeDims{2, 0},
+                            QuantizeDims{std::nullopt, 2}, QuantizeDims()}) {
+    QuantizeTensors<OpFoldResult> ofHost{
+        toHost({0})[0], toHost({1})[0], extents,     input,
+        output,         scales,         std::nullopt};
+    QuantizeSizes<int64_t> known = getQuantizeSizes(tensors, /*axis=*/1, dims);
+    QuantizeSizes<OpFoldResult> sizes =
+        getQuantizeSizes(ofHost, /*axis=*/1, dims);
+    for (auto [from, to] :
+         llvm::zip_equal(QuantizeSizes<OpFoldResult>::members(),
+                         QuantizeSizes<int64_t>::members()))
+      EXPECT_EQ(getConstantIntValue(sizes.*from), known.*to);
+  }
 }

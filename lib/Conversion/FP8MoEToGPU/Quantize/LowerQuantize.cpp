@@ -37,35 +37,21 @@ struct Quantization {
 /// chosen; views may know more.
 static QuantizeSizes<OpFoldResult> getSizes(const Quantization &q,
                                             OpBuilder builder) {
-  auto [segment, column] =
-      *assignQuantizeDims(q.axis, StridedLayout::get(q.inputType)->strides,
-                          StridedLayout::get(q.resultType)->strides);
-  OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
-  /// Scales lack the axis.
-  auto getScaleStride = [&](std::optional<int64_t> dim) {
-    return dim ? q.scales.strides[*dim - (*dim > q.axis)] : zero;
-  };
-  QuantizeSizes<OpFoldResult> sizes;
-  sizes.segments = segment ? q.input.sizes[*segment] : one;
-  sizes.reduction = q.input.sizes[q.axis];
-  sizes.parallel = column ? q.input.sizes[*column] : one;
-  sizes.extent = zero;
-  sizes.inSegment = segment ? q.input.strides[*segment] : zero;
-  sizes.inReduction = q.input.strides[q.axis];
-  sizes.inParallel = column ? q.input.strides[*column] : zero;
-  sizes.outSegment = segment ? q.output.strides[*segment] : zero;
-  sizes.outReduction = q.output.strides[q.axis];
-  sizes.outParallel = column ? q.output.strides[*column] : zero;
-  sizes.scaleSegment = getScaleStride(segment);
-  sizes.scaleParallel = getScaleStride(column);
-  if (q.offsets) {
-    // Groups take the place of segments, in the scales too.
-    sizes.segments = q.offsets->sizes.front();
-    if (getGroupPadding(q.resultType))
-      sizes.extent = q.output.sizes[q.axis];
-    sizes.scaleSegment = q.scales.strides[0];
-    sizes.scaleParallel = q.scales.strides[1];
-  }
+  std::optional<QuantizeDims> dims =
+      assignQuantizeDims(q.axis, StridedLayout::get(q.inputType)->strides,
+                         StridedLayout::get(q.resultType)->strides);
+  QuantizeTensors<OpFoldResult> tensors{builder.getIndexAttr(0),
+                                        builder.getIndexAttr(1),
+                                        q.input.sizes,
+                                        q.input.strides,
+                                        q.output.strides,
+                                        q.scales.strides,
+                                        std::nullopt};
+  if (q.offsets)
+    tensors.groups = q.offsets->sizes.front();
+  QuantizeSizes<OpFoldResult> sizes = getQuantizeSizes(tensors, q.axis, *dims);
+  if (q.offsets && getGroupPadding(q.resultType))
+    sizes.extent = q.output.sizes[q.axis];
   return sizes;
 }
 

@@ -35,30 +35,14 @@ getSizes(Operation *op, int64_t axis, const ScaleViews &views,
     return lowering.reportUnsupported(
         op, "of a tensor of rank " + Twine(strides.size()) +
                 " (expected at most 3; merge dimensions with fp8moe.reshape)");
-  auto [segment, column] = *dims;
   OpBuilder builder = lowering.getBuilder();
-  OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
-  QuantizeSizes<OpFoldResult> sizes;
-  sizes.segments = segment ? views.input.sizes[*segment] : one;
-  sizes.reduction = views.input.sizes[axis];
-  sizes.parallel = column ? views.input.sizes[*column] : one;
-  sizes.inSegment = segment ? views.input.strides[*segment] : zero;
-  sizes.inReduction = views.input.strides[axis];
-  sizes.inParallel = column ? views.input.strides[*column] : zero;
-  sizes.extent = sizes.outSegment = sizes.outReduction = sizes.outParallel =
-      zero;
-  // Scales lack the axis.
-  sizes.scaleSegment =
-      segment ? views.scales.strides[*segment - (*segment > axis)] : zero;
-  sizes.scaleParallel =
-      column ? views.scales.strides[*column - (*column > axis)] : zero;
-  if (views.offsets) {
-    // Groups take the place of segments, in the scales too.
-    sizes.segments = views.offsets->sizes.front();
-    sizes.scaleSegment = views.scales.strides[0];
-    sizes.scaleParallel = views.scales.strides[1];
-  }
-  return sizes;
+  QuantizeTensors<OpFoldResult> tensors{
+      builder.getIndexAttr(0), builder.getIndexAttr(1), views.input.sizes,
+      views.input.strides,
+      /*outputStrides=*/{},    views.scales.strides,    std::nullopt};
+  if (views.offsets)
+    tensors.groups = views.offsets->sizes.front();
+  return getQuantizeSizes(tensors, axis, *dims);
 }
 
 template <typename ScaleOpTy>

@@ -10,38 +10,9 @@
 #define FP8MOE_CONVERSION_FP8MOETOGPU_QUANTIZE_SEGMENTEDQUANTIZE_H
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
-#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
-
-#include <array>
+#include "fp8moe/Tuning/Quantize/QuantizeSizes.h"
 
 namespace mlir::fp8moe {
-
-/// The sizes of a quantization and the strides of its buffers, in elements.
-/// Element (g, r, c), for a row r of segment g and a column c, lies at
-/// g * inSegment + r * inReduction + c * inParallel in the input,
-/// correspondingly in the output, and its scale at g * scaleSegment + c *
-/// scaleParallel.
-template <typename T> struct QuantizeSizes {
-  /// Number of segments.
-  T segments;
-  /// Rows: of every segment, or of all jagged segments together.
-  T reduction;
-  /// Columns: each has its own scale in every segment.
-  T parallel;
-  /// Rows that the output has room for; only read when segments are padded.
-  T extent;
-  T inSegment, inReduction, inParallel;
-  T outSegment, outReduction, outParallel;
-  T scaleSegment, scaleParallel;
-
-  static constexpr auto members() {
-    using S = QuantizeSizes;
-    return std::array{&S::segments,    &S::reduction,    &S::parallel,
-                      &S::extent,      &S::inSegment,    &S::inReduction,
-                      &S::inParallel,  &S::outSegment,   &S::outReduction,
-                      &S::outParallel, &S::scaleSegment, &S::scaleParallel};
-  }
-};
 
 /// Every dynamic quantization along one dimension. For each segment g and
 /// column c: amax over the rows, a scale from amax, and the scaled values of
