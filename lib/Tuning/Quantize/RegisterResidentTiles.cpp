@@ -105,9 +105,8 @@ static QuantizeTileCost estimate(const QuantizeWork &work,
 
   QuantizeTileCost tile;
   tile.config = config;
-  tile.workTiles = llvm::SaturatingMultiply<uint64_t>(
-      work.segments,
-      llvm::divideCeil(work.columns, config.getColumnsPerWorkTile()));
+  tile.workTiles = countWorkTiles(config, work.segments, work.columns,
+                                  /*withRemainder=*/false);
   tile.residentWorkTiles = residentBlocks * target.multiprocessors;
   tile.rereadsFromCache = later == 0;
   Cost cost =

@@ -178,7 +178,6 @@ private:
     return columnStride == 1 ? std::min(config.columnsPerBlock, work.columns)
                              : 1;
   }
-  int64_t getWorkTiles() const;
   int64_t getTraffic(bool rereadsFromCache) const;
   int64_t getWorkTileLatency(bool rereadsFromCache) const;
 
@@ -189,14 +188,6 @@ private:
   int64_t resident;
 };
 } // namespace
-
-int64_t TileCost::getWorkTiles() const {
-  // Slices of several segments share a block.
-  if (config.kind == QuantizeConfig::Inner)
-    return llvm::divideCeil(work.segments * work.columns,
-                            config.columnsPerBlock);
-  return work.segments * llvm::divideCeil(work.columns, config.columnsPerBlock);
-}
 
 int64_t TileCost::getTraffic(bool rereadsFromCache) const {
   int64_t elements = getElements();
@@ -240,7 +231,8 @@ int64_t TileCost::getWorkTileLatency(bool rereadsFromCache) const {
 QuantizeTileCost TileCost::get() const {
   QuantizeTileCost result;
   result.config = config;
-  result.workTiles = getWorkTiles();
+  result.workTiles = countWorkTiles(config, work.segments, work.columns,
+                                    /*withRemainder=*/false);
   result.residentWorkTiles = resident;
   result.rereadsFromCache =
       std::min(result.workTiles, resident) * getWorkTileBytes() <=

@@ -105,3 +105,45 @@ TEST(QuantizeModelsTest, SizesOnTheHostAreThoseOfTheCompiler) {
       EXPECT_EQ(getConstantIntValue(sizes.*from), known.*to);
   }
 }
+
+TEST(QuantizeModelsTest, WorkTilesOnTheHostAreThoseOfTheCompiler) {
+  HostSizes sizes;
+  QuantizeConfig config;
+  config.threads = 256;
+  for (int i = 0; i < 1000; ++i)
+    for (bool withRemainder : {false, true}) {
+      config.method =
+          i % 2 ? QuantizeMethod::TwoPass : QuantizeMethod::RegisterResident;
+      config.kind = i % 3 ? QuantizeConfig::Inner : QuantizeConfig::Outer;
+      config.columnsPerBlock = int64_t(1) << (i % 7);
+      config.rounds = config.method == QuantizeMethod::TwoPass ? 1 : 4;
+      int64_t segments = sizes.draw(300), columns = sizes.draw(1 << 15);
+      EXPECT_EQ(countWorkTiles(config, sizes.getKnown(segments),
+                               sizes.getKnown(columns), withRemainder)
+                    .getKnown(),
+                countWorkTiles(config, segments, columns, withRemainder));
+    }
+  EXPECT_EQ(sizes.countOperations(), 0);
+}
+
+TEST(QuantizeModelsTest, RemainderRowsAreOneMoreSegment) {
+  auto count = [](QuantizeConfig config, bool withRemainder) {
+    return countWorkTiles<int64_t>(config, /*segments=*/3, /*columns=*/1000,
+                                   withRemainder);
+  };
+  QuantizeConfig config;
+  config.threads = 256;
+  config.kind = QuantizeConfig::Outer;
+  config.columnsPerBlock = 64;
+  EXPECT_EQ(count(config, false), 3 * 16);
+  EXPECT_EQ(count(config, true), 4 * 16);
+  config.kind = QuantizeConfig::Inner;
+  config.columnsPerBlock = 8;
+  EXPECT_EQ(count(config, false), 375);
+  EXPECT_EQ(count(config, true), 500);
+  // They are zeroed only: many strips of them make a work tile.
+  config.method = QuantizeMethod::RegisterResident;
+  config.rounds = 4;
+  EXPECT_EQ(count(config, false), 3 * 32);
+  EXPECT_EQ(count(config, true), 3 * 32 + 2);
+}

@@ -16,6 +16,7 @@
 #define FP8MOE_TUNING_QUANTIZE_QUANTIZEMODELS_H
 
 #include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
+#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 
 namespace mlir::fp8moe {
 
@@ -23,6 +24,29 @@ namespace mlir::fp8moe {
 template <typename T>
 T computeMeanLength(bool jagged, const T &rows, const T &segments) {
   return jagged ? ceilDiv(rows, segments) : rows;
+}
+
+/// Register-resident: strips of columns whose remainder rows make a work tile.
+/// Mostly there are no such rows.
+constexpr int64_t kRemainderStrips = 16;
+
+/// Work tiles that a two-pass or register-resident tile divides a quantization
+/// into, with those of the remainder rows or without. Predictions leave them
+/// out, as mostly there are no such rows, and scales have none.
+template <typename T>
+T countWorkTiles(const QuantizeConfig &config, const T &segments,
+                 const T &columns, bool withRemainder) {
+  T all = withRemainder ? segments + 1 : segments;
+  // Slices of several segments share a block.
+  if (config.method == QuantizeMethod::TwoPass &&
+      config.kind == QuantizeConfig::Inner)
+    return ceilDiv(all * columns, config.columnsPerBlock);
+  T strips = ceilDiv(columns, config.getColumnsPerWorkTile());
+  if (config.method == QuantizeMethod::TwoPass)
+    return all * strips;
+  T workTiles = segments * strips;
+  return withRemainder ? workTiles + ceilDiv(strips, kRemainderStrips)
+                       : workTiles;
 }
 
 } // namespace mlir::fp8moe

@@ -11,6 +11,7 @@
 #include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
 #include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/KernelProblem.h"
+#include "fp8moe/Tuning/Quantize/QuantizeModels.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -99,15 +100,12 @@ static LogicalResult lowerScale(ScaleOpTy op, Value offsets,
                                hooks);
       });
   // Rows of no group have no scales.
-  SizeBuilder size(builder, op.getLoc());
-  OpFoldResult workTiles =
-      config.kind == QuantizeConfig::Inner
-          ? size.ceilDiv(size.mul(sizes->segments, sizes->parallel),
-                         config.columnsPerBlock)
-          : size.mul(sizes->segments,
-                     size.ceilDiv(sizes->parallel, config.columnsPerBlock));
-  lowering.createLaunch(op.getLoc(), kernel, workTiles, config.threads, buffers,
-                        arguments);
+  ImplicitLocOpBuilder b(op.getLoc(), builder);
+  HostSize workTiles = countWorkTiles(config, HostSize(b, sizes->segments),
+                                      HostSize(b, sizes->parallel),
+                                      /*withRemainder=*/false);
+  lowering.createLaunch(op.getLoc(), kernel, workTiles.getSize(builder),
+                        config.threads, buffers, arguments);
   return success();
 }
 

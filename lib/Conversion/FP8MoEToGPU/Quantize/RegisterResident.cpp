@@ -27,6 +27,8 @@
 
 #include "FP8MoEToGPU/Quantize/QuantizeKernel.h"
 
+#include "fp8moe/Tuning/Quantize/QuantizeModels.h"
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 

@@ -10,6 +10,8 @@
 
 #include "FP8MoEToGPU/Quantize/QuantizeLaunch.h"
 
+#include "fp8moe/Tuning/Quantize/QuantizeModels.h"
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -23,31 +25,11 @@ public:
   void launch(Value when);
 
 private:
-  OpFoldResult countWorkTiles();
   SymbolRefAttr getKernel(SmallVectorImpl<OpFoldResult> &arguments);
 
   const QuantizeConfig &config;
 };
 } // namespace
-
-/// How many work tiles the tile divides a quantization into.
-OpFoldResult SegmentedLaunch::countWorkTiles() {
-  OpFoldResult segments = problem.jagged
-                              ? size.add(sizes.segments, size.constant(1))
-                              : sizes.segments;
-  OpFoldResult strips =
-      size.ceilDiv(sizes.parallel, config.getColumnsPerWorkTile());
-  if (config.method == QuantizeMethod::RegisterResident) {
-    OpFoldResult workTiles = size.mul(sizes.segments, strips);
-    return problem.jagged
-               ? size.add(workTiles, size.ceilDiv(strips, kRemainderStrips))
-               : workTiles;
-  }
-  if (config.kind == QuantizeConfig::Inner)
-    return size.ceilDiv(size.mul(segments, sizes.parallel),
-                        config.columnsPerBlock);
-  return size.mul(segments, strips);
-}
 
 SymbolRefAttr
 SegmentedLaunch::getKernel(SmallVectorImpl<OpFoldResult> &arguments) {
@@ -79,8 +61,12 @@ void SegmentedLaunch::launch(Value when) {
   if (problem.jagged)
     pointers.push_back(buffers.offsets);
   pointers.append({buffers.output, buffers.scales});
-  lowering.createLaunch(b.getLoc(), kernel, countWorkTiles(), config.threads,
-                        pointers, arguments, both(when, isNeeded));
+  HostSize workTiles = countWorkTiles(config, HostSize(b, sizes.segments),
+                                      HostSize(b, sizes.parallel),
+                                      /*withRemainder=*/problem.jagged);
+  lowering.createLaunch(b.getLoc(), kernel, workTiles.getSize(builder),
+                        config.threads, pointers, arguments,
+                        both(when, isNeeded));
 }
 
 namespace {

@@ -40,10 +40,6 @@ struct QuantizeProblem {
   QuantizeSizes<int64_t> sizes;
 };
 
-/// Register-resident: strips of columns whose remainder rows make a work tile.
-/// Mostly there are no such rows.
-constexpr int64_t kRemainderStrips = 16;
-
 /// The kernel of a problem with the tile in `config`. Its pointers are input,
 /// offsets (jagged only), output (unless there is none) and scales; then come
 /// the dynamic sizes in the order of `members`.
