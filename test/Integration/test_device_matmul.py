@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""grouped_matmul within the tolerance of (G6), per group, against float64 from the same operands.
+"""grouped_matmul within the tolerance of (G5), per group, against float64 from the same operands.
 
 Whatever must not matter is NaN: rows of no group and their scales, the experts of empty groups, and one whole group,
 whose own result then must be NaN and nobody else's.

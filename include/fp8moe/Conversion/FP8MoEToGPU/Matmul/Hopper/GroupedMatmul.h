@@ -20,7 +20,7 @@ namespace mlir::fp8moe {
 /// error grows with the root of the length: 2.9e-5 per root of an element were
 /// measured with normally distributed operands up to 131072 elements, beside
 /// the 1.7e-3 of a bf16 result. So many elements make 6.6e-3 of the 8e-3 that
-/// (G6) grants; what is longer is added up in f32 from parts.
+/// (G5) grants; what is longer is added up in f32 from parts.
 constexpr int64_t kFastSumElements = 49152;
 
 /// Whether a contraction may be too long for one sum of the tensor cores.
