@@ -295,10 +295,11 @@ def PadGroups : InterfacePass<"fp8moe-pad-groups", "::mlir::FunctionOpInterface"
   let description = [{
     A kernel that contracts over jagged groups masks what belongs to a neighbour, unless
     every group begins at a multiple of the kernel's stage and is zero up to the next one.
-    Where the target gains by it (NVIDIA: FP8, 128 elements) and both operands of a
-    2D x 2D `grouped_matmul` are jagged data, seen through transposes, that nobody else reads,
-    the quantizations write padded groups: only types change, and no copy is made. Operands
-    that are padded otherwise, or come from elsewhere, stay as they are.
+    Where the target has a kernel for a 2D x 2D `grouped_matmul` of FP8 operands, and both are
+    jagged data, seen through transposes, that nobody else reads, the quantizations write
+    groups padded to 128 elements: only types change, and no copy is made. Operands in bf16,
+    and those that are padded already or come from elsewhere, stay as they are. On a target
+    without such a kernel, as on the CPU, nothing is padded. Predicted times are not asked.
 
     The promise `align = 16` says that the pitch suits TMA copies whatever the
     number of rows is.
@@ -327,9 +328,10 @@ def PadGroups : InterfacePass<"fp8moe-pad-groups", "::mlir::FunctionOpInterface"
 def VerifyKernels : Pass<"fp8moe-verify-kernels", "::mlir::ModuleOp"> {
   let summary = "Reject kernels that the target cannot run on their layouts";
   let description = [{
-    Asks whether the module's target has a kernel for every matmul, and can run it on the
-    layouts that its tensors have, when they are final. What only a call knows (the pitch of a tensor with
-    unknown sizes) the host plan checks.
+    Asks of every operation whether the module's target has a kernel for it, and can run it on
+    the layouts that its tensors have, when they are final; and of every tile that an operation
+    names whether it is legal for them, and of all together whether something takes every size.
+    What only a call knows (the pitch of a tensor with unknown sizes) the host plan checks.
 
     Needs `fp8moe.target` on the module.
 
