@@ -7,11 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Where the length of slices is only known at run time, a program has several
-// kernels, each for a range of lengths. Lengths are divided so that the time
-// that is lost to the best tile of each length is least, with a price for each
-// kernel, of which there are only a few: neighbours that differ by little are
-// one.
+// Where slices are contiguous on both sides (kind Inner) and their length is
+// only known at run time, a program has several kernels, each for a range of
+// lengths. Lengths are divided so that the time that is lost to the best tile
+// of each length is least, with a price for each kernel, of which there are
+// only a few: neighbours that differ by little are one. Other kinds have the
+// tile that is best for nominal sizes.
 //
 //===----------------------------------------------------------------------===//
 
