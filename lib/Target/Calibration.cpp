@@ -73,7 +73,7 @@ asH200(llvm::StringLiteral evidence, double peakBandwidth,
 constexpr Calibration mlir::fp8moe::b200Calibration = asH200(
     "assembled by ptxas, never run; predicted times are those of an H200's "
     "model with figures from data sheets",
-    7700,
+    b200Bandwidth,
     fromDataSheet(4500.0, "NVIDIA HGX B200: 72 PFLOP/s of 8 with sparsity"),
     fromDataSheet(2250.0, "NVIDIA HGX B200: 36 PFLOP/s of 8 with sparsity"));
 
@@ -88,10 +88,10 @@ static constexpr Figure<int64_t> amdDependency = assumed<int64_t>(
     15000000, "three times an H200's: on an MI300X a copy cost more than its "
               "own time (published)");
 
-constexpr Calibration mlir::fp8moe::mi300xCalibration =
-    asH200(amdEvidence, 5300, fromDataSheet(2614.9, "AMD Instinct MI300X"),
-           fromDataSheet(1307.4, "AMD Instinct MI300X"), amdDependency);
+constexpr Calibration mlir::fp8moe::mi300xCalibration = asH200(
+    amdEvidence, mi300xBandwidth, fromDataSheet(2614.9, "AMD Instinct MI300X"),
+    fromDataSheet(1307.4, "AMD Instinct MI300X"), amdDependency);
 
-constexpr Calibration mlir::fp8moe::mi355xCalibration =
-    asH200(amdEvidence, 8000, fromDataSheet(5033.2, "AMD Instinct MI355X"),
-           fromDataSheet(2516.6, "AMD Instinct MI355X"), amdDependency);
+constexpr Calibration mlir::fp8moe::mi355xCalibration = asH200(
+    amdEvidence, mi355xBandwidth, fromDataSheet(5033.2, "AMD Instinct MI355X"),
+    fromDataSheet(2516.6, "AMD Instinct MI355X"), amdDependency);

@@ -14,6 +14,11 @@
 
 namespace mlir::fp8moe {
 
+/// GB/s (10^9 bytes); the data sheets' peaks of the device memory. TargetInfo
+/// has them, and so have calibrations of chips on which no copy was measured.
+inline constexpr double h200Bandwidth = 4800, b200Bandwidth = 7700,
+                        mi300xBandwidth = 5300, mi355xBandwidth = 8000;
+
 extern const MatrixInstructionInfo hopperMatrix[5], blackwellMatrix[5],
     cdna3Matrix[5], cdna4Matrix[5];
 

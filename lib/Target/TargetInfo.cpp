@@ -70,7 +70,7 @@ TargetInfo sm90a() {
   info.maxRegistersPerThread = 255;
   info.l2 = {60 * mebi, /*dies=*/1, /*usablePercent=*/50};
   info.sectorBytes = 32;
-  info.peakMemoryBandwidth = 4800;
+  info.peakMemoryBandwidth = h200Bandwidth;
   info.clockMHz = 1980;
   info.calibration = &h200Calibration;
   info.llvmTriple = llvm::StringLiteral("nvptx64-nvidia-cuda");
@@ -93,7 +93,7 @@ TargetInfo sm100a() {
   info.matrix = blackwellMatrix;
   info.multiprocessors = 148;
   info.l2 = {126 * mebi, /*dies=*/2, /*usablePercent=*/50};
-  info.peakMemoryBandwidth = 7700;
+  info.peakMemoryBandwidth = b200Bandwidth;
   info.clockMHz = 1965;
   info.calibration = &b200Calibration;
   info.llvmCpu = llvm::StringLiteral("sm_100a");
@@ -129,7 +129,7 @@ TargetInfo gfx942() {
   info.l2 = {32 * mebi, /*dies=*/8, /*usablePercent=*/100};
   info.lastLevel = CacheInfo{256 * mebi, /*dies=*/1, /*usablePercent=*/100};
   info.sectorBytes = 64;
-  info.peakMemoryBandwidth = 5300;
+  info.peakMemoryBandwidth = mi300xBandwidth;
   info.clockMHz = 2100;
   info.calibration = &mi300xCalibration;
   info.llvmTriple = llvm::StringLiteral("amdgcn-amd-amdhsa");
@@ -153,7 +153,7 @@ TargetInfo gfx950() {
   info.multiprocessors = 256;
   info.sharedMemoryPerBlock = 160 * kibi;
   info.sharedMemoryPerMultiprocessor = 160 * kibi;
-  info.peakMemoryBandwidth = 8000;
+  info.peakMemoryBandwidth = mi355xBandwidth;
   info.clockMHz = 2400;
   info.calibration = &mi355xCalibration;
   info.llvmCpu = llvm::StringLiteral("gfx950");

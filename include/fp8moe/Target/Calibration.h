@@ -8,7 +8,9 @@
 //
 // Figures of time, each with where it is known from. They say how fast
 // something is, never whether it is possible: that is in TargetInfo.h. What one
-// family of kernels takes is in its own calibration, in lib/Tuning.
+// family of kernels takes is in its own calibration, in lib/Tuning. That has
+// registers besides, which decide what tiles fit; and where there is no row for
+// a chip the family does not run.
 //
 //===----------------------------------------------------------------------===//
 
