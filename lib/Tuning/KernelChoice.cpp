@@ -61,9 +61,9 @@ private:
 };
 } // namespace
 
-static bool isTotal(AlternativeAttr alternative) {
+static bool isGeneral(AlternativeAttr alternative) {
   const KernelFamily *family = findKernelFamily(alternative.getTile());
-  return family && family->isTotal();
+  return family && family->isGeneral();
 }
 
 static LogicalResult verifyTile(Operation *op, TileAttrInterface tile,
@@ -93,15 +93,16 @@ LogicalResult fp8moe::verifyChoice(Operation *op, KernelChoiceAttr choice,
              << describeAlternative(alternative)
              << ", as those before it take all of that; exchange them, or "
                 "remove one";
-    if (isTotal(alternative))
+    if (isGeneral(alternative))
       coverage.add(alternative.getRange());
     last = alternative;
   }
-  auto *total = llvm::find_if(candidates, [](const KernelCandidate &candidate) {
-    return candidate.family->isTotal();
-  });
+  auto *general =
+      llvm::find_if(candidates, [](const KernelCandidate &candidate) {
+        return candidate.family->isGeneral();
+      });
   std::optional<int64_t> gap = coverage.getGap();
-  if (total == candidates.end() || !gap)
+  if (general == candidates.end() || !gap)
     return success();
   InFlightDiagnostic diagnostic = op->emitError("'");
   diagnostic << op->getName() << "' leaves ";
@@ -112,14 +113,14 @@ LogicalResult fp8moe::verifyChoice(Operation *op, KernelChoiceAttr choice,
                << " does not take to no kernel";
   return diagnostic << "; add an alternative behind it that takes everything, "
                        "such as "
-                    << describeTile(total->tile)
+                    << describeTile(general->tile)
                     << ", or run fp8moe-select-tiles";
 }
 
 bool fp8moe::takesEverything(KernelChoiceAttr choice) {
   Coverage coverage;
   for (AlternativeAttr alternative : choice.getEntries())
-    if (isTotal(alternative))
+    if (isGeneral(alternative))
       coverage.add(alternative.getRange());
   return !coverage.getGap();
 }

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Tuning/Quantize/QuantizeFamily.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Tuning/KernelProblem.h"
 #include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
@@ -98,6 +99,46 @@ TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
   }
 }
 
+/// Quantizes along one axis, but has no tiles of a method.
+class OtherQuantizeFamily : public KernelFamily {
+public:
+  StringRef getName() const override { return "other"; }
+  TypeID getWorkID() const override { return TypeID::get<QuantizeWork>(); }
+  bool supports(const KernelWork &, const TargetInfo &) const override {
+    return false;
+  }
+  void addCandidates(MLIRContext *, const KernelWork &, const TargetInfo &,
+                     SmallVectorImpl<KernelCandidate> &) const override {}
+  bool isGeneral() const override { return false; }
+};
+
+/// The class of a family does not follow from its work.
+TEST_F(KernelFamilyTest, FamiliesOfOneWorkMayHaveOtherClasses) {
+  OtherQuantizeFamily other;
+  EXPECT_FALSE(isa<AxisQuantizeFamily>(static_cast<KernelFamily &>(other)));
+  std::vector<std::string> names;
+  for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
+    names.push_back(family->getName().str());
+  EXPECT_EQ(names, (Names{"two_pass", "register_resident", "single_pass_outer",
+                          "single_pass_inner"}));
+}
+
+TEST_F(KernelFamilyTest, ConfigsThatDifferAnywhereAreNotEqual) {
+  QuantizeConfig config{QuantizeConfig::Inner, /*threads=*/128,
+                        /*columnsPerBlock=*/1};
+  EXPECT_EQ(config, config);
+  for (auto number :
+       {&QuantizeConfig::threads, &QuantizeConfig::columnsPerBlock,
+        &QuantizeConfig::heldChunks, &QuantizeConfig::rounds,
+        &QuantizeConfig::residentBlocks, &QuantizeConfig::stages,
+        &QuantizeConfig::rowBytes, &QuantizeConfig::rowStages,
+        &QuantizeConfig::groups}) {
+    QuantizeConfig other = config;
+    ++(other.*number);
+    EXPECT_FALSE(config == other);
+  }
+}
+
 TEST_F(KernelFamilyTest, CandidatesComeInTheOrderOfTheTable) {
   EXPECT_EQ(rankFamilies(jagged(/*fromRows=*/false), "sm_90a"),
             (Names{"two_pass", "single_pass_outer"}));
@@ -118,7 +159,7 @@ TEST_F(KernelFamilyTest, CandidatesAreThoseOfTheModels) {
                        rankQuantizeTiles(work, target))) {
     EXPECT_EQ(candidate.tile, getQuantizeTile(&context, tile.config));
     EXPECT_EQ(candidate.cost, tile.cost);
-    EXPECT_EQ(candidate.family->isTotal(), tile.config.isGeneral());
+    EXPECT_EQ(candidate.family->isGeneral(), tile.config.isGeneral());
     EXPECT_FALSE(candidate.reason.empty());
   }
 }
@@ -133,14 +174,15 @@ TEST_F(KernelFamilyTest, BothAxesAreOneWork) {
   EXPECT_EQ(rankFamilies(work, "gfx942"), Names{});
 }
 
-TEST_F(KernelFamilyTest, EveryGPUHasTotalFamiliesForQuantizations) {
+TEST_F(KernelFamilyTest, EveryGPUHasGeneralFamiliesForQuantizations) {
   for (const TargetInfo &target : knownTargets()) {
     if (!target.isGPU())
       continue;
     for (bool fromRows : {false, true})
-      EXPECT_TRUE(llvm::any_of(
-          rankTiles(&context, jagged(fromRows), target),
-          [](const KernelCandidate &entry) { return entry.family->isTotal(); }))
+      EXPECT_TRUE(llvm::any_of(rankTiles(&context, jagged(fromRows), target),
+                               [](const KernelCandidate &entry) {
+                                 return entry.family->isGeneral();
+                               }))
           << target.chip.str();
   }
 }

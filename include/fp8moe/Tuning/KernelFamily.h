@@ -41,6 +41,9 @@ public:
   virtual ~KernelFamily() = default;
 
   virtual StringRef getName() const = 0;
+  /// The class between this one and the family that `dyn_cast` finds it by, if
+  /// there is one. Families with the same work may have different ones.
+  virtual TypeID getClassID() const { return TypeID::get<KernelFamily>(); }
   /// The type of the work that its kernels do.
   virtual TypeID getWorkID() const = 0;
   /// Whether a kernel of its own has the tile. At most one family owns it.
@@ -68,7 +71,7 @@ public:
 
   /// Whether its kernels take every address, pitch and size. Others need an
   /// alternative behind them.
-  virtual bool isTotal() const = 0;
+  virtual bool isGeneral() const = 0;
   /// The threads of a block with this tile, where a launch can do the work of
   /// two operations; none where kernels are launched in a way of their own.
   virtual std::optional<int64_t> getMergeableThreads(TileAttrInterface) const {

@@ -34,7 +34,7 @@ public:
                            estimateTensorBytes(known.scales), target);
     candidates.push_back({this, {}, cost, ""});
   }
-  bool isTotal() const override { return true; }
+  bool isGeneral() const override { return true; }
 };
 } // namespace
 

@@ -28,7 +28,7 @@ public:
     candidates.push_back(
         {this, {}, estimateRelayout(cast<CopyWork>(work), target), ""});
   }
-  bool isTotal() const override { return true; }
+  bool isGeneral() const override { return true; }
 };
 } // namespace
 

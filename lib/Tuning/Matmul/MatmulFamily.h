@@ -18,8 +18,9 @@ namespace mlir::fp8moe {
 class MatmulFamily : public KernelFamily {
 public:
   static bool classof(const KernelFamily *family) {
-    return family->getWorkID() == TypeID::get<MatmulWork>();
+    return family->getClassID() == TypeID::get<MatmulFamily>();
   }
+  TypeID getClassID() const final { return TypeID::get<MatmulFamily>(); }
   TypeID getWorkID() const final { return TypeID::get<MatmulWork>(); }
 
   /// Kernels load operands along what getContiguousDims says and write rows of

@@ -113,14 +113,10 @@ static SmallVector<size_t> chooseTiles(ArrayRef<Tiles> tiles) {
 /// One tile for each of the lengths, as ranges.
 static SmallVector<QuantizeAlternative>
 joinRanges(ArrayRef<const QuantizeTileCost *> tiles) {
-  auto getTile = [](const QuantizeTileCost &tile) {
-    return std::tuple(tile.config.method, tile.config.threads,
-                      tile.config.columnsPerBlock);
-  };
   SmallVector<QuantizeAlternative> alternatives;
   for (auto [length, tile] : llvm::zip_equal(kLengths, tiles)) {
     if (!alternatives.empty() &&
-        getTile(alternatives.back().tile) == getTile(*tile))
+        alternatives.back().tile.config == tile->config)
       alternatives.pop_back();
     alternatives.push_back({length, *tile});
   }
@@ -144,10 +140,10 @@ getAlternatives(const QuantizeWork &work, const TargetInfo &target,
   SmallVector<Tiles> general, columns;
   for (int64_t length : kLengths) {
     QuantizeWork typical = withTypicalLength(nominal, length);
-    Tiles &total = general.emplace_back(), &others = columns.emplace_back();
+    Tiles &all = general.emplace_back(), &others = columns.emplace_back();
     for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
       family->addTiles(work, typical, target,
-                       family->isTotal() ? total : others);
+                       family->isGeneral() ? all : others);
   }
   SmallVector<const QuantizeTileCost *> chosen;
   for (auto [length, number] : llvm::enumerate(chooseTiles(general))) {

@@ -24,7 +24,7 @@ public:
   bool owns(TileAttrInterface tile) const final {
     return getQuantizeMethod(tile) == method;
   }
-  bool isTotal() const final { return isGeneral(method); }
+  bool isGeneral() const final { return fp8moe::isGeneral(method); }
 
 protected:
   KernelCandidate getCandidate(MLIRContext *context,
@@ -48,8 +48,9 @@ public:
   using QuantizeFamily::QuantizeFamily;
 
   static bool classof(const KernelFamily *family) {
-    return family->getWorkID() == TypeID::get<QuantizeWork>();
+    return family->getClassID() == TypeID::get<AxisQuantizeFamily>();
   }
+  TypeID getClassID() const final { return TypeID::get<AxisQuantizeFamily>(); }
   TypeID getWorkID() const final { return TypeID::get<QuantizeWork>(); }
 
   /// Appends the tiles that are legal for a quantization on a GPU, with their

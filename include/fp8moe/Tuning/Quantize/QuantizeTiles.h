@@ -19,6 +19,8 @@
 #include "fp8moe/Tuning/Common/KernelWork.h"
 #include "fp8moe/Tuning/Common/MemoryCost.h"
 
+#include <tuple>
+
 namespace mlir::fp8moe {
 
 /// How a kernel goes over its input: the family of kernels that has the tile.
@@ -71,6 +73,16 @@ struct QuantizeConfig {
   int64_t groups = 0;
 
   bool isGeneral() const { return fp8moe::isGeneral(method); }
+
+  bool operator==(const QuantizeConfig &other) const {
+    auto asTuple = [](const QuantizeConfig &config) {
+      return std::tie(config.kind, config.threads, config.columnsPerBlock,
+                      config.method, config.heldChunks, config.rounds,
+                      config.residentBlocks, config.stages, config.rowBytes,
+                      config.rowStages, config.groups);
+    };
+    return asTuple(*this) == asTuple(other);
+  }
 
   /// Columns of one segment in a work tile.
   int64_t getColumnsPerWorkTile() const { return columnsPerBlock * rounds; }

@@ -38,7 +38,7 @@ public:
                            TileAttrInterface tile,
                            const TargetInfo &target) const override;
   LogicalResult verify(Operation *op, const TargetInfo &target) const override;
-  bool isTotal() const override { return false; }
+  bool isGeneral() const override { return false; }
   Cost predict(const MatmulWork &work, TileAttrInterface tile,
                const TargetInfo &target) const override;
   std::string explain(const MatmulWork &work, KernelChoiceAttr choice,

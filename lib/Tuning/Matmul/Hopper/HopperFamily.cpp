@@ -34,7 +34,7 @@ public:
   LogicalResult verify(Operation *op, const TargetInfo &target) const override {
     return verifyMatmulLayouts(cast<MatmulOpInterface>(op), target);
   }
-  bool isTotal() const override { return false; }
+  bool isGeneral() const override { return false; }
 
   LogicalResult verifyTile(Operation *op, const KernelWork &work,
                            TileAttrInterface tile,

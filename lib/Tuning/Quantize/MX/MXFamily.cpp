@@ -35,7 +35,7 @@ public:
                                          known.to, scaleBytes, target);
     candidates.push_back({this, {}, cost, ""});
   }
-  bool isTotal() const override { return true; }
+  bool isGeneral() const override { return true; }
 };
 } // namespace
 
