@@ -147,7 +147,7 @@ def test_ci_fails_with_the_suites(project):
     result, calls = project.run('[[ "$*" != *test.sh* ]] || { echo 7 passed, 1 failed, 0 skipped; exit 1; }')
     assert result.returncode == 1
     assert result.stdout.splitlines()[-1] == "7 passed, 1 failed, 0 skipped"
-    assert len(calls) == 2 and calls[1].endswith("scripts/test.sh 'all' 'torch'")
+    assert len(calls) == 2 and calls[1].endswith("scripts/test.sh 'all'")
 
 
 def test_ci_runs_the_suites_directly_where_there_is_no_root(project):
@@ -165,7 +165,7 @@ def test_ci_runs_what_is_not_committed_directly(project):
     (project.folder / "new.txt").touch()
     result, calls = project.run_again()
     assert "the working tree differs from it" in result.stdout
-    assert result.returncode == 0 and calls == ["test.sh all torch"]
+    assert result.returncode == 0 and calls == ["test.sh all"]
 
 
 def test_ci_runs_the_suites_directly_where_no_root_is_wanted(project):
@@ -182,7 +182,7 @@ def test_ci_says_what_git_says(project):
     result, calls = project.run_again(GIT_TEST_ASSUME_DIFFERENT_OWNER="1", HOME="/nonexistent", GIT_CONFIG_NOSYSTEM="1")
     assert "git does not tell what differs from the last commit" in result.stdout
     assert "detected dubious ownership" in result.stdout and "working tree differs" not in result.stdout
-    assert result.returncode == 0 and calls == ["test.sh all torch"]
+    assert result.returncode == 0 and calls == ["test.sh all"]
 
 
 def test_ci_runs_no_suite_when_the_check_of_debian_13_fails(project):
