@@ -47,25 +47,13 @@ json makeProgram(const char *attribute) {
   return program;
 }
 
-json makeManifest(const json &program, const char *kind = "nvvm") {
-  bool isCuda = std::string(kind) == "nvvm";
-  return {
-      {"schema", 1},
-      {"min_runtime", "0.2.0"},
-      {"producer", "test"},
-      {"target",
-       {{"chip", isCuda ? "sm_90a" : "gfx942"}, {"kind", kind}, {"fp8", "fn"}}},
-      {"binaries", isCuda ? cubinAndPtx : hsaco},
-      {"programs", {program}},
-      {"decisions", json::array()}};
-}
-
 class DeviceAttributesTest : public GpuMockTest {
 protected:
   /// Loads a program on a card; the driver refuses what is negative.
   void loadOn(int l2Bytes, int kilohertz, int bits, const json &program,
               const Vendor &vendor = cuda) {
-    load(vendor, makeManifest(program, &vendor == &hip ? "rocdl" : "nvvm"));
+    load(vendor, makeManifest(program, &vendor == &hip ? "rocdl" : "nvvm",
+                              /*minRuntime=*/"0.2.0"));
     driver->setCard(l2Bytes, kilohertz, bits);
     reload(vendor);
     ASSERT_EQ(artifact->status, FP8MOE_OK) << artifact->error;

@@ -59,6 +59,21 @@ inline const json cubinAndPtx = {
     {{"file", "kernels.ptx"}, {"format", "ptx"}}};
 inline const json hsaco = {{{"file", "kernels.hsaco"}, {"format", "hsaco"}}};
 
+/// The manifest of an artifact with one program.
+inline json makeManifest(const json &program, const char *kind = "nvvm",
+                         const char *minRuntime = "0.1.0") {
+  bool isCuda = std::string(kind) == "nvvm";
+  return {
+      {"schema", 1},
+      {"min_runtime", minRuntime},
+      {"producer", "test"},
+      {"target",
+       {{"chip", isCuda ? "sm_90a" : "gfx942"}, {"kind", kind}, {"fp8", "fn"}}},
+      {"binaries", isCuda ? cubinAndPtx : hsaco},
+      {"programs", {program}},
+      {"decisions", json::array()}};
+}
+
 class GpuMockTest : public ::testing::Test {
 protected:
   /// Loads an artifact whose files hold these texts.

@@ -44,19 +44,6 @@ json makeCopyProgram() {
   })");
 }
 
-json makeManifest(const json &program, const char *kind = "nvvm") {
-  bool isCuda = std::string(kind) == "nvvm";
-  return {
-      {"schema", 1},
-      {"min_runtime", "0.1.0"},
-      {"producer", "test"},
-      {"target",
-       {{"chip", isCuda ? "sm_90a" : "gfx942"}, {"kind", kind}, {"fp8", "fn"}}},
-      {"binaries", isCuda ? cubinAndPtx : hsaco},
-      {"programs", {program}},
-      {"decisions", json::array()}};
-}
-
 class LaunchTest : public GpuMockTest {
 protected:
   void loadProgram(const json &program) {

@@ -15,7 +15,7 @@ using namespace mlir::fp8moe;
 
 SmallVector<int64_t, 2> MatmulFamily::getContiguousDims(MatmulOpInterface op,
                                                         bool isFirst) const {
-  return {isFirst ? op.getContractedDimA() : op.getContractedDimB()};
+  return {OperandDims::get(op, isFirst).contracted};
 }
 
 std::optional<TensorAccess>

@@ -33,17 +33,21 @@ bool fp8moe::isPromoted(MatmulOpInterface op) {
          op.getAccumulation() == Accumulation::Promoted;
 }
 
+OperandDims OperandDims::get(MatmulOpInterface op, bool isFirst) {
+  if (isFirst)
+    return {op.getA().getType(), op.getContractedDimA(), 0};
+  RankedTensorType type = op.getB().getType();
+  return {type, op.getContractedDimB(), type.getRank() - 1};
+}
+
 bool fp8moe::mayBeMNMajor(MatmulOpInterface op, bool isFirst) {
   return !isFp8Type(op.getA().getType().getElementType()) &&
          !(isFirst && op.isMGrouped() && !op.isDense());
 }
 
 bool fp8moe::isMNMajor(MatmulOpInterface op, bool isFirst) {
-  RankedTensorType type = (isFirst ? op.getA() : op.getB()).getType();
+  auto [type, contracted, kept] = OperandDims::get(op, isFirst);
   std::optional<StridedLayout> layout = StridedLayout::get(type);
-  int64_t contracted =
-      isFirst ? op.getContractedDimA() : op.getContractedDimB();
-  int64_t kept = isFirst ? 0 : type.getRank() - 1;
   return mayBeMNMajor(op, isFirst) && layout &&
          !layout->isContiguousAlong(contracted) &&
          type.getDimSize(contracted) != 1 && layout->isContiguousAlong(kept);

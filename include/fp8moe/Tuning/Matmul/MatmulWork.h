@@ -53,6 +53,15 @@ MatrixElement getMatrixElement(Type type);
 /// lose nothing there.
 bool isPromoted(MatmulOpInterface op);
 
+/// An operand: its type, and the dimensions that are contracted and that the
+/// result has, too.
+struct OperandDims {
+  RankedTensorType type;
+  int64_t contracted, kept;
+
+  static OperandDims get(MatmulOpInterface op, bool isFirst);
+};
+
 /// Whether matrix instructions may read the operand MN-major, that is with the
 /// result's rows (A) or columns (B) contiguous instead of the contraction: bf16
 /// and, for A, with rows that no group cuts.

@@ -20,28 +20,27 @@ StringRef fp8moe::getTileKind(TileAttrInterface tile) {
   return tile.getAbstractAttribute().getName().split('.').second;
 }
 
-std::string fp8moe::describeTile(TileAttrInterface tile) {
+/// An attribute as it is written, without `prefix` and `suffix`.
+static std::string describeWithout(StringRef prefix, StringRef suffix,
+                                   Attribute attribute) {
   std::string text;
-  llvm::raw_string_ostream(text) << tile;
-  return StringRef(text).drop_front(StringRef("#fp8moe.").size()).str();
+  llvm::raw_string_ostream(text) << attribute;
+  StringRef body(text);
+  body.consume_front(prefix);
+  body.consume_back(suffix);
+  return body.str();
+}
+
+std::string fp8moe::describeTile(TileAttrInterface tile) {
+  return describeWithout("#fp8moe.", "", tile);
 }
 
 std::string fp8moe::describeAlternative(AlternativeAttr alternative) {
-  std::string text;
-  llvm::raw_string_ostream(text) << alternative;
-  StringRef body(text);
-  body.consume_front("#fp8moe.alternative<#fp8moe.");
-  body.consume_back(">");
-  return body.str();
+  return describeWithout("#fp8moe.alternative<#fp8moe.", ">", alternative);
 }
 
 std::string fp8moe::describeRange(RangeAttr range) {
-  std::string text;
-  llvm::raw_string_ostream(text) << range;
-  StringRef body(text);
-  body.consume_front("#fp8moe.range<");
-  body.consume_back(">");
-  return body.str();
+  return describeWithout("#fp8moe.range<", ">", range);
 }
 
 /// Reports the first field that is less than `least`.

@@ -51,17 +51,12 @@ static LogicalResult verifyTensorMap(MatmulOpInterface op, StringRef what,
   return success();
 }
 
-/// The operand's dimension that the result has, too.
-static int64_t getKeptDim(MatmulOpInterface op, bool isFirst) {
-  return isFirst ? 0 : op.getB().getType().getRank() - 1;
-}
-
 SmallVector<int64_t, 2> fp8moe::getContiguousDims(MatmulOpInterface op,
                                                   bool isFirst) {
-  RankedTensorType type = (isFirst ? op.getA() : op.getB()).getType();
-  int64_t contracted =
-      isFirst ? op.getContractedDimA() : op.getContractedDimB();
-  int64_t kept = getKeptDim(op, isFirst);
+  // Lambdas of C++17 capture no parts of a structured binding.
+  OperandDims operand = OperandDims::get(op, isFirst);
+  RankedTensorType type = operand.type;
+  int64_t contracted = operand.contracted, kept = operand.kept;
   SmallVector<int64_t, 2> dims{contracted};
   if (!mayBeMNMajor(op, isFirst))
     return dims;
@@ -81,10 +76,7 @@ SmallVector<int64_t, 2> fp8moe::getContiguousDims(MatmulOpInterface op,
 LogicalResult fp8moe::verifyMatmulLayouts(MatmulOpInterface op,
                                           const TargetInfo &target) {
   for (bool isFirst : {true, false}) {
-    RankedTensorType type = (isFirst ? op.getA() : op.getB()).getType();
-    int64_t contracted =
-        isFirst ? op.getContractedDimA() : op.getContractedDimB();
-    int64_t kept = getKeptDim(op, isFirst);
+    auto [type, contracted, kept] = OperandDims::get(op, isFirst);
     bool isAlongKept = isMNMajor(op, isFirst);
     std::string orElse =
         mayBeMNMajor(op, isFirst)
