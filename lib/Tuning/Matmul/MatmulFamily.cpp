@@ -9,6 +9,7 @@
 #include "Tuning/Matmul/MatmulFamily.h"
 
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -70,4 +71,29 @@ std::string MatmulFamily::explainTile(
                               text.empty() ? "" : "; ", describe(best.tile),
                               best.cost.time / 1e6)
                     .str();
+}
+
+LogicalResult fp8moe::verifyStrides(MatmulOpInterface op, StringRef what,
+                                    RankedTensorType type, int64_t contiguous,
+                                    StringRef role, int64_t alignment,
+                                    const TargetInfo &target) {
+  StridedLayout layout = *StridedLayout::get(type);
+  int64_t bytes = getElementBytes(type.getElementType()).value_or(1);
+  // In elements, as 64 bits need not hold the bytes of the largest strides.
+  int64_t step = alignment / bytes;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+    int64_t stride = layout.strides[dim];
+    if (dim == contiguous || type.getDimSize(dim) == 1 ||
+        ShapedType::isDynamic(stride) || stride % step == 0)
+      continue;
+    return op.emitOpError("on ")
+           << target.chip << " expects every stride of " << what
+           << " but that of the " << role << " dimension to be a multiple of "
+           << alignment << " bytes, found " << stride << " elements of "
+           << bytes << " bytes along dimension " << dim << " of " << type
+           << "; make the size of dimension " << contiguous << " a multiple of "
+           << step << ", or give the layout strides that are, such as "
+           << llvm::alignTo(stride, step) << " instead of " << stride;
+  }
+  return success();
 }

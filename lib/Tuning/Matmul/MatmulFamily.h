@@ -64,6 +64,13 @@ protected:
               function_ref<std::string(TileAttrInterface)> describe) const;
 };
 
+/// Reports a stride of `what` that is no multiple of `alignment` bytes. That of
+/// the `contiguous` dimension, whose `role` is named, may be any.
+LogicalResult verifyStrides(MatmulOpInterface op, StringRef what,
+                            RankedTensorType type, int64_t contiguous,
+                            StringRef role, int64_t alignment,
+                            const TargetInfo &target);
+
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_LIB_TUNING_MATMUL_MATMULFAMILY_H

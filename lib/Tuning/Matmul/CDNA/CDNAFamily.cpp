@@ -111,30 +111,6 @@ static LogicalResult verifyContiguous(MatmulOpInterface op, StringRef what,
          << wayOut;
 }
 
-/// Rows of an operand begin at multiples of what a lane loads.
-static LogicalResult verifyPitches(MatmulOpInterface op, StringRef what,
-                                   RankedTensorType type, int64_t contiguous,
-                                   const TargetInfo &target) {
-  StridedLayout layout = *StridedLayout::get(type);
-  int64_t bytes = getElementBytes(type.getElementType()).value_or(1);
-  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
-    int64_t stride = layout.strides[dim];
-    if (dim == contiguous || type.getDimSize(dim) == 1 ||
-        ShapedType::isDynamic(stride) || stride * bytes % kAlignment == 0)
-      continue;
-    int64_t step = kAlignment / bytes;
-    return op.emitOpError("on ")
-           << target.chip << " expects every stride of " << what
-           << " but that of the contracted dimension to be a multiple of "
-           << kAlignment << " bytes, found " << stride * bytes
-           << " bytes along dimension " << dim << " of " << type
-           << "; make the size of dimension " << contiguous << " a multiple of "
-           << step << ", or give the layout strides that are, such as "
-           << llvm::alignTo(stride, step) << " instead of " << stride;
-  }
-  return success();
-}
-
 LogicalResult CDNAMatmulFamily::verify(Operation *operation,
                                        const TargetInfo &target) const {
   auto op = cast<MatmulOpInterface>(operation);
@@ -143,7 +119,9 @@ LogicalResult CDNAMatmulFamily::verify(Operation *operation,
         succeeded(verifyContiguous(
             op, what, type, dim, "contracted",
             "run the layout passes, or fp8moe.relayout it first", target)) &&
-        succeeded(verifyPitches(op, what, type, dim, target)));
+        // Rows begin at multiples of what a lane loads.
+        succeeded(verifyStrides(op, what, type, dim, "contracted", kAlignment,
+                                target)));
   };
   if (failed(verifyOperand("the first operand", op.getA().getType(),
                            op.getContractedDimA())) ||

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Tuning/Matmul/MatmulFamily.h"
 #include "fp8moe/Target/NVIDIA.h"
 #include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 
@@ -32,23 +33,7 @@ static LogicalResult verifyTensorMap(MatmulOpInterface op, StringRef what,
            << target.chip << " expects " << what
            << " to be contiguous along the " << role << " dimension "
            << contiguous << orElse << ", found " << type << "; " << wayOut;
-  int64_t bytes = getElementBytes(type.getElementType()).value_or(1);
-  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
-    int64_t stride = layout.strides[dim];
-    if (dim == contiguous || isSingle(dim) || ShapedType::isDynamic(stride) ||
-        stride * bytes % kAlignment == 0)
-      continue;
-    int64_t step = kAlignment / bytes;
-    return op.emitOpError("on ")
-           << target.chip << " expects every stride of " << what
-           << " but that of the " << role << " dimension to be a multiple of "
-           << kAlignment << " bytes, found " << stride * bytes
-           << " bytes along dimension " << dim << " of " << type
-           << "; make the size of dimension " << contiguous << " a multiple of "
-           << step << ", or give the layout strides that are, such as "
-           << llvm::alignTo(stride, step) << " instead of " << stride;
-  }
-  return success();
+  return verifyStrides(op, what, type, contiguous, role, kAlignment, target);
 }
 
 SmallVector<int64_t, 2> fp8moe::getContiguousDims(MatmulOpInterface op,
@@ -63,10 +48,10 @@ SmallVector<int64_t, 2> fp8moe::getContiguousDims(MatmulOpInterface op,
   // The innermost size of a dense tensor is a pitch, which tensor maps take in
   // whole 16 bytes: where that is not sure along the kept dimension and sure
   // along the contraction, a copy is better than a program that cannot run.
-  int64_t bytes = getElementBytes(type.getElementType()).value_or(1);
+  int64_t step =
+      kAlignment / getElementBytes(type.getElementType()).value_or(1);
   auto isSure = [&](int64_t dim) {
-    return !type.isDynamicDim(dim) &&
-           type.getDimSize(dim) * bytes % kAlignment == 0;
+    return !type.isDynamicDim(dim) && type.getDimSize(dim) % step == 0;
   };
   if (isSure(kept) || (type.isDynamicDim(kept) && !isSure(contracted)))
     dims.push_back(kept);

@@ -38,6 +38,19 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
+// Where no tensor names the type.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @neutral_scale(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
+    // expected-error@+1 {{'fp8moe.scale' computes scales for the target-neutral type '!fp8moe.e4m3'; run fp8moe-resolve-fp8-types first}}
+    %s = fp8moe.scale %x along 1 rounding pow2 fp8 !fp8moe.e4m3
+        : tensor<?x64xbf16> -> tensor<?xf32>
+    return %s : tensor<?xf32>
+  }
+}
+
+// -----
+
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @rank(%x: tensor<2x3x4x64xbf16>)
       -> (tensor<2x3x4x64xf8E4M3FN>, tensor<2x3x4xf32>) {

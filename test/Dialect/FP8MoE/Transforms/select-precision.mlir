@@ -138,4 +138,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %0, %1, %2
         : tensor<1073741824x1073741824xf32>, tensor<1073741824x1073741824xf32>, tensor<1073741824x1073741824xf32>
   }
+
+  // Sizes whose bytes 64 bits do not count are still told apart by their alignment.
+  // CHECK-LABEL: func @rows_beyond_bytes(
+  // CHECK: precision <{{fp8|bf16}}, "rows", forward
+  func.func @rows_beyond_bytes(%x: tensor<9223372036854775807x4096xbf16>, %w: tensor<4096x8192xbf16>)
+      -> tensor<9223372036854775807x8192xbf16> {
+    %y = fp8moe.linear %x, %w precision <undecided, "rows", forward>
+        : tensor<9223372036854775807x4096xbf16>, tensor<4096x8192xbf16> -> tensor<9223372036854775807x8192xbf16>
+    return %y : tensor<9223372036854775807x8192xbf16>
+  }
 }

@@ -18,7 +18,7 @@ func.func @row_major_weights(%a: tensor<?x64xf8E4M3FN>, %b: tensor<2x64x32xf8E4M
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 func.func @contraction_of_1000(%a: tensor<?x1000xf8E4M3FN>, %b: tensor<2x1000x32xf8E4M3FN, #ecol>, %ends: tensor<2xi32>,
                                %sa: tensor<?xf32>, %sb: tensor<2x32xf32>) -> tensor<?x32xbf16> {
-  // expected-error @below {{on sm_90a expects every stride of the first operand but that of the contracted dimension to be a multiple of 16 bytes, found 1000 bytes along dimension 0 of 'tensor<?x1000xf8E4M3FN>'; make the size of dimension 1 a multiple of 16, or give the layout strides that are, such as 1008 instead of 1000}}
+  // expected-error @below {{on sm_90a expects every stride of the first operand but that of the contracted dimension to be a multiple of 16 bytes, found 1000 elements of 1 bytes along dimension 0 of 'tensor<?x1000xf8E4M3FN>'; make the size of dimension 1 a multiple of 16, or give the layout strides that are, such as 1008 instead of 1000}}
   %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
       scales(%sa, %sb : tensor<?xf32>, tensor<2x32xf32>) direction quantize
       : tensor<?x1000xf8E4M3FN>, tensor<2x1000x32xf8E4M3FN, #ecol> -> tensor<?x32xbf16>
@@ -47,7 +47,7 @@ func.func @contraction_of_1000_apart(%a: tensor<?x1000xf8E4M3FN, #rows>, %b: ten
 #ecol = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 func.func @bf16(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16, #ecol>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
-  // expected-error @below {{a multiple of 16 bytes, found 2008 bytes along dimension 0 of 'tensor<?x1004xbf16>'; make the size of dimension 1 a multiple of 8, or give the layout strides that are, such as 1008 instead of 1004}}
+  // expected-error @below {{a multiple of 16 bytes, found 1004 elements of 2 bytes along dimension 0 of 'tensor<?x1004xbf16>'; make the size of dimension 1 a multiple of 8, or give the layout strides that are, such as 1008 instead of 1004}}
   %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
       : tensor<?x1004xbf16>, tensor<2x1004x32xbf16, #ecol> -> tensor<?x32xbf16>
   return %y : tensor<?x32xbf16>
@@ -62,7 +62,7 @@ func.func @bf16_along_columns(%a: tensor<?x64xbf16>, %b: tensor<2x64x32xbf16>, %
     -> (tensor<?x32xbf16>, tensor<?x36xf32>) {
   %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
       : tensor<?x64xbf16>, tensor<2x64x32xbf16> -> tensor<?x32xbf16>
-  // expected-error @below {{on sm_90a expects every stride of the second operand but that of the last dimension to be a multiple of 16 bytes, found 72 bytes along dimension 1 of 'tensor<2x64x36xbf16>'; make the size of dimension 2 a multiple of 8, or give the layout strides that are, such as 40 instead of 36}}
+  // expected-error @below {{on sm_90a expects every stride of the second operand but that of the last dimension to be a multiple of 16 bytes, found 36 elements of 2 bytes along dimension 1 of 'tensor<2x64x36xbf16>'; make the size of dimension 2 a multiple of 8, or give the layout strides that are, such as 40 instead of 36}}
   %z = fp8moe.grouped_matmul %a, %c groups(%ends : tensor<2xi32>)
       : tensor<?x64xbf16>, tensor<2x64x36xbf16> -> tensor<?x36xf32>
   return %y, %z : tensor<?x32xbf16>, tensor<?x36xf32>
@@ -131,7 +131,7 @@ func.func @narrow_result(%a: tensor<?x64xf8E4M3FN>, %b: tensor<2x64x20xf8E4M3FN,
   %f32 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
       scales(%sa, %sb : tensor<?xf32>, tensor<2x20xf32>) direction quantize
       : tensor<?x64xf8E4M3FN>, tensor<2x64x20xf8E4M3FN, #ecol> -> tensor<?x20xf32>
-  // expected-error @below {{on sm_90a expects every stride of the result but that of the last dimension to be a multiple of 16 bytes, found 40 bytes along dimension 0 of 'tensor<?x20xbf16>'; make the size of dimension 1 a multiple of 8, or give the layout strides that are, such as 24 instead of 20}}
+  // expected-error @below {{on sm_90a expects every stride of the result but that of the last dimension to be a multiple of 16 bytes, found 20 elements of 2 bytes along dimension 0 of 'tensor<?x20xbf16>'; make the size of dimension 1 a multiple of 8, or give the layout strides that are, such as 24 instead of 20}}
   %bf16 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
       scales(%sa, %sb : tensor<?xf32>, tensor<2x20xf32>) direction quantize
       : tensor<?x64xf8E4M3FN>, tensor<2x64x20xf8E4M3FN, #ecol> -> tensor<?x20xbf16>
@@ -170,7 +170,7 @@ func.func @row_major_weights_on_gfx942(%a: tensor<?x1008xbf16>, %b: tensor<2x100
 #ecol = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
 func.func @contraction_of_1004_on_gfx950(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16, #ecol>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
-  // expected-error @below {{on gfx950 expects every stride of the first operand but that of the contracted dimension to be a multiple of 16 bytes, found 2008 bytes along dimension 0 of 'tensor<?x1004xbf16>'; make the size of dimension 1 a multiple of 8, or give the layout strides that are, such as 1008 instead of 1004}}
+  // expected-error @below {{on gfx950 expects every stride of the first operand but that of the contracted dimension to be a multiple of 16 bytes, found 1004 elements of 2 bytes along dimension 0 of 'tensor<?x1004xbf16>'; make the size of dimension 1 a multiple of 8, or give the layout strides that are, such as 1008 instead of 1004}}
   %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
       : tensor<?x1004xbf16>, tensor<2x1004x32xbf16, #ecol> -> tensor<?x32xbf16>
   return %y : tensor<?x32xbf16>
