@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "TileUtils.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -43,13 +44,17 @@ std::string fp8moe::describeRange(RangeAttr range) {
   return describeWithout("#fp8moe.range<", ">", range);
 }
 
-/// Reports the first field that is less than `least`.
-static LogicalResult verifyAtLeast(EmitError emitError, int64_t least,
-                                   ArrayRef<std::pair<StringRef, int64_t>> of) {
-  for (auto [name, value] : of)
-    if (value < least)
-      return emitError() << "expects " << name << " to be at least " << least
-                         << ", found " << value;
+LogicalResult
+fp8moe::verifyTileCounts(EmitError emitError,
+                         ArrayRef<std::pair<StringRef, int64_t>> counts) {
+  for (auto [name, value] : counts) {
+    if (value < 1)
+      return emitError() << "expects " << name << " to be at least 1, found "
+                         << value;
+    if (value > kMostOfTile)
+      return emitError() << "expects " << name << " to be at most "
+                         << kMostOfTile << ", found " << value;
+  }
   return success();
 }
 
@@ -59,7 +64,7 @@ static LogicalResult verifyAtLeast(EmitError emitError, int64_t least,
 
 static LogicalResult verifyColumnsAndThreads(EmitError emitError,
                                              int64_t columns, int64_t threads) {
-  if (failed(verifyAtLeast(emitError, 1, {{"columns", columns}})))
+  if (failed(verifyTileCounts(emitError, {{"columns", columns}})))
     return failure();
   if (threads >= 32 && threads <= 1024 && llvm::isPowerOf2_64(threads))
     return success();
@@ -87,9 +92,8 @@ LogicalResult RegisterResidentTileAttr::verify(EmitError emitError,
     return emitError() << "expects as many threads for each column, a power of "
                           "two; found "
                        << threads << " threads for " << columns << " columns";
-  return verifyAtLeast(
-      emitError, 1,
-      {{"chunks", chunks}, {"rounds", rounds}, {"blocks", blocks}});
+  return verifyTileCounts(
+      emitError, {{"chunks", chunks}, {"rounds", rounds}, {"blocks", blocks}});
 }
 
 SmallVector<TileField> RegisterResidentTileAttr::getFields() const {
@@ -102,8 +106,8 @@ SmallVector<TileField> RegisterResidentTileAttr::getFields() const {
 
 LogicalResult SinglePassOuterTileAttr::verify(EmitError emitError,
                                               int64_t columns, int64_t stages) {
-  return verifyAtLeast(emitError, 1,
-                       {{"columns", columns}, {"stages", stages}});
+  return verifyTileCounts(emitError,
+                          {{"columns", columns}, {"stages", stages}});
 }
 
 SmallVector<TileField> SinglePassOuterTileAttr::getFields() const {
@@ -115,11 +119,10 @@ LogicalResult SinglePassBothAxesTileAttr::verify(EmitError emitError,
                                                  int64_t stages,
                                                  int64_t rowBytes,
                                                  int64_t rowStages) {
-  return verifyAtLeast(emitError, 1,
-                       {{"columns", columns},
-                        {"stages", stages},
-                        {"row_bytes", rowBytes},
-                        {"row_stages", rowStages}});
+  return verifyTileCounts(emitError, {{"columns", columns},
+                                      {"stages", stages},
+                                      {"row_bytes", rowBytes},
+                                      {"row_stages", rowStages}});
 }
 
 SmallVector<TileField> SinglePassBothAxesTileAttr::getFields() const {
@@ -131,7 +134,7 @@ SmallVector<TileField> SinglePassBothAxesTileAttr::getFields() const {
 
 LogicalResult SinglePassInnerTileAttr::verify(EmitError emitError,
                                               int64_t groups) {
-  return verifyAtLeast(emitError, 1, {{"groups", groups}});
+  return verifyTileCounts(emitError, {{"groups", groups}});
 }
 
 SmallVector<TileField> SinglePassInnerTileAttr::getFields() const {
@@ -243,7 +246,9 @@ LogicalResult AlternativeAttr::verify(EmitError emitError, TileAttrInterface,
   if (wave > kMostWave)
     return emitError() << "expects wave to be at most " << kMostWave
                        << " ns, found " << wave;
-  return verifyAtLeast(emitError, 0, {{"wave", wave}});
+  if (wave < 0)
+    return emitError() << "expects wave to be at least 0, found " << wave;
+  return success();
 }
 
 /// #fp8moe.two_pass<...> for mean_length up_to 256 wave 46123

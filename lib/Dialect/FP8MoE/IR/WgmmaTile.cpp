@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "TileUtils.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 
 using namespace mlir;
@@ -39,10 +40,7 @@ WgmmaTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expects at least 2 stages, so that copies and "
                           "multiplications overlap, found "
                        << stages;
-  if (raster < 1)
-    return emitError() << "expects a raster of at least 1 tile, found "
-                       << raster;
-  return success();
+  return verifyTileCounts(emitError, {{"stages", stages}, {"raster", raster}});
 }
 
 SmallVector<TileField> WgmmaTileAttr::getFields() const {

@@ -75,8 +75,18 @@ func.func private @f() attributes {t = #fp8moe.wgmma<rows = 64, columns = 64, st
 
 // -----
 
-// expected-error @below {{expects a raster of at least 1 tile, found 0}}
+// expected-error @below {{expects raster to be at least 1, found 0}}
 func.func private @f() attributes {t = #fp8moe.wgmma<rows = 64, columns = 64, stages = 2, schedule = ping_pong, raster = 0>}
+
+// -----
+
+// expected-error @below {{expects stages to be at most 1048576, found 4611686018427387904}}
+func.func private @f() attributes {t = #fp8moe.wgmma<rows = 64, columns = 64, stages = 4611686018427387904, schedule = ping_pong>}
+
+// -----
+
+// expected-error @below {{expects columns to be at most 1048576, found 9223372036854775807}}
+func.func private @f() attributes {t = #fp8moe.single_pass_outer<columns = 9223372036854775807, stages = 2>}
 
 // -----
 
