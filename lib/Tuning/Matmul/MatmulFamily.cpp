@@ -73,6 +73,20 @@ std::string MatmulFamily::explainTile(
                     .str();
 }
 
+LogicalResult fp8moe::verifyContiguous(MatmulOpInterface op, StringRef what,
+                                       RankedTensorType type,
+                                       int64_t contiguous, StringRef role,
+                                       StringRef orElse, StringRef wayOut,
+                                       const TargetInfo &target) {
+  if (StridedLayout::get(type)->isContiguousAlong(contiguous) ||
+      type.getDimSize(contiguous) == 1)
+    return success();
+  return op.emitOpError("on ")
+         << target.chip << " expects " << what << " to be contiguous along the "
+         << role << " dimension " << contiguous << orElse << ", found " << type
+         << "; " << wayOut;
+}
+
 LogicalResult fp8moe::verifyStrides(MatmulOpInterface op, StringRef what,
                                     RankedTensorType type, int64_t contiguous,
                                     StringRef role, int64_t alignment,

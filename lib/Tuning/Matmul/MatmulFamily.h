@@ -64,6 +64,14 @@ protected:
               function_ref<std::string(TileAttrInterface)> describe) const;
 };
 
+/// Reports `what` where it is not contiguous along dimension `contiguous`,
+/// whose `role` says why; `orElse` says what else would do, `wayOut` what to
+/// do.
+LogicalResult verifyContiguous(MatmulOpInterface op, StringRef what,
+                               RankedTensorType type, int64_t contiguous,
+                               StringRef role, StringRef orElse,
+                               StringRef wayOut, const TargetInfo &target);
+
 /// Reports a stride of `what` that is no multiple of `alignment` bytes. That of
 /// the `contiguous` dimension, whose `role` is named, may be any.
 LogicalResult verifyStrides(MatmulOpInterface op, StringRef what,

@@ -203,15 +203,6 @@ LogicalResult ProgramLowering::lowerOperation(Operation *op) {
   if (failed(checkTensors(op, op->getOperandTypes(), takesTiledScales)) ||
       failed(checkTensors(op, op->getResultTypes(), takesTiledScales)))
     return failure();
-  // A scale names its FP8 type, which no tensor needs to have.
-  for (NamedAttribute attribute : op->getAttrs()) {
-    auto type = dyn_cast<TypeAttr>(attribute.getValue());
-    if (type && isNeutralFp8Type(type.getValue()))
-      return op->emitError("'")
-             << op->getName() << "' computes scales for the target-neutral "
-             << "type " << type.getValue()
-             << "; run fp8moe-resolve-fp8-types first";
-  }
   if (row)
     return row->lower(op, *this);
   return op->emitError("'")

@@ -49,6 +49,11 @@ getSizes(Operation *op, int64_t axis, const ScaleViews &views,
 template <typename ScaleOpTy>
 static LogicalResult lowerScale(ScaleOpTy op, Value offsets,
                                 ProgramLowering &lowering) {
+  // No tensor needs to have the FP8 type that a scale is for.
+  if (isNeutralFp8Type(op.getFp8Type()))
+    return op.emitError("'")
+           << op->getName() << "' computes scales for the target-neutral type "
+           << op.getFp8Type() << "; run fp8moe-resolve-fp8-types first";
   if (failed(requireKernels(op, lowering.getTarget())))
     return failure();
   FailureOr<BufferView> scales = lowering.createResult(op->getOpResult(0));

@@ -10,8 +10,6 @@
 #include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/Matmul/CDNA/CDNATiles.h"
 
-#include "llvm/Support/MathExtras.h"
-
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -98,26 +96,13 @@ bool CDNAMatmulFamily::hasKernel(MatmulOpInterface op,
                        target);
 }
 
-static LogicalResult verifyContiguous(MatmulOpInterface op, StringRef what,
-                                      RankedTensorType type, int64_t dim,
-                                      StringRef role, StringRef wayOut,
-                                      const TargetInfo &target) {
-  if (StridedLayout::get(type)->isContiguousAlong(dim) ||
-      type.getDimSize(dim) == 1)
-    return success();
-  return op.emitOpError("on ")
-         << target.chip << " expects " << what << " to be contiguous along the "
-         << role << " dimension " << dim << ", found " << type << "; "
-         << wayOut;
-}
-
 LogicalResult CDNAMatmulFamily::verify(Operation *operation,
                                        const TargetInfo &target) const {
   auto op = cast<MatmulOpInterface>(operation);
   auto verifyOperand = [&](StringRef what, RankedTensorType type, int64_t dim) {
     return success(
         succeeded(verifyContiguous(
-            op, what, type, dim, "contracted",
+            op, what, type, dim, "contracted", /*orElse=*/"",
             "run the layout passes, or fp8moe.relayout it first", target)) &&
         // Rows begin at multiples of what a lane loads.
         succeeded(verifyStrides(op, what, type, dim, "contracted", kAlignment,
@@ -129,7 +114,7 @@ LogicalResult CDNAMatmulFamily::verify(Operation *operation,
                            op.getContractedDimB())))
     return failure();
   return verifyContiguous(op, "the result", op.getType(),
-                          op.getType().getRank() - 1, "last",
+                          op.getType().getRank() - 1, "last", /*orElse=*/"",
                           "fp8moe.relayout such a result instead", target);
 }
 

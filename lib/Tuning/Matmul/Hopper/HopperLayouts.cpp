@@ -11,7 +11,6 @@
 #include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -26,13 +25,9 @@ static LogicalResult verifyTensorMap(MatmulOpInterface op, StringRef what,
                                      StringRef role, StringRef orElse,
                                      StringRef wayOut,
                                      const TargetInfo &target) {
-  StridedLayout layout = *StridedLayout::get(type);
-  auto isSingle = [&](int64_t dim) { return type.getDimSize(dim) == 1; };
-  if (!layout.isContiguousAlong(contiguous) && !isSingle(contiguous))
-    return op.emitOpError("on ")
-           << target.chip << " expects " << what
-           << " to be contiguous along the " << role << " dimension "
-           << contiguous << orElse << ", found " << type << "; " << wayOut;
+  if (failed(verifyContiguous(op, what, type, contiguous, role, orElse, wayOut,
+                              target)))
+    return failure();
   return verifyStrides(op, what, type, contiguous, role, kAlignment, target);
 }
 
