@@ -18,8 +18,19 @@
 
 namespace mlir::fp8moe::nvidia {
 
-/// Bytes of an mbarrier in shared memory.
+/// Threads of a warpgroup, and its warps.
+inline constexpr int64_t kWarpgroupThreads = 128;
+inline constexpr int64_t kWarpgroupWarps = 4;
+
+/// wgmma: rows of A that one instruction multiplies, and bytes of the
+/// contraction in a row of an operand, of those that swizzles permute.
+inline constexpr int64_t kWgmmaRows = 64;
+inline constexpr int64_t kSwizzleRowBytes = 128;
+
+/// Bytes of an mbarrier in shared memory, and of those of a stage of a ring:
+/// one says that it is full, one that it is empty.
 inline constexpr int64_t kMBarrierBytes = 8;
+inline constexpr int64_t kStageBarrierBytes = 2 * kMBarrierBytes;
 
 /// TMA: the address of a tensor and its strides in bytes are multiples of this
 /// (cuTensorMapEncodeTiled).

@@ -10,12 +10,16 @@
 #define FP8MOE_LIB_TUNING_QUANTIZE_QUANTIZECANDIDATES_H
 
 #include "fp8moe/Tuning/KernelFamily.h"
+#include "fp8moe/Tuning/Quantize/QuantizeSizes.h"
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 
 namespace mlir::fp8moe {
 
 /// Known sizes for those that are not.
 QuantizeWork withNominalSizes(QuantizeWork work);
+
+/// The sizes that `work` has, as types say them; 0 for the others.
+QuantizeSizes<int64_t> getKnownSizes(const QuantizeWork &work);
 
 /// Whether the rows of a buffer are contiguous and its columns are not. A
 /// single column is contiguous with any stride, but has nothing to go along;

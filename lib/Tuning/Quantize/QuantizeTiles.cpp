@@ -74,6 +74,19 @@ QuantizeConfig::Kind fp8moe::getQuantizeKind(const QuantizeWork &work) {
 // What models share
 //===----------------------------------------------------------------------===//
 
+QuantizeSizes<int64_t> fp8moe::getKnownSizes(const QuantizeWork &work) {
+  QuantizeSizes<int64_t> sizes{};
+  sizes.segments = work.segments;
+  sizes.reduction = work.rows;
+  sizes.parallel = work.columns;
+  sizes.inSegment = work.inputSegmentStride;
+  sizes.inReduction = work.inputRowStride;
+  sizes.inParallel = work.inputColumnStride;
+  sizes.outReduction = work.outputRowStride;
+  sizes.outParallel = work.outputColumnStride;
+  return sizes;
+}
+
 bool fp8moe::isAlongRows(int64_t rowStride, int64_t columnStride,
                          int64_t columns) {
   return rowStride == 1 && (columnStride != 1 || columns == 1 || columns == 0);
@@ -260,6 +273,7 @@ getAxisWork(Value input, Value quantized, Value offsets, int64_t axis,
   work.inputBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
   work.inputRowStride = sizes.inReduction;
   work.inputColumnStride = sizes.inParallel;
+  work.inputSegmentStride = sizes.inSegment;
   work.outputRowStride = sizes.outReduction;
   work.outputColumnStride = sizes.outParallel;
   auto quantizedType = cast<RankedTensorType>(quantized.getType());

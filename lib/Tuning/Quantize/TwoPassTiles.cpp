@@ -25,6 +25,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fp8moe/Tuning/Quantize/TwoPassTiles.h"
 #include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
@@ -52,14 +53,9 @@ static constexpr int64_t kChunkBytes = 16;
 static constexpr int64_t kChunkElements = 16;
 /// Input bytes that a thread of a strip has in flight in the first pass.
 static constexpr int64_t kOuterBytesInFlight = 4 * kChunkBytes;
-/// Elements that a thread has of a transposed tile: 8 columns of 4 rows, or the
-/// reverse.
-static constexpr int64_t kTransposedElements = 32;
-/// Bytes of a row of a transposed tile, and threads side by side on it.
-static constexpr int64_t kTransposedRow = 128;
-static constexpr int64_t kTransposedThreads = 32;
-/// Columns of a thread in a transposed strip.
-static constexpr int64_t kTransposedColumns = 8;
+/// Elements that a thread has of a transposed tile.
+static constexpr int64_t kTileElements =
+    two_pass::kTileVector * two_pass::kTilePack;
 
 /// Blocks that are tried. Smaller ones only add launches of blocks; with larger
 /// ones a thread has too few registers.
@@ -87,22 +83,6 @@ static int64_t getRegisters(QuantizeConfig::Kind kind, int64_t inputBytes,
   llvm_unreachable("unknown kind");
 }
 
-/// Bytes of shared memory: scales by column, magnitudes by subgroup and
-/// column, two buffers of a transposed tile.
-static int64_t getSharedBytes(const QuantizeConfig &config,
-                              const TargetInfo &target) {
-  if (config.kind == QuantizeConfig::Inner)
-    return 0;
-  int64_t bytes = config.columnsPerBlock * sizeof(float);
-  if (config.kind != QuantizeConfig::InnerTransposing)
-    bytes += config.threads / target.warpSize * config.columnsPerBlock *
-             sizeof(float);
-  if (config.kind != QuantizeConfig::Outer)
-    bytes += 2 * kTransposedColumns * (config.threads / kTransposedThreads) *
-             kTransposedRow;
-  return bytes;
-}
-
 /// All tiles that the kernels' code can have; see lib/Conversion/FP8MoEToGPU.
 static SmallVector<QuantizeConfig> enumerateConfigs(QuantizeConfig::Kind kind,
                                                     const TargetInfo &target) {
@@ -123,11 +103,12 @@ static SmallVector<QuantizeConfig> enumerateConfigs(QuantizeConfig::Kind kind,
     case QuantizeConfig::OuterTransposing:
       if (canTranspose)
         configs.push_back(
-            {kind, threads, threads / kTransposedThreads * kTransposedColumns});
+            {kind, threads,
+             threads / two_pass::kTileThreads * two_pass::kTileVector});
       break;
     case QuantizeConfig::InnerTransposing:
       if (canTranspose)
-        configs.push_back({kind, threads, kTransposedRow});
+        configs.push_back({kind, threads, two_pass::kTileRowBytes});
       break;
     }
   }
@@ -172,7 +153,7 @@ private:
   int64_t getContiguousBytes(int64_t rowStride, int64_t columnStride,
                              bool transposed) const {
     if (isAlongRows(rowStride, columnStride, work.columns))
-      return std::min(transposed ? kTransposedRow
+      return std::min(transposed ? two_pass::kTileRowBytes
                                  : target.warpSize * kChunkElements,
                       getRowsPerSegment());
     return columnStride == 1 ? std::min(config.columnsPerBlock, work.columns)
@@ -214,7 +195,7 @@ int64_t TileCost::getWorkTileLatency(bool rereadsFromCache) const {
                       config.kind == QuantizeConfig::InnerTransposing;
   int64_t firstPass = isOuter ? kOuterBytesInFlight : perChunk;
   int64_t secondPass =
-      isTransposed ? kTransposedElements * work.inputBytes : perChunk;
+      isTransposed ? kTileElements * work.inputBytes : perChunk;
   auto countTrips = [&](int64_t bytesPerThread) -> int64_t {
     return llvm::divideCeil(getWorkTileBytes(),
                             config.threads * bytesPerThread);
@@ -296,7 +277,7 @@ void TwoPassFamily::addTiles(const QuantizeWork &, const QuantizeWork &work,
     if (int64_t blocks = countResidentBlocks(
             config.threads,
             getRegisters(config.kind, work.inputBytes, *calibration->registers),
-            getSharedBytes(config, target), target))
+            two_pass::SharedMemory(config, target.warpSize).getTotal(), target))
       tiles.push_back(
           TileCost(work, config, blocks, *calibration, target).get());
 }

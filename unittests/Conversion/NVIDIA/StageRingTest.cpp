@@ -77,7 +77,7 @@ TEST_F(StageRingTest, WaitsForTheRightPhase) {
 }
 
 TEST_F(StageRingTest, EveryStageHasTwoBarriers) {
-  EXPECT_EQ(StageRing::getBytes(6), 96);
+  EXPECT_EQ(6 * nvidia::kStageBarrierBytes, 96);
   StageRing ring(b, b.getDynamicShared(), 6);
   ring.createInit(/*fullArrivals=*/1, /*releases=*/4);
   SmallVector<int64_t> arrivals;

@@ -117,6 +117,8 @@ struct QuantizeWork : KernelWorkBase<QuantizeWork> {
   int64_t inputBytes = 2;
   /// Strides of rows and columns, in elements.
   int64_t inputRowStride = 1, inputColumnStride = 1;
+  /// 0 where segments are no dimension of the input.
+  int64_t inputSegmentStride = 0;
   int64_t outputRowStride = 1, outputColumnStride = 1;
   /// Every jagged segment begins at a multiple of this in the output.
   int64_t outputPadding = 1;

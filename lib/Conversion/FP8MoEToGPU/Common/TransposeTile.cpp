@@ -32,8 +32,8 @@ SmallVector<Value> fp8moe::packAcross(KernelBuilder &b, ArrayRef<Value> chunks,
 
 TransposeTile::TransposeTile(KernelBuilder &b, int64_t rowsPerThread,
                              int64_t buffers)
-    : b(b), rowsPerThread(rowsPerThread),
-      memory(b.allocateShared(buffers * getRows() * kRowBytes, "tile")) {
+    : b(b), rowsPerThread(rowsPerThread), buffers(buffers),
+      memory(b.allocateShared(getBytes(), "tile")) {
   assert(b.getNumThreads() % kThreads == 0 && "the mapping is for 256 threads");
 }
 

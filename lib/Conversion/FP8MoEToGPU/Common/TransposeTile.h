@@ -41,6 +41,8 @@ public:
   int64_t getRows() const {
     return rowsPerThread * kRowGroups * (b.getNumThreads() / kThreads);
   }
+  /// Of all buffers.
+  int64_t getBytes() const { return buffers * getRows() * kRowBytes; }
   /// The thread's first row and its word within the row, when it writes.
   Value getWriteRow();
   Value getWriteWord();
@@ -61,7 +63,7 @@ private:
   Value getAddress(Value buffer, Value row, Value word, Value rowGroup);
 
   KernelBuilder &b;
-  int64_t rowsPerThread;
+  int64_t rowsPerThread, buffers;
   Value memory;
 };
 

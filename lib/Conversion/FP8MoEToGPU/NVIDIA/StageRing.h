@@ -26,13 +26,10 @@ struct RingPosition {
 /// at round 0.
 class StageRing {
 public:
-  /// The ring's mbarriers lie at `barriers`, getBytes(stages) of them.
+  /// The ring's mbarriers lie at `barriers`, nvidia::kStageBarrierBytes for
+  /// each stage.
   StageRing(KernelBuilder &b, Value barriers, int64_t stages)
       : b(b), barriers(barriers), stages(stages) {}
-
-  static int64_t getBytes(int64_t stages) {
-    return 2 * stages * nvidia::kMBarrierBytes;
-  }
 
   /// By one thread, before anybody uses the ring. Full needs as many arrivals
   /// (plus the bytes that they expect), and empty so many releases.

@@ -10,13 +10,14 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_NVIDIA_WARPROLES_H
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
+#include "fp8moe/Target/NVIDIA.h"
 
 #include <functional>
 
 namespace mlir::fp8moe {
 
-/// Threads of a warpgroup.
-constexpr int64_t kWarpgroupThreads = 128;
+using nvidia::kWarpgroupThreads;
+using nvidia::kWarpgroupWarps;
 
 /// The warp's number (i32), which ptxas can see to be the same in all lanes.
 Value createUniformWarp(KernelBuilder &b);

@@ -12,6 +12,7 @@
 #include "FP8MoEToGPU/Program/Conditions.h"
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 #include "FP8MoEToGPU/Quantize/QuantizeInstance.h"
+#include "fp8moe/Tuning/Quantize/SizeDemand.h"
 
 namespace mlir::fp8moe {
 
@@ -42,6 +43,21 @@ protected:
     return b.createOrFold<arith::CmpIOp>(predicate, index(lhs), index(rhs));
   }
 
+  Value holds(const SizeDemand<OpFoldResult> &demand) {
+    using Demand = SizeDemand<OpFoldResult>;
+    using arith::CmpIPredicate;
+    switch (demand.kind) {
+    case Demand::MultipleOf:
+      return compare(CmpIPredicate::eq, size.rem(demand.size, demand.number),
+                     0);
+    case Demand::MoreThan:
+      return compare(CmpIPredicate::sgt, demand.size, demand.number);
+    case Demand::LessThan:
+      return compare(CmpIPredicate::slt, demand.size, demand.number);
+    }
+    llvm_unreachable("unknown kind of demand");
+  }
+
   /// Appends all sizes to `numbers`, which tell kernels apart. Returns those
   /// that are arguments of the kernel, as only the run time knows them.
   SmallVector<OpFoldResult> addSizes(SmallVectorImpl<int64_t> &numbers) {
@@ -63,9 +79,6 @@ protected:
   const QuantizeBuffers &buffers;
   ProgramLowering &lowering;
 };
-
-/// Rows, columns, segments and tiles are counted in i32, with room for sums.
-inline constexpr int64_t kMaxCount = int64_t(1) << 30;
 
 } // namespace mlir::fp8moe
 

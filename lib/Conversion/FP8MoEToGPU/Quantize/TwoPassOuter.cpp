@@ -17,16 +17,17 @@
 
 #include "FP8MoEToGPU/Common/TransposeTile.h"
 #include "FP8MoEToGPU/Quantize/QuantizeKernel.h"
+#include "fp8moe/Tuning/Quantize/TwoPassTiles.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+using two_pass::kTileBuffers;
+using two_pass::kTilePack;
+using two_pass::kTileVector;
+
 namespace {
 
-/// Columns of consecutive input that one thread has in a transposed tile, and
-/// rows (or the reverse) that it packs into one word.
-constexpr int64_t kTileVector = 8;
-constexpr int64_t kTilePack = 4;
 /// Input chunks that a thread loads before it uses the first of them.
 constexpr int64_t kChunksInFlight = 4;
 
@@ -94,13 +95,16 @@ private:
 
 void TwoPassOuterBuilder::build() {
   int64_t columns = config.columnsPerBlock;
-  scaleMemory = b.allocateShared(columns * sizeof(float), "scales");
-  if (config.kind != Kind::InnerTransposing)
-    magnitudeMemory = b.allocateShared(
-        getNumSubgroups() * columns * sizeof(float), "magnitudes");
+  two_pass::SharedMemory memory(config, b.getSubgroupSize());
+  scaleMemory = b.allocateShared(memory.scales, "scales");
+  if (memory.magnitudes)
+    magnitudeMemory = b.allocateShared(memory.magnitudes, "magnitudes");
   std::optional<TransposeTile> tile;
-  if (config.kind != Kind::Outer)
-    tile.emplace(b, kTileVector, /*buffers=*/2);
+  if (memory.transposedTiles) {
+    tile.emplace(b, kTileVector, kTileBuffers);
+    assert(tile->getBytes() == memory.transposedTiles &&
+           "occupancy was predicted for other tiles");
+  }
 
   Value strips = b.ceilDiv(kernel.sizes.parallel, columns);
   Value workTiles = b.mul(kernel.getNumSegments(), strips);

@@ -43,21 +43,15 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+using nvidia::kSwizzleRowBytes;
+using nvidia::kWgmmaRows;
+
 //===----------------------------------------------------------------------===//
 // What the model knows of the kernels and of the chip
 //===----------------------------------------------------------------------===//
 
-/// Consumer warpgroups of a block.
-static constexpr int64_t kConsumers = 2;
-/// Bytes of the contraction in a stage, for each row of an operand.
-static constexpr int64_t kStageRowBytes = 128;
-/// A barrier for full and one for empty.
-static constexpr int64_t kStageBarrierBytes = 2 * nvidia::kMBarrierBytes;
-
 /// Registers of a consumer's thread.
 static constexpr int64_t kConsumerRegisters = 240;
-/// Rows that one instruction multiplies.
-static constexpr int64_t kRowsPerInstruction = 64;
 
 /// Tiles that are tried. Narrower ones read more than the shared memory
 /// delivers.
@@ -73,14 +67,16 @@ MatmulMemory MatmulMemory::get(const HopperMatmulConfig &config) {
   int64_t stages = config.stages * config.getNumRings();
   MatmulMemory memory;
   memory.a = 0;
-  memory.b = memory.a + stages * config.rows * kStageRowBytes;
-  memory.staging = memory.b + stages * config.columns * kStageRowBytes;
-  memory.scales =
-      memory.staging + kConsumers * kMatmulWarps * 2 * kMatmulStagingBytes;
+  memory.b = memory.a + stages * config.getStageBytesA();
+  memory.staging = memory.b + stages * config.getStageBytesB();
+  memory.scales = memory.staging + HopperMatmulConfig::kConsumers *
+                                       nvidia::kWarpgroupWarps * 2 *
+                                       kMatmulStagingBytes;
   memory.barriers =
-      memory.scales +
-      kConsumers * (config.getConsumerRows() + config.columns) * sizeof(float);
-  memory.total = memory.barriers + stages * kStageBarrierBytes;
+      memory.scales + HopperMatmulConfig::kConsumers *
+                          (config.getConsumerRows() + config.columns) *
+                          sizeof(float);
+  memory.total = memory.barriers + stages * nvidia::kStageBarrierBytes;
   return memory;
 }
 
@@ -107,7 +103,7 @@ bool fp8moe::hasMatmulKernel(MatrixElement a, MatrixElement b,
 /// Registers that a consumer's thread needs.
 static int64_t countRegisters(const HopperMatmulConfig &config,
                               const MatmulWork &work, const Chip &chip) {
-  int64_t blocks = config.getConsumerRows() / kRowsPerInstruction;
+  int64_t blocks = config.getConsumerRows() / kWgmmaRows;
   int64_t perBlock = config.columns / 2;
   // Products that are not added yet are gone when the result is written.
   int64_t loop = (blocks + work.promoted) * perBlock +
@@ -124,7 +120,7 @@ static int64_t countRegisters(const HopperMatmulConfig &config,
 static std::optional<std::string>
 explainIllegal(const HopperMatmulConfig &config, const MatmulWork &work,
                const Chip &chip) {
-  if (int64_t box = kStageRowBytes / work.elementBytes;
+  if (int64_t box = kSwizzleRowBytes / work.elementBytes;
       work.mnMajorB && config.columns % box)
     return llvm::formatv("the second operand is contiguous along its columns, "
                          "which takes tiles of whole boxes of {0} of them, "
@@ -184,9 +180,9 @@ static double getStageTime(const HopperMatmulConfig &config,
                          ? *chip.target.calibration->fp8TFlops
                          : *chip.target.calibration->bf16TFlops;
   double flops =
-      2.0 * config.rows * config.columns * kStageRowBytes / work.elementBytes;
+      2.0 * config.rows * config.columns * kSwizzleRowBytes / work.elementBytes;
   double rows = config.rows, columns = config.columns;
-  double reads = kRowsPerInstruction * (1 + kRowsPerInstruction / columns);
+  double reads = kWgmmaRows * (1 + kWgmmaRows / columns);
   double copies = *chip.figures.productBytesPerCycle * (1 / rows + 1 / columns);
   double excess =
       std::max(0.0, reads + copies - *chip.figures.sharedBytesHidden);
@@ -199,7 +195,7 @@ static double getStageTime(const HopperMatmulConfig &config,
     time *= *chip.figures.sharedStage;
   if (!work.promoted) {
     bool isAlone = config.kind == WgmmaSchedule::PingPong;
-    bool isOneBlock = config.getConsumerRows() == kRowsPerInstruction;
+    bool isOneBlock = config.getConsumerRows() == kWgmmaRows;
     return time * (isAlone && isOneBlock ? *chip.figures.fewInstructions : 1);
   }
   return time * (config.kind == WgmmaSchedule::PingPong
@@ -218,7 +214,7 @@ static double getTileTime(const HopperMatmulConfig &config,
   switch (config.kind) {
   case WgmmaSchedule::PingPong: {
     // A warpgroup multiplies and writes while the other does the same.
-    bool isNarrow = config.columns * work.resultBytes % kStageRowBytes;
+    bool isNarrow = config.columns * work.resultBytes % kSwizzleRowBytes;
     double write = *chip.figures.writeTime * elements *
                    (isNarrow ? *chip.figures.narrowWrite : 1);
     return *chip.figures.turnTime + std::max(multiply, (multiply + write) / 2);
@@ -263,7 +259,7 @@ static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
   double isRagged = work.groups > 1 ? 0.5 : 0;
   double tiles, stages;
   double stageElements =
-      static_cast<double>(kStageRowBytes) / work.elementBytes;
+      static_cast<double>(kSwizzleRowBytes) / work.elementBytes;
   if (work.isMGrouped()) {
     tiles = std::ceil(work.rows / static_cast<double>(config.rows) +
                       isRagged * groups) *

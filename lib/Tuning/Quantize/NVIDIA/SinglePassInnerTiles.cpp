@@ -19,6 +19,7 @@
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
+#include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassModels.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -39,7 +40,7 @@ getTileFor(SinglePassInnerTile tile, int64_t bytes, const TargetInfo &target) {
   for (int64_t cluster : single_pass_inner::kClusters) {
     tile.cluster = cluster;
     single_pass_inner::SharedMemory memory(tile, target.sharedMemoryPerBlock);
-    if (memory.stages && bytes <= cluster * memory.getMaxPart())
+    if (bytes <= memory.getMaxColumn(tile).value_or(-1))
       return tile;
   }
   return std::nullopt;
@@ -64,16 +65,15 @@ void SinglePassInnerFamily::addTiles(
   // Scales alone are made by the first of two passes.
   if (known.scalesOnly)
     return;
-  int64_t chunkRows = single_pass_inner::kChunkBytes / known.inputBytes;
   const SinglePassInnerCalibration *calibration =
       getSinglePassInnerCalibration(target.chip);
   if (!target.has(Feature::BulkCopies | Feature::Clusters) || !calibration ||
       !known.jagged || known.outputPadding > 1 ||
       getQuantizeKind(known) != QuantizeConfig::Inner ||
       known.inputRowStride != 1 || known.outputRowStride != 1 ||
-      !mayBeMultiple(known.rows, chunkRows) ||
-      !mayBeMultiple(known.inputColumnStride, chunkRows) ||
-      !mayBeMultiple(known.outputColumnStride, chunkRows))
+      !llvm::all_of(single_pass_inner::getSizeDemands(getKnownSizes(known),
+                                                      known.inputBytes),
+                    mayHold))
     return;
   int64_t columnBytes =
       llvm::SaturatingMultiply<uint64_t>(nominal.rows, nominal.inputBytes);

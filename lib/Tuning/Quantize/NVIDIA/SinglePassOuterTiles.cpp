@@ -19,16 +19,12 @@
 #include "Tuning/Quantize/NVIDIA/SinglePassOuterCalibration.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
-#include "fp8moe/Target/NVIDIA.h"
-#include "fp8moe/Tuning/Common/NominalSizes.h"
+#include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassModels.h"
 
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-
-/// Bytes of a row that a thread has.
-static constexpr int64_t kCellBytes = 8;
 
 namespace {
 class SinglePassOuterFamily : public AxisQuantizeFamily {
@@ -59,9 +55,10 @@ void SinglePassOuterFamily::addTiles(
   if (!target.has(Feature::TensorMaps) || !calibration ||
       getQuantizeKind(known) != QuantizeConfig::OuterTransposing ||
       known.inputColumnStride != 1 || known.outputRowStride != 1 ||
-      !mayBeMultiple(known.inputRowStride,
-                     nvidia::kTensorMapAddressAlignment / known.inputBytes) ||
-      !mayBeMultiple(known.columns, kCellBytes / known.inputBytes) ||
+      !llvm::all_of(single_pass_outer::getSizeDemands(
+                        getKnownSizes(known), known.inputBytes,
+                        !known.jagged && known.inputSegmentStride != 0),
+                    mayHold) ||
       !countResidentBlocks(threads, *calibration->registers,
                            single_pass_outer::SharedMemory(tile).end, target))
     return;
@@ -73,8 +70,6 @@ void SinglePassOuterFamily::addTiles(
   result.config.threads = threads;
   result.config.columnsPerBlock =
       single_pass_outer::kLineBytes / known.inputBytes;
-  int64_t columnBlocks =
-      llvm::divideCeil(nominal.columns, result.config.columnsPerBlock);
   int64_t rowsPerSegment =
       nominal.jagged ? llvm::divideCeil(nominal.rows, nominal.segments) +
                            *calibration->unusedRows
@@ -82,8 +77,8 @@ void SinglePassOuterFamily::addTiles(
   int64_t elements = llvm::SaturatingMultiply<uint64_t>(
       llvm::SaturatingMultiply<uint64_t>(nominal.rows, nominal.columns),
       nominal.jagged ? 1 : nominal.segments);
-  int64_t panels =
-      llvm::SaturatingMultiply<uint64_t>(nominal.segments, columnBlocks);
+  int64_t panels = single_pass_outer::countPanels(
+      nominal.columns, nominal.segments, nominal.inputBytes);
   result.workTiles = llvm::divideCeil(
       llvm::SaturatingMultiply<uint64_t>(panels, rowsPerSegment),
       single_pass_outer::kLines);

@@ -14,6 +14,7 @@
 #ifndef FP8MOE_TUNING_MATMUL_HOPPER_HOPPERTILES_H
 #define FP8MOE_TUNING_MATMUL_HOPPER_HOPPERTILES_H
 
+#include "fp8moe/Target/NVIDIA.h"
 #include "fp8moe/Tuning/Common/MinSum.h"
 #include "fp8moe/Tuning/Matmul/MatmulWork.h"
 
@@ -31,13 +32,21 @@ struct HopperMatmulConfig {
   /// that the blocks that run at once share operands in L2.
   int64_t raster = 8;
 
+  /// Warpgroups of a block that multiply; one more loads.
+  static constexpr int64_t kConsumers = 2;
+  static constexpr int64_t kThreads =
+      (1 + kConsumers) * nvidia::kWarpgroupThreads;
+
   int64_t getNumRings() const {
     return kind == WgmmaSchedule::Independent ? 2 : 1;
   }
-  /// Rows of a tile that one of the two warpgroups multiplies.
+  /// Rows of a tile that one consumer multiplies.
   int64_t getConsumerRows() const {
-    return kind == WgmmaSchedule::Cooperative ? rows / 2 : rows;
+    return kind == WgmmaSchedule::Cooperative ? rows / kConsumers : rows;
   }
+  /// Bytes of each operand in a stage.
+  int64_t getStageBytesA() const { return rows * nvidia::kSwizzleRowBytes; }
+  int64_t getStageBytesB() const { return columns * nvidia::kSwizzleRowBytes; }
 };
 
 /// Where the parts of a kernel's shared memory begin, in bytes.
@@ -54,9 +63,6 @@ struct MatmulMemory {
 
   static MatmulMemory get(const HopperMatmulConfig &config);
 };
-
-/// Warps of a warpgroup that multiplies.
-constexpr int64_t kMatmulWarps = 4;
 
 /// Bytes of a buffer that a warp stages its results in: 16 rows of 128 bytes.
 constexpr int64_t kMatmulStagingBytes = 2048;

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <numeric>
+#include <optional>
 
 namespace mlir::fp8moe {
 
@@ -76,9 +77,12 @@ struct SharedMemory {
     stages = 0;
   }
 
-  /// Bytes of a column that one block takes at most.
-  int64_t getMaxPart() const {
-    return (stages - kFillingStages) * kBulkTileBytes;
+  /// Bytes of the columns that the blocks of a cluster take at most together,
+  /// none where there is no room for a ring.
+  std::optional<int64_t> getMaxColumn(const SinglePassInnerTile &tile) const {
+    if (!stages)
+      return std::nullopt;
+    return tile.cluster * (stages - kFillingStages) * kBulkTileBytes;
   }
 
 private:
@@ -88,7 +92,7 @@ private:
     int64_t table = (tile.groups + 1) * 4;
     masks = stages * kBulkTileBytes;
     ring = masks + kMasks * kChunkBytes;
-    reduced = ring + 2 * stages * nvidia::kMBarrierBytes;
+    reduced = ring + stages * nvidia::kStageBarrierBytes;
     scaled = reduced + slots * nvidia::kMBarrierBytes;
     magnitudes = scaled + slots * nvidia::kMBarrierBytes;
     scales = magnitudes + slots * table;

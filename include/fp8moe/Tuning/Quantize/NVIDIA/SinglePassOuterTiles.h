@@ -111,7 +111,7 @@ struct SharedMemory {
         tileRecords(fixUpScales + tile.getPanelSlots() * kScaleBytes),
         panelRecords(tileRecords + tile.stages * kRecordBytes),
         ring(panelRecords + tile.getPanelSlots() * kRecordBytes),
-        published(ring + 2 * tile.stages * nvidia::kMBarrierBytes),
+        published(ring + tile.stages * nvidia::kStageBarrierBytes),
         posted(published + tile.getPanelSlots() * nvidia::kMBarrierBytes),
         scalesReady(posted + tile.getPanelSlots() * nvidia::kMBarrierBytes),
         gridReady(scalesReady + tile.getPanelSlots() * nvidia::kMBarrierBytes),

@@ -100,8 +100,9 @@ private:
     return advanceWgmmaDescriptor(b, descriptor, b.mul(stage, stageBytes));
   }
   std::pair<Value, Value> getStageDescriptors(Value stage) {
-    return {getStageDescriptor(descriptorA, stage, kernel.getStageBytesA()),
-            getStageDescriptor(descriptorB, stage, kernel.getStageBytesB())};
+    return {
+        getStageDescriptor(descriptorA, stage, kernel.config.getStageBytesA()),
+        getStageDescriptor(descriptorB, stage, kernel.config.getStageBytesB())};
   }
   /// The descriptor of a row block of A; one that is MN-major is a box.
   Value getRowBlock(Value descriptor, int64_t rowBlock) {
@@ -208,7 +209,8 @@ void Consumer::build() {
 
 Value Consumer::getOffsetA(Value stage) {
   Value slot = b.add(b.mul(ringIndex, kernel.config.stages), stage);
-  Value offset = b.add(b.mul(slot, kernel.getStageBytesA()), kernel.memory.a);
+  Value offset =
+      b.add(b.mul(slot, kernel.config.getStageBytesA()), kernel.memory.a);
   if (kernel.config.kind != WgmmaSchedule::Cooperative)
     return offset;
   return b.add(
@@ -217,7 +219,7 @@ Value Consumer::getOffsetA(Value stage) {
 
 Value Consumer::getOffsetB(Value stage) {
   Value slot = b.add(b.mul(ringIndex, kernel.config.stages), stage);
-  return b.add(b.mul(slot, kernel.getStageBytesB()), kernel.memory.b);
+  return b.add(b.mul(slot, kernel.config.getStageBytesB()), kernel.memory.b);
 }
 
 void Consumer::release(Value stage, Value condition) {

@@ -38,7 +38,7 @@ MatmulEpilogue::MatmulEpilogue(GroupedMatmulKernel &kernel, Value consumer)
     : kernel(kernel), b(kernel.b), consumer(consumer),
       thread(b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
                       kWarpgroupThreads - 1)),
-      warp(b.bitAnd(kernel.warp, kMatmulWarps - 1)),
+      warp(b.bitAnd(kernel.warp, kWarpgroupWarps - 1)),
       isLeader(b.equal(kernel.lane, 0)),
       box(ResultBox::get(kernel.config.columns,
                          kernel.problem.getResultBytes())),
@@ -158,7 +158,7 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
       }
     for (int64_t phase : llvm::seq(phases)) {
       int64_t number = index * phases + phase;
-      Value owner = b.add(b.mul(consumer, kMatmulWarps), warp);
+      Value owner = b.add(b.mul(consumer, kWarpgroupWarps), warp);
       Value buffer =
           b.add(b.mul(owner, 2 * kMatmulStagingBytes),
                 kernel.memory.staging + number % 2 * kMatmulStagingBytes);
@@ -342,7 +342,7 @@ void MatmulEpilogue::storeRows(const Tile &tile, const RowBlock &rows,
   int64_t resultBytes = kernel.problem.getResultBytes();
   int64_t chunkColumns = kSwizzleChunkBytes / resultBytes;
   int64_t chunksPerRow = swizzle.rowBytes / kSwizzleChunkBytes;
-  int64_t rowsAtOnce = kWarpgroupThreads / kMatmulWarps / chunksPerRow;
+  int64_t rowsAtOnce = kWarpgroupThreads / kWarpgroupWarps / chunksPerRow;
   Value chunk = b.remU(kernel.lane, chunksPerRow);
   Value column =
       b.add(b.add(tile.column, firstColumn), b.mul(chunk, chunkColumns));

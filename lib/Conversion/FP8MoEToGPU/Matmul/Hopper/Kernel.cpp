@@ -13,9 +13,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// The producer and two consumers.
-static constexpr int64_t kWarpgroups = 3;
-
 ResultBox ResultBox::get(int64_t tileColumns, int64_t resultBytes) {
   int64_t rowBytes = kSwizzleRowBytes;
   while (tileColumns * resultBytes % rowBytes)
@@ -62,7 +59,7 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
 }
 
 StageRing GroupedMatmulKernel::getRing(Value index) {
-  int64_t bytes = StageRing::getBytes(config.stages);
+  int64_t bytes = config.stages * nvidia::kStageBarrierBytes;
   Value barriers = getShared(b.add(b.mul(index, bytes), memory.barriers));
   return StageRing(b, barriers, config.stages);
 }
@@ -75,7 +72,7 @@ static void createRings(GroupedMatmulKernel &kernel) {
   bool isShared = kernel.config.kind == WgmmaSchedule::Cooperative;
   for (int64_t ring : llvm::seq(kernel.config.getNumRings()))
     kernel.getRing(b.i32(ring))
-        .createInit(1, kMatmulWarps * (isShared ? 2 : 1));
+        .createInit(1, kWarpgroupWarps * (isShared ? 2 : 1));
   createBarrierInitFence(b);
   for (Value map : {kernel.mapA, kernel.mapB, kernel.mapResult})
     createMapPrefetch(b, map);
@@ -93,13 +90,13 @@ gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
                        hasPartialSums(problem);
   signature.sizes = countDynamic(problem.sizes);
   signature.hasBlockCount = false;
-  signature.threads = kWarpgroups * kWarpgroupThreads;
+  signature.threads = HopperMatmulConfig::kThreads;
   KernelBuilder b(loc, module, name, signature, hooks);
   GroupedMatmulKernel kernel(b, problem, config);
 
   b.createIf(b.equal(b.getThread(), 0), [&] { createRings(kernel); });
   b.createBarrier();
-  Value warpgroup = b.divU(kernel.warp, kMatmulWarps);
+  Value warpgroup = b.divU(kernel.warp, kWarpgroupWarps);
   b.createIf(
       b.equal(warpgroup, 0), [&] { buildMatmulProducer(kernel); },
       [&] { buildMatmulConsumer(kernel, b.sub(warpgroup, 1)); });

@@ -32,9 +32,6 @@ struct GroupedMatmulKernel {
   /// Shared memory; warp and lane of this thread; block and number of blocks.
   Value shared, warp, lane, block, numBlocks;
 
-  /// Bytes of a stage.
-  int64_t getStageBytesA() const { return config.rows * kSwizzleRowBytes; }
-  int64_t getStageBytesB() const { return config.columns * kSwizzleRowBytes; }
   /// The ring with this number.
   StageRing getRing(Value index);
   /// `bytes` from the beginning of shared memory.

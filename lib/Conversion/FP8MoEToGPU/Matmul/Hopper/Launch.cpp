@@ -29,8 +29,6 @@ static constexpr int64_t kOperandPromotion = 256;
 static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - (1 << 16);
 /// Accesses of a warp to partial sums cover whole lines.
 static constexpr int64_t kPartialSumsAlignment = 128;
-/// Threads of a block: the producer and two consumers of 128 each.
-static constexpr int64_t kThreads = 384;
 
 namespace {
 /// Launches the kernels of one operation.
@@ -334,7 +332,8 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
     Value condition =
         both(both(isNotEmpty, isChosen), both(when, instance.isNeeded));
     plan::LaunchOp::create(builder, op.getLoc(), getKernel(config),
-                           ValueRange{blocks, one, one}, {kThreads, 1, 1},
+                           ValueRange{blocks, one, one},
+                           {HopperMatmulConfig::kThreads, 1, 1},
                            MatmulMemory::get(config).total, all, condition);
   }
   return success();

@@ -24,8 +24,6 @@ using namespace mlir::fp8moe;
 /// Accumulators that are stored together, and their bytes.
 static constexpr int64_t kSumsAtOnce = 4;
 static constexpr int64_t kBytesAtOnce = kSumsAtOnce * sizeof(float);
-/// Warpgroups that multiply.
-static constexpr int64_t kConsumers = 2;
 
 static int64_t getConsumerBytes(const HopperMatmulConfig &config) {
   return config.getConsumerRows() * config.columns * sizeof(float);
@@ -38,14 +36,15 @@ bool fp8moe::hasPartialSums(const GroupedMatmulProblem &problem) {
 }
 
 int64_t fp8moe::getPartialSumsBytes(const HopperMatmulConfig &config) {
-  return kConsumers * getConsumerBytes(config);
+  return HopperMatmulConfig::kConsumers * getConsumerBytes(config);
 }
 
 PartialSums::PartialSums(GroupedMatmulKernel &kernel, Value consumer)
     : kernel(kernel), b(kernel.b) {
   if (!kernel.partialSums)
     return;
-  Value owner = b.add(b.mul(kernel.block, kConsumers), consumer);
+  Value owner =
+      b.add(b.mul(kernel.block, HopperMatmulConfig::kConsumers), consumer);
   Value thread = b.bitAnd(b.getThread(), kWarpgroupThreads - 1);
   Value offset = b.add(b.mul(b.zeroExtend(b.getI64Type(), owner),
                              getConsumerBytes(kernel.config)),

@@ -23,7 +23,8 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
   KernelBuilder &b = kernel.b;
   ring.createWaitEmpty(position);
   Value full = ring.getFullBarrier(position.stage);
-  int64_t bytesA = kernel.getStageBytesA(), bytesB = kernel.getStageBytesB();
+  int64_t bytesA = kernel.config.getStageBytesA(),
+          bytesB = kernel.config.getStageBytesB();
   createArriveExpecting(b, full, bytesA + bytesB);
   Value slot = b.add(b.mul(ringIndex, kernel.config.stages), position.stage);
   Value along =

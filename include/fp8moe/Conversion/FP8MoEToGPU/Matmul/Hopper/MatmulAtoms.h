@@ -16,6 +16,8 @@
 #ifndef FP8MOE_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_MATMULATOMS_H
 #define FP8MOE_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_MATMULATOMS_H
 
+#include "fp8moe/Target/NVIDIA.h"
+
 #include "mlir/IR/Types.h"
 
 #include <cstdint>
@@ -23,12 +25,11 @@
 
 namespace mlir::fp8moe {
 
-/// Bytes of the contraction in a row of an operand in shared memory, and in one
-/// instruction.
-constexpr int64_t kSwizzleRowBytes = 128;
+using nvidia::kSwizzleRowBytes;
+using nvidia::kWgmmaRows;
+
+/// Bytes of the contraction in one instruction.
 constexpr int64_t kWgmmaBytes = 32;
-/// Rows of A in one instruction.
-constexpr int64_t kWgmmaRows = 64;
 /// Bytes that a swizzle moves together.
 constexpr int64_t kSwizzleChunkBytes = 16;
 /// Rows after which the pattern of a swizzle with 128-byte rows repeats.

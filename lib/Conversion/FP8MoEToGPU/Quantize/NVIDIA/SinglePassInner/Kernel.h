@@ -34,7 +34,7 @@ namespace mlir::fp8moe {
 
 /// The kernel of a problem whose rows are contiguous and whose columns are
 /// aligned to chunks on both sides. A block's part of a column must fit
-/// SharedMemory::getMaxPart. Its parameters are input, offsets, output and
+/// SharedMemory::getMaxColumn. Its parameters are input, offsets, output and
 /// scales, then the dynamic sizes in the order of `members`.
 gpu::GPUFuncOp buildSinglePassInnerQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,

@@ -9,6 +9,7 @@
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassInner/Launch.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassInner/Kernel.h"
 #include "FP8MoEToGPU/Quantize/QuantizeLaunch.h"
+#include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassModels.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -36,21 +37,15 @@ private:
 
 /// Whether copies and vectors are aligned, and everything can be counted.
 Value SinglePassInnerLaunch::createCondition(const SinglePassInnerTile &tile) {
-  using arith::CmpIPredicate;
   int64_t chunkRows = single_pass_inner::kChunkBytes / getInputBytes();
   Value condition = both(
       plan::AlignedOp::create(b, buffers.input, single_pass_inner::kChunkBytes),
       plan::AlignedOp::create(b, buffers.output, chunkRows));
-  for (OpFoldResult extent :
-       {sizes.reduction, sizes.inParallel, sizes.outParallel})
-    condition = both(
-        condition, compare(CmpIPredicate::eq, size.rem(extent, chunkRows), 0));
-  // Without rows nothing would complete the barriers.
-  condition = both(condition, compare(CmpIPredicate::sgt, sizes.reduction, 0));
-  condition =
-      both(condition, compare(CmpIPredicate::slt, sizes.parallel, kMaxCount));
+  for (const auto &demand :
+       single_pass_inner::getSizeDemands(sizes, getInputBytes()))
+    condition = both(condition, holds(demand));
   return both(condition,
-              compare(CmpIPredicate::sle, sizes.segments, tile.groups));
+              compare(arith::CmpIPredicate::sle, sizes.segments, tile.groups));
 }
 
 void SinglePassInnerLaunch::launchTile(
@@ -94,10 +89,11 @@ Value SinglePassInnerLaunch::launch(Value when) {
     tile.cluster = cluster;
     single_pass_inner::SharedMemory memory(
         tile, lowering.getTarget().sharedMemoryPerBlock);
+    std::optional<int64_t> bytes = memory.getMaxColumn(tile);
     // No room for so many groups.
-    if (!memory.stages)
+    if (!bytes)
       break;
-    int64_t most = cluster * memory.getMaxPart() / getInputBytes();
+    int64_t most = *bytes / getInputBytes();
     Value isShort = compare(arith::CmpIPredicate::sle, sizes.reduction, most);
     Value isIts = both(condition, isShort);
     condition = both(condition,

@@ -11,13 +11,12 @@
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
 #include "FP8MoEToGPU/Quantize/QuantizeLaunch.h"
 #include "fp8moe/Target/NVIDIA.h"
+#include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassModels.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
-/// Bytes of a row that one thread converts; columns must come in whole ones.
-static constexpr int64_t kCellBytes = 8;
 /// Bytes that the second-level cache fetches at a time: a whole line, of which
 /// a two-row tile first reads one half.
 static constexpr int64_t kPromotion = 128;
@@ -46,12 +45,14 @@ private:
   bool hasSegmentDim() const { return isSegmentDim(problem); }
 
   Value createRowCondition(const RowQuantization &rows, Value when);
-  void require(arith::CmpIPredicate predicate, OpFoldResult lhs, int64_t rhs);
+  void require(const SizeDemand<OpFoldResult> &demand) {
+    condition = both(condition, holds(demand));
+  }
   Value createCondition(OpFoldResult partialSlots);
   OpFoldResult countPartialSlots();
   Value getMostBlocks();
   OpFoldResult countTiles();
-  OpFoldResult countPanels();
+  HostSize countPanels();
   Value haveLongSpans(Value mostBlocks);
   Value countBlocks(Value mostBlocks, Value areLong);
   Value select(Value condition, int64_t ifTrue, int64_t ifFalse) {
@@ -61,35 +62,21 @@ private:
   Value createSwizzledMap(int64_t columns, int64_t rows);
   Value createScratch(OpFoldResult partialSlots);
 
+  /// That demands so far hold.
   Value condition;
 };
 } // namespace
 
-/// Adds `lhs predicate rhs` to the condition.
-void SinglePassOuterLaunch::require(arith::CmpIPredicate predicate,
-                                    OpFoldResult lhs, int64_t rhs) {
-  condition = both(condition, compare(predicate, lhs, rhs));
-}
-
 Value SinglePassOuterLaunch::createCondition(OpFoldResult partialSlots) {
-  using arith::CmpIPredicate;
   condition = plan::AlignedOp::create(b, buffers.input,
                                       nvidia::kTensorMapAddressAlignment);
-  int64_t pitch = nvidia::kTensorMapAddressAlignment / getInputBytes();
-  require(CmpIPredicate::eq, size.rem(sizes.inReduction, pitch), 0);
-  if (hasSegmentDim())
-    require(CmpIPredicate::eq, size.rem(sizes.inSegment, pitch), 0);
-  require(CmpIPredicate::eq,
-          size.rem(sizes.parallel, kCellBytes / getInputBytes()), 0);
-  // Tensor maps have no empty dimensions.
-  for (OpFoldResult count : {sizes.segments, sizes.reduction, sizes.parallel})
-    require(CmpIPredicate::sgt, count, 0);
-  SmallVector<OpFoldResult> counts{sizes.segments, sizes.reduction,
-                                   sizes.parallel, partialSlots};
+  for (const auto &demand :
+       getSizeDemands(sizes, getInputBytes(), hasSegmentDim()))
+    require(demand);
+  using Demand = SizeDemand<OpFoldResult>;
+  require({partialSlots, Demand::LessThan, kMaxCount});
   if (problem.outputPadding > 1)
-    counts.push_back(sizes.extent);
-  for (OpFoldResult count : counts)
-    require(CmpIPredicate::slt, count, kMaxCount);
+    require({sizes.extent, Demand::LessThan, kMaxCount});
   return condition;
 }
 
@@ -128,14 +115,15 @@ OpFoldResult SinglePassOuterLaunch::countTiles() {
   return size.ceilDiv(sizes.reduction, kLines);
 }
 
-OpFoldResult SinglePassOuterLaunch::countPanels() {
-  return size.mul(size.ceilDiv(sizes.parallel, getTileColumns()),
-                  sizes.segments);
+HostSize SinglePassOuterLaunch::countPanels() {
+  return single_pass_outer::countPanels(HostSize(b, sizes.parallel),
+                                        HostSize(b, sizes.segments),
+                                        getInputBytes());
 }
 
 /// Whether there are many tiles, and panels are whole long spans of them.
 Value SinglePassOuterLaunch::haveLongSpans(Value mostBlocks) {
-  Value all = index(size.mul(countPanels(), countTiles()));
+  Value all = (countPanels() * HostSize(b, countTiles())).getValue(b);
   Value areMany = arith::CmpIOp::create(
       b, arith::CmpIPredicate::sge, all,
       arith::MulIOp::create(b, mostBlocks, index(kLongSpanTilesPerBlock)));
@@ -157,7 +145,8 @@ Value SinglePassOuterLaunch::countBlocks(Value mostBlocks, Value areLong) {
       select(areLong, int64_t(1) << kLongSpanLog, int64_t(1) << kSpanLog);
   Value spansOfPanel =
       arith::CeilDivSIOp::create(b, index(countTiles()), spanTiles);
-  Value spans = arith::MulIOp::create(b, index(countPanels()), spansOfPanel);
+  Value spans =
+      arith::MulIOp::create(b, countPanels().getValue(b), spansOfPanel);
   Value blocks = divide(spans, divide(spans, mostBlocks));
   // Interleaved panels share a multiple of so many.
   Value sets = divide(blocks, index(kInterleavedPanels));

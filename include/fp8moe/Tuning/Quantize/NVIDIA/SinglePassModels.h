@@ -1,0 +1,74 @@
+//===- SinglePassModels.h - What single passes ask and count ----*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the compiler works out from types and the host plan from sizes, written
+// once for both: T is int64_t, HostSize or OpFoldResult.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSMODELS_H
+#define FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSMODELS_H
+
+#include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
+#include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassInnerTiles.h"
+#include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"
+#include "fp8moe/Tuning/Quantize/QuantizeSizes.h"
+#include "fp8moe/Tuning/Quantize/SizeDemand.h"
+
+namespace mlir::fp8moe {
+
+namespace single_pass_outer {
+/// Bytes of the input along a row that a convert team writes at once.
+inline constexpr int64_t kCellBytes = 8;
+
+/// `hasSegmentDim`: segments are a dimension of the input.
+template <typename T>
+SmallVector<SizeDemand<T>> getSizeDemands(const QuantizeSizes<T> &sizes,
+                                          int64_t inputBytes,
+                                          bool hasSegmentDim) {
+  using Demand = SizeDemand<T>;
+  SmallVector<Demand> demands;
+  int64_t pitch = nvidia::kTensorMapAddressAlignment / inputBytes;
+  demands.push_back({sizes.inReduction, Demand::MultipleOf, pitch});
+  if (hasSegmentDim)
+    demands.push_back({sizes.inSegment, Demand::MultipleOf, pitch});
+  demands.push_back(
+      {sizes.parallel, Demand::MultipleOf, kCellBytes / inputBytes});
+  // Tensor maps have no empty dimensions.
+  for (T count : {sizes.segments, sizes.reduction, sizes.parallel})
+    demands.push_back({count, Demand::MoreThan, 0});
+  for (T count : {sizes.segments, sizes.reduction, sizes.parallel})
+    demands.push_back({count, Demand::LessThan, kMaxCount});
+  return demands;
+}
+
+/// Panels of one row a line: tiles below each other, of one segment.
+template <typename T>
+T countPanels(const T &columns, const T &segments, int64_t inputBytes) {
+  return ceilDiv(columns, kLineBytes / inputBytes) * segments;
+}
+} // namespace single_pass_outer
+
+namespace single_pass_inner {
+template <typename T>
+SmallVector<SizeDemand<T>> getSizeDemands(const QuantizeSizes<T> &sizes,
+                                          int64_t inputBytes) {
+  using Demand = SizeDemand<T>;
+  SmallVector<Demand> demands;
+  for (T extent : {sizes.reduction, sizes.inParallel, sizes.outParallel})
+    demands.push_back({extent, Demand::MultipleOf, kChunkBytes / inputBytes});
+  // Without rows nothing would complete the barriers.
+  demands.push_back({sizes.reduction, Demand::MoreThan, 0});
+  demands.push_back({sizes.parallel, Demand::LessThan, kMaxCount});
+  return demands;
+}
+} // namespace single_pass_inner
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSMODELS_H

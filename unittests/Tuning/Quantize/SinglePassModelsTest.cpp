@@ -1,0 +1,98 @@
+//===- SinglePassModelsTest.cpp - What single passes ask and count --------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassModels.h"
+
+#include "../Common/HostSizes.h"
+#include "llvm/ADT/STLExtras.h"
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+
+/// Of experts 4 x rows 100 x columns 32 that lie dense.
+QuantizeSizes<int64_t> getExperts() {
+  QuantizeSizes<int64_t> sizes{};
+  sizes.segments = 4;
+  sizes.reduction = 100;
+  sizes.parallel = 32;
+  sizes.inSegment = 3200;
+  sizes.inReduction = 32;
+  sizes.inParallel = 1;
+  return sizes;
+}
+
+bool mayRunOuter(const QuantizeSizes<int64_t> &sizes, int64_t inputBytes = 2,
+                 bool hasSegmentDim = true) {
+  return llvm::all_of(
+      single_pass_outer::getSizeDemands(sizes, inputBytes, hasSegmentDim),
+      mayHold);
+}
+
+TEST(SinglePassModelsTest, TensorMapsAskForAlignedPitches) {
+  QuantizeSizes<int64_t> sizes = getExperts();
+  EXPECT_TRUE(mayRunOuter(sizes));
+  // 8 bytes are not the 16 that tensor maps take, in either dimension.
+  sizes.inReduction = 36;
+  EXPECT_FALSE(mayRunOuter(sizes));
+  EXPECT_TRUE(mayRunOuter(sizes, /*inputBytes=*/4));
+  sizes.inReduction = ShapedType::kDynamic;
+  EXPECT_TRUE(mayRunOuter(sizes));
+  sizes.inSegment = 3204;
+  EXPECT_FALSE(mayRunOuter(sizes));
+  EXPECT_TRUE(mayRunOuter(sizes, /*inputBytes=*/2, /*hasSegmentDim=*/false));
+}
+
+TEST(SinglePassModelsTest, TensorMapsHaveNoEmptyDimensions) {
+  for (auto member :
+       {&QuantizeSizes<int64_t>::segments, &QuantizeSizes<int64_t>::reduction,
+        &QuantizeSizes<int64_t>::parallel}) {
+    QuantizeSizes<int64_t> sizes = getExperts();
+    sizes.*member = 0;
+    EXPECT_FALSE(mayRunOuter(sizes));
+    sizes.*member = kMaxCount;
+    EXPECT_FALSE(mayRunOuter(sizes));
+    sizes.*member = ShapedType::kDynamic;
+    EXPECT_TRUE(mayRunOuter(sizes));
+  }
+}
+
+TEST(SinglePassModelsTest, WholeColumnsAskForWholeChunks) {
+  QuantizeSizes<int64_t> sizes{};
+  sizes.reduction = 640;
+  sizes.parallel = 33;
+  sizes.inParallel = sizes.outParallel = 640;
+  auto mayRun = [&](int64_t inputBytes) {
+    return llvm::all_of(single_pass_inner::getSizeDemands(sizes, inputBytes),
+                        mayHold);
+  };
+  EXPECT_TRUE(mayRun(2));
+  sizes.outParallel = 644;
+  EXPECT_FALSE(mayRun(2));
+  EXPECT_TRUE(mayRun(4));
+  sizes.reduction = 0;
+  EXPECT_FALSE(mayRun(4));
+}
+
+TEST(SinglePassModelsTest, PanelsOnTheHostAreThoseOfTheCompiler) {
+  EXPECT_EQ(single_pass_outer::countPanels<int64_t>(65, 3, /*inputBytes=*/2),
+            6);
+  HostSizes sizes;
+  for (int i = 0; i < 1000; ++i) {
+    int64_t columns = sizes.draw(1 << 20), segments = sizes.draw(300);
+    EXPECT_EQ(single_pass_outer::countPanels(sizes.getKnown(columns),
+                                             sizes.getKnown(segments), 2)
+                  .getKnown(),
+              single_pass_outer::countPanels(columns, segments, 2));
+  }
+  EXPECT_EQ(sizes.countOperations(), 0);
+}
+
+} // namespace
