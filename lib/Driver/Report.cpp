@@ -67,8 +67,8 @@ static void printDecisions(llvm::raw_ostream &os,
                            ArrayRef<KernelDecision> decisions) {
   if (decisions.empty())
     return;
-  std::string title = formatv("kernel, layouts and tiles (unknown sizes: {0} "
-                              "tokens, {1} groups)",
+  std::string title = formatv("kernel, layouts and tiles (where not known, {0} "
+                              "tokens and {1} groups)",
                               kNominalTokens, kNominalSegments);
   os << formatv("  {0,-77} {1,14}\n", title, "predicted");
   for (const KernelDecision &decision : decisions) {

@@ -138,7 +138,7 @@ Program::readInputs(const std::string &path) const {
     tensor.dtype = found->dtype;
     tensor.shape.assign(found->shape.begin(), found->shape.end());
     if (llvm::Error mismatch = checkInput(tensor, input))
-      return llvm::joinErrors(makeError(path + ":"), std::move(mismatch));
+      return makeError(path + ": " + llvm::toString(std::move(mismatch)));
     const auto *bytes = static_cast<const uint8_t *>(found->data);
     tensor.data.assign(bytes, bytes + found->bytes);
   }

@@ -79,7 +79,7 @@ static constexpr llvm::StringLiteral kOverview = R"(run a program of an artifact
 
 Takes an artifact folder that fp8moe-compile wrote, or IR, which the fp8moe-compile
 beside this tool or in PATH compiles first. Tensors are read and written as safetensors, dense and row-major, whatever
-layouts the program uses in memory.
+layouts the program uses in memory; only scales in blocks (#fp8moe.scale_blocked) are their bytes as they lie, of rank 1.
 
 Examples:
   fp8moe-run out/cpu --random=1 --tokens=5000 --outputs=out.safetensors
@@ -225,6 +225,29 @@ static llvm::Expected<bool> compileAndRun(const char *self) {
   return true;
 }
 
+/// An error that names the artifacts in a folder that is none itself.
+static llvm::Error checkIsArtifact(llvm::StringRef folder) {
+  auto hasManifest = [](const llvm::Twine &path) {
+    return llvm::sys::fs::exists(path + "/manifest.json");
+  };
+  if (hasManifest(folder))
+    return llvm::Error::success();
+  llvm::SmallVector<std::string> artifacts;
+  std::error_code ignored;
+  for (llvm::sys::fs::directory_iterator entry(folder, ignored), end;
+       entry != end && !ignored; entry.increment(ignored))
+    if (hasManifest(entry->path()))
+      artifacts.push_back(entry->path());
+  if (artifacts.empty())
+    return makeError("'" + folder +
+                     "' is no artifact, as it has no manifest.json; pass a "
+                     "folder that fp8moe-compile -o wrote for one target");
+  llvm::sort(artifacts);
+  return makeError("'" + folder +
+                   "' has artifacts for several targets; pass one of " +
+                   llvm::join(artifacts, ", "));
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
@@ -243,6 +266,8 @@ int main(int argc, char **argv) {
     return report(std::move(error));
 
   if (llvm::sys::fs::is_directory(inputPath)) {
+    if (llvm::Error error = checkIsArtifact(inputPath))
+      return report(std::move(error));
     if (llvm::Error error = runProgram(inputPath))
       return report(std::move(error));
     return 0;

@@ -13,7 +13,7 @@
 
 // CHECK-LABEL: target gfx942
 // CHECK:       copies: 2 as written, 1 left
-// CHECK-NEXT:  kernel, layouts and tiles (unknown sizes: 16384 tokens, 8 groups) {{ *}}predicted
+// CHECK-NEXT:  kernel, layouts and tiles (where not known, 16384 tokens and 8 groups) {{ *}}predicted
 // CHECK-NEXT:  fp8moe.jagged_dynamic_quantize line [[@LINE+45]] {{[0-9.]+}} us
 // CHECK-NEXT:  row-major, row-major -> column-major, row-major
 // CHECK-NEXT:  tile two_pass<columns = 64, threads = 256>

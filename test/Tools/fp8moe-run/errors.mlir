@@ -31,6 +31,16 @@
 // RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --outputs=/dev/full 2>&1 | FileCheck %s --check-prefix=FULL
 // FULL: error: /dev/full: No space left on device
 
+// RUN: not fp8moe-run %t --random=1 2>&1 | FileCheck %s --check-prefix=ABOVE
+// ABOVE: error: '{{.*}}' has artifacts for several targets; pass one of {{.*}}/cpu
+// RUN: rm -rf %t.empty && mkdir %t.empty
+// RUN: not fp8moe-run %t.empty --random=1 2>&1 | FileCheck %s --check-prefix=NONE
+// NONE: error: '{{.*}}.empty' is no artifact, as it has no manifest.json; pass a folder that fp8moe-compile -o wrote for one target
+
+// RUN: sed 's/\[3,8\]/[8,3]/' %t.safetensors > %t.other
+// RUN: not fp8moe-run %t/cpu --program=first --inputs=%t.other 2>&1 | FileCheck %s --check-prefix=OTHER
+// OTHER: fp8moe-run: error: {{.*}}.other: input 'x' is F32 8x3, expected F32 ?x8
+
 // RUN: head -c 100 %t.safetensors > %t.truncated
 // RUN: not fp8moe-run %t/cpu --program=first --inputs=%t.truncated 2>&1 | FileCheck %s --check-prefix=TRUNCATED
 // TRUNCATED: error: {{.*}}.truncated: {{.*}}bytes
