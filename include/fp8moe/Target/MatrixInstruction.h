@@ -8,7 +8,7 @@
 //
 // The matrix instructions of each chip, as far as kernels choose by them: one
 // row for each pair of element types and kind. Instructions with block scales
-// are not listed, as no operation multiplies with them.
+// are not listed, as no kernel multiplies with them yet.
 //
 //===----------------------------------------------------------------------===//
 

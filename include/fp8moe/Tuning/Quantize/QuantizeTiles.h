@@ -204,6 +204,10 @@ const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);
 std::optional<QuantizeTileCost> getBothAxesTile(ArrayRef<QuantizeWork> works,
                                                 const TargetInfo &target);
 
+/// Whether groups, if their size is known, are so small that that kernel is
+/// worthwhile on the target's card: one of two reads finds them in its cache.
+bool haveCachedGroups(const QuantizeWork &columns, const TargetInfo &target);
+
 /// The groups for which that kernel is worthwhile, on each card of the target.
 RangeAttr getBothAxesRange(MLIRContext *context, const TargetInfo &target);
 

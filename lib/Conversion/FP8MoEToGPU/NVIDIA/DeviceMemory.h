@@ -14,7 +14,7 @@
 namespace mlir::fp8moe {
 
 /// Loads four words (vector<4xi32>) at the scope of the device. Each is atomic
-/// by itself (DeviceWords.h); an acquiring load acquires with each.
+/// by itself (Common/AtomicWords.h); an acquiring load acquires with each.
 Value createRelaxedLoadWords(KernelBuilder &b, Value pointer);
 Value createAcquireLoadWords(KernelBuilder &b, Value pointer);
 

@@ -103,10 +103,6 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
       getSinglePassOuterCalibration(target.chip);
   if (!tile || !calibration)
     return std::nullopt;
-  int64_t groupRows = getMeanLength(columns);
-  if (!ShapedType::isDynamic(groupRows) &&
-      groupRows > getGroupBytes(target) / rowBytes)
-    return std::nullopt;
 
   QuantizeTileCost result = outer.front();
   result.config.method = QuantizeMethod::SinglePassBothAxes;
@@ -137,6 +133,17 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
   return result;
 }
 
+bool fp8moe::haveCachedGroups(const QuantizeWork &columns,
+                              const TargetInfo &target) {
+  int64_t groupRows = getMeanLength(columns);
+  if (ShapedType::isDynamic(groupRows) ||
+      ShapedType::isDynamic(columns.columns))
+    return true;
+  int64_t rowBytes =
+      std::max<int64_t>(multiplySizes(columns.columns, columns.inputBytes), 1);
+  return groupRows <= getGroupBytes(target) / rowBytes;
+}
+
 Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
                            const TargetInfo &target) {
   Cost sum;
@@ -163,8 +170,9 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
   bool isChosen =
       choice ? choice.getFirst().getTile() ==
                    getQuantizeTile(op->getContext(), both->config)
-             : both->cost.time * 100 < estimateApart(works, target).time *
-                                           (100 - kLeastGainPercent);
+             : haveCachedGroups(works[0], target) &&
+                   both->cost.time * 100 < estimateApart(works, target).time *
+                                               (100 - kLeastGainPercent);
   return isChosen ? both : std::nullopt;
 }
 
