@@ -20,11 +20,13 @@ static constexpr int64_t kWgmmaColumns = 16;
 /// warpgroups.
 static constexpr int64_t kMostWgmmaRows = 256;
 static constexpr int64_t kMostWgmmaColumns = 256;
+/// As many parts as a large chip has multiprocessors: more only add traffic.
+static constexpr int64_t kMostSplits = 128;
 
 LogicalResult
 WgmmaTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       int64_t rows, int64_t columns, int64_t stages,
-                      WgmmaSchedule schedule, int64_t raster) {
+                      WgmmaSchedule schedule, int64_t raster, int64_t splits) {
   int64_t unit =
       schedule == WgmmaSchedule::Cooperative ? 2 * kWgmmaRows : kWgmmaRows;
   if (rows < unit || rows > kMostWgmmaRows || rows % unit)
@@ -40,13 +42,20 @@ WgmmaTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expects at least 2 stages, so that copies and "
                           "multiplications overlap, found "
                        << stages;
+  if (splits < 1 || splits > kMostSplits)
+    return emitError() << "expects 1 to " << kMostSplits
+                       << " splits of the contraction, found " << splits;
   return verifyTileCounts(emitError, {{"stages", stages}, {"raster", raster}});
 }
 
 SmallVector<TileField> WgmmaTileAttr::getFields() const {
-  return {{"rows", getRows()},
-          {"columns", getColumns()},
-          {"stages", getStages()},
-          {"schedule", stringifyWgmmaSchedule(getSchedule())},
-          {"raster", getRaster()}};
+  SmallVector<TileField> fields{
+      {"rows", getRows()},
+      {"columns", getColumns()},
+      {"stages", getStages()},
+      {"schedule", stringifyWgmmaSchedule(getSchedule())},
+      {"raster", getRaster()}};
+  if (getSplits() > 1)
+    fields.push_back({"splits", getSplits()});
+  return fields;
 }

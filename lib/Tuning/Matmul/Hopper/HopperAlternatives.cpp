@@ -54,6 +54,16 @@ struct RowsCase {
 };
 } // namespace
 
+/// The tiles among which the number of rows decides. The host does not count
+/// what it costs to add the parts of a split contraction.
+static SmallVector<MatmulTileCost> rankWholeTiles(const MatmulWork &work,
+                                                  const TargetInfo &target) {
+  SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, target);
+  llvm::erase_if(
+      tiles, [](const MatmulTileCost &tile) { return tile.config.splits > 1; });
+  return tiles;
+}
+
 static SmallVector<RowsCase> getCases(MatmulWork work,
                                       const TargetInfo &target) {
   SmallVector<RowsCase> cases;
@@ -65,7 +75,7 @@ static SmallVector<RowsCase> getCases(MatmulWork work,
   int64_t most = std::max(kMostRows, fewest);
   for (int64_t rows = fewest; rows <= most; rows += rows / kRowsSteps) {
     work.rows = rows;
-    cases.push_back({rankMatmulTiles(work, target)});
+    cases.push_back({rankWholeTiles(work, target)});
     assert(cases.back().tiles.size() == cases.front().tiles.size() &&
            "a number of rows has other tiles");
   }
@@ -83,10 +93,10 @@ static double getMeanTime(ArrayRef<RowsCase> cases, size_t tile) {
 SmallVector<MatmulTileCost, 1>
 fp8moe::getMatmulAlternatives(const MatmulWork &work,
                               const TargetInfo &target) {
-  SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, target);
   if (!work.isMGrouped() || !ShapedType::isDynamic(work.rows))
-    return {chooseMatmulTile(tiles)};
+    return {chooseMatmulTile(rankMatmulTiles(work, target))};
 
+  SmallVector<MatmulTileCost> tiles = rankWholeTiles(work, target);
   // All lists of tiles have one order. The best tile by itself comes first, the
   // others are added one by one.
   SmallVector<RowsCase> cases = getCases(work, target);

@@ -24,6 +24,9 @@
 //             are partly taken as if one came after the other
 //   traffic   bytes of operands and result / speed of a copy
 //
+// A dense contraction that is split has a tile for each part, and a second
+// launch that reads all products and writes the result.
+//
 // What it takes on a chip is in HopperCalibration.cpp. The tiles that it
 // chooses for the shapes of unittests/Tuning/Matmul/Hopper/HopperTilesTest.cpp
 // take 0.5% more time than the best ones in the geometric mean, 5.5% at worst.
@@ -50,12 +53,11 @@ using nvidia::kWgmmaRows;
 // What the model knows of the kernels and of the chip
 //===----------------------------------------------------------------------===//
 
-/// Registers of a consumer's thread.
-static constexpr int64_t kConsumerRegisters = 240;
-
 /// Tiles that are tried. Narrower ones read more than the shared memory
 /// delivers.
 static constexpr int64_t kTileColumns[] = {64, 96, 128, 160, 192, 256};
+/// Parts of a dense contraction that are tried.
+static constexpr int64_t kSplits[] = {2, 4, 8, 16, 32};
 /// More stages than this hide nothing more.
 static constexpr int64_t kMaxStages = 8;
 
@@ -126,11 +128,13 @@ explainIllegal(const HopperMatmulConfig &config, const MatmulWork &work,
                          "which takes tiles of whole boxes of {0} of them, "
                          "found {1}",
                          box, config.columns);
+  if (config.splits > 1 && !work.dense)
+    return std::string("only the contraction of a dense matmul is split");
   int64_t registers = countRegisters(config, work, chip);
-  if (registers > kConsumerRegisters)
+  if (registers > HopperMatmulConfig::kConsumerRegisters)
     return llvm::formatv("a thread needs {0} registers for its accumulators "
                          "and what goes with them, it has {1}",
-                         registers, kConsumerRegisters);
+                         registers, HopperMatmulConfig::kConsumerRegisters);
   int64_t bytes = MatmulMemory::get(config).total;
   if (bytes > chip.target.sharedMemoryPerBlock)
     return llvm::formatv("it takes {0} bytes of shared memory, a block has {1}",
@@ -166,6 +170,12 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
   add(work.promoted ? WgmmaSchedule::Independent : WgmmaSchedule::PingPong, 64);
   add(WgmmaSchedule::Cooperative, 128);
   add(WgmmaSchedule::Cooperative, 256);
+  if (work.dense)
+    for (HopperMatmulConfig config : SmallVector<HopperMatmulConfig>(configs))
+      for (int64_t splits : kSplits) {
+        config.splits = splits;
+        configs.push_back(config);
+      }
   return configs;
 }
 
@@ -264,7 +274,8 @@ static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
     tiles = std::ceil(work.rows / static_cast<double>(config.rows) +
                       isRagged * groups) *
             columns;
-    stages = std::ceil(work.contraction / stageElements);
+    stages = std::ceil(work.contraction / stageElements / config.splits);
+    tiles *= config.splits;
   } else {
     tiles = groups * llvm::divideCeil(work.rows, config.rows) * columns;
     // Groups end inside of a stage, after one of its four steps.
@@ -283,9 +294,11 @@ static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
                    (work.isMGrouped() ? groups : 1);
   double results = static_cast<double>(work.rows) * work.columns *
                    (work.isMGrouped() ? 1 : groups);
+  double resultBytes = results * work.resultBytes;
+  double productBytes = results * config.splits * sizeof(float);
   result.cost =
       estimateTraffic(toCount((operands + weights) * work.elementBytes +
-                              results * work.resultBytes),
+                              (config.splits > 1 ? productBytes : resultBytes)),
                       chip.target);
   int64_t launch = *chip.target.calibration->launchTime;
   result.trafficTime = result.cost.time - launch;
@@ -293,6 +306,10 @@ static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
       toCount(launch + std::max(result.tilesTime, result.trafficTime) +
               *chip.figures.overlapLoss *
                   std::min(result.tilesTime, result.trafficTime));
+  // The kernel that adds the parts. Its bytes count, as those of every copy.
+  if (config.splits > 1)
+    result.cost +=
+        estimateTraffic(toCount(productBytes + resultBytes), chip.target);
   return result;
 }
 
@@ -318,12 +335,12 @@ const MatmulTileCost &fp8moe::chooseMatmulTile(ArrayRef<MatmulTileCost> tiles) {
 WgmmaTileAttr fp8moe::getMatmulTile(MLIRContext *context,
                                     const HopperMatmulConfig &config) {
   return WgmmaTileAttr::get(context, config.rows, config.columns, config.stages,
-                            config.kind, config.raster);
+                            config.kind, config.raster, config.splits);
 }
 
 HopperMatmulConfig fp8moe::getHopperMatmulConfig(WgmmaTileAttr tile) {
-  return {tile.getSchedule(), tile.getRows(), tile.getColumns(),
-          tile.getStages(), tile.getRaster()};
+  return {tile.getSchedule(), tile.getRows(),   tile.getColumns(),
+          tile.getStages(),   tile.getRaster(), tile.getSplits()};
 }
 
 LogicalResult fp8moe::verifyMatmulTile(Operation *op, const MatmulWork &work,
@@ -341,13 +358,17 @@ LogicalResult fp8moe::verifyMatmulTile(Operation *op, const MatmulWork &work,
 }
 
 std::string fp8moe::explainMatmulTile(const MatmulTileCost &tile) {
-  return llvm::formatv("{0}: {1}, {2} tiles of {3:f1} us in {4} {5}",
+  std::string parts;
+  if (tile.config.splits > 1)
+    parts = llvm::formatv(" with a {0}th of the contraction each",
+                          tile.config.splits);
+  return llvm::formatv("{0}: {1}, {2} tiles{6} of {3:f1} us in {4} {5}",
                        stringifyWgmmaSchedule(tile.config.kind),
                        tile.tilesTime >= tile.trafficTime
                            ? "bound by multiplications"
                            : "bound by bandwidth",
                        tile.tiles, tile.tileTime / 1e6, tile.waves,
-                       tile.waves == 1 ? "wave" : "waves");
+                       tile.waves == 1 ? "wave" : "waves", parts);
 }
 
 Cost fp8moe::predictMatmul(const MatmulWork &work, WgmmaTileAttr tile,

@@ -128,11 +128,18 @@ def FP8MoE_WgmmaTileAttr : FP8MoE_TileAttr<"WgmmaTile", "wgmma"> {
 
     `raster` tiles follow each other along the rows before the columns change.
 
-    Example: `#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>`
+    The contraction of a dense matmul may be cut into `splits` parts (split-K), for
+    results of too few tiles to occupy the chip: blocks compute the f32 products of the
+    parts, and a second kernel adds these in their order, so that every run gives the
+    same bits.
+
+    Examples: `#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>`,
+    `#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = cooperative, splits = 8>`
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$columns, "int64_t":$stages,
     EnumParameter<FP8MoE_WgmmaSchedule>:$schedule,
-    DefaultValuedParameter<"int64_t", "8">:$raster);
+    DefaultValuedParameter<"int64_t", "8">:$raster,
+    DefaultValuedParameter<"int64_t", "1">:$splits);
 }
 
 def FP8MoE_MfmaTileAttr : FP8MoE_TileAttr<"MfmaTile", "mfma"> {
@@ -213,8 +220,8 @@ def FP8MoE_KernelChoiceAttr : FP8MoE_Attr<"KernelChoice", "choice"> {
     waves, one tile for each multiprocessor. The host counts the waves of each from the
     sizes of the call, and the alternative of least waves times `wave` does the work.
 
-    `fp8moe-select-tiles` writes choices, and a human can edit them: `fp8moe-verify-kernels`
-    says what is not legal. Kernels exist for what a choice names, and for nothing else.
+    `fp8moe-select-tiles` writes choices, and a human can edit them: that pass and
+    `fp8moe-verify-kernels` say what is not legal. Kernels exist for what a choice names, and for nothing else.
 
     Examples, in operations, which leave out the mnemonic and the brackets around:
     ```

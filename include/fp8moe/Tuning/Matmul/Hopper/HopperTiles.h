@@ -31,11 +31,16 @@ struct HopperMatmulConfig {
   /// Tiles that follow each other along the rows before the columns change, so
   /// that the blocks that run at once share operands in L2.
   int64_t raster = 8;
+  /// Parts of the contraction whose products are added by a kernel of its own.
+  int64_t splits = 1;
 
   /// Warpgroups of a block that multiply; one more loads.
   static constexpr int64_t kConsumers = 2;
   static constexpr int64_t kThreads =
       (1 + kConsumers) * nvidia::kWarpgroupThreads;
+  /// Registers of a consumer's thread: what the producer gives back, shared by
+  /// all, in steps of 8.
+  static constexpr int64_t kConsumerRegisters = 240;
 
   int64_t getNumRings() const {
     return kind == WgmmaSchedule::Independent ? 2 : 1;

@@ -25,6 +25,9 @@ T countDoubledWaves(const HopperMatmulConfig &config, const T &rows,
                     const T &multiprocessors) {
   T whole = alignTo(rows, config.rows);
   T tileColumns = ceilDiv(columns, config.columns);
+  // Each part of the contraction is a tile.
+  if (config.splits > 1)
+    tileColumns = tileColumns * config.splits;
   T perWave = multiprocessors * config.rows;
   auto count = [&](const T &ragged) -> T {
     T covered = maxOf(whole, rows + ragged);

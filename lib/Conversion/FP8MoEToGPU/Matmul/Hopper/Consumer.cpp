@@ -22,10 +22,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Registers of a consumer's thread: what the producer gives back, shared by
-/// two, in steps of 8.
-static constexpr int64_t kConsumerRegisters = 240;
-
 /// Named barriers by which ping-pong consumers take turns: this one and the
 /// next.
 static constexpr int64_t kFirstTurnBarrier = 3;
@@ -172,7 +168,8 @@ void Consumer::passTurn() {
 }
 
 void Consumer::build() {
-  createSetRegisters(b, kConsumerRegisters, /*increase=*/true);
+  createSetRegisters(b, HopperMatmulConfig::kConsumerRegisters,
+                     /*increase=*/true);
   // The first turn is the first consumer's.
   b.createIf(b.equal(index, 1), [&] { passTurn(); });
   Tile mine;

@@ -322,7 +322,9 @@ void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
   auto copyBox = [&] {
     b.createIf(isLeader, [&] {
       SmallVector<Value> coordinates{b.add(tile.column, firstColumn), rows.row};
-      if (!kernel.problem.isMGrouped())
+      if (tile.split)
+        coordinates.push_back(tile.split);
+      else if (!kernel.problem.isMGrouped())
         coordinates.push_back(tile.group);
       createTensorStore(b, kernel.mapResult, coordinates,
                         kernel.getShared(box));

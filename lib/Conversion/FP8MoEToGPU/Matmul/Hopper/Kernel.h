@@ -111,8 +111,10 @@ struct Tile {
   /// i1: nothing is multiplied, in the remainder rows or an empty group. The
   /// product is zero whatever the scales are.
   Value isZero;
-  /// M-grouped: where the group's rows end.
+  /// M-grouped and not split: where the group's rows end.
   Value rowEnd;
+  /// The part of a split contraction.
+  Value split;
   /// First element of the contraction, and the number of its stages.
   Value contraction, numStages;
   /// K-grouped: bytes before the group in the first stage, and bytes up
@@ -145,6 +147,9 @@ private:
   TileState advance(TileState state, Value step);
   TileState seek(TileState state);
   Value getGroupTiles(const TileState &state);
+  Value countTiles(const TileState &state);
+  Value getSplit(const TileState &state);
+  Value getFirstStage(Value split);
   Value isValid(const TileState &state);
   Value loadEnd(Value group, Value previous);
   Value getHeadBytes(const TileState &state);

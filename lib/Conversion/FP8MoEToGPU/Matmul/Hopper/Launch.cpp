@@ -10,6 +10,7 @@
 
 #include "FP8MoEToGPU/Matmul/Hopper/LeastWaves.h"
 #include "FP8MoEToGPU/Matmul/MatmulInstance.h"
+#include "FP8MoEToGPU/Matmul/SumSplits.h"
 #include "FP8MoEToGPU/Program/Conditions.h"
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 
@@ -68,14 +69,21 @@ private:
     Matrix a, b, result;
   };
   FailureOr<Operands> getOperands();
-  SymbolRefAttr getKernel(const HopperMatmulConfig &config);
+  SymbolRefAttr getKernel(const GroupedMatmulProblem &problem,
+                          const HopperMatmulConfig &config);
+  void launchTile(const GroupedMatmulProblem &problem,
+                  const GroupedMatmulSizes<OpFoldResult> &sizes,
+                  const Operands &operands, const HopperMatmulConfig &config,
+                  Value partialSums, Value blocks, Value condition);
+  void launchSplits(const Operands &operands, const HopperMatmulConfig &config,
+                    Value partialSums, Value blocks, Value condition);
   Value createPartialSums(ArrayRef<MatmulAlternative> alternatives,
                           Value blocks);
   Value createIsNotEmpty();
   Value both(Value lhs, Value rhs) {
     return createBoth(builder, op.getLoc(), lhs, rhs);
   }
-  SmallVector<Value> createMaps(const Operands &operands,
+  SmallVector<Value> createMaps(const Operands &operands, int64_t resultBytes,
                                 const HopperMatmulConfig &config);
 
   MatmulOpInterface op;
@@ -231,7 +239,8 @@ Value HopperMatmulLaunch::createPartialSums(
       .getBuffer();
 }
 
-SymbolRefAttr HopperMatmulLaunch::getKernel(const HopperMatmulConfig &config) {
+SymbolRefAttr HopperMatmulLaunch::getKernel(const GroupedMatmulProblem &problem,
+                                            const HopperMatmulConfig &config) {
   SmallVector<int64_t> numbers{problem.isMGrouped(),     problem.dense,
                                problem.padding,          problem.hasScales,
                                problem.reciprocalScales, problem.promoted,
@@ -254,18 +263,17 @@ SymbolRefAttr HopperMatmulLaunch::getKernel(const HopperMatmulConfig &config) {
 
 /// Boxes are as large as a tile, so each alternative has maps of its own.
 SmallVector<Value>
-HopperMatmulLaunch::createMaps(const Operands &operands,
+HopperMatmulLaunch::createMaps(const Operands &operands, int64_t resultBytes,
                                const HopperMatmulConfig &config) {
   int64_t stage = kSwizzleRowBytes / problem.getElementBytes();
-  ResultBox resultBox =
-      ResultBox::get(config.columns, problem.getResultBytes());
+  ResultBox resultBox = ResultBox::get(config.columns, resultBytes);
   // MN-major operands come in boxes as wide as the swizzle.
   SmallVector<int64_t> aBox{stage, problem.mnMajorA ? stage : config.rows};
   SmallVector<int64_t> bBox{stage, problem.mnMajorB ? stage : config.columns};
   SmallVector<int64_t> box{resultBox.columns, ResultBox::kRows};
   if (problem.hasExperts())
     bBox.push_back(1);
-  if (!problem.isMGrouped())
+  if (!problem.isMGrouped() || config.splits > 1)
     box.push_back(1);
   return {createMap(operands.a, aBox, kSwizzleRowBytes, kOperandPromotion),
           createMap(operands.b, bBox, kSwizzleRowBytes, kOperandPromotion),
@@ -289,6 +297,87 @@ Value HopperMatmulLaunch::createIsNotEmpty() {
   return isNotEmpty;
 }
 
+/// The kernel of one tile.
+void HopperMatmulLaunch::launchTile(
+    const GroupedMatmulProblem &problem,
+    const GroupedMatmulSizes<OpFoldResult> &sizes, const Operands &operands,
+    const HopperMatmulConfig &config, Value partialSums, Value blocks,
+    Value condition) {
+  SmallVector<Value> args =
+      createMaps(operands, problem.getResultBytes(), config);
+  if (!problem.dense)
+    args.push_back(instance.offsets);
+  if (problem.hasScales)
+    args.append({instance.scaleA, instance.scaleB});
+  if (problem.isMGrouped())
+    args.push_back(operands.result.buffer);
+  if (problem.accumulates)
+    args.push_back(instance.addend->buffer);
+  if (partialSums)
+    args.push_back(partialSums);
+  for (auto member : GroupedMatmulSizes<OpFoldResult>::members())
+    if (ShapedType::isDynamic(getStaticSize(sizes.*member)))
+      args.push_back(getIndex(sizes.*member));
+  Value one = getIndex(builder.getIndexAttr(1));
+  plan::LaunchOp::create(builder, op.getLoc(), getKernel(problem, config),
+                         ValueRange{blocks, one, one},
+                         {HopperMatmulConfig::kThreads, 1, 1},
+                         MatmulMemory::get(config).total, args, condition);
+}
+
+/// The f32 products of the parts of a dense contraction, and their sum.
+void HopperMatmulLaunch::launchSplits(const Operands &operands,
+                                      const HopperMatmulConfig &config,
+                                      Value partialSums, Value blocks,
+                                      Value condition) {
+  Location loc = op.getLoc();
+  constexpr int64_t kBytes = sizeof(float);
+  // Tensor maps ask for it.
+  constexpr int64_t kPitch = nvidia::kTensorMapAddressAlignment / kBytes;
+  OpFoldResult pitch =
+      size.mul(size.ceilDiv(sizes.columns, kPitch), size.constant(kPitch));
+  OpFoldResult part = size.mul(sizes.rows, pitch);
+  OpFoldResult all = size.mul(part, size.constant(config.splits));
+  SmallVector<Value> dynamicSizes;
+  if (ShapedType::isDynamic(getStaticSize(all)))
+    dynamicSizes.push_back(getIndex(all));
+  TypedValue<MemRefType> products =
+      plan::WorkspaceOp::create(
+          builder, loc,
+          MemRefType::get(getStaticSize(all), builder.getF32Type()),
+          dynamicSizes, ValueRange(), kPartialSumsAlignment)
+          .getBuffer();
+
+  Operands ofParts = operands;
+  ofParts.result = {products,
+                    {sizes.columns, sizes.rows, size.constant(config.splits)},
+                    {pitch, part},
+                    kBytes};
+  OpFoldResult zero = size.constant(0);
+  GroupedMatmulProblem problemOfParts = problem;
+  GroupedMatmulSizes<OpFoldResult> sizesOfParts = sizes;
+  problemOfParts.resultType = builder.getF32Type();
+  problemOfParts.accumulates = false;
+  sizesOfParts.resultRow = sizesOfParts.addendRow = zero;
+  for (auto member : {&GroupedMatmulSizes<int64_t>::resultRow,
+                      &GroupedMatmulSizes<int64_t>::addendRow})
+    problemOfParts.sizes.*member = 0;
+  launchTile(problemOfParts, sizesOfParts, ofParts, config, partialSums, blocks,
+             condition);
+
+  SplitSum sum{problem.resultType,
+               config.splits,
+               products,
+               operands.result.buffer,
+               Value(),
+               {sizes.rows, sizes.columns, pitch, sizes.resultRow, zero}};
+  if (instance.addend) {
+    sum.addend = instance.addend->buffer;
+    sum.sizes.addendRow = sizes.addendRow;
+  }
+  launchSplitSum(loc, sum, condition, lowering);
+}
+
 LogicalResult HopperMatmulLaunch::launch(Value when) {
   FailureOr<Operands> operands = getOperands();
   if (failed(operands))
@@ -301,40 +390,26 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   Value blocks =
       plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
                                  plan::DeviceAttribute::Multiprocessors);
-  // What follows the tensor maps.
-  SmallVector<Value> args;
-  if (!problem.dense)
-    args.push_back(instance.offsets);
-  if (problem.hasScales)
-    args.append({instance.scaleA, instance.scaleB});
-  if (problem.isMGrouped())
-    args.push_back(instance.result.buffer);
-  if (instance.addend)
-    args.push_back(instance.addend->buffer);
+  Value partialSums;
   if (hasPartialSums(problem))
-    args.push_back(createPartialSums(alternatives, blocks));
-  for (auto member : GroupedMatmulSizes<OpFoldResult>::members())
-    if (ShapedType::isDynamic(getStaticSize(sizes.*member)))
-      args.push_back(getIndex(sizes.*member));
+    partialSums = createPartialSums(alternatives, blocks);
 
   // A K-grouped matmul of no rows is known: every group is empty.
   if (problem.isMGrouped() && ShapedType::isDynamic(problem.sizes.contraction))
     require(arith::CmpIPredicate::sge, sizes.contraction, 1,
             "the matmul kernel contracts over at least one element");
   Value isNotEmpty = createIsNotEmpty();
-  Value one = getIndex(builder.getIndexAttr(1));
   SmallVector<Value> choice =
       createLeastWaves(builder, op.getLoc(), alternatives, sizes, blocks);
   for (auto [alternative, isChosen] : llvm::zip_equal(alternatives, choice)) {
-    const HopperMatmulConfig &config = alternative.config;
-    SmallVector<Value> all = createMaps(*operands, config);
-    all.append(args);
     Value condition =
         both(both(isNotEmpty, isChosen), both(when, instance.isNeeded));
-    plan::LaunchOp::create(builder, op.getLoc(), getKernel(config),
-                           ValueRange{blocks, one, one},
-                           {HopperMatmulConfig::kThreads, 1, 1},
-                           MatmulMemory::get(config).total, all, condition);
+    if (alternative.config.splits > 1)
+      launchSplits(*operands, alternative.config, partialSums, blocks,
+                   condition);
+    else
+      launchTile(problem, sizes, *operands, alternative.config, partialSums,
+                 blocks, condition);
   }
   return success();
 }

@@ -56,11 +56,31 @@ TileState TileScheduler::getFirst(Value tile) {
   return seek({tile, zero, zero, zero, loadEnd(zero, zero), zero});
 }
 
-Value TileScheduler::getGroupTiles(const TileState &state) {
+/// Tiles of the result in the state's group.
+Value TileScheduler::countTiles(const TileState &state) {
   Value alongRows = tilesAlongRows;
   if (kernel.problem.isMGrouped())
     alongRows = b.ceilDiv(b.sub(state.end, state.begin), kernel.config.rows);
   return b.mul(alongRows, tilesAlongColumns);
+}
+
+/// The same for each part of a split contraction.
+Value TileScheduler::getGroupTiles(const TileState &state) {
+  return b.mul(countTiles(state), kernel.config.splits);
+}
+
+/// Tiles of one part follow each other, as they share operands. Behind the last
+/// group there are none, and a division by zero would be undefined.
+Value TileScheduler::getSplit(const TileState &state) {
+  return b.divU(b.sub(state.tile, state.firstTile),
+                b.maxS(countTiles(state), 1));
+}
+
+/// Parts have equally many stages, the first ones one more if need be.
+Value TileScheduler::getFirstStage(Value split) {
+  int64_t splits = kernel.config.splits;
+  return b.add(b.mul(split, b.divU(numStages, splits)),
+               b.minS(split, b.remU(numStages, splits)));
 }
 
 Value TileScheduler::isValid(const TileState &state) {
@@ -113,6 +133,11 @@ Value TileScheduler::getHeadBytes(const TileState &state) {
 /// Stages that the state's tile takes; at least one, so that the accumulators
 /// of an empty group become zero.
 Value TileScheduler::getNumStages(const TileState &state) {
+  if (kernel.config.splits > 1) {
+    Value split = getSplit(state);
+    Value end = getFirstStage(b.add(split, 1));
+    return b.maxS(b.sub(end, getFirstStage(split)), 1);
+  }
   if (kernel.problem.isMGrouped())
     return b.select(b.equal(state.group, kernel.sizes.groups), b.i32(1),
                     numStages);
@@ -141,6 +166,8 @@ Tile TileScheduler::getTile(const TileState &state) {
   if (kernel.problem.isMGrouped())
     alongRows = b.ceilDiv(b.sub(state.end, state.begin), config.rows);
   Value inGroup = b.sub(state.tile, state.firstTile);
+  if (config.splits > 1)
+    inGroup = b.remU(inGroup, countTiles(state));
   Value bandTiles = b.mul(tilesAlongColumns, config.raster);
   Value firstInBand = b.mul(b.divU(inGroup, bandTiles), config.raster);
   Value bandRows = b.minS(b.sub(alongRows, firstInBand), config.raster);
@@ -150,6 +177,16 @@ Tile TileScheduler::getTile(const TileState &state) {
   tile.column = b.mul(b.divU(inBand, bandRows), config.columns);
 
   Value zero = b.i32(0);
+  if (config.splits > 1) {
+    tile.group = zero;
+    tile.split = getSplit(state);
+    // Fewer stages than parts leave some of these without any.
+    Value first = getFirstStage(tile.split);
+    tile.isZero = b.equal(first, getFirstStage(b.add(tile.split, 1)));
+    tile.contraction = b.select(tile.isZero, getContractionPastEnd(),
+                                b.mul(first, kernel.getStageElements()));
+    return tile;
+  }
   if (kernel.problem.isMGrouped()) {
     tile.row = b.add(tile.row, state.begin);
     tile.rowEnd = state.end;
