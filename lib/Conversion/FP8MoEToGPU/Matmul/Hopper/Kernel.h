@@ -147,6 +147,7 @@ private:
   TileState advance(TileState state, Value step);
   TileState seek(TileState state);
   Value getGroupTiles(const TileState &state);
+  Value countTilesAlongRows(const TileState &state);
   Value countTiles(const TileState &state);
   Value getSplit(const TileState &state);
   Value getFirstStage(Value split);

@@ -56,12 +56,15 @@ TileState TileScheduler::getFirst(Value tile) {
   return seek({tile, zero, zero, zero, loadEnd(zero, zero), zero});
 }
 
+Value TileScheduler::countTilesAlongRows(const TileState &state) {
+  if (!kernel.problem.isMGrouped())
+    return tilesAlongRows;
+  return b.ceilDiv(b.sub(state.end, state.begin), kernel.config.rows);
+}
+
 /// Tiles of the result in the state's group.
 Value TileScheduler::countTiles(const TileState &state) {
-  Value alongRows = tilesAlongRows;
-  if (kernel.problem.isMGrouped())
-    alongRows = b.ceilDiv(b.sub(state.end, state.begin), kernel.config.rows);
-  return b.mul(alongRows, tilesAlongColumns);
+  return b.mul(countTilesAlongRows(state), tilesAlongColumns);
 }
 
 /// The same for each part of a split contraction.
@@ -162,9 +165,7 @@ Tile TileScheduler::getTile(const TileState &state) {
 
   // Tiles of a group lie in bands of `raster` tiles along the rows; a band is
   // walked column by column.
-  Value alongRows = tilesAlongRows;
-  if (kernel.problem.isMGrouped())
-    alongRows = b.ceilDiv(b.sub(state.end, state.begin), config.rows);
+  Value alongRows = countTilesAlongRows(state);
   Value inGroup = b.sub(state.tile, state.firstTile);
   if (config.splits > 1)
     inGroup = b.remU(inGroup, countTiles(state));
