@@ -26,41 +26,55 @@ FUNCTIONS = {
     "of_bf16_b_mn_f32_accumulate": ("bf16", "bf16", oracle.F32, True),
     "of_bf16_ab_mn": ("bf16", "bf16", oracle.BF16, False),
 }
+LONG = {"fast_bf16_long": ("e4m3", "e4m3", oracle.BF16, False)}
+# Those whose contraction is cut into parts.
+SPLIT = {
+    "fast_bf16_8_splits": ("e4m3", "e4m3", oracle.BF16, False),
+    "promoted_f32_3_splits": ("e4m3", "e4m3", oracle.F32, False),
+    "of_bf16_ab_mn_4_splits": ("bf16", "bf16", oracle.BF16, False),
+    "of_bf16_ab_mn_f32_accumulate_32_splits": ("bf16", "bf16", oracle.F32, True),
+    "of_bf16_ab_mn_chosen": ("bf16", "bf16", oracle.BF16, False),
+}
 # Rows, columns, contraction: parts of tiles, whole ones, more tiles than multiprocessors, sums of several parts.
 SIZES = [(1, 8, 16), (77, 40, 48), (128, 128, 128), (300, 200, 144), (2048, 1000, 512), (3331, 304, 1040), (136, 168, 131072)]
 CASES = [(name, *sizes) for name in FUNCTIONS for sizes in SIZES]
+CASES += [("fast_bf16_long", 64, 64, 65536)]
+# Fewer stages than parts and more, last ones that are not whole.
+SPLIT_SIZES = [*SIZES, (64, 64, 1), (61, 40, 63), (130, 136, 65), (200, 264, 500), (129, 8, 4099)]
+SPLIT_CASES = [(name, *sizes) for name in SPLIT if not name.endswith("chosen") for sizes in SPLIT_SIZES]
+SPLIT_CASES += [("of_bf16_ab_mn_chosen", 256, 200, tokens) for tokens in (1, 7, 63, 65, 500, 4099, 65536)]
 
 
 def check(executor, case):
     name, m, n, k = case
-    a_type, b_type, out, accumulates = FUNCTIONS[name]
+    a_type, b_type, out, accumulates = (FUNCTIONS | LONG | SPLIT)[name]
     rng = cases.rng_for("device linear", name, m, n, k)
     a, b = operand(rng, (m, k), a_type, executor.kinds), operand(rng, (k, n), b_type, executor.kinds)
     order_a = (1, 0) if "_ab_mn" in name else (0, 1)
     order_b = (0, 1) if "_mn" in name else (1, 0)
-    inputs = {"a": pitched(a, order_a), "b": pitched(b, order_b)}
+    inputs = {"a": a, "b": np.asfortranarray(b)} if name in LONG else {"a": pitched(a, order_a), "b": pitched(b, order_b)}
     reference = a.astype(np.float64) @ b.astype(np.float64)
     if a_type != "bf16":
         sa, sb = (rng.uniform(0.5, 1.5, size).astype(np.float32) for size in (m, n))
         inputs |= {"sa": sa, "sb": sb}
         scale = np.outer(sa.astype(np.float64), sb.astype(np.float64))
-        reference = reference * scale if name == "promoted_f32" else reference / scale
+        reference = reference * scale if name.startswith("promoted") else reference / scale
     if accumulates:
         inputs["c"] = rng.standard_normal((m, n)).astype(out)
         reference = reference + inputs["c"].astype(np.float64)
     first, again = (outputs["y"] for outputs in executor.run(FILE, name, [inputs] * 2))
     assert (oracle.bits(first) == oracle.bits(again)).all(), "two runs differ"
     error = np.linalg.norm(first.astype(np.float64) - reference) / np.linalg.norm(reference)
-    most = PROMOTED_TOLERANCE if name == "promoted_f32" else FAST_TOLERANCE
+    most = PROMOTED_TOLERANCE if name.startswith("promoted") else FAST_TOLERANCE
     assert error <= most, f"error {error:.2e}, expected at most {most:.1e}"
 
 
-@on_a_gpu(CASES)
+@on_a_gpu(CASES + SPLIT_CASES)
 def test_on_a_gpu(nvidia, case):
     check(nvidia, case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if max(case[1:]) <= 300], ids=str)
+@pytest.mark.parametrize("case", [case for case in CASES + SPLIT_CASES if max(case[1:]) <= 300 or case[0] in LONG], ids=str)
 def test_on_the_cpu(cpu, case):
     check(cpu, case)
 

@@ -46,6 +46,19 @@ func.func @e5m2_e4m3_bf16_accumulate(
   return %y : tensor<?x?xbf16>
 }
 
+// A contraction that is known to be longer than tensor cores add up (kFastSumElements).
+func.func @fast_bf16_long(
+      %a: tensor<64x65536x!fp8moe.e4m3> {fp8moe.name = "a"},
+      %b: tensor<65536x64x!fp8moe.e4m3, #column_major> {fp8moe.name = "b"},
+      %sa: tensor<64xf32> {fp8moe.name = "sa"},
+      %sb: tensor<64xf32> {fp8moe.name = "sb"})
+      -> (tensor<64x64xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<64xf32>, tensor<64xf32>)
+      direction quantize
+      : tensor<64x65536x!fp8moe.e4m3>, tensor<65536x64x!fp8moe.e4m3, #column_major> -> tensor<64x64xbf16>
+  return %y : tensor<64x64xbf16>
+}
+
 func.func @of_bf16(
       %a: tensor<?x?xbf16, #rows> {fp8moe.name = "a"},
       %b: tensor<?x?xbf16, #columns> {fp8moe.name = "b"})
@@ -139,4 +152,63 @@ func.func @of_bf16_ab_mn(
   %y = fp8moe.linear %a, %b
       : tensor<?x?xbf16, #columns>, tensor<?x?xbf16, #rows> -> tensor<?x?xbf16>
   return %y : tensor<?x?xbf16>
+}
+
+// The contraction is cut into parts: as many as there are stages, or more, or fewer.
+
+func.func @fast_bf16_8_splits(
+      %a: tensor<?x?x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
+      %b: tensor<?x?x!fp8moe.e4m3, #columns> {fp8moe.name = "b"},
+      %sa: tensor<?xf32> {fp8moe.name = "sa"},
+      %sb: tensor<?xf32> {fp8moe.name = "sb"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<?xf32>, tensor<?xf32>)
+      direction quantize
+      tiles [#fp8moe.wgmma<rows = 64, columns = 128, stages = 4, schedule = ping_pong, splits = 8>]
+      : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x!fp8moe.e4m3, #columns> -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}
+
+func.func @promoted_f32_3_splits(
+      %a: tensor<?x?x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
+      %b: tensor<?x?x!fp8moe.e4m3, #columns> {fp8moe.name = "b"},
+      %sa: tensor<?xf32> {fp8moe.name = "sa"},
+      %sb: tensor<?xf32> {fp8moe.name = "sb"})
+      -> (tensor<?x?xf32> {fp8moe.name = "y"}) {
+  %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<?xf32>, tensor<?xf32>)
+      direction dequantize accumulation promoted
+      tiles [#fp8moe.wgmma<rows = 128, columns = 64, stages = 4, schedule = independent, splits = 3>]
+      : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x!fp8moe.e4m3, #columns> -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+
+func.func @of_bf16_ab_mn_4_splits(
+      %a: tensor<?x?xbf16, #columns> {fp8moe.name = "a"},
+      %b: tensor<?x?xbf16, #rows> {fp8moe.name = "b"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.linear %a, %b
+      tiles [#fp8moe.wgmma<rows = 64, columns = 64, stages = 8, schedule = ping_pong, splits = 4>]
+      : tensor<?x?xbf16, #columns>, tensor<?x?xbf16, #rows> -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}
+
+func.func @of_bf16_ab_mn_f32_accumulate_32_splits(
+      %a: tensor<?x?xbf16, #columns> {fp8moe.name = "a"},
+      %b: tensor<?x?xbf16, #rows> {fp8moe.name = "b"},
+      %c: tensor<?x?xf32> {fp8moe.name = "c"})
+      -> (tensor<?x?xf32> {fp8moe.name = "y"}) {
+  %y = fp8moe.linear %a, %b accumulate(%c : tensor<?x?xf32>)
+      tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 4, schedule = cooperative, splits = 32>]
+      : tensor<?x?xbf16, #columns>, tensor<?x?xbf16, #rows> -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+
+// What the model cuts by itself: few tiles, as many tokens as come.
+func.func @of_bf16_ab_mn_chosen(
+      %a: tensor<256x?xbf16, #columns> {fp8moe.name = "a"},
+      %b: tensor<?x200xbf16, #rows> {fp8moe.name = "b"})
+      -> (tensor<256x200xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.linear %a, %b
+      : tensor<256x?xbf16, #columns>, tensor<?x200xbf16, #rows> -> tensor<256x200xbf16>
+  return %y : tensor<256x200xbf16>
 }

@@ -188,9 +188,7 @@ public:
     return kFastSumElements / kernel.getStageElements();
   }
   /// How many parts of a tile with so many stages go to memory.
-  Value countParts(Value numStages) {
-    return b.divU(b.sub(numStages, 1), getNumStages());
-  }
+  Value countParts(Value numStages);
   /// Takes a part, one struct for each 64 rows; isFirst is an i1.
   void add(ArrayRef<Value> accumulators, Value isFirst);
   /// Adds what was taken, if numParts is not 0.

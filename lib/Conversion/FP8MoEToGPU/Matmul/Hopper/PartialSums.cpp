@@ -52,6 +52,15 @@ PartialSums::PartialSums(GroupedMatmulKernel &kernel, Value consumer)
   base = b.offsetBytes(kernel.partialSums, offset);
 }
 
+Value PartialSums::countParts(Value numStages) {
+  Value numParts = b.divU(b.sub(numStages, 1), getNumStages());
+  // A loop over a known number is unrolled, and each copy would take registers
+  // for accumulators of its own.
+  return ShapedType::isStatic(kernel.problem.sizes.contraction)
+             ? createOpaque(b, numParts)
+             : numParts;
+}
+
 /// Where the thread's sums from `number` on lie.
 Value PartialSums::getPlace(size_t rowBlock, int64_t number) {
   int64_t blockBytes = kWgmmaRows * kernel.config.columns * sizeof(float);
