@@ -170,8 +170,7 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
   add(work.promoted ? WgmmaSchedule::Independent : WgmmaSchedule::PingPong, 64);
   add(WgmmaSchedule::Cooperative, 128);
   add(WgmmaSchedule::Cooperative, 256);
-  // Those of FP8 take `splits` by hand: nobody has measured them.
-  if (work.dense && work.elementBytes == 2)
+  if (work.dense)
     for (HopperMatmulConfig config : SmallVector<HopperMatmulConfig>(configs))
       for (int64_t splits : kSplits) {
         config.splits = splits;
