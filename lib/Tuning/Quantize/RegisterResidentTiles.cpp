@@ -20,6 +20,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fp8moe/Tuning/Quantize/RegisterResidentTiles.h"
 #include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
@@ -92,7 +93,7 @@ static QuantizeTileCost estimate(const QuantizeWork &work,
                                  int64_t residentBlocks, int64_t rows,
                                  const RegisterResidentCalibration &calibration,
                                  const TargetInfo &target) {
-  int64_t team = config.threads / config.columnsPerBlock;
+  int64_t team = register_resident::getTeamThreads(config);
   double held = config.heldChunks * team * kChunkElements;
   // Not every group has the mean length.
   double later = work.jagged ? rows * std::exp(-kLengthSpread * held / rows)
@@ -167,12 +168,10 @@ void RegisterResidentFamily::addTiles(
         getConfig(work, team, isLengthKnown && !work.jagged, rows);
     int64_t heldRegisters =
         config.heldChunks * kChunkElements * work.inputBytes / sizeof(int32_t);
-    int64_t shared = team > target.warpSize
-                         ? config.threads / target.warpSize * sizeof(int32_t)
-                         : 0;
     int64_t blocks = countResidentBlocks(
         config.threads,
-        getRegisters(work, heldRegisters, *calibration->registers), shared,
+        getRegisters(work, heldRegisters, *calibration->registers),
+        register_resident::SharedMemory(config, target.warpSize).getTotal(),
         target);
     if (!blocks)
       continue;

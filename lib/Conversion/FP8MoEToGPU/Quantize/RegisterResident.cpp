@@ -28,6 +28,7 @@
 #include "FP8MoEToGPU/Quantize/QuantizeKernel.h"
 
 #include "fp8moe/Tuning/Quantize/QuantizeModels.h"
+#include "fp8moe/Tuning/Quantize/RegisterResidentTiles.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -49,7 +50,7 @@ class RegisterResidentBuilder {
 public:
   RegisterResidentBuilder(QuantizeKernel &kernel, const QuantizeConfig &config)
       : kernel(kernel), b(kernel.b), config(config),
-        team{Value(), config.threads / config.columnsPerBlock} {}
+        team{Value(), register_resident::getTeamThreads(config)} {}
 
   void build();
 
@@ -115,9 +116,9 @@ void RegisterResidentBuilder::build() {
   bool isTeam = config.columnsPerBlock == 1;
   team.thread = isTeam ? b.getThread() : b.remU(b.getThread(), team.threads);
   Value teamInBlock = isTeam ? b.i64(0) : b.divU(b.getThread(), team.threads);
-  if (team.threads > b.getSubgroupSize())
-    magnitudeMemory = b.allocateShared(
-        config.threads / b.getSubgroupSize() * kWordBytes, "magnitudes");
+  register_resident::SharedMemory memory(config, b.getSubgroupSize());
+  if (memory.magnitudes)
+    magnitudeMemory = b.allocateShared(memory.magnitudes, "magnitudes");
   Value strips =
       b.ceilDiv(kernel.sizes.parallel, config.getColumnsPerWorkTile());
   Value workTiles = b.mul(kernel.sizes.segments, strips);
