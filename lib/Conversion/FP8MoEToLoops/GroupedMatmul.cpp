@@ -141,9 +141,6 @@ private:
 /// (G9): the scales of blocks of an operand, if it has any.
 class BlockScales {
 public:
-  /// (X1): elements that share a scale.
-  static constexpr int64_t kBlock = 32;
-
   BlockScales(GroupedMatmulOp op, Value scales, OpLowering &l) : b(l.b) {
     if (op.hasBlockScales())
       buffer = &l.getBuffer(scales);
@@ -163,7 +160,7 @@ public:
   Value apply(Value element, SmallVector<Value> indices, Value firstBlock) {
     if (!buffer)
       return element;
-    indices.back() = b.add(firstBlock, b.div(indices.back(), kBlock));
+    indices.back() = b.add(firstBlock, b.div(indices.back(), kMXBlock));
     Value scale = getMXScale(b, buffer->load(b, indices));
     auto widen = [&](Value f32) -> Value {
       return arith::ExtFOp::create(b, b.getF64Type(), f32);
@@ -307,8 +304,7 @@ static void contractGroups(GroupedMatmulOp op, OpLowering &l) {
                result.store(b, value, indices);
              }});
         if (std::optional<int64_t> pad = scalesA.getPad())
-          return b.add(start,
-                       b.roundUp(b.ceilDiv(length, BlockScales::kBlock), *pad));
+          return b.add(start, b.roundUp(b.ceilDiv(length, kMXBlock), *pad));
         return padding ? b.add(start, b.roundUp(length, padding.getPad()))
                        : start;
       });

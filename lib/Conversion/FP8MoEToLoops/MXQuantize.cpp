@@ -15,9 +15,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// (X1): elements that share a scale.
-static constexpr int64_t kBlock = 32;
-
 namespace {
 
 /// How scales are found from the indices of what they are for. Scales of groups
@@ -63,9 +60,9 @@ public:
     Value first = lowers[axis], last = uppers[axis];
     // Along the axis, and across it in square blocks, the loops count blocks.
     lowers[axis] = b.index(0);
-    uppers[axis] = b.ceilDiv(b.sub(last, first), kBlock);
+    uppers[axis] = b.ceilDiv(b.sub(last, first), kMXBlock);
     if (across)
-      uppers[*across] = b.ceilDiv(uppers[*across], kBlock);
+      uppers[*across] = b.ceilDiv(uppers[*across], kMXBlock);
     ScaleIndices places{axis, begin, scaleBegin};
     b.nest(
         input.getMemoryOrder(), lowers, uppers, [&](ArrayRef<Value> indices) {
@@ -79,8 +76,8 @@ private:
   };
   /// The elements of a block in [first, last).
   Range getRange(Value block, Value first, Value last) {
-    Value begin = b.add(first, b.mul(block, kBlock));
-    return {begin, b.min(b.add(begin, b.index(kBlock)), last)};
+    Value begin = b.add(first, b.mul(block, kMXBlock));
+    return {begin, b.min(b.add(begin, b.index(kMXBlock)), last)};
   }
 
   /// Calls `body` with the indices of each line of a block, null at the axis.
@@ -153,7 +150,7 @@ public:
     input.forEachElement(b, 0, begin, end, [&](ArrayRef<Value> indices) {
       SmallVector<Value> block(indices);
       Value first = axis == 0 ? begin : b.index(0);
-      block[axis] = b.div(b.sub(indices[axis], first), kBlock);
+      block[axis] = b.div(b.sub(indices[axis], first), kMXBlock);
       Value scale = getMXScale(b, scales.load(b, places.get(b, block)));
       Value product =
           arith::MulFOp::create(b, toF32(b, input.load(b, indices)), scale);
@@ -186,7 +183,7 @@ forEachRows(OpLowering &l, Value input, Value offsets, Value scales,
       b, l.getBuffer(offsets), rows, [&](const Group &group, Value start) {
         body(group.begin, group.end, start);
         Value length = b.sub(group.end, group.begin);
-        Value used = axis == 0 ? b.ceilDiv(length, kBlock) : length;
+        Value used = axis == 0 ? b.ceilDiv(length, kMXBlock) : length;
         return b.add(start, b.roundUp(used, pad));
       });
   l.getBuffer(data).fillZero(b, 0, end.position, rows);

@@ -34,8 +34,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Output elements of a chunk, the least that a thread holds.
-static constexpr int64_t kChunkElements = 16;
 /// Registers that a thread spends on what it holds at most; with more of them,
 /// too few teams are resident to hide each other's waits.
 static constexpr int64_t kHeldRegisters = 64;
@@ -74,7 +72,7 @@ static int64_t getRegisters(const QuantizeWork &work, int64_t heldRegisters,
 
 static QuantizeConfig getConfig(const QuantizeWork &work, int64_t team,
                                 bool isKnown, int64_t rows) {
-  int64_t perChunk = kChunkElements * work.inputBytes / sizeof(int32_t);
+  int64_t perChunk = kOutputChunk * work.inputBytes / sizeof(int32_t);
   QuantizeConfig config;
   config.kind = QuantizeConfig::Inner;
   config.method = QuantizeMethod::RegisterResident;
@@ -82,7 +80,7 @@ static QuantizeConfig getConfig(const QuantizeWork &work, int64_t team,
   config.columnsPerBlock = config.threads / team;
   config.heldChunks =
       isKnown ? std::min<int64_t>(kHeldRegisters / perChunk,
-                                  llvm::divideCeil(rows, team * kChunkElements))
+                                  llvm::divideCeil(rows, team * kOutputChunk))
               : kUnknownHeldRegisters / perChunk;
   config.rounds = work.jagged ? kJaggedRounds : 1;
   return config;
@@ -94,11 +92,11 @@ static QuantizeTileCost estimate(const QuantizeWork &work,
                                  const RegisterResidentCalibration &calibration,
                                  const TargetInfo &target) {
   int64_t team = register_resident::getTeamThreads(config);
-  double held = config.heldChunks * team * kChunkElements;
+  double held = config.heldChunks * team * kOutputChunk;
   // Not every group has the mean length.
   double later = work.jagged ? rows * std::exp(-kLengthSpread * held / rows)
                              : std::max<double>(rows - held, 0);
-  double trips = later / (team * kChunkElements);
+  double trips = later / (team * kOutputChunk);
   trips = 2 * (work.jagged ? trips : std::ceil(trips));
   double elements = static_cast<double>(rows) * work.columns * work.segments;
   double traffic = elements * work.inputBytes * (1 + later / rows) + elements +
@@ -167,7 +165,7 @@ void RegisterResidentFamily::addTiles(
     QuantizeConfig config =
         getConfig(work, team, isLengthKnown && !work.jagged, rows);
     int64_t heldRegisters =
-        config.heldChunks * kChunkElements * work.inputBytes / sizeof(int32_t);
+        config.heldChunks * kOutputChunk * work.inputBytes / sizeof(int32_t);
     int64_t blocks = countResidentBlocks(
         config.threads,
         getRegisters(work, heldRegisters, *calibration->registers),

@@ -49,8 +49,6 @@ static constexpr double kLargestGroup = 1.45;
 
 /// Bytes of a chunk, as every thread loads and stores them.
 static constexpr int64_t kChunkBytes = 16;
-/// Output elements that a thread has of one chunk.
-static constexpr int64_t kChunkElements = 16;
 /// Input bytes that a thread of a strip has in flight in the first pass.
 static constexpr int64_t kOuterBytesInFlight = 4 * kChunkBytes;
 /// Elements that a thread has of a transposed tile.
@@ -154,7 +152,7 @@ private:
                              bool transposed) const {
     if (isAlongRows(rowStride, columnStride, work.columns))
       return std::min(transposed ? two_pass::kTileRowBytes
-                                 : target.warpSize * kChunkElements,
+                                 : target.warpSize * kOutputChunk,
                       getRowsPerSegment());
     return columnStride == 1 ? std::min(config.columnsPerBlock, work.columns)
                              : 1;
@@ -188,7 +186,7 @@ int64_t TileCost::getTraffic(bool rereadsFromCache) const {
 }
 
 int64_t TileCost::getWorkTileLatency(bool rereadsFromCache) const {
-  int64_t perChunk = kChunkElements * work.inputBytes;
+  int64_t perChunk = kOutputChunk * work.inputBytes;
   bool isOuter = config.kind == QuantizeConfig::Outer ||
                  config.kind == QuantizeConfig::OuterTransposing;
   bool isTransposed = config.kind == QuantizeConfig::OuterTransposing ||

@@ -38,6 +38,10 @@ inline bool isGeneral(QuantizeMethod method) {
          method == QuantizeMethod::RegisterResident;
 }
 
+/// Output elements (bytes) in a 16-byte chunk. Work along a contiguous
+/// dimension is dealt in this many elements, whatever the width of the input.
+inline constexpr int64_t kOutputChunk = 16;
+
 /// How blocks divide the work of a quantization. The kind follows from the
 /// contiguous dimensions of input and output, so that both are accessed along
 /// them; the rest is the tile.

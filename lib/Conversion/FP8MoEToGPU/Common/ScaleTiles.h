@@ -11,10 +11,10 @@
 
 #include "FP8MoEToGPU/Common/SegmentTiles.h"
 
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
+
 namespace mlir::fp8moe {
 
-/// (X1): elements that share an MX scale.
-inline constexpr int64_t kMXBlock = 32;
 /// (X6): blocks of a line of a tile of scales, and its bytes. It has as many
 /// lines as a segment tile.
 inline constexpr int64_t kScaleTileBlocks = kSegmentTile / kMXBlock;

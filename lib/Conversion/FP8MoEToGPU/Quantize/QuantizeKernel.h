@@ -15,9 +15,7 @@
 
 namespace mlir::fp8moe {
 
-/// Output elements (bytes) in a 16-byte chunk. Work along a contiguous
-/// dimension is dealt in this many elements, whatever the width of the input.
-constexpr int64_t kOutputChunk = kVectorBytes;
+static_assert(kOutputChunk == kVectorBytes, "a thread stores a chunk at once");
 
 /// The two dimensions of a segment.
 enum class Along { Rows, Columns };

@@ -241,8 +241,6 @@ void RangeAttr::print(AsmPrinter &printer) const {
 
 LogicalResult AlternativeAttr::verify(EmitError emitError, TileAttrInterface,
                                       RangeAttr, int64_t wave) {
-  // The host multiplies it by a number of waves.
-  constexpr int64_t kMostWave = int64_t(1) << 40;
   if (wave > kMostWave)
     return emitError() << "expects wave to be at most " << kMostWave
                        << " ns, found " << wave;

@@ -12,8 +12,6 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::detail;
 
-/// Elements that share one MX scale (OCP Microscaling 1.0).
-static constexpr int64_t kMXBlock = 32;
 /// Rows that every group of jagged MX scales is padded to.
 static constexpr int64_t kMXGroupRows = 128;
 

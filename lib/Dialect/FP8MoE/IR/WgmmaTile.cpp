@@ -8,13 +8,14 @@
 
 #include "TileUtils.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
+#include "fp8moe/Target/NVIDIA.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
 /// PTX ISA, "wgmma.mma_async": an instruction multiplies 64 rows, and columns
 /// by the 8, of which an epilogue takes two at a time.
-static constexpr int64_t kWgmmaRows = 64;
+using nvidia::kWgmmaRows;
 static constexpr int64_t kWgmmaColumns = 16;
 /// Accumulators of more rows or columns do not fit the registers of two
 /// warpgroups.

@@ -16,8 +16,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Elements that share one MX scale (OCP Microscaling 1.0).
-static constexpr int64_t kMXBlock = 32;
 /// The highest rank that kernels have schedules for.
 static constexpr int64_t kMaxKernelRank = 3;
 

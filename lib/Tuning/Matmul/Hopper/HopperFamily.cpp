@@ -88,8 +88,6 @@ bool HopperMatmulFamily::hasKernel(MatmulOpInterface op,
 /// Picoseconds in a unit of the time of a wave: finer differences mean nothing,
 /// and what the host multiplies must not overflow.
 static constexpr int64_t kWaveUnit = 1000;
-/// Tiles of contractions that nobody has take no longer.
-static constexpr int64_t kMostWave = int64_t(1) << 40;
 
 KernelChoiceAttr HopperMatmulFamily::choose(MLIRContext *context,
                                             const MatmulWork &work,

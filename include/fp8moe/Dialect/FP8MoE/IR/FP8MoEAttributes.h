@@ -17,6 +17,9 @@
 namespace mlir::fp8moe {
 /// The upper bound of a range that has none.
 inline constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+/// Nanoseconds that a wave of an alternative takes at most: the host multiplies
+/// them by a number of waves.
+inline constexpr int64_t kMostWave = int64_t(1) << 40;
 } // namespace mlir::fp8moe
 
 #define GET_ATTRDEF_CLASSES

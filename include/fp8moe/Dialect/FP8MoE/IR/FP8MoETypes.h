@@ -41,6 +41,9 @@ Type getBuiltinFp8Type(MLIRContext *context, Fp8Format format,
 /// type.
 double getFp8Max(Type type);
 
+/// (X1): elements that share an MX scale (OCP Microscaling 1.0).
+inline constexpr int64_t kMXBlock = 32;
+
 /// (Q2), (Q6): slices whose largest magnitude is below this, those of zeros
 /// among them, have the scale of this one.
 constexpr double kLeastAmax = 1e-12;

@@ -23,9 +23,6 @@
 namespace mlir::fp8moe {
 
 namespace single_pass_outer {
-/// Bytes of the input along a row that a convert team writes at once.
-inline constexpr int64_t kCellBytes = 8;
-
 /// `hasSegmentDim`: segments are a dimension of the input.
 template <typename T>
 SmallVector<SizeDemand<T>> getSizeDemands(const QuantizeSizes<T> &sizes,

@@ -73,6 +73,9 @@ namespace single_pass_outer {
 inline constexpr int64_t kLineBytes = 128;
 inline constexpr int64_t kLines = 128;
 inline constexpr int64_t kBoxLines = 16;
+/// Bytes of a line that a thread of a convert team has: columns of the input
+/// are a multiple of this.
+inline constexpr int64_t kCellBytes = 8;
 inline constexpr int64_t kBoxes = kLines / kBoxLines;
 inline constexpr int64_t kBoxBytes = kBoxLines * kLineBytes;
 inline constexpr int64_t kStageBytes = kBoxes * kBoxBytes;

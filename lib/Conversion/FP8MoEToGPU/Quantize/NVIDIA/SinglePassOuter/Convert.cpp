@@ -27,9 +27,8 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
-/// Rows and bytes of a line that a thread has, and lanes below each other.
+/// Rows that a thread has of kCellBytes each, and lanes below each other.
 static constexpr int64_t kCellRows = 16;
-static constexpr int64_t kCellBytes = 8;
 static constexpr int64_t kCellLanes = 8;
 /// Rows after which lines are swizzled alike.
 static constexpr int64_t kSwizzleLines = 8;
