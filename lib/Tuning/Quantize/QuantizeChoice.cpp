@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tuning/Quantize/QuantizeCandidates.h"
+#include "fp8moe/Tuning/Common/LengthRange.h"
 #include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 
@@ -65,21 +66,16 @@ KernelChoiceAttr fp8moe::completeQuantizeKernels(KernelChoiceAttr choice,
       choice, KernelChoiceAttr::get(choice.getContext(), general));
 }
 
-/// Whether an alternative is for a work of known sizes, on the target's card.
-static bool isInRange(RangeAttr range, const QuantizeWork &work,
-                      const TargetInfo &target) {
-  if (!range)
-    return true;
-  auto getLength = [&](int64_t bound) {
-    if (range.getQuantity() == Quantity::MeanLength || bound == kUnbounded)
-      return bound;
-    if (range.getPercentOfL2())
-      bound = target.l2.bytes * bound / 100;
-    return bound / work.inputBytes / std::max<int64_t>(work.columns, 1);
-  };
+bool fp8moe::mayBeInRange(RangeAttr range, const QuantizeWork &work,
+                          const TargetInfo &target) {
   int64_t length = getMeanLength(work);
-  return length > getLength(range.getAbove()) &&
-         length <= getLength(range.getUpTo());
+  if (ShapedType::isDynamic(length) || ShapedType::isDynamic(work.columns))
+    return true;
+  auto getL2Bytes = [&] { return target.l2.bytes; };
+  RangeSizes<int64_t> sizes{work.columns, work.inputBytes, getL2Bytes};
+  std::optional<int64_t> upTo = computeUpTo(range, sizes),
+                         above = computeAbove(range, sizes);
+  return (!upTo || length <= *upTo) && (!above || length > *above);
 }
 
 /// The cost of the alternative for the nominal length of slices.
@@ -90,7 +86,8 @@ static Cost estimateChoice(const QuantizeWork &work, KernelChoiceAttr choice,
     return chooseQuantizeTile(tiles).cost;
   QuantizeWork nominal = withNominalSizes(work);
   for (AlternativeAttr alternative : choice.getEntries()) {
-    if (!isInRange(alternative.getRange(), nominal, target))
+    if (RangeAttr range = alternative.getRange();
+        range && !mayBeInRange(range, nominal, target))
       continue;
     for (const QuantizeTileCost &tile : tiles)
       if (getQuantizeTile(choice.getContext(), tile.config) ==

@@ -67,7 +67,8 @@ public:
     Value rows = materializeSize(builder, op->getLoc(), input.sizes[0]);
     auto range = RangeAttr::get(op->getContext(), Quantity::MeanLength,
                                 /*above=*/1000, /*up_to=*/9000);
-    return lowerChoice({{&first, range}, {&rest}}, {rows}, lowering);
+    return lowerChoice({{&first, range}, {&rest}}, {rows, input.sizes[1]},
+                       lowering);
   }
 };
 

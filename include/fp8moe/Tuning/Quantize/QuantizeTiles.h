@@ -196,6 +196,10 @@ KernelChoiceAttr completeQuantizeKernels(KernelChoiceAttr choice,
                                          const QuantizeWork &work,
                                          const TargetInfo &target);
 
+/// Whether a range holds on the target's card, or may, as sizes are not known.
+bool mayBeInRange(RangeAttr range, const QuantizeWork &work,
+                  const TargetInfo &target);
+
 /// What a choice of an operation along several axes says of one; null for null.
 KernelChoiceAttr getAxisChoice(KernelChoiceAttr choice, unsigned index);
 
@@ -208,11 +212,8 @@ const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);
 std::optional<QuantizeTileCost> getBothAxesTile(ArrayRef<QuantizeWork> works,
                                                 const TargetInfo &target);
 
-/// Whether groups, if their size is known, are so small that that kernel is
-/// worthwhile on the target's card: one of two reads finds them in its cache.
-bool haveCachedGroups(const QuantizeWork &columns, const TargetInfo &target);
-
-/// The groups for which that kernel is worthwhile, on each card of the target.
+/// The groups for which that kernel is worthwhile, on each card of the target:
+/// one of two reads finds them in its cache.
 RangeAttr getBothAxesRange(MLIRContext *context, const TargetInfo &target);
 
 /// The tile for both axes, and kernels for each axis behind it.

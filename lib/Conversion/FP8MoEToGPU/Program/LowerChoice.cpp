@@ -11,66 +11,33 @@
 #include "FP8MoEToGPU/Program/Conditions.h"
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 
-#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Tuning/Common/LengthRange.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// The mean length up to which a group has at most so many bytes. Dividing the
-/// bound cannot overflow, and is as exact as multiplying the length:
-/// n * b <= B holds where n <= floor(B / b).
-static Value createLengthOfBytes(Value bytes, const RangeOperands &operands,
-                                 OpBuilder &builder, Location loc) {
-  auto constant = [&](int64_t value) -> Value {
-    return arith::ConstantIndexOp::create(builder, loc, value);
-  };
-  int64_t acrossBytes =
-      multiplySizes(getStaticSize(operands.parallel), operands.elementBytes);
-  // Nothing is in a group that is empty; any result will do.
-  if (!ShapedType::isDynamic(acrossBytes))
-    return arith::DivSIOp::create(builder, loc, bytes,
-                                  constant(std::max<int64_t>(acrossBytes, 1)));
-  Value elements = arith::DivSIOp::create(builder, loc, bytes,
-                                          constant(operands.elementBytes));
-  Value parallel = arith::MaxSIOp::create(
-      builder, loc, materializeSize(builder, loc, operands.parallel),
-      constant(1));
-  return arith::DivSIOp::create(builder, loc, elements, parallel);
-}
-
-/// A bound of a range as a mean length.
-static Value createBound(int64_t bound, RangeAttr range,
-                         const RangeOperands &operands, OpBuilder &builder,
-                         Location loc) {
-  Value number = arith::ConstantIndexOp::create(builder, loc, bound);
-  if (range.getQuantity() == Quantity::MeanLength)
-    return number;
-  if (range.getPercentOfL2()) {
-    // Drivers give the bytes of a cache in 32 bits, and there are at most 1000
-    // percent.
-    Value l2 = plan::DeviceAttrOp::create(builder, loc, builder.getIndexType(),
-                                          plan::DeviceAttribute::L2Bytes);
-    Value product = arith::MulIOp::create(builder, loc, l2, number);
-    number = arith::DivSIOp::create(
-        builder, loc, product,
-        arith::ConstantIndexOp::create(builder, loc, 100));
-  }
-  return createLengthOfBytes(number, operands, builder, loc);
-}
-
 Value fp8moe::createIsInRange(RangeAttr range, const RangeOperands &operands,
                               OpBuilder &builder, Location loc) {
-  auto compare = [&](arith::CmpIPredicate predicate, int64_t bound) -> Value {
-    return arith::CmpIOp::create(
-        builder, loc, predicate, operands.meanLength,
-        createBound(bound, range, operands, builder, loc));
+  ImplicitLocOpBuilder b(loc, builder);
+  auto getL2Bytes = [&] {
+    return HostSize(b, plan::DeviceAttrOp::create(
+                           b, b.getIndexType(), plan::DeviceAttribute::L2Bytes)
+                           .getResult());
+  };
+  RangeSizes<HostSize> sizes{HostSize(b, operands.parallel),
+                             operands.elementBytes, getL2Bytes};
+  // No comparison of HostSize, which would fold that of a known length: plans
+  // keep their form.
+  auto compare = [&](arith::CmpIPredicate predicate, const HostSize &bound) {
+    return arith::CmpIOp::create(b, predicate, operands.meanLength,
+                                 bound.getValue(b));
   };
   Value isAtMost, isAbove;
-  if (range.getUpTo() != kUnbounded)
-    isAtMost = compare(arith::CmpIPredicate::sle, range.getUpTo());
-  if (range.getAbove() != 0)
-    isAbove = compare(arith::CmpIPredicate::sgt, range.getAbove());
-  return createBoth(builder, loc, isAtMost, isAbove);
+  if (std::optional<HostSize> upTo = computeUpTo(range, sizes))
+    isAtMost = compare(arith::CmpIPredicate::sle, *upTo);
+  if (std::optional<HostSize> above = computeAbove(range, sizes))
+    isAbove = compare(arith::CmpIPredicate::sgt, *above);
+  return createBoth(b, loc, isAtMost, isAbove);
 }
 
 /// Whether the range of each alternative holds; null without one.

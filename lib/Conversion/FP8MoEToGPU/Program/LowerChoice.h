@@ -19,7 +19,7 @@ struct RangeOperands {
   /// Elements that share a scale, on average, an index. Null when there is no
   /// range.
   Value meanLength;
-  /// Elements across them, and the bytes of each; only for ranges of bytes.
+  /// Elements across them, and the bytes of each.
   OpFoldResult parallel;
   int64_t elementBytes = 1;
 };

@@ -59,17 +59,12 @@ fp8moe::getBothAxesOuterTile(int64_t rowBytes, const TargetInfo &target) {
   return std::nullopt;
 }
 
-/// Bytes of the input that a group may have, on average, for one launch along
-/// both axes to be worthwhile. In larger ones a second read finds less in the
-/// cache: on one NVIDIA H200, 32768x7168 in 16 groups (29 MB) take 313 us and a
+/// Above some size of groups on average, a second read finds less in the cache:
+/// on one NVIDIA H200, 32768x7168 in 16 groups (29 MB) take 313 us and a
 /// launch for each axis 358 us. In 8 groups (59 MB) it was 331 and 355 us, when
-/// the former took 323 us.
-static int64_t getGroupBytes(const TargetInfo &target) {
-  return target.l2.getUsableBytes();
-}
-
-/// The same part of the cache of whatever card runs the program: what is usable
-/// follows from its two halves, which all cards of a chip have.
+/// the former took 323 us. The range is the same part of the cache of whatever
+/// card runs the program: what is usable follows from its two halves, which all
+/// cards of a chip have.
 RangeAttr fp8moe::getBothAxesRange(MLIRContext *context,
                                    const TargetInfo &target) {
   return RangeAttr::get(context, Quantity::GroupBytes, /*above=*/0,
@@ -133,17 +128,6 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
   return result;
 }
 
-bool fp8moe::haveCachedGroups(const QuantizeWork &columns,
-                              const TargetInfo &target) {
-  int64_t groupRows = getMeanLength(columns);
-  if (ShapedType::isDynamic(groupRows) ||
-      ShapedType::isDynamic(columns.columns))
-    return true;
-  int64_t rowBytes =
-      std::max<int64_t>(multiplySizes(columns.columns, columns.inputBytes), 1);
-  return groupRows <= getGroupBytes(target) / rowBytes;
-}
-
 Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
                            const TargetInfo &target) {
   Cost sum;
@@ -167,12 +151,14 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
   if (!both || !haveOneType(op))
     return std::nullopt;
   KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr();
+  MLIRContext *context = op->getContext();
   bool isChosen =
-      choice ? choice.getFirst().getTile() ==
-                   getQuantizeTile(op->getContext(), both->config)
-             : haveCachedGroups(works[0], target) &&
-                   both->cost.time * 100 < estimateApart(works, target).time *
-                                               (100 - kLeastGainPercent);
+      choice
+          ? choice.getFirst().getTile() ==
+                getQuantizeTile(context, both->config)
+          : mayBeInRange(getBothAxesRange(context, target), works[0], target) &&
+                both->cost.time * 100 < estimateApart(works, target).time *
+                                            (100 - kLeastGainPercent);
   return isChosen ? both : std::nullopt;
 }
 
