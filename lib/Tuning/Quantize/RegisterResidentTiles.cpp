@@ -159,8 +159,7 @@ void RegisterResidentFamily::addTiles(
     return;
   // A kernel for any length of slices holds the same number of chunks.
   bool isLengthKnown = !ShapedType::isDynamic(getMeanLength(known));
-  int64_t rows = std::max<int64_t>(
-      computeMeanLength(work.jagged, work.rows, work.segments), 1);
+  int64_t rows = std::max<int64_t>(getMeanLength(work), 1);
   for (int64_t team : kTeams) {
     QuantizeConfig config =
         getConfig(work, team, isLengthKnown && !work.jagged, rows);

@@ -134,9 +134,7 @@ public:
   QuantizeTileCost get() const;
 
 private:
-  int64_t getRowsPerSegment() const {
-    return computeMeanLength(work.jagged, work.rows, work.segments);
-  }
+  int64_t getRowsPerSegment() const { return getMeanLength(work); }
   int64_t getElements() const {
     return llvm::SaturatingMultiply<uint64_t>(
         llvm::SaturatingMultiply<uint64_t>(work.rows, work.columns),

@@ -71,8 +71,7 @@ void SinglePassOuterFamily::addTiles(
   result.config.columnsPerBlock =
       single_pass_outer::kLineBytes / known.inputBytes;
   int64_t rowsPerSegment =
-      nominal.jagged ? llvm::divideCeil(nominal.rows, nominal.segments) +
-                           *calibration->unusedRows
+      nominal.jagged ? getMeanLength(nominal) + *calibration->unusedRows
                      : llvm::alignTo(nominal.rows, single_pass_outer::kLines);
   int64_t elements = llvm::SaturatingMultiply<uint64_t>(
       llvm::SaturatingMultiply<uint64_t>(nominal.rows, nominal.columns),
