@@ -33,8 +33,7 @@ static SmallVector<Value> unpackFloats(KernelBuilder &b, Value chunk,
       values.push_back(b.bitcast(b.getF32Type(), word));
       continue;
     }
-    // The bits of a bf16 are the upper half of the f32 with the same value.
-    for (Value bits : {b.shiftLeft(word, 16), b.bitAnd(word, 0xFFFF0000)})
+    for (Value bits : {b.widenLowBF16(word), b.widenHighBF16(word)})
       values.push_back(b.bitcast(b.getF32Type(), bits));
   }
   return values;

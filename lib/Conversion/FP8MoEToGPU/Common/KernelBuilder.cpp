@@ -232,6 +232,14 @@ std::pair<Value, Value> KernelBuilder::splitHalves(Value words) {
   return {join(parts[0], parts[1]), join(parts[2], parts[3])};
 }
 
+// The bits of a bf16 are the upper half of the f32 with the same value.
+
+Value KernelBuilder::widenLowBF16(Value word) { return shiftLeft(word, 16); }
+
+Value KernelBuilder::widenHighBF16(Value word) {
+  return bitAnd(word, 0xFFFF0000);
+}
+
 //===----------------------------------------------------------------------===//
 // Control flow
 //===----------------------------------------------------------------------===//

@@ -140,9 +140,8 @@ SmallVector<Value> SplitSumBuilder::loadAddends(Value pointer, int64_t count) {
       values.push_back(b.load(b.getF32Type(), place, sizeof(float)));
       continue;
     }
-    // The bits of a bf16 are the upper half of the f32 with the same value.
     Value bits = b.zeroExtend(b.getI32Type(), b.load(b.getI16Type(), place, 2));
-    values.push_back(b.bitcast(b.getF32Type(), b.shiftLeft(bits, 16)));
+    values.push_back(b.bitcast(b.getF32Type(), b.widenLowBF16(bits)));
   }
   return values;
 }

@@ -18,8 +18,6 @@ using namespace mlir::fp8moe;
 
 /// Two bf16 values in one word.
 static constexpr int64_t kBF16Magnitudes = 0x7FFF7FFF;
-static constexpr int64_t kBF16Bits = 16;
-static constexpr int64_t kHighBF16 = 0xFFFF0000;
 
 static Value splat(KernelBuilder &b, int64_t word) {
   return arith::ConstantOp::create(
@@ -54,11 +52,10 @@ SmallVector<Value> QuantizeMath::unpackMagnitudes(Value chunk) {
   SmallVector<Value> words = b.unpackWords(chunk);
   if (inputType.isF32())
     return words;
-  // The bits of a bf16 are the upper half of the f32 with the same value.
   SmallVector<Value> bits;
   for (Value word : words) {
-    bits.push_back(b.shiftLeft(word, kBF16Bits));
-    bits.push_back(b.bitAnd(word, kHighBF16));
+    bits.push_back(b.widenLowBF16(word));
+    bits.push_back(b.widenHighBF16(word));
   }
   return bits;
 }

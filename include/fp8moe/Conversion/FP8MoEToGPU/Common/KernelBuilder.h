@@ -150,6 +150,10 @@ public:
   Value permuteBytes(Value low, Value high, Value selector) {
     return hooks.createPermuteBytes(*this, low, high, selector);
   }
+  /// The f32 with the value of the bf16 in the lower or the upper half of a
+  /// word, as its bits (all i32).
+  Value widenLowBF16(Value word);
+  Value widenHighBF16(Value word);
   /// Two f32 rounded to bf16, as an i32 with the first one in the lower half.
   Value packBF16(Value low, Value high) {
     return hooks.createPackBF16(*this, low, high);

@@ -142,22 +142,18 @@ void CDNAEpilogue::accumulate(Run &run, bool isRagged) {
     return;
   Value pitch = kernel.sizes.addendRow;
   bool isBF16 = kernel.problem.getResultBytes() == 2;
-  // The bits of a bf16 are the upper half of the f32 with the same value.
-  auto fromBF16 = [&](Value word, bool isUpper) {
-    return isUpper ? b.bitAnd(word, 0xFFFF0000) : b.shiftLeft(word, 16);
-  };
   SmallVector<Value> words;
   if (isRagged) {
     for (int64_t i : llvm::seq(kRun)) {
       Value offset = getOffset(run, i, pitch);
       Type type = isBF16 ? Type(b.getI16Type()) : Type(b.getI32Type());
       Value word = b.zeroExtend(b.getI32Type(), addend.load(b, type, offset));
-      words.push_back(isBF16 ? fromBF16(word, false) : word);
+      words.push_back(isBF16 ? b.widenLowBF16(word) : word);
     }
   } else if (isBF16) {
     Value loaded = addend.load(b, b.getWordsType(), getOffset(run, 0, pitch));
     for (Value word : b.unpackWords(loaded))
-      words.append({fromBF16(word, false), fromBF16(word, true)});
+      words.append({b.widenLowBF16(word), b.widenHighBF16(word)});
   } else {
     for (int64_t first = 0; first < kRun; first += 4)
       llvm::append_range(
