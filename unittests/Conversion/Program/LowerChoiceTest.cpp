@@ -8,9 +8,9 @@
 
 #include "FP8MoEToGPU/Program/LowerChoice.h"
 
+#include "FP8MoEToGPU/Quantize/GeneralLaunch.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Launch.h"
 #include "FP8MoEToGPU/Quantize/QuantizeInstance.h"
-#include "FP8MoEToGPU/Quantize/SegmentedLaunch.h"
 #include "ProgramFixture.h"
 
 using namespace mlir;

@@ -43,7 +43,7 @@ namespace {
 
 class CastBuilder {
 public:
-  CastBuilder(KernelBuilder &b, const CastProblem &problem);
+  CastBuilder(KernelBuilder &b, const ScaledCastProblem &problem);
 
   void build();
 
@@ -97,7 +97,7 @@ private:
   SegmentTiles createTiles();
 
   KernelBuilder &b;
-  const CastProblem &problem;
+  const ScaledCastProblem &problem;
   Value inputPointer, scalesPointer, offsetsPointer, outputPointer;
   CastSizes<Value> sizes;
   /// Whether chunks are taken along rows of the input and of the output.
@@ -108,7 +108,7 @@ private:
 
 } // namespace
 
-CastBuilder::CastBuilder(KernelBuilder &b, const CastProblem &problem)
+CastBuilder::CastBuilder(KernelBuilder &b, const ScaledCastProblem &problem)
     : b(b), problem(problem), fromRows(problem.sizes.inRow == 1),
       toRows(problem.sizes.outRow == 1), tiles(createTiles()),
       factors(b, problem, sizes, scalesPointer, tiles) {}
@@ -273,7 +273,8 @@ void CastBuilder::build() {
 }
 
 gpu::GPUFuncOp fp8moe::buildCast(Location loc, gpu::GPUModuleOp module,
-                                 StringRef name, const CastProblem &problem,
+                                 StringRef name,
+                                 const ScaledCastProblem &problem,
                                  const TargetHooks &hooks) {
   KernelSignature signature;
   signature.pointers = problem.jagged ? 4 : 3;

@@ -17,7 +17,7 @@ namespace mlir::fp8moe {
 /// Reads the scales of a cast.
 class CastFactors {
 public:
-  CastFactors(KernelBuilder &b, const CastProblem &problem,
+  CastFactors(KernelBuilder &b, const ScaledCastProblem &problem,
               const CastSizes<Value> &sizes, Value scalesPointer,
               SegmentTiles &tiles)
       : b(b), problem(problem), sizes(sizes), scalesPointer(scalesPointer),
@@ -37,7 +37,7 @@ private:
   Value loadBlock(const SegmentTile &tile, Value line, Value element);
 
   KernelBuilder &b;
-  const CastProblem &problem;
+  const ScaledCastProblem &problem;
   const CastSizes<Value> &sizes;
   Value scalesPointer;
   SegmentTiles &tiles;

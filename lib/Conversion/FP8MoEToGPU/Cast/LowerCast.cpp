@@ -59,7 +59,8 @@ getSizes(const CastDims &dims, const CastViews &views, OpBuilder &builder) {
 }
 
 /// Launches the kernel of a cast; `problem` has what the operation says.
-static void launch(Operation *op, const CastViews &views, CastProblem problem,
+static void launch(Operation *op, const CastViews &views,
+                   ScaledCastProblem problem,
                    const CastSizes<OpFoldResult> &sizes, StringRef name,
                    ProgramLowering &lowering) {
   problem.jagged = views.offsets.has_value();
@@ -100,10 +101,11 @@ static void launch(Operation *op, const CastViews &views, CastProblem problem,
 
 /// The types of a cast, of which the FP8 one must be the target's.
 template <typename CastOp>
-static FailureOr<CastProblem> getProblem(CastOp op, ProgramLowering &lowering) {
+static FailureOr<ScaledCastProblem> getProblem(CastOp op,
+                                               ProgramLowering &lowering) {
   if (failed(requireKernels(op, lowering.getTarget())))
     return failure();
-  CastProblem problem;
+  ScaledCastProblem problem;
   problem.inputType = op.getInput().getType().getElementType();
   problem.outputType = op.getType().getElementType();
   if (failed(problem.isToFP8()
@@ -129,7 +131,7 @@ static FailureOr<CastViews> getViews(CastOp op, ProgramLowering &lowering) {
 template <typename CastOp>
 static LogicalResult lowerSlices(CastOp op, CastScales scales, StringRef name,
                                  ProgramLowering &lowering) {
-  FailureOr<CastProblem> problem = getProblem(op, lowering);
+  FailureOr<ScaledCastProblem> problem = getProblem(op, lowering);
   if (failed(problem))
     return failure();
   problem->scales = scales;
@@ -165,7 +167,7 @@ static LogicalResult lowerSlices(CastOp op, CastScales scales, StringRef name,
 /// (X8): a scale for each block of 32. Groups divide rows, whether blocks lie
 /// along them or not.
 static LogicalResult lowerBlocks(MXDequantizeOp op, ProgramLowering &lowering) {
-  FailureOr<CastProblem> problem = getProblem(op, lowering);
+  FailureOr<ScaledCastProblem> problem = getProblem(op, lowering);
   if (failed(problem))
     return failure();
   FailureOr<CastViews> views = getViews(op, lowering);

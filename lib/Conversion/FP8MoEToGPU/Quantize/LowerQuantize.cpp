@@ -55,9 +55,9 @@ static QuantizeSizes<OpFoldResult> getSizes(const Quantization &q,
   return sizes;
 }
 
-static QuantizeProblem getProblem(const Quantization &q,
-                                  const QuantizeSizes<OpFoldResult> &sizes) {
-  QuantizeProblem problem;
+static AxisQuantizeProblem
+getProblem(const Quantization &q, const QuantizeSizes<OpFoldResult> &sizes) {
+  AxisQuantizeProblem problem;
   problem.inputType = q.inputType.getElementType();
   problem.fp8Type = q.resultType.getElementType();
   problem.powerOfTwo = q.rounding == ScaleRounding::Pow2;

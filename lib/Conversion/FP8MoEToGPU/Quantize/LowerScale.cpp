@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
+#include "FP8MoEToGPU/Quantize/GeneralQuantize.h"
 
-#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
 #include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/KernelProblem.h"
 #include "fp8moe/Tuning/Quantize/QuantizeModels.h"
@@ -71,7 +71,7 @@ static LogicalResult lowerScale(ScaleOpTy op, Value offsets,
   if (failed(sizes))
     return failure();
 
-  QuantizeProblem problem;
+  AxisQuantizeProblem problem;
   problem.inputType = op.getInput().getType().getElementType();
   problem.fp8Type = op.getFp8Type();
   problem.powerOfTwo = op.getRounding() == ScaleRounding::Pow2;
@@ -101,8 +101,7 @@ static LogicalResult lowerScale(ScaleOpTy op, Value offsets,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(key)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildSegmentedQuantize(op.getLoc(), module, name, problem, config,
-                               hooks);
+        buildGeneralQuantize(op.getLoc(), module, name, problem, config, hooks);
       });
   // Rows of no group have no scales.
   ImplicitLocOpBuilder b(op.getLoc(), builder);

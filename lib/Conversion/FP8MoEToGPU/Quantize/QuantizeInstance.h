@@ -11,7 +11,7 @@
 
 #include "FP8MoEToGPU/Program/KernelLowering.h"
 
-#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/AxisQuantizeProblem.h"
 
 namespace mlir::fp8moe {
 
@@ -22,7 +22,7 @@ struct QuantizeBuffers {
 
 /// A quantization along one axis.
 struct QuantizeOperands {
-  QuantizeProblem problem;
+  AxisQuantizeProblem problem;
   QuantizeSizes<OpFoldResult> sizes;
   QuantizeBuffers buffers;
 };

@@ -12,7 +12,8 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-QuantizeKernel::QuantizeKernel(KernelBuilder &b, const QuantizeProblem &problem)
+QuantizeKernel::QuantizeKernel(KernelBuilder &b,
+                               const AxisQuantizeProblem &problem)
     : b(b), problem(problem),
       math(b, problem.inputType, problem.fp8Type, problem.powerOfTwo) {
   unsigned pointer = 0, parameter = 0;

@@ -11,7 +11,7 @@
 
 #include "FP8MoEToGPU/Common/MemoryAccess.h"
 #include "FP8MoEToGPU/Quantize/QuantizeMath.h"
-#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/AxisQuantizeProblem.h"
 
 namespace mlir::fp8moe {
 
@@ -44,10 +44,10 @@ struct Team {
 /// What all schedules build their kernels from.
 class QuantizeKernel {
 public:
-  QuantizeKernel(KernelBuilder &b, const QuantizeProblem &problem);
+  QuantizeKernel(KernelBuilder &b, const AxisQuantizeProblem &problem);
 
   KernelBuilder &b;
-  const QuantizeProblem &problem;
+  const AxisQuantizeProblem &problem;
   QuantizeMath math;
   QuantizeSizes<Value> sizes;
 

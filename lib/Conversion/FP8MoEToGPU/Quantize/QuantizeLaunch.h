@@ -74,7 +74,7 @@ protected:
   OpBuilder builder;
   SizeBuilder size;
   Value isNeeded;
-  const QuantizeProblem &problem;
+  const AxisQuantizeProblem &problem;
   const QuantizeSizes<OpFoldResult> &sizes;
   const QuantizeBuffers &buffers;
   ProgramLowering &lowering;

@@ -52,9 +52,9 @@ enum class CastScales {
 
 /// Data times scales: from FP8, or to FP8.
 ///
-/// Segments are uniform or jagged, as in a QuantizeProblem. Output rows of no
-/// segment are written as zero.
-struct CastProblem {
+/// Segments are uniform or jagged, as in an AxisQuantizeProblem. Output rows of
+/// no segment are written as zero.
+struct ScaledCastProblem {
   /// A builtin f8 type that the target converts from, and bf16 or f32; or the
   /// reverse, for scales of columns.
   Type inputType, outputType;
@@ -82,7 +82,8 @@ inline constexpr int64_t kCastThreads = 256;
 /// The kernel of a problem. Its pointers are input, scales, offsets (jagged
 /// only) and output; then come the dynamic sizes in the order of `members`.
 gpu::GPUFuncOp buildCast(Location loc, gpu::GPUModuleOp module, StringRef name,
-                         const CastProblem &problem, const TargetHooks &hooks);
+                         const ScaledCastProblem &problem,
+                         const TargetHooks &hooks);
 
 } // namespace mlir::fp8moe
 

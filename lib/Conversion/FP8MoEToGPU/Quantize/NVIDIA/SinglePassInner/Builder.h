@@ -53,7 +53,7 @@ struct SharedLine {
 
 class SinglePassInnerBuilder {
 public:
-  SinglePassInnerBuilder(KernelBuilder &b, const QuantizeProblem &problem,
+  SinglePassInnerBuilder(KernelBuilder &b, const AxisQuantizeProblem &problem,
                          const SinglePassInnerTile &tile,
                          const SharedMemory &memory);
 

@@ -30,10 +30,9 @@ static constexpr int64_t kMaxBulkTilesInFlight = 12;
 /// Words of input in a chunk.
 static constexpr int64_t kChunkWords = kChunkBytes / kWordBytes;
 
-SinglePassInnerBuilder::SinglePassInnerBuilder(KernelBuilder &b,
-                                               const QuantizeProblem &problem,
-                                               const SinglePassInnerTile &tile,
-                                               const SharedMemory &memory)
+SinglePassInnerBuilder::SinglePassInnerBuilder(
+    KernelBuilder &b, const AxisQuantizeProblem &problem,
+    const SinglePassInnerTile &tile, const SharedMemory &memory)
     : b(b), tile(tile), memory(memory),
       math(b, problem.inputType, problem.fp8Type, problem.powerOfTwo),
       ring(b, b.offsetBytes(b.getDynamicShared(), memory.ring), memory.stages),
@@ -447,7 +446,7 @@ void SinglePassInnerBuilder::buildScale() {
 
 gpu::GPUFuncOp fp8moe::buildSinglePassInnerQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,
-    const QuantizeProblem &problem, const SinglePassInnerTile &tile,
+    const AxisQuantizeProblem &problem, const SinglePassInnerTile &tile,
     const single_pass_inner::SharedMemory &memory, const TargetHooks &hooks) {
   KernelSignature signature;
   signature.pointers = 4;

@@ -27,7 +27,7 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSINNER_KERNEL_H
 
 #include "FP8MoEToGPU/Quantize/QuantizeMath.h"
-#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/AxisQuantizeProblem.h"
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassInnerTiles.h"
 
 namespace mlir::fp8moe {
@@ -38,7 +38,7 @@ namespace mlir::fp8moe {
 /// scales, then the dynamic sizes in the order of `members`.
 gpu::GPUFuncOp buildSinglePassInnerQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,
-    const QuantizeProblem &problem, const SinglePassInnerTile &tile,
+    const AxisQuantizeProblem &problem, const SinglePassInnerTile &tile,
     const single_pass_inner::SharedMemory &memory, const TargetHooks &hooks);
 
 } // namespace mlir::fp8moe

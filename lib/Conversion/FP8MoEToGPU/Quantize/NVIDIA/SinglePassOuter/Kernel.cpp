@@ -17,7 +17,7 @@ using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
 SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
-                                             const QuantizeProblem &problem,
+                                             const AxisQuantizeProblem &problem,
                                              const SinglePassOuterTile &tile,
                                              const RowOutput &rowOutput)
     : b(b), problem(problem), tile(tile), rowOutput(rowOutput),
@@ -398,7 +398,7 @@ static_assert(kOneAxisRegisters.getSum() <= 4 * kOneAxisRegisters.launch);
 
 gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,
-    const QuantizeProblem &problem, const SinglePassOuterTile &tile,
+    const AxisQuantizeProblem &problem, const SinglePassOuterTile &tile,
     const RowOutput &rowOutput, const TargetHooks &hooks) {
   KernelSignature signature;
   signature.tensorMaps = 4;

@@ -32,7 +32,7 @@
 #include "FP8MoEToGPU/NVIDIA/GridBarrier.h"
 #include "FP8MoEToGPU/NVIDIA/StageRing.h"
 #include "FP8MoEToGPU/Quantize/QuantizeMath.h"
-#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/AxisQuantizeProblem.h"
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"
 
 namespace mlir::fp8moe {
@@ -145,7 +145,7 @@ constexpr int64_t kLineChunks = single_pass_outer::kLineBytes / kChunkBytes;
 
 /// Whether the input has a dimension of segments besides those of rows and
 /// columns.
-inline bool isSegmentDim(const QuantizeProblem &problem) {
+inline bool isSegmentDim(const AxisQuantizeProblem &problem) {
   return !problem.jagged && problem.sizes.inSegment != 0;
 }
 
@@ -158,12 +158,12 @@ struct RowOutput {
 /// What the roles share.
 class SinglePassOuterKernel {
 public:
-  SinglePassOuterKernel(KernelBuilder &b, const QuantizeProblem &problem,
+  SinglePassOuterKernel(KernelBuilder &b, const AxisQuantizeProblem &problem,
                         const SinglePassOuterTile &tile,
                         const RowOutput &rowOutput);
 
   KernelBuilder &b;
-  const QuantizeProblem &problem;
+  const AxisQuantizeProblem &problem;
   const SinglePassOuterTile &tile;
   /// Only where the tile has rows, as the pointers are.
   const RowOutput &rowOutput;
@@ -341,7 +341,7 @@ private:
 /// their scales.
 gpu::GPUFuncOp buildSinglePassOuterQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,
-    const QuantizeProblem &problem, const SinglePassOuterTile &tile,
+    const AxisQuantizeProblem &problem, const SinglePassOuterTile &tile,
     const RowOutput &rowOutput, const TargetHooks &hooks);
 
 // The roles. `warp` counts within the role.

@@ -1,4 +1,4 @@
-//===- SegmentedQuantize.cpp - Quantize segments of a matrix --------------===//
+//===- GeneralQuantize.cpp - Kernels that take everything -----------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,18 +6,18 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Conversion/FP8MoEToGPU/Quantize/SegmentedQuantize.h"
+#include "FP8MoEToGPU/Quantize/GeneralQuantize.h"
 #include "FP8MoEToGPU/Quantize/QuantizeKernel.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-gpu::GPUFuncOp fp8moe::buildSegmentedQuantize(Location loc,
-                                              gpu::GPUModuleOp module,
-                                              StringRef name,
-                                              const QuantizeProblem &problem,
-                                              const QuantizeConfig &config,
-                                              const TargetHooks &hooks) {
+gpu::GPUFuncOp fp8moe::buildGeneralQuantize(Location loc,
+                                            gpu::GPUModuleOp module,
+                                            StringRef name,
+                                            const AxisQuantizeProblem &problem,
+                                            const QuantizeConfig &config,
+                                            const TargetHooks &hooks) {
   KernelSignature signature;
   signature.pointers = 2 + problem.jagged + !problem.scalesOnly;
   signature.sizes = countDynamic(problem.sizes);

@@ -1,4 +1,4 @@
-//===- SegmentedLaunch.cpp - Launches kernels that take everything --------===//
+//===- GeneralLaunch.cpp - Launches kernels that take everything ----------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FP8MoEToGPU/Quantize/SegmentedLaunch.h"
+#include "FP8MoEToGPU/Quantize/GeneralLaunch.h"
 
+#include "FP8MoEToGPU/Quantize/GeneralQuantize.h"
 #include "FP8MoEToGPU/Quantize/QuantizeLaunch.h"
 
 #include "fp8moe/Tuning/Quantize/QuantizeModels.h"
@@ -16,9 +17,9 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-class SegmentedLaunch : QuantizeLaunch {
+class GeneralLaunch : QuantizeLaunch {
 public:
-  SegmentedLaunch(const QuantizeInstance &instance, ProgramLowering &lowering)
+  GeneralLaunch(const QuantizeInstance &instance, ProgramLowering &lowering)
       : QuantizeLaunch(instance, instance.operands, lowering),
         config(instance.config) {}
 
@@ -32,7 +33,7 @@ private:
 } // namespace
 
 SymbolRefAttr
-SegmentedLaunch::getKernel(SmallVectorImpl<OpFoldResult> &arguments) {
+GeneralLaunch::getKernel(SmallVectorImpl<OpFoldResult> &arguments) {
   SmallVector<int64_t> numbers{
       problem.powerOfTwo,      problem.jagged,
       problem.outputPadding,   problem.inputAlignment,
@@ -49,12 +50,11 @@ SegmentedLaunch::getKernel(SmallVectorImpl<OpFoldResult> &arguments) {
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildSegmentedQuantize(b.getLoc(), module, name, problem, config,
-                               hooks);
+        buildGeneralQuantize(b.getLoc(), module, name, problem, config, hooks);
       });
 }
 
-void SegmentedLaunch::launch(Value when) {
+void GeneralLaunch::launch(Value when) {
   SmallVector<OpFoldResult> arguments;
   SymbolRefAttr kernel = getKernel(arguments);
   SmallVector<Value> pointers{buffers.input};
@@ -71,22 +71,22 @@ void SegmentedLaunch::launch(Value when) {
 
 namespace {
 template <typename TileT>
-class SegmentedQuantizeLowering : public TileLowering<TileT> {
+class GeneralQuantizeLowering : public TileLowering<TileT> {
 public:
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
-    SegmentedLaunch(cast<QuantizeInstance>(instance), lowering).launch(when);
+    GeneralLaunch(cast<QuantizeInstance>(instance), lowering).launch(when);
     return Value();
   }
 };
 } // namespace
 
 const KernelLowering &fp8moe::getTwoPassLowering() {
-  static const SegmentedQuantizeLowering<TwoPassTileAttr> lowering;
+  static const GeneralQuantizeLowering<TwoPassTileAttr> lowering;
   return lowering;
 }
 
 const KernelLowering &fp8moe::getRegisterResidentLowering() {
-  static const SegmentedQuantizeLowering<RegisterResidentTileAttr> lowering;
+  static const GeneralQuantizeLowering<RegisterResidentTileAttr> lowering;
   return lowering;
 }

@@ -1,4 +1,4 @@
-//===- SegmentedQuantize.h - Quantize segments of a matrix ------*- C++ -*-===//
+//===- AxisQuantizeProblem.h - Quantize along one dimension -----*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,10 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_CONVERSION_FP8MOETOGPU_QUANTIZE_SEGMENTEDQUANTIZE_H
-#define FP8MOE_CONVERSION_FP8MOETOGPU_QUANTIZE_SEGMENTEDQUANTIZE_H
+#ifndef FP8MOE_CONVERSION_FP8MOETOGPU_QUANTIZE_AXISQUANTIZEPROBLEM_H
+#define FP8MOE_CONVERSION_FP8MOETOGPU_QUANTIZE_AXISQUANTIZEPROBLEM_H
 
-#include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
 #include "fp8moe/Tuning/Quantize/QuantizeSizes.h"
 
 namespace mlir::fp8moe {
@@ -22,7 +21,7 @@ namespace mlir::fp8moe {
 /// `offsets` holds the end row of each, and all segments lie behind each other
 /// in the same `reduction` rows, so that inSegment and outSegment are 0. Output
 /// rows of no segment are written as zero.
-struct QuantizeProblem {
+struct AxisQuantizeProblem {
   /// bf16 or f32.
   Type inputType;
   /// A builtin f8 type that the target converts to.
@@ -40,15 +39,6 @@ struct QuantizeProblem {
   QuantizeSizes<int64_t> sizes;
 };
 
-/// The kernel of a problem with the tile in `config`. Its pointers are input,
-/// offsets (jagged only), output (unless there is none) and scales; then come
-/// the dynamic sizes in the order of `members`.
-gpu::GPUFuncOp buildSegmentedQuantize(Location loc, gpu::GPUModuleOp module,
-                                      StringRef name,
-                                      const QuantizeProblem &problem,
-                                      const QuantizeConfig &config,
-                                      const TargetHooks &hooks);
-
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_CONVERSION_FP8MOETOGPU_QUANTIZE_SEGMENTEDQUANTIZE_H
+#endif // FP8MOE_CONVERSION_FP8MOETOGPU_QUANTIZE_AXISQUANTIZEPROBLEM_H

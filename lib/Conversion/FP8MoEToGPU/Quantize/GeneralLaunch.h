@@ -1,4 +1,4 @@
-//===- SegmentedLaunch.h - Launches kernels that take everything *- C++ -*-===//
+//===- GeneralLaunch.h - Launches kernels that take everything --*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_SEGMENTEDLAUNCH_H
-#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_SEGMENTEDLAUNCH_H
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_GENERALLAUNCH_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_GENERALLAUNCH_H
 
 #include "FP8MoEToGPU/Program/KernelLowering.h"
 
@@ -20,4 +20,4 @@ const KernelLowering &getRegisterResidentLowering();
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_SEGMENTEDLAUNCH_H
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_GENERALLAUNCH_H
