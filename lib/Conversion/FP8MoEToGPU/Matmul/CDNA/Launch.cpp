@@ -6,44 +6,28 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FP8MoEToGPU/Matmul/MatmulInstance.h"
-#include "FP8MoEToGPU/Program/Conditions.h"
-#include "FP8MoEToGPU/Program/ProgramLowering.h"
+#include "FP8MoEToGPU/Matmul/MatmulLaunch.h"
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/CDNA/GroupedMatmul.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Rows and columns are i32, and a tile may begin before the last one and end
-/// after it.
-static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - (1 << 16);
 static constexpr int64_t kAlignment = CDNAMatmulConfig::kChunkBytes;
 
 namespace {
 /// Launches the kernel of one operation.
-class CDNAMatmulLaunch {
+class CDNAMatmulLaunch : MatmulLaunch {
 public:
   CDNAMatmulLaunch(const MatmulInstance &instance, ProgramLowering &lowering)
-      : op(instance.getOp()), instance(instance), problem(instance.problem),
-        sizes(instance.sizes), lowering(lowering),
-        builder(lowering.getBuilder()), size(builder, op.getLoc()) {}
+      : MatmulLaunch(instance, lowering) {}
 
   LogicalResult launch(Value when);
 
 private:
-  Value getIndex(OpFoldResult value) {
-    return materializeSize(builder, op.getLoc(), value);
-  }
-  InFlightDiagnostic emitError() {
-    return op.emitOpError("on ") << lowering.getTarget().chip << " ";
-  }
   /// Refuses what is larger than `most`, now or when the program is called.
   LogicalResult requireAtMost(OpFoldResult value, int64_t most,
                               const Twine &what);
-  LogicalResult requireMultiple(OpFoldResult value, int64_t step,
-                                const Twine &what);
   LogicalResult checkOperand(const Twine &name, const BufferView &view,
                              int64_t contiguous, int64_t elementBytes);
   LogicalResult checkResult(const Twine &name, const BufferView &view);
@@ -52,39 +36,15 @@ private:
   OpFoldResult countRowBlocks(const CDNAMatmulConfig &config);
   SymbolRefAttr getKernel(const CDNAMatmulConfig &config,
                           const CDNAMatmulStrides<OpFoldResult> &strides);
-  Value createIsNotEmpty();
-
-  MatmulOpInterface op;
-  const MatmulInstance &instance;
-  const GroupedMatmulProblem &problem;
-  const GroupedMatmulSizes<OpFoldResult> &sizes;
-  ProgramLowering &lowering;
-  OpBuilder builder;
-  SizeBuilder size;
 };
 } // namespace
-
-/// Kernels rely on more than the layout promises: the runtime refuses a caller
-/// whose buffer is aligned to less.
-static void raiseAlignment(Value buffer, int64_t alignment) {
-  llvm::TypeSwitch<Operation *, void>(buffer.getDefiningOp())
-      .Case<plan::InputOp, plan::OutputOp, plan::WorkspaceOp>([&](auto op) {
-        if (static_cast<int64_t>(op.getAlignment()) < alignment)
-          op.setAlignment(alignment);
-      });
-}
 
 LogicalResult CDNAMatmulLaunch::requireAtMost(OpFoldResult value, int64_t most,
                                               const Twine &what) {
   int64_t known = getStaticSize(value);
   if (ShapedType::isDynamic(known)) {
-    Value holds = arith::CmpIOp::create(
-        builder, op.getLoc(), arith::CmpIPredicate::sle, getIndex(value),
-        getIndex(builder.getIndexAttr(most)));
-    plan::RequireOp::create(builder, op.getLoc(), holds,
-                            builder.getStringAttr("the matmul kernel takes " +
-                                                  what + " up to " +
-                                                  Twine(most)));
+    require(arith::CmpIPredicate::sle, value, most,
+            "the matmul kernel takes " + what + " up to " + Twine(most));
     return success();
   }
   if (known <= most)
@@ -93,30 +53,6 @@ LogicalResult CDNAMatmulLaunch::requireAtMost(OpFoldResult value, int64_t most,
                      << known
                      << "; split the tensor, or compile the function for "
                         "target 'cpu'";
-}
-
-LogicalResult CDNAMatmulLaunch::requireMultiple(OpFoldResult value,
-                                                int64_t step,
-                                                const Twine &what) {
-  int64_t known = getStaticSize(value);
-  if (ShapedType::isDynamic(known)) {
-    Value holds = arith::CmpIOp::create(
-        builder, op.getLoc(), arith::CmpIPredicate::eq,
-        getIndex(size.rem(value, step)), getIndex(builder.getIndexAttr(0)));
-    plan::RequireOp::create(builder, op.getLoc(), holds,
-                            builder.getStringAttr("the matmul kernel needs " +
-                                                  what +
-                                                  " that are multiples of " +
-                                                  Twine(step) + " elements"));
-    return success();
-  }
-  if (known % step == 0)
-    return success();
-  return emitError() << "expects " << what << " that are multiples of " << step
-                     << " elements (" << kAlignment << " bytes), found "
-                     << known
-                     << "; pad the tensor, or compile the function for target "
-                        "'cpu'";
 }
 
 /// The contraction is contiguous, and rows begin at multiples of what a lane
@@ -143,8 +79,7 @@ LogicalResult CDNAMatmulLaunch::checkOperand(const Twine &name,
             requireAtMost(view.sizes[dim], kMaxExtent, "sizes of " + name)) ||
         isSingle)
       continue;
-    if (failed(requireMultiple(view.strides[dim], kAlignment / elementBytes,
-                               "strides of " + name)))
+    if (failed(requirePitch(name, view.strides[dim], elementBytes, kAlignment)))
       return failure();
     // Experts may be farther apart than what a descriptor spans.
     bool isExpert = rank == 3 && dim == 0;
@@ -234,20 +169,6 @@ CDNAMatmulLaunch::getKernel(const CDNAMatmulConfig &config,
       });
 }
 
-/// Whether the result has elements (an i1), if that is not known.
-Value CDNAMatmulLaunch::createIsNotEmpty() {
-  Value isNotEmpty;
-  for (OpFoldResult extent : {sizes.rows, sizes.columns}) {
-    if (!ShapedType::isDynamic(getStaticSize(extent)))
-      continue;
-    Value hasElements = arith::CmpIOp::create(
-        builder, op.getLoc(), arith::CmpIPredicate::sge, getIndex(extent),
-        getIndex(builder.getIndexAttr(1)));
-    isNotEmpty = createBoth(builder, op.getLoc(), isNotEmpty, hasElements);
-  }
-  return isNotEmpty;
-}
-
 LogicalResult CDNAMatmulLaunch::launch(Value when) {
   if (failed(check()))
     return failure();
@@ -272,9 +193,8 @@ LogicalResult CDNAMatmulLaunch::launch(Value when) {
   OpFoldResult blocks = size.mul(countRowBlocks(config),
                                  size.ceilDiv(sizes.columns, config.columns));
   args.push_back(getIndex(blocks));
-  Value isNeeded =
-      createBoth(builder, op.getLoc(), createIsNotEmpty(),
-                 createBoth(builder, op.getLoc(), when, instance.isNeeded));
+  Value isNeeded = both(createIsNotEmpty({sizes.rows, sizes.columns}),
+                        both(when, instance.isNeeded));
   Value one = getIndex(builder.getIndexAttr(1));
   plan::LaunchOp::create(builder, op.getLoc(), getKernel(config, strides),
                          ValueRange{getIndex(blocks), one, one},

@@ -9,15 +9,12 @@
 #include "FP8MoEToGPU/Matmul/Hopper/Launch.h"
 
 #include "FP8MoEToGPU/Matmul/Hopper/LeastWaves.h"
-#include "FP8MoEToGPU/Matmul/MatmulInstance.h"
+#include "FP8MoEToGPU/Matmul/MatmulLaunch.h"
 #include "FP8MoEToGPU/Matmul/SumSplits.h"
-#include "FP8MoEToGPU/Program/Conditions.h"
-#include "FP8MoEToGPU/Program/ProgramLowering.h"
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/Hopper/GroupedMatmul.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/Hopper/MatmulAtoms.h"
 #include "fp8moe/Target/NVIDIA.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -25,20 +22,15 @@ using namespace mlir::fp8moe;
 /// Lines that are brought to the second-level cache when a part of them is
 /// read: operands are read whole, by neighbouring blocks.
 static constexpr int64_t kOperandPromotion = 256;
-/// Rows, columns and positions in the contraction are i32, and a tile may begin
-/// before the last one and end after it.
-static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - (1 << 16);
 /// Accesses of a warp to partial sums cover whole lines.
 static constexpr int64_t kPartialSumsAlignment = 128;
 
 namespace {
 /// Launches the kernels of one operation.
-class HopperMatmulLaunch {
+class HopperMatmulLaunch : MatmulLaunch {
 public:
   HopperMatmulLaunch(const MatmulInstance &instance, ProgramLowering &lowering)
-      : op(instance.getOp()), instance(instance), problem(instance.problem),
-        sizes(instance.sizes), lowering(lowering),
-        builder(lowering.getBuilder()), size(builder, op.getLoc()) {}
+      : MatmulLaunch(instance, lowering) {}
 
   LogicalResult launch(Value when);
 
@@ -55,13 +47,6 @@ private:
   /// dimension is contiguous; reports at the operation when that is not so.
   FailureOr<Matrix> getMatrix(const Twine &name, RankedTensorType type,
                               const BufferView &view, ArrayRef<int64_t> dims);
-  LogicalResult requirePitch(const Twine &name, OpFoldResult stride,
-                             int64_t elementBytes);
-  void require(arith::CmpIPredicate predicate, OpFoldResult value,
-               int64_t bound, const Twine &message);
-  Value getIndex(OpFoldResult value) {
-    return materializeSize(builder, op.getLoc(), value);
-  }
   Value createMap(const Matrix &matrix, ArrayRef<int64_t> box, int64_t swizzle,
                   int64_t promotion);
   /// What has tensor maps.
@@ -79,62 +64,10 @@ private:
                     Value partialSums, Value blocks, Value condition);
   Value createPartialSums(ArrayRef<MatmulAlternative> alternatives,
                           Value blocks);
-  Value createIsNotEmpty();
-  Value both(Value lhs, Value rhs) {
-    return createBoth(builder, op.getLoc(), lhs, rhs);
-  }
   SmallVector<Value> createMaps(const Operands &operands, int64_t resultBytes,
                                 const HopperMatmulConfig &config);
-
-  MatmulOpInterface op;
-  const MatmulInstance &instance;
-  const GroupedMatmulProblem &problem;
-  const GroupedMatmulSizes<OpFoldResult> &sizes;
-  ProgramLowering &lowering;
-  OpBuilder builder;
-  SizeBuilder size;
 };
 } // namespace
-
-/// Kernels rely on more than the layout promises: the runtime refuses a caller
-/// whose buffer is aligned to less.
-static void raiseAlignment(Value buffer, int64_t alignment) {
-  llvm::TypeSwitch<Operation *, void>(buffer.getDefiningOp())
-      .Case<plan::InputOp, plan::OutputOp, plan::WorkspaceOp>([&](auto op) {
-        if (static_cast<int64_t>(op.getAlignment()) < alignment)
-          op.setAlignment(alignment);
-      });
-}
-
-void HopperMatmulLaunch::require(arith::CmpIPredicate predicate,
-                                 OpFoldResult value, int64_t bound,
-                                 const Twine &message) {
-  Value condition =
-      arith::CmpIOp::create(builder, op.getLoc(), predicate, getIndex(value),
-                            getIndex(builder.getIndexAttr(bound)));
-  plan::RequireOp::create(builder, op.getLoc(), condition,
-                          builder.getStringAttr(message));
-}
-
-LogicalResult HopperMatmulLaunch::requirePitch(const Twine &name,
-                                               OpFoldResult stride,
-                                               int64_t elementBytes) {
-  int64_t step = nvidia::kTensorMapAddressAlignment / elementBytes;
-  int64_t known = getStaticSize(stride);
-  if (ShapedType::isDynamic(known)) {
-    require(arith::CmpIPredicate::eq, size.rem(stride, step), 0,
-            "the matmul kernel needs strides of " + name +
-                " that are multiples of " + Twine(step) + " elements");
-    return success();
-  }
-  if (known % step == 0)
-    return success();
-  return op.emitOpError("on ")
-         << lowering.getTarget().chip << " expects strides of " << name
-         << " that are multiples of " << step << " elements ("
-         << nvidia::kTensorMapAddressAlignment << " bytes), found " << known
-         << "; pad the tensor, or compile the function for target 'cpu'";
-}
 
 FailureOr<HopperMatmulLaunch::Matrix>
 HopperMatmulLaunch::getMatrix(const Twine &name, RankedTensorType type,
@@ -147,9 +80,8 @@ HopperMatmulLaunch::getMatrix(const Twine &name, RankedTensorType type,
     int64_t known = getStaticSize(view.sizes[dim]);
     if (!ShapedType::isDynamic(known)) {
       if (known < 1 || known > kMaxExtent)
-        return op.emitOpError("on ")
-               << lowering.getTarget().chip << " takes sizes from 1 to "
-               << kMaxExtent << ", found " << known << " in " << type;
+        return emitError() << "takes sizes from 1 to " << kMaxExtent
+                           << ", found " << known << " in " << type;
     } else {
       require(arith::CmpIPredicate::sle, view.sizes[dim], kMaxExtent,
               "the matmul kernel takes at most " + Twine(kMaxExtent) +
@@ -158,13 +90,14 @@ HopperMatmulLaunch::getMatrix(const Twine &name, RankedTensorType type,
   }
   if (getStaticSize(view.strides[dims.front()]) != 1 &&
       type.getDimSize(dims.front()) != 1)
-    return op.emitOpError("on ")
-           << lowering.getTarget().chip << " expects " << name
-           << " to be contiguous along dimension " << dims.front() << ", found "
-           << type << "; run fp8moe-optimize-layouts, or fp8moe.relayout it";
+    return emitError()
+           << "expects " << name << " to be contiguous along dimension "
+           << dims.front() << ", found " << type
+           << "; run fp8moe-optimize-layouts, or fp8moe.relayout it";
   for (int64_t dim : dims.drop_front()) {
     matrix.strides.push_back(view.strides[dim]);
-    if (failed(requirePitch(name, view.strides[dim], matrix.elementBytes)))
+    if (failed(requirePitch(name, view.strides[dim], matrix.elementBytes,
+                            nvidia::kTensorMapAddressAlignment)))
       return failure();
   }
   raiseAlignment(view.buffer, nvidia::kTensorMapAddressAlignment);
@@ -280,23 +213,6 @@ HopperMatmulLaunch::createMaps(const Operands &operands, int64_t resultBytes,
           createMap(operands.result, box, resultBox.rowBytes, /*promotion=*/0)};
 }
 
-/// Whether the result has elements (an i1), if that is not known.
-Value HopperMatmulLaunch::createIsNotEmpty() {
-  Value isNotEmpty;
-  for (OpFoldResult extent : {sizes.rows, sizes.columns, sizes.groups}) {
-    if (!ShapedType::isDynamic(getStaticSize(extent)))
-      continue;
-    Value hasElements = arith::CmpIOp::create(
-        builder, op.getLoc(), arith::CmpIPredicate::sge, getIndex(extent),
-        getIndex(builder.getIndexAttr(1)));
-    isNotEmpty = isNotEmpty ? arith::AndIOp::create(builder, op.getLoc(),
-                                                    isNotEmpty, hasElements)
-                                  .getResult()
-                            : hasElements;
-  }
-  return isNotEmpty;
-}
-
 /// The kernel of one tile.
 void HopperMatmulLaunch::launchTile(
     const GroupedMatmulProblem &problem,
@@ -398,7 +314,8 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   if (problem.isMGrouped() && ShapedType::isDynamic(problem.sizes.contraction))
     require(arith::CmpIPredicate::sge, sizes.contraction, 1,
             "the matmul kernel contracts over at least one element");
-  Value isNotEmpty = createIsNotEmpty();
+  Value isNotEmpty =
+      createIsNotEmpty({sizes.rows, sizes.columns, sizes.groups});
   SmallVector<Value> choice =
       createLeastWaves(builder, op.getLoc(), alternatives, sizes, blocks);
   for (auto [alternative, isChosen] : llvm::zip_equal(alternatives, choice)) {
