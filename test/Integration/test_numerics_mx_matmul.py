@@ -5,13 +5,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""grouped_matmul with scales of blocks on the CPU: (G9), bit for bit."""
+"""grouped_matmul with scales of blocks: (G9), bit for bit on the CPU, and on a GPU as near as its tensor cores add up."""
 
 import cases
 import numpy as np
 import oracle
 import pytest
 from harness import Variant, check, parameters
+from test_device_matmul import on_a_gpu
 from test_numerics_matmul import EXPERT_COLUMNS, EXPERTS, matmul_cases
 
 FILE = "mx_matmul.mlir"
@@ -47,26 +48,29 @@ def forward(function, a, b, out, layout, accumulate=False):
     return Variant(FILE, function, matmul_cases(function), make, expect)
 
 
-def quantized(function, is_forward):
+def quantized(function, is_forward, out=F32, kinds_of=("e4m3", "e4m3"), modes=("rceil", "rceil"), accumulate=False):
     """From bf16, in one program."""
 
     def make(rng, case, kinds):
         (m, k, n), groups, pattern, _ = case
         x = rng.standard_normal((m, k)).astype(BF16)
-        ends = cases.offsets(rng, pattern, groups, m)
+        inputs = {"x": x, "offsets": cases.offsets(rng, pattern, groups, m)}
         if is_forward:
-            return {"x": x, "w": rng.standard_normal((groups, k, n)).astype(BF16), "offsets": ends}
-        return {"g": rng.standard_normal((m, n)).astype(BF16), "x": x, "offsets": ends}
+            return inputs | {"w": rng.standard_normal((groups, k, n)).astype(BF16)}
+        if accumulate:
+            inputs["c"] = rng.standard_normal((groups, n, k)).astype(out)
+        return inputs | {"g": rng.standard_normal((m, n)).astype(BF16)}
 
     def expect(inputs, kinds, case):
         ends = inputs["offsets"]
+        of_a, of_b = ((mode, kinds(kind)) for mode, kind in zip(modes, kinds_of, strict=True))
         if is_forward:
-            a, sa = oracle.mx_quantize(inputs["x"], 1, "rceil", kinds("e4m3"))
-            b, sb = oracle.mx_quantize(inputs["w"], 1, "rceil", kinds("e4m3"))
-            return {"y": oracle.mx_grouped_matmul_2d3d(a, b, ends, sa, sb, F32)}
-        a, sa = oracle.jagged_mx_quantize(inputs["g"], ends, 0, "rceil", kinds("e4m3"))
-        b, sb = oracle.jagged_mx_quantize(inputs["x"], ends, 0, "floor", kinds("e5m2"))
-        return {"y": oracle.mx_grouped_matmul_2d2d(a.T, b, ends, sa, sb, F32)}
+            a, sa = oracle.mx_quantize(inputs["x"], 1, *of_a)
+            b, sb = oracle.mx_quantize(inputs["w"], 1, *of_b)
+            return {"y": oracle.mx_grouped_matmul_2d3d(a, b, ends, sa, sb, out)}
+        a, sa = oracle.jagged_mx_quantize(inputs["g"], ends, 0, *of_a)
+        b, sb = oracle.jagged_mx_quantize(inputs["x"], ends, 0, *of_b)
+        return {"y": oracle.mx_grouped_matmul_2d2d(a.T, b, ends, sa, sb, out, inputs.get("c"))}
 
     return Variant(FILE, function, matmul_cases(function), make, expect)
 
@@ -75,10 +79,65 @@ VARIANTS = [
     forward("e4m3_2d3d_bf16", "e4m3", "e4m3", BF16, EXPERT_COLUMNS),
     forward("e5m2_e4m3_2d3d_f32_accumulate", "e5m2", "e4m3", F32, EXPERTS, accumulate=True),
     quantized("quantized_2d3d_f32", True),
-    quantized("quantized_2d2d_f32", False),
+    quantized("quantized_2d2d_f32", False, F32, ("e4m3", "e5m2"), ("rceil", "floor")),
+    quantized("quantized_tiles_2d3d_bf16", True, BF16, ("e5m2", "e4m3"), ("floor", "rceil")),
+    quantized("quantized_2d2d_bf16_accumulate", False, BF16, accumulate=True),
 ]
 
 
 @pytest.mark.parametrize("variant, case", **parameters(VARIANTS))
 def test_grouped_matmul_of_blocks(cpu, variant, case):
     check(cpu, variant, case)
+
+
+# --- On a GPU ---------------------------------------------------------------------
+
+# Rows, contraction, columns: parts of tiles and of stages, a single block, more tiles than multiprocessors.
+GPU_SIZES = [(16, 16, 16), (208, 48, 72), (304, 144, 136), (1040, 528, 264), (4112, 256, 1032), (2064, 2080, 392)]
+GPU_CASES = [
+    (variant.function, (sizes, groups, pattern, special))
+    for variant in VARIANTS
+    for i, sizes in enumerate(GPU_SIZES)
+    for groups, pattern, special in [
+        ((1, 4, 13, 64, 3, 8)[i], cases.GROUP_PATTERNS[i % len(cases.GROUP_PATTERNS)], False),
+        ((5, 2, 7, 3, 16, 6)[i], cases.GROUP_PATTERNS[(i + 3) % len(cases.GROUP_PATTERNS)], True),
+    ]
+]
+# Of the sum of the magnitudes of the products, which are exact; sums are nearly those of f32.
+BLOCK_TOLERANCE = 5e-5
+
+
+def magnitudes(inputs):
+    """The operands without their signs."""
+
+    def magnitude(x):
+        sign = 1 << (8 * x.itemsize - 1)
+        if x.dtype in (np.int32, oracle.E8M0):
+            return x
+        bits = oracle.bits(x)
+        return (bits & ~bits.dtype.type(sign)).view(x.dtype)
+
+    return {name: magnitude(x) for name, x in inputs.items()}
+
+
+@on_a_gpu(GPU_CASES)
+def test_on_a_gpu(nvidia, case, monkeypatch):
+    # In f64 the order of sums does not matter here.
+    monkeypatch.setattr(oracle, "_contract", np.matmul)
+    function, case = case
+    variant = next(variant for variant in VARIANTS if variant.function == function)
+    inputs = variant.inputs(case, nvidia.kinds)
+    first, again = (outputs["y"] for outputs in nvidia.run(FILE, function, [inputs] * 2))
+    assert (oracle.bits(first) == oracle.bits(again)).all(), "two runs differ"
+    with np.errstate(all="ignore"):
+        expected, sums = (
+            variant.expect(operands, nvidia.kinds, case)["y"].astype(np.float64)
+            for operands in (inputs, magnitudes(inputs))
+        )
+    actual = first.astype(np.float64)
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(actual[~finite], expected[~finite])
+    # Two roundings of nearly the same sum may be neighbours.
+    rounding = 2.0**-7 if first.dtype == BF16 else 2.0**-23
+    error = np.abs(actual - expected) - rounding * np.abs(expected)
+    assert (error[finite] <= BLOCK_TOLERANCE * sums[finite]).all(), f"{np.max(error[finite] / sums[finite]):.1e} of the sum"

@@ -21,6 +21,7 @@ namespace mlir::fp8moe::nvidia {
 /// Threads of a warpgroup, and its warps.
 inline constexpr int64_t kWarpgroupThreads = 128;
 inline constexpr int64_t kWarpgroupWarps = 4;
+inline constexpr int64_t kWarpThreads = kWarpgroupThreads / kWarpgroupWarps;
 
 /// wgmma: rows of A that one instruction multiplies, and bytes of the
 /// contraction in a row of an operand, of those that swizzles permute.

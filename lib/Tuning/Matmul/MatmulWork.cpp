@@ -30,7 +30,7 @@ MatrixElement fp8moe::getMatrixElement(Type type) {
 
 bool fp8moe::isPromoted(MatmulOpInterface op) {
   return isFp8Type(op.getA().getType().getElementType()) &&
-         op.getAccumulation() == Accumulation::Promoted;
+         op.getAccumulation() == Accumulation::Promoted && !hasBlockScales(op);
 }
 
 OperandDims OperandDims::get(MatmulOpInterface op, bool isFirst) {

@@ -75,3 +75,43 @@ func.func @quantized_2d2d_f32(
       : tensor<?x?x!fp8moe.e4m3>, tensor<?x?x!fp8moe.e5m2, #column_major> -> tensor<?x?x?xf32>
   return %y : tensor<?x?x?xf32>
 }
+
+// Rows whose scales lie in tiles that know no groups; a row's group may begin anywhere in one.
+
+func.func @quantized_tiles_2d3d_bf16(
+      %x: tensor<?x?xbf16> {fp8moe.name = "x"},
+      %w: tensor<?x?x?xbf16> {fp8moe.name = "w"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %a, %sa = fp8moe.mx_quantize %x along [1] mode floor
+      : tensor<?x?xbf16> -> tensor<?x?x!fp8moe.e5m2>, tensor<?x?xf8E8M0FNU, #blocked>
+  %b, %sb = fp8moe.mx_quantize %w along [1] mode rceil
+      : tensor<?x?x?xbf16>
+      -> tensor<?x?x?x!fp8moe.e4m3, #expert_column_major>, tensor<?x?x?xf8E8M0FNU, #blocked>
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa, %sb : tensor<?x?xf8E8M0FNU, #blocked>, tensor<?x?x?xf8E8M0FNU, #blocked>)
+      : tensor<?x?x!fp8moe.e5m2>, tensor<?x?x?x!fp8moe.e4m3, #expert_column_major>
+      -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}
+
+func.func @quantized_2d2d_bf16_accumulate(
+      %g: tensor<?x?xbf16> {fp8moe.name = "g"},
+      %x: tensor<?x?xbf16> {fp8moe.name = "x"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %c: tensor<?x?x?xbf16> {fp8moe.name = "c"})
+      -> (tensor<?x?x?xbf16> {fp8moe.name = "y"}) {
+  %q, %sa = fp8moe.mx_quantize %g along [0] mode rceil groups(%offsets : tensor<?xi32>)
+      : tensor<?x?xbf16>
+      -> tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_columns>
+  %a = fp8moe.transpose %q [1, 0]
+      : tensor<?x?x!fp8moe.e4m3, #column_major> -> tensor<?x?x!fp8moe.e4m3>
+  %b, %sb = fp8moe.mx_quantize %x along [0] mode rceil groups(%offsets : tensor<?xi32>)
+      : tensor<?x?xbf16>
+      -> tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_columns>
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa, %sb : tensor<?x?xf8E8M0FNU, #blocked_columns>, tensor<?x?xf8E8M0FNU, #blocked_columns>)
+      accumulate(%c : tensor<?x?x?xbf16>)
+      : tensor<?x?x!fp8moe.e4m3>, tensor<?x?x!fp8moe.e4m3, #column_major> -> tensor<?x?x?xbf16>
+  return %y : tensor<?x?x?xbf16>
+}

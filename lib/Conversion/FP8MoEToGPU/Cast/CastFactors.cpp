@@ -9,12 +9,9 @@
 #include "FP8MoEToGPU/Cast/CastFactors.h"
 
 #include "FP8MoEToGPU/Common/ScaleTiles.h"
-#include "fp8moe/Conversion/F32Bits.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-
-static constexpr int64_t kNaNByte = 255;
 
 SmallVector<Value> CastFactors::loadColumns(const SegmentTile &tile,
                                             Value first, int64_t count) {
@@ -68,11 +65,7 @@ Value CastFactors::loadBlock(const SegmentTile &tile, Value line,
   Value byte = b.zeroExtend(b.getI32Type(),
                             b.load(b.getI8Type(), address, /*alignment=*/1,
                                    /*readOnly=*/true));
-  // 2^-127 is a subnormal f32.
-  Value power = b.select(b.equal(byte, 0), b.i32((f32::kMantissaMask + 1) / 2),
-                         b.shiftLeft(byte, f32::kMantissaBits));
-  return b.bitcast(b.getF32Type(), b.select(b.equal(byte, kNaNByte),
-                                            b.i32(f32::kQuietNaN), power));
+  return createBlockScale(b, byte);
 }
 
 SmallVector<Value> CastFactors::load(const SegmentTile &tile, bool alongRows,

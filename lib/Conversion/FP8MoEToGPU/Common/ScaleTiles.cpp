@@ -7,12 +7,33 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Common/ScaleTiles.h"
+#include "fp8moe/Conversion/F32Bits.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
 /// (X6): rows of 16 bytes hold the blocks of four lines.
 static constexpr int64_t kInterleavedLines = 32;
+
+static constexpr int64_t kNaNByte = 255;
+
+Value fp8moe::createBlockScaleBF16Bits(KernelBuilder &b, Value byte) {
+  // bf16 is the upper half of f32; 2^-127 is subnormal in both.
+  int64_t half = 16;
+  Value power =
+      b.select(b.equal(byte, 0), b.i32((f32::kMantissaMask + 1) / 2 >> half),
+               b.shiftLeft(byte, f32::kMantissaBits - half));
+  return b.select(b.equal(byte, kNaNByte), b.i32(f32::kQuietNaN >> half),
+                  power);
+}
+
+Value fp8moe::createBlockScale(KernelBuilder &b, Value byte) {
+  // 2^-127 is a subnormal f32.
+  Value power = b.select(b.equal(byte, 0), b.i32((f32::kMantissaMask + 1) / 2),
+                         b.shiftLeft(byte, f32::kMantissaBits));
+  return b.bitcast(b.getF32Type(), b.select(b.equal(byte, kNaNByte),
+                                            b.i32(f32::kQuietNaN), power));
+}
 
 Value fp8moe::createOffsetInScaleTile(KernelBuilder &b, Value lineInTile,
                                       Value blockInTile) {

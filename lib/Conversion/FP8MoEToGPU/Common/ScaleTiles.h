@@ -24,6 +24,10 @@ inline constexpr int64_t kScaleTileBytes = kSegmentTile * kScaleTileBlocks;
 Value createOffsetInScaleTile(KernelBuilder &b, Value lineInTile,
                               Value blockInTile);
 
+/// (X8): the bits of the bf16, and the f32, that an e8m0 byte (i32) stands for.
+Value createBlockScaleBF16Bits(KernelBuilder &b, Value byte);
+Value createBlockScale(KernelBuilder &b, Value byte);
+
 /// (X6), (X7): the tile of scales of a segment tile, whose lines are its rows
 /// or its columns. Tiles of a segment lie line by line of tiles.
 Value createScaleTile(KernelBuilder &b, Value scales, SegmentTiles &tiles,

@@ -41,6 +41,18 @@ static GroupedMatmulSizes<OpFoldResult> getSizes(const MatmulInstance &instance,
   return sizes;
 }
 
+/// How an operand's scales lie; None where they are not those of blocks.
+static BlockScales getBlockScales(MatmulOpInterface op,
+                                  RankedTensorType scales) {
+  if (!hasBlockScales(op))
+    return BlockScales::None;
+  if (getGroupPadding(scales))
+    return BlockScales::GroupTiles;
+  return isa_and_present<ScaleBlockedEncodingAttr>(scales.getEncoding())
+             ? BlockScales::Tiles
+             : BlockScales::Lines;
+}
+
 static GroupedMatmulProblem
 getProblem(MatmulOpInterface op,
            const GroupedMatmulSizes<OpFoldResult> &sizes) {
@@ -52,7 +64,11 @@ getProblem(MatmulOpInterface op,
   problem.dense = op.isDense();
   if (GroupPaddingAttr padding = getGroupPadding(op.getA().getType()))
     problem.padding = padding.getPad();
-  problem.hasScales = static_cast<bool>(op.getScaleA());
+  if (op.getScaleA()) {
+    problem.blockScalesA = getBlockScales(op, op.getScaleA().getType());
+    problem.blockScalesB = getBlockScales(op, op.getScaleB().getType());
+  }
+  problem.hasScales = op.getScaleA() && !problem.hasBlockScales();
   problem.reciprocalScales = op.getDirection() == ScaleDirection::Quantize;
   problem.promoted = isPromoted(op);
   problem.accumulates = static_cast<bool>(op.getAddend());
@@ -106,6 +122,7 @@ public:
   bool matches(Operation *op) const override {
     return isa<MatmulOpInterface>(op);
   }
+  bool takesTiledScales() const override { return true; }
   bool writesResults() const override { return true; }
   LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
     return lowerGroupedMatmul(cast<MatmulOpInterface>(op), lowering);

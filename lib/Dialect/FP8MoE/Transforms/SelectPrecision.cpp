@@ -145,7 +145,7 @@ SelectPrecision::decideByRule(MatmulOpInterface op) {
   if (std::optional<std::string> reason = explainUnaligned(weights))
     return stay(*reason);
   if (theRecipe == PrecisionRecipe::MXFP8)
-    return stay(target->chip + " has no block-scaled matmul");
+    return stay(target->chip + " has no matrix instruction with block scales");
   switch (thePolicy) {
   case Policy::Torchao: {
     if (ShapedType::isDynamic(weights.n) || ShapedType::isDynamic(weights.k))
@@ -252,9 +252,10 @@ void SelectPrecision::runOnOperation() {
     return markAllAnalysesPreserved();
   }
   if (theRecipe == PrecisionRecipe::MXFP8 && thePolicy != Policy::None)
-    module.emitWarning("recipe 'mxfp8' leaves every matmul in bf16: there is "
-                       "no block-scaled matmul for ")
-        << target->chip << "; use recipe rowwise";
+    module.emitWarning("recipe 'mxfp8' leaves every matmul in bf16: ")
+        << target->chip
+        << " has no matrix instruction with block scales, so it gains nothing; "
+           "use recipe rowwise";
   usedFilters.clear();
   WalkResult walk = module.walk([&](FunctionOpInterface function) {
     return WalkResult(failure(failed(selectIn(function))));

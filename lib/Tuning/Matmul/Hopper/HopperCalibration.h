@@ -59,6 +59,9 @@ struct HopperCalibration {
   /// Factor of a stage when its products are added in f32 by a warpgroup that
   /// shares the tensor cores, and by one that has them alone.
   Figure<double> promotedShared, promotedAlone;
+  /// Picoseconds of a row or column of a tile in a stage whose elements are
+  /// converted to bf16.
+  Figure<double> convertTime;
 };
 
 /// Null where the registers are not known: the kernel is not supported there.

@@ -75,8 +75,7 @@ void HopperMatmulFamily::addCandidates(
 
 bool HopperMatmulFamily::hasKernel(MatmulOpInterface op,
                                    const TargetInfo &target) const {
-  return !hasBlockScales(op) &&
-         hasMatmulKernel(getMatrixElement(op.getA().getType().getElementType()),
+  return hasMatmulKernel(getMatrixElement(op.getA().getType().getElementType()),
                          getMatrixElement(op.getB().getType().getElementType()),
                          target);
 }

@@ -65,7 +65,8 @@ static constexpr int64_t kMaxStages = 8;
 // Legality
 //===----------------------------------------------------------------------===//
 
-MatmulMemory MatmulMemory::get(const HopperMatmulConfig &config) {
+MatmulMemory MatmulMemory::get(const HopperMatmulConfig &config,
+                               bool hasBlockScales) {
   int64_t stages = config.stages * config.getNumRings();
   MatmulMemory memory;
   memory.a = 0;
@@ -74,11 +75,16 @@ MatmulMemory MatmulMemory::get(const HopperMatmulConfig &config) {
   memory.scales = memory.staging + HopperMatmulConfig::kConsumers *
                                        nvidia::kWarpgroupWarps * 2 *
                                        kMatmulStagingBytes;
+  int64_t lines =
+      hasBlockScales ? 0 : config.getConsumerRows() + config.columns;
+  memory.loaded = memory.scales + HopperMatmulConfig::kConsumers * lines *
+                                      static_cast<int64_t>(sizeof(float));
+  int64_t slots = hasBlockScales ? kLoadedSlots : 0;
   memory.barriers =
-      memory.scales + HopperMatmulConfig::kConsumers *
-                          (config.getConsumerRows() + config.columns) *
-                          sizeof(float);
-  memory.total = memory.barriers + stages * nvidia::kStageBarrierBytes;
+      memory.loaded + slots * (config.rows + config.columns) * kSwizzleRowBytes;
+  memory.loadedBarriers = memory.barriers + stages * nvidia::kStageBarrierBytes;
+  memory.total = memory.loadedBarriers +
+                 slots * nvidia::kWarpgroupWarps * nvidia::kMBarrierBytes;
   return memory;
 }
 
@@ -130,12 +136,21 @@ explainIllegal(const HopperMatmulConfig &config, const MatmulWork &work,
                          box, config.columns);
   if (config.splits > 1 && !work.dense)
     return std::string("only the contraction of a dense matmul is split");
+  if (work.hasBlockScales && (config.rows % nvidia::kWarpgroupThreads ||
+                              config.columns % nvidia::kWarpgroupThreads ||
+                              config.kind == WgmmaSchedule::Independent))
+    return llvm::formatv("operands with scales of blocks are converted for "
+                         "schedules ping_pong and cooperative, by {0} threads "
+                         "that each take a row or a column, found {1}x{2} {3}",
+                         nvidia::kWarpgroupThreads, config.rows, config.columns,
+                         stringifyWgmmaSchedule(config.kind));
   int64_t registers = countRegisters(config, work, chip);
-  if (registers > HopperMatmulConfig::kConsumerRegisters)
+  int64_t limit = HopperMatmulConfig::getConsumerRegisters(work.hasBlockScales);
+  if (registers > limit)
     return llvm::formatv("a thread needs {0} registers for its accumulators "
                          "and what goes with them, it has {1}",
-                         registers, HopperMatmulConfig::kConsumerRegisters);
-  int64_t bytes = MatmulMemory::get(config).total;
+                         registers, limit);
+  int64_t bytes = MatmulMemory::get(config, work.hasBlockScales).total;
   if (bytes > chip.target.sharedMemoryPerBlock)
     return llvm::formatv("it takes {0} bytes of shared memory, a block has {1}",
                          bytes, chip.target.sharedMemoryPerBlock);
@@ -144,11 +159,19 @@ explainIllegal(const HopperMatmulConfig &config, const MatmulWork &work,
 
 /// The most stages that fit, at least two.
 static HopperMatmulConfig withMostStages(HopperMatmulConfig config,
+                                         const MatmulWork &work,
                                          const Chip &chip) {
   for (config.stages = kMaxStages; config.stages > 2; --config.stages)
-    if (MatmulMemory::get(config).total <= chip.target.sharedMemoryPerBlock)
+    if (MatmulMemory::get(config, work.hasBlockScales).total <=
+        chip.target.sharedMemoryPerBlock)
       break;
   return config;
+}
+
+/// Bytes of an element as it is multiplied: those with scales of blocks are
+/// converted to bf16.
+static int64_t getMultipliedBytes(const MatmulWork &work) {
+  return work.hasBlockScales ? 2 : work.elementBytes;
 }
 
 static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
@@ -160,7 +183,7 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
       config.kind = kind;
       config.rows = rows;
       config.columns = columns;
-      config = withMostStages(config, chip);
+      config = withMostStages(config, work, chip);
       if (!explainIllegal(config, work, chip))
         configs.push_back(config);
     }
@@ -186,11 +209,11 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
 /// Picoseconds of one stage.
 static double getStageTime(const HopperMatmulConfig &config,
                            const MatmulWork &work, const Chip &chip) {
-  double teraflops = work.elementBytes == 1
-                         ? *chip.target.calibration->fp8TFlops
-                         : *chip.target.calibration->bf16TFlops;
+  int64_t elementBytes = getMultipliedBytes(work);
+  double teraflops = elementBytes == 1 ? *chip.target.calibration->fp8TFlops
+                                       : *chip.target.calibration->bf16TFlops;
   double flops =
-      2.0 * config.rows * config.columns * kSwizzleRowBytes / work.elementBytes;
+      2.0 * config.rows * config.columns * kSwizzleRowBytes / elementBytes;
   double rows = config.rows, columns = config.columns;
   double reads = kWgmmaRows * (1 + kWgmmaRows / columns);
   double copies = *chip.figures.productBytesPerCycle * (1 / rows + 1 / columns);
@@ -203,6 +226,8 @@ static double getStageTime(const HopperMatmulConfig &config,
                 (teraflops * *chip.figures.sustainedRate);
   if (config.kind == WgmmaSchedule::Cooperative)
     time *= *chip.figures.sharedStage;
+  if (work.hasBlockScales)
+    time = std::max(time, *chip.figures.convertTime * (rows + columns));
   if (!work.promoted) {
     bool isAlone = config.kind == WgmmaSchedule::PingPong;
     bool isOneBlock = config.getConsumerRows() == kWgmmaRows;
@@ -269,7 +294,7 @@ static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
   double isRagged = work.groups > 1 ? 0.5 : 0;
   double tiles, stages;
   double stageElements =
-      static_cast<double>(kSwizzleRowBytes) / work.elementBytes;
+      static_cast<double>(kSwizzleRowBytes) / getMultipliedBytes(work);
   if (work.isMGrouped()) {
     tiles = std::ceil(work.rows / static_cast<double>(config.rows) +
                       isRagged * groups) *

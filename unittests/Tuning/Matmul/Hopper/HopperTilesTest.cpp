@@ -264,7 +264,7 @@ TEST(HopperTilesTest, CandidatesFitTheTarget) {
       work.resultBytes = resultBytes;
       for (const MatmulTileCost &tile : rankMatmulTiles(work, getH200())) {
         const HopperMatmulConfig &config = tile.config;
-        MatmulMemory memory = MatmulMemory::get(config);
+        MatmulMemory memory = MatmulMemory::get(config, work.hasBlockScales);
         EXPECT_LE(memory.total, getH200().sharedMemoryPerBlock);
         EXPECT_GE(config.stages, 2);
         // Every operand and box begins where a swizzle may begin.

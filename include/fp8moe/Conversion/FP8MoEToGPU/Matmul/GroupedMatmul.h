@@ -40,6 +40,10 @@ template <typename T> struct GroupedMatmulSizes {
   }
 };
 
+/// How scales of blocks of the contraction lie: there are none, line by line
+/// (X1), in tiles (X6), or in tiles that begin anew with each group (X7).
+enum class BlockScales { None, Lines, Tiles, GroupTiles };
+
 /// result = (a . b) * scaleA[row] * scaleB[column] + addend, for each group.
 struct GroupedMatmulProblem {
   /// FP8 or bf16; both have the same width.
@@ -53,6 +57,10 @@ struct GroupedMatmulProblem {
   /// Groups of the contraction begin at multiples of this, with zeros between.
   int64_t padding = 1;
   bool hasScales = true;
+  /// Of each operand, instead of those scales; both have them, or neither
+  /// (G9). Elements are multiplied as bf16, which have them in it.
+  BlockScales blockScalesA = BlockScales::None,
+              blockScalesB = BlockScales::None;
   /// Scales are what data was multiplied by, and products are divided by.
   bool reciprocalScales = false;
   /// Partial sums of 128 bytes of the contraction are added in f32.
@@ -65,9 +73,22 @@ struct GroupedMatmulProblem {
   /// ShapedType::kDynamic for what is only known at run time.
   GroupedMatmulSizes<int64_t> sizes;
 
-  int64_t getElementBytes() const { return aType.getIntOrFloatBitWidth() / 8; }
+  /// Of an element in memory, and as it is multiplied.
+  int64_t getDataBytes() const { return aType.getIntOrFloatBitWidth() / 8; }
+  int64_t getElementBytes() const {
+    return hasBlockScales() ? 2 : getDataBytes();
+  }
+  /// What matrix instructions multiply.
+  Type getMultiplied(Type type) const {
+    return hasBlockScales() ? BFloat16Type::get(type.getContext()) : type;
+  }
   int64_t getResultBytes() const {
     return resultType.getIntOrFloatBitWidth() / 8;
+  }
+  bool hasBlockScales() const { return blockScalesA != BlockScales::None; }
+  /// Scales of either kind are two buffers.
+  int64_t countScaleBuffers() const {
+    return hasScales || hasBlockScales() ? 2 : 0;
   }
   bool isMGrouped() const { return groupedDim == GroupedDim::M; }
   /// Each group has a matrix of b.

@@ -64,7 +64,7 @@ def SelectPrecision : Pass<"fp8moe-select-precision", "::mlir::ModuleOp"> {
     - `all`, `none`: FP8 wherever N and K are multiples of 16, or nowhere.
 
     `recipe` says which elements share a scale. `rowwise` can be applied; `tensorwise` only
-    decided; `mxfp8` needs a target with block-scaled matmuls, and leaves all in bf16 where
+    decided; `mxfp8` needs matrix instructions with block scales, and leaves all in bf16 where
     there are none. `filter-fqns` keeps in bf16 every matmul whose name has one of these in
     it. Rows that are not known count as `tokens`, or else with their nominal number.
 

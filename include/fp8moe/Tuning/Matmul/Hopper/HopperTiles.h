@@ -14,6 +14,7 @@
 #ifndef FP8MOE_TUNING_MATMUL_HOPPER_HOPPERTILES_H
 #define FP8MOE_TUNING_MATMUL_HOPPER_HOPPERTILES_H
 
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
 #include "fp8moe/Target/NVIDIA.h"
 #include "fp8moe/Tuning/Common/MinSum.h"
 #include "fp8moe/Tuning/Matmul/MatmulWork.h"
@@ -38,9 +39,15 @@ struct HopperMatmulConfig {
   static constexpr int64_t kConsumers = 2;
   static constexpr int64_t kThreads =
       (1 + kConsumers) * nvidia::kWarpgroupThreads;
-  /// Registers of a consumer's thread: what the producer gives back, shared by
-  /// all, in steps of 8.
-  static constexpr int64_t kConsumerRegisters = 240;
+  /// Registers of a thread of the producer, and of a consumer's: what the
+  /// producer gives back, shared by all, in steps of 8. Warps that convert
+  /// elements need more than those that only issue copies.
+  static constexpr int64_t getProducerRegisters(bool hasBlockScales) {
+    return hasBlockScales ? 104 : 24;
+  }
+  static constexpr int64_t getConsumerRegisters(bool hasBlockScales) {
+    return hasBlockScales ? 200 : 240;
+  }
 
   int64_t getNumRings() const {
     return kind == WgmmaSchedule::Independent ? 2 : 1;
@@ -60,14 +67,25 @@ struct MatmulMemory {
   int64_t a, b;
   /// Two buffers of one warp's result after the other.
   int64_t staging;
-  /// The scales of one warpgroup's tile after the other.
+  /// The scales of one warpgroup's tile after the other, unless they are those
+  /// of blocks.
   int64_t scales;
-  /// Barriers of one ring after the other.
-  int64_t barriers;
+  /// With scales of blocks: what the warps that convert have loaded, as it lies
+  /// in memory. Slots of a warp follow each other.
+  int64_t loaded;
+  /// Barriers of one ring after the other, and of the slots.
+  int64_t barriers, loadedBarriers;
   int64_t total;
 
-  static MatmulMemory get(const HopperMatmulConfig &config);
+  static MatmulMemory get(const HopperMatmulConfig &config,
+                          bool hasBlockScales);
 };
+
+/// With scales of blocks, slots of 128 elements of the contraction that a warp
+/// loads before it converts them, and the lines (rows of A, then columns of B)
+/// that it takes of every 128.
+constexpr int64_t kLoadedSlots = 2;
+constexpr int64_t kConvertedLines = nvidia::kWarpThreads;
 
 /// Bytes of a buffer that a warp stages its results in: 16 rows of 128 bytes.
 constexpr int64_t kMatmulStagingBytes = 2048;
@@ -89,7 +107,7 @@ struct MatmulTileCost {
 bool hasMatmulKernel(MatrixElement a, MatrixElement b,
                      const TargetInfo &target);
 inline bool hasMatmulKernel(const MatmulWork &work, const TargetInfo &target) {
-  return !work.hasBlockScales && hasMatmulKernel(work.a, work.b, target);
+  return hasMatmulKernel(work.a, work.b, target);
 }
 
 /// Reports at `op`, for which there is a kernel, that it cannot read or write

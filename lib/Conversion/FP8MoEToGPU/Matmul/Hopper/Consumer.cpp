@@ -40,7 +40,9 @@ public:
         ringIndex(kernel.config.getNumRings() > 1 ? index : b.i32(0)),
         ring(kernel.getRing(ringIndex)), epilogue(kernel, index),
         partialSums(kernel, index),
-        shape{kernel.config.columns, kernel.problem.aType, kernel.problem.bType,
+        shape{kernel.config.columns,
+              kernel.problem.getMultiplied(kernel.problem.aType),
+              kernel.problem.getMultiplied(kernel.problem.bType),
               kernel.problem.mnMajorA, kernel.problem.mnMajorB},
         numRowBlocks(kernel.config.getConsumerRows() / kWgmmaRows) {
     isFirstLane = b.equal(kernel.lane, 0);
@@ -168,8 +170,10 @@ void Consumer::passTurn() {
 }
 
 void Consumer::build() {
-  createSetRegisters(b, HopperMatmulConfig::kConsumerRegisters,
-                     /*increase=*/true);
+  createSetRegisters(
+      b,
+      HopperMatmulConfig::getConsumerRegisters(kernel.problem.hasBlockScales()),
+      /*increase=*/true);
   // The first turn is the first consumer's.
   b.createIf(b.equal(index, 1), [&] { passTurn(); });
   Tile mine;

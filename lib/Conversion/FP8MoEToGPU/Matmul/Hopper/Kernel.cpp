@@ -24,14 +24,14 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
                                          const GroupedMatmulProblem &problem,
                                          const HopperMatmulConfig &config)
     : b(b), problem(problem), config(config),
-      memory(MatmulMemory::get(config)) {
+      memory(MatmulMemory::get(config, problem.hasBlockScales())) {
   mapA = b.getTensorMap(0);
   mapB = b.getTensorMap(1);
   mapResult = b.getTensorMap(2);
   unsigned pointer = 0, parameter = 0;
   if (!problem.dense)
     offsets = b.getPointer(pointer++);
-  if (problem.hasScales) {
+  if (problem.countScaleBuffers()) {
     scaleA = b.getPointer(pointer++);
     scaleB = b.getPointer(pointer++);
   }
@@ -65,14 +65,17 @@ StageRing GroupedMatmulKernel::getRing(Value index) {
 }
 
 /// By one thread: mbarriers of all rings. A stage is full when the producer has
-/// arrived and its bytes have come, and empty when every warp that reads it has
-/// arrived.
+/// arrived and its bytes have come, or when every warp that converts them has,
+/// and empty when every warp that reads it has arrived.
 static void createRings(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
   bool isShared = kernel.config.kind == WgmmaSchedule::Cooperative;
   for (int64_t ring : llvm::seq(kernel.config.getNumRings()))
     kernel.getRing(b.i32(ring))
-        .createInit(1, kWarpgroupWarps * (isShared ? 2 : 1));
+        .createInit(kernel.problem.hasBlockScales() ? kWarpgroupWarps : 1,
+                    kWarpgroupWarps * (isShared ? 2 : 1));
+  if (kernel.problem.hasBlockScales())
+    createConverterBarriers(kernel);
   createBarrierInitFence(b);
   for (Value map : {kernel.mapA, kernel.mapB, kernel.mapResult})
     createMapPrefetch(b, map);
@@ -85,7 +88,7 @@ gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
                                           const TargetHooks &hooks) {
   KernelSignature signature;
   signature.tensorMaps = 3;
-  signature.pointers = !problem.dense + 2 * problem.hasScales +
+  signature.pointers = !problem.dense + problem.countScaleBuffers() +
                        problem.isMGrouped() + problem.accumulates +
                        hasPartialSums(problem);
   signature.sizes = countDynamic(problem.sizes);
@@ -98,7 +101,11 @@ gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
   b.createBarrier();
   Value warpgroup = b.divU(kernel.warp, kWarpgroupWarps);
   b.createIf(
-      b.equal(warpgroup, 0), [&] { buildMatmulProducer(kernel); },
+      b.equal(warpgroup, 0),
+      [&] {
+        problem.hasBlockScales() ? buildMatmulConverter(kernel)
+                                 : buildMatmulProducer(kernel);
+      },
       [&] { buildMatmulConsumer(kernel, b.sub(warpgroup, 1)); });
   return b.getKernel();
 }

@@ -41,6 +41,13 @@ struct GroupedMatmulKernel {
   int64_t getStageElements() const {
     return kSwizzleRowBytes / problem.getElementBytes();
   }
+  /// Stages come in pairs where they are converted; those that there are not
+  /// are zeros.
+  int64_t getLeastStages() const { return problem.hasBlockScales() ? 2 : 1; }
+  Value roundUpStages(Value stages) const {
+    return problem.hasBlockScales() ? b.roundUp(stages, getLeastStages())
+                                    : stages;
+  }
   /// An MN-major operand comes in boxes, each a row of 128 bytes for every
   /// position of the contraction in a stage: rows of A or columns of B in it,
   /// and bytes.
@@ -71,13 +78,15 @@ struct GroupedMatmulKernel {
   }
   /// What is multiplied in the first stage of a group may begin with elements
   /// of the group before, and in the last one end with those of the next.
-  /// (Loads of MN-major operands begin with any position of the contraction.)
+  /// (Loads of MN-major operands begin with any position of the contraction;
+  /// what is converted begins with the group, and ends with zeros.)
   bool needsHeadMask() const {
-    return !problem.isMGrouped() && !(problem.mnMajorA && problem.mnMajorB) &&
+    return !problem.isMGrouped() && !problem.hasBlockScales() &&
+           !(problem.mnMajorA && problem.mnMajorB) &&
            getGroupAlignment() % kSwizzleChunkBytes;
   }
   bool needsTailMask() const {
-    return !problem.isMGrouped() &&
+    return !problem.isMGrouped() && !problem.hasBlockScales() &&
            getGroupAlignment() %
                (endsInsideStages() ? kWgmmaBytes : kSwizzleRowBytes);
   }
@@ -91,7 +100,8 @@ struct GroupedMatmulKernel {
 struct TileState {
   Value tile, group, firstTile;
   /// The group's rows, or its range of the contraction without padding; and
-  /// where that range begins with padding.
+  /// where that range begins with the padding of the data, or of the tiles of
+  /// scales where these begin anew with each group.
   Value begin, end, paddedBegin;
 
   SmallVector<Value> pack() const {
@@ -117,9 +127,13 @@ struct Tile {
   Value split;
   /// First element of the contraction, and the number of its stages.
   Value contraction, numStages;
-  /// K-grouped: bytes before the group in the first stage, and bytes up
-  /// to its end in the last one (0 in an empty group).
+  /// K-grouped: bytes before the group in what is loaded first, and bytes up
+  /// to its end in the last stage (0 in an empty group; of pairs of stages, the
+  /// last one may begin behind the end).
   Value headBytes, lastBytes;
+  /// With scales of blocks whose tiles begin anew with each group: what
+  /// paddedBegin says of the tile's rows, or of its group's contraction.
+  Value scaleBegin;
 };
 
 /// Which tiles a warp or warpgroup walks over: `first`, then every `step`. With
@@ -172,6 +186,12 @@ private:
 
 /// One warp for each ring loads the operands of all tiles.
 void buildMatmulProducer(GroupedMatmulKernel &kernel);
+
+/// The producer where scales are those of blocks (G9): its warps load operands,
+/// and convert them to the bf16 that they stand for.
+void buildMatmulConverter(GroupedMatmulKernel &kernel);
+/// By one thread, with the barriers of the rings.
+void createConverterBarriers(GroupedMatmulKernel &kernel);
 
 /// A warpgroup multiplies; `index` (i32) is 0 or 1.
 void buildMatmulConsumer(GroupedMatmulKernel &kernel, Value index);

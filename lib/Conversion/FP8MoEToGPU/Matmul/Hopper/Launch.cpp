@@ -179,6 +179,8 @@ SymbolRefAttr HopperMatmulLaunch::getKernel(const GroupedMatmulProblem &problem,
                                problem.reciprocalScales, problem.promoted,
                                problem.accumulates,      problem.mnMajorA,
                                problem.mnMajorB};
+  for (BlockScales scales : {problem.blockScalesA, problem.blockScalesB})
+    numbers.push_back(static_cast<int64_t>(scales));
   for (auto member : GroupedMatmulSizes<int64_t>::members())
     numbers.push_back(problem.sizes.*member);
   return lowering.getKernels().getOrBuild(
@@ -203,6 +205,9 @@ HopperMatmulLaunch::createMaps(const Operands &operands, int64_t resultBytes,
   // MN-major operands come in boxes as wide as the swizzle.
   SmallVector<int64_t> aBox{stage, problem.mnMajorA ? stage : config.rows};
   SmallVector<int64_t> bBox{stage, problem.mnMajorB ? stage : config.columns};
+  // Each warp that converts loads what it takes.
+  if (problem.hasBlockScales())
+    aBox = bBox = {kSwizzleRowBytes / problem.getDataBytes(), kConvertedLines};
   SmallVector<int64_t> box{resultBox.columns, ResultBox::kRows};
   if (problem.hasExperts())
     bBox.push_back(1);
@@ -223,7 +228,7 @@ void HopperMatmulLaunch::launchTile(
       createMaps(operands, problem.getResultBytes(), config);
   if (!problem.dense)
     args.push_back(instance.offsets);
-  if (problem.hasScales)
+  if (problem.countScaleBuffers())
     args.append({instance.scaleA, instance.scaleB});
   if (problem.isMGrouped())
     args.push_back(operands.result.buffer);
@@ -235,10 +240,11 @@ void HopperMatmulLaunch::launchTile(
     if (ShapedType::isDynamic(getStaticSize(sizes.*member)))
       args.push_back(getIndex(sizes.*member));
   Value one = getIndex(builder.getIndexAttr(1));
-  plan::LaunchOp::create(builder, op.getLoc(), getKernel(problem, config),
-                         ValueRange{blocks, one, one},
-                         {HopperMatmulConfig::kThreads, 1, 1},
-                         MatmulMemory::get(config).total, args, condition);
+  plan::LaunchOp::create(
+      builder, op.getLoc(), getKernel(problem, config),
+      ValueRange{blocks, one, one}, {HopperMatmulConfig::kThreads, 1, 1},
+      MatmulMemory::get(config, problem.hasBlockScales()).total, args,
+      condition);
 }
 
 /// The f32 products of the parts of a dense contraction, and their sum.
@@ -306,6 +312,10 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   Value blocks =
       plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
                                  plan::DeviceAttribute::Multiprocessors);
+  // Four bytes of a line are loaded at once.
+  if (problem.hasBlockScales())
+    for (Value scales : {instance.scaleA, instance.scaleB})
+      raiseAlignment(scales, kWordBytes);
   Value partialSums;
   if (hasPartialSums(problem))
     partialSums = createPartialSums(alternatives, blocks);

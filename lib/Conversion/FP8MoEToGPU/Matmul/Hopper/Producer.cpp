@@ -13,9 +13,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Registers that a thread of the producer keeps.
-static constexpr int64_t kProducerRegisters = 24;
-
 /// Loads one stage of both operands when the consumers have released it.
 static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
                         Value ringIndex, const Tile &tile, Value stage,
@@ -56,7 +53,9 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
 
 void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
-  createSetRegisters(b, kProducerRegisters, /*increase=*/false);
+  createSetRegisters(
+      b, HopperMatmulConfig::getProducerRegisters(/*hasBlockScales=*/false),
+      /*increase=*/false);
   int64_t numRings = kernel.config.getNumRings();
   b.createIf(b.less(kernel.warp, numRings), [&] {
     b.createIf(createElect(b), [&] {

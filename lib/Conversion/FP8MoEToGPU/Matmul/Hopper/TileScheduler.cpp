@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/Common/ScaleTiles.h"
 #include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
 
 using namespace mlir;
@@ -27,7 +28,8 @@ TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
   extent = mGrouped ? kernel.sizes.rows : kernel.sizes.contraction;
   tilesAlongColumns = b.ceilDiv(kernel.sizes.columns, config.columns);
   if (mGrouped)
-    numStages = b.ceilDiv(kernel.sizes.contraction, kernel.getStageElements());
+    numStages = kernel.roundUpStages(
+        b.ceilDiv(kernel.sizes.contraction, kernel.getStageElements()));
   else
     tilesAlongRows = b.ceilDiv(kernel.sizes.rows, config.rows);
 }
@@ -107,8 +109,10 @@ TileState TileScheduler::seek(TileState state) {
         next.begin = here.end;
         next.end = loadEnd(next.group, here.end);
         Value length = b.sub(here.end, here.begin);
-        next.paddedBegin =
-            b.add(here.paddedBegin, b.roundUp(length, kernel.problem.padding));
+        int64_t padding = kernel.problem.blockScalesA == BlockScales::GroupTiles
+                              ? kSegmentTile
+                              : kernel.problem.padding;
+        next.paddedBegin = b.add(here.paddedBegin, b.roundUp(length, padding));
         scf::YieldOp::create(b, next.pack());
       });
   return TileState::unpack(loop.getResults());
@@ -126,9 +130,12 @@ TileState TileScheduler::advance(TileState state, Value step) {
 /// Bytes of the group before in the stage that holds the first element: copies
 /// begin at multiples of 16 bytes.
 Value TileScheduler::getHeadBytes(const TileState &state) {
-  if (!kernel.needsHeadMask())
+  bool isConverted = kernel.problem.hasBlockScales();
+  if (!kernel.needsHeadMask() && !isConverted)
     return b.i32(0);
-  Value bytes = b.mul(state.paddedBegin, kernel.problem.getElementBytes());
+  // Scales have another padding than data.
+  Value bytes = b.mul(isConverted ? state.begin : state.paddedBegin,
+                      kernel.problem.getDataBytes());
   Value isEmpty = b.equal(state.begin, state.end);
   return b.select(isEmpty, b.i32(0), b.bitAnd(bytes, kSwizzleChunkBytes - 1));
 }
@@ -141,19 +148,22 @@ Value TileScheduler::getNumStages(const TileState &state) {
     Value end = getFirstStage(b.add(split, 1));
     return b.maxS(b.sub(end, getFirstStage(split)), 1);
   }
-  if (kernel.problem.isMGrouped())
-    return b.select(b.equal(state.group, kernel.sizes.groups), b.i32(1),
+  if (kernel.problem.isMGrouped()) {
+    Value ofRemainder = b.i32(kernel.getLeastStages());
+    return b.select(b.equal(state.group, kernel.sizes.groups), ofRemainder,
                     numStages);
+  }
   Value bytes =
-      b.mul(b.sub(state.end, state.begin), kernel.problem.getElementBytes());
-  bytes = b.add(bytes, getHeadBytes(state));
-  return b.maxS(b.ceilDiv(bytes, kSwizzleRowBytes), 1);
+      b.mul(b.sub(state.end, state.begin), kernel.problem.getDataBytes());
+  Value stages =
+      b.maxS(b.ceilDiv(b.add(bytes, getHeadBytes(state)), kSwizzleRowBytes), 1);
+  return b.mul(stages, kernel.getLeastStages());
 }
 
 /// Where loads of the contraction are zeros only. The map of a tensor
 /// without elements has one that must not be read, too.
 Value TileScheduler::getContractionPastEnd() {
-  int64_t step = kSwizzleChunkBytes / kernel.problem.getElementBytes();
+  int64_t step = kSwizzleChunkBytes / kernel.problem.getDataBytes();
   return b.roundUp(b.maxS(kernel.sizes.contraction, 1), step);
 }
 
@@ -189,6 +199,7 @@ Tile TileScheduler::getTile(const TileState &state) {
     return tile;
   }
   if (kernel.problem.isMGrouped()) {
+    tile.scaleBegin = b.add(tile.row, state.paddedBegin);
     tile.row = b.add(tile.row, state.begin);
     tile.rowEnd = state.end;
     tile.isZero = b.equal(state.group, kernel.sizes.groups);
@@ -197,12 +208,18 @@ Tile TileScheduler::getTile(const TileState &state) {
     return tile;
   }
   tile.group = state.group;
+  tile.scaleBegin = state.paddedBegin;
   tile.headBytes = getHeadBytes(state);
-  Value begin = b.sub(state.paddedBegin, b.divU(tile.headBytes, elementBytes));
+  bool isConverted = kernel.problem.hasBlockScales();
+  Value begin = b.sub(isConverted ? state.begin : state.paddedBegin,
+                      b.divU(tile.headBytes, kernel.problem.getDataBytes()));
   Value length = b.sub(state.end, state.begin);
   tile.isZero = b.equal(length, 0);
   tile.contraction = b.select(tile.isZero, getContractionPastEnd(), begin);
-  Value bytes = b.add(b.mul(length, elementBytes), tile.headBytes);
+  // What is converted begins with the group.
+  Value bytes = b.mul(length, elementBytes);
+  if (!isConverted)
+    bytes = b.add(bytes, tile.headBytes);
   Value before = b.mul(b.sub(tile.numStages, 1), kSwizzleRowBytes);
   tile.lastBytes = b.sub(bytes, before);
   return tile;

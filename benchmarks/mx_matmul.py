@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# ===- mx_matmul.py - Grouped matmuls of MXFP8 -----------------------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Times forward grouped matmuls of e4m3 with e8m0 scales of blocks of 32 on an NVIDIA GPU, beside those of e4m3 with scales of
+rows and columns, those of bf16, and torch._grouped_mm of bf16. Hopper has no scaled matrix instruction: elements are
+converted to bf16 on the way to it (docs/grouped-matmul-kernel.md), and this says what that costs.
+
+Without a GPU:
+
+    python3 benchmarks/mx_matmul.py --build build/benchmarks/mx_matmul --bin build/release/bin
+
+On one:
+
+    python3 benchmarks/mx_matmul.py build/benchmarks/mx_matmul
+
+MXFP8 is compiled with the tile that the model chooses, and with those of TILES. Results are first compared with f32 sums of
+the dequantized operands. timing.py says how time is measured.
+"""
+
+import argparse
+import math
+import pathlib
+import random
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Tokens, columns, contraction, experts.
+SHAPES = [
+    (16384, 2048, 7168, 8),
+    (16384, 7168, 2048, 8),
+    (32768, 2880, 2944, 32),
+    (65536, 1408, 2048, 64),
+    (16384, 8192, 5120, 16),
+    (4096, 4096, 4096, 8),
+]
+# Rows, columns, stages and schedule.
+TILES = [(128, 128, 4, "ping_pong"), (128, 128, 4, "cooperative"), (128, 256, 2, "cooperative"), (256, 128, 2, "cooperative")]
+MX = """
+func.func @{name}(
+    %a: tensor<{m}x{k}xf8E4M3FN> {{fp8moe.name = "a"}}, %b: tensor<{e}x{k}x{n}xf8E4M3FN, #columns> {{fp8moe.name = "b"}},
+    %o: tensor<{e}xi32> {{fp8moe.name = "offsets"}},
+    %sa: tensor<{m}x{c}xf8E8M0FNU> {{fp8moe.name = "sa"}}, %sb: tensor<{e}x{n}x{c}xf8E8M0FNU> {{fp8moe.name = "sb"}})
+    -> (tensor<{m}x{n}xbf16> {{fp8moe.name = "y"}}) {{
+  %y = fp8moe.grouped_matmul %a, %b groups(%o : tensor<{e}xi32>)
+      scales(%sa, %sb : tensor<{m}x{c}xf8E8M0FNU>, tensor<{e}x{n}x{c}xf8E8M0FNU>) {tiles}
+      : tensor<{m}x{k}xf8E4M3FN>, tensor<{e}x{k}x{n}xf8E4M3FN, #columns> -> tensor<{m}x{n}xbf16>
+  return %y : tensor<{m}x{n}xbf16>
+}}
+"""
+ROWWISE = """
+func.func @{name}(
+    %a: tensor<{m}x{k}xf8E4M3FN> {{fp8moe.name = "a"}}, %b: tensor<{e}x{k}x{n}xf8E4M3FN, #columns> {{fp8moe.name = "b"}},
+    %o: tensor<{e}xi32> {{fp8moe.name = "offsets"}},
+    %sa: tensor<{m}xf32> {{fp8moe.name = "sa"}}, %sb: tensor<{e}x{n}xf32> {{fp8moe.name = "sb"}})
+    -> (tensor<{m}x{n}xbf16> {{fp8moe.name = "y"}}) {{
+  %y = fp8moe.grouped_matmul %a, %b groups(%o : tensor<{e}xi32>)
+      scales(%sa, %sb : tensor<{m}xf32>, tensor<{e}x{n}xf32>) direction dequantize
+      : tensor<{m}x{k}xf8E4M3FN>, tensor<{e}x{k}x{n}xf8E4M3FN, #columns> -> tensor<{m}x{n}xbf16>
+  return %y : tensor<{m}x{n}xbf16>
+}}
+"""
+BF16 = """
+func.func @{name}(
+    %a: tensor<{m}x{k}xbf16> {{fp8moe.name = "a"}}, %b: tensor<{e}x{k}x{n}xbf16, #columns> {{fp8moe.name = "b"}},
+    %o: tensor<{e}xi32> {{fp8moe.name = "offsets"}})
+    -> (tensor<{m}x{n}xbf16> {{fp8moe.name = "y"}}) {{
+  %y = fp8moe.grouped_matmul %a, %b groups(%o : tensor<{e}xi32>)
+      : tensor<{m}x{k}xbf16>, tensor<{e}x{k}x{n}xbf16, #columns> -> tensor<{m}x{n}xbf16>
+  return %y : tensor<{m}x{n}xbf16>
+}}
+"""
+# Of results rounded to bf16.
+TOLERANCE = 4e-3
+
+
+def name_of(kind, shape):
+    return "_".join([*map(str, kind if isinstance(kind, tuple) else [kind]), "x".join(map(str, shape))])
+
+
+def build(folder, programs):
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "#columns = #fp8moe.strided<[0, 2, 1]>\n"
+    for shape in SHAPES:
+        m, n, k, e = shape
+        sizes = dict(m=m, n=n, k=k, e=e, c=-(-k // 32))
+        for kind, function in {"mx": MX, "rowwise": ROWWISE, "bf16": BF16}.items():
+            text += function.format(name=name_of(kind, shape), tiles="", **sizes)
+        for tile in TILES:
+            tiles = "tiles [#fp8moe.wgmma<rows = {}, columns = {}, stages = {}, schedule = {}>]".format(*tile)
+            text += MX.format(name=name_of(("mx", *tile), shape), tiles=tiles, **sizes)
+    source = folder / "mx_matmul.mlir"
+    source.write_text(text)
+    subprocess.run([programs / "fp8moe-compile", source, "--target=sm_90a", "-o", folder], check=True)
+
+
+def measure(artifact, shape, rounds, rng):
+    """Microseconds by contender, or None where a result is wrong."""
+    import torch
+    from timing import copies_beyond_l2, sustained_us
+
+    m, n, k, e = shape
+    cuts = torch.sort(torch.randint(0, m + 1, (e - 1,), device="cuda"))[0]
+    offsets = torch.cat([cuts, torch.tensor([m], device="cuda")]).to(torch.int32)
+    kinds = ["mx", *[("mx", *tile) for tile in TILES]]
+    contenders = {name: [] for name in [*kinds, "rowwise", "bf16", "torch"]}
+    for _ in range(copies_beyond_l2(m * k + e * k * n + 2 * m * n)):
+        a = torch.randn(m, k, device="cuda").to(torch.float8_e4m3fn)
+        b = torch.randn(e, n, k, device="cuda").to(torch.float8_e4m3fn)
+        blocks = -(-k // 32)
+        sa, sb = (torch.randint(122, 131, size, device="cuda", dtype=torch.uint8) for size in ((m, blocks), (e, n, blocks)))
+        y = torch.full((m, n), math.nan, device="cuda", dtype=torch.bfloat16)
+        operands = dict(a=a, b=b.transpose(1, 2), offsets=offsets)
+        ofBlocks = operands | dict(sa=sa.view(torch.float8_e8m0fnu), sb=sb.view(torch.float8_e8m0fnu))
+        ofRows = operands | dict(sa=torch.rand(m, device="cuda") + 0.5, sb=torch.rand(e, n, device="cuda") + 0.5)
+        wide = dict(a=a.bfloat16(), b=b.bfloat16().transpose(1, 2), offsets=offsets)
+        for name in contenders:
+            if name == "torch":
+                contenders[name].append(lambda w=wide: torch._grouped_mm(w["a"], w["b"], offs=w["offsets"]))
+                continue
+            inputs = {"rowwise": ofRows, "bf16": wide}.get(name, ofBlocks)
+            program = artifact.program(name_of(name, shape))
+            contenders[name].append(lambda p=program, inputs=inputs, y=y: p(**inputs, out={"y": y}))
+        if len(contenders["mx"]) > 1:
+            continue
+        power = lambda s: torch.exp2(s.float() - 127).repeat_interleave(32, -1)[..., :k]
+        x, w = a.float() * power(sa), b.float() * power(sb)
+        begin, reference = 0, torch.empty(m, n, device="cuda")
+        for g, end in enumerate(offsets.tolist()):
+            reference[begin:end] = x[begin:end] @ w[g].t()
+            begin = end
+        for name in kinds:
+            y.fill_(math.nan)
+            contenders[name][0]()
+            error = ((y.float() - reference).norm() / reference.norm()).item()
+            if not error <= TOLERANCE:
+                print(f"WRONG: {name} {shape}: error {error:.2e}", flush=True)
+                return None
+        del x, w, reference
+    return sustained_us(contenders, rounds, rng)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=pathlib.Path, help="what --build wrote")
+    parser.add_argument("--build", type=pathlib.Path, metavar="FOLDER", help="write and compile the programs, and exit")
+    parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="fp8moe's programs")
+    parser.add_argument("--rounds", type=int, default=5, help="blocks of each contender (default: 5)")
+    parser.add_argument("--seed", type=int, default=0, help="of operands (default: 0)")
+    parser.add_argument("--all", action="store_true", help="print the time of every tile, too")
+    options = parser.parse_args()
+    if options.build:
+        return build(options.build, options.bin)
+    if not options.folder:
+        parser.error("name the folder that --build wrote")
+
+    sys.path[:0] = [str(ROOT / "python-bindings")]
+    import timing
+    import torch
+
+    import fp8moe.runtime
+
+    timing.WARMUP_S = 0.1
+    rng = random.Random(options.seed)
+    torch.manual_seed(options.seed)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    artifact = fp8moe.runtime.load(str(options.folder / "sm_90a"), device="cuda:0")
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; us, sustained", flush=True)
+    print("| tokens,N,K,E | MXFP8 | TFLOP/s | best tile | rowwise | bf16 | torch bf16 | over torch |\n|---|---|---|---|---|---|---|---|")
+    ratios = []
+    for shape in SHAPES:
+        us = measure(artifact, shape, options.rounds, rng)
+        torch.cuda.empty_cache()
+        if us is None:
+            continue
+        m, n, k, _ = shape
+        tiles = {name: time for name, time in us.items() if isinstance(name, tuple)}
+        best = min(tiles, key=tiles.get)
+        ratios.append(us["torch"] / us["mx"])
+        print(
+            f"| {','.join(map(str, shape))} | {us['mx']:.0f} | {2e-6 * m * n * k / us['mx']:.0f} | "
+            f"{tiles[best]:.0f} ({best[1]}x{best[2]} {best[4]}) | {us['rowwise']:.0f} | {us['bf16']:.0f} | {us['torch']:.0f} | {ratios[-1]:.2f}x |",
+            flush=True,
+        )
+        if options.all:
+            for name, time in sorted(tiles.items(), key=lambda item: item[1]):
+                print("    {1}x{2} {4}".format(*name), f"{time:.0f}")
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    print(f"{mean:.2f}x the speed of torch's bf16 in the geometric mean, least {min(ratios):.2f}x")
+
+
+if __name__ == "__main__":
+    main()
