@@ -219,9 +219,8 @@ SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
             LLVM::ExtractElementOp::create(b, pair, b.i32(1))};
       },
       [&] { return SmallVector<Value>(types.size(), b.i32(0)); });
-  // The bits of a bf16 are the upper half of the f32 with the same value.
   if (bytes == 2)
-    words = {b.shiftLeft(words[0], 16), b.bitAnd(words[0], 0xFFFF0000)};
+    words = {b.widenLowBF16(words[0]), b.widenHighBF16(words[0])};
   for (Value &word : words)
     word = b.bitcast(b.getF32Type(), word);
   return words;
