@@ -11,15 +11,18 @@ from typing import Any, Dict, Sequence, Tuple
 
 from .cache import Request
 
-__all__ = ["RECIPES", "WEIGHTS", "check_recipe", "grouped_mm", "grouped_mm_request", "kept_grouped_mm"]
+__all__ = ["PROGRAMS", "RECIPES", "WEIGHTS", "check_recipe", "grouped_mm", "grouped_mm_request", "kept_grouped_mm"]
 
-#: How operands are quantized (docs/torch.md), with the programs that each takes. "rowwise" is e4m3 with power-of-two
-#: scales, one for each row of what a matmul contracts along its other dimension. Others leave gradients to bf16.
+#: How operands are quantized (docs/torch.md), with the gradients that are left in bf16. What is quantized is e4m3 with
+#: power-of-two scales, one for each row of what a matmul contracts along its other dimension.
 RECIPES: Dict[str, Tuple[str, ...]] = {
-    "rowwise": ("forward", "backward", "grad_x", "grad_weights"),
-    "rowwise_bf16_grad_weights": ("forward", "grad_x"),
-    "forward_only": ("forward",),
+    "rowwise": (),
+    "rowwise_bf16_grad_weights": ("grad_weights",),
+    "forward_only": ("grad_x", "grad_weights"),
 }
+
+#: The program of a grouped matmul, and those of its gradients.
+PROGRAMS: Tuple[str, ...] = ("forward", "backward", "grad_x", "grad_weights")
 
 #: How the weights [E, K, N] lie in memory: "KN" is row-major, "NK" a dense [E, N, K] seen transposed.
 WEIGHTS: Tuple[str, ...] = ("NK", "KN")
@@ -40,18 +43,14 @@ _GROUPED_MM = {
   }}
 """,
     "backward": """\
-  func.func @backward({grad_y}, {x}, {weights}, {offsets}) -> ({grad_x}, {grad_weights}) {{
-{quantize_grad_y_rows}
-{quantize_weights_n}
+  func.func @backward({grad_y}, {x}, {grad_x_operand}, {offsets}) -> ({grad_x}, {grad_weights}) {{
 {body_grad_x}
 {body_grad_weights}
     return %grad_x, %grad_weights : tensor<?x{K}xbf16>, tensor<{E}x{K}x{N}xbf16, {layout}>
   }}
 """,
     "grad_x": """\
-  func.func @grad_x({grad_y}, {weights}, {offsets}) -> ({grad_x}) {{
-{quantize_grad_y_rows}
-{quantize_weights_n}
+  func.func @grad_x({grad_y}, {grad_x_operand}, {offsets}) -> ({grad_x}) {{
 {body_grad_x}
     return %grad_x : tensor<?x{K}xbf16>
   }}
@@ -79,26 +78,12 @@ _KEPT_GROUPED_MM = {
     return %y : tensor<?x{N}xbf16>
   }}
 """,
-    "backward": """\
-  func.func @backward({grad_y}, {x}, {weights_n_in}, {scales_n_in}, {offsets}) -> ({grad_x}, {grad_weights}) {{
-{quantize_grad_y_rows}
-{body_grad_x}
-{body_grad_weights}
-    return %grad_x, %grad_weights : tensor<?x{K}xbf16>, tensor<{E}x{K}x{N}xbf16, {layout}>
-  }}
-""",
-    "grad_x": """\
-  func.func @grad_x({grad_y}, {weights_n_in}, {scales_n_in}, {offsets}) -> ({grad_x}) {{
-{quantize_grad_y_rows}
-{body_grad_x}
-    return %grad_x : tensor<?x{K}xbf16>
-  }}
-""",
-    "grad_weights": _GROUPED_MM["grad_weights"],
+    **{name: _GROUPED_MM[name] for name in ("backward", "grad_x", "grad_weights")},
 }
 
 # Where no gradient reads quantized weights, only the form along K is kept.
 _KEPT_FORWARD_ONLY = {
+    **_KEPT_GROUPED_MM,
     "quantize_weights": """\
   func.func @quantize_weights({weights}) -> ({weights_k}, {scales_k}) {{
 {quantize_weights_k}
@@ -142,12 +127,18 @@ _GRAD_X = """\
         scales(%gs, %wns : tensor<?xf32>, tensor<{E}x{K}xf32>) direction quantize
         : tensor<?x{N}x!fp8moe.e4m3>, tensor<{E}x{N}x{K}x!fp8moe.e4m3, #columns> -> tensor<?x{K}xbf16>"""
 
+# Weights as they lie; [E, N, K] is a view of them.
+_GRAD_X_BF16 = """\
+    %wt = fp8moe.transpose %weights [0, 2, 1]
+        : tensor<{E}x{K}x{N}xbf16, {layout}> -> tensor<{E}x{N}x{K}xbf16, {transposed_layout}>
+    %grad_x = fp8moe.grouped_matmul %grad_y, %wt groups(%offsets : tensor<{E}xi32>)
+        : tensor<?x{N}xbf16>, tensor<{E}x{N}x{K}xbf16, {transposed_layout}> -> tensor<?x{K}xbf16>"""
+
 _QUANTIZE_COLUMNS = """\
     %gc, %gcs = fp8moe.jagged_dynamic_quantize %grad_y groups(%offsets : tensor<{E}xi32>) along [0] rounding pow2
         : tensor<?x{N}xbf16> -> tensor<?x{N}x!fp8moe.e4m3>, tensor<{E}x{N}xf32>
     %xc, %xcs = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<{E}xi32>) along [0] rounding pow2
-        : tensor<?x{K}xbf16> -> tensor<?x{K}x!fp8moe.e4m3>, tensor<{E}x{K}xf32>
-"""
+        : tensor<?x{K}xbf16> -> tensor<?x{K}x!fp8moe.e4m3>, tensor<{E}x{K}xf32>"""
 
 # grad_y^T x is [E, N, K]; its transposed view has the layout "NK".
 _GRAD_WEIGHTS_NK = """\
@@ -165,6 +156,19 @@ _GRAD_WEIGHTS_KN = """\
         : tensor<{K}x?x!fp8moe.e4m3, #transposed>, tensor<?x{N}x!fp8moe.e4m3> -> tensor<{E}x{K}x{N}xbf16, #rows>"""
 
 
+_GRAD_WEIGHTS_BF16_NK = """\
+    %gt = fp8moe.transpose %grad_y [1, 0] : tensor<?x{N}xbf16> -> tensor<{N}x?xbf16, #transposed>
+    %grad_nk = fp8moe.grouped_matmul %gt, %x groups(%offsets : tensor<{E}xi32>)
+        : tensor<{N}x?xbf16, #transposed>, tensor<?x{K}xbf16> -> tensor<{E}x{N}x{K}xbf16>
+    %grad_weights = fp8moe.transpose %grad_nk [0, 2, 1]
+        : tensor<{E}x{N}x{K}xbf16> -> tensor<{E}x{K}x{N}xbf16, #columns>"""
+
+_GRAD_WEIGHTS_BF16_KN = """\
+    %xt = fp8moe.transpose %x [1, 0] : tensor<?x{K}xbf16> -> tensor<{K}x?xbf16, #transposed>
+    %grad_weights = fp8moe.grouped_matmul %xt, %grad_y groups(%offsets : tensor<{E}xi32>)
+        : tensor<{K}x?xbf16, #transposed>, tensor<?x{N}xbf16> -> tensor<{E}x{K}x{N}xbf16, #rows>"""
+
+
 def grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "rowwise") -> str:
     """A module with the programs of a differentiable grouped matmul, for any number M of rows:
 
@@ -175,13 +179,13 @@ def grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "ro
 
     x and grad_x are bf16 [M, K], y and grad_y bf16 [M, N], all row-major; weights and grad_weights
     are bf16 [E, K, N] and lie in memory as `weights`, one of WEIGHTS, says; offsets are i32 [E], the
-    end of each group's rows. `recipe` is one of RECIPES, which says which of the programs are there. The same
+    end of each group's rows. `recipe` is one of RECIPES, which says which gradients are multiplied in bf16. The same
     arguments give the same text.
 
     Raises ValueError for sizes below 1 and for words that are not known.
     """
     check_recipe("grouped_mm", recipe)
-    return _format([_GROUPED_MM[name] for name in RECIPES[recipe]], K, N, E, weights, kept=False)
+    return _format([_GROUPED_MM[name] for name in PROGRAMS], K, N, E, weights, recipe, kept=False)
 
 
 def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "rowwise") -> str:
@@ -195,12 +199,12 @@ def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str 
 
     weights_k is e4m3 [E, K, N], contiguous along K, with scales f32 [E, N]; weights_n is contiguous along N, with
     scales f32 [E, K]. What the forward does not read is there for its gradients. Recipe "forward_only" has neither
-    weights_n nor scales_n.
+    weights_n nor scales_n, and takes weights instead.
     """
     check_recipe("grouped_mm", recipe)
     templates = _KEPT_FORWARD_ONLY if recipe == "forward_only" else _KEPT_GROUPED_MM
-    functions = [templates[name] for name in ("quantize_weights", *RECIPES[recipe])]
-    return _format(functions, K, N, E, weights, kept=True)
+    functions = [templates[name] for name in ("quantize_weights", *PROGRAMS)]
+    return _format(functions, K, N, E, weights, recipe, kept=True)
 
 
 def check_recipe(function: str, recipe: str) -> None:
@@ -209,7 +213,7 @@ def check_recipe(function: str, recipe: str) -> None:
         raise ValueError(f"{function}: recipe is {recipe!r}, expected one of {', '.join(RECIPES)}")
 
 
-def _format(functions: Sequence[str], K: int, N: int, E: int, weights: str, kept: bool) -> str:
+def _format(functions: Sequence[str], K: int, N: int, E: int, weights: str, recipe: str, kept: bool) -> str:
     sizes = {name: operator.index(size) for name, size in (("K", K), ("N", N), ("E", E))}
     for name, size in sizes.items():
         if not 1 <= size < 2**31:
@@ -220,6 +224,7 @@ def _format(functions: Sequence[str], K: int, N: int, E: int, weights: str, kept
     names: Dict[str, Any] = {
         **sizes,
         "layout": "#columns" if weights == "NK" else "#rows",
+        "transposed_layout": "#rows" if weights == "NK" else "#columns",
         # Within a program the compiler chooses how what it quantizes lies.
         "type_k": f"{matrices}!fp8moe.e4m3{', #columns' if kept else ''}>",
         "type_n": f"{matrices}!fp8moe.e4m3>",
@@ -236,14 +241,24 @@ def _format(functions: Sequence[str], K: int, N: int, E: int, weights: str, kept
         names[name] = result if name in results else f"%{name}: {result}"
         if name in values:
             names[f"{name}_in"] = f"%{values[name]}: {result}"
+    in_bf16 = RECIPES[recipe]
+    reads_kept = kept and "grad_x" not in in_bf16
+    names["grad_x_operand"] = "{weights_n_in}, {scales_n_in}".format(**names) if reads_kept else names["weights"]
+    if "grad_x" in in_bf16:
+        grad_x = [_GRAD_X_BF16]
+    else:
+        grad_x = [_QUANTIZE_GRAD_Y_ROWS, *([] if kept else [_QUANTIZE_WEIGHTS_N]), _GRAD_X]
+    if "grad_weights" in in_bf16:
+        grad_weights = [_GRAD_WEIGHTS_BF16_NK if weights == "NK" else _GRAD_WEIGHTS_BF16_KN]
+    else:
+        grad_weights = [_QUANTIZE_COLUMNS, _GRAD_WEIGHTS_NK if weights == "NK" else _GRAD_WEIGHTS_KN]
     pieces = {
         "quantize_x_rows": _QUANTIZE_X_ROWS,
-        "quantize_grad_y_rows": _QUANTIZE_GRAD_Y_ROWS,
         "quantize_weights_k": _QUANTIZE_WEIGHTS_K,
         "quantize_weights_n": _QUANTIZE_WEIGHTS_N,
         "body_y": _Y,
-        "body_grad_x": _GRAD_X,
-        "body_grad_weights": _QUANTIZE_COLUMNS + (_GRAD_WEIGHTS_NK if weights == "NK" else _GRAD_WEIGHTS_KN),
+        "body_grad_x": "\n".join(grad_x),
+        "body_grad_weights": "\n".join(grad_weights),
     }
     names.update({name: piece.format(**names) for name, piece in pieces.items()})
     body = "\n".join(function.format(**names) for function in functions)

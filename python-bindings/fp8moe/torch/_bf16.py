@@ -2,7 +2,7 @@
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A grouped matmul and its gradients in bf16, by torch's own; on the CPU, and for sizes that it does not take, by a loop
-over groups."""
+over groups. What `inspect` compares with."""
 
 from __future__ import annotations
 

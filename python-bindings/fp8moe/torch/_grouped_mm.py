@@ -14,8 +14,7 @@ import torch
 from .. import cache, programs
 from .._library import UnsupportedError
 from ..runtime import load
-from . import _bf16
-from ._ops import Formula, Op, as_op, differentiable
+from ._ops import Op, as_op, differentiable
 from ._weights import QuantizedWeights, find_gathered, gathered
 
 
@@ -230,21 +229,8 @@ def make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: 
     artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
     if which == "quantize_weights":
         return as_op(artifact.program(which))
-    forward, *backwards = (as_op(artifact.program(name)) for name in programs.RECIPES[recipe])
-    return differentiable(forward, [*backwards, *_bf16_gradients(K, N, layout, recipe, chip)])
-
-
-def _bf16_gradients(K: int, N: int, layout: str, recipe: str, chip: str) -> List[Formula]:
-    """Of those gradients that the recipe leaves to bf16."""
-    if recipe == "rowwise":
-        return []
-    if chip != "cpu" and (K % _bf16.MULTIPLE or N % _bf16.MULTIPLE):
-        raise ValueError(
-            f"grouped_mm: K is {K} and N is {N}, but recipe {recipe!r} multiplies in bf16 by torch's grouped matmul, "
-            f"which needs multiples of {_bf16.MULTIPLE}; pad the weights, or use recipe 'rowwise'"
-        )
-    grad_weights = _bf16.GRAD_WEIGHTS[layout]
-    return [grad_weights, _bf16.GRAD_X] if recipe == "forward_only" else [grad_weights]
+    forward, *backwards = (as_op(artifact.program(name)) for name in programs.PROGRAMS)
+    return differentiable(forward, backwards)
 
 
 @functools.lru_cache(maxsize=None)

@@ -143,11 +143,6 @@ def test_experts(recipe):
     assert all(torch.equal(found, other) for found, other in pairs)
 
 
-def test_sizes_that_kernels_in_bf16_do_not_take():
-    with pytest.raises(ValueError, match="K is 20 and N is 24, but recipe 'forward_only' .* needs multiples of 8; pad"):
-        _grouped_mm._bf16_gradients(20, 24, "NK", "forward_only", "sm_90a")
-
-
 @pytest.mark.parametrize("call", [grouped_mm, experts, quantize_weights], ids=lambda call: call.__name__)
 def test_unknown_recipes_are_refused_with_the_list(call):
     x, weights, _ = tensors("KN")
