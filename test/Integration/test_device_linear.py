@@ -11,7 +11,7 @@ import cases
 import numpy as np
 import oracle
 import pytest
-from test_device_matmul import FAST_TOLERANCE, PROMOTED_TOLERANCE, on_a_gpu, operand, pitched
+from test_device_matmul import AMD_TOLERANCE, FAST_TOLERANCE, PROMOTED_TOLERANCE, on_a_gpu, operand, pitched
 
 FILE = "device_linear.mlir"
 # Element types of the operands, of the result, whether something is added.
@@ -35,6 +35,14 @@ SPLIT = {
     "of_bf16_ab_mn_f32_accumulate_32_splits": ("bf16", "bf16", oracle.F32, True),
     "of_bf16_ab_mn_chosen": ("bf16", "bf16", oracle.BF16, False),
 }
+AMD_FILE = "device_linear_mfma.mlir"
+AMD_FUNCTIONS = {
+    "fast_bf16": ("e4m3", "e4m3", oracle.BF16, False),
+    "e5m2_e4m3_f32_accumulate": ("e5m2", "e4m3", oracle.F32, True),
+    "of_bf16": ("bf16", "bf16", oracle.BF16, False),
+}
+# Of a size that an emulator takes a second for.
+AMD_SIZES = [(1, 8, 16), (77, 41, 43), (128, 128, 128), (300, 200, 144), (513, 264, 528)]
 # Rows, columns, contraction: parts of tiles, whole ones, more tiles than multiprocessors, sums of several parts.
 SIZES = [(1, 8, 16), (77, 40, 48), (128, 128, 128), (300, 200, 144), (2048, 1000, 512), (3331, 304, 1040), (136, 168, 131072)]
 CASES = [(name, *sizes) for name in FUNCTIONS for sizes in SIZES]
@@ -45,11 +53,12 @@ SPLIT_CASES = [(name, *sizes) for name in SPLIT if not name.endswith("chosen") f
 SPLIT_CASES += [("of_bf16_ab_mn_chosen", 256, 200, tokens) for tokens in (1, 7, 63, 65, 500, 4099, 65536)]
 
 
-def check(executor, case):
+def make(case, kinds):
+    """Inputs by name, and the result in float64."""
     name, m, n, k = case
-    a_type, b_type, out, accumulates = (FUNCTIONS | LONG | SPLIT)[name]
+    a_type, b_type, out, accumulates = (FUNCTIONS | LONG | SPLIT | AMD_FUNCTIONS)[name]
     rng = cases.rng_for("device linear", name, m, n, k)
-    a, b = operand(rng, (m, k), a_type, executor.kinds), operand(rng, (k, n), b_type, executor.kinds)
+    a, b = operand(rng, (m, k), a_type, kinds), operand(rng, (k, n), b_type, kinds)
     order_a = (1, 0) if "_ab_mn" in name else (0, 1)
     order_b = (0, 1) if "_mn" in name else (1, 0)
     inputs = {"a": a, "b": np.asfortranarray(b)} if name in LONG else {"a": pitched(a, order_a), "b": pitched(b, order_b)}
@@ -62,11 +71,20 @@ def check(executor, case):
     if accumulates:
         inputs["c"] = rng.standard_normal((m, n)).astype(out)
         reference = reference + inputs["c"].astype(np.float64)
+    return inputs, reference
+
+
+def check_error(result, reference, most):
+    error = np.linalg.norm(result.astype(np.float64) - reference) / np.linalg.norm(reference)
+    assert error <= most, f"error {error:.2e}, expected at most {most:.1e}"
+
+
+def check(executor, case):
+    name = case[0]
+    inputs, reference = make(case, executor.kinds)
     first, again = (outputs["y"] for outputs in executor.run(FILE, name, [inputs] * 2))
     assert (oracle.bits(first) == oracle.bits(again)).all(), "two runs differ"
-    error = np.linalg.norm(first.astype(np.float64) - reference) / np.linalg.norm(reference)
-    most = PROMOTED_TOLERANCE if name.startswith("promoted") else FAST_TOLERANCE
-    assert error <= most, f"error {error:.2e}, expected at most {most:.1e}"
+    check_error(first, reference, PROMOTED_TOLERANCE if name.startswith("promoted") else FAST_TOLERANCE)
 
 
 @on_a_gpu(CASES + SPLIT_CASES)
@@ -77,6 +95,17 @@ def test_on_a_gpu(nvidia, case):
 @pytest.mark.parametrize("case", [case for case in CASES + SPLIT_CASES if max(case[1:]) <= 300 or case[0] in LONG], ids=str)
 def test_on_the_cpu(cpu, case):
     check(cpu, case)
+
+
+@pytest.mark.parametrize("name", AMD_FUNCTIONS)
+def test_on_amd(rocm, name):
+    """One start of the runner for all cases of a function."""
+    out = AMD_FUNCTIONS[name][2]
+    made = [make((name, *sizes), rocm.kinds) for sizes in AMD_SIZES]
+    results = rocm.run(AMD_FILE, name, [inputs for inputs, _ in made])
+    for sizes, (_, reference), outputs in zip(AMD_SIZES, made, results, strict=True):
+        print(sizes)
+        check_error(outputs["y"], reference.astype(np.float32).astype(out).astype(np.float64), AMD_TOLERANCE[out])
 
 
 # --- Layers -----------------------------------------------------------------------

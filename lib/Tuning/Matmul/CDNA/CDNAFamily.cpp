@@ -25,8 +25,7 @@ public:
   bool supports(const KernelWork &work,
                 const TargetInfo &target) const override {
     const auto &matmul = cast<MatmulWork>(work);
-    return !matmul.dense && !matmul.hasBlockScales &&
-           hasMfmaKernel(matmul.a, matmul.b, target);
+    return !matmul.hasBlockScales && hasMfmaKernel(matmul.a, matmul.b, target);
   }
   void
   addCandidates(MLIRContext *context, const KernelWork &work,
@@ -90,7 +89,7 @@ std::string CDNAMatmulFamily::explain(const MatmulWork &work,
 
 bool CDNAMatmulFamily::hasKernel(MatmulOpInterface op,
                                  const TargetInfo &target) const {
-  return !op.isDense() && !hasBlockScales(op) &&
+  return !hasBlockScales(op) &&
          hasMfmaKernel(getMatrixElement(op.getA().getType().getElementType()),
                        getMatrixElement(op.getB().getType().getElementType()),
                        target);

@@ -33,7 +33,8 @@ CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
     : b(b), problem(problem), config(config),
       mfma(config.edge, getElement(problem.bType), getElement(problem.aType)) {
   unsigned pointer = 0, parameter = 0;
-  offsets = b.getPointer(pointer++);
+  if (!problem.dense)
+    offsets = b.getPointer(pointer++);
   if (problem.hasScales) {
     scaleA = b.getPointer(pointer++);
     scaleB = b.getPointer(pointer++);
@@ -86,7 +87,8 @@ gpu::GPUFuncOp fp8moe::buildCDNAGroupedMatmul(
     const CDNAMatmulStrides<int64_t> &strides, const CDNAMatmulConfig &config,
     const TargetHooks &hooks) {
   KernelSignature signature;
-  signature.pointers = 4 + 2 * problem.hasScales + problem.accumulates;
+  signature.pointers =
+      !problem.dense + 2 * problem.hasScales + 3 + problem.accumulates;
   signature.sizes = countDynamic(problem.sizes) + countDynamic(strides);
   signature.threads = config.getThreads();
   KernelBuilder b(loc, module, name, signature, hooks);

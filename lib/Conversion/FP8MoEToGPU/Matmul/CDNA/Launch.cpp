@@ -123,7 +123,7 @@ CDNAMatmulStrides<OpFoldResult> CDNAMatmulLaunch::getStrides() {
   CDNAMatmulStrides<OpFoldResult> strides;
   strides.aRow = instance.a.strides[0];
   strides.bColumn = instance.b.strides.back();
-  strides.bGroup = problem.isMGrouped() ? instance.b.strides[0] : zero;
+  strides.bGroup = problem.hasExperts() ? instance.b.strides[0] : zero;
   // M-grouped, the problem has that of the result's rows.
   strides.resultRow = problem.isMGrouped() ? zero : instance.result.strides[1];
   strides.resultGroup =
@@ -134,9 +134,9 @@ CDNAMatmulStrides<OpFoldResult> CDNAMatmulLaunch::getStrides() {
 /// Blocks of rows that there may be, a multiple of the dies.
 OpFoldResult CDNAMatmulLaunch::countRowBlocks(const CDNAMatmulConfig &config) {
   OpFoldResult blocks = size.ceilDiv(sizes.rows, config.rows);
-  if (problem.isMGrouped())
+  if (problem.hasRemainder())
     blocks = size.add(blocks, size.add(sizes.groups, size.constant(1)));
-  else
+  else if (!problem.isMGrouped())
     blocks = size.mul(blocks, sizes.groups);
   return size.mul(size.ceilDiv(blocks, config.dies),
                   size.constant(config.dies));
@@ -145,9 +145,13 @@ OpFoldResult CDNAMatmulLaunch::countRowBlocks(const CDNAMatmulConfig &config) {
 SymbolRefAttr
 CDNAMatmulLaunch::getKernel(const CDNAMatmulConfig &config,
                             const CDNAMatmulStrides<OpFoldResult> &strides) {
-  SmallVector<int64_t> numbers{problem.isMGrouped(), problem.padding,
-                               problem.hasScales,    problem.reciprocalScales,
-                               problem.accumulates,  config.rows,
+  SmallVector<int64_t> numbers{problem.isMGrouped(),
+                               problem.dense,
+                               problem.padding,
+                               problem.hasScales,
+                               problem.reciprocalScales,
+                               problem.accumulates,
+                               config.rows,
                                config.columns};
   for (auto member : GroupedMatmulSizes<int64_t>::members())
     numbers.push_back(problem.sizes.*member);
@@ -159,7 +163,9 @@ CDNAMatmulLaunch::getKernel(const CDNAMatmulConfig &config,
     numbers.push_back(known.*to);
   }
   return lowering.getKernels().getOrBuild(
-      problem.isMGrouped() ? "grouped_matmul" : "grouped_matmul_k_grouped",
+      problem.dense          ? "matmul"
+      : problem.isMGrouped() ? "grouped_matmul"
+                             : "grouped_matmul_k_grouped",
       {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
        TypeAttr::get(problem.resultType),
        builder.getDenseI64ArrayAttr(numbers)},
@@ -176,7 +182,9 @@ LogicalResult CDNAMatmulLaunch::launch(Value when) {
   CDNAMatmulConfig config = getCDNAMatmulConfig(
       tile.getRows(), tile.getColumns(), lowering.getTarget());
   CDNAMatmulStrides<OpFoldResult> strides = getStrides();
-  SmallVector<Value> args{instance.offsets};
+  SmallVector<Value> args;
+  if (!problem.dense)
+    args.push_back(instance.offsets);
   if (problem.hasScales)
     args.append({instance.scaleA, instance.scaleB});
   args.append({instance.a.buffer, instance.b.buffer, instance.result.buffer});

@@ -72,7 +72,7 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
       b.offsetBytes(kernel.operandA, b.mul(kernel.widen(tile.row), pitchA));
   Value baseB =
       b.offsetBytes(kernel.operandB, b.mul(kernel.widen(tile.column), pitchB));
-  if (kernel.problem.isMGrouped())
+  if (kernel.problem.hasExperts())
     baseB = b.offsetBytes(baseB, b.mul(kernel.widen(tile.group),
                                        kernel.getBytes(kernel.strides.bGroup)));
   rangeA = getRange(baseA, tile.rowsLeft, config.rows, pitchA);

@@ -12,9 +12,11 @@
 // rows, with all of its columns, in bands: what runs at once on a die are a few
 // blocks of rows by a band of columns, and both operands come from its cache.
 //
-// M-grouped, blocks of rows are counted through all groups, each of which may
-// end inside a block, and then through the rows of no group. The host only
-// knows how many there are at most: workgroups that find nothing end.
+// A dense matmul has as many workgroups as tiles, but for those that round them
+// up for the dies. M-grouped, blocks of rows are counted through all groups,
+// each of which may end inside a block, and then through the rows of no group.
+// The host only knows how many there are at most: workgroups that find nothing
+// end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,6 +50,7 @@ public:
   std::pair<Value, Value> findPlace();
   /// The tile and whether there is one (i1).
   std::pair<CDNATile, Value> findForward(Value rowBlock, Value column);
+  std::pair<CDNATile, Value> findDense(Value rowBlock, Value column);
   std::pair<CDNATile, Value> findGradient(Value rowBlock, Value column);
 
 private:
@@ -154,6 +157,20 @@ std::pair<CDNATile, Value> TileFinder::findForward(Value rowBlock,
   return {tile, b.less(b.i32(0), tile.rowsLeft)};
 }
 
+/// All rows are one group, whose end nobody has to read.
+std::pair<CDNATile, Value> TileFinder::findDense(Value rowBlock, Value column) {
+  CDNATile tile;
+  tile.isZero = b.i1(false);
+  tile.group = b.i32(0);
+  tile.row = b.mul(rowBlock, kernel.config.rows);
+  tile.rowsLeft = b.sub(kernel.narrow(kernel.sizes.rows), tile.row);
+  tile.column = column;
+  tile.columnsLeft = b.sub(kernel.narrow(kernel.sizes.columns), column);
+  tile.firstByte = tile.headBytes = b.i32(0);
+  tile.endBytes = kernel.narrow(kernel.getBytes(kernel.sizes.contraction));
+  return {tile, b.less(b.i32(0), tile.rowsLeft)};
+}
+
 std::pair<CDNATile, Value> TileFinder::findGradient(Value rowBlock,
                                                     Value column) {
   Value rows = kernel.narrow(kernel.sizes.rows);
@@ -191,9 +208,10 @@ void fp8moe::createCDNATile(CDNAMatmulKernel &kernel,
   TileFinder finder(kernel);
   auto [rowBlock, columnTile] = finder.findPlace();
   Value column = kernel.b.mul(columnTile, kernel.config.columns);
-  auto [tile, exists] = kernel.problem.isMGrouped()
-                            ? finder.findForward(rowBlock, column)
-                            : finder.findGradient(rowBlock, column);
+  auto [tile, exists] =
+      kernel.problem.dense          ? finder.findDense(rowBlock, column)
+      : kernel.problem.isMGrouped() ? finder.findForward(rowBlock, column)
+                                    : finder.findGradient(rowBlock, column);
   const CDNATile &found = tile;
   kernel.b.createIf(exists, [&] { body(found); });
 }

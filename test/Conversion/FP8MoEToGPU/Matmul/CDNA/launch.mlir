@@ -39,3 +39,21 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
     return %o : tensor<?x?xbf16>
   }
 }
+
+// -----
+
+#columns = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  // A dense matmul has no offsets, and blocks of rows as there are: 1000 rows are 4 of 256,
+  // so 8.
+  // CHECK-LABEL: fp8moe_plan.program @dense
+  // CHECK-NOT: i32
+  // CHECK: fp8moe_plan.launch @{{.*}}::@matmul_0 grid(%c2048, %c1, %c1) block(512, 1, 1) shared 0
+  func.func @dense(%a: tensor<1000x4096xf8E4M3FNUZ>, %sa: tensor<1000xf32>, %b: tensor<4096x65536xf8E4M3FNUZ, #columns>,
+      %sb: tensor<65536xf32>) -> tensor<1000x65536xbf16> {
+    %o = fp8moe.linear %a, %b scales(%sa, %sb : tensor<1000xf32>, tensor<65536xf32>) direction quantize
+        tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+        : tensor<1000x4096xf8E4M3FNUZ>, tensor<4096x65536xf8E4M3FNUZ, #columns> -> tensor<1000x65536xbf16>
+    return %o : tensor<1000x65536xbf16>
+  }
+}
