@@ -21,16 +21,12 @@ Shapes are the forward matmuls of precision.py's linear layers. Both results are
 says how time is measured.
 """
 
-import argparse
 import math
-import pathlib
-import random
 import subprocess
-import sys
 
+from prebuilt import geometric_mean, load, parse_options
 from precision import SHAPES
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAYERS = [(m, n, k) for m, n, k, experts in SHAPES if not experts]
 ACCUMULATIONS = ("fast", "promoted")
 FUNCTION = """
@@ -86,30 +82,10 @@ def measure(artifact, shape, rounds, rng):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=pathlib.Path, help="what --build wrote")
-    parser.add_argument("--build", type=pathlib.Path, metavar="FOLDER", help="write and compile the programs, and exit")
-    parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="fp8moe's programs")
-    parser.add_argument("--rounds", type=int, default=7, help="blocks of each contender (default: 7)")
-    parser.add_argument("--seed", type=int, default=0, help="of operands (default: 0)")
-    options = parser.parse_args()
-    if options.build:
-        return build(options.build, options.bin)
-    if not options.folder:
-        parser.error("name the folder that --build wrote")
-
-    sys.path[:0] = [str(ROOT / "python-bindings")]
-    import timing
+    options = parse_options(__doc__, build, rounds=7)
     import torch
 
-    import fp8moe.runtime
-
-    timing.WARMUP_S = 0.25
-    rng = random.Random(options.seed)
-    torch.manual_seed(options.seed)
-    torch.backends.cuda.matmul.allow_tf32 = False
-    artifact = fp8moe.runtime.load(str(options.folder / "sm_90a"), device="cuda:0")
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; us, sustained", flush=True)
+    artifact, rng = load(options, warmup_s=0.25)
     print("| M,N,K | fast | torch | over torch | promoted | torch | over torch |\n|---|---|---|---|---|---|---|")
     ratios = {what: [] for what in ACCUMULATIONS}
     for shape in LAYERS:
@@ -124,7 +100,7 @@ def main():
             cells.append(f"{ours:.0f} | {theirs:.0f} | {theirs / ours:.2f}x")
         print(f"| {','.join(map(str, shape))} | {' | '.join(cells)} |", flush=True)
     for what, values in ratios.items():
-        mean = math.exp(sum(map(math.log, values)) / len(values))
+        mean = geometric_mean(values)
         print(f"{what}: {mean:.2f}x torch's speed in the geometric mean, least {min(values):.2f}x")
 
 

@@ -22,14 +22,11 @@ MXFP8 is compiled with the tile that the model chooses, and with those of TILES.
 the dequantized operands. timing.py says how time is measured.
 """
 
-import argparse
 import math
-import pathlib
-import random
 import subprocess
-import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from prebuilt import geometric_mean, load, parse_options
+
 # Tokens, columns, contraction, experts.
 SHAPES = [
     (16384, 2048, 7168, 8),
@@ -146,31 +143,10 @@ def measure(artifact, shape, rounds, rng):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=pathlib.Path, help="what --build wrote")
-    parser.add_argument("--build", type=pathlib.Path, metavar="FOLDER", help="write and compile the programs, and exit")
-    parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="fp8moe's programs")
-    parser.add_argument("--rounds", type=int, default=5, help="blocks of each contender (default: 5)")
-    parser.add_argument("--seed", type=int, default=0, help="of operands (default: 0)")
-    parser.add_argument("--all", action="store_true", help="print the time of every tile, too")
-    options = parser.parse_args()
-    if options.build:
-        return build(options.build, options.bin)
-    if not options.folder:
-        parser.error("name the folder that --build wrote")
-
-    sys.path[:0] = [str(ROOT / "python-bindings")]
-    import timing
+    options = parse_options(__doc__, build, rounds=5, has_tiles=True)
     import torch
 
-    import fp8moe.runtime
-
-    timing.WARMUP_S = 0.1
-    rng = random.Random(options.seed)
-    torch.manual_seed(options.seed)
-    torch.backends.cuda.matmul.allow_tf32 = False
-    artifact = fp8moe.runtime.load(str(options.folder / "sm_90a"), device="cuda:0")
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; us, sustained", flush=True)
+    artifact, rng = load(options, warmup_s=0.1)
     print("| tokens,N,K,E | MXFP8 | TFLOP/s | best tile | rowwise | bf16 | torch bf16 | over torch |\n|---|---|---|---|---|---|---|---|")
     ratios = []
     for shape in SHAPES:
@@ -190,7 +166,7 @@ def main():
         if options.all:
             for name, time in sorted(tiles.items(), key=lambda item: item[1]):
                 print("    {1}x{2} {4}".format(*name), f"{time:.0f}")
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    mean = geometric_mean(ratios)
     print(f"{mean:.2f}x the speed of torch's bf16 in the geometric mean, least {min(ratios):.2f}x")
 
 

@@ -21,15 +21,12 @@ Each shape is compiled with the tile that the model chooses, and with those of C
 (`whole`). Results are first compared with float64's, and two runs bit for bit. timing.py says how time is measured.
 """
 
-import argparse
 import itertools
 import math
-import pathlib
-import random
 import subprocess
-import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from prebuilt import geometric_mean, load, parse_options
+
 # Tokens, outputs and inputs of a layer: routers, latent projections, shared experts.
 SHAPES = [
     (16384, 256, 256),
@@ -158,30 +155,10 @@ def measure(artifact, kind, shape, rounds, rng):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=pathlib.Path, help="what --build wrote")
-    parser.add_argument("--build", type=pathlib.Path, metavar="FOLDER", help="write and compile the programs, and exit")
-    parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="fp8moe's programs")
-    parser.add_argument("--rounds", type=int, default=3, help="blocks of each contender (default: 3)")
-    parser.add_argument("--all", action="store_true", help="print the time of every tile, too")
-    parser.add_argument("--seed", type=int, default=0, help="of operands (default: 0)")
-    options = parser.parse_args()
-    if options.build:
-        return build(options.build, options.bin)
-    if not options.folder:
-        parser.error("name the folder that --build wrote")
-
-    sys.path[:0] = [str(ROOT / "python-bindings")]
-    import timing
+    options = parse_options(__doc__, build, rounds=3, has_tiles=True)
     import torch
 
-    import fp8moe.runtime
-
-    timing.WARMUP_S = 0.1
-    rng = random.Random(options.seed)
-    torch.manual_seed(options.seed)
-    artifact = fp8moe.runtime.load(str(options.folder / "sm_90a"), device="cuda:0")
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; us, sustained", flush=True)
+    artifact, rng = load(options, warmup_s=0.1)
     print("| kind | tokens,N,K | chosen | best | whole | torch | over torch |\n|---|---|---|---|---|---|---|")
     ratios = {kind: [] for kind in KINDS}
     for kind, shape in itertools.product(KINDS, SHAPES):
@@ -203,7 +180,7 @@ def main():
             for name, time in sorted(tiles.items(), key=lambda item: item[1]):
                 print("    {0}x{1} {3} splits {4}".format(*name), f"{time:.1f}")
     for kind, values in ratios.items():
-        mean = math.exp(sum(map(math.log, values)) / len(values))
+        mean = geometric_mean(values)
         print(f"{kind}: {mean:.2f}x torch's speed in the geometric mean, least {min(values):.2f}x")
 
 
