@@ -170,9 +170,39 @@ static bool canSplitCompile(StringRef ptxas, StringRef scratch, Location loc) {
   return succeeded(help) && StringRef(*help).contains("--split-compile");
 }
 
-FailureOr<Cubin> mlir::fp8moe::assemblePTX(StringRef ptxas, StringRef ptx,
-                                           StringRef chip, ModuleOp module) {
-  Location loc = module.getLoc();
+bool mlir::fp8moe::leaveMoreRegisters(std::string &ptx,
+                                      ArrayRef<KernelResources> resources) {
+  bool hasChanged = false;
+  for (const KernelResources &kernel : resources) {
+    if (!kernel.spills)
+      continue;
+    // .entry NAME(...) .maxntid ... .minnctapersm N {
+    size_t entry = ptx.find(".entry " + kernel.kernel + "(");
+    size_t body = ptx.find('{', entry);
+    constexpr StringLiteral kDirective = ".minnctapersm ";
+    size_t number = ptx.find(kDirective.str(), entry);
+    if (entry == std::string::npos || number >= body)
+      continue;
+    number += kDirective.size();
+    size_t end = ptx.find_first_not_of("0123456789", number);
+    int64_t blocks = 0;
+    if (StringRef(ptx).slice(number, end).getAsInteger(10, blocks) ||
+        blocks <= 1)
+      continue;
+    ptx.replace(number, end - number, std::to_string(blocks - 1));
+    hasChanged = true;
+  }
+  return hasChanged;
+}
+
+namespace {
+struct PtxasResult {
+  std::string log, bytes;
+};
+} // namespace
+
+static FailureOr<PtxasResult> runPtxas(StringRef ptxas, StringRef ptx,
+                                       StringRef chip, Location loc) {
   PtxasFiles files;
   if (failed(files.create(ptx, loc)))
     return failure();
@@ -198,19 +228,34 @@ FailureOr<Cubin> mlir::fp8moe::assemblePTX(StringRef ptxas, StringRef ptx,
   if (status != 0)
     return emitError(loc) << "ptxas failed for " << chip << " (" << ptxas
                           << "): " << (message.empty() ? *log : message);
+  FailureOr<std::string> bytes = readFile(files.output, loc);
+  if (failed(bytes))
+    return failure();
+  return PtxasResult{std::move(*log), std::move(*bytes)};
+}
 
+FailureOr<Cubin> mlir::fp8moe::assemblePTX(StringRef ptxas, std::string &ptx,
+                                           StringRef chip, ModuleOp module) {
+  Location loc = module.getLoc();
+  FailureOr<PtxasResult> result = runPtxas(ptxas, ptx, chip, loc);
+  if (failed(result))
+    return failure();
   Cubin cubin;
-  cubin.resources = parsePtxasResources(*log);
+  cubin.resources = parsePtxasResources(result->log);
+  // Each round takes a block from every multiprocessor.
+  while (leaveMoreRegisters(ptx, cubin.resources)) {
+    result = runPtxas(ptxas, ptx, chip, loc);
+    if (failed(result))
+      return failure();
+    cubin.resources = parsePtxasResources(result->log);
+  }
   if (failed(verifyNoSpills(cubin.resources, module)))
     return failure();
-  SmallVector<StringRef> complaints = findPtxasComplaints(*log);
+  SmallVector<StringRef> complaints = findPtxasComplaints(result->log);
   if (!complaints.empty())
     return emitError(loc) << "ptxas accepted the kernels for " << chip
                           << ", but not without complaint: "
                           << llvm::join(complaints, "; ");
-  FailureOr<std::string> bytes = readFile(files.output, loc);
-  if (failed(bytes))
-    return failure();
-  cubin.bytes = std::move(*bytes);
+  cubin.bytes = std::move(result->bytes);
   return cubin;
 }

@@ -84,4 +84,21 @@ TEST(HsacoResources, RefusesWhatIsNoCodeObject) {
   EXPECT_FALSE(message.empty());
 }
 
+TEST(PtxasTest, SpillingKernelsKeepFewerBlocks) {
+  std::string ptx =
+      ".visible .entry a(\n)\n.maxntid 128\n.minnctapersm 3\n{}\n"
+      ".visible .entry ab(\n)\n.maxntid 128\n.minnctapersm 2\n{}\n";
+  KernelResources a, ab;
+  a.kernel = "a";
+  ab.kernel = "ab";
+  EXPECT_FALSE(leaveMoreRegisters(ptx, {a, ab}));
+  a.spills = 16;
+  EXPECT_TRUE(leaveMoreRegisters(ptx, {a, ab}));
+  EXPECT_TRUE(leaveMoreRegisters(ptx, {a, ab}));
+  // One block is the least.
+  EXPECT_FALSE(leaveMoreRegisters(ptx, {a, ab}));
+  EXPECT_EQ(ptx, ".visible .entry a(\n)\n.maxntid 128\n.minnctapersm 1\n{}\n"
+                 ".visible .entry ab(\n)\n.maxntid 128\n.minnctapersm 2\n{}\n");
+}
+
 } // namespace

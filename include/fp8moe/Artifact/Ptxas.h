@@ -31,9 +31,14 @@ FailureOr<std::optional<std::string>> findPtxas(StringRef explicitPath,
 /// Assembles `ptx` for `chip`. Spilled registers, warnings of ptxas and its
 /// remarks on serialized matrix instructions (C75xx) are errors, at the kernel
 /// of `module` that they are about: each means a kernel that is many times
-/// slower than its schedule says.
-FailureOr<Cubin> assemblePTX(StringRef ptxas, StringRef ptx, StringRef chip,
+/// slower than its schedule says. A kernel that asks for several resident
+/// blocks gets fewer where it would spill; `ptx` says so then.
+FailureOr<Cubin> assemblePTX(StringRef ptxas, std::string &ptx, StringRef chip,
                              ModuleOp module);
+
+/// Takes a block from those that kernels with spills ask a multiprocessor to
+/// hold (.minnctapersm), down to one; whether there was any to take.
+bool leaveMoreRegisters(std::string &ptx, ArrayRef<KernelResources> resources);
 
 /// Reads the resources of every kernel from what `ptxas -v` prints, in order.
 SmallVector<KernelResources> parsePtxasResources(StringRef log);

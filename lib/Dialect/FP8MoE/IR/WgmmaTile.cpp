@@ -21,8 +21,9 @@ static constexpr int64_t kWgmmaColumns = 16;
 /// warpgroups.
 static constexpr int64_t kMostWgmmaRows = 256;
 static constexpr int64_t kMostWgmmaColumns = 256;
-/// As many parts as a large chip has multiprocessors: more only add traffic.
-static constexpr int64_t kMostSplits = 128;
+/// Half as many parts as a large chip has multiprocessors: more only add
+/// traffic, and registers of the threads that add them.
+static constexpr int64_t kMostSplits = 64;
 
 LogicalResult
 WgmmaTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,

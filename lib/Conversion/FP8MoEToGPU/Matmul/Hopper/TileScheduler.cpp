@@ -16,6 +16,7 @@
 
 #include "FP8MoEToGPU/Common/ScaleTiles.h"
 #include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
+#include "FP8MoEToGPU/Matmul/Hopper/Wgmma.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -27,11 +28,16 @@ TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
   numGroups = b.add(kernel.sizes.groups, kernel.problem.hasRemainder());
   extent = mGrouped ? kernel.sizes.rows : kernel.sizes.contraction;
   tilesAlongColumns = b.ceilDiv(kernel.sizes.columns, config.columns);
-  if (mGrouped)
+  if (mGrouped) {
     numStages = kernel.roundUpStages(
         b.ceilDiv(kernel.sizes.contraction, kernel.getStageElements()));
-  else
+    // Loops over a known pair of stages are unrolled, and each copy would take
+    // registers for accumulators of its own.
+    if (kernel.problem.hasBlockScales())
+      numStages = createOpaque(b, numStages);
+  } else {
     tilesAlongRows = b.ceilDiv(kernel.sizes.rows, config.rows);
+  }
 }
 
 /// The end of a group, or of the remainder rows.
