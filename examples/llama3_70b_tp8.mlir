@@ -4,8 +4,8 @@
 //
 //   fp8moe-compile examples/llama3_70b_tp8.mlir --target=sm_90a --tokens=8192 -o out --report
 //       a table of what each takes in bf16 and in FP8, and why it was chosen
-//   fp8moe-compile examples/llama3_70b_tp8.mlir --target=sm_90a --precision-filter=output --emit=tensor
-//       the decisions in the IR, where they can be edited
+//   fp8moe-opt examples/llama3_70b_tp8.mlir --fp8moe-attach-target=chip=sm_90a --fp8moe-select-precision=tokens=8192
+//       the decisions in the IR, where they can be edited, before anything comes of them
 //
 // Hidden size 8192, 64 heads and 8 of keys and values of 128, feed-forward size 28672, 128256 words; each GPU has an
 // eighth of N in wq, wk, wv, w1, w3 and output, and an eighth of K in wo and w2.

@@ -56,8 +56,9 @@ LogicalResult fp8moe::requireKernels(Operation *op, const TargetInfo &target) {
   if (!problem || isSupported(*problem, op, target))
     return success();
   InFlightDiagnostic diagnostic =
-      op->emitError("'") << op->getName() << "' is not supported on target "
-                         << target.chip << " yet; compile the function for ";
+      op->emitError("'") << op->getName() << "'" << problem->getVariant(op)
+                         << " is not supported on target " << target.chip
+                         << " yet; compile the function for ";
   for (const TargetInfo &other : knownTargets())
     if (other.isGPU() && isSupported(*problem, op, other))
       diagnostic << other.chip << " or ";

@@ -62,6 +62,9 @@ public:
   /// Reports why the choice that an operation names, if it does, is not legal.
   virtual LogicalResult verifyChoice(TiledOpInterface op,
                                      const TargetInfo &target) const;
+  /// What kernels tell apart among operations of one name, as an error says it
+  /// behind the name: " with scales of blocks".
+  virtual StringRef getVariant(Operation *) const { return ""; }
   /// Stands before the numbers of operations in names of swept functions.
   virtual StringRef getSweepPrefix() const { return ""; }
 };

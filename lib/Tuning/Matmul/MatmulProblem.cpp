@@ -34,6 +34,11 @@ public:
 
   KernelChoiceAttr choose(Operation *op,
                           const TargetInfo &target) const override;
+  StringRef getVariant(Operation *op) const override {
+    return hasBlockScales(cast<MatmulOpInterface>(op))
+               ? " with scales of blocks"
+               : "";
+  }
   StringRef getSweepPrefix() const override { return "m"; }
 };
 } // namespace

@@ -118,7 +118,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
   func.func @scales_of_blocks(%a: tensor<?x512xf8E4M3FN>, %b: tensor<8x512x512xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>,
                               %ends: tensor<8xi32>, %sa: tensor<?x16xf8E8M0FNU>, %sb: tensor<8x512x16xf8E8M0FNU>)
       -> tensor<?x512xbf16> {
-    // expected-error@+1 {{'fp8moe.grouped_matmul' is not supported on target gfx950 yet; compile the function for sm_90a or 'cpu'}}
+    // expected-error@+1 {{'fp8moe.grouped_matmul' with scales of blocks is not supported on target gfx950 yet; compile the function for sm_90a or 'cpu'}}
     %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
         scales(%sa, %sb : tensor<?x16xf8E8M0FNU>, tensor<8x512x16xf8E8M0FNU>)
         : tensor<?x512xf8E4M3FN>, tensor<8x512x512xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>> -> tensor<?x512xbf16>
