@@ -109,7 +109,10 @@ class Advice:
 
     def plot(self, path: Optional[str] = None) -> Any:
         """Draws how much faster FP8 is over the size of the weights (needs matplotlib); saved to `path` if there is one."""
-        import matplotlib.pyplot as plt  # type: ignore[import-not-found,unused-ignore]
+        try:
+            import matplotlib.pyplot as plt  # type: ignore[import-not-found,unused-ignore]
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError("plot draws with matplotlib, which is not installed: pip install matplotlib") from error
 
         figure, axes = plt.subplots()
         for use, marker in zip(_USES, "os^"):
@@ -164,9 +167,15 @@ def _read(model: Any) -> List[Matmul]:
     if hasattr(model, "named_modules"):
         matmuls = find_matmuls(model)
     else:
-        matmuls = [entry if isinstance(entry, Matmul) else Matmul(*entry) for entry in model]
+        entries = list(model) if isinstance(model, Iterable) and not isinstance(model, (str, bytes)) else [model]
+        for entry in entries:
+            if not isinstance(entry, (Matmul, tuple, list)):
+                raise TypeError(f"expected a torch module, or (name, N, K) and (name, N, K, experts) in a list, found {entry!r}")
+        matmuls = [entry if isinstance(entry, Matmul) else Matmul(*entry) for entry in entries]
     shapes: Dict[str, Tuple[int, ...]] = {}
     for matmul in matmuls:
+        if not isinstance(matmul.name, str):
+            raise TypeError(f"expected names that are text, found {matmul.name!r}")
         shape = (matmul.N, matmul.K, matmul.experts)
         if not all(isinstance(size, Integral) for size in (*shape, matmul.count)):
             raise TypeError(f"{matmul.name}: expected sizes that are integers, found {matmul}")
@@ -306,6 +315,10 @@ def _experts_per_token(model: Any) -> int:
     return 1
 
 
+# Kernels count rows in 32 bits.
+_MOST_ROWS = 2**31 - 1
+
+
 def advise(
     model: Union[Any, Iterable[Union[Matmul, Tuple[Any, ...]]]],
     tokens: int = 16384,
@@ -330,6 +343,8 @@ def advise(
     if tokens < 1 or (expert_rows is not None and expert_rows < 1):
         raise ValueError(f"expected at least one token and one row, found {tokens} and {expert_rows}")
     rows = tokens * _experts_per_token(model) if expert_rows is None else expert_rows
+    if max(tokens, rows) > _MOST_ROWS:
+        raise ValueError(f"expected at most {_MOST_ROWS} tokens and rows of experts, found {tokens} and {rows}")
     groups = list(_group_siblings(_merge_layers(_read(model), filters)))
     options = _option("recipe", recipe) + _option("policy", policy)
     if filters:

@@ -109,6 +109,13 @@ def test_rows_without_sense(ir):
         fp8moe.advise([("a", 16, 16)], filter_fqns=[""])
     with pytest.raises(TypeError, match="expected whole numbers of tokens and rows, found 1.5 and None"):
         fp8moe.advise([("a", 16, 16)], tokens=1.5)
+    for model in ("x", None, ["x"]):
+        with pytest.raises(TypeError, match="expected a torch module, or .* in a list, found"):
+            fp8moe.advise(model)
+    with pytest.raises(TypeError, match="expected names that are text, found 5"):
+        fp8moe.advise([(5, 1024, 1024)])
+    with pytest.raises(ValueError, match="expected at most 2147483647 tokens"):
+        fp8moe.advise([("a", 1024, 1024)], tokens=1 << 70)
     with pytest.raises(TypeError, match="a: expected sizes that are integers"):
         fp8moe.advise([("a", 16, 16.5)])
 
