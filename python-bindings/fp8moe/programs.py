@@ -243,7 +243,7 @@ def _format(functions: Sequence[str], K: int, N: int, E: int, weights: str, reci
             names[f"{name}_in"] = f"%{values[name]}: {result}"
     in_bf16 = RECIPES[recipe]
     reads_kept = kept and "grad_x" not in in_bf16
-    names["grad_x_operand"] = "{weights_n_in}, {scales_n_in}".format(**names) if reads_kept else names["weights"]
+    names["grad_x_operand"] = f"{names['weights_n_in']}, {names['scales_n_in']}" if reads_kept else names["weights"]
     if "grad_x" in in_bf16:
         grad_x = [_GRAD_X_BF16]
     else:

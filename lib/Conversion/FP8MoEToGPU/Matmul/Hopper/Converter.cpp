@@ -8,7 +8,7 @@
 
 //
 // Hopper has no matrix instruction that takes scales of blocks. An element of
-// FP8 and a power of two is exact in bf16 (from 2^-133 to its largest), so the
+// FP8 and a power of two is exact in bf16 (from 2^-130 to its largest), so the
 // producer's warps convert operands to bf16 and fill the stages that consumers
 // multiply as those of any matmul of bf16.
 //
@@ -16,7 +16,8 @@
 // lines are a box of the tensor map, which it loads two slots ahead, 128
 // elements of the contraction at a time: four blocks, one word of scales, and
 // two stages of bf16. Both operands are swizzled, before and after, so that the
-// lanes of a quarter warp access all banks.
+// lanes of a quarter warp access all banks. Copies of a tile begin when the one
+// before is converted; the consumers' ring hides that.
 //
 //===----------------------------------------------------------------------===//
 
@@ -227,7 +228,7 @@ Value Converter::loadScales(const Line &line, const Tile &tile, Value number) {
           return {loadScaleBytes(line.pointer, number)};
         Value word = b.load(
             b.getI32Type(),
-            b.offsetBytes(line.pointer, widen(b.mul(number, kScaleTileBytes))),
+            b.offsetBytes(line.pointer, b.mul(widen(number), kScaleTileBytes)),
             kWordBytes);
         Value blocks = b.ceilDiv(left, kMXBlock);
         Value bits = b.mul(b.bitAnd(blocks, kSlotBlocks - 1), kByteBits);
@@ -289,8 +290,7 @@ void Converter::awaitSlot(const Tile &tile, Value number, Value before) {
     return;
   Value left = b.sub(b.add(getLength(tile), tile.headBytes),
                      b.mul(number, kSlotElements));
-  b.createIf(b.less(left, kSlotElements),
-             [&] { clearTail(slot, b.maxS(left, 0)); });
+  b.createIf(b.less(left, kSlotElements), [&] { clearTail(slot, left); });
 }
 
 /// Zeroes what is behind `left` elements of every line. Another group's NaN

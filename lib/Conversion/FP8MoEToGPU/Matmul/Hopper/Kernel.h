@@ -41,11 +41,11 @@ struct GroupedMatmulKernel {
   int64_t getStageElements() const {
     return kSwizzleRowBytes / problem.getElementBytes();
   }
-  /// Stages come in pairs where they are converted; those that there are not
-  /// are zeros.
-  int64_t getLeastStages() const { return problem.hasBlockScales() ? 2 : 1; }
+  /// Stages that are converted come in pairs, one slot; what lies behind the
+  /// contraction is zero.
+  int64_t getStageStep() const { return problem.hasBlockScales() ? 2 : 1; }
   Value roundUpStages(Value stages) const {
-    return problem.hasBlockScales() ? b.roundUp(stages, getLeastStages())
+    return problem.hasBlockScales() ? b.roundUp(stages, getStageStep())
                                     : stages;
   }
   /// An MN-major operand comes in boxes, each a row of 128 bytes for every
@@ -128,8 +128,8 @@ struct Tile {
   /// First element of the contraction, and the number of its stages.
   Value contraction, numStages;
   /// K-grouped: bytes before the group in what is loaded first, and bytes up
-  /// to its end in the last stage (0 in an empty group; of pairs of stages, the
-  /// last one may begin behind the end).
+  /// to its end in the last stage: at most 0 in an empty group, and where the
+  /// last stage of a pair begins behind the end.
   Value headBytes, lastBytes;
   /// With scales of blocks whose tiles begin anew with each group: what
   /// paddedBegin says of the tile's rows, or of its group's contraction.

@@ -8,6 +8,7 @@
 
 #include "FP8MoEToGPU/Matmul/Hopper/Launch.h"
 
+#include "FP8MoEToGPU/Common/ScaleTiles.h"
 #include "FP8MoEToGPU/Matmul/Hopper/LeastWaves.h"
 #include "FP8MoEToGPU/Matmul/MatmulLaunch.h"
 #include "FP8MoEToGPU/Matmul/SumSplits.h"
@@ -35,6 +36,7 @@ public:
   LogicalResult launch(Value when);
 
 private:
+  void requireBlockScales();
   /// A buffer seen by the kernel: from the innermost dimension on.
   struct Matrix {
     TypedValue<MemRefType> buffer;
@@ -300,6 +302,22 @@ void HopperMatmulLaunch::launchSplits(const Operands &operands,
   launchSplitSum(loc, sum, condition, lowering);
 }
 
+/// What kernels that convert operands rely on.
+void HopperMatmulLaunch::requireBlockScales() {
+  // Four bytes of a line are loaded at once.
+  for (Value scales : {instance.scaleA, instance.scaleB})
+    raiseAlignment(scales, kWordBytes);
+  if (problem.blockScalesA != BlockScales::GroupTiles)
+    return;
+  // (X7): the padded extent, which kernels count in 32 bits.
+  OpFoldResult extent = problem.isMGrouped() ? sizes.rows : sizes.contraction;
+  OpFoldResult padded =
+      size.add(extent, size.mul(sizes.groups, size.constant(kSegmentTile - 1)));
+  require(arith::CmpIPredicate::sle, padded, kMaxExtent,
+          "the matmul kernel takes at most " + Twine(kMaxExtent) +
+              " rows of groups that are padded for their scales");
+}
+
 LogicalResult HopperMatmulLaunch::launch(Value when) {
   FailureOr<Operands> operands = getOperands();
   if (failed(operands))
@@ -312,10 +330,8 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   Value blocks =
       plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
                                  plan::DeviceAttribute::Multiprocessors);
-  // Four bytes of a line are loaded at once.
   if (problem.hasBlockScales())
-    for (Value scales : {instance.scaleA, instance.scaleB})
-      raiseAlignment(scales, kWordBytes);
+    requireBlockScales();
   Value partialSums;
   if (hasPartialSums(problem))
     partialSums = createPartialSums(alternatives, blocks);

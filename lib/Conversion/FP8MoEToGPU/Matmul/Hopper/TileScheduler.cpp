@@ -155,7 +155,7 @@ Value TileScheduler::getNumStages(const TileState &state) {
     return b.maxS(b.sub(end, getFirstStage(split)), 1);
   }
   if (kernel.problem.isMGrouped()) {
-    Value ofRemainder = b.i32(kernel.getLeastStages());
+    Value ofRemainder = b.i32(kernel.getStageStep());
     return b.select(b.equal(state.group, kernel.sizes.groups), ofRemainder,
                     numStages);
   }
@@ -163,7 +163,7 @@ Value TileScheduler::getNumStages(const TileState &state) {
       b.mul(b.sub(state.end, state.begin), kernel.problem.getDataBytes());
   Value stages =
       b.maxS(b.ceilDiv(b.add(bytes, getHeadBytes(state)), kSwizzleRowBytes), 1);
-  return b.mul(stages, kernel.getLeastStages());
+  return b.mul(stages, kernel.getStageStep());
 }
 
 /// Where loads of the contraction are zeros only. The map of a tensor
