@@ -340,6 +340,11 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   if (problem.isMGrouped() && ShapedType::isDynamic(problem.sizes.contraction))
     require(arith::CmpIPredicate::sge, sizes.contraction, 1,
             "the matmul kernel contracts over at least one element");
+  // A tensor map of no experts cannot be encoded, and without a launch rows of
+  // no group would stay as they were.
+  if (problem.hasExperts() && ShapedType::isDynamic(problem.sizes.groups))
+    require(arith::CmpIPredicate::sge, sizes.groups, 1,
+            "the matmul kernel takes at least one group");
   Value isNotEmpty =
       createIsNotEmpty({sizes.rows, sizes.columns, sizes.groups});
   SmallVector<Value> choice =
