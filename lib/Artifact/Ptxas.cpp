@@ -104,31 +104,43 @@ SmallVector<StringRef> mlir::fp8moe::findPtxasComplaints(StringRef log) {
 
 namespace {
 
-/// Temporary files of one run of ptxas; removed at the end.
+/// Temporary files of ptxas; removed at the end.
 struct PtxasFiles {
   SmallString<128> input, output, log;
   llvm::FileRemover removeInput, removeOutput, removeLog;
 
-  LogicalResult create(StringRef ptx, Location loc) {
-    int fd = 0;
-    std::error_code error =
-        llvm::sys::fs::createTemporaryFile("kernels", "ptx", fd, input);
+  LogicalResult create(Location loc) {
+    std::error_code error = create("ptx", input, removeInput);
+    if (!error)
+      error = create("cubin", output, removeOutput);
+    if (!error)
+      error = create("log", log, removeLog);
+    return report(error, loc);
+  }
+
+  LogicalResult writeInput(StringRef ptx, Location loc) {
+    std::error_code error;
+    llvm::raw_fd_ostream os(input, error);
     if (!error) {
-      removeInput.setFile(input);
-      llvm::raw_fd_ostream os(fd, /*shouldClose=*/true);
       os << ptx;
       os.close();
       error = os.error();
       os.clear_error();
     }
-    if (!error) {
-      error = llvm::sys::fs::createTemporaryFile("kernels", "cubin", output);
-      removeOutput.setFile(output);
-    }
-    if (!error) {
-      error = llvm::sys::fs::createTemporaryFile("kernels", "log", log);
-      removeLog.setFile(log);
-    }
+    return report(error, loc);
+  }
+
+private:
+  static std::error_code create(StringRef suffix, SmallString<128> &path,
+                                llvm::FileRemover &remover) {
+    std::error_code error =
+        llvm::sys::fs::createTemporaryFile("kernels", suffix, path);
+    if (!error)
+      remover.setFile(path);
+    return error;
+  }
+
+  static LogicalResult report(std::error_code error, Location loc) {
     if (error)
       return emitError(loc)
              << "cannot create temporary files for ptxas: " << error.message();
@@ -202,9 +214,9 @@ struct PtxasResult {
 } // namespace
 
 static FailureOr<PtxasResult> runPtxas(StringRef ptxas, StringRef ptx,
-                                       StringRef chip, Location loc) {
-  PtxasFiles files;
-  if (failed(files.create(ptx, loc)))
+                                       StringRef chip, bool splitsCompile,
+                                       PtxasFiles &files, Location loc) {
+  if (failed(files.writeInput(ptx, loc)))
     return failure();
   // --fmad only concerns code outside of our kernels' .rn instructions; it is
   // given so that nothing is ever contracted.
@@ -214,7 +226,7 @@ static FailureOr<PtxasResult> runPtxas(StringRef ptxas, StringRef ptx,
                                       files.input, "-o",     files.output};
   // As many threads as there are processors: 0 gives the same bytes on every
   // machine, as the code does not depend on the number but ptxas records it.
-  if (canSplitCompile(ptxas, files.output, loc))
+  if (splitsCompile)
     arguments.append({"--split-compile", "0"});
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(files.log),
                                           StringRef(files.log)};
@@ -237,14 +249,21 @@ static FailureOr<PtxasResult> runPtxas(StringRef ptxas, StringRef ptx,
 FailureOr<Cubin> mlir::fp8moe::assemblePTX(StringRef ptxas, std::string &ptx,
                                            StringRef chip, ModuleOp module) {
   Location loc = module.getLoc();
-  FailureOr<PtxasResult> result = runPtxas(ptxas, ptx, chip, loc);
+  PtxasFiles files;
+  if (failed(files.create(loc)))
+    return failure();
+  bool splitsCompile = canSplitCompile(ptxas, files.output, loc);
+  auto run = [&] {
+    return runPtxas(ptxas, ptx, chip, splitsCompile, files, loc);
+  };
+  FailureOr<PtxasResult> result = run();
   if (failed(result))
     return failure();
   Cubin cubin;
   cubin.resources = parsePtxasResources(result->log);
   // Each round takes a block from every multiprocessor.
   while (leaveMoreRegisters(ptx, cubin.resources)) {
-    result = runPtxas(ptxas, ptx, chip, loc);
+    result = run();
     if (failed(result))
       return failure();
     cubin.resources = parsePtxasResources(result->log);

@@ -64,6 +64,7 @@ _GROUPED_MM = {
 }
 
 _KEPT_GROUPED_MM = {
+    **_GROUPED_MM,
     "quantize_weights": """\
   func.func @quantize_weights({weights}) -> ({weights_k}, {scales_k}, {weights_n}, {scales_n}) {{
 {quantize_weights_k}
@@ -78,7 +79,6 @@ _KEPT_GROUPED_MM = {
     return %y : tensor<?x{N}xbf16>
   }}
 """,
-    **{name: _GROUPED_MM[name] for name in ("backward", "grad_x", "grad_weights")},
 }
 
 # Where no gradient reads quantized weights, only the form along K is kept.

@@ -50,7 +50,6 @@ public:
   std::pair<Value, Value> findPlace();
   /// The tile and whether there is one (i1).
   std::pair<CDNATile, Value> findForward(Value rowBlock, Value column);
-  std::pair<CDNATile, Value> findDense(Value rowBlock, Value column);
   std::pair<CDNATile, Value> findGradient(Value rowBlock, Value column);
 
 private:
@@ -139,11 +138,15 @@ std::pair<CDNATile, Value> TileFinder::findForward(Value rowBlock,
   int64_t tileRows = kernel.config.rows;
   Value rows = kernel.narrow(kernel.sizes.rows);
   Value groups = kernel.narrow(kernel.sizes.groups);
-  Group group = findGroup(groups, rows, tileRows, [&](Value, Value endBlock) {
-    return b.less(rowBlock, endBlock);
-  });
+  // All rows of a dense matmul are one group, whose end nobody has to read.
+  bool isDense = kernel.problem.dense;
+  Group group =
+      isDense ? Group{b.i32(0), b.i32(0), rows, b.i32(0)}
+              : findGroup(groups, rows, tileRows, [&](Value, Value endBlock) {
+                  return b.less(rowBlock, endBlock);
+                });
   CDNATile tile;
-  tile.isZero = b.equal(group.index, groups);
+  tile.isZero = isDense ? b.i1(false) : b.equal(group.index, groups);
   tile.group = b.select(tile.isZero, b.i32(0), group.index);
   Value inGroup = b.mul(b.sub(rowBlock, group.firstBlock), tileRows);
   tile.row = b.add(group.start, inGroup);
@@ -154,20 +157,6 @@ std::pair<CDNATile, Value> TileFinder::findForward(Value rowBlock,
   tile.firstByte = tile.headBytes = b.i32(0);
   Value bytes = kernel.narrow(kernel.getBytes(kernel.sizes.contraction));
   tile.endBytes = b.select(tile.isZero, b.i32(0), bytes);
-  return {tile, b.less(b.i32(0), tile.rowsLeft)};
-}
-
-/// All rows are one group, whose end nobody has to read.
-std::pair<CDNATile, Value> TileFinder::findDense(Value rowBlock, Value column) {
-  CDNATile tile;
-  tile.isZero = b.i1(false);
-  tile.group = b.i32(0);
-  tile.row = b.mul(rowBlock, kernel.config.rows);
-  tile.rowsLeft = b.sub(kernel.narrow(kernel.sizes.rows), tile.row);
-  tile.column = column;
-  tile.columnsLeft = b.sub(kernel.narrow(kernel.sizes.columns), column);
-  tile.firstByte = tile.headBytes = b.i32(0);
-  tile.endBytes = kernel.narrow(kernel.getBytes(kernel.sizes.contraction));
   return {tile, b.less(b.i32(0), tile.rowsLeft)};
 }
 
@@ -208,10 +197,9 @@ void fp8moe::createCDNATile(CDNAMatmulKernel &kernel,
   TileFinder finder(kernel);
   auto [rowBlock, columnTile] = finder.findPlace();
   Value column = kernel.b.mul(columnTile, kernel.config.columns);
-  auto [tile, exists] =
-      kernel.problem.dense          ? finder.findDense(rowBlock, column)
-      : kernel.problem.isMGrouped() ? finder.findForward(rowBlock, column)
-                                    : finder.findGradient(rowBlock, column);
+  auto [tile, exists] = kernel.problem.isMGrouped()
+                            ? finder.findForward(rowBlock, column)
+                            : finder.findGradient(rowBlock, column);
   const CDNATile &found = tile;
   kernel.b.createIf(exists, [&] { body(found); });
 }

@@ -101,8 +101,17 @@ private:
   Value widen(Value value) { return b.zeroExtend(b.getI64Type(), value); }
   Value getSlotBarrier(Value slot);
   Value getBox(Value slot, size_t part);
-  /// From a line's beginning to its chunk of this number.
+  /// The lane's line in a slot, and from its beginning to the chunk or the word
+  /// of this number.
+  Value getLineInSlot(Value slot, size_t part) {
+    return b.offsetBytes(getBox(slot, part),
+                         b.mul(kernel.lane, kSwizzleRowBytes));
+  }
   Value getChunk(Value number);
+  Value getWord(Value number) {
+    return b.add(getChunk(b.divU(number, kChunkWords)),
+                 b.mul(b.remU(number, kChunkWords), kWordBytes));
+  }
 
   GroupedMatmulKernel &kernel;
   KernelBuilder &b;
@@ -297,14 +306,11 @@ void Converter::awaitSlot(const Tile &tile, Value number, Value before) {
 /// times zero would be NaN.
 void Converter::clearTail(Value slot, Value left) {
   for (size_t part : llvm::seq(parts.size())) {
-    Value own =
-        b.offsetBytes(getBox(slot, part), b.mul(kernel.lane, kSwizzleRowBytes));
+    Value own = getLineInSlot(slot, part);
     b.createRareFor(
         b.divU(left, kWordBytes), b.i32(kSlotElements / kWordBytes), 1,
         ValueRange(), [&](Value word, ValueRange) {
-          Value place = b.offsetBytes(
-              own, b.add(getChunk(b.divU(word, kChunkWords)),
-                         b.mul(b.remU(word, kChunkWords), kWordBytes)));
+          Value place = b.offsetBytes(own, getWord(word));
           Value bytes = b.maxS(b.sub(left, b.mul(word, kWordBytes)), 0);
           Value mask = b.sub(b.shiftLeft(b.i32(1), b.mul(bytes, kByteBits)), 1);
           Value old = b.load(b.getI32Type(), place, kWordBytes);
@@ -341,8 +347,7 @@ SmallVector<Value> Converter::convertChunk(Value words, Value scale,
 /// The chunks of the lane's line in half of a slot.
 SmallVector<Value> Converter::loadAlignedChunks(size_t part,
                                                 const HalfSlot &from) {
-  Value line = b.offsetBytes(getBox(from.slot, part),
-                             b.mul(kernel.lane, kSwizzleRowBytes));
+  Value line = getLineInSlot(from.slot, part);
   SmallVector<Value> chunks;
   for (int64_t chunk : llvm::seq(kHalfChunks)) {
     Value number = b.add(b.mul(from.half, kHalfChunks), chunk);
@@ -362,16 +367,13 @@ Converter::loadShiftedChunks(size_t part, const HalfSlot &from, Value head) {
   Value firstWord = b.add(b.divU(head, kWordBytes),
                           b.mul(from.half, kSlotWords / kSlotStages));
   Value shift = widen(b.mul(b.remU(head, kWordBytes), kByteBits));
-  Value line = b.mul(kernel.lane, kSwizzleRowBytes);
-  Value here = b.offsetBytes(getBox(from.slot, part), line);
-  Value behind = b.offsetBytes(getBox(b.bitXor(from.slot, 1), part), line);
+  Value here = getLineInSlot(from.slot, part);
+  Value behind = getLineInSlot(b.bitXor(from.slot, 1), part);
   auto loadWord = [&](int64_t number) {
     Value word = b.add(firstWord, number);
     Value isHere = b.less(word, kSlotWords);
     Value line = b.select(isHere, here, behind);
-    word = b.remU(word, kSlotWords);
-    Value offset = b.add(getChunk(b.divU(word, kChunkWords)),
-                         b.mul(b.remU(word, kChunkWords), kWordBytes));
+    Value offset = getWord(b.remU(word, kSlotWords));
     Value loaded =
         b.load(b.getI32Type(), b.offsetBytes(line, offset), kWordBytes);
     // Behind the last slot there are zeros.

@@ -167,6 +167,7 @@ private:
   Value getFirstStage(Value split);
   Value isValid(const TileState &state);
   Value loadEnd(Value group, Value previous);
+  Value getDataBegin(const TileState &state);
   Value getHeadBytes(const TileState &state);
   Value getNumStages(const TileState &state);
   Value getContractionPastEnd();

@@ -133,15 +133,18 @@ TileState TileScheduler::advance(TileState state, Value step) {
 // Tiles
 //===----------------------------------------------------------------------===//
 
+/// Where a group's range of the contraction begins in memory. Operands with
+/// scales of blocks are packed; the padding is that of their scales.
+Value TileScheduler::getDataBegin(const TileState &state) {
+  return kernel.problem.hasBlockScales() ? state.begin : state.paddedBegin;
+}
+
 /// Bytes of the group before in the stage that holds the first element: copies
 /// begin at multiples of 16 bytes.
 Value TileScheduler::getHeadBytes(const TileState &state) {
-  bool isConverted = kernel.problem.hasBlockScales();
-  if (!kernel.needsHeadMask() && !isConverted)
+  if (!kernel.needsHeadMask() && !kernel.problem.hasBlockScales())
     return b.i32(0);
-  // Scales have another padding than data.
-  Value bytes = b.mul(isConverted ? state.begin : state.paddedBegin,
-                      kernel.problem.getDataBytes());
+  Value bytes = b.mul(getDataBegin(state), kernel.problem.getDataBytes());
   Value isEmpty = b.equal(state.begin, state.end);
   return b.select(isEmpty, b.i32(0), b.bitAnd(bytes, kSwizzleChunkBytes - 1));
 }
@@ -216,15 +219,14 @@ Tile TileScheduler::getTile(const TileState &state) {
   tile.group = state.group;
   tile.scaleBegin = state.paddedBegin;
   tile.headBytes = getHeadBytes(state);
-  bool isConverted = kernel.problem.hasBlockScales();
-  Value begin = b.sub(isConverted ? state.begin : state.paddedBegin,
+  Value begin = b.sub(getDataBegin(state),
                       b.divU(tile.headBytes, kernel.problem.getDataBytes()));
   Value length = b.sub(state.end, state.begin);
   tile.isZero = b.equal(length, 0);
   tile.contraction = b.select(tile.isZero, getContractionPastEnd(), begin);
   // What is converted begins with the group.
   Value bytes = b.mul(length, elementBytes);
-  if (!isConverted)
+  if (!kernel.problem.hasBlockScales())
     bytes = b.add(bytes, tile.headBytes);
   Value before = b.mul(b.sub(tile.numStages, 1), kSwizzleRowBytes);
   tile.lastBytes = b.sub(bytes, before);
