@@ -15,7 +15,11 @@ torch._scaled_mm of the same size and torch._grouped_mm on bf16.
 
 Every shape has its own functions, with widths and experts known when compiling and the number of tokens not, as in a
 model. Results are first checked per group against float64 from the same FP8 values; a wrong one is reported and not
-timed. timing.py says how time is measured.
+timed. timing.py says how time is measured, power.py what --power adds: each contender alone under load, with watts,
+clock and picojoules an operation.
+
+With --group-multiple 128 DeepGEMM (https://github.com/deepseek-ai/DeepGEMM) is a contender of the forward matmul where
+Python finds it: FP8 with scales of 1x128 and 128x128, promoted accumulation, on operands of its own quantization.
 
 With --sweep, every legal tile is timed beside the one that the compiler chose, and the table says how much time that
 one loses to the best (its regret). Token counts are known when compiling then:
@@ -29,6 +33,7 @@ needs group sizes that are multiples of 16, so all contenders get such groups th
 """
 
 import argparse
+import importlib.util
 import json
 import math
 import os
@@ -69,6 +74,8 @@ SWEEP_SHAPES = [
     (98304, 896, 2048, 72, "skewed"),
 ]
 PAD = 128
+# Rows of DeepGEMM's tiles, which groups have to be multiples of.
+DEEPGEMM_ROWS = 128
 # ||result - reference|| / ||reference|| of the worst group (docs/semantics.md, G6).
 TOLERANCE = {"fast": 8e-3, "promoted": 3e-3}
 
@@ -172,13 +179,14 @@ def pad_columns(x, ends):
 class Problem:
     """Operands, contenders and reference of one matmul."""
 
-    def __init__(self, artifact, shape, rng):
+    def __init__(self, artifact, shape, rng, group_multiple=1):
         import torch
         from timing import random_ends
 
-        self.artifact, self.shape = artifact, shape
+        self.artifact, self.shape, self.references = artifact, shape, None
         self.tokens, self.n, self.k, self.experts, kind = shape
-        self.ends = random_ends(self.tokens, self.experts, kind, rng, multiple=self.multiple)
+        multiple = math.lcm(self.multiple, group_multiple)
+        self.ends = random_ends(self.tokens, self.experts, kind, rng, multiple=multiple)
         self.offsets = torch.tensor(self.ends, dtype=torch.int32, device="cuda")
 
     def groups(self):
@@ -186,6 +194,9 @@ class Problem:
         for g, end in enumerate(self.ends):
             yield g, start, end
             start = end
+
+    def flops(self):
+        return 2 * self.tokens * self.n * self.k
 
     def program_name(self, kind, accumulation):
         return f"{kind}_{accumulation}_{name_of(self.shape)}"
@@ -199,7 +210,7 @@ class Problem:
         return lambda: program(**inputs, out=out)
 
     def contenders(self):
-        makers = {name: make for name, make in self.makers().items() if name in COLUMNS}
+        makers = {name: make for name, make in self.makers().items() if make and name in COLUMNS}
         return {name: [make(copy) for copy in self.copies] for name, make in makers.items()}
 
     def worst_error(self, run, y):
@@ -210,7 +221,9 @@ class Problem:
         run()
         torch.cuda.synchronize()
         worst = 0.0
-        for where, reference in self.reference():
+        if self.references is None:
+            self.references = list(self.reference())
+        for where, reference in self.references:
             error, norm = (y[where].double() - reference).norm().item(), reference.norm().item()
             if math.isnan(error) or (norm == 0 and error != 0):
                 return math.inf
@@ -221,11 +234,11 @@ class Problem:
 class Forward(Problem):
     mode, multiple = "forward", 1
 
-    def __init__(self, artifact, shape, rng):
+    def __init__(self, artifact, shape, rng, group_multiple=1):
         import torch
         from timing import copies_beyond_l2
 
-        super().__init__(artifact, shape, rng)
+        super().__init__(artifact, shape, rng, group_multiple)
         nbytes = self.tokens * self.k + self.experts * self.n * self.k + 2 * self.tokens * self.n
         self.sa, self.sb = random_scales(self.tokens), random_scales(self.experts, self.n)
         self.copies = []
@@ -245,9 +258,26 @@ class Forward(Problem):
             a, b = copy["a"].to(bf16), copy["b"].transpose(-2, -1).to(bf16).transpose(-2, -1)
             return lambda: torch._grouped_mm(a, b, self.offsets)
 
+        def deepgemm(copy):
+            import deep_gemm
+
+            a, b = copy["a"].to(bf16), copy["b"].transpose(-2, -1).to(bf16)
+            quantized_a = deep_gemm.utils.per_token_cast_to_fp8(a, use_ue8m0=False)
+            quantized_b = tuple(
+                torch.stack(parts)
+                for parts in zip(*(deep_gemm.utils.per_block_cast_to_fp8(expert, use_ue8m0=False) for expert in b))
+            )
+            group_of_row = torch.empty(self.tokens, dtype=torch.int32, device="cuda")
+            for g, start, end in self.groups():
+                group_of_row[start:end] = g
+            return lambda: deep_gemm.m_grouped_fp8_gemm_nt_contiguous(
+                quantized_a, quantized_b, copy["y"], group_of_row
+            )
+
         return {
             "fp8moe": lambda copy: self.ours("forward", "fast", copy),
             "fp8moe promoted": lambda copy: self.ours("forward", "promoted", copy),
+            "DeepGEMM": deepgemm if self.suits_deepgemm() else None,
             "torch": lambda copy: lambda: torch._scaled_grouped_mm(
                 copy["a"], copy["b"], da, db, offs=self.offsets, out_dtype=bf16, use_fast_accum=True
             ),
@@ -256,6 +286,10 @@ class Forward(Problem):
             ),
             "torch bf16": torch_bf16,
         }
+
+    def suits_deepgemm(self):
+        """It is installed, and its kernel, whose tiles lie in one group, is right for these."""
+        return importlib.util.find_spec("deep_gemm") and not any(end % DEEPGEMM_ROWS for end in self.ends)
 
     def reference(self):
         copy = self.copies[0]
@@ -268,11 +302,11 @@ class Forward(Problem):
 class Gradient(Problem):
     mode, multiple = "gradient", 16
 
-    def __init__(self, artifact, shape, rng):
+    def __init__(self, artifact, shape, rng, group_multiple=1):
         import torch
         from timing import copies_beyond_l2
 
-        super().__init__(artifact, shape, rng)
+        super().__init__(artifact, shape, rng, group_multiple)
         nbytes = self.tokens * (self.n + self.k) + 2 * self.experts * self.n * self.k
         self.sa, self.sb = random_scales(self.experts, self.n), random_scales(self.experts, self.k)
         self.copies = []
@@ -342,6 +376,7 @@ def check(problem, contenders):
             del contenders[name]
         else:
             errors[name] = error
+    problem.references = None
     return errors
 
 
@@ -361,11 +396,26 @@ def measure(problem, options, rng):
     contenders = problem.contenders()
     drop_unable(problem, contenders)
     row = {"mode": problem.mode, "shape": list(problem.shape), "errors": check(problem, contenders)}
-    flops = 2 * problem.tokens * problem.n * problem.k
+    flops = problem.flops()
     row["sustained"] = {c: flops / us / 1e6 for c, us in sustained_us(contenders, options.rounds, rng).items()}
     if options.burst:
         row["burst"] = {c: flops / us / 1e6 for c, us in burst_us(contenders, options.burst, rng).items()}
+    if options.power:
+        row["alone"] = measure_power(contenders, flops, options.power)
     return row
+
+
+def measure_power(contenders, flops, seconds):
+    """A line for each contender, alone under load; returns the figures."""
+    from power import Meter
+
+    meter, readings = Meter(), {}
+    for name, functions in contenders.items():
+        reading = meter.measure(functions, seconds)
+        readings[name] = {"us": reading.us, "watts": reading.watts, "mhz": reading.mhz, "pj": reading.pj_per_flop(flops)}
+        figures = f"{flops / reading.us / 1e6:5.0f} TFLOP/s {reading.watts:4.0f} W {reading.mhz:5.0f} MHz"
+        print(f"  alone: {name:24} {figures} {readings[name]['pj']:.3f} pJ/FLOP", flush=True)
+    return readings
 
 
 def measure_tiles(problem, options, rng):
@@ -380,10 +430,11 @@ def measure_tiles(problem, options, rng):
         contenders[name] = [problem.ours(problem.mode, "fast", copy, "/m0/" + tile) for copy in problem.copies]
     check(problem, contenders)
     times = sustained_us(contenders, options.rounds, rng)
+    power = measure_power(contenders, problem.flops(), options.power) if options.power else {}
     chosen = times.pop("fp8moe")
     # The chosen tile is among the others: the better of its two timings counts.
     best = min(times, key=times.get)
-    row = {"mode": problem.mode, "shape": list(problem.shape), "tiles": times, "chosen": chosen}
+    row = {"mode": problem.mode, "shape": list(problem.shape), "tiles": times, "chosen": chosen, "alone": power}
     row["regret"] = max(0.0, chosen / times[best] - 1)
     tokens, n, k, experts, kind = problem.shape
     cells = [problem.mode, f"{tokens},{n},{k},{experts}", kind, len(times), f"{chosen:.1f}", f"{times[best]:.1f}"]
@@ -398,7 +449,7 @@ def summarize_tiles(rows):
 
 
 # Contenders in the order of the table; main() drops those that nobody asked for.
-COLUMNS = ["fp8moe", "fp8moe promoted", "fp8moe unpadded", "torch", "dense", "dense by group", "torch bf16"]
+COLUMNS = ["fp8moe", "fp8moe promoted", "fp8moe unpadded", "DeepGEMM", "torch", "dense", "dense by group", "torch bf16"]
 
 
 def show(row):
@@ -439,16 +490,37 @@ def summarize(rows):
                     print(f"{mode}, {title}, over {peer}: geometric mean {mean:.2f}x, least {min(values):.2f}x")
 
 
+def parse_shape(text):
+    """tokens,N,K,experts,groups as in SHAPES."""
+    *sizes, groups = text.split(",")
+    if len(sizes) != 4 or groups not in ("even", "jagged", "skewed", "cuts"):
+        raise argparse.ArgumentTypeError(f"expected M,N,K,E,GROUPS such as 24576,4096,2880,10,jagged, found '{text}'")
+    return (*map(int, sizes), groups)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("artifact", nargs="?", help="folder with the artifact of --ir")
     parser.add_argument("--ir", action="store_true", help="print the IR of all shapes and exit")
     parser.add_argument("--shapes", default="", help="numbers of shapes, such as 0,1,7 (default: all)")
+    parser.add_argument(
+        "--shape", type=parse_shape, action="append", metavar="M,N,K,E,GROUPS", help="another shape instead (repeatable)"
+    )
     parser.add_argument("--modes", default="forward,gradient", help="forward, gradient or both")
     parser.add_argument("--rounds", type=int, default=21, help="blocks of each contender (default: 21)")
     parser.add_argument("--burst", type=int, default=0, metavar="N", help="also N single launches after a pause")
+    parser.add_argument(
+        "--power", type=float, default=0, metavar="S", help="also each alone for S seconds: watts, MHz, pJ/FLOP"
+    )
     parser.add_argument("--by-group", action="store_true", help="also a dense matmul for each group's gradient alone")
     parser.add_argument("--unpadded", action="store_true", help="also the weight gradient of packed groups")
+    parser.add_argument(
+        "--group-multiple",
+        type=int,
+        default=1,
+        metavar="N",
+        help=f"tokens of a group are a multiple of N; with {DEEPGEMM_ROWS}, DeepGEMM takes part where it is installed",
+    )
     parser.add_argument("--sweep", action="store_true", help="time all tiles instead of the peers")
     parser.add_argument("--seed", type=int, default=0, help="of operands and groups (default: 0)")
     parser.add_argument("--json", help="save all figures here")
@@ -456,9 +528,11 @@ def main():
     shapes = SWEEP_SHAPES if options.sweep else SHAPES
     if options.shapes:
         shapes = [shapes[int(i)] for i in options.shapes.split(",")]
+    shapes = options.shape or shapes
     if options.ir:
         return print_ir(shapes, options.sweep)
-    for column, wanted in (("fp8moe unpadded", options.unpadded), ("dense by group", options.by_group)):
+    has_deepgemm = options.group_multiple % DEEPGEMM_ROWS == 0
+    for column, wanted in (("DeepGEMM", has_deepgemm), ("fp8moe unpadded", options.unpadded), ("dense by group", options.by_group)):
         if not wanted:
             COLUMNS.remove(column)
     if not options.artifact:
@@ -483,7 +557,7 @@ def main():
     for shape in shapes:
         for kind in (Forward, Gradient):
             if kind.mode in options.modes.split(","):
-                problem = kind(artifact, shape, rng)
+                problem = kind(artifact, shape, rng, options.group_multiple)
                 if options.sweep:
                     rows.append(measure_tiles(problem, options, rng))
                 else:

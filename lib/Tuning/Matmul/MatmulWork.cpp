@@ -72,6 +72,7 @@ MatmulWork fp8moe::getMatmulWork(MatmulOpInterface op) {
   work.dense = op.isDense();
   work.accumulates = static_cast<bool>(op.getAddend());
   work.hasBlockScales = hasBlockScales(op);
+  work.mnMajorA = isMNMajor(op, /*isFirst=*/true);
   work.mnMajorB = isMNMajor(op, /*isFirst=*/false);
   return work;
 }

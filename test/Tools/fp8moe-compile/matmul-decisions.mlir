@@ -20,7 +20,7 @@ func.func @matmul(%a: tensor<4096x2048xbf16> {fp8moe.name = "a"},
   // CHECK-NEXT: "tile": {
   // CHECK-NEXT:   "columns": {{[0-9]+}},
   // CHECK-NEXT:   "kind": "wgmma",
-  // CHECK-NEXT:   "raster": 8,
+  // CHECK-NEXT:   "raster": 4,
   // CHECK-NEXT:   "rows": {{[0-9]+}},
   // CHECK-NEXT:   "schedule": "ping_pong",
   // CHECK-NEXT:   "stages": {{[0-9]+}}

@@ -35,10 +35,14 @@ struct MatmulWork : KernelWorkBase<MatmulWork> {
   bool accumulates = false;
   /// Scales are those of blocks along the contraction.
   bool hasBlockScales = false;
-  /// B is MN-major.
-  bool mnMajorB = false;
+  /// Operands that are MN-major.
+  bool mnMajorA = false, mnMajorB = false;
 
   bool isMGrouped() const { return groupedDim == GroupedDim::M; }
+
+  /// Elements from one row of an operand in memory to the next.
+  int64_t getPitchA() const { return mnMajorA ? rows : contraction; }
+  int64_t getPitchB() const { return mnMajorB ? columns : contraction; }
 
   /// What is as long as there are tokens.
   int64_t &getTokens() {

@@ -47,7 +47,7 @@ static MatmulWork getNominalWork(MatmulOpInterface op, int64_t tokens) {
 static MatmulWork inFP8(MatmulWork work, MatmulOpInterface op) {
   work.a = work.b = MatrixElement::E4M3;
   work.elementBytes = 1;
-  work.mnMajorB = false;
+  work.mnMajorA = work.mnMajorB = false;
   work.promoted = op.getAccumulation() == Accumulation::Promoted;
   return work;
 }

@@ -15,6 +15,12 @@ static constexpr llvm::StringLiteral sweep =
     "one NVIDIA H200 at its power limit, 2026-11-22: every tile of eight "
     "shapes in both modes, benchmarks/grouped_matmul.py --sweep";
 
+/// What tells one from the other are contractions of 2880 bytes, whose rows
+/// straddle lines.
+static constexpr llvm::StringLiteral bothCards =
+    "one NVIDIA H100 and one H200, 2026-11-25: every tile of ten shapes in "
+    "both modes, benchmarks/grouped_matmul.py --sweep";
+
 static constexpr HopperCalibration getH200() {
   HopperCalibration row;
   row.chip = llvm::StringLiteral("sm_90a");
@@ -35,6 +41,8 @@ static constexpr HopperCalibration getH200() {
   row.sharedSlowdown = measured(0.4, sweep);
   row.sharedBytesPerCycle =
       fromDataSheet(128.0, "CUDA C++ Programming Guide: 32 banks of 4 bytes");
+  row.lineBytesHidden = measured(88.0, bothCards);
+  row.lineSlowdown = measured(0.8, bothCards);
   row.productBytesPerCycle = fromDataSheet(
       4096.0, "64 rows by columns and 32 bytes take columns / 2 cycles");
   row.turnTime = measured<int64_t>(64000, sweep);

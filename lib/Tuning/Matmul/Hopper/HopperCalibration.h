@@ -32,6 +32,10 @@ struct HopperCalibration {
   /// these wait: the power limit slows them, too. What is beyond that slows a
   /// stage.
   Figure<double> sharedBytesPerCycle, sharedBytesHidden, sharedSlowdown;
+  /// Bytes of lines that a multiprocessor may have to read from L2 in a cycle
+  /// of the tensor cores before these wait, and how much a stage slows down per
+  /// this number of bytes beyond.
+  Figure<double> lineBytesHidden, lineSlowdown;
   /// Bytes of both operands that a cycle of the tensor cores multiplies, each
   /// with each.
   Figure<double> productBytesPerCycle;

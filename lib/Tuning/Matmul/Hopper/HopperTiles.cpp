@@ -17,7 +17,8 @@
 //             schedule cannot hide of writing the result
 //   stage     multiplications at the rate that the chip sustains, which falls
 //             with the bytes that a tile reads for each of them, and once more
-//             when shared memory cannot keep up
+//             when shared memory cannot keep up, or the L2 cache, whose lines
+//             rows of some lengths straddle
 //   waves     tiles / multiprocessors, rounded up; a group's last tile along
 //             the rows is half full in expectation. How full they are together
 //             varies: the mean of two cases counts. K-grouped, the groups
@@ -42,6 +43,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -206,6 +208,30 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
 // Predicted time
 //===----------------------------------------------------------------------===//
 
+/// Lines of the L2 cache that a row of 128 bytes of a stage takes on average,
+/// when rows are so many elements apart.
+static double countLinesPerRow(int64_t pitch, int64_t elementBytes) {
+  int64_t beyondLine = pitch % kSwizzleRowBytes * elementBytes;
+  return 2 - static_cast<double>(std::gcd(beyondLine, kSwizzleRowBytes)) /
+                 kSwizzleRowBytes;
+}
+
+/// How much a stage slows down because its rows straddle lines of the L2 cache:
+/// by the bytes of lines read in a cycle of the tensor cores that are beyond
+/// those of whole lines, for which operandSlowdown stands, and beyond those
+/// that are hidden.
+static double getStraddlingSlowdown(const HopperMatmulConfig &config,
+                                    const MatmulWork &work, const Chip &chip) {
+  double perLine = *chip.figures.productBytesPerCycle * work.elementBytes /
+                   getMultipliedBytes(work);
+  double linesA = countLinesPerRow(work.getPitchA(), work.elementBytes),
+         linesB = countLinesPerRow(work.getPitchB(), work.elementBytes);
+  double whole = perLine * (1.0 / config.columns + 1.0 / config.rows);
+  double read = perLine * (linesA / config.columns + linesB / config.rows);
+  double hidden = std::max(whole, *chip.figures.lineBytesHidden);
+  return *chip.figures.lineSlowdown * std::max(0.0, read / hidden - 1);
+}
+
 /// Picoseconds of one stage.
 static double getStageTime(const HopperMatmulConfig &config,
                            const MatmulWork &work, const Chip &chip) {
@@ -219,9 +245,11 @@ static double getStageTime(const HopperMatmulConfig &config,
   double copies = *chip.figures.productBytesPerCycle * (1 / rows + 1 / columns);
   double excess =
       std::max(0.0, reads + copies - *chip.figures.sharedBytesHidden);
-  double slowdown =
-      1 + *chip.figures.operandSlowdown * (1 / rows + 1 / columns) +
-      *chip.figures.sharedSlowdown * excess / *chip.figures.sharedBytesPerCycle;
+  double slowdown = 1 +
+                    *chip.figures.operandSlowdown * (1 / rows + 1 / columns) +
+                    *chip.figures.sharedSlowdown * excess /
+                        *chip.figures.sharedBytesPerCycle +
+                    getStraddlingSlowdown(config, work, chip);
   double time = flops * slowdown * chip.target.multiprocessors /
                 (teraflops * *chip.figures.sustainedRate);
   if (config.kind == WgmmaSchedule::Cooperative)

@@ -16,7 +16,7 @@ func.func private @tiles() attributes {
   c = #fp8moe.single_pass_outer<columns = 64, stages = 13>,
   d = #fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 4096, row_stages = 16>,
   e = #fp8moe.single_pass_inner<groups = 64>,
-  f = #fp8moe.wgmma<rows = 128, columns = 160, stages = 5, schedule = ping_pong, raster = 8>,
+  f = #fp8moe.wgmma<rows = 128, columns = 160, stages = 5, schedule = ping_pong, raster = 4>,
   g = #fp8moe.wgmma<rows = 256, columns = 128, stages = 4, schedule = cooperative, raster = 2>,
   h = #fp8moe.mfma<rows = 128, columns = 256>
 }

@@ -138,7 +138,7 @@ def FP8MoE_WgmmaTileAttr : FP8MoE_TileAttr<"WgmmaTile", "wgmma"> {
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$columns, "int64_t":$stages,
     EnumParameter<FP8MoE_WgmmaSchedule>:$schedule,
-    DefaultValuedParameter<"int64_t", "8">:$raster,
+    DefaultValuedParameter<"int64_t", "4">:$raster,
     DefaultValuedParameter<"int64_t", "1">:$splits);
 }
 

@@ -31,7 +31,7 @@ struct HopperMatmulConfig {
   int64_t stages = 6;
   /// Tiles that follow each other along the rows before the columns change, so
   /// that the blocks that run at once share operands in L2.
-  int64_t raster = 8;
+  int64_t raster = 4;
   /// Parts of the contraction whose products are added by a kernel of its own.
   int64_t splits = 1;
 
