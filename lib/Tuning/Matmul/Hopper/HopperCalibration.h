@@ -60,9 +60,11 @@ struct HopperCalibration {
   Figure<double> fewInstructions;
   /// Factor of a stage that two warpgroups share: both wait for it at once.
   Figure<double> sharedStage;
-  /// Factor of a stage when its products are added in f32 by a warpgroup that
-  /// shares the tensor cores, and by one that has them alone.
-  Figure<double> promotedShared, promotedAlone;
+  /// Factor of a stage when its products are added in f32: by warpgroups that
+  /// share it, with what they wait for each other in columns that could be
+  /// multiplied meanwhile; by those that have tiles of their own; and by one that
+  /// has the tensor cores alone.
+  Figure<double> promotedShared, promotedGap, promotedApart, promotedAlone;
   /// Picoseconds of a row or column of a tile in a stage whose elements are
   /// converted to bf16.
   Figure<double> convertTime;

@@ -261,11 +261,16 @@ static double getStageTime(const HopperMatmulConfig &config,
     bool isOneBlock = config.getConsumerRows() == kWgmmaRows;
     return time * (isAlone && isOneBlock ? *chip.figures.fewInstructions : 1);
   }
-  return time * (config.kind == WgmmaSchedule::PingPong
-                     ? *chip.figures.promotedAlone
-                 : config.kind == WgmmaSchedule::Cooperative
-                     ? *chip.figures.promotedShared
-                     : 1);
+  switch (config.kind) {
+  case WgmmaSchedule::PingPong:
+    return time * *chip.figures.promotedAlone;
+  case WgmmaSchedule::Independent:
+    return time * *chip.figures.promotedApart;
+  case WgmmaSchedule::Cooperative:
+    return time * *chip.figures.promotedShared *
+           (1 + *chip.figures.promotedGap / columns);
+  }
+  llvm_unreachable("unknown schedule");
 }
 
 /// Picoseconds of a tile whose multiplications take `multiply`.

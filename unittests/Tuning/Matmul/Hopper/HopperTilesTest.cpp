@@ -292,6 +292,24 @@ TEST(HopperTilesTest, InnermostColumnsComeInBoxes) {
     EXPECT_EQ(tile.config.columns % 64, 0);
 }
 
+/// TFLOP/s with promoted accumulation, H200 and H100 (2026-11-25): the first
+/// shape 1189 and 1171 with 128x192 cooperative, 1139 and 1166 with 128x128
+/// independent; the second, whose columns are not near a multiple of 192, 981
+/// and 1021, 1059 and 1096.
+TEST(HopperTilesTest, PromotedSumsShareWideTiles) {
+  auto choose = [](MatmulWork work) {
+    work.promoted = true;
+    SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
+    return chooseMatmulTile(tiles).config;
+  };
+  HopperMatmulConfig wide = choose(mGrouped(16640, 8192, 5120, 16));
+  EXPECT_EQ(wide.kind, kCooperative);
+  EXPECT_EQ(wide.columns, 192);
+  HopperMatmulConfig apart = choose(mGrouped(65536, 1408, 2048, 64));
+  EXPECT_EQ(apart.kind, WgmmaSchedule::Independent);
+  EXPECT_EQ(apart.columns, 128);
+}
+
 /// Rows of 2880 bytes straddle lines of 128 bytes of the L2 cache: half as many
 /// again are read, which tiles of 128x128 feel. On an H100 those took 577 us,
 /// and 128x160 488 us (2026-11-25).
