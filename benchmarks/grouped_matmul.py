@@ -28,6 +28,14 @@ one loses to the best (its regret). Token counts are known when compiling then:
     fp8moe-compile build/benchmarks/tiles.mlir --target=sm_90a --sweep -o build/benchmarks/tiles
     python3 benchmarks/grouped_matmul.py build/benchmarks/tiles/sm_90a --sweep
 
+With --tile, kernels with tiles of one's own choice run beside the compiler's:
+
+    case=(--shape 98304,1536,6144,20,jagged
+          --tile "rows = 128, columns = 128, stages = 6, schedule = ping_pong, raster = 8")
+    python3 benchmarks/grouped_matmul.py --ir "${case[@]}" > build/benchmarks/tile.mlir
+    fp8moe-compile build/benchmarks/tile.mlir --target=sm_90a -o build/benchmarks/tile
+    python3 benchmarks/grouped_matmul.py build/benchmarks/tile/sm_90a "${case[@]}"
+
 The weight gradient of fp8moe reads groups padded to multiples of 128, as its quantize kernels write them; that of torch
 needs group sizes that are multiples of 16, so all contenders get such groups there.
 """
@@ -39,6 +47,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import sys
 
 SHAPES = [  # tokens, N, K, experts, groups; the first five are the anchors
@@ -116,7 +125,19 @@ def name_of(shape):
     return f"{tokens}x{n}x{k}x{experts}"
 
 
-def print_ir(shapes, sweep):
+def with_tile(text, accumulation, tile, name):
+    """The functions with a tile of their own, whatever the compiler would choose."""
+    choice = f"accumulation {accumulation} tiles [#fp8moe.wgmma<{tile}>]"
+    text = text.replace(f"accumulation {accumulation}", choice)
+    return text.replace(f"_{name}(", f"_{name}{suffix_of(tile)}(")
+
+
+def suffix_of(tile):
+    """Of the functions with this tile."""
+    return "_" + re.sub(r"\W+", "_", tile)
+
+
+def print_ir(shapes, sweep, tiles=(), tile_accumulation="fast"):
     print("// Written by benchmarks/grouped_matmul.py --ir.\n")
     print("#rows = #fp8moe.strided<[0, 1], align = 16>")
     print("#columns = #fp8moe.strided<[1, 0], align = 16>")
@@ -134,6 +155,8 @@ def print_ir(shapes, sweep):
                 forward = forward.replace("?", str(tokens))
                 gradient = gradient.replace("?", str(padded_extent(tokens, experts)))
             print(forward + gradient, end="")
+            for tile in tiles if accumulation == tile_accumulation else ():
+                print(with_tile(forward + gradient, accumulation, tile, name_of(shape)), end="")
         if sweep:
             continue
         packed = dict(program="unpadded_gradient", rows="rows", columns="columns")
@@ -209,8 +232,12 @@ class Problem:
         out = {"y": copy["y"]}
         return lambda: program(**inputs, out=out)
 
-    def contenders(self):
+    def contenders(self, tiles=(), accumulation="fast"):
         makers = {name: make for name, make in self.makers().items() if make and name in COLUMNS}
+        for tile in tiles:
+            makers[f"fp8moe {accumulation} {tile}"] = lambda copy, suffix=suffix_of(tile): self.ours(
+                self.mode, accumulation, copy, suffix
+            )
         return {name: [make(copy) for copy in self.copies] for name, make in makers.items()}
 
     def worst_error(self, run, y):
@@ -393,13 +420,16 @@ def drop_unable(problem, contenders):
 def measure(problem, options, rng):
     from timing import burst_us, sustained_us
 
-    contenders = problem.contenders()
+    contenders = problem.contenders(options.tile, options.accumulation)
     drop_unable(problem, contenders)
     row = {"mode": problem.mode, "shape": list(problem.shape), "errors": check(problem, contenders)}
     flops = problem.flops()
     row["sustained"] = {c: flops / us / 1e6 for c, us in sustained_us(contenders, options.rounds, rng).items()}
     if options.burst:
         row["burst"] = {c: flops / us / 1e6 for c, us in burst_us(contenders, options.burst, rng).items()}
+    for tile in options.tile:
+        name = f"fp8moe {options.accumulation} {tile}"
+        print(f"  {row['sustained'].get(name, math.nan):5.0f} TFLOP/s {name}", flush=True)
     if options.power:
         row["alone"] = measure_power(contenders, flops, options.power)
     return row
@@ -412,9 +442,10 @@ def measure_power(contenders, flops, seconds):
     meter, readings = Meter(), {}
     for name, functions in contenders.items():
         reading = meter.measure(functions, seconds)
-        readings[name] = {"us": reading.us, "watts": reading.watts, "mhz": reading.mhz, "pj": reading.pj_per_flop(flops)}
+        pj = reading.pj_per_flop(flops)
+        readings[name] = {"us": reading.us, "watts": reading.watts, "mhz": reading.mhz, "pj": pj}
         figures = f"{flops / reading.us / 1e6:5.0f} TFLOP/s {reading.watts:4.0f} W {reading.mhz:5.0f} MHz"
-        print(f"  alone: {name:24} {figures} {readings[name]['pj']:.3f} pJ/FLOP", flush=True)
+        print(f"  alone: {name:24} {figures} {pj:.3f} pJ/FLOP", flush=True)
     return readings
 
 
@@ -504,7 +535,11 @@ def main():
     parser.add_argument("--ir", action="store_true", help="print the IR of all shapes and exit")
     parser.add_argument("--shapes", default="", help="numbers of shapes, such as 0,1,7 (default: all)")
     parser.add_argument(
-        "--shape", type=parse_shape, action="append", metavar="M,N,K,E,GROUPS", help="another shape instead (repeatable)"
+        "--shape",
+        type=parse_shape,
+        action="append",
+        metavar="M,N,K,E,GROUPS",
+        help="another shape instead (repeatable)",
     )
     parser.add_argument("--modes", default="forward,gradient", help="forward, gradient or both")
     parser.add_argument("--rounds", type=int, default=21, help="blocks of each contender (default: 21)")
@@ -514,6 +549,14 @@ def main():
     )
     parser.add_argument("--by-group", action="store_true", help="also a dense matmul for each group's gradient alone")
     parser.add_argument("--unpadded", action="store_true", help="also the weight gradient of packed groups")
+    parser.add_argument(
+        "--tile",
+        action="append",
+        default=[],
+        metavar="PARAMETERS",
+        help="also a kernel with this tile, as inside of #fp8moe.wgmma<...> (repeatable; with --ir, too)",
+    )
+    parser.add_argument("--accumulation", choices=TOLERANCE, default="fast", help="of --tile (default: fast)")
     parser.add_argument(
         "--group-multiple",
         type=int,
@@ -530,9 +573,13 @@ def main():
         shapes = [shapes[int(i)] for i in options.shapes.split(",")]
     shapes = options.shape or shapes
     if options.ir:
-        return print_ir(shapes, options.sweep)
-    has_deepgemm = options.group_multiple % DEEPGEMM_ROWS == 0
-    for column, wanted in (("DeepGEMM", has_deepgemm), ("fp8moe unpadded", options.unpadded), ("dense by group", options.by_group)):
+        return print_ir(shapes, options.sweep, options.tile, options.accumulation)
+    asked = {
+        "DeepGEMM": options.group_multiple % DEEPGEMM_ROWS == 0,
+        "fp8moe unpadded": options.unpadded,
+        "dense by group": options.by_group,
+    }
+    for column, wanted in asked.items():
         if not wanted:
             COLUMNS.remove(column)
     if not options.artifact:

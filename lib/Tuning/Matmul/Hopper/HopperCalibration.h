@@ -62,8 +62,8 @@ struct HopperCalibration {
   Figure<double> sharedStage;
   /// Factor of a stage when its products are added in f32: by warpgroups that
   /// share it, with what they wait for each other in columns that could be
-  /// multiplied meanwhile; by those that have tiles of their own; and by one that
-  /// has the tensor cores alone.
+  /// multiplied meanwhile; by those that have tiles of their own; and by one
+  /// that has the tensor cores alone.
   Figure<double> promotedShared, promotedGap, promotedApart, promotedAlone;
   /// Picoseconds of a row or column of a tile in a stage whose elements are
   /// converted to bf16.
