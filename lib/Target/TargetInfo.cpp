@@ -139,16 +139,17 @@ TargetInfo gfx942() {
 }
 
 /// AMD Instinct MI355X. Limits: "AMD CDNA 4" instruction set architecture
-/// reference (160 KiB LDS, loads of 16 bytes to it) and white paper (256
-/// compute units on eight dies, caches as gfx942); FP8 is the OCP encoding,
-/// unlike gfx942. Peak: MI355X data sheet. No card was measured for this
-/// project. Evidence: as gfx942.
+/// reference (160 KiB LDS, loads of 16 bytes to it, v_mfma_scale) and white
+/// paper (256 compute units on eight dies, caches as gfx942); FP8 is the OCP
+/// encoding, unlike gfx942. Peak: MI355X data sheet. No card was measured for
+/// this project. Evidence: as gfx942.
 TargetInfo gfx950() {
   TargetInfo info = gfx942();
   info.chip = llvm::StringLiteral("gfx950");
   info.description = llvm::StringLiteral("AMD Instinct MI355X (CDNA 4)");
   info.fp8 = Fp8Flavour::FN;
-  info.features = Feature::CooperativeLaunch | Feature::DirectSharedLoads;
+  info.features = Feature::CooperativeLaunch | Feature::DirectSharedLoads |
+                  Feature::BlockScaledWaves;
   info.matrix = cdna4Matrix;
   info.multiprocessors = 256;
   info.sharedMemoryPerBlock = 160 * kibi;

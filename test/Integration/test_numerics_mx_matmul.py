@@ -15,7 +15,7 @@ from harness import Variant, check, parameters
 from test_device_matmul import on_a_gpu
 from test_numerics_matmul import EXPERT_COLUMNS, EXPERTS, matmul_cases
 
-FILE = "mx_matmul.mlir"
+FORWARD, GRADIENT = "mx_matmul.mlir", "mx_matmul_gradient.mlir"
 BF16, F32 = oracle.BF16, oracle.F32
 
 
@@ -45,7 +45,7 @@ def forward(function, a, b, out, layout, accumulate=False):
         operands = inputs["a"], inputs["b"], inputs["offsets"]
         return {"y": oracle.mx_grouped_matmul_2d3d(*operands, *scales, out, inputs.get("c"))}
 
-    return Variant(FILE, function, matmul_cases(function), make, expect)
+    return Variant(FORWARD, function, matmul_cases(function), make, expect)
 
 
 def quantized(function, is_forward, out=F32, kinds_of=("e4m3", "e4m3"), modes=("rceil", "rceil"), accumulate=False):
@@ -72,7 +72,7 @@ def quantized(function, is_forward, out=F32, kinds_of=("e4m3", "e4m3"), modes=("
         b, sb = oracle.jagged_mx_quantize(inputs["x"], ends, 0, *of_b)
         return {"y": oracle.mx_grouped_matmul_2d2d(a.T, b, ends, sa, sb, out, inputs.get("c"))}
 
-    return Variant(FILE, function, matmul_cases(function), make, expect)
+    return Variant(FORWARD if is_forward else GRADIENT, function, matmul_cases(function), make, expect)
 
 
 VARIANTS = [
@@ -120,18 +120,17 @@ def magnitudes(inputs):
     return {name: magnitude(x) for name, x in inputs.items()}
 
 
-@on_a_gpu(GPU_CASES)
-def test_on_a_gpu(nvidia, case, monkeypatch):
+def check_sums(device, case, monkeypatch):
     # In f64 the order of sums does not matter here.
     monkeypatch.setattr(oracle, "_contract", np.matmul)
     function, case = case
     variant = next(variant for variant in VARIANTS if variant.function == function)
-    inputs = variant.inputs(case, nvidia.kinds)
-    first, again = (outputs["y"] for outputs in nvidia.run(FILE, function, [inputs] * 2))
+    inputs = variant.inputs(case, device.kinds)
+    first, again = (outputs["y"] for outputs in device.run(variant.file, function, [inputs] * 2))
     assert (oracle.bits(first) == oracle.bits(again)).all(), "two runs differ"
     with np.errstate(all="ignore"):
         expected, sums = (
-            variant.expect(operands, nvidia.kinds, case)["y"].astype(np.float64)
+            variant.expect(operands, device.kinds, case)["y"].astype(np.float64)
             for operands in (inputs, magnitudes(inputs))
         )
     actual = first.astype(np.float64)
@@ -141,3 +140,19 @@ def test_on_a_gpu(nvidia, case, monkeypatch):
     rounding = 2.0**-7 if first.dtype == BF16 else 2.0**-23
     error = np.abs(actual - expected) - rounding * np.abs(expected)
     assert (error[finite] <= BLOCK_TOLERANCE * sums[finite]).all(), f"{np.max(error[finite] / sums[finite]):.1e} of the sum"
+
+
+@on_a_gpu(GPU_CASES)
+def test_on_a_gpu(nvidia, case, monkeypatch):
+    check_sums(nvidia, case, monkeypatch)
+
+
+# gfx950 multiplies blocks as they are; where groups are contracted, or on gfx942, there is no kernel.
+AMD_CASES = [case for case in GPU_CASES if "2d3d" in case[0] and case[1][0][0] < 2000]
+
+
+@pytest.mark.parametrize("case", AMD_CASES, ids=str)
+def test_on_amd(rocm, case, monkeypatch):
+    if rocm.target == "gfx942":
+        pytest.skip("gfx942 has no MXFP8")
+    check_sums(rocm, case, monkeypatch)

@@ -56,7 +56,9 @@ enum class Feature : uint32_t {
   CooperativeLaunch = 1 << 5,
   /// Loads of 16 bytes a lane that go to shared memory without registers.
   DirectSharedLoads = 1 << 6,
-  LLVM_MARK_AS_BITMASK_ENUM(DirectSharedLoads)
+  /// Matrix instructions of waves that take FP8 with e8m0 scales of blocks.
+  BlockScaledWaves = 1 << 7,
+  LLVM_MARK_AS_BITMASK_ENUM(BlockScaledWaves)
 };
 
 /// A cache that all multiprocessors read through.

@@ -35,9 +35,12 @@ public:
   KernelChoiceAttr choose(Operation *op,
                           const TargetInfo &target) const override;
   StringRef getVariant(Operation *op) const override {
-    return hasBlockScales(cast<MatmulOpInterface>(op))
-               ? " with scales of blocks"
-               : "";
+    auto matmul = cast<MatmulOpInterface>(op);
+    if (!hasBlockScales(matmul))
+      return "";
+    return matmul.getGroupedDim() == GroupedDim::K
+               ? " of groups of the contraction with scales of blocks"
+               : " with scales of blocks";
   }
   StringRef getSweepPrefix() const override { return "m"; }
 };

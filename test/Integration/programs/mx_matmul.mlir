@@ -3,11 +3,9 @@
 // A program of the numerics tests. All dimensions are dynamic where a layout allows
 // it, so that one artifact serves every case.
 
-#column_major = #fp8moe.strided<[1, 0]>
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>
 #blocked = #fp8moe.scale_blocked<128x4>
 #blocked_rows = #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>
-#blocked_columns = #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>
 
 func.func @e4m3_2d3d_bf16(
       %a: tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "a"},
@@ -57,25 +55,6 @@ func.func @quantized_2d3d_f32(
   return %y : tensor<?x?xf32>
 }
 
-func.func @quantized_2d2d_f32(
-      %g: tensor<?x?xbf16> {fp8moe.name = "g"},
-      %x: tensor<?x?xbf16> {fp8moe.name = "x"},
-      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
-      -> (tensor<?x?x?xf32> {fp8moe.name = "y"}) {
-  %q, %sa = fp8moe.mx_quantize %g along [0] mode rceil groups(%offsets : tensor<?xi32>)
-      : tensor<?x?xbf16>
-      -> tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_columns>
-  %a = fp8moe.transpose %q [1, 0]
-      : tensor<?x?x!fp8moe.e4m3, #column_major> -> tensor<?x?x!fp8moe.e4m3>
-  %b, %sb = fp8moe.mx_quantize %x along [0] mode floor groups(%offsets : tensor<?xi32>)
-      : tensor<?x?xbf16>
-      -> tensor<?x?x!fp8moe.e5m2, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_columns>
-  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
-      scales(%sa, %sb : tensor<?x?xf8E8M0FNU, #blocked_columns>, tensor<?x?xf8E8M0FNU, #blocked_columns>)
-      : tensor<?x?x!fp8moe.e4m3>, tensor<?x?x!fp8moe.e5m2, #column_major> -> tensor<?x?x?xf32>
-  return %y : tensor<?x?x?xf32>
-}
-
 // Rows whose scales lie in tiles that know no groups; a row's group may begin anywhere in one.
 
 func.func @quantized_tiles_2d3d_bf16(
@@ -93,25 +72,4 @@ func.func @quantized_tiles_2d3d_bf16(
       : tensor<?x?x!fp8moe.e5m2>, tensor<?x?x?x!fp8moe.e4m3, #expert_column_major>
       -> tensor<?x?xbf16>
   return %y : tensor<?x?xbf16>
-}
-
-func.func @quantized_2d2d_bf16_accumulate(
-      %g: tensor<?x?xbf16> {fp8moe.name = "g"},
-      %x: tensor<?x?xbf16> {fp8moe.name = "x"},
-      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
-      %c: tensor<?x?x?xbf16> {fp8moe.name = "c"})
-      -> (tensor<?x?x?xbf16> {fp8moe.name = "y"}) {
-  %q, %sa = fp8moe.mx_quantize %g along [0] mode rceil groups(%offsets : tensor<?xi32>)
-      : tensor<?x?xbf16>
-      -> tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_columns>
-  %a = fp8moe.transpose %q [1, 0]
-      : tensor<?x?x!fp8moe.e4m3, #column_major> -> tensor<?x?x!fp8moe.e4m3>
-  %b, %sb = fp8moe.mx_quantize %x along [0] mode rceil groups(%offsets : tensor<?xi32>)
-      : tensor<?x?xbf16>
-      -> tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_columns>
-  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
-      scales(%sa, %sb : tensor<?x?xf8E8M0FNU, #blocked_columns>, tensor<?x?xf8E8M0FNU, #blocked_columns>)
-      accumulate(%c : tensor<?x?x?xbf16>)
-      : tensor<?x?x!fp8moe.e4m3>, tensor<?x?x!fp8moe.e4m3, #column_major> -> tensor<?x?x?xbf16>
-  return %y : tensor<?x?x?xbf16>
 }

@@ -15,6 +15,12 @@ using namespace mlir::fp8moe;
 
 static constexpr int64_t kAlignment = CDNAMatmulConfig::kChunkBytes;
 
+/// Blocks begin with the group. Where groups are contracted that is anywhere,
+/// and a lane's elements would be those of two blocks.
+static bool takesBlockScales(GroupedDim grouped, const TargetInfo &target) {
+  return target.has(Feature::BlockScaledWaves) && grouped == GroupedDim::M;
+}
+
 namespace {
 class CDNAMatmulFamily : public MatmulFamily {
 public:
@@ -25,7 +31,9 @@ public:
   bool supports(const KernelWork &work,
                 const TargetInfo &target) const override {
     const auto &matmul = cast<MatmulWork>(work);
-    return !matmul.hasBlockScales && hasMfmaKernel(matmul.a, matmul.b, target);
+    return (!matmul.hasBlockScales ||
+            takesBlockScales(matmul.groupedDim, target)) &&
+           hasMfmaKernel(matmul.a, matmul.b, target);
   }
   void
   addCandidates(MLIRContext *context, const KernelWork &work,
@@ -89,7 +97,8 @@ std::string CDNAMatmulFamily::explain(const MatmulWork &work,
 
 bool CDNAMatmulFamily::hasKernel(MatmulOpInterface op,
                                  const TargetInfo &target) const {
-  return !hasBlockScales(op) &&
+  return (!hasBlockScales(op) ||
+          takesBlockScales(op.getGroupedDim(), target)) &&
          hasMfmaKernel(getMatrixElement(op.getA().getType().getElementType()),
                        getMatrixElement(op.getB().getType().getElementType()),
                        target);

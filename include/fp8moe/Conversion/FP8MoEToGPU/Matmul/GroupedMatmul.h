@@ -58,7 +58,7 @@ struct GroupedMatmulProblem {
   int64_t padding = 1;
   bool hasScales = true;
   /// Of each operand, instead of those scales; both have them, or neither
-  /// (G9). Elements are multiplied as bf16, which have them in it.
+  /// (G9).
   BlockScales blockScalesA = BlockScales::None,
               blockScalesB = BlockScales::None;
   /// Scales are what data was multiplied by, and products are divided by.
@@ -73,15 +73,7 @@ struct GroupedMatmulProblem {
   /// ShapedType::kDynamic for what is only known at run time.
   GroupedMatmulSizes<int64_t> sizes;
 
-  /// Of an element in memory, and as it is multiplied.
-  int64_t getDataBytes() const { return aType.getIntOrFloatBitWidth() / 8; }
-  int64_t getElementBytes() const {
-    return hasBlockScales() ? 2 : getDataBytes();
-  }
-  /// What matrix instructions multiply.
-  Type getMultiplied(Type type) const {
-    return hasBlockScales() ? BFloat16Type::get(type.getContext()) : type;
-  }
+  int64_t getElementBytes() const { return aType.getIntOrFloatBitWidth() / 8; }
   int64_t getResultBytes() const {
     return resultType.getIntOrFloatBitWidth() / 8;
   }

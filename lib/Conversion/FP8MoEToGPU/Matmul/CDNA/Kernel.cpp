@@ -35,7 +35,7 @@ CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
   unsigned pointer = 0, parameter = 0;
   if (!problem.dense)
     offsets = b.getPointer(pointer++);
-  if (problem.hasScales) {
+  if (problem.countScaleBuffers()) {
     scaleA = b.getPointer(pointer++);
     scaleB = b.getPointer(pointer++);
   }
@@ -88,7 +88,7 @@ gpu::GPUFuncOp fp8moe::buildCDNAGroupedMatmul(
     const TargetHooks &hooks) {
   KernelSignature signature;
   signature.pointers =
-      !problem.dense + 2 * problem.hasScales + 3 + problem.accumulates;
+      !problem.dense + problem.countScaleBuffers() + 3 + problem.accumulates;
   signature.sizes = countDynamic(problem.sizes) + countDynamic(strides);
   signature.threads = config.getThreads();
   KernelBuilder b(loc, module, name, signature, hooks);

@@ -10,6 +10,7 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_CDNA_KERNEL_H
 
 #include "FP8MoEToGPU/AMD/BufferRange.h"
+#include "FP8MoEToGPU/Common/ScaleTiles.h"
 #include "FP8MoEToGPU/Matmul/CDNA/Mfma.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/CDNA/GroupedMatmul.h"
 
@@ -63,6 +64,9 @@ struct CDNATile {
   Value row, column, rowsLeft, columnsLeft;
   /// i1: nothing is multiplied, in the remainder rows or an empty group.
   Value isZero;
+  /// With scales of blocks whose tiles begin anew with each group: the tile's
+  /// first row as these count rows.
+  Value scaleRow;
   /// First byte of the contraction, a multiple of 16; how many bytes from there
   /// on are of the group before; and where the group's end.
   Value firstByte, headBytes, endBytes;
@@ -82,6 +86,44 @@ enum class MatmulHalf { Rows0, Rows1, Columns0, Columns1 };
 inline bool isRowsHalf(MatmulHalf half) {
   return half == MatmulHalf::Rows0 || half == MatmulHalf::Rows1;
 }
+inline bool isSecondHalf(MatmulHalf half) {
+  return half == MatmulHalf::Rows1 || half == MatmulHalf::Columns1;
+}
+
+/// The row or column of the tile that the lane has in the fragments of a half,
+/// one for each (i32).
+SmallVector<Value> createLaneLines(CDNAMatmulKernel &kernel, MatmulHalf half);
+
+/// Scales of blocks (G9), one of which a lane needs for each fragment and
+/// stage.
+class CDNABlockScales {
+public:
+  /// How many blocks of the contraction a stage has.
+  static constexpr int64_t kStageBlocks = kScaleTileBlocks;
+
+  CDNABlockScales(CDNAMatmulKernel &kernel, const CDNATile &tile);
+
+  /// Begins to load the bytes (i32) of the fragments of a half, for the stage
+  /// that is `step` (i32) elements into the contraction. Behind its end they
+  /// are zero, which is finite.
+  SmallVector<Value> load(MatmulHalf half, Value step) const;
+
+private:
+  /// One operand's: the range that the tile's lie in, and how many bytes those
+  /// of neighbouring stages are apart.
+  struct Scales {
+    BufferRange range;
+    int64_t stageBytes;
+  };
+  Scales createScales(bool isOfA);
+
+  CDNAMatmulKernel &kernel;
+  KernelBuilder &b;
+  const CDNATile &tile;
+  /// The lane's offset for each fragment of each half.
+  SmallVector<Value> offsets[4];
+  Scales scalesA, scalesB;
+};
 
 /// Brings stages of both operands from memory to shared memory, and from there
 /// to registers.

@@ -153,6 +153,8 @@ CDNAMatmulLaunch::getKernel(const CDNAMatmulConfig &config,
                                problem.accumulates,
                                config.rows,
                                config.columns};
+  for (BlockScales scales : {problem.blockScalesA, problem.blockScalesB})
+    numbers.push_back(static_cast<int64_t>(scales));
   for (auto member : GroupedMatmulSizes<int64_t>::members())
     numbers.push_back(problem.sizes.*member);
   CDNAMatmulStrides<int64_t> known;
@@ -185,7 +187,7 @@ LogicalResult CDNAMatmulLaunch::launch(Value when) {
   SmallVector<Value> args;
   if (!problem.dense)
     args.push_back(instance.offsets);
-  if (problem.hasScales)
+  if (problem.countScaleBuffers())
     args.append({instance.scaleA, instance.scaleB});
   args.append({instance.a.buffer, instance.b.buffer, instance.result.buffer});
   if (instance.addend)

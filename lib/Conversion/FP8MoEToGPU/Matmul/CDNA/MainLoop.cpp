@@ -41,7 +41,10 @@ using Fragments = SmallVector<MfmaFragment>;
 class MainLoop {
 public:
   MainLoop(CDNAMatmulKernel &kernel, const CDNATile &tile)
-      : kernel(kernel), b(kernel.b), tile(tile), operands(kernel, tile) {}
+      : kernel(kernel), b(kernel.b), tile(tile), operands(kernel, tile) {
+    if (kernel.problem.hasBlockScales())
+      blockScales.emplace(kernel, tile);
+  }
 
   CDNAAccumulators build();
 
@@ -59,10 +62,12 @@ private:
               MutableArrayRef<Value> staged);
   MutableArrayRef<Value> getStaged(MatmulHalf half,
                                    MutableArrayRef<Value> staged);
+  SmallVector<Value> loadScales(Value step);
+  void setScales(Fragments &fragments, ArrayRef<Value> &scales);
   void maskIfNeeded(Value step, ArrayRef<Fragments *> all);
   void multiply(MutableArrayRef<Value> accumulators, const Fragments &rows,
                 const Fragments &columns);
-  void endReads();
+  void endReads(int64_t others = 0);
   void endProducts();
   void shiftWaves(int64_t waveRow);
   int64_t getLoadsAhead();
@@ -71,6 +76,7 @@ private:
   KernelBuilder &b;
   const CDNATile &tile;
   CDNAOperands operands;
+  std::optional<CDNABlockScales> blockScales;
 };
 } // namespace
 
@@ -84,10 +90,11 @@ int64_t MainLoop::getLoadsAhead() {
 }
 
 /// What was read has arrived in registers, and what the next phase reads has
-/// arrived in shared memory, for all waves.
-void MainLoop::endReads() {
+/// arrived in shared memory, for all waves. `others` are loads to registers
+/// that may be under way besides.
+void MainLoop::endReads(int64_t others) {
   createSchedulingFence(b);
-  createWaitCount(b, isDirect() ? getLoadsAhead() : kAnyLoads, 0);
+  createWaitCount(b, isDirect() ? getLoadsAhead() + others : kAnyLoads, 0);
   createWaveBarrier(b);
 }
 
@@ -157,6 +164,22 @@ MainLoop::Staged MainLoop::createPrologue() {
   return staged;
 }
 
+/// Begins to load the scales of a stage, in the order of kAll.
+SmallVector<Value> MainLoop::loadScales(Value step) {
+  SmallVector<Value> scales;
+  if (blockScales)
+    for (MatmulHalf half : kAll)
+      llvm::append_range(scales, blockScales->load(half, step));
+  return scales;
+}
+
+/// Takes the first of `scales` for fragments, if there are scales.
+void MainLoop::setScales(Fragments &fragments, ArrayRef<Value> &scales) {
+  if (blockScales)
+    for (MfmaFragment &fragment : fragments)
+      fragment.scale = scales.consume_front();
+}
+
 /// Masks fragments in place where the stage has bytes that are not the tile's.
 void MainLoop::maskIfNeeded(Value step, ArrayRef<Fragments *> all) {
   Value hasMask = operands.createHasMask(step);
@@ -200,6 +223,8 @@ void MainLoop::multiply(MutableArrayRef<Value> accumulators,
 }
 
 CDNAAccumulators MainLoop::build() {
+  SmallVector<Value> scales = loadScales(b.i32(0));
+  size_t numScales = scales.size();
   Staged staged = createPrologue();
   shiftWaves(1);
 
@@ -214,6 +239,7 @@ CDNAAccumulators MainLoop::build() {
   SmallVector<Value> init(4 * perQuadrant, none);
   size_t numSums = init.size();
   init.push_back(b.i32(0));
+  llvm::append_range(init, scales);
   llvm::append_range(init, staged);
 
   SmallVector<Value> results = b.createFor(
@@ -221,7 +247,10 @@ CDNAAccumulators MainLoop::build() {
       [&](Value step, ValueRange carried) {
         SmallVector<Value> sums(carried.take_front(numSums));
         Value stage = carried[numSums];
-        SmallVector<Value> staged(carried.drop_front(numSums + 1));
+        carried = carried.drop_front(numSums + 1);
+        SmallVector<Value> stageScales(carried.take_front(numScales));
+        ArrayRef<Value> scales = stageScales;
+        SmallVector<Value> staged(carried.drop_front(numScales));
         Value next = b.sub(b.i32(kernel.config.getStageBytes()), stage);
         auto getSums = [&](int64_t quadrant) {
           return MutableArrayRef(sums).slice(quadrant * perQuadrant,
@@ -233,9 +262,12 @@ CDNAAccumulators MainLoop::build() {
         Fragments rows = operands.read(MatmulHalf::Rows0, stage);
         Fragments columns0 = operands.read(MatmulHalf::Columns0, stage);
         Fragments columns1 = operands.read(MatmulHalf::Columns1, stage);
+        for (Fragments *fragments : {&rows, &columns0, &columns1})
+          setScales(*fragments, scales);
+        SmallVector<Value> nextScales = loadScales(b.add(step, stepBytes()));
         refill(MatmulHalf::Rows1, next, b.add(step, stepBytes() + ahead),
                staged);
-        endReads();
+        endReads(/*others=*/numScales);
         maskIfNeeded(step, {&rows, &columns0, &columns1});
         createPriority(b, 1);
         multiply(getSums(0), rows, columns0);
@@ -244,6 +276,7 @@ CDNAAccumulators MainLoop::build() {
         endProducts();
 
         rows = operands.read(MatmulHalf::Rows1, stage);
+        setScales(rows, scales);
         refill(kFirst, stage, b.add(step, 2 * stepBytes() + ahead), staged);
         endReads();
         maskIfNeeded(step, {&rows});
@@ -254,6 +287,7 @@ CDNAAccumulators MainLoop::build() {
         endProducts();
 
         sums.push_back(next);
+        sums.append(nextScales);
         sums.append(staged);
         return sums;
       });

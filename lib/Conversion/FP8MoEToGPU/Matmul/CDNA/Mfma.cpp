@@ -75,8 +75,10 @@ Value Mfma::create(KernelBuilder &b, const MfmaFragment &columns,
                  {zero, zero, zero});
   if (isBF16)
     return build("f32.16x16x32.bf16", {zero, zero, zero});
-  // Scales that are zero constants select the instruction without scales.
+  // Scales that are zero constants select the instruction without scales. Each
+  // has a number before it: which byte it is.
   return build("scale.f32.16x16x128.f8f6f4",
                {b.i32(getFormatNumber(column)), b.i32(getFormatNumber(row)),
-                zero, zero, zero, zero});
+                zero, columns.scale ? columns.scale : zero, zero,
+                rows.scale ? rows.scale : zero});
 }

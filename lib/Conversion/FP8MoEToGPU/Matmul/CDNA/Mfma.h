@@ -19,6 +19,11 @@ namespace mlir::fp8moe {
 /// as long as both operands agree.
 struct MfmaFragment {
   Value chunks[2];
+  /// The e8m0 byte (i32) of the row's block that has the number of the lane's
+  /// quarter, where there are scales of blocks: v_mfma_scale_f32_16x16x128
+  /// takes elements as without, 16 of each half of the stage, and scales by
+  /// blocks.
+  Value scale;
 };
 
 /// Products of `edge` rows and as many columns over a stage of the contraction.

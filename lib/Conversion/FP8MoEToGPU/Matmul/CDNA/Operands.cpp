@@ -54,6 +54,26 @@ static ArrayAttr createScope(KernelBuilder &b,
       LLVM::AliasScopeAttr::get(domain, b.getStringAttr(name)));
 }
 
+SmallVector<Value> fp8moe::createLaneLines(CDNAMatmulKernel &kernel,
+                                           MatmulHalf half) {
+  KernelBuilder &b = kernel.b;
+  const CDNAMatmulConfig &config = kernel.config;
+  bool isRows = isRowsHalf(half);
+  int64_t inHalf = isRows ? config.getHalfRows() : config.getHalfColumns();
+  Value first =
+      isRows
+          ? b.add(b.mul(kernel.waveRow, config.getWaveRows()), kernel.laneRow)
+          : b.add(b.mul(kernel.waveColumn, CDNAMatmulConfig::kWaveColumns),
+                  getLaneColumn(kernel));
+  first = b.add(first, isSecondHalf(half) * inHalf);
+  SmallVector<Value> lines;
+  int64_t apart = isRows ? config.edge : kColumnStep;
+  for (int64_t i :
+       llvm::seq(isRows ? config.getRowTiles() : config.getColumnTiles()))
+    lines.push_back(b.add(first, i * apart));
+  return lines;
+}
+
 CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
     : kernel(kernel), b(kernel.b), tile(tile) {
   const CDNAMatmulConfig &config = kernel.config;
@@ -86,12 +106,11 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
   for (MatmulHalf half : {MatmulHalf::Rows0, MatmulHalf::Rows1,
                           MatmulHalf::Columns0, MatmulHalf::Columns1}) {
     bool isRows = isRowsHalf(half);
-    bool isSecond = half == MatmulHalf::Rows1 || half == MatmulHalf::Columns1;
     int64_t halfRows = isRows ? config.getHalfRows() : config.getHalfColumns();
     Value pitch = kernel.narrow(isRows ? pitchA : pitchB);
     for (int64_t round : llvm::seq(getRounds(half))) {
-      Value inTile =
-          b.add(row, isSecond * halfRows + round * config.getRowsPerRound());
+      Value inTile = b.add(row, isSecondHalf(half) * halfRows +
+                                    round * config.getRowsPerRound());
       offsets[static_cast<int>(half)].push_back(
           b.add(b.mul(inTile, pitch), isRows ? chunkA : chunkB));
     }
@@ -101,10 +120,8 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
   Value read = b.mul(
       b.bitXor(kernel.laneChunk, getRowSwizzle(b, kernel.laneRow, chunks)),
       kChunkBytes);
-  Value rowA =
-      b.add(b.mul(kernel.waveRow, config.getWaveRows()), kernel.laneRow);
-  Value rowB = b.add(b.mul(kernel.waveColumn, CDNAMatmulConfig::kWaveColumns),
-                     getLaneColumn(kernel));
+  Value rowA = createLaneLines(kernel, MatmulHalf::Rows0).front();
+  Value rowB = createLaneLines(kernel, MatmulHalf::Columns0).front();
   for (int64_t i : {0, 1}) {
     Value chunk = b.bitXor(read, i * config.stepBytes / 2);
     readA[i] = b.add(b.mul(rowA, config.stepBytes), chunk);

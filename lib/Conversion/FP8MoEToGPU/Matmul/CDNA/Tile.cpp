@@ -31,14 +31,16 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kBandTiles = 8;
 
 namespace {
-/// A group's rows, or range of the contraction, and the blocks before it, all
-/// i32 numbers of the wave.
+/// A group's rows, or range of the contraction, and the blocks and tiles of
+/// scales before it, all i32 numbers of the wave.
 struct Group {
-  Value index, start, end, firstBlock;
+  Value index, start, end, firstBlock, firstScaleTile;
 
-  SmallVector<Value> pack() const { return {index, start, end, firstBlock}; }
+  SmallVector<Value> pack() const {
+    return {index, start, end, firstBlock, firstScaleTile};
+  }
   static Group unpack(ValueRange values) {
-    return {values[0], values[1], values[2], values[3]};
+    return {values[0], values[1], values[2], values[3], values[4]};
   }
 };
 
@@ -71,29 +73,42 @@ Group TileFinder::findGroup(Value count, Value extent, int64_t blockSize,
       kernel.widen(b.mul(kernel.narrow(kernel.sizes.groups), sizeof(int32_t)));
   BufferRange offsets(b, kernel.offsets, bytes);
   Value zero = b.i32(0), lastLane = b.i32(CDNAMatmulConfig::kWaveLanes - 1);
-  // What was found, then the end and the blocks of all groups so far.
-  SmallVector<Value> init = Group{b.i32(-1), zero, zero, zero}.pack();
-  init.append({zero, zero});
+  bool countsScaleTiles =
+      kernel.problem.blockScalesA == BlockScales::GroupTiles;
+  // What was found, then the end, the blocks and the tiles of scales of all
+  // groups so far.
+  SmallVector<Value> init = Group{b.i32(-1), zero, zero, zero, zero}.pack();
+  init.append({zero, zero, zero});
   SmallVector<Value> results = b.createFor(
       zero, count, CDNAMatmulConfig::kWaveLanes, init,
       [&](Value first, ValueRange carried) {
         Group found = Group::unpack(carried);
+        ValueRange soFar = carried.take_back(3);
         Value group = b.add(first, kernel.lane);
         // Zero behind the last one.
         Value end =
             offsets.load(b, b.getI32Type(), b.mul(group, sizeof(int32_t)));
-        end = b.maxS(b.clamp(end, 0, extent), carried[4]);
+        end = b.maxS(b.clamp(end, 0, extent), soFar[0]);
         end =
             b.scanLanesIdempotent(end, kernel.lane, [&](Value lhs, Value rhs) {
               return b.maxS(lhs, rhs);
             });
-        Value start = b.select(b.equal(kernel.lane, 0), carried[4],
+        Value start = b.select(b.equal(kernel.lane, 0), soFar[0],
                                b.shiftLanes(end, kernel.lane));
+        auto countSoFar = [&](Value count, Value before) {
+          Value sum =
+              b.scanLanes(count, kernel.lane, [&](Value lhs, Value rhs) {
+                return b.add(lhs, rhs);
+              });
+          return b.add(sum, before);
+        };
         Value blocks = b.ceilDiv(b.sub(end, start), blockSize);
-        Value endBlock =
-            b.scanLanes(blocks, kernel.lane,
-                        [&](Value lhs, Value rhs) { return b.add(lhs, rhs); });
-        endBlock = b.add(endBlock, carried[5]);
+        Value endBlock = countSoFar(blocks, soFar[1]);
+        Value scaleTiles = zero, endScaleTile = zero;
+        if (countsScaleTiles) {
+          scaleTiles = b.ceilDiv(b.sub(end, start), kSegmentTile);
+          endScaleTile = countSoFar(scaleTiles, soFar[2]);
+        }
         Value lanes =
             b.ballot(b.bitAnd(isBehind(group, endBlock), b.less(group, count)));
         Value isNew = b.bitAnd(b.compare(arith::CmpIPredicate::ne, lanes, 0),
@@ -101,21 +116,24 @@ Group TileFinder::findGroup(Value count, Value extent, int64_t blockSize,
         Value lane = kernel.narrow(LLVM::CountTrailingZerosOp::create(
             b, lanes.getType(), lanes, /*is_zero_poison=*/false));
         lane = b.bitAnd(lane, CDNAMatmulConfig::kWaveLanes - 1);
-        Value here[] = {group, start, end, b.sub(endBlock, blocks)};
+        Value here[] = {group, start, end, b.sub(endBlock, blocks),
+                        b.sub(endScaleTile, scaleTiles)};
         SmallVector<Value> next;
         for (auto [value, before] : llvm::zip_equal(here, found.pack()))
           next.push_back(
               b.select(isNew, createReadLane(b, value, lane), before));
-        next.push_back(createReadLane(b, end, lastLane));
-        next.push_back(createReadLane(b, endBlock, lastLane));
+        for (Value value : {end, endBlock, endScaleTile})
+          next.push_back(createReadLane(b, value, lastLane));
         return next;
       });
   Group found = Group::unpack(results);
+  ArrayRef<Value> all = ArrayRef(results).take_back(3);
   Value isRemainder = b.equal(found.index, -1);
   return {b.select(isRemainder, count, found.index),
-          b.select(isRemainder, results[4], found.start),
-          b.select(isRemainder, results[4], found.end),
-          b.select(isRemainder, results[5], found.firstBlock)};
+          b.select(isRemainder, all[0], found.start),
+          b.select(isRemainder, all[0], found.end),
+          b.select(isRemainder, all[1], found.firstBlock),
+          b.select(isRemainder, all[2], found.firstScaleTile)};
 }
 
 std::pair<Value, Value> TileFinder::findPlace() {
@@ -141,7 +159,7 @@ std::pair<CDNATile, Value> TileFinder::findForward(Value rowBlock,
   // All rows of a dense matmul are one group, whose end nobody has to read.
   bool isDense = kernel.problem.dense;
   Group group =
-      isDense ? Group{b.i32(0), b.i32(0), rows, b.i32(0)}
+      isDense ? Group{b.i32(0), b.i32(0), rows, b.i32(0), b.i32(0)}
               : findGroup(groups, rows, tileRows, [&](Value, Value endBlock) {
                   return b.less(rowBlock, endBlock);
                 });
@@ -150,6 +168,7 @@ std::pair<CDNATile, Value> TileFinder::findForward(Value rowBlock,
   tile.group = b.select(tile.isZero, b.i32(0), group.index);
   Value inGroup = b.mul(b.sub(rowBlock, group.firstBlock), tileRows);
   tile.row = b.add(group.start, inGroup);
+  tile.scaleRow = b.add(b.mul(group.firstScaleTile, kSegmentTile), inGroup);
   // Behind the last group come the rows of none.
   tile.rowsLeft = b.sub(b.select(tile.isZero, rows, group.end), tile.row);
   tile.column = column;

@@ -41,8 +41,8 @@ public:
         ring(kernel.getRing(ringIndex)), epilogue(kernel, index),
         partialSums(kernel, index),
         shape{kernel.config.columns,
-              kernel.problem.getMultiplied(kernel.problem.aType),
-              kernel.problem.getMultiplied(kernel.problem.bType),
+              getMultipliedType(kernel.problem, kernel.problem.aType),
+              getMultipliedType(kernel.problem, kernel.problem.bType),
               kernel.problem.mnMajorA, kernel.problem.mnMajorB},
         numRowBlocks(kernel.config.getConsumerRows() / kWgmmaRows) {
     isFirstLane = b.equal(kernel.lane, 0);
@@ -498,7 +498,7 @@ void Consumer::maskHead(Value stage, Value isFirst, const Tile &tile) {
     Value low = b.select(b.equal(odd, 0), tile.headBytes, 0);
     maskChunk(stage, odd, low, b.i32(kSwizzleChunkBytes));
     clearPositions(stage, b.i32(0),
-                   b.divU(tile.headBytes, kernel.problem.getElementBytes()));
+                   b.divU(tile.headBytes, getMultipliedBytes(kernel.problem)));
     publishMasks();
   });
 }
@@ -518,7 +518,7 @@ void Consumer::maskTail(Value stage, Value isLast, const Tile &tile) {
       Value high = b.sub(tile.lastBytes, b.mul(mine, kSwizzleChunkBytes));
       maskChunk(stage, mine, b.i32(0), high);
     }
-    int64_t elementBytes = kernel.problem.getElementBytes();
+    int64_t elementBytes = getMultipliedBytes(kernel.problem);
     clearPositions(stage, b.divU(tile.lastBytes, elementBytes),
                    b.divU(b.add(begin, span), elementBytes));
     publishMasks();

@@ -198,7 +198,7 @@ Value Converter::getLength(const Tile &tile) {
     return kernel.sizes.contraction;
   Value before = b.mul(b.sub(tile.numStages, 1), kSwizzleRowBytes);
   return b.divU(b.add(before, tile.lastBytes),
-                kernel.problem.getElementBytes());
+                getMultipliedBytes(kernel.problem));
 }
 
 /// (X1): bytes of lines of any number follow each other.

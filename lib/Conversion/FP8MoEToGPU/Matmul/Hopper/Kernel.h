@@ -39,7 +39,7 @@ struct GroupedMatmulKernel {
 
   /// Elements of the contraction in a stage.
   int64_t getStageElements() const {
-    return kSwizzleRowBytes / problem.getElementBytes();
+    return kSwizzleRowBytes / getMultipliedBytes(problem);
   }
   /// Stages that are converted come in pairs, one slot; what lies behind the
   /// contraction is zero.
@@ -56,7 +56,7 @@ struct GroupedMatmulKernel {
   /// From one instruction's part of a stage of an operand to the next one's.
   int64_t getStepBytes(bool isMNMajor) const {
     return isMNMajor
-               ? kWgmmaBytes / problem.getElementBytes() * kSwizzleRowBytes
+               ? kWgmmaBytes / getMultipliedBytes(problem) * kSwizzleRowBytes
                : kWgmmaBytes;
   }
   int64_t getStepBytesA() const { return getStepBytes(problem.mnMajorA); }
@@ -68,7 +68,7 @@ struct GroupedMatmulKernel {
   }
   /// Groups of the contraction begin at multiples of so many bytes.
   int64_t getGroupAlignment() const {
-    return problem.padding * problem.getElementBytes();
+    return problem.padding * getMultipliedBytes(problem);
   }
   /// The last stage of a group is multiplied only as far as there is data, in
   /// steps of one instruction. (With promoted accumulation the loop that this

@@ -202,14 +202,15 @@ SymbolRefAttr HopperMatmulLaunch::getKernel(const GroupedMatmulProblem &problem,
 SmallVector<Value>
 HopperMatmulLaunch::createMaps(const Operands &operands, int64_t resultBytes,
                                const HopperMatmulConfig &config) {
-  int64_t stage = kSwizzleRowBytes / problem.getElementBytes();
+  int64_t stage = kSwizzleRowBytes / getMultipliedBytes(problem);
   ResultBox resultBox = ResultBox::get(config.columns, resultBytes);
   // MN-major operands come in boxes as wide as the swizzle.
   SmallVector<int64_t> aBox{stage, problem.mnMajorA ? stage : config.rows};
   SmallVector<int64_t> bBox{stage, problem.mnMajorB ? stage : config.columns};
   // Each warp that converts loads what it takes.
   if (problem.hasBlockScales())
-    aBox = bBox = {kSwizzleRowBytes / problem.getDataBytes(), kConvertedLines};
+    aBox =
+        bBox = {kSwizzleRowBytes / problem.getElementBytes(), kConvertedLines};
   SmallVector<int64_t> box{resultBox.columns, ResultBox::kRows};
   if (problem.hasExperts())
     bBox.push_back(1);

@@ -30,7 +30,7 @@ static int64_t getConsumerBytes(const HopperMatmulConfig &config) {
 }
 
 bool fp8moe::hasPartialSums(const GroupedMatmulProblem &problem) {
-  return !problem.promoted && problem.getElementBytes() == 1 &&
+  return !problem.promoted && getMultipliedBytes(problem) == 1 &&
          (ShapedType::isDynamic(problem.sizes.contraction) ||
           problem.sizes.contraction > kFastSumElements);
 }

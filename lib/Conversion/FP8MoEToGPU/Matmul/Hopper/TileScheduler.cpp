@@ -144,7 +144,7 @@ Value TileScheduler::getDataBegin(const TileState &state) {
 Value TileScheduler::getHeadBytes(const TileState &state) {
   if (!kernel.needsHeadMask() && !kernel.problem.hasBlockScales())
     return b.i32(0);
-  Value bytes = b.mul(getDataBegin(state), kernel.problem.getDataBytes());
+  Value bytes = b.mul(getDataBegin(state), kernel.problem.getElementBytes());
   Value isEmpty = b.equal(state.begin, state.end);
   return b.select(isEmpty, b.i32(0), b.bitAnd(bytes, kSwizzleChunkBytes - 1));
 }
@@ -163,7 +163,7 @@ Value TileScheduler::getNumStages(const TileState &state) {
                     numStages);
   }
   Value bytes =
-      b.mul(b.sub(state.end, state.begin), kernel.problem.getDataBytes());
+      b.mul(b.sub(state.end, state.begin), kernel.problem.getElementBytes());
   Value stages =
       b.maxS(b.ceilDiv(b.add(bytes, getHeadBytes(state)), kSwizzleRowBytes), 1);
   return b.mul(stages, kernel.getStageStep());
@@ -172,13 +172,13 @@ Value TileScheduler::getNumStages(const TileState &state) {
 /// Where loads of the contraction are zeros only. The map of a tensor
 /// without elements has one that must not be read, too.
 Value TileScheduler::getContractionPastEnd() {
-  int64_t step = kSwizzleChunkBytes / kernel.problem.getDataBytes();
+  int64_t step = kSwizzleChunkBytes / kernel.problem.getElementBytes();
   return b.roundUp(b.maxS(kernel.sizes.contraction, 1), step);
 }
 
 Tile TileScheduler::getTile(const TileState &state) {
   const HopperMatmulConfig &config = kernel.config;
-  int64_t elementBytes = kernel.problem.getElementBytes();
+  int64_t elementBytes = getMultipliedBytes(kernel.problem);
   Tile tile;
   tile.numStages = getNumStages(state);
 
@@ -220,7 +220,7 @@ Tile TileScheduler::getTile(const TileState &state) {
   tile.scaleBegin = state.paddedBegin;
   tile.headBytes = getHeadBytes(state);
   Value begin = b.sub(getDataBegin(state),
-                      b.divU(tile.headBytes, kernel.problem.getDataBytes()));
+                      b.divU(tile.headBytes, kernel.problem.getElementBytes()));
   Value length = b.sub(state.end, state.begin);
   tile.isZero = b.equal(length, 0);
   tile.contraction = b.select(tile.isZero, getContractionPastEnd(), begin);

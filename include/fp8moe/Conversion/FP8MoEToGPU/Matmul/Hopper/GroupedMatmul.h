@@ -26,6 +26,15 @@ constexpr int64_t kFastSumElements = 49152;
 /// Whether a contraction may be too long for one sum of the tensor cores.
 bool hasPartialSums(const GroupedMatmulProblem &problem);
 
+/// What is multiplied, and bytes of an element of it: Hopper has no instruction
+/// that takes scales of blocks, so FP8 with these becomes bf16 before.
+inline Type getMultipliedType(const GroupedMatmulProblem &problem, Type type) {
+  return problem.hasBlockScales() ? BFloat16Type::get(type.getContext()) : type;
+}
+inline int64_t getMultipliedBytes(const GroupedMatmulProblem &problem) {
+  return problem.hasBlockScales() ? 2 : problem.getElementBytes();
+}
+
 /// Columns and bytes per row of the boxes that results are stored in. A box has
 /// the rows that one warp holds of a matrix instruction's result.
 struct ResultBox {

@@ -1,0 +1,33 @@
+// Scales of blocks on gfx950: each lane loads a byte for each fragment of the next stage, and
+// the matrix instructions take those of this one.
+
+// RUN: fp8moe-compile %s --target=gfx950 --emit=asm | FileCheck %s
+
+#expert_columns = #fp8moe.strided<[0, 2, 1]>
+#tiled = #fp8moe.scale_blocked<128x4>
+
+func.func @forward(%a: tensor<?x5120x!fp8moe.e4m3>, %sa: tensor<?x160xf8E8M0FNU>,
+    %b: tensor<8x5120x8192x!fp8moe.e5m2, #expert_columns>, %sb: tensor<8x8192x160xf8E8M0FNU, #tiled>,
+    %ends: tensor<8xi32>) -> tensor<?x8192xbf16> {
+  %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+      scales(%sa, %sb : tensor<?x160xf8E8M0FNU>, tensor<8x8192x160xf8E8M0FNU, #tiled>)
+      tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+      : tensor<?x5120x!fp8moe.e4m3>, tensor<8x5120x8192x!fp8moe.e5m2, #expert_columns>
+      -> tensor<?x8192xbf16>
+  return %o : tensor<?x8192xbf16>
+}
+
+// CHECK: .amdhsa_private_segment_fixed_size 0
+// CHECK: .vgpr_spill_count: 0
+
+// Twelve bytes may be under way besides the eight loads that always may; in the second phase
+// they come. Columns are the first operand, e5m2 is format 1.
+
+// RUN: fp8moe-compile %s --target=gfx950 --emit=asm | FileCheck %s --check-prefix=WAITS
+// WAITS: s_waitcnt vmcnt(20) lgkmcnt(0)
+// WAITS: s_setprio 1
+// WAITS-COUNT-16: v_mfma_scale_f32_16x16x128_f8f6f4 {{.*}} op_sel_hi:[0,0,0] cbsz:1
+// WAITS: s_setprio 0
+// WAITS: s_waitcnt vmcnt(8) lgkmcnt(0)
+// WAITS: s_setprio 1
+// WAITS-COUNT-16: v_mfma_scale_f32_16x16x128_f8f6f4
