@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""grouped_matmul with scales of blocks: (G9), bit for bit on the CPU, and on a GPU as near as its tensor cores add up."""
+"""grouped_matmul and linear with scales of blocks: (G9), bit for bit on the CPU, and on a GPU as near as its tensor cores add up."""
 
 import cases
 import numpy as np
@@ -15,7 +15,7 @@ from harness import Variant, check, parameters
 from test_device_matmul import on_a_gpu
 from test_numerics_matmul import EXPERT_COLUMNS, EXPERTS, matmul_cases
 
-FORWARD, GRADIENT = "mx_matmul.mlir", "mx_matmul_gradient.mlir"
+FORWARD, GRADIENT, DENSE = "mx_matmul.mlir", "mx_matmul_gradient.mlir", "mx_linear.mlir"
 BF16, F32 = oracle.BF16, oracle.F32
 
 
@@ -25,9 +25,12 @@ def block_scales(rng, shape, special):
     return np.where(rng.random(shape) < (0.02 if special else 0), 255, b).astype(np.uint8).view(oracle.E8M0)
 
 
-def forward(function, a, b, out, layout, accumulate=False):
+def forward(function, a, b, out, layout, accumulate=False, contraction=None):
+    """`contraction` is that of the function where it knows it."""
+
     def make(rng, case, kinds):
         (m, k, n), groups, pattern, special = case
+        k = contraction or k
         blocks = -(-k // oracle.MX_BLOCK)
         inputs = {
             "a": cases.fp8_values(rng, (m, k), kinds(a), special),
@@ -77,12 +80,58 @@ def quantized(function, is_forward, out=F32, kinds_of=("e4m3", "e4m3"), modes=("
 
 VARIANTS = [
     forward("e4m3_2d3d_bf16", "e4m3", "e4m3", BF16, EXPERT_COLUMNS),
+    forward("short_2d3d_f32", "e4m3", "e4m3", F32, EXPERT_COLUMNS, contraction=640),
     forward("e5m2_e4m3_2d3d_f32_accumulate", "e5m2", "e4m3", F32, EXPERTS, accumulate=True),
     quantized("quantized_2d3d_f32", True),
     quantized("quantized_2d2d_f32", False, F32, ("e4m3", "e5m2"), ("rceil", "floor")),
     quantized("quantized_tiles_2d3d_bf16", True, BF16, ("e5m2", "e4m3"), ("floor", "rceil")),
     quantized("quantized_2d2d_bf16_accumulate", False, BF16, accumulate=True),
 ]
+
+
+# Rows, contraction, columns; and whether there are NaN and infinities.
+DENSE_SIZES = [(1, 16, 1), (64, 48, 40), (130, 160, 72), (300, 272, 264), (17, 1040, 128)]
+DENSE_CASES = tuple((sizes, special) for sizes in DENSE_SIZES for special in (False, True))
+
+
+def multiply_dense(a, b, sa, sb, out, c=None):
+    """As one group of all rows."""
+    return oracle.mx_grouped_matmul_2d3d(a, b[None], np.array([len(a)], np.int32), sa, sb[None], out, c)
+
+
+def dense():
+    def make(rng, case, kinds):
+        (m, k, n), special = case
+        blocks = -(-k // oracle.MX_BLOCK)
+        return {
+            "a": cases.fp8_values(rng, (m, k), kinds("e4m3"), special),
+            "b": cases.lay_out(cases.fp8_values(rng, (k, n), kinds("e5m2"), special), (1, 0)),
+            "sa": block_scales(rng, (m, blocks), special),
+            "sb": block_scales(rng, (n, blocks), special),
+            "c": cases.values(rng, (m, n), F32, kinds("e4m3"), 0, special),
+        }
+
+    def expect(inputs, kinds, case):
+        scales = inputs["sa"].view(np.uint8), inputs["sb"].view(np.uint8)
+        return {"y": multiply_dense(inputs["a"], inputs["b"], *scales, F32, inputs["c"])}
+
+    return Variant(DENSE, "e4m3_e5m2_f32_accumulate", DENSE_CASES, make, expect)
+
+
+def quantized_dense():
+    def make(rng, case, kinds):
+        (m, k, n), _ = case
+        return {"x": rng.standard_normal((m, k)).astype(BF16), "w": rng.standard_normal((k, n)).astype(BF16)}
+
+    def expect(inputs, kinds, case):
+        a, sa = oracle.mx_quantize(inputs["x"], 1, "rceil", kinds("e4m3"))
+        b, sb = oracle.mx_quantize(inputs["w"], 0, "floor", kinds("e4m3"))
+        return {"y": multiply_dense(a, b, sa, sb, BF16)}
+
+    return Variant(DENSE, "quantized_bf16", DENSE_CASES, make, expect)
+
+
+VARIANTS += [dense(), quantized_dense()]
 
 
 @pytest.mark.parametrize("variant, case", **parameters(VARIANTS))
@@ -97,12 +146,15 @@ GPU_SIZES = [(16, 16, 16), (208, 48, 72), (304, 144, 136), (1040, 528, 264), (41
 GPU_CASES = [
     (variant.function, (sizes, groups, pattern, special))
     for variant in VARIANTS
+    if variant.file != DENSE
     for i, sizes in enumerate(GPU_SIZES)
     for groups, pattern, special in [
         ((1, 4, 13, 64, 3, 8)[i], cases.GROUP_PATTERNS[i % len(cases.GROUP_PATTERNS)], False),
         ((5, 2, 7, 3, 16, 6)[i], cases.GROUP_PATTERNS[(i + 3) % len(cases.GROUP_PATTERNS)], True),
     ]
 ]
+# More groups than a wave has lanes, which look for a tile's group; their tiles of scales are counted, too.
+GPU_CASES += [("quantized_2d3d_f32", ((700, 64, 40), 130, pattern, False)) for pattern in cases.GROUP_PATTERNS[:2]]
 # Of the sum of the magnitudes of the products, which are exact; sums are nearly those of f32.
 BLOCK_TOLERANCE = 5e-5
 
@@ -149,6 +201,7 @@ def test_on_a_gpu(nvidia, case, monkeypatch):
 
 # gfx950 multiplies blocks as they are; where groups are contracted, or on gfx942, there is no kernel.
 AMD_CASES = [case for case in GPU_CASES if "2d3d" in case[0] and case[1][0][0] < 2000]
+AMD_CASES += [(variant.function, case) for variant in VARIANTS if variant.file == DENSE for case in DENSE_CASES]
 
 
 @pytest.mark.parametrize("case", AMD_CASES, ids=str)

@@ -10,6 +10,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/InitAll.h"
+#include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Remarks.h"
@@ -181,6 +182,10 @@ static std::string checkOptions() {
     return "--report describes artifacts; use it without --emit";
   if (tokens < 1)
     return "--tokens: expects at least one token, found " +
+           std::to_string(tokens);
+  if (tokens > kMostModelledSize)
+    return "--tokens: expects at most " + std::to_string(kMostModelledSize) +
+           ", the most that times are predicted for, found " +
            std::to_string(tokens);
   return "";
 }

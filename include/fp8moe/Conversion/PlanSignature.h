@@ -72,7 +72,7 @@ private:
       function_ref<void(OpBuilder &, GetDimFn, SmallVectorImpl<OpFoldResult> &)>
           reify);
   LogicalResult requireBlockScales(MXDequantizeOp op);
-  LogicalResult requireMatmul(GroupedMatmulOp op);
+  LogicalResult requireMatmul(MatmulOpInterface op);
   LogicalResult requireCast(tensor::CastOp op);
   LogicalResult requireReshape(ReshapeOp op);
   void require(arith::CmpIPredicate predicate, OpFoldResult a, OpFoldResult b,

@@ -141,8 +141,8 @@ private:
 /// (G9): the scales of blocks of an operand, if it has any.
 class BlockScales {
 public:
-  BlockScales(GroupedMatmulOp op, Value scales, OpLowering &l) : b(l.b) {
-    if (op.hasBlockScales())
+  BlockScales(MatmulOpInterface op, Value scales, OpLowering &l) : b(l.b) {
+    if (hasBlockScales(op))
       buffer = &l.getBuffer(scales);
   }
 
@@ -317,16 +317,23 @@ static void lowerLinear(LinearOp op, OpLowering &l) {
   const TensorBuffer &other = l.getBuffer(op.getB());
   const TensorBuffer &result = l.getBuffer(op.getResult());
   Epilogue epilogue(op, l);
+  BlockScales scalesA(op, op.getScaleA(), l), scalesB(op, op.getScaleB(), l);
+  Value zero = b.index(0);
   MatmulBuilder(b, a.sizes[1])
-      .multiply(
-          {b.index(0), a.sizes[0], result.sizes[1], b.index(0), a.sizes[1],
-           [&](Value row, Value k) { return a.load(b, {row, k}); },
-           [&](Value k, Value column) { return other.load(b, {k, column}); },
-           [&](Value row, Value column, Value sum) {
-             SmallVector<Value> indices = {row, column};
-             result.store(b, epilogue.finish(sum, indices, {row}, {column}),
-                          indices);
-           }});
+      .multiply({zero, a.sizes[0], result.sizes[1], zero, a.sizes[1],
+                 [&](Value row, Value k) {
+                   return scalesA.apply(a.load(b, {row, k}), {row, k}, zero);
+                 },
+                 [&](Value k, Value column) {
+                   return scalesB.apply(other.load(b, {k, column}), {column, k},
+                                        zero);
+                 },
+                 [&](Value row, Value column, Value sum) {
+                   SmallVector<Value> indices = {row, column};
+                   result.store(b,
+                                epilogue.finish(sum, indices, {row}, {column}),
+                                indices);
+                 }});
 }
 
 static void lowerGroupedMatmul(GroupedMatmulOp op, OpLowering &l) {

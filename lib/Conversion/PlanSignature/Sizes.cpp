@@ -156,18 +156,17 @@ LogicalResult PlanSignature::requireBlockScales(MXDequantizeOp op) {
                             });
 }
 
-LogicalResult PlanSignature::requireMatmul(GroupedMatmulOp op) {
-  if (failed(requireEqualSizes(op)))
+LogicalResult PlanSignature::requireMatmul(MatmulOpInterface op) {
+  if (failed(requireEqualSizes(cast<ResultSizesOpInterface>(*op))))
     return failure();
-  if (!op.hasBlockScales())
+  if (!hasBlockScales(op))
     return success();
   for (bool ofA : {true, false})
     if (failed(requireBlockScales(op, ofA ? op.getScaleA() : op.getScaleB(),
                                   [&](OpBuilder &builder, GetDimFn getDim,
                                       SmallVectorImpl<OpFoldResult> &sizes) {
-                                    op.reifyBlockScaleSizes(ofA, builder,
-                                                            op.getLoc(), getDim,
-                                                            sizes);
+                                    reifyBlockScaleSizes(op, ofA, builder,
+                                                         getDim, sizes);
                                   })))
       return failure();
   return success();
@@ -243,7 +242,7 @@ LogicalResult PlanSignature::requireSizes(Operation &op) {
       .Case([&](tensor::CastOp op) { return requireCast(op); })
       .Case([&](ReshapeOp op) { return requireReshape(op); })
       .Case([&](MXDequantizeOp op) { return requireBlockScales(op); })
-      .Case([&](GroupedMatmulOp op) { return requireMatmul(op); })
+      .Case([&](MatmulOpInterface op) { return requireMatmul(op); })
       .Case([&](ResultSizesOpInterface op) { return requireEqualSizes(op); })
       .Default(success());
 }

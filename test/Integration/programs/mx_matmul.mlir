@@ -36,6 +36,22 @@ func.func @e5m2_e4m3_2d3d_f32_accumulate(
   return %y : tensor<?x?xf32>
 }
 
+// A contraction that the compiler knows, of a few stages.
+
+func.func @short_2d3d_f32(
+      %a: tensor<?x640x!fp8moe.e4m3> {fp8moe.name = "a"},
+      %b: tensor<?x640x?x!fp8moe.e4m3, #expert_column_major> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?x20xf8E8M0FNU> {fp8moe.name = "sa"},
+      %sb: tensor<?x?x20xf8E8M0FNU> {fp8moe.name = "sb"})
+      -> (tensor<?x?xf32> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa, %sb : tensor<?x20xf8E8M0FNU>, tensor<?x?x20xf8E8M0FNU>)
+      : tensor<?x640x!fp8moe.e4m3>, tensor<?x640x?x!fp8moe.e4m3, #expert_column_major>
+      -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+
 // With scales in tiles, as only a program knows the layout of those of groups.
 
 func.func @quantized_2d3d_f32(

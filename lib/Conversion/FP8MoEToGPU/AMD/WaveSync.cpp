@@ -48,6 +48,17 @@ Value fp8moe::createUniform(KernelBuilder &b, Value value) {
   return ROCDL::ReadfirstlaneOp::create(b, value.getType(), value);
 }
 
+Value fp8moe::createOpaqueUniform(KernelBuilder &b, Value value) {
+  return LLVM::InlineAsmOp::create(
+             b, value.getType(), value, /*asm_string=*/"",
+             /*constraints=*/"=s,0", /*has_side_effects=*/true,
+             /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
+             LLVM::AsmDialectAttr::get(b.getContext(),
+                                       LLVM::AsmDialect::AD_ATT),
+             /*operand_attrs=*/ArrayAttr())
+      .getResult(0);
+}
+
 Value fp8moe::createReadLane(KernelBuilder &b, Value value, Value lane) {
   return ROCDL::ReadlaneOp::create(b, value.getType(), value, lane);
 }

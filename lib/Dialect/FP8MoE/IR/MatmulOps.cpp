@@ -195,6 +195,69 @@ static LogicalResult verifyScales(MatmulOpInterface op, ArrayRef<int64_t> a,
 }
 
 //===----------------------------------------------------------------------===//
+// Scales of blocks
+//===----------------------------------------------------------------------===//
+
+/// What the blocks of an operand divide: its shape with the rows of groups
+/// first, and the axis of the contraction in it.
+static std::pair<SmallVector<int64_t>, int64_t>
+getBlockedShape(MatmulOpInterface op, bool ofA) {
+  SmallVector<int64_t> shape(
+      (ofA ? op.getA() : op.getB()).getType().getShape());
+  if (!ofA || op.isMGrouped())
+    return {shape, ofA ? op.getContractedDimA() : op.getContractedDimB()};
+  // The first operand of a K-grouped matmul has them last.
+  std::swap(shape[0], shape[1]);
+  return {shape, 0};
+}
+
+/// The groups that the scales of an operand are padded for, if any.
+static TypedValue<RankedTensorType> getScaleGroups(MatmulOpInterface op,
+                                                   bool ofA) {
+  if (op.isDense())
+    return {};
+  bool isPadded = static_cast<bool>(
+      getGroupPadding((ofA ? op.getScaleA() : op.getScaleB()).getType()));
+  // Rows of experts' weights are in no group.
+  bool mayBePadded = ofA && op.isMGrouped();
+  return !op.isMGrouped() || (mayBePadded && isPadded)
+             ? op.getOffsets()
+             : TypedValue<RankedTensorType>();
+}
+
+/// Checks scales of blocks along the contraction.
+static LogicalResult verifyBlockScales(MatmulOpInterface op) {
+  if (getGroupPadding(op.getA().getType()))
+    return op.emitOpError("has scales of blocks, which start at the first row "
+                          "of each group, and expects operands with packed "
+                          "groups, found ")
+           << op.getA().getType();
+  for (bool ofA : {true, false}) {
+    auto [shape, axis] = getBlockedShape(op, ofA);
+    if (failed(
+            verifyBlockScales(op,
+                              Twine("the scales of the ") +
+                                  (ofA ? "first" : "second") + " operand",
+                              (ofA ? op.getScaleA() : op.getScaleB()).getType(),
+                              shape, getScaleGroups(op, ofA), axis)))
+      return failure();
+  }
+  return success();
+}
+
+void fp8moe::reifyBlockScaleSizes(MatmulOpInterface op, bool ofA,
+                                  OpBuilder &builder, GetDimFn getDim,
+                                  SmallVectorImpl<OpFoldResult> &sizes) {
+  SizeBuilder size(builder, op.getLoc(), getDim);
+  SmallVector<OpFoldResult> shape = size.shape(ofA ? op.getA() : op.getB());
+  if (ofA && !op.isMGrouped())
+    std::swap(shape[0], shape[1]);
+  llvm::append_range(sizes,
+                     blockScaleSizes(size, shape, getScaleGroups(op, ofA),
+                                     getBlockedShape(op, ofA).second));
+}
+
+//===----------------------------------------------------------------------===//
 // Dense
 //===----------------------------------------------------------------------===//
 
@@ -215,6 +278,8 @@ LogicalResult LinearOp::verify() {
       failed(verifyWritable(*this, "the result", getType())) ||
       failed(verifyAddend(*this)))
     return failure();
+  if (hasBlockScales(*this))
+    return verifyBlockScales(*this);
   return verifyScales(*this, a.getDimSize(0), "[M]", b.getDimSize(1), "[N]");
 }
 
@@ -232,7 +297,8 @@ void LinearOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
     pairs.push_back({getAddend(), 0, getA(), 0});
     pairs.push_back({getAddend(), 1, getB(), 1});
   }
-  if (getScaleA()) {
+  // Sizes of block scales follow from those of operands.
+  if (getScaleA() && !hasBlockScales(*this)) {
     pairs.push_back({getScaleA(), 0, getA(), 0});
     pairs.push_back({getScaleB(), 0, getB(), 1});
   }
@@ -241,68 +307,6 @@ void LinearOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
 //===----------------------------------------------------------------------===//
 // Grouped
 //===----------------------------------------------------------------------===//
-
-bool GroupedMatmulOp::hasBlockScales() {
-  return fp8moe::hasBlockScales(cast<MatmulOpInterface>(getOperation()));
-}
-
-/// What the blocks of an operand divide: its shape with the rows of groups
-/// first, and the axis of the contraction in it.
-static std::pair<SmallVector<int64_t>, int64_t>
-getBlockedShape(GroupedMatmulOp op, bool ofA) {
-  SmallVector<int64_t> shape(
-      (ofA ? op.getA() : op.getB()).getType().getShape());
-  if (op.isMGrouped())
-    return {shape, 1};
-  // The first operand of a K-grouped matmul has them last.
-  if (ofA)
-    std::swap(shape[0], shape[1]);
-  return {shape, 0};
-}
-
-/// The groups that the scales of an operand are padded for, if any.
-static TypedValue<RankedTensorType> getScaleGroups(GroupedMatmulOp op,
-                                                   bool ofA) {
-  bool isPadded = static_cast<bool>(
-      getGroupPadding((ofA ? op.getScaleA() : op.getScaleB()).getType()));
-  // Rows of experts' weights are in no group.
-  bool mayBePadded = ofA && op.isMGrouped();
-  return !op.isMGrouped() || (mayBePadded && isPadded)
-             ? op.getOffsets()
-             : TypedValue<RankedTensorType>();
-}
-
-/// Checks scales of blocks along the contraction.
-static LogicalResult verifyBlockScales(GroupedMatmulOp op) {
-  if (getGroupPadding(op.getA().getType()))
-    return op.emitOpError("has scales of blocks, which start at the first row "
-                          "of each group, and expects operands with packed "
-                          "groups, found ")
-           << op.getA().getType();
-  for (bool ofA : {true, false}) {
-    auto [shape, axis] = getBlockedShape(op, ofA);
-    if (failed(
-            verifyBlockScales(op,
-                              Twine("the scales of the ") +
-                                  (ofA ? "first" : "second") + " operand",
-                              (ofA ? op.getScaleA() : op.getScaleB()).getType(),
-                              shape, getScaleGroups(op, ofA), axis)))
-      return failure();
-  }
-  return success();
-}
-
-void GroupedMatmulOp::reifyBlockScaleSizes(
-    bool ofA, OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<OpFoldResult> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
-  SmallVector<OpFoldResult> shape = size.shape(ofA ? getA() : getB());
-  if (ofA && !isMGrouped())
-    std::swap(shape[0], shape[1]);
-  llvm::append_range(sizes,
-                     blockScaleSizes(size, shape, getScaleGroups(*this, ofA),
-                                     isMGrouped() ? 1 : 0));
-}
 
 LogicalResult GroupedMatmulOp::verify() {
   RankedTensorType a = getA().getType(), b = getB().getType();
@@ -335,8 +339,8 @@ LogicalResult GroupedMatmulOp::verify() {
       failed(verifyWritable(*this, "the result", getType())) ||
       failed(verifyAddend(*this)))
     return failure();
-  if (hasBlockScales())
-    return ::verifyBlockScales(*this);
+  if (hasBlockScales(*this))
+    return verifyBlockScales(*this);
   return verifyScales(*this, shapeA, mGrouped ? "[M]" : "[E, N]", shapeB,
                       mGrouped ? "[E, N]" : "[E, K]");
 }
@@ -372,7 +376,7 @@ void GroupedMatmulOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
     }
   }
   // Sizes of block scales follow from those of operands.
-  if (!getScaleA() || hasBlockScales())
+  if (!getScaleA() || hasBlockScales(*this))
     return;
   if (isMGrouped()) {
     pairs.push_back({getScaleA(), 0, getA(), 0});

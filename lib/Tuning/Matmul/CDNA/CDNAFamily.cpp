@@ -16,7 +16,7 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kAlignment = CDNAMatmulConfig::kChunkBytes;
 
 /// Blocks begin with the group. Where groups are contracted that is anywhere,
-/// and a lane's elements would be those of two blocks.
+/// and a chunk of 16 bytes, which a lane loads whole, would be of two blocks.
 static bool takesBlockScales(GroupedDim grouped, const TargetInfo &target) {
   return target.has(Feature::BlockScaledWaves) && grouped == GroupedDim::M;
 }

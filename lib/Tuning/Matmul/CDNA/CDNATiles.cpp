@@ -64,10 +64,24 @@ MfmaTileAttr fp8moe::getMfmaTile(MLIRContext *context,
   return MfmaTileAttr::get(context, config.rows, config.columns);
 }
 
-/// Whether all threads load whole rows of both operands, and shared memory has
-/// room.
-static bool isLegal(const CDNAMatmulConfig &config, const TargetInfo &target) {
-  return config.getWaveRows() % config.edge == 0 &&
+/// Sums of a tile of 256x256 leave registers for scales of blocks, or for masks
+/// of chunks that are not all the contraction's, but not for both.
+static bool hasRegisters(const CDNAMatmulConfig &config,
+                         const MatmulWork &work) {
+  constexpr int64_t kMostSums = 256 * 256;
+  bool hasMasks =
+      ShapedType::isDynamic(work.contraction) ||
+      work.contraction * work.elementBytes % CDNAMatmulConfig::kChunkBytes;
+  return !work.hasBlockScales || !hasMasks ||
+         config.rows * config.columns < kMostSums;
+}
+
+/// Whether all threads load whole rows of both operands, and shared memory and
+/// registers have room.
+static bool isLegal(const CDNAMatmulConfig &config, const MatmulWork &work,
+                    const TargetInfo &target) {
+  return hasRegisters(config, work) &&
+         config.getWaveRows() % config.edge == 0 &&
          config.getHalfRows() % config.getRowsPerRound() == 0 &&
          config.getHalfColumns() % config.getRowsPerRound() == 0 &&
          config.getSharedBytes() <= target.sharedMemoryPerBlock;
@@ -155,7 +169,7 @@ SmallVector<MfmaTileCost> fp8moe::rankMfmaTiles(const MatmulWork &work,
   SmallVector<MfmaTileCost> tiles;
   for (auto [rows, columns] : kTiles) {
     CDNAMatmulConfig config = getCDNAMatmulConfig(rows, columns, target);
-    if (isLegal(config, target))
+    if (isLegal(config, work, target))
       tiles.push_back(getTileCost(config, nominal, target));
   }
   return tiles;

@@ -25,7 +25,9 @@ public:
   }
   bool supports(const KernelWork &work,
                 const TargetInfo &target) const override {
-    return hasMatmulKernel(cast<MatmulWork>(work), target);
+    const auto &matmul = cast<MatmulWork>(work);
+    return !(matmul.dense && matmul.hasBlockScales) &&
+           hasMatmulKernel(matmul, target);
   }
   void
   addCandidates(MLIRContext *context, const KernelWork &work,
@@ -75,7 +77,9 @@ void HopperMatmulFamily::addCandidates(
 
 bool HopperMatmulFamily::hasKernel(MatmulOpInterface op,
                                    const TargetInfo &target) const {
-  return hasMatmulKernel(getMatrixElement(op.getA().getType().getElementType()),
+  // The kernel that converts operands was not run on one without groups.
+  return !(op.isDense() && hasBlockScales(op)) &&
+         hasMatmulKernel(getMatrixElement(op.getA().getType().getElementType()),
                          getMatrixElement(op.getB().getType().getElementType()),
                          target);
 }

@@ -31,7 +31,7 @@ def FP8MoE_LinearOp : FP8MoE_MatmulOp<"linear"> {
 
     Element types, scales (`[M]` and `[N]`), `direction`, `accumulation`, `accumulate` and
     `precision` are as of `fp8moe.grouped_matmul`, and so is what it computes: one group of
-    all rows.
+    all rows. Scales of blocks are `[M, K/32]` and `[N, K/32]`, plain or in tiles.
 
     Example:
     ```mlir
@@ -47,7 +47,7 @@ def FP8MoE_LinearOp : FP8MoE_MatmulOp<"linear"> {
     ```
   }];
   let arguments = (ins FP8MoE_MatmulTensor:$a, FP8MoE_MatmulTensor:$b,
-    Optional<FP8MoE_ScaleTensor>:$scaleA, Optional<FP8MoE_ScaleTensor>:$scaleB,
+    Optional<FP8MoE_AnyScaleTensor>:$scaleA, Optional<FP8MoE_AnyScaleTensor>:$scaleB,
     Optional<FP8MoE_FloatTensor>:$addend,
     OptionalAttr<FP8MoE_ScaleDirectionAttr>:$direction,
     DefaultValuedAttr<FP8MoE_AccumulationAttr,
@@ -165,13 +165,6 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
     /// The contracted dimension of each operand.
     int64_t getContractedDimA() { return 1; }
     int64_t getContractedDimB() { return isMGrouped() ? 1 : 0; }
-
-    /// Whether the scales are those of blocks along the contraction.
-    bool hasBlockScales();
-    /// The sizes that block scales of an operand must have.
-    void reifyBlockScaleSizes(bool ofA, ::mlir::OpBuilder &builder, ::mlir::Location loc,
-                              ::mlir::fp8moe::GetDimFn getDim,
-                              ::llvm::SmallVectorImpl<::mlir::OpFoldResult> &sizes);
   }];
 }
 

@@ -26,6 +26,10 @@ namespace mlir::fp8moe {
 
 /// Whether the scales of a matmul are those of blocks along the contraction.
 bool hasBlockScales(MatmulOpInterface op);
+/// The sizes that scales of blocks of the first or second operand must have.
+void reifyBlockScaleSizes(MatmulOpInterface op, bool ofA, OpBuilder &builder,
+                          GetDimFn getDim,
+                          SmallVectorImpl<OpFoldResult> &sizes);
 
 /// Reports a matmul that no lowering takes: one whose precision is undecided,
 /// or decided and not applied.

@@ -21,7 +21,10 @@ using namespace mlir::fp8moe;
 
 CDNABlockScales::CDNABlockScales(CDNAMatmulKernel &kernel, const CDNATile &tile)
     : kernel(kernel), b(kernel.b), tile(tile), scalesA(createScales(true)),
-      scalesB(createScales(false)) {}
+      scalesB(createScales(false)) {
+  assert(kernel.config.stepBytes == kStageBlocks * kMXBlock &&
+         "a lane of a quarter of a stage has a block");
+}
 
 CDNABlockScales::Scales CDNABlockScales::createScales(bool isOfA) {
   const GroupedMatmulProblem &problem = kernel.problem;
@@ -85,7 +88,8 @@ SmallVector<Value> CDNABlockScales::load(MatmulHalf half, Value step) const {
   for (Value offset : offsets[static_cast<int>(half)]) {
     offset = b.select(isInside, offset, BufferRange::kOutside);
     Value byte = scales.range.load(b, b.getI8Type(), offset, uniform);
-    // Nobody reads the other bytes of the register.
+    // An extension to zeros is an instruction for each, of bytes that no matrix
+    // instruction reads.
     Value bytesOfWord =
         LLVM::UndefOp::create(b, VectorType::get(kWordBytes, b.getI8Type()));
     bytesOfWord = LLVM::InsertElementOp::create(b, bytesOfWord, byte, b.i32(0));

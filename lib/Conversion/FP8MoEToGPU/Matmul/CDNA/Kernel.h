@@ -98,8 +98,10 @@ SmallVector<Value> createLaneLines(CDNAMatmulKernel &kernel, MatmulHalf half);
 /// stage.
 class CDNABlockScales {
 public:
-  /// How many blocks of the contraction a stage has.
-  static constexpr int64_t kStageBlocks = kScaleTileBlocks;
+  /// Blocks of the contraction in a stage of 128 bytes: a line of a tile of
+  /// scales.
+  static constexpr int64_t kStageBlocks = 128 / kMXBlock;
+  static_assert(kStageBlocks == kScaleTileBlocks);
 
   CDNABlockScales(CDNAMatmulKernel &kernel, const CDNATile &tile);
 

@@ -164,7 +164,9 @@ MainLoop::Staged MainLoop::createPrologue() {
   return staged;
 }
 
-/// Begins to load the scales of a stage, in the order of kAll.
+/// Begins to load the scales of a stage, in the order of kAll: behind the
+/// refill of what is read first and before that of the second half of the rows,
+/// between which endReads() counts them.
 SmallVector<Value> MainLoop::loadScales(Value step) {
   SmallVector<Value> scales;
   if (blockScales)
@@ -242,15 +244,19 @@ CDNAAccumulators MainLoop::build() {
   llvm::append_range(init, scales);
   llvm::append_range(init, staged);
 
+  // The waits count scales of the next stage, which nobody would need in the
+  // last one of a loop that is unrolled: their loads would be dropped, and the
+  // waits would not wait.
+  Value end =
+      blockScales ? createOpaqueUniform(b, tile.endBytes) : tile.endBytes;
   SmallVector<Value> results = b.createFor(
-      b.i32(0), tile.endBytes, stepBytes(), init,
-      [&](Value step, ValueRange carried) {
+      b.i32(0), end, stepBytes(), init, [&](Value step, ValueRange carried) {
         SmallVector<Value> sums(carried.take_front(numSums));
         Value stage = carried[numSums];
-        carried = carried.drop_front(numSums + 1);
-        SmallVector<Value> stageScales(carried.take_front(numScales));
-        ArrayRef<Value> scales = stageScales;
-        SmallVector<Value> staged(carried.drop_front(numScales));
+        ValueRange loaded = carried.drop_front(numSums + 1);
+        SmallVector<Value> stageScales(loaded.take_front(numScales));
+        ArrayRef<Value> scalesLeft = stageScales;
+        SmallVector<Value> staged(loaded.drop_front(numScales));
         Value next = b.sub(b.i32(kernel.config.getStageBytes()), stage);
         auto getSums = [&](int64_t quadrant) {
           return MutableArrayRef(sums).slice(quadrant * perQuadrant,
@@ -263,7 +269,7 @@ CDNAAccumulators MainLoop::build() {
         Fragments columns0 = operands.read(MatmulHalf::Columns0, stage);
         Fragments columns1 = operands.read(MatmulHalf::Columns1, stage);
         for (Fragments *fragments : {&rows, &columns0, &columns1})
-          setScales(*fragments, scales);
+          setScales(*fragments, scalesLeft);
         SmallVector<Value> nextScales = loadScales(b.add(step, stepBytes()));
         refill(MatmulHalf::Rows1, next, b.add(step, stepBytes() + ahead),
                staged);
@@ -276,7 +282,7 @@ CDNAAccumulators MainLoop::build() {
         endProducts();
 
         rows = operands.read(MatmulHalf::Rows1, stage);
-        setScales(rows, scales);
+        setScales(rows, scalesLeft);
         refill(kFirst, stage, b.add(step, 2 * stepBytes() + ahead), staged);
         endReads();
         maskIfNeeded(step, {&rows});
