@@ -53,6 +53,18 @@ bool fp8moe::isMNMajor(MatmulOpInterface op, bool isFirst) {
          type.getDimSize(contracted) != 1 && layout->isContiguousAlong(kept);
 }
 
+/// The stride of `dim`, where the layout gives strides of its own. Promised
+/// multiples of a line are as good as one.
+static int64_t getPitch(RankedTensorType type, int64_t dim) {
+  constexpr int64_t kLine = 128;
+  std::optional<StridedLayout> layout = StridedLayout::get(type);
+  if (!layout || layout->dense)
+    return ShapedType::kDynamic;
+  int64_t stride = layout->strides[dim];
+  bool isWholeLines = layout->align > 0 && layout->align % kLine == 0;
+  return ShapedType::isDynamic(stride) && isWholeLines ? kLine : stride;
+}
+
 MatmulWork fp8moe::getMatmulWork(MatmulOpInterface op) {
   RankedTensorType a = op.getA().getType(), b = op.getB().getType();
   MatmulWork work;
@@ -74,6 +86,9 @@ MatmulWork fp8moe::getMatmulWork(MatmulOpInterface op) {
   work.hasBlockScales = hasBlockScales(op);
   work.mnMajorA = isMNMajor(op, /*isFirst=*/true);
   work.mnMajorB = isMNMajor(op, /*isFirst=*/false);
+  int64_t last = b.getRank() - 1;
+  work.pitchA = getPitch(a, work.mnMajorA ? op.getContractedDimA() : 0);
+  work.pitchB = getPitch(b, work.mnMajorB ? op.getContractedDimB() : last);
   return work;
 }
 

@@ -40,9 +40,20 @@ struct MatmulWork : KernelWorkBase<MatmulWork> {
 
   bool isMGrouped() const { return groupedDim == GroupedDim::M; }
 
-  /// Elements from one row of an operand in memory to the next.
-  int64_t getPitchA() const { return mnMajorA ? rows : contraction; }
-  int64_t getPitchB() const { return mnMajorB ? columns : contraction; }
+  /// Elements from one row of an operand in memory to the next, where its
+  /// layout says; else rows follow each other.
+  int64_t pitchA = ShapedType::kDynamic, pitchB = ShapedType::kDynamic;
+
+  int64_t getPitchA() const {
+    return ShapedType::isStatic(pitchA) ? pitchA
+           : mnMajorA                   ? rows
+                                        : contraction;
+  }
+  int64_t getPitchB() const {
+    return ShapedType::isStatic(pitchB) ? pitchB
+           : mnMajorB                   ? columns
+                                        : contraction;
+  }
 
   /// What is as long as there are tokens.
   int64_t &getTokens() {

@@ -47,7 +47,9 @@ static MatmulWork getNominalWork(MatmulOpInterface op, int64_t tokens) {
 static MatmulWork inFP8(MatmulWork work, MatmulOpInterface op) {
   work.a = work.b = MatrixElement::E4M3;
   work.elementBytes = 1;
+  // Quantize kernels write along the contraction, row behind row.
   work.mnMajorA = work.mnMajorB = false;
+  work.pitchA = work.pitchB = ShapedType::kDynamic;
   work.promoted = op.getAccumulation() == Accumulation::Promoted;
   return work;
 }

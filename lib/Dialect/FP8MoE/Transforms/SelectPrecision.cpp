@@ -145,7 +145,7 @@ SelectPrecision::decideByRule(MatmulOpInterface op) {
   if (std::optional<std::string> reason = explainUnaligned(weights))
     return stay(*reason);
   if (theRecipe == PrecisionRecipe::MXFP8)
-    return stay(target->chip + " has no matrix instruction with block scales");
+    return stay("recipe mxfp8 is not applied yet");
   switch (thePolicy) {
   case Policy::Torchao: {
     if (ShapedType::isDynamic(weights.n) || ShapedType::isDynamic(weights.k))
@@ -253,9 +253,9 @@ void SelectPrecision::runOnOperation() {
   }
   if (theRecipe == PrecisionRecipe::MXFP8 && thePolicy != Policy::None)
     module.emitWarning("recipe 'mxfp8' leaves every matmul in bf16: ")
-        << target->chip
-        << " has no matrix instruction with block scales, so it gains nothing; "
-           "use recipe rowwise";
+        << "it is not applied yet; use recipe rowwise, or write mx_quantize "
+           "and "
+           "scales of blocks";
   usedFilters.clear();
   WalkResult walk = module.walk([&](FunctionOpInterface function) {
     return WalkResult(failure(failed(selectIn(function))));

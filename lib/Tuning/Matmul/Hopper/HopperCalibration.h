@@ -33,8 +33,9 @@ struct HopperCalibration {
   /// stage.
   Figure<double> sharedBytesPerCycle, sharedBytesHidden, sharedSlowdown;
   /// Bytes of lines that a multiprocessor may have to read from L2 in a cycle
-  /// of the tensor cores before these wait, and how much a stage slows down per
-  /// this number of bytes beyond.
+  /// of the tensor cores before these wait, and how much a stage slows down
+  /// when lines that rows straddle make it twice of that, or of what whole
+  /// lines take.
   Figure<double> lineBytesHidden, lineSlowdown;
   /// Bytes of both operands that a cycle of the tensor cores multiplies, each
   /// with each.

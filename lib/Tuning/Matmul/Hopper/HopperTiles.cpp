@@ -208,12 +208,15 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
 // Predicted time
 //===----------------------------------------------------------------------===//
 
-/// Lines of the L2 cache that a row of 128 bytes of a stage takes on average,
-/// when rows are so many elements apart.
+/// A line of the L2 cache, which is as long as a row of a stage.
+static constexpr int64_t kLineBytes = 128;
+static_assert(kLineBytes == kSwizzleRowBytes);
+
+/// Lines that a row of a stage takes on average, when rows are so many elements
+/// apart.
 static double countLinesPerRow(int64_t pitch, int64_t elementBytes) {
-  int64_t beyondLine = pitch % kSwizzleRowBytes * elementBytes;
-  return 2 - static_cast<double>(std::gcd(beyondLine, kSwizzleRowBytes)) /
-                 kSwizzleRowBytes;
+  int64_t beyondLine = pitch % kLineBytes * elementBytes;
+  return 2 - static_cast<double>(std::gcd(beyondLine, kLineBytes)) / kLineBytes;
 }
 
 /// How much a stage slows down because its rows straddle lines of the L2 cache:
@@ -222,12 +225,14 @@ static double countLinesPerRow(int64_t pitch, int64_t elementBytes) {
 /// that are hidden.
 static double getStraddlingSlowdown(const HopperMatmulConfig &config,
                                     const MatmulWork &work, const Chip &chip) {
-  double perLine = *chip.figures.productBytesPerCycle * work.elementBytes /
-                   getMultipliedBytes(work);
+  // Of both operands, as productBytesPerCycle.
+  double bytesPerCycle = *chip.figures.productBytesPerCycle *
+                         work.elementBytes / getMultipliedBytes(work);
   double linesA = countLinesPerRow(work.getPitchA(), work.elementBytes),
          linesB = countLinesPerRow(work.getPitchB(), work.elementBytes);
-  double whole = perLine * (1.0 / config.columns + 1.0 / config.rows);
-  double read = perLine * (linesA / config.columns + linesB / config.rows);
+  double whole = bytesPerCycle * (1.0 / config.columns + 1.0 / config.rows);
+  double read =
+      bytesPerCycle * (linesA / config.columns + linesB / config.rows);
   double hidden = std::max(whole, *chip.figures.lineBytesHidden);
   return *chip.figures.lineSlowdown * std::max(0.0, read / hidden - 1);
 }

@@ -310,6 +310,23 @@ TEST(HopperTilesTest, PromotedSumsShareWideTiles) {
   EXPECT_EQ(apart.columns, 128);
 }
 
+/// Adding products in f32 makes no tile faster.
+TEST(HopperTilesTest, PromotionCostsTime) {
+  MatmulWork fast = mGrouped(131072, 2048, 7168, 8), promoted = fast;
+  promoted.promoted = true;
+  SmallVector<MatmulTileCost> fastTiles = rankMatmulTiles(fast, getH200());
+  for (const MatmulTileCost &tile : rankMatmulTiles(promoted, getH200())) {
+    const MatmulTileCost *same =
+        llvm::find_if(fastTiles, [&](const MatmulTileCost &other) {
+          return other.config.kind == tile.config.kind &&
+                 other.config.rows == tile.config.rows &&
+                 other.config.columns == tile.config.columns;
+        });
+    if (same != fastTiles.end())
+      EXPECT_GE(tile.tileTime, same->tileTime);
+  }
+}
+
 /// Rows of 2880 bytes straddle lines of 128 bytes of the L2 cache: half as many
 /// again are read, which tiles of 128x128 feel. On an H100 those took 577 us,
 /// and 128x160 488 us (2026-11-25).
@@ -326,9 +343,13 @@ TEST(HopperTilesTest, StraddledLinesAskForLargerTiles) {
   // Both lengths take 23 stages.
   EXPECT_GT(getTime(128, 2880) / getTime(128, 2944), 1.05);
   EXPECT_LT(getTime(160, 2880) / getTime(160, 2944), 1.01);
-  SmallVector<MatmulTileCost> tiles =
-      rankMatmulTiles(mGrouped(24576, 4096, 2880, 10), getH200());
+  MatmulWork work = mGrouped(24576, 4096, 2880, 10);
+  SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
   EXPECT_EQ(chooseMatmulTile(tiles).config.columns, 160);
+  // Rows that are padded to lines straddle none.
+  work.pitchA = work.pitchB = 2944;
+  tiles = rankMatmulTiles(work, getH200());
+  EXPECT_EQ(chooseMatmulTile(tiles).config.columns, 128);
 }
 
 TEST(HopperTilesTest, ChoiceDoesNotDependOnTheRun) {
