@@ -294,6 +294,9 @@ class Forward(Problem):
                 torch.stack(parts)
                 for parts in zip(*(deep_gemm.utils.per_block_cast_to_fp8(expert, use_ue8m0=False) for expert in b))
             )
+            # As the kernel reads them; else each call would transpose them first.
+            values, scales = quantized_a
+            quantized_a = values, deep_gemm.utils.layout.get_mn_major_tma_aligned_tensor(scales)
             group_of_row = torch.empty(self.tokens, dtype=torch.int32, device="cuda")
             for g, start, end in self.groups():
                 group_of_row[start:end] = g
@@ -427,26 +430,27 @@ def measure(problem, options, rng):
     row["sustained"] = {c: flops / us / 1e6 for c, us in sustained_us(contenders, options.rounds, rng).items()}
     if options.burst:
         row["burst"] = {c: flops / us / 1e6 for c, us in burst_us(contenders, options.burst, rng).items()}
-    for tile in options.tile:
-        name = f"fp8moe {options.accumulation} {tile}"
-        print(f"  {row['sustained'].get(name, math.nan):5.0f} TFLOP/s {name}", flush=True)
     if options.power:
-        row["alone"] = measure_power(contenders, flops, options.power)
+        row["alone"] = measure_power(contenders, options.power)
     return row
 
 
-def measure_power(contenders, flops, seconds):
-    """A line for each contender, alone under load; returns the figures."""
+def measure_power(contenders, seconds):
+    """Each contender alone under load."""
     from power import Meter
 
-    meter, readings = Meter(), {}
-    for name, functions in contenders.items():
-        reading = meter.measure(functions, seconds)
-        pj = reading.pj_per_flop(flops)
-        readings[name] = {"us": reading.us, "watts": reading.watts, "mhz": reading.mhz, "pj": pj}
-        figures = f"{flops / reading.us / 1e6:5.0f} TFLOP/s {reading.watts:4.0f} W {reading.mhz:5.0f} MHz"
-        print(f"  alone: {name:24} {figures} {pj:.3f} pJ/FLOP", flush=True)
-    return readings
+    meter = Meter()
+    return {name: meter.measure(functions, seconds) for name, functions in contenders.items()}
+
+
+def show_power(problem, readings):
+    """A table of its own."""
+    flops = problem.flops()
+    print("\n| alone | TFLOP/s | W | MHz | pJ/FLOP |\n|---|---|---|---|---|")
+    for name, reading in readings.items():
+        speed = f"{flops / reading.us / 1e6:.0f} | {reading.watts:.0f} | {reading.mhz:.0f}"
+        print(f"| {problem.mode} {name} | {speed} | {reading.pj_per_flop(flops):.3f} |", flush=True)
+    print(flush=True)
 
 
 def measure_tiles(problem, options, rng):
@@ -461,7 +465,7 @@ def measure_tiles(problem, options, rng):
         contenders[name] = [problem.ours(problem.mode, "fast", copy, "/m0/" + tile) for copy in problem.copies]
     check(problem, contenders)
     times = sustained_us(contenders, options.rounds, rng)
-    power = measure_power(contenders, problem.flops(), options.power) if options.power else {}
+    power = measure_power(contenders, options.power) if options.power else {}
     chosen = times.pop("fp8moe")
     # The chosen tile is among the others: the better of its two timings counts.
     best = min(times, key=times.get)
@@ -470,6 +474,8 @@ def measure_tiles(problem, options, rng):
     tokens, n, k, experts, kind = problem.shape
     cells = [problem.mode, f"{tokens},{n},{k},{experts}", kind, len(times), f"{chosen:.1f}", f"{times[best]:.1f}"]
     print(f"| {' | '.join(map(str, cells))} | {best[len('fp8moe '):]} | {row['regret']:.1%} |", flush=True)
+    if power:
+        show_power(problem, power)
     return row
 
 
@@ -574,8 +580,16 @@ def main():
     shapes = options.shape or shapes
     if options.ir:
         return print_ir(shapes, options.sweep, options.tile, options.accumulation)
+    if options.sweep and options.tile:
+        parser.error("--sweep times all tiles; --tile takes part without it")
+    if options.shape and options.shapes:
+        parser.error("--shape names shapes instead of --shapes; use one of them")
+    takes_deepgemm = options.group_multiple % DEEPGEMM_ROWS == 0
+    if takes_deepgemm and not options.ir and not importlib.util.find_spec("deep_gemm"):
+        print("no DeepGEMM: Python does not find deep_gemm")
+        takes_deepgemm = False
     asked = {
-        "DeepGEMM": options.group_multiple % DEEPGEMM_ROWS == 0,
+        "DeepGEMM": takes_deepgemm,
         "fp8moe unpadded": options.unpadded,
         "dense by group": options.by_group,
     }
@@ -610,10 +624,17 @@ def main():
                 else:
                     rows.append(measure(problem, options, rng))
                     show(rows[-1])
+                    for tile in options.tile:
+                        name = f"fp8moe {options.accumulation} {tile}"
+                        print(f"\n{rows[-1]['sustained'].get(name, math.nan):.0f} TFLOP/s: {name}", flush=True)
+                    if options.power:
+                        show_power(problem, rows[-1]["alone"])
                 del problem
                 torch.cuda.empty_cache()
     (summarize_tiles if options.sweep else summarize)(rows)
     if options.json:
+        for row in rows:
+            row["alone"] = {name: vars(reading) for name, reading in row.get("alone", {}).items()}
         pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
 
 

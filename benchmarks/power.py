@@ -19,7 +19,7 @@ import dataclasses
 import time
 
 import torch
-from timing import BLOCK_MS, Block, estimate_ms
+from timing import estimate_ms, make_block
 
 # Load before the measurement: the limit acts after some tenths of a second.
 SETTLE_S = 0.3
@@ -60,17 +60,12 @@ class Meter:
     def mhz(self):
         return self.nvml.nvmlDeviceGetClockInfo(self.handle, self.nvml.NVML_CLOCK_SM)
 
-    def limit_watts(self):
-        return self.nvml.nvmlDeviceGetEnforcedPowerLimit(self.handle) / 1e3
-
     def measure(self, functions, seconds):
         """Launches `functions` in turn for at least so many seconds after SETTLE_S."""
-        launch_ms = estimate_ms(functions)
-        turns = max(1, round(BLOCK_MS / max(launch_ms, 1e-3)) // len(functions))
-        block = Block(functions, turns * len(functions))
+        block = make_block(functions, estimate_ms(functions))
         events, clocks, changes = [], [], []
         begin = time.perf_counter()
-        settled = None
+        settled = 0
         energy = self.joules()
         while time.perf_counter() < begin + SETTLE_S + seconds or len(changes) < LEAST_READINGS:
             block.run()
@@ -79,13 +74,14 @@ class Meter:
             events.append(event)
             if len(events) > AHEAD:
                 events[-1 - AHEAD].synchronize()
+            # What was renewed unnoticed would count as if it were new.
+            now = self.joules()
+            is_renewed, energy = now != energy, now
             if time.perf_counter() < begin + SETTLE_S:
                 settled = len(events) - 1
                 continue
             clocks.append(self.mhz())
-            now = self.joules()
-            if now != energy:
-                energy = now
+            if is_renewed:
                 changes.append((time.perf_counter(), now))
         torch.cuda.synchronize()
         (first_s, first_j), (last_s, last_j) = changes[0], changes[-1]

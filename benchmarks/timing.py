@@ -95,15 +95,17 @@ def estimate_ms(functions):
     return begin.elapsed_time(end) / len(functions)
 
 
+def make_block(functions, launch_ms, slow_ms=SLOW_MS):
+    """A block of about BLOCK_MS, or of one launch where that takes longer than `slow_ms`."""
+    launches = round(BLOCK_MS / max(launch_ms, 1e-3))
+    # Whole turns through the copies; what takes longer than the cache remembers needs none.
+    turns = max(1, min(launches, MAX_LAUNCHES) // len(functions))
+    is_slow = launch_ms > slow_ms
+    return Block(functions, 1 if is_slow else turns * len(functions), is_slow)
+
+
 def make_blocks(contenders, slow_ms):
-    blocks = {}
-    for name, functions in contenders.items():
-        launch_ms = estimate_ms(functions)
-        launches = round(BLOCK_MS / max(launch_ms, 1e-3))
-        # Whole turns through the copies; what takes longer than the cache remembers needs none.
-        turns = max(1, min(launches, MAX_LAUNCHES) // len(functions))
-        blocks[name] = Block(functions, 1 if launch_ms > slow_ms else turns * len(functions), launch_ms > slow_ms)
-    return blocks
+    return {name: make_block(functions, estimate_ms(functions), slow_ms) for name, functions in contenders.items()}
 
 
 def warm_up(blocks):
