@@ -147,7 +147,7 @@ void QuantizeKernel::createSliceQuantize(const Plane &input,
                                   column, rows))
       llvm::append_range(values, math.unpackValues(chunk));
     storeChunk(b, output, first, column,
-               b.packWords(math.createQuantize(values, scales)), rows);
+               b.packWords(math.createQuantizeOwn(values, scales)), rows);
     return SmallVector<Value>();
   });
 }

@@ -346,7 +346,7 @@ void RegisterResidentBuilder::storeChunk(Value row, ArrayRef<Value> chunk,
   SmallVector<Value> values;
   for (Value words : chunk)
     llvm::append_range(values, kernel.math.unpackValues(words));
-  b.store(b.packWords(kernel.math.createQuantize(values, scales)),
+  b.store(b.packWords(kernel.math.createQuantizeOwn(values, scales)),
           getOutputPointer(row), kVectorBytes);
 }
 
@@ -411,8 +411,8 @@ void RegisterResidentBuilder::storeElements(ArrayRef<Element> elements,
     return;
   SmallVector<Value> values = kernel.math.unpackValues(words);
   Value bytes = kernel.math
-                    .createQuantize(ArrayRef(values).take_front(kPack),
-                                    scales.take_front(kPack))
+                    .createQuantizeOwn(ArrayRef(values).take_front(kPack),
+                                       scales.take_front(kPack))
                     .front();
   for (auto [i, element] : llvm::enumerate(elements))
     b.createIf(element.isInside, [&, i = i, &element = element] {

@@ -261,7 +261,7 @@ void TwoPassOuterBuilder::quantizeOuter() {
                      loadChunks(b, input, column, chunks, row, getColumns()))
                   llvm::append_range(values, kernel.math.unpackValues(chunk));
                 Value words =
-                    b.packWords(kernel.math.createQuantize(values, scales));
+                    b.packWords(kernel.math.createQuantizeOwn(values, scales));
                 storeChunk(b, output, column, row, words, getColumns());
               });
 }
@@ -315,7 +315,7 @@ void TwoPassOuterBuilder::quantizeTransposed(TransposeTile &tile) {
             packedScales.push_back(scales[fromColumns ? i : j]);
           }
         tile.transpose(
-            carried[0], kernel.math.createQuantize(packed, packedScales),
+            carried[0], kernel.math.createQuantizeOwn(packed, packedScales),
             [&](Value rowInTile, Value chunk, Value words) {
               Value other = b.add(vectorOrigin, rowInTile);
               Value inside = b.bitAnd(b.lessEqual(inputRange.low, other),
