@@ -121,6 +121,8 @@ public:
                                    NVVM::PermuteMode::DEFAULT);
   }
 
+  bool hasUnalignedVectors() const override { return false; }
+
   Value createBallot(ImplicitLocOpBuilder &b, Value condition) const override {
     return NVVM::VoteSyncOp::create(b, b.getI32Type(), createAllLanes(b),
                                     condition, NVVM::VoteSyncKind::ballot);

@@ -29,9 +29,16 @@ public:
   /// known_block_size already says all.
   void annotateKernel(gpu::GPUFuncOp kernel) const override {}
 
-  // LLVM's own heuristic leaves enough waves.
+  /// LLVM holds more in registers than it has to when it is not told.
   void requestResidentBlocks(gpu::GPUFuncOp kernel,
-                             int64_t blocks) const override {}
+                             int64_t blocks) const override {
+    int64_t threads = kernel.getKnownBlockSizeAttr().asArrayRef().front();
+    int64_t waves = blocks * threads / getSubgroupSize() / kSIMDs;
+    if (waves > 0)
+      kernel->setAttr(
+          kWavesAttr,
+          IntegerAttr::get(IntegerType::get(kernel.getContext(), 32), waves));
+  }
 
   bool supportsFP8(Type type) const override {
     return target.fp8 == Fp8Flavour::FNUZ
@@ -116,6 +123,8 @@ public:
         .getResult(0);
   }
 
+  bool hasUnalignedVectors() const override { return true; }
+
   Value createBallot(ImplicitLocOpBuilder &b, Value condition) const override {
     return ROCDL::BallotOp::create(b, b.getIntegerType(getSubgroupSize()),
                                    condition);
@@ -151,6 +160,9 @@ public:
 
 private:
   static constexpr StringLiteral kWaveScope = "wavefront";
+  static constexpr StringLiteral kWavesAttr = "rocdl.waves_per_eu";
+  /// Of a compute unit; each runs the same number of waves.
+  static constexpr int64_t kSIMDs = 4;
 
   /// Moves the upper half of each group of bits in `mask` up by `distance`.
   static Value spreadBits(ImplicitLocOpBuilder &b, Value word, int64_t distance,

@@ -87,6 +87,9 @@ public:
   virtual Value createPermuteBytes(ImplicitLocOpBuilder &b, Value low,
                                    Value high, Value selector) const = 0;
 
+  /// Whether accesses of 16 bytes to global memory may begin at any element.
+  virtual bool hasUnalignedVectors() const = 0;
+
   //===--------------------------------------------------------------------===//
   // Lanes of a converged subgroup
   //===--------------------------------------------------------------------===//

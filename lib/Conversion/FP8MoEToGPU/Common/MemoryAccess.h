@@ -31,6 +31,11 @@ struct Plane {
   Value vectorStride, otherStride;
   /// i1: every chunk is contiguous and aligned, so it can move at once.
   Value vectorizable;
+  /// What is promised of chunks that move at once. Those of one element may
+  /// begin anywhere (TargetHooks::hasUnalignedVectors).
+  int64_t vectorAlignment = kVectorBytes;
+
+  bool isUnaligned() const { return vectorAlignment < kVectorBytes; }
 
   int64_t getChunk() const { return kVectorBytes / elementBytes; }
 };

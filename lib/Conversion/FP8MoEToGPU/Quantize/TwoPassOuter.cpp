@@ -288,7 +288,7 @@ void TwoPassOuterBuilder::quantizeTransposed(TransposeTile &tile) {
                                   : loadScales(packInTile, kTilePack);
   Value lastOutput = b.sub(outputRange.high, 1);
 
-  Value firstRow = b.bitAnd(segment.rows.low, -kOutputChunk);
+  Value firstRow = kernel.getFirstChunk(segment.rows);
   Value isEmpty = b.lessEqual(segment.rows.high, segment.rows.low);
   Value endRow = b.select(isEmpty, firstRow, segment.rows.high);
   b.createFor(

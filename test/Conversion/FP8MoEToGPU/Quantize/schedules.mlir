@@ -60,8 +60,9 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK:         arith.maxsi
 // CHECK:         arith.minsi
-// Nobody promised 16-byte alignment, so the kernel looks.
-// CHECK:         llvm.ptrtoint
+// Nobody promised 16-byte alignment, and AMD needs none.
+// CHECK-NOT:     llvm.ptrtoint
+// CHECK:         llvm.load %{{.*}} invariant {alignment = 2 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK:         arith.divf %{{.*}} : f64
 // AMD's conversion does not saturate: the clamp comes first. Where products may be NaN, it has no limit.
 // CHECK:         %[[PRODUCTS:.*]] = arith.mulf %{{.*}}, %{{.*}} : vector<2xf32>
