@@ -123,6 +123,12 @@ public:
 
   bool hasUnalignedVectors() const override { return false; }
 
+  // ptxas finds out by itself what is uniform.
+  bool hasScalarRegisters() const override { return false; }
+  Value createUniform(ImplicitLocOpBuilder &b, Value value) const override {
+    return value;
+  }
+
   Value createBallot(ImplicitLocOpBuilder &b, Value condition) const override {
     return NVVM::VoteSyncOp::create(b, b.getI32Type(), createAllLanes(b),
                                     condition, NVVM::VoteSyncKind::ballot);

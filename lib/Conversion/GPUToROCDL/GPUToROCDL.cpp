@@ -124,6 +124,11 @@ public:
   }
 
   bool hasUnalignedVectors() const override { return true; }
+  bool hasScalarRegisters() const override { return true; }
+
+  Value createUniform(ImplicitLocOpBuilder &b, Value value) const override {
+    return ROCDL::ReadfirstlaneOp::create(b, value.getType(), value);
+  }
 
   Value createBallot(ImplicitLocOpBuilder &b, Value condition) const override {
     return ROCDL::BallotOp::create(b, b.getIntegerType(getSubgroupSize()),

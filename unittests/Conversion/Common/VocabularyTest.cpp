@@ -179,6 +179,12 @@ TEST(VocabularyTest, PackScaledFP8) {
               std::string::npos);
 }
 
+TEST(VocabularyTest, Uniform) {
+  auto build = [](KernelBuilder &b) { return b.uniform(getWord(b, 1)); };
+  expectLowered("sm_90a", build, {"llvm.load", "llvm.store"});
+  expectOnAMD(build, {"rocdl.readfirstlane"});
+}
+
 TEST(VocabularyTest, UnpackFP8) {
   auto build = [](auto getType) {
     return [getType](KernelBuilder &b) {

@@ -90,9 +90,17 @@ public:
   /// Whether accesses of 16 bytes to global memory may begin at any element.
   virtual bool hasUnalignedVectors() const = 0;
 
+  /// Whether numbers that all lanes have in common are computed once for the
+  /// subgroup. Then lanes best count in 32 bits from an origin that they share.
+  virtual bool hasScalarRegisters() const = 0;
+
   //===--------------------------------------------------------------------===//
   // Lanes of a converged subgroup
   //===--------------------------------------------------------------------===//
+
+  /// `value` (i32), which is the same in all lanes, so that the vendor's
+  /// compiler knows it.
+  virtual Value createUniform(ImplicitLocOpBuilder &b, Value value) const = 0;
 
   /// The lanes where `condition` (i1) holds: bits of an integer that has one
   /// for each lane.

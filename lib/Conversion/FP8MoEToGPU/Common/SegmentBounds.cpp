@@ -99,13 +99,15 @@ Segment fp8moe::createSegmentBounds(KernelBuilder &b, Value offsets,
   else
     start = bounds.createStart(index);
   Value end = b.maxS(bounds.loadEndIfBelow(index, count), start);
+  start = b.uniform(start);
+  end = b.uniform(end);
 
   auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
   Segment segment;
   segment.start = widen(start);
   segment.length = widen(b.sub(end, start));
   segment.paddedStart =
-      padding > 1 ? b.mul(widen(blocks), padding) : segment.start;
+      padding > 1 ? b.mul(widen(b.uniform(blocks)), padding) : segment.start;
   return segment;
 }
 

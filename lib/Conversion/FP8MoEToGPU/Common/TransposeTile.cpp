@@ -55,6 +55,12 @@ Value TransposeTile::getWriteWord() {
                                        : b.remU(word, kThreads / kRowGroups);
 }
 
+Value TransposeTile::getFirstWriteWord() {
+  Value word = b.mul(b.getUniformSubgroup(), b.getSubgroupSize() / kRowGroups);
+  return b.getNumThreads() == kThreads ? word
+                                       : b.remU(word, kThreads / kRowGroups);
+}
+
 Value TransposeTile::getAddress(Value buffer, Value row, Value word,
                                 Value rowGroup) {
   // XOR with a multiple of 4 keeps the four words of a chunk together; a row

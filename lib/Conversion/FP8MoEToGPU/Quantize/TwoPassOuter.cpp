@@ -31,6 +31,15 @@ namespace {
 /// Input chunks that a thread loads before it uses the first of them.
 constexpr int64_t kChunksInFlight = 4;
 
+/// Rows of the segment in one step of a loop. They are counted from the
+/// segment's, or from `origin`, the first one of the step, if that is not null:
+/// then `first` is 0.
+struct RowStep {
+  Value origin, first;
+  /// Rows with data.
+  IndexRange rows;
+};
+
 class TwoPassOuterBuilder {
 public:
   TwoPassOuterBuilder(QuantizeKernel &kernel, const QuantizeConfig &config)
@@ -54,15 +63,30 @@ private:
     return config.threads / b.getSubgroupSize();
   }
   Value getRowSlot() { return b.divU(b.getThread(), getThreadsPerRow()); }
+  /// That of the first thread of the subgroup.
+  Value getFirstRowSlot() {
+    return b.mul(b.getUniformSubgroup(),
+                 b.getSubgroupSize() / getThreadsPerRow());
+  }
   /// The thread's first column within the strip.
   Value getColumnInStrip() {
     return b.mul(b.remU(b.getThread(), getThreadsPerRow()),
                  getColumnsPerThread());
   }
   IndexRange getColumns() { return {b.i64(0), kernel.sizes.parallel}; }
-  Value clampToRows(Value row) {
-    return b.clamp(row, segment.rows.low, b.sub(segment.rows.high, 1));
-  }
+  /// Whether rows are counted within each step of a loop, in 32 bits. All
+  /// threads of the block make the same steps then.
+  bool countsInSteps() const { return b.getHooks().hasScalarRegisters(); }
+  RowStep getStep(Value row);
+  /// `plane`, whose rows are counted as those of the step.
+  Plane moveTo(const RowStep &step, Plane plane, Along along);
+  /// `row` of a step, or the nearest one with data.
+  Value clampToRows(const RowStep &step, Value row);
+  /// `values`, which a subgroup computes from rows of a step from `row` on. The
+  /// last step may have none for it: then, where subgroups know that, `others`.
+  SmallVector<Value> ifRows(const RowStep &step, Value row,
+                            function_ref<SmallVector<Value>()> values,
+                            ValueRange others);
 
   // First pass: scales of the strip, to memory and to shared memory.
   void createScales();
@@ -76,6 +100,7 @@ private:
   void quantizeOuter();
   void quantizeTransposed(TransposeTile &tile);
   void zeroFill();
+  void zeroFill(IndexRange rows);
   /// Calls `body` with each column of the strip that the subgroup takes.
   void
   forEachSubgroupColumn(function_ref<void(Value inStrip, Value column)> body);
@@ -133,6 +158,51 @@ void TwoPassOuterBuilder::forEachSubgroupColumn(
 }
 
 //===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+RowStep TwoPassOuterBuilder::getStep(Value row) {
+  if (!countsInSteps())
+    return {Value(), row, segment.rows};
+  // No step has as many rows as 31 bits count.
+  Value left = b.minS(b.sub(segment.rows.high, row),
+                      std::numeric_limits<int32_t>::max());
+  left = b.zeroExtend(b.getI64Type(), b.truncate(b.getI32Type(), left));
+  return {row, b.i64(0), {b.i64(0), left}};
+}
+
+Plane TwoPassOuterBuilder::moveTo(const RowStep &step, Plane plane,
+                                  Along along) {
+  if (step.origin) {
+    Value zero = b.i64(0);
+    plane.base = along == Along::Rows
+                     ? createElementPointer(b, plane, step.origin, zero)
+                     : createElementPointer(b, plane, zero, step.origin);
+  }
+  return plane;
+}
+
+Value TwoPassOuterBuilder::clampToRows(const RowStep &step, Value row) {
+  Value last = b.sub(step.rows.high, 1);
+  if (!step.origin)
+    return b.clamp(row, step.rows.low, last);
+  auto narrow = [&](Value number) {
+    return b.truncate(b.getI32Type(), number);
+  };
+  return b.zeroExtend(b.getI64Type(), b.minU(narrow(row), narrow(last)));
+}
+
+SmallVector<Value>
+TwoPassOuterBuilder::ifRows(const RowStep &step, Value row,
+                            function_ref<SmallVector<Value>()> values,
+                            ValueRange others) {
+  if (!step.origin)
+    return values();
+  return b.createIf(b.less(row, step.rows.high), others.getTypes(), values,
+                    [&] { return SmallVector<Value>(others); });
+}
+
+//===----------------------------------------------------------------------===//
 // First pass
 //===----------------------------------------------------------------------===//
 
@@ -160,8 +230,6 @@ void TwoPassOuterBuilder::createInnerScales() {
   });
 }
 
-/// Magnitudes of the thread's columns over the rows of its slot, packed as in
-/// the input.
 SmallVector<Value> TwoPassOuterBuilder::createThreadMagnitudes() {
   Plane input = kernel.getInputPlane(segment, Along::Columns);
   int64_t chunks = kernel.getInputChunks(getColumnsPerThread());
@@ -169,20 +237,38 @@ SmallVector<Value> TwoPassOuterBuilder::createThreadMagnitudes() {
   Value column = b.add(firstColumn, getColumnInStrip());
   // Columns past the last one repeat it, but a thread needs one of its own.
   Value hasColumns = b.less(column, kernel.sizes.parallel);
-  Value end = b.select(hasColumns, segment.rows.high, 0);
+  Value slot = getRowSlot(), begin = segment.rows.low;
+  Value end = segment.rows.high;
+  int64_t rowsApart = 1;
+  if (countsInSteps()) {
+    column = b.select(hasColumns, column, firstColumn);
+    slot = b.mul(slot, rowsInFlight);
+  } else {
+    end = b.select(hasColumns, end, 0);
+    begin = b.add(begin, slot);
+    slot = b.i64(0);
+    rowsApart = getRowSlots();
+  }
   SmallVector<Value> zero(chunks, b.zeroWords());
   return b.createFor(
-      b.add(segment.rows.low, getRowSlot()), end, getRowSlots() * rowsInFlight,
-      zero, [&](Value row, ValueRange carried) {
-        SmallVector<Value> rows;
-        for (int64_t i : llvm::seq(rowsInFlight))
-          rows.push_back(clampToRows(b.add(row, i * getRowSlots())));
-        SmallVector<Value> largest(carried);
-        for (auto [i, chunk] : llvm::enumerate(
-                 loadChunks(b, input, column, chunks, rows, getColumns())))
-          largest[i % chunks] =
-              kernel.math.createAbsMax(largest[i % chunks], chunk);
-        return largest;
+      begin, end, getRowSlots() * rowsInFlight, zero,
+      [&](Value row, ValueRange carried) {
+        RowStep step = getStep(row);
+        auto enlarge = [&] {
+          SmallVector<Value> rows;
+          for (int64_t i : llvm::seq(rowsInFlight))
+            rows.push_back(clampToRows(
+                step, b.add(b.add(step.first, slot), i * rowsApart)));
+          SmallVector<Value> largest(carried);
+          for (auto [i, chunk] : llvm::enumerate(
+                   loadChunks(b, moveTo(step, input, Along::Columns), column,
+                              chunks, rows, getColumns())))
+            largest[i % chunks] =
+                kernel.math.createAbsMax(largest[i % chunks], chunk);
+          return largest;
+        };
+        return ifRows(step, b.mul(getFirstRowSlot(), rowsInFlight), enlarge,
+                      carried);
       });
 }
 
@@ -274,8 +360,6 @@ void TwoPassOuterBuilder::quantizeTransposed(TransposeTile &tile) {
   Along outputAlong = fromColumns ? Along::Rows : Along::Columns;
   Plane input = kernel.getInputPlane(segment, inputAlong);
   Plane output = kernel.getOutputPlane(segment, outputAlong);
-  IndexRange inputRange = fromColumns ? getColumns() : segment.rows;
-  IndexRange outputRange = fromColumns ? segment.rows : getColumns();
   int64_t rowsPerTile = fromColumns ? TransposeTile::kRowBytes : tile.getRows();
   int64_t chunks = kernel.getInputChunks(kTileVector);
 
@@ -286,7 +370,6 @@ void TwoPassOuterBuilder::quantizeTransposed(TransposeTile &tile) {
   SmallVector<Value> scales = fromColumns
                                   ? loadScales(vectorInTile, kTileVector)
                                   : loadScales(packInTile, kTilePack);
-  Value lastOutput = b.sub(outputRange.high, 1);
 
   Value firstRow = kernel.getFirstChunk(segment.rows);
   Value isEmpty = b.lessEqual(segment.rows.high, segment.rows.low);
@@ -294,37 +377,53 @@ void TwoPassOuterBuilder::quantizeTransposed(TransposeTile &tile) {
   b.createFor(
       firstRow, endRow, rowsPerTile, b.i64(0),
       [&](Value row, ValueRange carried) {
-        Value vectorOrigin = fromColumns ? firstColumn : row;
-        Value packOrigin = fromColumns ? row : firstColumn;
+        RowStep step = getStep(row);
+        Plane from = moveTo(step, input, inputAlong);
+        Plane to = moveTo(step, output, outputAlong);
+        IndexRange inputRange = fromColumns ? getColumns() : step.rows;
+        IndexRange outputRange = fromColumns ? step.rows : getColumns();
+        Value vectorOrigin = fromColumns ? firstColumn : step.first;
+        Value packOrigin = fromColumns ? step.first : firstColumn;
         Value pack = b.add(packOrigin, packInTile);
         SmallVector<Value> others;
-        for (int64_t i : llvm::seq(kTilePack))
-          others.push_back(
-              b.clamp(b.add(pack, i), outputRange.low, lastOutput));
-        SmallVector<Value> values;
-        for (Value chunk :
-             loadChunks(b, input, b.add(vectorOrigin, vectorInTile), chunks,
-                        others, inputRange))
-          llvm::append_range(values, kernel.math.unpackValues(chunk));
+        for (int64_t i : llvm::seq(kTilePack)) {
+          Value other = b.add(pack, i);
+          others.push_back(fromColumns ? clampToRows(step, other)
+                                       : b.clamp(other, outputRange.low,
+                                                 b.sub(outputRange.high, 1)));
+        }
+        auto quantize = [&] {
+          SmallVector<Value> values;
+          for (Value chunk :
+               loadChunks(b, from, b.add(vectorOrigin, vectorInTile), chunks,
+                          others, inputRange))
+            llvm::append_range(values, kernel.math.unpackValues(chunk));
 
-        // Word i holds element i of each of the kTilePack vectors.
-        SmallVector<Value> packed, packedScales;
-        for (int64_t i : llvm::seq(kTileVector))
-          for (int64_t j : llvm::seq(kTilePack)) {
-            packed.push_back(values[j * kTileVector + i]);
-            packedScales.push_back(scales[fromColumns ? i : j]);
-          }
-        tile.transpose(
-            carried[0], kernel.math.createQuantizeOwn(packed, packedScales),
-            [&](Value rowInTile, Value chunk, Value words) {
-              Value other = b.add(vectorOrigin, rowInTile);
-              Value inside = b.bitAnd(b.lessEqual(inputRange.low, other),
+          // Word i holds element i of each of the kTilePack vectors.
+          SmallVector<Value> packed, packedScales;
+          for (int64_t i : llvm::seq(kTileVector))
+            for (int64_t j : llvm::seq(kTilePack)) {
+              packed.push_back(values[j * kTileVector + i]);
+              packedScales.push_back(scales[fromColumns ? i : j]);
+            }
+          return kernel.math.createQuantizeOwn(packed, packedScales);
+        };
+        Value firstRow =
+            fromColumns ? b.mul(tile.getFirstWriteWord(), kTilePack) : b.i64(0);
+        tile.transpose(carried[0],
+                       ifRows(step, firstRow, quantize,
+                              SmallVector<Value>(kTileVector, b.i32(0))),
+                       [&](Value rowInTile, Value chunk, Value words) {
+                         Value other = b.add(vectorOrigin, rowInTile);
+                         Value inside =
+                             b.bitAnd(b.lessEqual(inputRange.low, other),
                                       b.less(other, inputRange.high));
-              b.createIf(inside, [&] {
-                Value first = b.add(packOrigin, b.mul(chunk, kOutputChunk));
-                storeChunk(b, output, first, other, words, outputRange);
-              });
-            });
+                         b.createIf(inside, [&] {
+                           Value first =
+                               b.add(packOrigin, b.mul(chunk, kOutputChunk));
+                           storeChunk(b, to, first, other, words, outputRange);
+                         });
+                       });
         return SmallVector<Value>{b.bitXor(carried[0], 1)};
       });
 }
@@ -333,6 +432,14 @@ void TwoPassOuterBuilder::zeroFill() {
   if (!kernel.problem.jagged)
     return;
   IndexRange rows = segment.zeroRows;
+  // Mostly there are none, which costs nothing where a subgroup knows it.
+  if (b.getHooks().hasScalarRegisters())
+    b.createIf(b.less(rows.low, rows.high), [&] { zeroFill(rows); });
+  else
+    zeroFill(rows);
+}
+
+void TwoPassOuterBuilder::zeroFill(IndexRange rows) {
   if (config.kind == Kind::OuterTransposing) {
     Plane output = kernel.getOutputPlane(segment, Along::Rows);
     forEachSubgroupColumn([&](Value, Value column) {

@@ -57,6 +57,9 @@ func.func @groups(%x: tensor<?x2048xbf16>, %ends: tensor<?xi32>)
 }
 
 // CHECK-LABEL: quantize_two_pass_outer_transposing_2:
+// Bounds of a group are scalars.
+// CHECK:         v_readfirstlane_b32
+// CHECK:         v_readfirstlane_b32
 // CHECK-NOT:     global_load_ushort
 // CHECK:         global_load_dwordx4
 // CHECK:         v_pk_max_u16

@@ -60,6 +60,8 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK:         arith.maxsi
 // CHECK:         arith.minsi
+// Lanes have them in common.
+// CHECK-COUNT-2: rocdl.readfirstlane
 // Nobody promised 16-byte alignment, and AMD needs none.
 // CHECK-NOT:     llvm.ptrtoint
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 2 : i64} : !llvm.ptr<1> -> vector<4xi32>
