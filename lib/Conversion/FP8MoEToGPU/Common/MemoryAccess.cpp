@@ -31,6 +31,22 @@ Value fp8moe::createVectorizable(KernelBuilder &b, Value pointer,
   return vectorizable;
 }
 
+/// createElementPointer of a whole chunk.
+static Value createChunkPointer(KernelBuilder &b, const Plane &plane,
+                                Value index, Value other) {
+  if (!plane.isNear)
+    return createElementPointer(b, plane, index, other);
+  auto countBytes = [&](Value number, Value stride) {
+    auto narrow = [&](Value value) {
+      return b.truncate(b.getI32Type(), value);
+    };
+    return b.mul(narrow(number), b.mul(narrow(stride), plane.elementBytes));
+  };
+  Value bytes = b.add(countBytes(index, plane.vectorStride),
+                      countBytes(other, plane.otherStride));
+  return b.offsetBytes(plane.base, b.zeroExtend(b.getI64Type(), bytes));
+}
+
 Value fp8moe::createElementPointer(KernelBuilder &b, const Plane &plane,
                                    Value index, Value other) {
   Value element =
@@ -148,7 +164,7 @@ SmallVector<Value> fp8moe::loadChunks(KernelBuilder &b, const Plane &plane,
   auto loadVectors = [&] {
     SmallVector<Value> loaded;
     for (Value other : others) {
-      Value pointer = createElementPointer(b, plane, first, other);
+      Value pointer = createChunkPointer(b, plane, first, other);
       for (int64_t chunk : llvm::seq(chunks))
         loaded.push_back(b.load(b.getWordsType(),
                                 b.offsetBytes(pointer, chunk * kVectorBytes),
@@ -241,7 +257,7 @@ static void storeParts(KernelBuilder &b, const Plane &plane, Value first,
 void fp8moe::storeChunk(KernelBuilder &b, const Plane &plane, Value first,
                         Value other, Value words, IndexRange range) {
   auto storeVector = [&] {
-    b.store(words, createElementPointer(b, plane, first, other),
+    b.store(words, createChunkPointer(b, plane, first, other),
             plane.vectorAlignment);
   };
   // The elements shift down by one in every step: unrolled, their conditions

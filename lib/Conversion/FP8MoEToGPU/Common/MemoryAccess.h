@@ -34,6 +34,9 @@ struct Plane {
   /// What is promised of chunks that move at once. Those of one element may
   /// begin anywhere (TargetHooks::hasUnalignedVectors).
   int64_t vectorAlignment = kVectorBytes;
+  /// Elements of whole chunks lie behind `base`, so near that 32 bits count the
+  /// bytes to them. Only there may others lie before it.
+  bool isNear = false;
 
   bool isUnaligned() const { return vectorAlignment < kVectorBytes; }
 

@@ -28,16 +28,18 @@ using two_pass::kTileVector;
 
 namespace {
 
+/// Distances in bytes that a lane can add in 32 bits.
+constexpr int64_t kNearBytes = int64_t(1) << 31;
 /// Input chunks that a thread loads before it uses the first of them.
 constexpr int64_t kChunksInFlight = 4;
 
-/// Rows of the segment in one step of a loop. They are counted from the
-/// segment's, or from `origin`, the first one of the step, if that is not null:
-/// then `first` is 0.
-struct RowStep {
-  Value origin, first;
-  /// Rows with data.
-  IndexRange rows;
+/// What a block goes over in one step of a loop over the rows of its strip.
+/// Rows and columns are counted from those of the segment, or, if `origin` is
+/// not null, from that row and from the strip's first column: then these are 0.
+struct Step {
+  Value origin, firstRow, firstColumn;
+  /// Rows with data, and columns.
+  IndexRange rows, columns;
 };
 
 class TwoPassOuterBuilder {
@@ -77,14 +79,14 @@ private:
   /// Whether rows are counted within each step of a loop, in 32 bits. All
   /// threads of the block make the same steps then.
   bool countsInSteps() const { return b.getHooks().hasScalarRegisters(); }
-  RowStep getStep(Value row);
+  Step getStep(Value row);
   /// `plane`, whose rows are counted as those of the step.
-  Plane moveTo(const RowStep &step, Plane plane, Along along);
+  Plane moveTo(const Step &step, Plane plane, Along along);
   /// `row` of a step, or the nearest one with data.
-  Value clampToRows(const RowStep &step, Value row);
+  Value clampToRows(const Step &step, Value row);
   /// `values`, which a subgroup computes from rows of a step from `row` on. The
   /// last step may have none for it: then, where subgroups know that, `others`.
-  SmallVector<Value> ifRows(const RowStep &step, Value row,
+  SmallVector<Value> ifRows(const Step &step, Value row,
                             function_ref<SmallVector<Value>()> values,
                             ValueRange others);
 
@@ -161,28 +163,38 @@ void TwoPassOuterBuilder::forEachSubgroupColumn(
 // Rows
 //===----------------------------------------------------------------------===//
 
-RowStep TwoPassOuterBuilder::getStep(Value row) {
+Step TwoPassOuterBuilder::getStep(Value row) {
   if (!countsInSteps())
-    return {Value(), row, segment.rows};
-  // No step has as many rows as 31 bits count.
-  Value left = b.minS(b.sub(segment.rows.high, row),
-                      std::numeric_limits<int32_t>::max());
-  left = b.zeroExtend(b.getI64Type(), b.truncate(b.getI32Type(), left));
-  return {row, b.i64(0), {b.i64(0), left}};
+    return {Value(), row, firstColumn, segment.rows, getColumns()};
+  // No step has as many rows or columns as 31 bits count.
+  auto countLeft = [&](Value end, Value origin) {
+    Value left =
+        b.minS(b.sub(end, origin), std::numeric_limits<int32_t>::max());
+    return b.zeroExtend(b.getI64Type(), b.truncate(b.getI32Type(), left));
+  };
+  Value zero = b.i64(0);
+  return {row,
+          zero,
+          zero,
+          {zero, countLeft(segment.rows.high, row)},
+          {b.sub(zero, firstColumn),
+           countLeft(kernel.sizes.parallel, firstColumn)}};
 }
 
-Plane TwoPassOuterBuilder::moveTo(const RowStep &step, Plane plane,
-                                  Along along) {
-  if (step.origin) {
-    Value zero = b.i64(0);
-    plane.base = along == Along::Rows
-                     ? createElementPointer(b, plane, step.origin, zero)
-                     : createElementPointer(b, plane, zero, step.origin);
-  }
+Plane TwoPassOuterBuilder::moveTo(const Step &step, Plane plane, Along along) {
+  if (!step.origin)
+    return plane;
+  plane.base = along == Along::Rows
+                   ? createElementPointer(b, plane, step.origin, firstColumn)
+                   : createElementPointer(b, plane, firstColumn, step.origin);
+  // A tile is at most as many rows and columns as a block has threads.
+  std::optional<int64_t> pitch = getConstantIntValue(plane.otherStride);
+  plane.isNear =
+      pitch && *pitch < kNearBytes / (config.threads + 1) / plane.elementBytes;
   return plane;
 }
 
-Value TwoPassOuterBuilder::clampToRows(const RowStep &step, Value row) {
+Value TwoPassOuterBuilder::clampToRows(const Step &step, Value row) {
   Value last = b.sub(step.rows.high, 1);
   if (!step.origin)
     return b.clamp(row, step.rows.low, last);
@@ -193,7 +205,7 @@ Value TwoPassOuterBuilder::clampToRows(const RowStep &step, Value row) {
 }
 
 SmallVector<Value>
-TwoPassOuterBuilder::ifRows(const RowStep &step, Value row,
+TwoPassOuterBuilder::ifRows(const Step &step, Value row,
                             function_ref<SmallVector<Value>()> values,
                             ValueRange others) {
   if (!step.origin)
@@ -241,7 +253,7 @@ SmallVector<Value> TwoPassOuterBuilder::createThreadMagnitudes() {
   Value end = segment.rows.high;
   int64_t rowsApart = 1;
   if (countsInSteps()) {
-    column = b.select(hasColumns, column, firstColumn);
+    column = b.select(hasColumns, getColumnInStrip(), 0);
     slot = b.mul(slot, rowsInFlight);
   } else {
     end = b.select(hasColumns, end, 0);
@@ -253,16 +265,16 @@ SmallVector<Value> TwoPassOuterBuilder::createThreadMagnitudes() {
   return b.createFor(
       begin, end, getRowSlots() * rowsInFlight, zero,
       [&](Value row, ValueRange carried) {
-        RowStep step = getStep(row);
+        Step step = getStep(row);
         auto enlarge = [&] {
           SmallVector<Value> rows;
           for (int64_t i : llvm::seq(rowsInFlight))
             rows.push_back(clampToRows(
-                step, b.add(b.add(step.first, slot), i * rowsApart)));
+                step, b.add(b.add(step.firstRow, slot), i * rowsApart)));
           SmallVector<Value> largest(carried);
           for (auto [i, chunk] : llvm::enumerate(
                    loadChunks(b, moveTo(step, input, Along::Columns), column,
-                              chunks, rows, getColumns())))
+                              chunks, rows, step.columns)))
             largest[i % chunks] =
                 kernel.math.createAbsMax(largest[i % chunks], chunk);
           return largest;
@@ -377,13 +389,13 @@ void TwoPassOuterBuilder::quantizeTransposed(TransposeTile &tile) {
   b.createFor(
       firstRow, endRow, rowsPerTile, b.i64(0),
       [&](Value row, ValueRange carried) {
-        RowStep step = getStep(row);
+        Step step = getStep(row);
         Plane from = moveTo(step, input, inputAlong);
         Plane to = moveTo(step, output, outputAlong);
-        IndexRange inputRange = fromColumns ? getColumns() : step.rows;
-        IndexRange outputRange = fromColumns ? step.rows : getColumns();
-        Value vectorOrigin = fromColumns ? firstColumn : step.first;
-        Value packOrigin = fromColumns ? step.first : firstColumn;
+        IndexRange inputRange = fromColumns ? step.columns : step.rows;
+        IndexRange outputRange = fromColumns ? step.rows : step.columns;
+        Value vectorOrigin = fromColumns ? step.firstColumn : step.firstRow;
+        Value packOrigin = fromColumns ? step.firstRow : step.firstColumn;
         Value pack = b.add(packOrigin, packInTile);
         SmallVector<Value> others;
         for (int64_t i : llvm::seq(kTilePack)) {

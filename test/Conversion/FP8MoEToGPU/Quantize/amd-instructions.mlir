@@ -61,8 +61,10 @@ func.func @groups(%x: tensor<?x2048xbf16>, %ends: tensor<?xi32>)
 // CHECK:         v_readfirstlane_b32
 // CHECK:         v_readfirstlane_b32
 // CHECK-NOT:     global_load_ushort
-// CHECK:         global_load_dwordx4
+// Lanes add 32 bits to where rows begin.
+// CHECK:         global_load_dwordx4 v[{{[0-9:]+}}], v{{[0-9]+}}, s[
 // CHECK:         v_pk_max_u16
+// CHECK:         global_load_dwordx4 v[{{[0-9:]+}}], v{{[0-9]+}}, s[
 // CHECK:         v_pk_mul_f32
 // CHECK:         v_cvt_pk_fp8_f32
 // CHECK:         ds_read_b128
