@@ -149,6 +149,11 @@ public:
                                  NVVM::ReduxKind::UMAX, createAllLanes(b));
   }
 
+  std::pair<Value, Value> createExchange(ImplicitLocOpBuilder &b, Value value,
+                                         int64_t mask) const override {
+    return {};
+  }
+
   Value createNumBlocks(ImplicitLocOpBuilder &b) const override {
     return NVVM::GridDimXOp::create(b, b.getI32Type());
   }

@@ -155,6 +155,26 @@ public:
     return Value();
   }
 
+  /// Swapping rows between two copies leaves both values in each lane. A
+  /// shuffle would also have to find out which of them is the other lane's.
+  std::pair<Value, Value> createExchange(ImplicitLocOpBuilder &b, Value value,
+                                         int64_t mask) const override {
+    if (target.chip != kGFX950 || (mask != 16 && mask != 32))
+      return {};
+    Type pair = LLVM::LLVMStructType::getLiteral(
+        b.getContext(), {b.getI32Type(), b.getI32Type()});
+    Value swapped =
+        mask == 16
+            ? Value(ROCDL::Permlane16SwapOp::create(b, pair, value, value,
+                                                    /*fi=*/false,
+                                                    /*boundControl=*/false))
+            : Value(ROCDL::Permlane32SwapOp::create(b, pair, value, value,
+                                                    /*fi=*/false,
+                                                    /*boundControl=*/false));
+    return {LLVM::ExtractValueOp::create(b, swapped, 0),
+            LLVM::ExtractValueOp::create(b, swapped, 1)};
+  }
+
   /// A library of the vendor reads it from arguments that launches hide.
   Value createNumBlocks(ImplicitLocOpBuilder &b) const override {
     return Value();
@@ -164,6 +184,8 @@ public:
   StringRef getDeviceScope() const override { return "agent"; }
 
 private:
+  /// The chip that can swap rows of lanes.
+  static constexpr StringLiteral kGFX950 = "gfx950";
   static constexpr StringLiteral kWaveScope = "wavefront";
   static constexpr StringLiteral kWavesAttr = "rocdl.waves_per_eu";
   /// Of a compute unit; each runs the same number of waves.

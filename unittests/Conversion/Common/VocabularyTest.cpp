@@ -185,6 +185,25 @@ TEST(VocabularyTest, Uniform) {
   expectOnAMD(build, {"rocdl.readfirstlane"});
 }
 
+TEST(VocabularyTest, Exchange) {
+  auto build = [](int64_t mask) {
+    return [mask](KernelBuilder &b) {
+      auto [one, other] = b.exchange(getWord(b, 1), mask);
+      return b.maxU(one, other);
+    };
+  };
+  for (int64_t mask : {8, 16, 32}) {
+    if (mask < 32)
+      expectLowered("sm_90a", build(mask), {"nvvm.shfl", "bfly"});
+    expectLowered("gfx942", build(mask),
+                  {mask < 32 ? "rocdl.ds_swizzle" : "rocdl.ds_bpermute"});
+  }
+  // Rows of 16 lanes can be swapped.
+  expectLowered("gfx950", build(8), {"rocdl.ds_swizzle"});
+  expectLowered("gfx950", build(16), {"rocdl.permlane16.swap"});
+  expectLowered("gfx950", build(32), {"rocdl.permlane32.swap"});
+}
+
 TEST(VocabularyTest, UnpackFP8) {
   auto build = [](auto getType) {
     return [getType](KernelBuilder &b) {

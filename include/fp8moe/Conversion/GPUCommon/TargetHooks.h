@@ -118,6 +118,12 @@ public:
   virtual Value createSubgroupMaxU(ImplicitLocOpBuilder &b,
                                    Value value) const = 0;
 
+  /// `value` (i32) of a lane and of lane `lane ^ mask`, in an order that lanes
+  /// need not agree on; null where no instruction is better at this than a
+  /// shuffle.
+  virtual std::pair<Value, Value>
+  createExchange(ImplicitLocOpBuilder &b, Value value, int64_t mask) const = 0;
+
   //===--------------------------------------------------------------------===//
   // The grid
   //===--------------------------------------------------------------------===//

@@ -352,10 +352,15 @@ Value KernelBuilder::shuffleIndex(Value value, Value lane) {
       .getShuffleResult();
 }
 
+std::pair<Value, Value> KernelBuilder::exchange(Value value, int64_t mask) {
+  std::pair<Value, Value> both = hooks.createExchange(*this, value, mask);
+  return both.first ? both : std::pair(value, shuffleXor(value, mask));
+}
+
 Value KernelBuilder::reduceLanes(Value value, int64_t stride,
                                  function_ref<Value(Value, Value)> combine) {
   for (int64_t mask = stride; mask < getSubgroupSize(); mask *= 2)
-    value = combine(value, shuffleXor(value, mask));
+    value = std::apply(combine, exchange(value, mask));
   return value;
 }
 

@@ -492,7 +492,9 @@ void RegisterResidentBuilder::storeElements(ArrayRef<Element> elements,
 Value RegisterResidentBuilder::combineTeam(Value magnitude) {
   int64_t lanes = std::min(team.threads, b.getSubgroupSize());
   for (int64_t mask = 1; mask < lanes; mask *= 2)
-    magnitude = b.maxU(magnitude, b.shuffleXor(magnitude, mask));
+    magnitude =
+        std::apply([&](Value lhs, Value rhs) { return b.maxU(lhs, rhs); },
+                   b.exchange(magnitude, mask));
   if (!magnitudeMemory)
     return magnitude;
   // Threads may still read the magnitudes of the block's previous slices.

@@ -291,10 +291,10 @@ void TwoPassOuterBuilder::createOuterScales() {
   for (Value chunk : createThreadMagnitudes()) {
     for (int64_t mask = getThreadsPerRow(); mask < b.getSubgroupSize();
          mask *= 2) {
-      SmallVector<Value> other = b.unpackWords(chunk);
-      for (Value &word : other)
-        word = b.shuffleXor(word, mask);
-      chunk = kernel.math.createMax(chunk, b.packWords(other));
+      SmallVector<Value> own = b.unpackWords(chunk), other = own;
+      for (auto [word, otherWord] : llvm::zip_equal(own, other))
+        std::tie(word, otherWord) = b.exchange(word, mask);
+      chunk = kernel.math.createMax(b.packWords(own), b.packWords(other));
     }
     llvm::append_range(bits, kernel.math.unpackMagnitudes(chunk));
   }

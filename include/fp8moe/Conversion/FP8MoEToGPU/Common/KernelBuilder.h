@@ -196,6 +196,9 @@ public:
   /// `value` (i32) of lane `lane ^ mask`, or of lane `lane` (i32).
   Value shuffleXor(Value value, int64_t mask);
   Value shuffleIndex(Value value, Value lane);
+  /// `value` (i32) of this lane and of lane `lane ^ mask`, for what does not
+  /// ask which is which.
+  std::pair<Value, Value> exchange(Value value, int64_t mask);
   /// Combines `value` (i32) over the lanes whose numbers agree modulo `stride`.
   Value reduceLanes(Value value, int64_t stride,
                     function_ref<Value(Value, Value)> combine);
