@@ -173,10 +173,14 @@ Step TwoPassOuterBuilder::getStep(Value row) {
     return b.zeroExtend(b.getI64Type(), b.truncate(b.getI32Type(), left));
   };
   Value zero = b.i64(0);
+  // What cannot be loaded at once is moved to rows or columns before those of
+  // the step.
+  bool isInner = config.kind == Kind::InnerTransposing;
   return {row,
           zero,
           zero,
-          {zero, countLeft(segment.rows.high, row)},
+          {isInner ? b.sub(segment.rows.low, row) : zero,
+           countLeft(segment.rows.high, row)},
           {b.sub(zero, firstColumn),
            countLeft(kernel.sizes.parallel, firstColumn)}};
 }
