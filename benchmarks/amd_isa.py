@@ -42,14 +42,16 @@ LLVM = pathlib.Path("/usr/lib/llvm-22/bin")
 CHIPS = {"gfx942": 64, "gfx950": 160}  # KiB of shared memory of a compute unit
 COLUMN_MAJOR = "#fp8moe.strided<[1, 0]>"
 
+EVEN = {"2 x 1024": [1024] * 2, "16 x 128": [128] * 16}
+ODD = {"odd": [1025, 1022], "ragged": [128, 105, 131, 152, 117, 140, 123, 129]}
 # Functions, and what is executed of them: sizes of slices or ends of groups.
 Case = collections.namedtuple("Case", "function columns jagged rounding runs")
 CASES = [
     Case("rows_7168", 7168, False, "pow2", {"": 64}),
     Case("rows_7169", 7169, False, "pow2", {"": 64}),
     Case("rows_7168_none", 7168, False, "none", {"": 64}),
-    Case("columns_2048", 2048, True, "pow2", {"2 x 1024": [1024] * 2, "odd": [1025, 1022], "16 x 128": [128] * 16}),
-    Case("columns_2049", 2049, True, "pow2", {"odd": [1025, 1022], "ragged": [128, 105, 131, 152, 117, 140, 123, 129]}),
+    Case("columns_2048", 2048, True, "pow2", EVEN | ODD),
+    Case("columns_2049", 2049, True, "pow2", ODD),
 ]
 
 # A way through a kernel is better the more it loads and converts. What stores 16 bytes may take so many instructions

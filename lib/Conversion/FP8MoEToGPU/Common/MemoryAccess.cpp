@@ -88,10 +88,9 @@ static Value moveInside(KernelBuilder &b, const Plane &plane, Value first,
   return b.clamp(first, range.low, b.sub(range.high, plane.getChunk()));
 }
 
-/// The 16 bytes of `words` as a ring that begins `shift` bytes earlier.
-static Value rotateWords(KernelBuilder &b, Value words, Value shift) {
-  SmallVector<Value> ring = b.unpackWords(words);
-  return b.packWords(createShiftedWords(b, ring, ring, shift));
+/// The 16 bytes of `words` as a ring that begins `offset` bytes later.
+static Value rotateWords(KernelBuilder &b, Value words, Value offset) {
+  return createWordsAt(b, words, words, offset);
 }
 
 /// loadChunks where chunks may begin anywhere, of a range that has a whole one:
@@ -99,21 +98,21 @@ static Value rotateWords(KernelBuilder &b, Value words, Value shift) {
 static SmallVector<Value> loadMovedChunks(KernelBuilder &b, const Plane &plane,
                                           Value first, int64_t chunks,
                                           ValueRange others, IndexRange range) {
-  SmallVector<Value> starts, shifts, loaded;
+  SmallVector<Value> starts, offsets, loaded;
   for (int64_t chunk : llvm::seq(chunks)) {
     Value begin = b.add(first, chunk * plane.getChunk());
     Value start = moveInside(b, plane, begin, range);
     Value distance = b.truncate(b.getI32Type(),
-                                b.mul(b.sub(start, begin), plane.elementBytes));
+                                b.mul(b.sub(begin, start), plane.elementBytes));
     starts.push_back(start);
-    shifts.push_back(b.bitAnd(distance, kVectorBytes - 1));
+    offsets.push_back(b.bitAnd(distance, kVectorBytes - 1));
   }
   for (Value other : others)
-    for (auto [start, shift] : llvm::zip_equal(starts, shifts)) {
+    for (auto [start, offset] : llvm::zip_equal(starts, offsets)) {
       Value words =
           b.load(b.getWordsType(), createElementPointer(b, plane, start, other),
                  plane.vectorAlignment, /*readOnly=*/true);
-      loaded.push_back(rotateWords(b, words, shift));
+      loaded.push_back(rotateWords(b, words, offset));
     }
   return loaded;
 }
@@ -220,7 +219,7 @@ static void storeParts(KernelBuilder &b, const Plane &plane, Value first,
       return b.truncate(b.getI32Type(), b.mul(elements, plane.elementBytes));
     };
     Value bytes = getBytes(b.sub(end, start));
-    Value dropped = b.bitAnd(getBytes(b.sub(first, start)), kVectorBytes - 1);
+    Value dropped = getBytes(b.sub(start, first));
     Value kept =
         b.createIf(
              b.equal(dropped, 0), {b.getWordsType()},
@@ -293,6 +292,20 @@ void fp8moe::storeChunk(KernelBuilder &b, const Plane &plane, Value first,
   b.createIf(isWhole(b, plane, first, 1, range), storeVector, storeCut);
 }
 
+/// Drops words from the front of a row: two or none, then one or none. So many
+/// bytes stay if `isKept` says so.
+static SmallVector<Value> dropWords(KernelBuilder &b, SmallVector<Value> row,
+                                    function_ref<Value(int64_t)> isKept) {
+  for (int64_t step : {2, 1}) {
+    Value keeps = isKept(step * kWordBytes);
+    SmallVector<Value> kept;
+    for (size_t i : llvm::seq(row.size() - step))
+      kept.push_back(b.select(keeps, row[i], row[i + step]));
+    row = kept;
+  }
+  return row;
+}
+
 SmallVector<Value> fp8moe::createShiftedWords(KernelBuilder &b,
                                               ArrayRef<Value> before,
                                               ArrayRef<Value> words,
@@ -300,21 +313,30 @@ SmallVector<Value> fp8moe::createShiftedWords(KernelBuilder &b,
   constexpr int64_t kWords = kVectorBytes / kWordBytes;
   SmallVector<Value> row(before);
   llvm::append_range(row, words);
-  // Drops words until the result and one more before it are left: two words or
-  // none, then one or none.
-  for (int64_t step : {2, 1}) {
-    Value isFar = b.compare(arith::CmpIPredicate::ne,
-                            b.bitAnd(shift, step * kWordBytes), 0);
-    SmallVector<Value> kept;
-    for (size_t i : llvm::seq(row.size() - step))
-      kept.push_back(b.select(isFar, row[i], row[i + step]));
-    row = kept;
-  }
+  // The result and one more word before it are left.
+  row = dropWords(b, row, [&](int64_t bytes) {
+    return b.compare(arith::CmpIPredicate::ne, b.bitAnd(shift, bytes), 0);
+  });
   Value bits = b.mul(b.bitAnd(shift, kWordBytes - 1), 8);
   SmallVector<Value> shifted;
   for (int64_t i : llvm::seq(kWords))
     shifted.push_back(LLVM::FshlOp::create(b, row[i + 1], row[i], bits));
   return shifted;
+}
+
+Value fp8moe::createWordsAt(KernelBuilder &b, Value before, Value words,
+                            Value offset) {
+  SmallVector<Value> row = b.unpackWords(before);
+  llvm::append_range(row, b.unpackWords(words));
+  // The result and one more word behind it are left.
+  row = dropWords(b, row, [&](int64_t bytes) {
+    return b.equal(b.bitAnd(offset, bytes), 0);
+  });
+  Value bits = b.mul(b.bitAnd(offset, kWordBytes - 1), 8);
+  SmallVector<Value> result;
+  for (int64_t i : llvm::seq(kVectorBytes / kWordBytes))
+    result.push_back(LLVM::FshrOp::create(b, row[i + 1], row[i], bits));
+  return b.packWords(result);
 }
 
 void fp8moe::zeroChunk(KernelBuilder &b, const Plane &plane, Value first,

@@ -70,6 +70,10 @@ void storeChunk(KernelBuilder &b, const Plane &plane, Value first, Value other,
 SmallVector<Value> createShiftedWords(KernelBuilder &b, ArrayRef<Value> before,
                                       ArrayRef<Value> words, Value shift);
 
+/// The 16 bytes that begin `offset` bytes (i32, 0 to 15) in those of `before`,
+/// behind which those of `words` follow.
+Value createWordsAt(KernelBuilder &b, Value before, Value words, Value offset);
+
 /// Stores zeros to the elements of one chunk that are within `range`.
 void zeroChunk(KernelBuilder &b, const Plane &plane, Value first, Value other,
                IndexRange range);

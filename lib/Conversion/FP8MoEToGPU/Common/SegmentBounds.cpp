@@ -39,11 +39,17 @@ struct BoundsBuilder {
   /// The largest end before `index`: its start, as ends never decrease.
   Value createStart(Value index) {
     auto larger = [&](Value lhs, Value rhs) { return b.maxS(lhs, rhs); };
-    SmallVector<Value> largest = b.createFor(
-        b.getLane(), index, b.getSubgroupSize(), b.i32(0),
-        [&](Value other, ValueRange carried) {
-          return SmallVector<Value>{larger(carried[0], loadEnd(other))};
-        });
+    auto enlarge = [&](Value other, ValueRange carried) {
+      return SmallVector<Value>{larger(carried[0], loadEnd(other))};
+    };
+    // Subgroups with scalar registers are large: mostly one trip is enough, and
+    // a loop that is unrolled only begins later.
+    bool isRare = b.getHooks().hasScalarRegisters();
+    SmallVector<Value> largest =
+        isRare ? b.createRareFor(b.getLane(), index, b.getSubgroupSize(),
+                                 b.i32(0), enlarge)
+               : b.createFor(b.getLane(), index, b.getSubgroupSize(), b.i32(0),
+                             enlarge);
     return b.reduceLanes(largest[0], 1, larger);
   }
 

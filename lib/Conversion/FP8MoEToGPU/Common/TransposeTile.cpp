@@ -74,6 +74,13 @@ Value TransposeTile::getAddress(Value buffer, Value row, Value word,
   return b.offsetBytes(memory, offset);
 }
 
+Value TransposeTile::loadChunk(Value buffer, Value row, Value chunk) {
+  Value source =
+      getAddress(buffer, row, b.mul(chunk, kVectorBytes / kWordBytes),
+                 b.divU(row, rowsPerThread));
+  return b.load(b.getWordsType(), source, kVectorBytes);
+}
+
 void TransposeTile::transpose(Value buffer, ArrayRef<Value> words,
                               function_ref<void(Value, Value, Value)> consume) {
   Value address =
@@ -87,9 +94,6 @@ void TransposeTile::transpose(Value buffer, ArrayRef<Value> words,
     Value index = b.add(b.getThread(), first);
     Value row = b.divU(index, kChunksPerRow);
     Value chunk = b.remU(index, kChunksPerRow);
-    Value source =
-        getAddress(buffer, row, b.mul(chunk, kVectorBytes / kWordBytes),
-                   b.divU(row, rowsPerThread));
-    consume(row, chunk, b.load(b.getWordsType(), source, kVectorBytes));
+    consume(row, chunk, loadChunk(buffer, row, chunk));
   }
 }

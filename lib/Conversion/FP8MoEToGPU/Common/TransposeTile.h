@@ -57,6 +57,9 @@ public:
   transpose(Value buffer, ArrayRef<Value> words,
             function_ref<void(Value row, Value chunk, Value words)> consume);
 
+  /// The 16 bytes of chunk `chunk` of a row of a buffer, once it was written.
+  Value loadChunk(Value buffer, Value row, Value chunk);
+
 private:
   /// Row groups of 256 threads.
   static constexpr int64_t kRowGroups = 8;

@@ -42,6 +42,12 @@ struct Step {
   IndexRange rows, columns;
 };
 
+/// A chunk of a tile's row, and its place in the output.
+struct TileChunk {
+  Value row, chunk;
+  Value first, other;
+};
+
 class TwoPassOuterBuilder {
 public:
   TwoPassOuterBuilder(QuantizeKernel &kernel, const QuantizeConfig &config)
@@ -80,7 +86,7 @@ private:
   /// threads of the block make the same steps then.
   bool countsInSteps() const { return b.getHooks().hasScalarRegisters(); }
   Step getStep(Value row);
-  /// `plane`, whose rows are counted as those of the step.
+  /// `plane`, whose rows and columns are counted as those of the step.
   Plane moveTo(const Step &step, Plane plane, Along along);
   /// `row` of a step, or the nearest one with data.
   Value clampToRows(const Step &step, Value row);
@@ -101,6 +107,11 @@ private:
   // Second pass.
   void quantizeOuter();
   void quantizeTransposed(TransposeTile &tile);
+  /// Stores `words`, a chunk of a tile's row along the output's rows. One that
+  /// is cut where the segment ends is moved, with what lies before it, until it
+  /// ends there.
+  void storeMovedRows(TransposeTile &tile, Value buffer, const TileChunk &at,
+                      const Plane &output, Value words, IndexRange rows);
   void zeroFill();
   void zeroFill(IndexRange rows);
   /// Calls `body` with each column of the strip that the subgroup takes.
@@ -246,6 +257,8 @@ void TwoPassOuterBuilder::createInnerScales() {
   });
 }
 
+/// Magnitudes of the thread's columns over the rows of its slot, packed as in
+/// the input.
 SmallVector<Value> TwoPassOuterBuilder::createThreadMagnitudes() {
   Plane input = kernel.getInputPlane(segment, Along::Columns);
   int64_t chunks = kernel.getInputChunks(getColumnsPerThread());
@@ -348,6 +361,36 @@ SmallVector<Value> TwoPassOuterBuilder::loadScales(Value first, int64_t count) {
 // Second pass
 //===----------------------------------------------------------------------===//
 
+/// The tile before is still in the other buffer: only the last step of a
+/// segment has chunks that are cut, and the next strip begins with a barrier.
+void TwoPassOuterBuilder::storeMovedRows(TransposeTile &tile, Value buffer,
+                                         const TileChunk &at,
+                                         const Plane &output, Value words,
+                                         IndexRange rows) {
+  constexpr int64_t kChunks = TransposeTile::kRowBytes / kOutputChunk;
+  auto store = [&] { storeChunk(b, output, at.first, at.other, words, rows); };
+  Value start = b.sub(rows.high, kOutputChunk);
+  auto storeMoved = [&] {
+    // Chunks of a row through both buffers, which follow each other.
+    Value before = b.bitAnd(b.add(b.add(b.mul(buffer, kChunks), at.chunk), -1),
+                            kTileBuffers * kChunks - 1);
+    before = tile.loadChunk(b.divU(before, kChunks), at.row,
+                            b.remU(before, kChunks));
+    // It begins in the chunk before, `at.first` less 16.
+    Value offset =
+        b.truncate(b.getI32Type(), b.add(b.sub(start, at.first), kOutputChunk));
+    Value moved = createWordsAt(b, before, words, offset);
+    b.store(moved, createElementPointer(b, output, start, at.other),
+            output.vectorAlignment);
+  };
+  Value length = b.sub(segment.rows.high, segment.rows.low);
+  b.createIf(b.lessEqual(at.first, start), store, [&] {
+    b.createIf(b.less(at.first, rows.high), [&] {
+      b.createIf(b.lessEqual(b.i64(kOutputChunk), length), storeMoved, store);
+    });
+  });
+}
+
 void TwoPassOuterBuilder::quantizeOuter() {
   Plane input = kernel.getInputPlane(segment, Along::Columns);
   Plane output = kernel.getOutputPlane(segment, Along::Columns);
@@ -424,22 +467,26 @@ void TwoPassOuterBuilder::quantizeTransposed(TransposeTile &tile) {
             }
           return kernel.math.createQuantizeOwn(packed, packedScales);
         };
-        Value firstRow =
+        Value subgroupRow =
             fromColumns ? b.mul(tile.getFirstWriteWord(), kTilePack) : b.i64(0);
-        tile.transpose(carried[0],
-                       ifRows(step, firstRow, quantize,
-                              SmallVector<Value>(kTileVector, b.i32(0))),
-                       [&](Value rowInTile, Value chunk, Value words) {
-                         Value other = b.add(vectorOrigin, rowInTile);
-                         Value inside =
-                             b.bitAnd(b.lessEqual(inputRange.low, other),
+        tile.transpose(
+            carried[0],
+            ifRows(step, subgroupRow, quantize,
+                   SmallVector<Value>(kTileVector, b.i32(0))),
+            [&](Value rowInTile, Value chunk, Value words) {
+              Value other = b.add(vectorOrigin, rowInTile);
+              Value inside = b.bitAnd(b.lessEqual(inputRange.low, other),
                                       b.less(other, inputRange.high));
-                         b.createIf(inside, [&] {
-                           Value first =
-                               b.add(packOrigin, b.mul(chunk, kOutputChunk));
-                           storeChunk(b, to, first, other, words, outputRange);
-                         });
-                       });
+              b.createIf(inside, [&] {
+                Value first = b.add(packOrigin, b.mul(chunk, kOutputChunk));
+                if (fromColumns && to.isUnaligned())
+                  storeMovedRows(tile, carried[0],
+                                 {rowInTile, chunk, first, other}, to, words,
+                                 outputRange);
+                else
+                  storeChunk(b, to, first, other, words, outputRange);
+              });
+            });
         return SmallVector<Value>{b.bitXor(carried[0], 1)};
       });
 }
