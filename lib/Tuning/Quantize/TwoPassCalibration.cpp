@@ -13,7 +13,7 @@ using namespace mlir::fp8moe;
 static constexpr TwoPassRegisters ptxasRegisters = {
     {72, 96}, {120, 124}, {120, 128}, {128, 144}};
 static constexpr TwoPassRegisters llvmRegisters = {
-    {84, 98}, {122, 128}, {132, 142}, {114, 140}};
+    {84, 98}, {122, 128}, {132, 166}, {124, 156}};
 
 static constexpr TwoPassCalibration getH200() {
   TwoPassCalibration row;
