@@ -69,7 +69,7 @@ _results = {}
 
 def _outputs(executor, variant, case):
     """The outputs of a case. An executor with a high cost per start runs all cases of the variant at once."""
-    key = (executor.name, variant.file, variant.function)
+    key = (executor.name, variant.file, variant.function, variant.cases)
     if not executor.batches:
         return executor.run(variant.file, variant.function, [variant.inputs(case, executor.kinds)])[0]
     if key not in _results:

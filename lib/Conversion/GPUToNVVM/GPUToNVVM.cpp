@@ -64,6 +64,19 @@ public:
                                 arith::ShLIOp::create(b, high, sixteen));
   }
 
+  SmallVector<Value> createPackScaledFP8(ImplicitLocOpBuilder &b,
+                                         ArrayRef<Value> values,
+                                         ArrayRef<Value> scales, Type fp8Type,
+                                         FP8Products products) const override {
+    SmallVector<Value> scaled, words;
+    for (auto [value, scale] : llvm::zip_equal(values, scales))
+      scaled.push_back(arith::MulFOp::create(b, value, scale));
+    for (size_t first = 0; first < scaled.size(); first += 4)
+      words.push_back(
+          createPackFP8(b, ArrayRef(scaled).slice(first, 4), fp8Type));
+    return words;
+  }
+
   SmallVector<Value> createUnpackFP8(ImplicitLocOpBuilder &b, Value word,
                                      Type fp8Type) const override {
     // There is no conversion to f32; f16 has all values of both types.
@@ -93,10 +106,27 @@ public:
     return LLVM::BitcastOp::create(b, b.getI32Type(), pair);
   }
 
+  Value createMaxU16(ImplicitLocOpBuilder &b, Value lhs,
+                     Value rhs) const override {
+    auto halves = VectorType::get(8, b.getI16Type());
+    Value maximum =
+        arith::MaxUIOp::create(b, vector::BitCastOp::create(b, halves, lhs),
+                               vector::BitCastOp::create(b, halves, rhs));
+    return vector::BitCastOp::create(b, lhs.getType(), maximum);
+  }
+
   Value createPermuteBytes(ImplicitLocOpBuilder &b, Value low, Value high,
                            Value selector) const override {
     return NVVM::PermuteOp::create(b, b.getI32Type(), low, high, selector,
                                    NVVM::PermuteMode::DEFAULT);
+  }
+
+  bool hasUnalignedVectors() const override { return false; }
+
+  // ptxas finds out by itself what is uniform.
+  bool hasScalarRegisters() const override { return false; }
+  Value createUniform(ImplicitLocOpBuilder &b, Value value) const override {
+    return value;
   }
 
   Value createBallot(ImplicitLocOpBuilder &b, Value condition) const override {
@@ -117,6 +147,11 @@ public:
                            Value value) const override {
     return NVVM::ReduxOp::create(b, b.getI32Type(), value,
                                  NVVM::ReduxKind::UMAX, createAllLanes(b));
+  }
+
+  std::pair<Value, Value> createExchange(ImplicitLocOpBuilder &b, Value value,
+                                         int64_t mask) const override {
+    return {};
   }
 
   Value createNumBlocks(ImplicitLocOpBuilder &b) const override {

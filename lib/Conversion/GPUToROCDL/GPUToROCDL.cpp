@@ -29,9 +29,16 @@ public:
   /// known_block_size already says all.
   void annotateKernel(gpu::GPUFuncOp kernel) const override {}
 
-  // LLVM's own heuristic leaves enough waves.
+  /// LLVM holds more in registers than it has to when it is not told.
   void requestResidentBlocks(gpu::GPUFuncOp kernel,
-                             int64_t blocks) const override {}
+                             int64_t blocks) const override {
+    int64_t threads = kernel.getKnownBlockSizeAttr().asArrayRef().front();
+    int64_t waves = blocks * threads / getSubgroupSize() / kSIMDs;
+    if (waves > 0)
+      kernel->setAttr(
+          kWavesAttr,
+          IntegerAttr::get(IntegerType::get(kernel.getContext(), 32), waves));
+  }
 
   bool supportsFP8(Type type) const override {
     return target.fp8 == Fp8Flavour::FNUZ
@@ -44,11 +51,23 @@ public:
     SmallVector<Value> clamped;
     for (Value value : values)
       clamped.push_back(createClamp(b, value, fp8Type));
-    Value zero = arith::ConstantIntOp::create(b, b.getI32Type(), 0);
-    Value low = convertPair(b, clamped[0], clamped[1], zero,
-                            /*upperHalf=*/false, fp8Type);
-    return convertPair(b, clamped[2], clamped[3], low, /*upperHalf=*/true,
-                       fp8Type);
+    return convert(b, clamped, fp8Type);
+  }
+
+  SmallVector<Value> createPackScaledFP8(ImplicitLocOpBuilder &b,
+                                         ArrayRef<Value> values,
+                                         ArrayRef<Value> scales, Type fp8Type,
+                                         FP8Products products) const override {
+    SmallVector<Value> words, scaled = createProducts(b, values, scales);
+    for (auto [value, scale] : llvm::zip_equal(scaled, scales)) {
+      if (products == FP8Products::Any)
+        value = createClamp(b, value, fp8Type);
+      else if (products == FP8Products::OfOwnScale)
+        value = createMedian(b, value, createLimit(b, scale, fp8Type));
+    }
+    for (size_t first = 0; first < scaled.size(); first += 4)
+      words.push_back(convert(b, ArrayRef(scaled).slice(first, 4), fp8Type));
+    return words;
   }
 
   SmallVector<Value> createUnpackFP8(ImplicitLocOpBuilder &b, Value word,
@@ -76,6 +95,23 @@ public:
     return LLVM::BitcastOp::create(b, b.getI32Type(), pair);
   }
 
+  /// LLVM divides vectors of eight into single numbers.
+  Value createMaxU16(ImplicitLocOpBuilder &b, Value lhs,
+                     Value rhs) const override {
+    auto halves = VectorType::get(2, b.getI16Type());
+    SmallVector<Value> words;
+    for (int64_t i : llvm::seq<int64_t>(4)) {
+      auto getHalves = [&](Value vector) -> Value {
+        return LLVM::BitcastOp::create(b, halves,
+                                       vector::ExtractOp::create(b, vector, i));
+      };
+      Value larger = arith::MaxUIOp::create(b, getHalves(lhs), getHalves(rhs));
+      words.push_back(LLVM::BitcastOp::create(b, b.getI32Type(), larger));
+    }
+    return vector::FromElementsOp::create(b, cast<VectorType>(lhs.getType()),
+                                          words);
+  }
+
   Value createPermuteBytes(ImplicitLocOpBuilder &b, Value low, Value high,
                            Value selector) const override {
     // v_perm_b32 has a byte for each of the four numbers.
@@ -85,6 +121,13 @@ public:
                                          b.getStringAttr("llvm.amdgcn.perm"),
                                          ValueRange{high, low, selector})
         .getResult(0);
+  }
+
+  bool hasUnalignedVectors() const override { return true; }
+  bool hasScalarRegisters() const override { return true; }
+
+  Value createUniform(ImplicitLocOpBuilder &b, Value value) const override {
+    return ROCDL::ReadfirstlaneOp::create(b, value.getType(), value);
   }
 
   Value createBallot(ImplicitLocOpBuilder &b, Value condition) const override {
@@ -112,6 +155,26 @@ public:
     return Value();
   }
 
+  /// Swapping rows between two copies leaves both values in each lane. A
+  /// shuffle would also have to find out which of them is the other lane's.
+  std::pair<Value, Value> createExchange(ImplicitLocOpBuilder &b, Value value,
+                                         int64_t mask) const override {
+    if (target.chip != kGFX950 || (mask != 16 && mask != 32))
+      return {};
+    Type pair = LLVM::LLVMStructType::getLiteral(
+        b.getContext(), {b.getI32Type(), b.getI32Type()});
+    Value swapped =
+        mask == 16
+            ? Value(ROCDL::Permlane16SwapOp::create(b, pair, value, value,
+                                                    /*fi=*/false,
+                                                    /*boundControl=*/false))
+            : Value(ROCDL::Permlane32SwapOp::create(b, pair, value, value,
+                                                    /*fi=*/false,
+                                                    /*boundControl=*/false));
+    return {LLVM::ExtractValueOp::create(b, swapped, 0),
+            LLVM::ExtractValueOp::create(b, swapped, 1)};
+  }
+
   /// A library of the vendor reads it from arguments that launches hide.
   Value createNumBlocks(ImplicitLocOpBuilder &b) const override {
     return Value();
@@ -121,7 +184,12 @@ public:
   StringRef getDeviceScope() const override { return "agent"; }
 
 private:
+  /// The chip that can swap rows of lanes.
+  static constexpr StringLiteral kGFX950 = "gfx950";
   static constexpr StringLiteral kWaveScope = "wavefront";
+  static constexpr StringLiteral kWavesAttr = "rocdl.waves_per_eu";
+  /// Of a compute unit; each runs the same number of waves.
+  static constexpr int64_t kSIMDs = 4;
 
   /// Moves the upper half of each group of bits in `mask` up by `distance`.
   static Value spreadBits(ImplicitLocOpBuilder &b, Value word, int64_t distance,
@@ -134,24 +202,70 @@ private:
     return arith::AndIOp::create(b, both, constant(mask));
   }
 
-  /// The conversion turns what is too large into a NaN or an infinity. Both
-  /// comparisons are false for a NaN, which therefore stays.
-  Value createClamp(ImplicitLocOpBuilder &b, Value value, Type fp8Type) const {
+  static Value createLargest(ImplicitLocOpBuilder &b, Type fp8Type) {
     const llvm::fltSemantics &semantics =
         cast<FloatType>(fp8Type).getFloatSemantics();
     float largest = APFloat::getLargest(semantics).convertToFloat();
-    Value high = arith::ConstantOp::create(b, b.getF32FloatAttr(largest));
-    Value low = arith::ConstantOp::create(b, b.getF32FloatAttr(-largest));
-    Value isHigh =
-        arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, value, high);
-    value = arith::SelectOp::create(b, isHigh, high, value);
-    Value isLow =
-        arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, value, low);
-    return arith::SelectOp::create(b, isLow, low, value);
+    return arith::ConstantOp::create(b, b.getF32FloatAttr(largest));
   }
 
-  Value convertPair(ImplicitLocOpBuilder &b, Value first, Value second,
-                    Value word, bool upperHalf, Type fp8Type) const {
+  /// The products of neighbours at once.
+  static SmallVector<Value> createProducts(ImplicitLocOpBuilder &b,
+                                           ArrayRef<Value> values,
+                                           ArrayRef<Value> scales) {
+    auto pair = VectorType::get(2, b.getF32Type());
+    SmallVector<Value> products;
+    for (size_t first = 0; first < values.size(); first += 2) {
+      auto getPair = [&](ArrayRef<Value> numbers) -> Value {
+        return vector::FromElementsOp::create(b, pair, numbers.slice(first, 2));
+      };
+      Value product =
+          arith::MulFOp::create(b, getPair(values), getPair(scales));
+      for (int64_t i : {0, 1})
+        products.push_back(vector::ExtractOp::create(b, product, i));
+    }
+    return products;
+  }
+
+  /// `value` between -`limit` and `limit`. The smallest of the three where one
+  /// is a NaN, which is the one that is none.
+  static Value createMedian(ImplicitLocOpBuilder &b, Value value, Value limit) {
+    Value low = arith::NegFOp::create(b, limit);
+    return ROCDL::FMed3Op::create(b, b.getF32Type(), value, low, limit);
+  }
+
+  /// The limit of products of `scale`: none, which a NaN is to createMedian,
+  /// where products may be NaN, as they stay what they are then.
+  static Value createLimit(ImplicitLocOpBuilder &b, Value scale, Type fp8Type) {
+    Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
+    Value nan = arith::ConstantOp::create(
+        b, b.getF32FloatAttr(std::numeric_limits<float>::quiet_NaN()));
+    Value isNumber =
+        arith::CmpFOp::create(b, arith::CmpFPredicate::ONE, scale, zero);
+    return arith::SelectOp::create(b, isNumber, createLargest(b, fp8Type), nan);
+  }
+
+  /// The conversion turns what is too large into a NaN or an infinity, and the
+  /// median would turn a NaN into a number.
+  static Value createClamp(ImplicitLocOpBuilder &b, Value value, Type fp8Type) {
+    Value median = createMedian(b, value, createLargest(b, fp8Type));
+    Value isNaN =
+        arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, value, value);
+    return arith::SelectOp::create(b, isNaN, value, median);
+  }
+
+  /// The bytes of four numbers; each half of the word is written by itself.
+  static Value convert(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
+                       Type fp8Type) {
+    Value word = LLVM::PoisonOp::create(b, b.getI32Type());
+    word = convertPair(b, values[0], values[1], word, /*upperHalf=*/false,
+                       fp8Type);
+    return convertPair(b, values[2], values[3], word, /*upperHalf=*/true,
+                       fp8Type);
+  }
+
+  static Value convertPair(ImplicitLocOpBuilder &b, Value first, Value second,
+                           Value word, bool upperHalf, Type fp8Type) {
     if (isa<Float8E4M3FNType, Float8E4M3FNUZType>(fp8Type))
       return ROCDL::CvtPkFp8F32Op::create(b, b.getI32Type(), first, second,
                                           word, upperHalf);

@@ -52,11 +52,19 @@ asH200(llvm::StringLiteral chip, Figure<RegisterResidentRegisters> registers) {
   return row;
 }
 
+/// Chunks need no alignment where accesses of 16 bytes may begin anywhere.
+static constexpr RegisterResidentCalibration
+asAMD(llvm::StringLiteral chip, Figure<RegisterResidentRegisters> registers) {
+  RegisterResidentCalibration row = asH200(chip, registers);
+  row.elementTrip = assumed(0.0, "accesses may begin anywhere");
+  return row;
+}
+
 static constexpr RegisterResidentCalibration table[] = {
     getH200(),
     asH200("sm_100a", assumed(ptxasRegisters, "as ptxas for sm_90a")),
-    asH200("gfx942", measured(gfx942Registers, "LLVM 22, 2026-11-23")),
-    asH200("gfx950", measured(gfx950Registers, "LLVM 22, 2026-11-23")),
+    asAMD("gfx942", measured(gfx942Registers, "LLVM 22, 2026-11-23")),
+    asAMD("gfx950", measured(gfx950Registers, "LLVM 22, 2026-11-23")),
 };
 
 const RegisterResidentCalibration *

@@ -18,9 +18,9 @@ func.func @rows(%x: tensor<?x64xf32>) -> (tensor<?x64x!fp8moe.e5m2>, tensor<?xf3
 // CHECK-NOT:     __ockl
 // CHECK:         rocdl.workitem.id.x
 // CHECK-NOT:     arith.
-// Both ends are clamped before the conversion.
-// CHECK:         llvm.fcmp "ogt"
-// CHECK:         llvm.fcmp "olt"
+// No product is too large for the conversion.
+// CHECK:         llvm.fmul %{{.*}} : vector<2xf32>
+// CHECK-NOT:     llvm.fcmp
 // CHECK:         rocdl.cvt.pk.bf8.f32
 // CHECK-NOT:     unrealized_conversion_cast
 // CHECK-LABEL: fp8moe_plan.program @rows

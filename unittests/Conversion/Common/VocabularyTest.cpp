@@ -128,6 +128,82 @@ TEST(VocabularyTest, PackBF16) {
                       "llvm.bitcast"});
 }
 
+TEST(VocabularyTest, MaxU16) {
+  auto build = [](KernelBuilder &b) {
+    auto getWords = [&](int64_t index) {
+      return b.load(b.getWordsType(), b.offsetBytes(b.getPointer(0), index),
+                    16);
+    };
+    Value larger = b.getHooks().createMaxU16(b, getWords(16), getWords(32));
+    return b.unpackWords(larger)[3];
+  };
+  expectLowered("sm_90a", build, {"llvm.intr.umax", "vector<8xi16>"});
+  // A word at a time.
+  expectOnAMD(build, {"vector<2xi16>", "llvm.intr.umax", "vector<2xi16>"});
+}
+
+TEST(VocabularyTest, PackScaledFP8) {
+  auto build = [](FP8Products products) {
+    return [products](KernelBuilder &b) {
+      bool isFNUZ =
+          b.getHooks().supportsFP8(Float8E4M3FNUZType::get(b.getContext()));
+      Type type = isFNUZ ? Type(Float8E4M3FNUZType::get(b.getContext()))
+                         : Type(Float8E4M3FNType::get(b.getContext()));
+      SmallVector<Value> values, scales;
+      for (int64_t i : {1, 2, 3, 4}) {
+        values.push_back(b.bitcast(b.getF32Type(), getWord(b, i)));
+        scales.push_back(b.bitcast(b.getF32Type(), getWord(b, 4 + i)));
+      }
+      return b.getHooks()
+          .createPackScaledFP8(b, values, scales, type, products)
+          .front();
+    };
+  };
+  for (FP8Products products : {FP8Products::Any, FP8Products::OfOwnScale,
+                               FP8Products::OfOwnPowerOfTwo})
+    expectLowered("sm_90a", build(products),
+                  {"llvm.fmul", "nvvm.convert.f32x2.to.f8x2", "satfinite"});
+  StringRef multiply = "llvm.fmul", convert = "rocdl.cvt.pk.fp8.f32";
+  // A NaN stays.
+  expectOnAMD(build(FP8Products::Any),
+              {multiply, "vector<2xf32>", "rocdl.fmed3", "llvm.fcmp \"uno\"",
+               "llvm.select", convert});
+  // One comparison for each scale.
+  expectOnAMD(build(FP8Products::OfOwnScale),
+              {multiply, "vector<2xf32>", "llvm.fcmp \"one\"", "llvm.select",
+               "rocdl.fmed3", convert});
+  auto ownPowerOfTwo = build(FP8Products::OfOwnPowerOfTwo);
+  expectOnAMD(ownPowerOfTwo, {multiply, "vector<2xf32>", convert, convert});
+  for (StringRef chip : {"gfx942", "gfx950"})
+    EXPECT_EQ(Lowering(chip).run(ownPowerOfTwo).find("rocdl.fmed3"),
+              std::string::npos);
+}
+
+TEST(VocabularyTest, Uniform) {
+  auto build = [](KernelBuilder &b) { return b.uniform(getWord(b, 1)); };
+  expectLowered("sm_90a", build, {"llvm.load", "llvm.store"});
+  expectOnAMD(build, {"rocdl.readfirstlane"});
+}
+
+TEST(VocabularyTest, Exchange) {
+  auto build = [](int64_t mask) {
+    return [mask](KernelBuilder &b) {
+      auto [one, other] = b.exchange(getWord(b, 1), mask);
+      return b.maxU(one, other);
+    };
+  };
+  for (int64_t mask : {8, 16, 32}) {
+    if (mask < 32)
+      expectLowered("sm_90a", build(mask), {"nvvm.shfl", "bfly"});
+    expectLowered("gfx942", build(mask),
+                  {mask < 32 ? "rocdl.ds_swizzle" : "rocdl.ds_bpermute"});
+  }
+  // Rows of 16 lanes can be swapped.
+  expectLowered("gfx950", build(8), {"rocdl.ds_swizzle"});
+  expectLowered("gfx950", build(16), {"rocdl.permlane16.swap"});
+  expectLowered("gfx950", build(32), {"rocdl.permlane32.swap"});
+}
+
 TEST(VocabularyTest, UnpackFP8) {
   auto build = [](auto getType) {
     return [getType](KernelBuilder &b) {

@@ -21,6 +21,20 @@
 
 namespace mlir::fp8moe {
 
+/// What is known of products that become FP8.
+enum class FP8Products {
+  /// Nothing.
+  Any,
+  /// Each scale is the largest number of the type divided by the largest
+  /// magnitude of values that the value is one of, rounded: no product exceeds
+  /// that number by more than a rounding error. A product is only a NaN where
+  /// its scale is a NaN or zero.
+  OfOwnScale,
+  /// The same, and scales were rounded down to powers of two: no product
+  /// exceeds the largest number.
+  OfOwnPowerOfTwo,
+};
+
 class TargetHooks {
 public:
   virtual ~TargetHooks() = default;
@@ -46,6 +60,12 @@ public:
   virtual Value createPackFP8(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
                               Type fp8Type) const = 0;
 
+  /// The same of products of values and their scales, four in each word.
+  virtual SmallVector<Value>
+  createPackScaledFP8(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
+                      ArrayRef<Value> scales, Type fp8Type,
+                      FP8Products products) const = 0;
+
   /// The reverse: the four bytes of `word` (i32) as f32, exactly. Any NaN may
   /// come of a NaN.
   virtual SmallVector<Value>
@@ -56,15 +76,31 @@ public:
   virtual Value createPackBF16(ImplicitLocOpBuilder &b, Value low,
                                Value high) const = 0;
 
+  /// The larger of each two of the unsigned 16-bit numbers in two vectors of
+  /// four words.
+  virtual Value createMaxU16(ImplicitLocOpBuilder &b, Value lhs,
+                             Value rhs) const = 0;
+
   /// The i32 whose byte i is byte n of `low` (0 to 3) or `high` (4 to 7), where
   /// n is the number in bits 4 * i to 4 * i + 3 of `selector`. All are i32, and
   /// the upper half of the selector is zero.
   virtual Value createPermuteBytes(ImplicitLocOpBuilder &b, Value low,
                                    Value high, Value selector) const = 0;
 
+  /// Whether accesses of 16 bytes to global memory may begin at any element.
+  virtual bool hasUnalignedVectors() const = 0;
+
+  /// Whether numbers that all lanes have in common are computed once for the
+  /// subgroup. Then lanes best count in 32 bits from an origin that they share.
+  virtual bool hasScalarRegisters() const = 0;
+
   //===--------------------------------------------------------------------===//
   // Lanes of a converged subgroup
   //===--------------------------------------------------------------------===//
+
+  /// `value` (i32), which is the same in all lanes, so that the vendor's
+  /// compiler knows it.
+  virtual Value createUniform(ImplicitLocOpBuilder &b, Value value) const = 0;
 
   /// The lanes where `condition` (i1) holds: bits of an integer that has one
   /// for each lane.
@@ -81,6 +117,12 @@ public:
   /// instruction finds it.
   virtual Value createSubgroupMaxU(ImplicitLocOpBuilder &b,
                                    Value value) const = 0;
+
+  /// `value` (i32) of a lane and of lane `lane ^ mask`, in an order that lanes
+  /// need not agree on; null where no instruction is better at this than a
+  /// shuffle.
+  virtual std::pair<Value, Value>
+  createExchange(ImplicitLocOpBuilder &b, Value value, int64_t mask) const = 0;
 
   //===--------------------------------------------------------------------===//
   // The grid

@@ -70,6 +70,11 @@ KernelBuilder::KernelBuilder(Location loc, gpu::GPUModuleOp module,
 
 Value KernelBuilder::getSubgroup() { return divU(thread, getSubgroupSize()); }
 
+Value KernelBuilder::getUniformSubgroup() {
+  Value subgroup = uniform(truncate(getI32Type(), getSubgroup()));
+  return zeroExtend(getI64Type(), subgroup);
+}
+
 Value KernelBuilder::getLane() { return remU(thread, getSubgroupSize()); }
 
 Value KernelBuilder::getNumBlocks() {
@@ -116,6 +121,7 @@ FP8MOE_BINARY(mul, MulIOp)
 FP8MOE_BINARY(divU, DivUIOp)
 FP8MOE_BINARY(remU, RemUIOp)
 FP8MOE_BINARY(minS, MinSIOp)
+FP8MOE_BINARY(minU, MinUIOp)
 FP8MOE_BINARY(maxS, MaxSIOp)
 FP8MOE_BINARY(maxU, MaxUIOp)
 FP8MOE_BINARY(bitAnd, AndIOp)
@@ -346,10 +352,15 @@ Value KernelBuilder::shuffleIndex(Value value, Value lane) {
       .getShuffleResult();
 }
 
+std::pair<Value, Value> KernelBuilder::exchange(Value value, int64_t mask) {
+  std::pair<Value, Value> both = hooks.createExchange(*this, value, mask);
+  return both.first ? both : std::pair(value, shuffleXor(value, mask));
+}
+
 Value KernelBuilder::reduceLanes(Value value, int64_t stride,
                                  function_ref<Value(Value, Value)> combine) {
   for (int64_t mask = stride; mask < getSubgroupSize(); mask *= 2)
-    value = combine(value, shuffleXor(value, mask));
+    value = std::apply(combine, exchange(value, mask));
   return value;
 }
 

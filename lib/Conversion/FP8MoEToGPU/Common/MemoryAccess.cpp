@@ -31,6 +31,22 @@ Value fp8moe::createVectorizable(KernelBuilder &b, Value pointer,
   return vectorizable;
 }
 
+/// createElementPointer of a whole chunk.
+static Value createChunkPointer(KernelBuilder &b, const Plane &plane,
+                                Value index, Value other) {
+  if (!plane.isNear)
+    return createElementPointer(b, plane, index, other);
+  auto countBytes = [&](Value number, Value stride) {
+    auto narrow = [&](Value value) {
+      return b.truncate(b.getI32Type(), value);
+    };
+    return b.mul(narrow(number), b.mul(narrow(stride), plane.elementBytes));
+  };
+  Value bytes = b.add(countBytes(index, plane.vectorStride),
+                      countBytes(other, plane.otherStride));
+  return b.offsetBytes(plane.base, b.zeroExtend(b.getI64Type(), bytes));
+}
+
 Value fp8moe::createElementPointer(KernelBuilder &b, const Plane &plane,
                                    Value index, Value other) {
   Value element =
@@ -61,6 +77,85 @@ static Value isWhole(KernelBuilder &b, const Plane &plane, Value first,
   return b.bitAnd(plane.vectorizable, inside);
 }
 
+/// Whether `range` has as many elements as a chunk.
+static Value hasChunk(KernelBuilder &b, const Plane &plane, IndexRange range) {
+  return b.lessEqual(b.add(range.low, plane.getChunk()), range.high);
+}
+
+/// The first element of a chunk that is moved into `range`.
+static Value moveInside(KernelBuilder &b, const Plane &plane, Value first,
+                        IndexRange range) {
+  return b.clamp(first, range.low, b.sub(range.high, plane.getChunk()));
+}
+
+/// The 16 bytes of `words` as a ring that begins `offset` bytes later.
+static Value rotateWords(KernelBuilder &b, Value words, Value offset) {
+  return createWordsAt(b, words, words, offset);
+}
+
+/// loadChunks where chunks may begin anywhere, of a range that has a whole one:
+/// what is loaded lies inside, and is rotated into its place.
+static SmallVector<Value> loadMovedChunks(KernelBuilder &b, const Plane &plane,
+                                          Value first, int64_t chunks,
+                                          ValueRange others, IndexRange range) {
+  SmallVector<Value> starts, offsets, loaded;
+  for (int64_t chunk : llvm::seq(chunks)) {
+    Value begin = b.add(first, chunk * plane.getChunk());
+    Value start = moveInside(b, plane, begin, range);
+    Value distance = b.truncate(b.getI32Type(),
+                                b.mul(b.sub(begin, start), plane.elementBytes));
+    starts.push_back(start);
+    offsets.push_back(b.bitAnd(distance, kVectorBytes - 1));
+  }
+  for (Value other : others)
+    for (auto [start, offset] : llvm::zip_equal(starts, offsets)) {
+      Value words =
+          b.load(b.getWordsType(), createElementPointer(b, plane, start, other),
+                 plane.vectorAlignment, /*readOnly=*/true);
+      loaded.push_back(rotateWords(b, words, offset));
+    }
+  return loaded;
+}
+
+/// The words with `element`, zero-extended to an i32, behind the elements that
+/// they have; the first one leaves them.
+static SmallVector<Value> pushElement(KernelBuilder &b, ValueRange words,
+                                      Value element, int64_t bits) {
+  SmallVector<Value> row(words);
+  row.push_back(element);
+  if (bits == kWordBits)
+    return SmallVector<Value>(llvm::drop_begin(row));
+  SmallVector<Value> pushed;
+  for (size_t i : llvm::seq(words.size()))
+    pushed.push_back(LLVM::FshrOp::create(b, row[i + 1], row[i], b.i32(bits)));
+  return pushed;
+}
+
+/// loadChunks of ranges that are shorter than a chunk: a loop, so that what is
+/// not expected takes no registers.
+static SmallVector<Value> loadFewElements(KernelBuilder &b, const Plane &plane,
+                                          Value first, int64_t chunks,
+                                          ValueRange others, IndexRange range) {
+  SmallVector<Value> none(kVectorBytes / kWordBytes, b.i32(0)), loaded;
+  Value last = b.sub(range.high, 1);
+  for (Value other : others)
+    for (int64_t chunk : llvm::seq(chunks)) {
+      Value begin = b.add(first, chunk * plane.getChunk());
+      loaded.push_back(b.packWords(b.createRareFor(
+          begin, b.add(begin, plane.getChunk()), 1, none,
+          [&](Value index, ValueRange words) {
+            Value inside = b.clamp(index, range.low, last);
+            Value element =
+                b.load(getElementType(b, plane),
+                       createElementPointer(b, plane, inside, other),
+                       plane.elementBytes, /*readOnly=*/true);
+            return pushElement(b, words, b.zeroExtend(b.getI32Type(), element),
+                               8 * plane.elementBytes);
+          })));
+    }
+  return loaded;
+}
+
 SmallVector<Value> fp8moe::loadChunks(KernelBuilder &b, const Plane &plane,
                                       Value first, int64_t chunks,
                                       ValueRange others, IndexRange range) {
@@ -68,11 +163,11 @@ SmallVector<Value> fp8moe::loadChunks(KernelBuilder &b, const Plane &plane,
   auto loadVectors = [&] {
     SmallVector<Value> loaded;
     for (Value other : others) {
-      Value pointer = createElementPointer(b, plane, first, other);
+      Value pointer = createChunkPointer(b, plane, first, other);
       for (int64_t chunk : llvm::seq(chunks))
         loaded.push_back(b.load(b.getWordsType(),
                                 b.offsetBytes(pointer, chunk * kVectorBytes),
-                                kVectorBytes, /*readOnly=*/true));
+                                plane.vectorAlignment, /*readOnly=*/true));
     }
     return loaded;
   };
@@ -99,14 +194,70 @@ SmallVector<Value> fp8moe::loadChunks(KernelBuilder &b, const Plane &plane,
     }
     return loaded;
   };
+  auto loadParts = [&] {
+    if (!plane.isUnaligned())
+      return loadElements();
+    return b.createIf(
+        b.bitAnd(plane.vectorizable, hasChunk(b, plane, range)), types,
+        [&] { return loadMovedChunks(b, plane, first, chunks, others, range); },
+        [&] {
+          return loadFewElements(b, plane, first, chunks, others, range);
+        });
+  };
   return b.createIf(isWhole(b, plane, first, chunks, range), types, loadVectors,
-                    loadElements);
+                    loadParts);
+}
+
+/// storeChunk where accesses may begin anywhere, of a chunk that `range` cuts:
+/// its bytes in parts, each at most half as large as the one before.
+static void storeParts(KernelBuilder &b, const Plane &plane, Value first,
+                       Value other, Value words, IndexRange range) {
+  Value start = b.maxS(first, range.low);
+  Value end = b.minS(b.add(first, plane.getChunk()), range.high);
+  b.createIf(b.less(start, end), [&] {
+    auto getBytes = [&](Value elements) {
+      return b.truncate(b.getI32Type(), b.mul(elements, plane.elementBytes));
+    };
+    Value bytes = getBytes(b.sub(end, start));
+    Value dropped = getBytes(b.sub(start, first));
+    Value kept =
+        b.createIf(
+             b.equal(dropped, 0), {b.getWordsType()},
+             [&] { return SmallVector<Value>{words}; },
+             [&] { return SmallVector<Value>{rotateWords(b, words, dropped)}; })
+            .front();
+    SmallVector<Value> row = b.unpackWords(kept);
+    Value pointer = createElementPointer(b, plane, start, other);
+    for (int64_t part = kVectorBytes / 2; part >= plane.elementBytes;
+         part /= 2) {
+      Value isStored =
+          b.compare(arith::CmpIPredicate::ne, b.bitAnd(bytes, part), 0);
+      b.createIf(isStored, [&] {
+        Value value = row[0];
+        if (part > kWordBytes)
+          value = b.splitHalves(b.packWords(row)).first;
+        else
+          value = b.truncate(b.getIntegerType(8 * part), value);
+        b.store(value, pointer, plane.elementBytes);
+      });
+      pointer = b.offsetBytes(
+          pointer, b.zeroExtend(b.getI64Type(), b.bitAnd(bytes, part)));
+      if (part > kWordBytes)
+        row = {b.select(isStored, row[2], row[0]),
+               b.select(isStored, row[3], row[1]), row[2], row[3]};
+      else if (part == kWordBytes)
+        row[0] = b.select(isStored, row[1], row[0]);
+      else
+        row[0] = b.select(isStored, b.shiftRight(row[0], 8 * part), row[0]);
+    }
+  });
 }
 
 void fp8moe::storeChunk(KernelBuilder &b, const Plane &plane, Value first,
                         Value other, Value words, IndexRange range) {
   auto storeVector = [&] {
-    b.store(words, createElementPointer(b, plane, first, other), kVectorBytes);
+    b.store(words, createChunkPointer(b, plane, first, other),
+            plane.vectorAlignment);
   };
   // The elements shift down by one in every step: unrolled, their conditions
   // would take many registers, and a loop over independent elements would be
@@ -129,7 +280,30 @@ void fp8moe::storeChunk(KernelBuilder &b, const Plane &plane, Value first,
                       b.shiftRight(halves[1], bits)};
                 });
   };
-  b.createIf(isWhole(b, plane, first, 1, range), storeVector, storeElements);
+  auto storeCut = [&] {
+    if (plane.isUnaligned())
+      b.createIf(
+          plane.vectorizable,
+          [&] { storeParts(b, plane, first, other, words, range); },
+          storeElements);
+    else
+      storeElements();
+  };
+  b.createIf(isWhole(b, plane, first, 1, range), storeVector, storeCut);
+}
+
+/// Drops words from the front of a row: two or none, then one or none. So many
+/// bytes stay if `isKept` says so.
+static SmallVector<Value> dropWords(KernelBuilder &b, SmallVector<Value> row,
+                                    function_ref<Value(int64_t)> isKept) {
+  for (int64_t step : {2, 1}) {
+    Value keeps = isKept(step * kWordBytes);
+    SmallVector<Value> kept;
+    for (size_t i : llvm::seq(row.size() - step))
+      kept.push_back(b.select(keeps, row[i], row[i + step]));
+    row = kept;
+  }
+  return row;
 }
 
 SmallVector<Value> fp8moe::createShiftedWords(KernelBuilder &b,
@@ -139,16 +313,10 @@ SmallVector<Value> fp8moe::createShiftedWords(KernelBuilder &b,
   constexpr int64_t kWords = kVectorBytes / kWordBytes;
   SmallVector<Value> row(before);
   llvm::append_range(row, words);
-  // Drops words until the result and one more before it are left: two words or
-  // none, then one or none.
-  for (int64_t step : {2, 1}) {
-    Value isFar = b.compare(arith::CmpIPredicate::ne,
-                            b.bitAnd(shift, step * kWordBytes), 0);
-    SmallVector<Value> kept;
-    for (size_t i : llvm::seq(row.size() - step))
-      kept.push_back(b.select(isFar, row[i], row[i + step]));
-    row = kept;
-  }
+  // The result and one more word before it are left.
+  row = dropWords(b, row, [&](int64_t bytes) {
+    return b.compare(arith::CmpIPredicate::ne, b.bitAnd(shift, bytes), 0);
+  });
   Value bits = b.mul(b.bitAnd(shift, kWordBytes - 1), 8);
   SmallVector<Value> shifted;
   for (int64_t i : llvm::seq(kWords))
@@ -156,10 +324,27 @@ SmallVector<Value> fp8moe::createShiftedWords(KernelBuilder &b,
   return shifted;
 }
 
+Value fp8moe::createWordsAt(KernelBuilder &b, Value before, Value words,
+                            Value offset) {
+  SmallVector<Value> row = b.unpackWords(before);
+  llvm::append_range(row, b.unpackWords(words));
+  // The result and one more word behind it are left.
+  row = dropWords(b, row, [&](int64_t bytes) {
+    return b.equal(b.bitAnd(offset, bytes), 0);
+  });
+  Value bits = b.mul(b.bitAnd(offset, kWordBytes - 1), 8);
+  SmallVector<Value> result;
+  for (int64_t i : llvm::seq(kVectorBytes / kWordBytes))
+    result.push_back(LLVM::FshrOp::create(b, row[i + 1], row[i], bits));
+  return b.packWords(result);
+}
+
 void fp8moe::zeroChunk(KernelBuilder &b, const Plane &plane, Value first,
                        Value other, IndexRange range) {
   Value pointer = createElementPointer(b, plane, first, other);
-  auto storeVector = [&] { b.store(b.zeroWords(), pointer, kVectorBytes); };
+  auto storeVector = [&] {
+    b.store(b.zeroWords(), pointer, plane.vectorAlignment);
+  };
   // Not a loop: LLVM would make a call of memset of it, which the GPU backends
   // expand to far more code than these few stores.
   auto storeElements = [&] {
@@ -174,5 +359,22 @@ void fp8moe::zeroChunk(KernelBuilder &b, const Plane &plane, Value first,
       element = b.offsetBytes(element, stride);
     }
   };
-  b.createIf(isWhole(b, plane, first, 1, range), storeVector, storeElements);
+  // Zeros may be written twice.
+  auto storeMoved = [&] {
+    Value isCut = b.bitAnd(b.less(range.low, b.add(first, plane.getChunk())),
+                           b.less(first, range.high));
+    b.createIf(isCut, [&] {
+      Value start = moveInside(b, plane, first, range);
+      b.store(b.zeroWords(), createElementPointer(b, plane, start, other),
+              plane.vectorAlignment);
+    });
+  };
+  auto storeCut = [&] {
+    if (plane.isUnaligned())
+      b.createIf(b.bitAnd(plane.vectorizable, hasChunk(b, plane, range)),
+                 storeMoved, storeElements);
+    else
+      storeElements();
+  };
+  b.createIf(isWhole(b, plane, first, 1, range), storeVector, storeCut);
 }

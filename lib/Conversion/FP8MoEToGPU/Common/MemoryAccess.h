@@ -31,6 +31,14 @@ struct Plane {
   Value vectorStride, otherStride;
   /// i1: every chunk is contiguous and aligned, so it can move at once.
   Value vectorizable;
+  /// What is promised of chunks that move at once. Those of one element may
+  /// begin anywhere (TargetHooks::hasUnalignedVectors).
+  int64_t vectorAlignment = kVectorBytes;
+  /// Elements of whole chunks lie behind `base`, so near that 32 bits count the
+  /// bytes to them. Only there may others lie before it.
+  bool isNear = false;
+
+  bool isUnaligned() const { return vectorAlignment < kVectorBytes; }
 
   int64_t getChunk() const { return kVectorBytes / elementBytes; }
 };
@@ -61,6 +69,10 @@ void storeChunk(KernelBuilder &b, const Plane &plane, Value first, Value other,
 /// in a row of bytes where `before` comes before them; four words each.
 SmallVector<Value> createShiftedWords(KernelBuilder &b, ArrayRef<Value> before,
                                       ArrayRef<Value> words, Value shift);
+
+/// The 16 bytes that begin `offset` bytes (i32, 0 to 15) in those of `before`,
+/// behind which those of `words` follow.
+Value createWordsAt(KernelBuilder &b, Value before, Value words, Value offset);
 
 /// Stores zeros to the elements of one chunk that are within `range`.
 void zeroChunk(KernelBuilder &b, const Plane &plane, Value first, Value other,

@@ -39,11 +39,17 @@ struct BoundsBuilder {
   /// The largest end before `index`: its start, as ends never decrease.
   Value createStart(Value index) {
     auto larger = [&](Value lhs, Value rhs) { return b.maxS(lhs, rhs); };
-    SmallVector<Value> largest = b.createFor(
-        b.getLane(), index, b.getSubgroupSize(), b.i32(0),
-        [&](Value other, ValueRange carried) {
-          return SmallVector<Value>{larger(carried[0], loadEnd(other))};
-        });
+    auto enlarge = [&](Value other, ValueRange carried) {
+      return SmallVector<Value>{larger(carried[0], loadEnd(other))};
+    };
+    // Subgroups with scalar registers are large: mostly one trip is enough, and
+    // a loop that is unrolled only begins later.
+    bool isRare = b.getHooks().hasScalarRegisters();
+    SmallVector<Value> largest =
+        isRare ? b.createRareFor(b.getLane(), index, b.getSubgroupSize(),
+                                 b.i32(0), enlarge)
+               : b.createFor(b.getLane(), index, b.getSubgroupSize(), b.i32(0),
+                             enlarge);
     return b.reduceLanes(largest[0], 1, larger);
   }
 
@@ -99,13 +105,15 @@ Segment fp8moe::createSegmentBounds(KernelBuilder &b, Value offsets,
   else
     start = bounds.createStart(index);
   Value end = b.maxS(bounds.loadEndIfBelow(index, count), start);
+  start = b.uniform(start);
+  end = b.uniform(end);
 
   auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
   Segment segment;
   segment.start = widen(start);
   segment.length = widen(b.sub(end, start));
   segment.paddedStart =
-      padding > 1 ? b.mul(widen(blocks), padding) : segment.start;
+      padding > 1 ? b.mul(widen(b.uniform(blocks)), padding) : segment.start;
   return segment;
 }
 

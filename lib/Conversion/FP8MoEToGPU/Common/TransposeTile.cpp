@@ -55,6 +55,12 @@ Value TransposeTile::getWriteWord() {
                                        : b.remU(word, kThreads / kRowGroups);
 }
 
+Value TransposeTile::getFirstWriteWord() {
+  Value word = b.mul(b.getUniformSubgroup(), b.getSubgroupSize() / kRowGroups);
+  return b.getNumThreads() == kThreads ? word
+                                       : b.remU(word, kThreads / kRowGroups);
+}
+
 Value TransposeTile::getAddress(Value buffer, Value row, Value word,
                                 Value rowGroup) {
   // XOR with a multiple of 4 keeps the four words of a chunk together; a row
@@ -66,6 +72,13 @@ Value TransposeTile::getAddress(Value buffer, Value row, Value word,
   Value offset = b.add(b.mul(b.add(b.mul(buffer, getRows()), row), kRowBytes),
                        b.mul(permuted, kWordBytes));
   return b.offsetBytes(memory, offset);
+}
+
+Value TransposeTile::loadChunk(Value buffer, Value row, Value chunk) {
+  Value source =
+      getAddress(buffer, row, b.mul(chunk, kVectorBytes / kWordBytes),
+                 b.divU(row, rowsPerThread));
+  return b.load(b.getWordsType(), source, kVectorBytes);
 }
 
 void TransposeTile::transpose(Value buffer, ArrayRef<Value> words,
@@ -81,9 +94,6 @@ void TransposeTile::transpose(Value buffer, ArrayRef<Value> words,
     Value index = b.add(b.getThread(), first);
     Value row = b.divU(index, kChunksPerRow);
     Value chunk = b.remU(index, kChunksPerRow);
-    Value source =
-        getAddress(buffer, row, b.mul(chunk, kVectorBytes / kWordBytes),
-                   b.divU(row, rowsPerThread));
-    consume(row, chunk, b.load(b.getWordsType(), source, kVectorBytes));
+    consume(row, chunk, loadChunk(buffer, row, chunk));
   }
 }

@@ -46,6 +46,8 @@ public:
   /// The thread's first row and its word within the row, when it writes.
   Value getWriteRow();
   Value getWriteWord();
+  /// The word of the first thread of the subgroup, which is its least.
+  Value getFirstWriteWord();
 
   /// Writes the thread's words to a buffer (numbered from 0), waits for the
   /// block, and calls `consume` with the 16-byte chunks of the tile that this
@@ -54,6 +56,9 @@ public:
   void
   transpose(Value buffer, ArrayRef<Value> words,
             function_ref<void(Value row, Value chunk, Value words)> consume);
+
+  /// The 16 bytes of chunk `chunk` of a row of a buffer, once it was written.
+  Value loadChunk(Value buffer, Value row, Value chunk);
 
 private:
   /// Row groups of 256 threads.

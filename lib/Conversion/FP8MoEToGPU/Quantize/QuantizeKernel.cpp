@@ -74,15 +74,28 @@ SegmentView QuantizeKernel::createSegment(Value index) {
   return view;
 }
 
+/// Says how chunks of `plane`, a part of a buffer, are accessed.
+static void setVectorizable(KernelBuilder &b, Plane &plane, Value pointer,
+                            int64_t alignment, Value segmentStride) {
+  if (b.getHooks().hasUnalignedVectors()) {
+    plane.vectorAlignment = plane.elementBytes;
+    plane.vectorizable = createVectorizable(
+        b, pointer, kVectorBytes, plane.elementBytes, plane.vectorStride, {});
+    return;
+  }
+  plane.vectorizable = createVectorizable(
+      b, pointer, alignment, plane.elementBytes, plane.vectorStride,
+      {plane.otherStride, segmentStride});
+}
+
 Plane QuantizeKernel::getInputPlane(const SegmentView &segment, Along along) {
   Plane plane{segment.input, math.getInputBytes(), sizes.inReduction,
               sizes.inParallel, Value()};
   if (along == Along::Columns)
     std::swap(plane.vectorStride, plane.otherStride);
-  plane.vectorizable = createVectorizable(
-      b, inputPointer, problem.inputAlignment, plane.elementBytes,
-      plane.vectorStride, {plane.otherStride, sizes.inSegment});
-  if (along == Along::Rows)
+  setVectorizable(b, plane, inputPointer, problem.inputAlignment,
+                  sizes.inSegment);
+  if (along == Along::Rows && !plane.isUnaligned())
     plane.vectorizable = b.bitAnd(plane.vectorizable, segment.inputAligned);
   return plane;
 }
@@ -92,10 +105,14 @@ Plane QuantizeKernel::getOutputPlane(const SegmentView &segment, Along along) {
               sizes.outParallel, Value()};
   if (along == Along::Columns)
     std::swap(plane.vectorStride, plane.otherStride);
-  plane.vectorizable = createVectorizable(
-      b, outputPointer, problem.outputAlignment, plane.elementBytes,
-      plane.vectorStride, {plane.otherStride, sizes.outSegment});
+  setVectorizable(b, plane, outputPointer, problem.outputAlignment,
+                  sizes.outSegment);
   return plane;
+}
+
+Value QuantizeKernel::getFirstChunk(IndexRange rows) {
+  return b.getHooks().hasUnalignedVectors() ? rows.low
+                                            : b.bitAnd(rows.low, -kOutputChunk);
 }
 
 void QuantizeKernel::storeScale(const SegmentView &segment, Value column,
@@ -106,13 +123,10 @@ void QuantizeKernel::storeScale(const SegmentView &segment, Value column,
   });
 }
 
-/// The loop of a slice: this thread's chunks, the first of which holds
-/// `rows.low`.
-static SmallVector<Value> forEachSliceChunk(KernelBuilder &b, IndexRange rows,
-                                            Team team, ValueRange init,
-                                            KernelBuilder::LoopBody body) {
-  Value first = b.add(b.bitAnd(rows.low, -kOutputChunk),
-                      b.mul(team.thread, kOutputChunk));
+SmallVector<Value>
+QuantizeKernel::forEachSliceChunk(IndexRange rows, Team team, ValueRange init,
+                                  KernelBuilder::LoopBody body) {
+  Value first = b.add(getFirstChunk(rows), b.mul(team.thread, kOutputChunk));
   // The chunk that holds `rows.low` begins before an empty range.
   Value end = b.select(b.less(rows.low, rows.high), rows.high, 0);
   return b.createFor(first, end, kOutputChunk * team.threads, init, body);
@@ -121,7 +135,7 @@ static SmallVector<Value> forEachSliceChunk(KernelBuilder &b, IndexRange rows,
 Value QuantizeKernel::createSliceMagnitude(const Plane &input, Value column,
                                            IndexRange rows, Team team) {
   SmallVector<Value> accumulator = forEachSliceChunk(
-      b, rows, team, b.zeroWords(), [&](Value first, ValueRange carried) {
+      rows, team, b.zeroWords(), [&](Value first, ValueRange carried) {
         Value largest = carried[0];
         for (Value chunk : loadChunks(
                  b, input, first, getInputChunks(kOutputChunk), column, rows))
@@ -141,13 +155,13 @@ void QuantizeKernel::createSliceQuantize(const Plane &input,
                                          Value scale, IndexRange rows,
                                          Team team) {
   SmallVector<Value> scales(kOutputChunk, scale);
-  forEachSliceChunk(b, rows, team, {}, [&](Value first, ValueRange) {
+  forEachSliceChunk(rows, team, {}, [&](Value first, ValueRange) {
     SmallVector<Value> values;
     for (Value chunk : loadChunks(b, input, first, getInputChunks(kOutputChunk),
                                   column, rows))
       llvm::append_range(values, math.unpackValues(chunk));
     storeChunk(b, output, first, column,
-               b.packWords(math.createQuantize(values, scales)), rows);
+               b.packWords(math.createQuantizeOwn(values, scales)), rows);
     return SmallVector<Value>();
   });
 }
@@ -156,7 +170,7 @@ void QuantizeKernel::createSliceZeroFill(const Plane &output, Value column,
                                          IndexRange rows, Team team) {
   if (!problem.jagged)
     return;
-  forEachSliceChunk(b, rows, team, {}, [&](Value first, ValueRange) {
+  forEachSliceChunk(rows, team, {}, [&](Value first, ValueRange) {
     zeroChunk(b, output, first, column, rows);
     return SmallVector<Value>();
   });

@@ -58,6 +58,10 @@ public:
   Plane getInputPlane(const SegmentView &segment, Along along);
   Plane getOutputPlane(const SegmentView &segment, Along along);
 
+  /// The row from which chunks of a slice are counted: that of the chunk with
+  /// the first row where chunks are aligned, else the first row.
+  Value getFirstChunk(IndexRange rows);
+
   /// Number of input chunks that hold `elements` elements.
   int64_t getInputChunks(int64_t elements) const {
     return elements * math.getInputBytes() / kVectorBytes;
@@ -79,6 +83,12 @@ public:
   Team getSubgroupTeam() { return {b.getLane(), b.getSubgroupSize()}; }
 
 private:
+  /// The loop of a slice: this thread's chunks, the first of which holds
+  /// `rows.low`.
+  SmallVector<Value> forEachSliceChunk(IndexRange rows, Team team,
+                                       ValueRange init,
+                                       KernelBuilder::LoopBody body);
+
   Value inputPointer, offsetsPointer, outputPointer, scalesPointer;
 };
 

@@ -28,11 +28,7 @@ static Value splat(KernelBuilder &b, int64_t word) {
 Value QuantizeMath::createMax(Value lhs, Value rhs) {
   if (inputType.isF32())
     return b.createOrFold<arith::MaxUIOp>(lhs, rhs);
-  auto halves = VectorType::get(8, b.getI16Type());
-  Value maximum =
-      arith::MaxUIOp::create(b, vector::BitCastOp::create(b, halves, lhs),
-                             vector::BitCastOp::create(b, halves, rhs));
-  return vector::BitCastOp::create(b, b.getWordsType(), maximum);
+  return b.getHooks().createMaxU16(b, lhs, rhs);
 }
 
 Value QuantizeMath::createAbsMax(Value accumulator, Value chunk) {
@@ -116,15 +112,9 @@ Value QuantizeMath::createScale(Value magnitude) {
 }
 
 SmallVector<Value> QuantizeMath::createQuantize(ArrayRef<Value> values,
-                                                ArrayRef<Value> scales) {
-  // (Q4): an f32 product; the conversion clamps.
-  SmallVector<Value> scaled, words;
-  for (auto [value, scale] : llvm::zip_equal(values, scales))
-    scaled.push_back(arith::MulFOp::create(b, value, scale));
-  for (size_t first = 0; first < scaled.size(); first += 4)
-    words.push_back(b.getHooks().createPackFP8(
-        b, ArrayRef(scaled).slice(first, 4), fp8Type));
-  return words;
+                                                ArrayRef<Value> scales,
+                                                FP8Products products) {
+  return b.getHooks().createPackScaledFP8(b, values, scales, fp8Type, products);
 }
 
 Value QuantizeMath::createPackedProduct(Value words, Value factor) {

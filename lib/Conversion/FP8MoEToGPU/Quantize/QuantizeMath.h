@@ -41,10 +41,18 @@ public:
   /// (Q2), (Q3): the scale (f32) of a slice whose largest magnitude has these
   /// f32 bits. It is the factor that quantizes (Q5).
   Value createScale(Value magnitude);
-  /// (Q4): the FP8 bytes of the values times their scales, four in an i32 word,
-  /// the first in the lowest byte.
+  /// (Q4): the FP8 bytes of the values times their scales, an f32 product that
+  /// the conversion clamps; four in an i32 word, the first in the lowest byte.
   SmallVector<Value> createQuantize(ArrayRef<Value> values,
-                                    ArrayRef<Value> scales);
+                                    ArrayRef<Value> scales,
+                                    FP8Products products = FP8Products::Any);
+  /// The same, where each scale is that of a slice with the value.
+  SmallVector<Value> createQuantizeOwn(ArrayRef<Value> values,
+                                       ArrayRef<Value> scales) {
+    return createQuantize(values, scales,
+                          powerOfTwo ? FP8Products::OfOwnPowerOfTwo
+                                     : FP8Products::OfOwnScale);
+  }
 
   /// A power of two times a bf16 is a bf16, or so small that it becomes zero in
   /// either format: then two elements can be scaled at once.

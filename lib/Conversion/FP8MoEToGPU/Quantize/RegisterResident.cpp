@@ -23,6 +23,11 @@
 // Slices that are longer than a team can hold are read twice behind that point.
 // So is everything when the chunks are not aligned.
 //
+// Where accesses of 16 bytes may begin anywhere, chunks are counted from `low`
+// on, and the last one is moved to end with the slice: it overlaps the one
+// before, of which both store the same bytes. There are no edges, and only
+// slices shorter than a chunk go element by element.
+//
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Quantize/QuantizeKernel.h"
@@ -59,14 +64,26 @@ private:
   /// Elements from one of a thread's chunks to the next.
   int64_t getStep() const { return team.threads * kOutputChunk; }
   int64_t getHeldRows() const { return config.heldChunks * getStep(); }
+  /// Of rounds that are held, those that fill the whole team whatever its
+  /// length turns out to be.
+  int64_t countFullRounds() const {
+    int64_t known = getKnownRows();
+    return ShapedType::isDynamic(known) ? 0 : known / getStep();
+  }
+  int64_t getAlignment(int64_t elementBytes) const {
+    return isUnaligned() ? elementBytes : kVectorBytes;
+  }
   /// Rows when that is known and their first one is 0, else kDynamic.
   int64_t getKnownRows() const {
     return kernel.problem.jagged ? ShapedType::kDynamic
                                  : kernel.problem.sizes.reduction;
   }
 
+  bool isUnaligned() const { return b.getHooks().hasUnalignedVectors(); }
+
   void forEachColumn(Value strip, Value teamInBlock, int64_t strips,
                      function_ref<void(Value)> body);
+  void enterColumn(Value index);
   void quantizeColumn(Value index);
   void zeroColumn(Value index);
   IndexRange enterSlice(IndexRange rows, const Plane &inputPlane,
@@ -75,8 +92,13 @@ private:
   void quantizeTwice(IndexRange rows);
   void zeroFill(IndexRange rows, Value isAligned);
 
-  /// The rows that are whole chunks.
+  /// The rows that are whole chunks, or all where chunks may overlap.
   IndexRange getChunks(IndexRange rows);
+  /// Where the chunk that is counted from `row` on begins.
+  Value placeChunk(Value row);
+  /// A chunk of round `round` of those that are held, if the thread has it.
+  SmallVector<Value> loadHeld(Value first, Value pointer, int64_t round,
+                              IndexRange chunks);
   Value getInputPointer(Value row);
   Value getOutputPointer(Value row);
 
@@ -108,6 +130,8 @@ private:
   /// behind the last column, which has no rows.
   SegmentView segment;
   Value column, hasColumn, input, output;
+  /// Rows of the segment (i32), for slices that are held.
+  Value length;
 };
 
 } // namespace
@@ -169,22 +193,33 @@ void RegisterResidentBuilder::forEachColumn(Value strip, Value teamInBlock,
 IndexRange RegisterResidentBuilder::enterSlice(IndexRange rows,
                                                const Plane &inputPlane,
                                                const Plane &outputPlane) {
-  Value origin = b.bitAnd(rows.low, -kOutputChunk);
-  input = createElementPointer(b, inputPlane, origin, column);
+  Value origin = kernel.getFirstChunk(rows);
+  // Loads do not ask whether there is a column.
+  Value existing =
+      isUnaligned() ? b.minS(column, b.sub(kernel.sizes.parallel, 1)) : column;
+  input = createElementPointer(b, inputPlane, origin, existing);
   output = createElementPointer(b, outputPlane, origin, column);
   return {b.sub(rows.low, origin),
           b.select(hasColumn, b.sub(rows.high, origin), 0)};
 }
 
-void RegisterResidentBuilder::quantizeColumn(Value index) {
+void RegisterResidentBuilder::enterColumn(Value index) {
   column = index;
   hasColumn = b.less(column, kernel.sizes.parallel);
+}
+
+void RegisterResidentBuilder::quantizeColumn(Value index) {
+  enterColumn(index);
   Plane inputPlane = kernel.getInputPlane(segment, Along::Rows);
   Plane outputPlane = kernel.getOutputPlane(segment, Along::Rows);
   IndexRange rows = enterSlice(segment.rows, inputPlane, outputPlane);
-  Value isHeld = b.bitAnd(
-      b.bitAnd(inputPlane.vectorizable, outputPlane.vectorizable),
-      b.lessEqual(b.sub(segment.rows.high, segment.rows.low), kLongestHeld));
+  Value numRows = b.sub(segment.rows.high, segment.rows.low);
+  Value isHeld =
+      b.bitAnd(b.bitAnd(inputPlane.vectorizable, outputPlane.vectorizable),
+               b.lessEqual(numRows, kLongestHeld));
+  if (isUnaligned())
+    isHeld = b.bitAnd(isHeld, b.lessEqual(b.i64(kOutputChunk), numRows));
+  length = b.truncate(b.getI32Type(), numRows);
   auto narrow = [&](Value row) { return b.truncate(b.getI32Type(), row); };
   b.createIf(
       isHeld, [&] { quantizeHeld({narrow(rows.low), narrow(rows.high)}); },
@@ -194,8 +229,7 @@ void RegisterResidentBuilder::quantizeColumn(Value index) {
 }
 
 void RegisterResidentBuilder::zeroColumn(Value index) {
-  column = index;
-  hasColumn = b.less(column, kernel.sizes.parallel);
+  enterColumn(index);
   Plane outputPlane = kernel.getOutputPlane(segment, Along::Rows);
   zeroFill(enterSlice(segment.zeroRows,
                       kernel.getInputPlane(segment, Along::Rows), outputPlane),
@@ -215,17 +249,9 @@ void RegisterResidentBuilder::quantizeHeld(IndexRange rows) {
   // All loads are on their way before the first result is used.
   SmallVector<Element> edges = getEdges(rows, chunks);
   Value edgeWords = loadElements(edges);
-  int64_t wordsPerChunk = kernel.getInputChunks(kOutputChunk);
-  SmallVector<Type> types(wordsPerChunk, b.getWordsType());
   SmallVector<SmallVector<Value>> held;
   for (int64_t i : llvm::seq(config.heldChunks))
-    held.push_back(b.createIf(
-        b.less(b.add(first, i * getStep()), chunks.high), types,
-        [&] {
-          return loadChunk(
-              b.offsetBytes(pointer, i * getStep() * getInputBytes()));
-        },
-        [&] { return SmallVector<Value>(wordsPerChunk, b.zeroWords()); }));
+    held.push_back(loadHeld(first, pointer, i, chunks));
 
   auto enlarge = [&](Value largest, ArrayRef<Value> chunk) {
     for (Value words : chunk)
@@ -235,24 +261,28 @@ void RegisterResidentBuilder::quantizeHeld(IndexRange rows) {
   Value largest = enlarge(b.zeroWords(), edgeWords);
   for (ArrayRef<Value> chunk : held)
     largest = enlarge(largest, chunk);
-  largest =
-      forEachLaterChunk(first, chunks.high, largest,
-                        [&](Value row, ValueRange carried) {
-                          return SmallVector<Value>{enlarge(
-                              carried[0], loadChunk(getInputPointer(row)))};
-                        })
-          .front();
+  largest = forEachLaterChunk(first, chunks.high, largest,
+                              [&](Value row, ValueRange carried) {
+                                Value pointer =
+                                    getInputPointer(placeChunk(row));
+                                return SmallVector<Value>{
+                                    enlarge(carried[0], loadChunk(pointer))};
+                              })
+                .front();
 
   SmallVector<Value> scales(kOutputChunk,
                             createScale(kernel.math.createLargest(largest)));
   for (auto [i, chunk] : llvm::enumerate(held)) {
     Value row = b.add(first, i * getStep());
+    Value place =
+        static_cast<int64_t>(i) < countFullRounds() ? row : placeChunk(row);
     b.createIf(b.less(row, chunks.high),
-               [&, chunk = chunk] { storeChunk(row, chunk, scales); });
+               [&, chunk = chunk] { storeChunk(place, chunk, scales); });
   }
   storeElements(edges, edgeWords, scales);
   forEachLaterChunk(first, chunks.high, {}, [&](Value row, ValueRange) {
-    storeChunk(row, loadChunk(getInputPointer(row)), scales);
+    Value place = placeChunk(row);
+    storeChunk(place, loadChunk(getInputPointer(place)), scales);
     return SmallVector<Value>();
   });
 }
@@ -288,9 +318,12 @@ void RegisterResidentBuilder::quantizeTwice(IndexRange rows) {
   });
 }
 
-/// Chunks when they are aligned, else elements.
+/// Chunks when they are aligned or may overlap, else elements.
 void RegisterResidentBuilder::zeroFill(IndexRange rows, Value isAligned) {
   IndexRange chunks = getChunks(rows);
+  Value lastChunk = b.sub(rows.high, kOutputChunk);
+  if (isUnaligned())
+    isAligned = b.bitAnd(isAligned, b.lessEqual(rows.low, lastChunk));
   Value zero = arith::ConstantIntOp::create(b, b.getI8Type(), 0);
   auto zeroElements = [&](Value low, Value high) {
     b.createRareFor(b.add(low, team.thread), high, team.threads, {},
@@ -305,8 +338,10 @@ void RegisterResidentBuilder::zeroFill(IndexRange rows, Value isAligned) {
         zeroElements(rows.low, b.minS(chunks.low, rows.high));
         b.createRareFor(b.add(chunks.low, b.mul(team.thread, kOutputChunk)),
                         chunks.high, getStep(), {}, [&](Value row, ValueRange) {
+                          if (isUnaligned())
+                            row = b.minS(row, lastChunk);
                           b.store(b.zeroWords(), getOutputPointer(row),
-                                  kVectorBytes);
+                                  getAlignment(/*elementBytes=*/1));
                           return SmallVector<Value>();
                         });
         zeroElements(b.maxS(chunks.low, chunks.high), rows.high);
@@ -319,8 +354,35 @@ void RegisterResidentBuilder::zeroFill(IndexRange rows, Value isAligned) {
 //===----------------------------------------------------------------------===//
 
 IndexRange RegisterResidentBuilder::getChunks(IndexRange rows) {
+  if (isUnaligned())
+    return rows;
   return {b.roundUp(rows.low, kOutputChunk),
           b.bitAnd(rows.high, -kOutputChunk)};
+}
+
+Value RegisterResidentBuilder::placeChunk(Value row) {
+  return isUnaligned() ? b.minS(row, b.sub(length, kOutputChunk)) : row;
+}
+
+/// Where chunks may overlap, a whole round has them or has none: a branch that
+/// all lanes take together, and none where the length is known.
+SmallVector<Value> RegisterResidentBuilder::loadHeld(Value first, Value pointer,
+                                                     int64_t round,
+                                                     IndexRange chunks) {
+  int64_t wordsPerChunk = kernel.getInputChunks(kOutputChunk);
+  SmallVector<Type> types(wordsPerChunk, b.getWordsType());
+  Value row = b.add(first, round * getStep());
+  auto load = [&] {
+    if (isUnaligned() && round >= countFullRounds())
+      return loadChunk(getInputPointer(placeChunk(row)));
+    return loadChunk(
+        b.offsetBytes(pointer, round * getStep() * getInputBytes()));
+  };
+  Value hasChunk = isUnaligned() ? b.less(b.i32(round * getStep()), length)
+                                 : b.less(row, chunks.high);
+  return b.createIf(hasChunk, types, load, [&] {
+    return SmallVector<Value>(wordsPerChunk, b.zeroWords());
+  });
 }
 
 Value RegisterResidentBuilder::getInputPointer(Value row) {
@@ -337,7 +399,7 @@ SmallVector<Value> RegisterResidentBuilder::loadChunk(Value pointer) {
   for (int64_t i : llvm::seq(kernel.getInputChunks(kOutputChunk)))
     words.push_back(b.load(b.getWordsType(),
                            b.offsetBytes(pointer, i * kVectorBytes),
-                           kVectorBytes, /*readOnly=*/true));
+                           getAlignment(getInputBytes()), /*readOnly=*/true));
   return words;
 }
 
@@ -346,8 +408,8 @@ void RegisterResidentBuilder::storeChunk(Value row, ArrayRef<Value> chunk,
   SmallVector<Value> values;
   for (Value words : chunk)
     llvm::append_range(values, kernel.math.unpackValues(words));
-  b.store(b.packWords(kernel.math.createQuantize(values, scales)),
-          getOutputPointer(row), kVectorBytes);
+  b.store(b.packWords(kernel.math.createQuantizeOwn(values, scales)),
+          getOutputPointer(row), getAlignment(/*elementBytes=*/1));
 }
 
 SmallVector<Value> RegisterResidentBuilder::forEachLaterChunk(
@@ -368,6 +430,8 @@ SmallVector<Element> RegisterResidentBuilder::getEdges(IndexRange rows,
                                                        IndexRange chunks) {
   Value thread = b.truncate(b.getI32Type(), team.thread);
   SmallVector<Element> elements;
+  if (isUnaligned())
+    return elements;
   auto add = [&](Value low, Value high) {
     for (int64_t i = 0; i < kOutputChunk; i += team.threads) {
       Value row = b.add(low, b.add(thread, i));
@@ -411,8 +475,8 @@ void RegisterResidentBuilder::storeElements(ArrayRef<Element> elements,
     return;
   SmallVector<Value> values = kernel.math.unpackValues(words);
   Value bytes = kernel.math
-                    .createQuantize(ArrayRef(values).take_front(kPack),
-                                    scales.take_front(kPack))
+                    .createQuantizeOwn(ArrayRef(values).take_front(kPack),
+                                       scales.take_front(kPack))
                     .front();
   for (auto [i, element] : llvm::enumerate(elements))
     b.createIf(element.isInside, [&, i = i, &element = element] {
@@ -428,7 +492,9 @@ void RegisterResidentBuilder::storeElements(ArrayRef<Element> elements,
 Value RegisterResidentBuilder::combineTeam(Value magnitude) {
   int64_t lanes = std::min(team.threads, b.getSubgroupSize());
   for (int64_t mask = 1; mask < lanes; mask *= 2)
-    magnitude = b.maxU(magnitude, b.shuffleXor(magnitude, mask));
+    magnitude =
+        std::apply([&](Value lhs, Value rhs) { return b.maxU(lhs, rhs); },
+                   b.exchange(magnitude, mask));
   if (!magnitudeMemory)
     return magnitude;
   // Threads may still read the magnitudes of the block's previous slices.

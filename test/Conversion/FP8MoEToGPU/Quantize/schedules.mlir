@@ -60,12 +60,19 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK:         arith.maxsi
 // CHECK:         arith.minsi
-// Nobody promised 16-byte alignment, so the kernel looks.
-// CHECK:         llvm.ptrtoint
+// Lanes have them in common.
+// CHECK-COUNT-2: rocdl.readfirstlane
+// Nobody promised 16-byte alignment, and AMD needs none.
+// CHECK-NOT:     llvm.ptrtoint
+// CHECK:         llvm.load %{{.*}} invariant {alignment = 2 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK:         arith.divf %{{.*}} : f64
-// AMD's conversion does not saturate: the clamp comes first and keeps NaN.
-// CHECK:         %[[HIGH:.*]] = arith.cmpf ogt, %[[X:.*]], %{{.*}} : f32
-// CHECK:         arith.select %[[HIGH]], %{{.*}}, %[[X]] : f32
+// AMD's conversion does not saturate: the clamp comes first. Where products may be NaN, it has no limit.
+// CHECK:         %[[PRODUCTS:.*]] = arith.mulf %{{.*}}, %{{.*}} : vector<2xf32>
+// CHECK:         %[[PRODUCT:.*]] = vector.extract %[[PRODUCTS]][0]
+// CHECK:         %[[IS_NUMBER:.*]] = arith.cmpf one, %{{.*}}, %{{.*}} : f32
+// CHECK:         %[[LIMIT:.*]] = arith.select %[[IS_NUMBER]], %{{.*}}, %{{.*}} : f32
+// CHECK:         %[[LOW:.*]] = arith.negf %[[LIMIT]]
+// CHECK:         rocdl.fmed3 %[[PRODUCT]], %[[LOW]], %[[LIMIT]]
 // CHECK:         rocdl.cvt.pk.fp8.f32
 // CHECK:         llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
 // CHECK:         gpu.barrier

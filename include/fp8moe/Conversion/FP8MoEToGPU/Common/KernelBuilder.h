@@ -90,6 +90,8 @@ public:
   /// Subgroup within the block, and lane within the subgroup.
   Value getSubgroup();
   Value getLane();
+  /// The subgroup, so that the vendor's compiler knows that lanes share it.
+  Value getUniformSubgroup();
   /// The number of blocks of the grid (i32).
   Value getNumBlocks();
 
@@ -112,6 +114,7 @@ public:
   Value ceilDiv(Value lhs, Operand rhs);
   Value roundUp(Value lhs, Operand rhs);
   Value minS(Value lhs, Operand rhs);
+  Value minU(Value lhs, Operand rhs);
   Value maxS(Value lhs, Operand rhs);
   Value maxU(Value lhs, Operand rhs);
   /// min(max(value, low), high).
@@ -193,6 +196,9 @@ public:
   /// `value` (i32) of lane `lane ^ mask`, or of lane `lane` (i32).
   Value shuffleXor(Value value, int64_t mask);
   Value shuffleIndex(Value value, Value lane);
+  /// `value` (i32) of this lane and of lane `lane ^ mask`, for what does not
+  /// ask which is which.
+  std::pair<Value, Value> exchange(Value value, int64_t mask);
   /// Combines `value` (i32) over the lanes whose numbers agree modulo `stride`.
   Value reduceLanes(Value value, int64_t stride,
                     function_ref<Value(Value, Value)> combine);
@@ -207,6 +213,8 @@ public:
   /// `value` (i32) of the lane before this one, `lane` (i32). The first lane
   /// keeps its own.
   Value shiftLanes(Value value, Value lane);
+  /// `value` (i32), which is the same in all lanes.
+  Value uniform(Value value) { return hooks.createUniform(*this, value); }
   /// Whether `condition` (i1) holds in any lane.
   Value voteAny(Value condition) { return hooks.createAny(*this, condition); }
   /// The lanes where `condition` (i1) holds, as the bits of an integer.
