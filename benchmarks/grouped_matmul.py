@@ -44,7 +44,6 @@ import argparse
 import importlib.util
 import json
 import math
-import os
 import pathlib
 import random
 import re
