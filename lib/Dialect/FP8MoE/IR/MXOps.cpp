@@ -41,6 +41,19 @@ static LogicalResult verifyElements(Operation *op, const Twine &what,
   return verifyWritable(op, what, type);
 }
 
+/// What to do about scales that are padded for groups that there are not, or
+/// are not for those that there are.
+static StringRef explainGroups(Operation *op, bool isPadded) {
+  auto matmul = dyn_cast<MatmulOpInterface>(op);
+  if (matmul && matmul.isDense())
+    return "use #fp8moe.scale_blocked<128x4>, or fp8moe.grouped_matmul";
+  // Its groups cannot go.
+  if (matmul && !isPadded)
+    return "use #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>";
+  return isPadded ? "add 'groups(%offsets : tensor<Exi32>)'"
+                  : "remove 'groups(...)' or pad the scales' layout";
+}
+
 LogicalResult fp8moe::detail::verifyBlockScales(
     Operation *op, const Twine &what, RankedTensorType scales,
     ArrayRef<int64_t> elements, TypedValue<RankedTensorType> offsets,
@@ -53,8 +66,7 @@ LogicalResult fp8moe::detail::verifyBlockScales(
   if (static_cast<bool>(padding) != static_cast<bool>(offsets))
     return op->emitOpError("expects group offsets exactly when the scales have "
                            "a blocked layout with padded groups; ")
-           << (padding ? "add 'groups(%offsets : tensor<Exi32>)'"
-                       : "remove 'groups(...)' or pad the scales' layout");
+           << explainGroups(op, static_cast<bool>(padding));
   if (padding && padding.getDim() != 1 - axis)
     return op->emitOpError("has blocks along ")
            << axis << " and expects groups of scales along dimension "

@@ -57,6 +57,10 @@ static LogicalResult verifyScalePresence(MatmulOpInterface op) {
     if (hasBlockScales(op))
       return success();
   }
+  if (fp8 &&
+      static_cast<bool>(op.getScaleA()) != static_cast<bool>(op.getScaleB()))
+    return op.emitOpError("has scales of one operand; give both f32 ones with "
+                          "a 'direction', or e8m0 ones of blocks without");
   if (fp8 != static_cast<bool>(op.getScaleA()) ||
       fp8 != static_cast<bool>(op.getScaleB()) ||
       fp8 != op.getDirection().has_value())

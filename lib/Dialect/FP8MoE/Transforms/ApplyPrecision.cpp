@@ -44,8 +44,7 @@ static LogicalResult verifyRecipe(MatmulOpInterface op) {
   if (recipe != PrecisionRecipe::Rowwise)
     return op.emitOpError("was decided to be FP8 by recipe '")
            << stringifyPrecisionRecipe(recipe)
-           << "', for which there are no matmul kernels; use recipe "
-              "'rowwise', or 'bf16'";
+           << "', which is not applied yet; use recipe 'rowwise', or 'bf16'";
   if (getGroupPadding(op.getA().getType()) ||
       getGroupPadding(op.getB().getType()))
     return op.emitOpError(

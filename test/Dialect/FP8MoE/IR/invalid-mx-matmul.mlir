@@ -37,7 +37,7 @@ func.func @f(%a: tensor<64x96x!fp8moe.e4m3>, %b: tensor<2x96x32x!fp8moe.e4m3>, %
 // Blocks along the rows of groups have groups of scales.
 func.func @f(%a: tensor<32x64x!fp8moe.e4m3>, %b: tensor<64x96x!fp8moe.e4m3>, %ends: tensor<2xi32>,
              %sa: tensor<32x2xf8E8M0FNU>, %sb: tensor<96x2xf8E8M0FNU>) {
-  // expected-error @below {{expects group offsets exactly when the scales have a blocked layout with padded groups; remove 'groups(...)' or pad the scales' layout}}
+  // expected-error @below {{expects group offsets exactly when the scales have a blocked layout with padded groups; use #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>}}
   %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
       scales(%sa, %sb : tensor<32x2xf8E8M0FNU>, tensor<96x2xf8E8M0FNU>)
       : tensor<32x64x!fp8moe.e4m3>, tensor<64x96x!fp8moe.e4m3> -> tensor<2x32x96xbf16>
@@ -55,5 +55,36 @@ func.func @f(%a: tensor<32x96x!fp8moe.e4m3, #rows>, %b: tensor<96x96x!fp8moe.e4m
   %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
       scales(%sa, %sb : tensor<32x12xf8E8M0FNU, #tiles>, tensor<96x12xf8E8M0FNU, #tiles>)
       : tensor<32x96x!fp8moe.e4m3, #rows>, tensor<96x96x!fp8moe.e4m3, #columns> -> tensor<2x32x96xbf16>
+  return
+}
+
+// -----
+
+// Dense ones have no groups.
+func.func @f(%a: tensor<32x64x!fp8moe.e4m3>, %b: tensor<64x96x!fp8moe.e4m3>,
+             %sa: tensor<256x2xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>>,
+             %sb: tensor<96x2xf8E8M0FNU>) {
+  // expected-error @below {{expects group offsets exactly when the scales have a blocked layout with padded groups; use #fp8moe.scale_blocked<128x4>, or fp8moe.grouped_matmul}}
+  %0 = fp8moe.linear %a, %b
+      scales(%sa, %sb : tensor<256x2xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>>, tensor<96x2xf8E8M0FNU>)
+      : tensor<32x64x!fp8moe.e4m3>, tensor<64x96x!fp8moe.e4m3> -> tensor<32x96xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<32x64x!fp8moe.e4m3>, %b: tensor<64x96x!fp8moe.e4m3>, %sa: tensor<32x2xf8E8M0FNU>, %sb: tensor<2x96xf8E8M0FNU>) {
+  // expected-error @below {{expects the scales of the second operand to have shape [96, 2]}}
+  %0 = fp8moe.linear %a, %b scales(%sa, %sb : tensor<32x2xf8E8M0FNU>, tensor<2x96xf8E8M0FNU>)
+      : tensor<32x64x!fp8moe.e4m3>, tensor<64x96x!fp8moe.e4m3> -> tensor<32x96xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<32x64x!fp8moe.e4m3>, %b: tensor<64x96x!fp8moe.e4m3>, %sa: tensor<32x2xf8E8M0FNU>) {
+  // expected-error @below {{has scales of one operand; give both f32 ones with a 'direction', or e8m0 ones of blocks without}}
+  %0 = "fp8moe.linear"(%a, %b, %sa) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>}>
+      : (tensor<32x64x!fp8moe.e4m3>, tensor<64x96x!fp8moe.e4m3>, tensor<32x2xf8E8M0FNU>) -> tensor<32x96xbf16>
   return
 }

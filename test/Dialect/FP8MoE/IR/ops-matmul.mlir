@@ -93,3 +93,14 @@ func.func @decided(%a: tensor<32x?xbf16>, %b: tensor<?x64xbf16>, %ends: tensor<8
       : tensor<32x?xbf16>, tensor<?x64xbf16> -> tensor<8x32x64xbf16>
   return %o : tensor<8x32x64xbf16>
 }
+
+// Scales of blocks of a dense matmul: plain, and in tiles.
+// CHECK-LABEL: func.func @dense_blocks(
+func.func @dense_blocks(%a: tensor<32x64x!fp8moe.e4m3>, %b: tensor<64x96x!fp8moe.e5m2>, %sa: tensor<32x2xf8E8M0FNU>,
+                        %sb: tensor<96x2xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>) -> tensor<32x96xf32> {
+  // CHECK: fp8moe.linear %{{.*}}, %{{.*}} scales(%{{.*}}, %{{.*}} : tensor<32x2xf8E8M0FNU>, tensor<96x2xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>)
+  // CHECK-SAME: : tensor<32x64x!fp8moe.e4m3>, tensor<64x96x!fp8moe.e5m2> -> tensor<32x96xf32>
+  %0 = fp8moe.linear %a, %b scales(%sa, %sb : tensor<32x2xf8E8M0FNU>, tensor<96x2xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>)
+      : tensor<32x64x!fp8moe.e4m3>, tensor<64x96x!fp8moe.e5m2> -> tensor<32x96xf32>
+  return %0 : tensor<32x96xf32>
+}

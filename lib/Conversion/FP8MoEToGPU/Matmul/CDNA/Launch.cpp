@@ -75,9 +75,9 @@ LogicalResult CDNAMatmulLaunch::checkOperand(const Twine &name,
         return failure();
       continue;
     }
-    if (failed(
-            requireAtMost(view.sizes[dim], kMaxExtent, "sizes of " + name)) ||
-        isSingle)
+    if (failed(requireAtMost(view.sizes[dim], kMaxExtent, "sizes of " + name)))
+      return failure();
+    if (isSingle)
       continue;
     if (failed(requirePitch(name, view.strides[dim], elementBytes, kAlignment)))
       return failure();
