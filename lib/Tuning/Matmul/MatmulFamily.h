@@ -50,8 +50,9 @@ protected:
 
   /// Whether a kernel takes the elements of the operands. Layout placement asks
   /// this often: work has more that is not needed.
-  virtual bool hasKernel(MatmulOpInterface op,
-                         const TargetInfo &target) const = 0;
+  bool hasKernel(MatmulOpInterface op, const TargetInfo &target) const {
+    return supports(getMatmulKind(op), target);
+  }
   /// The dimensions of an operand one of which must be contiguous.
   virtual SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op,
                                                     bool isFirst) const;

@@ -65,10 +65,19 @@ static int64_t getPitch(RankedTensorType type, int64_t dim) {
   return ShapedType::isDynamic(stride) && isWholeLines ? kLine : stride;
 }
 
-MatmulWork fp8moe::getMatmulWork(MatmulOpInterface op) {
-  RankedTensorType a = op.getA().getType(), b = op.getB().getType();
+MatmulWork fp8moe::getMatmulKind(MatmulOpInterface op) {
   MatmulWork work;
   work.groupedDim = op.getGroupedDim();
+  work.a = getMatrixElement(op.getA().getType().getElementType());
+  work.b = getMatrixElement(op.getB().getType().getElementType());
+  work.dense = op.isDense();
+  work.hasBlockScales = hasBlockScales(op);
+  return work;
+}
+
+MatmulWork fp8moe::getMatmulWork(MatmulOpInterface op) {
+  RankedTensorType a = op.getA().getType(), b = op.getB().getType();
+  MatmulWork work = getMatmulKind(op);
   work.rows = a.getDimSize(0);
   work.columns = b.getShape().back();
   work.contraction = a.getDimSize(1);
@@ -76,14 +85,10 @@ MatmulWork fp8moe::getMatmulWork(MatmulOpInterface op) {
   PrecisionAttr precision = op.getPrecisionAttr();
   work.contractsTokens =
       work.isMGrouped() && precision && precision.getUse() == MatmulUse::WGrad;
-  work.a = getMatrixElement(a.getElementType());
-  work.b = getMatrixElement(b.getElementType());
   work.elementBytes = getElementBytes(a.getElementType()).value_or(1);
   work.resultBytes = getElementBytes(op.getType().getElementType()).value_or(2);
   work.promoted = isPromoted(op);
-  work.dense = op.isDense();
   work.accumulates = static_cast<bool>(op.getAddend());
-  work.hasBlockScales = hasBlockScales(op);
   work.mnMajorA = isMNMajor(op, /*isFirst=*/true);
   work.mnMajorB = isMNMajor(op, /*isFirst=*/false);
   int64_t last = b.getRank() - 1;

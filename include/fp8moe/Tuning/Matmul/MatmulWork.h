@@ -86,6 +86,9 @@ bool mayBeMNMajor(MatmulOpInterface op, bool isFirst);
 /// contraction.
 bool isMNMajor(MatmulOpInterface op, bool isFirst);
 
+/// What decides whether there is a kernel: groups, elements and scales, without
+/// sizes and layouts.
+MatmulWork getMatmulKind(MatmulOpInterface op);
 MatmulWork getMatmulWork(MatmulOpInterface op);
 
 /// Known sizes for those that are not.

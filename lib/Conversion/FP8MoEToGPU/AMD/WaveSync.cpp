@@ -42,12 +42,6 @@ void fp8moe::createPriority(KernelBuilder &b, int64_t priority) {
   ROCDL::SetPrioOp::create(b, b.getI16IntegerAttr(priority));
 }
 
-Value fp8moe::createUniform(KernelBuilder &b, Value value) {
-  if (matchPattern(value, m_Constant()))
-    return value;
-  return ROCDL::ReadfirstlaneOp::create(b, value.getType(), value);
-}
-
 Value fp8moe::createOpaqueUniform(KernelBuilder &b, Value value) {
   return LLVM::InlineAsmOp::create(
              b, value.getType(), value, /*asm_string=*/"",

@@ -32,11 +32,8 @@ void createSchedulingFence(KernelBuilder &b);
 /// (0).
 void createPriority(KernelBuilder &b, int64_t priority);
 
-/// A value (i32) that is the same in all lanes, as one number of the wave.
-Value createUniform(KernelBuilder &b, Value value);
-
-/// The same number of the wave (i32), which compilers cannot look through:
-/// loops up to it are not unrolled.
+/// The same number of the wave (i32, uniform), which compilers cannot look
+/// through: loops up to it are not unrolled.
 Value createOpaqueUniform(KernelBuilder &b, Value value);
 
 /// `value` (i32) of one lane (i32, uniform), as a number of the wave.

@@ -15,12 +15,6 @@ using namespace mlir::fp8moe;
 
 static constexpr int64_t kAlignment = CDNAMatmulConfig::kChunkBytes;
 
-/// Blocks begin with the group. Where groups are contracted that is anywhere,
-/// and a chunk of 16 bytes, which a lane loads whole, would be of two blocks.
-static bool takesBlockScales(GroupedDim grouped, const TargetInfo &target) {
-  return target.has(Feature::BlockScaledWaves) && grouped == GroupedDim::M;
-}
-
 namespace {
 class CDNAMatmulFamily : public MatmulFamily {
 public:
@@ -31,8 +25,12 @@ public:
   bool supports(const KernelWork &work,
                 const TargetInfo &target) const override {
     const auto &matmul = cast<MatmulWork>(work);
-    return (!matmul.hasBlockScales ||
-            takesBlockScales(matmul.groupedDim, target)) &&
+    // Blocks begin with the group. Where groups are contracted that is
+    // anywhere, and a chunk of 16 bytes, which a lane loads whole, would be of
+    // two blocks.
+    bool takesBlockScales =
+        target.has(Feature::BlockScaledWaves) && matmul.isMGrouped();
+    return (!matmul.hasBlockScales || takesBlockScales) &&
            hasMfmaKernel(matmul.a, matmul.b, target);
   }
   void
@@ -48,9 +46,6 @@ public:
                const TargetInfo &target) const override;
   std::string explain(const MatmulWork &work, KernelChoiceAttr choice,
                       const TargetInfo &target) const override;
-
-protected:
-  bool hasKernel(MatmulOpInterface op, const TargetInfo &target) const override;
 };
 } // namespace
 
@@ -94,15 +89,6 @@ std::string CDNAMatmulFamily::explain(const MatmulWork &work,
 //===----------------------------------------------------------------------===//
 // Layouts
 //===----------------------------------------------------------------------===//
-
-bool CDNAMatmulFamily::hasKernel(MatmulOpInterface op,
-                                 const TargetInfo &target) const {
-  return (!hasBlockScales(op) ||
-          takesBlockScales(op.getGroupedDim(), target)) &&
-         hasMfmaKernel(getMatrixElement(op.getA().getType().getElementType()),
-                       getMatrixElement(op.getB().getType().getElementType()),
-                       target);
-}
 
 LogicalResult CDNAMatmulFamily::verify(Operation *operation,
                                        const TargetInfo &target) const {

@@ -26,6 +26,7 @@ public:
   bool supports(const KernelWork &work,
                 const TargetInfo &target) const override {
     const auto &matmul = cast<MatmulWork>(work);
+    // The kernel that converts operands was not run on one without groups.
     return !(matmul.dense && matmul.hasBlockScales) &&
            hasMatmulKernel(matmul, target);
   }
@@ -54,7 +55,6 @@ public:
                       const TargetInfo &target) const override;
 
 protected:
-  bool hasKernel(MatmulOpInterface op, const TargetInfo &target) const override;
   SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op,
                                             bool isFirst) const override {
     return fp8moe::getContiguousDims(op, isFirst);
@@ -74,15 +74,6 @@ void HopperMatmulFamily::addCandidates(
 //===----------------------------------------------------------------------===//
 // Layouts
 //===----------------------------------------------------------------------===//
-
-bool HopperMatmulFamily::hasKernel(MatmulOpInterface op,
-                                   const TargetInfo &target) const {
-  // The kernel that converts operands was not run on one without groups.
-  return !(op.isDense() && hasBlockScales(op)) &&
-         hasMatmulKernel(getMatrixElement(op.getA().getType().getElementType()),
-                         getMatrixElement(op.getB().getType().getElementType()),
-                         target);
-}
 
 //===----------------------------------------------------------------------===//
 // Choices

@@ -59,7 +59,7 @@ CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
 
   shared = b.allocateShared(config.getSharedBytes(), "stages");
   thread = narrow(b.getThread());
-  wave = createUniform(b, b.divU(thread, CDNAMatmulConfig::kWaveLanes));
+  wave = b.uniform(b.divU(thread, CDNAMatmulConfig::kWaveLanes));
   lane = b.remU(thread, CDNAMatmulConfig::kWaveLanes);
   int64_t alongColumns = config.getWavesAlongColumns();
   waveRow = b.divU(wave, alongColumns);

@@ -54,8 +54,8 @@ static ArrayAttr createScope(KernelBuilder &b,
       LLVM::AliasScopeAttr::get(domain, b.getStringAttr(name)));
 }
 
-SmallVector<Value> fp8moe::createLaneLines(CDNAMatmulKernel &kernel,
-                                           MatmulHalf half) {
+/// The first of createLaneLines.
+static Value createFirstLaneLine(CDNAMatmulKernel &kernel, MatmulHalf half) {
   KernelBuilder &b = kernel.b;
   const CDNAMatmulConfig &config = kernel.config;
   bool isRows = isRowsHalf(half);
@@ -65,12 +65,19 @@ SmallVector<Value> fp8moe::createLaneLines(CDNAMatmulKernel &kernel,
           ? b.add(b.mul(kernel.waveRow, config.getWaveRows()), kernel.laneRow)
           : b.add(b.mul(kernel.waveColumn, CDNAMatmulConfig::kWaveColumns),
                   getLaneColumn(kernel));
-  first = b.add(first, isSecondHalf(half) * inHalf);
-  SmallVector<Value> lines;
+  return b.add(first, isSecondHalf(half) * inHalf);
+}
+
+SmallVector<Value> fp8moe::createLaneLines(CDNAMatmulKernel &kernel,
+                                           MatmulHalf half) {
+  const CDNAMatmulConfig &config = kernel.config;
+  bool isRows = isRowsHalf(half);
+  int64_t count = isRows ? config.getRowTiles() : config.getColumnTiles();
   int64_t apart = isRows ? config.edge : kColumnStep;
-  for (int64_t i :
-       llvm::seq(isRows ? config.getRowTiles() : config.getColumnTiles()))
-    lines.push_back(b.add(first, i * apart));
+  Value first = createFirstLaneLine(kernel, half);
+  SmallVector<Value> lines;
+  for (int64_t i : llvm::seq(count))
+    lines.push_back(kernel.b.add(first, i * apart));
   return lines;
 }
 
@@ -120,8 +127,8 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
   Value read = b.mul(
       b.bitXor(kernel.laneChunk, getRowSwizzle(b, kernel.laneRow, chunks)),
       kChunkBytes);
-  Value rowA = createLaneLines(kernel, MatmulHalf::Rows0).front();
-  Value rowB = createLaneLines(kernel, MatmulHalf::Columns0).front();
+  Value rowA = createFirstLaneLine(kernel, MatmulHalf::Rows0);
+  Value rowB = createFirstLaneLine(kernel, MatmulHalf::Columns0);
   for (int64_t i : {0, 1}) {
     Value chunk = b.bitXor(read, i * config.stepBytes / 2);
     readA[i] = b.add(b.mul(rowA, config.stepBytes), chunk);

@@ -95,9 +95,9 @@ Group TileFinder::findGroup(Value count, Value extent, int64_t blockSize,
             });
         Value start = b.select(b.equal(kernel.lane, 0), soFar[0],
                                b.shiftLanes(end, kernel.lane));
-        auto countSoFar = [&](Value count, Value before) {
+        auto countSoFar = [&](Value number, Value before) {
           Value sum =
-              b.scanLanes(count, kernel.lane, [&](Value lhs, Value rhs) {
+              b.scanLanes(number, kernel.lane, [&](Value lhs, Value rhs) {
                 return b.add(lhs, rhs);
               });
           return b.add(sum, before);
