@@ -6,8 +6,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times weight gradients of narrow dense layers, of bf16 and of e4m3 (with fast and with promoted accumulation), beside torch.mm
-and torch._scaled_mm on an NVIDIA GPU: results of few tiles, for which the contraction over the tokens is cut into parts (splits, docs/grouped-matmul-kernel.md).
+"""Times dense matmuls of few tiles, of bf16 and of e4m3 (with fast and with promoted accumulation), beside torch.mm and
+torch._scaled_mm on an NVIDIA GPU: the contraction is cut into parts (splits, docs/grouped-matmul-kernel.md).
 
 Without a GPU:
 
@@ -17,8 +17,8 @@ On one:
 
     python3 benchmarks/splits.py build/benchmarks/splits
 
-Each shape is compiled with the tile that the model chooses, and with those of CANDIDATES, which show what not cutting costs
-(`whole`). Results are first compared with float64's, and two runs bit for bit. timing.py says how time is measured.
+Each shape is compiled with the tile that the model chooses, and with those of CANDIDATES, which show what whole tiles cost
+(`whole`). Operands of bf16_gradient lie as those of a weight gradient do, others as those of a forward matmul. Results are first compared with float64's, and two runs bit for bit. timing.py says how time is measured.
 """
 
 import itertools
@@ -27,21 +27,31 @@ import subprocess
 
 from prebuilt import geometric_mean, load, parse_options
 
-# Tokens, outputs and inputs of a layer: routers, latent projections, shared experts.
-SHAPES = [
-    (16384, 256, 256),
-    (16384, 512, 512),
-    (65536, 256, 2048),
-    (16384, 2048, 256),
+# Rows, columns and contraction. Weight gradients (outputs, inputs, tokens): routers, latent projections, shared experts.
+GRADIENTS = [
+    (256, 256, 16384),
+    (512, 512, 16384),
+    (256, 2048, 65536),
+    (2048, 256, 16384),
+    (128, 8192, 8192),
+    (1024, 1024, 4096),
+    (576, 7168, 4096),
+    (576, 7168, 16384),
+    (2048, 2048, 16384),
+]
+# The same layers forward (tokens, outputs, inputs), and few tokens.
+FORWARD = [
+    (512, 7168, 7168),
+    (4096, 576, 7168),
     (8192, 128, 8192),
-    (4096, 1024, 1024),
-    (16384, 576, 7168),
-    (16384, 2048, 2048),
+    (1024, 4096, 4096),
+    (300, 5120, 5120),
 ]
 # Rows, columns, stages, schedule and splits of a tile.
 CANDIDATES = [
     (64, 64, 8, "ping_pong", 1),
     (128, 128, 6, "ping_pong", 1),
+    (128, 256, 4, "cooperative", 1),
     (64, 64, 8, "ping_pong", 4),
     (64, 64, 8, "ping_pong", 8),
     (64, 64, 8, "ping_pong", 16),
@@ -50,26 +60,31 @@ CANDIDATES = [
 ]
 BF16 = """
 func.func @{name}(
-    %g: tensor<{n}x{t}xbf16, #columns> {{fp8moe.name = "g"}}, %x: tensor<{t}x{k}xbf16> {{fp8moe.name = "x"}})
-    -> (tensor<{n}x{k}xbf16> {{fp8moe.name = "y"}}) {{
-  %y = fp8moe.linear %g, %x {tiles} : tensor<{n}x{t}xbf16, #columns>, tensor<{t}x{k}xbf16> -> tensor<{n}x{k}xbf16>
-  return %y : tensor<{n}x{k}xbf16>
+    %a: tensor<{m}x{k}xbf16{order_a}> {{fp8moe.name = "a"}}, %b: tensor<{k}x{n}xbf16{order_b}> {{fp8moe.name = "b"}})
+    -> (tensor<{m}x{n}xbf16> {{fp8moe.name = "y"}}) {{
+  %y = fp8moe.linear %a, %b {tiles} : tensor<{m}x{k}xbf16{order_a}>, tensor<{k}x{n}xbf16{order_b}> -> tensor<{m}x{n}xbf16>
+  return %y : tensor<{m}x{n}xbf16>
 }}
 """
 FP8 = """
 func.func @{name}(
-    %g: tensor<{n}x{t}xf8E4M3FN> {{fp8moe.name = "g"}}, %x: tensor<{t}x{k}xf8E4M3FN, #columns> {{fp8moe.name = "x"}},
-    %sg: tensor<{n}xf32> {{fp8moe.name = "sg"}}, %sx: tensor<{k}xf32> {{fp8moe.name = "sx"}})
-    -> (tensor<{n}x{k}xbf16> {{fp8moe.name = "y"}}) {{
-  %y = fp8moe.linear %g, %x scales(%sg, %sx : tensor<{n}xf32>, tensor<{k}xf32>) direction dequantize
-      accumulation {accumulation} {tiles}
-      : tensor<{n}x{t}xf8E4M3FN>, tensor<{t}x{k}xf8E4M3FN, #columns> -> tensor<{n}x{k}xbf16>
-  return %y : tensor<{n}x{k}xbf16>
+    %a: tensor<{m}x{k}xf8E4M3FN> {{fp8moe.name = "a"}}, %b: tensor<{k}x{n}xf8E4M3FN, #columns> {{fp8moe.name = "b"}},
+    %sa: tensor<{m}xf32> {{fp8moe.name = "sa"}}, %sb: tensor<{n}xf32> {{fp8moe.name = "sb"}})
+    -> (tensor<{m}x{n}xbf16> {{fp8moe.name = "y"}}) {{
+  %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<{m}xf32>, tensor<{n}xf32>) direction dequantize
+      accumulation {kind} {tiles}
+      : tensor<{m}x{k}xf8E4M3FN>, tensor<{k}x{n}xf8E4M3FN, #columns> -> tensor<{m}x{n}xbf16>
+  return %y : tensor<{m}x{n}xbf16>
 }}
 """
-KINDS = ("bf16", "fast", "promoted")
+CASES = [
+    *itertools.product(["bf16_gradient"], GRADIENTS),
+    *itertools.product(["bf16"], FORWARD),
+    *itertools.product(["fast", "promoted"], [*GRADIENTS, *FORWARD]),
+]
+KINDS = list(dict.fromkeys(kind for kind, _ in CASES))
 # Of results rounded to bf16; those of e4m3 with sums of the tensor cores' precision (docs/grouped-matmul.md).
-TOLERANCES = {"bf16": 3e-3, "fast": 8e-3, "promoted": 3e-3}
+TOLERANCES = {"bf16_gradient": 3e-3, "bf16": 3e-3, "fast": 8e-3, "promoted": 3e-3}
 
 
 def name_of(kind, shape, candidate=None):
@@ -78,27 +93,34 @@ def name_of(kind, shape, candidate=None):
 
 def candidates_of(kind, shape):
     """Few tiles or few parts: more blocks than three waves of a large chip only add traffic."""
-    _, n, k = shape
+    m, n, _ = shape
     for rows, columns, stages, schedule, splits in CANDIDATES:
         if kind == "promoted":
+            if columns == 256:
+                continue
             # Half of the registers are for the sums; no warpgroup waits for the other.
             rows, stages, schedule = 64, 4, "independent"
-        if splits == 1 or math.ceil(n / rows) * math.ceil(k / columns) * splits <= 3 * 132:
+        if splits == 1 or math.ceil(m / rows) * math.ceil(n / columns) * splits <= 3 * 132:
             yield rows, columns, stages, schedule, splits
+
+
+def tile_of(rows, columns, stages, schedule, splits):
+    return f"#fp8moe.wgmma<rows = {rows}, columns = {columns}, stages = {stages}, schedule = {schedule}, splits = {splits}>"
 
 
 def build(folder, programs):
     folder.mkdir(parents=True, exist_ok=True)
     text = "#columns = #fp8moe.strided<[1, 0]>\n"
-    for kind, shape in itertools.product(KINDS, SHAPES):
-        t, n, k = shape
+    for kind, shape in CASES:
+        m, n, k = shape
         for candidate in {None: None, **dict.fromkeys(candidates_of(kind, shape))}:
-            tile = "#fp8moe.wgmma<rows = {}, columns = {}, stages = {}, schedule = {}, splits = {}>"
-            text += (BF16 if kind == "bf16" else FP8).format(
+            text += (BF16 if kind.startswith("bf16") else FP8).format(
                 name=name_of(kind, shape, candidate),
-                accumulation=kind,
-                tiles=f"tiles [{tile.format(*candidate)}]" if candidate else "",
-                t=t,
+                kind=kind,
+                tiles=f"tiles [{tile_of(*candidate)}]" if candidate else "",
+                order_a=", #columns" if kind == "bf16_gradient" else "",
+                order_b=", #columns" if kind == "bf16" else "",
+                m=m,
                 n=n,
                 k=k,
             )
@@ -111,14 +133,17 @@ def operands_of(kind, shape):
     """Named inputs of the programs, and torch's matmul of them."""
     import torch
 
-    t, n, k = shape
+    m, n, k = shape
+    if kind == "bf16_gradient":
+        g, x = (torch.randn(k, size, device="cuda", dtype=torch.bfloat16) for size in (m, n))
+        return {"a": g.t(), "b": x}, lambda y: torch.mm(g.t(), x, out=y)
+    a, b = (torch.randn(size, k, device="cuda", dtype=torch.bfloat16) for size in (m, n))
     if kind == "bf16":
-        g, x = (torch.randn(t, size, device="cuda", dtype=torch.bfloat16) for size in (n, k))
-        return {"g": g.t(), "x": x}, lambda y: torch.mm(g.t(), x, out=y)
-    g, x = (torch.randn(size, t, device="cuda").to(torch.float8_e4m3fn) for size in (n, k))
-    sg, sx = (torch.rand(size, device="cuda") + 0.5 for size in (n, k))
-    scaled = dict(scale_a=sg[:, None], scale_b=sx[None], out_dtype=torch.bfloat16, use_fast_accum=kind == "fast")
-    return {"g": g, "x": x.t(), "sg": sg, "sx": sx}, lambda y: torch._scaled_mm(g, x.t(), out=y, **scaled)
+        return {"a": a, "b": b.t()}, lambda y: torch.mm(a, b.t(), out=y)
+    a, b = (operand.to(torch.float8_e4m3fn) for operand in (a, b))
+    sa, sb = (torch.rand(size, device="cuda") + 0.5 for size in (m, n))
+    scaled = dict(scale_a=sa[:, None], scale_b=sb[None], out_dtype=torch.bfloat16, use_fast_accum=kind == "fast")
+    return {"a": a, "b": b.t(), "sa": sa, "sb": sb}, lambda y: torch._scaled_mm(a, b.t(), out=y, **scaled)
 
 
 def measure(artifact, kind, shape, rounds, rng):
@@ -126,21 +151,21 @@ def measure(artifact, kind, shape, rounds, rng):
     import torch
     from timing import copies_beyond_l2, sustained_us
 
-    t, n, k = shape
+    m, n, k = shape
     names = [None, *candidates_of(kind, shape)]
     programs = {name or "chosen": artifact.program(name_of(kind, shape, name)) for name in names}
     contenders = {name: [] for name in [*programs, "torch"]}
-    for _ in range(copies_beyond_l2((2 if kind == "bf16" else 1) * (t * n + t * k))):
+    for _ in range(copies_beyond_l2((2 if kind.startswith("bf16") else 1) * (k * m + k * n))):
         inputs, peer = operands_of(kind, shape)
-        y = torch.full((n, k), math.nan, device="cuda", dtype=torch.bfloat16)
+        y = torch.full((m, n), math.nan, device="cuda", dtype=torch.bfloat16)
         for name, program in programs.items():
             contenders[name].append(lambda p=program, inputs=inputs, y=y: p(**inputs, out={"y": y}))
         contenders["torch"].append(lambda peer=peer, y=y: peer(y))
         if len(contenders["torch"]) > 1:
             continue
-        reference = inputs["g"].double() @ inputs["x"].double()
-        if "sg" in inputs:
-            reference *= inputs["sg"][:, None] * inputs["sx"][None]
+        reference = inputs["a"].double() @ inputs["b"].double()
+        if "sa" in inputs:
+            reference *= inputs["sa"][:, None] * inputs["sb"][None]
         for name in contenders:
             y.fill_(math.nan)
             contenders[name][0]()
@@ -159,9 +184,9 @@ def main():
     import torch
 
     artifact, rng = load(options, warmup_s=0.1)
-    print("| kind | tokens,N,K | chosen | best | whole | torch | over torch |\n|---|---|---|---|---|---|---|")
+    print("| kind | rows,columns,contraction | chosen | best | whole | torch | over torch |\n|---|---|---|---|---|---|---|")
     ratios = {kind: [] for kind in KINDS}
-    for kind, shape in itertools.product(KINDS, SHAPES):
+    for kind, shape in CASES:
         us = measure(artifact, kind, shape, options.rounds, rng)
         torch.cuda.empty_cache()
         if us is None:

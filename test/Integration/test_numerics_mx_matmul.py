@@ -153,6 +153,13 @@ GPU_CASES = [
         ((5, 2, 7, 3, 16, 6)[i], cases.GROUP_PATTERNS[(i + 3) % len(cases.GROUP_PATTERNS)], True),
     ]
 ]
+GPU_CASES += [
+    (variant.function, (sizes, special))
+    for variant in VARIANTS
+    if variant.file == DENSE
+    for sizes in GPU_SIZES
+    for special in (False, True)
+]
 # More groups than a wave has lanes, which look for a tile's group; their tiles of scales are counted, too.
 GPU_CASES += [("quantized_2d3d_f32", ((700, 64, 40), 130, pattern, False)) for pattern in cases.GROUP_PATTERNS[:2]]
 # Of the sum of the magnitudes of the products, which are exact; sums are nearly those of f32.

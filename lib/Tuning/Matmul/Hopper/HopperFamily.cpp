@@ -25,10 +25,7 @@ public:
   }
   bool supports(const KernelWork &work,
                 const TargetInfo &target) const override {
-    const auto &matmul = cast<MatmulWork>(work);
-    // The kernel that converts operands was not run on one without groups.
-    return !(matmul.dense && matmul.hasBlockScales) &&
-           hasMatmulKernel(matmul, target);
+    return hasMatmulKernel(cast<MatmulWork>(work), target);
   }
   void
   addCandidates(MLIRContext *context, const KernelWork &work,

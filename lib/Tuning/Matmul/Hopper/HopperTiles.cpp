@@ -138,6 +138,10 @@ explainIllegal(const HopperMatmulConfig &config, const MatmulWork &work,
                          box, config.columns);
   if (config.splits > 1 && !work.dense)
     return std::string("only the contraction of a dense matmul is split");
+  // What converts operands reads their scales from the first block on.
+  if (config.splits > 1 && work.hasBlockScales)
+    return std::string("the contraction of operands with scales of blocks is "
+                       "not split");
   if (work.hasBlockScales && (config.rows % nvidia::kWarpgroupThreads ||
                               config.columns % nvidia::kWarpgroupThreads ||
                               config.kind == WgmmaSchedule::Independent))
@@ -195,7 +199,7 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
   add(work.promoted ? WgmmaSchedule::Independent : WgmmaSchedule::PingPong, 64);
   add(WgmmaSchedule::Cooperative, 128);
   add(WgmmaSchedule::Cooperative, 256);
-  if (work.dense)
+  if (work.dense && !work.hasBlockScales)
     for (HopperMatmulConfig config : SmallVector<HopperMatmulConfig>(configs))
       for (int64_t splits : kSplits) {
         config.splits = splits;

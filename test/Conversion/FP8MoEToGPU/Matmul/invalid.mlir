@@ -142,3 +142,17 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<?x512xbf16>
   }
 }
+
+// -----
+
+// Scales are read from the first block of the contraction on.
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @splits_of_blocks(%a: tensor<?x512xf8E4M3FN>, %b: tensor<512x512xf8E4M3FN, #fp8moe.strided<[1, 0]>>,
+                              %sa: tensor<?x16xf8E8M0FNU>, %sb: tensor<512x16xf8E8M0FNU>) -> tensor<?x512xbf16> {
+    // expected-error@+1 {{'fp8moe.linear' op has a tile that target sm_90a cannot run: the contraction of operands with scales of blocks is not split; use another one, such as #fp8moe.wgmma<}}
+    %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<?x16xf8E8M0FNU>, tensor<512x16xf8E8M0FNU>)
+        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 2, schedule = cooperative, splits = 4>]
+        : tensor<?x512xf8E4M3FN>, tensor<512x512xf8E4M3FN, #fp8moe.strided<[1, 0]>> -> tensor<?x512xbf16>
+    return %y : tensor<?x512xbf16>
+  }
+}

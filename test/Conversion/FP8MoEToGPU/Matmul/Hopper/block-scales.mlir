@@ -4,6 +4,7 @@
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" | FileCheck %s
 
 #columns = #fp8moe.strided<[0, 2, 1]>
+#transposed = #fp8moe.strided<[1, 0]>
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: gpu.func @grouped_matmul_0
@@ -31,5 +32,19 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
         tiles [#fp8moe.wgmma<rows = 128, columns = 256, stages = 2, schedule = cooperative>]
         : tensor<?x2048xf8E4M3FN>, tensor<8x2048x1408xf8E4M3FN, #columns> -> tensor<?x1408xbf16>
     return %y : tensor<?x1408xbf16>
+  }
+
+  // A dense one is a group of all rows: whatever its few tiles, none is split.
+  // CHECK-LABEL: fp8moe_plan.program @dense
+  // CHECK-NOT: fp8moe_plan.workspace
+  // CHECK: fp8moe_plan.tensor_map {{.*}} box(128, 32) swizzle 128
+  // CHECK: fp8moe_plan.tensor_map {{.*}} box(128, 32) swizzle 128
+  // CHECK: fp8moe_plan.launch @{{.*}}::@matmul_{{[0-9]+}}
+  // CHECK-NOT: fp8moe_plan.launch
+  func.func @dense(%a: tensor<256x65536xf8E4M3FN>, %b: tensor<65536x256xf8E4M3FN, #transposed>,
+      %sa: tensor<256x2048xf8E8M0FNU>, %sb: tensor<256x2048xf8E8M0FNU>) -> tensor<256x256xbf16> {
+    %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<256x2048xf8E8M0FNU>, tensor<256x2048xf8E8M0FNU>)
+        : tensor<256x65536xf8E4M3FN>, tensor<65536x256xf8E4M3FN, #transposed> -> tensor<256x256xbf16>
+    return %y : tensor<256x256xbf16>
   }
 }
