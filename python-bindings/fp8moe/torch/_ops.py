@@ -281,7 +281,7 @@ _tracing_state = torch._C._get_tracing_state
 def _is_plain(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether nothing stands between the caller and the tensors' memory but autograd."""
     for tensor in tensors:
-        if type(tensor) not in _PLAIN_TYPES:
+        if type(tensor) not in _PLAIN_TYPES or tensor.is_neg():  # whose memory the dispatcher negates first
             return False
     return not (
         _num_dispatch_modes() or _num_function_modes() or _is_transformed() or _is_profiled() or _tracing_state()

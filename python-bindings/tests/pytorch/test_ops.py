@@ -83,6 +83,13 @@ def test_results_are_those_of_the_program(artifact, quantize):
         assert torch.equal(found.view(torch.uint8), expected.view(torch.uint8))
 
 
+def test_a_tensor_that_is_negated_lazily(turn):
+    """Also after a call with another of its layout."""
+    x = torch.randn(5, 4)
+    for tensor in (x, torch._neg_view(x), x):
+        assert torch.equal(turn(tensor, nothing()), tensor.t())
+
+
 @pytest.mark.parametrize("rows", [0, 1, 11])
 def test_fake_has_the_layout_of_the_result(quantize, rows):
     """The padded extent and the strides come from the values of the manifest."""
