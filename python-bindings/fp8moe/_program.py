@@ -16,7 +16,7 @@ import sys
 import threading
 import weakref
 from ctypes import byref, c_int64, c_void_p
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping
+from typing import Any, Callable, ContextManager, Dict, Iterable, Iterator, List, Mapping
 from typing import NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 from . import _tensors
@@ -109,8 +109,8 @@ class _Call:
 
     def run(
         self,
-        inputs: Sequence[int],
-        outputs: Sequence[int],
+        inputs: Iterable[int],
+        outputs: Iterable[int],
         workspace: int,
         stream: int,
     ) -> None:
@@ -127,39 +127,41 @@ class _Call:
         return description
 
 
-class _TorchCall(NamedTuple):
-    """A call with torch tensors of known layouts on a known device."""
+class _TorchCall:
+    """A call with torch tensors of known layouts on a known device; all that a run asks torch for is found once."""
 
-    call: _Call
-    torch: Any
-    device: Any
-    #: The address of a GPU's current stream by its number; None on the CPU.
-    get_stream: Optional[Callable[[int], int]]
-    #: Makes a tensor of shape, strides and type.
-    make: Callable[[Any, Any, Any], Any]
-    #: Shape, strides and type of the outputs.
-    layouts: List[Tuple[Any, Any, Any]]
+    def __init__(self, torch: Any, call: _Call, device: Any) -> None:
+        self.call = call
+        self.device = device
+        #: Makes a tensor of shape, strides and type.
+        self.make = _tensors.torch_allocator(torch, device)
+        #: Shape, strides and type of the outputs.
+        self.layouts = [
+            (buffer.shape, buffer.strides, _tensors.torch_dtype(torch, buffer.dtype))
+            for buffer in call.outputs
+        ]
+        self._workspace = _tensors.torch_bytes_layout(torch, call.workspace_bytes, call.workspace_align)
+        #: The address of a GPU's current stream by its number; None on the CPU.
+        self._get_stream = None if device.type == "cpu" else _tensors.torch_stream(torch)
+        self._ordinal: int = device.index
+        self._address_of: Callable[[Any], int] = torch.Tensor.data_ptr
 
     def allocate(self) -> List[Any]:
         """Tensors for all outputs."""
         make = self.make
-        return [make(shape, strides, dtype) for shape, strides, dtype in self.layouts]
+        return [make(*layout) for layout in self.layouts]
 
     def run(self, inputs: Sequence[int], results: List[Any]) -> List[Any]:
         """Puts the call into the current stream, with the addresses of its inputs and tensors
         for all outputs, which it returns."""
-        call = self.call
+        call, address_of = self.call, self._address_of
         workspace, address = None, 0
         if call.workspace_bytes:  # The name keeps the memory until all is in the stream.
-            workspace, address = _tensors.torch_bytes(
-                self.torch, call.workspace_bytes, call.workspace_align, self.device
-            )
-        call.run(
-            inputs,
-            [result.data_ptr() for result in results],
-            address,
-            self.get_stream(self.device.index) if self.get_stream else 0,
-        )
+            workspace = self.make(*self._workspace)
+            address = address_of(workspace)
+            address += -address % call.workspace_align
+        stream = self._get_stream(self._ordinal) if self._get_stream else 0
+        call.run(inputs, map(address_of, results), address, stream)
         del workspace
         return results
 
@@ -307,14 +309,7 @@ class Program:
         views = [self._view(t, buffer, "input") for t, buffer in zip(tensors, self.inputs)]
         # Remembered with the entry, so not by `_resolve`, too.
         call = _Call(self._library, self._handle, views)
-        device = tensors[0].device
-        layouts = [
-            (buffer.shape, buffer.strides, _tensors.torch_dtype(torch, buffer.dtype))
-            for buffer in call.outputs
-        ]
-        get_stream = None if device.type == "cpu" else _tensors.torch_stream(torch)
-        make = _tensors.torch_allocator(torch, device)
-        return _TorchCall(call, torch, device, get_stream, make, layouts)
+        return _TorchCall(torch, call, tensors[0].device)
 
     def _given_outputs(
         self, entry: "_TorchCall", given: Mapping[str, Any], tensor_type: Any

@@ -375,9 +375,14 @@ def torch_empty(dtype: str, shape: Any, strides: Any, device: Any) -> Any:
     return torch_allocator(torch, device)(shape, strides, torch_dtype(torch, dtype))
 
 
+def torch_bytes_layout(torch: Any, count: int, align: int) -> Tuple[Any, Any, Any]:
+    """Shape, strides and type of memory with `count` bytes at some multiple of `align`."""
+    return (count + align - 1,), (1,), torch.uint8
+
+
 def torch_bytes(torch: Any, count: int, align: int, device: Any) -> Tuple[Any, int]:
     """Uninitialised memory, and its address, a multiple of `align`."""
-    memory = torch_allocator(torch, device)((count + align - 1,), (1,), torch.uint8)
+    memory = torch_allocator(torch, device)(*torch_bytes_layout(torch, count, align))
     address: int = memory.data_ptr()
     return memory, address + -address % align
 
