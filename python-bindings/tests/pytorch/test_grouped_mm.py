@@ -4,6 +4,7 @@
 """grouped_mm on CPU tensors: bits of the forward and of both gradients against what semantics.md
 says, in float64, and against bf16 within the error of FP8."""
 
+import itertools
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
 import torch._dynamo.testing  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts  # noqa: E402
 
@@ -220,9 +222,35 @@ def test_the_dispatcher_is_not_passed_where_somebody_looks():
         run(x, parameter, weights, gradient, ENDS["empty"])
     ours = [name for name in seen.names if name.startswith("fp8moe.")]
     assert [name.split(".")[1].split("_")[0] for name in ours] == ["forward", "backward"]
+    ends = offsets(ENDS["empty"])
+    with Seen() as seen:
+        grouped_mm(x, weights, ends)
+    assert len(seen.names) == 1  # each may be kept, or computed again, by a mode of checkpointing
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        grouped_mm(x, weights, offsets(ENDS["empty"]))
+        grouped_mm(x, weights, ends)
     assert any(event.key.startswith("fp8moe::forward_") for event in profile.key_averages())
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_traced_by_make_fx(mode):
+    """Also after a call with weights of that layout."""
+    x, _, weights, _ = tensors()
+    x, weights, ends = x.detach(), weights.detach(), offsets(ENDS["empty"])
+    expected = grouped_mm(x, weights, ends)
+    graph = make_fx(lambda *arguments: grouped_mm(*arguments), tracing_mode=mode)(x, weights, ends)
+    names = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
+    assert [name.split("_")[0] for name in names] == ["fp8moe.forward"]
+    assert torch.equal(graph(x, weights, ends), expected)
+
+
+def test_layouts_are_those_of_the_transpose():
+    for sizes in itertools.product((0, 1, 2, 3), repeat=3):
+        for order in itertools.permutations(range(3)):
+            base = torch.empty([sizes[dim] for dim in order])
+            weights = base.permute([order.index(dim) for dim in range(3)])
+            for tensor in (weights, weights[:, :, ::2], weights.expand(sizes[0], -1, -1)):
+                expected = "NK" if tensor.transpose(-2, -1).is_contiguous() else "KN"
+                assert _grouped_mm.find_layout(tensor) == expected, (tensor.shape, tensor.stride())
 
 
 def test_no_gradients_of_gradients_past_the_dispatcher():
