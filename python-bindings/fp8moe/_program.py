@@ -51,6 +51,8 @@ def _to_buffer(pointer: Any) -> Buffer:
 
     def known(entries: Any) -> Tuple[Optional[int], ...]:
         values = entries[: info.rank]
+        if DYNAMIC not in values:  # those of a call
+            return tuple(values)
         return tuple(None if value == DYNAMIC else value for value in values)
 
     return Buffer(
@@ -288,21 +290,22 @@ class Program:
         results = self._given_outputs(entry, self._bind_out(out), tensor_type)
         return None if results is None else entry.run(inputs, results)
 
-    def find_torch_call(self, tensors: Sequence[Any]) -> Optional[FoundCall]:
+    def find_torch_call(
+        self, torch: Any, tensors: Sequence[Any], fit: Callable[[Any], bool]
+    ) -> Optional[FoundCall]:
         """For fp8moe.torch: what runs the program on these tensors of torch, none of them
-        negated lazily, if it was called with others like them before; else None."""
+        negated lazily. Tensors unlike those before get a full check, with its errors, if they
+        `fit`; else, or where they have no memory, the result is None."""
         try:
             key, inputs = _torch_key(tensors)
         except RuntimeError:
             return None
         entry = self._torch_calls.get(key)
-        return None if entry is None else (entry, inputs)
-
-    def plan_torch_call(self, torch: Any, tensors: Sequence[Any]) -> FoundCall:
-        """The same for tensors unlike those before, after a full check, with its errors."""
-        entry = self._plan_torch(torch, tensors)
-        key, inputs = _torch_key(tensors)
-        return self._torch_calls.add(key, entry), inputs
+        if entry is None:
+            if not fit(tensors):
+                return None
+            entry = self._torch_calls.add(key, self._plan_torch(torch, tensors))
+        return entry, inputs
 
     def _plan_torch(self, torch: Any, tensors: Sequence[Any]) -> "_TorchCall":
         """Checks the tensors, and prepares what calls with others like them need."""

@@ -187,8 +187,10 @@ def _view_numpy(array: Any, what: str) -> View:
 
 
 def _view_torch(torch: Any, tensor: Any, what: str) -> View:
-    if tensor.device.type not in ("cpu", "cuda"):
-        raise InvalidArgumentError(f"{what}: is on device {tensor.device}")
+    device = tensor.device
+    kind = device.type
+    if kind not in ("cpu", "cuda"):
+        raise InvalidArgumentError(f"{what}: is on device {device}")
     if tensor.layout is not torch.strided:
         raise InvalidArgumentError(f"{what}: has layout {tensor.layout}, expected torch.strided")
     dtype = _require_dtype(tensor.dtype, what)
@@ -203,8 +205,8 @@ def _view_torch(torch: Any, tensor: Any, what: str) -> View:
         tuple(tensor.shape),
         tuple(tensor.stride()),
         dtype,
-        "cpu" if tensor.device.type == "cpu" else "gpu",
-        tensor.device.index,
+        "cpu" if kind == "cpu" else "gpu",
+        device.index,
         owner=tensor,
     )
 

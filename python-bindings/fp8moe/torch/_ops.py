@@ -199,11 +199,9 @@ class Op:
         program = self._programs.get(tensors[0].device)
         if program is None:
             return None
-        found = program.find_torch_call(tensors)
+        found = program.find_torch_call(torch, tensors, fit)
         if found is None:
-            if not fit(tensors):
-                return None
-            found = program.plan_torch_call(torch, tensors)
+            return None
         if _is_grad_enabled() and _any_requires_grad(*tensors):
             return _apply_past_wrapper(self, lambda: self._run_found(found), *tensors)
         return self._run_found(found)

@@ -326,9 +326,9 @@ def test_selective_checkpointing(monkeypatch):
             ran.append(program.name)
             return program(*arguments)
 
-        def find_torch_call(self, arguments):
+        def find_torch_call(self, *arguments):
             ran.append(program.name)
-            return program.find_torch_call(arguments)
+            return program.find_torch_call(*arguments)
 
     monkeypatch.setattr(op, "_programs", {torch.device("cpu"): Recorder()})
 
