@@ -145,6 +145,17 @@ def test_inputs_of_any_layout(kind):
     assert torch.equal(grouped_mm(x, weights, offsets(ENDS["empty"])), expected)
 
 
+class Recorder:
+    """A program that writes down its name where an operator runs it."""
+
+    def __init__(self, program, ran):
+        self.program, self.ran = program, ran
+
+    def find_torch_call(self, *arguments):
+        self.ran.append(self.program.name)
+        return self.program.find_torch_call(*arguments)
+
+
 @pytest.mark.parametrize("needs, program", [("x", "grad_x"), ("weights", "grad_weights"), ("both", "backward")])
 def test_only_gradients_that_are_asked_for_are_computed(needs, program, monkeypatch):
     x, parameter, weights, gradient = tensors()
@@ -156,11 +167,7 @@ def test_only_gradients_that_are_asked_for_are_computed(needs, program, monkeypa
     for op in operators:
         (real,) = op._programs.values()
 
-        def record(*arguments, real=real):
-            ran.append(real.name)
-            return real(*arguments)
-
-        monkeypatch.setattr(op, "_programs", {torch.device("cpu"): record})
+        monkeypatch.setattr(op, "_programs", {torch.device("cpu"): Recorder(real, ran)})
     monkeypatch.setattr(_ops, "past_dispatcher", False)
     grouped_mm(x, weights, offsets(ENDS["empty"])).backward(gradient)
     assert ran == [program]
@@ -321,16 +328,7 @@ def test_selective_checkpointing(monkeypatch):
     (program,) = op._programs.values()
     ran = []
 
-    class Recorder:
-        def __call__(self, *arguments):
-            ran.append(program.name)
-            return program(*arguments)
-
-        def find_torch_call(self, *arguments):
-            ran.append(program.name)
-            return program.find_torch_call(*arguments)
-
-    monkeypatch.setattr(op, "_programs", {torch.device("cpu"): Recorder()})
+    monkeypatch.setattr(op, "_programs", {torch.device("cpu"): Recorder(program, ran)})
 
     def layer(x, weights, ends):
         return grouped_mm(x * 1.0, weights, ends) * 1.0
