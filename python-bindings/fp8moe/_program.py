@@ -15,15 +15,16 @@ import struct
 import sys
 import threading
 import weakref
-from ctypes import byref, c_int64, c_void_p
+from ctypes import addressof, byref, c_int64, c_void_p, sizeof
 from typing import Any, Callable, ContextManager, Dict, Iterable, Iterator, List, Mapping
 from typing import NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 from . import _tensors
-from ._library import DTYPE_BYTES, DTYPE_CODES, DYNAMIC, CTensor, InvalidArgumentError, Library
+from ._library import DTYPE_BYTES, DTYPE_CODES, DYNAMIC, InvalidArgumentError, Library
 
 #: How many sets of input shapes a program remembers.
 _MAX_CALLS = 256
+_INT64_BYTES = sizeof(c_int64)
 
 
 class TensorSpec(NamedTuple):
@@ -79,22 +80,33 @@ class Device(NamedTuple):
         return Device(name, kind, int(name.partition(":")[2] or 0))
 
 
+def _pack_tensors(views: Sequence[_tensors.View]) -> Tuple[bytes, Any]:
+    """fp8moe_tensor for each view, and the memory that their pointers refer to. One array of
+    ctypes takes as long as packing all."""
+    numbers = [number for view in views for number in (*view.shape, *(view.strides or ()))]
+    memory = (c_int64 * len(numbers))(*numbers)
+    address = addressof(memory)
+    fields: List[int] = []
+    for view in views:
+        rank = len(view.shape)
+        strides = address + rank * _INT64_BYTES
+        end = strides if view.strides is None else strides + rank * _INT64_BYTES
+        fields += (DTYPE_CODES[view.dtype] if view.dtype else 0, rank, address)
+        fields.append(0 if view.strides is None else strides)
+        address = end
+    return struct.pack("=" + len(views) * "iiQQ", *fields), memory
+
+
 class _Call:
     """fp8moe_call: a program with every size known."""
 
     def __init__(self, library: Library, program: int, views: Sequence[_tensors.View]):
-        tensors = (CTensor * len(views))()
-        for tensor, view in zip(tensors, views):
-            tensor.dtype = DTYPE_CODES[view.dtype] if view.dtype else 0
-            tensor.rank = len(view.shape)
-            # The structure keeps the arrays that its pointers are given.
-            tensor.shape = (c_int64 * len(view.shape))(*view.shape)
-            if view.strides is not None:
-                tensor.strides = (c_int64 * len(view.strides))(*view.strides)
+        tensors, memory = _pack_tensors(views)
         handle = c_void_p()
         library.check(
             library.program_resolve(program, tensors, len(views), byref(handle))
         )
+        del memory
         self.handle = handle
         self.library = library
         # Not at exit, when daemon threads may still run it.
@@ -130,7 +142,8 @@ class _Call:
 
 
 class _TorchCall:
-    """A call with torch tensors of known layouts on a known device; all that a run asks torch for is found once."""
+    """A call with torch tensors of known layouts on a known device. All that a run asks torch
+    for is found once."""
 
     def __init__(self, torch: Any, call: _Call, device: Any) -> None:
         self.call = call
@@ -142,7 +155,9 @@ class _TorchCall:
             (buffer.shape, buffer.strides, _tensors.torch_dtype(torch, buffer.dtype))
             for buffer in call.outputs
         ]
-        self._workspace = _tensors.torch_bytes_layout(torch, call.workspace_bytes, call.workspace_align)
+        self._workspace = _tensors.torch_bytes_layout(
+            torch, call.workspace_bytes, call.workspace_align
+        )
         #: The address of a GPU's current stream by its number; None on the CPU.
         self._get_stream = None if device.type == "cpu" else _tensors.torch_stream(torch)
         self._ordinal: int = device.index
@@ -225,6 +240,8 @@ class Program:
         )
         self._input_names = [buffer.name for buffer in self.inputs]
         self._output_names = [buffer.name for buffer in self.outputs]
+        #: Of each input, what messages call it.
+        self._input_words = [f"input '{name}'" for name in self._input_names]
         fields = tuple(_identifier(buffer.name) for buffer in self.outputs)
         self._make_result: Callable[[List[Any]], Any] = _outputs_type(fields)._make
 
@@ -309,7 +326,10 @@ class Program:
 
     def _plan_torch(self, torch: Any, tensors: Sequence[Any]) -> "_TorchCall":
         """Checks the tensors, and prepares what calls with others like them need."""
-        views = [self._view(t, buffer, "input") for t, buffer in zip(tensors, self.inputs)]
+        views = [
+            self._check_device(_tensors.view_torch(torch, tensor, what), what)
+            for tensor, what in zip(tensors, self._input_words)
+        ]
         # Remembered with the entry, so not by `_resolve`, too.
         call = _Call(self._library, self._handle, views)
         return _TorchCall(torch, call, tensors[0].device)
@@ -397,6 +417,9 @@ class Program:
             raise InvalidArgumentError(
                 f"{what}: has elements of {view.item_bytes} bytes, expected {buffer.dtype}"
             )
+        return self._check_device(view, what)
+
+    def _check_device(self, view: _tensors.View, what: str) -> _tensors.View:
         device = self.device
         if view.device != device.kind:
             raise InvalidArgumentError(

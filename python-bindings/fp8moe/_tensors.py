@@ -186,7 +186,8 @@ def _view_numpy(array: Any, what: str) -> View:
     )
 
 
-def _view_torch(torch: Any, tensor: Any, what: str) -> View:
+def view_torch(torch: Any, tensor: Any, what: str) -> View:
+    """The same of a tensor of torch."""
     device = tensor.device
     kind = device.type
     if kind not in ("cpu", "cuda"):
@@ -294,7 +295,7 @@ def view(tensor: Any, what: str, stream: int = 0) -> View:
     if is_numpy(tensor):
         return _view_numpy(tensor, what)
     if is_torch(tensor):
-        return _view_torch(sys.modules["torch"], tensor, what)
+        return view_torch(sys.modules["torch"], tensor, what)
     if hasattr(tensor, "__cuda_array_interface__"):
         return _view_cuda_array(tensor, what)
     if hasattr(tensor, "__dlpack__"):
