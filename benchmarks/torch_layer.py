@@ -21,8 +21,9 @@ weights among them: outputs, gradients and what is between. Host time is that of
 
 With --cpu-check a small layer runs on the CPU and is compared, and nothing is timed.
 
-With --host only host time is measured, on a GPU or, with matmuls so small that their time is part of it, on the CPU: also with
-kept weights, and through torch's dispatcher, which code takes that is traced or looked at (fp8moe.torch goes past it elsewhere).
+With --host only the host time of eager calls is measured, on a GPU or, with tensors so small that kernels take little of it, on the
+CPU (torch_host.py): of operators of one quantization, of a grouped matmul and of the whole layer, also with kept weights, and through
+torch's dispatcher, which code takes that is traced or looked at (fp8moe.torch goes past it elsewhere).
 """
 
 import argparse
@@ -31,9 +32,7 @@ import math
 import os
 import pathlib
 import random
-import statistics
 import sys
-import time
 
 os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")
 
@@ -50,9 +49,7 @@ MULTIPLE = 16
 RESULTS = ("y", "grad x", "grad gate_up", "grad down")
 # e4m3 has 3 bits after the leading one: a product of two roundings is off by 4% in the mean. A gradient has seen four.
 LEAST_SQNR_DB = 18.0
-HOST_CALLS = 20
 HOST_CPU_SHAPE = (32, 16, 16, 2)
-DISPATCHER = "fp8moe, through the dispatcher"
 GIB = 2.0**30
 
 
@@ -157,59 +154,27 @@ def peak_gib(run):
     return (torch.cuda.max_memory_allocated() - before) / GIB
 
 
-def host_us(shape, contenders, rounds, rng, device="cuda"):
+def host_us(shape, contenders, rounds, rng):
     """Median microseconds until one call of a grouped matmul returns, and with its backward, {name: [us, us]}."""
-    import torch
+    import torch_host
 
-    from fp8moe.torch import _ops, quantize_weights
-
-    _, hidden, width, experts = shape
-    rows = experts * MULTIPLE
-    bf16 = dict(device=device, dtype=torch.bfloat16)
-    x = torch.randn(rows, hidden, **bf16).requires_grad_()
-    parameter = torch.randn(experts, width, hidden, **bf16).requires_grad_()
-    offsets = torch.arange(MULTIPLE, rows + 1, MULTIPLE, device=device, dtype=torch.int32)
-    gradient = torch.ones(rows, width, **bf16)
-    kept = quantize_weights(parameter.transpose(-2, -1))
-    synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
-
-    def forward(name):
-        with torch.no_grad():
-            contenders[name](x, kept if "kept" in name else parameter.transpose(-2, -1), offsets)
-
-    def both(name):
-        y = contenders[name](x, kept if "kept" in name else parameter.transpose(-2, -1), offsets)
-        torch.autograd.grad(y, (x, parameter), gradient)
-
-    found = {(name, run): [] for name in contenders for run in (forward, both)}
-    for turn in range(rounds + 1):  # the first one warms up
-        for name, run in rng.sample(list(found), len(found)):
-            synchronize()
-            _ops.past_dispatcher = name != DISPATCHER
-            begin = time.perf_counter()
-            for _ in range(HOST_CALLS):
-                run(name)
-            found[name, run].append((time.perf_counter() - begin) / HOST_CALLS * 1e6)
-    _ops.past_dispatcher = True
-    synchronize()
-    return {name: [statistics.median(found[name, run][1:]) for run in (forward, both)] for name in contenders}
+    found = torch_host.time_host(torch_host.grouped_mm_contenders(shape, contenders, "cuda"), rounds, rng, "cuda")
+    return {name: [median for (_, who), (_, median) in found.items() if who == name] for name in contenders}
 
 
 def measure_host(options, rng):
-    """Prints host_us of a small layer, and returns it."""
+    """The rows of torch_host.measure, for a small layer."""
     import torch
+    import torch_host
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
         options.no_torchao = True
         torch.set_num_threads(1)
-    contenders = matmuls(options)
-    contenders[DISPATCHER] = contenders["fp8moe, kept"] = contenders["fp8moe"]
-    found = host_us(SHAPES[-1] if device == "cuda" else HOST_CPU_SHAPE, contenders, options.rounds, rng, device)
-    print("|  | host us, forward | with backward |\n|---|---|---|")
-    for name, us in found.items():
-        print(f"| {name} | " + " | ".join(f"{figure:.1f}" for figure in us) + " |")
-    return found
+    others = {name: matmul for name, matmul in matmuls(options).items() if name != "fp8moe"}
+    layers = {name: experts_of(matmul) for name, matmul in others.items()}
+    shape = SHAPES[-1] if device == "cuda" else HOST_CPU_SHAPE
+    return torch_host.measure(shape, others, layers, options.rounds, rng, device)
 
 
 def print_kernels(name, run):
@@ -306,10 +271,10 @@ def main():
     on_cpu = options.cpu_check or (options.host and not torch.cuda.is_available())
     where = "CPU" if on_cpu else torch.cuda.get_device_name()
     if options.host:
-        print(f"{where}, torch {torch.__version__}, seed {options.seed}; one grouped matmul, eager\n")
-        figures = measure_host(options, rng)
+        print(f"{where}, torch {torch.__version__}, seed {options.seed}; eager calls\n")
+        rows = measure_host(options, rng)
         if options.json:
-            pathlib.Path(options.json).write_text(json.dumps(figures, indent=1) + "\n")
+            pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
         return None
     print(f"{where}, torch {torch.__version__}, seed {options.seed}; forward + backward of the experts\n")
     cells = ["M,hidden,D,E", "", *(f"{what}, dB" for what in RESULTS)]

@@ -92,17 +92,6 @@ class CBuffer(ctypes.Structure):
     ]
 
 
-class CTensor(ctypes.Structure):
-    """fp8moe_tensor"""
-
-    _fields_ = [
-        ("dtype", c_int32),
-        ("rank", c_int32),
-        ("shape", POINTER(c_int64)),
-        ("strides", POINTER(c_int64)),
-    ]
-
-
 # name: (result, arguments); handles are plain addresses.
 _FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "fp8moe_runtime_version": (c_char_p, []),
@@ -122,7 +111,7 @@ _FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "fp8moe_program_output": (POINTER(CBuffer), [c_void_p, c_size_t]),
     "fp8moe_program_resolve": (
         c_int,
-        [c_void_p, POINTER(CTensor), c_size_t, POINTER(c_void_p)],
+        [c_void_p, c_char_p, c_size_t, POINTER(c_void_p)],
     ),
     "fp8moe_call_input": (POINTER(CBuffer), [c_void_p, c_size_t]),
     "fp8moe_call_output": (POINTER(CBuffer), [c_void_p, c_size_t]),

@@ -15,15 +15,16 @@ import struct
 import sys
 import threading
 import weakref
-from ctypes import byref, c_int64, c_void_p
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping
+from ctypes import addressof, byref, c_int64, c_void_p, sizeof
+from typing import Any, Callable, ContextManager, Dict, Iterable, Iterator, List, Mapping
 from typing import NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 from . import _tensors
-from ._library import DTYPE_BYTES, DTYPE_CODES, DYNAMIC, CTensor, InvalidArgumentError, Library
+from ._library import DTYPE_BYTES, DTYPE_CODES, DYNAMIC, InvalidArgumentError, Library
 
 #: How many sets of input shapes a program remembers.
 _MAX_CALLS = 256
+_INT64_BYTES = sizeof(c_int64)
 
 
 class TensorSpec(NamedTuple):
@@ -51,6 +52,8 @@ def _to_buffer(pointer: Any) -> Buffer:
 
     def known(entries: Any) -> Tuple[Optional[int], ...]:
         values = entries[: info.rank]
+        if DYNAMIC not in values:  # those of a call
+            return tuple(values)
         return tuple(None if value == DYNAMIC else value for value in values)
 
     return Buffer(
@@ -77,22 +80,33 @@ class Device(NamedTuple):
         return Device(name, kind, int(name.partition(":")[2] or 0))
 
 
+def _pack_tensors(views: Sequence[_tensors.View]) -> Tuple[bytes, Any]:
+    """fp8moe_tensor for each view, and the memory that their pointers refer to. One array of
+    ctypes takes as long as packing all."""
+    numbers = [number for view in views for number in (*view.shape, *(view.strides or ()))]
+    memory = (c_int64 * len(numbers))(*numbers)
+    address = addressof(memory)
+    fields: List[int] = []
+    for view in views:
+        rank = len(view.shape)
+        strides = address + rank * _INT64_BYTES
+        end = strides if view.strides is None else strides + rank * _INT64_BYTES
+        fields += (DTYPE_CODES[view.dtype] if view.dtype else 0, rank, address)
+        fields.append(0 if view.strides is None else strides)
+        address = end
+    return struct.pack("=" + len(views) * "iiQQ", *fields), memory
+
+
 class _Call:
     """fp8moe_call: a program with every size known."""
 
     def __init__(self, library: Library, program: int, views: Sequence[_tensors.View]):
-        tensors = (CTensor * len(views))()
-        for tensor, view in zip(tensors, views):
-            tensor.dtype = DTYPE_CODES[view.dtype] if view.dtype else 0
-            tensor.rank = len(view.shape)
-            # The structure keeps the arrays that its pointers are given.
-            tensor.shape = (c_int64 * len(view.shape))(*view.shape)
-            if view.strides is not None:
-                tensor.strides = (c_int64 * len(view.strides))(*view.strides)
+        tensors, memory = _pack_tensors(views)
         handle = c_void_p()
         library.check(
             library.program_resolve(program, tensors, len(views), byref(handle))
         )
+        del memory
         self.handle = handle
         self.library = library
         # Not at exit, when daemon threads may still run it.
@@ -109,8 +123,8 @@ class _Call:
 
     def run(
         self,
-        inputs: Sequence[int],
-        outputs: Sequence[int],
+        inputs: Iterable[int],
+        outputs: Iterable[int],
         workspace: int,
         stream: int,
     ) -> None:
@@ -127,39 +141,44 @@ class _Call:
         return description
 
 
-class _TorchCall(NamedTuple):
-    """A call with torch tensors of known layouts on a known device."""
+class _TorchCall:
+    """A call with torch tensors of known layouts on a known device. All that a run asks torch
+    for is found once."""
 
-    call: _Call
-    torch: Any
-    device: Any
-    #: The address of a GPU's current stream by its number; None on the CPU.
-    get_stream: Optional[Callable[[int], int]]
-    #: Makes a tensor of shape, strides and type.
-    make: Callable[[Any, Any, Any], Any]
-    #: Shape, strides and type of the outputs.
-    layouts: List[Tuple[Any, Any, Any]]
+    def __init__(self, torch: Any, call: _Call, device: Any) -> None:
+        self.call = call
+        self.device = device
+        #: Makes a tensor of shape, strides and type.
+        self.make = _tensors.torch_allocator(torch, device)
+        #: Shape, strides and type of the outputs.
+        self.layouts = [
+            (buffer.shape, buffer.strides, _tensors.torch_dtype(torch, buffer.dtype))
+            for buffer in call.outputs
+        ]
+        self._workspace = _tensors.torch_bytes_layout(
+            torch, call.workspace_bytes, call.workspace_align
+        )
+        #: The address of a GPU's current stream by its number; None on the CPU.
+        self._get_stream = None if device.type == "cpu" else _tensors.torch_stream(torch)
+        self._ordinal: int = device.index
+        self._address_of: Callable[[Any], int] = torch.Tensor.data_ptr
 
     def allocate(self) -> List[Any]:
         """Tensors for all outputs."""
         make = self.make
-        return [make(shape, strides, dtype) for shape, strides, dtype in self.layouts]
+        return [make(*layout) for layout in self.layouts]
 
     def run(self, inputs: Sequence[int], results: List[Any]) -> List[Any]:
         """Puts the call into the current stream, with the addresses of its inputs and tensors
         for all outputs, which it returns."""
-        call = self.call
+        call, address_of = self.call, self._address_of
         workspace, address = None, 0
         if call.workspace_bytes:  # The name keeps the memory until all is in the stream.
-            workspace, address = _tensors.torch_bytes(
-                self.torch, call.workspace_bytes, call.workspace_align, self.device
-            )
-        call.run(
-            inputs,
-            [result.data_ptr() for result in results],
-            address,
-            self.get_stream(self.device.index) if self.get_stream else 0,
-        )
+            workspace = self.make(*self._workspace)
+            address = address_of(workspace)
+            address += -address % call.workspace_align
+        stream = self._get_stream(self._ordinal) if self._get_stream else 0
+        call.run(inputs, map(address_of, results), address, stream)
         del workspace
         return results
 
@@ -221,6 +240,8 @@ class Program:
         )
         self._input_names = [buffer.name for buffer in self.inputs]
         self._output_names = [buffer.name for buffer in self.outputs]
+        #: Of each input, what messages call it.
+        self._input_words = [f"input '{name}'" for name in self._input_names]
         fields = tuple(_identifier(buffer.name) for buffer in self.outputs)
         self._make_result: Callable[[List[Any]], Any] = _outputs_type(fields)._make
 
@@ -286,35 +307,32 @@ class Program:
         results = self._given_outputs(entry, self._bind_out(out), tensor_type)
         return None if results is None else entry.run(inputs, results)
 
-    def find_torch_call(self, tensors: Sequence[Any]) -> Optional[FoundCall]:
+    def find_torch_call(
+        self, torch: Any, tensors: Sequence[Any], fit: Callable[[Any], bool]
+    ) -> Optional[FoundCall]:
         """For fp8moe.torch: what runs the program on these tensors of torch, none of them
-        negated lazily, if it was called with others like them before; else None."""
+        negated lazily. Tensors unlike those before get a full check, with its errors, if they
+        `fit`; else, or where they have no memory, the result is None."""
         try:
             key, inputs = _torch_key(tensors)
         except RuntimeError:
             return None
         entry = self._torch_calls.get(key)
-        return None if entry is None else (entry, inputs)
-
-    def plan_torch_call(self, torch: Any, tensors: Sequence[Any]) -> FoundCall:
-        """The same for tensors unlike those before, after a full check, with its errors."""
-        entry = self._plan_torch(torch, tensors)
-        key, inputs = _torch_key(tensors)
-        return self._torch_calls.add(key, entry), inputs
+        if entry is None:
+            if not fit(tensors):
+                return None
+            entry = self._torch_calls.add(key, self._plan_torch(torch, tensors))
+        return entry, inputs
 
     def _plan_torch(self, torch: Any, tensors: Sequence[Any]) -> "_TorchCall":
         """Checks the tensors, and prepares what calls with others like them need."""
-        views = [self._view(t, buffer, "input") for t, buffer in zip(tensors, self.inputs)]
+        views = [
+            self._check_device(_tensors.view_torch(torch, tensor, what), what)
+            for tensor, what in zip(tensors, self._input_words)
+        ]
         # Remembered with the entry, so not by `_resolve`, too.
         call = _Call(self._library, self._handle, views)
-        device = tensors[0].device
-        layouts = [
-            (buffer.shape, buffer.strides, _tensors.torch_dtype(torch, buffer.dtype))
-            for buffer in call.outputs
-        ]
-        get_stream = None if device.type == "cpu" else _tensors.torch_stream(torch)
-        make = _tensors.torch_allocator(torch, device)
-        return _TorchCall(call, torch, device, get_stream, make, layouts)
+        return _TorchCall(torch, call, tensors[0].device)
 
     def _given_outputs(
         self, entry: "_TorchCall", given: Mapping[str, Any], tensor_type: Any
@@ -399,6 +417,9 @@ class Program:
             raise InvalidArgumentError(
                 f"{what}: has elements of {view.item_bytes} bytes, expected {buffer.dtype}"
             )
+        return self._check_device(view, what)
+
+    def _check_device(self, view: _tensors.View, what: str) -> _tensors.View:
         device = self.device
         if view.device != device.kind:
             raise InvalidArgumentError(

@@ -186,9 +186,12 @@ def _view_numpy(array: Any, what: str) -> View:
     )
 
 
-def _view_torch(torch: Any, tensor: Any, what: str) -> View:
-    if tensor.device.type not in ("cpu", "cuda"):
-        raise InvalidArgumentError(f"{what}: is on device {tensor.device}")
+def view_torch(torch: Any, tensor: Any, what: str) -> View:
+    """The same of a tensor of torch."""
+    device = tensor.device
+    kind = device.type
+    if kind not in ("cpu", "cuda"):
+        raise InvalidArgumentError(f"{what}: is on device {device}")
     if tensor.layout is not torch.strided:
         raise InvalidArgumentError(f"{what}: has layout {tensor.layout}, expected torch.strided")
     dtype = _require_dtype(tensor.dtype, what)
@@ -203,8 +206,8 @@ def _view_torch(torch: Any, tensor: Any, what: str) -> View:
         tuple(tensor.shape),
         tuple(tensor.stride()),
         dtype,
-        "cpu" if tensor.device.type == "cpu" else "gpu",
-        tensor.device.index,
+        "cpu" if kind == "cpu" else "gpu",
+        device.index,
         owner=tensor,
     )
 
@@ -292,7 +295,7 @@ def view(tensor: Any, what: str, stream: int = 0) -> View:
     if is_numpy(tensor):
         return _view_numpy(tensor, what)
     if is_torch(tensor):
-        return _view_torch(sys.modules["torch"], tensor, what)
+        return view_torch(sys.modules["torch"], tensor, what)
     if hasattr(tensor, "__cuda_array_interface__"):
         return _view_cuda_array(tensor, what)
     if hasattr(tensor, "__dlpack__"):
@@ -375,9 +378,14 @@ def torch_empty(dtype: str, shape: Any, strides: Any, device: Any) -> Any:
     return torch_allocator(torch, device)(shape, strides, torch_dtype(torch, dtype))
 
 
+def torch_bytes_layout(torch: Any, count: int, align: int) -> Tuple[Any, Any, Any]:
+    """Shape, strides and type of memory with `count` bytes at some multiple of `align`."""
+    return (count + align - 1,), (1,), torch.uint8
+
+
 def torch_bytes(torch: Any, count: int, align: int, device: Any) -> Tuple[Any, int]:
     """Uninitialised memory, and its address, a multiple of `align`."""
-    memory = torch_allocator(torch, device)((count + align - 1,), (1,), torch.uint8)
+    memory = torch_allocator(torch, device)(*torch_bytes_layout(torch, count, align))
     address: int = memory.data_ptr()
     return memory, address + -address % align
 

@@ -95,8 +95,8 @@ def _remember(which: str, weights: torch.Tensor, layout: str, recipe: str) -> No
 
 
 def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str) -> Optional[torch.Tensor]:
-    """The result where an earlier call had such weights, and nobody looks on; else None. Eager steps spend their time
-    here. What an earlier call had in all is not checked again."""
+    """The result where an earlier call had such weights and these tensors fit as they are; else None. Eager steps spend
+    their time here. What an earlier call had in all is not checked again."""
     try:
         if isinstance(weights, QuantizedWeights):
             if recipe != weights.recipe:
@@ -106,9 +106,13 @@ def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, r
         else:
             tensor, which, inputs = weights, "grouped_mm", (x, weights, offsets)
         op = _known.get((which, recipe, tensor.shape, tensor.stride(), tensor.device))
-    except (RuntimeError, AttributeError):  # no strides, or no tensor: the checks say what is wrong
+    except (RuntimeError, AttributeError, TypeError):  # no strides, no tensor, or a symbol for a size
         return None
-    return None if op is None else op.call_directly(inputs, _fit)
+    if op is None:
+        return None
+    result: Optional[torch.Tensor] = op.call_directly(inputs, _fit)
+    # Where somebody looks on, what follows is all they see, and it may cost them much.
+    return op.overload(*inputs) if result is None and _fit(inputs) else result
 
 
 def _fit(inputs: Tuple[torch.Tensor, ...]) -> bool:
@@ -198,7 +202,13 @@ def _check(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> Non
 
 def find_layout(weights: torch.Tensor) -> str:
     """Of the programs for these weights, one of fp8moe.programs.WEIGHTS."""
-    return "NK" if weights.transpose(-2, -1).is_contiguous() else "KN"
+    # Whether the transpose is contiguous, without making it: a mode would see it.
+    expected = 1
+    for dim in (1, 2, 0):
+        if weights.shape[dim] != 1 and weights.stride(dim) != expected and weights.numel() > 0:
+            return "KN"
+        expected *= weights.shape[dim]
+    return "NK"
 
 
 def _lay_out(weights: torch.Tensor) -> Tuple[torch.Tensor, str]:

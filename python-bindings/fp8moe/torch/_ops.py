@@ -26,6 +26,7 @@ _GRADIENT = "grad_"
 _KINDS = {"cpu": "cpu", "nvvm": "cuda", "rocdl": "cuda"}
 
 _lock = threading.RLock()
+_library = torch.library.Library(_NAMESPACE, "FRAGMENT")
 
 
 class _Tensor(NamedTuple):
@@ -141,6 +142,10 @@ _ARITHMETIC: Dict[str, Callable[..., Any]] = {
 }
 
 
+def _take_any(tensors: Tuple[torch.Tensor, ...]) -> bool:
+    return True
+
+
 class Op:
     """A program as an operator; `as_op` makes it. Calling it calls the operator."""
 
@@ -149,6 +154,9 @@ class Op:
         #: "fp8moe::NAME_DIGEST".
         self.qualified_name = qualified
         self._kind = kind
+        #: What the dispatcher has left to do, below autograd, for tensors of this kind that nobody looks at.
+        keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, kind.upper()))
+        self._plain_keys: int = keys.add(torch._C.DispatchKey.ADInplaceOrView).raw_repr()
         self._chip = artifact.chip
         self._path = os.path.abspath(artifact.path)
         self._artifact = artifact  # keeps a temporary folder
@@ -156,7 +164,7 @@ class Op:
         #: What `differentiable` declared.
         self._backwards: Optional[Tuple[Union["Op", "Formula"], ...]] = None
         self._plans: List["_Plan"] = []
-        self._chosen: Dict[Tuple[bool, ...], List["_Plan"]] = {}
+        self._chosen: Dict[Tuple[bool, ...], "_Chosen"] = {}
         if artifact.device != "none":
             self._programs[torch.device(artifact.device)] = artifact.program(signature.name)
         # Inductor must keep the strides of inputs: they decide whether a program takes them.
@@ -164,7 +172,8 @@ class Op:
         torch.library.define(qualified, signature.schema, tags=tags)
         torch.library.impl(qualified, ("cpu", "cuda"), self._run)
         torch.library.register_fake(qualified, signature.fake)
-        torch.library.register_autograd(qualified, self._backward, setup_context=self._setup_context)
+        # Not register_autograd, whose layers take longer than a launch.
+        _library.impl(qualified, self._dispatch, "Autograd", with_keyset=True)
         namespace, name = qualified.split("::")
         #: torch's own object, as selective checkpointing and opcheck take it.
         self.overload: Any = getattr(getattr(torch.ops, namespace), name).default
@@ -182,9 +191,7 @@ class Op:
         program(*tensors, out=tuple(out))
 
     def call_directly(
-        self,
-        tensors: Tuple[torch.Tensor, ...],
-        fit: Callable[[Tuple[torch.Tensor, ...]], bool] = lambda tensors: True,
+        self, tensors: Tuple[torch.Tensor, ...], fit: Callable[[Tuple[torch.Tensor, ...]], bool] = _take_any
     ) -> Any:
         """What the operator returns, in code that is neither traced nor transformed nor looked at: nobody would see that
         it goes past torch's dispatcher, which takes several times as long as the launches. None if any of this does not
@@ -194,13 +201,11 @@ class Op:
         program = self._programs.get(tensors[0].device)
         if program is None:
             return None
-        found = program.find_torch_call(tensors)
+        found = program.find_torch_call(torch, tensors, fit)
         if found is None:
-            if not fit(tensors):
-                return None
-            found = program.plan_torch_call(torch, tensors)
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-            return _Direct.apply(self, found, *tensors)
+            return None
+        if _is_grad_enabled() and _any_requires_grad(*tensors):
+            return _apply_past_wrapper(self, lambda: self._run_found(found), *tensors)
         return self._run_found(found)
 
     def _run_found(self, found: FoundCall) -> Any:
@@ -213,27 +218,37 @@ class Op:
 
     def _run(self, *tensors: torch.Tensor) -> Any:
         program = self._programs.get(tensors[0].device) or self._load(tensors[0].device)
-        results = program(*tensors)
-        return results if len(self.signature.outputs) == 1 else tuple(results)
+        found = program.find_torch_call(torch, tensors, _take_any)
+        return self._run_found(found) if found else program(*tensors)  # which says what is wrong
 
-    def _setup_context(self, ctx: Any, inputs: Tuple[torch.Tensor, ...], output: Any) -> None:
-        self._save(ctx, ctx.needs_input_grad, inputs, output)
+    def _dispatch(self, keyset: Any, *tensors: torch.Tensor) -> Any:
+        """What the dispatcher calls first."""
+        below = keyset & _below_autograd
 
-    def _save(self, ctx: Any, needs: Tuple[bool, ...], inputs: Tuple[torch.Tensor, ...], output: Any) -> None:
-        tensors = inputs + (output if isinstance(output, tuple) else (output,))
-        ctx.save_for_backward(*[tensors[i] for plan in self._choose(needs) for kind, i in plan.arguments if kind == "saved"])
-        ctx.layouts = [(tensor.shape, tensor.stride()) for tensor in tensors[len(inputs) :]]
+        def run() -> Any:
+            if below.raw_repr() == self._plain_keys:  # what is next is _run
+                return self._run(*tensors)
+            with torch._C._AutoDispatchBelowAutograd():
+                return self.overload.redispatch(below, *tensors)
 
-    def _backward(self, ctx: Any, *gradients: torch.Tensor) -> Any:
-        results = self._compute_gradients(ctx, ctx.needs_input_grad, gradients)
-        return results[0] if len(results) == 1 else tuple(results)
+        if _is_grad_enabled() and _any_requires_grad(*tensors):
+            return _Differentiable.apply(self, run, *tensors)
+        return run()
 
-    def _choose(self, needs: Tuple[bool, ...]) -> List["_Plan"]:
-        """The backwards that give the gradients of these inputs. Remembered, since each pass asks twice."""
+    def _choose(self, needs: Tuple[bool, ...]) -> "_Chosen":
+        """How to get the gradients of these inputs. Remembered, since each pass asks twice."""
         chosen = self._chosen.get(needs)
         if chosen is None:
-            chosen = self._chosen[needs] = _choose(self._plans, needs)
+            plans = _choose(self._plans, needs)
+            saved = [i for plan in plans for kind, i in plan.arguments if kind == "saved"]
+            chosen = self._chosen[needs] = _Chosen(plans, saved)
         return chosen
+
+    def _save(self, ctx: Any, needs: Tuple[bool, ...], inputs: Tuple[torch.Tensor, ...], output: Any) -> None:
+        outputs = output if isinstance(output, tuple) else (output,)
+        tensors = inputs + outputs
+        ctx.save_for_backward(*[tensors[i] for i in self._choose(needs).saved])
+        ctx.strides = [tensor.stride() for tensor in outputs]
 
     def _compute_gradients(
         self, ctx: Any, needs: Tuple[bool, ...], gradients: Sequence[torch.Tensor]
@@ -243,14 +258,15 @@ class Op:
                 f"{self.qualified_name} has no gradient: declare programs that compute it with "
                 "fp8moe.torch.differentiable, or call it on tensors that need none"
             )
-        results: List[Optional[torch.Tensor]] = [None] * len(self.signature.inputs)
+        results: List[Optional[torch.Tensor]] = [None] * len(needs)
         saved = iter(ctx.saved_tensors)
-        for plan in self._choose(needs):
+        for plan in self._choose(needs).plans:
             found = plan.run(
-                *[_dense(gradients[i], ctx.layouts[i]) if kind == "grad" else next(saved) for kind, i in plan.arguments]
+                *[_dense(gradients[i], ctx.strides[i]) if kind == "grad" else next(saved) for kind, i in plan.arguments]
             )
             for i, gradient in zip(plan.gradients, found if isinstance(found, (tuple, list)) else (found,)):
-                results[i] = gradient if needs[i] else results[i]
+                if needs[i]:
+                    results[i] = gradient
         return results
 
     def _load(self, device: torch.device) -> Program:
@@ -276,24 +292,27 @@ _num_function_modes = torch._C._len_torch_function_stack
 _is_transformed = torch._C._are_functorch_transforms_active
 _is_profiled = torch._C._autograd._profiler_enabled
 _tracing_state = torch._C._get_tracing_state
+_is_grad_enabled = torch._C.is_grad_enabled
+_any_requires_grad = torch._C._any_requires_grad
+_below_autograd = torch._C._after_autograd_keyset
 
 
 def _is_plain(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether nothing stands between the caller and the tensors' memory but autograd."""
     for tensor in tensors:
-        if type(tensor) not in _PLAIN_TYPES:
+        if type(tensor) not in _PLAIN_TYPES or tensor.is_neg():  # whose memory the dispatcher negates first
             return False
     return not (
         _num_dispatch_modes() or _num_function_modes() or _is_transformed() or _is_profiled() or _tracing_state()
     )
 
 
-class _Direct(torch.autograd.Function):
-    """An operator with its gradients, past the dispatcher."""
+class _Differentiable(torch.autograd.Function):
+    """An operator with its gradients; `run` computes it on the tensors, below autograd."""
 
     @staticmethod
-    def forward(ctx: Any, op: Op, found: FoundCall, *tensors: torch.Tensor) -> Any:
-        output = op._run_found(found)
+    def forward(ctx: Any, op: Op, run: Callable[[], Any], *tensors: torch.Tensor) -> Any:
+        output = run()
         ctx.op = op
         op._save(ctx, ctx.needs_input_grad[2:], tensors, output)
         return output
@@ -301,6 +320,10 @@ class _Direct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         return (None, None, *ctx.op._compute_gradients(ctx, ctx.needs_input_grad[2:], gradients))
+
+
+#: `_Differentiable.apply` without what it does for torch.func, which `_is_plain` has seen is not at work.
+_apply_past_wrapper: Callable[..., Any] = super(torch.autograd.Function, _Differentiable).apply
 
 
 _ops: Dict[str, Op] = {}
@@ -344,10 +367,17 @@ class _Plan(NamedTuple):
     """How a backward is called."""
 
     run: Callable[..., Any]
-    #: Of each of its inputs: the index of an incoming gradient, or of a saved tensor.
+    #: Of each of its inputs: the index of an incoming gradient, or of a tensor to save.
     arguments: List[Tuple[str, int]]
     #: For which inputs of the forward its outputs are.
     gradients: List[int]
+
+
+class _Chosen(NamedTuple):
+    """Backwards, and the inputs and outputs of the forward that they read, in the order of their arguments."""
+
+    plans: List[_Plan]
+    saved: List[int]
 
 
 def differentiable(forward: Op, backwards: Sequence[Union[Op, Formula]]) -> Op:
@@ -376,12 +406,11 @@ def differentiable(forward: Op, backwards: Sequence[Union[Op, Formula]]) -> Op:
         return forward
 
 
-def _dense(gradient: torch.Tensor, like: Any) -> torch.Tensor:
+def _dense(gradient: torch.Tensor, strides: Tuple[int, ...]) -> torch.Tensor:
     """A gradient in the layout of its output; autograd gives expanded and transposed ones, too."""
-    shape, strides = like
     if gradient.stride() == strides:
         return gradient
-    return torch.empty_strided(shape, strides, dtype=gradient.dtype, device=gradient.device).copy_(gradient)
+    return torch.empty_strided(gradient.shape, strides, dtype=gradient.dtype, device=gradient.device).copy_(gradient)
 
 
 def _choose(plans: Sequence[_Plan], needs: Sequence[bool]) -> List[_Plan]:

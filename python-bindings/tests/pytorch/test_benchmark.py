@@ -4,6 +4,8 @@
 """benchmarks/torch_layer.py and torch_permute.py as far as they go without a GPU."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -12,9 +14,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
 
-def run(root, *arguments, file="torch_layer.py"):
+def run(root, *arguments, file="torch_layer.py", env=None):
     command = [sys.executable, root / "benchmarks" / file, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, env=env)
 
 
 def test_cpu_check(ir, root, tmp_path):
@@ -31,10 +33,34 @@ def test_host_time(ir, root, tmp_path):
     """Which is less is not checked: other processes may take the time of any."""
     result = run(root, "--host", "--seed=7", "--rounds=5", f"--json={tmp_path / 'host.json'}")
     assert result.returncode == 0, result.stderr
-    assert "seed 7" in result.stdout
-    found = json.loads((tmp_path / "host.json").read_text())
-    assert list(found) == ["fp8moe", "torch bf16", "fp8moe, through the dispatcher", "fp8moe, kept"]
-    assert all(len(us) == 2 and 0 < us[0] and 0 < us[1] for us in found.values())
+    assert "seed 7" in result.stdout and "| grouped_mm, forward | fp8moe, kept |" in result.stdout
+    rows = json.loads((tmp_path / "host.json").read_text())
+    assert len(rows) == 2 * 3 + 4 * 4
+    for row in rows:
+        least, median = row["us"]
+        assert 0 < least <= median
+        # What is without launches is ours.
+        assert (row["without_launches_us"] is not None) == row["who"].startswith("fp8moe"), row
+
+
+def test_quantizations_that_are_missing_are_left_out(ir, root, tmp_path):
+    """Where there is no compiler: prepared are those of the grouped matmuls only, and then all."""
+    package, prepared, cache = tmp_path / "package", tmp_path / "prepared", tmp_path / "cache"
+    cache.mkdir(mode=0o700)
+    shutil.copytree(root / "python-bindings" / "fp8moe", package / "fp8moe")
+    elsewhere = {**os.environ, "PYTHONPATH": str(package), "FP8MOE_ARTIFACTS": str(prepared), "FP8MOE_CACHE": str(cache)}
+    for program in ("grouped_mm", "kept_grouped_mm"):
+        command = [sys.executable, "-m", "fp8moe", "prepare", program, "--sizes=16,16,2", "--sizes=16,32,2"]
+        subprocess.run([*command, "--target=cpu", "-o", prepared], check=True)
+    result = run(root, "--host", "--rounds=1", env=elsewhere)
+    assert result.returncode == 0, result.stderr
+    assert "quantizations are left out: there is no artifact for" in result.stdout
+    assert "python3 benchmarks/torch_host.py --target=cpu -o FOLDER" in result.stdout
+    assert "| experts, forward | fp8moe |" in result.stdout and "| quantize" not in result.stdout
+    run(root, "--target=cpu", "-o", prepared, file="torch_host.py").check_returncode()
+    result = run(root, "--host", "--rounds=1", env=elsewhere)
+    assert result.returncode == 0, result.stderr
+    assert "| quantize, single-pass | fp8moe |" in result.stdout
 
 
 def test_sizes_are_those_of_both_matmuls(root):

@@ -4,6 +4,7 @@
 """grouped_mm on CPU tensors: bits of the forward and of both gradients against what semantics.md
 says, in float64, and against bf16 within the error of FP8."""
 
+import itertools
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
 import torch._dynamo.testing  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts  # noqa: E402
 
@@ -143,6 +145,17 @@ def test_inputs_of_any_layout(kind):
     assert torch.equal(grouped_mm(x, weights, offsets(ENDS["empty"])), expected)
 
 
+class Recorder:
+    """A program that writes down its name where an operator runs it."""
+
+    def __init__(self, program, ran):
+        self.program, self.ran = program, ran
+
+    def find_torch_call(self, *arguments):
+        self.ran.append(self.program.name)
+        return self.program.find_torch_call(*arguments)
+
+
 @pytest.mark.parametrize("needs, program", [("x", "grad_x"), ("weights", "grad_weights"), ("both", "backward")])
 def test_only_gradients_that_are_asked_for_are_computed(needs, program, monkeypatch):
     x, parameter, weights, gradient = tensors()
@@ -154,11 +167,7 @@ def test_only_gradients_that_are_asked_for_are_computed(needs, program, monkeypa
     for op in operators:
         (real,) = op._programs.values()
 
-        def record(*arguments, real=real):
-            ran.append(real.name)
-            return real(*arguments)
-
-        monkeypatch.setattr(op, "_programs", {torch.device("cpu"): record})
+        monkeypatch.setattr(op, "_programs", {torch.device("cpu"): Recorder(real, ran)})
     monkeypatch.setattr(_ops, "past_dispatcher", False)
     grouped_mm(x, weights, offsets(ENDS["empty"])).backward(gradient)
     assert ran == [program]
@@ -220,9 +229,35 @@ def test_the_dispatcher_is_not_passed_where_somebody_looks():
         run(x, parameter, weights, gradient, ENDS["empty"])
     ours = [name for name in seen.names if name.startswith("fp8moe.")]
     assert [name.split(".")[1].split("_")[0] for name in ours] == ["forward", "backward"]
+    ends = offsets(ENDS["empty"])
+    with Seen() as seen:
+        grouped_mm(x, weights, ends)
+    assert len(seen.names) == 1  # each may be kept, or computed again, by a mode of checkpointing
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        grouped_mm(x, weights, offsets(ENDS["empty"]))
+        grouped_mm(x, weights, ends)
     assert any(event.key.startswith("fp8moe::forward_") for event in profile.key_averages())
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_traced_by_make_fx(mode):
+    """Also after a call with weights of that layout."""
+    x, _, weights, _ = tensors()
+    x, weights, ends = x.detach(), weights.detach(), offsets(ENDS["empty"])
+    expected = grouped_mm(x, weights, ends)
+    graph = make_fx(lambda *arguments: grouped_mm(*arguments), tracing_mode=mode)(x, weights, ends)
+    names = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
+    assert [name.split("_")[0] for name in names] == ["fp8moe.forward"]
+    assert torch.equal(graph(x, weights, ends), expected)
+
+
+def test_layouts_are_those_of_the_transpose():
+    for sizes in itertools.product((0, 1, 2, 3), repeat=3):
+        for order in itertools.permutations(range(3)):
+            base = torch.empty([sizes[dim] for dim in order])
+            weights = base.permute([order.index(dim) for dim in range(3)])
+            for tensor in (weights, weights[:, :, ::2], weights.expand(sizes[0], -1, -1)):
+                expected = "NK" if tensor.transpose(-2, -1).is_contiguous() else "KN"
+                assert _grouped_mm.find_layout(tensor) == expected, (tensor.shape, tensor.stride())
 
 
 def test_no_gradients_of_gradients_past_the_dispatcher():
@@ -293,16 +328,7 @@ def test_selective_checkpointing(monkeypatch):
     (program,) = op._programs.values()
     ran = []
 
-    class Recorder:
-        def __call__(self, *arguments):
-            ran.append(program.name)
-            return program(*arguments)
-
-        def find_torch_call(self, arguments):
-            ran.append(program.name)
-            return program.find_torch_call(arguments)
-
-    monkeypatch.setattr(op, "_programs", {torch.device("cpu"): Recorder()})
+    monkeypatch.setattr(op, "_programs", {torch.device("cpu"): Recorder(program, ran)})
 
     def layer(x, weights, ends):
         return grouped_mm(x * 1.0, weights, ends) * 1.0

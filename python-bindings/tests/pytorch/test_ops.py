@@ -12,6 +12,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
 import fp8moe  # noqa: E402
 import fp8moe.torch  # noqa: E402
 from fp8moe.torch import _ops, as_op, differentiable  # noqa: E402
@@ -83,6 +85,13 @@ def test_results_are_those_of_the_program(artifact, quantize):
         assert torch.equal(found.view(torch.uint8), expected.view(torch.uint8))
 
 
+def test_a_tensor_that_is_negated_lazily(turn):
+    """Also after a call with another of its layout."""
+    x = torch.randn(5, 4)
+    for tensor in (x, torch._neg_view(x), x):
+        assert torch.equal(turn(tensor, nothing()), tensor.t())
+
+
 @pytest.mark.parametrize("rows", [0, 1, 11])
 def test_fake_has_the_layout_of_the_result(quantize, rows):
     """The padded extent and the strides come from the values of the manifest."""
@@ -102,6 +111,32 @@ def test_gradcheck(turn):
     """Against differences; the gradient of a copy is exact in f32, too."""
     x = torch.randn(5, 4, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: turn(x, nothing()), x, eps=1.0, atol=1e-5)
+
+
+class Seen(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.last = func
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_through_the_dispatcher(turn, grad):
+    """Alone, where the kernel follows at once, and where a mode or another kind of tensor stands between."""
+    x = torch.randn(5, 4, requires_grad=grad)
+    y = turn.overload(x, nothing())
+    assert torch.equal(y, x.t()) and y.requires_grad == grad
+    with Seen() as seen:
+        z = turn.overload(x, nothing())
+    assert torch.equal(z, y) and z.requires_grad == grad and seen.last is turn.overload
+    assert turn.overload(x.to("meta"), nothing()).shape == (4, 5)
+    if grad:
+        gradient = torch.randn(4, 5)
+        for result in (y, z):
+            assert torch.equal(torch.autograd.grad(result, x, gradient)[0], gradient.t())
+    else:
+        batched = torch.randn(3, 5, 4)
+        found = torch.func.vmap(lambda x: turn.overload(x, nothing()))(batched)
+        assert torch.equal(found, batched.transpose(1, 2))
 
 
 @pytest.mark.parametrize("layout", ["expanded", "transposed", "dense"])
