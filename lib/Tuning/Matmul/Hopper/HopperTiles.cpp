@@ -94,10 +94,16 @@ namespace {
 struct Chip {
   const TargetInfo &target;
   const HopperCalibration &figures;
+  const HopperCard &card;
+  /// Rows for which it is said whether blocks stay in step; dynamic: those of
+  /// the work.
+  int64_t usualRows = ShapedType::kDynamic;
 
   /// Of a chip that the kernel supports.
-  static Chip get(const TargetInfo &target) {
-    return {target, *getHopperCalibration(target.chip)};
+  static Chip get(const TargetInfo &target, const HopperCard *card = nullptr,
+                  int64_t usualRows = ShapedType::kDynamic) {
+    return {target, *getHopperCalibration(target.chip),
+            card ? *card : getHopperCards(target.chip).back(), usualRows};
   }
 };
 } // namespace
@@ -328,6 +334,39 @@ static double countWaves(const HopperMatmulConfig &config,
   return together + *chip.figures.groupsApart * (apart - together);
 }
 
+/// Bytes of both operands that the tiles of a wave read.
+static double getWaveBytes(const HopperMatmulConfig &config,
+                           const MatmulWork &work, const Chip &chip) {
+  double alongRows =
+      std::min(static_cast<double>(config.raster),
+               std::ceil(work.rows / static_cast<double>(config.rows)));
+  double alongColumns =
+      std::min(std::ceil(chip.target.multiprocessors / alongRows),
+               std::ceil(work.columns / static_cast<double>(config.columns)));
+  return (alongRows * config.rows + alongColumns * config.columns) *
+         static_cast<double>(work.contraction) * work.elementBytes;
+}
+
+/// Factor of the time of tiles of so many stages when blocks are not in step
+/// any more, so that they do not share what they read.
+static double getOutOfStep(const HopperMatmulConfig &config, MatmulWork work,
+                           double stages, const Chip &chip) {
+  if (ShapedType::isStatic(chip.usualRows))
+    work.rows = chip.usualRows;
+  double stagesOfBlock = countWaves(config, work, chip) * stages;
+  // Bytes of a tile's operands for each product, where nothing was lost.
+  constexpr double kWideTile = 1.0 / 128 + 1.0 / 160;
+  double reads = 1.0 / config.rows + 1.0 / config.columns;
+  if (config.kind == WgmmaSchedule::Cooperative || reads <= kWideTile ||
+      *chip.card.outOfStep == 1 || stagesOfBlock <= *chip.card.stagesInStep)
+    return 1;
+  // What fits into half of the L2 cache stays there.
+  if (work.isMGrouped() &&
+      getWaveBytes(config, work, chip) <= chip.target.l2.bytes / 2.0)
+    return 1;
+  return *chip.card.outOfStep;
+}
+
 static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
                                   const MatmulWork &work, const Chip &chip) {
   double groups = work.groups;
@@ -351,9 +390,11 @@ static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
   MatmulTileCost result;
   result.config = config;
   result.tiles = toCount(tiles);
-  result.tileTime = toCount(getTileTime(
-      config, work, stages * getStageTime(config, work, chip), chip));
   double waves = countWaves(config, work, chip);
+  result.tileTime =
+      toCount(getTileTime(config, work,
+                          stages * getStageTime(config, work, chip), chip) *
+              getOutOfStep(config, work, stages, chip));
   result.waves = toCount(std::ceil(waves));
   result.tilesTime = toCount(waves * result.tileTime);
   double operands = static_cast<double>(work.rows) * work.contraction;
@@ -381,8 +422,10 @@ static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
 }
 
 SmallVector<MatmulTileCost> fp8moe::rankMatmulTiles(const MatmulWork &work,
-                                                    const TargetInfo &target) {
-  Chip chip = Chip::get(target);
+                                                    const TargetInfo &target,
+                                                    const HopperCard *card,
+                                                    int64_t usualRows) {
+  Chip chip = Chip::get(target, card, usualRows);
   MatmulWork nominal = withNominalSizes(work);
   SmallVector<MatmulTileCost> tiles;
   for (const HopperMatmulConfig &config : enumerateConfigs(work, chip))

@@ -35,6 +35,12 @@ struct HopperMatmulConfig {
   /// Parts of the contraction whose products are added by a kernel of its own.
   int64_t splits = 1;
 
+  bool operator==(const HopperMatmulConfig &other) const {
+    return kind == other.kind && rows == other.rows &&
+           columns == other.columns && stages == other.stages &&
+           raster == other.raster && splits == other.splits;
+  }
+
   /// Warpgroups of a block that multiply; one more loads.
   static constexpr int64_t kConsumers = 2;
   static constexpr int64_t kThreads =
@@ -118,9 +124,19 @@ LogicalResult verifyMatmulLayouts(MatmulOpInterface op,
 /// Dimensions of an operand one of which layout placement makes contiguous.
 SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op, bool isFirst);
 
-/// The tiles that are legal where there is a kernel, in a fixed order.
-SmallVector<MatmulTileCost> rankMatmulTiles(const MatmulWork &work,
-                                            const TargetInfo &target);
+struct HopperCard;
+
+/// Where the number of rows is unknown the host compares times of waves that do
+/// not depend on it, so whether blocks stay in step is said for so many.
+constexpr int64_t kUsualMatmulRows = 32768;
+
+/// The tiles that are legal where there is a kernel, in a fixed order, with
+/// their costs on a card; null is the one that the calibration is of. Whether
+/// blocks stay in step is said for `usualRows`, if that is known.
+SmallVector<MatmulTileCost>
+rankMatmulTiles(const MatmulWork &work, const TargetInfo &target,
+                const HopperCard *card = nullptr,
+                int64_t usualRows = ShapedType::kDynamic);
 
 /// The tile of least predicted time; the first of several.
 const MatmulTileCost &chooseMatmulTile(ArrayRef<MatmulTileCost> tiles);
@@ -132,8 +148,9 @@ LogicalResult verifyMatmulTile(Operation *op, const MatmulWork &work,
 /// The tiles that one operation gets kernels for. More than one where the
 /// number of rows decides how many waves of tiles there are, and is only known
 /// at run time: the launch of least tileTime * waves runs then.
-SmallVector<MatmulTileCost, 1> getMatmulAlternatives(const MatmulWork &work,
-                                                     const TargetInfo &target);
+SmallVector<MatmulTileCost, 1>
+getMatmulAlternatives(const MatmulWork &work, const TargetInfo &target,
+                      const HopperCard *card = nullptr);
 
 /// What decides a tile's time, for people.
 std::string explainMatmulTile(const MatmulTileCost &tile);

@@ -17,6 +17,8 @@
 #include "fp8moe/Tuning/Matmul/Hopper/MatmulWaves.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -50,7 +52,12 @@ private:
 Value LeastWaves::createTime(const MatmulAlternative &alternative) {
   HostSize waves = countDoubledWaves(alternative.config, rows, columns, groups,
                                      multiprocessors);
-  return (waves * alternative.wave).getValue(b);
+  Value time = (waves * alternative.wave).getValue(b);
+  if (!alternative.isOnCard)
+    return time;
+  Value never =
+      arith::ConstantIndexOp::create(b, std::numeric_limits<int64_t>::max());
+  return b.createOrFold<arith::SelectOp>(alternative.isOnCard, time, never);
 }
 
 SmallVector<Value> fp8moe::createLeastWaves(

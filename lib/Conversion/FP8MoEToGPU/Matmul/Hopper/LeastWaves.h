@@ -15,16 +15,18 @@
 
 namespace mlir::fp8moe {
 
-/// A tile of a choice, and the nanoseconds of a wave.
+/// A tile of a choice, the nanoseconds of a wave, and whether it is for the
+/// card (i1, null for every card).
 struct MatmulAlternative {
   HopperMatmulConfig config;
   int64_t wave;
+  Value isOnCard;
 };
 
 /// For each alternative of an M-grouped matmul, whether it takes the least time
-/// by the model, worked out on the host from the number of rows: an i1, which
-/// is true for one of them. Null for a single alternative. `multiprocessors` is
-/// an index.
+/// of those for the card by the model, worked out on the host from the number
+/// of rows: an i1, which is true for one of them. Null for a single
+/// alternative. `multiprocessors` is an index.
 SmallVector<Value> createLeastWaves(
     OpBuilder &builder, Location loc, ArrayRef<MatmulAlternative> alternatives,
     const GroupedMatmulSizes<OpFoldResult> &sizes, Value multiprocessors);
