@@ -45,13 +45,16 @@ COLUMN_MAJOR = "#fp8moe.strided<[1, 0]>"
 EVEN = {"2 x 1024": [1024] * 2, "16 x 128": [128] * 16}
 ODD = {"odd": [1025, 1022], "ragged": [128, 105, 131, 152, 117, 140, 123, 129]}
 # Functions, and what is executed of them: sizes of slices or ends of groups.
-Case = collections.namedtuple("Case", "function columns jagged rounding runs")
+Case = collections.namedtuple("Case", "function columns jagged rounding runs tiles", defaults=("",))
+TWICE = "tiles [#fp8moe.two_pass<columns = 64, threads = 256>]"
 CASES = [
     Case("rows_7168", 7168, False, "pow2", {"": 64}),
     Case("rows_7169", 7169, False, "pow2", {"": 64}),
     Case("rows_7168_none", 7168, False, "none", {"": 64}),
-    Case("columns_2048", 2048, True, "pow2", EVEN | ODD),
+    Case("columns_2048", 2048, True, "pow2", EVEN | ODD | {"1 x 2048": [2048]}),
     Case("columns_2049", 2049, True, "pow2", ODD),
+    Case("columns_2048_twice", 2048, True, "pow2", EVEN | ODD, TWICE),
+    Case("columns_2049_twice", 2049, True, "pow2", ODD, TWICE),
 ]
 
 # A way through a kernel is better the more it loads and converts. What stores 16 bytes may take so many instructions
@@ -76,7 +79,7 @@ def programs():
         )
         text += f"""
 func.func @{c.function}(%x: tensor<?x{c.columns}xbf16> {{fp8moe.name = "x"}}{groups}) -> ({data}, {scales}) {{
-  %q, %s = fp8moe.{operation} rounding {c.rounding} : tensor<?x{c.columns}xbf16> -> {data}, {scales}
+  %q, %s = fp8moe.{operation} rounding {c.rounding} {c.tiles} : tensor<?x{c.columns}xbf16> -> {data}, {scales}
   return %q, %s : {data}, {scales}
 }}
 """
@@ -231,6 +234,8 @@ def print_kernel(name, code, entries, chip):
         f"{entries['.vgpr_spill_count']} spilled, scratch {entries['.private_segment_fixed_size']}, "
         f"shared {entries['.group_segment_fixed_size']}, {occupancy(entries, chip)} waves a SIMD"
     )
+    if not code.has(code.blocks, CONVERSIONS):
+        return
     if code.loops:
         print_counts("long", count_long(code))
     print_counts("once", count_once(code))
