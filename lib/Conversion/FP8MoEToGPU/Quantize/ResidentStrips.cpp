@@ -64,10 +64,9 @@ private:
   Value enterPiece(Value workTile);
 
   Step getHeldStep(int64_t index);
-  /// The rows of `step` that the thread holds; zeros where it has none.
+  /// What the thread holds of a tile; anything where it has no rows.
   SmallVector<Value> loadHeld(const TransposedStep &at);
-  void createScales(ArrayRef<TransposedStep> steps,
-                    ArrayRef<SmallVector<Value>> held);
+  void createScales(ArrayRef<Step> steps, ArrayRef<SmallVector<Value>> held);
   void exchangeMagnitudes();
   /// A thread's word in the slot of piece `index` (i32).
   Value getSlotWord(Value index, Value column);
@@ -102,9 +101,21 @@ void ResidentStripBuilder::build() {
                           1)
                   : b.mul(kernel.sizes.segments,
                           b.maxS(b.ceilDiv(kernel.sizes.reduction, held), 1));
-  b.forEachWorkTile(b.mul(all, strips), [&](Value workTile) {
-    b.createIf(enterPiece(workTile), [&] { quantizePiece(); });
-  });
+  // The host counts more pieces than there may be, and looking for one takes
+  // long: behind the last one there are no others.
+  b.createFor(b.getBlock(), b.mul(all, strips),
+              b.zeroExtend(b.getI64Type(), b.getNumBlocks()), b.i32(0),
+              [&](Value workTile, ValueRange isBehind) {
+                return b.createIf(
+                    b.equal(isBehind[0], 0), b.getI32Type(),
+                    [&] {
+                      Value exists = enterPiece(workTile);
+                      b.createIf(exists, [&] { quantizePiece(); });
+                      return SmallVector<Value>{
+                          b.zeroExtend(b.getI32Type(), b.equal(exists, 0))};
+                    },
+                    [&] { return llvm::to_vector_of<Value>(isBehind); });
+              });
 }
 
 Value ResidentStripBuilder::enterPiece(Value workTile) {
@@ -195,29 +206,29 @@ void ResidentStripBuilder::quantizePiece() {
 
   Plane input = kernel.getInputPlane(segment, Along::Columns);
   Plane output = kernel.getOutputPlane(segment, Along::Rows);
-  SmallVector<TransposedStep> steps;
+  SmallVector<Step> steps;
   SmallVector<SmallVector<Value>> chunks;
   for (int64_t i : llvm::seq(config.heldTiles)) {
-    steps.push_back(getTransposed(getHeldStep(i), input, output));
-    chunks.push_back(loadHeld(steps.back()));
+    steps.push_back(getHeldStep(i));
+    chunks.push_back(loadHeld(getTransposed(steps.back(), input, output)));
   }
   createScales(steps, chunks);
   SmallVector<Value> scales = loadScales(vectorInTile, kTileVector);
   for (int64_t i : llvm::seq(config.heldTiles))
-    b.createIf(b.less(b.i64(0), steps[i].step.rows.high), [&] {
+    b.createIf(b.less(b.i64(0), steps[i].rows.high), [&] {
       storeTile(b.i64(i % kTileBuffers), quantizeTile(chunks[i], scales),
-                steps[i]);
+                getTransposed(steps[i], input, output));
     });
   b.createIf(b.equal(b.add(piece, 1), pieces), [&] { zeroFill(); });
 }
 
-void ResidentStripBuilder::createScales(ArrayRef<TransposedStep> steps,
+void ResidentStripBuilder::createScales(ArrayRef<Step> steps,
                                         ArrayRef<SmallVector<Value>> held) {
   int64_t chunks = kernel.getInputChunks(kTileVector);
   SmallVector<Value> largest(chunks, b.zeroWords());
-  for (auto [at, tileChunks] : llvm::zip_equal(steps, held))
+  for (auto [step, tileChunks] : llvm::zip_equal(steps, held))
     largest = ifRows(
-        at.step, getSubgroupRow(),
+        step, getSubgroupRow(),
         [&, tileChunks = ArrayRef<Value>(tileChunks)] {
           SmallVector<Value> next(largest);
           for (auto [i, chunk] : llvm::enumerate(tileChunks))
