@@ -59,6 +59,7 @@ public:
 
 private:
   void quantizePiece();
+  void quantizeRows();
   /// Makes the piece of a work tile the one at hand. The result (i1) is false
   /// behind the last one.
   Value enterPiece(Value workTile);
@@ -203,7 +204,12 @@ void ResidentStripBuilder::quantizePiece() {
   Value begin =
       b.add(segment.rows.low, b.mul(b.zeroExtend(b.getI64Type(), piece), held));
   segment.rows = {begin, b.minS(segment.rows.high, b.add(begin, held))};
+  // The rows behind the last segment are zeroed only.
+  b.createIf(segment.hasScales, [&] { quantizeRows(); });
+  b.createIf(b.equal(b.add(piece, 1), pieces), [&] { zeroFill(); });
+}
 
+void ResidentStripBuilder::quantizeRows() {
   Plane input = kernel.getInputPlane(segment, Along::Columns);
   Plane output = kernel.getOutputPlane(segment, Along::Rows);
   SmallVector<Step> steps;
@@ -219,7 +225,6 @@ void ResidentStripBuilder::quantizePiece() {
       storeTile(b.i64(i % kTileBuffers), quantizeTile(chunks[i], scales),
                 getTransposed(steps[i], input, output));
     });
-  b.createIf(b.equal(b.add(piece, 1), pieces), [&] { zeroFill(); });
 }
 
 void ResidentStripBuilder::createScales(ArrayRef<Step> steps,
