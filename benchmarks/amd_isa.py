@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ===- amd_isa.py - The code of quantize kernels for AMD GPUs --------------===#
+# ===- amd_isa.py - The code of kernels for AMD GPUs -----------------------===#
 #
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
@@ -16,12 +16,17 @@ every loop once, which is what a group of 128 rows takes. Both follow the main p
 is loaded by 16 bytes is quantized. With --run, $FP8MOE_HSACO_RUNNER (test/Integration/ROCM.md) also executes the
 kernels, and counts. Where the wheel of Triton is installed, a rowwise kernel in the manner of torchao's stands beside
 ours: largest magnitude, scale, clamp and cast of a row.
+
+Of grouped matmuls it has the main loop, the one with the most matrix instructions (MFMA): how many of its instructions
+these are, what else a million multiply-adds take, and loads by their bytes. A matmul of Triton has no groups and no
+scales; what stands beside it is the loop.
 """
 
 import argparse
 import collections
 import functools
 import json
+import math
 import os
 import pathlib
 import re
@@ -45,14 +50,23 @@ COLUMN_MAJOR = "#fp8moe.strided<[1, 0]>"
 EVEN = {"2 x 1024": [1024] * 2, "16 x 128": [128] * 16}
 ODD = {"odd": [1025, 1022], "ragged": [128, 105, 131, 152, 117, 140, 123, 129]}
 # Functions, and what is executed of them: sizes of slices or ends of groups.
-Case = collections.namedtuple("Case", "function columns jagged rounding runs")
+Case = collections.namedtuple("Case", "function columns jagged rounding runs tiles", defaults=("",))
+TWICE = "tiles [#fp8moe.two_pass<columns = 64, threads = 256>]"
 CASES = [
     Case("rows_7168", 7168, False, "pow2", {"": 64}),
     Case("rows_7169", 7169, False, "pow2", {"": 64}),
     Case("rows_7168_none", 7168, False, "none", {"": 64}),
-    Case("columns_2048", 2048, True, "pow2", EVEN | ODD),
+    Case("columns_2048", 2048, True, "pow2", EVEN | ODD | {"1 x 2048": [2048]}),
     Case("columns_2049", 2049, True, "pow2", ODD),
+    Case("columns_2048_twice", 2048, True, "pow2", EVEN | ODD, TWICE),
+    Case("columns_2049_twice", 2049, True, "pow2", ODD, TWICE),
 ]
+
+# Grouped matmuls: the type of the operands, and groups that are executed.
+Matmul = collections.namedtuple("Matmul", "function type")
+MATMULS = [Matmul("matmul_fp8", "!fp8moe.e4m3"), Matmul("matmul_bf16", "bf16")]
+EXPERTS, CONTRACTION, OUTPUTS, ROWS = 2, 2048, 512, 512
+TILE = 256
 
 # A way through a kernel is better the more it loads and converts. What stores 16 bytes may take so many instructions
 # to get there; zeros behind the data take more.
@@ -76,8 +90,31 @@ def programs():
         )
         text += f"""
 func.func @{c.function}(%x: tensor<?x{c.columns}xbf16> {{fp8moe.name = "x"}}{groups}) -> ({data}, {scales}) {{
-  %q, %s = fp8moe.{operation} rounding {c.rounding} : tensor<?x{c.columns}xbf16> -> {data}, {scales}
+  %q, %s = fp8moe.{operation} rounding {c.rounding} {c.tiles} : tensor<?x{c.columns}xbf16> -> {data}, {scales}
   return %q, %s : {data}, {scales}
+}}
+"""
+    return text
+
+
+def matmul_programs():
+    text = ""
+    for m in MATMULS:
+        scales = m.type.startswith("!")
+        rows, weights = f"?x{CONTRACTION}x{m.type}", f"{EXPERTS}x{CONTRACTION}x{OUTPUTS}x{m.type}"
+        types = (f"tensor<{rows}>", f"tensor<{weights}, #fp8moe.strided<[0, 2, 1]>>")
+        arguments = {"a": types[0], "b": types[1], "ends": f"tensor<{EXPERTS}xi32>"}
+        if scales:
+            arguments |= {"sa": "tensor<?xf32>", "sb": f"tensor<{EXPERTS}x{OUTPUTS}xf32>"}
+        given = ", ".join(f'%{name}: {type} {{fp8moe.name = "{name}"}}' for name, type in arguments.items())
+        scaled = f"scales(%sa, %sb : {arguments['sa']}, {arguments['sb']}) direction quantize" if scales else ""
+        result = f"tensor<?x{OUTPUTS}xbf16>"
+        text += f"""
+func.func @{m.function}({given}) -> {result} {{
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : {arguments["ends"]}) {scaled} accumulation fast
+      tiles [#fp8moe.mfma<rows = {TILE}, columns = {TILE}>]
+      : {types[0]}, {types[1]} -> {result}
+  return %y : {result}
 }}
 """
     return text
@@ -188,6 +225,38 @@ def count_long(code):
     return total
 
 
+def multiply_adds(name):
+    """Of a matrix instruction, such as v_mfma_f32_16x16x32_fp8_fp8."""
+    match = re.match(r"v_mfma_.*?_(\d+)x(\d+)x(\d+)_", name)
+    return math.prod(map(int, match.groups())) if match else 0
+
+
+def print_matrix(what, names):
+    """Classes of instructions by name with how often they run."""
+    counts, loads = collections.Counter(), collections.Counter()
+    for name, times in names.items():
+        counts["all"] += times
+        counts["done"] += times * multiply_adds(name)
+        kind = "MFMA" if name.startswith("v_mfma") else "VALU" if name.startswith("v_") else name.split("_")[0]
+        counts[kind] += times
+        if match := re.match(r"(?:global|buffer)_load_(?:lds_)?(\w+)$", name):
+            loads[WIDTHS.get(match[1], 0)] += times
+    million = 2**20 / counts["done"]
+    accesses = " + ".join(f"{million * loads[width]:.2f} x {width}" for width in sorted(loads, reverse=True)) or "none"
+    print(
+        f"    {what:<10} {counts['MFMA']} MFMA, {100 * counts['MFMA'] / counts['all']:.0f}% of instructions; for 2^20 "
+        f"multiply-adds {million * counts['VALU']:.1f} VALU, {million * counts['s']:.1f} scalar, "
+        f"{million * counts['ds']:.1f} shared, {accesses} loaded"
+    )
+
+
+def print_main_loop(name, code, entries, chip):
+    print_resources(name, entries, chip)
+    bodies = [[n for block in body for n in code.blocks[block]] for body in code.loops.values()]
+    best = max(bodies, key=lambda body: sum(map(bool, map(multiply_adds, body))) / len(body), default=[])
+    print_matrix("main loop", collections.Counter(best))
+
+
 def disassemble(hsaco, chip):
     """Code by kernel, and the metadata of each."""
     run = lambda *command: subprocess.run(map(str, command), capture_output=True, text=True, check=True).stdout
@@ -225,15 +294,35 @@ def print_counts(what, counts):
     )
 
 
-def print_kernel(name, code, entries, chip):
+def print_resources(name, entries, chip):
     print(
         f"  {name}: {entries['.vgpr_count']} VGPR of which {entries['.agpr_count']} AGPR, "
         f"{entries['.vgpr_spill_count']} spilled, scratch {entries['.private_segment_fixed_size']}, "
         f"shared {entries['.group_segment_fixed_size']}, {occupancy(entries, chip)} waves a SIMD"
     )
+
+
+def print_kernel(name, code, entries, chip):
+    print_resources(name, entries, chip)
+    if not code.has(code.blocks, CONVERSIONS):
+        return
     if code.loops:
         print_counts("long", count_long(code))
     print_counts("once", count_once(code))
+
+
+def run(program, inputs, folder, manifest):
+    """How often the runner executes each instruction of a program, by kernel."""
+    sys.path.insert(0, str(ROOT / "test" / "Integration"))
+    import safetensors_io
+
+    strides = {f"{n}.strides": json.dumps([s // x.itemsize for s in x.strides]) for n, x in inputs.items()}
+    safetensors_io.write(folder / "in", inputs, strides)
+    runner = shlex.split(os.environ["FP8MOE_HSACO_RUNNER"])
+    options = ["--program", program, "--counts", folder / "counts", manifest, folder / "in", folder / "out"]
+    subprocess.run([*runner, *map(str, options)], check=True)
+    counts = json.loads((folder / "counts").read_text())
+    return {kernel: {name.lower(): n for name, n in names.items()} for kernel, names in counts.items()}
 
 
 def execute(case, rows, folder, manifest):
@@ -241,24 +330,54 @@ def execute(case, rows, folder, manifest):
     import ml_dtypes
     import numpy as np
 
-    sys.path.insert(0, str(ROOT / "test" / "Integration"))
-    import safetensors_io
-
     rng = np.random.default_rng(0)
     ends = np.cumsum(rows if case.jagged else [rows]).astype(np.int32)
     x = rng.standard_normal((ends[-1], case.columns), np.float32).astype(ml_dtypes.bfloat16)
-    safetensors_io.write(folder / "in", {"x": x, "ends": ends} if case.jagged else {"x": x})
-    runner = shlex.split(os.environ["FP8MOE_HSACO_RUNNER"])
-    options = ["--program", case.function, "--counts", folder / "counts", manifest, folder / "in", folder / "out"]
-    subprocess.run([*runner, *map(str, options)], check=True)
+    inputs = {"x": x, "ends": ends} if case.jagged else {"x": x}
     counts = collections.Counter()
-    for names in json.loads((folder / "counts").read_text()).values():
-        counts += count({name.lower(): times for name, times in names.items()}, weight=64)
+    for names in run(case.function, inputs, folder, manifest).values():
+        counts += count(names, weight=64)
     counts["elements"] = x.size
     return counts
 
 
+def execute_matmul(matmul, chip, folder, manifest):
+    """What the runner counts of a matmul of as many rows in each group."""
+    import ml_dtypes
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    fp8 = {"gfx942": ml_dtypes.float8_e4m3fnuz, "gfx950": ml_dtypes.float8_e4m3fn}[chip]
+    dtype = fp8 if matmul.type.startswith("!") else ml_dtypes.bfloat16
+    draw = lambda *shape: rng.standard_normal(shape, np.float32).astype(dtype)
+    ends = np.arange(1, EXPERTS + 1, dtype=np.int32) * (ROWS // EXPERTS)
+    inputs = {"a": draw(ROWS, CONTRACTION), "b": draw(EXPERTS, OUTPUTS, CONTRACTION).swapaxes(1, 2), "ends": ends}
+    if dtype == fp8:
+        inputs |= {"sa": np.ones(ROWS, np.float32), "sb": np.ones((EXPERTS, OUTPUTS), np.float32)}
+    counts = collections.Counter()
+    for names in run(matmul.function, inputs, folder, manifest).values():
+        counts.update(names)
+    return counts
+
+
 if triton:
+
+    @triton.jit
+    def triton_matmul(
+        a, b, y, rows, outputs: tl.constexpr, contraction: tl.constexpr, tile: tl.constexpr, step: tl.constexpr
+    ):
+        """As Triton's tutorial: a tile of the result for each program, operands contiguous along the contraction."""
+        row = tl.program_id(0) * tile + tl.arange(0, tile)
+        output = tl.program_id(1) * tile + tl.arange(0, tile)
+        along = tl.arange(0, step)
+        a += (row[:, None] % rows) * contraction + along[None, :]
+        b += output[None, :] * contraction + along[:, None]
+        sums = tl.zeros((tile, tile), tl.float32)
+        for _ in range(0, contraction // step):
+            sums = tl.dot(tl.load(a), tl.load(b), sums)
+            a += step
+            b += step
+        tl.store(y + row[:, None] * outputs + output[None, :], sums.to(tl.bfloat16), mask=row[:, None] < rows)
 
     @triton.jit
     def triton_rows(x, q, scales, columns: tl.constexpr, block: tl.constexpr, largest: tl.constexpr):
@@ -288,6 +407,43 @@ def report_triton(chip, columns, folder):
         print_kernel(name, code, metadata[name], chip)
 
 
+def report_triton_matmul(chip, matmul, folder):
+    kind, step = "bf16", 64
+    if matmul.type.startswith("!"):
+        kind, step = {"gfx942": "fp8e4b8", "gfx950": "fp8e4nv"}[chip], 128
+    constants = {"outputs": OUTPUTS, "contraction": CONTRACTION, "tile": TILE, "step": step}
+    signature = {"a": f"*{kind}", "b": f"*{kind}", "y": "*bf16", "rows": "i32"} | dict.fromkeys(constants, "constexpr")
+    aligned = {(i,): [["tt.divisibility", 16]] for i in range(4)}
+    compiled = triton.compile(
+        triton.compiler.ASTSource(triton_matmul, signature, constants, aligned),
+        target=GPUTarget("hip", chip, 64),
+        options={"num_warps": 8, "num_stages": 2},
+    )
+    (folder / "triton").write_bytes(compiled.asm["hsaco"])
+    codes, metadata = disassemble(folder / "triton", chip)
+    print(f"{chip} Triton {triton.__version__}, {matmul.function}")
+    for name, code in codes.items():
+        # Triton's shared memory is that of the launch.
+        entries = metadata[name] | {".group_segment_fixed_size": compiled.metadata.shared}
+        print_main_loop(name, code, entries, chip)
+
+
+def report_matmuls(chip, options, folder):
+    source = folder / "matmul.mlir"
+    source.write_text(matmul_programs())
+    subprocess.run([options.compiler, source, f"--target={chip}", "-o", folder / "matmul"], check=True)
+    codes, metadata = disassemble(folder / "matmul" / chip / "kernels.hsaco", chip)
+    manifest = folder / "matmul" / chip / "manifest.json"
+    for matmul, program in zip(MATMULS, json.loads(manifest.read_text())["programs"]):
+        print(f"{chip} {matmul.function}")
+        for launch in program["launches"]:
+            print_main_loop(launch["kernel"], codes[launch["kernel"]], metadata[launch["kernel"]], chip)
+        if options.run:
+            print_matrix("executed", execute_matmul(matmul, chip, folder, manifest))
+        if triton:
+            report_triton_matmul(chip, matmul, folder)
+
+
 def report(chip, options, folder):
     source = folder / "quantize.mlir"
     source.write_text(programs())
@@ -315,6 +471,9 @@ def main():
     for chip in options.chips.split(","):
         with tempfile.TemporaryDirectory() as folder:
             report(chip, options, pathlib.Path(folder))
+            report_matmuls(chip, options, pathlib.Path(folder))
+    if not triton:
+        print("no Triton here: pip install triton compiles its kernels, too, without a card")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -182,8 +183,11 @@ class RunnerExecutor:
         self.kinds = Kinds("fnuz" if target == "gfx942" else "fn")
         self.runner, self.folder = shlex.split(runner), pathlib.Path(folder)
 
-    def run(self, file, function, batch):
+    def run(self, file, function, batch, multiprocessors=None):
+        """Runs a batch, if asked for as on a card with so many multiprocessors. (A runner has one.)"""
         manifest = self.compiler.artifact(file, self.target) / "manifest.json"
+        if multiprocessors is not None:
+            manifest = self.with_multiprocessors(manifest, multiprocessors)
         folder = self.folder / f"{pathlib.Path(file).stem}-{function}-{self.target}"
         folder.mkdir(parents=True, exist_ok=True)
         pairs = []
@@ -195,6 +199,17 @@ class RunnerExecutor:
         process = subprocess.run([str(c) for c in command], capture_output=True, text=True)
         assert process.returncode == 0, f"{shlex.join(map(str, command))}\n{process.stdout}{process.stderr}"
         return [safetensors_io.read(path) for path in pairs[1::2]]
+
+    def with_multiprocessors(self, manifest, count):
+        """The manifest of a copy of the artifact where this number is a constant."""
+        folder = self.folder / f"{manifest.parent.parent.name}-{self.target}-{count}"
+        shutil.copytree(manifest.parent, folder, dirs_exist_ok=True)
+        content = json.loads(manifest.read_text())
+        for value in (value for program in content["programs"] for value in program["values"]):
+            if value == {"op": "device_attr", "args": ["multiprocessors"]}:
+                value.update(op="const", args=[count])
+        (folder / "manifest.json").write_text(json.dumps(content))
+        return folder / "manifest.json"
 
 
 class CudaExecutor(RuntimeExecutor):

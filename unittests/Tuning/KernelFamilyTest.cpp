@@ -72,12 +72,12 @@ TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
       getMatmulTile(&context, HopperMatmulConfig())};
   QuantizeConfig config{QuantizeConfig::Inner, /*threads=*/128,
                         /*columnsPerBlock=*/1};
-  config.heldChunks = config.stages = config.groups = 1;
+  config.heldChunks = config.heldTiles = config.stages = config.groups = 1;
   config.rowBytes = config.rowStages = 1;
   for (QuantizeMethod method :
        {QuantizeMethod::TwoPass, QuantizeMethod::RegisterResident,
-        QuantizeMethod::SinglePassOuter, QuantizeMethod::SinglePassInner,
-        QuantizeMethod::SinglePassBothAxes}) {
+        QuantizeMethod::ResidentStrips, QuantizeMethod::SinglePassOuter,
+        QuantizeMethod::SinglePassInner, QuantizeMethod::SinglePassBothAxes}) {
     config.method = method;
     tiles.push_back(getQuantizeTile(&context, config));
     EXPECT_EQ(
@@ -119,8 +119,8 @@ TEST_F(KernelFamilyTest, FamiliesOfOneWorkMayHaveOtherClasses) {
   std::vector<std::string> names;
   for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
     names.push_back(family->getName().str());
-  EXPECT_EQ(names, (Names{"two_pass", "register_resident", "single_pass_outer",
-                          "single_pass_inner"}));
+  EXPECT_EQ(names, (Names{"two_pass", "register_resident", "resident_strips",
+                          "single_pass_outer", "single_pass_inner"}));
 }
 
 TEST_F(KernelFamilyTest, ConfigsThatDifferAnywhereAreNotEqual) {

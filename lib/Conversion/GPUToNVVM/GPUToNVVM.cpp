@@ -23,6 +23,8 @@ using namespace mlir::fp8moe;
 /// Blocks that should be resident on a multiprocessor, at least.
 static constexpr int64_t kBlocksPerMultiprocessor = 1;
 
+static constexpr int64_t kPauseNanoseconds = 250;
+
 namespace {
 class NVVMTargetHooks final : public TargetHooks {
 public:
@@ -141,6 +143,11 @@ public:
 
   void createSubgroupBarrier(ImplicitLocOpBuilder &b) const override {
     NVVM::SyncWarpOp::create(b, createAllLanes(b));
+  }
+
+  void createPause(ImplicitLocOpBuilder &b) const override {
+    NVVM::NanosleepOp::create(
+        b, arith::ConstantIntOp::create(b, b.getI32Type(), kPauseNanoseconds));
   }
 
   Value createSubgroupMaxU(ImplicitLocOpBuilder &b,

@@ -150,6 +150,10 @@ public:
   }
 
   /// LLVM's intrinsic takes the lanes one after the other.
+  void createPause(ImplicitLocOpBuilder &b) const override {
+    ROCDL::SSleepOp::create(b, b.getI32IntegerAttr(kPauseSteps));
+  }
+
   Value createSubgroupMaxU(ImplicitLocOpBuilder &b,
                            Value value) const override {
     return Value();
@@ -190,6 +194,8 @@ private:
   static constexpr StringLiteral kWavesAttr = "rocdl.waves_per_eu";
   /// Of a compute unit; each runs the same number of waves.
   static constexpr int64_t kSIMDs = 4;
+  /// Of 64 cycles each: a quarter of a microsecond.
+  static constexpr int64_t kPauseSteps = 8;
 
   /// Moves the upper half of each group of bits in `mask` up by `distance`.
   static Value spreadBits(ImplicitLocOpBuilder &b, Value word, int64_t distance,

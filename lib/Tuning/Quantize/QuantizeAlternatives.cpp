@@ -12,7 +12,8 @@
 // lengths. Lengths are divided so that the time that is lost to the best tile
 // of each length is least, with a price for each kernel, of which there are
 // only a few: neighbours that differ by little are one. Other kinds have the
-// tile that is best for nominal sizes.
+// tile that is best for nominal sizes; resident strips only from that length on
+// from which they are faster than what stands behind them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -124,17 +125,54 @@ joinRanges(ArrayRef<const QuantizeTileCost *> tiles) {
   return alternatives;
 }
 
+/// `best` for the lengths from which on it is faster than tiles that take
+/// everything, and one of those below.
+static SmallVector<QuantizeAlternative>
+withLeastLength(const QuantizeWork &work, const QuantizeTileCost &best,
+                const TargetInfo &target) {
+  QuantizeWork nominal = withNominalSizes(work);
+  SmallVector<QuantizeAlternative> alternatives;
+  for (int64_t length : kLengths) {
+    QuantizeWork typical = withTypicalLength(nominal, length);
+    // Where the number of segments is not known, as many rows in all.
+    if (work.jagged && ShapedType::isDynamic(work.segments)) {
+      typical.rows = nominal.rows;
+      typical.segments =
+          std::max<int64_t>(nominal.rows / (length - length / 4), 1);
+    }
+    Tiles general, others;
+    for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
+      family->addTiles(work, typical, target,
+                       family->isGeneral() ? general : others);
+    const QuantizeTileCost *same =
+        llvm::find_if(others, [&](const QuantizeTileCost &tile) {
+          return tile.config == best.config;
+        });
+    assert(same != others.end() && "what is legal follows from the length");
+    const QuantizeTileCost &below = chooseQuantizeTile(general);
+    if (same->cost < below.cost)
+      break;
+    alternatives = {{length, below}};
+  }
+  alternatives.push_back({std::nullopt, best});
+  return alternatives;
+}
+
 static SmallVector<QuantizeAlternative>
 getAlternatives(const QuantizeWork &work, const TargetInfo &target,
                 bool areGeneral) {
   bool isInner = getQuantizeKind(work) == QuantizeConfig::Inner;
-  if (!isInner || !ShapedType::isDynamic(getMeanLength(work))) {
+  bool isKnown = !ShapedType::isDynamic(getMeanLength(work));
+  if (!isInner || isKnown) {
     Tiles tiles = rankQuantizeTiles(work, target);
     if (areGeneral)
       llvm::erase_if(tiles, [](const QuantizeTileCost &entry) {
         return !entry.config.isGeneral();
       });
-    return {{std::nullopt, chooseQuantizeTile(tiles)}};
+    const QuantizeTileCost &best = chooseQuantizeTile(tiles);
+    if (!isKnown && best.config.method == QuantizeMethod::ResidentStrips)
+      return withLeastLength(work, best, target);
+    return {{std::nullopt, best}};
   }
   QuantizeWork nominal = withNominalSizes(work);
   SmallVector<Tiles> general, columns;

@@ -11,6 +11,7 @@
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "fp8moe/Tuning/Quantize/QuantizeModels.h"
 #include "fp8moe/Tuning/Quantize/QuantizeSizes.h"
+#include "fp8moe/Tuning/Quantize/ResidentStripTiles.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -176,6 +177,9 @@ TileAttrInterface fp8moe::getQuantizeTile(MLIRContext *context,
     return RegisterResidentTileAttr::get(context, config.columnsPerBlock,
                                          config.threads, config.heldChunks,
                                          config.rounds, config.residentBlocks);
+  case QuantizeMethod::ResidentStrips:
+    return ResidentStripsTileAttr::get(context, config.columnsPerBlock,
+                                       config.heldTiles, config.residentBlocks);
   case QuantizeMethod::SinglePassOuter:
     return SinglePassOuterTileAttr::get(context, config.columnsPerBlock,
                                         config.stages);
@@ -196,6 +200,8 @@ fp8moe::getQuantizeMethod(TileAttrInterface tile) {
       .Case([](RegisterResidentTileAttr) {
         return QuantizeMethod::RegisterResident;
       })
+      .Case(
+          [](ResidentStripsTileAttr) { return QuantizeMethod::ResidentStrips; })
       .Case([](SinglePassOuterTileAttr) {
         return QuantizeMethod::SinglePassOuter;
       })
@@ -223,6 +229,12 @@ QuantizeConfig fp8moe::getQuantizeConfig(TileAttrInterface tile,
         config.threads = tile.getThreads();
         config.heldChunks = tile.getChunks();
         config.rounds = tile.getRounds();
+        config.residentBlocks = tile.getBlocks();
+      })
+      .Case([&](ResidentStripsTileAttr tile) {
+        config.columnsPerBlock = tile.getColumns();
+        config.threads = resident_strips::countThreads(tile.getColumns());
+        config.heldTiles = tile.getTiles();
         config.residentBlocks = tile.getBlocks();
       })
       .Case([&](SinglePassOuterTileAttr tile) {

@@ -95,6 +95,15 @@ TEST(VocabularyTest, SubgroupBarrier) {
                       "llvm.fence syncscope(\"wavefront\") acquire"});
 }
 
+TEST(VocabularyTest, Pause) {
+  auto build = [](KernelBuilder &b) {
+    b.getHooks().createPause(b);
+    return Value();
+  };
+  expectLowered("sm_90a", build, {"nvvm.nanosleep"});
+  expectOnAMD(build, {"rocdl.s.sleep"});
+}
+
 TEST(VocabularyTest, MaxOfLanes) {
   auto build = [](KernelBuilder &b) { return b.maxOfLanes(getWord(b)); };
   expectLowered("sm_90a", build, {"nvvm.redux.sync", "umax"});

@@ -8,6 +8,7 @@
 
 #include "fp8moe/Tuning/Quantize/QuantizeModels.h"
 #include "fp8moe/Tuning/Quantize/QuantizeSizes.h"
+#include "fp8moe/Tuning/Quantize/ResidentStripTiles.h"
 
 #include "../Common/HostSizes.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -146,4 +147,49 @@ TEST(QuantizeModelsTest, RemainderRowsAreOneMoreSegment) {
   config.rounds = 4;
   EXPECT_EQ(count(config, false), 3 * 32);
   EXPECT_EQ(count(config, true), 3 * 32 + 2);
+}
+
+TEST(QuantizeModelsTest, PiecesOnTheHostAreThoseOfTheCompiler) {
+  HostSizes sizes;
+  QuantizeConfig config;
+  for (int i = 0; i < 1000; ++i)
+    for (bool jagged : {false, true}) {
+      config.heldTiles = int64_t(1) << (i % 4);
+      int64_t segments = sizes.draw(300), rows = sizes.draw(1 << 20) - 1;
+      EXPECT_EQ(
+          resident_strips::countAllPieces(
+              config, jagged, sizes.getKnown(segments), sizes.getKnown(rows))
+              .getKnown(),
+          resident_strips::countAllPieces(config, jagged, segments, rows));
+      EXPECT_EQ(resident_strips::countSlots(config, jagged,
+                                            sizes.getKnown(segments),
+                                            sizes.getKnown(rows))
+                    .getKnown(),
+                resident_strips::countSlots(config, jagged, segments, rows));
+    }
+  EXPECT_EQ(sizes.countOperations(), 0);
+}
+
+/// However rows are cut into segments: the host knows only how many there are.
+TEST(QuantizeModelsTest, PiecesAreEnoughForAllSegments) {
+  QuantizeConfig config;
+  config.heldTiles = 2;
+  const std::vector<std::vector<int64_t>> cuts = {{0},
+                                                  {0, 0, 0},
+                                                  {256},
+                                                  {257},
+                                                  {1, 257, 0, 513, 1},
+                                                  {255, 255, 255, 3},
+                                                  {257, 257, 257}};
+  for (const std::vector<int64_t> &lengths : cuts) {
+    int64_t rows = 0, pieces = 0;
+    for (int64_t length : lengths) {
+      rows += length;
+      pieces += resident_strips::countPieces(config, length);
+    }
+    // Those behind the last segment are one more.
+    EXPECT_GE(resident_strips::countAllPieces<int64_t>(config, /*jagged=*/true,
+                                                       lengths.size(), rows),
+              pieces + 1);
+  }
 }

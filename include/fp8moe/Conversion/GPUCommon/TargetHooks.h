@@ -124,6 +124,10 @@ public:
   virtual std::pair<Value, Value>
   createExchange(ImplicitLocOpBuilder &b, Value value, int64_t mask) const = 0;
 
+  /// Rests for about a trip to memory, between two looks at what another block
+  /// writes, so that those who wait do not keep others from memory.
+  virtual void createPause(ImplicitLocOpBuilder &b) const = 0;
+
   //===--------------------------------------------------------------------===//
   // The grid
   //===--------------------------------------------------------------------===//

@@ -27,6 +27,7 @@ namespace mlir::fp8moe {
 enum class QuantizeMethod {
   TwoPass,
   RegisterResident,
+  ResidentStrips,
   SinglePassOuter,
   SinglePassInner,
   SinglePassBothAxes,
@@ -69,6 +70,8 @@ struct QuantizeConfig {
   int64_t heldChunks = 0;
   int64_t rounds = 1;
   int64_t residentBlocks = 1;
+  /// Resident strips: tiles of rows that a block keeps in registers.
+  int64_t heldTiles = 0;
   /// Single pass, outer or both axes: tiles in the ring. Both axes: the bytes
   /// of a row, and how many of them are in shared memory at once.
   int64_t stages = 0;
@@ -82,8 +85,8 @@ struct QuantizeConfig {
     auto asTuple = [](const QuantizeConfig &config) {
       return std::tie(config.kind, config.threads, config.columnsPerBlock,
                       config.method, config.heldChunks, config.rounds,
-                      config.residentBlocks, config.stages, config.rowBytes,
-                      config.rowStages, config.groups);
+                      config.residentBlocks, config.heldTiles, config.stages,
+                      config.rowBytes, config.rowStages, config.groups);
     };
     return asTuple(*this) == asTuple(other);
   }

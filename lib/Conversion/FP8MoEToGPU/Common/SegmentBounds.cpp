@@ -119,7 +119,8 @@ Segment fp8moe::createSegmentBounds(KernelBuilder &b, Value offsets,
 
 std::pair<Value, Segment> fp8moe::findSegment(KernelBuilder &b, Value offsets,
                                               Value tile, Value count,
-                                              Value rows, int64_t padding) {
+                                              Value rows, int64_t padding,
+                                              bool emptyHaveTile) {
   BoundsBuilder bounds{b, offsets, createRows32(b, rows)};
   Value lane = b.truncate(b.getI32Type(), b.getLane());
   Value zero = b.i32(0);
@@ -133,6 +134,10 @@ std::pair<Value, Segment> fp8moe::findSegment(KernelBuilder &b, Value offsets,
             bounds.createLaneBounds(first, count, carried[0], lane);
         Value length = b.sub(end, start);
         Value tiles = b.ceilDiv(length, padding);
+        if (emptyHaveTile) {
+          Value exists = b.less(b.add(first, b.getLane()), count);
+          tiles = b.maxS(tiles, b.zeroExtend(b.getI32Type(), exists));
+        }
         Value endTile = b.add(
             carried[1], b.scanLanes(tiles, lane, [&](Value lhs, Value rhs) {
               return b.add(lhs, rhs);

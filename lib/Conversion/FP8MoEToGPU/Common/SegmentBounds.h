@@ -34,9 +34,11 @@ Segment createSegmentBounds(KernelBuilder &b, Value offsets, Value index,
 /// The segment whose rows, padded to a multiple of `padding`, hold the rows
 /// from `tile` * `padding` on, and its number: `count` and the remainder rows
 /// where no segment does. `tile` must be uniform in the subgroup.
+/// With `emptyHaveTile`, segments without rows have a tile, too.
 std::pair<Value, Segment> findSegment(KernelBuilder &b, Value offsets,
                                       Value tile, Value count, Value rows,
-                                      int64_t padding);
+                                      int64_t padding,
+                                      bool emptyHaveTile = false);
 
 } // namespace mlir::fp8moe
 

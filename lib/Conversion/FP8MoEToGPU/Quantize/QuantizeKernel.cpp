@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Quantize/QuantizeKernel.h"
-#include "FP8MoEToGPU/Common/SegmentBounds.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -38,27 +37,34 @@ Value QuantizeKernel::getNumSegments() {
 }
 
 SegmentView QuantizeKernel::createSegment(Value index) {
+  if (problem.jagged)
+    return createSegment(
+        index, createSegmentBounds(b, offsetsPointer, index, sizes.segments,
+                                   sizes.reduction, problem.outputPadding));
   SegmentView view;
-  Value inputStart; // first row in the input less first row in the output
-  if (problem.jagged) {
-    Segment bounds =
-        createSegmentBounds(b, offsetsPointer, index, sizes.segments,
-                            sizes.reduction, problem.outputPadding);
-    Value end = b.add(bounds.paddedStart, bounds.length);
-    Value isRemainder = b.equal(index, sizes.segments);
-    Value paddedEnd = b.add(bounds.paddedStart,
-                            b.roundUp(bounds.length, problem.outputPadding));
-    view.rows = {bounds.paddedStart, end};
-    Value extent = problem.outputPadding > 1 ? sizes.extent : sizes.reduction;
-    view.zeroRows = {end, b.select(isRemainder, extent, paddedEnd)};
-    view.hasScales = b.equal(isRemainder, 0);
-    inputStart = b.sub(bounds.start, bounds.paddedStart);
-  } else {
-    view.rows = {b.i64(0), sizes.reduction};
-    view.zeroRows = {sizes.reduction, sizes.reduction};
-    view.hasScales = b.i1(true);
-    inputStart = b.i64(0);
-  }
+  view.rows = {b.i64(0), sizes.reduction};
+  view.zeroRows = {sizes.reduction, sizes.reduction};
+  view.hasScales = b.i1(true);
+  setBuffers(view, index, b.i64(0));
+  return view;
+}
+
+SegmentView QuantizeKernel::createSegment(Value index, const Segment &bounds) {
+  SegmentView view;
+  Value end = b.add(bounds.paddedStart, bounds.length);
+  Value isRemainder = b.equal(index, sizes.segments);
+  Value paddedEnd = b.add(bounds.paddedStart,
+                          b.roundUp(bounds.length, problem.outputPadding));
+  view.rows = {bounds.paddedStart, end};
+  Value extent = problem.outputPadding > 1 ? sizes.extent : sizes.reduction;
+  view.zeroRows = {end, b.select(isRemainder, extent, paddedEnd)};
+  view.hasScales = b.equal(isRemainder, 0);
+  setBuffers(view, index, b.sub(bounds.start, bounds.paddedStart));
+  return view;
+}
+
+void QuantizeKernel::setBuffers(SegmentView &view, Value index,
+                                Value inputStart) {
   Value inputElement = b.add(b.mul(index, sizes.inSegment),
                              b.mul(inputStart, sizes.inReduction));
   view.input =
@@ -71,7 +77,6 @@ SegmentView QuantizeKernel::createSegment(Value index) {
     view.output = b.offsetBytes(outputPointer, b.mul(index, sizes.outSegment));
   view.scales = b.offsetBytes(
       scalesPointer, b.mul(b.mul(index, sizes.scaleSegment), sizeof(float)));
-  return view;
 }
 
 /// Says how chunks of `plane`, a part of a buffer, are accessed.

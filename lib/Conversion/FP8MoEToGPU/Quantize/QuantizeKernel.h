@@ -10,6 +10,7 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_QUANTIZEKERNEL_H
 
 #include "FP8MoEToGPU/Common/MemoryAccess.h"
+#include "FP8MoEToGPU/Common/SegmentBounds.h"
 #include "FP8MoEToGPU/Quantize/QuantizeMath.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Quantize/AxisQuantizeProblem.h"
 
@@ -51,9 +52,14 @@ public:
   QuantizeMath math;
   QuantizeSizes<Value> sizes;
 
+  /// The ends of jagged segments.
+  Value getOffsets() { return offsetsPointer; }
+
   /// Segments, counting the remainder rows of jagged ones.
   Value getNumSegments();
   SegmentView createSegment(Value index);
+  /// A jagged segment whose bounds, with the padding of the output, are known.
+  SegmentView createSegment(Value index, const Segment &bounds);
   /// The matrices of a segment, accessed in chunks along a dimension.
   Plane getInputPlane(const SegmentView &segment, Along along);
   Plane getOutputPlane(const SegmentView &segment, Along along);
@@ -89,6 +95,9 @@ private:
                                        ValueRange init,
                                        KernelBuilder::LoopBody body);
 
+  /// `inputStart` is the first row in the input less that in the output.
+  void setBuffers(SegmentView &view, Value index, Value inputStart);
+
   Value inputPointer, offsetsPointer, outputPointer, scalesPointer;
 };
 
@@ -97,6 +106,10 @@ void buildTwoPassInner(QuantizeKernel &kernel, const QuantizeConfig &config);
 void buildRegisterResident(QuantizeKernel &kernel,
                            const QuantizeConfig &config);
 void buildTwoPassOuter(QuantizeKernel &kernel, const QuantizeConfig &config);
+/// Blocks post magnitudes to `slots`, whose words are zero when the kernel
+/// begins; null where no strip has more than one piece.
+void buildResidentStrips(QuantizeKernel &kernel, const QuantizeConfig &config,
+                         Value slots);
 
 } // namespace mlir::fp8moe
 

@@ -46,7 +46,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   func.func @colwise(%x: tensor<?x2048xbf16>, %ends: tensor<?xi32>)
       -> (tensor<?x2048xf8E4M3FNUZ, #col>, tensor<?x2048xf32>) {
     %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<?xi32>) along [0]
-        rounding none : tensor<?x2048xbf16>
+        rounding none tiles [#fp8moe.two_pass<columns = 64, threads = 256>] : tensor<?x2048xbf16>
         -> tensor<?x2048xf8E4M3FNUZ, #col>, tensor<?x2048xf32>
     return %q, %s : tensor<?x2048xf8E4M3FNUZ, #col>, tensor<?x2048xf32>
   }

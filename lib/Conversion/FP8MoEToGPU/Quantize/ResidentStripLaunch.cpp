@@ -1,0 +1,162 @@
+//===- ResidentStripLaunch.cpp - Launches of held strips ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/ResidentStripLaunch.h"
+
+#include "FP8MoEToGPU/Common/ClearWords.h"
+#include "FP8MoEToGPU/Quantize/QuantizeKernel.h"
+#include "FP8MoEToGPU/Quantize/QuantizeLaunch.h"
+#include "fp8moe/Tuning/Quantize/ResidentStripTiles.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::resident_strips;
+
+/// Alignment of the slots in bytes: one of them.
+static constexpr int64_t kSlotAlignment = 256;
+/// Blocks that clear slots at most; any number computes the same.
+static constexpr int64_t kMaxClearBlocks = 1024;
+
+namespace {
+class ResidentStripLaunch : QuantizeLaunch {
+public:
+  ResidentStripLaunch(const QuantizeInstance &instance,
+                      ProgramLowering &lowering)
+      : QuantizeLaunch(instance, instance.operands, lowering),
+        config(instance.config), rows(b, sizes.reduction),
+        segments(b, sizes.segments),
+        strips(ceilDiv(HostSize(b, sizes.parallel),
+                       HostSize(config.columnsPerBlock))) {}
+
+  Value launch(Value when);
+
+private:
+  SymbolRefAttr getKernel(SmallVectorImpl<OpFoldResult> &arguments);
+  /// Whether a strip may have several pieces.
+  bool mayExchange() const {
+    std::optional<int64_t> known = rows.getKnown();
+    return !known || *known > getHeldRows(config);
+  }
+  Value holds(Relation relation, const HostSize &lhs, const HostSize &rhs) {
+    return fp8moe::compare(relation, lhs, rhs).getValue();
+  }
+  /// Where blocks post magnitudes, cleared where `when` holds and a strip may
+  /// have several pieces.
+  Value createSlots(Value when);
+
+  const QuantizeConfig &config;
+  HostSize rows, segments, strips;
+};
+} // namespace
+
+SymbolRefAttr
+ResidentStripLaunch::getKernel(SmallVectorImpl<OpFoldResult> &arguments) {
+  SmallVector<int64_t> numbers{problem.powerOfTwo,      problem.jagged,
+                               problem.outputPadding,   problem.inputAlignment,
+                               problem.outputAlignment, config.columnsPerBlock,
+                               config.heldTiles,        config.residentBlocks};
+  arguments = addSizes(numbers);
+  return lowering.getKernels().getOrBuild(
+      "quantize_resident_strips",
+      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
+       builder.getDenseI64ArrayAttr(numbers)},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        KernelSignature signature;
+        unsigned tensors = 3 + problem.jagged;
+        signature.pointers = tensors + mayExchange();
+        signature.sizes = countDynamic(problem.sizes);
+        signature.threads = config.threads;
+        KernelBuilder kernelBuilder(b.getLoc(), module, name, signature, hooks);
+        QuantizeKernel kernel(kernelBuilder, problem);
+        buildResidentStrips(kernel, config,
+                            mayExchange() ? kernelBuilder.getPointer(tensors)
+                                          : Value());
+      });
+}
+
+Value ResidentStripLaunch::createSlots(Value when) {
+  HostSize slots = countSlots(config, problem.jagged, segments, rows) * strips;
+  HostSize words = slots * HostSize(config.columnsPerBlock);
+  std::optional<int64_t> known = words.getKnown();
+  SmallVector<Value> dynamicSizes;
+  if (!known)
+    dynamicSizes.push_back(words.getValue(b));
+  auto type = MemRefType::get(known.value_or(ShapedType::kDynamic),
+                              builder.getI32Type());
+  Value buffer = plan::WorkspaceOp::create(b, type, dynamicSizes, ValueRange(),
+                                           kSlotAlignment)
+                     .getBuffer();
+  HostSize chunks = words / HostSize(kVectorBytes / kWordBytes);
+  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
+      "clear_words", {},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        buildClearWords(b.getLoc(), module, name, hooks);
+      });
+  Value mayBeDivided =
+      holds(Relation::More, rows, HostSize(getHeldRows(config)));
+  HostSize blocks = minOf(ceilDiv(chunks, HostSize(kClearThreads)),
+                          HostSize(kMaxClearBlocks));
+  Value numBlocks = blocks.getValue(b), one = index(1);
+  plan::LaunchOp::create(
+      b, kernel, ValueRange{numBlocks, one, one}, {kClearThreads, 1, 1},
+      /*sharedBytes=*/0, ValueRange{buffer, chunks.getValue(b), numBlocks},
+      both(both(when, mayBeDivided), isNeeded));
+  return buffer;
+}
+
+Value ResidentStripLaunch::launch(Value when) {
+  SmallVector<OpFoldResult> arguments;
+  SymbolRefAttr kernel = getKernel(arguments);
+  HostSize pieces = countAllPieces(config, problem.jagged, segments, rows);
+  HostSize workTiles = pieces * strips;
+  HostSize resident = HostSize(b, plan::DeviceAttrOp::create(
+                                      b, builder.getIndexType(),
+                                      plan::DeviceAttribute::Multiprocessors)
+                                      .getResult()) *
+                      HostSize(config.residentBlocks);
+  // The device counts in 32 bits, and the pieces of a strip need as many
+  // blocks, all of which are resident.
+  Value applies = both(holds(Relation::Less, rows, HostSize(kMaxCount)),
+                       holds(Relation::Less, workTiles, HostSize(kMaxCount)));
+  if (mayExchange())
+    applies = both(
+        applies, holds(Relation::AtMost, countPieces(config, rows), resident));
+  applies = both(applies, when);
+
+  SmallVector<Value> operands{buffers.input};
+  if (problem.jagged)
+    operands.push_back(buffers.offsets);
+  operands.append({buffers.output, buffers.scales});
+  if (mayExchange())
+    operands.push_back(createSlots(applies));
+  for (OpFoldResult argument : arguments)
+    operands.push_back(index(argument));
+  Value blocks = minOf(workTiles, resident).getValue(b), one = index(1);
+  operands.push_back(blocks);
+  plan::LaunchOp::create(b, kernel, ValueRange{blocks, one, one},
+                         {config.threads, 1, 1}, /*sharedBytes=*/0, operands,
+                         both(applies, isNeeded), /*cluster=*/{},
+                         /*cooperative=*/mayExchange());
+  return applies;
+}
+
+namespace {
+class ResidentStripsLowering : public TileLowering<ResidentStripsTileAttr> {
+public:
+  FailureOr<Value> launch(const KernelInstance &instance, Value when,
+                          ProgramLowering &lowering) const override {
+    return ResidentStripLaunch(cast<QuantizeInstance>(instance), lowering)
+        .launch(when);
+  }
+};
+} // namespace
+
+const KernelLowering &fp8moe::getResidentStripsLowering() {
+  static const ResidentStripsLowering lowering;
+  return lowering;
+}

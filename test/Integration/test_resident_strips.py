@@ -1,0 +1,109 @@
+# ===- test_resident_strips.py - Strips held in registers ------------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""Quantizations that AMD's kernels read once: a block holds 1024 rows of bf16 (512 of f32) of 64 columns, and longer
+segments are divided among blocks."""
+
+import cases
+import oracle
+import pytest
+from harness import Variant, check, compare, parameters
+
+FILE = "resident_strips.mlir"
+BF16, F32 = oracle.BF16, oracle.F32
+
+# Around the sizes of tiles (128 rows), of pieces (1024 or 512 of them) and of strips (64 columns).
+TOKENS = (0, 1, 130, 1023, 1024, 1025, 2048)
+WIDTHS = (1, 8, 65, 72, 130)
+GROUPS = (1, 2, 7, 70, 300)
+
+
+def jagged(function, dtype, kind, pow2, widths=WIDTHS, groups=GROUPS, tokens=TOKENS, pad=None, count=16):
+    dealt = cases.deal(function, groups, cases.GROUP_PATTERNS, tokens, widths, (False, True))
+    some = tuple(cases.Jagged(*next(dealt)) for _ in range(count))
+
+    def make(rng, case, kinds):
+        x = cases.values(rng, (case.tokens, case.width), dtype, kinds(kind), 0, case.special)
+        return {"x": x, "offsets": cases.offsets(rng, case.pattern, case.groups, case.tokens)}
+
+    def expect(inputs, kinds, case):
+        q, s = oracle.jagged_dynamic_quantize(inputs["x"], inputs["offsets"], [0], kinds(kind), pow2)
+        return {"q": oracle.pad_groups(q, inputs["offsets"], pad, 0) if pad else q, "s": s}
+
+    return Variant(FILE, function, some, make, expect, frozenset({"s"}))
+
+
+def weights(function, *sizes):
+    def make(rng, case, kinds):
+        return {"x": cases.values(rng, case, BF16, kinds("e4m3"), 1, True)}
+
+    def expect(inputs, kinds, case):
+        q, s = oracle.dynamic_quantize(inputs["x"], [1], kinds("e4m3"), True)
+        return {"q": q, "s": s}
+
+    return Variant(FILE, function, sizes, make, expect, frozenset({"s"}))
+
+
+VARIANTS = [
+    jagged("bf16_e4m3_pow2", BF16, "e4m3", True),
+    jagged("f32_e5m2_none", F32, "e5m2", False),
+    jagged("bf16_e4m3_none_padded", BF16, "e4m3", False, (72,), pad=16),
+    jagged("bf16_e4m3_pow2_one_group", BF16, "e4m3", True, (65,), (1,), count=6),
+    weights("bf16_e4m3_pow2_weights", (1, 1, 8), (2, 1025, 72), (3, 1300, 65), (0, 5, 8), (2, 0, 8), (2, 3, 0)),
+    weights("bf16_e4m3_pow2_known_weights", (3, 300, 72)),
+]
+
+
+@pytest.mark.parametrize("variant, case", **parameters(VARIANTS))
+def test_resident_strips(rocm, variant, case):
+    check(rocm, variant, case)
+
+
+# ===----------------------------------------------------------------------===#
+# On cards with more multiprocessors than a runner describes
+# ===----------------------------------------------------------------------===#
+
+LONG_TOKENS = (2049, 5000, 9001)
+LONG = [
+    jagged("bf16_e4m3_pow2", BF16, "e4m3", True, (65, 130), (1, 3, 16), LONG_TOKENS, count=8),
+    jagged("f32_e5m2_none", F32, "e5m2", False, (65,), (1, 3), (2049, 5000), count=4),
+    jagged("bf16_e4m3_none_padded", BF16, "e4m3", False, (72,), (1, 3, 16), LONG_TOKENS, pad=16, count=4),
+    jagged("bf16_e4m3_pow2_one_group", BF16, "e4m3", True, (65,), (1,), LONG_TOKENS, count=3),
+    jagged("bf16_e4m3_pow2_chosen", BF16, "e4m3", True, (65,), (1,), LONG_TOKENS, count=3),
+    weights("bf16_e4m3_pow2_weights", (1, 7000, 65), (3, 2100, 72)),
+]
+
+
+# With 24 blocks, each takes several pieces one after the other; 64 are enough for one each, mostly.
+@pytest.mark.parametrize("multiprocessors", (12, 32))
+@pytest.mark.parametrize("variant", LONG, ids=[v.function for v in LONG])
+def test_divided(rocm, variant, multiprocessors):
+    batch = [variant.inputs(case, rocm.kinds) for case in variant.cases]
+    outputs = rocm.run(FILE, variant.function, batch, multiprocessors)
+    for case, inputs, actual in zip(variant.cases, batch, outputs):
+        compare(actual, variant.expect(inputs, rocm.kinds, case), variant.exact_nan)
+
+
+def test_which_kernel_runs(rocm):
+    """Strips are held wherever all pieces of the longest one are resident, and only divided ones need slots."""
+    import fp8moe.runtime as runtime
+
+    manifest = rocm.compiler.artifact(FILE, rocm.target) / "manifest.json"
+    manifest = rocm.with_multiprocessors(manifest, 3)
+    program = runtime.load(manifest.parent, device="none").program("bf16_e4m3_pow2_one_group")
+
+    def launched(tokens):
+        x = runtime.TensorSpec((tokens, 65), (65, 1), "BF16")
+        offsets = runtime.TensorSpec((1,), (1,), "I32")
+        launches = program.describe(x=x, offsets=offsets)["launches"]
+        return [(launch["kernel"].rstrip("0123456789"), launch.get("cooperative", False)) for launch in launches]
+
+    held = ("quantize_resident_strips_", True)
+    assert launched(1024) == [held]
+    assert launched(1025) == [("clear_words_", False), held]
+    assert launched(6 * 1024) == [("clear_words_", False), held]
+    assert launched(6 * 1024 + 1) == [("quantize_two_pass_outer_transposing_", False)]
