@@ -60,7 +60,7 @@ static SmallVector<MatmulTileCost> rankWholeTiles(const MatmulWork &work,
                                                   const TargetInfo &target,
                                                   const HopperCard *card) {
   SmallVector<MatmulTileCost> tiles =
-      rankMatmulTiles(work, target, card, kUsualMatmulRows);
+      rankMatmulTiles(work, target, card, kUsualMatmulTokens);
   llvm::erase_if(
       tiles, [](const MatmulTileCost &tile) { return tile.config.splits > 1; });
   return tiles;
@@ -96,7 +96,8 @@ SmallVector<MatmulTileCost, 1>
 fp8moe::getMatmulAlternatives(const MatmulWork &work, const TargetInfo &target,
                               const HopperCard *card) {
   if (!work.isMGrouped() || !ShapedType::isDynamic(work.rows))
-    return {chooseMatmulTile(rankMatmulTiles(work, target, card))};
+    return {chooseMatmulTile(
+        rankMatmulTiles(work, target, card, getUsualTokens(work)))};
 
   SmallVector<MatmulTileCost> tiles = rankWholeTiles(work, target, card);
   // All lists of tiles have one order. The best tile by itself comes first, the

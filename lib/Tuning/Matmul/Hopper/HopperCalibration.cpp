@@ -73,8 +73,8 @@ static constexpr HopperCalibration getH200() {
 
 /// What 93 dense and 51 grouped bf16 matmuls and ten FP8 ones took on both
 /// cards: those of over 4900 stages a block with tiles of 128x128 lose 22% to
-/// 30% on the H100 and nothing on the H200; 128x160, or 128x256 that warpgroups
-/// share, lose nothing.
+/// 38% on the H100 and nothing on the H200, 128x160 up to 12%, 128x256 that
+/// warpgroups share nothing.
 static constexpr llvm::StringLiteral cardsBeside =
     "one NVIDIA H100 and one H200, 2026-11-25: benchmarks/precision.py, and "
     "tiles beside each other with benchmarks/grouped_matmul.py --tile";

@@ -78,8 +78,8 @@ struct HopperCard {
   /// The peak of the memory, GB/s, that cards of this kind have at most.
   int64_t upToBandwidth = kUnbounded;
   /// Blocks that do not wait for each other get out of step, and what they
-  /// read together comes from memory again: factor of the time of narrow tiles,
-  /// whose blocks have two at once, and the stages after which that is so.
+  /// read together comes from memory again: factor of the time of 128x128 tiles
+  /// when blocks have two at once, and the stages after which that is so.
   Figure<double> outOfStep;
   Figure<double> stagesInStep;
 };

@@ -89,10 +89,8 @@ static constexpr double kLeastCardGain = 0.03;
 static bool isWorthIt(const MatmulTileCost &best,
                       const HopperMatmulConfig &usual, const MatmulWork &work,
                       const TargetInfo &target, const HopperCard &card) {
-  bool areRowsKnown = !work.isMGrouped() || ShapedType::isStatic(work.rows);
-  int64_t usualRows = areRowsKnown ? ShapedType::kDynamic : kUsualMatmulRows;
   for (const MatmulTileCost &tile :
-       rankMatmulTiles(work, target, &card, usualRows))
+       rankMatmulTiles(work, target, &card, getUsualTokens(work)))
     if (tile.config == usual)
       return best.cost.time < (1 - kLeastCardGain) * tile.cost.time;
   llvm_unreachable("a card has other tiles");

@@ -95,15 +95,15 @@ struct Chip {
   const TargetInfo &target;
   const HopperCalibration &figures;
   const HopperCard &card;
-  /// Rows for which it is said whether blocks stay in step; dynamic: those of
+  /// Tokens for which it is said whether blocks stay in step; dynamic: those of
   /// the work.
-  int64_t usualRows = ShapedType::kDynamic;
+  int64_t usualTokens = ShapedType::kDynamic;
 
   /// Of a chip that the kernel supports.
   static Chip get(const TargetInfo &target, const HopperCard *card = nullptr,
-                  int64_t usualRows = ShapedType::kDynamic) {
+                  int64_t usualTokens = ShapedType::kDynamic) {
     return {target, *getHopperCalibration(target.chip),
-            card ? *card : getHopperCards(target.chip).back(), usualRows};
+            card ? *card : getHopperCards(target.chip).back(), usualTokens};
   }
 };
 } // namespace
@@ -351,20 +351,25 @@ static double getWaveBytes(const HopperMatmulConfig &config,
 /// any more, so that they do not share what they read.
 static double getOutOfStep(const HopperMatmulConfig &config, MatmulWork work,
                            double stages, const Chip &chip) {
-  if (ShapedType::isStatic(chip.usualRows))
-    work.rows = chip.usualRows;
-  double stagesOfBlock = countWaves(config, work, chip) * stages;
-  // Bytes of a tile's operands for each product, where nothing was lost.
-  constexpr double kWideTile = 1.0 / 128 + 1.0 / 160;
-  double reads = 1.0 / config.rows + 1.0 / config.columns;
-  if (config.kind == WgmmaSchedule::Cooperative || reads <= kWideTile ||
-      *chip.card.outOfStep == 1 || stagesOfBlock <= *chip.card.stagesInStep)
+  if (*chip.card.outOfStep == 1 || config.kind == WgmmaSchedule::Cooperative)
+    return 1;
+  if (ShapedType::isStatic(chip.usualTokens)) {
+    int64_t &tokens = work.getTokens();
+    if (&tokens == &work.contraction)
+      stages *= static_cast<double>(chip.usualTokens) / tokens;
+    tokens = chip.usualTokens;
+  }
+  if (countWaves(config, work, chip) * stages <= *chip.card.stagesInStep)
     return 1;
   // What fits into half of the L2 cache stays there.
   if (work.isMGrouped() &&
       getWaveBytes(config, work, chip) <= chip.target.l2.bytes / 2.0)
     return 1;
-  return *chip.card.outOfStep;
+  // Of what tiles of 128x128 read more for a product than those of 128x256.
+  constexpr double kWide = 1.0 / 128 + 1.0 / 256, kNarrow = 1.0 / 128 * 2;
+  double reads = 1.0 / config.rows + 1.0 / config.columns;
+  return 1 + (*chip.card.outOfStep - 1) *
+                 std::max(0.0, (reads - kWide) / (kNarrow - kWide));
 }
 
 static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
@@ -424,8 +429,8 @@ static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
 SmallVector<MatmulTileCost> fp8moe::rankMatmulTiles(const MatmulWork &work,
                                                     const TargetInfo &target,
                                                     const HopperCard *card,
-                                                    int64_t usualRows) {
-  Chip chip = Chip::get(target, card, usualRows);
+                                                    int64_t usualTokens) {
+  Chip chip = Chip::get(target, card, usualTokens);
   MatmulWork nominal = withNominalSizes(work);
   SmallVector<MatmulTileCost> tiles;
   for (const HopperMatmulConfig &config : enumerateConfigs(work, chip))

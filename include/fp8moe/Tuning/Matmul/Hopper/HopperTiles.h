@@ -126,17 +126,22 @@ SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op, bool isFirst);
 
 struct HopperCard;
 
-/// Where the number of rows is unknown the host compares times of waves that do
-/// not depend on it, so whether blocks stay in step is said for so many.
-constexpr int64_t kUsualMatmulRows = 32768;
+/// Where the number of tokens is unknown the host compares times of waves that
+/// do not depend on it, so whether blocks stay in step is said for so many.
+constexpr int64_t kUsualMatmulTokens = 32768;
+
+inline int64_t getUsualTokens(MatmulWork work) {
+  return ShapedType::isDynamic(work.getTokens()) ? kUsualMatmulTokens
+                                                 : ShapedType::kDynamic;
+}
 
 /// The tiles that are legal where there is a kernel, in a fixed order, with
 /// their costs on a card; null is the one that the calibration is of. Whether
-/// blocks stay in step is said for `usualRows`, if that is known.
+/// blocks stay in step is said for `usualTokens`, if that is known.
 SmallVector<MatmulTileCost>
 rankMatmulTiles(const MatmulWork &work, const TargetInfo &target,
                 const HopperCard *card = nullptr,
-                int64_t usualRows = ShapedType::kDynamic);
+                int64_t usualTokens = ShapedType::kDynamic);
 
 /// The tile of least predicted time; the first of several.
 const MatmulTileCost &chooseMatmulTile(ArrayRef<MatmulTileCost> tiles);
