@@ -22,6 +22,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<28672x8192xbf16>
   }
 
+  // A short one is over before its blocks are out of step: one tile serves both.
+  // TILES-LABEL: func.func @short
+  // TILES: tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>] :
+  func.func @short(%x: tensor<8192x3584xbf16>, %w: tensor<3584x8192xbf16, #columns>) -> tensor<8192x8192xbf16> {
+    %y = fp8moe.linear %x, %w : tensor<8192x3584xbf16>, tensor<3584x8192xbf16, #columns> -> tensor<8192x8192xbf16>
+    return %y : tensor<8192x8192xbf16>
+  }
+
   // Among tiles for any number of rows, those of another card take forever.
   // CHECK-LABEL: fp8moe_plan.program @any_rows
   // CHECK-DAG: %[[BANDWIDTH:.*]] = fp8moe_plan.device_attr memory_bandwidth
