@@ -409,6 +409,19 @@ Value KernelBuilder::allocateShared(int64_t bytes, StringRef name) {
       *this, LLVM::LLVMPointerType::get(context, kSharedSpace), symbol);
 }
 
+Value KernelBuilder::allocateGlobalWord(StringRef name) {
+  std::string symbol = (kernel.getName() + "_" + name).str();
+  {
+    InsertionGuard guard(*this);
+    setInsertionPoint(kernel);
+    LLVM::GlobalOp::create(*this, getI32Type(), /*isConstant=*/false,
+                           LLVM::Linkage::Internal, symbol,
+                           getI32IntegerAttr(0), kWordBytes, kGlobalSpace);
+  }
+  return LLVM::AddressOfOp::create(
+      *this, LLVM::LLVMPointerType::get(context, kGlobalSpace), symbol);
+}
+
 Value KernelBuilder::getDynamicShared() {
   constexpr StringLiteral symbol = "fp8moe_dynamic_shared";
   if (!module.lookupSymbol(symbol)) {

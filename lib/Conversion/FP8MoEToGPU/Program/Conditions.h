@@ -9,7 +9,6 @@
 #ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAM_CONDITIONS_H
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAM_CONDITIONS_H
 
-#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "mlir/IR/Builders.h"
 
 namespace mlir::fp8moe {
@@ -21,9 +20,6 @@ Value createBoth(OpBuilder &builder, Location loc, Value lhs, Value rhs);
 Value createNot(OpBuilder &builder, Location loc, Value condition);
 /// Whether it is known never to hold.
 bool isNever(Value condition);
-
-/// Whether a range of memory_bandwidth holds on the card, an i1.
-Value createIsOnCard(RangeAttr range, OpBuilder &builder, Location loc);
 
 } // namespace mlir::fp8moe
 

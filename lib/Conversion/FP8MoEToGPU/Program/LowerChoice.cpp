@@ -18,8 +18,6 @@ using namespace mlir::fp8moe;
 
 Value fp8moe::createIsInRange(RangeAttr range, const RangeOperands &operands,
                               OpBuilder &builder, Location loc) {
-  if (range.getQuantity() == Quantity::MemoryBandwidth)
-    return createIsOnCard(range, builder, loc);
   ImplicitLocOpBuilder b(loc, builder);
   auto getL2Bytes = [&] {
     return HostSize(b, plan::DeviceAttrOp::create(

@@ -185,13 +185,6 @@ LogicalResult RangeAttr::verify(EmitError emitError, Quantity quantity,
   if (above < 0 || above >= upTo)
     return emitError() << "expects 0 <= above < up_to, found above " << above
                        << " up_to " << upTo;
-  // The host compares bytes in 64 bits.
-  constexpr int64_t kMostGB = 1000000000;
-  if (quantity == Quantity::MemoryBandwidth &&
-      (above > kMostGB || (upTo != kUnbounded && upTo > kMostGB)))
-    return emitError() << "expects memory_bandwidth in GB/s, at most "
-                       << kMostGB << ", found above " << above << " up_to "
-                       << upTo;
   if (!percentOfL2)
     return success();
   if (quantity != Quantity::GroupBytes)
@@ -328,41 +321,20 @@ KernelChoiceAttr KernelChoiceAttr::get(MLIRContext *context,
   return get(context, AlternativeAttr::get(context, tile, RangeAttr(), 0));
 }
 
-/// The least memory bandwidth whose card has no alternative, if there is one.
-static std::optional<int64_t>
-findCardWithout(ArrayRef<AlternativeAttr> alternatives) {
-  SmallVector<std::pair<int64_t, int64_t>> ranges;
-  for (AlternativeAttr alternative : alternatives) {
-    RangeAttr range = alternative.getRange();
-    if (!range)
-      return std::nullopt;
-    ranges.push_back({range.getAbove(), range.getUpTo()});
-  }
-  llvm::sort(ranges);
-  int64_t end = 0;
-  for (auto [above, upTo] : ranges)
-    if (above <= end)
-      end = std::max(end, upTo);
-  return end == kUnbounded ? std::nullopt : std::optional(end + 1);
-}
-
 LogicalResult KernelChoiceAttr::verify(EmitError emitError,
                                        ArrayAttr alternatives,
                                        bool leastWaves) {
   if (alternatives.empty())
     return emitError() << "expects at least one alternative; leave 'tiles' out "
                           "and fp8moe-select-tiles chooses";
-  SmallVector<AlternativeAttr> entries;
   for (Attribute entry : alternatives) {
     auto alternative = dyn_cast<AlternativeAttr>(entry);
     if (!alternative)
       return emitError() << "expects alternatives, found " << entry;
-    entries.push_back(alternative);
-    RangeAttr range = alternative.getRange();
-    if (leastWaves && range && range.getQuantity() != Quantity::MemoryBandwidth)
-      return emitError() << "expects no range but of memory_bandwidth where "
-                            "the least waves decide, found "
-                         << range;
+    if (leastWaves && alternative.getRange())
+      return emitError() << "expects no range where the least waves decide, "
+                            "found "
+                         << alternative.getRange();
     if (leastWaves && alternative.getWave() == 0)
       return emitError() << "expects the time of a wave in nanoseconds, such "
                             "as 'wave 40000', behind "
@@ -372,11 +344,6 @@ LogicalResult KernelChoiceAttr::verify(EmitError emitError,
                             "'least_waves', found 'wave "
                          << alternative.getWave() << "'";
   }
-  std::optional<int64_t> card = findCardWithout(entries);
-  if (leastWaves && card)
-    return emitError() << "leaves cards with a memory_bandwidth of " << *card
-                       << " GB/s to no alternative; add one without a range, "
-                          "or widen a range";
   return success();
 }
 

@@ -160,28 +160,16 @@ static LogicalResult verifyTiles(MatmulOpInterface op) {
   if (!choice)
     return success();
   for (AlternativeAttr alternative : choice.getEntries())
-    if (RangeAttr range = alternative.getRange();
-        range && range.getQuantity() != Quantity::MemoryBandwidth)
-      return op.emitOpError("decides between tiles by waves and by the card's "
-                            "memory_bandwidth, found ")
+    if (RangeAttr range = alternative.getRange())
+      return op.emitOpError("decides between tiles by waves, found ")
              << range << "; write 'tiles least_waves [...]', or one tile";
-  if (choice.getLeastWaves())
+  if (choice.size() == 1 || choice.getLeastWaves())
     return success();
-  for (auto [index, alternative] : llvm::enumerate(choice.getEntries())) {
-    bool isLast = index + 1 == choice.size();
-    if (isLast && alternative.getRange())
-      return op.emitOpError("has no tile for cards beyond ")
-             << alternative.getRange()
-             << "; write one without a range behind it";
-    if (!isLast && !alternative.getRange())
-      return op.emitOpError("has ")
-             << choice.size()
-             << " tiles, and nothing decides between them; write 'tiles "
-                "least_waves [...]' with the time of a wave behind each, 'for "
-                "memory_bandwidth up_to' a number of GB/s behind all but the "
-                "last, or one tile";
-  }
-  return success();
+  return op.emitOpError("has ")
+         << choice.size()
+         << " tiles, and nothing decides between them; write 'tiles "
+            "least_waves [...]' with the time of a wave behind each, or one "
+            "tile";
 }
 
 /// Checks everything but shapes, groups and the layout of the result.

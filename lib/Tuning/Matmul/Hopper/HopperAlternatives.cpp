@@ -57,17 +57,15 @@ struct RowsCase {
 /// The tiles among which the number of rows decides. The host does not count
 /// what it costs to add the parts of a split contraction.
 static SmallVector<MatmulTileCost> rankWholeTiles(const MatmulWork &work,
-                                                  const TargetInfo &target,
-                                                  const HopperCard *card) {
-  SmallVector<MatmulTileCost> tiles =
-      rankMatmulTiles(work, target, card, kUsualMatmulTokens);
+                                                  const TargetInfo &target) {
+  SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, target);
   llvm::erase_if(
       tiles, [](const MatmulTileCost &tile) { return tile.config.splits > 1; });
   return tiles;
 }
 
-static SmallVector<RowsCase> getCases(MatmulWork work, const TargetInfo &target,
-                                      const HopperCard *card) {
+static SmallVector<RowsCase> getCases(MatmulWork work,
+                                      const TargetInfo &target) {
   SmallVector<RowsCase> cases;
   int64_t groups = ShapedType::isDynamic(work.groups)
                        ? kNominalSegments
@@ -77,7 +75,7 @@ static SmallVector<RowsCase> getCases(MatmulWork work, const TargetInfo &target,
   int64_t most = std::max(kMostRows, fewest);
   for (int64_t rows = fewest; rows <= most; rows += rows / kRowsSteps) {
     work.rows = rows;
-    cases.push_back({rankWholeTiles(work, target, card)});
+    cases.push_back({rankWholeTiles(work, target)});
     assert(cases.back().tiles.size() == cases.front().tiles.size() &&
            "a number of rows has other tiles");
   }
@@ -93,16 +91,15 @@ static double getMeanTime(ArrayRef<RowsCase> cases, size_t tile) {
 }
 
 SmallVector<MatmulTileCost, 1>
-fp8moe::getMatmulAlternatives(const MatmulWork &work, const TargetInfo &target,
-                              const HopperCard *card) {
+fp8moe::getMatmulAlternatives(const MatmulWork &work,
+                              const TargetInfo &target) {
   if (!work.isMGrouped() || !ShapedType::isDynamic(work.rows))
-    return {chooseMatmulTile(
-        rankMatmulTiles(work, target, card, getUsualTokens(work)))};
+    return {chooseMatmulTile(rankMatmulTiles(work, target))};
 
-  SmallVector<MatmulTileCost> tiles = rankWholeTiles(work, target, card);
+  SmallVector<MatmulTileCost> tiles = rankWholeTiles(work, target);
   // All lists of tiles have one order. The best tile by itself comes first, the
   // others are added one by one.
-  SmallVector<RowsCase> cases = getCases(work, target, card);
+  SmallVector<RowsCase> cases = getCases(work, target);
   assert(cases.front().tiles.size() == tiles.size() &&
          "known rows have other tiles");
   SmallVector<MatmulTileCost, 1> alternatives;

@@ -71,35 +71,6 @@ static constexpr HopperCalibration getH200() {
   return row;
 }
 
-/// What 93 dense and 51 grouped bf16 matmuls and ten FP8 ones took on both
-/// cards: those of over 4900 stages a block with tiles of 128x128 lose 22% to
-/// 38% on the H100 and nothing on the H200, 128x160 up to 12%, 128x256 that
-/// warpgroups share nothing.
-static constexpr llvm::StringLiteral cardsBeside =
-    "one NVIDIA H100 and one H200, 2026-11-25: benchmarks/precision.py, and "
-    "tiles beside each other with benchmarks/grouped_matmul.py --tile";
-
-static constexpr HopperCard getH100Card() {
-  HopperCard card;
-  card.upToBandwidth = 4000;
-  card.outOfStep = measured(1.3, cardsBeside);
-  card.stagesInStep = measured(4500.0, cardsBeside);
-  return card;
-}
-
-static constexpr HopperCard getH200Card() {
-  HopperCard card;
-  card.outOfStep = measured(1.0, cardsBeside);
-  return card;
-}
-
-static constexpr HopperCard cards[] = {getH100Card(), getH200Card()};
-
-llvm::ArrayRef<HopperCard> mlir::fp8moe::getHopperCards(llvm::StringRef chip) {
-  return getHopperCalibration(chip) ? llvm::ArrayRef(cards)
-                                    : llvm::ArrayRef<HopperCard>();
-}
-
 static constexpr HopperCalibration table[] = {getH200()};
 
 const HopperCalibration *

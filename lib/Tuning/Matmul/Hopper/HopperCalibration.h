@@ -9,7 +9,6 @@
 #ifndef FP8MOE_LIB_TUNING_MATMUL_HOPPER_HOPPERCALIBRATION_H
 #define FP8MOE_LIB_TUNING_MATMUL_HOPPER_HOPPERCALIBRATION_H
 
-#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Target/Calibration.h"
 
 namespace mlir::fp8moe {
@@ -71,22 +70,6 @@ struct HopperCalibration {
   /// converted to bf16.
   Figure<double> convertTime;
 };
-
-/// Cards that run the same binaries, some with less memory bandwidth, where
-/// operands that are read twice cost more.
-struct HopperCard {
-  /// The peak of the memory, GB/s, that cards of this kind have at most.
-  int64_t upToBandwidth = kUnbounded;
-  /// Blocks that do not wait for each other get out of step, and what they
-  /// read together comes from memory again: factor of the time of 128x128 tiles
-  /// when blocks have two at once, and the stages after which that is so.
-  Figure<double> outOfStep;
-  Figure<double> stagesInStep;
-};
-
-/// By bandwidth, the last one is that of the calibration. Empty where the
-/// kernel is not supported.
-llvm::ArrayRef<HopperCard> getHopperCards(llvm::StringRef chip);
 
 /// Null where the registers are not known: the kernel is not supported there.
 const HopperCalibration *getHopperCalibration(llvm::StringRef chip);

@@ -55,8 +55,8 @@ using nvidia::kWgmmaRows;
 // What the model knows of the kernels and of the chip
 //===----------------------------------------------------------------------===//
 
-/// Tiles that are tried. Narrower ones read more than the shared memory
-/// delivers.
+/// Widths of tiles that are tried. Narrower ones read more than the shared
+/// memory delivers.
 static constexpr int64_t kTileColumns[] = {64, 96, 128, 160, 192, 256};
 /// Parts of a dense contraction that are tried.
 static constexpr int64_t kSplits[] = {2, 4, 8, 16, 32};
@@ -94,16 +94,10 @@ namespace {
 struct Chip {
   const TargetInfo &target;
   const HopperCalibration &figures;
-  const HopperCard &card;
-  /// Tokens for which it is said whether blocks stay in step; dynamic: those of
-  /// the work.
-  int64_t usualTokens = ShapedType::kDynamic;
 
   /// Of a chip that the kernel supports.
-  static Chip get(const TargetInfo &target, const HopperCard *card = nullptr,
-                  int64_t usualTokens = ShapedType::kDynamic) {
-    return {target, *getHopperCalibration(target.chip),
-            card ? *card : getHopperCards(target.chip).back(), usualTokens};
+  static Chip get(const TargetInfo &target) {
+    return {target, *getHopperCalibration(target.chip)};
   }
 };
 } // namespace
@@ -334,44 +328,6 @@ static double countWaves(const HopperMatmulConfig &config,
   return together + *chip.figures.groupsApart * (apart - together);
 }
 
-/// Bytes of both operands that the tiles of a wave read.
-static double getWaveBytes(const HopperMatmulConfig &config,
-                           const MatmulWork &work, const Chip &chip) {
-  double alongRows =
-      std::min(static_cast<double>(config.raster),
-               std::ceil(work.rows / static_cast<double>(config.rows)));
-  double alongColumns =
-      std::min(std::ceil(chip.target.multiprocessors / alongRows),
-               std::ceil(work.columns / static_cast<double>(config.columns)));
-  return (alongRows * config.rows + alongColumns * config.columns) *
-         static_cast<double>(work.contraction) * work.elementBytes;
-}
-
-/// Factor of the time of tiles of so many stages when blocks are not in step
-/// any more, so that they do not share what they read.
-static double getOutOfStep(const HopperMatmulConfig &config, MatmulWork work,
-                           double stages, const Chip &chip) {
-  if (*chip.card.outOfStep == 1 || config.kind == WgmmaSchedule::Cooperative)
-    return 1;
-  if (ShapedType::isStatic(chip.usualTokens)) {
-    int64_t &tokens = work.getTokens();
-    if (&tokens == &work.contraction)
-      stages *= static_cast<double>(chip.usualTokens) / tokens;
-    tokens = chip.usualTokens;
-  }
-  if (countWaves(config, work, chip) * stages <= *chip.card.stagesInStep)
-    return 1;
-  // What fits into half of the L2 cache stays there.
-  if (work.isMGrouped() &&
-      getWaveBytes(config, work, chip) <= chip.target.l2.bytes / 2.0)
-    return 1;
-  // Of what tiles of 128x128 read more for a product than those of 128x256.
-  constexpr double kWide = 1.0 / 128 + 1.0 / 256, kNarrow = 1.0 / 128 * 2;
-  double reads = 1.0 / config.rows + 1.0 / config.columns;
-  return 1 + (*chip.card.outOfStep - 1) *
-                 std::max(0.0, (reads - kWide) / (kNarrow - kWide));
-}
-
 static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
                                   const MatmulWork &work, const Chip &chip) {
   double groups = work.groups;
@@ -395,11 +351,9 @@ static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
   MatmulTileCost result;
   result.config = config;
   result.tiles = toCount(tiles);
+  result.tileTime = toCount(getTileTime(
+      config, work, stages * getStageTime(config, work, chip), chip));
   double waves = countWaves(config, work, chip);
-  result.tileTime =
-      toCount(getTileTime(config, work,
-                          stages * getStageTime(config, work, chip), chip) *
-              getOutOfStep(config, work, stages, chip));
   result.waves = toCount(std::ceil(waves));
   result.tilesTime = toCount(waves * result.tileTime);
   double operands = static_cast<double>(work.rows) * work.contraction;
@@ -427,10 +381,8 @@ static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
 }
 
 SmallVector<MatmulTileCost> fp8moe::rankMatmulTiles(const MatmulWork &work,
-                                                    const TargetInfo &target,
-                                                    const HopperCard *card,
-                                                    int64_t usualTokens) {
-  Chip chip = Chip::get(target, card, usualTokens);
+                                                    const TargetInfo &target) {
+  Chip chip = Chip::get(target);
   MatmulWork nominal = withNominalSizes(work);
   SmallVector<MatmulTileCost> tiles;
   for (const HopperMatmulConfig &config : enumerateConfigs(work, chip))

@@ -105,7 +105,7 @@ func.func private @f() attributes {t = #fp8moe.range<mean_length above 512 up_to
 
 // -----
 
-// expected-error @below {{expected one of [mean_length, group_bytes, memory_bandwidth] for what decides between kernels at run time, got: rows}}
+// expected-error @below {{expected one of [mean_length, group_bytes] for what decides between kernels at run time, got: rows}}
 func.func private @f() attributes {t = #fp8moe.range<rows up_to 256>}
 
 // -----
@@ -150,18 +150,7 @@ func.func private @f() attributes {t = #fp8moe.choice<[]>}
 
 // -----
 
-// expected-error @below {{leaves cards with a memory_bandwidth of 4001 GB/s to no alternative; add one without a range, or widen a range}}
-func.func private @f() attributes {t = #fp8moe.choice<least_waves [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong> for memory_bandwidth up_to 4000 wave 5,
-                                                                   #fp8moe.wgmma<rows = 64, columns = 128, stages = 4, schedule = ping_pong> for memory_bandwidth above 4500 wave 5]>}
-
-// -----
-
-// expected-error @below {{expects memory_bandwidth in GB/s, at most 1000000000, found above 0 up_to 4000000000000}}
-func.func private @f() attributes {t = #fp8moe.range<memory_bandwidth up_to 4000000000000>}
-
-// -----
-
-// expected-error @below {{expects no range but of memory_bandwidth where the least waves decide, found #fp8moe.range<mean_length up_to 256>}}
+// expected-error @below {{expects no range where the least waves decide, found #fp8moe.range<mean_length up_to 256>}}
 func.func private @f() attributes {t = #fp8moe.choice<least_waves [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong> for mean_length up_to 256 wave 5]>}
 
 // -----
@@ -260,7 +249,7 @@ func.func @both_axes_twice(%x: tensor<?x128xbf16>) {
 // -----
 
 func.func @range_of_matmul(%a: tensor<?x64xbf16>, %b: tensor<64x64xbf16>) {
-  // expected-error @below {{decides between tiles by waves and by the card's memory_bandwidth, found #fp8moe.range<mean_length up_to 100>; write 'tiles least_waves [...]', or one tile}}
+  // expected-error @below {{decides between tiles by waves, found #fp8moe.range<mean_length up_to 100>; write 'tiles least_waves [...]', or one tile}}
   %o = fp8moe.linear %a, %b
       tiles [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong> for mean_length up_to 100]
       : tensor<?x64xbf16>, tensor<64x64xbf16> -> tensor<?x64xbf16>
@@ -269,18 +258,8 @@ func.func @range_of_matmul(%a: tensor<?x64xbf16>, %b: tensor<64x64xbf16>) {
 
 // -----
 
-func.func @slow_cards_only(%a: tensor<?x64xbf16>, %b: tensor<64x64xbf16>) {
-  // expected-error @below {{has no tile for cards beyond #fp8moe.range<memory_bandwidth up_to 4000>; write one without a range behind it}}
-  %o = fp8moe.linear %a, %b
-      tiles [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong> for memory_bandwidth up_to 4000]
-      : tensor<?x64xbf16>, tensor<64x64xbf16> -> tensor<?x64xbf16>
-  return
-}
-
-// -----
-
 func.func @undecided_matmul(%a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16>, %ends: tensor<2xi32>) {
-  // expected-error @below {{has 2 tiles, and nothing decides between them; write 'tiles least_waves [...]' with the time of a wave behind each, 'for memory_bandwidth up_to' a number of GB/s behind all but the last, or one tile}}
+  // expected-error @below {{has 2 tiles, and nothing decides between them; write 'tiles least_waves [...]' with the time of a wave behind each, or one tile}}
   %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
       tiles [#fp8moe.mfma<rows = 256, columns = 256>, #fp8moe.mfma<rows = 128, columns = 128>]
       : tensor<?x64xbf16>, tensor<2x64x64xbf16> -> tensor<?x64xbf16>

@@ -62,11 +62,6 @@ func.func @in_operations(%x: tensor<?x128xbf16>, %a: tensor<?x64xbf16>, %b: tens
   %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
       tiles [#fp8moe.two_pass<columns = 4, threads = 128> for mean_length up_to 512, #fp8moe.two_pass<columns = 8, threads = 256>]
       : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?xf32>
-  // CHECK: grouped_matmul {{.*}} tiles [#fp8moe.wgmma<rows = 128, columns = 256, stages = 4, schedule = cooperative> for memory_bandwidth up_to 4000, #fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>] : tensor
-  %n = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
-      tiles [#fp8moe.wgmma<rows = 128, columns = 256, stages = 4, schedule = cooperative> for memory_bandwidth up_to 4000,
-             #fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>]
-      : tensor<?x64xbf16>, tensor<2x64x64xbf16> -> tensor<?x64xbf16>
   // CHECK: grouped_matmul {{.*}} tiles least_waves [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong> wave 100] : tensor
   %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
       tiles least_waves [#fp8moe.wgmma<rows = 64, columns = 64, stages = 4, schedule = ping_pong> wave 100]

@@ -232,6 +232,9 @@ public:
   /// what tensor maps with a swizzle of 128 bytes need. The kernels of a module
   /// share the symbol; how large it is says each launch.
   Value getDynamicShared();
+  /// A word of global memory for all launches of the kernel: zero when it is
+  /// loaded, then what launches leave.
+  Value allocateGlobalWord(StringRef name);
   Value offsetBytes(Value pointer, Operand bytes);
   /// `readOnly` promises that nobody writes there while the kernel runs.
   Value load(Type type, Value pointer, int64_t alignment,

@@ -183,20 +183,17 @@ def FP8MoE_RangeAttr : FP8MoE_Attr<"Range", "range"> {
       dimension, for jagged groups divided by their number, rounded up.
     * `group_bytes`: bytes of the input that have these elements in them: the mean length
       times the bytes across it.
-    * `memory_bandwidth`: the peak of the card's memory in GB/s (10^9 bytes), by which an
-      H100 and an H200 tell themselves apart.
 
     Bounds are numbers. Those of bytes may be in `percent of l2`: of the L2 cache of the
     card that runs the program, so that one artifact serves several.
 
     Only ranges of lengths take together what no other kernel takes. Behind one of bytes
-    stands something else that takes everything. Matmuls have ranges of `memory_bandwidth`
-    only.
+    stands something else that takes everything.
 
     Examples: `#fp8moe.range<mean_length above 256 up_to 4096>`,
     `#fp8moe.range<mean_length up_to 256>`, `#fp8moe.range<mean_length above 4096>`,
     `#fp8moe.range<group_bytes up_to 50 percent of l2>`,
-    `#fp8moe.range<group_bytes up_to 31457280>`, `#fp8moe.range<memory_bandwidth up_to 4000>`
+    `#fp8moe.range<group_bytes up_to 31457280>`
   }];
   let parameters = (ins EnumParameter<FP8MoE_Quantity>:$quantity,
     DefaultValuedParameter<"int64_t", "0">:$above,
@@ -236,8 +233,7 @@ def FP8MoE_KernelChoiceAttr : FP8MoE_Attr<"KernelChoice", "choice"> {
 
     With `least_waves`, alternatives are tiles of one family that compute a result in
     waves, one tile for each multiprocessor. The host counts the waves of each from the
-    sizes of the call, and the alternative of least waves times `wave` does the work, of
-    those for the card if they have ranges.
+    sizes of the call, and the alternative of least waves times `wave` does the work.
 
     `fp8moe-select-tiles` writes choices, and a human can edit them: that pass and
     `fp8moe-verify-kernels` say what is not legal. Kernels exist for what a choice names, and for nothing else.
@@ -250,9 +246,6 @@ def FP8MoE_KernelChoiceAttr : FP8MoE_Attr<"KernelChoice", "choice"> {
     tiles least_waves [
         #fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong> wave 46123,
         #fp8moe.wgmma<rows = 128, columns = 192, stages = 4, schedule = ping_pong> wave 66810]
-    tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = cooperative>
-               for memory_bandwidth up_to 4000,
-           #fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>]
     ```
   }];
   let parameters = (ins "::mlir::ArrayAttr":$alternatives,

@@ -35,12 +35,6 @@ struct HopperMatmulConfig {
   /// Parts of the contraction whose products are added by a kernel of its own.
   int64_t splits = 1;
 
-  bool operator==(const HopperMatmulConfig &other) const {
-    return kind == other.kind && rows == other.rows &&
-           columns == other.columns && stages == other.stages &&
-           raster == other.raster && splits == other.splits;
-  }
-
   /// Warpgroups of a block that multiply; one more loads.
   static constexpr int64_t kConsumers = 2;
   static constexpr int64_t kThreads =
@@ -124,24 +118,9 @@ LogicalResult verifyMatmulLayouts(MatmulOpInterface op,
 /// Dimensions of an operand one of which layout placement makes contiguous.
 SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op, bool isFirst);
 
-struct HopperCard;
-
-/// Where the number of tokens is unknown the host compares times of waves that
-/// do not depend on it, so whether blocks stay in step is said for so many.
-constexpr int64_t kUsualMatmulTokens = 32768;
-
-inline int64_t getUsualTokens(MatmulWork work) {
-  return ShapedType::isDynamic(work.getTokens()) ? kUsualMatmulTokens
-                                                 : ShapedType::kDynamic;
-}
-
-/// The tiles that are legal where there is a kernel, in a fixed order, with
-/// their costs on a card; null is the one that the calibration is of. Whether
-/// blocks stay in step is said for `usualTokens`, if that is known.
-SmallVector<MatmulTileCost>
-rankMatmulTiles(const MatmulWork &work, const TargetInfo &target,
-                const HopperCard *card = nullptr,
-                int64_t usualTokens = ShapedType::kDynamic);
+/// The tiles that are legal where there is a kernel, in a fixed order.
+SmallVector<MatmulTileCost> rankMatmulTiles(const MatmulWork &work,
+                                            const TargetInfo &target);
 
 /// The tile of least predicted time; the first of several.
 const MatmulTileCost &chooseMatmulTile(ArrayRef<MatmulTileCost> tiles);
@@ -153,9 +132,8 @@ LogicalResult verifyMatmulTile(Operation *op, const MatmulWork &work,
 /// The tiles that one operation gets kernels for. More than one where the
 /// number of rows decides how many waves of tiles there are, and is only known
 /// at run time: the launch of least tileTime * waves runs then.
-SmallVector<MatmulTileCost, 1>
-getMatmulAlternatives(const MatmulWork &work, const TargetInfo &target,
-                      const HopperCard *card = nullptr);
+SmallVector<MatmulTileCost, 1> getMatmulAlternatives(const MatmulWork &work,
+                                                     const TargetInfo &target);
 
 /// What decides a tile's time, for people.
 std::string explainMatmulTile(const MatmulTileCost &tile);

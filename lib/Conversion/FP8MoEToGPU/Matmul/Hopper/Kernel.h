@@ -114,6 +114,8 @@ struct TileState {
 
 /// What a role must know about its tile, all i32 but for isZero.
 struct Tile {
+  /// Counted through all groups.
+  Value number;
   /// The group whose b, scales and result these are.
   Value group;
   /// First row and column.
@@ -151,10 +153,13 @@ public:
   /// Runs `body` for each tile of the walk. `stageCount` is the number of
   /// stages that earlier tiles took, those of the other walk included. Then the
   /// next tile is found, and after that comes `finish`: what `body` left under
-  /// way hides the search.
-  void forEachTile(const TileWalk &walk,
+  /// way hides the search. Returns the number of the tile behind the last one.
+  Value forEachTile(const TileWalk &walk,
                    function_ref<void(const Tile &tile, Value stageCount)> body,
-                   function_ref<void()> finish = nullptr);
+                    function_ref<void()> finish = nullptr);
+
+  /// Stages of a tile; where the contraction is grouped, on average.
+  Value getMeanStages();
 
 private:
   TileState getFirst(Value tile);

@@ -64,8 +64,6 @@ private:
                   Value partialSums, Value blocks, Value condition);
   void launchSplits(const Operands &operands, const HopperMatmulConfig &config,
                     Value partialSums, Value blocks, Value condition);
-  SmallVector<Value>
-  createFirstOnCard(ArrayRef<MatmulAlternative> alternatives);
   Value createPartialSums(ArrayRef<MatmulAlternative> alternatives,
                           Value blocks);
   SmallVector<Value> createMaps(const Operands &operands, int64_t resultBytes,
@@ -321,20 +319,6 @@ void HopperMatmulLaunch::requireBlockScales() {
               " rows of groups that are padded for their scales");
 }
 
-/// For each alternative, whether it is for the card and none before it is.
-SmallVector<Value> HopperMatmulLaunch::createFirstOnCard(
-    ArrayRef<MatmulAlternative> alternatives) {
-  SmallVector<Value> conditions;
-  Value isLeft;
-  for (const MatmulAlternative &alternative : alternatives) {
-    conditions.push_back(both(isLeft, alternative.isOnCard));
-    if (alternative.isOnCard)
-      isLeft =
-          both(isLeft, createNot(builder, op.getLoc(), alternative.isOnCard));
-  }
-  return conditions;
-}
-
 LogicalResult HopperMatmulLaunch::launch(Value when) {
   FailureOr<Operands> operands = getOperands();
   if (failed(operands))
@@ -343,10 +327,7 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   for (AlternativeAttr entry : op.getTilesAttr().getEntries())
     alternatives.push_back(
         {getHopperMatmulConfig(cast<WgmmaTileAttr>(entry.getTile())),
-         entry.getWave(),
-         entry.getRange()
-             ? createIsOnCard(entry.getRange(), builder, op.getLoc())
-             : Value()});
+         entry.getWave()});
   Value blocks =
       plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
                                  plan::DeviceAttribute::Multiprocessors);
@@ -368,9 +349,7 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   Value isNotEmpty =
       createIsNotEmpty({sizes.rows, sizes.columns, sizes.groups});
   SmallVector<Value> choice =
-      op.getTilesAttr().getLeastWaves()
-          ? createLeastWaves(builder, op.getLoc(), alternatives, sizes, blocks)
-          : createFirstOnCard(alternatives);
+      createLeastWaves(builder, op.getLoc(), alternatives, sizes, blocks);
   for (auto [alternative, isChosen] : llvm::zip_equal(alternatives, choice)) {
     Value condition =
         both(both(isNotEmpty, isChosen), both(when, instance.isNeeded));

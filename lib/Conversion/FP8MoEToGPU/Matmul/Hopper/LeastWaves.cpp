@@ -17,8 +17,6 @@
 #include "fp8moe/Tuning/Matmul/Hopper/MatmulWaves.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -52,12 +50,7 @@ private:
 Value LeastWaves::createTime(const MatmulAlternative &alternative) {
   HostSize waves = countDoubledWaves(alternative.config, rows, columns, groups,
                                      multiprocessors);
-  Value time = (waves * alternative.wave).getValue(b);
-  if (!alternative.isOnCard)
-    return time;
-  Value never =
-      arith::ConstantIndexOp::create(b, std::numeric_limits<int64_t>::max());
-  return b.createOrFold<arith::SelectOp>(alternative.isOnCard, time, never);
+  return (waves * alternative.wave).getValue(b);
 }
 
 SmallVector<Value> fp8moe::createLeastWaves(

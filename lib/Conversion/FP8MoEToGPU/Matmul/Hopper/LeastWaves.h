@@ -15,18 +15,16 @@
 
 namespace mlir::fp8moe {
 
-/// A tile of a choice, the nanoseconds of a wave, and whether it is for the
-/// card (i1, null for every card).
+/// A tile of a choice, and the nanoseconds of a wave.
 struct MatmulAlternative {
   HopperMatmulConfig config;
   int64_t wave;
-  Value isOnCard;
 };
 
 /// For each alternative of an M-grouped matmul, whether it takes the least time
-/// of those for the card by the model, worked out on the host from the number
-/// of rows: an i1, which is true for one of them. Null for a single
-/// alternative. `multiprocessors` is an index.
+/// by the model, worked out on the host from the number of rows: an i1, which
+/// is true for one of them. Null for a single alternative. `multiprocessors` is
+/// an index.
 SmallVector<Value> createLeastWaves(
     OpBuilder &builder, Location loc, ArrayRef<MatmulAlternative> alternatives,
     const GroupedMatmulSizes<OpFoldResult> &sizes, Value multiprocessors);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
+#include "FP8MoEToGPU/NVIDIA/Meeting.h"
 #include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
 #include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
 
@@ -51,6 +52,94 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
        kernel.problem.hasExperts());
 }
 
+//===----------------------------------------------------------------------===//
+// Meetings
+//===----------------------------------------------------------------------===//
+
+/// Blocks that are not in step do not find in the L2 cache what others have
+/// just read. So many stages take 30 us, a meeting of those who are in step
+/// costs less than 0.1 us.
+static constexpr int64_t kStagesBetweenMeetings = 160;
+
+/// Stages that a producer loads between its arrival and its wait, which last as
+/// long as a trip to memory: who is in step does not wait.
+static constexpr int64_t kStagesAfterArrival = 2;
+
+namespace {
+/// The producers of all blocks meet before every so many tiles.
+class ProducerMeetings {
+public:
+  ProducerMeetings(GroupedMatmulKernel &kernel, TileScheduler &scheduler,
+                   const TileWalk &walk);
+
+  /// Whether tiles take nearly the same time, and are not few. Where they
+  /// differ, only warpgroups in ping-pong go on while others are waited for.
+  static bool areWorthwhile(const GroupedMatmulKernel &kernel) {
+    return kernel.config.splits == 1 &&
+           (kernel.problem.isMGrouped() ||
+            kernel.config.kind == WgmmaSchedule::PingPong);
+  }
+
+  void beginTile(const Tile &tile);
+  /// `stage` of the tile.
+  void beginStage(Value stage);
+  /// `end` is the number of the tile behind the walk's last one.
+  void finish(Value end);
+
+private:
+  KernelBuilder &b;
+  const TileWalk &walk;
+  /// In tiles of the walk.
+  Value period;
+  Meeting meeting;
+  /// Of the tile: the meetings so far, and whether it begins with one.
+  Value count, isMeeting;
+};
+} // namespace
+
+/// Where rows of the operands share lines of 128 bytes, each line is read in
+/// two stages. Only blocks that are close together find it in the cache both
+/// times, so they meet at every tile.
+static Value getStagesBetweenMeetings(GroupedMatmulKernel &kernel) {
+  KernelBuilder &b = kernel.b;
+  if (!kernel.problem.isMGrouped())
+    return b.i32(kStagesBetweenMeetings);
+  Value beyondLine =
+      b.remU(kernel.sizes.contraction, kernel.getStageElements());
+  return b.select(b.equal(beyondLine, 0), b.i32(kStagesBetweenMeetings), 1);
+}
+
+ProducerMeetings::ProducerMeetings(GroupedMatmulKernel &kernel,
+                                   TileScheduler &scheduler,
+                                   const TileWalk &walk)
+    : b(kernel.b), walk(walk),
+      period(b.ceilDiv(getStagesBetweenMeetings(kernel),
+                       b.maxS(scheduler.getMeanStages(), 1))),
+      meeting(b, b.mul(kernel.numBlocks, kernel.config.getNumRings())) {}
+
+void ProducerMeetings::beginTile(const Tile &tile) {
+  // The walk's tiles are `step` apart, and the first one's number is below it.
+  Value index = b.divU(tile.number, walk.step);
+  count = b.divU(index, period);
+  isMeeting =
+      b.bitAnd(b.equal(b.remU(index, period), 0), b.less(b.i32(0), index));
+  b.createIf(isMeeting, [&] { meeting.arrive(); });
+}
+
+void ProducerMeetings::beginStage(Value stage) {
+  Value waits = b.bitAnd(isMeeting, b.equal(stage, kStagesAfterArrival));
+  b.createIf(waits, [&] { meeting.wait(count); });
+}
+
+void ProducerMeetings::finish(Value end) {
+  Value tiles = b.divU(end, walk.step);
+  meeting.leave(b.divU(b.sub(b.maxS(tiles, 1), 1), period));
+}
+
+//===----------------------------------------------------------------------===//
+// Producer
+//===----------------------------------------------------------------------===//
+
 void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
   createSetRegisters(
@@ -63,18 +152,28 @@ void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
       StageRing ring = kernel.getRing(ringIndex);
       TileWalk walk{b.add(kernel.block, b.mul(ringIndex, kernel.numBlocks)),
                     b.mul(kernel.numBlocks, numRings), Value()};
-      TileScheduler(kernel).forEachTile(walk, [&](const Tile &tile,
-                                                  Value stageCount) {
-        RingPosition begin = ring.getPosition(stageCount);
-        b.createFor(b.i32(0), tile.numStages, 1, {begin.stage, begin.parity},
-                    [&](Value stage, ValueRange carried) {
-                      RingPosition position{carried[0], carried[1]};
-                      createStage(kernel, ring, ringIndex, tile, stage,
-                                  position);
-                      RingPosition next = ring.getNext(position);
-                      return SmallVector<Value>{next.stage, next.parity};
-                    });
-      });
+      TileScheduler scheduler(kernel);
+      std::optional<ProducerMeetings> meetings;
+      if (ProducerMeetings::areWorthwhile(kernel))
+        meetings.emplace(kernel, scheduler, walk);
+      Value end =
+          scheduler.forEachTile(walk, [&](const Tile &tile, Value stageCount) {
+            if (meetings)
+              meetings->beginTile(tile);
+            RingPosition begin = ring.getPosition(stageCount);
+            b.createFor(
+                b.i32(0), tile.numStages, 1, {begin.stage, begin.parity},
+                [&](Value stage, ValueRange carried) {
+                  RingPosition position{carried[0], carried[1]};
+                  if (meetings)
+                    meetings->beginStage(stage);
+                  createStage(kernel, ring, ringIndex, tile, stage, position);
+                  RingPosition next = ring.getNext(position);
+                  return SmallVector<Value>{next.stage, next.parity};
+                });
+          });
+      if (meetings)
+        meetings->finish(end);
     });
   });
 }

@@ -169,6 +169,13 @@ Value TileScheduler::getNumStages(const TileState &state) {
   return b.mul(stages, kernel.getStageStep());
 }
 
+Value TileScheduler::getMeanStages() {
+  if (kernel.problem.isMGrouped())
+    return numStages;
+  return b.ceilDiv(b.divU(extent, b.maxS(kernel.sizes.groups, 1)),
+                   kernel.getStageElements());
+}
+
 /// Where loads of the contraction are zeros only. The map of a tensor
 /// without elements has one that must not be read, too.
 Value TileScheduler::getContractionPastEnd() {
@@ -180,6 +187,7 @@ Tile TileScheduler::getTile(const TileState &state) {
   const HopperMatmulConfig &config = kernel.config;
   int64_t elementBytes = getMultipliedBytes(kernel.problem);
   Tile tile;
+  tile.number = state.tile;
   tile.numStages = getNumStages(state);
 
   // Tiles of a group lie in bands of `raster` tiles along the rows; a band is
@@ -233,9 +241,9 @@ Tile TileScheduler::getTile(const TileState &state) {
   return tile;
 }
 
-void TileScheduler::forEachTile(const TileWalk &walk,
-                                function_ref<void(const Tile &, Value)> body,
-                                function_ref<void()> finish) {
+Value TileScheduler::forEachTile(const TileWalk &walk,
+                                 function_ref<void(const Tile &, Value)> body,
+                                 function_ref<void()> finish) {
   TileState state = getFirst(walk.first);
   Value count = b.i32(0);
   if (walk.alternate) {
@@ -248,7 +256,7 @@ void TileScheduler::forEachTile(const TileWalk &walk,
   }
   SmallVector<Value> init = state.pack();
   init.push_back(count);
-  scf::WhileOp::create(
+  auto loop = scf::WhileOp::create(
       b, ValueRange(init).getTypes(), init,
       [&](OpBuilder &, Location, ValueRange values) {
         scf::ConditionOp::create(
@@ -271,4 +279,5 @@ void TileScheduler::forEachTile(const TileWalk &walk,
         results.push_back(count);
         scf::YieldOp::create(b, results);
       });
+  return TileState::unpack(loop.getResults().drop_back()).tile;
 }
