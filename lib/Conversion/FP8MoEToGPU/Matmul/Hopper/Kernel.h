@@ -176,6 +176,7 @@ private:
   Value getHeadBytes(const TileState &state);
   Value getNumStages(const TileState &state);
   Value getContractionPastEnd();
+  std::pair<Value, Value> getPlace(Value inGroup, Value alongRows);
   Tile getTile(const TileState &state);
 
   GroupedMatmulKernel &kernel;

@@ -183,6 +183,26 @@ Value TileScheduler::getContractionPastEnd() {
   return b.roundUp(b.maxS(kernel.sizes.contraction, 1), step);
 }
 
+/// Tiles of a group lie in bands along the rows, and a band is walked column by
+/// column. There are as few bands of at most `raster` tiles as it takes, and
+/// the first ones are a tile higher than the others if they cannot be equal: in
+/// a band of one tile the second operand would be read for that tile alone.
+std::pair<Value, Value> TileScheduler::getPlace(Value inGroup,
+                                                Value alongRows) {
+  Value bands = b.ceilDiv(alongRows, kernel.config.raster);
+  Value least = b.divU(alongRows, bands);
+  Value rowsOfHigher = b.mul(b.remU(alongRows, bands), b.add(least, 1));
+  Value isLower = b.lessEqual(b.mul(rowsOfHigher, tilesAlongColumns), inGroup);
+  Value height = b.select(isLower, least, b.add(least, 1));
+  Value firstRow = b.select(isLower, rowsOfHigher, 0);
+  Value index = b.sub(inGroup, b.mul(firstRow, tilesAlongColumns));
+  Value bandTiles = b.mul(height, tilesAlongColumns);
+  Value band = b.divU(index, bandTiles), inBand = b.remU(index, bandTiles);
+  Value row =
+      b.add(b.add(firstRow, b.mul(band, height)), b.remU(inBand, height));
+  return {row, b.divU(inBand, height)};
+}
+
 Tile TileScheduler::getTile(const TileState &state) {
   const HopperMatmulConfig &config = kernel.config;
   int64_t elementBytes = getMultipliedBytes(kernel.problem);
@@ -190,19 +210,12 @@ Tile TileScheduler::getTile(const TileState &state) {
   tile.number = state.tile;
   tile.numStages = getNumStages(state);
 
-  // Tiles of a group lie in bands of `raster` tiles along the rows; a band is
-  // walked column by column.
-  Value alongRows = countTilesAlongRows(state);
   Value inGroup = b.sub(state.tile, state.firstTile);
   if (config.splits > 1)
     inGroup = b.remU(inGroup, countTiles(state));
-  Value bandTiles = b.mul(tilesAlongColumns, config.raster);
-  Value firstInBand = b.mul(b.divU(inGroup, bandTiles), config.raster);
-  Value bandRows = b.minS(b.sub(alongRows, firstInBand), config.raster);
-  Value inBand = b.remU(inGroup, bandTiles);
-  Value row = b.add(firstInBand, b.remU(inBand, bandRows));
+  auto [row, column] = getPlace(inGroup, countTilesAlongRows(state));
   tile.row = b.mul(row, config.rows);
-  tile.column = b.mul(b.divU(inBand, bandRows), config.columns);
+  tile.column = b.mul(column, config.columns);
 
   Value zero = b.i32(0);
   if (config.splits > 1) {
