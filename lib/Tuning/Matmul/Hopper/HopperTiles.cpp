@@ -58,6 +58,9 @@ using nvidia::kWgmmaRows;
 /// Widths of tiles that are tried. Narrower ones read more than the shared
 /// memory delivers.
 static constexpr int64_t kTileColumns[] = {64, 96, 128, 160, 192, 256};
+/// Dense matmuls are often a single wave, which another width may fill.
+static constexpr int64_t kDenseTileColumns[] = {64,  96,  112, 128, 144,
+                                                160, 192, 224, 240, 256};
 /// Parts of a dense contraction that are tried.
 static constexpr int64_t kSplits[] = {2, 4, 8, 16, 32};
 /// More stages than this hide nothing more.
@@ -184,7 +187,8 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
                                                         const Chip &chip) {
   SmallVector<HopperMatmulConfig> configs;
   auto add = [&](WgmmaSchedule kind, int64_t rows) {
-    for (int64_t columns : kTileColumns) {
+    for (int64_t columns :
+         work.dense ? ArrayRef(kDenseTileColumns) : ArrayRef(kTileColumns)) {
       HopperMatmulConfig config;
       config.kind = kind;
       config.rows = rows;

@@ -292,6 +292,26 @@ TEST(HopperTilesTest, InnermostColumnsComeInBoxes) {
     EXPECT_EQ(tile.config.columns % 64, 0);
 }
 
+/// bf16, us on an H200 (2026-11-26): the first product 58 with 128x160, 96
+/// tiles for 132 multiprocessors, and 51 with 128x144, 128 tiles; the second
+/// one 92 with 128x256, 112 tiles, and 80 with 128x112 or 128x224.
+TEST(HopperTilesTest, WidthsFillSingleWavesOfDenseMatmuls) {
+  auto countTiles = [](int64_t rows, int64_t columns, int64_t contraction) {
+    MatmulWork work = mGrouped(rows, columns, contraction, 1);
+    work.dense = true;
+    work.a = work.b = MatrixElement::BF16;
+    work.elementBytes = 2;
+    SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
+    const MatmulTileCost &best = chooseMatmulTile(tiles);
+    EXPECT_EQ(best.config.splits, 1);
+    return static_cast<double>(best.tiles) / getH200().multiprocessors;
+  };
+  double narrow = countTiles(4096, 576, 7168);
+  double wide = countTiles(512, 7168, 7168);
+  EXPECT_NEAR(narrow / std::ceil(narrow), 1, 0.05);
+  EXPECT_NEAR(wide / std::ceil(wide), 1, 0.05);
+}
+
 /// TFLOP/s with promoted accumulation, H200 and H100 (2026-11-25): the first
 /// shape 1189 and 1171 with 128x192 cooperative, 1139 and 1166 with 128x128
 /// independent; the second, whose columns are not near a multiple of 192, 981
