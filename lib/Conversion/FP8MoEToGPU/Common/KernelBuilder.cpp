@@ -194,12 +194,14 @@ Value KernelBuilder::zeroWords() {
 }
 
 Value KernelBuilder::packWords(ArrayRef<Value> words) {
-  return vector::FromElementsOp::create(*this, getWordsType(), words);
+  auto type = VectorType::get(words.size(), getI32Type());
+  return vector::FromElementsOp::create(*this, type, words);
 }
 
 SmallVector<Value> KernelBuilder::unpackWords(Value vector) {
   SmallVector<Value> words;
-  for (int64_t i : llvm::seq<int64_t>(4))
+  int64_t count = cast<VectorType>(vector.getType()).getNumElements();
+  for (int64_t i : llvm::seq(count))
     words.push_back(createOrFold<vector::ExtractOp>(vector, i));
   return words;
 }

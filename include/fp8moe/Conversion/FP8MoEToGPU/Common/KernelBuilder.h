@@ -140,6 +140,7 @@ public:
 
   VectorType getWordsType();
   Value zeroWords();
+  /// These two take any number of words.
   Value packWords(ArrayRef<Value> words);
   SmallVector<Value> unpackWords(Value vector);
   /// Joins elements (i8, i16 or i32, first in the lowest bits) to i32 words.
