@@ -58,7 +58,7 @@ void SegmentTiles::forEach(bool alongRows,
   Value rowTiles = countRowTiles(), columnTiles = countColumnTiles();
   Value tiles = b.mul(rowTiles, columnTiles);
   Value workTiles = offsets ? tiles : b.mul(tiles, segments);
-  b.forEachWorkTile(workTiles, [&](Value workTile) {
+  auto visit = [&](Value workTile) {
     Value batch = offsets ? b.i64(0) : b.divU(workTile, tiles);
     Value inBatch = offsets ? workTile : b.remU(workTile, tiles);
     Value inner = alongRows ? rowTiles : columnTiles;
@@ -66,7 +66,9 @@ void SegmentTiles::forEach(bool alongRows,
     Value innerTile = b.remU(inBatch, inner);
     body(alongRows ? createTile(batch, innerTile, outerTile)
                    : createTile(batch, outerTile, innerTile));
-  });
+  };
+  // Launches have a block for each tile, up to the limit of a grid.
+  b.forEachWorkTile(workTiles, visit, /*mostlyOne=*/true);
 }
 
 Plane SegmentTiles::getPlane(const SegmentTile &tile,
