@@ -237,11 +237,11 @@ void CastBuilder::storePart(const SegmentTile &tile, Value first, Value other,
 static SmallVector<Value> transposeLanes(KernelBuilder &b,
                                          SmallVector<Value> words, Value lane,
                                          int64_t lanes) {
-  int64_t wordsPerPart = words.size() / lanes;
+  const size_t wordsPerPart = words.size() / lanes;
   for (int64_t mask = 1; mask < lanes; mask *= 2) {
     Value isUpper =
         b.compare(arith::CmpIPredicate::ne, b.bitAnd(lane, mask), 0);
-    for (int64_t i : llvm::seq<int64_t>(words.size())) {
+    for (size_t i : llvm::seq(words.size())) {
       if (i / wordsPerPart & mask)
         continue;
       Value &low = words[i], &high = words[i + mask * wordsPerPart];
@@ -369,8 +369,9 @@ gpu::GPUFuncOp fp8moe::buildCast(Location loc, gpu::GPUModuleOp module,
   signature.sizes = countDynamic(problem.sizes);
   signature.threads = countCastThreads(problem);
   KernelBuilder b(loc, module, name, signature, hooks);
-  hooks.requestResidentBlocks(b.getKernel(), countResidentThreads(problem) /
-                                                 signature.threads);
+  if (hooks.takesBackRequests())
+    hooks.requestResidentBlocks(b.getKernel(), countResidentThreads(problem) /
+                                                   signature.threads);
   CastBuilder(b, problem).build();
   return b.getKernel();
 }

@@ -49,7 +49,9 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // CHECK-LABEL: gpu.module @fp8moe_kernels
 // CHECK:         llvm.mlir.global internal @dequantize_0_tile() {{.*}} !llvm.array<16384 x i8>
+// A request for resident blocks could not be taken back.
 // CHECK:         gpu.func @dequantize_0
+// CHECK-NOT:     waves_per_eu
 // The group of the tile is looked for among the ends.
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK:         gpu.shuffle
