@@ -242,6 +242,14 @@ def jagged_cases(name, count):
     return cases
 
 
+def aligned_jagged_cases(width):
+    """Groups that begin anywhere in data whose pitch is a multiple of 16, in several tiles."""
+    return tuple(
+        Jagged(groups, pattern, tokens, width, True)
+        for groups, pattern, tokens in ((1, "random", 64), (3, "random", 304), (16, "trailing", 1040), (63, "empty_middle", 1040), (5, "invalid", 528))
+    )
+
+
 def matrix_sizes(name, count):
     """`count` sizes [rows, columns] of cases without groups."""
     dealt = itertools.islice(deal(name, TOKENS, WIDTHS), count)

@@ -70,17 +70,17 @@ def quantize(function, dtype, kind, axis, rank=2):
     return Variant(FILE, function, shapes_of(function, rank), make, expect)
 
 
-def jagged_quantize(function, dtype, kind, axis):
+def jagged_quantize(function, dtype, kind, axis, layout=ROW, shapes=None):
     def make(rng, case, kinds):
         shape = (case.tokens, case.width) if axis == 0 else (case.width, case.tokens)
-        x = cases.values(rng, shape, dtype, kinds(kind), axis, case.special)
+        x = cases.lay_out(cases.values(rng, shape, dtype, kinds(kind), axis, case.special), layout)
         ends = cases.offsets(rng, case.pattern, case.groups, case.tokens)
         return {"x": x, "s": cases.scales(rng, (case.groups, case.width)), "offsets": ends}
 
     def expect(inputs, kinds, case):
         return {"y": oracle.quantize(inputs["x"], inputs["s"], axis, kinds(kind), inputs["offsets"])}
 
-    return Variant(FILE, function, tuple(cases.jagged_cases(function, 10)), make, expect)
+    return Variant(FILE, function, shapes or tuple(cases.jagged_cases(function, 10)), make, expect)
 
 
 VARIANTS = [
@@ -94,6 +94,12 @@ VARIANTS = [
     quantize("quantize_f32_e4m3_3d_axis2", F32, "e4m3", 2, rank=3),
     jagged_quantize("quantize_bf16_e4m3_jagged_axis0", BF16, "e4m3", 0),
     jagged_quantize("quantize_f32_e5m2_jagged_axis1", F32, "e5m2", 1),
+    jagged_quantize("quantize_bf16_e4m3_jagged_axis0_to_columns", BF16, "e4m3", 0),
+    jagged_quantize("quantize_f32_e5m2_jagged_axis0_from_columns", F32, "e5m2", 0, COL),
+    jagged_quantize(
+        "quantize_bf16_e4m3_jagged_axis0_to_aligned_columns", BF16, "e4m3", 0, shapes=cases.aligned_jagged_cases(200)
+    ),
+    quantize("quantize_bf16_e5m2_axis1_to_columns", BF16, "e5m2", 1),
 ]
 
 

@@ -36,7 +36,7 @@ def dequantize(function, kind, dtype, axis, layout, direction, shapes=None):
     return Variant(FILE, function, shapes, make, expect)
 
 
-def jagged_dequantize(function, kind, dtype, axis, layout, direction):
+def jagged_dequantize(function, kind, dtype, axis, layout, direction, shapes=None):
     def make(rng, case, kinds):
         shape = (case.tokens, case.width) if axis == 0 else (case.width, case.tokens)
         q = cases.lay_out(cases.fp8_values(rng, shape, kinds(kind), special=True), layout)
@@ -46,7 +46,7 @@ def jagged_dequantize(function, kind, dtype, axis, layout, direction):
     def expect(inputs, kinds, case):
         return {"y": oracle.dequantize(inputs["x"], inputs["s"], axis, dtype, direction, inputs["offsets"])}
 
-    return Variant(FILE, function, tuple(cases.jagged_cases(function, 12)), make, expect)
+    return Variant(FILE, function, shapes or tuple(cases.jagged_cases(function, 12)), make, expect)
 
 
 VARIANTS = [
@@ -58,6 +58,10 @@ VARIANTS = [
     jagged_dequantize("e4m3_bf16_jagged_axis0", "e4m3", BF16, 0, COL, "quantize"),
     jagged_dequantize("e4m3_bf16_jagged_axis0_from_rows", "e4m3", BF16, 0, ROW, "dequantize"),
     jagged_dequantize("e5m2_f32_jagged_axis1", "e5m2", F32, 1, ROW, "quantize"),
+    jagged_dequantize(
+        "e4m3_bf16_jagged_axis0_from_aligned_columns", "e4m3", BF16, 0, COL, "quantize", cases.aligned_jagged_cases(200)
+    ),
+    dequantize("e5m2_f32_axis1_aligned", "e5m2", F32, 1, ROW, "dequantize", ((0, 272), (130, 272))),
 ]
 
 

@@ -45,6 +45,9 @@ public:
         IntegerAttr::get(IntegerType::get(kernel.getContext(), 32), blocks));
   }
 
+  // When PTX is assembled.
+  bool takesBackRequests() const override { return true; }
+
   bool supportsFP8(Type type) const override {
     return isa<Float8E4M3FNType, Float8E5M2Type>(type);
   }

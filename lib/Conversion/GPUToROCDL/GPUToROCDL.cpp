@@ -40,6 +40,8 @@ public:
           IntegerAttr::get(IntegerType::get(kernel.getContext(), 32), waves));
   }
 
+  bool takesBackRequests() const override { return false; }
+
   bool supportsFP8(Type type) const override {
     return target.fp8 == Fp8Flavour::FNUZ
                ? isa<Float8E4M3FNUZType, Float8E5M2FNUZType>(type)

@@ -4,6 +4,8 @@
 // it, so that one artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
+#aligned = #fp8moe.strided<[0, 1], align = 16>
+#aligned_columns = #fp8moe.strided<[1, 0], align = 16>
 
 func.func @scale_bf16_e4m3_pow2_axis1(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"})
@@ -92,4 +94,45 @@ func.func @quantize_f32_e5m2_jagged_axis1(
   %y = fp8moe.quantize %x by %s along 1 groups(%offsets : tensor<?xi32>)
       : tensor<?x?xf32>, tensor<?x?xf32> -> tensor<?x?x!fp8moe.e5m2>
   return %y : tensor<?x?x!fp8moe.e5m2>
+}
+
+// Contiguous in different dimensions.
+
+func.func @quantize_bf16_e4m3_jagged_axis0_to_columns(
+      %x: tensor<?x?xbf16> {fp8moe.name = "x"},
+      %s: tensor<?x?xf32> {fp8moe.name = "s"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x?x!fp8moe.e4m3, #column_major> {fp8moe.name = "y"}) {
+  %y = fp8moe.quantize %x by %s along 0 groups(%offsets : tensor<?xi32>)
+      : tensor<?x?xbf16>, tensor<?x?xf32> -> tensor<?x?x!fp8moe.e4m3, #column_major>
+  return %y : tensor<?x?x!fp8moe.e4m3, #column_major>
+}
+
+func.func @quantize_f32_e5m2_jagged_axis0_from_columns(
+      %x: tensor<?x?xf32, #column_major> {fp8moe.name = "x"},
+      %s: tensor<?x?xf32> {fp8moe.name = "s"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x?x!fp8moe.e5m2> {fp8moe.name = "y"}) {
+  %y = fp8moe.quantize %x by %s along 0 groups(%offsets : tensor<?xi32>)
+      : tensor<?x?xf32, #column_major>, tensor<?x?xf32> -> tensor<?x?x!fp8moe.e5m2>
+  return %y : tensor<?x?x!fp8moe.e5m2>
+}
+
+func.func @quantize_bf16_e5m2_axis1_to_columns(
+      %x: tensor<?x?xbf16> {fp8moe.name = "x"},
+      %s: tensor<?xf32> {fp8moe.name = "s"})
+      -> (tensor<?x?x!fp8moe.e5m2, #column_major> {fp8moe.name = "y"}) {
+  %y = fp8moe.quantize %x by %s along 1
+      : tensor<?x?xbf16>, tensor<?xf32> -> tensor<?x?x!fp8moe.e5m2, #column_major>
+  return %y : tensor<?x?x!fp8moe.e5m2, #column_major>
+}
+
+func.func @quantize_bf16_e4m3_jagged_axis0_to_aligned_columns(
+      %x: tensor<?x200xbf16, #aligned> {fp8moe.name = "x"},
+      %s: tensor<?x200xf32> {fp8moe.name = "s"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x200x!fp8moe.e4m3, #aligned_columns> {fp8moe.name = "y"}) {
+  %y = fp8moe.quantize %x by %s along 0 groups(%offsets : tensor<?xi32>)
+      : tensor<?x200xbf16, #aligned>, tensor<?x200xf32> -> tensor<?x200x!fp8moe.e4m3, #aligned_columns>
+  return %y : tensor<?x200x!fp8moe.e4m3, #aligned_columns>
 }

@@ -4,6 +4,8 @@
 // it, so that one artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
+#aligned = #fp8moe.strided<[0, 1], align = 16>
+#aligned_columns = #fp8moe.strided<[1, 0], align = 16>
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>
 #blocked = #fp8moe.scale_blocked<128x4>
 #blocked_rows = #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>
@@ -134,4 +136,33 @@ func.func @bf16_axis0_jagged_to_columns(
   %y = fp8moe.mx_dequantize %q by %s along 0 groups(%offsets : tensor<?xi32>)
       : tensor<?x?x!fp8moe.e5m2, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_columns> -> tensor<?x?xbf16, #column_major>
   return %y : tensor<?x?xbf16, #column_major>
+}
+
+// Chunks that move at once.
+
+func.func @e4m3_bf16_axis0_from_aligned_columns(
+      %q: tensor<?x200x!fp8moe.e4m3, #aligned_columns> {fp8moe.name = "q"},
+      %s: tensor<200x?xf8E8M0FNU> {fp8moe.name = "s"})
+      -> (tensor<?x200xbf16, #aligned> {fp8moe.name = "y"}) {
+  %y = fp8moe.mx_dequantize %q by %s along 0
+      : tensor<?x200x!fp8moe.e4m3, #aligned_columns>, tensor<200x?xf8E8M0FNU> -> tensor<?x200xbf16, #aligned>
+  return %y : tensor<?x200xbf16, #aligned>
+}
+
+func.func @e4m3_f32_axis0_from_aligned_columns(
+      %q: tensor<?x200x!fp8moe.e4m3, #aligned_columns> {fp8moe.name = "q"},
+      %s: tensor<200x?xf8E8M0FNU> {fp8moe.name = "s"})
+      -> (tensor<?x200xf32, #aligned> {fp8moe.name = "y"}) {
+  %y = fp8moe.mx_dequantize %q by %s along 0
+      : tensor<?x200x!fp8moe.e4m3, #aligned_columns>, tensor<200x?xf8E8M0FNU> -> tensor<?x200xf32, #aligned>
+  return %y : tensor<?x200xf32, #aligned>
+}
+
+func.func @e5m2_f32_axis1_aligned(
+      %q: tensor<?x272x!fp8moe.e5m2, #aligned> {fp8moe.name = "q"},
+      %s: tensor<?x9xf8E8M0FNU> {fp8moe.name = "s"})
+      -> (tensor<?x272xf32, #aligned> {fp8moe.name = "y"}) {
+  %y = fp8moe.mx_dequantize %q by %s along 1
+      : tensor<?x272x!fp8moe.e5m2, #aligned>, tensor<?x9xf8E8M0FNU> -> tensor<?x272xf32, #aligned>
+  return %y : tensor<?x272xf32, #aligned>
 }

@@ -50,6 +50,10 @@ public:
   virtual void requestResidentBlocks(gpu::GPUFuncOp kernel,
                                      int64_t blocks) const = 0;
 
+  /// Whether that may ask for too many: where a kernel would spill, it gets
+  /// fewer blocks. Otherwise it is refused.
+  virtual bool takesBackRequests() const = 0;
+
   /// Whether the hardware converts to `fp8Type`. The flavours of the two
   /// vendors are different types, so a schedule must ask before it converts.
   virtual bool supportsFP8(Type fp8Type) const = 0;

@@ -14,15 +14,11 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Elements that a thread converts at a time: 16 bytes of FP8.
-static constexpr int64_t kChunk = kVectorBytes;
 /// Neighbouring positions across the contiguous dimension, of which a thread
 /// takes a chunk each: a word of a transposed tile.
 static constexpr int64_t kPack = kWordBytes;
-static constexpr int64_t kChunksPerTile = kSegmentTile / kChunk;
 
-static_assert(kCastThreads == TransposeTile::kThreads &&
-              kSegmentTile == TransposeTile::kRowBytes);
+static_assert(kSegmentTile == TransposeTile::kRowBytes);
 
 /// The f32 value of each element of a chunk of bf16 or f32; exact.
 static SmallVector<Value> unpackFloats(KernelBuilder &b, Value chunk,
@@ -39,6 +35,28 @@ static SmallVector<Value> unpackFloats(KernelBuilder &b, Value chunk,
   return values;
 }
 
+int64_t fp8moe::getRowAlignment(const ScaledCastProblem &problem) {
+  bool hasRowChunks = problem.readsRows() || problem.writesRows();
+  return hasRowChunks && !problem.hasBlocks() ? kVectorBytes : 1;
+}
+
+static bool isTransposing(const ScaledCastProblem &problem) {
+  return problem.readsRows() != problem.writesRows();
+}
+
+/// What is converted before it is transposed comes in more bytes than FP8 has:
+/// twice the threads hold half of them each.
+int64_t fp8moe::countCastThreads(const ScaledCastProblem &problem) {
+  bool isWide = problem.isToFP8() && isTransposing(problem);
+  return (isWide ? 2 : 1) * TransposeTile::kThreads;
+}
+
+/// Threads that should be resident on a multiprocessor, as what they load comes
+/// while others convert and store: as many as most kernels have registers for.
+static int64_t countResidentThreads(const ScaledCastProblem &problem) {
+  return problem.isToFP8() && !isTransposing(problem) ? 768 : 1024;
+}
+
 namespace {
 
 class CastBuilder {
@@ -51,35 +69,46 @@ private:
   void convertTile(const SegmentTile &tile);
   void zeroTile(const SegmentTile &tile);
 
-  /// Calls `body` for each of the thread's chunks along the output's contiguous
-  /// dimension, with its position across, where that is inside of the tile.
-  void forEachChunk(const SegmentTile &tile,
-                    function_ref<void(int64_t index, Value other)> body);
   /// The factors of the chunks at `others`; one list where all share it.
   SmallVector<SmallVector<Value>> loadFactors(const SegmentTile &tile,
                                               bool alongRows, Value first,
-                                              ValueRange others);
+                                              ValueRange others, int64_t count);
   /// The FP8 bytes of the chunks of each of the thread's positions.
   SmallVector<Value> convertToFP8(const SegmentTile &tile, Value first,
                                   ValueRange others, ArrayRef<Value> chunks);
-  /// Stores a chunk of FP8 bytes times one factor, or a factor for each.
-  void storeFromFP8(const SegmentTile &tile, Value first, Value other,
-                    Value bytes, ArrayRef<Value> factors);
+  /// The words that words of FP8 become, times one factor or a factor for each.
+  SmallVector<Value> convertFromFP8(ArrayRef<Value> words,
+                                    ArrayRef<Value> factors);
+  /// Stores 16 bytes: FP8 that is converted first where the output is not.
+  void storePart(const SegmentTile &tile, Value first, Value other,
+                 ArrayRef<Value> words, ArrayRef<Value> factors);
+  /// Stores chunks at `others` of FP8 bytes along the dimension that is
+  /// contiguous in the input and in the output.
+  void storeAlong(const SegmentTile &tile, ValueRange others,
+                  ArrayRef<Value> chunks);
+  /// Stores them where different ones are.
+  void storeAcross(const SegmentTile &tile, ArrayRef<Value> chunks);
 
-  /// The thread's chunk along a contiguous dimension of a tile, and its first
-  /// position across it.
+  /// The thread's chunk along the input's contiguous dimension of a tile, and
+  /// its first position across it.
   Value getChunkInTile() {
-    return b.mul(b.remU(b.getThread(), kChunksPerTile), kChunk);
+    return transposed
+               ? transposed->getWriteRow()
+               : b.mul(b.remU(b.getThread(), kSegmentTile / chunk), chunk);
   }
   Value getOtherInTile() {
-    return b.mul(b.divU(b.getThread(), kChunksPerTile), kPack);
+    Value word = transposed ? transposed->getWriteWord()
+                            : b.divU(b.getThread(), kSegmentTile / chunk);
+    return b.mul(word, kPack);
   }
   Plane getInputPlane(const SegmentTile &tile) {
-    return tiles.getTilePlane(tile,
-                              {inputPointer, getInputBytes(),
-                               problem.inputAlignment, sizes.inSegment,
-                               sizes.inRow, sizes.inColumn},
-                              fromRows);
+    Plane plane = tiles.getTilePlane(tile,
+                                     {inputPointer, getInputBytes(),
+                                      problem.inputAlignment, sizes.inSegment,
+                                      sizes.inRow, sizes.inColumn},
+                                     fromRows);
+    plane.savesRegisters = true;
+    return plane;
   }
   Plane getOutputPlane(const SegmentTile &tile) {
     return tiles.getTilePlane(tile,
@@ -94,6 +123,8 @@ private:
   int64_t getOutputBytes() const {
     return problem.outputType.getIntOrFloatBitWidth() / 8;
   }
+  /// FP8 bytes of which 16 bytes of output are made.
+  int64_t getPart() const { return kVectorBytes / getOutputBytes(); }
   SegmentTiles createTiles();
 
   KernelBuilder &b;
@@ -102,16 +133,23 @@ private:
   CastSizes<Value> sizes;
   /// Whether chunks are taken along rows of the input and of the output.
   bool fromRows, toRows;
+  /// The elements of a chunk that a thread loads.
+  int64_t chunk;
   SegmentTiles tiles;
   CastFactors factors;
+  std::optional<TransposeTile> transposed;
 };
 
 } // namespace
 
 CastBuilder::CastBuilder(KernelBuilder &b, const ScaledCastProblem &problem)
-    : b(b), problem(problem), fromRows(problem.sizes.inRow == 1),
-      toRows(problem.sizes.outRow == 1), tiles(createTiles()),
-      factors(b, problem, sizes, scalesPointer, tiles) {}
+    : b(b), problem(problem), fromRows(problem.readsRows()),
+      toRows(problem.writesRows()),
+      chunk(kSegmentTile * kSegmentTile / kPack / b.getNumThreads()),
+      tiles(createTiles()), factors(b, problem, sizes, scalesPointer, tiles) {
+  if (isTransposing(problem))
+    transposed.emplace(b, /*rowsPerThread=*/chunk, /*buffers=*/1);
+}
 
 /// Also sets the members that are parameters.
 SegmentTiles CastBuilder::createTiles() {
@@ -128,26 +166,16 @@ SegmentTiles CastBuilder::createTiles() {
         ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
   }
   return SegmentTiles(b, sizes.segments, sizes.rows, sizes.columns,
-                      offsetsPointer);
-}
-
-void CastBuilder::forEachChunk(const SegmentTile &tile,
-                               function_ref<void(int64_t, Value)> body) {
-  const TileExtent &across = tile.get(!toRows);
-  Value first = b.add(across.first, getOtherInTile());
-  for (int64_t i : llvm::seq(kPack)) {
-    Value other = b.add(first, i);
-    b.createIf(across.contains(b, other), [&] { body(i, other); });
-  }
+                      offsetsPointer, getRowAlignment(problem));
 }
 
 SmallVector<SmallVector<Value>>
 CastBuilder::loadFactors(const SegmentTile &tile, bool alongRows, Value first,
-                         ValueRange others) {
+                         ValueRange others, int64_t count) {
   SmallVector<SmallVector<Value>> result;
   for (Value other : others)
     if (result.empty() || !factors.areShared(alongRows))
-      result.push_back(factors.load(tile, alongRows, first, other, kChunk));
+      result.push_back(factors.load(tile, alongRows, first, other, count));
   return result;
 }
 
@@ -160,45 +188,131 @@ SmallVector<Value> CastBuilder::convertToFP8(const SegmentTile &tile,
                                              Value first, ValueRange others,
                                              ArrayRef<Value> chunks) {
   SmallVector<SmallVector<Value>> loaded =
-      loadFactors(tile, fromRows, first, others);
+      loadFactors(tile, fromRows, first, others, chunk);
   SmallVector<Value> result;
-  const int64_t chunksPerPosition = getInputBytes();
+  const size_t perPosition = chunks.size() / kPack;
   for (int64_t i : llvm::seq(kPack)) {
     ArrayRef<Value> ofPosition = loaded[loaded.size() == 1 ? 0 : i];
-    SmallVector<Value> products, words;
-    for (Value chunk : chunks.slice(i * chunksPerPosition, chunksPerPosition))
-      for (Value value : unpackFloats(b, chunk, problem.inputType))
+    SmallVector<Value> products, packed;
+    for (Value words : chunks.slice(i * perPosition, perPosition))
+      for (Value value : unpackFloats(b, words, problem.inputType))
         // (Q4): an f32 product; the conversion clamps.
         products.push_back(arith::MulFOp::create(
             b, value, getFactor(ofPosition, products.size())));
-    for (int64_t byte = 0; byte < kChunk; byte += kWordBytes)
-      words.push_back(b.getHooks().createPackFP8(
+    for (int64_t byte = 0; byte < chunk; byte += kWordBytes)
+      packed.push_back(b.getHooks().createPackFP8(
           b, ArrayRef(products).slice(byte, kWordBytes), problem.outputType));
-    result.push_back(b.packWords(words));
+    result.push_back(b.packWords(packed));
   }
   return result;
 }
 
-void CastBuilder::storeFromFP8(const SegmentTile &tile, Value first,
-                               Value other, Value bytes,
-                               ArrayRef<Value> ofPosition) {
-  SmallVector<Value> products, words;
-  for (Value word : b.unpackWords(bytes))
+SmallVector<Value> CastBuilder::convertFromFP8(ArrayRef<Value> words,
+                                               ArrayRef<Value> ofPosition) {
+  SmallVector<Value> products, result;
+  for (Value word : words)
     for (Value value : b.getHooks().createUnpackFP8(b, word, problem.inputType))
       products.push_back(arith::MulFOp::create(
           b, value, getFactor(ofPosition, products.size())));
   if (problem.outputType.isF32())
     for (Value product : products)
-      words.push_back(b.bitcast(b.getI32Type(), product));
+      result.push_back(b.bitcast(b.getI32Type(), product));
   else
     for (size_t i = 0; i < products.size(); i += 2)
-      words.push_back(b.packBF16(products[i], products[i + 1]));
-  Plane output = getOutputPlane(tile);
-  constexpr int64_t kWords = kVectorBytes / kWordBytes;
-  for (int64_t i : llvm::seq(getOutputBytes()))
-    storeChunk(b, output, b.add(first, i * output.getChunk()), other,
-               b.packWords(ArrayRef(words).slice(i * kWords, kWords)),
-               tile.get(toRows).range);
+      result.push_back(b.packBF16(products[i], products[i + 1]));
+  return result;
+}
+
+void CastBuilder::storePart(const SegmentTile &tile, Value first, Value other,
+                            ArrayRef<Value> words, ArrayRef<Value> ofPosition) {
+  SmallVector<Value> stored = problem.isToFP8()
+                                  ? SmallVector<Value>(words)
+                                  : convertFromFP8(words, ofPosition);
+  storeChunk(b, getOutputPlane(tile), first, other, b.packWords(stored),
+             tile.get(toRows).range);
+}
+
+/// Transposes words between `lanes` neighbouring lanes, 1, 2 or 4: part i of a
+/// lane's words becomes part l of what lane i has, for lane number l.
+static SmallVector<Value> transposeLanes(KernelBuilder &b,
+                                         SmallVector<Value> words, Value lane,
+                                         int64_t lanes) {
+  const size_t wordsPerPart = words.size() / lanes;
+  for (int64_t mask = 1; mask < lanes; mask *= 2) {
+    Value isUpper =
+        b.compare(arith::CmpIPredicate::ne, b.bitAnd(lane, mask), 0);
+    for (size_t i : llvm::seq(words.size())) {
+      if (i / wordsPerPart & mask)
+        continue;
+      Value &low = words[i], &high = words[i + mask * wordsPerPart];
+      Value given = b.shuffleXor(b.select(isUpper, low, high), mask);
+      Value kept = b.select(isUpper, high, low);
+      low = b.select(isUpper, given, kept);
+      high = b.select(isUpper, kept, given);
+    }
+  }
+  return words;
+}
+
+void CastBuilder::storeAlong(const SegmentTile &tile, ValueRange others,
+                             ArrayRef<Value> chunks) {
+  // As many neighbouring threads as a chunk has parts store the chunk of one of
+  // them after the other: what all of them store at a time is contiguous.
+  const int64_t parts = chunk / getPart();
+  Value lane = b.remU(b.getThread(), parts);
+  Value chunkOfFirst = b.sub(getChunkInTile(), b.mul(lane, chunk));
+  Value base = b.add(b.add(tile.get(toRows).first, chunkOfFirst),
+                     b.mul(lane, getPart()));
+  SmallVector<SmallVector<Value>> words;
+  for (Value bytes : chunks)
+    words.push_back(transposeLanes(b, b.unpackWords(bytes), lane, parts));
+  Value firstOther = b.add(tile.get(!toRows).first, getOtherInTile());
+  const int64_t wordsPerPart = getPart() / kWordBytes;
+  for (int64_t part : llvm::seq(parts)) {
+    Value first = b.add(base, part * chunk);
+    SmallVector<SmallVector<Value>> loaded(1);
+    if (!problem.isToFP8())
+      loaded = loadFactors(tile, toRows, first, others, getPart());
+    for (int64_t i : llvm::seq(kPack)) {
+      Value other = b.add(firstOther, i);
+      b.createIf(tile.get(!toRows).contains(b, other), [&] {
+        storePart(tile, first, other,
+                  ArrayRef(words[i]).slice(part * wordsPerPart, wordsPerPart),
+                  loaded[loaded.size() == 1 ? 0 : i]);
+      });
+    }
+  }
+}
+
+void CastBuilder::storeAcross(const SegmentTile &tile, ArrayRef<Value> chunks) {
+  const TileExtent &along = tile.get(toRows), &across = tile.get(!toRows);
+  Value firstInTile =
+      b.mul(b.remU(b.getThread(), kSegmentTile / getPart()), getPart());
+  Value first = b.add(along.first, firstInTile);
+  // Those of columns are the same for all rows.
+  bool areShared = !problem.isToFP8() && !problem.hasBlocks() && !toRows;
+  SmallVector<Value> shared;
+  if (areShared)
+    shared = factors.load(tile, toRows, first, Value(), getPart());
+  // Threads may still read the block's previous tile.
+  b.createBarrier();
+  if (problem.hasBlocks())
+    factors.fillTable(tile);
+  transposed->transpose(
+      b.i64(0), packAcross(b, chunks, b.getI8Type()),
+      [&](Value row, Value, Value bytes) {
+        Value other = b.add(across.first, row);
+        b.createIf(across.contains(b, other), [&] {
+          SmallVector<Value> ofPosition(shared);
+          if (problem.hasBlocks())
+            ofPosition =
+                factors.loadFromTable(toRows, firstInTile, row, getPart());
+          else if (!problem.isToFP8() && !areShared)
+            ofPosition = factors.load(tile, toRows, first, other, getPart());
+          storePart(tile, first, other, b.unpackWords(bytes), ofPosition);
+        });
+      },
+      getPart());
 }
 
 void CastBuilder::convertTile(const SegmentTile &tile) {
@@ -208,65 +322,39 @@ void CastBuilder::convertTile(const SegmentTile &tile) {
   Value firstOther = b.add(across.first, getOtherInTile());
   for (int64_t i : llvm::seq(kPack))
     others.push_back(b.minS(b.add(firstOther, i), b.sub(across.range.high, 1)));
-  Value firstLoaded = b.add(along.first, getChunkInTile());
-  SmallVector<Value> chunks = loadChunks(b, getInputPlane(tile), firstLoaded,
-                                         getInputBytes(), others, along.range);
+  Value first = b.add(along.first, getChunkInTile());
+  // What is of another segment may be loaded, as it is not stored.
+  IndexRange loadable{b.i64(0), fromRows ? sizes.rows : sizes.columns};
+  SmallVector<Value> chunks =
+      loadChunks(b, getInputPlane(tile), first,
+                 chunk * getInputBytes() / kVectorBytes, others, loadable);
   if (problem.isToFP8())
-    chunks = convertToFP8(tile, firstLoaded, others, chunks);
-
-  // A thread stores chunks of the same positions along.
-  Value first = b.add(tile.get(toRows).first, getChunkInTile());
-  auto store = [&](Value other, Value bytes, ArrayRef<Value> ofPosition) {
-    if (problem.isToFP8())
-      storeChunk(b, getOutputPlane(tile), first, other, bytes,
-                 tile.get(toRows).range);
-    else
-      storeFromFP8(tile, first, other, bytes, ofPosition);
-  };
-  if (fromRows == toRows) {
-    SmallVector<SmallVector<Value>> loaded;
-    if (!problem.isToFP8())
-      loaded = loadFactors(tile, toRows, first, others);
-    forEachChunk(tile, [&](int64_t index, Value other) {
-      store(other, chunks[index],
-            loaded.empty() ? ArrayRef<Value>()
-                           : loaded[loaded.size() == 1 ? 0 : index]);
-    });
-    return;
-  }
-  // Those of a column are the same for all its rows.
-  SmallVector<Value> ofColumns;
-  if (!problem.isToFP8() && !problem.hasBlocks() && !toRows)
-    ofColumns = factors.load(tile, toRows, first, Value(), kChunk);
-  TransposeTile shared(b, /*rowsPerThread=*/kChunk, /*buffers=*/1);
-  // Threads may still read the block's previous tile.
-  b.createBarrier();
-  shared.transpose(b.i64(0), packAcross(b, chunks, b.getI8Type()),
-                   [&](Value row, Value, Value bytes) {
-                     Value other = b.add(along.first, row);
-                     b.createIf(along.contains(b, other), [&] {
-                       SmallVector<Value> ofPosition(ofColumns);
-                       if (!problem.isToFP8() && ofPosition.empty())
-                         ofPosition =
-                             factors.load(tile, toRows, first, other, kChunk);
-                       store(other, bytes, ofPosition);
-                     });
-                   });
+    chunks = convertToFP8(tile, first, others, chunks);
+  if (fromRows == toRows)
+    storeAlong(tile, others, chunks);
+  else
+    storeAcross(tile, chunks);
 }
 
 void CastBuilder::zeroTile(const SegmentTile &tile) {
-  const TileExtent &along = tile.get(toRows);
+  const TileExtent &along = tile.get(toRows), &across = tile.get(!toRows);
   Plane output = getOutputPlane(tile);
-  Value first = b.add(along.first, getChunkInTile());
-  forEachChunk(tile, [&](int64_t, Value other) {
-    for (int64_t i : llvm::seq(getOutputBytes()))
-      zeroChunk(b, output, b.add(first, i * output.getChunk()), other,
-                along.range);
-  });
+  const int64_t partsPerRow = kSegmentTile / getPart();
+  b.createRareFor(
+      b.getThread(), b.i64(kSegmentTile * partsPerRow), b.getNumThreads(), {},
+      [&](Value index, ValueRange) {
+        Value other = b.add(across.first, b.divU(index, partsPerRow));
+        Value first =
+            b.add(along.first, b.mul(b.remU(index, partsPerRow), getPart()));
+        b.createIf(across.contains(b, other),
+                   [&] { zeroChunk(b, output, first, other, along.range); });
+        return SmallVector<Value>();
+      });
 }
 
 void CastBuilder::build() {
-  tiles.forEach(fromRows, [&](const SegmentTile &tile) {
+  // Blocks that run together write what lies together.
+  tiles.forEach(toRows, [&](const SegmentTile &tile) {
     b.createIf(
         tile.isRemainder, [&] { zeroTile(tile); }, [&] { convertTile(tile); });
   });
@@ -279,8 +367,11 @@ gpu::GPUFuncOp fp8moe::buildCast(Location loc, gpu::GPUModuleOp module,
   KernelSignature signature;
   signature.pointers = problem.jagged ? 4 : 3;
   signature.sizes = countDynamic(problem.sizes);
-  signature.threads = kCastThreads;
+  signature.threads = countCastThreads(problem);
   KernelBuilder b(loc, module, name, signature, hooks);
+  if (hooks.takesBackRequests())
+    hooks.requestResidentBlocks(b.getKernel(), countResidentThreads(problem) /
+                                                   signature.threads);
   CastBuilder(b, problem).build();
   return b.getKernel();
 }

@@ -13,6 +13,8 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+static constexpr int64_t kTableEntryBytes = 2;
+
 SmallVector<Value> CastFactors::loadColumns(const SegmentTile &tile,
                                             Value first, int64_t count) {
   Value base = b.offsetBytes(
@@ -28,6 +30,7 @@ SmallVector<Value> CastFactors::loadColumns(const SegmentTile &tile,
     scales.vectorizable = createVectorizable(
         b, scalesPointer, problem.scaleAlignment, scales.elementBytes,
         scales.vectorStride, sizes.scaleSegment);
+    scales.savesRegisters = true;
     for (Value words : loadChunks(b, scales, first, count / scales.getChunk(),
                                   b.i64(0), tile.columns.range))
       llvm::append_range(bits, b.unpackWords(words));
@@ -62,10 +65,9 @@ Value CastFactors::loadBlock(const SegmentTile &tile, Value line,
     address =
         b.offsetBytes(scalesPointer, b.add(offset, b.divU(element, kMXBlock)));
   }
-  Value byte = b.zeroExtend(b.getI32Type(),
-                            b.load(b.getI8Type(), address, /*alignment=*/1,
-                                   /*readOnly=*/true));
-  return createBlockScale(b, byte);
+  return b.zeroExtend(b.getI32Type(),
+                      b.load(b.getI8Type(), address, /*alignment=*/1,
+                             /*readOnly=*/true));
 }
 
 SmallVector<Value> CastFactors::load(const SegmentTile &tile, bool alongRows,
@@ -74,17 +76,62 @@ SmallVector<Value> CastFactors::load(const SegmentTile &tile, bool alongRows,
     return alongRows ? loadColumns(tile, other, 1)
                      : loadColumns(tile, first, count);
   // A chunk along blocks is in one of them.
-  bool alongBlocks = alongRows == (problem.scales == CastScales::RowBlocks);
-  if (alongBlocks)
-    return {loadBlock(tile, other, first)};
+  if (areAlongBlocks(alongRows))
+    return {createBlockScale(b, loadBlock(tile, other, first))};
   SmallVector<Value> factors;
   for (int64_t i : llvm::seq(count))
-    factors.push_back(loadBlock(tile, b.add(first, i), other));
+    factors.push_back(
+        createBlockScale(b, loadBlock(tile, b.add(first, i), other)));
   return factors;
 }
 
 bool CastFactors::areShared(bool alongRows) const {
   if (!problem.hasBlocks())
     return !alongRows;
-  return alongRows != (problem.scales == CastScales::RowBlocks);
+  return !areAlongBlocks(alongRows);
+}
+
+Value CastFactors::getInTable(Value line, Value block) {
+  Value entry = b.add(b.mul(block, kSegmentTile), line);
+  return b.offsetBytes(table, b.mul(entry, kTableEntryBytes));
+}
+
+void CastFactors::fillTable(const SegmentTile &tile) {
+  constexpr int64_t kEntries = kSegmentTile * kScaleTileBlocks;
+  assert(kEntries % b.getNumThreads() == 0);
+  if (!table)
+    table = b.allocateShared(kEntries * kTableEntryBytes, "factors");
+  bool linesAreRows = problem.scales == CastScales::ColumnBlocks;
+  for (int64_t i = 0; i < kEntries; i += b.getNumThreads()) {
+    // Neighbouring blocks lie behind each other in memory.
+    Value entry = b.add(b.getThread(), i);
+    Value line = b.divU(entry, kScaleTileBlocks);
+    Value block = b.remU(entry, kScaleTileBlocks);
+    Value byte =
+        loadBlock(tile, b.add(tile.get(linesAreRows).first, line),
+                  b.add(tile.get(!linesAreRows).first, b.mul(block, kMXBlock)));
+    Value factor =
+        b.truncate(b.getI16Type(), createBlockScaleBF16Bits(b, byte));
+    b.store(factor, getInTable(line, block), kTableEntryBytes);
+  }
+}
+
+SmallVector<Value> CastFactors::loadFromTable(bool alongRows, Value first,
+                                              Value other, int64_t count) {
+  SmallVector<Value> bits;
+  if (areAlongBlocks(alongRows)) {
+    Value factor =
+        b.load(b.getI16Type(), getInTable(other, b.divU(first, kMXBlock)),
+               kTableEntryBytes);
+    bits.push_back(b.widenLowBF16(b.zeroExtend(b.getI32Type(), factor)));
+  } else {
+    int64_t bytes = count * kTableEntryBytes;
+    Value factors = b.load(VectorType::get(bytes / kWordBytes, b.getI32Type()),
+                           getInTable(first, b.divU(other, kMXBlock)), bytes);
+    for (Value word : b.unpackWords(factors))
+      llvm::append_range(bits,
+                         ArrayRef{b.widenLowBF16(word), b.widenHighBF16(word)});
+  }
+  return llvm::map_to_vector(
+      bits, [&](Value factor) { return b.bitcast(b.getF32Type(), factor); });
 }

@@ -31,16 +31,33 @@ public:
   /// of which the first is a multiple of four in the tile.
   bool areShared(bool alongRows) const;
 
+  /// Puts the factors of a tile's blocks into shared memory, which all threads
+  /// do together, so that each is read from memory once.
+  void fillTable(const SegmentTile &tile);
+  /// The same as `load` from there, once all threads have done so. Positions
+  /// are counted in the tile; at least four factors.
+  SmallVector<Value> loadFromTable(bool alongRows, Value first, Value other,
+                                   int64_t count);
+
 private:
   SmallVector<Value> loadColumns(const SegmentTile &tile, Value first,
                                  int64_t count);
+  /// The e8m0 byte (i32) of a block.
   Value loadBlock(const SegmentTile &tile, Value line, Value element);
+  /// Whether elements along rows or columns can be of the same block.
+  bool areAlongBlocks(bool alongRows) const {
+    return alongRows == (problem.scales == CastScales::RowBlocks);
+  }
+  /// Factors of the lines of a block lie behind each other.
+  Value getInTable(Value line, Value block);
 
   KernelBuilder &b;
   const ScaledCastProblem &problem;
   const CastSizes<Value> &sizes;
   Value scalesPointer;
   SegmentTiles &tiles;
+  /// A bf16, which can be any power of two that e8m0 has, for each block.
+  Value table;
 };
 
 } // namespace mlir::fp8moe

@@ -95,8 +95,9 @@ static void launch(Operation *op, const CastViews &views,
   SizeBuilder size(builder, op->getLoc());
   lowering.createLaunch(op->getLoc(), kernel,
                         countSegmentTiles(size, sizes.segments, sizes.rows,
-                                          sizes.columns, problem.jagged),
-                        kCastThreads, buffers, arguments);
+                                          sizes.columns, problem.jagged,
+                                          getRowAlignment(problem)),
+                        countCastThreads(problem), buffers, arguments);
 }
 
 /// The types of a cast, of which the FP8 one must be the target's.

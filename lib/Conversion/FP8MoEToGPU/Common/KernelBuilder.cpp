@@ -194,12 +194,14 @@ Value KernelBuilder::zeroWords() {
 }
 
 Value KernelBuilder::packWords(ArrayRef<Value> words) {
-  return vector::FromElementsOp::create(*this, getWordsType(), words);
+  auto type = VectorType::get(words.size(), getI32Type());
+  return vector::FromElementsOp::create(*this, type, words);
 }
 
 SmallVector<Value> KernelBuilder::unpackWords(Value vector) {
   SmallVector<Value> words;
-  for (int64_t i : llvm::seq<int64_t>(4))
+  int64_t count = cast<VectorType>(vector.getType()).getNumElements();
+  for (int64_t i : llvm::seq(count))
     words.push_back(createOrFold<vector::ExtractOp>(vector, i));
   return words;
 }
@@ -263,6 +265,14 @@ scf::ForOp KernelBuilder::buildFor(Value lower, Value upper, Operand step,
   return loop;
 }
 
+/// What LLVM is told of a loop, as it is written in an attribute.
+static void annotateLoop(scf::ForOp loop, StringRef annotation) {
+  loop->setAttr(
+      "llvm.loop_annotation",
+      parseAttribute(("#llvm.loop_annotation<" + annotation + ">").str(),
+                     loop.getContext()));
+}
+
 SmallVector<Value> KernelBuilder::createFor(Value lower, Value upper,
                                             Operand step, ValueRange init,
                                             LoopBody body) {
@@ -282,9 +292,7 @@ SmallVector<Value> KernelBuilder::createRareFor(Value lower, Value upper,
                                                 Operand step, ValueRange init,
                                                 LoopBody body) {
   scf::ForOp loop = buildFor(lower, upper, step, init, body);
-  Attribute annotation = parseAttribute(
-      "#llvm.loop_annotation<unroll = <disable = true>>", context);
-  loop->setAttr("llvm.loop_annotation", annotation);
+  annotateLoop(loop, "unroll = <disable = true>");
   return llvm::to_vector_of<Value>(loop.getResults());
 }
 
@@ -329,9 +337,16 @@ void KernelBuilder::createIf(Value condition, function_ref<void()> thenBody,
 }
 
 void KernelBuilder::forEachWorkTile(Value workTiles,
-                                    function_ref<void(Value)> body) {
+                                    function_ref<void(Value)> body,
+                                    bool mostlyOne) {
   assert(numBlocks && "the kernel does not know its number of blocks");
-  createFor(block, workTiles, numBlocks, body);
+  scf::ForOp loop = buildFor(block, workTiles, numBlocks, {},
+                             [&](Value workTile, ValueRange) {
+                               body(workTile);
+                               return SmallVector<Value>();
+                             });
+  if (mostlyOne)
+    annotateLoop(loop, "licm = <disable = true>");
 }
 
 //===----------------------------------------------------------------------===//

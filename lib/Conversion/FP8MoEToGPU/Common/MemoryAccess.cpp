@@ -131,28 +131,57 @@ static SmallVector<Value> pushElement(KernelBuilder &b, ValueRange words,
   return pushed;
 }
 
-/// loadChunks of ranges that are shorter than a chunk: a loop, so that what is
-/// not expected takes no registers.
+/// loadChunks element by element: a loop, so that what is not expected takes no
+/// registers. It loads one element of each chunk at a time, or a word of them.
+static SmallVector<Value> loadInLoop(KernelBuilder &b, const Plane &plane,
+                                     Value first, int64_t chunks,
+                                     ValueRange others, IndexRange range,
+                                     bool wordByWord) {
+  constexpr int64_t kWords = kVectorBytes / kWordBytes;
+  const int64_t step = wordByWord ? kWordBytes / plane.elementBytes : 1;
+  Value last = b.sub(range.high, 1);
+  auto loadStep = [&](Value begin, Value other) {
+    SmallVector<Value> elements;
+    for (int64_t i : llvm::seq(step)) {
+      Value index = b.clamp(b.add(begin, i), range.low, last);
+      elements.push_back(b.load(getElementType(b, plane),
+                                createElementPointer(b, plane, index, other),
+                                plane.elementBytes, /*readOnly=*/true));
+    }
+    return wordByWord ? b.joinElements(elements).front()
+                      : b.zeroExtend(b.getI32Type(), elements.front());
+  };
+  SmallVector<Value> none(kWords * chunks * others.size(), b.i32(0));
+  SmallVector<Value> words = b.createRareFor(
+      first, b.add(first, plane.getChunk()), step, none,
+      [&](Value begin, ValueRange carried) {
+        SmallVector<Value> next;
+        for (Value other : others)
+          for (int64_t chunk : llvm::seq(chunks)) {
+            Value pushed =
+                loadStep(b.add(begin, chunk * plane.getChunk()), other);
+            llvm::append_range(
+                next, pushElement(b, carried.slice(next.size(), kWords), pushed,
+                                  8 * plane.elementBytes * step));
+          }
+        return next;
+      });
+  SmallVector<Value> loaded;
+  for (size_t i = 0; i < words.size(); i += kWords)
+    loaded.push_back(b.packWords(ArrayRef(words).slice(i, kWords)));
+  return loaded;
+}
+
+/// The same for ranges that are shorter than a chunk.
 static SmallVector<Value> loadFewElements(KernelBuilder &b, const Plane &plane,
                                           Value first, int64_t chunks,
                                           ValueRange others, IndexRange range) {
-  SmallVector<Value> none(kVectorBytes / kWordBytes, b.i32(0)), loaded;
-  Value last = b.sub(range.high, 1);
+  SmallVector<Value> loaded;
   for (Value other : others)
-    for (int64_t chunk : llvm::seq(chunks)) {
-      Value begin = b.add(first, chunk * plane.getChunk());
-      loaded.push_back(b.packWords(b.createRareFor(
-          begin, b.add(begin, plane.getChunk()), 1, none,
-          [&](Value index, ValueRange words) {
-            Value inside = b.clamp(index, range.low, last);
-            Value element =
-                b.load(getElementType(b, plane),
-                       createElementPointer(b, plane, inside, other),
-                       plane.elementBytes, /*readOnly=*/true);
-            return pushElement(b, words, b.zeroExtend(b.getI32Type(), element),
-                               8 * plane.elementBytes);
-          })));
-    }
+    for (int64_t chunk : llvm::seq(chunks))
+      llvm::append_range(
+          loaded, loadInLoop(b, plane, b.add(first, chunk * plane.getChunk()),
+                             /*chunks=*/1, other, range, /*wordByWord=*/false));
   return loaded;
 }
 
@@ -196,7 +225,10 @@ SmallVector<Value> fp8moe::loadChunks(KernelBuilder &b, const Plane &plane,
   };
   auto loadParts = [&] {
     if (!plane.isUnaligned())
-      return loadElements();
+      return plane.savesRegisters
+                 ? loadInLoop(b, plane, first, chunks, others, range,
+                              /*wordByWord=*/true)
+                 : loadElements();
     return b.createIf(
         b.bitAnd(plane.vectorizable, hasChunk(b, plane, range)), types,
         [&] { return loadMovedChunks(b, plane, first, chunks, others, range); },

@@ -37,6 +37,9 @@ struct Plane {
   /// Elements of whole chunks lie behind `base`, so near that 32 bits count the
   /// bytes to them. Only there may others lie before it.
   bool isNear = false;
+  /// What cannot move at once is loaded in a loop, which needs fewer registers
+  /// than all loads at once, and more time.
+  bool savesRegisters = false;
 
   bool isUnaligned() const { return vectorAlignment < kVectorBytes; }
 

@@ -120,7 +120,8 @@ Segment fp8moe::createSegmentBounds(KernelBuilder &b, Value offsets,
 std::pair<Value, Segment> fp8moe::findSegment(KernelBuilder &b, Value offsets,
                                               Value tile, Value count,
                                               Value rows, int64_t padding,
-                                              bool emptyHaveTile) {
+                                              bool emptyHaveTile,
+                                              int64_t alignment) {
   BoundsBuilder bounds{b, offsets, createRows32(b, rows)};
   Value lane = b.truncate(b.getI32Type(), b.getLane());
   Value zero = b.i32(0);
@@ -134,6 +135,11 @@ std::pair<Value, Segment> fp8moe::findSegment(KernelBuilder &b, Value offsets,
             bounds.createLaneBounds(first, count, carried[0], lane);
         Value length = b.sub(end, start);
         Value tiles = b.ceilDiv(length, padding);
+        if (alignment > 1) {
+          Value more = b.bitAnd(start, alignment - 1);
+          tiles = b.select(b.equal(length, 0), tiles,
+                           b.ceilDiv(b.add(length, more), padding));
+        }
         if (emptyHaveTile) {
           Value exists = b.less(b.add(first, b.getLane()), count);
           tiles = b.maxS(tiles, b.zeroExtend(b.getI32Type(), exists));

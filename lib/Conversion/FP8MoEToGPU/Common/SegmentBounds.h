@@ -34,11 +34,14 @@ Segment createSegmentBounds(KernelBuilder &b, Value offsets, Value index,
 /// The segment whose rows, padded to a multiple of `padding`, hold the rows
 /// from `tile` * `padding` on, and its number: `count` and the remainder rows
 /// where no segment does. `tile` must be uniform in the subgroup.
-/// With `emptyHaveTile`, segments without rows have a tile, too.
+/// With `emptyHaveTile`, segments without rows have a tile, too. Rows are
+/// counted from the multiple of `alignment`, a power of two, at or before the
+/// first row of each segment on.
 std::pair<Value, Segment> findSegment(KernelBuilder &b, Value offsets,
                                       Value tile, Value count, Value rows,
                                       int64_t padding,
-                                      bool emptyHaveTile = false);
+                                      bool emptyHaveTile = false,
+                                      int64_t alignment = 1);
 
 } // namespace mlir::fp8moe
 

@@ -13,9 +13,16 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+/// How many rows a jagged segment may add to those that tiles have: each begins
+/// with a tile of its own, which may begin before it does.
+static int64_t getRowsOfSegment(int64_t rowAlignment) {
+  return kSegmentTile - 1 + rowAlignment - 1;
+}
+
 Value SegmentTiles::countRowTiles() {
-  // Each jagged segment begins with a tile of its own.
-  Value most = offsets ? b.add(rows, b.mul(segments, kSegmentTile - 1)) : rows;
+  Value most =
+      offsets ? b.add(rows, b.mul(segments, getRowsOfSegment(rowAlignment)))
+              : rows;
   return b.ceilDiv(most, kSegmentTile);
 }
 
@@ -34,14 +41,15 @@ SegmentTile SegmentTiles::createTile(Value batch, Value rowTile,
   if (!offsets)
     return tile;
   auto [index, bounds] =
-      findSegment(b, offsets, rowTile, segments, rows, kSegmentTile);
+      findSegment(b, offsets, rowTile, segments, rows, kSegmentTile,
+                  /*emptyHaveTile=*/false, rowAlignment);
   tile.batch = b.i64(0);
   tile.segment = index;
   tile.isRemainder = b.equal(index, segments);
   Value end = b.add(bounds.start, bounds.length);
   tile.rows.range = {bounds.start, b.select(tile.isRemainder, rows, end)};
-  tile.rows.first =
-      b.add(bounds.start, b.sub(tile.rows.first, bounds.paddedStart));
+  Value first = b.bitAnd(bounds.start, -rowAlignment);
+  tile.rows.first = b.add(first, b.sub(tile.rows.first, bounds.paddedStart));
   return tile;
 }
 
@@ -50,7 +58,7 @@ void SegmentTiles::forEach(bool alongRows,
   Value rowTiles = countRowTiles(), columnTiles = countColumnTiles();
   Value tiles = b.mul(rowTiles, columnTiles);
   Value workTiles = offsets ? tiles : b.mul(tiles, segments);
-  b.forEachWorkTile(workTiles, [&](Value workTile) {
+  auto visit = [&](Value workTile) {
     Value batch = offsets ? b.i64(0) : b.divU(workTile, tiles);
     Value inBatch = offsets ? workTile : b.remU(workTile, tiles);
     Value inner = alongRows ? rowTiles : columnTiles;
@@ -58,7 +66,9 @@ void SegmentTiles::forEach(bool alongRows,
     Value innerTile = b.remU(inBatch, inner);
     body(alongRows ? createTile(batch, innerTile, outerTile)
                    : createTile(batch, outerTile, innerTile));
-  });
+  };
+  // Launches have a block for each tile, up to the limit of a grid.
+  b.forEachWorkTile(workTiles, visit, /*mostlyOne=*/true);
 }
 
 Plane SegmentTiles::getPlane(const SegmentTile &tile,
@@ -88,10 +98,14 @@ Plane SegmentTiles::getTilePlane(const SegmentTile &tile,
 
 OpFoldResult fp8moe::countSegmentTiles(SizeBuilder &size, OpFoldResult segments,
                                        OpFoldResult rows, OpFoldResult columns,
-                                       bool jagged) {
-  OpFoldResult rowTiles =
-      jagged ? size.div(size.paddedExtent(rows, segments, kSegmentTile),
-                        kSegmentTile)
-             : size.mul(size.ceilDiv(rows, kSegmentTile), segments);
+                                       bool jagged, int64_t rowAlignment) {
+  OpFoldResult rowTiles;
+  if (jagged) {
+    OpFoldResult more =
+        size.mul(segments, size.constant(getRowsOfSegment(rowAlignment)));
+    rowTiles = size.ceilDiv(size.add(rows, more), kSegmentTile);
+  } else {
+    rowTiles = size.mul(size.ceilDiv(rows, kSegmentTile), segments);
+  }
   return size.mul(rowTiles, size.ceilDiv(columns, kSegmentTile));
 }

@@ -61,10 +61,12 @@ struct SegmentBuffer {
 class SegmentTiles {
 public:
   /// `offsets` are the end rows of jagged segments, null for uniform ones.
+  /// Tiles begin at rows that are multiples of `rowAlignment`: the first one of
+  /// a jagged segment at or before the segment.
   SegmentTiles(KernelBuilder &b, Value segments, Value rows, Value columns,
-               Value offsets)
+               Value offsets, int64_t rowAlignment = 1)
       : b(b), segments(segments), rows(rows), columns(columns),
-        offsets(offsets) {}
+        offsets(offsets), rowAlignment(rowAlignment) {}
 
   /// Of a uniform segment, or of all jagged ones and the rows behind them.
   Value countRowTiles();
@@ -88,12 +90,13 @@ private:
 
   KernelBuilder &b;
   Value segments, rows, columns, offsets;
+  int64_t rowAlignment;
 };
 
 /// How many tiles there are, on the host.
 OpFoldResult countSegmentTiles(SizeBuilder &size, OpFoldResult segments,
                                OpFoldResult rows, OpFoldResult columns,
-                               bool jagged);
+                               bool jagged, int64_t rowAlignment = 1);
 
 } // namespace mlir::fp8moe
 

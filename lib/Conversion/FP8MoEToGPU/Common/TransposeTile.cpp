@@ -12,11 +12,33 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-static constexpr int64_t kChunksPerRow =
-    TransposeTile::kRowBytes / kVectorBytes;
+static_assert(TransposeTile::kChunkBytes == kVectorBytes);
+
+/// The same for four rows of bytes: two permutations make a word of two bytes
+/// of each, and of those come the results.
+static SmallVector<Value> packBytesAcross(KernelBuilder &b,
+                                          ArrayRef<Value> chunks) {
+  // Bytes i and 4 + i of two words, and their halves.
+  constexpr int64_t kLowPairs = 0x5140, kHighPairs = 0x7362;
+  constexpr int64_t kLowHalves = 0x5410, kHighHalves = 0x7632;
+  SmallVector<SmallVector<Value>> rows;
+  for (Value chunk : chunks)
+    rows.push_back(b.unpackWords(chunk));
+  SmallVector<Value> words;
+  for (size_t i : llvm::seq(rows.front().size()))
+    for (int64_t pairs : {kLowPairs, kHighPairs}) {
+      Value low = b.permuteBytes(rows[0][i], rows[1][i], b.i32(pairs));
+      Value high = b.permuteBytes(rows[2][i], rows[3][i], b.i32(pairs));
+      for (int64_t halves : {kLowHalves, kHighHalves})
+        words.push_back(b.permuteBytes(low, high, b.i32(halves)));
+    }
+  return words;
+}
 
 SmallVector<Value> fp8moe::packAcross(KernelBuilder &b, ArrayRef<Value> chunks,
                                       IntegerType elementType) {
+  if (elementType.getWidth() == 8)
+    return packBytesAcross(b, chunks);
   SmallVector<SmallVector<Value>> rows;
   for (Value chunk : chunks)
     rows.push_back(b.splitWords(chunk, elementType));
@@ -65,7 +87,7 @@ Value TransposeTile::getAddress(Value buffer, Value row, Value word,
                                 Value rowGroup) {
   // XOR with a multiple of 4 keeps the four words of a chunk together; a row
   // has as many chunks as 256 threads have row groups.
-  static_assert(kChunksPerRow == kRowGroups);
+  static_assert(kRowBytes / kChunkBytes == kRowGroups);
   if (b.getNumThreads() > kThreads)
     rowGroup = b.remU(rowGroup, kRowGroups);
   Value permuted = b.bitXor(word, b.mul(rowGroup, kVectorBytes / kWordBytes));
@@ -74,26 +96,29 @@ Value TransposeTile::getAddress(Value buffer, Value row, Value word,
   return b.offsetBytes(memory, offset);
 }
 
-Value TransposeTile::loadChunk(Value buffer, Value row, Value chunk) {
+Value TransposeTile::loadChunk(Value buffer, Value row, Value chunk,
+                               int64_t chunkBytes) {
+  int64_t words = chunkBytes / kWordBytes;
   Value source =
-      getAddress(buffer, row, b.mul(chunk, kVectorBytes / kWordBytes),
-                 b.divU(row, rowsPerThread));
-  return b.load(b.getWordsType(), source, kVectorBytes);
+      getAddress(buffer, row, b.mul(chunk, words), b.divU(row, rowsPerThread));
+  return b.load(VectorType::get(words, b.getI32Type()), source, chunkBytes);
 }
 
 void TransposeTile::transpose(Value buffer, ArrayRef<Value> words,
-                              function_ref<void(Value, Value, Value)> consume) {
+                              function_ref<void(Value, Value, Value)> consume,
+                              int64_t chunkBytes) {
   Value address =
       getAddress(buffer, getWriteRow(), getWriteWord(), getRowGroup());
   for (auto [row, word] : llvm::enumerate(words))
     b.store(word, b.offsetBytes(address, row * kRowBytes), kWordBytes);
   b.createBarrier();
 
-  int64_t chunks = getRows() * kChunksPerRow;
+  int64_t chunksPerRow = kRowBytes / chunkBytes;
+  int64_t chunks = getRows() * chunksPerRow;
   for (int64_t first = 0; first < chunks; first += b.getNumThreads()) {
     Value index = b.add(b.getThread(), first);
-    Value row = b.divU(index, kChunksPerRow);
-    Value chunk = b.remU(index, kChunksPerRow);
-    consume(row, chunk, loadChunk(buffer, row, chunk));
+    Value row = b.divU(index, chunksPerRow);
+    Value chunk = b.remU(index, chunksPerRow);
+    consume(row, chunk, loadChunk(buffer, row, chunk, chunkBytes));
   }
 }

@@ -27,14 +27,15 @@ SmallVector<Value> packAcross(KernelBuilder &b, ArrayRef<Value> chunks,
 ///
 /// The next 256 threads have the next 8 groups.
 ///
-/// When it is read, a thread gets 16 bytes along a row. Words are permuted in
-/// the row (XOR with a function of the row), so that a warp writes to different
-/// banks and reads whole rows.
+/// When it is read, a thread gets up to 16 bytes along a row. Words are
+/// permuted in the row (XOR with a function of the row), so that a warp writes
+/// to different banks and reads whole rows.
 class TransposeTile {
 public:
   /// Threads of a block are a multiple of this.
   static constexpr int64_t kThreads = 256;
   static constexpr int64_t kRowBytes = 128;
+  static constexpr int64_t kChunkBytes = 16;
 
   TransposeTile(KernelBuilder &b, int64_t rowsPerThread, int64_t buffers);
 
@@ -50,15 +51,18 @@ public:
   Value getFirstWriteWord();
 
   /// Writes the thread's words to a buffer (numbered from 0), waits for the
-  /// block, and calls `consume` with the 16-byte chunks of the tile that this
-  /// thread reads, by row and chunk within the row. A block that alternates
+  /// block, and calls `consume` with the chunks of the tile that this thread
+  /// reads, by row and chunk within the row. A chunk has 16 bytes or, for
+  /// threads that make more bytes of them, 8 or 4. A block that alternates
   /// between two buffers needs no other barrier.
   void
   transpose(Value buffer, ArrayRef<Value> words,
-            function_ref<void(Value row, Value chunk, Value words)> consume);
+            function_ref<void(Value row, Value chunk, Value words)> consume,
+            int64_t chunkBytes = kChunkBytes);
 
-  /// The 16 bytes of chunk `chunk` of a row of a buffer, once it was written.
-  Value loadChunk(Value buffer, Value row, Value chunk);
+  /// The bytes of chunk `chunk` of a row of a buffer, once it was written.
+  Value loadChunk(Value buffer, Value row, Value chunk,
+                  int64_t chunkBytes = kChunkBytes);
 
 private:
   /// Row groups of 256 threads.

@@ -1,7 +1,8 @@
 // RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
 
 // Rows contiguous on both sides: 16 bytes are loaded and converted, and nothing goes through
-// shared memory.
+// shared memory. Two neighbouring threads exchange halves of their 16 bytes, so that they store 32
+// bytes that lie behind each other.
 
 #aligned = #fp8moe.strided<[0, 1], align = 16>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -14,7 +15,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // CHECK-LABEL: gpu.func @dequantize_0
 // CHECK-SAME:    known_block_size = array<i32: 256, 1, 1>
+// CHECK-SAME:    nvvm.minctasm = 4 : i32
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-COUNT-8: gpu.shuffle xor
+// CHECK-NOT:     gpu.shuffle
 // The scale quantized: its reciprocal, in f32.
 // CHECK:         %[[SCALE:.*]] = arith.bitcast %{{.*}} : i32 to f32
 // CHECK:         %[[FACTOR:.*]] = arith.divf %{{.*}}, %[[SCALE]] : f32
@@ -30,7 +34,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Contiguous in different dimensions, in groups: bytes are transposed before they are converted.
+// Contiguous in different dimensions, in groups: bytes are transposed before they are converted, and
+// a thread reads as many as make 16 bytes.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
@@ -44,18 +49,21 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // CHECK-LABEL: gpu.module @fp8moe_kernels
 // CHECK:         llvm.mlir.global internal @dequantize_0_tile() {{.*}} !llvm.array<16384 x i8>
+// A request for resident blocks could not be taken back.
 // CHECK:         gpu.func @dequantize_0
+// CHECK-NOT:     waves_per_eu
 // The group of the tile is looked for among the ends.
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK:         gpu.shuffle
 // CHECK:         llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
 // CHECK:         gpu.barrier
-// CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK:         llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> vector<1xi32>
 // The scale is the factor.
 // CHECK-NOT:     arith.divf
 // CHECK:         rocdl.cvt.pk.f32.bf8
 // CHECK:         arith.mulf %{{.*}} : f32
-// Every group has tiles of its own, so there are at most so many more.
+// Every group has tiles of its own, the first of which begins up to 15 rows before it, so there are
+// at most so many more.
 // CHECK-LABEL: fp8moe_plan.program @groups
-// CHECK:         %[[MORE:.*]] = arith.muli %{{.*}}, %c127
+// CHECK:         %[[MORE:.*]] = arith.muli %{{.*}}, %c142
 // CHECK:         arith.addi %{{.*}}, %[[MORE]]

@@ -26,6 +26,38 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
+// Blocks along columns that are transposed to rows: the 128x4 factors of a tile are put into shared
+// memory as bf16, two by each thread, and read there for 8 lines at a time.
+
+#aligned = #fp8moe.strided<[0, 1], align = 16>
+#column_major = #fp8moe.strided<[1, 0], align = 16>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @across(%q: tensor<?x2048xf8E4M3FN, #column_major>, %s: tensor<2048x?xf8E8M0FNU>)
+      -> tensor<?x2048xbf16, #aligned> {
+    %x = fp8moe.mx_dequantize %q by %s along 0
+        : tensor<?x2048xf8E4M3FN, #column_major>, tensor<2048x?xf8E8M0FNU> -> tensor<?x2048xbf16, #aligned>
+    return %x : tensor<?x2048xbf16, #aligned>
+  }
+}
+
+// CHECK-LABEL: gpu.module @fp8moe_kernels
+// CHECK-DAG:     llvm.mlir.global internal @mx_dequantize_0_tile() {{.*}} !llvm.array<16384 x i8>
+// CHECK-DAG:     llvm.mlir.global internal @mx_dequantize_0_factors() {{.*}} !llvm.array<1024 x i8>
+// CHECK:         gpu.func @mx_dequantize_0
+// CHECK:         gpu.barrier
+// CHECK-COUNT-2: llvm.store %{{.*}} {alignment = 2 : i64} : i16, !llvm.ptr<3>
+// CHECK-NOT:     : i16, !llvm.ptr<3>
+// CHECK:         llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
+// CHECK:         gpu.barrier
+// CHECK-NOT:     !llvm.ptr<1> -> i8
+// CHECK:         llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
+// CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK-NOT:     !llvm.ptr<1> -> i8
+// CHECK-LABEL: fp8moe_plan.program @across
+
+// -----
+
 // In groups, whose scales are in tiles: row r and block c have byte (r % 32) * 16 + (r / 32) * 4 + c.
 
 #tiles = #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>

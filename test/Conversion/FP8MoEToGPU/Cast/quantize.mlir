@@ -26,7 +26,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// In groups, from rows to columns: bytes are transposed after they are converted. On gfx942 values
+// In groups, from rows to columns: bytes are transposed after they are converted, by twice the
+// threads. Tiles begin at multiples of 16 rows, so that bytes of any group are stored in 16. On gfx942 values
 // are clamped first, as its conversion does not saturate infinities.
 
 #col = #fp8moe.strided<[1, 0]>
@@ -42,6 +43,12 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // CHECK-LABEL: gpu.module @fp8moe_kernels
 // CHECK:         llvm.mlir.global internal @quantize_by_scales_0_tile() {{.*}} !llvm.array<16384 x i8>
 // CHECK:         gpu.func @quantize_by_scales_0
+// CHECK-SAME:    known_block_size = array<i32: 512, 1, 1>
+// A tile more for the rows before a group, if the group has any.
+// CHECK:         %[[BEFORE:.*]] = arith.andi %{{.*}}, %c15_i32
+// CHECK:         arith.addi %{{.*}}, %[[BEFORE]]
+// The first row of a tile.
+// CHECK:         arith.andi %{{.*}}, %c-16_i64
 // CHECK:         arith.mulf %{{.*}} : f32
 // CHECK:         rocdl.cvt.pk.fp8.f32
 // CHECK:         llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>

@@ -70,6 +70,9 @@ struct ScaledCastProblem {
   /// ShapedType::kDynamic for what is only known at run time.
   CastSizes<int64_t> sizes;
 
+  /// Whether chunks are taken along rows of the input and of the output.
+  bool readsRows() const { return sizes.inRow == 1; }
+  bool writesRows() const { return sizes.outRow == 1; }
   bool isToFP8() const { return outputType.getIntOrFloatBitWidth() == 8; }
   bool hasBlocks() const {
     return scales == CastScales::RowBlocks ||
@@ -77,7 +80,14 @@ struct ScaledCastProblem {
   }
 };
 
-inline constexpr int64_t kCastThreads = 256;
+/// The threads of a block.
+int64_t countCastThreads(const ScaledCastProblem &problem);
+
+/// Tiles of jagged segments begin at rows that are multiples of this, so that
+/// chunks along rows are aligned wherever a segment begins: only those that its
+/// ends cut are not whole. Blocks of scales are counted from the first row of
+/// the segment, and so are their tiles.
+int64_t getRowAlignment(const ScaledCastProblem &problem);
 
 /// The kernel of a problem. Its pointers are input, scales, offsets (jagged
 /// only) and output; then come the dynamic sizes in the order of `members`.

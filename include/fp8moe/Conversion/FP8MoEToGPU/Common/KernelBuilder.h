@@ -140,6 +140,7 @@ public:
 
   VectorType getWordsType();
   Value zeroWords();
+  /// These two take any number of words.
   Value packWords(ArrayRef<Value> words);
   SmallVector<Value> unpackWords(Value vector);
   /// Joins elements (i8, i16 or i32, first in the lowest bits) to i32 words.
@@ -185,8 +186,12 @@ public:
   /// Runs `body` for every work tile in [0, workTiles), the blocks of the grid
   /// taking turns: a grid of any size computes the same. The index is uniform
   /// in the block. Needs a kernel with a block count.
-  void forEachWorkTile(Value workTiles,
-                       function_ref<void(Value workTile)> body);
+  ///
+  /// Where most blocks have one tile (`mostlyOne`), nothing that all tiles
+  /// share is computed before the first: it would hold registers for the next
+  /// one.
+  void forEachWorkTile(Value workTiles, function_ref<void(Value workTile)> body,
+                       bool mostlyOne = false);
 
   //===--------------------------------------------------------------------===//
   // Threads together

@@ -93,9 +93,13 @@ Value MXAcross::exchangeMagnitudes(Value lane, ArrayRef<Value> chunks) {
   return words.front();
 }
 
-void MXAcross::quantizeBlock(const MXTile &tile, Value line, Value block,
-                             ArrayRef<Value> chunks,
-                             ArrayRef<Value> magnitudes) {
+Value MXAcross::getFactor(Value line, Value position) {
+  Value index = b.add(b.mul(b.divU(line, kMXBlock), kSegmentTile), position);
+  return b.offsetBytes(factors, b.mul(index, sizeof(float)));
+}
+
+void MXAcross::putFactors(const MXTile &tile, Value line, Value block,
+                          ArrayRef<Value> chunks, ArrayRef<Value> magnitudes) {
   MXTile own = kernel.getTile(tile.tile);
   // A lane has as many positions as lines.
   Value lane = b.divU(b.remU(line, kMXBlock), numLines);
@@ -109,24 +113,24 @@ void MXAcross::quantizeBlock(const MXTile &tile, Value line, Value block,
   MXKernel::Scales scales = kernel.createScales(largest);
   Value blockLines = b.divU(line, kMXBlock);
   Value firstPosition = b.mul(block, kMXBlock);
-  auto getFactor = [&](Value position) {
-    Value index = b.add(b.mul(blockLines, kSegmentTile), position);
-    return b.offsetBytes(factors, b.mul(index, sizeof(float)));
-  };
   for (int64_t i : llvm::seq(numLines)) {
     Value position = b.add(firstPosition, b.add(b.mul(lane, numLines), i));
     if (scaleTile)
       kernel.putScale(own, scaleTile, position, blockLines, scales.bytes[i]);
     else
       kernel.storeScale(own, position, blockLines, scales.bytes[i]);
-    b.store(scales.multipliers[i], getFactor(position), sizeof(float));
+    b.store(scales.multipliers[i], getFactor(line, position), sizeof(float));
   }
   b.syncSubgroup();
+}
+
+void MXAcross::putBlock(Value line, Value block, ArrayRef<Value> chunks) {
+  Value firstPosition = b.mul(block, kMXBlock);
   output.putBlock(line, block, chunks, [&](Value chunk) {
     Value first = b.add(firstPosition, b.mul(chunk, kPositions));
     SmallVector<Value> ofElements;
     for (Value word : b.unpackWords(
-             b.load(b.getWordsType(), getFactor(first), kVectorBytes)))
+             b.load(b.getWordsType(), getFactor(line, first), kVectorBytes)))
       ofElements.append(numLines, b.bitcast(b.getF32Type(), word));
     return ofElements;
   });

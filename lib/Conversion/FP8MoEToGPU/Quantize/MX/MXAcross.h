@@ -25,11 +25,13 @@ class MXAcross {
 public:
   MXAcross(MXKernel &kernel, int64_t numLines);
 
-  /// Quantizes what this thread has of its block: `chunks` of the lines from
-  /// `line` on. All lanes of a subgroup take part. In square blocks
-  /// `magnitudes` are theirs.
-  void quantizeBlock(const MXTile &tile, Value line, Value block,
-                     ArrayRef<Value> chunks, ArrayRef<Value> magnitudes);
+  /// Puts scales and factors, from what this thread has of its block: `chunks`
+  /// of the lines from `line` on. All lanes of a subgroup take part. In square
+  /// blocks `magnitudes` are theirs.
+  void putFactors(const MXTile &tile, Value line, Value block,
+                  ArrayRef<Value> chunks, ArrayRef<Value> magnitudes);
+  /// Quantizes these chunks, when all lanes have put factors.
+  void putBlock(Value line, Value block, ArrayRef<Value> chunks);
   /// Stores what all threads have put.
   void store(const MXTile &tile);
 
@@ -39,6 +41,8 @@ private:
   Value exchangeMagnitudes(Value lane, ArrayRef<Value> chunks);
   SmallVector<Value> packMagnitudes(ArrayRef<Value> chunks);
   SmallVector<Value> getMax(ArrayRef<Value> lhs, ArrayRef<Value> rhs);
+  /// Where the factor of a position of a block lies.
+  Value getFactor(Value line, Value position);
 
   KernelBuilder &b;
   int64_t numLines;

@@ -37,7 +37,7 @@ static constexpr int64_t kChunksInFlight = 2;
 /// while others compute and store. No kernel of known sizes spills for them;
 /// for 960 some do. Those of threads that work together have more in registers.
 static constexpr int64_t kResidentThreads = 960;
-static constexpr int64_t kResidentThreadsTogether = 512;
+static constexpr int64_t kResidentThreadsTogether = 640;
 
 /// Whether lines are stored in chunks that are not those of a tile.
 static bool isShifted(const MXQuantizeProblem &problem) {
@@ -297,11 +297,9 @@ void OuterBuilder::quantizeTogether(const MXTile &tile) {
   SmallVector<Value> magnitudes = getMagnitudes(getLargest(chunks));
   if (kernel.problem.square)
     magnitudes.assign(numLines, maxOfBlockLines(b, magnitudes));
-  SmallVector<Value> factors = getFactors(storeScales(tile, magnitudes));
-  output.putBlock(line, block, chunks, [&](Value) { return factors; });
-  if (!across)
-    return;
-  auto put = [&](function_ref<void()> body) {
+  auto putAcross = [&](function_ref<void()> body) {
+    if (!across)
+      return;
     // The block behind a tile is another one's.
     if (hasMore)
       b.createIf(b.less(block, kBlocks), body);
@@ -309,7 +307,11 @@ void OuterBuilder::quantizeTogether(const MXTile &tile) {
       body();
   };
   // The lanes of a subgroup have one block, or all of them one behind the tile.
-  put([&] { across->quantizeBlock(tile, line, block, chunks, magnitudes); });
+  // Their exchange comes first, when a thread has nothing else in registers.
+  putAcross([&] { across->putFactors(tile, line, block, chunks, magnitudes); });
+  SmallVector<Value> factors = getFactors(storeScales(tile, magnitudes));
+  output.putBlock(line, block, chunks, [&](Value) { return factors; });
+  putAcross([&] { across->putBlock(line, block, chunks); });
 }
 
 void OuterBuilder::quantizeTile(const MXTile &tile) {
