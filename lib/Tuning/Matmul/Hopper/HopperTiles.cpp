@@ -58,7 +58,8 @@ using nvidia::kWgmmaRows;
 /// Widths of tiles that are tried. Narrower ones read more than the shared
 /// memory delivers.
 static constexpr int64_t kTileColumns[] = {64, 96, 128, 160, 192, 256};
-/// Dense matmuls are often a single wave, which another width may fill.
+/// Dense matmuls are often a single wave, which another width may fill. (With
+/// promoted accumulation some of these need too many registers.)
 static constexpr int64_t kDenseTileColumns[] = {64,  96,  112, 128, 144,
                                                 160, 192, 224, 240, 256};
 /// Parts of a dense contraction that are tried.
@@ -187,8 +188,9 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
                                                         const Chip &chip) {
   SmallVector<HopperMatmulConfig> configs;
   auto add = [&](WgmmaSchedule kind, int64_t rows) {
-    for (int64_t columns :
-         work.dense ? ArrayRef(kDenseTileColumns) : ArrayRef(kTileColumns)) {
+    for (int64_t columns : work.dense && !work.promoted
+                               ? ArrayRef(kDenseTileColumns)
+                               : ArrayRef(kTileColumns)) {
       HopperMatmulConfig config;
       config.kind = kind;
       config.rows = rows;

@@ -72,13 +72,7 @@ public:
   ProducerMeetings(GroupedMatmulKernel &kernel, TileScheduler &scheduler,
                    const TileWalk &walk);
 
-  /// Whether tiles take nearly the same time, and are not few. Where they
-  /// differ, only warpgroups in ping-pong go on while others are waited for.
-  static bool areWorthwhile(const GroupedMatmulKernel &kernel) {
-    return kernel.config.splits == 1 &&
-           (kernel.problem.isMGrouped() ||
-            kernel.config.kind == WgmmaSchedule::PingPong);
-  }
+  static bool areWorthwhile(const GroupedMatmulKernel &kernel);
 
   void beginTile(const Tile &tile);
   /// `stage` of the tile.
@@ -96,6 +90,19 @@ private:
   Value count, isMeeting;
 };
 } // namespace
+
+/// Whether tiles take nearly the same time, and are neither few nor shorter
+/// than a trip to memory. Where they differ, only warpgroups in ping-pong go on
+/// while others are waited for.
+bool ProducerMeetings::areWorthwhile(const GroupedMatmulKernel &kernel) {
+  if (kernel.config.splits > 1)
+    return false;
+  if (!kernel.problem.isMGrouped())
+    return kernel.config.kind == WgmmaSchedule::PingPong;
+  int64_t contraction = kernel.problem.sizes.contraction;
+  return ShapedType::isDynamic(contraction) ||
+         contraction > kStagesAfterArrival * kernel.getStageElements();
+}
 
 /// Where rows of the operands share lines of 128 bytes, each line is read in
 /// two stages. Only blocks that are close together find it in the cache both
