@@ -155,7 +155,7 @@ public:
   /// next tile is found, and after that comes `finish`: what `body` left under
   /// way hides the search. Returns the number of the tile behind the last one.
   Value forEachTile(const TileWalk &walk,
-                   function_ref<void(const Tile &tile, Value stageCount)> body,
+                    function_ref<void(const Tile &tile, Value stageCount)> body,
                     function_ref<void()> finish = nullptr);
 
   /// Stages of a tile; where the contraction is grouped, on average.
