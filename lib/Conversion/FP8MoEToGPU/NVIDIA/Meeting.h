@@ -21,7 +21,8 @@ namespace mlir::fp8moe {
 ///
 /// It takes one word of global memory, a variable of the kernel, which is zero
 /// again when every member has left. Launches of a kernel that run at the same
-/// time share it; they may wait too little then, or in vain once.
+/// time share it; they may wait too little then, or in vain once. (A thousand
+/// members at once and more may leave a word that ends all waiting.)
 class Meeting {
 public:
   /// With `members` (i32) threads.

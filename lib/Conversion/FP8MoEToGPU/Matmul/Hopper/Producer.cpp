@@ -65,6 +65,10 @@ static constexpr int64_t kStagesBetweenMeetings = 160;
 /// long as a trip to memory: who is in step does not wait.
 static constexpr int64_t kStagesAfterArrival = 2;
 
+/// Tiles of no more stages, where that is known, do not meet: kernels that are
+/// made for them have no registers left.
+static constexpr int64_t kFewStages = 8;
+
 namespace {
 /// The producers of all blocks meet before every so many tiles.
 class ProducerMeetings {
@@ -101,7 +105,7 @@ bool ProducerMeetings::areWorthwhile(const GroupedMatmulKernel &kernel) {
     return kernel.config.kind == WgmmaSchedule::PingPong;
   int64_t contraction = kernel.problem.sizes.contraction;
   return ShapedType::isDynamic(contraction) ||
-         contraction > kStagesAfterArrival * kernel.getStageElements();
+         contraction > kFewStages * kernel.getStageElements();
 }
 
 /// Where rows of the operands share lines of 128 bytes, each line is read in
@@ -168,7 +172,9 @@ void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
             if (meetings)
               meetings->beginTile(tile);
             RingPosition begin = ring.getPosition(stageCount);
-            b.createFor(
+            // A short loop that is unrolled needs more registers than
+            // producers have.
+            b.createRareFor(
                 b.i32(0), tile.numStages, 1, {begin.stage, begin.parity},
                 [&](Value stage, ValueRange carried) {
                   RingPosition position{carried[0], carried[1]};
