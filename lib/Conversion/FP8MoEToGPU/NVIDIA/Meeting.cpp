@@ -23,8 +23,8 @@ static constexpr int64_t kLeft = int64_t(1) << kArrivalBits;
 static constexpr int32_t kInVain = std::numeric_limits<int32_t>::min();
 static constexpr int32_t kCounts = ~kInVain;
 
-/// A look at the word takes most of a microsecond on an H100, so this is a tenth of a
-/// millisecond: blocks that begin together are not that far apart.
+/// A look at the word takes most of a microsecond on an H100, so this is a
+/// tenth of a millisecond: blocks that begin together are not that far apart.
 static constexpr int64_t kMostLooks = 128;
 
 Meeting::Meeting(KernelBuilder &b, Value members) : b(b), members(members) {

@@ -172,18 +172,22 @@ void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
             if (meetings)
               meetings->beginTile(tile);
             RingPosition begin = ring.getPosition(stageCount);
-            // A short loop that is unrolled needs more registers than
-            // producers have.
-            b.createRareFor(
-                b.i32(0), tile.numStages, 1, {begin.stage, begin.parity},
-                [&](Value stage, ValueRange carried) {
-                  RingPosition position{carried[0], carried[1]};
-                  if (meetings)
-                    meetings->beginStage(stage);
-                  createStage(kernel, ring, ringIndex, tile, stage, position);
-                  RingPosition next = ring.getNext(position);
-                  return SmallVector<Value>{next.stage, next.parity};
-                });
+            auto loadStage = [&](Value stage, ValueRange carried) {
+              RingPosition position{carried[0], carried[1]};
+              if (meetings)
+                meetings->beginStage(stage);
+              createStage(kernel, ring, ringIndex, tile, stage, position);
+              RingPosition next = ring.getNext(position);
+              return SmallVector<Value>{next.stage, next.parity};
+            };
+            Value zero = b.i32(0);
+            SmallVector<Value> init{begin.stage, begin.parity};
+            // With a meeting in each copy, an unrolled loop needs more
+            // registers than producers have.
+            if (meetings)
+              b.createRareFor(zero, tile.numStages, 1, init, loadStage);
+            else
+              b.createFor(zero, tile.numStages, 1, init, loadStage);
           });
       if (meetings)
         meetings->finish(end);
