@@ -411,30 +411,30 @@ Value KernelBuilder::shiftLanes(Value value, Value lane) {
 // Memory
 //===----------------------------------------------------------------------===//
 
-Value KernelBuilder::allocateShared(int64_t bytes, StringRef name) {
+/// The address of a variable of this kernel alone, `value` at first or, without
+/// one, undefined.
+Value KernelBuilder::createVariable(StringRef name, Type type, Attribute value,
+                                    int64_t alignment, unsigned space) {
   std::string symbol = (kernel.getName() + "_" + name).str();
   {
     InsertionGuard guard(*this);
     setInsertionPoint(kernel);
-    LLVM::GlobalOp::create(*this, LLVM::LLVMArrayType::get(getI8Type(), bytes),
-                           /*isConstant=*/false, LLVM::Linkage::Internal,
-                           symbol, Attribute(), /*alignment=*/16, kSharedSpace);
+    LLVM::GlobalOp::create(*this, type, /*isConstant=*/false,
+                           LLVM::Linkage::Internal, symbol, value, alignment,
+                           space);
   }
   return LLVM::AddressOfOp::create(
-      *this, LLVM::LLVMPointerType::get(context, kSharedSpace), symbol);
+      *this, LLVM::LLVMPointerType::get(context, space), symbol);
+}
+
+Value KernelBuilder::allocateShared(int64_t bytes, StringRef name) {
+  return createVariable(name, LLVM::LLVMArrayType::get(getI8Type(), bytes),
+                        Attribute(), /*alignment=*/16, kSharedSpace);
 }
 
 Value KernelBuilder::allocateGlobalWord(StringRef name) {
-  std::string symbol = (kernel.getName() + "_" + name).str();
-  {
-    InsertionGuard guard(*this);
-    setInsertionPoint(kernel);
-    LLVM::GlobalOp::create(*this, getI32Type(), /*isConstant=*/false,
-                           LLVM::Linkage::Internal, symbol,
-                           getI32IntegerAttr(0), kWordBytes, kGlobalSpace);
-  }
-  return LLVM::AddressOfOp::create(
-      *this, LLVM::LLVMPointerType::get(context, kGlobalSpace), symbol);
+  return createVariable(name, getI32Type(), getI32IntegerAttr(0), kWordBytes,
+                        kGlobalSpace);
 }
 
 Value KernelBuilder::getDynamicShared() {

@@ -9,7 +9,6 @@
 #include "FP8MoEToGPU/NVIDIA/Meeting.h"
 #include "FP8MoEToGPU/Common/AtomicWords.h"
 
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -31,14 +30,14 @@ Meeting::Meeting(KernelBuilder &b, Value members) : b(b), members(members) {
   word = b.allocateGlobalWord("meeting");
 }
 
-/// The word before `number` is added to it.
-Value Meeting::add(Value number) {
-  return LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, word, number,
+/// The word before `operation` puts `number` in.
+Value Meeting::update(LLVM::AtomicBinOp operation, Value number) {
+  return LLVM::AtomicRMWOp::create(b, operation, word, number,
                                    LLVM::AtomicOrdering::monotonic,
                                    b.getHooks().getDeviceScope());
 }
 
-void Meeting::arrive() { add(b.i32(1)); }
+void Meeting::arrive() { update(LLVM::AtomicBinOp::add, b.i32(1)); }
 
 void Meeting::wait(Value count) {
   Value all = b.mul(count, members);
@@ -56,22 +55,17 @@ void Meeting::wait(Value count) {
       [&](OpBuilder &, Location, ValueRange carried) {
         scf::YieldOp::create(b, ValueRange{b.add(carried.front(), 1)});
       });
-  b.createIf(isMissing(loop.getResult(1)), [&] {
-    LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::_or, word, b.i32(kInVain),
-                              LLVM::AtomicOrdering::monotonic,
-                              b.getHooks().getDeviceScope());
-  });
+  b.createIf(isMissing(loop.getResult(1)),
+             [&] { update(LLVM::AtomicBinOp::_or, b.i32(kInVain)); });
 }
 
 void Meeting::leave(Value arrivals) {
-  Value before = add(b.sub(b.i32(kLeft), arrivals));
+  Value before = update(LLVM::AtomicBinOp::add, b.sub(b.i32(kLeft), arrivals));
   Value left = b.add(b.divU(b.bitAnd(before, kCounts), kLeft), 1);
   // More have left where several launches share the word. To subtract loses
   // nothing that others add meanwhile, as a store would.
   b.createIf(b.equal(b.remU(left, members), 0), [&] {
-    LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::_and, word, b.i32(kCounts),
-                              LLVM::AtomicOrdering::monotonic,
-                              b.getHooks().getDeviceScope());
-    add(b.mul(members, -kLeft));
+    update(LLVM::AtomicBinOp::_and, b.i32(kCounts));
+    update(LLVM::AtomicBinOp::add, b.mul(members, -kLeft));
   });
 }

@@ -10,6 +10,7 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_NVIDIA_MEETING_H
 
 #include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 namespace mlir::fp8moe {
 
@@ -38,7 +39,7 @@ public:
   void leave(Value arrivals);
 
 private:
-  Value add(Value number);
+  Value update(LLVM::AtomicBinOp operation, Value number);
 
   KernelBuilder &b;
   Value members, word;

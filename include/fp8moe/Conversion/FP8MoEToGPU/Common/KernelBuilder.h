@@ -249,6 +249,8 @@ public:
 private:
   scf::ForOp buildFor(Value lower, Value upper, Operand step, ValueRange init,
                       LoopBody body);
+  Value createVariable(StringRef name, Type type, Attribute value,
+                       int64_t alignment, unsigned space);
   Value materialize(Operand operand, Type type);
 
   const TargetHooks &hooks;

@@ -95,9 +95,9 @@ private:
 };
 } // namespace
 
-/// Whether tiles take nearly the same time, and are neither few nor shorter
-/// than a trip to memory. Where they differ, only warpgroups in ping-pong go on
-/// while others are waited for.
+/// Whether tiles take nearly the same time, and are neither few nor short.
+/// Where they differ, only warpgroups in ping-pong go on while others are
+/// waited for.
 bool ProducerMeetings::areWorthwhile(const GroupedMatmulKernel &kernel) {
   if (kernel.config.splits > 1)
     return false;
