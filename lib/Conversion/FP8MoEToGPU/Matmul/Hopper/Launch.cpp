@@ -20,9 +20,12 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Lines that are brought to the second-level cache when a part of them is
-/// read: operands are read whole, by neighbouring blocks.
-static constexpr int64_t kOperandPromotion = 256;
+/// Bytes that are brought to the second-level cache when a part of them is
+/// read. Along the contraction the next part is that of the next stage. What
+/// follows along the rows or columns is another box of this stage, which is
+/// read at once anyway.
+static constexpr int64_t kContractionPromotion = 256;
+static constexpr int64_t kMNMajorPromotion = 128;
 /// Accesses of a warp to partial sums cover whole lines.
 static constexpr int64_t kPartialSumsAlignment = 128;
 
@@ -216,8 +219,13 @@ HopperMatmulLaunch::createMaps(const Operands &operands, int64_t resultBytes,
     bBox.push_back(1);
   if (!problem.isMGrouped() || config.splits > 1)
     box.push_back(1);
-  return {createMap(operands.a, aBox, kSwizzleRowBytes, kOperandPromotion),
-          createMap(operands.b, bBox, kSwizzleRowBytes, kOperandPromotion),
+  auto createOperandMap = [&](const Matrix &matrix, ArrayRef<int64_t> box,
+                              bool isMNMajor) {
+    return createMap(matrix, box, kSwizzleRowBytes,
+                     isMNMajor ? kMNMajorPromotion : kContractionPromotion);
+  };
+  return {createOperandMap(operands.a, aBox, problem.mnMajorA),
+          createOperandMap(operands.b, bBox, problem.mnMajorB),
           createMap(operands.result, box, resultBox.rowBytes, /*promotion=*/0)};
 }
 

@@ -35,7 +35,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
   // PLAN-LABEL: fp8moe_plan.program @experts
   // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 128) swizzle 128 promotion 256 : memref<?x1408xbf16>
-  // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 64, 1) swizzle 128 promotion 256 : memref<8x1408x2048xbf16>
+  // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 64, 1) swizzle 128 promotion 128 : memref<8x1408x2048xbf16>
   func.func @experts(%a: tensor<?x1408xbf16>, %b: tensor<8x1408x2048xbf16>, %ends: tensor<8xi32>) -> tensor<?x2048xbf16> {
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
         tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>]
@@ -71,8 +71,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK: gpu.return
 
   // PLAN-LABEL: fp8moe_plan.program @weight_gradient
-  // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 64) swizzle 128 promotion 256 : memref<?x1408xbf16>
-  // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 64) swizzle 128 promotion 256 : memref<?x2048xbf16>
+  // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 64) swizzle 128 promotion 128 : memref<?x1408xbf16>
+  // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 64) swizzle 128 promotion 128 : memref<?x2048xbf16>
   func.func @weight_gradient(%dy: tensor<?x1408xbf16>, %x: tensor<?x2048xbf16>, %ends: tensor<8xi32>) -> tensor<8x1408x2048xbf16> {
     %a = fp8moe.transpose %dy [1, 0] : tensor<?x1408xbf16> -> tensor<1408x?xbf16, #fp8moe.strided<[1, 0]>>
     %o = fp8moe.grouped_matmul %a, %x groups(%ends : tensor<8xi32>)
