@@ -54,13 +54,15 @@ struct RowsCase {
 };
 } // namespace
 
-/// The tiles among which the number of rows decides. The host does not count
-/// what it costs to add the parts of a split contraction.
+/// The tiles among which the number of rows decides. The host counts waves: not
+/// what it costs to add the parts of a split contraction, nor whether a tile is
+/// good for one wave only.
 static SmallVector<MatmulTileCost> rankWholeTiles(const MatmulWork &work,
                                                   const TargetInfo &target) {
   SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, target);
-  llvm::erase_if(
-      tiles, [](const MatmulTileCost &tile) { return tile.config.splits > 1; });
+  llvm::erase_if(tiles, [](const MatmulTileCost &tile) {
+    return tile.config.splits > 1 || isForSingleWaves(tile.config);
+  });
   return tiles;
 }
 

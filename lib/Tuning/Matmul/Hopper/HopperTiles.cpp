@@ -58,10 +58,19 @@ using nvidia::kWgmmaRows;
 /// Widths of tiles that are tried. Narrower ones read more than the shared
 /// memory delivers.
 static constexpr int64_t kTileColumns[] = {64, 96, 128, 160, 192, 256};
-/// Dense matmuls are often a single wave, which another width may fill. (With
-/// promoted accumulation some of these need too many registers.)
-static constexpr int64_t kDenseTileColumns[] = {64,  96,  112, 128, 144,
-                                                160, 192, 224, 240, 256};
+/// Results of a single wave, which another width may fill: rows of their boxes
+/// have 32 or 64 bytes, and where tiles follow each other an H100 loses up to a
+/// third by writing these (8192x8192 in bf16). (With promoted accumulation some
+/// need too many registers.)
+static constexpr int64_t kSingleWaveColumns[] = {112, 144, 224, 240};
+/// Contractions of at most so many bytes are bound by writing. Neighbouring
+/// blocks write whole rows then, in bands one tile high: 1.05 to 1.15 times as
+/// fast as four tiles on an H100 and an H200, while 1024 bytes are 3% slower on
+/// the former, as each band reads all of the second operand.
+static constexpr int64_t kShortContractionBytes = 512;
+/// A line of the L2 cache, which is as long as a row of a stage.
+static constexpr int64_t kLineBytes = 128;
+static_assert(kLineBytes == kSwizzleRowBytes);
 /// Parts of a dense contraction that are tried.
 static constexpr int64_t kSplits[] = {2, 4, 8, 16, 32};
 /// More stages than this hide nothing more.
@@ -184,21 +193,52 @@ static int64_t getMultipliedBytes(const MatmulWork &work) {
   return work.hasBlockScales ? 2 : work.elementBytes;
 }
 
+bool fp8moe::isForSingleWaves(const HopperMatmulConfig &config) {
+  return llvm::is_contained(kSingleWaveColumns, config.columns);
+}
+
+/// Whether the tiles of a dense matmul are known to be a single wave.
+static bool isSingleWave(const HopperMatmulConfig &config,
+                         const MatmulWork &work, const Chip &chip) {
+  if (ShapedType::isDynamic(work.rows) || ShapedType::isDynamic(work.columns))
+    return false;
+  int64_t tiles = llvm::SaturatingMultiply<uint64_t>(
+      llvm::divideCeil(work.rows, config.rows),
+      llvm::divideCeil(work.columns, config.columns) * config.splits);
+  return tiles <= chip.target.multiprocessors;
+}
+
+static bool isBoundByWriting(const MatmulWork &work) {
+  return work.isMGrouped() && ShapedType::isStatic(work.contraction) &&
+         work.contraction <= kShortContractionBytes / work.elementBytes;
+}
+
+/// Whether rows of a tile's boxes are shorter than lines of memory.
+static bool hasNarrowBoxes(const HopperMatmulConfig &config,
+                           const MatmulWork &work) {
+  return config.columns * work.resultBytes % kLineBytes;
+}
+
 static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
                                                         const Chip &chip) {
   SmallVector<HopperMatmulConfig> configs;
   auto add = [&](WgmmaSchedule kind, int64_t rows) {
-    for (int64_t columns : work.dense && !work.promoted
-                               ? ArrayRef(kDenseTileColumns)
-                               : ArrayRef(kTileColumns)) {
-      HopperMatmulConfig config;
-      config.kind = kind;
-      config.rows = rows;
-      config.columns = columns;
-      config = withMostStages(config, work, chip);
-      if (!explainIllegal(config, work, chip))
-        configs.push_back(config);
-    }
+    auto addColumns = [&](ArrayRef<int64_t> widths) {
+      for (int64_t columns : widths) {
+        HopperMatmulConfig config;
+        config.kind = kind;
+        config.rows = rows;
+        config.columns = columns;
+        if (isBoundByWriting(work))
+          config.raster = 1;
+        config = withMostStages(config, work, chip);
+        if (!explainIllegal(config, work, chip))
+          configs.push_back(config);
+      }
+    };
+    addColumns(kTileColumns);
+    if (work.dense && !work.promoted)
+      addColumns(kSingleWaveColumns);
   };
   add(work.promoted ? WgmmaSchedule::Independent : WgmmaSchedule::PingPong,
       128);
@@ -211,16 +251,17 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
         config.splits = splits;
         configs.push_back(config);
       }
+  llvm::erase_if(configs, [&](const HopperMatmulConfig &config) {
+    if (isBoundByWriting(work) && hasNarrowBoxes(config, work))
+      return true;
+    return isForSingleWaves(config) && !isSingleWave(config, work, chip);
+  });
   return configs;
 }
 
 //===----------------------------------------------------------------------===//
 // Predicted time
 //===----------------------------------------------------------------------===//
-
-/// A line of the L2 cache, which is as long as a row of a stage.
-static constexpr int64_t kLineBytes = 128;
-static_assert(kLineBytes == kSwizzleRowBytes);
 
 /// Lines that a row of a stage takes on average, when rows are so many elements
 /// apart.
@@ -297,9 +338,9 @@ static double getTileTime(const HopperMatmulConfig &config,
   switch (config.kind) {
   case WgmmaSchedule::PingPong: {
     // A warpgroup multiplies and writes while the other does the same.
-    bool isNarrow = config.columns * work.resultBytes % kSwizzleRowBytes;
-    double write = *chip.figures.writeTime * elements *
-                   (isNarrow ? *chip.figures.narrowWrite : 1);
+    double narrow =
+        hasNarrowBoxes(config, work) ? *chip.figures.narrowWrite : 1;
+    double write = *chip.figures.writeTime * elements * narrow;
     return *chip.figures.turnTime + std::max(multiply, (multiply + write) / 2);
   }
   case WgmmaSchedule::Independent:

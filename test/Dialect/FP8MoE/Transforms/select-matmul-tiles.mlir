@@ -59,6 +59,29 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
+// A short contraction is bound by writing: boxes are whole lines, and neighbouring blocks
+// write whole rows (`raster = 1`). Widths whose boxes have rows of 32 bytes, such as 144, are
+// for results of a single wave.
+
+#columns = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // CHECK-LABEL: func.func @dense
+  func.func @dense(%a: tensor<8192x256xbf16>, %b: tensor<256x8192xbf16, #columns>,
+      %c: tensor<8192x320xbf16>, %d: tensor<320x8192xbf16, #columns>,
+      %e: tensor<4096x7168xbf16>, %f: tensor<7168x576xbf16, #columns>)
+      -> (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>, tensor<4096x576xbf16>) {
+    // CHECK: tiles [#fp8moe.wgmma<rows = {{.*}}, columns = {{64|128|192|256}}, stages = {{.*}}, schedule = {{.*}}, raster = 1>]
+    %short = fp8moe.linear %a, %b : tensor<8192x256xbf16>, tensor<256x8192xbf16, #columns> -> tensor<8192x8192xbf16>
+    // CHECK: tiles [#fp8moe.wgmma<rows = 128, columns = {{128|160}}, stages = {{.*}}, schedule = ping_pong>]
+    %waves = fp8moe.linear %c, %d : tensor<8192x320xbf16>, tensor<320x8192xbf16, #columns> -> tensor<8192x8192xbf16>
+    // CHECK: tiles [#fp8moe.wgmma<rows = 128, columns = 144, {{.*}}>]
+    %wave = fp8moe.linear %e, %f : tensor<4096x7168xbf16>, tensor<7168x576xbf16, #columns> -> tensor<4096x576xbf16>
+    return %short, %waves, %wave : tensor<8192x8192xbf16>, tensor<8192x8192xbf16>, tensor<4096x576xbf16>
+  }
+}
+
+// -----
+
 // No choice where there is no kernel; the lowering reports that.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {

@@ -11,11 +11,11 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-NOT: rows=128,columns=160,stages={{.*}},schedule=ping_pong
   // CHECK: func.func @"matmul/m0/wgmma,rows=64,columns=64,
   // CHECK: func.func @"matmul/m0/wgmma,rows=128,columns=256,stages=4,schedule=cooperative,raster=4"(
-  func.func @matmul(%a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16, #fp8moe.strided<[0, 2, 1]>>,
+  func.func @matmul(%a: tensor<?x512xbf16>, %b: tensor<2x512x64xbf16, #fp8moe.strided<[0, 2, 1]>>,
       %c: tensor<?x64xbf16>, %ends: tensor<2xi32>) -> tensor<?x64xbf16> {
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
         accumulate(%c : tensor<?x64xbf16>)
-        : tensor<?x64xbf16>, tensor<2x64x64xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<?x64xbf16>
+        : tensor<?x512xbf16>, tensor<2x512x64xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<?x64xbf16>
     return %o : tensor<?x64xbf16>
   }
 }

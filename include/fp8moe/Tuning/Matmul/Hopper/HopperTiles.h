@@ -118,6 +118,9 @@ LogicalResult verifyMatmulLayouts(MatmulOpInterface op,
 /// Dimensions of an operand one of which layout placement makes contiguous.
 SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op, bool isFirst);
 
+/// Whether a tile's width is only for results that are a single wave.
+bool isForSingleWaves(const HopperMatmulConfig &config);
+
 /// The tiles that are legal where there is a kernel, in a fixed order.
 SmallVector<MatmulTileCost> rankMatmulTiles(const MatmulWork &work,
                                             const TargetInfo &target);
