@@ -21,6 +21,18 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+/// Loops over so few known stages would be unrolled.
+static constexpr int64_t kUnrolledStages = 4;
+
+/// Whether LLVM would unroll loops over the stages if it knew how many there
+/// are: each copy would take registers for accumulators of its own.
+static bool isUnrolled(const GroupedMatmulKernel &kernel) {
+  int64_t contraction = kernel.problem.sizes.contraction;
+  return kernel.problem.hasBlockScales() ||
+         (ShapedType::isStatic(contraction) &&
+          contraction <= kUnrolledStages * kernel.getStageElements());
+}
+
 TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
     : kernel(kernel), b(kernel.b) {
   const HopperMatmulConfig &config = kernel.config;
@@ -31,9 +43,7 @@ TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
   if (mGrouped) {
     numStages = kernel.roundUpStages(
         b.ceilDiv(kernel.sizes.contraction, kernel.getStageElements()));
-    // Loops over a known pair of stages are unrolled, and each copy would take
-    // registers for accumulators of its own.
-    if (kernel.problem.hasBlockScales())
+    if (isUnrolled(kernel))
       numStages = createOpaque(b, numStages);
   } else {
     tilesAlongRows = b.ceilDiv(kernel.sizes.rows, config.rows);
