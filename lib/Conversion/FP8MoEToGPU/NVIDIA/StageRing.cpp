@@ -52,6 +52,11 @@ void StageRing::createWaitEmpty(RingPosition position) {
                     b.bitXor(position.parity, 1));
 }
 
+void StageRing::createWaitReleased(RingPosition position, Value count) {
+  RingPosition before = getBefore(position, count);
+  createBarrierWait(b, getEmptyBarrier(before.stage), before.parity);
+}
+
 void StageRing::createWaitFull(RingPosition position) {
   createBarrierWait(b, getFullBarrier(position.stage), position.parity);
 }

@@ -45,6 +45,10 @@ public:
   Value getFullBarrier(Value stage);
   Value getEmptyBarrier(Value stage);
   void createWaitEmpty(RingPosition position);
+  /// Waits until the stage that lies `count` (i32) stages before `position` has
+  /// been released, at most those of the ring. With fewer, less is filled at
+  /// once.
+  void createWaitReleased(RingPosition position, Value count);
   void createWaitFull(RingPosition position);
   void createRelease(Value stage);
 

@@ -38,11 +38,18 @@ void fp8moe::createBulkLoad(KernelBuilder &b, Value source, Value destination,
       /*multicastMask=*/Value(), /*l2CacheHint=*/Value());
 }
 
+/// What createpolicy.fractional.L2::evict_first.b64 with fraction 1.0 makes.
+static constexpr int64_t kEvictFirst = 0x12F0000000000000;
+
 void fp8moe::createTensorStore(KernelBuilder &b, Value map,
-                               ValueRange coordinates, Value source) {
+                               ValueRange coordinates, Value source,
+                               CachePriority priority) {
+  Value hint;
+  if (priority == CachePriority::EvictFirst)
+    hint = b.i64(kEvictFirst);
   NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp::create(
-      b, map, source, coordinates, /*l2CacheHint=*/Value(),
-      NVVM::TMAStoreMode::TILE, /*predicate=*/Value());
+      b, map, source, coordinates, hint, NVVM::TMAStoreMode::TILE,
+      /*predicate=*/Value());
 }
 
 void fp8moe::createStoreCommit(KernelBuilder &b) {

@@ -26,10 +26,13 @@ void createTensorLoad(KernelBuilder &b, Value map, ValueRange coordinates,
 /// Copies `bytes` (i32), a multiple of 16, from global memory.
 void createBulkLoad(KernelBuilder &b, Value source, Value destination,
                     Value bytes, Value barrier);
+/// How long the second-level cache keeps what is written.
+enum class CachePriority { Normal, EvictFirst };
 /// The reverse of a tensor load. Elements outside of the tensor are not
 /// written.
 void createTensorStore(KernelBuilder &b, Value map, ValueRange coordinates,
-                       Value source);
+                       Value source,
+                       CachePriority priority = CachePriority::Normal);
 /// Commits the thread's stores to a group.
 void createStoreCommit(KernelBuilder &b);
 /// Waits until at most `pending` of the thread's groups still read their shared

