@@ -150,6 +150,23 @@ private:
              << " needs " << numParameters
              << "; its signature must not change after "
                 "-fp8moe-plan-cpu-entries";
+    return verifyParameterTypes(kernel, bodyName, body.getNumArguments());
+  }
+
+  /// Checks that pointers come first, one for each memref, and then numbers.
+  LogicalResult verifyParameterTypes(func::FuncOp kernel,
+                                     FlatSymbolRefAttr bodyName,
+                                     size_t numPointers) {
+    Type pointer = LLVM::LLVMPointerType::get(&getContext());
+    Type number = IntegerType::get(&getContext(), 64);
+    for (auto [index, type] : llvm::enumerate(kernel.getArgumentTypes()))
+      if (Type expected = index < numPointers ? pointer : number;
+          type != expected)
+        return kernel.emitError("was declared with parameter ")
+               << index << " of type " << type << ", but " << bodyName
+               << " needs " << expected
+               << " there; its signature must not change after "
+                  "-fp8moe-plan-cpu-entries";
     return success();
   }
 

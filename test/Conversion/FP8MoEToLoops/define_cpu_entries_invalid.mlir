@@ -44,3 +44,11 @@ func.func private @kernel(!llvm.ptr) attributes {entry_of = @body}
 func.func @body(%x: memref<4x8xf32, strided<[8, 1], offset: 3>>) {
   return
 }
+
+// -----
+
+// expected-error @below {{was declared with parameter 1 of type '!llvm.ptr', but @body needs 'i64' there; its signature must not change after -fp8moe-plan-cpu-entries}}
+func.func private @kernel(!llvm.ptr, !llvm.ptr) attributes {entry_of = @body}
+func.func @body(%x: memref<?xf32>) {
+  return
+}
