@@ -120,6 +120,8 @@ def _sum_slots(
     rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, weights: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
     """One slot of all tokens at a time, which takes less memory than all at once and fixes the order."""
+    if _has_bags(rows, weights):
+        return sum_bags(rows, offsets, places, weights)
     total = torch.zeros(places.shape[0], rows.shape[1], dtype=_wide(rows), device=rows.device)
     for j, part in enumerate(_gather_slots(rows, offsets, places)):
         if weights is None:
@@ -127,6 +129,46 @@ def _sum_slots(
         else:
             total += part * weights[:, j : j + 1].to(total.dtype)
     return total.to(rows.dtype)
+
+
+def _has_bags(rows: torch.Tensor, weights: Optional[torch.Tensor]) -> bool:
+    """Whether torch has a kernel of its own for the sums. Inductor makes one of what is written here."""
+    has_type = weights is None or weights.dtype == rows.dtype
+    return rows.is_cuda and has_type and rows.numel() > 0 and not torch.compiler.is_compiling()
+
+
+#: Bags of what `sum_bags` leaves out: a bag is read by a few threads, one row after another.
+_SPARE_BAGS = 256
+
+
+def sum_bags(
+    rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, weights: Optional[torch.Tensor]
+) -> torch.Tensor:
+    """The slots of each token as a bag of rows, which one kernel of torch reads in their order and sums in float32. What is
+    elsewhere goes into bags behind those of tokens, as row 0, for every number belongs to some bag."""
+    tokens, slots = places.shape[0], places.numel()
+    used = (places < offsets[-1]).flatten()
+    ends = used.cumsum(0)
+    at = torch.where(used, ends - 1, slots)
+
+    def gather(tensor: torch.Tensor) -> torch.Tensor:
+        """Of used slots, and then zeros."""
+        return tensor.new_zeros(slots + 1).scatter_(0, at, tensor.flatten())[:slots]
+
+    numbers = torch.arange(_SPARE_BAGS, device=places.device)
+    spare = ends[-1] + numbers * (slots - ends[-1]) // _SPARE_BAGS
+    begins = torch.cat([ends.new_zeros(1), ends.view(places.shape)[:-1, -1], spare])
+    of_slot = None if weights is None else gather(weights)
+    bags = torch.nn.functional.embedding_bag(gather(places), rows, begins, mode="sum", per_sample_weights=of_slot)
+    return bags[:tokens]
+
+
+def dot_bags(rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """Of each slot the product of its row with the gradient of its token, by the kernel that torch has for gradients of
+    `sum_bags`; zero for what is elsewhere."""
+    tokens = torch.arange(places.numel(), device=places.device) // places.shape[1]
+    dots = torch.ops.aten._embedding_bag_per_sample_weights_backward(gradient, rows, places.flatten(), tokens, tokens, 0)
+    return dots.view(places.shape).masked_fill_(places >= offsets[-1], 0.0)
 
 
 def _is_row_used(rows: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
@@ -181,9 +223,12 @@ class _WeightedSum(torch.autograd.Function):
         grad_rows = grad_weights = None
         if ctx.needs_input_grad[0]:
             of_row = weights.flatten()[slots].to(_wide(rows)).unsqueeze(1)
-            spread = (_spread(gradient, slots, places.shape[1]) * of_row).to(rows.dtype)
-            grad_rows = torch.where(_is_row_used(rows, offsets), spread, 0.0)
-        if ctx.needs_input_grad[1]:
+            # In place, as each of these is a pass over memory where nothing fuses them.
+            grad_rows = _spread(gradient, slots, places.shape[1]).mul_(of_row)
+            grad_rows.masked_fill_(~_is_row_used(rows, offsets), 0.0)
+        if ctx.needs_input_grad[1] and _has_bags(rows, weights) and gradient.dtype == rows.dtype:
+            grad_weights = dot_bags(rows, offsets, places, gradient)
+        elif ctx.needs_input_grad[1]:
             columns = [(part.to(_wide(rows)) * gradient).sum(1) for part in _gather_slots(rows, offsets, places)]
             grad_weights = torch.stack(columns, 1).to(weights.dtype)
         return grad_rows, grad_weights, None, None, None

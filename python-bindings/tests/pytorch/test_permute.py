@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 
 import torch._dynamo.testing  # noqa: E402
 
-from fp8moe.torch import grouped_mm, permute, unpermute  # noqa: E402
+from fp8moe.torch import _permute, grouped_mm, permute, unpermute  # noqa: E402
 
 T, D, K, E = 37, 24, 3, 5
 CHOICES = {"some empty": [0, 2, 4], "one": [3, 3, 3], "elsewhere": [1, -1, E, E + 7], "all elsewhere": [E, E, E]}
@@ -18,6 +18,20 @@ CHOICES = {"some empty": [0, 2, 4], "one": [3, 3, 3], "elsewhere": [1, -1, E, E 
 @pytest.fixture(autouse=True)
 def seed():
     torch.manual_seed(0)
+
+
+@pytest.fixture(params=[False, True], ids=["slot by slot", "bags"])
+def sums(request, monkeypatch):
+    """How sums are computed: on a GPU by torch's kernels for bags, which run on the CPU, too."""
+    has_bags = _permute._has_bags
+    monkeypatch.setattr(_permute, "_has_bags", lambda rows, weights: request.param and has_bags(OnGpu(rows), weights))
+
+
+class OnGpu:
+    is_cuda = True
+
+    def __init__(self, rows):
+        self.dtype, self.numel = rows.dtype, rows.numel
 
 
 def choose(kind, tokens=T):
@@ -54,7 +68,7 @@ def test_rows_and_offsets(kind, dtype):
 
 
 @pytest.mark.parametrize("kind", CHOICES)
-def test_way_back_and_gradients(kind):
+def test_way_back_and_gradients(kind, sums):
     """Of one rounding, where rows of experts elsewhere hold what no number is."""
     x, weights = tensors()
     experts, gradient = choose(kind), torch.randn(T, D).bfloat16()
@@ -78,7 +92,7 @@ def test_way_back_and_gradients(kind):
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("kind", CHOICES)
-def test_gradcheck(kind, weighted):
+def test_gradcheck(kind, weighted, sums):
     x, weights = tensors(torch.float64, tokens=6)
     experts = choose(kind, tokens=6)
 
@@ -89,7 +103,7 @@ def test_gradcheck(kind, weighted):
     assert torch.autograd.gradcheck(there_and_back, (x, weights))
 
 
-def test_rows_past_the_end_get_no_gradient():
+def test_rows_past_the_end_get_no_gradient(sums):
     """And give none to tokens, even where it is no number."""
     x, weights = tensors()
     rows, routing = permute(x, choose("elsewhere"), E)
@@ -104,7 +118,22 @@ def test_rows_past_the_end_get_no_gradient():
         assert not grad_rows[end:].any() and grad_rows[:end].any()
 
 
-def test_no_tokens():
+def test_weights_of_another_type(sums):
+    """float32 ones are not rounded."""
+    x, weights = tensors()
+    experts, weights = choose("elsewhere"), weights.detach().float().requires_grad_()
+    rows, routing = permute(x.detach(), experts, E)
+    y = unpermute(rows, routing, weights)
+    gradient = torch.randn(T, D).bfloat16()
+    here = (experts >= 0) & (experts < E)
+    total = (weights.detach().double() * here).sum(1, keepdim=True)
+    torch.testing.assert_close(y, (x.detach().double() * total).bfloat16())
+    (grad_weights,) = torch.autograd.grad(y, weights, gradient)
+    dots = (x.detach().double() * gradient.double()).sum(1, keepdim=True) * here
+    torch.testing.assert_close(grad_weights, dots.float())
+
+
+def test_no_tokens(sums):
     x, weights = tensors(tokens=0)
     rows, routing = permute(x, choose("one", tokens=0), E)
     y = unpermute(rows, routing, weights)
