@@ -29,7 +29,7 @@ PROGRAMS: Tuple[str, ...] = ("forward", "backward", "grad_x", "grad_weights")
 
 #: From so many weights on there is no `backward`, whose workspace holds all that is quantized until both gradients are
 #: there. With fewer, calls of several programs take longer than what they do.
-LARGE_WEIGHTS = 2**24
+LARGE_WEIGHTS = 2**26
 
 #: What then computes both gradients: between these, whoever calls them frees what is read no more.
 PARTS: Tuple[str, ...] = ("quantize_x", "quantize_grad_y", "quantize_weights_n", "multiply_grad_x", "multiply_grad_weights")

@@ -163,12 +163,12 @@ def sum_bags(
     return bags[:tokens]
 
 
-def dot_bags(rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """Of each slot the product of its row with the gradient of its token, by the kernel that torch has for gradients of
-    `sum_bags`; zero for what is elsewhere."""
-    tokens = torch.arange(places.numel(), device=places.device) // places.shape[1]
-    dots = torch.ops.aten._embedding_bag_per_sample_weights_backward(gradient, rows, places.flatten(), tokens, tokens, 0)
-    return dots.view(places.shape).masked_fill_(places >= offsets[-1], 0.0)
+def dot_slots(rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """Of each slot the product of its row with the gradient of its token, as a batch of matmuls; zero for what is
+    elsewhere."""
+    of_slot = rows[places.flatten()].view(*places.shape, rows.shape[1])
+    dots = torch.bmm(of_slot, gradient.unsqueeze(2)).squeeze(2)
+    return dots.masked_fill_(places >= offsets[-1], 0.0)
 
 
 def _is_row_used(rows: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
@@ -227,7 +227,7 @@ class _WeightedSum(torch.autograd.Function):
             grad_rows = _spread(gradient, slots, places.shape[1]).mul_(of_row)
             grad_rows.masked_fill_(~_is_row_used(rows, offsets), 0.0)
         if ctx.needs_input_grad[1] and _has_bags(rows, weights) and gradient.dtype == rows.dtype:
-            grad_weights = dot_bags(rows, offsets, places, gradient)
+            grad_weights = dot_slots(rows, offsets, places, gradient)
         elif ctx.needs_input_grad[1]:
             columns = [(part.to(_wide(rows)) * gradient).sum(1) for part in _gather_slots(rows, offsets, places)]
             grad_weights = torch.stack(columns, 1).to(weights.dtype)

@@ -28,7 +28,7 @@ def divide(monkeypatch):
     """A function that says whether gradients are computed in parts from now on."""
 
     def choose(in_parts):
-        monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1 if in_parts else 2**24)
+        monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1 if in_parts else 2**26)
         monkeypatch.setattr(_grouped_mm, "_known", {})
         _grouped_mm.make_op.cache_clear()
         torch.compiler.reset()  # which has names of operators in its graphs
