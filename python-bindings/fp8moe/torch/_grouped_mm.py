@@ -246,6 +246,10 @@ def make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: 
     return differentiable(ops["forward"], backwards)
 
 
+#: Elements of a gradient that eager code quantizes once for each program.
+_FEW = 2**22
+
+
 class _Parts(NamedTuple):
     """Both gradients by programs.PARTS. Each is an operator of its own, so that what it reads is freed as soon as nobody
     else does, and Inductor, which sees their sizes, may choose another order."""
@@ -256,9 +260,15 @@ class _Parts(NamedTuple):
     quantize_weights_n: Optional[Op]
     multiply_grad_x: Op
     multiply_grad_weights: Op
+    #: Each gradient by one program.
+    grad_x: Op
+    grad_weights: Op
 
     def __call__(self, grad_y: torch.Tensor, x: torch.Tensor, *tensors: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
         weights, offsets = tensors[:-1], tensors[-1]
+        if type(grad_y) is torch.Tensor and grad_y.numel() <= _FEW:
+            # To read so little twice takes less than to call three more operators; a graph's sizes may be symbols.
+            return self.grad_x(grad_y, *weights, offsets), self.grad_weights(grad_y, x, offsets)
         columns = self.quantize_x(x, grad_y, offsets)
         rows, row_scales, *grad_columns = self.quantize_grad_y(grad_y, offsets)
 
@@ -288,7 +298,7 @@ def _is_x_first(M: int, E: int, K: int, N: int) -> bool:
 
 
 def _join_parts(ops: Dict[str, Op]) -> Formula:
-    parts = _Parts(*(ops.get(name) for name in programs.PARTS))  # type: ignore[arg-type]
+    parts = _Parts(*(ops.get(name) for name in (*programs.PARTS, "grad_x", "grad_weights")))  # type: ignore[arg-type]
     operand = ("weights",) if parts.quantize_weights_n else ("weights_n", "scales_n")
     return Formula("backward", ("grad_y", "x", *operand, "offsets"), ("grad_x", "grad_weights"), parts)
 

@@ -6,9 +6,13 @@ depends on the run, and nothing waits for the device."""
 
 from __future__ import annotations
 
+import functools
+import warnings
 from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
+
+from ._ops import _PLAIN_TYPES, _is_watched
 
 _INT_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -120,8 +124,8 @@ def _sum_slots(
     rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, weights: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
     """One slot of all tokens at a time, which takes less memory than all at once and fixes the order."""
-    if _has_bags(rows, weights):
-        return sum_bags(rows, offsets, places, weights)
+    if kernels := _find_kernels(rows, *(() if weights is None else (weights,))):
+        return kernels.sum_slots(rows, offsets, places, weights)
     total = torch.zeros(places.shape[0], rows.shape[1], dtype=_wide(rows), device=rows.device)
     for j, part in enumerate(_gather_slots(rows, offsets, places)):
         if weights is None:
@@ -131,48 +135,51 @@ def _sum_slots(
     return total.to(rows.dtype)
 
 
-def _has_bags(rows: torch.Tensor, weights: Optional[torch.Tensor]) -> bool:
-    """Whether torch has a kernel of its own for the sums. Inductor makes one of what is written here."""
-    has_type = weights is None or weights.dtype == rows.dtype
-    return rows.is_cuda and has_type and rows.numel() > 0 and not torch.compiler.is_compiling()
+def _find_kernels(*tensors: torch.Tensor) -> Any:
+    """The module with kernels for these tensors, or None: where Inductor fuses what is written here, somebody looks on,
+    sums are not in float32, or there is no Triton, which comes with torch for GPUs."""
+    if torch.compiler.is_compiling() or _is_watched():
+        return None
+    for tensor in tensors:
+        if not tensor.is_cuda or tensor.numel() == 0 or type(tensor) not in _PLAIN_TYPES or tensor.dtype not in _TYPES:
+            return None
+    return _load_kernels()
 
 
-#: Bags of what `sum_bags` leaves out: a bag is read by a few threads, one row after another.
-_SPARE_BAGS = 256
+_TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
 
 
-def sum_bags(
-    rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, weights: Optional[torch.Tensor]
+@functools.lru_cache(maxsize=None)
+def _load_kernels() -> Any:
+    try:
+        from . import _permute_kernels
+    except ImportError:
+        return None
+    try:
+        _permute_kernels.check()
+    except Exception as error:  # whatever a compiler that is not there, or a cache that cannot be written, makes of it
+        warnings.warn(
+            f"permute and unpermute take several times as long outside of torch.compile, as Triton cannot make their kernels "
+            f"here: {type(error).__name__}: {error}. It needs a C compiler (gcc, or CC) and a folder to write to "
+            "(TRITON_CACHE_DIR)",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return _permute_kernels
+
+
+def _spread_used(
+    gradient: torch.Tensor, offsets: torch.Tensor, slots: torch.Tensor, k: int, weights: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
-    """The slots of each token as a bag of rows, which one kernel of torch reads in their order and sums in float32. What is
-    elsewhere goes into bags behind those of tokens, as row 0, for every number belongs to some bag."""
-    tokens, slots = places.shape[0], places.numel()
-    used = (places < offsets[-1]).flatten()
-    ends = used.cumsum(0)
-    at = torch.where(used, ends - 1, slots)
-
-    def gather(tensor: torch.Tensor) -> torch.Tensor:
-        """Of used slots, and then zeros."""
-        return tensor.new_zeros(slots + 1).scatter_(0, at, tensor.flatten())[:slots]
-
-    numbers = torch.arange(_SPARE_BAGS, device=places.device)
-    spare = ends[-1] + numbers * (slots - ends[-1]) // _SPARE_BAGS
-    begins = torch.cat([ends.new_zeros(1), ends.view(places.shape)[:-1, -1], spare])
-    of_slot = None if weights is None else gather(weights)
-    bags = torch.nn.functional.embedding_bag(gather(places), rows, begins, mode="sum", per_sample_weights=of_slot)
-    return bags[:tokens]
-
-
-def dot_slots(rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """Of each slot the product of its row with the gradient of its token, as a batch of matmuls; zero for what is
-    elsewhere."""
-    of_slot = rows[places.flatten()].view(*places.shape, rows.shape[1])
-    dots = torch.bmm(of_slot, gradient.unsqueeze(2)).squeeze(2)
-    return dots.masked_fill_(places >= offsets[-1], 0.0)
-
-
-def _is_row_used(rows: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    return (torch.arange(rows.shape[0], device=rows.device) < offsets[-1]).unsqueeze(1)
+    """Of each row the gradient of its token, times its weight; zeros for rows past the last offset."""
+    if kernels := _find_kernels(gradient, *(() if weights is None else (weights,))):
+        return kernels.spread(gradient, offsets, slots, k, weights)
+    rows = _spread(gradient, slots, k)
+    if weights is not None:
+        rows = (rows * weights.flatten()[slots].to(_wide(rows)).unsqueeze(1)).to(gradient.dtype)
+    is_used = (torch.arange(rows.shape[0], device=rows.device) < offsets[-1]).unsqueeze(1)
+    return torch.where(is_used, rows, 0.0)
 
 
 class _Permute(torch.autograd.Function):
@@ -200,8 +207,7 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         offsets, slots = ctx.saved_tensors
-        spread = _spread(gradient, slots, ctx.k)
-        return torch.where(_is_row_used(spread, offsets), spread, 0.0), None, None, None
+        return _spread_used(gradient, offsets, slots, ctx.k), None, None, None
 
 
 class _WeightedSum(torch.autograd.Function):
@@ -222,13 +228,11 @@ class _WeightedSum(torch.autograd.Function):
         rows, weights, offsets, slots, places = ctx.saved_tensors
         grad_rows = grad_weights = None
         if ctx.needs_input_grad[0]:
-            of_row = weights.flatten()[slots].to(_wide(rows)).unsqueeze(1)
-            # In place, as each of these is a pass over memory where nothing fuses them.
-            grad_rows = _spread(gradient, slots, places.shape[1]).mul_(of_row)
-            grad_rows.masked_fill_(~_is_row_used(rows, offsets), 0.0)
-        if ctx.needs_input_grad[1] and _has_bags(rows, weights) and gradient.dtype == rows.dtype:
-            grad_weights = dot_slots(rows, offsets, places, gradient)
-        elif ctx.needs_input_grad[1]:
-            columns = [(part.to(_wide(rows)) * gradient).sum(1) for part in _gather_slots(rows, offsets, places)]
-            grad_weights = torch.stack(columns, 1).to(weights.dtype)
+            grad_rows = _spread_used(gradient, offsets, slots, places.shape[1], weights)
+        if ctx.needs_input_grad[1]:
+            if kernels := _find_kernels(rows, weights, gradient):
+                grad_weights = kernels.dot_slots(rows, offsets, places, gradient, weights.dtype)
+            else:
+                columns = [(part.to(_wide(rows)) * gradient).sum(1) for part in _gather_slots(rows, offsets, places)]
+                grad_weights = torch.stack(columns, 1).to(weights.dtype)
         return grad_rows, grad_weights, None, None, None

@@ -29,6 +29,7 @@ def divide(monkeypatch):
 
     def choose(in_parts):
         monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1 if in_parts else 2**26)
+        monkeypatch.setattr(_grouped_mm, "_FEW", 0)  # eager code has parts for any number of rows
         monkeypatch.setattr(_grouped_mm, "_known", {})
         _grouped_mm.make_op.cache_clear()
         torch.compiler.reset()  # which has names of operators in its graphs
@@ -71,6 +72,33 @@ def test_bits_of_one_operator(divide, ends, layout, kept, recipe):
     for _ in range(2):
         for found, other in zip(step(), expected):
             assert torch.equal(found, other) and found.stride() == other.stride()
+
+
+def test_few_rows(divide, monkeypatch):
+    """Of which eager code quantizes the gradient twice."""
+    divide(True)
+    expected = gradients(*(step := tensors()), ENDS["empty"])
+    monkeypatch.setattr(_grouped_mm, "_FEW", M * N)
+    op = _grouped_mm.make_op(K, N, E, "NK", "rowwise", "cpu")
+    ran = []
+    for backward in (*op._backwards[0].run, *op._backwards[1:]):
+        monkeypatch.setattr(backward, "_programs", Recorder(backward._programs, ran, backward.signature.name))
+    assert all(map(torch.equal, gradients(*step, ENDS["empty"]), expected)) and ran == ["grad_x", "grad_weights"]
+    ran.clear()
+    monkeypatch.setattr(_grouped_mm, "_FEW", M * N - 1)
+    assert all(map(torch.equal, gradients(*step, ENDS["empty"]), expected)) and sorted(ran) == sorted(programs.PARTS)
+
+
+class Recorder(dict):
+    """Programs by device that write down their name where they are asked for."""
+
+    def __init__(self, programs, ran, name):
+        super().__init__(programs)
+        self.ran, self.name = ran, name
+
+    def get(self, device):
+        self.ran.append(self.name)
+        return super().get(device)
 
 
 def test_rows_of_no_group_and_no_rows(divide):
