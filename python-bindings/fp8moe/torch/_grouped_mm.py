@@ -298,7 +298,7 @@ def _is_x_first(M: int, E: int, K: int, N: int) -> bool:
 
 
 def _join_parts(ops: Dict[str, Op]) -> Formula:
-    parts = _Parts(*(ops.get(name) for name in (*programs.PARTS, "grad_x", "grad_weights")))  # type: ignore[arg-type]
+    parts: Any = _Parts(*(ops.get(name) for name in (*programs.PARTS, "grad_x", "grad_weights")))  # type: ignore[arg-type]
     operand = ("weights",) if parts.quantize_weights_n else ("weights_n", "scales_n")
     return Formula("backward", ("grad_y", "x", *operand, "offsets"), ("grad_x", "grad_weights"), parts)
 
