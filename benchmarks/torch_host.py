@@ -63,15 +63,15 @@ def no_launches():
     from fp8moe.torch import _ops
 
     programs = [program for op in _ops._ops.values() for program in op._programs.values()]
-    calls = [known.call for program in programs for known in program._torch_calls.values()]
-    runs = [call._run for call in calls]
+    calls = [known.call for program in programs for known in program.torch_calls.values()]
+    runs = [call.run_block for call in calls]
     for call in calls:
-        call._run = lambda block, size: 0
+        call.run_block = lambda block, size: 0
     try:
         yield
     finally:
         for call, run in zip(calls, runs):
-            call._run = run
+            call.run_block = run
 
 
 @contextlib.contextmanager

@@ -24,6 +24,9 @@ With --cpu-check a small layer runs on the CPU and is compared, and nothing is t
 With --host only the host time of eager calls is measured, on a GPU or, with tensors so small that kernels take little of it, on the
 CPU (torch_host.py): of operators of one quantization, of a grouped matmul and of the whole layer, also with kept weights, and through
 torch's dispatcher, which code takes that is traced or looked at (fp8moe.torch goes past it elsewhere).
+
+With --first-step only the first step is timed, compiled, of a process that finds in the caches, ours and Inductor's, what a process
+before it has compiled: from when it imports fp8moe.torch, or does not, until the device is done. It takes the first shape.
 """
 
 import argparse
@@ -32,7 +35,10 @@ import math
 import os
 import pathlib
 import random
+import subprocess
 import sys
+import tempfile
+import time
 
 os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")
 
@@ -229,6 +235,48 @@ def measure(shape, options, rng):
     return {"shape": list(shape), "contenders": figures}
 
 
+def measure_first_steps(shape, options):
+    """Seconds of the first step of a second process, {name: seconds}."""
+    names = ["fp8moe", "torch bf16"] if options.no_torchao else ["fp8moe", "torchao fp8", "torch bf16"]
+    command = [sys.executable, __file__, f"--seed={options.seed}", f"--only={shape[0]}"]
+    if options.cpu_check:
+        command.append("--cpu-check")
+    found = {}
+    for name in names:
+        with tempfile.TemporaryDirectory() as inductor:
+            caches = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": inductor}
+            for _ in range(2):
+                out = subprocess.run([*command, f"--first-step-of={name}"], env=caches, check=True, capture_output=True, text=True)
+        found[name] = float(out.stdout.split()[-1])
+        print(f"| {','.join(map(str, shape))} | {name} | {found[name]:.2f} |", flush=True)
+    return {"shape": list(shape), "first_step_s": found}
+
+
+def take_first_step(name, shape, options, rng):
+    """What one of these processes does."""
+    import torch
+
+    device = "cpu" if options.cpu_check else "cuda"
+    layer = Layer(shape, device, rng)
+    if device == "cuda":
+        torch.cuda.synchronize()
+    begin = time.perf_counter()
+    if name == "fp8moe":
+        import fp8moe.torch
+
+        experts = fp8moe.torch.experts
+    elif name == "torchao fp8":
+        from moe_layer import torchao_matmul
+
+        experts = experts_of(torchao_matmul())
+    else:
+        experts = experts_of(bf16_matmul)
+    layer.step(experts)()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    print(time.perf_counter() - begin)
+
+
 def show(row):
     bf16 = row["contenders"]["torch bf16"]
     for name, figures in row["contenders"].items():
@@ -247,6 +295,8 @@ def main():
     parser.add_argument("--sizes", action="store_true", help="print the --sizes of `python -m fp8moe prepare` and exit")
     parser.add_argument("--cpu-check", action="store_true", help="compare a small layer on the CPU")
     parser.add_argument("--host", action="store_true", help="only time the host, on the CPU where there is no GPU")
+    parser.add_argument("--first-step", action="store_true", help="only time the first step of a second process")
+    parser.add_argument("--first-step-of", metavar="NAME", help=argparse.SUPPRESS)
     parser.add_argument("--only", type=int, nargs="+", metavar="TOKENS", help="only shapes with so many tokens")
     parser.add_argument("--rounds", type=int, default=21, help="timings of each contender (default: 21)")
     parser.add_argument("--no-torchao", action="store_true", help="leave torchao out, which tunes for minutes")
@@ -275,6 +325,15 @@ def main():
         rows = measure_host(options, rng)
         if options.json:
             pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
+        return None
+    if options.first_step_of:
+        return take_first_step(options.first_step_of, shapes[0], options, rng)
+    if options.first_step:
+        print(f"{where}, torch {torch.__version__}, seed {options.seed}; first step of a second process\n")
+        print("| M,hidden,D,E |  | s |\n|---|---|---|")
+        row = measure_first_steps(shapes[0], options)
+        if options.json:
+            pathlib.Path(options.json).write_text(json.dumps(row, indent=1) + "\n")
         return None
     print(f"{where}, torch {torch.__version__}, seed {options.seed}; forward + backward of the experts\n")
     cells = ["M,hidden,D,E", "", *(f"{what}, dB" for what in RESULTS)]

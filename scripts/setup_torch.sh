@@ -14,9 +14,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 TORCH_ENV="$ROOT/build/torch-env"
 PYTHON="$TORCH_ENV/bin/python"
-OLDEST=2.8
+OLDEST=2.10
 # What is tested where it can be installed; the tests of what is absent are skipped and say so.
-CLIENTS=(transformers torchao)
+CLIENTS=(transformers torchao triton)
 
 has() { "$PYTHON" -c "import $1" 2>/dev/null; }
 

@@ -13,6 +13,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <map>
+#include <mutex>
+#include <tuple>
 
 using namespace fp8moe::runtime;
 
@@ -200,6 +203,7 @@ private:
   int64_t readNumber(int number, DeviceAttribute attribute,
                      const char *what) const;
   int64_t readAttribute(DeviceAttribute attribute) const;
+  uint64_t readResidentBlocks(const ReadyLaunch &launch) const;
   int launchOne(const ReadyLaunch &launch, void **params, void *stream,
                 const char *&function) const;
   std::string errorText(int result) const;
@@ -237,6 +241,13 @@ private:
   /// 0 where the driver was not asked yet: what a program does not ask for may
   /// be refused, and some of it takes a driver milliseconds.
   mutable std::array<std::atomic<int64_t>, numDeviceAttributes> attributes = {};
+  /// What the driver said of kernels, with their blocks, shared memory and
+  /// clusters.
+  mutable std::map<std::tuple<void *, std::array<uint32_t, 3>, uint32_t,
+                              std::array<uint32_t, 3>>,
+                   uint64_t>
+      residentBlocks;
+  mutable std::mutex residentMutex;
   Context context = nullptr;
   Module module = nullptr;
 };
@@ -391,6 +402,16 @@ void *GpuBackend::getKernel(const std::string &name, uint32_t shared) {
 }
 
 uint64_t GpuBackend::countResidentBlocks(const ReadyLaunch &launch) const {
+  // Sizes change from step to step, but a kernel's blocks do not.
+  std::tuple key(launch.kernel, launch.block, launch.shared, launch.cluster);
+  std::lock_guard<std::mutex> lock(residentMutex);
+  auto known = residentBlocks.find(key);
+  if (known == residentBlocks.end())
+    known = residentBlocks.emplace(key, readResidentBlocks(launch)).first;
+  return known->second;
+}
+
+uint64_t GpuBackend::readResidentBlocks(const ReadyLaunch &launch) const {
   CurrentContext current(*this);
   check(current.result, vendor.contextSetCurrent);
   int count = 0;

@@ -117,9 +117,9 @@ class _Call:
         self.workspace_align: int = library.call_workspace_align(handle)
         # fp8moe_run_block; each argument of ctypes takes as long as packing all.
         block = struct.Struct(f"=4Q{len(views) + count}Q")
-        self._pack, self._block_bytes = block.pack, block.size
-        self._run = library.call_run_block
-        self._address = handle.value
+        self.pack, self.block_bytes = block.pack, block.size
+        self.run_block = library.call_run_block
+        self.address = handle.value
 
     def run(
         self,
@@ -129,10 +129,10 @@ class _Call:
         stream: int,
     ) -> None:
         """Addresses; 0 is null."""
-        block = self._pack(
-            self._address, workspace, self.workspace_bytes, stream, *inputs, *outputs
+        block = self.pack(
+            self.address, workspace, self.workspace_bytes, stream, *inputs, *outputs
         )
-        if self._run(block, self._block_bytes):
+        if self.run_block(block, self.block_bytes):
             raise self.library.error()
 
     def describe(self) -> Dict[str, Any]:
@@ -148,39 +148,48 @@ class _TorchCall:
     def __init__(self, torch: Any, call: _Call, device: Any) -> None:
         self.call = call
         self.device = device
-        #: Makes a tensor of shape, strides and type.
-        self.make = _tensors.torch_allocator(torch, device)
         #: Shape, strides and type of the outputs.
         self.layouts = [
             (buffer.shape, buffer.strides, _tensors.torch_dtype(torch, buffer.dtype))
             for buffer in call.outputs
         ]
-        self._workspace = _tensors.torch_bytes_layout(
-            torch, call.workspace_bytes, call.workspace_align
+        workspace = _tensors.torch_bytes_layout(torch, call.workspace_bytes, call.workspace_align)
+        local, self._get_device = _tensors.torch_local_allocator(torch, device)
+        #: What makes the outputs, and the workspace; the second one where `_get_device`, if it is there, gives this device.
+        self._makes, self._local_makes = (
+            ([functools.partial(make, *layout) for layout in self.layouts], functools.partial(make, *workspace))
+            for make in (_tensors.torch_allocator(torch, device), local)
         )
         #: The address of a GPU's current stream by its number; None on the CPU.
         self._get_stream = None if device.type == "cpu" else _tensors.torch_stream(torch)
         self._ordinal: int = device.index
         self._address_of: Callable[[Any], int] = torch.Tensor.data_ptr
 
-    def allocate(self) -> List[Any]:
-        """Tensors for all outputs."""
-        make = self.make
-        return [make(*layout) for layout in self.layouts]
+    def make(self, index: int) -> Any:
+        """A tensor for that output."""
+        return self._makes[0][index]()
 
-    def run(self, inputs: Sequence[int], results: List[Any]) -> List[Any]:
-        """Puts the call into the current stream, with the addresses of its inputs and tensors
-        for all outputs, which it returns."""
-        call, address_of = self.call, self._address_of
+    def run(self, inputs: Sequence[int], results: Optional[List[Any]] = None) -> Any:
+        """Puts the call into the current stream, with the addresses of its inputs and tensors for all outputs, by default
+        new ones. Returns the only output, or a tuple. It is one function, since eager steps spend their time here."""
+        call, address_of, get_device = self.call, self._address_of, self._get_device
+        is_local = get_device is None or get_device() == self._ordinal
+        makes, make_workspace = self._local_makes if is_local else self._makes
+        if results is None:
+            results = [make() for make in makes]
         workspace, address = None, 0
         if call.workspace_bytes:  # The name keeps the memory until all is in the stream.
-            workspace = self.make(*self._workspace)
+            workspace = make_workspace()
             address = address_of(workspace)
             address += -address % call.workspace_align
         stream = self._get_stream(self._ordinal) if self._get_stream else 0
-        call.run(inputs, map(address_of, results), address, stream)
+        block = call.pack(
+            call.address, address, call.workspace_bytes, stream, *inputs, *map(address_of, results)
+        )
+        if call.run_block(block, call.block_bytes):
+            raise call.library.error()
         del workspace
-        return results
+        return results[0] if len(results) == 1 else tuple(results)
 
 
 #: A call and the addresses of its inputs.
@@ -228,7 +237,8 @@ class Program:
         self.device = Device.of(device)
         self._handle = handle
         self._calls: _Calls[_Call] = _Calls()
-        self._torch_calls: _Calls[_TorchCall] = _Calls()
+        #: What runs tensors of torch, by `_torch_key`.
+        self.torch_calls: _Calls[_TorchCall] = _Calls()
         self.name: str = library.program_name(handle).decode()
         self.inputs = tuple(
             _to_buffer(library.program_input(handle, i))
@@ -243,7 +253,7 @@ class Program:
         #: Of each input, what messages call it.
         self._input_words = [f"input '{name}'" for name in self._input_names]
         fields = tuple(_identifier(buffer.name) for buffer in self.outputs)
-        self._make_result: Callable[[List[Any]], Any] = _outputs_type(fields)._make
+        self._make_result: Callable[[Sequence[Any]], Any] = _outputs_type(fields)._make
 
     def __reduce__(self) -> Any:
         return _program_of, (self._artifact, self.name)
@@ -285,7 +295,7 @@ class Program:
 
     # --- torch: what training loops do, so it is short ---------------------------
 
-    def _call_torch(self, torch: Any, tensors: Sequence[Any], out: Any) -> Optional[List[Any]]:
+    def _call_torch(self, torch: Any, tensors: Sequence[Any], out: Any) -> Optional[Sequence[Any]]:
         """The results if every tensor is torch's; else None. The key has all that
         the full check looks at, so what passed it once is right every time but for
         its addresses, which the runtime checks."""
@@ -297,15 +307,18 @@ class Program:
             key, inputs = _torch_key(tensors)
         except RuntimeError:  # no strides or no memory; the full check says which
             return None
-        entry = self._torch_calls.get(key)
+        entry = self.torch_calls.get(key)
         if entry is None:
             if not tensors:
                 return None
-            entry = self._torch_calls.add(key, self._plan_torch(torch, tensors))
+            entry = self.torch_calls.add(key, self._plan_torch(torch, tensors))
         if out is None:
-            return entry.run(inputs, entry.allocate())
+            made = entry.run(inputs)
+            return [made] if len(entry.layouts) == 1 else made
         results = self._given_outputs(entry, self._bind_out(out), tensor_type)
-        return None if results is None else entry.run(inputs, results)
+        if results is not None:
+            entry.run(inputs, results)
+        return results
 
     def find_torch_call(
         self, torch: Any, tensors: Sequence[Any], fit: Callable[[Any], bool]
@@ -317,11 +330,11 @@ class Program:
             key, inputs = _torch_key(tensors)
         except RuntimeError:
             return None
-        entry = self._torch_calls.get(key)
+        entry = self.torch_calls.get(key)
         if entry is None:
             if not fit(tensors):
                 return None
-            entry = self._torch_calls.add(key, self._plan_torch(torch, tensors))
+            entry = self.torch_calls.add(key, self._plan_torch(torch, tensors))
         return entry, inputs
 
     def _plan_torch(self, torch: Any, tensors: Sequence[Any]) -> "_TorchCall":
@@ -339,10 +352,10 @@ class Program:
     ) -> Optional[List[Any]]:
         """The caller's tensors; others are allocated. None if not all are torch's."""
         results = []
-        for buffer, layout in zip(entry.call.outputs, entry.layouts):
+        for i, (buffer, layout) in enumerate(zip(entry.call.outputs, entry.layouts)):
             result = given.get(buffer.name)
             if result is None:
-                result = entry.make(*layout)
+                result = entry.make(i)
             elif not isinstance(result, tensor_type):
                 return None
             elif (

@@ -7,11 +7,14 @@ compiler nor any library of arrays, so every machine can say which artifact it n
 from __future__ import annotations
 
 import operator
-from typing import Any, Dict, Sequence, Tuple
+from typing import Any, Dict, Tuple
 
 from .cache import Request
 
-__all__ = ["PROGRAMS", "RECIPES", "WEIGHTS", "check_recipe", "grouped_mm", "grouped_mm_request", "kept_grouped_mm"]
+__all__ = [
+    "LARGE_WEIGHTS", "PARTS", "PROGRAMS", "RECIPES", "WEIGHTS",
+    "check_recipe", "grouped_mm", "grouped_mm_request", "kept_grouped_mm", "list_programs",
+]  # fmt: skip
 
 #: How operands are quantized (docs/torch.md), with the gradients that are left in bf16. What is quantized is e4m3 with
 #: power-of-two scales, one for each row of what a matmul contracts along its other dimension.
@@ -24,6 +27,13 @@ RECIPES: Dict[str, Tuple[str, ...]] = {
 #: The program of a grouped matmul, and those of its gradients.
 PROGRAMS: Tuple[str, ...] = ("forward", "backward", "grad_x", "grad_weights")
 
+#: From so many weights on there is no `backward`, whose workspace holds all that is quantized until both gradients are
+#: there. With fewer, calls of several programs take longer than what they do.
+LARGE_WEIGHTS = 2**26
+
+#: What then computes both gradients: between these, whoever calls them frees what is read no more.
+PARTS: Tuple[str, ...] = ("quantize_x", "quantize_grad_y", "quantize_weights_n", "multiply_grad_x", "multiply_grad_weights")
+
 #: How the weights [E, K, N] lie in memory: "KN" is row-major, "NK" a dense [E, N, K] seen transposed.
 WEIGHTS: Tuple[str, ...] = ("NK", "KN")
 
@@ -31,6 +41,12 @@ _ALIASES = """\
 #rows = #fp8moe.strided<[0, 1, 2]>
 #columns = #fp8moe.strided<[0, 2, 1]>
 #transposed = #fp8moe.strided<[1, 0]>
+"""
+
+# Groups as gradients of weights read them fastest: what one program hands to another is not the compiler's choice.
+_PARTS_ALIASES = """\
+#padded = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>
+#transposed_padded = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = 128>>
 """
 
 _GROUPED_MM = {
@@ -58,6 +74,44 @@ _GROUPED_MM = {
     "grad_weights": """\
   func.func @grad_weights({grad_y}, {x}, {offsets}) -> ({grad_weights}) {{
 {body_grad_weights}
+    return %grad_weights : tensor<{E}x{K}x{N}xbf16, {layout}>
+  }}
+""",
+}
+
+# What quantizes what the forward had reads something of the gradient, too, although it computes nothing with it: what
+# partitions a traced graph would put it into the forward otherwise, and hold it until the backward.
+_PARTS = {
+    "quantize_x": """\
+  func.func @quantize_x({x}, {grad_y}, {offsets}) -> ({x_columns}, {x_scales}) {{
+{quantize_x_columns}
+    return %xc, %xcs : tensor<?x{K}x!fp8moe.e4m3{padded}>, tensor<{E}x{K}xf32>
+  }}
+""",
+    "quantize_grad_y": """\
+  func.func @quantize_grad_y({grad_y}, {offsets}) -> ({grad_y_rows}, {row_scales}, {grad_y_columns}, {column_scales}) {{
+{quantize_grad_y_rows}
+{quantize_grad_y_columns}
+    return %gq, %gs, %gc, %gcs
+        : tensor<?x{N}x!fp8moe.e4m3>, tensor<?xf32>, tensor<?x{N}x!fp8moe.e4m3{padded}>, tensor<{E}x{N}xf32>
+  }}
+""",
+    "quantize_weights_n": """\
+  func.func @quantize_weights_n({weights}, {row_scales_in}) -> ({weights_n}, {scales_n}) {{
+{quantize_weights_n}
+    return %wn, %wns : {type_n}, tensor<{E}x{K}xf32>
+  }}
+""",
+    "multiply_grad_x": """\
+  func.func @multiply_grad_x({grad_y_rows_in}, {row_scales_in}, {weights_n_in}, {scales_n_in}, {offsets}) -> ({grad_x}) {{
+{multiply_grad_x}
+    return %grad_x : tensor<?x{K}xbf16>
+  }}
+""",
+    "multiply_grad_weights": """\
+  func.func @multiply_grad_weights({grad_y_columns_in}, {column_scales_in}, {x_columns_in}, {x_scales_in}, {offsets})
+      -> ({grad_weights}) {{
+{multiply_grad_weights}
     return %grad_weights : tensor<{E}x{K}x{N}xbf16, {layout}>
   }}
 """,
@@ -134,26 +188,28 @@ _GRAD_X_BF16 = """\
     %grad_x = fp8moe.grouped_matmul %grad_y, %wt groups(%offsets : tensor<{E}xi32>)
         : tensor<?x{N}xbf16>, tensor<{E}x{N}x{K}xbf16, {transposed_layout}> -> tensor<?x{K}xbf16>"""
 
-_QUANTIZE_COLUMNS = """\
+_QUANTIZE_GRAD_Y_COLUMNS = """\
     %gc, %gcs = fp8moe.jagged_dynamic_quantize %grad_y groups(%offsets : tensor<{E}xi32>) along [0] rounding pow2
-        : tensor<?x{N}xbf16> -> tensor<?x{N}x!fp8moe.e4m3>, tensor<{E}x{N}xf32>
+        : tensor<?x{N}xbf16> -> tensor<?x{N}x!fp8moe.e4m3{padded}>, tensor<{E}x{N}xf32>"""
+
+_QUANTIZE_X_COLUMNS = """\
     %xc, %xcs = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<{E}xi32>) along [0] rounding pow2
-        : tensor<?x{K}xbf16> -> tensor<?x{K}x!fp8moe.e4m3>, tensor<{E}x{K}xf32>"""
+        : tensor<?x{K}xbf16> -> tensor<?x{K}x!fp8moe.e4m3{padded}>, tensor<{E}x{K}xf32>"""
 
 # grad_y^T x is [E, N, K]; its transposed view has the layout "NK".
 _GRAD_WEIGHTS_NK = """\
-    %gt = fp8moe.transpose %gc [1, 0] : tensor<?x{N}x!fp8moe.e4m3> -> tensor<{N}x?x!fp8moe.e4m3, #transposed>
+    %gt = fp8moe.transpose %gc [1, 0] : tensor<?x{N}x!fp8moe.e4m3{padded}> -> tensor<{N}x?x!fp8moe.e4m3, {transposed}>
     %grad_nk = fp8moe.grouped_matmul %gt, %xc groups(%offsets : tensor<{E}xi32>)
         scales(%gcs, %xcs : tensor<{E}x{N}xf32>, tensor<{E}x{K}xf32>) direction quantize
-        : tensor<{N}x?x!fp8moe.e4m3, #transposed>, tensor<?x{K}x!fp8moe.e4m3> -> tensor<{E}x{N}x{K}xbf16>
+        : tensor<{N}x?x!fp8moe.e4m3, {transposed}>, tensor<?x{K}x!fp8moe.e4m3{padded}> -> tensor<{E}x{N}x{K}xbf16>
     %grad_weights = fp8moe.transpose %grad_nk [0, 2, 1]
         : tensor<{E}x{N}x{K}xbf16> -> tensor<{E}x{K}x{N}xbf16, #columns>"""
 
 _GRAD_WEIGHTS_KN = """\
-    %xt = fp8moe.transpose %xc [1, 0] : tensor<?x{K}x!fp8moe.e4m3> -> tensor<{K}x?x!fp8moe.e4m3, #transposed>
+    %xt = fp8moe.transpose %xc [1, 0] : tensor<?x{K}x!fp8moe.e4m3{padded}> -> tensor<{K}x?x!fp8moe.e4m3, {transposed}>
     %grad_weights = fp8moe.grouped_matmul %xt, %gc groups(%offsets : tensor<{E}xi32>)
         scales(%xcs, %gcs : tensor<{E}x{K}xf32>, tensor<{E}x{N}xf32>) direction quantize
-        : tensor<{K}x?x!fp8moe.e4m3, #transposed>, tensor<?x{N}x!fp8moe.e4m3> -> tensor<{E}x{K}x{N}xbf16, #rows>"""
+        : tensor<{K}x?x!fp8moe.e4m3, {transposed}>, tensor<?x{N}x!fp8moe.e4m3{padded}> -> tensor<{E}x{K}x{N}xbf16, #rows>"""
 
 
 _GRAD_WEIGHTS_BF16_NK = """\
@@ -177,6 +233,14 @@ def grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "ro
         grad_x(grad_y, weights, offsets) -> grad_x
         grad_weights(grad_y, x, offsets) -> grad_weights
 
+    From LARGE_WEIGHTS weights on it has no `backward`. With recipe "rowwise" it has PARTS instead:
+
+        quantize_x(x, grad_y, offsets) -> x_columns, x_scales
+        quantize_grad_y(grad_y, offsets) -> grad_y_rows, row_scales, grad_y_columns, column_scales
+        quantize_weights_n(weights, row_scales) -> weights_n, scales_n
+        multiply_grad_x(grad_y_rows, row_scales, weights_n, scales_n, offsets) -> grad_x
+        multiply_grad_weights(grad_y_columns, column_scales, x_columns, x_scales, offsets) -> grad_weights
+
     x and grad_x are bf16 [M, K], y and grad_y bf16 [M, N], all row-major; weights and grad_weights
     are bf16 [E, K, N] and lie in memory as `weights`, one of WEIGHTS, says; offsets are i32 [E], the
     end of each group's rows. `recipe` is one of RECIPES, which says which gradients are multiplied in bf16. The same
@@ -185,7 +249,7 @@ def grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "ro
     Raises ValueError for sizes below 1 and for words that are not known.
     """
     check_recipe("grouped_mm", recipe)
-    return _format([_GROUPED_MM[name] for name in PROGRAMS], K, N, E, weights, recipe, kept=False)
+    return _format(_GROUPED_MM, K, N, E, weights, recipe, kept=False)
 
 
 def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "rowwise") -> str:
@@ -199,12 +263,21 @@ def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str 
 
     weights_k is e4m3 [E, K, N], contiguous along K, with scales f32 [E, N]; weights_n is contiguous along N, with
     scales f32 [E, K]. What the forward does not read is there for its gradients. Recipe "forward_only" has neither
-    weights_n nor scales_n, and takes weights instead.
+    weights_n nor scales_n, and takes weights instead. Of PARTS it has no quantize_weights_n.
     """
     check_recipe("grouped_mm", recipe)
     templates = _KEPT_FORWARD_ONLY if recipe == "forward_only" else _KEPT_GROUPED_MM
-    functions = [templates[name] for name in ("quantize_weights", *PROGRAMS)]
-    return _format(functions, K, N, E, weights, recipe, kept=True)
+    return _format(templates, K, N, E, weights, recipe, kept=True)
+
+
+def list_programs(K: int, N: int, E: int, recipe: str, *, kept: bool = False) -> Tuple[str, ...]:
+    """The programs of `grouped_mm`, or of `kept_grouped_mm`, in their order."""
+    names: Tuple[str, ...] = PROGRAMS
+    if K * N * E >= LARGE_WEIGHTS:
+        names = tuple(name for name in PROGRAMS if name != "backward")
+        if not RECIPES[recipe]:
+            names += tuple(name for name in PARTS if not kept or name != "quantize_weights_n")
+    return ("quantize_weights", *names) if kept else names
 
 
 def check_recipe(function: str, recipe: str) -> None:
@@ -213,7 +286,7 @@ def check_recipe(function: str, recipe: str) -> None:
         raise ValueError(f"{function}: recipe is {recipe!r}, expected one of {', '.join(RECIPES)}")
 
 
-def _format(functions: Sequence[str], K: int, N: int, E: int, weights: str, recipe: str, kept: bool) -> str:
+def _format(templates: Dict[str, str], K: int, N: int, E: int, weights: str, recipe: str, kept: bool) -> str:
     sizes = {name: operator.index(size) for name, size in (("K", K), ("N", N), ("E", E))}
     for name, size in sizes.items():
         if not 1 <= size < 2**31:
@@ -234,7 +307,13 @@ def _format(functions: Sequence[str], K: int, N: int, E: int, weights: str, reci
     types["weights"] = types["grad_weights"] = f"{matrices}bf16, {names['layout']}>"
     types.update(weights_k=names["type_k"], scales_k=f"tensor<{E}x{N}xf32>")
     types.update(weights_n=names["type_n"], scales_n=f"tensor<{E}x{K}xf32>")
-    values = {"weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns"}
+    types.update(x_columns=f"tensor<?x{K}x!fp8moe.e4m3, #padded>", x_scales=types["scales_n"])
+    types.update(grad_y_rows=f"tensor<?x{N}x!fp8moe.e4m3>", row_scales="tensor<?xf32>")
+    types.update(grad_y_columns=f"tensor<?x{N}x!fp8moe.e4m3, #padded>", column_scales=types["scales_k"])
+    values = {
+        "weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns", "x_columns": "xc", "x_scales": "xcs",
+        "grad_y_rows": "gq", "row_scales": "gs", "grad_y_columns": "gc", "column_scales": "gcs",
+    }  # fmt: skip
     results = ("y", "grad_x", "grad_weights", *values)
     for name, type in types.items():
         result = f'{type} {{fp8moe.name = "{name}"}}'
@@ -248,21 +327,35 @@ def _format(functions: Sequence[str], K: int, N: int, E: int, weights: str, reci
         grad_x = [_GRAD_X_BF16]
     else:
         grad_x = [_QUANTIZE_GRAD_Y_ROWS, *([] if kept else [_QUANTIZE_WEIGHTS_N]), _GRAD_X]
+    multiply_grad_weights = _GRAD_WEIGHTS_NK if weights == "NK" else _GRAD_WEIGHTS_KN
     if "grad_weights" in in_bf16:
         grad_weights = [_GRAD_WEIGHTS_BF16_NK if weights == "NK" else _GRAD_WEIGHTS_BF16_KN]
     else:
-        grad_weights = [_QUANTIZE_COLUMNS, _GRAD_WEIGHTS_NK if weights == "NK" else _GRAD_WEIGHTS_KN]
+        grad_weights = [_QUANTIZE_GRAD_Y_COLUMNS, _QUANTIZE_X_COLUMNS, multiply_grad_weights]
     pieces = {
         "quantize_x_rows": _QUANTIZE_X_ROWS,
+        "quantize_grad_y_rows": _QUANTIZE_GRAD_Y_ROWS,
         "quantize_weights_k": _QUANTIZE_WEIGHTS_K,
         "quantize_weights_n": _QUANTIZE_WEIGHTS_N,
         "body_y": _Y,
         "body_grad_x": "\n".join(grad_x),
         "body_grad_weights": "\n".join(grad_weights),
+        "multiply_grad_x": _GRAD_X,
     }
-    names.update({name: piece.format(**names) for name, piece in pieces.items()})
-    body = "\n".join(function.format(**names) for function in functions)
-    return f"{_ALIASES}\nmodule {{\n{body}}}\n"
+    parts = {
+        "quantize_grad_y_columns": _QUANTIZE_GRAD_Y_COLUMNS,
+        "quantize_x_columns": _QUANTIZE_X_COLUMNS,
+        "multiply_grad_weights": multiply_grad_weights,
+    }
+    within = {"padded": "", "transposed": "#transposed"}
+    between = {"padded": ", #padded", "transposed": "#transposed_padded"}
+    names.update({name: piece.format(**{**names, **within}) for name, piece in pieces.items()})
+    names.update({name: piece.format(**{**names, **between}) for name, piece in parts.items()}, **between)
+    listed = list_programs(K, N, E, recipe, kept=kept)
+    templates = {**_PARTS, **templates}
+    body = "\n".join(templates[name].format(**names) for name in listed)
+    aliases = _ALIASES + (_PARTS_ALIASES if set(PARTS) & set(listed) else "")
+    return f"{aliases}\nmodule {{\n{body}}}\n"
 
 
 def grouped_mm_request(

@@ -9,6 +9,7 @@
 installed: what scripts/test.sh calls is replaced."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-REASON = 'torch>=2.8 cannot be installed (ERROR: No matching distribution found for "torch" & more)'
+REASON = 'torch>=2.10 cannot be installed (ERROR: No matching distribution found for "torch" & more)'
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def project(tmp_path):
 
 
 def test_without_torch_the_suite_is_skipped_with_the_reason(project):
-    result = project(f"echo '[   1s] installing torch>=2.8'; echo 'error: {REASON}' >&2; exit 1", "torch")
+    result = project(f"echo '[   1s] installing torch>=2.10'; echo 'error: {REASON}' >&2; exit 1", "torch")
     assert f"skipped torch: torch::all: {REASON}" in result.stdout.splitlines()
     assert result.stdout.splitlines()[-1] == "0 passed, 0 failed, 1 skipped"
     assert result.returncode == 1  # as none passed
@@ -58,3 +59,19 @@ def test_unknown_suites_are_named_with_all_that_there_are(project):
     result = project("", "pytorch")
     assert result.returncode == 1
     assert "unknown suite 'pytorch'; the suites are: unit lit" in result.stderr and "all for all but torch" in result.stderr
+
+
+def test_the_oldest_torch_is_the_same_wherever_it_is_named():
+    named = {
+        "pyproject.toml": r'torch = \["torch>=([\d.]+)"\]',
+        "scripts/setup_torch.sh": r"OLDEST=([\d.]+)",
+        "README.md": r"It takes torch ([\d.]+) or later",
+        "docs/torch.md": r"needs it \(([\d.]+) or later\)",
+        "python-bindings/fp8moe/torch/__init__.py": r"install torch ([\d.]+) or later",
+    }
+    found = {path: re.findall(pattern, (ROOT / path).read_text()) for path, pattern in named.items()}
+    (oldest,) = found["pyproject.toml"]
+    assert found == {path: [oldest] for path in named}
+    package = (ROOT / "python-bindings/fp8moe/torch/__init__.py").read_text()
+    assert f"_OLDEST = ({oldest.replace('.', ', ')})" in package
+    assert set(re.findall(r"torch(?: |>=)(\d+\.\d+)", package, re.IGNORECASE)) == {oldest}

@@ -8,13 +8,25 @@
 
 from __future__ import annotations
 
+import re as _re
+
+#: The first release with which all tests of this package pass.
+_OLDEST = (2, 10)
+
 try:
-    import torch as _torch  # noqa: F401
+    import torch as _torch
 except ImportError as error:
     raise ImportError(
-        f"fp8moe.torch needs PyTorch, which cannot be imported here ({error}); install torch 2.8 or later. "
+        f"fp8moe.torch needs PyTorch, which cannot be imported here ({error}); install torch 2.10 or later. "
         "The rest of fp8moe works without it."
     ) from error
+
+_found = _re.match(r"(\d+)\.(\d+)", _torch.__version__)
+if _found and tuple(map(int, _found.groups())) < _OLDEST:
+    raise ImportError(
+        f"fp8moe.torch needs PyTorch 2.10 or later, found {_torch.__version__}: what it asks of torch.compile is not there yet. "
+        "Install torch>=2.10. The rest of fp8moe works without it."
+    )
 
 from . import torchao, transformers
 from ._experts import ACTIVATIONS, experts

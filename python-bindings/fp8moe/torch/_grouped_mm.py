@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import torch
 
 from .. import cache, programs
 from .._library import UnsupportedError
 from ..runtime import load
-from ._ops import Op, as_op, differentiable
+from ._ops import Formula, Op, as_op, differentiable
 from ._weights import QuantizedWeights, find_gathered, gathered
 
 
@@ -239,8 +239,68 @@ def make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: 
     artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
     if which == "quantize_weights":
         return as_op(artifact.program(which))
-    forward, *backwards = (as_op(artifact.program(name)) for name in programs.PROGRAMS)
-    return differentiable(forward, backwards)
+    ops = {name: as_op(artifact.program(name)) for name in programs.list_programs(K, N, E, recipe, kept=which != "grouped_mm")}
+    backwards: List[Union[Op, Formula]] = [ops[name] for name in programs.PROGRAMS[1:] if name in ops]
+    if "multiply_grad_x" in ops:
+        backwards.insert(0, _join_parts(ops))
+    return differentiable(ops["forward"], backwards)
+
+
+#: Elements of a gradient that eager code quantizes once for each program.
+_FEW = 2**22
+
+
+class _Parts(NamedTuple):
+    """Both gradients by programs.PARTS. Each is an operator of its own, so that what it reads is freed as soon as nobody
+    else does, and Inductor, which sees their sizes, may choose another order."""
+
+    quantize_x: Op
+    quantize_grad_y: Op
+    #: Kept weights are quantized already.
+    quantize_weights_n: Optional[Op]
+    multiply_grad_x: Op
+    multiply_grad_weights: Op
+    #: Each gradient by one program.
+    grad_x: Op
+    grad_weights: Op
+
+    def __call__(self, grad_y: torch.Tensor, x: torch.Tensor, *tensors: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        weights, offsets = tensors[:-1], tensors[-1]
+        if type(grad_y) is torch.Tensor and grad_y.numel() <= _FEW:
+            # To read so little twice takes less than to call three more operators; a graph's sizes may be symbols.
+            return self.grad_x(grad_y, *weights, offsets), self.grad_weights(grad_y, x, offsets)
+        columns = self.quantize_x(x, grad_y, offsets)
+        rows, row_scales, *grad_columns = self.quantize_grad_y(grad_y, offsets)
+
+        def multiply_grad_x() -> torch.Tensor:
+            forms = self.quantize_weights_n(*weights, row_scales) if self.quantize_weights_n else weights
+            grad_x: torch.Tensor = self.multiply_grad_x(rows, row_scales, *forms, offsets)
+            return grad_x
+
+        if _is_x_first(x.shape[0], *weights[0].shape):
+            grad_x = multiply_grad_x()
+            del rows, row_scales
+            return grad_x, self.multiply_grad_weights(*grad_columns, *columns, offsets)
+        grad_weights = self.multiply_grad_weights(*grad_columns, *columns, offsets)
+        del grad_columns, columns
+        return multiply_grad_x(), grad_weights
+
+
+def _is_x_first(M: int, E: int, K: int, N: int) -> bool:
+    """Which gradient to compute first, so that the most that is held at a time is the least. Operands have a byte for each
+    element, gradients two."""
+    if not isinstance(M, int):  # a symbol, which stays one
+        return True
+    weights, rows_k, rows_n = E * K * N, M * K, M * N
+    x_first = max(2 * rows_n + 3 * rows_k + weights, rows_n + 3 * rows_k + 2 * weights)
+    weights_first = max(2 * rows_n + rows_k + 2 * weights, rows_n + 2 * rows_k + 3 * weights)
+    return x_first <= weights_first
+
+
+def _join_parts(ops: Dict[str, Op]) -> Formula:
+    parts: Any = _Parts(*(ops.get(name) for name in (*programs.PARTS, "grad_x", "grad_weights")))  # type: ignore[arg-type]
+    operand = ("weights",) if parts.quantize_weights_n else ("weights_n", "scales_n")
+    return Formula("backward", ("grad_y", "x", *operand, "offsets"), ("grad_x", "grad_weights"), parts)
 
 
 @functools.lru_cache(maxsize=None)

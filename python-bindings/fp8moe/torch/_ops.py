@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import torch
 
 from .._library import Error, InvalidArgumentError, UnsupportedError
-from .._program import FoundCall, Program
+from .._program import Program
 from .._tensors import _NAMES
 from ..runtime import LoadedArtifact, load
 
@@ -196,22 +196,31 @@ class Op:
         """What the operator returns, in code that is neither traced nor transformed nor looked at: nobody would see that
         it goes past torch's dispatcher, which takes several times as long as the launches. None if any of this does not
         hold, if the program is not loaded yet, or if tensors unlike those before do not `fit`."""
-        if not past_dispatcher or not _is_plain(tensors):
+        # Eager steps spend their time here: one pass over the tensors, and few calls.
+        if not past_dispatcher or _is_watched():
+            return None
+        key: List[Any] = []
+        addresses: List[int] = []
+        try:
+            for tensor in tensors:
+                if type(tensor) not in _PLAIN_TYPES or tensor.is_neg():  # whose memory the dispatcher negates first
+                    return None
+                key += (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+                addresses.append(tensor.data_ptr())
+        except RuntimeError:  # there are no strides, or no memory
             return None
         program = self._programs.get(tensors[0].device)
         if program is None:
             return None
-        found = program.find_torch_call(torch, tensors, fit)
-        if found is None:
-            return None
+        call = program.torch_calls.get(tuple(key))
+        if call is None:
+            found = program.find_torch_call(torch, tensors, fit)
+            if found is None:
+                return None
+            call, addresses = found
         if _is_grad_enabled() and _any_requires_grad(*tensors):
-            return _apply_past_wrapper(self, lambda: self._run_found(found), *tensors)
-        return self._run_found(found)
-
-    def _run_found(self, found: FoundCall) -> Any:
-        call, addresses = found
-        results = call.run(addresses, call.allocate())
-        return results[0] if len(results) == 1 else tuple(results)
+            return _apply_past_wrapper(self, lambda: call.run(addresses), *tensors)
+        return call.run(addresses)
 
     def __repr__(self) -> str:
         return f"<fp8moe operator {self.qualified_name}{self.signature.schema} for {self._chip}>"
@@ -219,7 +228,7 @@ class Op:
     def _run(self, *tensors: torch.Tensor) -> Any:
         program = self._programs.get(tensors[0].device) or self._load(tensors[0].device)
         found = program.find_torch_call(torch, tensors, _take_any)
-        return self._run_found(found) if found else program(*tensors)  # which says what is wrong
+        return found[0].run(found[1]) if found else program(*tensors)  # which says what is wrong
 
     def _dispatch(self, keyset: Any, *tensors: torch.Tensor) -> Any:
         """What the dispatcher calls first."""
@@ -297,14 +306,9 @@ _any_requires_grad = torch._C._any_requires_grad
 _below_autograd = torch._C._after_autograd_keyset
 
 
-def _is_plain(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether nothing stands between the caller and the tensors' memory but autograd."""
-    for tensor in tensors:
-        if type(tensor) not in _PLAIN_TYPES or tensor.is_neg():  # whose memory the dispatcher negates first
-            return False
-    return not (
-        _num_dispatch_modes() or _num_function_modes() or _is_transformed() or _is_profiled() or _tracing_state()
-    )
+def _is_watched() -> Any:
+    """Whether anybody traces, transforms, profiles or looks at what is called."""
+    return _num_dispatch_modes() or _num_function_modes() or _is_transformed() or _is_profiled() or _tracing_state()
 
 
 class _Differentiable(torch.autograd.Function):
@@ -322,7 +326,7 @@ class _Differentiable(torch.autograd.Function):
         return (None, None, *ctx.op._compute_gradients(ctx, ctx.needs_input_grad[2:], gradients))
 
 
-#: `_Differentiable.apply` without what it does for torch.func, which `_is_plain` has seen is not at work.
+#: `_Differentiable.apply` without what it does for torch.func, which `_is_watched` has seen is not at work.
 _apply_past_wrapper: Callable[..., Any] = super(torch.autograd.Function, _Differentiable).apply
 
 

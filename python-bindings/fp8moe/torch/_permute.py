@@ -6,9 +6,13 @@ depends on the run, and nothing waits for the device."""
 
 from __future__ import annotations
 
+import functools
+import warnings
 from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
+
+from ._ops import _PLAIN_TYPES, _is_watched
 
 _INT_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -120,6 +124,8 @@ def _sum_slots(
     rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, weights: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
     """One slot of all tokens at a time, which takes less memory than all at once and fixes the order."""
+    if kernels := _find_kernels(rows, *(() if weights is None else (weights,))):
+        return kernels.sum_slots(rows, offsets, places, weights)
     total = torch.zeros(places.shape[0], rows.shape[1], dtype=_wide(rows), device=rows.device)
     for j, part in enumerate(_gather_slots(rows, offsets, places)):
         if weights is None:
@@ -129,8 +135,51 @@ def _sum_slots(
     return total.to(rows.dtype)
 
 
-def _is_row_used(rows: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    return (torch.arange(rows.shape[0], device=rows.device) < offsets[-1]).unsqueeze(1)
+def _find_kernels(*tensors: torch.Tensor) -> Any:
+    """The module with kernels for these tensors, or None: where Inductor fuses what is written here, somebody looks on,
+    sums are not in float32, or there is no Triton, which comes with torch for GPUs."""
+    if torch.compiler.is_compiling() or _is_watched():
+        return None
+    for tensor in tensors:
+        if not tensor.is_cuda or tensor.numel() == 0 or type(tensor) not in _PLAIN_TYPES or tensor.dtype not in _TYPES:
+            return None
+    return _load_kernels()
+
+
+_TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
+
+
+@functools.lru_cache(maxsize=None)
+def _load_kernels() -> Any:
+    try:
+        from . import _permute_kernels
+    except ImportError:
+        return None
+    try:
+        _permute_kernels.check()
+    except Exception as error:  # whatever a compiler that is not there, or a cache that cannot be written, makes of it
+        warnings.warn(
+            f"permute and unpermute take several times as long outside of torch.compile, as Triton cannot make their kernels "
+            f"here: {type(error).__name__}: {error}. It needs a C compiler (gcc, or CC) and a folder to write to "
+            "(TRITON_CACHE_DIR)",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return _permute_kernels
+
+
+def _spread_used(
+    gradient: torch.Tensor, offsets: torch.Tensor, slots: torch.Tensor, k: int, weights: Optional[torch.Tensor] = None
+) -> torch.Tensor:
+    """Of each row the gradient of its token, times its weight; zeros for rows past the last offset."""
+    if kernels := _find_kernels(gradient, *(() if weights is None else (weights,))):
+        return kernels.spread(gradient, offsets, slots, k, weights)
+    rows = _spread(gradient, slots, k)
+    if weights is not None:
+        rows = (rows * weights.flatten()[slots].to(_wide(rows)).unsqueeze(1)).to(gradient.dtype)
+    is_used = (torch.arange(rows.shape[0], device=rows.device) < offsets[-1]).unsqueeze(1)
+    return torch.where(is_used, rows, 0.0)
 
 
 class _Permute(torch.autograd.Function):
@@ -158,8 +207,7 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         offsets, slots = ctx.saved_tensors
-        spread = _spread(gradient, slots, ctx.k)
-        return torch.where(_is_row_used(spread, offsets), spread, 0.0), None, None, None
+        return _spread_used(gradient, offsets, slots, ctx.k), None, None, None
 
 
 class _WeightedSum(torch.autograd.Function):
@@ -180,10 +228,11 @@ class _WeightedSum(torch.autograd.Function):
         rows, weights, offsets, slots, places = ctx.saved_tensors
         grad_rows = grad_weights = None
         if ctx.needs_input_grad[0]:
-            of_row = weights.flatten()[slots].to(_wide(rows)).unsqueeze(1)
-            spread = (_spread(gradient, slots, places.shape[1]) * of_row).to(rows.dtype)
-            grad_rows = torch.where(_is_row_used(rows, offsets), spread, 0.0)
+            grad_rows = _spread_used(gradient, offsets, slots, places.shape[1], weights)
         if ctx.needs_input_grad[1]:
-            columns = [(part.to(_wide(rows)) * gradient).sum(1) for part in _gather_slots(rows, offsets, places)]
-            grad_weights = torch.stack(columns, 1).to(weights.dtype)
+            if kernels := _find_kernels(rows, weights, gradient):
+                grad_weights = kernels.dot_slots(rows, offsets, places, gradient, weights.dtype)
+            else:
+                columns = [(part.to(_wide(rows)) * gradient).sum(1) for part in _gather_slots(rows, offsets, places)]
+                grad_weights = torch.stack(columns, 1).to(weights.dtype)
         return grad_rows, grad_weights, None, None, None

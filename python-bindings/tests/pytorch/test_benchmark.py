@@ -29,6 +29,14 @@ def test_cpu_check(ir, root, tmp_path):
     assert len(ours) == 4 and max(ours) + 15 < min(bf16)
 
 
+def test_first_step(ir, root, tmp_path):
+    """Of a second process, which compiles nothing."""
+    result = run(root, "--first-step", "--cpu-check", "--no-torchao", f"--json={tmp_path / 'first.json'}")
+    assert result.returncode == 0, result.stderr
+    seconds = json.loads((tmp_path / "first.json").read_text())["first_step_s"]
+    assert set(seconds) == {"fp8moe", "torch bf16"} and min(seconds.values()) > 0
+
+
 def test_host_time(ir, root, tmp_path):
     """Which is less is not checked: other processes may take the time of any."""
     result = run(root, "--host", "--seed=7", "--rounds=5", f"--json={tmp_path / 'host.json'}")

@@ -10,7 +10,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
-from fp8moe.torch import ACTIVATIONS, experts, grouped_mm, quantize_weights  # noqa: E402
+from fp8moe import programs  # noqa: E402
+from fp8moe.torch import (  # noqa: E402
+    ACTIVATIONS, _grouped_mm, _permute, experts, grouped_mm, permute, quantize_weights, unpermute,
+)  # fmt: skip
 
 K, N, E, M = 64, 96, 4, 300
 ENDS = {"even": [75, 150, 225, 300], "empty": [0, 120, 120, 250], "none": [0, 0, 0, 0], "one": [0, 300, 300, 300]}
@@ -82,6 +85,54 @@ def test_kept_weights():
     expected = run(x, parameter, weights, gradient, ENDS["empty"])
     for result, other in zip(run(x, parameter, quantize_weights(weights), gradient, ENDS["empty"]), expected):
         assert torch.equal(result, other)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
+def test_gradients_in_parts(ends, compiled, monkeypatch):
+    """Those of large weights have the bits of one program. (FP8MOE_TEST_ARTIFACTS needs what they ask for: `prepare` while
+    programs.LARGE_WEIGHTS is 1.)"""
+    x, parameter, weights, gradient = tensors()
+    expected = run(x, parameter, weights, gradient, ends)
+    monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1)
+    monkeypatch.setattr(_grouped_mm, "_FEW", 0)
+    monkeypatch.setattr(_grouped_mm, "_known", {})
+    _grouped_mm.make_op.cache_clear()
+    torch.compiler.reset()
+    try:
+        found = run(x, parameter, weights, gradient, ends, torch.compile(grouped_mm) if compiled else grouped_mm)
+    finally:
+        _grouped_mm.make_op.cache_clear()
+        torch.compiler.reset()
+    for result, other in zip(found, expected):
+        assert torch.equal(result, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("k", [1, 3])
+def test_permutation(k, dtype, monkeypatch):
+    """By kernels, with tokens whose experts are elsewhere, as by torch's operations; weights of either type."""
+    T, D, count = 517, 1064, 5
+    x = torch.randn(T, D, device="cuda").bfloat16().requires_grad_()
+    weights = torch.rand(T, k, device="cuda", dtype=dtype).requires_grad_()
+    chosen = torch.randint(-1, count + 2, (T, k), device="cuda")
+    gradient = torch.randn(D, T, device="cuda").bfloat16().t()
+
+    def step(weights):
+        rows, routing = permute(x, chosen, count)
+        rows = torch.where(torch.arange(len(rows), device="cuda").unsqueeze(1) < routing.offsets[-1], rows, float("nan"))
+        y = unpermute(rows, routing, weights)
+        return (y, *torch.autograd.grad(y, [x] if weights is None else [x, weights], gradient))
+
+    assert _permute._load_kernels() is not None
+    for of in (weights, None):
+        found = step(of)
+        assert all(map(torch.equal, step(of), found))
+        with monkeypatch.context() as patch:
+            patch.setattr(_permute, "_find_kernels", lambda *tensors: None)
+            expected = step(of)
+        for result, other in zip(found, expected):
+            torch.testing.assert_close(result, other)
 
 
 def test_nothing_waits_for_the_device():

@@ -284,3 +284,11 @@ def test_signature_matches_the_manifest(artifact, quantize):
     names = [b["name"] for b in program["buffers"] if b["role"] == "output"]
     assert [tensor.name for tensor in quantize.signature.outputs] == names
     assert [tensor.dtype for tensor in quantize.signature.outputs] == [torch.float8_e4m3fn, torch.float32]
+
+
+@pytest.mark.parametrize("version, taken", [("2.9.1+cu128", False), ("2.10.0a0+git1", True), ("3.0", True)])
+def test_torch_that_is_too_old(version, taken):
+    code = f"import torch; torch.__version__ = {version!r}; import fp8moe.torch"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode == 0) == taken, result.stderr
+    assert taken or f"needs PyTorch 2.10 or later, found {version}" in result.stderr

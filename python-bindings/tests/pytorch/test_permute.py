@@ -3,13 +3,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """permute and unpermute against loops over tokens, with experts that no token chose and experts of other ranks."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
 import torch._dynamo.testing  # noqa: E402
 
-from fp8moe.torch import grouped_mm, permute, unpermute  # noqa: E402
+from fp8moe.torch import _permute, grouped_mm, permute, unpermute  # noqa: E402
 
 T, D, K, E = 37, 24, 3, 5
 CHOICES = {"some empty": [0, 2, 4], "one": [3, 3, 3], "elsewhere": [1, -1, E, E + 7], "all elsewhere": [E, E, E]}
@@ -18,6 +22,36 @@ CHOICES = {"some empty": [0, 2, 4], "one": [3, 3, 3], "elsewhere": [1, -1, E, E 
 @pytest.fixture(autouse=True)
 def seed():
     torch.manual_seed(0)
+
+
+#: Triton interprets kernels in processes that import it so.
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+#: Its interpreter cuts off what does not fit into bf16, where a GPU rounds.
+DTYPE = torch.float16 if INTERPRETED else torch.bfloat16
+
+
+@pytest.fixture(params=[True] if INTERPRETED else [False], ids=["kernels" if INTERPRETED else ""])
+def sums(request, monkeypatch):
+    """Tests without the kernels that a GPU has and, in the process of test_kernels, with them."""
+    if not request.param:
+        return
+    from fp8moe.torch import _permute_kernels
+
+    monkeypatch.setattr(_permute_kernels, "_BLOCK", 16)  # several for a row
+
+    def find(*tensors):
+        fit = all(tensor.numel() and tensor.dtype in _permute._TYPES for tensor in tensors)
+        return _permute_kernels if fit else None
+
+    monkeypatch.setattr(_permute, "_find_kernels", find)
+
+
+@pytest.mark.skipif(INTERPRETED, reason="this is its process")
+def test_kernels():
+    pytest.importorskip("triton", reason="triton is not installed; scripts/setup_torch.sh installs it where it can")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "[kernels", __file__]
+    result = subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0 and "10 passed" in result.stdout, result.stdout[-4000:]
 
 
 def choose(kind, tokens=T):
@@ -54,10 +88,10 @@ def test_rows_and_offsets(kind, dtype):
 
 
 @pytest.mark.parametrize("kind", CHOICES)
-def test_way_back_and_gradients(kind):
+def test_way_back_and_gradients(kind, sums):
     """Of one rounding, where rows of experts elsewhere hold what no number is."""
-    x, weights = tensors()
-    experts, gradient = choose(kind), torch.randn(T, D).bfloat16()
+    x, weights = tensors(DTYPE)
+    experts, gradient = choose(kind), torch.randn(T, D).to(DTYPE)
     here = (experts >= 0) & (experts < E)
     rows, routing = permute(x, experts, E)
     with torch.no_grad():
@@ -69,11 +103,11 @@ def test_way_back_and_gradients(kind):
 
     of_slot = rows.detach().double()[routing.places].masked_fill(~here.unsqueeze(2), 0.0)
     exact = (of_slot * weights.detach().double().unsqueeze(2)).sum(1)
-    torch.testing.assert_close(y, exact.bfloat16())
-    torch.testing.assert_close(grad_weights, (of_slot * gradient.double().unsqueeze(1)).sum(2).bfloat16())
-    assert grad_rows.dtype == torch.bfloat16
+    torch.testing.assert_close(y, exact.to(DTYPE))
+    torch.testing.assert_close(grad_weights, (of_slot * gradient.double().unsqueeze(1)).sum(2).to(DTYPE))
+    assert grad_rows.dtype == DTYPE
     spread = gradient.double().unsqueeze(1) * (weights.detach().double() * here).unsqueeze(2)
-    assert torch.equal(grad_rows, spread.bfloat16().view(-1, D)[routing.slots])
+    assert torch.equal(grad_rows, spread.to(DTYPE).view(-1, D)[routing.slots])
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
@@ -89,7 +123,7 @@ def test_gradcheck(kind, weighted):
     assert torch.autograd.gradcheck(there_and_back, (x, weights))
 
 
-def test_rows_past_the_end_get_no_gradient():
+def test_rows_past_the_end_get_no_gradient(sums):
     """And give none to tokens, even where it is no number."""
     x, weights = tensors()
     rows, routing = permute(x, choose("elsewhere"), E)
@@ -104,7 +138,38 @@ def test_rows_past_the_end_get_no_gradient():
         assert not grad_rows[end:].any() and grad_rows[:end].any()
 
 
-def test_no_tokens():
+def test_weights_of_another_type(sums):
+    """float32 ones are not rounded."""
+    x, weights = tensors()
+    experts, weights = choose("elsewhere"), weights.detach().float().requires_grad_()
+    rows, routing = permute(x.detach(), experts, E)
+    y = unpermute(rows, routing, weights)
+    gradient = torch.randn(T, D).bfloat16()
+    here = (experts >= 0) & (experts < E)
+    total = (weights.detach().double() * here).sum(1, keepdim=True)
+    torch.testing.assert_close(y, (x.detach().double() * total).bfloat16())
+    (grad_weights,) = torch.autograd.grad(y, weights, gradient)
+    dots = (x.detach().double() * gradient.double()).sum(1, keepdim=True) * here
+    torch.testing.assert_close(grad_weights, dots.float())
+
+
+@pytest.mark.parametrize("kind", ["expanded", "transposed", "sliced"])
+def test_gradients_of_any_layout(kind, sums):
+    x, weights = tensors()
+    odd = {
+        "expanded": torch.full((1, 1), 0.5).bfloat16().expand(T, D),
+        "transposed": torch.randn(D, T).bfloat16().t(),
+        "sliced": torch.randn(T, 2 * D).bfloat16()[:, :D],
+    }[kind]
+    experts = choose("elsewhere")
+    results = []
+    for gradient in (odd, odd.clone(memory_format=torch.contiguous_format)):
+        rows, routing = permute(x, experts, E)
+        results.append(torch.autograd.grad(unpermute(rows, routing, weights), (x, weights), gradient))
+    assert all(map(torch.equal, *results))
+
+
+def test_no_tokens(sums):
     x, weights = tensors(tokens=0)
     rows, routing = permute(x, choose("one", tokens=0), E)
     y = unpermute(rows, routing, weights)

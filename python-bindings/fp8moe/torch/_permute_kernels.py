@@ -1,0 +1,114 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What _permute.py computes, each in one kernel of Triton, for eager code: torch's own operations take a pass over memory for
+each step of a sum. Under torch.compile Inductor makes such kernels itself."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+import triton
+import triton.language as tl
+
+#: Elements of a row that a program holds.
+_BLOCK = 1024
+
+
+@triton.jit
+def _sum_kernel(rows, places, offsets, weights, result, D, E, stride, K: tl.constexpr, WEIGHTED: tl.constexpr, BLOCK: tl.constexpr):
+    token = tl.program_id(0).to(tl.int64)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    end = tl.load(offsets + E - 1)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for j in tl.static_range(K):
+        place = tl.load(places + token * K + j)
+        # What is elsewhere is not read: it may hold what no number is.
+        mask = columns < tl.where(place < end, D, 0)
+        part = tl.load(rows + place * stride + columns, mask=mask, other=0.0).to(tl.float32)
+        if WEIGHTED:
+            part *= tl.load(weights + token * K + j).to(tl.float32)
+        total += part
+    tl.store(result + token * D + columns, total.to(result.dtype.element_ty), mask=columns < D)
+
+
+@triton.jit
+def _dot_kernel(rows, places, offsets, gradient, result, D, E, stride, gradient_stride, K: tl.constexpr, BLOCK: tl.constexpr):
+    slot = tl.program_id(0).to(tl.int64)
+    place = tl.load(places + slot)
+    used = tl.where(place < tl.load(offsets + E - 1), D, 0)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for begin in range(0, D, BLOCK):
+        columns = begin + tl.arange(0, BLOCK)
+        mask = columns < used
+        part = tl.load(rows + place * stride + columns, mask=mask, other=0.0).to(tl.float32)
+        total += part * tl.load(gradient + slot // K * gradient_stride + columns, mask=mask, other=0.0).to(tl.float32)
+    tl.store(result + slot, tl.sum(total, 0).to(result.dtype.element_ty))
+
+
+@triton.jit
+def _spread_kernel(
+    tokens, slots, offsets, weights, result, D, E, stride, K: tl.constexpr, WEIGHTED: tl.constexpr, BLOCK: tl.constexpr
+):
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    slot = tl.load(slots + row)
+    mask = columns < tl.where(row < tl.load(offsets + E - 1), D, 0)
+    part = tl.load(tokens + slot // K * stride + columns, mask=mask, other=0.0).to(tl.float32)
+    if WEIGHTED:
+        weight = tl.load(weights + slot).to(tl.float32)
+        part = tl.where(mask, part * weight, 0.0)  # where a weight is no number, too
+    tl.store(result + row * D + columns, part.to(result.dtype.element_ty), mask=columns < D)
+
+
+def check() -> None:
+    """Raises what Triton does where it cannot compile: it needs a C compiler the first time."""
+    one = torch.ones(1, 1, device="cuda", dtype=torch.bfloat16)
+    sum_slots(one, torch.ones(1, device="cuda", dtype=torch.int32), torch.zeros(1, 1, device="cuda", dtype=torch.int64))
+
+
+def sum_slots(
+    rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, weights: Optional[torch.Tensor] = None
+) -> torch.Tensor:
+    rows, (T, K), D = _by_rows(rows), places.shape, rows.shape[1]
+    result = rows.new_empty(T, D)
+    weights = None if weights is None else weights.contiguous()
+    with torch.cuda.device_of(rows):
+        _sum_kernel[T, triton.cdiv(D, _BLOCK)](
+            rows, places, offsets, weights, result, D, len(offsets), rows.stride(0), K, weights is not None, _BLOCK
+        )
+    return result
+
+
+def dot_slots(
+    rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, gradient: torch.Tensor, dtype: torch.dtype
+) -> torch.Tensor:
+    """Of each slot the product of its row with the gradient of its token."""
+    rows, gradient, D = _by_rows(rows), _by_rows(gradient), rows.shape[1]
+    result = rows.new_empty(places.shape, dtype=dtype)
+    strides = rows.stride(0), gradient.stride(0)
+    with torch.cuda.device_of(rows):
+        _dot_kernel[places.numel(),](
+            rows, places, offsets, gradient, result, D, len(offsets), *strides, places.shape[1], _BLOCK
+        )
+    return result
+
+
+def spread(
+    tokens: torch.Tensor, offsets: torch.Tensor, slots: torch.Tensor, K: int, weights: Optional[torch.Tensor] = None
+) -> torch.Tensor:
+    """Of each row its token, times the weight of its slot; zeros for rows past the last offset."""
+    tokens, D = _by_rows(tokens), tokens.shape[1]
+    result = tokens.new_empty(len(slots), D)
+    weights = None if weights is None else weights.contiguous()
+    with torch.cuda.device_of(tokens):
+        _spread_kernel[len(slots), triton.cdiv(D, _BLOCK)](
+            tokens, slots, offsets, weights, result, D, len(offsets), tokens.stride(0), K, weights is not None, _BLOCK
+        )
+    return result
+
+
+def _by_rows(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor with contiguous rows, at any distance; gradients may be expanded or transposed."""
+    return tensor if tensor.stride(1) == 1 else tensor.contiguous()

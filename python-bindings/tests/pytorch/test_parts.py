@@ -1,0 +1,225 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Gradients of large weights, which several operators compute: the bits of those of one, in less memory. Weights are
+large from 1 on here."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+
+import torch._dynamo.testing  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
+from fp8moe import programs  # noqa: E402
+from fp8moe.torch import _grouped_mm, grouped_mm, quantize_weights  # noqa: E402
+
+K, N, E, M = 48, 80, 3, 50
+ENDS = {"empty": [0, 21, 45], "none": [0, 0, 0], "all": [20, 20, 50]}
+
+
+@pytest.fixture(autouse=True)
+def seed(ir):
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def divide(monkeypatch):
+    """A function that says whether gradients are computed in parts from now on."""
+
+    def choose(in_parts):
+        monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1 if in_parts else 2**26)
+        monkeypatch.setattr(_grouped_mm, "_FEW", 0)  # eager code has parts for any number of rows
+        monkeypatch.setattr(_grouped_mm, "_known", {})
+        _grouped_mm.make_op.cache_clear()
+        torch.compiler.reset()  # which has names of operators in its graphs
+
+    yield choose
+    choose(False)
+
+
+def offsets(ends):
+    return torch.tensor(ends, dtype=torch.int32)
+
+
+def tensors(layout="NK", rows=M):
+    x = torch.randn(rows, K).bfloat16().requires_grad_()
+    parameter = torch.randn(*((E, N, K) if layout == "NK" else (E, K, N))).bfloat16().requires_grad_()
+    weights = parameter.transpose(-2, -1) if layout == "NK" else parameter
+    gradient = (torch.randn(rows, N) * torch.logspace(-5, 0, N)).bfloat16()
+    return x, parameter, weights, gradient
+
+
+def gradients(x, parameter, weights, gradient, ends, function=grouped_mm, **options):
+    return torch.autograd.grad(function(x, weights, offsets(ends), **options), (x, parameter), gradient)
+
+
+@pytest.mark.parametrize("recipe", programs.RECIPES)
+@pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
+@pytest.mark.parametrize("layout", programs.WEIGHTS)
+@pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
+def test_bits_of_one_operator(divide, ends, layout, kept, recipe):
+    x, parameter, weights, gradient = tensors(layout)
+
+    def step():
+        operand = quantize_weights(weights, recipe=recipe) if kept else weights
+        return gradients(x, parameter, operand, gradient, ends, recipe=recipe)
+
+    divide(False)
+    expected = step()
+    divide(True)
+    # The first call finds the operators, later ones go past the dispatcher.
+    for _ in range(2):
+        for found, other in zip(step(), expected):
+            assert torch.equal(found, other) and found.stride() == other.stride()
+
+
+def test_few_rows(divide, monkeypatch):
+    """Of which eager code quantizes the gradient twice."""
+    divide(True)
+    expected = gradients(*(step := tensors()), ENDS["empty"])
+    monkeypatch.setattr(_grouped_mm, "_FEW", M * N)
+    op = _grouped_mm.make_op(K, N, E, "NK", "rowwise", "cpu")
+    ran = []
+    for backward in (*op._backwards[0].run, *op._backwards[1:]):
+        monkeypatch.setattr(backward, "_programs", Recorder(backward._programs, ran, backward.signature.name))
+    assert all(map(torch.equal, gradients(*step, ENDS["empty"]), expected)) and ran == ["grad_x", "grad_weights"]
+    ran.clear()
+    monkeypatch.setattr(_grouped_mm, "_FEW", M * N - 1)
+    assert all(map(torch.equal, gradients(*step, ENDS["empty"]), expected)) and sorted(ran) == sorted(programs.PARTS)
+
+
+class Recorder(dict):
+    """Programs by device that write down their name where they are asked for."""
+
+    def __init__(self, programs, ran, name):
+        super().__init__(programs)
+        self.ran, self.name = ran, name
+
+    def get(self, device):
+        self.ran.append(self.name)
+        return super().get(device)
+
+
+def test_rows_of_no_group_and_no_rows(divide):
+    divide(True)
+    x, parameter, weights, gradient = tensors()
+    ends = ENDS["empty"]
+    with torch.no_grad():
+        x[ends[-1] :] = float("nan")
+    gradient[ends[-1] :] = float("inf")
+    grad_x, grad_parameter = gradients(x, parameter, weights, gradient, ends)
+    assert not grad_x[ends[-1] :].any() and grad_x.isfinite().all() and grad_parameter.isfinite().all()
+    grad_x, grad_parameter = gradients(*tensors(rows=0), ENDS["none"])
+    assert grad_x.shape == (0, K) and not grad_parameter.any()
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
+def test_operators_of_a_traced_step(divide, kept):
+    """What nobody asks for is not computed."""
+    divide(True)
+    x, parameter, weights, gradient = tensors()
+
+    def names(*wanted):
+        def step(x, parameter, gradient):
+            x, parameter = (tensor.detach().requires_grad_(name in wanted) for tensor, name in ((x, "x"), (parameter, "weights")))
+            operand = parameter.transpose(-2, -1)
+            operand = quantize_weights(operand) if kept else operand
+            inputs = [tensor for tensor in (x, parameter) if tensor.requires_grad]
+            return torch.autograd.grad(grouped_mm(x, operand, offsets(ENDS["empty"])), inputs, gradient)
+
+        graph = make_fx(step)(x, parameter, gradient).graph
+        called = [str(node.target) for node in graph.nodes if str(node.target).startswith("fp8moe.")]
+        ours = [name.split(".")[1].rsplit("_", 1)[0] for name in called]
+        return [name for name in ours if name not in ("forward", "quantize_weights")]
+
+    assert sorted(names("x", "weights")) == sorted(name for name in programs.PARTS if not kept or name != "quantize_weights_n")
+    assert names("x") == ["grad_x"] and names("weights") == ["grad_weights"]
+
+
+def test_opcheck(divide):
+    divide(True)
+    x, _, weights, gradient = (tensor.detach() for tensor in tensors())
+    request = programs.grouped_mm_request(K, N, E, "cpu")
+    ops = {op.signature.name: op for op in _list_ops(request)}
+    ends = offsets(ENDS["empty"])
+    columns = ops["quantize_x"](x, gradient, ends)
+    rows, scales, *grad_columns = ops["quantize_grad_y"](gradient, ends)
+    forms = ops["quantize_weights_n"](weights, scales)
+    for name, inputs in {
+        "quantize_x": (x, gradient, ends),
+        "quantize_grad_y": (gradient, ends),
+        "quantize_weights_n": (weights, scales),
+    }.items():
+        torch.library.opcheck(ops[name].overload, inputs, test_utils=["test_schema", "test_faketensor"])
+    for name, inputs in {
+        "multiply_grad_x": (rows, scales, *forms, ends),
+        "multiply_grad_weights": (*grad_columns, *columns, ends),
+    }.items():  # whose inputs torch cannot compare
+        torch.library.opcheck(ops[name].overload, inputs, test_utils=["test_faketensor"])
+
+
+def _list_ops(request):
+    from fp8moe import cache
+    from fp8moe.runtime import load
+    from fp8moe.torch import as_op
+
+    artifact = load(cache.get(request), "cpu")
+    return [as_op(artifact.program(name)) for name in artifact.programs]
+
+
+def test_compiles_once_for_any_number_of_rows(divide):
+    divide(True)
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    step = torch.compile(grouped_mm, fullgraph=True, dynamic=True, backend=counter)
+    for rows in (50, 51, 99):
+        step_tensors = tensors(rows=rows)
+        found = gradients(*step_tensors, ENDS["empty"], function=step)
+        for result, expected in zip(found, gradients(*step_tensors, ENDS["empty"])):
+            assert torch.equal(result, expected)
+    assert counter.frame_count == 1
+
+
+def peak_bytes(step):
+    """The most that tensors hold at a time beyond what was there before."""
+    step()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        step()
+    held = most = 0
+    for event in sorted(profile.profiler.kineto_results.events(), key=lambda event: event.start_ns()):
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            most = max(most, held)
+    return most
+
+
+@pytest.mark.parametrize("rows, experts", [(2048, 2), (64, 2)], ids=["tokens", "weights"])
+def test_step_needs_less_memory(divide, rows, experts):
+    """Whether most of it is tokens' or weights'."""
+    hidden, width = 256, 512
+    gate_up = torch.randn(experts, 2 * hidden, width).bfloat16().requires_grad_()
+    down = torch.randn(experts, width, hidden).bfloat16().requires_grad_()
+    x = torch.randn(rows, width).bfloat16().requires_grad_()
+    gradient = torch.randn(rows, width).bfloat16()
+    ends = torch.arange(rows // experts, rows + 1, rows // experts, dtype=torch.int32)
+
+    def layer(x, gate_up, down):
+        h = grouped_mm(x, gate_up.transpose(-2, -1), ends)
+        gate, up = h.chunk(2, dim=-1)
+        return grouped_mm(torch.nn.functional.silu(gate) * up, down.transpose(-2, -1), ends)
+
+    assert _grouped_mm._is_x_first(rows, *gate_up.transpose(-2, -1).shape) == (rows < width)
+    peaks, eager_peaks, results = {}, {}, {}
+    for in_parts in (False, True):
+        divide(in_parts)
+        compiled = torch.compile(layer, dynamic=False)
+
+        def step(layer=compiled):
+            return torch.autograd.grad(layer(x, gate_up, down), (x, gate_up, down), gradient)
+
+        peaks[in_parts] = peak_bytes(step)
+        eager_peaks[in_parts] = peak_bytes(lambda: step(layer))
+        results[in_parts] = step()
+    assert all(map(torch.equal, results[True], results[False]))
+    for found in (peaks, eager_peaks):
+        assert found[True] < 0.9 * found[False], (peaks, eager_peaks)
