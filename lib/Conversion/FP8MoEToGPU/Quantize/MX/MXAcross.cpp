@@ -119,7 +119,10 @@ void MXAcross::putFactors(const MXTile &tile, Value line, Value block,
       kernel.putScale(own, scaleTile, position, blockLines, scales.bytes[i]);
     else
       kernel.storeScale(own, position, blockLines, scales.bytes[i]);
-    b.store(scales.multipliers[i], getFactor(line, position), sizeof(float));
+    Value factor = scales.multipliers[i];
+    if (kernel.packsFactors)
+      factor = kernel.math.packFactors(factor, factor);
+    b.store(factor, getFactor(line, position), sizeof(float));
   }
   b.syncSubgroup();
 }
@@ -128,9 +131,12 @@ void MXAcross::putBlock(Value line, Value block, ArrayRef<Value> chunks) {
   Value firstPosition = b.mul(block, kMXBlock);
   output.putBlock(line, block, chunks, [&](Value chunk) {
     Value first = b.add(firstPosition, b.mul(chunk, kPositions));
+    SmallVector<Value> words = b.unpackWords(
+        b.load(b.getWordsType(), getFactor(line, first), kVectorBytes));
+    if (kernel.packsFactors)
+      return words;
     SmallVector<Value> ofElements;
-    for (Value word : b.unpackWords(
-             b.load(b.getWordsType(), getFactor(line, first), kVectorBytes)))
+    for (Value word : words)
       ofElements.append(numLines, b.bitcast(b.getF32Type(), word));
     return ofElements;
   });

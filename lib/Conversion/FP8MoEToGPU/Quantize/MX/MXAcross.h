@@ -47,8 +47,8 @@ private:
   KernelBuilder &b;
   int64_t numLines;
   OuterOutput output;
-  /// The bytes of a tile of scales, and the factor (f32) of each block: those
-  /// of 128 positions for each 32 lines.
+  /// The bytes of a tile of scales, and the word with the factor of each block,
+  /// an f32 or a bf16 in both halves: those of 128 positions for each 32 lines.
   Value scaleTile, factors;
 };
 

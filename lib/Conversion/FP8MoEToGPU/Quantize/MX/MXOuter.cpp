@@ -205,8 +205,12 @@ SmallVector<Value> OuterBuilder::storeScales(const MXTile &tile,
   return scales.multipliers;
 }
 
-/// A factor for each element of a chunk.
+/// A factor for each element of a chunk, or each word.
 SmallVector<Value> OuterBuilder::getFactors(ArrayRef<Value> multipliers) {
+  if (kernel.packsFactors)
+    return SmallVector<Value>(
+        kWordsPerChunk,
+        kernel.math.packFactors(multipliers.front(), multipliers.back()));
   SmallVector<Value> factors;
   for (int64_t i : llvm::seq(kPositions * numLines))
     factors.push_back(multipliers[i % numLines]);

@@ -8,8 +8,6 @@
 
 #include "FP8MoEToGPU/Quantize/MX/MXOuterOutput.h"
 
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -24,17 +22,22 @@ OuterOutput::OuterOutput(MXKernel &kernel, int64_t numLines, bool isAlong,
 
 /// The bytes of a chunk: a word for each line, or the words of the positions.
 SmallVector<Value> OuterOutput::convert(Value chunk, ArrayRef<Value> factors) {
+  if (kernel.packsFactors) {
+    chunk = kernel.createProduct(chunk, factors);
+    factors = {};
+  }
   SmallVector<Value> values = kernel.math.unpackValues(chunk);
   if (!alongLines)
-    return kernel.math.createQuantize(values, factors);
+    return kernel.createFP8(values, factors);
   SmallVector<Value> words;
   for (int64_t i : llvm::seq(numLines)) {
     SmallVector<Value> ofLine, factorsOfLine;
     for (size_t at = i; at < values.size(); at += numLines) {
       ofLine.push_back(values[at]);
-      factorsOfLine.push_back(factors[at]);
+      if (!factors.empty())
+        factorsOfLine.push_back(factors[at]);
     }
-    words.push_back(kernel.math.createQuantize(ofLine, factorsOfLine).front());
+    words.push_back(kernel.createFP8(ofLine, factorsOfLine).front());
   }
   return words;
 }

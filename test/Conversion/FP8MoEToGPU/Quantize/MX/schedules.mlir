@@ -25,6 +25,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // 255 stands for NaN.
 // CHECK:         arith.select %{{.*}}, %[[BYTE]], %c255_i32
 // CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
+// A power of two times a bf16 is a bf16.
+// CHECK:         arith.mulf %{{.*}} : vector<8xbf16>
+// CHECK-NOT:     arith.mulf %{{.*}} : f32
 // CHECK:         nvvm.convert.f32x2.to.f8x2
 // CHECK-NOT:     gpu.barrier
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
