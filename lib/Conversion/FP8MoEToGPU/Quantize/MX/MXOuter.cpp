@@ -12,8 +12,8 @@
 // Groups along lines begin at any element, and so do their tiles, so chunks of
 // a line that are aligned in memory are cut by the border of two tiles. Who
 // stores the front of such a chunk also quantizes the block behind its tile,
-// which reads a quarter more from the L2 cache: storing parts of chunks would
-// take a store for each byte.
+// which reads a quarter more from the L2 cache: storing parts of chunks costs
+// more.
 //
 // The threads of 32 lines are neighbours in a subgroup. In square blocks, and
 // for blocks along the other axis, they exchange magnitudes there.
