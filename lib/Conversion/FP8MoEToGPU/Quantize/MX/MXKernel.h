@@ -59,12 +59,6 @@ public:
                 Value blockInTile, Value byte);
   void storeScaleTile(const MXTile &tile, Value memory);
 
-  /// Whether input with such a pitch is known to be aligned for vectors.
-  bool isKnownAligned(int64_t pitch) const {
-    return !ShapedType::isDynamic(pitch) &&
-           pitch * math.getInputBytes() % kVectorBytes == 0;
-  }
-
   KernelBuilder &b;
   const MXQuantizeProblem &problem;
   QuantizeMath math;

@@ -38,9 +38,9 @@ static constexpr int64_t kChunksInFlight = 2;
 /// Those of threads that work together have more in registers, and those with a
 /// block behind the tile wait longer.
 static constexpr int64_t kResidentThreads = 960;
-static constexpr int64_t kResidentThreadsWithMore = 960;
-static constexpr int64_t kResidentThreadsTogether = 640;
-static constexpr int64_t kResidentThreadsTogetherWithMore = 640;
+static constexpr int64_t kResidentThreadsWithMore = 1280;
+static constexpr int64_t kResidentThreadsTogether = 768;
+static constexpr int64_t kResidentThreadsTogetherWithMore = 960;
 
 /// Whether lines are stored in chunks that are not those of a tile.
 static bool isShifted(const MXQuantizeProblem &problem) {
@@ -387,7 +387,9 @@ void OuterBuilder::build() {
 /// Whether rows are known to begin at addresses that vectors can have, so that
 /// other loads are rare, and the addresses of theirs known but for one.
 static bool isAligned(const MXKernel &kernel) {
-  return kernel.isKnownAligned(kernel.problem.sizes.inElement);
+  int64_t pitch = kernel.problem.sizes.inElement;
+  return !ShapedType::isDynamic(pitch) &&
+         pitch * kernel.math.getInputBytes() % kVectorBytes == 0;
 }
 
 static int64_t countResidentThreads(const MXQuantizeProblem &problem,

@@ -54,7 +54,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 // CHECK:         llvm.mlir.global internal @mx_quantize_outer_0_tile() {{.*}} !llvm.array<22528 x i8>
 // CHECK:         llvm.mlir.global internal @mx_quantize_outer_0_scales() {{.*}} !llvm.array<512 x i8>
 // CHECK:         gpu.func @mx_quantize_outer_0
-// CHECK-SAME:    known_block_size = array<i32: 320, 1, 1>, nvvm.minctasm = 3 : i32
+// CHECK-SAME:    known_block_size = array<i32: 320, 1, 1>, nvvm.minctasm = 4 : i32
 // 32 rows of 2 columns, if any of them is in the group.
 // CHECK:         scf.if %{{.*}} -> (i32, i32,
 // CHECK-COUNT-32: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
