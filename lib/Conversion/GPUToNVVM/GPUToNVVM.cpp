@@ -130,6 +130,8 @@ public:
 
   // ptxas finds out by itself what is uniform.
   bool hasScalarRegisters() const override { return false; }
+  bool hasPackedBF16Products() const override { return true; }
+
   Value createUniform(ImplicitLocOpBuilder &b, Value value) const override {
     return value;
   }

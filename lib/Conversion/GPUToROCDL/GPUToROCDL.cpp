@@ -128,6 +128,9 @@ public:
   bool hasUnalignedVectors() const override { return true; }
   bool hasScalarRegisters() const override { return true; }
 
+  // gfx942 and gfx950 have no product of bf16 but a matrix's.
+  bool hasPackedBF16Products() const override { return false; }
+
   Value createUniform(ImplicitLocOpBuilder &b, Value value) const override {
     return ROCDL::ReadfirstlaneOp::create(b, value.getType(), value);
   }

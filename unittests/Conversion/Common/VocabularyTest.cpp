@@ -151,6 +151,17 @@ TEST(VocabularyTest, MaxU16) {
   expectOnAMD(build, {"vector<2xi16>", "llvm.intr.umax", "vector<2xi16>"});
 }
 
+TEST(VocabularyTest, PackedBF16Products) {
+  auto build = [](bool expected) {
+    return [expected](KernelBuilder &b) {
+      EXPECT_EQ(b.getHooks().hasPackedBF16Products(), expected);
+      return getWord(b, 1);
+    };
+  };
+  expectLowered("sm_90a", build(true), {});
+  expectOnAMD(build(false), {});
+}
+
 TEST(VocabularyTest, PackScaledFP8) {
   auto build = [](FP8Products products) {
     return [products](KernelBuilder &b) {

@@ -80,6 +80,10 @@ public:
   virtual Value createPackBF16(ImplicitLocOpBuilder &b, Value low,
                                Value high) const = 0;
 
+  /// Whether two products of bf16 are one instruction. Elsewhere they are
+  /// computed in f32 and rounded.
+  virtual bool hasPackedBF16Products() const = 0;
+
   /// The larger of each two of the unsigned 16-bit numbers in two vectors of
   /// four words.
   virtual Value createMaxU16(ImplicitLocOpBuilder &b, Value lhs,

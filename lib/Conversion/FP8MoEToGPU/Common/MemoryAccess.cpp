@@ -324,6 +324,47 @@ void fp8moe::storeChunk(KernelBuilder &b, const Plane &plane, Value first,
   b.createIf(isWhole(b, plane, first, 1, range), storeVector, storeCut);
 }
 
+/// The part of so many bytes (1, 2, 4 or 8) at a multiple of these in a chunk.
+static Value extractBytes(KernelBuilder &b, ValueRange words, Value offset,
+                          int64_t bytes) {
+  auto pick = [&](int64_t bit, Value ifSet, Value otherwise) {
+    return b.select(b.equal(b.bitAnd(offset, bit), 0), otherwise, ifSet);
+  };
+  Value low = pick(8, words[2], words[0]), high = pick(8, words[3], words[1]);
+  if (bytes > kWordBytes)
+    return b.packWords({low, high});
+  Value word = pick(kWordBytes, high, low);
+  if (bytes == kWordBytes)
+    return word;
+  Value bits = b.mul(b.bitAnd(offset, kWordBytes - 1), 8);
+  return b.truncate(b.getIntegerType(8 * bytes), b.shiftRight(word, bits));
+}
+
+void fp8moe::storeBytes(KernelBuilder &b, Value pointer, Value words, Value low,
+                        Value high) {
+  SmallVector<Value> row = b.unpackWords(words);
+  Value offset = low;
+  auto storePart = [&](Value isStored, int64_t bytes) {
+    b.createIf(isStored, [&] {
+      b.store(extractBytes(b, row, offset, bytes),
+              b.offsetBytes(pointer, b.zeroExtend(b.getI64Type(), offset)),
+              bytes);
+    });
+    offset = b.select(isStored, b.add(offset, bytes), offset);
+  };
+  auto has = [&](Value value, int64_t bit) {
+    return b.compare(arith::CmpIPredicate::ne, b.bitAnd(value, bit), 0);
+  };
+  // Parts grow while their sum is aligned to more, and then what is left
+  // shrinks.
+  for (int64_t bytes : {1, 2, 4, 8})
+    storePart(
+        b.bitAnd(has(offset, bytes), b.lessEqual(b.add(offset, bytes), high)),
+        bytes);
+  for (int64_t bytes : {8, 8, 4, 2, 1})
+    storePart(b.lessEqual(b.add(offset, bytes), high), bytes);
+}
+
 /// Drops words from the front of a row: two or none, then one or none. So many
 /// bytes stay if `isKept` says so.
 static SmallVector<Value> dropWords(KernelBuilder &b, SmallVector<Value> row,

@@ -68,6 +68,12 @@ SmallVector<Value> loadChunks(KernelBuilder &b, const Plane &plane, Value first,
 void storeChunk(KernelBuilder &b, const Plane &plane, Value first, Value other,
                 Value words, IndexRange range);
 
+/// Stores the bytes from `low` to `high` (i32, 0 to 16) of an aligned chunk at
+/// `pointer`, as few aligned words and parts of words. Threads that have these
+/// two in common take the same branches.
+void storeBytes(KernelBuilder &b, Value pointer, Value words, Value low,
+                Value high);
+
 /// The 16 bytes that begin `shift` bytes (i32, 0 to 15) before those of `words`
 /// in a row of bytes where `before` comes before them; four words each.
 SmallVector<Value> createShiftedWords(KernelBuilder &b, ArrayRef<Value> before,

@@ -122,3 +122,18 @@ Value QuantizeMath::createPackedProduct(Value words, Value factor) {
   return vector::BitCastOp::create(b, words.getType(),
                                    arith::MulFOp::create(b, values, factor));
 }
+
+Value QuantizeMath::packFactors(Value low, Value high) {
+  auto getBits = [&](Value factor) {
+    return b.bitcast(b.getI32Type(), factor);
+  };
+  return b.permuteBytes(getBits(low), getBits(high), b.i32(0x7632));
+}
+
+SmallVector<Value> QuantizeMath::createFP8(ArrayRef<Value> values) {
+  SmallVector<Value> words;
+  for (; !values.empty(); values = values.drop_front(4))
+    words.push_back(
+        b.getHooks().createPackFP8(b, values.take_front(4), fp8Type));
+  return words;
+}

@@ -59,6 +59,10 @@ public:
   bool scalesPacked() const { return getInputBytes() == 2 && powerOfTwo; }
   /// The bf16 elements in a vector of words times those of `factor`.
   Value createPackedProduct(Value words, Value factor);
+  /// Two powers of two (f32) as bf16 in a word, the first in its lower half.
+  Value packFactors(Value low, Value high);
+  /// The FP8 bytes of f32 values that are scaled, four in an i32 word.
+  SmallVector<Value> createFP8(ArrayRef<Value> values);
 
 private:
   Value createPowerOfTwo(Value magnitude, const APFloat &largest);

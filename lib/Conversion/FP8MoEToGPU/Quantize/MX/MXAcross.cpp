@@ -98,13 +98,26 @@ Value MXAcross::getFactor(Value line, Value position) {
   return b.offsetBytes(factors, b.mul(index, sizeof(float)));
 }
 
+Value MXAcross::getFirstPosition(Value line, Value block) {
+  Value lane = b.divU(b.remU(line, kMXBlock), numLines);
+  return b.add(b.mul(block, kMXBlock), b.mul(lane, numLines));
+}
+
+void MXAcross::putNoScales(const MXTile &tile, Value line, Value block) {
+  if (!scaleTile)
+    return;
+  MXTile own = kernel.getTile(tile.tile);
+  for (int64_t i : llvm::seq(numLines))
+    kernel.putScale(own, scaleTile, b.add(getFirstPosition(line, block), i),
+                    b.divU(line, kMXBlock), b.i32(0));
+}
+
 void MXAcross::putFactors(const MXTile &tile, Value line, Value block,
                           ArrayRef<Value> chunks, ArrayRef<Value> magnitudes) {
   MXTile own = kernel.getTile(tile.tile);
-  // A lane has as many positions as lines.
-  Value lane = b.divU(b.remU(line, kMXBlock), numLines);
   SmallVector<Value> largest(magnitudes);
   if (!kernel.problem.square) {
+    Value lane = b.divU(b.remU(line, kMXBlock), numLines);
     Value word = exchangeMagnitudes(lane, chunks);
     largest = kernel.math.unpackMagnitudes(
         b.packWords({word, b.i32(0), b.i32(0), b.i32(0)}));
@@ -112,14 +125,16 @@ void MXAcross::putFactors(const MXTile &tile, Value line, Value block,
   }
   MXKernel::Scales scales = kernel.createScales(largest);
   Value blockLines = b.divU(line, kMXBlock);
-  Value firstPosition = b.mul(block, kMXBlock);
   for (int64_t i : llvm::seq(numLines)) {
-    Value position = b.add(firstPosition, b.add(b.mul(lane, numLines), i));
+    Value position = b.add(getFirstPosition(line, block), i);
     if (scaleTile)
       kernel.putScale(own, scaleTile, position, blockLines, scales.bytes[i]);
     else
       kernel.storeScale(own, position, blockLines, scales.bytes[i]);
-    b.store(scales.multipliers[i], getFactor(line, position), sizeof(float));
+    Value factor = scales.multipliers[i];
+    if (kernel.packsFactors)
+      factor = kernel.math.packFactors(factor, factor);
+    b.store(factor, getFactor(line, position), sizeof(float));
   }
   b.syncSubgroup();
 }
@@ -128,9 +143,12 @@ void MXAcross::putBlock(Value line, Value block, ArrayRef<Value> chunks) {
   Value firstPosition = b.mul(block, kMXBlock);
   output.putBlock(line, block, chunks, [&](Value chunk) {
     Value first = b.add(firstPosition, b.mul(chunk, kPositions));
+    SmallVector<Value> words = b.unpackWords(
+        b.load(b.getWordsType(), getFactor(line, first), kVectorBytes));
+    if (kernel.packsFactors)
+      return words;
     SmallVector<Value> ofElements;
-    for (Value word : b.unpackWords(
-             b.load(b.getWordsType(), getFactor(line, first), kVectorBytes)))
+    for (Value word : words)
       ofElements.append(numLines, b.bitcast(b.getF32Type(), word));
     return ofElements;
   });

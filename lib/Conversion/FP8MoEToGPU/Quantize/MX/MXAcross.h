@@ -30,6 +30,8 @@ public:
   /// blocks `magnitudes` are theirs.
   void putFactors(const MXTile &tile, Value line, Value block,
                   ArrayRef<Value> chunks, ArrayRef<Value> magnitudes);
+  /// Puts the zeros that tiles of scales have where a block has no elements.
+  void putNoScales(const MXTile &tile, Value line, Value block);
   /// Quantizes these chunks, when all lanes have put factors.
   void putBlock(Value line, Value block, ArrayRef<Value> chunks);
   /// Stores what all threads have put.
@@ -41,14 +43,16 @@ private:
   Value exchangeMagnitudes(Value lane, ArrayRef<Value> chunks);
   SmallVector<Value> packMagnitudes(ArrayRef<Value> chunks);
   SmallVector<Value> getMax(ArrayRef<Value> lhs, ArrayRef<Value> rhs);
+  /// The first of a lane's positions: it has as many as lines.
+  Value getFirstPosition(Value line, Value block);
   /// Where the factor of a position of a block lies.
   Value getFactor(Value line, Value position);
 
   KernelBuilder &b;
   int64_t numLines;
   OuterOutput output;
-  /// The bytes of a tile of scales, and the factor (f32) of each block: those
-  /// of 128 positions for each 32 lines.
+  /// The bytes of a tile of scales, and the word with the factor of each block,
+  /// an f32 or a bf16 in both halves: those of 128 positions for each 32 lines.
   Value scaleTile, factors;
 };
 

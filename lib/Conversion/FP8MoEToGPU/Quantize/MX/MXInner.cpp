@@ -49,10 +49,18 @@ private:
   ArrayRef<Value> getLine(ArrayRef<Value> chunks, int64_t index) const {
     return chunks.slice(index * getChunksPerLine(), getChunksPerLine());
   }
-  SmallVector<Value> unpackLine(ArrayRef<Value> chunks, int64_t index) {
+  /// The values of a line, multiplied if the kernel `packsFactors`.
+  SmallVector<Value> unpackLine(ArrayRef<Value> chunks, int64_t index,
+                                Value multiplier) {
     SmallVector<Value> values;
-    for (Value chunk : getLine(chunks, index))
+    for (Value chunk : getLine(chunks, index)) {
+      if (kernel.packsFactors) {
+        Value pair = kernel.math.packFactors(multiplier, multiplier);
+        chunk = kernel.createProduct(
+            chunk, SmallVector<Value>(kVectorBytes / kWordBytes, pair));
+      }
       llvm::append_range(values, kernel.math.unpackValues(chunk));
+    }
     return values;
   }
   void storeAlongLines(const MXTile &tile, ArrayRef<Value> chunks,
@@ -129,8 +137,9 @@ void InnerBuilder::storeAlongLines(const MXTile &tile, ArrayRef<Value> chunks,
                                    ArrayRef<Value> multipliers) {
   Value first = b.add(tile.elements.first, element);
   for (auto [i, multiplier] : llvm::enumerate(multipliers)) {
-    Value words = b.packWords(kernel.math.createQuantize(
-        unpackLine(chunks, i), SmallVector<Value>(kElements, multiplier)));
+    Value words = b.packWords(
+        kernel.createFP8(unpackLine(chunks, i, multiplier),
+                         SmallVector<Value>(kElements, multiplier)));
     Value position = b.add(b.add(tile.lines.first, line), i);
     b.createIf(tile.lines.contains(b, position), [&] {
       storeChunk(b, tile.output, first, position, words, tile.elements.range);
@@ -143,7 +152,7 @@ void InnerBuilder::storeAcrossLines(const MXTile &tile, ArrayRef<Value> chunks,
   // A word holds the same element of all lines.
   SmallVector<SmallVector<Value>> lines;
   for (int64_t i : llvm::seq(kLines))
-    lines.push_back(unpackLine(chunks, i));
+    lines.push_back(unpackLine(chunks, i, multipliers[i]));
   SmallVector<Value> packed, factors;
   for (int64_t i : llvm::seq(kElements))
     for (int64_t j : llvm::seq(kLines)) {
@@ -154,7 +163,7 @@ void InnerBuilder::storeAcrossLines(const MXTile &tile, ArrayRef<Value> chunks,
   // Threads may still read the block's previous tile.
   b.createBarrier();
   shared.transpose(
-      b.i64(0), kernel.math.createQuantize(packed, factors),
+      b.i64(0), kernel.createFP8(packed, factors),
       [&](Value row, Value chunk, Value words) {
         Value position = b.add(tile.elements.first, row);
         Value first = b.add(tile.lines.first, b.mul(chunk, kVectorBytes));

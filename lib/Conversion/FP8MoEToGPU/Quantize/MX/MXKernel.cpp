@@ -10,6 +10,8 @@
 
 #include "FP8MoEToGPU/Quantize/MX/MXMath.h"
 
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -18,6 +20,7 @@ MXKernel::MXKernel(KernelBuilder &b, const MXQuantizeProblem &problem,
     : b(b), problem(problem),
       math(b, problem.inputType, problem.fp8Type, /*powerOfTwo=*/true),
       fromLines(readsAlongLines(problem)), toLines(writesAlongLines(problem)),
+      packsFactors(math.scalesPacked() && b.getHooks().hasPackedBF16Products()),
       tiles(createTiles(firstPointer, firstSize)) {}
 
 /// Also sets the members that are parameters.
@@ -87,6 +90,18 @@ MXKernel::Scales MXKernel::createScales(ArrayRef<Value> magnitudes) {
     scales.multipliers.push_back(createMXMultiplier(b, byte));
   }
   return scales;
+}
+
+Value MXKernel::createProduct(Value chunk, ArrayRef<Value> factors) {
+  auto elements = VectorType::get(kVectorBytes / 2, b.getBF16Type());
+  return math.createPackedProduct(
+      chunk, vector::BitCastOp::create(b, elements, b.packWords(factors)));
+}
+
+SmallVector<Value> MXKernel::createFP8(ArrayRef<Value> values,
+                                       ArrayRef<Value> factors) {
+  return packsFactors ? math.createFP8(values)
+                      : math.createQuantize(values, factors);
 }
 
 //===----------------------------------------------------------------------===//

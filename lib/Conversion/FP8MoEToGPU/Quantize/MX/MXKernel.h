@@ -44,6 +44,11 @@ public:
     SmallVector<Value> bytes, multipliers;
   };
   Scales createScales(ArrayRef<Value> magnitudes);
+  /// A chunk of input times its words of factors, if the kernel
+  /// `packsFactors`.
+  Value createProduct(Value chunk, ArrayRef<Value> factors);
+  /// The FP8 bytes of values times a factor (f32) each, or of products.
+  SmallVector<Value> createFP8(ArrayRef<Value> values, ArrayRef<Value> factors);
   /// Stores the byte (i32) of a block of a line, both counted in the tile. What
   /// is no block of the tensor has a byte only in tiles: zero.
   void storeScale(const MXTile &tile, Value lineInTile, Value blockInTile,
@@ -60,6 +65,8 @@ public:
   MXSizes<Value> sizes;
   /// Whether input and output are accessed along lines.
   bool fromLines, toLines;
+  /// Whether elements are multiplied by two bf16 at a time.
+  bool packsFactors;
 
 private:
   SegmentTiles createTiles(unsigned firstPointer, unsigned firstSize);

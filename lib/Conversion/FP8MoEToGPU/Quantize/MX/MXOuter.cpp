@@ -12,8 +12,8 @@
 // Groups along lines begin at any element, and so do their tiles, so chunks of
 // a line that are aligned in memory are cut by the border of two tiles. Who
 // stores the front of such a chunk also quantizes the block behind its tile,
-// which reads a quarter more from the L2 cache: storing parts of chunks would
-// take a store for each byte.
+// which reads a quarter more from the L2 cache: storing parts of chunks costs
+// more.
 //
 // The threads of 32 lines are neighbours in a subgroup. In square blocks, and
 // for blocks along the other axis, they exchange magnitudes there.
@@ -34,10 +34,13 @@ static_assert(kPositions == kVectorBytes / kLoadBytes,
 /// Chunks that are loaded before the first is used where a loop does so.
 static constexpr int64_t kChunksInFlight = 2;
 /// Threads that should be resident on a multiprocessor, as what they load comes
-/// while others compute and store. No kernel of known sizes spills for them;
-/// for 960 some do. Those of threads that work together have more in registers.
+/// while others compute and store. No kernel of known sizes spills for them.
+/// Those of threads that work together have more in registers, and those with a
+/// block behind the tile wait longer.
 static constexpr int64_t kResidentThreads = 960;
-static constexpr int64_t kResidentThreadsTogether = 640;
+static constexpr int64_t kResidentThreadsWithMore = 1280;
+static constexpr int64_t kResidentThreadsTogether = 768;
+static constexpr int64_t kResidentThreadsTogetherWithMore = 960;
 
 /// Whether lines are stored in chunks that are not those of a tile.
 static bool isShifted(const MXQuantizeProblem &problem) {
@@ -79,14 +82,24 @@ private:
   void quantizeTile(const MXTile &tile);
   void quantizeApart(const MXTile &tile);
   void quantizeTogether(const MXTile &tile);
+  void quantizeTogether(const MXTile &tile, ArrayRef<Value> chunks);
+  void putAcross(function_ref<void()> body);
   void quantizeWhole(const MXTile &tile, ArrayRef<Value> words);
   void quantizeElements(const MXTile &tile);
+  void putNoScales(const MXTile &tile);
 
   Value getFirstLine(const MXTile &tile) {
     return b.add(tile.lines.first, line);
   }
   Value getFirstElement(const MXTile &tile) {
     return b.add(tile.elements.first, b.mul(block, kMXBlock));
+  }
+  /// Whether the thread's block has elements: those of the last tile of a group
+  /// may not. Lanes of a subgroup agree.
+  Value hasElements(const MXTile &tile) {
+    if (kernel.problem.groups != MXGroups::Elements)
+      return b.i1(true);
+    return b.less(getFirstElement(tile), tile.elements.range.high);
   }
   /// Whether the thread's lines may be loaded at once, in 32 positions. Those
   /// behind the range may be of another group, but not behind the tensor.
@@ -186,6 +199,20 @@ SmallVector<Value> OuterBuilder::getMagnitudes(Value largest) {
   return magnitudes;
 }
 
+/// The zeros that tiles of scales have for what is no block.
+void OuterBuilder::putNoScales(const MXTile &tile) {
+  if (!scaleTile)
+    return;
+  auto put = [&] {
+    for (int64_t i : llvm::seq(numLines))
+      kernel.putScale(tile, scaleTile, b.add(line, i), block, b.i32(0));
+  };
+  if (hasMore)
+    b.createIf(b.less(block, kBlocks), put);
+  else
+    put();
+}
+
 /// Returns what the elements of each line are multiplied by.
 SmallVector<Value> OuterBuilder::storeScales(const MXTile &tile,
                                              ArrayRef<Value> magnitudes) {
@@ -205,8 +232,12 @@ SmallVector<Value> OuterBuilder::storeScales(const MXTile &tile,
   return scales.multipliers;
 }
 
-/// A factor for each element of a chunk.
+/// A factor for each element of a chunk, or each word.
 SmallVector<Value> OuterBuilder::getFactors(ArrayRef<Value> multipliers) {
+  if (kernel.packsFactors)
+    return SmallVector<Value>(
+        kWordsPerChunk,
+        kernel.math.packFactors(multipliers.front(), multipliers.back()));
   SmallVector<Value> factors;
   for (int64_t i : llvm::seq(kPositions * numLines))
     factors.push_back(multipliers[i % numLines]);
@@ -255,24 +286,31 @@ void OuterBuilder::quantizeElements(const MXTile &tile) {
 
 /// Each thread for itself.
 void OuterBuilder::quantizeApart(const MXTile &tile) {
-  Value whole = isWhole(tile);
+  Value any = hasElements(tile), whole = isWhole(tile);
   SmallVector<Type> types(kMXBlock, b.getI32Type());
   SmallVector<Value> words = b.createIf(
-      whole, types, [&] { return loadBlock(tile); },
+      b.bitAnd(any, whole), types, [&] { return loadBlock(tile); },
       [&] { return SmallVector<Value>(kMXBlock, b.i32(0)); });
   // Threads may still read the block's previous tile.
   b.createBarrier();
   b.createIf(
-      whole, [&] { quantizeWhole(tile, words); },
-      [&] { quantizeElements(tile); });
+      any,
+      [&] {
+        b.createIf(
+            whole, [&] { quantizeWhole(tile, words); },
+            [&] { quantizeElements(tile); });
+      },
+      [&] { putNoScales(tile); });
 }
 
 /// The same where threads exchange magnitudes, which all of a subgroup do at
 /// once. Lines and positions behind the last repeat it, or are zero.
 void OuterBuilder::quantizeTogether(const MXTile &tile) {
+  Value any = hasElements(tile);
   SmallVector<Type> types(kMXBlock, b.getI32Type());
   SmallVector<Value> words = b.createIf(
-      isWhole(tile), types, [&] { return maskBlock(tile, loadBlock(tile)); },
+      b.bitAnd(any, isWhole(tile)), types,
+      [&] { return maskBlock(tile, loadBlock(tile)); },
       [&] {
         // One chunk after the other, as all of them at once would take
         // registers from the rest of the kernel.
@@ -294,20 +332,31 @@ void OuterBuilder::quantizeTogether(const MXTile &tile) {
   SmallVector<Value> chunks = packBlock(words);
   // Threads may still read the block's previous tile.
   b.createBarrier();
+  b.createIf(
+      any, [&] { quantizeTogether(tile, chunks); },
+      [&] {
+        putNoScales(tile);
+        putAcross([&] { across->putNoScales(tile, line, block); });
+      });
+}
+
+/// What the block behind a tile has along the other axis is another one's.
+void OuterBuilder::putAcross(function_ref<void()> body) {
+  if (!across)
+    return;
+  if (hasMore)
+    b.createIf(b.less(block, kBlocks), body);
+  else
+    body();
+}
+
+/// The lanes of a subgroup have one block, or all of them one behind the tile.
+void OuterBuilder::quantizeTogether(const MXTile &tile,
+                                    ArrayRef<Value> chunks) {
   SmallVector<Value> magnitudes = getMagnitudes(getLargest(chunks));
   if (kernel.problem.square)
     magnitudes.assign(numLines, maxOfBlockLines(b, magnitudes));
-  auto putAcross = [&](function_ref<void()> body) {
-    if (!across)
-      return;
-    // The block behind a tile is another one's.
-    if (hasMore)
-      b.createIf(b.less(block, kBlocks), body);
-    else
-      body();
-  };
-  // The lanes of a subgroup have one block, or all of them one behind the tile.
-  // Their exchange comes first, when a thread has nothing else in registers.
+  // The exchange comes first, when a thread has nothing else in registers.
   putAcross([&] { across->putFactors(tile, line, block, chunks, magnitudes); });
   SmallVector<Value> factors = getFactors(storeScales(tile, magnitudes));
   output.putBlock(line, block, chunks, [&](Value) { return factors; });
@@ -343,11 +392,19 @@ static bool isAligned(const MXKernel &kernel) {
          pitch * kernel.math.getInputBytes() % kVectorBytes == 0;
 }
 
+static int64_t countResidentThreads(const MXQuantizeProblem &problem,
+                                    bool isTogether) {
+  if (isShifted(problem))
+    return isTogether ? kResidentThreadsTogetherWithMore
+                      : kResidentThreadsWithMore;
+  return isTogether ? kResidentThreadsTogether : kResidentThreads;
+}
+
 void fp8moe::buildMXOuter(MXKernel &kernel, MXKernel *across) {
   KernelBuilder &b = kernel.b;
   bool isTogether = across || kernel.problem.square;
-  int64_t blocks = (isTogether ? kResidentThreadsTogether : kResidentThreads) /
-                   b.getNumThreads();
+  int64_t blocks =
+      countResidentThreads(kernel.problem, isTogether) / b.getNumThreads();
   if (blocks > 1 && isAligned(kernel))
     b.getHooks().requestResidentBlocks(b.getKernel(), blocks);
   OuterBuilder(kernel, across).build();

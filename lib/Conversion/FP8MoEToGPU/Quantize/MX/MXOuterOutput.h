@@ -23,19 +23,21 @@ inline constexpr int64_t kChunksPerBlock = kMXBlock / kVectorBytes;
 inline constexpr int64_t kWordsPerChunk = kVectorBytes / kWordBytes;
 inline constexpr int64_t kChunks = kMXBlock / kPositions;
 
-/// The bytes of a tile, line by line. Chunks of 16 bytes are permuted in a
-/// line, so that eight threads that write the same chunk of their lines, or
-/// read a line, meet in no bank. What is behind the tile lies apart.
+/// The bytes of a tile, line by line. Eight threads that write the same chunk
+/// of their lines, or read a line, meet in no bank: chunks are permuted in a
+/// line. With a block behind each line, lines that neighbouring threads have
+/// are neighbours here, an odd number of chunks apart, so that chunks of a line
+/// follow each other. That takes more registers where it is not needed.
 class LineTile {
 public:
   LineTile(KernelBuilder &b, int64_t linesPerThread, bool hasMore,
            StringRef name)
       : b(b), linesPerThread(linesPerThread), hasMore(hasMore),
-        memory(b.allocateShared(
-            kSegmentTile * (kSegmentTile + (hasMore ? kMXBlock : 0)), name)) {}
+        pitch(kSegmentTile + (hasMore ? kMXBlock + kVectorBytes : 0)),
+        memory(b.allocateShared(kSegmentTile * pitch, name)) {}
 
   Value load(Value line, Value chunk) {
-    return b.load(b.getWordsType(), getAddress(line, chunk), kVectorBytes);
+    return loadAt(getAddress(line, chunk));
   }
   void store(Value words, Value line, Value chunk) {
     b.store(words, getAddress(line, chunk), kVectorBytes);
@@ -47,24 +49,31 @@ public:
     b.store(bytes, b.offsetBytes(chunk, inChunk), kWordBytes);
   }
 
-private:
   Value getAddress(Value line, Value chunk) {
-    Value permuted =
-        b.bitXor(chunk, b.remU(b.divU(line, linesPerThread), kChunksPerLine));
-    Value offset =
-        b.add(b.mul(line, kSegmentTile), b.mul(permuted, kVectorBytes));
-    if (hasMore) {
-      Value behind = b.add(b.mul(line, kMXBlock),
-                           b.mul(b.sub(chunk, kChunksPerLine), kVectorBytes));
-      offset = b.select(b.less(chunk, kChunksPerLine), offset,
-                        b.add(behind, kSegmentTile * kSegmentTile));
-    }
-    return b.offsetBytes(memory, offset);
+    Value thread = b.divU(line, linesPerThread), place = line;
+    if (hasMore)
+      place = b.add(
+          b.mul(b.remU(line, linesPerThread), kSegmentTile / linesPerThread),
+          thread);
+    else
+      chunk = b.bitXor(chunk, b.remU(thread, kChunksPerLine));
+    return b.offsetBytes(
+        memory, b.add(b.mul(place, pitch), b.mul(chunk, kVectorBytes)));
+  }
+  Value loadAt(Value address) {
+    return b.load(b.getWordsType(), address, kVectorBytes);
+  }
+  /// With a block behind each line: the address of the same chunk so many lines
+  /// further on, a multiple of those of a thread.
+  Value getBelow(Value address, int64_t lines) {
+    return b.offsetBytes(address, lines / linesPerThread * pitch);
   }
 
+private:
   KernelBuilder &b;
   int64_t linesPerThread;
   bool hasMore;
+  int64_t pitch;
   Value memory;
 };
 
@@ -93,7 +102,8 @@ private:
 };
 
 /// What quantizes the elements of some lines at some positions, from chunk
-/// number `chunk` of a block on: a factor for each.
+/// number `chunk` of a block on: a factor (f32) for each, or the words of bf16
+/// for those of the chunk if the kernel `packsFactors`.
 using FactorsOf = function_ref<SmallVector<Value>(Value chunk)>;
 
 /// The data of a quantization, which threads that have blocks of some lines put
@@ -101,8 +111,7 @@ using FactorsOf = function_ref<SmallVector<Value>(Value chunk)>;
 class OuterOutput {
 public:
   /// `alongLines`: chunks lie along lines, else across them. `hasMore`: there
-  /// is a block behind the tile, whose first chunk goes with the last one of
-  /// the tile.
+  /// is a block behind the tile, where sectors that begin in the tile end.
   OuterOutput(MXKernel &kernel, int64_t numLines, bool alongLines, bool hasMore,
               StringRef name);
 
@@ -121,6 +130,8 @@ private:
   void putWords(Value line, Value block, Value number, ArrayRef<Value> words);
   void storeLines(const MXTile &tile);
   void storeShiftedLines(const MXTile &tile);
+  void storeWholeChunks(const MXTile &tile);
+  void storeCutChunks(const MXTile &tile);
   void storeElements(const MXTile &tile);
 
   MXKernel &kernel;

@@ -30,6 +30,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         %[[ROUNDED:.*]] = arith.addi %{{.*}}, %c8388607_i32
 // CHECK:         arith.shrui %[[ROUNDED]], %c23_i32
 // CHECK:         nvvm.bar.warp.sync
+// CHECK:         arith.mulf %{{.*}} : vector<8xbf16>
 // CHECK:         nvvm.convert.f32x2.to.f8x2
 // CHECK-LABEL: fp8moe_plan.program @both
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@mx_quantize_both_0

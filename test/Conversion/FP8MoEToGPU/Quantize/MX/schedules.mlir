@@ -25,6 +25,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // 255 stands for NaN.
 // CHECK:         arith.select %{{.*}}, %[[BYTE]], %c255_i32
 // CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
+// A power of two times a bf16 is a bf16.
+// CHECK:         arith.mulf %{{.*}} : vector<8xbf16>
+// CHECK-NOT:     arith.mulf %{{.*}} : f32
 // CHECK:         nvvm.convert.f32x2.to.f8x2
 // CHECK-NOT:     gpu.barrier
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
@@ -32,9 +35,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // -----
 
 // Across it, in groups: a thread has whole blocks, and data go through shared memory, where
-// they are shifted to aligned addresses between the ends of the groups. So threads also have
-// the block behind the four of the tile. The scales of a tile are gathered and written 16 bytes
-// at a time.
+// they are shifted to aligned addresses between the ends of the groups: a tile stores the sectors
+// of 32 bytes that begin in it. So threads also have the block behind the four of the tile. The
+// scales of a tile are gathered and written 16 bytes at a time.
 
 #col = #fp8moe.strided<[1, 0]>
 #tiles = #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>
@@ -48,15 +51,16 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 }
 
 // CHECK-LABEL: gpu.module @fp8moe_kernels
-// CHECK:         llvm.mlir.global internal @mx_quantize_outer_0_tile() {{.*}} !llvm.array<20480 x i8>
+// CHECK:         llvm.mlir.global internal @mx_quantize_outer_0_tile() {{.*}} !llvm.array<22528 x i8>
 // CHECK:         llvm.mlir.global internal @mx_quantize_outer_0_scales() {{.*}} !llvm.array<512 x i8>
 // CHECK:         gpu.func @mx_quantize_outer_0
-// CHECK-SAME:    known_block_size = array<i32: 320, 1, 1>, nvvm.minctasm = 3 : i32
-// 32 rows of 2 columns.
-// CHECK:         scf.if %[[WHOLE:.*]] -> (i32, i32,
+// CHECK-SAME:    known_block_size = array<i32: 320, 1, 1>, nvvm.minctasm = 4 : i32
+// 32 rows of 2 columns, if any of them is in the group.
+// CHECK:         scf.if %{{.*}} -> (i32, i32,
 // CHECK-COUNT-32: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK:         gpu.barrier
-// CHECK:         scf.if %[[WHOLE]] {
+// CHECK:         scf.if %{{.*}} {
+// CHECK-NEXT:    scf.if %{{.*}} {
 // amax times 1 / 448; a fraction rounds up.
 // CHECK:         %[[QUOTIENT:.*]] = arith.mulf %{{.*}}, %cst{{.*}} : f32
 // CHECK:         %[[BITS:.*]] = arith.bitcast %[[QUOTIENT]] : f32 to i32
@@ -71,5 +75,13 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 // CHECK:         gpu.barrier
 // CHECK:         %[[SCALES:.*]] = llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK:         llvm.store %[[SCALES]], %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK:         %[[BEFORE:.*]] = arith.andi %{{.*}}, %c31_i64 : i64
 // CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
-// CHECK:         llvm.intr.fshl
+// CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK:         llvm.intr.fshr
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// The ends of a group are stored in parts.
+// CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
+// CHECK:         llvm.store %{{.*}} {alignment = 2 : i64} : i16, !llvm.ptr<1>
+// CHECK:         llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<1>
+// CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
