@@ -87,6 +87,12 @@ DEEPGEMM_ROWS = 128
 # ||result - reference|| / ||reference|| of the worst group (docs/semantics.md, G6).
 TOLERANCE = {"fast": 8e-3, "promoted": 3e-3}
 
+ALIASES = f"""\
+#rows = #fp8moe.strided<[0, 1], align = 16>
+#columns = #fp8moe.strided<[1, 0], align = 16>
+#expert_columns = #fp8moe.strided<[0, 2, 1], align = 16>
+#padded_rows = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = {PAD}>>
+#padded_columns = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = {PAD}>>"""
 FORWARD_IR = """
 func.func @forward_{accumulation}_{name}(
     %a: tensor<?x{k}x!fp8moe.e4m3, #rows> {{fp8moe.name = "a"}},
@@ -138,11 +144,7 @@ def suffix_of(tile):
 
 def print_ir(shapes, sweep, tiles=(), tile_accumulation="fast"):
     print("// Written by benchmarks/grouped_matmul.py --ir.\n")
-    print("#rows = #fp8moe.strided<[0, 1], align = 16>")
-    print("#columns = #fp8moe.strided<[1, 0], align = 16>")
-    print("#expert_columns = #fp8moe.strided<[0, 2, 1], align = 16>")
-    print(f"#padded_rows = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = {PAD}>>")
-    print(f"#padded_columns = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = {PAD}>>")
+    print(ALIASES)
     for shape in shapes:
         tokens, n, k, experts, _ = shape
         sizes = dict(n=n, k=k, experts=experts, name=name_of(shape))

@@ -21,8 +21,6 @@ Both programs are first compared with each other (quantizations, bit for bit) or
 are timed as by sweep.py, matmuls as by grouped_matmul.py.
 """
 
-import contextlib
-import io
 import math
 import pathlib
 import subprocess
@@ -32,9 +30,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import grouped_matmul
 import sweep
+import token_counts
 from prebuilt import geometric_mean, load, parse_options
 
-# Tokens, width and groups.
+# Tokens, width and groups (which rows are not divided into).
 QUANTIZATIONS = {
     "jagged_colwise": [
         (512, 2048, 8),
@@ -54,7 +53,7 @@ QUANTIZATIONS = {
         (65536, 1408, 64),
         (131072, 2048, 64),
     ],
-    "rowwise": [(1000, 16384, None), (16640, 5120, None), (32768, 1408, None), (131072, 2048, None)],
+    "rowwise": [(1000, 16384, 1), (16640, 5120, 1), (32768, 1408, 1), (131072, 2048, 1)],
 }
 # Tokens, N, K, experts and how they are divided.
 FORWARD = [
@@ -73,26 +72,10 @@ FORWARD = [
 ]
 GRADIENT = [FORWARD[i] for i in (0, 1, 3, 4, 5, 6, 7, 8, 10, 11)]
 KNOWN = "_known"
-# Stands for the number of tokens that nobody knows; it occurs nowhere else.
-STAND_IN = 987654321
-
-
-def case_of(kernel, tokens, width, groups):
-    return sweep.Case(kernel, {"M": tokens, "N": width} | ({"E": groups} if groups else {}))
-
-
-def unknown(case):
-    """The case for any number of tokens."""
-    return sweep.Case(case.kernel, case.sizes | {"M": STAND_IN})
-
-
-def quantization_ir(case):
-    """The program for any number of tokens, and the one for those that there are."""
-    return unknown(case).mlir().replace(str(STAND_IN), "?").replace("M?", "M"), case.mlir()
 
 
 def matmul_ir(template, shape):
-    """The same for a matmul."""
+    """The program for any number of tokens, and the one for those that there are."""
     tokens, n, k, experts, _ = shape
     name = grouped_matmul.name_of(shape)
     layouts = dict(program="gradient", rows="padded_rows", columns="padded_columns")
@@ -102,32 +85,32 @@ def matmul_ir(template, shape):
     return text, text.replace(f"{name}(", f"{name}{KNOWN}(").replace("?", str(extent))
 
 
-def cases():
-    return [case_of(kernel, *shape) for kernel, shapes in QUANTIZATIONS.items() for shape in shapes]
+def quantizations():
+    """For each shape what runs any number of tokens, and the case of those that there are."""
+    for kernel, shapes in QUANTIZATIONS.items():
+        for tokens, width, groups in shapes:
+            known = sweep.Case(kernel, {"M": tokens, "N": width, "E": groups})
+            yield token_counts.Dynamic(kernel, width, groups), known
 
 
 def build(folder, programs):
     folder.mkdir(parents=True, exist_ok=True)
-    aliases = io.StringIO()
-    with contextlib.redirect_stdout(aliases):
-        grouped_matmul.print_ir([], sweep=False)
-    pairs = [quantization_ir(case) for case in cases()]
+    pairs = [(unknown.mlir(), known.mlir()) for unknown, known in quantizations()]
     pairs += [matmul_ir(grouped_matmul.FORWARD_IR, shape) for shape in FORWARD]
     pairs += [matmul_ir(grouped_matmul.GRADIENT_IR, shape) for shape in GRADIENT]
     # Quantizations of one width and number of groups share the program for any number of tokens.
     functions = dict.fromkeys(function for pair in pairs for function in pair)
     source = folder / "known_sizes.mlir"
-    source.write_text(aliases.getvalue() + "".join(functions))
+    source.write_text("\n".join([grouped_matmul.ALIASES, *functions]))
     subprocess.run(
         [programs / "fp8moe-compile", source, "--target=sm_90a", "--optimize-layouts=false", "-o", folder], check=True
     )
 
 
-def measure_quantization(artifact, case, rounds, rng):
+def measure_quantization(artifact, unknown, known, rounds, rng):
     """Microseconds of both programs."""
-    names = [unknown(case).name.replace(str(STAND_IN), ""), case.name]
-    times = sweep.measure_case(artifact, case, names, rounds, rng)
-    return [times[name] for name in names]
+    times = sweep.measure_case(artifact, known, [unknown.name, known.name], rounds, rng)
+    return [times[unknown.name], times[known.name]]
 
 
 def measure_matmul(artifact, kind, shape, rounds, rng):
@@ -158,8 +141,8 @@ def main():
         print(f"{name:56} {us[0]:9.1f} us   known {us[1]:9.1f} us   {losses[-1] - 1:+6.1%}", flush=True)
         torch.cuda.empty_cache()
 
-    for case in cases():
-        show(case.name, measure_quantization(artifact, case, options.rounds, rng))
+    for unknown, known in quantizations():
+        show(known.name, measure_quantization(artifact, unknown, known, options.rounds, rng))
     for kind, shapes in ((grouped_matmul.Forward, FORWARD), (grouped_matmul.Gradient, GRADIENT)):
         for shape in shapes:
             name = f"{kind.mode} {grouped_matmul.name_of(shape)}"
