@@ -26,6 +26,7 @@
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
 #include "Tuning/Quantize/ResidentStripCalibration.h"
+#include "fp8moe/Tuning/Common/NominalSizes.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -83,18 +84,18 @@ static QuantizeTileCost estimate(const QuantizeWork &known,
       elements, std::min(two_pass::kTileRowBytes, rows), target);
   tile.cost.bytes =
       read + written + work.segments * work.columns * sizeof(float);
-  int64_t exchanged =
+  // Every piece reads the slots of all: the square of a segment's length.
+  uint64_t exchanged =
       pieces == 1
           ? 0
           : llvm::SaturatingMultiply<uint64_t>(
                 tile.workTiles, pieces * resident_strips::getSlotBytes(config));
+  int64_t moved = std::min<uint64_t>(
+      llvm::SaturatingAdd<uint64_t>(tile.cost.bytes, exchanged),
+      kMostModelledBytes);
   int64_t launch = estimateTraffic(0, target).time;
-  tile.trafficTime =
-      (estimateTraffic(
-           llvm::SaturatingAdd<uint64_t>(tile.cost.bytes, exchanged), target)
-           .time -
-       launch) *
-      100 / *calibration.speedPercent;
+  tile.trafficTime = (estimateTraffic(moved, target).time - launch) * 100 /
+                     *calibration.speedPercent;
   bool areKnownShort = !ShapedType::isDynamic(known.rows) && known.rows <= held;
   int64_t trips = 1 + (work.jagged ? *calibration.boundsTrips : 0);
   if (largest * rows > held)

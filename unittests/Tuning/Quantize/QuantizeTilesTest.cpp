@@ -456,8 +456,13 @@ TEST(QuantizeTilesTest, PredictionsAreNearTheMeasured) {
 // Sizes that no device holds are verified elsewhere; the model must only
 // survive them.
 TEST(QuantizeTilesTest, HugeSizesDoNotOverflow) {
-  constexpr int64_t sizes[] = {0, 1, int64_t(1) << 31, int64_t(1) << 62};
-  for (StringRef chip : {"sm_90a", "gfx950"})
+  constexpr int64_t sizes[] = {0,
+                               1,
+                               int64_t(1) << 31,
+                               int64_t(1) << 34,
+                               int64_t(1) << 62,
+                               ShapedType::kDynamic};
+  for (StringRef chip : {"sm_90a", "sm_100a", "gfx942", "gfx950"})
     for (int64_t rows : sizes)
       for (int64_t columns : sizes)
         for (int64_t groups : sizes)
