@@ -19,13 +19,26 @@ static constexpr int64_t kDescriptorFlags = (4 << 15) | (7 << 12);
 /// LLVM's address space of descriptors.
 static constexpr unsigned kDescriptorSpace = 8;
 
-BufferRange::BufferRange(KernelBuilder &b, Value base, Value bytes) {
-  Value clamped = b.clamp(bytes, 0, kMostBytes);
+BufferRange::BufferRange(KernelBuilder &b, Value base, Value bytes)
+    : base(base), bytes(b.clamp(bytes, 0, kMostBytes)) {
+  createDescriptor(b);
+}
+
+/// Of what does not change LLVM computes nothing anew: only the word that holds
+/// the length is another one.
+BufferRange BufferRange::onlyIf(KernelBuilder &b, Value condition) const {
+  BufferRange range = *this;
+  range.bytes = b.select(condition, bytes, b.i64(0));
+  range.createDescriptor(b);
+  return range;
+}
+
+void BufferRange::createDescriptor(KernelBuilder &b) {
   Value stride =
       arith::ConstantIntOp::create(b, b.getIntegerType(16), /*value=*/0);
   descriptor = ROCDL::MakeBufferRsrcOp::create(
       b, LLVM::LLVMPointerType::get(b.getContext(), kDescriptorSpace), base,
-      stride, clamped, b.i32(kDescriptorFlags));
+      stride, bytes, b.i32(kDescriptorFlags));
 }
 
 Value BufferRange::load(KernelBuilder &b, Type type, Value offset,

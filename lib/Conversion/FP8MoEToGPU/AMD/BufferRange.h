@@ -28,6 +28,9 @@ public:
   /// pointer to global memory. Both are uniform in the wave.
   BufferRange(KernelBuilder &b, Value base, Value bytes);
 
+  /// The same range where `condition` (i1, uniform) holds, else an empty one.
+  BufferRange onlyIf(KernelBuilder &b, Value condition) const;
+
   /// `offset` (i32) is what is compared with the range. `uniform` (i32) is
   /// added to it: the hardware may or may not compare the sum, so that it must
   /// not make a difference.
@@ -41,7 +44,10 @@ public:
                     ArrayAttr noaliasScopes) const;
 
 private:
-  Value descriptor;
+  void createDescriptor(KernelBuilder &b);
+
+  /// `bytes` is i64 within the limits.
+  Value base, bytes, descriptor;
 };
 
 } // namespace mlir::fp8moe

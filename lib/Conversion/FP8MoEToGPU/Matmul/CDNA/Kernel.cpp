@@ -68,17 +68,27 @@ CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
   laneChunk = b.divU(lane, config.edge);
 }
 
+/// Whether the contraction of every tile is known to be a multiple of so many
+/// bytes. Groups of it are multiples of their padding.
+static bool isContractionMultipleOf(const CDNAMatmulKernel &kernel,
+                                    int64_t bytes) {
+  const GroupedMatmulProblem &problem = kernel.problem;
+  int64_t size =
+      problem.isMGrouped() ? problem.sizes.contraction : problem.padding;
+  return !ShapedType::isDynamic(size) &&
+         size * kernel.getElementBytes() % bytes == 0;
+}
+
 bool CDNAMatmulKernel::needsHeadMask() const {
-  return !problem.isMGrouped() &&
-         problem.padding * getElementBytes() % CDNAMatmulConfig::kChunkBytes;
+  return !problem.isMGrouped() && needsTailMask();
 }
 
 bool CDNAMatmulKernel::needsTailMask() const {
-  if (!problem.isMGrouped())
-    return needsHeadMask();
-  int64_t contraction = problem.sizes.contraction;
-  return ShapedType::isDynamic(contraction) ||
-         contraction * getElementBytes() % CDNAMatmulConfig::kChunkBytes;
+  return !isContractionMultipleOf(*this, CDNAMatmulConfig::kChunkBytes);
+}
+
+bool CDNAMatmulKernel::hasWholeStages() const {
+  return isContractionMultipleOf(*this, config.stepBytes);
 }
 
 gpu::GPUFuncOp fp8moe::buildCDNAGroupedMatmul(

@@ -48,6 +48,9 @@ struct CDNAMatmulKernel {
   /// bytes, so that what is beside it must be masked.
   bool needsHeadMask() const;
   bool needsTailMask() const;
+  /// Whether the contraction of every tile is a multiple of a stage, so that
+  /// all lanes are inside of it or none is.
+  bool hasWholeStages() const;
 };
 
 //===----------------------------------------------------------------------===//
@@ -158,8 +161,14 @@ public:
   void mask(Value step, MutableArrayRef<MfmaFragment> fragments);
 
 private:
-  Value getOffset(MatmulHalf half, int64_t round, Value step);
-  Value getUniformOffset(Value step);
+  /// How a lane names what is `step` bytes into the contraction: the range, the
+  /// lane's offset for each round, and what is added in all lanes.
+  struct Address {
+    BufferRange range;
+    SmallVector<Value> offsets;
+    Value uniform;
+  };
+  Address getAddress(MatmulHalf half, Value step);
   int64_t getHalfOffset(MatmulHalf half) const;
 
   CDNAMatmulKernel &kernel;

@@ -165,40 +165,43 @@ int64_t CDNAOperands::getHalfOffset(MatmulHalf half) const {
   llvm_unreachable("unknown half");
 }
 
-/// What is behind the contraction's end is outside of the range.
-Value CDNAOperands::getOffset(MatmulHalf half, int64_t round, Value step) {
+/// What is behind the contraction's end is outside of the range: the lane's
+/// offset is, or nothing is inside. A sum with what all lanes add then lies in
+/// the range, or outside of it without that as well.
+CDNAOperands::Address CDNAOperands::getAddress(MatmulHalf half, Value step) {
+  Address address = {isRowsHalf(half) ? rangeA : rangeB,
+                     offsets[static_cast<int>(half)], step};
+  if (kernel.hasWholeStages()) {
+    address.range = address.range.onlyIf(b, b.less(step, tile.endBytes));
+    return address;
+  }
   Value chunk = isRowsHalf(half) ? chunkA : chunkB;
   Value isInside = b.less(chunk, b.sub(tile.endBytes, step));
-  return b.select(isInside, offsets[static_cast<int>(half)][round],
-                  BufferRange::kOutside);
-}
-
-/// With what is behind the end the sum still lies in the range, or outside of
-/// it by the other offset alone.
-Value CDNAOperands::getUniformOffset(Value step) {
-  return b.minS(step, tile.endBytes);
+  for (Value &offset : address.offsets)
+    offset = b.select(isInside, offset, BufferRange::kOutside);
+  address.uniform = b.minS(step, tile.endBytes);
+  return address;
 }
 
 void CDNAOperands::loadToShared(MatmulHalf half, Value stage, Value step) {
-  const BufferRange &range = isRowsHalf(half) ? rangeA : rangeB;
   constexpr int64_t waveBytes = CDNAMatmulConfig::kWaveLanes * kChunkBytes;
   Value place = b.add(stage, b.mul(kernel.wave, waveBytes));
-  for (int64_t round : llvm::seq(getRounds(half))) {
-    int64_t offset =
+  Address address = getAddress(half, step);
+  for (auto [round, offset] : llvm::enumerate(address.offsets)) {
+    int64_t inStage =
         getHalfOffset(half) + round * kernel.config.getThreads() * kChunkBytes;
-    Value shared = b.offsetBytes(kernel.shared, b.add(place, offset));
-    range.loadToShared(b, shared, kChunkBytes, getOffset(half, round, step),
-                       getUniformOffset(step), loadScope, readScope);
+    Value shared = b.offsetBytes(kernel.shared, b.add(place, inStage));
+    address.range.loadToShared(b, shared, kChunkBytes, offset, address.uniform,
+                               loadScope, readScope);
   }
 }
 
 SmallVector<Value> CDNAOperands::load(MatmulHalf half, Value step) {
-  const BufferRange &range = isRowsHalf(half) ? rangeA : rangeB;
+  Address address = getAddress(half, step);
   SmallVector<Value> chunks;
-  for (int64_t round : llvm::seq(getRounds(half)))
-    chunks.push_back(range.load(b, b.getWordsType(),
-                                getOffset(half, round, step),
-                                getUniformOffset(step)));
+  for (Value offset : address.offsets)
+    chunks.push_back(
+        address.range.load(b, b.getWordsType(), offset, address.uniform));
   return chunks;
 }
 

@@ -22,6 +22,7 @@ func.func @forward(%a: tensor<65536x4096x!fp8moe.e4m3>, %sa: tensor<65536xf32>,
 // CHECK: .amdhsa_private_segment_fixed_size 0
 // CHECK: .vgpr_spill_count: 0
 
+// As the contraction is a multiple of a stage, no lane chooses its offset: that is a length of the range, which a scalar chooses.
 // Before the loop come 14 loads of two stages. The loop: reads, refills, a barrier, 16 products with priority, a barrier; twice.
 // gfx950 waits for all but eight loads, gfx942 has them in registers.
 
@@ -65,6 +66,6 @@ func.func @forward(%a: tensor<65536x4096x!fp8moe.e4m3>, %sa: tensor<65536xf32>,
 // LOOP950-COUNT-16: v_mfma_f32_16x16x128_f8f6f4
 // LOOP950: s_setprio 0
 // LOOP950: s_barrier
-// LOOP950: s_cbranch_scc1
+// LOOP950: s_cbranch_vccnz
 // LOOP950: buffer_store_dwordx4
 // LOOP950-NOT: scratch_
