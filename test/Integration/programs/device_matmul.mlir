@@ -23,6 +23,20 @@ func.func @forward_fast_bf16(
   return %y : tensor<?x?xbf16>
 }
 
+// A contraction of whole stages.
+func.func @forward_of_512_fast_bf16(
+      %a: tensor<?x512x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
+      %b: tensor<?x512x?x!fp8moe.e4m3, #expert_columns> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?xf32> {fp8moe.name = "sa"},
+      %sb: tensor<?x?xf32> {fp8moe.name = "sb"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa, %sb : tensor<?xf32>, tensor<?x?xf32>) direction quantize accumulation fast
+      : tensor<?x512x!fp8moe.e4m3, #rows>, tensor<?x512x?x!fp8moe.e4m3, #expert_columns> -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}
+
 func.func @forward_promoted_bf16(
       %a: tensor<?x?x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
       %b: tensor<?x?x?x!fp8moe.e4m3, #expert_columns> {fp8moe.name = "b"},
