@@ -108,18 +108,20 @@ void CDNAEpilogue::scale(Run &run) {
   auto getShared = [&](Value index) {
     return b.offsetBytes(kernel.shared, b.mul(index, kWordBytes));
   };
+  // Products of pairs are one instruction.
+  auto pair = VectorType::get(2, b.getF32Type());
   Value rowScale = b.load(b.getF32Type(), getShared(run.row), kWordBytes);
+  Value rowScales = vector::BroadcastOp::create(b, pair, rowScale);
   Value columns = b.add(run.column, kernel.config.rows);
-  auto four = VectorType::get(4, b.getF32Type());
-  for (int64_t first = 0; first < kRun; first += 4) {
+  for (int64_t first = 0; first < kRun; first += 2) {
     Value columnScales =
-        b.load(four, getShared(b.add(columns, first)), 4 * kWordBytes);
-    for (int64_t i : llvm::seq<int64_t>(4)) {
-      Value &value = run.values[first + i];
-      value = arith::MulFOp::create(b, value, rowScale);
-      value = arith::MulFOp::create(
-          b, value, LLVM::ExtractElementOp::create(b, columnScales, b.i32(i)));
-    }
+        b.load(pair, getShared(b.add(columns, first)), 2 * kWordBytes);
+    Value values = vector::FromElementsOp::create(
+        b, pair, ValueRange{run.values[first], run.values[first + 1]});
+    values = arith::MulFOp::create(b, values, rowScales);
+    values = arith::MulFOp::create(b, values, columnScales);
+    for (int64_t i : {0, 1})
+      run.values[first + i] = vector::ExtractOp::create(b, values, i);
   }
 }
 
