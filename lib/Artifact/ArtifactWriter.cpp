@@ -86,7 +86,8 @@ static LogicalResult compileROCDL(ModuleOp module, const TargetInfo &target,
     return failure();
   FailureOr<SmallVector<KernelResources>> resources =
       readHsacoResources(*hsaco, module.getLoc());
-  if (failed(resources) || failed(verifyNoSpills(module, *resources)))
+  if (failed(resources) || failed(verifyNoSpills(module, *resources)) ||
+      failed(readMainLoops(*hsaco, target, *resources, module.getLoc())))
     return failure();
   compilation.resources = std::move(*resources);
   compilation.binaries.push_back({"kernels.hsaco", "hsaco", std::move(*hsaco)});

@@ -27,6 +27,7 @@ static void initializeTargets() {
     llvm::InitializeAllTargets();
     llvm::InitializeAllTargetMCs();
     llvm::InitializeAllAsmPrinters();
+    llvm::InitializeAllDisassemblers();
     return true;
   }();
   (void)initialized;

@@ -7,10 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Driver/Driver.h"
+#include "fp8moe/Tuning/Common/Occupancy.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 
@@ -46,7 +48,9 @@ FailureOr<OwningOpRef<ModuleOp>> Driver::cloneFor(ModuleOp module,
 
 /// One entry per kernel that a program launches, in the order of first launch.
 static std::vector<KernelReport>
-collectKernels(ModuleOp module, ArrayRef<KernelResources> resources) {
+collectKernels(ModuleOp module, ArrayRef<KernelResources> resources,
+               const TargetInfo &target) {
+  llvm::StringMap<int64_t> threads;
   llvm::MapVector<StringRef, KernelReport> kernels;
   module.walk([&](plan::LaunchOp launch) {
     StringRef name = launch.getKernel().getLeafReference().getValue();
@@ -56,6 +60,7 @@ collectKernels(ModuleOp module, ArrayRef<KernelResources> resources) {
     kernel.conditionalLaunches += launch.getCondition() != nullptr;
     auto [x, y, z] = launch.getBlock();
     kernel.block = llvm::formatv("{0}x{1}x{2}", x, y, z);
+    threads[name] = int64_t(x) * y * z;
     kernel.sharedMemory =
         std::max<int64_t>(kernel.sharedMemory, launch.getSharedBytes());
   });
@@ -63,9 +68,17 @@ collectKernels(ModuleOp module, ArrayRef<KernelResources> resources) {
     auto it = kernels.find(resource.kernel);
     if (it == kernels.end())
       continue;
-    it->second.registers = resource.registers;
-    it->second.spills = resource.spills;
-    it->second.sharedMemory += resource.staticSharedBytes;
+    KernelReport &kernel = it->second;
+    kernel.registers = resource.registers;
+    kernel.spills = resource.spills;
+    kernel.sharedMemory += resource.staticSharedBytes;
+    kernel.residentBlocks = countResidentBlocks(
+        threads[kernel.name], resource.registers, kernel.sharedMemory, target);
+    if (target.kind != TargetKind::ROCDL)
+      continue;
+    kernel.accumulationRegisters = resource.accumulationRegisters;
+    kernel.scalarRegisters = resource.scalarRegisters;
+    kernel.mainLoop = resource.mainLoop;
   }
   std::vector<KernelReport> result;
   for (auto &entry : kernels)
@@ -118,7 +131,7 @@ FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
       fp8moe::writeArtifact(module, *report.target, path, artifactOptions);
   if (failed(artifact))
     return failure();
-  report.kernels = collectKernels(module, artifact->resources);
+  report.kernels = collectKernels(module, artifact->resources, *report.target);
   for (const auto &file : artifact->files)
     report.files.emplace_back(file.path, file.bytes);
   report.seconds =

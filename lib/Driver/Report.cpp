@@ -85,21 +85,37 @@ static void printDecisions(llvm::raw_ostream &os,
   }
 }
 
+static void printMainLoop(llvm::raw_ostream &os, const InstructionMix &mix) {
+  os << formatv(
+      "      main loop: {0} of {1} instructions are MFMA ({2:P0}); {3} "
+      "vector, {4} scalar, {5} shared memory, {6} memory\n",
+      mix.matrix, mix.getTotal(),
+      static_cast<double>(mix.matrix) / mix.getTotal(), mix.vector, mix.scalar,
+      mix.shared, mix.memory);
+}
+
 static void printKernels(llvm::raw_ostream &os,
                          ArrayRef<KernelReport> kernels) {
   auto orDash = [](std::optional<int64_t> value) {
     return value ? std::to_string(*value) : std::string("-");
   };
-  os << formatv("  {0,-36} {1,8} {2,12} {3,9} {4,8} {5,8}\n", "kernel",
-                "launches", "block", "registers", "shared", "spills");
+  os << formatv("  {0,-36} {1,8} {2,12} {3,9} {4,8} {5,8} {6,9}\n", "kernel",
+                "launches", "block", "registers", "shared", "spills",
+                "resident");
   for (const KernelReport &kernel : kernels) {
     std::string launches = std::to_string(kernel.launches);
     if (kernel.conditionalLaunches)
       launches = std::to_string(kernel.launches - kernel.conditionalLaunches) +
                  "-" + launches;
-    os << formatv("    {0,-34} {1,8} {2,12} {3,9} {4,8} {5,8}\n", kernel.name,
-                  launches, kernel.block, orDash(kernel.registers),
-                  kernel.sharedMemory, orDash(kernel.spills));
+    os << formatv("    {0,-34} {1,8} {2,12} {3,9} {4,8} {5,8} {6,9}\n",
+                  kernel.name, launches, kernel.block, orDash(kernel.registers),
+                  kernel.sharedMemory, orDash(kernel.spills),
+                  orDash(kernel.residentBlocks));
+    if (kernel.accumulationRegisters)
+      os << formatv("      {0} of the registers are AGPRs; {1} SGPRs\n",
+                    *kernel.accumulationRegisters, *kernel.scalarRegisters);
+    if (kernel.mainLoop)
+      printMainLoop(os, *kernel.mainLoop);
   }
 }
 

@@ -32,6 +32,14 @@ static json::Array toJson(ArrayRef<ProgramTraffic> programs, int64_t tokens) {
   return result;
 }
 
+static json::Object toJson(const InstructionMix &mix) {
+  return json::Object{{"matrix", mix.matrix},
+                      {"vector", mix.vector},
+                      {"scalar", mix.scalar},
+                      {"shared", mix.shared},
+                      {"memory", mix.memory}};
+}
+
 static json::Array toJson(ArrayRef<KernelReport> kernels) {
   json::Array result;
   for (const KernelReport &kernel : kernels) {
@@ -44,6 +52,14 @@ static json::Array toJson(ArrayRef<KernelReport> kernels) {
       object["registers"] = *kernel.registers;
     if (kernel.spills)
       object["spills"] = *kernel.spills;
+    if (kernel.residentBlocks)
+      object["resident_blocks"] = *kernel.residentBlocks;
+    if (kernel.accumulationRegisters)
+      object["accumulation_registers"] = *kernel.accumulationRegisters;
+    if (kernel.scalarRegisters)
+      object["scalar_registers"] = *kernel.scalarRegisters;
+    if (kernel.mainLoop)
+      object["main_loop"] = toJson(*kernel.mainLoop);
     result.push_back(std::move(object));
   }
   return result;

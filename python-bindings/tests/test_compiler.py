@@ -94,6 +94,21 @@ def test_report(ir, ops, module):
         report.target("cpu")
 
 
+def test_report_of_an_amd_matmul(ir):
+    module = ir.Module.parse(
+        """
+        func.func @f(%x: tensor<?x2048xbf16>, %w: tensor<2048x4096xbf16, #fp8moe.strided<[1, 0]>>) -> tensor<?x4096xbf16> {
+          %y = fp8moe.linear %x, %w tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+              : tensor<?x2048xbf16>, tensor<2048x4096xbf16, #fp8moe.strided<[1, 0]>> -> tensor<?x4096xbf16>
+          return %y : tensor<?x4096xbf16>
+        }
+        """
+    )
+    (kernel,) = fp8moe.compile(module, "gfx942").report.target("gfx942")["kernels"]
+    assert kernel["spills"] == 0 and kernel["resident_blocks"] == 1 and kernel["scalar_registers"] > 0
+    assert kernel["main_loop"]["matrix"] == 32 and kernel["main_loop"]["memory"] == 4
+
+
 def test_optimize(ir, ops, module):
     for op in module.walk(ops.JaggedDynamicQuantizeOp):
         del op.attributes["tiles"]

@@ -13,12 +13,27 @@
 #include "mlir/Support/LLVM.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace mlir::fp8moe {
 
 /// What ptxas or the code object says about one kernel. What a vendor does not
 /// have is 0.
+struct TargetInfo;
+
+/// Instructions by the unit that executes them.
+struct InstructionMix {
+  /// Products of matrices; all others on vector registers; accesses of shared
+  /// memory, and of memory behind it; and everything that a wave does once:
+  /// scalars, branches, waits.
+  int64_t matrix = 0, vector = 0, shared = 0, memory = 0, scalar = 0;
+
+  int64_t getTotal() const {
+    return matrix + vector + shared + memory + scalar;
+  }
+};
+
 struct KernelResources {
   std::string kernel;
   /// 32-bit registers per thread; on AMD the vector registers.
@@ -39,12 +54,21 @@ struct KernelResources {
   int64_t scalarsInVectors = 0;
   /// AMD: the largest block that the kernel was compiled for.
   int64_t maxThreadsPerBlock = 0;
+  /// AMD: of one trip through the loop in which most matrices are multiplied;
+  /// none where none are.
+  std::optional<InstructionMix> mainLoop;
 };
 
 /// Reads the resources of every kernel from the metadata of a code object, in
 /// its order, or reports at `loc` why they cannot be read.
 FailureOr<SmallVector<KernelResources>> readHsacoResources(StringRef hsaco,
                                                            Location loc);
+
+/// Disassembles the kernels of `resources` and finds their main loops. Leaves
+/// them empty where this LLVM has no disassembler for the chip.
+LogicalResult readMainLoops(StringRef hsaco, const TargetInfo &target,
+                            MutableArrayRef<KernelResources> resources,
+                            Location loc);
 
 } // namespace mlir::fp8moe
 

@@ -9,6 +9,7 @@
 #ifndef FP8MOE_DRIVER_REPORT_H
 #define FP8MOE_DRIVER_REPORT_H
 
+#include "fp8moe/Artifact/KernelResources.h"
 #include "fp8moe/Driver/Precision.h"
 #include "fp8moe/Driver/Traffic.h"
 
@@ -39,7 +40,12 @@ struct KernelReport {
   std::string block;
   /// Bytes, static and dynamic together.
   int64_t sharedMemory = 0;
-  std::optional<int64_t> registers, spills;
+  /// Blocks that a multiprocessor holds at once, by what one of them takes.
+  std::optional<int64_t> registers, spills, residentBlocks;
+  /// AMD: of the registers those that only matrix instructions write, registers
+  /// of a wave, and the instructions of the main loop.
+  std::optional<int64_t> accumulationRegisters, scalarRegisters;
+  std::optional<InstructionMix> mainLoop;
 };
 
 struct TargetReport {

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Tuning/Common/Occupancy.h"
+#include "fp8moe/Tuning/Common/Occupancy.h"
 
 #include <algorithm>
 

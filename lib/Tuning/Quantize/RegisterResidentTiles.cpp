@@ -21,10 +21,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Tuning/Quantize/RegisterResidentTiles.h"
-#include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
 #include "Tuning/Quantize/RegisterResidentCalibration.h"
+#include "fp8moe/Tuning/Common/Occupancy.h"
 #include "fp8moe/Tuning/Quantize/QuantizeModels.h"
 
 #include "llvm/Support/MathExtras.h"

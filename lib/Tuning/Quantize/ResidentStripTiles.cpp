@@ -22,11 +22,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Tuning/Quantize/ResidentStripTiles.h"
-#include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
 #include "Tuning/Quantize/ResidentStripCalibration.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
+#include "fp8moe/Tuning/Common/Occupancy.h"
 
 #include "llvm/ADT/STLExtras.h"
 

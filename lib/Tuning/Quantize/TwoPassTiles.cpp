@@ -26,10 +26,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Tuning/Quantize/TwoPassTiles.h"
-#include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
 #include "Tuning/Quantize/TwoPassCalibration.h"
+#include "fp8moe/Tuning/Common/Occupancy.h"
 #include "fp8moe/Tuning/Quantize/QuantizeModels.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -18,11 +18,11 @@
 
 #include "fp8moe/Tuning/Matmul/CDNA/CDNATiles.h"
 
-#include "Tuning/Common/Occupancy.h"
 #include "Tuning/Matmul/CDNA/CDNACalibration.h"
 #include "fp8moe/Target/TargetInfo.h"
 #include "fp8moe/Tuning/Common/MemoryCost.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
+#include "fp8moe/Tuning/Common/Occupancy.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"

@@ -14,11 +14,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassInnerTiles.h"
-#include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/NVIDIA/SinglePassInnerCalibration.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
+#include "fp8moe/Tuning/Common/Occupancy.h"
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassModels.h"
 
 #include "llvm/Support/MathExtras.h"

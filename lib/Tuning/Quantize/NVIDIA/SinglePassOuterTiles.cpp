@@ -15,10 +15,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"
-#include "Tuning/Common/Occupancy.h"
 #include "Tuning/Quantize/NVIDIA/SinglePassOuterCalibration.h"
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
+#include "fp8moe/Tuning/Common/Occupancy.h"
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassModels.h"
 
 #include "llvm/Support/MathExtras.h"

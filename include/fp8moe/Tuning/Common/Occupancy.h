@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_LIB_TUNING_COMMON_OCCUPANCY_H
-#define FP8MOE_LIB_TUNING_COMMON_OCCUPANCY_H
+#ifndef FP8MOE_TUNING_COMMON_OCCUPANCY_H
+#define FP8MOE_TUNING_COMMON_OCCUPANCY_H
 
 #include "fp8moe/Target/TargetInfo.h"
 
@@ -21,4 +21,4 @@ int64_t countResidentBlocks(int64_t threads, int64_t registers,
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_LIB_TUNING_COMMON_OCCUPANCY_H
+#endif // FP8MOE_TUNING_COMMON_OCCUPANCY_H

@@ -1,0 +1,26 @@
+// What the report says of kernels: registers, occupancy and, on AMD, what the main loop of a matmul is made of, also
+// where the loop has a branch for a stage that the contraction does not fill.
+
+// RUN: fp8moe-compile %s --target=gfx942 -o %t --report | FileCheck %s
+
+#columns = #fp8moe.strided<[1, 0]>
+
+// CHECK:      kernel launches block registers shared spills resident
+// CHECK-NEXT:   matmul_0 0-1 512x1x1 {{[0-9]+}} 65536 0 1{{$}}
+// CHECK-NEXT:     0 of the registers are AGPRs; {{[0-9]+}} SGPRs
+// CHECK-NEXT:     main loop: 32 of 8{{[0-9]}} instructions are MFMA (3{{[0-9]}}%); 6 vector, 2{{[0-9]}} scalar, 16 shared memory, 4 memory
+// CHECK-NEXT:   matmul_1
+// CHECK-NEXT:     0 of the registers are AGPRs
+// CHECK-NEXT:     main loop: 32 of {{1[0-9]+}} instructions are MFMA ({{[0-9]+}}%); 2{{[0-9]}} vector, {{.*}} 16 shared memory, 4 memory
+
+func.func @whole_stages(%x: tensor<?x2048xbf16>, %w: tensor<2048x4096xbf16, #columns>) -> tensor<?x4096xbf16> {
+  %y = fp8moe.linear %x, %w tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+      : tensor<?x2048xbf16>, tensor<2048x4096xbf16, #columns> -> tensor<?x4096xbf16>
+  return %y : tensor<?x4096xbf16>
+}
+
+func.func @any_contraction(%x: tensor<?x?xbf16>, %w: tensor<?x4096xbf16, #columns>) -> tensor<?x4096xbf16> {
+  %y = fp8moe.linear %x, %w tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+      : tensor<?x?xbf16>, tensor<?x4096xbf16, #columns> -> tensor<?x4096xbf16>
+  return %y : tensor<?x4096xbf16>
+}
