@@ -35,9 +35,6 @@ using namespace mlir::fp8moe;
 
 /// Columns of a strip: a word of each slot for every lane of a subgroup.
 static constexpr int64_t kColumns = 64;
-/// Sizes of groups differ: the largest one as a multiple of the mean, as for
-/// kernels that read twice.
-static constexpr double kLargestGroup = 1.45;
 
 namespace {
 class ResidentStripFamily : public AxisQuantizeFamily {

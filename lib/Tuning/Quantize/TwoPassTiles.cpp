@@ -41,12 +41,6 @@ using namespace mlir::fp8moe;
 // What the model knows of the kernels and of memory
 //===----------------------------------------------------------------------===//
 
-/// Sizes of groups differ, and the blocks that get the largest end last: its
-/// size as a multiple of the mean, for the sizes of 0.5 to 1.5 means with which
-/// tiles are calibrated. Without it, tiles that read twice look up to 1.5 times
-/// faster than measured (benchmarks/calibration_shapes.json).
-static constexpr double kLargestGroup = 1.45;
-
 /// Bytes of a chunk, as every thread loads and stores them.
 static constexpr int64_t kChunkBytes = 16;
 /// Input bytes that a thread of a strip has in flight in the first pass.
