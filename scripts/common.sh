@@ -21,13 +21,46 @@ die() {
 # print_help: the comment at the head of the script that runs.
 print_help() { sed -n '2,/^$/s/^# \{0,1\}//p' "$ROOT/scripts/$(basename "$0")"; }
 
-# quietly LOG COMMAND...: runs the command with its output in LOG, which is shown
-# only when the command fails.
-quietly() {
-  local log="$1"
+# follow LOG: shows the last line of LOG while the script lives: in one place of a
+# terminal, elsewhere as a line from time to time.
+follow() {
+  local log="$1" pause="${FP8MOE_PROGRESS_SECONDS:-20}" line
+  [[ ! -t 1 ]] || pause=1
+  # Who reads the script's output does not wait for a sleep that is left over.
+  while sleep "$pause" >/dev/null 2>&1 && kill -0 "$$" 2>/dev/null; do
+    line="$(tail -n 1 "$log" 2>/dev/null | tr -d '\r' | cut -c 1-100)"
+    # Nothing was written yet: sudo may be asking for a password.
+    [[ -n "$line" ]] || continue
+    if [[ -t 1 ]]; then
+      printf '\r\033[K[%4ds]   %s' "$SECONDS" "$line"
+    else
+      say "  $line"
+    fi
+  done
+}
+
+# logged LOG COMMAND...: runs the command with its output in LOG, whose last line is
+# shown meanwhile. The result is that of the command.
+logged() {
+  local log="$1" status=0 follower
   shift
   mkdir -p "$(dirname "$log")"
-  if ! "$@" >"$log" 2>&1; then
+  : >"$log"
+  follow "$log" &
+  follower=$!
+  "$@" >"$log" 2>&1 || status=$?
+  kill "$follower" 2>/dev/null || true
+  wait "$follower" 2>/dev/null || true
+  [[ ! -t 1 ]] || printf '\r\033[K'
+  return "$status"
+}
+
+# quietly LOG COMMAND...: the same, and the script ends with the end of LOG when the
+# command fails.
+quietly() {
+  local log="$1"
+  if ! logged "$@"; then
+    shift
     tail -n 60 "$log" >&2
     die "'$*' failed; the whole output is in $log"
   fi
@@ -94,7 +127,7 @@ configure() {
   quietly "$BUILD/configure.log" cmake --preset "$PRESET" "${options[@]}"
 }
 
-# build TARGET...: builds the targets with all cores; shows warnings and errors only.
+# build TARGET...: builds the targets with all cores.
 build() {
   quietly "$BUILD/build.log" ninja -C "$BUILD" "$@"
 }

@@ -125,7 +125,7 @@ install_python_packages() {
   if [[ "$wanted" == *"$PTXAS_WHEEL"* ]]; then
     # Only ptxas is wanted, not the CUDA toolkit that the wheel depends on. Without
     # it everything works, but PTX is not assembled: that is no reason to stop.
-    if ! "${pip[@]}" --no-deps "$PTXAS_WHEEL" >"$ROOT/build/pip-ptxas.log" 2>&1; then
+    if ! logged "$ROOT/build/pip-ptxas.log" "${pip[@]}" --no-deps "$PTXAS_WHEEL"; then
       say "no ptxas: '$PTXAS_WHEEL' could not be installed (see build/pip-ptxas.log); PTX will not be assembled"
       return
     fi

@@ -49,19 +49,19 @@ install_torch() {
   if has torch && has pytest && has xdist && has ml_dtypes; then return; fi
   requirement="$(find_torch)"
   say "installing $requirement in build/torch-env (the first time takes some minutes)"
-  "$PYTHON" -m pip install "$requirement" ml_dtypes numpy pytest pytest-xdist >"$log" 2>&1 || cannot "$requirement" "$log"
+  logged "$log" "$PYTHON" -m pip install "$requirement" ml_dtypes numpy pytest pytest-xdist || cannot "$requirement" "$log"
 }
 
 install_compiler() {
   local log="$ROOT/build/torch-env-g++.log"
   if [[ -n "${CXX:-}" ]] || command -v g++ >/dev/null; then return; fi
   say "installing g++ for torch.compile"
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends g++ >"$log" 2>&1 || cannot g++ "$log"
+  logged "$log" as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends g++ || cannot g++ "$log"
 }
 
 install_torch
 install_compiler
 for client in "${CLIENTS[@]}"; do
-  has "$client" || "$PYTHON" -m pip install "$client" >"$ROOT/build/torch-env-$client.log" 2>&1 ||
+  has "$client" || logged "$ROOT/build/torch-env-$client.log" "$PYTHON" -m pip install "$client" ||
     say "$client cannot be installed, so its tests are skipped ($(tail -n 1 "$ROOT/build/torch-env-$client.log"))"
 done
