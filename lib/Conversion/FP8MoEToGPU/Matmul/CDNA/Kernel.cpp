@@ -69,13 +69,17 @@ CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
 }
 
 bool CDNAMatmulKernel::needsHeadMask() const {
+  return !config.shiftsLines && mayBeginInsideChunk();
+}
+
+bool CDNAMatmulKernel::mayBeginInsideChunk() const {
   return !problem.isMGrouped() &&
          problem.padding * getElementBytes() % CDNAMatmulConfig::kChunkBytes;
 }
 
 bool CDNAMatmulKernel::needsTailMask() const {
   if (!problem.isMGrouped())
-    return needsHeadMask();
+    return mayBeginInsideChunk();
   int64_t contraction = problem.sizes.contraction;
   return ShapedType::isDynamic(contraction) ||
          contraction * getElementBytes() % CDNAMatmulConfig::kChunkBytes;
