@@ -35,12 +35,9 @@ public:
   KernelChoiceAttr choose(Operation *op,
                           const TargetInfo &target) const override;
   StringRef getVariant(Operation *op) const override {
-    auto matmul = cast<MatmulOpInterface>(op);
-    if (!hasBlockScales(matmul))
-      return "";
-    return matmul.getGroupedDim() == GroupedDim::K
-               ? " of groups of the contraction with scales of blocks"
-               : " with scales of blocks";
+    return hasBlockScales(cast<MatmulOpInterface>(op))
+               ? " with scales of blocks"
+               : "";
   }
   StringRef getSweepPrefix() const override { return "m"; }
 };

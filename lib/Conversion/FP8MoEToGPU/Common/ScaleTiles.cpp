@@ -44,6 +44,12 @@ Value fp8moe::createOffsetInScaleTile(KernelBuilder &b, Value lineInTile,
       blockInTile);
 }
 
+Value fp8moe::createGroupScaleTiles(KernelBuilder &b, Value extent,
+                                    Value groups) {
+  Value room = b.mul(groups, kSegmentTile - 1);
+  return b.ceilDiv(b.add(extent, room), kSegmentTile);
+}
+
 Value fp8moe::createScaleTile(KernelBuilder &b, Value scales,
                               SegmentTiles &tiles, const SegmentTile &tile,
                               bool linesAreRows) {

@@ -24,6 +24,10 @@ inline constexpr int64_t kScaleTileBytes = kSegmentTile * kScaleTileBlocks;
 Value createOffsetInScaleTile(KernelBuilder &b, Value lineInTile,
                               Value blockInTile);
 
+/// (X7): tiles of scales that have room for each of `groups` to begin one, in
+/// an extent of `extent` rows.
+Value createGroupScaleTiles(KernelBuilder &b, Value extent, Value groups);
+
 /// (X8): the bits of the bf16, and the f32, that an e8m0 byte (i32) stands for.
 Value createBlockScaleBF16Bits(KernelBuilder &b, Value byte);
 Value createBlockScale(KernelBuilder &b, Value byte);

@@ -8,6 +8,8 @@
 
 #include "FP8MoEToGPU/Matmul/MatmulLaunch.h"
 
+#include "FP8MoEToGPU/Common/SegmentTiles.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -50,6 +52,15 @@ LogicalResult MatmulLaunch::requirePitch(const Twine &name, OpFoldResult stride,
                      << alignment << " bytes), found " << known
                      << "; pad the tensor, or compile the function for target "
                         "'cpu'";
+}
+
+void MatmulLaunch::requireScaleRows(int64_t most) {
+  OpFoldResult extent = problem.isMGrouped() ? sizes.rows : sizes.contraction;
+  OpFoldResult padded =
+      size.add(extent, size.mul(sizes.groups, size.constant(kSegmentTile - 1)));
+  require(arith::CmpIPredicate::sle, padded, most,
+          "the matmul kernel takes at most " + Twine(most) +
+              " rows of groups that are padded for their scales");
 }
 
 Value MatmulLaunch::createIsNotEmpty(ArrayRef<OpFoldResult> extents) {

@@ -44,6 +44,9 @@ protected:
   /// Kernels rely on more than the layout promises: the runtime refuses a
   /// caller whose buffer is aligned to less.
   static void raiseAlignment(Value buffer, int64_t alignment);
+  /// The program refuses a call whose groups, padded for scales that lie in
+  /// tiles of their own (X7), have more than `most` rows.
+  void requireScaleRows(int64_t most);
   /// Whether each of the extents that are not known is at least one (an i1);
   /// null when all are known.
   Value createIsNotEmpty(ArrayRef<OpFoldResult> extents);

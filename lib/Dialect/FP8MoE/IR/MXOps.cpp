@@ -12,9 +12,6 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::detail;
 
-/// Rows that every group of jagged MX scales is padded to.
-static constexpr int64_t kMXGroupRows = 128;
-
 //===----------------------------------------------------------------------===//
 // Data and scales
 //===----------------------------------------------------------------------===//

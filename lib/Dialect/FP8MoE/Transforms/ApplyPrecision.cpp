@@ -33,7 +33,7 @@ private:
   Quantized getQuantized(MatmulOpInterface op, bool isFirst);
   void apply(MatmulOpInterface op);
 
-  Type fp8;
+  Fp8Flavour flavour;
   DenseMap<MatmulOperand::Key, Quantized> made;
 };
 } // namespace
@@ -41,10 +41,11 @@ private:
 /// Reports a decision that no rewrite carries out.
 static LogicalResult verifyRecipe(MatmulOpInterface op) {
   PrecisionRecipe recipe = op.getPrecisionAttr().getRecipe();
-  if (recipe != PrecisionRecipe::Rowwise)
+  if (recipe == PrecisionRecipe::Tensorwise)
     return op.emitOpError("was decided to be FP8 by recipe '")
            << stringifyPrecisionRecipe(recipe)
-           << "', which is not applied yet; use recipe 'rowwise', or 'bf16'";
+           << "', which is not applied yet; use recipe 'rowwise' or 'mxfp8', "
+              "or 'bf16'";
   if (getGroupPadding(op.getA().getType()) ||
       getGroupPadding(op.getB().getType()))
     return op.emitOpError(
@@ -58,25 +59,20 @@ static LogicalResult verifyRecipe(MatmulOpInterface op) {
 Quantized ApplyPrecision::quantize(MatmulOpInterface op,
                                    const MatmulOperand &operand) {
   OpBuilder builder(op);
-  QuantizedTypes types =
-      QuantizedTypes::get(operand, operand.getRootType().getShape(), fp8);
-  Operation *quantization;
-  if (operand.offsets)
-    quantization = JaggedDynamicQuantizeOp::create(
-        builder, op.getLoc(), TypeRange(types.data), TypeRange(types.scales),
-        operand.view.root, operand.offsets, ArrayRef<int64_t>(operand.axis),
-        ScaleRounding::Pow2, KernelChoiceAttr());
-  else
-    quantization = DynamicQuantizeOp::create(
-        builder, op.getLoc(), TypeRange(types.data), TypeRange(types.scales),
-        operand.view.root, ArrayRef<int64_t>(operand.axis), ScaleRounding::Pow2,
-        KernelChoiceAttr());
-  return {quantization->getResult(0), quantization->getResult(1)};
+  Operation *quantization =
+      createQuantization(builder, op.getLoc(), &operand, operand.view.root,
+                         operand.offsets, flavour);
+  Value data = quantization->getResult(0);
+  if (operand.isTransposed())
+    data = TransposeOp::create(builder, op.getLoc(), data,
+                               ArrayRef<int64_t>{1, 0});
+  return {data, quantization->getResult(1)};
 }
 
 /// An operand in FP8, seen as the matmul sees it.
 Quantized ApplyPrecision::getQuantized(MatmulOpInterface op, bool isFirst) {
-  MatmulOperand source = getMatmulOperand(op, isFirst);
+  MatmulOperand source =
+      getMatmulOperand(op, isFirst, op.getPrecisionAttr().getRecipe());
   auto [it, isNew] = made.try_emplace(source.getKey(op->getBlock()));
   if (isNew)
     it->second = quantize(op, source);
@@ -98,12 +94,17 @@ Quantized ApplyPrecision::getQuantized(MatmulOpInterface op, bool isFirst) {
 ///     %wq, %ws = dynamic_quantize %w along [0] rounding pow2
 ///     %y = linear %xq, %wq scales(%xs, %ws) direction quantize
 ///         precision <fp8, ...>
+///
+/// With recipe mxfp8 these are mx_quantize, and scales of blocks have no
+/// direction.
 void ApplyPrecision::apply(MatmulOpInterface op) {
   Quantized a = getQuantized(op, /*isFirst=*/true);
   Quantized b = getQuantized(op, /*isFirst=*/false);
   OpBuilder builder(op);
-  auto direction =
-      ScaleDirectionAttr::get(op.getContext(), ScaleDirection::Quantize);
+  ScaleDirectionAttr direction;
+  if (op.getPrecisionAttr().getRecipe() != PrecisionRecipe::MXFP8)
+    direction =
+        ScaleDirectionAttr::get(op.getContext(), ScaleDirection::Quantize);
   auto accumulation =
       AccumulationAttr::get(op.getContext(), op.getAccumulation());
   Operation *result;
@@ -141,8 +142,7 @@ void ApplyPrecision::runOnOperation() {
   FailureOr<TargetAttr> target = requireTargetAttr(function);
   if (failed(target))
     return signalPassFailure();
-  fp8 =
-      getBuiltinFp8Type(&getContext(), Fp8Format::E4M3, target->getInfo().fp8);
+  flavour = target->getInfo().fp8;
   made.clear();
   for (MatmulOpInterface op : chosen)
     apply(op);

@@ -22,6 +22,7 @@
 #include "PrecisionModel.h"
 
 #include "fp8moe/Tuning/Common/MemoryCost.h"
+#include "fp8moe/Tuning/KernelCost.h"
 #include "fp8moe/Tuning/KernelFamily.h"
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 
@@ -44,13 +45,16 @@ static MatmulWork getNominalWork(MatmulOpInterface op, int64_t tokens) {
   return withNominalSizes(work);
 }
 
-static MatmulWork inFP8(MatmulWork work, MatmulOpInterface op) {
+static MatmulWork inFP8(MatmulWork work, MatmulOpInterface op,
+                        PrecisionRecipe recipe) {
   work.a = work.b = MatrixElement::E4M3;
   work.elementBytes = 1;
   // Quantize kernels write along the contraction, row behind row.
   work.mnMajorA = work.mnMajorB = false;
   work.pitchA = work.pitchB = ShapedType::kDynamic;
-  work.promoted = op.getAccumulation() == Accumulation::Promoted;
+  work.hasBlockScales = recipe == PrecisionRecipe::MXFP8;
+  work.promoted =
+      op.getAccumulation() == Accumulation::Promoted && !work.hasBlockScales;
   return work;
 }
 
@@ -101,30 +105,18 @@ static Cost predictQuantization(ArrayRef<const MatmulOperand *> operands,
   const MatmulOperand &first = *operands.front();
   MLIRContext *context = first.getRootType().getContext();
   Location loc = UnknownLoc::get(context);
-  Type fp8 = getBuiltinFp8Type(context, Fp8Format::E4M3, target.fp8);
-  SmallVector<Type, 2> data, scales;
-  SmallVector<int64_t, 2> axes;
-  for (const MatmulOperand *operand : operands) {
-    QuantizedTypes types = QuantizedTypes::get(*operand, shape, fp8);
-    data.push_back(types.data);
-    scales.push_back(types.scales);
-    axes.push_back(operand->axis);
-  }
   // A block of its own: nothing of it reaches the program.
   Block scratch;
   Value input = scratch.addArgument(getNominalType(first, shape), loc);
+  Value offsets;
+  if (first.offsets)
+    offsets = scratch.addArgument(first.offsets.getType(), loc);
   OpBuilder builder(context);
   builder.setInsertionPointToEnd(&scratch);
-  Operation *op;
-  if (first.offsets) {
-    Value offsets = scratch.addArgument(first.offsets.getType(), loc);
-    op = JaggedDynamicQuantizeOp::create(builder, loc, data, scales, input,
-                                         offsets, axes, ScaleRounding::Pow2,
-                                         KernelChoiceAttr());
-  } else {
-    op = DynamicQuantizeOp::create(builder, loc, data, scales, input, axes,
-                                   ScaleRounding::Pow2, KernelChoiceAttr());
-  }
+  Operation *op =
+      createQuantization(builder, loc, operands, input, offsets, target.fp8);
+  if (first.hasBlocks())
+    return estimateKernel(op, {}, target);
   return estimateQuantize(op, {}, target).value_or(Cost::infinite());
 }
 
@@ -178,8 +170,9 @@ unsigned PrecisionModel::prepare(bool isFP8, MatmulOpInterface op,
 }
 
 void PrecisionModel::addOperand(Use &use, MatmulOpInterface op,
-                                const MatmulWork &work, bool isFirst) {
-  MatmulOperand operand = getMatmulOperand(op, isFirst);
+                                PrecisionRecipe recipe, const MatmulWork &work,
+                                bool isFirst) {
+  MatmulOperand operand = getMatmulOperand(op, isFirst, recipe);
   SmallVector<int64_t> shape = getRootShape(op, work, isFirst, operand);
   use.quantizations.push_back(prepare(/*isFP8=*/true, op, operand, shape, [&] {
     return predictQuantization(&operand, shape, target);
@@ -190,13 +183,13 @@ void PrecisionModel::addOperand(Use &use, MatmulOpInterface op,
     }));
 }
 
-void PrecisionModel::add(MatmulOpInterface op) {
+void PrecisionModel::add(MatmulOpInterface op, PrecisionRecipe recipe) {
   MatmulWork work = getNominalWork(op, tokens);
   Use &use = uses[op];
   use.bf16 = predictMatmul(work, op.getContext());
-  use.fp8 = predictMatmul(inFP8(work, op), op.getContext());
-  addOperand(use, op, work, /*isFirst=*/true);
-  addOperand(use, op, work, /*isFirst=*/false);
+  use.fp8 = predictMatmul(inFP8(work, op, recipe), op.getContext());
+  addOperand(use, op, recipe, work, /*isFirst=*/true);
+  addOperand(use, op, recipe, work, /*isFirst=*/false);
 }
 
 void PrecisionModel::fix(MatmulOpInterface op, PrecisionChoice choice) {
@@ -211,8 +204,11 @@ SmallVector<PrecisionModel::Pair> PrecisionModel::findPairs() const {
   SmallVector<Pair> pairs;
   auto visit = [&](unsigned first, unsigned second) {
     const Preparation &a = preparations[first], &b = preparations[second];
-    // Only the first axis of an operation may be jagged.
-    if (a.operand.axis == b.operand.axis || b.operand.offsets)
+    // Only the first axis of an operation may be jagged, and of blocks both or
+    // none.
+    if (a.operand.recipe != b.operand.recipe ||
+        a.operand.axis == b.operand.axis || b.operand.offsets ||
+        (a.operand.hasBlocks() && a.operand.offsets))
       return;
     Cost apart = a.cost + b.cost;
     Cost together =

@@ -33,8 +33,9 @@ public:
   PrecisionModel(const TargetInfo &target, int64_t tokens)
       : target(target), tokens(tokens) {}
 
-  /// Predicts a matmul, whose operands are bf16.
-  void add(MatmulOpInterface op);
+  /// Predicts a matmul, whose operands are bf16, in bf16 and as `recipe` makes
+  /// it FP8.
+  void add(MatmulOpInterface op, PrecisionRecipe recipe);
   /// What is not open: decided, or not possible.
   void fix(MatmulOpInterface op, PrecisionChoice choice);
   /// Makes all open choices.
@@ -73,8 +74,8 @@ private:
   };
 
   Cost predictMatmul(const MatmulWork &work, MLIRContext *context) const;
-  void addOperand(Use &use, MatmulOpInterface op, const MatmulWork &work,
-                  bool isFirst);
+  void addOperand(Use &use, MatmulOpInterface op, PrecisionRecipe recipe,
+                  const MatmulWork &work, bool isFirst);
   unsigned prepare(bool isFP8, MatmulOpInterface op,
                    const MatmulOperand &operand, ArrayRef<int64_t> rootShape,
                    function_ref<Cost()> predict);

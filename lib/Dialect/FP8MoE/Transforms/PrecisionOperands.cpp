@@ -18,9 +18,11 @@ SmallVector<int64_t> MatmulOperand::getInverse() const {
   return inverse;
 }
 
-MatmulOperand fp8moe::getMatmulOperand(MatmulOpInterface op, bool isFirst) {
+MatmulOperand fp8moe::getMatmulOperand(MatmulOpInterface op, bool isFirst,
+                                       PrecisionRecipe recipe) {
   TypedValue<RankedTensorType> operand = isFirst ? op.getA() : op.getB();
   MatmulOperand result;
+  result.recipe = recipe;
   result.view = skipPermutations(operand);
   int64_t rank = operand.getType().getRank();
   // Scales have the experts first, whatever the order of the rest.
@@ -34,23 +36,93 @@ MatmulOperand fp8moe::getMatmulOperand(MatmulOpInterface op, bool isFirst) {
   return result;
 }
 
-QuantizedTypes QuantizedTypes::get(const MatmulOperand &operand,
-                                   ArrayRef<int64_t> rootShape, Type fp8) {
-  MLIRContext *context = fp8.getContext();
-  SmallVector<int64_t> order, scaleShape;
-  if (operand.offsets)
-    scaleShape.push_back(
-        cast<RankedTensorType>(operand.offsets.getType()).getDimSize(0));
-  for (int64_t dim : llvm::seq<int64_t>(rootShape.size())) {
-    if (dim == operand.axis)
-      continue;
-    order.push_back(dim);
-    scaleShape.push_back(rootShape[dim]);
+static SmallVector<int64_t> withoutAxis(ArrayRef<int64_t> list, int64_t axis) {
+  SmallVector<int64_t> rest(list);
+  rest.erase(rest.begin() + axis);
+  return rest;
+}
+
+namespace {
+/// What is quantized along one axis becomes these types.
+struct QuantizedTypes {
+  RankedTensorType data, scales;
+};
+} // namespace
+
+/// The type of scales of blocks: the other dimensions, then the blocks, in the
+/// layout that grouped ones have (X1), (X7).
+static RankedTensorType getBlockScaleType(ArrayRef<int64_t> shape, int64_t axis,
+                                          Value offsets, MLIRContext *context) {
+  int64_t extent = shape[axis];
+  Attribute encoding;
+  if (offsets) {
+    int64_t groups = cast<RankedTensorType>(offsets.getType()).getDimSize(0);
+    extent = paddedExtent(extent, groups, kMXGroupRows);
+    int64_t blocks = kMXGroupRows / kMXBlock;
+    encoding = ScaleBlockedEncodingAttr::get(
+        context, kMXGroupRows, blocks,
+        GroupPaddingAttr::get(context, /*dim=*/1, blocks));
   }
-  order.push_back(operand.axis);
+  SmallVector<int64_t> scaleShape = withoutAxis(shape, axis);
+  scaleShape.push_back(ceilDivSizes(extent, kMXBlock));
+  return RankedTensorType::get(scaleShape, Float8E8M0FNUType::get(context),
+                               encoding);
+}
+
+/// The type of scales of slices, per group if there are groups.
+static RankedTensorType getSliceScaleType(ArrayRef<int64_t> shape, int64_t axis,
+                                          Value offsets, MLIRContext *context) {
+  SmallVector<int64_t> scaleShape = withoutAxis(shape, axis);
+  if (offsets)
+    scaleShape.insert(scaleShape.begin(),
+                      cast<RankedTensorType>(offsets.getType()).getDimSize(0));
+  return RankedTensorType::get(scaleShape, Float32Type::get(context));
+}
+
+static QuantizedTypes getQuantizedTypes(ArrayRef<int64_t> shape, int64_t axis,
+                                        Value offsets, bool hasBlocks,
+                                        Type fp8) {
+  MLIRContext *context = fp8.getContext();
+  SmallVector<int64_t> order =
+      withoutAxis(identityPermutation(shape.size()), axis);
+  order.push_back(axis);
   Attribute encoding;
   if (!llvm::is_sorted(order))
     encoding = StridedEncodingAttr::get(context, order);
-  return {RankedTensorType::get(rootShape, fp8, encoding),
-          RankedTensorType::get(scaleShape, Float32Type::get(context))};
+  return {RankedTensorType::get(shape, fp8, encoding),
+          hasBlocks ? getBlockScaleType(shape, axis, offsets, context)
+                    : getSliceScaleType(shape, axis, offsets, context)};
+}
+
+Operation *fp8moe::createQuantization(OpBuilder &builder, Location loc,
+                                      ArrayRef<const MatmulOperand *> operands,
+                                      Value root, Value offsets,
+                                      Fp8Flavour flavour) {
+  const MatmulOperand &first = *operands.front();
+  bool isTransposed = first.isTransposed();
+  if (isTransposed)
+    root = TransposeOp::create(builder, loc, root, ArrayRef<int64_t>{1, 0});
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(root.getType()).getShape();
+  Type fp8 = getBuiltinFp8Type(builder.getContext(), Fp8Format::E4M3, flavour);
+  SmallVector<Type, 2> data, scales;
+  SmallVector<int64_t, 2> axes;
+  for (const MatmulOperand *operand : operands) {
+    axes.push_back(isTransposed ? 1 - operand->axis : operand->axis);
+    QuantizedTypes types = getQuantizedTypes(
+        shape, axes.back(), operand->offsets ? offsets : Value(),
+        operand->hasBlocks(), fp8);
+    data.push_back(types.data);
+    scales.push_back(types.scales);
+  }
+  if (first.hasBlocks())
+    return MXQuantizeOp::create(
+        builder, loc, data, scales, root,
+        cast_or_null<TypedValue<RankedTensorType>>(offsets), axes,
+        MXMode::RCeil, /*square=*/false);
+  if (offsets)
+    return JaggedDynamicQuantizeOp::create(builder, loc, data, scales, root,
+                                           offsets, axes, ScaleRounding::Pow2,
+                                           KernelChoiceAttr());
+  return DynamicQuantizeOp::create(builder, loc, data, scales, root, axes,
+                                   ScaleRounding::Pow2, KernelChoiceAttr());
 }

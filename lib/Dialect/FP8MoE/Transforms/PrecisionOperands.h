@@ -24,10 +24,19 @@ struct MatmulOperand {
   int64_t axis;
   /// The groups that are contracted one by one; null when slices are whole.
   Value offsets;
+  /// Which elements share a scale.
+  PrecisionRecipe recipe = PrecisionRecipe::Rowwise;
 
   /// Operands of a block with equal keys share a quantization.
-  using Key = std::tuple<Block *, Value, int64_t, Value>;
-  Key getKey(Block *block) const { return {block, view.root, axis, offsets}; }
+  using Key = std::tuple<Block *, Value, int64_t, Value, int64_t>;
+  Key getKey(Block *block) const {
+    return {block, view.root, axis, offsets, static_cast<int64_t>(recipe)};
+  }
+
+  bool hasBlocks() const { return recipe == PrecisionRecipe::MXFP8; }
+  /// Groups of blocks are rows of what is quantized (X7): a root whose columns
+  /// are grouped is transposed before, and the data after.
+  bool isTransposed() const { return hasBlocks() && offsets && axis == 1; }
 
   RankedTensorType getRootType() const {
     return cast<RankedTensorType>(view.root.getType());
@@ -36,17 +45,17 @@ struct MatmulOperand {
   SmallVector<int64_t> getInverse() const;
 };
 
-/// The first or the second operand of `op`. Both may be one tensor.
-MatmulOperand getMatmulOperand(MatmulOpInterface op, bool isFirst);
+/// The first or the second operand of `op`, as `recipe` quantizes it. Both may
+/// be one tensor.
+MatmulOperand getMatmulOperand(MatmulOpInterface op, bool isFirst,
+                               PrecisionRecipe recipe);
 
-/// Types of the quantized data and of the scales, for a root of this shape. The
-/// data lies with the axis contiguous, as matmul kernels read it.
-struct QuantizedTypes {
-  RankedTensorType data, scales;
-
-  static QuantizedTypes get(const MatmulOperand &operand,
-                            ArrayRef<int64_t> rootShape, Type fp8);
-};
+/// One operation that quantizes `root` to e4m3 along the axes of operands that
+/// it is the root of: per group (`offsets`) along that of the first operand, if
+/// it is. The data lies with the axis contiguous, as matmul kernels read it.
+Operation *createQuantization(OpBuilder &builder, Location loc,
+                              ArrayRef<const MatmulOperand *> operands,
+                              Value root, Value offsets, Fp8Flavour flavour);
 
 } // namespace mlir::fp8moe
 

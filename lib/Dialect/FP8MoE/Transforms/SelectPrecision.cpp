@@ -47,10 +47,13 @@ struct SelectPrecision
   void runOnOperation() override;
 
 private:
+  std::optional<std::string> explainConflict(PrecisionRecipe recipe) const;
   LogicalResult readOptions();
   LogicalResult selectIn(FunctionOpInterface function);
+  PrecisionRecipe getRecipe(MatmulOpInterface op) const;
   FailureOr<std::optional<Decision>> decideByRule(MatmulOpInterface op);
   std::optional<StringRef> findFilter(StringRef name);
+  void warnWithoutBlocks();
   void write(MatmulOpInterface op, const Decision &decision,
              const PrecisionModel::Answer &answer);
 
@@ -59,12 +62,27 @@ private:
   PrecisionRecipe theRecipe = PrecisionRecipe::Rowwise;
   /// Filters that are in some name.
   llvm::StringSet<> usedFilters;
+  /// Matmuls of recipe mxfp8 that stay bf16, as the target has no kernels that
+  /// would make them faster.
+  SmallVector<Operation *> withoutBlocks;
 };
 } // namespace
 
 //===----------------------------------------------------------------------===//
 // Options
 //===----------------------------------------------------------------------===//
+
+/// What the policy cannot do with a recipe, and what to do.
+std::optional<std::string>
+SelectPrecision::explainConflict(PrecisionRecipe recipe) const {
+  if (thePolicy == Policy::Torchao && recipe == PrecisionRecipe::MXFP8)
+    return "torchao has no rule for recipe 'mxfp8'; use recipe rowwise or "
+           "tensorwise, or policy cost, all or none";
+  if (thePolicy == Policy::Cost && recipe == PrecisionRecipe::Tensorwise)
+    return "policy 'cost' predicts no times for recipe 'tensorwise', which has "
+           "no kernels; use recipe rowwise, or policy torchao, all or none";
+  return std::nullopt;
+}
 
 LogicalResult SelectPrecision::readOptions() {
   ModuleOp module = getOperation();
@@ -84,14 +102,8 @@ LogicalResult SelectPrecision::readOptions() {
            << recipe << "'; the recipes are rowwise, tensorwise and mxfp8";
   thePolicy = *foundPolicy;
   theRecipe = *foundRecipe;
-  if (thePolicy == Policy::Torchao && theRecipe == PrecisionRecipe::MXFP8)
-    return module.emitError("torchao has no rule for recipe 'mxfp8'; use "
-                            "recipe rowwise or tensorwise, or policy cost, all "
-                            "or none");
-  if (thePolicy == Policy::Cost && theRecipe == PrecisionRecipe::Tensorwise)
-    return module.emitError("policy 'cost' predicts no times for recipe "
-                            "'tensorwise', which has no kernels; use recipe "
-                            "rowwise, or policy torchao, all or none");
+  if (std::optional<std::string> conflict = explainConflict(theRecipe))
+    return module.emitError() << *conflict;
   if (llvm::is_contained(filterFqns, ""))
     return module.emitError("expects filters that have text, found an empty "
                             "one, which is in every name; remove it, or use "
@@ -128,6 +140,36 @@ std::optional<StringRef> SelectPrecision::findFilter(StringRef name) {
   return found;
 }
 
+/// An undecided matmul may name a recipe of its own, other than the default
+/// one; a decided one has its recipe.
+PrecisionRecipe SelectPrecision::getRecipe(MatmulOpInterface op) const {
+  PrecisionAttr precision = op.getPrecisionAttr();
+  bool isOwn = precision.getChoice() != PrecisionChoice::Undecided ||
+               precision.getRecipe() != PrecisionRecipe::Rowwise;
+  return isOwn ? precision.getRecipe() : theRecipe;
+}
+
+/// Whether matrix instructions multiply scales of blocks, so that recipe mxfp8
+/// may pay; on the CPU there is no time to compare.
+static bool multipliesBlocks(const TargetInfo &target) {
+  return !target.isGPU() || target.has(Feature::BlockScaledWaves);
+}
+
+/// Reports, at the first of them, matmuls of recipe mxfp8 that stay bf16.
+void SelectPrecision::warnWithoutBlocks() {
+  if (withoutBlocks.empty())
+    return;
+  InFlightDiagnostic diag = withoutBlocks.front()->emitWarning("'");
+  diag << withoutBlocks.front()->getName() << "' stays in bf16";
+  if (size_t others = withoutBlocks.size() - 1)
+    diag << ", as " << others << (others == 1 ? " other does" : " others do");
+  diag << ": no kernel of target " << target->chip
+       << " has matrix instructions that take scales of blocks, and without "
+          "them recipe 'mxfp8' is slower than bf16; use recipe 'rowwise', or "
+          "write 'fp8' where it shall be FP8 all the same";
+  withoutBlocks.clear();
+}
+
 /// The decision about an undecided matmul, or none where predicted times make
 /// it.
 FailureOr<std::optional<Decision>>
@@ -144,15 +186,21 @@ SelectPrecision::decideByRule(MatmulOpInterface op) {
   WeightShape weights = WeightShape::get(op);
   if (std::optional<std::string> reason = explainUnaligned(weights))
     return stay(*reason);
-  if (theRecipe == PrecisionRecipe::MXFP8)
-    return stay("recipe mxfp8 is not applied yet");
+  PrecisionRecipe recipe = getRecipe(op);
+  if (std::optional<std::string> conflict = explainConflict(recipe))
+    return op.emitOpError("names a recipe, but ") << *conflict;
+  if (recipe == PrecisionRecipe::MXFP8 && !multipliesBlocks(*target)) {
+    withoutBlocks.push_back(op);
+    return stay("recipe mxfp8: no kernel of " + target->chip +
+                " has matrix instructions that take scales of blocks");
+  }
   switch (thePolicy) {
   case Policy::Torchao: {
     if (ShapedType::isDynamic(weights.n) || ShapedType::isDynamic(weights.k))
       return op.emitOpError("has weights of a size that is not known, but "
                             "policy 'torchao' compares N and K; give it "
                             "known sizes, or use policy 'cost'");
-    if (std::optional<std::string> reason = explainTorchao(weights, theRecipe))
+    if (std::optional<std::string> reason = explainTorchao(weights, recipe))
       return stay(*reason);
     return std::optional(
         Decision{PrecisionChoice::FP8, "torchao: above its thresholds"});
@@ -193,8 +241,8 @@ void SelectPrecision::write(MatmulOpInterface op, const Decision &decision,
                             const PrecisionModel::Answer &answer) {
   PrecisionAttr old = op.getPrecisionAttr();
   op.setPrecisionAttr(PrecisionAttr::get(
-      &getContext(), decision.choice, old.getName(), old.getUse(), theRecipe,
-      answer.bf16Ns, answer.fp8Ns, decision.reason));
+      &getContext(), decision.choice, old.getName(), old.getUse(),
+      getRecipe(op), answer.bf16Ns, answer.fp8Ns, decision.reason));
   ++(decision.choice == PrecisionChoice::FP8 ? numFP8 : numBF16);
 }
 
@@ -206,7 +254,7 @@ LogicalResult SelectPrecision::selectIn(FunctionOpInterface function) {
     if (!precision || isFp8Type(op.getA().getType().getElementType()))
       return WalkResult::advance();
     if (target->isGPU())
-      model.add(op);
+      model.add(op, getRecipe(op));
     if (precision.getChoice() != PrecisionChoice::Undecided) {
       findFilter(precision.getName());
       if (target->isGPU())
@@ -251,17 +299,14 @@ void SelectPrecision::runOnOperation() {
                          "with 'precision <undecided, \"NAME\", forward>'");
     return markAllAnalysesPreserved();
   }
-  if (theRecipe == PrecisionRecipe::MXFP8 && thePolicy != Policy::None)
-    module.emitWarning("recipe 'mxfp8' leaves every matmul in bf16: ")
-        << "it is not applied yet; use recipe rowwise, or write mx_quantize "
-           "and "
-           "scales of blocks";
   usedFilters.clear();
+  withoutBlocks.clear();
   WalkResult walk = module.walk([&](FunctionOpInterface function) {
     return WalkResult(failure(failed(selectIn(function))));
   });
   if (walk.wasInterrupted())
     return signalPassFailure();
+  warnWithoutBlocks();
   for (const std::string &filter : filterFqns)
     if (!usedFilters.contains(filter))
       module.emitWarning("filter '")

@@ -25,12 +25,7 @@ public:
   bool supports(const KernelWork &work,
                 const TargetInfo &target) const override {
     const auto &matmul = cast<MatmulWork>(work);
-    // Blocks begin with the group. Where groups are contracted that is
-    // anywhere, and a chunk of 16 bytes, which a lane loads whole, would be of
-    // two blocks.
-    bool takesBlockScales =
-        target.has(Feature::BlockScaledWaves) && matmul.isMGrouped();
-    return (!matmul.hasBlockScales || takesBlockScales) &&
+    return (!matmul.hasBlockScales || target.has(Feature::BlockScaledWaves)) &&
            hasMfmaKernel(matmul.a, matmul.b, target);
   }
   void
@@ -93,13 +88,14 @@ std::string CDNAMatmulFamily::explain(const MatmulWork &work,
 LogicalResult CDNAMatmulFamily::verify(Operation *operation,
                                        const TargetInfo &target) const {
   auto op = cast<MatmulOpInterface>(operation);
+  // Rows begin at multiples of what a lane loads, unless they are shifted.
+  int64_t alignment = hasBlockScales(op) && !op.isMGrouped() ? 1 : kAlignment;
   auto verifyOperand = [&](StringRef what, RankedTensorType type, int64_t dim) {
     return success(
         succeeded(verifyContiguous(
             op, what, type, dim, "contracted", /*orElse=*/"",
             "run the layout passes, or fp8moe.relayout it first", target)) &&
-        // Rows begin at multiples of what a lane loads.
-        succeeded(verifyStrides(op, what, type, dim, "contracted", kAlignment,
+        succeeded(verifyStrides(op, what, type, dim, "contracted", alignment,
                                 target)));
   };
   if (failed(verifyOperand("the first operand", op.getA().getType(),

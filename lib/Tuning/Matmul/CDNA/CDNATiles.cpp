@@ -45,7 +45,8 @@ bool fp8moe::hasMfmaKernel(MatrixElement a, MatrixElement b,
 }
 
 CDNAMatmulConfig fp8moe::getCDNAMatmulConfig(int64_t rows, int64_t columns,
-                                             const TargetInfo &target) {
+                                             const TargetInfo &target,
+                                             bool blocksBeginWithGroups) {
   const MatrixInstructionInfo *matrix =
       target.findMatrix(MatrixElement::E4M3, MatrixElement::E4M3);
   CDNAMatmulConfig config;
@@ -54,7 +55,9 @@ CDNAMatmulConfig fp8moe::getCDNAMatmulConfig(int64_t rows, int64_t columns,
   config.edge = matrix->rows;
   // A lane reads 32 bytes of each row and stage.
   config.stepBytes = 32 * CDNAMatmulConfig::kWaveLanes / matrix->rows;
-  config.loadsToShared = target.has(Feature::DirectSharedLoads);
+  config.shiftsLines = blocksBeginWithGroups;
+  config.loadsToShared =
+      target.has(Feature::DirectSharedLoads) && !config.shiftsLines;
   config.dies = target.l2.dies;
   return config;
 }
@@ -65,14 +68,15 @@ MfmaTileAttr fp8moe::getMfmaTile(MLIRContext *context,
 }
 
 /// Sums of a tile of 256x256 leave registers for scales of blocks, or for masks
-/// of chunks that are not all the contraction's, but not for both.
+/// of chunks that are not all the contraction's, but not for both; nor for
+/// scales and chunks on their way to shared memory.
 static bool hasRegisters(const CDNAMatmulConfig &config,
                          const MatmulWork &work) {
   constexpr int64_t kMostSums = 256 * 256;
   bool hasMasks =
       ShapedType::isDynamic(work.contraction) ||
       work.contraction * work.elementBytes % CDNAMatmulConfig::kChunkBytes;
-  return !work.hasBlockScales || !hasMasks ||
+  return !work.hasBlockScales || !(hasMasks || config.shiftsLines) ||
          config.rows * config.columns < kMostSums;
 }
 
@@ -121,7 +125,8 @@ static MfmaTileCost getTileCost(const CDNAMatmulConfig &config,
                     work.elementBytes / (peak * share);
   double cycle = 1 / (target.clockMHz * 1e6);
   double stageBytes = static_cast<double>(config.getStageBytes());
-  double loads = stageBytes / *figures.cacheBytesPerCycle * cycle;
+  double loads = static_cast<double>(config.getLoadedBytes()) /
+                 *figures.cacheBytesPerCycle * cycle;
   // Each wave reads its rows and columns.
   double readBytes = static_cast<double>(
       config.getWaves() * 2 * config.stepBytes *
@@ -168,7 +173,8 @@ SmallVector<MfmaTileCost> fp8moe::rankMfmaTiles(const MatmulWork &work,
   MatmulWork nominal = withNominalSizes(work);
   SmallVector<MfmaTileCost> tiles;
   for (auto [rows, columns] : kTiles) {
-    CDNAMatmulConfig config = getCDNAMatmulConfig(rows, columns, target);
+    CDNAMatmulConfig config = getCDNAMatmulConfig(
+        rows, columns, target, work.hasBlockScales && !work.isMGrouped());
     if (isLegal(config, work, target))
       tiles.push_back(getTileCost(config, nominal, target));
   }

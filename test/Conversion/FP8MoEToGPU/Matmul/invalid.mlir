@@ -113,22 +113,6 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Where groups are contracted, blocks begin anywhere in what a lane of gfx950 multiplies.
-#tiles_of_groups = #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>
-module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
-  func.func @scales_of_contracted_groups(%a: tensor<512x1024xf8E4M3FN>, %b: tensor<1024x256xf8E4M3FN, #fp8moe.strided<[1, 0]>>,
-                                         %ends: tensor<8xi32>, %sa: tensor<512x64xf8E8M0FNU, #tiles_of_groups>,
-                                         %sb: tensor<256x64xf8E8M0FNU, #tiles_of_groups>) -> tensor<8x512x256xbf16> {
-    // expected-error@+1 {{'fp8moe.grouped_matmul' of groups of the contraction with scales of blocks is not supported on target gfx950 yet; compile the function for sm_90a or 'cpu'}}
-    %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
-        scales(%sa, %sb : tensor<512x64xf8E8M0FNU, #tiles_of_groups>, tensor<256x64xf8E8M0FNU, #tiles_of_groups>)
-        : tensor<512x1024xf8E4M3FN>, tensor<1024x256xf8E4M3FN, #fp8moe.strided<[1, 0]>> -> tensor<8x512x256xbf16>
-    return %y : tensor<8x512x256xbf16>
-  }
-}
-
-// -----
-
 // 128 threads convert operands, and each takes a row or a column.
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @tile_of_few_rows(%a: tensor<?x512xf8E4M3FN>, %b: tensor<8x512x512xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>,

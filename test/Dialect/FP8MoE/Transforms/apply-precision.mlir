@@ -110,7 +110,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @recipe(%x: tensor<?x64xbf16>, %w: tensor<64x32xbf16>) -> tensor<?x32xbf16> {
-    // expected-error @below {{was decided to be FP8 by recipe 'tensorwise', which is not applied yet; use recipe 'rowwise', or 'bf16'}}
+    // expected-error @below {{was decided to be FP8 by recipe 'tensorwise', which is not applied yet; use recipe 'rowwise' or 'mxfp8', or 'bf16'}}
     %0 = fp8moe.linear %x, %w precision <fp8, "wq", forward, recipe = tensorwise> : tensor<?x64xbf16>, tensor<64x32xbf16> -> tensor<?x32xbf16>
     return %0 : tensor<?x32xbf16>
   }

@@ -22,8 +22,8 @@
 // NOTEXT: error: expects filters that have text, found an empty one, which is in every name; remove it, or use policy none
 
 // RUN: fp8moe-opt %s --fp8moe-select-precision="recipe=mxfp8" 2>&1 | FileCheck %s --check-prefix=MX
-// MX: warning: recipe 'mxfp8' leaves every matmul in bf16: it is not applied yet; use recipe rowwise, or write mx_quantize and scales of blocks
-// MX: precision <bf16, "layers.0.wq", forward, recipe = mxfp8, {{.*}} reason = "recipe mxfp8 is not applied yet">
+// MX: :[[@LINE+18]]:10: warning: 'fp8moe.linear' stays in bf16: no kernel of target sm_90a has matrix instructions that take scales of blocks, and without them recipe 'mxfp8' is slower than bf16; use recipe 'rowwise', or write 'fp8' where it shall be FP8 all the same
+// MX: precision <bf16, "layers.0.wq", forward, recipe = mxfp8, {{.*}} reason = "recipe mxfp8: no kernel of sm_90a has matrix instructions that take scales of blocks">
 
 // RUN: fp8moe-opt %s --fp8moe-select-precision="filter-fqns=wq,output" 2>&1 | FileCheck %s --check-prefix=FILTER
 // FILTER-NOT: warning: filter 'wq'

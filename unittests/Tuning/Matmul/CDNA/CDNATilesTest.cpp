@@ -71,6 +71,30 @@ TEST(CDNATiles, SharedMemoryHoldsTwoStages) {
   EXPECT_EQ(getCDNAMatmulConfig(128, 128, getMI300X()).getSharedBytes(), 32768);
 }
 
+/// Lines whose blocks begin with groups go through registers, shifted, with a
+/// word more for each chunk.
+TEST(CDNATiles, GroupsOfBlocksAreShifted) {
+  MatmulWork work = mGrouped(2048, 7168, 131072, 8);
+  work.groupedDim = GroupedDim::K;
+  work.hasBlockScales = true;
+  SmallVector<MfmaTileCost> tiles = rankMfmaTiles(work, getMI355X());
+  ASSERT_EQ(tiles.size(), 2u);
+  for (const MfmaTileCost &tile : tiles) {
+    EXPECT_TRUE(tile.config.shiftsLines);
+    EXPECT_FALSE(tile.config.loadsToShared);
+    EXPECT_LT(tile.config.rows, 256);
+    EXPECT_EQ(tile.config.getLoadedBytes() * 4,
+              tile.config.getStageBytes() * 5);
+  }
+  EXPECT_EQ(chooseMfmaTile(tiles).config.columns, 256);
+
+  work.groupedDim = GroupedDim::M;
+  for (const MfmaTileCost &tile : rankMfmaTiles(work, getMI355X())) {
+    EXPECT_FALSE(tile.config.shiftsLines);
+    EXPECT_EQ(tile.config.getLoadedBytes(), tile.config.getStageBytes());
+  }
+}
+
 /// Half of a tile's rows are too few for 512 threads of 16 bytes each.
 TEST(CDNATiles, WideTilesAreForLongStages) {
   auto hasWide = [](const TargetInfo &target) {

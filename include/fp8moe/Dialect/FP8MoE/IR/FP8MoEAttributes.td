@@ -123,7 +123,8 @@ def FP8MoE_PrecisionAttr : FP8MoE_Attr<"Precision", "precision"> {
     weights). `undecided` is for `fp8moe-select-precision` to replace by a decision, `bf16`
     or `fp8`; a decision can be written and edited by hand. `fp8moe-apply-precision` makes
     a bf16 matmul with the decision `fp8` a matmul of operands that it quantizes by
-    `recipe`; the attribute stays.
+    `recipe`; the attribute stays. An undecided matmul is decided by a `recipe` of its own,
+    other than `rowwise`, or by that of the pass.
 
     `bf16_ns` and `fp8_ns` are the predicted times that were compared, in nanoseconds: the
     matmul, and its part of the copies or quantizations of operands. 0: none was predicted.

@@ -43,6 +43,8 @@ double getFp8Max(Type type);
 
 /// (X1): elements that share an MX scale (OCP Microscaling 1.0).
 inline constexpr int64_t kMXBlock = 32;
+/// (X7): rows that every group of jagged MX scales is padded to.
+inline constexpr int64_t kMXGroupRows = 128;
 
 /// (Q2), (Q6): slices whose largest magnitude is below this, those of zeros
 /// among them, have the scale of this one.

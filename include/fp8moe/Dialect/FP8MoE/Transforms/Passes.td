@@ -63,9 +63,10 @@ def SelectPrecision : Pass<"fp8moe-select-precision", "::mlir::ModuleOp"> {
     - `torchao`: by the weights' N and K alone, with torchao's thresholds for `recipe`.
     - `all`, `none`: FP8 wherever N and K are multiples of 16, or nowhere.
 
-    `recipe` says which elements share a scale. `rowwise` can be applied; `tensorwise` only
-    decided; `mxfp8` needs matrix instructions with block scales, and leaves all in bf16 where
-    there are none. `filter-fqns` keeps in bf16 every matmul whose name has one of these in
+    `recipe` says which elements share a scale, where a matmul does not name another than
+    `rowwise` itself. `rowwise` and `mxfp8` can be applied; `tensorwise` only
+    decided. `mxfp8` needs kernels whose matrix instructions take scales of blocks, and
+    leaves matmuls in bf16, with a warning, on GPUs without them. `filter-fqns` keeps in bf16 every matmul whose name has one of these in
     it. Rows that are not known count as `tokens`, or else with their nominal number.
 
     Needs `fp8moe.target` on the module, or `for`.
@@ -105,7 +106,7 @@ def ApplyPrecision
   let description = [{
     A bf16 matmul with the decision `fp8` becomes one of FP8 operands, quantized along the
     dimension that it contracts with power-of-two scales, per group where groups are
-    contracted. Matmuls of a block that quantize the same tensor alike, perhaps through
+    contracted; by recipe `mxfp8` with `mx_quantize`, and scales of blocks. Matmuls of a block that quantize the same tensor alike, perhaps through
     transposes, share one quantization; along two axes `fp8moe-fuse-quantize` makes them
     one. Matmuls in bf16 and undecided ones stay.
 

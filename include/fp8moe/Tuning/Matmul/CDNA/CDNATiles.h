@@ -40,6 +40,11 @@ struct CDNAMatmulConfig {
   /// dealt to them in turn.
   int64_t dies = 1;
 
+  /// Whether lines of operands are shifted on their way to shared memory, from
+  /// any byte that a group begins at to the beginning of a chunk, as blocks
+  /// that begin there have a scale each. They go through registers.
+  bool shiftsLines = false;
+
   static constexpr int64_t kStages = 2;
   static constexpr int64_t kWavesAlongRows = 2;
   /// Columns of a wave in one half of the tile: eight of them are neighbours in
@@ -67,6 +72,12 @@ struct CDNAMatmulConfig {
     return getHalfColumns() / getRowsPerRound();
   }
   int64_t getStageBytes() const { return (rows + columns) * stepBytes; }
+  /// What is loaded for a stage: each shifted chunk takes a word of the next.
+  int64_t getLoadedBytes() const {
+    constexpr int64_t kShiftedBytes = kChunkBytes + sizeof(int32_t);
+    return shiftsLines ? getStageBytes() / kChunkBytes * kShiftedBytes
+                       : getStageBytes();
+  }
   int64_t getSharedBytes() const { return kStages * getStageBytes(); }
 };
 
@@ -85,8 +96,11 @@ struct MfmaTileCost {
 bool hasMfmaKernel(MatrixElement a, MatrixElement b, const TargetInfo &target);
 
 /// The config of a tile on a target that has the kernel.
+/// `blocksBeginWithGroups`: scales are those of blocks of a contraction that is
+/// grouped.
 CDNAMatmulConfig getCDNAMatmulConfig(int64_t rows, int64_t columns,
-                                     const TargetInfo &target);
+                                     const TargetInfo &target,
+                                     bool blocksBeginWithGroups = false);
 
 MfmaTileAttr getMfmaTile(MLIRContext *context, const CDNAMatmulConfig &config);
 

@@ -26,24 +26,34 @@ CDNABlockScales::CDNABlockScales(CDNAMatmulKernel &kernel, const CDNATile &tile)
          "a lane of a quarter of a stage has a block");
 }
 
+Value CDNABlockScales::createLineBytes(BlockScales layout) {
+  if (!kernel.problem.isMGrouped()) {
+    Value tiles =
+        createGroupScaleTiles(b, kernel.sizes.contraction, kernel.sizes.groups);
+    return b.mul(kernel.narrow(tiles), kScaleTileBytes);
+  }
+  Value numBlocks =
+      b.ceilDiv(kernel.narrow(kernel.sizes.contraction), kMXBlock);
+  if (layout == BlockScales::Lines)
+    return numBlocks;
+  return b.mul(b.ceilDiv(numBlocks, kScaleTileBlocks), kScaleTileBytes);
+}
+
 CDNABlockScales::Scales CDNABlockScales::createScales(bool isOfA) {
   const GroupedMatmulProblem &problem = kernel.problem;
   BlockScales layout = isOfA ? problem.blockScalesA : problem.blockScalesB;
   int64_t tileLines = isOfA ? kernel.config.rows : kernel.config.columns;
-  Value numBlocks =
-      b.ceilDiv(kernel.narrow(kernel.sizes.contraction), kMXBlock);
+  Value lineBytes = createLineBytes(layout);
   Value first = isOfA ? tile.row : tile.column;
-  if (isOfA && layout == BlockScales::GroupTiles)
+  if (isOfA && problem.isMGrouped() && layout == BlockScales::GroupTiles)
     first = tile.scaleRow;
   Value lines = b.minS(isOfA ? tile.rowsLeft : tile.columnsLeft, tileLines);
   Value columns = kernel.narrow(kernel.sizes.columns);
 
   // Lines are single ones, or those of tiles; `place` is where the tile of the
   // result begins in its first one.
-  Value lineBytes = numBlocks, firstLine = first, place = b.i32(0),
-        expertLines = columns;
+  Value firstLine = first, place = b.i32(0), expertLines = columns;
   if (layout != BlockScales::Lines) {
-    lineBytes = b.mul(b.ceilDiv(numBlocks, kScaleTileBlocks), kScaleTileBytes);
     firstLine = b.divU(first, kSegmentTile);
     place = b.remU(first, kSegmentTile);
     lines = b.ceilDiv(b.add(place, lines), kSegmentTile);
@@ -55,25 +65,29 @@ CDNABlockScales::Scales CDNABlockScales::createScales(bool isOfA) {
     before = b.add(before,
                    b.mul(kernel.widen(tile.group), kernel.widen(expertLines)));
   Value pointer = isOfA ? kernel.scaleA : kernel.scaleB;
-  Value base = b.offsetBytes(pointer, b.mul(before, kernel.widen(lineBytes)));
+  // Those of a group of the contraction begin inside each line.
+  Value inLine = kernel.widen(b.mul(tile.firstScaleTile, kScaleTileBytes));
+  Value base = b.offsetBytes(
+      pointer, b.add(b.mul(before, kernel.widen(lineBytes)), inLine));
 
   for (MatmulHalf half : {MatmulHalf::Rows0, MatmulHalf::Rows1,
                           MatmulHalf::Columns0, MatmulHalf::Columns1}) {
     if (isRowsHalf(half) != isOfA)
       continue;
     for (Value line : createLaneLines(kernel, half)) {
-      Value inLine = kernel.laneChunk;
+      Value block = kernel.laneChunk;
       if (layout != BlockScales::Lines) {
         Value number = b.add(place, line);
         line = b.divU(number, kSegmentTile);
-        inLine = createOffsetInScaleTile(b, b.remU(number, kSegmentTile),
-                                         kernel.laneChunk);
+        block = createOffsetInScaleTile(b, b.remU(number, kSegmentTile),
+                                        kernel.laneChunk);
       }
       offsets[static_cast<int>(half)].push_back(
-          b.add(b.mul(line, lineBytes), inLine));
+          b.add(b.mul(line, lineBytes), block));
     }
   }
-  Value bytes = b.mul(kernel.widen(lines), kernel.widen(lineBytes));
+  Value bytes =
+      b.sub(b.mul(kernel.widen(lines), kernel.widen(lineBytes)), inLine);
   return {BufferRange(b, base, bytes),
           layout == BlockScales::Lines ? kStageBlocks : kScaleTileBytes};
 }
@@ -92,8 +106,12 @@ SmallVector<Value> CDNABlockScales::load(MatmulHalf half, Value step) const {
     // instruction reads.
     Value bytesOfWord =
         LLVM::UndefOp::create(b, VectorType::get(kWordBytes, b.getI8Type()));
-    bytesOfWord = LLVM::InsertElementOp::create(b, bytesOfWord, byte, b.i32(0));
-    bytes.push_back(LLVM::BitcastOp::create(b, b.getI32Type(), bytesOfWord));
+    bytes.push_back(
+        LLVM::InsertElementOp::create(b, bytesOfWord, byte, b.i32(0)));
   }
   return bytes;
+}
+
+Value CDNABlockScales::getWord(Value bytes) const {
+  return LLVM::BitcastOp::create(b, b.getI32Type(), bytes);
 }

@@ -80,6 +80,10 @@ static bool isContractionMultipleOf(const CDNAMatmulKernel &kernel,
 }
 
 bool CDNAMatmulKernel::needsHeadMask() const {
+  return !config.shiftsLines && mayBeginInsideChunk();
+}
+
+bool CDNAMatmulKernel::mayBeginInsideChunk() const {
   return !problem.isMGrouped() && needsTailMask();
 }
 

@@ -51,6 +51,9 @@ struct CDNAMatmulKernel {
   /// Whether the contraction of every tile is a multiple of a stage, so that
   /// all lanes are inside of it or none is.
   bool hasWholeStages() const;
+
+private:
+  bool mayBeginInsideChunk() const;
 };
 
 //===----------------------------------------------------------------------===//
@@ -68,11 +71,15 @@ struct CDNATile {
   /// i1: nothing is multiplied, in the remainder rows or an empty group.
   Value isZero;
   /// With scales of blocks whose tiles begin anew with each group: the tile's
-  /// first row as these count rows.
-  Value scaleRow;
+  /// first row as these count rows, and the first tile of scales along a
+  /// grouped contraction.
+  Value scaleRow, firstScaleTile;
   /// First byte of the contraction, a multiple of 16; how many bytes from there
   /// on are of the group before; and where the group's end.
   Value firstByte, headBytes, endBytes;
+  /// Where lines are shifted, the first byte is a multiple of 4. By so many
+  /// bytes the group begins later; they are counted by neither of the others.
+  Value shiftBytes;
 };
 
 /// Runs `body` for the workgroup's tile, if it has one.
@@ -108,10 +115,13 @@ public:
 
   CDNABlockScales(CDNAMatmulKernel &kernel, const CDNATile &tile);
 
-  /// Begins to load the bytes (i32) of the fragments of a half, for the stage
-  /// that is `step` (i32) elements into the contraction. Behind its end they
-  /// are zero, which is finite.
+  /// Begins to load the bytes (vector<4xi8>, of which they are the first) of
+  /// the fragments of a half, for the stage that is `step` (i32) elements into
+  /// the contraction. Behind its end they are zero, which is finite.
   SmallVector<Value> load(MatmulHalf half, Value step) const;
+  /// What was loaded as instructions take it (i32). They are words only there:
+  /// with such a cast of each, LLVM thinks that a loop is too large to rotate.
+  Value getWord(Value bytes) const;
 
 private:
   /// One operand's: the range that the tile's lie in, and how many bytes those
@@ -121,6 +131,8 @@ private:
     int64_t stageBytes;
   };
   Scales createScales(bool isOfA);
+  /// Bytes from a line of scales, or of tiles of scales, to the next.
+  Value createLineBytes(BlockScales layout);
 
   CDNAMatmulKernel &kernel;
   KernelBuilder &b;
@@ -147,8 +159,11 @@ public:
   /// Begins to load half a stage, `step` (i32) bytes into the contraction, to
   /// shared memory at `stage` (i32, bytes). Needs direct loads.
   void loadToShared(MatmulHalf half, Value stage, Value step);
-  /// The same to registers, and from there to shared memory.
+  /// The same to registers: so many values, from which combine() makes chunks.
+  int64_t countStaged(MatmulHalf half) const;
   SmallVector<Value> load(MatmulHalf half, Value step);
+  SmallVector<Value> combine(MatmulHalf half, ArrayRef<Value> staged);
+  /// From there to shared memory.
   void storeToShared(MatmulHalf half, Value stage, ArrayRef<Value> chunks);
 
   /// The wave's fragments of half a stage.
@@ -157,8 +172,10 @@ public:
   /// i1: the stage that is `step` bytes into the contraction has bytes to mask;
   /// null where none has.
   Value createHasMask(Value step);
-  /// Makes zeros of what is not the tile's.
+  /// Makes zeros of what is not the tile's, of fragments or of chunks that were
+  /// loaded.
   void mask(Value step, MutableArrayRef<MfmaFragment> fragments);
+  void mask(MatmulHalf half, Value step, MutableArrayRef<Value> chunks);
 
 private:
   /// How a lane names what is `step` bytes into the contraction: the range, the
@@ -169,6 +186,7 @@ private:
     Value uniform;
   };
   Address getAddress(MatmulHalf half, Value step);
+  Value createMask(Value begin);
   int64_t getHalfOffset(MatmulHalf half) const;
 
   CDNAMatmulKernel &kernel;
@@ -178,6 +196,8 @@ private:
   /// Of each operand: the byte in a stage that the lane loads, and its offset
   /// in the range for each half and round.
   Value chunkA, chunkB;
+  /// By how many bits what it loads is shifted, if lines are.
+  Value shiftA, shiftB;
   SmallVector<Value> offsets[4];
   /// Where the lane reads its two chunks of the first fragment of a half.
   Value readA[2], readB[2];

@@ -14,6 +14,9 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 static constexpr int64_t kAlignment = CDNAMatmulConfig::kChunkBytes;
+/// Rows of groups, with what their tiles of scales are padded to: three lines
+/// of these tiles, four bytes of each a row, lie within 32-bit offsets.
+static constexpr int64_t kMaxScaleRows = int64_t(1) << 27;
 
 namespace {
 /// Launches the kernel of one operation.
@@ -32,6 +35,9 @@ private:
                              int64_t contiguous, int64_t elementBytes);
   LogicalResult checkResult(const Twine &name, const BufferView &view);
   LogicalResult check();
+  bool shiftsLines() const {
+    return problem.hasBlockScales() && !problem.isMGrouped();
+  }
   CDNAMatmulStrides<OpFoldResult> getStrides();
   OpFoldResult countRowBlocks(const CDNAMatmulConfig &config);
   SymbolRefAttr getKernel(const CDNAMatmulConfig &config,
@@ -56,7 +62,7 @@ LogicalResult CDNAMatmulLaunch::requireAtMost(OpFoldResult value, int64_t most,
 }
 
 /// The contraction is contiguous, and rows begin at multiples of what a lane
-/// loads.
+/// loads, unless they are shifted.
 LogicalResult CDNAMatmulLaunch::checkOperand(const Twine &name,
                                              const BufferView &view,
                                              int64_t contiguous,
@@ -79,7 +85,9 @@ LogicalResult CDNAMatmulLaunch::checkOperand(const Twine &name,
       return failure();
     if (isSingle)
       continue;
-    if (failed(requirePitch(name, view.strides[dim], elementBytes, kAlignment)))
+    // Lines that are shifted begin anywhere.
+    if (!shiftsLines() &&
+        failed(requirePitch(name, view.strides[dim], elementBytes, kAlignment)))
       return failure();
     // Experts may be farther apart than what a descriptor spans.
     bool isExpert = rank == 3 && dim == 0;
@@ -113,6 +121,8 @@ LogicalResult CDNAMatmulLaunch::check() {
                           op.getContractedDimB(), bytes)) ||
       failed(checkResult("the result", instance.result)))
     return failure();
+  if (shiftsLines())
+    requireScaleRows(kMaxScaleRows);
   if (!instance.addend)
     return success();
   return checkResult("the tensor to accumulate into", *instance.addend);
@@ -182,7 +192,7 @@ LogicalResult CDNAMatmulLaunch::launch(Value when) {
     return failure();
   auto tile = cast<MfmaTileAttr>(op.getTilesAttr().getFirst().getTile());
   CDNAMatmulConfig config = getCDNAMatmulConfig(
-      tile.getRows(), tile.getColumns(), lowering.getTarget());
+      tile.getRows(), tile.getColumns(), lowering.getTarget(), shiftsLines());
   CDNAMatmulStrides<OpFoldResult> strides = getStrides();
   SmallVector<Value> args;
   if (!problem.dense)

@@ -22,6 +22,11 @@
 // are read later than in the next phase. Where loads do not go to shared
 // memory directly they stay in registers for a stage.
 //
+// Lines that are shifted are masked in registers on their way, once and not
+// each time that they are read. Only the last stages need that, which have a
+// loop of their own: behind a branch in the middle of a stage LLVM finds better
+// places for products than between the barriers.
+//
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/AMD/WaveSync.h"
@@ -60,6 +65,8 @@ private:
   Staged createPrologue();
   void refill(ArrayRef<MatmulHalf> halves, Value stage, Value step,
               MutableArrayRef<Value> staged);
+  void storeStaged(MatmulHalf half, Value stage, Value step,
+                   MutableArrayRef<Value> staged);
   MutableArrayRef<Value> getStaged(MatmulHalf half,
                                    MutableArrayRef<Value> staged);
   SmallVector<Value> loadScales(Value step);
@@ -71,12 +78,24 @@ private:
   void endProducts();
   void shiftWaves(int64_t waveRow);
   int64_t getLoadsAhead();
+  Value createMaskedBegin(Value end);
+  SmallVector<Value> multiplyStages(Value begin, Value end, ValueRange init);
+  SmallVector<Value> multiplyStage(Value step, ValueRange carried);
+  /// The sums of a quadrant of the tile: rows of one half, columns of one.
+  int64_t getQuadrantSums() const {
+    return kernel.config.getRowTiles() * kernel.config.getColumnTiles();
+  }
+  int64_t getSums() const { return 4 * getQuadrantSums(); }
 
   CDNAMatmulKernel &kernel;
   KernelBuilder &b;
   const CDNATile &tile;
   CDNAOperands operands;
   std::optional<CDNABlockScales> blockScales;
+  /// Scales of a stage.
+  size_t numScales = 0;
+  /// Whether what goes to shared memory from registers may have bytes to mask.
+  bool masksStaged = false;
 };
 } // namespace
 
@@ -112,9 +131,18 @@ MutableArrayRef<Value> MainLoop::getStaged(MatmulHalf half,
   for (MatmulHalf other : kAll) {
     if (other == half)
       break;
-    first += operands.getRounds(other);
+    first += operands.countStaged(other);
   }
-  return staged.slice(first, operands.getRounds(half));
+  return staged.slice(first, operands.countStaged(half));
+}
+
+/// Fills half a stage with what was loaded `step` bytes into the contraction.
+void MainLoop::storeStaged(MatmulHalf half, Value stage, Value step,
+                           MutableArrayRef<Value> staged) {
+  SmallVector<Value> chunks = operands.combine(half, getStaged(half, staged));
+  if (masksStaged)
+    operands.mask(half, step, chunks);
+  operands.storeToShared(half, stage, chunks);
 }
 
 /// Fills halves of a stage: with what is `step` bytes into the contraction, or
@@ -126,9 +154,8 @@ void MainLoop::refill(ArrayRef<MatmulHalf> halves, Value stage, Value step,
       operands.loadToShared(half, stage, step);
       continue;
     }
-    MutableArrayRef<Value> chunks = getStaged(half, staged);
-    operands.storeToShared(half, stage, chunks);
-    llvm::copy(operands.load(half, step), chunks.begin());
+    storeStaged(half, stage, b.sub(step, stepBytes()), staged);
+    llvm::copy(operands.load(half, step), getStaged(half, staged).begin());
   }
 }
 
@@ -144,20 +171,20 @@ MainLoop::Staged MainLoop::createPrologue() {
     for (MatmulHalf half : kFirst)
       operands.loadToShared(half, second, step);
   } else {
-    SmallVector<SmallVector<Value>> stages[2];
+    Staged stages[2];
     const Value starts[] = {zero, step};
     for (auto [stage, at] : llvm::zip_equal(stages, starts))
       for (MatmulHalf half : kAll)
-        stage.push_back(operands.load(half, at));
+        llvm::append_range(stage, operands.load(half, at));
     createSchedulingFence(b);
     for (MatmulHalf half : kFirst)
       llvm::append_range(staged, operands.load(half, b.i32(2 * stepBytes())));
-    llvm::append_range(staged, stages[1].back());
+    llvm::append_range(staged, getStaged(MatmulHalf::Rows1, stages[1]));
     createSchedulingFence(b);
-    for (auto [index, half] : llvm::enumerate(kAll)) {
-      operands.storeToShared(half, zero, stages[0][index]);
+    for (MatmulHalf half : kAll) {
+      storeStaged(half, zero, zero, stages[0]);
       if (half != MatmulHalf::Rows1)
-        operands.storeToShared(half, second, stages[1][index]);
+        storeStaged(half, second, step, stages[1]);
     }
   }
   endReads();
@@ -179,11 +206,14 @@ SmallVector<Value> MainLoop::loadScales(Value step) {
 void MainLoop::setScales(Fragments &fragments, ArrayRef<Value> &scales) {
   if (blockScales)
     for (MfmaFragment &fragment : fragments)
-      fragment.scale = scales.consume_front();
+      fragment.scale = blockScales->getWord(scales.consume_front());
 }
 
 /// Masks fragments in place where the stage has bytes that are not the tile's.
+/// What was shifted was masked before.
 void MainLoop::maskIfNeeded(Value step, ArrayRef<Fragments *> all) {
+  if (kernel.config.shiftsLines)
+    return;
   Value hasMask = operands.createHasMask(step);
   if (!hasMask)
     return;
@@ -224,9 +254,74 @@ void MainLoop::multiply(MutableArrayRef<Value> accumulators,
       }
 }
 
+/// The first of the stages that store to shared memory what is behind all that
+/// are full: the loop stores up to two stages ahead.
+Value MainLoop::createMaskedBegin(Value end) {
+  Value stages = b.roundUp(end, stepBytes());
+  return b.maxS(b.sub(stages, 3 * stepBytes()), 0);
+}
+
+/// Reads, refills and multiplies one stage; returns what the next one needs:
+/// sums, where it is in shared memory, its scales, and what is in registers.
+SmallVector<Value> MainLoop::multiplyStage(Value step, ValueRange carried) {
+  SmallVector<Value> sums(carried.take_front(getSums()));
+  Value stage = carried[getSums()];
+  ValueRange loaded = carried.drop_front(getSums() + 1);
+  SmallVector<Value> stageScales(loaded.take_front(numScales));
+  ArrayRef<Value> scalesLeft = stageScales;
+  SmallVector<Value> staged(loaded.drop_front(numScales));
+  Value next = b.sub(b.i32(kernel.config.getStageBytes()), stage);
+  auto getSumsOf = [&](int64_t quadrant) {
+    return MutableArrayRef(sums).slice(quadrant * getQuadrantSums(),
+                                       getQuadrantSums());
+  };
+  // Registers hold one stage more.
+  int64_t ahead = isDirect() ? 0 : stepBytes();
+
+  Fragments rows = operands.read(MatmulHalf::Rows0, stage);
+  Fragments columns0 = operands.read(MatmulHalf::Columns0, stage);
+  Fragments columns1 = operands.read(MatmulHalf::Columns1, stage);
+  for (Fragments *fragments : {&rows, &columns0, &columns1})
+    setScales(*fragments, scalesLeft);
+  SmallVector<Value> nextScales = loadScales(b.add(step, stepBytes()));
+  refill(MatmulHalf::Rows1, next, b.add(step, stepBytes() + ahead), staged);
+  endReads(/*others=*/numScales);
+  maskIfNeeded(step, {&rows, &columns0, &columns1});
+  createPriority(b, 1);
+  multiply(getSumsOf(0), rows, columns0);
+  multiply(getSumsOf(1), rows, columns1);
+  createPriority(b, 0);
+  endProducts();
+
+  rows = operands.read(MatmulHalf::Rows1, stage);
+  setScales(rows, scalesLeft);
+  refill(kFirst, stage, b.add(step, 2 * stepBytes() + ahead), staged);
+  endReads();
+  maskIfNeeded(step, {&rows});
+  createPriority(b, 1);
+  multiply(getSumsOf(2), rows, columns0);
+  multiply(getSumsOf(3), rows, columns1);
+  createPriority(b, 0);
+  endProducts();
+
+  sums.push_back(next);
+  sums.append(nextScales);
+  sums.append(staged);
+  return sums;
+}
+
+SmallVector<Value> MainLoop::multiplyStages(Value begin, Value end,
+                                            ValueRange init) {
+  return b.createFor(begin, end, stepBytes(), init,
+                     [&](Value step, ValueRange carried) {
+                       return multiplyStage(step, carried);
+                     });
+}
+
 CDNAAccumulators MainLoop::build() {
   SmallVector<Value> scales = loadScales(b.i32(0));
-  size_t numScales = scales.size();
+  numScales = scales.size();
+  masksStaged = kernel.config.shiftsLines;
   Staged staged = createPrologue();
   shiftWaves(1);
 
@@ -236,73 +331,31 @@ CDNAAccumulators MainLoop::build() {
   float start = kernel.problem.accumulates ? -0.0f : 0.0f;
   Value none = arith::ConstantOp::create(
       b, DenseElementsAttr::get(type, b.getF32FloatAttr(start)));
-  int64_t perQuadrant =
-      kernel.config.getRowTiles() * kernel.config.getColumnTiles();
-  SmallVector<Value> init(4 * perQuadrant, none);
-  size_t numSums = init.size();
-  init.push_back(b.i32(0));
-  llvm::append_range(init, scales);
-  llvm::append_range(init, staged);
+  SmallVector<Value> carried(getSums(), none);
+  carried.push_back(b.i32(0));
+  llvm::append_range(carried, scales);
+  llvm::append_range(carried, staged);
 
   // The waits count scales of the next stage, which nobody would need in the
   // last one of a loop that is unrolled: their loads would be dropped, and the
   // waits would not wait.
+  Value begin = b.i32(0);
   Value end =
       blockScales ? createOpaqueUniform(b, tile.endBytes) : tile.endBytes;
-  SmallVector<Value> results = b.createFor(
-      b.i32(0), end, stepBytes(), init, [&](Value step, ValueRange carried) {
-        SmallVector<Value> sums(carried.take_front(numSums));
-        Value stage = carried[numSums];
-        ValueRange loaded = carried.drop_front(numSums + 1);
-        SmallVector<Value> stageScales(loaded.take_front(numScales));
-        ArrayRef<Value> scalesLeft = stageScales;
-        SmallVector<Value> staged(loaded.drop_front(numScales));
-        Value next = b.sub(b.i32(kernel.config.getStageBytes()), stage);
-        auto getSums = [&](int64_t quadrant) {
-          return MutableArrayRef(sums).slice(quadrant * perQuadrant,
-                                             perQuadrant);
-        };
-        // Registers hold one stage more.
-        int64_t ahead = isDirect() ? 0 : stepBytes();
-
-        Fragments rows = operands.read(MatmulHalf::Rows0, stage);
-        Fragments columns0 = operands.read(MatmulHalf::Columns0, stage);
-        Fragments columns1 = operands.read(MatmulHalf::Columns1, stage);
-        for (Fragments *fragments : {&rows, &columns0, &columns1})
-          setScales(*fragments, scalesLeft);
-        SmallVector<Value> nextScales = loadScales(b.add(step, stepBytes()));
-        refill(MatmulHalf::Rows1, next, b.add(step, stepBytes() + ahead),
-               staged);
-        endReads(/*others=*/numScales);
-        maskIfNeeded(step, {&rows, &columns0, &columns1});
-        createPriority(b, 1);
-        multiply(getSums(0), rows, columns0);
-        multiply(getSums(1), rows, columns1);
-        createPriority(b, 0);
-        endProducts();
-
-        rows = operands.read(MatmulHalf::Rows1, stage);
-        setScales(rows, scalesLeft);
-        refill(kFirst, stage, b.add(step, 2 * stepBytes() + ahead), staged);
-        endReads();
-        maskIfNeeded(step, {&rows});
-        createPriority(b, 1);
-        multiply(getSums(2), rows, columns0);
-        multiply(getSums(3), rows, columns1);
-        createPriority(b, 0);
-        endProducts();
-
-        sums.push_back(next);
-        sums.append(nextScales);
-        sums.append(staged);
-        return sums;
-      });
+  if (kernel.config.shiftsLines) {
+    Value masked = createOpaqueUniform(b, createMaskedBegin(end));
+    masksStaged = false;
+    carried = multiplyStages(begin, masked, carried);
+    masksStaged = true;
+    begin = masked;
+  }
+  carried = multiplyStages(begin, end, carried);
   shiftWaves(0);
   // Shared memory is free for something else.
   createWaitCount(b, 0, 0);
   createWaveBarrier(b);
-  results.resize(numSums);
-  return results;
+  carried.resize(getSums());
+  return carried;
 }
 
 CDNAAccumulators fp8moe::createCDNAMainLoop(CDNAMatmulKernel &kernel,

@@ -88,12 +88,16 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
   Value pitchA = kernel.getBytes(kernel.strides.aRow);
   Value pitchB = kernel.getBytes(kernel.strides.bColumn);
   Value first = kernel.widen(tile.firstByte);
-  // The last chunk is read whole: its other bytes are masked.
-  Value end = kernel.widen(b.roundUp(tile.endBytes, kChunkBytes));
+  // The last chunk, or the last word of shifted lines, is read whole: its other
+  // bytes are masked. What else a chunk has is outside, word by word.
+  bool isShifted = config.shiftsLines;
+  Value end = kernel.widen(isShifted ? b.add(tile.endBytes, tile.shiftBytes)
+                                     : b.roundUp(tile.endBytes, kChunkBytes));
   auto getRange = [&](Value base, Value rows, int64_t tileRows, Value pitch) {
     Value before = kernel.widen(b.sub(b.minS(rows, tileRows), 1));
+    Value bytes = b.add(b.mul(before, pitch), end);
     return BufferRange(b, b.offsetBytes(base, first),
-                       b.add(b.mul(before, pitch), end));
+                       isShifted ? b.roundUp(bytes, kWordBytes) : bytes);
   };
   Value baseA =
       b.offsetBytes(kernel.operandA, b.mul(kernel.widen(tile.row), pitchA));
@@ -115,11 +119,19 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
     bool isRows = isRowsHalf(half);
     int64_t halfRows = isRows ? config.getHalfRows() : config.getHalfColumns();
     Value pitch = kernel.narrow(isRows ? pitchA : pitchB);
+    // Lines of a lane are apart by multiples of words.
+    if (isShifted)
+      (isRows ? shiftA : shiftB) = b.mul(
+          b.bitAnd(b.add(b.mul(row, pitch), tile.shiftBytes), kWordBytes - 1),
+          8);
     for (int64_t round : llvm::seq(getRounds(half))) {
       Value inTile = b.add(row, isSecondHalf(half) * halfRows +
                                     round * config.getRowsPerRound());
+      Value line = b.mul(inTile, pitch);
+      if (isShifted)
+        line = b.bitAnd(b.add(line, tile.shiftBytes), -kWordBytes);
       offsets[static_cast<int>(half)].push_back(
-          b.add(b.mul(inTile, pitch), isRows ? chunkA : chunkB));
+          b.add(line, isRows ? chunkA : chunkB));
     }
   }
 
@@ -167,19 +179,23 @@ int64_t CDNAOperands::getHalfOffset(MatmulHalf half) const {
 
 /// What is behind the contraction's end is outside of the range: the lane's
 /// offset is, or nothing is inside. A sum with what all lanes add then lies in
-/// the range, or outside of it without that as well.
+/// the range, or outside of it without that as well. The range of shifted lines
+/// ends inside of their last chunk, so that what is compared with it, the
+/// lane's offset, counts from the first stage on.
 CDNAOperands::Address CDNAOperands::getAddress(MatmulHalf half, Value step) {
   Address address = {isRowsHalf(half) ? rangeA : rangeB,
                      offsets[static_cast<int>(half)], step};
-  if (kernel.hasWholeStages()) {
+  bool isShifted = kernel.config.shiftsLines;
+  if (kernel.hasWholeStages() && !isShifted) {
     address.range = address.range.onlyIf(b, b.less(step, tile.endBytes));
     return address;
   }
   Value chunk = isRowsHalf(half) ? chunkA : chunkB;
   Value isInside = b.less(chunk, b.sub(tile.endBytes, step));
   for (Value &offset : address.offsets)
-    offset = b.select(isInside, offset, BufferRange::kOutside);
-  address.uniform = b.minS(step, tile.endBytes);
+    offset = b.select(isInside, isShifted ? b.add(offset, step) : offset,
+                      BufferRange::kOutside);
+  address.uniform = isShifted ? b.i32(0) : b.minS(step, tile.endBytes);
   return address;
 }
 
@@ -196,12 +212,41 @@ void CDNAOperands::loadToShared(MatmulHalf half, Value stage, Value step) {
   }
 }
 
+int64_t CDNAOperands::countStaged(MatmulHalf half) const {
+  return getRounds(half) * (kernel.config.shiftsLines ? 2 : 1);
+}
+
 SmallVector<Value> CDNAOperands::load(MatmulHalf half, Value step) {
   Address address = getAddress(half, step);
+  SmallVector<Value> staged;
+  for (Value offset : address.offsets) {
+    auto load = [&](Type type, Value at) {
+      return address.range.load(b, type, at, address.uniform);
+    };
+    staged.push_back(load(b.getWordsType(), offset));
+    if (kernel.config.shiftsLines)
+      staged.push_back(load(b.getI32Type(), b.add(offset, kChunkBytes)));
+  }
+  return staged;
+}
+
+/// Where lines are shifted, a chunk begins up to three bytes into the 20 that
+/// were loaded.
+SmallVector<Value> CDNAOperands::combine(MatmulHalf half,
+                                         ArrayRef<Value> staged) {
+  if (!kernel.config.shiftsLines)
+    return SmallVector<Value>(staged);
+  Value bits = isRowsHalf(half) ? shiftA : shiftB;
   SmallVector<Value> chunks;
-  for (Value offset : address.offsets)
-    chunks.push_back(
-        address.range.load(b, b.getWordsType(), offset, address.uniform));
+  for (size_t i = 0; i < staged.size(); i += 2) {
+    SmallVector<Value> words = b.unpackWords(staged[i]);
+    words.push_back(staged[i + 1]);
+    SmallVector<Value> shifted;
+    for (auto [low, high] : llvm::zip_equal(ArrayRef(words).drop_back(),
+                                            ArrayRef(words).drop_front()))
+      shifted.push_back(LLVM::FshrOp::create(b, high, low, bits));
+    chunks.push_back(b.packWords(shifted));
+  }
   return chunks;
 }
 
@@ -269,23 +314,35 @@ static Value createLowMask(KernelBuilder &b, Value bytes) {
   return b.truncate(b.getI32Type(), b.sub(one, 1));
 }
 
+/// The bits of the chunk that begins `begin` bytes into the contraction that
+/// are the tile's.
+Value CDNAOperands::createMask(Value begin) {
+  SmallVector<Value> words;
+  for (int64_t byte = 0; byte < kChunkBytes; byte += kWordBytes) {
+    Value first = b.add(begin, byte);
+    Value word = createLowMask(b, b.sub(tile.endBytes, first));
+    if (kernel.needsHeadMask()) {
+      Value head = createLowMask(b, b.sub(tile.headBytes, first));
+      word = b.bitAnd(word, b.bitXor(head, -1));
+    }
+    words.push_back(word);
+  }
+  return b.packWords(words);
+}
+
 void CDNAOperands::mask(Value step, MutableArrayRef<MfmaFragment> fragments) {
   for (int64_t i : {0, 1}) {
     Value begin = b.add(b.mul(kernel.laneChunk, kChunkBytes),
                         i * kernel.config.stepBytes / 2);
-    begin = b.add(begin, step);
-    SmallVector<Value> words;
-    for (int64_t byte = 0; byte < kChunkBytes; byte += kWordBytes) {
-      Value first = b.add(begin, byte);
-      Value word = createLowMask(b, b.sub(tile.endBytes, first));
-      if (kernel.needsHeadMask()) {
-        Value head = createLowMask(b, b.sub(tile.headBytes, first));
-        word = b.bitAnd(word, b.bitXor(head, -1));
-      }
-      words.push_back(word);
-    }
-    Value mask = b.packWords(words);
+    Value mask = createMask(b.add(begin, step));
     for (MfmaFragment &fragment : fragments)
       fragment.chunks[i] = b.bitAnd(fragment.chunks[i], mask);
   }
+}
+
+void CDNAOperands::mask(MatmulHalf half, Value step,
+                        MutableArrayRef<Value> chunks) {
+  Value mask = createMask(b.add(isRowsHalf(half) ? chunkA : chunkB, step));
+  for (Value &chunk : chunks)
+    chunk = b.bitAnd(chunk, mask);
 }

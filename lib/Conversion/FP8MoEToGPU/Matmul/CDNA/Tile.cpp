@@ -173,7 +173,8 @@ std::pair<CDNATile, Value> TileFinder::findForward(Value rowBlock,
   tile.rowsLeft = b.sub(b.select(tile.isZero, rows, group.end), tile.row);
   tile.column = column;
   tile.columnsLeft = b.sub(kernel.narrow(kernel.sizes.columns), column);
-  tile.firstByte = tile.headBytes = b.i32(0);
+  tile.firstScaleTile = b.i32(0);
+  tile.firstByte = tile.headBytes = tile.shiftBytes = b.i32(0);
   Value bytes = kernel.narrow(kernel.getBytes(kernel.sizes.contraction));
   tile.endBytes = b.select(tile.isZero, b.i32(0), bytes);
   return {tile, b.less(b.i32(0), tile.rowsLeft)};
@@ -199,11 +200,14 @@ std::pair<CDNATile, Value> TileFinder::findGradient(Value rowBlock,
   tile.columnsLeft = b.sub(kernel.narrow(kernel.sizes.columns), column);
   Value length = b.sub(group.end, group.start);
   tile.isZero = b.equal(length, 0);
+  tile.firstScaleTile = group.firstScaleTile;
   Value begin = kernel.getBytes(b.mul(group.firstBlock, padding));
-  tile.headBytes = b.bitAnd(begin, CDNAMatmulConfig::kChunkBytes - 1);
-  if (!kernel.needsHeadMask())
-    tile.headBytes = b.i32(0);
-  tile.firstByte = b.sub(begin, tile.headBytes);
+  tile.headBytes = tile.shiftBytes = b.i32(0);
+  if (kernel.config.shiftsLines)
+    tile.shiftBytes = b.bitAnd(begin, kWordBytes - 1);
+  else if (kernel.needsHeadMask())
+    tile.headBytes = b.bitAnd(begin, CDNAMatmulConfig::kChunkBytes - 1);
+  tile.firstByte = b.sub(begin, b.add(tile.headBytes, tile.shiftBytes));
   // Wrong offsets give wrong numbers, and no wrong address.
   Value most = b.maxS(b.sub(kernel.getBytes(extent), tile.firstByte), 0);
   Value end = b.add(tile.headBytes, kernel.getBytes(length));

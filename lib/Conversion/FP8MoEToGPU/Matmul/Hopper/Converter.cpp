@@ -139,13 +139,6 @@ Converter::Converter(GroupedMatmulKernel &kernel)
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// (X7): padded extents have room for every group to begin a tile.
-static Value countGroupTiles(GroupedMatmulKernel &kernel, Value extent) {
-  KernelBuilder &b = kernel.b;
-  Value room = b.mul(kernel.sizes.groups, kSegmentTile - 1);
-  return b.ceilDiv(b.add(extent, room), kSegmentTile);
-}
-
 Line Converter::getLine(const Tile &tile, const Part &part) {
   const GroupedMatmulProblem &problem = kernel.problem;
   Line result;
@@ -155,13 +148,15 @@ Line Converter::getLine(const Tile &tile, const Part &part) {
   Value first = part.isOfA ? tile.row : tile.column;
   Value tilesAcross, firstTile = b.i32(0);
   if (!problem.isMGrouped()) {
-    tilesAcross = countGroupTiles(kernel, kernel.sizes.contraction);
+    tilesAcross =
+        createGroupScaleTiles(b, kernel.sizes.contraction, kernel.sizes.groups);
     firstTile = b.divU(tile.scaleBegin, kSegmentTile);
   } else {
     tilesAcross = b.ceilDiv(numBlocks, kScaleTileBlocks);
     if (part.isOfA && result.layout == BlockScales::GroupTiles) {
       first = tile.scaleBegin;
-      count = b.mul(countGroupTiles(kernel, count), kSegmentTile);
+      count = b.mul(createGroupScaleTiles(b, count, kernel.sizes.groups),
+                    kSegmentTile);
     }
   }
   bool ofLines = result.layout == BlockScales::Lines;

@@ -318,13 +318,8 @@ void HopperMatmulLaunch::requireBlockScales() {
     raiseAlignment(scales, kWordBytes);
   if (problem.blockScalesA != BlockScales::GroupTiles)
     return;
-  // (X7): the padded extent, which kernels count in 32 bits.
-  OpFoldResult extent = problem.isMGrouped() ? sizes.rows : sizes.contraction;
-  OpFoldResult padded =
-      size.add(extent, size.mul(sizes.groups, size.constant(kSegmentTile - 1)));
-  require(arith::CmpIPredicate::sle, padded, kMaxExtent,
-          "the matmul kernel takes at most " + Twine(kMaxExtent) +
-              " rows of groups that are padded for their scales");
+  // Kernels count them in 32 bits.
+  requireScaleRows(kMaxExtent);
 }
 
 LogicalResult HopperMatmulLaunch::launch(Value when) {

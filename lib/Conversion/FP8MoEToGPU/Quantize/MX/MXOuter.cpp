@@ -405,7 +405,10 @@ void fp8moe::buildMXOuter(MXKernel &kernel, MXKernel *across) {
   bool isTogether = across || kernel.problem.square;
   int64_t blocks =
       countResidentThreads(kernel.problem, isTogether) / b.getNumThreads();
-  if (blocks > 1 && isAligned(kernel))
+  // With a block behind the tile AMD's kernels would spill for so many.
+  bool isGranted =
+      b.getHooks().takesBackRequests() || !isShifted(kernel.problem);
+  if (blocks > 1 && isAligned(kernel) && isGranted)
     b.getHooks().requestResidentBlocks(b.getKernel(), blocks);
   OuterBuilder(kernel, across).build();
 }

@@ -49,3 +49,20 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
     return %o : tensor<32x64xbf16, #wide>
   }
 }
+
+// -----
+
+// Lines that are shifted go through registers, of which sums of such a tile leave too few.
+#tiles_of_groups = #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>
+module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
+  func.func @sums_and_shifted_lines(%a: tensor<512x1024xf8E4M3FN>, %b: tensor<1024x256xf8E4M3FN, #fp8moe.strided<[1, 0]>>,
+                                    %ends: tensor<8xi32>, %sa: tensor<512x64xf8E8M0FNU, #tiles_of_groups>,
+                                    %sb: tensor<256x64xf8E8M0FNU, #tiles_of_groups>) -> tensor<8x512x256xbf16> {
+    // expected-error@+1 {{'fp8moe.grouped_matmul' has the tile mfma<rows = 256, columns = 256>, but on target gfx950 its layouts take mfma<rows = 128, columns = 256>, mfma<rows = 128, columns = 128>; use one of these or none}}
+    %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+        scales(%sa, %sb : tensor<512x64xf8E8M0FNU, #tiles_of_groups>, tensor<256x64xf8E8M0FNU, #tiles_of_groups>)
+        tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+        : tensor<512x1024xf8E4M3FN>, tensor<1024x256xf8E4M3FN, #fp8moe.strided<[1, 0]>> -> tensor<8x512x256xbf16>
+    return %y : tensor<8x512x256xbf16>
+  }
+}
