@@ -94,14 +94,21 @@ CDNABlockScales::Scales CDNABlockScales::createScales(bool isOfA) {
 
 SmallVector<Value> CDNABlockScales::load(MatmulHalf half, Value step) const {
   const Scales &scales = isRowsHalf(half) ? scalesA : scalesB;
-  Value isInside =
-      b.less(b.mul(kernel.laneChunk, kMXBlock), b.sub(tile.endBytes, step));
+  bool isWhole = kernel.hasWholeStages();
+  BufferRange range = scales.range;
+  Value isInside;
+  if (isWhole)
+    range = range.onlyIf(b, b.less(step, tile.endBytes));
+  else
+    isInside =
+        b.less(b.mul(kernel.laneChunk, kMXBlock), b.sub(tile.endBytes, step));
   Value uniform =
       b.mul(b.divU(step, kStageBlocks * kMXBlock), scales.stageBytes);
   SmallVector<Value> bytes;
   for (Value offset : offsets[static_cast<int>(half)]) {
-    offset = b.select(isInside, offset, BufferRange::kOutside);
-    Value byte = scales.range.load(b, b.getI8Type(), offset, uniform);
+    if (!isWhole)
+      offset = b.select(isInside, offset, BufferRange::kOutside);
+    Value byte = range.load(b, b.getI8Type(), offset, uniform);
     // An extension to zeros is an instruction for each, of bytes that no matrix
     // instruction reads.
     Value bytesOfWord =
