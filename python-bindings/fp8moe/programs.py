@@ -282,7 +282,7 @@ def list_programs(K: int, N: int, E: int, recipe: str, *, kept: bool = False) ->
 
 def check_recipe(function: str, recipe: str) -> None:
     """Raises ValueError for a recipe that is not known, in the name of `function`."""
-    if recipe not in RECIPES:
+    if not isinstance(recipe, str) or recipe not in RECIPES:
         raise ValueError(f"{function}: recipe is {recipe!r}, expected one of {', '.join(RECIPES)}")
 
 

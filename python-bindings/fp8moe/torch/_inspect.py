@@ -51,6 +51,8 @@ class Inspection:
     """What `inspect` records; a context manager."""
 
     def __init__(self, model: torch.nn.Module, every: int, log_dir: Optional[str]) -> None:
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError(f"inspect: model is of type {type(model).__name__}, expected a torch.nn.Module")
         if every < 1:
             raise ValueError(f"inspect: every is {every}, expected 1 or more")
         #: In the order in which they were computed.
@@ -146,6 +148,7 @@ def inspect(model: torch.nn.Module, *, every: int = 1, log_dir: Optional[str] = 
         log_dir: write figures for TensorBoard there.
 
     Raises:
+        TypeError: the model is no module.
         ValueError: `every` is less than 1.
         ImportError: there is a `log_dir`, and TensorBoard is not installed.
     """

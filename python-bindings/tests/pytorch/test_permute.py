@@ -230,10 +230,34 @@ def test_permute_refuses(change, message):
 
 
 @pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(x=[[0.0]]), "x are of type list, expected a torch.Tensor"),
+        (dict(experts=None), "experts are of type NoneType"),
+        (dict(num_experts=4.5), "num_experts is 4.5, expected a whole number"),
+        (dict(num_experts="4"), "num_experts is '4', expected a whole number"),
+    ],
+)
+def test_permute_refuses_types(change, message):
+    with pytest.raises(TypeError, match=message):
+        permute(**{"x": torch.zeros(T, D), "experts": torch.zeros(T, K).long(), "num_experts": E, **change})
+
+
+def test_unpermute_refuses_types():
+    rows, routing = permute(torch.zeros(T, D), choose("one"), E)
+    with pytest.raises(TypeError, match="routing is of type Tensor, expected the second result of permute"):
+        unpermute(rows, routing.offsets)
+    with pytest.raises(TypeError, match="weights are of type list"):
+        unpermute(rows, routing, [[1.0] * K] * T)
+
+
+@pytest.mark.parametrize(
     "rows, weights, message",
     [
         (torch.zeros(T, D), None, r"rows have shape \(37, 24\), expected \[T \* k, D\] of 37 tokens and 3 experts"),
         (torch.zeros(T * K, D), torch.zeros(T, 1), r"weights have shape \(37, 1\), expected \(37, 3\)"),
+        (torch.zeros(T * K, D), torch.zeros(T, K, device="meta"), "weights are on meta, but rows are on cpu; move them there"),
+        (torch.zeros(T * K, D, device="meta"), None, "rows are on meta, but routing is on cpu; move them there"),
     ],
 )
 def test_unpermute_refuses(rows, weights, message):
