@@ -5,10 +5,12 @@
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -257,6 +259,44 @@ assert cache.get(missing) == path
             os.chmod(place, 0o755)
     assert result.returncode == 0, result.stderr
     assert f"{root} cannot be written" in result.stdout and "set FP8MOE_CACHE" in result.stdout
+
+
+@pytest.mark.parametrize("place", ["cache", "above", "request", "entry"])
+def test_a_file_in_the_way(folder, tmp_path, monkeypatch, place):
+    """As what cannot be written: compiled for this process, with a warning."""
+    found = Path(cache.get(REQUEST))
+    shutil.rmtree(folder)
+    path = {"cache": folder, "above": folder, "request": found.parent, "entry": found}[place]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("")
+    if place == "above":
+        monkeypatch.setenv("FP8MOE_CACHE", str(folder / "below"))
+    monkeypatch.setattr(cache, "_temporary", {})
+    with pytest.warns(RuntimeWarning, match="cannot be written .* set FP8MOE_CACHE"):
+        made = cache.get(REQUEST)
+    assert not made.startswith(str(folder)) and cache.get(REQUEST) == made
+    run_transpose(made)
+
+
+def test_what_takes_long_is_said(folder, monkeypatch, caplog):
+    compile = cache._compile
+
+    def compile_slowly(*arguments):
+        time.sleep(0.3)
+        return compile(*arguments)
+
+    monkeypatch.setattr(cache, "_compile", compile_slowly)
+    monkeypatch.setattr(cache, "_PATIENCE", 0.1)
+    others = [REQUEST._replace(ir=IR.replace('"y"', f'"{name}"')) for name in "ab"]
+    cache.get(others[0], quiet=True)
+    assert not caplog.records
+    cache.get(others[1])
+    (record,) = caplog.records
+    assert record.name == "fp8moe" and record.levelname == "WARNING"
+    assert f"compiling {REQUEST.what} for {REQUEST.chip}" in record.getMessage() and str(folder) in record.getMessage()
+    cache.get(others[1])
+    time.sleep(0.2)
+    assert len(caplog.records) == 1  # it was there
 
 
 def test_second_cache_is_only_read(folder, tmp_path, monkeypatch, compilations):
