@@ -28,6 +28,7 @@ import threading
 import warnings
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
+from ._diagnostics import CompilerError, Diagnostic
 from ._library import Error
 
 __all__ = ["CacheError", "Request", "find", "folders", "get", "put"]
@@ -63,6 +64,8 @@ class Request(NamedTuple):
     what: str
     #: The command that makes it, without the folder that it goes to.
     command: str
+    #: What to do where it does not compile.
+    hint: str = ""
 
     @property
     def digest(self) -> str:
@@ -385,7 +388,12 @@ def _compile(request: Request, compiler: _Compiler, folder: str) -> str:
     from .ir import Module
 
     _log.info("compiling %s for %s", request.what, request.chip)
-    artifact = compile(Module.parse(request.ir), [request.chip], folder, ptxas=compiler.ptxas)
+    try:
+        artifact = compile(Module.parse(request.ir), [request.chip], folder, ptxas=compiler.ptxas)
+    except CompilerError as error:
+        what = f"{request.what} cannot be compiled for {request.chip}"
+        first = Diagnostic("error", f"{what}: {request.hint}" if request.hint else what, "loc(unknown)", "", 0, 0)
+        raise CompilerError((first, *error.diagnostics)) from None
     return artifact.folder(request.chip)
 
 

@@ -361,9 +361,24 @@ def test_folders(monkeypatch):
 def test_what_does_not_compile_leaves_nothing(folder):
     from fp8moe import CompilerError
 
-    with pytest.raises(CompilerError):
+    with pytest.raises(CompilerError, match="^error: a transpose cannot be compiled for cpu\n.*1:1: error: custom op 'not'"):
         cache.get(REQUEST._replace(ir="not IR"))
     assert not [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
+
+
+@pytest.mark.parametrize("chip", ["sm_90a", "gfx942"])
+@pytest.mark.parametrize("recipe, least_n", [("rowwise", 16), ("rowwise_bf16_grad_weights", 16), ("forward_only", 8)])
+def test_sizes_that_gpus_cannot_read(folder, chip, recipe, least_n):
+    """What the message asks for is what compiles; the rest does not."""
+    for K, N in ((32, 3 * least_n), (24, 32), (32, 3 * least_n // 2)):
+        request = programs.grouped_mm_request(K, N, 2, chip, recipe=recipe)
+        if K % 16 == 0 and N % least_n == 0:
+            assert cache.get(request)
+            continue
+        expected = f"^error: grouped_mm of K = {K}, N = {N}, .* cannot be compiled for {chip}: K must be a multiple of 16 and N of {least_n}"
+        with pytest.raises(fp8moe.CompilerError, match=expected):
+            cache.get(request)
+    assert not programs.grouped_mm_request(3, 5, 2, "cpu", recipe=recipe).hint
 
 
 @pytest.mark.parametrize("kept, found", [(False, 5), (True, 4)], ids=["grouped_mm", "kept_grouped_mm"])

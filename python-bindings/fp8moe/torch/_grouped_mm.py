@@ -32,7 +32,7 @@ def grouped_mm(
     are their gradients.
 
     Args:
-        x: bf16 [M, K], rows sorted by expert.
+        x: bf16 [M, K], rows sorted by expert. On GPUs K and N are multiples of 16.
         weights: bf16 [E, K, N]: a dense [E, N, K] seen transposed, or dense; others are copied. Or what
             `quantize_weights` made of them.
         offsets: i32 [E], ascending, at most M, on the device of x. Nothing waits for them.
