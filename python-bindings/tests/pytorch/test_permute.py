@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
@@ -48,9 +49,12 @@ def sums(request, monkeypatch):
 
 @pytest.mark.skipif(INTERPRETED, reason="this is its process")
 def test_kernels():
-    pytest.importorskip("triton", reason="triton is not installed; scripts/setup_torch.sh installs it where it can")
+    triton = pytest.importorskip("triton", reason="triton is not installed; scripts/setup_torch.sh installs it where it can")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "[kernels", __file__]
     result = subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, timeout=600)
+    if "InterpreterError: TypeError('only 0-dimensional arrays can be converted" in result.stdout:
+        # Its bounds of loops are arrays of one element.
+        pytest.skip(f"triton {triton.__version__} does not interpret loops with NumPy {np.__version__}: that takes NumPy before 2.4")
     assert result.returncode == 0 and "10 passed" in result.stdout, result.stdout[-4000:]
 
 
