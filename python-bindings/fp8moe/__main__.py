@@ -333,7 +333,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] not in (["run"], ["report"]):  # which have temporary folders to remove
-        # Python would wait for the end of a compilation.
+    # Python would wait for the end of a compilation. `run` and `report` have temporary folders to remove; in the background of a
+    # script interrupts are ignored.
+    if sys.argv[1:2] not in (["run"], ["report"]) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(main())
