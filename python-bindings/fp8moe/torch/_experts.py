@@ -62,9 +62,10 @@ def experts(
         raise ValueError(
             f"experts: activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}, or a function of h [M, 2H]"
         )
-    require_tensor("experts", "x", x, "[M, D]")
-    _check_bias("gate_up", gate_up, gate_up_bias, x.device)
-    _check_bias("down", down, down_bias, x.device)
+    if gate_up_bias is not None or down_bias is not None:
+        require_tensor("experts", "x", x, "[M, D]")
+        _check_bias("gate_up", gate_up, gate_up_bias, x.device)
+        _check_bias("down", down, down_bias, x.device)
     h = add_bias(grouped_mm(x, gate_up, offsets, recipe=recipe), gate_up_bias, offsets)
     if isinstance(activation, str):
         if h.shape[1] % 2:

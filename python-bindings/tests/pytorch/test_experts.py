@@ -173,10 +173,10 @@ def test_refuses(change, message):
         experts(**{**arguments, **change})
 
 
-@pytest.mark.parametrize("change", [dict(x=None), dict(gate_up_bias=[1]), dict(activation=lambda h: None)])
+@pytest.mark.parametrize("change", [dict(x=None), dict(x=None, down_bias=torch.zeros(E, D)), dict(gate_up_bias=[1]), dict(activation=lambda h: None)])
 def test_what_is_no_tensor_is_named(change):
     arguments = list_arguments()
-    with pytest.raises(TypeError, match="experts: .* is of type .*, expected a torch.Tensor"):
+    with pytest.raises(TypeError, match="(experts|grouped_mm): .* is of type .*, expected a torch.Tensor"):
         experts(**{**arguments, **change})
 
 
