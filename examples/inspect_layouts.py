@@ -1,15 +1,15 @@
 """What the compiler decides about layouts, read from IR: the chain `.t().contiguous().t()` that
 frameworks export in front of a column-wise quantization costs a copy, and the copy goes away.
-
-usage: inspect_layouts.py [CHIP]     (default: sm_90a)
 """
 
-import sys
+import argparse
 
 import fp8moe
 from fp8moe import ir, ops
 
-CHIP = sys.argv[1] if len(sys.argv) > 1 else "sm_90a"
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("chip", nargs="?", default="sm_90a", choices=fp8moe.targets(), help="for which it decides (default: sm_90a)")
+CHIP = parser.parse_args().chip
 COLUMN_MAJOR = ir.StridedEncoding([1, 0])
 
 module = ir.Module()

@@ -1,9 +1,9 @@
 """The backward of a grouped matmul in FP8, from IR to numbers: dW[g] = x[rows of g]^T dy[rows of g].
 
-usage: quickstart.py [DEVICE CHIP]     (default: cpu cpu; on an H200, with torch: cuda:0 sm_90a)
+On an H100 or H200, with torch: quickstart.py cuda:0 sm_90a
 """
 
-import sys
+import argparse
 
 import ml_dtypes
 import numpy as np
@@ -11,7 +11,10 @@ import numpy as np
 import fp8moe
 from fp8moe import ir, ops
 
-DEVICE, CHIP = sys.argv[1:] or ("cpu", "cpu")
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("device", nargs="?", default="cpu", help="where it runs (default: cpu)")
+parser.add_argument("chip", nargs="?", default="cpu", choices=fp8moe.targets(), help="what it is compiled for (default: cpu)")
+options = parser.parse_args()
 T, K, N, E = 2048, 256, 384, 4  # tokens, columns of x and of dy, experts
 COLUMN_MAJOR = ir.StridedEncoding([1, 0])
 
@@ -39,21 +42,21 @@ with module.function("weight_gradient", **types) as f:
     f.returns(dw=dw)
 
 # Compile.
-artifact = fp8moe.compile(module, targets=[CHIP])
+artifact = fp8moe.compile(module, targets=[options.chip])
 print(artifact.report)
 
 # Run.
 rng = np.random.default_rng(0)
 act, grad = (rng.standard_normal((T, width)).astype(ml_dtypes.bfloat16) for width in (K, N))
 ends = np.array([500, 500, 1200, T], np.int32)  # the second expert has no tokens
-program = artifact.load(DEVICE).program()
-if DEVICE == "cpu":
+program = artifact.load(options.device).program()
+if options.device == "cpu":
     result = program(x=act, dy=grad, offsets=ends)
 else:
     import torch
 
-    tensors = [torch.from_numpy(a.view(np.int16)).view(torch.bfloat16).to(DEVICE) for a in (act, grad)]
-    result = program(*tensors, torch.from_numpy(ends).to(DEVICE)).cpu().numpy()
+    tensors = [torch.from_numpy(a.view(np.int16)).view(torch.bfloat16).to(options.device) for a in (act, grad)]
+    result = program(*tensors, torch.from_numpy(ends).to(options.device)).cpu().numpy()
 
 # Check.
 groups = [slice(a, b) for a, b in zip([0, *ends[:-1]], ends)]

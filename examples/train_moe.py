@@ -57,6 +57,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")
 
 CONTENDERS = ("bf16", "torchao", "fp8moe")
+RECIPES = ("rowwise", "rowwise_bf16_grad_weights", "forward_only")  # fp8moe.programs.RECIPES
 COLORS = {"bf16": "#777777", "torchao": "#d98200", "fp8moe": "#0060c0"}
 SIZES: Dict[str, Dict[str, Any]] = {
     "cpu": dict(hidden=64, moe_hidden=48, experts=4, top_k=2, layers=2, heads=4, length=48, batch=2, steps=8, rate=3e-3),
@@ -429,20 +430,24 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS), help="who trains (default: all)")
     parser.add_argument("--size", choices=SIZES, help="of the model (default: gpu where there is one, else cpu)")
     parser.add_argument("--steps", type=int, help="how many (default: 300 for --size=gpu, 8 for --size=cpu)")
-    parser.add_argument("--recipe", default="rowwise", help="of fp8moe, one of fp8moe.programs.RECIPES (default: rowwise)")
+    parser.add_argument("--recipe", choices=RECIPES, default="rowwise", help="of fp8moe (default: rowwise)")
     parser.add_argument("--compile", action="store_true", help="compile each layer with torch.compile; the first step takes long")
     parser.add_argument("--graphs", action="store_true", help="with --compile: replay each layer, forward and backward, as CUDA graphs")
     parser.add_argument("--inspect", type=int, default=0, metavar="N", help="look into fp8moe's run every N steps (slows those down)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and batches (default: 0)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="the folder for training.json and training.svg")
-    parser.add_argument("--print-sizes", action="store_true", help="print the --sizes of `python -m fp8moe prepare` and exit")
+    parser.add_argument("--print-sizes", action="store_true", help="print what `python -m fp8moe prepare` is to be given, and exit")
     parser.add_argument("--ranks", type=int, default=1, help="for --print-sizes: of how many processes (default: 1)")
     options = parser.parse_args(arguments)
     options.rank, options.world = (int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1)))
     if options.steps is not None and options.steps < 1:
         parser.error(f"--steps: {options.steps} is less than 1")
+    if options.inspect < 0:
+        parser.error(f"--inspect: {options.inspect} is less than 0")
     if options.print_sizes and not options.size:
         parser.error("--print-sizes: say of which model with --size")
+    if options.ranks < 1 or (options.size and SIZES[options.size]["experts"] % options.ranks):
+        parser.error(f"--ranks: {options.ranks} processes cannot divide the experts of the model equally")
     if options.graphs and not options.compile:
         parser.error("--graphs is a mode of --compile: give both")
     if options.graphs and options.world > 1:
@@ -458,7 +463,8 @@ def main() -> int:
         size = SIZES[options.size]
         experts = size["experts"] // options.ranks
         first = f"{size['hidden']},{2 * size['moe_hidden']},{experts}"
-        print(f"--sizes={first} --sizes={size['moe_hidden']},{size['hidden']},{experts}")
+        recipe = "" if options.recipe == RECIPES[0] else f" --recipe={options.recipe}"
+        print(f"--sizes={first} --sizes={size['moe_hidden']},{size['hidden']},{experts}{recipe}")
         return 0
     try:
         import torch

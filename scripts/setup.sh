@@ -4,9 +4,15 @@
 # when everything is there. Nothing but a minimal system is expected; git and
 # ca-certificates, which cloning took, are not installed again.
 #
-# usage: scripts/setup.sh
+# usage: scripts/setup.sh [--help]
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+if [[ "${1:-}" == --help ]]; then
+  print_help
+  exit
+fi
+[[ $# -eq 0 ]] || die "unknown argument '$1'; there is only --help"
 
 # Where releases name a package differently, an entry has all names, best first; the
 # first one that apt knows is installed. What they only recommend is left out.

@@ -4,13 +4,19 @@
 # when everything is there. scripts/setup.sh and Python's package index are needed. Where torch cannot be installed the
 # last line says why.
 #
-# usage: scripts/setup_torch.sh
+# usage: scripts/setup_torch.sh [--help]
 #
 # A CPU build of torch is taken where the configured indexes have one. FP8MOE_TORCH
 # is another requirement for pip, such as torch==2.12.0. torch.compile needs a C++ compiler: g++ is installed where there is
 # none, or CXX names another.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+if [[ "${1:-}" == --help ]]; then
+  print_help
+  exit
+fi
+[[ $# -eq 0 ]] || die "unknown argument '$1'; there is only --help"
 
 TORCH_ENV="$ROOT/build/torch-env"
 PYTHON="$TORCH_ENV/bin/python"

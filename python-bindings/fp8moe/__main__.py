@@ -11,11 +11,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from typing import Any, Dict, List, Optional, Sequence
 
-from . import _inputs, _safetensors
+from . import __version__, _inputs, _safetensors
 from ._library import Error
 from ._program import Program
 from .runtime import load
@@ -67,6 +68,15 @@ def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false", "1", "0"):
         raise argparse.ArgumentTypeError(f"'{text}' is neither true nor false")
     return text.lower() in ("true", "1")
+
+
+def _count(text: str) -> int:
+    try:
+        if (count := int(text)) >= 0:
+            return count
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 on")
 
 
 def _split(targets: Sequence[str]) -> List[str]:
@@ -189,12 +199,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="cpu, cuda:N or hip:N")
     parser.add_argument("--inputs", metavar="FILE", help="read the inputs from this safetensors file")
     parser.add_argument("--outputs", metavar="FILE", help="write the outputs to this safetensors file")
-    parser.add_argument("--random", type=int, metavar="SEED", help="make random inputs")
-    parser.add_argument("--tokens", type=int, help="with --random: what open extents are")
+    parser.add_argument("--random", type=_count, metavar="SEED", help="make random inputs")
+    parser.add_argument("--tokens", type=_count, help="with --random: what open extents are")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=AxB",
                         help="with --random: the shape of one input")
     parser.add_argument("--save-inputs", metavar="FILE", help="write the inputs that were used")
-    parser.add_argument("--repeat", type=int, default=1, help="run N times, report the shortest time")
+    parser.add_argument("--repeat", type=_count, default=1, metavar="N", help="run N times, report the shortest time")
     parser.add_argument("--describe", action="store_true", help="print buffers and launches as JSON")
 
 
@@ -294,6 +304,7 @@ def _prepare(options: argparse.Namespace) -> None:
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fp8moe", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"fp8moe {__version__}", help="print the version")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, add, text in (
         ("compile", _add_compile, "IR to artifacts"),
@@ -312,11 +323,18 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         else:
             run = {"compile": _compile, "run": _run, "report": _report, "prepare": _prepare}
             run[options.command](options)
-    except (Error, ImportError, OSError, TypeError, ValueError) as error:
+    except (Error, ImportError, MemoryError, OSError, TypeError, ValueError) as error:
         print(f"fp8moe {options.command}: error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"fp8moe {options.command}: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
     return 0
 
 
 if __name__ == "__main__":
+    # Python would wait for the end of a compilation. `run` and `report` have temporary folders to remove; in the background of a
+    # script interrupts are ignored.
+    if sys.argv[1:2] not in (["run"], ["report"]) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(main())

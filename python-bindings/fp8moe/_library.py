@@ -175,7 +175,10 @@ class Library:
 
 def c_string(text: Union[str, "os.PathLike[str]"], what: str) -> bytes:
     """`text` for C, which would take it to end at a null character."""
-    data = os.fsencode(text)
+    try:
+        data = os.fsencode(text)
+    except TypeError:
+        raise TypeError(f"{what}: expected text, found {text!r}") from None
     if b"\0" in data:
         raise InvalidArgumentError(f"{what} contains a null character: {os.fspath(text)!r}")
     return data

@@ -171,6 +171,8 @@ def _read(model: Any) -> List[Matmul]:
         for entry in entries:
             if not isinstance(entry, (Matmul, tuple, list)):
                 raise TypeError(f"expected a torch module, or (name, N, K) and (name, N, K, experts) in a list, found {entry!r}")
+            if not isinstance(entry, Matmul) and not 3 <= len(entry) <= 5:
+                raise TypeError(f"expected (name, N, K) or (name, N, K, experts), found {entry!r}")
         matmuls = [entry if isinstance(entry, Matmul) else Matmul(*entry) for entry in entries]
     shapes: Dict[str, Tuple[int, ...]] = {}
     for matmul in matmuls:

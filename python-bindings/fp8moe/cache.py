@@ -28,17 +28,24 @@ import threading
 import warnings
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
+from ._diagnostics import CompilerError, Diagnostic
 from ._library import Error
 
 __all__ = ["CacheError", "Request", "find", "folders", "get", "put"]
 
 _log = logging.getLogger("fp8moe")
 
+#: Seconds of compiling after which `get` says what takes so long.
+_PATIENCE = 2.0
+
 #: Of the folders' layout. A change makes all entries new ones.
 _LAYOUT = 1
 _ENTRY = "entry.json"
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+#: The last three where something else than a folder is in the way, as a file.
+_NOT_WRITABLE = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG
+)  # fmt: skip
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 
 
@@ -57,6 +64,8 @@ class Request(NamedTuple):
     what: str
     #: The command that makes it, without the folder that it goes to.
     command: str
+    #: What to do where it does not compile.
+    hint: str = ""
 
     @property
     def digest(self) -> str:
@@ -108,10 +117,11 @@ def find(request: Request) -> Optional[str]:
     return None
 
 
-def get(request: Request) -> str:
+def get(request: Request, *, quiet: bool = False) -> str:
     """The folder of the artifact, for fp8moe.load: from FP8MOE_ARTIFACTS, from a cache, or compiled
     now. If the first cache cannot be written, the artifact goes to a temporary folder that lives as
-    long as the process, and a warning says so once.
+    long as the process, and a warning says so once. Unless `quiet`, what takes more than two seconds is a warning of the
+    logger "fp8moe", which Python prints where nobody has said otherwise.
 
     Raises CacheError if it is missing and there is no compiler (the message has the command that makes
     it), or if a folder belongs to or can be written by others, and CompilerError if it does not compile.
@@ -121,12 +131,32 @@ def get(request: Request) -> str:
     compiler = _find_compiler(request.chip)
     if compiler is None:
         raise CacheError(_explain_missing(request))
+    with contextlib.nullcontext() if quiet else _explain_waiting(request):
+        try:
+            return _compile_into(folders()[0], request, compiler)
+        except OSError as error:
+            if error.errno not in _NOT_WRITABLE:
+                raise
+            return _compile_for_this_process(request, compiler, error)
+
+
+@contextlib.contextmanager
+def _explain_waiting(request: Request) -> Iterator[None]:
+    """Says what is waited for, once it takes long."""
+
+    def explain() -> None:
+        _log.warning(
+            "fp8moe: compiling %s for %s, or waiting for another process that does; %s will have it for the next time",
+            request.what, request.chip, folders()[0],
+        )  # fmt: skip
+
+    timer = threading.Timer(_PATIENCE, explain)
+    timer.daemon = True
+    timer.start()
     try:
-        return _compile_into(folders()[0], request, compiler)
-    except OSError as error:
-        if error.errno not in _NOT_WRITABLE:
-            raise
-        return _compile_for_this_process(request, compiler, error)
+        yield
+    finally:
+        timer.cancel()
 
 
 def put(request: Request, folder: Union[str, "os.PathLike[str]"]) -> str:
@@ -358,7 +388,12 @@ def _compile(request: Request, compiler: _Compiler, folder: str) -> str:
     from .ir import Module
 
     _log.info("compiling %s for %s", request.what, request.chip)
-    artifact = compile(Module.parse(request.ir), [request.chip], folder, ptxas=compiler.ptxas)
+    try:
+        artifact = compile(Module.parse(request.ir), [request.chip], folder, ptxas=compiler.ptxas)
+    except CompilerError as error:
+        what = f"{request.what} cannot be compiled for {request.chip}"
+        first = Diagnostic("error", f"{what}: {request.hint}" if request.hint else what, "loc(unknown)", "", 0, 0)
+        raise CompilerError((first, *error.diagnostics)) from None
     return artifact.folder(request.chip)
 
 

@@ -120,7 +120,9 @@ def _options(
     if not 1 <= count < 2**63:
         raise ValueError(f"tokens: expected at least one and fewer than 2**63, found {count}")
     file = _text(ptxas, "ptxas") if ptxas else ""
-    p = precision or Precision()
+    p = Precision() if precision is None else precision
+    if not isinstance(p, Precision):
+        raise TypeError(f"precision: expected a fp8moe.compiler.Precision, such as Precision(policy='all'), found {p!r}")
     filters = [p.filter_fqns] if isinstance(p.filter_fqns, str) else list(p.filter_fqns)
     rows = 0 if tokens is None else count
     return _mlir.CompileOptions(

@@ -282,7 +282,7 @@ def list_programs(K: int, N: int, E: int, recipe: str, *, kept: bool = False) ->
 
 def check_recipe(function: str, recipe: str) -> None:
     """Raises ValueError for a recipe that is not known, in the name of `function`."""
-    if recipe not in RECIPES:
+    if not isinstance(recipe, str) or recipe not in RECIPES:
         raise ValueError(f"{function}: recipe is {recipe!r}, expected one of {', '.join(RECIPES)}")
 
 
@@ -363,9 +363,17 @@ def grouped_mm_request(
 ) -> Request:
     """What fp8moe.cache needs to find or make the artifact of `grouped_mm`, or of `kept_grouped_mm`, for a chip."""
     program = "kept_grouped_mm" if kept else "grouped_mm"
+    check_recipe(program, recipe)
+    least_n = 8 if "grad_x" in RECIPES[recipe] else 16
+    hint = ""
+    if not chip.startswith("cpu") and (K % 16 or N % least_n):
+        hint = (
+            f"K must be a multiple of 16 and N of {least_n} on GPUs, which read 16 bytes at a time; pad x and the weights with zeros"
+        )
     return Request(
         (kept_grouped_mm if kept else grouped_mm)(K, N, E, weights=weights, recipe=recipe),
         chip,
         f"{program} of K = {K}, N = {N}, E = {E}, weights {weights}, recipe {recipe}",
         f"python -m fp8moe prepare {program} --sizes={K},{N},{E} --weights={weights} --recipe={recipe}",
+        hint,
     )

@@ -137,7 +137,12 @@ def load(path: Any, device: str = "cpu", library: Optional[_Path] = None) -> Loa
     """
     # What fp8moe.compile returned holds its folder where that is temporary.
     temporary: Optional[TemporaryFolder] = getattr(path, "_folder", None)
-    folders = find_folders(getattr(path, "path", path))
+    path = getattr(path, "path", path)
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"the path: expected the folder of an artifact, or what fp8moe.compile returned, found {path!r}")
+    if os.path.isfile(path):
+        raise NotFoundError(f"{os.fspath(path)} is a file, expected the folder of an artifact, as fp8moe.compile writes it")
+    folders = find_folders(path)
     if len(folders) == 1:
         return LoadedArtifact(folders[0], device, library, temporary)
     reasons = []
@@ -147,6 +152,6 @@ def load(path: Any, device: str = "cpu", library: Optional[_Path] = None) -> Loa
         except UnsupportedError as error:
             reasons.append(f"  {folder}: {error}")
     raise UnsupportedError(
-        f"no artifact in {os.fspath(getattr(path, 'path', path))} runs on device '{device}':\n"
+        f"no artifact in {os.fspath(path)} runs on device '{device}':\n"
         + "\n".join(reasons)
     )

@@ -112,6 +112,9 @@ def test_rows_without_sense(ir):
     for model in ("x", None, ["x"]):
         with pytest.raises(TypeError, match="expected a torch module, or .* in a list, found"):
             fp8moe.advise(model)
+    for entry in ((), ("a", 1024), ("a", 1024, 1024, 8, 1, 1)):
+        with pytest.raises(TypeError, match=r"expected \(name, N, K\) or \(name, N, K, experts\), found \("):
+            fp8moe.advise([entry])
     with pytest.raises(TypeError, match="expected names that are text, found 5"):
         fp8moe.advise([(5, 1024, 1024)])
     with pytest.raises(ValueError, match="expected at most 2147483647 tokens"):

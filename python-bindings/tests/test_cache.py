@@ -5,10 +5,12 @@
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -259,6 +261,44 @@ assert cache.get(missing) == path
     assert f"{root} cannot be written" in result.stdout and "set FP8MOE_CACHE" in result.stdout
 
 
+@pytest.mark.parametrize("place", ["cache", "above", "request", "entry"])
+def test_a_file_in_the_way(folder, tmp_path, monkeypatch, place):
+    """As what cannot be written: compiled for this process, with a warning."""
+    found = Path(cache.get(REQUEST))
+    shutil.rmtree(folder)
+    path = {"cache": folder, "above": folder, "request": found.parent, "entry": found}[place]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("")
+    if place == "above":
+        monkeypatch.setenv("FP8MOE_CACHE", str(folder / "below"))
+    monkeypatch.setattr(cache, "_temporary", {})
+    with pytest.warns(RuntimeWarning, match="cannot be written .* set FP8MOE_CACHE"):
+        made = cache.get(REQUEST)
+    assert not made.startswith(str(folder)) and cache.get(REQUEST) == made
+    run_transpose(made)
+
+
+def test_what_takes_long_is_said(folder, monkeypatch, caplog):
+    compile = cache._compile
+
+    def compile_slowly(*arguments):
+        time.sleep(0.3)
+        return compile(*arguments)
+
+    monkeypatch.setattr(cache, "_compile", compile_slowly)
+    monkeypatch.setattr(cache, "_PATIENCE", 0.1)
+    others = [REQUEST._replace(ir=IR.replace('"y"', f'"{name}"')) for name in "ab"]
+    cache.get(others[0], quiet=True)
+    assert not caplog.records
+    cache.get(others[1])
+    (record,) = caplog.records
+    assert record.name == "fp8moe" and record.levelname == "WARNING"
+    assert f"compiling {REQUEST.what} for {REQUEST.chip}" in record.getMessage() and str(folder) in record.getMessage()
+    cache.get(others[1])
+    time.sleep(0.2)
+    assert len(caplog.records) == 1  # it was there
+
+
 def test_second_cache_is_only_read(folder, tmp_path, monkeypatch, compilations):
     path = cache.get(REQUEST)
     monkeypatch.setenv("FP8MOE_CACHE", f"{tmp_path / 'first'}:{folder}")
@@ -321,9 +361,24 @@ def test_folders(monkeypatch):
 def test_what_does_not_compile_leaves_nothing(folder):
     from fp8moe import CompilerError
 
-    with pytest.raises(CompilerError):
+    with pytest.raises(CompilerError, match="^error: a transpose cannot be compiled for cpu\n.*1:1: error: custom op 'not'"):
         cache.get(REQUEST._replace(ir="not IR"))
     assert not [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
+
+
+@pytest.mark.parametrize("chip", ["sm_90a", "gfx942"])
+@pytest.mark.parametrize("recipe, least_n", [("rowwise", 16), ("rowwise_bf16_grad_weights", 16), ("forward_only", 8)])
+def test_sizes_that_gpus_cannot_read(folder, chip, recipe, least_n):
+    """What the message asks for is what compiles; the rest does not."""
+    for K, N in ((32, 3 * least_n), (24, 32), (32, 3 * least_n // 2)):
+        request = programs.grouped_mm_request(K, N, 2, chip, recipe=recipe)
+        if K % 16 == 0 and N % least_n == 0:
+            assert cache.get(request)
+            continue
+        expected = f"^error: grouped_mm of K = {K}, N = {N}, .* cannot be compiled for {chip}: K must be a multiple of 16 and N of {least_n}"
+        with pytest.raises(fp8moe.CompilerError, match=expected):
+            cache.get(request)
+    assert not programs.grouped_mm_request(3, 5, 2, "cpu", recipe=recipe).hint
 
 
 @pytest.mark.parametrize("kept, found", [(False, 5), (True, 4)], ids=["grouped_mm", "kept_grouped_mm"])

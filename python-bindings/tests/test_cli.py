@@ -4,6 +4,10 @@
 """python -m fp8moe."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +59,55 @@ def test_run(compiled, tmp_path, capsys):
     assert "--shape: 'grad_out=300xa'" in capsys.readouterr().err
     assert main([*command, "--shape=grad_out=300x7"]) == 1
     assert "input 'grad_out': dim 1 is 7, expected 2048" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--tokens=-5", "--random=-1", "--repeat=1.5", "--repeat="])
+def test_run_refuses_what_is_no_count(option, capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "folder", option])
+    assert f"argument {option.partition('=')[0]}: '{option.partition('=')[2]}' is not a whole number" in capsys.readouterr().err
+
+
+def test_too_little_memory(compiled, monkeypatch, capsys):
+    def fail(*_):
+        raise MemoryError("unable to allocate 512 PiB")
+
+    monkeypatch.setattr(_inputs, "random_inputs", fail)
+    assert main(["run", str(compiled / "cpu"), "--random=1"]) == 1
+    assert capsys.readouterr().err == "fp8moe run: error: unable to allocate 512 PiB\n"
+
+
+def test_version(capsys):
+    import fp8moe
+
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"fp8moe {fp8moe.__version__}\n"
+
+
+def test_interrupting_a_compilation_ends_it(ir, tmp_path):
+    """At once and without a traceback; what is left is no artifact, and the next process makes one."""
+    command = [sys.executable, "-m", "fp8moe", "prepare", "grouped_mm", "-o", str(tmp_path)]
+    large = [*command, "--sizes=2048,1408,64", "--target=sm_90a"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # What runs the tests may be in the background, where interrupts are ignored.
+    with subprocess.Popen(large, **pipes, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
+        while not list(tmp_path.glob("*/.*")):  # until it compiles
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT and error == ""
+    assert not list(tmp_path.glob("*/*/manifest.json"))
+
+
+def test_interrupting_a_run(compiled, monkeypatch, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fp8moe.__main__._time", interrupt)
+    assert main(["run", str(compiled / "cpu"), "--random=1", "--tokens=5"]) == 130
+    assert capsys.readouterr().err == "fp8moe run: interrupted\n"
 
 
 @pytest.mark.parametrize("program", ["grouped_mm", "kept_grouped_mm"])

@@ -295,6 +295,15 @@ def test_loading_fails(folder, tmp_path):
         artifact.program("x")
     with pytest.raises(runtime.NotFoundError, match="which program"):
         artifact.program()
+    with pytest.raises(runtime.NotFoundError, match="manifest.json is a file, expected the folder of an artifact"):
+        fp8moe.load(folder / "manifest.json")
+    for load, found in (
+        (lambda: fp8moe.load(None), "the path: expected the folder of an artifact, or what fp8moe.compile returned, found None"),
+        (lambda: fp8moe.load(folder, None), "the device: expected text, found None"),
+        (lambda: artifact.program(3), "the name of the program: expected text, found 3"),
+    ):
+        with pytest.raises(TypeError, match=found):
+            load()
 
 
 def test_program_outlives_the_artifact(folder):

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", ["fresh_root.sh", "quickstart.sh", "test.sh"])
+@pytest.mark.parametrize("name", ["fresh_root.sh", "quickstart.sh", "setup.sh", "setup_torch.sh", "test.sh"])
 def test_help(name, tmp_path):
     command = os.path.relpath(ROOT / "scripts" / name, tmp_path)
     result = subprocess.run([command, "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
@@ -24,3 +24,10 @@ def test_help(name, tmp_path):
     shebang, *comment = (ROOT / "scripts" / name).read_text().split("\n\n")[0].splitlines()
     assert result.stdout.splitlines() == [line.removeprefix("# ").removeprefix("#") for line in comment]
     assert f"usage: scripts/{name} [" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["setup.sh", "setup_torch.sh"])
+def test_what_installs_refuses_other_arguments(name):
+    """--hlep would install."""
+    result = subprocess.run([ROOT / "scripts" / name, "--hlep"], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (1, "error: unknown argument '--hlep'; there is only --help\n")

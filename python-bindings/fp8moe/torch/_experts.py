@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Optional, Union
+from typing import Any, Callable, Dict, Optional, Union
 
 import torch
 import torch.nn.functional as functional
 
-from ._grouped_mm import grouped_mm
+from ._grouped_mm import grouped_mm, require_tensor
 from ._weights import QuantizedWeights
 
 _Activation = Callable[[torch.Tensor], torch.Tensor]
@@ -54,19 +54,54 @@ def experts(
         bf16 [M, D]. Between the matmuls everything is code that Inductor can fuse.
 
     Raises:
-        ValueError: as grouped_mm, and for an activation that is not known.
+        TypeError: what shall be a tensor is none.
+        ValueError: as grouped_mm, for biases or results of `activation` whose shapes do not fit, and for an activation that is
+            not known. Others as grouped_mm.
     """
-    if isinstance(activation, str) and activation not in ACTIVATIONS:
+    if activation not in ACTIVATIONS if isinstance(activation, str) else not callable(activation):
         raise ValueError(
             f"experts: activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}, or a function of h [M, 2H]"
         )
+    if gate_up_bias is not None or down_bias is not None:
+        require_tensor("experts", "x", x, "[M, D]")
+        _check_bias("gate_up", gate_up, gate_up_bias, x.device)
+        _check_bias("down", down, down_bias, x.device)
     h = add_bias(grouped_mm(x, gate_up, offsets, recipe=recipe), gate_up_bias, offsets)
     if isinstance(activation, str):
+        if h.shape[1] % 2:
+            raise ValueError(f"experts: gate_up has {h.shape[1]} columns, expected an even number: half of them are the gate")
         gate, up = h.chunk(2, dim=-1)
         a = ACTIVATIONS[activation](gate) * up
     else:
         a = activation(h)
+        require_tensor("experts", "the result of activation", a, "[M, H]")
+    shape = _find_shape(down)
+    if shape is not None and (a.dim() != 2 or a.shape[1] != shape[1]):
+        raise ValueError(
+            f"experts: down is {tuple(shape)}, expected [E, H, D] with what the activation makes of h {tuple(h.shape)}, "
+            f"{tuple(a.shape)}, as [M, H]; weights [E, D, H] are passed as down.transpose(-2, -1)"
+        )
     return add_bias(grouped_mm(a, down, offsets, recipe=recipe), down_bias, offsets)
+
+
+def _find_shape(weights: Any) -> Optional[torch.Size]:
+    """Of weights [E, K, N]; None of what grouped_mm will refuse."""
+    tensor = weights.weights if isinstance(weights, QuantizedWeights) else weights
+    return tensor.shape if isinstance(tensor, torch.Tensor) and tensor.dim() == 3 else None
+
+
+def _check_bias(name: str, weights: Any, bias: Any, device: torch.device) -> None:
+    if bias is None:
+        return
+    require_tensor("experts", f"{name}_bias", bias, "[E, N], or None")
+    if bias.device != device:
+        raise ValueError(f"experts: {name}_bias is on {bias.device}, but x is on {device}; move it there")
+    shape = _find_shape(weights)
+    if shape is not None and bias.shape != (shape[0], shape[2]):
+        raise ValueError(
+            f"experts: {name}_bias has shape {tuple(bias.shape)}, expected {(shape[0], shape[2])}: a row for each expert of "
+            f"{name}, {tuple(shape)}, as wide as its result"
+        )
 
 
 def add_bias(y: torch.Tensor, bias: Optional[torch.Tensor], offsets: torch.Tensor) -> torch.Tensor:

@@ -47,6 +47,8 @@ def keep_gathered(model: torch.nn.Module) -> List[str]:
         ValueError: no module is known to use fp8moe, or weights are not a parameter of their module, or a view of one. Where
             FSDP2 gathers others than bf16, or divides experts unequally, the first forward raises it.
     """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"keep_gathered: model is of type {type(model).__name__}, expected a torch.nn.Module")
     changed = []
     for prefix, module in model.named_modules():
         recipe, tensors = find_weights(module)

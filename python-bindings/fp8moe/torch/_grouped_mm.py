@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 import torch
 
 from .. import cache, programs
-from .._library import UnsupportedError
+from .._library import InvalidArgumentError, UnsupportedError
 from ..runtime import load
 from ._ops import Formula, Op, as_op, differentiable
 from ._weights import QuantizedWeights, find_gathered, gathered
@@ -32,7 +32,7 @@ def grouped_mm(
     are their gradients.
 
     Args:
-        x: bf16 [M, K], rows sorted by expert.
+        x: bf16 [M, K], rows sorted by expert. On GPUs K and N are multiples of 16.
         weights: bf16 [E, K, N]: a dense [E, N, K] seen transposed, or dense; others are copied. Or what
             `quantize_weights` made of them.
         offsets: i32 [E], ascending, at most M, on the device of x. Nothing waits for them.
@@ -46,6 +46,7 @@ def grouped_mm(
     what was compiled (fp8moe.cache).
 
     Raises:
+        TypeError: x, weights or offsets are no tensors.
         ValueError: shapes, types or devices do not fit, or weights have changed since they were quantized.
         fp8moe.cache.CacheError: the programs are not there, and there is no compiler.
         fp8moe.CompilerError: the chip of x has no kernels for these sizes.
@@ -70,8 +71,13 @@ def multiply(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: 
         again = _multiply_again(x, weights, offsets, recipe)
         if again is not None:
             return again
+    require_tensor("grouped_mm", "x", x, "[M, K]")
+    require_tensor("grouped_mm", "offsets", offsets, "[E]")
+    _require_known_device("grouped_mm", "x", x)
     if isinstance(weights, QuantizedWeights):
         return _multiply_kept(x, weights, offsets, recipe)
+    require_tensor("grouped_mm", "weights", weights, "[E, K, N]")
+    programs.check_recipe("grouped_mm", recipe)
     if torch.is_autocast_enabled(x.device.type):
         x, weights = x.to(torch.bfloat16), weights.to(torch.bfloat16)
     _check(x, weights, offsets)
@@ -118,6 +124,8 @@ def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, r
 def _fit(inputs: Tuple[torch.Tensor, ...]) -> bool:
     """Checks what a program is given, and whether it takes it as it is."""
     x, weights, offsets = inputs[0], inputs[1], inputs[-1]
+    if not isinstance(x, torch.Tensor) or not isinstance(offsets, torch.Tensor):  # which the way with all checks says
+        return False
     if x.dtype != torch.bfloat16 or weights.dtype != torch.bfloat16:  # autocast may change it
         return False
     _check(x, weights, offsets)
@@ -143,9 +151,12 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
     Weights that `keep_gathered` has let FSDP2 quantize are not quantized again.
 
     Raises:
+        TypeError: weights are no tensor.
         ValueError: shape or type do not fit. Others as grouped_mm.
     """
     programs.check_recipe("quantize_weights", recipe)
+    require_tensor("quantize_weights", "weights", weights, "[E, K, N]")
+    _require_known_device("quantize_weights", "weights", weights)
     kept = None if torch.compiler.is_compiling() or not gathered else find_gathered(weights, recipe)
     if kept is not None:
         return kept
@@ -172,7 +183,23 @@ def _multiply_kept(x: torch.Tensor, kept: QuantizedWeights, offsets: torch.Tenso
     return result
 
 
+def require_tensor(function: str, name: str, tensor: Any, shape: str) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{function}: {name} is of type {type(tensor).__name__}, expected a torch.Tensor {shape}")
+
+
+def _require_known_device(function: str, name: str, tensor: torch.Tensor) -> None:
+    """Before anything else asks torch about the device."""
+    if tensor.device.type == "meta":
+        raise InvalidArgumentError(
+            f"{function}: {name} is on 'meta', expected 'cpu' or 'cuda'; shapes without data are found with fake tensors "
+            "(torch._subclasses.FakeTensorMode), and fp8moe.torch.prepare takes models on 'meta'"
+        )
+
+
 def _check_tensor(function: str, name: str, tensor: torch.Tensor, rank: int, dtype: torch.dtype, shape: str) -> None:
+    if tensor.layout is not torch.strided:
+        raise ValueError(f"{function}: {name} has layout {tensor.layout}, expected torch.strided; call .to_dense()")
     if tensor.dim() != rank:
         raise ValueError(f"{function}: {name} has shape {tuple(tensor.shape)}, expected {shape}")
     if tensor.dtype != dtype:
@@ -312,6 +339,16 @@ def chip_of(device: str, index: int) -> str:
         name: str = torch.cuda.get_device_properties(index).gcnArchName
         return name.split(":")[0]
     if device == "cuda":
+        if not torch.cuda.is_available():
+            raise UnsupportedError(
+                "device 'cuda': torch finds no GPU here, so the chip to compile for is not known; 'python -m fp8moe prepare' "
+                "compiles for a chip that it is told"
+            )
         major, minor = torch.cuda.get_device_capability(index)
+        if major < 9:
+            raise UnsupportedError(
+                f"cuda:{index} is {torch.cuda.get_device_name(index)} of compute capability {major}.{minor}, and fp8moe's kernels "
+                "need 9.0 (H100, H200); use bf16 there, as torch.nn.functional.grouped_mm"
+            )
         return f"sm_{major}{minor}a"
     raise UnsupportedError(f"grouped_mm: x is on '{device}', expected 'cpu' or 'cuda'")

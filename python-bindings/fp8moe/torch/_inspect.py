@@ -51,6 +51,8 @@ class Inspection:
     """What `inspect` records; a context manager."""
 
     def __init__(self, model: torch.nn.Module, every: int, log_dir: Optional[str]) -> None:
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError(f"inspect: model is of type {type(model).__name__}, expected a torch.nn.Module")
         if every < 1:
             raise ValueError(f"inspect: every is {every}, expected 1 or more")
         #: In the order in which they were computed.
@@ -61,6 +63,7 @@ class Inspection:
         self.steps = 0
         self._model = model
         self._every = every
+        self._said_offsets = False
         self._writer = _make_writer(log_dir) if log_dir is not None else None
         self._sample: Optional[_Sample] = None
         self._exits: List[Callable[[], Any]] = []
@@ -123,6 +126,10 @@ class Inspection:
         if where and self.first_nan is None:
             self.first_nan = f"step {step}, {where}"
             warnings.warn(f"fp8moe: the first NaN is of {self.first_nan}", RuntimeWarning, stacklevel=3)
+        wrong = None if self._said_offsets else sample.find_wrong_offsets()
+        if wrong is not None:
+            self._said_offsets = True
+            warnings.warn(f"fp8moe: step {step}, {wrong}", RuntimeWarning, stacklevel=3)
         if self._writer is not None:
             for record in records:
                 _write(self._writer, record)
@@ -138,7 +145,8 @@ def inspect(model: torch.nn.Module, *, every: int = 1, log_dir: Optional[str] = 
     A step is a call of the model, with what follows until the next one. Each `every`-th is sampled: it runs eagerly,
     also where the model is compiled, and takes a multiple of its time and memory. Results do not change. Others run
     as ever, unless the model itself was compiled in place by `model.compile()`: then all run eagerly. In sampled steps
-    every operation is looked at for NaNs; `every=1` finds the first one of a run.
+    every operation is looked at for NaNs; `every=1` finds the first one of a run. Offsets that are no ends of groups, which
+    nobody checks otherwise, are a warning there.
 
     Args:
         model: its name for modules are those of the records.
@@ -146,6 +154,7 @@ def inspect(model: torch.nn.Module, *, every: int = 1, log_dir: Optional[str] = 
         log_dir: write figures for TensorBoard there.
 
     Raises:
+        TypeError: the model is no module.
         ValueError: `every` is less than 1.
         ImportError: there is a `log_dir`, and TensorBoard is not installed.
     """
@@ -164,6 +173,8 @@ class _Sample(TorchDispatchMode):
         #: Layer, operand and statistics, on the device.
         self.found: List[Tuple[str, str, Statistics]] = []
         self._nans: List[Tuple[str, torch.Tensor]] = []
+        #: Of each matmul its name, whether its offsets descend or end past its rows, and whether their sum is the rows.
+        self._offsets: List[Tuple[str, torch.Tensor, torch.Tensor]] = []
         self._modules: List[Tuple[str, torch.nn.Module]] = [("", model)] if is_running else []
         self._calls: Dict[str, int] = {}
         self._backward_of = _OUTSIDE
@@ -195,6 +206,21 @@ class _Sample(TorchDispatchMode):
             flags = torch.stack([self._nans[i][1] for i in places]).tolist()
             nans += [i for i, flag in zip(places, flags) if flag]
         return self._nans[min(nans)][0] if nans else None
+
+    def find_wrong_offsets(self) -> Optional[str]:
+        """What is wrong with the first ones that are."""
+        for layer, are_no_ends, are_sizes in self._offsets:
+            if are_no_ends:
+                return (
+                    f"{layer}: the offsets are no ends of groups, ascending from 0 to the number of rows: other rows are "
+                    "multiplied than was meant. Of sizes of groups torch.cumsum(sizes, 0, dtype=torch.int32) makes ends"
+                )
+            if are_sizes:
+                return (
+                    f"{layer}: the sum of the offsets is the number of rows, as if they were sizes of groups; expected the end of "
+                    "each group: torch.cumsum(sizes, 0, dtype=torch.int32)"
+                )
+        return None
 
     # --- Where in the model -------------------------------------------------------
 
@@ -257,6 +283,9 @@ class _Sample(TorchDispatchMode):
         layer = self._name_matmul(plain)
         x, plain = (tensor.detach().to(torch.bfloat16) for tensor in (x, plain))
         with _Busy(self):
+            descends = torch.diff(offsets, prepend=offsets.new_zeros(1)) < 0
+            are_sizes = (offsets.sum() == x.shape[0]) & (offsets[-1] != x.shape[0])
+            self._offsets.append((layer, descends.any() | (offsets[-1] > x.shape[0]), are_sizes))
             self._record_forward(layer, x, plain, offsets, y.detach())
         if y.requires_grad and recipe != "forward_only":
             y.register_hook(lambda gradient: self._observe_gradient(layer, x, plain, offsets, gradient, recipe))

@@ -15,6 +15,7 @@ import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
+from torch.autograd import forward_ad
 
 from .._library import Error, InvalidArgumentError, UnsupportedError
 from .._program import Program
@@ -233,6 +234,12 @@ class Op:
     def _dispatch(self, keyset: Any, *tensors: torch.Tensor) -> Any:
         """What the dispatcher calls first."""
         below = keyset & _below_autograd
+        if _is_forward_mode() and any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+            # Below autograd tangents would be lost, and count as zeros.
+            raise Error(
+                f"{self.qualified_name} has no gradient in forward mode (torch.func.jvp, torch.autograd.forward_ad); "
+                "backward() and torch.autograd.grad give its gradients"
+            )
 
         def run() -> Any:
             if below.raw_repr() == self._plain_keys:  # what is next is _run
@@ -241,6 +248,10 @@ class Op:
                 return self.overload.redispatch(below, *tensors)
 
         if _is_grad_enabled() and _any_requires_grad(*tensors):
+            if _is_transformed():
+                raise Error(
+                    f"{self.qualified_name} has no gradient in torch.func; backward() and torch.autograd.grad give its gradients"
+                )
             return _Differentiable.apply(self, run, *tensors)
         return run()
 
@@ -265,7 +276,8 @@ class Op:
         if not self._plans:
             raise Error(
                 f"{self.qualified_name} has no gradient: declare programs that compute it with "
-                "fp8moe.torch.differentiable, or call it on tensors that need none"
+                "fp8moe.torch.differentiable, or call it on tensors that need none (gradients of grouped_mm and experts cannot be "
+                "differentiated again)"
             )
         results: List[Optional[torch.Tensor]] = [None] * len(needs)
         saved = iter(ctx.saved_tensors)
@@ -306,9 +318,21 @@ _any_requires_grad = torch._C._any_requires_grad
 _below_autograd = torch._C._after_autograd_keyset
 
 
+def _is_forward_mode() -> bool:
+    """Whether tensors may have tangents."""
+    return getattr(forward_ad, "_current_level", -1) >= 0
+
+
 def _is_watched() -> Any:
     """Whether anybody traces, transforms, profiles or looks at what is called."""
-    return _num_dispatch_modes() or _num_function_modes() or _is_transformed() or _is_profiled() or _tracing_state()
+    return (
+        _num_dispatch_modes()
+        or _num_function_modes()
+        or _is_transformed()
+        or _is_profiled()
+        or _tracing_state()
+        or _is_forward_mode()
+    )
 
 
 class _Differentiable(torch.autograd.Function):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+import operator
 from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
@@ -44,7 +45,7 @@ def permute(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> Tuple[t
     Returns:
         The rows [T * k, D], and what `unpermute` and `grouped_mm` need to know.
 
-    Raises ValueError: shapes, types or devices do not fit.
+    Raises ValueError: shapes, types or devices do not fit. TypeError: there is no tensor, or no number of experts.
     """
     _check(x, experts, num_experts)
     # Few bits make fewer passes of the sort.
@@ -72,22 +73,42 @@ def unpermute(rows: torch.Tensor, routing: Routing, weights: Optional[torch.Tens
     Returns:
         [T, D], of the type of rows.
 
-    Raises ValueError: shapes or devices do not fit.
+    Raises ValueError: shapes or devices do not fit. TypeError: there is no tensor, or no routing.
     """
+    _require_tensor("unpermute", "rows", rows)
+    if not isinstance(routing, Routing):
+        raise TypeError(f"unpermute: routing is of type {type(routing).__name__}, expected the second result of permute")
     places = routing.places
     if rows.dim() != 2 or rows.shape[0] != places.shape[0] * places.shape[1]:
         raise ValueError(
             f"unpermute: rows have shape {tuple(rows.shape)}, expected [T * k, D] of {places.shape[0]} tokens and "
             f"{places.shape[1]} experts for each"
         )
+    if rows.device != places.device:
+        raise ValueError(f"unpermute: rows are on {rows.device}, but routing is on {places.device}; move them there")
     if weights is None:
         return _Sum.apply(rows, *routing)
+    _require_tensor("unpermute", "weights", weights)
+    if weights.device != rows.device:
+        raise ValueError(f"unpermute: weights are on {weights.device}, but rows are on {rows.device}; move them there")
     if weights.shape != places.shape:
         raise ValueError(f"unpermute: weights have shape {tuple(weights.shape)}, expected {tuple(places.shape)}")
     return _WeightedSum.apply(rows, weights, *routing)
 
 
+def _require_tensor(function: str, name: str, tensor: Any) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{function}: {name} are of type {type(tensor).__name__}, expected a torch.Tensor")
+
+
 def _check(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> None:
+    _require_tensor("permute", "x", x)
+    _require_tensor("permute", "experts", experts)
+    if not isinstance(num_experts, (int, torch.SymInt)):  # a symbol stays one
+        try:
+            operator.index(num_experts)
+        except TypeError:
+            raise TypeError(f"permute: num_experts is {num_experts!r}, expected a whole number") from None
     if x.dim() != 2:
         raise ValueError(f"permute: x has shape {tuple(x.shape)}, expected [T, D]")
     if experts.dim() != 2 or experts.shape[0] != x.shape[0] or experts.shape[1] < 1:

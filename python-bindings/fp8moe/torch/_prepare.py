@@ -13,7 +13,7 @@ import torch
 
 from .. import cache, programs
 from . import torchao, transformers
-from ._grouped_mm import chip_of, find_layout, make_op
+from ._grouped_mm import chip_of, find_layout, make_op, require_tensor
 
 _BAR = 24
 
@@ -59,7 +59,9 @@ def prepare(
         What was prepared, in the order of the modules.
 
     Raises:
-        ValueError: no module is known to use fp8moe, or one is on "meta" and there is no `device`.
+        TypeError: the model is no module, or what `fp8moe_weights()` returns are no tensors.
+        ValueError: no module is known to use fp8moe, one has weights that are not [E, K, N] or a recipe that is not known, or
+            one is on "meta" and there is no `device`.
         Others as grouped_mm.
     """
     needs = _find_needs(model, device, kept)
@@ -73,7 +75,7 @@ def prepare(
         if path is None:
             bar.begin(request.what)
             begin = time.perf_counter()
-            path = cache.get(request)
+            path = cache.get(request, quiet=True)  # the bar says it, or nobody shall
             seconds = time.perf_counter() - begin
         _load(need, kept)
         prepared.append(Prepared(request.what, need.chip, tuple(modules), path, seconds))
@@ -94,13 +96,21 @@ def _find_needs(
     model: torch.nn.Module, device: Optional[Union[str, torch.device]], kept: bool
 ) -> Dict[_Need, List[str]]:
     needs: Dict[_Need, List[str]] = {}
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"prepare: model is of type {type(model).__name__}, expected a torch.nn.Module")
     for name, module in model.named_modules():
         recipe, tensors = find_weights(module)
+        where = f"prepare: module '{name}'" if name else "prepare: the model"
+        if tensors:
+            programs.check_recipe(where, recipe)
         for weights in tensors:
+            require_tensor(where, "what it multiplies", weights, "[E, K, N]")
+            if weights.dim() != 3:
+                raise ValueError(f"{where}: it multiplies weights of shape {tuple(weights.shape)}, expected [E, K, N]")
             target = weights.device if device is None else torch.device(device)
             if target.type == "meta":
                 raise ValueError(
-                    f"prepare: the weights of '{name}' are on 'meta'; say where the model will run, as device='cuda'"
+                    f"{where}: its weights are on 'meta'; say where the model will run, as device='cuda'"
                 )
             E, K, N = weights.shape
             chip = chip_of(target.type, target.index or 0)
@@ -123,7 +133,14 @@ def find_weights(module: Any) -> Tuple[str, List[torch.Tensor]]:
         if found is not None:
             return found
     if hasattr(module, "fp8moe_weights"):
-        return getattr(module, "fp8moe_recipe", "rowwise"), list(module.fp8moe_weights())
+        if not callable(module.fp8moe_weights):
+            raise TypeError(
+                f"fp8moe_weights of {type(module).__name__} is of type {type(module.fp8moe_weights).__name__}, expected a method "
+                "that returns the weights [E, K, N]"
+            )
+        weights = module.fp8moe_weights()
+        # Which a list of one tensor is easily written as.
+        return getattr(module, "fp8moe_recipe", "rowwise"), [weights] if isinstance(weights, torch.Tensor) else list(weights)
     return "", []
 
 
@@ -156,7 +173,7 @@ class _Progress:
             return
         self._done += 1
         how = "was there" if prepared.seconds is None else f"compiled in {prepared.seconds:.1f} s"
-        users = prepared.modules[0] + (f" and {len(prepared.modules) - 1} more" if len(prepared.modules) > 1 else "")
+        users = (prepared.modules[0] or "the model") + (f" and {len(prepared.modules) - 1} more" if len(prepared.modules) > 1 else "")
         line = f"fp8moe: {self._done}/{self._total} {prepared.what} for {prepared.chip} {how}; for {users}\n"
         self._write(("\r\x1b[K" if self._bar else "") + line)
 

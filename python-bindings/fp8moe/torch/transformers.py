@@ -59,9 +59,17 @@ def experts_forward(
         top_k_weights: [T, k].
         recipe: as for grouped_mm.
 
+    Raises:
+        ValueError: hidden_states are not bf16, and autocast is off. Others as grouped_mm.
+
     Returns:
         [T, D], of the type of hidden_states. Sums have a fixed order, so the same input gives the same bits.
     """
+    if hidden_states.dtype != torch.bfloat16 and not torch.is_autocast_enabled(hidden_states.device.type):
+        raise ValueError(
+            f"fp8moe.torch.transformers: the model computes in {hidden_states.dtype}, expected torch.bfloat16; load it with "
+            "dtype=torch.bfloat16, or run it under torch.autocast"
+        )
     up = "gate_up_proj" if self.has_gate else "up_proj"
     rows, routing = permute(hidden_states, top_k_index, getattr(self, up).shape[0])
     rows = _multiply(self, up, rows, routing.offsets, recipe)

@@ -71,13 +71,33 @@ def test_ranks_that_divide_nothing(root):
 def test_sizes_of_prepare(root):
     assert run(root, "--print-sizes", "--size=gpu").stdout == "--sizes=2048,2816,64 --sizes=1408,2048,64\n"
     assert run(root, "--print-sizes", "--size=gpu", "--ranks=2").stdout == "--sizes=2048,2816,32 --sizes=1408,2048,32\n"
+    result = run(root, "--print-sizes", "--size=cpu", "--recipe=forward_only")
+    assert result.stdout == "--sizes=64,96,4 --sizes=48,64,4 --recipe=forward_only\n"
+    for ranks in ("0", "3"):
+        result = run(root, "--print-sizes", "--size=cpu", f"--ranks={ranks}")
+        assert result.returncode == 2 and f"--ranks: {ranks} processes cannot divide the experts" in result.stderr
     result = run(root, "--print-sizes")
     assert result.returncode == 2 and "say of which model with --size" in result.stderr
 
 
-def test_too_few_steps(root):
-    result = run(root, "--steps=0")
-    assert result.returncode == 2 and "--steps: 0 is less than 1" in result.stderr
+@pytest.mark.parametrize(
+    "argument, message",
+    [
+        ("--steps=0", "--steps: 0 is less than 1"),
+        ("--inspect=-1", "--inspect: -1 is less than 0"),
+        ("--recipe=mxfp8", "invalid choice: 'mxfp8'"),
+    ],
+)
+def test_options_that_cannot_be(root, argument, message):
+    result = run(root, argument)
+    assert result.returncode == 2 and message in result.stderr
+
+
+def test_recipes_are_all_there_are(root):
+    import fp8moe.programs
+
+    for recipe in fp8moe.programs.RECIPES:
+        assert recipe in run(root, "--help").stdout
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,37 @@ def test_threads():
     assert right == [True] * 20
 
 
+def list_arguments():
+    t = tensors()
+    gate_up, down = (t[name].transpose(-2, -1) for name in ("gate_up", "down"))
+    return {"x": t["x"], "gate_up": gate_up, "down": down, "offsets": torch.tensor(ENDS, dtype=torch.int32)}
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(gate_up_bias=torch.zeros(E + 1, 2 * H)), r"gate_up_bias has shape \({0}, {1}\), expected"),
+        (dict(down_bias=torch.zeros(D)), r"down_bias has shape \({2},\), expected"),
+        (dict(down_bias=torch.zeros(E, D, device="meta")), "down_bias is on meta, but x is on cpu; move it there"),
+        (dict(activation=3), "activation is 3, expected one of silu, gelu, gelu_tanh, or a function of h"),
+        (dict(activation=lambda h: h), r"down is .*, expected \[E, H, D\] with what the activation makes of h"),
+        (dict(gate_up=torch.zeros(E, D, 2 * H - 1).bfloat16()), "gate_up has .* columns, expected an even number"),
+    ],
+)
+def test_refuses(change, message):
+    arguments = list_arguments()
+    experts(**arguments)
+    with pytest.raises(ValueError, match="experts: " + message.format(E + 1, 2 * H, D)):
+        experts(**{**arguments, **change})
+
+
+@pytest.mark.parametrize("change", [dict(x=None), dict(x=None, down_bias=torch.zeros(E, D)), dict(gate_up_bias=[1]), dict(activation=lambda h: None)])
+def test_what_is_no_tensor_is_named(change):
+    arguments = list_arguments()
+    with pytest.raises(TypeError, match="(experts|grouped_mm): .* is of type .*, expected a torch.Tensor"):
+        experts(**{**arguments, **change})
+
+
 def test_unknown_activation():
     with pytest.raises(ValueError, match="activation is 'swish', expected one of silu, gelu, gelu_tanh, or a func"):
         run(tensors(), "swish", False)

@@ -7,11 +7,13 @@ says, in float64, and against bf16 within the error of FP8."""
 import itertools
 import threading
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
 import torch._dynamo.testing  # noqa: E402
+from torch.autograd import forward_ad  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts  # noqa: E402
@@ -393,12 +395,60 @@ def test_threads():
         (dict(weights=torch.zeros(K, N).bfloat16()), r"weights has shape \(64, 96\), expected \[E, K, N\]"),
         (dict(weights=torch.zeros(E, K, N, device="meta").bfloat16()), r"weights is on meta, but x is on cpu"),
         (dict(recipe="mxfp8"), r"recipe is 'mxfp8', expected one of rowwise"),
+        (dict(recipe=["rowwise"]), r"recipe is \['rowwise'\], expected one of rowwise"),
+        (dict(x=torch.zeros(3, K).bfloat16().to_sparse()), r"x has layout torch.sparse_coo, .* call .to_dense\(\)"),
+        (dict(weights=torch.zeros(E, K, N).bfloat16().to_sparse()), r"weights has layout torch.sparse_coo"),
     ],
 )
 def test_refuses(change, message):
     x, _, weights, _ = tensors()
+    arguments = {"x": x, "weights": weights, "offsets": offsets(ENDS["even"])}
+    grouped_mm(**arguments)  # the way past all checks is open now
     with pytest.raises(ValueError, match=message):
-        grouped_mm(**{"x": x, "weights": weights, "offsets": offsets(ENDS["even"]), **change})
+        grouped_mm(**{**arguments, **change})
+
+
+def test_meta_tensors_are_refused():
+    x, _, weights, _ = (tensor.to("meta") for tensor in tensors())
+    for autocast in (False, True):
+        with torch.autocast("cpu", enabled=autocast), pytest.raises(ValueError, match="x is on 'meta', .* fake tensors"):
+            grouped_mm(x, weights, offsets(ENDS["even"]).to("meta"))
+    with pytest.raises(ValueError, match="quantize_weights: weights is on 'meta'"):
+        fp8moe.torch.quantize_weights(weights)
+
+
+@pytest.mark.parametrize("name", ["x", "weights", "offsets"])
+@pytest.mark.parametrize("value", [None, [1, 2], np.zeros(3)], ids=["None", "list", "array"])
+def test_what_is_no_tensor_is_named(name, value):
+    x, _, weights, _ = tensors()
+    arguments = {"x": x, "weights": weights, "offsets": offsets(ENDS["even"])}
+    grouped_mm(**arguments)
+    with pytest.raises(TypeError, match=rf"grouped_mm: {name} is of type {type(value).__name__}, expected a torch.Tensor \["):
+        grouped_mm(**{**arguments, name: value})
+
+
+def test_forward_mode_is_refused():
+    """Not a tangent of zeros."""
+    x, _, weights, _ = tensors()
+    ends = offsets(ENDS["even"])
+    x = x.detach()
+
+    def multiply(x):
+        return grouped_mm(x, weights.detach(), ends)
+
+    multiply(x)  # the way past the dispatcher is open now
+    with pytest.raises(fp8moe.Error, match="no gradient in forward mode"):
+        torch.func.jvp(multiply, (x,), (x,))
+    with forward_ad.dual_level():
+        multiply(x)  # no tangent is lost
+        with pytest.raises(fp8moe.Error, match="no gradient in forward mode"):
+            multiply(forward_ad.make_dual(x, x))
+
+
+def test_gradients_of_torch_func_are_refused():
+    x, _, weights, _ = tensors()
+    with pytest.raises(fp8moe.Error, match=r"no gradient in torch.func; backward\(\)"):
+        torch.func.grad(lambda x: grouped_mm(x, weights.detach(), offsets(ENDS["even"])).sum())(x.detach())
 
 
 def test_missing_programs_name_the_command(monkeypatch, tmp_path):

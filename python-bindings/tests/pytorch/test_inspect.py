@@ -4,8 +4,10 @@
 """What inspect records is what the programs do, by expert, and it changes nothing."""
 
 import math
+import re
 import sys
 import types
+import warnings
 
 import pytest
 
@@ -201,7 +203,7 @@ def test_first_nan_of_parameters(when):
 
     def break_it():
         with torch.no_grad():
-            model.layers[1].down[2, 0, 0] = float("nan")
+            model.layers[1].down[2, 0, 0].fill_(float("nan"))  # an assignment is another operator in torch 2.15
 
     if when == "before":
         break_it()
@@ -210,8 +212,34 @@ def test_first_nan_of_parameters(when):
         if when == "between":
             break_it()
             step(model, batch())
-    before, between = "before its forward: parameter layers.1.down", "outside of the model: aten.copy_.default"
+    before, between = "before its forward: parameter layers.1.down", "outside of the model: aten.fill_.Scalar"
     assert report.first_nan == f"step 0, {before if when == 'before' else between}"
+
+
+@pytest.mark.parametrize(
+    "ends, message",
+    [
+        ([0, 20, 20, 50], None),
+        ([0, 20, 10, 50], "step 0, down: the offsets are no ends of groups, ascending"),
+        ([0, 20, 20, M + 1], "step 0, down: the offsets are no ends of groups, .* to the number of rows"),
+        ([-1, 20, 20, 50], "step 0, down: the offsets are no ends of groups"),
+        ([15, 15, 15, 15], "step 0, down: the sum of the offsets is the number of rows, as if they were sizes"),
+        ([0, 0, 0, M], None),
+    ],
+)
+def test_offsets_are_looked_at(ends, message):
+    class Wrong(Layer):
+        def forward(self, x):
+            return grouped_mm(x, self.down.transpose(-2, -1), torch.tensor(ends, dtype=torch.int32))
+
+    layer = Wrong()
+    with warnings.catch_warnings(record=True) as found, inspect(layer):
+        warnings.simplefilter("always")
+        for _ in range(2):
+            layer(batch())
+    found = [str(warning.message) for warning in found if "fp8moe" in str(warning.message)]
+    assert len(found) == (message is not None)  # once
+    assert message is None or re.search(message, found[0])
 
 
 def test_table():

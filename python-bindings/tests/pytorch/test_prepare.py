@@ -101,7 +101,7 @@ def test_model_of_transformers(name, no_compiler):
 
     with torch.device("meta"):
         abstract = make()
-    with pytest.raises(ValueError, match="the weights of 'model.layers.0.mlp.experts' are on 'meta'; say where"):
+    with pytest.raises(ValueError, match="module 'model.layers.0.mlp.experts': its weights are on 'meta'; say where"):
         prepare(abstract)
     found = prepare(abstract, device="cpu")
     layers = ("model.layers.0.mlp.experts", "model.layers.1.mlp.experts")
@@ -137,6 +137,51 @@ def test_module_that_torchao_converted(no_compiler, monkeypatch):
     assert found.modules == ("0",) and "K = 64, N = 48, E = 4, weights NK, recipe forward_only" in found.what
     no_compiler()
     run(model)
+
+
+@pytest.mark.parametrize(
+    "change, error, message",
+    [
+        (dict(fp8moe_weights=lambda: [torch.zeros(2, 3)]), ValueError, r"'0': .* weights of shape \(2, 3\), expected \[E, K, N\]"),
+        (dict(fp8moe_weights=lambda: ["up"]), TypeError, "'0': what it multiplies is of type str, expected a torch.Tensor"),
+        (dict(fp8moe_weights=[1]), TypeError, "fp8moe_weights of Plain is of type list, expected a method"),
+        (dict(fp8moe_recipe="mxfp8"), ValueError, "module '0': recipe is 'mxfp8', expected one of rowwise"),
+    ],
+)
+def test_what_modules_say_is_checked(change, error, message):
+    model = torch.nn.Sequential(Plain())
+    for name, value in change.items():
+        setattr(model[0], name, value)
+    with pytest.raises(error, match=message):
+        prepare(model)
+
+
+def test_what_is_no_model_is_refused():
+    for function in (prepare, fp8moe.torch.inspect, fp8moe.torch.keep_gathered):
+        with pytest.raises(TypeError, match="model is of type str, expected a torch.nn.Module"):
+            function("model")
+
+
+def test_a_gpu_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    _grouped_mm.chip_of.cache_clear()
+    with pytest.raises(fp8moe.Error, match="torch finds no GPU here.*'python -m fp8moe prepare' compiles for a chip"):
+        prepare(Plain(), device="cuda")
+
+
+@pytest.mark.skipif(torch.version.hip is not None, reason="of NVIDIA's")
+def test_a_gpu_without_kernels(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (8, 9))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "NVIDIA L4")
+    _grouped_mm.chip_of.cache_clear()
+    with pytest.raises(fp8moe.Error, match=r"cuda:1 is NVIDIA L4 of compute capability 8\.9, .* 9\.0 \(H100, H200\)"):
+        prepare(Plain(), device="cuda:1")
+
+
+def test_the_model_itself_may_be_the_module(capsys):
+    prepare(Plain())
+    assert capsys.readouterr().err.splitlines()[-1].endswith("; for the model")
 
 
 def test_models_without_experts_are_refused():

@@ -82,6 +82,17 @@ def test_training_step_of_a_model(name):
     assert losses["fp8moe"] == pytest.approx(losses["grouped_mm"], rel=0.02)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_models_in_other_types_are_refused(dtype):
+    """But under autocast."""
+    model = make("Qwen3Moe", "fp8moe").to(dtype)
+    tokens = torch.arange(24).view(2, 12)
+    with pytest.raises(ValueError, match=f"computes in {dtype}, expected torch.bfloat16; load it with dtype=torch.bfloat16"):
+        model(tokens)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model(tokens)
+
+
 def test_experts_of_other_ranks_count_for_nothing():
     """Expert parallelism numbers them from E on."""
     module = experts_of(make("Qwen3Moe", "fp8moe"))[0]
