@@ -95,8 +95,9 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
                                      : b.roundUp(tile.endBytes, kChunkBytes));
   auto getRange = [&](Value base, Value rows, int64_t tileRows, Value pitch) {
     Value before = kernel.widen(b.sub(b.minS(rows, tileRows), 1));
+    Value start = b.offsetBytes(base, first);
     Value bytes = b.add(b.mul(before, pitch), end);
-    return BufferRange(b, b.offsetBytes(base, first),
+    return BufferRange(b, start,
                        isShifted ? b.roundUp(bytes, kWordBytes) : bytes);
   };
   Value baseA =
