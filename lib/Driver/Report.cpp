@@ -99,18 +99,24 @@ static void printKernels(llvm::raw_ostream &os,
   auto orDash = [](std::optional<int64_t> value) {
     return value ? std::to_string(*value) : std::string("-");
   };
-  os << formatv("  {0,-36} {1,8} {2,12} {3,9} {4,8} {5,8} {6,9}\n", "kernel",
-                "launches", "block", "registers", "shared", "spills",
-                "resident");
+  size_t width = 34;
+  for (const KernelReport &kernel : kernels)
+    width = std::max(width, kernel.name.size());
+  auto pad = [](StringRef name, size_t width) {
+    return name.str() + std::string(width - name.size(), ' ');
+  };
+  constexpr StringLiteral columns =
+      "{0} {1,8} {2,12} {3,9} {4,8} {5,8} {6,9}\n";
+  os << formatv(columns.data(), pad("  kernel", width + 4), "launches", "block",
+                "registers", "shared", "spills", "resident");
   for (const KernelReport &kernel : kernels) {
     std::string launches = std::to_string(kernel.launches);
     if (kernel.conditionalLaunches)
       launches = std::to_string(kernel.launches - kernel.conditionalLaunches) +
                  "-" + launches;
-    os << formatv("    {0,-34} {1,8} {2,12} {3,9} {4,8} {5,8} {6,9}\n",
-                  kernel.name, launches, kernel.block, orDash(kernel.registers),
-                  kernel.sharedMemory, orDash(kernel.spills),
-                  orDash(kernel.residentBlocks));
+    os << formatv(columns.data(), "    " + pad(kernel.name, width), launches,
+                  kernel.block, orDash(kernel.registers), kernel.sharedMemory,
+                  orDash(kernel.spills), orDash(kernel.residentBlocks));
     if (kernel.accumulationRegisters)
       os << formatv("      {0} of the registers are AGPRs; {1} SGPRs\n",
                     *kernel.accumulationRegisters, *kernel.scalarRegisters);
