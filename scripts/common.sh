@@ -24,11 +24,16 @@ print_help() { sed -n '2,/^$/s/^# \{0,1\}//p' "$ROOT/scripts/$(basename "$0")"; 
 # follow LOG: shows the last line of LOG while the script lives: in one place of a
 # terminal, elsewhere as a line from time to time.
 follow() {
-  local log="$1" pause="${FP8MOE_PROGRESS_SECONDS:-20}" line
-  [[ ! -t 1 ]] || pause=1
+  local log="$1" pause="${FP8MOE_PROGRESS_SECONDS:-20}" width=100 line
+  if [[ -t 1 ]]; then
+    # A line that wraps would not be overwritten.
+    width=$(($(tput cols 2>/dev/null || echo 80) - 12))
+    pause=1
+  fi
   # Who reads the script's output does not wait for a sleep that is left over.
   while sleep "$pause" >/dev/null 2>&1 && kill -0 "$$" 2>/dev/null; do
-    line="$(tail -n 1 "$log" 2>/dev/null | tr -d '\r' | cut -c 1-100)"
+    # A bar of progress writes its line again and again.
+    line="$(tail -n 1 "$log" 2>/dev/null | tr '\r' '\n' | grep -v '^$' | tail -n 1 | cut -c "1-$width" || true)"
     # Nothing was written yet: sudo may be asking for a password.
     [[ -n "$line" ]] || continue
     if [[ -t 1 ]]; then
@@ -40,7 +45,7 @@ follow() {
 }
 
 # logged LOG COMMAND...: runs the command with its output in LOG, whose last line is
-# shown meanwhile. The result is that of the command.
+# shown meanwhile. The result is that of the command, or of `die` in it.
 logged() {
   local log="$1" status=0 follower
   shift
@@ -48,11 +53,21 @@ logged() {
   : >"$log"
   follow "$log" &
   follower=$!
-  "$@" >"$log" 2>&1 || status=$?
+  ("$@") >"$log" 2>&1 || status=$?
   kill "$follower" 2>/dev/null || true
   wait "$follower" 2>/dev/null || true
   [[ ! -t 1 ]] || printf '\r\033[K'
   return "$status"
+}
+
+# interruptible COMMAND...: Ctrl-C ends it where it has a process group of its own, as
+# `timeout` has, and no interrupt of the terminal would reach it.
+interruptible() {
+  local command
+  "$@" &
+  command=$!
+  trap 'kill -TERM "$command" 2>/dev/null; wait "$command" || true; trap - INT; kill -INT "$BASHPID"' INT
+  wait "$command"
 }
 
 # quietly LOG COMMAND...: the same, and the script ends with the end of LOG when the

@@ -8,6 +8,9 @@
 """`quietly` of scripts/common.sh: the last line of a command's output as it goes, and the end of it when it fails."""
 
 import os
+import pty
+import re
+import select
 import subprocess
 import time
 from pathlib import Path
@@ -45,3 +48,48 @@ def test_nobody_waits_for_the_next_look(tmp_path):
 def test_silence_is_not_overwritten(tmp_path):
     result, _ = quietly(tmp_path, "sleep 1")
     assert result.stdout.splitlines()[0].endswith("ended")
+
+
+def test_die_in_a_function(tmp_path):
+    result, seconds = quietly(tmp_path, "die needs root", pause="30")
+    assert result.returncode == 1 and "error: needs root" in result.stderr and seconds < 20
+
+
+def on_a_terminal(script, interrupt_after=None):
+    """What a script shows on a terminal of 80 columns, its exit status and its seconds."""
+    start, shown, interrupted = time.monotonic(), b"", False
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execvp("bash", ["bash", "-c", f"source {ROOT}/scripts/common.sh\n{script}"])
+    while True:
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                shown += os.read(terminal, 4096)
+            except OSError:  # the script has ended
+                break
+        if interrupt_after and not interrupted and time.monotonic() - start > interrupt_after:
+            os.write(terminal, b"\x03")
+            interrupted = True
+    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    return shown.decode(), status, time.monotonic() - start
+
+
+def test_one_line_of_a_terminal(tmp_path):
+    long = "printf 'x%.0s' {1..200}; echo; sleep 2.5"
+    shown, status, _ = on_a_terminal(f"task() {{ {long}; }}\nquietly {tmp_path}/log task\nsay ended")
+    updates = re.findall(r"\r\033\[K(\[ *\d+s\] +x+)", shown)
+    assert status == 0 and updates and all(len(update) < 80 for update in updates)
+    assert shown.endswith("ended\r\n")
+
+
+def test_a_bar_of_progress(tmp_path):
+    bar = "printf '\\r10%%\\r20%%\\r'; sleep 2.5"
+    shown, _, _ = on_a_terminal(f"task() {{ {bar}; }}\nquietly {tmp_path}/log task")
+    assert "20%" in shown and "10%" not in shown
+
+
+def test_interrupt(tmp_path):
+    """`timeout` has a process group of its own, which an interrupt of the terminal does not reach."""
+    script = f"logged {tmp_path}/log interruptible timeout 60 sleep 50\nsay went on"
+    shown, status, seconds = on_a_terminal(script, interrupt_after=1.5)
+    assert status == -2 and "went on" not in shown and seconds < 20

@@ -18,8 +18,6 @@
 
 namespace mlir::fp8moe {
 
-/// What ptxas or the code object says about one kernel. What a vendor does not
-/// have is 0.
 struct TargetInfo;
 
 /// Instructions by the unit that executes them.
@@ -34,6 +32,8 @@ struct InstructionMix {
   }
 };
 
+/// What ptxas or the code object says about one kernel. What a vendor does not
+/// have is 0.
 struct KernelResources {
   std::string kernel;
   /// 32-bit registers per thread; on AMD the vector registers.
