@@ -106,7 +106,8 @@ SmallVector<Instruction> Disassembler::read(ArrayRef<uint8_t> bytes,
   return code;
 }
 
-/// One trip from `first` to `last`, both included, on the shortest way.
+/// One trip from `first` to `last`, both included, on the shortest way that
+/// never goes back.
 static InstructionMix countShortestWay(ArrayRef<Instruction> code, size_t first,
                                        size_t last) {
   constexpr size_t kUnseen = std::numeric_limits<size_t>::max();
@@ -115,7 +116,7 @@ static InstructionMix countShortestWay(ArrayRef<Instruction> code, size_t first,
   previous[first] = first;
   for (size_t next = 0; next < reached.size(); ++next)
     for (size_t successor : code[reached[next]].successors)
-      if (previous[successor] == kUnseen) {
+      if (successor > reached[next] && previous[successor] == kUnseen) {
         previous[successor] = reached[next];
         reached.push_back(successor);
       }

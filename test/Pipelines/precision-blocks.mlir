@@ -16,7 +16,12 @@
 // CHECK-COUNT-2: fp8moe.mx_quantize %{{.*}} along [0] mode rceil groups(
 // CHECK: fp8moe.grouped_matmul {{.*}} precision <fp8, "w1", wgrad, recipe = mxfp8,
 
-// ASM-COUNT-3: v_mfma_scale_f32_16x16x128_f8f6f4
+// ASM-LABEL: {{^}}grouped_matmul_{{[0-9]+}}:
+// ASM: v_mfma_scale_f32_16x16x128_f8f6f4
+// ASM-LABEL: {{^}}grouped_matmul_{{[0-9]+}}:
+// ASM: v_mfma_scale_f32_16x16x128_f8f6f4
+// ASM-LABEL: {{^}}grouped_matmul_k_grouped_{{[0-9]+}}:
+// ASM: v_mfma_scale_f32_16x16x128_f8f6f4
 // ASM-NOT: vgpr_spill_count: {{[1-9]}}
 
 // SLOWER: warning: 'fp8moe.grouped_matmul' stays in bf16, as 2 others do: no kernel of target sm_90a has matrix instructions that take scales of blocks

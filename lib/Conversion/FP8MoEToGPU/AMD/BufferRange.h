@@ -32,8 +32,8 @@ public:
   BufferRange onlyIf(KernelBuilder &b, Value condition) const;
 
   /// `offset` (i32) is what is compared with the range. `uniform` (i32) is
-  /// added to it: the hardware may or may not compare the sum, so that it must
-  /// not make a difference.
+  /// added to it. Documents differ in whether the hardware compares the sum, so
+  /// that it must not make a difference.
   Value load(KernelBuilder &b, Type type, Value offset,
              Value uniform = Value()) const;
   void store(KernelBuilder &b, Value value, Value offset) const;

@@ -64,7 +64,7 @@ private:
   llvm::StringSet<> usedFilters;
   /// Matmuls of recipe mxfp8 that stay bf16, as the target has no kernels that
   /// would make them faster.
-  SmallVector<Operation *> withoutBlocks;
+  SmallVector<MatmulOpInterface> withoutBlocks;
 };
 } // namespace
 
@@ -159,14 +159,19 @@ static bool multipliesBlocks(const TargetInfo &target) {
 void SelectPrecision::warnWithoutBlocks() {
   if (withoutBlocks.empty())
     return;
-  InFlightDiagnostic diag = withoutBlocks.front()->emitWarning("'");
-  diag << withoutBlocks.front()->getName() << "' stays in bf16";
+  MatmulOpInterface first = withoutBlocks.front();
+  InFlightDiagnostic diag = first.emitWarning("'");
+  diag << first->getName() << "' stays in bf16";
   if (size_t others = withoutBlocks.size() - 1)
     diag << ", as " << others << (others == 1 ? " other does" : " others do");
   diag << ": no kernel of target " << target->chip
-       << " has matrix instructions that take scales of blocks, and without "
-          "them recipe 'mxfp8' is slower than bf16; use recipe 'rowwise', or "
-          "write 'fp8' where it shall be FP8 all the same";
+       << " has matrix instructions that take scales of blocks";
+  // A time is predicted where another kernel multiplies them.
+  if (first.getPrecisionAttr().getFp8Ns())
+    diag << ", and without them recipe 'mxfp8' is slower than bf16; use recipe "
+            "'rowwise', or write 'fp8' where it shall be FP8 all the same";
+  else
+    diag << "; use recipe 'rowwise', or a target that has some";
   withoutBlocks.clear();
 }
 

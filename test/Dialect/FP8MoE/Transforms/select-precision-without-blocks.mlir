@@ -1,7 +1,7 @@
 // Recipe mxfp8 where no matrix instruction takes scales of blocks: it stays in bf16, which a warning says.
 
-// RUN: fp8moe-opt %s --verify-diagnostics --fp8moe-select-precision | FileCheck %s
-// RUN: fp8moe-opt %s --fp8moe-select-precision="policy=none" 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --fp8moe-select-precision | FileCheck %s
+// RUN: fp8moe-opt %s --split-input-file --fp8moe-select-precision="policy=none" 2>&1 | FileCheck %s --check-prefix=NONE
 
 // NONE-NOT: warning:
 
@@ -23,5 +23,22 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     %2 = fp8moe.linear %x, %w precision <fp8, "wv", forward, recipe = mxfp8>
         : tensor<?x8192xbf16>, tensor<8192x8192xbf16, #columns> -> tensor<?x8192xbf16>
     return %0, %1, %2 : tensor<?x8192xbf16>, tensor<?x8192xbf16>, tensor<?x8192xbf16>
+  }
+}
+
+// -----
+
+// Where no kernel multiplies blocks at all, FP8 is no advice.
+
+#columns = #fp8moe.strided<[1, 0]>
+
+module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
+  // CHECK-LABEL: func @refused(
+  // CHECK: precision <bf16, "wq", forward, recipe = mxfp8, bf16_ns = {{[0-9]+}}, reason =
+  func.func @refused(%x: tensor<?x8192xbf16>, %w: tensor<8192x8192xbf16, #columns>) -> tensor<?x8192xbf16> {
+    // expected-warning @below {{'fp8moe.linear' stays in bf16: no kernel of target gfx942 has matrix instructions that take scales of blocks; use recipe 'rowwise', or a target that has some}}
+    %0 = fp8moe.linear %x, %w precision <undecided, "wq", forward, recipe = mxfp8>
+        : tensor<?x8192xbf16>, tensor<8192x8192xbf16, #columns> -> tensor<?x8192xbf16>
+    return %0 : tensor<?x8192xbf16>
   }
 }

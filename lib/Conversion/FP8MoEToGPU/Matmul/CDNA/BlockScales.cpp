@@ -61,14 +61,15 @@ CDNABlockScales::Scales CDNABlockScales::createScales(bool isOfA) {
   }
   Value before = kernel.widen(firstLine);
   // Each expert's scales are a matrix.
-  if (!isOfA && problem.hasExperts())
-    before = b.add(before,
-                   b.mul(kernel.widen(tile.group), kernel.widen(expertLines)));
+  if (!isOfA && problem.hasExperts()) {
+    Value group = kernel.widen(tile.group);
+    before = b.add(before, b.mul(group, kernel.widen(expertLines)));
+  }
   Value pointer = isOfA ? kernel.scaleA : kernel.scaleB;
   // Those of a group of the contraction begin inside each line.
   Value inLine = kernel.widen(b.mul(tile.firstScaleTile, kScaleTileBytes));
-  Value base = b.offsetBytes(
-      pointer, b.add(b.mul(before, kernel.widen(lineBytes)), inLine));
+  Value pitch = kernel.widen(lineBytes);
+  Value base = b.offsetBytes(pointer, b.add(b.mul(before, pitch), inLine));
 
   for (MatmulHalf half : {MatmulHalf::Rows0, MatmulHalf::Rows1,
                           MatmulHalf::Columns0, MatmulHalf::Columns1}) {
@@ -86,8 +87,7 @@ CDNABlockScales::Scales CDNABlockScales::createScales(bool isOfA) {
           b.add(b.mul(line, lineBytes), block));
     }
   }
-  Value bytes =
-      b.sub(b.mul(kernel.widen(lines), kernel.widen(lineBytes)), inLine);
+  Value bytes = b.sub(b.mul(kernel.widen(lines), pitch), inLine);
   return {BufferRange(b, base, bytes),
           layout == BlockScales::Lines ? kStageBlocks : kScaleTileBytes};
 }

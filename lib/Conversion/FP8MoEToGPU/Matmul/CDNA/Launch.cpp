@@ -121,8 +121,9 @@ LogicalResult CDNAMatmulLaunch::check() {
                           op.getContractedDimB(), bytes)) ||
       failed(checkResult("the result", instance.result)))
     return failure();
-  if (shiftsLines())
-    requireScaleRows(kMaxScaleRows);
+  // Kernels count them in 32 bits, and along the contraction their bytes.
+  if (problem.blockScalesA == BlockScales::GroupTiles)
+    requireScaleRows(problem.isMGrouped() ? kMaxExtent : kMaxScaleRows);
   if (!instance.addend)
     return success();
   return checkResult("the tensor to accumulate into", *instance.addend);

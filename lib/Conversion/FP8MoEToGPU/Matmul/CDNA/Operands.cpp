@@ -187,7 +187,8 @@ CDNAOperands::Address CDNAOperands::getAddress(MatmulHalf half, Value step) {
   Address address = {isRowsHalf(half) ? rangeA : rangeB,
                      offsets[static_cast<int>(half)], step};
   bool isShifted = kernel.config.shiftsLines;
-  if (kernel.hasWholeStages() && !isShifted) {
+  if (kernel.hasWholeStages()) {
+    assert(!isShifted && "groups that are padded are not shifted");
     address.range = address.range.onlyIf(b, b.less(step, tile.endBytes));
     return address;
   }

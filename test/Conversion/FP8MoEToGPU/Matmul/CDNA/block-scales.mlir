@@ -22,14 +22,19 @@ func.func @forward(%a: tensor<?x5120x!fp8moe.e4m3>, %sa: tensor<?x160xf8E8M0FNU>
 // CHECK: .amdhsa_private_segment_fixed_size 0
 // CHECK: .vgpr_spill_count: 0
 
-// Twelve bytes may be under way besides the eight loads that always may; in the second phase
+// Two stages begin with 12 bytes, and the loop loads as many. Twelve bytes may be under way besides the eight loads that always may; in the second phase
 // they come. Columns are the first operand, e5m2 is format 1.
 
 // RUN: fp8moe-compile %t/long.mlir --target=gfx950 --emit=asm | FileCheck %s --check-prefix=WAITS
+// WAITS-COUNT-24: buffer_load_ubyte
+// WAITS-COUNT-2: buffer_load_dwordx4 {{.*}} lds
+// WAITS-NOT: buffer_load
 // WAITS: s_waitcnt vmcnt(20) lgkmcnt(0)
 // WAITS: s_setprio 1
 // WAITS-COUNT-16: v_mfma_scale_f32_16x16x128_f8f6f4 {{.*}} op_sel_hi:[0,0,0] cbsz:1
 // WAITS: s_setprio 0
+// WAITS-COUNT-6: buffer_load_dwordx4 {{.*}} lds
+// WAITS-NOT: buffer_load
 // WAITS: s_waitcnt vmcnt(8) lgkmcnt(0)
 // WAITS: s_setprio 1
 // WAITS-COUNT-16: v_mfma_scale_f32_16x16x128_f8f6f4
