@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -60,6 +61,8 @@ def on_a_terminal(script, interrupt_after=None):
     start, shown, interrupted = time.monotonic(), b"", False
     process, terminal = pty.fork()
     if process == 0:
+        # A shell cannot trap what was ignored when it began, as in a job in the background.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.execvp("bash", ["bash", "-c", f"source {ROOT}/scripts/common.sh\n{script}"])
     while True:
         if select.select([terminal], [], [], 0.1)[0]:
