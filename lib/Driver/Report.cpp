@@ -11,6 +11,7 @@
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -103,19 +104,20 @@ static void printKernels(llvm::raw_ostream &os,
   for (const KernelReport &kernel : kernels)
     width = std::max(width, kernel.name.size());
   auto pad = [](StringRef name, size_t width) {
-    return name.str() + std::string(width - name.size(), ' ');
+    return llvm::left_justify(name, width);
   };
-  constexpr StringLiteral columns =
-      "{0} {1,8} {2,12} {3,9} {4,8} {5,8} {6,9}\n";
-  os << formatv(columns.data(), pad("  kernel", width + 4), "launches", "block",
-                "registers", "shared", "spills", "resident");
+  constexpr StringLiteral columns = " {0,8} {1,12} {2,9} {3,8} {4,8} {5,9}\n";
+  os << pad("  kernel", width + 4)
+     << formatv(columns.data(), "launches", "block", "registers", "shared",
+                "spills", "resident");
   for (const KernelReport &kernel : kernels) {
     std::string launches = std::to_string(kernel.launches);
     if (kernel.conditionalLaunches)
       launches = std::to_string(kernel.launches - kernel.conditionalLaunches) +
                  "-" + launches;
-    os << formatv(columns.data(), "    " + pad(kernel.name, width), launches,
-                  kernel.block, orDash(kernel.registers), kernel.sharedMemory,
+    os << "    " << pad(kernel.name, width)
+       << formatv(columns.data(), launches, kernel.block,
+                  orDash(kernel.registers), kernel.sharedMemory,
                   orDash(kernel.spills), orDash(kernel.residentBlocks));
     if (kernel.accumulationRegisters)
       os << formatv("      {0} of the registers are AGPRs; {1} SGPRs\n",

@@ -397,6 +397,14 @@ SmallVector<Value> fp8moe::createShiftedWords(KernelBuilder &b,
   return shifted;
 }
 
+Value fp8moe::createFunnelShift(KernelBuilder &b, ArrayRef<Value> row,
+                                Value bits) {
+  SmallVector<Value> result;
+  for (auto [low, high] : llvm::zip_equal(row.drop_back(), row.drop_front()))
+    result.push_back(LLVM::FshrOp::create(b, high, low, bits));
+  return b.packWords(result);
+}
+
 Value fp8moe::createWordsAt(KernelBuilder &b, Value before, Value words,
                             Value offset) {
   SmallVector<Value> row = b.unpackWords(before);
@@ -406,10 +414,7 @@ Value fp8moe::createWordsAt(KernelBuilder &b, Value before, Value words,
     return b.equal(b.bitAnd(offset, bytes), 0);
   });
   Value bits = b.mul(b.bitAnd(offset, kWordBytes - 1), 8);
-  SmallVector<Value> result;
-  for (int64_t i : llvm::seq(kVectorBytes / kWordBytes))
-    result.push_back(LLVM::FshrOp::create(b, row[i + 1], row[i], bits));
-  return b.packWords(result);
+  return createFunnelShift(b, row, bits);
 }
 
 void fp8moe::zeroChunk(KernelBuilder &b, const Plane &plane, Value first,

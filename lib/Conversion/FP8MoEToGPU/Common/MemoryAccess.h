@@ -79,6 +79,9 @@ void storeBytes(KernelBuilder &b, Value pointer, Value words, Value low,
 SmallVector<Value> createShiftedWords(KernelBuilder &b, ArrayRef<Value> before,
                                       ArrayRef<Value> words, Value shift);
 
+/// The words that begin `bits` (i32, below 32) into a row of words; one fewer.
+Value createFunnelShift(KernelBuilder &b, ArrayRef<Value> row, Value bits);
+
 /// The 16 bytes that begin `offset` bytes (i32, 0 to 15) in those of `before`,
 /// behind which those of `words` follow.
 Value createWordsAt(KernelBuilder &b, Value before, Value words, Value offset);

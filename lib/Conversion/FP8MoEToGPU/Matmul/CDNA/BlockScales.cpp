@@ -94,20 +94,14 @@ CDNABlockScales::Scales CDNABlockScales::createScales(bool isOfA) {
 
 SmallVector<Value> CDNABlockScales::load(MatmulHalf half, Value step) const {
   const Scales &scales = isRowsHalf(half) ? scalesA : scalesB;
-  bool isWhole = kernel.hasWholeStages();
-  BufferRange range = scales.range;
-  Value isInside;
-  if (isWhole)
-    range = range.onlyIf(b, b.less(step, tile.endBytes));
-  else
-    isInside =
-        b.less(b.mul(kernel.laneChunk, kMXBlock), b.sub(tile.endBytes, step));
+  SmallVector<Value> laneOffsets = offsets[static_cast<int>(half)];
+  BufferRange range =
+      excludeBehindEnd(kernel, tile, scales.range,
+                       b.mul(kernel.laneChunk, kMXBlock), step, laneOffsets);
   Value uniform =
       b.mul(b.divU(step, kStageBlocks * kMXBlock), scales.stageBytes);
   SmallVector<Value> bytes;
-  for (Value offset : offsets[static_cast<int>(half)]) {
-    if (!isWhole)
-      offset = b.select(isInside, offset, BufferRange::kOutside);
+  for (Value offset : laneOffsets) {
     Value byte = range.load(b, b.getI8Type(), offset, uniform);
     // An extension to zeros is an instruction for each, of bytes that no matrix
     // instruction reads.

@@ -80,11 +80,7 @@ static bool isContractionMultipleOf(const CDNAMatmulKernel &kernel,
 }
 
 bool CDNAMatmulKernel::needsHeadMask() const {
-  return !config.shiftsLines && mayBeginInsideChunk();
-}
-
-bool CDNAMatmulKernel::mayBeginInsideChunk() const {
-  return !problem.isMGrouped() && needsTailMask();
+  return !config.shiftsLines && !problem.isMGrouped() && needsTailMask();
 }
 
 bool CDNAMatmulKernel::needsTailMask() const {

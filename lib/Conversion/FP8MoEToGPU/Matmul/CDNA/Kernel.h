@@ -10,6 +10,7 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_CDNA_KERNEL_H
 
 #include "FP8MoEToGPU/AMD/BufferRange.h"
+#include "FP8MoEToGPU/Common/MemoryAccess.h"
 #include "FP8MoEToGPU/Common/ScaleTiles.h"
 #include "FP8MoEToGPU/Matmul/CDNA/Mfma.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/CDNA/GroupedMatmul.h"
@@ -51,9 +52,6 @@ struct CDNAMatmulKernel {
   /// Whether the contraction of every tile is a multiple of a stage, so that
   /// all lanes are inside of it or none is.
   bool hasWholeStages() const;
-
-private:
-  bool mayBeginInsideChunk() const;
 };
 
 //===----------------------------------------------------------------------===//
@@ -103,6 +101,15 @@ inline bool isSecondHalf(MatmulHalf half) {
 /// The row or column of the tile that the lane has in the fragments of a half,
 /// one for each (i32).
 SmallVector<Value> createLaneLines(CDNAMatmulKernel &kernel, MatmulHalf half);
+
+/// The range from which lanes load of the stage that is `step` bytes into the
+/// contraction, each `inStage` bytes into the stage (both i32). What is behind
+/// the contraction's end is outside: the lane's offset is, which changes
+/// `offsets`, or nothing is inside.
+BufferRange excludeBehindEnd(const CDNAMatmulKernel &kernel,
+                             const CDNATile &tile, const BufferRange &range,
+                             Value inStage, Value step,
+                             MutableArrayRef<Value> offsets);
 
 /// Scales of blocks (G9), one of which a lane needs for each fragment and
 /// stage.

@@ -64,9 +64,9 @@ private:
   int64_t stepBytes() const { return kernel.config.stepBytes; }
   Staged createPrologue();
   void refill(ArrayRef<MatmulHalf> halves, Value stage, Value step,
-              MutableArrayRef<Value> staged);
+              MutableArrayRef<Value> staged, bool masksStaged);
   void storeStaged(MatmulHalf half, Value stage, Value step,
-                   MutableArrayRef<Value> staged);
+                   MutableArrayRef<Value> staged, bool isMasked);
   MutableArrayRef<Value> getStaged(MatmulHalf half,
                                    MutableArrayRef<Value> staged);
   SmallVector<Value> loadScales(Value step);
@@ -79,8 +79,10 @@ private:
   void shiftWaves(int64_t waveRow);
   int64_t getLoadsAhead();
   Value createMaskedBegin(Value end);
-  SmallVector<Value> multiplyStages(Value begin, Value end, ValueRange init);
-  SmallVector<Value> multiplyStage(Value step, ValueRange carried);
+  SmallVector<Value> multiplyStages(Value begin, Value end, ValueRange init,
+                                    bool masksStaged);
+  SmallVector<Value> multiplyStage(Value step, ValueRange carried,
+                                   bool masksStaged);
   /// The sums of a quadrant of the tile: rows of one half, columns of one.
   int64_t getQuadrantSums() const {
     return kernel.config.getRowTiles() * kernel.config.getColumnTiles();
@@ -94,8 +96,6 @@ private:
   std::optional<CDNABlockScales> blockScales;
   /// Scales of a stage.
   size_t numScales = 0;
-  /// Whether what goes to shared memory from registers may have bytes to mask.
-  bool masksStaged = false;
 };
 } // namespace
 
@@ -137,10 +137,11 @@ MutableArrayRef<Value> MainLoop::getStaged(MatmulHalf half,
 }
 
 /// Fills half a stage with what was loaded `step` bytes into the contraction.
+/// `isMasked`: it may have bytes that are not the tile's.
 void MainLoop::storeStaged(MatmulHalf half, Value stage, Value step,
-                           MutableArrayRef<Value> staged) {
+                           MutableArrayRef<Value> staged, bool isMasked) {
   SmallVector<Value> chunks = operands.combine(half, getStaged(half, staged));
-  if (masksStaged)
+  if (isMasked)
     operands.mask(half, step, chunks);
   operands.storeToShared(half, stage, chunks);
 }
@@ -148,13 +149,13 @@ void MainLoop::storeStaged(MatmulHalf half, Value stage, Value step,
 /// Fills halves of a stage: with what is `step` bytes into the contraction, or
 /// with what is in registers, which then get that.
 void MainLoop::refill(ArrayRef<MatmulHalf> halves, Value stage, Value step,
-                      MutableArrayRef<Value> staged) {
+                      MutableArrayRef<Value> staged, bool masksStaged) {
   for (MatmulHalf half : halves) {
     if (isDirect()) {
       operands.loadToShared(half, stage, step);
       continue;
     }
-    storeStaged(half, stage, b.sub(step, stepBytes()), staged);
+    storeStaged(half, stage, b.sub(step, stepBytes()), staged, masksStaged);
     llvm::copy(operands.load(half, step), getStaged(half, staged).begin());
   }
 }
@@ -182,9 +183,10 @@ MainLoop::Staged MainLoop::createPrologue() {
     llvm::append_range(staged, getStaged(MatmulHalf::Rows1, stages[1]));
     createSchedulingFence(b);
     for (MatmulHalf half : kAll) {
-      storeStaged(half, zero, zero, stages[0]);
+      bool isMasked = kernel.config.shiftsLines;
+      storeStaged(half, zero, zero, stages[0], isMasked);
       if (half != MatmulHalf::Rows1)
-        storeStaged(half, second, step, stages[1]);
+        storeStaged(half, second, step, stages[1], isMasked);
     }
   }
   endReads();
@@ -263,7 +265,8 @@ Value MainLoop::createMaskedBegin(Value end) {
 
 /// Reads, refills and multiplies one stage; returns what the next one needs:
 /// sums, where it is in shared memory, its scales, and what is in registers.
-SmallVector<Value> MainLoop::multiplyStage(Value step, ValueRange carried) {
+SmallVector<Value> MainLoop::multiplyStage(Value step, ValueRange carried,
+                                           bool masksStaged) {
   SmallVector<Value> sums(carried.take_front(getSums()));
   Value stage = carried[getSums()];
   ValueRange loaded = carried.drop_front(getSums() + 1);
@@ -284,7 +287,8 @@ SmallVector<Value> MainLoop::multiplyStage(Value step, ValueRange carried) {
   for (Fragments *fragments : {&rows, &columns0, &columns1})
     setScales(*fragments, scalesLeft);
   SmallVector<Value> nextScales = loadScales(b.add(step, stepBytes()));
-  refill(MatmulHalf::Rows1, next, b.add(step, stepBytes() + ahead), staged);
+  refill(MatmulHalf::Rows1, next, b.add(step, stepBytes() + ahead), staged,
+         masksStaged);
   endReads(/*others=*/numScales);
   maskIfNeeded(step, {&rows, &columns0, &columns1});
   createPriority(b, 1);
@@ -295,7 +299,8 @@ SmallVector<Value> MainLoop::multiplyStage(Value step, ValueRange carried) {
 
   rows = operands.read(MatmulHalf::Rows1, stage);
   setScales(rows, scalesLeft);
-  refill(kFirst, stage, b.add(step, 2 * stepBytes() + ahead), staged);
+  refill(kFirst, stage, b.add(step, 2 * stepBytes() + ahead), staged,
+         masksStaged);
   endReads();
   maskIfNeeded(step, {&rows});
   createPriority(b, 1);
@@ -311,17 +316,16 @@ SmallVector<Value> MainLoop::multiplyStage(Value step, ValueRange carried) {
 }
 
 SmallVector<Value> MainLoop::multiplyStages(Value begin, Value end,
-                                            ValueRange init) {
+                                            ValueRange init, bool masksStaged) {
   return b.createFor(begin, end, stepBytes(), init,
                      [&](Value step, ValueRange carried) {
-                       return multiplyStage(step, carried);
+                       return multiplyStage(step, carried, masksStaged);
                      });
 }
 
 CDNAAccumulators MainLoop::build() {
   SmallVector<Value> scales = loadScales(b.i32(0));
   numScales = scales.size();
-  masksStaged = kernel.config.shiftsLines;
   Staged staged = createPrologue();
   shiftWaves(1);
 
@@ -344,12 +348,11 @@ CDNAAccumulators MainLoop::build() {
       blockScales ? createOpaqueUniform(b, tile.endBytes) : tile.endBytes;
   if (kernel.config.shiftsLines) {
     Value masked = createOpaqueUniform(b, createMaskedBegin(end));
-    masksStaged = false;
-    carried = multiplyStages(begin, masked, carried);
-    masksStaged = true;
+    carried = multiplyStages(begin, masked, carried, /*masksStaged=*/false);
     begin = masked;
   }
-  carried = multiplyStages(begin, end, carried);
+  carried = multiplyStages(begin, end, carried,
+                           /*masksStaged=*/kernel.config.shiftsLines);
   shiftWaves(0);
   // Shared memory is free for something else.
   createWaitCount(b, 0, 0);

@@ -178,26 +178,41 @@ int64_t CDNAOperands::getHalfOffset(MatmulHalf half) const {
   llvm_unreachable("unknown half");
 }
 
-/// What is behind the contraction's end is outside of the range: the lane's
-/// offset is, or nothing is inside. A sum with what all lanes add then lies in
-/// the range, or outside of it without that as well. The range of shifted lines
-/// ends inside of their last chunk, so that what is compared with it, the
-/// lane's offset, counts from the first stage on.
+BufferRange fp8moe::excludeBehindEnd(const CDNAMatmulKernel &kernel,
+                                     const CDNATile &tile,
+                                     const BufferRange &range, Value inStage,
+                                     Value step,
+                                     MutableArrayRef<Value> offsets) {
+  KernelBuilder &b = kernel.b;
+  if (kernel.hasWholeStages())
+    return range.onlyIf(b, b.less(step, tile.endBytes));
+  Value isInside = b.less(inStage, b.sub(tile.endBytes, step));
+  for (Value &offset : offsets)
+    offset = b.select(isInside, offset, BufferRange::kOutside);
+  return range;
+}
+
+/// A sum with what all lanes add lies in the range, or outside of it without
+/// that as well. The range of shifted lines ends inside of their last chunk, so
+/// that what is compared with it, the lane's offset, counts from the first
+/// stage on.
 CDNAOperands::Address CDNAOperands::getAddress(MatmulHalf half, Value step) {
-  Address address = {isRowsHalf(half) ? rangeA : rangeB,
-                     offsets[static_cast<int>(half)], step};
-  bool isShifted = kernel.config.shiftsLines;
-  if (kernel.hasWholeStages()) {
-    assert(!isShifted && "groups that are padded are not shifted");
-    address.range = address.range.onlyIf(b, b.less(step, tile.endBytes));
-    return address;
-  }
-  Value chunk = isRowsHalf(half) ? chunkA : chunkB;
-  Value isInside = b.less(chunk, b.sub(tile.endBytes, step));
-  for (Value &offset : address.offsets)
-    offset = b.select(isInside, isShifted ? b.add(offset, step) : offset,
-                      BufferRange::kOutside);
-  address.uniform = isShifted ? b.i32(0) : b.minS(step, tile.endBytes);
+  bool isRows = isRowsHalf(half), isShifted = kernel.config.shiftsLines;
+  assert(!(isShifted && kernel.hasWholeStages()) &&
+         "groups that are padded are not shifted");
+  Address address;
+  address.offsets = offsets[static_cast<int>(half)];
+  if (isShifted)
+    for (Value &offset : address.offsets)
+      offset = b.add(offset, step);
+  address.range =
+      excludeBehindEnd(kernel, tile, isRows ? rangeA : rangeB,
+                       isRows ? chunkA : chunkB, step, address.offsets);
+  if (isShifted)
+    address.uniform = b.i32(0);
+  else
+    address.uniform =
+        kernel.hasWholeStages() ? step : b.minS(step, tile.endBytes);
   return address;
 }
 
@@ -243,11 +258,7 @@ SmallVector<Value> CDNAOperands::combine(MatmulHalf half,
   for (size_t i = 0; i < staged.size(); i += 2) {
     SmallVector<Value> words = b.unpackWords(staged[i]);
     words.push_back(staged[i + 1]);
-    SmallVector<Value> shifted;
-    for (auto [low, high] : llvm::zip_equal(ArrayRef(words).drop_back(),
-                                            ArrayRef(words).drop_front()))
-      shifted.push_back(LLVM::FshrOp::create(b, high, low, bits));
-    chunks.push_back(b.packWords(shifted));
+    chunks.push_back(createFunnelShift(b, words, bits));
   }
   return chunks;
 }
