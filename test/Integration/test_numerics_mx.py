@@ -108,18 +108,24 @@ def test_every_exponent_and_rounding_of_the_scale(mx_device, function, kind, mod
     oracle.assert_equal(out["q"], q, "data")
 
 
-SCALE_SHAPES = ((1, 1), (0, 4), (128, 4), (129, 5), (300, 44), (7, 200))
+SCALE_SHAPES = (
+    *[(name, shape) for name in ("scales", "column_major_scales")
+      for shape in ((1, 1), (0, 4), (128, 4), (129, 5), (300, 44), (7, 200), (260, 131))],
+    *[("expert_scales", shape) for shape in ((1, 1, 1), (3, 129, 35), (2, 40, 64), (0, 4, 4))],
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("shape", SCALE_SHAPES, ids=lambda s: "x".join(map(str, s)))
-def test_scales_to_blocked_tiles(mx_device, shape):
+@pytest.mark.parametrize("name, shape", SCALE_SHAPES, ids=lambda s: s if isinstance(s, str) else "x".join(map(str, s)))
+def test_scales_to_blocked_tiles(mx_device, name, shape):
     x = np.frombuffer(cases.rng_for("tiles", shape).bytes(int(np.prod(shape))), oracle.E8M0).reshape(shape)
-    out = mx_device.run(TILES, "scales_to_blocked", [{"x": x}])[0]["y"]
+    laid_out = cases.lay_out(x, COL) if name.startswith("column_major") else x
+    out = mx_device.run(TILES, f"{name}_to_blocked", [{"x": laid_out}])[0]["y"]
     oracle.assert_equal(out, oracle.blocked_scales(x.view(np.uint8)).view(oracle.E8M0), "tiles", exact_nan=True)
 
 
-def test_scales_from_blocked_tiles(mx_device):
-    y = np.frombuffer(cases.rng_for("from tiles").bytes(300 * 44), oracle.E8M0).reshape(300, 44)
+@pytest.mark.parametrize("shape", ((300, 44), (2, 129, 45)), ids=lambda s: "x".join(map(str, s)))
+def test_scales_from_blocked_tiles(mx_device, shape):
+    y = np.frombuffer(cases.rng_for("from tiles").bytes(int(np.prod(shape))), oracle.E8M0).reshape(shape)
     x = oracle.blocked_scales(y.view(np.uint8)).view(oracle.E8M0)
-    out = mx_device.run(TILES, "scales_300x44_from_blocked", [{"x": x}])[0]["y"]
+    out = mx_device.run(TILES, f"scales_{'x'.join(map(str, shape))}_from_blocked", [{"x": x}])[0]["y"]
     oracle.assert_equal(out, y, "scales", exact_nan=True)

@@ -12,9 +12,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// (X6): rows of 16 bytes hold the blocks of four lines.
-static constexpr int64_t kInterleavedLines = 32;
-
 static constexpr int64_t kNaNByte = 255;
 
 Value fp8moe::createBlockScaleBF16Bits(KernelBuilder &b, Value byte) {

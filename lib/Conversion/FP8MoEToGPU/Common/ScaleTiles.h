@@ -19,6 +19,8 @@ namespace mlir::fp8moe {
 /// lines as a segment tile.
 inline constexpr int64_t kScaleTileBlocks = kSegmentTile / kMXBlock;
 inline constexpr int64_t kScaleTileBytes = kSegmentTile * kScaleTileBlocks;
+/// (X6): rows of 16 bytes hold the blocks of four lines, this far apart.
+inline constexpr int64_t kInterleavedLines = 32;
 
 /// The byte of a block of a line in its tile.
 Value createOffsetInScaleTile(KernelBuilder &b, Value lineInTile,

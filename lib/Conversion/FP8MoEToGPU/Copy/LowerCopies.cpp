@@ -194,6 +194,7 @@ static void launchRelayoutScales(RelayoutOp op, const BufferView &from,
   RelayoutScalesProblem problem;
   problem.toTiles = to.strides.empty();
   const BufferView &plain = problem.toTiles ? from : to;
+  problem.tilesAlignment = getBufferAlignment(problem.toTiles ? to : from);
   OpBuilder builder = lowering.getBuilder();
   SizeBuilder size(builder, op.getLoc());
   int64_t line = plain.sizes.size() - 2;
@@ -206,7 +207,7 @@ static void launchRelayoutScales(RelayoutOp op, const BufferView &from,
   sizes.lineStride = plain.strides[line];
   sizes.blockStride = plain.strides[line + 1];
   SmallVector<OpFoldResult> arguments;
-  SmallVector<int64_t> key{problem.toTiles};
+  SmallVector<int64_t> key{problem.toTiles, problem.tilesAlignment};
   for (auto [from, to] : llvm::zip_equal(ScaleMatrices<OpFoldResult>::members(),
                                          ScaleMatrices<int64_t>::members())) {
     arguments.push_back(sizes.*from);
@@ -219,11 +220,10 @@ static void launchRelayoutScales(RelayoutOp op, const BufferView &from,
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
         buildRelayoutScales(op.getLoc(), module, name, problem, hooks);
       });
-  OpFoldResult tiles = size.mul(
+  OpFoldResult blockTiles = size.ceilDiv(sizes.blocks, kScaleTileLineBlocks);
+  OpFoldResult workTiles = size.mul(
       size.mul(sizes.matrices, size.ceilDiv(sizes.lines, kScaleTileLines)),
-      size.ceilDiv(sizes.blocks, kScaleTileLineBlocks));
-  OpFoldResult workTiles = size.ceilDiv(
-      size.mul(tiles, size.constant(kScaleTileLines)), kRelayoutScalesThreads);
+      size.ceilDiv(blockTiles, kRelayoutScalesTiles));
   lowering.createLaunch(op.getLoc(), kernel, workTiles, kRelayoutScalesThreads,
                         {from.buffer, to.buffer}, arguments);
 }

@@ -1,20 +1,22 @@
 // RUN: fp8moe-opt %s --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
 
-// Block scales to tiles and from them: a thread has the four blocks of a line of a tile.
+// Block scales to tiles and from them: a thread has the four blocks of each of four lines, a chunk of a tile.
 
 #blocked = #fp8moe.scale_blocked<128x4>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // Bytes of a tile outside of the matrix are zero.
+  // A word where the four blocks lie side by side, and bytes otherwise. Those outside of the matrix are zero.
   // CHECK-LABEL: gpu.func @scales_to_tiles_0
-  // CHECK-COUNT-4: scf.if %{{.*}} -> (i8)
+  // CHECK-COUNT-4: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
+  // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
   func.func @to(%s: tensor<?x10xf8E8M0FNU>) -> tensor<?x10xf8E8M0FNU, #blocked> {
     %b = fp8moe.relayout %s : tensor<?x10xf8E8M0FNU> -> tensor<?x10xf8E8M0FNU, #blocked>
     return %b : tensor<?x10xf8E8M0FNU, #blocked>
   }
 
-  // Each expert has tiles of its own.
+  // Each expert has tiles of its own. Only what is inside of the matrix is stored.
   // CHECK-LABEL: gpu.func @scales_from_tiles_1
-  // CHECK-COUNT-4: scf.if %{{[^-]*$}}
+  // CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+  // CHECK-COUNT-4: llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<1>
   // CHECK-LABEL: fp8moe_plan.program @to
   // CHECK-LABEL: fp8moe_plan.program @from
   // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@scales_from_tiles_1

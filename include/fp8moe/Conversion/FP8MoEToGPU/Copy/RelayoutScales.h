@@ -30,12 +30,16 @@ template <typename T> struct ScaleMatrices {
 /// (V4): a copy of block scales between plain matrices and tiles (X6).
 struct RelayoutScalesProblem {
   bool toTiles = true;
+  /// Promised alignment in bytes of the first tile.
+  int64_t tilesAlignment = 1;
   /// ShapedType::kDynamic for what is only known at run time.
   ScaleMatrices<int64_t> sizes;
 };
 
 inline constexpr int64_t kRelayoutScalesThreads = 256;
-/// Lines and blocks of a tile. A thread takes the blocks of a line of it.
+/// Tiles that a thread block moves at a time, of the same lines.
+inline constexpr int64_t kRelayoutScalesTiles = 8;
+/// Lines and blocks of a tile.
 inline constexpr int64_t kScaleTileLines = 128;
 inline constexpr int64_t kScaleTileLineBlocks = 4;
 

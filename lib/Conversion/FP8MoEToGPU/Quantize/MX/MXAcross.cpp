@@ -27,11 +27,9 @@ MXAcross::MXAcross(MXKernel &kernel, int64_t numLines)
     : kernel(kernel), b(kernel.b), numLines(numLines),
       output(kernel, numLines, /*alongLines=*/!kernel.toLines,
              /*hasMore=*/false, "tile_across"),
-      factors(
-          b.allocateShared(kBlocks * kSegmentTile * sizeof(float), "factors")) {
-  if (kernel.problem.tiledScales)
-    scaleTile = b.allocateShared(kScaleTileBytes, "scales_across");
-}
+      scaleTile(b.allocateShared(kScaleTileBytes, "scales_across")),
+      factors(b.allocateShared(kBlocks * kSegmentTile * sizeof(float),
+                               "factors")) {}
 
 /// Words of magnitudes of this thread's lines at each position of its block: as
 /// many neighbouring positions as elements fit a word.
@@ -104,7 +102,7 @@ Value MXAcross::getFirstPosition(Value line, Value block) {
 }
 
 void MXAcross::putNoScales(const MXTile &tile, Value line, Value block) {
-  if (!scaleTile)
+  if (!kernel.problem.tiledScales)
     return;
   MXTile own = kernel.getTile(tile.tile);
   for (int64_t i : llvm::seq(numLines))
@@ -127,10 +125,7 @@ void MXAcross::putFactors(const MXTile &tile, Value line, Value block,
   Value blockLines = b.divU(line, kMXBlock);
   for (int64_t i : llvm::seq(numLines)) {
     Value position = b.add(getFirstPosition(line, block), i);
-    if (scaleTile)
-      kernel.putScale(own, scaleTile, position, blockLines, scales.bytes[i]);
-    else
-      kernel.storeScale(own, position, blockLines, scales.bytes[i]);
+    kernel.putScale(own, scaleTile, position, blockLines, scales.bytes[i]);
     Value factor = scales.multipliers[i];
     if (kernel.packsFactors)
       factor = kernel.math.packFactors(factor, factor);
@@ -156,8 +151,7 @@ void MXAcross::putBlock(Value line, Value block, ArrayRef<Value> chunks) {
 
 void MXAcross::store(const MXTile &tile) {
   MXTile own = kernel.getTile(tile.tile);
-  if (scaleTile)
-    kernel.storeScaleTile(own, scaleTile);
+  kernel.storeScales(own, scaleTile);
   // Its lines are the positions of the threads' lines.
   output.store({own.tile, own.elements, own.lines, own.input, own.output,
                 own.alignedOutput});

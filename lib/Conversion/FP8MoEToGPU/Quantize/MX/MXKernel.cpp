@@ -145,6 +145,27 @@ void MXKernel::storeScale(const MXTile &tile, Value lineInTile,
   });
 }
 
+void MXKernel::storeScales(const MXTile &tile, Value memory) {
+  if (problem.tiledScales)
+    storeScaleTile(tile, memory);
+  else
+    storeScaleLines(tile, memory);
+}
+
+/// The blocks of a line lie side by side, and so do the threads that store
+/// them: fewer sectors than those that quantize them would touch at once.
+void MXKernel::storeScaleLines(const MXTile &tile, Value memory) {
+  b.createFor(b.getThread(), b.i64(kScaleTileBytes), b.getNumThreads(),
+              [&](Value index) {
+                Value line = b.divU(index, kScaleTileBlocks);
+                Value block = b.remU(index, kScaleTileBlocks);
+                Value offset = createOffsetInScaleTile(b, line, block);
+                storeScale(tile, line, block,
+                           b.load(b.getI8Type(), b.offsetBytes(memory, offset),
+                                  /*alignment=*/1));
+              });
+}
+
 void MXKernel::storeScaleTile(const MXTile &tile, Value memory) {
   Value target = getScaleTile(tile);
   auto copy = [&](Type type, int64_t bytes) {

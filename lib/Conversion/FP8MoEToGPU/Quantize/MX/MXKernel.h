@@ -49,15 +49,15 @@ public:
   Value createProduct(Value chunk, ArrayRef<Value> factors);
   /// The FP8 bytes of values times a factor (f32) each, or of products.
   SmallVector<Value> createFP8(ArrayRef<Value> values, ArrayRef<Value> factors);
-  /// Stores the byte (i32) of a block of a line, both counted in the tile. What
-  /// is no block of the tensor has a byte only in tiles: zero.
+  /// Stores the byte (i32 or i8) of a block of a line, both counted in the
+  /// tile. What is no block of the tensor has a byte only in tiles: zero.
   void storeScale(const MXTile &tile, Value lineInTile, Value blockInTile,
                   Value byte);
-  /// The same into `memory`, which `storeScaleTile` copies to the tile when all
-  /// threads have done so.
+  /// The same into `memory`, a tile of scales from which `storeScales` stores
+  /// them when all threads have done so.
   void putScale(const MXTile &tile, Value memory, Value lineInTile,
                 Value blockInTile, Value byte);
-  void storeScaleTile(const MXTile &tile, Value memory);
+  void storeScales(const MXTile &tile, Value memory);
 
   KernelBuilder &b;
   const MXQuantizeProblem &problem;
@@ -74,6 +74,8 @@ private:
   void zeroTile(const MXTile &tile);
   Value getScaleTile(const MXTile &tile);
   Value isBlock(const MXTile &tile, Value lineInTile, Value blockInTile);
+  void storeScaleTile(const MXTile &tile, Value memory);
+  void storeScaleLines(const MXTile &tile, Value memory);
 
   Value inputPointer, offsetsPointer, outputPointer, scalesPointer;
   SegmentTiles tiles;

@@ -60,9 +60,8 @@ public:
       : kernel(kernel), b(kernel.b),
         numLines(kLoadBytes / kernel.math.getInputBytes()),
         hasMore(isShifted(kernel.problem)),
-        output(kernel, numLines, kernel.toLines, hasMore, "tile") {
-    if (kernel.problem.tiledScales)
-      scaleTile = b.allocateShared(kScaleTileBytes, "scales");
+        output(kernel, numLines, kernel.toLines, hasMore, "tile"),
+        scaleTile(b.allocateShared(kScaleTileBytes, "scales")) {
     if (acrossKernel)
       across.emplace(*acrossKernel, numLines);
   }
@@ -76,8 +75,7 @@ private:
   SmallVector<Value> packBlock(ArrayRef<Value> words);
   Value getLargest(ArrayRef<Value> chunks);
   SmallVector<Value> getMagnitudes(Value largest);
-  SmallVector<Value> storeScales(const MXTile &tile,
-                                 ArrayRef<Value> magnitudes);
+  SmallVector<Value> putScales(const MXTile &tile, ArrayRef<Value> magnitudes);
   SmallVector<Value> getFactors(ArrayRef<Value> multipliers);
   void quantizeTile(const MXTile &tile);
   void quantizeApart(const MXTile &tile);
@@ -201,7 +199,7 @@ SmallVector<Value> OuterBuilder::getMagnitudes(Value largest) {
 
 /// The zeros that tiles of scales have for what is no block.
 void OuterBuilder::putNoScales(const MXTile &tile) {
-  if (!scaleTile)
+  if (!kernel.problem.tiledScales)
     return;
   auto put = [&] {
     for (int64_t i : llvm::seq(numLines))
@@ -214,21 +212,18 @@ void OuterBuilder::putNoScales(const MXTile &tile) {
 }
 
 /// Returns what the elements of each line are multiplied by.
-SmallVector<Value> OuterBuilder::storeScales(const MXTile &tile,
-                                             ArrayRef<Value> magnitudes) {
+SmallVector<Value> OuterBuilder::putScales(const MXTile &tile,
+                                           ArrayRef<Value> magnitudes) {
   MXKernel::Scales scales = kernel.createScales(magnitudes);
-  auto store = [&] {
+  auto put = [&] {
     for (auto [i, byte] : llvm::enumerate(scales.bytes))
-      if (scaleTile)
-        kernel.putScale(tile, scaleTile, b.add(line, i), block, byte);
-      else
-        kernel.storeScale(tile, b.add(line, i), block, byte);
+      kernel.putScale(tile, scaleTile, b.add(line, i), block, byte);
   };
   // The block behind a tile is another one's.
   if (hasMore)
-    b.createIf(b.less(block, kBlocks), store);
+    b.createIf(b.less(block, kBlocks), put);
   else
-    store();
+    put();
   return scales.multipliers;
 }
 
@@ -247,7 +242,7 @@ SmallVector<Value> OuterBuilder::getFactors(ArrayRef<Value> multipliers) {
 void OuterBuilder::quantizeWhole(const MXTile &tile, ArrayRef<Value> words) {
   SmallVector<Value> chunks = packBlock(maskBlock(tile, words));
   SmallVector<Value> factors =
-      getFactors(storeScales(tile, getMagnitudes(getLargest(chunks))));
+      getFactors(putScales(tile, getMagnitudes(getLargest(chunks))));
   output.putBlock(line, block, chunks, [&](Value) { return factors; });
 }
 
@@ -277,7 +272,7 @@ void OuterBuilder::quantizeElements(const MXTile &tile) {
         return kernel.math.createAbsMax(previous, chunk);
       }).front();
   SmallVector<Value> factors =
-      getFactors(storeScales(tile, getMagnitudes(largest)));
+      getFactors(putScales(tile, getMagnitudes(largest)));
   forEachChunk({}, [&](Value number, Value chunk, Value) {
     output.putChunk(line, block, number, chunk, factors);
     return Value();
@@ -358,7 +353,7 @@ void OuterBuilder::quantizeTogether(const MXTile &tile,
     magnitudes.assign(numLines, maxOfBlockLines(b, magnitudes));
   // The exchange comes first, when a thread has nothing else in registers.
   putAcross([&] { across->putFactors(tile, line, block, chunks, magnitudes); });
-  SmallVector<Value> factors = getFactors(storeScales(tile, magnitudes));
+  SmallVector<Value> factors = getFactors(putScales(tile, magnitudes));
   output.putBlock(line, block, chunks, [&](Value) { return factors; });
   putAcross([&] { across->putBlock(line, block, chunks); });
 }
@@ -369,8 +364,7 @@ void OuterBuilder::quantizeTile(const MXTile &tile) {
   else
     quantizeApart(tile);
   b.createBarrier();
-  if (scaleTile)
-    kernel.storeScaleTile(tile, scaleTile);
+  kernel.storeScales(tile, scaleTile);
   output.store(tile);
   if (across)
     across->store(tile);
