@@ -38,7 +38,7 @@ import pathlib
 import random
 import sys
 
-from quantize_cases import MX_BLOCK, all_cases, emit_ir
+from quantize_cases import MX_BLOCK, all_cases, cases_of, emit_ir
 
 DEVICE = "cuda:0"
 
@@ -187,18 +187,32 @@ def plot(rows, path):
     figure.savefig(path, dpi=150)
 
 
+def read_shape(text):
+    try:
+        tokens, width, groups = (int(size) for size in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOKENS,WIDTH,GROUPS, as 16640,5120,16") from None
+    if min(tokens, width, groups) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} has a size below 1")
+    return tokens, width, groups
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("artifact", nargs="?", help="folder with the compiled programs")
     parser.add_argument("--ir", action="store_true", help="print the programs to compile")
     parser.add_argument("--only", default="", help="cases with one of these, after commas, in their kernel's name (default: all)")
+    parser.add_argument(
+        "--shape", action="append", type=read_shape, help="TOKENS,WIDTH,GROUPS: kernels of jagged groups, instead of all cases; repeatable"
+    )
     parser.add_argument("--rounds", type=int, default=9, help="timings of each contender (default: 9); 0 only checks the results, once")
     parser.add_argument("--seed", type=int, default=0, help="of inputs and groups (default: 0)")
     parser.add_argument("--peers", default="torchao,torch.compile", help="default: torchao,torch.compile")
     parser.add_argument("--json", help="save the table here")
     parser.add_argument("--plot", help="save a plot here (needs matplotlib)")
     options = parser.parse_args()
-    cases = [case for case in all_cases() if any(name in case.kernel for name in options.only.split(","))]
+    listed = cases_of(options.shape) if options.shape else all_cases()
+    cases = [case for case in listed if any(name in case.kernel for name in options.only.split(","))]
     if not cases:
         parser.error(f"no kernel has any of '{options.only}' in its name")
     if options.ir:

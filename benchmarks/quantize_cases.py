@@ -132,6 +132,15 @@ class Case:
         return shape + (f" E={self.groups}" if self.groups else "") + (" skewed" if self.kind == "skewed" else "")
 
 
+#: Kernels that take a number of groups.
+GROUPED = ("jagged_colwise", "jagged_colwise_column_major_input", "rowwise_and_colwise", "mx_rows", "mx_columns", "mx_both")
+
+
+def cases_of(shapes):
+    """The kernels of jagged groups for shapes (tokens, width, groups)."""
+    return [Case(kernel, tokens, [width], groups) for tokens, width, groups in shapes for kernel in GROUPED]
+
+
 def all_cases():
     for tokens, width in JAGGED:
         yield Case("rowwise", tokens, [width])

@@ -12,7 +12,7 @@ from typing import Any, Dict, Tuple
 from .cache import Request
 
 __all__ = [
-    "LARGE_WEIGHTS", "PARTS", "PROGRAMS", "RECIPES", "WEIGHTS",
+    "COLUMNS", "COLUMNS_PADDING", "LARGE_WEIGHTS", "PARTS", "PROGRAMS", "RECIPES", "WEIGHTS",
     "check_recipe", "grouped_mm", "grouped_mm_request", "kept_grouped_mm", "list_programs",
 ]  # fmt: skip
 
@@ -27,11 +27,18 @@ RECIPES: Dict[str, Tuple[str, ...]] = {
 #: The program of a grouped matmul, and those of its gradients.
 PROGRAMS: Tuple[str, ...] = ("forward", "backward", "grad_x", "grad_weights")
 
+#: The same where the forward quantizes x for the gradient of weights, too, along the rows of each group: one read of x serves
+#: both, and what is held until the backward has one byte for each element instead of two.
+COLUMNS: Tuple[str, ...] = ("forward_with_columns", "backward_from_columns", "grad_weights_from_columns")
+
+#: Columns begin and end at multiples of so many rows in each group, which are zeros.
+COLUMNS_PADDING = 128
+
 #: From so many weights on there is no `backward`, whose workspace holds all that is quantized until both gradients are
 #: there. With fewer, calls of several programs take longer than what they do.
 LARGE_WEIGHTS = 2**26
 
-#: What then computes both gradients: between these, whoever calls them frees what is read no more.
+#: What then computes both gradients (the first where x was kept as it is): between these, whoever calls them frees what is read no more.
 PARTS: Tuple[str, ...] = ("quantize_x", "quantize_grad_y", "quantize_weights_n", "multiply_grad_x", "multiply_grad_weights")
 
 #: How the weights [E, K, N] lie in memory: "KN" is row-major, "NK" a dense [E, N, K] seen transposed.
@@ -44,17 +51,16 @@ _ALIASES = """\
 """
 
 # Groups as gradients of weights read them fastest: what one program hands to another is not the compiler's choice.
-_PARTS_ALIASES = """\
-#padded = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>
-#transposed_padded = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = 128>>
+_PADDED_ALIASES = f"""\
+#padded = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = {COLUMNS_PADDING}>>
+#transposed_padded = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = {COLUMNS_PADDING}>>
 """
 
 _GROUPED_MM = {
     "forward": """\
-  func.func @forward({x}, {weights}, {offsets}) -> ({y}) {{
+  func.func @forward({x}, {forward_operands}, {offsets}) -> ({y}) {{
 {quantize_x_rows}
-{quantize_weights_k}
-{body_y}
+{quantize_forward_weights}{body_y}
     return %y : tensor<?x{N}xbf16>
   }}
 """,
@@ -74,6 +80,33 @@ _GROUPED_MM = {
     "grad_weights": """\
   func.func @grad_weights({grad_y}, {x}, {offsets}) -> ({grad_weights}) {{
 {body_grad_weights}
+    return %grad_weights : tensor<{E}x{K}x{N}xbf16, {layout}>
+  }}
+""",
+}
+
+_COLUMNS = {
+    "forward_with_columns": """\
+  func.func @forward_with_columns({x}, {forward_operands}, {offsets}) -> ({y}, {x_columns}, {x_scales}) {{
+{quantize_x_rows}
+{quantize_x_columns}
+{quantize_forward_weights}{body_y}
+    return %y, %xc, %xcs : tensor<?x{N}xbf16>, tensor<?x{K}x!fp8moe.e4m3{padded}>, tensor<{E}x{K}xf32>
+  }}
+""",
+    "backward_from_columns": """\
+  func.func @backward_from_columns({grad_y}, {x_columns_in}, {x_scales_in}, {grad_x_operand}, {offsets})
+      -> ({grad_x}, {grad_weights}) {{
+{body_grad_x}
+{quantize_grad_y_columns}
+{multiply_grad_weights}
+    return %grad_x, %grad_weights : tensor<?x{K}xbf16>, tensor<{E}x{K}x{N}xbf16, {layout}>
+  }}
+""",
+    "grad_weights_from_columns": """\
+  func.func @grad_weights_from_columns({grad_y}, {x_columns_in}, {x_scales_in}, {offsets}) -> ({grad_weights}) {{
+{quantize_grad_y_columns}
+{multiply_grad_weights}
     return %grad_weights : tensor<{E}x{K}x{N}xbf16, {layout}>
   }}
 """,
@@ -126,13 +159,6 @@ _KEPT_GROUPED_MM = {
     return %wk, %wks, %wn, %wns : {type_k}, tensor<{E}x{N}xf32>, {type_n}, tensor<{E}x{K}xf32>
   }}
 """,
-    "forward": """\
-  func.func @forward({x}, {weights}, {weights_k_in}, {scales_k_in}, {weights_n_in}, {scales_n_in}, {offsets}) -> ({y}) {{
-{quantize_x_rows}
-{body_y}
-    return %y : tensor<?x{N}xbf16>
-  }}
-""",
 }
 
 # Where no gradient reads quantized weights, only the form along K is kept.
@@ -142,13 +168,6 @@ _KEPT_FORWARD_ONLY = {
   func.func @quantize_weights({weights}) -> ({weights_k}, {scales_k}) {{
 {quantize_weights_k}
     return %wk, %wks : {type_k}, tensor<{E}x{N}xf32>
-  }}
-""",
-    "forward": """\
-  func.func @forward({x}, {weights}, {weights_k_in}, {scales_k_in}, {offsets}) -> ({y}) {{
-{quantize_x_rows}
-{body_y}
-    return %y : tensor<?x{N}xbf16>
   }}
 """,
 }
@@ -233,7 +252,16 @@ def grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "ro
         grad_x(grad_y, weights, offsets) -> grad_x
         grad_weights(grad_y, x, offsets) -> grad_weights
 
-    From LARGE_WEIGHTS weights on it has no `backward`. With recipe "rowwise" it has PARTS instead:
+    With recipe "rowwise" it also has COLUMNS, where x is kept as the gradient of weights reads it:
+
+        forward_with_columns(x, weights, offsets) -> y, x_columns, x_scales
+        backward_from_columns(grad_y, x_columns, x_scales, weights, offsets) -> grad_x, grad_weights
+        grad_weights_from_columns(grad_y, x_columns, x_scales, offsets) -> grad_weights
+
+    x_columns is e4m3 [M', K], contiguous along the rows, where each group begins at a multiple of COLUMNS_PADDING and ends with
+    zeros: M' is M and COLUMNS_PADDING - 1 for each group, rounded up. x_scales are f32 [E, K].
+
+    From LARGE_WEIGHTS weights on it has no `backward` and no `backward_from_columns`. With recipe "rowwise" it has PARTS instead:
 
         quantize_x(x, grad_y, offsets) -> x_columns, x_scales
         quantize_grad_y(grad_y, offsets) -> grad_y_rows, row_scales, grad_y_columns, column_scales
@@ -261,7 +289,7 @@ def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str 
         grad_x(grad_y, weights_n, scales_n, offsets) -> grad_x
         grad_weights(grad_y, x, offsets) -> grad_weights
 
-    weights_k is e4m3 [E, K, N], contiguous along K, with scales f32 [E, N]; weights_n is contiguous along N, with
+    and COLUMNS with what is kept in the place of weights. weights_k is e4m3 [E, K, N], contiguous along K, with scales f32 [E, N]; weights_n is contiguous along N, with
     scales f32 [E, K]. What the forward does not read is there for its gradients. Recipe "forward_only" has neither
     weights_n nor scales_n, and takes weights instead. Of PARTS it has no quantize_weights_n.
     """
@@ -272,9 +300,9 @@ def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str 
 
 def list_programs(K: int, N: int, E: int, recipe: str, *, kept: bool = False) -> Tuple[str, ...]:
     """The programs of `grouped_mm`, or of `kept_grouped_mm`, in their order."""
-    names: Tuple[str, ...] = PROGRAMS
+    names = PROGRAMS if RECIPES[recipe] else (*PROGRAMS, *COLUMNS)
     if K * N * E >= LARGE_WEIGHTS:
-        names = tuple(name for name in PROGRAMS if name != "backward")
+        names = tuple(name for name in names if name not in ("backward", "backward_from_columns"))
         if not RECIPES[recipe]:
             names += tuple(name for name in PARTS if not kept or name != "quantize_weights_n")
     return ("quantize_weights", *names) if kept else names
@@ -322,6 +350,9 @@ def _format(templates: Dict[str, str], K: int, N: int, E: int, weights: str, rec
             names[f"{name}_in"] = f"%{values[name]}: {result}"
     in_bf16 = RECIPES[recipe]
     reads_kept = kept and "grad_x" not in in_bf16
+    forms = ("weights_k", "scales_k", *(("weights_n", "scales_n") if reads_kept else ()))
+    kept_operands = ", ".join(("{weights}", *(f"{{{name}_in}}" for name in forms))).format(**names)
+    names["forward_operands"] = kept_operands if kept else names["weights"]
     names["grad_x_operand"] = f"{names['weights_n_in']}, {names['scales_n_in']}" if reads_kept else names["weights"]
     if "grad_x" in in_bf16:
         grad_x = [_GRAD_X_BF16]
@@ -336,6 +367,7 @@ def _format(templates: Dict[str, str], K: int, N: int, E: int, weights: str, rec
         "quantize_x_rows": _QUANTIZE_X_ROWS,
         "quantize_grad_y_rows": _QUANTIZE_GRAD_Y_ROWS,
         "quantize_weights_k": _QUANTIZE_WEIGHTS_K,
+        "quantize_forward_weights": "" if kept else f"{_QUANTIZE_WEIGHTS_K}\n",
         "quantize_weights_n": _QUANTIZE_WEIGHTS_N,
         "body_y": _Y,
         "body_grad_x": "\n".join(grad_x),
@@ -352,9 +384,9 @@ def _format(templates: Dict[str, str], K: int, N: int, E: int, weights: str, rec
     names.update({name: piece.format(**{**names, **within}) for name, piece in pieces.items()})
     names.update({name: piece.format(**{**names, **between}) for name, piece in parts.items()}, **between)
     listed = list_programs(K, N, E, recipe, kept=kept)
-    templates = {**_PARTS, **templates}
+    templates = {**_PARTS, **_COLUMNS, **templates}
     body = "\n".join(templates[name].format(**names) for name in listed)
-    aliases = _ALIASES + (_PARTS_ALIASES if set(PARTS) & set(listed) else "")
+    aliases = _ALIASES + (_PADDED_ALIASES if {*COLUMNS, *PARTS} & set(listed) else "")
     return f"{aliases}\nmodule {{\n{body}}}\n"
 
 

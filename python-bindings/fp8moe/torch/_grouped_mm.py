@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -82,22 +82,54 @@ def multiply(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: 
         x, weights = x.to(torch.bfloat16), weights.to(torch.bfloat16)
     _check(x, weights, offsets)
     weights, layout = _lay_out(weights)
-    op = _find_op("grouped_mm", weights, layout, recipe)
-    result: torch.Tensor = op(x.contiguous(), weights, offsets.contiguous())
-    _remember("grouped_mm", weights, layout, recipe)
+    return _call("grouped_mm", layout, recipe, x, weights, offsets)
+
+
+def _call(which: str, layout: str, recipe: str, x: torch.Tensor, weights: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+    """The operator's first result; the last of the others is offsets."""
+    with_columns = _keeps_columns(x, weights, recipe)
+    op = _find_op(f"{which}_with_columns" if with_columns else which, weights, layout, recipe)
+    results = op(x.contiguous(), weights, *others[:-1], others[-1].contiguous())
+    _remember(which, weights, layout, recipe)
+    result: torch.Tensor = results[0] if with_columns else results
     return result
 
 
-#: Operators by function, recipe, and the layout and device of the weights that they were called with.
-_known: Dict[Tuple[Any, ...], Op] = {}
+#: Rows for each expert from which on columns hold no more bytes than x: half of them may be padding.
+_LEAST_ROWS = programs.COLUMNS_PADDING
+
+
+#: Bytes of a group in the mean up to which one launch quantizes rows and columns, for an H100: half of its L2 cache. Longer
+#: ones are read twice either way, and later is better: until then columns would be held besides x, if others hold that.
+_MOST_GROUP_BYTES = 25 * 2**20
+
+
+def _keeps_columns(x: torch.Tensor, weights: torch.Tensor, recipe: str) -> bool:
+    """Whether the forward quantizes x for the gradient of weights, too, so that x itself is not kept for it."""
+    return (
+        not programs.RECIPES[recipe]
+        and weights.requires_grad
+        and torch.is_grad_enabled()
+        and x.shape[0] >= _LEAST_ROWS * weights.shape[0]
+        and 2 * x.shape[0] * weights.shape[1] <= _MOST_GROUP_BYTES * weights.shape[0]
+    )
+
+
+#: Operators, without columns and with them, by function, recipe, and the layout and device of the weights that they were
+#: called with.
+_known: Dict[Tuple[Any, ...], Tuple[Op, Op]] = {}
 
 
 def _remember(which: str, weights: torch.Tensor, layout: str, recipe: str) -> None:
     if torch.compiler.is_compiling() or type(weights) is not torch.Tensor:  # a fake one may have symbols for sizes
         return
+    key = (which, recipe, weights.shape, weights.stride(), weights.device)
+    if key in _known:
+        return
     E, K, N = weights.shape
-    op = make_op(K, N, E, layout, recipe, chip_of(weights.device.type, weights.device.index or 0), which)
-    _known[which, recipe, weights.shape, weights.stride(), weights.device] = op
+    chip = chip_of(weights.device.type, weights.device.index or 0)
+    op = make_op(K, N, E, layout, recipe, chip, which)
+    _known[key] = (op, op if programs.RECIPES[recipe] else make_op(K, N, E, layout, recipe, chip, f"{which}_with_columns"))
 
 
 def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str) -> Optional[torch.Tensor]:
@@ -111,14 +143,21 @@ def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, r
             tensor, which, inputs = weights.weights, "kept_grouped_mm", (x, weights.weights, *weights.forms, offsets)
         else:
             tensor, which, inputs = weights, "grouped_mm", (x, weights, offsets)
-        op = _known.get((which, recipe, tensor.shape, tensor.stride(), tensor.device))
-    except (RuntimeError, AttributeError, TypeError):  # no strides, no tensor, or a symbol for a size
+        known = _known.get((which, recipe, tensor.shape, tensor.stride(), tensor.device))
+        if known is None:
+            return None
+        with_columns = _keeps_columns(x, tensor, recipe)
+    except (RuntimeError, AttributeError, TypeError, IndexError):  # no strides, no tensor, or a symbol for a size
         return None
-    if op is None:
-        return None
-    result: Optional[torch.Tensor] = op.call_directly(inputs, _fit)
-    # Where somebody looks on, what follows is all they see, and it may cost them much.
-    return op.overload(*inputs) if result is None and _fit(inputs) else result
+    op = known[with_columns]
+    results = op.call_directly(inputs, _fit)
+    if results is None:
+        if not _fit(inputs):
+            return None
+        # Where somebody looks on, this is all they see, and what is above may cost them much.
+        results = op.overload(*inputs)
+    result: torch.Tensor = results[0] if with_columns else results
+    return result
 
 
 def _fit(inputs: Tuple[torch.Tensor, ...]) -> bool:
@@ -177,10 +216,7 @@ def _multiply_kept(x: torch.Tensor, kept: QuantizedWeights, offsets: torch.Tenso
     if not torch.compiler.is_compiling():
         kept.require_current()
     weights, layout = _lay_out(kept.weights)
-    op = _find_op("kept_grouped_mm", weights, layout, recipe)
-    result: torch.Tensor = op(x.contiguous(), weights, *kept.forms, offsets.contiguous())
-    _remember("kept_grouped_mm", weights, layout, recipe)
-    return result
+    return _call("kept_grouped_mm", layout, recipe, x, weights, *kept.forms, offsets)
 
 
 def require_tensor(function: str, name: str, tensor: Any, shape: str) -> None:
@@ -261,16 +297,23 @@ def _find_op(which: str, weights: torch.Tensor, layout: str, recipe: str) -> Any
 
 @functools.lru_cache(maxsize=None)
 def make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: str = "grouped_mm") -> Op:
-    """`grouped_mm`, `kept_grouped_mm` or `quantize_weights`, the last two of one artifact."""
-    request = programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=which != "grouped_mm")
-    artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
+    """`grouped_mm`, `kept_grouped_mm`, the same `..._with_columns`, whose first result is theirs, or `quantize_weights`. It and
+    those of kept weights are of one artifact."""
+    ops = _list_ops(K, N, E, layout, recipe, chip, not which.startswith("grouped_mm"))
     if which == "quantize_weights":
-        return as_op(artifact.program(which))
-    ops = {name: as_op(artifact.program(name)) for name in programs.list_programs(K, N, E, recipe, kept=which != "grouped_mm")}
-    backwards: List[Union[Op, Formula]] = [ops[name] for name in programs.PROGRAMS[1:] if name in ops]
+        return ops[which]
+    with_columns = which.endswith("_with_columns")
+    forward, *names = (*programs.COLUMNS, "grad_x") if with_columns else programs.PROGRAMS
+    backwards: List[Union[Op, Formula]] = [ops[name] for name in names if name in ops]
     if "multiply_grad_x" in ops:
-        backwards.insert(0, _join_parts(ops))
-    return differentiable(ops["forward"], backwards)
+        backwards.insert(0, _join_parts(ops, with_columns))
+    return differentiable(ops[forward], backwards)
+
+
+def _list_ops(K: int, N: int, E: int, layout: str, recipe: str, chip: str, kept: bool) -> Dict[str, Op]:
+    request = programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept)
+    artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
+    return {name: as_op(artifact.program(name)) for name in programs.list_programs(K, N, E, recipe, kept=kept)}
 
 
 #: Elements of a gradient that eager code quantizes once for each program.
@@ -281,7 +324,8 @@ class _Parts(NamedTuple):
     """Both gradients by programs.PARTS. Each is an operator of its own, so that what it reads is freed as soon as nobody
     else does, and Inductor, which sees their sizes, may choose another order."""
 
-    quantize_x: Op
+    #: Where the forward has kept columns of x, they are quantized already.
+    quantize_x: Optional[Op]
     quantize_grad_y: Op
     #: Kept weights are quantized already.
     quantize_weights_n: Optional[Op]
@@ -291,12 +335,15 @@ class _Parts(NamedTuple):
     grad_x: Op
     grad_weights: Op
 
-    def __call__(self, grad_y: torch.Tensor, x: torch.Tensor, *tensors: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-        weights, offsets = tensors[:-1], tensors[-1]
+    def __call__(self, grad_y: torch.Tensor, *tensors: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        """x, or its columns with their scales, come first, then weights, or their form with its scales, then offsets."""
+        of_x = 1 if self.quantize_x else 2
+        columns, weights, offsets = tensors[:of_x], tensors[of_x:-1], tensors[-1]
         if type(grad_y) is torch.Tensor and grad_y.numel() <= _FEW:
             # To read so little twice takes less than to call three more operators; a graph's sizes may be symbols.
-            return self.grad_x(grad_y, *weights, offsets), self.grad_weights(grad_y, x, offsets)
-        columns = self.quantize_x(x, grad_y, offsets)
+            return self.grad_x(grad_y, *weights, offsets), self.grad_weights(grad_y, *columns, offsets)
+        if self.quantize_x:
+            columns = self.quantize_x(*columns, grad_y, offsets)
         rows, row_scales, *grad_columns = self.quantize_grad_y(grad_y, offsets)
 
         def multiply_grad_x() -> torch.Tensor:
@@ -304,7 +351,7 @@ class _Parts(NamedTuple):
             grad_x: torch.Tensor = self.multiply_grad_x(rows, row_scales, *forms, offsets)
             return grad_x
 
-        if _is_x_first(x.shape[0], *weights[0].shape):
+        if _is_x_first(grad_y.shape[0], weights[0].shape, frees_columns=self.quantize_x is not None):
             grad_x = multiply_grad_x()
             del rows, row_scales
             return grad_x, self.multiply_grad_weights(*grad_columns, *columns, offsets)
@@ -313,21 +360,27 @@ class _Parts(NamedTuple):
         return multiply_grad_x(), grad_weights
 
 
-def _is_x_first(M: int, E: int, K: int, N: int) -> bool:
+def _is_x_first(M: int, sizes: Sequence[int], frees_columns: bool) -> bool:
     """Which gradient to compute first, so that the most that is held at a time is the least. Operands have a byte for each
-    element, gradients two."""
+    element, gradients two. What autograd has saved, columns of x, too, is held to the end."""
     if not isinstance(M, int):  # a symbol, which stays one
         return True
+    E, K, N = sizes
     weights, rows_k, rows_n = E * K * N, M * K, M * N
     x_first = max(2 * rows_n + 3 * rows_k + weights, rows_n + 3 * rows_k + 2 * weights)
-    weights_first = max(2 * rows_n + rows_k + 2 * weights, rows_n + 2 * rows_k + 3 * weights)
+    freed = rows_k if frees_columns else 0
+    weights_first = max(2 * rows_n + rows_k + 2 * weights, rows_n + 3 * rows_k - freed + 3 * weights)
     return x_first <= weights_first
 
 
-def _join_parts(ops: Dict[str, Op]) -> Formula:
-    parts: Any = _Parts(*(ops.get(name) for name in (*programs.PARTS, "grad_x", "grad_weights")))  # type: ignore[arg-type]
+def _join_parts(ops: Dict[str, Op], with_columns: bool) -> Formula:
+    grad_weights = "grad_weights_from_columns" if with_columns else "grad_weights"
+    parts: Any = _Parts(*(ops.get(name) for name in (*programs.PARTS, "grad_x", grad_weights)))  # type: ignore[arg-type]
+    if with_columns:
+        parts = parts._replace(quantize_x=None)
+    columns = ("x_columns", "x_scales") if with_columns else ("x",)
     operand = ("weights",) if parts.quantize_weights_n else ("weights_n", "scales_n")
-    return Formula("backward", ("grad_y", "x", *operand, "offsets"), ("grad_x", "grad_weights"), parts)
+    return Formula("backward", ("grad_y", *columns, *operand, "offsets"), ("grad_x", "grad_weights"), parts)
 
 
 @functools.lru_cache(maxsize=None)

@@ -166,6 +166,8 @@ class Op:
         self._backwards: Optional[Tuple[Union["Op", "Formula"], ...]] = None
         self._plans: List["_Plan"] = []
         self._chosen: Dict[Tuple[bool, ...], "_Chosen"] = {}
+        #: Outputs whose gradients `_plans` read.
+        self._differentiable: List[int] = []
         if artifact.device != "none":
             self._programs[torch.device(artifact.device)] = artifact.program(signature.name)
         # Inductor must keep the strides of inputs: they decide whether a program takes them.
@@ -269,6 +271,10 @@ class Op:
         tensors = inputs + outputs
         ctx.save_for_backward(*[tensors[i] for i in self._choose(needs).saved])
         ctx.strides = [tensor.stride() for tensor in outputs]
+        if self._plans and len(self._differentiable) < len(outputs):
+            ctx.mark_non_differentiable(*[tensor for i, tensor in enumerate(outputs) if i not in self._differentiable])
+            # Nobody reads zeros for them, and the gradient of the only other one is there.
+            ctx.set_materialize_grads(len(self._differentiable) != 1)
 
     def _compute_gradients(
         self, ctx: Any, needs: Tuple[bool, ...], gradients: Sequence[torch.Tensor]
@@ -429,6 +435,7 @@ def differentiable(forward: Op, backwards: Sequence[Union[Op, Formula]]) -> Op:
         if not plans:
             raise ValueError(f"{forward.qualified_name}: no backward is given")
         forward._plans = plans
+        forward._differentiable = sorted({i for plan in plans for kind, i in plan.arguments if kind == "grad"})
         forward._chosen = {}
         forward._backwards = tuple(backwards)
         return forward

@@ -25,9 +25,10 @@ def seed(ir):
 
 @pytest.fixture
 def divide(monkeypatch):
-    """A function that says whether gradients are computed in parts from now on."""
+    """A function that says whether gradients are computed in parts from now on, and from columns that the forward keeps."""
 
-    def choose(in_parts):
+    def choose(in_parts, from_columns=False):
+        monkeypatch.setattr(_grouped_mm, "_LEAST_ROWS", 0 if from_columns else 2**31)
         monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1 if in_parts else 2**26)
         monkeypatch.setattr(_grouped_mm, "_FEW", 0)  # eager code has parts for any number of rows
         monkeypatch.setattr(_grouped_mm, "_known", {})
@@ -54,11 +55,15 @@ def gradients(x, parameter, weights, gradient, ends, function=grouped_mm, **opti
     return torch.autograd.grad(function(x, weights, offsets(ends), **options), (x, parameter), gradient)
 
 
-@pytest.mark.parametrize("recipe", programs.RECIPES)
+#: How gradients of recipe "rowwise" are computed.
+WAYS = {"parts": (True, False), "columns": (False, True), "parts from columns": (True, True)}
+
+
+@pytest.mark.parametrize("way, recipe", [*((way, "rowwise") for way in WAYS), *(("parts", other) for other in list(programs.RECIPES)[1:])])
 @pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
 @pytest.mark.parametrize("layout", programs.WEIGHTS)
 @pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
-def test_bits_of_one_operator(divide, ends, layout, kept, recipe):
+def test_bits_of_one_operator(divide, ends, layout, kept, way, recipe):
     x, parameter, weights, gradient = tensors(layout)
 
     def step():
@@ -67,26 +72,32 @@ def test_bits_of_one_operator(divide, ends, layout, kept, recipe):
 
     divide(False)
     expected = step()
-    divide(True)
+    divide(*WAYS[way])
     # The first call finds the operators, later ones go past the dispatcher.
     for _ in range(2):
         for found, other in zip(step(), expected):
             assert torch.equal(found, other) and found.stride() == other.stride()
 
 
-def test_few_rows(divide, monkeypatch):
+@pytest.mark.parametrize("from_columns", [False, True], ids=["", "columns"])
+def test_few_rows(divide, monkeypatch, from_columns):
     """Of which eager code quantizes the gradient twice."""
-    divide(True)
+    divide(True, from_columns)
     expected = gradients(*(step := tensors()), ENDS["empty"])
     monkeypatch.setattr(_grouped_mm, "_FEW", M * N)
-    op = _grouped_mm.make_op(K, N, E, "NK", "rowwise", "cpu")
+    op = _grouped_mm.make_op(K, N, E, "NK", "rowwise", "cpu", "grouped_mm_with_columns" if from_columns else "grouped_mm")
     ran = []
-    for backward in (*op._backwards[0].run, *op._backwards[1:]):
+    for backward in {*op._backwards[0].run, *op._backwards[1:]} - {None}:
         monkeypatch.setattr(backward, "_programs", Recorder(backward._programs, ran, backward.signature.name))
-    assert all(map(torch.equal, gradients(*step, ENDS["empty"]), expected)) and ran == ["grad_x", "grad_weights"]
+    assert all(map(torch.equal, gradients(*step, ENDS["empty"]), expected)) and ran == [
+        "grad_x",
+        "grad_weights_from_columns" if from_columns else "grad_weights",
+    ]
     ran.clear()
     monkeypatch.setattr(_grouped_mm, "_FEW", M * N - 1)
-    assert all(map(torch.equal, gradients(*step, ENDS["empty"]), expected)) and sorted(ran) == sorted(programs.PARTS)
+    assert all(map(torch.equal, gradients(*step, ENDS["empty"]), expected)) and sorted(ran) == sorted(
+        programs.PARTS[from_columns:]
+    )
 
 
 class Recorder(dict):
@@ -114,10 +125,11 @@ def test_rows_of_no_group_and_no_rows(divide):
     assert grad_x.shape == (0, K) and not grad_parameter.any()
 
 
+@pytest.mark.parametrize("from_columns", [False, True], ids=["", "columns"])
 @pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
-def test_operators_of_a_traced_step(divide, kept):
+def test_operators_of_a_traced_step(divide, kept, from_columns):
     """What nobody asks for is not computed."""
-    divide(True)
+    divide(True, from_columns)
     x, parameter, weights, gradient = tensors()
 
     def names(*wanted):
@@ -131,10 +143,13 @@ def test_operators_of_a_traced_step(divide, kept):
         graph = make_fx(step)(x, parameter, gradient).graph
         called = [str(node.target) for node in graph.nodes if str(node.target).startswith("fp8moe.")]
         ours = [name.split(".")[1].rsplit("_", 1)[0] for name in called]
-        return [name for name in ours if name not in ("forward", "quantize_weights")]
+        assert ("forward_with_columns" in ours) == (from_columns and "weights" in wanted)
+        return [name for name in ours if name not in ("forward", "forward_with_columns", "quantize_weights")]
 
-    assert sorted(names("x", "weights")) == sorted(name for name in programs.PARTS if not kept or name != "quantize_weights_n")
-    assert names("x") == ["grad_x"] and names("weights") == ["grad_weights"]
+    parts = [name for name in programs.PARTS[from_columns:] if not kept or name != "quantize_weights_n"]
+    assert sorted(names("x", "weights")) == sorted(parts)
+    assert names("x") == ["grad_x"]
+    assert names("weights") == ["grad_weights_from_columns" if from_columns else "grad_weights"]
 
 
 def test_opcheck(divide):
@@ -152,7 +167,12 @@ def test_opcheck(divide):
         "quantize_weights_n": (weights, scales),
     }.items():
         torch.library.opcheck(ops[name].overload, inputs, test_utils=["test_schema", "test_faketensor"])
+    y, *kept = ops["forward_with_columns"](x, weights, ends)
+    assert torch.equal(y, ops["forward"](x, weights, ends))
+    assert all(torch.equal(*(tensor.view(torch.uint8) for tensor in pair)) for pair in zip(kept, columns))
     for name, inputs in {
+        "forward_with_columns": (x, weights, ends),
+        "grad_weights_from_columns": (gradient, *columns, ends),
         "multiply_grad_x": (rows, scales, *forms, ends),
         "multiply_grad_weights": (*grad_columns, *columns, ends),
     }.items():  # whose inputs torch cannot compare
@@ -178,6 +198,24 @@ def test_compiles_once_for_any_number_of_rows(divide):
         for result, expected in zip(found, gradients(*step_tensors, ENDS["empty"])):
             assert torch.equal(result, expected)
     assert counter.frame_count == 1
+
+
+def test_compiles_once_more_for_many_rows(divide, monkeypatch):
+    """From so many rows on that the forward keeps columns."""
+    divide(False)
+    x, parameter, weights, gradient = tensors(rows=99)
+    expected = {rows: gradients(*tensors_of(rows, x, parameter, gradient), ENDS["all"]) for rows in (50, 62, 99)}
+    monkeypatch.setattr(_grouped_mm, "_LEAST_ROWS", 60 // E)
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    step = torch.compile(grouped_mm, fullgraph=True, dynamic=True, backend=counter)
+    for rows in (50, 62, 99, 50):
+        found = gradients(*tensors_of(rows, x, parameter, gradient), ENDS["all"], function=step)
+        assert all(map(torch.equal, found, expected[rows]))
+    assert counter.frame_count == 2
+
+
+def tensors_of(rows, x, parameter, gradient):
+    return x[:rows].detach().requires_grad_(), parameter, parameter.transpose(-2, -1), gradient[:rows]
 
 
 def peak_bytes(step):
@@ -208,7 +246,7 @@ def test_step_needs_less_memory(divide, rows, experts):
         gate, up = h.chunk(2, dim=-1)
         return grouped_mm(torch.nn.functional.silu(gate) * up, down.transpose(-2, -1), ends)
 
-    assert _grouped_mm._is_x_first(rows, *gate_up.transpose(-2, -1).shape) == (rows < width)
+    assert _grouped_mm._is_x_first(rows, gate_up.transpose(-2, -1).shape, frees_columns=True) == (rows < width)
     peaks, eager_peaks, results = {}, {}, {}
     for in_parts in (False, True):
         divide(in_parts)
@@ -223,3 +261,35 @@ def test_step_needs_less_memory(divide, rows, experts):
     assert all(map(torch.equal, results[True], results[False]))
     for found in (peaks, eager_peaks):
         assert found[True] < 0.9 * found[False], (peaks, eager_peaks)
+
+
+def test_what_is_saved(divide):
+    """Columns of x instead of x where there are rows enough, if the gradient of weights is asked for."""
+    divide(True)
+    x, parameter, weights, _ = tensors(rows=300)
+
+    def saved(of=None):
+        kept = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
+            grouped_mm(x, weights if of is None else of, offsets([100, 200, 300]))
+        return sorted({tensor.dtype for tensor in kept if tensor.shape[:1] != (E,)}, key=str)
+
+    assert saved() == [torch.bfloat16]
+    divide(True, from_columns=True)
+    assert saved() == [torch.float8_e4m3fn]
+    assert saved(weights.detach()) == []
+    _grouped_mm._LEAST_ROWS = 128
+    assert saved() == [torch.bfloat16]
+    _grouped_mm._LEAST_ROWS = 100
+    for _ in range(2):
+        assert saved() == [torch.float8_e4m3fn]
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoints_with_columns(divide, reentrant):
+    divide(False, from_columns=True)
+    x, parameter, weights, gradient = tensors()
+    expected = gradients(x, parameter, weights, gradient, ENDS["empty"])
+    y = torch.utils.checkpoint.checkpoint(grouped_mm, x, weights, offsets(ENDS["empty"]), use_reentrant=reentrant)
+    y.backward(gradient)
+    assert torch.equal(x.grad, expected[0]) and torch.equal(parameter.grad, expected[1])
