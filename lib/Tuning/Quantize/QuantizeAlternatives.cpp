@@ -49,7 +49,7 @@ static constexpr size_t kMaxAlternatives = 4;
 /// as others. Ranges stay in one piece, groups of any sizes come at one speed,
 /// and so do numbers of rows that are no multiple of 16, where others are
 /// predicted for one that is: 1000 rows of 16384 columns in 3 groups take 61 us
-/// in register-resident slices and 24 us in whole columns (H100).
+/// in register-resident slices and 24 us in whole columns.
 static constexpr double kColumnsPrice = 1.05;
 
 using Tiles = SmallVector<QuantizeTileCost>;
