@@ -110,5 +110,5 @@ def add_bias(y: torch.Tensor, bias: Optional[torch.Tensor], offsets: torch.Tenso
         return y
     rows = torch.arange(y.shape[0], device=y.device, dtype=offsets.dtype)
     group = torch.searchsorted(offsets, rows, right=True)
-    nothing = bias.new_zeros(1, bias.shape[1])
-    return y + torch.cat([bias, nothing])[group].to(y.dtype)
+    # With a row of zeros for no group. Not by torch.cat, where autocast refuses other types than its own and float32.
+    return y + functional.pad(bias, (0, 0, 0, 1))[group].to(y.dtype)

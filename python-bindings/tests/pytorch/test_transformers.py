@@ -82,10 +82,11 @@ def test_training_step_of_a_model(name):
     assert losses["fp8moe"] == pytest.approx(losses["grouped_mm"], rel=0.02)
 
 
+@pytest.mark.parametrize("name", ["Qwen3Moe", "GptOss"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_models_in_other_types_are_refused(dtype):
+def test_models_in_other_types_are_refused(name, dtype):
     """But under autocast."""
-    model = make("Qwen3Moe", "fp8moe").to(dtype)
+    model = make(name, "fp8moe").to(dtype)
     tokens = torch.arange(24).view(2, 12)
     with pytest.raises(ValueError, match=f"computes in {dtype}, expected torch.bfloat16; load it with dtype=torch.bfloat16"):
         model(tokens)

@@ -1,0 +1,117 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""transformers' own tests of models with experts (its repository's tests, which its package leaves out), where every model
+that does not ask for other experts has those of `experts_implementation="fp8moe"`. FP8MOE_TRANSFORMERS_TESTS names the
+folder `tests` of its repository, of the version that is installed. FP8MOE_TRANSFORMERS_EXPERTS=grouped_mm runs the same
+tests with transformers' own experts, for comparison.
+
+Most of these tests compute in float32, where ours ask for bf16 or autocast: here autocast is on for the experts alone."""
+
+import functools
+import importlib
+import os
+import sys
+import types
+from unittest.mock import Mock
+
+import pytest
+
+REASON = "is not installed; scripts/test.sh torch installs it and runs these"
+torch = pytest.importorskip("torch", reason=f"torch {REASON}")
+transformers = pytest.importorskip("transformers", reason=f"transformers {REASON}")
+if "FP8MOE_TRANSFORMERS_TESTS" not in os.environ:
+    pytest.skip("FP8MOE_TRANSFORMERS_TESTS does not name the tests of transformers' repository", allow_module_level=True)
+pytest.importorskip("parameterized", reason="transformers' tests need parameterized")
+
+from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS as functions  # noqa: E402
+
+import fp8moe.torch  # noqa: E402
+
+IMPLEMENTATION = os.environ.get("FP8MOE_TRANSFORMERS_EXPERTS", "fp8moe")
+MODELS = {"Qwen3Moe": "qwen3_moe", "Mixtral": "mixtral", "Qwen2Moe": "qwen2_moe", "GptOss": "gpt_oss"}
+#: What GPUs need multiples of 16 of; transformers' are 12 and 37.
+SIZES = {"moe_intermediate_size": 16, "intermediate_size": 48}
+#: Of what comes out of a model, relative to its norm.
+TOLERANCE = 0.1
+#: Tests in processes of their own, which have transformers' experts, and of exports, which are for other runtimes.
+LEFT_OUT = ("FSDPTesterMixin", "TensorParallelTesterMixin", "ExportTesterMixin", "ExportGenerateTesterMixin")
+
+
+def import_tests():
+    sys.path.insert(0, os.path.dirname(os.path.abspath(os.environ["FP8MOE_TRANSFORMERS_TESTS"])))
+    pipelines = types.ModuleType("tests.test_pipeline_mixin")  # whose tests load models from the network
+    pipelines.PipelineTesterMixin = type("PipelineTesterMixin", (), {})
+    sys.modules[pipelines.__name__] = pipelines
+    found = {}
+    for name, folder in MODELS.items():
+        module = importlib.import_module(f"tests.models.{folder}.test_modeling_{folder}")
+        found[name] = getattr(module, f"{name}ModelTest")
+    return found
+
+
+def in_bf16(function):
+    """The same experts under autocast, unless the model has their type."""
+
+    @functools.wraps(function)
+    def forward(self, hidden_states, *arguments):
+        enabled = hidden_states.dtype != torch.bfloat16
+        with torch.autocast(hidden_states.device.type, torch.bfloat16, enabled=enabled):
+            return function(self, hidden_states, *arguments)
+
+    return forward
+
+
+def compare_with_eager(self):
+    """Beside transformers' comparison of its own implementations, which is within 1e-4."""
+    ours = Mock(wraps=functions["fp8moe"])
+    functions.register("fp8moe", ours)
+    self.model_tester.num_hidden_layers = 1  # in the second one a close choice of experts may be another one
+    for model_class in self.all_model_classes:
+        torch.manual_seed(0)
+        config, inputs = self.model_tester.prepare_config_and_inputs_for_common()
+        model = model_class(config).eval().to(transformers.testing_utils.torch_device)
+        for name, parameter in model.named_parameters():
+            if ".experts." in name:  # else they hardly change what comes out
+                torch.nn.init.normal_(parameter, std=0.1)
+        outputs = {}
+        for implementation in ("eager", "fp8moe"):
+            model.set_experts_implementation(implementation)
+            ours.reset_mock()
+            with torch.no_grad():
+                outputs[implementation] = model(**self._prepare_for_class(inputs, model_class))[0].double()
+            assert ours.called == (implementation == "fp8moe")
+        error = (outputs["fp8moe"] - outputs["eager"]).norm() / outputs["eager"].norm()
+        assert 0 < error <= TOLERANCE
+
+
+def adapt(name, cls):
+    left_out = [base for base in cls.__mro__ if base.__name__ in LEFT_OUT]
+
+    class Tester(cls.model_tester_class):
+        def __init__(self, parent, **keywords):
+            super().__init__(parent, **{**SIZES, **keywords})
+
+    ours = {test: None for base in left_out for test in vars(base) if test.startswith("test_")}
+    if IMPLEMENTATION == "fp8moe":
+        ours["test_our_experts_and_eager"] = compare_with_eager
+    return type(f"Test{name}", (cls,), {"model_tester_class": Tester, "__module__": __name__, **ours})
+
+
+for _name, _class in import_tests().items():
+    globals()[f"Test{_name}"] = adapt(_name, _class)
+del _class
+
+
+@pytest.fixture(autouse=True)
+def our_experts(request, monkeypatch):
+    if IMPLEMENTATION == "fp8moe" and not os.environ.get("FP8MOE_TEST_ARTIFACTS"):
+        request.getfixturevalue("ir")
+    fp8moe.torch.transformers.register()
+    functions.register("fp8moe", in_bf16(functions["fp8moe"]))
+    chosen = transformers.PreTrainedModel.get_correct_experts_implementation
+    monkeypatch.setattr(
+        transformers.PreTrainedModel,
+        "get_correct_experts_implementation",
+        lambda self, requested: chosen(self, IMPLEMENTATION if requested is None else requested),
+    )
