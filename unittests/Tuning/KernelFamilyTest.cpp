@@ -73,11 +73,12 @@ TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
   QuantizeConfig config{QuantizeConfig::Inner, /*threads=*/128,
                         /*columnsPerBlock=*/1};
   config.heldChunks = config.heldTiles = config.stages = config.groups = 1;
-  config.rowBytes = config.rowStages = 1;
+  config.rowBytes = config.rowStages = config.rowThreads = 1;
   for (QuantizeMethod method :
        {QuantizeMethod::TwoPass, QuantizeMethod::RegisterResident,
-        QuantizeMethod::ResidentStrips, QuantizeMethod::SinglePassOuter,
-        QuantizeMethod::SinglePassInner, QuantizeMethod::SinglePassBothAxes}) {
+        QuantizeMethod::ResidentStrips, QuantizeMethod::ResidentBothAxes,
+        QuantizeMethod::SinglePassOuter, QuantizeMethod::SinglePassInner,
+        QuantizeMethod::SinglePassBothAxes}) {
     config.method = method;
     tiles.push_back(getQuantizeTile(&context, config));
     EXPECT_EQ(

@@ -16,6 +16,10 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+/// One launch along both axes must save at least so much of the time of a
+/// launch for each, in percent: the model is not more accurate.
+static constexpr int64_t kLeastGainPercent = 8;
+
 //===----------------------------------------------------------------------===//
 // Along one axis
 //===----------------------------------------------------------------------===//
@@ -114,15 +118,48 @@ KernelChoiceAttr fp8moe::getAxisChoice(KernelChoiceAttr choice,
   return choice;
 }
 
+Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
+                           const TargetInfo &target) {
+  Cost sum;
+  for (const QuantizeWork &work : works)
+    sum += chooseQuantizeTile(rankQuantizeTiles(work, target)).cost;
+  return sum;
+}
+
+/// The kernel for both axes writes one type.
+static bool haveOneType(Operation *op) {
+  auto getElement = [&](unsigned index) {
+    return getElementTypeOrSelf(op->getResult(index).getType());
+  };
+  return getElement(0) == getElement(1);
+}
+
+std::optional<QuantizeTileCost>
+fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
+                           const TargetInfo &target) {
+  std::optional<QuantizeTileCost> both = getBothAxesTile(works, target);
+  if (!both || !haveOneType(op))
+    return std::nullopt;
+  KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr();
+  MLIRContext *context = op->getContext();
+  RangeAttr range = getBothAxesRange(context, works, target);
+  bool isChosen =
+      choice ? choice.getFirst().getTile() ==
+                   getQuantizeTile(context, both->config)
+             : (!range || mayBeInRange(range, works[0], target)) &&
+                   both->cost.time * 100 < estimateApart(works, target).time *
+                                               (100 - kLeastGainPercent);
+  return isChosen ? both : std::nullopt;
+}
+
 KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
                                                const QuantizeTileCost &both,
                                                ArrayRef<QuantizeWork> works,
                                                const TargetInfo &target) {
-  // Groups that are larger than what the second-level cache keeps for the
-  // second read are quantized along each axis.
+  // Groups for which it is not worthwhile are quantized along each axis.
   RangeAttr range;
   if (ShapedType::isDynamic(getMeanLength(works.front())))
-    range = getBothAxesRange(context, target);
+    range = getBothAxesRange(context, works, target);
   SmallVector<Attribute> choices;
   for (const QuantizeWork &work : works)
     choices.push_back(chooseQuantizeKernels(context, work, target));

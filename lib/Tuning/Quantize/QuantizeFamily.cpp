@@ -55,3 +55,44 @@ ArrayRef<const AxisQuantizeFamily *> fp8moe::getAxisQuantizeFamilies() {
   }();
   return families;
 }
+
+//===----------------------------------------------------------------------===//
+// Along both axes
+//===----------------------------------------------------------------------===//
+
+bool BothAxesFamily::supports(const KernelWork &work,
+                              const TargetInfo &target) const {
+  return getTile(cast<BothAxesWork>(work).axes, target).has_value();
+}
+
+void BothAxesFamily::addCandidates(
+    MLIRContext *context, const KernelWork &work, const TargetInfo &target,
+    SmallVectorImpl<KernelCandidate> &candidates) const {
+  if (std::optional<QuantizeTileCost> tile =
+          getTile(cast<BothAxesWork>(work).axes, target))
+    candidates.push_back(getCandidate(context, *tile));
+}
+
+/// The family that takes the works, and its tile. There is at most one: each is
+/// of one kind of targets.
+static std::pair<const BothAxesFamily *, std::optional<QuantizeTileCost>>
+findBothAxesFamily(ArrayRef<QuantizeWork> works, const TargetInfo &target) {
+  for (const KernelFamily *family : getKernelFamilies())
+    if (auto *both = dyn_cast<BothAxesFamily>(family))
+      if (std::optional<QuantizeTileCost> tile = both->getTile(works, target))
+        return {both, tile};
+  return {nullptr, std::nullopt};
+}
+
+std::optional<QuantizeTileCost>
+fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
+                        const TargetInfo &target) {
+  return findBothAxesFamily(works, target).second;
+}
+
+RangeAttr fp8moe::getBothAxesRange(MLIRContext *context,
+                                   ArrayRef<QuantizeWork> works,
+                                   const TargetInfo &target) {
+  const BothAxesFamily *family = findBothAxesFamily(works, target).first;
+  return family ? family->getRange(context, works, target) : RangeAttr();
+}

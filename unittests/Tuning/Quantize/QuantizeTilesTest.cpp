@@ -274,8 +274,8 @@ TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
   // Groups of 33 MB are not worth it, but who asks for the tile gets it.
   QuantizeWork works[] = {jaggedOuterTransposing(131072, 2048, 16),
                           rowwise(131072, 2048)};
-  EXPECT_FALSE(
-      mayBeInRange(getBothAxesRange(&context, target), works[0], target));
+  EXPECT_FALSE(mayBeInRange(getBothAxesRange(&context, works, target), works[0],
+                            target));
   EXPECT_TRUE(getBothAxesTile(works, target));
 }
 
@@ -285,7 +285,9 @@ TEST(QuantizeTilesTest, BothAxesTakeThePartOfTheCacheThatIsUsable) {
   MLIRContext context;
   context.loadDialect<FP8MoEDialect>();
   const TargetInfo &target = getTarget("sm_90a");
-  RangeAttr range = getBothAxesRange(&context, target);
+  QuantizeWork works[] = {jaggedOuterTransposing(16640, 5120, 16),
+                          rowwise(16640, 5120)};
+  RangeAttr range = getBothAxesRange(&context, works, target);
   EXPECT_EQ(range.getQuantity(), Quantity::GroupBytes);
   EXPECT_TRUE(range.getPercentOfL2());
   EXPECT_EQ(range.getUpTo(), 50);
@@ -315,7 +317,10 @@ TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
   // No whole pieces, and too long for four.
   EXPECT_FALSE(find(2044, 2048, "sm_90a"));
   EXPECT_FALSE(find(16384, 16384, "sm_90a"));
-  EXPECT_FALSE(find(2048, 2048, "gfx942"));
+  EXPECT_FALSE(find(2048, 2048, "sm_100a"));
+  // AMD's kernels take any row.
+  EXPECT_TRUE(find(2044, 2051, "gfx942"));
+  EXPECT_TRUE(find(16384, 16384, "gfx950"));
 
   for (int64_t width : {8, 2048, 5120, 7168, 12288}) {
     std::optional<SinglePassOuterTile> tile =
@@ -388,7 +393,12 @@ TEST(QuantizeTilesTest, BandwidthDoesNotDecideWhatRuns) {
     }
     QuantizeWork works[] = {jaggedOuterTransposing(16640, 5120, 8),
                             rowwise(16640, 5120)};
-    EXPECT_FALSE(getBothAxesTile(works, recorded));
+    std::optional<QuantizeTileCost> before = getBothAxesTile(works, target),
+                                    after = getBothAxesTile(works, recorded);
+    ASSERT_EQ(before.has_value(), after.has_value());
+    if (before)
+      EXPECT_EQ(getQuantizeTile(&context, before->config),
+                getQuantizeTile(&context, after->config));
   }
 }
 
