@@ -172,7 +172,8 @@ TEST_F(KernelFamilyTest, BothAxesAreOneWork) {
   rows.inputColumnStride = rows.outputColumnStride = columns.columns;
   BothAxesWork work({columns, rows});
   EXPECT_EQ(rankFamilies(work, "sm_90a"), Names{"single_pass_both_axes"});
-  EXPECT_EQ(rankFamilies(work, "gfx942"), Names{});
+  EXPECT_EQ(rankFamilies(work, "gfx942"), Names{"resident_both_axes"});
+  EXPECT_EQ(rankFamilies(work, "sm_100a"), Names{});
 }
 
 TEST_F(KernelFamilyTest, EveryGPUHasGeneralFamiliesForQuantizations) {

@@ -137,19 +137,23 @@ static bool haveOneType(Operation *op) {
 std::optional<QuantizeTileCost>
 fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
                            const TargetInfo &target) {
-  std::optional<QuantizeTileCost> both = getBothAxesTile(works, target);
-  if (!both || !haveOneType(op))
+  SmallVector<QuantizeTileCost> tiles = getBothAxesTiles(works, target);
+  if (tiles.empty() || !haveOneType(op))
     return std::nullopt;
-  KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr();
   MLIRContext *context = op->getContext();
+  if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr()) {
+    for (const QuantizeTileCost &tile : tiles)
+      if (getQuantizeTile(context, tile.config) == choice.getFirst().getTile())
+        return tile;
+    return std::nullopt;
+  }
+  const QuantizeTileCost &best = chooseQuantizeTile(tiles);
   RangeAttr range = getBothAxesRange(context, works, target);
-  bool isChosen =
-      choice ? choice.getFirst().getTile() ==
-                   getQuantizeTile(context, both->config)
-             : (!range || mayBeInRange(range, works[0], target)) &&
-                   both->cost.time * 100 < estimateApart(works, target).time *
-                                               (100 - kLeastGainPercent);
-  return isChosen ? both : std::nullopt;
+  if ((range && !mayBeInRange(range, works[0], target)) ||
+      best.cost.time * 100 >=
+          estimateApart(works, target).time * (100 - kLeastGainPercent))
+    return std::nullopt;
+  return best;
 }
 
 KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,

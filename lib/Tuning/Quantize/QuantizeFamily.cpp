@@ -62,31 +62,33 @@ ArrayRef<const AxisQuantizeFamily *> fp8moe::getAxisQuantizeFamilies() {
 
 bool BothAxesFamily::supports(const KernelWork &work,
                               const TargetInfo &target) const {
-  return getTile(cast<BothAxesWork>(work).axes, target).has_value();
+  return !getTiles(cast<BothAxesWork>(work).axes, target).empty();
 }
 
 void BothAxesFamily::addCandidates(
     MLIRContext *context, const KernelWork &work, const TargetInfo &target,
     SmallVectorImpl<KernelCandidate> &candidates) const {
-  if (std::optional<QuantizeTileCost> tile =
-          getTile(cast<BothAxesWork>(work).axes, target))
-    candidates.push_back(getCandidate(context, *tile));
+  for (const QuantizeTileCost &tile :
+       getTiles(cast<BothAxesWork>(work).axes, target))
+    candidates.push_back(getCandidate(context, tile));
 }
 
-/// The family that takes the works, and its tile. There is at most one: each is
-/// of one kind of targets.
-static std::pair<const BothAxesFamily *, std::optional<QuantizeTileCost>>
+/// The family that takes the works, and its tiles. There is at most one: each
+/// is of one kind of targets.
+static std::pair<const BothAxesFamily *, SmallVector<QuantizeTileCost>>
 findBothAxesFamily(ArrayRef<QuantizeWork> works, const TargetInfo &target) {
   for (const KernelFamily *family : getKernelFamilies())
-    if (auto *both = dyn_cast<BothAxesFamily>(family))
-      if (std::optional<QuantizeTileCost> tile = both->getTile(works, target))
-        return {both, tile};
-  return {nullptr, std::nullopt};
+    if (auto *both = dyn_cast<BothAxesFamily>(family)) {
+      SmallVector<QuantizeTileCost> tiles = both->getTiles(works, target);
+      if (!tiles.empty())
+        return {both, std::move(tiles)};
+    }
+  return {};
 }
 
-std::optional<QuantizeTileCost>
-fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
-                        const TargetInfo &target) {
+SmallVector<QuantizeTileCost>
+fp8moe::getBothAxesTiles(ArrayRef<QuantizeWork> works,
+                         const TargetInfo &target) {
   return findBothAxesFamily(works, target).second;
 }
 

@@ -80,9 +80,9 @@ public:
   TypeID getClassID() const final { return TypeID::get<BothAxesFamily>(); }
   TypeID getWorkID() const final { return TypeID::get<BothAxesWork>(); }
 
-  /// See getBothAxesTile and getBothAxesRange.
-  virtual std::optional<QuantizeTileCost>
-  getTile(ArrayRef<QuantizeWork> works, const TargetInfo &target) const = 0;
+  /// See getBothAxesTiles and getBothAxesRange.
+  virtual SmallVector<QuantizeTileCost>
+  getTiles(ArrayRef<QuantizeWork> works, const TargetInfo &target) const = 0;
   virtual RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
                              const TargetInfo &target) const = 0;
 

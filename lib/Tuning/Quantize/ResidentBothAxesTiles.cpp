@@ -30,10 +30,9 @@ const KernelFamily &getResidentStripsFamily();
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Registers with which a thread holds a row: mostly these, and for the longest
-/// rows as many as it had for its strip.
+/// Registers with which a thread holds a row, and one of the longest.
 static constexpr int64_t kHeldRegisters = 64;
-static constexpr int64_t kMostHeldRegisters = 128;
+static constexpr int64_t kMostHeldRegisters = 96;
 /// Threads of a row, all of one subgroup: teams wait for nobody.
 static constexpr int64_t kRowThreads[] = {8, 16, 32, 64};
 
@@ -44,9 +43,9 @@ public:
       : BothAxesFamily("resident_both_axes", QuantizeMethod::ResidentBothAxes) {
   }
 
-  std::optional<QuantizeTileCost>
-  getTile(ArrayRef<QuantizeWork> works,
-          const TargetInfo &target) const override;
+  SmallVector<QuantizeTileCost>
+  getTiles(ArrayRef<QuantizeWork> works,
+           const TargetInfo &target) const override;
   RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
                      const TargetInfo &target) const override;
 
@@ -111,34 +110,35 @@ static void addRows(QuantizeTileCost &tile, const QuantizeWork &columns,
   tile.cost.time = launches + overlapTimes(tile.trafficTime, tile.latencyTime);
 }
 
-/// The best tile where groups are those of `nominal`.
-static std::optional<QuantizeTileCost> findTile(ArrayRef<QuantizeWork> works,
-                                                const QuantizeWork &nominal,
-                                                const TargetInfo &target) {
+/// The tiles where groups are those of `nominal`.
+static SmallVector<QuantizeTileCost> rankTiles(ArrayRef<QuantizeWork> works,
+                                               const QuantizeWork &nominal,
+                                               const TargetInfo &target) {
   SmallVector<QuantizeTileCost> tiles;
   cast<AxisQuantizeFamily>(getResidentStripsFamily())
       .addTiles(works[0], nominal, target, tiles);
-  if (tiles.empty())
-    return std::nullopt;
   QuantizeWork rows = works[1];
-  rows.rows = nominal.columns;
   rows.columns = nominal.rows;
   for (QuantizeTileCost &tile : tiles)
     addRows(tile, nominal, rows, target);
-  return chooseQuantizeTile(tiles);
+  return tiles;
 }
 
-std::optional<QuantizeTileCost>
-ResidentBothAxesFamily::getTile(ArrayRef<QuantizeWork> works,
-                                const TargetInfo &target) const {
+SmallVector<QuantizeTileCost>
+ResidentBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
+                                 const TargetInfo &target) const {
   if (works.size() != 2 || !works[0].jagged)
-    return std::nullopt;
+    return {};
   const QuantizeWork &columns = works[0], &rows = works[1];
-  // The rows of a matrix, as many elements as it has columns.
+  // The rows of a matrix, as many elements as it has columns. With lengths and
+  // pitches that are not known, scalar registers do not suffice.
   if (rows.jagged || rows.segments != 1 || rows.rows != columns.columns ||
-      rows.inputRowStride != 1 || rows.outputRowStride != 1)
-    return std::nullopt;
-  return findTile(works, withNominalSizes(columns), target);
+      rows.inputRowStride != 1 || rows.outputRowStride != 1 ||
+      ShapedType::isDynamic(rows.rows) ||
+      ShapedType::isDynamic(rows.inputColumnStride) ||
+      ShapedType::isDynamic(rows.outputColumnStride))
+    return {};
+  return rankTiles(works, withNominalSizes(columns), target);
 }
 
 /// From the length on from which strips are worth holding, up to where the
@@ -153,11 +153,11 @@ RangeAttr ResidentBothAxesFamily::getRange(MLIRContext *context,
   for (int64_t length : getTypicalLengths()) {
     QuantizeWork columns = withTypicalGroups(works[0], nominal, length);
     QuantizeWork rows = works[1];
-    rows.rows = columns.columns;
     rows.columns = columns.rows;
     int64_t apart = estimateTypical(works[0], columns, target).time +
                     estimateTypical(works[1], rows, target).time;
-    if (findTile(works, columns, target)->cost.time < apart) {
+    if (chooseQuantizeTile(rankTiles(works, columns, target)).cost.time <
+        apart) {
       if (!upTo)
         above = shorter;
       upTo = length;

@@ -213,11 +213,11 @@ KernelChoiceAttr getAxisChoice(KernelChoiceAttr choice, unsigned index);
 /// The tile of least predicted time; the smallest of several.
 const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);
 
-/// The tile of the kernel that quantizes a tensor along both axes, the columns
-/// of jagged groups and whole rows; nothing when it does not take the layouts.
+/// The tiles of the kernel that quantizes a tensor along both axes, the columns
+/// of jagged groups and whole rows; none when it does not take the layouts.
 /// `works` are those of the operation.
-std::optional<QuantizeTileCost> getBothAxesTile(ArrayRef<QuantizeWork> works,
-                                                const TargetInfo &target);
+SmallVector<QuantizeTileCost> getBothAxesTiles(ArrayRef<QuantizeWork> works,
+                                               const TargetInfo &target);
 
 /// The groups for which that kernel is worthwhile, on each card of the target;
 /// null where it takes the works, whose lengths are known then, as they are.

@@ -62,9 +62,9 @@ public:
       : BothAxesFamily("single_pass_both_axes",
                        QuantizeMethod::SinglePassBothAxes) {}
 
-  std::optional<QuantizeTileCost>
-  getTile(ArrayRef<QuantizeWork> works,
-          const TargetInfo &target) const override;
+  SmallVector<QuantizeTileCost>
+  getTiles(ArrayRef<QuantizeWork> works,
+           const TargetInfo &target) const override;
   RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
                      const TargetInfo &target) const override;
 
@@ -86,12 +86,12 @@ RangeAttr SinglePassBothAxesFamily::getRange(MLIRContext *context,
                         target.l2.usablePercent, /*percent_of_l2=*/true);
 }
 
-std::optional<QuantizeTileCost>
-SinglePassBothAxesFamily::getTile(ArrayRef<QuantizeWork> works,
-                                  const TargetInfo &target) const {
+SmallVector<QuantizeTileCost>
+SinglePassBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
+                                   const TargetInfo &target) const {
   if (works.size() != 2 || !works[0].jagged ||
       !target.has(Feature::RegisterReallocation))
-    return std::nullopt;
+    return {};
   const QuantizeWork &columns = works[0], &rows = works[1];
   QuantizeWork nominal = withNominalSizes(columns);
   SmallVector<QuantizeTileCost> outer;
@@ -100,11 +100,11 @@ SinglePassBothAxesFamily::getTile(ArrayRef<QuantizeWork> works,
   if (outer.empty() || rows.jagged || ShapedType::isDynamic(rows.rows) ||
       rows.inputRowStride != 1 || rows.outputRowStride != 1 ||
       ShapedType::isDynamic(rows.outputColumnStride))
-    return std::nullopt;
+    return {};
   // What a copy's piece of the input becomes is stored at once.
   if (rows.outputColumnStride %
       (single_pass_outer::kRowAlignment / rows.inputBytes))
-    return std::nullopt;
+    return {};
   // Rows of more bytes than can be counted do not fit either.
   int64_t rowBytes = multiplySizes(rows.rows, rows.inputBytes);
   std::optional<SinglePassOuterTile> tile =
@@ -112,7 +112,7 @@ SinglePassBothAxesFamily::getTile(ArrayRef<QuantizeWork> works,
   const SinglePassOuterCalibration *calibration =
       getSinglePassOuterCalibration(target.chip);
   if (!tile || !calibration)
-    return std::nullopt;
+    return {};
 
   QuantizeTileCost result = outer.front();
   result.config.method = QuantizeMethod::SinglePassBothAxes;
@@ -140,7 +140,7 @@ SinglePassBothAxesFamily::getTile(ArrayRef<QuantizeWork> works,
       std::max(result.trafficTime, result.latencyTime) +
       estimateUnalignedStores(nominal, *calibration->shiftedStoreTime) +
       nominal.segments * *calibration->segmentTime;
-  return result;
+  return {result};
 }
 
 namespace mlir::fp8moe {
