@@ -30,9 +30,9 @@ const KernelFamily &getResidentStripsFamily();
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Registers with which a thread holds a row, and one of the longest.
+/// Registers with which a thread holds a row at most: half of what it had for
+/// its strip, as a row needs more addresses. Longer ones are read twice.
 static constexpr int64_t kHeldRegisters = 64;
-static constexpr int64_t kMostHeldRegisters = 96;
 /// Threads of a row, all of one subgroup: teams wait for nobody.
 static constexpr int64_t kRowThreads[] = {8, 16, 32, 64};
 
@@ -66,7 +66,7 @@ static void setRows(QuantizeConfig &config, int64_t rows, int64_t inputBytes) {
       break;
   }
   config.heldChunks =
-      std::clamp<int64_t>(config.heldChunks, 1, kMostHeldRegisters / perChunk);
+      std::clamp<int64_t>(config.heldChunks, 1, kHeldRegisters / perChunk);
 }
 
 /// Adds to `tile`, that of the columns alone, what `rows` take. Sizes are
@@ -117,6 +117,9 @@ static SmallVector<QuantizeTileCost> rankTiles(ArrayRef<QuantizeWork> works,
   SmallVector<QuantizeTileCost> tiles;
   cast<AxisQuantizeFamily>(getResidentStripsFamily())
       .addTiles(works[0], nominal, target, tiles);
+  // Three blocks that hold half as much have too few registers for rows.
+  if (tiles.size() > 1)
+    tiles.erase(tiles.begin(), tiles.end() - 1);
   QuantizeWork rows = works[1];
   rows.columns = nominal.rows;
   for (QuantizeTileCost &tile : tiles)

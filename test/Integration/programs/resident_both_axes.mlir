@@ -62,7 +62,7 @@ func.func @f32_e4m3_pow2_6150(
           tensor<?x6150xf32> {fp8moe.name = "s0"},
           tensor<?xf32> {fp8moe.name = "s1"}) {
   %q0, %q1, %s0, %s1 = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>) along [0, 1] rounding pow2
-      tiles [#fp8moe.resident_both_axes<columns = 64, tiles = 4, blocks = 2, row_threads = 64, row_chunks = 6>,
+      tiles [#fp8moe.resident_both_axes<columns = 64, tiles = 4, blocks = 2, row_threads = 64, row_chunks = 4>,
              #fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.two_pass<columns = 64, threads = 256>]>,
                           #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 256>]>]>]
       : tensor<?x6150xf32>
