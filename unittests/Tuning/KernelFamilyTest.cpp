@@ -73,11 +73,12 @@ TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
   QuantizeConfig config{QuantizeConfig::Inner, /*threads=*/128,
                         /*columnsPerBlock=*/1};
   config.heldChunks = config.heldTiles = config.stages = config.groups = 1;
-  config.rowBytes = config.rowStages = 1;
+  config.rowBytes = config.rowStages = config.rowThreads = 1;
   for (QuantizeMethod method :
        {QuantizeMethod::TwoPass, QuantizeMethod::RegisterResident,
-        QuantizeMethod::ResidentStrips, QuantizeMethod::SinglePassOuter,
-        QuantizeMethod::SinglePassInner, QuantizeMethod::SinglePassBothAxes}) {
+        QuantizeMethod::ResidentStrips, QuantizeMethod::ResidentBothAxes,
+        QuantizeMethod::SinglePassOuter, QuantizeMethod::SinglePassInner,
+        QuantizeMethod::SinglePassBothAxes}) {
     config.method = method;
     tiles.push_back(getQuantizeTile(&context, config));
     EXPECT_EQ(
@@ -171,7 +172,8 @@ TEST_F(KernelFamilyTest, BothAxesAreOneWork) {
   rows.inputColumnStride = rows.outputColumnStride = columns.columns;
   BothAxesWork work({columns, rows});
   EXPECT_EQ(rankFamilies(work, "sm_90a"), Names{"single_pass_both_axes"});
-  EXPECT_EQ(rankFamilies(work, "gfx942"), Names{});
+  EXPECT_EQ(rankFamilies(work, "gfx942"), Names{"resident_both_axes"});
+  EXPECT_EQ(rankFamilies(work, "sm_100a"), Names{});
 }
 
 TEST_F(KernelFamilyTest, EveryGPUHasGeneralFamiliesForQuantizations) {

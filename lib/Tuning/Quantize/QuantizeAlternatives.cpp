@@ -61,6 +61,27 @@ static QuantizeWork withTypicalLength(QuantizeWork work, int64_t limit) {
   return work;
 }
 
+ArrayRef<int64_t> fp8moe::getTypicalLengths() { return kLengths; }
+
+QuantizeWork fp8moe::withTypicalGroups(const QuantizeWork &known,
+                                       QuantizeWork nominal, int64_t limit) {
+  QuantizeWork typical = withTypicalLength(nominal, limit);
+  if (known.jagged && ShapedType::isDynamic(known.segments)) {
+    typical.rows = nominal.rows;
+    typical.segments = std::max<int64_t>(nominal.rows / (limit - limit / 4), 1);
+  }
+  return typical;
+}
+
+Cost fp8moe::estimateTypical(const QuantizeWork &known,
+                             const QuantizeWork &typical,
+                             const TargetInfo &target) {
+  Tiles tiles;
+  for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
+    family->addTiles(known, typical, target, tiles);
+  return chooseQuantizeTile(tiles).cost;
+}
+
 namespace {
 /// The first lengths divided into ranges: what is lost with all of them, where
 /// the last one begins, and its tile.
@@ -135,13 +156,7 @@ withLeastLength(const QuantizeWork &work, const QuantizeTileCost &best,
   QuantizeWork nominal = withNominalSizes(work);
   SmallVector<QuantizeAlternative> alternatives;
   for (int64_t length : kLengths) {
-    QuantizeWork typical = withTypicalLength(nominal, length);
-    // Where the number of segments is not known, as many rows in all.
-    if (work.jagged && ShapedType::isDynamic(work.segments)) {
-      typical.rows = nominal.rows;
-      typical.segments =
-          std::max<int64_t>(nominal.rows / (length - length / 4), 1);
-    }
+    QuantizeWork typical = withTypicalGroups(work, nominal, length);
     Tiles general, others;
     for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
       family->addTiles(work, typical, target,

@@ -24,6 +24,18 @@ inline constexpr double kLargestGroup = 1.45;
 /// Known sizes for those that are not.
 QuantizeWork withNominalSizes(QuantizeWork work);
 
+/// The lengths at which alternatives may change, ascending.
+ArrayRef<int64_t> getTypicalLengths();
+
+/// `nominal` with groups of a length between one of these and the one before
+/// it; where `known` has no number of groups, with as many rows in all.
+QuantizeWork withTypicalGroups(const QuantizeWork &known, QuantizeWork nominal,
+                               int64_t limit);
+
+/// The least cost of kernels for `known` where sizes are those of `typical`.
+Cost estimateTypical(const QuantizeWork &known, const QuantizeWork &typical,
+                     const TargetInfo &target);
+
 /// The sizes that `work` has, as types say them; 0 for the others.
 QuantizeSizes<int64_t> getKnownSizes(const QuantizeWork &work);
 

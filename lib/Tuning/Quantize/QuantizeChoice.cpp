@@ -16,6 +16,10 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+/// One launch along both axes must save at least so much of the time of a
+/// launch for each, in percent: the model is not more accurate.
+static constexpr int64_t kLeastGainPercent = 8;
+
 //===----------------------------------------------------------------------===//
 // Along one axis
 //===----------------------------------------------------------------------===//
@@ -114,15 +118,52 @@ KernelChoiceAttr fp8moe::getAxisChoice(KernelChoiceAttr choice,
   return choice;
 }
 
+Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
+                           const TargetInfo &target) {
+  Cost sum;
+  for (const QuantizeWork &work : works)
+    sum += chooseQuantizeTile(rankQuantizeTiles(work, target)).cost;
+  return sum;
+}
+
+/// The kernel for both axes writes one type.
+static bool haveOneType(Operation *op) {
+  auto getElement = [&](unsigned index) {
+    return getElementTypeOrSelf(op->getResult(index).getType());
+  };
+  return getElement(0) == getElement(1);
+}
+
+std::optional<QuantizeTileCost>
+fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
+                           const TargetInfo &target) {
+  SmallVector<QuantizeTileCost> tiles = getBothAxesTiles(works, target);
+  if (tiles.empty() || !haveOneType(op))
+    return std::nullopt;
+  MLIRContext *context = op->getContext();
+  if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr()) {
+    for (const QuantizeTileCost &tile : tiles)
+      if (getQuantizeTile(context, tile.config) == choice.getFirst().getTile())
+        return tile;
+    return std::nullopt;
+  }
+  const QuantizeTileCost &best = chooseQuantizeTile(tiles);
+  RangeAttr range = getBothAxesRange(context, works, target);
+  if ((range && !mayBeInRange(range, works[0], target)) ||
+      best.cost.time * 100 >=
+          estimateApart(works, target).time * (100 - kLeastGainPercent))
+    return std::nullopt;
+  return best;
+}
+
 KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
                                                const QuantizeTileCost &both,
                                                ArrayRef<QuantizeWork> works,
                                                const TargetInfo &target) {
-  // Groups that are larger than what the second-level cache keeps for the
-  // second read are quantized along each axis.
+  // Groups for which it is not worthwhile are quantized along each axis.
   RangeAttr range;
   if (ShapedType::isDynamic(getMeanLength(works.front())))
-    range = getBothAxesRange(context, target);
+    range = getBothAxesRange(context, works, target);
   SmallVector<Attribute> choices;
   for (const QuantizeWork &work : works)
     choices.push_back(chooseQuantizeKernels(context, work, target));

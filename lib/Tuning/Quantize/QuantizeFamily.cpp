@@ -55,3 +55,46 @@ ArrayRef<const AxisQuantizeFamily *> fp8moe::getAxisQuantizeFamilies() {
   }();
   return families;
 }
+
+//===----------------------------------------------------------------------===//
+// Along both axes
+//===----------------------------------------------------------------------===//
+
+bool BothAxesFamily::supports(const KernelWork &work,
+                              const TargetInfo &target) const {
+  return !getTiles(cast<BothAxesWork>(work).axes, target).empty();
+}
+
+void BothAxesFamily::addCandidates(
+    MLIRContext *context, const KernelWork &work, const TargetInfo &target,
+    SmallVectorImpl<KernelCandidate> &candidates) const {
+  for (const QuantizeTileCost &tile :
+       getTiles(cast<BothAxesWork>(work).axes, target))
+    candidates.push_back(getCandidate(context, tile));
+}
+
+/// The family that takes the works, and its tiles. There is at most one: each
+/// is of one kind of targets.
+static std::pair<const BothAxesFamily *, SmallVector<QuantizeTileCost>>
+findBothAxesFamily(ArrayRef<QuantizeWork> works, const TargetInfo &target) {
+  for (const KernelFamily *family : getKernelFamilies())
+    if (auto *both = dyn_cast<BothAxesFamily>(family)) {
+      SmallVector<QuantizeTileCost> tiles = both->getTiles(works, target);
+      if (!tiles.empty())
+        return {both, std::move(tiles)};
+    }
+  return {};
+}
+
+SmallVector<QuantizeTileCost>
+fp8moe::getBothAxesTiles(ArrayRef<QuantizeWork> works,
+                         const TargetInfo &target) {
+  return findBothAxesFamily(works, target).second;
+}
+
+RangeAttr fp8moe::getBothAxesRange(MLIRContext *context,
+                                   ArrayRef<QuantizeWork> works,
+                                   const TargetInfo &target) {
+  const BothAxesFamily *family = findBothAxesFamily(works, target).first;
+  return family ? family->getRange(context, works, target) : RangeAttr();
+}

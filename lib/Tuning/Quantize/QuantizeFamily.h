@@ -69,6 +69,29 @@ public:
 /// The rows of KernelFamilies.def that do.
 ArrayRef<const AxisQuantizeFamily *> getAxisQuantizeFamilies();
 
+/// A family whose kernels quantize along both axes.
+class BothAxesFamily : public QuantizeFamily {
+public:
+  using QuantizeFamily::QuantizeFamily;
+
+  static bool classof(const KernelFamily *family) {
+    return family->getClassID() == TypeID::get<BothAxesFamily>();
+  }
+  TypeID getClassID() const final { return TypeID::get<BothAxesFamily>(); }
+  TypeID getWorkID() const final { return TypeID::get<BothAxesWork>(); }
+
+  /// See getBothAxesTiles and getBothAxesRange.
+  virtual SmallVector<QuantizeTileCost>
+  getTiles(ArrayRef<QuantizeWork> works, const TargetInfo &target) const = 0;
+  virtual RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
+                             const TargetInfo &target) const = 0;
+
+  bool supports(const KernelWork &work, const TargetInfo &target) const final;
+  void addCandidates(MLIRContext *context, const KernelWork &work,
+                     const TargetInfo &target,
+                     SmallVectorImpl<KernelCandidate> &candidates) const final;
+};
+
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_LIB_TUNING_QUANTIZE_QUANTIZEFAMILY_H

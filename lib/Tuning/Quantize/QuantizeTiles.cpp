@@ -180,6 +180,10 @@ TileAttrInterface fp8moe::getQuantizeTile(MLIRContext *context,
   case QuantizeMethod::ResidentStrips:
     return ResidentStripsTileAttr::get(context, config.columnsPerBlock,
                                        config.heldTiles, config.residentBlocks);
+  case QuantizeMethod::ResidentBothAxes:
+    return ResidentBothAxesTileAttr::get(
+        context, config.columnsPerBlock, config.heldTiles,
+        config.residentBlocks, config.rowThreads, config.heldChunks);
   case QuantizeMethod::SinglePassOuter:
     return SinglePassOuterTileAttr::get(context, config.columnsPerBlock,
                                         config.stages);
@@ -202,6 +206,9 @@ fp8moe::getQuantizeMethod(TileAttrInterface tile) {
       })
       .Case(
           [](ResidentStripsTileAttr) { return QuantizeMethod::ResidentStrips; })
+      .Case([](ResidentBothAxesTileAttr) {
+        return QuantizeMethod::ResidentBothAxes;
+      })
       .Case([](SinglePassOuterTileAttr) {
         return QuantizeMethod::SinglePassOuter;
       })
@@ -236,6 +243,14 @@ QuantizeConfig fp8moe::getQuantizeConfig(TileAttrInterface tile,
         config.threads = resident_strips::countThreads(tile.getColumns());
         config.heldTiles = tile.getTiles();
         config.residentBlocks = tile.getBlocks();
+      })
+      .Case([&](ResidentBothAxesTileAttr tile) {
+        config.columnsPerBlock = tile.getColumns();
+        config.threads = resident_strips::countThreads(tile.getColumns());
+        config.heldTiles = tile.getTiles();
+        config.residentBlocks = tile.getBlocks();
+        config.rowThreads = tile.getRowThreads();
+        config.heldChunks = tile.getRowChunks();
       })
       .Case([&](SinglePassOuterTileAttr tile) {
         config.columnsPerBlock = tile.getColumns();

@@ -28,6 +28,7 @@ enum class QuantizeMethod {
   TwoPass,
   RegisterResident,
   ResidentStrips,
+  ResidentBothAxes,
   SinglePassOuter,
   SinglePassInner,
   SinglePassBothAxes,
@@ -70,8 +71,10 @@ struct QuantizeConfig {
   int64_t heldChunks = 0;
   int64_t rounds = 1;
   int64_t residentBlocks = 1;
-  /// Resident strips: tiles of rows that a block keeps in registers.
+  /// Resident strips and both axes: tiles of rows that a block keeps in
+  /// registers. Both axes: the threads that hold a row, `heldChunks` each.
   int64_t heldTiles = 0;
+  int64_t rowThreads = 0;
   /// Single pass, outer or both axes: tiles in the ring. Both axes: the bytes
   /// of a row, and how many of them are in shared memory at once.
   int64_t stages = 0;
@@ -85,8 +88,9 @@ struct QuantizeConfig {
     auto asTuple = [](const QuantizeConfig &config) {
       return std::tie(config.kind, config.threads, config.columnsPerBlock,
                       config.method, config.heldChunks, config.rounds,
-                      config.residentBlocks, config.heldTiles, config.stages,
-                      config.rowBytes, config.rowStages, config.groups);
+                      config.residentBlocks, config.heldTiles,
+                      config.rowThreads, config.stages, config.rowBytes,
+                      config.rowStages, config.groups);
     };
     return asTuple(*this) == asTuple(other);
   }
@@ -209,15 +213,16 @@ KernelChoiceAttr getAxisChoice(KernelChoiceAttr choice, unsigned index);
 /// The tile of least predicted time; the smallest of several.
 const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);
 
-/// The tile of the kernel that quantizes a tensor along both axes, the columns
-/// of jagged groups and whole rows; nothing when it does not take the layouts.
+/// The tiles of the kernel that quantizes a tensor along both axes, the columns
+/// of jagged groups and whole rows; none when it does not take the layouts.
 /// `works` are those of the operation.
-std::optional<QuantizeTileCost> getBothAxesTile(ArrayRef<QuantizeWork> works,
-                                                const TargetInfo &target);
+SmallVector<QuantizeTileCost> getBothAxesTiles(ArrayRef<QuantizeWork> works,
+                                               const TargetInfo &target);
 
-/// The groups for which that kernel is worthwhile, on each card of the target:
-/// one of two reads finds them in its cache.
-RangeAttr getBothAxesRange(MLIRContext *context, const TargetInfo &target);
+/// The groups for which that kernel is worthwhile, on each card of the target;
+/// null where it takes the works, whose lengths are known then, as they are.
+RangeAttr getBothAxesRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
+                           const TargetInfo &target);
 
 /// The tile for both axes, and kernels for each axis behind it.
 KernelChoiceAttr chooseBothAxesKernels(MLIRContext *context,

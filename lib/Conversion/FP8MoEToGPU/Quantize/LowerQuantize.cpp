@@ -193,7 +193,7 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
   // What kernels for both axes have left; null for everything.
   Value fallback;
   for (AlternativeAttr alternative : choice->getEntries()) {
-    if (!isa<SinglePassBothAxesTileAttr>(alternative.getTile()))
+    if (!isBothAxesTile(alternative.getTile()))
       break;
     FailureOr<Value> notBoth = launchBothAxes(
         quantizations[0], quantizations[1], alternative, lowering);

@@ -12,10 +12,11 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 QuantizeKernel::QuantizeKernel(KernelBuilder &b,
-                               const AxisQuantizeProblem &problem)
+                               const AxisQuantizeProblem &problem,
+                               unsigned firstPointer, unsigned firstSize)
     : b(b), problem(problem),
       math(b, problem.inputType, problem.fp8Type, problem.powerOfTwo) {
-  unsigned pointer = 0, parameter = 0;
+  unsigned pointer = firstPointer, parameter = firstSize;
   inputPointer = b.getPointer(pointer++);
   if (problem.jagged)
     offsetsPointer = b.getPointer(pointer++);

@@ -45,7 +45,9 @@ struct Team {
 /// What all schedules build their kernels from.
 class QuantizeKernel {
 public:
-  QuantizeKernel(KernelBuilder &b, const AxisQuantizeProblem &problem);
+  /// The kernel's pointers and sizes begin at these of its parameters.
+  QuantizeKernel(KernelBuilder &b, const AxisQuantizeProblem &problem,
+                 unsigned firstPointer = 0, unsigned firstSize = 0);
 
   KernelBuilder &b;
   const AxisQuantizeProblem &problem;
@@ -106,10 +108,16 @@ void buildTwoPassInner(QuantizeKernel &kernel, const QuantizeConfig &config);
 void buildRegisterResident(QuantizeKernel &kernel,
                            const QuantizeConfig &config);
 void buildTwoPassOuter(QuantizeKernel &kernel, const QuantizeConfig &config);
+/// Code of such a kernel within another one, for some columns of the only
+/// segment; teams are parts of a subgroup. Nobody waits for anybody.
+void buildRegisterResidentColumns(QuantizeKernel &kernel,
+                                  const QuantizeConfig &config,
+                                  IndexRange columns);
 /// Blocks post magnitudes to `slots`, whose words are zero when the kernel
-/// begins; null where no strip has more than one piece.
+/// begins; null where no strip has more than one piece. With `rows`, along the
+/// input's rows, they make that quantization besides.
 void buildResidentStrips(QuantizeKernel &kernel, const QuantizeConfig &config,
-                         Value slots);
+                         Value slots, QuantizeKernel *rows = nullptr);
 
 } // namespace mlir::fp8moe
 

@@ -58,6 +58,8 @@ public:
         team{Value(), register_resident::getTeamThreads(config)} {}
 
   void build();
+  /// Only these columns of the only segment.
+  void buildColumns(IndexRange columns);
 
 private:
   int64_t getInputBytes() const { return kernel.math.getInputBytes(); }
@@ -81,6 +83,9 @@ private:
 
   bool isUnaligned() const { return b.getHooks().hasUnalignedVectors(); }
 
+  /// Finds the thread's place in its team. The result is the team's number in
+  /// the block.
+  Value enterTeam();
   void forEachColumn(Value strip, Value teamInBlock, int64_t strips,
                      function_ref<void(Value)> body);
   void enterColumn(Value index);
@@ -125,6 +130,8 @@ private:
   /// larger than one.
   Value magnitudeMemory;
 
+  /// Behind the last column there is.
+  Value endColumn;
   /// The slice at hand; its rows are counted from its `input` and `output` on,
   /// which are aligned when chunks can be. `hasColumn` is false for a team
   /// behind the last column, which has no rows.
@@ -136,10 +143,25 @@ private:
 
 } // namespace
 
-void RegisterResidentBuilder::build() {
+Value RegisterResidentBuilder::enterTeam() {
   bool isTeam = config.columnsPerBlock == 1;
   team.thread = isTeam ? b.getThread() : b.remU(b.getThread(), team.threads);
-  Value teamInBlock = isTeam ? b.i64(0) : b.divU(b.getThread(), team.threads);
+  return isTeam ? b.i64(0) : b.divU(b.getThread(), team.threads);
+}
+
+void RegisterResidentBuilder::buildColumns(IndexRange columns) {
+  assert(!kernel.problem.jagged && team.threads <= b.getSubgroupSize() &&
+         "no bounds are looked up, and blocks need no shared memory");
+  Value teamInBlock = enterTeam();
+  endColumn = columns.high;
+  segment = kernel.createSegment(b.i64(0));
+  b.createFor(columns.low, columns.high, config.columnsPerBlock,
+              [&](Value first) { quantizeColumn(b.add(first, teamInBlock)); });
+}
+
+void RegisterResidentBuilder::build() {
+  Value teamInBlock = enterTeam();
+  endColumn = kernel.sizes.parallel;
   register_resident::SharedMemory memory(config, b.getSubgroupSize());
   if (memory.magnitudes)
     magnitudeMemory = b.allocateShared(memory.magnitudes, "magnitudes");
@@ -195,8 +217,7 @@ IndexRange RegisterResidentBuilder::enterSlice(IndexRange rows,
                                                const Plane &outputPlane) {
   Value origin = kernel.getFirstChunk(rows);
   // Loads do not ask whether there is a column.
-  Value existing =
-      isUnaligned() ? b.minS(column, b.sub(kernel.sizes.parallel, 1)) : column;
+  Value existing = isUnaligned() ? b.minS(column, b.sub(endColumn, 1)) : column;
   input = createElementPointer(b, inputPlane, origin, existing);
   output = createElementPointer(b, outputPlane, origin, column);
   return {b.sub(rows.low, origin),
@@ -205,7 +226,7 @@ IndexRange RegisterResidentBuilder::enterSlice(IndexRange rows,
 
 void RegisterResidentBuilder::enterColumn(Value index) {
   column = index;
-  hasColumn = b.less(column, kernel.sizes.parallel);
+  hasColumn = b.less(column, endColumn);
 }
 
 void RegisterResidentBuilder::quantizeColumn(Value index) {
@@ -529,4 +550,10 @@ void fp8moe::buildRegisterResident(QuantizeKernel &kernel,
   kernel.b.getHooks().requestResidentBlocks(kernel.b.getKernel(),
                                             config.residentBlocks);
   RegisterResidentBuilder(kernel, config).build();
+}
+
+void fp8moe::buildRegisterResidentColumns(QuantizeKernel &kernel,
+                                          const QuantizeConfig &config,
+                                          IndexRange columns) {
+  RegisterResidentBuilder(kernel, config).buildColumns(columns);
 }

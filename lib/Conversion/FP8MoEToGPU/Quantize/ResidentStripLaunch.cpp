@@ -25,11 +25,13 @@ static constexpr int64_t kMaxClearBlocks = 1024;
 namespace {
 class ResidentStripLaunch : QuantizeLaunch {
 public:
-  ResidentStripLaunch(const QuantizeInstance &instance,
-                      ProgramLowering &lowering)
-      : QuantizeLaunch(instance, instance.operands, lowering),
-        config(instance.config), rows(b, sizes.reduction),
-        segments(b, sizes.segments),
+  /// With `along`, the rows of the same input besides.
+  ResidentStripLaunch(const KernelInstance &instance,
+                      const QuantizeOperands &operands,
+                      const QuantizeOperands *along,
+                      const QuantizeConfig &config, ProgramLowering &lowering)
+      : QuantizeLaunch(instance, operands, lowering), along(along),
+        config(config), rows(b, sizes.reduction), segments(b, sizes.segments),
         strips(ceilDiv(HostSize(b, sizes.parallel),
                        HostSize(config.columnsPerBlock))) {}
 
@@ -49,6 +51,7 @@ private:
   /// have several pieces.
   Value createSlots(Value when);
 
+  const QuantizeOperands *along;
   const QuantizeConfig &config;
   HostSize rows, segments, strips;
 };
@@ -61,21 +64,39 @@ ResidentStripLaunch::getKernel(SmallVectorImpl<OpFoldResult> &arguments) {
                                problem.outputAlignment, config.columnsPerBlock,
                                config.heldTiles,        config.residentBlocks};
   arguments = addSizes(numbers);
+  if (along) {
+    numbers.append({along->problem.inputAlignment,
+                    along->problem.outputAlignment, config.rowThreads,
+                    config.heldChunks});
+    llvm::append_range(arguments, addSizes(along->sizes, numbers));
+  }
   return lowering.getKernels().getOrBuild(
-      "quantize_resident_strips",
+      along ? "quantize_resident_both_axes" : "quantize_resident_strips",
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
         KernelSignature signature;
         unsigned tensors = 3 + problem.jagged;
-        signature.pointers = tensors + mayExchange();
-        signature.sizes = countDynamic(problem.sizes);
+        unsigned ofColumns = tensors + mayExchange();
+        unsigned columnSizes = countDynamic(problem.sizes);
+        signature.pointers = ofColumns;
+        signature.sizes = columnSizes;
+        // The input is one of both.
+        if (along) {
+          signature.pointers += 3;
+          signature.sizes += countDynamic(along->problem.sizes);
+        }
         signature.threads = config.threads;
         KernelBuilder kernelBuilder(b.getLoc(), module, name, signature, hooks);
         QuantizeKernel kernel(kernelBuilder, problem);
+        std::optional<QuantizeKernel> rowKernel;
+        if (along)
+          rowKernel.emplace(kernelBuilder, along->problem, ofColumns,
+                            columnSizes);
         buildResidentStrips(kernel, config,
                             mayExchange() ? kernelBuilder.getPointer(tensors)
-                                          : Value());
+                                          : Value(),
+                            along ? &*rowKernel : nullptr);
       });
 }
 
@@ -134,6 +155,9 @@ Value ResidentStripLaunch::launch(Value when) {
   operands.append({buffers.output, buffers.scales});
   if (mayExchange())
     operands.push_back(createSlots(applies));
+  if (along)
+    operands.append(
+        {along->buffers.input, along->buffers.output, along->buffers.scales});
   for (OpFoldResult argument : arguments)
     operands.push_back(index(argument));
   Value blocks = minOf(workTiles, resident).getValue(b), one = index(1);
@@ -150,7 +174,20 @@ class ResidentStripsLowering : public TileLowering<ResidentStripsTileAttr> {
 public:
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
-    return ResidentStripLaunch(cast<QuantizeInstance>(instance), lowering)
+    const auto &quantize = cast<QuantizeInstance>(instance);
+    return ResidentStripLaunch(quantize, quantize.operands, /*along=*/nullptr,
+                               quantize.config, lowering)
+        .launch(when);
+  }
+};
+
+class ResidentBothAxesLowering : public TileLowering<ResidentBothAxesTileAttr> {
+public:
+  FailureOr<Value> launch(const KernelInstance &instance, Value when,
+                          ProgramLowering &lowering) const override {
+    const auto &both = cast<BothAxesInstance>(instance);
+    return ResidentStripLaunch(both, both.columns, &both.rows, both.config,
+                               lowering)
         .launch(when);
   }
 };
@@ -158,5 +195,10 @@ public:
 
 const KernelLowering &fp8moe::getResidentStripsLowering() {
   static const ResidentStripsLowering lowering;
+  return lowering;
+}
+
+const KernelLowering &fp8moe::getResidentBothAxesLowering() {
+  static const ResidentBothAxesLowering lowering;
   return lowering;
 }

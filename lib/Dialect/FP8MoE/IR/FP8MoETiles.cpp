@@ -117,6 +117,32 @@ SmallVector<TileField> ResidentStripsTileAttr::getFields() const {
           {"blocks", getBlocks()}};
 }
 
+LogicalResult ResidentBothAxesTileAttr::verify(EmitError emitError,
+                                               int64_t columns, int64_t tiles,
+                                               int64_t blocks,
+                                               int64_t rowThreads,
+                                               int64_t rowChunks) {
+  if (failed(verifyTileCounts(emitError, {{"columns", columns},
+                                          {"tiles", tiles},
+                                          {"blocks", blocks},
+                                          {"row_threads", rowThreads},
+                                          {"row_chunks", rowChunks}})))
+    return failure();
+  if (rowThreads <= 64 && llvm::isPowerOf2_64(rowThreads))
+    return success();
+  return emitError() << "expects a power of two up to 64 for row_threads, "
+                        "found "
+                     << rowThreads;
+}
+
+SmallVector<TileField> ResidentBothAxesTileAttr::getFields() const {
+  return {{"columns", getColumns()},
+          {"tiles", getTiles()},
+          {"blocks", getBlocks()},
+          {"row_threads", getRowThreads()},
+          {"row_chunks", getRowChunks()}};
+}
+
 LogicalResult SinglePassOuterTileAttr::verify(EmitError emitError,
                                               int64_t columns, int64_t stages) {
   return verifyTileCounts(emitError,
@@ -143,6 +169,10 @@ SmallVector<TileField> SinglePassBothAxesTileAttr::getFields() const {
           {"stages", getStages()},
           {"row_bytes", getRowBytes()},
           {"row_stages", getRowStages()}};
+}
+
+bool fp8moe::isBothAxesTile(TileAttrInterface tile) {
+  return isa<ResidentBothAxesTileAttr, SinglePassBothAxesTileAttr>(tile);
 }
 
 LogicalResult SinglePassInnerTileAttr::verify(EmitError emitError,

@@ -299,7 +299,7 @@ static LogicalResult verifyTiles(TiledOpInterface op, size_t numAxes) {
   bool hasBothAxes = false;
   for (auto [index, alternative] : llvm::enumerate(choice.getEntries())) {
     TileAttrInterface tile = alternative.getTile();
-    if (isa<SinglePassBothAxesTileAttr>(tile)) {
+    if (isBothAxesTile(tile)) {
       if (hasBothAxes)
         return op->emitOpError("has two alternatives for both axes at once; "
                                "write one, with a range that holds for both");

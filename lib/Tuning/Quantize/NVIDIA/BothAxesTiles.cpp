@@ -38,10 +38,6 @@ static constexpr int64_t kMostRowStages = 4 * kRowWarps;
 static constexpr int64_t kMostStages = 9;
 static constexpr int64_t kLeastStages = 7;
 
-/// One launch along both axes must save at least so much of the time of a
-/// launch for each, in percent: the model is not more accurate.
-static constexpr int64_t kLeastGainPercent = 8;
-
 std::optional<SinglePassOuterTile>
 fp8moe::getBothAxesOuterTile(int64_t rowBytes, const TargetInfo &target) {
   if (ShapedType::isDynamic(rowBytes) ||
@@ -59,24 +55,43 @@ fp8moe::getBothAxesOuterTile(int64_t rowBytes, const TargetInfo &target) {
   return std::nullopt;
 }
 
+namespace {
+class SinglePassBothAxesFamily : public BothAxesFamily {
+public:
+  SinglePassBothAxesFamily()
+      : BothAxesFamily("single_pass_both_axes",
+                       QuantizeMethod::SinglePassBothAxes) {}
+
+  SmallVector<QuantizeTileCost>
+  getTiles(ArrayRef<QuantizeWork> works,
+           const TargetInfo &target) const override;
+  RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
+                     const TargetInfo &target) const override;
+
+protected:
+  StringRef getWorkTileName() const override { return "tiles"; }
+};
+} // namespace
+
 /// Above some size of groups on average, a second read finds less in the cache:
 /// on one NVIDIA H200, 32768x7168 in 16 groups (29 MB) take 313 us and a
 /// launch for each axis 358 us. In 8 groups (59 MB) it was 331 and 355 us, when
 /// the former took 323 us. The range is the same part of the cache of whatever
 /// card runs the program: what is usable follows from its two halves, which all
 /// cards of a chip have.
-RangeAttr fp8moe::getBothAxesRange(MLIRContext *context,
-                                   const TargetInfo &target) {
+RangeAttr SinglePassBothAxesFamily::getRange(MLIRContext *context,
+                                             ArrayRef<QuantizeWork>,
+                                             const TargetInfo &target) const {
   return RangeAttr::get(context, Quantity::GroupBytes, /*above=*/0,
                         target.l2.usablePercent, /*percent_of_l2=*/true);
 }
 
-std::optional<QuantizeTileCost>
-fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
-                        const TargetInfo &target) {
+SmallVector<QuantizeTileCost>
+SinglePassBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
+                                   const TargetInfo &target) const {
   if (works.size() != 2 || !works[0].jagged ||
       !target.has(Feature::RegisterReallocation))
-    return std::nullopt;
+    return {};
   const QuantizeWork &columns = works[0], &rows = works[1];
   QuantizeWork nominal = withNominalSizes(columns);
   SmallVector<QuantizeTileCost> outer;
@@ -85,11 +100,11 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
   if (outer.empty() || rows.jagged || ShapedType::isDynamic(rows.rows) ||
       rows.inputRowStride != 1 || rows.outputRowStride != 1 ||
       ShapedType::isDynamic(rows.outputColumnStride))
-    return std::nullopt;
+    return {};
   // What a copy's piece of the input becomes is stored at once.
   if (rows.outputColumnStride %
       (single_pass_outer::kRowAlignment / rows.inputBytes))
-    return std::nullopt;
+    return {};
   // Rows of more bytes than can be counted do not fit either.
   int64_t rowBytes = multiplySizes(rows.rows, rows.inputBytes);
   std::optional<SinglePassOuterTile> tile =
@@ -97,7 +112,7 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
   const SinglePassOuterCalibration *calibration =
       getSinglePassOuterCalibration(target.chip);
   if (!tile || !calibration)
-    return std::nullopt;
+    return {};
 
   QuantizeTileCost result = outer.front();
   result.config.method = QuantizeMethod::SinglePassBothAxes;
@@ -125,68 +140,8 @@ fp8moe::getBothAxesTile(ArrayRef<QuantizeWork> works,
       std::max(result.trafficTime, result.latencyTime) +
       estimateUnalignedStores(nominal, *calibration->shiftedStoreTime) +
       nominal.segments * *calibration->segmentTime;
-  return result;
+  return {result};
 }
-
-Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
-                           const TargetInfo &target) {
-  Cost sum;
-  for (const QuantizeWork &work : works)
-    sum += chooseQuantizeTile(rankQuantizeTiles(work, target)).cost;
-  return sum;
-}
-
-/// The kernel for both axes writes one type.
-static bool haveOneType(Operation *op) {
-  auto getElement = [&](unsigned index) {
-    return getElementTypeOrSelf(op->getResult(index).getType());
-  };
-  return getElement(0) == getElement(1);
-}
-
-std::optional<QuantizeTileCost>
-fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
-                           const TargetInfo &target) {
-  std::optional<QuantizeTileCost> both = getBothAxesTile(works, target);
-  if (!both || !haveOneType(op))
-    return std::nullopt;
-  KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr();
-  MLIRContext *context = op->getContext();
-  bool isChosen =
-      choice
-          ? choice.getFirst().getTile() ==
-                getQuantizeTile(context, both->config)
-          : mayBeInRange(getBothAxesRange(context, target), works[0], target) &&
-                both->cost.time * 100 < estimateApart(works, target).time *
-                                            (100 - kLeastGainPercent);
-  return isChosen ? both : std::nullopt;
-}
-
-namespace {
-class SinglePassBothAxesFamily : public QuantizeFamily {
-public:
-  SinglePassBothAxesFamily()
-      : QuantizeFamily("single_pass_both_axes",
-                       QuantizeMethod::SinglePassBothAxes) {}
-
-  TypeID getWorkID() const override { return TypeID::get<BothAxesWork>(); }
-  bool supports(const KernelWork &work,
-                const TargetInfo &target) const override {
-    return getBothAxesTile(cast<BothAxesWork>(work).axes, target).has_value();
-  }
-  void
-  addCandidates(MLIRContext *context, const KernelWork &work,
-                const TargetInfo &target,
-                SmallVectorImpl<KernelCandidate> &candidates) const override {
-    if (std::optional<QuantizeTileCost> tile =
-            getBothAxesTile(cast<BothAxesWork>(work).axes, target))
-      candidates.push_back(getCandidate(context, *tile));
-  }
-
-protected:
-  StringRef getWorkTileName() const override { return "tiles"; }
-};
-} // namespace
 
 namespace mlir::fp8moe {
 const KernelFamily &getSinglePassBothAxesFamily() {

@@ -35,6 +35,9 @@ StringRef getTileKind(TileAttrInterface tile);
 /// A tile as people read it: "two_pass<columns = 64, threads = 256>".
 std::string describeTile(TileAttrInterface tile);
 
+/// Whether one kernel of the tile quantizes along two axes.
+bool isBothAxesTile(TileAttrInterface tile);
+
 /// A range as written, without "#fp8moe.": "mean_length up_to 512".
 std::string describeRange(RangeAttr range);
 

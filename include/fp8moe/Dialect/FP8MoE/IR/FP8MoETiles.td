@@ -70,6 +70,23 @@ def FP8MoE_ResidentStripsTileAttr
   let parameters = (ins "int64_t":$columns, "int64_t":$tiles, "int64_t":$blocks);
 }
 
+def FP8MoE_ResidentBothAxesTileAttr
+    : FP8MoE_TileAttr<"ResidentBothAxesTile", "resident_both_axes"> {
+  let summary = "the same, with a share of rows for every block besides";
+  let description = [{
+    For an operation along two axes, the columns of jagged groups and whole rows that are
+    contiguous in input and output. A block that is done with its columns quantizes some
+    of the rows that it had a part of: teams of `row_threads` threads take one each, and
+    hold `row_chunks` chunks of 16 elements for each thread. Longer rows are read twice
+    behind these.
+
+    Example:
+    `#fp8moe.resident_both_axes<columns = 64, tiles = 8, blocks = 2, row_threads = 64, row_chunks = 7>`
+  }];
+  let parameters = (ins "int64_t":$columns, "int64_t":$tiles, "int64_t":$blocks,
+                        "int64_t":$row_threads, "int64_t":$row_chunks);
+}
+
 def FP8MoE_SinglePassOuterTileAttr
     : FP8MoE_TileAttr<"SinglePassOuterTile", "single_pass_outer"> {
   let summary = "tile of a quantize kernel that streams along columns once";
