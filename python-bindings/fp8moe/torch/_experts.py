@@ -5,22 +5,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 import torch
 import torch.nn.functional as functional
 
+from ._glu import ACTIVATIONS, gate_and_up
 from ._grouped_mm import grouped_mm, require_tensor
 from ._weights import QuantizedWeights
 
 _Activation = Callable[[torch.Tensor], torch.Tensor]
-
-#: What `experts` applies to the first half of the columns.
-ACTIVATIONS: Dict[str, _Activation] = {
-    "silu": functional.silu,
-    "gelu": functional.gelu,
-    "gelu_tanh": lambda gate: functional.gelu(gate, approximate="tanh"),
-}
 
 
 def experts(
@@ -70,8 +64,7 @@ def experts(
     if isinstance(activation, str):
         if h.shape[1] % 2:
             raise ValueError(f"experts: gate_up has {h.shape[1]} columns, expected an even number: half of them are the gate")
-        gate, up = h.chunk(2, dim=-1)
-        a = ACTIVATIONS[activation](gate) * up
+        a = gate_and_up(h, activation)
     else:
         a = activation(h)
         require_tensor("experts", "the result of activation", a, "[M, H]")

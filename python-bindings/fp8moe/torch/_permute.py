@@ -6,14 +6,12 @@ depends on the run, and nothing waits for the device."""
 
 from __future__ import annotations
 
-import functools
-import warnings
 import operator
 from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 
-from ._ops import _PLAIN_TYPES, _is_watched
+from ._triton import find_kernels
 
 _INT_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -145,7 +143,7 @@ def _sum_slots(
     rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, weights: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
     """One slot of all tokens at a time, which takes less memory than all at once and fixes the order."""
-    if kernels := _find_kernels(rows, *(() if weights is None else (weights,))):
+    if kernels := find_kernels("_permute_kernels", rows, *(() if weights is None else (weights,))):
         return kernels.sum_slots(rows, offsets, places, weights)
     total = torch.zeros(places.shape[0], rows.shape[1], dtype=_wide(rows), device=rows.device)
     for j, part in enumerate(_gather_slots(rows, offsets, places)):
@@ -156,45 +154,11 @@ def _sum_slots(
     return total.to(rows.dtype)
 
 
-def _find_kernels(*tensors: torch.Tensor) -> Any:
-    """The module with kernels for these tensors, or None: where Inductor fuses what is written here, somebody looks on,
-    sums are not in float32, or there is no Triton, which comes with torch for GPUs."""
-    if torch.compiler.is_compiling() or _is_watched():
-        return None
-    for tensor in tensors:
-        if not tensor.is_cuda or tensor.numel() == 0 or type(tensor) not in _PLAIN_TYPES or tensor.dtype not in _TYPES:
-            return None
-    return _load_kernels()
-
-
-_TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
-
-
-@functools.lru_cache(maxsize=None)
-def _load_kernels() -> Any:
-    try:
-        from . import _permute_kernels
-    except ImportError:
-        return None
-    try:
-        _permute_kernels.check()
-    except Exception as error:  # whatever a compiler that is not there, or a cache that cannot be written, makes of it
-        warnings.warn(
-            f"permute and unpermute take several times as long outside of torch.compile, as Triton cannot make their kernels "
-            f"here: {type(error).__name__}: {error}. It needs a C compiler (gcc, or CC) and a folder to write to "
-            "(TRITON_CACHE_DIR)",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return None
-    return _permute_kernels
-
-
 def _spread_used(
     gradient: torch.Tensor, offsets: torch.Tensor, slots: torch.Tensor, k: int, weights: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
     """Of each row the gradient of its token, times its weight; zeros for rows past the last offset."""
-    if kernels := _find_kernels(gradient, *(() if weights is None else (weights,))):
+    if kernels := find_kernels("_permute_kernels", gradient, *(() if weights is None else (weights,))):
         return kernels.spread(gradient, offsets, slots, k, weights)
     rows = _spread(gradient, slots, k)
     if weights is not None:
@@ -251,7 +215,7 @@ class _WeightedSum(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             grad_rows = _spread_used(gradient, offsets, slots, places.shape[1], weights)
         if ctx.needs_input_grad[1]:
-            if kernels := _find_kernels(rows, weights, gradient):
+            if kernels := find_kernels("_permute_kernels", rows, weights, gradient):
                 grad_weights = kernels.dot_slots(rows, offsets, places, gradient, weights.dtype)
             else:
                 columns = [(part.to(_wide(rows)) * gradient).sum(1) for part in _gather_slots(rows, offsets, places)]

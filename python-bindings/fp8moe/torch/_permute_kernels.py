@@ -12,6 +12,9 @@ import torch
 import triton
 import triton.language as tl
 
+#: What is to be said where Triton cannot make them.
+SLOW = "permute and unpermute take several times as long outside of torch.compile"
+
 #: Elements of a row that a program holds.
 _BLOCK = 1024
 

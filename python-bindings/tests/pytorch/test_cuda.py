@@ -12,7 +12,7 @@ if not torch.cuda.is_available():
 
 from fp8moe import programs  # noqa: E402
 from fp8moe.torch import (  # noqa: E402
-    ACTIVATIONS, _grouped_mm, _permute, experts, grouped_mm, permute, quantize_weights, unpermute,
+    ACTIVATIONS, _glu, _grouped_mm, _permute, _triton, experts, grouped_mm, permute, quantize_weights, unpermute,
 )  # fmt: skip
 
 K, N, E, M = 64, 96, 4, 300
@@ -124,15 +124,33 @@ def test_permutation(k, dtype, monkeypatch):
         y = unpermute(rows, routing, weights)
         return (y, *torch.autograd.grad(y, [x] if weights is None else [x, weights], gradient))
 
-    assert _permute._load_kernels() is not None
+    assert _triton.has_kernels("_permute_kernels")
     for of in (weights, None):
         found = step(of)
         assert all(map(torch.equal, step(of), found))
         with monkeypatch.context() as patch:
-            patch.setattr(_permute, "_find_kernels", lambda *tensors: None)
+            patch.setattr(_permute, "find_kernels", lambda *arguments: None)
             expected = step(of)
         for result, other in zip(found, expected):
             torch.testing.assert_close(result, other)
+
+
+@pytest.mark.parametrize("rows, width", [(300, 1408), (1, 7), (0, 16), (517, 33)])
+@pytest.mark.parametrize("compiled", [False, True], ids=["", "compiled"])
+def test_swiglu(rows, width, compiled):
+    """In eager code kernels for it and its gradient, under torch.compile one for the gradient."""
+    assert _triton.has_kernels("_glu_kernels")
+    h = torch.randn(rows, 2 * width, device="cuda").bfloat16().requires_grad_()
+    gradient = torch.randn(width, rows, device="cuda").bfloat16().t()
+    function = torch.compile(_glu.gate_and_up, fullgraph=True) if compiled else _glu.gate_and_up
+    a = function(h, "silu")
+    exact = h.detach().double().requires_grad_()
+    expected = _glu._formula(exact, "silu")
+    torch.testing.assert_close(a.double(), expected, rtol=2**-7, atol=1e-6)
+    (found,) = torch.autograd.grad(a, h, gradient)
+    torch.testing.assert_close(found.double(), *torch.autograd.grad(expected, exact, gradient.double()), rtol=2**-7, atol=1e-6)
+    if rows:
+        torch.library.opcheck(torch.ops.fp8moe.swiglu_backward.default, (gradient.contiguous(), h.detach()))
 
 
 def test_nothing_waits_for_the_device():

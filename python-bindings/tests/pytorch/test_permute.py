@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 
 import torch._dynamo.testing  # noqa: E402
 
-from fp8moe.torch import _permute, grouped_mm, permute, unpermute  # noqa: E402
+from fp8moe.torch import _permute, _triton, grouped_mm, permute, unpermute  # noqa: E402
 
 T, D, K, E = 37, 24, 3, 5
 CHOICES = {"some empty": [0, 2, 4], "one": [3, 3, 3], "elsewhere": [1, -1, E, E + 7], "all elsewhere": [E, E, E]}
@@ -40,11 +40,11 @@ def sums(request, monkeypatch):
 
     monkeypatch.setattr(_permute_kernels, "_BLOCK", 16)  # several for a row
 
-    def find(*tensors):
-        fit = all(tensor.numel() and tensor.dtype in _permute._TYPES for tensor in tensors)
+    def find(module, *tensors):
+        fit = all(tensor.numel() and tensor.dtype in _triton.TYPES for tensor in tensors)
         return _permute_kernels if fit else None
 
-    monkeypatch.setattr(_permute, "_find_kernels", find)
+    monkeypatch.setattr(_permute, "find_kernels", find)
 
 
 @pytest.mark.skipif(INTERPRETED, reason="this is its process")

@@ -1,0 +1,56 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Where kernels of Triton are used, which comes with torch for GPUs."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import warnings
+from typing import Any
+
+import torch
+
+from ._ops import _PLAIN_TYPES, _is_watched
+
+#: Types that are computed in float32.
+TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
+
+
+def find_kernels(module: str, *tensors: torch.Tensor) -> Any:
+    """The module of this package with kernels for these tensors, or None: where Inductor fuses what is written in torch's
+    operations, somebody looks on, sums are not in float32, or there is no Triton."""
+    if torch.compiler.is_compiling() or _is_watched():
+        return None
+    for tensor in tensors:
+        if not tensor.is_cuda or tensor.numel() == 0 or type(tensor) not in _PLAIN_TYPES or tensor.dtype not in TYPES:
+            return None
+    return _load_kernels(module)
+
+
+def _has_kernels(module: str) -> bool:
+    return _load_kernels(module) is not None
+
+
+#: Whether the module can be had, in code that is traced, too, which finds its operators in torch.ops.
+has_kernels = torch.compiler.assume_constant_result(_has_kernels)
+
+
+@functools.lru_cache(maxsize=None)
+def _load_kernels(module: str) -> Any:
+    try:
+        kernels = importlib.import_module(f".{module}", __package__)
+    except ImportError:
+        return None
+    try:
+        kernels.check()
+    except Exception as error:  # whatever a compiler that is not there, or a cache that cannot be written, makes of it
+        warnings.warn(
+            f"{kernels.SLOW}, as Triton cannot make their kernels here: {type(error).__name__}: {error}. It needs a C compiler "
+            "(gcc, or CC) and a folder to write to (TRITON_CACHE_DIR)",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return None
+    return kernels
