@@ -114,11 +114,15 @@ FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
   auto start = std::chrono::steady_clock::now();
   if (failed(runDecisions(module)))
     return failure();
+  const TargetInfo *target = lookupTarget(chip);
+  std::vector<KernelDecision> decisions = collectDecisions(module, *target);
   TargetReport report;
-  report.target = lookupTarget(chip);
+  bool isOnCard = options.card && options.card->info.chip == chip;
+  report.target = isOnCard ? &options.card->info : target;
   report.programs = collectTraffic(module);
   report.precision = collectPrecision(module);
-  report.decisions = collectDecisions(module, *report.target);
+  report.decisions =
+      isOnCard ? collectDecisions(module, *report.target) : decisions;
   if (failed(runKernels(module)))
     return failure();
 
@@ -126,9 +130,9 @@ FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
   llvm::sys::path::append(path, chip);
   ArtifactOptions artifactOptions;
   artifactOptions.emission = options.emission;
-  artifactOptions.decisions = serializeDecisions(report.decisions);
+  artifactOptions.decisions = serializeDecisions(decisions);
   FailureOr<ArtifactReport> artifact =
-      fp8moe::writeArtifact(module, *report.target, path, artifactOptions);
+      fp8moe::writeArtifact(module, *target, path, artifactOptions);
   if (failed(artifact))
     return failure();
   report.kernels = collectKernels(module, artifact->resources, *report.target);
@@ -145,6 +149,10 @@ LogicalResult Driver::writeArtifacts(ModuleOp module, StringRef folder,
   FailureOr<SmallVector<std::string>> targets = getTargets(module);
   if (failed(targets))
     return failure();
+  if (options.card && !llvm::is_contained(*targets, options.card->info.chip))
+    return module.emitError("card '")
+           << options.card->name << "' has chip " << options.card->info.chip
+           << ", which is none of the targets: " << llvm::join(*targets, ", ");
   report.asWritten = collectTraffic(module);
   // A target that does not fit the module is found before anything is written.
   SmallVector<OwningOpRef<ModuleOp>> clones;

@@ -70,6 +70,39 @@ asH200(llvm::StringLiteral evidence, double peakBandwidth,
           bf16TFlops};
 }
 
+/// The same for a copy that was measured.
+static constexpr Calibration withCopy(Calibration calibration,
+                                      Figure<double> copyBandwidth) {
+  calibration.copyBandwidth = copyBandwidth;
+  return calibration;
+}
+
+constexpr Calibration mlir::fp8moe::h100Calibration = withCopy(
+    asH200("run and checked on H100 cards; predicted times are those of a "
+           "model fitted to an H200, with the speed of an H100's memory",
+           h100Bandwidth, fromDataSheet(1979.0, "NVIDIA H100 SXM"),
+           fromDataSheet(989.5, "NVIDIA H100 SXM")),
+    measured(3010.0, "one NVIDIA H100 80GB HBM3 (700 W), 2026-11-26: 0.7 and "
+                     "0.8 GB, benchmarks/quantize.py"));
+
+static constexpr llvm::StringLiteral hopperEvidence =
+    "never run on this card, whose chip H100 and H200 have, too; predicted "
+    "times are those of an H200's model with figures from data sheets";
+
+constexpr Calibration mlir::fp8moe::h100PcieCalibration =
+    asH200(hopperEvidence, h100PcieBandwidth,
+           fromDataSheet(1513.0, "NVIDIA H100 PCIe: 3026 with sparsity"),
+           fromDataSheet(756.5, "NVIDIA H100 PCIe: 1513 with sparsity"));
+
+constexpr Calibration mlir::fp8moe::gh200Calibration =
+    asH200(hopperEvidence, gh200Bandwidth,
+           fromDataSheet(1979.0, "NVIDIA GH200: 3958 with sparsity"),
+           fromDataSheet(989.5, "NVIDIA GH200: 1979 with sparsity"));
+
+constexpr Calibration mlir::fp8moe::h20Calibration =
+    asH200(hopperEvidence, h20Bandwidth, fromDataSheet(296.0, "NVIDIA H20"),
+           fromDataSheet(148.0, "NVIDIA H20"));
+
 constexpr Calibration mlir::fp8moe::b200Calibration = asH200(
     "assembled by ptxas, never run; predicted times are those of an H200's "
     "model with figures from data sheets",

@@ -16,13 +16,16 @@ namespace mlir::fp8moe {
 
 /// GB/s (10^9 bytes); the data sheets' peaks of the device memory. TargetInfo
 /// has them, and so have calibrations of chips on which no copy was measured.
-inline constexpr double h200Bandwidth = 4800, b200Bandwidth = 7700,
+inline constexpr double h200Bandwidth = 4800, h100Bandwidth = 3350,
+                        h100PcieBandwidth = 2000, gh200Bandwidth = 4000,
+                        h20Bandwidth = 4000, b200Bandwidth = 7700,
                         mi300xBandwidth = 5300, mi355xBandwidth = 8000;
 
 extern const MatrixInstructionInfo hopperMatrix[5], blackwellMatrix[5],
     cdna3Matrix[5], cdna4Matrix[5];
 
-extern const Calibration cpuCalibration, h200Calibration, b200Calibration,
+extern const Calibration cpuCalibration, h200Calibration, h100Calibration,
+    h100PcieCalibration, gh200Calibration, h20Calibration, b200Calibration,
     mi300xCalibration, mi355xCalibration;
 
 } // namespace mlir::fp8moe

@@ -62,6 +62,11 @@ static cl::opt<bool>
                cl::desc("Print bytes moved, kernels, files and time; "
                         "decisions on layouts as remarks"),
                cl::cat(category));
+static cl::opt<std::string> card(
+    "card", cl::value_desc("name"),
+    cl::desc("With --report, the card whose times are predicted (h200, h100, "
+             "h100-pcie, gh200, h20); what is compiled is the same"),
+    cl::cat(category));
 static cl::opt<int64_t> tokens(
     "tokens", cl::value_desc("N"), cl::init(kDefaultReportTokens),
     cl::desc("Rows that an unknown number of them counts as when precision is "
@@ -180,6 +185,10 @@ static std::string checkOptions() {
            "artifact is made of one module";
   if (emits && reportFlag)
     return "--report describes artifacts; use it without --emit";
+  if (!card.empty() && !lookupCard(card))
+    return "unknown card '" + card + "'; known cards: " + listKnownCards();
+  if (!card.empty() && !reportFlag)
+    return "--card names the card whose times --report predicts; add --report";
   if (tokens < 1)
     return "--tokens: expects at least one token, found " +
            std::to_string(tokens);
@@ -196,6 +205,7 @@ static DriverOptions getDriverOptions() {
     if (!llvm::is_contained(options.targets, chip))
       options.targets.push_back(chip);
   options.defaultTarget = defaultTarget;
+  options.card = lookupCard(card);
   options.emission.rocmPath = rocmPath;
   options.emission.ptxasPath = ptxasPath;
   options.optimizeLayouts = optimizeLayouts;

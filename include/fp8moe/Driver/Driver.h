@@ -13,6 +13,7 @@
 
 #include "fp8moe/Artifact/ArtifactWriter.h"
 #include "fp8moe/Pipelines/Compiler.h"
+#include "fp8moe/Target/Cards.h"
 
 #include <optional>
 #include <string>
@@ -52,6 +53,9 @@ struct DriverOptions {
   SelectPrecisionOptions precision;
   /// Add a program for every tile of every quantization.
   bool sweepTiles = false;
+  /// The card that reports predict for, of the chip of one of the targets; null
+  /// for that of the table of chips. What is compiled is the same.
+  const CardInfo *card = nullptr;
   /// Pause warps of NVVM kernels, to find races.
   std::optional<int64_t> delaySeed;
 };

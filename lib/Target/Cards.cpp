@@ -1,0 +1,77 @@
+//===- Cards.cpp - Products that have a chip ------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Target/Cards.h"
+
+#include "ChipTables.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <iterator>
+#include <vector>
+
+using namespace mlir::fp8moe;
+
+namespace {
+constexpr int64_t mebi = int64_t(1) << 20;
+
+/// What distinguishes a product from that in the table of chips.
+struct Figures {
+  llvm::StringLiteral name, chip, description;
+  int64_t multiprocessors, l2Bytes;
+  double peakMemoryBandwidth, clockMHz;
+  const Calibration &calibration;
+};
+
+/// Data sheets of NVIDIA's products (2026-11), and for the H100 and H200 SXM
+/// the attributes of devices. Peaks of matrix instructions and copies are with
+/// the calibrations.
+const Figures figures[] = {
+    {"h200", "sm_90a", "NVIDIA H200 (Hopper)", 132, 60 * mebi, h200Bandwidth,
+     1980, h200Calibration},
+    {"h100", "sm_90a", "NVIDIA H100 SXM (Hopper)", 132, 50 * mebi,
+     h100Bandwidth, 1980, h100Calibration},
+    {"h100-pcie", "sm_90a", "NVIDIA H100 PCIe (Hopper)", 114, 50 * mebi,
+     h100PcieBandwidth, 1755, h100PcieCalibration},
+    {"gh200", "sm_90a", "NVIDIA GH200 with HBM3 (Hopper)", 132, 60 * mebi,
+     gh200Bandwidth, 1980, gh200Calibration},
+    {"h20", "sm_90a", "NVIDIA H20 (Hopper)", 78, 60 * mebi, h20Bandwidth, 1980,
+     h20Calibration},
+};
+} // namespace
+
+static CardInfo getCard(const Figures &figures) {
+  TargetInfo info = *lookupTarget(figures.chip);
+  info.description = figures.description;
+  info.multiprocessors = figures.multiprocessors;
+  info.l2.bytes = figures.l2Bytes;
+  info.peakMemoryBandwidth = figures.peakMemoryBandwidth;
+  info.clockMHz = figures.clockMHz;
+  info.calibration = &figures.calibration;
+  return {figures.name, info};
+}
+
+llvm::ArrayRef<CardInfo> mlir::fp8moe::knownCards() {
+  static const std::vector<CardInfo> cards(
+      llvm::map_iterator(std::begin(figures), getCard),
+      llvm::map_iterator(std::end(figures), getCard));
+  return cards;
+}
+
+const CardInfo *mlir::fp8moe::lookupCard(llvm::StringRef name) {
+  const CardInfo *it = llvm::find_if(
+      knownCards(), [&](const CardInfo &card) { return card.name == name; });
+  return it == knownCards().end() ? nullptr : it;
+}
+
+std::string mlir::fp8moe::listKnownCards() {
+  return llvm::join(
+      llvm::map_range(knownCards(),
+                      [](const CardInfo &card) { return card.name; }),
+      ", ");
+}
