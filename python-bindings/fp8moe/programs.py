@@ -289,9 +289,10 @@ def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str 
         grad_x(grad_y, weights_n, scales_n, offsets) -> grad_x
         grad_weights(grad_y, x, offsets) -> grad_weights
 
-    and COLUMNS with what is kept in the place of weights. weights_k is e4m3 [E, K, N], contiguous along K, with scales f32 [E, N]; weights_n is contiguous along N, with
-    scales f32 [E, K]. What the forward does not read is there for its gradients. Recipe "forward_only" has neither
-    weights_n nor scales_n, and takes weights instead. Of PARTS it has no quantize_weights_n.
+    and COLUMNS with what is kept in the place of weights. weights_k is e4m3 [E, K, N], contiguous along K, with
+    scales f32 [E, N]; weights_n is contiguous along N, with scales f32 [E, K]. What the forward does not read is
+    there for its gradients. Recipe "forward_only" has neither weights_n nor scales_n, and takes weights instead. Of
+    PARTS it has no quantize_weights_n.
     """
     check_recipe("grouped_mm", recipe)
     templates = _KEPT_FORWARD_ONLY if recipe == "forward_only" else _KEPT_GROUPED_MM

@@ -45,11 +45,12 @@ static constexpr double kKernelPrice = 0.01 * std::size(kLengths);
 /// whole columns are not counted.
 static constexpr size_t kMaxAlternatives = 4;
 
-/// Whole columns run where they are predicted to take up to this times as long
-/// as others. Ranges stay in one piece, groups of any sizes come at one speed,
-/// and so do numbers of rows that are no multiple of 16, where others are
-/// predicted for one that is: 1000 rows of 16384 columns in 3 groups take 61 us
-/// in register-resident slices and 24 us in whole columns.
+/// Beside lengths at which they are faster, whole columns run where they are
+/// predicted to take up to this times as long as others. Ranges stay in one
+/// piece, groups of any sizes come at one speed, and so do numbers of rows that
+/// are no multiple of 16, where others are predicted for one that is: 1000 rows
+/// of 16384 columns in 3 groups take 61 us in register-resident slices and 24
+/// us in whole columns.
 static constexpr double kColumnsPrice = 1.05;
 
 using Tiles = SmallVector<QuantizeTileCost>;

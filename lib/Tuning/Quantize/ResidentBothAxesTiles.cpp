@@ -167,6 +167,8 @@ RangeAttr ResidentBothAxesFamily::getRange(MLIRContext *context,
     }
     shorter = length;
   }
+  // Lengths between those that win are taken, too. Where none does, such a tile
+  // is not chosen, and who writes one wants it for all.
   if (upTo == shorter || upTo == 0)
     upTo = kUnbounded;
   if (above == 0 && upTo == kUnbounded)

@@ -46,6 +46,10 @@ class _SwiGLU(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         (h,) = ctx.saved_tensors
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            # create_graph: what kernels write has no history.
+            again = h.view_as(h)
+            return torch.autograd.grad(_formula(again, "silu"), again, gradient, create_graph=True)[0]
         gradient = gradient.contiguous()
         kernels = find_kernels("_glu_kernels", gradient, h)
         return kernels.backward(gradient, h) if kernels else torch.ops.fp8moe.swiglu_backward(gradient, h)

@@ -10,6 +10,7 @@ import operator
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from .. import cache, programs
 from .._library import InvalidArgumentError, UnsupportedError
@@ -98,7 +99,6 @@ def _call(which: str, layout: str, recipe: str, x: torch.Tensor, weights: torch.
 #: Rows for each expert from which on columns hold no more bytes than x: half of them may be padding.
 _LEAST_ROWS = programs.COLUMNS_PADDING
 
-
 #: Bytes of a group in the mean up to which one launch quantizes rows and columns, for an H100: half of its L2 cache. Longer
 #: ones are read twice either way, and later is better: until then columns would be held besides x, if others hold that.
 _MOST_GROUP_BYTES = 25 * 2**20
@@ -106,13 +106,15 @@ _MOST_GROUP_BYTES = 25 * 2**20
 
 def _keeps_columns(x: torch.Tensor, weights: torch.Tensor, recipe: str) -> bool:
     """Whether the forward quantizes x for the gradient of weights, too, so that x itself is not kept for it."""
-    return (
-        not programs.RECIPES[recipe]
-        and weights.requires_grad
-        and torch.is_grad_enabled()
-        and x.shape[0] >= _LEAST_ROWS * weights.shape[0]
-        and 2 * x.shape[0] * weights.shape[1] <= _MOST_GROUP_BYTES * weights.shape[0]
-    )
+    if programs.RECIPES[recipe] or not weights.requires_grad or not torch.is_grad_enabled():
+        return False
+    if torch.compiler.is_exporting():  # bounds of M would be those of what is exported, which has no backward
+        return False
+    M, (E, K, _) = x.shape[0], weights.shape
+    has_rows, is_cached = M >= _LEAST_ROWS * E, 2 * M * K <= _MOST_GROUP_BYTES * E
+    if torch.compiler.is_compiling():  # numbers of rows may be data, as of x[mask]: such have no columns
+        return bool(guard_or_false(has_rows) and guard_or_false(is_cached))
+    return bool(has_rows and is_cached)
 
 
 #: Operators, without columns and with them, by function, recipe, and the layout and device of the weights that they were
@@ -310,10 +312,18 @@ def make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: 
     return differentiable(ops[forward], backwards)
 
 
+@functools.lru_cache(maxsize=None)
 def _list_ops(K: int, N: int, E: int, layout: str, recipe: str, chip: str, kept: bool) -> Dict[str, Op]:
     request = programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept)
     artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
     return {name: as_op(artifact.program(name)) for name in programs.list_programs(K, N, E, recipe, kept=kept)}
+
+
+def forget_operators() -> None:
+    """So that tests have others."""
+    make_op.cache_clear()
+    _list_ops.cache_clear()
+    _known.clear()
 
 
 #: Elements of a gradient that eager code quantizes once for each program.

@@ -270,11 +270,13 @@ class Op:
         outputs = output if isinstance(output, tuple) else (output,)
         tensors = inputs + outputs
         ctx.save_for_backward(*[tensors[i] for i in self._choose(needs).saved])
-        ctx.strides = [tensor.stride() for tensor in outputs]
-        if self._plans and len(self._differentiable) < len(outputs):
+        ctx.strides = [tensor.stride() for tensor in tensors]
+        if not self._plans:  # which the backward says
+            return
+        if len(self._differentiable) < len(outputs):
             ctx.mark_non_differentiable(*[tensor for i, tensor in enumerate(outputs) if i not in self._differentiable])
-            # Nobody reads zeros for them, and the gradient of the only other one is there.
-            ctx.set_materialize_grads(len(self._differentiable) != 1)
+        # Zeros for a gradient that is not there are made where another one is.
+        ctx.set_materialize_grads(len(self._differentiable) > 1)
 
     def _compute_gradients(
         self, ctx: Any, needs: Tuple[bool, ...], gradients: Sequence[torch.Tensor]
@@ -286,10 +288,16 @@ class Op:
                 "differentiated again)"
             )
         results: List[Optional[torch.Tensor]] = [None] * len(needs)
+        if all(gradient is None for gradient in gradients):
+            return results
         saved = iter(ctx.saved_tensors)
         for plan in self._choose(needs).plans:
             found = plan.run(
-                *[_dense(gradients[i], ctx.strides[i]) if kind == "grad" else next(saved) for kind, i in plan.arguments]
+                # Hooks that move what is saved may leave it in another layout.
+                *[
+                    _dense(gradients[i], ctx.strides[len(needs) + i]) if kind == "grad" else _dense(next(saved), ctx.strides[i])
+                    for kind, i in plan.arguments
+                ]
             )
             for i, gradient in zip(plan.gradients, found if isinstance(found, (tuple, list)) else (found,)):
                 if needs[i]:
@@ -441,11 +449,11 @@ def differentiable(forward: Op, backwards: Sequence[Union[Op, Formula]]) -> Op:
         return forward
 
 
-def _dense(gradient: torch.Tensor, strides: Tuple[int, ...]) -> torch.Tensor:
-    """A gradient in the layout of its output; autograd gives expanded and transposed ones, too."""
-    if gradient.stride() == strides:
-        return gradient
-    return torch.empty_strided(gradient.shape, strides, dtype=gradient.dtype, device=gradient.device).copy_(gradient)
+def _dense(tensor: torch.Tensor, strides: Tuple[int, ...]) -> torch.Tensor:
+    """A tensor in such a layout. Autograd gives gradients that are expanded or transposed."""
+    if tensor.stride() == strides:
+        return tensor
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 def _choose(plans: Sequence[_Plan], needs: Sequence[bool]) -> List[_Plan]:

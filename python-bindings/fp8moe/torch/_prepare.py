@@ -146,7 +146,10 @@ def find_weights(module: Any) -> Tuple[str, List[torch.Tensor]]:
 
 def _load(need: _Need, kept: bool) -> None:
     """Makes the operators, as the first call would."""
-    for which in ("kept_grouped_mm", "quantize_weights") if kept else ("grouped_mm",):
+    names = ["kept_grouped_mm", "quantize_weights"] if kept else ["grouped_mm"]
+    if not programs.RECIPES[need.recipe]:
+        names.append(f"{names[0]}_with_columns")
+    for which in names:
         make_op(need.K, need.N, need.E, need.layout, need.recipe, need.chip, which)
 
 

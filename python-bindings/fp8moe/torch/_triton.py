@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ._ops import _PLAIN_TYPES, _is_watched
 
@@ -20,8 +21,10 @@ TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
 
 def find_kernels(module: str, *tensors: torch.Tensor) -> Any:
     """The module of this package with kernels for these tensors, or None: where Inductor fuses what is written in torch's
-    operations, somebody looks on, sums are not in float32, or there is no Triton."""
+    operations, somebody looks on or wants to differentiate what they write, sums are not in float32, or there is no Triton."""
     if torch.compiler.is_compiling() or _is_watched():
+        return None
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return None
     for tensor in tensors:
         if not tensor.is_cuda or tensor.numel() == 0 or type(tensor) not in _PLAIN_TYPES or tensor.dtype not in TYPES:
@@ -30,7 +33,8 @@ def find_kernels(module: str, *tensors: torch.Tensor) -> Any:
 
 
 def _has_kernels(module: str) -> bool:
-    return _load_kernels(module) is not None
+    with _disable_current_modes():  # what a mode makes of the trial would be remembered
+        return _load_kernels(module) is not None
 
 
 #: Whether the module can be had, in code that is traced, too, which finds its operators in torch.ops.

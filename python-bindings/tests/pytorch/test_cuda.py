@@ -96,13 +96,12 @@ def test_gradients_in_parts(ends, compiled, monkeypatch):
     expected = run(x, parameter, weights, gradient, ends)
     monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1)
     monkeypatch.setattr(_grouped_mm, "_FEW", 0)
-    monkeypatch.setattr(_grouped_mm, "_known", {})
-    _grouped_mm.make_op.cache_clear()
+    _grouped_mm.forget_operators()
     torch.compiler.reset()
     try:
         found = run(x, parameter, weights, gradient, ends, torch.compile(grouped_mm) if compiled else grouped_mm)
     finally:
-        _grouped_mm.make_op.cache_clear()
+        _grouped_mm.forget_operators()
         torch.compiler.reset()
     for result, other in zip(found, expected):
         assert torch.equal(result, other)
@@ -133,6 +132,14 @@ def test_permutation(k, dtype, monkeypatch):
             expected = step(of)
         for result, other in zip(found, expected):
             torch.testing.assert_close(result, other)
+
+
+def test_kernels_are_not_tried_on_fake_tensors():
+    _triton._load_kernels.cache_clear()
+    with torch._subclasses.FakeTensorMode():
+        assert _triton.has_kernels("_glu_kernels")
+        h = torch.empty(4, 32, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        assert _glu.gate_and_up(h, "silu").shape == (4, 16)
 
 
 @pytest.mark.parametrize("rows, width", [(300, 1408), (1, 7), (0, 16), (517, 33)])

@@ -43,3 +43,9 @@ def test_interpreted(monkeypatch, rows, width):
 def test_on_the_cpu(activation):
     h = torch.randn(3, 8, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda h: _glu.gate_and_up(h, activation), h)
+
+
+def test_gradients_of_gradients():
+    """What kernels write has no history, so they do not run."""
+    h = torch.randn(3, 8, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(_glu._SwiGLU.apply, h)

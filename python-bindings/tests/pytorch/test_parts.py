@@ -31,8 +31,7 @@ def divide(monkeypatch):
         monkeypatch.setattr(_grouped_mm, "_LEAST_ROWS", 0 if from_columns else 2**31)
         monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1 if in_parts else 2**26)
         monkeypatch.setattr(_grouped_mm, "_FEW", 0)  # eager code has parts for any number of rows
-        monkeypatch.setattr(_grouped_mm, "_known", {})
-        _grouped_mm.make_op.cache_clear()
+        _grouped_mm.forget_operators()
         torch.compiler.reset()  # which has names of operators in its graphs
 
     yield choose
@@ -293,3 +292,67 @@ def test_checkpoints_with_columns(divide, reentrant):
     y = torch.utils.checkpoint.checkpoint(grouped_mm, x, weights, offsets(ENDS["empty"]), use_reentrant=reentrant)
     y.backward(gradient)
     assert torch.equal(x.grad, expected[0]) and torch.equal(parameter.grad, expected[1])
+
+
+class _Nothing(torch.autograd.Function):
+    """As a loss that does not count: its input has no gradient."""
+
+    @staticmethod
+    def forward(ctx, y):
+        return y.sum()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None
+
+
+@pytest.mark.parametrize("from_columns", [False, True], ids=["", "columns"])
+def test_no_gradient(divide, from_columns):
+    divide(False, from_columns)
+    x, parameter, weights, _ = tensors()
+    _Nothing.apply(grouped_mm(x, weights, offsets(ENDS["empty"]))).backward()
+    assert x.grad is None and parameter.grad is None
+
+
+@pytest.mark.parametrize("layout", programs.WEIGHTS)
+def test_hooks_that_lose_layouts(divide, layout):
+    """As torch.autograd.graph.save_on_cpu with pinned memory."""
+    divide(False, from_columns=True)
+    x, parameter, weights, gradient = tensors(layout)
+    expected = gradients(x, parameter, weights, gradient, ENDS["empty"])
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.contiguous(), lambda tensor: tensor):
+        y = grouped_mm(x, weights, offsets(ENDS["empty"]))
+    assert all(map(torch.equal, torch.autograd.grad(y, (x, parameter), gradient), expected))
+
+
+def test_rows_whose_number_is_data(divide, monkeypatch):
+    divide(False)
+    monkeypatch.setattr(_grouped_mm, "_LEAST_ROWS", 10)
+    x, parameter, weights, _ = tensors()
+    mask = torch.arange(M) % 2 == 0
+
+    def step(x, weights, mask, ends):
+        return grouped_mm(x[mask], weights, ends)
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        found = torch.compile(step, fullgraph=True, backend="aot_eager")(x, weights, mask, offsets([5, 5, 20]))
+    assert torch.equal(found, step(x, weights, mask, offsets([5, 5, 20])))
+
+
+def test_exported_for_any_number_of_rows(divide, monkeypatch):
+    divide(False)
+    monkeypatch.setattr(_grouped_mm, "_LEAST_ROWS", 10)
+    x, _, weights, _ = tensors()
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weights = torch.nn.Parameter(weights.detach().clone(memory_format=torch.preserve_format))
+
+        def forward(self, x, ends):
+            return grouped_mm(x, self.weights, ends)
+
+    layer, ends = Layer(), offsets(ENDS["empty"])
+    rows = torch.export.Dim("M", min=2, max=1000)
+    exported = torch.export.export(layer, (x.detach(), ends), dynamic_shapes=({0: rows}, None)).module()
+    assert torch.equal(exported(x[:20].detach(), offsets([3, 3, 20])), layer(x[:20].detach(), offsets([3, 3, 20])))

@@ -22,7 +22,7 @@ OFFSETS = torch.tensor([0, 5, 5, 9], dtype=torch.int32)
 def empty_cache(ir, monkeypatch, tmp_path):
     monkeypatch.setenv("FP8MOE_CACHE", str(tmp_path))
     monkeypatch.delenv("FP8MOE_ARTIFACTS", raising=False)
-    _grouped_mm.make_op.cache_clear()
+    _grouped_mm.forget_operators()
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def no_compiler(monkeypatch):
         def fail(*arguments):
             raise AssertionError("something is compiled after prepare")
 
-        _grouped_mm.make_op.cache_clear()
+        _grouped_mm.forget_operators()
         monkeypatch.setattr(cache, "_compile", fail)
 
     return stop
