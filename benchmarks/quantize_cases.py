@@ -133,7 +133,10 @@ class Case:
 
 
 #: Kernels that take a number of groups.
-GROUPED = ("jagged_colwise", "jagged_colwise_column_major_input", "rowwise_and_colwise", "mx_rows", "mx_columns", "mx_both")
+GROUPED = (
+    "jagged_colwise", "jagged_colwise_padded", "jagged_colwise_column_major_input", "rowwise_and_colwise", "mx_rows", "mx_columns",
+    "mx_both",
+)  # fmt: skip
 
 
 def cases_of(shapes):
