@@ -93,3 +93,46 @@ def compare(actual, expected, exact_nan=frozenset()):
     assert sorted(actual) == sorted(expected)
     for name, want in expected.items():
         oracle.assert_equal(actual[name], want, f"output '{name}'", exact_nan=name in exact_nan)
+
+
+def check_on(executor, variant, multiprocessors):
+    """The same for all cases of the variant, on a card that says it has so many multiprocessors."""
+    batch = [variant.inputs(case, executor.kinds) for case in variant.cases]
+    outputs = executor.run(variant.file, variant.function, batch, multiprocessors)
+    for case, inputs, actual in zip(variant.cases, batch, outputs):
+        compare(actual, variant.expect(inputs, executor.kinds, case), variant.exact_nan)
+
+
+def both_axes(file, function, dtype, kind, pow2, groups, tokens, pad=None, count=16):
+    """A quantization of jagged groups along columns (q0, s0) and rows (q1, s1). The function's name ends with its width."""
+    width = int(function.rsplit("_", 1)[1])
+    dealt = cases.deal(function, groups, cases.GROUP_PATTERNS, tokens, (width,), (False, True))
+    some = tuple(cases.Jagged(*next(dealt)) for _ in range(count))
+
+    def make(rng, case, kinds):
+        x = cases.values(rng, (case.tokens, case.width), dtype, kinds(kind), 0, case.special)
+        return {"x": x, "offsets": cases.offsets(rng, case.pattern, case.groups, case.tokens)}
+
+    def expect(inputs, kinds, case):
+        x, offsets = inputs["x"], inputs["offsets"]
+        q0, q1, s0, s1 = oracle.jagged_dynamic_quantize(x, offsets, [0, 1], kinds(kind), pow2)
+        return {"q0": oracle.pad_groups(q0, offsets, pad, 0) if pad else q0, "q1": q1, "s0": s0, "s1": s1}
+
+    return Variant(file, function, some, make, expect, frozenset({"s0", "s1"}))
+
+
+def list_launches(executor, file, function, width, multiprocessors):
+    """A function of tokens: the kernels that are launched for them in one group, and whether cooperatively."""
+    import fp8moe.runtime as runtime
+
+    manifest = executor.compiler.artifact(file, executor.target) / "manifest.json"
+    manifest = executor.with_multiprocessors(manifest, multiprocessors)
+    program = runtime.load(manifest.parent, device="none").program(function)
+
+    def launched(tokens):
+        x = runtime.TensorSpec((tokens, width), (width, 1), "BF16")
+        offsets = runtime.TensorSpec((1,), (1,), "I32")
+        launches = program.describe(x=x, offsets=offsets)["launches"]
+        return [(launch["kernel"].rstrip("0123456789"), launch.get("cooperative", False)) for launch in launches]
+
+    return launched

@@ -8,12 +8,11 @@
 """Quantizations along both axes, on sm_90a from one launch: their numerics (the same programs run on every executor),
 and what is larger than a case or may be in the workspace."""
 
-import cases
 import executors
 import numpy as np
 import oracle
 import pytest
-from harness import Variant, check, parameters
+from harness import both_axes, check, parameters
 
 FILE = "both_axes.mlir"
 BF16, F32 = oracle.BF16, oracle.F32
@@ -25,20 +24,7 @@ GROUPS = (1, 3, 8, 40)
 
 
 def both(function, dtype, kind, pow2, tokens=TOKENS, pad=None, count=14):
-    width = int(function.rsplit("_", 1)[1])
-    dealt = cases.deal(function, GROUPS, cases.GROUP_PATTERNS, tokens, (width,), (False, True))
-    list_of_cases = tuple(cases.Jagged(*next(dealt)) for _ in range(count))
-
-    def make(rng, case, kinds):
-        x = cases.values(rng, (case.tokens, case.width), dtype, kinds(kind), 0, case.special)
-        return {"x": x, "offsets": cases.offsets(rng, case.pattern, case.groups, case.tokens)}
-
-    def expect(inputs, kinds, case):
-        x, offsets = inputs["x"], inputs["offsets"]
-        q0, q1, s0, s1 = oracle.jagged_dynamic_quantize(x, offsets, [0, 1], kinds(kind), pow2)
-        return {"q0": oracle.pad_groups(q0, offsets, pad, 0) if pad else q0, "q1": q1, "s0": s0, "s1": s1}
-
-    return Variant(FILE, function, list_of_cases, make, expect, frozenset({"s0", "s1"}))
+    return both_axes(FILE, function, dtype, kind, pow2, GROUPS, tokens, pad, count)
 
 
 VARIANTS = [

@@ -8,10 +8,9 @@
 """Quantizations along both axes that AMD's kernels make in one launch: a block that holds 1024 rows of bf16 (512 of f32)
 of 64 columns quantizes its share of these rows, too, and rows of no group are dealt likewise."""
 
-import cases
 import oracle
 import pytest
-from harness import Variant, check, compare, parameters
+from harness import both_axes, check, check_on, list_launches, parameters
 
 FILE = "resident_both_axes.mlir"
 BF16, F32 = oracle.BF16, oracle.F32
@@ -22,20 +21,7 @@ GROUPS = (1, 2, 7, 70, 300)
 
 
 def both(function, dtype, kind, pow2, groups=GROUPS, tokens=TOKENS, pad=None, count=16):
-    width = int(function.rsplit("_", 1)[1])
-    dealt = cases.deal(function, groups, cases.GROUP_PATTERNS, tokens, (width,), (False, True))
-    some = tuple(cases.Jagged(*next(dealt)) for _ in range(count))
-
-    def make(rng, case, kinds):
-        x = cases.values(rng, (case.tokens, case.width), dtype, kinds(kind), 0, case.special)
-        return {"x": x, "offsets": cases.offsets(rng, case.pattern, case.groups, case.tokens)}
-
-    def expect(inputs, kinds, case):
-        x, offsets = inputs["x"], inputs["offsets"]
-        q0, q1, s0, s1 = oracle.jagged_dynamic_quantize(x, offsets, [0, 1], kinds(kind), pow2)
-        return {"q0": oracle.pad_groups(q0, offsets, pad, 0) if pad else q0, "q1": q1, "s0": s0, "s1": s1}
-
-    return Variant(FILE, function, some, make, expect, frozenset({"s0", "s1"}))
+    return both_axes(FILE, function, dtype, kind, pow2, groups, tokens, pad, count)
 
 
 VARIANTS = [
@@ -67,26 +53,12 @@ LONG = [
 @pytest.mark.parametrize("multiprocessors", (12, 32))
 @pytest.mark.parametrize("variant", LONG, ids=[v.function for v in LONG])
 def test_divided(rocm, variant, multiprocessors):
-    batch = [variant.inputs(case, rocm.kinds) for case in variant.cases]
-    outputs = rocm.run(FILE, variant.function, batch, multiprocessors)
-    for case, inputs, actual in zip(variant.cases, batch, outputs):
-        compare(actual, variant.expect(inputs, rocm.kinds, case), variant.exact_nan)
+    check_on(rocm, variant, multiprocessors)
 
 
 def test_which_kernels_run(rocm):
     """One launch wherever all pieces of the longest strip are resident, else one for each axis."""
-    import fp8moe.runtime as runtime
-
-    manifest = rocm.compiler.artifact(FILE, rocm.target) / "manifest.json"
-    manifest = rocm.with_multiprocessors(manifest, 3)
-    program = runtime.load(manifest.parent, device="none").program("bf16_e4m3_pow2_one_group_65")
-
-    def launched(tokens):
-        x = runtime.TensorSpec((tokens, 65), (65, 1), "BF16")
-        offsets = runtime.TensorSpec((1,), (1,), "I32")
-        launches = program.describe(x=x, offsets=offsets)["launches"]
-        return [(launch["kernel"].rstrip("0123456789"), launch.get("cooperative", False)) for launch in launches]
-
+    launched = list_launches(rocm, FILE, "bf16_e4m3_pow2_one_group_65", width=65, multiprocessors=3)
     both_axes = ("quantize_resident_both_axes_", True)
     assert launched(1024) == [both_axes]
     assert launched(1025) == [("clear_words_", False), both_axes]

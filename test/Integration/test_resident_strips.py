@@ -11,7 +11,7 @@ segments are divided among blocks."""
 import cases
 import oracle
 import pytest
-from harness import Variant, check, compare, parameters
+from harness import Variant, check, check_on, list_launches, parameters
 
 FILE = "resident_strips.mlir"
 BF16, F32 = oracle.BF16, oracle.F32
@@ -82,26 +82,12 @@ LONG = [
 @pytest.mark.parametrize("multiprocessors", (12, 32))
 @pytest.mark.parametrize("variant", LONG, ids=[v.function for v in LONG])
 def test_divided(rocm, variant, multiprocessors):
-    batch = [variant.inputs(case, rocm.kinds) for case in variant.cases]
-    outputs = rocm.run(FILE, variant.function, batch, multiprocessors)
-    for case, inputs, actual in zip(variant.cases, batch, outputs):
-        compare(actual, variant.expect(inputs, rocm.kinds, case), variant.exact_nan)
+    check_on(rocm, variant, multiprocessors)
 
 
 def test_which_kernel_runs(rocm):
     """Strips are held wherever all pieces of the longest one are resident, and only divided ones need slots."""
-    import fp8moe.runtime as runtime
-
-    manifest = rocm.compiler.artifact(FILE, rocm.target) / "manifest.json"
-    manifest = rocm.with_multiprocessors(manifest, 3)
-    program = runtime.load(manifest.parent, device="none").program("bf16_e4m3_pow2_one_group")
-
-    def launched(tokens):
-        x = runtime.TensorSpec((tokens, 65), (65, 1), "BF16")
-        offsets = runtime.TensorSpec((1,), (1,), "I32")
-        launches = program.describe(x=x, offsets=offsets)["launches"]
-        return [(launch["kernel"].rstrip("0123456789"), launch.get("cooperative", False)) for launch in launches]
-
+    launched = list_launches(rocm, FILE, "bf16_e4m3_pow2_one_group", width=65, multiprocessors=3)
     held = ("quantize_resident_strips_", True)
     assert launched(1024) == [held]
     assert launched(1025) == [("clear_words_", False), held]
