@@ -329,7 +329,7 @@ def test_the_command_makes_what_is_missing(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("FP8MOE_ARTIFACTS", str(tmp_path / "made"))
     path = cache.get(request)
     assert path in out.stdout and path.startswith(str(tmp_path / "made"))
-    assert fp8moe.load(path).programs == ("forward", "backward", "grad_x", "grad_weights")
+    assert fp8moe.load(path).programs == (*programs.PROGRAMS, *programs.COLUMNS)
 
 
 def test_without_the_compiler_the_newest_entry_is_used(folder, monkeypatch):
@@ -381,7 +381,7 @@ def test_sizes_that_gpus_cannot_read(folder, chip, recipe, least_n):
     assert not programs.grouped_mm_request(3, 5, 2, "cpu", recipe=recipe).hint
 
 
-@pytest.mark.parametrize("kept, found", [(False, 5), (True, 4)], ids=["grouped_mm", "kept_grouped_mm"])
+@pytest.mark.parametrize("kept, found", [(False, 9), (True, 7)], ids=["grouped_mm", "kept_grouped_mm"])
 @pytest.mark.parametrize("weights", programs.WEIGHTS)
 def test_programs_have_the_layout_of_the_weights(ir, weights, kept, found):
     """And quantized ones are contiguous along what they are contracted along."""
@@ -398,8 +398,8 @@ def test_programs_have_the_layout_of_the_weights(ir, weights, kept, found):
                 assert buffer["strides"] == strides[buffer["name"]]
                 checked.append(buffer["name"])
     assert checked.count("weights") + checked.count("grad_weights") == found
-    # Made once, and read by forward, backward and grad_x.
-    assert checked.count("weights_n") == (4 if kept else 0)
+    # Made once, and read by forward, backward and grad_x, the first two also with columns.
+    assert checked.count("weights_n") == (6 if kept else 0)
     assert f"prepare {'kept_' if kept else ''}grouped_mm --sizes=8,16,2 " in request.command
 
 

@@ -36,6 +36,7 @@ LEFT_OUT = [
     (r"python3 benchmarks/\w+\.py (measure )?build/\w+/sm_90a", "needs a GPU"),
     (r"python3 benchmarks/torch_layer\.py --profile", "needs a GPU"),
     (r"ncu ", "needs a GPU"),
+    (r".*FP8MOE_(TORCHAO|TRANSFORMERS)_TESTS=", "needs a checkout of another project"),
     (r"python3 benchmarks/sweep\.py cases", "reads what a GPU measured"),
 ]
 

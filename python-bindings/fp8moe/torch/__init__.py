@@ -29,8 +29,9 @@ if _found and tuple(map(int, _found.groups())) < _OLDEST:
     )
 
 from . import torchao, transformers
-from ._experts import ACTIVATIONS, experts
+from ._experts import experts
 from ._fsdp import ShardedWeights, keep_gathered
+from ._glu import ACTIVATIONS
 from ._grouped_mm import grouped_mm, quantize_weights
 from ._inspect import Inspection, Record, inspect
 from ._ops import Op, as_op, differentiable
