@@ -38,7 +38,8 @@ COLUMNS_PADDING = 128
 #: there. With fewer, calls of several programs take longer than what they do.
 LARGE_WEIGHTS = 2**26
 
-#: What then computes both gradients (the first where x was kept as it is): between these, whoever calls them frees what is read no more.
+#: What then computes both gradients (the first where x was kept as it is): between these, whoever calls them frees what is
+#: read no more.
 PARTS: Tuple[str, ...] = ("quantize_x", "quantize_grad_y", "quantize_weights_n", "multiply_grad_x", "multiply_grad_weights")
 
 #: How the weights [E, K, N] lie in memory: "KN" is row-major, "NK" a dense [E, N, K] seen transposed.
@@ -351,9 +352,8 @@ def _format(templates: Dict[str, str], K: int, N: int, E: int, weights: str, rec
             names[f"{name}_in"] = f"%{values[name]}: {result}"
     in_bf16 = RECIPES[recipe]
     reads_kept = kept and "grad_x" not in in_bf16
-    forms = ("weights_k", "scales_k", *(("weights_n", "scales_n") if reads_kept else ()))
-    kept_operands = ", ".join(("{weights}", *(f"{{{name}_in}}" for name in forms))).format(**names)
-    names["forward_operands"] = kept_operands if kept else names["weights"]
+    forms = ("weights_k", "scales_k", *(("weights_n", "scales_n") if reads_kept else ())) if kept else ()
+    names["forward_operands"] = ", ".join([names["weights"], *(names[f"{form}_in"] for form in forms)])
     names["grad_x_operand"] = f"{names['weights_n_in']}, {names['scales_n_in']}" if reads_kept else names["weights"]
     if "grad_x" in in_bf16:
         grad_x = [_GRAD_X_BF16]

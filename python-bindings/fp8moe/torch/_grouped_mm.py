@@ -83,14 +83,22 @@ def multiply(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: 
         x, weights = x.to(torch.bfloat16), weights.to(torch.bfloat16)
     _check(x, weights, offsets)
     weights, layout = _lay_out(weights)
-    return _call("grouped_mm", layout, recipe, x, weights, offsets)
+    return _call("grouped_mm", layout, recipe, x, weights, (), offsets)
 
 
-def _call(which: str, layout: str, recipe: str, x: torch.Tensor, weights: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-    """The operator's first result; the last of the others is offsets."""
+def _call(
+    which: str,
+    layout: str,
+    recipe: str,
+    x: torch.Tensor,
+    weights: torch.Tensor,
+    forms: Sequence[torch.Tensor],
+    offsets: torch.Tensor,
+) -> torch.Tensor:
+    """The operator's first result; `forms` are what is kept of the weights."""
     with_columns = _keeps_columns(x, weights, recipe)
     op = _find_op(f"{which}_with_columns" if with_columns else which, weights, layout, recipe)
-    results = op(x.contiguous(), weights, *others[:-1], others[-1].contiguous())
+    results = op(x.contiguous(), weights, *forms, offsets.contiguous())
     _remember(which, weights, layout, recipe)
     result: torch.Tensor = results[0] if with_columns else results
     return result
@@ -218,7 +226,7 @@ def _multiply_kept(x: torch.Tensor, kept: QuantizedWeights, offsets: torch.Tenso
     if not torch.compiler.is_compiling():
         kept.require_current()
     weights, layout = _lay_out(kept.weights)
-    return _call("kept_grouped_mm", layout, recipe, x, weights, *kept.forms, offsets)
+    return _call("kept_grouped_mm", layout, recipe, x, weights, kept.forms, offsets)
 
 
 def require_tensor(function: str, name: str, tensor: Any, shape: str) -> None:

@@ -33,8 +33,7 @@ def find_kernels(module: str, *tensors: torch.Tensor) -> Any:
 
 
 def _has_kernels(module: str) -> bool:
-    with _disable_current_modes():  # what a mode makes of the trial would be remembered
-        return _load_kernels(module) is not None
+    return _load_kernels(module) is not None
 
 
 #: Whether the module can be had, in code that is traced, too, which finds its operators in torch.ops.
@@ -48,7 +47,8 @@ def _load_kernels(module: str) -> Any:
     except ImportError:
         return None
     try:
-        kernels.check()
+        with _disable_current_modes():  # what a mode makes of the trial would be remembered
+            kernels.check()
     except Exception as error:  # whatever a compiler that is not there, or a cache that cannot be written, makes of it
         warnings.warn(
             f"{kernels.SLOW}, as Triton cannot make their kernels here: {type(error).__name__}: {error}. It needs a C compiler "
