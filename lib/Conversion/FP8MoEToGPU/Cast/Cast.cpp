@@ -159,12 +159,7 @@ SegmentTiles CastBuilder::createTiles() {
   if (problem.jagged)
     offsetsPointer = b.getPointer(pointer++);
   outputPointer = b.getPointer(pointer++);
-  for (auto [from, to] : llvm::zip_equal(CastSizes<int64_t>::members(),
-                                         CastSizes<Value>::members())) {
-    int64_t size = problem.sizes.*from;
-    sizes.*to =
-        ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
-  }
+  sizes = bindSizes(b, problem.sizes, parameter);
   return SegmentTiles(b, sizes.segments, sizes.rows, sizes.columns,
                       offsetsPointer, getRowAlignment(problem));
 }

@@ -28,12 +28,7 @@ public:
   ScalesBuilder(KernelBuilder &b, const RelayoutScalesProblem &problem)
       : b(b), problem(problem) {
     unsigned parameter = 0;
-    for (auto [from, to] : llvm::zip_equal(ScaleMatrices<int64_t>::members(),
-                                           ScaleMatrices<Value>::members())) {
-      int64_t size = problem.sizes.*from;
-      sizes.*to =
-          ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
-    }
+    sizes = bindSizes(b, problem.sizes, parameter);
     Value one = b.i64(1), pointer = b.getPointer(problem.toTiles ? 1 : 0);
     tiles = {pointer, /*elementBytes=*/1, one, one,
              createVectorizable(b, pointer, problem.tilesAlignment,

@@ -23,12 +23,7 @@ QuantizeKernel::QuantizeKernel(KernelBuilder &b,
   if (!problem.scalesOnly)
     outputPointer = b.getPointer(pointer++);
   scalesPointer = b.getPointer(pointer++);
-  for (auto [from, to] : llvm::zip_equal(QuantizeSizes<int64_t>::members(),
-                                         QuantizeSizes<Value>::members())) {
-    int64_t size = problem.sizes.*from;
-    sizes.*to =
-        ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
-  }
+  sizes = bindSizes(b, problem.sizes, parameter);
 }
 
 Value QuantizeKernel::getNumSegments() {

@@ -261,6 +261,21 @@ private:
   Value thread, block, numBlocks;
 };
 
+/// A problem's sizes as values. Those that are only known at run time are the
+/// kernel's parameters from `parameter` on, which is moved behind them.
+template <template <typename> class Sizes>
+Sizes<Value> bindSizes(KernelBuilder &b, const Sizes<int64_t> &known,
+                       unsigned &parameter) {
+  Sizes<Value> sizes;
+  for (auto [from, to] :
+       llvm::zip_equal(Sizes<int64_t>::members(), Sizes<Value>::members())) {
+    int64_t size = known.*from;
+    sizes.*to =
+        ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
+  }
+  return sizes;
+}
+
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_CONVERSION_FP8MOETOGPU_COMMON_KERNELBUILDER_H

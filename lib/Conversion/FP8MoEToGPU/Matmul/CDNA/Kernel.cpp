@@ -44,18 +44,8 @@ CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
   result = b.getPointer(pointer++);
   if (problem.accumulates)
     addend = b.getPointer(pointer++);
-  auto read = [&](const auto &from, auto &to) {
-    using From = std::remove_cv_t<std::remove_reference_t<decltype(from)>>;
-    using To = std::remove_reference_t<decltype(to)>;
-    for (auto [source, target] :
-         llvm::zip_equal(From::members(), To::members())) {
-      int64_t size = from.*source;
-      to.*target =
-          ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
-    }
-  };
-  read(problem.sizes, sizes);
-  read(strides, this->strides);
+  sizes = bindSizes(b, problem.sizes, parameter);
+  this->strides = bindSizes(b, strides, parameter);
 
   shared = b.allocateShared(config.getSharedBytes(), "stages");
   thread = narrow(b.getThread());

@@ -32,12 +32,7 @@ SegmentTiles MXKernel::createTiles(unsigned firstPointer, unsigned firstSize) {
   pointer += firstPointer;
   outputPointer = b.getPointer(pointer++);
   scalesPointer = b.getPointer(pointer++);
-  for (auto [from, to] : llvm::zip_equal(MXSizes<int64_t>::members(),
-                                         MXSizes<Value>::members())) {
-    int64_t size = problem.sizes.*from;
-    sizes.*to =
-        ShapedType::isDynamic(size) ? b.getSize(firstSize++) : b.i64(size);
-  }
+  sizes = bindSizes(b, problem.sizes, firstSize);
   Value rows = sizes.lines, columns = sizes.elements;
   if (!problem.linesAreRows)
     std::swap(rows, columns);

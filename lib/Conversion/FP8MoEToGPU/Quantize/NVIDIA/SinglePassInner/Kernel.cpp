@@ -39,12 +39,7 @@ SinglePassInnerBuilder::SinglePassInnerBuilder(
       input(b.getPointer(0)), offsets(b.getPointer(1)), output(b.getPointer(2)),
       scales(b.getPointer(3)), shared(b.getDynamicShared()) {
   unsigned parameter = 0;
-  for (auto [from, to] : llvm::zip_equal(QuantizeSizes<int64_t>::members(),
-                                         QuantizeSizes<Value>::members())) {
-    int64_t size = problem.sizes.*from;
-    sizes.*to =
-        ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
-  }
+  sizes = bindSizes(b, problem.sizes, parameter);
   lane = narrow(b.getLane());
   warp = createUniformWarp(b);
   isFirstLane = b.equal(lane, 0);

@@ -40,12 +40,7 @@ SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
     rowQuantized = b.getPointer(pointer++);
     rowScales = b.getPointer(pointer++);
   }
-  for (auto [from, to] : llvm::zip_equal(QuantizeSizes<int64_t>::members(),
-                                         QuantizeSizes<Value>::members())) {
-    int64_t size = problem.sizes.*from;
-    sizes.*to =
-        ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
-  }
+  sizes = bindSizes(b, problem.sizes, parameter);
   // Behind the dynamic sizes and the number of partial slots.
   spanLog = problem.jagged ? b.i32(kSpanLog) : narrow(b.getSize(parameter + 1));
   spanTiles = b.shiftLeft(b.i32(1), spanLog);
