@@ -49,6 +49,7 @@ JAGGED_CASTS = ("jagged_scale", "jagged_quantize", "jagged_dequantize")
 # Bytes of an element that is read and of those that are written.
 ELEMENT_BYTES = {
     "rowwise_and_colwise": 4,
+    "weights_forward_and_dgrad": 4,
     "mx_both": 4,
     "mx_weights_both": 4,
     "mx_square_both": 4,
@@ -107,7 +108,7 @@ class Case:
     @property
     def outputs(self):
         """Names of the results, in pairs of data and scales where there are both."""
-        if self.kernel.startswith("dual_") or self.kernel == "rowwise_and_colwise" or self.kernel.endswith("_both"):
+        if self.kernel.startswith("dual_") or "_and_" in self.kernel or self.kernel.endswith("_both"):
             return ["q", "s", "q1", "s1"]
         if "dequantize" in self.kernel or self.kernel == "mx_scale_tiles":
             return ["y"]
@@ -120,6 +121,8 @@ class Case:
         """The cases that compute the same one by one: the first q and s, the second q1 and s1."""
         if self.kernel == "mx_both":
             return [Case(kernel, self.tokens, self.sizes, self.groups, self.kind) for kernel in ("mx_rows", "mx_columns")]
+        if self.kernel == "weights_forward_and_dgrad":
+            return [Case(kernel, None, self.sizes) for kernel in ("weights_dgrad", "weights_forward")]
         if self.kernel != "rowwise_and_colwise":
             return []
         return [
@@ -167,6 +170,7 @@ def all_cases():
     for sizes in WEIGHTS:
         yield Case("weights_forward", None, list(sizes))
         yield Case("weights_dgrad", None, list(sizes))
+        yield Case("weights_forward_and_dgrad", None, list(sizes))
     for sizes in MX_WEIGHTS:
         for kernel in ("mx_weights", "mx_weights_both", "mx_square", "mx_square_both"):
             yield Case(kernel, None, list(sizes))
@@ -237,11 +241,13 @@ def emit_fp8(function, case):
 def emit_fp8_weights(function, case):
     experts, k, n = case.sizes
     function.take("x", tensor(case.sizes, "bf16", EXPERT_COLUMNS))
-    if case.kernel == "weights_forward":
-        axis, q, s = 1, tensor(case.sizes, E4M3, EXPERT_COLUMNS), tensor([experts, n], "f32")
-    else:
-        axis, q, s = 2, tensor(case.sizes, E4M3), tensor([experts, k], "f32")
-    function.apply(f"dynamic_quantize %x along [{axis}] rounding pow2", ["x"], {"q": q, "s": s})
+    along = {
+        1: (tensor(case.sizes, E4M3, EXPERT_COLUMNS), tensor([experts, n], "f32")),
+        2: (tensor(case.sizes, E4M3), tensor([experts, k], "f32")),
+    }
+    axes = {"weights_forward": [1], "weights_dgrad": [2], "weights_forward_and_dgrad": [2, 1]}[case.kernel]
+    results = data_and_scales(*zip(*(along[axis] for axis in axes)))
+    function.apply(f"dynamic_quantize %x along {axes} rounding pow2", ["x"], results)
 
 
 def scale_shape(shape, axis):

@@ -179,6 +179,7 @@ REFERENCE = {
     "rowwise": lambda x: along(x, 1),
     "weights_forward": lambda x: along(x, 1),
     "weights_dgrad": weights_dgrad,
+    "weights_forward_and_dgrad": lambda x: (*weights_dgrad(x), *along(x, 1)),
     "jagged_colwise": jagged,
     "jagged_colwise_column_major_input": jagged,
     "dual_jagged_colwise": lambda x, x1, ends: (*jagged(x, ends), *jagged(x1, ends)),

@@ -75,6 +75,12 @@ def rocm(request, get_executor):
     return get_executor(request.param)
 
 
+@pytest.fixture(params=[name for name in _all_executors() if name not in CPU_TARGETS])
+def gpu(request, get_executor):
+    """For what only kernels do."""
+    return get_executor(request.param)
+
+
 @pytest.fixture(params=[name for name in _all_executors() if not name.startswith("rocm-")])
 def cpu_or_nvidia(request, get_executor):
     """For operations that AMD targets lack."""

@@ -16,10 +16,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// One launch along both axes must save at least so much of the time of a
-/// launch for each, in percent: the model is not more accurate.
-static constexpr int64_t kLeastGainPercent = 8;
-
 //===----------------------------------------------------------------------===//
 // Along one axis
 //===----------------------------------------------------------------------===//
@@ -134,45 +130,72 @@ static bool haveOneType(Operation *op) {
   return getElement(0) == getElement(1);
 }
 
+/// The best tile of each alternative that is worthwhile, and may take the
+/// works.
+static SmallVector<std::pair<QuantizeTileCost, RangeAttr>>
+getWorthwhile(MLIRContext *context, ArrayRef<QuantizeWork> works,
+              const TargetInfo &target) {
+  SmallVector<std::pair<QuantizeTileCost, RangeAttr>> result;
+  for (const BothAxesAlternative &alternative :
+       getBothAxesAlternatives(context, works, target))
+    if (alternative.isWorthwhile &&
+        (!alternative.range ||
+         mayBeInRange(alternative.range, works[0], target)))
+      result.push_back(
+          {chooseQuantizeTile(alternative.tiles), alternative.range});
+  return result;
+}
+
 std::optional<QuantizeTileCost>
 fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
                            const TargetInfo &target) {
-  SmallVector<QuantizeTileCost> tiles = getBothAxesTiles(works, target);
-  if (tiles.empty() || !haveOneType(op))
+  if (works.size() != 2 || !haveOneType(op))
     return std::nullopt;
   MLIRContext *context = op->getContext();
   if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr()) {
-    for (const QuantizeTileCost &tile : tiles)
-      if (getQuantizeTile(context, tile.config) == choice.getFirst().getTile())
-        return tile;
+    for (const BothAxesAlternative &alternative :
+         getBothAxesAlternatives(context, works, target))
+      for (const QuantizeTileCost &tile : alternative.tiles)
+        if (getQuantizeTile(context, tile.config) ==
+            choice.getFirst().getTile())
+          return tile;
     return std::nullopt;
   }
-  const QuantizeTileCost &best = chooseQuantizeTile(tiles);
-  RangeAttr range = getBothAxesRange(context, works, target);
-  if ((range && !mayBeInRange(range, works[0], target)) ||
-      best.cost.time * 100 >=
-          estimateApart(works, target).time * (100 - kLeastGainPercent))
-    return std::nullopt;
+  std::optional<QuantizeTileCost> best;
+  for (auto &[tile, range] : getWorthwhile(context, works, target))
+    if (!best || tile.cost < best->cost)
+      best = tile;
   return best;
 }
 
 KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
-                                               const QuantizeTileCost &both,
                                                ArrayRef<QuantizeWork> works,
                                                const TargetInfo &target) {
-  // Groups for which it is not worthwhile are quantized along each axis.
-  RangeAttr range;
-  if (ShapedType::isDynamic(getMeanLength(works.front())))
-    range = getBothAxesRange(context, works, target);
+  SmallVector<std::pair<QuantizeTileCost, RangeAttr>> both =
+      getWorthwhile(context, works, target);
+  // The best of them takes groups that are known. Otherwise each leaves what it
+  // is not worthwhile for to those that follow.
+  if (!ShapedType::isDynamic(getMeanLength(works.front())))
+    both = {{llvm::min_element(both,
+                               [](const auto &lhs, const auto &rhs) {
+                                 return lhs.first.cost < rhs.first.cost;
+                               })
+                 ->first,
+             RangeAttr()}};
+  SmallVector<AlternativeAttr> alternatives;
+  for (auto &[tile, range] : both) {
+    alternatives.push_back(AlternativeAttr::get(
+        context, getQuantizeTile(context, tile.config), range, /*wave=*/0));
+    if (!range)
+      break;
+  }
   SmallVector<Attribute> choices;
   for (const QuantizeWork &work : works)
     choices.push_back(chooseQuantizeKernels(context, work, target));
   auto perAxis = PerAxisAttr::get(context, ArrayAttr::get(context, choices));
-  return KernelChoiceAttr::get(
-      context,
-      {AlternativeAttr::get(context, getQuantizeTile(context, both.config),
-                            range, /*wave=*/0),
-       AlternativeAttr::get(context, perAxis, RangeAttr(), /*wave=*/0)});
+  alternatives.push_back(
+      AlternativeAttr::get(context, perAxis, RangeAttr(), /*wave=*/0));
+  return KernelChoiceAttr::get(context, alternatives);
 }
 
 std::optional<Cost> fp8moe::estimateQuantize(Operation *op,

@@ -73,28 +73,74 @@ void BothAxesFamily::addCandidates(
     candidates.push_back(getCandidate(context, tile));
 }
 
-/// The family that takes the works, and its tiles. There is at most one: each
-/// is of one kind of targets.
-static std::pair<const BothAxesFamily *, SmallVector<QuantizeTileCost>>
-findBothAxesFamily(ArrayRef<QuantizeWork> works, const TargetInfo &target) {
+/// One launch along both axes must save at least so much of the time of a
+/// launch for each, in percent: the model is not more accurate.
+static constexpr int64_t kLeastGainPercent = 8;
+
+static bool isClearlyLess(const Cost &cost, const Cost &apart) {
+  return cost.time * 100 < apart.time * (100 - kLeastGainPercent);
+}
+
+/// The first and the last of getTypicalLengths for which tiles of `family` are
+/// worthwhile, as (above, up to); none if it is none of them.
+static std::optional<std::pair<int64_t, int64_t>>
+findWorthwhileLengths(const BothAxesFamily &family,
+                      ArrayRef<QuantizeWork> works, const TargetInfo &target) {
+  QuantizeWork nominal = withNominalSizes(works[0]);
+  std::optional<std::pair<int64_t, int64_t>> lengths;
+  int64_t shorter = 0;
+  for (int64_t length : getTypicalLengths()) {
+    QuantizeWork columns = withTypicalGroups(works[0], nominal, length);
+    QuantizeWork rows = works[1];
+    rows.columns = columns.rows;
+    rows.segments = columns.jagged ? 1 : columns.segments;
+    SmallVector<QuantizeTileCost> tiles =
+        family.getTiles({columns, rows}, target);
+    Cost apart = estimateTypical(works[0], columns, target);
+    apart += estimateTypical(works[1], rows, target);
+    if (!tiles.empty() && isClearlyLess(chooseQuantizeTile(tiles).cost, apart))
+      lengths = {lengths ? lengths->first : shorter, length};
+    shorter = length;
+  }
+  // What holds for the longest is expected of all that are longer.
+  if (lengths && lengths->second == shorter)
+    lengths->second = kUnbounded;
+  return lengths;
+}
+
+bool BothAxesFamily::isWorthwhile(ArrayRef<QuantizeWork> works,
+                                  const TargetInfo &target) const {
+  if (ShapedType::isDynamic(getMeanLength(works[0])))
+    return findWorthwhileLengths(*this, works, target).has_value();
+  return isClearlyLess(chooseQuantizeTile(getTiles(works, target)).cost,
+                       estimateApart(works, target));
+}
+
+RangeAttr
+BothAxesFamily::getWorthwhileLengths(MLIRContext *context,
+                                     ArrayRef<QuantizeWork> works,
+                                     const TargetInfo &target) const {
+  if (!ShapedType::isDynamic(getMeanLength(works[0])))
+    return {};
+  auto lengths = findWorthwhileLengths(*this, works, target);
+  if (!lengths || *lengths == std::pair<int64_t, int64_t>(0, kUnbounded))
+    return {};
+  return RangeAttr::get(context, Quantity::MeanLength, lengths->first,
+                        lengths->second);
+}
+
+SmallVector<BothAxesAlternative>
+fp8moe::getBothAxesAlternatives(MLIRContext *context,
+                                ArrayRef<QuantizeWork> works,
+                                const TargetInfo &target) {
+  SmallVector<BothAxesAlternative> alternatives;
   for (const KernelFamily *family : getKernelFamilies())
     if (auto *both = dyn_cast<BothAxesFamily>(family)) {
       SmallVector<QuantizeTileCost> tiles = both->getTiles(works, target);
       if (!tiles.empty())
-        return {both, std::move(tiles)};
+        alternatives.push_back({std::move(tiles),
+                                both->getRange(context, works, target),
+                                both->isWorthwhile(works, target)});
     }
-  return {};
-}
-
-SmallVector<QuantizeTileCost>
-fp8moe::getBothAxesTiles(ArrayRef<QuantizeWork> works,
-                         const TargetInfo &target) {
-  return findBothAxesFamily(works, target).second;
-}
-
-RangeAttr fp8moe::getBothAxesRange(MLIRContext *context,
-                                   ArrayRef<QuantizeWork> works,
-                                   const TargetInfo &target) {
-  const BothAxesFamily *family = findBothAxesFamily(works, target).first;
-  return family ? family->getRange(context, works, target) : RangeAttr();
+  return alternatives;
 }

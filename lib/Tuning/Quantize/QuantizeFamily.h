@@ -80,7 +80,7 @@ public:
   TypeID getClassID() const final { return TypeID::get<BothAxesFamily>(); }
   TypeID getWorkID() const final { return TypeID::get<BothAxesWork>(); }
 
-  /// See getBothAxesTiles and getBothAxesRange.
+  /// See BothAxesAlternative.
   virtual SmallVector<QuantizeTileCost>
   getTiles(ArrayRef<QuantizeWork> works, const TargetInfo &target) const = 0;
   virtual RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
@@ -90,6 +90,18 @@ public:
   void addCandidates(MLIRContext *context, const KernelWork &work,
                      const TargetInfo &target,
                      SmallVectorImpl<KernelCandidate> &candidates) const final;
+
+  /// Whether they are predicted to take clearly less time than a kernel for each
+  /// axis: where lengths of slices are not known, for some length.
+  bool isWorthwhile(ArrayRef<QuantizeWork> works,
+                    const TargetInfo &target) const;
+
+protected:
+  /// The mean lengths of slices for which they are; null where lengths are
+  /// known, where it is all, and where it is none.
+  RangeAttr getWorthwhileLengths(MLIRContext *context,
+                                 ArrayRef<QuantizeWork> works,
+                                 const TargetInfo &target) const;
 };
 
 } // namespace mlir::fp8moe

@@ -115,8 +115,7 @@ KernelChoiceAttr QuantizeProblem::choose(Operation *op,
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
   if (works.size() == 1)
     return chooseQuantizeKernels(op->getContext(), works.front(), target);
-  return chooseBothAxesKernels(
-      op->getContext(), *chooseBothAxesTile(op, works, target), works, target);
+  return chooseBothAxesKernels(op->getContext(), works, target);
 }
 
 KernelChoiceAttr QuantizeProblem::complete(TiledOpInterface op,
@@ -149,20 +148,27 @@ static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
            << op->getName() << "' along " << works.size()
            << " axes expects #fp8moe.per_axis<[...]> with a choice for each as "
               "the last alternative; run fp8moe-select-tiles, or add it";
+  SmallVector<TileAttrInterface> legal;
+  for (const BothAxesAlternative &alternative :
+       getBothAxesAlternatives(op->getContext(), works, target))
+    for (const QuantizeTileCost &tile : alternative.tiles)
+      legal.push_back(getQuantizeTile(op->getContext(), tile.config));
   for (AlternativeAttr alternative :
        ArrayRef<AlternativeAttr>(alternatives).drop_back()) {
-    std::optional<QuantizeTileCost> both =
-        chooseBothAxesTile(op, works, target);
-    if (!both || alternative.getTile() !=
-                     getQuantizeTile(op->getContext(), both->config))
-      return op->emitError("'")
-             << op->getName() << "' has the tile "
-             << describeTile(alternative.getTile()) << ", but on target "
-             << target.chip << " its layouts take "
-             << (both ? describeTile(
-                            getQuantizeTile(op->getContext(), both->config))
-                      : "a kernel for each axis only")
-             << "; use that, or no tiles";
+    if (llvm::is_contained(legal, alternative.getTile()))
+      continue;
+    std::string expected = llvm::join(
+        llvm::map_range(legal,
+                        [](TileAttrInterface tile) {
+                          return describeTile(tile);
+                        }),
+        " or ");
+    return op->emitError("'")
+           << op->getName() << "' has the tile "
+           << describeTile(alternative.getTile()) << ", but on target "
+           << target.chip << " its layouts take "
+           << (legal.empty() ? "a kernel for each axis only" : expected)
+           << "; use that, or no tiles";
   }
   for (auto [index, work] : llvm::enumerate(works))
     if (failed(verifyChoice(op, getAxisChoice(choice, index), work, target)))

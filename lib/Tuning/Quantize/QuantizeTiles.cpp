@@ -193,6 +193,10 @@ TileAttrInterface fp8moe::getQuantizeTile(MLIRContext *context,
     return SinglePassBothAxesTileAttr::get(context, config.columnsPerBlock,
                                            config.stages, config.rowBytes,
                                            config.rowStages);
+  case QuantizeMethod::RescaledBothAxes:
+    return RescaledBothAxesTileAttr::get(context, config.threads,
+                                         config.heldChunks,
+                                         config.residentBlocks);
   }
   llvm_unreachable("unknown method");
 }
@@ -217,6 +221,9 @@ fp8moe::getQuantizeMethod(TileAttrInterface tile) {
       })
       .Case([](SinglePassBothAxesTileAttr) {
         return QuantizeMethod::SinglePassBothAxes;
+      })
+      .Case([](RescaledBothAxesTileAttr) {
+        return QuantizeMethod::RescaledBothAxes;
       })
       .Default(std::nullopt);
 }
@@ -265,6 +272,12 @@ QuantizeConfig fp8moe::getQuantizeConfig(TileAttrInterface tile,
         config.stages = tile.getStages();
         config.rowBytes = tile.getRowBytes();
         config.rowStages = tile.getRowStages();
+      })
+      .Case([&](RescaledBothAxesTileAttr tile) {
+        config.columnsPerBlock = 1;
+        config.threads = tile.getThreads();
+        config.heldChunks = tile.getChunks();
+        config.residentBlocks = tile.getBlocks();
       });
   return config;
 }
@@ -320,6 +333,7 @@ static SmallVector<QuantizeWork, 2> getWorks(OpTy op, Value offsets,
                     index == 0 ? offsets : Value(), axis, layouts);
     if (!work)
       return {};
+    work->powerOfTwo = op.getRounding() == ScaleRounding::Pow2;
     works.push_back(*work);
   }
   return works;

@@ -149,31 +149,7 @@ ResidentBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
 RangeAttr ResidentBothAxesFamily::getRange(MLIRContext *context,
                                            ArrayRef<QuantizeWork> works,
                                            const TargetInfo &target) const {
-  if (!ShapedType::isDynamic(getMeanLength(works[0])))
-    return {};
-  QuantizeWork nominal = withNominalSizes(works[0]);
-  int64_t above = 0, upTo = 0, shorter = 0;
-  for (int64_t length : getTypicalLengths()) {
-    QuantizeWork columns = withTypicalGroups(works[0], nominal, length);
-    QuantizeWork rows = works[1];
-    rows.columns = columns.rows;
-    int64_t apart = estimateTypical(works[0], columns, target).time +
-                    estimateTypical(works[1], rows, target).time;
-    if (chooseQuantizeTile(rankTiles(works, columns, target)).cost.time <
-        apart) {
-      if (!upTo)
-        above = shorter;
-      upTo = length;
-    }
-    shorter = length;
-  }
-  // Lengths between those that win are taken, too. Where none does, such a tile
-  // is not chosen, and who writes one wants it for all.
-  if (upTo == shorter || upTo == 0)
-    upTo = kUnbounded;
-  if (above == 0 && upTo == kUnbounded)
-    return {};
-  return RangeAttr::get(context, Quantity::MeanLength, above, upTo);
+  return getWorthwhileLengths(context, works, target);
 }
 
 namespace mlir::fp8moe {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
+#include "fp8moe/Target/Cards.h"
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"
 
 #include "gtest/gtest.h"
@@ -250,10 +251,25 @@ std::string describe(const QuantizeWork &work) {
          " in " + std::to_string(work.segments);
 }
 
+/// What takes both axes of works whose scales are any numbers: at most one
+/// family, in one launch.
+BothAxesAlternative findBothAxes(ArrayRef<QuantizeWork> works,
+                                 const TargetInfo &target) {
+  static MLIRContext context;
+  context.loadDialect<FP8MoEDialect>();
+  SmallVector<BothAxesAlternative> alternatives =
+      getBothAxesAlternatives(&context, works, target);
+  EXPECT_LE(alternatives.size(), 1u);
+  return alternatives.empty() ? BothAxesAlternative() : alternatives.front();
+}
+
+SmallVector<QuantizeTileCost> getBothAxesTiles(ArrayRef<QuantizeWork> works,
+                                               const TargetInfo &target) {
+  return findBothAxes(works, target).tiles;
+}
+
 /// Rows and columns of one tensor from one launch, as above.
 TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
-  MLIRContext context;
-  context.loadDialect<FP8MoEDialect>();
   const TargetInfo &target = getTarget("sm_90a");
   struct {
     int64_t tokens, width, groups;
@@ -274,20 +290,17 @@ TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
   // Groups of 33 MB are not worth it, but who asks for the tile gets it.
   QuantizeWork works[] = {jaggedOuterTransposing(131072, 2048, 16),
                           rowwise(131072, 2048)};
-  EXPECT_FALSE(mayBeInRange(getBothAxesRange(&context, works, target), works[0],
-                            target));
+  EXPECT_FALSE(mayBeInRange(findBothAxes(works, target).range, works[0], target));
   EXPECT_FALSE(getBothAxesTiles(works, target).empty());
 }
 
 /// What a program asks of its card is, on the card that the target describes,
 /// what decides where the number of tokens is known: 30 MiB on an H200.
 TEST(QuantizeTilesTest, BothAxesTakeThePartOfTheCacheThatIsUsable) {
-  MLIRContext context;
-  context.loadDialect<FP8MoEDialect>();
   const TargetInfo &target = getTarget("sm_90a");
   QuantizeWork works[] = {jaggedOuterTransposing(16640, 5120, 16),
                           rowwise(16640, 5120)};
-  RangeAttr range = getBothAxesRange(&context, works, target);
+  RangeAttr range = findBothAxes(works, target).range;
   EXPECT_EQ(range.getQuantity(), Quantity::GroupBytes);
   EXPECT_TRUE(range.getPercentOfL2());
   EXPECT_EQ(range.getUpTo(), 50);
@@ -332,6 +345,48 @@ TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
   }
 }
 
+/// Both forms of the weights of experts, whose scales are powers of two, in
+/// microseconds on one NVIDIA H100, 2026-11-26 (docs/performance.md).
+TEST(QuantizeTilesTest, RescaledWeightsAreNearTheMeasured) {
+  static MLIRContext context;
+  context.loadDialect<FP8MoEDialect>();
+  const TargetInfo &h100 = lookupCard("h100")->info;
+  struct {
+    int64_t experts, lines, width;
+    double time;
+  } cases[] = {{16, 8192, 5120, 1175},
+               {64, 7168, 2048, 1636},
+               {128, 1408, 2048, 658},
+               {1, 8192, 5120, 88}};
+  for (auto [experts, lines, width, time] : cases) {
+    QuantizeWork columns, rows;
+    columns.segments = rows.segments = experts;
+    columns.rows = rows.columns = lines;
+    columns.columns = rows.rows = width;
+    columns.powerOfTwo = rows.powerOfTwo = true;
+    columns.inputRowStride = rows.inputColumnStride = width;
+    columns.inputColumnStride = rows.inputRowStride = 1;
+    columns.inputSegmentStride = rows.inputSegmentStride = lines * width;
+    columns.outputRowStride = rows.outputRowStride = 1;
+    columns.outputColumnStride = lines;
+    rows.outputColumnStride = width;
+    SmallVector<BothAxesAlternative> alternatives =
+        getBothAxesAlternatives(&context, {columns, rows}, h100);
+    ASSERT_EQ(alternatives.size(), 1u);
+    ASSERT_EQ(alternatives[0].tiles.size(), 1u);
+    EXPECT_FALSE(alternatives[0].range);
+    EXPECT_NEAR(alternatives[0].tiles[0].cost.time / 1e6, time, 0.1 * time)
+        << experts << " experts of " << lines << "x" << width;
+    // Other scales round differently, and a row must be whole chunks.
+    QuantizeWork others[] = {columns, rows};
+    others[0].powerOfTwo = others[1].powerOfTwo = false;
+    EXPECT_TRUE(getBothAxesAlternatives(&context, others, h100).empty());
+    others[0] = columns, others[1] = rows;
+    others[0].columns = others[1].rows = width - 8;
+    EXPECT_TRUE(getBothAxesAlternatives(&context, others, h100).empty());
+  }
+}
+
 /// Few groups are few strips that are read twice, so that most of the chip has
 /// nothing to do; pieces are as many however rows are cut into groups.
 TEST(QuantizeTilesTest, OneGroupIsNoCliffWhereStripsAreDivided) {
@@ -369,8 +424,6 @@ TEST(QuantizeTilesTest, StripsAreHeldFromALengthOn) {
 
 /// Rows beside held strips save a read, as long as the cache keeps groups.
 TEST(QuantizeTilesTest, HeldStripsTakeRowsOfGroupsThatTheCacheKeeps) {
-  MLIRContext context;
-  context.loadDialect<FP8MoEDialect>();
   for (StringRef chip : {"gfx942", "gfx950"}) {
     const TargetInfo &target = getTarget(chip);
     auto find = [&](int64_t tokens, int64_t width, int64_t groups) {
@@ -399,7 +452,7 @@ TEST(QuantizeTilesTest, HeldStripsTakeRowsOfGroupsThatTheCacheKeeps) {
     QuantizeWork unknown[] = {
         jaggedOuterTransposing(ShapedType::kDynamic, 7168, 8),
         rowwise(ShapedType::kDynamic, 7168)};
-    RangeAttr range = getBothAxesRange(&context, unknown, target);
+    RangeAttr range = findBothAxes(unknown, target).range;
     ASSERT_TRUE(range);
     EXPECT_EQ(range.getQuantity(), Quantity::MeanLength);
     EXPECT_LE(range.getAbove(), 1024);

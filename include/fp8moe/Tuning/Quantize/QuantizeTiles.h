@@ -32,6 +32,7 @@ enum class QuantizeMethod {
   SinglePassOuter,
   SinglePassInner,
   SinglePassBothAxes,
+  RescaledBothAxes,
 };
 
 /// Whether the kernels take every address, every pitch and every size.
@@ -66,7 +67,7 @@ struct QuantizeConfig {
   int64_t columnsPerBlock;
   QuantizeMethod method = QuantizeMethod::TwoPass;
   /// Register-resident: chunks (of 16 bytes of output) that a thread keeps in
-  /// registers, how often a block takes `columnsPerBlock` columns of the same
+  /// registers (rescaled both axes: of a row), how often a block takes `columnsPerBlock` columns of the same
   /// segment, and the blocks that should fit a multiprocessor.
   int64_t heldChunks = 0;
   int64_t rounds = 1;
@@ -124,6 +125,8 @@ struct QuantizeWork : KernelWorkBase<QuantizeWork> {
   int64_t rows = 1;
   int64_t columns = 1;
   bool jagged = false;
+  /// Whether scales are powers of two.
+  bool powerOfTwo = false;
   /// Bytes of an input element; those of the output have one.
   int64_t inputBytes = 2;
   /// Strides of rows and columns, in elements.
@@ -213,20 +216,26 @@ KernelChoiceAttr getAxisChoice(KernelChoiceAttr choice, unsigned index);
 /// The tile of least predicted time; the smallest of several.
 const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);
 
-/// The tiles of the kernel that quantizes a tensor along both axes, the columns
-/// of jagged groups and whole rows; none when it does not take the layouts.
-/// `works` are those of the operation.
-SmallVector<QuantizeTileCost> getBothAxesTiles(ArrayRef<QuantizeWork> works,
-                                               const TargetInfo &target);
+/// Kernels of one family that quantize a tensor along both axes, columns and
+/// whole rows.
+struct BothAxesAlternative {
+  SmallVector<QuantizeTileCost> tiles;
+  /// The groups for which they are worthwhile, on each card of the target; null
+  /// for all.
+  RangeAttr range;
+  /// Whether they are predicted to take clearly less time than a kernel for each
+  /// axis, for some groups at least.
+  bool isWorthwhile = false;
+};
 
-/// The groups for which that kernel is worthwhile, on each card of the target;
-/// null where it takes the works, whose lengths are known then, as they are.
-RangeAttr getBothAxesRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
-                           const TargetInfo &target);
+/// Those that take the layouts, in the order in which they are asked. `works`
+/// are those of the operation.
+SmallVector<BothAxesAlternative>
+getBothAxesAlternatives(MLIRContext *context, ArrayRef<QuantizeWork> works,
+                        const TargetInfo &target);
 
-/// The tile for both axes, and kernels for each axis behind it.
+/// Tiles for both axes, and kernels for each axis behind them.
 KernelChoiceAttr chooseBothAxesKernels(MLIRContext *context,
-                                       const QuantizeTileCost &both,
                                        ArrayRef<QuantizeWork> works,
                                        const TargetInfo &target);
 

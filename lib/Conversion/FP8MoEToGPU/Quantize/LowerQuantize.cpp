@@ -126,11 +126,12 @@ static LogicalResult launchQuantize(const Quantization &q,
 }
 
 /// Both axes from one launch where its range holds: `columns` jagged, `rows`
-/// whole. The result is the condition under which launches for each must do
-/// the work.
+/// whole. `fallback` is null, or the condition under which what came before has
+/// left the work. The result is that under which it is still to be done.
 static FailureOr<Value> launchBothAxes(const Quantization &columns,
                                        const Quantization &rows,
                                        AlternativeAttr alternative,
+                                       Value fallback,
                                        ProgramLowering &lowering) {
   QuantizeOperands ofColumns = getOperands(columns, lowering),
                    ofRows = getOperands(rows, lowering);
@@ -142,12 +143,15 @@ static FailureOr<Value> launchBothAxes(const Quantization &columns,
   if (RangeAttr range = alternative.getRange())
     when = createIsInRange(range, createRangeOperands(ofColumns, builder, loc),
                            builder, loc);
+  if (fallback)
+    when = createBoth(builder, loc, when, fallback);
   FailureOr<Value> isDone = lowering.getTable()
                                 .findKernelLowering(instance.tile)
                                 ->launch(instance, when, lowering);
   if (failed(isDone))
     return failure();
-  return createNot(builder, loc, *isDone);
+  Value isLeft = createNot(builder, loc, *isDone);
+  return fallback ? createBoth(builder, loc, fallback, isLeft) : isLeft;
 }
 
 /// One launch, or one for each axis. `op` has a quantized tensor and scales for
@@ -196,7 +200,7 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
     if (!isBothAxesTile(alternative.getTile()))
       break;
     FailureOr<Value> notBoth = launchBothAxes(
-        quantizations[0], quantizations[1], alternative, lowering);
+        quantizations[0], quantizations[1], alternative, fallback, lowering);
     if (failed(notBoth))
       return failure();
     fallback = *notBoth;

@@ -8,7 +8,7 @@
 
 #include "FP8MoEToGPU/Quantize/ResidentStripLaunch.h"
 
-#include "FP8MoEToGPU/Common/ClearWords.h"
+#include "FP8MoEToGPU/Program/ClearedWorkspace.h"
 #include "FP8MoEToGPU/Quantize/QuantizeKernel.h"
 #include "FP8MoEToGPU/Quantize/QuantizeLaunch.h"
 #include "fp8moe/Tuning/Quantize/ResidentStripTiles.h"
@@ -19,8 +19,6 @@ using namespace mlir::fp8moe::resident_strips;
 
 /// Alignment of the slots in bytes: one of them.
 static constexpr int64_t kSlotAlignment = 256;
-/// Blocks that clear slots at most; any number computes the same.
-static constexpr int64_t kMaxClearBlocks = 1024;
 
 namespace {
 class ResidentStripLaunch : QuantizeLaunch {
@@ -102,32 +100,11 @@ ResidentStripLaunch::getKernel(SmallVectorImpl<OpFoldResult> &arguments) {
 
 Value ResidentStripLaunch::createSlots(Value when) {
   HostSize slots = countSlots(config, problem.jagged, segments, rows) * strips;
-  HostSize words = slots * HostSize(config.columnsPerBlock);
-  std::optional<int64_t> known = words.getKnown();
-  SmallVector<Value> dynamicSizes;
-  if (!known)
-    dynamicSizes.push_back(words.getValue(b));
-  auto type = MemRefType::get(known.value_or(ShapedType::kDynamic),
-                              builder.getI32Type());
-  Value buffer = plan::WorkspaceOp::create(b, type, dynamicSizes, ValueRange(),
-                                           kSlotAlignment)
-                     .getBuffer();
-  HostSize chunks = words / HostSize(kVectorBytes / kWordBytes);
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      "clear_words", {},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildClearWords(b.getLoc(), module, name, hooks);
-      });
   Value mayBeDivided =
       holds(Relation::More, rows, HostSize(getHeldRows(config)));
-  HostSize blocks = minOf(ceilDiv(chunks, HostSize(kClearThreads)),
-                          HostSize(kMaxClearBlocks));
-  Value numBlocks = blocks.getValue(b), one = index(1);
-  plan::LaunchOp::create(
-      b, kernel, ValueRange{numBlocks, one, one}, {kClearThreads, 1, 1},
-      /*sharedBytes=*/0, ValueRange{buffer, chunks.getValue(b), numBlocks},
+  return createClearedWorkspace(
+      b, lowering, slots * HostSize(config.columnsPerBlock), kSlotAlignment,
       both(both(when, mayBeDivided), isNeeded));
-  return buffer;
 }
 
 Value ResidentStripLaunch::launch(Value when) {

@@ -171,8 +171,28 @@ SmallVector<TileField> SinglePassBothAxesTileAttr::getFields() const {
           {"row_stages", getRowStages()}};
 }
 
+LogicalResult RescaledBothAxesTileAttr::verify(EmitError emitError,
+                                               int64_t threads, int64_t chunks,
+                                               int64_t blocks) {
+  if (failed(verifyTileCounts(
+          emitError,
+          {{"threads", threads}, {"chunks", chunks}, {"blocks", blocks}})))
+    return failure();
+  if (threads <= 1024 && threads % 32 == 0)
+    return success();
+  return emitError() << "expects a multiple of 32 up to 1024 threads, found "
+                     << threads;
+}
+
+SmallVector<TileField> RescaledBothAxesTileAttr::getFields() const {
+  return {{"threads", getThreads()},
+          {"chunks", getChunks()},
+          {"blocks", getBlocks()}};
+}
+
 bool fp8moe::isBothAxesTile(TileAttrInterface tile) {
-  return isa<ResidentBothAxesTileAttr, SinglePassBothAxesTileAttr>(tile);
+  return isa<ResidentBothAxesTileAttr, SinglePassBothAxesTileAttr,
+             RescaledBothAxesTileAttr>(tile);
 }
 
 LogicalResult SinglePassInnerTileAttr::verify(EmitError emitError,

@@ -296,15 +296,8 @@ static LogicalResult verifyTiles(TiledOpInterface op, size_t numAxes) {
     return op->emitOpError("expects ranges to decide between its tiles, found "
                            "'least_waves', which counts those of a matmul; "
                            "remove it and the times of waves");
-  bool hasBothAxes = false;
   for (auto [index, alternative] : llvm::enumerate(choice.getEntries())) {
     TileAttrInterface tile = alternative.getTile();
-    if (isBothAxesTile(tile)) {
-      if (hasBothAxes)
-        return op->emitOpError("has two alternatives for both axes at once; "
-                               "write one, with a range that holds for both");
-      hasBothAxes = true;
-    }
     auto perAxis = dyn_cast<PerAxisAttr>(tile);
     if (!perAxis)
       continue;

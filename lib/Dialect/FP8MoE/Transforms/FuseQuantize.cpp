@@ -140,6 +140,13 @@ static KernelOpInterface createPair(const SingleQuantize &first,
                                    axes, first.rounding, {});
 }
 
+/// Whether the axis is the one along which the input is contiguous.
+static bool isAlongRows(const SingleQuantize &quantize) {
+  auto type = cast<RankedTensorType>(quantize.input.getType());
+  std::optional<StridedLayout> layout = StridedLayout::get(type);
+  return layout && layout->strides[quantize.axes[0]] == 1;
+}
+
 /// Fuses two quantizations, `earlier` the first in the program, if that is
 /// predicted to take less time; `explain`: says why otherwise.
 static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
@@ -148,7 +155,8 @@ static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
   if (earlier.axes[0] == later.axes[0] || earlier.rounding != later.rounding ||
       (earlier.offsets && later.offsets))
     return false;
-  bool swapped = static_cast<bool>(later.offsets);
+  // Columns before rows, as groups have them.
+  bool swapped = later.offsets || (!earlier.offsets && isAlongRows(earlier));
   const SingleQuantize &first = swapped ? later : earlier;
   const SingleQuantize &second = swapped ? earlier : later;
   if (first.offsets && !dominance.properlyDominates(first.offsets, earlier.op))

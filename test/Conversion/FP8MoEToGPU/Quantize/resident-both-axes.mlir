@@ -39,9 +39,15 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // CHECK-SAME:      cooperative
 // CHECK-SAME:      when(%[[APPLIES:[^)]*]])
 // CHECK:         %[[LEFT:.*]] = arith.xori %[[APPLIES]]
+// Groups that are too large for it are rescaled, if they can be counted; nothing else stands behind that.
+// CHECK:         arith.andi %{{.*}}, %[[LEFT]]
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_rescaled_lines_
+// CHECK-SAME:      when(%[[RESCALES:[^)]*]])
+// CHECK:         %[[RESCALED:.*]] = arith.xori %[[RESCALES]]
+// CHECK:         %[[REST:.*]] = arith.andi %[[LEFT]], %[[RESCALED]]
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_two_pass_outer_transposing_
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_register_resident_
-// CHECK-SAME:      when(%[[LEFT]])
+// CHECK-SAME:      when(%[[REST]])
 
 // -----
 

@@ -39,9 +39,9 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // CHECK:         %[[RESIDENT:.*]] = arith.muli %[[MULTIPROCESSORS]], %[[BLOCKS]]
 // CHECK:         %[[FITS:.*]] = arith.cmpi sle, %{{.*}}, %[[RESIDENT]]
 // CHECK:         %[[APPLIES:.*]] = arith.andi %{{.*}}, %[[FITS]]
-// CHECK:         %[[SLOTS:.*]] = fp8moe_plan.workspace
 // CHECK:         %[[DIVIDED:.*]] = arith.cmpi sgt, %[[ROWS]], %[[HELD]]
 // CHECK:         %[[CLEARS:.*]] = arith.andi %[[APPLIES]], %[[DIVIDED]]
+// CHECK:         %[[SLOTS:.*]] = fp8moe_plan.workspace
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@clear_words_1
 // CHECK-SAME:      when(%[[CLEARS]]) args(%[[SLOTS]]
 // CHECK:         %[[GRID:.*]] = arith.minsi %{{.*}}, %[[RESIDENT]]

@@ -242,11 +242,10 @@ func.func @range_of_axes(%x: tensor<?x128xbf16>) {
 
 // -----
 
-func.func @both_axes_twice(%x: tensor<?x128xbf16>) {
-  // expected-error @below {{has two alternatives for both axes at once; write one, with a range that holds for both}}
+func.func @rescaled_threads(%x: tensor<?x128xbf16>) {
   %q:2, %s:2 = fp8moe.dynamic_quantize %x along [0, 1] rounding pow2
-      tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 256, row_stages = 16> for mean_length up_to 100,
-             #fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 256, row_stages = 16>]
+      // expected-error @below {{expects a multiple of 32 up to 1024 threads, found 100}}
+      tiles [#fp8moe.rescaled_both_axes<threads = 100, chunks = 1, blocks = 8>]
       : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?x128x!fp8moe.e4m3>, tensor<128xf32>, tensor<?xf32>
   return
 }

@@ -107,8 +107,9 @@ module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
   // CHECK-LABEL: func.func @two_axes
   func.func @two_axes(%x: tensor<?x64xbf16>)
       -> (tensor<?x64xf8E4M3FN>, tensor<?x64xf8E4M3FN, #col>, tensor<64xf32>) {
-    // CHECK: %[[Q:.*]]:2, %[[S:.*]]:2 = fp8moe.dynamic_quantize %arg0 along [1, 0] rounding pow2 : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?x64xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?xf32>, tensor<64xf32>
-    // CHECK: return %[[Q]]#0, %[[Q]]#1, %[[S]]#1
+    // Columns come before rows.
+    // CHECK: %[[Q:.*]]:2, %[[S:.*]]:2 = fp8moe.dynamic_quantize %arg0 along [0, 1] rounding pow2 : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x64xf8E4M3FN>, tensor<64xf32>, tensor<?xf32>
+    // CHECK: return %[[Q]]#1, %[[Q]]#0, %[[S]]#0
     %q1, %s1 = fp8moe.dynamic_quantize %x along [1] rounding pow2
         : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
     %c = fp8moe.relayout %x : tensor<?x64xbf16> -> tensor<?x64xbf16, #col>

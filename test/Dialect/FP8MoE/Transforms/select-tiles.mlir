@@ -72,7 +72,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @one_kernel(%x: tensor<?x2048xbf16>, %ends: tensor<16xi32>)
       -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<16x2048xf32>,
           tensor<?xf32>, tensor<?x2048xf8E4M3FN>) {
-    // CHECK: jagged_dynamic_quantize %{{.*}} along [0, 1] rounding pow2 tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 4096, row_stages = {{[0-9]+}}> for group_bytes up_to 50 percent of l2, #fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.single_pass_outer<columns = 64, stages = 13>, #fp8moe.two_pass<columns = 64, threads = 256>]>, #fp8moe.choice<[#fp8moe.register_resident<
+    // CHECK: jagged_dynamic_quantize %{{.*}} along [0, 1] rounding pow2 tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 4096, row_stages = {{[0-9]+}}> for group_bytes up_to 50 percent of l2, #fp8moe.rescaled_both_axes<threads = 128, chunks = 1, blocks = 8> for mean_length above {{[0-9]+}}, #fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.single_pass_outer<columns = 64, stages = 13>, #fp8moe.two_pass<columns = 64, threads = 256>]>, #fp8moe.choice<[#fp8moe.register_resident<
     %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>)
         along [0, 1] rounding pow2 : tensor<?x2048xbf16>
         -> tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<16x2048xf32>,
@@ -87,13 +87,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
           tensor<?xf32>, tensor<?x2048xf8E4M3FN>
   }
 
-  // Rows of unknown length are not, nor rows of which shared memory holds too few.
+  // Rows of unknown length are not. Those of which shared memory holds too few are rescaled.
   // CHECK-LABEL: func.func @two_kernels
   func.func @two_kernels(%x: tensor<?x?xbf16>, %y: tensor<?x16384xbf16>, %ends: tensor<16xi32>)
       -> (tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf8E4M3FN>,
           tensor<?x16384xf8E4M3FN, #col>, tensor<?x16384xf8E4M3FN>) {
-    // CHECK-COUNT-2: jagged_dynamic_quantize %{{.*}} along [0] rounding pow2 tiles [#fp8moe.single_pass_outer<columns = 64, stages = 13>, #fp8moe.two_pass<
+    // CHECK: jagged_dynamic_quantize %{{.*}} along [0] rounding pow2 tiles [#fp8moe.single_pass_outer<columns = 64, stages = 13>, #fp8moe.two_pass<
     // CHECK-NOT: both_axes
+    // CHECK: jagged_dynamic_quantize %{{.*}} along [0, 1] rounding pow2 tiles [#fp8moe.rescaled_both_axes<threads = 512, chunks = 2, blocks = 1> for mean_length above {{.*}}, #fp8moe.per_axis
     %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>)
         along [0, 1] rounding pow2 : tensor<?x?xbf16>
         -> tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf8E4M3FN>, tensor<16x?xf32>, tensor<?xf32>

@@ -115,6 +115,22 @@ def FP8MoE_SinglePassBothAxesTileAttr
                         "int64_t":$row_stages);
 }
 
+def FP8MoE_RescaledBothAxesTileAttr
+    : FP8MoE_TileAttr<"RescaledBothAxesTile", "rescaled_both_axes"> {
+  let summary = "tile of two kernels, of which one rescales what the other wrote";
+  let description = [{
+    For an operation along two axes, the columns of groups or experts and whole rows that
+    are contiguous in input and output, with scales that are powers of two. Blocks of
+    `threads` threads, of which a multiprocessor has `blocks`, quantize rows, of which a
+    thread holds `chunks` chunks of 16 elements, and collect the magnitudes of columns.
+    Columns are made of these bytes then: FP8 of another such scale differs in the
+    exponent alone, except where it is subnormal, where it is quantized from the input.
+
+    Example: `#fp8moe.rescaled_both_axes<threads = 320, chunks = 1, blocks = 3>`
+  }];
+  let parameters = (ins "int64_t":$threads, "int64_t":$chunks, "int64_t":$blocks);
+}
+
 def FP8MoE_SinglePassInnerTileAttr
     : FP8MoE_TileAttr<"SinglePassInnerTile", "single_pass_inner"> {
   let summary = "tile of a quantize kernel that reads whole columns once";

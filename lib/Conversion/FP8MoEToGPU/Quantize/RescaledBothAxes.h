@@ -1,0 +1,50 @@
+//===- RescaledBothAxes.h - Columns from quantized rows ---------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_RESCALEDBOTHAXES_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_RESCALEDBOTHAXES_H
+
+#include "FP8MoEToGPU/Program/KernelLowering.h"
+#include "FP8MoEToGPU/Quantize/QuantizeKernel.h"
+
+namespace mlir::fp8moe {
+
+/// What both kernels of #fp8moe.rescaled_both_axes see of their operation: a
+/// tensor whose segments are quantized along their rows and along their
+/// columns.
+struct RescaledKernel {
+  /// The quantization along rows of a segment, whose slices are columns, and
+  /// that along columns, whose slices are lines.
+  QuantizeKernel columns, lines;
+  /// The largest magnitude of each column of each segment as f32 bits (i32).
+  Value magnitudes;
+
+  KernelBuilder &getBuilder() { return columns.b; }
+  /// Where that of a column lies.
+  Value getMagnitude(Value segment, Value column);
+  /// The lines of a segment as the quantization along them sees it: jagged
+  /// segments lie in one matrix.
+  SegmentView createLines(Value segment);
+};
+
+/// The pass over the input: quantizes lines, and collects the magnitudes of
+/// columns, which are zero when the kernel begins. A work tile has
+/// `linesPerTile` lines, an i64.
+void buildRescaledLines(RescaledKernel &kernel, const QuantizeConfig &config,
+                        Value linesPerTile);
+
+/// The pass over what that one wrote: moves lines to the scales of columns, and
+/// transposes them. `lineTiles`, an i64, is how many tiles have the same columns.
+void buildRescaledColumns(RescaledKernel &kernel, Value lineTiles);
+
+/// The schedule as a whole.
+const KernelLowering &getRescaledBothAxesLowering();
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_RESCALEDBOTHAXES_H

@@ -1,0 +1,415 @@
+//===- RescaledColumns.cpp - Columns from quantized lines -----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Scales are powers of two, so a number has the same fraction in FP8 whatever
+// its scale is: rounding depends on the exponent only where it is subnormal.
+// The byte for the scale of its column is that for the scale of its line with
+// the difference between the scales' exponents added to its own:
+//
+//   line     x * 2^l = 1.fff * 2^(e - bias)              s eeee fff
+//   column   x * 2^c = 1.fff * 2^(e + c - l - bias)      s eeee fff + (c - l)
+//
+// That is so where both are normal, and the one of the line is not the least
+// such number, to which a subnormal one may have been rounded. The 16
+// neighbours of what is not are quantized from the input: few where numbers
+// are distributed normally, as they are 2^15 times smaller than the largest.
+//
+// Four bytes are rescaled at once. With S = 2^(bits of fff) and m the seven
+// bits behind the sign, m + S * (c - l) + (128 - S) has bit 7 set where the
+// result is normal, and the sum of no byte reaches the next one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/RescaledBothAxes.h"
+
+#include "FP8MoEToGPU/Common/SegmentBounds.h"
+#include "FP8MoEToGPU/Common/TransposeTile.h"
+#include "fp8moe/Conversion/F32Bits.h"
+#include "fp8moe/Tuning/Quantize/RescaledTiles.h"
+#include "llvm/ADT/APFloat.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+using rescaled::kTile;
+
+static_assert(kTile == TransposeTile::kRowBytes);
+static_assert(rescaled::kColumnThreads == TransposeTile::kThreads);
+
+/// Lines of which a thread takes a chunk each: a word of a transposed tile.
+static constexpr int64_t kPack = kWordBytes;
+/// Neighbouring columns of tiles that are gone through together, tiles of the
+/// same lines one after the other.
+static constexpr int64_t kPanel = 8;
+/// The number in each byte of a word.
+static constexpr int64_t kEachByte = 0x01010101;
+static constexpr int64_t kSigns = 0x80 * kEachByte;
+static constexpr int64_t kMagnitudes = 0x7F * kEachByte;
+/// Further from the exponent of any scale than those are from each other, and
+/// differently so for lines and for columns: what has such a scale, a NaN or
+/// zero, is not rescaled.
+static constexpr int64_t kNoLine = -1024, kNoColumn = 1024;
+/// Columns of which the least and the largest exponent are known.
+static constexpr int64_t kColumnsOfLimits = kOutputChunk;
+
+namespace {
+/// Scales of the columns of a thread's chunks as their exponents: those of four
+/// columns in a word, the least and the largest one.
+struct ColumnExponents {
+  SmallVector<Value> words;
+  Value least, largest;
+};
+
+/// What a block makes: tiles of the result's lines and columns.
+struct Tile {
+  Value segment;
+  SegmentView view;
+  /// In lines of the output.
+  Value firstLine;
+  Value firstColumn;
+  /// i1: it is the first one of its segment; it lies behind all segments.
+  Value isFirst, isRemainder;
+  /// i1: nothing lies behind it.
+  Value isLast;
+};
+
+class RescaledColumnsBuilder {
+public:
+  RescaledColumnsBuilder(RescaledKernel &kernel)
+      : kernel(kernel), b(kernel.getBuilder()), columns(kernel.columns),
+        transposed(b, /*rowsPerThread=*/kOutputChunk, /*buffers=*/1) {
+    auto type = cast<FloatType>(columns.problem.fp8Type);
+    step = int64_t(1) << (APFloat::semanticsPrecision(
+                              type.getFloatSemantics()) -
+                          1);
+  }
+
+  void build(Value lineTiles);
+
+private:
+  /// What is added so that normal sums have bit 7.
+  int64_t getBias() const { return 0x80 - step; }
+  /// Exponents of scales that differ by more are not compared by bytes.
+  int64_t getMostDifference() const { return getBias() / step; }
+  bool isPadded() const { return columns.problem.outputPadding > 1; }
+
+  Tile createTile(Value lineTile, Value firstColumn, Value isLast);
+  void createScales(const Tile &tile);
+  void storeExponents(Value scale, Value column);
+  ColumnExponents loadExponents(Value column);
+  SmallVector<Value> loadScales(Value column);
+
+  void rescaleTile(const Tile &tile);
+  /// 16 bytes at once, and i1: whether all of them are right.
+  std::pair<Value, Value> rescale(Value bytes, Value lineScale,
+                                  const ColumnExponents &exponents);
+  /// The same bytes from the input.
+  Value quantize(const Tile &tile, Value line, Value column);
+  void zeroRemainder(const Tile &tile);
+
+  RescaledKernel &kernel;
+  KernelBuilder &b;
+  QuantizeKernel &columns;
+  TransposeTile transposed;
+  /// That between the bytes of a number and of its double.
+  int64_t step;
+  /// Shared memory of the tile's columns: scales, the low bytes of their
+  /// exponents, and the limits of 16 columns' each.
+  Value scaleMemory, exponentMemory, limitMemory;
+};
+} // namespace
+
+void RescaledColumnsBuilder::build(Value lineTiles) {
+  scaleMemory = b.allocateShared(kTile * sizeof(float), "scales");
+  exponentMemory = b.allocateShared(kTile, "exponents");
+  limitMemory = b.allocateShared(
+      kTile / kColumnsOfLimits * 2 * kWordBytes, "limits");
+  Value columnTiles = b.ceilDiv(columns.sizes.parallel, kTile);
+  // Blocks that run together read and write what lies together.
+  Value workTilesOfPanel = b.mul(lineTiles, kPanel);
+  b.forEachWorkTile(
+      b.mul(lineTiles, columnTiles),
+      [&](Value workTile) {
+        Value firstOfPanel = b.mul(b.divU(workTile, workTilesOfPanel), kPanel);
+        Value inPanel = b.remU(workTile, workTilesOfPanel);
+        Value width = b.minS(b.sub(columnTiles, firstOfPanel), kPanel);
+        Value lineTile = b.divU(inPanel, width);
+        Value columnTile = b.add(firstOfPanel, b.remU(inPanel, width));
+        Tile tile = createTile(lineTile, b.mul(columnTile, kTile),
+                               b.equal(lineTile, b.sub(lineTiles, 1)));
+        b.createIf(
+            tile.isRemainder, [&] { zeroRemainder(tile); },
+            [&] {
+              IndexRange lines = tile.view.rows;
+              b.createIf(
+                  b.less(lines.low, lines.high), [&] { rescaleTile(tile); },
+                  [&] { createScales(tile); });
+            });
+      },
+      /*mostlyOne=*/true);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+/// Tiles begin at multiples of 16 lines of the output, the first one of a
+/// jagged segment at or before it. Empty segments have one, for their scales.
+Tile RescaledColumnsBuilder::createTile(Value lineTile, Value firstColumn,
+                                        Value isLast) {
+  const QuantizeSizes<Value> &sizes = columns.sizes;
+  Tile tile;
+  tile.firstColumn = firstColumn;
+  tile.isLast = isLast;
+  if (!columns.problem.jagged) {
+    Value perSegment = b.ceilDiv(sizes.reduction, kTile);
+    tile.segment = b.divU(lineTile, perSegment);
+    Value inSegment = b.remU(lineTile, perSegment);
+    tile.view = columns.createSegment(tile.segment);
+    tile.firstLine = b.mul(inSegment, kTile);
+    tile.isFirst = b.equal(inSegment, 0);
+    tile.isRemainder = b.i1(false);
+    return tile;
+  }
+  auto [segment, bounds] = findSegment(
+      b, columns.getOffsets(), lineTile, sizes.segments, sizes.reduction,
+      kTile, /*emptyHaveTile=*/true,
+      /*alignment=*/isPadded() ? 1 : rescaled::kLineAlignment);
+  Value before = b.sub(b.mul(lineTile, kTile), bounds.paddedStart);
+  tile.segment = segment;
+  tile.view =
+      isPadded()
+          ? columns.createSegment(segment)
+          : columns.createSegment(segment,
+                                  {bounds.start, bounds.length, bounds.start});
+  Value first =
+      b.bitAnd(tile.view.rows.low, -rescaled::kLineAlignment);
+  tile.firstLine = b.add(first, before);
+  tile.isFirst = b.equal(before, 0);
+  tile.isRemainder = b.equal(segment, sizes.segments);
+  return tile;
+}
+
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+/// The exponent (i32) of a scale's bits, or `otherwise` for what is no power of
+/// two.
+static Value getExponent(KernelBuilder &b, Value bits, int64_t otherwise) {
+  Value isZero = b.equal(bits, 0);
+  Value isNaN = b.compare(arith::CmpIPredicate::uge, bits, f32::kInfinity);
+  return b.select(b.bitOr(isZero, isNaN), b.i32(otherwise),
+                  b.shiftRight(bits, f32::kMantissaBits));
+}
+
+void RescaledColumnsBuilder::createScales(const Tile &tile) {
+  // Threads may still read those of the tile before.
+  b.createBarrier();
+  b.createIf(b.less(b.getThread(), kTile), [&] {
+    Value column = b.add(tile.firstColumn, b.getThread());
+    Value exists = b.less(column, columns.sizes.parallel);
+    Value known = b.minS(column, b.sub(columns.sizes.parallel, 1));
+    Value scale = columns.math.createScale(
+        b.load(b.getI32Type(), kernel.getMagnitude(tile.segment, known),
+               kWordBytes, /*readOnly=*/true));
+    b.createIf(b.bitAnd(tile.isFirst, exists),
+               [&] { columns.storeScale(tile.view, column, scale); });
+    storeExponents(scale, b.getThread());
+  });
+  b.createBarrier();
+}
+
+void RescaledColumnsBuilder::storeExponents(Value scale, Value column) {
+  b.store(scale, b.offsetBytes(scaleMemory, b.mul(column, sizeof(float))),
+          sizeof(float));
+  Value exponent =
+      getExponent(b, b.bitcast(b.getI32Type(), scale), kNoColumn);
+  b.store(b.truncate(b.getI8Type(), exponent),
+          b.offsetBytes(exponentMemory, column), 1);
+  Value least = exponent, largest = exponent;
+  for (int64_t mask = 1; mask < kColumnsOfLimits; mask *= 2) {
+    least = b.minS(least, b.shuffleXor(least, mask));
+    largest = b.maxS(largest, b.shuffleXor(largest, mask));
+  }
+  b.createIf(b.equal(b.remU(column, kColumnsOfLimits), 0), [&] {
+    Value limits = b.mul(b.divU(column, kColumnsOfLimits), 2 * kWordBytes);
+    b.store(b.packWords({least, largest}), b.offsetBytes(limitMemory, limits),
+            2 * kWordBytes);
+  });
+}
+
+ColumnExponents RescaledColumnsBuilder::loadExponents(Value column) {
+  ColumnExponents result;
+  result.words = b.unpackWords(b.load(b.getWordsType(),
+                                      b.offsetBytes(exponentMemory, column),
+                                      kVectorBytes));
+  Value limits = b.mul(b.divU(column, kColumnsOfLimits), 2 * kWordBytes);
+  SmallVector<Value> pair =
+      b.unpackWords(b.load(VectorType::get(2, b.getI32Type()),
+                           b.offsetBytes(limitMemory, limits), 2 * kWordBytes));
+  result.least = pair[0];
+  result.largest = pair[1];
+  return result;
+}
+
+SmallVector<Value> RescaledColumnsBuilder::loadScales(Value column) {
+  SmallVector<Value> scales;
+  Value pointer = b.offsetBytes(scaleMemory, b.mul(column, sizeof(float)));
+  for (int64_t i = 0; i < kOutputChunk; i += kVectorBytes / kWordBytes)
+    for (Value word : b.unpackWords(
+             b.load(b.getWordsType(), b.offsetBytes(pointer, i * sizeof(float)),
+                    kVectorBytes)))
+      scales.push_back(b.bitcast(b.getF32Type(), word));
+  return scales;
+}
+
+//===----------------------------------------------------------------------===//
+// Bytes
+//===----------------------------------------------------------------------===//
+
+std::pair<Value, Value>
+RescaledColumnsBuilder::rescale(Value bytes, Value lineScale,
+                                const ColumnExponents &exponents) {
+  Value exponent = getExponent(b, lineScale, kNoLine);
+  // Of each byte, and so that no sum reaches the next one.
+  Value ofLine = b.mul(b.sub(b.mul(exponent, step), getBias()), kEachByte);
+  Value normal = b.i32(kSigns);
+  SmallVector<Value> rescaled;
+  for (auto [word, ofColumns] :
+       llvm::zip_equal(b.unpackWords(bytes), exponents.words)) {
+    Value magnitude = b.bitAnd(word, kMagnitudes);
+    Value added = b.sub(b.mul(ofColumns, step), ofLine);
+    Value sum = b.add(magnitude, added);
+    Value aboveLeast = b.add(magnitude, (0x7F - step) * kEachByte);
+    normal = b.bitAnd(normal, b.bitAnd(sum, aboveLeast));
+    Value result = b.add(b.bitAnd(sum, kMagnitudes), step * kEachByte);
+    rescaled.push_back(b.bitOr(result, b.bitAnd(word, kSigns)));
+  }
+  Value isNear = b.bitAnd(
+      b.lessEqual(b.sub(exponents.largest, exponent),
+                  b.i32(getMostDifference())),
+      b.lessEqual(b.sub(exponent, exponents.least),
+                  b.i32(getMostDifference())));
+  return {b.packWords(rescaled), b.bitAnd(isNear, b.equal(normal, kSigns))};
+}
+
+Value RescaledColumnsBuilder::quantize(const Tile &tile, Value line,
+                                       Value column) {
+  Plane input = columns.getInputPlane(tile.view, Along::Columns);
+  input.savesRegisters = true;
+  SmallVector<Value> values;
+  for (Value words :
+       loadChunks(b, input, b.add(tile.firstColumn, column),
+                  columns.getInputChunks(kOutputChunk), line,
+                  {b.i64(0), columns.sizes.parallel}))
+    llvm::append_range(values, columns.math.unpackValues(words));
+  return b.packWords(
+      columns.math.createQuantizeOwn(values, loadScales(column)));
+}
+
+void RescaledColumnsBuilder::rescaleTile(const Tile &tile) {
+  IndexRange lines = tile.view.rows;
+  // Lines of the input, which has no paddings.
+  SegmentView ofLines = kernel.createLines(tile.segment);
+  Value moved = b.i64(0);
+  if (isPadded())
+    moved = b.sub(createSegmentBounds(b, columns.getOffsets(), tile.segment,
+                                      columns.sizes.segments,
+                                      columns.sizes.reduction, /*padding=*/1)
+                      .start,
+                  lines.low);
+  Plane quantized = kernel.lines.getOutputPlane(ofLines, Along::Rows);
+  quantized.savesRegisters = true;
+
+  Value column = transposed.getWriteRow();
+  // Threads behind the last column repeat the last ones.
+  Value lastChunk = b.sub(b.sub(columns.sizes.parallel, kOutputChunk),
+                          tile.firstColumn);
+  column = b.minS(column, lastChunk);
+  Value first = b.add(tile.firstLine, b.mul(transposed.getWriteWord(), kPack));
+  SmallVector<Value> inOutput, inInput, scales;
+  for (int64_t i : llvm::seq(kPack)) {
+    inOutput.push_back(
+        b.clamp(b.add(first, i), lines.low, b.sub(lines.high, 1)));
+    inInput.push_back(b.add(inOutput.back(), moved));
+  }
+  SmallVector<Value> loaded =
+      loadChunks(b, quantized, b.add(tile.firstColumn, column), /*chunks=*/1,
+                 inInput, {b.i64(0), columns.sizes.parallel});
+  for (Value line : inInput) {
+    Value scale = b.mul(line, kernel.lines.sizes.scaleParallel);
+    scales.push_back(
+        b.load(b.getI32Type(),
+               b.offsetBytes(ofLines.scales, b.mul(scale, sizeof(float))),
+               sizeof(float), /*readOnly=*/true));
+  }
+  // While these are on their way.
+  createScales(tile);
+  ColumnExponents exponents = loadExponents(column);
+
+  SmallVector<Value> chunks;
+  for (int64_t i : llvm::seq(kPack)) {
+    auto [bytes, isRight] = rescale(loaded[i], scales[i], exponents);
+    Value words = b.createIf(
+                       isRight, {b.getWordsType()},
+                       [&, bytes = bytes] { return SmallVector<Value>{bytes}; },
+                       [&] {
+                         return SmallVector<Value>{
+                             quantize(tile, inOutput[i], column)};
+                       })
+                      .front();
+    if (isPadded())
+      words = b.select(b.less(b.add(first, i), lines.high), words,
+                       b.zeroWords());
+    chunks.push_back(words);
+  }
+
+  Plane output = columns.getOutputPlane(tile.view, Along::Rows);
+  IndexRange written{lines.low, b.maxS(lines.high, tile.view.zeroRows.high)};
+  transposed.transpose(
+      b.i64(0), packAcross(b, chunks, b.getI8Type()),
+      [&](Value row, Value chunk, Value words) {
+        Value other = b.add(tile.firstColumn, row);
+        b.createIf(b.less(other, columns.sizes.parallel), [&] {
+          storeChunk(b, output,
+                     b.add(tile.firstLine, b.mul(chunk, kOutputChunk)), other,
+                     words, written);
+        });
+      });
+}
+
+/// A tile of it, or all that is left.
+void RescaledColumnsBuilder::zeroRemainder(const Tile &tile) {
+  Plane output = columns.getOutputPlane(tile.view, Along::Rows);
+  IndexRange rows = tile.view.zeroRows;
+  Value chunk = b.remU(b.getThread(), kTile / kOutputChunk);
+  Value row = b.divU(b.getThread(), kTile / kOutputChunk);
+  const int64_t step = b.getNumThreads() / (kTile / kOutputChunk);
+  Value end = b.select(tile.isLast, rows.high,
+                       b.minS(rows.high, b.add(tile.firstLine, kTile)));
+  Value endColumn = b.minS(b.add(tile.firstColumn, kTile),
+                           columns.sizes.parallel);
+  b.createRareFor(
+      b.add(tile.firstLine, b.mul(chunk, kOutputChunk)), end, kTile, {},
+      [&](Value first, ValueRange) {
+        b.createRareFor(b.add(tile.firstColumn, row), endColumn, step, {},
+                        [&](Value column, ValueRange) {
+                          zeroChunk(b, output, first, column, rows);
+                          return SmallVector<Value>();
+                        });
+        return SmallVector<Value>();
+      });
+}
+
+void fp8moe::buildRescaledColumns(RescaledKernel &kernel, Value lineTiles) {
+  KernelBuilder &b = kernel.getBuilder();
+  b.getHooks().requestResidentBlocks(b.getKernel(), rescaled::kColumnBlocks);
+  RescaledColumnsBuilder(kernel).build(lineTiles);
+}

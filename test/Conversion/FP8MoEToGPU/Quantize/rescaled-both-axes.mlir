@@ -1,0 +1,79 @@
+// RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
+
+// Both forms of the weights of experts. Rows are quantized from the input, columns from these rows: with scales
+// that are powers of two, they differ in exponents only.
+
+#across = #fp8moe.strided<[0, 2, 1]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @weights(%w: tensor<16x8192x2048xbf16>)
+      -> (tensor<16x8192x2048xf8E4M3FN, #across>, tensor<16x8192x2048xf8E4M3FN>, tensor<16x2048xf32>, tensor<16x8192xf32>) {
+    %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
+        : tensor<16x8192x2048xbf16>
+        -> tensor<16x8192x2048xf8E4M3FN, #across>, tensor<16x8192x2048xf8E4M3FN>, tensor<16x2048xf32>, tensor<16x8192xf32>
+    return %q#0, %q#1, %s#0, %s#1
+        : tensor<16x8192x2048xf8E4M3FN, #across>, tensor<16x8192x2048xf8E4M3FN>, tensor<16x2048xf32>, tensor<16x8192xf32>
+  }
+}
+
+// The next row is loaded before the one at hand is reduced.
+// CHECK-LABEL: gpu.func @quantize_rescaled_lines_1
+// CHECK:         scf.for
+// CHECK-COUNT-2: llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK:         gpu.barrier
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// Magnitudes of columns meet in memory; where another block's is as large, nothing is written.
+// CHECK:         %[[OTHER:.*]] = llvm.load %{{.*}} atomic syncscope("device") monotonic
+// CHECK:         %[[IS_LARGER:.*]] = arith.cmpi ugt, %{{.*}}, %[[OTHER]] : i32
+// CHECK:         scf.if %[[IS_LARGER]]
+// CHECK:           llvm.atomicrmw umax
+
+// CHECK-LABEL: gpu.func @quantize_rescaled_columns_2
+// CHECK-DAG:     %[[MAGNITUDES:.*]] = arith.constant 2139062143 : i32
+// CHECK-DAG:     %[[STEPS:.*]] = arith.constant 134744072 : i32
+// CHECK-DAG:     %[[SIGNS:.*]] = arith.constant -2139062144 : i32
+// The four rows of a thread are on their way before scales are computed.
+// CHECK-COUNT-4: llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK:         gpu.barrier
+// Four bytes: their magnitudes, with the difference of exponents. Bit 7 says that they are normal.
+// CHECK:         %[[MAGNITUDE:.*]] = arith.andi %{{.*}}, %[[MAGNITUDES]] : i32
+// CHECK:         %[[SUM:.*]] = arith.addi %[[MAGNITUDE]], %{{.*}} : i32
+// CHECK:         %[[LOW:.*]] = arith.andi %[[SUM]], %[[MAGNITUDES]] : i32
+// CHECK:         arith.addi %[[LOW]], %[[STEPS]] : i32
+// CHECK:         arith.cmpi eq, %{{.*}}, %[[SIGNS]] : i32
+// What is subnormal is quantized from the input.
+// CHECK:         } else {
+// CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+
+// Nothing stands behind it, as all sizes are known.
+// CHECK-LABEL: fp8moe_plan.program @weights
+// CHECK:         %[[SLOTS:.*]] = fp8moe_plan.workspace align 256 : memref<32768xi32>
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@clear_words_0
+// CHECK-SAME:      args(%[[SLOTS]]
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_rescaled_lines_1
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_rescaled_columns_2
+// CHECK-NOT:     fp8moe_plan.launch
+
+// -----
+
+// Groups of tokens: those that the cache keeps are read once, larger ones are rescaled.
+
+#padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @tokens(%x: tensor<?x4096xbf16>, %ends: tensor<8xi32>)
+      -> (tensor<?x4096xf8E4M3FN, #padded>, tensor<?x4096xf8E4M3FN>, tensor<8x4096xf32>, tensor<?xf32>) {
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0, 1] rounding pow2
+        : tensor<?x4096xbf16> -> tensor<?x4096xf8E4M3FN, #padded>, tensor<?x4096xf8E4M3FN>, tensor<8x4096xf32>, tensor<?xf32>
+    return %q#0, %q#1, %s#0, %s#1
+        : tensor<?x4096xf8E4M3FN, #padded>, tensor<?x4096xf8E4M3FN>, tensor<8x4096xf32>, tensor<?xf32>
+  }
+}
+
+// CHECK-LABEL: fp8moe_plan.program @tokens
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_single_pass_both_axes_
+// CHECK-SAME:      when(%[[KEEPS:[^)]*]])
+// CHECK:         %[[LEFT:.*]] = arith.xori %[[KEEPS]]
+// CHECK:         arith.andi %{{.*}}, %[[LEFT]]
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_rescaled_lines_
+// CHECK-SAME:      when(%[[RESCALES:[^)]*]])
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_rescaled_columns_
+// CHECK-SAME:      when(%[[RESCALES]])
