@@ -13,8 +13,9 @@ FP8 grouped matmul (when torchao is installed) and torch's bf16 grouped matmul.
     fp8moe-compile build/benchmarks/moe_layer.mlir --target=sm_90a -o build/benchmarks/moe_layer
     python3 benchmarks/moe_layer.py build/benchmarks/moe_layer/sm_90a --json build/benchmarks/layer.json
 
-The IR is that of examples/moe_layer.mlir with the sizes of each shape; the number of tokens stays unknown. All results
-are first compared with those of bf16, from which FP8 may differ by its rounding errors and no more. torch's passes are
+The IR is that of examples/moe_layer.mlir, whose forward and backward each quantize what they read, and of
+examples/moe_training.mlir, whose forward hands FP8 over to the backward, with the sizes of each shape; the number of tokens
+stays unknown. All results are first compared with those of bf16, from which FP8 may differ by its rounding errors and no more. torch's passes are
 those of its autograd; timing.py says how time is measured.
 """
 
@@ -24,6 +25,7 @@ import os
 import pathlib
 import random
 import re
+import statistics
 import sys
 import time
 
@@ -36,6 +38,8 @@ SHAPES = [  # tokens, N, K, experts
     (131072, 2048, 7168, 8),
     (65536, 1408, 2048, 64),
 ]
+# What examples/ has of the layer, and how it is called here.
+EXAMPLES = {"moe_layer": "fp8moe", "moe_training": "fp8moe, handed over"}
 # e4m3 has 3 bits after the leading one: products of two roundings are off by 4% in the mean.
 FP8_TOLERANCE = 0.06
 
@@ -46,19 +50,21 @@ def name_of(shape):
 
 
 def print_ir(shapes):
-    """The functions of the example once for each shape."""
-    text = (ROOT / "examples" / "moe_layer.mlir").read_text()
-    head, body = text.split("module {\n", 1)
-    alias = [line for line in head.splitlines() if line.startswith("#")]
-    print("// Written by benchmarks/moe_layer.py --ir from examples/moe_layer.mlir.\n\n" + "\n".join(alias))
-    functions = body.rstrip().removesuffix("}").replace("2048", "K").replace("1408", "N")
+    """The functions of the examples once for each shape."""
+    aliases, bodies = {}, []
+    for example in EXAMPLES:
+        head, body = (ROOT / "examples" / f"{example}.mlir").read_text().split("module {\n", 1)
+        aliases |= dict.fromkeys(line for line in head.splitlines() if line.startswith("#"))
+        bodies.append(re.sub(r"@(forward|backward)", rf"@{example}_\1", body.rstrip().removesuffix("}")))
+    print("// Written by benchmarks/moe_layer.py --ir from examples/.\n\n" + "\n".join(aliases))
+    functions = "".join(bodies).replace("2048", "K").replace("1408", "N")
     # What begins with the number of experts: weights, offsets and the scales of groups.
     functions = re.sub(r"\?x(KxN|NxK)", r"Ex\1", functions)
     functions = re.sub(r"\?x([KN])xf32", r"Ex\1xf32", functions).replace("<?xi32>", "<Exi32>")
     for shape in shapes:
         sizes = dict(zip("NKE", shape[1:]))
         sized = re.sub(r"(?<=[<x])[NKE](?=x)", lambda match: str(sizes[match[0]]), functions)
-        print(re.sub(r"@(forward|backward)", rf"@\1_{name_of(shape)}", sized))
+        print(re.sub(r"(@\w+_(forward|backward))", rf"\1_{name_of(shape)}", sized))
 
 
 class Layer:
@@ -76,19 +82,22 @@ class Layer:
         ends = random_ends(tokens, experts, "cuts", rng, multiple=16)
         self.offsets = torch.tensor(ends, dtype=torch.int32, device="cuda")
 
-    def ours(self, artifact):
+    def ours(self, artifact, example):
+        """The programs of an example. What the forward hands over is what it returns besides y."""
         import torch
 
-        forward, backward = (artifact.program(f"{p}_{name_of(self.shape)}") for p in ("forward", "backward"))
+        forward, backward = (artifact.program(f"{example}_{p}_{name_of(self.shape)}") for p in ("forward", "backward"))
         weights = self.weights.transpose(-2, -1)
-        tokens, n, k, experts = self.shape
-        y = torch.empty_like(self.grad_y)
+        operands = {"x": self.x, "weights": weights}
         grads = {"grad_x": torch.empty_like(self.x), "grad_weights": torch.empty_like(self.weights)}
+        first = forward(**operands, offsets=self.offsets)
+        results = {"y": first} if isinstance(first, torch.Tensor) else first._asdict()
+        kept = {name: result for name, result in results.items() if name != "y"} or operands
 
         def run():
-            forward(x=self.x, weights=weights, offsets=self.offsets, out={"y": y})
-            backward(grad_y=self.grad_y, x=self.x, weights=weights, offsets=self.offsets, out=grads)
-            return y, grads["grad_x"], grads["grad_weights"]
+            forward(**operands, offsets=self.offsets, out=results)
+            backward(grad_y=self.grad_y, **kept, offsets=self.offsets, out=grads)
+            return results["y"], grads["grad_x"], grads["grad_weights"]
 
         return run
 
@@ -139,7 +148,7 @@ def measure(shape, artifact, options, rng):
     from timing import sustained_us
 
     layer = Layer(shape, rng)
-    runs = {"fp8moe": layer.ours(artifact)}
+    runs = {name: layer.ours(artifact, example) for example, name in EXAMPLES.items()}
     peer = None if options.no_torchao else torchao_matmul()
     if peer:
         runs["torchao fp8"] = layer.autograd(peer)
@@ -158,10 +167,11 @@ def show(row):
     us, first = row["us"], row["first_call_s"]
     tokens, n, k, experts = row["shape"]
     cells = [f"{tokens},{n},{k},{experts}"]
-    for name in ("fp8moe", "torchao fp8", "torch bf16"):
+    for name in (*EXAMPLES.values(), "torchao fp8", "torch bf16"):
         cells.append(f"{us[name]:.0f}" if name in us else "-")
-    for name in ("torchao fp8", "torch bf16"):
-        cells.append(f"{us[name] / us['fp8moe']:.2f}x" if name in us else "-")
+    for ours in EXAMPLES.values():
+        for name in ("torchao fp8", "torch bf16"):
+            cells.append(f"{us[name] / us[ours]:.2f}x" if name in us else "-")
     for name in ("fp8moe", "torchao fp8"):
         cells.append(f"{first[name]:.2f} s" if name in first else "-")
     print("| " + " | ".join(cells) + " |", flush=True)
@@ -191,13 +201,17 @@ def main():
     torch.zeros(1, device="cuda")
     artifact = fp8moe.runtime.load(options.artifact, device="cuda:0")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; forward + backward in us\n")
-    cells = ["M,N,K,E", "fp8moe", "torchao fp8", "torch bf16", "over torchao", "over bf16", "first call", "torchao's"]
+    cells = ["M,N,K,E", *EXAMPLES.values(), "torchao fp8", "torch bf16"]
+    cells += ["over torchao", "over bf16", "handed over: over torchao", "over bf16", "first call", "torchao's"]
     print("| " + " | ".join(cells) + " |\n" + "|---" * len(cells) + "|")
     rows = []
     for shape in SHAPES:
         rows.append(measure(shape, artifact, options, rng))
         show(rows[-1])
         torch.cuda.empty_cache()
+    for name in EXAMPLES.values():
+        ratios = [row["us"]["torch bf16"] / row["us"][name] for row in rows]
+        print(f"{name}: {statistics.geometric_mean(ratios):.2f}x of bf16 in the geometric mean of {len(ratios)}, {min(ratios):.2f}x at least")
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
 

@@ -21,6 +21,7 @@ import pytest
 import safetensors_io
 
 FILE = "../../../examples/moe_layer.mlir"
+TRAINING = "../../../examples/moe_training.mlir"
 HIDDEN, INTERMEDIATE = 2048, 1408
 # ||result - reference|| / ||reference|| of each group, with fast accumulation.
 TOLERANCE = 8e-3
@@ -103,6 +104,23 @@ def check(executor, program, case, outputs):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_moe_layer(device, program, case):
     check(device, program, case, device.run(FILE, program, [inputs_for(program, case)])[0])
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_moe_training(device, case):
+    """The backward computes the same from what the forward hands over, which is what it would quantize itself."""
+    inputs, kind = inputs_of(case), device.kinds("e4m3")
+    forward = device.run(TRAINING, "forward", [inputs_for("forward", case)])[0]
+    x_columns, x_scales = oracle.jagged_dynamic_quantize(inputs["x"], inputs["offsets"], [0], kind, pow2=True)
+    oracle.assert_equal(forward["x_columns"], oracle.pad_groups(x_columns, inputs["offsets"], 128, 0), "x_columns")
+    oracle.assert_equal(forward["x_scales"], x_scales, "x_scales")
+    weights_n, weights_scales = oracle.dynamic_quantize(inputs["weights"], [2], kind, pow2=True)
+    oracle.assert_equal(forward["weights_n"], weights_n, "weights_n")
+    oracle.assert_equal(forward["weights_scales"], weights_scales, "weights_scales")
+    check(device, "forward", case, {"y": forward.pop("y")})
+
+    handed_over = {"grad_y": inputs["grad_y"], **forward, "offsets": inputs["offsets"]}
+    check(device, "backward", case, device.run(TRAINING, "backward", [handed_over])[0])
 
 
 @pytest.mark.parametrize("program", ["forward", "backward"])

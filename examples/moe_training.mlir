@@ -1,0 +1,93 @@
+// The matmuls of one MoE layer as a training step runs them, in the shapes of moe_layer.mlir:
+// the forward already quantizes what the backward reads, and hands it over.
+//
+//   forward    y                       and, for the backward: x per group and column, W along N
+//   backward   grad_x and grad_W       of grad_y and these
+//
+// So x and the weights are each quantized along both of their dimensions where they are read
+// once: operations on the same tensor become one, of which the second form is made of the first
+// one in FP8 (docs/kernels.md#both-axes-by-rescaling). What is held until the backward has one
+// byte for each element of x, where bf16 has two, and one more for each weight.
+//
+// What one program hands to another is no choice of the compiler: here it is contiguous along
+// what the matmuls of the backward contract, in groups of whole multiples of 128 rows, as they
+// read it fastest on NVIDIA's GPUs.
+//
+// Try it:
+//   fp8moe-compile examples/moe_training.mlir --target=cpu -o out
+//   fp8moe-run out/cpu --program=forward --random=1 --tokens=100 \
+//     --shape weights=4x2048x1408 --shape offsets=4 --outputs=outputs.safetensors
+
+#expert_column_major = #fp8moe.strided<[0, 2, 1]>
+#padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>
+#padded_transposed = #fp8moe.strided<[0, 1], groups<dim = 1, pad = 128>>
+
+module {
+  func.func @forward(
+      %x: tensor<?x2048xbf16> {fp8moe.name = "x"},
+      %weights: tensor<?x2048x1408xbf16, #expert_column_major> {fp8moe.name = "weights"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x1408xbf16> {fp8moe.name = "y"},
+          tensor<?x2048x!fp8moe.e4m3, #padded> {fp8moe.name = "x_columns"},
+          tensor<?x2048xf32> {fp8moe.name = "x_scales"},
+          tensor<?x2048x1408x!fp8moe.e4m3> {fp8moe.name = "weights_n"},
+          tensor<?x2048xf32> {fp8moe.name = "weights_scales"}) {
+
+    // One power-of-two scale per token, and one per group and feature.
+    %xq, %xs = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x2048xbf16> -> tensor<?x2048x!fp8moe.e4m3>, tensor<?xf32>
+    %xc, %xcs = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>)
+        along [0] rounding pow2
+        : tensor<?x2048xbf16> -> tensor<?x2048x!fp8moe.e4m3, #padded>, tensor<?x2048xf32>
+
+    // One per expert and output feature, and one per expert and input feature.
+    %wk, %wks = fp8moe.dynamic_quantize %weights along [1] rounding pow2
+        : tensor<?x2048x1408xbf16, #expert_column_major>
+        -> tensor<?x2048x1408x!fp8moe.e4m3, #expert_column_major>, tensor<?x1408xf32>
+    %wn, %wns = fp8moe.dynamic_quantize %weights along [2] rounding pow2
+        : tensor<?x2048x1408xbf16, #expert_column_major>
+        -> tensor<?x2048x1408x!fp8moe.e4m3>, tensor<?x2048xf32>
+
+    %y = fp8moe.grouped_matmul %xq, %wk groups(%offsets : tensor<?xi32>)
+        scales(%xs, %wks : tensor<?xf32>, tensor<?x1408xf32>) direction quantize
+        : tensor<?x2048x!fp8moe.e4m3>,
+          tensor<?x2048x1408x!fp8moe.e4m3, #expert_column_major>
+        -> tensor<?x1408xbf16>
+    return %y, %xc, %xcs, %wn, %wns
+        : tensor<?x1408xbf16>, tensor<?x2048x!fp8moe.e4m3, #padded>, tensor<?x2048xf32>,
+          tensor<?x2048x1408x!fp8moe.e4m3>, tensor<?x2048xf32>
+  }
+
+  func.func @backward(
+      %grad_y: tensor<?x1408xbf16> {fp8moe.name = "grad_y"},
+      %xc: tensor<?x2048x!fp8moe.e4m3, #padded> {fp8moe.name = "x_columns"},
+      %xcs: tensor<?x2048xf32> {fp8moe.name = "x_scales"},
+      %wn: tensor<?x2048x1408x!fp8moe.e4m3> {fp8moe.name = "weights_n"},
+      %wns: tensor<?x2048xf32> {fp8moe.name = "weights_scales"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x2048xbf16> {fp8moe.name = "grad_x"},
+          tensor<?x1408x2048xbf16> {fp8moe.name = "grad_weights"}) {
+    %gq, %gs = fp8moe.dynamic_quantize %grad_y along [1] rounding pow2
+        : tensor<?x1408xbf16> -> tensor<?x1408x!fp8moe.e4m3>, tensor<?xf32>
+    %gc, %gcs = fp8moe.jagged_dynamic_quantize %grad_y groups(%offsets : tensor<?xi32>)
+        along [0] rounding pow2
+        : tensor<?x1408xbf16> -> tensor<?x1408x!fp8moe.e4m3, #padded>, tensor<?x1408xf32>
+
+    %wt = fp8moe.transpose %wn [0, 2, 1] : tensor<?x2048x1408x!fp8moe.e4m3>
+        -> tensor<?x1408x2048x!fp8moe.e4m3, #expert_column_major>
+    %grad_x = fp8moe.grouped_matmul %gq, %wt groups(%offsets : tensor<?xi32>)
+        scales(%gs, %wns : tensor<?xf32>, tensor<?x2048xf32>) direction quantize
+        : tensor<?x1408x!fp8moe.e4m3>,
+          tensor<?x1408x2048x!fp8moe.e4m3, #expert_column_major>
+        -> tensor<?x2048xbf16>
+
+    %gt = fp8moe.transpose %gc [1, 0] : tensor<?x1408x!fp8moe.e4m3, #padded>
+        -> tensor<1408x?x!fp8moe.e4m3, #padded_transposed>
+    %grad_weights = fp8moe.grouped_matmul %gt, %xc groups(%offsets : tensor<?xi32>)
+        scales(%gcs, %xcs : tensor<?x1408xf32>, tensor<?x2048xf32>) direction quantize
+        : tensor<1408x?x!fp8moe.e4m3, #padded_transposed>,
+          tensor<?x2048x!fp8moe.e4m3, #padded>
+        -> tensor<?x1408x2048xbf16>
+    return %grad_x, %grad_weights : tensor<?x2048xbf16>, tensor<?x1408x2048xbf16>
+  }
+}
