@@ -49,10 +49,10 @@ def name_of(shape):
     return f"{tokens}x{n}x{k}x{experts}"
 
 
-def print_ir(shapes):
+def print_ir(shapes, examples=EXAMPLES):
     """The functions of the examples once for each shape."""
     aliases, bodies = {}, []
-    for example in EXAMPLES:
+    for example in examples:
         head, body = (ROOT / "examples" / f"{example}.mlir").read_text().split("module {\n", 1)
         aliases |= dict.fromkeys(line for line in head.splitlines() if line.startswith("#"))
         bodies.append(re.sub(r"@(forward|backward)", rf"@{example}_\1", body.rstrip().removesuffix("}")))

@@ -38,7 +38,7 @@ def program(shape):
     """The layer of moe_layer.py with a known number of tokens."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
-        moe_layer.print_ir([shape])
+        moe_layer.print_ir([shape], ["moe_layer"])
     return text.getvalue().replace("?", str(shape[0]))
 
 
@@ -63,7 +63,7 @@ def rows(shape, chip):
         memory = traffic[decision["program"], decision["line"]] / peak.gigabytes / 1e3
         tokens, n, k, _ = shape
         flops = 2 * tokens * n * k if decision["op"] == "fp8moe.grouped_matmul" else 0
-        pass_ = re.match("[a-z]+", decision["program"])[0]
+        pass_ = re.match("moe_layer_([a-z]+)", decision["program"])[1]
         name = f"{pass_} {decision['op'].removeprefix('fp8moe.')}"
         yield name, tile_of(decision), decision["predicted_ns"] / 1e3, memory, flops / peak.teraflops / 1e6
 

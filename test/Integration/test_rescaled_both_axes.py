@@ -40,7 +40,7 @@ def experts(function, dtype, kind, shapes):
     return Variant(FILE, function, shapes, make, expect, frozenset({"s0", "s1"}))
 
 
-SHAPES = tuple((number, rows, special) for number, rows in ((1, 1), (3, 130), (70, 16), (2, 512)) for special in (False, True))
+SHAPES = tuple((number, rows, special) for number, rows in ((1, 1), (3, 130), (70, 16), (2, 512), (3, 0), (0, 5)) for special in (False, True))
 VARIANTS = [
     both("bf16_e4m3_528", BF16, "e4m3"),
     both("bf16_e5m2_padded_576", BF16, "e5m2", pad=32),

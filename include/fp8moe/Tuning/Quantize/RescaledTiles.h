@@ -39,12 +39,13 @@ template <typename T> T countLinesPerTile(const T &lines, const T &blocks) {
 }
 
 /// At least as many tiles as the lines of all segments have at the same
-/// columns. Jagged ones each begin a tile, even where they are empty, and so do
-/// the lines behind them, of which the last tile takes what is left.
+/// columns. Each segment begins a tile, even where it is empty, as its columns
+/// have scales; so do the lines behind jagged ones, of which the last tile takes
+/// what is left.
 template <typename T>
 T countLineTiles(bool jagged, const T &segments, const T &lines) {
   if (!jagged)
-    return segments * ceilDiv(lines, T(kTile));
+    return segments * maxOf(ceilDiv(lines, T(kTile)), T(1));
   T most = lines + segments * T(kTile - 1 + kLineAlignment - 1);
   return ceilDiv(most, T(kTile)) + T(1);
 }

@@ -168,7 +168,7 @@ Tile RescaledColumnsBuilder::createTile(Value lineTile, Value firstColumn,
   tile.firstColumn = firstColumn;
   tile.isLast = isLast;
   if (!columns.problem.jagged) {
-    Value perSegment = b.ceilDiv(sizes.reduction, kTile);
+    Value perSegment = b.maxS(b.ceilDiv(sizes.reduction, kTile), b.i64(1));
     tile.segment = b.divU(lineTile, perSegment);
     Value inSegment = b.remU(lineTile, perSegment);
     tile.view = columns.createSegment(tile.segment);
