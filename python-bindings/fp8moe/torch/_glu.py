@@ -33,6 +33,16 @@ def _formula(h: torch.Tensor, activation: str) -> torch.Tensor:
     return ACTIVATIONS[activation](gate) * up
 
 
+def compute_swiglu_gradient(gradient: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+    """Of h, in code that is traced."""
+    if h.is_cuda and h.dtype in TYPES and h.is_contiguous() and has_kernels("_glu_kernels"):
+        result: torch.Tensor = torch.ops.fp8moe.swiglu_backward(gradient.contiguous(), h)
+        return result
+    gate, up = h.chunk(2, dim=-1)
+    grad_gate = torch.ops.aten.silu_backward(gradient * up, gate)
+    return torch.cat((grad_gate, gradient * functional.silu(gate)), dim=-1)
+
+
 class _SwiGLU(torch.autograd.Function):
     """Under torch.compile the result is torch's operations, which Inductor fuses with what is around them."""
 
