@@ -93,6 +93,10 @@ def test_host_time(ir, root, tmp_path):
         assert 0 < least <= median
         # What is without launches is ours.
         assert (row["without_launches_us"] is not None) == row["who"].startswith("fp8moe"), row
+        if row["over_torch"]:
+            (torchs,) = (other["us"] for other in rows if other["what"] == row["what"] and other["who"].startswith("torch"))
+            assert row["over_torch"] == [least / torchs[0], median / torchs[1]]
+        assert (row["over_torch"] is not None) == row["who"].startswith("fp8moe"), row
 
 
 def test_quantizations_that_are_missing_are_left_out(ir, root, tmp_path):

@@ -12,7 +12,7 @@ import torch._dynamo.testing  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from fp8moe import programs  # noqa: E402
-from fp8moe.torch import _experts, _grouped_mm, experts, grouped_mm, quantize_weights  # noqa: E402
+from fp8moe.torch import _experts, _grouped_mm, _ops, experts, grouped_mm, quantize_weights  # noqa: E402
 
 K, N, E, M = 48, 80, 3, 50
 ENDS = {"empty": [0, 21, 45], "none": [0, 0, 0], "all": [20, 20, 50]}
@@ -86,8 +86,10 @@ def test_few_rows(divide, monkeypatch, from_columns):
     monkeypatch.setattr(_grouped_mm, "_FEW", M * N)
     op = _grouped_mm.make_op(K, N, E, "NK", "rowwise", "cpu", "grouped_mm_with_columns" if from_columns else "grouped_mm")
     ran = []
+    monkeypatch.setattr(_ops, "make_check", lambda tensors: None)  # calls would go past what is recorded
     for backward in {*op._backwards[0].run, *op._backwards[1:]} - {None}:
         monkeypatch.setattr(backward, "_programs", Recorder(backward._programs, ran, backward.signature.name))
+        monkeypatch.setattr(backward, "_recent", ())
     assert all(map(torch.equal, gradients(*step, ENDS["empty"]), expected)) and ran == [
         "grad_x",
         "grad_weights_from_columns" if from_columns else "grad_weights",
