@@ -321,6 +321,20 @@ def test_gradient_of_down_for_any_number_of_rows(divide):
         assert torch.equal(compiled(x.float(), gate_up, down, ends), experts(x, gate_up, down, ends))
 
 
+def test_gradient_of_down_for_rows_whose_number_is_data(divide):
+    divide(True, from_columns=True)
+    x, gate_up, down, gradient, ends = make_layer(64, experts=2, hidden=48, width=80)
+    mask = torch.arange(64) >= 0
+
+    def step(x, mask):
+        return experts(x[mask], gate_up, down, ends)
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        y = torch.compile(step, fullgraph=True, backend="aot_eager")(x, mask)
+    found, expected = (torch.autograd.grad(y, (x, gate_up, down), gradient) for y in (y, step(x, mask)))
+    assert all(map(torch.equal, found, expected))
+
+
 def test_what_is_saved(divide):
     """Columns of x instead of x where there are rows enough, if the gradient of weights is asked for."""
     divide(True)
