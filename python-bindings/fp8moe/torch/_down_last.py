@@ -7,7 +7,7 @@ element of tokens."""
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Tuple, Union
+from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false
@@ -15,6 +15,7 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 from .. import programs
 from ._glu import _formula, compute_swiglu_gradient
 from ._grouped_mm import _estimate_bytes, _find_op, _find_part, _keeps_columns, _lay_out
+from ._triton import has_kernels
 from ._weights import QuantizedWeights
 
 _Weights = Union[torch.Tensor, QuantizedWeights]
@@ -46,8 +47,8 @@ def run_down_last(x: Any, gate_up: _Weights, down: _Weights, offsets: Any, recip
     gate_up, down = _lay_out(gate_up)[0], _lay_out(down)[0]
     # Of which one asks for the rows only.
     with_columns = (_keeps_columns(x, gate_up, recipe), _keeps_columns(x, down, recipe))
-    is_x_first = bool(guard_or_false(x_first <= x_last))
-    y: torch.Tensor = _DownLast.apply(x.contiguous(), gate_up, down, offsets.contiguous(), with_columns, is_x_first, *forms)
+    options = _Options(with_columns, bool(guard_or_false(x_first <= x_last)), x.is_cuda and has_kernels("_glu_kernels"))
+    y: torch.Tensor = _DownLast.apply(x.contiguous(), gate_up, down, offsets.contiguous(), options, *forms)
     return y
 
 
@@ -65,6 +66,13 @@ def _fit(x: Any, gate_up: torch.Tensor, down: torch.Tensor, offsets: Any) -> boo
     return bool(x.shape[1] == D and down.shape == (E, two_H // 2, D) and two_H % 2 == 0 and offsets.shape[0] == E)
 
 
+class _Options(NamedTuple):
+    #: Whether the forward quantizes columns of x, and of what the activation makes.
+    with_columns: Tuple[bool, bool]
+    is_x_first: bool
+    has_kernels: bool
+
+
 class _DownLast(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -73,40 +81,39 @@ class _DownLast(torch.autograd.Function):
         gate_up: torch.Tensor,
         down: torch.Tensor,
         offsets: torch.Tensor,
-        with_columns: Tuple[bool, bool],
-        is_x_first: bool,
+        options: _Options,
         *forms: torch.Tensor,
     ) -> torch.Tensor:
         first, second = forms[:4], forms[4:]
-        h, x_saved = _forward(x, gate_up, first, offsets, with_columns[0])
+        h, x_saved = _forward(x, gate_up, first, offsets, options.with_columns[0])
         a = _formula(h, "silu")
-        y, a_saved = _forward(a, down, second, offsets, with_columns[1])
+        y, a_saved = _forward(a, down, second, offsets, options.with_columns[1])
         ctx.save_for_backward(gate_up, down, offsets, h, *x_saved, *a_saved, *first[2:], *second[2:])
-        ctx.with_columns, ctx.is_x_first, ctx.is_kept = with_columns, is_x_first, bool(forms)
+        ctx.options, ctx.is_kept = options, bool(forms)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: torch.Tensor) -> Any:
         gate_up, down, offsets, h, *saved = ctx.saved_tensors
-        of_x, of_a = (2 if has_columns else 1 for has_columns in ctx.with_columns)
+        options, is_kept = ctx.options, ctx.is_kept
+        of_x, of_a = (2 if has_columns else 1 for has_columns in options.with_columns)
         x_saved, a_saved, forms = saved[:of_x], saved[of_x : of_x + of_a], saved[of_x + of_a :]
-        is_kept = ctx.is_kept
 
         grad_y = grad_y.contiguous()
         a_columns = _quantize_columns(a_saved, grad_y, down, offsets, is_kept)
         rows, row_scales, *grad_y_columns = _find_part("quantize_grad_y", down, is_kept)(grad_y, offsets)
         grad_a = _multiply_grad_x(rows, row_scales, down, forms[2:], offsets)
-        grad_h = compute_swiglu_gradient(grad_a, h)
+        grad_h = compute_swiglu_gradient(grad_a, h, options.has_kernels)
 
         x_columns = _quantize_columns(x_saved, grad_h, gate_up, offsets, is_kept)
         rows, row_scales, *grad_h_columns = _find_part("quantize_grad_y", gate_up, is_kept)(grad_h, offsets)
-        if ctx.is_x_first:
+        if options.is_x_first:
             grad_x = _multiply_grad_x(rows, row_scales, gate_up, forms[:2], offsets)
         grad_gate_up = _find_part("multiply_grad_weights", gate_up, is_kept)(*grad_h_columns, *x_columns, offsets)
-        if not ctx.is_x_first:
+        if not options.is_x_first:
             grad_x = _multiply_grad_x(rows, row_scales, gate_up, forms[:2], offsets)
         grad_down = _find_part("multiply_grad_weights", down, is_kept)(*grad_y_columns, *a_columns, offsets)
-        return (grad_x, grad_gate_up, grad_down, None, None, None, *(None for _ in range(8 if is_kept else 0)))
+        return (grad_x, grad_gate_up, grad_down, None, None, *(None for _ in range(8 if is_kept else 0)))
 
 
 def _forward(

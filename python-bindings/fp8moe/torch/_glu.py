@@ -33,9 +33,9 @@ def _formula(h: torch.Tensor, activation: str) -> torch.Tensor:
     return ACTIVATIONS[activation](gate) * up
 
 
-def compute_swiglu_gradient(gradient: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-    """Of h, in code that is traced."""
-    if h.is_cuda and h.dtype in TYPES and h.is_contiguous() and has_kernels("_glu_kernels"):
+def compute_swiglu_gradient(gradient: torch.Tensor, h: torch.Tensor, by_kernel: bool) -> torch.Tensor:
+    """Of h, dense, in code that is traced; by_kernel says whether has_kernels."""
+    if by_kernel:
         result: torch.Tensor = torch.ops.fp8moe.swiglu_backward(gradient.contiguous(), h)
         return result
     gate, up = h.chunk(2, dim=-1)
