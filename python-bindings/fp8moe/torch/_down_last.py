@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from .. import programs
 from ._glu import _formula, compute_swiglu_gradient
-from ._grouped_mm import _estimate_bytes, _find_op, _find_part, _keeps_columns, _lay_out
+from ._grouped_mm import _estimate_bytes, _find_op, _find_part, _keeps_columns, _lay_out, is_exporting
 from ._triton import has_kernels
 from ._weights import QuantizedWeights
 
@@ -32,7 +32,7 @@ def run_down_last(x: Any, gate_up: _Weights, down: _Weights, offsets: Any, recip
         gate_up, down = gate_up.weights, down.weights
     if not isinstance(gate_up, torch.Tensor) or not isinstance(down, torch.Tensor):
         return None
-    if recipe != "rowwise" or torch.compiler.is_exporting() or not _fit(x, gate_up, down, offsets):
+    if recipe != "rowwise" or is_exporting() or not _fit(x, gate_up, down, offsets):
         return None
     if min(gate_up.numel(), down.numel()) < programs.LARGE_WEIGHTS:
         return None
@@ -89,7 +89,7 @@ class _DownLast(torch.autograd.Function):
         a = _formula(h, "silu")
         y, a_saved = _forward(a, down, second, offsets, options.with_columns[1])
         ctx.save_for_backward(gate_up, down, offsets, h, *x_saved, *a_saved, *first[2:], *second[2:])
-        ctx.options, ctx.is_kept = options, bool(forms)
+        ctx.options, ctx.is_kept = options, len(forms) > 0
         return y
 
     @staticmethod
@@ -120,7 +120,7 @@ def _forward(
     x: torch.Tensor, weights: torch.Tensor, forms: Sequence[torch.Tensor], offsets: torch.Tensor, with_columns: bool
 ) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:
     """The result, and what is saved of x."""
-    which = ("kept_grouped_mm" if forms else "grouped_mm") + ("_with_columns" if with_columns else "")
+    which = ("kept_grouped_mm" if len(forms) > 0 else "grouped_mm") + ("_with_columns" if with_columns else "")
     results = _find_op(which, weights, _lay_out(weights)[1], "rowwise")(x, weights, *forms, offsets)
     return (results[0], results[1:]) if with_columns else (results, (x,))
 

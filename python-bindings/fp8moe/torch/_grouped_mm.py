@@ -112,11 +112,19 @@ _LEAST_ROWS = programs.COLUMNS_PADDING
 _MOST_GROUP_BYTES = 25 * 2**20
 
 
+def _read_is_exporting() -> bool:
+    return bool(getattr(torch.compiler, "_is_exporting_flag", False))
+
+
+#: torch.compiler.is_exporting, which Dynamo of torch 2.11 takes for true in whatever it traces.
+is_exporting = torch.compiler.assume_constant_result(_read_is_exporting)
+
+
 def _keeps_columns(x: torch.Tensor, weights: torch.Tensor, recipe: str) -> bool:
     """Whether the forward quantizes x for the gradient of weights, too, so that x itself is not kept for it."""
     if programs.RECIPES[recipe] or not weights.requires_grad or not torch.is_grad_enabled():
         return False
-    if torch.compiler.is_exporting():  # bounds of M would be those of what is exported, which has no backward
+    if is_exporting():  # bounds of M would be those of what is exported, which has no backward
         return False
     M, (E, K, _) = x.shape[0], weights.shape
     has_rows, is_cached = M >= _LEAST_ROWS * E, 2 * M * K <= _MOST_GROUP_BYTES * E

@@ -217,6 +217,16 @@ def test_compiles_once_more_for_many_rows(divide, monkeypatch):
     assert counter.frame_count == (2 if version >= (2, 13) else counter.frame_count) <= 2
 
 
+def test_graphs_have_columns(divide):
+    """Where nothing is exported."""
+    divide(False, from_columns=True)
+    x, _, weights, _ = tensors()
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    torch.compile(grouped_mm, fullgraph=True, dynamic=False, backend=counter)(x, weights, offsets(ENDS["empty"]))
+    (graph,) = counter.graphs
+    assert "forward_with_columns" in str(graph.graph)
+
+
 def tensors_of(rows, x, parameter, gradient):
     return x[:rows].detach().requires_grad_(), parameter, parameter.transpose(-2, -1), gradient[:rows]
 
