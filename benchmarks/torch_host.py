@@ -14,7 +14,7 @@ workspace, tensor maps and a cooperative launch. This compiles them where the me
 
 A row is a contender's time until the call returns, and the same without launches: the runtime is replaced by a function
 that does nothing, so what is left is Python, torch's allocations and autograd. The difference is the runtime's and the
-driver's, on a CPU the kernels' too.
+driver's, on a CPU the kernels' too. Microseconds are those of a host: the last columns are over torch's own in the same run.
 """
 
 import argparse
@@ -197,15 +197,22 @@ def measure(shape, matmuls, layers, rounds, rng, device):
     ours = {name: run for name, run in contenders.items() if name[1].startswith("fp8moe")}
     with no_launches():
         alone = time_host(ours, rounds, rng, device)
-    print("|  |  | host us, least | median | without launches, least | median |\n" + "|---" * 6 + "|")
+    print("|  |  | host us, least | median | without launches, least | median | over torch, least | median |\n" + "|---" * 8 + "|")
+    torchs = {what: us for (what, who), us in found.items() if who.startswith("torch,") or who == "torch bf16"}
     rows = []
     for (what, who), us in found.items():
-        rows.append({"what": what, "who": who, "us": us, "without_launches_us": alone.get((what, who))})
+        over = [mine / theirs for mine, theirs in zip(us, torchs[what])] if who.startswith("fp8moe") else None
+        rows.append({"what": what, "who": who, "us": us, "without_launches_us": alone.get((what, who)), "over_torch": over})
         cells = [f"{figure:.1f}" for figure in (*us, *alone.get((what, who), ()))]
-        print(f"| {what} | {who} | " + " | ".join(cells + [""] * (4 - len(cells))) + " |")
+        cells += [""] * (4 - len(cells)) + [f"{ratio:.2f}x" for ratio in over or ()]
+        print(f"| {what} | {who} | " + " | ".join(cells + [""] * (6 - len(cells))) + " |")
     for what, most in MOST_US.items():
         if device == "cuda" and (what, "fp8moe") in found:
-            print(f"\n{what}: {found[what, 'fp8moe'][1]:.1f} us, asked for are at most {most}")
+            (least, median), (torch_least, torch_median) = found[what, "fp8moe"], torchs[what]
+            print(
+                f"\n{what}: {median:.1f} us (least {least:.1f}), asked for are at most {most}; torch's own takes {torch_median:.1f} us "
+                f"({torch_least:.1f}) here: {median / torch_median:.2f}x ({least / torch_least:.2f}x)"
+            )
     return rows
 
 

@@ -7,8 +7,9 @@
 #
 # ===-----------------------------------------------------------------------===#
 """Times the feed-forward network of a layer's experts, forward and backward under torch.compile: fp8moe.torch.experts,
-torchao's FP8 grouped matmul (when torchao is installed) and torch's bf16 grouped matmul, the last two with the same
-SwiGLU between them. "fp8moe, kept" is a microbatch that finds weights quantized by an earlier one.
+torchao's FP8 grouped matmul (when torchao is installed) and torch's bf16 grouped matmul, all but the first with the same
+SwiGLU between them. "fp8moe, kept" is a microbatch that finds weights quantized by an earlier one. With --group-multiple=128
+DeepGEMM's bf16 grouped matmul is one more, where deep_gemm is installed (torch_deepgemm.py).
 
     python3 -m fp8moe prepare grouped_mm $(python3 benchmarks/torch_layer.py --sizes) --target=sm_90a -o build/torch_layer
     python3 -m fp8moe prepare kept_grouped_mm $(python3 benchmarks/torch_layer.py --sizes) --target=sm_90a -o build/torch_layer
@@ -68,7 +69,7 @@ def sizes_of(shape):
 class Layer:
     """The tensors of a layer; in memory its weights are dense [experts, out, in]."""
 
-    def __init__(self, shape, device, rng):
+    def __init__(self, shape, device, rng, multiple=MULTIPLE):
         import torch
         from timing import random_ends
 
@@ -80,7 +81,7 @@ class Layer:
         down = torch.randn(experts, width, hidden, **bf16).mul_(hidden**-0.5)
         self.gate_up, self.down = (tensor.transpose(-2, -1).requires_grad_() for tensor in (gate_up, down))
         self.grad_y = torch.randn(tokens, width, **bf16)
-        self.ends = random_ends(tokens, experts, "cuts", rng, multiple=MULTIPLE)
+        self.ends = random_ends(tokens, experts, "cuts", rng, multiple=multiple)
         self.offsets = torch.tensor(self.ends, dtype=torch.int32, device=device)
 
     def step(self, experts, prepare=lambda weights: weights):
@@ -203,13 +204,16 @@ def measure(shape, options, rng):
     import torch
 
     import fp8moe.torch
+    import torch_deepgemm
     from moe_layer import first_call_s
     from timing import sustained_us
 
     torch.compiler.reset()
-    layer = Layer(shape, "cpu" if options.cpu_check else "cuda", rng)
+    layer = Layer(shape, "cpu" if options.cpu_check else "cuda", rng, options.group_multiple)
     contenders = matmuls(options)
     steps = {name: layer.step(experts_of(matmul)) for name, matmul in contenders.items()}
+    if not torch_deepgemm.why_not(options.group_multiple):
+        steps[torch_deepgemm.name()] = layer.step(experts_of(torch_deepgemm.make_matmul(layer.ends, layer.x.device)))
     steps["fp8moe"] = layer.step(fp8moe.torch.experts)
     steps["fp8moe, kept"] = layer.step(fp8moe.torch.experts, fp8moe.torch.quantize_weights)
     figures = {name: {} for name in steps}
@@ -300,6 +304,13 @@ def main():
     parser.add_argument("--only", type=int, nargs="+", metavar="TOKENS", help="only shapes with so many tokens")
     parser.add_argument("--rounds", type=int, default=21, help="timings of each contender (default: 21)")
     parser.add_argument("--no-torchao", action="store_true", help="leave torchao out, which tunes for minutes")
+    parser.add_argument(
+        "--group-multiple",
+        type=int,
+        default=MULTIPLE,
+        metavar="N",
+        help=f"tokens of a group are a multiple of N, itself one of {MULTIPLE} (default: {MULTIPLE}); with 128, DeepGEMM takes part",
+    )
     parser.add_argument("--profile", action="store_true", help="print the kernels of each contender, too")
     parser.add_argument("--seed", type=int, default=0, help="of tensors and groups (default: 0)")
     parser.add_argument("--json", help="save all figures here")
@@ -310,11 +321,14 @@ def main():
         if unknown:
             parser.error(f"--only: no shape has {sorted(unknown)} tokens; they have {[shape[0] for shape in shapes]}")
         shapes = [shape for shape in shapes if shape[0] in options.only]
+    if options.group_multiple < 1 or options.group_multiple % MULTIPLE:
+        parser.error(f"--group-multiple: {options.group_multiple} is no multiple of {MULTIPLE}, which torchao and torch need")
     if options.sizes:
         return print(" ".join(f"--sizes={K},{N},{E}" for shape in shapes for K, N, E in sizes_of(shape)))
 
     sys.path.append(str(ROOT / "python-bindings"))  # behind an installed package, which may have the compiler
     import torch
+    import torch_deepgemm
 
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
@@ -336,6 +350,8 @@ def main():
             pathlib.Path(options.json).write_text(json.dumps(row, indent=1) + "\n")
         return None
     print(f"{where}, torch {torch.__version__}, seed {options.seed}; forward + backward of the experts\n")
+    if reason := torch_deepgemm.why_not(options.group_multiple):
+        print(f"DeepGEMM is left out: {reason}\n")
     cells = ["M,hidden,D,E", "", *(f"{what}, dB" for what in RESULTS)]
     if not options.cpu_check:
         cells[2:2] = ["us", "over bf16", "peak GiB"]

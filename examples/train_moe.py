@@ -9,8 +9,10 @@ standard library, byte by byte, with its experts in
     torchao   torchao's FP8 grouped matmul (if torchao is installed, on a GPU)
     fp8moe    this project's, under the recipe of --recipe
 
-Each starts from the same weights and sees the same bytes. It prints the loss, the time of a step, tokens/s and peak memory, and
-writes all figures (training.json) and a plot of the losses (training.svg) to the folder of --out.
+Each starts from the same weights and sees the same bytes. It prints the loss, that of text which none has seen (± its standard error
+over batches, the same ones for all), the time of a step, tokens/s and peak memory, and writes all figures (training.json) and a plot of
+the losses (training.svg) to the folder of --out. Training is chaotic: one run of bf16 and another end with other losses, as they do with
+FP8. --repeats=N trains each with N seeds of weights and of data, and prints how much seeds differ, and FP8 from bf16 of the same seed.
 
 What makes a model train with fp8moe is three lines, which you find in `make_model` and `train`:
 
@@ -23,6 +25,7 @@ are enough. Without one it is --size=cpu: a model of toy size for a few steps, w
 
     python examples/train_moe.py                                   # all three
     python examples/train_moe.py --contenders bf16 fp8moe --steps 1000 --compile --graphs
+    python examples/train_moe.py --contenders bf16 fp8moe --steps 1000 --compile --repeats 4
     python examples/train_moe.py --contenders fp8moe --inspect 50  # what FP8 does to each expert, every 50 steps
 
 On several processes, one for each GPU (on the CPU with gloo), experts and windows are divided between them, tokens go to their
@@ -43,63 +46,82 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import html
 import json
-import math
 import os
 import pathlib
 import statistics
 import sys
 import sysconfig
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+from training_report import Runs, compare, draw, print_tables, standard_error
 
 os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")
 
 CONTENDERS = ("bf16", "torchao", "fp8moe")
 RECIPES = ("rowwise", "rowwise_bf16_grad_weights", "forward_only")  # fp8moe.programs.RECIPES
-COLORS = {"bf16": "#777777", "torchao": "#d98200", "fp8moe": "#0060c0"}
 SIZES: Dict[str, Dict[str, Any]] = {
-    "cpu": dict(hidden=64, moe_hidden=48, experts=4, top_k=2, layers=2, heads=4, length=48, batch=2, steps=8, rate=3e-3),
-    "gpu": dict(hidden=2048, moe_hidden=1408, experts=64, top_k=8, layers=4, heads=16, length=2048, batch=8, steps=300, rate=2e-4),
+    "cpu": dict(hidden=64, moe_hidden=48, experts=4, top_k=2, layers=2, heads=4, length=48, batch=2, steps=8, rate=3e-3, validation=8),
+    "gpu": dict(
+        hidden=2048, moe_hidden=1408, experts=64, top_k=8, layers=4, heads=16, length=2048, batch=8, steps=300, rate=2e-4,
+        validation=32,
+    ),
 }
 WARM_UP = 3  # steps that compile, tune and allocate, and count for no time
+HELD_OUT = 16  # one of so many files is not trained on
 
 
 # --- Data -------------------------------------------------------------------------
 
 
-def read_text(least: int) -> bytes:
-    """The standard library's sources in the order of their names, at least so many bytes of them."""
+def read_text(least: int, held_out: bool = False) -> bytes:
+    """The standard library's sources in the order of their names, at least so many bytes of those that are held out, or of the
+    others."""
     folder = pathlib.Path(sysconfig.get_paths()["stdlib"])
+    paths = [path for path in sorted(folder.rglob("*.py")) if "site-packages" not in path.parts and "test" not in path.parts]
     text = bytearray()
-    for path in sorted(folder.rglob("*.py")):
-        if "site-packages" not in path.parts and "test" not in path.parts:
+    for i, path in enumerate(paths):
+        if (i % HELD_OUT == HELD_OUT // 2) == held_out:
             text += path.read_bytes()
             if len(text) >= least:
                 break
     return bytes(text)
 
 
-def batches(
-    text: bytes, size: Dict[str, Any], seed: int, device: str, rank: int = 0, world: int = 1
-) -> Iterator[Any]:
+def batches(text: bytes, size: Dict[str, Any], seed: int, options: argparse.Namespace) -> Iterator[Any]:
     """Windows at random places; the same ones for the same seed."""
     import torch
 
     data = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     generator = torch.Generator().manual_seed(seed)
     for _ in range(size["steps"]):
-        begins = torch.randint(len(data) - size["length"], (size["batch"],), generator=generator).tolist()
-        windows = torch.stack([data[begin : begin + size["length"]] for begin in begins])
-        windows = windows.chunk(world)[rank]  # this process's part
-        yield windows.to(device=device, dtype=torch.int64)
+        yield cut(data, torch.randint(len(data) - size["length"], (size["batch"],), generator=generator).tolist(), size, options)
+
+
+def validation_batches(text: bytes, size: Dict[str, Any], options: argparse.Namespace) -> Iterator[Any]:
+    """Windows at equal distances; always the same ones."""
+    import torch
+
+    data = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    count = size["validation"] * size["batch"]
+    begins = [i * (len(data) - size["length"]) // count for i in range(count)]
+    for i in range(size["validation"]):
+        yield cut(data, begins[i :: size["validation"]], size, options)
+
+
+def cut(data: Any, begins: List[int], size: Dict[str, Any], options: argparse.Namespace) -> Any:
+    """This process's part of the windows that begin there."""
+    import torch
+
+    windows = torch.stack([data[begin : begin + size["length"]] for begin in begins])
+    return windows.chunk(options.world)[options.rank].to(device=options.device, dtype=torch.int64)
 
 
 # --- Models -----------------------------------------------------------------------
 
 
-def make_model(contender: str, size: Dict[str, Any], options: argparse.Namespace) -> Any:
+def make_model(contender: str, size: Dict[str, Any], seed: int, options: argparse.Namespace) -> Any:
     import torch
     import transformers
 
@@ -119,7 +141,7 @@ def make_model(contender: str, size: Dict[str, Any], options: argparse.Namespace
         fp8moe.torch.transformers.register(recipe=options.recipe)
     elif contender == "torchao":
         register_experts(implementation, network_of(contender, options))
-    torch.manual_seed(options.seed)
+    torch.manual_seed(seed)
     with torch.device(options.device):
         model = transformers.AutoModelForCausalLM.from_config(
             config, dtype=torch.bfloat16, experts_implementation=implementation
@@ -321,13 +343,13 @@ def why_not(contender: str, device: str) -> Optional[str]:
 # --- Training ---------------------------------------------------------------------
 
 
-def train(contender: str, text: bytes, size: Dict[str, Any], options: argparse.Namespace) -> Dict[str, Any]:
-    """The losses and the figures of one contender."""
+def train(contender: str, size: Dict[str, Any], seed: int, options: argparse.Namespace) -> Dict[str, Any]:
+    """The losses and the figures of one contender, from one seed."""
     import torch
 
     import fp8moe.torch
 
-    model = make_model(contender, size, options)
+    model = make_model(contender, size, seed, options)
     on_gpu = options.device != "cpu"
     if contender == "fp8moe":
         fp8moe.torch.prepare(model, progress=options.rank == 0)
@@ -340,11 +362,10 @@ def train(contender: str, text: bytes, size: Dict[str, Any], options: argparse.N
         torch.cuda.reset_peak_memory_stats()
     losses: List[float] = []
     seconds: List[float] = []
+    text = read_text(size["steps"] * size["batch"] * size["length"])
     context: Any = fp8moe.torch.inspect(model, every=options.inspect) if inspecting else contextlib.nullcontext()
     with context as report:
-        for step, tokens in enumerate(
-            batches(text, size, options.seed, options.device, options.rank, options.world)
-        ):
+        for step, tokens in enumerate(batches(text, size, seed, options)):
             begin = time.perf_counter()
             torch.compiler.cudagraph_mark_step_begin()  # what the last step's graphs returned is not used any more
             for group in optimizer.param_groups:
@@ -363,66 +384,40 @@ def train(contender: str, text: bytes, size: Dict[str, Any], options: argparse.N
     if inspecting and options.rank == 0:
         print(report)
     step_s = statistics.median(seconds[min(WARM_UP, len(seconds) - 1) :])
+    peak_gib = reduce(torch.cuda.max_memory_allocated() / 2**30, options, "max") if on_gpu else None
+    validation = validate(model, size, options)
+    if options.rank == 0:
+        print(f"{contender:8} validation  loss {statistics.mean(validation):.4f}", flush=True)
     return {
+        "seed": seed,
         "losses": losses,
         "seconds": seconds,
         "last_loss": statistics.mean(losses[-max(len(losses) // 10, 1) :]),
+        "validation_losses": validation,
+        "validation_loss": statistics.mean(validation),
+        "validation_error": standard_error(validation),
         "step_ms": step_s * 1e3,
         "tokens_per_s": size["batch"] * size["length"] / step_s,
-        "peak_gib": reduce(torch.cuda.max_memory_allocated() / 2**30, options, "max") if on_gpu else None,
+        "peak_gib": peak_gib,
     }
 
 
-# --- Output -----------------------------------------------------------------------
+def validate(model: Any, size: Dict[str, Any], options: argparse.Namespace) -> List[float]:
+    """The losses of batches of text that is not trained on, without what the router's balance adds to them."""
+    import torch
+
+    text = read_text(size["validation"] * size["batch"] * size["length"], held_out=True)
+    losses = []
+    # Eagerly, as graphs without gradients would have to be compiled for it. The model has no dropout, so it stays in training mode.
+    with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+        for tokens in validation_batches(text, size, options):
+            logits = model(input_ids=tokens).logits
+            loss = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten())
+            losses.append(reduce(loss.item(), options, "mean"))
+    return losses
 
 
-def print_table(results: Dict[str, Dict[str, Any]]) -> None:
-    print("\n|  | first loss | last losses, mean | ms/step | tokens/s | over bf16 | peak GiB |\n|---|---|---|---|---|---|---|")
-    base = results.get("bf16")
-    for name, figures in results.items():
-        on_gpu = figures["peak_gib"] is not None  # on a CPU fp8moe runs its reference, which is slow
-        over = f"{base['step_ms'] / figures['step_ms']:.2f}x" if base and on_gpu else ""
-        peak = f"{figures['peak_gib']:.1f}" if on_gpu else ""
-        print(
-            f"| {name} | {figures['losses'][0]:.4f} | {figures['last_loss']:.4f} | {figures['step_ms']:.1f} | "
-            f"{figures['tokens_per_s']:.0f} | {over} | {peak} |"
-        )
-
-
-def smooth(losses: List[float]) -> List[float]:
-    """An exponential mean over about a fiftieth of all steps."""
-    keep = 1 - 1 / max(len(losses) / 50, 1)
-    mean, result = losses[0], []
-    for loss in losses:
-        mean = keep * mean + (1 - keep) * loss
-        result.append(mean)
-    return result
-
-
-def draw(results: Dict[str, Dict[str, Any]], title: str) -> str:
-    """The losses over the steps, as SVG."""
-    curves = {name: smooth(figures["losses"]) for name, figures in results.items()}
-    finite = [loss for curve in curves.values() for loss in curve if math.isfinite(loss)] or [0.0]
-    low, high = min(finite), max(finite)
-    width, height, left, top = 720, 400, 60, 40
-    steps = max(max(len(curve) for curve in curves.values()) - 1, 1)
-
-    def place(step: float, loss: float) -> Tuple[float, float]:
-        return left + width * step / steps, top + height * (high - loss) / (high - low or 1.0)
-
-    parts = [f'<text x="{left}" y="24">{html.escape(title)}</text>']
-    for i in range(5):
-        loss = low + (high - low) * i / 4
-        _, y = place(0, loss)
-        parts.append(f'<path d="M{left} {y:.1f}h{width}" stroke="#dddddd"/><text x="10" y="{y + 4:.1f}">{loss:.2f}</text>')
-        x, _ = place(steps * i / 4, low)
-        parts.append(f'<text x="{x:.1f}" y="{top + height + 20}" text-anchor="middle">{steps * i // 4}</text>')
-    for i, (name, curve) in enumerate(curves.items()):
-        points = " ".join("{:.1f},{:.1f}".format(*place(step, loss)) for step, loss in enumerate(curve) if math.isfinite(loss))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{COLORS[name]}" stroke-width="1.5"/>')
-        parts.append(f'<text x="{left + width - 90}" y="{top + 20 + 20 * i}" fill="{COLORS[name]}">{name}</text>')
-    size = f'width="{left + width + 20}" height="{top + height + 40}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13">\n' + "\n".join(parts) + "\n</svg>\n"
+# --- Command ----------------------------------------------------------------------
 
 
 def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
@@ -435,6 +430,7 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--graphs", action="store_true", help="with --compile: replay each layer, forward and backward, as CUDA graphs")
     parser.add_argument("--inspect", type=int, default=0, metavar="N", help="look into fp8moe's run every N steps (slows those down)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and batches (default: 0)")
+    parser.add_argument("--repeats", type=int, default=1, metavar="N", help="train each with N seeds from --seed on (default: 1)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="the folder for training.json and training.svg")
     parser.add_argument("--print-sizes", action="store_true", help="print what `python -m fp8moe prepare` is to be given, and exit")
     parser.add_argument("--ranks", type=int, default=1, help="for --print-sizes: of how many processes (default: 1)")
@@ -442,6 +438,8 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     options.rank, options.world = (int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1)))
     if options.steps is not None and options.steps < 1:
         parser.error(f"--steps: {options.steps} is less than 1")
+    if options.repeats < 1:
+        parser.error(f"--repeats: {options.repeats} is less than 1")
     if options.inspect < 0:
         parser.error(f"--inspect: {options.inspect} is less than 0")
     if options.print_sizes and not options.size:
@@ -485,13 +483,13 @@ def main() -> int:
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         torch.distributed.init_process_group("nccl" if options.device == "cuda" else "gloo")
     try:
-        return compare(size, options)
+        return run(size, options)
     finally:
         if options.world > 1:
             torch.distributed.destroy_process_group()
 
 
-def compare(size: Dict[str, Any], options: argparse.Namespace) -> int:
+def run(size: Dict[str, Any], options: argparse.Namespace) -> int:
     """Trains all contenders and writes what they gave."""
     import torch
     import transformers
@@ -500,27 +498,35 @@ def compare(size: Dict[str, Any], options: argparse.Namespace) -> int:
     where = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
     ranks = f"{options.world} processes, " if options.world > 1 else ""
-    title = f"Qwen3-MoE, --size={options.size}, on {where}: {ranks}{versions}, seed {options.seed}"
+    seeds = f"seed {options.seed}" if options.repeats == 1 else f"seeds {options.seed} to {options.seed + options.repeats - 1}"
+    title = f"Qwen3-MoE, --size={options.size}, on {where}: {ranks}{versions}, {seeds}"
     if options.rank == 0:
         print(title)
-    text = read_text(size["steps"] * size["batch"] * size["length"])
-    results = {}
+    runs: Runs = {}
     for contender in options.contenders:
         if reason := why_not(contender, options.device):
             if options.rank == 0:
                 print(f"{contender} is left out: {reason}")
-            continue
-        results[contender] = train(contender, text, size, options)
-        if options.device == "cuda":
-            torch.cuda.empty_cache()
-    if not results:
+        else:
+            runs[contender] = []
+    if not runs:
         return 1
+    for seed in range(options.seed, options.seed + options.repeats):
+        if options.repeats > 1 and options.rank == 0:
+            print(f"seed {seed}")
+        for contender, of_seeds in runs.items():
+            of_seeds.append(train(contender, size, seed, options))
+            torch.compiler.reset()  # graphs of a model that is gone
+            if options.device == "cuda":
+                torch.cuda.empty_cache()
     if options.rank > 0:
         return 0
-    print_table(results)
+    print_tables(runs)
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "training.json").write_text(json.dumps({"what": title, "size": size, "contenders": results}, indent=1) + "\n")
-    (options.out / "training.svg").write_text(draw(results, title))
+    contenders = {name: of_seeds[0] for name, of_seeds in runs.items()}
+    found = {"what": title, "size": size, "contenders": contenders, "seeds": runs, "comparison": compare(runs)}
+    (options.out / "training.json").write_text(json.dumps(found, indent=1) + "\n")
+    (options.out / "training.svg").write_text(draw(runs, title))
     print(f"\nwrote {options.out / 'training.json'} and {options.out / 'training.svg'}")
     return 0
 

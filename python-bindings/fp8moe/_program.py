@@ -153,43 +153,56 @@ class _TorchCall:
             (buffer.shape, buffer.strides, _tensors.torch_dtype(torch, buffer.dtype))
             for buffer in call.outputs
         ]
-        workspace = _tensors.torch_bytes_layout(torch, call.workspace_bytes, call.workspace_align)
-        local, self._get_device = _tensors.torch_local_allocator(torch, device)
-        #: What makes the outputs, and the workspace; the second one where `_get_device`, if it is there, gives this device.
-        self._makes, self._local_makes = (
-            ([functools.partial(make, *layout) for layout in self.layouts], functools.partial(make, *workspace))
-            for make in (_tensors.torch_allocator(torch, device), local)
-        )
-        #: The address of a GPU's current stream by its number; None on the CPU.
-        self._get_stream = None if device.type == "cpu" else _tensors.torch_stream(torch)
-        self._ordinal: int = device.index
-        self._address_of: Callable[[Any], int] = torch.Tensor.data_ptr
+        #: Of each output a function that makes a tensor for it, wherever torch is at work.
+        self._makes = self._partials(_tensors.torch_allocator(torch, device))
+        self.run = self._make_run(torch)
+
+    def _partials(self, make: Callable[[Any, Any, Any], Any]) -> Tuple[Callable[[], Any], ...]:
+        return tuple(functools.partial(make, *layout) for layout in self.layouts)
 
     def make(self, index: int) -> Any:
         """A tensor for that output."""
-        return self._makes[0][index]()
+        return self._makes[index]()
 
-    def run(self, inputs: Sequence[int], results: Optional[List[Any]] = None) -> Any:
-        """Puts the call into the current stream, with the addresses of its inputs and tensors for all outputs, by default
-        new ones. Returns the only output, or a tuple. It is one function, since eager steps spend their time here."""
-        call, address_of, get_device = self.call, self._address_of, self._get_device
-        is_local = get_device is None or get_device() == self._ordinal
-        makes, make_workspace = self._local_makes if is_local else self._makes
-        if results is None:
-            results = [make() for make in makes]
-        workspace, address = None, 0
-        if call.workspace_bytes:  # The name keeps the memory until all is in the stream.
-            workspace = make_workspace()
-            address = address_of(workspace)
-            address += -address % call.workspace_align
-        stream = self._get_stream(self._ordinal) if self._get_stream else 0
-        block = call.pack(
-            call.address, address, call.workspace_bytes, stream, *inputs, *map(address_of, results)
-        )
-        if call.run_block(block, call.block_bytes):
-            raise call.library.error()
-        del workspace
-        return results[0] if len(results) == 1 else tuple(results)
+    def _make_run(self, torch: Any) -> Callable[..., Any]:
+        """A function that puts the call into the current stream, with the addresses of its inputs and tensors for all outputs,
+        by default new ones. It returns the only output, or a tuple. It is one function, and what it needs are its own
+        variables, since eager steps spend their time here."""
+        call, device, ordinal = self.call, self.device, self.device.index
+        pack, call_address, block_bytes = call.pack, call.address, call.block_bytes
+        workspace_bytes, align = call.workspace_bytes, call.workspace_align
+        address_of: Callable[[Any], int] = torch.Tensor.data_ptr
+        layout = _tensors.torch_bytes_layout(torch, workspace_bytes, align)
+        make_local, get_device = _tensors.torch_local_allocator(torch, device)
+        # What makes the outputs, and the workspace; the second one where `get_device`, if it is there, gives this device.
+        elsewhere = self._makes, functools.partial(_tensors.torch_allocator(torch, device), *layout)
+        local = self._partials(make_local), functools.partial(make_local, *layout)
+        # The address of a GPU's current stream by its number; None on the CPU.
+        get_stream = None if device.type == "cpu" else _tensors.torch_stream(torch)
+        count = len(self.layouts)
+
+        def run(inputs: Sequence[int], results: Optional[Sequence[Any]] = None) -> Any:
+            makes, make_workspace = local if get_device is None or get_device() == ordinal else elsewhere
+            if results is None:
+                if count == 1:
+                    results = (makes[0](),)
+                elif count == 2:
+                    results = (makes[0](), makes[1]())
+                else:
+                    results = tuple([make() for make in makes])
+            workspace, address = None, 0
+            if workspace_bytes:  # The name keeps the memory until all is in the stream.
+                workspace = make_workspace()
+                address = address_of(workspace)
+                address += -address % align
+            stream = get_stream(ordinal) if get_stream else 0
+            block = pack(call_address, address, workspace_bytes, stream, *inputs, *map(address_of, results))
+            if call.run_block(block, block_bytes):
+                raise call.library.error()
+            del workspace
+            return results[0] if count == 1 else results
+
+        return run
 
 
 #: A call and the addresses of its inputs.

@@ -10,6 +10,7 @@ from typing import Any, Callable, Optional, Union
 import torch
 import torch.nn.functional as functional
 
+from ._down_last import run_down_last
 from ._glu import ACTIVATIONS, gate_and_up
 from ._grouped_mm import grouped_mm, require_tensor
 from ._weights import QuantizedWeights
@@ -56,6 +57,10 @@ def experts(
         raise ValueError(
             f"experts: activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}, or a function of h [M, 2H]"
         )
+    if torch.compiler.is_compiling() and activation == "silu" and gate_up_bias is None and down_bias is None:
+        y = run_down_last(x, gate_up, down, offsets, recipe)
+        if y is not None:
+            return y
     if gate_up_bias is not None or down_bias is not None:
         require_tensor("experts", "x", x, "[M, D]")
         _check_bias("gate_up", gate_up, gate_up_bias, x.device)

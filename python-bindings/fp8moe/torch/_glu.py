@@ -33,6 +33,16 @@ def _formula(h: torch.Tensor, activation: str) -> torch.Tensor:
     return ACTIVATIONS[activation](gate) * up
 
 
+def compute_swiglu_gradient(gradient: torch.Tensor, h: torch.Tensor, by_kernel: bool) -> torch.Tensor:
+    """Of h, dense, in code that is traced; by_kernel says whether has_kernels."""
+    if by_kernel:
+        result: torch.Tensor = torch.ops.fp8moe.swiglu_backward(gradient.contiguous(), h)
+        return result
+    gate, up = h.chunk(2, dim=-1)
+    grad_gate = torch.ops.aten.silu_backward(gradient * up, gate)
+    return torch.cat((grad_gate, gradient * functional.silu(gate)), dim=-1)
+
+
 class _SwiGLU(torch.autograd.Function):
     """Under torch.compile the result is torch's operations, which Inductor fuses with what is around them."""
 

@@ -112,11 +112,19 @@ _LEAST_ROWS = programs.COLUMNS_PADDING
 _MOST_GROUP_BYTES = 25 * 2**20
 
 
+def _read_is_exporting() -> bool:
+    return bool(getattr(torch.compiler, "_is_exporting_flag", False))
+
+
+#: torch.compiler.is_exporting, which Dynamo of torch 2.11 takes for true in whatever it traces.
+is_exporting = torch.compiler.assume_constant_result(_read_is_exporting)
+
+
 def _keeps_columns(x: torch.Tensor, weights: torch.Tensor, recipe: str) -> bool:
     """Whether the forward quantizes x for the gradient of weights, too, so that x itself is not kept for it."""
     if programs.RECIPES[recipe] or not weights.requires_grad or not torch.is_grad_enabled():
         return False
-    if torch.compiler.is_exporting():  # bounds of M would be those of what is exported, which has no backward
+    if is_exporting():  # bounds of M would be those of what is exported, which has no backward
         return False
     M, (E, K, _) = x.shape[0], weights.shape
     has_rows, is_cached = M >= _LEAST_ROWS * E, 2 * M * K <= _MOST_GROUP_BYTES * E
@@ -305,6 +313,20 @@ def _find_op(which: str, weights: torch.Tensor, layout: str, recipe: str) -> Any
     return getattr(torch.ops.fp8moe, _constant_name(which, K, N, E, layout, recipe, device.type, device.index or 0))
 
 
+def _name_part(name: str, K: int, N: int, E: int, layout: str, recipe: str, device: str, index: int, kept: bool) -> str:
+    return _list_ops(K, N, E, layout, recipe, chip_of(device, index), kept)[name].qualified_name.split("::")[1]
+
+
+_constant_part = torch.compiler.assume_constant_result(_name_part)
+
+
+def _find_part(name: str, weights: torch.Tensor, kept: bool) -> Any:
+    """One of programs.PARTS, for code that Dynamo traces."""
+    E, K, N = (operator.index(size) for size in weights.shape)
+    device, layout = weights.device, find_layout(weights)
+    return getattr(torch.ops.fp8moe, _constant_part(name, K, N, E, layout, "rowwise", device.type, device.index or 0, kept))
+
+
 @functools.lru_cache(maxsize=None)
 def make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: str = "grouped_mm") -> Op:
     """`grouped_mm`, `kept_grouped_mm`, the same `..._with_columns`, whose first result is theirs, or `quantize_weights`. It and
@@ -379,16 +401,22 @@ class _Parts(NamedTuple):
 
 
 def _is_x_first(M: int, sizes: Sequence[int], frees_columns: bool) -> bool:
-    """Which gradient to compute first, so that the most that is held at a time is the least. Operands have a byte for each
-    element, gradients two. What autograd has saved, columns of x, too, is held to the end."""
+    """Which gradient to compute first, so that the most that is held at a time is the least."""
     if not isinstance(M, int):  # a symbol, which stays one
         return True
+    x_first, weights_first = _estimate_bytes(M, sizes, frees_columns)
+    return x_first <= weights_first
+
+
+def _estimate_bytes(M: int, sizes: Sequence[int], frees_columns: bool) -> Tuple[int, int]:
+    """The most bytes that are held at a time if grad_x is computed first, and if grad_weights is. Operands have a byte for each
+    element, gradients two. What autograd has saved, columns of x, too, is held to the end."""
     E, K, N = sizes
     weights, rows_k, rows_n = E * K * N, M * K, M * N
     x_first = max(2 * rows_n + 3 * rows_k + weights, rows_n + 3 * rows_k + 2 * weights)
     freed = rows_k if frees_columns else 0
     weights_first = max(2 * rows_n + rows_k + 2 * weights, rows_n + 3 * rows_k - freed + 3 * weights)
-    return x_first <= weights_first
+    return x_first, weights_first
 
 
 def _join_parts(ops: Dict[str, Op], with_columns: bool) -> Formula:

@@ -18,7 +18,8 @@ import torch
 from torch.autograd import forward_ad
 
 from .._library import Error, InvalidArgumentError, UnsupportedError
-from .._program import Program
+from .._program import FoundCall, Program, _TorchCall
+from ._checks import make_check
 from .._tensors import _NAMES
 from ..runtime import LoadedArtifact, load
 
@@ -162,6 +163,10 @@ class Op:
         self._path = os.path.abspath(artifact.path)
         self._artifact = artifact  # keeps a temporary folder
         self._programs: Dict[torch.device, Program] = {}
+        #: What says whether tensors are like those of a known call, and that call, newest first; and which call was found
+        #: without them last, as only what comes again is worth one.
+        self._recent: Tuple[Tuple[Callable[..., bool], _TorchCall], ...] = ()
+        self._found_last: Optional[_TorchCall] = None
         #: What `differentiable` declared.
         self._backwards: Optional[Tuple[Union["Op", "Formula"], ...]] = None
         self._plans: List["_Plan"] = []
@@ -182,7 +187,7 @@ class Op:
         self.overload: Any = getattr(getattr(torch.ops, namespace), name).default
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
-        if not torch.compiler.is_compiling():
+        if not _is_compiling():
             results = self.call_directly(tensors)
             if results is not None:
                 return results
@@ -202,6 +207,20 @@ class Op:
         # Eager steps spend their time here: one pass over the tensors, and few calls.
         if not past_dispatcher or _is_watched():
             return None
+        for check, call in self._recent:
+            if check(*tensors):
+                addresses = list(map(_address_of, tensors))
+                break
+        else:
+            found = self._find_call(tensors, fit)
+            if found is None:
+                return None
+            call, addresses = found
+        if _is_grad_enabled() and _any_requires_grad(*tensors):
+            return _apply_past_wrapper(self, lambda: call.run(addresses), *tensors)
+        return call.run(addresses)
+
+    def _find_call(self, tensors: Tuple[torch.Tensor, ...], fit: Callable[[Tuple[torch.Tensor, ...]], bool]) -> Optional[FoundCall]:
         key: List[Any] = []
         addresses: List[int] = []
         try:
@@ -217,13 +236,13 @@ class Op:
             return None
         call = program.torch_calls.get(tuple(key))
         if call is None:
-            found = program.find_torch_call(torch, tensors, fit)
-            if found is None:
-                return None
-            call, addresses = found
-        if _is_grad_enabled() and _any_requires_grad(*tensors):
-            return _apply_past_wrapper(self, lambda: call.run(addresses), *tensors)
-        return call.run(addresses)
+            return program.find_torch_call(torch, tensors, fit)
+        if call is self._found_last:
+            check = make_check(tensors)
+            if check is not None:
+                self._recent = ((check, call), *self._recent[: _MAX_RECENT - 1])
+        self._found_last = call
+        return call, addresses
 
     def __repr__(self) -> str:
         return f"<fp8moe operator {self.qualified_name}{self.signature.schema} for {self._chip}>"
@@ -322,6 +341,7 @@ past_dispatcher = True
 
 #: Of tensors that hold their numbers themselves, and of which nobody is told what is done to them.
 _PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter))
+_is_compiling = torch.compiler.is_compiling
 _num_dispatch_modes = torch._C._len_torch_dispatch_stack
 _num_function_modes = torch._C._len_torch_function_stack
 _is_transformed = torch._C._are_functorch_transforms_active
@@ -330,6 +350,10 @@ _tracing_state = torch._C._get_tracing_state
 _is_grad_enabled = torch._C.is_grad_enabled
 _any_requires_grad = torch._C._any_requires_grad
 _below_autograd = torch._C._after_autograd_keyset
+_address_of = torch.Tensor.data_ptr
+
+#: Of one operator the calls that are looked for first: layers of one size with a gradient, and without one.
+_MAX_RECENT = 2
 
 
 def _is_forward_mode() -> bool:
@@ -345,7 +369,7 @@ def _is_watched() -> Any:
         or _is_transformed()
         or _is_profiled()
         or _tracing_state()
-        or _is_forward_mode()
+        or getattr(forward_ad, "_current_level", -1) >= 0
     )
 
 

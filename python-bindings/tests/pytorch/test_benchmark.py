@@ -29,6 +29,50 @@ def test_cpu_check(ir, root, tmp_path):
     assert len(ours) == 4 and max(ours) + 15 < min(bf16)
 
 
+#: What DeepGEMM has, of torch's operations.
+DEEPGEMM = """
+import torch
+
+def m_grouped_bf16_gemm_nt_contiguous(a, b, d, group_of_row):
+    assert a.is_contiguous()
+    for g in range(len(b)):
+        rows = group_of_row == g
+        d[rows] = (a[rows].float() @ b[g].float().t()).to(d.dtype)
+"""
+K_GROUPED = """
+def k_grouped_bf16_gemm_tn_contiguous(a, b, d, ks_cpu, grouped_layout, c):
+    assert grouped_layout.tolist() == ks_cpu and c.dtype == torch.float32
+    ends = torch.cumsum(grouped_layout, 0).tolist()
+    for g, (begin, end) in enumerate(zip([0, *ends], ends)):
+        d[g] = c[g] + a[begin:end].float().t() @ b[begin:end].float()
+"""
+
+
+@pytest.mark.parametrize("has_k_grouped", [True, False])
+def test_deepgemm(ir, root, tmp_path, has_k_grouped):
+    """Its part of the layer, with a stand-in for the package."""
+    (tmp_path / "deep_gemm.py").write_text(DEEPGEMM + K_GROUPED * has_k_grouped)
+    paths = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    env = {**os.environ, "PYTHONPATH": paths}
+    result = run(root, "--cpu-check", "--group-multiple=128", f"--json={tmp_path / 'layer.json'}", env=env)
+    assert result.returncode == 0, result.stderr
+    (row,) = json.loads((tmp_path / "layer.json").read_text())
+    name = "DeepGEMM bf16" + ", K-grouped torch" * (not has_k_grouped)
+    assert min(row["contenders"][name]["sqnr_db"]) > 40 and "DeepGEMM is left out" not in result.stdout
+
+
+def test_why_deepgemm_is_left_out(ir, root, tmp_path):
+    assert "DeepGEMM is left out: Python does not find deep_gemm" in run(root, "--cpu-check").stdout
+    result = run(root, "--group-multiple=24")
+    assert result.returncode == 2 and "--group-multiple: 24 is no multiple of 16, which torchao and torch need" in result.stderr
+    (tmp_path / "deep_gemm.py").write_text("")
+    paths = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    env = {**os.environ, "PYTHONPATH": paths}
+    reasons = {16: "its groups are multiples of 128 rows", 128: "deep_gemm has no m_grouped_bf16_gemm_nt_contiguous"}
+    for multiple, reason in reasons.items():
+        assert f"left out: {reason}" in run(root, "--cpu-check", f"--group-multiple={multiple}", env=env).stdout
+
+
 def test_first_step(ir, root, tmp_path):
     """Of a second process, which compiles nothing."""
     result = run(root, "--first-step", "--cpu-check", "--no-torchao", f"--json={tmp_path / 'first.json'}")
@@ -49,6 +93,10 @@ def test_host_time(ir, root, tmp_path):
         assert 0 < least <= median
         # What is without launches is ours.
         assert (row["without_launches_us"] is not None) == row["who"].startswith("fp8moe"), row
+        if row["over_torch"]:
+            (torchs,) = (other["us"] for other in rows if other["what"] == row["what"] and other["who"].startswith("torch"))
+            assert row["over_torch"] == [least / torchs[0], median / torchs[1]]
+        assert (row["over_torch"] is not None) == row["who"].startswith("fp8moe"), row
 
 
 def test_quantizations_that_are_missing_are_left_out(ir, root, tmp_path):

@@ -12,7 +12,7 @@ if not torch.cuda.is_available():
 
 from fp8moe import programs  # noqa: E402
 from fp8moe.torch import (  # noqa: E402
-    ACTIVATIONS, _glu, _grouped_mm, _permute, _triton, experts, grouped_mm, permute, quantize_weights, unpermute,
+    ACTIVATIONS, _down_last, _glu, _grouped_mm, _permute, _triton, experts, grouped_mm, permute, quantize_weights, unpermute,
 )  # fmt: skip
 
 K, N, E, M = 64, 96, 4, 300
@@ -105,6 +105,30 @@ def test_gradients_in_parts(ends, compiled, monkeypatch):
         torch.compiler.reset()
     for result, other in zip(found, expected):
         assert torch.equal(result, other)
+
+
+def test_gradient_of_down_is_last(monkeypatch):
+    """Of experts with large weights under torch.compile, as eager code has them but for what Inductor rounds less often. (As
+    test_gradients_in_parts, also for K = 48 and N = 64.)"""
+    monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1)
+    bf16 = dict(device="cuda", dtype=torch.bfloat16)
+    gate_up = torch.randn(E, N, K, **bf16).mul_(K**-0.5).transpose(-2, -1).requires_grad_()
+    down = torch.randn(E, K, N // 2, **bf16).mul_((N // 2) ** -0.5).transpose(-2, -1).requires_grad_()
+    x, gradient, ends = torch.randn(100, K, **bf16).requires_grad_(), torch.randn(100, K, **bf16), offsets([0, 40, 70, 90])
+    _grouped_mm.forget_operators()
+    torch.compiler.reset()
+    try:
+        assert _down_last.run_down_last(x, gate_up, down, ends, "rowwise") is not None
+        results = []
+        for function in (experts, torch.compile(experts, fullgraph=True)):
+            y = function(x, gate_up, down, ends)
+            results.append((y.detach(), *torch.autograd.grad(y, (x, gate_up, down), gradient)))
+    finally:
+        _grouped_mm.forget_operators()
+        torch.compiler.reset()
+    for found, expected in zip(results[1], results[0]):
+        assert found.stride() == expected.stride()
+        assert_near(found, expected, 0.02)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)

@@ -35,8 +35,47 @@ def test_training_on_the_cpu(ir, root, tmp_path):
     assert len(ours) == len(bf16) == 6 and ours != bf16
     assert ours == pytest.approx(bf16, rel=0.01)
     assert ours[0] == pytest.approx(math.log(256), rel=0.05) and ours[-1] < ours[0] - 0.1
+    ours, bf16 = (contenders[name] for name in ("fp8moe", "bf16"))
+    assert ours["validation_loss"] == pytest.approx(bf16["validation_loss"], rel=0.01) and ours["validation_loss"] < ours["losses"][0]
+    assert f"| {ours['validation_loss']:.4f} ± {ours['validation_error']:.4f} |" in result.stdout
+    assert 0 < ours["validation_error"] == pytest.approx(bf16["validation_error"], rel=0.1)
+    assert "--repeats=N says by how much" in result.stdout
     curves = ElementTree.fromstring((tmp_path / "training.svg").read_text()).iter("{http://www.w3.org/2000/svg}polyline")
     assert [len(curve.get("points").split()) for curve in curves] == [6, 6]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which the example takes")
+def test_repeats(ir, root, tmp_path):
+    """The first seed is that of a run without; what is said of all follows from the figures of each."""
+    once, twice = (run(root, "--steps=4", "--seed=5", *arguments) for arguments in (
+        ["--contenders", "bf16", f"--out={tmp_path / '1'}"],
+        ["--contenders", "fp8moe", "bf16", "--repeats=2", f"--out={tmp_path / '2'}"],
+    ))  # fmt: skip
+    assert once.returncode == twice.returncode == 0, once.stderr + twice.stderr
+    one, two = (json.loads((tmp_path / n / "training.json").read_text()) for n in "12")
+    assert "NaN" not in (tmp_path / "1" / "training.json").read_text()
+    ours, bf16 = (two["seeds"][name] for name in ("fp8moe", "bf16"))
+    assert [figures["seed"] for figures in bf16] == [5, 6] and bf16[0]["losses"] == one["contenders"]["bf16"]["losses"]
+    assert bf16[0]["validation_losses"] == one["contenders"]["bf16"]["validation_losses"] != bf16[1]["validation_losses"]
+    first, second = (100 * (mine["validation_loss"] / theirs["validation_loss"] - 1) for mine, theirs in zip(ours, bf16))
+    found = two["comparison"]["fp8moe"]["validation_loss"]
+    assert found["over_bf16_percent"] == pytest.approx((first + second) / 2)
+    assert found["over_bf16_error"] == pytest.approx(abs(first - second) / 2)  # of two: half of what they differ by
+    assert f"{found['over_bf16_percent']:+.2f}% ± {found['over_bf16_error']:.2f}% |" in twice.stdout
+    curves = ElementTree.fromstring((tmp_path / "2" / "training.svg").read_text()).iter("{http://www.w3.org/2000/svg}polyline")
+    assert len(list(curves)) == 2 * 3
+
+
+def test_text_that_is_held_out(root, monkeypatch):
+    """No file of it is trained on."""
+    monkeypatch.syspath_prepend(root / "examples")
+    import train_moe
+
+    held_out = train_moe.read_text(10**9, held_out=True)
+    trained = train_moe.read_text(10**9)
+    assert len(held_out) > 32 * 8 * 2048 and len(trained) > 8 * len(held_out)
+    places = range(0, len(held_out) - 200, 100_000)
+    assert sum(held_out[place : place + 200] in trained for place in places) <= len(places) // 10
 
 
 def run_on_ranks(root, ranks, *arguments):
@@ -60,6 +99,7 @@ def test_expert_parallelism(ir, root, tmp_path):
         # The first has seen one order of a sum only; later ones the rounding of eight steps in bf16.
         assert two[name]["losses"][0] == pytest.approx(one[name]["losses"][0], rel=1e-4)
         assert two[name]["losses"] == pytest.approx(one[name]["losses"], rel=0.003)
+        assert two[name]["validation_losses"] == pytest.approx(one[name]["validation_losses"], rel=0.003)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which the example takes")
@@ -84,6 +124,7 @@ def test_sizes_of_prepare(root):
     "argument, message",
     [
         ("--steps=0", "--steps: 0 is less than 1"),
+        ("--repeats=0", "--repeats: 0 is less than 1"),
         ("--inspect=-1", "--inspect: -1 is less than 0"),
         ("--recipe=mxfp8", "invalid choice: 'mxfp8'"),
     ],

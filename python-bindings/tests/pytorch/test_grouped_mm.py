@@ -333,6 +333,8 @@ def test_selective_checkpointing(monkeypatch):
     ran = []
 
     monkeypatch.setattr(op, "_programs", {torch.device("cpu"): Recorder(program, ran)})
+    monkeypatch.setattr(op, "_recent", ())  # which would go past them
+    monkeypatch.setattr(_ops, "make_check", lambda tensors: None)
 
     def layer(x, weights, ends):
         return grouped_mm(x * 1.0, weights, ends) * 1.0

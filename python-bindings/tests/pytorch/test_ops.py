@@ -4,6 +4,7 @@
 """Programs as operators of torch."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,64 @@ def test_a_tensor_that_is_negated_lazily(turn):
     x = torch.randn(5, 4)
     for tensor in (x, torch._neg_view(x), x):
         assert torch.equal(turn(tensor, nothing()), tensor.t())
+
+
+#: What is unlike a f32 [5, 4] in one thing.
+OTHERS = {
+    "none": lambda x: x.clone(),
+    "shape": lambda x: x[:3],
+    "strides": lambda x: x.t().contiguous().t(),
+    "dtype": lambda x: x.double(),
+    "negated": torch._neg_view,
+    "class": torch.nn.Parameter,
+    "gradient": lambda x: x.clone().requires_grad_(),
+}
+
+
+@pytest.mark.parametrize("is_checked_at_once", [True, False])
+@pytest.mark.parametrize("other", OTHERS)
+def test_calls_that_are_known(turn, monkeypatch, other, is_checked_at_once):
+    """From the third call on tensors are compared with those before by one call of C++, if torch has it."""
+    monkeypatch.setattr(turn, "_recent", ())
+    monkeypatch.setattr(turn, "_found_last", None)
+    if not is_checked_at_once:
+        monkeypatch.setattr(_ops, "make_check", lambda tensors: None)
+    x, unlike = torch.randn(5, 4), OTHERS[other](torch.randn(5, 4))
+    turn(torch.randn(6, 4), nothing())
+    try:
+        expected = turn(unlike, nothing())
+    except Exception as error:
+        expected = error
+    for _ in range(4):
+        assert torch.equal(turn(x, nothing()), x.t())
+    assert len(turn._recent) == is_checked_at_once
+    for _ in range(4):
+        if isinstance(expected, Exception):
+            with pytest.raises(type(expected), match=re.escape(str(expected)[:40])):
+                turn(unlike, nothing())
+        else:
+            found = turn(unlike, nothing())
+            assert torch.equal(found, expected) and found.requires_grad == expected.requires_grad
+            assert turn(x, nothing()).grad_fn is None and torch.equal(turn(x, nothing()), x.t())
+    assert len(turn._recent) <= 2
+    with Seen() as seen:
+        turn(x, nothing())
+    assert seen.last is turn.overload
+
+
+def test_a_function_of_torch_that_compares_other_things_is_not_used(monkeypatch):
+    from fp8moe.torch import _checks
+
+    assert _checks._is_right()
+    make = _checks._make_check
+    for check in (lambda *tensors: True, None, lambda *tensors: all(t.shape == (2, 3) for t in tensors)):
+        monkeypatch.setattr(_checks, "_make_check", lambda tensors, check=check: check)
+        _checks._is_right.cache_clear()
+        assert not _checks._is_right() and _checks.make_check([torch.randn(2)]) is None
+    monkeypatch.setattr(_checks, "_make_check", make)
+    _checks._is_right.cache_clear()
+    x = torch.randn(2)
+    assert _checks.make_check([x, x]) is None and _checks.make_check([x, x.clone()])(x, x.clone())
 
 
 @pytest.mark.parametrize("rows", [0, 1, 11])

@@ -1,0 +1,111 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What train_moe.py prints and draws of its runs: {contender: [figures of a run for each seed]}, each contender with the same
+seeds."""
+
+from __future__ import annotations
+
+import html
+import math
+import statistics
+from typing import Any, Dict, List, Sequence, Tuple
+
+Runs = Dict[str, List[Dict[str, Any]]]
+
+COLORS = {"bf16": "#777777", "torchao": "#d98200", "fp8moe": "#0060c0"}
+#: Figures that seeds are compared by, with their names.
+LOSSES = {"last_loss": "last losses, mean", "validation_loss": "validation loss"}
+
+
+def standard_error(numbers: Sequence[float]) -> float:
+    """Of their mean."""
+    return statistics.stdev(numbers) / math.sqrt(len(numbers))
+
+
+def compare(runs: Runs) -> Dict[str, Dict[str, Any]]:
+    """Of each contender and each of LOSSES: the mean and the standard deviation over the seeds (None of one), and how many percent it
+    is above bf16's of the same seed, in the mean, with the standard error of that."""
+    found: Dict[str, Dict[str, Any]] = {}
+    for name, of_seeds in runs.items():
+        for key in LOSSES:
+            losses = [figures[key] for figures in of_seeds]
+            several = len(losses) > 1
+            result = {"mean": statistics.mean(losses), "spread": statistics.stdev(losses) if several else None}
+            if name != "bf16" and "bf16" in runs:
+                percent = [100 * (loss / figures[key] - 1) for loss, figures in zip(losses, runs["bf16"])]
+                result.update(over_bf16_percent=statistics.mean(percent), over_bf16_error=standard_error(percent) if several else None)
+            found.setdefault(name, {})[key] = result
+    return found
+
+
+def print_tables(runs: Runs) -> None:
+    """Of several seeds the means, of times the medians, then what seeds tell of the losses."""
+    print(f"\n|  | first loss | {' | '.join(LOSSES.values())} | ms/step | tokens/s | over bf16 | peak GiB |\n|" + "---|" * 8)
+    step_ms = {name: statistics.median(figures["step_ms"] for figures in of_seeds) for name, of_seeds in runs.items()}
+    for name, of_seeds in runs.items():
+        first, last, validation, error = (
+            statistics.mean(numbers)
+            for numbers in zip(*((f["losses"][0], f["last_loss"], f["validation_loss"], f["validation_error"]) for f in of_seeds))
+        )
+        tokens_per_s = statistics.median(figures["tokens_per_s"] for figures in of_seeds)
+        on_gpu = of_seeds[0]["peak_gib"] is not None  # on a CPU fp8moe runs its reference, which is slow
+        over = f"{step_ms['bf16'] / step_ms[name]:.2f}x" if "bf16" in runs and on_gpu else ""
+        peak = f"{max(figures['peak_gib'] for figures in of_seeds):.1f}" if on_gpu else ""
+        print(
+            f"| {name} | {first:.4f} | {last:.4f} | {validation:.4f} ± {error:.4f} | {step_ms[name]:.1f} | {tokens_per_s:.0f} | "
+            f"{over} | {peak} |"
+        )
+    seeds = max(len(of_seeds) for of_seeds in runs.values())
+    if seeds == 1:
+        print("\nOne run of each: the losses of two runs of one contender differ, too; --repeats=N says by how much.")
+        return
+    print(f"\n{seeds} seeds; ± is the standard error over them, of differences between runs of the same seed\n")
+    print("|  |  | mean | standard deviation | over bf16 |\n|" + "---|" * 5)
+    for name, losses in compare(runs).items():
+        for key, figures in losses.items():
+            over = f"{figures['over_bf16_percent']:+.2f}% ± {figures['over_bf16_error']:.2f}%" if "over_bf16_percent" in figures else ""
+            percent = 100 * figures["spread"] / figures["mean"]
+            print(f"| {name} | {LOSSES[key]} | {figures['mean']:.4f} | {figures['spread']:.4f} ({percent:.2f}%) | {over} |")
+
+
+def smooth(losses: Sequence[float]) -> List[float]:
+    """An exponential mean over about a fiftieth of all steps."""
+    keep = 1 - 1 / max(len(losses) / 50, 1)
+    mean, result = losses[0], []
+    for loss in losses:
+        mean = keep * mean + (1 - keep) * loss
+        result.append(mean)
+    return result
+
+
+def draw(runs: Runs, title: str) -> str:
+    """The losses over the steps, as SVG: of several seeds a thin line for each, and their mean."""
+    curves = []  # (contender, points, width)
+    for name, of_seeds in runs.items():
+        each = [smooth(figures["losses"]) for figures in of_seeds]
+        if len(each) > 1:
+            curves += [(name, curve, 0.4) for curve in each]
+        curves.append((name, [statistics.mean(losses) for losses in zip(*each)], 1.5))
+    finite = [loss for _, curve, _ in curves for loss in curve if math.isfinite(loss)] or [0.0]
+    low, high = min(finite), max(finite)
+    width, height, left, top = 720, 400, 60, 40
+    steps = max(max(len(curve) for _, curve, _ in curves) - 1, 1)
+
+    def place(step: float, loss: float) -> Tuple[float, float]:
+        return left + width * step / steps, top + height * (high - loss) / (high - low or 1.0)
+
+    parts = [f'<text x="{left}" y="24">{html.escape(title)}</text>']
+    for i in range(5):
+        loss = low + (high - low) * i / 4
+        _, y = place(0, loss)
+        parts.append(f'<path d="M{left} {y:.1f}h{width}" stroke="#dddddd"/><text x="10" y="{y + 4:.1f}">{loss:.2f}</text>')
+        x, _ = place(steps * i / 4, low)
+        parts.append(f'<text x="{x:.1f}" y="{top + height + 20}" text-anchor="middle">{steps * i // 4}</text>')
+    for name, curve, stroke in curves:
+        points = " ".join("{:.1f},{:.1f}".format(*place(step, loss)) for step, loss in enumerate(curve) if math.isfinite(loss))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{COLORS[name]}" stroke-width="{stroke}"/>')
+    for i, name in enumerate(runs):
+        parts.append(f'<text x="{left + width - 90}" y="{top + 20 + 20 * i}" fill="{COLORS[name]}">{name}</text>')
+    size = f'width="{left + width + 20}" height="{top + height + 40}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13">\n' + "\n".join(parts) + "\n</svg>\n"
