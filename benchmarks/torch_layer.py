@@ -8,7 +8,8 @@
 # ===-----------------------------------------------------------------------===#
 """Times the feed-forward network of a layer's experts, forward and backward under torch.compile: fp8moe.torch.experts,
 torchao's FP8 grouped matmul (when torchao is installed) and torch's bf16 grouped matmul, all but the first with the same
-SwiGLU between them. "fp8moe, kept" is a microbatch that finds weights quantized by an earlier one. With --group-multiple=128
+SwiGLU between them. "fp8moe, both forms" quantizes weights once in each step, for both directions; "fp8moe, kept" is a
+microbatch that finds them quantized by an earlier one. With --group-multiple=128
 DeepGEMM's bf16 grouped matmul is one more, where deep_gemm is installed (torch_deepgemm.py).
 
     python3 -m fp8moe prepare grouped_mm $(python3 benchmarks/torch_layer.py --sizes) --target=sm_90a -o build/torch_layer
@@ -84,15 +85,17 @@ class Layer:
         self.ends = random_ends(tokens, experts, "cuts", rng, multiple=multiple)
         self.offsets = torch.tensor(self.ends, dtype=torch.int32, device=device)
 
-    def step(self, experts, prepare=lambda weights: weights):
-        """A function that runs forward and backward, with weights as `prepare` gives them, and returns RESULTS."""
+    def step(self, experts, prepare=lambda weights: weights, in_step=False):
+        """A function that runs forward and backward, with weights as `prepare` gives them before or in each step, and returns
+        RESULTS."""
         import torch
 
         compiled = torch.compile(experts, dynamic=False)
-        gate_up, down = prepare(self.gate_up), prepare(self.down)
+        kept = None if in_step else (prepare(self.gate_up), prepare(self.down))
 
         def run():
-            y = compiled(self.x, gate_up, down, self.offsets)
+            weights = kept or (prepare(self.gate_up), prepare(self.down))
+            y = compiled(self.x, *weights, self.offsets)
             gradients = torch.autograd.grad(y, (self.x, self.gate_up, self.down), self.grad_y)
             return (y.detach(), *gradients)
 
@@ -215,6 +218,7 @@ def measure(shape, options, rng):
     if not torch_deepgemm.why_not(options.group_multiple):
         steps[torch_deepgemm.name()] = layer.step(experts_of(torch_deepgemm.make_matmul(layer.ends, layer.x.device)))
     steps["fp8moe"] = layer.step(fp8moe.torch.experts)
+    steps["fp8moe, both forms"] = layer.step(fp8moe.torch.experts, fp8moe.torch.quantize_weights, in_step=True)
     steps["fp8moe, kept"] = layer.step(fp8moe.torch.experts, fp8moe.torch.quantize_weights)
     figures = {name: {} for name in steps}
     if not options.cpu_check:

@@ -107,8 +107,8 @@ def _call(
 #: Rows for each expert from which on columns hold no more bytes than x: half of them may be padding.
 _LEAST_ROWS = programs.COLUMNS_PADDING
 
-#: Bytes of a group in the mean up to which one launch quantizes rows and columns, for an H100: half of its L2 cache. Longer
-#: ones are read twice either way, and later is better: until then columns would be held besides x, if others hold that.
+#: Bytes of a group in the mean up to which one launch quantizes rows and columns with one read of x, for an H100: half of its
+#: L2 cache. Of longer ones the second read is spared by half, for which columns are not held besides x, if others hold that.
 _MOST_GROUP_BYTES = 25 * 2**20
 
 
