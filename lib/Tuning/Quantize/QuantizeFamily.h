@@ -91,8 +91,8 @@ public:
                      const TargetInfo &target,
                      SmallVectorImpl<KernelCandidate> &candidates) const final;
 
-  /// Whether they are predicted to take clearly less time than a kernel for each
-  /// axis: where lengths of slices are not known, for some length.
+  /// Whether they are predicted to take clearly less time than a kernel for
+  /// each axis: where lengths of slices are not known, for some length.
   bool isWorthwhile(ArrayRef<QuantizeWork> works,
                     const TargetInfo &target) const;
 

@@ -158,10 +158,8 @@ static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
     if (llvm::is_contained(legal, alternative.getTile()))
       continue;
     std::string expected = llvm::join(
-        llvm::map_range(legal,
-                        [](TileAttrInterface tile) {
-                          return describeTile(tile);
-                        }),
+        llvm::map_range(
+            legal, [](TileAttrInterface tile) { return describeTile(tile); }),
         " or ");
     return op->emitError("'")
            << op->getName() << "' has the tile "

@@ -194,9 +194,8 @@ TileAttrInterface fp8moe::getQuantizeTile(MLIRContext *context,
                                            config.stages, config.rowBytes,
                                            config.rowStages);
   case QuantizeMethod::RescaledBothAxes:
-    return RescaledBothAxesTileAttr::get(context, config.threads,
-                                         config.heldChunks,
-                                         config.residentBlocks);
+    return RescaledBothAxesTileAttr::get(
+        context, config.threads, config.heldChunks, config.residentBlocks);
   }
   llvm_unreachable("unknown method");
 }

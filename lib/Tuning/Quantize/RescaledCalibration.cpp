@@ -16,8 +16,8 @@ static constexpr RescaledCalibration getH100() {
   row.linesPercent = measured<int64_t>(
       94, "one NVIDIA H100, 2026-11-26: experts, 16 of 8192x5120 and 64 of "
           "7168x2048");
-  row.columnsPercent = measured<int64_t>(
-      94, "one NVIDIA H100, 2026-11-26: the same experts");
+  row.columnsPercent =
+      measured<int64_t>(94, "one NVIDIA H100, 2026-11-26: the same experts");
   row.fillTime = measured<int64_t>(
       8000000, "one NVIDIA H100, 2026-11-26: one expert of 8192x5120 takes 9 "
                "us more than a 16th of 16");

@@ -290,7 +290,8 @@ TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
   // Groups of 33 MB are not worth it, but who asks for the tile gets it.
   QuantizeWork works[] = {jaggedOuterTransposing(131072, 2048, 16),
                           rowwise(131072, 2048)};
-  EXPECT_FALSE(mayBeInRange(findBothAxes(works, target).range, works[0], target));
+  EXPECT_FALSE(
+      mayBeInRange(findBothAxes(works, target).range, works[0], target));
   EXPECT_FALSE(getBothAxesTiles(works, target).empty());
 }
 

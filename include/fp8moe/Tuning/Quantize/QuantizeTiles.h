@@ -67,8 +67,9 @@ struct QuantizeConfig {
   int64_t columnsPerBlock;
   QuantizeMethod method = QuantizeMethod::TwoPass;
   /// Register-resident: chunks (of 16 bytes of output) that a thread keeps in
-  /// registers (rescaled both axes: of a row), how often a block takes `columnsPerBlock` columns of the same
-  /// segment, and the blocks that should fit a multiprocessor.
+  /// registers (rescaled both axes: of a row), how often a block takes
+  /// `columnsPerBlock` columns of the same segment, and the blocks that should
+  /// fit a multiprocessor.
   int64_t heldChunks = 0;
   int64_t rounds = 1;
   int64_t residentBlocks = 1;
@@ -223,8 +224,8 @@ struct BothAxesAlternative {
   /// The groups for which they are worthwhile, on each card of the target; null
   /// for all.
   RangeAttr range;
-  /// Whether they are predicted to take clearly less time than a kernel for each
-  /// axis, for some groups at least.
+  /// Whether they are predicted to take clearly less time than a kernel for
+  /// each axis, for some groups at least.
   bool isWorthwhile = false;
 };
 

@@ -40,8 +40,8 @@ template <typename T> T countLinesPerTile(const T &lines, const T &blocks) {
 
 /// At least as many tiles as the lines of all segments have at the same
 /// columns. Each segment begins a tile, even where it is empty, as its columns
-/// have scales; so do the lines behind jagged ones, of which the last tile takes
-/// what is left.
+/// have scales; so do the lines behind jagged ones, of which the last tile
+/// takes what is left.
 template <typename T>
 T countLineTiles(bool jagged, const T &segments, const T &lines) {
   if (!jagged)

@@ -28,9 +28,9 @@ Value fp8moe::createClearedWorkspace(ImplicitLocOpBuilder &b,
     dynamicSizes.push_back(words.getValue(b));
   auto type =
       MemRefType::get(known.value_or(ShapedType::kDynamic), b.getI32Type());
-  Value buffer = plan::WorkspaceOp::create(b, type, dynamicSizes, ValueRange(),
-                                           alignment)
-                     .getBuffer();
+  Value buffer =
+      plan::WorkspaceOp::create(b, type, dynamicSizes, ValueRange(), alignment)
+          .getBuffer();
   HostSize chunks = words / HostSize(kVectorBytes / kWordBytes);
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       "clear_words", {},

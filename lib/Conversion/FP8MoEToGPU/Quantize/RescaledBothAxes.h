@@ -39,7 +39,8 @@ void buildRescaledLines(RescaledKernel &kernel, const QuantizeConfig &config,
                         Value linesPerTile);
 
 /// The pass over what that one wrote: moves lines to the scales of columns, and
-/// transposes them. `lineTiles`, an i64, is how many tiles have the same columns.
+/// transposes them. `lineTiles`, an i64, is how many tiles have the same
+/// columns.
 void buildRescaledColumns(RescaledKernel &kernel, Value lineTiles);
 
 /// The schedule as a whole.

@@ -85,9 +85,9 @@ public:
       : kernel(kernel), b(kernel.getBuilder()), columns(kernel.columns),
         transposed(b, /*rowsPerThread=*/kOutputChunk, /*buffers=*/1) {
     auto type = cast<FloatType>(columns.problem.fp8Type);
-    step = int64_t(1) << (APFloat::semanticsPrecision(
-                              type.getFloatSemantics()) -
-                          1);
+    step =
+        int64_t(1) << (APFloat::semanticsPrecision(type.getFloatSemantics()) -
+                       1);
   }
 
   void build(Value lineTiles);
@@ -128,8 +128,8 @@ private:
 void RescaledColumnsBuilder::build(Value lineTiles) {
   scaleMemory = b.allocateShared(kTile * sizeof(float), "scales");
   exponentMemory = b.allocateShared(kTile, "exponents");
-  limitMemory = b.allocateShared(
-      kTile / kColumnsOfLimits * 2 * kWordBytes, "limits");
+  limitMemory =
+      b.allocateShared(kTile / kColumnsOfLimits * 2 * kWordBytes, "limits");
   Value columnTiles = b.ceilDiv(columns.sizes.parallel, kTile);
   // Blocks that run together read and write what lies together.
   Value workTilesOfPanel = b.mul(lineTiles, kPanel);
@@ -177,19 +177,17 @@ Tile RescaledColumnsBuilder::createTile(Value lineTile, Value firstColumn,
     tile.isRemainder = b.i1(false);
     return tile;
   }
-  auto [segment, bounds] = findSegment(
-      b, columns.getOffsets(), lineTile, sizes.segments, sizes.reduction,
-      kTile, /*emptyHaveTile=*/true,
-      /*alignment=*/isPadded() ? 1 : rescaled::kLineAlignment);
+  auto [segment, bounds] =
+      findSegment(b, columns.getOffsets(), lineTile, sizes.segments,
+                  sizes.reduction, kTile, /*emptyHaveTile=*/true,
+                  /*alignment=*/isPadded() ? 1 : rescaled::kLineAlignment);
   Value before = b.sub(b.mul(lineTile, kTile), bounds.paddedStart);
   tile.segment = segment;
-  tile.view =
-      isPadded()
-          ? columns.createSegment(segment)
-          : columns.createSegment(segment,
-                                  {bounds.start, bounds.length, bounds.start});
-  Value first =
-      b.bitAnd(tile.view.rows.low, -rescaled::kLineAlignment);
+  tile.view = isPadded()
+                  ? columns.createSegment(segment)
+                  : columns.createSegment(
+                        segment, {bounds.start, bounds.length, bounds.start});
+  Value first = b.bitAnd(tile.view.rows.low, -rescaled::kLineAlignment);
   tile.firstLine = b.add(first, before);
   tile.isFirst = b.equal(before, 0);
   tile.isRemainder = b.equal(segment, sizes.segments);
@@ -229,8 +227,7 @@ void RescaledColumnsBuilder::createScales(const Tile &tile) {
 void RescaledColumnsBuilder::storeExponents(Value scale, Value column) {
   b.store(scale, b.offsetBytes(scaleMemory, b.mul(column, sizeof(float))),
           sizeof(float));
-  Value exponent =
-      getExponent(b, b.bitcast(b.getI32Type(), scale), kNoColumn);
+  Value exponent = getExponent(b, b.bitcast(b.getI32Type(), scale), kNoColumn);
   b.store(b.truncate(b.getI8Type(), exponent),
           b.offsetBytes(exponentMemory, column), 1);
   Value least = exponent, largest = exponent;
@@ -247,9 +244,8 @@ void RescaledColumnsBuilder::storeExponents(Value scale, Value column) {
 
 ColumnExponents RescaledColumnsBuilder::loadExponents(Value column) {
   ColumnExponents result;
-  result.words = b.unpackWords(b.load(b.getWordsType(),
-                                      b.offsetBytes(exponentMemory, column),
-                                      kVectorBytes));
+  result.words = b.unpackWords(b.load(
+      b.getWordsType(), b.offsetBytes(exponentMemory, column), kVectorBytes));
   Value limits = b.mul(b.divU(column, kColumnsOfLimits), 2 * kWordBytes);
   SmallVector<Value> pair =
       b.unpackWords(b.load(VectorType::get(2, b.getI32Type()),
@@ -292,11 +288,10 @@ RescaledColumnsBuilder::rescale(Value bytes, Value lineScale,
     Value result = b.add(b.bitAnd(sum, kMagnitudes), step * kEachByte);
     rescaled.push_back(b.bitOr(result, b.bitAnd(word, kSigns)));
   }
-  Value isNear = b.bitAnd(
-      b.lessEqual(b.sub(exponents.largest, exponent),
-                  b.i32(getMostDifference())),
-      b.lessEqual(b.sub(exponent, exponents.least),
-                  b.i32(getMostDifference())));
+  Value isNear = b.bitAnd(b.lessEqual(b.sub(exponents.largest, exponent),
+                                      b.i32(getMostDifference())),
+                          b.lessEqual(b.sub(exponent, exponents.least),
+                                      b.i32(getMostDifference())));
   return {b.packWords(rescaled), b.bitAnd(isNear, b.equal(normal, kSigns))};
 }
 
@@ -305,10 +300,9 @@ Value RescaledColumnsBuilder::quantize(const Tile &tile, Value line,
   Plane input = columns.getInputPlane(tile.view, Along::Columns);
   input.savesRegisters = true;
   SmallVector<Value> values;
-  for (Value words :
-       loadChunks(b, input, b.add(tile.firstColumn, column),
-                  columns.getInputChunks(kOutputChunk), line,
-                  {b.i64(0), columns.sizes.parallel}))
+  for (Value words : loadChunks(b, input, b.add(tile.firstColumn, column),
+                                columns.getInputChunks(kOutputChunk), line,
+                                {b.i64(0), columns.sizes.parallel}))
     llvm::append_range(values, columns.math.unpackValues(words));
   return b.packWords(
       columns.math.createQuantizeOwn(values, loadScales(column)));
@@ -330,8 +324,8 @@ void RescaledColumnsBuilder::rescaleTile(const Tile &tile) {
 
   Value column = transposed.getWriteRow();
   // Threads behind the last column repeat the last ones.
-  Value lastChunk = b.sub(b.sub(columns.sizes.parallel, kOutputChunk),
-                          tile.firstColumn);
+  Value lastChunk =
+      b.sub(b.sub(columns.sizes.parallel, kOutputChunk), tile.firstColumn);
   column = b.minS(column, lastChunk);
   Value first = b.add(tile.firstLine, b.mul(transposed.getWriteWord(), kPack));
   SmallVector<Value> inOutput, inInput, scales;
@@ -357,17 +351,17 @@ void RescaledColumnsBuilder::rescaleTile(const Tile &tile) {
   SmallVector<Value> chunks;
   for (int64_t i : llvm::seq(kPack)) {
     auto [bytes, isRight] = rescale(loaded[i], scales[i], exponents);
-    Value words = b.createIf(
-                       isRight, {b.getWordsType()},
-                       [&, bytes = bytes] { return SmallVector<Value>{bytes}; },
-                       [&] {
-                         return SmallVector<Value>{
-                             quantize(tile, inOutput[i], column)};
-                       })
-                      .front();
+    Value words =
+        b.createIf(
+             isRight, {b.getWordsType()},
+             [&, bytes = bytes] { return SmallVector<Value>{bytes}; },
+             [&] {
+               return SmallVector<Value>{quantize(tile, inOutput[i], column)};
+             })
+            .front();
     if (isPadded())
-      words = b.select(b.less(b.add(first, i), lines.high), words,
-                       b.zeroWords());
+      words =
+          b.select(b.less(b.add(first, i), lines.high), words, b.zeroWords());
     chunks.push_back(words);
   }
 
@@ -394,18 +388,17 @@ void RescaledColumnsBuilder::zeroRemainder(const Tile &tile) {
   const int64_t step = b.getNumThreads() / (kTile / kOutputChunk);
   Value end = b.select(tile.isLast, rows.high,
                        b.minS(rows.high, b.add(tile.firstLine, kTile)));
-  Value endColumn = b.minS(b.add(tile.firstColumn, kTile),
-                           columns.sizes.parallel);
-  b.createRareFor(
-      b.add(tile.firstLine, b.mul(chunk, kOutputChunk)), end, kTile, {},
-      [&](Value first, ValueRange) {
-        b.createRareFor(b.add(tile.firstColumn, row), endColumn, step, {},
-                        [&](Value column, ValueRange) {
-                          zeroChunk(b, output, first, column, rows);
-                          return SmallVector<Value>();
-                        });
-        return SmallVector<Value>();
-      });
+  Value endColumn =
+      b.minS(b.add(tile.firstColumn, kTile), columns.sizes.parallel);
+  b.createRareFor(b.add(tile.firstLine, b.mul(chunk, kOutputChunk)), end, kTile,
+                  {}, [&](Value first, ValueRange) {
+                    b.createRareFor(b.add(tile.firstColumn, row), endColumn,
+                                    step, {}, [&](Value column, ValueRange) {
+                                      zeroChunk(b, output, first, column, rows);
+                                      return SmallVector<Value>();
+                                    });
+                    return SmallVector<Value>();
+                  });
 }
 
 void fp8moe::buildRescaledColumns(RescaledKernel &kernel, Value lineTiles) {

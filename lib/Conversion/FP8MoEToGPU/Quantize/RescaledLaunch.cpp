@@ -74,11 +74,10 @@ void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
         signature.sizes = allSizes + !knownCount;
         signature.threads = threads;
         KernelBuilder kernelBuilder(b.getLoc(), module, name, signature, hooks);
-        RescaledKernel kernel{
-            QuantizeKernel(kernelBuilder, problem),
-            QuantizeKernel(kernelBuilder, along.problem, ofColumns,
-                           columnSizes),
-            kernelBuilder.getPointer(ofColumns + 3)};
+        RescaledKernel kernel{QuantizeKernel(kernelBuilder, problem),
+                              QuantizeKernel(kernelBuilder, along.problem,
+                                             ofColumns, columnSizes),
+                              kernelBuilder.getPointer(ofColumns + 3)};
         body(kernel, knownCount ? kernelBuilder.i64(*knownCount)
                                 : kernelBuilder.getSize(allSizes));
       });

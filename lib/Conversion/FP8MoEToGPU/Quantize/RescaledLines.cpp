@@ -81,8 +81,8 @@ Value RescaledKernel::getMagnitude(Value segment, Value column) {
 }
 
 SegmentView RescaledKernel::createLines(Value segment) {
-  return lines.createSegment(
-      columns.problem.jagged ? getBuilder().i64(0) : segment);
+  return lines.createSegment(columns.problem.jagged ? getBuilder().i64(0)
+                                                    : segment);
 }
 
 void RescaledLinesBuilder::build(Value linesPerTile) {
@@ -92,7 +92,8 @@ void RescaledLinesBuilder::build(Value linesPerTile) {
       b.allocateShared(config.threads * kVectorBytes, "magnitudes_of_columns");
   const QuantizeSizes<Value> &sizes = kernel.columns.sizes;
   bool jagged = kernel.columns.problem.jagged;
-  Value total = jagged ? sizes.reduction : b.mul(sizes.segments, sizes.reduction);
+  Value total =
+      jagged ? sizes.reduction : b.mul(sizes.segments, sizes.reduction);
   b.forEachWorkTile(b.ceilDiv(total, linesPerTile), [&](Value workTile) {
     Value low = b.mul(workTile, linesPerTile);
     Value high = b.minS(b.add(low, linesPerTile), total);
@@ -140,8 +141,8 @@ std::pair<Value, Value> RescaledLinesBuilder::findSegmentOf(Value line) {
 //===----------------------------------------------------------------------===//
 
 Value RescaledLinesBuilder::getChunkColumn(int64_t chunk) {
-  Value column = b.mul(b.add(b.getThread(), chunk * config.threads),
-                       kOutputChunk);
+  Value column =
+      b.mul(b.add(b.getThread(), chunk * config.threads), kOutputChunk);
   return b.minS(column, b.sub(getNumColumns(), kOutputChunk));
 }
 
@@ -199,16 +200,15 @@ void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
   SmallVector<Value> results = b.createFor(
       lines.low, lines.high, 1, init, [&](Value line, ValueRange carried) {
         ValueRange chunks = carried.take_front(held);
-        SmallVector<Value> next =
-            loadLine(input, b.minS(b.add(line, 1), last));
+        SmallVector<Value> next = loadLine(input, b.minS(b.add(line, 1), last));
         Value ofLine = b.zeroWords();
         for (auto [chunk, ofColumns] :
              llvm::zip_equal(chunks, carried.drop_front(held))) {
           ofLine = math.createAbsMax(ofLine, chunk);
           next.push_back(math.createAbsMax(ofColumns, chunk));
         }
-        Value scale = math.createScale(
-            combineThreads(math.createLargest(ofLine), line));
+        Value scale =
+            math.createScale(combineThreads(math.createLargest(ofLine), line));
         b.createIf(b.equal(b.getThread(), 0),
                    [&] { kernel.lines.storeScale(view, line, scale); });
         storeLine(output, line, chunks, scale);
@@ -228,8 +228,8 @@ void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
 /// Most blocks find that another one has had a larger magnitude, for which they
 /// need no atomic operation.
 void RescaledLinesBuilder::enlarge(Value pointer, Value magnitude) {
-  Value isLarger = b.compare(arith::CmpIPredicate::ugt, magnitude,
-                             loadRelaxed(b, pointer));
+  Value isLarger =
+      b.compare(arith::CmpIPredicate::ugt, magnitude, loadRelaxed(b, pointer));
   b.createIf(isLarger, [&] {
     LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::umax, pointer, magnitude,
                               LLVM::AtomicOrdering::monotonic,
