@@ -44,6 +44,8 @@ SHAPES = tuple((number, rows, special) for number, rows in ((1, 1), (3, 130), (7
 VARIANTS = [
     both("bf16_e4m3_528", BF16, "e4m3"),
     both("bf16_e5m2_padded_576", BF16, "e5m2", pad=32),
+    both("bf16_e4m3_one_panel_and_more_1648", BF16, "e4m3", count=6),
+    both("bf16_e4m3_padded_128_992", BF16, "e4m3", pad=128, count=8),
     both("f32_e4m3_1024", F32, "e4m3", count=8),
     both("f32_e5m2_784", F32, "e5m2", count=8),
     both("bf16_e4m3_long_12272", BF16, "e4m3", (1, 3), (1, 33), count=3),

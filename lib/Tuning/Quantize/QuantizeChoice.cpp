@@ -122,14 +122,6 @@ Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
   return sum;
 }
 
-/// The kernel for both axes writes one type.
-static bool haveOneType(Operation *op) {
-  auto getElement = [&](unsigned index) {
-    return getElementTypeOrSelf(op->getResult(index).getType());
-  };
-  return getElement(0) == getElement(1);
-}
-
 /// The best tile of each alternative that is worthwhile, and may take the
 /// works.
 static SmallVector<std::pair<QuantizeTileCost, RangeAttr>>
@@ -149,7 +141,7 @@ getWorthwhile(MLIRContext *context, ArrayRef<QuantizeWork> works,
 std::optional<QuantizeTileCost>
 fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
                            const TargetInfo &target) {
-  if (works.size() != 2 || !haveOneType(op))
+  if (works.size() != 2)
     return std::nullopt;
   MLIRContext *context = op->getContext();
   if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr()) {
@@ -168,6 +160,16 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
   return best;
 }
 
+AlternativeAttr fp8moe::choosePerAxisKernels(MLIRContext *context,
+                                             ArrayRef<QuantizeWork> works,
+                                             const TargetInfo &target) {
+  SmallVector<Attribute> choices;
+  for (const QuantizeWork &work : works)
+    choices.push_back(chooseQuantizeKernels(context, work, target));
+  auto perAxis = PerAxisAttr::get(context, ArrayAttr::get(context, choices));
+  return AlternativeAttr::get(context, perAxis, RangeAttr(), /*wave=*/0);
+}
+
 KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
                                                ArrayRef<QuantizeWork> works,
                                                const TargetInfo &target) {
@@ -175,7 +177,7 @@ KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
       getWorthwhile(context, works, target);
   // The best of them takes groups that are known. Otherwise each leaves what it
   // is not worthwhile for to those that follow.
-  if (!ShapedType::isDynamic(getMeanLength(works.front())))
+  if (!ShapedType::isDynamic(getMeanLength(works.front())) && !both.empty())
     both = {{llvm::min_element(both,
                                [](const auto &lhs, const auto &rhs) {
                                  return lhs.first.cost < rhs.first.cost;
@@ -189,12 +191,7 @@ KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
     if (!range)
       break;
   }
-  SmallVector<Attribute> choices;
-  for (const QuantizeWork &work : works)
-    choices.push_back(chooseQuantizeKernels(context, work, target));
-  auto perAxis = PerAxisAttr::get(context, ArrayAttr::get(context, choices));
-  alternatives.push_back(
-      AlternativeAttr::get(context, perAxis, RangeAttr(), /*wave=*/0));
+  alternatives.push_back(choosePerAxisKernels(context, works, target));
   return KernelChoiceAttr::get(context, alternatives);
 }
 

@@ -133,6 +133,9 @@ fp8moe::getBothAxesAlternatives(MLIRContext *context,
                                 ArrayRef<QuantizeWork> works,
                                 const TargetInfo &target) {
   SmallVector<BothAxesAlternative> alternatives;
+  // No kernel writes two types.
+  if (works.size() != 2 || works[0].fp8Type != works[1].fp8Type)
+    return alternatives;
   for (const KernelFamily *family : getKernelFamilies())
     if (auto *both = dyn_cast<BothAxesFamily>(family)) {
       SmallVector<QuantizeTileCost> tiles = both->getTiles(works, target);

@@ -94,6 +94,12 @@ static bool isOneKernel(Operation *op, const TargetInfo &target) {
     if (op->getResult(axis).use_empty() &&
         op->getResult(axes + axis).use_empty())
       return false;
+  // Tiles that are written are completed, or reported where they are not legal.
+  if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr())
+    if (llvm::any_of(choice.getEntries(), [](AlternativeAttr alternative) {
+          return isBothAxesTile(alternative.getTile());
+        }))
+      return true;
   return chooseBothAxesTile(op, getQuantizeWorks(op), target).has_value();
 }
 
@@ -118,6 +124,19 @@ KernelChoiceAttr QuantizeProblem::choose(Operation *op,
   return chooseBothAxesKernels(op->getContext(), works, target);
 }
 
+/// The groups that a tile for both axes is worthwhile for; null for all, and
+/// for a tile that does not take the works.
+static RangeAttr findBothAxesRange(MLIRContext *context, TileAttrInterface tile,
+                                   ArrayRef<QuantizeWork> works,
+                                   const TargetInfo &target) {
+  for (const BothAxesAlternative &alternative :
+       getBothAxesAlternatives(context, works, target))
+    for (const QuantizeTileCost &candidate : alternative.tiles)
+      if (getQuantizeTile(context, candidate.config) == tile)
+        return alternative.range;
+  return {};
+}
+
 KernelChoiceAttr QuantizeProblem::complete(TiledOpInterface op,
                                            const TargetInfo &target) const {
   KernelChoiceAttr choice = op.getTilesAttr();
@@ -128,13 +147,17 @@ KernelChoiceAttr QuantizeProblem::complete(TiledOpInterface op,
       isa<PerAxisAttr>(llvm::to_vector(choice.getEntries()).back().getTile());
   if (isComplete)
     return choice;
-  KernelChoiceAttr chosen = choose(op, target);
-  // A range that is given stands; where there is none, groups may be too large.
-  if (!choice.getFirst().getRange())
-    return chosen;
-  AlternativeAttr perAxis = llvm::to_vector(chosen.getEntries()).back();
-  return appendAlternatives(
-      choice, KernelChoiceAttr::get(op->getContext(), perAxis.getTile()));
+  // What is written stands, for the groups that its family is worthwhile for
+  // where it has no range: the others may be too large.
+  MLIRContext *context = op->getContext();
+  SmallVector<AlternativeAttr> alternatives(choice.getEntries());
+  AlternativeAttr &last = alternatives.back();
+  if (!last.getRange() && ShapedType::isDynamic(getMeanLength(works.front())))
+    last = AlternativeAttr::get(
+        context, last.getTile(),
+        findBothAxesRange(context, last.getTile(), works, target), /*wave=*/0);
+  alternatives.push_back(choosePerAxisKernels(context, works, target));
+  return KernelChoiceAttr::get(context, alternatives);
 }
 
 /// Of an operation along several axes.
@@ -164,7 +187,7 @@ static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
     return op->emitError("'")
            << op->getName() << "' has the tile "
            << describeTile(alternative.getTile()) << ", but on target "
-           << target.chip << " its layouts take "
+           << target.chip << " its layouts, types and rounding take "
            << (legal.empty() ? "a kernel for each axis only" : expected)
            << "; use that, or no tiles";
   }

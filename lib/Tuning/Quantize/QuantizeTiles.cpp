@@ -315,7 +315,10 @@ getAxisWork(Value input, Value quantized, Value offsets, int64_t axis,
   work.inputSegmentStride = sizes.inSegment;
   work.outputRowStride = sizes.outReduction;
   work.outputColumnStride = sizes.outParallel;
+  if (!work.jagged)
+    work.segmentDim = dims->segment;
   auto quantizedType = cast<RankedTensorType>(quantized.getType());
+  work.fp8Type = quantizedType.getElementType();
   if (GroupPaddingAttr padding = getGroupPadding(quantizedType))
     work.outputPadding = padding.getPad();
   return work;

@@ -65,8 +65,11 @@ static bool hasAlignedRows(int64_t pitch, int64_t elementBytes) {
 }
 
 static bool takes(const QuantizeWork &columns, const QuantizeWork &rows) {
-  bool haveSegments =
-      columns.jagged ? rows.segments == 1 : rows.segments == columns.segments;
+  // Segments of both are the same dimension, not only as many.
+  bool haveSegments = columns.jagged
+                          ? rows.segments == 1
+                          : rows.segments == columns.segments &&
+                                rows.segmentDim == columns.segmentDim;
   bool isPadded = columns.outputPadding > 1;
   return columns.powerOfTwo && rows.powerOfTwo && !rows.jagged &&
          haveSegments && rows.inputRowStride == 1 &&

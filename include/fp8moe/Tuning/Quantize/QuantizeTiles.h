@@ -134,6 +134,10 @@ struct QuantizeWork : KernelWorkBase<QuantizeWork> {
   int64_t inputRowStride = 1, inputColumnStride = 1;
   /// 0 where segments are no dimension of the input.
   int64_t inputSegmentStride = 0;
+  /// That dimension, if they are one.
+  std::optional<int64_t> segmentDim;
+  /// Of the values; null where nothing depends on it.
+  Type fp8Type;
   int64_t outputRowStride = 1, outputColumnStride = 1;
   /// Every jagged segment begins at a multiple of this in the output.
   int64_t outputPadding = 1;
@@ -234,6 +238,11 @@ struct BothAxesAlternative {
 SmallVector<BothAxesAlternative>
 getBothAxesAlternatives(MLIRContext *context, ArrayRef<QuantizeWork> works,
                         const TargetInfo &target);
+
+/// A choice of kernels for each axis, as the last alternative.
+AlternativeAttr choosePerAxisKernels(MLIRContext *context,
+                                     ArrayRef<QuantizeWork> works,
+                                     const TargetInfo &target);
 
 /// Tiles for both axes, and kernels for each axis behind them.
 KernelChoiceAttr chooseBothAxesKernels(MLIRContext *context,

@@ -125,9 +125,10 @@ static LogicalResult launchQuantize(const Quantization &q,
   return lowerChoice(alternatives, ofRanges, lowering);
 }
 
-/// Both axes from one launch where its range holds: `columns` jagged, `rows`
-/// whole. `fallback` is null, or the condition under which what came before has
-/// left the work. The result is that under which it is still to be done.
+/// Both axes at once where its range holds: `columns` of segments, and `rows`,
+/// which are whole. `fallback` is null, or the condition under which what came
+/// before has left the work. The result is that under which it is still to be
+/// done.
 static FailureOr<Value> launchBothAxes(const Quantization &columns,
                                        const Quantization &rows,
                                        AlternativeAttr alternative,

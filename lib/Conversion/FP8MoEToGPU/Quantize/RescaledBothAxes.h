@@ -16,7 +16,8 @@ namespace mlir::fp8moe {
 
 /// What both kernels of #fp8moe.rescaled_both_axes see of their operation: a
 /// tensor whose segments are quantized along their rows and along their
-/// columns.
+/// columns. A line is a row of a segment: `columns` reduces over lines, and a
+/// line is a slice, or column, of `lines`.
 struct RescaledKernel {
   /// The quantization along rows of a segment, whose slices are columns, and
   /// that along columns, whose slices are lines.

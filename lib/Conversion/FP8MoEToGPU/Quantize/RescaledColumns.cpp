@@ -159,7 +159,7 @@ void RescaledColumnsBuilder::build(Value lineTiles) {
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// Tiles begin at multiples of 16 lines of the output, the first one of a
+/// Tiles begin at multiples of 32 lines of the output, the first one of a
 /// jagged segment at or before it. Empty segments have one, for their scales.
 Tile RescaledColumnsBuilder::createTile(Value lineTile, Value firstColumn,
                                         Value isLast) {

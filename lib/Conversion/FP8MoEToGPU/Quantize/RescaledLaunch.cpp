@@ -93,9 +93,13 @@ void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
 Value RescaledLaunch::launch(Value when) {
   HostSize allLines = problem.jagged ? lines : segments * lines;
   // The device counts in 32 bits.
-  Value applies = both(
-      fp8moe::compare(Relation::Less, allLines, HostSize(kMaxCount)).getValue(),
-      when);
+  auto isCountable = [&](const HostSize &size) {
+    return fp8moe::compare(Relation::Less, size, HostSize(kMaxCount))
+        .getValue();
+  };
+  Value applies = both(isCountable(allLines), when);
+  if (problem.outputPadding > 1)
+    applies = both(isCountable(HostSize(b, sizes.extent)), applies);
   Value magnitudes = createClearedWorkspace(
       b, lowering, segments * HostSize(b, sizes.parallel), kMagnitudeAlignment,
       both(applies, isNeeded));

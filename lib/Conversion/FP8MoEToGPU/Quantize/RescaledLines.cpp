@@ -74,17 +74,6 @@ private:
 };
 } // namespace
 
-Value RescaledKernel::getMagnitude(Value segment, Value column) {
-  KernelBuilder &b = getBuilder();
-  Value word = b.add(b.mul(segment, columns.sizes.parallel), column);
-  return b.offsetBytes(magnitudes, b.mul(word, kWordBytes));
-}
-
-SegmentView RescaledKernel::createLines(Value segment) {
-  return lines.createSegment(columns.problem.jagged ? getBuilder().i64(0)
-                                                    : segment);
-}
-
 void RescaledLinesBuilder::build(Value linesPerTile) {
   lineMemory = b.allocateShared(kLineSlots * countSubgroups() * kWordBytes,
                                 "magnitudes_of_lines");
@@ -217,6 +206,8 @@ void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
   auto post = [&] {
     postMagnitudes(segment, ArrayRef(results).drop_front(held));
   };
+  // Lines behind the last segment have no scales of columns. The next lines may
+  // begin with the slot that threads still read.
   b.createIf(b.less(segment, kernel.columns.sizes.segments), post,
              [&] { b.createBarrier(); });
 }

@@ -181,7 +181,7 @@ static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
   }
   remark::passed(later.op->getLoc(), layoutRemark("fused"))
       << "fused with the quantization of the same tensor along the other axis: "
-         "it is read once";
+         "less is read";
   first.op->getResult(0).replaceAllUsesWith(fused->getResult(0));
   second.op->getResult(0).replaceAllUsesWith(fused->getResult(1));
   first.op->getResult(1).replaceAllUsesWith(fused->getResult(2));

@@ -152,3 +152,35 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
     return %o : tensor<?x256xbf16>
   }
 }
+
+// -----
+
+// Only scales that are powers of two leave the fraction as it is.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @rescaled_rounding(%x: tensor<4096x4100xbf16>)
+      -> (tensor<4096x4100xf8E4M3FN, #col>, tensor<4096x4100xf8E4M3FN>) {
+    // expected-error@+1 {{has the tile rescaled_both_axes<threads = 256, chunks = 1, blocks = 4>, but on target sm_90a its layouts, types and rounding take a kernel for each axis only; use that, or no tiles}}
+    %q:2, %s:2 = fp8moe.dynamic_quantize %x along [0, 1] rounding none
+        tiles [#fp8moe.rescaled_both_axes<threads = 256, chunks = 1, blocks = 4>]
+        : tensor<4096x4100xbf16> -> tensor<4096x4100xf8E4M3FN, #col>, tensor<4096x4100xf8E4M3FN>, tensor<4100xf32>, tensor<4096xf32>
+    return %q#0, %q#1 : tensor<4096x4100xf8E4M3FN, #col>, tensor<4096x4100xf8E4M3FN>
+  }
+}
+
+// -----
+
+// No kernel writes two types.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @two_types(%x: tensor<?x1024xbf16>, %ends: tensor<8xi32>)
+      -> (tensor<?x1024xf8E4M3FN, #col>, tensor<?x1024xf8E5M2>) {
+    // expected-error@+1 {{has the tile single_pass_both_axes<columns = 64, stages = 9, row_bytes = 2048, row_stages = 16>, but on target sm_90a its layouts, types and rounding take a kernel for each axis only; use that, or no tiles}}
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0, 1] rounding pow2
+        tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 2048, row_stages = 16>]
+        : tensor<?x1024xbf16> -> tensor<?x1024xf8E4M3FN, #col>, tensor<?x1024xf8E5M2>, tensor<8x1024xf32>, tensor<?xf32>
+    return %q#0, %q#1 : tensor<?x1024xf8E4M3FN, #col>, tensor<?x1024xf8E5M2>
+  }
+}

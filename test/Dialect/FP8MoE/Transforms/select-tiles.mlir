@@ -107,6 +107,31 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
           tensor<?x16384xf8E4M3FN, #col>, tensor<?x16384xf8E4M3FN>
   }
 
+  // Columns are those of experts only where both axes have the same experts: here [0] has a segment for each index
+  // of dimension 1, and [2] one for each of dimension 0.
+  // CHECK-LABEL: func.func @other_segments
+  func.func @other_segments(%w: tensor<512x512x1024xbf16>)
+      -> (tensor<512x512x1024xf8E4M3FN, #fp8moe.strided<[1, 2, 0]>>, tensor<512x512x1024xf8E4M3FN>) {
+    // CHECK: dynamic_quantize %{{.*}} along [0] rounding pow2 tiles [#fp8moe.single_pass_outer<
+    // CHECK: dynamic_quantize %{{.*}} along [2] rounding pow2 tiles [#fp8moe.register_resident<
+    %q:2, %s:2 = fp8moe.dynamic_quantize %w along [0, 2] rounding pow2
+        : tensor<512x512x1024xbf16>
+        -> tensor<512x512x1024xf8E4M3FN, #fp8moe.strided<[1, 2, 0]>>, tensor<512x512x1024xf8E4M3FN>, tensor<512x1024xf32>, tensor<512x512xf32>
+    return %q#0, %q#1 : tensor<512x512x1024xf8E4M3FN, #fp8moe.strided<[1, 2, 0]>>, tensor<512x512x1024xf8E4M3FN>
+  }
+
+  // A tile that is written stands, for all sizes that are known, and gets something behind it.
+  // CHECK-LABEL: func.func @written
+  func.func @written(%w: tensor<2x32x32xbf16>)
+      -> (tensor<2x32x32xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<2x32x32xf8E4M3FN>) {
+    // CHECK: along [1, 2] rounding pow2 tiles [#fp8moe.rescaled_both_axes<threads = 32, chunks = 1, blocks = 8>, #fp8moe.per_axis<
+    %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
+        tiles [#fp8moe.rescaled_both_axes<threads = 32, chunks = 1, blocks = 8>]
+        : tensor<2x32x32xbf16>
+        -> tensor<2x32x32xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<2x32x32xf8E4M3FN>, tensor<2x32xf32>, tensor<2x32xf32>
+    return %q#0, %q#1 : tensor<2x32x32xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<2x32x32xf8E4M3FN>
+  }
+
   // One kernel for each axis, with a tile of its own; only the first axis is jagged, and
   // what nobody reads is not computed. These rows are written as columns.
   // CHECK-LABEL: func.func @both_axes

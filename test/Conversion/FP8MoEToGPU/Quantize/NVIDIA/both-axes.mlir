@@ -57,8 +57,6 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         nvvm.setmaxregister increase 112
 // CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global
 
-// CHECK-LABEL: gpu.func @quantize_rescaled_lines_
-// CHECK-LABEL: gpu.func @quantize_rescaled_columns_
 // CHECK-LABEL: gpu.func @quantize_single_pass_outer_
 // CHECK-NOT:     nvvm.cp.async.bulk.shared.cluster.global
 // CHECK-LABEL: gpu.func @quantize_two_pass_outer_transposing_
@@ -75,7 +73,6 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     %[[MOST:.*]] = arith.divsi %[[HALF]], %c2048
 // CHECK-DAG:     arith.cmpi sle, %{{.*}}, %[[MOST]]
 // CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_single_pass_both_axes_0 {{.*}} block(640, 1, 1) {{.*}} cooperative programmatic when(%[[APPLIES:.*]]) args
-// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_rescaled_columns_{{.*}} when
 // CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_single_pass_outer_{{.*}} cooperative programmatic when
 // CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_two_pass_outer_transposing_{{.*}} when
 // CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_register_resident_{{.*}} when
