@@ -12,6 +12,7 @@
 #include "FP8MoEToGPU/Program/Conditions.h"
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 #include "FP8MoEToGPU/Quantize/QuantizeInstance.h"
+#include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
 #include "fp8moe/Tuning/Quantize/SizeDemand.h"
 
 namespace mlir::fp8moe {
@@ -33,6 +34,15 @@ protected:
   Value index(int64_t value) { return index(builder.getIndexAttr(value)); }
   int64_t getInputBytes() const {
     return problem.inputType.getIntOrFloatBitWidth() / 8;
+  }
+
+  /// The blocks that the card holds, with so many for each multiprocessor.
+  HostSize countResident(int64_t blocks) {
+    Value multiprocessors =
+        plan::DeviceAttrOp::create(b, builder.getIndexType(),
+                                   plan::DeviceAttribute::Multiprocessors)
+            .getResult();
+    return HostSize(b, multiprocessors) * HostSize(blocks);
   }
 
   // Conditions, i1.

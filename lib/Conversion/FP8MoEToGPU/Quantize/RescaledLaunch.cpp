@@ -104,12 +104,8 @@ Value RescaledLaunch::launch(Value when) {
       b, lowering, segments * HostSize(b, sizes.parallel), kMagnitudeAlignment,
       both(applies, isNeeded));
 
-  HostSize resident = HostSize(b, plan::DeviceAttrOp::create(
-                                      b, builder.getIndexType(),
-                                      plan::DeviceAttribute::Multiprocessors)
-                                      .getResult()) *
-                      HostSize(config.residentBlocks);
-  HostSize linesPerTile = rescaled::countLinesPerTile(allLines, resident);
+  HostSize linesPerTile = rescaled::countLinesPerTile(
+      allLines, countResident(config.residentBlocks));
   launchKernel("quantize_rescaled_lines", config.threads,
                ceilDiv(allLines, linesPerTile), linesPerTile, magnitudes,
                applies, [&](RescaledKernel &kernel, Value count) {

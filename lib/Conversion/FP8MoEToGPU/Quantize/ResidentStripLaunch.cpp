@@ -112,11 +112,7 @@ Value ResidentStripLaunch::launch(Value when) {
   SymbolRefAttr kernel = getKernel(arguments);
   HostSize pieces = countAllPieces(config, problem.jagged, segments, rows);
   HostSize workTiles = pieces * strips;
-  HostSize resident = HostSize(b, plan::DeviceAttrOp::create(
-                                      b, builder.getIndexType(),
-                                      plan::DeviceAttribute::Multiprocessors)
-                                      .getResult()) *
-                      HostSize(config.residentBlocks);
+  HostSize resident = countResident(config.residentBlocks);
   // The device counts in 32 bits, and the pieces of a strip need as many
   // blocks, all of which are resident.
   Value applies = both(holds(Relation::Less, rows, HostSize(kMaxCount)),
