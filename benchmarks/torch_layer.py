@@ -328,7 +328,7 @@ def main():
     if options.group_multiple < 1 or options.group_multiple % MULTIPLE:
         parser.error(f"--group-multiple: {options.group_multiple} is no multiple of {MULTIPLE}, which torchao and torch need")
     if options.sizes:
-        return print(" ".join(f"--sizes={K},{N},{E}" for shape in shapes for K, N, E in sizes_of(shape)))
+        return print(" ".join(dict.fromkeys(f"--sizes={K},{N},{E}" for shape in shapes for K, N, E in sizes_of(shape))))
 
     sys.path.append(str(ROOT / "python-bindings"))  # behind an installed package, which may have the compiler
     import torch

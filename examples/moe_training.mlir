@@ -4,9 +4,10 @@
 //   forward    y                       and, for the backward: x per group and column, W along N
 //   backward   grad_x and grad_W       of grad_y and these
 //
-// So x and the weights are each quantized along both of their dimensions where they are read
-// once: operations on the same tensor become one, of which the second form is made of the first
-// one in FP8 (docs/kernels.md#both-axes-by-rescaling). What is held until the backward has one
+// So x and the weights are each quantized along both of their dimensions in one place, where
+// operations on the same tensor become one if that is predicted to be faster: x here, and the
+// weights of 64 experts, if that is written instead of ?. The second form is then made of the
+// first one in FP8 (docs/kernels.md#both-axes-by-rescaling). What is held until the backward has one
 // byte for each element of x, where bf16 has two, and one more for each weight.
 //
 // What one program hands to another is no choice of the compiler: here it is contiguous along
@@ -17,6 +18,10 @@
 //   fp8moe-compile examples/moe_training.mlir --target=cpu -o out
 //   fp8moe-run out/cpu --program=forward --random=1 --tokens=100 \
 //     --shape weights=4x2048x1408 --shape offsets=4 --outputs=outputs.safetensors
+//   fp8moe-run out/cpu --program=backward --random=1 --tokens=100 \
+//     --shape x_columns=640x2048 --shape x_scales=4x2048 --shape weights_n=4x2048x1408 \
+//     --shape weights_scales=4x2048 --shape offsets=4
+// (100 rows in 4 groups have room for 640, which the forward prints.)
 
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>
 #padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>

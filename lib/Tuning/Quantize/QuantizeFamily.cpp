@@ -86,11 +86,14 @@ static bool isClearlyLess(const Cost &cost, const Cost &apart) {
 static std::optional<std::pair<int64_t, int64_t>>
 findWorthwhileLengths(const BothAxesFamily &family,
                       ArrayRef<QuantizeWork> works, const TargetInfo &target) {
-  QuantizeWork nominal = withNominalSizes(works[0]);
+  // With an unknown number of groups there are more rows where groups are
+  // longer, not fewer groups.
+  QuantizeWork nominal = withNominalSizes(works[0]), known = works[0];
+  known.segments = nominal.segments;
   std::optional<std::pair<int64_t, int64_t>> lengths;
   int64_t shorter = 0;
   for (int64_t length : getTypicalLengths()) {
-    QuantizeWork columns = withTypicalGroups(works[0], nominal, length);
+    QuantizeWork columns = withTypicalGroups(known, nominal, length);
     QuantizeWork rows = works[1];
     rows.columns = columns.rows;
     rows.segments = columns.jagged ? 1 : columns.segments;

@@ -61,7 +61,7 @@ protected:
 static bool hasAlignedRows(int64_t pitch, int64_t elementBytes) {
   constexpr int64_t kAlignment = 16;
   return !ShapedType::isDynamic(pitch) &&
-         pitch * elementBytes % kAlignment == 0;
+         pitch % (kAlignment / elementBytes) == 0;
 }
 
 static bool takes(const QuantizeWork &columns, const QuantizeWork &rows) {

@@ -175,8 +175,10 @@ static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
           << "not fused with the quantization of the same tensor along the "
              "other axis: on " +
                  target.chip.str() +
-                 (isOneKernel ? " one kernel for both would take longer"
-                              : " each axis is a kernel that reads it");
+                 (isOneKernel
+                      ? " one kernel for both would take longer"
+                      : " no kernel for both is predicted to be clearly "
+                        "faster");
     return false;
   }
   remark::passed(later.op->getLoc(), layoutRemark("fused"))
