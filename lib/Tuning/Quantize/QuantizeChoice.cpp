@@ -122,6 +122,18 @@ Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
   return sum;
 }
 
+std::optional<std::pair<QuantizeTileCost, RangeAttr>>
+fp8moe::findBothAxesTile(MLIRContext *context, TileAttrInterface tile,
+                         ArrayRef<QuantizeWork> works,
+                         const TargetInfo &target) {
+  for (const BothAxesAlternative &alternative :
+       getBothAxesAlternatives(context, works, target))
+    for (const QuantizeTileCost &candidate : alternative.tiles)
+      if (getQuantizeTile(context, candidate.config) == tile)
+        return {{candidate, alternative.range}};
+  return std::nullopt;
+}
+
 /// The best tile of each alternative that is worthwhile, and may take the
 /// works.
 static SmallVector<std::pair<QuantizeTileCost, RangeAttr>>
@@ -145,12 +157,9 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
     return std::nullopt;
   MLIRContext *context = op->getContext();
   if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr()) {
-    for (const BothAxesAlternative &alternative :
-         getBothAxesAlternatives(context, works, target))
-      for (const QuantizeTileCost &tile : alternative.tiles)
-        if (getQuantizeTile(context, tile.config) ==
-            choice.getFirst().getTile())
-          return tile;
+    if (auto found = findBothAxesTile(context, choice.getFirst().getTile(),
+                                      works, target))
+      return found->first;
     return std::nullopt;
   }
   std::optional<QuantizeTileCost> best;

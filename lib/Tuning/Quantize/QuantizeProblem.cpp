@@ -124,19 +124,6 @@ KernelChoiceAttr QuantizeProblem::choose(Operation *op,
   return chooseBothAxesKernels(op->getContext(), works, target);
 }
 
-/// The groups that a tile for both axes is worthwhile for; null for all, and
-/// for a tile that does not take the works.
-static RangeAttr findBothAxesRange(MLIRContext *context, TileAttrInterface tile,
-                                   ArrayRef<QuantizeWork> works,
-                                   const TargetInfo &target) {
-  for (const BothAxesAlternative &alternative :
-       getBothAxesAlternatives(context, works, target))
-    for (const QuantizeTileCost &candidate : alternative.tiles)
-      if (getQuantizeTile(context, candidate.config) == tile)
-        return alternative.range;
-  return {};
-}
-
 KernelChoiceAttr QuantizeProblem::complete(TiledOpInterface op,
                                            const TargetInfo &target) const {
   KernelChoiceAttr choice = op.getTilesAttr();
@@ -153,9 +140,9 @@ KernelChoiceAttr QuantizeProblem::complete(TiledOpInterface op,
   SmallVector<AlternativeAttr> alternatives(choice.getEntries());
   AlternativeAttr &last = alternatives.back();
   if (!last.getRange() && ShapedType::isDynamic(getMeanLength(works.front())))
-    last = AlternativeAttr::get(
-        context, last.getTile(),
-        findBothAxesRange(context, last.getTile(), works, target), /*wave=*/0);
+    if (auto found = findBothAxesTile(context, last.getTile(), works, target))
+      last = AlternativeAttr::get(context, last.getTile(), found->second,
+                                  /*wave=*/0);
   alternatives.push_back(choosePerAxisKernels(context, works, target));
   return KernelChoiceAttr::get(context, alternatives);
 }

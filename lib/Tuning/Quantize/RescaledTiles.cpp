@@ -34,6 +34,9 @@ static constexpr int64_t kMostChunks = 2;
 /// Threads of a multiprocessor, which have registers for one chunk of 16 bits
 /// each.
 static constexpr int64_t kResidentThreads = 1024;
+/// Blocks of a multiprocessor at most: each combines the magnitudes of all
+/// columns with others' in memory.
+static constexpr int64_t kMostBlocks = 8;
 /// Launches: magnitudes are cleared, lines quantized, columns made of them.
 static constexpr int64_t kLaunches = 3;
 
@@ -100,7 +103,7 @@ static SmallVector<QuantizeTileCost> rankTiles(const QuantizeWork &columns,
       llvm::alignTo(llvm::divideCeil(chunks, perThread), target.warpSize);
   int64_t wordsOfChunk = perThread * columns.inputBytes / 2;
   config.residentBlocks = std::clamp<int64_t>(
-      kResidentThreads / wordsOfChunk / config.threads, 1, 8);
+      kResidentThreads / wordsOfChunk / config.threads, 1, kMostBlocks);
 
   int64_t lines = columns.rows * (columns.jagged ? 1 : columns.segments);
   int64_t resident = target.multiprocessors * config.residentBlocks;

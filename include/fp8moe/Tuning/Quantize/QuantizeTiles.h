@@ -239,6 +239,12 @@ SmallVector<BothAxesAlternative>
 getBothAxesAlternatives(MLIRContext *context, ArrayRef<QuantizeWork> works,
                         const TargetInfo &target);
 
+/// A tile of theirs, and the range of its alternative; none for a tile that
+/// does not take the works.
+std::optional<std::pair<QuantizeTileCost, RangeAttr>>
+findBothAxesTile(MLIRContext *context, TileAttrInterface tile,
+                 ArrayRef<QuantizeWork> works, const TargetInfo &target);
+
 /// A choice of kernels for each axis, as the last alternative.
 AlternativeAttr choosePerAxisKernels(MLIRContext *context,
                                      ArrayRef<QuantizeWork> works,

@@ -127,16 +127,7 @@ Value OuterStripBuilder::combineMagnitudes(Value pointer, int64_t count) {
 }
 
 SmallVector<Value> OuterStripBuilder::loadScales(Value first, int64_t count) {
-  Value pointer = b.offsetBytes(scaleMemory, b.mul(first, sizeof(float)));
-  SmallVector<Value> scales;
-  for (int64_t i = 0; i < count; i += 4) {
-    Value words =
-        b.load(b.getWordsType(), b.offsetBytes(pointer, i * sizeof(float)),
-               kVectorBytes);
-    for (Value word : b.unpackWords(words))
-      scales.push_back(b.bitcast(b.getF32Type(), word));
-  }
-  return scales;
+  return loadSharedScales(b, scaleMemory, first, count);
 }
 
 //===----------------------------------------------------------------------===//

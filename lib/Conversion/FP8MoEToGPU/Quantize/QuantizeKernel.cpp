@@ -176,3 +176,17 @@ void QuantizeKernel::createSliceZeroFill(const Plane &output, Value column,
     return SmallVector<Value>();
   });
 }
+
+SmallVector<Value> fp8moe::loadSharedScales(KernelBuilder &b, Value memory,
+                                            Value first, int64_t count) {
+  Value pointer = b.offsetBytes(memory, b.mul(first, sizeof(float)));
+  SmallVector<Value> scales;
+  for (int64_t i = 0; i < count; i += 4) {
+    Value words =
+        b.load(b.getWordsType(), b.offsetBytes(pointer, i * sizeof(float)),
+               kVectorBytes);
+    for (Value word : b.unpackWords(words))
+      scales.push_back(b.bitcast(b.getF32Type(), word));
+  }
+  return scales;
+}

@@ -103,6 +103,10 @@ private:
   Value inputPointer, offsetsPointer, outputPointer, scalesPointer;
 };
 
+/// Scales `first` ... of those in shared memory at `memory`, after a barrier.
+SmallVector<Value> loadSharedScales(KernelBuilder &b, Value memory, Value first,
+                                    int64_t count);
+
 /// The kernels' bodies, one function for each family of schedules.
 void buildTwoPassInner(QuantizeKernel &kernel, const QuantizeConfig &config);
 void buildRegisterResident(QuantizeKernel &kernel,

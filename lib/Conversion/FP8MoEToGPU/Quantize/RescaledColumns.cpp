@@ -103,7 +103,6 @@ private:
   void createScales(const Tile &tile);
   void storeExponents(Value scale, Value column);
   ColumnExponents loadExponents(Value column);
-  SmallVector<Value> loadScales(Value column);
 
   void rescaleTile(const Tile &tile);
   /// 16 bytes at once, and i1: whether all of them are right.
@@ -255,17 +254,6 @@ ColumnExponents RescaledColumnsBuilder::loadExponents(Value column) {
   return result;
 }
 
-SmallVector<Value> RescaledColumnsBuilder::loadScales(Value column) {
-  SmallVector<Value> scales;
-  Value pointer = b.offsetBytes(scaleMemory, b.mul(column, sizeof(float)));
-  for (int64_t i = 0; i < kOutputChunk; i += kVectorBytes / kWordBytes)
-    for (Value word : b.unpackWords(
-             b.load(b.getWordsType(), b.offsetBytes(pointer, i * sizeof(float)),
-                    kVectorBytes)))
-      scales.push_back(b.bitcast(b.getF32Type(), word));
-  return scales;
-}
-
 //===----------------------------------------------------------------------===//
 // Bytes
 //===----------------------------------------------------------------------===//
@@ -304,8 +292,8 @@ Value RescaledColumnsBuilder::quantize(const Tile &tile, Value line,
                                 columns.getInputChunks(kOutputChunk), line,
                                 {b.i64(0), columns.sizes.parallel}))
     llvm::append_range(values, columns.math.unpackValues(words));
-  return b.packWords(
-      columns.math.createQuantizeOwn(values, loadScales(column)));
+  return b.packWords(columns.math.createQuantizeOwn(
+      values, loadSharedScales(b, scaleMemory, column, kOutputChunk)));
 }
 
 void RescaledColumnsBuilder::rescaleTile(const Tile &tile) {
