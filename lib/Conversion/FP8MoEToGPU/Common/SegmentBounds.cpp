@@ -117,59 +117,76 @@ Segment fp8moe::createSegmentBounds(KernelBuilder &b, Value offsets,
   return segment;
 }
 
-std::pair<Value, Segment> fp8moe::findSegment(KernelBuilder &b, Value offsets,
-                                              Value tile, Value count,
-                                              Value rows, int64_t padding,
-                                              bool emptyHaveTile,
-                                              int64_t alignment) {
+/// Tiles of the segments of all lanes, which lie at `start` and have `length`
+/// rows.
+static Value countTiles(KernelBuilder &b, const SegmentTiling &tiling,
+                        Value start, Value length, Value exists) {
+  Value tiles = b.ceilDiv(length, tiling.rows);
+  if (tiling.alignment > 1) {
+    Value more = b.bitAnd(start, tiling.alignment - 1);
+    tiles = b.select(b.equal(length, 0), tiles,
+                     b.ceilDiv(b.add(length, more), tiling.rows));
+  }
+  if (tiling.emptyHaveTile)
+    tiles = b.maxS(tiles, b.zeroExtend(b.getI32Type(), exists));
+  return tiles;
+}
+
+FoundSegment fp8moe::findSegment(KernelBuilder &b, Value offsets, Value tile,
+                                 Value count, Value rows,
+                                 const SegmentTiling &tiling) {
   BoundsBuilder bounds{b, offsets, createRows32(b, rows)};
   Value lane = b.truncate(b.getI32Type(), b.getLane());
-  Value zero = b.i32(0);
   Value tile32 = b.truncate(b.getI32Type(), tile);
-  // The last end and the tiles of all segments so far; then, in the lane that
-  // finds it, the segment's number plus one, start, length and first tile.
+  auto add = [&](Value lhs, Value rhs) { return b.add(lhs, rhs); };
+  const bool isPadded = tiling.outputPadding > 1;
+  // Of all segments so far the last end, the tiles, and with padding the blocks
+  // of it; then, in the lane that finds it, the segment's number plus one, its
+  // length, and what lies before it of those.
+  const size_t sums = 2 + isPadded;
   SmallVector<Value> found = b.createFor(
-      b.i64(0), count, b.getSubgroupSize(), SmallVector<Value>(6, zero),
+      b.i64(0), count, b.getSubgroupSize(),
+      SmallVector<Value>(2 * sums + 2, b.i32(0)),
       [&](Value first, ValueRange carried) {
         auto [start, end] =
             bounds.createLaneBounds(first, count, carried[0], lane);
         Value length = b.sub(end, start);
-        Value tiles = b.ceilDiv(length, padding);
-        if (alignment > 1) {
-          Value more = b.bitAnd(start, alignment - 1);
-          tiles = b.select(b.equal(length, 0), tiles,
-                           b.ceilDiv(b.add(length, more), padding));
-        }
-        if (emptyHaveTile) {
-          Value exists = b.less(b.add(first, b.getLane()), count);
-          tiles = b.maxS(tiles, b.zeroExtend(b.getI32Type(), exists));
-        }
-        Value endTile = b.add(
-            carried[1], b.scanLanes(tiles, lane, [&](Value lhs, Value rhs) {
-              return b.add(lhs, rhs);
-            }));
+        Value exists = b.less(b.add(first, b.getLane()), count);
+        Value tiles = countTiles(b, tiling, start, length, exists);
+        Value endTile = b.add(carried[1], b.scanLanes(tiles, lane, add));
         Value firstTile = b.sub(endTile, tiles);
         Value holds =
             b.bitAnd(b.lessEqual(firstTile, tile32), b.less(tile32, endTile));
         Value number = b.add(b.add(b.truncate(b.getI32Type(), first), lane), 1);
-        SmallVector<Value> next{bounds.shuffleLast(end),
-                                bounds.shuffleLast(endTile)};
-        Value found[] = {number, start, length, firstTile};
+        SmallVector<Value> next{end, endTile};
+        SmallVector<Value> ofLane{number, length, start, firstTile};
+        if (isPadded) {
+          Value blocks = b.ceilDiv(length, tiling.outputPadding);
+          next.push_back(b.add(carried[2], b.scanLanes(blocks, lane, add)));
+          ofLane.push_back(b.sub(next.back(), blocks));
+        }
+        for (Value &sum : next)
+          sum = bounds.shuffleLast(sum);
         for (auto [value, before] :
-             llvm::zip_equal(found, carried.drop_front(2)))
+             llvm::zip_equal(ofLane, carried.drop_front(sums)))
           next.push_back(b.select(holds, value, before));
         return next;
       });
+  SmallVector<Value> ofTile;
+  for (Value value : ArrayRef(found).drop_front(sums))
+    ofTile.push_back(b.maxOfLanes(value));
+  Value isRemainder = b.equal(ofTile[0], 0);
   auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
-  SmallVector<Value> all;
-  for (Value value : ArrayRef(found).drop_front(2))
-    all.push_back(b.maxOfLanes(value));
-  Value isRemainder = b.equal(all[0], 0);
-  Segment segment;
-  segment.start = widen(b.select(isRemainder, found[0], all[1]));
-  segment.length = widen(all[2]);
-  segment.paddedStart =
-      b.mul(widen(b.select(isRemainder, found[1], all[3])), padding);
-  Value index = b.select(isRemainder, count, b.sub(widen(all[0]), 1));
-  return {index, segment};
+  auto getBefore = [&](size_t sum) {
+    return widen(b.select(isRemainder, found[sum], ofTile[2 + sum]));
+  };
+  FoundSegment result;
+  result.index = b.select(isRemainder, count, b.sub(widen(ofTile[0]), 1));
+  result.firstTileRow = b.mul(getBefore(1), tiling.rows);
+  result.bounds.start = getBefore(0);
+  result.bounds.length = widen(ofTile[1]);
+  result.bounds.paddedStart = isPadded
+                                  ? b.mul(getBefore(2), tiling.outputPadding)
+                                  : result.bounds.start;
+  return result;
 }

@@ -31,17 +31,33 @@ struct Segment {
 Segment createSegmentBounds(KernelBuilder &b, Value offsets, Value index,
                             Value count, Value rows, int64_t padding);
 
-/// The segment whose rows, padded to a multiple of `padding`, hold the rows
-/// from `tile` * `padding` on, and its number: `count` and the remainder rows
-/// where no segment does. `tile` must be uniform in the subgroup.
-/// With `emptyHaveTile`, segments without rows have a tile, too. Rows are
-/// counted from the multiple of `alignment`, a power of two, at or before the
-/// first row of each segment on.
-std::pair<Value, Segment> findSegment(KernelBuilder &b, Value offsets,
-                                      Value tile, Value count, Value rows,
-                                      int64_t padding,
-                                      bool emptyHaveTile = false,
-                                      int64_t alignment = 1);
+/// How the rows of segments are divided into tiles.
+struct SegmentTiling {
+  /// Rows of a tile; each segment begins one.
+  int64_t rows;
+  /// Segments without rows have a tile, too.
+  bool emptyHaveTile = false;
+  /// Rows are counted from the multiple of it, a power of two, at or before the
+  /// first row of each segment on.
+  int64_t alignment = 1;
+  /// That of paddedStart in the bounds of segments.
+  int64_t outputPadding = 1;
+};
+
+/// The segment that has a tile.
+struct FoundSegment {
+  /// Its number: that of segments, for tiles behind all of them, which have the
+  /// remainder rows.
+  Value index;
+  /// Its first row in tiles: the number of those before it times their rows.
+  Value firstTileRow;
+  Segment bounds;
+};
+
+/// The segment that has tile `tile` of those of all segments. The lanes of a
+/// subgroup work together, so `tile` must be uniform in it.
+FoundSegment findSegment(KernelBuilder &b, Value offsets, Value tile,
+                         Value count, Value rows, const SegmentTiling &tiling);
 
 } // namespace mlir::fp8moe
 

@@ -40,16 +40,17 @@ SegmentTile SegmentTiles::createTile(Value batch, Value rowTile,
   tile.isRemainder = b.i1(false);
   if (!offsets)
     return tile;
-  auto [index, bounds] =
-      findSegment(b, offsets, rowTile, segments, rows, kSegmentTile,
-                  /*emptyHaveTile=*/false, rowAlignment);
+  SegmentTiling tiling{kSegmentTile};
+  tiling.alignment = rowAlignment;
+  auto [index, firstTileRow, bounds] =
+      findSegment(b, offsets, rowTile, segments, rows, tiling);
   tile.batch = b.i64(0);
   tile.segment = index;
   tile.isRemainder = b.equal(index, segments);
   Value end = b.add(bounds.start, bounds.length);
   tile.rows.range = {bounds.start, b.select(tile.isRemainder, rows, end)};
   Value first = b.bitAnd(bounds.start, -rowAlignment);
-  tile.rows.first = b.add(first, b.sub(tile.rows.first, bounds.paddedStart));
+  tile.rows.first = b.add(first, b.sub(tile.rows.first, firstTileRow));
   return tile;
 }
 

@@ -73,6 +73,8 @@ struct Tile {
   /// In lines of the output.
   Value firstLine;
   Value firstColumn;
+  /// What a line's number in the input, which has no paddings, is larger by.
+  Value moved;
   /// i1: it is the first one of its segment; it lies behind all segments.
   Value isFirst, isRemainder;
   /// i1: nothing lies behind it.
@@ -174,18 +176,20 @@ Tile RescaledColumnsBuilder::createTile(Value lineTile, Value firstColumn,
     tile.firstLine = b.mul(inSegment, kTile);
     tile.isFirst = b.equal(inSegment, 0);
     tile.isRemainder = b.i1(false);
+    tile.moved = b.i64(0);
     return tile;
   }
-  auto [segment, bounds] =
+  SegmentTiling tiling{kTile, /*emptyHaveTile=*/true};
+  tiling.outputPadding = columns.problem.outputPadding;
+  if (!isPadded())
+    tiling.alignment = rescaled::kLineAlignment;
+  auto [segment, firstTileRow, bounds] =
       findSegment(b, columns.getOffsets(), lineTile, sizes.segments,
-                  sizes.reduction, kTile, /*emptyHaveTile=*/true,
-                  /*alignment=*/isPadded() ? 1 : rescaled::kLineAlignment);
-  Value before = b.sub(b.mul(lineTile, kTile), bounds.paddedStart);
+                  sizes.reduction, tiling);
+  Value before = b.sub(b.mul(lineTile, kTile), firstTileRow);
   tile.segment = segment;
-  tile.view = isPadded()
-                  ? columns.createSegment(segment)
-                  : columns.createSegment(
-                        segment, {bounds.start, bounds.length, bounds.start});
+  tile.view = columns.createSegment(segment, bounds);
+  tile.moved = b.sub(bounds.start, bounds.paddedStart);
   Value first = b.bitAnd(tile.view.rows.low, -rescaled::kLineAlignment);
   tile.firstLine = b.add(first, before);
   tile.isFirst = b.equal(before, 0);
@@ -298,15 +302,7 @@ Value RescaledColumnsBuilder::quantize(const Tile &tile, Value line,
 
 void RescaledColumnsBuilder::rescaleTile(const Tile &tile) {
   IndexRange lines = tile.view.rows;
-  // Lines of the input, which has no paddings.
   SegmentView ofLines = kernel.createLines(tile.segment);
-  Value moved = b.i64(0);
-  if (isPadded())
-    moved = b.sub(createSegmentBounds(b, columns.getOffsets(), tile.segment,
-                                      columns.sizes.segments,
-                                      columns.sizes.reduction, /*padding=*/1)
-                      .start,
-                  lines.low);
   Plane quantized = kernel.lines.getOutputPlane(ofLines, Along::Rows);
   quantized.savesRegisters = true;
 
@@ -320,7 +316,7 @@ void RescaledColumnsBuilder::rescaleTile(const Tile &tile) {
   for (int64_t i : llvm::seq(kPack)) {
     inOutput.push_back(
         b.clamp(b.add(first, i), lines.low, b.sub(lines.high, 1)));
-    inInput.push_back(b.add(inOutput.back(), moved));
+    inInput.push_back(b.add(inOutput.back(), tile.moved));
   }
   SmallVector<Value> loaded =
       loadChunks(b, quantized, b.add(tile.firstColumn, column), /*chunks=*/1,

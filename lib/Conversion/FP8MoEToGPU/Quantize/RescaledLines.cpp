@@ -116,9 +116,9 @@ std::pair<Value, Value> RescaledLinesBuilder::findSegmentOf(Value line) {
     Value segment = b.divU(line, sizes.reduction);
     return {segment, b.mul(b.add(segment, 1), sizes.reduction)};
   }
-  auto [segment, bounds] =
+  auto [segment, firstTileRow, bounds] =
       findSegment(b, kernel.columns.getOffsets(), line, sizes.segments,
-                  sizes.reduction, /*padding=*/1);
+                  sizes.reduction, {/*rows=*/1});
   // Behind the last segment there may be lines of none.
   Value end = b.select(b.equal(segment, sizes.segments), sizes.reduction,
                        b.add(bounds.start, bounds.length));

@@ -146,14 +146,15 @@ Value ResidentStripBuilder::enterPiece(Value workTile) {
   // The pieces of a strip follow each other, and so do the strips of a segment.
   Value number = b.divU(workTile, strips), index, first, start;
   if (kernel.problem.jagged) {
-    auto [found, bounds] =
+    SegmentTiling tiling{held, /*emptyHaveTile=*/true};
+    tiling.outputPadding = kernel.problem.outputPadding;
+    auto [found, firstTileRow, bounds] =
         findSegment(b, kernel.getOffsets(), number, kernel.sizes.segments,
-                    kernel.sizes.reduction, held, /*emptyHaveTile=*/true);
+                    kernel.sizes.reduction, tiling);
     index = widen(uniform(found));
-    first = widen(uniform(b.divU(bounds.paddedStart, held)));
+    first = widen(uniform(b.divU(firstTileRow, held)));
     Segment placed{widen(uniform(bounds.start)), widen(uniform(bounds.length)),
-                   Value()};
-    placed.paddedStart = placed.start;
+                   widen(uniform(bounds.paddedStart))};
     start = placed.start;
     Value length = placed.length;
     // Those behind the last segment have scales of their own.
@@ -163,9 +164,7 @@ Value ResidentStripBuilder::enterPiece(Value workTile) {
     pieces = countPieces(length);
     firstRow = start;
     numRows = b.truncate(b.getI32Type(), length);
-    segment = kernel.problem.outputPadding > 1
-                  ? kernel.createSegment(index)
-                  : kernel.createSegment(index, placed);
+    segment = kernel.createSegment(index, placed);
   } else {
     pieces = countPieces(kernel.sizes.reduction);
     index = b.divU(number, widen(pieces));
