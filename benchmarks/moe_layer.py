@@ -13,10 +13,11 @@ FP8 grouped matmul (when torchao is installed) and torch's bf16 grouped matmul.
     fp8moe-compile build/benchmarks/moe_layer.mlir --target=sm_90a -o build/benchmarks/moe_layer
     python3 benchmarks/moe_layer.py build/benchmarks/moe_layer/sm_90a --json build/benchmarks/layer.json
 
-The IR is that of examples/moe_layer.mlir, whose forward and backward each quantize what they read, and of
-examples/moe_training.mlir, whose forward hands FP8 over to the backward, with the sizes of each shape; the number of tokens
-stays unknown. All results are first compared with those of bf16, from which FP8 may differ by its rounding errors and no more. torch's passes are
-those of its autograd; timing.py says how time is measured.
+The IR is that of examples/moe_layer.mlir, whose forward and backward each quantize what they read, of
+examples/moe_training.mlir, whose forward hands FP8 over to the backward, and of examples/moe_accumulation.mlir, a
+microbatch of several between which the weights do not change: they are quantized before, which has a column of its own. Sizes are those
+of each shape; the number of tokens stays unknown. All results are first compared with those of bf16, from which FP8 may differ by its rounding errors and no
+more. torch's passes are those of its autograd; timing.py says how time is measured.
 """
 
 import argparse
@@ -39,7 +40,8 @@ SHAPES = [  # tokens, N, K, experts
     (65536, 1408, 2048, 64),
 ]
 # What examples/ has of the layer, and how it is called here.
-EXAMPLES = {"moe_layer": "fp8moe", "moe_training": "fp8moe, handed over"}
+EXAMPLES = {"moe_layer": "fp8moe", "moe_training": "handed over", "moe_accumulation": "weights kept"}
+QUANTIZE_WEIGHTS = "their quantization"
 # e4m3 has 3 bits after the leading one: products of two roundings are off by 4% in the mean.
 FP8_TOLERANCE = 0.06
 
@@ -55,7 +57,7 @@ def print_ir(shapes, examples=EXAMPLES):
     for example in examples:
         head, body = (ROOT / "examples" / f"{example}.mlir").read_text().split("module {\n", 1)
         aliases |= dict.fromkeys(line for line in head.splitlines() if line.startswith("#"))
-        bodies.append(re.sub(r"@(forward|backward)", rf"@{example}_\1", body.rstrip().removesuffix("}")))
+        bodies.append(re.sub(r"@(\w+)\(", rf"@{example}_\1(", body.rstrip().removesuffix("}")))
     print("// Written by benchmarks/moe_layer.py --ir from examples/.\n\n" + "\n".join(aliases))
     functions = "".join(bodies).replace("2048", "K").replace("1408", "N")
     # What begins with the number of experts: weights, offsets and the scales of groups.
@@ -64,7 +66,7 @@ def print_ir(shapes, examples=EXAMPLES):
     for shape in shapes:
         sizes = dict(zip("NKE", shape[1:]))
         sized = re.sub(r"(?<=[<x])[NKE](?=x)", lambda match: str(sizes[match[0]]), functions)
-        print(re.sub(r"(@\w+_(forward|backward))", rf"\1_{name_of(shape)}", sized))
+        print(re.sub(r"(@\w+)\(", rf"\1_{name_of(shape)}(", sized))
 
 
 class Layer:
@@ -83,23 +85,41 @@ class Layer:
         self.offsets = torch.tensor(ends, dtype=torch.int32, device="cuda")
 
     def ours(self, artifact, example):
-        """The programs of an example. What the forward hands over is what it returns besides y."""
+        """The programs of an example, one microbatch. A pass takes what it asks for of x, the weights and of what
+        programs before it return."""
         import torch
 
-        forward, backward = (artifact.program(f"{example}_{p}_{name_of(self.shape)}") for p in ("forward", "backward"))
-        weights = self.weights.transpose(-2, -1)
-        operands = {"x": self.x, "weights": weights}
-        grads = {"grad_x": torch.empty_like(self.x), "grad_weights": torch.empty_like(self.weights)}
-        first = forward(**operands, offsets=self.offsets)
+        def program(name):
+            return self.program(artifact, example, name)
+
+        known = {"x": self.x, "weights": self.weights.transpose(-2, -1), "grad_y": self.grad_y, "offsets": self.offsets}
+        forward, backward = program("forward"), program("backward")
+        if example == "moe_accumulation":
+            known |= program("quantize_weights")(weights=known["weights"])._asdict()
+
+        def operands(of):
+            return {tensor.name: known[tensor.name] for tensor in of.inputs}
+
+        first = forward(**operands(forward))
         results = {"y": first} if isinstance(first, torch.Tensor) else first._asdict()
-        kept = {name: result for name, result in results.items() if name != "y"} or operands
+        known |= results
+        grads = {"grad_x": torch.empty_like(self.x), "grad_weights": torch.empty_like(self.weights)}
+        of_forward, of_backward = operands(forward), operands(backward)
 
         def run():
-            forward(**operands, offsets=self.offsets, out=results)
-            backward(grad_y=self.grad_y, **kept, offsets=self.offsets, out=grads)
+            forward(**of_forward, out=results)
+            backward(**of_backward, out=grads)
             return results["y"], grads["grad_x"], grads["grad_weights"]
 
         return run
+
+    def program(self, artifact, example, name):
+        return artifact.program(f"{example}_{name}_{name_of(self.shape)}")
+
+    def quantize_weights(self, artifact):
+        program, weights = self.program(artifact, "moe_accumulation", "quantize_weights"), self.weights.transpose(-2, -1)
+        results = program(weights=weights)._asdict()
+        return lambda: program(weights=weights, out=results)
 
     def autograd(self, matmul):
         """Forward and backward of matmul(x, weights [E, K, N], offsets)."""
@@ -159,6 +179,7 @@ def measure(shape, artifact, options, rng):
     reference = runs["torch bf16"]()
     for name in runs:
         check(shape, name, runs[name](), reference)
+    runs[QUANTIZE_WEIGHTS] = layer.quantize_weights(artifact)
     row["us"] = sustained_us({name: [run] for name, run in runs.items()}, options.rounds, rng)
     return row
 
@@ -167,10 +188,10 @@ def show(row):
     us, first = row["us"], row["first_call_s"]
     tokens, n, k, experts = row["shape"]
     cells = [f"{tokens},{n},{k},{experts}"]
-    for name in (*EXAMPLES.values(), "torchao fp8", "torch bf16"):
+    for name in (*EXAMPLES.values(), QUANTIZE_WEIGHTS, "torchao fp8", "torch bf16"):
         cells.append(f"{us[name]:.0f}" if name in us else "-")
-    for ours in EXAMPLES.values():
-        for name in ("torchao fp8", "torch bf16"):
+    for name in ("torchao fp8", "torch bf16"):
+        for ours in EXAMPLES.values():
             cells.append(f"{us[name] / us[ours]:.2f}x" if name in us else "-")
     for name in ("fp8moe", "torchao fp8"):
         cells.append(f"{first[name]:.2f} s" if name in first else "-")
@@ -201,8 +222,10 @@ def main():
     torch.zeros(1, device="cuda")
     artifact = fp8moe.runtime.load(options.artifact, device="cuda:0")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; forward + backward in us\n")
-    cells = ["M,N,K,E", *EXAMPLES.values(), "torchao fp8", "torch bf16"]
-    cells += ["over torchao", "over bf16", "handed over: over torchao", "over bf16", "first call", "torchao's"]
+    cells = ["M,N,K,E", *EXAMPLES.values(), QUANTIZE_WEIGHTS, "torchao fp8", "torch bf16"]
+    for name in ("torchao", "bf16"):
+        cells += [f"over {name}", *list(EXAMPLES.values())[1:]]
+    cells += ["first call", "torchao's"]
     print("| " + " | ".join(cells) + " |\n" + "|---" * len(cells) + "|")
     rows = []
     for shape in SHAPES:

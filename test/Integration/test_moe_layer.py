@@ -22,6 +22,7 @@ import safetensors_io
 
 FILE = "../../../examples/moe_layer.mlir"
 TRAINING = "../../../examples/moe_training.mlir"
+ACCUMULATION = "../../../examples/moe_accumulation.mlir"
 HIDDEN, INTERMEDIATE = 2048, 1408
 # ||result - reference|| / ||reference|| of each group, with fast accumulation.
 TOLERANCE = 8e-3
@@ -123,6 +124,31 @@ def test_moe_training(device, case):
     forward["x_columns"] = cases.lay_out(forward["x_columns"], (1, 0))
     handed_over = {"grad_y": inputs["grad_y"], **forward, "offsets": inputs["offsets"]}
     check(device, "backward", case, device.run(TRAINING, "backward", [handed_over])[0])
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_moe_accumulation(device, case):
+    """Two microbatches read the weights that were quantized once, and compute what quantizing them each time would."""
+    inputs = inputs_of(case)
+    weights = device.run(ACCUMULATION, "quantize_weights", [{"weights": inputs["weights"]}])[0]
+    kind = device.kinds("e4m3")
+    for along, name in ((1, "weights_k"), (2, "weights_n")):
+        quantized, scales = oracle.dynamic_quantize(inputs["weights"], [along], kind, pow2=True)
+        oracle.assert_equal(weights[name], quantized, name)
+        oracle.assert_equal(weights[f"{name}_scales"], scales, f"{name}_scales")
+    # Files do not keep layouts.
+    weights["weights_k"] = cases.lay_out(weights["weights_k"], (0, 2, 1))
+
+    def part(name):
+        return {key: weights[key] for key in (name, f"{name}_scales")}
+
+    microbatch = {"x": inputs["x"], **part("weights_k"), "offsets": inputs["offsets"]}
+    for forward in device.run(ACCUMULATION, "forward", [microbatch, microbatch]):
+        check(device, "forward", case, {"y": forward.pop("y")})
+    forward["x_columns"] = cases.lay_out(forward["x_columns"], (1, 0))
+    handed_over = {"grad_y": inputs["grad_y"], **forward, **part("weights_n"), "offsets": inputs["offsets"]}
+    for backward in device.run(ACCUMULATION, "backward", [handed_over, handed_over]):
+        check(device, "backward", case, backward)
 
 
 @pytest.mark.parametrize("program", ["forward", "backward"])

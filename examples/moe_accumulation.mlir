@@ -1,0 +1,100 @@
+// The matmuls of one MoE layer where several microbatches make a step, in the shapes of
+// moe_layer.mlir: weights change once a step, so they are quantized once a step.
+//
+//   quantize_weights   W along K and along N     once, when the optimizer is done
+//   forward            y, x per group and column    for each microbatch
+//   backward           grad_x and grad_W            for each microbatch
+//
+// Gradient accumulation and the microbatches of a pipeline both read the same weights several
+// times. What is held meanwhile is one byte for each weight and direction, as much as bf16; where
+// there is only one microbatch, moe_training.mlir does the same work in two programs.
+//
+// Try it:
+//   fp8moe-compile examples/moe_accumulation.mlir --target=cpu -o out
+//   fp8moe-run out/cpu --program=quantize_weights --random=1 --shape weights=4x2048x1408
+//   fp8moe-run out/cpu --program=forward --random=1 --tokens=100 \
+//     --shape weights_k=4x2048x1408 --shape weights_k_scales=4x1408 --shape offsets=4
+//   fp8moe-run out/cpu --program=backward --random=1 --tokens=100 \
+//     --shape x_columns=640x2048 --shape x_scales=4x2048 --shape weights_n=4x2048x1408 \
+//     --shape weights_n_scales=4x2048 --shape offsets=4
+// (100 rows in 4 groups have room for 640, which the forward prints.)
+
+#expert_column_major = #fp8moe.strided<[0, 2, 1]>
+#padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>
+#padded_transposed = #fp8moe.strided<[0, 1], groups<dim = 1, pad = 128>>
+
+module {
+  func.func @quantize_weights(
+      %weights: tensor<?x2048x1408xbf16, #expert_column_major> {fp8moe.name = "weights"})
+      -> (tensor<?x2048x1408x!fp8moe.e4m3, #expert_column_major> {fp8moe.name = "weights_k"},
+          tensor<?x1408xf32> {fp8moe.name = "weights_k_scales"},
+          tensor<?x2048x1408x!fp8moe.e4m3> {fp8moe.name = "weights_n"},
+          tensor<?x2048xf32> {fp8moe.name = "weights_n_scales"}) {
+    // One power-of-two scale per expert and output feature, and one per expert and input feature.
+    %wk, %wks = fp8moe.dynamic_quantize %weights along [1] rounding pow2
+        : tensor<?x2048x1408xbf16, #expert_column_major>
+        -> tensor<?x2048x1408x!fp8moe.e4m3, #expert_column_major>, tensor<?x1408xf32>
+    %wn, %wns = fp8moe.dynamic_quantize %weights along [2] rounding pow2
+        : tensor<?x2048x1408xbf16, #expert_column_major>
+        -> tensor<?x2048x1408x!fp8moe.e4m3>, tensor<?x2048xf32>
+    return %wk, %wks, %wn, %wns
+        : tensor<?x2048x1408x!fp8moe.e4m3, #expert_column_major>, tensor<?x1408xf32>,
+          tensor<?x2048x1408x!fp8moe.e4m3>, tensor<?x2048xf32>
+  }
+
+  func.func @forward(
+      %x: tensor<?x2048xbf16> {fp8moe.name = "x"},
+      %wk: tensor<?x2048x1408x!fp8moe.e4m3, #expert_column_major> {fp8moe.name = "weights_k"},
+      %wks: tensor<?x1408xf32> {fp8moe.name = "weights_k_scales"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x1408xbf16> {fp8moe.name = "y"},
+          tensor<?x2048x!fp8moe.e4m3, #padded> {fp8moe.name = "x_columns"},
+          tensor<?x2048xf32> {fp8moe.name = "x_scales"}) {
+    // One scale per token, and one per group and feature.
+    %xq, %xs = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x2048xbf16> -> tensor<?x2048x!fp8moe.e4m3>, tensor<?xf32>
+    %xc, %xcs = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>)
+        along [0] rounding pow2
+        : tensor<?x2048xbf16> -> tensor<?x2048x!fp8moe.e4m3, #padded>, tensor<?x2048xf32>
+    %y = fp8moe.grouped_matmul %xq, %wk groups(%offsets : tensor<?xi32>)
+        scales(%xs, %wks : tensor<?xf32>, tensor<?x1408xf32>) direction quantize
+        : tensor<?x2048x!fp8moe.e4m3>,
+          tensor<?x2048x1408x!fp8moe.e4m3, #expert_column_major>
+        -> tensor<?x1408xbf16>
+    return %y, %xc, %xcs
+        : tensor<?x1408xbf16>, tensor<?x2048x!fp8moe.e4m3, #padded>, tensor<?x2048xf32>
+  }
+
+  func.func @backward(
+      %grad_y: tensor<?x1408xbf16> {fp8moe.name = "grad_y"},
+      %xc: tensor<?x2048x!fp8moe.e4m3, #padded> {fp8moe.name = "x_columns"},
+      %xcs: tensor<?x2048xf32> {fp8moe.name = "x_scales"},
+      %wn: tensor<?x2048x1408x!fp8moe.e4m3> {fp8moe.name = "weights_n"},
+      %wns: tensor<?x2048xf32> {fp8moe.name = "weights_n_scales"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x2048xbf16> {fp8moe.name = "grad_x"},
+          tensor<?x1408x2048xbf16> {fp8moe.name = "grad_weights"}) {
+    %gq, %gs = fp8moe.dynamic_quantize %grad_y along [1] rounding pow2
+        : tensor<?x1408xbf16> -> tensor<?x1408x!fp8moe.e4m3>, tensor<?xf32>
+    %gc, %gcs = fp8moe.jagged_dynamic_quantize %grad_y groups(%offsets : tensor<?xi32>)
+        along [0] rounding pow2
+        : tensor<?x1408xbf16> -> tensor<?x1408x!fp8moe.e4m3, #padded>, tensor<?x1408xf32>
+
+    %wt = fp8moe.transpose %wn [0, 2, 1] : tensor<?x2048x1408x!fp8moe.e4m3>
+        -> tensor<?x1408x2048x!fp8moe.e4m3, #expert_column_major>
+    %grad_x = fp8moe.grouped_matmul %gq, %wt groups(%offsets : tensor<?xi32>)
+        scales(%gs, %wns : tensor<?xf32>, tensor<?x2048xf32>) direction quantize
+        : tensor<?x1408x!fp8moe.e4m3>,
+          tensor<?x1408x2048x!fp8moe.e4m3, #expert_column_major>
+        -> tensor<?x2048xbf16>
+
+    %gt = fp8moe.transpose %gc [1, 0] : tensor<?x1408x!fp8moe.e4m3, #padded>
+        -> tensor<1408x?x!fp8moe.e4m3, #padded_transposed>
+    %grad_weights = fp8moe.grouped_matmul %gt, %xc groups(%offsets : tensor<?xi32>)
+        scales(%gcs, %xcs : tensor<?x1408xf32>, tensor<?x2048xf32>) direction quantize
+        : tensor<1408x?x!fp8moe.e4m3, #padded_transposed>,
+          tensor<?x2048x!fp8moe.e4m3, #padded>
+        -> tensor<?x1408x2048xbf16>
+    return %grad_x, %grad_weights : tensor<?x2048xbf16>, tensor<?x1408x2048xbf16>
+  }
+}
