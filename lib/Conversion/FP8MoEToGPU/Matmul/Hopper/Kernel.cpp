@@ -98,6 +98,8 @@ gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
   GroupedMatmulKernel kernel(b, problem, config);
 
   b.createIf(b.equal(b.getThread(), 0), [&] { createRings(kernel); });
+  if (GroupOrder::isWorthwhile(problem, config))
+    GroupOrder(kernel).create();
   b.createBarrier();
   Value warpgroup = b.divU(kernel.warp, kWarpgroupWarps);
   b.createIf(

@@ -9,6 +9,7 @@
 #ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_KERNEL_H
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_MATMUL_HOPPER_KERNEL_H
 
+#include "FP8MoEToGPU/Matmul/Hopper/GroupOrder.h"
 #include "FP8MoEToGPU/NVIDIA/StageRing.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/Hopper/GroupedMatmul.h"
 #include "fp8moe/Conversion/FP8MoEToGPU/Matmul/Hopper/MatmulAtoms.h"
@@ -98,10 +99,12 @@ struct GroupedMatmulKernel {
 
 /// A tile's number, counted through all groups, and the group that it lies in.
 struct TileState {
+  /// The group as a number in the order in which groups are taken.
   Value tile, group, firstTile;
   /// The group's rows, or its range of the contraction without padding; and
   /// where that range begins with the padding of the data, or of the tiles of
-  /// scales where these begin anew with each group.
+  /// scales where these begin anew with each group. Where groups are taken by
+  /// length, `end` is that, and `begin` the step to the walk's next tile.
   Value begin, end, paddedBegin;
 
   SmallVector<Value> pack() const {
@@ -114,7 +117,7 @@ struct TileState {
 
 /// What a role must know about its tile, all i32 but for isZero.
 struct Tile {
-  /// Counted through all groups.
+  /// Counted through all groups, in the order in which they are taken.
   Value number;
   /// The group whose b, scales and result these are.
   Value group;
@@ -138,9 +141,11 @@ struct Tile {
   Value scaleBegin;
 };
 
-/// Which tiles a warp or warpgroup walks over: `first`, then every `step`. With
-/// `alternate` (i1) set, two walks share these: this one takes the second tile
-/// of every two if it is true, else the first.
+/// Which tiles a warp or warpgroup walks over: `first`, then one of every
+/// `step`, which is the first one's again or, where groups are taken by length,
+/// in turn that and the one as far from the end. With `alternate` (i1) set, two
+/// walks share these: this one takes the second tile of every two if it is
+/// true, else the first.
 struct TileWalk {
   Value first, step;
   Value alternate;
@@ -162,9 +167,12 @@ public:
   Value getMeanStages();
 
 private:
-  TileState getFirst(Value tile);
-  TileState advance(TileState state, Value step);
+  TileState getFirst(const TileWalk &walk);
+  TileState advance(TileState state, const TileWalk &walk);
   TileState seek(TileState state);
+  /// Makes `state` that of its group, which begins where `before` ends.
+  void enterGroup(TileState &state, const TileState &before);
+  Value getLength(const TileState &state);
   Value getGroupTiles(const TileState &state);
   Value countTilesAlongRows(const TileState &state);
   Value countTiles(const TileState &state);
@@ -181,6 +189,8 @@ private:
 
   GroupedMatmulKernel &kernel;
   KernelBuilder &b;
+  /// The order of groups by length, if they are taken so.
+  std::optional<GroupOrder> order;
   /// Groups and remainder rows; the extent that ends are clamped to; tiles
   /// along the columns, and along the rows where K is grouped; stages of a
   /// whole contraction.

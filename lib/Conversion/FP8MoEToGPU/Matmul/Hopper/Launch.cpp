@@ -9,6 +9,7 @@
 #include "FP8MoEToGPU/Matmul/Hopper/Launch.h"
 
 #include "FP8MoEToGPU/Common/ScaleTiles.h"
+#include "FP8MoEToGPU/Matmul/Hopper/GroupOrder.h"
 #include "FP8MoEToGPU/Matmul/Hopper/LeastWaves.h"
 #include "FP8MoEToGPU/Matmul/MatmulLaunch.h"
 #include "FP8MoEToGPU/Matmul/SumSplits.h"
@@ -254,8 +255,9 @@ void HopperMatmulLaunch::launchTile(
   plan::LaunchOp::create(
       builder, op.getLoc(), getKernel(problem, config),
       ValueRange{blocks, one, one}, {HopperMatmulConfig::kThreads, 1, 1},
-      MatmulMemory::get(config, problem.hasBlockScales()).total, args,
-      condition);
+      MatmulMemory::get(config, problem.hasBlockScales()).total +
+          GroupOrder::getBytes(problem, config),
+      args, condition);
 }
 
 /// The f32 products of the parts of a dense contraction, and their sum.

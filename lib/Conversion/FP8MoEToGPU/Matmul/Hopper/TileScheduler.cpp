@@ -12,6 +12,14 @@
 // device, so everyone walks over them: a tile's state holds its group, and the
 // next tile's group is at or after it.
 //
+// A tile whose contraction is a group's takes as long as that is. There groups
+// are taken by length, longest first, and blocks to and fro:
+//
+//   block   0  1  2  3
+//   tile    0  1  2  3     of every four, none is much longer than another,
+//           7  6  5  4     and who had a longer one has a shorter one next
+//           8  9 10 11
+//
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Common/ScaleTiles.h"
@@ -47,6 +55,8 @@ TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
       numStages = createOpaque(b, numStages);
   } else {
     tilesAlongRows = b.ceilDiv(kernel.sizes.rows, config.rows);
+    if (GroupOrder::isWorthwhile(kernel.problem, config))
+      order.emplace(kernel);
   }
 }
 
@@ -69,15 +79,39 @@ Value TileScheduler::loadEnd(Value group, Value previous) {
       .front();
 }
 
-TileState TileScheduler::getFirst(Value tile) {
+void TileScheduler::enterGroup(TileState &state, const TileState &before) {
+  if (order) {
+    std::tie(state.end, state.paddedBegin) = order->loadRange(state.group);
+    return;
+  }
+  state.begin = before.end;
+  state.end = loadEnd(state.group, before.end);
+  int64_t padding = kernel.problem.blockScalesA == BlockScales::GroupTiles
+                        ? kSegmentTile
+                        : kernel.problem.padding;
+  state.paddedBegin =
+      b.add(before.paddedBegin, b.roundUp(getLength(before), padding));
+}
+
+/// Rows of the state's group, or the length of its range of the contraction.
+Value TileScheduler::getLength(const TileState &state) {
+  return order ? state.end : b.sub(state.end, state.begin);
+}
+
+TileState TileScheduler::getFirst(const TileWalk &walk) {
   Value zero = b.i32(0);
-  return seek({tile, zero, zero, zero, loadEnd(zero, zero), zero});
+  TileState none{walk.first, zero, zero, zero, zero, zero}, first = none;
+  // The first turn is to the tile as far from the end of the next ones.
+  if (order)
+    first.begin = b.sub(b.mul(b.sub(walk.step, walk.first), 2), 1);
+  enterGroup(first, none);
+  return seek(first);
 }
 
 Value TileScheduler::countTilesAlongRows(const TileState &state) {
   if (!kernel.problem.isMGrouped())
     return tilesAlongRows;
-  return b.ceilDiv(b.sub(state.end, state.begin), kernel.config.rows);
+  return b.ceilDiv(getLength(state), kernel.config.rows);
 }
 
 /// Tiles of the result in the state's group.
@@ -122,20 +156,20 @@ TileState TileScheduler::seek(TileState state) {
         TileState here = TileState::unpack(values), next = here;
         next.group = b.add(here.group, 1);
         next.firstTile = b.add(here.firstTile, getGroupTiles(here));
-        next.begin = here.end;
-        next.end = loadEnd(next.group, here.end);
-        Value length = b.sub(here.end, here.begin);
-        int64_t padding = kernel.problem.blockScalesA == BlockScales::GroupTiles
-                              ? kSegmentTile
-                              : kernel.problem.padding;
-        next.paddedBegin = b.add(here.paddedBegin, b.roundUp(length, padding));
+        enterGroup(next, here);
         scf::YieldOp::create(b, next.pack());
       });
   return TileState::unpack(loop.getResults());
 }
 
-TileState TileScheduler::advance(TileState state, Value step) {
-  state.tile = b.add(state.tile, step);
+TileState TileScheduler::advance(TileState state, const TileWalk &walk) {
+  if (order) {
+    // Steps to and fro, two of which are two of the walk's.
+    state.tile = b.add(state.tile, state.begin);
+    state.begin = b.sub(b.mul(walk.step, 2), state.begin);
+  } else {
+    state.tile = b.add(state.tile, walk.step);
+  }
   return seek(state);
 }
 
@@ -155,7 +189,7 @@ Value TileScheduler::getHeadBytes(const TileState &state) {
   if (!kernel.needsHeadMask() && !kernel.problem.hasBlockScales())
     return b.i32(0);
   Value bytes = b.mul(getDataBegin(state), kernel.problem.getElementBytes());
-  Value isEmpty = b.equal(state.begin, state.end);
+  Value isEmpty = b.equal(getLength(state), 0);
   return b.select(isEmpty, b.i32(0), b.bitAnd(bytes, kSwizzleChunkBytes - 1));
 }
 
@@ -172,8 +206,7 @@ Value TileScheduler::getNumStages(const TileState &state) {
     return b.select(b.equal(state.group, kernel.sizes.groups), ofRemainder,
                     numStages);
   }
-  Value bytes =
-      b.mul(b.sub(state.end, state.begin), kernel.problem.getElementBytes());
+  Value bytes = b.mul(getLength(state), kernel.problem.getElementBytes());
   Value stages =
       b.maxS(b.ceilDiv(b.add(bytes, getHeadBytes(state)), kSwizzleRowBytes), 1);
   return b.mul(stages, kernel.getStageStep());
@@ -247,12 +280,12 @@ Tile TileScheduler::getTile(const TileState &state) {
     tile.contraction = b.select(tile.isZero, getContractionPastEnd(), zero);
     return tile;
   }
-  tile.group = state.group;
+  tile.group = order ? order->loadGroup(state.group) : state.group;
   tile.scaleBegin = state.paddedBegin;
   tile.headBytes = getHeadBytes(state);
   Value begin = b.sub(getDataBegin(state),
                       b.divU(tile.headBytes, kernel.problem.getElementBytes()));
-  Value length = b.sub(state.end, state.begin);
+  Value length = getLength(state);
   tile.isZero = b.equal(length, 0);
   tile.contraction = b.select(tile.isZero, getContractionPastEnd(), begin);
   // What is converted begins with the group.
@@ -267,10 +300,10 @@ Tile TileScheduler::getTile(const TileState &state) {
 Value TileScheduler::forEachTile(const TileWalk &walk,
                                  function_ref<void(const Tile &, Value)> body,
                                  function_ref<void()> finish) {
-  TileState state = getFirst(walk.first);
+  TileState state = getFirst(walk);
   Value count = b.i32(0);
   if (walk.alternate) {
-    TileState second = advance(state, walk.step);
+    TileState second = advance(state, walk);
     count = b.select(walk.alternate, getNumStages(state), count);
     SmallVector<Value> chosen;
     for (auto [later, sooner] : llvm::zip_equal(second.pack(), state.pack()))
@@ -290,11 +323,11 @@ Value TileScheduler::forEachTile(const TileWalk &walk,
         Tile tile = getTile(here);
         body(tile, values.back());
         Value count = b.add(values.back(), tile.numStages);
-        TileState next = advance(here, walk.step);
+        TileState next = advance(here, walk);
         if (walk.alternate) {
           // The other walk's tile; behind the last one the count is not used.
           count = b.add(count, getNumStages(next));
-          next = advance(next, walk.step);
+          next = advance(next, walk);
         }
         if (finish)
           finish();

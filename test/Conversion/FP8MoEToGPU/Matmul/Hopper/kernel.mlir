@@ -119,6 +119,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_0
 // Groups begin at multiples of 128.
 // CHECK: arith.muli {{.*}}, %c128_i32
+// Two stages after they have arrived, producers wait for those of other blocks.
+// CHECK: arith.cmpi eq, %{{.*}}, %c2_i32
 // Two tiles at most are loaded ahead: the stage so many before must have been released.
 // CHECK: %[[TILES:.*]] = arith.muli %{{.*}}, %c2_i32 : i32
 // CHECK: %[[AHEAD:.*]] = arith.minsi %[[TILES]], %c5_i32
