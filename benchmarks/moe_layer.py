@@ -41,7 +41,7 @@ SHAPES = [  # tokens, N, K, experts
 ]
 # What examples/ has of the layer, and how it is called here.
 EXAMPLES = {"moe_layer": "fp8moe", "moe_training": "handed over", "moe_accumulation": "weights kept"}
-QUANTIZE_WEIGHTS = "their quantization"
+QUANTIZE_WEIGHTS = "quantizing weights"
 # e4m3 has 3 bits after the leading one: products of two roundings are off by 4% in the mean.
 FP8_TOLERANCE = 0.06
 
@@ -224,7 +224,7 @@ def main():
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; forward + backward in us\n")
     cells = ["M,N,K,E", *EXAMPLES.values(), QUANTIZE_WEIGHTS, "torchao fp8", "torch bf16"]
     for name in ("torchao", "bf16"):
-        cells += [f"over {name}", *list(EXAMPLES.values())[1:]]
+        cells += [f"over {name}", *(f"{ours}, over {name}" for ours in list(EXAMPLES.values())[1:])]
     cells += ["first call", "torchao's"]
     print("| " + " | ".join(cells) + " |\n" + "|---" * len(cells) + "|")
     rows = []

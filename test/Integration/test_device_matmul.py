@@ -26,8 +26,8 @@ TILES_FILE = "device_matmul_tiles.mlir"
 # ||result - reference|| / ||reference||, worst group. bf16 results alone have 1.7e-3.
 PROMOTED_TOLERANCE = 3e-3
 FAST_TOLERANCE = 8e-3
-# Tolerances hold for the mean over many elements. Of fewer than this, one that cancels decides, and an H100 had 3.1e-3.
-FEW_ELEMENTS, FEW_FACTOR = 64, 2
+# Tolerances hold for the mean over many elements (G5). Of fewer, one that cancels decides: of eight an H100 had 3.1e-3.
+FEW_ELEMENTS, FEW_FACTOR = 64, 1.25
 # How often a case runs; all results must be the same, bit for bit.
 REPEATS = 6
 NUM_CASES = 100
@@ -182,6 +182,8 @@ def pitched(x, order):
 
 
 def ends_of(case, rng):
+    if case.pattern == "even":
+        return (np.arange(1, case.groups + 1) * case.tokens // case.groups).astype(np.int32)
     if case.pattern != "skewed":
         return cases.offsets(rng, case.pattern, case.groups, case.tokens)
     weights = rng.random(case.groups) ** 6 + 1e-3

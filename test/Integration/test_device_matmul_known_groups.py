@@ -8,8 +8,8 @@
 
 """Weight gradients of a known number of groups, which GPUs take by length.
 
-Lengths differ by orders of magnitude or not at all, groups are empty, ends are invalid, and there are more tiles than
-blocks, so that those come to and fro.
+Lengths differ by orders of magnitude or hardly, groups are empty, ends are invalid. Wide results have several times as many
+tiles as there are blocks, so that those come to and fro.
 """
 
 import cases
@@ -48,7 +48,7 @@ FUNCTIONS = [
 ]
 TOKENS = (16, 77, 1000, 3331)
 WIDTHS = (8, 200, 304, 512, 1000)
-PATTERNS = ("random", "skewed", "empty_first", "empty_middle", "empty_last", "one_has_all", "trailing")
+PATTERNS = ("random", "skewed", "even", "empty_first", "empty_middle", "empty_last", "one_has_all", "trailing")
 CASES_OF_EACH = 10
 
 
@@ -62,11 +62,21 @@ def random_case(number):
 
 
 CASES = [random_case(number) for number in range(CASES_OF_EACH * len(FUNCTIONS))]
-# No token at all, and all groups alike but for two.
+# No token at all, one group with all of them, and waves of tiles.
 CASES += [
-    Case(5000 + i, function, tokens, 520, 392, groups, pattern, False)
+    Case(5000 + i, function, tokens, width, width - 128, groups, pattern, False)
     for i, (groups, function) in enumerate(FUNCTIONS)
-    for tokens, pattern in ((0, "all_empty"), (3331, "one_has_all"))
+    for tokens, width, pattern in (
+        (0, 520, "all_empty"),
+        (3331, 520, "one_has_all"),
+        (1000, 2600 if groups < 10 else 1000, "skewed"),
+        (777, 2600 if groups < 10 else 1000, "even"),
+    )
+]
+CASES += [
+    Case(6000 + i, function, 1000, 520, 392, groups, "invalid", False)
+    for i, (groups, function) in enumerate(FUNCTIONS)
+    if not function.pad
 ]
 
 

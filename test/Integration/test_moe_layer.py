@@ -142,13 +142,25 @@ def test_moe_accumulation(device, case):
     def part(name):
         return {key: weights[key] for key in (name, f"{name}_scales")}
 
-    microbatch = {"x": inputs["x"], **part("weights_k"), "offsets": inputs["offsets"]}
-    for forward in device.run(ACCUMULATION, "forward", [microbatch, microbatch]):
-        check(device, "forward", case, {"y": forward.pop("y")})
-    forward["x_columns"] = cases.lay_out(forward["x_columns"], (1, 0))
-    handed_over = {"grad_y": inputs["grad_y"], **forward, **part("weights_n"), "offsets": inputs["offsets"]}
-    for backward in device.run(ACCUMULATION, "backward", [handed_over, handed_over]):
-        check(device, "backward", case, backward)
+    # The second microbatch has other signs, and nothing else: its results are those of the first with other signs.
+    ends, signs = inputs["offsets"], ("same", "other")
+
+    def signed(x, sign):
+        return x if sign == "same" else (0 - x.astype(np.float32)).astype(x.dtype)
+
+    xs = [signed(inputs["x"], sign) for sign in signs]
+    microbatches = [{"x": x, **part("weights_k"), "offsets": ends} for x in xs]
+    handed_over = []
+    for sign, x, forward in zip(signs, xs, device.run(ACCUMULATION, "forward", microbatches)):
+        check(device, "forward", case, {"y": signed(forward["y"], sign)})
+        x_columns, x_scales = oracle.jagged_dynamic_quantize(x, ends, [0], kind, pow2=True)
+        oracle.assert_equal(forward["x_columns"], oracle.pad_groups(x_columns, ends, 128, 0), "x_columns")
+        oracle.assert_equal(forward["x_scales"], x_scales, "x_scales")
+        columns = {"x_columns": cases.lay_out(forward["x_columns"], (1, 0)), "x_scales": forward["x_scales"]}
+        grad_y = signed(inputs["grad_y"], sign)
+        handed_over.append({"grad_y": grad_y, **columns, **part("weights_n"), "offsets": ends})
+    for sign, backward in zip(signs, device.run(ACCUMULATION, "backward", handed_over)):
+        check(device, "backward", case, {**backward, "grad_x": signed(backward["grad_x"], sign)})
 
 
 @pytest.mark.parametrize("program", ["forward", "backward"])

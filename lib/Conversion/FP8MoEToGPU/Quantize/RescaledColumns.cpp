@@ -73,7 +73,8 @@ struct Tile {
   /// In lines of the output.
   Value firstLine;
   Value firstColumn;
-  /// What a line's number in the input, which has no paddings, is larger by.
+  /// A line's number in the input, which has no paddings, less that in the
+  /// output.
   Value moved;
   /// i1: it is the first one of its segment; it lies behind all segments.
   Value isFirst, isRemainder;

@@ -153,8 +153,11 @@ Value ResidentStripBuilder::enterPiece(Value workTile) {
                     kernel.sizes.reduction, tiling);
     index = widen(uniform(found));
     first = widen(uniform(b.divU(firstTileRow, held)));
-    Segment placed{widen(uniform(bounds.start)), widen(uniform(bounds.length)),
-                   widen(uniform(bounds.paddedStart))};
+    // A padded start may need more bits than the number of paddings before it.
+    int64_t padding = kernel.problem.outputPadding;
+    Segment placed{
+        widen(uniform(bounds.start)), widen(uniform(bounds.length)),
+        b.mul(widen(uniform(b.divU(bounds.paddedStart, padding))), padding)};
     start = placed.start;
     Value length = placed.length;
     // Those behind the last segment have scales of their own.

@@ -21,7 +21,8 @@ struct GroupedMatmulKernel;
 /// has in shared memory.
 class GroupOrder {
 public:
-  /// Whether there are several groups, no more than the table has room for.
+  /// Whether there are several groups, a number that is known, and their table
+  /// has room behind the tile.
   static bool isWorthwhile(const GroupedMatmulProblem &problem,
                            const HopperMatmulConfig &config);
   /// Of shared memory, besides that of the tile.

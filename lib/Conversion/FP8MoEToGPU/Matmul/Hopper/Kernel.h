@@ -145,11 +145,11 @@ struct Tile {
   Value scaleBegin;
 };
 
-/// Which tiles a warp or warpgroup walks over: `first`, then one of every
-/// `step`, which is the first one's again or, where groups are taken by length,
-/// in turn that and the one as far from the end. With `alternate` (i1) set, two
-/// walks share these: this one takes the second tile of every two if it is
-/// true, else the first.
+/// Which tiles a warp or warpgroup walks over, one of every `step`: number w is
+/// w * step + first; where groups are taken by length and w is odd, it is
+/// w * step + step - 1 - first. With `alternate` (i1) set, two walks share
+/// these: this one takes the second tile of every two if it is true, else the
+/// first.
 struct TileWalk {
   Value first, step;
   Value alternate;

@@ -146,7 +146,7 @@ ProducerMeetings::ProducerMeetings(GroupedMatmulKernel &kernel,
       meeting(b, b.mul(kernel.numBlocks, kernel.config.getNumRings())) {}
 
 void ProducerMeetings::beginTile(const Tile &tile) {
-  // The walk's tiles are `step` apart, and the first one's number is below it.
+  // The walk has one of every `step` tiles, the first one's number below it.
   Value index = b.divU(tile.number, walk.step);
   count = b.divU(index, period);
   isMeeting =

@@ -17,7 +17,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK: %[[HAS_GROUP:.*]] = arith.cmpi slt, %[[THREAD:.*]], %c8_i32
   // CHECK: scf.if %[[HAS_GROUP]]
   // CHECK: %[[OWN:.*]]:3 = scf.for {{.*}} = %c0_i32 to %c8_i32
-  // CHECK: %[[PLACE:.*]]:2 = scf.for {{.*}} = %c0_i32 to %c8_i32
+  // Before it come longer ones, and of those that are as long the ones with lower numbers.
+  // CHECK: %[[PLACE:.*]]:2 = scf.for %[[OTHER:.*]] = %c0_i32 to %c8_i32
+  // CHECK: %[[LENGTH:.*]] = arith.subi
+  // CHECK: arith.cmpi slt, %[[OWN]]#0, %[[LENGTH]]
+  // CHECK: arith.cmpi eq, %[[LENGTH]], %[[OWN]]#0
+  // CHECK: arith.cmpi slt, %[[OTHER]], %[[THREAD]]
   // CHECK: arith.muli %[[PLACE]]#0, %c12_i32
   // CHECK: llvm.store %[[OWN]]#0, {{.*}} !llvm.ptr<3>
   // CHECK: llvm.store %[[OWN]]#1, {{.*}} !llvm.ptr<3>
@@ -28,7 +33,13 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // from the beginning.
   // CHECK: %[[LEFT:.*]] = arith.subi %[[STEP:.*]], %[[BLOCK:.*]] : i32
   // CHECK: %[[TWICE:.*]] = arith.muli %[[LEFT]], %c2_i32
-  // CHECK: arith.subi %[[TWICE]], %c1_i32
+  // CHECK: %[[FIRST:.*]] = arith.subi %[[TWICE]], %c1_i32
+  // CHECK-COUNT-2: llvm.load {{.*}} : !llvm.ptr<3> -> i32
+  // And two turns are two steps.
+  // CHECK: scf.while (%[[TILE:[^ ]+]] = %[[BLOCK]], %[[TURN:[^ ]+]] = %[[FIRST]],
+  // CHECK: arith.addi %[[TILE]], %[[TURN]]
+  // CHECK: %[[STEPS:.*]] = arith.muli %[[STEP]], %c2_i32
+  // CHECK: arith.subi %[[STEPS]], %[[TURN]]
 
   // PLAN-LABEL: fp8moe_plan.program @experts
   // PLAN: fp8moe_plan.launch {{.*}}@grouped_matmul_k_grouped_0 {{.*}} shared 231628
@@ -57,5 +68,68 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
         tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>]
         : tensor<1408x?xf8E4M3FN, #rows>, tensor<?x2048xf8E4M3FN, #columns> -> tensor<?x1408x2048xbf16>
     return %o : tensor<?x1408x2048xbf16>
+  }
+
+  // One group needs no order.
+  // PLAN-LABEL: fp8moe_plan.program @one
+  // PLAN: fp8moe_plan.launch {{.*}}@grouped_matmul_k_grouped_2 {{.*}} shared 231520 args
+  func.func @one(%a: tensor<1408x?xf8E4M3FN, #rows>, %sa: tensor<1x1408xf32>,
+      %b: tensor<?x2048xf8E4M3FN, #columns>, %sb: tensor<1x2048xf32>, %ends: tensor<1xi32>)
+      -> tensor<1x1408x2048xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<1xi32>)
+        scales(%sa, %sb : tensor<1x1408xf32>, tensor<1x2048xf32>) direction dequantize
+        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>]
+        : tensor<1408x?xf8E4M3FN, #rows>, tensor<?x2048xf8E4M3FN, #columns> -> tensor<1x1408x2048xbf16>
+    return %o : tensor<1x1408x2048xbf16>
+  }
+
+  // 64 groups have one, 65 not.
+  // PLAN-LABEL: fp8moe_plan.program @most
+  // PLAN: fp8moe_plan.launch {{.*}}@grouped_matmul_k_grouped_3 {{.*}} shared 232300 args
+  func.func @most(%a: tensor<1408x?xf8E4M3FN, #rows>, %sa: tensor<64x1408xf32>,
+      %b: tensor<?x2048xf8E4M3FN, #columns>, %sb: tensor<64x2048xf32>, %ends: tensor<64xi32>)
+      -> tensor<64x1408x2048xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<64xi32>)
+        scales(%sa, %sb : tensor<64x1408xf32>, tensor<64x2048xf32>) direction dequantize
+        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>]
+        : tensor<1408x?xf8E4M3FN, #rows>, tensor<?x2048xf8E4M3FN, #columns> -> tensor<64x1408x2048xbf16>
+    return %o : tensor<64x1408x2048xbf16>
+  }
+
+  // PLAN-LABEL: fp8moe_plan.program @too_many
+  // PLAN: fp8moe_plan.launch {{.*}}@grouped_matmul_k_grouped_4 {{.*}} shared 231520 args
+  func.func @too_many(%a: tensor<1408x?xf8E4M3FN, #rows>, %sa: tensor<65x1408xf32>,
+      %b: tensor<?x2048xf8E4M3FN, #columns>, %sb: tensor<65x2048xf32>, %ends: tensor<65xi32>)
+      -> tensor<65x1408x2048xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<65xi32>)
+        scales(%sa, %sb : tensor<65x1408xf32>, tensor<65x2048xf32>) direction dequantize
+        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>]
+        : tensor<1408x?xf8E4M3FN, #rows>, tensor<?x2048xf8E4M3FN, #columns> -> tensor<65x1408x2048xbf16>
+    return %o : tensor<65x1408x2048xbf16>
+  }
+
+  // Behind these tiles 36 groups have room, 37 not.
+  // PLAN-LABEL: fp8moe_plan.program @room
+  // PLAN: fp8moe_plan.launch {{.*}}@grouped_matmul_k_grouped_5 {{.*}} shared 232444 args
+  func.func @room(%a: tensor<1408x?xf8E4M3FN, #rows>, %sa: tensor<36x1408xf32>,
+      %b: tensor<?x2048xf8E4M3FN, #columns>, %sb: tensor<36x2048xf32>, %ends: tensor<36xi32>)
+      -> tensor<36x1408x2048xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<36xi32>)
+        scales(%sa, %sb : tensor<36x1408xf32>, tensor<36x2048xf32>) direction dequantize
+        tiles [#fp8moe.wgmma<rows = 128, columns = 256, stages = 4, schedule = cooperative>]
+        : tensor<1408x?xf8E4M3FN, #rows>, tensor<?x2048xf8E4M3FN, #columns> -> tensor<36x1408x2048xbf16>
+    return %o : tensor<36x1408x2048xbf16>
+  }
+
+  // PLAN-LABEL: fp8moe_plan.program @no_room
+  // PLAN: fp8moe_plan.launch {{.*}}@grouped_matmul_k_grouped_6 {{.*}} shared 232000 args
+  func.func @no_room(%a: tensor<1408x?xf8E4M3FN, #rows>, %sa: tensor<37x1408xf32>,
+      %b: tensor<?x2048xf8E4M3FN, #columns>, %sb: tensor<37x2048xf32>, %ends: tensor<37xi32>)
+      -> tensor<37x1408x2048xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<37xi32>)
+        scales(%sa, %sb : tensor<37x1408xf32>, tensor<37x2048xf32>) direction dequantize
+        tiles [#fp8moe.wgmma<rows = 128, columns = 256, stages = 4, schedule = cooperative>]
+        : tensor<1408x?xf8E4M3FN, #rows>, tensor<?x2048xf8E4M3FN, #columns> -> tensor<37x1408x2048xbf16>
+    return %o : tensor<37x1408x2048xbf16>
   }
 }
