@@ -174,11 +174,11 @@ FoundSegment fp8moe::findSegment(KernelBuilder &b, Value offsets, Value tile,
       });
   SmallVector<Value> ofTile;
   for (Value value : ArrayRef(found).drop_front(sums))
-    ofTile.push_back(b.maxOfLanes(value));
+    ofTile.push_back(b.uniform(b.maxOfLanes(value)));
   Value isRemainder = b.equal(ofTile[0], 0);
   auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
   auto getBefore = [&](size_t sum) {
-    return widen(b.select(isRemainder, found[sum], ofTile[2 + sum]));
+    return widen(b.select(isRemainder, b.uniform(found[sum]), ofTile[2 + sum]));
   };
   FoundSegment result;
   result.index = b.select(isRemainder, count, b.sub(widen(ofTile[0]), 1));

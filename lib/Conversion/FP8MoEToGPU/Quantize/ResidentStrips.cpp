@@ -134,9 +134,6 @@ void ResidentStripBuilder::build() {
 
 Value ResidentStripBuilder::enterPiece(Value workTile) {
   int64_t held = resident_strips::getHeldRows(config);
-  auto uniform = [&](Value number) {
-    return b.uniform(b.truncate(b.getI32Type(), number));
-  };
   auto widen = [&](Value number) {
     return b.zeroExtend(b.getI64Type(), number);
   };
@@ -151,15 +148,10 @@ Value ResidentStripBuilder::enterPiece(Value workTile) {
     auto [found, firstTileRow, bounds] =
         findSegment(b, kernel.getOffsets(), number, kernel.sizes.segments,
                     kernel.sizes.reduction, tiling);
-    index = widen(uniform(found));
-    first = widen(uniform(b.divU(firstTileRow, held)));
-    // A padded start may need more bits than the number of paddings before it.
-    int64_t padding = kernel.problem.outputPadding;
-    Segment placed{
-        widen(uniform(bounds.start)), widen(uniform(bounds.length)),
-        b.mul(widen(uniform(b.divU(bounds.paddedStart, padding))), padding)};
-    start = placed.start;
-    Value length = placed.length;
+    index = found;
+    first = b.divU(firstTileRow, held);
+    start = bounds.start;
+    Value length = bounds.length;
     // Those behind the last segment have scales of their own.
     if (rowKernel)
       length = b.select(b.equal(index, kernel.sizes.segments),
@@ -167,7 +159,7 @@ Value ResidentStripBuilder::enterPiece(Value workTile) {
     pieces = countPieces(length);
     firstRow = start;
     numRows = b.truncate(b.getI32Type(), length);
-    segment = kernel.createSegment(index, placed);
+    segment = kernel.createSegment(index, bounds);
   } else {
     pieces = countPieces(kernel.sizes.reduction);
     index = b.divU(number, widen(pieces));

@@ -55,28 +55,22 @@ Value GroupOrder::getPointer(Value rank, int64_t word) {
 
 void GroupOrder::create() {
   Value own = b.truncate(b.getI32Type(), b.getThread());
-  Value extent = kernel.sizes.contraction;
   auto forEachGroup =
       [&](SmallVector<Value> init,
           function_ref<SmallVector<Value>(Value group, Value begin, Value end,
                                           ValueRange carried)>
               body) {
         init.push_back(b.i32(0));
-        return b.createFor(
-            b.i32(0), b.i32(groups), 1, init,
-            [&](Value group, ValueRange carried) {
-              Value begin = carried.back();
-              Value pointer = b.offsetBytes(
-                  kernel.offsets, b.mul(b.zeroExtend(b.getI64Type(), group),
-                                        int64_t(sizeof(int32_t))));
-              Value end = b.clamp(b.load(b.getI32Type(), pointer,
-                                         sizeof(int32_t), /*readOnly=*/true),
-                                  begin, extent);
-              SmallVector<Value> next =
-                  body(group, begin, end, carried.drop_back());
-              next.push_back(end);
-              return next;
-            });
+        return b.createFor(b.i32(0), b.i32(groups), 1, init,
+                           [&](Value group, ValueRange carried) {
+                             Value begin = carried.back();
+                             Value end = kernel.loadGroupEnd(
+                                 group, begin, kernel.sizes.contraction);
+                             SmallVector<Value> next =
+                                 body(group, begin, end, carried.drop_back());
+                             next.push_back(end);
+                             return next;
+                           });
       };
   b.createIf(b.less(own, b.i32(groups)), [&] {
     Value zero = b.i32(0);

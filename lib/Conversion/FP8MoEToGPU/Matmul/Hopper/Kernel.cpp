@@ -58,6 +58,14 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
   numBlocks = b.getNumBlocks();
 }
 
+Value GroupedMatmulKernel::loadGroupEnd(Value group, Value previous,
+                                        Value extent) {
+  Value offset = b.mul(b.zeroExtend(b.getI64Type(), group), sizeof(int32_t));
+  Value end = b.load(b.getI32Type(), b.offsetBytes(offsets, offset),
+                     sizeof(int32_t), /*readOnly=*/true);
+  return b.clamp(end, previous, extent);
+}
+
 StageRing GroupedMatmulKernel::getRing(Value index) {
   int64_t bytes = config.stages * nvidia::kStageBarrierBytes;
   Value barriers = getShared(b.add(b.mul(index, bytes), memory.barriers));

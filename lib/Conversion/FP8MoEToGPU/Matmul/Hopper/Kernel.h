@@ -33,6 +33,10 @@ struct GroupedMatmulKernel {
   /// Shared memory; warp and lane of this thread; block and number of blocks.
   Value shared, warp, lane, block, numBlocks;
 
+  /// The end of a group that there is, neither before that of the one before
+  /// nor behind `extent`.
+  Value loadGroupEnd(Value group, Value previous, Value extent);
+
   /// The ring with this number.
   StageRing getRing(Value index);
   /// `bytes` from the beginning of shared memory.

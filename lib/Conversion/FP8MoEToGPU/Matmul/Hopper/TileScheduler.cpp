@@ -68,12 +68,8 @@ Value TileScheduler::loadEnd(Value group, Value previous) {
       .createIf(
           b.less(group, kernel.sizes.groups), {b.getI32Type()},
           [&] {
-            Value offset =
-                b.mul(b.zeroExtend(b.getI64Type(), group), sizeof(int32_t));
-            Value end =
-                b.load(b.getI32Type(), b.offsetBytes(kernel.offsets, offset),
-                       sizeof(int32_t), /*readOnly=*/true);
-            return SmallVector<Value>{b.clamp(end, previous, extent)};
+            return SmallVector<Value>{
+                kernel.loadGroupEnd(group, previous, extent)};
           },
           [&] { return SmallVector<Value>{extent}; })
       .front();
