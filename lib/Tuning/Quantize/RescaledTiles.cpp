@@ -20,6 +20,7 @@
 
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
+#include "Tuning/Quantize/RescaledBothAxes.h"
 #include "Tuning/Quantize/RescaledCalibration.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 
@@ -67,7 +68,7 @@ static bool hasAlignedRows(int64_t pitch, int64_t elementBytes) {
          pitch % (kAlignment / elementBytes) == 0;
 }
 
-static bool takes(const QuantizeWork &columns, const QuantizeWork &rows) {
+bool fp8moe::canRescale(const QuantizeWork &columns, const QuantizeWork &rows) {
   // Segments of both are the same dimension, not only as many.
   bool haveSegments = columns.jagged
                           ? rows.segments == 1
@@ -143,7 +144,7 @@ static SmallVector<QuantizeTileCost> rankTiles(const QuantizeWork &columns,
 SmallVector<QuantizeTileCost>
 RescaledBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
                                  const TargetInfo &target) const {
-  if (works.size() != 2 || !takes(works[0], works[1]))
+  if (works.size() != 2 || !canRescale(works[0], works[1]))
     return {};
   return rankTiles(withNominalSizes(works[0]), target);
 }

@@ -7,22 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Scales are powers of two, so a number has the same fraction in FP8 whatever
-// its scale is: rounding depends on the exponent only where it is subnormal.
-// The byte for the scale of its column is that for the scale of its line with
-// the difference between the scales' exponents added to its own:
-//
-//   line     x * 2^l = 1.fff * 2^(e - bias)              s eeee fff
-//   column   x * 2^c = 1.fff * 2^(e + c - l - bias)      s eeee fff + (c - l)
-//
-// That is so where both are normal, and the one of the line is not the least
-// such number, to which a subnormal one may have been rounded. The 16
-// neighbours of what is not are quantized from the input: few where numbers
-// are distributed normally, as they are 2^15 times smaller than the largest.
-//
-// Four bytes are rescaled at once. With S = 2^(bits of fff) and m the seven
-// bits behind the sign, m + S * (c - l) + (128 - S) has bit 7 set where the
-// result is normal, and the sum of no byte reaches the next one.
+// A block takes a tile of lines and columns in FP8, moves it to the scales of
+// its columns (RescaledBytes.h) and transposes it. The 16 neighbours of what
+// cannot be moved are quantized from the input.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,9 +17,8 @@
 
 #include "FP8MoEToGPU/Common/SegmentBounds.h"
 #include "FP8MoEToGPU/Common/TransposeTile.h"
-#include "fp8moe/Conversion/F32Bits.h"
+#include "FP8MoEToGPU/Quantize/RescaledBytes.h"
 #include "fp8moe/Tuning/Quantize/RescaledTiles.h"
-#include "llvm/ADT/APFloat.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -47,14 +33,6 @@ static constexpr int64_t kPack = kWordBytes;
 /// Neighbouring columns of tiles that are gone through together, tiles of the
 /// same lines one after the other.
 static constexpr int64_t kPanel = 8;
-/// The number in each byte of a word.
-static constexpr int64_t kEachByte = 0x01010101;
-static constexpr int64_t kSigns = 0x80 * kEachByte;
-static constexpr int64_t kMagnitudes = 0x7F * kEachByte;
-/// Further from the exponent of any scale than those are from each other, and
-/// differently so for lines and for columns: what has such a scale, a NaN or
-/// zero, is not rescaled.
-static constexpr int64_t kNoLine = -1024, kNoColumn = 1024;
 /// Columns of which the least and the largest exponent are known.
 static constexpr int64_t kColumnsOfLimits = kOutputChunk;
 
@@ -86,20 +64,12 @@ class RescaledColumnsBuilder {
 public:
   RescaledColumnsBuilder(RescaledKernel &kernel)
       : kernel(kernel), b(kernel.getBuilder()), columns(kernel.columns),
-        transposed(b, /*rowsPerThread=*/kOutputChunk, /*buffers=*/1) {
-    auto type = cast<FloatType>(columns.problem.fp8Type);
-    step =
-        int64_t(1) << (APFloat::semanticsPrecision(type.getFloatSemantics()) -
-                       1);
-  }
+        bytes(b, columns.problem.fp8Type),
+        transposed(b, /*rowsPerThread=*/kOutputChunk, /*buffers=*/1) {}
 
   void build(Value lineTiles);
 
 private:
-  /// What is added so that normal sums have bit 7.
-  int64_t getBias() const { return 0x80 - step; }
-  /// Exponents of scales that differ by more are not compared by bytes.
-  int64_t getMostDifference() const { return getBias() / step; }
   bool isPadded() const { return columns.problem.outputPadding > 1; }
 
   Tile createTile(Value lineTile, Value firstColumn, Value isLast);
@@ -109,7 +79,7 @@ private:
 
   void rescaleTile(const Tile &tile);
   /// 16 bytes at once, and i1: whether all of them are right.
-  std::pair<Value, Value> rescale(Value bytes, Value lineScale,
+  std::pair<Value, Value> rescale(Value chunk, Value lineScale,
                                   const ColumnExponents &exponents);
   /// The same bytes from the input.
   Value quantize(const Tile &tile, Value line, Value column);
@@ -118,9 +88,8 @@ private:
   RescaledKernel &kernel;
   KernelBuilder &b;
   QuantizeKernel &columns;
+  RescaledBytes bytes;
   TransposeTile transposed;
-  /// That between the bytes of a number and of its double.
-  int64_t step;
   /// Shared memory of the tile's columns: scales, the low bytes of their
   /// exponents, and the limits of 16 columns' each.
   Value scaleMemory, exponentMemory, limitMemory;
@@ -202,15 +171,6 @@ Tile RescaledColumnsBuilder::createTile(Value lineTile, Value firstColumn,
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// The exponent (i32) of a scale's bits, or `otherwise` for what is no power of
-/// two.
-static Value getExponent(KernelBuilder &b, Value bits, int64_t otherwise) {
-  Value isZero = b.equal(bits, 0);
-  Value isNaN = b.compare(arith::CmpIPredicate::uge, bits, f32::kInfinity);
-  return b.select(b.bitOr(isZero, isNaN), b.i32(otherwise),
-                  b.shiftRight(bits, f32::kMantissaBits));
-}
-
 void RescaledColumnsBuilder::createScales(const Tile &tile) {
   // Threads may still read those of the tile before.
   b.createBarrier();
@@ -231,7 +191,8 @@ void RescaledColumnsBuilder::createScales(const Tile &tile) {
 void RescaledColumnsBuilder::storeExponents(Value scale, Value column) {
   b.store(scale, b.offsetBytes(scaleMemory, b.mul(column, sizeof(float))),
           sizeof(float));
-  Value exponent = getExponent(b, b.bitcast(b.getI32Type(), scale), kNoColumn);
+  Value exponent = RescaledBytes::getExponent(
+      b, b.bitcast(b.getI32Type(), scale), RescaledBytes::kNoColumn);
   b.store(b.truncate(b.getI8Type(), exponent),
           b.offsetBytes(exponentMemory, column), 1);
   Value least = exponent, largest = exponent;
@@ -264,28 +225,25 @@ ColumnExponents RescaledColumnsBuilder::loadExponents(Value column) {
 //===----------------------------------------------------------------------===//
 
 std::pair<Value, Value>
-RescaledColumnsBuilder::rescale(Value bytes, Value lineScale,
+RescaledColumnsBuilder::rescale(Value chunk, Value lineScale,
                                 const ColumnExponents &exponents) {
-  Value exponent = getExponent(b, lineScale, kNoLine);
-  // Of each byte, and so that no sum reaches the next one.
-  Value ofLine = b.mul(b.sub(b.mul(exponent, step), getBias()), kEachByte);
-  Value normal = b.i32(kSigns);
+  Value exponent =
+      RescaledBytes::getExponent(b, lineScale, RescaledBytes::kNoLine);
+  Value lineTerm = bytes.createLineTerm(exponent);
+  Value normal = b.i32(RescaledBytes::kSigns);
   SmallVector<Value> rescaled;
   for (auto [word, ofColumns] :
-       llvm::zip_equal(b.unpackWords(bytes), exponents.words)) {
-    Value magnitude = b.bitAnd(word, kMagnitudes);
-    Value added = b.sub(b.mul(ofColumns, step), ofLine);
-    Value sum = b.add(magnitude, added);
-    Value aboveLeast = b.add(magnitude, (0x7F - step) * kEachByte);
-    normal = b.bitAnd(normal, b.bitAnd(sum, aboveLeast));
-    Value result = b.add(b.bitAnd(sum, kMagnitudes), step * kEachByte);
-    rescaled.push_back(b.bitOr(result, b.bitAnd(word, kSigns)));
+       llvm::zip_equal(b.unpackWords(chunk), exponents.words)) {
+    auto [result, isNormal] = bytes.createWord(word, ofColumns, lineTerm);
+    normal = b.bitAnd(normal, isNormal);
+    rescaled.push_back(result);
   }
-  Value isNear = b.bitAnd(b.lessEqual(b.sub(exponents.largest, exponent),
-                                      b.i32(getMostDifference())),
-                          b.lessEqual(b.sub(exponent, exponents.least),
-                                      b.i32(getMostDifference())));
-  return {b.packWords(rescaled), b.bitAnd(isNear, b.equal(normal, kSigns))};
+  const int64_t most = bytes.getMostDifference();
+  Value isNear =
+      b.bitAnd(b.lessEqual(b.sub(exponents.largest, exponent), b.i32(most)),
+               b.lessEqual(b.sub(exponent, exponents.least), b.i32(most)));
+  return {b.packWords(rescaled),
+          b.bitAnd(isNear, b.equal(normal, RescaledBytes::kSigns))};
 }
 
 Value RescaledColumnsBuilder::quantize(const Tile &tile, Value line,

@@ -1,0 +1,47 @@
+//===- RescaledBytes.cpp - FP8 of another power of two --------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Quantize/RescaledBytes.h"
+
+#include "fp8moe/Conversion/F32Bits.h"
+#include "llvm/ADT/APFloat.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// The number in each byte of a word.
+static constexpr int64_t kEachByte = 0x01010101;
+static constexpr int64_t kMagnitudes = 0x7F * kEachByte;
+
+RescaledBytes::RescaledBytes(KernelBuilder &b, Type fp8Type) : b(b) {
+  const llvm::fltSemantics &semantics =
+      cast<FloatType>(fp8Type).getFloatSemantics();
+  step = int64_t(1) << (APFloat::semanticsPrecision(semantics) - 1);
+}
+
+Value RescaledBytes::getExponent(KernelBuilder &b, Value bits,
+                                 int64_t otherwise) {
+  Value isZero = b.equal(bits, 0);
+  Value isNaN = b.compare(arith::CmpIPredicate::uge, bits, f32::kInfinity);
+  return b.select(b.bitOr(isZero, isNaN), b.i32(otherwise),
+                  b.shiftRight(bits, f32::kMantissaBits));
+}
+
+/// Of each byte, and so that no sum reaches the next one.
+Value RescaledBytes::createLineTerm(Value exponent) {
+  return b.mul(b.sub(b.mul(exponent, step), getBias()), kEachByte);
+}
+
+std::pair<Value, Value> RescaledBytes::createWord(Value word, Value exponents,
+                                                  Value lineTerm) {
+  Value magnitude = b.bitAnd(word, kMagnitudes);
+  Value sum = b.add(magnitude, b.sub(b.mul(exponents, step), lineTerm));
+  Value aboveLeast = b.add(magnitude, (0x7F - step) * kEachByte);
+  Value result = b.add(b.bitAnd(sum, kMagnitudes), step * kEachByte);
+  return {b.bitOr(result, b.bitAnd(word, kSigns)), b.bitAnd(sum, aboveLeast)};
+}

@@ -1,0 +1,50 @@
+# ===- rescaling.py - What rescaled rows are tried with ---------------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===------------------------------------------------------------------------===#
+"""Variants of kernels that make columns of rows in FP8."""
+
+import cases
+import numpy as np
+import oracle
+from harness import Variant
+
+
+def experts(file, function, dtype, kind, shapes):
+    """Experts as (number, rows); whether with special values."""
+    width = int(function.rsplit("_", 1)[1])
+
+    def make(rng, case, kinds):
+        number, rows, special = case
+        return {"x": cases.values(rng, (number, rows, width), dtype, kinds(kind), 1, special)}
+
+    def expect(inputs, kinds, case):
+        return dict(zip(("q0", "q1", "s0", "s1"), oracle.dynamic_quantize(inputs["x"], [1, 2], kinds(kind), True)))
+
+    return Variant(file, function, shapes, make, expect, frozenset({"s0", "s1"}))
+
+
+def far_apart(rng, shape, dtype):
+    """Numbers whose rows, columns and exponents lie as far apart as FP8 reaches, and further: every binade of a row's FP8
+    meets every one of a column's, with fractions that are ties between two FP8 numbers or next to one."""
+    exponents = rng.integers(-24, 1, shape) + rng.integers(-9, 10, (shape[0], 1)) + rng.integers(-9, 10, (1, shape[1]))
+    fractions = 1 + rng.integers(0, 128, shape) / 128
+    signs = rng.choice([-1.0, 1.0], shape)
+    return np.where(rng.random(shape) < 0.02, 0, signs * np.ldexp(fractions, exponents)).astype(dtype)
+
+
+def spread(file, function, dtype, kind):
+    width = int(function.rsplit("_", 1)[1])
+
+    def make(rng, case, kinds):
+        return {"x": far_apart(rng, (case.tokens, width), dtype), "offsets": cases.offsets(rng, case.pattern, case.groups, case.tokens)}
+
+    def expect(inputs, kinds, case):
+        results = oracle.jagged_dynamic_quantize(inputs["x"], inputs["offsets"], [0, 1], kinds(kind), True)
+        return dict(zip(("q0", "q1", "s0", "s1"), results))
+
+    some = tuple(cases.Jagged(groups, "random", tokens, width, False) for groups, tokens in ((1, 300), (3, 500), (9, 129)))
+    return Variant(file, function, some, make, expect)
