@@ -26,6 +26,8 @@ MX_GROUPS = [None, 16]
 CAST_GROUPS = 16
 # Experts, K, N.
 WEIGHTS = [(1, 5120, 8192), (16, 5120, 8192), (64, 2048, 7168), (128, 2048, 1408)]
+# Experts whose forms are made together of what shared memory holds.
+SMALL_WEIGHTS = [(64, 2048, 1408), (64, 1408, 2048), (128, 2048, 768), (128, 768, 2048), (32, 2880, 2880), (8, 2048, 4096)]
 # Those of MX, the most bytes last: those of 64 experts are 5 GiB.
 MX_WEIGHTS = [(1, 8192, 5120), (4, 8192, 5120), (16, 2048, 1408), (128, 2048, 1408), (16, 8192, 5120), (64, 8192, 5120)]
 
@@ -170,6 +172,8 @@ def all_cases():
     for sizes in WEIGHTS:
         yield Case("weights_forward", None, list(sizes))
         yield Case("weights_dgrad", None, list(sizes))
+        yield Case("weights_forward_and_dgrad", None, list(sizes))
+    for sizes in SMALL_WEIGHTS:
         yield Case("weights_forward_and_dgrad", None, list(sizes))
     for sizes in MX_WEIGHTS:
         for kernel in ("mx_weights", "mx_weights_both", "mx_square", "mx_square_both"):

@@ -145,6 +145,7 @@ ATTRIBUTES = {
     "MfmaTile": {"rows": 256, "columns": 256},
     "Range": {"quantity": "group_bytes", "above": 20, "up_to": 50, "percent_of_l2": True},
     "RegisterResidentTile": {"columns": 1, "threads": 128, "chunks": 4, "rounds": 1, "blocks": 8},
+    "HeldBothAxesTile": {"row_stages": 8, "tiles": 4},
     "RescaledBothAxesTile": {"threads": 320, "chunks": 1, "blocks": 3},
     "ResidentBothAxesTile": {"columns": 64, "tiles": 8, "blocks": 2, "row_threads": 64, "row_chunks": 7},
     "ResidentStripsTile": {"columns": 64, "tiles": 8, "blocks": 2},

@@ -48,3 +48,17 @@ def spread(file, function, dtype, kind):
 
     some = tuple(cases.Jagged(groups, "random", tokens, width, False) for groups, tokens in ((1, 300), (3, 500), (9, 129)))
     return Variant(file, function, some, make, expect)
+
+
+def spread_experts(file, function, dtype, kind):
+    """Experts as (number, rows)."""
+    width = int(function.rsplit("_", 1)[1])
+
+    def make(rng, case, kinds):
+        number, rows = case
+        return {"x": far_apart(rng, (number * rows, width), dtype).reshape(number, rows, width)}
+
+    def expect(inputs, kinds, case):
+        return dict(zip(("q0", "q1", "s0", "s1"), oracle.dynamic_quantize(inputs["x"], [1, 2], kinds(kind), True)))
+
+    return Variant(file, function, ((1, 300), (3, 129), (40, 47)), make, expect)

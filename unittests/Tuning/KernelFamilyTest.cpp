@@ -78,7 +78,8 @@ TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
        {QuantizeMethod::TwoPass, QuantizeMethod::RegisterResident,
         QuantizeMethod::ResidentStrips, QuantizeMethod::ResidentBothAxes,
         QuantizeMethod::SinglePassOuter, QuantizeMethod::SinglePassInner,
-        QuantizeMethod::SinglePassBothAxes, QuantizeMethod::RescaledBothAxes}) {
+        QuantizeMethod::SinglePassBothAxes, QuantizeMethod::RescaledBothAxes,
+        QuantizeMethod::HeldBothAxes}) {
     config.method = method;
     tiles.push_back(getQuantizeTile(&context, config));
     EXPECT_EQ(

@@ -93,8 +93,8 @@ public:
 
   /// Whether they are predicted to take clearly less time than a kernel for
   /// each axis: where lengths of slices are not known, for some length.
-  bool isWorthwhile(ArrayRef<QuantizeWork> works,
-                    const TargetInfo &target) const;
+  virtual bool isWorthwhile(ArrayRef<QuantizeWork> works,
+                            const TargetInfo &target) const;
 
 protected:
   /// The mean lengths of slices for which they are; null where lengths are

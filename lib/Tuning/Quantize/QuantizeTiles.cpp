@@ -196,6 +196,9 @@ TileAttrInterface fp8moe::getQuantizeTile(MLIRContext *context,
   case QuantizeMethod::RescaledBothAxes:
     return RescaledBothAxesTileAttr::get(
         context, config.threads, config.heldChunks, config.residentBlocks);
+  case QuantizeMethod::HeldBothAxes:
+    return HeldBothAxesTileAttr::get(context, config.rowStages,
+                                     config.heldTiles);
   }
   llvm_unreachable("unknown method");
 }
@@ -224,6 +227,7 @@ fp8moe::getQuantizeMethod(TileAttrInterface tile) {
       .Case([](RescaledBothAxesTileAttr) {
         return QuantizeMethod::RescaledBothAxes;
       })
+      .Case([](HeldBothAxesTileAttr) { return QuantizeMethod::HeldBothAxes; })
       .Default(std::nullopt);
 }
 
@@ -277,6 +281,11 @@ QuantizeConfig fp8moe::getQuantizeConfig(TileAttrInterface tile,
         config.threads = tile.getThreads();
         config.heldChunks = tile.getChunks();
         config.residentBlocks = tile.getBlocks();
+      })
+      .Case([&](HeldBothAxesTileAttr tile) {
+        config.columnsPerBlock = 1;
+        config.rowStages = tile.getRowStages();
+        config.heldTiles = tile.getTiles();
       });
   return config;
 }

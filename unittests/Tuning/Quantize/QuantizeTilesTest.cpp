@@ -8,6 +8,7 @@
 
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 #include "fp8moe/Target/Cards.h"
+#include "fp8moe/Tuning/Quantize/NVIDIA/HeldBothAxesTiles.h"
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"
 
 #include "gtest/gtest.h"
@@ -346,46 +347,126 @@ TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
   }
 }
 
-/// Both forms of the weights of experts, whose scales are powers of two, in
-/// microseconds on one NVIDIA H100, 2026-11-26 (docs/performance.md).
+/// Both forms of the weights of experts, whose scales are powers of two: the
+/// quantizations along columns and along rows.
+static std::array<QuantizeWork, 2> createExperts(int64_t experts, int64_t lines,
+                                                 int64_t width) {
+  QuantizeWork columns, rows;
+  columns.segments = rows.segments = experts;
+  columns.rows = rows.columns = lines;
+  columns.columns = rows.rows = width;
+  columns.powerOfTwo = rows.powerOfTwo = true;
+  columns.inputRowStride = rows.inputColumnStride = width;
+  columns.inputColumnStride = rows.inputRowStride = 1;
+  columns.inputSegmentStride = rows.inputSegmentStride = lines * width;
+  columns.outputRowStride = rows.outputRowStride = 1;
+  columns.outputColumnStride = lines;
+  rows.outputColumnStride = width;
+  return {columns, rows};
+}
+
+/// Those of `method` among the alternatives; null if there are none.
+static const BothAxesAlternative *
+findAlternative(ArrayRef<BothAxesAlternative> alternatives,
+                QuantizeMethod method) {
+  for (const BothAxesAlternative &alternative : alternatives)
+    if (alternative.tiles.front().config.method == method)
+      return &alternative;
+  return nullptr;
+}
+
+/// In microseconds on one NVIDIA H100, 2026-11-26 (docs/performance.md).
+struct MeasuredExperts {
+  int64_t experts, lines, width;
+  double time;
+};
+
 TEST(QuantizeTilesTest, RescaledWeightsAreNearTheMeasured) {
   static MLIRContext context;
   context.loadDialect<FP8MoEDialect>();
   const TargetInfo &h100 = lookupCard("h100")->info;
-  struct {
-    int64_t experts, lines, width;
-    double time;
-  } cases[] = {{16, 8192, 5120, 1175},
-               {64, 7168, 2048, 1636},
-               {128, 1408, 2048, 658},
-               {1, 8192, 5120, 88}};
-  for (auto [experts, lines, width, time] : cases) {
-    QuantizeWork columns, rows;
-    columns.segments = rows.segments = experts;
-    columns.rows = rows.columns = lines;
-    columns.columns = rows.rows = width;
-    columns.powerOfTwo = rows.powerOfTwo = true;
-    columns.inputRowStride = rows.inputColumnStride = width;
-    columns.inputColumnStride = rows.inputRowStride = 1;
-    columns.inputSegmentStride = rows.inputSegmentStride = lines * width;
-    columns.outputRowStride = rows.outputRowStride = 1;
-    columns.outputColumnStride = lines;
-    rows.outputColumnStride = width;
+  for (auto [experts, lines, width, time] :
+       {MeasuredExperts{16, 8192, 5120, 1175},
+        MeasuredExperts{64, 7168, 2048, 1636},
+        MeasuredExperts{128, 1408, 2048, 658},
+        MeasuredExperts{1, 8192, 5120, 88}}) {
+    auto works = createExperts(experts, lines, width);
     SmallVector<BothAxesAlternative> alternatives =
-        getBothAxesAlternatives(&context, {columns, rows}, h100);
-    ASSERT_EQ(alternatives.size(), 1u);
-    ASSERT_EQ(alternatives[0].tiles.size(), 1u);
-    EXPECT_FALSE(alternatives[0].range);
-    EXPECT_NEAR(alternatives[0].tiles[0].cost.time / 1e6, time, 0.1 * time)
+        getBothAxesAlternatives(&context, works, h100);
+    const BothAxesAlternative *rescaled =
+        findAlternative(alternatives, QuantizeMethod::RescaledBothAxes);
+    ASSERT_TRUE(rescaled);
+    ASSERT_EQ(rescaled->tiles.size(), 1u);
+    EXPECT_FALSE(rescaled->range);
+    EXPECT_NEAR(rescaled->tiles[0].cost.time / 1e6, time, 0.1 * time)
         << experts << " experts of " << lines << "x" << width;
     // Other scales round differently, and a row must be whole chunks.
-    QuantizeWork others[] = {columns, rows};
+    auto others = works;
     others[0].powerOfTwo = others[1].powerOfTwo = false;
     EXPECT_TRUE(getBothAxesAlternatives(&context, others, h100).empty());
-    others[0] = columns, others[1] = rows;
+    others = works;
     others[0].columns = others[1].rows = width - 8;
     EXPECT_TRUE(getBothAxesAlternatives(&context, others, h100).empty());
   }
+}
+
+TEST(QuantizeTilesTest, HeldWeightsAreNearTheMeasured) {
+  static MLIRContext context;
+  context.loadDialect<FP8MoEDialect>();
+  const TargetInfo &h100 = lookupCard("h100")->info;
+  auto find = [&](int64_t experts, int64_t lines, int64_t width) {
+    return getBothAxesAlternatives(&context,
+                                   createExperts(experts, lines, width), h100);
+  };
+  for (auto [experts, lines, width, time] :
+       {MeasuredExperts{64, 1408, 2048, 307},
+        MeasuredExperts{128, 768, 2048, 328},
+        MeasuredExperts{64, 2048, 1408, 297},
+        MeasuredExperts{32, 2880, 2880, 480},
+        MeasuredExperts{8, 4096, 2048, 127},
+        MeasuredExperts{8, 1408, 2048, 54}}) {
+    SmallVector<BothAxesAlternative> alternatives = find(experts, lines, width);
+    const BothAxesAlternative *held =
+        findAlternative(alternatives, QuantizeMethod::HeldBothAxes);
+    ASSERT_TRUE(held);
+    // Few of them might as well be two quantizations.
+    EXPECT_EQ(held->isWorthwhile, experts * lines > 16384);
+    EXPECT_NEAR(held->tiles[0].cost.time / 1e6, time, 0.2 * time)
+        << experts << " experts of " << lines << "x" << width;
+    const QuantizeConfig &config = held->tiles[0].config;
+    HeldBothAxesTile tile;
+    tile.columns = width;
+    tile.rowStages = config.rowStages;
+    tile.tiles = config.heldTiles;
+    EXPECT_LE(held_both_axes::SharedMemory(tile).end,
+              h100.sharedMemoryPerBlock);
+    EXPECT_EQ(tile.rowStages % tile.getTeams(), 0);
+    EXPECT_EQ(tile.getThreads() % nvidia::kWarpgroupThreads, 0);
+    EXPECT_LE(tile.getThreads(), 1024);
+  }
+  // Rows of which shared memory holds no two tiles.
+  EXPECT_FALSE(
+      findAlternative(find(64, 2048, 4096), QuantizeMethod::HeldBothAxes));
+  // Few experts are quantized faster in launches of their own.
+  auto few = find(1, 768, 768);
+  EXPECT_FALSE(
+      findAlternative(few, QuantizeMethod::HeldBothAxes)->isWorthwhile);
+  // Blocks hold experts that have no more tiles than there are blocks.
+  auto many = find(8, 8192, 2048);
+  EXPECT_EQ(
+      findAlternative(many, QuantizeMethod::HeldBothAxes)->range.getUpTo(),
+      h100.multiprocessors * HeldBothAxesTile::kLines);
+}
+
+TEST(QuantizeTilesTest, HeldExpertsHaveABlockForEachTileWhereFewAreIdle) {
+  using held_both_axes::countBlocks;
+  EXPECT_EQ(countBlocks<int64_t>(/*lines=*/4096, /*multiprocessors=*/132), 128);
+  EXPECT_EQ(countBlocks<int64_t>(4224, 132), 132);
+  EXPECT_EQ(countBlocks<int64_t>(2880, 132), 132);
+  EXPECT_EQ(countBlocks<int64_t>(2048, 132), 132);
+  EXPECT_EQ(countBlocks<int64_t>(0, 132), 132);
+  // Too many of them: another kernel takes these.
+  EXPECT_EQ(countBlocks<int64_t>(8192, 132), 132);
 }
 
 /// Few groups are few strips that are read twice, so that most of the chip has

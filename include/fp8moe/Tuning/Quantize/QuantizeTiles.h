@@ -33,6 +33,7 @@ enum class QuantizeMethod {
   SinglePassInner,
   SinglePassBothAxes,
   RescaledBothAxes,
+  HeldBothAxes,
 };
 
 /// Whether the kernels take every address, every pitch and every size.
@@ -74,11 +75,13 @@ struct QuantizeConfig {
   int64_t rounds = 1;
   int64_t residentBlocks = 1;
   /// Resident strips and both axes: tiles of rows that a block keeps in
-  /// registers. Both axes: the threads that hold a row, `heldChunks` each.
+  /// registers; held both axes, in shared memory. Both axes: the threads that
+  /// hold a row, `heldChunks` each.
   int64_t heldTiles = 0;
   int64_t rowThreads = 0;
   /// Single pass, outer or both axes: tiles in the ring. Both axes: the bytes
-  /// of a row, and how many of them are in shared memory at once.
+  /// of a row, and how many of them are in shared memory at once (held both
+  /// axes as well).
   int64_t stages = 0;
   int64_t rowBytes = 0, rowStages = 0;
   /// Single pass, inner: groups that there is room for.

@@ -120,6 +120,17 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<512x512x1024xf8E4M3FN, #fp8moe.strided<[1, 2, 0]>>, tensor<512x512x1024xf8E4M3FN>
   }
 
+  // What blocks hold comes first where experts are small and many; what stands behind it takes every address.
+  // CHECK-LABEL: func.func @many_experts
+  func.func @many_experts(%w: tensor<64x1408x2048xbf16>)
+      -> (tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>) {
+    // CHECK: along [1, 2] rounding pow2 tiles [#fp8moe.held_both_axes<row_stages = 12, tiles = 2>, #fp8moe.per_axis<
+    %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
+        : tensor<64x1408x2048xbf16>
+        -> tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>, tensor<64x2048xf32>, tensor<64x1408xf32>
+    return %q#0, %q#1 : tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>
+  }
+
   // A tile that is written stands, for all sizes that are known, and gets something behind it.
   // CHECK-LABEL: func.func @written
   func.func @written(%w: tensor<2x32x32xbf16>)

@@ -131,6 +131,21 @@ def FP8MoE_RescaledBothAxesTileAttr
   let parameters = (ins "int64_t":$threads, "int64_t":$chunks, "int64_t":$blocks);
 }
 
+def FP8MoE_HeldBothAxesTileAttr
+    : FP8MoE_TileAttr<"HeldBothAxesTile", "held_both_axes"> {
+  let summary = "tile of a kernel that rescales what it holds on the chip";
+  let description = [{
+    As `rescaled_both_axes`, in one launch that reads its input once: a persistent,
+    warp-specialized kernel keeps the rows that it has quantized in shared memory, in tiles
+    of 32 rows of which a block has room for `tiles`, until the scales of their columns are
+    there. `row_stages` rows of the input, of bf16, are on their way at once. For experts of
+    up to 32 rows for each multiprocessor, with up to some 2,900 elements.
+
+    Example: `#fp8moe.held_both_axes<row_stages = 8, tiles = 4>`
+  }];
+  let parameters = (ins "int64_t":$row_stages, "int64_t":$tiles);
+}
+
 def FP8MoE_SinglePassInnerTileAttr
     : FP8MoE_TileAttr<"SinglePassInnerTile", "single_pass_inner"> {
   let summary = "tile of a quantize kernel that reads whole columns once";

@@ -1,0 +1,151 @@
+//===- HeldBothAxesTiles.cpp - Both axes from tiles that are held ---------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The model of the kernel that reads its input once: four bytes an element of
+// bf16.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Tuning/Quantize/NVIDIA/HeldBothAxesTiles.h"
+
+#include "Tuning/Quantize/NVIDIA/HeldBothAxesCalibration.h"
+#include "Tuning/Quantize/QuantizeCandidates.h"
+#include "Tuning/Quantize/QuantizeFamily.h"
+#include "Tuning/Quantize/RescaledBothAxes.h"
+#include "fp8moe/Tuning/Common/NominalSizes.h"
+
+namespace mlir::fp8moe {
+const KernelFamily &getRescaledBothAxesFamily();
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Bytes of lines that should be on their way in a block: 24 KB in all blocks
+/// are what memory of 3.4 TB/s delivers in a microsecond.
+static constexpr int64_t kRingBytes = 22 << 10;
+/// Lines of a team in the ring: the one at hand, the next one, and some more.
+static constexpr int64_t kLeastRounds = 2, kMostRounds = 6;
+/// Tiles of a block: the one that is held and the next one, and no more than
+/// these.
+static constexpr int64_t kLeastTiles = 2, kMostTiles = 4;
+/// Launches: magnitudes are cleared, and both axes quantized.
+static constexpr int64_t kLaunches = 2;
+
+namespace {
+class HeldBothAxesFamily : public BothAxesFamily {
+public:
+  HeldBothAxesFamily()
+      : BothAxesFamily("held_both_axes", QuantizeMethod::HeldBothAxes) {}
+
+  SmallVector<QuantizeTileCost>
+  getTiles(ArrayRef<QuantizeWork> works,
+           const TargetInfo &target) const override;
+  RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
+                     const TargetInfo &target) const override;
+
+  bool isWorthwhile(ArrayRef<QuantizeWork> works,
+                    const TargetInfo &target) const override;
+
+protected:
+  StringRef describeReads(const QuantizeTileCost &) const override {
+    return "read once, columns from the rows that shared memory holds";
+  }
+  StringRef getWorkTileName() const override { return "tiles"; }
+};
+} // namespace
+
+/// As many tiles as leave room for a ring, which takes what is left.
+static std::optional<HeldBothAxesTile> getTile(int64_t columns,
+                                               const TargetInfo &target) {
+  HeldBothAxesTile tile;
+  tile.columns = columns;
+  if (tile.getTeamWarps() > HeldBothAxesTile::kMostTeamWarps)
+    return std::nullopt;
+  const int64_t teams = tile.getTeams();
+  for (tile.tiles = kMostTiles; tile.tiles >= kLeastTiles; --tile.tiles) {
+    int64_t lines = llvm::divideCeil(kRingBytes, columns * 2);
+    int64_t least = std::clamp<int64_t>(llvm::divideCeil(lines, teams),
+                                        kLeastRounds, kMostRounds);
+    for (int64_t rounds = kMostRounds; rounds >= least; --rounds) {
+      tile.rowStages = rounds * teams;
+      if (held_both_axes::SharedMemory(tile).end <= target.sharedMemoryPerBlock)
+        return tile;
+    }
+  }
+  return std::nullopt;
+}
+
+SmallVector<QuantizeTileCost>
+HeldBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
+                             const TargetInfo &target) const {
+  if (works.size() != 2 || works[0].jagged || works[0].inputBytes != 2 ||
+      !canRescale(works[0], works[1]))
+    return {};
+  const HeldBothAxesCalibration *calibration =
+      getHeldBothAxesCalibration(target.chip);
+  if (!calibration)
+    return {};
+  QuantizeWork columns = withNominalSizes(works[0]);
+  std::optional<HeldBothAxesTile> tile = getTile(columns.columns, target);
+  if (!tile)
+    return {};
+  QuantizeTileCost result{};
+  QuantizeConfig &config = result.config;
+  config.kind = QuantizeConfig::OuterTransposing;
+  config.method = QuantizeMethod::HeldBothAxes;
+  config.threads = tile->getThreads();
+  config.columnsPerBlock = 1;
+  config.rowStages = tile->rowStages;
+  config.heldTiles = tile->tiles;
+
+  result.workTiles =
+      columns.segments * held_both_axes::countTiles(columns.rows);
+  result.residentWorkTiles = std::max<int64_t>(
+      held_both_axes::countBlocks(columns.rows, target.multiprocessors), 1);
+  double elements =
+      static_cast<double>(columns.segments) * columns.rows * columns.columns;
+  double bytes = elements * (columns.inputBytes + 2);
+  result.cost.bytes =
+      static_cast<int64_t>(std::min<double>(bytes, kMostModelledBytes));
+  result.trafficTime = estimateBytes(result.cost.bytes, target).time * 100 /
+                       *calibration->speedPercent;
+  result.latencyTime = result.getWaves() * *calibration->tileTime;
+  result.cost.time =
+      kLaunches * estimateTraffic(0, target).time + *calibration->fillTime +
+      std::max(result.trafficTime, result.latencyTime) +
+      estimateUnalignedStores(columns, *calibration->unalignedStoreTime);
+  return {result};
+}
+
+/// Experts that have no more tiles than there are blocks.
+RangeAttr HeldBothAxesFamily::getRange(MLIRContext *context,
+                                       ArrayRef<QuantizeWork>,
+                                       const TargetInfo &target) const {
+  return RangeAttr::get(context, Quantity::MeanLength, /*above=*/0,
+                        target.multiprocessors * HeldBothAxesTile::kLines);
+}
+
+/// Few experts take less time where columns are made in a launch of their own.
+bool HeldBothAxesFamily::isWorthwhile(ArrayRef<QuantizeWork> works,
+                                      const TargetInfo &target) const {
+  if (!BothAxesFamily::isWorthwhile(works, target))
+    return false;
+  SmallVector<QuantizeTileCost> rescaled =
+      cast<BothAxesFamily>(getRescaledBothAxesFamily()).getTiles(works, target);
+  return rescaled.empty() ||
+         getTiles(works, target).front().cost < rescaled.front().cost;
+}
+
+namespace mlir::fp8moe {
+const KernelFamily &getHeldBothAxesFamily() {
+  static const HeldBothAxesFamily family;
+  return family;
+}
+} // namespace mlir::fp8moe
