@@ -50,13 +50,20 @@ def spread(file, function, dtype, kind):
     return Variant(file, function, some, make, expect)
 
 
-def spread_experts(file, function, dtype, kind):
-    """Experts as (number, rows)."""
+def sparse(rng, shape, dtype):
+    """Rows and columns of like scales, where a quarter each is zero of either sign, becomes zero in FP8, and does not."""
+    x = rng.standard_normal(shape)
+    sorts = rng.integers(0, 4, shape)
+    return np.select([sorts == 0, sorts == 1, sorts == 2], [0.0, -0.0, x * 2.0**-14], x).astype(dtype)
+
+
+def drawn_experts(file, function, dtype, kind, draw):
+    """Experts as (number, rows), of numbers that `draw` makes."""
     width = int(function.rsplit("_", 1)[1])
 
     def make(rng, case, kinds):
         number, rows = case
-        return {"x": far_apart(rng, (number * rows, width), dtype).reshape(number, rows, width)}
+        return {"x": draw(rng, (number * rows, width), dtype).reshape(number, rows, width)}
 
     def expect(inputs, kinds, case):
         return dict(zip(("q0", "q1", "s0", "s1"), oracle.dynamic_quantize(inputs["x"], [1, 2], kinds(kind), True)))

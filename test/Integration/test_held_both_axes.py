@@ -11,19 +11,21 @@ each other's magnitudes; the last tile of an expert may have fewer than 32 rows.
 import oracle
 import pytest
 from harness import check, parameters
-from rescaling import experts, spread_experts
+from rescaling import drawn_experts, experts, far_apart, sparse
 
 FILE = "held_both_axes.mlir"
 BF16 = oracle.BF16
 
 SHAPES = tuple((number, rows, special) for number, rows in ((1, 1), (3, 130), (70, 16), (2, 512), (3, 0), (0, 5)) for special in (False, True))
 # More tiles than an H100 has multiprocessors (132), in all and then of an expert, which another kernel takes.
-MANY = ((3, 3000, False), (9, 1025, True), (1, 4224, False), (2, 4230, False))
+MANY = ((3, 3000, False), (9, 1025, True), (1, 4224, False), (3, 4090, False), (2, 4230, False))
 VARIANTS = [
     experts(FILE, "bf16_e4m3_16", BF16, "e4m3", (*SHAPES, *MANY)),
     experts(FILE, "bf16_e4m3_528", BF16, "e4m3", (*SHAPES, *MANY)),
     experts(FILE, "bf16_e5m2_1408", BF16, "e5m2", (*SHAPES[:6], MANY[0])),
     experts(FILE, "bf16_e4m3_2048", BF16, "e4m3", (*SHAPES[:6], *MANY[1:3])),
+    # Some warps of lines have no team.
+    experts(FILE, "bf16_e4m3_2560", BF16, "e4m3", (*SHAPES[:6], MANY[0])),
     experts(FILE, "bf16_e4m3_2880", BF16, "e4m3", (*SHAPES[:4], MANY[0])),
 ]
 
@@ -33,9 +35,13 @@ def test_held_both_axes(nvidia, variant, case):
     check(nvidia, variant, case)
 
 
-SPREAD = [spread_experts(FILE, "bf16_e4m3_528", BF16, "e4m3"), spread_experts(FILE, "bf16_e5m2_1408", BF16, "e5m2")]
+DRAWN = [
+    drawn_experts(FILE, function, BF16, kind, draw)
+    for function, kind in (("bf16_e4m3_528", "e4m3"), ("bf16_e5m2_1408", "e5m2"))
+    for draw in (far_apart, sparse)
+]
 
 
-@pytest.mark.parametrize("variant, case", **parameters(SPREAD))
-def test_subnormal_on_either_side(nvidia, variant, case):
+@pytest.mark.parametrize("variant, case", **parameters(DRAWN))
+def test_zeros_and_subnormals(nvidia, variant, case):
     check(nvidia, variant, case)

@@ -12,7 +12,7 @@ rows begin at multiples of 32."""
 import oracle
 import pytest
 from harness import both_axes, check, check_on, parameters
-from rescaling import experts, spread
+from rescaling import drawn_experts, experts, sparse, spread
 
 FILE = "rescaled_both_axes.mlir"
 BF16, F32 = oracle.BF16, oracle.F32
@@ -44,7 +44,11 @@ def test_rescaled_both_axes(gpu, variant, case):
     check(gpu, variant, case)
 
 
-SPREAD = [spread(FILE, "bf16_e4m3_528", BF16, "e4m3"), spread(FILE, "f32_e5m2_784", F32, "e5m2")]
+SPREAD = [
+    spread(FILE, "bf16_e4m3_528", BF16, "e4m3"),
+    spread(FILE, "f32_e5m2_784", F32, "e5m2"),
+    drawn_experts(FILE, "experts_bf16_e4m3_624", BF16, "e4m3", sparse),
+]
 
 
 @pytest.mark.parametrize("variant, case", **parameters(SPREAD))

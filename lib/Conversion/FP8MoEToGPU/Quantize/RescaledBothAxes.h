@@ -14,6 +14,10 @@
 
 namespace mlir::fp8moe {
 
+/// Alignment of magnitudes in bytes: that of what is cleared at once, and more
+/// does no harm.
+inline constexpr int64_t kMagnitudeAlignment = 256;
+
 /// What both kernels of #fp8moe.rescaled_both_axes see of their operation: a
 /// tensor whose segments are quantized along their rows and along their
 /// columns. A line is a row of a segment: `columns` reduces over lines, and a

@@ -37,6 +37,12 @@ Value RescaledBytes::createLineTerm(Value exponent) {
   return b.mul(b.sub(b.mul(exponent, step), getBias()), kEachByte);
 }
 
+Value RescaledBytes::createIsNear(Value exponent, Value least, Value largest) {
+  const int64_t most = getMostDifference();
+  return b.bitAnd(b.lessEqual(b.sub(largest, exponent), b.i32(most)),
+                  b.lessEqual(b.sub(exponent, least), b.i32(most)));
+}
+
 std::pair<Value, Value> RescaledBytes::createWord(Value word, Value exponents,
                                                   Value lineTerm) {
   Value magnitude = b.bitAnd(word, kMagnitudes);
@@ -44,4 +50,30 @@ std::pair<Value, Value> RescaledBytes::createWord(Value word, Value exponents,
   Value aboveLeast = b.add(magnitude, (0x7F - step) * kEachByte);
   Value result = b.add(b.bitAnd(sum, kMagnitudes), step * kEachByte);
   return {b.bitOr(result, b.bitAnd(word, kSigns)), b.bitAnd(sum, aboveLeast)};
+}
+
+Value RescaledBytes::createNonzero(Value word) {
+  return b.bitAnd(b.add(b.bitAnd(word, kMagnitudes), kMagnitudes), kSigns);
+}
+
+Value RescaledBytes::createMarks(Value word, std::array<Value, 2> inputs) {
+  // The same of halves, and their upper bytes.
+  constexpr int64_t kHalves = 0x7FFF7FFF, kUpperBytes = 0x7531;
+  std::array<Value, 2> sums;
+  for (auto [sum, input] : llvm::zip_equal(sums, inputs))
+    sum = b.add(b.bitAnd(input, kHalves), kHalves);
+  Value isNonzero = b.permuteBytes(sums[0], sums[1], b.i32(kUpperBytes));
+  Value isLost = b.bitAnd(b.bitXor(createNonzero(word), kSigns), isNonzero);
+  return b.bitOr(word, b.shiftRight(isLost, /*bits of a magnitude=*/7));
+}
+
+std::pair<Value, Value>
+RescaledBytes::createMarkedWord(Value word, Value exponents, Value lineTerm) {
+  auto [result, isNormal] = createWord(word, exponents, lineTerm);
+  Value isNonzero = createNonzero(word);
+  Value isRight = b.bitOr(isNormal, b.bitXor(isNonzero, kSigns));
+  // The magnitudes of what is not zero, and signs.
+  constexpr int64_t kMagnitude = 0x7F;
+  Value kept = b.mul(b.shiftRight(isNonzero, 7), kMagnitude);
+  return {b.bitOr(b.bitAnd(result, kept), b.bitAnd(word, kSigns)), isRight};
 }

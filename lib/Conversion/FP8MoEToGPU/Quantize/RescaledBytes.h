@@ -30,7 +30,9 @@ namespace mlir::fp8moe {
 ///
 /// Four bytes are rescaled at once. With S = 2^(bits of fff) and m the seven
 /// bits behind the sign, m + S * (c - l) + (128 - S) has bit 7 set where the
-/// result is normal, and the sum of no byte reaches the next one.
+/// result is normal, and the sum of no byte reaches the next one: the scale of
+/// a column covers each of its elements. So bytes that are none of them, as
+/// those behind the last line, must not share a word with others.
 class RescaledBytes {
 public:
   /// Further from the exponent of any scale than those are from each other, and
@@ -45,8 +47,9 @@ public:
   /// of two.
   static Value getExponent(KernelBuilder &b, Value bits, int64_t otherwise);
 
-  /// Exponents of scales that differ by more are not compared by bytes.
-  int64_t getMostDifference() const { return getBias() / step; }
+  /// i1: whether the exponent of a line is so near those of columns, from the
+  /// least to the largest, that no sum leaves its byte.
+  Value createIsNear(Value exponent, Value least, Value largest);
   /// What the exponent of a line takes from each byte of a word.
   Value createLineTerm(Value exponent);
   /// Four bytes of a line, for columns with these exponents (the low bytes of
@@ -54,7 +57,19 @@ public:
   std::pair<Value, Value> createWord(Value word, Value exponents,
                                      Value lineTerm);
 
+  /// Bytes of zero that come from numbers which are not zero are marked as the
+  /// least subnormal number, so that all others are right whatever the scale of
+  /// the column is. `inputs` are the words of bf16 that became the word.
+  Value createMarks(Value word, std::array<Value, 2> inputs);
+  /// The same as createWord for marked bytes.
+  std::pair<Value, Value> createMarkedWord(Value word, Value exponents,
+                                           Value lineTerm);
+  /// A word that has all of kSigns where no byte is zero.
+  Value createNonzero(Value word);
+
 private:
+  /// Exponents of scales that differ by more are not compared by bytes.
+  int64_t getMostDifference() const { return getBias() / step; }
   /// What is added so that normal sums have bit 7.
   int64_t getBias() const { return 0x80 - step; }
 

@@ -238,10 +238,8 @@ RescaledColumnsBuilder::rescale(Value chunk, Value lineScale,
     normal = b.bitAnd(normal, isNormal);
     rescaled.push_back(result);
   }
-  const int64_t most = bytes.getMostDifference();
   Value isNear =
-      b.bitAnd(b.lessEqual(b.sub(exponents.largest, exponent), b.i32(most)),
-               b.lessEqual(b.sub(exponent, exponents.least), b.i32(most)));
+      bytes.createIsNear(exponent, exponents.least, exponents.largest);
   return {b.packWords(rescaled),
           b.bitAnd(isNear, b.equal(normal, RescaledBytes::kSigns))};
 }

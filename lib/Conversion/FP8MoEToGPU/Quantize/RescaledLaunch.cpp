@@ -14,10 +14,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Alignment of magnitudes in bytes: that of what is cleared at once, and more
-/// does no harm.
-static constexpr int64_t kMagnitudeAlignment = 256;
-
 namespace {
 class RescaledLaunch : QuantizeLaunch {
 public:

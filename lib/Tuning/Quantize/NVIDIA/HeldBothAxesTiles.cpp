@@ -27,8 +27,8 @@ const KernelFamily &getRescaledBothAxesFamily();
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Bytes of lines that should be on their way in a block: 24 KB in all blocks
-/// are what memory of 3.4 TB/s delivers in a microsecond.
+/// Bytes of lines that should be on their way in a block: so many in all blocks
+/// are what memory of 3 TB/s delivers in a microsecond.
 static constexpr int64_t kRingBytes = 22 << 10;
 /// Lines of a team in the ring: the one at hand, the next one, and some more.
 static constexpr int64_t kLeastRounds = 2, kMostRounds = 6;
@@ -61,7 +61,7 @@ protected:
 };
 } // namespace
 
-/// As many tiles as leave room for a ring, which takes what is left.
+/// As many tiles as leave room for a ring, which then takes more.
 static std::optional<HeldBothAxesTile> getTile(int64_t columns,
                                                const TargetInfo &target) {
   HeldBothAxesTile tile;
@@ -92,7 +92,18 @@ HeldBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
       getHeldBothAxesCalibration(target.chip);
   if (!calibration)
     return {};
+  // Lines and results of all experts begin at whole chunks; of results the
+  // launch asks for it.
+  constexpr int64_t kAlignment = nvidia::kTensorMapAddressAlignment;
+  int64_t stride = works[0].inputSegmentStride;
+  if (!ShapedType::isDynamic(stride) &&
+      stride % (kAlignment / works[0].inputBytes))
+    return {};
+  const int64_t mostLines = target.multiprocessors * HeldBothAxesTile::kLines;
+  if (!ShapedType::isDynamic(works[0].rows) && works[0].rows > mostLines)
+    return {};
   QuantizeWork columns = withNominalSizes(works[0]);
+  columns.rows = std::min(columns.rows, mostLines);
   std::optional<HeldBothAxesTile> tile = getTile(columns.columns, target);
   if (!tile)
     return {};
@@ -107,8 +118,7 @@ HeldBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
 
   result.workTiles =
       columns.segments * held_both_axes::countTiles(columns.rows);
-  result.residentWorkTiles = std::max<int64_t>(
-      held_both_axes::countBlocks(columns.rows, target.multiprocessors), 1);
+  result.residentWorkTiles = std::max<int64_t>(target.multiprocessors, 1);
   double elements =
       static_cast<double>(columns.segments) * columns.rows * columns.columns;
   double bytes = elements * (columns.inputBytes + 2);
@@ -124,12 +134,10 @@ HeldBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
   return {result};
 }
 
-/// Experts that have no more tiles than there are blocks.
 RangeAttr HeldBothAxesFamily::getRange(MLIRContext *context,
-                                       ArrayRef<QuantizeWork>,
+                                       ArrayRef<QuantizeWork> works,
                                        const TargetInfo &target) const {
-  return RangeAttr::get(context, Quantity::MeanLength, /*above=*/0,
-                        target.multiprocessors * HeldBothAxesTile::kLines);
+  return getWorthwhileLengths(context, works, target);
 }
 
 /// Few experts take less time where columns are made in a launch of their own.
@@ -137,6 +145,8 @@ bool HeldBothAxesFamily::isWorthwhile(ArrayRef<QuantizeWork> works,
                                       const TargetInfo &target) const {
   if (!BothAxesFamily::isWorthwhile(works, target))
     return false;
+  if (ShapedType::isDynamic(getMeanLength(works[0])))
+    return true;
   SmallVector<QuantizeTileCost> rescaled =
       cast<BothAxesFamily>(getRescaledBothAxesFamily()).getTiles(works, target);
   return rescaled.empty() ||

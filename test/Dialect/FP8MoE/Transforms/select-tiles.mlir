@@ -131,6 +131,18 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>
   }
 
+  // Not where experts begin in the middle of a chunk.
+  // CHECK-LABEL: func.func @experts_apart
+  func.func @experts_apart(%w: tensor<64x1408x2048xbf16, #fp8moe.strided<[0, 1, 2], strides = [2883588, 2048, 1]>>)
+      -> (tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>) {
+    // CHECK-NOT: held_both_axes
+    // CHECK: return
+    %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
+        : tensor<64x1408x2048xbf16, #fp8moe.strided<[0, 1, 2], strides = [2883588, 2048, 1]>>
+        -> tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>, tensor<64x2048xf32>, tensor<64x1408xf32>
+    return %q#0, %q#1 : tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>
+  }
+
   // A tile that is written stands, for all sizes that are known, and gets something behind it.
   // CHECK-LABEL: func.func @written
   func.func @written(%w: tensor<2x32x32xbf16>)

@@ -37,8 +37,9 @@ struct HeldBothAxesTile {
   /// H100: 219 us, with 128 204 us). Lines have as many at least.
   static constexpr int64_t kMagnitudeThreads = 128, kColumnThreads = 256,
                            kLoadThreads = 128, kLeastLineThreads = 256;
-  /// Warps of a team at most.
-  static constexpr int64_t kMostTeamWarps = 8;
+  /// Warps of a team at most: the threads of larger ones would have fewer
+  /// registers than they need.
+  static constexpr int64_t kMostTeamWarps = 6;
   /// One works while the other one waits.
   static constexpr int64_t kLeastTeams = 2;
 
@@ -113,21 +114,6 @@ struct SharedMemory {
 /// Tiles of an expert with so many lines; one without has scales.
 template <typename T> T countTiles(const T &lines) {
   return maxOf(ceilDiv(lines, T(HeldBothAxesTile::kLines)), T(1));
-}
-
-/// Blocks of a launch: all that there are at once. An expert that has nearly as
-/// many tiles has a block for each instead: one that begins in one turn of the
-/// blocks and ends in the next is held for longer (8 experts of 4096x2048 on an
-/// NVIDIA H100: 127 us with 128 blocks, 311 us with 132). Smaller ones do not
-/// gain, as all blocks would do the same at the same time (64 experts of
-/// 2048x1408: 342 and 297 us).
-template <typename T> T countBlocks(const T &lines, const T &multiprocessors) {
-  constexpr int64_t kOfBlocks = 24;
-  T tiles = countTiles(lines);
-  T enough = select(compare(Relation::AtLeast, tiles * T(kOfBlocks),
-                            multiprocessors * T(kOfBlocks - 1)),
-                    tiles, multiprocessors);
-  return minOf(enough, multiprocessors);
 }
 } // namespace held_both_axes
 

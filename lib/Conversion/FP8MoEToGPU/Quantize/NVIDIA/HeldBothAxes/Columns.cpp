@@ -40,7 +40,7 @@ static_assert(kThreadColumns == kWordBytes);
 
 namespace {
 /// Exponents of the scales of a thread's columns.
-struct ColumnExponents {
+struct ThreadExponents {
   /// A byte each, and their limits, or what no line is near.
   Value word, least, largest;
 };
@@ -68,7 +68,7 @@ private:
   Value getPlace(const WordPlaces &places, int64_t word);
   /// Bits of lines as those of words, and the reverse.
   Value exchangeBits(Value bits);
-  ColumnExponents loadExponents(const Tile &tile, Value column);
+  ThreadExponents loadExponents(const Tile &tile, Value column);
   /// Where the half's lines begin at a column.
   Value getHeldHalf(const Tile &tile, Value column);
 
@@ -116,9 +116,9 @@ Value ColumnsBuilder::exchangeBits(Value bits) {
   return b.select(isSecond, b.bitOr(up, down), bits);
 }
 
-ColumnExponents ColumnsBuilder::loadExponents(const Tile &tile, Value column) {
+ThreadExponents ColumnsBuilder::loadExponents(const Tile &tile, Value column) {
   constexpr int64_t kLargest = 0xFF;
-  ColumnExponents result;
+  ThreadExponents result;
   result.word = b.load(
       b.getI32Type(),
       b.offsetBytes(kernel.getExponents(tile.slot.stage), column), kWordBytes);
@@ -162,8 +162,7 @@ Value ColumnsBuilder::findLinesWithData(const Tile &tile) {
 
 void ColumnsBuilder::rescaleColumns(const Tile &tile, Value linesWithData,
                                     Value column) {
-  ColumnExponents exponents = loadExponents(tile, column);
-  const int64_t most = kernel.bytes.getMostDifference();
+  ThreadExponents exponents = loadExponents(tile, column);
   WordPlaces held =
       getPlaces(getHeldHalf(tile, column), kernel.memory.linePitch);
   WordPlaces scales = getPlaces(
@@ -178,10 +177,9 @@ void ColumnsBuilder::rescaleColumns(const Tile &tile, Value linesWithData,
                              getPlace(scales, i), 2 * kWordBytes));
     Value isNormal;
     std::tie(word, isNormal) =
-        kernel.bytes.createWord(word, exponents.word, line[0]);
+        kernel.bytes.createMarkedWord(word, exponents.word, line[0]);
     Value isNear =
-        b.bitAnd(b.lessEqual(b.sub(exponents.largest, line[1]), b.i32(most)),
-                 b.lessEqual(b.sub(line[1], exponents.least), b.i32(most)));
+        kernel.bytes.createIsNear(line[1], exponents.least, exponents.largest);
     Value isRight =
         b.bitAnd(isNear, b.equal(b.bitAnd(isNormal, RescaledBytes::kSigns),
                                  RescaledBytes::kSigns));
@@ -254,10 +252,10 @@ Value ColumnsBuilder::quantize(const Tile &tile, Value line,
                                ArrayRef<Value> scales, Value column) {
   Plane input = columns.getInputPlane(tile.view, Along::Columns);
   const int64_t bytes = kThreadColumns * columns.math.getInputBytes();
-  Value inOutput = kernel.widen(b.add(b.add(tile.low, firstOfHalf), line));
+  Value inSegment = kernel.widen(b.add(b.add(tile.low, firstOfHalf), line));
   Value words = b.load(
       VectorType::get(bytes / kWordBytes, b.getI32Type()),
-      createElementPointer(b, input, kernel.widen(column), inOutput), bytes,
+      createElementPointer(b, input, kernel.widen(column), inSegment), bytes,
       /*readOnly=*/true);
   return columns.math
       .createQuantizeOwn(columns.math.unpackValues(words), scales)

@@ -61,8 +61,8 @@ Value Kernel::getShared(int64_t offset) {
   return b.offsetBytes(b.getDynamicShared(), offset);
 }
 
-Value Kernel::getShared(int64_t offset, Value index, int64_t bytes) {
-  return b.offsetBytes(getShared(offset), b.mul(index, bytes));
+Value Kernel::getShared(int64_t offset, Value index, int64_t pitch) {
+  return b.offsetBytes(getShared(offset), b.mul(index, pitch));
 }
 
 Value Kernel::getHeldLine(Value slot, Value line) {

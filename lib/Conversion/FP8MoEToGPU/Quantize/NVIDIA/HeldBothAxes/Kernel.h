@@ -78,8 +78,8 @@ public:
 
   Value widen(Value value) { return b.zeroExtend(b.getI64Type(), value); }
   Value narrow(Value value) { return b.truncate(b.getI32Type(), value); }
-  /// A place in shared memory, `index` (i32) times `bytes` behind an offset.
-  Value getShared(int64_t offset, Value index, int64_t bytes);
+  /// A place in shared memory, `index` (i32) times `pitch` behind an offset.
+  Value getShared(int64_t offset, Value index, int64_t pitch);
   Value getShared(int64_t offset);
 
   /// Line `line` (i32) of the tile in a slot.

@@ -13,10 +13,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Alignment of magnitudes in bytes: that of what is cleared at once, and more
-/// does no harm.
-static constexpr int64_t kMagnitudeAlignment = 256;
-
 namespace {
 class HeldBothAxesLaunch : QuantizeLaunch {
 public:
@@ -49,6 +45,14 @@ Value HeldBothAxesLaunch::createCondition(Value when) {
     condition = both(
         condition,
         plan::AlignedOp::create(b, buffer, nvidia::kTensorMapAddressAlignment));
+  // Pitches are known to be multiples; experts may lie anywhere.
+  constexpr int64_t kAlignment = nvidia::kTensorMapAddressAlignment;
+  using Demand = SizeDemand<OpFoldResult>;
+  for (const Demand &demand :
+       {Demand{sizes.inSegment, Demand::MultipleOf,
+               kAlignment / getInputBytes()},
+        Demand{along.sizes.outSegment, Demand::MultipleOf, kAlignment}})
+    condition = both(condition, holds(demand));
   HostSize segments(b, sizes.segments), lines(b, sizes.reduction);
   auto isLess = [&](const HostSize &lhs, const HostSize &rhs) {
     return fp8moe::compare(Relation::Less, lhs, rhs).getValue();
@@ -109,9 +113,7 @@ Value HeldBothAxesLaunch::launch(Value when) {
   for (OpFoldResult argument : arguments)
     operands.push_back(index(argument));
   // All blocks are there at once, as they wait for each other.
-  Value blocks = held_both_axes::countBlocks(HostSize(b, sizes.reduction),
-                                             countResident(/*blocks=*/1))
-                     .getValue(b);
+  Value blocks = countResident(/*blocks=*/1).getValue(b);
   plan::LaunchOp::create(b, kernel, ValueRange{blocks, index(1), index(1)},
                          {threads, 1, 1},
                          held_both_axes::SharedMemory(tile).end, operands,

@@ -38,6 +38,8 @@ private:
                                   ValueRange ofColumns);
   /// The largest magnitude of the team's threads.
   Value combineTeam(Value magnitude, Value number);
+  /// The chunk as columns need it (RescaledBytes). Few have a zero.
+  Value markLost(Value quantized, ArrayRef<Value> inputs);
   void collect(ValueRange ofColumns);
 
   Kernel &kernel;
@@ -112,7 +114,7 @@ SmallVector<Value> LinesBuilder::quantizeLine(const Tile &tile, Value inTile,
       kernel.getShared(kernel.memory.lines, position.stage,
                        kernel.getColumns() * math.getInputBytes()),
       b.mul(chunk, kVectors * kVectorBytes));
-  SmallVector<Value> next, values;
+  SmallVector<Value> next, values, inputs;
   Value ofLine = b.zeroWords();
   for (int64_t i : llvm::seq(kVectors)) {
     Value words =
@@ -121,6 +123,7 @@ SmallVector<Value> LinesBuilder::quantizeLine(const Tile &tile, Value inTile,
     ofLine = math.createAbsMax(ofLine, words);
     next.push_back(math.createAbsMax(ofColumns[i], words));
     llvm::append_range(values, math.unpackValues(words));
+    llvm::append_range(inputs, b.unpackWords(words));
   }
   Value scale =
       math.createScale(combineTeam(math.createLargest(ofLine), number));
@@ -141,11 +144,30 @@ SmallVector<Value> LinesBuilder::quantizeLine(const Tile &tile, Value inTile,
     b.store(quantized,
             createElementPointer(b, output, kernel.widen(column), line),
             kVectorBytes);
-    b.store(quantized,
+    b.store(markLost(quantized, inputs),
             b.offsetBytes(kernel.getHeldLine(tile.slot.stage, inTile), column),
             kVectorBytes);
   });
   return next;
+}
+
+Value LinesBuilder::markLost(Value quantized, ArrayRef<Value> inputs) {
+  SmallVector<Value> words = b.unpackWords(quantized);
+  Value areNonzero = b.i32(RescaledBytes::kSigns);
+  for (Value word : words)
+    areNonzero = b.bitAnd(areNonzero, kernel.bytes.createNonzero(word));
+  return b
+      .createIf(
+          b.equal(areNonzero, RescaledBytes::kSigns), {b.getWordsType()},
+          [&] { return SmallVector<Value>{quantized}; },
+          [&] {
+            SmallVector<Value> marked;
+            for (auto [i, word] : llvm::enumerate(words))
+              marked.push_back(kernel.bytes.createMarks(
+                  word, {inputs[2 * i], inputs[2 * i + 1]}));
+            return SmallVector<Value>{b.packWords(marked)};
+          })
+      .front();
 }
 
 void LinesBuilder::collect(ValueRange ofColumns) {

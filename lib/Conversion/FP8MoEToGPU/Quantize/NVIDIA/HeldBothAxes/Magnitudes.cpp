@@ -72,13 +72,15 @@ void MagnitudesBuilder::build() {
   });
 }
 
-/// What lies behind the last index repeats it.
+/// What lies behind the last index repeats the first one of the thread.
 void MagnitudesBuilder::forEachBatch(int64_t count, int64_t atOnce,
                                      function_ref<void(ArrayRef<Value>)> body) {
   b.createFor(thread, b.i32(count), kThreads * atOnce, [&](Value first) {
     SmallVector<Value> indices;
-    for (int64_t i : llvm::seq(atOnce))
-      indices.push_back(b.minS(b.add(first, i * kThreads), count - 1));
+    for (int64_t i : llvm::seq(atOnce)) {
+      Value index = b.add(first, i * kThreads);
+      indices.push_back(b.select(b.less(index, count), index, first));
+    }
     body(indices);
   });
 }

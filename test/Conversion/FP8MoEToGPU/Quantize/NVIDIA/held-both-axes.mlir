@@ -4,11 +4,21 @@
 // rows in FP8 that the block has kept.
 
 #across = #fp8moe.strided<[0, 2, 1]>
+#gaps = #fp8moe.strided<[0, 1, 2], strides = [?, 2048, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @weights(%w: tensor<64x1408x2048xbf16>)
       -> (tensor<64x1408x2048xf8E4M3FN, #across>, tensor<64x1408x2048xf8E4M3FN>, tensor<64x2048xf32>, tensor<64x1408xf32>) {
     %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
         : tensor<64x1408x2048xbf16>
+        -> tensor<64x1408x2048xf8E4M3FN, #across>, tensor<64x1408x2048xf8E4M3FN>, tensor<64x2048xf32>, tensor<64x1408xf32>
+    return %q#0, %q#1, %s#0, %s#1
+        : tensor<64x1408x2048xf8E4M3FN, #across>, tensor<64x1408x2048xf8E4M3FN>, tensor<64x2048xf32>, tensor<64x1408xf32>
+  }
+
+  func.func @gaps(%w: tensor<64x1408x2048xbf16, #gaps>)
+      -> (tensor<64x1408x2048xf8E4M3FN, #across>, tensor<64x1408x2048xf8E4M3FN>, tensor<64x2048xf32>, tensor<64x1408xf32>) {
+    %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
+        : tensor<64x1408x2048xbf16, #gaps>
         -> tensor<64x1408x2048xf8E4M3FN, #across>, tensor<64x1408x2048xf8E4M3FN>, tensor<64x2048xf32>, tensor<64x1408xf32>
     return %q#0, %q#1, %s#0, %s#1
         : tensor<64x1408x2048xf8E4M3FN, #across>, tensor<64x1408x2048xf8E4M3FN>, tensor<64x2048xf32>, tensor<64x1408xf32>
@@ -49,3 +59,11 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-SAME:      block(768, 1, 1)
 // CHECK-SAME:      cooperative
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_single_pass_outer_
+
+// Experts that lie apart must do so by whole chunks.
+// CHECK-LABEL: fp8moe_plan.program @gaps
+// CHECK:         %[[STRIDE:.*]] = fp8moe_plan.stride %{{.*}}, 0
+// CHECK:         %[[REST:.*]] = arith.remsi %[[STRIDE]], %c8 : index
+// CHECK:         %[[ARE_WHOLE:.*]] = arith.cmpi eq, %[[REST]], %c0 : index
+// CHECK:         arith.andi %{{.*}}, %[[ARE_WHOLE]] : i1
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_held_both_axes_
