@@ -10,6 +10,7 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_RESCALEDBOTHAXES_H
 
 #include "FP8MoEToGPU/Program/KernelLowering.h"
+#include "FP8MoEToGPU/Quantize/QuantizeInstance.h"
 #include "FP8MoEToGPU/Quantize/QuantizeKernel.h"
 
 namespace mlir::fp8moe {
@@ -36,6 +37,19 @@ struct RescaledKernel {
   /// segments lie in one matrix.
   SegmentView createLines(Value segment);
 };
+
+/// A kernel whose parameters are the tensors of both quantizations, magnitudes,
+/// and the unknown sizes of both, before `moreSizes` others.
+KernelSignature createRescaledSignature(const AxisQuantizeProblem &columns,
+                                        const AxisQuantizeProblem &lines,
+                                        unsigned moreSizes);
+RescaledKernel createRescaledKernel(KernelBuilder &b,
+                                    const AxisQuantizeProblem &columns,
+                                    const AxisQuantizeProblem &lines);
+/// The pointers in this order.
+SmallVector<Value> getRescaledPointers(const QuantizeOperands &columns,
+                                       const QuantizeOperands &lines,
+                                       Value magnitudes);
 
 /// The pass over the input: quantizes lines, and collects the magnitudes of
 /// columns, which are zero when the kernel begins. A work tile has

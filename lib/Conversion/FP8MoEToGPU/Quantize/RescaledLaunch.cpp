@@ -19,8 +19,9 @@ class RescaledLaunch : QuantizeLaunch {
 public:
   RescaledLaunch(const BothAxesInstance &instance, ProgramLowering &lowering)
       : QuantizeLaunch(instance, instance.columns, lowering),
-        along(instance.rows), config(instance.config),
-        segments(b, sizes.segments), lines(b, sizes.reduction) {}
+        columns(instance.columns), along(instance.rows),
+        config(instance.config), segments(b, sizes.segments),
+        lines(b, sizes.reduction) {}
 
   /// The result is the condition under which the kernels do the work.
   Value launch(Value when);
@@ -34,7 +35,7 @@ private:
                     const HostSize &count, Value magnitudes, Value when,
                     Body body);
 
-  const QuantizeOperands &along;
+  const QuantizeOperands &columns, &along;
   const QuantizeConfig &config;
   HostSize segments, lines;
 };
@@ -62,26 +63,16 @@ void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        unsigned ofColumns = 3 + problem.jagged;
-        unsigned columnSizes = countDynamic(problem.sizes);
-        unsigned allSizes = columnSizes + countDynamic(along.problem.sizes);
-        KernelSignature signature;
-        signature.pointers = ofColumns + 4;
-        signature.sizes = allSizes + !knownCount;
+        KernelSignature signature = createRescaledSignature(
+            problem, along.problem, /*moreSizes=*/!knownCount);
         signature.threads = threads;
         KernelBuilder kernelBuilder(b.getLoc(), module, name, signature, hooks);
-        RescaledKernel kernel{QuantizeKernel(kernelBuilder, problem),
-                              QuantizeKernel(kernelBuilder, along.problem,
-                                             ofColumns, columnSizes),
-                              kernelBuilder.getPointer(ofColumns + 3)};
+        RescaledKernel kernel =
+            createRescaledKernel(kernelBuilder, problem, along.problem);
         body(kernel, knownCount ? kernelBuilder.i64(*knownCount)
-                                : kernelBuilder.getSize(allSizes));
+                                : kernelBuilder.getSize(signature.sizes - 1));
       });
-  SmallVector<Value> operands{buffers.input};
-  if (problem.jagged)
-    operands.push_back(buffers.offsets);
-  operands.append({buffers.output, buffers.scales, along.buffers.input,
-                   along.buffers.output, along.buffers.scales, magnitudes});
+  SmallVector<Value> operands = getRescaledPointers(columns, along, magnitudes);
   lowering.createLaunch(b.getLoc(), kernel, workTiles.getSize(builder), threads,
                         operands, arguments, both(when, isNeeded));
 }

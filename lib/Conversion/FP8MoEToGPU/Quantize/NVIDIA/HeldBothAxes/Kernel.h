@@ -67,6 +67,7 @@ public:
   StageRing lineRing, tileRing;
   /// The thread's lane (i32), and i1: whether it is the first one.
   Value lane, isFirstLane;
+  /// The number of the warp in its block (i32).
   Value warp;
   /// The tiles of an expert (i32).
   Value tilesOfSegment;

@@ -19,7 +19,7 @@ public:
   HeldBothAxesLaunch(const BothAxesInstance &instance,
                      ProgramLowering &lowering)
       : QuantizeLaunch(instance, instance.columns, lowering),
-        along(instance.rows) {
+        columns(instance.columns), along(instance.rows) {
     tile.columns = along.problem.sizes.reduction;
     tile.rowStages = instance.config.rowStages;
     tile.tiles = instance.config.heldTiles;
@@ -31,7 +31,7 @@ public:
 private:
   Value createCondition(Value when);
 
-  const QuantizeOperands &along;
+  const QuantizeOperands &columns, &along;
   HeldBothAxesTile tile;
 };
 } // namespace
@@ -92,24 +92,16 @@ Value HeldBothAxesLaunch::launch(Value when) {
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        constexpr unsigned ofColumns = 3;
-        unsigned columnSizes = countDynamic(problem.sizes);
-        KernelSignature signature;
-        signature.pointers = ofColumns + 4;
-        signature.sizes = columnSizes + countDynamic(along.problem.sizes);
+        KernelSignature signature =
+            createRescaledSignature(problem, along.problem, /*moreSizes=*/0);
         signature.hasBlockCount = false;
         signature.threads = threads;
         KernelBuilder kernelBuilder(b.getLoc(), module, name, signature, hooks);
-        RescaledKernel kernel{QuantizeKernel(kernelBuilder, problem),
-                              QuantizeKernel(kernelBuilder, along.problem,
-                                             ofColumns, columnSizes),
-                              kernelBuilder.getPointer(ofColumns + 3)};
+        RescaledKernel kernel =
+            createRescaledKernel(kernelBuilder, problem, along.problem);
         buildHeldBothAxes(kernel, tile);
       });
-  SmallVector<Value> operands{
-      buffers.input,       buffers.output,       buffers.scales,
-      along.buffers.input, along.buffers.output, along.buffers.scales,
-      magnitudes};
+  SmallVector<Value> operands = getRescaledPointers(columns, along, magnitudes);
   for (OpFoldResult argument : arguments)
     operands.push_back(index(argument));
   // All blocks are there at once, as they wait for each other.
