@@ -13,6 +13,13 @@ import oracle
 from harness import Variant
 
 
+def expect_experts(kind):
+    """What both axes of experts become."""
+    return lambda inputs, kinds, case: dict(
+        zip(("q0", "q1", "s0", "s1"), oracle.dynamic_quantize(inputs["x"], [1, 2], kinds(kind), True))
+    )
+
+
 def experts(file, function, dtype, kind, shapes):
     """Experts as (number, rows); whether with special values."""
     width = int(function.rsplit("_", 1)[1])
@@ -21,10 +28,7 @@ def experts(file, function, dtype, kind, shapes):
         number, rows, special = case
         return {"x": cases.values(rng, (number, rows, width), dtype, kinds(kind), 1, special)}
 
-    def expect(inputs, kinds, case):
-        return dict(zip(("q0", "q1", "s0", "s1"), oracle.dynamic_quantize(inputs["x"], [1, 2], kinds(kind), True)))
-
-    return Variant(file, function, shapes, make, expect, frozenset({"s0", "s1"}))
+    return Variant(file, function, shapes, make, expect_experts(kind), frozenset({"s0", "s1"}))
 
 
 def far_apart(rng, shape, dtype):
@@ -65,7 +69,4 @@ def drawn_experts(file, function, dtype, kind, draw):
         number, rows = case
         return {"x": draw(rng, (number * rows, width), dtype).reshape(number, rows, width)}
 
-    def expect(inputs, kinds, case):
-        return dict(zip(("q0", "q1", "s0", "s1"), oracle.dynamic_quantize(inputs["x"], [1, 2], kinds(kind), True)))
-
-    return Variant(file, function, ((1, 300), (3, 129), (40, 47)), make, expect)
+    return Variant(file, function, ((1, 300), (3, 129), (40, 47)), make, expect_experts(kind))

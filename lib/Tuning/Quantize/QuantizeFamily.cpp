@@ -119,9 +119,9 @@ bool BothAxesFamily::isWorthwhile(ArrayRef<QuantizeWork> works,
                        estimateApart(works, target));
 }
 
-RangeAttr BothAxesFamily::getWorthwhileLengths(MLIRContext *context,
-                                               ArrayRef<QuantizeWork> works,
-                                               const TargetInfo &target) const {
+RangeAttr BothAxesFamily::getRange(MLIRContext *context,
+                                   ArrayRef<QuantizeWork> works,
+                                   const TargetInfo &target) const {
   if (!ShapedType::isDynamic(getMeanLength(works[0])))
     return {};
   auto lengths = findWorthwhileLengths(*this, works, target);

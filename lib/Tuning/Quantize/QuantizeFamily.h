@@ -83,8 +83,10 @@ public:
   /// See BothAxesAlternative.
   virtual SmallVector<QuantizeTileCost>
   getTiles(ArrayRef<QuantizeWork> works, const TargetInfo &target) const = 0;
+  /// The mean lengths of slices for which they are worthwhile; null where
+  /// lengths are known, where it is all, and where it is none.
   virtual RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
-                             const TargetInfo &target) const = 0;
+                             const TargetInfo &target) const;
 
   bool supports(const KernelWork &work, const TargetInfo &target) const final;
   void addCandidates(MLIRContext *context, const KernelWork &work,
@@ -95,13 +97,6 @@ public:
   /// each axis: where lengths of slices are not known, for some length.
   virtual bool isWorthwhile(ArrayRef<QuantizeWork> works,
                             const TargetInfo &target) const;
-
-protected:
-  /// The mean lengths of slices for which they are; null where lengths are
-  /// known, where it is all, and where it is none.
-  RangeAttr getWorthwhileLengths(MLIRContext *context,
-                                 ArrayRef<QuantizeWork> works,
-                                 const TargetInfo &target) const;
 };
 
 } // namespace mlir::fp8moe

@@ -51,8 +51,6 @@ public:
   SmallVector<QuantizeTileCost>
   getTiles(ArrayRef<QuantizeWork> works,
            const TargetInfo &target) const override;
-  RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
-                     const TargetInfo &target) const override;
 
 protected:
   StringRef describeReads(const QuantizeTileCost &) const override {
@@ -147,12 +145,6 @@ RescaledBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
   if (works.size() != 2 || !canRescale(works[0], works[1]))
     return {};
   return rankTiles(withNominalSizes(works[0]), target);
-}
-
-RangeAttr RescaledBothAxesFamily::getRange(MLIRContext *context,
-                                           ArrayRef<QuantizeWork> works,
-                                           const TargetInfo &target) const {
-  return getWorthwhileLengths(context, works, target);
 }
 
 namespace mlir::fp8moe {

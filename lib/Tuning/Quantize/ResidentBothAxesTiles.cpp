@@ -46,8 +46,6 @@ public:
   SmallVector<QuantizeTileCost>
   getTiles(ArrayRef<QuantizeWork> works,
            const TargetInfo &target) const override;
-  RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
-                     const TargetInfo &target) const override;
 
 protected:
   StringRef describeReads(const QuantizeTileCost &) const override {
@@ -146,12 +144,6 @@ ResidentBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
 
 /// From the length on from which strips are worth holding, up to where the
 /// cache loses groups before their rows are read. Both follow from the model.
-RangeAttr ResidentBothAxesFamily::getRange(MLIRContext *context,
-                                           ArrayRef<QuantizeWork> works,
-                                           const TargetInfo &target) const {
-  return getWorthwhileLengths(context, works, target);
-}
-
 namespace mlir::fp8moe {
 const KernelFamily &getResidentBothAxesFamily() {
   static const ResidentBothAxesFamily family;

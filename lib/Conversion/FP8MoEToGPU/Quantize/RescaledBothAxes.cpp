@@ -8,6 +8,8 @@
 
 #include "FP8MoEToGPU/Quantize/RescaledBothAxes.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -15,6 +17,16 @@ Value RescaledKernel::getMagnitude(Value segment, Value column) {
   KernelBuilder &b = getBuilder();
   Value word = b.add(b.mul(segment, columns.sizes.parallel), column);
   return b.offsetBytes(magnitudes, b.mul(word, kWordBytes));
+}
+
+void RescaledKernel::enlarge(Value pointer, Value found, Value magnitude) {
+  KernelBuilder &b = getBuilder();
+  Value isLarger = b.compare(arith::CmpIPredicate::ugt, magnitude, found);
+  b.createIf(isLarger, [&] {
+    LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::umax, pointer, magnitude,
+                              LLVM::AtomicOrdering::monotonic,
+                              b.getHooks().getDeviceScope());
+  });
 }
 
 SegmentView RescaledKernel::createLines(Value segment) {

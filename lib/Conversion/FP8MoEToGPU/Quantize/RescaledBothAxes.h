@@ -33,6 +33,10 @@ struct RescaledKernel {
   KernelBuilder &getBuilder() { return columns.b; }
   /// Where that of a column lies.
   Value getMagnitude(Value segment, Value column);
+  /// Sets the one at `pointer`, where `found` (i32) was a moment ago, to
+  /// `magnitude` where that is larger. Most blocks find that another one has
+  /// had a larger one, for which they need no atomic operation.
+  void enlarge(Value pointer, Value found, Value magnitude);
   /// The lines of a segment as the quantization along them sees it: jagged
   /// segments lie in one matrix.
   SegmentView createLines(Value segment);

@@ -16,7 +16,10 @@ using namespace mlir::fp8moe;
 
 /// The number in each byte of a word.
 static constexpr int64_t kEachByte = 0x01010101;
-static constexpr int64_t kMagnitudes = 0x7F * kEachByte;
+/// Bits of a byte behind its sign, all of them, and those of each byte.
+static constexpr int64_t kMagnitudeBits = 7;
+static constexpr int64_t kMagnitude = (1 << kMagnitudeBits) - 1;
+static constexpr int64_t kMagnitudes = kMagnitude * kEachByte;
 
 RescaledBytes::RescaledBytes(KernelBuilder &b, Type fp8Type) : b(b) {
   const llvm::fltSemantics &semantics =
@@ -47,7 +50,7 @@ std::pair<Value, Value> RescaledBytes::createWord(Value word, Value exponents,
                                                   Value lineTerm) {
   Value magnitude = b.bitAnd(word, kMagnitudes);
   Value sum = b.add(magnitude, b.sub(b.mul(exponents, step), lineTerm));
-  Value aboveLeast = b.add(magnitude, (0x7F - step) * kEachByte);
+  Value aboveLeast = b.add(magnitude, (kMagnitude - step) * kEachByte);
   Value result = b.add(b.bitAnd(sum, kMagnitudes), step * kEachByte);
   return {b.bitOr(result, b.bitAnd(word, kSigns)), b.bitAnd(sum, aboveLeast)};
 }
@@ -64,7 +67,7 @@ Value RescaledBytes::createMarks(Value word, std::array<Value, 2> inputs) {
     sum = b.add(b.bitAnd(input, kHalves), kHalves);
   Value isNonzero = b.permuteBytes(sums[0], sums[1], b.i32(kUpperBytes));
   Value isLost = b.bitAnd(b.bitXor(createNonzero(word), kSigns), isNonzero);
-  return b.bitOr(word, b.shiftRight(isLost, /*bits of a magnitude=*/7));
+  return b.bitOr(word, b.shiftRight(isLost, kMagnitudeBits));
 }
 
 std::pair<Value, Value>
@@ -73,7 +76,6 @@ RescaledBytes::createMarkedWord(Value word, Value exponents, Value lineTerm) {
   Value isNonzero = createNonzero(word);
   Value isRight = b.bitOr(isNormal, b.bitXor(isNonzero, kSigns));
   // The magnitudes of what is not zero, and signs.
-  constexpr int64_t kMagnitude = 0x7F;
-  Value kept = b.mul(b.shiftRight(isNonzero, 7), kMagnitude);
+  Value kept = b.mul(b.shiftRight(isNonzero, kMagnitudeBits), kMagnitude);
   return {b.bitOr(b.bitAnd(result, kept), b.bitAnd(word, kSigns)), isRight};
 }

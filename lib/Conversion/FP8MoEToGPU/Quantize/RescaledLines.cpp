@@ -23,7 +23,6 @@
 
 #include "FP8MoEToGPU/Common/AtomicWords.h"
 #include "FP8MoEToGPU/Common/SegmentBounds.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -61,8 +60,6 @@ private:
   /// The largest magnitude of the block's threads, of a line.
   Value combineThreads(Value magnitude, Value line);
   void postMagnitudes(Value segment, ValueRange largest);
-  /// Sets the word at `pointer` to `magnitude` where that is larger.
-  void enlarge(Value pointer, Value magnitude);
 
   RescaledKernel &kernel;
   KernelBuilder &b;
@@ -216,18 +213,6 @@ void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
 // Columns
 //===----------------------------------------------------------------------===//
 
-/// Most blocks find that another one has had a larger magnitude, for which they
-/// need no atomic operation.
-void RescaledLinesBuilder::enlarge(Value pointer, Value magnitude) {
-  Value isLarger =
-      b.compare(arith::CmpIPredicate::ugt, magnitude, loadRelaxed(b, pointer));
-  b.createIf(isLarger, [&] {
-    LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::umax, pointer, magnitude,
-                              LLVM::AtomicOrdering::monotonic,
-                              b.getHooks().getDeviceScope());
-  });
-}
-
 /// Threads exchange what they have four columns at a time, so that neighbouring
 /// ones send neighbouring columns to memory.
 void RescaledLinesBuilder::postMagnitudes(Value segment, ValueRange largest) {
@@ -248,10 +233,11 @@ void RescaledLinesBuilder::postMagnitudes(Value segment, ValueRange largest) {
         Value column = b.add(b.add(b.mul(owner, kOutputChunk), first + i),
                              b.remU(word, kPassed));
         b.createIf(b.less(column, getNumColumns()), [&] {
-          enlarge(kernel.getMagnitude(segment, column),
-                  b.load(b.getI32Type(),
-                         b.offsetBytes(columnMemory, b.mul(word, kWordBytes)),
-                         kWordBytes));
+          Value pointer = kernel.getMagnitude(segment, column);
+          Value magnitude = b.load(
+              b.getI32Type(),
+              b.offsetBytes(columnMemory, b.mul(word, kWordBytes)), kWordBytes);
+          kernel.enlarge(pointer, loadRelaxed(b, pointer), magnitude);
         });
       }
     }

@@ -47,8 +47,6 @@ public:
   SmallVector<QuantizeTileCost>
   getTiles(ArrayRef<QuantizeWork> works,
            const TargetInfo &target) const override;
-  RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
-                     const TargetInfo &target) const override;
 
   bool isWorthwhile(ArrayRef<QuantizeWork> works,
                     const TargetInfo &target) const override;
@@ -132,12 +130,6 @@ HeldBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
       std::max(result.trafficTime, result.latencyTime) +
       estimateUnalignedStores(columns, *calibration->unalignedStoreTime);
   return {result};
-}
-
-RangeAttr HeldBothAxesFamily::getRange(MLIRContext *context,
-                                       ArrayRef<QuantizeWork> works,
-                                       const TargetInfo &target) const {
-  return getWorthwhileLengths(context, works, target);
 }
 
 /// Few experts take less time where columns are made in a launch of their own.

@@ -16,6 +16,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
 #include "fp8moe/Target/NVIDIA.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +26,7 @@ namespace mlir::fp8moe {
 /// How a block of the kernel divides its warps and its shared memory.
 struct HeldBothAxesTile {
   /// Lines of a tile: a sector of columns, of which no two blocks should write
-  /// a half. Tiles begin at multiples of so many lines of the output.
+  /// a half.
   static constexpr int64_t kLines = 32;
   /// Elements of a line that a thread quantizes.
   static constexpr int64_t kChunk = 16;
@@ -34,7 +35,7 @@ struct HeldBothAxesTile {
   static constexpr int64_t kThreadColumns = 4, kThreadLines = 16;
   /// Threads of roles, which are warpgroups, as registers are given to these.
   /// With 64 that combine magnitudes these are late (1024 columns on an NVIDIA
-  /// H100: 219 us, with 128 204 us). Lines have as many at least.
+  /// H100: 219 us, with 128 204 us).
   static constexpr int64_t kMagnitudeThreads = 128, kColumnThreads = 256,
                            kLoadThreads = 128, kLeastLineThreads = 256;
   /// Warps of a team at most: the threads of larger ones would have fewer
@@ -52,7 +53,8 @@ struct HeldBothAxesTile {
 
   /// Threads that quantize a line together, and how many lines at once.
   constexpr int64_t getTeamThreads() const {
-    return roundUp(divideUp(columns, kChunk), nvidia::kWarpThreads);
+    return llvm::alignTo(llvm::divideCeil(columns, kChunk),
+                         nvidia::kWarpThreads);
   }
   constexpr int64_t getTeamWarps() const {
     return getTeamThreads() / nvidia::kWarpThreads;
@@ -63,19 +65,11 @@ struct HeldBothAxesTile {
   /// Threads of whole warpgroups, of which some may have no team.
   constexpr int64_t getLineThreads() const {
     int64_t teams = std::max<int64_t>(
-        divideUp(kLeastLineThreads, getTeamThreads()), kLeastTeams);
-    return roundUp(teams * getTeamThreads(), nvidia::kWarpgroupThreads);
+        llvm::divideCeil(kLeastLineThreads, getTeamThreads()), kLeastTeams);
+    return llvm::alignTo(teams * getTeamThreads(), nvidia::kWarpgroupThreads);
   }
   constexpr int64_t getThreads() const {
     return getLineThreads() + kMagnitudeThreads + kColumnThreads + kLoadThreads;
-  }
-
-private:
-  static constexpr int64_t divideUp(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-  }
-  static constexpr int64_t roundUp(int64_t a, int64_t b) {
-    return divideUp(a, b) * b;
   }
 };
 

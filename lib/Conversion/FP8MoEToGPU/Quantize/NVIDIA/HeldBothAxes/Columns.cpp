@@ -213,11 +213,10 @@ void ColumnsBuilder::rescaleColumns(const Tile &tile, Value linesWithData,
   Value first = kernel.widen(b.add(tile.low, firstOfHalf));
   for (int64_t i : llvm::seq(kThreadColumns)) {
     SmallVector<Value> chunk;
-    for (int64_t word : llvm::seq(kThreadLines / kWordBytes)) {
+    for (int64_t word : llvm::seq(kThreadLines / kWordBytes))
       chunk.push_back(b.select(isSecond,
                                across[(word ^ 1) * kThreadColumns + i],
                                across[word * kThreadColumns + i]));
-    }
     storeChunk(b, output, first, kernel.widen(b.add(column, i)),
                b.packWords(chunk), written);
   }

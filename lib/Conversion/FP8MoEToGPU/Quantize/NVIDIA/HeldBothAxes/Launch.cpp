@@ -40,13 +40,11 @@ private:
 /// and that an expert has no more tiles than there are blocks, which wait for
 /// all of them.
 Value HeldBothAxesLaunch::createCondition(Value when) {
+  constexpr int64_t kAlignment = nvidia::kTensorMapAddressAlignment;
   Value condition = when;
   for (Value buffer : {buffers.input, along.buffers.output})
-    condition = both(
-        condition,
-        plan::AlignedOp::create(b, buffer, nvidia::kTensorMapAddressAlignment));
+    condition = both(condition, plan::AlignedOp::create(b, buffer, kAlignment));
   // Pitches are known to be multiples; experts may lie anywhere.
-  constexpr int64_t kAlignment = nvidia::kTensorMapAddressAlignment;
   using Demand = SizeDemand<OpFoldResult>;
   for (const Demand &demand :
        {Demand{sizes.inSegment, Demand::MultipleOf,
@@ -68,8 +66,8 @@ Value HeldBothAxesLaunch::createCondition(Value when) {
 Value HeldBothAxesLaunch::launch(Value when) {
   Value applies = createCondition(when);
   HostSize segments(b, sizes.segments);
-  // The magnitudes of columns, and how many tiles have been posted. What is
-  // cleared are whole chunks.
+  // The magnitudes of columns, and of how many tiles they are. What is cleared
+  // are whole chunks.
   HostSize words = segments * (HostSize(b, sizes.parallel) + HostSize(1));
   constexpr int64_t kChunkWords = kVectorBytes / kWordBytes;
   Value magnitudes = createClearedWorkspace(
@@ -77,12 +75,8 @@ Value HeldBothAxesLaunch::launch(Value when) {
       ceilDiv(words, HostSize(kChunkWords)) * HostSize(kChunkWords),
       kMagnitudeAlignment, both(applies, isNeeded));
 
-  SmallVector<int64_t> numbers{problem.jagged,
-                               problem.outputPadding,
-                               problem.inputAlignment,
-                               problem.outputAlignment,
-                               along.problem.outputAlignment,
-                               tile.rowStages,
+  SmallVector<int64_t> numbers{problem.inputAlignment, problem.outputAlignment,
+                               along.problem.outputAlignment, tile.rowStages,
                                tile.tiles};
   SmallVector<OpFoldResult> arguments = addSizes(numbers);
   llvm::append_range(arguments, addSizes(along.sizes, numbers));

@@ -44,11 +44,6 @@ private:
   Value getCombinedTiles(const Tile &tile) {
     return b.offsetBytes(kernel.combinedTiles, b.mul(tile.segment, kWordBytes));
   }
-  void add(LLVM::AtomicBinOp operation, Value pointer, Value value) {
-    LLVM::AtomicRMWOp::create(b, operation, pointer, value,
-                              LLVM::AtomicOrdering::monotonic,
-                              b.getHooks().getDeviceScope());
-  }
   void combine(const Tile &tile);
   void waitForSegment(const Tile &tile);
   void createScales(const Tile &tile);
@@ -85,8 +80,6 @@ void MagnitudesBuilder::forEachBatch(int64_t count, int64_t atOnce,
   });
 }
 
-/// Most blocks find that another one has had a larger magnitude, for which they
-/// need no atomic operation.
 void MagnitudesBuilder::combine(const Tile &tile) {
   constexpr int64_t kChunk = HeldBothAxesTile::kChunk;
   forEachBatch(kernel.getColumns(), kWordsAtOnce, [&](ArrayRef<Value> columns) {
@@ -102,18 +95,16 @@ void MagnitudesBuilder::combine(const Tile &tile) {
     for (Value pointer : pointers)
       others.push_back(loadRelaxed(b, pointer));
     for (auto [magnitude, pointer, other] :
-         llvm::zip_equal(magnitudes, pointers, others)) {
-      Value isLarger = b.compare(arith::CmpIPredicate::ugt, magnitude, other);
-      b.createIf(isLarger, [&, magnitude = magnitude, pointer = pointer] {
-        add(LLVM::AtomicBinOp::umax, pointer, magnitude);
-      });
-    }
+         llvm::zip_equal(magnitudes, pointers, others))
+      kernel.operands.enlarge(pointer, other, magnitude);
   });
   meet();
   b.createIf(isFirst, [&] {
     createArrive(b, kernel.getMagnitudesFree());
     createDeviceFence(b);
-    add(LLVM::AtomicBinOp::add, getCombinedTiles(tile), b.i32(1));
+    LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, getCombinedTiles(tile),
+                              b.i32(1), LLVM::AtomicOrdering::monotonic,
+                              b.getHooks().getDeviceScope());
   });
 }
 
