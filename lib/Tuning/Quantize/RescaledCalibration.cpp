@@ -28,7 +28,8 @@ static constexpr RescaledCalibration getH100() {
       130.0, "one NVIDIA H100, 2026-11-26: 16640x5120 in 16 groups takes 14 us "
              "more than such experts, 32768x7168 in 64 groups 57 us");
   row.unalignedStoreTime =
-      assumed(0.6, "as shiftedStoreTime of the single-pass outer kernel");
+      assumed(0.6, "as the single-pass outer kernel took when it stored "
+                   "parts of 16 bytes");
   return row;
 }
 

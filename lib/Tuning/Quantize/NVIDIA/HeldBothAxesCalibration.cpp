@@ -20,7 +20,8 @@ static constexpr HeldBothAxesCalibration getH100() {
       14000000, "one NVIDIA H100, 2026-11-26: 8 experts of 1408x2048");
   row.tileTime = assumed<int64_t>(3000000, "trips to memory of magnitudes");
   row.unalignedStoreTime =
-      assumed(0.6, "as shiftedStoreTime of the single-pass outer kernel");
+      assumed(0.6, "as the single-pass outer kernel took when it stored "
+                   "parts of 16 bytes");
   return row;
 }
 

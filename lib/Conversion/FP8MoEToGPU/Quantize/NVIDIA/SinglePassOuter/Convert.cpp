@@ -16,8 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FP8MoEToGPU/Common/MemoryAccess.h"
-#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Columns.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -27,19 +26,21 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
-/// Rows that a thread has of kCellBytes each, and lanes below each other.
-static constexpr int64_t kCellRows = 16;
-static constexpr int64_t kCellLanes = 8;
 /// Rows after which lines are swizzled alike.
 static constexpr int64_t kSwizzleLines = 8;
 
 namespace {
-/// The output bytes of a thread: four words for each of its columns.
-using CellWords = SmallVector<SmallVector<Value>>;
+/// Where the cell of a thread is in a tile: its first column, of a tile with
+/// one row a line and in this one, and the first row of its half of the tile
+/// (two-row tiles have two).
+struct CellPlace {
+  Value virtualColumn, column, secondRows;
+};
 
 /// A tile in registers: what is to be done with it, and the thread's cell.
 struct TakenTile {
   TileRecord record;
+  /// Lines of the input, as loadCell and loadRowsAbove have them.
   SmallVector<Value> cell;
 
   /// Of the record, what converting needs.
@@ -74,25 +75,23 @@ private:
   SmallVector<Value> loadCell(Value stage, Value isTwoRow);
   Value getElement(Value line, int64_t column);
   CellWords createWords(ArrayRef<Value> cell, ArrayRef<Value> scales);
+  SmallVector<Value> scalePacked(ArrayRef<Value> lines, ArrayRef<Value> scales);
   CellWords createPackedWords(ArrayRef<Value> cell, ArrayRef<Value> scales);
   CellWords createFixUpWords(ArrayRef<Value> cell, ArrayRef<Value> scales,
                              ArrayRef<Value> previous, Value firstRow,
                              Value low);
   CellWords orderRows(const CellWords &words);
   CellWords maskPadding(const CellWords &words, Value firstRow, Value high);
+  CellPlace locate(const TileRecord &record);
+  Value hasAbove(const TileRecord &record, Value secondRows);
+  Value leavesLast(const TileRecord &record, Value secondRows);
   SmallVector<Value> createEmptyCell();
   TakenTile take(Value stage);
   void convert(const TakenTile &tile);
 
-  /// Stores the rows [low, high) of a cell whose first element is at `pointer`,
-  /// by all lanes of a warp.
-  void store(const CellWords &words, Value pointer, Value low, Value high);
-  void storePieces(const CellWords &words, ArrayRef<Value> pointers, Value low,
-                   Value high);
-  void storeAligned(const CellWords &words, ArrayRef<Value> pointers, Value low,
-                    Value high);
-  void storeShifted(ArrayRef<Value> column, Value pointer, Value low,
-                    Value high);
+  SmallVector<Value> loadRowsAbove(const TileRecord &record);
+  SmallVector<Value> createPairsAbove(ArrayRef<Value> lines,
+                                      ArrayRef<Value> scales);
   Value getPointer(Value segment, Value column, Value row);
   /// `high`, or an end before all rows for a column that is none.
   Value getEnd(Value column, Value high) {
@@ -130,15 +129,14 @@ private:
   Value chunk, half, position;
   /// Where the row that the lane reads first is in a stage.
   Value firstOffset, firstTwoRowOffset;
-  /// i1: the cells of the output are aligned.
-  Value isAligned;
+  ColumnStores stores;
 };
 } // namespace
 
 ConvertBuilder::ConvertBuilder(SinglePassOuterKernel &kernel, Value warp)
-    : k(kernel), b(kernel.b) {
+    : k(kernel), b(kernel.b), stores(kernel) {
   team = b.divU(warp, SinglePassOuterTile::kTeamWarps);
-  position = b.remU(k.lane, kCellLanes);
+  position = stores.getPosition();
   half = b.remU(b.divU(k.lane, kCellLanes), 2);
   Value warpInTeam = b.remU(warp, SinglePassOuterTile::kTeamWarps);
   chunk = b.add(b.mul(warpInTeam, 2), b.divU(k.lane, 2 * kCellLanes));
@@ -154,9 +152,6 @@ ConvertBuilder::ConvertBuilder(SinglePassOuterKernel &kernel, Value warp)
   firstTwoRowOffset = b.add(
       k.getTwoRowChunkOffset(line, b.remU(row, 2), b.remU(chunk, kHalfChunks)),
       inChunk);
-  isAligned = createVectorizable(b, k.output, k.problem.outputAlignment,
-                                 /*elementBytes=*/1, k.sizes.outReduction,
-                                 {k.sizes.outParallel, k.sizes.outSegment});
 }
 
 //===----------------------------------------------------------------------===//
@@ -197,16 +192,22 @@ Value ConvertBuilder::getElement(Value line, int64_t column) {
   return b.bitcast(b.getF32Type(), bits[column % perWord]);
 }
 
-CellWords ConvertBuilder::createPackedWords(ArrayRef<Value> cell,
-                                            ArrayRef<Value> scales) {
+/// Lines of a cell times the scales of their columns, exact in bf16.
+SmallVector<Value> ConvertBuilder::scalePacked(ArrayRef<Value> lines,
+                                               ArrayRef<Value> scales) {
   auto cellType = VectorType::get(getCellColumns(), b.getBF16Type());
   SmallVector<Value> narrowScales;
   for (Value scale : scales)
     narrowScales.push_back(arith::TruncFOp::create(b, b.getBF16Type(), scale));
   Value factor = vector::FromElementsOp::create(b, cellType, narrowScales);
-  SmallVector<Value> scaled;
-  for (Value line : cell)
-    scaled.push_back(k.math.createPackedProduct(line, factor));
+  return llvm::map_to_vector(lines, [&](Value line) {
+    return k.math.createPackedProduct(line, factor);
+  });
+}
+
+CellWords ConvertBuilder::createPackedWords(ArrayRef<Value> cell,
+                                            ArrayRef<Value> scales) {
+  SmallVector<Value> scaled = scalePacked(cell, scales);
   CellWords words(scales.size());
   for (size_t column : llvm::seq(scales.size()))
     for (int64_t row = 0; row < kCellRows; row += 4) {
@@ -306,115 +307,64 @@ Value ConvertBuilder::getPointer(Value segment, Value column, Value row) {
   return b.offsetBytes(k.output, element);
 }
 
-void ConvertBuilder::store(const CellWords &words, Value pointer, Value low,
-                           Value high) {
-  SmallVector<Value> pointers{pointer};
-  while (pointers.size() < words.size())
-    pointers.push_back(b.offsetBytes(pointers.back(), k.sizes.outParallel));
-  b.createIf(
-      isAligned, [&] { storeAligned(words, pointers, low, high); },
-      [&] {
-        for (auto [column, pointer] : llvm::zip_equal(words, pointers))
-          storeShifted(column, pointer, low, high);
-      });
-}
-
-/// The word that byte `index` of a column is in, shifted so that this byte is
-/// the lowest.
-static Value createWordAt(KernelBuilder &b, ArrayRef<Value> column,
-                          Value index) {
-  Value upper = b.compare(arith::CmpIPredicate::ne, b.bitAnd(index, 8), 0);
-  Value odd = b.compare(arith::CmpIPredicate::ne, b.bitAnd(index, 4), 0);
-  Value word = b.select(odd, b.select(upper, column[3], column[1]),
-                        b.select(upper, column[2], column[0]));
-  return b.shiftRight(word, b.mul(b.bitAnd(index, 3), 8));
-}
-
-/// Part of an aligned cell, in pieces of 1 to 8 bytes: ever larger ones up to
-/// an address that fits the larger ones, then ever smaller ones.
-void ConvertBuilder::storePieces(const CellWords &words,
-                                 ArrayRef<Value> pointers, Value low,
-                                 Value high) {
-  Value at = low;
-  auto storePiece = [&](int64_t bytes, bool isGrowing) {
-    Value fits = b.lessEqual(b.add(at, bytes), high);
-    if (isGrowing)
-      fits = k.both(fits, k.isNonZero(b.bitAnd(at, bytes)));
-    at =
-        b.createIf(
-             fits, b.getI32Type(),
-             [&] {
-               for (auto [column, pointer] : llvm::zip_equal(words, pointers)) {
-                 Value address = b.offsetBytes(pointer, k.widen(at));
-                 if (bytes == 8) {
-                   Value isUpper = k.isNonZero(at);
-                   Value pair = vector::FromElementsOp::create(
-                       b, VectorType::get(2, b.getI32Type()),
-                       {b.select(isUpper, column[2], column[0]),
-                        b.select(isUpper, column[3], column[1])});
-                   b.store(pair, address, bytes);
-                   continue;
-                 }
-                 Value word = createWordAt(b, column, at);
-                 b.store(b.truncate(b.getIntegerType(8 * bytes), word), address,
-                         bytes);
-               }
-               return SmallVector<Value>{b.add(at, bytes)};
-             },
-             [&] { return SmallVector<Value>{at}; })
-            .front();
+/// Two rows for each lane, 16 above the first one together, of the columns of
+/// its cell; zeros where there are none.
+SmallVector<Value> ConvertBuilder::loadRowsAbove(const TileRecord &record) {
+  static_assert(kCellRows == kLaneRowsAbove * kCellLanes);
+  auto type = VectorType::get(2, b.getI32Type());
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(type));
+  SmallVector<Value> none(kLaneRowsAbove, zero);
+  SmallVector<Type> types(kLaneRowsAbove, type);
+  auto load = [&](const CellPlace &place) {
+    Value firstRow = b.sub(b.mul(position, kLaneRowsAbove), kCellRows);
+    Value row = b.add(b.add(record.inputRow, place.secondRows), firstRow);
+    Value element =
+        b.add(b.mul(k.widen(row), k.sizes.inReduction), k.widen(place.column));
+    if (isSegmentDim(k.problem))
+      element =
+          b.add(element, b.mul(k.widen(record.segment), k.sizes.inSegment));
+    SmallVector<Value> lines;
+    for (int64_t line : llvm::seq(kLaneRowsAbove)) {
+      Value inLine = b.add(element, b.mul(k.sizes.inReduction, line));
+      Value bytes = b.mul(inLine, k.getInputBytes());
+      lines.push_back(b.load(type, b.offsetBytes(k.input, bytes), kCellBytes));
+    }
+    return lines;
   };
-  for (int64_t bytes : {1, 2, 4})
-    storePiece(bytes, /*isGrowing=*/true);
-  for (int64_t bytes : {8, 4, 2, 1})
-    storePiece(bytes, /*isGrowing=*/false);
-}
-
-/// Rows [low, high) of a cell, or of 16 bytes that begin up to 15 before it, at
-/// aligned pointers.
-void ConvertBuilder::storeAligned(const CellWords &words,
-                                  ArrayRef<Value> pointers, Value low,
-                                  Value high) {
-  Value isWhole =
-      k.both(b.lessEqual(low, 0), b.lessEqual(b.i32(kCellRows), high));
-  b.createIf(
-      isWhole,
+  Value converts = tile_flags::kConvert.isSet(b, record.flags);
+  return b.createIf(
+      k.both(converts, stores.needsRowsAbove()), types,
       [&] {
-        for (auto [column, pointer] : llvm::zip_equal(words, pointers))
-          b.store(b.packWords(column), pointer, kChunkBytes);
+        CellPlace place = locate(record);
+        return b.createIf(
+            k.both(hasAbove(record, place.secondRows),
+                   b.less(place.column, k.columns)),
+            types, [&] { return load(place); }, [&] { return none; });
       },
-      [&] {
-        Value first = b.maxS(low, 0);
-        Value end = b.minS(high, kCellRows);
-        b.createIf(b.less(first, end),
-                   [&] { storePieces(words, pointers, first, end); });
-      });
+      [&] { return none; });
 }
 
-/// A column of a cell anywhere, by all lanes. Each lane stores the aligned 16
-/// bytes in which its cell begins, which the cell above completes. Those of the
-/// first lane are completed by the next tile's first rows: instead it has the
-/// last rows of its own tile, which belong 128 bytes further.
-void ConvertBuilder::storeShifted(ArrayRef<Value> column, Value pointer,
-                                  Value low, Value high) {
-  Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
-  Value shift = k.narrow(b.bitAnd(address, kChunkBytes - 1));
-  Value isFirst = b.equal(position, 0);
-  Value above = b.select(isFirst, b.add(k.lane, kCellLanes - 1),
-                         b.maxS(b.sub(k.lane, 1), 0));
-  SmallVector<Value> before;
-  for (Value word : column)
-    before.push_back(b.shuffleIndex(word, above));
-  CellWords shifted{createShiftedWords(b, before, column, shift)};
-  Value aligned = b.offsetBytes(pointer, b.sub(b.i64(0), k.widen(shift)));
-  Value firstLow = b.select(isFirst, b.maxS(low, 0), low);
-  storeAligned(shifted, aligned, b.add(firstLow, shift), b.add(high, shift));
-  b.createIf(isFirst, [&] {
-    constexpr int64_t kTileRows = kCellLanes * kCellRows;
-    Value lastHigh = b.minS(b.sub(high, kTileRows), 0);
-    storeAligned(shifted, b.offsetBytes(aligned, kTileRows),
-                 b.add(b.sub(low, kTileRows), shift), b.add(lastHigh, shift));
-  });
+/// The same quantized, as ColumnSeams has them.
+SmallVector<Value> ConvertBuilder::createPairsAbove(ArrayRef<Value> lines,
+                                                    ArrayRef<Value> scales) {
+  bool isPacked = k.math.scalesPacked();
+  SmallVector<Value> scaled;
+  if (isPacked)
+    scaled = scalePacked(lines, scales);
+  SmallVector<Value> pairs;
+  for (int64_t column = 0; column < getCellColumns(); column += 2) {
+    SmallVector<Value> values, valueScales;
+    for (int64_t i : {column, column + 1})
+      for (Value line : isPacked ? ArrayRef(scaled) : lines) {
+        values.push_back(getElement(line, i));
+        valueScales.push_back(scales[i]);
+      }
+    if (isPacked)
+      pairs.push_back(b.getHooks().createPackFP8(b, values, k.problem.fp8Type));
+    else
+      pairs.append(k.math.createQuantize(values, valueScales));
+  }
+  return pairs;
 }
 
 //===----------------------------------------------------------------------===//
@@ -423,8 +373,41 @@ void ConvertBuilder::storeShifted(ArrayRef<Value> column, Value pointer,
 
 SmallVector<Value> ConvertBuilder::createEmptyCell() {
   auto row = b.getZeroAttr(VectorType::get(2, b.getI32Type()));
-  return SmallVector<Value>(kCellRows,
+  return SmallVector<Value>(kCellRows + kLaneRowsAbove,
                             arith::ConstantOp::create(b, row).getResult());
+}
+
+CellPlace ConvertBuilder::locate(const TileRecord &record) {
+  Value isTwoRow = tile_flags::kTwoRow.isSet(b, record.flags);
+  CellPlace place;
+  place.virtualColumn = b.mul(b.add(b.mul(chunk, 2), half), getCellColumns());
+  int64_t halfColumns = k.getTileColumns() / 2;
+  place.column =
+      b.add(record.column,
+            b.select(isTwoRow, b.remU(place.virtualColumn, halfColumns),
+                     place.virtualColumn));
+  Value isLower =
+      k.both(isTwoRow, b.lessEqual(b.i32(halfColumns), place.virtualColumn));
+  place.secondRows = b.select(isLower, b.i32(kLines), 0);
+  return place;
+}
+
+// The lower half of a tile has rows of the upper one to write if both have
+// data.
+
+/// As kHasAbove, of the half that begins at `secondRows`.
+Value ConvertBuilder::hasAbove(const TileRecord &record, Value secondRows) {
+  return b.select(k.isNonZero(secondRows),
+                  b.lessEqual(b.i32(kLines), record.high),
+                  tile_flags::kHasAbove.isSet(b, record.flags));
+}
+
+/// As kLeavesLast.
+Value ConvertBuilder::leavesLast(const TileRecord &record, Value secondRows) {
+  Value isUpper = k.both(tile_flags::kTwoRow.isSet(b, record.flags),
+                         b.equal(secondRows, 0));
+  return b.select(isUpper, b.lessEqual(b.i32(kLines), record.high),
+                  tile_flags::kLeavesLast.isSet(b, record.flags));
 }
 
 /// Takes what is in a stage into registers, and gives the stage back (that of
@@ -432,7 +415,8 @@ SmallVector<Value> ConvertBuilder::createEmptyCell() {
 TakenTile ConvertBuilder::take(Value stage) {
   TakenTile tile;
   tile.record = k.loadTileRecord(stage);
-  SmallVector<Value> empty = createEmptyCell();
+  SmallVector<Value> empty =
+      llvm::to_vector(ArrayRef(createEmptyCell()).take_front(kCellRows));
   tile.cell = b.createIf(
       tile_flags::kConvert.isSet(b, tile.record.flags),
       ValueRange(empty).getTypes(),
@@ -441,31 +425,26 @@ TakenTile ConvertBuilder::take(Value stage) {
       },
       [&] { return empty; });
   k.releaseStage(stage);
+  llvm::append_range(tile.cell, loadRowsAbove(tile.record));
   return tile;
 }
 
 /// Waits for the scales of a tile, then quantizes and stores it.
 void ConvertBuilder::convert(const TakenTile &tile) {
   const TileRecord &record = tile.record;
-  Value isTwoRow = tile_flags::kTwoRow.isSet(b, record.flags);
   Value needsFixUp =
       k.haveFixUps() ? tile_flags::kFixUp.isSet(b, record.flags) : b.i1(false);
   int64_t columns = getCellColumns();
-  Value virtualColumn = b.mul(b.add(b.mul(chunk, 2), half), columns);
-  int64_t halfColumns = k.getTileColumns() / 2;
-  Value column = b.add(
-      record.column,
-      b.select(isTwoRow, b.remU(virtualColumn, halfColumns), virtualColumn));
-  Value secondRows = b.mul(b.divU(virtualColumn, halfColumns), kLines);
-  Value firstRow = b.add(b.mul(position, kCellRows),
-                         b.select(isTwoRow, secondRows, b.i32(0)));
+  CellPlace place = locate(record);
+  Value firstRow = b.add(b.mul(position, kCellRows), place.secondRows);
+  ArrayRef<Value> cell = ArrayRef(tile.cell).take_front(kCellRows);
 
   k.waitForScales(record.panel);
   auto loadScales = [&](Value scales) -> Value {
     auto type = VectorType::get(columns, b.getF32Type());
-    return b.load(type,
-                  b.offsetBytes(scales, b.mul(virtualColumn, sizeof(float))),
-                  columns * sizeof(float));
+    return b.load(
+        type, b.offsetBytes(scales, b.mul(place.virtualColumn, sizeof(float))),
+        columns * sizeof(float));
   };
   Value scales = loadScales(k.getPanelScales(record.panel));
 
@@ -479,19 +458,37 @@ void ConvertBuilder::convert(const TakenTile &tile) {
       needsFixUp,
       [&] {
         Value previous = loadScales(k.getFixUpScales(record.panel));
-        return createFixUpWords(tile.cell, unpack(scales), unpack(previous),
+        return createFixUpWords(cell, unpack(scales), unpack(previous),
                                 firstRow, record.low);
       },
-      [&] { return createWords(tile.cell, unpack(scales)); });
+      [&] { return createWords(cell, unpack(scales)); });
   words = orderRows(words);
   if (k.problem.outputPadding > 1)
     words = maskPadding(words, firstRow, record.high);
 
   Value low =
       b.select(needsFixUp, b.bitAnd(record.low, -kSectorRows), record.low);
-  Value row = b.add(record.row, firstRow);
-  store(words, getPointer(record.segment, column, row), b.sub(low, firstRow),
-        getEnd(column, b.sub(record.paddedHigh, firstRow)));
+  StoredRows rows{
+      getPointer(record.segment, place.column,
+                 b.add(record.row, place.secondRows)),
+      b.sub(low, place.secondRows),
+      getEnd(place.column, b.sub(record.paddedHigh, place.secondRows))};
+  stores.store(words, rows, [&] {
+    Value scalesAbove = scales;
+    if (k.haveFixUps())
+      scalesAbove = b.createIf(
+                         needsFixUp, scales.getType(),
+                         [&] {
+                           return SmallVector<Value>{
+                               loadScales(k.getFixUpScales(record.panel))};
+                         },
+                         [&] { return SmallVector<Value>{scales}; })
+                        .front();
+    ArrayRef<Value> lines = ArrayRef(tile.cell).drop_front(kCellRows);
+    return ColumnSeams{hasAbove(record, place.secondRows),
+                       leavesLast(record, place.secondRows),
+                       createPairsAbove(lines, unpack(scalesAbove))};
+  });
 }
 
 /// Zeroes the rows behind the last segment, from `begin` on; blocks and teams
@@ -504,16 +501,26 @@ void ConvertBuilder::zeroRemainder(Value begin) {
   tiles = b.select(b.less(begin, end), tiles, 0);
   Value panels = b.ceilDiv(k.columns, k.getTileColumns());
   CellWords zero(getCellColumns(), SmallVector<Value>(4, b.i32(0)));
+  SmallVector<Value> noneAbove(getCellColumns() / 2, b.i32(0));
   Value inTile = b.mul(b.add(b.mul(chunk, 2), half), getCellColumns());
   b.createFor(b.add(k.block, b.mul(team, k.numBlocks)), b.mul(tiles, panels),
               b.mul(k.numBlocks, k.tile.convertTeams), [&](Value index) {
                 Value panel = b.divU(index, tiles);
                 Value tile = b.add(firstTile, b.remU(index, tiles));
                 Value column = b.add(b.mul(panel, k.getTileColumns()), inTile);
-                Value row =
-                    b.add(b.mul(tile, kLines), b.mul(position, kCellRows));
-                store(zero, getPointer(b.i32(0), column, row),
-                      b.sub(begin, row), getEnd(column, b.sub(end, row)));
+                Value row = b.mul(tile, kLines);
+                Value low = b.sub(begin, row), high = b.sub(end, row);
+                // What a tile has to write above its first row is zero, too.
+                auto isZeroAbove = [&](int64_t tileRow) {
+                  return b.lessEqual(low, tileRow - kCellRows);
+                };
+                StoredRows rows{getPointer(b.i32(0), column, row), low,
+                                getEnd(column, high)};
+                stores.store(zero, rows, [&] {
+                  Value leavesLast =
+                      k.both(b.less(b.i32(kLines), high), isZeroAbove(kLines));
+                  return ColumnSeams{isZeroAbove(0), leavesLast, noneAbove};
+                });
               });
 }
 

@@ -31,12 +31,12 @@ SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
   unsigned pointer = 0, parameter = 0;
   if (problem.jagged)
     offsets = b.getPointer(pointer++);
+  input = b.getPointer(pointer++);
   output = b.getPointer(pointer++);
   scales = b.getPointer(pointer++);
   scratch = b.getPointer(pointer++);
   partialSlots = b.offsetBytes(scratch, kGridBarrierBytes);
   if (tile.hasRows()) {
-    input = b.getPointer(pointer++);
     rowQuantized = b.getPointer(pointer++);
     rowScales = b.getPointer(pointer++);
   }
@@ -112,9 +112,10 @@ Value SinglePassOuterKernel::getTwoRowChunkOffset(Value line, Value lineHalf,
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// Bounds of a tile's rows in a word of its record.
-static constexpr BitField kLow{0, 16};
-static constexpr BitField kHigh{16, 16};
+/// Bounds of a tile's rows, up to 256, in a word of its record.
+static constexpr BitField kLow{0, 10};
+static constexpr BitField kHigh{10, 10};
+static constexpr BitField kPaddedHigh{20, 10};
 
 /// Where an end record has the first row behind all segments.
 static constexpr int64_t kRemainderOffset = kWordBytes;
@@ -127,11 +128,12 @@ void SinglePassOuterKernel::storeTileRecord(Value stage,
                                             const TileRecord &record) {
   Value pointer = getTileRecord(stage);
   Value bounds =
-      b.bitOr(kLow.place(b, record.low), kHigh.place(b, record.high));
+      b.bitOr(b.bitOr(kLow.place(b, record.low), kHigh.place(b, record.high)),
+              kPaddedHigh.place(b, record.paddedHigh));
   b.store(
       b.packWords({record.flags, record.panel, record.slot, record.segment}),
       pointer, 16);
-  b.store(b.packWords({record.row, record.column, bounds, record.paddedHigh}),
+  b.store(b.packWords({record.row, record.column, record.inputRow, bounds}),
           b.offsetBytes(pointer, 16), 16);
 }
 
@@ -164,9 +166,10 @@ TileRecord SinglePassOuterKernel::loadTileRecord(Value stage) {
           /*segment=*/first[3],
           /*row=*/second[0],
           /*column=*/second[1],
-          /*low=*/kLow.get(b, second[2]),
-          /*high=*/kHigh.get(b, second[2]),
-          /*paddedHigh=*/second[3]};
+          /*inputRow=*/second[2],
+          /*low=*/kLow.get(b, second[3]),
+          /*high=*/kHigh.get(b, second[3]),
+          /*paddedHigh=*/kPaddedHigh.get(b, second[3])};
 }
 
 //===----------------------------------------------------------------------===//
@@ -397,7 +400,7 @@ gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
     const RowOutput &rowOutput, const TargetHooks &hooks) {
   KernelSignature signature;
   signature.tensorMaps = 4;
-  signature.pointers = (problem.jagged ? 4 : 3) + (tile.hasRows() ? 3 : 0);
+  signature.pointers = (problem.jagged ? 5 : 4) + (tile.hasRows() ? 2 : 0);
   unsigned numSlots = countDynamic(problem.sizes);
   signature.sizes = numSlots + (problem.jagged ? 1 : 2);
   signature.hasBlockCount = false;

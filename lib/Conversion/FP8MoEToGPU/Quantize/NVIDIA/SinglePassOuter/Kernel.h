@@ -29,6 +29,7 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSOUTER_KERNEL_H
 
 #include "FP8MoEToGPU/Common/BitField.h"
+#include "FP8MoEToGPU/Common/MemoryAccess.h"
 #include "FP8MoEToGPU/NVIDIA/GridBarrier.h"
 #include "FP8MoEToGPU/NVIDIA/StageRing.h"
 #include "FP8MoEToGPU/Quantize/QuantizeMath.h"
@@ -86,6 +87,11 @@ constexpr BitField kTwoRow{4};
 /// The rows before the first one, in the same sector of the output, belong to
 /// the previous segment, and are written with its scales.
 constexpr BitField kFixUp{5};
+/// Where columns begin anywhere, words of 16 bytes of the output that have rows
+/// of two tiles are written by the lower one: whether this one has the rows
+/// above the tile to write, and whether its own last ones are left to another.
+constexpr BitField kHasAbove{6};
+constexpr BitField kLeavesLast{7};
 } // namespace tile_flags
 
 /// The members of a record that are named, as loops carry them, and back.
@@ -112,6 +118,8 @@ struct TileRecord {
   Value segment;
   /// The first row and column.
   Value row, column;
+  /// The first row in the input, whose groups are not padded.
+  Value inputRow;
   /// Rows within the tile: those with data are [low, high), those to write
   /// [low, paddedHigh).
   Value low, high, paddedHigh;
@@ -170,8 +178,8 @@ public:
   QuantizeMath math;
   QuantizeSizes<Value> sizes;
   /// In global memory; `partialSlots` are those of posted magnitudes.
-  Value offsets, output, scales, scratch, partialSlots;
-  Value input, rowQuantized, rowScales;
+  Value offsets, input, output, scales, scratch, partialSlots;
+  Value rowQuantized, rowScales;
   /// Tensor maps of the input: of whole tiles, with full lines and with two-row
   /// ones, of boxes, and of a share of interleaved panels.
   Value tileMap, twoRowMap, boxMap, shareMap;
@@ -277,6 +285,12 @@ public:
   /// The end of a segment's rows, between 0 and all rows.
   Value loadEnd(Value segment);
   void storeScale(Value segment, Value column, Value scale);
+  /// i1: chunks of rows of every column of the output are aligned.
+  Value createIsAligned() {
+    return createVectorizable(b, output, problem.outputAlignment,
+                              /*elementBytes=*/1, sizes.outReduction,
+                              {sizes.outParallel, sizes.outSegment});
+  }
   /// Whether a tile may have rows of two segments to write.
   bool haveFixUps() const {
     return problem.jagged && problem.outputPadding == 1;
@@ -334,11 +348,11 @@ private:
 /// The kernel of a problem with columns contiguous in the input and rows in the
 /// output. Its parameters are the tensor maps of the input: of whole tiles,
 /// with full lines and with two-row ones, of boxes, and of a share of
-/// interleaved panels; offsets (jagged only), output, scales and scratch; the
-/// dynamic sizes in the order of `members`, and the number of partial slots in
-/// the scratch; where segments are not jagged, the log2 of the tiles in a span.
-/// Where the tile has rows, the pointers end with input, quantized rows and
-/// their scales.
+/// interleaved panels; offsets (jagged only), input, output, scales and
+/// scratch; the dynamic sizes in the order of `members`, and the number of
+/// partial slots in the scratch; where segments are not jagged, the log2 of the
+/// tiles in a span. Where the tile has rows, the pointers end with quantized
+/// rows and their scales.
 gpu::GPUFuncOp buildSinglePassOuterQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,
     const AxisQuantizeProblem &problem, const SinglePassOuterTile &tile,

@@ -226,10 +226,10 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
                 /*swizzle=*/0)};
   if (problem.jagged)
     operands.push_back(buffers.offsets);
-  operands.append(
-      {buffers.output, buffers.scales, createScratch(partialSlots)});
+  operands.append({buffers.input, buffers.output, buffers.scales,
+                   createScratch(partialSlots)});
   if (rows)
-    operands.append({buffers.input, rows->quantized, rows->scales});
+    operands.append({rows->quantized, rows->scales});
   for (OpFoldResult arg : args)
     operands.push_back(index(arg));
   operands.push_back(index(partialSlots));

@@ -182,9 +182,23 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
           : b.select(kCutBit.isSet(b, tile.bits), b.bitAnd(end, -kSectorRows),
                      end);
   record.paddedHigh = b.minS(writtenEnd, tileRows);
-  Value needsFixUp = k.both(kFixUpBit.isSet(b, tile.bits), b.equal(index, 0));
+  Value isFirst = b.equal(index, 0);
+  Value needsFixUp = k.both(kFixUpBit.isSet(b, tile.bits), isFirst);
   record.flags = b.bitOr(b.bitOr(flags, tile_flags::kTwoRow.setIf(b, isTwoRow)),
                          tile_flags::kFixUp.setIf(b, needsFixUp));
+  // What is left to others, if the segment ends in this tile and the sector at
+  // its end is theirs, or if the data goes on below; and the same above.
+  Value goesOn = b.less(tileRows, writtenEnd);
+  Value cameFromAbove = k.negate(isFirst);
+  if (hasPadding()) {
+    goesOn = k.both(goesOn, b.lessEqual(tileRows, end));
+    cameFromAbove = k.both(cameFromAbove, b.lessEqual(b.i32(0), end));
+  }
+  Value leavesLast = b.bitOr(goesOn, kCutBit.isSet(b, tile.bits));
+  Value hasAbove = b.bitOr(cameFromAbove, needsFixUp);
+  record.flags = b.bitOr(record.flags,
+                         b.bitOr(tile_flags::kHasAbove.setIf(b, hasAbove),
+                                 tile_flags::kLeavesLast.setIf(b, leavesLast)));
   Value loadLow =
       b.select(needsFixUp, b.bitAnd(record.low, -kSectorRows), record.low);
   // Two-row segments are so long that their tiles are whole but for a few.
@@ -194,7 +208,8 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   Value count = b.maxS(b.sub(endBox, firstBox), 0);
   TileBoxes &boxes = prepared.boxes;
   boxes.column = record.column;
-  boxes.row = b.add(record.row, b.sub(tile.start, tile.outStart));
+  record.inputRow = b.add(record.row, b.sub(tile.start, tile.outStart));
+  boxes.row = record.inputRow;
   boxes.segment = tile.segment;
   Value range = b.bitOr(TileBoxes::kFirst.place(b, firstBox),
                         TileBoxes::kCount.place(b, count));

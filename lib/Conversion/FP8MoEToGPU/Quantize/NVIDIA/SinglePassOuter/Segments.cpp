@@ -81,7 +81,9 @@ Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
     return b.i1(false);
   Value sector = b.bitAnd(end, -kSectorRows);
   Value isShared = b.compare(arith::CmpIPredicate::ne, sector, end);
-  Value hasTwoOwners = k.both(b.lessEqual(start, sector),
+  // Where columns begin anywhere, its owner has rows above it to write, too.
+  Value reach = b.select(k.createIsAligned(), b.i32(0), kChunkBytes);
+  Value hasTwoOwners = k.both(b.lessEqual(b.add(start, reach), sector),
                               b.lessEqual(b.add(sector, kSectorRows), nextEnd));
   // Panels of a two-row segment have other columns.
   Value nextRows = b.sub(nextEnd, sector);

@@ -1,0 +1,96 @@
+//===- Columns.h - Stores the columns of a tile -----------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A *cell* is 16 rows of the few columns that a thread has, 16 bytes of each;
+// the cells of eight lanes below each other are the 128 rows of a tile, or of
+// half of one with two rows a line.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSOUTER_COLUMNS_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSOUTER_COLUMNS_H
+
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
+
+namespace mlir::fp8moe::single_pass_outer {
+
+/// Rows that a thread has of kCellBytes each, and lanes below each other.
+constexpr int64_t kCellRows = 16;
+constexpr int64_t kCellLanes = 8;
+static_assert(kCellRows * kCellLanes == kLines);
+/// Rows that a lane has of those above a tile, where columns begin anywhere.
+constexpr int64_t kLaneRowsAbove = kCellRows / kCellLanes;
+
+/// The output bytes of a thread: four words for each of its columns.
+using CellWords = SmallVector<SmallVector<Value>>;
+
+/// What of the columns of a cell is stored: the rows [low, high) below the
+/// first one of the tile, or of its half, which is at `pointer` in the first
+/// column.
+struct StoredRows {
+  Value pointer, low, high;
+};
+
+/// Where columns begin anywhere, words of 16 bytes that have rows of two tiles
+/// are written by the lower one.
+struct ColumnSeams {
+  /// i1: the tile has the rows above it to write, and leaves its last ones.
+  Value hasAbove, leavesLast;
+  /// Of the 16 rows above, which eight lanes have together, those of the lane:
+  /// a word for every two columns, with two rows of one, then of the other.
+  SmallVector<Value> above;
+};
+
+class ColumnStores {
+public:
+  explicit ColumnStores(SinglePassOuterKernel &kernel);
+
+  /// Which of the lanes below each other this one is.
+  Value getPosition() const { return position; }
+
+  /// i1: of the rows above a tile, those of the lane belong to a word of the
+  /// output that has rows of the tile, of some column.
+  Value needsRowsAbove() const { return laneNeedsAbove; }
+
+  /// By all lanes of a warp. `createSeams` is called where it is needed.
+  void store(const CellWords &words, const StoredRows &rows,
+             function_ref<ColumnSeams()> createSeams);
+
+private:
+  /// A column of a tile: its first row, how many bytes that is behind an
+  /// aligned address, and which rows are stored.
+  struct StoredColumn {
+    Value pointer, shift, begin, end;
+  };
+
+  SmallVector<Value> getPointers(Value first, size_t columns);
+  void storeAligned(const CellWords &words, const StoredRows &rows);
+  void storePieces(const CellWords &words, ArrayRef<Value> pointers, Value low,
+                   Value high);
+  void storeShifted(const CellWords &words, const StoredRows &rows,
+                    const ColumnSeams &seams);
+  Value mergeAbove(Value pair);
+  SmallVector<Value> createWindow(ArrayRef<Value> words, Value above,
+                                  int64_t column, Value shift);
+  void storeWindows(ArrayRef<Value> words, ArrayRef<Value> window,
+                    const StoredColumn &column, Value isCut);
+  void storeWindow(ArrayRef<Value> window, ArrayRef<Value> last,
+                   const StoredColumn &column, Value row);
+
+  SinglePassOuterKernel &k;
+  KernelBuilder &b;
+  Value position;
+  /// i1: chunks of rows of every column of the output are aligned.
+  Value isAligned;
+  Value laneNeedsAbove;
+};
+
+} // namespace mlir::fp8moe::single_pass_outer
+
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_SINGLEPASSOUTER_COLUMNS_H
