@@ -262,6 +262,19 @@ def test_seams(program, seed, remainder):
 
 
 @on_a_gpu
+@pytest.mark.parametrize("rows", [1, 113, 120, 126, 127, 128, 129, 240, 255])
+def test_seams_of_two_row_tiles(program, rows):
+    """The last tile of a group too large for tiles with one row a line has so many rows: its halves share words, if the
+    upper one is full."""
+    import torch
+
+    blocks = torch.cuda.get_device_properties(0).multi_processor_count
+    tokens = blocks * 13 * 128 // 256 * 256 + rows
+    work = Work(tokens, 64, [tokens], rows)
+    work.check(program(work.x, work.offsets))
+
+
+@on_a_gpu
 @pytest.mark.parametrize("tokens", [5000, 5001, 5008])
 def test_shifted_stores(program, tokens):
     """Columns that do not begin at multiples of 16 bytes take longer to store. That delays loads of shared memory,

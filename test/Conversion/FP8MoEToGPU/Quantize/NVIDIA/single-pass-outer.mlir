@@ -58,13 +58,15 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // Convert: a warp takes its cells of a tile while those of another wait for scales. Two elements
 // are multiplied at a time; bytes are put in the order of rows; whole cells are stored as 16
-// bytes, parts in pieces. Unaligned columns are shifted first, together with the cells above.
+// bytes, parts in pieces. Unaligned columns are shifted first, together with the cells above; those
+// above a tile come from the input, when it is taken.
 // CHECK:         nvvm.setmaxregister increase 144
 // CHECK:         scf.while {{.*}}: (i1, i32, {{.*}}vector<2xi32>)
 // CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
 // CHECK:         nvvm.fence.proxy {{.*}}async.shared
 // CHECK-NOT:     scf.if
 // CHECK:         nvvm.mbarrier.arrive
+// CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<1> -> vector<2xi32>
 // CHECK:         arith.mulf %{{.*}} : vector<4xbf16>
 // CHECK:         nvvm.convert.f32x2.to.f8x2
 // CHECK:         nvvm.prmt

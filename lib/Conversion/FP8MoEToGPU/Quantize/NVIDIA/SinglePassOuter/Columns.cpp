@@ -184,7 +184,8 @@ void ColumnStores::storeShifted(const CellWords &words, const StoredRows &rows,
        llvm::enumerate(words, getPointers(rows.pointer, words.size()))) {
     Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
     Value shift = k.narrow(b.bitAnd(address, kChunkBytes - 1));
-    Value begin = b.select(seams.hasAbove, b.sub(b.i32(0), shift), rows.low);
+    Value begin =
+        b.select(seams.hasAbove, b.sub(b.i32(0), shift), b.maxS(rows.low, 0));
     Value end = b.select(seams.leavesLast, b.sub(high, shift), high);
     storeWindows(column, createWindow(column, above[index / 2], index, shift),
                  {pointer, shift, begin, end}, isCut);
@@ -195,9 +196,7 @@ void ColumnStores::storeShifted(const CellWords &words, const StoredRows &rows,
 void ColumnStores::storeWindows(ArrayRef<Value> words, ArrayRef<Value> window,
                                 const StoredColumn &column, Value isCut) {
   Value row = b.sub(b.mul(position, kCellRows), column.shift);
-  Value isWhole = k.both(b.lessEqual(column.begin, row),
-                         b.lessEqual(b.add(row, kCellRows), column.end));
-  b.createIf(isWhole, [&] {
+  b.createIf(isWhole(column, row), [&] {
     b.store(b.packWords(window), b.offsetBytes(column.pointer, k.widen(row)),
             kChunkBytes);
   });
@@ -210,8 +209,8 @@ void ColumnStores::storeWindows(ArrayRef<Value> words, ArrayRef<Value> window,
 }
 
 /// The window in which `row` is, which some lane has (or the last one, in
-/// `last`), by all of them: two bytes by each, at once if both are to be stored
-/// and at an even address.
+/// `last`), by all of them, unless it is whole: two bytes by each, at once if
+/// both are to be stored.
 void ColumnStores::storeWindow(ArrayRef<Value> window, ArrayRef<Value> last,
                                const StoredColumn &column, Value row) {
   Value index = b.divU(b.clamp(b.add(row, column.shift), 0, kLines), kCellRows);
@@ -223,22 +222,22 @@ void ColumnStores::storeWindow(ArrayRef<Value> window, ArrayRef<Value> last,
                              b.shuffleIndex(word, source)));
   Value byte = b.mul(position, 2);
   Value pair = createWordAt(b, words, byte);
-  Value first = b.sub(b.add(b.mul(index, kCellRows), byte), column.shift);
-  auto isStored = [&](Value row) {
-    return k.both(b.lessEqual(column.begin, row), b.less(row, column.end));
+  Value windowRow = b.sub(b.mul(index, kCellRows), column.shift);
+  auto storeIfInside = [&](Value row, Value value, int64_t bytes) {
+    Value isInside = k.both(b.lessEqual(column.begin, row),
+                            b.lessEqual(b.add(row, bytes), column.end));
+    b.createIf(isInside, [&] {
+      b.store(b.truncate(b.getIntegerType(8 * bytes), value),
+              b.offsetBytes(column.pointer, k.widen(row)), bytes);
+    });
+    return isInside;
   };
-  Value second = b.add(first, 1);
-  auto storeAt = [&](Value row, Value value, int64_t bytes) {
-    b.store(b.truncate(b.getIntegerType(8 * bytes), value),
-            b.offsetBytes(column.pointer, k.widen(row)), bytes);
-  };
-  Value isEven = b.equal(b.bitAnd(column.shift, 1), 0);
-  b.createIf(
-      k.both(isEven, k.both(isStored(first), isStored(second))),
-      [&] { storeAt(first, pair, 2); },
-      [&] {
-        b.createIf(isStored(first), [&] { storeAt(first, pair, 1); });
-        b.createIf(isStored(second),
-                   [&] { storeAt(second, b.shiftRight(pair, 8), 1); });
-      });
+  b.createIf(k.negate(isWhole(column, windowRow)), [&] {
+    Value first = b.add(windowRow, byte);
+    Value areInside = storeIfInside(first, pair, 2);
+    b.createIf(k.negate(areInside), [&] {
+      storeIfInside(first, pair, 1);
+      storeIfInside(b.add(first, 1), b.shiftRight(pair, 8), 1);
+    });
+  });
 }

@@ -30,9 +30,9 @@ constexpr int64_t kLaneRowsAbove = kCellRows / kCellLanes;
 /// The output bytes of a thread: four words for each of its columns.
 using CellWords = SmallVector<SmallVector<Value>>;
 
-/// What of the columns of a cell is stored: the rows [low, high) below the
-/// first one of the tile, or of its half, which is at `pointer` in the first
-/// column.
+/// What of the columns of a cell is stored: of the rows of the tile, or of its
+/// half, those in [low, high), which may begin before and end behind them. The
+/// first row is at `pointer` in the first column.
 struct StoredRows {
   Value pointer, low, high;
 };
@@ -80,6 +80,11 @@ private:
                                   int64_t column, Value shift);
   void storeWindows(ArrayRef<Value> words, ArrayRef<Value> window,
                     const StoredColumn &column, Value isCut);
+  /// Whether a window, whose first row is `row`, is stored whole (i1).
+  Value isWhole(const StoredColumn &column, Value row) {
+    return k.both(b.lessEqual(column.begin, row),
+                  b.lessEqual(b.add(row, kCellRows), column.end));
+  }
   void storeWindow(ArrayRef<Value> window, ArrayRef<Value> last,
                    const StoredColumn &column, Value row);
 

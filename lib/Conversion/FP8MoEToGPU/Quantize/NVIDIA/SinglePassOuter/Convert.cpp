@@ -392,8 +392,8 @@ CellPlace ConvertBuilder::locate(const TileRecord &record) {
   return place;
 }
 
-// The lower half of a tile has rows of the upper one to write if both have
-// data.
+// The lower half of a tile has rows of the upper one to write if that is full
+// of data.
 
 /// As kHasAbove, of the half that begins at `secondRows`.
 Value ConvertBuilder::hasAbove(const TileRecord &record, Value secondRows) {

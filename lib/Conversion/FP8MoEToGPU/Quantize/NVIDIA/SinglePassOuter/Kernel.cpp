@@ -388,7 +388,8 @@ struct RoleRegisters {
 static constexpr RoleRegisters kBothAxesRegisters = {
     /*launch=*/96, /*reduce=*/72, /*convert=*/112, /*scale=*/112, /*rows=*/72};
 static_assert(kBothAxesRegisters.getSum() <= 5 * kBothAxesRegisters.launch);
-/// Convert warps hold two tiles, 32 registers a thread each.
+/// Convert warps hold two tiles, 32 registers a thread each, and 4 for the rows
+/// above one.
 static constexpr RoleRegisters kOneAxisRegisters = {
     /*launch=*/128, /*reduce=*/104, /*convert=*/144, /*scale=*/120,
     /*rows=*/0};
