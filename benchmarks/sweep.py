@@ -301,10 +301,10 @@ def show(options):
 def show_cases(options):
     """The measured tiles as initializers of C++."""
     works = {
-        "jagged_colwise": "jaggedToSlices({M}, {N}, {E})",
-        "jagged_colwise_column_major_input": "jaggedSlices({M}, {N}, {E})",
+        "jagged_colwise": "jaggedOuterTransposing({M}, {N}, {E})",
+        "jagged_colwise_column_major_input": "jaggedInner({M}, {N}, {E})",
         "rowwise": "rowwise({M}, {N})",
-        "weights_dgrad": "weightsToSlices({E}, {K}, {N})",
+        "weights_dgrad": "weightsOuterTransposing({E}, {K}, {N})",
     }
     print("// Written by benchmarks/sweep.py cases: microseconds of every tile.")
     for row in json.loads(pathlib.Path(options.results).read_text()):

@@ -48,6 +48,10 @@ bool isAlongRows(int64_t rowStride, int64_t columnStride, int64_t columns);
 /// begin anywhere in 16 bytes, so that they are not stored 16 bytes at a time.
 bool hasUnalignedColumns(const QuantizeWork &work);
 
+/// Whether 16 aligned bytes of such a column are rows that are not aligned in
+/// the input, which is contiguous along rows as well.
+bool hasChunksApart(const QuantizeWork &work);
+
 /// Picoseconds that unaligned columns add to a transposed kernel, with so many
 /// for each element.
 int64_t estimateUnalignedStores(const QuantizeWork &work, double elementTime);

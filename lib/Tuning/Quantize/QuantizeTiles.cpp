@@ -102,6 +102,15 @@ bool fp8moe::hasUnalignedColumns(const QuantizeWork &work) {
          work.outputColumnStride % kStoreBytes != 0;
 }
 
+bool fp8moe::hasChunksApart(const QuantizeWork &work) {
+  if (!hasUnalignedColumns(work))
+    return false;
+  return ShapedType::isDynamic(work.inputColumnStride) ||
+         (work.inputColumnStride - work.outputColumnStride) %
+                 (kStoreBytes / work.inputBytes) !=
+             0;
+}
+
 int64_t fp8moe::estimateUnalignedStores(const QuantizeWork &work,
                                         double elementTime) {
   if (!hasUnalignedColumns(work))

@@ -115,7 +115,7 @@ static QuantizeTileCost estimate(const QuantizeWork &work,
   double workTile =
       config.rounds * (*calibration.wait + trips * *calibration.laterTrip) +
       (work.jagged ? *calibration.bounds : 0);
-  if (work.jagged && hasUnalignedColumns(work))
+  if (work.jagged && hasChunksApart(work))
     workTile += config.rounds * *calibration.elementTrip * rows / team;
   double waves = static_cast<double>(tile.workTiles) / tile.residentWorkTiles;
   tile.latencyTime =

@@ -19,9 +19,10 @@
 //              (an element each)
 //
 // A thread holds chunk t, t + T, t + 2T, ... of T threads, and an element of
-// each edge: the rows of a jagged group that share a chunk with a neighbour.
-// Slices that are longer than a team can hold are read twice behind that point.
-// So is everything when the chunks are not aligned.
+// each edge: the rows that share a chunk with a neighbour. Chunks are aligned
+// in the output, wherever a column begins; where they are not aligned in the
+// input, too, everything is read twice, element by element. Slices that are
+// longer than a team can hold are read twice behind that point.
 //
 // Where accesses of 16 bytes may begin anywhere, chunks are counted from `low`
 // on, and the last one is moved to end with the slice: it overlaps the one
@@ -83,6 +84,9 @@ private:
 
   bool isUnaligned() const { return b.getHooks().hasUnalignedVectors(); }
 
+  bool mayBeShifted(const Plane &inputPlane, const Plane &outputPlane) const;
+  Value createAlignTogether();
+
   /// Finds the thread's place in its team. The result is the team's number in
   /// the block.
   Value enterTeam();
@@ -104,6 +108,9 @@ private:
   /// A chunk of round `round` of those that are held, if the thread has it.
   SmallVector<Value> loadHeld(Value first, Value pointer, int64_t round,
                               IndexRange chunks);
+  Value getAddress(Value pointer) {
+    return LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
+  }
   Value getInputPointer(Value row);
   Value getOutputPointer(Value row);
 
@@ -137,6 +144,10 @@ private:
   /// behind the last column, which has no rows.
   SegmentView segment;
   Value column, hasColumn, input, output;
+  /// Whether the slice may begin within a chunk, and whether chunks are aligned
+  /// (i1): in the output, and in the input as well.
+  bool hasHead;
+  Value outputAligned, bothAligned;
   /// Rows of the segment (i32), for slices that are held.
   Value length;
 };
@@ -211,17 +222,56 @@ void RegisterResidentBuilder::forEachColumn(Value strip, Value teamInBlock,
               [&](Value offset) { body(b.add(first, offset)); });
 }
 
+/// Whether columns may begin anywhere, where vectors may not: those of a pitch
+/// that is not known to be whole chunks. If only the address of the first one
+/// is not promised, as it is mostly aligned, slices need no edges for it.
+bool RegisterResidentBuilder::mayBeShifted(const Plane &inputPlane,
+                                           const Plane &outputPlane) const {
+  APInt pitch;
+  bool isWhole = matchPattern(outputPlane.otherStride, m_ConstantInt(&pitch)) &&
+                 pitch.getSExtValue() % kOutputChunk == 0;
+  return !isUnaligned() && !isWhole &&
+         matchPattern(inputPlane.vectorStride, m_One()) &&
+         matchPattern(outputPlane.vectorStride, m_One());
+}
+
 /// Makes rows of `column` the slice at hand; they are counted from its origin.
 IndexRange RegisterResidentBuilder::enterSlice(IndexRange rows,
                                                const Plane &inputPlane,
                                                const Plane &outputPlane) {
   Value origin = kernel.getFirstChunk(rows);
+  hasHead = kernel.problem.jagged;
+  outputAligned = outputPlane.vectorizable;
+  bothAligned = b.bitAnd(inputPlane.vectorizable, outputAligned);
+  if (mayBeShifted(inputPlane, outputPlane)) {
+    // The chunk of the output that holds the first row.
+    Value first = createElementPointer(b, outputPlane, rows.low, column);
+    origin = b.sub(rows.low, b.bitAnd(getAddress(first), kVectorBytes - 1));
+    hasHead = true;
+    outputAligned = b.i1(true);
+    bothAligned = createAlignTogether();
+  }
   // Loads do not ask whether there is a column.
   Value existing = isUnaligned() ? b.minS(column, b.sub(endColumn, 1)) : column;
   input = createElementPointer(b, inputPlane, origin, existing);
   output = createElementPointer(b, outputPlane, origin, column);
   return {b.sub(rows.low, origin),
           b.select(hasColumn, b.sub(rows.high, origin), 0)};
+}
+
+/// i1: where a chunk of the output is aligned, the same rows of the input are,
+/// too; of all columns of the segment, as teams must not part.
+Value RegisterResidentBuilder::createAlignTogether() {
+  int64_t elements = kVectorBytes / getInputBytes();
+  Value together = b.i1(true);
+  auto require = [&](Value input, Value output) {
+    Value distance = b.bitAnd(b.sub(input, output), elements - 1);
+    together = b.bitAnd(together, b.equal(distance, 0));
+  };
+  require(b.divU(getAddress(segment.input), getInputBytes()),
+          getAddress(segment.output));
+  require(kernel.sizes.inParallel, kernel.sizes.outParallel);
+  return together;
 }
 
 void RegisterResidentBuilder::enterColumn(Value index) {
@@ -235,9 +285,7 @@ void RegisterResidentBuilder::quantizeColumn(Value index) {
   Plane outputPlane = kernel.getOutputPlane(segment, Along::Rows);
   IndexRange rows = enterSlice(segment.rows, inputPlane, outputPlane);
   Value numRows = b.sub(segment.rows.high, segment.rows.low);
-  Value isHeld =
-      b.bitAnd(b.bitAnd(inputPlane.vectorizable, outputPlane.vectorizable),
-               b.lessEqual(numRows, kLongestHeld));
+  Value isHeld = b.bitAnd(bothAligned, b.lessEqual(numRows, kLongestHeld));
   if (isUnaligned())
     isHeld = b.bitAnd(isHeld, b.lessEqual(b.i64(kOutputChunk), numRows));
   length = b.truncate(b.getI32Type(), numRows);
@@ -252,9 +300,10 @@ void RegisterResidentBuilder::quantizeColumn(Value index) {
 void RegisterResidentBuilder::zeroColumn(Value index) {
   enterColumn(index);
   Plane outputPlane = kernel.getOutputPlane(segment, Along::Rows);
-  zeroFill(enterSlice(segment.zeroRows,
-                      kernel.getInputPlane(segment, Along::Rows), outputPlane),
-           outputPlane.vectorizable);
+  IndexRange rows =
+      enterSlice(segment.zeroRows, kernel.getInputPlane(segment, Along::Rows),
+                 outputPlane);
+  zeroFill(rows, outputAligned);
 }
 
 //===----------------------------------------------------------------------===//
@@ -459,10 +508,10 @@ SmallVector<Element> RegisterResidentBuilder::getEdges(IndexRange rows,
       elements.push_back({row, b.less(row, high)});
     }
   };
-  if (kernel.problem.jagged)
+  if (hasHead)
     add(rows.low, b.minS(chunks.low, rows.high));
   int64_t known = getKnownRows();
-  if (ShapedType::isDynamic(known) || known % kOutputChunk != 0)
+  if (hasHead || ShapedType::isDynamic(known) || known % kOutputChunk != 0)
     add(b.maxS(chunks.low, chunks.high), rows.high);
   return elements;
 }

@@ -50,6 +50,11 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 }
 
 // CHECK-LABEL: gpu.func @quantize_register_resident_0
+// The number of rows is the pitch of columns, which begin anywhere: chunks begin where 16 bytes of
+// the output do, and are loaded at once if they are aligned in the input as well.
+// CHECK:         llvm.ptrtoint
+// CHECK:         arith.andi %{{.*}}, %c15_i64
+// CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // Rows that no team can hold are read later, by a loop that is not unrolled.
 // CHECK:         scf.for
 // CHECK:         llvm.loop_annotation
