@@ -13,6 +13,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 
+#include <limits>
+
 using namespace mlir::fp8moe;
 
 namespace {
@@ -161,6 +163,12 @@ TargetInfo gfx950() {
   return info;
 }
 } // namespace
+
+int64_t TargetInfo::countBlocksByShared(int64_t bytes) const {
+  int64_t taken = bytes + sharedMemoryReservedPerBlock;
+  return taken ? sharedMemoryPerMultiprocessor / taken
+               : std::numeric_limits<int64_t>::max();
+}
 
 bool TargetInfo::has(MatrixInstruction instruction) const {
   return llvm::any_of(matrix, [&](const MatrixInstructionInfo &info) {

@@ -124,6 +124,9 @@ struct TargetInfo {
   llvm::StringRef llvmFeatures;
 
   bool isGPU() const { return kind != TargetKind::CPU; }
+  /// How many blocks that have so many bytes of shared memory each are resident
+  /// at once, as far as that limits them.
+  int64_t countBlocksByShared(int64_t bytes) const;
   /// Whether it has all of several features.
   bool has(Feature all) const { return (features & all) == all; }
   bool has(MatrixInstruction instruction) const;

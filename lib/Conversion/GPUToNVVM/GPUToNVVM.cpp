@@ -38,8 +38,9 @@ public:
     requestResidentBlocks(kernel, kBlocksPerMultiprocessor);
   }
 
-  void requestResidentBlocks(gpu::GPUFuncOp kernel,
-                             int64_t blocks) const override {
+  void requestResidentBlocks(gpu::GPUFuncOp kernel, int64_t blocks,
+                             int64_t sharedBytes = 0) const override {
+    blocks = std::min(blocks, target.countBlocksByShared(sharedBytes));
     kernel->setAttr(
         NVVM::NVVMDialect::getMinctasmAttrName(),
         IntegerAttr::get(IntegerType::get(kernel.getContext(), 32), blocks));

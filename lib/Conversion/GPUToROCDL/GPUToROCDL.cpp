@@ -30,8 +30,9 @@ public:
   void annotateKernel(gpu::GPUFuncOp kernel) const override {}
 
   /// LLVM holds more in registers than it has to when it is not told.
-  void requestResidentBlocks(gpu::GPUFuncOp kernel,
-                             int64_t blocks) const override {
+  void requestResidentBlocks(gpu::GPUFuncOp kernel, int64_t blocks,
+                             int64_t sharedBytes = 0) const override {
+    blocks = std::min(blocks, target.countBlocksByShared(sharedBytes));
     int64_t threads = kernel.getKnownBlockSizeAttr().asArrayRef().front();
     int64_t waves = blocks * threads / getSubgroupSize() / kSIMDs;
     if (waves > 0)

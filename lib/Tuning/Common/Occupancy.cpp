@@ -34,8 +34,5 @@ int64_t fp8moe::countResidentBlocks(int64_t threads, int64_t registers,
       kPartitions * (target.registersPerMultiprocessor / kPartitions / ofWarp);
   int64_t blocks = std::min(target.maxThreadsPerMultiprocessor / threads,
                             warps / (threads / target.warpSize));
-  sharedBytes += target.sharedMemoryReservedPerBlock;
-  return sharedBytes ? std::min(blocks, target.sharedMemoryPerMultiprocessor /
-                                            sharedBytes)
-                     : blocks;
+  return std::min(blocks, target.countBlocksByShared(sharedBytes));
 }

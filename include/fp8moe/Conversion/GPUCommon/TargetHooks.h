@@ -46,9 +46,10 @@ public:
   virtual void annotateKernel(gpu::GPUFuncOp kernel) const = 0;
 
   /// Asks the vendor's compiler to use few enough registers that so many blocks
-  /// of the kernel fit a multiprocessor.
-  virtual void requestResidentBlocks(gpu::GPUFuncOp kernel,
-                                     int64_t blocks) const = 0;
+  /// of the kernel fit a multiprocessor, or as many as its shared memory
+  /// leaves, where each has `sharedBytes`.
+  virtual void requestResidentBlocks(gpu::GPUFuncOp kernel, int64_t blocks,
+                                     int64_t sharedBytes = 0) const = 0;
 
   /// Whether that may ask for too many: where a kernel would spill, it gets
   /// fewer blocks. Otherwise it is refused.

@@ -97,10 +97,14 @@ private:
 } // namespace
 
 void RescaledColumnsBuilder::build(Value lineTiles) {
-  scaleMemory = b.allocateShared(kTile * sizeof(float), "scales");
-  exponentMemory = b.allocateShared(kTile, "exponents");
-  limitMemory =
-      b.allocateShared(kTile / kColumnsOfLimits * 2 * kWordBytes, "limits");
+  constexpr int64_t kScales = kTile * sizeof(float), kExponents = kTile,
+                    kLimits = kTile / kColumnsOfLimits * 2 * kWordBytes;
+  scaleMemory = b.allocateShared(kScales, "scales");
+  exponentMemory = b.allocateShared(kExponents, "exponents");
+  limitMemory = b.allocateShared(kLimits, "limits");
+  b.getHooks().requestResidentBlocks(b.getKernel(), rescaled::kColumnBlocks,
+                                     transposed.getBytes() + kScales +
+                                         kExponents + kLimits);
   Value columnTiles = b.ceilDiv(columns.sizes.parallel, kTile);
   // Blocks that run together read and write what lies together.
   Value workTilesOfPanel = b.mul(lineTiles, kPanel);
@@ -343,7 +347,5 @@ void RescaledColumnsBuilder::zeroRemainder(const Tile &tile) {
 }
 
 void fp8moe::buildRescaledColumns(RescaledKernel &kernel, Value lineTiles) {
-  KernelBuilder &b = kernel.getBuilder();
-  b.getHooks().requestResidentBlocks(b.getKernel(), rescaled::kColumnBlocks);
   RescaledColumnsBuilder(kernel).build(lineTiles);
 }
