@@ -57,6 +57,7 @@ VARIANTS = [
     activations("bf16_e4m3_pow2_colwise", BF16, "e4m3", True, 0, ROW),
     activations("f32_e5m2_pow2_colwise_to_row", F32, "e5m2", True, 0, ROW),
     activations("bf16_e4m3_pow2_rowwise_static_2048", BF16, "e4m3", True, 1, ROW, [(m, 2048) for m in (0, 1, 17, 129)]),
+    activations("bf16_e4m3_pow2_rowwise_static_301", BF16, "e4m3", True, 1, ROW, [(m, 301) for m in (0, 1, 17, 129)]),
     weights("bf16_e4m3_pow2_weights_forward", BF16, "e4m3", True, 1),
     weights("bf16_e4m3_pow2_weights_dgrad", BF16, "e4m3", True, 2),
     weights("f32_e4m3_none_weights_forward", F32, "e4m3", False, 1),

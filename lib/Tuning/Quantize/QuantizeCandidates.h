@@ -45,7 +45,7 @@ QuantizeSizes<int64_t> getKnownSizes(const QuantizeWork &work);
 bool isAlongRows(int64_t rowStride, int64_t columnStride, int64_t columns);
 
 /// Whether the columns of an output whose rows are contiguous are known to
-/// begin anywhere in 16 bytes, so that they are not stored 16 bytes at a time.
+/// begin anywhere in 16 bytes.
 bool hasUnalignedColumns(const QuantizeWork &work);
 
 /// Whether 16 aligned bytes of such a column are rows that are not aligned in

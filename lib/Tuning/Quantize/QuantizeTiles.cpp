@@ -105,6 +105,9 @@ bool fp8moe::hasUnalignedColumns(const QuantizeWork &work) {
 bool fp8moe::hasChunksApart(const QuantizeWork &work) {
   if (!hasUnalignedColumns(work))
     return false;
+  // Padded groups are as far from their input as the padding before them.
+  if (work.jagged && work.outputPadding > 1)
+    return true;
   return ShapedType::isDynamic(work.inputColumnStride) ||
          (work.inputColumnStride - work.outputColumnStride) %
                  (kStoreBytes / work.inputBytes) !=

@@ -88,6 +88,16 @@ func.func @bf16_e4m3_pow2_rowwise_static_2048(
   return %q, %s : tensor<?x2048x!fp8moe.e4m3, #aligned_row_major>, tensor<?xf32>
 }
 
+func.func @bf16_e4m3_pow2_rowwise_static_301(
+      %x: tensor<?x301xbf16> {fp8moe.name = "x"})
+      -> (tensor<?x301x!fp8moe.e4m3> {fp8moe.name = "q"},
+          tensor<?xf32> {fp8moe.name = "s"}) {
+  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+      : tensor<?x301xbf16>
+      -> tensor<?x301x!fp8moe.e4m3>, tensor<?xf32>
+  return %q, %s : tensor<?x301x!fp8moe.e4m3>, tensor<?xf32>
+}
+
 func.func @bf16_e4m3_pow2_weights_forward(
       %x: tensor<?x?x?xbf16, #expert_column_major> {fp8moe.name = "x"})
       -> (tensor<?x?x?x!fp8moe.e4m3, #expert_column_major> {fp8moe.name = "q"},

@@ -13,16 +13,17 @@
 // input is read once. A team is a part of a subgroup, or several subgroups,
 // which combine through shared memory.
 //
-//   rows     low   16n       16n+16          ...                 16m   high
+//   rows     low   16 aligned bytes of the output each                high
 //            | edge | chunk 0 | chunk 1 | ... | chunk T | chunk .. | edge |
 //   thread     0..15     0         1              0         1 ..    0..15
 //              (an element each)
 //
 // A thread holds chunk t, t + T, t + 2T, ... of T threads, and an element of
-// each edge: the rows that share a chunk with a neighbour. Chunks are aligned
-// in the output, wherever a column begins; where they are not aligned in the
-// input, too, everything is read twice, element by element. Slices that are
-// longer than a team can hold are read twice behind that point.
+// each edge: the rows that share a chunk with a neighbour. Where the pitch of
+// columns is not known to be whole chunks, these are aligned in the output
+// wherever a column begins. Where they are not aligned in the input, too,
+// everything is read twice, element by element. Slices that are longer than a
+// team can hold are read twice behind that point.
 //
 // Where accesses of 16 bytes may begin anywhere, chunks are counted from `low`
 // on, and the last one is moved to end with the slice: it overlaps the one
@@ -76,7 +77,7 @@ private:
   int64_t getAlignment(int64_t elementBytes) const {
     return isUnaligned() ? elementBytes : kVectorBytes;
   }
-  /// Rows when that is known and their first one is 0, else kDynamic.
+  /// Rows when that is known, else kDynamic.
   int64_t getKnownRows() const {
     return kernel.problem.jagged ? ShapedType::kDynamic
                                  : kernel.problem.sizes.reduction;
@@ -223,13 +224,16 @@ void RegisterResidentBuilder::forEachColumn(Value strip, Value teamInBlock,
 }
 
 /// Whether columns may begin anywhere, where vectors may not: those of a pitch
-/// that is not known to be whole chunks. If only the address of the first one
-/// is not promised, as it is mostly aligned, slices need no edges for it.
+/// that is neither known nor promised to be whole chunks. If only the address
+/// of the first one is not promised, as it is mostly aligned, slices need no
+/// edges for it.
 bool RegisterResidentBuilder::mayBeShifted(const Plane &inputPlane,
                                            const Plane &outputPlane) const {
   APInt pitch;
-  bool isWhole = matchPattern(outputPlane.otherStride, m_ConstantInt(&pitch)) &&
-                 pitch.getSExtValue() % kOutputChunk == 0;
+  bool isWhole =
+      kernel.problem.outputAlignment % kOutputChunk == 0 ||
+      (matchPattern(outputPlane.otherStride, m_ConstantInt(&pitch)) &&
+       pitch.getSExtValue() % kOutputChunk == 0);
   return !isUnaligned() && !isWhole &&
          matchPattern(inputPlane.vectorStride, m_One()) &&
          matchPattern(outputPlane.vectorStride, m_One());
@@ -513,6 +517,7 @@ SmallVector<Element> RegisterResidentBuilder::getEdges(IndexRange rows,
   int64_t known = getKnownRows();
   if (hasHead || ShapedType::isDynamic(known) || known % kOutputChunk != 0)
     add(b.maxS(chunks.low, chunks.high), rows.high);
+  assert(elements.size() <= kPack && "teams are too small for their edges");
   return elements;
 }
 
