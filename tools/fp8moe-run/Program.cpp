@@ -123,16 +123,13 @@ Program::readInputs(const std::string &path) const {
   if (!file)
     return makeError(error);
   std::vector<HostTensor> inputs;
+  std::string wanted;
   for (size_t i = 0; i < fp8moe_program_num_inputs(program); ++i) {
     const fp8moe_buffer &input = *fp8moe_program_input(program, i);
+    wanted += (i ? ", '" : "'") + std::string(input.name) + "'";
     const support::SafetensorsTensor *found = file->find(input.name);
-    if (!found) {
-      std::string names = llvm::join(
-          llvm::map_range(file->tensors(), [](auto &t) { return t.name; }),
-          ", ");
-      return makeError(path + ": no tensor '" + input.name +
-                       "', which the program reads; the file has: " + names);
-    }
+    if (!found)
+      continue;
     HostTensor &tensor = inputs.emplace_back();
     tensor.name = input.name;
     tensor.dtype = found->dtype;
@@ -142,7 +139,33 @@ Program::readInputs(const std::string &path) const {
     const auto *bytes = static_cast<const uint8_t *>(found->data);
     tensor.data.assign(bytes, bytes + found->bytes);
   }
+  if (inputs.empty() && !wanted.empty()) {
+    std::string names = llvm::join(
+        llvm::map_range(file->tensors(), [](auto &t) { return t.name; }), ", ");
+    return makeError(path + ": no tensor of those that the program reads, " +
+                     wanted + "; the file has: " + names);
+  }
   return inputs;
+}
+
+/// That of a name, or null.
+static const HostTensor *findTensor(ArrayRef<HostTensor> tensors,
+                                    llvm::StringRef name) {
+  const auto *found = llvm::find_if(
+      tensors, [&](const HostTensor &tensor) { return tensor.name == name; });
+  return found == tensors.end() ? nullptr : found;
+}
+
+llvm::Error Program::checkComplete(const std::string &path,
+                                   ArrayRef<HostTensor> inputs) const {
+  for (size_t i = 0; i < fp8moe_program_num_inputs(program); ++i) {
+    const char *name = fp8moe_program_input(program, i)->name;
+    if (!findTensor(inputs, name))
+      return makeError(path + ": no tensor '" + name +
+                       "', which the program reads; with --random=SEED as "
+                       "well, what the file lacks is random");
+  }
+  return llvm::Error::success();
 }
 
 llvm::Expected<SmallVector<int64_t>>
@@ -179,34 +202,52 @@ static uint64_t getMachineMemory() {
          static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
+/// One that is to be filled, of the shape that the options say.
+llvm::Expected<HostTensor>
+Program::makeInput(const fp8moe_buffer &input,
+                   const RandomOptions &options) const {
+  auto shape = chooseShape(input, options);
+  if (!shape)
+    return shape.takeError();
+  HostTensor tensor;
+  tensor.name = input.name;
+  tensor.dtype = support::findDataType(input.dtype);
+  tensor.shape = *shape;
+  if (llvm::Error mismatch = checkInput(tensor, input))
+    return mismatch;
+  return tensor;
+}
+
 llvm::Expected<std::vector<HostTensor>>
-Program::makeRandomInputs(const RandomOptions &options) const {
+Program::makeRandomInputs(const RandomOptions &options,
+                          std::vector<HostTensor> given) const {
   uint64_t bytes = 0;
   std::vector<HostTensor> inputs;
-  llvm::StringMap<bool> used;
   int64_t rows = options.tokens.value_or(0);
   for (size_t i = 0; i < fp8moe_program_num_inputs(program); ++i) {
     const fp8moe_buffer &input = *fp8moe_program_input(program, i);
-    auto shape = chooseShape(input, options);
-    if (!shape)
-      return shape.takeError();
-    HostTensor &tensor = inputs.emplace_back();
-    tensor.name = input.name;
-    tensor.dtype = support::findDataType(input.dtype);
-    tensor.shape = *shape;
-    if (llvm::Error mismatch = checkInput(tensor, input))
-      return mismatch;
-    used[input.name] = true;
-    bytes = llvm::SaturatingAdd(bytes, countBytes(tensor));
+    if (const HostTensor *tensor = findTensor(given, input.name)) {
+      inputs.push_back(*tensor);
+    } else {
+      auto made = makeInput(input, options);
+      if (!made)
+        return made.takeError();
+      inputs.push_back(std::move(*made));
+      bytes = llvm::SaturatingAdd(bytes, countBytes(inputs.back()));
+    }
     // Without --tokens the groups divide what the first free dimension holds.
-    for (auto [extent, wanted] : llvm::zip(tensor.shape, shapeOf(input)))
+    for (auto [extent, wanted] : llvm::zip(inputs.back().shape, shapeOf(input)))
       if (!options.tokens && rows == 0 && wanted == FP8MOE_DYNAMIC)
         rows = extent;
   }
-  for (const auto &shape : options.shapes)
-    if (!used.contains(shape.first()))
+  for (const auto &shape : options.shapes) {
+    if (!findTensor(inputs, shape.first()))
       return makeError("--shape: the program has no input '" + shape.first() +
                        "'");
+    if (findTensor(given, shape.first()))
+      return makeError("--shape: input '" + shape.first() +
+                       "' is of the file of --inputs, which has its shape");
+  }
 
   if (bytes > getMachineMemory())
     return makeError("the inputs need " + Twine(bytes) +
@@ -216,7 +257,8 @@ Program::makeRandomInputs(const RandomOptions &options) const {
 
   RandomInputs random(options.seed, rows);
   for (HostTensor &tensor : inputs)
-    if (!random.fill(*tensor.dtype, tensor.numElements(), tensor.data))
+    if (!findTensor(given, tensor.name) &&
+        !random.fill(*tensor.dtype, tensor.numElements(), tensor.data))
       return makeError("--random makes no " + Twine(tensor.dtype->name) +
                        " values, which input '" + tensor.name +
                        "' needs; use --inputs");

@@ -56,12 +56,19 @@ public:
 
   const char *name() const { return fp8moe_program_name(program); }
 
-  /// The inputs of the program from a file, which may hold more tensors.
+  /// The inputs of the program that a file has, at least one. It may hold more
+  /// tensors.
   llvm::Expected<std::vector<HostTensor>>
   readInputs(const std::string &path) const;
 
+  /// All inputs: those that are given, and random ones.
   llvm::Expected<std::vector<HostTensor>>
-  makeRandomInputs(const RandomOptions &options) const;
+  makeRandomInputs(const RandomOptions &options,
+                   std::vector<HostTensor> given) const;
+
+  /// That `inputs`, which `path` has, are all.
+  llvm::Error checkComplete(const std::string &path,
+                            llvm::ArrayRef<HostTensor> inputs) const;
 
   /// Binds the shapes of `inputs`.
   llvm::Error resolve(llvm::ArrayRef<HostTensor> inputs);
@@ -83,6 +90,8 @@ private:
 
   llvm::Expected<llvm::SmallVector<int64_t>>
   chooseShape(const fp8moe_buffer &input, const RandomOptions &options) const;
+  llvm::Expected<HostTensor> makeInput(const fp8moe_buffer &input,
+                                       const RandomOptions &options) const;
   llvm::Error checkInput(const HostTensor &tensor,
                          const fp8moe_buffer &input) const;
 

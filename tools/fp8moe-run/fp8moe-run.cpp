@@ -40,7 +40,8 @@ static cl::opt<std::string>
                 cl::cat(category));
 static cl::opt<uint64_t> randomSeed(
     "random", cl::value_desc("seed"),
-    cl::desc("Make random inputs; 32-bit integers are ends of groups"),
+    cl::desc("Make random inputs; 32-bit integers are ends of groups. With "
+             "--inputs: those that the file lacks"),
     cl::cat(category));
 static cl::opt<int64_t>
     tokens("tokens", cl::value_desc("N"),
@@ -86,6 +87,8 @@ Examples:
       random inputs with 5000 rows in random groups
   fp8moe-run model.mlir --program=forward --inputs=in.safetensors --outputs=out.safetensors
       compile for the CPU and run on the tensors of a file
+  fp8moe-run model.mlir --inputs=offsets.safetensors --random=1 --tokens=5000
+      the same on those that the file has, and random ones
   fp8moe-run out/sm_90a --device=cuda:0 --random=1 --tokens=5000 --repeat=20
       run on the first NVIDIA GPU and report the shortest of 20 times
   fp8moe-run model.mlir --target=sm_90a --device=cuda:0 --random=1 --tokens=5000
@@ -132,9 +135,9 @@ static llvm::Expected<RandomOptions> getRandomOptions() {
 
 static llvm::Error checkOptions() {
   bool random = randomSeed.getNumOccurrences() > 0;
-  if (random != inputsPath.empty())
-    return makeError("give the inputs with exactly one of --inputs=FILE and "
-                     "--random=SEED");
+  if (!random && inputsPath.empty())
+    return makeError("give the inputs with --inputs=FILE, with --random=SEED, "
+                     "or with both: what the file lacks is random");
   if (!random && (tokens.getNumOccurrences() || !shapes.empty()))
     return makeError("--tokens and --shape belong to --random; with --inputs "
                      "the file has the shapes");
@@ -155,21 +158,33 @@ static void printTensors(llvm::StringRef role,
                                   tensor.describe());
 }
 
+static llvm::Expected<std::vector<HostTensor>>
+getInputs(const Program &program) {
+  std::vector<HostTensor> given;
+  if (!inputsPath.empty()) {
+    auto read = program.readInputs(inputsPath);
+    if (!read)
+      return read.takeError();
+    given = std::move(*read);
+  }
+  if (randomSeed.getNumOccurrences()) {
+    auto options = getRandomOptions();
+    if (!options)
+      return options.takeError();
+    return program.makeRandomInputs(*options, std::move(given));
+  }
+  if (llvm::Error error = program.checkComplete(inputsPath, given))
+    return error;
+  return given;
+}
+
 static llvm::Error runProgram(const std::string &artifact) {
   auto program = Program::load(artifact, describe ? "none" : device.getValue(),
                                programName);
   if (!program)
     return program.takeError();
 
-  llvm::Expected<std::vector<HostTensor>> inputs = std::vector<HostTensor>();
-  if (inputsPath.empty()) {
-    auto options = getRandomOptions();
-    if (!options)
-      return options.takeError();
-    inputs = program->makeRandomInputs(*options);
-  } else {
-    inputs = program->readInputs(inputsPath);
-  }
+  auto inputs = getInputs(*program);
   if (!inputs)
     return inputs.takeError();
   if (llvm::Error error = program->resolve(*inputs))

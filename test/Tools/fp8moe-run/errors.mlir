@@ -10,7 +10,7 @@
 // UNKNOWN: error: there is no program 'third'; the artifact has 'first', 'second'
 
 // RUN: not fp8moe-run %t/cpu --program=first 2>&1 | FileCheck %s --check-prefix=INPUTS
-// INPUTS: error: give the inputs with exactly one of --inputs=FILE and --random=SEED
+// INPUTS: error: give the inputs with --inputs=FILE, with --random=SEED, or with both: what the file lacks is random
 
 // RUN: not fp8moe-run %t/cpu --program=first --random=1 2>&1 | FileCheck %s --check-prefix=TOKENS
 // TOKENS: error: input 'x' is ?x8: give the extents with --tokens=N (for every '?') or --shape=x=AxB
@@ -46,7 +46,7 @@
 // TRUNCATED: error: {{.*}}.truncated: {{.*}}bytes
 
 // RUN: not fp8moe-run %t/cpu --program=second --inputs=%t.safetensors 2>&1 | FileCheck %s --check-prefix=MISSING
-// MISSING: error: {{.*}}.safetensors: no tensor 'y', which the program reads; the file has: x
+// MISSING: error: {{.*}}.safetensors: no tensor of those that the program reads, 'y'; the file has: x
 
 // RUN: not fp8moe-run %t/cpu --program=first --inputs=%t.nothing 2>&1 | FileCheck %s --check-prefix=NOFILE
 // NOFILE: error: {{.*}}.nothing: No such file or directory
