@@ -190,7 +190,7 @@ void RegisterResidentBuilder::build() {
                                                    : b.divU(workTile, strips));
       forEachColumn(isOnlySegment ? workTile : b.remU(workTile, strips),
                     teamInBlock,
-                    /*outer=*/1, [&](Value index) { quantizeColumn(index); });
+                    /*strips=*/1, [&](Value index) { quantizeColumn(index); });
     };
     if (!kernel.problem.jagged) {
       quantizeWorkTile();
