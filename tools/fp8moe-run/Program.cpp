@@ -116,56 +116,54 @@ llvm::Error Program::checkInput(const HostTensor &tensor,
                    formatShape(shapeOf(input)));
 }
 
+llvm::Expected<HostTensor>
+Program::readInput(const support::SafetensorsTensor &found,
+                   const fp8moe_buffer &input) const {
+  HostTensor tensor;
+  tensor.name = input.name;
+  tensor.dtype = found.dtype;
+  tensor.shape.assign(found.shape.begin(), found.shape.end());
+  if (llvm::Error mismatch = checkInput(tensor, input))
+    return mismatch;
+  const auto *bytes = static_cast<const uint8_t *>(found.data);
+  tensor.data.assign(bytes, bytes + found.bytes);
+  return tensor;
+}
+
+static std::string listNames(const support::SafetensorsFile &file) {
+  return llvm::join(
+      llvm::map_range(file.tensors(), [](auto &t) { return t.name; }), ", ");
+}
+
 llvm::Expected<std::vector<HostTensor>>
-Program::readInputs(const std::string &path) const {
+Program::readInputs(const std::string &path,
+                    const std::optional<RandomOptions> &random) const {
   std::string error;
   auto file = support::SafetensorsFile::open(path, error);
   if (!file)
     return makeError(error);
   std::vector<HostTensor> inputs;
-  std::string wanted;
   for (size_t i = 0; i < fp8moe_program_num_inputs(program); ++i) {
     const fp8moe_buffer &input = *fp8moe_program_input(program, i);
-    wanted += (i ? ", '" : "'") + std::string(input.name) + "'";
     const support::SafetensorsTensor *found = file->find(input.name);
-    if (!found)
+    if (!found && random)
       continue;
-    HostTensor &tensor = inputs.emplace_back();
-    tensor.name = input.name;
-    tensor.dtype = found->dtype;
-    tensor.shape.assign(found->shape.begin(), found->shape.end());
-    if (llvm::Error mismatch = checkInput(tensor, input))
-      return makeError(path + ": " + llvm::toString(std::move(mismatch)));
-    const auto *bytes = static_cast<const uint8_t *>(found->data);
-    tensor.data.assign(bytes, bytes + found->bytes);
+    if (!found)
+      return makeError(
+          path + ": no tensor '" + input.name +
+          "', which the program reads; the file has: " + listNames(*file) +
+          " (with --random=SEED, what it lacks is random)");
+    auto tensor = readInput(*found, input);
+    if (!tensor)
+      return makeError(path + ": " + llvm::toString(tensor.takeError()));
+    inputs.push_back(std::move(*tensor));
   }
-  if (inputs.empty() && !wanted.empty()) {
-    std::string names = llvm::join(
-        llvm::map_range(file->tensors(), [](auto &t) { return t.name; }), ", ");
-    return makeError(path + ": no tensor of those that the program reads, " +
-                     wanted + "; the file has: " + names);
-  }
-  return inputs;
-}
-
-/// That of a name, or null.
-static const HostTensor *findTensor(ArrayRef<HostTensor> tensors,
-                                    llvm::StringRef name) {
-  const auto *found = llvm::find_if(
-      tensors, [&](const HostTensor &tensor) { return tensor.name == name; });
-  return found == tensors.end() ? nullptr : found;
-}
-
-llvm::Error Program::checkComplete(const std::string &path,
-                                   ArrayRef<HostTensor> inputs) const {
-  for (size_t i = 0; i < fp8moe_program_num_inputs(program); ++i) {
-    const char *name = fp8moe_program_input(program, i)->name;
-    if (!findTensor(inputs, name))
-      return makeError(path + ": no tensor '" + name +
-                       "', which the program reads; with --random=SEED as "
-                       "well, what the file lacks is random");
-  }
-  return llvm::Error::success();
+  if (inputs.empty() && random && fp8moe_program_num_inputs(program) != 0)
+    return makeError(path +
+                     ": no tensor that the program reads; the file has: " +
+                     listNames(*file));
+  return random ? addRandomInputs(std::move(inputs), *random)
+                : std::move(inputs);
 }
 
 llvm::Expected<SmallVector<int64_t>>
@@ -219,15 +217,21 @@ Program::makeInput(const fp8moe_buffer &input,
 }
 
 llvm::Expected<std::vector<HostTensor>>
-Program::makeRandomInputs(const RandomOptions &options,
-                          std::vector<HostTensor> given) const {
+Program::addRandomInputs(std::vector<HostTensor> given,
+                         const RandomOptions &options) const {
   uint64_t bytes = 0;
   std::vector<HostTensor> inputs;
+  // Those that are given come in the order of the program.
+  size_t numGiven = 0;
+  llvm::StringMap<bool> isGiven;
   int64_t rows = options.tokens.value_or(0);
   for (size_t i = 0; i < fp8moe_program_num_inputs(program); ++i) {
     const fp8moe_buffer &input = *fp8moe_program_input(program, i);
-    if (const HostTensor *tensor = findTensor(given, input.name)) {
-      inputs.push_back(*tensor);
+    bool hasTensor =
+        numGiven < given.size() && given[numGiven].name == input.name;
+    isGiven[input.name] = hasTensor;
+    if (hasTensor) {
+      inputs.push_back(std::move(given[numGiven++]));
     } else {
       auto made = makeInput(input, options);
       if (!made)
@@ -241,10 +245,10 @@ Program::makeRandomInputs(const RandomOptions &options,
         rows = extent;
   }
   for (const auto &shape : options.shapes) {
-    if (!findTensor(inputs, shape.first()))
+    if (!isGiven.contains(shape.first()))
       return makeError("--shape: the program has no input '" + shape.first() +
                        "'");
-    if (findTensor(given, shape.first()))
+    if (isGiven[shape.first()])
       return makeError("--shape: input '" + shape.first() +
                        "' is of the file of --inputs, which has its shape");
   }
@@ -257,7 +261,7 @@ Program::makeRandomInputs(const RandomOptions &options,
 
   RandomInputs random(options.seed, rows);
   for (HostTensor &tensor : inputs)
-    if (!findTensor(given, tensor.name) &&
+    if (!isGiven[tensor.name] &&
         !random.fill(*tensor.dtype, tensor.numElements(), tensor.data))
       return makeError("--random makes no " + Twine(tensor.dtype->name) +
                        " values, which input '" + tensor.name +

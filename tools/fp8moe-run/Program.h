@@ -56,19 +56,16 @@ public:
 
   const char *name() const { return fp8moe_program_name(program); }
 
-  /// The inputs of the program that a file has, at least one. It may hold more
-  /// tensors.
+  /// The inputs of the program from a file, which may hold more tensors; with
+  /// options, those that it lacks are random.
   llvm::Expected<std::vector<HostTensor>>
-  readInputs(const std::string &path) const;
+  readInputs(const std::string &path,
+             const std::optional<RandomOptions> &random) const;
 
-  /// All inputs: those that are given, and random ones.
+  /// All inputs: those that are given, in their order, and random ones.
   llvm::Expected<std::vector<HostTensor>>
-  makeRandomInputs(const RandomOptions &options,
-                   std::vector<HostTensor> given) const;
-
-  /// That `inputs`, which `path` has, are all.
-  llvm::Error checkComplete(const std::string &path,
-                            llvm::ArrayRef<HostTensor> inputs) const;
+  addRandomInputs(std::vector<HostTensor> given,
+                  const RandomOptions &options) const;
 
   /// Binds the shapes of `inputs`.
   llvm::Error resolve(llvm::ArrayRef<HostTensor> inputs);
@@ -92,6 +89,8 @@ private:
   chooseShape(const fp8moe_buffer &input, const RandomOptions &options) const;
   llvm::Expected<HostTensor> makeInput(const fp8moe_buffer &input,
                                        const RandomOptions &options) const;
+  llvm::Expected<HostTensor> readInput(const support::SafetensorsTensor &found,
+                                       const fp8moe_buffer &input) const;
   llvm::Error checkInput(const HostTensor &tensor,
                          const fp8moe_buffer &input) const;
 

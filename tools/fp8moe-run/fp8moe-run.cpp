@@ -160,22 +160,15 @@ static void printTensors(llvm::StringRef role,
 
 static llvm::Expected<std::vector<HostTensor>>
 getInputs(const Program &program) {
-  std::vector<HostTensor> given;
-  if (!inputsPath.empty()) {
-    auto read = program.readInputs(inputsPath);
-    if (!read)
-      return read.takeError();
-    given = std::move(*read);
-  }
+  std::optional<RandomOptions> random;
   if (randomSeed.getNumOccurrences()) {
     auto options = getRandomOptions();
     if (!options)
       return options.takeError();
-    return program.makeRandomInputs(*options, std::move(given));
+    random = std::move(*options);
   }
-  if (llvm::Error error = program.checkComplete(inputsPath, given))
-    return error;
-  return given;
+  return inputsPath.empty() ? program.addRandomInputs({}, *random)
+                            : program.readInputs(inputsPath, random);
 }
 
 static llvm::Error runProgram(const std::string &artifact) {

@@ -46,7 +46,7 @@
 // TRUNCATED: error: {{.*}}.truncated: {{.*}}bytes
 
 // RUN: not fp8moe-run %t/cpu --program=second --inputs=%t.safetensors 2>&1 | FileCheck %s --check-prefix=MISSING
-// MISSING: error: {{.*}}.safetensors: no tensor of those that the program reads, 'y'; the file has: x
+// MISSING: error: {{.*}}.safetensors: no tensor 'y', which the program reads; the file has: x
 
 // RUN: not fp8moe-run %t/cpu --program=first --inputs=%t.nothing 2>&1 | FileCheck %s --check-prefix=NOFILE
 // NOFILE: error: {{.*}}.nothing: No such file or directory

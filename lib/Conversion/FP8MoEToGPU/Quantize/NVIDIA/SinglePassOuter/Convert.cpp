@@ -310,7 +310,6 @@ Value ConvertBuilder::getPointer(Value segment, Value column, Value row) {
 /// Two rows for each lane, 16 above the first one together, of the columns of
 /// its cell; zeros where there are none.
 SmallVector<Value> ConvertBuilder::loadRowsAbove(const TileRecord &record) {
-  static_assert(kCellRows == kLaneRowsAbove * kCellLanes);
   auto type = VectorType::get(2, b.getI32Type());
   Value zero = arith::ConstantOp::create(b, b.getZeroAttr(type));
   SmallVector<Value> none(kLaneRowsAbove, zero);
