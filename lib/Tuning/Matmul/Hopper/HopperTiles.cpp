@@ -80,6 +80,11 @@ static constexpr int64_t kMaxStages = 8;
 // Legality
 //===----------------------------------------------------------------------===//
 
+bool fp8moe::sendsTileMessages(const HopperMatmulConfig &config,
+                               bool hasBlockScales) {
+  return config.kind == WgmmaSchedule::Cooperative && !hasBlockScales;
+}
+
 MatmulMemory MatmulMemory::get(const HopperMatmulConfig &config,
                                bool hasBlockScales) {
   int64_t stages = config.stages * config.getNumRings();
@@ -95,8 +100,10 @@ MatmulMemory MatmulMemory::get(const HopperMatmulConfig &config,
   memory.loaded = memory.scales + HopperMatmulConfig::kConsumers * lines *
                                       static_cast<int64_t>(sizeof(float));
   int64_t slots = hasBlockScales ? kLoadedSlots : 0;
-  memory.barriers =
+  memory.messages =
       memory.loaded + slots * (config.rows + config.columns) * kSwizzleRowBytes;
+  int64_t messages = sendsTileMessages(config, hasBlockScales) ? stages : 0;
+  memory.barriers = memory.messages + messages * kTileMessageBytes;
   memory.loadedBarriers = memory.barriers + stages * nvidia::kStageBarrierBytes;
   memory.total = memory.loadedBarriers +
                  slots * nvidia::kWarpgroupWarps * nvidia::kMBarrierBytes;

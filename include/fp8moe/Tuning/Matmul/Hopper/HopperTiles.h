@@ -73,6 +73,9 @@ struct MatmulMemory {
   /// With scales of blocks: what the warps that convert have loaded, as it lies
   /// in memory. Slots of a warp follow each other.
   int64_t loaded;
+  /// What the producer says of a tile, for one stage after the other, if it
+  /// does.
+  int64_t messages;
   /// Barriers of one ring after the other, and of the slots.
   int64_t barriers, loadedBarriers;
   int64_t total;
@@ -80,6 +83,12 @@ struct MatmulMemory {
   static MatmulMemory get(const HopperMatmulConfig &config,
                           bool hasBlockScales);
 };
+
+/// Whether the producer finds the tiles for the consumers as well.
+bool sendsTileMessages(const HopperMatmulConfig &config, bool hasBlockScales);
+
+/// Bytes of what it says of one.
+constexpr int64_t kTileMessageBytes = 32;
 
 /// With scales of blocks, slots of 128 elements of the contraction that a warp
 /// loads before it converts them, and the lines (rows of A, then columns of B)

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
+#include "FP8MoEToGPU/Matmul/Hopper/TileMessages.h"
 #include "FP8MoEToGPU/Matmul/Hopper/Wgmma.h"
 #include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
 #include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
@@ -76,6 +77,8 @@ private:
   };
 
   TileWalk getWalk();
+  void forEachTile(function_ref<void(const Tile &, Value)> body,
+                   function_ref<void()> finish);
   void takeTurn();
   void passTurn();
   Product multiply(const Tile &tile, Value stageCount);
@@ -153,6 +156,14 @@ TileWalk Consumer::getWalk() {
   llvm_unreachable("unknown schedule");
 }
 
+void Consumer::forEachTile(function_ref<void(const Tile &, Value)> body,
+                           function_ref<void()> finish) {
+  if (TileMessages::areSent(kernel))
+    TileMessages(kernel, ring).forEachTile(body, finish);
+  else
+    TileScheduler(kernel).forEachTile(getWalk(), body, finish);
+}
+
 /// Turns at the tensor cores go by tiles, and so do the stages of the ring:
 /// without them a consumer could be two tiles ahead, and take a stage of its
 /// next tile for one of this. So a turn ends when the last stage has come; that
@@ -179,23 +190,18 @@ void Consumer::build() {
   Tile mine;
   SmallVector<Value> scales;
   Product product;
-  TileScheduler(kernel).forEachTile(
-      getWalk(),
+  forEachTile(
       [&](const Tile &tile, Value stageCount) {
         mine = tile;
         if (kernel.config.kind == WgmmaSchedule::Cooperative)
           mine.row =
               b.add(tile.row, b.mul(index, kernel.config.getConsumerRows()));
         scales = epilogue.loadScales(mine);
-        // Loops that promote sums have no registers to spare.
-        if (kernel.problem.promoted)
-          epilogue.keepScales(mine, scales);
         takeTurn();
         product = multiply(mine, stageCount);
       },
       [&] {
-        if (!kernel.problem.promoted)
-          epilogue.keepScales(mine, scales);
+        epilogue.keepScales(mine, scales);
         complete(product);
         if (product.numParts)
           partialSums.addTo(product.accumulators, product.numParts);

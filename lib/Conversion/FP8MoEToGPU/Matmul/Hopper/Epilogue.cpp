@@ -104,8 +104,8 @@ void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
   if (!kernel.problem.hasScales)
     return;
   // Some warp may still read those of the tile before, unless all of them met
-  // since, to take a turn; promoted sums keep scales before their turn.
-  if (kernel.config.kind != WgmmaSchedule::PingPong || kernel.problem.promoted)
+  // since, to take a turn.
+  if (kernel.config.kind != WgmmaSchedule::PingPong)
     createWarpgroupBarrier();
   int64_t rows = kernel.config.getConsumerRows();
   auto keep = [&](int64_t count, int64_t place) {

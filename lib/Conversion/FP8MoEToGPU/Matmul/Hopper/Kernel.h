@@ -159,6 +159,12 @@ struct TileWalk {
   Value alternate;
 };
 
+/// The number of the tile behind a walk's last one, and the number of stages
+/// that all its tiles took.
+struct TileWalkEnd {
+  Value number, stageCount;
+};
+
 class TileScheduler {
 public:
   explicit TileScheduler(GroupedMatmulKernel &kernel);
@@ -166,10 +172,11 @@ public:
   /// Runs `body` for each tile of the walk. `stageCount` is the number of
   /// stages that earlier tiles took, those of the other walk included. Then the
   /// next tile is found, and after that comes `finish`: what `body` left under
-  /// way hides the search. Returns the number of the tile behind the last one.
-  Value forEachTile(const TileWalk &walk,
-                    function_ref<void(const Tile &tile, Value stageCount)> body,
-                    function_ref<void()> finish = nullptr);
+  /// way hides the search.
+  TileWalkEnd
+  forEachTile(const TileWalk &walk,
+              function_ref<void(const Tile &tile, Value stageCount)> body,
+              function_ref<void()> finish = nullptr);
 
   /// Stages of a tile; where the contraction is grouped, on average.
   Value getMeanStages();

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
+#include "FP8MoEToGPU/Matmul/Hopper/TileMessages.h"
 #include "FP8MoEToGPU/NVIDIA/Meeting.h"
 #include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
 #include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
@@ -184,11 +185,16 @@ void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
       std::optional<ProducerMeetings> meetings;
       if (ProducerMeetings::areWorthwhile(kernel))
         meetings.emplace(kernel, scheduler, walk);
-      Value end =
+      std::optional<TileMessages> messages;
+      if (TileMessages::areSent(kernel))
+        messages.emplace(kernel, ring);
+      TileWalkEnd end =
           scheduler.forEachTile(walk, [&](const Tile &tile, Value stageCount) {
             if (meetings)
               meetings->beginTile(tile);
             RingPosition begin = ring.getPosition(stageCount);
+            if (messages)
+              messages->send(tile, begin);
             auto loadStage = [&](Value stage, ValueRange carried) {
               RingPosition position{carried[0], carried[1]};
               if (meetings)
@@ -207,7 +213,9 @@ void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
               b.createFor(zero, tile.numStages, 1, init, loadStage);
           });
       if (meetings)
-        meetings->finish(end);
+        meetings->finish(end.number);
+      if (messages)
+        messages->sendEnd(ring.getPosition(end.stageCount));
     });
   });
 }

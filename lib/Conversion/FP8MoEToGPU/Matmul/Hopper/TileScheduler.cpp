@@ -288,9 +288,10 @@ Tile TileScheduler::getTile(const TileState &state) {
   return tile;
 }
 
-Value TileScheduler::forEachTile(const TileWalk &walk,
-                                 function_ref<void(const Tile &, Value)> body,
-                                 function_ref<void()> finish) {
+TileWalkEnd
+TileScheduler::forEachTile(const TileWalk &walk,
+                           function_ref<void(const Tile &, Value)> body,
+                           function_ref<void()> finish) {
   TileState state = getFirst(walk);
   Value count = b.i32(0);
   if (walk.alternate) {
@@ -326,5 +327,6 @@ Value TileScheduler::forEachTile(const TileWalk &walk,
         results.push_back(count);
         scf::YieldOp::create(b, results);
       });
-  return TileState::unpack(loop.getResults().drop_back()).tile;
+  return {TileState::unpack(loop.getResults().drop_back()).tile,
+          loop.getResults().back()};
 }

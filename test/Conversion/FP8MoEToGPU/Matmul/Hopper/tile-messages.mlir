@@ -1,0 +1,47 @@
+// Cooperative consumers multiply nothing while they look for their next tile, so the producer, who
+// has found it already, says which one it is: 32 bytes beside the tile's first stage.
+
+// RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" | FileCheck %s
+
+#rows = #fp8moe.strided<[0, 1], align = 16>
+#columns = #fp8moe.strided<[0, 2, 1], align = 16>
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // CHECK-LABEL: gpu.func @grouped_matmul_0
+  // A message is written when the stage is empty, before it is filled.
+  // CHECK: nvvm.setmaxregister decrease
+  // CHECK: nvvm.mbarrier.try_wait
+  // CHECK: %[[MESSAGE:.*]] = vector.from_elements %[[STAGES:[^,]+]],
+  // CHECK: llvm.store %[[MESSAGE]], {{.*}} vector<4xi32>, !llvm.ptr<3>
+  // CHECK: scf.for %{{.*}} = %c0_i32 to %[[STAGES]]
+  // CHECK: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c40960_i32
+  // Behind the last tile comes a stage without bytes, whose message has no stages.
+  // CHECK: nvvm.mbarrier.try_wait
+  // CHECK: llvm.store %cst, {{.*}} vector<4xi32>, !llvm.ptr<3>
+  // CHECK: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c0_i32
+
+  // Consumers take tiles until they find that one.
+  // CHECK: nvvm.setmaxregister increase
+  // CHECK: nvvm.mbarrier.try_wait
+  // CHECK: %[[WORDS:.*]] = llvm.load {{.*}} : !llvm.ptr<3> -> vector<4xi32>
+  // CHECK: %[[WORD:.*]] = vector.extract %[[WORDS]][0]
+  // CHECK: %[[UNIFORM:[^,]+]], %{{.*}} = gpu.shuffle idx %[[WORD]], %c0_i32
+  // CHECK: scf.while (%[[STAGES:[^ ]+]] = %[[UNIFORM]],
+  // CHECK-NEXT: arith.cmpi sgt, %[[STAGES]], %c0_i32
+  // Scales are loaded before the stages, and come to shared memory behind them.
+  // CHECK-COUNT-3: llvm.load {{.*}} : !llvm.ptr<1> -> f32
+  // CHECK: scf.for %{{.*}} = %c0_i32 to %
+  // CHECK: nvvm.mbarrier.arrive %
+  // CHECK: nvvm.barrier
+  // CHECK: llvm.store {{.*}} : f32, !llvm.ptr<3>
+  // CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta
+  func.func @forward(%a: tensor<?x1024xf8E4M3FN, #rows>, %sa: tensor<?xf32>,
+      %b: tensor<8x1024x768xf8E4M3FN, #columns>, %sb: tensor<8x768xf32>, %ends: tensor<8xi32>)
+      -> tensor<?x768xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+        scales(%sa, %sb : tensor<?xf32>, tensor<8x768xf32>) direction dequantize accumulation promoted
+        tiles [#fp8moe.wgmma<rows = 128, columns = 192, stages = 4, schedule = cooperative>]
+        : tensor<?x1024xf8E4M3FN, #rows>, tensor<8x1024x768xf8E4M3FN, #columns> -> tensor<?x768xbf16>
+    return %o : tensor<?x768xbf16>
+  }
+}
