@@ -68,6 +68,11 @@ static constexpr int64_t kSingleWaveColumns[] = {112, 144, 224, 240};
 /// fast as four tiles on an H100 and an H200, while 1024 bytes are 3% slower on
 /// the former, as each band reads all of the second operand.
 static constexpr int64_t kShortContractionBytes = 512;
+/// Tiles of a band of grouped matmuls whose results are so wide that all blocks
+/// at once are not through with four rows of tiles: 1.00 to 1.03 times as fast
+/// as bands of four on an H100 (docs/performance.md, "Bands, lines and the L2
+/// cache"), where bands of 12 and 16 lose up to a tenth.
+static constexpr int64_t kWideRaster = 8;
 /// A line of the L2 cache, which is as long as a row of a stage.
 static constexpr int64_t kLineBytes = 128;
 static_assert(kLineBytes == kSwizzleRowBytes);
@@ -220,6 +225,15 @@ static bool isBoundByWriting(const MatmulWork &work) {
          work.contraction <= kShortContractionBytes / work.elementBytes;
 }
 
+/// Whether a band has more tiles than there are blocks at once.
+static bool hasWideBands(const HopperMatmulConfig &config,
+                         const MatmulWork &work, const Chip &chip) {
+  return work.isMGrouped() && !work.dense &&
+         ShapedType::isStatic(work.columns) &&
+         llvm::divideCeil(work.columns, config.columns) * config.raster >
+             chip.target.multiprocessors;
+}
+
 /// Whether rows of a tile's boxes are shorter than lines of memory.
 static bool hasNarrowBoxes(const HopperMatmulConfig &config,
                            const MatmulWork &work) {
@@ -238,6 +252,8 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
         config.columns = columns;
         if (isBoundByWriting(work))
           config.raster = 1;
+        else if (hasWideBands(config, work, chip))
+          config.raster = kWideRaster;
         config = withMostStages(config, work, chip);
         if (!explainIllegal(config, work, chip))
           configs.push_back(config);

@@ -6,21 +6,21 @@
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // One warpgroup writes while the other multiplies. With promoted sums both compete; a
-  // tile that is there stays.
+  // tile that is there stays. Rows of so many tiles are taken eight at a time.
   // CHECK-LABEL: func.func @tiles
-  // REMARK: remark: tiles for sm_90a: wgmma<rows = 128, columns = 64, stages = 8, schedule = ping_pong> {{.*}} us, {{.*}} (chosen)
+  // REMARK: remark: tiles for sm_90a: wgmma<rows = 128, columns = 64, stages = 8, schedule = ping_pong, raster = 8> {{.*}} us, {{.*}} (chosen)
   func.func @tiles(%a: tensor<16640x5120xbf16>,
       %b: tensor<16x5120x8192xbf16, #expert_columns>, %q: tensor<16640x5120xf8E4M3FN>,
       %w: tensor<16x5120x8192xf8E4M3FN, #expert_columns>, %sq: tensor<16640xf32>,
       %sw: tensor<16x8192xf32>, %ends: tensor<16xi32>)
       -> (tensor<16640x8192xbf16>, tensor<16640x8192xbf16>, tensor<16640x8192xbf16>) {
-    // CHECK: grouped_matmul {{.*}} tiles [#fp8moe.wgmma<rows = 128, columns = {{128|160}}, stages = {{[56]}}, schedule = ping_pong>]
+    // CHECK: grouped_matmul {{.*}} tiles [#fp8moe.wgmma<rows = 128, columns = {{128|160}}, stages = {{[56]}}, schedule = ping_pong, raster = 8>]
     %fast = fp8moe.grouped_matmul %q, %w groups(%ends : tensor<16xi32>)
         scales(%sq, %sw : tensor<16640xf32>, tensor<16x8192xf32>)
         direction quantize accumulation fast
         : tensor<16640x5120xf8E4M3FN>, tensor<16x5120x8192xf8E4M3FN, #expert_columns>
         -> tensor<16640x8192xbf16>
-    // CHECK: grouped_matmul {{.*}} accumulation promoted tiles [#fp8moe.wgmma<{{.*}} schedule = {{independent|cooperative}}>]
+    // CHECK: grouped_matmul {{.*}} accumulation promoted tiles [#fp8moe.wgmma<{{.*}} schedule = {{independent|cooperative}}, raster = 8>]
     %promoted = fp8moe.grouped_matmul %q, %w groups(%ends : tensor<16xi32>)
         scales(%sq, %sw : tensor<16640xf32>, tensor<16x8192xf32>)
         direction quantize accumulation promoted

@@ -312,10 +312,11 @@ TEST(HopperTilesTest, WidthsFillSingleWavesOfDenseMatmuls) {
   EXPECT_NEAR(wide / std::ceil(wide), 1, 0.05);
 }
 
-/// TFLOP/s with promoted accumulation, H200 and H100 (2026-11-25): the first
-/// shape 1189 and 1171 with 128x192 cooperative, 1139 and 1166 with 128x128
-/// independent; the second, whose columns are not near a multiple of 192, 981
-/// and 1021, 1059 and 1096.
+/// TFLOP/s with promoted accumulation on an H100 (2026-11-27), 128x192, 128x160
+/// and 128x128 cooperative, and 128x128 independent: the first shape 1188,
+/// 1005, 1117 and 1074; the second, whose columns are not near a multiple of
+/// 192, 1058, 1129, 1120 and 1092; the third, of few stages, 849, 821, 893 and
+/// 920.
 TEST(HopperTilesTest, PromotedSumsShareWideTiles) {
   auto choose = [](MatmulWork work) {
     work.promoted = true;
@@ -325,9 +326,23 @@ TEST(HopperTilesTest, PromotedSumsShareWideTiles) {
   HopperMatmulConfig wide = choose(mGrouped(16640, 8192, 5120, 16));
   EXPECT_EQ(wide.kind, kCooperative);
   EXPECT_EQ(wide.columns, 192);
-  HopperMatmulConfig apart = choose(mGrouped(65536, 1408, 2048, 64));
+  HopperMatmulConfig narrower = choose(mGrouped(65536, 1408, 2048, 64));
+  EXPECT_EQ(narrower.kind, kCooperative);
+  EXPECT_EQ(narrower.columns, 160);
+  HopperMatmulConfig apart = choose(mGrouped(131072, 1024, 1024, 64));
   EXPECT_EQ(apart.kind, WgmmaSchedule::Independent);
   EXPECT_EQ(apart.columns, 128);
+}
+
+/// Blocks are not through with four rows of 52 tiles at once, with those of 16
+/// they are.
+TEST(HopperTilesTest, WideResultsHaveHigherBands) {
+  auto getRaster = [](const MatmulWork &work) {
+    SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
+    return chooseMatmulTile(tiles).config.raster;
+  };
+  EXPECT_EQ(getRaster(mGrouped(16640, 8192, 5120, 16)), 8);
+  EXPECT_EQ(getRaster(mGrouped(131072, 2048, 7168, 8)), 4);
 }
 
 /// Adding products in f32 makes no tile faster.
