@@ -69,10 +69,11 @@ static constexpr int64_t kSingleWaveColumns[] = {112, 144, 224, 240};
 /// the former, as each band reads all of the second operand.
 static constexpr int64_t kShortContractionBytes = 512;
 /// Tiles of a band of grouped matmuls whose results are so wide that all blocks
-/// at once are not through with four rows of tiles: 1.00 to 1.03 times as fast
-/// as bands of four on an H100 (docs/performance.md, "Bands, lines and the L2
-/// cache"), where bands of 12 and 16 lose up to a tenth.
-static constexpr int64_t kWideRaster = 8;
+/// at once are not through with four rows of tiles, by warpgroups that have
+/// tiles of their own and by those that share one: 0.99 to 1.03 times as fast
+/// as bands of four on H100s (docs/performance.md, "Bands, lines and the L2
+/// cache"). Fast tiles lose up to a tenth in bands of 12.
+static constexpr int64_t kWideRaster = 8, kWideSharedRaster = 12;
 /// A line of the L2 cache, which is as long as a row of a stage.
 static constexpr int64_t kLineBytes = 128;
 static_assert(kLineBytes == kSwizzleRowBytes);
@@ -253,7 +254,8 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
         if (isBoundByWriting(work))
           config.raster = 1;
         else if (hasWideBands(config, work, chip))
-          config.raster = kWideRaster;
+          config.raster = kind == WgmmaSchedule::Cooperative ? kWideSharedRaster
+                                                             : kWideRaster;
         config = withMostStages(config, work, chip);
         if (!explainIllegal(config, work, chip))
           configs.push_back(config);
@@ -346,6 +348,8 @@ static double getStageTime(const HopperMatmulConfig &config,
   case WgmmaSchedule::Independent:
     return time * *chip.figures.promotedApart;
   case WgmmaSchedule::Cooperative:
+    if (config.getConsumerRows() > kWgmmaRows)
+      time *= *chip.figures.promotedTall;
     return time * *chip.figures.promotedShared *
            (1 + *chip.figures.promotedGap / columns);
   }

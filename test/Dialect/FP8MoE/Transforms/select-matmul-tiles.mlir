@@ -20,7 +20,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
         direction quantize accumulation fast
         : tensor<16640x5120xf8E4M3FN>, tensor<16x5120x8192xf8E4M3FN, #expert_columns>
         -> tensor<16640x8192xbf16>
-    // CHECK: grouped_matmul {{.*}} accumulation promoted tiles [#fp8moe.wgmma<{{.*}} schedule = {{independent|cooperative}}, raster = 8>]
+    // CHECK: grouped_matmul {{.*}} accumulation promoted tiles [#fp8moe.wgmma<{{.*}} schedule = {{independent|cooperative}}, raster = {{8|12}}>]
     %promoted = fp8moe.grouped_matmul %q, %w groups(%ends : tensor<16xi32>)
         scales(%sq, %sw : tensor<16640xf32>, tensor<16x8192xf32>)
         direction quantize accumulation promoted

@@ -329,20 +329,22 @@ TEST(HopperTilesTest, PromotedSumsShareWideTiles) {
   HopperMatmulConfig narrower = choose(mGrouped(65536, 1408, 2048, 64));
   EXPECT_EQ(narrower.kind, kCooperative);
   EXPECT_EQ(narrower.columns, 160);
-  HopperMatmulConfig apart = choose(mGrouped(131072, 1024, 1024, 64));
-  EXPECT_EQ(apart.kind, WgmmaSchedule::Independent);
-  EXPECT_EQ(apart.columns, 128);
+  HopperMatmulConfig tall = choose(gradient(50000, 3584, 2560, 40));
+  EXPECT_EQ(tall.kind, kCooperative);
+  EXPECT_EQ(tall.rows, 256);
 }
 
 /// Blocks are not through with four rows of 52 tiles at once, with those of 16
 /// they are.
 TEST(HopperTilesTest, WideResultsHaveHigherBands) {
-  auto getRaster = [](const MatmulWork &work) {
+  auto getRaster = [](MatmulWork work, bool promoted) {
+    work.promoted = promoted;
     SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
     return chooseMatmulTile(tiles).config.raster;
   };
-  EXPECT_EQ(getRaster(mGrouped(16640, 8192, 5120, 16)), 8);
-  EXPECT_EQ(getRaster(mGrouped(131072, 2048, 7168, 8)), 4);
+  EXPECT_EQ(getRaster(mGrouped(16640, 8192, 5120, 16), false), 8);
+  EXPECT_EQ(getRaster(mGrouped(16640, 8192, 5120, 16), true), 12);
+  EXPECT_EQ(getRaster(mGrouped(131072, 2048, 7168, 8), false), 4);
 }
 
 /// Adding products in f32 makes no tile faster.
