@@ -73,7 +73,6 @@ static constexpr HopperCalibration getH200() {
   row.promotedShared = measured(0.88, promotedTiles);
   row.promotedGap = measured(26.6, promotedTiles);
   row.promotedApart = measured(1.1, promotedTiles);
-  row.promotedTall = measured(0.955, toldTiles);
   row.promotedAlone = measured(1.35, sweep);
   row.convertTime = measured(3400.0, "benchmarks/mx_matmul.py on an H100");
   return row;

@@ -66,9 +66,6 @@ struct HopperCalibration {
   /// multiplied meanwhile; by those that have tiles of their own; and by one
   /// that has the tensor cores alone.
   Figure<double> promotedShared, promotedGap, promotedApart, promotedAlone;
-  /// By so much, too, when two that share a tile have two row blocks each: one
-  /// of a stage's two additions is hidden behind the products of the other.
-  Figure<double> promotedTall;
   /// Picoseconds of a row or column of a tile in a stage whose elements are
   /// converted to bf16.
   Figure<double> convertTime;

@@ -348,8 +348,6 @@ static double getStageTime(const HopperMatmulConfig &config,
   case WgmmaSchedule::Independent:
     return time * *chip.figures.promotedApart;
   case WgmmaSchedule::Cooperative:
-    if (config.getConsumerRows() > kWgmmaRows)
-      time *= *chip.figures.promotedTall;
     return time * *chip.figures.promotedShared *
            (1 + *chip.figures.promotedGap / columns);
   }

@@ -329,9 +329,9 @@ TEST(HopperTilesTest, PromotedSumsShareWideTiles) {
   HopperMatmulConfig narrower = choose(mGrouped(65536, 1408, 2048, 64));
   EXPECT_EQ(narrower.kind, kCooperative);
   EXPECT_EQ(narrower.columns, 160);
-  HopperMatmulConfig tall = choose(gradient(50000, 3584, 2560, 40));
-  EXPECT_EQ(tall.kind, kCooperative);
-  EXPECT_EQ(tall.rows, 256);
+  HopperMatmulConfig apart = choose(mGrouped(131072, 1024, 1024, 64));
+  EXPECT_EQ(apart.kind, WgmmaSchedule::Independent);
+  EXPECT_EQ(apart.columns, 128);
 }
 
 /// Blocks are not through with four rows of 52 tiles at once, with those of 16
