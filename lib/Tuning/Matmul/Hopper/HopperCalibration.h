@@ -66,6 +66,8 @@ struct HopperCalibration {
   /// multiplied meanwhile; by those that have tiles of their own; and by one
   /// that has the tensor cores alone.
   Figure<double> promotedShared, promotedGap, promotedApart, promotedAlone;
+  /// exposedTime of tiles whose products are added in f32.
+  Figure<double> promotedExposed;
   /// Picoseconds of a row or column of a tile in a stage whose elements are
   /// converted to bf16.
   Figure<double> convertTime;

@@ -68,12 +68,12 @@ static constexpr int64_t kSingleWaveColumns[] = {112, 144, 224, 240};
 /// fast as four tiles on an H100 and an H200, while 1024 bytes are 3% slower on
 /// the former, as each band reads all of the second operand.
 static constexpr int64_t kShortContractionBytes = 512;
-/// Tiles of a band of grouped matmuls whose results are so wide that all blocks
-/// at once are not through with four rows of tiles, by warpgroups that have
-/// tiles of their own and by those that share one: 0.99 to 1.03 times as fast
-/// as bands of four on H100s (docs/performance.md, "Bands, lines and the L2
-/// cache"). Fast tiles lose up to a tenth in bands of 12.
-static constexpr int64_t kWideRaster = 8, kWideSharedRaster = 12;
+/// Tiles of a band of FP8 matmuls in groups whose results are so wide that all
+/// blocks at once are not through with four rows of tiles, for fast tiles in
+/// turns and for promoted tiles that are shared: 0.99 to 1.03 times as fast as
+/// bands of four on H100s (docs/performance.md, "Bands, lines and the L2
+/// cache"). Others were not measured.
+static constexpr int64_t kWideFastRaster = 8, kWidePromotedRaster = 12;
 /// A line of the L2 cache, which is as long as a row of a stage.
 static constexpr int64_t kLineBytes = 128;
 static_assert(kLineBytes == kSwizzleRowBytes);
@@ -87,12 +87,14 @@ static constexpr int64_t kMaxStages = 8;
 //===----------------------------------------------------------------------===//
 
 bool fp8moe::sendsTileMessages(const HopperMatmulConfig &config,
-                               bool hasBlockScales) {
-  return config.kind == WgmmaSchedule::Cooperative && !hasBlockScales;
+                               bool hasBlockScales, bool isMGrouped,
+                               bool promoted) {
+  return config.kind == WgmmaSchedule::Cooperative && !hasBlockScales &&
+         (isMGrouped || promoted);
 }
 
 MatmulMemory MatmulMemory::get(const HopperMatmulConfig &config,
-                               bool hasBlockScales) {
+                               bool hasBlockScales, bool sendsMessages) {
   int64_t stages = config.stages * config.getNumRings();
   MatmulMemory memory;
   memory.a = 0;
@@ -108,7 +110,7 @@ MatmulMemory MatmulMemory::get(const HopperMatmulConfig &config,
   int64_t slots = hasBlockScales ? kLoadedSlots : 0;
   memory.messages =
       memory.loaded + slots * (config.rows + config.columns) * kSwizzleRowBytes;
-  int64_t messages = sendsTileMessages(config, hasBlockScales) ? stages : 0;
+  int64_t messages = sendsMessages ? stages : 0;
   memory.barriers = memory.messages + messages * kTileMessageBytes;
   memory.loadedBarriers = memory.barriers + stages * nvidia::kStageBarrierBytes;
   memory.total = memory.loadedBarriers +
@@ -134,6 +136,13 @@ bool fp8moe::hasMatmulKernel(MatrixElement a, MatrixElement b,
   return matrix && matrix->kind == MatrixInstruction::Wgmma &&
          target.has(Feature::TensorMaps | Feature::RegisterReallocation) &&
          getHopperCalibration(target.chip);
+}
+
+static int64_t countSharedBytes(const HopperMatmulConfig &config,
+                                const MatmulWork &work) {
+  bool sendsMessages = sendsTileMessages(config, work.hasBlockScales,
+                                         work.isMGrouped(), work.promoted);
+  return MatmulMemory::get(config, work.hasBlockScales, sendsMessages).total;
 }
 
 /// Registers that a consumer's thread needs.
@@ -182,7 +191,7 @@ explainIllegal(const HopperMatmulConfig &config, const MatmulWork &work,
     return llvm::formatv("a thread needs {0} registers for its accumulators "
                          "and what goes with them, it has {1}",
                          registers, limit);
-  int64_t bytes = MatmulMemory::get(config, work.hasBlockScales).total;
+  int64_t bytes = countSharedBytes(config, work);
   if (bytes > chip.target.sharedMemoryPerBlock)
     return llvm::formatv("it takes {0} bytes of shared memory, a block has {1}",
                          bytes, chip.target.sharedMemoryPerBlock);
@@ -194,8 +203,7 @@ static HopperMatmulConfig withMostStages(HopperMatmulConfig config,
                                          const MatmulWork &work,
                                          const Chip &chip) {
   for (config.stages = kMaxStages; config.stages > 2; --config.stages)
-    if (MatmulMemory::get(config, work.hasBlockScales).total <=
-        chip.target.sharedMemoryPerBlock)
+    if (countSharedBytes(config, work) <= chip.target.sharedMemoryPerBlock)
       break;
   return config;
 }
@@ -235,6 +243,18 @@ static bool hasWideBands(const HopperMatmulConfig &config,
              chip.target.multiprocessors;
 }
 
+/// The bands of such a matmul.
+static int64_t getWideRaster(const HopperMatmulConfig &config,
+                             const MatmulWork &work) {
+  if (work.elementBytes > 1 || work.hasBlockScales)
+    return config.raster;
+  if (work.promoted)
+    return config.kind == WgmmaSchedule::Cooperative ? kWidePromotedRaster
+                                                     : config.raster;
+  return config.kind == WgmmaSchedule::PingPong ? kWideFastRaster
+                                                : config.raster;
+}
+
 /// Whether rows of a tile's boxes are shorter than lines of memory.
 static bool hasNarrowBoxes(const HopperMatmulConfig &config,
                            const MatmulWork &work) {
@@ -254,8 +274,7 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
         if (isBoundByWriting(work))
           config.raster = 1;
         else if (hasWideBands(config, work, chip))
-          config.raster = kind == WgmmaSchedule::Cooperative ? kWideSharedRaster
-                                                             : kWideRaster;
+          config.raster = getWideRaster(config, work);
         config = withMostStages(config, work, chip);
         if (!explainIllegal(config, work, chip))
           configs.push_back(config);
@@ -371,7 +390,9 @@ static double getTileTime(const HopperMatmulConfig &config,
   case WgmmaSchedule::Independent:
     return multiply + *chip.figures.competingTime * elements;
   case WgmmaSchedule::Cooperative:
-    return multiply + *chip.figures.exposedTime * elements;
+    return multiply + elements * (work.promoted && !work.hasBlockScales
+                                      ? *chip.figures.promotedExposed
+                                      : *chip.figures.exposedTime);
   }
   llvm_unreachable("unknown schedule");
 }

@@ -80,12 +80,16 @@ struct MatmulMemory {
   int64_t barriers, loadedBarriers;
   int64_t total;
 
-  static MatmulMemory get(const HopperMatmulConfig &config,
-                          bool hasBlockScales);
+  static MatmulMemory get(const HopperMatmulConfig &config, bool hasBlockScales,
+                          bool sendsMessages);
 };
 
-/// Whether the producer finds the tiles for the consumers as well.
-bool sendsTileMessages(const HopperMatmulConfig &config, bool hasBlockScales);
+/// Whether the producer finds the tiles for the consumers as well: for
+/// cooperative ones, who multiply nothing while they look. (Fast ones of groups
+/// of the contraction hide most of that behind a tile's last stage, and a table
+/// of groups needs the room.)
+bool sendsTileMessages(const HopperMatmulConfig &config, bool hasBlockScales,
+                       bool isMGrouped, bool promoted);
 
 /// Bytes of what it says of one.
 constexpr int64_t kTileMessageBytes = 32;

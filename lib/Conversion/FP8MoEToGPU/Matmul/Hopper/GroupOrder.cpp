@@ -34,8 +34,7 @@ bool GroupOrder::isWorthwhile(const GroupedMatmulProblem &problem,
   if (problem.dense || problem.isMGrouped() || problem.hasBlockScales() ||
       ShapedType::isDynamic(groups) || groups < 2 || groups > kMostGroups)
     return false;
-  return MatmulMemory::get(config, /*hasBlockScales=*/false).total +
-             getTableBytes(groups) <=
+  return getMatmulMemory(problem, config).total + getTableBytes(groups) <=
          lookupTarget("sm_90a")->sharedMemoryPerBlock;
 }
 

@@ -20,11 +20,23 @@ ResultBox ResultBox::get(int64_t tileColumns, int64_t resultBytes) {
   return {rowBytes / resultBytes, rowBytes};
 }
 
+bool fp8moe::sendsTileMessages(const GroupedMatmulProblem &problem,
+                               const HopperMatmulConfig &config) {
+  return sendsTileMessages(config, problem.hasBlockScales(),
+                           problem.isMGrouped(), problem.promoted);
+}
+
+MatmulMemory fp8moe::getMatmulMemory(const GroupedMatmulProblem &problem,
+                                     const HopperMatmulConfig &config) {
+  return MatmulMemory::get(config, problem.hasBlockScales(),
+                           sendsTileMessages(problem, config));
+}
+
 GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
                                          const GroupedMatmulProblem &problem,
                                          const HopperMatmulConfig &config)
     : b(b), problem(problem), config(config),
-      memory(MatmulMemory::get(config, problem.hasBlockScales())) {
+      memory(getMatmulMemory(problem, config)) {
   mapA = b.getTensorMap(0);
   mapB = b.getTensorMap(1);
   mapResult = b.getTensorMap(2);

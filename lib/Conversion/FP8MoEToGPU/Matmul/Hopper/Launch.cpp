@@ -252,12 +252,12 @@ void HopperMatmulLaunch::launchTile(
     if (ShapedType::isDynamic(getStaticSize(sizes.*member)))
       args.push_back(getIndex(sizes.*member));
   Value one = getIndex(builder.getIndexAttr(1));
-  plan::LaunchOp::create(
-      builder, op.getLoc(), getKernel(problem, config),
-      ValueRange{blocks, one, one}, {HopperMatmulConfig::kThreads, 1, 1},
-      MatmulMemory::get(config, problem.hasBlockScales()).total +
-          GroupOrder::getBytes(problem, config),
-      args, condition);
+  plan::LaunchOp::create(builder, op.getLoc(), getKernel(problem, config),
+                         ValueRange{blocks, one, one},
+                         {HopperMatmulConfig::kThreads, 1, 1},
+                         getMatmulMemory(problem, config).total +
+                             GroupOrder::getBytes(problem, config),
+                         args, condition);
 }
 
 /// The f32 products of the parts of a dense contraction, and their sum.

@@ -22,7 +22,7 @@ static constexpr int64_t kVectorWords = 4;
 static constexpr int64_t kNumStages = 0;
 
 bool TileMessages::areSent(const GroupedMatmulKernel &kernel) {
-  return sendsTileMessages(kernel.config, kernel.problem.hasBlockScales());
+  return sendsTileMessages(kernel.problem, kernel.config);
 }
 
 TileMessages::TileMessages(GroupedMatmulKernel &kernel, const StageRing &ring)

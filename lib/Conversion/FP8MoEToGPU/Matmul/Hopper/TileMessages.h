@@ -32,8 +32,9 @@ public:
   /// Instead of a stage behind the last tile's.
   void sendEnd(RingPosition position);
 
-  /// By a consumer: what TileScheduler::forEachTile does. Tiles say nothing of
-  /// their number, or where in the contraction they begin.
+  /// By a consumer: as TileScheduler::forEachTile, but that the next tile is
+  /// received after `finish`. Tiles say nothing of their number, or where in
+  /// the contraction they begin.
   void forEachTile(function_ref<void(const Tile &tile, Value stageCount)> body,
                    function_ref<void()> finish);
 

@@ -9,8 +9,9 @@
 //
 // Tiles are numbered through all groups, in the order in which these are taken,
 // and the blocks of the grid take them in turn. The ends of the groups are only
-// on the device, so everyone walks over them: a tile's state holds its group,
-// and the next tile's group is at or after it.
+// on the device, so whoever looks for tiles walks over them: a tile's state
+// holds its group, and the next tile's group is at or after it. (Cooperative
+// consumers are told, TileMessages.cpp.)
 //
 // A tile whose contraction is a group's takes as long as that is. There groups
 // are taken by length, longest first, and blocks to and fro:

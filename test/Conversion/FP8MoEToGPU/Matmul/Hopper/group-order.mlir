@@ -108,28 +108,28 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %o : tensor<65x1408x2048xbf16>
   }
 
-  // Behind these tiles 25 groups have room, 26 not.
+  // Behind these tiles 36 groups have room, 37 not.
   // PLAN-LABEL: fp8moe_plan.program @room
-  // PLAN: fp8moe_plan.launch {{.*}}@grouped_matmul_k_grouped_5 {{.*}} shared 232440 args
-  func.func @room(%a: tensor<1408x?xf8E4M3FN, #rows>, %sa: tensor<25x1408xf32>,
-      %b: tensor<?x2048xf8E4M3FN, #columns>, %sb: tensor<25x2048xf32>, %ends: tensor<25xi32>)
-      -> tensor<25x1408x2048xbf16> {
-    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<25xi32>)
-        scales(%sa, %sb : tensor<25x1408xf32>, tensor<25x2048xf32>) direction dequantize
+  // PLAN: fp8moe_plan.launch {{.*}}@grouped_matmul_k_grouped_5 {{.*}} shared 232444 args
+  func.func @room(%a: tensor<1408x?xf8E4M3FN, #rows>, %sa: tensor<36x1408xf32>,
+      %b: tensor<?x2048xf8E4M3FN, #columns>, %sb: tensor<36x2048xf32>, %ends: tensor<36xi32>)
+      -> tensor<36x1408x2048xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<36xi32>)
+        scales(%sa, %sb : tensor<36x1408xf32>, tensor<36x2048xf32>) direction dequantize
         tiles [#fp8moe.wgmma<rows = 128, columns = 256, stages = 4, schedule = cooperative>]
-        : tensor<1408x?xf8E4M3FN, #rows>, tensor<?x2048xf8E4M3FN, #columns> -> tensor<25x1408x2048xbf16>
-    return %o : tensor<25x1408x2048xbf16>
+        : tensor<1408x?xf8E4M3FN, #rows>, tensor<?x2048xf8E4M3FN, #columns> -> tensor<36x1408x2048xbf16>
+    return %o : tensor<36x1408x2048xbf16>
   }
 
   // PLAN-LABEL: fp8moe_plan.program @no_room
-  // PLAN: fp8moe_plan.launch {{.*}}@grouped_matmul_k_grouped_6 {{.*}} shared 232128 args
-  func.func @no_room(%a: tensor<1408x?xf8E4M3FN, #rows>, %sa: tensor<26x1408xf32>,
-      %b: tensor<?x2048xf8E4M3FN, #columns>, %sb: tensor<26x2048xf32>, %ends: tensor<26xi32>)
-      -> tensor<26x1408x2048xbf16> {
-    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<26xi32>)
-        scales(%sa, %sb : tensor<26x1408xf32>, tensor<26x2048xf32>) direction dequantize
+  // PLAN: fp8moe_plan.launch {{.*}}@grouped_matmul_k_grouped_6 {{.*}} shared 232000 args
+  func.func @no_room(%a: tensor<1408x?xf8E4M3FN, #rows>, %sa: tensor<37x1408xf32>,
+      %b: tensor<?x2048xf8E4M3FN, #columns>, %sb: tensor<37x2048xf32>, %ends: tensor<37xi32>)
+      -> tensor<37x1408x2048xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<37xi32>)
+        scales(%sa, %sb : tensor<37x1408xf32>, tensor<37x2048xf32>) direction dequantize
         tiles [#fp8moe.wgmma<rows = 128, columns = 256, stages = 4, schedule = cooperative>]
-        : tensor<1408x?xf8E4M3FN, #rows>, tensor<?x2048xf8E4M3FN, #columns> -> tensor<26x1408x2048xbf16>
-    return %o : tensor<26x1408x2048xbf16>
+        : tensor<1408x?xf8E4M3FN, #rows>, tensor<?x2048xf8E4M3FN, #columns> -> tensor<37x1408x2048xbf16>
+    return %o : tensor<37x1408x2048xbf16>
   }
 }

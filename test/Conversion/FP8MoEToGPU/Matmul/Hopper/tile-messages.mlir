@@ -5,6 +5,8 @@
 
 #rows = #fp8moe.strided<[0, 1], align = 16>
 #columns = #fp8moe.strided<[0, 2, 1], align = 16>
+#group_rows = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = 128>>
+#group_columns = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: gpu.func @grouped_matmul_0
@@ -43,5 +45,41 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
         tiles [#fp8moe.wgmma<rows = 128, columns = 192, stages = 4, schedule = cooperative>]
         : tensor<?x1024xf8E4M3FN, #rows>, tensor<8x1024x768xf8E4M3FN, #columns> -> tensor<?x768xbf16>
     return %o : tensor<?x768xbf16>
+  }
+
+  // In groups of the contraction a message also says where the group begins and ends in its stages,
+  // so its second half has two words.
+  // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_1
+  // CHECK: nvvm.setmaxregister decrease
+  // CHECK: vector.from_elements
+  // CHECK: %[[HALF:.*]] = vector.from_elements %{{.*}}, %{{.*}}, %{{.*}}, %c0_i32
+  // CHECK: llvm.store %[[HALF]], {{.*}} vector<4xi32>, !llvm.ptr<3>
+  // CHECK: nvvm.setmaxregister increase
+  // CHECK: gpu.shuffle idx
+  func.func @gradient(%a: tensor<768x?xf8E4M3FN, #group_rows>, %sa: tensor<8x768xf32>,
+      %b: tensor<?x1024xf8E4M3FN, #group_columns>, %sb: tensor<8x1024xf32>, %ends: tensor<8xi32>)
+      -> tensor<8x768x1024xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+        scales(%sa, %sb : tensor<8x768xf32>, tensor<8x1024xf32>) direction dequantize accumulation promoted
+        tiles [#fp8moe.wgmma<rows = 128, columns = 192, stages = 4, schedule = cooperative>]
+        : tensor<768x?xf8E4M3FN, #group_rows>, tensor<?x1024xf8E4M3FN, #group_columns> -> tensor<8x768x1024xbf16>
+    return %o : tensor<8x768x1024xbf16>
+  }
+
+  // With fast accumulation these consumers look for their tiles themselves.
+  // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_2
+  // CHECK: nvvm.setmaxregister decrease
+  // CHECK-NOT: vector.from_elements
+  // CHECK: nvvm.setmaxregister increase
+  // CHECK-NOT: gpu.shuffle
+  // CHECK: gpu.return
+  func.func @fast_gradient(%a: tensor<768x?xf8E4M3FN, #group_rows>, %sa: tensor<8x768xf32>,
+      %b: tensor<?x1024xf8E4M3FN, #group_columns>, %sb: tensor<8x1024xf32>, %ends: tensor<8xi32>)
+      -> tensor<8x768x1024xbf16> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+        scales(%sa, %sb : tensor<8x768xf32>, tensor<8x1024xf32>) direction dequantize
+        tiles [#fp8moe.wgmma<rows = 128, columns = 192, stages = 4, schedule = cooperative>]
+        : tensor<768x?xf8E4M3FN, #group_rows>, tensor<?x1024xf8E4M3FN, #group_columns> -> tensor<8x768x1024xbf16>
+    return %o : tensor<8x768x1024xbf16>
   }
 }

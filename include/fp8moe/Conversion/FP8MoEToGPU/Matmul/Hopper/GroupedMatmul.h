@@ -26,6 +26,13 @@ constexpr int64_t kFastSumElements = 49152;
 /// Whether a contraction may be too long for one sum of the tensor cores.
 bool hasPartialSums(const GroupedMatmulProblem &problem);
 
+/// Whether the problem's consumers are told their tiles, and its kernel's
+/// shared memory.
+bool sendsTileMessages(const GroupedMatmulProblem &problem,
+                       const HopperMatmulConfig &config);
+MatmulMemory getMatmulMemory(const GroupedMatmulProblem &problem,
+                             const HopperMatmulConfig &config);
+
 /// What is multiplied, and bytes of an element of it: Hopper has no instruction
 /// that takes scales of blocks, so FP8 with these becomes bf16 before.
 inline Type getMultipliedType(const GroupedMatmulProblem &problem, Type type) {
