@@ -241,6 +241,24 @@ static std::optional<TargetKind> getTargetKind(EmitKind kind) {
 }
 
 /// The binary formats that a kind of target has, for diagnostics.
+static StringRef getName(EmitKind kind) {
+  switch (kind) {
+  case EmitKind::LLVM:
+    return "llvm";
+  case EmitKind::Assembly:
+    return "asm";
+  case EmitKind::PTX:
+    return "ptx";
+  case EmitKind::Cubin:
+    return "cubin";
+  case EmitKind::HSACO:
+    return "hsaco";
+  case EmitKind::SharedObject:
+    return "so";
+  }
+  llvm_unreachable("unknown kind");
+}
+
 static StringRef listProducts(TargetKind kind) {
   switch (kind) {
   case TargetKind::CPU:
@@ -280,8 +298,8 @@ LogicalResult mlir::fp8moe::emitTo(ModuleOp module, const TargetInfo &target,
   std::optional<TargetKind> targetKind = getTargetKind(kind);
   if (targetKind && *targetKind != target.kind)
     return module.emitError("target ")
-           << target.chip << " has no output of this kind; it has "
-           << listProducts(target.kind);
+           << target.chip << " has no output '" << getName(kind)
+           << "'; it has tensor, mlir, " << listProducts(target.kind);
 
   if (kind == EmitKind::LLVM || kind == EmitKind::Assembly ||
       kind == EmitKind::PTX)

@@ -155,8 +155,12 @@ std::shared_ptr<const Artifact> Artifact::load(const std::string &path,
   DeviceName device = parseDevice(deviceText);
   std::shared_ptr<Artifact> artifact(new Artifact);
   Manifest &manifest = artifact->manifest;
-  manifest = parseManifest(
-      readFile(path + "/manifest.json", maxManifestBytes, FP8MOE_NOT_FOUND));
+  std::string file = path + "/manifest.json";
+  if (access(file.c_str(), F_OK))
+    fail(FP8MOE_NOT_FOUND, "'", path, "' is no artifact: cannot open ", file,
+         ": ", std::strerror(errno),
+         "; give a folder that fp8moe-compile -o wrote for one target");
+  manifest = parseManifest(readFile(file, maxManifestBytes, FP8MOE_NOT_FOUND));
   checkDeviceKind(manifest.target, device, deviceText);
 
   std::vector<LoadedBinary> binaries;

@@ -45,7 +45,7 @@ __all__ = [
     "targets",
 ]
 
-_MODULES = ("attributes", "ir", "ops")
+_MODULES = ("attributes", "compiler", "ir", "ops")
 _ADVICE = ("Advice", "advise")
 _COMPILER = ("Artifact", "Report", "compile", "optimize", "targets")
 

@@ -11,9 +11,6 @@ from . import _tensors
 from ._library import Error
 from ._program import Buffer, Program
 
-#: Extents that a program leaves open, when nothing says what they are.
-DEFAULT_TOKENS = 1024
-
 
 def random_inputs(
     program: Program,
@@ -22,7 +19,8 @@ def random_inputs(
     shapes: Optional[Mapping[str, Sequence[int]]] = None,
 ) -> Dict[str, Any]:
     """NumPy arrays for every input, row-major. Values are bell-shaped with outliers;
-    32-bit integers are the ends of groups, some of them empty."""
+    32-bit integers are the ends of groups, some of them empty. Extents that the program
+    leaves open are `tokens`, unless `shapes` has the input's; an error if neither does."""
     import numpy as np
 
     names = [buffer.name for buffer in program.inputs]
@@ -30,12 +28,9 @@ def random_inputs(
         if name not in names:
             raise Error(f"there is no input '{name}'; the inputs are {', '.join(names)}")
     rng = np.random.default_rng(seed)
-    open_extent = DEFAULT_TOKENS if tokens is None else tokens
-    chosen: Dict[str, List[int]] = {}
-    for buffer in program.inputs:
-        known = [open_extent if n is None else n for n in buffer.shape]
-        chosen[buffer.name] = list((shapes or {}).get(buffer.name, known))
-    rows = max((max(shape) for name, shape in chosen.items() if len(shape) > 1), default=open_extent)
+    chosen = {buffer.name: _choose_shape(buffer, tokens, shapes or {}) for buffer in program.inputs}
+    # Where no extent is open, groups divide the longest one.
+    rows = max((max(shape) for shape in chosen.values() if len(shape) > 1), default=tokens or 0)
     for buffer in program.inputs:
         if len(buffer.shape) > 1 and None in buffer.shape:
             rows = chosen[buffer.name][buffer.shape.index(None)]
@@ -43,6 +38,18 @@ def random_inputs(
     return {
         buffer.name: _random_array(rng, buffer, chosen[buffer.name], rows) for buffer in program.inputs
     }
+
+
+def _choose_shape(buffer: Buffer, tokens: Optional[int], shapes: Mapping[str, Sequence[int]]) -> List[int]:
+    if buffer.name in shapes:
+        return list(shapes[buffer.name])
+    if tokens is None and None in buffer.shape:
+        extents = "x".join("?" if n is None else str(n) for n in buffer.shape)
+        raise Error(
+            f"input '{buffer.name}' is {extents}: give the extents with --tokens=N (for every '?') or "
+            f"--shape={buffer.name}=AxB"
+        )
+    return [tokens or 0 if n is None else n for n in buffer.shape]
 
 
 def _random_array(rng: Any, buffer: Buffer, shape: Sequence[int], rows: int) -> Any:

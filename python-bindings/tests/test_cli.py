@@ -174,3 +174,10 @@ def test_random_inputs_fit_the_program(compiled):
     assert ends.shape == (64,) and (np.diff(ends) >= 0).all() and 0 <= ends[0] and ends[-1] <= 50
     assert (np.diff(ends) == 0).any()
     assert program.describe(**_inputs.place(program, arrays))["buffers"][0]["shape"] == [50, 2048]
+
+
+def test_open_extents_are_asked_for(compiled, capsys):
+    assert main(["run", str(compiled / "cpu"), "--random=1"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("fp8moe run: error: input '")
+    assert "give the extents with --tokens=N (for every '?') or --shape=" in error

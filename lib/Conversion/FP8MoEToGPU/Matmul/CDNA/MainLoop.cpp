@@ -340,12 +340,11 @@ CDNAAccumulators MainLoop::build() {
   llvm::append_range(carried, scales);
   llvm::append_range(carried, staged);
 
-  // The waits count scales of the next stage, which nobody would need in the
-  // last one of a loop that is unrolled: their loads would be dropped, and the
-  // waits would not wait.
-  Value begin = b.i32(0);
-  Value end =
-      blockScales ? createOpaqueUniform(b, tile.endBytes) : tile.endBytes;
+  // LLVM must not know how many stages there are. It would unroll a loop of
+  // few: its copies take more registers than there are, and the waits count
+  // scales of the next stage, whose loads would be dropped in the last copy, as
+  // nobody needs them.
+  Value begin = b.i32(0), end = createOpaqueUniform(b, tile.endBytes);
   if (kernel.config.shiftsLines) {
     Value masked = createOpaqueUniform(b, createMaskedBegin(end));
     carried = multiplyStages(begin, masked, carried, /*masksStaged=*/false);

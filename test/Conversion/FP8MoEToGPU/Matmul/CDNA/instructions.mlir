@@ -66,6 +66,6 @@ func.func @forward(%a: tensor<65536x4096x!fp8moe.e4m3>, %sa: tensor<65536xf32>,
 // LOOP950-COUNT-16: v_mfma_f32_16x16x128_f8f6f4
 // LOOP950: s_setprio 0
 // LOOP950: s_barrier
-// LOOP950: s_cbranch_vccnz
+// LOOP950: s_cbranch_scc1
 // LOOP950: buffer_store_dwordx4
 // LOOP950-NOT: scratch_
