@@ -467,9 +467,9 @@ def ReportTraffic : InterfacePass<"fp8moe-report-traffic", "::mlir::FunctionOpIn
     and the predicted time. Dynamic sizes count with their nominal value. Nothing changes.
 
     Needs `fp8moe.target` on the module, and is run on its functions, as all passes on these:
+    `--pass-pipeline='builtin.module(fp8moe-attach-target{chip=CHIP},func.func(fp8moe-report-traffic))'`.
 
     ```
-    fp8moe-opt x.mlir --pass-pipeline='builtin.module(fp8moe-attach-target{chip=CHIP},func.func(fp8moe-report-traffic))'
     x.mlir:4:8: remark: moves 100728832 bytes in whole sectors, 1.00 of the least
     ```
   }];
