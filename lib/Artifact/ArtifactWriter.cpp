@@ -240,7 +240,7 @@ static std::optional<TargetKind> getTargetKind(EmitKind kind) {
   llvm_unreachable("unknown kind");
 }
 
-/// The binary formats that a kind of target has, for diagnostics.
+/// As the tools call it.
 static StringRef getName(EmitKind kind) {
   switch (kind) {
   case EmitKind::LLVM:
@@ -259,6 +259,7 @@ static StringRef getName(EmitKind kind) {
   llvm_unreachable("unknown kind");
 }
 
+/// The code and binaries that a kind of target has, for diagnostics.
 static StringRef listProducts(TargetKind kind) {
   switch (kind) {
   case TargetKind::CPU:

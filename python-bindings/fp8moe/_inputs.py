@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from . import _tensors
 from ._library import Error
-from ._program import Buffer, Program
+from ._program import Buffer, Program, format_shape
 
 
 def random_inputs(
@@ -44,9 +44,8 @@ def _choose_shape(buffer: Buffer, tokens: Optional[int], shapes: Mapping[str, Se
     if buffer.name in shapes:
         return list(shapes[buffer.name])
     if tokens is None and None in buffer.shape:
-        extents = "x".join("?" if n is None else str(n) for n in buffer.shape)
         raise Error(
-            f"input '{buffer.name}' is {extents}: give the extents with --tokens=N (for every '?') or "
+            f"input '{buffer.name}' is {format_shape(buffer)}: give the extents with --tokens=N (for every '?') or "
             f"--shape={buffer.name}=AxB"
         )
     return [tokens or 0 if n is None else n for n in buffer.shape]

@@ -47,6 +47,11 @@ class Buffer(NamedTuple):
     align: int
 
 
+def format_shape(buffer: Buffer) -> str:
+    """As 1024x?, for messages."""
+    return "x".join("?" if n is None else str(n) for n in buffer.shape)
+
+
 def _to_buffer(pointer: Any) -> Buffer:
     info = pointer.contents
 
@@ -273,8 +278,7 @@ class Program:
 
     def __repr__(self) -> str:
         def show(buffer: Buffer) -> str:
-            shape = "x".join("?" if n is None else str(n) for n in buffer.shape)
-            return f"{buffer.name}: {buffer.dtype}[{shape}]"
+            return f"{buffer.name}: {buffer.dtype}[{format_shape(buffer)}]"
 
         inputs = ", ".join(map(show, self.inputs))
         outputs = ", ".join(map(show, self.outputs))

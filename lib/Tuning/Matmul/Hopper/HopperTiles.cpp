@@ -138,6 +138,7 @@ bool fp8moe::hasMatmulKernel(MatrixElement a, MatrixElement b,
          getHopperCalibration(target.chip);
 }
 
+/// Shared memory of a block.
 static int64_t countSharedBytes(const HopperMatmulConfig &config,
                                 const MatmulWork &work) {
   bool sendsMessages = sendsTileMessages(config, work.hasBlockScales,
@@ -234,25 +235,17 @@ static bool isBoundByWriting(const MatmulWork &work) {
          work.contraction <= kShortContractionBytes / work.elementBytes;
 }
 
-/// Whether a band has more tiles than there are blocks at once.
+/// Whether four rows of tiles have more tiles than there are blocks at once,
+/// and the tile is of a kind whose higher bands were measured.
 static bool hasWideBands(const HopperMatmulConfig &config,
                          const MatmulWork &work, const Chip &chip) {
-  return work.isMGrouped() && !work.dense &&
+  WgmmaSchedule measured =
+      work.promoted ? WgmmaSchedule::Cooperative : WgmmaSchedule::PingPong;
+  return config.kind == measured && work.isMGrouped() && !work.dense &&
+         work.elementBytes == 1 && !work.hasBlockScales &&
          ShapedType::isStatic(work.columns) &&
          llvm::divideCeil(work.columns, config.columns) * config.raster >
              chip.target.multiprocessors;
-}
-
-/// The bands of such a matmul.
-static int64_t getWideRaster(const HopperMatmulConfig &config,
-                             const MatmulWork &work) {
-  if (work.elementBytes > 1 || work.hasBlockScales)
-    return config.raster;
-  if (work.promoted)
-    return config.kind == WgmmaSchedule::Cooperative ? kWidePromotedRaster
-                                                     : config.raster;
-  return config.kind == WgmmaSchedule::PingPong ? kWideFastRaster
-                                                : config.raster;
 }
 
 /// Whether rows of a tile's boxes are shorter than lines of memory.
@@ -274,7 +267,7 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
         if (isBoundByWriting(work))
           config.raster = 1;
         else if (hasWideBands(config, work, chip))
-          config.raster = getWideRaster(config, work);
+          config.raster = work.promoted ? kWidePromotedRaster : kWideFastRaster;
         config = withMostStages(config, work, chip);
         if (!explainIllegal(config, work, chip))
           configs.push_back(config);

@@ -158,7 +158,7 @@ TileWalk Consumer::getWalk() {
 
 void Consumer::forEachTile(function_ref<void(const Tile &, Value)> body,
                            function_ref<void()> finish) {
-  if (TileMessages::areSent(kernel))
+  if (sendsTileMessages(kernel.problem, kernel.config))
     TileMessages(kernel, ring).forEachTile(body, finish);
   else
     TileScheduler(kernel).forEachTile(getWalk(), body, finish);

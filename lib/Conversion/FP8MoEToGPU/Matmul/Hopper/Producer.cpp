@@ -186,7 +186,7 @@ void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
       if (ProducerMeetings::areWorthwhile(kernel))
         meetings.emplace(kernel, scheduler, walk);
       std::optional<TileMessages> messages;
-      if (TileMessages::areSent(kernel))
+      if (sendsTileMessages(kernel.problem, kernel.config))
         messages.emplace(kernel, ring);
       TileWalkEnd end =
           scheduler.forEachTile(walk, [&](const Tile &tile, Value stageCount) {

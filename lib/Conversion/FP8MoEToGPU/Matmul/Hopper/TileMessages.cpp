@@ -21,10 +21,6 @@ static constexpr int64_t kVectorWords = 4;
 /// there is no tile.
 static constexpr int64_t kNumStages = 0;
 
-bool TileMessages::areSent(const GroupedMatmulKernel &kernel) {
-  return sendsTileMessages(kernel.problem, kernel.config);
-}
-
 TileMessages::TileMessages(GroupedMatmulKernel &kernel, const StageRing &ring)
     : kernel(kernel), b(kernel.b), ring(ring) {}
 

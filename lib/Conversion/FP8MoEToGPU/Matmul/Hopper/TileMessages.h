@@ -23,8 +23,6 @@ struct Tile;
 /// read, and when it may be written again.
 class TileMessages {
 public:
-  static bool areSent(const GroupedMatmulKernel &kernel);
-
   TileMessages(GroupedMatmulKernel &kernel, const StageRing &ring);
 
   /// By the producer's thread, before it loads the tile's first stage.
