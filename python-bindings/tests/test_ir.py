@@ -78,6 +78,8 @@ BUILDERS = {
     "grouped_matmul": lambda o, v, t: o.grouped_matmul(
         v["q"], v["w"], v["ends"], scale_a=v["s"], scale_b=v["sw"], direction="quantize",
         accumulation="promoted", result=t["out"]),
+    "grouped_matmul with scales of a": lambda o, v, t: o.grouped_matmul(
+        v["q"], v["w"], v["ends"], scale_a=v["s"], direction="quantize", result=t["out"]),
     "grouped_matmul in bf16": lambda o, v, t: o.grouped_matmul(
         v["x"], v["x3"], v["ends"], result=t["out"]),
 }  # fmt: skip

@@ -362,11 +362,13 @@ def _contract(a, b):
 
 
 def _product(a, b, sa, sb, direction, dtype, c=None):
-    """(G3): the sum and the roundings after it; (G6): added to c."""
+    """(G3): the sum and the roundings after it; (G6): added to c; (G10): sb may be None."""
     with _quiet():
         out = _contract(a, b).astype(np.float32)
         if sa is not None:
-            out = out * _dequantizing(sa, direction)[:, None] * _dequantizing(sb, direction)[None, :]
+            out = out * _dequantizing(sa, direction)[:, None]
+        if sb is not None:
+            out = out * _dequantizing(sb, direction)[None, :]
         if c is not None:
             out = c.astype(np.float32) + out
         return out.astype(dtype)
@@ -376,7 +378,7 @@ def grouped_matmul_2d3d(a, b, offsets, sa=None, sb=None, direction="quantize", d
     """(G1): a [M,K], b [E,K,N], sa [M], sb [E,N]; (G6): c of the result's type."""
     out = np.zeros((a.shape[0], b.shape[2]), dtype) if c is None else c.copy()
     for g, (start, end) in enumerate(group_bounds(offsets, a.shape[0])):
-        scales = (None, None) if sa is None else (sa[start:end], sb[g])
+        scales = None if sa is None else sa[start:end], None if sb is None else sb[g]
         addend = None if c is None else c[start:end]
         out[start:end] = _product(a[start:end], b[g], *scales, direction, dtype, addend)
     return out
@@ -384,8 +386,8 @@ def grouped_matmul_2d3d(a, b, offsets, sa=None, sb=None, direction="quantize", d
 
 def linear(a, b, sa=None, sb=None, direction="quantize", dtype=BF16, c=None):
     """(G7)"""
-    scales = () if sa is None else (sa, sb[None], direction)
-    return grouped_matmul_2d3d(a, b[None], [a.shape[0]], *scales, dtype=dtype, c=c)
+    sb = None if sb is None else sb[None]
+    return grouped_matmul_2d3d(a, b[None], [a.shape[0]], sa, sb, direction, dtype, c)
 
 
 def grouped_matmul_2d2d(a, b, offsets, sa=None, sb=None, direction="quantize", dtype=BF16, c=None):
@@ -393,7 +395,7 @@ def grouped_matmul_2d2d(a, b, offsets, sa=None, sb=None, direction="quantize", d
     out = np.zeros((len(offsets), a.shape[0], b.shape[1]), dtype) if c is None else c.copy()
     for g, (start, end) in enumerate(group_bounds(offsets, a.shape[1])):
         if start < end:
-            scales = (None, None) if sa is None else (sa[g], sb[g])
+            scales = None if sa is None else sa[g], None if sb is None else sb[g]
             addend = None if c is None else c[g]
             out[g] = _product(a[:, start:end], b[start:end], *scales, direction, dtype, addend)
     return out

@@ -22,6 +22,7 @@ FUNCTIONS = {
     "of_bf16": ("bf16", "bf16", oracle.BF16, False),
     "of_bf16_f32_accumulate": ("bf16", "bf16", oracle.F32, True),
     "fast_bf16_cooperative": ("e4m3", "e4m3", oracle.BF16, False),
+    "fast_bf16_scales_of_a": ("e4m3", "e4m3", oracle.BF16, False),
     "of_bf16_b_mn": ("bf16", "bf16", oracle.BF16, False),
     "of_bf16_b_mn_f32_accumulate": ("bf16", "bf16", oracle.F32, True),
     "of_bf16_ab_mn": ("bf16", "bf16", oracle.BF16, False),
@@ -30,6 +31,7 @@ LONG = {"fast_bf16_long": ("e4m3", "e4m3", oracle.BF16, False)}
 # Those whose contraction is cut into parts.
 SPLIT = {
     "fast_bf16_8_splits": ("e4m3", "e4m3", oracle.BF16, False),
+    "fast_bf16_scales_of_a_8_splits": ("e4m3", "e4m3", oracle.BF16, False),
     "promoted_f32_3_splits": ("e4m3", "e4m3", oracle.F32, False),
     "of_bf16_ab_mn_4_splits": ("bf16", "bf16", oracle.BF16, False),
     "of_bf16_ab_mn_f32_accumulate_32_splits": ("bf16", "bf16", oracle.F32, True),
@@ -39,6 +41,7 @@ AMD_FILE = "device_linear_mfma.mlir"
 AMD_FUNCTIONS = {
     "fast_bf16": ("e4m3", "e4m3", oracle.BF16, False),
     "e5m2_e4m3_f32_accumulate": ("e5m2", "e4m3", oracle.F32, True),
+    "fast_bf16_scales_of_a": ("e4m3", "e4m3", oracle.BF16, False),
     "of_bf16": ("bf16", "bf16", oracle.BF16, False),
 }
 # Of a size that an emulator takes a second for.
@@ -65,7 +68,11 @@ def make(case, kinds):
     reference = a.astype(np.float64) @ b.astype(np.float64)
     if a_type != "bf16":
         sa, sb = (rng.uniform(0.5, 1.5, size).astype(np.float32) for size in (m, n))
-        inputs |= {"sa": sa, "sb": sb}
+        inputs["sa"] = sa
+        if "scales_of_a" in name:
+            sb = np.ones_like(sb)
+        else:
+            inputs["sb"] = sb
         scale = np.outer(sa.astype(np.float64), sb.astype(np.float64))
         reference = reference * scale if name.startswith("promoted") else reference / scale
     if accumulates:

@@ -47,6 +47,8 @@ class Function:
     direction: str = "quantize"
     accumulate: bool = False
     pad: int = 0
+    # Operands that have scales, unless they are bf16.
+    scales: str = "ab"
     file: str = FILE
     # Operands that are contiguous along the result's rows or columns instead of the contraction.
     mn_major: str = ""
@@ -81,6 +83,8 @@ FUNCTIONS = [
     ),
     Function("gradient_e4m3_e5m2_padded_fast_f32", b="e5m2", out=oracle.F32, pad=128),
     Function("gradient_of_bf16_f32", a="bf16", b="bf16", out=oracle.F32),
+    Function("forward_fast_bf16_scales_of_a", scales="a"),
+    Function("gradient_padded_fast_bf16_scales_of_a", pad=128, scales="a"),
     Function("forward_fast_bf16_cooperative", file=TILES_FILE),
     Function("gradient_fast_bf16_cooperative", file=TILES_FILE),
     Function(
@@ -91,6 +95,7 @@ FUNCTIONS = [
         file=TILES_FILE,
     ),
     Function("gradient_promoted_f32_cooperative", out=oracle.F32, accumulation="promoted", file=TILES_FILE),
+    Function("forward_fast_bf16_cooperative_scales_of_a", scales="a", file=TILES_FILE),
 ]
 
 TOKENS = (1, 16, 77, 128, 300, 1000, 2048, 3331)
@@ -242,7 +247,7 @@ def make(case, kinds):
         shape = (case.groups, case.n, case.k)
     inputs["offsets"] = ends
     if f.a != "bf16":
-        inputs |= {"sa": sa, "sb": sb}
+        inputs |= {name: scale for name, scale in (("sa", sa), ("sb", sb)) if name[1] in f.scales}
     if f.accumulate:
         inputs["c"] = rng.standard_normal(shape).astype(f.out)
     return inputs, poisoned
@@ -257,12 +262,10 @@ def references(case, inputs):
     """(which part of the result, its float64 reference) of every group, and of the rows of none."""
     f, ends = case.function, inputs["offsets"]
     a, b = inputs["a"].astype(np.float64), inputs["b"].astype(np.float64)
-    if f.a != "bf16":
-        sa, sb = (inputs[name].astype(np.float64) for name in ("sa", "sb"))
-        sa, sb = (sa, sb) if f.direction == "dequantize" else (1 / sa, 1 / sb)
-    else:
-        sa, sb = np.ones((case.groups, case.n)), np.ones((case.groups, case.k))
-        sa, sb = (np.ones(case.tokens), sa) if f.forward else (sa, sb)
+    ones = np.ones((case.groups, case.n)), np.ones((case.groups, case.k))
+    ones = (np.ones(case.tokens), ones[0]) if f.forward else ones
+    sa, sb = (inputs.get(name, one).astype(np.float64) for name, one in zip(("sa", "sb"), ones))
+    sa, sb = (sa, sb) if f.direction == "dequantize" else (1 / sa, 1 / sb)
     bounds = oracle.group_bounds(ends, case.tokens)
     starts = oracle.padded_starts(ends, case.tokens, f.pad) if f.pad else [start for start, _ in bounds]
     for g, (start, end) in enumerate(bounds):

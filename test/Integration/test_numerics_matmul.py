@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""linear and grouped_matmul of both kinds on the CPU: (G1)..(G4), (G6)..(G8), bit for bit."""
+"""linear and grouped_matmul of both kinds on the CPU: (G1)..(G4), (G6)..(G8), (G10), bit for bit."""
 
 import cases
 import numpy as np
@@ -39,30 +39,33 @@ def matmul_scales(rng, shape):
     return np.ldexp(rng.uniform(1, 2, shape), rng.integers(-20, 20, shape)).astype(np.float32)
 
 
-def forward(function, a, b, out, direction="quantize", layout=EXPERT_COLUMNS, accumulate=False):
-    scaled = a != "bf16"
+def scales_of(rng, operands, **shapes):
+    """Inputs of the operands that have scales."""
+    return {f"s{operand}": matmul_scales(rng, shapes[operand]) for operand in operands}
+
+
+def forward(function, a, b, out, direction="quantize", layout=EXPERT_COLUMNS, accumulate=False, scales="ab"):
+    scales = scales if a != "bf16" else ""
 
     def make(rng, case, kinds):
         (m, k, n), groups, pattern, special = case
         weights = operand(rng, (groups, k, n), b, kinds, special)
         inputs = {"a": operand(rng, (m, k), a, kinds, special), "b": cases.lay_out(weights, layout)}
         inputs["offsets"] = cases.offsets(rng, pattern, groups, m)
-        if scaled:
-            inputs |= {"sa": matmul_scales(rng, (m,)), "sb": matmul_scales(rng, (groups, n))}
+        inputs |= scales_of(rng, scales, a=(m,), b=(groups, n))
         if accumulate:
             inputs["c"] = cases.values(rng, (m, n), out, kinds("e4m3"), 0, special)
         return inputs
 
     def expect(inputs, kinds, case):
-        scales = (inputs["sa"], inputs["sb"], direction) if scaled else ()
-        operands = inputs["a"], inputs["b"], inputs["offsets"]
-        return {"y": oracle.grouped_matmul_2d3d(*operands, *scales, dtype=out, c=inputs.get("c"))}
+        operands = (inputs.get(name) for name in ("a", "b", "offsets", "sa", "sb"))
+        return {"y": oracle.grouped_matmul_2d3d(*operands, direction, out, inputs.get("c"))}
 
     return Variant(FILE, function, matmul_cases(function), make, expect)
 
 
-def weight_gradient(function, a, b, out, layouts=(ROW, COL), pad=None, accumulate=False):
-    scaled = a != "bf16"
+def weight_gradient(function, a, b, out, layouts=(ROW, COL), pad=None, accumulate=False, scales="ab"):
+    scales = scales if a != "bf16" else ""
 
     def make(rng, case, kinds):
         (m, k, n), groups, pattern, special = case
@@ -71,8 +74,7 @@ def weight_gradient(function, a, b, out, layouts=(ROW, COL), pad=None, accumulat
         if pad:
             x, y = oracle.pad_groups(x, ends, pad, 1), oracle.pad_groups(y, ends, pad, 0)
         inputs = {"a": cases.lay_out(x, layouts[0]), "b": cases.lay_out(y, layouts[1]), "offsets": ends}
-        if scaled:
-            inputs |= {"sa": matmul_scales(rng, (groups, n)), "sb": matmul_scales(rng, (groups, k))}
+        inputs |= scales_of(rng, scales, a=(groups, n), b=(groups, k))
         if accumulate:
             inputs["c"] = cases.values(rng, (groups, n, k), out, kinds("e4m3"), 1, special)
         return inputs
@@ -82,8 +84,7 @@ def weight_gradient(function, a, b, out, layouts=(ROW, COL), pad=None, accumulat
         if pad:
             tokens = case[0][0]
             x, y = oracle.unpad_groups(x, ends, tokens, pad, 1), oracle.unpad_groups(y, ends, tokens, pad, 0)
-        scales = (inputs["sa"], inputs["sb"], "quantize") if scaled else ()
-        return {"y": oracle.grouped_matmul_2d2d(x, y, ends, *scales, dtype=out, c=inputs.get("c"))}
+        return {"y": oracle.grouped_matmul_2d2d(x, y, ends, inputs.get("sa"), inputs.get("sb"), dtype=out, c=inputs.get("c"))}
 
     list_of_cases = matmul_cases(function)
     if pad:
@@ -92,22 +93,21 @@ def weight_gradient(function, a, b, out, layouts=(ROW, COL), pad=None, accumulat
     return Variant(FILE, function, list_of_cases, make, expect)
 
 
-def linear(function, a, b, out, direction="quantize", layout=COL, accumulate=False):
-    scaled = a != "bf16"
+def linear(function, a, b, out, direction="quantize", layout=COL, accumulate=False, scales="ab"):
+    scales = scales if a != "bf16" else ""
 
     def make(rng, case, kinds):
         (m, k, n), _, _, special = case
         inputs = {"a": operand(rng, (m, k), a, kinds, special)}
         inputs["b"] = cases.lay_out(operand(rng, (k, n), b, kinds, special), layout)
-        if scaled:
-            inputs |= {"sa": matmul_scales(rng, (m,)), "sb": matmul_scales(rng, (n,))}
+        inputs |= scales_of(rng, scales, a=(m,), b=(n,))
         if accumulate:
             inputs["c"] = cases.values(rng, (m, n), out, kinds("e4m3"), 0, special)
         return inputs
 
     def expect(inputs, kinds, case):
-        scales = (inputs["sa"], inputs["sb"], direction) if scaled else ()
-        return {"y": oracle.linear(inputs["a"], inputs["b"], *scales, dtype=out, c=inputs.get("c"))}
+        operands = (inputs.get(name) for name in ("a", "b", "sa", "sb"))
+        return {"y": oracle.linear(*operands, direction, out, inputs.get("c"))}
 
     return Variant("linear.mlir", function, matmul_cases(function), make, expect)
 
@@ -137,6 +137,7 @@ VARIANTS = [
     linear("e5m2_e4m3_accumulate", "e5m2", "e4m3", BF16, accumulate=True),
     linear("bf16_bf16", "bf16", "bf16", BF16),
     linear("bf16_f32_accumulate", "bf16", "bf16", F32, accumulate=True),
+    linear("e4m3_bf16_scales_of_a", "e4m3", "e4m3", BF16, scales="a"),
     decided("decided_forward"),
     decided("decided_wgrad", wgrad=True),
     forward("e4m3_2d3d_bf16", "e4m3", "e4m3", BF16),
@@ -145,6 +146,8 @@ VARIANTS = [
     forward("e5m2_e4m3_2d3d_bf16_accumulate", "e5m2", "e4m3", BF16, accumulate=True),
     forward("bf16_2d3d_bf16", "bf16", "bf16", BF16),
     forward("bf16_2d3d_f32", "bf16", "bf16", F32),
+    forward("e4m3_2d3d_bf16_scales_of_a", "e4m3", "e4m3", BF16, scales="a"),
+    forward("e4m3_2d3d_f32_inverse_scales_of_a", "e4m3", "e4m3", F32, "dequantize", EXPERTS, scales="a"),
     weight_gradient("e4m3_2d2d_bf16", "e4m3", "e4m3", BF16),
     weight_gradient("e4m3_2d2d_f32_promoted", "e4m3", "e4m3", F32, (COL, ROW)),
     weight_gradient("e4m3_e5m2_2d2d_bf16", "e4m3", "e5m2", BF16),
@@ -152,6 +155,9 @@ VARIANTS = [
     weight_gradient("e4m3_2d2d_padded", "e4m3", "e4m3", BF16, pad=16),
     weight_gradient("bf16_2d2d_bf16_accumulate", "bf16", "bf16", BF16, accumulate=True),
     weight_gradient("e4m3_2d2d_f32_padded_accumulate", "e4m3", "e4m3", F32, pad=16, accumulate=True),
+    weight_gradient("e4m3_2d2d_bf16_scales_of_a", "e4m3", "e4m3", BF16, scales="a"),
+    weight_gradient("e4m3_2d2d_padded_scales_of_a", "e4m3", "e4m3", BF16, pad=16, scales="a"),
+    weight_gradient("e4m3_2d2d_f32_padded_accumulate_scales_of_a", "e4m3", "e4m3", F32, pad=16, accumulate=True, scales="a"),
 ]
 
 

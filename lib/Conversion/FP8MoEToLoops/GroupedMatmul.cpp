@@ -173,7 +173,8 @@ private:
   const TensorBuffer *buffer = nullptr;
 };
 
-/// Rounds sums, applies the scales and adds what is there (G3), (G4), (G6).
+/// Rounds sums, applies the scales and adds what is there (G3), (G4), (G6),
+/// (G10).
 class Epilogue {
 public:
   Epilogue(MatmulOpInterface op, OpLowering &l)
@@ -181,7 +182,8 @@ public:
         direction(op.getDirection()) {
     if (direction) {
       scaleA = &l.getBuffer(op.getScaleA());
-      scaleB = &l.getBuffer(op.getScaleB());
+      if (op.getScaleB())
+        scaleB = &l.getBuffer(op.getScaleB());
     }
     if (op.getAddend())
       addend = &l.getBuffer(op.getAddend());
@@ -192,10 +194,10 @@ public:
   Value finish(Value sum, ArrayRef<Value> indices, ArrayRef<Value> indicesA,
                ArrayRef<Value> indicesB) {
     Value value = arith::TruncFOp::create(b, b.getF32Type(), sum);
-    if (direction) {
+    if (scaleA)
       value = multiply(value, *scaleA, indicesA);
+    if (scaleB)
       value = multiply(value, *scaleB, indicesB);
-    }
     if (addend)
       value =
           arith::AddFOp::create(b, toF32(b, addend->load(b, indices)), value);

@@ -101,3 +101,22 @@ func.func @linear(%a: tensor<?x?xbf16>, %b: tensor<?x?xbf16>) -> tensor<?x?xbf16
   %y = fp8moe.linear %a, %b : tensor<?x?xbf16>, tensor<?x?xbf16> -> tensor<?x?xbf16>
   return %y : tensor<?x?xbf16>
 }
+
+// -----
+
+// With scales of the first operand only there is one product behind the sum.
+
+// CHECK-LABEL: func @scales_of_a(
+// CHECK-SAME:    %[[SA:[^:]*]]: memref<?xf32>
+// CHECK:      arith.addf {{.*}} : vector<16xf64>
+// CHECK:      %[[F32:.*]] = arith.truncf %{{.*}} : f64 to f32
+// CHECK:      memref.load %[[SA]]
+// CHECK-NEXT: %[[DA:.*]] = arith.divf
+// CHECK-NEXT: %[[SCALED:.*]] = arith.mulf %[[F32]], %[[DA]] : f32
+// CHECK-NEXT: arith.truncf %[[SCALED]] : f32 to bf16
+func.func @scales_of_a(%a: tensor<?x64xf8E4M3FN>, %b: tensor<4x64x40xf8E4M3FN>, %ends: tensor<4xi32>,
+                       %sa: tensor<?xf32>) -> tensor<?x40xbf16> {
+  %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>) scales(%sa : tensor<?xf32>) direction quantize
+      : tensor<?x64xf8E4M3FN>, tensor<4x64x40xf8E4M3FN> -> tensor<?x40xbf16>
+  return %o : tensor<?x40xbf16>
+}

@@ -42,3 +42,14 @@ func.func @of_bf16(
       : tensor<?x?xbf16, #rows>, tensor<?x?xbf16, #columns> -> tensor<?x?xbf16>
   return %y : tensor<?x?xbf16>
 }
+
+func.func @fast_bf16_scales_of_a(
+      %a: tensor<?x?x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
+      %b: tensor<?x?x!fp8moe.e4m3, #columns> {fp8moe.name = "b"},
+      %sa: tensor<?xf32> {fp8moe.name = "sa"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.linear %a, %b scales(%sa : tensor<?xf32>)
+      direction quantize
+      : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x!fp8moe.e4m3, #columns> -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}

@@ -203,3 +203,27 @@ func.func @gradient_of_bf16_f32(
       : tensor<?x?xbf16, #rows>, tensor<?x?xbf16, #columns> -> tensor<?x?x?xf32>
   return %y : tensor<?x?x?xf32>
 }
+
+func.func @forward_fast_bf16_scales_of_a(
+      %a: tensor<?x?x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
+      %b: tensor<?x?x?x!fp8moe.e4m3, #expert_columns> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?xf32> {fp8moe.name = "sa"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa : tensor<?xf32>) direction quantize accumulation fast
+      : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x?x!fp8moe.e4m3, #expert_columns> -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}
+
+func.func @gradient_padded_fast_bf16_scales_of_a(
+      %a: tensor<?x?x!fp8moe.e4m3, #padded_rows> {fp8moe.name = "a"},
+      %b: tensor<?x?x!fp8moe.e4m3, #padded_columns> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?x?xf32> {fp8moe.name = "sa"})
+      -> (tensor<?x?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa : tensor<?x?xf32>) direction quantize accumulation fast
+      : tensor<?x?x!fp8moe.e4m3, #padded_rows>, tensor<?x?x!fp8moe.e4m3, #padded_columns> -> tensor<?x?x?xbf16>
+  return %y : tensor<?x?x?xbf16>
+}

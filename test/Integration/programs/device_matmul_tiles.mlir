@@ -62,3 +62,16 @@ func.func @gradient_promoted_f32_cooperative(
       : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x!fp8moe.e4m3, #columns> -> tensor<?x?x?xf32>
   return %y : tensor<?x?x?xf32>
 }
+
+func.func @forward_fast_bf16_cooperative_scales_of_a(
+      %a: tensor<?x?x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
+      %b: tensor<?x?x?x!fp8moe.e4m3, #expert_columns> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?xf32> {fp8moe.name = "sa"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa : tensor<?xf32>) direction quantize accumulation fast
+      tiles [#fp8moe.wgmma<rows = 256, columns = 128, stages = 4, schedule = cooperative>]
+      : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x?x!fp8moe.e4m3, #expert_columns> -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}

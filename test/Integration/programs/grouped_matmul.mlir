@@ -196,3 +196,75 @@ func.func @e4m3_2d2d_f32_padded_accumulate(
       -> tensor<?x?x?xf32>
   return %y : tensor<?x?x?xf32>
 }
+
+func.func @e4m3_2d3d_bf16_scales_of_a(
+      %a: tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "a"},
+      %b: tensor<?x?x?x!fp8moe.e4m3, #expert_column_major> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?xf32> {fp8moe.name = "sa"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa : tensor<?xf32>) direction quantize accumulation fast
+      : tensor<?x?x!fp8moe.e4m3>,
+        tensor<?x?x?x!fp8moe.e4m3, #expert_column_major>
+      -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}
+
+func.func @e4m3_2d3d_f32_inverse_scales_of_a(
+      %a: tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "a"},
+      %b: tensor<?x?x?x!fp8moe.e4m3> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?xf32> {fp8moe.name = "sa"})
+      -> (tensor<?x?xf32> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa : tensor<?xf32>) direction dequantize accumulation promoted
+      : tensor<?x?x!fp8moe.e4m3>,
+        tensor<?x?x?x!fp8moe.e4m3>
+      -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+
+func.func @e4m3_2d2d_bf16_scales_of_a(
+      %a: tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "a"},
+      %b: tensor<?x?x!fp8moe.e4m3, #column_major> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?x?xf32> {fp8moe.name = "sa"})
+      -> (tensor<?x?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa : tensor<?x?xf32>) direction quantize accumulation fast
+      : tensor<?x?x!fp8moe.e4m3>,
+        tensor<?x?x!fp8moe.e4m3, #column_major>
+      -> tensor<?x?x?xbf16>
+  return %y : tensor<?x?x?xbf16>
+}
+
+func.func @e4m3_2d2d_padded_scales_of_a(
+      %a: tensor<?x?x!fp8moe.e4m3, #padded_columns> {fp8moe.name = "a"},
+      %b: tensor<?x?x!fp8moe.e4m3, #padded_column_major> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?x?xf32> {fp8moe.name = "sa"})
+      -> (tensor<?x?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa : tensor<?x?xf32>) direction quantize accumulation fast
+      : tensor<?x?x!fp8moe.e4m3, #padded_columns>,
+        tensor<?x?x!fp8moe.e4m3, #padded_column_major>
+      -> tensor<?x?x?xbf16>
+  return %y : tensor<?x?x?xbf16>
+}
+
+func.func @e4m3_2d2d_f32_padded_accumulate_scales_of_a(
+      %a: tensor<?x?x!fp8moe.e4m3, #padded_columns> {fp8moe.name = "a"},
+      %b: tensor<?x?x!fp8moe.e4m3, #padded_column_major> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?x?xf32> {fp8moe.name = "sa"},
+      %c: tensor<?x?x?xf32> {fp8moe.name = "c"})
+      -> (tensor<?x?x?xf32> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa : tensor<?x?xf32>) direction quantize accumulation promoted
+      accumulate(%c : tensor<?x?x?xf32>)
+      : tensor<?x?x!fp8moe.e4m3, #padded_columns>,
+        tensor<?x?x!fp8moe.e4m3, #padded_column_major>
+      -> tensor<?x?x?xf32>
+  return %y : tensor<?x?x?xf32>
+}

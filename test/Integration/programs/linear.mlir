@@ -77,3 +77,14 @@ func.func @decided_wgrad(
       : tensor<?x?xbf16, #column_major>, tensor<?x?xbf16> -> tensor<?x?xbf16>
   return %y : tensor<?x?xbf16>
 }
+
+func.func @e4m3_bf16_scales_of_a(
+      %a: tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "a"},
+      %b: tensor<?x?x!fp8moe.e4m3, #column_major> {fp8moe.name = "b"},
+      %sa: tensor<?xf32> {fp8moe.name = "sa"})
+      -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
+  %y = fp8moe.linear %a, %b scales(%sa : tensor<?xf32>)
+      direction quantize
+      : tensor<?x?x!fp8moe.e4m3>, tensor<?x?x!fp8moe.e4m3, #column_major> -> tensor<?x?xbf16>
+  return %y : tensor<?x?xbf16>
+}

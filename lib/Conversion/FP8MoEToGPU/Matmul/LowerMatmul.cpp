@@ -41,11 +41,8 @@ static GroupedMatmulSizes<OpFoldResult> getSizes(const MatmulInstance &instance,
   return sizes;
 }
 
-/// How an operand's scales lie; None where they are not those of blocks.
-static BlockScales getBlockScales(MatmulOpInterface op,
-                                  RankedTensorType scales) {
-  if (!hasBlockScales(op))
-    return BlockScales::None;
+/// How an operand's scales of blocks lie.
+static BlockScales getBlockScales(RankedTensorType scales) {
   if (getGroupPadding(scales))
     return BlockScales::GroupTiles;
   return isa_and_present<ScaleBlockedEncodingAttr>(scales.getEncoding())
@@ -64,11 +61,13 @@ getProblem(MatmulOpInterface op,
   problem.dense = op.isDense();
   if (GroupPaddingAttr padding = getGroupPadding(op.getA().getType()))
     problem.padding = padding.getPad();
-  if (op.getScaleA()) {
-    problem.blockScalesA = getBlockScales(op, op.getScaleA().getType());
-    problem.blockScalesB = getBlockScales(op, op.getScaleB().getType());
+  bool ofBlocks = hasBlockScales(op);
+  if (ofBlocks) {
+    problem.blockScalesA = getBlockScales(op.getScaleA().getType());
+    problem.blockScalesB = getBlockScales(op.getScaleB().getType());
   }
-  problem.hasScales = op.getScaleA() && !problem.hasBlockScales();
+  problem.hasScalesA = op.getScaleA() && !ofBlocks;
+  problem.hasScalesB = op.getScaleB() && !ofBlocks;
   problem.reciprocalScales = op.getDirection() == ScaleDirection::Quantize;
   problem.promoted = isPromoted(op);
   problem.accumulates = static_cast<bool>(op.getAddend());

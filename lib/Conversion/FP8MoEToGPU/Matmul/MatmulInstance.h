@@ -30,7 +30,7 @@ public:
   std::optional<BufferView> addend;
   /// Null in a dense matmul.
   Value offsets;
-  /// Null without scales.
+  /// Null where an operand has no scales.
   Value scaleA, scaleB;
 };
 

@@ -41,7 +41,8 @@ bool fp8moe::hasBlockScales(MatmulOpInterface op) {
 }
 
 /// Checks that FP8 operands have scales, of slices with a direction or of
-/// blocks without one, and bf16 ones neither.
+/// blocks without one, and bf16 ones neither. The second operand may do without
+/// scales of slices.
 static LogicalResult verifyScalePresence(MatmulOpInterface op) {
   bool fp8 = isFp8Type(op.getA().getType().getElementType());
   if (fp8 && op.getScaleA() && op.getScaleB()) {
@@ -57,13 +58,14 @@ static LogicalResult verifyScalePresence(MatmulOpInterface op) {
     if (hasBlockScales(op))
       return success();
   }
-  if (fp8 &&
-      static_cast<bool>(op.getScaleA()) != static_cast<bool>(op.getScaleB()))
-    return op.emitOpError("has scales of one operand; give both f32 ones with "
-                          "a 'direction', or e8m0 ones of blocks without");
-  if (fp8 != static_cast<bool>(op.getScaleA()) ||
-      fp8 != static_cast<bool>(op.getScaleB()) ||
-      fp8 != op.getDirection().has_value())
+  if (fp8 && hasBlockScales(op))
+    return op.emitOpError("has scales of blocks of the first operand only; "
+                          "give those of the second one, too");
+  if (fp8 && !op.getScaleA() && op.getScaleB())
+    return op.emitOpError("has scales of the second operand only; give those "
+                          "of the first one, too");
+  bool hasScales = op.getScaleA() || op.getScaleB();
+  if (fp8 != hasScales || fp8 != op.getDirection().has_value())
     return op.emitOpError()
            << (fp8 ? "multiplies FP8 operands and needs 'scales(...)' and "
                      "'direction quantize' or 'direction dequantize'"
@@ -192,10 +194,13 @@ static LogicalResult verifyScales(MatmulOpInterface op, ArrayRef<int64_t> a,
     return failure(failed(verifyShape(op, what, type, shape, why)) ||
                    failed(verifyDenseRowMajor(op, what, type)));
   };
-  return failure(failed(verifyOne("the scales of the first operand",
-                                  op.getScaleA().getType(), a, whyA)) ||
-                 failed(verifyOne("the scales of the second operand",
-                                  op.getScaleB().getType(), b, whyB)));
+  if (failed(verifyOne("the scales of the first operand",
+                       op.getScaleA().getType(), a, whyA)))
+    return failure();
+  if (!op.getScaleB())
+    return success();
+  return verifyOne("the scales of the second operand", op.getScaleB().getType(),
+                   b, whyB);
 }
 
 //===----------------------------------------------------------------------===//
@@ -304,7 +309,8 @@ void LinearOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
   // Sizes of block scales follow from those of operands.
   if (getScaleA() && !hasBlockScales(*this)) {
     pairs.push_back({getScaleA(), 0, getA(), 0});
-    pairs.push_back({getScaleB(), 0, getB(), 1});
+    if (getScaleB())
+      pairs.push_back({getScaleB(), 0, getB(), 1});
   }
 }
 
@@ -384,11 +390,16 @@ void GroupedMatmulOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
     return;
   if (isMGrouped()) {
     pairs.push_back({getScaleA(), 0, getA(), 0});
-    pairs.push_back({getScaleB(), 0, getB(), 0});
-    pairs.push_back({getScaleB(), 1, getB(), 2});
   } else {
     pairs.push_back({getScaleA(), 0, getOffsets(), 0});
     pairs.push_back({getScaleA(), 1, getA(), 0});
+  }
+  if (!getScaleB())
+    return;
+  if (isMGrouped()) {
+    pairs.push_back({getScaleB(), 0, getB(), 0});
+    pairs.push_back({getScaleB(), 1, getB(), 2});
+  } else {
     pairs.push_back({getScaleB(), 0, getOffsets(), 0});
     pairs.push_back({getScaleB(), 1, getB(), 1});
   }

@@ -129,11 +129,38 @@ func.func @f(%a: tensor<8x4xbf16>, %b: tensor<2x4x6xbf16>, %ends: tensor<2xi32>)
 
 // -----
 
-// The generic form can have the scales of one operand only.
 func.func @f(%a: tensor<8x4xbf16>, %b: tensor<2x4x6xbf16>, %ends: tensor<2xi32>, %s: tensor<8xf32>) {
   // expected-error @below {{multiplies bf16 operands, which have no 'scales(...)' and no 'direction'}}
-  %0 = "fp8moe.grouped_matmul"(%a, %b, %ends, %s) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>}>
-      : (tensor<8x4xbf16>, tensor<2x4x6xbf16>, tensor<2xi32>, tensor<8xf32>) -> tensor<8x6xf32>
+  %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) scales(%s : tensor<8xf32>)
+      : tensor<8x4xbf16>, tensor<2x4x6xbf16> -> tensor<8x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<8x4x!fp8moe.e4m3>, %b: tensor<2x4x6x!fp8moe.e4m3>, %ends: tensor<2xi32>, %s: tensor<8xf32>) {
+  // expected-error @below {{multiplies FP8 operands and needs 'scales(...)' and 'direction quantize' or 'direction dequantize'}}
+  %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) scales(%s : tensor<8xf32>)
+      : tensor<8x4x!fp8moe.e4m3>, tensor<2x4x6x!fp8moe.e4m3> -> tensor<8x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<8x4x!fp8moe.e4m3>, %b: tensor<2x4x6x!fp8moe.e4m3>, %ends: tensor<2xi32>, %s: tensor<4xf32>) {
+  // expected-error @below {{expects the scales of the first operand to have shape [8] ([M])}}
+  %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) scales(%s : tensor<4xf32>) direction quantize
+      : tensor<8x4x!fp8moe.e4m3>, tensor<2x4x6x!fp8moe.e4m3> -> tensor<8x6xf32>
+  return
+}
+
+// -----
+
+// The generic form can have the scales of the second operand only.
+func.func @f(%a: tensor<8x4x!fp8moe.e4m3>, %b: tensor<2x4x6x!fp8moe.e4m3>, %ends: tensor<2xi32>, %s: tensor<2x6xf32>) {
+  // expected-error @below {{has scales of the second operand only; give those of the first one, too}}
+  %0 = "fp8moe.grouped_matmul"(%a, %b, %ends, %s) <{direction = #fp8moe<scale quantize>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>}>
+      : (tensor<8x4x!fp8moe.e4m3>, tensor<2x4x6x!fp8moe.e4m3>, tensor<2xi32>, tensor<2x6xf32>) -> tensor<8x6xf32>
   return
 }
 

@@ -83,8 +83,8 @@ func.func @f(%a: tensor<32x64x!fp8moe.e4m3>, %b: tensor<64x96x!fp8moe.e4m3>, %sa
 // -----
 
 func.func @f(%a: tensor<32x64x!fp8moe.e4m3>, %b: tensor<64x96x!fp8moe.e4m3>, %sa: tensor<32x2xf8E8M0FNU>) {
-  // expected-error @below {{has scales of one operand; give both f32 ones with a 'direction', or e8m0 ones of blocks without}}
-  %0 = "fp8moe.linear"(%a, %b, %sa) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>}>
-      : (tensor<32x64x!fp8moe.e4m3>, tensor<64x96x!fp8moe.e4m3>, tensor<32x2xf8E8M0FNU>) -> tensor<32x96xbf16>
+  // expected-error @below {{has scales of blocks of the first operand only; give those of the second one, too}}
+  %0 = fp8moe.linear %a, %b scales(%sa : tensor<32x2xf8E8M0FNU>)
+      : tensor<32x64x!fp8moe.e4m3>, tensor<64x96x!fp8moe.e4m3> -> tensor<32x96xbf16>
   return
 }

@@ -50,6 +50,26 @@ func.func @weight_gradient_padded(
   return %o : tensor<?x32x64xbf16>
 }
 
+// Scales of the first operand only.
+// CHECK-LABEL: func.func @forward_scales_of_a(
+func.func @forward_scales_of_a(%a: tensor<?x64x!fp8moe.e4m3>, %sa: tensor<?xf32>,
+                               %b: tensor<8x64x32x!fp8moe.e4m3, #perExpertColMajor>, %ends: tensor<8xi32>) -> tensor<?x32xbf16> {
+  // CHECK: fp8moe.grouped_matmul %{{.*}}, %{{.*}} groups(%{{.*}} : tensor<8xi32>) scales(%{{.*}} : tensor<?xf32>) direction quantize : tensor<?x64x!fp8moe.e4m3>
+  %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>) scales(%sa : tensor<?xf32>) direction quantize
+      : tensor<?x64x!fp8moe.e4m3>, tensor<8x64x32x!fp8moe.e4m3, #perExpertColMajor> -> tensor<?x32xbf16>
+  return %o : tensor<?x32xbf16>
+}
+
+// CHECK-LABEL: func.func @weight_gradient_scales_of_a(
+func.func @weight_gradient_scales_of_a(%a: tensor<32x?xf8E4M3FN>, %sa: tensor<8x32xf32>,
+                                       %b: tensor<?x64xf8E4M3FN, #colMajor>, %ends: tensor<8xi32>) -> tensor<8x32x64xbf16> {
+  // CHECK: scales(%{{.*}} : tensor<8x32xf32>) direction quantize accumulation promoted : tensor<32x?xf8E4M3FN>
+  %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+      scales(%sa : tensor<8x32xf32>) direction quantize accumulation promoted
+      : tensor<32x?xf8E4M3FN>, tensor<?x64xf8E4M3FN, #colMajor> -> tensor<8x32x64xbf16>
+  return %o : tensor<8x32x64xbf16>
+}
+
 // Gradients of several microbatches add up.
 // CHECK-LABEL: func.func @weight_gradient_accumulated(
 func.func @weight_gradient_accumulated(%a: tensor<32x?xbf16>, %b: tensor<?x64xbf16, #colMajor>, %ends: tensor<8xi32>,
@@ -71,6 +91,15 @@ func.func @linear(%a: tensor<?x64x!fp8moe.e4m3>, %sa: tensor<?xf32>,
   // CHECK: fp8moe.linear %{{.*}}, %{{.*}} scales(%{{.*}}, %{{.*}} : tensor<?xf32>, tensor<32xf32>) direction quantize accumulate(%{{.*}} : tensor<?x32xbf16>) : tensor<?x64x!fp8moe.e4m3>, tensor<64x32x!fp8moe.e4m3, #{{.*}}> -> tensor<?x32xbf16>
   %o = fp8moe.linear %a, %b scales(%sa, %sb : tensor<?xf32>, tensor<32xf32>) direction quantize accumulation fast
       accumulate(%c : tensor<?x32xbf16>)
+      : tensor<?x64x!fp8moe.e4m3>, tensor<64x32x!fp8moe.e4m3, #colMajor> -> tensor<?x32xbf16>
+  return %o : tensor<?x32xbf16>
+}
+
+// CHECK-LABEL: func.func @linear_scales_of_a(
+func.func @linear_scales_of_a(%a: tensor<?x64x!fp8moe.e4m3>, %sa: tensor<?xf32>,
+                              %b: tensor<64x32x!fp8moe.e4m3, #colMajor>) -> tensor<?x32xbf16> {
+  // CHECK: fp8moe.linear %{{.*}}, %{{.*}} scales(%{{.*}} : tensor<?xf32>) direction dequantize : tensor<?x64x!fp8moe.e4m3>
+  %o = fp8moe.linear %a, %b scales(%sa : tensor<?xf32>) direction dequantize
       : tensor<?x64x!fp8moe.e4m3>, tensor<64x32x!fp8moe.e4m3, #colMajor> -> tensor<?x32xbf16>
   return %o : tensor<?x32xbf16>
 }

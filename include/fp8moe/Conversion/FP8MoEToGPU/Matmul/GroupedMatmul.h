@@ -44,7 +44,8 @@ template <typename T> struct GroupedMatmulSizes {
 /// (X1), in tiles (X6), or in tiles that begin anew with each group (X7).
 enum class BlockScales { None, Lines, Tiles, GroupTiles };
 
-/// result = (a . b) * scaleA[row] * scaleB[column] + addend, for each group.
+/// result = (a . b) * scaleA[row] * scaleB[column] + addend, for each group;
+/// both scales, or those of the columns, may be missing.
 struct GroupedMatmulProblem {
   /// FP8 or bf16; both have the same width.
   Type aType, bType;
@@ -56,7 +57,8 @@ struct GroupedMatmulProblem {
   bool dense = false;
   /// Groups of the contraction begin at multiples of this, with zeros between.
   int64_t padding = 1;
-  bool hasScales = true;
+  /// Without those of a there are none of b (G10).
+  bool hasScalesA = true, hasScalesB = true;
   /// Of each operand, instead of those scales; both have them, or neither
   /// (G9).
   BlockScales blockScalesA = BlockScales::None,
@@ -78,9 +80,9 @@ struct GroupedMatmulProblem {
     return resultType.getIntOrFloatBitWidth() / 8;
   }
   bool hasBlockScales() const { return blockScalesA != BlockScales::None; }
-  /// Scales of either kind are two buffers.
+  /// Buffers of scales of either kind.
   int64_t countScaleBuffers() const {
-    return hasScales || hasBlockScales() ? 2 : 0;
+    return hasBlockScales() ? 2 : hasScalesA + hasScalesB;
   }
   bool isMGrouped() const { return groupedDim == GroupedDim::M; }
   /// Each group has a matrix of b.

@@ -57,7 +57,7 @@ def FP8MoE_LinearOp : FP8MoE_MatmulOp<"linear"> {
   let results = (outs FP8MoE_FloatTensor:$result);
   let assemblyFormat = [{
     $a `,` $b
-    (`scales` `(` $scaleA^ `,` $scaleB `:` type($scaleA) `,` type($scaleB) `)`)?
+    (`scales` `(` $scaleA^ (`,` $scaleB^)? `:` type($scaleA) (`,` type($scaleB)^)? `)`)?
     (`direction` `` $direction^)? (`accumulation` `` $accumulation^)?
     (`accumulate` `(` $addend^ `:` type($addend) `)`)? (`precision` $precision^)?
     (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($a) `,` type($b) `->` type($result)
@@ -98,6 +98,10 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
     Reference semantics: products summed in f64 in ascending order of the contraction,
     rounded once to f32, times the scale of a (rounded to f32), times the scale of b
     (rounded to f32), converted to the result type.
+
+    b may have no scales where a has: those that its data were quantized with are part of
+    a, whose elements were divided by them before they were quantized
+    (`fp8moe.jagged_dynamic_quantize`), as they belong to the contraction.
 
     Scales of both operands may be e8m0 bytes of blocks of 32 along the contraction, as
     `fp8moe.mx_quantize` writes them; there is no `direction` then. M-grouped: of a `[M, K/32]`,
@@ -149,7 +153,7 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
   let results = (outs FP8MoE_FloatTensor:$result);
   let assemblyFormat = [{
     $a `,` $b `groups` `(` $offsets `:` type($offsets) `)`
-    (`scales` `(` $scaleA^ `,` $scaleB `:` type($scaleA) `,` type($scaleB) `)`)?
+    (`scales` `(` $scaleA^ (`,` $scaleB^)? `:` type($scaleA) (`,` type($scaleB)^)? `)`)?
     (`direction` `` $direction^)? (`accumulation` `` $accumulation^)?
     (`accumulate` `(` $addend^ `:` type($addend) `)`)? (`precision` $precision^)?
     (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($a) `,` type($b) `->` type($result)

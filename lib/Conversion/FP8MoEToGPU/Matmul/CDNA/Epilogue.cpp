@@ -47,8 +47,15 @@ BufferRange CDNAEpilogue::getRange(Value base, Value pitch, Value groupStride) {
 // Scales
 //===----------------------------------------------------------------------===//
 
+/// Scales of a tile: of its rows, and behind them of its columns if these have
+/// any.
+static int64_t countScales(const CDNAMatmulKernel &kernel) {
+  return kernel.config.rows +
+         (kernel.problem.hasScalesB ? kernel.config.columns : 0);
+}
+
 void CDNAEpilogue::loadScales() {
-  if (!kernel.problem.hasScales)
+  if (!kernel.problem.hasScalesA)
     return;
   const CDNAMatmulConfig &config = kernel.config;
   Value group = kernel.widen(tile.group);
@@ -63,25 +70,30 @@ void CDNAEpilogue::loadScales() {
                        b.mul(kernel.widen(count), bytes));
   };
   BufferRange rows = getRange(kernel.scaleA, row, tile.rowsLeft);
-  BufferRange columns = getRange(kernel.scaleB, column, tile.columnsLeft);
-  int64_t count = config.rows + config.columns;
+  std::optional<BufferRange> columns;
+  if (kernel.problem.hasScalesB)
+    columns = getRange(kernel.scaleB, column, tile.columnsLeft);
+  int64_t count = countScales(kernel);
   for (int64_t first = 0; first < count; first += config.getThreads()) {
     // One of the two is outside of its range, and zero.
     Value index = b.add(kernel.thread, first);
     Value isRow = b.less(index, config.rows);
     Value rowOffset =
         b.select(isRow, b.mul(index, kWordBytes), BufferRange::kOutside);
-    Value columnOffset = b.select(isRow, b.i32(BufferRange::kOutside),
-                                  b.mul(b.sub(index, config.rows), kWordBytes));
-    Value word = b.bitOr(rows.load(b, b.getI32Type(), rowOffset),
-                         columns.load(b, b.getI32Type(), columnOffset));
+    Value columnOffset;
+    if (columns)
+      columnOffset = b.select(isRow, b.i32(BufferRange::kOutside),
+                              b.mul(b.sub(index, config.rows), kWordBytes));
+    Value word = rows.load(b, b.getI32Type(), rowOffset);
+    if (columns)
+      word = b.bitOr(word, columns->load(b, b.getI32Type(), columnOffset));
     scales.push_back(b.bitcast(b.getF32Type(), word));
   }
 }
 
 void CDNAEpilogue::shareScales() {
   const CDNAMatmulConfig &config = kernel.config;
-  int64_t count = config.rows + config.columns;
+  int64_t count = countScales(kernel);
   for (auto [round, loaded] : llvm::enumerate(scales)) {
     int64_t first = round * config.getThreads();
     Value scale = loaded;
@@ -103,7 +115,7 @@ void CDNAEpilogue::shareScales() {
 }
 
 void CDNAEpilogue::scale(Run &run) {
-  if (!kernel.problem.hasScales)
+  if (!kernel.problem.hasScalesA)
     return;
   auto getShared = [&](Value index) {
     return b.offsetBytes(kernel.shared, b.mul(index, kWordBytes));
@@ -114,12 +126,15 @@ void CDNAEpilogue::scale(Run &run) {
   Value rowScales = vector::BroadcastOp::create(b, pair, rowScale);
   Value columns = b.add(run.column, kernel.config.rows);
   for (int64_t first = 0; first < kRun; first += 2) {
-    Value columnScales =
-        b.load(pair, getShared(b.add(columns, first)), 2 * kWordBytes);
+    Value columnScales;
+    if (kernel.problem.hasScalesB)
+      columnScales =
+          b.load(pair, getShared(b.add(columns, first)), 2 * kWordBytes);
     Value values = vector::FromElementsOp::create(
         b, pair, ValueRange{run.values[first], run.values[first + 1]});
     values = arith::MulFOp::create(b, values, rowScales);
-    values = arith::MulFOp::create(b, values, columnScales);
+    if (columnScales)
+      values = arith::MulFOp::create(b, values, columnScales);
     for (int64_t i : {0, 1})
       run.values[first + i] = vector::ExtractOp::create(b, values, i);
   }
@@ -228,7 +243,7 @@ void CDNAEpilogue::storeRuns(ArrayRef<Value> accumulators, bool isRagged) {
 }
 
 void CDNAEpilogue::storeTile(ArrayRef<Value> accumulators) {
-  if (kernel.problem.hasScales)
+  if (kernel.problem.hasScalesA)
     shareScales();
   int64_t columns = kernel.problem.sizes.columns;
   bool mayBeRagged = ShapedType::isDynamic(columns) || columns % kRun;

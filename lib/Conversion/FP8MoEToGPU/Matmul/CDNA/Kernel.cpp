@@ -35,10 +35,10 @@ CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
   unsigned pointer = 0, parameter = 0;
   if (!problem.dense)
     offsets = b.getPointer(pointer++);
-  if (problem.countScaleBuffers()) {
+  if (problem.hasScalesA || problem.hasBlockScales())
     scaleA = b.getPointer(pointer++);
+  if (problem.hasScalesB || problem.hasBlockScales())
     scaleB = b.getPointer(pointer++);
-  }
   operandA = b.getPointer(pointer++);
   operandB = b.getPointer(pointer++);
   result = b.getPointer(pointer++);

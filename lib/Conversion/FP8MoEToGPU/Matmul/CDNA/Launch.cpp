@@ -156,14 +156,10 @@ OpFoldResult CDNAMatmulLaunch::countRowBlocks(const CDNAMatmulConfig &config) {
 SymbolRefAttr
 CDNAMatmulLaunch::getKernel(const CDNAMatmulConfig &config,
                             const CDNAMatmulStrides<OpFoldResult> &strides) {
-  SmallVector<int64_t> numbers{problem.isMGrouped(),
-                               problem.dense,
-                               problem.padding,
-                               problem.hasScales,
-                               problem.reciprocalScales,
-                               problem.accumulates,
-                               config.rows,
-                               config.columns};
+  SmallVector<int64_t> numbers{
+      problem.isMGrouped(), problem.dense,      problem.padding,
+      problem.hasScalesA,   problem.hasScalesB, problem.reciprocalScales,
+      problem.accumulates,  config.rows,        config.columns};
   for (BlockScales scales : {problem.blockScalesA, problem.blockScalesB})
     numbers.push_back(static_cast<int64_t>(scales));
   for (auto member : GroupedMatmulSizes<int64_t>::members())
@@ -198,8 +194,9 @@ LogicalResult CDNAMatmulLaunch::launch(Value when) {
   SmallVector<Value> args;
   if (!problem.dense)
     args.push_back(instance.offsets);
-  if (problem.countScaleBuffers())
-    args.append({instance.scaleA, instance.scaleB});
+  for (Value scales : {instance.scaleA, instance.scaleB})
+    if (scales)
+      args.push_back(scales);
   args.append({instance.a.buffer, instance.b.buffer, instance.result.buffer});
   if (instance.addend)
     args.push_back(instance.addend->buffer);

@@ -73,7 +73,7 @@ SmallVector<int64_t> MatmulEpilogue::getScaleSteps(int64_t count) {
 
 SmallVector<Value> MatmulEpilogue::loadScales(const Tile &tile) {
   SmallVector<Value> scales;
-  if (!kernel.problem.hasScales)
+  if (!kernel.problem.hasScalesA)
     return scales;
   auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
   // Beyond the last row or column the last one is repeated: nobody stores what
@@ -95,13 +95,14 @@ SmallVector<Value> MatmulEpilogue::loadScales(const Tile &tile) {
                         : b.mul(group, widen(kernel.sizes.rows));
   load(kernel.scaleA, groupRows, tile.row, kernel.sizes.rows,
        kernel.config.getConsumerRows());
-  load(kernel.scaleB, b.mul(group, widen(kernel.sizes.columns)), tile.column,
-       kernel.sizes.columns, kernel.config.columns);
+  if (kernel.problem.hasScalesB)
+    load(kernel.scaleB, b.mul(group, widen(kernel.sizes.columns)), tile.column,
+         kernel.sizes.columns, kernel.config.columns);
   return scales;
 }
 
 void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
-  if (!kernel.problem.hasScales)
+  if (!kernel.problem.hasScalesA)
     return;
   // Some warp may still read those of the tile before, unless all of them met
   // since, to take a turn.
@@ -128,7 +129,8 @@ void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
     }
   };
   keep(rows, 0);
-  keep(kernel.config.columns, rows);
+  if (kernel.problem.hasScalesB)
+    keep(kernel.config.columns, rows);
 }
 
 //===----------------------------------------------------------------------===//
@@ -147,7 +149,7 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
     RowBlock rows{block, b.add(tile.row, inTile), Value(), {}};
     if (tile.rowEnd)
       rows.rowsLeft = b.sub(tile.rowEnd, rows.row);
-    if (kernel.problem.hasScales)
+    if (kernel.problem.hasScalesA)
       for (int64_t half : {0, 1}) {
         Value row = b.add(inTile, b.divU(kernel.lane, kLanesPerRow));
         row = b.add(row, half * kFragmentRows);
@@ -233,7 +235,7 @@ SmallVector<Value> MatmulEpilogue::scalePair(const Tile &tile,
                                              int64_t eight, int64_t half) {
   SmallVector<Value> values;
   Value columnScales;
-  if (kernel.problem.hasScales) {
+  if (kernel.problem.hasScalesB) {
     Value column = b.mul(b.remU(kernel.lane, kLanesPerRow), 2);
     Value place = b.add(column, kernel.config.getConsumerRows() +
                                     eight * kFragmentColumns);
@@ -245,11 +247,12 @@ SmallVector<Value> MatmulEpilogue::scalePair(const Tile &tile,
   for (int64_t i : {0, 1}) {
     Value value = LLVM::ExtractValueOp::create(b, rows.accumulators,
                                                eight * 4 + half * 2 + i);
-    if (columnScales) {
-      Value scale = LLVM::ExtractElementOp::create(b, columnScales, b.i32(i));
-      value = arith::MulFOp::create(b, value, rows.scales[half]);
-      value = arith::MulFOp::create(b, value, scale);
-    }
+    Value columnScale;
+    if (columnScales)
+      columnScale = LLVM::ExtractElementOp::create(b, columnScales, b.i32(i));
+    for (Value scale : {rows.scales[half], columnScale})
+      if (scale)
+        value = arith::MulFOp::create(b, value, scale);
     values.push_back(value);
   }
   if (kernel.problem.accumulates)

@@ -43,10 +43,10 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
   unsigned pointer = 0, parameter = 0;
   if (!problem.dense)
     offsets = b.getPointer(pointer++);
-  if (problem.countScaleBuffers()) {
+  if (problem.hasScalesA || problem.hasBlockScales())
     scaleA = b.getPointer(pointer++);
+  if (problem.hasScalesB || problem.hasBlockScales())
     scaleB = b.getPointer(pointer++);
-  }
   if (problem.isMGrouped())
     result = b.getPointer(pointer++);
   if (problem.accumulates)

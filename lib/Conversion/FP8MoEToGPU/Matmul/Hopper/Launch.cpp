@@ -180,11 +180,11 @@ Value HopperMatmulLaunch::createPartialSums(
 
 SymbolRefAttr HopperMatmulLaunch::getKernel(const GroupedMatmulProblem &problem,
                                             const HopperMatmulConfig &config) {
-  SmallVector<int64_t> numbers{problem.isMGrouped(),     problem.dense,
-                               problem.padding,          problem.hasScales,
-                               problem.reciprocalScales, problem.promoted,
-                               problem.accumulates,      problem.mnMajorA,
-                               problem.mnMajorB};
+  SmallVector<int64_t> numbers{problem.isMGrouped(), problem.dense,
+                               problem.padding,      problem.hasScalesA,
+                               problem.hasScalesB,   problem.reciprocalScales,
+                               problem.promoted,     problem.accumulates,
+                               problem.mnMajorA,     problem.mnMajorB};
   for (BlockScales scales : {problem.blockScalesA, problem.blockScalesB})
     numbers.push_back(static_cast<int64_t>(scales));
   for (auto member : GroupedMatmulSizes<int64_t>::members())
@@ -240,8 +240,9 @@ void HopperMatmulLaunch::launchTile(
       createMaps(operands, problem.getResultBytes(), config);
   if (!problem.dense)
     args.push_back(instance.offsets);
-  if (problem.countScaleBuffers())
-    args.append({instance.scaleA, instance.scaleB});
+  for (Value scales : {instance.scaleA, instance.scaleB})
+    if (scales)
+      args.push_back(scales);
   if (problem.isMGrouped())
     args.push_back(operands.result.buffer);
   if (problem.accumulates)
