@@ -72,6 +72,9 @@ def make_inputs(case, rng):
         elif name == "s":
             shape = (case.groups, width) if case.groups else (case.tokens,)
             inputs[name] = 200 * torch.rand(*shape, device=DEVICE) + 1
+        elif name in ("d0", "d1"):
+            shape = (case.tokens,) if name == "d0" else (case.groups, width)
+            inputs[name] = torch.exp2(torch.randint(-4, 12, shape, device=DEVICE).float())
         elif name == "offsets":
             if case.kind == "skewed":
                 rest = [end // 10 for end in timing.random_ends(case.tokens, case.groups - 1, "cuts", rng)]

@@ -46,12 +46,19 @@ MX_AXES = {
 MX_DEQUANTIZE_AXIS = {"mx_dequantize_rows": 1, "mx_dequantize_columns": 0}
 # Scales of rows, or of the columns of each group.
 CASTS = ("scale", "quantize", "dequantize")
+# Data in two layouts (docs/quantized-once.md).
+COPIED = ("rowwise_copied", "weights_copied")
+# Elements of a line that the kernel holds.
+MOST_COPIED = 7168
 JAGGED_CASTS = ("jagged_scale", "jagged_quantize", "jagged_dequantize")
 
 # Bytes of an element that is read and of those that are written.
 ELEMENT_BYTES = {
     "rowwise_and_colwise": 4,
     "weights_forward_and_dgrad": 4,
+    "divided_rowwise_and_colwise": 4,
+    "rowwise_copied": 4,
+    "weights_copied": 4,
     "mx_both": 4,
     "mx_weights_both": 4,
     "mx_square_both": 4,
@@ -65,6 +72,7 @@ BLOCK_BYTES = {"mx_both": 2, "mx_weights_both": 2, "mx_square_both": 2, "mx_scal
 E4M3 = "!fp8moe.e4m3"
 E8M0 = "f8E8M0FNU"
 COLUMNS = "#fp8moe.strided<[1, 0]>"
+ALIGNED = "#fp8moe.strided<[0, 1], align = 16>"
 PADDED = f"#fp8moe.strided<[1, 0], groups<dim = 0, pad = {PAD}>>"
 EXPERT_COLUMNS = "#fp8moe.strided<[0, 2, 1]>"
 # Padding of the scales of groups of rows, by the axis of their blocks.
@@ -105,6 +113,8 @@ class Case:
             names = ["x", "s"]
         else:
             names = ["x", "x1"][: len(self.sizes)] if self.tokens else ["x"]
+        if self.kernel.startswith("divided_"):
+            names += ["d0", "d1"]
         return names + (["offsets"] if self.groups else [])
 
     @property
@@ -112,6 +122,8 @@ class Case:
         """Names of the results, in pairs of data and scales where there are both."""
         if self.kernel.startswith("dual_") or "_and_" in self.kernel or self.kernel.endswith("_both"):
             return ["q", "s", "q1", "s1"]
+        if self.kernel in COPIED:
+            return ["q", "copy", "s"]
         if "dequantize" in self.kernel or self.kernel == "mx_scale_tiles":
             return ["y"]
         if self.kernel in CASTS + JAGGED_CASTS:
@@ -140,13 +152,18 @@ class Case:
 #: Kernels that take a number of groups.
 GROUPED = (
     "jagged_colwise", "jagged_colwise_padded", "jagged_colwise_column_major_input", "rowwise_and_colwise", "mx_rows", "mx_columns",
-    "mx_both",
+    "mx_both", "rowwise_copied", "divided_rowwise_and_colwise",
 )  # fmt: skip
 
 
 def cases_of(shapes):
     """The kernels of jagged groups for shapes (tokens, width, groups)."""
-    return [Case(kernel, tokens, [width], groups) for tokens, width, groups in shapes for kernel in GROUPED]
+    return [
+        Case(kernel, tokens, [width], groups)
+        for tokens, width, groups in shapes
+        for kernel in GROUPED
+        if kernel not in COPIED or width <= MOST_COPIED
+    ]
 
 
 def all_cases():
@@ -158,7 +175,8 @@ def all_cases():
         yield Case("jagged_colwise", tokens, [width], SKEWED_GROUPS, "skewed")
         yield Case("jagged_colwise_padded", tokens, [width], SKEWED_GROUPS)
         for groups in BOTH_GROUPS:
-            yield Case("rowwise_and_colwise", tokens, [width], groups)
+            for kernel in ("rowwise_and_colwise", "rowwise_copied", "divided_rowwise_and_colwise"):
+                yield Case(kernel, tokens, [width], groups)
         for kernel in ("mx_rows", "mx_columns", "mx_both"):
             for groups in MX_GROUPS:
                 yield Case(kernel, tokens, [width], groups)
@@ -173,6 +191,7 @@ def all_cases():
         yield Case("weights_forward", None, list(sizes))
         yield Case("weights_dgrad", None, list(sizes))
         yield Case("weights_forward_and_dgrad", None, list(sizes))
+        yield Case("weights_copied", None, list(sizes))
     for sizes in SMALL_WEIGHTS:
         yield Case("weights_forward_and_dgrad", None, list(sizes))
     for sizes in MX_WEIGHTS:
@@ -240,6 +259,36 @@ def emit_fp8(function, case):
             axes, results = "[0]", {f"q{i or ''}": columns[0], f"s{i or ''}": columns[1]}
         op = "jagged_dynamic_quantize" if case.groups else "dynamic_quantize"
         function.apply(f"{op} %{x}{function.groups} along {axes} rounding pow2", [x], results)
+
+
+def emit_divided(function, case):
+    (width,) = case.sizes
+    function.take("x", tensor(["?", width], "bf16", ALIGNED))
+    function.take("d0", tensor(["?"], "f32"))
+    function.take("d1", tensor([case.groups, width], "f32"))
+    divisors = f"divided(%d0, %d1 : {function.arguments['d0']}, {function.arguments['d1']})"
+    columns = tensor(["?", width], E4M3, PADDED), tensor([case.groups, width], "f32")
+    rows = tensor(["?", width], E4M3, ALIGNED), tensor(["?"], "f32")
+    op = f"jagged_dynamic_quantize %x{function.groups} {divisors} along [0, 1] rounding pow2"
+    function.apply(op, ["x"], data_and_scales(*zip(columns, rows)))
+
+
+def emit_rowwise_copied(function, case):
+    (width,) = case.sizes
+    function.take("x", tensor(["?", width], "bf16"))
+    results = {"q": tensor(["?", width], E4M3), "copy": tensor(["?", width], E4M3, PADDED), "s": tensor(["?"], "f32")}
+    function.apply(f"dynamic_quantize_copy %x along 1 rounding pow2{function.groups}", ["x"], results)
+
+
+def emit_weights_copied(function, case):
+    experts, _, n = case.sizes
+    function.take("x", tensor(case.sizes, "bf16", EXPERT_COLUMNS))
+    results = {
+        "q": tensor(case.sizes, E4M3, EXPERT_COLUMNS),
+        "copy": tensor(case.sizes, E4M3),
+        "s": tensor([experts, n], "f32"),
+    }
+    function.apply("dynamic_quantize_copy %x along 1 rounding pow2", ["x"], results)
 
 
 def emit_fp8_weights(function, case):
@@ -322,6 +371,12 @@ def emit_ir(case):
         emit_mx_scale_tiles(function, case)
     elif case.kernel in CASTS + JAGGED_CASTS:
         emit_cast(function, case)
+    elif case.kernel == "rowwise_copied":
+        emit_rowwise_copied(function, case)
+    elif case.kernel == "weights_copied":
+        emit_weights_copied(function, case)
+    elif case.kernel.startswith("divided_"):
+        emit_divided(function, case)
     elif case.tokens is None:
         emit_fp8_weights(function, case)
     else:

@@ -174,6 +174,20 @@ def mx_dequantize_columns(q, byte):
 # Results of a case
 # ===-----------------------------------------------------------------------===#
 
+def copied(x, axis):
+    """The copy is made contiguous by who compares it."""
+    q, scale = along(x, axis)
+    return q, q, scale
+
+
+def divided(x, of_rows, of_groups, ends):
+    """Exact, as divisors are powers of two; rows of no group have none."""
+    of_groups = torch.cat([of_groups, torch.ones_like(of_groups[:1])])
+    by_rows = (x.float() / of_rows.unsqueeze(1)).bfloat16()
+    by_groups = (x.float() / of_groups[group_of_rows(x, ends)]).bfloat16()
+    return (*jagged(by_rows, ends), *along(by_groups, 1))
+
+
 # Functions of the inputs in the order of Case.inputs; their values are in that of Case.outputs.
 REFERENCE = {
     "rowwise": lambda x: along(x, 1),
@@ -184,6 +198,9 @@ REFERENCE = {
     "jagged_colwise_column_major_input": jagged,
     "dual_jagged_colwise": lambda x, x1, ends: (*jagged(x, ends), *jagged(x1, ends)),
     "rowwise_and_colwise": lambda x, ends: (*jagged(x, ends), *along(x, 1)),
+    "divided_rowwise_and_colwise": divided,
+    "rowwise_copied": lambda x, ends: copied(x, 1),
+    "weights_copied": lambda x: copied(x, 1),
     "scale": lambda x: along(x, 1)[1:],
     "quantize": lambda x, scale: (quantize(x, scale.unsqueeze(1)),),
     "dequantize": lambda q, scale: (dequantize(q, 1 / scale.unsqueeze(1)),),
@@ -214,8 +231,10 @@ def expect(case, inputs, results):
         values = [torch.cat(parts) for parts in zip(*(REFERENCE[kernel](expert) for expert in x.split(1)))]
     else:
         values = list(REFERENCE[kernel](*inputs))
-    if case.kernel == "jagged_colwise_padded":
-        values[0] = pad_groups(values[0], inputs[-1], results["q"].shape[0])
+    # Which result has padded groups.
+    padded = {"jagged_colwise_padded": 0, "divided_rowwise_and_colwise": 0, "rowwise_copied": 1}.get(case.kernel)
+    if padded is not None:
+        values[padded] = pad_groups(values[padded], inputs[-1], results[case.outputs[padded]].shape[0])
     return dict(zip(case.outputs, values))
 
 

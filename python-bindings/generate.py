@@ -354,6 +354,7 @@ def attribute_kind(records, name):
     return fail(f"attribute {name} is stored as {storage}; teach this script to build it")
 
 
+VALUE_DEFAULTS = {"one": "", "optional": " = None", "variadic": " = ()"}
 VALUE_TYPES = {"one": "_core.Value", "optional": "Optional[_core.Value]", "variadic": "Sequence[_core.Value]"}
 
 
@@ -397,13 +398,11 @@ def generate_builder(op, operands, attributes, results, kinds, records):
     inferred = records.has_trait(op, "InferTypeOpAdaptor") or records.has_trait(
         op, "InferTypeOpAdaptorWithIsCompatible"
     )
-    positional = [
-        f"{snake(a.name)}: {VALUE_TYPES[a.kind]}" + (" = None" if a.kind == "optional" else "") for a in operands
-    ]
+    positional = [f"{snake(a.name)}: {VALUE_TYPES[a.kind]}{VALUE_DEFAULTS[a.kind]}" for a in operands]
     # An optional operand that is followed by others would make them optional too.
     keywords = []
-    if any(a.kind == "optional" for a in operands):
-        first = next(i for i, a in enumerate(operands) if a.kind == "optional")
+    if any(a.kind != "one" for a in operands):
+        first = next(i for i, a in enumerate(operands) if a.kind != "one")
         keywords, positional = positional[first:], positional[:first]
     for attribute in attributes:
         given = kinds[attribute.name].given

@@ -27,6 +27,7 @@ void fp8moe::buildLayoutPipeline(OpPassManager &pm, bool verifyOptimal) {
   SettleLayoutsOptions settling;
   settling.verifyOptimal = verifyOptimal;
   functions.addPass(createSettleLayouts(settling));
+  functions.addPass(createFuseCopies());
   functions.addPass(createReportCopies());
 }
 

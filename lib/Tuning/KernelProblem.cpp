@@ -62,7 +62,10 @@ LogicalResult fp8moe::requireKernels(Operation *op, const TargetInfo &target) {
   for (const TargetInfo &other : knownTargets())
     if (other.isGPU() && isSupported(*problem, op, other))
       diagnostic << other.chip << " or ";
-  return diagnostic << "'cpu'";
+  diagnostic << "'cpu'";
+  if (StringRef note = problem->describeKernels(op); !note.empty())
+    diagnostic.attachNote() << note;
+  return diagnostic;
 }
 
 LogicalResult KernelProblem::verifyChoice(TiledOpInterface op,

@@ -64,8 +64,13 @@ BUILDERS = {
         v["q"], v["s"], axis=1, direction="dequantize", result=t["x"]),
     "dynamic_quantize": lambda o, v, t: o.dynamic_quantize(
         v["x3"], axes=[1], rounding="pow2", quantized=[t["w"]], scales=[t["sw"]]),
+    "dynamic_quantize_copy": lambda o, v, t: o.dynamic_quantize_copy(
+        v["x"], axis=1, rounding="pow2", quantized=t["q"], copy=t["qc"], scales=t["s"]),
     "jagged_dynamic_quantize": lambda o, v, t: o.jagged_dynamic_quantize(
         v["x"], v["ends"], axes=[0, 1], rounding="pow2",
+        quantized=[t["qc"], t["q"]], scales=[t["sj"], t["s"]]),
+    "jagged_dynamic_quantize with divisors": lambda o, v, t: o.jagged_dynamic_quantize(
+        v["x"], v["ends"], divisors=[v["s"], v["sj"]], axes=[0, 1], rounding="pow2",
         quantized=[t["qc"], t["q"]], scales=[t["sj"], t["s"]]),
     "mx_quantize": lambda o, v, t: o.mx_quantize(
         v["x"], axes=[1], mode="rceil", quantized=[t["q"]], scales=[t["mx"]]),

@@ -65,6 +65,9 @@ public:
   /// What kernels tell apart among operations of one name, as an error says it
   /// behind the name: " with scales of blocks".
   virtual StringRef getVariant(Operation *) const { return ""; }
+  /// What kernels of that variant ask of an operation, as a note to the error
+  /// that there are none; empty where its name says enough.
+  virtual StringRef describeKernels(Operation *) const { return ""; }
   /// Stands before the numbers of operations in names of swept functions.
   virtual StringRef getSweepPrefix() const { return ""; }
 };

@@ -24,14 +24,46 @@ using namespace mlir::fp8moe;
 
 namespace {
 
+/// What elements of slices are divided by (Q11), a number for each place along
+/// the axis; with `group` those of one group.
+struct Divisors {
+  const TensorBuffer *buffer;
+  Value group;
+};
+
+/// [begin, end) of a dimension.
+struct Band {
+  int64_t dim;
+  Value begin, end;
+};
+
 /// The slices of `input` along `axis`, over [begin, end) of it. With `group`
 /// they are those of one jagged group, and scales have the group as first
-/// index.
+/// index. With `band` they are those of a part of another dimension.
 struct Slices {
   const TensorBuffer &input;
   int64_t axis;
   Value begin, end;
   Value group;
+  std::optional<Divisors> divisors = std::nullopt;
+  std::optional<Band> band = std::nullopt;
+
+  /// The f32 value of an element, divided where there are divisors.
+  Value loadElement(LoopBuilder &b, ArrayRef<Value> indices) const {
+    Value x = toF32(b, input.load(b, indices));
+    if (!divisors)
+      return x;
+    auto round = [&](Value f32) {
+      return toF32(b, fromF32(b, f32, input.getElementType()));
+    };
+    SmallVector<Value> place{indices[axis]};
+    if (divisors->group)
+      place.insert(place.begin(), divisors->group);
+    Value divisor = divisors->buffer->load(b, place);
+    Value factor =
+        round(arith::DivFOp::create(b, b.constantF32(1.0f), divisor));
+    return round(arith::MulFOp::create(b, x, factor));
+  }
 
   SmallVector<Value> getScaleIndices(ArrayRef<Value> indices) const {
     SmallVector<Value> result(indices);
@@ -50,8 +82,13 @@ struct Slices {
                     function_ref<void(ArrayRef<Value>)> body) const {
     SmallVector<int64_t> order = input.getMemoryOrder();
     llvm::erase(order, axis);
-    SmallVector<Value> lowers(input.sizes.size(), b.index(0));
-    b.nest(order, lowers, input.sizes, body);
+    nest(b, order, body);
+  }
+
+  /// One loop per dimension, in memory order.
+  void forEachElement(LoopBuilder &b,
+                      function_ref<void(ArrayRef<Value>)> body) const {
+    nest(b, input.getMemoryOrder(), body);
   }
 
   /// Visits every element together with something that its slice has, which
@@ -60,9 +97,8 @@ struct Slices {
                       function_ref<Value(ArrayRef<Value>)> prepare,
                       function_ref<void(ArrayRef<Value>, Value)> body) const {
     if (!areContiguous())
-      return input.forEachElement(
-          b, axis, begin, end,
-          [&](ArrayRef<Value> indices) { body(indices, prepare(indices)); });
+      return forEachElement(
+          b, [&](ArrayRef<Value> indices) { body(indices, prepare(indices)); });
     forEachSlice(b, [&](ArrayRef<Value> slice) {
       Value prepared = prepare(slice);
       b.forEach(begin, end, [&](Value i) {
@@ -72,6 +108,21 @@ struct Slices {
       });
     });
   }
+
+private:
+  /// A loop for each dimension of `order`, over what is in the slices.
+  void nest(LoopBuilder &b, ArrayRef<int64_t> order,
+            function_ref<void(ArrayRef<Value>)> body) const {
+    SmallVector<Value> lowers(input.sizes.size(), b.index(0)),
+        uppers(input.sizes);
+    lowers[axis] = begin;
+    uppers[axis] = end;
+    if (band) {
+      lowers[band->dim] = band->begin;
+      uppers[band->dim] = band->end;
+    }
+    b.nest(order, lowers, uppers, body);
+  }
 };
 
 /// All slices of a tensor along `axis`.
@@ -80,9 +131,9 @@ Slices getWholeSlices(LoopBuilder &b, const TensorBuffer &input, int64_t axis) {
 }
 
 /// Magnitude bits of one element.
-Value loadMagnitude(LoopBuilder &b, const TensorBuffer &input,
+Value loadMagnitude(LoopBuilder &b, const Slices &slices,
                     ArrayRef<Value> indices) {
-  return getMagnitudeBits(b, toF32(b, input.load(b, indices)));
+  return getMagnitudeBits(b, slices.loadElement(b, indices));
 }
 
 /// Scales of contiguous slices: one reduction each.
@@ -95,7 +146,7 @@ void writeContiguousScales(LoopBuilder &b, const Slices &slices,
                   [&](Value i, ValueRange carried) -> SmallVector<Value> {
                     SmallVector<Value> indices(slice);
                     indices[slices.axis] = i;
-                    Value magnitude = loadMagnitude(b, slices.input, indices);
+                    Value magnitude = loadMagnitude(b, slices, indices);
                     return {arith::MaxUIOp::create(b, carried[0], magnitude)};
                   })[0];
     scales.store(b, getScale(b, amax, fp8, rounding),
@@ -114,15 +165,13 @@ void writeStridedScales(LoopBuilder &b, const Slices &slices,
   slices.forEachSlice(b, [&](ArrayRef<Value> slice) {
     scales.store(b, b.constantF32(0.0f), slices.getScaleIndices(slice));
   });
-  slices.input.forEachElement(
-      b, slices.axis, slices.begin, slices.end, [&](ArrayRef<Value> indices) {
-        SmallVector<Value> scaleIndices = slices.getScaleIndices(indices);
-        Value magnitude = loadMagnitude(b, slices.input, indices);
-        Value amax =
-            arith::MaxUIOp::create(b, loadBits(scaleIndices), magnitude);
-        scales.store(b, arith::BitcastOp::create(b, b.getF32Type(), amax),
-                     scaleIndices);
-      });
+  slices.forEachElement(b, [&](ArrayRef<Value> indices) {
+    SmallVector<Value> scaleIndices = slices.getScaleIndices(indices);
+    Value magnitude = loadMagnitude(b, slices, indices);
+    Value amax = arith::MaxUIOp::create(b, loadBits(scaleIndices), magnitude);
+    scales.store(b, arith::BitcastOp::create(b, b.getF32Type(), amax),
+                 scaleIndices);
+  });
   slices.forEachSlice(b, [&](ArrayRef<Value> slice) {
     SmallVector<Value> scaleIndices = slices.getScaleIndices(slice);
     Value scale = getScale(b, loadBits(scaleIndices), fp8, rounding);
@@ -153,7 +202,7 @@ void writeQuantized(LoopBuilder &b, const Slices &slices,
       [&](ArrayRef<Value> indices, Value scale) {
         SmallVector<Value> to(indices);
         to[slices.axis] = b.add(indices[slices.axis], shift);
-        Value x = toF32(b, slices.input.load(b, indices));
+        Value x = slices.loadElement(b, indices);
         result.store(b, quantizeElement(b, x, scale, result.getElementType()),
                      to);
       });
@@ -226,12 +275,10 @@ static void lowerDequantize(DequantizeOp op, OpLowering &l) {
                 });
 }
 
-/// The pair of results of whole slices along `axis`.
-static void quantizeWholeSlices(OpLowering &l, const TensorBuffer &input,
-                                int64_t axis, const TensorBuffer &data,
-                                const TensorBuffer &scales,
-                                ScaleRounding rounding) {
-  Slices slices = getWholeSlices(l.b, input, axis);
+/// The pair of results of slices where they are in the input.
+static void quantizeSlices(OpLowering &l, const Slices &slices,
+                           const TensorBuffer &data, const TensorBuffer &scales,
+                           ScaleRounding rounding) {
   writeScales(l.b, slices, scales, data.getElementType(), rounding);
   writeQuantized(l.b, slices, scales, data, slices.begin);
 }
@@ -240,6 +287,7 @@ static void quantizeWholeSlices(OpLowering &l, const TensorBuffer &input,
 /// start where padding puts them, and padding is zero.
 static void quantizeJaggedSlices(OpLowering &l, const TensorBuffer &input,
                                  const TensorBuffer &offsets, int64_t axis,
+                                 std::optional<Divisors> divisors,
                                  const TensorBuffer &data,
                                  const TensorBuffer &scales,
                                  ScaleRounding rounding) {
@@ -247,7 +295,8 @@ static void quantizeJaggedSlices(OpLowering &l, const TensorBuffer &input,
   GroupPaddingAttr padding = getGroupPadding(data.type);
   GroupsEnd end = forEachGroup(
       b, offsets, input.sizes[axis], [&](const Group &group, Value start) {
-        Slices slices{input, axis, group.begin, group.end, group.number};
+        Slices slices{input,     axis,         group.begin,
+                      group.end, group.number, divisors};
         writeScales(b, slices, scales, data.getElementType(), rounding);
         writeQuantized(b, slices, scales, data, padding ? start : group.begin);
         return padding ? fillGroupPadding(b, data, padding, start,
@@ -260,21 +309,62 @@ static void quantizeJaggedSlices(OpLowering &l, const TensorBuffer &input,
 static void lowerDynamicQuantize(DynamicQuantizeOp op, OpLowering &l) {
   for (auto [axis, data, scales] :
        llvm::zip_equal(op.getAxes(), op.getQuantized(), op.getScales()))
-    quantizeWholeSlices(l, l.getBuffer(op.getInput()), axis, l.getBuffer(data),
-                        l.getBuffer(scales), op.getRounding());
+    quantizeSlices(l, getWholeSlices(l.b, l.getBuffer(op.getInput()), axis),
+                   l.getBuffer(data), l.getBuffer(scales), op.getRounding());
+}
+
+/// The pair of results of whole slices along the axis that is not jagged, where
+/// each group has divisors of its own. Slices of no group have none (Q11).
+static void quantizeSlicesOfGroups(JaggedDynamicQuantizeOp op,
+                                   const TensorBuffer &divisors,
+                                   OpLowering &l) {
+  const TensorBuffer &input = l.getBuffer(op.getInput());
+  int64_t jagged = op.getAxes()[0];
+  auto quantize = [&](std::optional<Divisors> ofGroup, Value begin, Value end) {
+    Slices slices = getWholeSlices(l.b, input, op.getAxes()[1]);
+    slices.divisors = ofGroup;
+    slices.band = Band{jagged, begin, end};
+    quantizeSlices(l, slices, l.getBuffer(op.getQuantized()[1]),
+                   l.getBuffer(op.getScales()[1]), op.getRounding());
+  };
+  Value end = forEachGroup(l.b, l.getBuffer(op.getOffsets()),
+                           input.sizes[jagged], [&](const Group &group) {
+                             quantize(Divisors{&divisors, group.number},
+                                      group.begin, group.end);
+                           });
+  quantize(std::nullopt, end, input.sizes[jagged]);
 }
 
 static void lowerJaggedDynamicQuantize(JaggedDynamicQuantizeOp op,
                                        OpLowering &l) {
   const TensorBuffer &input = l.getBuffer(op.getInput());
+  OperandRange divisors = op.getDivisors();
+  std::optional<Divisors> ofJagged;
+  if (!divisors.empty())
+    ofJagged = Divisors{&l.getBuffer(divisors[0]), /*group=*/Value()};
   // (J6): only the first axis is jagged.
   quantizeJaggedSlices(l, input, l.getBuffer(op.getOffsets()), op.getAxes()[0],
-                       l.getBuffer(op.getQuantized()[0]),
+                       ofJagged, l.getBuffer(op.getQuantized()[0]),
                        l.getBuffer(op.getScales()[0]), op.getRounding());
-  if (op.getAxes().size() == 2)
-    quantizeWholeSlices(l, input, op.getAxes()[1],
-                        l.getBuffer(op.getQuantized()[1]),
-                        l.getBuffer(op.getScales()[1]), op.getRounding());
+  if (op.getAxes().size() == 1)
+    return;
+  if (divisors.size() == 2)
+    return quantizeSlicesOfGroups(op, l.getBuffer(divisors[1]), l);
+  quantizeSlices(l, getWholeSlices(l.b, input, op.getAxes()[1]),
+                 l.getBuffer(op.getQuantized()[1]),
+                 l.getBuffer(op.getScales()[1]), op.getRounding());
+}
+
+static void lowerDynamicQuantizeCopy(DynamicQuantizeCopyOp op, OpLowering &l) {
+  const TensorBuffer &data = l.getBuffer(op.getQuantized());
+  const TensorBuffer &copy = l.getBuffer(op.getCopy());
+  quantizeSlices(l,
+                 getWholeSlices(l.b, l.getBuffer(op.getInput()), op.getAxis()),
+                 data, l.getBuffer(op.getScales()), op.getRounding());
+  if (GroupPaddingAttr padding = getGroupPadding(copy.type))
+    copyToPaddedGroups(l.b, data, l.getBuffer(op.getOffsets()), copy, padding);
+  else
+    copyElements(l.b, data, copy);
 }
 
 void mlir::fp8moe::populateQuantizePatterns(const TypeConverter &converter,
@@ -285,6 +375,7 @@ void mlir::fp8moe::populateQuantizePatterns(const TypeConverter &converter,
            LowerToLoops<QuantizeOp, lowerQuantize>,
            LowerToLoops<DequantizeOp, lowerDequantize>,
            LowerToLoops<DynamicQuantizeOp, lowerDynamicQuantize>,
-           LowerToLoops<JaggedDynamicQuantizeOp, lowerJaggedDynamicQuantize>>(
+           LowerToLoops<JaggedDynamicQuantizeOp, lowerJaggedDynamicQuantize>,
+           LowerToLoops<DynamicQuantizeCopyOp, lowerDynamicQuantizeCopy>>(
           converter, patterns.getContext());
 }

@@ -46,6 +46,9 @@ KernelChoiceAttr fp8moe::chooseQuantizeKernels(MLIRContext *context,
       getQuantizeAlternatives(work, target);
   SmallVector<AlternativeAttr> alternatives;
   addAlternatives(context, kernels, /*areGeneral=*/false, alternatives);
+  // What divides has nothing behind it.
+  if (work.divided)
+    return KernelChoiceAttr::get(context, alternatives);
   // What is behind them may have other ranges.
   if (!alternatives.empty())
     kernels = getGeneralQuantizeAlternatives(work, target);
@@ -56,7 +59,7 @@ KernelChoiceAttr fp8moe::chooseQuantizeKernels(MLIRContext *context,
 KernelChoiceAttr fp8moe::completeQuantizeKernels(KernelChoiceAttr choice,
                                                  const QuantizeWork &work,
                                                  const TargetInfo &target) {
-  if (takesEverything(choice))
+  if (work.divided || takesEverything(choice))
     return choice;
   SmallVector<AlternativeAttr> general;
   addAlternatives(choice.getContext(),
@@ -82,6 +85,8 @@ bool fp8moe::mayBeInRange(RangeAttr range, const QuantizeWork &work,
 static Cost estimateChoice(const QuantizeWork &work, KernelChoiceAttr choice,
                            const TargetInfo &target) {
   SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
+  if (tiles.empty())
+    return Cost::infinite();
   if (!choice)
     return chooseQuantizeTile(tiles).cost;
   QuantizeWork nominal = withNominalSizes(work);
@@ -200,7 +205,8 @@ KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
     if (!range)
       break;
   }
-  alternatives.push_back(choosePerAxisKernels(context, works, target));
+  if (!works[1].divided)
+    alternatives.push_back(choosePerAxisKernels(context, works, target));
   return KernelChoiceAttr::get(context, alternatives);
 }
 

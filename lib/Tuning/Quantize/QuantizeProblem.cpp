@@ -23,10 +23,7 @@ public:
     return isa<DynamicQuantizeOp, JaggedDynamicQuantizeOp>(op);
   }
   void visitWorks(Operation *op, ArrayRef<AssumedLayout> layouts,
-                  function_ref<void(const KernelWork &)> visit) const override {
-    for (const QuantizeWork &work : getQuantizeWorks(op, layouts))
-      visit(work);
-  }
+                  function_ref<void(const KernelWork &)> visit) const override;
   std::optional<Cost> estimate(Operation *op, ArrayRef<AssumedLayout> layouts,
                                const TargetInfo &target) const override {
     return estimateQuantize(op, layouts, target);
@@ -42,8 +39,61 @@ public:
                             const TargetInfo &target) const override;
   LogicalResult verifyChoice(TiledOpInterface op,
                              const TargetInfo &target) const override;
+  StringRef getVariant(Operation *op) const override;
+  StringRef describeKernels(Operation *op) const override;
 };
 } // namespace
+
+//===----------------------------------------------------------------------===//
+// Divisors
+//===----------------------------------------------------------------------===//
+
+static OperandRange getDivisors(Operation *op) {
+  if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
+    return jagged.getDivisors();
+  return op->getOperands().take_front(0);
+}
+
+/// Quantized tensors come first, then their scales.
+static bool isAxisRead(Operation *op, unsigned axis) {
+  unsigned axes = op->getNumResults() / 2;
+  return !op->getResult(axis).use_empty() ||
+         !op->getResult(axes + axis).use_empty();
+}
+
+/// Whether somebody reads rows that are divided, for which there are only
+/// kernels along both axes.
+static bool hasDividedRows(Operation *op) {
+  return getDivisors(op).size() == 2 && isAxisRead(op, 1);
+}
+
+void QuantizeProblem::visitWorks(
+    Operation *op, ArrayRef<AssumedLayout> layouts,
+    function_ref<void(const KernelWork &)> visit) const {
+  SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op, layouts);
+  if (works.size() == 2 && works[1].divided) {
+    if (hasDividedRows(op))
+      return visit(BothAxesWork(works));
+    works.pop_back();
+  }
+  for (const QuantizeWork &work : works)
+    visit(work);
+}
+
+StringRef QuantizeProblem::getVariant(Operation *op) const {
+  return getDivisors(op).empty() ? "" : " with divisors";
+}
+
+StringRef QuantizeProblem::describeKernels(Operation *op) const {
+  if (getDivisors(op).empty())
+    return "";
+  return "with divisors there are kernels along groups of at least one "
+         "contiguous row, with a multiple of 8 bytes each, to data that is "
+         "contiguous along the groups, and along both axes, where besides rows "
+         "have a known length of a multiple of 16 bytes, in the data, too, of "
+         "at most some 24 KiB, and stay contiguous, and both have one FP8 type "
+         "and a divisor";
+}
 
 //===----------------------------------------------------------------------===//
 // One kernel for each axis
@@ -56,12 +106,13 @@ public:
 ///     %q0, %s0 = dynamic_quantize %x along [1]
 ///     %q1, %s1 = dynamic_quantize %x along [0]
 template <typename OpTy>
-static SmallVector<Operation *, 2> splitAxes(OpTy op, Value offsets) {
+static SmallVector<Operation *, 2> splitAxes(OpTy op, Value offsets,
+                                             ValueRange divisors) {
   OpBuilder builder(op);
   SmallVector<Operation *, 2> parts;
   for (auto [index, axis] : llvm::enumerate(op.getAxes())) {
     Value data = op.getQuantized()[index], scales = op.getScales()[index];
-    if (data.use_empty() && scales.use_empty())
+    if (!isAxisRead(op, index))
       continue;
     KernelChoiceAttr tiles = getAxisChoice(op.getTilesAttr(), index);
     Operation *part;
@@ -70,6 +121,7 @@ static SmallVector<Operation *, 2> splitAxes(OpTy op, Value offsets) {
       part = JaggedDynamicQuantizeOp::create(
           builder, op.getLoc(), TypeRange(data.getType()),
           TypeRange(scales.getType()), op.getInput(), offsets,
+          divisors.take_front(std::min<size_t>(divisors.size(), 1)),
           ArrayRef<int64_t>(axis), op.getRounding(), tiles);
     else
       part = DynamicQuantizeOp::create(
@@ -85,14 +137,14 @@ static SmallVector<Operation *, 2> splitAxes(OpTy op, Value offsets) {
 }
 
 /// True when one kernel makes all results. Along two axes, somebody must read
-/// those of each: quantized tensors come first, then their scales.
+/// those of each, unless what is read has no kernel of its own.
 static bool isOneKernel(Operation *op, const TargetInfo &target) {
   if (cast<KernelOpInterface>(op).getNumPasses(target) == 1)
     return true;
-  unsigned axes = op->getNumResults() / 2;
-  for (unsigned axis : llvm::seq(axes))
-    if (op->getResult(axis).use_empty() &&
-        op->getResult(axes + axis).use_empty())
+  if (hasDividedRows(op))
+    return true;
+  for (unsigned axis : llvm::seq(op->getNumResults() / 2))
+    if (!isAxisRead(op, axis))
       return false;
   // Tiles that are written are completed, or reported where they are not legal.
   if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr())
@@ -108,8 +160,8 @@ QuantizeProblem::split(Operation *op, const TargetInfo &target) const {
   if (isOneKernel(op, target))
     return {op};
   if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    return splitAxes(jagged, jagged.getOffsets());
-  return splitAxes(cast<DynamicQuantizeOp>(op), Value());
+    return splitAxes(jagged, jagged.getOffsets(), jagged.getDivisors());
+  return splitAxes(cast<DynamicQuantizeOp>(op), Value(), ValueRange());
 }
 
 //===----------------------------------------------------------------------===//
@@ -131,6 +183,7 @@ KernelChoiceAttr QuantizeProblem::complete(TiledOpInterface op,
   if (works.size() == 1)
     return completeQuantizeKernels(choice, works.front(), target);
   bool isComplete =
+      works[1].divided ||
       isa<PerAxisAttr>(llvm::to_vector(choice.getEntries()).back().getTile());
   if (isComplete)
     return choice;
@@ -153,7 +206,13 @@ static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
                                 const TargetInfo &target) {
   auto alternatives = llvm::to_vector(choice.getEntries());
   auto perAxis = dyn_cast<PerAxisAttr>(alternatives.back().getTile());
-  if (!perAxis)
+  bool isDivided = works[1].divided;
+  if (isDivided && perAxis)
+    return op->emitError("'")
+           << op->getName()
+           << "' with divisors of both axes expects one tile for both; remove "
+              "#fp8moe.per_axis<[...]>";
+  if (!perAxis && !isDivided)
     return op->emitError("'")
            << op->getName() << "' along " << works.size()
            << " axes expects #fp8moe.per_axis<[...]> with a choice for each as "
@@ -164,7 +223,7 @@ static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
     for (const QuantizeTileCost &tile : alternative.tiles)
       legal.push_back(getQuantizeTile(op->getContext(), tile.config));
   for (AlternativeAttr alternative :
-       ArrayRef<AlternativeAttr>(alternatives).drop_back()) {
+       ArrayRef(alternatives).drop_back(isDivided ? 0 : 1)) {
     if (llvm::is_contained(legal, alternative.getTile()))
       continue;
     std::string expected = llvm::join(
@@ -178,6 +237,8 @@ static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
            << (legal.empty() ? "a kernel for each axis only" : expected)
            << "; use that, or no tiles";
   }
+  if (isDivided)
+    return success();
   for (auto [index, work] : llvm::enumerate(works))
     if (failed(verifyChoice(op, getAxisChoice(choice, index), work, target)))
       return failure();
@@ -190,6 +251,12 @@ LogicalResult QuantizeProblem::verifyChoice(TiledOpInterface op,
   if (!choice)
     return success();
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
+  if (works.front().divided &&
+      (choice.size() > 1 || choice.getFirst().getRange()))
+    return op->emitError("'")
+           << op->getName()
+           << "' with divisors expects one tile, without a range: it has "
+              "nothing to choose from; remove the others";
   if (works.size() == 1)
     return fp8moe::verifyChoice(op, choice, works.front(), target);
   return verifyAxes(op, choice, works, target);
@@ -254,6 +321,8 @@ std::string QuantizeProblem::explainChoice(Operation *op,
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
   if (works.empty() || !choice)
     return "";
+  if (works.size() > 1 && works[1].divided)
+    return "both axes at once; there is no other kernel with divisors";
   if (works.size() > 1)
     return llvm::formatv("both axes at once; a kernel for each takes {0:f1} us",
                          estimateApart(works, target).time / 1e6);

@@ -347,6 +347,7 @@ getAxisWork(Value input, Value quantized, Value offsets, int64_t axis,
 
 template <typename OpTy>
 static SmallVector<QuantizeWork, 2> getWorks(OpTy op, Value offsets,
+                                             size_t numDivisors,
                                              ArrayRef<AssumedLayout> layouts) {
   SmallVector<QuantizeWork, 2> works;
   for (auto [index, axis] : llvm::enumerate(op.getAxes())) {
@@ -357,6 +358,7 @@ static SmallVector<QuantizeWork, 2> getWorks(OpTy op, Value offsets,
     if (!work)
       return {};
     work->powerOfTwo = op.getRounding() == ScaleRounding::Pow2;
+    work->divided = index < numDivisors;
     works.push_back(*work);
   }
   return works;
@@ -378,9 +380,10 @@ getScaleWorks(OpTy op, Value offsets, ArrayRef<AssumedLayout> layouts) {
 SmallVector<QuantizeWork, 2>
 fp8moe::getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts) {
   if (auto quantize = dyn_cast<DynamicQuantizeOp>(op))
-    return getWorks(quantize, Value(), layouts);
+    return getWorks(quantize, Value(), /*numDivisors=*/0, layouts);
   if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    return getWorks(quantize, quantize.getOffsets(), layouts);
+    return getWorks(quantize, quantize.getOffsets(),
+                    quantize.getDivisors().size(), layouts);
   if (auto cast = dyn_cast<QuantizeOp>(op))
     if (std::optional<QuantizeWork> work =
             getAxisWork(cast.getInput(), cast.getResult(), cast.getOffsets(),

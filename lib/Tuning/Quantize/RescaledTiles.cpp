@@ -73,11 +73,12 @@ bool fp8moe::canRescale(const QuantizeWork &columns, const QuantizeWork &rows) {
                           : rows.segments == columns.segments &&
                                 rows.segmentDim == columns.segmentDim;
   bool isPadded = columns.outputPadding > 1;
-  return columns.powerOfTwo && rows.powerOfTwo && !rows.jagged &&
-         haveSegments && rows.inputRowStride == 1 &&
-         rows.outputRowStride == 1 && columns.outputRowStride == 1 &&
-         !ShapedType::isDynamic(rows.rows) && rows.rows == columns.columns &&
-         rows.rows % kOutputChunk == 0 && rows.rows > 0 &&
+  return columns.powerOfTwo && rows.powerOfTwo && !columns.divided &&
+         !rows.divided && !rows.jagged && haveSegments &&
+         rows.inputRowStride == 1 && rows.outputRowStride == 1 &&
+         columns.outputRowStride == 1 && !ShapedType::isDynamic(rows.rows) &&
+         rows.rows == columns.columns && rows.rows % kOutputChunk == 0 &&
+         rows.rows > 0 &&
          hasAlignedRows(rows.inputColumnStride, rows.inputBytes) &&
          hasAlignedRows(rows.outputColumnStride, 1) &&
          (!isPadded || (columns.outputPadding % rescaled::kLineAlignment == 0 &&

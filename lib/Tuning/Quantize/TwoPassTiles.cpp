@@ -256,9 +256,11 @@ protected:
 };
 } // namespace
 
-void TwoPassFamily::addTiles(const QuantizeWork &, const QuantizeWork &work,
-                             const TargetInfo &target,
+void TwoPassFamily::addTiles(const QuantizeWork &known,
+                             const QuantizeWork &work, const TargetInfo &target,
                              SmallVectorImpl<QuantizeTileCost> &tiles) const {
+  if (known.divided)
+    return;
   const TwoPassCalibration *calibration = getTwoPassCalibration(target.chip);
   if (!calibration)
     return;

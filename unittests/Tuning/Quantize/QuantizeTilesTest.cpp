@@ -296,6 +296,38 @@ TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
   EXPECT_FALSE(getBothAxesTiles(works, target).empty());
 }
 
+/// Only the single-pass kernels of sm_90a divide what they read; all others
+/// refuse it, also one axis of two.
+TEST(QuantizeTilesTest, OnlySinglePassesDivide) {
+  for (const TargetInfo &target : knownTargets()) {
+    if (!target.isGPU())
+      continue;
+    bool divides = target.chip == "sm_90a";
+    for (QuantizeWork columns :
+         {jaggedOuterTransposing(16384, 2048, 8), jaggedInner(16384, 2048, 8),
+          jaggedOuter(16384, 2048, 8), rowwise(16384, 2048)}) {
+      columns.divided = true;
+      for (const QuantizeTileCost &tile : rankQuantizeTiles(columns, target))
+        EXPECT_TRUE(divides &&
+                    tile.config.method == QuantizeMethod::SinglePassOuter)
+            << describe(columns);
+    }
+    QuantizeWork works[] = {jaggedOuterTransposing(131072, 2048, 8),
+                            rowwise(131072, 2048)};
+    works[0].divided = true;
+    EXPECT_TRUE(getBothAxesTiles(works, target).empty());
+    works[1].divided = true;
+    BothAxesAlternative both = findBothAxes(works, target);
+    EXPECT_EQ(both.tiles.size(), divides ? 1u : 0u);
+    if (!divides)
+      continue;
+    // Groups that are large for the cache have no other kernel.
+    EXPECT_TRUE(both.isWorthwhile);
+    EXPECT_FALSE(both.range);
+    EXPECT_EQ(both.tiles[0].config.method, QuantizeMethod::SinglePassBothAxes);
+  }
+}
+
 /// What a program asks of its card is, on the card that the target describes,
 /// what decides where the number of tokens is known: 30 MiB on an H200.
 TEST(QuantizeTilesTest, BothAxesTakeThePartOfTheCacheThatIsUsable) {

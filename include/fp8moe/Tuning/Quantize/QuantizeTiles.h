@@ -147,6 +147,8 @@ struct QuantizeWork : KernelWorkBase<QuantizeWork> {
   /// Nobody wants the values. Tiles are ranked as if there were an output that
   /// lies as the input does.
   bool scalesOnly = false;
+  /// Elements are divided before anything else (Q11).
+  bool divided = false;
 };
 
 /// The quantizations along both axes of one tensor.

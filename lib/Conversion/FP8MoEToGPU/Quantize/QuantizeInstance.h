@@ -15,9 +15,10 @@
 
 namespace mlir::fp8moe {
 
-/// The buffers of a quantization; `offsets` only when it is jagged.
+/// The buffers of a quantization; `offsets` only when it is jagged, `divisors`
+/// only when it divides.
 struct QuantizeBuffers {
-  Value input, offsets, output, scales;
+  Value input, offsets, output, scales, divisors;
 };
 
 /// A quantization along one axis.

@@ -27,6 +27,20 @@ public:
         isNeeded(instance.isNeeded), problem(operands.problem),
         sizes(operands.sizes), buffers(operands.buffers), lowering(lowering) {}
 
+  /// Appends all sizes to `numbers`, which tell kernels apart. Returns those
+  /// that are arguments of the kernel, as only the run time knows them.
+  static SmallVector<OpFoldResult>
+  addSizes(const QuantizeSizes<OpFoldResult> &sizes,
+           SmallVectorImpl<int64_t> &numbers) {
+    SmallVector<OpFoldResult> arguments;
+    for (auto member : QuantizeSizes<OpFoldResult>::members()) {
+      numbers.push_back(getStaticSize(sizes.*member));
+      if (ShapedType::isDynamic(numbers.back()))
+        arguments.push_back(sizes.*member);
+    }
+    return arguments;
+  }
+
 protected:
   Value index(OpFoldResult value) {
     return materializeSize(builder, b.getLoc(), value);
@@ -68,21 +82,8 @@ protected:
     llvm_unreachable("unknown kind of demand");
   }
 
-  /// Appends all sizes to `numbers`, which tell kernels apart. Returns those
-  /// that are arguments of the kernel, as only the run time knows them.
   SmallVector<OpFoldResult> addSizes(SmallVectorImpl<int64_t> &numbers) {
     return addSizes(sizes, numbers);
-  }
-  static SmallVector<OpFoldResult>
-  addSizes(const QuantizeSizes<OpFoldResult> &sizes,
-           SmallVectorImpl<int64_t> &numbers) {
-    SmallVector<OpFoldResult> arguments;
-    for (auto member : QuantizeSizes<OpFoldResult>::members()) {
-      numbers.push_back(getStaticSize(sizes.*member));
-      if (ShapedType::isDynamic(numbers.back()))
-        arguments.push_back(sizes.*member);
-    }
-    return arguments;
   }
 
   ImplicitLocOpBuilder b;

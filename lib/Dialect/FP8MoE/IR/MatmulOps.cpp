@@ -64,6 +64,9 @@ static LogicalResult verifyScalePresence(MatmulOpInterface op) {
   if (fp8 && !op.getScaleA() && op.getScaleB())
     return op.emitOpError("has scales of the second operand only; give those "
                           "of the first one, too");
+  if (fp8 && op.getScaleA() && !op.getDirection())
+    return op.emitOpError("has scales of slices (f32) and no direction; add "
+                          "'direction quantize' or 'direction dequantize'");
   bool hasScales = op.getScaleA() || op.getScaleB();
   if (fp8 != hasScales || fp8 != op.getDirection().has_value())
     return op.emitOpError()

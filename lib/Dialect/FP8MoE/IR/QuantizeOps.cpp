@@ -346,11 +346,37 @@ LogicalResult DynamicQuantizeOp::reifyResultSizes(
   return success();
 }
 
+/// Checks what divides elements: by element of the jagged axis, and by group
+/// and slice of it.
+static LogicalResult verifyDivisors(JaggedDynamicQuantizeOp op) {
+  OperandRange divisors = op.getDivisors();
+  if (divisors.size() > op.getAxes().size())
+    return op.emitOpError("expects at most one divisor for each axis, found ")
+           << divisors.size() << " for " << op.getAxes().size();
+  RankedTensorType input = op.getInput().getType();
+  int64_t axis = op.getAxes()[0];
+  int64_t shapes[][2] = {
+      {input.getDimSize(axis), 0},
+      {op.getOffsets().getType().getDimSize(0), input.getDimSize(1 - axis)}};
+  for (auto [index, divisor] : llvm::enumerate(divisors)) {
+    auto type = cast<RankedTensorType>(divisor.getType());
+    if (failed(verifyShape(op, "divisor #" + Twine(index), type,
+                           ArrayRef(shapes[index]).take_front(index + 1),
+                           index == 0
+                               ? "one for each element of the jagged axis"
+                               : "groups, then the other dimension")) ||
+        failed(verifyDenseRowMajor(op, "divisor #" + Twine(index), type)))
+      return failure();
+  }
+  return success();
+}
+
 LogicalResult JaggedDynamicQuantizeOp::verify() {
   RankedTensorType input = getInput().getType();
   if (failed(verifyAxes(*this, getAxes(), input)) ||
       failed(verifyTiles(*this, getAxes().size())) ||
-      failed(verifySlices(*this, input, getOffsets(), getAxes()[0])))
+      failed(verifySlices(*this, input, getOffsets(), getAxes()[0])) ||
+      failed(verifyDivisors(*this)))
     return failure();
   for (auto [i, axis] : llvm::enumerate(getAxes())) {
     // Only the first axis is jagged.
@@ -365,6 +391,18 @@ LogicalResult JaggedDynamicQuantizeOp::verify() {
       return failure();
   }
   return success();
+}
+
+void JaggedDynamicQuantizeOp::getEqualSizes(
+    SmallVectorImpl<EqualSizes> &pairs) {
+  int64_t axis = getAxes()[0];
+  OperandRange divisors = getDivisors();
+  if (!divisors.empty())
+    pairs.push_back({divisors[0], 0, getInput(), axis});
+  if (divisors.size() == 2) {
+    pairs.push_back({divisors[1], 0, getOffsets(), 0});
+    pairs.push_back({divisors[1], 1, getInput(), 1 - axis});
+  }
 }
 
 LogicalResult JaggedDynamicQuantizeOp::reifyResultSizes(
@@ -386,6 +424,64 @@ LogicalResult JaggedDynamicQuantizeOp::reifyResultSizes(
       offsets = getOffsets();
     sizes.push_back(scaleSizes(size, getInput(), offsets, axis));
   }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// DynamicQuantizeCopyOp
+//===----------------------------------------------------------------------===//
+
+/// Checks the copy, whose groups may be padded along any dimension.
+static LogicalResult verifyCopy(DynamicQuantizeCopyOp op) {
+  RankedTensorType data = op.getQuantized().getType(),
+                   copy = op.getCopy().getType();
+  if (copy.getElementType() != data.getElementType())
+    return op.emitOpError("expects a copy of ")
+           << data.getElementType() << ", as the data, found "
+           << copy.getElementType();
+  SmallVector<int64_t> shape(op.getInput().getType().getShape());
+  GroupPaddingAttr padding = fp8moe::getGroupPadding(copy);
+  if (static_cast<bool>(padding) != static_cast<bool>(op.getOffsets()))
+    return op.emitOpError(padding
+                              ? "needs the group offsets to pad groups of the "
+                                "copy; add 'groups(%offsets : tensor<Exi32>)'"
+                              : "has group offsets, but its copy has no padded "
+                                "groups; remove them");
+  if (padding)
+    shape[padding.getDim()] =
+        paddedExtent(shape[padding.getDim()],
+                     op.getOffsets().getType().getDimSize(0), padding.getPad());
+  if (failed(verifyShape(op, "the copy", copy, shape,
+                         padding ? "that of the input, with the padded extent"
+                                 : "that of the input")) ||
+      failed(verifyWritable(op, "the copy", copy)))
+    return failure();
+  if (haveSameLayout(data, copy))
+    return op.emitOpError("expects a copy in another layout than the data; use "
+                          "fp8moe.dynamic_quantize");
+  return success();
+}
+
+LogicalResult DynamicQuantizeCopyOp::verify() {
+  RankedTensorType input = getInput().getType();
+  if (failed(verifySlices(*this, input, {}, getAxis())) ||
+      failed(verifyOffsets(*this, getOffsets())) ||
+      failed(verifyQuantized(*this, "0", getQuantized().getType(),
+                             getScales().getType(), input, {}, getAxis())))
+    return failure();
+  return verifyCopy(*this);
+}
+
+LogicalResult DynamicQuantizeCopyOp::reifyResultSizes(
+    OpBuilder &builder, Location loc, GetDimFn getDim,
+    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  SizeBuilder size(builder, loc, getDim);
+  sizes.push_back(size.shape(getInput()));
+  SmallVector<OpFoldResult> &copy = sizes.emplace_back(size.shape(getInput()));
+  if (GroupPaddingAttr padding = fp8moe::getGroupPadding(getCopy().getType()))
+    copy[padding.getDim()] = size.paddedExtent(
+        copy[padding.getDim()], size.dim(getOffsets(), 0), padding.getPad());
+  sizes.push_back(scaleSizes(size, getInput(), {}, getAxis()));
   return success();
 }
 
@@ -426,6 +522,13 @@ TensorAccess JaggedDynamicQuantizeOp::getTensorAccess(Value tensor,
                                                       const TargetInfo &) {
   return tensor == getInput() || llvm::is_contained(getQuantized(), tensor)
              ? walkSlices(tensor, getAxes()[0])
+             : TensorAccess::fixed();
+}
+
+TensorAccess DynamicQuantizeCopyOp::getTensorAccess(Value tensor,
+                                                    const TargetInfo &) {
+  return tensor == getInput() || tensor == getQuantized()
+             ? walkSlices(tensor, getAxis())
              : TensorAccess::fixed();
 }
 

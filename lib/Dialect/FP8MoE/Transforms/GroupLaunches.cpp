@@ -44,7 +44,8 @@ using LaunchKey = std::tuple<Block *, Value, int64_t, const KernelFamily *>;
 /// Nothing when the kernel of `op` is launched in a way of its own.
 static std::optional<LaunchKey> getLaunchKey(JaggedDynamicQuantizeOp op) {
   KernelChoiceAttr choice = op.getTilesAttr();
-  if (!choice || choice.size() != 1 || op.getAxes().size() != 1)
+  if (!choice || choice.size() != 1 || op.getAxes().size() != 1 ||
+      !op.getDivisors().empty())
     return std::nullopt;
   TileAttrInterface tile = choice.getFirst().getTile();
   const KernelFamily *family = findKernelFamily(tile);

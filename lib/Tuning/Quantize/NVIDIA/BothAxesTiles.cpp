@@ -80,8 +80,11 @@ protected:
 /// card runs the program: what is usable follows from its two halves, which all
 /// cards of a chip have.
 RangeAttr SinglePassBothAxesFamily::getRange(MLIRContext *context,
-                                             ArrayRef<QuantizeWork>,
+                                             ArrayRef<QuantizeWork> works,
                                              const TargetInfo &target) const {
+  // There are no other kernels for both divisors.
+  if (works[0].divided)
+    return {};
   return RangeAttr::get(context, Quantity::GroupBytes, /*above=*/0,
                         target.l2.usablePercent, /*percent_of_l2=*/true);
 }
@@ -90,6 +93,8 @@ SmallVector<QuantizeTileCost>
 SinglePassBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
                                    const TargetInfo &target) const {
   if (works.size() != 2 || !works[0].jagged ||
+      works[0].divided != works[1].divided ||
+      works[0].fp8Type != works[1].fp8Type ||
       !target.has(Feature::RegisterReallocation))
     return {};
   const QuantizeWork &columns = works[0], &rows = works[1];

@@ -94,7 +94,7 @@ func.func @f(%a: tensor<8x4x!fp8moe.e4m3>, %b: tensor<2x4x6x!fp8moe.e4m3>, %ends
 // -----
 
 func.func @f(%a: tensor<8x4x!fp8moe.e4m3>, %b: tensor<2x4x6x!fp8moe.e4m3>, %ends: tensor<2xi32>, %sa: tensor<8xf32>, %sb: tensor<2x6xf32>) {
-  // expected-error @below {{multiplies FP8 operands and needs 'scales(...)' and 'direction quantize' or 'direction dequantize'}}
+  // expected-error @below {{has scales of slices (f32) and no direction; add 'direction quantize' or 'direction dequantize'}}
   %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) scales(%sa, %sb : tensor<8xf32>, tensor<2x6xf32>)
       : tensor<8x4x!fp8moe.e4m3>, tensor<2x4x6x!fp8moe.e4m3> -> tensor<8x6xf32>
   return
@@ -139,7 +139,7 @@ func.func @f(%a: tensor<8x4xbf16>, %b: tensor<2x4x6xbf16>, %ends: tensor<2xi32>,
 // -----
 
 func.func @f(%a: tensor<8x4x!fp8moe.e4m3>, %b: tensor<2x4x6x!fp8moe.e4m3>, %ends: tensor<2xi32>, %s: tensor<8xf32>) {
-  // expected-error @below {{multiplies FP8 operands and needs 'scales(...)' and 'direction quantize' or 'direction dequantize'}}
+  // expected-error @below {{has scales of slices (f32) and no direction; add 'direction quantize' or 'direction dequantize'}}
   %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) scales(%s : tensor<8xf32>)
       : tensor<8x4x!fp8moe.e4m3>, tensor<2x4x6x!fp8moe.e4m3> -> tensor<8x6xf32>
   return

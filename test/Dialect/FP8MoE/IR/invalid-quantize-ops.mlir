@@ -408,6 +408,53 @@ func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>) {
 
 // -----
 
+func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>, %d: tensor<4xf32>, %e: tensor<3x8xf32>) {
+  // expected-error @below {{expects at most one divisor for each axis, found 2 for 1}}
+  %0:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>)
+      divided(%d, %e : tensor<4xf32>, tensor<3x8xf32>) along [0] rounding pow2
+      : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<3x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>, %d: tensor<8xf32>) {
+  // expected-error @below {{expects divisor #0 to have shape [4] (one for each element of the jagged axis), found [8]}}
+  %0:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>) divided(%d : tensor<8xf32>) along [0] rounding pow2
+      : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<3x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>, %d: tensor<4xf32, #fp8moe.strided<[0], strides = [2]>>) {
+  // expected-error @below {{expects divisor #0 to be dense row-major, found #fp8moe.strided<[0], strides = [2]>}}
+  %0:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>) divided(%d : tensor<4xf32, #fp8moe.strided<[0], strides = [2]>>) along [0] rounding pow2
+      : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<3x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>, %d: tensor<4xf32>, %e: tensor<8x3xf32>) {
+  // expected-error @below {{expects divisor #1 to have shape [3, 8] (groups, then the other dimension), found [8, 3]}}
+  %0:4 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>)
+      divided(%d, %e : tensor<4xf32>, tensor<8x3xf32>) along [0, 1] rounding pow2
+      : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<4x8x!fp8moe.e4m3>, tensor<3x8xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>, %d: tensor<4xf8E8M0FNU>) {
+  // expected-error @below {{must be variadic of tensor of f32 whose encoding, if any, is a layout, but got 'tensor<4xf8E8M0FNU>'}}
+  %0:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>) divided(%d : tensor<4xf8E8M0FNU>) along [0] rounding pow2
+      : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<3x8xf32>
+  return
+}
+
+// -----
+
 func.func @f(%x: tensor<4x8x2xf32>, %ends: tensor<3xi32>) {
   // expected-error @below {{expects an input of rank 2 when groups are given, found rank 3}}
   %0:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>) along [0] rounding pow2 : tensor<4x8x2xf32>
@@ -477,5 +524,63 @@ func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xf32>) {
   // expected-error @below {{operand #1 must be 1-D tensor of i32 group ends whose encoding, if any, is a layout, but got 'tensor<3xf32>'}}
   %0:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xf32>) along [0] rounding pow2 : tensor<4x8xf32>
       -> tensor<4x8x!fp8moe.e4m3>, tensor<3x8xf32>
+  return
+}
+
+// -----
+
+// dynamic_quantize_copy
+
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error @below {{expects an axis from 0 to 1 for an input of type 'tensor<4x8xf32>', found 2}}
+  %0:3 = fp8moe.dynamic_quantize_copy %x along 2 rounding pow2 : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<4x8x!fp8moe.e4m3, #fp8moe.strided<[1, 0]>>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error @below {{expects a copy of '!fp8moe.e4m3', as the data, found '!fp8moe.e5m2'}}
+  %0:3 = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<4x8x!fp8moe.e5m2, #fp8moe.strided<[1, 0]>>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error @below {{needs the group offsets to pad groups of the copy; add 'groups(%offsets : tensor<Exi32>)'}}
+  %0:3 = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<20x8x!fp8moe.e4m3, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 4>>>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>) {
+  // expected-error @below {{has group offsets, but its copy has no padded groups; remove them}}
+  %0:3 = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 groups(%ends : tensor<3xi32>) : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<4x8x!fp8moe.e4m3, #fp8moe.strided<[1, 0]>>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>) {
+  // expected-error @below {{expects the copy to have shape [16, 8] (that of the input, with the padded extent), found [4, 8]}}
+  %0:3 = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 groups(%ends : tensor<3xi32>) : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<4x8x!fp8moe.e4m3, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 4>>>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error @below {{expects a copy in another layout than the data; use fp8moe.dynamic_quantize}}
+  %0:3 = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<4x8x!fp8moe.e4m3>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error @below {{expects scales #0}}
+  %0:3 = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<4x8x!fp8moe.e4m3, #fp8moe.strided<[1, 0]>>, tensor<8xf32>
   return
 }

@@ -93,6 +93,19 @@ func.func @jagged_dynamic_quantize_padded(%x: tensor<100x128xf32>, %ends: tensor
   return
 }
 
+// CHECK-LABEL: func.func @jagged_dynamic_quantize_divided(
+func.func @jagged_dynamic_quantize_divided(%x: tensor<?x128xbf16>, %ends: tensor<8xi32>, %d0: tensor<?xf32>,
+                                           %d1: tensor<8x128xf32>) {
+  // CHECK: fp8moe.jagged_dynamic_quantize %{{.*}} groups(%{{.*}} : tensor<8xi32>) divided(%{{.*}} : tensor<?xf32>) along [0] rounding pow2 : tensor<?x128xbf16>
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) divided(%d0 : tensor<?xf32>) along [0]
+      rounding pow2 : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3, #colMajor>, tensor<8x128xf32>
+  // CHECK: divided(%{{.*}}, %{{.*}} : tensor<?xf32>, tensor<8x128xf32>) along [0, 1] rounding pow2
+  %q0, %q1, %s0, %s1 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>)
+      divided(%d0, %d1 : tensor<?xf32>, tensor<8x128xf32>) along [0, 1] rounding pow2 : tensor<?x128xbf16>
+      -> tensor<?x128x!fp8moe.e4m3, #colMajor>, tensor<?x128x!fp8moe.e4m3>, tensor<8x128xf32>, tensor<?xf32>
+  return
+}
+
 // CHECK-LABEL: func.func @mx_quantize(
 func.func @mx_quantize(%x: tensor<?x80xbf16>, %w: tensor<4x64x16xf32>) {
   // CHECK: fp8moe.mx_quantize %{{.*}} along [1] mode rceil : tensor<?x80xbf16> -> tensor<?x80x!fp8moe.e4m3>, tensor<?x3xf8E8M0FNU>
@@ -103,6 +116,17 @@ func.func @mx_quantize(%x: tensor<?x80xbf16>, %w: tensor<4x64x16xf32>) {
   // CHECK: fp8moe.mx_quantize %{{.*}} along [1] mode rceil : tensor<4x64x16xf32> -> tensor<4x64x16xf8E4M3FN, #{{.*}}>, tensor<4x16x2xf8E8M0FNU>
   %q2, %s2 = fp8moe.mx_quantize %w along [1] mode rceil : tensor<4x64x16xf32>
       -> tensor<4x64x16xf8E4M3FN, #perExpertColMajor>, tensor<4x16x2xf8E8M0FNU>
+  return
+}
+
+// CHECK-LABEL: func.func @dynamic_quantize_copy(
+func.func @dynamic_quantize_copy(%x: tensor<?x64xbf16>, %w: tensor<4x64x32xf32>, %ends: tensor<4xi32>) {
+  // CHECK: fp8moe.dynamic_quantize_copy %{{.*}} along 1 rounding pow2 groups(%{{.*}} : tensor<4xi32>) : tensor<?x64xbf16> -> tensor<?x64x!fp8moe.e4m3>, tensor<?x64x!fp8moe.e4m3, #{{.*}}>, tensor<?xf32>
+  %q0, %c0, %s0 = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 groups(%ends : tensor<4xi32>) : tensor<?x64xbf16>
+      -> tensor<?x64x!fp8moe.e4m3>, tensor<?x64x!fp8moe.e4m3, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>>, tensor<?xf32>
+  // CHECK: fp8moe.dynamic_quantize_copy %{{.*}} along 2 rounding none : tensor<4x64x32xf32> -> tensor<4x64x32x!fp8moe.e5m2>, tensor<4x64x32x!fp8moe.e5m2, #{{.*}}>, tensor<4x64xf32>
+  %q1, %c1, %s1 = fp8moe.dynamic_quantize_copy %w along 2 rounding none : tensor<4x64x32xf32>
+      -> tensor<4x64x32x!fp8moe.e5m2>, tensor<4x64x32x!fp8moe.e5m2, #perExpertColMajor>, tensor<4x64xf32>
   return
 }
 

@@ -217,3 +217,22 @@ module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
     return %a, %b : tensor<100x64xf8E4M3FN>, tensor<99x64xf8E4M3FN>
   }
 }
+
+// -----
+
+// What is divided is no longer the tensor that the other axis is quantized of.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // CHECK-LABEL: func.func @divided
+  func.func @divided(%x: tensor<?x2048xbf16>, %ends: tensor<16xi32>, %d: tensor<?xf32>)
+      -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>) {
+    // CHECK-NEXT: jagged_dynamic_quantize %arg0 groups(%arg1 : tensor<16xi32>) divided(%arg2 : tensor<?xf32>) along [0]
+    // CHECK-NEXT: fp8moe.dynamic_quantize %arg0 along [1]
+    %q0, %s0 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>) divided(%d : tensor<?xf32>) along [0]
+        rounding pow2 : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN, #col>, tensor<16x2048xf32>
+    %q1, %s1 = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<?xf32>
+    return %q0, %q1 : tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>
+  }
+}

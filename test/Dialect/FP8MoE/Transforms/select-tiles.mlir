@@ -206,3 +206,54 @@ module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
     return %q, %s : tensor<?x64xf8E4M3FN>, tensor<?xf32>
   }
 }
+
+// -----
+
+// With divisors there is one kernel for both axes, and nothing behind it; along groups alone
+// one as well. An axis without a divisor is a quantization of its own, and so are groups
+// where nobody reads the other axis.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // CHECK-LABEL: func.func @divided
+  func.func @divided(%x: tensor<?x1408xbf16>, %ends: tensor<16xi32>, %d0: tensor<?xf32>, %d1: tensor<16x1408xf32>)
+      -> (tensor<?x1408xf8E4M3FN, #col>, tensor<?x1408xf8E4M3FN>) {
+    // CHECK: divided(%arg2, %arg3 : tensor<?xf32>, tensor<16x1408xf32>) along [0, 1] rounding pow2 tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = {{[0-9]+}}, row_bytes = 2816, row_stages = {{[0-9]+}}>] :
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>)
+        divided(%d0, %d1 : tensor<?xf32>, tensor<16x1408xf32>) along [0, 1] rounding pow2 : tensor<?x1408xbf16>
+        -> tensor<?x1408xf8E4M3FN, #col>, tensor<?x1408xf8E4M3FN>, tensor<16x1408xf32>, tensor<?xf32>
+    return %q#0, %q#1 : tensor<?x1408xf8E4M3FN, #col>, tensor<?x1408xf8E4M3FN>
+  }
+
+  // CHECK-LABEL: func.func @one_divisor
+  func.func @one_divisor(%x: tensor<?x1408xbf16>, %ends: tensor<16xi32>, %d0: tensor<?xf32>)
+      -> (tensor<?x1408xf8E4M3FN, #col>, tensor<?x1408xf8E4M3FN>) {
+    // CHECK: jagged_dynamic_quantize {{.*}} divided(%arg2 : tensor<?xf32>) along [0] rounding pow2 tiles [#fp8moe.single_pass_outer<columns = 64, stages = {{[0-9]+}}>] :
+    // CHECK: fp8moe.dynamic_quantize %arg0 along [1] rounding pow2 tiles
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>)
+        divided(%d0 : tensor<?xf32>) along [0, 1] rounding pow2 : tensor<?x1408xbf16>
+        -> tensor<?x1408xf8E4M3FN, #col>, tensor<?x1408xf8E4M3FN>, tensor<16x1408xf32>, tensor<?xf32>
+    return %q#0, %q#1 : tensor<?x1408xf8E4M3FN, #col>, tensor<?x1408xf8E4M3FN>
+  }
+
+  // CHECK-LABEL: func.func @rows_unread
+  func.func @rows_unread(%x: tensor<?x1408xbf16>, %ends: tensor<16xi32>, %d0: tensor<?xf32>, %d1: tensor<16x1408xf32>)
+      -> tensor<?x1408xf8E4M3FN, #col> {
+    // CHECK-NEXT: jagged_dynamic_quantize {{.*}} divided(%arg2 : tensor<?xf32>) along [0] rounding pow2 tiles [#fp8moe.single_pass_outer<columns = 64, stages = {{[0-9]+}}>] :
+    // CHECK-NEXT: return
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>)
+        divided(%d0, %d1 : tensor<?xf32>, tensor<16x1408xf32>) along [0, 1] rounding pow2 : tensor<?x1408xbf16>
+        -> tensor<?x1408xf8E4M3FN, #col>, tensor<?x1408xf8E4M3FN>, tensor<16x1408xf32>, tensor<?xf32>
+    return %q#0 : tensor<?x1408xf8E4M3FN, #col>
+  }
+
+  // CHECK-LABEL: func.func @groups_unread
+  func.func @groups_unread(%x: tensor<?x1408xbf16>, %ends: tensor<16xi32>, %d0: tensor<?xf32>, %d1: tensor<16x1408xf32>)
+      -> tensor<?x1408xf8E4M3FN> {
+    // CHECK: along [0, 1] rounding pow2 tiles [#fp8moe.single_pass_both_axes<
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>)
+        divided(%d0, %d1 : tensor<?xf32>, tensor<16x1408xf32>) along [0, 1] rounding pow2 : tensor<?x1408xbf16>
+        -> tensor<?x1408xf8E4M3FN, #col>, tensor<?x1408xf8E4M3FN>, tensor<16x1408xf32>, tensor<?xf32>
+    return %q#1 : tensor<?x1408xf8E4M3FN>
+  }
+}

@@ -226,3 +226,70 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<?x1024xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x1024xf8E4M3FN>
   }
 }
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+func.func @lines_that_are_too_long(%x: tensor<?x8192xbf16>) -> tensor<?x8192xf8E4M3FN, #fp8moe.strided<[1, 0]>> {
+  // expected-error @below {{'fp8moe.dynamic_quantize_copy' of these tensors is not supported on target sm_90a yet; compile the function for 'cpu'}}
+  // expected-note @below {{there are kernels for bf16 of rank 2 or 3 whose slices are contiguous in input and data, and of 16 to 7168 elements, a multiple of 16,}}
+  %q, %t, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 : tensor<?x8192xbf16>
+      -> tensor<?x8192xf8E4M3FN>, tensor<?x8192xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?xf32>
+  return %t : tensor<?x8192xf8E4M3FN, #fp8moe.strided<[1, 0]>>
+}
+}
+
+// -----
+
+// Only kernels of sm_90a divide.
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
+func.func @divided(%x: tensor<?x64xbf16>, %ends: tensor<2xi32>, %d: tensor<?xf32>) -> tensor<?x64xf8E4M3FN, #col> {
+  // expected-error @below {{'fp8moe.jagged_dynamic_quantize' with divisors is not supported on target gfx950 yet; compile the function for sm_90a or 'cpu'}}
+  // expected-note @below {{with divisors there are kernels along groups of at least one contiguous row,}}
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<2xi32>) divided(%d : tensor<?xf32>) along [0]
+      rounding pow2 : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN, #col>, tensor<2x64xf32>
+  return %q : tensor<?x64xf8E4M3FN, #col>
+}
+}
+
+// -----
+
+// Of rows whose length is not known, there is no kernel along both axes.
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+func.func @divided_rows(%x: tensor<?x?xbf16>, %ends: tensor<2xi32>, %d0: tensor<?xf32>, %d1: tensor<2x?xf32>)
+    -> tensor<?x?xf8E4M3FN> {
+  // expected-error @below {{'fp8moe.jagged_dynamic_quantize' with divisors is not supported on target sm_90a yet; compile the function for 'cpu'}}
+  // expected-note @below {{with divisors there are kernels along groups of at least one contiguous row,}}
+  %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<2xi32>)
+      divided(%d0, %d1 : tensor<?xf32>, tensor<2x?xf32>) along [0, 1] rounding pow2
+      : tensor<?x?xbf16> -> tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf8E4M3FN>, tensor<2x?xf32>, tensor<?xf32>
+  return %q#1 : tensor<?x?xf8E4M3FN>
+}
+}
+
+// -----
+
+// Rows of the result are not contiguous along the groups.
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+func.func @divided_row_major(%x: tensor<?x64xbf16>, %ends: tensor<2xi32>, %d: tensor<?xf32>) -> tensor<?x64xf8E4M3FN> {
+  // expected-error @below {{'fp8moe.jagged_dynamic_quantize' with divisors is not supported on target sm_90a yet; compile the function for 'cpu'}}
+  // expected-note @below {{with divisors there are kernels along groups of at least one contiguous row,}}
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<2xi32>) divided(%d : tensor<?xf32>) along [0]
+      rounding pow2 : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<2x64xf32>
+  return %q : tensor<?x64xf8E4M3FN>
+}
+}
+
+// -----
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+func.func @divided_packed(%x: tensor<?x64xbf16>, %ends: tensor<2xi32>, %d: tensor<?xf32>) -> tensor<?x64xf8E4M3FN, #col> {
+  // expected-error @below {{'fp8moe.jagged_dynamic_quantize' with divisors, of bf16 and without rounding of scales, expects padded groups on target sm_90a, as registers do not suffice otherwise, found packed ones}}
+  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<2xi32>) divided(%d : tensor<?xf32>) along [0]
+      rounding none : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN, #col>, tensor<2x64xf32>
+  return %q : tensor<?x64xf8E4M3FN, #col>
+}
+}

@@ -100,7 +100,7 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
     (rounded to f32), converted to the result type.
 
     b may have no scales where a has: those that its data were quantized with are part of
-    a, whose elements were divided by them before they were quantized
+    a, whose elements were `divided` by them before they were quantized
     (`fp8moe.jagged_dynamic_quantize`), as they belong to the contraction.
 
     Scales of both operands may be e8m0 bytes of blocks of 32 along the contraction, as

@@ -169,7 +169,7 @@ def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [FP8MoE_KernelOfPas
 
 def FP8MoE_JaggedDynamicQuantizeOp
     : FP8MoE_Op<"jagged_dynamic_quantize", [FP8MoE_KernelOfPasses, FP8MoE_TiledOpInterface,
-    SameVariadicResultSize]> {
+    FP8MoE_SizesWithEqualOperands, SameVariadicResultSize]> {
   let summary = "scales and FP8 data of each jagged group";
   let description = [{
     `fp8moe.jagged_scale` and `fp8moe.quantize` of the same tensor, fused. `axes[0]` is the
@@ -181,8 +181,16 @@ def FP8MoE_JaggedDynamicQuantizeOp
     groups (`groups<dim = axes[0], pad = P>` in its layout); its extent along the jagged
     axis is then the padded one, and padding is zero.
 
+    `divided(%d : type)` divides elements before anything else: by the scales of the other
+    operand of a matmul that contracts this one, where these belong to the contraction and
+    cannot come behind the sum. What is quantized is `t(x * t(1 / d))`, where t rounds to
+    the input's type: exact for powers of two. `d[m]` divides what is quantized along the
+    jagged axis, for each element of it; a second tensor, `[E, N]`, what is quantized along
+    the other axis, for each group and slice of the jagged axis. Rows of no group are not
+    divided by the latter.
+
     Shapes: input `[M, N]` with `axes[0] = 0` or `[N, M]` with `axes[0] = 1`, offsets `[E]`,
-    jagged scales `[E, N]`.
+    jagged scales `[E, N]`, divisors `[M]` and `[E, N]`.
 
     Example:
     ```mlir
@@ -197,14 +205,58 @@ def FP8MoE_JaggedDynamicQuantizeOp
     ```
   }];
   let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_Offsets:$offsets,
+    Variadic<FP8MoE_ScaleTensor>:$divisors,
     DenseI64ArrayAttr:$axes, FP8MoE_ScaleRoundingAttr:$rounding,
     OptionalAttr<FP8MoE_KernelChoiceAttr>:$tiles);
   let results = (outs Variadic<FP8MoE_Fp8Tensor>:$quantized,
                       Variadic<FP8MoE_ScaleTensor>:$scales);
   let assemblyFormat = [{
-    $input `groups` `(` $offsets `:` type($offsets) `)` `along` $axes `rounding` `` $rounding
+    $input `groups` `(` $offsets `:` type($offsets) `)`
+    (`divided` `(` $divisors^ `:` type($divisors) `)`)? `along` $axes `rounding` `` $rounding
     (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($input)
     `->` custom<DataAndScaleTypes>(type($quantized), type($scales))
+  }];
+}
+
+def FP8MoE_DynamicQuantizeCopyOp
+    : FP8MoE_Op<"dynamic_quantize_copy", [FP8MoE_Kernel]> {
+  let summary = "scales and FP8 data in two layouts";
+  let description = [{
+    `fp8moe.dynamic_quantize` along one axis, and `fp8moe.relayout` of its data: the input
+    is read once, and the data are written twice. A matmul and its gradient contract the
+    same tensor over different dimensions, each of which has to be contiguous
+    ([once](quantized-once.md)). Made by `fp8moe-fuse-copies` where the target has a kernel
+    for it. `groups` gives the offsets of padded groups that the copy has, as in
+    `fp8moe.relayout`.
+
+    Shapes: input of any rank, data of the input's shape in any strided layout without
+    padding, the copy in another one; scales of the input's shape without `axis`, dense
+    row-major.
+
+    Example:
+    ```mlir
+    func.func @forward_and_backward(%x: tensor<?x2048xbf16>, %ends: tensor<64xi32>)
+        -> (tensor<?x2048x!fp8moe.e4m3>,
+            tensor<?x2048x!fp8moe.e4m3, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>>,
+            tensor<?xf32>) {
+      %q, %t, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2
+          groups(%ends : tensor<64xi32>) : tensor<?x2048xbf16>
+          -> tensor<?x2048x!fp8moe.e4m3>,
+             tensor<?x2048x!fp8moe.e4m3, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>>,
+             tensor<?xf32>
+      return %q, %t, %s : tensor<?x2048x!fp8moe.e4m3>,
+          tensor<?x2048x!fp8moe.e4m3, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>>,
+          tensor<?xf32>
+    }
+    ```
+  }];
+  let arguments = (ins FP8MoE_FloatTensor:$input, Optional<FP8MoE_Offsets>:$offsets,
+    FP8MoE_AxisAttr:$axis, FP8MoE_ScaleRoundingAttr:$rounding);
+  let results = (outs FP8MoE_Fp8Tensor:$quantized, FP8MoE_Fp8Tensor:$copy,
+                      FP8MoE_ScaleTensor:$scales);
+  let assemblyFormat = [{
+    $input `along` $axis `rounding` `` $rounding (`groups` `(` $offsets^ `:` type($offsets) `)`)?
+    attr-dict `:` type($input) `->` type($quantized) `,` type($copy) `,` type($scales)
   }];
 }
 

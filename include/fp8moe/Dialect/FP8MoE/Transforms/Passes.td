@@ -291,6 +291,35 @@ def SettleLayouts : InterfacePass<"fp8moe-settle-layouts", "::mlir::FunctionOpIn
   ];
 }
 
+def FuseCopies : InterfacePass<"fp8moe-fuse-copies", "::mlir::FunctionOpInterface"> {
+  let summary = "Let the kernel that quantizes write the copy of its data, too";
+  let description = [{
+    A copy of what a `dynamic_quantize` along one axis writes, in another layout, becomes
+    part of it where the target has a kernel for `dynamic_quantize_copy`: the data are not
+    read again. Of several copies of the same data the first one does. Group offsets of the
+    copy must be there where the quantization is.
+
+    Runs when layouts are settled, as a copy may go altogether. Needs `fp8moe.target` on
+    the module.
+
+    Example, for sm_90a:
+    ```mlir
+    // before
+    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<?xf32>
+    %t = fp8moe.relayout %q : tensor<?x2048xf8E4M3FN>
+        -> tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>
+    // after
+    %q, %t, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2
+        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>,
+          tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numFused", "copies-fused", "Copies that quantizations write">,
+  ];
+}
+
 def PadGroups : InterfacePass<"fp8moe-pad-groups", "::mlir::FunctionOpInterface"> {
   let summary = "Pad the groups that K-grouped matmuls contract";
   let description = [{

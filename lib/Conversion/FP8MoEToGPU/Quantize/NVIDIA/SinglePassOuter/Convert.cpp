@@ -26,6 +26,9 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
+/// Factors of a cell's rows that a lane loads, of which the four lanes that
+/// have the same rows of other columns have all.
+static constexpr int64_t kLaneFactors = 4;
 /// Rows after which lines are swizzled alike.
 static constexpr int64_t kSwizzleLines = 8;
 
@@ -73,6 +76,8 @@ private:
   /// The row of a cell that the lane reads as number `index`.
   Value getRow(int64_t index) { return b.bitXor(position, index); }
   SmallVector<Value> loadCell(Value stage, Value isTwoRow);
+  SmallVector<Value> loadFactors(const TileRecord &record);
+  void multiplyCell(MutableArrayRef<Value> lines, ArrayRef<Value> factors);
   Value getElement(Value line, int64_t column);
   CellWords createWords(ArrayRef<Value> cell, ArrayRef<Value> scales);
   SmallVector<Value> scalePacked(ArrayRef<Value> lines, ArrayRef<Value> scales);
@@ -182,6 +187,30 @@ SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isTwoRow) {
       isTwoRow, SmallVector<Type>(kCellRows, type),
       [&] { return loadRows(firstTwoRowOffset, 2, kLineChunks / 2 - 1); },
       [&] { return loadRows(firstOffset, 1, kLineChunks - 1); });
+}
+
+/// Of the factors of a cell's rows, which the four lanes beside each other have
+/// together, those of the lane. None where nothing is divided.
+SmallVector<Value> ConvertBuilder::loadFactors(const TileRecord &record) {
+  if (!k.problem.divided)
+    return {};
+  Value factors = k.getFactors(record);
+  Value firstRow = b.add(b.mul(position, kCellRows), locate(record).secondRows);
+  Value firstIndex = b.mul(b.divU(k.lane, kCellLanes), kLaneFactors);
+  return llvm::map_to_vector(llvm::seq(kLaneFactors), [&](int64_t i) {
+    Value row = b.bitXor(position, b.add(firstIndex, i));
+    return k.loadFactor(factors, b.add(firstRow, row));
+  });
+}
+
+/// Multiplies the lines of a cell, in the order in which the lane reads them.
+void ConvertBuilder::multiplyCell(MutableArrayRef<Value> lines,
+                                  ArrayRef<Value> factors) {
+  for (auto [index, line] : llvm::enumerate(lines)) {
+    Value lane = b.add(position, index / kLaneFactors * kCellLanes);
+    line =
+        k.multiply(line, b.shuffleIndex(factors[index % kLaneFactors], lane));
+  }
 }
 
 /// The f32 value of an element of a cell's row.
@@ -326,7 +355,13 @@ SmallVector<Value> ConvertBuilder::loadRowsAbove(const TileRecord &record) {
     for (int64_t line : llvm::seq(kLaneRowsAbove)) {
       Value inLine = b.add(element, b.mul(k.sizes.inReduction, line));
       Value bytes = b.mul(inLine, k.getInputBytes());
-      lines.push_back(b.load(type, b.offsetBytes(k.input, bytes), kCellBytes));
+      Value words = b.load(type, b.offsetBytes(k.input, bytes), kCellBytes);
+      if (k.problem.divided)
+        words = k.multiply(
+            words,
+            k.loadFactor(k.getFactors(record),
+                         b.add(b.add(place.secondRows, firstRow), line)));
+      lines.push_back(words);
     }
     return lines;
   };
@@ -414,6 +449,8 @@ Value ConvertBuilder::leavesLast(const TileRecord &record, Value secondRows) {
 TakenTile ConvertBuilder::take(Value stage) {
   TakenTile tile;
   tile.record = k.loadTileRecord(stage);
+  // First, as memory takes longer than the ring.
+  SmallVector<Value> factors = loadFactors(tile.record);
   SmallVector<Value> empty =
       llvm::to_vector(ArrayRef(createEmptyCell()).take_front(kCellRows));
   tile.cell = b.createIf(
@@ -424,6 +461,8 @@ TakenTile ConvertBuilder::take(Value stage) {
       },
       [&] { return empty; });
   k.releaseStage(stage);
+  if (k.problem.divided)
+    multiplyCell(tile.cell, factors);
   llvm::append_range(tile.cell, loadRowsAbove(tile.record));
   return tile;
 }

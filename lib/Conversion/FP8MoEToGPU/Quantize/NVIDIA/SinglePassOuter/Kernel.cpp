@@ -9,6 +9,7 @@
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
 #include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
 #include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Divisors.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -39,6 +40,13 @@ SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
   if (tile.hasRows()) {
     rowQuantized = b.getPointer(pointer++);
     rowScales = b.getPointer(pointer++);
+  }
+  if (problem.divided) {
+    rowFactors = b.getPointer(pointer++);
+    if (tile.hasRows()) {
+      groupFactors = b.getPointer(pointer++);
+      groupsOfRows = b.getPointer(pointer++);
+    }
   }
   sizes = bindSizes(b, problem.sizes, parameter);
   // Behind the dynamic sizes and the number of partial slots.
@@ -325,6 +333,36 @@ SmallVector<Value> SinglePassOuterKernel::createWhile(
 }
 
 //===----------------------------------------------------------------------===//
+// Factors
+//===----------------------------------------------------------------------===//
+
+Value SinglePassOuterKernel::getFactors(const TileRecord &record) {
+  // The record of an end says nothing of rows; those around the tensor have
+  // room.
+  Value first = b.clamp(record.inputRow, -kSectorRows, rows);
+  return b.offsetBytes(rowFactors,
+                       b.mul(b.add(widen(first), kFactorsBefore), kWordBytes));
+}
+
+Value SinglePassOuterKernel::loadFactor(Value factors, Value row) {
+  // Not read-only, as offsets are not.
+  return b.load(b.getI32Type(),
+                b.offsetBytes(factors, widen(b.mul(row, kWordBytes))),
+                kWordBytes);
+}
+
+Value SinglePassOuterKernel::multiply(Value words, Value factor) {
+  auto type = cast<VectorType>(words.getType());
+  if (factor.getType().isInteger())
+    factor = vector::BroadcastOp::create(b, type, factor);
+  int64_t perWord = kWordBytes / getInputBytes();
+  auto elements =
+      VectorType::get(type.getNumElements() * perWord, problem.inputType);
+  return math.createPackedProduct(
+      words, vector::BitCastOp::create(b, elements, factor));
+}
+
+//===----------------------------------------------------------------------===//
 // Magnitudes
 //===----------------------------------------------------------------------===//
 
@@ -402,6 +440,8 @@ gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
   KernelSignature signature;
   signature.tensorMaps = 4;
   signature.pointers = (problem.jagged ? 5 : 4) + (tile.hasRows() ? 2 : 0);
+  if (problem.divided)
+    signature.pointers += tile.hasRows() ? 3 : 1;
   unsigned numSlots = countDynamic(problem.sizes);
   signature.sizes = numSlots + (problem.jagged ? 1 : 2);
   signature.hasBlockCount = false;

@@ -180,6 +180,9 @@ public:
   /// In global memory; `partialSlots` are those of posted magnitudes.
   Value offsets, input, output, scales, scratch, partialSlots;
   Value rowQuantized, rowScales;
+  /// Only where elements are divided (Divisors.h): the factors of rows, and
+  /// where the tile has rows those of groups and the group of each row.
+  Value rowFactors, groupFactors, groupsOfRows;
   /// Tensor maps of the input: of whole tiles, with full lines and with two-row
   /// ones, of boxes, and of a share of interleaved panels.
   Value tileMap, twoRowMap, boxMap, shareMap;
@@ -304,6 +307,17 @@ public:
       function_ref<SmallVector<Value>(ValueRange)> body);
 
   //===--------------------------------------------------------------------===//
+  // Factors instead of divisors (Q11)
+  //===--------------------------------------------------------------------===//
+
+  /// Where the factors of a tile's rows are, a word each.
+  Value getFactors(const TileRecord &record);
+  /// The word of a row of the tile, or of one above it.
+  Value loadFactor(Value factors, Value row);
+  /// Elements, in a vector of words, times a factor, or each times its own.
+  Value multiply(Value words, Value factor);
+
+  //===--------------------------------------------------------------------===//
   // Magnitudes, as many in a word as there are in a word of input
   //===--------------------------------------------------------------------===//
 
@@ -351,8 +365,10 @@ private:
 /// interleaved panels; offsets (jagged only), input, output, scales and
 /// scratch; the dynamic sizes in the order of `members`, and the number of
 /// partial slots in the scratch; where segments are not jagged, the log2 of the
-/// tiles in a span. Where the tile has rows, the pointers end with quantized
-/// rows and their scales.
+/// tiles in a span. Where the tile has rows, the pointers go on with quantized
+/// rows and their scales. Where elements are divided, they end with the factors
+/// of rows, and where the tile has rows those of groups and the group of each
+/// row.
 gpu::GPUFuncOp buildSinglePassOuterQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,
     const AxisQuantizeProblem &problem, const SinglePassOuterTile &tile,

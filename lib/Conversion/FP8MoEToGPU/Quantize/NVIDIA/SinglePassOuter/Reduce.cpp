@@ -38,6 +38,12 @@ public:
 
 private:
   int64_t getLinesPerLane() const { return kLines / b.getSubgroupSize(); }
+  Value getRow(Value line, Value isTwoRow) {
+    // The second half of a two-row line is the next row.
+    Value secondHalf = b.bitAnd(isTwoRow, lineHalf);
+    return b.add(b.shiftLeft(line, isTwoRow), secondHalf);
+  }
+  SmallVector<Value> loadFactors(const TileRecord &record);
   SmallVector<Value> reduce(const TileRecord &record, Value stage,
                             ValueRange largest);
   void post(const TileRecord &record, ValueRange largest);
@@ -68,9 +74,21 @@ ReduceBuilder::ReduceBuilder(SinglePassOuterKernel &kernel, Value warp)
   }
 }
 
+/// The factor of each of the lane's lines; none where nothing is divided.
+SmallVector<Value> ReduceBuilder::loadFactors(const TileRecord &record) {
+  if (!k.problem.divided)
+    return {};
+  Value factors = k.getFactors(record);
+  Value isTwoRow = k.toWord(tile_flags::kTwoRow.isSet(b, record.flags));
+  return llvm::map_to_vector(lines, [&](Value line) {
+    return k.loadFactor(factors, getRow(line, isTwoRow));
+  });
+}
+
 /// The largest magnitudes of the tile's rows and of `largest`, in chunks.
 SmallVector<Value> ReduceBuilder::reduce(const TileRecord &record, Value stage,
                                          ValueRange largest) {
+  SmallVector<Value> factors = loadFactors(record);
   Value tile = k.getStage(stage);
   Value hasTwoRow = tile_flags::kTwoRow.isSet(b, record.flags);
   SmallVector<Value> offsets, chunks;
@@ -84,18 +102,20 @@ SmallVector<Value> ReduceBuilder::reduce(const TileRecord &record, Value stage,
                  kChunkBytes));
   k.releaseStage(stage);
 
-  // The second half of a two-row line is the next row.
   Value isTwoRow = k.toWord(hasTwoRow);
-  Value secondHalf = b.bitAnd(isTwoRow, lineHalf);
   SmallVector<Value> result(largest);
   for (auto [i, line] : llvm::enumerate(lines)) {
-    Value row = b.add(b.shiftLeft(line, isTwoRow), secondHalf);
+    Value row = getRow(line, isTwoRow);
     Value isData =
         k.both(b.lessEqual(record.low, row), b.less(row, record.high));
     Value mask = vector::BroadcastOp::create(b, b.getWordsType(),
                                              b.select(isData, b.i32(-1), 0));
     for (int64_t chunk : llvm::seq(kChunks)) {
-      Value data = arith::AndIOp::create(b, chunks[i * kChunks + chunk], mask);
+      // Products first: what belongs to nobody may become a NaN.
+      Value elements = chunks[i * kChunks + chunk];
+      if (k.problem.divided)
+        elements = k.multiply(elements, factors[i]);
+      Value data = arith::AndIOp::create(b, elements, mask);
       result[chunk] = k.math.createAbsMax(result[chunk], data);
     }
   }

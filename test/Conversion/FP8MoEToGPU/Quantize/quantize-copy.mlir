@@ -1,0 +1,33 @@
+// RUN: fp8moe-opt %s --pass-pipeline="builtin.module(convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
+
+// A block takes 64 lines of 1024 elements: its 16 warps have one each, four times.
+#padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @tokens(%x: tensor<?x1024xbf16>, %ends: tensor<8xi32>)
+      -> (tensor<?x1024xf8E4M3FN>, tensor<?x1024xf8E4M3FN, #padded>, tensor<?xf32>) {
+    %q, %t, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 groups(%ends : tensor<8xi32>)
+        : tensor<?x1024xbf16> -> tensor<?x1024xf8E4M3FN>, tensor<?x1024xf8E4M3FN, #padded>, tensor<?xf32>
+    return %q, %t, %s : tensor<?x1024xf8E4M3FN>, tensor<?x1024xf8E4M3FN, #padded>, tensor<?xf32>
+  }
+}
+
+// CHECK-LABEL: gpu.func @quantize_copy_0
+// The lane's two chunks of 16 elements are on their way together.
+// CHECK:         scf.for
+// CHECK:           scf.if
+// CHECK-COUNT-4:     llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// Each goes to memory, and to shared memory for the copy.
+// CHECK:             llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK:             llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// All lines are there.
+// CHECK:         gpu.barrier
+// A word of each of 16 lines is 16 bytes of four columns.
+// CHECK:         scf.for
+// CHECK-COUNT-16:  llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
+// CHECK-COUNT-4:   llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+
+// A block for 64 lines of the copy.
+// CHECK-LABEL: fp8moe_plan.program @tokens
+// CHECK:         %[[LINES:.*]] = fp8moe_plan.dim
+// CHECK:         %[[TILES:.*]] = arith.ceildivsi %{{.*}}, %{{.*}} : index
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_copy_0 grid(%{{.*}}, %{{.*}}, %{{.*}}) block(512, 1, 1) shared 65536
