@@ -193,7 +193,11 @@ def i64(value: int) -> Attribute:
 
 
 def i64_array(values: Sequence[int]) -> Attribute:
-    return Attribute.i64_array(current_context(), list(values))
+    try:
+        numbers = [operator.index(value) for value in values]
+    except TypeError:
+        raise TypeError(f"expected a sequence of integers, such as [0, 1]; found {values!r}") from None
+    return Attribute.i64_array(current_context(), numbers)
 
 
 def boolean(value: bool) -> Attribute:

@@ -109,6 +109,14 @@ def test_every_operation(ir, ops, name):
         assert found.attributes[key] == operation.attributes[key]
 
 
+def test_axes_are_a_sequence(ir, ops):
+    types = types_of(ir)
+    with ir.Module().function("f", x=types["x"]) as f:
+        with pytest.raises(TypeError, match=r"expected a sequence of integers, such as \[0, 1\]; found 1"):
+            ops.dynamic_quantize(f.arguments[0], axes=1, rounding="pow2", quantized=[types["q"]], scales=[types["s"]])
+        f.returns(f.arguments[0])
+
+
 def test_no_operation_is_forgotten(ir, ops):
     classes = {cls.OPERATION_NAME for cls in vars(ops).values() if getattr(cls, "OPERATION_NAME", None)}
     assert classes == {f"fp8moe.{name.split()[0]}" for name in BUILDERS}
