@@ -18,7 +18,6 @@ QuantizeCopyWork QuantizeCopyWork::get(DynamicQuantizeCopyOp op,
   work.input = op.getInput().getType();
   work.data = op.getQuantized().getType();
   work.copy = op.getCopy().getType();
-  work.scales = op.getScales().getType();
   work.axis = op.getAxis();
   // The verifier takes nothing but strided layouts.
   work.from = *getAssumedLayout(op.getInput(), layouts);

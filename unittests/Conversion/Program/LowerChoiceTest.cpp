@@ -47,11 +47,9 @@ public:
                       output.strides[1],
                       zero,
                       one};
-    for (auto [from, to] :
-         llvm::zip_equal(QuantizeSizes<OpFoldResult>::members(),
-                         QuantizeSizes<int64_t>::members()))
-      operands.problem.sizes.*to = getStaticSize(operands.sizes.*from);
-    operands.buffers = {input.buffer, Value(), output.buffer, scales.buffer};
+    operands.problem.sizes = getKnownSizes(operands.sizes);
+    operands.buffers = {input.buffer, Value(), output.buffer, scales.buffer,
+                        Value()};
 
     QuantizeConfig single{QuantizeConfig::OuterTransposing, /*threads=*/480,
                           /*columnsPerBlock=*/64,

@@ -27,7 +27,7 @@ struct QuantizeCopyDims {
 };
 
 struct QuantizeCopyWork : KernelWorkBase<QuantizeCopyWork> {
-  RankedTensorType input, data, copy, scales;
+  RankedTensorType input, data, copy;
   StridedLayout from, dataLayout, copyLayout;
   int64_t axis;
 

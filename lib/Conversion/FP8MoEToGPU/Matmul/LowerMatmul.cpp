@@ -73,10 +73,7 @@ getProblem(MatmulOpInterface op,
   problem.accumulates = static_cast<bool>(op.getAddend());
   problem.mnMajorA = isMNMajor(op, /*isFirst=*/true);
   problem.mnMajorB = isMNMajor(op, /*isFirst=*/false);
-  for (auto [from, to] :
-       llvm::zip_equal(GroupedMatmulSizes<OpFoldResult>::members(),
-                       GroupedMatmulSizes<int64_t>::members()))
-    problem.sizes.*to = getStaticSize(sizes.*from);
+  problem.sizes = getKnownSizes(sizes);
   return problem;
 }
 

@@ -84,6 +84,16 @@ int64_t getBufferAlignment(const BufferView &view);
 /// A size or stride if it is constant, else ShapedType::kDynamic.
 int64_t getStaticSize(OpFoldResult size);
 
+/// A record of sizes, as the compiler knows them.
+template <template <typename> class Sizes>
+Sizes<int64_t> getKnownSizes(const Sizes<OpFoldResult> &sizes) {
+  Sizes<int64_t> known;
+  for (auto [from, to] : llvm::zip_equal(Sizes<OpFoldResult>::members(),
+                                         Sizes<int64_t>::members()))
+    known.*to = getStaticSize(sizes.*from);
+  return known;
+}
+
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_PROGRAM_PROGRAMLOWERING_H

@@ -69,9 +69,7 @@ getProblem(const Quantization &q, const QuantizeSizes<OpFoldResult> &sizes) {
     problem.outputPadding = padding.getPad();
   problem.inputAlignment = getBufferAlignment(q.input);
   problem.outputAlignment = getBufferAlignment(q.output);
-  for (auto [from, to] : llvm::zip_equal(QuantizeSizes<OpFoldResult>::members(),
-                                         QuantizeSizes<int64_t>::members()))
-    problem.sizes.*to = getStaticSize(sizes.*from);
+  problem.sizes = getKnownSizes(sizes);
   return problem;
 }
 

@@ -89,9 +89,7 @@ QuantizeCopyLaunch::getProblem(const QuantizeSizes<OpFoldResult> &sizes,
   problem.powerOfTwo = op.getRounding() == ScaleRounding::Pow2;
   problem.inputAlignment = getBufferAlignment(views.input);
   problem.outputAlignment = getBufferAlignment(output);
-  for (auto [from, to] : llvm::zip_equal(QuantizeSizes<OpFoldResult>::members(),
-                                         QuantizeSizes<int64_t>::members()))
-    problem.sizes.*to = getStaticSize(sizes.*from);
+  problem.sizes = getKnownSizes(sizes);
   return problem;
 }
 

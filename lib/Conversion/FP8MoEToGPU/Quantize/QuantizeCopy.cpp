@@ -44,8 +44,8 @@ static constexpr int64_t kPartColumns = kWordBytes;
 static constexpr int64_t kLineSlots = 2;
 
 namespace {
-/// Its lines, counted from the first one. What is kept while lines are
-/// quantized takes few registers so.
+/// A tile, whose lines are counted from its first one: what is kept while
+/// lines are quantized takes few registers so.
 struct LineTile {
   /// Lines of input and data by their columns, and of the copy.
   Plane input, output, copy;

@@ -41,6 +41,31 @@ scaleSizes(SizeBuilder &size, TypedValue<RankedTensorType> input,
   return sizes;
 }
 
+/// The shape of `data`, quantized from `input`: its groups may be padded.
+static SmallVector<int64_t> dataShape(RankedTensorType data,
+                                      RankedTensorType input,
+                                      TypedValue<RankedTensorType> offsets) {
+  SmallVector<int64_t> shape(input.getShape());
+  if (GroupPaddingAttr padding = getGroupPadding(data)) {
+    int64_t &extent = shape[padding.getDim()];
+    extent =
+        paddedExtent(extent, offsets.getType().getDimSize(0), padding.getPad());
+  }
+  return shape;
+}
+
+static SmallVector<OpFoldResult>
+dataSizes(SizeBuilder &size, RankedTensorType data,
+          TypedValue<RankedTensorType> input,
+          TypedValue<RankedTensorType> offsets) {
+  SmallVector<OpFoldResult> sizes = size.shape(input);
+  if (GroupPaddingAttr padding = getGroupPadding(data)) {
+    OpFoldResult &extent = sizes[padding.getDim()];
+    extent = size.paddedExtent(extent, size.dim(offsets, 0), padding.getPad());
+  }
+  return sizes;
+}
+
 /// Checks the f32 scales of `axis`.
 static LogicalResult verifyScales(Operation *op, const Twine &what,
                                   RankedTensorType scales,
@@ -267,19 +292,15 @@ static LogicalResult
 verifyQuantized(Operation *op, const Twine &index, RankedTensorType data,
                 RankedTensorType scales, RankedTensorType input,
                 TypedValue<RankedTensorType> offsets, int64_t axis) {
-  SmallVector<int64_t> shape(input.getShape());
   GroupPaddingAttr padding = getGroupPadding(data);
-  if (padding) {
-    if (!offsets || padding.getDim() != axis)
-      return op->emitOpError("expects data #")
-             << index
-             << (offsets ? " to pad groups along the jagged axis " + Twine(axis)
-                         : Twine(" to be packed, because groups do not cut it"))
-             << ", found " << data.getEncoding();
-    shape[axis] = paddedExtent(shape[axis], offsets.getType().getDimSize(0),
-                               padding.getPad());
-  }
-  if (failed(verifyShape(op, "data #" + index, data, shape,
+  if (padding && (!offsets || padding.getDim() != axis))
+    return op->emitOpError("expects data #")
+           << index
+           << (offsets ? " to pad groups along the jagged axis " + Twine(axis)
+                       : Twine(" to be packed, because groups do not cut it"))
+           << ", found " << data.getEncoding();
+  if (failed(verifyShape(op, "data #" + index, data,
+                         dataShape(data, input, offsets),
                          padding ? "the padded extent along the jagged axis"
                                  : "that of the input")) ||
       failed(verifyWritable(op, "data #" + index, data)))
@@ -409,15 +430,9 @@ LogicalResult JaggedDynamicQuantizeOp::reifyResultSizes(
     OpBuilder &builder, Location loc, GetDimFn getDim,
     SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
   SizeBuilder size(builder, loc, getDim);
-  for (Value data : getQuantized()) {
-    SmallVector<OpFoldResult> &shape =
-        sizes.emplace_back(size.shape(getInput()));
-    GroupPaddingAttr padding =
-        fp8moe::getGroupPadding(cast<RankedTensorType>(data.getType()));
-    if (padding)
-      shape[padding.getDim()] = size.paddedExtent(
-          shape[padding.getDim()], size.dim(getOffsets(), 0), padding.getPad());
-  }
+  for (Value data : getQuantized())
+    sizes.push_back(dataSizes(size, cast<RankedTensorType>(data.getType()),
+                              getInput(), getOffsets()));
   for (auto [i, axis] : llvm::enumerate(getAxes())) {
     TypedValue<RankedTensorType> offsets;
     if (i == 0)
@@ -439,7 +454,6 @@ static LogicalResult verifyCopy(DynamicQuantizeCopyOp op) {
     return op.emitOpError("expects a copy of ")
            << data.getElementType() << ", as the data, found "
            << copy.getElementType();
-  SmallVector<int64_t> shape(op.getInput().getType().getShape());
   GroupPaddingAttr padding = fp8moe::getGroupPadding(copy);
   if (static_cast<bool>(padding) != static_cast<bool>(op.getOffsets()))
     return op.emitOpError(padding
@@ -447,13 +461,11 @@ static LogicalResult verifyCopy(DynamicQuantizeCopyOp op) {
                                 "copy; add 'groups(%offsets : tensor<Exi32>)'"
                               : "has group offsets, but its copy has no padded "
                                 "groups; remove them");
-  if (padding)
-    shape[padding.getDim()] =
-        paddedExtent(shape[padding.getDim()],
-                     op.getOffsets().getType().getDimSize(0), padding.getPad());
-  if (failed(verifyShape(op, "the copy", copy, shape,
-                         padding ? "that of the input, with the padded extent"
-                                 : "that of the input")) ||
+  if (failed(
+          verifyShape(op, "the copy", copy,
+                      dataShape(copy, op.getInput().getType(), op.getOffsets()),
+                      padding ? "that of the input, with the padded extent"
+                              : "that of the input")) ||
       failed(verifyWritable(op, "the copy", copy)))
     return failure();
   if (haveSameLayout(data, copy))
@@ -477,10 +489,8 @@ LogicalResult DynamicQuantizeCopyOp::reifyResultSizes(
     SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
   SizeBuilder size(builder, loc, getDim);
   sizes.push_back(size.shape(getInput()));
-  SmallVector<OpFoldResult> &copy = sizes.emplace_back(size.shape(getInput()));
-  if (GroupPaddingAttr padding = fp8moe::getGroupPadding(getCopy().getType()))
-    copy[padding.getDim()] = size.paddedExtent(
-        copy[padding.getDim()], size.dim(getOffsets(), 0), padding.getPad());
+  sizes.push_back(
+      dataSizes(size, getCopy().getType(), getInput(), getOffsets()));
   sizes.push_back(scaleSizes(size, getInput(), {}, getAxis()));
   return success();
 }

@@ -81,9 +81,7 @@ static MXQuantizeProblem getProblem(MXQuantizeOp op, unsigned index,
   problem.linesAreRows = problem.groups != MXGroups::Elements;
   problem.inputAlignment = getBufferAlignment(views.input);
   problem.outputAlignment = getBufferAlignment(views.output);
-  for (auto [from, to] : llvm::zip_equal(MXSizes<OpFoldResult>::members(),
-                                         MXSizes<int64_t>::members()))
-    problem.sizes.*to = getStaticSize(sizes.*from);
+  problem.sizes = getKnownSizes(sizes);
   return problem;
 }
 
