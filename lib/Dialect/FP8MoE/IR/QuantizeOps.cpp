@@ -41,12 +41,14 @@ scaleSizes(SizeBuilder &size, TypedValue<RankedTensorType> input,
   return sizes;
 }
 
-/// The shape of `data`, quantized from `input`: its groups may be padded.
+/// The shape of `data`, quantized from `input`: its groups may be padded. Data
+/// of a higher rank, padded along what the input lacks, has another shape.
 static SmallVector<int64_t> dataShape(RankedTensorType data,
                                       RankedTensorType input,
                                       TypedValue<RankedTensorType> offsets) {
   SmallVector<int64_t> shape(input.getShape());
-  if (GroupPaddingAttr padding = getGroupPadding(data)) {
+  GroupPaddingAttr padding = getGroupPadding(data);
+  if (padding && padding.getDim() < input.getRank()) {
     int64_t &extent = shape[padding.getDim()];
     extent =
         paddedExtent(extent, offsets.getType().getDimSize(0), padding.getPad());

@@ -571,6 +571,15 @@ func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>) {
 
 // -----
 
+// Padded along a dimension that the input lacks.
+func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>) {
+  // expected-error @below {{expects the copy to have shape [4, 8] (that of the input, with the padded extent), found [4, 8, 1, 1, 1, 1, 1, 1, 4]}}
+  %0:3 = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 groups(%ends : tensor<3xi32>) : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<4x8x1x1x1x1x1x1x4x!fp8moe.e4m3, #fp8moe.strided<[8, 7, 6, 5, 4, 3, 2, 1, 0], groups<dim = 8, pad = 4>>>, tensor<4xf32>
+  return
+}
+
+// -----
+
 func.func @f(%x: tensor<4x8xf32>) {
   // expected-error @below {{expects a copy in another layout than the data; use fp8moe.dynamic_quantize}}
   %0:3 = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<4x8x!fp8moe.e4m3>, tensor<4xf32>
