@@ -539,9 +539,10 @@ TensorAccess JaggedDynamicQuantizeOp::getTensorAccess(Value tensor,
 
 TensorAccess DynamicQuantizeCopyOp::getTensorAccess(Value tensor,
                                                     const TargetInfo &) {
-  return tensor == getInput() || tensor == getQuantized()
-             ? walkSlices(tensor, getAxis())
-             : TensorAccess::fixed();
+  // The data keep their layout, as the copy does: who wrote both wants two, and
+  // a placement that chose for each alone might choose one.
+  return tensor == getInput() ? walkSlices(tensor, getAxis())
+                              : TensorAccess::fixed();
 }
 
 /// GPUs have a kernel for one axis, besides that of the tile both_axes, which
