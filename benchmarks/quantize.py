@@ -19,7 +19,8 @@ first, and timing.py says how time is measured.
 
 Widths and numbers of experts are known to the compiler, numbers of tokens are not, as
 in a model. With the artifact of benchmarks/quantize.mlir, whose sizes are all dynamic,
-its programs are timed instead.
+its programs are timed instead. With one that `fp8moe-compile --sweep` made, every legal tile
+is checked and timed, too, beside the one that was chosen.
 
 Bytes are the least possible: two read and one written per element, or two written where
 rows and columns are asked for, and a scale for every 32 in the MX cases, for each line of
@@ -123,7 +124,21 @@ def can_run(peer, case, function, inputs):
     return True
 
 
-def measure(case, program, parts, inputs, out, peers, rounds, rng):
+def check_tiles(case, artifact, names, inputs):
+    """The programs of tiles that are right, by what their names add to `case`'s, and how many are not."""
+    right, failures = {}, 0
+    for name in names:
+        program, tile = artifact.program(name), name.split("/", 1)[1]
+        _, wrong = check(case, program, [], inputs)
+        if wrong:
+            failures += 1
+            print(f"    {tile} is wrong: {wrong} bytes differ from the reference", flush=True)
+        else:
+            right[tile] = program
+    return right, failures
+
+
+def measure(case, program, parts, tiles, inputs, out, peers, rounds, rng):
     import torch
 
     import timing
@@ -140,6 +155,8 @@ def measure(case, program, parts, inputs, out, peers, rounds, rng):
         "fp8moe": [lambda i=i, o=o: program(**i, out=o) for i, o in sets],
         "copy": [lambda a=a, b=b: a.copy_(b) for a, b in zip(halves[::2], halves[1::2])],
     }
+    for tile, swept in tiles.items():
+        contenders[tile] = [lambda i=i, o=o, p=swept: p(**i, out=o) for i, o in sets]
     if parts:
         contenders["one by one"] = [lambda i=i, o=o: run_parts(parts, i, o) for i, o in sets]
     for peer, kernels in peers.items():
@@ -149,6 +166,7 @@ def measure(case, program, parts, inputs, out, peers, rounds, rng):
     row = {"kernel": case.kernel, "case": str(case), "us": times["fp8moe"], "of_copy": times["copy"] / times["fp8moe"]}
     row["GB/s"] = nbytes / times["fp8moe"] / 1e3
     row["copy_us"] = times["copy"]
+    row["tiles_us"] = {tile: times[tile] for tile in tiles}
     row["peers_us"] = {peer: times[peer] for peer in ["one by one", *peers] if peer in times}
     return row
 
@@ -158,6 +176,8 @@ def show(row):
     for peer, us in row["peers_us"].items():
         line += f"   {peer} {us:8.1f} us {us / row['us']:5.2f}x"
     print(line, flush=True)
+    for tile, us in sorted(row["tiles_us"].items(), key=lambda entry: entry[1]):
+        print(f"    {tile:70} {us:8.1f} us {row['copy_us'] / us:6.1%} of copy", flush=True)
 
 
 def show_summary(rows):
@@ -253,8 +273,11 @@ def main():
             print(f"{label} is wrong: {wrong} bytes differ from the reference; it is not timed", flush=True)
         elif not options.rounds:
             print(f"{label} is right", flush=True)
-        else:
-            rows.append(measure(case, program, parts, inputs, out, peers, options.rounds, rng))
+        swept = sorted(other for other in known if other.startswith(name + "/"))
+        tiles, wrong_tiles = check_tiles(case, artifact, swept, inputs)
+        failures += wrong_tiles > 0 and not wrong
+        if options.rounds and not wrong:
+            rows.append(measure(case, program, parts, tiles, inputs, out, peers, options.rounds, rng))
             show(rows[-1])
         del inputs, out
         torch.cuda.empty_cache()

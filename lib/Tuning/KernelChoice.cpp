@@ -117,6 +117,15 @@ LogicalResult fp8moe::verifyChoice(Operation *op, KernelChoiceAttr choice,
                     << ", or run fp8moe-select-tiles";
 }
 
+LogicalResult fp8moe::verifyOneTile(Operation *op, KernelChoiceAttr choice,
+                                    StringRef variant) {
+  if (choice.size() == 1 && !choice.getFirst().getRange())
+    return success();
+  return op->emitError("'")
+         << op->getName() << "'" << variant
+         << " has one tile for all sizes; leave one, without a range";
+}
+
 bool fp8moe::takesEverything(KernelChoiceAttr choice) {
   Coverage coverage;
   for (AlternativeAttr alternative : choice.getEntries())

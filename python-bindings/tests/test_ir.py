@@ -158,6 +158,7 @@ ATTRIBUTES = {
     "Precision": {"choice": "fp8", "name": "wq", "use": "wgrad", "recipe": "mxfp8", "bf16_ns": 2, "reason": "by hand"},
     "GroupPadding": {"dim": 0, "pad": 128},
     "MfmaTile": {"rows": 256, "columns": 256},
+    "QuantizeCopyTile": {"lines": 32, "threads": 512, "cluster": 2},
     "Range": {"quantity": "group_bytes", "above": 20, "up_to": 50, "percent_of_l2": True},
     "RegisterResidentTile": {"columns": 1, "threads": 128, "chunks": 4, "rounds": 1, "blocks": 8},
     "HeldBothAxesTile": {"row_stages": 8, "tiles": 4},

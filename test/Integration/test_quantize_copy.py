@@ -13,6 +13,8 @@ import pytest
 from harness import Variant, check, parameters
 
 FILE = "quantize_copy.mlir"
+#: With tiles that nobody chooses by itself.
+TILES_FILE = "quantize_copy_tiles.mlir"
 EXPERT_COL = (0, 2, 1)
 
 # Around the 32 lines of a tile, and the paddings.
@@ -29,7 +31,7 @@ def expect_data(x, axis, kind, pow2):
     return {"q": q, "s": s}
 
 
-def tokens(function, kind, pow2, pad, count):
+def tokens(function, kind, pow2, pad, count, file=FILE):
     dealt = cases.deal(function, GROUPS, cases.GROUP_PATTERNS, TOKENS, (width_of(function),), (False, True))
     some = tuple(cases.Jagged(*next(dealt)) for _ in range(count))
 
@@ -41,10 +43,10 @@ def tokens(function, kind, pow2, pad, count):
         data = expect_data(inputs["x"], 1, kinds(kind), pow2)
         return data | {"copy": oracle.pad_groups(data["q"], inputs["offsets"], pad)}
 
-    return Variant(FILE, function, some, make, expect, frozenset({"s"}))
+    return Variant(file, function, some, make, expect, frozenset({"s"}))
 
 
-def matrix(function, kind, pow2, lines):
+def matrix(function, kind, pow2, lines, file=FILE):
     """Pitches of the copy are multiples of 16, or not."""
 
     def make(rng, case, kinds):
@@ -54,10 +56,10 @@ def matrix(function, kind, pow2, lines):
         data = expect_data(inputs["x"], 1, kinds(kind), pow2)
         return data | {"copy": data["q"]}
 
-    return Variant(FILE, function, lines, make, expect, frozenset({"s"}))
+    return Variant(file, function, lines, make, expect, frozenset({"s"}))
 
 
-def experts(function, kind, pow2, sizes):
+def experts(function, kind, pow2, sizes, file=FILE):
     def make(rng, case, kinds):
         shape = (case[0], width_of(function), case[1])
         x = cases.values(rng, shape, oracle.BF16, kinds(kind), 1, special=True)
@@ -67,7 +69,7 @@ def experts(function, kind, pow2, sizes):
         data = expect_data(inputs["x"], 1, kinds(kind), pow2)
         return data | {"copy": data["q"]}
 
-    return Variant(FILE, function, sizes, make, expect, frozenset({"s"}))
+    return Variant(file, function, sizes, make, expect, frozenset({"s"}))
 
 
 VARIANTS = [
@@ -82,7 +84,22 @@ VARIANTS = [
     experts("experts_e4m3_none_1408", "e4m3", False, ((2, 96), (3, 47))),
 ]
 
+TILES = [
+    tokens("tokens_e4m3_pow2_2048", "e4m3", True, 128, 6, TILES_FILE),
+    tokens("tokens_e5m2_none_288", "e5m2", False, 32, 12, TILES_FILE),
+    tokens("tokens_e4m3_none_5152", "e4m3", False, 128, 4, TILES_FILE),
+    tokens("tokens_e4m3_pow2_7168", "e4m3", True, 128, 4, TILES_FILE),
+    tokens("tokens_e5m2_pow2_7168", "e5m2", True, 128, 4, TILES_FILE),
+    matrix("matrix_e5m2_pow2_3584", "e5m2", True, (1, 16, 47, 300), TILES_FILE),
+    experts("experts_e4m3_none_1408", "e4m3", False, ((2, 96), (3, 47), (0, 8)), TILES_FILE),
+]
+
 
 @pytest.mark.parametrize("variant, case", **parameters(VARIANTS))
 def test_quantize_copy(device, variant, case):
     check(device, variant, case)
+
+
+@pytest.mark.parametrize("variant, case", **parameters(TILES))
+def test_tiles(nvidia, variant, case):
+    check(nvidia, variant, case)

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/KernelProblem.h"
 #include "fp8moe/Tuning/Quantize/QuantizeCopy.h"
 
@@ -40,23 +41,43 @@ public:
                                const TargetInfo &target) const override {
     if (!target.isGPU())
       return std::nullopt;
-    auto candidates = rankTiles(
-        op->getContext(),
-        QuantizeCopyWork::get(cast<DynamicQuantizeCopyOp>(op), layouts),
-        target);
+    SmallVector<KernelCandidate> candidates = rank(op, layouts, target);
     if (candidates.empty())
       return std::nullopt;
     return chooseCandidate(candidates).cost;
   }
+  KernelChoiceAttr choose(Operation *op,
+                          const TargetInfo &target) const override {
+    return KernelChoiceAttr::get(op->getContext(),
+                                 chooseCandidate(rank(op, {}, target)).tile);
+  }
   StringRef getVariant(Operation *) const override {
     return " of these tensors";
   }
+  LogicalResult verifyChoice(TiledOpInterface op,
+                             const TargetInfo &target) const override {
+    if (KernelChoiceAttr choice = op.getTilesAttr();
+        choice && failed(verifyOneTile(op, choice)))
+      return failure();
+    return KernelProblem::verifyChoice(op, target);
+  }
+  StringRef getSweepPrefix() const override { return "c"; }
   StringRef describeKernels(Operation *) const override {
     return "there are kernels for bf16 of rank 2 or 3 whose slices are "
            "contiguous in input and data, and of 16 to 7168 elements, a "
            "multiple of 16, with a copy that is contiguous along another "
            "dimension, and of rank 2 may have groups along that one, padded to "
            "multiples of 32";
+  }
+
+private:
+  static SmallVector<KernelCandidate> rank(Operation *op,
+                                           ArrayRef<AssumedLayout> layouts,
+                                           const TargetInfo &target) {
+    return rankTiles(
+        op->getContext(),
+        QuantizeCopyWork::get(cast<DynamicQuantizeCopyOp>(op), layouts),
+        target);
   }
 };
 } // namespace

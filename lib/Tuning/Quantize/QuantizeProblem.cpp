@@ -252,11 +252,8 @@ LogicalResult QuantizeProblem::verifyChoice(TiledOpInterface op,
     return success();
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
   if (works.front().divided &&
-      (choice.size() > 1 || choice.getFirst().getRange()))
-    return op->emitError("'")
-           << op->getName()
-           << "' with divisors expects one tile, without a range: it has "
-              "nothing to choose from; remove the others";
+      failed(verifyOneTile(op, choice, " with divisors")))
+    return failure();
   if (works.size() == 1)
     return fp8moe::verifyChoice(op, choice, works.front(), target);
   return verifyAxes(op, choice, works, target);

@@ -33,6 +33,13 @@ public:
                             const TargetInfo &target) const override;
   KernelChoiceAttr choose(Operation *op,
                           const TargetInfo &target) const override;
+  LogicalResult verifyChoice(TiledOpInterface op,
+                             const TargetInfo &target) const override {
+    if (KernelChoiceAttr choice = op.getTilesAttr();
+        choice && failed(verifyOneTile(op, choice)))
+      return failure();
+    return KernelProblem::verifyChoice(op, target);
+  }
   StringRef getSweepPrefix() const override { return "s"; }
 };
 } // namespace

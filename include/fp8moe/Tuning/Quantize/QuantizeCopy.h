@@ -37,29 +37,25 @@ struct QuantizeCopyWork : KernelWorkBase<QuantizeCopyWork> {
   std::optional<QuantizeCopyDims> getDims() const;
 };
 
-/// A tile is so many whole lines, in FP8, in the shared memory of a block.
+/// A tile is so many whole lines, or an equal part of each for every block of a
+/// cluster, in FP8, in the shared memory of a block.
 struct QuantizeCopyTile {
-  /// 32 neighbours in the copy fill a sector. Fewer were less than half as
-  /// fast, 64 are 2% faster.
-  static constexpr int64_t kLeastLines = 32;
-  static constexpr int64_t kMostLines = 64;
-  static constexpr int64_t kThreads = 512;
-
-  int64_t lines;
-  /// Elements of a line.
+  int64_t lines, threads, cluster;
+  /// Elements of a line that a block has.
   int64_t columns;
-  /// Warps that share a line, and chunks of 16 elements that a thread has.
+  /// Warps that share these, and chunks of 16 elements that a thread has.
   int64_t lineWarps, chunks;
+  /// Blocks on a multiprocessor.
+  int64_t residentBlocks;
 
-  /// None for lines that do not fit, or of which groups begin within tiles.
-  static std::optional<QuantizeCopyTile> get(const QuantizeCopyWork &work,
+  /// The tile of an operation; none where it is not legal.
+  static std::optional<QuantizeCopyTile> get(QuantizeCopyTileAttr tile,
+                                             const QuantizeCopyWork &work,
                                              const TargetInfo &target);
 
   /// From a line to the next one: whole rows of banks.
   int64_t getPitch() const;
   int64_t getSharedBytes() const { return lines * getPitch(); }
-  /// Blocks on a multiprocessor.
-  int64_t getResidentBlocks(const TargetInfo &target) const;
 };
 
 } // namespace mlir::fp8moe

@@ -62,15 +62,19 @@ fp8moe::verifyTileCounts(EmitError emitError,
 // Quantizations
 //===----------------------------------------------------------------------===//
 
-static LogicalResult verifyColumnsAndThreads(EmitError emitError,
-                                             int64_t columns, int64_t threads) {
-  if (failed(verifyTileCounts(emitError, {{"columns", columns}})))
-    return failure();
+static LogicalResult verifyThreads(EmitError emitError, int64_t threads) {
   if (threads >= 32 && threads <= 1024 && llvm::isPowerOf2_64(threads))
     return success();
   return emitError() << "expects a power of two from 32 to 1024 threads, "
                         "found "
                      << threads;
+}
+
+static LogicalResult verifyColumnsAndThreads(EmitError emitError,
+                                             int64_t columns, int64_t threads) {
+  if (failed(verifyTileCounts(emitError, {{"columns", columns}})))
+    return failure();
+  return verifyThreads(emitError, threads);
 }
 
 LogicalResult TwoPassTileAttr::verify(EmitError emitError, int64_t columns,
@@ -212,6 +216,20 @@ LogicalResult SinglePassInnerTileAttr::verify(EmitError emitError,
 
 SmallVector<TileField> SinglePassInnerTileAttr::getFields() const {
   return {{"groups", getGroups()}};
+}
+
+LogicalResult QuantizeCopyTileAttr::verify(EmitError emitError, int64_t lines,
+                                           int64_t threads, int64_t cluster) {
+  if (failed(verifyTileCounts(emitError,
+                              {{"lines", lines}, {"cluster", cluster}})))
+    return failure();
+  return verifyThreads(emitError, threads);
+}
+
+SmallVector<TileField> QuantizeCopyTileAttr::getFields() const {
+  return {{"lines", getLines()},
+          {"threads", getThreads()},
+          {"cluster", getCluster()}};
 }
 
 LogicalResult PerAxisAttr::verify(EmitError emitError, ArrayAttr choices) {

@@ -47,7 +47,7 @@ static bool fuse(DynamicQuantizeOp quantize, RelayoutOp copy,
       builder, builder.getFusedLoc({quantize.getLoc(), copy.getLoc()}),
       TypeRange{data.getType(), copy.getType(), scales.getType()},
       quantize.getInput(), copy.getOffsets(), quantize.getAxes()[0],
-      quantize.getRounding());
+      quantize.getRounding(), /*tiles=*/KernelChoiceAttr());
   if (!hasKernels(fused, target)) {
     fused.erase();
     return false;

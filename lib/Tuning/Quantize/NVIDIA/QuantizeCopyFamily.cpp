@@ -15,17 +15,23 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Chunks that a thread can hold, where one block or two share the registers of
-/// a multiprocessor.
-static constexpr int64_t kMostChunks = 7, kFewChunks = 4;
+/// Tiles in the order of preference. 32 neighbours in the copy fill a sector:
+/// 16 were less than half as fast, 64 are 2% faster.
+static constexpr int64_t kLines[] = {64, 32};
+static constexpr int64_t kThreads[] = {512, 1024};
+static constexpr int64_t kClusters[] = {1, 2, 4};
+/// Chunks that a thread can hold, by the threads that share the registers of a
+/// multiprocessor.
+static constexpr int64_t kFewThreads = 512, kManyThreads = 1024;
+static constexpr int64_t kChunksOfFew = 7, kChunksOfMany = 4;
 /// Words of shared memory at equal distances from a multiple of it are in the
 /// same bank.
 static constexpr int64_t kBankRowBytes = 128;
-/// Two blocks of so many threads have 64 registers for each of them.
-static constexpr int64_t kMostBlocks = 2;
-static constexpr int64_t kMostLineWarps = 2;
-/// What hardware takes for itself, and what the kernel needs besides the tile.
-static constexpr int64_t kOtherSharedBytes = 2048;
+static constexpr int64_t kMostLineWarps = 4;
+/// What hardware takes of each block's shared memory for itself, and what the
+/// kernel needs besides the tile.
+static constexpr int64_t kReservedSharedBytes = 1024;
+static constexpr int64_t kOtherSharedBytes = 1024;
 
 //===----------------------------------------------------------------------===//
 // Tiles
@@ -35,41 +41,64 @@ int64_t QuantizeCopyTile::getPitch() const {
   return llvm::alignTo(columns, kBankRowBytes);
 }
 
-/// What so many blocks share.
-static bool fits(const QuantizeCopyTile &tile, int64_t blocks,
-                 const TargetInfo &target) {
-  return blocks * (tile.getSharedBytes() + kOtherSharedBytes) <=
-         target.sharedMemoryPerBlock;
-}
-
-int64_t QuantizeCopyTile::getResidentBlocks(const TargetInfo &target) const {
-  return fits(*this, kMostBlocks, target) ? kMostBlocks : 1;
+/// How many blocks share a multiprocessor, with a tile each.
+static int64_t countResident(const QuantizeCopyTile &tile,
+                             const TargetInfo &target) {
+  int64_t bytes =
+      tile.getSharedBytes() + kOtherSharedBytes + kReservedSharedBytes;
+  return std::min((target.sharedMemoryPerBlock + kReservedSharedBytes) / bytes,
+                  kManyThreads / tile.threads);
 }
 
 std::optional<QuantizeCopyTile>
-QuantizeCopyTile::get(const QuantizeCopyWork &work, const TargetInfo &target) {
-  int64_t columns = work.input.getDimSize(work.axis);
-  // Any tile begins where something does that is not divided.
-  int64_t padding = kMostLines;
-  if (GroupPaddingAttr groups = work.copyLayout.groups)
-    padding = groups.getPad();
-  if (ShapedType::isDynamic(columns) || columns < kOutputChunk ||
-      columns % kOutputChunk)
+QuantizeCopyTile::get(QuantizeCopyTileAttr attribute,
+                      const QuantizeCopyWork &work, const TargetInfo &target) {
+  QuantizeCopyTile tile{attribute.getLines(),
+                        attribute.getThreads(),
+                        attribute.getCluster(),
+                        0,
+                        1,
+                        0,
+                        0};
+  if (!llvm::is_contained(kLines, tile.lines) ||
+      !llvm::is_contained(kThreads, tile.threads) ||
+      !llvm::is_contained(kClusters, tile.cluster))
     return std::nullopt;
-  QuantizeCopyTile tile{kMostLines, columns, 1, 0};
-  while (padding % tile.lines || !fits(tile, /*blocks=*/1, target)) {
-    tile.lines /= 2;
-    if (tile.lines < kLeastLines)
-      return std::nullopt;
-  }
-  int64_t most = tile.getResidentBlocks(target) > 1 ? kFewChunks : kMostChunks;
+  GroupPaddingAttr groups = work.copyLayout.groups;
+  int64_t columns = work.input.getDimSize(work.axis);
+  if (ShapedType::isDynamic(columns) || columns < kOutputChunk ||
+      columns % (kOutputChunk * tile.cluster) ||
+      (groups && groups.getPad() % tile.lines))
+    return std::nullopt;
+  tile.columns = columns / tile.cluster;
+  tile.residentBlocks = countResident(tile, target);
+  if (tile.residentBlocks == 0)
+    return std::nullopt;
+  int64_t most = tile.residentBlocks * tile.threads > kFewThreads
+                     ? kChunksOfMany
+                     : kChunksOfFew;
   for (; tile.lineWarps <= kMostLineWarps; tile.lineWarps *= 2) {
     tile.chunks = llvm::divideCeil(
-        columns, kOutputChunk * nvidia::kWarpThreads * tile.lineWarps);
+        tile.columns, kOutputChunk * nvidia::kWarpThreads * tile.lineWarps);
     if (tile.chunks <= most)
       return tile;
   }
   return std::nullopt;
+}
+
+/// All that are legal.
+static SmallVector<QuantizeCopyTileAttr> findTiles(MLIRContext *context,
+                                                   const QuantizeCopyWork &work,
+                                                   const TargetInfo &target) {
+  SmallVector<QuantizeCopyTileAttr> tiles;
+  for (int64_t cluster : kClusters)
+    for (int64_t threads : kThreads)
+      for (int64_t lines : kLines) {
+        auto tile = QuantizeCopyTileAttr::get(context, lines, threads, cluster);
+        if (QuantizeCopyTile::get(tile, work, target))
+          tiles.push_back(tile);
+      }
+  return tiles;
 }
 
 //===----------------------------------------------------------------------===//
@@ -94,12 +123,15 @@ class QuantizeCopyFamily : public KernelFamily {
 public:
   StringRef getName() const override { return "quantize_copy"; }
   TypeID getWorkID() const override { return TypeID::get<QuantizeCopyWork>(); }
+  bool owns(TileAttrInterface tile) const override {
+    return isa<QuantizeCopyTileAttr>(tile);
+  }
   bool supports(const KernelWork &work,
                 const TargetInfo &target) const override;
   void
   addCandidates(MLIRContext *, const KernelWork &work, const TargetInfo &target,
                 SmallVectorImpl<KernelCandidate> &candidates) const override;
-  bool isGeneral() const override { return false; }
+  bool isGeneral() const override { return true; }
 };
 } // namespace
 
@@ -115,11 +147,16 @@ bool QuantizeCopyFamily::supports(const KernelWork &work,
   if (GroupPaddingAttr padding = known.copyLayout.groups)
     if (dims->segment || padding.getDim() != dims->line)
       return false;
-  return QuantizeCopyTile::get(known, target).has_value();
+  // Clusters have run on no device yet, so what only they take is left to a
+  // quantization and a copy.
+  SmallVector<QuantizeCopyTileAttr> tiles =
+      findTiles(known.input.getContext(), known, target);
+  return !tiles.empty() && tiles.front().getCluster() == 1;
 }
 
+/// All move the same bytes, so the first one is preferred.
 void QuantizeCopyFamily::addCandidates(
-    MLIRContext *, const KernelWork &work, const TargetInfo &target,
+    MLIRContext *context, const KernelWork &work, const TargetInfo &target,
     SmallVectorImpl<KernelCandidate> &candidates) const {
   const auto &known = cast<QuantizeCopyWork>(work);
   QuantizeCopyDims dims = *known.getDims();
@@ -133,7 +170,8 @@ void QuantizeCopyFamily::addCandidates(
   constexpr int64_t kElementBytes = 2 + 1 + 1;
   int64_t bytes = lines * (known.input.getDimSize(known.axis) * kElementBytes +
                            static_cast<int64_t>(sizeof(float)));
-  candidates.push_back({this, {}, estimateTraffic(bytes, target), ""});
+  for (QuantizeCopyTileAttr tile : findTiles(context, known, target))
+    candidates.push_back({this, tile, estimateTraffic(bytes, target), ""});
 }
 
 namespace mlir::fp8moe {

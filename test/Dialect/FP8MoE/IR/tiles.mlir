@@ -12,6 +12,7 @@
 // CHECK-SAME: h = #fp8moe.mfma<rows = 128, columns = 256>
 // CHECK-SAME: i = #fp8moe.resident_strips<columns = 64, tiles = 8, blocks = 2>
 // CHECK-SAME: j = #fp8moe.resident_both_axes<columns = 64, tiles = 8, blocks = 2, row_threads = 64, row_chunks = 7>
+// CHECK-SAME: k = #fp8moe.quantize_copy<lines = 32, threads = 512, cluster = 2>
 func.func private @tiles() attributes {
   a = #fp8moe.two_pass<columns = 8, threads = 1024>,
   b = #fp8moe.register_resident<columns = 8, threads = 1024, chunks = 4, rounds = 1, blocks = 2>,
@@ -22,7 +23,8 @@ func.func private @tiles() attributes {
   g = #fp8moe.wgmma<rows = 256, columns = 128, stages = 4, schedule = cooperative, raster = 2>,
   h = #fp8moe.mfma<rows = 128, columns = 256>,
   i = #fp8moe.resident_strips<columns = 64, tiles = 8, blocks = 2>,
-  j = #fp8moe.resident_both_axes<columns = 64, tiles = 8, blocks = 2, row_threads = 64, row_chunks = 7>
+  j = #fp8moe.resident_both_axes<columns = 64, tiles = 8, blocks = 2, row_threads = 64, row_chunks = 7>,
+  k = #fp8moe.quantize_copy<lines = 32, threads = 512, cluster = 2>
 }
 
 // Conditions: a range of a quantity, or the least waves.

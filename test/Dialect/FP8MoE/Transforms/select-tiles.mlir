@@ -131,6 +131,19 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>
   }
 
+  // Blocks hold 64 lines where these fit, and have no clusters.
+  // CHECK-LABEL: func.func @two_layouts
+  func.func @two_layouts(%x: tensor<?x2048xbf16>, %y: tensor<?x7168xbf16>)
+      -> (tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x7168xf8E4M3FN, #fp8moe.strided<[1, 0]>>) {
+    // CHECK: dynamic_quantize_copy %{{.*}} rounding pow2 tiles [#fp8moe.quantize_copy<lines = 64, threads = 512, cluster = 1>]
+    %q, %c, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 : tensor<?x2048xbf16>
+        -> tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?xf32>
+    // CHECK: dynamic_quantize_copy %{{.*}} rounding pow2 tiles [#fp8moe.quantize_copy<lines = 32, threads = 512, cluster = 1>]
+    %r, %d, %t = fp8moe.dynamic_quantize_copy %y along 1 rounding pow2 : tensor<?x7168xbf16>
+        -> tensor<?x7168xf8E4M3FN>, tensor<?x7168xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?xf32>
+    return %c, %d : tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x7168xf8E4M3FN, #fp8moe.strided<[1, 0]>>
+  }
+
   // Not where experts begin in the middle of a chunk.
   // CHECK-LABEL: func.func @experts_apart
   func.func @experts_apart(%w: tensor<64x1408x2048xbf16, #fp8moe.strided<[0, 1, 2], strides = [2883588, 2048, 1]>>)

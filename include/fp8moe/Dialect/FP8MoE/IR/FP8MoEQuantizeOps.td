@@ -219,7 +219,7 @@ def FP8MoE_JaggedDynamicQuantizeOp
 }
 
 def FP8MoE_DynamicQuantizeCopyOp
-    : FP8MoE_Op<"dynamic_quantize_copy", [FP8MoE_Kernel]> {
+    : FP8MoE_Op<"dynamic_quantize_copy", [FP8MoE_Kernel, FP8MoE_TiledOpInterface]> {
   let summary = "scales and FP8 data in two layouts";
   let description = [{
     `fp8moe.dynamic_quantize` along one axis, and `fp8moe.relayout` of its data: the input
@@ -251,12 +251,14 @@ def FP8MoE_DynamicQuantizeCopyOp
     ```
   }];
   let arguments = (ins FP8MoE_FloatTensor:$input, Optional<FP8MoE_Offsets>:$offsets,
-    FP8MoE_AxisAttr:$axis, FP8MoE_ScaleRoundingAttr:$rounding);
+    FP8MoE_AxisAttr:$axis, FP8MoE_ScaleRoundingAttr:$rounding,
+    OptionalAttr<FP8MoE_KernelChoiceAttr>:$tiles);
   let results = (outs FP8MoE_Fp8Tensor:$quantized, FP8MoE_Fp8Tensor:$copy,
                       FP8MoE_ScaleTensor:$scales);
   let assemblyFormat = [{
     $input `along` $axis `rounding` `` $rounding (`groups` `(` $offsets^ `:` type($offsets) `)`)?
-    attr-dict `:` type($input) `->` type($quantized) `,` type($copy) `,` type($scales)
+    (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($input)
+    `->` type($quantized) `,` type($copy) `,` type($scales)
   }];
 }
 

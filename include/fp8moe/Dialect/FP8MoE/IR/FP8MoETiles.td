@@ -160,6 +160,19 @@ def FP8MoE_SinglePassInnerTileAttr
   let parameters = (ins "int64_t":$groups);
 }
 
+def FP8MoE_QuantizeCopyTileAttr
+    : FP8MoE_TileAttr<"QuantizeCopyTile", "quantize_copy"> {
+  let summary = "tile of a kernel that writes what it quantizes twice";
+  let description = [{
+    A thread block of `threads` threads has `lines` neighbouring lines of
+    `fp8moe.dynamic_quantize_copy` in shared memory, in FP8, to write them transposed. A
+    cluster of `cluster` blocks divides each line.
+
+    Example: `#fp8moe.quantize_copy<lines = 32, threads = 512, cluster = 1>`
+  }];
+  let parameters = (ins "int64_t":$lines, "int64_t":$threads, "int64_t":$cluster);
+}
+
 def FP8MoE_PerAxisAttr : FP8MoE_TileAttr<"PerAxis", "per_axis"> {
   let summary = "a choice of kernels for each axis";
   let description = [{

@@ -1,4 +1,4 @@
-//===- LowerQuantizeCopy.cpp - Quantizations with a copy ------------------===//
+//===- Launch.cpp - Quantizations with a copy -----------------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,11 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
-#include "FP8MoEToGPU/Quantize/QuantizeCopy.h"
+#include "FP8MoEToGPU/Quantize/NVIDIA/QuantizeCopy/Kernel.h"
 #include "FP8MoEToGPU/Quantize/QuantizeLaunch.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
+#include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/KernelProblem.h"
 
 using namespace mlir;
@@ -31,7 +32,9 @@ public:
       : op(op), views(views), lowering(lowering),
         builder(lowering.getBuilder()), size(builder, op.getLoc()),
         work(QuantizeCopyWork::get(op)), dims(*work.getDims()),
-        tile(*QuantizeCopyTile::get(work, lowering.getTarget())) {}
+        tile(*QuantizeCopyTile::get(
+            cast<QuantizeCopyTileAttr>(op.getTilesAttr().getFirst().getTile()),
+            work, lowering.getTarget())) {}
 
   void launch();
 
@@ -110,9 +113,10 @@ void QuantizeCopyLaunch::launch() {
   if (copy.jagged)
     copy.outputPadding = work.copyLayout.groups.getPad();
 
-  SmallVector<int64_t> numbers{lines.powerOfTwo, copy.outputPadding,
+  SmallVector<int64_t> numbers{lines.powerOfTwo,     copy.outputPadding,
                                lines.inputAlignment, lines.outputAlignment,
-                               copy.outputAlignment};
+                               copy.outputAlignment, tile.lines,
+                               tile.threads,         tile.cluster};
   SmallVector<Value> operands{views.input.buffer, views.data.buffer,
                               views.scales.buffer, views.input.buffer};
   if (copy.jagged)
@@ -131,14 +135,18 @@ void QuantizeCopyLaunch::launch() {
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
         gpu::GPUFuncOp kernel = buildQuantizeCopy(op.getLoc(), module, name,
                                                   lines, copy, tile, hooks);
-        hooks.requestResidentBlocks(
-            kernel, tile.getResidentBlocks(lowering.getTarget()));
+        hooks.requestResidentBlocks(kernel, tile.residentBlocks);
       });
-  Value blocks = getIndex(countTiles(ofCopy)),
+  Value blocks = getIndex(
+            size.mul(countTiles(ofCopy), builder.getIndexAttr(tile.cluster))),
         one = getIndex(builder.getIndexAttr(1));
-  plan::LaunchOp::create(
-      builder, op.getLoc(), kernel, ValueRange{blocks, one, one},
-      {QuantizeCopyTile::kThreads, 1, 1}, tile.getSharedBytes(), operands);
+  SmallVector<int64_t> cluster;
+  if (tile.cluster > 1)
+    cluster = {tile.cluster, 1, 1};
+  plan::LaunchOp::create(builder, op.getLoc(), kernel,
+                         ValueRange{blocks, one, one}, {tile.threads, 1, 1},
+                         tile.getSharedBytes(), operands, /*condition=*/{},
+                         cluster);
 }
 
 namespace {
@@ -159,6 +167,7 @@ LogicalResult QuantizeCopyOpLowering::lower(Operation *operation,
                                             ProgramLowering &lowering) const {
   auto op = cast<DynamicQuantizeCopyOp>(operation);
   if (failed(requireKernels(op, lowering.getTarget())) ||
+      failed(requireChoice(op, lowering.getTarget())) ||
       failed(lowering.requireFP8(op, "to",
                                  op.getQuantized().getType().getElementType())))
     return failure();
@@ -178,7 +187,9 @@ LogicalResult QuantizeCopyOpLowering::lower(Operation *operation,
   return success();
 }
 
-const OpLowering &fp8moe::getQuantizeCopyOpLowering() {
+namespace mlir::fp8moe {
+const OpLowering &getQuantizeCopyOpLowering() {
   static const QuantizeCopyOpLowering lowering;
   return lowering;
 }
+} // namespace mlir::fp8moe

@@ -1,4 +1,4 @@
-//===- QuantizeCopy.h - Quantized lines and their transpose -----*- C++ -*-===//
+//===- Kernel.h - Quantized lines and their transpose -----------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,10 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_QUANTIZECOPY_H
-#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_QUANTIZECOPY_H
+#ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_QUANTIZECOPY_KERNEL_H
+#define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_QUANTIZECOPY_KERNEL_H
 
-#include "FP8MoEToGPU/Program/OpLowering.h"
 #include "FP8MoEToGPU/Quantize/QuantizeKernel.h"
 #include "fp8moe/Tuning/Quantize/QuantizeCopy.h"
 
@@ -32,9 +31,6 @@ gpu::GPUFuncOp buildQuantizeCopy(Location loc, gpu::GPUModuleOp module,
                                  const QuantizeCopyTile &tile,
                                  const TargetHooks &hooks);
 
-/// fp8moe.dynamic_quantize_copy.
-const OpLowering &getQuantizeCopyOpLowering();
-
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_QUANTIZECOPY_H
+#endif // FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_NVIDIA_QUANTIZECOPY_KERNEL_H

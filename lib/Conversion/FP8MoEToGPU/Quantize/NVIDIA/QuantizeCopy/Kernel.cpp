@@ -1,4 +1,4 @@
-//===- QuantizeCopy.cpp - Quantized lines and their transpose -------------===//
+//===- Kernel.cpp - Quantized lines and their transpose -------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -24,12 +24,16 @@
 // Groups that are padded in the copy begin with whole tiles there, and what
 // lies behind their lines is zero.
 //
+// The blocks of a cluster take the same lines, and a part of the columns each.
+// They tell each other what they find in a line.
+//
 //===----------------------------------------------------------------------===//
 
-#include "FP8MoEToGPU/Quantize/QuantizeCopy.h"
+#include "FP8MoEToGPU/Quantize/NVIDIA/QuantizeCopy/Kernel.h"
 
 #include "FP8MoEToGPU/Common/SegmentBounds.h"
 #include "FP8MoEToGPU/Common/TransposeTile.h"
+#include "FP8MoEToGPU/NVIDIA/Cluster.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -65,26 +69,34 @@ class QuantizeCopyBuilder {
 public:
   QuantizeCopyBuilder(QuantizeCopyKernel &kernel, const QuantizeCopyTile &tile)
       : b(kernel.lines.b), lines(kernel.lines), copy(kernel.copy), tile(tile),
-        warp(b.getSubgroup()) {}
+        warp(b.getSubgroup()) {
+    Value block = b.getBlock();
+    tileNumber = b.divU(block, tile.cluster);
+    rank = b.remU(block, tile.cluster);
+  }
 
   void build();
 
 private:
-  int64_t getWarps() const {
-    return QuantizeCopyTile::kThreads / b.getSubgroupSize();
-  }
+  int64_t getWarps() const { return tile.threads / b.getSubgroupSize(); }
   int64_t getTeams() const { return getWarps() / tile.lineWarps; }
   /// Parts of a column of the copy.
   int64_t countParts() const { return tile.lines / kPartLines; }
   bool isPadded() const { return copy.problem.jagged; }
+  bool isCluster() const { return tile.cluster > 1; }
+  bool isLineShared() const { return isCluster() || tile.lineWarps > 1; }
 
-  LineTile createTile(Value number);
+  LineTile createTile();
   void quantizeLines(const LineTile &lineTile);
   void quantizeLine(const LineTile &lineTile, const Line &line);
   void quantizeUnalignedLine(const LineTile &lineTile, const Line &line);
   /// The first column of one of the thread's chunks, or of the last one there
   /// is.
   Value getColumn(int64_t chunk);
+  /// Where the magnitude that a warp of a block of the cluster found in a
+  /// line of some turn is, in each block that has the line.
+  Value getMagnitude(Value turn, Value rank, Value ofWarp);
+  void sendMagnitude(Value magnitude, Value turn);
   /// The largest magnitude of a line, from those of the warp's part of it.
   Value combineWarps(Value magnitude, Value turn);
   Value createScale(const LineTile &lineTile, const Line &line, Value largest);
@@ -102,19 +114,25 @@ private:
   QuantizeKernel &lines, &copy;
   const QuantizeCopyTile &tile;
   Value warp;
-  /// Magnitudes by slot and warp.
+  /// The number of the tile, and of the block among those that have it.
+  Value tileNumber, rank;
+  /// Magnitudes by slot, block and warp.
   Value magnitudes;
 };
 } // namespace
 
 void QuantizeCopyBuilder::build() {
-  if (tile.lineWarps > 1)
-    magnitudes = b.allocateShared(kLineSlots * getWarps() * kWordBytes,
-                                  "magnitudes_of_lines");
-  LineTile lineTile = createTile(b.getBlock());
+  if (isLineShared())
+    magnitudes =
+        b.allocateShared(kLineSlots * tile.cluster * getWarps() * kWordBytes,
+                         "magnitudes_of_lines");
+  LineTile lineTile = createTile();
   b.createIf(
       b.less(b.i32(0), lineTile.withData),
       [&] {
+        // Nobody writes to a block that has not begun.
+        if (isCluster())
+          createClusterBarrier(b);
         quantizeLines(lineTile);
         b.createBarrier();
         storeCopy(lineTile);
@@ -126,7 +144,7 @@ void QuantizeCopyBuilder::build() {
 // Tiles
 //===----------------------------------------------------------------------===//
 
-LineTile QuantizeCopyBuilder::createTile(Value number) {
+LineTile QuantizeCopyBuilder::createTile() {
   Value segment = b.i64(0), firstLine, moved = b.i64(0), endOfData;
   SegmentView view;
   if (isPadded()) {
@@ -136,20 +154,20 @@ LineTile QuantizeCopyBuilder::createTile(Value number) {
     SegmentTiling tiling{padding};
     tiling.outputPadding = padding;
     auto [group, firstRow, bounds] =
-        findSegment(b, copy.getOffsets(), b.divU(number, tiles),
+        findSegment(b, copy.getOffsets(), b.divU(tileNumber, tiles),
                     copy.sizes.segments, copy.sizes.reduction, tiling);
     view = copy.createSegment(group, bounds);
-    firstLine =
-        b.add(bounds.paddedStart, b.sub(b.mul(number, tile.lines), firstRow));
+    firstLine = b.add(bounds.paddedStart,
+                      b.sub(b.mul(tileNumber, tile.lines), firstRow));
     moved = b.sub(bounds.start, bounds.paddedStart);
     // Lines of no group have data, but are no part of the copy.
     endOfData = b.select(b.equal(group, copy.sizes.segments),
                          b.sub(copy.sizes.reduction, moved), view.rows.high);
   } else {
     Value perSegment = b.maxS(b.ceilDiv(copy.sizes.reduction, tile.lines), 1);
-    segment = b.divU(number, perSegment);
+    segment = b.divU(tileNumber, perSegment);
     view = copy.createSegment(segment);
-    firstLine = b.mul(b.remU(number, perSegment), tile.lines);
+    firstLine = b.mul(b.remU(tileNumber, perSegment), tile.lines);
     endOfData = view.rows.high;
   }
   SegmentView ofLines = lines.createSegment(segment);
@@ -162,10 +180,11 @@ LineTile QuantizeCopyBuilder::createTile(Value number) {
                   Value(),
                   Value()};
   result.input.savesRegisters = true;
-  Value none = b.i64(0);
+  Value firstColumn = b.mul(rank, tile.columns);
   for (Plane *plane : {&result.input, &result.output})
-    plane->base = createElementPointer(b, *plane, none, inInput);
-  result.copy.base = createElementPointer(b, result.copy, firstLine, none);
+    plane->base = createElementPointer(b, *plane, firstColumn, inInput);
+  result.copy.base =
+      createElementPointer(b, result.copy, firstLine, firstColumn);
   result.scales = b.offsetBytes(
       ofLines.scales,
       b.mul(b.mul(inInput, lines.sizes.scaleParallel), sizeof(float)));
@@ -203,22 +222,41 @@ Value QuantizeCopyBuilder::getColumn(int64_t chunk) {
   return b.minS(column, b.i64(tile.columns - kOutputChunk));
 }
 
+Value QuantizeCopyBuilder::getMagnitude(Value turn, Value rank, Value ofWarp) {
+  Value slot = b.mul(b.bitAnd(turn, kLineSlots - 1), tile.cluster);
+  Value ofBlock = b.mul(b.add(slot, rank), getWarps());
+  return b.offsetBytes(magnitudes, b.mul(b.add(ofBlock, ofWarp), kWordBytes));
+}
+
+/// A lane for each block of the cluster.
+void QuantizeCopyBuilder::sendMagnitude(Value magnitude, Value turn) {
+  Value lane = b.getLane();
+  b.createIf(b.less(lane, tile.cluster), [&] {
+    Value pointer = getMagnitude(turn, rank, warp);
+    if (isCluster())
+      pointer =
+          createClusterPointer(b, pointer, b.truncate(b.getI32Type(), lane));
+    b.store(magnitude, pointer, kWordBytes);
+  });
+}
+
 Value QuantizeCopyBuilder::combineWarps(Value magnitude, Value turn) {
   magnitude = b.maxOfLanes(magnitude);
-  if (tile.lineWarps == 1)
+  if (!isLineShared())
     return magnitude;
-  Value slot = b.mul(b.bitAnd(turn, kLineSlots - 1), getWarps());
-  auto getPointer = [&](Value ofWarp) {
-    return b.offsetBytes(magnitudes, b.mul(b.add(slot, ofWarp), kWordBytes));
-  };
-  b.createIf(b.equal(b.getLane(), 0),
-             [&] { b.store(magnitude, getPointer(warp), kWordBytes); });
-  b.createBarrier();
-  Value first = b.sub(warp, b.remU(warp, tile.lineWarps));
-  Value all = b.load(b.getI32Type(), getPointer(first), kWordBytes);
-  for (int64_t other : llvm::seq<int64_t>(1, tile.lineWarps))
-    all = b.maxU(all, b.load(b.getI32Type(), getPointer(b.add(first, other)),
-                             kWordBytes));
+  sendMagnitude(magnitude, turn);
+  if (isCluster())
+    createClusterBarrier(b);
+  else
+    b.createBarrier();
+  Value first = b.sub(warp, b.remU(warp, tile.lineWarps)), all;
+  for (int64_t block : llvm::seq(tile.cluster))
+    for (int64_t other : llvm::seq(tile.lineWarps)) {
+      Value found = b.load(
+          b.getI32Type(), getMagnitude(turn, b.i64(block), b.add(first, other)),
+          kWordBytes);
+      all = all ? b.maxU(all, found) : found;
+    }
   return all;
 }
 
@@ -228,6 +266,8 @@ Value QuantizeCopyBuilder::createScale(const LineTile &lineTile,
       combineWarps(lines.math.createLargest(largest), line.turn));
   Value isFirst = b.bitAnd(b.equal(b.remU(warp, tile.lineWarps), 0),
                            b.equal(b.getLane(), 0));
+  if (isCluster())
+    isFirst = b.bitAnd(isFirst, b.equal(rank, 0));
   b.createIf(isFirst, [&] {
     Value offset =
         b.mul(b.mul(line.number, lines.sizes.scaleParallel), sizeof(float));
@@ -282,7 +322,7 @@ void QuantizeCopyBuilder::quantizeLine(const LineTile &lineTile,
 /// Reads the line twice, in loops that take few registers.
 void QuantizeCopyBuilder::quantizeUnalignedLine(const LineTile &lineTile,
                                                 const Line &line) {
-  IndexRange all{b.i64(0), lines.sizes.reduction};
+  IndexRange all{b.i64(0), b.i64(tile.columns)};
   const int64_t together = tile.lineWarps * b.getSubgroupSize() * kOutputChunk;
   auto forEachChunk =
       [&](ValueRange init,
@@ -339,34 +379,33 @@ void QuantizeCopyBuilder::quantizeLines(const LineTile &lineTile) {
 void QuantizeCopyBuilder::storeCopy(const LineTile &lineTile) {
   IndexRange written{b.i64(0), b.zeroExtend(b.getI64Type(), lineTile.written)};
   const int64_t parts = tile.columns / kPartColumns * countParts();
-  b.createFor(
-      b.getThread(), b.i64(parts), QuantizeCopyTile::kThreads, [&](Value part) {
-        Value firstLine = b.mul(b.remU(part, countParts()), kPartLines);
-        Value column = b.mul(b.divU(part, countParts()), kPartColumns);
-        SmallVector<Value> words;
-        for (int64_t line : llvm::seq(kPartLines))
-          words.push_back(b.load(b.getI32Type(),
-                                 getShared(b.add(firstLine, line), column),
-                                 kWordBytes));
-        // Four lines at a time, one after the other in each of these.
-        SmallVector<Value> interleaved;
-        constexpr int64_t kFours = kPartLines / kWordBytes;
-        for (int64_t line : llvm::seq(kWordBytes)) {
-          SmallVector<Value> ofLine;
-          for (int64_t four : llvm::seq(kFours))
-            ofLine.push_back(words[four * kWordBytes + line]);
-          interleaved.push_back(b.packWords(ofLine));
-        }
-        SmallVector<Value> across = packAcross(b, interleaved, b.getI8Type());
-        for (int64_t i : llvm::seq(kPartColumns)) {
-          SmallVector<Value> ofColumn;
-          for (int64_t four : llvm::seq(kFours))
-            ofColumn.push_back(across[four * kPartColumns + i]);
-          storeChunk(b, lineTile.copy, firstLine, b.add(column, i),
-                     b.packWords(ofColumn), written);
-        }
-        return SmallVector<Value>();
-      });
+  b.createFor(b.getThread(), b.i64(parts), tile.threads, [&](Value part) {
+    Value firstLine = b.mul(b.remU(part, countParts()), kPartLines);
+    Value column = b.mul(b.divU(part, countParts()), kPartColumns);
+    SmallVector<Value> words;
+    for (int64_t line : llvm::seq(kPartLines))
+      words.push_back(b.load(b.getI32Type(),
+                             getShared(b.add(firstLine, line), column),
+                             kWordBytes));
+    // Four lines at a time, one after the other in each of these.
+    SmallVector<Value> interleaved;
+    constexpr int64_t kFours = kPartLines / kWordBytes;
+    for (int64_t line : llvm::seq(kWordBytes)) {
+      SmallVector<Value> ofLine;
+      for (int64_t four : llvm::seq(kFours))
+        ofLine.push_back(words[four * kWordBytes + line]);
+      interleaved.push_back(b.packWords(ofLine));
+    }
+    SmallVector<Value> across = packAcross(b, interleaved, b.getI8Type());
+    for (int64_t i : llvm::seq(kPartColumns)) {
+      SmallVector<Value> ofColumn;
+      for (int64_t four : llvm::seq(kFours))
+        ofColumn.push_back(across[four * kPartColumns + i]);
+      storeChunk(b, lineTile.copy, firstLine, b.add(column, i),
+                 b.packWords(ofColumn), written);
+    }
+    return SmallVector<Value>();
+  });
 }
 
 /// A tile without lines: padding, or what lies behind all groups.
@@ -375,7 +414,7 @@ void QuantizeCopyBuilder::zeroCopy(const LineTile &lineTile) {
     return;
   IndexRange written{b.i64(0), b.zeroExtend(b.getI64Type(), lineTile.written)};
   b.createRareFor(b.getThread(), b.i64(tile.columns * countParts()),
-                  QuantizeCopyTile::kThreads, {}, [&](Value part, ValueRange) {
+                  tile.threads, {}, [&](Value part, ValueRange) {
                     Value firstLine =
                         b.mul(b.remU(part, countParts()), kPartLines);
                     zeroChunk(b, lineTile.copy, firstLine,
@@ -395,7 +434,8 @@ gpu::GPUFuncOp fp8moe::buildQuantizeCopy(Location loc, gpu::GPUModuleOp module,
   signature.pointers = 2 * kPointers + copy.jagged;
   signature.sizes = countDynamic(lines.sizes) + countDynamic(copy.sizes);
   signature.hasBlockCount = false;
-  signature.threads = QuantizeCopyTile::kThreads;
+  signature.threads = tile.threads;
+  signature.cluster = tile.cluster;
   KernelBuilder b(loc, module, name, signature, hooks);
   QuantizeCopyKernel kernel{
       QuantizeKernel(b, lines),
