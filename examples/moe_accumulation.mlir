@@ -4,6 +4,9 @@
 //   quantize_weights   W along K and along N     once, when the optimizer is done
 //   forward            y, x per group and column    for each microbatch
 //   backward           grad_x and grad_W            for each microbatch
+//   add_grad_weights   grad_W alone, added in f32 to that of the microbatches before
+//
+// The sum may lie where the sum so far does: callers of add_grad_weights pass one buffer as both.
 //
 // Gradient accumulation and the microbatches of a pipeline both read the same weights several
 // times. What is held meanwhile is one byte for each weight and direction, as much as bf16; where
@@ -96,5 +99,26 @@ module {
           tensor<?x2048x!fp8moe.e4m3, #padded>
         -> tensor<?x1408x2048xbf16>
     return %grad_x, %grad_weights : tensor<?x2048xbf16>, tensor<?x1408x2048xbf16>
+  }
+
+  func.func @add_grad_weights(
+      %grad_y: tensor<?x1408xbf16> {fp8moe.name = "grad_y"},
+      %xc: tensor<?x2048x!fp8moe.e4m3, #padded> {fp8moe.name = "x_columns"},
+      %xcs: tensor<?x2048xf32> {fp8moe.name = "x_scales"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %so_far: tensor<?x1408x2048xf32> {fp8moe.name = "so_far"})
+      -> (tensor<?x1408x2048xf32> {fp8moe.name = "grad_weights"}) {
+    %gc, %gcs = fp8moe.jagged_dynamic_quantize %grad_y groups(%offsets : tensor<?xi32>)
+        along [0] rounding pow2
+        : tensor<?x1408xbf16> -> tensor<?x1408x!fp8moe.e4m3, #padded>, tensor<?x1408xf32>
+    %gt = fp8moe.transpose %gc [1, 0] : tensor<?x1408x!fp8moe.e4m3, #padded>
+        -> tensor<1408x?x!fp8moe.e4m3, #padded_transposed>
+    %grad_weights = fp8moe.grouped_matmul %gt, %xc groups(%offsets : tensor<?xi32>)
+        scales(%gcs, %xcs : tensor<?x1408xf32>, tensor<?x2048xf32>) direction quantize
+        accumulate(%so_far : tensor<?x1408x2048xf32>)
+        : tensor<1408x?x!fp8moe.e4m3, #padded_transposed>,
+          tensor<?x2048x!fp8moe.e4m3, #padded>
+        -> tensor<?x1408x2048xf32>
+    return %grad_weights : tensor<?x1408x2048xf32>
   }
 }

@@ -253,10 +253,11 @@ FP8MOE_EXPORT uint64_t fp8moe_call_workspace_align(const fp8moe_call *call);
 /// memory on the CPU, else memory of the device. A pointer may be null when its
 /// tensor has no bytes, and so may the workspace. Refused: misaligned pointers,
 /// a workspace that is too small, an output or workspace whose bytes overlap
-/// those of anything else, and tensors that a kernel's tensor maps cannot
-/// describe. Nothing was launched if this is FP8MOE_INVALID_ARGUMENT. Which of
-/// several variants of a kernel is launched may depend on how the addresses are
-/// aligned.
+/// those of anything else (but an output may be the very memory of the input
+/// that the manifest says it may overwrite), and tensors that a kernel's tensor
+/// maps cannot describe. Nothing was launched if this is
+/// FP8MOE_INVALID_ARGUMENT. Which of several variants of a kernel is launched
+/// may depend on how the addresses are aligned.
 FP8MOE_EXPORT fp8moe_status fp8moe_call_run(
     const fp8moe_call *call, const void *const *inputs, void *const *outputs,
     void *workspace, uint64_t workspace_bytes, void *stream);

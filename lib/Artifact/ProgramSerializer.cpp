@@ -73,6 +73,9 @@ static llvm::VersionTuple getFirstRuntime(plan::DeviceAttribute attribute) {
   llvm_unreachable("unknown device attribute");
 }
 
+/// The first runtime that knows of outputs which may overwrite inputs.
+static const llvm::VersionTuple kFirstToOverwrite(0, 2, 0);
+
 namespace {
 
 /// The manifest's form of a comparison; it has no "greater".
@@ -120,10 +123,10 @@ private:
   void addBuffer(plan::WorkspaceOp op);
   void addBuffer(StringRef role, std::optional<StringRef> name, MemRefType type,
                  ArrayRef<std::string> shape, ArrayRef<std::string> strides,
-                 int64_t align);
+                 int64_t align, Value mayOverwrite = {});
   template <typename BufferOp>
   void addSizedBuffer(BufferOp op, StringRef role,
-                      std::optional<StringRef> name);
+                      std::optional<StringRef> name, Value mayOverwrite = {});
   void addRequirement(plan::RequireOp op);
   void addTensorMap(plan::TensorMapOp op);
   void addLaunch(plan::LaunchOp op);
@@ -247,8 +250,8 @@ std::string ProgramSerializer::getInnerProduct(Value buffer, int64_t dim) {
 
 void ProgramSerializer::addBuffer(StringRef role, std::optional<StringRef> name,
                                   MemRefType type, ArrayRef<std::string> shape,
-                                  ArrayRef<std::string> strides,
-                                  int64_t align) {
+                                  ArrayRef<std::string> strides, int64_t align,
+                                  Value mayOverwrite) {
   std::string line = llvm::formatv("{{\"role\": \"{0}\", ", role);
   if (name)
     line += "\"name\": " + quote(*name) + ", ";
@@ -256,6 +259,11 @@ void ProgramSerializer::addBuffer(StringRef role, std::optional<StringRef> name,
                         "\"align\": {3}",
                         *plan::getManifestDtype(type.getElementType()),
                         list(shape), list(strides), align);
+  if (mayOverwrite) {
+    line += llvm::formatv(", \"may_overwrite\": {0}",
+                          bufferNumbers.lookup(mayOverwrite));
+    result.minRuntime = std::max(result.minRuntime, kFirstToOverwrite);
+  }
   result.buffers.push_back(line + "}");
 }
 
@@ -280,18 +288,19 @@ void ProgramSerializer::addBuffer(plan::InputOp op) {
 
 template <typename BufferOp>
 void ProgramSerializer::addSizedBuffer(BufferOp op, StringRef role,
-                                       std::optional<StringRef> name) {
+                                       std::optional<StringRef> name,
+                                       Value mayOverwrite) {
   auto type = cast<MemRefType>(op.getBuffer().getType());
   SmallVector<std::string> shape, strides;
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {
     shape.push_back(getDim(op.getBuffer(), dim));
     strides.push_back(getStride(op.getBuffer(), dim));
   }
-  addBuffer(role, name, type, shape, strides, op.getAlignment());
+  addBuffer(role, name, type, shape, strides, op.getAlignment(), mayOverwrite);
 }
 
 void ProgramSerializer::addBuffer(plan::OutputOp op) {
-  addSizedBuffer(op, "output", op.getBufferName());
+  addSizedBuffer(op, "output", op.getBufferName(), op.getMayOverwrite());
 }
 
 void ProgramSerializer::addBuffer(plan::WorkspaceOp op) {

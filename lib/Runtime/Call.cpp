@@ -131,6 +131,15 @@ void fp8moe_call::resolveArguments(const Launch &launch, bool isCertain) {
   }
 }
 
+/// Whether one of two buffers is an output that may overwrite the other,
+/// element by element: if both have the same address.
+bool fp8moe_call::mayBeInPlace(size_t i, size_t j) const {
+  const ResolvedBuffer &a = sizes.buffers[i], &b = sizes.buffers[j];
+  return (decl.buffers[i].mayOverwrite == j ||
+          decl.buffers[j].mayOverwrite == i) &&
+         a.shape == b.shape && a.strides == b.strides;
+}
+
 /// Checks presence, alignment and overlap of all memory. `pointers` has an
 /// entry for each buffer; the workspace is checked as a whole.
 void fp8moe_call::checkMemory(void *const *pointers, void *workspace,
@@ -177,10 +186,14 @@ void fp8moe_call::checkMemory(void *const *pointers, void *workspace,
       if (areBothRead || other.role == Role::Workspace)
         continue;
       uintptr_t otherStart = reinterpret_cast<uintptr_t>(pointers[j]);
+      bool inPlace = mayBeInPlace(i, j);
+      if (start == otherStart && inPlace)
+        continue;
       if (start < otherStart + sizes.buffers[j].bytes &&
           otherStart < start + bytes && sizes.buffers[j].bytes)
         fail(FP8MOE_INVALID_ARGUMENT, where(i), "overlaps ",
-             ::fp8moe::runtime::describe(decl, j));
+             ::fp8moe::runtime::describe(decl, j),
+             inPlace ? ", whose memory it may only have as a whole" : "");
     }
   }
 }

@@ -55,6 +55,7 @@ private:
   void resolveArguments(const fp8moe::runtime::Launch &launch, bool isCertain);
   void checkCluster(const fp8moe::runtime::Launch &launch,
                     const fp8moe::runtime::ReadyLaunch &ready) const;
+  bool mayBeInPlace(size_t i, size_t j) const;
   void checkMemory(void *const *pointers, void *workspace,
                    uint64_t workspaceSize) const;
   /// Chooses the launches that run with these `pointers` of all buffers, and

@@ -73,6 +73,8 @@ std::string fp8moe_call::describe() const {
     entry["strides"] = sizes.buffers[i].strides;
     entry["bytes"] = sizes.buffers[i].bytes;
     entry["align"] = buffer.align;
+    if (buffer.mayOverwrite)
+      entry["may_overwrite"] = *buffer.mayOverwrite;
     if (buffer.role == Role::Workspace)
       entry["offset"] = offsets[i];
     buffers.push_back(std::move(entry));

@@ -48,6 +48,8 @@ struct Buffer {
   std::vector<Extent> strides;
   /// What the address, in bytes, is a multiple of.
   int64_t align = 1;
+  /// The input whose memory an output may have.
+  std::optional<size_t> mayOverwrite;
 
   int64_t rank() const { return shape.size(); }
 };

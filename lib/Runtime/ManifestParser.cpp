@@ -119,11 +119,13 @@ int64_t parseAlign(const JsonReader &reader) {
   return align;
 }
 
-Buffer parseBuffer(const JsonReader &reader, size_t index, size_t numValues) {
+Buffer parseBuffer(const JsonReader &reader, size_t index, size_t numBuffers,
+                   size_t numValues) {
   static constexpr Spelling<Role> roles[] = {{"input", Role::Input},
                                              {"output", Role::Output},
                                              {"workspace", Role::Workspace}};
-  reader.allowKeys({"role", "name", "dtype", "shape", "strides", "align"});
+  reader.allowKeys(
+      {"role", "name", "dtype", "shape", "strides", "align", "may_overwrite"});
   Buffer buffer;
   buffer.role = parseEnum(reader["role"], roles);
   if (buffer.role != Role::Workspace || reader.has("name"))
@@ -148,6 +150,12 @@ Buffer parseBuffer(const JsonReader &reader, size_t index, size_t numValues) {
         parseExtent(strides[i], buffer, index, i, "stride", numValues));
   }
   buffer.align = parseAlign(reader["align"]);
+  if (reader.has("may_overwrite")) {
+    if (buffer.role != Role::Output)
+      reader["may_overwrite"].invalid("only outputs overwrite inputs");
+    buffer.mayOverwrite =
+        reader["may_overwrite"].asIndex(numBuffers, "buffers");
+  }
   return buffer;
 }
 
@@ -356,6 +364,28 @@ void indexBuffers(const JsonReader &reader, Program &program) {
   }
 }
 
+/// An output only takes the place of an input that is like it, and no two take
+/// that of the same.
+void checkOverwritten(const JsonReader &reader, const Program &program) {
+  std::set<size_t> overwritten;
+  for (size_t i : program.outputs) {
+    const Buffer &output = program.buffers[i];
+    if (!output.mayOverwrite)
+      continue;
+    const Buffer &input = program.buffers[*output.mayOverwrite];
+    JsonReader entry = reader[i];
+    JsonReader place = entry["may_overwrite"];
+    if (input.role != Role::Input)
+      place.invalid("buffer " + std::to_string(*output.mayOverwrite) +
+                    " is no input");
+    if (input.dtype != output.dtype || input.rank() != output.rank())
+      place.invalid("'" + input.name + "' has another type or rank than '" +
+                    output.name + "'");
+    if (!overwritten.insert(*output.mayOverwrite).second)
+      place.invalid("another output overwrites '" + input.name + "', too");
+  }
+}
+
 /// The caller needs all sizes before it has any address.
 void checkExtentsAreEarly(const JsonReader &reader, const Program &program) {
   for (size_t i = 0; i < program.buffers.size(); ++i)
@@ -376,8 +406,10 @@ Program parseProgram(const JsonReader &reader, TargetKind kind) {
   JsonReader buffers = reader["buffers"], values = reader["values"],
              launches = reader["launches"];
   for (size_t i = 0, e = buffers.size(); i < e; ++i)
-    program.buffers.push_back(parseBuffer(buffers[i], i, values.size()));
+    program.buffers.push_back(
+        parseBuffer(buffers[i], i, buffers.size(), values.size()));
   indexBuffers(buffers, program);
+  checkOverwritten(buffers, program);
   for (size_t i = 0, e = values.size(); i < e; ++i)
     program.values.push_back(parseValue(values[i], i, program));
   checkExtentsAreEarly(buffers, program);

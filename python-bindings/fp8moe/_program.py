@@ -291,7 +291,8 @@ class Program:
         Returns the output, or a named tuple of several. They are arrays of
         NumPy, or of torch if an input is one; `out` gives tensors to write to
         instead: a mapping from names (others, or those that are None, are
-        allocated), a sequence, or the tensor of a single output. `stream` is a
+        allocated), a sequence, or the tensor of a single output; where the
+        manifest says `may_overwrite`, that may be the input itself. `stream` is a
         stream of torch or CuPy, or the address of the driver's; by default torch's
         current one, without torch the device's default. A GPU is not waited for.
 

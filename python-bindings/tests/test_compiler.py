@@ -74,6 +74,29 @@ def test_compile_and_run(ir, ops, module):
     assert not os.path.exists(path)
 
 
+def test_sum_in_the_place_of_its_addend(ir):
+    module = ir.Module.parse(
+        """
+        func.func @add(%x: tensor<?x64xbf16> {fp8moe.name = "x"}, %w: tensor<64x32xbf16> {fp8moe.name = "w"},
+                       %c: tensor<?x32xf32> {fp8moe.name = "so_far"}) -> (tensor<?x32xf32> {fp8moe.name = "sum"}) {
+          %y = fp8moe.linear %x, %w accumulate(%c : tensor<?x32xf32>)
+              : tensor<?x64xbf16>, tensor<64x32xbf16> -> tensor<?x32xf32>
+          return %y : tensor<?x32xf32>
+        }
+        """
+    )
+    add = fp8moe.compile(module, "cpu").load("cpu").program("add")
+    assert add.describe(x=(9, 64), w=(64, 32), so_far=(9, 32))["buffers"][3]["may_overwrite"] == 2
+    x, w, memory = bf16(9, 64), bf16(64, 32), np.arange(10 * 32, dtype=np.float32)
+    so_far = memory[: 9 * 32].reshape(9, 32)
+    expected = add(x, w, so_far)
+    # Only the whole of it.
+    with pytest.raises(fp8moe.runtime.InvalidArgumentError, match="overlaps input 'so_far', whose memory it may only have as a whole"):
+        add(x, w, so_far, out=memory[32:].reshape(9, 32))
+    assert add(x, w, so_far, out=so_far) is so_far
+    assert np.array_equal(so_far, expected) and memory[-1] == 10 * 32 - 1
+
+
 def test_report(ir, ops, module):
     for op in module.walk(ops.JaggedDynamicQuantizeOp):
         del op.attributes["tiles"]

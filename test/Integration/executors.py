@@ -101,24 +101,29 @@ class CpuExecutor(RuntimeExecutor):
     def __init__(self, compiler, target):
         super().__init__(compiler, target, target, "cpu")
 
-    def run(self, file, function, batch):
+    def run(self, file, function, batch, in_place=False):
         program = self.program(file, function)
-        return [run_guarded(program, inputs) for inputs in batch]
+        return [run_guarded(program, inputs, in_place) for inputs in batch]
 
 
-def run_guarded(program, inputs):
-    """Runs on NumPy arrays. Outputs start poisoned, lie between guard bytes, and inputs must stay as they were."""
-    buffers = guarded_buffers(program.describe(**inputs), inputs)
+def run_guarded(program, inputs, in_place=False):
+    """Runs on NumPy arrays. Outputs start poisoned, lie between guard bytes, and inputs must stay as they were.
+
+    With `in_place` outputs that may overwrite an input lie in its memory.
+    """
+    buffers = guarded_buffers(program.describe(**inputs), inputs, in_place)
     arrays = {name: g.array() for name, g in buffers.items()}
     program(**{n: arrays[n] for n in inputs}, out={n: a for n, a in arrays.items() if n not in inputs})
     return check_guards(buffers, inputs)
 
 
-def guarded_buffers(call, inputs):
+def guarded_buffers(call, inputs, in_place=False):
     """A guarded buffer for every input and output of a described call, inputs filled in."""
     buffers = {}
     for b in call["buffers"]:
-        if b["role"] != "workspace":
+        if in_place and "may_overwrite" in b:
+            buffers[b["name"]] = buffers[call["buffers"][b["may_overwrite"]]["name"]]
+        elif b["role"] != "workspace":
             buffers[b["name"]] = GuardedBuffer(b)
             if b["role"] == "input":
                 buffers[b["name"]].raw()[...] = oracle.bits(inputs[b["name"]])
@@ -127,9 +132,10 @@ def guarded_buffers(call, inputs):
 
 def check_guards(buffers, inputs):
     """The outputs, once it is sure that nothing else was written."""
+    written = {id(g) for name, g in buffers.items() if name not in inputs}
     for name, g in buffers.items():
         g.check_guards(name)
-        if name in inputs:
+        if name in inputs and id(g) not in written:
             assert (g.raw() == oracle.bits(inputs[name])).all(), f"input '{name}' was written"
     return {name: g.array() for name, g in buffers.items() if name not in inputs}
 
@@ -218,24 +224,25 @@ class CudaExecutor(RuntimeExecutor):
     def __init__(self, compiler, target):
         super().__init__(compiler, f"cuda-{target}", target, "cuda:0")
 
-    def run(self, file, function, batch):
+    def run(self, file, function, batch, in_place=False):
         program = self.program(file, function)
-        return [self._run(program, inputs) for inputs in batch]
+        return [self._run(program, inputs, in_place) for inputs in batch]
 
-    def _run(self, program, inputs):
+    def _run(self, program, inputs, in_place):
         import torch
 
         # Allocations of torch are aligned to 512 bytes, as the host's copies are: offsets carry over.
         call = program.describe(**{name: fp8moe_spec(x) for name, x in inputs.items()})
-        buffers = guarded_buffers(call, inputs)
-        memory = {name: torch.from_numpy(g.memory).cuda() for name, g in buffers.items()}
+        buffers = guarded_buffers(call, inputs, in_place)
+        memory = {id(g): torch.from_numpy(g.memory).cuda() for g in buffers.values()}
         tensors = {}
         for b in (b for b in call["buffers"] if b["role"] != "workspace"):
-            tensors[b["name"]] = torch_view(memory[b["name"]], buffers[b["name"]].start, b)
+            g = buffers[b["name"]]
+            tensors[b["name"]] = torch_view(memory[id(g)], g.start, b)
         program(**{n: tensors[n] for n in inputs}, out={n: t for n, t in tensors.items() if n not in inputs})
         torch.cuda.synchronize()
-        for name, g in buffers.items():
-            g.memory[:] = memory[name].cpu().numpy()
+        for g in buffers.values():
+            g.memory[:] = memory[id(g)].cpu().numpy()
         return check_guards(buffers, inputs)
 
 

@@ -11,7 +11,7 @@ import cases
 import numpy as np
 import oracle
 import pytest
-from test_device_matmul import AMD_TOLERANCE, FAST_TOLERANCE, PROMOTED_TOLERANCE, on_a_gpu, operand, pitched
+from test_device_matmul import AMD_TOLERANCE, FAST_TOLERANCE, PROMOTED_TOLERANCE, on_a_gpu, operand, pitched, run_repeatedly
 
 FILE = "device_linear.mlir"
 # Element types of the operands, of the result, whether something is added.
@@ -89,8 +89,7 @@ def check_error(result, reference, most):
 def check(executor, case):
     name = case[0]
     inputs, reference = make(case, executor.kinds)
-    first, again = (outputs["y"] for outputs in executor.run(FILE, name, [inputs] * 2))
-    assert (oracle.bits(first) == oracle.bits(again)).all(), "two runs differ"
+    first = run_repeatedly(executor, FILE, name, inputs, 2, in_place="accumulate" in name)
     check_error(first, reference, PROMOTED_TOLERANCE if name.startswith("promoted") else FAST_TOLERANCE)
 
 

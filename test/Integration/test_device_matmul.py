@@ -287,12 +287,22 @@ def tolerance(case):
     return PROMOTED_TOLERANCE if case.function.accumulation == "promoted" else FAST_TOLERANCE
 
 
+def run_repeatedly(executor, file, name, inputs, repeats, in_place):
+    """The result, whose bits are the same in every run; also where it lies in the place of what it is added to."""
+    results = executor.run(file, name, [inputs] * repeats)
+    if in_place:
+        results += executor.run(file, name, [inputs], in_place=True)
+    first, *others = (outputs["y"] for outputs in results)
+    for again in others:
+        assert (oracle.bits(again) == oracle.bits(first)).all(), "two runs differ"
+    return first
+
+
 def check(executor, case, repeats=REPEATS):
+    f = case.function
     inputs, poisoned = make(case, executor.kinds)
-    results = [outputs["y"] for outputs in executor.run(case.function.file, case.function.name, [inputs] * repeats)]
-    for again in results[1:]:
-        assert (oracle.bits(again) == oracle.bits(results[0])).all(), "two runs differ"
-    check_result(case, inputs, poisoned, results[0], tolerance(case))
+    result = run_repeatedly(executor, f.file, f.name, inputs, repeats, f.accumulate)
+    check_result(case, inputs, poisoned, result, tolerance(case))
 
 
 def check_result(case, inputs, poisoned, result, most, is_rounded=False):

@@ -202,6 +202,23 @@ def test_moe_accumulation(device, case):
         check(device, "backward", case, {**backward, "grad_x": signed(backward["grad_x"], sign)})
 
 
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_added_gradients(cpu_or_nvidia, case):
+    """Gradients of weights are added in f32 to those so far, in the same memory."""
+    inputs, kind = inputs_of(case), cpu_or_nvidia.kinds("e4m3")
+    ends, grad_y = inputs["offsets"], inputs["grad_y"]
+    x_columns, x_scales = oracle.jagged_dynamic_quantize(inputs["x"], ends, [0], kind, pow2=True)
+    columns, scales = oracle.jagged_dynamic_quantize(grad_y, ends, [0], kind, pow2=True)
+    so_far = cases.rng_for("added gradients", case).standard_normal((len(ends), INTERMEDIATE, HIDDEN), np.float32)
+    want = oracle.grouped_matmul_2d2d(columns.T, x_columns, ends, scales, x_scales, dtype=oracle.F32, c=so_far)
+    padded = cases.lay_out(oracle.pad_groups(x_columns, ends, 128, 0), (1, 0))
+    given = {"grad_y": grad_y, "x_columns": padded, "x_scales": x_scales, "offsets": ends, "so_far": so_far}
+    (apart,) = cpu_or_nvidia.run(ACCUMULATION, "add_grad_weights", [given])
+    (in_place,) = cpu_or_nvidia.run(ACCUMULATION, "add_grad_weights", [given], in_place=True)
+    assert_close("grad_weights", apart["grad_weights"], want, inputs)
+    oracle.assert_equal(in_place["grad_weights"], apart["grad_weights"], "grad_weights")
+
+
 @pytest.mark.parametrize("program", ["forward", "backward"])
 def test_moe_layer_by_the_tool(cpu_or_nvidia, program, tmp_path):
     executor, case = cpu_or_nvidia, CASES[0]

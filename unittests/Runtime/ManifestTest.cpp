@@ -135,6 +135,30 @@ TEST(ManifestTest, References) {
       "programs[1]: the name is taken");
 }
 
+TEST(ManifestTest, Overwritten) {
+  refuse(set("/programs/0/buffers/0/may_overwrite", 0),
+         "buffers[0].may_overwrite: only outputs overwrite inputs");
+  refuse(set("/programs/0/buffers/1/may_overwrite", 2),
+         "may_overwrite: expected the index of one of 2 buffers");
+  refuse(set("/programs/0/buffers/1/may_overwrite", 1),
+         "may_overwrite: buffer 1 is no input");
+  refuse(
+      [](json &manifest) {
+        json &buffers = manifest["programs"][0]["buffers"];
+        buffers[1]["may_overwrite"] = 0;
+        buffers[1]["dtype"] = "I32";
+      },
+      "may_overwrite: 'x' has another type or rank than 'y'");
+  refuse(
+      [](json &manifest) {
+        json &buffers = manifest["programs"][0]["buffers"];
+        buffers[1]["may_overwrite"] = 0;
+        buffers.push_back(buffers[1]);
+        buffers[2]["name"] = "z";
+      },
+      "buffers[2].may_overwrite: another output overwrites 'x', too");
+}
+
 TEST(ManifestTest, Binaries) {
   refuse(set("/binaries/0/file", "../kernels.so"),
          "binaries[0].file: expected the plain name of a file");

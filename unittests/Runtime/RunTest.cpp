@@ -222,6 +222,48 @@ TEST_F(RunTest, BadPointers) {
             FP8MOE_INVALID_ARGUMENT);
 }
 
+TEST_F(RunTest, InPlace) {
+  json twice = makeTwiceProgram();
+  twice["buffers"][1]["strides"] = {3, 1};
+  twice["buffers"][1]["may_overwrite"] = 0;
+  twice["launches"][0]["args"] = {
+      {{"buffer", 0}}, {{"buffer", 1}}, {{"value", 0}}, 3, 3, 1};
+  load(twice);
+  ResolvedCall call(program(), {{{2, 3}, {}}});
+  Memory<float> memory = allocate<float>(12);
+  float *x = memory.get();
+  for (int i = 0; i < 6; ++i)
+    x[i] = i;
+  const void *inputs[] = {x};
+  void *outputs[] = {x};
+  ASSERT_EQ(fp8moe_call_run(call.get(), inputs, outputs, nullptr, 0, nullptr),
+            FP8MOE_OK)
+      << fp8moe_last_error();
+  for (int i = 0; i < 6; ++i)
+    EXPECT_EQ(x[i], 2 * i);
+  outputs[0] = x + 4;
+  EXPECT_EQ(fp8moe_call_run(call.get(), inputs, outputs, nullptr, 0, nullptr),
+            FP8MOE_INVALID_ARGUMENT);
+  expectContains(fp8moe_last_error(),
+                 "output 'y': overlaps input 'x', whose memory it may only "
+                 "have as a whole");
+}
+
+/// An output that lies otherwise than its input is in nobody's place.
+TEST_F(RunTest, NotInPlaceWithOtherStrides) {
+  json twice = makeTwiceProgram();
+  twice["buffers"][1]["may_overwrite"] = 0;
+  load(twice);
+  ResolvedCall call(program(), {{{2, 3}, {}}});
+  Memory<float> memory = allocate<float>(6);
+  const void *inputs[] = {memory.get()};
+  void *outputs[] = {memory.get()};
+  EXPECT_EQ(fp8moe_call_run(call.get(), inputs, outputs, nullptr, 0, nullptr),
+            FP8MOE_INVALID_ARGUMENT);
+  EXPECT_STREQ(fp8moe_last_error(),
+               "program 'twice': output 'y': overlaps input 'x'");
+}
+
 /// Two workspace buffers: 5 bytes aligned to 1, and 4 x M aligned to 256.
 json makeWorkspaceProgram() {
   return json::parse(R"({

@@ -161,6 +161,28 @@ void PlanSignature::requireLayout(StringRef name, RankedTensorType type,
               loc);
 }
 
+/// The argument whose memory a returned tensor may have, or null: nothing
+/// happens to it but that a matmul adds each of its elements to the element of
+/// the result at the same place (G6).
+static BlockArgument findOverwritten(const OpOperand &returned) {
+  Value result = returned.get();
+  Operation *terminator = returned.getOwner();
+  auto matmul = result.getDefiningOp<MatmulOpInterface>();
+  if (!matmul || matmul->getBlock() != terminator->getBlock())
+    return {};
+  auto addend = dyn_cast_or_null<BlockArgument>(Value(matmul.getAddend()));
+  if (!addend || addend.getOwner() != terminator->getBlock() ||
+      addend.getType() != result.getType())
+    return {};
+  bool isReadOnce = llvm::count(matmul->getOperands(), addend) == 1 &&
+                    llvm::all_of(addend.getUsers(), [&](Operation *user) {
+                      return user == matmul || isa<tensor::DimOp>(user);
+                    });
+  // What is returned twice is copied once.
+  bool isReturnedOnce = llvm::count(terminator->getOperands(), result) == 1;
+  return isReadOnce && isReturnedOnce ? addend : BlockArgument();
+}
+
 LogicalResult PlanSignature::addOutputs(func::FuncOp func) {
   Operation *terminator = func.front().getTerminator();
   OpBuilder builder = getBuilder();
@@ -204,10 +226,12 @@ LogicalResult PlanSignature::addOutputs(func::FuncOp func) {
     SmallVector<Value> dynamicStrides;
     if (auto strided = dyn_cast<StridedLayoutAttr>(bufferType.getLayout()))
       dynamicStrides = dynamicOnly(view.strides, strided.getStrides());
+    BlockArgument overwritten = findOverwritten(operand);
     auto output = plan::OutputOp::create(
         builder, loc, bufferType,
         builder.getStringAttr(
             getBufferName(func.getResultAttrDict(index), "result", index)),
+        overwritten ? inputs[overwritten.getArgNumber()].buffer : Value(),
         dynamicSizes, dynamicStrides, getBaseAlignment(*type));
     view.buffer = cast<TypedValue<MemRefType>>(output.getBuffer());
     outputs.push_back(std::move(view));

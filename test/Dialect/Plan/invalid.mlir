@@ -313,3 +313,19 @@ fp8moe_plan.program @p {
   // expected-error@+1 {{has a kernel's name that is not UTF-8 or has a null character, which a manifest cannot hold}}
   fp8moe_plan.launch @"\FF" grid(%c1, %c1, %c1) block(1, 1, 1) shared 0
 }
+
+// -----
+
+fp8moe_plan.program @p {
+  %x = fp8moe_plan.output "x" align 4 : memref<8xf32>
+  // expected-error@+1 {{may overwrite an input only, found the result of 'fp8moe_plan.output'}}
+  %y = fp8moe_plan.output "y" may_overwrite(%x : memref<8xf32>) align 4 : memref<8xf32>
+}
+
+// -----
+
+fp8moe_plan.program @p {
+  %x = fp8moe_plan.input "x" align 4 : memref<8xf32>
+  // expected-error@+1 {{may overwrite an input of its own type only, found 'memref<8xf32>'}}
+  %y = fp8moe_plan.output "y" may_overwrite(%x : memref<8xf32>) align 4 : memref<4xf32>
+}

@@ -28,6 +28,9 @@ fp8moe_plan.program @forward {
   %q = fp8moe_plan.output "q" sizes(%m) strides(%ld) align 16 : memref<?x2048xf8E4M3FN, strided<[1, ?]>>
   // CHECK: fp8moe_plan.output "s" align 4 : memref<2048xf32>
   %s = fp8moe_plan.output "s" align 4 : memref<2048xf32>
+  // CHECK: fp8moe_plan.output "w_new" may_overwrite(%[[W]] : memref<?x?xbf16, strided<[1, ?]>>) sizes(%{{.*}}, %{{.*}}) strides(%{{.*}}) align 16
+  %new = fp8moe_plan.output "w_new" may_overwrite(%w : memref<?x?xbf16, strided<[1, ?]>>)
+      sizes(%m, %m) strides(%ld) align 16 : memref<?x?xbf16, strided<[1, ?]>>
   // CHECK: %[[T:.*]] = fp8moe_plan.workspace sizes(%[[M]]) align 256 : memref<?x2048xbf16>
   %t = fp8moe_plan.workspace sizes(%m) align 256 : memref<?x2048xbf16>
   %c0 = arith.constant 0 : index

@@ -295,6 +295,14 @@ LogicalResult InputOp::verify() {
 LogicalResult OutputOp::verify() {
   if (failed(verifyName(*this, getBufferName())))
     return failure();
+  if (Value overwritten = getMayOverwrite()) {
+    if (!overwritten.getDefiningOp<InputOp>())
+      return emitOpError("may overwrite an input only, found the result of '")
+             << overwritten.getDefiningOp()->getName() << "'";
+    if (overwritten.getType() != getBuffer().getType())
+      return emitOpError("may overwrite an input of its own type only, found ")
+             << overwritten.getType();
+  }
   return verifySizedBuffer(*this);
 }
 

@@ -120,17 +120,25 @@ def Plan_OutputOp : Plan_SizedBufferOp<"output", [
     `strided` layout, each in the order of the dimensions. The caller asks the
     runtime for the values and allocates.
 
+    `may_overwrite` names an input of the same type each of whose elements is read before
+    the element of the output at the same index is written, and not afterwards: a caller may
+    pass the same memory for both. The runtime refuses every other overlap.
+
     ```mlir
     %m = fp8moe_plan.dim %x, 0 : memref<?x2048xbf16>
     %q = fp8moe_plan.output "q" sizes(%m) strides(%m) align 16
         : memref<?x2048xf8E4M3FN, strided<[1, ?]>>
+    %c = fp8moe_plan.input "so_far" align 16 : memref<64x2048xf32>
+    %g = fp8moe_plan.output "grad" may_overwrite(%c : memref<64x2048xf32>) align 16
+        : memref<64x2048xf32>
     ```
   }];
-  let arguments = (ins StrAttr:$buffer_name, Variadic<Index>:$sizes,
-      Variadic<Index>:$strides, Plan_I64Attr:$alignment);
+  let arguments = (ins StrAttr:$buffer_name, Optional<AnyMemRef>:$may_overwrite,
+      Variadic<Index>:$sizes, Variadic<Index>:$strides, Plan_I64Attr:$alignment);
   let results = (outs AnyMemRef:$buffer);
   let assemblyFormat = [{
-    $buffer_name (`sizes` `(` $sizes^ `)`)? (`strides` `(` $strides^ `)`)?
+    $buffer_name (`may_overwrite` `(` $may_overwrite^ `:` type($may_overwrite) `)`)?
+    (`sizes` `(` $sizes^ `)`)? (`strides` `(` $strides^ `)`)?
     `align` $alignment attr-dict `:` type($buffer)
   }];
 }

@@ -187,7 +187,7 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
 }
 
 /// What is added to the thread's two neighbours in a row; zero outside of the
-/// result.
+/// result. It is not read-only, as the result may lie in its place.
 SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
                                                const RowBlock &rows,
                                                int64_t eight, int64_t half) {
@@ -212,10 +212,8 @@ SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
       isInside, types,
       [&] {
         if (bytes == 2)
-          return SmallVector<Value>{b.load(b.getI32Type(), pointer, 4,
-                                           /*readOnly=*/true)};
-        Value pair = b.load(VectorType::get(2, b.getI32Type()), pointer, 8,
-                            /*readOnly=*/true);
+          return SmallVector<Value>{b.load(b.getI32Type(), pointer, 4)};
+        Value pair = b.load(VectorType::get(2, b.getI32Type()), pointer, 8);
         return SmallVector<Value>{
             LLVM::ExtractElementOp::create(b, pair, b.i32(0)),
             LLVM::ExtractElementOp::create(b, pair, b.i32(1))};

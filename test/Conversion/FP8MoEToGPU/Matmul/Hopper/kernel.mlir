@@ -258,7 +258,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK: nvvm.wgmma.wait.group.sync.aligned 0
 // What is accumulated into is read where the result is.
 // CHECK: arith.mulf
-// CHECK: llvm.load {{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
+// CHECK: llvm.load %{{[0-9]+}} {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK: arith.addf
 // CHECK: nvvm.convert.f32x2.to.bf16x2
 // CHECK: nvvm.stmatrix
