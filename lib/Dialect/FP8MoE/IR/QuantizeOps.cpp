@@ -8,6 +8,8 @@
 
 #include "OpUtils.h"
 
+#include "mlir/IR/PatternMatch.h"
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::detail;
@@ -82,7 +84,7 @@ static LogicalResult verifyScales(Operation *op, const Twine &what,
 }
 
 //===----------------------------------------------------------------------===//
-// Printing of (data..., scales...) types
+// Parts of operations' syntax
 //===----------------------------------------------------------------------===//
 
 static ParseResult parseDataAndScaleTypes(OpAsmParser &parser,
@@ -107,6 +109,35 @@ static void printDataAndScaleTypes(OpAsmPrinter &printer, Operation *,
   llvm::interleaveComma(data, printer);
   printer << ", ";
   llvm::interleaveComma(scales, printer);
+}
+
+/// The scales of the first operand of a matmul, or of both: `%sa : type`, or
+/// `%sa, %sb : type, type`.
+static ParseResult
+parseScales(OpAsmParser &parser,
+            std::optional<OpAsmParser::UnresolvedOperand> &scaleA, Type &typeA,
+            std::optional<OpAsmParser::UnresolvedOperand> &scaleB,
+            Type &typeB) {
+  if (parser.parseOperand(scaleA.emplace()))
+    return failure();
+  bool hasBoth = succeeded(parser.parseOptionalComma());
+  if (hasBoth && parser.parseOperand(scaleB.emplace()))
+    return failure();
+  if (parser.parseColonType(typeA))
+    return failure();
+  if (hasBoth && (parser.parseComma() || parser.parseType(typeB)))
+    return failure();
+  return success();
+}
+
+static void printScales(OpAsmPrinter &printer, Operation *, Value scaleA,
+                        Type typeA, Value scaleB, Type typeB) {
+  printer << scaleA;
+  if (scaleB)
+    printer << ", " << scaleB;
+  printer << " : " << typeA;
+  if (scaleB)
+    printer << ", " << typeB;
 }
 
 #define GET_OP_CLASSES
@@ -484,6 +515,28 @@ LogicalResult DynamicQuantizeCopyOp::verify() {
                              getScales().getType(), input, {}, getAxis())))
     return failure();
   return verifyCopy(*this);
+}
+
+/// A copy that nobody reads is not made, and its tiles are of no use.
+static LogicalResult dropUnreadCopy(DynamicQuantizeCopyOp op,
+                                    PatternRewriter &rewriter) {
+  if (!op.getCopy().use_empty())
+    return failure();
+  auto quantize = DynamicQuantizeOp::create(
+      rewriter, op.getLoc(),
+      TypeRange{op.getQuantized().getType(), op.getScales().getType()},
+      op.getInput(), rewriter.getDenseI64ArrayAttr(op.getAxis()),
+      op.getRoundingAttr(),
+      /*tiles=*/KernelChoiceAttr());
+  rewriter.replaceAllUsesWith(op.getQuantized(), quantize.getQuantized()[0]);
+  rewriter.replaceAllUsesWith(op.getScales(), quantize.getScales()[0]);
+  rewriter.eraseOp(op);
+  return success();
+}
+
+void DynamicQuantizeCopyOp::getCanonicalizationPatterns(
+    RewritePatternSet &patterns, MLIRContext *) {
+  patterns.add(dropUnreadCopy);
 }
 
 LogicalResult DynamicQuantizeCopyOp::reifyResultSizes(

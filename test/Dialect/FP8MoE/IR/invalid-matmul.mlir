@@ -534,3 +534,12 @@ func.func @f(%a: tensor<4x8xbf16>, %b: tensor<2x8x6xbf16>, %ends: tensor<2xi32>)
       : tensor<4x8xbf16>, tensor<2x8x6xbf16> -> tensor<4x6xbf16>
   return
 }
+
+// -----
+
+func.func @f(%a: tensor<4x8x!fp8moe.e4m3>, %b: tensor<8x6x!fp8moe.e4m3>, %sa: tensor<4xf32>) {
+  // expected-error @below {{expected SSA operand}}
+  %0 = fp8moe.linear %a, %b scales(%sa, : tensor<4xf32>) direction quantize
+      : tensor<4x8x!fp8moe.e4m3>, tensor<8x6x!fp8moe.e4m3> -> tensor<4x6xbf16>
+  return
+}

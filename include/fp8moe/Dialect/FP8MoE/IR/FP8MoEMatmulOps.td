@@ -57,7 +57,7 @@ def FP8MoE_LinearOp : FP8MoE_MatmulOp<"linear"> {
   let results = (outs FP8MoE_FloatTensor:$result);
   let assemblyFormat = [{
     $a `,` $b
-    (`scales` `(` $scaleA^ (`,` $scaleB^)? `:` type($scaleA) (`,` type($scaleB)^)? `)`)?
+    (`scales` `(` custom<Scales>($scaleA, type($scaleA), $scaleB, type($scaleB))^ `)`)?
     (`direction` `` $direction^)? (`accumulation` `` $accumulation^)?
     (`accumulate` `(` $addend^ `:` type($addend) `)`)? (`precision` $precision^)?
     (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($a) `,` type($b) `->` type($result)
@@ -153,7 +153,7 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
   let results = (outs FP8MoE_FloatTensor:$result);
   let assemblyFormat = [{
     $a `,` $b `groups` `(` $offsets `:` type($offsets) `)`
-    (`scales` `(` $scaleA^ (`,` $scaleB^)? `:` type($scaleA) (`,` type($scaleB)^)? `)`)?
+    (`scales` `(` custom<Scales>($scaleA, type($scaleA), $scaleB, type($scaleB))^ `)`)?
     (`direction` `` $direction^)? (`accumulation` `` $accumulation^)?
     (`accumulate` `(` $addend^ `:` type($addend) `)`)? (`precision` $precision^)?
     (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($a) `,` type($b) `->` type($result)

@@ -260,6 +260,7 @@ def FP8MoE_DynamicQuantizeCopyOp
     (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($input)
     `->` type($quantized) `,` type($copy) `,` type($scales)
   }];
+  let hasCanonicalizer = 1;
 }
 
 def FP8MoE_MXQuantizeOp : FP8MoE_Op<"mx_quantize", [FP8MoE_KernelOfPasses,
