@@ -123,7 +123,7 @@ LogicalResult fp8moe::verifyOneTile(Operation *op, KernelChoiceAttr choice,
     return success();
   return op->emitError("'")
          << op->getName() << "'" << variant
-         << " has one tile for all sizes; leave one, without a range";
+         << " takes one tile, without a range; remove the others";
 }
 
 bool fp8moe::takesEverything(KernelChoiceAttr choice) {

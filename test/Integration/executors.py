@@ -120,6 +120,7 @@ def run_guarded(program, inputs, in_place=False):
 def guarded_buffers(call, inputs, in_place=False):
     """A guarded buffer for every input and output of a described call, inputs filled in."""
     buffers = {}
+    assert not in_place or any("may_overwrite" in b for b in call["buffers"]), "no output may be in place"
     for b in call["buffers"]:
         if in_place and "may_overwrite" in b:
             buffers[b["name"]] = buffers[call["buffers"][b["may_overwrite"]]["name"]]

@@ -9,6 +9,7 @@
 #include "CPUEntries.h"
 
 #include "fp8moe/Conversion/Passes.h"
+#include "fp8moe/Dialect/Plan/IR/Plan.h"
 #include "mlir/Conversion/LLVMCommon/MemRefBuilder.h"
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -100,10 +101,21 @@ Value rebuildMemref(ImplicitLocOpBuilder &b, const LLVMTypeConverter &converter,
       .getResult(0);
 }
 
+/// Whether a buffer may have the memory of another one.
+bool mayShareMemory(Value buffer) {
+  if (auto output = buffer.getDefiningOp<plan::OutputOp>())
+    return output.getMayOverwrite() != nullptr;
+  return llvm::any_of(buffer.getUsers(), llvm::IsaPred<plan::OutputOp>);
+}
+
 struct DefineCPUEntriesPass
     : public fp8moe::impl::DefineCPUEntriesBase<DefineCPUEntriesPass> {
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
+    DenseMap<StringAttr, plan::LaunchOp> launches;
+    getOperation().walk([&](plan::LaunchOp launch) {
+      launches[launch.getKernel().getLeafReference()] = launch;
+    });
     for (auto kernel : getOperation().getOps<func::FuncOp>()) {
       auto bodyName =
           kernel->getAttrOfType<FlatSymbolRefAttr>(kEntryOfAttrName);
@@ -112,7 +124,7 @@ struct DefineCPUEntriesPass
       auto body = symbols.lookup<func::FuncOp>(bodyName.getAttr());
       if (failed(verify(kernel, bodyName, body)))
         return signalPassFailure();
-      define(kernel, body);
+      define(kernel, body, launches.lookup(kernel.getSymNameAttr()));
     }
   }
 
@@ -170,7 +182,7 @@ private:
     return success();
   }
 
-  void define(func::FuncOp kernel, func::FuncOp body) {
+  void define(func::FuncOp kernel, func::FuncOp body, plan::LaunchOp launch) {
     LLVMTypeConverter converter(&getContext());
     Block &entry = *kernel.addEntryBlock();
     auto b = ImplicitLocOpBuilder::atBlockBegin(kernel.getLoc(), &entry);
@@ -182,11 +194,16 @@ private:
     func::CallOp::create(b, body, memrefs);
     func::ReturnOp::create(b);
 
-    // Outputs overlap nothing (the runtime refuses it), and inputs are only
-    // read.
+    // Outputs overlap nothing, which the runtime sees to, but what the program
+    // lets them overwrite; and inputs are only read.
+    auto isShared = [&](unsigned i) {
+      return launch && i < launch.getArgs().size() &&
+             mayShareMemory(launch.getArgs()[i]);
+    };
     for (unsigned i = 0; i < body.getNumArguments(); ++i)
-      kernel.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
-                        b.getUnitAttr());
+      if (!isShared(i))
+        kernel.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
+                          b.getUnitAttr());
     kernel->removeAttr(kEntryOfAttrName);
     kernel.setPublic();
     body.setPrivate();

@@ -46,6 +46,9 @@ public:
       return std::nullopt;
     return chooseCandidate(candidates).cost;
   }
+  std::string explainChoice(Operation *, const TargetInfo &) const override {
+    return "all tiles move the same bytes; the first of them";
+  }
   KernelChoiceAttr choose(Operation *op,
                           const TargetInfo &target) const override {
     return KernelChoiceAttr::get(op->getContext(),

@@ -55,3 +55,12 @@ func.func @copy_kernel(%x: tensor<4xf32>) -> tensor<4xf32> {
 func.func private @helper(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
+
+// A sum may have the memory of its addend, so that nothing is promised of the two.
+
+// ENTRY:       func.func @sum_kernel(%{{[^:]*}}: !llvm.ptr {llvm.noalias}, %{{[^:]*}}: !llvm.ptr {llvm.noalias}, %{{[^:]*}}: !llvm.ptr, %{{[^:]*}}: !llvm.ptr)
+func.func @sum(%a: tensor<4x32xbf16>, %b: tensor<32x16xbf16>, %c: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  %y = fp8moe.linear %a, %b accumulate(%c : tensor<4x16xf32>)
+      : tensor<4x32xbf16>, tensor<32x16xbf16> -> tensor<4x16xf32>
+  return %y : tensor<4x16xf32>
+}

@@ -318,7 +318,7 @@ fp8moe_plan.program @p {
 
 fp8moe_plan.program @p {
   %x = fp8moe_plan.output "x" align 4 : memref<8xf32>
-  // expected-error@+1 {{may overwrite an input only, found the result of 'fp8moe_plan.output'}}
+  // expected-error@+1 {{may overwrite an input of the program only}}
   %y = fp8moe_plan.output "y" may_overwrite(%x : memref<8xf32>) align 4 : memref<8xf32>
 }
 
@@ -328,4 +328,21 @@ fp8moe_plan.program @p {
   %x = fp8moe_plan.input "x" align 4 : memref<8xf32>
   // expected-error@+1 {{may overwrite an input of its own type only, found 'memref<8xf32>'}}
   %y = fp8moe_plan.output "y" may_overwrite(%x : memref<8xf32>) align 4 : memref<4xf32>
+}
+
+// -----
+
+fp8moe_plan.program @p {
+^bb0(%x: memref<8xf32>):
+  // expected-error@+1 {{may overwrite an input of the program only}}
+  %y = fp8moe_plan.output "y" may_overwrite(%x : memref<8xf32>) align 4 : memref<8xf32>
+}
+
+// -----
+
+fp8moe_plan.program @p {
+  %x = fp8moe_plan.input "x" align 4 : memref<8xf32>
+  // expected-error@+1 {{may overwrite 'x', as another output may}}
+  %y = fp8moe_plan.output "y" may_overwrite(%x : memref<8xf32>) align 4 : memref<8xf32>
+  %z = fp8moe_plan.output "z" may_overwrite(%x : memref<8xf32>) align 4 : memref<8xf32>
 }

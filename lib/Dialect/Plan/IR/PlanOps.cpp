@@ -296,9 +296,15 @@ LogicalResult OutputOp::verify() {
   if (failed(verifyName(*this, getBufferName())))
     return failure();
   if (Value overwritten = getMayOverwrite()) {
-    if (!overwritten.getDefiningOp<InputOp>())
-      return emitOpError("may overwrite an input only, found the result of '")
-             << overwritten.getDefiningOp()->getName() << "'";
+    auto input = overwritten.getDefiningOp<InputOp>();
+    if (!input)
+      return emitOpError("may overwrite an input of the program only");
+    auto isOther = [&](Operation *user) {
+      return user != getOperation() && isa<OutputOp>(user);
+    };
+    if (llvm::any_of(overwritten.getUsers(), isOther))
+      return emitOpError("may overwrite '")
+             << input.getBufferName() << "', as another output may";
     if (overwritten.getType() != getBuffer().getType())
       return emitOpError("may overwrite an input of its own type only, found ")
              << overwritten.getType();

@@ -66,7 +66,9 @@ QuantizeCopyTile::get(QuantizeCopyTileAttr attribute,
     return std::nullopt;
   GroupPaddingAttr groups = work.copyLayout.groups;
   int64_t columns = work.input.getDimSize(work.axis);
+  // Nothing that does not fit is multiplied.
   if (ShapedType::isDynamic(columns) || columns < kOutputChunk ||
+      columns > target.sharedMemoryPerBlock * tile.cluster ||
       columns % (kOutputChunk * tile.cluster) ||
       (groups && groups.getPad() % tile.lines))
     return std::nullopt;

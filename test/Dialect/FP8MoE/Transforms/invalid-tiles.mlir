@@ -193,7 +193,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @divided(%x: tensor<?x1024xbf16>, %ends: tensor<8xi32>, %d0: tensor<?xf32>, %d1: tensor<8x1024xf32>)
       -> (tensor<?x1024xf8E4M3FN, #col>, tensor<?x1024xf8E4M3FN>) {
-    // expected-error@+1 {{'fp8moe.jagged_dynamic_quantize' with divisors has one tile for all sizes; leave one, without a range}}
+    // expected-error@+1 {{'fp8moe.jagged_dynamic_quantize' with divisors takes one tile, without a range; remove the others}}
     %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>)
         divided(%d0, %d1 : tensor<?xf32>, tensor<8x1024xf32>) along [0, 1] rounding pow2
         tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 2048, row_stages = 16> for mean_length up_to 100]
@@ -226,7 +226,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 func.func @divided_in_a_range(%x: tensor<4096x64xbf16, #rows>, %ends: tensor<8xi32>, %d: tensor<4096xf32>)
     -> tensor<4096x64xf8E4M3FN, #col> {
-  // expected-error @below {{'fp8moe.jagged_dynamic_quantize' with divisors has one tile for all sizes; leave one, without a range}}
+  // expected-error @below {{'fp8moe.jagged_dynamic_quantize' with divisors takes one tile, without a range; remove the others}}
   %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) divided(%d : tensor<4096xf32>) along [0]
       rounding pow2 tiles [#fp8moe.single_pass_outer<columns = 64, stages = 13> for mean_length up_to 100]
       : tensor<4096x64xbf16, #rows> -> tensor<4096x64xf8E4M3FN, #col>, tensor<8x64xf32>
@@ -255,7 +255,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @scales_in_a_range(%x: tensor<?x2048xbf16>) -> tensor<?xf32> {
-    // expected-error@+1 {{'fp8moe.scale' has one tile for all sizes; leave one, without a range}}
+    // expected-error@+1 {{'fp8moe.scale' takes one tile, without a range; remove the others}}
     %s = fp8moe.scale %x along 1 rounding pow2 fp8 f8E4M3FN
         tiles [#fp8moe.two_pass<columns = 4, threads = 128> for mean_length up_to 512,
                #fp8moe.two_pass<columns = 8, threads = 256>] : tensor<?x2048xbf16> -> tensor<?xf32>
