@@ -272,7 +272,7 @@ def _synchronize(program: Program) -> None:
 def _add_prepare(parser: argparse.ArgumentParser) -> None:
     from . import programs
 
-    parser.add_argument("program", choices=["grouped_mm", "kept_grouped_mm"], help="what fp8moe.programs describes")
+    parser.add_argument("program", choices=["grouped_mm", "kept_grouped_mm", "add_grad_weights"], help="what fp8moe.programs describes")
     parser.add_argument("--sizes", action="append", required=True, metavar="K,N,E",
                         help="of each expert's matrix, and their number (may be repeated)")
     parser.add_argument("--weights", default="NK", choices=programs.WEIGHTS,
@@ -292,9 +292,11 @@ def _prepare(options: argparse.Namespace) -> None:
         except ValueError:
             raise Error(f"--sizes: '{text}' is not of the form K,N,E") from None
         for chip in _split(options.target):
-            request = programs.grouped_mm_request(
-                K, N, E, chip, weights=options.weights, recipe=options.recipe, kept=options.program == "kept_grouped_mm"
-            )
+            words = {"weights": options.weights, "recipe": options.recipe}
+            if options.program == "add_grad_weights":
+                request = programs.add_grad_weights_request(K, N, E, chip, **words)
+            else:
+                request = programs.grouped_mm_request(K, N, E, chip, kept=options.program == "kept_grouped_mm", **words)
             print(f"{request.what} on {chip}:", flush=True)
             print(f"  {cache.put(request, options.output or cache.folders()[0])}", flush=True)
 

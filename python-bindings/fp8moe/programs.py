@@ -7,13 +7,14 @@ compiler nor any library of arrays, so every machine can say which artifact it n
 from __future__ import annotations
 
 import operator
-from typing import Any, Dict, Tuple
+from typing import Any, Callable, Dict, Tuple
 
 from .cache import Request
 
 __all__ = [
     "COLUMNS", "COLUMNS_PADDING", "LARGE_WEIGHTS", "PARTS", "PROGRAMS", "RECIPES", "WEIGHTS",
-    "check_recipe", "grouped_mm", "grouped_mm_request", "kept_grouped_mm", "list_programs",
+    "add_grad_weights", "add_grad_weights_request", "check_recipe", "grouped_mm", "grouped_mm_request", "kept_grouped_mm",
+    "list_adding", "list_programs",
 ]  # fmt: skip
 
 #: How operands are quantized (docs/torch.md), with the gradients that are left in bf16. What is quantized is e4m3 with
@@ -151,6 +152,23 @@ _PARTS = {
 """,
 }
 
+# The sum lies as the matmul writes it, and may lie where the sum so far does.
+_ADD_GRAD_WEIGHTS = {
+    "add_grad_weights": """\
+  func.func @add_grad_weights({grad_y}, {x}, {offsets}, {so_far}) -> ({total}) {{
+{body_grad_weights}
+    return %{sum} : {sum_type}
+  }}
+""",
+    "add_grad_weights_from_columns": """\
+  func.func @add_grad_weights_from_columns({grad_y}, {x_columns_in}, {x_scales_in}, {offsets}, {so_far}) -> ({total}) {{
+{quantize_grad_y_columns}
+{multiply_grad_weights}
+    return %{sum} : {sum_type}
+  }}
+""",
+}
+
 _KEPT_GROUPED_MM = {
     **_GROUPED_MM,
     "quantize_weights": """\
@@ -216,33 +234,33 @@ _QUANTIZE_X_COLUMNS = """\
     %xc, %xcs = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<{E}xi32>) along [0] rounding pow2
         : tensor<?x{K}xbf16> -> tensor<?x{K}x!fp8moe.e4m3{padded}>, tensor<{E}x{K}xf32>"""
 
-# grad_y^T x is [E, N, K]; its transposed view has the layout "NK".
-_GRAD_WEIGHTS_NK = """\
+# grad_y^T x is [E, N, K].
+_PRODUCT_NK = """\
     %gt = fp8moe.transpose %gc [1, 0] : tensor<?x{N}x!fp8moe.e4m3{padded}> -> tensor<{N}x?x!fp8moe.e4m3, {transposed}>
-    %grad_nk = fp8moe.grouped_matmul %gt, %xc groups(%offsets : tensor<{E}xi32>)
-        scales(%gcs, %xcs : tensor<{E}x{N}xf32>, tensor<{E}x{K}xf32>) direction quantize
-        : tensor<{N}x?x!fp8moe.e4m3, {transposed}>, tensor<?x{K}x!fp8moe.e4m3{padded}> -> tensor<{E}x{N}x{K}xbf16>
+    %{sum} = fp8moe.grouped_matmul %gt, %xc groups(%offsets : tensor<{E}xi32>)
+        scales(%gcs, %xcs : tensor<{E}x{N}xf32>, tensor<{E}x{K}xf32>) direction quantize{accumulate}
+        : tensor<{N}x?x!fp8moe.e4m3, {transposed}>, tensor<?x{K}x!fp8moe.e4m3{padded}> -> {sum_type}"""
+
+# Its transposed view has the layout "NK".
+_VIEW_NK = """
     %grad_weights = fp8moe.transpose %grad_nk [0, 2, 1]
         : tensor<{E}x{N}x{K}xbf16> -> tensor<{E}x{K}x{N}xbf16, #columns>"""
 
-_GRAD_WEIGHTS_KN = """\
+_PRODUCT_KN = """\
     %xt = fp8moe.transpose %xc [1, 0] : tensor<?x{K}x!fp8moe.e4m3{padded}> -> tensor<{K}x?x!fp8moe.e4m3, {transposed}>
-    %grad_weights = fp8moe.grouped_matmul %xt, %gc groups(%offsets : tensor<{E}xi32>)
-        scales(%xcs, %gcs : tensor<{E}x{K}xf32>, tensor<{E}x{N}xf32>) direction quantize
-        : tensor<{K}x?x!fp8moe.e4m3, {transposed}>, tensor<?x{N}x!fp8moe.e4m3{padded}> -> tensor<{E}x{K}x{N}xbf16, #rows>"""
+    %{sum} = fp8moe.grouped_matmul %xt, %gc groups(%offsets : tensor<{E}xi32>)
+        scales(%xcs, %gcs : tensor<{E}x{K}xf32>, tensor<{E}x{N}xf32>) direction quantize{accumulate}
+        : tensor<{K}x?x!fp8moe.e4m3, {transposed}>, tensor<?x{N}x!fp8moe.e4m3{padded}> -> {sum_type}"""
 
-
-_GRAD_WEIGHTS_BF16_NK = """\
+_PRODUCT_BF16_NK = """\
     %gt = fp8moe.transpose %grad_y [1, 0] : tensor<?x{N}xbf16> -> tensor<{N}x?xbf16, #transposed>
-    %grad_nk = fp8moe.grouped_matmul %gt, %x groups(%offsets : tensor<{E}xi32>)
-        : tensor<{N}x?xbf16, #transposed>, tensor<?x{K}xbf16> -> tensor<{E}x{N}x{K}xbf16>
-    %grad_weights = fp8moe.transpose %grad_nk [0, 2, 1]
-        : tensor<{E}x{N}x{K}xbf16> -> tensor<{E}x{K}x{N}xbf16, #columns>"""
+    %{sum} = fp8moe.grouped_matmul %gt, %x groups(%offsets : tensor<{E}xi32>){accumulate}
+        : tensor<{N}x?xbf16, #transposed>, tensor<?x{K}xbf16> -> {sum_type}"""
 
-_GRAD_WEIGHTS_BF16_KN = """\
+_PRODUCT_BF16_KN = """\
     %xt = fp8moe.transpose %x [1, 0] : tensor<?x{K}xbf16> -> tensor<{K}x?xbf16, #transposed>
-    %grad_weights = fp8moe.grouped_matmul %xt, %grad_y groups(%offsets : tensor<{E}xi32>)
-        : tensor<{K}x?xbf16, #transposed>, tensor<?x{N}xbf16> -> tensor<{E}x{K}x{N}xbf16, #rows>"""
+    %{sum} = fp8moe.grouped_matmul %xt, %grad_y groups(%offsets : tensor<{E}xi32>){accumulate}
+        : tensor<{K}x?xbf16, #transposed>, tensor<?x{N}xbf16> -> {sum_type}"""
 
 
 def grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "rowwise") -> str:
@@ -300,6 +318,24 @@ def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str 
     return _format(templates, K, N, E, weights, recipe, kept=True)
 
 
+def add_grad_weights(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "rowwise") -> str:
+    """A module with the gradient of weights of `grouped_mm`, added in f32 to that of other microbatches:
+
+        add_grad_weights(grad_y, x, offsets, so_far) -> total
+        add_grad_weights_from_columns(grad_y, x_columns, x_scales, offsets, so_far) -> total
+
+    so_far and total are dense f32 [E, N, K], for weights "KN" [E, K, N], and may be the same memory. The second one is of recipe
+    "rowwise" only.
+    """
+    check_recipe("grouped_mm", recipe)
+    return _format(_ADD_GRAD_WEIGHTS, K, N, E, weights, recipe, kept=False)
+
+
+def list_adding(recipe: str) -> Tuple[str, ...]:
+    """The programs of `add_grad_weights`."""
+    return tuple(_ADD_GRAD_WEIGHTS)[: 1 if RECIPES[recipe] else 2]
+
+
 def list_programs(K: int, N: int, E: int, recipe: str, *, kept: bool = False) -> Tuple[str, ...]:
     """The programs of `grouped_mm`, or of `kept_grouped_mm`, in their order."""
     names = PROGRAMS if RECIPES[recipe] else (*PROGRAMS, *COLUMNS)
@@ -344,7 +380,11 @@ def _format(templates: Dict[str, str], K: int, N: int, E: int, weights: str, rec
         "weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns", "x_columns": "xc", "x_scales": "xcs",
         "grad_y_rows": "gq", "row_scales": "gs", "grad_y_columns": "gc", "column_scales": "gcs",
     }  # fmt: skip
-    results = ("y", "grad_x", "grad_weights", *values)
+    adds = templates is _ADD_GRAD_WEIGHTS
+    rows, columns = ("N", "K") if weights == "NK" else ("K", "N")
+    total = f"tensor<{E}x{sizes[rows]}x{sizes[columns]}xf32>"
+    types.update(so_far=total, total=total)
+    results = ("y", "grad_x", "grad_weights", "total", *values)
     for name, type in types.items():
         result = f'{type} {{fp8moe.name = "{name}"}}'
         names[name] = result if name in results else f"%{name}: {result}"
@@ -359,9 +399,16 @@ def _format(templates: Dict[str, str], K: int, N: int, E: int, weights: str, rec
         grad_x = [_GRAD_X_BF16]
     else:
         grad_x = [_QUANTIZE_GRAD_Y_ROWS, *([] if kept else [_QUANTIZE_WEIGHTS_N]), _GRAD_X]
-    multiply_grad_weights = _GRAD_WEIGHTS_NK if weights == "NK" else _GRAD_WEIGHTS_KN
+    if adds:
+        names.update(sum="total", sum_type=total, accumulate=f"\n        accumulate(%so_far : {total})")
+    elif weights == "NK":
+        names.update(sum="grad_nk", sum_type=f"tensor<{E}x{N}x{K}xbf16>", accumulate="")
+    else:
+        names.update(sum="grad_weights", sum_type=types["grad_weights"], accumulate="")
+    view = _VIEW_NK if weights == "NK" and not adds else ""
+    multiply_grad_weights = (_PRODUCT_NK if weights == "NK" else _PRODUCT_KN) + view
     if "grad_weights" in in_bf16:
-        grad_weights = [_GRAD_WEIGHTS_BF16_NK if weights == "NK" else _GRAD_WEIGHTS_BF16_KN]
+        grad_weights = [(_PRODUCT_BF16_NK if weights == "NK" else _PRODUCT_BF16_KN) + view]
     else:
         grad_weights = [_QUANTIZE_GRAD_Y_COLUMNS, _QUANTIZE_X_COLUMNS, multiply_grad_weights]
     pieces = {
@@ -384,10 +431,10 @@ def _format(templates: Dict[str, str], K: int, N: int, E: int, weights: str, rec
     between = {"padded": ", #padded", "transposed": "#transposed_padded"}
     names.update({name: piece.format(**{**names, **within}) for name, piece in pieces.items()})
     names.update({name: piece.format(**{**names, **between}) for name, piece in parts.items()}, **between)
-    listed = list_programs(K, N, E, recipe, kept=kept)
+    listed = list_adding(recipe) if adds else list_programs(K, N, E, recipe, kept=kept)
     templates = {**_PARTS, **_COLUMNS, **templates}
     body = "\n".join(templates[name].format(**names) for name in listed)
-    aliases = _ALIASES + (_PADDED_ALIASES if {*COLUMNS, *PARTS} & set(listed) else "")
+    aliases = _ALIASES + (_PADDED_ALIASES if "#padded" in body else "")
     return f"{aliases}\nmodule {{\n{body}}}\n"
 
 
@@ -395,16 +442,27 @@ def grouped_mm_request(
     K: int, N: int, E: int, chip: str, *, weights: str = "NK", recipe: str = "rowwise", kept: bool = False
 ) -> Request:
     """What fp8moe.cache needs to find or make the artifact of `grouped_mm`, or of `kept_grouped_mm`, for a chip."""
-    program = "kept_grouped_mm" if kept else "grouped_mm"
+    make = kept_grouped_mm if kept else grouped_mm
+    return _make_request(make, K, N, E, chip, weights, recipe, least_n=8 if "grad_x" in RECIPES.get(recipe, ()) else 16)
+
+
+def add_grad_weights_request(K: int, N: int, E: int, chip: str, *, weights: str = "NK", recipe: str = "rowwise") -> Request:
+    """The same of `add_grad_weights`."""
+    return _make_request(add_grad_weights, K, N, E, chip, weights, recipe, least_n=16)
+
+
+def _make_request(
+    make: Callable[..., str], K: int, N: int, E: int, chip: str, weights: str, recipe: str, least_n: int
+) -> Request:
+    program = make.__name__
     check_recipe(program, recipe)
-    least_n = 8 if "grad_x" in RECIPES[recipe] else 16
     hint = ""
     if not chip.startswith("cpu") and (K % 16 or N % least_n):
         hint = (
             f"K must be a multiple of 16 and N of {least_n} on GPUs, which read 16 bytes at a time; pad x and the weights with zeros"
         )
     return Request(
-        (kept_grouped_mm if kept else grouped_mm)(K, N, E, weights=weights, recipe=recipe),
+        make(K, N, E, weights=weights, recipe=recipe),
         chip,
         f"{program} of K = {K}, N = {N}, E = {E}, weights {weights}, recipe {recipe}",
         f"python -m fp8moe prepare {program} --sizes={K},{N},{E} --weights={weights} --recipe={recipe}",

@@ -381,6 +381,23 @@ def test_sizes_that_gpus_cannot_read(folder, chip, recipe, least_n):
     assert not programs.grouped_mm_request(3, 5, 2, "cpu", recipe=recipe).hint
 
 
+@pytest.mark.parametrize("chip", ["cpu", "sm_90a"])
+@pytest.mark.parametrize("weights", programs.WEIGHTS)
+@pytest.mark.parametrize("recipe", programs.RECIPES)
+def test_gradients_are_added_in_place(ir, weights, recipe, chip):
+    """The sum is dense as the matmul writes it, and may have the memory of the sum so far."""
+    request = programs.add_grad_weights_request(32, 64, 2, chip, weights=weights, recipe=recipe)
+    artifact = fp8moe.compile(ir.Module.parse(request.ir), [chip])
+    manifest = json.loads((Path(artifact.folder(chip)) / "manifest.json").read_text())
+    assert [program["name"] for program in manifest["programs"]] == list(programs.list_adding(recipe))
+    for program in manifest["programs"]:
+        buffers = {buffer.get("name"): buffer for buffer in program["buffers"]}
+        total, so_far = buffers["total"], buffers["so_far"]
+        assert program["buffers"][total["may_overwrite"]] == so_far
+        assert total["shape"] == so_far["shape"] == ([2, 64, 32] if weights == "NK" else [2, 32, 64])
+    assert "prepare add_grad_weights --sizes=32,64,2 " in request.command
+
+
 @pytest.mark.parametrize("kept, found", [(False, 9), (True, 7)], ids=["grouped_mm", "kept_grouped_mm"])
 @pytest.mark.parametrize("weights", programs.WEIGHTS)
 def test_programs_have_the_layout_of_the_weights(ir, weights, kept, found):

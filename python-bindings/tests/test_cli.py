@@ -110,7 +110,7 @@ def test_interrupting_a_run(compiled, monkeypatch, capsys):
     assert capsys.readouterr().err == "fp8moe run: interrupted\n"
 
 
-@pytest.mark.parametrize("program", ["grouped_mm", "kept_grouped_mm"])
+@pytest.mark.parametrize("program", ["grouped_mm", "kept_grouped_mm", "add_grad_weights"])
 def test_prepare(ir, tmp_path, capsys, monkeypatch, program):
     """What it makes is found by the request for it, and by no other."""
     from fp8moe import cache, programs
@@ -121,10 +121,15 @@ def test_prepare(ir, tmp_path, capsys, monkeypatch, program):
     monkeypatch.setenv("FP8MOE_ARTIFACTS", str(tmp_path / "prepared"))
     monkeypatch.setenv("FP8MOE_CACHE", str(tmp_path / "empty"))
     monkeypatch.setattr(cache, "_identify_extension", lambda: None)  # as without a compiler
-    kept = program == "kept_grouped_mm"
-    assert cache.get(programs.grouped_mm_request(8, 16, 2, "cpu", kept=kept)).startswith(str(tmp_path / "prepared"))
-    with pytest.raises(cache.CacheError):
-        cache.get(programs.grouped_mm_request(8, 16, 2, "cpu", kept=not kept))
+    requests = {
+        "grouped_mm": programs.grouped_mm_request(8, 16, 2, "cpu"),
+        "kept_grouped_mm": programs.grouped_mm_request(8, 16, 2, "cpu", kept=True),
+        "add_grad_weights": programs.add_grad_weights_request(8, 16, 2, "cpu"),
+    }
+    assert cache.get(requests.pop(program)).startswith(str(tmp_path / "prepared"))
+    for other in requests.values():
+        with pytest.raises(cache.CacheError):
+            cache.get(other)
     assert main(["prepare", program, "--sizes=8x16", "--target=cpu"]) == 1
     assert "--sizes: '8x16' is not of the form K,N,E" in capsys.readouterr().err
 

@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from .. import programs
 from ._glu import _formula, compute_swiglu_gradient
-from ._grouped_mm import _estimate_bytes, _find_op, _find_part, _keeps_columns, _lay_out, is_exporting
+from ._grouped_mm import _estimate_bytes, _find_op, _find_part, _lay_out, is_exporting, keeps_columns
 from ._triton import has_kernels
 from ._weights import QuantizedWeights
 
@@ -37,7 +37,7 @@ def run_down_last(x: Any, gate_up: _Weights, down: _Weights, offsets: Any, recip
     if min(gate_up.numel(), down.numel()) < programs.LARGE_WEIGHTS:
         return None
     M = x.shape[0]
-    x_first, x_last = _estimate_bytes(M, gate_up.shape, not _keeps_columns(x, gate_up, recipe))
+    x_first, x_last = _estimate_bytes(M, gate_up.shape, not keeps_columns(x, gate_up, recipe))
     # Autograd's order, and this one: while the gradients of gate_up and x are computed, and at the end.
     E, H, D = down.shape
     computed, operands = 2 * E * H * D, M * (H + D)
@@ -46,7 +46,7 @@ def run_down_last(x: Any, gate_up: _Weights, down: _Weights, offsets: Any, recip
         return None
     gate_up, down = _lay_out(gate_up)[0], _lay_out(down)[0]
     # Of which one asks for the rows only.
-    with_columns = (_keeps_columns(x, gate_up, recipe), _keeps_columns(x, down, recipe))
+    with_columns = (keeps_columns(x, gate_up, recipe), keeps_columns(x, down, recipe))
     options = _Options(with_columns, bool(guard_or_false(x_first <= x_last)), x.is_cuda and has_kernels("_glu_kernels"))
     y: torch.Tensor = _DownLast.apply(x.contiguous(), gate_up, down, offsets.contiguous(), options, *forms)
     return y

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional, Tuple, Union
 
 import torch
 import torch.nn.functional as functional
@@ -28,6 +28,7 @@ def experts(
     gate_up_bias: Optional[torch.Tensor] = None,
     down_bias: Optional[torch.Tensor] = None,
     recipe: str = "rowwise",
+    main_grads: Tuple[Optional[torch.Tensor], Optional[torch.Tensor]] = (None, None),
 ) -> torch.Tensor:
     """Runs each group of rows through the gated network of its expert, in FP8.
 
@@ -44,6 +45,7 @@ def experts(
             gates that are interleaved or clamped.
         gate_up_bias, down_bias: [E, 2H] and [E, D], or None.
         recipe: as for grouped_mm.
+        main_grads: the `main_grad` of grouped_mm for gate_up and for down.
 
     Returns:
         bf16 [M, D]. Between the matmuls everything is code that Inductor can fuse.
@@ -57,7 +59,9 @@ def experts(
         raise ValueError(
             f"experts: activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}, or a function of h [M, 2H]"
         )
-    if torch.compiler.is_compiling() and activation == "silu" and gate_up_bias is None and down_bias is None:
+    gate_up_grad, down_grad = main_grads
+    is_plain = gate_up_bias is None and down_bias is None and gate_up_grad is None and down_grad is None
+    if torch.compiler.is_compiling() and activation == "silu" and is_plain:
         y = run_down_last(x, gate_up, down, offsets, recipe)
         if y is not None:
             return y
@@ -65,7 +69,7 @@ def experts(
         require_tensor("experts", "x", x, "[M, D]")
         _check_bias("gate_up", gate_up, gate_up_bias, x.device)
         _check_bias("down", down, down_bias, x.device)
-    h = add_bias(grouped_mm(x, gate_up, offsets, recipe=recipe), gate_up_bias, offsets)
+    h = add_bias(grouped_mm(x, gate_up, offsets, recipe=recipe, main_grad=gate_up_grad), gate_up_bias, offsets)
     if isinstance(activation, str):
         if h.shape[1] % 2:
             raise ValueError(f"experts: gate_up has {h.shape[1]} columns, expected an even number: half of them are the gate")
@@ -79,7 +83,7 @@ def experts(
             f"experts: down is {tuple(shape)}, expected [E, H, D] with what the activation makes of h {tuple(h.shape)}, "
             f"{tuple(a.shape)}, as [M, H]; weights [E, D, H] are passed as down.transpose(-2, -1)"
         )
-    return add_bias(grouped_mm(a, down, offsets, recipe=recipe), down_bias, offsets)
+    return add_bias(grouped_mm(a, down, offsets, recipe=recipe, main_grad=down_grad), down_bias, offsets)
 
 
 def _find_shape(weights: Any) -> Optional[torch.Size]:

@@ -25,6 +25,7 @@ def grouped_mm(
     offsets: torch.Tensor,
     *,
     recipe: str = "rowwise",
+    main_grad: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     """Multiplies each group of rows with the matrix of its expert, in FP8.
 
@@ -39,6 +40,8 @@ def grouped_mm(
         offsets: i32 [E], ascending, at most M, on the device of x. Nothing waits for them.
         recipe: how operands are quantized, one of fp8moe.programs.RECIPES: "rowwise" in FP8 throughout,
             "rowwise_bf16_grad_weights" with the gradient of weights in bf16, "forward_only" with both gradients in bf16.
+        main_grad: f32 [E, K, N] that lies as weights do, to which the backward adds the gradient of weights, in place and without
+            rounding it to bf16; weights themselves get none then. Where torch.compile traces, the graph breaks here.
 
     Returns:
         bf16 [M, N], row-major. The gradient of weights has their layout.
@@ -48,11 +51,16 @@ def grouped_mm(
 
     Raises:
         TypeError: x, weights or offsets are no tensors.
-        ValueError: shapes, types or devices do not fit, or weights have changed since they were quantized.
+        ValueError: shapes, types, layouts or devices do not fit, or weights have changed since they were quantized.
         fp8moe.cache.CacheError: the programs are not there, and there is no compiler.
         fp8moe.CompilerError: the chip of x has no kernels for these sizes.
     """
-    result = multiply(x, weights, offsets, recipe)
+    if main_grad is None:
+        result = multiply(x, weights, offsets, recipe)
+    else:
+        from ._main_grad import multiply_adding
+
+        result = multiply_adding(x, weights, offsets, recipe, main_grad)
     if not torch.compiler.is_compiling() and observers:
         observers[-1](x, weights, offsets, result, recipe)
     return result
@@ -72,36 +80,50 @@ def multiply(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: 
         again = _multiply_again(x, weights, offsets, recipe)
         if again is not None:
             return again
+    call = resolve(x, weights, offsets, recipe)
+    with_columns = keeps_columns(call.x, call.weights, recipe)
+    op = _find_op(f"{call.which}_with_columns" if with_columns else call.which, call.weights, call.layout, recipe)
+    results = op(call.x, call.weights, *call.forms, call.offsets)
+    _remember(call.which, call.weights, call.layout, recipe)
+    result: torch.Tensor = results[0] if with_columns else results
+    return result
+
+
+class Call(NamedTuple):
+    """Tensors as programs take them, and which programs."""
+
+    which: str
+    layout: str
+    x: torch.Tensor
+    weights: torch.Tensor
+    #: What is kept of the weights.
+    forms: Sequence[torch.Tensor]
+    offsets: torch.Tensor
+
+
+def resolve(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str) -> Call:
+    """Checks what grouped_mm is given, casts it under autocast, and copies what programs do not take as it lies."""
     require_tensor("grouped_mm", "x", x, "[M, K]")
     require_tensor("grouped_mm", "offsets", offsets, "[E]")
     _require_known_device("grouped_mm", "x", x)
+    is_autocast = torch.is_autocast_enabled(x.device.type)
+    forms: Sequence[torch.Tensor] = ()
     if isinstance(weights, QuantizedWeights):
-        return _multiply_kept(x, weights, offsets, recipe)
-    require_tensor("grouped_mm", "weights", weights, "[E, K, N]")
-    programs.check_recipe("grouped_mm", recipe)
-    if torch.is_autocast_enabled(x.device.type):
-        x, weights = x.to(torch.bfloat16), weights.to(torch.bfloat16)
-    _check(x, weights, offsets)
-    weights, layout = _lay_out(weights)
-    return _call("grouped_mm", layout, recipe, x, weights, (), offsets)
-
-
-def _call(
-    which: str,
-    layout: str,
-    recipe: str,
-    x: torch.Tensor,
-    weights: torch.Tensor,
-    forms: Sequence[torch.Tensor],
-    offsets: torch.Tensor,
-) -> torch.Tensor:
-    """The operator's first result; `forms` are what is kept of the weights."""
-    with_columns = _keeps_columns(x, weights, recipe)
-    op = _find_op(f"{which}_with_columns" if with_columns else which, weights, layout, recipe)
-    results = op(x.contiguous(), weights, *forms, offsets.contiguous())
-    _remember(which, weights, layout, recipe)
-    result: torch.Tensor = results[0] if with_columns else results
-    return result
+        which, tensor, forms = "kept_grouped_mm", weights.weights, weights.forms
+    else:
+        require_tensor("grouped_mm", "weights", weights, "[E, K, N]")
+        programs.check_recipe("grouped_mm", recipe)
+        which, tensor = "grouped_mm", weights.to(torch.bfloat16) if is_autocast else weights
+    if is_autocast:
+        x = x.to(torch.bfloat16)
+    _check(x, tensor, offsets)
+    if isinstance(weights, QuantizedWeights):
+        if recipe != weights.recipe:
+            raise ValueError(f"grouped_mm: recipe is {recipe!r}, but the weights were quantized by recipe {weights.recipe!r}")
+        if not torch.compiler.is_compiling():
+            weights.require_current()
+    tensor, layout = _lay_out(tensor)
+    return Call(which, layout, x.contiguous(), tensor, forms, offsets.contiguous())
 
 
 #: Rows for each expert from which on columns hold no more bytes than x: half of them may be padding.
@@ -120,7 +142,7 @@ def _read_is_exporting() -> bool:
 is_exporting = torch.compiler.assume_constant_result(_read_is_exporting)
 
 
-def _keeps_columns(x: torch.Tensor, weights: torch.Tensor, recipe: str) -> bool:
+def keeps_columns(x: torch.Tensor, weights: torch.Tensor, recipe: str) -> bool:
     """Whether the forward quantizes x for the gradient of weights, too, so that x itself is not kept for it."""
     if programs.RECIPES[recipe] or not weights.requires_grad or not torch.is_grad_enabled():
         return False
@@ -164,7 +186,7 @@ def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, r
         known = _known.get((which, recipe, tensor.shape, tensor.stride(), tensor.device))
         if known is None:
             return None
-        with_columns = _keeps_columns(x, tensor, recipe)
+        with_columns = keeps_columns(x, tensor, recipe)
     except (RuntimeError, AttributeError, TypeError, IndexError):  # no strides, no tensor, or a symbol for a size
         return None
     op = known[with_columns]
@@ -223,18 +245,6 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
     weights, layout = _lay_out(weights)
     forms = _find_op("quantize_weights", weights, layout, recipe)(weights.detach())
     return QuantizedWeights(weights, recipe, forms)
-
-
-def _multiply_kept(x: torch.Tensor, kept: QuantizedWeights, offsets: torch.Tensor, recipe: str) -> torch.Tensor:
-    if torch.is_autocast_enabled(x.device.type):
-        x = x.to(torch.bfloat16)
-    _check(x, kept.weights, offsets)
-    if recipe != kept.recipe:
-        raise ValueError(f"grouped_mm: recipe is {recipe!r}, but the weights were quantized by recipe {kept.recipe!r}")
-    if not torch.compiler.is_compiling():
-        kept.require_current()
-    weights, layout = _lay_out(kept.weights)
-    return _call("kept_grouped_mm", layout, recipe, x, weights, kept.forms, offsets)
 
 
 def require_tensor(function: str, name: str, tensor: Any, shape: str) -> None:
@@ -314,7 +324,7 @@ def _find_op(which: str, weights: torch.Tensor, layout: str, recipe: str) -> Any
 
 
 def _name_part(name: str, K: int, N: int, E: int, layout: str, recipe: str, device: str, index: int, kept: bool) -> str:
-    return _list_ops(K, N, E, layout, recipe, chip_of(device, index), kept)[name].qualified_name.split("::")[1]
+    return list_ops(K, N, E, layout, recipe, chip_of(device, index), kept)[name].qualified_name.split("::")[1]
 
 
 _constant_part = torch.compiler.assume_constant_result(_name_part)
@@ -331,7 +341,7 @@ def _find_part(name: str, weights: torch.Tensor, kept: bool) -> Any:
 def make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: str = "grouped_mm") -> Op:
     """`grouped_mm`, `kept_grouped_mm`, the same `..._with_columns`, whose first result is theirs, or `quantize_weights`. It and
     those of kept weights are of one artifact."""
-    ops = _list_ops(K, N, E, layout, recipe, chip, not which.startswith("grouped_mm"))
+    ops = list_ops(K, N, E, layout, recipe, chip, not which.startswith("grouped_mm"))
     if which == "quantize_weights":
         return ops[which]
     with_columns = which.endswith("_with_columns")
@@ -343,7 +353,7 @@ def make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: 
 
 
 @functools.lru_cache(maxsize=None)
-def _list_ops(K: int, N: int, E: int, layout: str, recipe: str, chip: str, kept: bool) -> Dict[str, Op]:
+def list_ops(K: int, N: int, E: int, layout: str, recipe: str, chip: str, kept: bool) -> Dict[str, Op]:
     request = programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept)
     artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
     return {name: as_op(artifact.program(name)) for name in programs.list_programs(K, N, E, recipe, kept=kept)}
@@ -352,7 +362,7 @@ def _list_ops(K: int, N: int, E: int, layout: str, recipe: str, chip: str, kept:
 def forget_operators() -> None:
     """So that tests have others."""
     make_op.cache_clear()
-    _list_ops.cache_clear()
+    list_ops.cache_clear()
     _known.clear()
 
 

@@ -79,6 +79,22 @@ def test_values_and_gradients(layout, ends):
         assert_near(result, exact)
 
 
+@pytest.mark.parametrize("layout", ["NK", "KN"])
+def test_main_gradients(layout):
+    """Sums of two microbatches in f32, in place, are near those in float64, and the same bits in each run."""
+    x, parameter, weights, gradient = tensors(layout)
+    ends, sums = ENDS["empty"], []
+    *_, expected = reference(x, weights, gradient, ends)
+    for _ in range(2):
+        total = torch.zeros(parameter.shape, device="cuda")
+        view = total.transpose(-2, -1) if layout == "NK" else total
+        for microbatch in range(2):
+            grouped_mm(x, weights, offsets(ends), main_grad=view).backward(gradient)
+            assert_near(view, (microbatch + 1) * expected)
+        sums.append(total)
+    assert torch.equal(*sums) and parameter.grad is None
+
+
 def test_kept_weights():
     """The bits of weights that each call quantizes."""
     x, parameter, weights, gradient = tensors()
