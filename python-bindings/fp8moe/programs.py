@@ -296,7 +296,7 @@ def grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "ro
     Raises ValueError for sizes below 1 and for words that are not known.
     """
     check_recipe("grouped_mm", recipe)
-    return _format(_GROUPED_MM, K, N, E, weights, recipe, kept=False)
+    return _format(_GROUPED_MM, K, N, E, weights, recipe)
 
 
 def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "rowwise") -> str:
@@ -328,7 +328,7 @@ def add_grad_weights(K: int, N: int, E: int, *, weights: str = "NK", recipe: str
     "rowwise" only.
     """
     check_recipe("grouped_mm", recipe)
-    return _format(_ADD_GRAD_WEIGHTS, K, N, E, weights, recipe, kept=False)
+    return _format(_ADD_GRAD_WEIGHTS, K, N, E, weights, recipe, adds=True)
 
 
 def list_adding(recipe: str) -> Tuple[str, ...]:
@@ -352,7 +352,9 @@ def check_recipe(function: str, recipe: str) -> None:
         raise ValueError(f"{function}: recipe is {recipe!r}, expected one of {', '.join(RECIPES)}")
 
 
-def _format(templates: Dict[str, str], K: int, N: int, E: int, weights: str, recipe: str, kept: bool) -> str:
+def _format(
+    templates: Dict[str, str], K: int, N: int, E: int, weights: str, recipe: str, kept: bool = False, adds: bool = False
+) -> str:
     sizes = {name: operator.index(size) for name, size in (("K", K), ("N", N), ("E", E))}
     for name, size in sizes.items():
         if not 1 <= size < 2**31:
@@ -380,7 +382,6 @@ def _format(templates: Dict[str, str], K: int, N: int, E: int, weights: str, rec
         "weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns", "x_columns": "xc", "x_scales": "xcs",
         "grad_y_rows": "gq", "row_scales": "gs", "grad_y_columns": "gc", "column_scales": "gcs",
     }  # fmt: skip
-    adds = templates is _ADD_GRAD_WEIGHTS
     rows, columns = ("N", "K") if weights == "NK" else ("K", "N")
     total = f"tensor<{E}x{sizes[rows]}x{sizes[columns]}xf32>"
     types.update(so_far=total, total=total)

@@ -59,6 +59,10 @@ def experts(
         raise ValueError(
             f"experts: activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}, or a function of h [M, 2H]"
         )
+    if not isinstance(main_grads, (tuple, list)) or len(main_grads) != 2:
+        raise TypeError(
+            f"experts: main_grads is of type {type(main_grads).__name__}, expected two, of gate_up and of down: tensors or None"
+        )
     gate_up_grad, down_grad = main_grads
     is_plain = gate_up_bias is None and down_bias is None and gate_up_grad is None and down_grad is None
     if torch.compiler.is_compiling() and activation == "silu" and is_plain:

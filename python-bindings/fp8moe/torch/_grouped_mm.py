@@ -50,8 +50,8 @@ def grouped_mm(
     what was compiled (fp8moe.cache).
 
     Raises:
-        TypeError: x, weights or offsets are no tensors.
-        ValueError: shapes, types, layouts or devices do not fit, or weights have changed since they were quantized.
+        TypeError: x, weights, offsets or main_grad are no tensors.
+        ValueError: shapes, types, layouts, addresses or devices do not fit, or weights have changed since they were quantized.
         fp8moe.cache.CacheError: the programs are not there, and there is no compiler.
         fp8moe.CompilerError: the chip of x has no kernels for these sizes.
     """
@@ -359,10 +359,19 @@ def list_ops(K: int, N: int, E: int, layout: str, recipe: str, chip: str, kept: 
     return {name: as_op(artifact.program(name)) for name in programs.list_programs(K, N, E, recipe, kept=kept)}
 
 
+@functools.lru_cache(maxsize=None)
+def list_adding_ops(K: int, N: int, E: int, layout: str, recipe: str, chip: str) -> Dict[str, Op]:
+    """The programs of `programs.add_grad_weights`."""
+    request = programs.add_grad_weights_request(K, N, E, chip, weights=layout, recipe=recipe)
+    artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
+    return {name: as_op(artifact.program(name)) for name in programs.list_adding(recipe)}
+
+
 def forget_operators() -> None:
     """So that tests have others."""
     make_op.cache_clear()
     list_ops.cache_clear()
+    list_adding_ops.cache_clear()
     _known.clear()
 
 

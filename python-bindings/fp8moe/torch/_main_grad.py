@@ -5,17 +5,15 @@
 
 from __future__ import annotations
 
-import functools
 import operator
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
-from torch.autograd.function import once_differentiable
+from torch._subclasses.fake_tensor import FakeTensor
 
-from .. import cache, programs
-from ..runtime import load
-from ._grouped_mm import Call, chip_of, keeps_columns, list_ops, require_tensor, resolve
-from ._ops import Op, as_op
+from .._library import Error
+from ._grouped_mm import Call, chip_of, keeps_columns, list_adding_ops, list_ops, require_tensor, resolve
+from ._ops import Op, is_forward_mode, is_transformed, lay_out
 from ._weights import QuantizedWeights, find_gathered, gathered
 
 #: What is kept of weights, as programs name it.
@@ -25,7 +23,8 @@ _FORMS = ("weights_k", "scales_k", "weights_n", "scales_n")
 class _Programs(NamedTuple):
     forward: Op
     grad_x: Op
-    add_grad_weights: Op
+    #: Where weights require a gradient.
+    add_grad_weights: Optional[Op]
 
 
 # A mutation in a backward pass is nothing that graphs can hold, so they break here.
@@ -38,12 +37,19 @@ def multiply_adding(
     main_grad: torch.Tensor,
 ) -> torch.Tensor:
     """grouped_mm, whose backward adds the gradient of weights to `main_grad`."""
+    if is_transformed() or is_forward_mode():
+        raise Error(
+            "grouped_mm: main_grad is written by backward() and torch.autograd.grad, not by torch.func nor in forward mode; leave it out"
+        )
     if gathered:
         weights = find_gathered(weights, recipe) or weights
     call = resolve(x, weights, offsets, recipe)
     total = _find_total(call, main_grad)
-    with_columns = keeps_columns(call.x, call.weights, recipe)
-    result: torch.Tensor = _Adding.apply(call.x, call.weights, call, total, _find_programs(call, recipe, with_columns))
+    ops = _find_programs(call, recipe)
+    _check_alignment(total, ops.add_grad_weights)
+    # Of a view, the engine can say whether anybody wants the gradient; of a leaf it cannot.
+    tensors = call.x.resolve_neg(), call.weights.view_as(call.weights)
+    result: torch.Tensor = _Adding.apply(*tensors, call.offsets, call.forms, total, ops)
     return result
 
 
@@ -51,6 +57,9 @@ def _find_total(call: Call, main_grad: torch.Tensor) -> torch.Tensor:
     """`main_grad` as the matmul writes it, [E, N, K] where weights lie so."""
     require_tensor("grouped_mm", "main_grad", main_grad, "[E, K, N]")
     weights = call.weights
+    if type(main_grad) not in (torch.Tensor, torch.nn.Parameter, FakeTensor) or main_grad.layout is not torch.strided:
+        kind = type(main_grad).__name__ if main_grad.layout is torch.strided else f"of layout {main_grad.layout}"
+        raise ValueError(f"grouped_mm: main_grad is {kind}, expected a plain, dense tensor; of a DTensor pass main_grad.to_local()")
     if main_grad.dtype != torch.float32:
         raise ValueError(f"grouped_mm: main_grad is {main_grad.dtype}, expected torch.float32")
     if main_grad.shape != weights.shape:
@@ -59,7 +68,7 @@ def _find_total(call: Call, main_grad: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"grouped_mm: main_grad is on {main_grad.device}, but weights are on {weights.device}; move it there")
     if main_grad.requires_grad:
         raise ValueError("grouped_mm: main_grad requires a gradient, but is written in place; pass main_grad.detach()")
-    total = main_grad.transpose(-2, -1) if call.layout == "NK" else main_grad
+    total = main_grad.detach().transpose(-2, -1) if call.layout == "NK" else main_grad.detach()
     if not total.is_contiguous():
         raise ValueError(
             f"grouped_mm: main_grad has strides {main_grad.stride()}, expected those of weights, {weights.stride()}: "
@@ -68,49 +77,75 @@ def _find_total(call: Call, main_grad: torch.Tensor) -> torch.Tensor:
     return total
 
 
-def _find_programs(call: Call, recipe: str, with_columns: bool) -> _Programs:
+def _check_alignment(total: torch.Tensor, op: Optional[Op]) -> None:
+    """Now, and not in the backward."""
+    if op is None or isinstance(total, FakeTensor):
+        return
+    (align,) = (tensor.align for tensor in op.signature.outputs)
+    if total.data_ptr() % align:
+        raise ValueError(
+            f"grouped_mm: main_grad begins {total.data_ptr() % align} bytes behind a multiple of {align} bytes, expected at one; "
+            "as a part of a larger buffer it begins at a multiple of so many bytes there"
+        )
+
+
+def _find_programs(call: Call, recipe: str) -> _Programs:
     E, K, N = (operator.index(size) for size in call.weights.shape)
     device = call.weights.device
     chip = chip_of(device.type, device.index or 0)
     ops = list_ops(K, N, E, call.layout, recipe, chip, bool(call.forms))
-    adding = _list_adding(K, N, E, call.layout, recipe, chip)
-    if with_columns:
-        return _Programs(ops["forward_with_columns"], ops["grad_x"], adding["add_grad_weights_from_columns"])
-    return _Programs(ops["forward"], ops["grad_x"], adding["add_grad_weights"])
+    suffix = ("_with_columns", "_from_columns") if keeps_columns(call.x, call.weights, recipe) else ("", "")
+    adding = None
+    if call.weights.requires_grad and torch.is_grad_enabled():
+        adding = list_adding_ops(K, N, E, call.layout, recipe, chip)["add_grad_weights" + suffix[1]]
+    return _Programs(ops["forward" + suffix[0]], ops["grad_x"], adding)
 
 
-@functools.lru_cache(maxsize=None)
-def _list_adding(K: int, N: int, E: int, layout: str, recipe: str, chip: str) -> Dict[str, Op]:
-    request = programs.add_grad_weights_request(K, N, E, chip, weights=layout, recipe=recipe)
-    artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
-    return {name: as_op(artifact.program(name)) for name in programs.list_adding(recipe)}
-
-
-def _inputs(op: Op, tensors: Mapping[str, torch.Tensor]) -> Sequence[torch.Tensor]:
+def _inputs(op: Op, tensors: Mapping[str, torch.Tensor]) -> List[torch.Tensor]:
     return [tensors[tensor.name] for tensor in op.signature.inputs]
 
 
 class _Adding(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, weights: torch.Tensor, call: Call, total: torch.Tensor, ops: _Programs) -> torch.Tensor:
-        tensors = {"x": x, "weights": weights, "offsets": call.offsets, **dict(zip(_FORMS, call.forms))}
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        weights: torch.Tensor,
+        offsets: torch.Tensor,
+        forms: Sequence[torch.Tensor],
+        total: torch.Tensor,
+        ops: _Programs,
+    ) -> torch.Tensor:
+        tensors = {"x": x, "weights": weights, "offsets": offsets, **dict(zip(_FORMS, forms))}
         results = ops.forward(*_inputs(ops.forward, tensors))
         outputs = results if isinstance(results, tuple) else (results,)
         tensors.update(zip((output.name for output in ops.forward.signature.outputs), outputs))
-        needed = [op for op, needs in zip((ops.grad_x, ops.add_grad_weights), ctx.needs_input_grad) if needs]
+        needed = [op for op, needs in zip((ops.grad_x, ops.add_grad_weights), ctx.needs_input_grad) if needs and op]
         names = {tensor.name for op in needed for tensor in op.signature.inputs} - {"grad_y", "so_far"}
-        ctx.names, ctx.ops, ctx.total = sorted(names), ops, total
-        ctx.save_for_backward(*(tensors[name] for name in ctx.names))
-        return outputs[0]
+        ctx.strides = {name: tensors[name].stride() for name in sorted(names)}
+        ctx.save_for_backward(*(tensors[name] for name in ctx.strides))
+        ctx.ops, ctx.total = ops, total
+        ctx.set_materialize_grads(False)
+        result: torch.Tensor = outputs[0]
+        return result
 
+    # Compiled autograd traces backward passes.
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_y: torch.Tensor) -> Tuple[Optional[torch.Tensor], None, None, None, None]:
-        ops, total = ctx.ops, ctx.total
-        tensors = {"grad_y": grad_y.contiguous(), "so_far": total, **dict(zip(ctx.names, ctx.saved_tensors))}
+    @torch.compiler.disable
+    def backward(ctx: Any, grad_y: Optional[torch.Tensor]) -> Tuple[Optional[torch.Tensor], None, None, None, None, None]:
+        none = None, None, None, None, None
+        if grad_y is None:
+            return None, *none
+        ops: _Programs = ctx.ops
+        # Hooks that move what is saved may leave it in another layout.
+        tensors = {name: lay_out(saved, ctx.strides[name]) for name, saved in zip(ctx.strides, ctx.saved_tensors)}
+        tensors.update(grad_y=grad_y.contiguous().resolve_neg(), so_far=ctx.total)
         needs_x, needs_weights = ctx.needs_input_grad[:2]
         grad_x = ops.grad_x(*_inputs(ops.grad_x, tensors)) if needs_x else None
-        if needs_weights:
-            ops.add_grad_weights.write([total], *_inputs(ops.add_grad_weights, tensors))
-            torch.autograd.graph.increment_version(total)
-        return grad_x, None, None, None, None
+        # Whoever asks for the gradient of x alone (torch.autograd.grad) adds nothing.
+        if needs_weights and torch._C._will_engine_execute_node(ctx.next_functions[1][0]):
+            assert ops.add_grad_weights is not None
+            if not isinstance(ctx.total, FakeTensor):
+                ops.add_grad_weights.write([ctx.total], *_inputs(ops.add_grad_weights, tensors))
+            torch.autograd.graph.increment_version(ctx.total)
+        return grad_x, *none

@@ -39,6 +39,8 @@ class _Tensor(NamedTuple):
     dtype: torch.dtype
     shape: List[Any]
     strides: List[Any]
+    #: What its address is a multiple of, in bytes.
+    align: int
 
 
 def _argument(name: str, place: int) -> str:
@@ -65,7 +67,7 @@ class Signature:
 
     def _tensors(self, role: str) -> List[_Tensor]:
         return [
-            _Tensor(b["name"], getattr(torch, _NAMES[b["dtype"]]), b["shape"], b["strides"])
+            _Tensor(b["name"], getattr(torch, _NAMES[b["dtype"]]), b["shape"], b["strides"], b["align"])
             for b in self._buffers
             if b["role"] == role
         ]
@@ -255,7 +257,7 @@ class Op:
     def _dispatch(self, keyset: Any, *tensors: torch.Tensor) -> Any:
         """What the dispatcher calls first."""
         below = keyset & _below_autograd
-        if _is_forward_mode() and any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+        if is_forward_mode() and any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
             # Below autograd tangents would be lost, and count as zeros.
             raise Error(
                 f"{self.qualified_name} has no gradient in forward mode (torch.func.jvp, torch.autograd.forward_ad); "
@@ -269,7 +271,7 @@ class Op:
                 return self.overload.redispatch(below, *tensors)
 
         if _is_grad_enabled() and _any_requires_grad(*tensors):
-            if _is_transformed():
+            if is_transformed():
                 raise Error(
                     f"{self.qualified_name} has no gradient in torch.func; backward() and torch.autograd.grad give its gradients"
                 )
@@ -314,7 +316,7 @@ class Op:
             found = plan.run(
                 # Hooks that move what is saved may leave it in another layout.
                 *[
-                    _dense(gradients[i], ctx.strides[len(needs) + i]) if kind == "grad" else _dense(next(saved), ctx.strides[i])
+                    lay_out(gradients[i], ctx.strides[len(needs) + i]) if kind == "grad" else lay_out(next(saved), ctx.strides[i])
                     for kind, i in plan.arguments
                 ]
             )
@@ -344,7 +346,7 @@ _PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter))
 _is_compiling = torch.compiler.is_compiling
 _num_dispatch_modes = torch._C._len_torch_dispatch_stack
 _num_function_modes = torch._C._len_torch_function_stack
-_is_transformed = torch._C._are_functorch_transforms_active
+is_transformed = torch._C._are_functorch_transforms_active
 _is_profiled = torch._C._autograd._profiler_enabled
 _tracing_state = torch._C._get_tracing_state
 _is_grad_enabled = torch._C.is_grad_enabled
@@ -356,7 +358,7 @@ _address_of = torch.Tensor.data_ptr
 _MAX_RECENT = 2
 
 
-def _is_forward_mode() -> bool:
+def is_forward_mode() -> bool:
     """Whether tensors may have tangents."""
     return getattr(forward_ad, "_current_level", -1) >= 0
 
@@ -366,7 +368,7 @@ def _is_watched() -> Any:
     return (
         _num_dispatch_modes()
         or _num_function_modes()
-        or _is_transformed()
+        or is_transformed()
         or _is_profiled()
         or _tracing_state()
         or getattr(forward_ad, "_current_level", -1) >= 0
@@ -473,7 +475,7 @@ def differentiable(forward: Op, backwards: Sequence[Union[Op, Formula]]) -> Op:
         return forward
 
 
-def _dense(tensor: torch.Tensor, strides: Tuple[int, ...]) -> torch.Tensor:
+def lay_out(tensor: torch.Tensor, strides: Tuple[int, ...]) -> torch.Tensor:
     """A tensor in such a layout. Autograd gives gradients that are expanded or transposed."""
     if tensor.stride() == strides:
         return tensor

@@ -13,7 +13,7 @@ import torch
 
 from .. import cache, programs
 from . import torchao, transformers
-from ._grouped_mm import chip_of, find_layout, make_op, require_tensor
+from ._grouped_mm import chip_of, find_layout, list_adding_ops, make_op, require_tensor
 
 _BAR = 24
 
@@ -37,6 +37,7 @@ def prepare(
     *,
     device: Optional[Union[str, torch.device]] = None,
     kept: bool = False,
+    main_grad: bool = False,
     progress: bool = True,
 ) -> List[Prepared]:
     """Compiles, or finds, the programs of all experts of `model`, so that its first step waits for no compiler.
@@ -53,6 +54,7 @@ def prepare(
         model: its parameters may be on the device "meta".
         device: where it will run, by default where its parameters are.
         kept: whether weights go through quantize_weights first.
+        main_grad: whether gradients of weights are added to buffers (`main_grad` of grouped_mm), too.
         progress: whether to say on stderr what is done, with a bar on a terminal.
 
     Returns:
@@ -65,21 +67,20 @@ def prepare(
         Others as grouped_mm.
     """
     needs = _find_needs(model, device, kept)
-    bar = _Progress(len(needs) if progress else 0)
+    requests = [(need, request) for need in needs for request in _list_requests(need, kept, main_grad)]
+    bar = _Progress(len(requests) if progress else 0)
     prepared = []
-    for need, modules in needs.items():
-        request = programs.grouped_mm_request(
-            need.K, need.N, need.E, need.chip, weights=need.layout, recipe=need.recipe, kept=kept
-        )
+    for need, request in requests:
         path, seconds = cache.find(request), None
         if path is None:
             bar.begin(request.what)
             begin = time.perf_counter()
             path = cache.get(request, quiet=True)  # the bar says it, or nobody shall
             seconds = time.perf_counter() - begin
-        _load(need, kept)
-        prepared.append(Prepared(request.what, need.chip, tuple(modules), path, seconds))
+        prepared.append(Prepared(request.what, need.chip, tuple(needs[need]), path, seconds))
         bar.end(prepared[-1])
+    for need in needs:
+        _load(need, kept, main_grad)
     return prepared
 
 
@@ -144,8 +145,18 @@ def find_weights(module: Any) -> Tuple[str, List[torch.Tensor]]:
     return "", []
 
 
-def _load(need: _Need, kept: bool) -> None:
+def _list_requests(need: _Need, kept: bool, main_grad: bool) -> List[cache.Request]:
+    K, N, E, layout, recipe, chip = need
+    requests = [programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept)]
+    if main_grad:
+        requests.append(programs.add_grad_weights_request(K, N, E, chip, weights=layout, recipe=recipe))
+    return requests
+
+
+def _load(need: _Need, kept: bool, main_grad: bool) -> None:
     """Makes the operators, as the first call would."""
+    if main_grad:
+        list_adding_ops(*need)
     names = ["kept_grouped_mm", "quantize_weights"] if kept else ["grouped_mm"]
     if not programs.RECIPES[need.recipe]:
         names.append(f"{names[0]}_with_columns")

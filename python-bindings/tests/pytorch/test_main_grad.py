@@ -44,6 +44,8 @@ def test_bits(layout, rows, kept, recipe):
     grad_x, grad_parameter = torch.autograd.grad(y, (x, parameter), gradient)
     main_grad = torch.zeros(parameter.shape)
     again = grouped_mm(x, given, offsets, recipe=recipe, main_grad=view(main_grad, layout))
+    has_columns = rows == 600 and not programs.RECIPES[recipe]
+    assert ("x_columns" in again.grad_fn.strides) == has_columns
     again.backward(gradient)
     assert torch.equal(again, y) and torch.equal(x.grad, grad_x) and parameter.grad is None
     assert torch.equal(main_grad.bfloat16(), grad_parameter) and not torch.equal(main_grad, grad_parameter.float())
@@ -91,16 +93,101 @@ def test_without_rows():
     assert torch.equal(total, before)
 
 
-def test_recomputed():
-    x, parameter, weights, offsets, gradient = make()
+@pytest.mark.parametrize("reentrant", [False, True], ids=["", "reentrant"])
+@pytest.mark.parametrize("rows", ENDS)
+def test_recomputed(rows, reentrant):
+    x, parameter, weights, offsets, gradient = make(rows=rows)
     expected, total = torch.zeros(parameter.shape), torch.zeros(parameter.shape)
     grouped_mm(x, weights, offsets, main_grad=view(expected, "NK")).backward(gradient)
+    grad_x, x.grad = x.grad, None
 
     def layer(x):
         return grouped_mm(x, weights, offsets, main_grad=view(total, "NK"))
 
-    checkpoint(layer, x, use_reentrant=False).backward(gradient)
+    checkpoint(layer, x, use_reentrant=reentrant).backward(gradient)
+    assert torch.equal(total, expected) and torch.equal(x.grad, grad_x)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
+@pytest.mark.parametrize("rows", ENDS)
+@pytest.mark.parametrize("layout", programs.WEIGHTS)
+def test_hooks_that_move_what_is_saved(layout, rows, kept):
+    """And make it row-major, as moving it to pinned memory does."""
+    x, parameter, weights, offsets, gradient = make(layout, rows)
+    given = quantize_weights(weights) if kept else weights
+    expected, total = torch.zeros(parameter.shape), torch.zeros(parameter.shape)
+    grouped_mm(x, given, offsets, main_grad=view(expected, layout)).backward(gradient)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: torch.empty(t.shape, dtype=t.dtype).copy_(t), lambda t: t):
+        y = grouped_mm(x, given, offsets, main_grad=view(total, layout))
+    y.backward(gradient)
     assert torch.equal(total, expected)
+
+
+@pytest.mark.parametrize("layout", programs.WEIGHTS)
+def test_who_asks_for_other_gradients_adds_nothing(layout):
+    x, parameter, weights, offsets, gradient = make(layout)
+    total = torch.zeros(parameter.shape)
+    y = grouped_mm(x, weights, offsets, main_grad=view(total, layout))
+    (grad_x,) = torch.autograd.grad(y, x, gradient, retain_graph=True)
+    y.backward(gradient, inputs=[x], retain_graph=True)
+    assert not total.any() and torch.equal(grad_x, x.grad)
+    y.backward(gradient)
+    once = total.clone()
+    assert once.any()
+    # As `.grad` would be, the sum is added to by each backward.
+    y = grouped_mm(x, weights, offsets, main_grad=view(total, layout))
+    y.backward(gradient, inputs=[parameter], retain_graph=True)
+    torch.testing.assert_close(total, 2 * once)
+    assert parameter.grad is None
+
+
+def test_gradients_of_gradients():
+    x, parameter, weights, offsets, gradient = make()
+    y = grouped_mm(x, weights, offsets, main_grad=view(torch.zeros(parameter.shape), "NK"))
+    (grad_x,) = torch.autograd.grad(y, x, gradient, create_graph=True)
+    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+        grad_x.sum().backward()
+
+
+def test_gradients_that_are_not_there_or_lie_otherwise():
+    x, parameter, weights, offsets, gradient = make()
+    expected, total = torch.zeros(parameter.shape), torch.zeros(parameter.shape)
+    grouped_mm(x, weights, offsets, main_grad=view(expected, "NK")).backward(-gradient)
+    grad_x, x.grad = x.grad, None
+    y = grouped_mm(x, weights, offsets, main_grad=view(total, "NK"))
+    y.backward(torch._neg_view(gradient.t().contiguous().t()))
+    assert torch.equal(total, expected) and torch.equal(x.grad, grad_x)
+
+    class Nothing(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, y):
+            return y.clone()
+
+        @staticmethod
+        def backward(ctx, grad_y):
+            return None
+
+    x.grad = None
+    Nothing.apply(grouped_mm(x, weights, offsets, main_grad=view(total, "NK"))).sum().backward()
+    assert x.grad is None and torch.equal(total, expected)
+
+
+def test_fake_tensors():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        x, parameter, weights, offsets, _ = make()
+        total = torch.zeros(parameter.shape)
+        grouped_mm(x, weights, offsets, main_grad=view(total, "NK")).sum().backward()
+        assert x.grad.shape == x.shape and total._version == 1
+
+
+def test_inference_needs_no_program_for_gradients(monkeypatch):
+    x, parameter, weights, offsets, _ = make()
+    y = grouped_mm(x, weights, offsets)
+    monkeypatch.setattr(programs, "add_grad_weights_request", None)
+    with torch.no_grad():
+        assert torch.equal(grouped_mm(x, weights, offsets, main_grad=view(torch.zeros(parameter.shape), "NK")), y)
 
 
 def test_autocast():
@@ -123,9 +210,11 @@ def test_in_a_graph():
     def layer(x):
         return grouped_mm(x + 0, weights, offsets, main_grad=view(total, "NK"))
 
+    grad_x, x.grad = x.grad, None
     compiled = torch.compile(layer)(x)
     compiled.backward(gradient)
-    assert torch.equal(compiled, y) and torch.equal(total, expected)
+    assert torch.equal(compiled, y) and torch.equal(total, expected) and torch.equal(x.grad, grad_x)
+    assert parameter.grad is None
     torch._dynamo.reset()  # or the graphs are taken that are there
     with pytest.raises(Exception, match="multiply_adding"):
         torch.compile(layer, fullgraph=True)(x)
@@ -153,6 +242,7 @@ def test_experts():
         (lambda total: total.contiguous(), "expected those of weights, .*a dense .E, N, K., transposed"),
         (lambda total: total.requires_grad_(), "requires a gradient, but is written in place"),
         (lambda total: total.to("meta"), "main_grad is on meta, but weights are on cpu"),
+        (lambda total: total.to_sparse(), "main_grad is of layout torch.sparse_coo, expected a plain, dense tensor"),
     ],
 )
 def test_refused(change, message):
@@ -161,3 +251,26 @@ def test_refused(change, message):
         grouped_mm(x, weights, offsets, main_grad=change(view(torch.zeros(parameter.shape), "NK")))
     with pytest.raises(TypeError, match="main_grad is of type int"):
         grouped_mm(x, weights, offsets, main_grad=3)
+    with pytest.raises(TypeError, match="main_grads is of type Tensor, expected two, of gate_up and of down"):
+        experts(x, weights, weights, offsets, main_grads=parameter)
+
+
+def test_addresses_are_checked_at_once():
+    """Kernels of GPUs want multiples of 16 bytes; the CPU's take any."""
+    from fp8moe.torch import _main_grad
+
+    class Program:
+        signature = type("Signature", (), {"outputs": [type("Tensor", (), {"align": 16})]})
+
+    memory = torch.zeros(32)
+    aligned = memory[-memory.data_ptr() % 16 // 4 :]
+    _main_grad._check_alignment(aligned, Program)
+    with pytest.raises(ValueError, match="begins 4 bytes behind a multiple of 16 bytes"):
+        _main_grad._check_alignment(aligned[1:], Program)
+
+
+def test_not_by_torch_func():
+    x, parameter, weights, offsets, _ = make()
+    total = view(torch.zeros(parameter.shape), "NK")
+    with pytest.raises(Exception, match="main_grad is written by backward"):
+        torch.func.grad(lambda x: grouped_mm(x, weights, offsets, main_grad=total).sum())(x)

@@ -187,3 +187,14 @@ def test_the_model_itself_may_be_the_module(capsys):
 def test_models_without_experts_are_refused():
     with pytest.raises(ValueError, match="none is of transformers .* and none has a method fp8moe_weights"):
         prepare(torch.nn.Linear(2, 2))
+
+
+def test_main_gradients(no_compiler):
+    model = Plain()
+    found = prepare(model, main_grad=True, progress=False)
+    assert [entry.what.split()[0] for entry in found] == ["grouped_mm", "add_grad_weights"] * 2
+    no_compiler()
+    for weights in model.fp8moe_weights():
+        total = torch.zeros_like(weights, dtype=torch.float32)
+        grouped_mm(torch.randn(9, weights.shape[1]).bfloat16(), weights, OFFSETS, main_grad=total).sum().backward()
+        assert total.any()
