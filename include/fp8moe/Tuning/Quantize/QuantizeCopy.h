@@ -42,11 +42,11 @@ struct QuantizeCopyWork : KernelWorkBase<QuantizeCopyWork> {
 struct QuantizeCopyTile {
   int64_t lines, threads, cluster;
   /// Elements of a line that a block has.
-  int64_t columns;
+  int64_t columns = 0;
   /// Warps that share these, and chunks of 16 elements that a thread has.
-  int64_t lineWarps, chunks;
+  int64_t lineWarps = 1, chunks = 0;
   /// Blocks on a multiprocessor.
-  int64_t residentBlocks;
+  int64_t residentBlocks = 0;
 
   /// The tile of an operation; none where it is not legal.
   static std::optional<QuantizeCopyTile> get(QuantizeCopyTileAttr tile,

@@ -53,13 +53,8 @@ static int64_t countResident(const QuantizeCopyTile &tile,
 std::optional<QuantizeCopyTile>
 QuantizeCopyTile::get(QuantizeCopyTileAttr attribute,
                       const QuantizeCopyWork &work, const TargetInfo &target) {
-  QuantizeCopyTile tile{attribute.getLines(),
-                        attribute.getThreads(),
-                        attribute.getCluster(),
-                        0,
-                        1,
-                        0,
-                        0};
+  QuantizeCopyTile tile{attribute.getLines(), attribute.getThreads(),
+                        attribute.getCluster()};
   if (!llvm::is_contained(kLines, tile.lines) ||
       !llvm::is_contained(kThreads, tile.threads) ||
       !llvm::is_contained(kClusters, tile.cluster))
