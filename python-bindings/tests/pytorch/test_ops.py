@@ -315,8 +315,8 @@ def test_outputs_that_depend_on_the_device_are_refused():
         "name": "p",
         "values": [{"op": "device_attr", "args": ["multiprocessors"]}],
         "buffers": [
-            {"role": "input", "name": "x", "dtype": "F32", "shape": [4], "strides": [1]},
-            {"role": "output", "name": "y", "dtype": "F32", "shape": [{"value": 0}], "strides": [1]},
+            {"role": "input", "name": "x", "dtype": "F32", "shape": [4], "strides": [1], "align": 4},
+            {"role": "output", "name": "y", "dtype": "F32", "shape": [{"value": 0}], "strides": [1], "align": 4},
         ],
     }
     with pytest.raises(fp8moe.Error, match="depends on 'device_attr'"):
