@@ -71,6 +71,8 @@ LogicalResult fp8moe::requireKernels(Operation *op, const TargetInfo &target) {
 LogicalResult KernelProblem::verifyChoice(TiledOpInterface op,
                                           const TargetInfo &target) const {
   KernelChoiceAttr choice = op.getTilesAttr();
+  if (choice && hasOneTile() && failed(verifyOneTile(op, choice)))
+    return failure();
   LogicalResult result = success();
   visitWorks(op, {}, [&](const KernelWork &work) {
     if (choice && succeeded(result))

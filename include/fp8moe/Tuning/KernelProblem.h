@@ -59,6 +59,8 @@ public:
                                     const TargetInfo &) const {
     return op.getTilesAttr();
   }
+  /// Whether the lowering takes one tile for all sizes.
+  virtual bool hasOneTile() const { return false; }
   /// Reports why the choice that an operation names, if it does, is not legal.
   virtual LogicalResult verifyChoice(TiledOpInterface op,
                                      const TargetInfo &target) const;

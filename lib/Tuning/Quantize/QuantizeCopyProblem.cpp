@@ -57,13 +57,7 @@ public:
   StringRef getVariant(Operation *) const override {
     return " of these tensors";
   }
-  LogicalResult verifyChoice(TiledOpInterface op,
-                             const TargetInfo &target) const override {
-    if (KernelChoiceAttr choice = op.getTilesAttr();
-        choice && failed(verifyOneTile(op, choice)))
-      return failure();
-    return KernelProblem::verifyChoice(op, target);
-  }
+  bool hasOneTile() const override { return true; }
   StringRef getSweepPrefix() const override { return "c"; }
   StringRef describeKernels(Operation *) const override {
     return "there are kernels for bf16 of rank 2 or 3 whose slices are "

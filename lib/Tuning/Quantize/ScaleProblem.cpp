@@ -33,13 +33,7 @@ public:
                             const TargetInfo &target) const override;
   KernelChoiceAttr choose(Operation *op,
                           const TargetInfo &target) const override;
-  LogicalResult verifyChoice(TiledOpInterface op,
-                             const TargetInfo &target) const override {
-    if (KernelChoiceAttr choice = op.getTilesAttr();
-        choice && failed(verifyOneTile(op, choice)))
-      return failure();
-    return KernelProblem::verifyChoice(op, target);
-  }
+  bool hasOneTile() const override { return true; }
   StringRef getSweepPrefix() const override { return "s"; }
 };
 } // namespace
