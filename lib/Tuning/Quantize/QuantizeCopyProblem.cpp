@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/KernelProblem.h"
 #include "fp8moe/Tuning/Quantize/QuantizeCopy.h"
 
