@@ -47,6 +47,7 @@ import math
 import pathlib
 import random
 import re
+import statistics
 import sys
 
 SHAPES = [  # tokens, N, K, experts, groups; the first five are the anchors
@@ -524,7 +525,7 @@ def summarize(rows):
             for peer in ("torch", "dense", "torch bf16"):
                 values = list(ratios(mode, peer, anchors))
                 if values:
-                    mean = math.exp(sum(map(math.log, values)) / len(values))
+                    mean = statistics.geometric_mean(values)
                     print(f"{mode}, {title}, over {peer}: geometric mean {mean:.2f}x, least {min(values):.2f}x")
 
 

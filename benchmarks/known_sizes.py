@@ -23,6 +23,7 @@ are timed as by sweep.py, matmuls as by grouped_matmul.py.
 
 import math
 import pathlib
+import statistics
 import subprocess
 import sys
 
@@ -31,7 +32,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import grouped_matmul
 import sweep
 import token_counts
-from prebuilt import geometric_mean, load, parse_options
+from prebuilt import load, parse_options
 
 # Tokens, width and groups (which rows are not divided into).
 QUANTIZATIONS = {
@@ -148,7 +149,7 @@ def main():
             name = f"{kind.mode} {grouped_matmul.name_of(shape)}"
             show(name, measure_matmul(artifact, kind, shape, options.rounds, rng))
     print(
-        f"{len(losses)} programs for any number of tokens lose {geometric_mean(losses) - 1:.1%} in the geometric mean, "
+        f"{len(losses)} programs for any number of tokens lose {statistics.geometric_mean(losses) - 1:.1%} in the geometric mean, "
         f"{math.floor(1000 * (max(losses) - 1)) / 10}% at worst"
     )
 

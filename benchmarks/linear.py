@@ -22,9 +22,10 @@ says how time is measured.
 """
 
 import math
+import statistics
 import subprocess
 
-from prebuilt import geometric_mean, load, parse_options
+from prebuilt import load, parse_options
 from precision import SHAPES
 
 LAYERS = [(m, n, k) for m, n, k, experts in SHAPES if not experts]
@@ -100,7 +101,7 @@ def main():
             cells.append(f"{ours:.0f} | {theirs:.0f} | {theirs / ours:.2f}x")
         print(f"| {','.join(map(str, shape))} | {' | '.join(cells)} |", flush=True)
     for what, values in ratios.items():
-        mean = geometric_mean(values)
+        mean = statistics.geometric_mean(values)
         print(f"{what}: {mean:.2f}x torch's speed in the geometric mean, least {min(values):.2f}x")
 
 

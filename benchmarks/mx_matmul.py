@@ -23,9 +23,10 @@ the dequantized operands. timing.py says how time is measured.
 """
 
 import math
+import statistics
 import subprocess
 
-from prebuilt import geometric_mean, load, parse_options
+from prebuilt import load, parse_options
 
 # Tokens, columns, contraction, experts.
 SHAPES = [
@@ -166,7 +167,7 @@ def main():
         if options.all:
             for name, time in sorted(tiles.items(), key=lambda item: item[1]):
                 print("    {1}x{2} {4}".format(*name), f"{time:.0f}")
-    mean = geometric_mean(ratios)
+    mean = statistics.geometric_mean(ratios)
     print(f"{mean:.2f}x the speed of torch's bf16 in the geometric mean, least {min(ratios):.2f}x")
 
 

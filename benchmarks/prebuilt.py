@@ -8,7 +8,6 @@
 """Options and set-up of benchmarks whose programs one machine compiles and another one, with a GPU, measures."""
 
 import argparse
-import math
 import pathlib
 import random
 import sys
@@ -49,7 +48,3 @@ def load(options, warmup_s):
     artifact = fp8moe.runtime.load(str(options.folder / "sm_90a"), device="cuda:0")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; us, sustained", flush=True)
     return artifact, random.Random(options.seed)
-
-
-def geometric_mean(values):
-    return math.exp(sum(map(math.log, values)) / len(values))

@@ -37,6 +37,7 @@ import json
 import math
 import pathlib
 import random
+import statistics
 import sys
 
 from quantize_cases import MX_BLOCK, all_cases, cases_of, emit_ir
@@ -183,8 +184,7 @@ def show(row):
 def show_summary(rows):
     for peer in dict.fromkeys(peer for row in rows for peer in row["peers_us"]):
         speedups = [row["peers_us"][peer] / row["us"] for row in rows if peer in row["peers_us"]]
-        mean = math.exp(sum(map(math.log, speedups)) / len(speedups))
-        print(f"over {peer}: {mean:.2f}x in the geometric mean of {len(speedups)}, {min(speedups):.2f}x at least")
+        print(f"over {peer}: {statistics.geometric_mean(speedups):.2f}x in the geometric mean of {len(speedups)}, {min(speedups):.2f}x at least")
 
 
 def plot(rows, path):

@@ -23,9 +23,10 @@ Each shape is compiled with the tile that the model chooses, and with those of C
 
 import itertools
 import math
+import statistics
 import subprocess
 
-from prebuilt import geometric_mean, load, parse_options
+from prebuilt import load, parse_options
 
 # Rows, columns and contraction. Weight gradients (outputs, inputs, tokens): routers, latent projections, shared experts.
 GRADIENTS = [
@@ -205,7 +206,7 @@ def main():
             for name, time in sorted(tiles.items(), key=lambda item: item[1]):
                 print("    {0}x{1} {3} splits {4}".format(*name), f"{time:.1f}")
     for kind, values in ratios.items():
-        mean = geometric_mean(values)
+        mean = statistics.geometric_mean(values)
         print(f"{kind}: {mean:.2f}x torch's speed in the geometric mean, least {min(values):.2f}x")
 
 

@@ -14,7 +14,7 @@ fp8moe.torch.experts), as gradients in bf16 that are added afterwards, and so fo
     python3 -m fp8moe prepare add_grad_weights $(python3 benchmarks/torch_layer.py --sizes) --target=sm_90a -o build/main_grad
     FP8MOE_ARTIFACTS=build/main_grad python3 benchmarks/torch_main_grad.py --json build/main_grad.json
 
-Where the compiler is installed too, only the last command is needed. Sums of two microbatches are first compared with float64, expert by
+Where the compiler is installed too, only the last command is needed. Results and sums of two microbatches are first compared with float64, expert by
 expert; nothing is timed where one has less than the least signal-to-noise ratio. Times are medians in random turns (timing.py);
 tensors are larger than the L2 cache. Peak memory is what a microbatch needs beside its inputs, kept weights and buffers.
 
@@ -26,6 +26,7 @@ import json
 import math
 import pathlib
 import random
+import statistics
 import sys
 
 from torch_layer import CPU_SHAPES, LEAST_SQNR_DB, ROOT, SHAPES, Layer, bf16_matmul, peak_gib, swiglu
@@ -39,7 +40,7 @@ def make_totals(layer):
 
 
 def make_steps(layer):
-    """{name: (a microbatch, its buffers)}."""
+    """{name: (a microbatch, which returns y and the gradient of x, its buffers)}."""
     import torch
 
     import fp8moe.torch
@@ -55,13 +56,15 @@ def make_steps(layer):
         # All gradients, as backward() asks for; that of x is not kept from one microbatch to the next.
         layer.x.grad = None
         y.backward(layer.grad_y)
+        return y.detach(), layer.x.grad
 
     def added(experts, weights):
         def run(totals):
             y = experts(layer.x, *weights, layer.offsets)
-            _, *gradients = torch.autograd.grad(y, (layer.x, layer.gate_up, layer.down), layer.grad_y)
+            grad_x, *gradients = torch.autograd.grad(y, (layer.x, layer.gate_up, layer.down), layer.grad_y)
             for total, gradient in zip(totals, gradients):
                 total.add_(gradient)
+            return y.detach(), grad_x
 
         return run
 
@@ -77,19 +80,6 @@ def make_steps(layer):
     return steps
 
 
-def sqnr_db(layer, steps, microbatches):
-    """Signal over noise of both sums of so many microbatches, {name: [dB, dB]}."""
-    signal, noise = [0.0, 0.0], {name: [0.0, 0.0] for name in steps}
-    for g in range(len(layer.ends)):
-        _, (*_, gate_up, down) = layer.exact(g)
-        for i, exact in enumerate((gate_up, down)):
-            expected = microbatches * exact
-            signal[i] += expected.square().sum().item()
-            for name, (_, totals) in steps.items():
-                noise[name][i] += (totals[i][g].double() - expected).square().sum().item()
-    return {name: [10 * math.log10(s / n) if n else math.inf for s, n in zip(signal, parts)] for name, parts in noise.items()}
-
-
 def measure(shape, options, rng):
     import torch
     from timing import sustained_us
@@ -98,13 +88,16 @@ def measure(shape, options, rng):
     layer = Layer(shape, "cpu" if options.cpu_check else "cuda", rng)
     steps = make_steps(layer)
     figures = {name: {} for name in steps}
-    for step, _ in steps.values():
+    results = {}
+    for name, (step, totals) in steps.items():
         step()
-        step()
-    for name, ratios in sqnr_db(layer, steps, microbatches=2).items():
+        # Half of the sum of two equal gradients is each of them.
+        results[name] = (*step(), *(total / 2 for total in totals))
+    for name, ratios in layer.sqnr_db(results).items():
         figures[name]["sqnr_db"] = ratios
         if not min(ratios) >= LEAST_SQNR_DB:
             sys.exit(f"{shape}, {name}: {ratios} dB over float64, expected at least {LEAST_SQNR_DB}; nothing is timed")
+    del results
     if not options.cpu_check:
         for name, (step, _) in steps.items():
             figures[name]["peak_gib"] = peak_gib(step)
@@ -151,8 +144,7 @@ def main():
     times = [{name: figures.get("us") for name, figures in row["contenders"].items()} for row in rows]
     for name in list(times[0])[1:] if not options.cpu_check else []:
         ratios = [row[name] / row["fp8moe, in place"] for row in times]
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        print(f"in place over {name}: {mean:.2f}x in the geometric mean of {len(ratios)}, {min(ratios):.2f}x at least")
+        print(f"in place over {name}: {statistics.geometric_mean(ratios):.2f}x in the geometric mean of {len(ratios)}, {min(ratios):.2f}x at least")
 
 
 if __name__ == "__main__":

@@ -13,11 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from .._library import Error
 from ._grouped_mm import Call, chip_of, keeps_columns, list_adding_ops, list_ops, require_tensor, resolve
-from ._ops import Op, is_forward_mode, is_transformed, lay_out
+from ._ops import Op, is_forward_mode, is_transformed, with_strides
 from ._weights import QuantizedWeights, find_gathered, gathered
-
-#: What is kept of weights, as programs name it.
-_FORMS = ("weights_k", "scales_k", "weights_n", "scales_n")
 
 
 class _Programs(NamedTuple):
@@ -116,10 +113,11 @@ class _Adding(torch.autograd.Function):
         total: torch.Tensor,
         ops: _Programs,
     ) -> torch.Tensor:
-        tensors = {"x": x, "weights": weights, "offsets": offsets, **dict(zip(_FORMS, forms))}
-        results = ops.forward(*_inputs(ops.forward, tensors))
+        inputs = (x, weights, *forms, offsets)
+        results = ops.forward(*inputs)
         outputs = results if isinstance(results, tuple) else (results,)
-        tensors.update(zip((output.name for output in ops.forward.signature.outputs), outputs))
+        signature = ops.forward.signature
+        tensors = {tensor.name: value for tensor, value in zip(signature.inputs + signature.outputs, inputs + outputs)}
         needed = [op for op, needs in zip((ops.grad_x, ops.add_grad_weights), ctx.needs_input_grad) if needs and op]
         names = {tensor.name for op in needed for tensor in op.signature.inputs} - {"grad_y", "so_far"}
         ctx.strides = {name: tensors[name].stride() for name in sorted(names)}
@@ -138,7 +136,7 @@ class _Adding(torch.autograd.Function):
             return None, *none
         ops: _Programs = ctx.ops
         # Hooks that move what is saved may leave it in another layout.
-        tensors = {name: lay_out(saved, ctx.strides[name]) for name, saved in zip(ctx.strides, ctx.saved_tensors)}
+        tensors = {name: with_strides(saved, ctx.strides[name]) for name, saved in zip(ctx.strides, ctx.saved_tensors)}
         tensors.update(grad_y=grad_y.contiguous().resolve_neg(), so_far=ctx.total)
         needs_x, needs_weights = ctx.needs_input_grad[:2]
         grad_x = ops.grad_x(*_inputs(ops.grad_x, tensors)) if needs_x else None

@@ -316,7 +316,7 @@ class Op:
             found = plan.run(
                 # Hooks that move what is saved may leave it in another layout.
                 *[
-                    lay_out(gradients[i], ctx.strides[len(needs) + i]) if kind == "grad" else lay_out(next(saved), ctx.strides[i])
+                    with_strides(gradients[i], ctx.strides[len(needs) + i]) if kind == "grad" else with_strides(next(saved), ctx.strides[i])
                     for kind, i in plan.arguments
                 ]
             )
@@ -475,7 +475,7 @@ def differentiable(forward: Op, backwards: Sequence[Union[Op, Formula]]) -> Op:
         return forward
 
 
-def lay_out(tensor: torch.Tensor, strides: Tuple[int, ...]) -> torch.Tensor:
+def with_strides(tensor: torch.Tensor, strides: Tuple[int, ...]) -> torch.Tensor:
     """A tensor in such a layout. Autograd gives gradients that are expanded or transposed."""
     if tensor.stride() == strides:
         return tensor
