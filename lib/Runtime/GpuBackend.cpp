@@ -23,8 +23,6 @@ namespace {
 
 // Numbers of the CUDA driver's interface.
 constexpr int functionMaxDynamicShared = 8;
-/// Dynamic shared memory that every kernel may use without asking.
-constexpr uint32_t defaultSharedBytes = 48 * 1024;
 
 using Context = void *;
 using Module = void *;
@@ -393,7 +391,9 @@ void *GpuBackend::getKernel(const std::string &name, uint32_t shared) {
   if (result != 0)
     fail(FP8MOE_INVALID_ARTIFACT, file, ": has no kernel '", name,
          "': ", errorText(result));
-  if (shared > defaultSharedBytes && driver.functionSetAttribute)
+  // What a kernel may use without asking is less than 48 KiB where it has
+  // static shared memory, too.
+  if (shared != 0 && driver.functionSetAttribute)
     check(driver.functionSetAttribute(function, functionMaxDynamicShared,
                                       int(shared)),
           std::to_string(shared) + " bytes of shared memory for kernel '" +

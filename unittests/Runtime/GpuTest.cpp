@@ -61,6 +61,7 @@ TEST_F(GpuTest, CudaRunsTheCubin) {
   EXPECT_EQ(driver->log(),
             "retain 1\n"
             "load CUBIN\n"
+            "attribute amax 8 1024\n"
             "attribute cast 8 65536\n"
             "launch amax grid 3 2 1 block 256 1 1 shared 1024 stream 0x5 "
             "args 0x1000 300\n"
