@@ -369,14 +369,26 @@ TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
   EXPECT_TRUE(find(2044, 2051, "gfx942"));
   EXPECT_TRUE(find(16384, 16384, "gfx950"));
 
-  for (int64_t width : {8, 2048, 5120, 7168, 12288}) {
-    std::optional<SinglePassOuterTile> tile =
-        getBothAxesOuterTile(2 * width, target);
-    ASSERT_TRUE(tile) << width;
-    EXPECT_LE(single_pass_outer::SharedMemory(*tile).end,
-              target.sharedMemoryPerBlock);
-    EXPECT_GE(tile->rowStages, tile->rowWarps);
-  }
+  for (bool divided : {false, true})
+    for (int64_t width : {8, 2048, 5120, 7168, 12288}) {
+      std::optional<SinglePassOuterTile> tile =
+          getBothAxesOuterTile(2 * width, divided, target);
+      ASSERT_TRUE(tile) << width;
+      EXPECT_LE(single_pass_outer::SharedMemory(*tile).end,
+                target.sharedMemoryPerBlock);
+      EXPECT_GE(tile->rowStages, tile->rowWarps);
+    }
+}
+
+TEST(QuantizeTilesTest, TeamsHoldTheFactorsOfARow) {
+  using single_pass_outer::getDividedRowTeamWarps;
+  EXPECT_EQ(getDividedRowTeamWarps(16), 1);
+  EXPECT_EQ(getDividedRowTeamWarps(4096), 1);
+  EXPECT_EQ(getDividedRowTeamWarps(4112), 2);
+  EXPECT_EQ(getDividedRowTeamWarps(8192), 2);
+  EXPECT_EQ(getDividedRowTeamWarps(16384), 4);
+  // Longer ones have more than stays in registers.
+  EXPECT_EQ(getDividedRowTeamWarps(24576), 4);
 }
 
 /// Both forms of the weights of experts, whose scales are powers of two: the

@@ -39,13 +39,16 @@ static constexpr int64_t kMostStages = 9;
 static constexpr int64_t kLeastStages = 7;
 
 std::optional<SinglePassOuterTile>
-fp8moe::getBothAxesOuterTile(int64_t rowBytes, const TargetInfo &target) {
+fp8moe::getBothAxesOuterTile(int64_t rowBytes, bool divided,
+                             const TargetInfo &target) {
   if (ShapedType::isDynamic(rowBytes) ||
       rowBytes % single_pass_outer::kRowAlignment)
     return std::nullopt;
   SinglePassOuterTile tile;
   tile.rowWarps = kRowWarps;
   tile.rowBytes = rowBytes;
+  if (divided)
+    tile.rowTeamWarps = single_pass_outer::getDividedRowTeamWarps(rowBytes);
   for (tile.stages = kMostStages; tile.stages >= kLeastStages; --tile.stages)
     for (tile.rowStages = kMostRowStages; tile.rowStages >= kLeastRowStages;
          --tile.rowStages)
@@ -113,7 +116,7 @@ SinglePassBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
   // Rows of more bytes than can be counted do not fit either.
   int64_t rowBytes = multiplySizes(rows.rows, rows.inputBytes);
   std::optional<SinglePassOuterTile> tile =
-      getBothAxesOuterTile(rowBytes, target);
+      getBothAxesOuterTile(rowBytes, rows.divided, target);
   const SinglePassOuterCalibration *calibration =
       getSinglePassOuterCalibration(target.chip);
   if (!tile || !calibration)

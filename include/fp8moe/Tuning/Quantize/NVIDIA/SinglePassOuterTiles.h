@@ -32,6 +32,8 @@ struct SinglePassOuterTile {
   /// columns only; the bytes of a row of the input, and how many of them are in
   /// shared memory at once.
   int64_t rowWarps = 0;
+  /// Warps that take a row together.
+  int64_t rowTeamWarps = 1;
   int64_t rowBytes = 0;
   int64_t rowStages = 0;
 
@@ -98,6 +100,21 @@ inline constexpr int64_t kRowNumberBytes = 4;
 /// not faster: in one run on an NVIDIA H200 both took 111 us for 16640x5120 in
 /// 16 groups.
 inline constexpr int64_t kRowWarps = 4;
+/// Factors of a divided row stay in registers: 16 bytes of them, a chunk, four
+/// registers, as many times for each lane, of the 80 that it has. Teams are as
+/// small as that allows, and of all warps of rows where it does not; then
+/// factors of other chunks are loaded whenever they are needed.
+inline constexpr int64_t kMostHeldFactors = 8;
+inline constexpr int64_t getDividedRowTeamWarps(int64_t rowBytes) {
+  int64_t warps = 1;
+  while (warps < kRowWarps &&
+         warps * kMostHeldFactors * nvidia::kWarpThreads * kRowAlignment <
+             rowBytes)
+    warps *= 2;
+  return warps;
+}
+/// A word for what each warp of a team has seen, for a row and the next one.
+inline constexpr int64_t kRowMagnitudeBytes = 2 * kRowWarps * sizeof(float);
 /// Bytes of the input that rows may be ahead of tiles, or tiles of rows, so
 /// that one finds in the L2 cache what the other has read.
 inline constexpr int64_t kLeadBytes = 4 << 20;
@@ -105,7 +122,8 @@ inline constexpr int64_t kLeadBytes = 4 << 20;
 /// Offsets in shared memory. The stages come first, as boxes need alignment.
 struct SharedMemory {
   int64_t rows, scales, fixUpScales, tileRecords, panelRecords, ring, published,
-      posted, scalesReady, gridReady, rowsReady, rowNumbers, progress, end;
+      posted, scalesReady, gridReady, rowsReady, rowNumbers, progress,
+      rowMagnitudes, end;
 
   constexpr explicit SharedMemory(const SinglePassOuterTile &tile)
       : rows(tile.stages * kStageBytes),
@@ -121,14 +139,16 @@ struct SharedMemory {
         rowsReady(gridReady + nvidia::kMBarrierBytes),
         rowNumbers(rowsReady + tile.rowStages * nvidia::kMBarrierBytes),
         progress(rowNumbers + tile.rowStages * kRowNumberBytes),
-        end(progress + (tile.hasRows() ? kProgressBytes : 0)) {}
+        rowMagnitudes(progress + (tile.hasRows() ? kProgressBytes : 0)),
+        end(rowMagnitudes + (tile.rowTeamWarps > 1 ? kRowMagnitudeBytes : 0)) {}
 };
 } // namespace single_pass_outer
 
-/// The division of a block that quantizes rows of so many bytes besides; none
-/// when they are not whole pieces of a copy, or too few fit in shared memory.
+/// The division of a block that quantizes rows of so many bytes besides, which
+/// are divided or not; none when they are not whole pieces of a copy, or too
+/// few fit in shared memory.
 std::optional<SinglePassOuterTile>
-getBothAxesOuterTile(int64_t rowBytes, const TargetInfo &target);
+getBothAxesOuterTile(int64_t rowBytes, bool divided, const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

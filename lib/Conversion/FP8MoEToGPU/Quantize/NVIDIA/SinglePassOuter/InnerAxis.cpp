@@ -29,10 +29,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/InnerAxis.h"
 #include "FP8MoEToGPU/Common/AtomicWords.h"
 #include "FP8MoEToGPU/NVIDIA/BoundedWait.h"
 #include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
-#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -42,9 +42,6 @@ using namespace mlir::fp8moe::single_pass_outer;
 
 /// Chunks of a row that a lane loads before it uses the first of them.
 static constexpr int64_t kChunksAtOnce = 4;
-/// Chunks of a divided row that a lane can hold until it is converted. Products
-/// of longer ones go back to shared memory.
-static constexpr int64_t kHeldChunks = 8;
 
 //===----------------------------------------------------------------------===//
 // How far tiles are
@@ -80,59 +77,11 @@ void SinglePassOuterKernel::advanceTiles(Value row) {
 }
 
 //===----------------------------------------------------------------------===//
-// Rows
+// What is done with a row
 //===----------------------------------------------------------------------===//
 
-namespace {
-class RowsBuilder {
-public:
-  RowsBuilder(SinglePassOuterKernel &kernel, Value warp)
-      : k(kernel), b(kernel.b), warp(warp),
-        laneChunk(b.mul(k.lane, kChunkBytes)) {}
-
-  void build();
-
-private:
-  /// Output bytes of a chunk.
-  int64_t getOutputBytes() const { return kChunkBytes / k.getInputBytes(); }
-  Value getRow(Value item) { return b.add(k.block, b.mul(item, k.numBlocks)); }
-  void loadRow(Value item);
-  void handle(Value item, Value group);
-
-  using ChunkBody =
-      function_ref<SmallVector<Value>(Value chunk, Value byte, ValueRange)>;
-
-  int64_t getLineBytes() const { return kChunkBytes * b.getSubgroupSize(); }
-  /// Whether a chunk of each lane is in line number `line` of the row.
-  bool isWhole(int64_t line) const {
-    return (line + 1) * getLineBytes() <= k.tile.rowBytes;
-  }
-  int64_t countHeld() const {
-    return llvm::divideCeil(k.tile.rowBytes, getLineBytes());
-  }
-  bool holdsRow() const { return countHeld() <= kHeldChunks; }
-  SmallVector<Value> loadProducts(Value row, ArrayRef<Value> factors);
-  Value loadGroup(Value item);
-  SmallVector<Value> loadFactors(Value factors, Value first, int64_t lines);
-  SmallVector<Value> takeLines(Value row, Value first, int64_t count,
-                               ArrayRef<Value> factors, ValueRange init,
-                               ChunkBody body);
-  SmallVector<Value> forEachChunk(ValueRange init, Value row, Value factors,
-                                  ArrayRef<Value> firstFactors, ChunkBody body);
-  Value getMagnitude(Value largest);
-  /// The FP8 bytes of a chunk.
-  Value convert(Value chunk, Value scale);
-
-  SinglePassOuterKernel &k;
-  KernelBuilder &b;
-  Value warp;
-  Value laneChunk;
-};
-} // namespace
-
-/// By one thread: row number `item` of the block to its stage.
-void RowsBuilder::loadRow(Value item) {
-  Value stage = b.remU(item, k.tile.rowStages);
+void InnerAxisBuilder::loadRow(Value item) {
+  Value stage = getStage(item);
   Value row = getRow(item);
   // Another warp may be behind this one, and say so later: the largest counts.
   k.keepPace(k.getRowProgress(), row, k.getTileProgress());
@@ -146,100 +95,36 @@ void RowsBuilder::loadRow(Value item) {
                  barrier);
 }
 
-/// The group of a row (i32), that behind all groups for rows of none. Behind
-/// the last row it is repeated.
-Value RowsBuilder::loadGroup(Value item) {
-  Value row = k.widen(b.minS(getRow(item), b.sub(k.rows, 1)));
-  // Not read-only, as offsets are not.
-  return b.load(b.getI32Type(),
-                b.offsetBytes(k.groupsOfRows, b.mul(row, kWordBytes)),
-                kWordBytes);
+void InnerAxisBuilder::loadFirstRows(Value first, int64_t step) {
+  b.createFor(first, b.minS(items, k.tile.rowStages), step,
+              [&](Value item) { loadRow(item); });
 }
 
-/// The factors of the lane's chunks of so many lines, from byte `first` of the
-/// row on. Behind the row's end they are those of its last chunk.
-SmallVector<Value> RowsBuilder::loadFactors(Value factors, Value first,
-                                            int64_t lines) {
-  return llvm::map_to_vector(llvm::seq(lines), [&](int64_t i) {
-    Value byte = b.minS(b.add(first, i * getLineBytes()),
-                        b.i32(k.tile.rowBytes - kChunkBytes));
-    return b.load(b.getWordsType(), b.offsetBytes(factors, byte), kChunkBytes);
-  });
+void InnerAxisBuilder::loadRowIfAny(Value isLoader, Value item) {
+  b.createIf(k.both(isLoader, b.less(item, items)), [&] { loadRow(item); });
 }
 
-/// Calls `body` with each of the lane's chunks of so many lines of the row in
-/// shared memory at `row`, from its byte `first` on.
-SmallVector<Value> RowsBuilder::takeLines(Value row, Value first, int64_t count,
-                                          ArrayRef<Value> factors,
-                                          ValueRange init, ChunkBody body) {
-  auto getPointer = [&](int64_t i) {
-    return b.offsetBytes(b.offsetBytes(row, first), i * getLineBytes());
-  };
-  SmallVector<Value> chunks, carried(init);
-  for (int64_t i : llvm::seq(count))
-    chunks.push_back(b.load(b.getWordsType(), getPointer(i), kChunkBytes));
-  for (auto [i, factor] : llvm::enumerate(factors)) {
-    chunks[i] = k.multiply(chunks[i], factor);
-    b.store(chunks[i], getPointer(i), kChunkBytes);
-  }
-  for (auto [i, chunk] : llvm::enumerate(chunks))
-    carried = body(chunk, b.add(first, i * getLineBytes()), carried);
-  return carried;
+void InnerAxisBuilder::announceEnd() {
+  k.announce(k.getRowProgress(), b.i32(kAllRead));
 }
 
-/// Calls `body` with each of the lane's chunks of the row in shared memory at
-/// `row` and with the number of its first byte, and carries values along. With
-/// `factors`, elements are multiplied by them first, also in shared memory;
-/// `firstFactors` are those of the first lines. The next ones are on their way
-/// while lines are multiplied.
-SmallVector<Value> RowsBuilder::forEachChunk(ValueRange init, Value row,
-                                             Value factors,
-                                             ArrayRef<Value> firstFactors,
-                                             ChunkBody body) {
-  const size_t carriedValues = init.size();
-  const int64_t lines = k.tile.rowBytes / getLineBytes();
-  const int64_t blocks = lines / kChunksAtOnce;
-  const int64_t blockBytes = kChunksAtOnce * getLineBytes();
-  SmallVector<Value> carried(init);
-  llvm::append_range(carried, firstFactors);
-  carried = b.createRareFor(
-      b.i32(0), b.i32(blocks * blockBytes), blockBytes, carried,
-      [&](Value begin, ValueRange carried) {
-        Value first = b.add(begin, laneChunk);
-        SmallVector<Value> next;
-        if (factors)
-          next = loadFactors(factors, b.add(first, blockBytes), kChunksAtOnce);
-        SmallVector<Value> results = takeLines(
-            row, first, kChunksAtOnce,
-            llvm::to_vector_of<Value>(carried.drop_front(carriedValues)),
-            carried.take_front(carriedValues), body);
-        llvm::append_range(results, next);
-        return results;
-      });
-  // What is left are fewer lines, and a part of one.
-  SmallVector<Value> lastFactors(ArrayRef(carried).drop_front(carriedValues));
-  carried.truncate(carriedValues);
-  const int64_t left = lines - blocks * kChunksAtOnce;
-  auto getFactors = [&](int64_t begin, int64_t count) {
-    return ArrayRef(lastFactors).slice(begin, factors ? count : 0);
-  };
-  carried = takeLines(row, b.add(laneChunk, blocks * blockBytes), left,
-                      getFactors(0, left), carried, body);
-  const int64_t rest = k.tile.rowBytes - lines * getLineBytes();
-  if (!rest)
-    return carried;
-  return b.createIf(
-      b.less(laneChunk, b.i32(rest)), ValueRange(carried).getTypes(),
-      [&] {
-        return takeLines(row, b.add(laneChunk, lines * getLineBytes()), 1,
-                         getFactors(factors ? left : 0, 1), carried, body);
+Value InnerAxisBuilder::waitForRow(Value item) {
+  Value stage = getStage(item);
+  // Who loads the row has read the one before it in the stage, so that the
+  // parity means this one.
+  createBoundedWait(
+      b, WaitClock::Cycles, {},
+      [&](ValueRange) {
+        Value number = loadRelaxed(b, k.getRowNumber(stage));
+        return b.compare(arith::CmpIPredicate::ne, number, item);
       },
-      [&] { return carried; });
+      [&](ValueRange) { return SmallVector<Value>(); });
+  createBarrierWait(b, k.getRowBarrier(stage),
+                    b.bitAnd(b.divU(item, k.tile.rowStages), 1));
+  return k.getRowStage(stage);
 }
 
-/// The f32 bits of the row's largest magnitude, from those of the lane's
-/// chunks.
-Value RowsBuilder::getMagnitude(Value largest) {
+Value InnerAxisBuilder::getMagnitude(Value largest) {
   SmallVector<Value> magnitudes = k.math.unpackMagnitudes(largest);
   Value magnitude = magnitudes.front();
   for (Value other : ArrayRef(magnitudes).drop_front())
@@ -247,7 +132,26 @@ Value RowsBuilder::getMagnitude(Value largest) {
   return b.maxOfLanes(magnitude);
 }
 
-Value RowsBuilder::convert(Value chunk, Value scale) {
+void InnerAxisBuilder::storeScale(Value item, Value scale) {
+  Value row = k.widen(getRow(item));
+  Value offset = b.mul(row, k.rowOutput.scaleStride * int64_t(sizeof(float)));
+  b.store(scale, b.offsetBytes(k.rowScales, offset), sizeof(float));
+}
+
+Value InnerAxisBuilder::getOutput(Value item) {
+  Value row = k.widen(getRow(item));
+  return b.offsetBytes(k.rowQuantized, b.mul(row, k.rowOutput.pitch));
+}
+
+void InnerAxisBuilder::storeQuantized(Value output, Value byte, Value chunk,
+                                      Value scale) {
+  Value offset = b.zeroExtend(b.getI64Type(), b.divU(byte, k.getInputBytes()));
+  b.store(convert(chunk, scale), b.offsetBytes(output, offset),
+          kChunkBytes / k.getInputBytes());
+}
+
+/// The FP8 bytes of a chunk.
+Value InnerAxisBuilder::convert(Value chunk, Value scale) {
   SmallVector<Value> words;
   if (k.math.scalesPacked()) {
     Value factor = vector::BroadcastOp::create(
@@ -269,120 +173,112 @@ Value RowsBuilder::convert(Value chunk, Value scale) {
       b, VectorType::get(words.size(), b.getI32Type()), words);
 }
 
-/// The lane's chunks of a row that it holds, times their factors; zeros behind
-/// the row's end.
-SmallVector<Value> RowsBuilder::loadProducts(Value row,
-                                             ArrayRef<Value> factors) {
-  SmallVector<Value> products;
-  for (auto [i, factor] : llvm::enumerate(factors)) {
-    Value byte = b.add(laneChunk, i * getLineBytes());
-    Value inRow = b.minS(byte, b.i32(k.tile.rowBytes - kChunkBytes));
-    Value pointer = b.offsetBytes(row, isWhole(i) ? byte : inRow);
-    Value product =
-        k.multiply(b.load(b.getWordsType(), pointer, kChunkBytes), factor);
-    if (!isWhole(i))
-      product = b.select(b.less(byte, k.tile.rowBytes), product, b.zeroWords());
-    products.push_back(product);
+//===----------------------------------------------------------------------===//
+// A row for each warp
+//===----------------------------------------------------------------------===//
+
+namespace {
+class RowsBuilder : public InnerAxisBuilder {
+public:
+  RowsBuilder(SinglePassOuterKernel &kernel, Value warp)
+      : InnerAxisBuilder(kernel), warp(warp),
+        laneChunk(b.mul(k.lane, kChunkBytes)) {}
+
+  void build();
+
+private:
+  void handle(Value item);
+
+  using ChunkBody =
+      function_ref<SmallVector<Value>(Value chunk, Value byte, ValueRange)>;
+
+  SmallVector<Value> takeLines(Value row, Value first, int64_t count,
+                               ValueRange init, ChunkBody body);
+  SmallVector<Value> forEachChunk(ValueRange init, Value row, ChunkBody body);
+
+  Value warp;
+  Value laneChunk;
+};
+} // namespace
+
+/// Calls `body` with each of the lane's chunks of so many lines of the row in
+/// shared memory at `row`, from its byte `first` on.
+SmallVector<Value> RowsBuilder::takeLines(Value row, Value first, int64_t count,
+                                          ValueRange init, ChunkBody body) {
+  SmallVector<Value> chunks, carried(init);
+  for (int64_t i : llvm::seq(count)) {
+    Value pointer =
+        b.offsetBytes(b.offsetBytes(row, first), i * getWarpBytes());
+    chunks.push_back(b.load(b.getWordsType(), pointer, kChunkBytes));
   }
-  return products;
+  for (auto [i, chunk] : llvm::enumerate(chunks))
+    carried = body(chunk, b.add(first, i * getWarpBytes()), carried);
+  return carried;
 }
 
-/// `group` is that of the row where it is divided, else null.
-void RowsBuilder::handle(Value item, Value group) {
-  Value stage = b.remU(item, k.tile.rowStages);
-  Value factors;
-  SmallVector<Value> firstFactors;
-  if (group) {
-    factors =
-        b.offsetBytes(k.groupFactors, b.mul(k.widen(group), k.tile.rowBytes));
-    firstFactors = loadFactors(factors, laneChunk,
-                               holdsRow() ? countHeld() : kChunksAtOnce);
-  }
-  // Who loads the row has read the one before it in the stage, so that the
-  // parity means this one.
-  createBoundedWait(
-      b, WaitClock::Cycles, {},
-      [&](ValueRange) {
-        Value number = loadRelaxed(b, k.getRowNumber(stage));
-        return b.compare(arith::CmpIPredicate::ne, number, item);
+/// Calls `body` with each of the lane's chunks of the row in shared memory at
+/// `row` and with the number of its first byte, and carries values along.
+SmallVector<Value> RowsBuilder::forEachChunk(ValueRange init, Value row,
+                                             ChunkBody body) {
+  const int64_t lines = k.tile.rowBytes / getWarpBytes();
+  const int64_t blocks = lines / kChunksAtOnce;
+  const int64_t blockBytes = kChunksAtOnce * getWarpBytes();
+  SmallVector<Value> carried =
+      b.createRareFor(b.i32(0), b.i32(blocks * blockBytes), blockBytes, init,
+                      [&](Value begin, ValueRange carried) {
+                        return takeLines(row, b.add(begin, laneChunk),
+                                         kChunksAtOnce, carried, body);
+                      });
+  // What is left are fewer lines, and a part of one.
+  carried = takeLines(row, b.add(laneChunk, blocks * blockBytes),
+                      lines - blocks * kChunksAtOnce, carried, body);
+  const int64_t rest = k.tile.rowBytes - lines * getWarpBytes();
+  if (!rest)
+    return carried;
+  return b.createIf(
+      b.less(laneChunk, b.i32(rest)), ValueRange(carried).getTypes(),
+      [&] {
+        return takeLines(row, b.add(laneChunk, lines * getWarpBytes()), 1,
+                         carried, body);
       },
-      [&](ValueRange) { return SmallVector<Value>(); });
-  createBarrierWait(b, k.getRowBarrier(stage),
-                    b.bitAnd(b.divU(item, k.tile.rowStages), 1));
-  Value shared = k.getRowStage(stage);
-  SmallVector<Value> held;
-  Value largest = b.zeroWords();
-  if (group && holdsRow()) {
-    held = loadProducts(shared, firstFactors);
-    for (Value chunk : held)
-      largest = k.math.createAbsMax(largest, chunk);
-  } else {
-    largest = forEachChunk(largest, shared, factors, firstFactors,
-                           [&](Value chunk, Value, ValueRange carried) {
-                             return SmallVector<Value>{
-                                 k.math.createAbsMax(carried[0], chunk)};
-                           })
-                  .front();
-  }
+      [&] { return carried; });
+}
+
+void RowsBuilder::handle(Value item) {
+  Value shared = waitForRow(item);
+  Value largest = forEachChunk(b.zeroWords(), shared,
+                               [&](Value chunk, Value, ValueRange carried) {
+                                 return SmallVector<Value>{
+                                     k.math.createAbsMax(carried[0], chunk)};
+                               })
+                      .front();
   Value scale = k.math.createScale(getMagnitude(largest));
-  Value row = k.widen(getRow(item));
-  b.createIf(k.isFirstLane, [&] {
-    Value offset = b.mul(row, k.rowOutput.scaleStride * int64_t(sizeof(float)));
-    b.store(scale, b.offsetBytes(k.rowScales, offset), sizeof(float));
-  });
-  Value output = b.offsetBytes(k.rowQuantized, b.mul(row, k.rowOutput.pitch));
-  auto store = [&](Value chunk, Value byte, ValueRange) {
-    Value offset =
-        b.zeroExtend(b.getI64Type(), b.divU(byte, k.getInputBytes()));
-    b.store(convert(chunk, scale), b.offsetBytes(output, offset),
-            getOutputBytes());
+  b.createIf(k.isFirstLane, [&] { storeScale(item, scale); });
+  Value output = getOutput(item);
+  forEachChunk({}, shared, [&](Value chunk, Value byte, ValueRange) {
+    storeQuantized(output, byte, chunk, scale);
     return SmallVector<Value>();
-  };
-  if (held.empty())
-    forEachChunk({}, shared, /*factors=*/Value(), /*firstFactors=*/{}, store);
-  for (auto [i, chunk] : llvm::enumerate(held)) {
-    Value byte = b.add(laneChunk, i * getLineBytes());
-    if (isWhole(i))
-      store(chunk, byte, {});
-    else
-      b.createIf(b.less(byte, k.tile.rowBytes),
-                 [&, chunk = chunk] { store(chunk, byte, {}); });
-  }
+  });
   // As for the release of a stage of tiles.
   createAsyncProxyFence(b);
   b.syncSubgroup();
 }
 
 void RowsBuilder::build() {
-  Value rows = b.maxS(b.sub(k.rows, k.block), 0);
-  Value items = b.ceilDiv(rows, k.numBlocks);
-  b.createIf(k.isFirstLane, [&] {
-    b.createFor(warp, b.minS(items, k.tile.rowStages), k.tile.rowWarps,
-                [&](Value item) { loadRow(item); });
-  });
+  b.createIf(k.isFirstLane, [&] { loadFirstRows(warp, k.tile.rowWarps); });
   b.syncSubgroup();
-  // The group of the next row is on its way while this one is done.
-  SmallVector<Value> first;
-  if (k.problem.divided)
-    first.push_back(loadGroup(warp));
-  b.createFor(warp, items, k.tile.rowWarps, first,
-              [&](Value item, ValueRange group) {
-                SmallVector<Value> next;
-                if (k.problem.divided) {
-                  next.push_back(loadGroup(b.add(item, k.tile.rowWarps)));
-                }
-                handle(item, group.empty() ? Value() : group.front());
-                Value loaded = b.add(item, k.tile.rowStages);
-                b.createIf(k.both(k.isFirstLane, b.less(loaded, items)),
-                           [&] { loadRow(loaded); });
-                b.syncSubgroup();
-                return next;
-              });
-  b.createIf(k.isFirstLane,
-             [&] { k.announce(k.getRowProgress(), b.i32(kAllRead)); });
+  b.createFor(warp, items, k.tile.rowWarps, [&](Value item) {
+    handle(item);
+    loadRowIfAny(k.isFirstLane, b.add(item, k.tile.rowStages));
+    b.syncSubgroup();
+  });
+  b.createIf(k.isFirstLane, [&] { announceEnd(); });
 }
 
 void fp8moe::buildSinglePassOuterRows(SinglePassOuterKernel &kernel,
                                       Value warp) {
-  RowsBuilder(kernel, warp).build();
+  if (kernel.problem.divided)
+    buildDividedRows(kernel, warp);
+  else
+    RowsBuilder(kernel, warp).build();
 }

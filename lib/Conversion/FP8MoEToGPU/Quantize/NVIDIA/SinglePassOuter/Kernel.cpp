@@ -90,6 +90,11 @@ Value SinglePassOuterKernel::getRowNumber(Value stage) {
   return getShared(SharedMemory(tile).rowNumbers, stage, kRowNumberBytes);
 }
 
+Value SinglePassOuterKernel::getRowMagnitude(Value turn, Value warp) {
+  return getShared(SharedMemory(tile).rowMagnitudes,
+                   b.add(b.mul(turn, tile.rowWarps), warp), kWordBytes);
+}
+
 Value SinglePassOuterKernel::getTileProgress() {
   return b.offsetBytes(shared, SharedMemory(tile).progress);
 }
@@ -426,12 +431,23 @@ struct RoleRegisters {
 static constexpr RoleRegisters kBothAxesRegisters = {
     /*launch=*/96, /*reduce=*/72, /*convert=*/112, /*scale=*/112, /*rows=*/72};
 static_assert(kBothAxesRegisters.getSum() <= 5 * kBothAxesRegisters.launch);
+/// Warps of rows hold factors.
+static constexpr RoleRegisters kDividedBothAxesRegisters = {
+    /*launch=*/96, /*reduce=*/72, /*convert=*/112, /*scale=*/104, /*rows=*/80};
+static_assert(kDividedBothAxesRegisters.getSum() <=
+              5 * kDividedBothAxesRegisters.launch);
 /// Convert warps hold two tiles, 32 registers a thread each, and 4 for the rows
 /// above one.
 static constexpr RoleRegisters kOneAxisRegisters = {
     /*launch=*/128, /*reduce=*/104, /*convert=*/144, /*scale=*/120,
     /*rows=*/0};
 static_assert(kOneAxisRegisters.getSum() <= 4 * kOneAxisRegisters.launch);
+
+static const RoleRegisters &getRoleRegisters(bool hasRows, bool divided) {
+  if (!hasRows)
+    return kOneAxisRegisters;
+  return divided ? kDividedBothAxesRegisters : kBothAxesRegisters;
+}
 
 gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,
@@ -450,7 +466,7 @@ gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
   SinglePassOuterKernel kernel(b, problem, tile, rowOutput);
   kernel.initialize(b.getSize(numSlots));
 
-  RoleRegisters r = tile.hasRows() ? kBothAxesRegisters : kOneAxisRegisters;
+  RoleRegisters r = getRoleRegisters(tile.hasRows(), problem.divided);
   auto setRegisters = [&](int64_t registers) {
     createSetRegisters(b, registers, registers > r.launch);
   };

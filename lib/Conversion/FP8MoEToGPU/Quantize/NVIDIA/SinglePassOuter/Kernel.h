@@ -250,6 +250,9 @@ public:
   Value getRowBarrier(Value stage);
   /// The number of the row, of the block's, that a stage is loaded with.
   Value getRowNumber(Value stage);
+  /// The largest magnitude that a warp of a team has seen in a row: `turn` is 0
+  /// or 1.
+  Value getRowMagnitude(Value turn, Value warp);
   /// How far each is, as a row: that which it loads, for tiles one in
   /// proportion to those of the segment.
   Value getTileProgress();

@@ -415,14 +415,17 @@ static RowQuantization getRowQuantization(const QuantizeOperands &rows) {
           rows.problem.outputAlignment};
 }
 
-static SinglePassOuterTile
-getSinglePassOuterTile(const QuantizeConfig &config) {
+static SinglePassOuterTile getSinglePassOuterTile(const QuantizeConfig &config,
+                                                  bool divided) {
   SinglePassOuterTile tile;
   tile.stages = config.stages;
   tile.rowBytes = config.rowBytes;
   tile.rowStages = config.rowStages;
-  if (config.method == QuantizeMethod::SinglePassBothAxes)
+  if (config.method == QuantizeMethod::SinglePassBothAxes) {
     tile.rowWarps = kRowWarps;
+    if (divided)
+      tile.rowTeamWarps = getDividedRowTeamWarps(tile.rowBytes);
+  }
   return tile;
 }
 
@@ -433,8 +436,9 @@ public:
                           ProgramLowering &lowering) const override {
     const auto &quantize = cast<QuantizeInstance>(instance);
     SinglePassOuterLaunch launcher(quantize, quantize.operands, lowering);
-    SinglePassOuterTile tile = getSinglePassOuterTile(quantize.config);
-    if (quantize.operands.problem.divided)
+    const bool divided = quantize.operands.problem.divided;
+    SinglePassOuterTile tile = getSinglePassOuterTile(quantize.config, divided);
+    if (divided)
       return launcher.launchDivided(tile, /*rows=*/nullptr, quantize.op);
     return launcher.launch(tile, when, /*rows=*/nullptr);
   }
@@ -448,8 +452,9 @@ public:
     const auto &both = cast<BothAxesInstance>(instance);
     RowQuantization rows = getRowQuantization(both.rows);
     SinglePassOuterLaunch launcher(both, both.columns, lowering);
-    SinglePassOuterTile tile = getSinglePassOuterTile(both.config);
-    if (both.columns.problem.divided)
+    const bool divided = both.columns.problem.divided;
+    SinglePassOuterTile tile = getSinglePassOuterTile(both.config, divided);
+    if (divided)
       return launcher.launchDivided(tile, &rows, both.op);
     return launcher.launch(tile, when, &rows);
   }
