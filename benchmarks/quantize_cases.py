@@ -48,8 +48,8 @@ MX_DEQUANTIZE_AXIS = {"mx_dequantize_rows": 1, "mx_dequantize_columns": 0}
 CASTS = ("scale", "quantize", "dequantize")
 # Data in two layouts (docs/quantized-once.md).
 COPIED = ("rowwise_copied", "weights_copied")
-# Elements of a line that the kernel holds.
-MOST_COPIED = 7168
+# Elements of a line that the clusters of the kernel hold.
+MOST_COPIED = 28672
 JAGGED_CASTS = ("jagged_scale", "jagged_quantize", "jagged_dequantize")
 
 # Bytes of an element that is read and of those that are written.

@@ -30,15 +30,15 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // Lines of unknown or of too many elements have no kernel.
   // CHECK-LABEL: func.func @lines
   // CHECK-NOT: fp8moe.dynamic_quantize_copy
-  func.func @lines(%x: tensor<?x?xbf16>, %y: tensor<?x8192xbf16>)
-      -> (tensor<?x?xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x8192xf8E4M3FN, #fp8moe.strided<[1, 0]>>) {
+  func.func @lines(%x: tensor<?x?xbf16>, %y: tensor<?x28736xbf16>)
+      -> (tensor<?x?xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x28736xf8E4M3FN, #fp8moe.strided<[1, 0]>>) {
     %q0, %s0 = fp8moe.dynamic_quantize %x along [1] rounding pow2
         : tensor<?x?xbf16> -> tensor<?x?xf8E4M3FN>, tensor<?xf32>
     %t0 = fp8moe.relayout %q0 : tensor<?x?xf8E4M3FN> -> tensor<?x?xf8E4M3FN, #fp8moe.strided<[1, 0]>>
     %q1, %s1 = fp8moe.dynamic_quantize %y along [1] rounding pow2
-        : tensor<?x8192xbf16> -> tensor<?x8192xf8E4M3FN>, tensor<?xf32>
-    %t1 = fp8moe.relayout %q1 : tensor<?x8192xf8E4M3FN> -> tensor<?x8192xf8E4M3FN, #fp8moe.strided<[1, 0]>>
-    return %t0, %t1 : tensor<?x?xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x8192xf8E4M3FN, #fp8moe.strided<[1, 0]>>
+        : tensor<?x28736xbf16> -> tensor<?x28736xf8E4M3FN>, tensor<?xf32>
+    %t1 = fp8moe.relayout %q1 : tensor<?x28736xf8E4M3FN> -> tensor<?x28736xf8E4M3FN, #fp8moe.strided<[1, 0]>>
+    return %t0, %t1 : tensor<?x?xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x28736xf8E4M3FN, #fp8moe.strided<[1, 0]>>
   }
 
   // Offsets that are made behind the quantization.

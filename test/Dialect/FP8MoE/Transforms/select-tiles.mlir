@@ -131,14 +131,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>
   }
 
-  // Blocks hold 64 lines where these fit, and have no clusters.
+  // Blocks of 1024 threads have 32 lines; long ones are divided among clusters, of which two blocks fit.
   // CHECK-LABEL: func.func @two_layouts
   func.func @two_layouts(%x: tensor<?x2048xbf16>, %y: tensor<?x7168xbf16>)
       -> (tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x7168xf8E4M3FN, #fp8moe.strided<[1, 0]>>) {
-    // CHECK: dynamic_quantize_copy %{{.*}} rounding pow2 tiles [#fp8moe.quantize_copy<lines = 64, threads = 512, cluster = 1>]
+    // CHECK: dynamic_quantize_copy %{{.*}} rounding pow2 tiles [#fp8moe.quantize_copy<lines = 32, threads = 1024, cluster = 1>]
     %q, %c, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 : tensor<?x2048xbf16>
         -> tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?xf32>
-    // CHECK: dynamic_quantize_copy %{{.*}} rounding pow2 tiles [#fp8moe.quantize_copy<lines = 32, threads = 512, cluster = 1>]
+    // CHECK: dynamic_quantize_copy %{{.*}} rounding pow2 tiles [#fp8moe.quantize_copy<lines = 32, threads = 512, cluster = 4>]
     %r, %d, %t = fp8moe.dynamic_quantize_copy %y along 1 rounding pow2 : tensor<?x7168xbf16>
         -> tensor<?x7168xf8E4M3FN>, tensor<?x7168xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?xf32>
     return %c, %d : tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x7168xf8E4M3FN, #fp8moe.strided<[1, 0]>>
