@@ -114,16 +114,29 @@ func.func @{program}_{accumulation}_{name}(
     %a: tensor<{n}x?x!fp8moe.e4m3, #{rows}> {{fp8moe.name = "a"}},
     %b: tensor<?x{k}x!fp8moe.e4m3, #{columns}> {{fp8moe.name = "b"}},
     %offsets: tensor<{experts}xi32> {{fp8moe.name = "offsets"}},
-    %sa: tensor<{experts}x{n}xf32> {{fp8moe.name = "sa"}}, %sb: tensor<{experts}x{k}xf32> {{fp8moe.name = "sb"}})
-    -> (tensor<{experts}x{n}x{k}xbf16> {{fp8moe.name = "y"}}) {{
+    %sa: tensor<{experts}x{n}xf32> {{fp8moe.name = "sa"}}, %sb: tensor<{experts}x{k}xf32> {{fp8moe.name = "sb"}}{argument})
+    -> (tensor<{experts}x{n}x{k}x{result}> {{fp8moe.name = "y"}}) {{
   %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<{experts}xi32>)
       scales(%sa, %sb : tensor<{experts}x{n}xf32>, tensor<{experts}x{k}xf32>) direction quantize
-      accumulation {accumulation}
+      accumulation {accumulation}{accumulate}
       : tensor<{n}x?x!fp8moe.e4m3, #{rows}>, tensor<?x{k}x!fp8moe.e4m3, #{columns}>
-      -> tensor<{experts}x{n}x{k}xbf16>
-  return %y : tensor<{experts}x{n}x{k}xbf16>
+      -> tensor<{experts}x{n}x{k}x{result}>
+  return %y : tensor<{experts}x{n}x{k}x{result}>
 }}
 """
+
+
+def gradient_ir(program, sizes, accumulation="fast", rows="padded_rows", columns="padded_columns", result="bf16", adds=False):
+    """A weight gradient, of padded groups unless `rows` and `columns` name other layouts; with `adds` added to `so_far`."""
+    argument = accumulate = ""
+    if adds:
+        kind = "tensor<{experts}x{n}x{k}x{result}>".format(result=result, **sizes)
+        argument = f',\n    %so_far: {kind} {{fp8moe.name = "so_far"}}'
+        accumulate = f" accumulate(%so_far : {kind})"
+    return GRADIENT_IR.format(
+        program=program, accumulation=accumulation, rows=rows, columns=columns, result=result,
+        argument=argument, accumulate=accumulate, **sizes,
+    )  # fmt: skip
 
 
 def name_of(shape):
@@ -151,8 +164,7 @@ def print_ir(shapes, sweep, tiles=(), tile_accumulation="fast"):
         sizes = dict(n=n, k=k, experts=experts, name=name_of(shape))
         for accumulation in ("fast",) if sweep else TOLERANCE:
             forward = FORWARD_IR.format(accumulation=accumulation, **sizes)
-            padded = dict(program="gradient", rows="padded_rows", columns="padded_columns")
-            gradient = GRADIENT_IR.format(accumulation=accumulation, **padded, **sizes)
+            gradient = gradient_ir("gradient", sizes, accumulation)
             if sweep:
                 forward = forward.replace("?", str(tokens))
                 gradient = gradient.replace("?", str(padded_extent(tokens, experts)))
@@ -161,8 +173,7 @@ def print_ir(shapes, sweep, tiles=(), tile_accumulation="fast"):
                 print(with_tile(forward + gradient, accumulation, tile, name_of(shape)), end="")
         if sweep:
             continue
-        packed = dict(program="unpadded_gradient", rows="rows", columns="columns")
-        print(GRADIENT_IR.format(accumulation="fast", **packed, **sizes), end="")
+        print(gradient_ir("unpadded_gradient", sizes, rows="rows", columns="columns"), end="")
 
 
 # ===----------------------------------------------------------------------===#

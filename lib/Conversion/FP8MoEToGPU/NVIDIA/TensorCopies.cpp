@@ -41,15 +41,25 @@ void fp8moe::createBulkLoad(KernelBuilder &b, Value source, Value destination,
 /// What createpolicy.fractional.L2::evict_first.b64 with fraction 1.0 makes.
 static constexpr int64_t kEvictFirst = 0x12F0000000000000;
 
+/// Nothing for the normal priority.
+static Value createCacheHint(KernelBuilder &b, CachePriority priority) {
+  return priority == CachePriority::EvictFirst ? b.i64(kEvictFirst) : Value();
+}
+
 void fp8moe::createTensorStore(KernelBuilder &b, Value map,
                                ValueRange coordinates, Value source,
                                CachePriority priority) {
-  Value hint;
-  if (priority == CachePriority::EvictFirst)
-    hint = b.i64(kEvictFirst);
   NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp::create(
-      b, map, source, coordinates, hint, NVVM::TMAStoreMode::TILE,
-      /*predicate=*/Value());
+      b, map, source, coordinates, createCacheHint(b, priority),
+      NVVM::TMAStoreMode::TILE, /*predicate=*/Value());
+}
+
+void fp8moe::createTensorAdd(KernelBuilder &b, Value map,
+                             ValueRange coordinates, Value source,
+                             CachePriority priority) {
+  NVVM::CpAsyncBulkTensorReduceOp::create(
+      b, map, source, NVVM::TMAReduxKind::ADD, NVVM::TMAStoreMode::TILE,
+      coordinates, createCacheHint(b, priority));
 }
 
 void fp8moe::createStoreCommit(KernelBuilder &b) {

@@ -33,6 +33,10 @@ enum class CachePriority { Normal, EvictFirst };
 void createTensorStore(KernelBuilder &b, Value map, ValueRange coordinates,
                        Value source,
                        CachePriority priority = CachePriority::Normal);
+/// The same, but adds f32 elements to those that are there.
+void createTensorAdd(KernelBuilder &b, Value map, ValueRange coordinates,
+                     Value source,
+                     CachePriority priority = CachePriority::Normal);
 /// Commits the thread's stores to a group.
 void createStoreCommit(KernelBuilder &b);
 /// Waits until at most `pending` of the thread's groups still read their shared

@@ -48,9 +48,6 @@ static constexpr HopperCalibration getH200() {
   row.addendRegisters = measured<int64_t>(
       40, "ptxas of CUDA 13: epilogues of 128 accumulators with an addend do "
           "not spill, of 160 they do");
-  row.addendLoopRegisters = measured<int64_t>(
-      16, "ptxas of CUDA 13 spills an f32 addend beside 192 accumulators; a "
-          "bf16 addend fits");
   row.sustainedRate = measured(0.7525, sweep);
   row.operandSlowdown = measured(8.0, sweep);
   row.sharedBytesHidden = measured(160.0, sweep);

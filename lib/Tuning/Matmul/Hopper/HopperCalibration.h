@@ -17,11 +17,9 @@ namespace mlir::fp8moe {
 struct HopperCalibration {
   llvm::StringRef chip;
 
-  /// Registers beside the accumulators in the loop, in the epilogue, in one
-  /// that also reads what it accumulates into, and those that an f32 addend
-  /// keeps alive across the loop.
-  Figure<int64_t> loopRegisters, epilogueRegisters, addendRegisters,
-      addendLoopRegisters;
+  /// Registers beside the accumulators in the loop, in the epilogue, and those
+  /// of one that also loads what it accumulates into.
+  Figure<int64_t> loopRegisters, epilogueRegisters, addendRegisters;
 
   /// Part of the data sheet's rate that is left at the power limit, for a tile
   /// that reads nothing, and how much a tile's stages slow down per 1/rows +

@@ -186,12 +186,11 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
   }
 }
 
-/// What is added to the thread's two neighbours in a row; zero outside of the
-/// result. It is not read-only, as the result may lie in its place.
+/// What is added to the thread's two neighbours in a row, in bf16; zero outside
+/// of the result. It is not read-only, as the result may lie in its place.
 SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
                                                const RowBlock &rows,
                                                int64_t eight, int64_t half) {
-  int64_t bytes = kernel.problem.getResultBytes();
   Value row = b.add(
       rows.row, b.add(b.divU(kernel.lane, kLanesPerRow), half * kFragmentRows));
   Value column = b.add(b.mul(b.remU(kernel.lane, kLanesPerRow), 2),
@@ -206,24 +205,18 @@ SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
   if (!kernel.problem.isMGrouped())
     element =
         b.add(element, b.mul(widen(tile.group), kernel.sizes.addendGroup));
-  Value pointer = b.offsetBytes(kernel.addend, b.mul(element, bytes));
-  SmallVector<Type> types(bytes == 4 ? 2 : 1, b.getI32Type());
-  SmallVector<Value> words = b.createIf(
-      isInside, types,
-      [&] {
-        if (bytes == 2)
-          return SmallVector<Value>{b.load(b.getI32Type(), pointer, 4)};
-        Value pair = b.load(VectorType::get(2, b.getI32Type()), pointer, 8);
-        return SmallVector<Value>{
-            LLVM::ExtractElementOp::create(b, pair, b.i32(0)),
-            LLVM::ExtractElementOp::create(b, pair, b.i32(1))};
-      },
-      [&] { return SmallVector<Value>(types.size(), b.i32(0)); });
-  if (bytes == 2)
-    words = {b.widenLowBF16(words[0]), b.widenHighBF16(words[0])};
-  for (Value &word : words)
-    word = b.bitcast(b.getF32Type(), word);
-  return words;
+  Value pointer = b.offsetBytes(
+      kernel.addend, b.mul(element, kernel.problem.getResultBytes()));
+  Value pair = b.createIf(
+                    isInside, b.getI32Type(),
+                    [&] {
+                      return SmallVector<Value>{
+                          b.load(b.getI32Type(), pointer, sizeof(int32_t))};
+                    },
+                    [&] { return SmallVector<Value>{b.i32(0)}; })
+                   .front();
+  return {b.bitcast(b.getF32Type(), b.widenLowBF16(pair)),
+          b.bitcast(b.getF32Type(), b.widenHighBF16(pair))};
 }
 
 /// The scaled results of the thread's two neighbours in a row: f32, or one word
@@ -253,7 +246,7 @@ SmallVector<Value> MatmulEpilogue::scalePair(const Tile &tile,
         value = arith::MulFOp::create(b, value, scale);
     values.push_back(value);
   }
-  if (kernel.problem.accumulates)
+  if (loadsAddend(kernel.problem))
     for (auto [value, term] :
          llvm::zip_equal(values, loadAddends(tile, rows, eight, half)))
       value = arith::AddFOp::create(b, value, term);
@@ -316,6 +309,16 @@ void MatmulEpilogue::stageBox(const Tile &tile, const RowBlock &rows,
   }
 }
 
+/// Sums of f32 in words.
+static Value addFloats(KernelBuilder &b, Value lhs, Value rhs) {
+  auto floats = VectorType::get(4, b.getF32Type());
+  auto toFloats = [&](Value words) -> Value {
+    return LLVM::BitcastOp::create(b, floats, words);
+  };
+  Value sum = arith::AddFOp::create(b, toFloats(lhs), toFloats(rhs));
+  return LLVM::BitcastOp::create(b, b.getWordsType(), sum);
+}
+
 /// Writes a box from shared memory to the result.
 void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
                               int64_t firstColumn, Value box) {
@@ -331,16 +334,24 @@ void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
       CachePriority priority = kernel.problem.isMGrouped()
                                    ? CachePriority::Normal
                                    : CachePriority::EvictFirst;
-      createTensorStore(b, kernel.mapResult, coordinates, kernel.getShared(box),
-                        priority);
+      auto *store =
+          addsInMemory(kernel.problem) ? createTensorAdd : createTensorStore;
+      store(b, kernel.mapResult, coordinates, kernel.getShared(box), priority);
     });
   };
-  if (!rows.rowsLeft) {
-    copyBox();
-    return;
-  }
-  b.createIf(b.lessEqual(b.i32(ResultBox::kRows), rows.rowsLeft), copyBox,
-             [&] { storeRows(tile, rows, firstColumn, box); });
+  auto copy = [&] {
+    if (!rows.rowsLeft) {
+      copyBox();
+      return;
+    }
+    b.createIf(b.lessEqual(b.i32(ResultBox::kRows), rows.rowsLeft), copyBox,
+               [&] { storeRows(tile, rows, firstColumn, box); });
+  };
+  // Nothing is added where there is no product.
+  if (addsInMemory(kernel.problem))
+    b.createIf(b.bitXor(tile.isZero, b.i1(true)), copy);
+  else
+    copy();
 }
 
 /// Writes the group's rows of a box, 16 bytes a lane at a time.
@@ -370,8 +381,11 @@ void MatmulEpilogue::storeRows(const Tile &tile, const RowBlock &rows,
       Value element = b.add(
           b.mul(widen(b.add(rows.row, row)), widen(kernel.sizes.resultRow)),
           widen(column));
-      b.store(words, b.offsetBytes(kernel.result, b.mul(element, resultBytes)),
-              kSwizzleChunkBytes);
+      Value to = b.offsetBytes(kernel.result, b.mul(element, resultBytes));
+      if (addsInMemory(kernel.problem))
+        words = addFloats(b, words,
+                          b.load(b.getWordsType(), to, kSwizzleChunkBytes));
+      b.store(words, to, kSwizzleChunkBytes);
     });
   }
 }

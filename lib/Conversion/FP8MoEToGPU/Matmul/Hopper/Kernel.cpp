@@ -49,7 +49,7 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
     scaleB = b.getPointer(pointer++);
   if (problem.isMGrouped())
     result = b.getPointer(pointer++);
-  if (problem.accumulates)
+  if (loadsAddend(problem))
     addend = b.getPointer(pointer++);
   if (hasPartialSums(problem))
     partialSums = b.getPointer(pointer++);
@@ -109,7 +109,7 @@ gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
   KernelSignature signature;
   signature.tensorMaps = 3;
   signature.pointers = !problem.dense + problem.countScaleBuffers() +
-                       problem.isMGrouped() + problem.accumulates +
+                       problem.isMGrouped() + loadsAddend(problem) +
                        hasPartialSums(problem);
   signature.sizes = countDynamic(problem.sizes);
   signature.hasBlockCount = false;

@@ -9,6 +9,7 @@
 #include "FP8MoEToGPU/Matmul/Hopper/Launch.h"
 
 #include "FP8MoEToGPU/Common/ScaleTiles.h"
+#include "FP8MoEToGPU/Matmul/Hopper/AddendCopy.h"
 #include "FP8MoEToGPU/Matmul/Hopper/GroupOrder.h"
 #include "FP8MoEToGPU/Matmul/Hopper/LeastWaves.h"
 #include "FP8MoEToGPU/Matmul/MatmulLaunch.h"
@@ -55,9 +56,10 @@ private:
                               const BufferView &view, ArrayRef<int64_t> dims);
   Value createMap(const Matrix &matrix, ArrayRef<int64_t> box, int64_t swizzle,
                   int64_t promotion);
-  /// What has tensor maps.
+  /// All but the addend have tensor maps.
   struct Operands {
     Matrix a, b, result;
+    std::optional<Matrix> addend;
   };
   FailureOr<Operands> getOperands();
   SymbolRefAttr getKernel(const GroupedMatmulProblem &problem,
@@ -66,6 +68,7 @@ private:
                   const GroupedMatmulSizes<OpFoldResult> &sizes,
                   const Operands &operands, const HopperMatmulConfig &config,
                   Value partialSums, Value blocks, Value condition);
+  void launchCopy(const Operands &operands, Value blocks, Value condition);
   void launchSplits(const Operands &operands, const HopperMatmulConfig &config,
                     Value partialSums, Value blocks, Value condition);
   Value createPartialSums(ArrayRef<MatmulAlternative> alternatives,
@@ -148,12 +151,16 @@ FailureOr<HopperMatmulLaunch::Operands> HopperMatmulLaunch::getOperands() {
       getMatrix("the result", op.getType(), instance.result, resultDims);
   if (failed(result))
     return failure();
-  // Kernels read what they add by its strides.
-  if (instance.addend &&
-      failed(getMatrix("the tensor to accumulate into",
-                       op.getAddend().getType(), *instance.addend, resultDims)))
-    return failure();
-  return Operands{*a, *b, *result};
+  Operands operands{*a, *b, *result, std::nullopt};
+  if (instance.addend) {
+    FailureOr<Matrix> addend =
+        getMatrix("the tensor to accumulate into", op.getAddend().getType(),
+                  *instance.addend, resultDims);
+    if (failed(addend))
+      return failure();
+    operands.addend = *addend;
+  }
+  return operands;
 }
 
 /// Room for the partial sums of all blocks of any alternative, when there may
@@ -245,8 +252,8 @@ void HopperMatmulLaunch::launchTile(
       args.push_back(scales);
   if (problem.isMGrouped())
     args.push_back(operands.result.buffer);
-  if (problem.accumulates)
-    args.push_back(instance.addend->buffer);
+  if (loadsAddend(problem))
+    args.push_back(operands.addend->buffer);
   if (partialSums)
     args.push_back(partialSums);
   for (auto member : GroupedMatmulSizes<OpFoldResult>::members())
@@ -259,6 +266,24 @@ void HopperMatmulLaunch::launchTile(
                          getMatmulMemory(problem, config).total +
                              GroupOrder::getBytes(problem, config),
                          args, condition);
+}
+
+/// Begins the result with what the kernel adds to.
+void HopperMatmulLaunch::launchCopy(const Operands &operands, Value blocks,
+                                    Value condition) {
+  const Matrix &addend = *operands.addend, &result = operands.result;
+  OpFoldResult zero = size.constant(0);
+  AddendCopySizes<OpFoldResult> copy{size.constant(1),     sizes.rows,
+                                     sizes.columns,        addend.strides[0],
+                                     /*addendGroup=*/zero, result.strides[0],
+                                     /*resultGroup=*/zero};
+  if (!problem.isMGrouped()) {
+    copy.groups = sizes.groups;
+    copy.addendGroup = addend.strides[1];
+    copy.resultGroup = result.strides[1];
+  }
+  launchAddendCopy(op.getLoc(), addend.buffer, result.buffer, copy, blocks,
+                   condition, lowering);
 }
 
 /// The f32 products of the parts of a dense contraction, and their sum.
@@ -359,12 +384,15 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   for (auto [alternative, isChosen] : llvm::zip_equal(alternatives, choice)) {
     Value condition =
         both(both(isNotEmpty, isChosen), both(when, instance.isNeeded));
-    if (alternative.config.splits > 1)
+    if (alternative.config.splits > 1) {
       launchSplits(*operands, alternative.config, partialSums, blocks,
                    condition);
-    else
-      launchTile(problem, sizes, *operands, alternative.config, partialSums,
-                 blocks, condition);
+      continue;
+    }
+    if (addsInMemory(problem))
+      launchCopy(*operands, blocks, condition);
+    launchTile(problem, sizes, *operands, alternative.config, partialSums,
+               blocks, condition);
   }
   return success();
 }

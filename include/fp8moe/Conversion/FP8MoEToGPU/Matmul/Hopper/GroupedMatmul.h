@@ -42,6 +42,17 @@ inline int64_t getMultipliedBytes(const GroupedMatmulProblem &problem) {
   return problem.hasBlockScales() ? 2 : problem.getElementBytes();
 }
 
+/// Whether f32 sums are added to what the result holds, which is what they
+/// accumulate into: as they are stored, by the L2 cache, so that nobody waits
+/// for what is added. Sums in bf16 are rounded once; so what is added to them
+/// is loaded.
+inline bool addsInMemory(const GroupedMatmulProblem &problem) {
+  return problem.accumulates && problem.resultType.isF32();
+}
+inline bool loadsAddend(const GroupedMatmulProblem &problem) {
+  return problem.accumulates && !addsInMemory(problem);
+}
+
 /// Columns and bytes per row of the boxes that results are stored in. A box has
 /// the rows that one warp holds of a matrix instruction's result.
 struct ResultBox {
@@ -59,9 +70,9 @@ int64_t getPartialSumsBytes(const HopperMatmulConfig &config);
 /// rows), of b (contraction and columns, or columns and contraction, and, with
 /// experts, groups) and of the result (columns, rows and, in the weight
 /// gradient, groups); then the pointers offsets (unless dense), both scales if
-/// there are any, result (M-grouped), what is accumulated into, if anything,
-/// and room for partial sums, if there may be any (getPartialSumsBytes for each
-/// block); then the dynamic sizes.
+/// there are any, result (M-grouped), what is accumulated into, if it is
+/// loaded, and room for partial sums, if there may be any (getPartialSumsBytes
+/// for each block); then the dynamic sizes.
 gpu::GPUFuncOp buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
                                   StringRef name,
                                   const GroupedMatmulProblem &problem,

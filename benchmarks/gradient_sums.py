@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# ===- gradient_sums.py - Weight gradients that are added up ----------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Times weight gradients of grouped FP8 matmuls that are added in f32 to those of other microbatches: where these lie, and
+elsewhere. Beside them gradients that are only written, in f32 and in bf16, torch's addition of the bf16 ones to f32, and a copy
+of as many bytes as an addition in place moves for the sums.
+
+    python3 benchmarks/gradient_sums.py --ir > build/benchmarks/gradient_sums.mlir
+    fp8moe-compile build/benchmarks/gradient_sums.mlir --target=sm_90a -o build/benchmarks/gradient_sums
+    python3 benchmarks/gradient_sums.py build/benchmarks/gradient_sums/sm_90a
+
+Sums are first compared bit for bit with those that torch makes of the f32 gradient; a wrong one is reported and not timed.
+timing.py says how time is measured.
+"""
+
+import argparse
+import json
+import pathlib
+import random
+import sys
+
+from grouped_matmul import ALIASES, Gradient, gradient_ir, name_of, parse_shape
+
+SHAPES = [  # tokens, N, K, experts, groups
+    (131072, 4096, 7168, 8, "jagged"),
+    (32768, 4096, 7168, 8, "jagged"),
+    (8192, 4096, 7168, 8, "jagged"),
+    (65536, 2816, 2048, 64, "jagged"),
+    (16640, 8192, 5120, 16, "jagged"),
+]
+PROGRAMS = {"bf16": dict(result="bf16"), "f32": dict(result="f32"), "sum": dict(result="f32", adds=True)}
+
+
+def print_ir(shapes):
+    print("// Written by benchmarks/gradient_sums.py --ir.\n")
+    print(ALIASES)
+    for shape in shapes:
+        _, n, k, experts, _ = shape
+        sizes = dict(n=n, k=k, experts=experts, name=name_of(shape))
+        for program, options in PROGRAMS.items():
+            print(gradient_ir(program, sizes, **options), end="")
+
+
+class Sums(Gradient):
+    """The contenders of one shape."""
+
+    def __init__(self, artifact, shape, rng):
+        import torch
+
+        super().__init__(artifact, shape, rng)
+        self.gradient = self.copies[0]["y"]
+        self.total, self.other = (torch.randn(self.gradient.shape, device="cuda") for _ in range(2))
+
+    def program(self, kind, y, **more):
+        copy = self.copies[0]
+        inputs = dict(a=copy["padded_a"], b=copy["padded_b"].t(), offsets=self.offsets, sa=self.sa, sb=self.sb, **more)
+        program = self.artifact.program(self.program_name(kind, "fast"))
+        return lambda: program(**inputs, out={"y": y})
+
+    def make_runs(self):
+        total, other = self.total, self.other
+        return {
+            "bf16": self.program("bf16", self.gradient),
+            "f32": self.program("f32", other),
+            "in place": self.program("sum", total, so_far=total),
+            "elsewhere": self.program("sum", other, so_far=total),
+            "torch adds": lambda: total.add_(self.gradient),
+            "copy": lambda: other.copy_(total),
+        }
+
+    def find_wrong(self):
+        """The names of sums with other bits than f32 gradients that torch adds."""
+        import torch
+
+        runs = self.make_runs()
+        runs["f32"]()
+        expected, before = self.total + self.other, self.total.clone()
+        self.other.fill_(float("nan"))
+        runs["elsewhere"]()
+        wrong = [] if torch.equal(self.other, expected) and torch.equal(self.total, before) else ["elsewhere"]
+        runs["in place"]()
+        return wrong if torch.equal(self.total, expected) else [*wrong, "in place"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("artifact", nargs="?", help="folder with the artifact of --ir")
+    parser.add_argument("--ir", action="store_true", help="print the IR of all shapes and exit")
+    parser.add_argument(
+        "--shape", type=parse_shape, action="append", metavar="M,N,K,E,GROUPS", help="another shape instead (repeatable)"
+    )
+    parser.add_argument("--rounds", type=int, default=11, help="blocks of each contender (default: 11)")
+    parser.add_argument("--seed", type=int, default=0, help="of operands and groups (default: 0)")
+    parser.add_argument("--json", help="save all figures here")
+    options = parser.parse_args()
+    shapes = options.shape or SHAPES
+    if options.ir:
+        return print_ir(shapes)
+    if not options.artifact:
+        parser.error("name the folder of the artifact, or --ir")
+
+    sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / "python-bindings")]
+    import torch
+    from timing import sustained_us
+
+    import fp8moe.runtime
+
+    rng = random.Random(options.seed)
+    torch.manual_seed(options.seed)
+    artifact = fp8moe.runtime.load(options.artifact, device="cuda:0")
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; us, sustained\n")
+    rows, failures = [], 0
+    for shape in shapes:
+        sums = Sums(artifact, shape, rng)
+        runs, wrong = sums.make_runs(), sums.find_wrong()
+        failures += bool(wrong)
+        if not rows:
+            print("| M,N,K,E | " + " | ".join(runs) + " |\n" + "|---" * (len(runs) + 1) + "|")
+        times = sustained_us({name: [run] for name, run in runs.items() if name not in wrong}, options.rounds, rng)
+        cells = [f"{times[name]:.0f}" if name in times else "WRONG" for name in runs]
+        print(f"| {','.join(map(str, shape[:4]))} | " + " | ".join(cells) + " |", flush=True)
+        rows.append({"shape": shape, "us": times, "wrong": wrong})
+        del sums, runs
+        torch.cuda.empty_cache()
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
+    if failures:
+        sys.exit(f"sums of {failures} of {len(shapes)} shapes are wrong")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+//===- AddendCopy.cpp - What f32 sums begin with --------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A matmul adds f32 sums to what its result holds, so that must be what they
+// are added to. Mostly it is: gradients of microbatches are summed in place.
+// Whether it is, only addresses tell.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FP8MoEToGPU/Matmul/Hopper/AddendCopy.h"
+#include "FP8MoEToGPU/Common/MemoryAccess.h"
+#include "fp8moe/Conversion/FP8MoEToGPU/Common/KernelBuilder.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Threads of a block, and blocks for each multiprocessor: 32 KiB are on their
+/// way to it at a time.
+static constexpr int64_t kThreads = 256;
+static constexpr int64_t kBlocksPerMultiprocessor = 8;
+
+namespace {
+class AddendCopyBuilder {
+public:
+  AddendCopyBuilder(KernelBuilder &b, const AddendCopySizes<int64_t> &known);
+
+  void build();
+
+private:
+  void copyRow(Value group, Value row);
+
+  KernelBuilder &b;
+  Value addend, result;
+  AddendCopySizes<Value> sizes;
+  /// Elements that a thread takes at once: rows begin at multiples of 16 bytes,
+  /// but may end anywhere.
+  int64_t chunk;
+};
+} // namespace
+
+AddendCopyBuilder::AddendCopyBuilder(KernelBuilder &b,
+                                     const AddendCopySizes<int64_t> &known)
+    : b(b), addend(b.getPointer(0)), result(b.getPointer(1)) {
+  unsigned parameter = 0;
+  for (auto [from, to] : llvm::zip_equal(AddendCopySizes<int64_t>::members(),
+                                         AddendCopySizes<Value>::members()))
+    sizes.*to = ShapedType::isDynamic(known.*from) ? b.getSize(parameter++)
+                                                   : b.i64(known.*from);
+  constexpr int64_t kWords = kVectorBytes / kWordBytes;
+  const bool isWhole =
+      ShapedType::isStatic(known.columns) && known.columns % kWords == 0;
+  chunk = isWhole ? kWords : 1;
+}
+
+void AddendCopyBuilder::build() {
+  auto getAddress = [&](Value pointer) -> Value {
+    return LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
+  };
+  Value isElsewhere = b.compare(arith::CmpIPredicate::ne, getAddress(addend),
+                                getAddress(result));
+  b.createIf(isElsewhere, [&] {
+    b.forEachWorkTile(b.mul(sizes.groups, sizes.rows), [&](Value index) {
+      copyRow(b.divU(index, sizes.rows), b.remU(index, sizes.rows));
+    });
+  });
+}
+
+void AddendCopyBuilder::copyRow(Value group, Value row) {
+  auto getBegin = [&](Value pointer, Value rowStride, Value groupStride) {
+    Value element = b.add(b.mul(group, groupStride), b.mul(row, rowStride));
+    return b.offsetBytes(pointer, b.mul(element, kWordBytes));
+  };
+  Value from = getBegin(addend, sizes.addendRow, sizes.addendGroup);
+  Value to = getBegin(result, sizes.resultRow, sizes.resultGroup);
+  const int64_t bytes = chunk * kWordBytes;
+  Type type = b.getI32Type();
+  if (chunk > 1)
+    type = b.getWordsType();
+  b.createFor(b.getThread(), b.divU(sizes.columns, chunk), kThreads,
+              [&](Value index) {
+                Value offset = b.mul(index, bytes);
+                b.store(b.load(type, b.offsetBytes(from, offset), bytes),
+                        b.offsetBytes(to, offset), bytes);
+              });
+}
+
+void fp8moe::launchAddendCopy(Location loc, Value addend, Value result,
+                              const AddendCopySizes<OpFoldResult> &sizes,
+                              Value blocks, Value condition,
+                              ProgramLowering &lowering) {
+  OpBuilder builder = lowering.getBuilder();
+  AddendCopySizes<int64_t> known;
+  SmallVector<int64_t> numbers;
+  SmallVector<Value> arguments{addend, result};
+  for (auto [from, to] :
+       llvm::zip_equal(AddendCopySizes<OpFoldResult>::members(),
+                       AddendCopySizes<int64_t>::members())) {
+    known.*to = getStaticSize(sizes.*from);
+    numbers.push_back(known.*to);
+    if (ShapedType::isDynamic(known.*to))
+      arguments.push_back(materializeSize(builder, loc, sizes.*from));
+  }
+  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
+      "copy_addend", {builder.getDenseI64ArrayAttr(numbers)},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        KernelSignature signature;
+        signature.pointers = 2;
+        signature.sizes = countDynamic(known);
+        signature.threads = kThreads;
+        KernelBuilder b(loc, module, name, signature, hooks);
+        AddendCopyBuilder(b, known).build();
+      });
+  auto index = [&](int64_t value) {
+    return materializeSize(builder, loc, builder.getIndexAttr(value));
+  };
+  Value grid = arith::MulIOp::create(builder, loc, blocks,
+                                     index(kBlocksPerMultiprocessor));
+  arguments.push_back(grid);
+  plan::LaunchOp::create(builder, loc, kernel,
+                         ValueRange{grid, index(1), index(1)}, {kThreads, 1, 1},
+                         /*sharedBytes=*/0, arguments, condition);
+}

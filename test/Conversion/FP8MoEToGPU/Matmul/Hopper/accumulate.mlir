@@ -1,0 +1,59 @@
+// RUN: fp8moe-opt %s --pass-pipeline="builtin.module(convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
+
+// f32 sums: the result begins as a copy of what is accumulated into, unless it is that, and TMA adds tiles to it.
+
+#columns = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @gradient(%a: tensor<1408x4096xf8E4M3FN>, %sa: tensor<8x1408xf32>, %b: tensor<4096x2048xf8E4M3FN, #columns>,
+      %sb: tensor<8x2048xf32>, %c: tensor<8x1408x2048xf32>, %ends: tensor<8xi32>) -> tensor<8x1408x2048xf32> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+        scales(%sa, %sb : tensor<8x1408xf32>, tensor<8x2048xf32>) direction quantize
+        accumulate(%c : tensor<8x1408x2048xf32>)
+        tiles [#fp8moe.wgmma<rows = 128, columns = 160, stages = 5, schedule = ping_pong>]
+        : tensor<1408x4096xf8E4M3FN>, tensor<4096x2048xf8E4M3FN, #columns> -> tensor<8x1408x2048xf32>
+    return %o : tensor<8x1408x2048xf32>
+  }
+
+  // Rows that are not all the group's are added by threads.
+  func.func @forward(%a: tensor<?x2048xf8E4M3FN>, %sa: tensor<?xf32>,
+      %b: tensor<8x2048x1408xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, %sb: tensor<8x1408xf32>, %c: tensor<?x1408xf32>,
+      %ends: tensor<8xi32>) -> tensor<?x1408xf32> {
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+        scales(%sa, %sb : tensor<?xf32>, tensor<8x1408xf32>) direction quantize accumulate(%c : tensor<?x1408xf32>)
+        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>]
+        : tensor<?x2048xf8E4M3FN>, tensor<8x2048x1408xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>> -> tensor<?x1408xf32>
+    return %o : tensor<?x1408xf32>
+  }
+}
+
+// Addresses tell.
+// CHECK-LABEL: gpu.func @copy_addend_0
+// CHECK-DAG:     %[[FROM:.*]] = llvm.ptrtoint
+// CHECK-DAG:     %[[TO:.*]] = llvm.ptrtoint
+// CHECK:         %[[ELSEWHERE:.*]] = arith.cmpi ne, %[[FROM]], %[[TO]]
+// CHECK-NEXT:    scf.if %[[ELSEWHERE]]
+// CHECK:           scf.for
+// CHECK:             %[[WORDS:.*]] = llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK:             llvm.store %[[WORDS]], %{{.*}} {alignment = 16 : i64}
+
+// A tile without products leaves everything as it is.
+// CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_1
+// CHECK-NOT:     nvvm.cp.async.bulk.tensor.global.shared.cta
+// CHECK:         %[[HAS_PRODUCTS:.*]] = arith.xori %{{.*}}, %true
+// CHECK:         scf.if %[[HAS_PRODUCTS]]
+// CHECK:           nvvm.cp.async.bulk.tensor.reduce {{.*}} l2_cache_hint = {{.*}} {redKind = #nvvm.tma_redux_kind<add>}
+// CHECK-NOT:     nvvm.cp.async.bulk.tensor.global.shared.cta
+
+// CHECK-LABEL: gpu.func @copy_addend_2
+// CHECK-LABEL: gpu.func @grouped_matmul_3
+// CHECK:         nvvm.cp.async.bulk.tensor.reduce
+// CHECK:         %[[STAGED:.*]] = llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK:         llvm.load %[[PLACE:.*]] {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK:         arith.addf %{{.*}} : vector<4xf32>
+// CHECK:         llvm.store %{{.*}}, %[[PLACE]] {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+
+// CHECK-LABEL: fp8moe_plan.program @gradient
+// CHECK:         %[[SUMS:.*]] = fp8moe_plan.input "arg4"
+// CHECK:         %[[RESULT:.*]] = fp8moe_plan.output "result0" may_overwrite(%[[SUMS]]
+// CHECK:         fp8moe_plan.launch @{{.*}}::@copy_addend_0 {{.*}} args(%[[SUMS]], %[[RESULT]]
+// CHECK:         fp8moe_plan.launch @{{.*}}::@grouped_matmul_k_grouped_1
