@@ -7,8 +7,10 @@
 #
 # ===-----------------------------------------------------------------------===#
 """Times weight gradients of grouped FP8 matmuls that are added in f32 to those of other microbatches: where these lie, and
-elsewhere. Beside them gradients that are only written, in f32 and in bf16, torch's addition of the bf16 ones to f32, and a copy
-of as many bytes as an addition in place moves for the sums.
+elsewhere, with fast and with promoted accumulation. Beside them gradients that are only written, in f32 and in bf16, torch's
+addition of the bf16 ones to f32, a copy of as many bytes as an addition in place moves for the sums, and, where Python finds
+deep_gemm, DeepGEMM's K-grouped FP8 matmul (https://github.com/deepseek-ai/DeepGEMM), which adds in f32, promoted, and has operands
+of its own quantization, 128 positions of the contraction a scale. Groups are multiples of 128, as it needs them.
 
     python3 benchmarks/gradient_sums.py --ir > build/benchmarks/gradient_sums.mlir
     fp8moe-compile build/benchmarks/gradient_sums.mlir --target=sm_90a -o build/benchmarks/gradient_sums
@@ -19,12 +21,14 @@ timing.py says how time is measured.
 """
 
 import argparse
+import importlib.util
+import itertools
 import json
 import pathlib
 import random
 import sys
 
-from grouped_matmul import ALIASES, Gradient, gradient_ir, name_of, parse_shape
+from grouped_matmul import ALIASES, DEEPGEMM_ROWS, TOLERANCE, Gradient, gradient_ir, name_of, parse_shape
 
 SHAPES = [  # tokens, N, K, experts, groups
     (131072, 4096, 7168, 8, "jagged"),
@@ -34,6 +38,8 @@ SHAPES = [  # tokens, N, K, experts, groups
     (16640, 8192, 5120, 16, "jagged"),
 ]
 PROGRAMS = {"bf16": dict(result="bf16"), "f32": dict(result="f32"), "sum": dict(result="f32", adds=True)}
+# Of e4m3, in the mean: no rival's sums are further from float64's.
+LARGEST_ERROR = 0.06
 
 
 def print_ir(shapes):
@@ -42,8 +48,8 @@ def print_ir(shapes):
     for shape in shapes:
         _, n, k, experts, _ = shape
         sizes = dict(n=n, k=k, experts=experts, name=name_of(shape))
-        for program, options in PROGRAMS.items():
-            print(gradient_ir(program, sizes, **options), end="")
+        for (program, options), accumulation in itertools.product(PROGRAMS.items(), TOLERANCE):
+            print(gradient_ir(program, sizes, accumulation, **options), end="")
 
 
 class Sums(Gradient):
@@ -52,39 +58,71 @@ class Sums(Gradient):
     def __init__(self, artifact, shape, rng):
         import torch
 
-        super().__init__(artifact, shape, rng)
+        super().__init__(artifact, shape, rng, DEEPGEMM_ROWS)
         self.gradient = self.copies[0]["y"]
         self.total, self.other = (torch.randn(self.gradient.shape, device="cuda") for _ in range(2))
 
-    def program(self, kind, y, **more):
+    def program(self, kind, y, accumulation="fast", **more):
         copy = self.copies[0]
         inputs = dict(a=copy["padded_a"], b=copy["padded_b"].t(), offsets=self.offsets, sa=self.sa, sb=self.sb, **more)
-        program = self.artifact.program(self.program_name(kind, "fast"))
+        program = self.artifact.program(self.program_name(kind, accumulation))
         return lambda: program(**inputs, out={"y": y})
 
     def make_runs(self):
         total, other = self.total, self.other
-        return {
+        runs = {
             "bf16": self.program("bf16", self.gradient),
             "f32": self.program("f32", other),
             "in place": self.program("sum", total, so_far=total),
             "elsewhere": self.program("sum", other, so_far=total),
+            "promoted, in place": self.program("sum", total, "promoted", so_far=total),
             "torch adds": lambda: total.add_(self.gradient),
             "copy": lambda: other.copy_(total),
         }
+        if importlib.util.find_spec("deep_gemm"):
+            runs["DeepGEMM"] = self.deepgemm()
+        return runs
 
-    def find_wrong(self):
+    def deepgemm(self):
+        """Of normally distributed tensors; their sums are compared with float64's here."""
+        import deep_gemm
+        import torch
+
+        sizes = [end - start for _, start, end in self.groups()]
+        tensors = [torch.randn(self.tokens, width, device="cuda", dtype=torch.bfloat16) for width in (self.n, self.k)]
+        operands = []
+        for tensor in tensors:
+            cast = [deep_gemm.utils.per_channel_cast_to_fp8(part, use_ue8m0=False) for part in tensor.split(sizes) if len(part)]
+            values = torch.cat([values.view(torch.uint8).t().flatten() for values, _ in cast]).view(torch.float8_e4m3fn)
+            operands.append((values, torch.cat([scales for _, scales in cast]).t()))
+        on_device = torch.tensor(sizes, device="cuda", dtype=torch.int32)
+
+        def run(total=self.total):
+            deep_gemm.k_grouped_fp8_gemm_nt_contiguous(*operands, total, sizes, on_device, total)
+
+        sums = torch.zeros_like(self.total)
+        run(sums)
+        for g, start, end in self.groups():
+            exact = tensors[0][start:end].t().double() @ tensors[1][start:end].double()
+            if not (sums[g].double() - exact).norm() <= LARGEST_ERROR * exact.norm():
+                raise SystemExit(f"DeepGEMM: group {g} of {name_of(self.shape)} is wrong")
+        return run
+
+    def find_wrong(self, runs):
         """The names of sums with other bits than f32 gradients that torch adds."""
         import torch
 
-        runs = self.make_runs()
-        runs["f32"]()
-        expected, before = self.total + self.other, self.total.clone()
-        self.other.fill_(float("nan"))
-        runs["elsewhere"]()
-        wrong = [] if torch.equal(self.other, expected) and torch.equal(self.total, before) else ["elsewhere"]
-        runs["in place"]()
-        return wrong if torch.equal(self.total, expected) else [*wrong, "in place"]
+        wrong = []
+        for accumulation, names in (("fast", ("elsewhere", "in place")), ("promoted", ("promoted, in place",))):
+            self.program("f32", self.other, accumulation)()
+            expected, before = self.total + self.other, self.total.clone()
+            self.other.fill_(float("nan"))
+            for name in names:
+                runs[name]()
+                is_right = torch.equal(self.other if name == "elsewhere" else self.total, expected)
+                if not is_right or (name == "elsewhere" and not torch.equal(self.total, before)):
+                    wrong.append(name)
+        return wrong
 
 
 def main():
@@ -117,7 +155,8 @@ def main():
     rows, failures = [], 0
     for shape in shapes:
         sums = Sums(artifact, shape, rng)
-        runs, wrong = sums.make_runs(), sums.find_wrong()
+        runs = sums.make_runs()
+        wrong = sums.find_wrong(runs)
         failures += bool(wrong)
         if not rows:
             print("| M,N,K,E | " + " | ".join(runs) + " |\n" + "|---" * (len(runs) + 1) + "|")

@@ -152,8 +152,8 @@ static int64_t countRegisters(const HopperMatmulConfig &config,
   int64_t blocks = config.getConsumerRows() / kWgmmaRows;
   int64_t perBlock = config.columns / 2;
   // Products that are not added yet are gone when the result is written.
-  int64_t loop = (blocks + work.promoted) * perBlock +
-                 *chip.figures.loopRegisters;
+  int64_t loop =
+      (blocks + work.promoted) * perBlock + *chip.figures.loopRegisters;
   // Addends of f32 are not loaded.
   bool loadsAddend = work.accumulates && work.resultBytes == 2;
   int64_t epilogue = blocks * perBlock + *chip.figures.epilogueRegisters +
