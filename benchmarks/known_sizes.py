@@ -75,14 +75,16 @@ GRADIENT = [FORWARD[i] for i in (0, 1, 3, 4, 5, 6, 7, 8, 10, 11)]
 KNOWN = "_known"
 
 
-def matmul_ir(template, shape):
+def matmul_ir(mode, shape):
     """The program for any number of tokens, and the one for those that there are."""
     tokens, n, k, experts, _ = shape
-    name = grouped_matmul.name_of(shape)
-    layouts = dict(program="gradient", rows="padded_rows", columns="padded_columns")
-    text = template.format(accumulation="fast", name=name, n=n, k=k, experts=experts, **layouts)
-    is_gradient = template is grouped_matmul.GRADIENT_IR
-    extent = grouped_matmul.padded_extent(tokens, experts) if is_gradient else tokens
+    name, extent = grouped_matmul.name_of(shape), tokens
+    sizes = dict(name=name, n=n, k=k, experts=experts)
+    if mode == "gradient":
+        text = grouped_matmul.gradient_ir(mode, sizes)
+        extent = grouped_matmul.padded_extent(tokens, experts)
+    else:
+        text = grouped_matmul.FORWARD_IR.format(accumulation="fast", **sizes)
     return text, text.replace(f"{name}(", f"{name}{KNOWN}(").replace("?", str(extent))
 
 
@@ -97,8 +99,8 @@ def quantizations():
 def build(folder, programs):
     folder.mkdir(parents=True, exist_ok=True)
     pairs = [(unknown.mlir(), known.mlir()) for unknown, known in quantizations()]
-    pairs += [matmul_ir(grouped_matmul.FORWARD_IR, shape) for shape in FORWARD]
-    pairs += [matmul_ir(grouped_matmul.GRADIENT_IR, shape) for shape in GRADIENT]
+    pairs += [matmul_ir("forward", shape) for shape in FORWARD]
+    pairs += [matmul_ir("gradient", shape) for shape in GRADIENT]
     # Quantizations of one width and number of groups share the program for any number of tokens.
     functions = dict.fromkeys(function for pair in pairs for function in pair)
     source = folder / "known_sizes.mlir"

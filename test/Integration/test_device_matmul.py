@@ -67,6 +67,7 @@ FUNCTIONS = [
     Function("forward_e5m2_e4m3_fast_bf16", a="e5m2"),
     Function("forward_e4m3_e5m2_promoted_f32", b="e5m2", out=oracle.F32, accumulation="promoted"),
     Function("forward_fast_bf16_accumulate", accumulate=True),
+    Function("forward_fast_f32_accumulate", out=oracle.F32, accumulate=True),
     Function("forward_of_bf16", a="bf16", b="bf16"),
     Function("forward_of_512_fast_bf16", contraction=512),
     Function("gradient_fast_bf16"),

@@ -104,6 +104,21 @@ func.func @forward_fast_bf16_accumulate(
   return %y : tensor<?x?xbf16>
 }
 
+func.func @forward_fast_f32_accumulate(
+      %a: tensor<?x?x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
+      %b: tensor<?x?x?x!fp8moe.e4m3, #expert_columns> {fp8moe.name = "b"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %sa: tensor<?xf32> {fp8moe.name = "sa"},
+      %sb: tensor<?x?xf32> {fp8moe.name = "sb"},
+      %c: tensor<?x?xf32> {fp8moe.name = "c"})
+      -> (tensor<?x?xf32> {fp8moe.name = "y"}) {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>)
+      scales(%sa, %sb : tensor<?xf32>, tensor<?x?xf32>) direction quantize accumulation fast
+      accumulate(%c : tensor<?x?xf32>)
+      : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x?x!fp8moe.e4m3, #expert_columns> -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+
 func.func @forward_of_bf16(
       %a: tensor<?x?xbf16, #rows> {fp8moe.name = "a"},
       %b: tensor<?x?x?xbf16, #expert_columns> {fp8moe.name = "b"},
