@@ -243,7 +243,7 @@ static bool hasWideBands(const HopperMatmulConfig &config,
   return config.kind == measured && work.isMGrouped() && !work.dense &&
          work.elementBytes == 1 && !work.hasBlockScales &&
          ShapedType::isStatic(work.columns) &&
-         llvm::divideCeil(work.columns, config.columns) * config.raster >
+         llvm::divideCeilSigned(work.columns, config.columns) * config.raster >
              chip.target.multiprocessors;
 }
 
