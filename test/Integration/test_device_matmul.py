@@ -99,6 +99,8 @@ FUNCTIONS = [
     Function("forward_fast_bf16_cooperative_scales_of_a", scales="a", file=TILES_FILE),
 ]
 
+FUNCTIONS_BY_NAME = {function.name: function for function in FUNCTIONS}
+
 TOKENS = (1, 16, 77, 128, 300, 1000, 2048, 3331)
 WIDTHS = (8, 16, 40, 128, 200, 304, 512, 1000)
 CONTRACTIONS = (16, 48, 128, 144, 512, 1040, 2048)
@@ -347,6 +349,18 @@ def test_long_contraction_on_a_gpu(nvidia, case):
 @on_a_gpu(GROWING_CASES)
 def test_growing_contraction_on_a_gpu(nvidia, case):
     check(nvidia, case, repeats=1)
+
+
+@pytest.mark.parametrize("end", [16, 21, 24])
+def test_subnormal_sums(nvidia, end):
+    """Whoever adds flushes nothing (F4): L2 for whole boxes of 16 rows, threads for parts of them, nobody for rows of no group."""
+    case = Case(0, FUNCTIONS_BY_NAME["forward_fast_f32_accumulate"], 24, 40, 48, 2, "random", False)
+    inputs, _ = make(case, nvidia.kinds)
+    inputs["a"][...] = 0
+    inputs["offsets"] = np.array([3, end], np.int32)
+    inputs["c"][...] = np.float32(2**-140) * np.arange(1, inputs["c"].size + 1, dtype=np.float32).reshape(inputs["c"].shape)
+    result = run_repeatedly(nvidia, FILE, case.function.name, inputs, REPEATS, in_place=True)
+    assert (oracle.bits(result) == oracle.bits(inputs["c"])).all()
 
 
 # ===----------------------------------------------------------------------===#

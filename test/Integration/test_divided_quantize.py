@@ -22,6 +22,8 @@ BF16, F32 = oracle.BF16, oracle.F32
 TOKENS = (0, 1, 31, 128, 129, 300, 1000, 1700)
 # In one group, more than 12 tiles of 128 rows for each of 132 blocks, so that lines of tiles have two rows.
 MANY_TOKENS = 240_000
+# Of rows that teams of warps share: of fewer, as many and more than a block's stages.
+WIDE_TOKENS = (1, 140, 700)
 GROUPS = (1, 3, 8, 40)
 
 
@@ -33,11 +35,11 @@ def divisors(rng, shape, special):
     return np.where(rng.random(shape) < 0.25, power * rng.uniform(1, 2, shape).astype(np.float32), power)
 
 
-def divided(function, dtype, kind, pow2, pad=None, count=20, list_of_cases=None):
+def divided(function, dtype, kind, pow2, pad=None, count=20, list_of_cases=None, tokens=TOKENS):
     """A function whose name says whether columns are all, and ends with its width."""
     width, has_rows = int(function.rsplit("_", 1)[1]), function.startswith("both")
     if list_of_cases is None:
-        dealt = cases.deal(function, GROUPS, cases.GROUP_PATTERNS, TOKENS, (width,), (False, False, True))
+        dealt = cases.deal(function, GROUPS, cases.GROUP_PATTERNS, tokens, (width,), (False, False, True))
         list_of_cases = [cases.Jagged(*case) for case in itertools.islice(dealt, count)]
 
     def make(rng, case, kinds):
@@ -67,6 +69,9 @@ VARIANTS = [
     divided("both_bf16_e4m3_pow2_256", BF16, "e4m3", True, pad=128),
     divided("both_bf16_e5m2_none_520", BF16, "e5m2", False, pad=16),
     divided("both_bf16_e4m3_pow2_1408", BF16, "e4m3", True, pad=128, count=10),
+    divided("both_bf16_e4m3_pow2_2832", BF16, "e4m3", True, pad=128, count=6, tokens=WIDE_TOKENS),
+    divided("both_bf16_e5m2_none_8192", BF16, "e5m2", False, pad=128, count=6, tokens=WIDE_TOKENS),
+    divided("both_bf16_e4m3_pow2_10248", BF16, "e4m3", True, pad=128, count=6, tokens=WIDE_TOKENS),
     divided("both_bf16_e4m3_pow2_packed_264", BF16, "e4m3", True),
     divided("both_f32_e4m3_pow2_132", F32, "e4m3", True, pad=128),
     divided("both_f32_e5m2_none_packed_72", F32, "e5m2", False),

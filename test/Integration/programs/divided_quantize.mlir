@@ -59,6 +59,54 @@ func.func @both_bf16_e4m3_pow2_1408(
   return %q0, %q1, %s0, %s1 : tensor<?x1408x!fp8moe.e4m3, #padded_128>, tensor<?x1408x!fp8moe.e4m3, #rows_of_8>, tensor<?x1408xf32>, tensor<?xf32>
 }
 
+func.func @both_bf16_e4m3_pow2_2832(
+      %x: tensor<?x2832xbf16, #rows> {fp8moe.name = "x"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %d0: tensor<?xf32> {fp8moe.name = "d0"},
+      %d1: tensor<?x2832xf32> {fp8moe.name = "d1"})
+      -> (tensor<?x2832x!fp8moe.e4m3, #padded_128> {fp8moe.name = "q0"},
+          tensor<?x2832x!fp8moe.e4m3, #rows_of_8> {fp8moe.name = "q1"},
+          tensor<?x2832xf32> {fp8moe.name = "s0"},
+          tensor<?xf32> {fp8moe.name = "s1"}) {
+  %q0, %q1, %s0, %s1 = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>)
+      divided(%d0, %d1 : tensor<?xf32>, tensor<?x2832xf32>) along [0, 1] rounding pow2
+      : tensor<?x2832xbf16, #rows>
+      -> tensor<?x2832x!fp8moe.e4m3, #padded_128>, tensor<?x2832x!fp8moe.e4m3, #rows_of_8>, tensor<?x2832xf32>, tensor<?xf32>
+  return %q0, %q1, %s0, %s1 : tensor<?x2832x!fp8moe.e4m3, #padded_128>, tensor<?x2832x!fp8moe.e4m3, #rows_of_8>, tensor<?x2832xf32>, tensor<?xf32>
+}
+
+func.func @both_bf16_e5m2_none_8192(
+      %x: tensor<?x8192xbf16, #rows> {fp8moe.name = "x"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %d0: tensor<?xf32> {fp8moe.name = "d0"},
+      %d1: tensor<?x8192xf32> {fp8moe.name = "d1"})
+      -> (tensor<?x8192x!fp8moe.e5m2, #padded_128> {fp8moe.name = "q0"},
+          tensor<?x8192x!fp8moe.e5m2, #rows_of_8> {fp8moe.name = "q1"},
+          tensor<?x8192xf32> {fp8moe.name = "s0"},
+          tensor<?xf32> {fp8moe.name = "s1"}) {
+  %q0, %q1, %s0, %s1 = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>)
+      divided(%d0, %d1 : tensor<?xf32>, tensor<?x8192xf32>) along [0, 1] rounding none
+      : tensor<?x8192xbf16, #rows>
+      -> tensor<?x8192x!fp8moe.e5m2, #padded_128>, tensor<?x8192x!fp8moe.e5m2, #rows_of_8>, tensor<?x8192xf32>, tensor<?xf32>
+  return %q0, %q1, %s0, %s1 : tensor<?x8192x!fp8moe.e5m2, #padded_128>, tensor<?x8192x!fp8moe.e5m2, #rows_of_8>, tensor<?x8192xf32>, tensor<?xf32>
+}
+
+func.func @both_bf16_e4m3_pow2_10248(
+      %x: tensor<?x10248xbf16, #rows> {fp8moe.name = "x"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %d0: tensor<?xf32> {fp8moe.name = "d0"},
+      %d1: tensor<?x10248xf32> {fp8moe.name = "d1"})
+      -> (tensor<?x10248x!fp8moe.e4m3, #padded_128> {fp8moe.name = "q0"},
+          tensor<?x10248x!fp8moe.e4m3, #rows_of_8> {fp8moe.name = "q1"},
+          tensor<?x10248xf32> {fp8moe.name = "s0"},
+          tensor<?xf32> {fp8moe.name = "s1"}) {
+  %q0, %q1, %s0, %s1 = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>)
+      divided(%d0, %d1 : tensor<?xf32>, tensor<?x10248xf32>) along [0, 1] rounding pow2
+      : tensor<?x10248xbf16, #rows>
+      -> tensor<?x10248x!fp8moe.e4m3, #padded_128>, tensor<?x10248x!fp8moe.e4m3, #rows_of_8>, tensor<?x10248xf32>, tensor<?xf32>
+  return %q0, %q1, %s0, %s1 : tensor<?x10248x!fp8moe.e4m3, #padded_128>, tensor<?x10248x!fp8moe.e4m3, #rows_of_8>, tensor<?x10248xf32>, tensor<?xf32>
+}
+
 func.func @both_bf16_e4m3_pow2_packed_264(
       %x: tensor<?x264xbf16, #rows> {fp8moe.name = "x"},
       %offsets: tensor<?xi32> {fp8moe.name = "offsets"},

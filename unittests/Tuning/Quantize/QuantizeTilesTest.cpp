@@ -389,6 +389,8 @@ TEST(QuantizeTilesTest, TeamsHoldTheFactorsOfARow) {
   EXPECT_EQ(getDividedRowTeamWarps(16384), 4);
   // Longer ones have more than stays in registers.
   EXPECT_EQ(getDividedRowTeamWarps(24576), 4);
+  EXPECT_TRUE(single_pass_outer::holdsFactors(16384));
+  EXPECT_FALSE(single_pass_outer::holdsFactors(16400));
 }
 
 /// Both forms of the weights of experts, whose scales are powers of two: the

@@ -30,6 +30,8 @@ struct QuantizeCopyWork : KernelWorkBase<QuantizeCopyWork> {
   RankedTensorType input, data, copy;
   StridedLayout from, dataLayout, copyLayout;
   int64_t axis;
+  /// Scales are powers of two.
+  bool powerOfTwo;
 
   static QuantizeCopyWork get(DynamicQuantizeCopyOp op,
                               ArrayRef<AssumedLayout> layouts = {});

@@ -28,6 +28,8 @@ static constexpr int64_t kLongLine = 6144;
 /// multiprocessor.
 static constexpr int64_t kFewThreads = 512, kManyThreads = 1024;
 static constexpr int64_t kChunksOfFew = 7, kChunksOfMany = 4;
+/// The same of many where scales are not powers of two, alone and in a cluster.
+static constexpr int64_t kScaledChunks = 3, kScaledChunksInCluster = 2;
 /// Words of shared memory at equal distances from a multiple of it are in the
 /// same bank.
 static constexpr int64_t kBankRowBytes = 128;
@@ -75,9 +77,12 @@ QuantizeCopyTile::get(QuantizeCopyTileAttr attribute,
   tile.residentBlocks = countResident(tile, target);
   if (tile.residentBlocks == 0)
     return std::nullopt;
-  int64_t most = tile.residentBlocks * tile.threads > kFewThreads
-                     ? kChunksOfMany
-                     : kChunksOfFew;
+  int64_t most = kChunksOfFew;
+  if (tile.residentBlocks * tile.threads > kFewThreads) {
+    most = tile.cluster > 1 ? kScaledChunksInCluster : kScaledChunks;
+    if (work.powerOfTwo)
+      most = kChunksOfMany;
+  }
   for (; tile.lineWarps <= kMostLineWarps; tile.lineWarps *= 2) {
     tile.chunks = llvm::divideCeil(
         tile.columns, kOutputChunk * nvidia::kWarpThreads * tile.lineWarps);

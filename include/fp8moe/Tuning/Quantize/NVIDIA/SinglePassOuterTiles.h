@@ -102,14 +102,17 @@ inline constexpr int64_t kRowNumberBytes = 4;
 inline constexpr int64_t kRowWarps = 4;
 /// Factors of a divided row stay in registers: 16 bytes of them, a chunk, four
 /// registers, as many times for each lane, of the 80 that it has. Teams are as
-/// small as that allows, and of all warps of rows where it does not; then
-/// factors of other chunks are loaded whenever they are needed.
+/// small as that allows. All warps of rows share longer rows, whose factors are
+/// loaded whenever they are needed.
 inline constexpr int64_t kMostHeldFactors = 8;
+inline constexpr int64_t kMostHeldBytes =
+    kMostHeldFactors * nvidia::kWarpThreads * kRowAlignment;
+inline constexpr bool holdsFactors(int64_t rowBytes) {
+  return rowBytes <= kRowWarps * kMostHeldBytes;
+}
 inline constexpr int64_t getDividedRowTeamWarps(int64_t rowBytes) {
   int64_t warps = 1;
-  while (warps < kRowWarps &&
-         warps * kMostHeldFactors * nvidia::kWarpThreads * kRowAlignment <
-             rowBytes)
+  while (warps < kRowWarps && warps * kMostHeldBytes < rowBytes)
     warps *= 2;
   return warps;
 }

@@ -38,9 +38,6 @@ private:
   KernelBuilder &b;
   Value addend, result;
   AddendCopySizes<Value> sizes;
-  /// Elements that a thread takes at once: rows begin at multiples of 16 bytes,
-  /// but may end anywhere.
-  int64_t chunk;
 };
 } // namespace
 
@@ -52,10 +49,6 @@ AddendCopyBuilder::AddendCopyBuilder(KernelBuilder &b,
                                          AddendCopySizes<Value>::members()))
     sizes.*to = ShapedType::isDynamic(known.*from) ? b.getSize(parameter++)
                                                    : b.i64(known.*from);
-  constexpr int64_t kWords = kVectorBytes / kWordBytes;
-  const bool isWhole =
-      ShapedType::isStatic(known.columns) && known.columns % kWords == 0;
-  chunk = isWhole ? kWords : 1;
 }
 
 void AddendCopyBuilder::build() {
@@ -71,6 +64,7 @@ void AddendCopyBuilder::build() {
   });
 }
 
+/// Rows begin at multiples of 16 bytes, but may end anywhere.
 void AddendCopyBuilder::copyRow(Value group, Value row) {
   auto getBegin = [&](Value pointer, Value rowStride, Value groupStride) {
     Value element = b.add(b.mul(group, groupStride), b.mul(row, rowStride));
@@ -78,16 +72,17 @@ void AddendCopyBuilder::copyRow(Value group, Value row) {
   };
   Value from = getBegin(addend, sizes.addendRow, sizes.addendGroup);
   Value to = getBegin(result, sizes.resultRow, sizes.resultGroup);
-  const int64_t bytes = chunk * kWordBytes;
-  Type type = b.getI32Type();
-  if (chunk > 1)
-    type = b.getWordsType();
-  b.createFor(b.getThread(), b.divU(sizes.columns, chunk), kThreads,
-              [&](Value index) {
-                Value offset = b.mul(index, bytes);
-                b.store(b.load(type, b.offsetBytes(from, offset), bytes),
-                        b.offsetBytes(to, offset), bytes);
-              });
+  auto copy = [&](Value first, Value end, Type type, int64_t bytes) {
+    b.createFor(b.add(first, b.getThread()), end, kThreads, [&](Value index) {
+      Value offset = b.mul(index, bytes);
+      b.store(b.load(type, b.offsetBytes(from, offset), bytes),
+              b.offsetBytes(to, offset), bytes);
+    });
+  };
+  constexpr int64_t kVectorWords = kVectorBytes / kWordBytes;
+  Value vectors = b.divU(sizes.columns, kVectorWords);
+  copy(b.i64(0), vectors, b.getWordsType(), kVectorBytes);
+  copy(b.mul(vectors, kVectorWords), sizes.columns, b.getI32Type(), kWordBytes);
 }
 
 void fp8moe::launchAddendCopy(Location loc, Value addend, Value result,

@@ -286,6 +286,15 @@ void HopperMatmulLaunch::launchCopy(const Operands &operands, Value blocks,
                    condition, lowering);
 }
 
+/// Kernels that do not read the addend know nothing of its strides.
+static void dropAddend(GroupedMatmulProblem &problem,
+                       GroupedMatmulSizes<OpFoldResult> &sizes) {
+  problem.sizes.addendRow = problem.sizes.addendGroup = 0;
+  OpFoldResult zero =
+      IntegerAttr::get(IndexType::get(problem.aType.getContext()), 0);
+  sizes.addendRow = sizes.addendGroup = zero;
+}
+
 /// The f32 products of the parts of a dense contraction, and their sum.
 void HopperMatmulLaunch::launchSplits(const Operands &operands,
                                       const HopperMatmulConfig &config,
@@ -319,10 +328,9 @@ void HopperMatmulLaunch::launchSplits(const Operands &operands,
   GroupedMatmulSizes<OpFoldResult> sizesOfParts = sizes;
   problemOfParts.resultType = builder.getF32Type();
   problemOfParts.accumulates = false;
-  sizesOfParts.resultRow = sizesOfParts.addendRow = zero;
-  for (auto member : {&GroupedMatmulSizes<int64_t>::resultRow,
-                      &GroupedMatmulSizes<int64_t>::addendRow})
-    problemOfParts.sizes.*member = 0;
+  dropAddend(problemOfParts, sizesOfParts);
+  sizesOfParts.resultRow = zero;
+  problemOfParts.sizes.resultRow = 0;
   launchTile(problemOfParts, sizesOfParts, ofParts, config, partialSums, blocks,
              condition);
 
@@ -379,6 +387,11 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
             "the matmul kernel takes at least one group");
   Value isNotEmpty =
       createIsNotEmpty({sizes.rows, sizes.columns, sizes.groups});
+  // Only the copy needs strides of what is not loaded.
+  GroupedMatmulProblem ofTiles = problem;
+  GroupedMatmulSizes<OpFoldResult> sizesOfTiles = sizes;
+  if (!loadsAddend(problem))
+    dropAddend(ofTiles, sizesOfTiles);
   SmallVector<Value> choice =
       createLeastWaves(builder, op.getLoc(), alternatives, sizes, blocks);
   for (auto [alternative, isChosen] : llvm::zip_equal(alternatives, choice)) {
@@ -391,8 +404,8 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
     }
     if (addsInMemory(problem))
       launchCopy(*operands, blocks, condition);
-    launchTile(problem, sizes, *operands, alternative.config, partialSums,
-               blocks, condition);
+    launchTile(ofTiles, sizesOfTiles, *operands, alternative.config,
+               partialSums, blocks, condition);
   }
   return success();
 }

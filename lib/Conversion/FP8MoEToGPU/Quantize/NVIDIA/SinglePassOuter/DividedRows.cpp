@@ -53,8 +53,10 @@ private:
   int64_t countChunks() const {
     return llvm::divideCeil(k.tile.rowBytes, getTeamBytes());
   }
+  /// Factors that stay in registers: of all chunks, or of none, as loading the
+  /// others would take registers, too.
   int64_t countHeld() const {
-    return std::min(countChunks(), kMostHeldFactors);
+    return holdsFactors(k.tile.rowBytes) ? countChunks() : 0;
   }
   bool holdsProducts() const { return countChunks() <= kMostHeldProducts; }
   /// Whether every lane has its chunk `i`.

@@ -443,10 +443,12 @@ static constexpr RoleRegisters kOneAxisRegisters = {
     /*rows=*/0};
 static_assert(kOneAxisRegisters.getSum() <= 4 * kOneAxisRegisters.launch);
 
-static const RoleRegisters &getRoleRegisters(bool hasRows, bool divided) {
-  if (!hasRows)
+static const RoleRegisters &getRoleRegisters(const SinglePassOuterTile &tile,
+                                             bool divided) {
+  if (!tile.hasRows())
     return kOneAxisRegisters;
-  return divided ? kDividedBothAxesRegisters : kBothAxesRegisters;
+  return divided && holdsFactors(tile.rowBytes) ? kDividedBothAxesRegisters
+                                                : kBothAxesRegisters;
 }
 
 gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
@@ -466,7 +468,7 @@ gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
   SinglePassOuterKernel kernel(b, problem, tile, rowOutput);
   kernel.initialize(b.getSize(numSlots));
 
-  RoleRegisters r = getRoleRegisters(tile.hasRows(), problem.divided);
+  RoleRegisters r = getRoleRegisters(tile, problem.divided);
   auto setRegisters = [&](int64_t registers) {
     createSetRegisters(b, registers, registers > r.launch);
   };
