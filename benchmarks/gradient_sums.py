@@ -12,9 +12,9 @@ addition of the bf16 ones to f32, a copy of as many bytes as an addition in plac
 deep_gemm, DeepGEMM's K-grouped FP8 matmul (https://github.com/deepseek-ai/DeepGEMM), which adds in f32, promoted, and has operands
 of its own quantization, 128 positions of the contraction a scale. Groups are multiples of 128, as it needs them.
 
-    python3 benchmarks/gradient_sums.py --ir > build/benchmarks/gradient_sums.mlir
-    fp8moe-compile build/benchmarks/gradient_sums.mlir --target=sm_90a -o build/benchmarks/gradient_sums
-    python3 benchmarks/gradient_sums.py build/benchmarks/gradient_sums/sm_90a
+    python3 benchmarks/gradient_sums.py --ir > build/gradient_sums.mlir
+    fp8moe-compile build/gradient_sums.mlir --target=sm_90a -o build/gradient_sums
+    python3 benchmarks/gradient_sums.py build/gradient_sums/sm_90a
 
 Sums are first compared bit for bit with those that torch makes of the f32 gradient; a wrong one is reported and not timed.
 timing.py says how time is measured.
@@ -38,8 +38,8 @@ SHAPES = [  # tokens, N, K, experts, groups
     (16640, 8192, 5120, 16, "jagged"),
 ]
 PROGRAMS = {"bf16": dict(result="bf16"), "f32": dict(result="f32"), "sum": dict(result="f32", adds=True)}
-# Of e4m3, in the mean: no rival's sums are further from float64's.
-LARGEST_ERROR = 0.06
+# Of DeepGEMM's sums, ||sums - exact|| / ||exact||. Quantizing normally distributed operands to e4m3 makes 0.038 (docs/quantized-once.md).
+DEEPGEMM_TOLERANCE = 0.06
 
 
 def print_ir(shapes):
@@ -104,7 +104,7 @@ class Sums(Gradient):
         run(sums)
         for g, start, end in self.groups():
             exact = tensors[0][start:end].t().double() @ tensors[1][start:end].double()
-            if not (sums[g].double() - exact).norm() <= LARGEST_ERROR * exact.norm():
+            if not (sums[g].double() - exact).norm() <= DEEPGEMM_TOLERANCE * exact.norm():
                 raise SystemExit(f"DeepGEMM: group {g} of {name_of(self.shape)} is wrong")
         return run
 
@@ -117,6 +117,7 @@ class Sums(Gradient):
             self.program("f32", self.other, accumulation)()
             expected, before = self.total + self.other, self.total.clone()
             self.other.fill_(float("nan"))
+            # "elsewhere" first: "in place" overwrites the total that it reads.
             for name in names:
                 runs[name]()
                 is_right = torch.equal(self.other if name == "elsewhere" else self.total, expected)

@@ -81,7 +81,7 @@ def matmul_ir(mode, shape):
     name, extent = grouped_matmul.name_of(shape), tokens
     sizes = dict(name=name, n=n, k=k, experts=experts)
     if mode == "gradient":
-        text = grouped_matmul.gradient_ir(mode, sizes)
+        text = grouped_matmul.gradient_ir("gradient", sizes)
         extent = grouped_matmul.padded_extent(tokens, experts)
     else:
         text = grouped_matmul.FORWARD_IR.format(accumulation="fast", **sizes)

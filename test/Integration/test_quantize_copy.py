@@ -78,8 +78,12 @@ VARIANTS = [
     tokens("tokens_e4m3_pow2_2048", "e4m3", True, 128, count=6),
     tokens("tokens_e4m3_none_5136", "e4m3", False, 128, count=4),
     tokens("tokens_e4m3_pow2_7168", "e4m3", True, 128, count=4),
+    tokens("tokens_e4m3_pow2_14336", "e4m3", True, 128, count=3),
+    tokens("tokens_e4m3_none_8192", "e4m3", False, 128, count=3),
     matrix("matrix_e4m3_pow2_512", "e4m3", True, (1, 16, 33, 96, 300)),
     matrix("matrix_e5m2_pow2_3600", "e5m2", True, (16, 47)),
+    matrix("matrix_e5m2_none_20480", "e5m2", False, (16, 47)),
+    matrix("matrix_e5m2_pow2_28672", "e5m2", True, (16, 33)),
     experts("experts_e4m3_pow2_272", "e4m3", True, ((1, 33), (3, 64), (5, 100), (2, 16), (0, 8))),
     experts("experts_e4m3_none_1408", "e4m3", False, ((2, 96), (3, 47))),
 ]

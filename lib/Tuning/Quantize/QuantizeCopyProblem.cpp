@@ -61,8 +61,8 @@ public:
   StringRef getSweepPrefix() const override { return "c"; }
   StringRef describeKernels(Operation *) const override {
     return "there are kernels for bf16 of rank 2 or 3 whose slices are "
-           "contiguous in input and data, and of 16 to 28672 elements (16384 "
-           "with rounding none), a multiple of 16 (of 32 from 7169 on, of 64 "
+           "contiguous in input and data, and of 16 to 28672 elements, a "
+           "multiple of 16 (of 32 from 7169 on, of 64 "
            "from 14337 on), with a copy that is contiguous along another "
            "dimension, and of rank 2 may have groups along that one, padded to "
            "multiples of 32";

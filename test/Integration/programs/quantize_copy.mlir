@@ -68,6 +68,30 @@ func.func @tokens_e4m3_pow2_7168(
   return %q, %copy, %s : tensor<?x7168x!fp8moe.e4m3>, tensor<?x7168x!fp8moe.e4m3, #padded_128>, tensor<?xf32>
 }
 
+func.func @tokens_e4m3_pow2_14336(
+      %x: tensor<?x14336xbf16> {fp8moe.name = "x"}, %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x14336x!fp8moe.e4m3> {fp8moe.name = "q"},
+          tensor<?x14336x!fp8moe.e4m3, #padded_128> {fp8moe.name = "copy"},
+          tensor<?xf32> {fp8moe.name = "s"}) {
+  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+      : tensor<?x14336xbf16> -> tensor<?x14336x!fp8moe.e4m3>, tensor<?xf32>
+  %copy = fp8moe.relayout %q groups(%offsets : tensor<?xi32>)
+      : tensor<?x14336x!fp8moe.e4m3> -> tensor<?x14336x!fp8moe.e4m3, #padded_128>
+  return %q, %copy, %s : tensor<?x14336x!fp8moe.e4m3>, tensor<?x14336x!fp8moe.e4m3, #padded_128>, tensor<?xf32>
+}
+
+func.func @tokens_e4m3_none_8192(
+      %x: tensor<?x8192xbf16> {fp8moe.name = "x"}, %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x8192x!fp8moe.e4m3> {fp8moe.name = "q"},
+          tensor<?x8192x!fp8moe.e4m3, #padded_128> {fp8moe.name = "copy"},
+          tensor<?xf32> {fp8moe.name = "s"}) {
+  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding none
+      : tensor<?x8192xbf16> -> tensor<?x8192x!fp8moe.e4m3>, tensor<?xf32>
+  %copy = fp8moe.relayout %q groups(%offsets : tensor<?xi32>)
+      : tensor<?x8192x!fp8moe.e4m3> -> tensor<?x8192x!fp8moe.e4m3, #padded_128>
+  return %q, %copy, %s : tensor<?x8192x!fp8moe.e4m3>, tensor<?x8192x!fp8moe.e4m3, #padded_128>, tensor<?xf32>
+}
+
 func.func @matrix_e4m3_pow2_512(%x: tensor<?x512xbf16> {fp8moe.name = "x"})
       -> (tensor<?x512x!fp8moe.e4m3> {fp8moe.name = "q"},
           tensor<?x512x!fp8moe.e4m3, #columns> {fp8moe.name = "copy"},
@@ -86,6 +110,26 @@ func.func @matrix_e5m2_pow2_3600(%x: tensor<?x3600xbf16> {fp8moe.name = "x"})
       : tensor<?x3600xbf16> -> tensor<?x3600x!fp8moe.e5m2>, tensor<?xf32>
   %copy = fp8moe.relayout %q : tensor<?x3600x!fp8moe.e5m2> -> tensor<?x3600x!fp8moe.e5m2, #columns>
   return %q, %copy, %s : tensor<?x3600x!fp8moe.e5m2>, tensor<?x3600x!fp8moe.e5m2, #columns>, tensor<?xf32>
+}
+
+func.func @matrix_e5m2_none_20480(%x: tensor<?x20480xbf16> {fp8moe.name = "x"})
+      -> (tensor<?x20480x!fp8moe.e5m2> {fp8moe.name = "q"},
+          tensor<?x20480x!fp8moe.e5m2, #columns> {fp8moe.name = "copy"},
+          tensor<?xf32> {fp8moe.name = "s"}) {
+  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding none
+      : tensor<?x20480xbf16> -> tensor<?x20480x!fp8moe.e5m2>, tensor<?xf32>
+  %copy = fp8moe.relayout %q : tensor<?x20480x!fp8moe.e5m2> -> tensor<?x20480x!fp8moe.e5m2, #columns>
+  return %q, %copy, %s : tensor<?x20480x!fp8moe.e5m2>, tensor<?x20480x!fp8moe.e5m2, #columns>, tensor<?xf32>
+}
+
+func.func @matrix_e5m2_pow2_28672(%x: tensor<?x28672xbf16> {fp8moe.name = "x"})
+      -> (tensor<?x28672x!fp8moe.e5m2> {fp8moe.name = "q"},
+          tensor<?x28672x!fp8moe.e5m2, #columns> {fp8moe.name = "copy"},
+          tensor<?xf32> {fp8moe.name = "s"}) {
+  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+      : tensor<?x28672xbf16> -> tensor<?x28672x!fp8moe.e5m2>, tensor<?xf32>
+  %copy = fp8moe.relayout %q : tensor<?x28672x!fp8moe.e5m2> -> tensor<?x28672x!fp8moe.e5m2, #columns>
+  return %q, %copy, %s : tensor<?x28672x!fp8moe.e5m2>, tensor<?x28672x!fp8moe.e5m2, #columns>, tensor<?xf32>
 }
 
 func.func @experts_e4m3_pow2_272(%x: tensor<?x272x?xbf16, #kn> {fp8moe.name = "x"})

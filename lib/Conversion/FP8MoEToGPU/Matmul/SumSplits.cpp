@@ -60,10 +60,7 @@ SplitSumBuilder::SplitSumBuilder(KernelBuilder &b, const SplitSum &sum,
   if (sum.addend)
     addend = b.getPointer(2);
   unsigned parameter = 0;
-  for (auto [from, to] : llvm::zip_equal(SplitSizes<int64_t>::members(),
-                                         SplitSizes<Value>::members()))
-    sizes.*to = ShapedType::isDynamic(known.*from) ? b.getSize(parameter++)
-                                                   : b.i64(known.*from);
+  sizes = bindSizes(b, known, parameter);
 }
 
 void SplitSumBuilder::build() {

@@ -17,8 +17,8 @@ namespace mlir::fp8moe {
 struct HopperCalibration {
   llvm::StringRef chip;
 
-  /// Registers beside the accumulators in the loop, in the epilogue, and those
-  /// of one that also loads what it accumulates into.
+  /// Registers beside the accumulators in the loop and in the epilogue, and how
+  /// many more an epilogue takes that loads what it accumulates into.
   Figure<int64_t> loopRegisters, epilogueRegisters, addendRegisters;
 
   /// Part of the data sheet's rate that is left at the power limit, for a tile

@@ -38,6 +38,13 @@ static constexpr int64_t kMostRowStages = 4 * kRowWarps;
 static constexpr int64_t kMostStages = 9;
 static constexpr int64_t kLeastStages = 7;
 
+void SinglePassOuterTile::setRows(int64_t bytes, bool divided) {
+  rowWarps = kRowWarps;
+  rowBytes = bytes;
+  if (divided)
+    rowTeamWarps = single_pass_outer::getDividedRowTeamWarps(bytes);
+}
+
 std::optional<SinglePassOuterTile>
 fp8moe::getBothAxesOuterTile(int64_t rowBytes, bool divided,
                              const TargetInfo &target) {
@@ -45,10 +52,7 @@ fp8moe::getBothAxesOuterTile(int64_t rowBytes, bool divided,
       rowBytes % single_pass_outer::kRowAlignment)
     return std::nullopt;
   SinglePassOuterTile tile;
-  tile.rowWarps = kRowWarps;
-  tile.rowBytes = rowBytes;
-  if (divided)
-    tile.rowTeamWarps = single_pass_outer::getDividedRowTeamWarps(rowBytes);
+  tile.setRows(rowBytes, divided);
   for (tile.stages = kMostStages; tile.stages >= kLeastStages; --tile.stages)
     for (tile.rowStages = kMostRowStages; tile.rowStages >= kLeastRowStages;
          --tile.rowStages)

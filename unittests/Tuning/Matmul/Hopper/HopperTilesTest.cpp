@@ -295,6 +295,22 @@ TEST(HopperTilesTest, InnermostColumnsComeInBoxes) {
     EXPECT_EQ(tile.config.columns % 64, 0);
 }
 
+/// TMA adds f32, so only bf16 addends take registers beside the accumulators.
+TEST(HopperTilesTest, AddendsThatAreLoadedTakeRegisters) {
+  auto hasWide = [](int64_t resultBytes) {
+    MatmulWork work = gradient(33792, 4096, 7168, 8);
+    work.accumulates = true;
+    work.resultBytes = resultBytes;
+    return llvm::any_of(
+        rankMatmulTiles(work, getH200()), [](const MatmulTileCost &tile) {
+          return tile.config.kind == WgmmaSchedule::PingPong &&
+                 tile.config.rows == 128 && tile.config.columns == 160;
+        });
+  };
+  EXPECT_TRUE(hasWide(/*resultBytes=*/4));
+  EXPECT_FALSE(hasWide(/*resultBytes=*/2));
+}
+
 /// bf16, us on an H200 (2026-11-26): the first product 58 with 128x160, 96
 /// tiles for 132 multiprocessors, and 51 with 128x144, 128 tiles; the second
 /// one 92 with 128x256, 112 tiles, and 80 with 128x112 or 128x224.

@@ -32,10 +32,13 @@ struct SinglePassOuterTile {
   /// columns only; the bytes of a row of the input, and how many of them are in
   /// shared memory at once.
   int64_t rowWarps = 0;
-  /// Warps that take a row together.
-  int64_t rowTeamWarps = 1;
   int64_t rowBytes = 0;
   int64_t rowStages = 0;
+  /// Warps that take a row together; more than one only where rows are divided.
+  int64_t rowTeamWarps = 1;
+
+  /// The warps of rows of so many bytes.
+  void setRows(int64_t bytes, bool divided);
 
   static constexpr int64_t kTeamWarps = 4;
 
@@ -100,10 +103,9 @@ inline constexpr int64_t kRowNumberBytes = 4;
 /// not faster: in one run on an NVIDIA H200 both took 111 us for 16640x5120 in
 /// 16 groups.
 inline constexpr int64_t kRowWarps = 4;
-/// Factors of a divided row stay in registers: 16 bytes of them, a chunk, four
-/// registers, as many times for each lane, of the 80 that it has. Teams are as
-/// small as that allows. All warps of rows share longer rows, whose factors are
-/// loaded whenever they are needed.
+/// Most chunks of 16 bytes of factors that a lane keeps in registers: 8 take 32
+/// of its 80. A divided row has the smallest team that holds its factors so;
+/// longer rows have all warps, which load factors at each use.
 inline constexpr int64_t kMostHeldFactors = 8;
 inline constexpr int64_t kMostHeldBytes =
     kMostHeldFactors * nvidia::kWarpThreads * kRowAlignment;

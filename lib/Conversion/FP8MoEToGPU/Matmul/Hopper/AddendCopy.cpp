@@ -20,8 +20,8 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Threads of a block, and blocks for each multiprocessor: 32 KiB are on their
-/// way to it at a time.
+/// Threads of a block, and blocks for each multiprocessor: with 16 bytes a
+/// thread 32 KiB are on their way to it.
 static constexpr int64_t kThreads = 256;
 static constexpr int64_t kBlocksPerMultiprocessor = 8;
 
@@ -45,12 +45,11 @@ AddendCopyBuilder::AddendCopyBuilder(KernelBuilder &b,
                                      const AddendCopySizes<int64_t> &known)
     : b(b), addend(b.getPointer(0)), result(b.getPointer(1)) {
   unsigned parameter = 0;
-  for (auto [from, to] : llvm::zip_equal(AddendCopySizes<int64_t>::members(),
-                                         AddendCopySizes<Value>::members()))
-    sizes.*to = ShapedType::isDynamic(known.*from) ? b.getSize(parameter++)
-                                                   : b.i64(known.*from);
+  sizes = bindSizes(b, known, parameter);
 }
 
+/// Equal addresses mean equal strides: the runtime lets an output be in the
+/// memory of an input of the same type only.
 void AddendCopyBuilder::build() {
   auto getAddress = [&](Value pointer) -> Value {
     return LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
@@ -87,7 +86,7 @@ void AddendCopyBuilder::copyRow(Value group, Value row) {
 
 void fp8moe::launchAddendCopy(Location loc, Value addend, Value result,
                               const AddendCopySizes<OpFoldResult> &sizes,
-                              Value blocks, Value condition,
+                              Value multiprocessors, Value condition,
                               ProgramLowering &lowering) {
   OpBuilder builder = lowering.getBuilder();
   AddendCopySizes<int64_t> known;
@@ -114,7 +113,7 @@ void fp8moe::launchAddendCopy(Location loc, Value addend, Value result,
   auto index = [&](int64_t value) {
     return materializeSize(builder, loc, builder.getIndexAttr(value));
   };
-  Value grid = arith::MulIOp::create(builder, loc, blocks,
+  Value grid = arith::MulIOp::create(builder, loc, multiprocessors,
                                      index(kBlocksPerMultiprocessor));
   arguments.push_back(grid);
   plan::LaunchOp::create(builder, loc, kernel,

@@ -31,10 +31,11 @@ template <typename T> struct AddendCopySizes {
 };
 
 /// Launches a copy of f32 `addend` to `result`. Where both are the same memory
-/// the kernel ends at once. `blocks` (index) is the number of multiprocessors.
+/// the kernel ends at once. `multiprocessors` (index) is their number.
 void launchAddendCopy(Location loc, Value addend, Value result,
-                      const AddendCopySizes<OpFoldResult> &sizes, Value blocks,
-                      Value condition, ProgramLowering &lowering);
+                      const AddendCopySizes<OpFoldResult> &sizes,
+                      Value multiprocessors, Value condition,
+                      ProgramLowering &lowering);
 
 } // namespace mlir::fp8moe
 

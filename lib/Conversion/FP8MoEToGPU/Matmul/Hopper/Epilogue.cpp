@@ -309,9 +309,10 @@ void MatmulEpilogue::stageBox(const Tile &tile, const RowBlock &rows,
   }
 }
 
-/// Sums of f32 in words.
+/// Adds f32 values that are held as words.
 static Value addFloats(KernelBuilder &b, Value lhs, Value rhs) {
-  auto floats = VectorType::get(4, b.getF32Type());
+  auto floats =
+      VectorType::get(kSwizzleChunkBytes / sizeof(float), b.getF32Type());
   auto toFloats = [&](Value words) -> Value {
     return LLVM::BitcastOp::create(b, floats, words);
   };
@@ -319,10 +320,11 @@ static Value addFloats(KernelBuilder &b, Value lhs, Value rhs) {
   return LLVM::BitcastOp::create(b, b.getWordsType(), sum);
 }
 
-/// Writes a box from shared memory to the result.
+/// Writes a box from shared memory to the result, or adds it there
+/// (addsInMemory).
 void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
                               int64_t firstColumn, Value box) {
-  auto copyBox = [&] {
+  auto storeWhole = [&] {
     b.createIf(isLeader, [&] {
       SmallVector<Value> coordinates{b.add(tile.column, firstColumn), rows.row};
       if (tile.split)
@@ -339,22 +341,22 @@ void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
       store(b, kernel.mapResult, coordinates, kernel.getShared(box), priority);
     });
   };
-  auto copy = [&] {
+  auto storeAny = [&] {
     if (!rows.rowsLeft) {
-      copyBox();
+      storeWhole();
       return;
     }
-    b.createIf(b.lessEqual(b.i32(ResultBox::kRows), rows.rowsLeft), copyBox,
+    b.createIf(b.lessEqual(b.i32(ResultBox::kRows), rows.rowsLeft), storeWhole,
                [&] { storeRows(tile, rows, firstColumn, box); });
   };
   // Nothing is added where there is no product.
   if (addsInMemory(kernel.problem))
-    b.createIf(b.bitXor(tile.isZero, b.i1(true)), copy);
+    b.createIf(b.bitXor(tile.isZero, b.i1(true)), storeAny);
   else
-    copy();
+    storeAny();
 }
 
-/// Writes the group's rows of a box, 16 bytes a lane at a time.
+/// Writes, or adds, the group's rows of a box, 16 bytes a lane at a time.
 void MatmulEpilogue::storeRows(const Tile &tile, const RowBlock &rows,
                                int64_t firstColumn, Value box) {
   int64_t resultBytes = kernel.problem.getResultBytes();

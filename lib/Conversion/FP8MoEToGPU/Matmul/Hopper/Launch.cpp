@@ -69,6 +69,8 @@ private:
                   const Operands &operands, const HopperMatmulConfig &config,
                   Value partialSums, Value blocks, Value condition);
   void launchCopy(const Operands &operands, Value blocks, Value condition);
+  void dropAddend(GroupedMatmulProblem &problem,
+                  GroupedMatmulSizes<OpFoldResult> &sizes);
   void launchSplits(const Operands &operands, const HopperMatmulConfig &config,
                     Value partialSums, Value blocks, Value condition);
   Value createPartialSums(ArrayRef<MatmulAlternative> alternatives,
@@ -287,12 +289,10 @@ void HopperMatmulLaunch::launchCopy(const Operands &operands, Value blocks,
 }
 
 /// Kernels that do not read the addend know nothing of its strides.
-static void dropAddend(GroupedMatmulProblem &problem,
-                       GroupedMatmulSizes<OpFoldResult> &sizes) {
+void HopperMatmulLaunch::dropAddend(GroupedMatmulProblem &problem,
+                                    GroupedMatmulSizes<OpFoldResult> &sizes) {
   problem.sizes.addendRow = problem.sizes.addendGroup = 0;
-  OpFoldResult zero =
-      IntegerAttr::get(IndexType::get(problem.aType.getContext()), 0);
-  sizes.addendRow = sizes.addendGroup = zero;
+  sizes.addendRow = sizes.addendGroup = size.constant(0);
 }
 
 /// The f32 products of the parts of a dense contraction, and their sum.

@@ -26,7 +26,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// Addresses tell.
+// The copy runs only if the two addresses differ.
 // CHECK-LABEL: gpu.func @copy_addend_0
 // CHECK-DAG:     %[[FROM:.*]] = llvm.ptrtoint
 // CHECK-DAG:     %[[TO:.*]] = llvm.ptrtoint
@@ -48,9 +48,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: gpu.func @grouped_matmul_3
 // CHECK:         nvvm.cp.async.bulk.tensor.reduce
 // CHECK:         %[[STAGED:.*]] = llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
-// CHECK:         llvm.load %[[PLACE:.*]] {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
-// CHECK:         arith.addf %{{.*}} : vector<4xf32>
-// CHECK:         llvm.store %{{.*}}, %[[PLACE]] {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK:         %[[BEFORE:.*]] = llvm.load %[[PLACE:.*]] {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-DAG:     %[[TERM:.*]] = llvm.bitcast %[[STAGED]] : vector<4xi32> to vector<4xf32>
+// CHECK-DAG:     %[[TOTAL:.*]] = llvm.bitcast %[[BEFORE]] : vector<4xi32> to vector<4xf32>
+// CHECK:         %[[SUM:.*]] = arith.addf %[[TERM]], %[[TOTAL]] : vector<4xf32>
+// CHECK:         %[[SUM_WORDS:.*]] = llvm.bitcast %[[SUM]] : vector<4xf32> to vector<4xi32>
+// CHECK:         llvm.store %[[SUM_WORDS]], %[[PLACE]] {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 
 // CHECK-LABEL: fp8moe_plan.program @gradient
 // CHECK:         %[[SUMS:.*]] = fp8moe_plan.input "arg4"

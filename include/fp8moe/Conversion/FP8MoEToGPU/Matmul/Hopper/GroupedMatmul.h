@@ -42,10 +42,10 @@ inline int64_t getMultipliedBytes(const GroupedMatmulProblem &problem) {
   return problem.hasBlockScales() ? 2 : problem.getElementBytes();
 }
 
-/// Whether f32 sums are added to what the result holds, which is what they
-/// accumulate into: as they are stored, by the L2 cache, so that nobody waits
-/// for what is added. Sums in bf16 are rounded once; so what is added to them
-/// is loaded.
+/// Whether f32 sums are added to the result in memory as they are stored, by a
+/// TMA reduction in the L2 cache, so that no thread loads the addend; the
+/// result then has to begin as the addend (AddendCopy.h). bf16 sums are rounded
+/// once, after the addition in f32, so their addend is loaded.
 inline bool addsInMemory(const GroupedMatmulProblem &problem) {
   return problem.accumulates && problem.resultType.isF32();
 }

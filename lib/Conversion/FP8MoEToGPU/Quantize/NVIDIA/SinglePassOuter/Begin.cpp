@@ -26,10 +26,6 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
-/// Named barriers that begin the producer, and all other warps.
-static constexpr int64_t kProducerBarrier = 1;
-static constexpr int64_t kOthersBarrier = 2;
-
 /// So many warps, the first ones, initialise what the producer uses.
 static constexpr int64_t kProducerInitWarps = 2;
 static constexpr int64_t kOtherInitWarps = 2;

@@ -25,10 +25,8 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
-/// Behind the named barriers with which the kernel begins, one for each team.
-static constexpr int64_t kFirstTeamBarrier = 3;
-
-/// Products that a lane keeps beside as many factors.
+/// Products that a lane keeps beside as many factors, in 16 of its registers
+/// each.
 static constexpr int64_t kMostHeldProducts = 4;
 
 namespace {
@@ -47,8 +45,8 @@ public:
   void build();
 
 private:
-  bool haveTeams() const { return k.tile.rowTeamWarps > 1; }
-  int64_t getTeams() const { return k.tile.rowWarps / k.tile.rowTeamWarps; }
+  bool hasTeams() const { return k.tile.rowTeamWarps > 1; }
+  int64_t countTeams() const { return k.tile.rowWarps / k.tile.rowTeamWarps; }
   int64_t getTeamBytes() const { return k.tile.rowTeamWarps * getWarpBytes(); }
   int64_t countChunks() const {
     return llvm::divideCeil(k.tile.rowBytes, getTeamBytes());
@@ -119,10 +117,11 @@ Value DividedRowsBuilder::getProduct(Value shared, int64_t i, Value group,
   return k.multiply(chunk, factor);
 }
 
-/// The largest magnitude of the team. Words of a row and the next are others:
-/// no warp is further ahead, as it would wait for this one there.
+/// The largest magnitude of the team. Rows alternate between two sets of words:
+/// a warp may be one row ahead, but not two, as it would have to pass the next
+/// row's barrier first.
 Value DividedRowsBuilder::combineTeam(Value magnitude, Value item) {
-  Value turn = b.bitAnd(b.divU(item, getTeams()), 1);
+  Value turn = b.bitAnd(b.divU(item, countTeams()), 1);
   b.createIf(k.isFirstLane, [&] {
     b.store(magnitude, k.getRowMagnitude(turn, warp), kWordBytes);
   });
@@ -144,21 +143,21 @@ void DividedRowsBuilder::handle(Value item, Value group, ValueRange held) {
   Value shared = waitForRow(item);
   Value largest = b.zeroWords();
   SmallVector<Value> products;
-  // Chunks that are behind the row's end repeat its last one.
   for (int64_t i : llvm::seq(countChunks())) {
     products.push_back(getProduct(shared, i, group, held));
     largest = k.math.createAbsMax(largest, products.back());
   }
   Value magnitude = getMagnitude(largest);
-  if (haveTeams()) {
+  if (hasTeams()) {
     magnitude = combineTeam(magnitude, item);
     // Now all of the team are done with the row before.
-    Value before = b.sub(item, getTeams());
+    Value before = b.sub(item, countTeams());
     loadRowIfAny(k.both(isLeader, b.lessEqual(b.i32(0), before)),
                  b.add(before, k.tile.rowStages));
   }
   if (!holdsProducts()) {
-    // Else what was loaded and multiplied would stay in registers.
+    // Keeps the compiler from reusing products of the first pass, which do not
+    // fit.
     b.syncSubgroup();
     products.clear();
   }
@@ -177,24 +176,24 @@ void DividedRowsBuilder::handle(Value item, Value group, ValueRange held) {
   // As for the release of a stage of tiles.
   createAsyncProxyFence(b);
   b.syncSubgroup();
-  if (haveTeams())
+  if (hasTeams())
     return;
   loadRowIfAny(k.isFirstLane, b.add(item, k.tile.rowStages));
   b.syncSubgroup();
 }
 
 void DividedRowsBuilder::build() {
-  b.createIf(isLeader, [&] { loadFirstRows(team, getTeams()); });
+  b.createIf(isLeader, [&] { loadFirstRows(team, countTeams()); });
   b.syncSubgroup();
   // The group of the next row, that whose factors are held, and these.
   SmallVector<Value> carried{loadGroup(team), b.i32(-1)};
   carried.append(countHeld(), b.zeroWords());
   b.createFor(
-      team, items, getTeams(), carried, [&](Value item, ValueRange carried) {
+      team, items, countTeams(), carried, [&](Value item, ValueRange carried) {
         Value group = carried[0];
         ValueRange held = carried.drop_front(2);
         // On their way while the row is waited for.
-        SmallVector<Value> next{loadGroup(b.add(item, getTeams())), group};
+        SmallVector<Value> next{loadGroup(b.add(item, countTeams())), group};
         SmallVector<Value> factors = b.createIf(
             b.equal(group, carried[1]), held.getTypes(),
             [&] { return llvm::to_vector_of<Value>(held); },

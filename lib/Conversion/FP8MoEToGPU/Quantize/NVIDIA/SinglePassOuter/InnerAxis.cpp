@@ -7,12 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The blocks of the grid take rows in turn. A warp takes a whole row: it waits
-// for the row in shared memory, goes over it twice, and then loads the row that
-// the stage is for next. So a stage needs no mbarrier "empty": who reads it
-// fills it again. The warp that waits for that row may be another one, and may
-// come before the load begins, when a parity would mean an earlier row; so the
-// number of the row is there to be read.
+// The blocks of the grid take rows in turn. A warp takes a whole row that is
+// not divided (divided ones are in DividedRows.cpp): it waits for the row in
+// shared memory, goes over it twice, and then loads the row that the stage is
+// for next. What follows holds for both. A stage needs no mbarrier "empty": who
+// reads it fills it again. The warp that waits for that row may be another one,
+// and may come before the load begins, when a parity would mean an earlier row;
+// so the number of the row is there to be read.
 //
 // Rows and tiles read the same tensor, each all of it. What one has read the
 // other finds in the L2 cache if it comes soon enough; so neither goes far

@@ -146,6 +146,11 @@ struct PanelRecord {
 /// Who has loaded everything is so far, beyond all rows.
 constexpr int64_t kAllRead = (int64_t(1) << 31) - 1;
 
+/// Named barriers: those that begin the producer, and all other warps; from the
+/// last one on, one for each team of rows.
+constexpr int64_t kProducerBarrier = 1, kOthersBarrier = 2,
+                  kFirstTeamBarrier = 3;
+
 /// Bytes that a lane reads or writes at once.
 constexpr int64_t kChunkBytes = 16;
 /// So many are in a line.

@@ -419,12 +419,9 @@ static SinglePassOuterTile getSinglePassOuterTile(const QuantizeConfig &config,
                                                   bool divided) {
   SinglePassOuterTile tile;
   tile.stages = config.stages;
-  tile.rowBytes = config.rowBytes;
-  tile.rowStages = config.rowStages;
   if (config.method == QuantizeMethod::SinglePassBothAxes) {
-    tile.rowWarps = kRowWarps;
-    if (divided)
-      tile.rowTeamWarps = getDividedRowTeamWarps(tile.rowBytes);
+    tile.setRows(config.rowBytes, divided);
+    tile.rowStages = config.rowStages;
   }
   return tile;
 }
