@@ -112,8 +112,8 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
 
     With `accumulate(%c : type)`, of the result's type, that f32 is added to `f32(c)` (rounded
     to f32) before it is converted: gradients of several microbatches add up without a
-    kernel of their own. (On Hopper an f32 `c` that is not where the result lies is copied
-    there first.) Where no product is (rows of no group, empty groups) the result
+    kernel of their own. (A GPU may copy an f32 `c` first that is not where the result lies.)
+    Where no product is (rows of no group, empty groups) the result
     is `c`. The result is a new tensor; in an artifact it may have the memory of an argument `c`.
 
     `precision` says which matmul of a model this is, and whether it is worth FP8: bf16
