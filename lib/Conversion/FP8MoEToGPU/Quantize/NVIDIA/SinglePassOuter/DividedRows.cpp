@@ -25,8 +25,8 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
-/// Products that a lane keeps beside as many factors, in 16 of its registers
-/// each.
+/// Chunks of products that a lane keeps beside as many of factors: 16 of its
+/// registers for each of both.
 static constexpr int64_t kMostHeldProducts = 4;
 
 namespace {
