@@ -91,14 +91,13 @@ void fp8moe::launchAddendCopy(Location loc, Value addend, Value result,
   OpBuilder builder = lowering.getBuilder();
   AddendCopySizes<int64_t> known;
   SmallVector<int64_t> numbers;
-  SmallVector<Value> arguments{addend, result};
+  SmallVector<OpFoldResult> arguments;
   for (auto [from, to] :
        llvm::zip_equal(AddendCopySizes<OpFoldResult>::members(),
                        AddendCopySizes<int64_t>::members())) {
     known.*to = getStaticSize(sizes.*from);
     numbers.push_back(known.*to);
-    if (ShapedType::isDynamic(known.*to))
-      arguments.push_back(materializeSize(builder, loc, sizes.*from));
+    arguments.push_back(sizes.*from);
   }
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       "copy_addend", {builder.getDenseI64ArrayAttr(numbers)},
@@ -110,13 +109,9 @@ void fp8moe::launchAddendCopy(Location loc, Value addend, Value result,
         KernelBuilder b(loc, module, name, signature, hooks);
         AddendCopyBuilder(b, known).build();
       });
-  auto index = [&](int64_t value) {
-    return materializeSize(builder, loc, builder.getIndexAttr(value));
-  };
-  Value grid = arith::MulIOp::create(builder, loc, multiprocessors,
-                                     index(kBlocksPerMultiprocessor));
-  arguments.push_back(grid);
-  plan::LaunchOp::create(builder, loc, kernel,
-                         ValueRange{grid, index(1), index(1)}, {kThreads, 1, 1},
-                         /*sharedBytes=*/0, arguments, condition);
+  SizeBuilder size(builder, loc);
+  OpFoldResult blocks =
+      size.mul(multiprocessors, size.constant(kBlocksPerMultiprocessor));
+  lowering.createLaunch(loc, kernel, blocks, kThreads, {addend, result},
+                        arguments, condition);
 }

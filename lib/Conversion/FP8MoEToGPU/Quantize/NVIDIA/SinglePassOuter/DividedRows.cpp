@@ -155,12 +155,10 @@ void DividedRowsBuilder::handle(Value item, Value group, ValueRange held) {
     loadRowIfAny(k.both(isLeader, b.lessEqual(b.i32(0), before)),
                  b.add(before, k.tile.rowStages));
   }
-  if (!holdsProducts()) {
-    // Keeps the compiler from reusing products of the first pass, which do not
-    // fit.
+  // Keeps the compiler from reusing products of the first pass, which do not
+  // fit.
+  if (!holdsProducts())
     b.syncSubgroup();
-    products.clear();
-  }
   Value scale = k.math.createScale(magnitude);
   b.createIf(isLeader, [&] { storeScale(item, scale); });
   Value output = getOutput(item);
