@@ -16,6 +16,11 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
+/// Columns that are shifted at once, with one branch for all of them, so that
+/// shuffles of one overlap with those of another. All four of a cell of bf16
+/// would be 1% to 4% faster, but spill with divisors or beside rows.
+static constexpr size_t kColumnsAtOnce = 2;
+
 ColumnStores::ColumnStores(SinglePassOuterKernel &kernel)
     : k(kernel), b(kernel.b) {
   position = b.remU(k.lane, kCellLanes);
@@ -136,92 +141,126 @@ Value ColumnStores::mergeAbove(Value pair) {
   return b.permuteBytes(pair, b.shuffleXor(pair, 1), selector);
 }
 
-/// The window of a column, whose cell above that of the first lane is in lanes
-/// of `above`.
-SmallVector<Value> ColumnStores::createWindow(ArrayRef<Value> words,
-                                              Value above, int64_t column,
-                                              Value shift) {
+/// The windows of columns from number `first` of the cell on. The cells above
+/// those of the first lanes are in lanes of `above`, a word for two columns.
+CellWords ColumnStores::createWindows(ArrayRef<SmallVector<Value>> words,
+                                      size_t first, ArrayRef<Value> above,
+                                      ArrayRef<StoredColumn> columns) {
   Value isFirst = b.equal(position, 0);
   Value laneAbove = b.maxS(b.sub(k.lane, 1), 0);
   Value groupLane = b.sub(k.lane, position);
   auto getWordsAbove = [&](int64_t begin, int64_t end) {
     SmallVector<Value> result;
-    for (int64_t i : llvm::seq(begin, end)) {
-      Value lane = b.add(groupLane, 2 * i + column % 2);
-      result.push_back(b.select(isFirst, b.shuffleIndex(above, lane),
-                                b.shuffleIndex(words[i], laneAbove)));
+    for (auto [i, own] : llvm::enumerate(words)) {
+      size_t column = first + i;
+      for (int64_t word : llvm::seq(begin, end)) {
+        Value lane = b.add(groupLane, 2 * word + column % 2);
+        result.push_back(b.select(isFirst,
+                                  b.shuffleIndex(above[column / 2], lane),
+                                  b.shuffleIndex(own[word], laneAbove)));
+      }
     }
     return result;
   };
-  auto anyBeyond = [&](int64_t bytes) {
-    return b.voteAny(b.less(b.i32(bytes), shift));
-  };
-  return b.createIf(
-      anyBeyond(0), ValueRange(words).getTypes(),
-      [&] {
-        // Short shifts need the last words above only.
-        constexpr int64_t kShort = kChunkBytes / 2;
-        constexpr int64_t kWords = kChunkBytes / kWordBytes;
-        SmallVector<Value> before = b.createIf(
-            anyBeyond(kShort),
-            ValueRange(words.take_front(kWords / 2)).getTypes(),
-            [&] { return getWordsAbove(0, kWords / 2); },
-            [&] { return SmallVector<Value>(kWords / 2, b.i32(0)); });
-        before.append(getWordsAbove(kWords / 2, kWords));
-        return createShiftedWords(b, before, words, shift);
-      },
-      [&] { return llvm::to_vector(words); });
+  // Short shifts need the last words above only.
+  constexpr int64_t kShort = kChunkBytes / 2;
+  constexpr int64_t kWords = kChunkBytes / kWordBytes, kHalf = kWords / 2;
+  Value areLong = b.i1(false);
+  for (const StoredColumn &column : columns)
+    areLong = b.bitOr(areLong, b.less(b.i32(kShort), column.shift));
+  SmallVector<Type> types(columns.size() * kHalf, b.getI32Type());
+  SmallVector<Value> firstWords = b.createIf(
+      b.voteAny(areLong), types, [&] { return getWordsAbove(0, kHalf); },
+      [&] { return SmallVector<Value>(types.size(), b.i32(0)); });
+  SmallVector<Value> lastWords = getWordsAbove(kHalf, kWords);
+  CellWords windows;
+  for (auto [i, column] : llvm::enumerate(columns)) {
+    auto before = llvm::to_vector(ArrayRef(firstWords).slice(i * kHalf, kHalf));
+    llvm::append_range(before, ArrayRef(lastWords).slice(i * kHalf, kHalf));
+    windows.push_back(createShiftedWords(b, before, words[i], column.shift));
+  }
+  return windows;
 }
 
 void ColumnStores::storeShifted(const CellWords &words, const StoredRows &rows,
                                 const ColumnSeams &seams) {
-  Value isWhole = k.both(seams.hasAbove, seams.leavesLast);
-  Value isCut = b.voteAny(k.negate(isWhole));
   Value high = b.minS(rows.high, kLines);
+  Value isFirstCut = b.voteAny(k.negate(seams.hasAbove));
+  Value isLastCut = b.voteAny(k.negate(seams.leavesLast));
   SmallVector<Value> above = llvm::map_to_vector(
       seams.above, [&](Value pair) { return mergeAbove(pair); });
-  for (auto [index, column, pointer] :
-       llvm::enumerate(words, getPointers(rows.pointer, words.size()))) {
+  SmallVector<StoredColumn> columns;
+  for (Value pointer : getPointers(rows.pointer, words.size())) {
     Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
     Value shift = k.narrow(b.bitAnd(address, kChunkBytes - 1));
     Value begin =
         b.select(seams.hasAbove, b.sub(b.i32(0), shift), b.maxS(rows.low, 0));
     Value end = b.select(seams.leavesLast, b.sub(high, shift), high);
-    storeWindows(column, createWindow(column, above[index / 2], index, shift),
-                 {pointer, shift, begin, end}, isCut);
+    columns.push_back({pointer, shift, begin, end});
+  }
+  for (size_t first = 0; first < words.size(); first += kColumnsAtOnce) {
+    ArrayRef own = ArrayRef(words).slice(first, kColumnsAtOnce);
+    ArrayRef stored = ArrayRef(columns).slice(first, kColumnsAtOnce);
+    CellWords windows = createWindows(own, first, above, stored);
+    storeWindows(windows, stored);
+    b.createIf(isFirstCut, [&] {
+      for (auto [window, column] : llvm::zip_equal(windows, stored))
+        storeFirst(window, column);
+    });
+    b.createIf(isLastCut, [&] {
+      for (auto [window, words, column] : llvm::zip_equal(windows, own, stored))
+        storeLast(window, words, column);
+    });
   }
 }
 
-/// `isCut`: rows may begin or end within a window.
-void ColumnStores::storeWindows(ArrayRef<Value> words, ArrayRef<Value> window,
-                                const StoredColumn &column, Value isCut) {
-  Value row = b.sub(b.mul(position, kCellRows), column.shift);
-  b.createIf(isWhole(column, row), [&] {
-    b.store(b.packWords(window), b.offsetBytes(column.pointer, k.widen(row)),
-            kChunkBytes);
-  });
-  b.createIf(isCut, [&] {
-    // The window of the rows behind those of all lanes.
-    SmallVector<Value> last = createShiftedWords(b, words, words, column.shift);
-    storeWindow(window, last, column, column.begin);
-    storeWindow(window, last, column, column.end);
-  });
+/// The windows that are stored whole.
+void ColumnStores::storeWindows(const CellWords &windows,
+                                ArrayRef<StoredColumn> columns) {
+  for (auto [window, column] : llvm::zip_equal(windows, columns)) {
+    Value row = b.sub(b.mul(position, kCellRows), column.shift);
+    b.createIf(isWhole(column, row), [&, &window = window, &column = column] {
+      b.store(b.packWords(window), b.offsetBytes(column.pointer, k.widen(row)),
+              kChunkBytes);
+    });
+  }
 }
 
-/// The window in which `row` is, which some lane has (or the last one, in
-/// `last`), by all of them, unless it is whole: two bytes by each, at once if
-/// both are to be stored.
-void ColumnStores::storeWindow(ArrayRef<Value> window, ArrayRef<Value> last,
-                               const StoredColumn &column, Value row) {
-  Value index = b.divU(b.clamp(b.add(row, column.shift), 0, kLines), kCellRows);
-  Value isLast = b.equal(index, kCellLanes);
+/// The window of the first row to store, unless it is whole. Tiles of data
+/// begin before row kSectorRows, so that a lane has it. One of zeros may begin
+/// later, in the window behind those of all lanes; it leaves no rows to a tile
+/// below, so that storeLast writes that window.
+void ColumnStores::storeFirst(ArrayRef<Value> window,
+                              const StoredColumn &column) {
+  Value index = b.divU(
+      b.clamp(b.add(column.begin, column.shift), 0, kLines - 1), kCellRows);
+  Value source = b.add(b.sub(k.lane, position), index);
+  SmallVector<Value> words = llvm::map_to_vector(
+      window, [&](Value word) { return b.shuffleIndex(word, source); });
+  storeCut(words, column, index);
+}
+
+/// The window in which the rows to store end, unless it is whole or they end
+/// where it begins. Behind those of all lanes is one more, with the rest of the
+/// last lane's `own` words.
+void ColumnStores::storeLast(ArrayRef<Value> window, ArrayRef<Value> own,
+                             const StoredColumn &column) {
+  Value index =
+      b.divU(b.clamp(b.add(column.end, column.shift), 0, kLines), kCellRows);
+  Value isBehind = b.equal(index, kCellLanes);
   Value source = b.add(b.sub(k.lane, position), b.minS(index, kCellLanes - 1));
   SmallVector<Value> words;
-  for (auto [word, lastWord] : llvm::zip_equal(window, last))
-    words.push_back(b.select(isLast, b.shuffleIndex(lastWord, source),
-                             b.shuffleIndex(word, source)));
+  for (auto [word, last] :
+       llvm::zip_equal(window, createShiftedWords(b, own, own, column.shift)))
+    words.push_back(b.shuffleIndex(b.select(isBehind, last, word), source));
+  storeCut(words, column, index);
+}
+
+/// Window number `index` of a column, which all lanes have, unless it is stored
+/// whole: two bytes by each, at once if both are to be stored.
+void ColumnStores::storeCut(ArrayRef<Value> words, const StoredColumn &column,
+                            Value index) {
   Value byte = b.mul(position, 2);
-  Value pair = createWordAt(b, words, byte);
   Value windowRow = b.sub(b.mul(index, kCellRows), column.shift);
   auto storeIfInside = [&](Value row, Value value, int64_t bytes) {
     Value isInside = k.both(b.lessEqual(column.begin, row),
@@ -233,6 +272,7 @@ void ColumnStores::storeWindow(ArrayRef<Value> window, ArrayRef<Value> last,
     return isInside;
   };
   b.createIf(k.negate(isWhole(column, windowRow)), [&] {
+    Value pair = createWordAt(b, words, byte);
     Value first = b.add(windowRow, byte);
     Value areInside = storeIfInside(first, pair, 2);
     b.createIf(k.negate(areInside), [&] {

@@ -76,17 +76,19 @@ private:
   void storeShifted(const CellWords &words, const StoredRows &rows,
                     const ColumnSeams &seams);
   Value mergeAbove(Value pair);
-  SmallVector<Value> createWindow(ArrayRef<Value> words, Value above,
-                                  int64_t column, Value shift);
-  void storeWindows(ArrayRef<Value> words, ArrayRef<Value> window,
-                    const StoredColumn &column, Value isCut);
+  CellWords createWindows(ArrayRef<SmallVector<Value>> words, size_t first,
+                          ArrayRef<Value> above,
+                          ArrayRef<StoredColumn> columns);
+  void storeWindows(const CellWords &windows, ArrayRef<StoredColumn> columns);
   /// Whether a window, whose first row is `row`, is stored whole (i1).
   Value isWhole(const StoredColumn &column, Value row) {
     return k.both(b.lessEqual(column.begin, row),
                   b.lessEqual(b.add(row, kCellRows), column.end));
   }
-  void storeWindow(ArrayRef<Value> window, ArrayRef<Value> last,
-                   const StoredColumn &column, Value row);
+  void storeFirst(ArrayRef<Value> window, const StoredColumn &column);
+  void storeLast(ArrayRef<Value> window, ArrayRef<Value> own,
+                 const StoredColumn &column);
+  void storeCut(ArrayRef<Value> words, const StoredColumn &column, Value index);
 
   SinglePassOuterKernel &k;
   KernelBuilder &b;

@@ -451,15 +451,9 @@ TakenTile ConvertBuilder::take(Value stage) {
   tile.record = k.loadTileRecord(stage);
   // First, as memory takes longer than the ring.
   SmallVector<Value> factors = loadFactors(tile.record);
-  SmallVector<Value> empty =
-      llvm::to_vector(ArrayRef(createEmptyCell()).take_front(kCellRows));
-  tile.cell = b.createIf(
-      tile_flags::kConvert.isSet(b, tile.record.flags),
-      ValueRange(empty).getTypes(),
-      [&] {
-        return loadCell(stage, tile_flags::kTwoRow.isSet(b, tile.record.flags));
-      },
-      [&] { return empty; });
+  // Also where nothing is converted: a branch around the loads takes longer
+  // than they do. What is read there is not used.
+  tile.cell = loadCell(stage, tile_flags::kTwoRow.isSet(b, tile.record.flags));
   k.releaseStage(stage);
   if (k.problem.divided)
     multiplyCell(tile.cell, factors);
