@@ -262,6 +262,20 @@ def test_seams(program, seed, remainder):
 
 
 @on_a_gpu
+@pytest.mark.parametrize("width", [64, 328])
+@pytest.mark.parametrize("seed", range(3))
+def test_short_and_long_panels(program, seed, width):
+    """Groups of around twelve tiles, up to which each is a span and may leave its last rows to the next group."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([1, 100, 300, 1408, 1480, 1505, 1536, 1537, 1540, 1700, 3000], 40).tolist()
+    for pitch in (0, 1, 8):
+        tokens = sum(sizes)
+        tokens += (pitch - tokens) % 16
+        work = Work(tokens, width, sizes, seed)
+        work.check(program(work.x, work.offsets))
+
+
+@on_a_gpu
 @pytest.mark.parametrize("rows", [1, 113, 120, 126, 127, 128, 129, 240, 255])
 def test_seams_of_two_row_tiles(program, rows):
     """The last tile of a group too large for tiles with one row a line has so many rows: its halves share words, if the

@@ -95,4 +95,62 @@ TEST(SinglePassModelsTest, PanelsOnTheHostAreThoseOfTheCompiler) {
   EXPECT_EQ(sizes.countOperations(), 0);
 }
 
+/// The numbers that the kernel gives to the tiles of a panel's columns, of a
+/// segment that begins `begin` rows into its first tile (Producer.cpp).
+int64_t countOnDevice(int64_t length, int64_t begin, bool jagged,
+                      int64_t spanLog, int64_t blocks, int64_t stages) {
+  using namespace single_pass_outer;
+  int64_t tiles = ceilDiv(begin + length, kLines), panels = 1;
+  if (tiles > blocks * (stages - 1)) {
+    tiles = ceilDiv(begin + length, 2 * kLines);
+    panels = 2;
+  }
+  int64_t spans = ceilDiv(tiles, int64_t(1) << spanLog);
+  if (jagged && tiles <= kShortTiles)
+    spans = tiles;
+  return (spans << spanLog) * panels;
+}
+
+// The scratch has a slot for each: blocks write to it.
+TEST(SinglePassModelsTest, JaggedTilesHaveNoMoreNumbersThanCounted) {
+  constexpr int64_t kSegments = 100;
+  for (int64_t length = 1; length < 30000; length += length < 5000 ? 1 : 61)
+    for (int64_t begin : {0, 31})
+      for (int64_t blocks : {1, 2, 3, 14, 132})
+        for (int64_t stages : {7, 13})
+          // All that have one of the two bounds are as long as each other.
+          for (int64_t segments : {int64_t(1), kSegments})
+            ASSERT_LE(segments * countOnDevice(length, begin, /*jagged=*/true,
+                                               single_pass_outer::kSpanLog,
+                                               blocks, stages),
+                      single_pass_outer::countNumbers(segments * length,
+                                                      segments, true))
+                << segments << " of " << length << " rows that begin in row "
+                << begin << ", " << blocks << " blocks";
+}
+
+TEST(SinglePassModelsTest, LikeTilesHaveNoMoreNumbersThanCounted) {
+  for (int64_t length = 1; length < 30000; length += length < 5000 ? 1 : 61)
+    for (int64_t spanLog :
+         {single_pass_outer::kSpanLog, single_pass_outer::kLongSpanLog})
+      for (int64_t blocks : {1, 3, 132})
+        ASSERT_LE(
+            7 * countOnDevice(length, /*begin=*/0, /*jagged=*/false, spanLog,
+                              blocks, /*stages=*/13),
+            single_pass_outer::countNumbers<int64_t>(7 * length, 7, false));
+}
+
+TEST(SinglePassModelsTest, NumbersOnTheHostAreThoseOfTheCompiler) {
+  HostSizes sizes;
+  for (int i = 0; i < 1000; ++i) {
+    int64_t rows = sizes.draw(1 << 20), segments = sizes.draw(300);
+    for (bool jagged : {false, true})
+      EXPECT_EQ(single_pass_outer::countNumbers(
+                    sizes.getKnown(rows), sizes.getKnown(segments), jagged)
+                    .getKnown(),
+                single_pass_outer::countNumbers(rows, segments, jagged));
+  }
+  EXPECT_EQ(sizes.countOperations(), 0);
+}
+
 } // namespace

@@ -49,6 +49,28 @@ template <typename T>
 T countPanels(const T &columns, const T &segments, int64_t inputBytes) {
   return ceilDiv(columns, kLineBytes / inputBytes) * segments;
 }
+
+/// The numbers of the tiles of a panel's columns, of all segments together, at
+/// most: each panel's as if its spans were whole.
+template <typename T>
+T countNumbers(const T &rows, const T &segments, bool jagged) {
+  auto count = [&](int64_t rowsOfNumber, int64_t moreOfSegment) {
+    return ceilDiv(rows, T(rowsOfNumber)) + segments * T(moreOfSegment);
+  };
+  // A segment begins up to 31 rows into its first tile, so that its panels have
+  // at most length / 128 + 1.24 tiles, and less than a span more numbers.
+  // Two-row tiles are twice as tall and panels twice as many: length / 128 +
+  // 2.24, and less than two spans more. These are of more than 768 rows, of
+  // which a third more covers the rest.
+  constexpr int64_t kRows = kLines * 3 / 4;
+  if (!jagged)
+    return count(kRows, 1 + (int64_t(1) << kLongSpanLog));
+  // A short panel has two numbers for each tile: at most length / 64 + 2.5, and
+  // two of two-row tiles length / 64 + 4.5. That is too many of long segments:
+  // those have one for each tile, and short ones as many again.
+  return minOf(count(kRows / 2, 3),
+               count(kRows, 1 + (int64_t(1) << kSpanLog) + 2 * kShortTiles));
+}
 } // namespace single_pass_outer
 
 namespace single_pass_inner {

@@ -58,8 +58,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // Convert: a warp takes its cells of a tile while those of another wait for scales. Two elements
 // are multiplied at a time; bytes are put in the order of rows; whole cells are stored as 16
-// bytes, parts in pieces. Unaligned columns are shifted first, together with the cells above; those
-// above a tile come from the input, when it is taken.
+// bytes, parts in pieces. Unaligned columns are shifted first, two at once, together with the cells
+// above; those above a tile come from the input, when it is taken.
 // CHECK:         nvvm.setmaxregister increase 144
 // CHECK:         scf.while {{.*}}: (i1, i32, {{.*}}vector<2xi32>)
 // CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
@@ -75,6 +75,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
 // CHECK:         gpu.shuffle idx
 // CHECK:         llvm.intr.fshl
+// CHECK-NOT:     scf.if
+// CHECK-COUNT-7: llvm.intr.fshl
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 
 // Scale: first all blocks meet. The first one waits for a change of each word, which it acquires,
@@ -97,8 +99,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-COUNT-4: llvm.store %{{.*}} atomic syncscope("device") monotonic
 // CHECK:         nvvm.vote.sync any
 
-// Produce: rows of interleaved panels to the second-level cache, and the copies of whole tiles
-// and of parts.
+// Produce: up to twelve tiles are each a span. Rows of interleaved panels to the second-level cache, and
+// the copies of whole tiles and of parts.
+// CHECK:         arith.cmpi sle, %{{.*}}, %c12_i32
+// CHECK:         arith.select %{{.*}}, %c1_i32, %c2_i32
 // CHECK:         nvvm.vote.sync ballot
 // CHECK:         nvvm.cp.async.bulk.tensor.prefetch %[[SHARE]], box[%{{.*}}, %{{.*}}]
 // CHECK:         nvvm.mbarrier.arrive.expect_tx
@@ -119,6 +123,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(32, 256) swizzle 64 promotion 128
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(64, 16) swizzle 128 promotion 128
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(256, 32) swizzle 0 promotion 128
+// A slot for each number of a tile.
+// CHECK-DAG:     %[[OF_ROWS:.*]] = arith.ceildivsi %{{.*}}, %c48
+// CHECK-DAG:     %[[SHORT:.*]] = arith.addi %[[OF_ROWS]], %{{.*}}
+// CHECK-DAG:     %[[OF_LONG:.*]] = arith.ceildivsi %{{.*}}, %c96
+// CHECK-DAG:     %[[LONG:.*]] = arith.addi %[[OF_LONG]], %{{.*}}
+// CHECK-DAG:     arith.minsi %[[SHORT]], %[[LONG]]
 // CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
 // CHECK:         %[[BLOCKS:.*]] = arith.minsi %[[ALL]], %c256
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_single_pass_outer_0 grid(%[[BLOCKS]], %c1, %c1) block(512, 1, 1) shared 231800 cooperative programmatic when(%[[FITS:.*]]) args

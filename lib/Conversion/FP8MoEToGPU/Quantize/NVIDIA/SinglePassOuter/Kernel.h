@@ -51,17 +51,6 @@ constexpr int64_t kInterleavedPanels = 1 << kInterleaveLog;
 /// the panels.
 constexpr int64_t kShareRows = kLines / kInterleavedPanels;
 
-/// The log2 of the tiles of a panel, one below the other, that a block takes
-/// together: a span. A block posts once for all of its tiles of a panel, so
-/// spans are for panels that have at most some for each block. Small inputs use
-/// half as many blocks as there are tiles: 512 rows of 128 columns take 6%
-/// longer for it.
-constexpr int64_t kSpanLog = 1;
-/// The same where segments are all alike, a panel is whole such spans and there
-/// are many: 5120x8192 gains 0.3 us of 35, where one tile more or less for each
-/// block is 2%.
-constexpr int64_t kLongSpanLog = 2;
-constexpr int64_t kLongSpanTilesPerBlock = 16;
 /// Partial slots of posted magnitudes that a scale warp reads in one trip to
 /// memory, four for each chunk that a lane has in flight. Panels of more
 /// contributors have relays: the first of so many neighbouring contributors

@@ -103,15 +103,9 @@ Value SinglePassOuterLaunch::createCondition(OpFoldResult partialSlots) {
   return condition;
 }
 
-/// At least as many as tiles have numbers: each panel's as if its last span
-/// were whole. A segment begins up to 31 rows into its first tile, so that its
-/// panels have at most length / 128 + 1.24 tiles, and less than a span more
-/// numbers. Two-row tiles are twice as tall and panels twice as many, which the
-/// third more of rows covers.
+/// One for each number of a tile.
 OpFoldResult SinglePassOuterLaunch::countPartialSlots() {
   constexpr int64_t kPanelsAtOnce = 4;
-  int64_t mostSpanTiles = int64_t(1)
-                          << (problem.jagged ? kSpanLog : kLongSpanLog);
   OpFoldResult panels =
       size.mul(size.ceilDiv(sizes.parallel, kPanelsAtOnce * getTileColumns()),
                size.constant(kPanelsAtOnce));
@@ -119,10 +113,9 @@ OpFoldResult SinglePassOuterLaunch::countPartialSlots() {
       problem.outputPadding > 1 ? sizes.extent : sizes.reduction;
   if (!problem.jagged)
     rows = size.mul(rows, sizes.segments);
-  OpFoldResult tiles =
-      size.add(size.ceilDiv(rows, kLines * 3 / 4),
-               size.mul(sizes.segments, size.constant(1 + mostSpanTiles)));
-  return size.mul(panels, tiles);
+  HostSize numbers = single_pass_outer::countNumbers(
+      HostSize(b, rows), HostSize(b, sizes.segments), problem.jagged);
+  return size.mul(panels, numbers.getSize(b));
 }
 
 Value SinglePassOuterLaunch::getMostBlocks() {

@@ -8,12 +8,13 @@
 
 //
 // All tiles are numbered: by segment, by panel (a block of columns), by row;
-// the blocks of the grid take spans of them in turn. A segment whose panels are
-// tall enough that they would be read one at a time interleaves the spans of
-// four, so that what is read at once is wider. The lanes of the producer warp
-// look at 32 jagged segments at a time, then work out one tile each, with what
-// others must know about it. Then they take turns: the whole warp waits for a
-// stage, and the tile's lane issues the copies.
+// the blocks of the grid take spans of them in turn. A short jagged panel
+// leaves numbers unused (kShortTiles); lanes with these have no tile. A segment
+// whose panels are tall enough that they would be read one at a time
+// interleaves the spans of four, so that what is read at once is wider. The
+// lanes of the producer warp look at 32 jagged segments at a time, then work
+// out one tile each, with what others must know about it. Then they take turns:
+// the whole warp waits for a stage, and the tile's lane issues the copies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,11 +30,10 @@ using namespace mlir::fp8moe::single_pass_outer;
 /// only make each other late, and with them whatever blocks tell each other.
 /// Four are better than three by up to 2%; but where a block has more than four
 /// tiles of a panel, all of which wait for the last one, three are better than
-/// four and than two by 4%, and for interleaved weights by 1%. Panels of up to
-/// 12 tiles, as many as may have a fix-up, have no limit beyond the first tiles
-/// of a block: many of their tiles are partly empty.
+/// four and than two by 4%, and for interleaved weights by 1%. Short panels
+/// have no limit beyond the first tiles of a block: many of their tiles are
+/// partly empty.
 static constexpr int64_t kLoadsInFlight = 4;
-static constexpr int64_t kShortTiles = 12;
 static constexpr int64_t kTallTilesPerBlock = 4;
 static constexpr int64_t kTallLoadsInFlight = 3;
 static constexpr int64_t kNoLimit = 0;
@@ -66,7 +66,9 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   Value panelInSet =
       b.bitAnd(spanInSet, b.sub(b.shiftLeft(b.i32(1), interleave), 1));
   Value span = b.shiftRight(spanInSet, interleave);
-  Value index = b.add(b.shiftLeft(span, k.spanLog), inSpan);
+  Value isSpan = haveTilesAsSpans(state.tiles);
+  Value tilesInSpan = b.select(isSpan, b.i32(1), k.spanTiles);
+  Value index = b.add(b.mul(span, tilesInSpan), inSpan);
   Value columnBlock = b.add(b.shiftLeft(set, interleave), panelInSet);
   // The tile number of the first one of the panel.
   Value firstSlot = b.add(b.add(state.firstTile, b.mul(set, setTiles)),
@@ -74,8 +76,9 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   firstSlot = b.select(inRange, firstSlot, -1);
 
   Value column = b.mul(columnBlock, getPanelColumns(isTwoRow));
-  Value isReal = k.both(k.both(inRange, b.less(index, state.tiles)),
-                        b.less(column, k.columns));
+  Value isTile =
+      k.both(b.less(inSpan, tilesInSpan), b.less(index, state.tiles));
+  Value isReal = k.both(k.both(inRange, isTile), b.less(column, k.columns));
   // As whole spans a block may have some tiles more than the ring has stages:
   // those that convert teams hold have none. With rows, where teams hold one
   // tile each, spans are short (SinglePassOuterLaunch).
@@ -107,9 +110,12 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   tile.contributor = b.remU(span, tile.contributors);
   tile.isFinal = isFinalSet(state, b.mul(set, setTiles));
   Value isLast = k.both(b.lessEqual(spans, b.add(span, share)),
-                        b.bitOr(b.equal(inSpan, b.sub(k.spanTiles, 1)),
+                        b.bitOr(b.equal(b.add(inSpan, 1), tilesInSpan),
                                 b.lessEqual(state.tiles, b.add(index, 1))));
-  Value isFirstTile = b.less(tileNumber, b.mul(k.numBlocks, kFirstTiles));
+  // About how many there are before: as if all panels were like this one.
+  Value tilesBefore =
+      b.shiftRight(tileNumber, b.select(isSpan, k.spanLog, b.i32(0)));
+  Value isFirstTile = b.less(tilesBefore, b.mul(k.numBlocks, kFirstTiles));
   tile.bits = b.bitOr(
       b.bitOr(state.shape, kNewPanelBit.setIf(b, isNewPanel)),
       b.bitOr(kLastBit.setIf(b, isLast), kFirstBit.setIf(b, isFirstTile)));
@@ -229,12 +235,11 @@ Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
   // Rows beside tiles are loads that this does not count.
   if (k.tile.hasRows())
     return b.i32(kNoLimit);
-  Value isShort = b.lessEqual(tile.tiles, kShortTiles);
   Value isTall = b.less(b.mul(k.numBlocks, kTallTilesPerBlock), tile.tiles);
   if (!k.problem.jagged)
     isTall = b.bitOr(isTall, k.isNonZero(kInterleaveBits.get(b, tile.bits)));
   Value limit = b.select(isTall, b.i32(kTallLoadsInFlight), kLoadsInFlight);
-  limit = b.select(isShort, b.i32(kNoLimit), limit);
+  limit = b.select(isShort(tile.tiles), b.i32(kNoLimit), limit);
   return b.select(kFirstBit.isSet(b, tile.bits), b.i32(kFirstLoadsInFlight),
                   limit);
 }

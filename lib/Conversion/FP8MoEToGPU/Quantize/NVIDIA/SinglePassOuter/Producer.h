@@ -158,10 +158,16 @@ private:
   Value createEndAfter(Value segment, Value end);
   Value createCut(Value start, Value end, Value tiles, Value nextEnd);
   Value getInterleaveTiles(Value panels, Value tiles);
-  /// The spans of so many tiles, and the numbers that tiles have: as if the
-  /// last span were whole.
+  Value isShort(Value tiles) { return b.lessEqual(tiles, kShortTiles); }
+  /// Whether each tile of a panel of so many is a span.
+  Value haveTilesAsSpans(Value tiles) {
+    return k.problem.jagged ? isShort(tiles) : b.i1(false);
+  }
+  /// The spans of so many tiles, and the numbers that tiles have: as if each
+  /// span were whole.
   Value getSpans(Value tiles) {
-    return b.shiftRight(b.add(tiles, b.sub(k.spanTiles, 1)), k.spanLog);
+    Value whole = b.shiftRight(b.add(tiles, b.sub(k.spanTiles, 1)), k.spanLog);
+    return b.select(haveTilesAsSpans(tiles), tiles, whole);
   }
   Value getNumbers(Value tiles) {
     return b.shiftLeft(getSpans(tiles), k.spanLog);

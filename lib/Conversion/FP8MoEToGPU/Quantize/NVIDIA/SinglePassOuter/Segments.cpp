@@ -43,10 +43,10 @@ static constexpr int64_t kFewTilesPerBlock = 256;
 
 /// A sector that two segments share is written by the second one, which needs
 /// the scales of the first: only if these are quickly collected again.
-static constexpr int64_t kFixUpTiles = 12;
+static constexpr int64_t kFixUpTiles = kShortTiles;
 static_assert(kFixUpTiles <= kInterleaveTiles,
               "entries of a segment before a seam lie behind each other");
-static_assert(kFixUpTiles <= kTripSlots << kSpanLog,
+static_assert(kFixUpTiles <= kTripSlots,
               "they are read in one trip, without relays");
 
 /// The 32 segments before the first one, none of which has tiles.
