@@ -68,8 +68,8 @@ def main():
             contenders = {
                 name: [lambda p=program, o=outs[name]: p(**inputs, out=o)] for name, program in programs.items()
             }
-            halves = [torch.empty(3 * rows * (width + other) // 2, dtype=torch.uint8, device="cuda") for _ in range(2)]
-            contenders["copy"] = [lambda: halves[0].copy_(halves[1])]
+            [(target, source)] = timing.copy_halves(3 * rows * (width + other))
+            contenders["copy"] = [lambda: target.copy_(source)]
             us = timing.sustained_us(contenders, options.rounds, rng)
             print(
                 f"{rows:>7}x({width}+{other}) E={groups:<3} chosen {us['chosen']:7.1f} us  "

@@ -151,10 +151,10 @@ def measure(case, program, parts, tiles, inputs, out, peers, rounds, rng):
         sets.append(
             ({name: x.clone() for name, x in inputs.items()}, {name: torch.empty_like(t) for name, t in out.items()})
         )
-    halves = [torch.randint(0, 255, (nbytes // 2,), device=DEVICE, dtype=torch.uint8) for _ in range(2 * len(sets))]
+    halves = timing.copy_halves(nbytes, len(sets))
     contenders = {
         "fp8moe": [lambda i=i, o=o: program(**i, out=o) for i, o in sets],
-        "copy": [lambda a=a, b=b: a.copy_(b) for a, b in zip(halves[::2], halves[1::2])],
+        "copy": [lambda a=a, b=b: a.copy_(b) for a, b in halves],
     }
     for tile, swept in tiles.items():
         contenders[tile] = [lambda i=i, o=o, p=swept: p(**i, out=o) for i, o in sets]
