@@ -72,6 +72,8 @@ VARIANTS = [
     divided("both_bf16_e4m3_pow2_2832", BF16, "e4m3", True, pad=128, count=6, tokens=WIDE_TOKENS),
     divided("both_bf16_e5m2_none_8192", BF16, "e5m2", False, pad=128, count=6, tokens=WIDE_TOKENS),
     divided("both_bf16_e4m3_pow2_10248", BF16, "e4m3", True, pad=128, count=6, tokens=WIDE_TOKENS),
+    # Of a kernel that takes all registers.
+    divided("both_bf16_e5m2_none_packed_12288", BF16, "e5m2", False, count=4, tokens=WIDE_TOKENS),
     divided("both_bf16_e4m3_pow2_packed_264", BF16, "e4m3", True),
     divided("both_f32_e4m3_pow2_132", F32, "e4m3", True, pad=128),
     divided("both_f32_e5m2_none_packed_72", F32, "e5m2", False),

@@ -107,6 +107,22 @@ func.func @both_bf16_e4m3_pow2_10248(
   return %q0, %q1, %s0, %s1 : tensor<?x10248x!fp8moe.e4m3, #padded_128>, tensor<?x10248x!fp8moe.e4m3, #rows_of_8>, tensor<?x10248xf32>, tensor<?xf32>
 }
 
+func.func @both_bf16_e5m2_none_packed_12288(
+      %x: tensor<?x12288xbf16, #rows> {fp8moe.name = "x"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"},
+      %d0: tensor<?xf32> {fp8moe.name = "d0"},
+      %d1: tensor<?x12288xf32> {fp8moe.name = "d1"})
+      -> (tensor<?x12288x!fp8moe.e5m2, #columns> {fp8moe.name = "q0"},
+          tensor<?x12288x!fp8moe.e5m2, #rows_of_8> {fp8moe.name = "q1"},
+          tensor<?x12288xf32> {fp8moe.name = "s0"},
+          tensor<?xf32> {fp8moe.name = "s1"}) {
+  %q0, %q1, %s0, %s1 = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>)
+      divided(%d0, %d1 : tensor<?xf32>, tensor<?x12288xf32>) along [0, 1] rounding none
+      : tensor<?x12288xbf16, #rows>
+      -> tensor<?x12288x!fp8moe.e5m2, #columns>, tensor<?x12288x!fp8moe.e5m2, #rows_of_8>, tensor<?x12288xf32>, tensor<?xf32>
+  return %q0, %q1, %s0, %s1 : tensor<?x12288x!fp8moe.e5m2, #columns>, tensor<?x12288x!fp8moe.e5m2, #rows_of_8>, tensor<?x12288xf32>, tensor<?xf32>
+}
+
 func.func @both_bf16_e4m3_pow2_packed_264(
       %x: tensor<?x264xbf16, #rows> {fp8moe.name = "x"},
       %offsets: tensor<?xi32> {fp8moe.name = "offsets"},

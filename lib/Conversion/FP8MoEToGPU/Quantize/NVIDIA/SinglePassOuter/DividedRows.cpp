@@ -28,6 +28,10 @@ using namespace mlir::fp8moe::single_pass_outer;
 /// Chunks of products that a lane keeps beside as many of factors: 16 of its
 /// registers for each of both.
 static constexpr int64_t kMostHeldProducts = 4;
+/// Chunks of a row that a lane loads at once with their factors, where it does
+/// not hold these. Left alone, ptxas begins more loads than there are registers
+/// for.
+static constexpr int64_t kLoadedChunks = 4;
 
 namespace {
 class DividedRowsBuilder : public InnerAxisBuilder {
@@ -70,6 +74,7 @@ private:
   Value loadFactor(Value group, int64_t i);
   SmallVector<Value> loadFactors(Value group);
   Value getProduct(Value shared, int64_t i, Value group, ValueRange held);
+  void limitLoads(int64_t i);
   Value combineTeam(Value magnitude, Value item);
   void handle(Value item, Value group, ValueRange held);
 
@@ -117,6 +122,12 @@ Value DividedRowsBuilder::getProduct(Value shared, int64_t i, Value group,
   return k.multiply(chunk, factor);
 }
 
+/// Before chunk `i`: loads of later chunks do not begin before it.
+void DividedRowsBuilder::limitLoads(int64_t i) {
+  if (countHeld() == 0 && i > 0 && i % kLoadedChunks == 0)
+    b.syncSubgroup();
+}
+
 /// The largest magnitude of the team. Rows alternate between two sets of words:
 /// a warp may be one row ahead, but not two, as it would have to pass the next
 /// row's barrier first.
@@ -144,6 +155,7 @@ void DividedRowsBuilder::handle(Value item, Value group, ValueRange held) {
   Value largest = b.zeroWords();
   SmallVector<Value> products;
   for (int64_t i : llvm::seq(countChunks())) {
+    limitLoads(i);
     products.push_back(getProduct(shared, i, group, held));
     largest = k.math.createAbsMax(largest, products.back());
   }
@@ -163,6 +175,7 @@ void DividedRowsBuilder::handle(Value item, Value group, ValueRange held) {
   b.createIf(isLeader, [&] { storeScale(item, scale); });
   Value output = getOutput(item);
   for (int64_t i : llvm::seq(countChunks())) {
+    limitLoads(i);
     Value product =
         holdsProducts() ? products[i] : getProduct(shared, i, group, held);
     auto store = [&] { storeQuantized(output, getByte(i), product, scale); };
