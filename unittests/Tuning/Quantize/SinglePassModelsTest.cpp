@@ -118,7 +118,7 @@ TEST(SinglePassModelsTest, JaggedTilesHaveNoMoreNumbersThanCounted) {
     for (int64_t begin : {0, 31})
       for (int64_t blocks : {1, 2, 3, 14, 132})
         for (int64_t stages : {7, 13})
-          // All that have one of the two bounds are as long as each other.
+          // Of one, rounding up leaves room that each of many does not have.
           for (int64_t segments : {int64_t(1), kSegments})
             ASSERT_LE(segments * countOnDevice(length, begin, /*jagged=*/true,
                                                single_pass_outer::kSpanLog,

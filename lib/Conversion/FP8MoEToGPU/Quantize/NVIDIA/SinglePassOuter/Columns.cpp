@@ -20,6 +20,7 @@ using namespace mlir::fp8moe::single_pass_outer;
 /// shuffles of one overlap with those of another. All four of a cell of bf16
 /// would be 1% to 4% faster, but spill with divisors or beside rows.
 static constexpr size_t kColumnsAtOnce = 2;
+static_assert(kColumnsAtOnce % 2 == 0, "rows above have words for pairs");
 
 ColumnStores::ColumnStores(SinglePassOuterKernel &kernel)
     : k(kernel), b(kernel.b) {
@@ -141,25 +142,24 @@ Value ColumnStores::mergeAbove(Value pair) {
   return b.permuteBytes(pair, b.shuffleXor(pair, 1), selector);
 }
 
-/// The windows of columns from number `first` of the cell on. The cells above
-/// those of the first lanes are in lanes of `above`, a word for two columns.
+/// The windows of columns, of which the first has an even number. The cells
+/// above those of the first lanes are in lanes of `above`, a word for each
+/// pair.
 CellWords ColumnStores::createWindows(ArrayRef<SmallVector<Value>> words,
-                                      size_t first, ArrayRef<Value> above,
+                                      ArrayRef<Value> above,
                                       ArrayRef<StoredColumn> columns) {
   Value isFirst = b.equal(position, 0);
   Value laneAbove = b.maxS(b.sub(k.lane, 1), 0);
   Value groupLane = b.sub(k.lane, position);
   auto getWordsAbove = [&](int64_t begin, int64_t end) {
     SmallVector<Value> result;
-    for (auto [i, own] : llvm::enumerate(words)) {
-      size_t column = first + i;
+    for (auto [column, own] : llvm::enumerate(words))
       for (int64_t word : llvm::seq(begin, end)) {
         Value lane = b.add(groupLane, 2 * word + column % 2);
         result.push_back(b.select(isFirst,
                                   b.shuffleIndex(above[column / 2], lane),
                                   b.shuffleIndex(own[word], laneAbove)));
       }
-    }
     return result;
   };
   // Short shifts need the last words above only.
@@ -201,15 +201,16 @@ void ColumnStores::storeShifted(const CellWords &words, const StoredRows &rows,
   for (size_t first = 0; first < words.size(); first += kColumnsAtOnce) {
     ArrayRef own = ArrayRef(words).slice(first, kColumnsAtOnce);
     ArrayRef stored = ArrayRef(columns).slice(first, kColumnsAtOnce);
-    CellWords windows = createWindows(own, first, above, stored);
+    CellWords windows = createWindows(
+        own, ArrayRef(above).slice(first / 2, kColumnsAtOnce / 2), stored);
     storeWindows(windows, stored);
     b.createIf(isFirstCut, [&] {
       for (auto [window, column] : llvm::zip_equal(windows, stored))
         storeFirst(window, column);
     });
     b.createIf(isLastCut, [&] {
-      for (auto [window, words, column] : llvm::zip_equal(windows, own, stored))
-        storeLast(window, words, column);
+      for (auto [window, cell, column] : llvm::zip_equal(windows, own, stored))
+        storeLast(window, cell, column);
     });
   }
 }

@@ -76,7 +76,7 @@ private:
   void storeShifted(const CellWords &words, const StoredRows &rows,
                     const ColumnSeams &seams);
   Value mergeAbove(Value pair);
-  CellWords createWindows(ArrayRef<SmallVector<Value>> words, size_t first,
+  CellWords createWindows(ArrayRef<SmallVector<Value>> words,
                           ArrayRef<Value> above,
                           ArrayRef<StoredColumn> columns);
   void storeWindows(const CellWords &windows, ArrayRef<StoredColumn> columns);
