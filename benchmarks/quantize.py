@@ -20,7 +20,8 @@ first, and timing.py says how time is measured.
 Widths and numbers of experts are known to the compiler, numbers of tokens are not, as
 in a model. With the artifact of benchmarks/quantize.mlir, whose sizes are all dynamic,
 its programs are timed instead. With one that `fp8moe-compile --sweep` made, every legal tile
-is checked and timed, too, beside the one that was chosen.
+is checked and timed, too, beside the one that was chosen. What another compiler, or another
+version of this one, made of the same programs is timed with --beside in the same run.
 
 Bytes are the least possible: two read and one written per element, or two written where
 rows and columns are asked for, and a scale for every 32 in the MX cases, for each line of
@@ -139,7 +140,7 @@ def check_tiles(case, artifact, names, inputs):
     return right, failures
 
 
-def measure(case, program, parts, tiles, inputs, out, peers, rounds, rng):
+def measure(case, program, parts, tiles, beside, inputs, out, peers, rounds, rng):
     import torch
 
     import timing
@@ -156,6 +157,8 @@ def measure(case, program, parts, tiles, inputs, out, peers, rounds, rng):
         "fp8moe": [lambda i=i, o=o: program(**i, out=o) for i, o in sets],
         "copy": [lambda a=a, b=b: a.copy_(b) for a, b in halves],
     }
+    if beside:
+        contenders["beside"] = [lambda i=i, o=o: beside(**i, out=o) for i, o in sets]
     for tile, swept in tiles.items():
         contenders[tile] = [lambda i=i, o=o, p=swept: p(**i, out=o) for i, o in sets]
     if parts:
@@ -168,7 +171,7 @@ def measure(case, program, parts, tiles, inputs, out, peers, rounds, rng):
     row["GB/s"] = nbytes / times["fp8moe"] / 1e3
     row["copy_us"] = times["copy"]
     row["tiles_us"] = {tile: times[tile] for tile in tiles}
-    row["peers_us"] = {peer: times[peer] for peer in ["one by one", *peers] if peer in times}
+    row["peers_us"] = {peer: times[peer] for peer in ["beside", "one by one", *peers] if peer in times}
     return row
 
 
@@ -231,6 +234,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9, help="timings of each contender (default: 9); 0 only checks the results, once")
     parser.add_argument("--seed", type=int, default=0, help="of inputs and groups (default: 0)")
     parser.add_argument("--peers", default="torchao,torch.compile", help="default: torchao,torch.compile")
+    parser.add_argument("--beside", help="folder of the same programs by another compiler, checked and timed in the same run")
     parser.add_argument("--json", help="save the table here")
     parser.add_argument("--plot", help="save a plot here (needs matplotlib)")
     options = parser.parse_args()
@@ -254,6 +258,7 @@ def main():
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
     artifact = fp8moe.runtime.load(options.artifact, device=DEVICE)
+    other_artifact = options.beside and fp8moe.runtime.load(options.beside, device=DEVICE)
     known = {program["name"] for program in json.loads((pathlib.Path(options.artifact) / "manifest.json").read_text())["programs"]}
     peers = find_peers(options.peers.split(","))
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}")
@@ -267,17 +272,21 @@ def main():
         has_parts = all(part.program in known for part in case.parts)
         parts = [(part, artifact.program(part.program)) for part in case.parts] if has_parts else []
         program, inputs = artifact.program(name), make_inputs(case, rng)
+        beside = other_artifact.program(name) if other_artifact else None
+        wrong_beside = check(case, beside, [], inputs)[1] if beside else 0
+        if wrong_beside:
+            print(f"{label} is wrong in {options.beside}: {wrong_beside} bytes differ from the reference", flush=True)
+            beside = None
         out, wrong = check(case, program, parts, inputs)
         if wrong:
-            failures += 1
             print(f"{label} is wrong: {wrong} bytes differ from the reference; it is not timed", flush=True)
         elif not options.rounds:
             print(f"{label} is right", flush=True)
         swept = sorted(other for other in known if other.startswith(name + "/"))
         tiles, wrong_tiles = check_tiles(case, artifact, swept, inputs)
-        failures += wrong_tiles > 0 and not wrong
+        failures += bool(wrong or wrong_tiles or wrong_beside)
         if options.rounds and not wrong:
-            rows.append(measure(case, program, parts, tiles, inputs, out, peers, options.rounds, rng))
+            rows.append(measure(case, program, parts, tiles, beside, inputs, out, peers, options.rounds, rng))
             show(rows[-1])
         del inputs, out
         torch.cuda.empty_cache()
