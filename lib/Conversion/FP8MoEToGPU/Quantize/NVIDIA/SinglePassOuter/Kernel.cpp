@@ -130,8 +130,9 @@ static constexpr BitField kLow{0, 10};
 static constexpr BitField kHigh{10, 10};
 static constexpr BitField kPaddedHigh{20, 10};
 
-/// Where an end record has the first row behind all segments.
+/// Where an end record has the first row behind all segments, and the share.
 static constexpr int64_t kRemainderOffset = kWordBytes;
+static constexpr int64_t kRemainderShareOffset = 2 * kWordBytes;
 
 Value SinglePassOuterKernel::getTileRecord(Value stage) {
   return getShared(SharedMemory(tile).tileRecords, stage, kRecordBytes);
@@ -150,15 +151,24 @@ void SinglePassOuterKernel::storeTileRecord(Value stage,
           b.offsetBytes(pointer, 16), 16);
 }
 
-void SinglePassOuterKernel::storeEndRecord(Value stage, Value remainder) {
+void SinglePassOuterKernel::storeEndRecord(Value stage, Value remainder,
+                                           int64_t share) {
   Value pointer = getTileRecord(stage);
   b.store(b.i32(tile_flags::kEnd.getMask()), pointer, kWordBytes);
   b.store(remainder, b.offsetBytes(pointer, kRemainderOffset), kWordBytes);
+  b.store(b.i32(share), b.offsetBytes(pointer, kRemainderShareOffset),
+          kWordBytes);
 }
 
 Value SinglePassOuterKernel::loadRemainder(Value stage) {
   return b.load(b.getI32Type(),
                 b.offsetBytes(getTileRecord(stage), kRemainderOffset),
+                kWordBytes);
+}
+
+Value SinglePassOuterKernel::loadRemainderShare(Value stage) {
+  return b.load(b.getI32Type(),
+                b.offsetBytes(getTileRecord(stage), kRemainderShareOffset),
                 kWordBytes);
 }
 

@@ -203,11 +203,13 @@ public:
 
   Value getStage(Value stage);
   void storeTileRecord(Value stage, const TileRecord &record);
-  /// The record that there is no more: with the first row (of the output)
-  /// behind all segments.
-  void storeEndRecord(Value stage, Value remainder);
+  /// The record that there is no more, one for each convert team: with the
+  /// first row (of the output) behind all segments, and which share of the
+  /// teams that one writes.
+  void storeEndRecord(Value stage, Value remainder, int64_t share);
   Value isEnd(Value stage);
   Value loadRemainder(Value stage);
+  Value loadRemainderShare(Value stage);
   TileRecord loadTileRecord(Value stage);
   /// Where chunk `chunk` of a line is in a stage: the hardware swizzles chunks
   /// by the line's address, those of two-row lines within each half.

@@ -28,20 +28,19 @@ using namespace mlir::fp8moe::single_pass_outer;
 /// Tiles that are on their way to a block at once. The ring has more stages,
 /// for tiles that wait for scales; loads beyond those that keep the memory busy
 /// only make each other late, and with them whatever blocks tell each other.
-/// Four are better than three by up to 2%; but where a block has more than four
-/// tiles of a panel, all of which wait for the last one, three are better than
-/// four and than two by 4%, and for interleaved weights by 1%. Short panels
-/// have no limit beyond the first tiles of a block: many of their tiles are
-/// partly empty.
+/// Four are better than three by up to 2%. Three are better than four where a
+/// block has more than four tiles of a panel, all of which wait for the last
+/// one (4%), for interleaved weights (1%), and where columns begin anywhere,
+/// as convert teams then wait for memory, too (2%; two are 3% slower).
 static constexpr int64_t kLoadsInFlight = 4;
+static constexpr int64_t kFewLoadsInFlight = 3;
 static constexpr int64_t kTallTilesPerBlock = 4;
-static constexpr int64_t kTallLoadsInFlight = 3;
-static constexpr int64_t kNoLimit = 0;
-/// While a block loads so many, blocks meet, by a chain of trips to memory that
-/// must not take longer than to fill the ring. With no more than three tiles on
-/// their way they met after 6 us instead of 10 (before loads began sooner).
-static constexpr int64_t kFirstTiles = 14;
-static constexpr int64_t kFirstLoadsInFlight = 3;
+
+/// Boxes, each as many bytes as a tile, that a block fetches to the L2 cache
+/// before it knows which tiles it has. That takes a trip to memory; so the
+/// first tiles come half a microsecond sooner (3072x2880 in 5 groups 13.7 ->
+/// 12.8 us). One box is worse by up to 2%, as are three.
+static constexpr int64_t kEarlyBoxes = 2;
 
 //===----------------------------------------------------------------------===//
 // Tiles of the lanes
@@ -112,13 +111,8 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   Value isLast = k.both(b.lessEqual(spans, b.add(span, share)),
                         b.bitOr(b.equal(b.add(inSpan, 1), tilesInSpan),
                                 b.lessEqual(state.tiles, b.add(index, 1))));
-  // About how many there are before: as if all panels were like this one.
-  Value tilesBefore =
-      b.shiftRight(tileNumber, b.select(isSpan, k.spanLog, b.i32(0)));
-  Value isFirstTile = b.less(tilesBefore, b.mul(k.numBlocks, kFirstTiles));
-  tile.bits = b.bitOr(
-      b.bitOr(state.shape, kNewPanelBit.setIf(b, isNewPanel)),
-      b.bitOr(kLastBit.setIf(b, isLast), kFirstBit.setIf(b, isFirstTile)));
+  tile.bits = b.bitOr(state.shape, b.bitOr(kNewPanelBit.setIf(b, isNewPanel),
+                                           kLastBit.setIf(b, isLast)));
   tile.segment = state.segment;
   tile.columnBlock = columnBlock;
   tile.index = index;
@@ -232,16 +226,25 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
 
 /// How many tiles may be on their way at once, with this one.
 Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
-  // Rows beside tiles are loads that this does not count.
-  if (k.tile.hasRows())
-    return b.i32(kNoLimit);
   Value isTall = b.less(b.mul(k.numBlocks, kTallTilesPerBlock), tile.tiles);
   if (!k.problem.jagged)
     isTall = b.bitOr(isTall, k.isNonZero(kInterleaveBits.get(b, tile.bits)));
-  Value limit = b.select(isTall, b.i32(kTallLoadsInFlight), kLoadsInFlight);
-  limit = b.select(isShort(tile.tiles), b.i32(kNoLimit), limit);
-  return b.select(kFirstBit.isSet(b, tile.bits), b.i32(kFirstLoadsInFlight),
-                  limit);
+  Value areFew = b.bitOr(isTall, k.negate(kAlignedBit.isSet(b, tile.bits)));
+  return b.select(areFew, b.i32(kFewLoadsInFlight), kLoadsInFlight);
+}
+
+/// Asks the L2 cache for the first rows of the tensor, which the first tiles of
+/// all blocks are in, while offsets are on their way.
+void ProducerBuilder::prefetchFirstRows() {
+  int64_t boxColumns = kInterleavedPanels * k.getTileColumns();
+  Value number = b.add(k.block, b.mul(k.lane, k.numBlocks));
+  Value inLine = b.ceilDiv(k.columns, boxColumns);
+  Value line = b.divU(number, inLine);
+  Value row = b.mul(line, kShareRows);
+  Value column = b.mul(b.sub(number, b.mul(line, inLine)), boxColumns);
+  Value isBox = k.both(b.less(k.lane, kEarlyBoxes), b.less(row, k.rows));
+  b.createIf(isBox,
+             [&] { createTensorPrefetch(b, k.shareMap, {column, row}); });
 }
 
 /// Rows of 128 bytes use memory badly. The blocks that load the same rows of
@@ -293,9 +296,11 @@ RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
                                     RingPosition position,
                                     function_ref<void()> publish) {
   k.ring.createWaitEmpty(position);
-  Value limit = TileBoxes::kLoadsInFlight.get(b, tile.boxes.numbers);
-  b.createIf(b.compare(arith::CmpIPredicate::ne, limit, kNoLimit),
-             [&] { k.ring.createWaitFull(k.ring.getBefore(position, limit)); });
+  // Rows beside tiles are loads that this does not count.
+  if (!k.tile.hasRows()) {
+    Value limit = TileBoxes::kLoadsInFlight.get(b, tile.boxes.numbers);
+    k.ring.createWaitFull(k.ring.getBefore(position, limit));
+  }
   b.createIf(isIssuer, [&] {
     k.advanceTiles(tile.progress);
     if (publish)
@@ -336,7 +341,7 @@ RingPosition ProducerBuilder::issueLargePanel(const LaneTile &tile,
         // could take one for that of the round before: a phase is a parity.
         if (k.tile.hasRows())
           k.ring.createWaitFull(k.ring.getBefore({carried[0], carried[1]},
-                                                 b.i32(kTallLoadsInFlight)));
+                                                 b.i32(kFewLoadsInFlight)));
         RingPosition next = issue(prepareTile(tile, index, flags),
                                   k.isFirstLane, {carried[0], carried[1]},
                                   /*publish=*/nullptr);
@@ -423,7 +428,7 @@ void ProducerBuilder::finish(Value panel, RingPosition position,
   b.createIf(k.isFirstLane, [&] {
     for (int64_t team = 0; team < k.tile.convertTeams; ++team) {
       k.ring.createWaitEmpty(position);
-      k.storeEndRecord(position.stage, remainder);
+      k.storeEndRecord(position.stage, remainder, team);
       createArrive(b, k.ring.getFullBarrier(position.stage));
       position = k.ring.getNext(position);
     }
@@ -442,6 +447,8 @@ void ProducerBuilder::build() {
   constexpr size_t kFixed = 5;
   Value span =
       b.add(k.block, b.mul(b.shiftRight(k.lane, k.spanLog), k.numBlocks));
+  if (hasWindows && !k.tile.hasRows())
+    prefetchFirstRows();
   RingPosition begin = k.ring.getPosition(b.i32(0));
   SmallVector<Value> init{
       b.add(b.shiftLeft(span, k.spanLog), getNumberInSpan(k.lane)), b.i32(-1),

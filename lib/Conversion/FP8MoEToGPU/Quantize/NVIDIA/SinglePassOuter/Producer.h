@@ -27,12 +27,12 @@ constexpr BitField kTwoRowBit{2};
 constexpr BitField kFixUpBit{3};
 /// The next segment writes the sector that it shares with this one.
 constexpr BitField kCutBit{4};
+/// Chunks of rows of every column of the output are aligned.
+constexpr BitField kAlignedBit{5};
 /// Flags of a lane's tile, in the same word.
-constexpr BitField kNewPanelBit{5};
+constexpr BitField kNewPanelBit{6};
 /// The block's last tile of the panel.
-constexpr BitField kLastBit{6};
-/// One of the block's first tiles.
-constexpr BitField kFirstBit{7};
+constexpr BitField kLastBit{7};
 
 /// A segment, all i32. A window is 32 of them, one for each lane.
 struct SegmentState {
@@ -158,10 +158,9 @@ private:
   Value createEndAfter(Value segment, Value end);
   Value createCut(Value start, Value end, Value tiles, Value nextEnd);
   Value getInterleaveTiles(Value panels, Value tiles);
-  Value isShort(Value tiles) { return b.lessEqual(tiles, kShortTiles); }
   /// Whether each tile of a panel of so many is a span.
   Value haveTilesAsSpans(Value tiles) {
-    return k.problem.jagged ? isShort(tiles) : b.i1(false);
+    return k.problem.jagged ? b.lessEqual(tiles, kShortTiles) : b.i1(false);
   }
   /// The spans of so many tiles, and the numbers that tiles have: as if each
   /// span were whole.
@@ -197,6 +196,7 @@ private:
   RingPosition issue(const PreparedTile &tile, Value isIssuer,
                      RingPosition position, function_ref<void()> publish);
   Value getLoadsInFlight(const LaneTile &tile);
+  void prefetchFirstRows();
   void prefetchShare(const LaneTile &tile, const TileBoxes &boxes);
   void loadBoxes(const TileBoxes &boxes, Value stage);
   void finish(Value panel, RingPosition position, Value remainder);

@@ -132,7 +132,8 @@ void ProducerBuilder::divideSegment(SegmentState &state) {
   state.shape =
       b.bitOr(kInterleaveBits.place(
                   b, b.select(isInterleaved, b.i32(kInterleaveLog), 0)),
-              kTwoRowBit.setIf(b, isTwoRow));
+              b.bitOr(kTwoRowBit.setIf(b, isTwoRow),
+                      kAlignedBit.setIf(b, k.createIsAligned())));
 }
 
 //===----------------------------------------------------------------------===//
