@@ -276,6 +276,21 @@ def test_short_and_long_panels(program, seed, width):
 
 
 @on_a_gpu
+@pytest.mark.parametrize("width", [64, 328])
+@pytest.mark.parametrize("seed", range(3))
+def test_one_span_and_more(program, seed, width):
+    """Where columns begin anywhere, a block fills fewer stages if it has one span of a panel, or of a set of four. Sets of
+    17-tile panels have fewer spans than an H100 has multiprocessors, those of 80 tiles more."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([40, 1600, 2170, 8400, 8500, 9000, 10300, 40000], 10).tolist()
+    for pitch in (1, 2, 8):
+        tokens = sum(sizes)
+        tokens += (pitch - tokens) % 16
+        work = Work(tokens, width, sizes, seed)
+        work.check(program(work.x, work.offsets))
+
+
+@on_a_gpu
 @pytest.mark.parametrize("rows", [1, 113, 120, 126, 127, 128, 129, 240, 255])
 def test_seams_of_two_row_tiles(program, rows):
     """The last tile of a group too large for tiles with one row a line has so many rows: its halves share words, if the

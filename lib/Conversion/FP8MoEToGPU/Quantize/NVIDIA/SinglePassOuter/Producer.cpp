@@ -30,11 +30,23 @@ using namespace mlir::fp8moe::single_pass_outer;
 /// only make each other late, and with them whatever blocks tell each other.
 /// Four are better than three by up to 2%. Three are better than four where a
 /// block has more than four tiles of a panel, all of which wait for the last
-/// one (4%), for interleaved weights (1%), and where columns begin anywhere,
-/// as convert teams then wait for memory, too (2%; two are 3% slower).
+/// one (4%), for interleaved weights (1%) and small ones (2%), and where
+/// columns begin anywhere, as convert teams then wait for memory, too (2%; two
+/// are 3% slower).
 static constexpr int64_t kLoadsInFlight = 4;
 static constexpr int64_t kFewLoadsInFlight = 3;
 static constexpr int64_t kTallTilesPerBlock = 4;
+static constexpr int64_t kSmallTilesPerBlock = 14;
+
+/// Stages that are filled at once where columns begin anywhere, if a block has
+/// one span of a panel, or of a set of interleaved ones. Convert teams then
+/// read the last rows of the tile above once more. Where tiles have waited in
+/// all stages, these rows have left the L2 cache: with six, 16641x5120 in 16
+/// groups takes 110 instead of 120 us, and 65537x2048 in 64 groups 168 instead
+/// of 187. Four and eight are within 2%.
+static constexpr int64_t kSeamStages = 6;
+static_assert((1 << kLongSpanLog) <= kSeamStages,
+              "a panel waits until all of its tiles have a stage");
 
 /// Boxes, each as many bytes as a tile, that a block fetches to the L2 cache
 /// before it knows which tiles it has. That takes a trip to memory; so the
@@ -111,8 +123,13 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   Value isLast = k.both(b.lessEqual(spans, b.add(span, share)),
                         b.bitOr(b.equal(b.add(inSpan, 1), tilesInSpan),
                                 b.lessEqual(state.tiles, b.add(index, 1))));
-  tile.bits = b.bitOr(state.shape, b.bitOr(kNewPanelBit.setIf(b, isNewPanel),
-                                           kLastBit.setIf(b, isLast)));
+  Value hasOneSpan = b.lessEqual(setTiles, b.shiftLeft(k.numBlocks, k.spanLog));
+  Value areFewStages =
+      k.both(hasOneSpan, k.negate(kAlignedBit.isSet(b, state.shape)));
+  Value flags = b.bitOr(
+      kNewPanelBit.setIf(b, isNewPanel),
+      b.bitOr(kLastBit.setIf(b, isLast), kFewStagesBit.setIf(b, areFewStages)));
+  tile.bits = b.bitOr(state.shape, flags);
   tile.segment = state.segment;
   tile.columnBlock = columnBlock;
   tile.index = index;
@@ -213,10 +230,13 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   boxes.segment = tile.segment;
   Value range = b.bitOr(TileBoxes::kFirst.place(b, firstBox),
                         TileBoxes::kCount.place(b, count));
-  Value rest =
-      b.bitOr(TileBoxes::kIsTwoRow.place(b, k.toWord(isTwoRow)),
-              TileBoxes::kLoadsInFlight.place(b, getLoadsInFlight(tile)));
-  boxes.numbers = b.bitOr(range, rest);
+  Value limits = b.bitOr(
+      TileBoxes::kLoadsInFlight.place(b, getLoadsInFlight(tile)),
+      TileBoxes::kStages.place(b, b.select(kFewStagesBit.isSet(b, tile.bits),
+                                           b.i32(kSeamStages), k.tile.stages)));
+  boxes.numbers =
+      b.bitOr(b.bitOr(range, TileBoxes::kIsTwoRow.place(b, k.toWord(isTwoRow))),
+              limits);
   return prepared;
 }
 
@@ -227,9 +247,14 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
 /// How many tiles may be on their way at once, with this one.
 Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
   Value isTall = b.less(b.mul(k.numBlocks, kTallTilesPerBlock), tile.tiles);
-  if (!k.problem.jagged)
-    isTall = b.bitOr(isTall, k.isNonZero(kInterleaveBits.get(b, tile.bits)));
   Value areFew = b.bitOr(isTall, k.negate(kAlignedBit.isSet(b, tile.bits)));
+  if (!k.problem.jagged) {
+    Value panels = b.ceilDiv(k.columns, k.getTileColumns());
+    Value all = b.mul(k.segments, b.mul(panels, tile.tiles));
+    Value areSmall = b.lessEqual(all, b.mul(k.numBlocks, kSmallTilesPerBlock));
+    Value areInterleaved = k.isNonZero(kInterleaveBits.get(b, tile.bits));
+    areFew = b.bitOr(areFew, b.bitOr(areSmall, areInterleaved));
+  }
   return b.select(areFew, b.i32(kFewLoadsInFlight), kLoadsInFlight);
 }
 
@@ -295,7 +320,8 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
 RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
                                     RingPosition position,
                                     function_ref<void()> publish) {
-  k.ring.createWaitEmpty(position);
+  k.ring.createWaitReleased(position,
+                            TileBoxes::kStages.get(b, tile.boxes.numbers));
   // Rows beside tiles are loads that this does not count.
   if (!k.tile.hasRows()) {
     Value limit = TileBoxes::kLoadsInFlight.get(b, tile.boxes.numbers);

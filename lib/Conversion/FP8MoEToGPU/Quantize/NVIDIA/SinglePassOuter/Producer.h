@@ -33,6 +33,8 @@ constexpr BitField kAlignedBit{5};
 constexpr BitField kNewPanelBit{6};
 /// The block's last tile of the panel.
 constexpr BitField kLastBit{7};
+/// Few stages are filled at once (kSeamStages).
+constexpr BitField kFewStagesBit{8};
 
 /// A segment, all i32. A window is 32 of them, one for each lane.
 struct SegmentState {
@@ -102,12 +104,12 @@ struct LaneTile {
 struct TileBoxes {
   /// The coordinates of box 0.
   Value column, row, segment;
-  /// The four fields below.
+  /// The fields below.
   Value numbers;
-  /// The first one, their number, 1 if they have two rows a line, and how many
-  /// tiles may be on their way with this one.
+  /// The first one, their number, 1 if they have two rows a line, how many
+  /// tiles may be on their way with this one, and how many may have a stage.
   static constexpr BitField kFirst{0, 4}, kCount{4, 4}, kIsTwoRow{8, 4},
-      kLoadsInFlight{12, 20};
+      kLoadsInFlight{12, 4}, kStages{16, 16};
 
   static constexpr auto members() {
     using T = TileBoxes;
