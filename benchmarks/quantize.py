@@ -223,6 +223,12 @@ def read_shape(text):
     return tokens, width, groups
 
 
+def list_programs(folder):
+    """Names of the programs in an artifact."""
+    manifest = json.loads((pathlib.Path(folder) / "manifest.json").read_text())
+    return {program["name"] for program in manifest["programs"]}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("artifact", nargs="?", help="folder with the compiled programs")
@@ -255,11 +261,13 @@ def main():
     import fp8moe.runtime
     from quantize_peers import find_peers
 
-    rng = random.Random(options.seed)
+    # Groups do not depend on how often anything is timed, nor on what else is.
+    rng, order = random.Random(options.seed), random.Random(options.seed)
     torch.manual_seed(options.seed)
     artifact = fp8moe.runtime.load(options.artifact, device=DEVICE)
     other_artifact = options.beside and fp8moe.runtime.load(options.beside, device=DEVICE)
-    known = {program["name"] for program in json.loads((pathlib.Path(options.artifact) / "manifest.json").read_text())["programs"]}
+    known_beside = list_programs(options.beside) if options.beside else ()
+    known = list_programs(options.artifact)
     peers = find_peers(options.peers.split(","))
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}")
     rows, failures = [], 0
@@ -272,7 +280,9 @@ def main():
         has_parts = all(part.program in known for part in case.parts)
         parts = [(part, artifact.program(part.program)) for part in case.parts] if has_parts else []
         program, inputs = artifact.program(name), make_inputs(case, rng)
-        beside = other_artifact.program(name) if other_artifact else None
+        beside = other_artifact.program(name) if name in known_beside else None
+        if options.beside and not beside:
+            print(f"{label} is not in {options.beside}")
         wrong_beside = check(case, beside, [], inputs)[1] if beside else 0
         if wrong_beside:
             print(f"{label} is wrong in {options.beside}: {wrong_beside} bytes differ from the reference", flush=True)
@@ -286,7 +296,7 @@ def main():
         tiles, wrong_tiles = check_tiles(case, artifact, swept, inputs)
         failures += bool(wrong or wrong_tiles or wrong_beside)
         if options.rounds and not wrong:
-            rows.append(measure(case, program, parts, tiles, beside, inputs, out, peers, options.rounds, rng))
+            rows.append(measure(case, program, parts, tiles, beside, inputs, out, peers, options.rounds, order))
             show(rows[-1])
         del inputs, out
         torch.cuda.empty_cache()

@@ -135,3 +135,13 @@ def test_large_and_any_workspace(load, tokens, sizes, width, contents, monkeypat
     monkeypatch.setattr(program, "_workspace", fill)
     for _ in range(3):
         work.check(program(work.x, work.offsets))
+
+
+@on_a_gpu
+def test_fewer_stages_behind_all(load):
+    """As for columns alone (test_single_pass_outer.py), with a ring of nine stages."""
+    sizes = [12600, 100, 100, 100] * 6
+    work = Work(sum(sizes) + 1, 256, sizes, 7)
+    program = load("bf16_e4m3_pow2_unaligned_256")
+    for _ in range(20):
+        work.check(program(work.x, work.offsets))

@@ -279,14 +279,25 @@ def test_short_and_long_panels(program, seed, width):
 @pytest.mark.parametrize("width", [64, 328])
 @pytest.mark.parametrize("seed", range(3))
 def test_one_span_and_more(program, seed, width):
-    """Where columns begin anywhere, a block fills fewer stages if it has one span of a panel, or of a set of four. Sets of
-    17-tile panels have fewer spans than an H100 has multiprocessors, those of 80 tiles more."""
+    """Where columns begin anywhere, a block fills fewer stages if it has one span of a panel, or of a set of four. Of 132 blocks,
+    each has one of a set of panels of 13 to 66 tiles (1600 to 8400 rows), two of one of 81 tiles (10300), one of a single panel
+    of 235 (30000), and two of one of 313 (40000)."""
     rng = np.random.default_rng(seed)
-    sizes = rng.choice([40, 1600, 2170, 8400, 8500, 9000, 10300, 40000], 10).tolist()
+    sizes = rng.choice([40, 1600, 2170, 8400, 8500, 9000, 10300, 30000, 40000], 10).tolist()
     for pitch in (1, 2, 8):
         tokens = sum(sizes)
         tokens += (pitch - tokens) % 16
         work = Work(tokens, width, sizes, seed)
+        work.check(program(work.x, work.offsets))
+
+
+@on_a_gpu
+def test_fewer_stages_behind_all(program):
+    """Panels of which a block has several spans fill all stages, and those behind them few. Both convert teams must have
+    given back a stage before it is filled again."""
+    sizes = [17000, 40, 300] * 4
+    work = Work(sum(sizes) + 1, 1024, sizes, 7)
+    for _ in range(20):
         work.check(program(work.x, work.offsets))
 
 

@@ -49,8 +49,8 @@ TEST_F(StageRingTest, NextIsThePositionOneLater) {
 
 TEST_F(StageRingTest, BeforeIsThePositionSomeStagesEarlier) {
   StageRing ring(b, b.getDynamicShared(), 5);
-  for (int64_t count = 4; count < 20; ++count)
-    for (int64_t back : {1, 4}) {
+  for (int64_t count = 5; count < 20; ++count)
+    for (int64_t back : {1, 4, 5}) {
       RingPosition position =
           ring.getBefore(ring.getPosition(b.i32(count)), b.i32(back));
       RingPosition expected = ring.getPosition(b.i32(count - back));
@@ -74,6 +74,20 @@ TEST_F(StageRingTest, WaitsForTheRightPhase) {
     parities.push_back(valueOf(wait.getStateOrPhase()));
   EXPECT_EQ(parities,
             (SmallVector<int64_t>{1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0}));
+}
+
+/// A stage is empty when it was released in the round before. With fewer stages
+/// before, in round 0, nothing was filled there.
+TEST_F(StageRingTest, WaitsForAnEarlierRelease) {
+  StageRing ring(b, b.getDynamicShared(), 4);
+  for (int64_t count : {1, 2, 6, 7})
+    for (int64_t before : {4, 2})
+      ring.createWaitReleased(ring.getPosition(b.i32(count)), b.i32(before));
+  SmallVector<int64_t> parities;
+  for (NVVM::MBarrierTryWaitOp wait : getAll<NVVM::MBarrierTryWaitOp>())
+    parities.push_back(valueOf(wait.getStateOrPhase()));
+  EXPECT_EQ(parities, (SmallVector<int64_t>{1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1,
+                                            0, 0, 1, 1}));
 }
 
 TEST_F(StageRingTest, EveryStageHasTwoBarriers) {

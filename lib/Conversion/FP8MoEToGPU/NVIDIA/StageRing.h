@@ -38,8 +38,8 @@ public:
   /// The position after `count` stages (i32), and the one after `position`.
   RingPosition getPosition(Value count);
   RingPosition getNext(RingPosition position);
-  /// The position `count` (i32) stages before `position`, of a ring of more
-  /// stages. What is before the first round counts as full.
+  /// The position `count` (i32) stages before `position`, of a ring of at least
+  /// so many. What is before the first round counts as full.
   RingPosition getBefore(RingPosition position, Value count);
 
   Value getFullBarrier(Value stage);
@@ -47,7 +47,8 @@ public:
   void createWaitEmpty(RingPosition position);
   /// Waits until the stage that lies `count` (i32) stages before `position` has
   /// been released, at most those of the ring. With fewer, less is filled at
-  /// once.
+  /// once. That the stage of `position` is empty follows only where all
+  /// consumers release stages in their order.
   void createWaitReleased(RingPosition position, Value count);
   void createWaitFull(RingPosition position);
   void createRelease(Value stage);

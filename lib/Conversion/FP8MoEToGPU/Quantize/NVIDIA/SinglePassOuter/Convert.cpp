@@ -524,8 +524,8 @@ void ConvertBuilder::convert(const TakenTile &tile) {
 }
 
 /// Zeroes the rows behind the last segment; blocks and teams take turns. The
-/// end record says which share is the team's: its number would need a register
-/// until here.
+/// end record says which share is the team's: the team's number would need a
+/// register until here.
 void ConvertBuilder::zeroRemainder(Value endStage) {
   Value begin = k.loadRemainder(endStage);
   Value share = k.loadRemainderShare(endStage);

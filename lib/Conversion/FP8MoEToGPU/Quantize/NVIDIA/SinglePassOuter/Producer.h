@@ -133,8 +133,7 @@ struct LaneTiles {
 
 class ProducerBuilder {
 public:
-  explicit ProducerBuilder(SinglePassOuterKernel &kernel)
-      : k(kernel), b(kernel.b) {}
+  explicit ProducerBuilder(SinglePassOuterKernel &kernel);
 
   void build();
 
