@@ -116,6 +116,15 @@ class Work:
         assert torch.equal(result.q.t().view(torch.uint8), self.q)
 
 
+def check_pitches(program, pitches, width, sizes, seed, remainder=0):
+    """Columns whose pitch has these remainders by 16; behind the groups are at least `remainder` rows of none."""
+    for pitch in pitches:
+        tokens = sum(sizes) + remainder
+        tokens += (pitch - tokens) % 16
+        work = Work(tokens, width, sizes, seed)
+        work.check(program(work.x, work.offsets))
+
+
 @pytest.fixture(scope="module")
 def works():
     return [
@@ -254,11 +263,7 @@ def test_seams(program, seed, remainder):
     where columns begin anywhere; behind them are rows of no group."""
     rng = np.random.default_rng(seed)
     sizes = rng.choice([0, 1, 15, 16, 17, 31, 32, 33, 47, 48, 49, 100, 129, 400], 80).tolist()
-    for pitch in (0, 1, 2, 4, 8):
-        tokens = sum(sizes) + remainder
-        tokens += (pitch - tokens) % 16
-        work = Work(tokens, 200, sizes, seed)
-        work.check(program(work.x, work.offsets))
+    check_pitches(program, (0, 1, 2, 4, 8), 200, sizes, seed, remainder)
 
 
 @on_a_gpu
@@ -268,11 +273,7 @@ def test_short_and_long_panels(program, seed, width):
     """Groups of around twelve tiles, up to which each is a span and may leave its last rows to the next group."""
     rng = np.random.default_rng(seed)
     sizes = rng.choice([1, 100, 300, 1408, 1480, 1505, 1536, 1537, 1540, 1700, 3000], 40).tolist()
-    for pitch in (0, 1, 8):
-        tokens = sum(sizes)
-        tokens += (pitch - tokens) % 16
-        work = Work(tokens, width, sizes, seed)
-        work.check(program(work.x, work.offsets))
+    check_pitches(program, (0, 1, 8), width, sizes, seed)
 
 
 @on_a_gpu
@@ -284,11 +285,7 @@ def test_one_span_and_more(program, seed, width):
     of 235 (30000), and two of one of 313 (40000)."""
     rng = np.random.default_rng(seed)
     sizes = rng.choice([40, 1600, 2170, 8400, 8500, 9000, 10300, 30000, 40000], 10).tolist()
-    for pitch in (1, 2, 8):
-        tokens = sum(sizes)
-        tokens += (pitch - tokens) % 16
-        work = Work(tokens, width, sizes, seed)
-        work.check(program(work.x, work.offsets))
+    check_pitches(program, (1, 2, 8), width, sizes, seed)
 
 
 @on_a_gpu
