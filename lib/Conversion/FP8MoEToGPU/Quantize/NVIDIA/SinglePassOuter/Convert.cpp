@@ -103,7 +103,7 @@ private:
     return b.select(b.less(column, k.columns), high,
                     b.i32(std::numeric_limits<int32_t>::min() / 2));
   }
-  void zeroRemainder(Value endStage);
+  void zeroRemainder(const EndRecord &record);
 
   CellWords fromFlat(ArrayRef<Value> flat) {
     CellWords words;
@@ -523,12 +523,11 @@ void ConvertBuilder::convert(const TakenTile &tile) {
   });
 }
 
-/// Zeroes the rows behind the last segment; blocks and teams take turns. The
-/// end record says which share is the team's: the team's number would need a
-/// register until here.
-void ConvertBuilder::zeroRemainder(Value endStage) {
-  Value begin = k.loadRemainder(endStage);
-  Value share = k.loadRemainderShare(endStage);
+/// Zeroes the rows behind the last segment; blocks and teams take turns. That
+/// the record says which share is the team's spares a register: its number
+/// would be kept until here.
+void ConvertBuilder::zeroRemainder(const EndRecord &record) {
+  Value begin = record.remainder;
   int64_t padding = k.problem.outputPadding;
   Value end = k.narrow(padding > 1 ? k.sizes.extent : k.sizes.reduction);
   Value firstTile = b.divU(begin, kLines);
@@ -538,8 +537,9 @@ void ConvertBuilder::zeroRemainder(Value endStage) {
   CellWords zero(getCellColumns(), SmallVector<Value>(4, b.i32(0)));
   SmallVector<Value> noneAbove(getCellColumns() / 2, b.i32(0));
   Value inTile = b.mul(b.add(b.mul(chunk, 2), half), getCellColumns());
-  b.createFor(b.add(k.block, b.mul(share, k.numBlocks)), b.mul(tiles, panels),
-              b.mul(k.numBlocks, k.tile.convertTeams), [&](Value index) {
+  b.createFor(b.add(k.block, b.mul(record.share, k.numBlocks)),
+              b.mul(tiles, panels), b.mul(k.numBlocks, k.tile.convertTeams),
+              [&](Value index) {
                 Value panel = b.divU(index, tiles);
                 Value tile = b.add(firstTile, b.remU(index, tiles));
                 Value column = b.add(b.mul(panel, k.getTileColumns()), inTile);
@@ -596,7 +596,7 @@ void ConvertBuilder::build() {
         return result;
       });
   if (k.problem.jagged)
-    zeroRemainder(last[1]);
+    zeroRemainder(k.loadEndRecord(last[1]));
 }
 
 void fp8moe::buildSinglePassOuterConvert(SinglePassOuterKernel &kernel,

@@ -130,9 +130,9 @@ static constexpr BitField kLow{0, 10};
 static constexpr BitField kHigh{10, 10};
 static constexpr BitField kPaddedHigh{20, 10};
 
-/// Where an end record has the first row behind all segments, and the share.
+/// Where an end record has its words, behind its flags.
 static constexpr int64_t kRemainderOffset = kWordBytes;
-static constexpr int64_t kRemainderShareOffset = 2 * kWordBytes;
+static constexpr int64_t kShareOffset = 2 * kWordBytes;
 
 Value SinglePassOuterKernel::getTileRecord(Value stage) {
   return getShared(SharedMemory(tile).tileRecords, stage, kRecordBytes);
@@ -151,25 +151,21 @@ void SinglePassOuterKernel::storeTileRecord(Value stage,
           b.offsetBytes(pointer, 16), 16);
 }
 
-void SinglePassOuterKernel::storeEndRecord(Value stage, Value remainder,
-                                           int64_t share) {
+void SinglePassOuterKernel::storeEndRecord(Value stage,
+                                           const EndRecord &record) {
   Value pointer = getTileRecord(stage);
   b.store(b.i32(tile_flags::kEnd.getMask()), pointer, kWordBytes);
-  b.store(remainder, b.offsetBytes(pointer, kRemainderOffset), kWordBytes);
-  b.store(b.i32(share), b.offsetBytes(pointer, kRemainderShareOffset),
+  b.store(record.remainder, b.offsetBytes(pointer, kRemainderOffset),
           kWordBytes);
+  b.store(record.share, b.offsetBytes(pointer, kShareOffset), kWordBytes);
 }
 
-Value SinglePassOuterKernel::loadRemainder(Value stage) {
-  return b.load(b.getI32Type(),
-                b.offsetBytes(getTileRecord(stage), kRemainderOffset),
-                kWordBytes);
-}
-
-Value SinglePassOuterKernel::loadRemainderShare(Value stage) {
-  return b.load(b.getI32Type(),
-                b.offsetBytes(getTileRecord(stage), kRemainderShareOffset),
-                kWordBytes);
+EndRecord SinglePassOuterKernel::loadEndRecord(Value stage) {
+  Value pointer = getTileRecord(stage);
+  auto load = [&](int64_t offset) -> Value {
+    return b.load(b.getI32Type(), b.offsetBytes(pointer, offset), kWordBytes);
+  };
+  return {load(kRemainderOffset), load(kShareOffset)};
 }
 
 Value SinglePassOuterKernel::isEnd(Value stage) {

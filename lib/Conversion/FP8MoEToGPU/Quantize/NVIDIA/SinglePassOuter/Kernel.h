@@ -114,6 +114,14 @@ struct TileRecord {
   Value low, high, paddedHigh;
 };
 
+/// What a convert team has to do when there are no more tiles, all i32.
+struct EndRecord {
+  /// The first row of the output behind all segments.
+  Value remainder;
+  /// Which share of the rows from there on is the team's.
+  Value share;
+};
+
 /// A panel of which a block has tiles, all i32.
 struct PanelRecord {
   /// The first partial slot of posted magnitudes, and the log2 of the distance
@@ -203,13 +211,10 @@ public:
 
   Value getStage(Value stage);
   void storeTileRecord(Value stage, const TileRecord &record);
-  /// The record that there is no more, one for each convert team: with the
-  /// first row (of the output) behind all segments, and which share of the
-  /// teams that one writes.
-  void storeEndRecord(Value stage, Value remainder, int64_t share);
+  /// The record that there is no more, one for each convert team.
+  void storeEndRecord(Value stage, const EndRecord &record);
   Value isEnd(Value stage);
-  Value loadRemainder(Value stage);
-  Value loadRemainderShare(Value stage);
+  EndRecord loadEndRecord(Value stage);
   TileRecord loadTileRecord(Value stage);
   /// Where chunk `chunk` of a line is in a stage: the hardware swizzles chunks
   /// by the line's address, those of two-row lines within each half.

@@ -130,8 +130,7 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
                         b.bitOr(b.equal(b.add(inSpan, 1), tilesInSpan),
                                 b.lessEqual(state.tiles, b.add(index, 1))));
   Value hasOneSpan = b.lessEqual(setTiles, b.shiftLeft(k.numBlocks, k.spanLog));
-  Value areFewStages =
-      k.both(hasOneSpan, k.negate(kAlignedBit.isSet(b, state.shape)));
+  Value areFewStages = k.both(hasOneSpan, k.negate(k.createIsAligned()));
   Value flags = b.bitOr(
       kNewPanelBit.setIf(b, isNewPanel),
       b.bitOr(kLastBit.setIf(b, isLast), kFewStagesBit.setIf(b, areFewStages)));
@@ -236,10 +235,10 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   boxes.segment = tile.segment;
   Value range = b.bitOr(TileBoxes::kFirst.place(b, firstBox),
                         TileBoxes::kCount.place(b, count));
-  Value limits = b.bitOr(
-      TileBoxes::kLoadsInFlight.place(b, getLoadsInFlight(tile)),
-      TileBoxes::kStages.place(b, b.select(kFewStagesBit.isSet(b, tile.bits),
-                                           b.i32(kSeamStages), k.tile.stages)));
+  Value areFewStages = k.toWord(kFewStagesBit.isSet(b, tile.bits));
+  Value limits =
+      b.bitOr(TileBoxes::kFewStages.place(b, areFewStages),
+              TileBoxes::kLoadsInFlight.place(b, getLoadsInFlight(tile)));
   boxes.numbers =
       b.bitOr(b.bitOr(range, TileBoxes::kIsTwoRow.place(b, k.toWord(isTwoRow))),
               limits);
@@ -253,11 +252,10 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
 /// How many tiles may be on their way at once, with this one.
 Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
   Value isTall = b.less(b.mul(k.numBlocks, kTallTilesPerBlock), tile.tiles);
-  Value areFew = b.bitOr(isTall, k.negate(kAlignedBit.isSet(b, tile.bits)));
+  Value areFew = b.bitOr(isTall, k.negate(k.createIsAligned()));
   if (!k.problem.jagged) {
     Value panels = b.ceilDiv(k.columns, k.getTileColumns());
-    Value all = b.mul(k.segments, b.mul(panels, tile.tiles));
-    Value areSmall = b.lessEqual(all, b.mul(k.numBlocks, kSmallTilesPerBlock));
+    Value areSmall = haveAtMost(panels, tile.tiles, kSmallTilesPerBlock);
     Value areInterleaved = k.isNonZero(kInterleaveBits.get(b, tile.bits));
     areFew = b.bitOr(areFew, b.bitOr(areSmall, areInterleaved));
   }
@@ -326,11 +324,12 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
 RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
                                     RingPosition position,
                                     function_ref<void()> publish) {
-  // Convert teams take turns: that one of them gave back a stage says nothing
-  // of the stages of the other.
   k.ring.createWaitEmpty(position);
-  k.ring.createWaitReleased(position,
-                            TileBoxes::kStages.get(b, tile.boxes.numbers));
+  // Not instead: convert teams take turns, so that one of them gave back a
+  // stage says nothing of the stages of the other.
+  Value areFew = k.isNonZero(TileBoxes::kFewStages.get(b, tile.boxes.numbers));
+  b.createIf(areFew,
+             [&] { k.ring.createWaitReleased(position, b.i32(kSeamStages)); });
   // Rows beside tiles are loads that this does not count.
   if (!k.tile.hasRows()) {
     Value limit = TileBoxes::kLoadsInFlight.get(b, tile.boxes.numbers);
@@ -463,7 +462,7 @@ void ProducerBuilder::finish(Value panel, RingPosition position,
   b.createIf(k.isFirstLane, [&] {
     for (int64_t team = 0; team < k.tile.convertTeams; ++team) {
       k.ring.createWaitEmpty(position);
-      k.storeEndRecord(position.stage, remainder, team);
+      k.storeEndRecord(position.stage, {remainder, b.i32(team)});
       createArrive(b, k.ring.getFullBarrier(position.stage));
       position = k.ring.getNext(position);
     }

@@ -27,14 +27,12 @@ constexpr BitField kTwoRowBit{2};
 constexpr BitField kFixUpBit{3};
 /// The next segment writes the sector that it shares with this one.
 constexpr BitField kCutBit{4};
-/// Chunks of rows of every column of the output are aligned.
-constexpr BitField kAlignedBit{5};
 /// Flags of a lane's tile, in the same word.
-constexpr BitField kNewPanelBit{6};
+constexpr BitField kNewPanelBit{5};
 /// The block's last tile of the panel.
-constexpr BitField kLastBit{7};
+constexpr BitField kLastBit{6};
 /// Few stages are filled at once (kSeamStages).
-constexpr BitField kFewStagesBit{8};
+constexpr BitField kFewStagesBit{7};
 
 /// A segment, all i32. A window is 32 of them, one for each lane.
 struct SegmentState {
@@ -106,10 +104,11 @@ struct TileBoxes {
   Value column, row, segment;
   /// The fields below.
   Value numbers;
-  /// The first one, their number, 1 if they have two rows a line, how many
-  /// tiles may be on their way with this one, and how many may have a stage.
+  /// The first one, their number, 1 if they have two rows a line, 1 if few
+  /// stages are filled at once (kSeamStages), and how many tiles may be on
+  /// their way with this one.
   static constexpr BitField kFirst{0, 4}, kCount{4, 4}, kIsTwoRow{8, 4},
-      kLoadsInFlight{12, 4}, kStages{16, 16};
+      kFewStages{12, 4}, kLoadsInFlight{16, 16};
 
   static constexpr auto members() {
     using T = TileBoxes;
@@ -159,6 +158,12 @@ private:
   Value createEndAfter(Value segment, Value end);
   Value createCut(Value start, Value end, Value tiles, Value nextEnd);
   Value getInterleaveTiles(Value panels, Value tiles);
+  /// Whether segments that are all alike, of so many panels, have at most so
+  /// many tiles a block.
+  Value haveAtMost(Value panels, Value tiles, int64_t tilesPerBlock) {
+    return b.lessEqual(b.mul(k.segments, b.mul(panels, tiles)),
+                       b.mul(k.numBlocks, tilesPerBlock));
+  }
   /// Whether each tile of a panel of so many is a span.
   Value haveTilesAsSpans(Value tiles) {
     return k.problem.jagged ? b.lessEqual(tiles, kShortTiles) : b.i1(false);

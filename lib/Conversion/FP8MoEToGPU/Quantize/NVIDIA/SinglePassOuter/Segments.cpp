@@ -100,8 +100,7 @@ Value ProducerBuilder::getInterleaveTiles(Value panels, Value tiles) {
     return b.i32(k.tile.hasRows() ? kInterleaveWholeTiles : kInterleaveTiles);
   // The blocks that a panel goes to are always the same, also those of none.
   Value areSets = b.equal(b.bitAnd(panels, kInterleavedPanels - 1), 0);
-  Value all = b.mul(k.segments, b.mul(panels, tiles));
-  Value areFew = b.lessEqual(all, b.mul(k.numBlocks, kFewTilesPerBlock));
+  Value areFew = haveAtMost(panels, tiles, kFewTilesPerBlock);
   return b.select(k.both(areSets, areFew), b.i32(kInterleaveTiles),
                   kInterleaveWholeTiles);
 }
@@ -132,8 +131,7 @@ void ProducerBuilder::divideSegment(SegmentState &state) {
   state.shape =
       b.bitOr(kInterleaveBits.place(
                   b, b.select(isInterleaved, b.i32(kInterleaveLog), 0)),
-              b.bitOr(kTwoRowBit.setIf(b, isTwoRow),
-                      kAlignedBit.setIf(b, k.createIsAligned())));
+              kTwoRowBit.setIf(b, isTwoRow));
 }
 
 //===----------------------------------------------------------------------===//
