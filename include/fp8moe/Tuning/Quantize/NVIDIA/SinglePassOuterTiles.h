@@ -84,6 +84,12 @@ inline constexpr int64_t kCellBytes = 8;
 inline constexpr int64_t kBoxes = kLines / kBoxLines;
 inline constexpr int64_t kBoxBytes = kBoxLines * kLineBytes;
 inline constexpr int64_t kStageBytes = kBoxes * kBoxBytes;
+/// Where columns begin anywhere, a tile has a box of the rows above it besides.
+/// The boxes of all stages take the place of the last ones: of so many stages
+/// these are used then.
+inline constexpr int64_t getStagesWithRowsAbove(int64_t stages) {
+  return stages * kStageBytes / (kStageBytes + kBoxBytes);
+}
 /// The log2 of the tiles of a panel, one below the other, that a block takes
 /// together: a span. A block posts once for all of its tiles of a panel, so
 /// spans are for panels that have at most some for each block. Where segments

@@ -94,7 +94,7 @@ private:
   TakenTile take(Value stage);
   void convert(const TakenTile &tile);
 
-  SmallVector<Value> loadRowsAbove(const TileRecord &record);
+  SmallVector<Value> loadRowsAbove(const TileRecord &record, Value stage);
   SmallVector<Value> createPairsAbove(ArrayRef<Value> lines,
                                       ArrayRef<Value> scales);
   Value getPointer(Value segment, Value column, Value row);
@@ -337,45 +337,42 @@ Value ConvertBuilder::getPointer(Value segment, Value column, Value row) {
 }
 
 /// Two rows for each lane, 16 above the first one together, of the columns of
-/// its cell; zeros where there are none.
-SmallVector<Value> ConvertBuilder::loadRowsAbove(const TileRecord &record) {
+/// its cell. Those of the lower half of a tile are the last ones of the upper
+/// half. Where there are none, anything.
+SmallVector<Value> ConvertBuilder::loadRowsAbove(const TileRecord &record,
+                                                 Value stage) {
   auto type = VectorType::get(2, b.getI32Type());
   Value zero = arith::ConstantOp::create(b, b.getZeroAttr(type));
   SmallVector<Value> none(kLaneRowsAbove, zero);
   SmallVector<Type> types(kLaneRowsAbove, type);
-  auto load = [&](const CellPlace &place) {
-    Value firstRow = b.sub(b.mul(position, kLaneRowsAbove), kCellRows);
-    Value row = b.add(b.add(record.inputRow, place.secondRows), firstRow);
-    Value element =
-        b.add(b.mul(k.widen(row), k.sizes.inReduction), k.widen(place.column));
-    if (isSegmentDim(k.problem))
-      element =
-          b.add(element, b.mul(k.widen(record.segment), k.sizes.inSegment));
-    SmallVector<Value> lines;
-    for (int64_t line : llvm::seq(kLaneRowsAbove)) {
-      Value inLine = b.add(element, b.mul(k.sizes.inReduction, line));
-      Value bytes = b.mul(inLine, k.getInputBytes());
-      Value words = b.load(type, b.offsetBytes(k.input, bytes), kCellBytes);
+  auto load = [&] {
+    CellPlace place = locate(record);
+    Value isLower = k.isNonZero(place.secondRows);
+    Value inChunk = b.mul(half, kCellBytes);
+    constexpr int64_t kFirst = kLines - kCellRows;
+    SmallVector<Value> rows;
+    for (int64_t i : llvm::seq(kLaneRowsAbove)) {
+      Value row = b.add(b.mul(position, kLaneRowsAbove), i);
+      Value above = k.getChunkOffset(row, chunk);
+      Value inTile =
+          k.getTwoRowChunkOffset(b.divU(b.add(row, kFirst), 2), b.remU(row, 2),
+                                 b.remU(chunk, kLineChunks / 2));
+      Value pointer =
+          b.offsetBytes(LLVM::SelectOp::create(b, isLower, k.getStage(stage),
+                                               k.getRowsAbove(stage)),
+                        b.add(b.select(isLower, inTile, above), inChunk));
+      Value words = b.load(type, pointer, kCellBytes);
       if (k.problem.divided)
-        words = k.multiply(
-            words,
-            k.loadFactor(k.getFactors(record),
-                         b.add(b.add(place.secondRows, firstRow), line)));
-      lines.push_back(words);
+        words = k.multiply(words, k.loadFactor(k.getFactors(record),
+                                               b.add(b.sub(row, kCellRows),
+                                                     place.secondRows)));
+      rows.push_back(words);
     }
-    return lines;
+    return rows;
   };
   Value converts = tile_flags::kConvert.isSet(b, record.flags);
-  return b.createIf(
-      k.both(converts, stores.needsRowsAbove()), types,
-      [&] {
-        CellPlace place = locate(record);
-        return b.createIf(
-            k.both(hasAbove(record, place.secondRows),
-                   b.less(place.column, k.columns)),
-            types, [&] { return load(place); }, [&] { return none; });
-      },
-      [&] { return none; });
+  return b.createIf(k.both(converts, stores.needsRowsAbove()), types, load,
+                    [&] { return none; });
 }
 
 /// The same quantized, as ColumnSeams has them.
@@ -454,10 +451,11 @@ TakenTile ConvertBuilder::take(Value stage) {
   // Also where nothing is converted: a branch around the loads takes longer
   // than they do. What is read there is not used.
   tile.cell = loadCell(stage, tile_flags::kTwoRow.isSet(b, tile.record.flags));
+  SmallVector<Value> rowsAbove = loadRowsAbove(tile.record, stage);
   k.releaseStage(stage);
   if (k.problem.divided)
     multiplyCell(tile.cell, factors);
-  llvm::append_range(tile.cell, loadRowsAbove(tile.record));
+  llvm::append_range(tile.cell, rowsAbove);
   return tile;
 }
 

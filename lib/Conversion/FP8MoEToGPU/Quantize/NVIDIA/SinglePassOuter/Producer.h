@@ -33,8 +33,6 @@ constexpr BitField kAlignedBit{5};
 constexpr BitField kNewPanelBit{6};
 /// The block's last tile of the panel.
 constexpr BitField kLastBit{7};
-/// Few stages are filled at once (kSeamStages).
-constexpr BitField kFewStagesBit{8};
 
 /// A segment, all i32. A window is 32 of them, one for each lane.
 struct SegmentState {
@@ -106,10 +104,11 @@ struct TileBoxes {
   Value column, row, segment;
   /// The fields below.
   Value numbers;
-  /// The first one, their number, 1 if they have two rows a line, how many
-  /// tiles may be on their way with this one, and how many may have a stage.
+  /// The first one, their number, 1 if they have two rows a line, 1 if the
+  /// rows above are a box more, and how many tiles may be on their way with
+  /// this one.
   static constexpr BitField kFirst{0, 4}, kCount{4, 4}, kIsTwoRow{8, 4},
-      kLoadsInFlight{12, 4}, kStages{16, 16};
+      kHasAbove{12, 4}, kLoadsInFlight{16, 16};
 
   static constexpr auto members() {
     using T = TileBoxes;
@@ -133,7 +132,8 @@ struct LaneTiles {
 
 class ProducerBuilder {
 public:
-  explicit ProducerBuilder(SinglePassOuterKernel &kernel);
+  explicit ProducerBuilder(SinglePassOuterKernel &kernel)
+      : k(kernel), b(kernel.b) {}
 
   void build();
 
