@@ -31,7 +31,8 @@ public:
   StageRing(KernelBuilder &b, Value barriers, int64_t stages)
       : b(b), barriers(barriers), stages(stages), used(b.i32(stages)) {}
 
-  /// From here on the ring is the first `count` stages (i32).
+  /// The ring is the first `count` stages (i32). Before any position is asked
+  /// for.
   void useFirst(Value count) { used = count; }
 
   /// By one thread, before anybody uses the ring. Full needs as many arrivals

@@ -84,9 +84,8 @@ inline constexpr int64_t kCellBytes = 8;
 inline constexpr int64_t kBoxes = kLines / kBoxLines;
 inline constexpr int64_t kBoxBytes = kBoxLines * kLineBytes;
 inline constexpr int64_t kStageBytes = kBoxes * kBoxBytes;
-/// Where columns begin anywhere, a tile has a box of the rows above it besides.
-/// The boxes of all stages take the place of the last ones: of so many stages
-/// these are used then.
+/// How many of so many stages are left where columns begin anywhere: the memory
+/// of the others has a box of the rows above a tile for each of these.
 inline constexpr int64_t getStagesWithRowsAbove(int64_t stages) {
   return stages * kStageBytes / (kStageBytes + kBoxBytes);
 }
@@ -152,12 +151,13 @@ inline constexpr int64_t kLeadBytes = 4 << 20;
 
 /// Offsets in shared memory. The stages come first, as boxes need alignment.
 struct SharedMemory {
-  int64_t rows, scales, fixUpScales, tileRecords, panelRecords, ring, published,
-      posted, scalesReady, gridReady, rowsReady, rowNumbers, progress,
-      rowMagnitudes, end;
+  int64_t rowsAbove, rows, scales, fixUpScales, tileRecords, panelRecords, ring,
+      published, posted, scalesReady, gridReady, rowsReady, rowNumbers,
+      progress, rowMagnitudes, end;
 
   constexpr explicit SharedMemory(const SinglePassOuterTile &tile)
-      : rows(tile.stages * kStageBytes),
+      : rowsAbove(getStagesWithRowsAbove(tile.stages) * kStageBytes),
+        rows(tile.stages * kStageBytes),
         scales(rows + tile.rowStages * getRowPitch(tile.rowBytes)),
         fixUpScales(scales + tile.getPanelSlots() * kScaleBytes),
         tileRecords(fixUpScales + tile.getPanelSlots() * kScaleBytes),

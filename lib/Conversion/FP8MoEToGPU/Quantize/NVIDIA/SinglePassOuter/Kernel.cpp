@@ -82,8 +82,7 @@ Value SinglePassOuterKernel::getStage(Value stage) {
 }
 
 Value SinglePassOuterKernel::getRowsAbove(Value stage) {
-  return getShared(getStagesWithRowsAbove(tile.stages) * kStageBytes, stage,
-                   kBoxBytes);
+  return getShared(SharedMemory(tile).rowsAbove, stage, kBoxBytes);
 }
 
 Value SinglePassOuterKernel::getRowStage(Value stage) {

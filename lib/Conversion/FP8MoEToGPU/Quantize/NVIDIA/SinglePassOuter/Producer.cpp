@@ -44,6 +44,12 @@ static constexpr int64_t kSmallTilesPerBlock = 14;
 /// 12.9 us). One box is worse by 1% to 3%, as are three.
 static constexpr int64_t kEarlyBoxes = 2;
 
+ProducerBuilder::ProducerBuilder(SinglePassOuterKernel &kernel)
+    : k(kernel), b(kernel.b) {
+  assert(getStagesWithRowsAbove(k.tile.stages) > kLoadsInFlight &&
+         "loads in flight need as many stages");
+}
+
 //===----------------------------------------------------------------------===//
 // Tiles of the lanes
 //===----------------------------------------------------------------------===//
@@ -215,13 +221,13 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   boxes.segment = tile.segment;
   Value range = b.bitOr(TileBoxes::kFirst.place(b, firstBox),
                         TileBoxes::kCount.place(b, count));
-  Value isTwoRowWord = TileBoxes::kIsTwoRow.place(b, k.toWord(isTwoRow));
   Value loadsAbove =
-      k.both(hasAbove, k.negate(kAlignedBit.isSet(b, tile.bits)));
-  Value rest =
-      b.bitOr(TileBoxes::kHasAbove.place(b, k.toWord(loadsAbove)),
-              TileBoxes::kLoadsInFlight.place(b, getLoadsInFlight(tile)));
-  boxes.numbers = b.bitOr(b.bitOr(range, isTwoRowWord), rest);
+      k.both(k.both(hasAbove, tile_flags::kConvert.isSet(b, flags)),
+             k.negate(kAlignedBit.isSet(b, tile.bits)));
+  Value forms = b.bitOr(TileBoxes::kIsTwoRow.place(b, k.toWord(isTwoRow)),
+                        TileBoxes::kLoadsAbove.place(b, k.toWord(loadsAbove)));
+  Value limit = TileBoxes::kLoadsInFlight.place(b, getLoadsInFlight(tile));
+  boxes.numbers = b.bitOr(b.bitOr(range, forms), limit);
   return prepared;
 }
 
@@ -275,9 +281,9 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
   Value first = TileBoxes::kFirst.get(b, boxes.numbers);
   Value count = TileBoxes::kCount.get(b, boxes.numbers);
   Value isTwoRow = k.isNonZero(TileBoxes::kIsTwoRow.get(b, boxes.numbers));
-  Value hasAbove = TileBoxes::kHasAbove.get(b, boxes.numbers);
+  Value loadsAbove = TileBoxes::kLoadsAbove.get(b, boxes.numbers);
   Value barrier = k.ring.getFullBarrier(stage);
-  createArriveExpecting(b, barrier, b.mul(b.add(count, hasAbove), kBoxBytes));
+  createArriveExpecting(b, barrier, b.mul(b.add(count, loadsAbove), kBoxBytes));
   Value shared = k.getStage(stage);
   auto load = [&](Value map, Value row, Value target) {
     SmallVector<Value> coordinates{boxes.column, row};
@@ -285,7 +291,7 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
       coordinates.push_back(boxes.segment);
     createTensorLoad(b, map, coordinates, target, barrier);
   };
-  b.createIf(k.isNonZero(hasAbove), [&] {
+  b.createIf(k.isNonZero(loadsAbove), [&] {
     load(k.boxMap, b.sub(boxes.row, kBoxLines), k.getRowsAbove(stage));
   });
   Value isWhole = b.equal(count, kBoxes);

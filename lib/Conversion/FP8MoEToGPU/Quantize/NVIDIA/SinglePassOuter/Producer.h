@@ -108,7 +108,7 @@ struct TileBoxes {
   /// rows above are a box more, and how many tiles may be on their way with
   /// this one.
   static constexpr BitField kFirst{0, 4}, kCount{4, 4}, kIsTwoRow{8, 4},
-      kHasAbove{12, 4}, kLoadsInFlight{16, 16};
+      kLoadsAbove{12, 4}, kLoadsInFlight{16, 16};
 
   static constexpr auto members() {
     using T = TileBoxes;
@@ -132,8 +132,7 @@ struct LaneTiles {
 
 class ProducerBuilder {
 public:
-  explicit ProducerBuilder(SinglePassOuterKernel &kernel)
-      : k(kernel), b(kernel.b) {}
+  explicit ProducerBuilder(SinglePassOuterKernel &kernel);
 
   void build();
 
