@@ -138,8 +138,8 @@ def test_large_and_any_workspace(load, tokens, sizes, width, contents, monkeypat
 
 
 @on_a_gpu
-def test_fewer_stages_behind_all(load):
-    """As for columns alone (test_single_pass_outer.py), with a ring of nine stages."""
+def test_rows_above_of_long_and_short(load):
+    """As for columns alone (test_single_pass_outer.py), with eight stages of nine."""
     sizes = [12600, 100, 100, 100] * 6
     work = Work(sum(sizes) + 1, 256, sizes, 7)
     program = load("bf16_e4m3_pow2_unaligned_256")

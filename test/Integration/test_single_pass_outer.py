@@ -206,16 +206,17 @@ def test_graph_replays(program, works):
 
 @on_a_gpu
 @pytest.mark.parametrize("more", [0, 1])
-@pytest.mark.parametrize("tiles, rows", [(12, 128), (13, 256)])
-def test_largest_units(program, tiles, rows, more):
-    """As many tiles a block as full lines may have, and as the ring has stages, and one more. The group before ends in
-    the middle of a sector, which belongs to the large one where its lines are full."""
+@pytest.mark.parametrize("tiles, rows, pitch", [(12, 128, 0), (13, 256, 0), (10, 128, 1), (11, 256, 1)])
+def test_largest_units(program, tiles, rows, pitch, more):
+    """As many tiles a block as full lines may have, and as the ring has stages, and one more: 13 stages, and 11 where columns
+    begin anywhere. The group before ends in the middle of a sector, which belongs to the large one where its lines are full."""
     import torch
 
     blocks = torch.cuda.get_device_properties(0).multi_processor_count
     before = 1000
     large = blocks * tiles * rows - before % 32 + more
-    work = Work(before + large, 64, [before, large], 8)
+    tokens = before + large
+    work = Work(tokens + (pitch - tokens) % 16, 64, [before, large], 8)
     for _ in range(2):
         work.check(program(work.x, work.offsets))
 
@@ -227,8 +228,8 @@ LONG_RUNS = {
     "interleaved units that are not whole sets": lambda blocks: (1, 100, 33),
     "relays": lambda blocks: (1, 144, 16),
     "relays of the last units, which have too many blocks": lambda blocks: (1, blocks // 4 * 4, 16),
-    "as many folded tiles as stages": lambda blocks: (1, 13 * blocks // 2 * 4, 2),
-    "more folded tiles than stages": lambda blocks: (1, 13 * blocks // 2 * 4 + 4, 2),
+    "as many folded tiles as stages": lambda blocks: (1, 11 * blocks // 2 * 4, 2),
+    "more folded tiles than stages": lambda blocks: (1, 11 * blocks // 2 * 4 + 4, 2),
     "three experts": lambda blocks: (3, 36, 24),
 }
 
@@ -280,8 +281,8 @@ def test_short_and_long_panels(program, seed, width):
 @pytest.mark.parametrize("width", [64, 328])
 @pytest.mark.parametrize("seed", range(3))
 def test_one_span_and_more(program, seed, width):
-    """Where columns begin anywhere, a block fills fewer stages if it has one span of a panel, or of a set of four. Of 132 blocks,
-    each has one of a set of panels of 13 to 66 tiles (1600 to 8400 rows), two of one of 81 tiles (10300), one of a single panel
+    """Rows above tiles, of the same panel and of the one before, where blocks have one span of a panel and more. Of 132 blocks,
+    each has one of a set of four panels of 13 to 66 tiles (1600 to 8400 rows), two of one of 81 tiles (10300), one of a single panel
     of 235 (30000), and two of one of 313 (40000)."""
     rng = np.random.default_rng(seed)
     sizes = rng.choice([40, 1600, 2170, 8400, 8500, 9000, 10300, 30000, 40000], 10).tolist()
@@ -289,9 +290,9 @@ def test_one_span_and_more(program, seed, width):
 
 
 @on_a_gpu
-def test_fewer_stages_behind_all(program):
-    """Panels of which a block has several spans fill all stages, and those behind them few. Both convert teams must have
-    given back a stage before it is filled again."""
+def test_rows_above_of_long_and_short(program):
+    """Panels of which a block has several spans fill all stages, and short ones come behind them: stages and the rows above
+    their tiles are filled again only when both convert teams have read them."""
     sizes = [17000, 40, 300] * 4
     work = Work(sum(sizes) + 1, 1024, sizes, 7)
     for _ in range(20):

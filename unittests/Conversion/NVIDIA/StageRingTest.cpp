@@ -90,6 +90,26 @@ TEST_F(StageRingTest, WaitsForAnEarlierRelease) {
                                             0, 0, 1, 1}));
 }
 
+/// mbarriers are where they are with all stages.
+TEST_F(StageRingTest, UsesTheFirstStages) {
+  StageRing ring(b, b.getDynamicShared(), 5), three(b, b.getDynamicShared(), 3);
+  ring.useFirst(b.i32(3));
+  for (int64_t count = 3; count < 10; ++count) {
+    RingPosition position = ring.getPosition(b.i32(count));
+    for (auto [got, expected] :
+         {std::pair(position, three.getPosition(b.i32(count))),
+          std::pair(ring.getNext(position),
+                    three.getPosition(b.i32(count + 1))),
+          std::pair(ring.getBefore(position, b.i32(2)),
+                    three.getPosition(b.i32(count - 2)))}) {
+      EXPECT_EQ(valueOf(got.stage), valueOf(expected.stage));
+      EXPECT_EQ(valueOf(got.parity), valueOf(expected.parity));
+    }
+  }
+  ring.createInit(/*fullArrivals=*/1, /*releases=*/4);
+  EXPECT_EQ(getAll<NVVM::MBarrierInitOp>().size(), 10u);
+}
+
 TEST_F(StageRingTest, EveryStageHasTwoBarriers) {
   EXPECT_EQ(6 * nvidia::kStageBarrierBytes, 96);
   StageRing ring(b, b.getDynamicShared(), 6);

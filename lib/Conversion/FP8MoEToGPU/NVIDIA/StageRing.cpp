@@ -19,12 +19,12 @@ void StageRing::createInit(int64_t fullArrivals, int64_t releases) {
 }
 
 RingPosition StageRing::getPosition(Value count) {
-  return {b.remU(count, stages), b.bitAnd(b.divU(count, stages), 1)};
+  return {b.remU(count, used), b.bitAnd(b.divU(count, used), 1)};
 }
 
 RingPosition StageRing::getNext(RingPosition position) {
   Value stage = b.add(position.stage, 1);
-  Value wraps = b.equal(stage, stages);
+  Value wraps = b.equal(stage, used);
   return {b.select(wraps, b.i32(0), stage),
           b.select(wraps, b.bitXor(position.parity, 1), position.parity)};
 }
@@ -32,7 +32,7 @@ RingPosition StageRing::getNext(RingPosition position) {
 RingPosition StageRing::getBefore(RingPosition position, Value count) {
   Value stage = b.sub(position.stage, count);
   Value wraps = b.less(stage, 0);
-  return {b.select(wraps, b.add(stage, stages), stage),
+  return {b.select(wraps, b.add(stage, used), stage),
           b.select(wraps, b.bitXor(position.parity, 1), position.parity)};
 }
 

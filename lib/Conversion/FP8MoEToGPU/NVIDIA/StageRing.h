@@ -29,7 +29,11 @@ public:
   /// The ring's mbarriers lie at `barriers`, nvidia::kStageBarrierBytes for
   /// each stage.
   StageRing(KernelBuilder &b, Value barriers, int64_t stages)
-      : b(b), barriers(barriers), stages(stages) {}
+      : b(b), barriers(barriers), stages(stages), used(b.i32(stages)) {}
+
+  /// The ring is the first `count` stages (i32). Before any position is asked
+  /// for.
+  void useFirst(Value count) { used = count; }
 
   /// By one thread, before anybody uses the ring. Full needs as many arrivals
   /// (plus the bytes that they expect), and empty so many releases.
@@ -57,6 +61,7 @@ private:
   KernelBuilder &b;
   Value barriers;
   int64_t stages;
+  Value used;
 };
 
 } // namespace mlir::fp8moe

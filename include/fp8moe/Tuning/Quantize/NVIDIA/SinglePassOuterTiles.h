@@ -84,6 +84,11 @@ inline constexpr int64_t kCellBytes = 8;
 inline constexpr int64_t kBoxes = kLines / kBoxLines;
 inline constexpr int64_t kBoxBytes = kBoxLines * kLineBytes;
 inline constexpr int64_t kStageBytes = kBoxes * kBoxBytes;
+/// How many of so many stages are left where columns begin anywhere: the memory
+/// of the others has a box of the rows above a tile for each of these.
+inline constexpr int64_t getStagesWithRowsAbove(int64_t stages) {
+  return stages * kStageBytes / (kStageBytes + kBoxBytes);
+}
 /// The log2 of the tiles of a panel, one below the other, that a block takes
 /// together: a span. A block posts once for all of its tiles of a panel, so
 /// spans are for panels that have at most some for each block. Where segments
@@ -146,12 +151,13 @@ inline constexpr int64_t kLeadBytes = 4 << 20;
 
 /// Offsets in shared memory. The stages come first, as boxes need alignment.
 struct SharedMemory {
-  int64_t rows, scales, fixUpScales, tileRecords, panelRecords, ring, published,
-      posted, scalesReady, gridReady, rowsReady, rowNumbers, progress,
-      rowMagnitudes, end;
+  int64_t rowsAbove, rows, scales, fixUpScales, tileRecords, panelRecords, ring,
+      published, posted, scalesReady, gridReady, rowsReady, rowNumbers,
+      progress, rowMagnitudes, end;
 
   constexpr explicit SharedMemory(const SinglePassOuterTile &tile)
-      : rows(tile.stages * kStageBytes),
+      : rowsAbove(getStagesWithRowsAbove(tile.stages) * kStageBytes),
+        rows(tile.stages * kStageBytes),
         scales(rows + tile.rowStages * getRowPitch(tile.rowBytes)),
         fixUpScales(scales + tile.getPanelSlots() * kScaleBytes),
         tileRecords(fixUpScales + tile.getPanelSlots() * kScaleBytes),

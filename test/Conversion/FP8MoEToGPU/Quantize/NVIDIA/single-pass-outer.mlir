@@ -59,14 +59,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // Convert: a warp takes its cells of a tile while those of another wait for scales. Two elements
 // are multiplied at a time; bytes are put in the order of rows; whole cells are stored as 16
 // bytes, parts in pieces. Unaligned columns are shifted first, two at once, together with the cells
-// above; those above a tile come from the input, when it is taken.
+// above; those above a tile are in a box beside it.
 // CHECK:         nvvm.setmaxregister increase 144
 // CHECK:         scf.while {{.*}}: (i1, i32, {{.*}}vector<2xi32>)
-// CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
+// (16 rows of a cell, with one row a line and with two, and two above.)
+// CHECK-COUNT-34: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
 // CHECK:         nvvm.fence.proxy {{.*}}async.shared
 // CHECK-NOT:     scf.if
 // CHECK:         nvvm.mbarrier.arrive
-// CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<1> -> vector<2xi32>
 // CHECK:         arith.mulf %{{.*}} : vector<4xbf16>
 // CHECK:         nvvm.convert.f32x2.to.f8x2
 // CHECK:         nvvm.prmt
@@ -106,6 +106,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         nvvm.vote.sync ballot
 // CHECK:         nvvm.cp.async.bulk.tensor.prefetch %[[SHARE]], box[%{{.*}}, %{{.*}}]
 // CHECK:         nvvm.mbarrier.arrive.expect_tx
+// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BOX]], %{{.*}}, box[%{{.*}}, %{{.*}}]
 // CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[FOLDED]], %{{.*}}, box[%{{.*}}, %{{.*}}]
 // CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[TILE]], %{{.*}}, box[%{{.*}}, %{{.*}}]
 // CHECK:         scf.for

@@ -42,7 +42,8 @@ struct StoredRows {
 struct ColumnSeams {
   /// i1: the tile has the rows above it to write, and leaves its last ones.
   Value hasAbove, leavesLast;
-  /// Of the 16 rows above, which eight lanes have together, those of the lane:
+  /// Of the 16 rows above, which eight lanes have together, those of the lane
+  /// (where the tile has none to write, anything):
   /// a word for every two columns, with two rows of one, then of the other.
   SmallVector<Value> above;
 };

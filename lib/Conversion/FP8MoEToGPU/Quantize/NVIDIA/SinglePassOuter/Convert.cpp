@@ -94,7 +94,9 @@ private:
   TakenTile take(Value stage);
   void convert(const TakenTile &tile);
 
-  SmallVector<Value> loadRowsAbove(const TileRecord &record);
+  SmallVector<Value> loadRowsAbove(Value stage, Value secondRows);
+  SmallVector<Value> loadFactorsAbove(const TileRecord &record,
+                                      Value secondRows);
   SmallVector<Value> createPairsAbove(ArrayRef<Value> lines,
                                       ArrayRef<Value> scales);
   Value getPointer(Value segment, Value column, Value row);
@@ -134,6 +136,9 @@ private:
   Value chunk, half, position;
   /// Where the row that the lane reads first is in a stage.
   Value firstOffset, firstTwoRowOffset;
+  /// Where the first of its rows above is: in the box above a tile, and in the
+  /// upper half of one with two rows a line.
+  Value firstAboveOffset, lastOfUpperOffset;
   ColumnStores stores;
 };
 } // namespace
@@ -157,6 +162,14 @@ ConvertBuilder::ConvertBuilder(SinglePassOuterKernel &kernel, Value warp)
   firstTwoRowOffset = b.add(
       k.getTwoRowChunkOffset(line, b.remU(row, 2), b.remU(chunk, kHalfChunks)),
       inChunk);
+  static_assert(kLaneRowsAbove == 2, "a line of a tile with two rows a line");
+  firstAboveOffset =
+      b.add(k.getChunkOffset(b.mul(position, kLaneRowsAbove), chunk), inChunk);
+  Value lastLine = b.add(position, (kLines - kCellRows) / 2);
+  lastOfUpperOffset =
+      b.add(k.getTwoRowChunkOffset(lastLine, /*lineHalf=*/b.i32(0),
+                                   b.remU(chunk, kHalfChunks)),
+            inChunk);
 }
 
 //===----------------------------------------------------------------------===//
@@ -337,45 +350,46 @@ Value ConvertBuilder::getPointer(Value segment, Value column, Value row) {
 }
 
 /// Two rows for each lane, 16 above the first one together, of the columns of
-/// its cell; zeros where there are none.
-SmallVector<Value> ConvertBuilder::loadRowsAbove(const TileRecord &record) {
+/// its cell. Those of the lower half of a tile are the last ones of the upper
+/// half. Where there are none, anything.
+SmallVector<Value> ConvertBuilder::loadRowsAbove(Value stage,
+                                                 Value secondRows) {
   auto type = VectorType::get(2, b.getI32Type());
-  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(type));
-  SmallVector<Value> none(kLaneRowsAbove, zero);
   SmallVector<Type> types(kLaneRowsAbove, type);
-  auto load = [&](const CellPlace &place) {
-    Value firstRow = b.sub(b.mul(position, kLaneRowsAbove), kCellRows);
-    Value row = b.add(b.add(record.inputRow, place.secondRows), firstRow);
-    Value element =
-        b.add(b.mul(k.widen(row), k.sizes.inReduction), k.widen(place.column));
-    if (isSegmentDim(k.problem))
-      element =
-          b.add(element, b.mul(k.widen(record.segment), k.sizes.inSegment));
-    SmallVector<Value> lines;
-    for (int64_t line : llvm::seq(kLaneRowsAbove)) {
-      Value inLine = b.add(element, b.mul(k.sizes.inReduction, line));
-      Value bytes = b.mul(inLine, k.getInputBytes());
-      Value words = b.load(type, b.offsetBytes(k.input, bytes), kCellBytes);
-      if (k.problem.divided)
-        words = k.multiply(
-            words,
-            k.loadFactor(k.getFactors(record),
-                         b.add(b.add(place.secondRows, firstRow), line)));
-      lines.push_back(words);
-    }
-    return lines;
-  };
-  Value converts = tile_flags::kConvert.isSet(b, record.flags);
   return b.createIf(
-      k.both(converts, stores.needsRowsAbove()), types,
+      stores.needsRowsAbove(), types,
       [&] {
-        CellPlace place = locate(record);
-        return b.createIf(
-            k.both(hasAbove(record, place.secondRows),
-                   b.less(place.column, k.columns)),
-            types, [&] { return load(place); }, [&] { return none; });
+        Value isLower = k.isNonZero(secondRows);
+        Value place =
+            b.select(isLower, k.getStage(stage), k.getRowsAbove(stage));
+        // The next row is in the next line, which is swizzled by its number, or
+        // in the other half of the same one.
+        Value first = b.select(isLower, lastOfUpperOffset, firstAboveOffset);
+        Value flipped =
+            b.select(isLower, b.i32(kLineBytes / 2), kLineBytes | kChunkBytes);
+        SmallVector<Value> rows;
+        for (Value offset : {first, b.bitXor(first, flipped)})
+          rows.push_back(
+              b.load(type, b.offsetBytes(place, offset), kCellBytes));
+        return rows;
       },
-      [&] { return none; });
+      [&] {
+        Value zero = arith::ConstantOp::create(b, b.getZeroAttr(type));
+        return SmallVector<Value>(kLaneRowsAbove, zero);
+      });
+}
+
+/// Of the factors of a tile's rows above, those of the lane. None where nothing
+/// is divided.
+SmallVector<Value> ConvertBuilder::loadFactorsAbove(const TileRecord &record,
+                                                    Value secondRows) {
+  if (!k.problem.divided)
+    return {};
+  Value firstRow =
+      b.add(b.sub(b.mul(position, kLaneRowsAbove), kCellRows), secondRows);
+  return llvm::map_to_vector(llvm::seq(kLaneRowsAbove), [&](int64_t i) {
+    return k.loadFactor(k.getFactors(record), b.add(firstRow, i));
+  });
 }
 
 /// The same quantized, as ColumnSeams has them.
@@ -449,15 +463,21 @@ Value ConvertBuilder::leavesLast(const TileRecord &record, Value secondRows) {
 TakenTile ConvertBuilder::take(Value stage) {
   TakenTile tile;
   tile.record = k.loadTileRecord(stage);
+  Value secondRows = locate(tile.record).secondRows;
   // First, as memory takes longer than the ring.
   SmallVector<Value> factors = loadFactors(tile.record);
+  SmallVector<Value> factorsAbove = loadFactorsAbove(tile.record, secondRows);
   // Also where nothing is converted: a branch around the loads takes longer
   // than they do. What is read there is not used.
   tile.cell = loadCell(stage, tile_flags::kTwoRow.isSet(b, tile.record.flags));
+  SmallVector<Value> above = loadRowsAbove(stage, secondRows);
   k.releaseStage(stage);
-  if (k.problem.divided)
+  if (k.problem.divided) {
     multiplyCell(tile.cell, factors);
-  llvm::append_range(tile.cell, loadRowsAbove(tile.record));
+    for (auto [row, factor] : llvm::zip_equal(above, factorsAbove))
+      row = k.multiply(row, factor);
+  }
+  llvm::append_range(tile.cell, above);
   return tile;
 }
 

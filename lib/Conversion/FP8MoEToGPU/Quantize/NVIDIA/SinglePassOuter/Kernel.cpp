@@ -52,6 +52,9 @@ SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
   // Behind the dynamic sizes and the number of partial slots.
   spanLog = problem.jagged ? b.i32(kSpanLog) : narrow(b.getSize(parameter + 1));
   spanTiles = b.shiftLeft(b.i32(1), spanLog);
+  usedStages = b.select(createIsAligned(), b.i32(tile.stages),
+                        getStagesWithRowsAbove(tile.stages));
+  ring.useFirst(usedStages);
   segments = narrow(sizes.segments);
   rows = narrow(sizes.reduction);
   columns = narrow(sizes.parallel);
@@ -76,6 +79,10 @@ Value SinglePassOuterKernel::getShared(int64_t offset, Value index,
 
 Value SinglePassOuterKernel::getStage(Value stage) {
   return getShared(0, stage, kStageBytes);
+}
+
+Value SinglePassOuterKernel::getRowsAbove(Value stage) {
+  return getShared(SharedMemory(tile).rowsAbove, stage, kBoxBytes);
 }
 
 Value SinglePassOuterKernel::getRowStage(Value stage) {

@@ -195,6 +195,8 @@ public:
   /// The log2 of the tiles in a span, and their number.
   Value spanLog, spanTiles;
 
+  /// The stages that are used, i32.
+  Value usedStages;
   StageRing ring;
 
   /// Initialises mbarriers and partial slots, and begins to meet the other
@@ -210,6 +212,9 @@ public:
   }
 
   Value getStage(Value stage);
+  /// Where the kBoxLines rows above the tile of a stage are, where columns
+  /// begin anywhere.
+  Value getRowsAbove(Value stage);
   void storeTileRecord(Value stage, const TileRecord &record);
   /// The record that there is no more, one for each convert team.
   void storeEndRecord(Value stage, const EndRecord &record);

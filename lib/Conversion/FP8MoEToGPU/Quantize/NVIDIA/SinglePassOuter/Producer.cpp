@@ -38,17 +38,6 @@ static constexpr int64_t kFewLoadsInFlight = 3;
 static constexpr int64_t kTallTilesPerBlock = 4;
 static constexpr int64_t kSmallTilesPerBlock = 14;
 
-/// Stages that are filled at once where columns begin anywhere, if a block has
-/// one span of a panel, or of a set of interleaved ones. Convert teams then
-/// read the last rows of the tile above once more. Where tiles have waited in
-/// all stages, these rows have left the L2 cache: with six, 16641x5120 in 16
-/// groups takes 110 instead of 120 us, and 65537x2048 in 64 groups 168 instead
-/// of 188. Four and eight are within 2%.
-static constexpr int64_t kSeamStages = 6;
-// A tile that waits for a stage waits for the scales of earlier tiles, so its
-// own panel must not be among theirs.
-static_assert((1 << kLongSpanLog) <= kSeamStages);
-
 /// Boxes, each as many bytes as a tile, that a block fetches to the L2 cache
 /// before it knows which tiles it has. That takes a trip to memory; so the
 /// first tiles come half a microsecond sooner (3072x2880 in 5 groups 13.8 ->
@@ -57,7 +46,8 @@ static constexpr int64_t kEarlyBoxes = 2;
 
 ProducerBuilder::ProducerBuilder(SinglePassOuterKernel &kernel)
     : k(kernel), b(kernel.b) {
-  assert(k.tile.stages >= kSeamStages && "the ring has fewer stages");
+  assert(getStagesWithRowsAbove(k.tile.stages) > kLoadsInFlight &&
+         "loads in flight need as many stages");
 }
 
 //===----------------------------------------------------------------------===//
@@ -102,7 +92,7 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   static_assert((1 << kLongSpanLog) - 1 <=
                 SinglePassOuterTile().getTilesInTeams());
   static_assert((1 << kSpanLog) - 1 <= SinglePassOuterTile().convertTeams);
-  Value exceeds = b.less(b.mul(k.numBlocks, k.tile.stages), state.tiles);
+  Value exceeds = b.less(b.mul(k.numBlocks, k.usedStages), state.tiles);
 
   Value previous = b.shuffleIndex(firstSlot, b.maxS(b.sub(k.lane, 1), 0));
   previous = b.select(k.isFirstLane, lastPanel, previous);
@@ -129,12 +119,8 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   Value isLast = k.both(b.lessEqual(spans, b.add(span, share)),
                         b.bitOr(b.equal(b.add(inSpan, 1), tilesInSpan),
                                 b.lessEqual(state.tiles, b.add(index, 1))));
-  Value hasOneSpan = b.lessEqual(setTiles, b.shiftLeft(k.numBlocks, k.spanLog));
-  Value areFewStages = k.both(hasOneSpan, k.negate(k.createIsAligned()));
-  Value flags = b.bitOr(
-      kNewPanelBit.setIf(b, isNewPanel),
-      b.bitOr(kLastBit.setIf(b, isLast), kFewStagesBit.setIf(b, areFewStages)));
-  tile.bits = b.bitOr(state.shape, flags);
+  tile.bits = b.bitOr(state.shape, b.bitOr(kNewPanelBit.setIf(b, isNewPanel),
+                                           kLastBit.setIf(b, isLast)));
   tile.segment = state.segment;
   tile.columnBlock = columnBlock;
   tile.index = index;
@@ -235,13 +221,13 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   boxes.segment = tile.segment;
   Value range = b.bitOr(TileBoxes::kFirst.place(b, firstBox),
                         TileBoxes::kCount.place(b, count));
-  Value areFewStages = k.toWord(kFewStagesBit.isSet(b, tile.bits));
-  Value limits =
-      b.bitOr(TileBoxes::kFewStages.place(b, areFewStages),
-              TileBoxes::kLoadsInFlight.place(b, getLoadsInFlight(tile)));
-  boxes.numbers =
-      b.bitOr(b.bitOr(range, TileBoxes::kIsTwoRow.place(b, k.toWord(isTwoRow))),
-              limits);
+  Value loadsAbove =
+      k.both(k.both(hasAbove, tile_flags::kConvert.isSet(b, flags)),
+             k.negate(k.createIsAligned()));
+  Value forms = b.bitOr(TileBoxes::kIsTwoRow.place(b, k.toWord(isTwoRow)),
+                        TileBoxes::kLoadsAbove.place(b, k.toWord(loadsAbove)));
+  Value limit = TileBoxes::kLoadsInFlight.place(b, getLoadsInFlight(tile));
+  boxes.numbers = b.bitOr(b.bitOr(range, forms), limit);
   return prepared;
 }
 
@@ -294,8 +280,9 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
   Value first = TileBoxes::kFirst.get(b, boxes.numbers);
   Value count = TileBoxes::kCount.get(b, boxes.numbers);
   Value isTwoRow = k.isNonZero(TileBoxes::kIsTwoRow.get(b, boxes.numbers));
+  Value loadsAbove = TileBoxes::kLoadsAbove.get(b, boxes.numbers);
   Value barrier = k.ring.getFullBarrier(stage);
-  createArriveExpecting(b, barrier, b.mul(count, kBoxBytes));
+  createArriveExpecting(b, barrier, b.mul(b.add(count, loadsAbove), kBoxBytes));
   Value shared = k.getStage(stage);
   auto load = [&](Value map, Value row, Value target) {
     SmallVector<Value> coordinates{boxes.column, row};
@@ -303,6 +290,9 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
       coordinates.push_back(boxes.segment);
     createTensorLoad(b, map, coordinates, target, barrier);
   };
+  b.createIf(k.isNonZero(loadsAbove), [&] {
+    load(k.boxMap, b.sub(boxes.row, kBoxLines), k.getRowsAbove(stage));
+  });
   Value isWhole = b.equal(count, kBoxes);
   b.createIf(
       isWhole,
@@ -325,11 +315,6 @@ RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
                                     RingPosition position,
                                     function_ref<void()> publish) {
   k.ring.createWaitEmpty(position);
-  // Not instead: convert teams take turns, so that one of them gave back a
-  // stage says nothing of the stages of the other.
-  Value areFew = k.isNonZero(TileBoxes::kFewStages.get(b, tile.boxes.numbers));
-  b.createIf(areFew,
-             [&] { k.ring.createWaitReleased(position, b.i32(kSeamStages)); });
   // Rows beside tiles are loads that this does not count.
   if (!k.tile.hasRows()) {
     Value limit = TileBoxes::kLoadsInFlight.get(b, tile.boxes.numbers);
@@ -355,7 +340,7 @@ RingPosition ProducerBuilder::issueLargePanel(const LaneTile &tile,
              [&] { k.publishPanel(tile.panel, preparePanel(tile)); });
   Value count = b.ceilDiv(b.sub(tile.tiles, tile.contributor), k.numBlocks);
   // Two stages are left for reading ahead.
-  Value again = b.sub(count, k.tile.stages - 2);
+  Value again = b.sub(count, b.sub(k.usedStages, 2));
   SmallVector<Value> result = b.createRareFor(
       b.i32(0), b.add(count, again), 1, {position.stage, position.parity},
       [&](Value step, ValueRange carried) {

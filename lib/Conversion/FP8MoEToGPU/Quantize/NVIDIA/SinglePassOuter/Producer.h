@@ -31,8 +31,6 @@ constexpr BitField kCutBit{4};
 constexpr BitField kNewPanelBit{5};
 /// The block's last tile of the panel.
 constexpr BitField kLastBit{6};
-/// Few stages are filled at once (kSeamStages).
-constexpr BitField kFewStagesBit{7};
 
 /// A segment, all i32. A window is 32 of them, one for each lane.
 struct SegmentState {
@@ -104,11 +102,11 @@ struct TileBoxes {
   Value column, row, segment;
   /// The fields below.
   Value numbers;
-  /// The first one, their number, 1 if they have two rows a line, 1 if few
-  /// stages are filled at once (kSeamStages), and how many tiles may be on
-  /// their way with this one.
+  /// The first one, their number, 1 if they have two rows a line, 1 if the
+  /// rows above are a box more, and how many tiles may be on their way with
+  /// this one.
   static constexpr BitField kFirst{0, 4}, kCount{4, 4}, kIsTwoRow{8, 4},
-      kFewStages{12, 4}, kLoadsInFlight{16, 16};
+      kLoadsAbove{12, 4}, kLoadsInFlight{16, 16};
 
   static constexpr auto members() {
     using T = TileBoxes;
