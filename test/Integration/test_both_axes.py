@@ -139,9 +139,19 @@ def test_large_and_any_workspace(load, tokens, sizes, width, contents, monkeypat
 
 @on_a_gpu
 def test_rows_above_of_long_and_short(load):
-    """As for columns alone (test_single_pass_outer.py), with eight stages of nine."""
+    """As for columns alone (test_single_pass_outer.py), with seven stages of nine."""
     sizes = [12600, 100, 100, 100] * 6
     work = Work(sum(sizes) + 1, 256, sizes, 7)
     program = load("bf16_e4m3_pow2_unaligned_256")
     for _ in range(20):
+        work.check(program(work.x, work.offsets))
+
+
+@on_a_gpu
+def test_rows_above_of_few_stages(load):
+    """Rows of 24 KiB leave five of seven stages where columns begin anywhere, and a block has six tiles of four panels."""
+    sizes = [100, 12600, 40, 13, 2000]
+    work = Work(sum(sizes) + 4, 12288, sizes, 3)
+    program = load("bf16_e4m3_pow2_unaligned_12288")
+    for _ in range(3):
         work.check(program(work.x, work.offsets))

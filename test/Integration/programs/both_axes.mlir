@@ -102,3 +102,16 @@ func.func @bf16_e4m3_pow2_unaligned_256(
       -> tensor<?x256x!fp8moe.e4m3, #column_major>, tensor<?x256x!fp8moe.e4m3>, tensor<?x256xf32>, tensor<?xf32>
   return %q0, %q1, %s0, %s1 : tensor<?x256x!fp8moe.e4m3, #column_major>, tensor<?x256x!fp8moe.e4m3>, tensor<?x256xf32>, tensor<?xf32>
 }
+
+func.func @bf16_e4m3_pow2_unaligned_12288(
+      %x: tensor<?x12288xbf16> {fp8moe.name = "x"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x12288x!fp8moe.e4m3, #column_major> {fp8moe.name = "q0"},
+          tensor<?x12288x!fp8moe.e4m3> {fp8moe.name = "q1"},
+          tensor<?x12288xf32> {fp8moe.name = "s0"},
+          tensor<?xf32> {fp8moe.name = "s1"}) {
+  %q0, %q1, %s0, %s1 = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<?xi32>) along [0, 1] rounding pow2
+      : tensor<?x12288xbf16>
+      -> tensor<?x12288x!fp8moe.e4m3, #column_major>, tensor<?x12288x!fp8moe.e4m3>, tensor<?x12288xf32>, tensor<?xf32>
+  return %q0, %q1, %s0, %s1 : tensor<?x12288x!fp8moe.e4m3, #column_major>, tensor<?x12288x!fp8moe.e4m3>, tensor<?x12288xf32>, tensor<?xf32>
+}

@@ -60,7 +60,7 @@ T countNumbers(const T &rows, const T &segments, bool jagged) {
   // A segment begins up to 31 rows into its first tile, so that its panels have
   // at most length / 128 + 1.24 tiles, and less than a span more numbers.
   // Two-row tiles are twice as tall and panels twice as many: length / 128 +
-  // 2.24, and less than two spans more. These are of more than 640 rows, of
+  // 2.24, and less than two spans more. These are of more than 512 rows, of
   // which a third more covers the rest.
   constexpr int64_t kRows = kLines * 3 / 4;
   if (!jagged)

@@ -62,7 +62,9 @@ struct SinglePassOuterTile {
     return slots;
   }
 
-  int64_t getConvertWarps() const { return convertTeams * kTeamWarps; }
+  constexpr int64_t getConvertWarps() const {
+    return convertTeams * kTeamWarps;
+  }
   int64_t getThreads(int64_t warpSize) const {
     constexpr int64_t kProducerWarps = 1;
     return (reduceWarps + getConvertWarps() + rowWarps + scaleWarps +
@@ -84,10 +86,28 @@ inline constexpr int64_t kCellBytes = 8;
 inline constexpr int64_t kBoxes = kLines / kBoxLines;
 inline constexpr int64_t kBoxBytes = kBoxLines * kLineBytes;
 inline constexpr int64_t kStageBytes = kBoxes * kBoxBytes;
-/// How many of so many stages are left where columns begin anywhere: the memory
-/// of the others has a box of the rows above a tile for each of these.
-inline constexpr int64_t getStagesWithRowsAbove(int64_t stages) {
-  return stages * kStageBytes / (kStageBytes + kBoxBytes);
+/// Where columns begin anywhere, what convert warps have of a tile lies in
+/// shared memory to be shifted: of every column the rows above the tile, and
+/// its own. These are the columns of a warp of a team, of two bytes each in the
+/// input.
+inline constexpr int64_t kShiftedColumnBytes = kBoxLines + kLines;
+inline constexpr int64_t kShiftedBytes =
+    kLineBytes / 2 / SinglePassOuterTile::kTeamWarps * kShiftedColumnBytes;
+/// How many stages are left then: the memory of the others has a box of the
+/// rows above a tile for each of these, and the columns to be shifted.
+inline constexpr int64_t
+getStagesWithRowsAbove(const SinglePassOuterTile &tile) {
+  return (tile.stages * kStageBytes - tile.getConvertWarps() * kShiftedBytes) /
+         (kStageBytes + kBoxBytes);
+}
+/// Lanes that read the same rows of other columns are in other banks if every
+/// second eight of them begin two later. There is no room for that in a ring of
+/// nine stages.
+inline constexpr int64_t getShiftedBankBytes(const SinglePassOuterTile &tile) {
+  constexpr int64_t kBankBytes = 8;
+  int64_t used = getStagesWithRowsAbove(tile) * (kStageBytes + kBoxBytes) +
+                 tile.getConvertWarps() * kShiftedBytes;
+  return used + kBankBytes <= tile.stages * kStageBytes ? kBankBytes : 0;
 }
 /// The log2 of the tiles of a panel, one below the other, that a block takes
 /// together: a span. A block posts once for all of its tiles of a panel, so
@@ -151,12 +171,13 @@ inline constexpr int64_t kLeadBytes = 4 << 20;
 
 /// Offsets in shared memory. The stages come first, as boxes need alignment.
 struct SharedMemory {
-  int64_t rowsAbove, rows, scales, fixUpScales, tileRecords, panelRecords, ring,
-      published, posted, scalesReady, gridReady, rowsReady, rowNumbers,
-      progress, rowMagnitudes, end;
+  int64_t rowsAbove, shifted, rows, scales, fixUpScales, tileRecords,
+      panelRecords, ring, published, posted, scalesReady, gridReady, rowsReady,
+      rowNumbers, progress, rowMagnitudes, end;
 
   constexpr explicit SharedMemory(const SinglePassOuterTile &tile)
-      : rowsAbove(getStagesWithRowsAbove(tile.stages) * kStageBytes),
+      : rowsAbove(getStagesWithRowsAbove(tile) * kStageBytes),
+        shifted(rowsAbove + getStagesWithRowsAbove(tile) * kBoxBytes),
         rows(tile.stages * kStageBytes),
         scales(rows + tile.rowStages * getRowPitch(tile.rowBytes)),
         fixUpScales(scales + tile.getPanelSlots() * kScaleBytes),

@@ -81,8 +81,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // Rows of 24 KiB leave seven stages for tiles. Units that would take all of them are folded, and have
 // other columns than those of the segment before: so the sector that two segments share goes to
-// the second one only where its panels have less than 6 * 128 rows for each block, or 5 * 128 where
-// columns begin anywhere: the seventh stage is that of rows above tiles then.
+// the second one only where its panels have less than 6 * 128 rows for each block, or 4 * 128 where
+// columns begin anywhere: two stages are room for rows above tiles and for shifting columns then.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -102,7 +102,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 }
 
 // CHECK-LABEL: gpu.func @quantize_single_pass_both_axes_0
-// CHECK:         %[[STAGES:.*]] = arith.select %{{.*}}, %c7_i32, %c6_i32
+// CHECK:         %[[STAGES:.*]] = arith.select %{{.*}}, %c7_i32, %c5_i32
 // CHECK:         %[[BLOCKS:.*]] = nvvm.read.ptx.sreg.nctaid.x
 // CHECK:         %[[LESS:.*]] = arith.subi %[[STAGES]], %c1_i32
 // CHECK:         %[[ROWS:.*]] = arith.muli %[[LESS]], %c128_i32

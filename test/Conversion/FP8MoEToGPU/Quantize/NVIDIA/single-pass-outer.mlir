@@ -58,12 +58,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // Convert: a warp takes its cells of a tile while those of another wait for scales. Two elements
 // are multiplied at a time; bytes are put in the order of rows; whole cells are stored as 16
-// bytes, parts in pieces. Unaligned columns are shifted first, two at once, together with the cells
-// above; those above a tile are in a box beside it.
+// bytes, parts in pieces.
 // CHECK:         nvvm.setmaxregister increase 144
-// CHECK:         scf.while {{.*}}: (i1, i32, {{.*}}vector<2xi32>)
-// (16 rows of a cell, with one row a line and with two, and two above.)
-// CHECK-COUNT-34: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
+// CHECK:         scf.while {{.*}}: (i1, i32, {{.*}}vector<2xi32>
+// (16 rows of a cell, with one row a line and with two; words of four rows above, the same.)
+// CHECK-COUNT-32: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
+// CHECK-COUNT-8: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> vector<1xi32>
 // CHECK:         nvvm.fence.proxy {{.*}}async.shared
 // CHECK-NOT:     scf.if
 // CHECK:         nvvm.mbarrier.arrive
@@ -73,11 +73,19 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
 // CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
-// CHECK:         gpu.shuffle idx
-// CHECK:         llvm.intr.fshl
-// CHECK-NOT:     scf.if
-// CHECK-COUNT-7: llvm.intr.fshl
+
+// Unaligned columns lie in shared memory, rows above first, from where five words of each are
+// shifted to four; two bytes at a time where a tile is cut.
+// CHECK:         nvvm.bar.warp.sync
+// CHECK-COUNT-8: llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<3>
+// CHECK-COUNT-2: llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
+// CHECK:         nvvm.bar.warp.sync
+// CHECK-COUNT-5: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
+// CHECK-COUNT-4: llvm.intr.fshr
+// CHECK:         llvm.intr.ptrmask
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK:         llvm.load %{{.*}} {alignment = 1 : i64} : !llvm.ptr<3> -> i8
+// CHECK:         llvm.store %{{.*}} {alignment = 2 : i64} : i16, !llvm.ptr<1>
 
 // Scale: first all blocks meet. The first one waits for a change of each word, which it acquires,
 // then releases what it has acquired; the others change their words until they acquire that. Then

@@ -16,24 +16,11 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
-/// Columns that are shifted at once, with one branch for all of them, so that
-/// shuffles of one overlap with those of another. All four of a cell of bf16
-/// would be 1% to 4% faster, but spill with divisors or beside rows.
-static constexpr size_t kColumnsAtOnce = 2;
-static_assert(kColumnsAtOnce % 2 == 0, "rows above have words for pairs");
-
-ColumnStores::ColumnStores(SinglePassOuterKernel &kernel)
+ColumnStores::ColumnStores(SinglePassOuterKernel &kernel, Value warp)
     : k(kernel), b(kernel.b) {
   position = b.remU(k.lane, kCellLanes);
   isAligned = k.createIsAligned();
-  // Columns begin at multiples of the lowest bit of all of these.
-  Value bits = LLVM::PtrToIntOp::create(b, b.getI64Type(), k.output);
-  for (Value stride : {k.sizes.outParallel, k.sizes.outSegment})
-    bits = b.bitOr(bits, stride);
-  Value word = b.bitOr(k.narrow(bits), kChunkBytes);
-  Value alignment = b.bitAnd(word, b.sub(b.i32(0), word));
-  Value lastRow = b.add(b.mul(position, kLaneRowsAbove), kLaneRowsAbove - 1);
-  laneNeedsAbove = k.both(k.negate(isAligned), b.lessEqual(alignment, lastRow));
+  shifted = k.getShifted(warp, b.divU(k.lane, kCellLanes));
 }
 
 void ColumnStores::store(const CellWords &words, const StoredRows &rows,
@@ -130,139 +117,117 @@ void ColumnStores::storeAligned(const CellWords &words,
 
 // A *window* is the aligned 16 bytes in which the cell of a lane begins; the
 // cell above completes it. Memory takes much longer for part of a window than
-// for all of it, so one that has rows of two tiles is written by the lower one,
-// which reads the last rows above from the input once more.
+// for all of it, so one that has rows of two tiles is written by the lower one.
+// Cells are put below each other in shared memory, as they are in a column of
+// the output, and windows are read from there. By shuffles, and choices between
+// words, that took a third more instructions, and where tiles are few what
+// convert teams have to do is the limit (9001x1536 in 33 groups).
 
-/// Of a pair of columns, an even lane gets four rows of the first one, its own
-/// and its neighbour's, and an odd lane those of the second one.
-Value ColumnStores::mergeAbove(Value pair) {
-  constexpr int64_t kFirstHalves = 0x5410, kSecondHalves = 0x3276;
-  Value selector = b.select(k.isNonZero(b.bitAnd(position, 1)),
-                            b.i32(kSecondHalves), kFirstHalves);
-  return b.permuteBytes(pair, b.shuffleXor(pair, 1), selector);
+/// Stores the cells of the warp and those above, and returns where the first
+/// row of the tile is in each of the lane's columns.
+SmallVector<Value> ColumnStores::shareColumns(const CellWords &words,
+                                              ArrayRef<Value> above) {
+  SmallVector<Value> columns;
+  for (size_t i : llvm::seq(words.size()))
+    columns.push_back(
+        b.offsetBytes(shifted, i * kShiftedColumnBytes + kCellRows));
+  // Others may still read those of the tile before.
+  b.syncSubgroup();
+  Value row = b.mul(position, kCellRows);
+  auto half = VectorType::get(2, b.getI32Type());
+  for (auto [column, cell] : llvm::zip_equal(columns, words))
+    for (int64_t i : {0, 2}) {
+      Value place = b.offsetBytes(column, b.add(row, i * kWordBytes));
+      b.store(vector::FromElementsOp::create(b, half, {cell[i], cell[i + 1]}),
+              place, 2 * kWordBytes);
+    }
+  Value firstColumn =
+      b.mul(b.remU(position, 2), above.size() * kShiftedColumnBytes);
+  Value inColumn = b.mul(b.divU(position, 2), kLaneRowsAbove);
+  Value place = b.offsetBytes(shifted, b.add(firstColumn, inColumn));
+  for (auto [i, word] : llvm::enumerate(above))
+    b.store(word, b.offsetBytes(place, i * kShiftedColumnBytes), kWordBytes);
+  b.syncSubgroup();
+  return columns;
 }
 
-/// The windows of columns, of which the first has an even number. The cells
-/// above those of the first lanes are in lanes of `above`, a word for each
-/// pair.
-CellWords ColumnStores::createWindows(ArrayRef<SmallVector<Value>> words,
-                                      ArrayRef<Value> above,
-                                      ArrayRef<StoredColumn> columns) {
-  Value isFirst = b.equal(position, 0);
-  Value laneAbove = b.maxS(b.sub(k.lane, 1), 0);
-  Value groupLane = b.sub(k.lane, position);
-  auto getWordsAbove = [&](int64_t begin, int64_t end) {
-    SmallVector<Value> result;
-    for (auto [column, own] : llvm::enumerate(words))
-      for (int64_t word : llvm::seq(begin, end)) {
-        Value lane = b.add(groupLane, 2 * word + column % 2);
-        result.push_back(b.select(isFirst,
-                                  b.shuffleIndex(above[column / 2], lane),
-                                  b.shuffleIndex(own[word], laneAbove)));
-      }
-    return result;
+/// The lane's window of a column, of five words. Where it ends with the tile,
+/// the last one is not needed, and nothing is there.
+Value ColumnStores::loadWindow(Value column, Value shift) {
+  constexpr int64_t kInWord = kWordBytes - 1;
+  Value first = b.sub(b.mul(position, kCellRows), shift);
+  Value row = b.bitAnd(first, ~kInWord);
+  Value place = b.offsetBytes(column, row);
+  auto load = [&](Value pointer) -> Value {
+    return b.load(b.getI32Type(), pointer, kWordBytes);
   };
-  // Short shifts need the last words above only.
-  constexpr int64_t kShort = kChunkBytes / 2;
-  constexpr int64_t kWords = kChunkBytes / kWordBytes, kHalf = kWords / 2;
-  Value areLong = b.i1(false);
-  for (const StoredColumn &column : columns)
-    areLong = b.bitOr(areLong, b.less(b.i32(kShort), column.shift));
-  SmallVector<Type> types(columns.size() * kHalf, b.getI32Type());
-  SmallVector<Value> firstWords = b.createIf(
-      b.voteAny(areLong), types, [&] { return getWordsAbove(0, kHalf); },
-      [&] { return SmallVector<Value>(types.size(), b.i32(0)); });
-  SmallVector<Value> lastWords = getWordsAbove(kHalf, kWords);
-  CellWords windows;
-  for (auto [i, column] : llvm::enumerate(columns)) {
-    auto before = llvm::to_vector(ArrayRef(firstWords).slice(i * kHalf, kHalf));
-    llvm::append_range(before, ArrayRef(lastWords).slice(i * kHalf, kHalf));
-    windows.push_back(createShiftedWords(b, before, words[i], column.shift));
-  }
-  return windows;
+  SmallVector<Value> words;
+  for (int64_t i = 0; i < kChunkBytes; i += kWordBytes)
+    words.push_back(load(b.offsetBytes(place, i)));
+  words.push_back(load(b.offsetBytes(
+      column, b.minS(b.add(row, kChunkBytes), kLines - kWordBytes))));
+  return createFunnelShift(b, words, b.mul(b.bitAnd(first, kInWord), 8));
 }
 
 void ColumnStores::storeShifted(const CellWords &words, const StoredRows &rows,
                                 const ColumnSeams &seams) {
-  Value high = b.minS(rows.high, kLines);
-  Value isFirstCut = b.voteAny(k.negate(seams.hasAbove));
-  Value isLastCut = b.voteAny(k.negate(seams.leavesLast));
-  SmallVector<Value> above = llvm::map_to_vector(
-      seams.above, [&](Value pair) { return mergeAbove(pair); });
-  SmallVector<StoredColumn> columns;
-  for (Value pointer : getPointers(rows.pointer, words.size())) {
+  SmallVector<Value> pointers = getPointers(rows.pointer, words.size());
+  SmallVector<Value> shifts = llvm::map_to_vector(pointers, [&](Value pointer) {
     Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
-    Value shift = k.narrow(b.bitAnd(address, kChunkBytes - 1));
+    return k.narrow(b.bitAnd(address, kChunkBytes - 1));
+  });
+  SmallVector<Value> shared = shareColumns(words, seams.above);
+  b.createIf(
+      seams.isWhole, [&] { storeWhole(pointers, shared, shifts, rows.high); },
+      [&] { storeCut(pointers, shared, shifts, rows, seams); });
+}
+
+/// Of a tile that is cut nowhere: whether a window is stored depends on its
+/// lane only.
+void ColumnStores::storeWhole(ArrayRef<Value> pointers, ArrayRef<Value> shared,
+                              ArrayRef<Value> shifts, Value high) {
+  Value row = b.mul(position, kCellRows);
+  b.createIf(b.lessEqual(b.add(row, kCellRows), high), [&] {
+    SmallVector<Value> windows;
+    for (auto [column, shift] : llvm::zip_equal(shared, shifts))
+      windows.push_back(loadWindow(column, shift));
+    for (auto [window, pointer] : llvm::zip_equal(windows, pointers)) {
+      Value cell = b.offsetBytes(pointer, k.widen(row));
+      Value aligned =
+          LLVM::PtrMaskOp::create(b, cell.getType(), cell, b.i64(-kChunkBytes));
+      b.store(window, aligned, kChunkBytes);
+    }
+  });
+}
+
+/// Of any tile: whole windows, and what of the first and the last one is to be
+/// stored.
+void ColumnStores::storeCut(ArrayRef<Value> pointers, ArrayRef<Value> shared,
+                            ArrayRef<Value> shifts, const StoredRows &rows,
+                            const ColumnSeams &seams) {
+  Value high = b.minS(rows.high, kLines);
+  for (auto [pointer, source, shift] :
+       llvm::zip_equal(pointers, shared, shifts)) {
     Value begin =
         b.select(seams.hasAbove, b.sub(b.i32(0), shift), b.maxS(rows.low, 0));
     Value end = b.select(seams.leavesLast, b.sub(high, shift), high);
-    columns.push_back({pointer, shift, begin, end});
-  }
-  for (size_t first = 0; first < words.size(); first += kColumnsAtOnce) {
-    ArrayRef own = ArrayRef(words).slice(first, kColumnsAtOnce);
-    ArrayRef stored = ArrayRef(columns).slice(first, kColumnsAtOnce);
-    CellWords windows = createWindows(
-        own, ArrayRef(above).slice(first / 2, kColumnsAtOnce / 2), stored);
-    storeWindows(windows, stored);
-    b.createIf(isFirstCut, [&] {
-      for (auto [window, column] : llvm::zip_equal(windows, stored))
-        storeFirst(window, column);
+    StoredColumn column{pointer, source, shift, begin, end};
+    Value row = b.sub(b.mul(position, kCellRows), shift);
+    b.createIf(isWhole(column, row), [&, source = source, shift = shift] {
+      b.store(loadWindow(source, shift),
+              b.offsetBytes(column.pointer, k.widen(row)), kChunkBytes);
     });
-    b.createIf(isLastCut, [&] {
-      for (auto [window, cell, column] : llvm::zip_equal(windows, own, stored))
-        storeLast(window, cell, column);
-    });
+    storePart(column, begin);
+    storePart(column, end);
   }
 }
 
-/// The windows that are stored whole.
-void ColumnStores::storeWindows(const CellWords &windows,
-                                ArrayRef<StoredColumn> columns) {
-  for (auto [window, column] : llvm::zip_equal(windows, columns)) {
-    Value row = b.sub(b.mul(position, kCellRows), column.shift);
-    b.createIf(isWhole(column, row), [&, &window = window, &column = column] {
-      b.store(b.packWords(window), b.offsetBytes(column.pointer, k.widen(row)),
-              kChunkBytes);
-    });
-  }
-}
-
-/// The window of the first row to store, unless it is whole. Tiles of data
-/// begin before row kSectorRows, so that a lane has it. One of zeros may begin
-/// later, in the window behind those of all lanes; it leaves no rows to a tile
-/// below, so that storeLast writes that window.
-void ColumnStores::storeFirst(ArrayRef<Value> window,
-                              const StoredColumn &column) {
-  Value index = b.divU(
-      b.clamp(b.add(column.begin, column.shift), 0, kLines - 1), kCellRows);
-  Value source = b.add(b.sub(k.lane, position), index);
-  SmallVector<Value> words = llvm::map_to_vector(
-      window, [&](Value word) { return b.shuffleIndex(word, source); });
-  storeCut(words, column, index);
-}
-
-/// The window in which the rows to store end, unless it is whole or they end
-/// where it begins. Behind those of all lanes is one more, with the rest of the
-/// last lane's `own` words.
-void ColumnStores::storeLast(ArrayRef<Value> window, ArrayRef<Value> own,
-                             const StoredColumn &column) {
-  Value index =
-      b.divU(b.clamp(b.add(column.end, column.shift), 0, kLines), kCellRows);
-  Value isBehind = b.equal(index, kCellLanes);
-  Value source = b.add(b.sub(k.lane, position), b.minS(index, kCellLanes - 1));
-  SmallVector<Value> words;
-  for (auto [word, last] :
-       llvm::zip_equal(window, createShiftedWords(b, own, own, column.shift)))
-    words.push_back(b.shuffleIndex(b.select(isBehind, last, word), source));
-  storeCut(words, column, index);
-}
-
-/// Window number `index` of a column, which all lanes have, unless it is stored
-/// whole: two bytes by each, at once if both are to be stored.
-void ColumnStores::storeCut(ArrayRef<Value> words, const StoredColumn &column,
-                            Value index) {
-  Value byte = b.mul(position, 2);
-  Value windowRow = b.sub(b.mul(index, kCellRows), column.shift);
+/// The window that has `row`, unless it is stored whole: two bytes by each
+/// lane, at once if both are to be stored.
+void ColumnStores::storePart(const StoredColumn &column, Value row) {
+  Value windowRow =
+      b.sub(b.bitAnd(b.clamp(b.add(row, column.shift), 0, kLines), -kCellRows),
+            column.shift);
   auto storeIfInside = [&](Value row, Value value, int64_t bytes) {
     Value isInside = k.both(b.lessEqual(column.begin, row),
                             b.lessEqual(b.add(row, bytes), column.end));
@@ -273,12 +238,19 @@ void ColumnStores::storeCut(ArrayRef<Value> words, const StoredColumn &column,
     return isInside;
   };
   b.createIf(k.negate(isWhole(column, windowRow)), [&] {
-    Value pair = createWordAt(b, words, byte);
-    Value first = b.add(windowRow, byte);
-    Value areInside = storeIfInside(first, pair, 2);
+    Value first = b.add(windowRow, b.mul(position, 2));
+    auto loadByte = [&](int64_t index) {
+      Value inTile = b.minS(b.add(first, index), kLines - 1);
+      Value byte =
+          b.load(b.getI8Type(), b.offsetBytes(column.shared, inTile), 1);
+      return b.zeroExtend(b.getI32Type(), byte);
+    };
+    Value low = loadByte(0), high = loadByte(1);
+    Value areInside =
+        storeIfInside(first, b.bitOr(low, b.shiftLeft(high, 8)), 2);
     b.createIf(k.negate(areInside), [&] {
-      storeIfInside(first, pair, 1);
-      storeIfInside(b.add(first, 1), b.shiftRight(pair, 8), 1);
+      storeIfInside(first, low, 1);
+      storeIfInside(b.add(first, 1), high, 1);
     });
   });
 }

@@ -24,8 +24,10 @@ namespace mlir::fp8moe::single_pass_outer {
 constexpr int64_t kCellRows = 16;
 constexpr int64_t kCellLanes = 8;
 static_assert(kCellRows * kCellLanes == kLines);
-/// Rows that a lane has of those above a tile, where columns begin anywhere.
-constexpr int64_t kLaneRowsAbove = kCellRows / kCellLanes;
+/// Rows that a lane has of those above a tile, where columns begin anywhere: a
+/// word of the output, of half of the columns.
+constexpr int64_t kLaneRowsAbove = kCellRows / (kCellLanes / 2);
+static_assert(kLaneRowsAbove == kWordBytes);
 
 /// The output bytes of a thread: four words for each of its columns.
 using CellWords = SmallVector<SmallVector<Value>>;
@@ -42,32 +44,34 @@ struct StoredRows {
 struct ColumnSeams {
   /// i1: the tile has the rows above it to write, and leaves its last ones.
   Value hasAbove, leavesLast;
+  /// i1: both, also of the other half of a tile with two rows a line, so that
+  /// the whole warp knows.
+  Value isWhole;
   /// Of the 16 rows above, which eight lanes have together, those of the lane
-  /// (where the tile has none to write, anything):
-  /// a word for every two columns, with two rows of one, then of the other.
+  /// (where the tile has none to write, anything): a word for each column of
+  /// half of a cell, the first half in even lanes, the second in odd ones.
   SmallVector<Value> above;
 };
 
 class ColumnStores {
 public:
-  explicit ColumnStores(SinglePassOuterKernel &kernel);
+  ColumnStores(SinglePassOuterKernel &kernel, Value warp);
 
   /// Which of the lanes below each other this one is.
   Value getPosition() const { return position; }
 
-  /// i1: of the rows above a tile, those of the lane belong to a word of the
-  /// output that has rows of the tile, of some column.
-  Value needsRowsAbove() const { return laneNeedsAbove; }
+  /// i1: tiles write rows above them.
+  Value needRowsAbove() { return k.negate(isAligned); }
 
   /// By all lanes of a warp. `createSeams` is called where it is needed.
   void store(const CellWords &words, const StoredRows &rows,
              function_ref<ColumnSeams()> createSeams);
 
 private:
-  /// A column of a tile: its first row, how many bytes that is behind an
-  /// aligned address, and which rows are stored.
+  /// A column of a tile: its first row in the output and in shared memory, how
+  /// many bytes that is behind an aligned address, and which rows are stored.
   struct StoredColumn {
-    Value pointer, shift, begin, end;
+    Value pointer, shared, shift, begin, end;
   };
 
   SmallVector<Value> getPointers(Value first, size_t columns);
@@ -76,27 +80,28 @@ private:
                    Value high);
   void storeShifted(const CellWords &words, const StoredRows &rows,
                     const ColumnSeams &seams);
-  Value mergeAbove(Value pair);
-  CellWords createWindows(ArrayRef<SmallVector<Value>> words,
-                          ArrayRef<Value> above,
-                          ArrayRef<StoredColumn> columns);
-  void storeWindows(const CellWords &windows, ArrayRef<StoredColumn> columns);
+  SmallVector<Value> shareColumns(const CellWords &words,
+                                  ArrayRef<Value> above);
+  Value loadWindow(Value column, Value shift);
+  void storeWhole(ArrayRef<Value> pointers, ArrayRef<Value> shared,
+                  ArrayRef<Value> shifts, Value high);
+  void storeCut(ArrayRef<Value> pointers, ArrayRef<Value> shared,
+                ArrayRef<Value> shifts, const StoredRows &rows,
+                const ColumnSeams &seams);
   /// Whether a window, whose first row is `row`, is stored whole (i1).
   Value isWhole(const StoredColumn &column, Value row) {
     return k.both(b.lessEqual(column.begin, row),
                   b.lessEqual(b.add(row, kCellRows), column.end));
   }
-  void storeFirst(ArrayRef<Value> window, const StoredColumn &column);
-  void storeLast(ArrayRef<Value> window, ArrayRef<Value> own,
-                 const StoredColumn &column);
-  void storeCut(ArrayRef<Value> words, const StoredColumn &column, Value index);
+  void storePart(const StoredColumn &column, Value row);
 
   SinglePassOuterKernel &k;
   KernelBuilder &b;
   Value position;
+  /// Where the warp shifts the columns of the lane.
+  Value shifted;
   /// i1: chunks of rows of every column of the output are aligned.
   Value isAligned;
-  Value laneNeedsAbove;
 };
 
 } // namespace mlir::fp8moe::single_pass_outer

@@ -18,6 +18,7 @@
 
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Columns.h"
 
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <limits>
@@ -49,8 +50,8 @@ struct TakenTile {
   /// Of the record, what converting needs.
   static constexpr auto members() {
     using T = TileRecord;
-    return std::array{&T::flags,  &T::panel, &T::segment, &T::row,
-                      &T::column, &T::low,   &T::high,    &T::paddedHigh};
+    return std::array{&T::flags, &T::panel,  &T::segment,
+                      &T::row,   &T::column, &T::bounds};
   }
   static TakenTile fromValues(ValueRange values) {
     constexpr size_t size = members().size();
@@ -73,23 +74,38 @@ public:
 private:
   int64_t getCellColumns() const { return kCellBytes / k.getInputBytes(); }
 
-  /// The row of a cell that the lane reads as number `index`.
-  Value getRow(int64_t index) { return b.bitXor(position, index); }
   SmallVector<Value> loadCell(Value stage, Value isTwoRow);
   SmallVector<Value> loadFactors(const TileRecord &record);
   void multiplyCell(MutableArrayRef<Value> lines, ArrayRef<Value> factors);
   Value getElement(Value line, int64_t column);
-  CellWords createWords(ArrayRef<Value> cell, ArrayRef<Value> scales);
-  SmallVector<Value> scalePacked(ArrayRef<Value> lines, ArrayRef<Value> scales);
-  CellWords createPackedWords(ArrayRef<Value> cell, ArrayRef<Value> scales);
-  CellWords createFixUpWords(ArrayRef<Value> cell, ArrayRef<Value> scales,
-                             ArrayRef<Value> previous, Value firstRow,
-                             Value low);
-  CellWords orderRows(const CellWords &words);
+  SmallVector<Value> getValues(ArrayRef<Value> lines);
+  Value loadScales(Value scales);
+  SmallVector<Value> scalePacked(ArrayRef<Value> lines, Value scales);
+  SmallVector<Value> scaleLines(ArrayRef<Value> lines, Value scales);
+  Value createLinesBefore(const TileRecord &record, Value firstRow);
+  SmallVector<Value> scalePackedFixUp(ArrayRef<Value> lines, Value scales,
+                                      Value previous, Value linesBefore);
+  SmallVector<Value> scaleFixUp(ArrayRef<Value> lines, Value scales,
+                                Value previous, Value linesBefore);
+  Value createPair(Value low, Value high);
+  CellWords createWords(ArrayRef<Value> values);
+  CellWords quantize(ArrayRef<Value> cell, const TileRecord &record,
+                     Value firstRow);
+  Value getLow(const TileRecord &record) {
+    return TileRecord::kLow.get(b, record.bounds);
+  }
+  Value getHigh(const TileRecord &record) {
+    return TileRecord::kHigh.get(b, record.bounds);
+  }
+  Value needsFixUp(const TileRecord &record) {
+    return k.haveFixUps() ? tile_flags::kFixUp.isSet(b, record.flags)
+                          : b.i1(false);
+  }
   CellWords maskPadding(const CellWords &words, Value firstRow, Value high);
   CellPlace locate(const TileRecord &record);
   Value hasAbove(const TileRecord &record, Value secondRows);
   Value leavesLast(const TileRecord &record, Value secondRows);
+  Value isWhole(const TileRecord &record);
   SmallVector<Value> createEmptyCell();
   TakenTile take(Value stage);
   void convert(const TakenTile &tile);
@@ -97,8 +113,7 @@ private:
   SmallVector<Value> loadRowsAbove(Value stage, Value secondRows);
   SmallVector<Value> loadFactorsAbove(const TileRecord &record,
                                       Value secondRows);
-  SmallVector<Value> createPairsAbove(ArrayRef<Value> lines,
-                                      ArrayRef<Value> scales);
+  SmallVector<Value> createWordsAbove(ArrayRef<Value> lines, Value scales);
   Value getPointer(Value segment, Value column, Value row);
   /// `high`, or an end before all rows for a column that is none.
   Value getEnd(Value column, Value high) {
@@ -144,7 +159,7 @@ private:
 } // namespace
 
 ConvertBuilder::ConvertBuilder(SinglePassOuterKernel &kernel, Value warp)
-    : k(kernel), b(kernel.b), stores(kernel) {
+    : k(kernel), b(kernel.b), stores(kernel, warp) {
   team = b.divU(warp, SinglePassOuterTile::kTeamWarps);
   position = stores.getPosition();
   half = b.remU(b.divU(k.lane, kCellLanes), 2);
@@ -162,19 +177,30 @@ ConvertBuilder::ConvertBuilder(SinglePassOuterKernel &kernel, Value warp)
   firstTwoRowOffset = b.add(
       k.getTwoRowChunkOffset(line, b.remU(row, 2), b.remU(chunk, kHalfChunks)),
       inChunk);
-  static_assert(kLaneRowsAbove == 2, "a line of a tile with two rows a line");
+  // Of the rows above, the lane has the last ones of a line with two.
+  Value lineAbove = b.mul(b.divU(position, 2), kLaneRowsAbove);
+  Value inCell = b.mul(b.remU(position, 2), kCellBytes / 2);
   firstAboveOffset =
-      b.add(k.getChunkOffset(b.mul(position, kLaneRowsAbove), chunk), inChunk);
-  Value lastLine = b.add(position, (kLines - kCellRows) / 2);
+      b.add(b.add(k.getChunkOffset(lineAbove, chunk), inChunk), inCell);
+  Value lastLine = b.add(b.divU(lineAbove, 2), (kLines - kCellRows) / 2);
   lastOfUpperOffset =
-      b.add(k.getTwoRowChunkOffset(lastLine, /*lineHalf=*/b.i32(0),
-                                   b.remU(chunk, kHalfChunks)),
-            inChunk);
+      b.add(b.add(k.getTwoRowChunkOffset(lastLine, /*lineHalf=*/b.i32(0),
+                                         b.remU(chunk, kHalfChunks)),
+                  inChunk),
+            inCell);
 }
 
 //===----------------------------------------------------------------------===//
 // Cells
 //===----------------------------------------------------------------------===//
+
+/// In what the place of row number `row` of a few, fewer than kSwizzleLines,
+/// differs from that of the first one.
+static int64_t getFlippedBits(int64_t row, int64_t rowsInLine) {
+  int64_t line = row / rowsInLine;
+  int64_t swizzle = line & (kLineChunks / rowsInLine - 1);
+  return row * kLineBytes / rowsInLine | swizzle * kChunkBytes;
+}
 
 /// The cell's rows, as vector<2xi32>, in the order in which the lane reads
 /// them. A row's place is that of the lane's first one with some bits flipped:
@@ -182,24 +208,22 @@ ConvertBuilder::ConvertBuilder(SinglePassOuterKernel &kernel, Value warp)
 /// Half of the rows later, only the line is another.
 SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isTwoRow) {
   Type type = VectorType::get(2, b.getI32Type());
-  auto loadRows = [&](Value first, int64_t rowsInLine, int64_t swizzleBits) {
+  auto loadRows = [&](Value first, int64_t rowsInLine) {
     Value tile = k.getStage(stage);
     SmallVector<Value> rows;
     for (int64_t row : llvm::seq(kCellRows)) {
-      int64_t low = row % kSwizzleLines, line = low / rowsInLine;
-      int64_t flipped =
-          low * kLineBytes / rowsInLine | (line & swizzleBits) * kChunkBytes;
+      int64_t low = row % kSwizzleLines;
       int64_t later = (row - low) / rowsInLine * kLineBytes;
-      rows.push_back(b.load(
-          type, b.offsetBytes(tile, b.add(b.bitXor(first, flipped), later)),
-          kCellBytes));
+      Value offset =
+          b.add(b.bitXor(first, getFlippedBits(low, rowsInLine)), later);
+      rows.push_back(b.load(type, b.offsetBytes(tile, offset), kCellBytes));
     }
     return rows;
   };
   return b.createIf(
       isTwoRow, SmallVector<Type>(kCellRows, type),
-      [&] { return loadRows(firstTwoRowOffset, 2, kLineChunks / 2 - 1); },
-      [&] { return loadRows(firstOffset, 1, kLineChunks - 1); });
+      [&] { return loadRows(firstTwoRowOffset, 2); },
+      [&] { return loadRows(firstOffset, 1); });
 }
 
 /// Of the factors of a cell's rows, which the four lanes beside each other have
@@ -234,88 +258,178 @@ Value ConvertBuilder::getElement(Value line, int64_t column) {
   return b.bitcast(b.getF32Type(), bits[column % perWord]);
 }
 
-/// Lines of a cell times the scales of their columns, exact in bf16.
-SmallVector<Value> ConvertBuilder::scalePacked(ArrayRef<Value> lines,
-                                               ArrayRef<Value> scales) {
-  auto cellType = VectorType::get(getCellColumns(), b.getBF16Type());
-  SmallVector<Value> narrowScales;
-  for (Value scale : scales)
-    narrowScales.push_back(arith::TruncFOp::create(b, b.getBF16Type(), scale));
-  Value factor = vector::FromElementsOp::create(b, cellType, narrowScales);
-  return llvm::map_to_vector(lines, [&](Value line) {
-    return k.math.createPackedProduct(line, factor);
-  });
-}
-
-CellWords ConvertBuilder::createPackedWords(ArrayRef<Value> cell,
-                                            ArrayRef<Value> scales) {
-  SmallVector<Value> scaled = scalePacked(cell, scales);
-  CellWords words(scales.size());
-  for (size_t column : llvm::seq(scales.size()))
-    for (int64_t row = 0; row < kCellRows; row += 4) {
-      SmallVector<Value> values;
-      for (int64_t i : llvm::seq<int64_t>(4))
-        values.push_back(getElement(scaled[row + i], column));
-      words[column].push_back(
-          b.getHooks().createPackFP8(b, values, k.problem.fp8Type));
-    }
-  return words;
-}
-
-CellWords ConvertBuilder::createWords(ArrayRef<Value> cell,
-                                      ArrayRef<Value> scales) {
-  if (k.math.scalesPacked())
-    return createPackedWords(cell, scales);
-  CellWords words;
-  for (auto [column, scale] : llvm::enumerate(scales)) {
-    SmallVector<Value> values;
-    for (Value line : cell)
+/// Those of lines, one after the other.
+SmallVector<Value> ConvertBuilder::getValues(ArrayRef<Value> lines) {
+  SmallVector<Value> values;
+  for (Value line : lines) {
+    auto type = cast<VectorType>(line.getType());
+    int64_t perWord = kWordBytes / k.getInputBytes();
+    for (int64_t column : llvm::seq(type.getNumElements() * perWord))
       values.push_back(getElement(line, column));
-    words.push_back(
-        k.math.createQuantize(values, SmallVector<Value>(kCellRows, scale)));
   }
-  return words;
+  return values;
 }
 
-/// The same when rows before `low` have other scales.
-CellWords ConvertBuilder::createFixUpWords(ArrayRef<Value> cell,
-                                           ArrayRef<Value> scales,
-                                           ArrayRef<Value> previous,
-                                           Value firstRow, Value low) {
-  CellWords words(scales.size());
-  Value rowsBefore = b.sub(low, firstRow);
-  // Four rows at a time, so that few conditions are alive.
-  for (int64_t row = 0; row < kCellRows; row += 4)
-    for (size_t column : llvm::seq(scales.size())) {
-      SmallVector<Value> values, rowScales;
-      for (int64_t i : llvm::seq(row, row + 4)) {
-        values.push_back(getElement(cell[i], column));
-        rowScales.push_back(b.select(b.less(getRow(i), rowsBefore),
-                                     previous[column], scales[column]));
-      }
-      words[column].append(k.math.createQuantize(values, rowScales));
-    }
-  return words;
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+/// A panel's scales of the cell's columns, f32.
+Value ConvertBuilder::loadScales(Value scales) {
+  int64_t columns = getCellColumns();
+  auto type = VectorType::get(columns, b.getF32Type());
+  Value column = b.mul(b.add(b.mul(chunk, 2), half), columns);
+  return b.load(type, b.offsetBytes(scales, b.mul(column, sizeof(float))),
+                columns * sizeof(float));
 }
 
-/// The words of a cell with rows in ascending order. A word has four rows.
-CellWords ConvertBuilder::orderRows(const CellWords &words) {
-  // Byte i of a word comes from byte i XOR the lowest two bits of the position.
-  constexpr int64_t kBytesInOrder = 0x3210, kEachSelector = 0x1111;
+/// Scales, which are bf16 numbers, in words.
+static Value packScales(KernelBuilder &b, Value scales) {
+  int64_t columns = cast<VectorType>(scales.getType()).getNumElements();
+  Value narrow = arith::TruncFOp::create(
+      b, VectorType::get(columns, b.getBF16Type()), scales);
+  return vector::BitCastOp::create(
+      b, VectorType::get(columns / 2, b.getI32Type()), narrow);
+}
+
+/// Lines times the scales of their columns, exact in bf16.
+SmallVector<Value> ConvertBuilder::scalePacked(ArrayRef<Value> lines,
+                                               Value scales) {
+  Value factors = packScales(b, scales);
+  return llvm::map_to_vector(
+      lines, [&](Value line) { return k.multiply(line, factors); });
+}
+
+/// The elements of lines times the scales of their columns (f32).
+SmallVector<Value> ConvertBuilder::scaleLines(ArrayRef<Value> lines,
+                                              Value scales) {
+  if (k.math.scalesPacked())
+    return getValues(scalePacked(lines, scales));
+  int64_t columns = cast<VectorType>(scales.getType()).getNumElements();
+  SmallVector<Value> values = getValues(lines);
+  for (auto [i, value] : llvm::enumerate(values))
+    value = arith::MulFOp::create(
+        b, value, b.createOrFold<vector::ExtractOp>(scales, i % columns));
+  return values;
+}
+
+/// Bit i: the line that the lane reads as number i belongs to the segment
+/// before. All in one word, as the numbers of lines would be kept in registers.
+Value ConvertBuilder::createLinesBefore(const TileRecord &record,
+                                        Value firstRow) {
+  Value rowsBefore = b.clamp(b.sub(getLow(record), firstRow), 0, kCellRows);
+  Value lines = b.sub(b.shiftLeft(b.i32(1), rowsBefore), 1);
+  // Line i is row i XOR the position.
+  constexpr std::pair<int64_t, int64_t> kSwaps[] = {
+      {1, 0x5555}, {2, 0x3333}, {4, 0x0f0f}};
+  for (auto [distance, lower] : kSwaps) {
+    Value swapped = b.bitOr(b.shiftLeft(b.bitAnd(lines, lower), distance),
+                            b.bitAnd(b.shiftRight(lines, distance), lower));
+    lines = b.select(k.isNonZero(b.bitAnd(position, distance)), swapped, lines);
+  }
+  return lines;
+}
+
+/// As scalePacked, where some lines have the scales `previous`.
+SmallVector<Value> ConvertBuilder::scalePackedFixUp(ArrayRef<Value> lines,
+                                                    Value scales,
+                                                    Value previous,
+                                                    Value linesBefore) {
+  Value own = packScales(b, scales), before = packScales(b, previous);
+  SmallVector<Value> scaled;
+  for (auto [index, line] : llvm::enumerate(lines)) {
+    Value isBefore = k.isNonZero(b.bitAnd(linesBefore, 1 << index));
+    scaled.push_back(k.multiply(line, b.select(isBefore, before, own)));
+  }
+  return scaled;
+}
+
+/// As scaleLines, the same.
+SmallVector<Value> ConvertBuilder::scaleFixUp(ArrayRef<Value> lines,
+                                              Value scales, Value previous,
+                                              Value linesBefore) {
+  int64_t columns = getCellColumns();
+  SmallVector<Value> values = getValues(lines);
+  for (auto [i, value] : llvm::enumerate(values)) {
+    Value isBefore = k.isNonZero(b.bitAnd(linesBefore, 1 << (i / columns)));
+    auto getScale = [&, i = i](Value vector) {
+      return b.createOrFold<vector::ExtractOp>(vector, i % columns);
+    };
+    value = arith::MulFOp::create(
+        b, value, b.select(isBefore, getScale(previous), getScale(scales)));
+  }
+  return values;
+}
+
+//===----------------------------------------------------------------------===//
+// Words
+//===----------------------------------------------------------------------===//
+
+/// Two f32 as FP8 in the lower half of a word. The upper half is anything.
+Value ConvertBuilder::createPair(Value low, Value high) {
+  Value pair = NVVM::ConvertF32x2ToF8x2Op::create(
+      b, b.getI16Type(), high, low, NVVM::FPRoundingMode::RN,
+      NVVM::SaturationMode::SATFINITE, /*relu=*/false, k.problem.fp8Type);
+  auto halves = VectorType::get(2, b.getI16Type());
+  Value any = LLVM::FreezeOp::create(b, LLVM::PoisonOp::create(b, halves));
+  return LLVM::BitcastOp::create(
+      b, b.getI32Type(), vector::InsertOp::create(b, pair, any, int64_t(0)));
+}
+
+/// The words of a cell with rows in ascending order, from values of its lines
+/// times their scales. A word has four rows.
+CellWords ConvertBuilder::createWords(ArrayRef<Value> values) {
+  // Byte i of a word comes from byte i XOR the lowest two bits of the position,
+  // of two pairs.
+  constexpr int64_t kBytesInOrder = 0x3210, kEachSelector = 0x1111,
+                    kSecondPair = 0x2222;
   Value selector =
       b.bitXor(b.mul(b.bitAnd(position, 3), kEachSelector), kBytesInOrder);
+  selector = b.add(selector, b.bitAnd(selector, kSecondPair));
   Value swapsWords = k.isNonZero(b.bitAnd(position, 4));
-  CellWords ordered;
-  for (ArrayRef<Value> column : words) {
-    SmallVector<Value> bytes;
-    for (Value word : column)
-      bytes.push_back(b.permuteBytes(word, word, selector));
-    SmallVector<Value> result;
-    for (size_t i : llvm::seq(bytes.size()))
-      result.push_back(b.select(swapsWords, bytes[i ^ 1], bytes[i]));
-    ordered.push_back(result);
+  int64_t columns = getCellColumns();
+  CellWords words;
+  for (int64_t column : llvm::seq(columns)) {
+    auto getPair = [&](int64_t line) {
+      return createPair(values[line * columns + column],
+                        values[(line + 1) * columns + column]);
+    };
+    SmallVector<Value> read;
+    for (int64_t line = 0; line < kCellRows; line += kWordBytes)
+      read.push_back(
+          b.permuteBytes(getPair(line), getPair(line + 2), selector));
+    SmallVector<Value> ordered;
+    for (size_t i : llvm::seq(read.size()))
+      ordered.push_back(b.select(swapsWords, read[i ^ 1], read[i]));
+    words.push_back(ordered);
   }
-  return ordered;
+  return words;
+}
+
+/// The words of a cell whose first row is row `firstRow` of the tile. Code is
+/// for both kinds of tiles where it can be: warps with different roles share an
+/// instruction cache, for which this kernel is long.
+CellWords ConvertBuilder::quantize(ArrayRef<Value> cell,
+                                   const TileRecord &record, Value firstRow) {
+  Value scales = loadScales(k.getPanelScales(record.panel));
+  auto loadPrevious = [&] {
+    return loadScales(k.getFixUpScales(record.panel));
+  };
+  if (k.math.scalesPacked())
+    return createWords(getValues(b.createIf(
+        needsFixUp(record), ValueRange(cell).getTypes(),
+        [&] {
+          return scalePackedFixUp(cell, scales, loadPrevious(),
+                                  createLinesBefore(record, firstRow));
+        },
+        [&] { return scalePacked(cell, scales); })));
+  return createChoice(
+      needsFixUp(record),
+      [&] {
+        return createWords(scaleFixUp(cell, scales, loadPrevious(),
+                                      createLinesBefore(record, firstRow)));
+      },
+      [&] { return createWords(scaleLines(cell, scales)); });
 }
 
 /// Zeroes the rows from `high` on.
@@ -349,29 +463,29 @@ Value ConvertBuilder::getPointer(Value segment, Value column, Value row) {
   return b.offsetBytes(k.output, element);
 }
 
-/// Two rows for each lane, 16 above the first one together, of the columns of
-/// its cell. Those of the lower half of a tile are the last ones of the upper
-/// half. Where there are none, anything.
+/// Four rows for each lane, 16 above the first one together, of half of the
+/// columns of its cell. Those of the lower half of a tile are the last ones of
+/// the upper half. Where there are none, anything.
 SmallVector<Value> ConvertBuilder::loadRowsAbove(Value stage,
                                                  Value secondRows) {
-  auto type = VectorType::get(2, b.getI32Type());
+  auto type = VectorType::get(1, b.getI32Type());
   SmallVector<Type> types(kLaneRowsAbove, type);
+  auto loadRows = [&](Value place, Value first, int64_t rowsInLine) {
+    return llvm::map_to_vector(
+        llvm::seq(kLaneRowsAbove), [&](int64_t row) -> Value {
+          Value offset = b.bitXor(first, getFlippedBits(row, rowsInLine));
+          return b.load(type, b.offsetBytes(place, offset), kCellBytes / 2);
+        });
+  };
   return b.createIf(
-      stores.needsRowsAbove(), types,
+      stores.needRowsAbove(), types,
       [&] {
-        Value isLower = k.isNonZero(secondRows);
-        Value place =
-            b.select(isLower, k.getStage(stage), k.getRowsAbove(stage));
-        // The next row is in the next line, which is swizzled by its number, or
-        // in the other half of the same one.
-        Value first = b.select(isLower, lastOfUpperOffset, firstAboveOffset);
-        Value flipped =
-            b.select(isLower, b.i32(kLineBytes / 2), kLineBytes | kChunkBytes);
-        SmallVector<Value> rows;
-        for (Value offset : {first, b.bitXor(first, flipped)})
-          rows.push_back(
-              b.load(type, b.offsetBytes(place, offset), kCellBytes));
-        return rows;
+        return b.createIf(
+            k.isNonZero(secondRows), types,
+            [&] { return loadRows(k.getStage(stage), lastOfUpperOffset, 2); },
+            [&] {
+              return loadRows(k.getRowsAbove(stage), firstAboveOffset, 1);
+            });
       },
       [&] {
         Value zero = arith::ConstantOp::create(b, b.getZeroAttr(type));
@@ -385,34 +499,33 @@ SmallVector<Value> ConvertBuilder::loadFactorsAbove(const TileRecord &record,
                                                     Value secondRows) {
   if (!k.problem.divided)
     return {};
-  Value firstRow =
-      b.add(b.sub(b.mul(position, kLaneRowsAbove), kCellRows), secondRows);
-  return llvm::map_to_vector(llvm::seq(kLaneRowsAbove), [&](int64_t i) {
-    return k.loadFactor(k.getFactors(record), b.add(firstRow, i));
-  });
+  Value firstRow = b.add(
+      b.sub(b.mul(b.divU(position, 2), kLaneRowsAbove), kCellRows), secondRows);
+  SmallVector<Type> types(kLaneRowsAbove, b.getI32Type());
+  return b.createIf(
+      stores.needRowsAbove(), types,
+      [&] {
+        return llvm::map_to_vector(llvm::seq(kLaneRowsAbove), [&](int64_t i) {
+          return k.loadFactor(k.getFactors(record), b.add(firstRow, i));
+        });
+      },
+      [&] { return SmallVector<Value>(kLaneRowsAbove, b.i32(0)); });
 }
 
-/// The same quantized, as ColumnSeams has them.
-SmallVector<Value> ConvertBuilder::createPairsAbove(ArrayRef<Value> lines,
-                                                    ArrayRef<Value> scales) {
-  bool isPacked = k.math.scalesPacked();
-  SmallVector<Value> scaled;
-  if (isPacked)
-    scaled = scalePacked(lines, scales);
-  SmallVector<Value> pairs;
-  for (int64_t column = 0; column < getCellColumns(); column += 2) {
-    SmallVector<Value> values, valueScales;
-    for (int64_t i : {column, column + 1})
-      for (Value line : isPacked ? ArrayRef(scaled) : lines) {
-        values.push_back(getElement(line, i));
-        valueScales.push_back(scales[i]);
-      }
-    if (isPacked)
-      pairs.push_back(b.getHooks().createPackFP8(b, values, k.problem.fp8Type));
-    else
-      pairs.append(k.math.createQuantize(values, valueScales));
+/// The rows above a tile quantized, as ColumnSeams has them. `scales` are those
+/// of the columns that the lane has.
+SmallVector<Value> ConvertBuilder::createWordsAbove(ArrayRef<Value> lines,
+                                                    Value scales) {
+  SmallVector<Value> values = scaleLines(lines, scales);
+  size_t columns = values.size() / kLaneRowsAbove;
+  SmallVector<Value> words;
+  for (size_t column : llvm::seq(columns)) {
+    SmallVector<Value> rows;
+    for (size_t row : llvm::seq(kLaneRowsAbove))
+      rows.push_back(values[row * columns + column]);
+    words.push_back(b.getHooks().createPackFP8(b, rows, k.problem.fp8Type));
   }
-  return pairs;
+  return words;
 }
 
 //===----------------------------------------------------------------------===//
@@ -420,9 +533,13 @@ SmallVector<Value> ConvertBuilder::createPairsAbove(ArrayRef<Value> lines,
 //===----------------------------------------------------------------------===//
 
 SmallVector<Value> ConvertBuilder::createEmptyCell() {
-  auto row = b.getZeroAttr(VectorType::get(2, b.getI32Type()));
-  return SmallVector<Value>(kCellRows + kLaneRowsAbove,
-                            arith::ConstantOp::create(b, row).getResult());
+  auto createRows = [&](int64_t rows, int64_t words) {
+    auto zero = b.getZeroAttr(VectorType::get(words, b.getI32Type()));
+    return SmallVector<Value>(rows, arith::ConstantOp::create(b, zero));
+  };
+  SmallVector<Value> cell = createRows(kCellRows, 2);
+  llvm::append_range(cell, createRows(kLaneRowsAbove, 1));
+  return cell;
 }
 
 CellPlace ConvertBuilder::locate(const TileRecord &record) {
@@ -446,7 +563,7 @@ CellPlace ConvertBuilder::locate(const TileRecord &record) {
 /// As kHasAbove, of the half that begins at `secondRows`.
 Value ConvertBuilder::hasAbove(const TileRecord &record, Value secondRows) {
   return b.select(k.isNonZero(secondRows),
-                  b.lessEqual(b.i32(kLines), record.high),
+                  b.lessEqual(b.i32(kLines), getHigh(record)),
                   tile_flags::kHasAbove.isSet(b, record.flags));
 }
 
@@ -454,8 +571,18 @@ Value ConvertBuilder::hasAbove(const TileRecord &record, Value secondRows) {
 Value ConvertBuilder::leavesLast(const TileRecord &record, Value secondRows) {
   Value isUpper = k.both(tile_flags::kTwoRow.isSet(b, record.flags),
                          b.equal(secondRows, 0));
-  return b.select(isUpper, b.lessEqual(b.i32(kLines), record.high),
+  return b.select(isUpper, b.lessEqual(b.i32(kLines), getHigh(record)),
                   tile_flags::kLeavesLast.isSet(b, record.flags));
+}
+
+/// Whether a tile has the rows above it to write and leaves its last ones, and
+/// so have its halves.
+Value ConvertBuilder::isWhole(const TileRecord &record) {
+  Value areFull = b.bitOr(k.negate(tile_flags::kTwoRow.isSet(b, record.flags)),
+                          b.lessEqual(b.i32(kLines), getHigh(record)));
+  return k.both(k.both(tile_flags::kHasAbove.isSet(b, record.flags),
+                       tile_flags::kLeavesLast.isSet(b, record.flags)),
+                areFull);
 }
 
 /// Takes what is in a stage into registers, and gives the stage back (that of
@@ -484,62 +611,39 @@ TakenTile ConvertBuilder::take(Value stage) {
 /// Waits for the scales of a tile, then quantizes and stores it.
 void ConvertBuilder::convert(const TakenTile &tile) {
   const TileRecord &record = tile.record;
-  Value needsFixUp =
-      k.haveFixUps() ? tile_flags::kFixUp.isSet(b, record.flags) : b.i1(false);
-  int64_t columns = getCellColumns();
   CellPlace place = locate(record);
   Value firstRow = b.add(b.mul(position, kCellRows), place.secondRows);
   ArrayRef<Value> cell = ArrayRef(tile.cell).take_front(kCellRows);
 
   k.waitForScales(record.panel);
-  auto loadScales = [&](Value scales) -> Value {
-    auto type = VectorType::get(columns, b.getF32Type());
-    return b.load(
-        type, b.offsetBytes(scales, b.mul(place.virtualColumn, sizeof(float))),
-        columns * sizeof(float));
-  };
-  Value scales = loadScales(k.getPanelScales(record.panel));
-
-  auto unpack = [&](Value vector) {
-    SmallVector<Value> values;
-    for (int64_t i : llvm::seq(columns))
-      values.push_back(b.createOrFold<vector::ExtractOp>(vector, i));
-    return values;
-  };
-  CellWords words = createChoice(
-      needsFixUp,
-      [&] {
-        Value previous = loadScales(k.getFixUpScales(record.panel));
-        return createFixUpWords(cell, unpack(scales), unpack(previous),
-                                firstRow, record.low);
-      },
-      [&] { return createWords(cell, unpack(scales)); });
-  words = orderRows(words);
+  CellWords words = quantize(cell, record, firstRow);
   if (k.problem.outputPadding > 1)
-    words = maskPadding(words, firstRow, record.high);
+    words = maskPadding(words, firstRow, getHigh(record));
 
-  Value low =
-      b.select(needsFixUp, b.bitAnd(record.low, -kSectorRows), record.low);
+  Value low = b.select(needsFixUp(record),
+                       b.bitAnd(getLow(record), -kSectorRows), getLow(record));
   StoredRows rows{
       getPointer(record.segment, place.column,
                  b.add(record.row, place.secondRows)),
       b.sub(low, place.secondRows),
-      getEnd(place.column, b.sub(record.paddedHigh, place.secondRows))};
+      getEnd(place.column, b.sub(TileRecord::kPaddedHigh.get(b, record.bounds),
+                                 place.secondRows))};
   stores.store(words, rows, [&] {
-    Value scalesAbove = scales;
+    Value scales = k.getPanelScales(record.panel);
     if (k.haveFixUps())
-      scalesAbove = b.createIf(
-                         needsFixUp, scales.getType(),
-                         [&] {
-                           return SmallVector<Value>{
-                               loadScales(k.getFixUpScales(record.panel))};
-                         },
-                         [&] { return SmallVector<Value>{scales}; })
-                        .front();
-    ArrayRef<Value> lines = ArrayRef(tile.cell).drop_front(kCellRows);
-    return ColumnSeams{hasAbove(record, place.secondRows),
-                       leavesLast(record, place.secondRows),
-                       createPairsAbove(lines, unpack(scalesAbove))};
+      scales =
+          b.select(needsFixUp(record), k.getFixUpScales(record.panel), scales);
+    // Even lanes have the first half of the columns of their cells.
+    int64_t columns = getCellColumns() / 2;
+    Value inCell = b.mul(b.remU(position, 2), columns);
+    Value column = b.add(place.virtualColumn, inCell);
+    scales = b.load(VectorType::get(columns, b.getF32Type()),
+                    b.offsetBytes(scales, b.mul(column, sizeof(float))),
+                    columns * sizeof(float));
+    return ColumnSeams{
+        hasAbove(record, place.secondRows),
+        leavesLast(record, place.secondRows), isWhole(record),
+        createWordsAbove(ArrayRef(tile.cell).drop_front(kCellRows), scales)};
   });
 }
 
@@ -574,7 +678,9 @@ void ConvertBuilder::zeroRemainder(const EndRecord &record) {
                 stores.store(zero, rows, [&] {
                   Value leavesLast =
                       k.both(b.less(b.i32(kLines), high), isZeroAbove(kLines));
-                  return ColumnSeams{isZeroAbove(0), leavesLast, noneAbove};
+                  Value hasAbove = isZeroAbove(0);
+                  return ColumnSeams{hasAbove, leavesLast,
+                                     k.both(hasAbove, leavesLast), noneAbove};
                 });
               });
 }

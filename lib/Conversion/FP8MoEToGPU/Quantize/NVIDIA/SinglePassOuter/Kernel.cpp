@@ -53,7 +53,7 @@ SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
   spanLog = problem.jagged ? b.i32(kSpanLog) : narrow(b.getSize(parameter + 1));
   spanTiles = b.shiftLeft(b.i32(1), spanLog);
   usedStages = b.select(createIsAligned(), b.i32(tile.stages),
-                        getStagesWithRowsAbove(tile.stages));
+                        getStagesWithRowsAbove(tile));
   ring.useFirst(usedStages);
   segments = narrow(sizes.segments);
   rows = narrow(sizes.reduction);
@@ -83,6 +83,15 @@ Value SinglePassOuterKernel::getStage(Value stage) {
 
 Value SinglePassOuterKernel::getRowsAbove(Value stage) {
   return getShared(SharedMemory(tile).rowsAbove, stage, kBoxBytes);
+}
+
+Value SinglePassOuterKernel::getShifted(Value warp, Value group) {
+  constexpr int64_t kGroupBytes = kShiftedBytes / kGroups;
+  int64_t halfBytes = tile.getConvertWarps() * kShiftedBytes / 2;
+  Value inHalf = b.add(b.mul(warp, kGroups / 2), b.divU(group, 2));
+  Value half = b.mul(b.remU(group, 2), halfBytes + getShiftedBankBytes(tile));
+  return b.offsetBytes(
+      getShared(SharedMemory(tile).shifted, inHalf, kGroupBytes), half);
 }
 
 Value SinglePassOuterKernel::getRowStage(Value stage) {
@@ -132,11 +141,6 @@ Value SinglePassOuterKernel::getTwoRowChunkOffset(Value line, Value lineHalf,
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// Bounds of a tile's rows, up to 256, in a word of its record.
-static constexpr BitField kLow{0, 10};
-static constexpr BitField kHigh{10, 10};
-static constexpr BitField kPaddedHigh{20, 10};
-
 /// Where an end record has its words, behind its flags.
 static constexpr int64_t kRemainderOffset = kWordBytes;
 static constexpr int64_t kShareOffset = 2 * kWordBytes;
@@ -148,14 +152,12 @@ Value SinglePassOuterKernel::getTileRecord(Value stage) {
 void SinglePassOuterKernel::storeTileRecord(Value stage,
                                             const TileRecord &record) {
   Value pointer = getTileRecord(stage);
-  Value bounds =
-      b.bitOr(b.bitOr(kLow.place(b, record.low), kHigh.place(b, record.high)),
-              kPaddedHigh.place(b, record.paddedHigh));
   b.store(
       b.packWords({record.flags, record.panel, record.slot, record.segment}),
       pointer, 16);
-  b.store(b.packWords({record.row, record.column, record.inputRow, bounds}),
-          b.offsetBytes(pointer, 16), 16);
+  b.store(
+      b.packWords({record.row, record.column, record.inputRow, record.bounds}),
+      b.offsetBytes(pointer, 16), 16);
 }
 
 void SinglePassOuterKernel::storeEndRecord(Value stage,
@@ -193,9 +195,7 @@ TileRecord SinglePassOuterKernel::loadTileRecord(Value stage) {
           /*row=*/second[0],
           /*column=*/second[1],
           /*inputRow=*/second[2],
-          /*low=*/kLow.get(b, second[3]),
-          /*high=*/kHigh.get(b, second[3]),
-          /*paddedHigh=*/kPaddedHigh.get(b, second[3])};
+          /*bounds=*/second[3]};
 }
 
 //===----------------------------------------------------------------------===//

@@ -109,9 +109,11 @@ struct TileRecord {
   Value row, column;
   /// The first row in the input, whose groups are not padded.
   Value inputRow;
-  /// Rows within the tile: those with data are [low, high), those to write
-  /// [low, paddedHigh).
-  Value low, high, paddedHigh;
+  /// The fields below, in one word, as convert teams keep it in a register: of
+  /// rows within the tile, up to 256, those with data are [low, high), those to
+  /// write [low, paddedHigh).
+  Value bounds;
+  static constexpr BitField kLow{0, 10}, kHigh{10, 10}, kPaddedHigh{20, 10};
 };
 
 /// What a convert team has to do when there are no more tiles, all i32.
@@ -215,6 +217,10 @@ public:
   /// Where the kBoxLines rows above the tile of a stage are, where columns
   /// begin anywhere.
   Value getRowsAbove(Value stage);
+  /// Where a convert warp shifts columns, the same: those of the lanes of a
+  /// group, of which a warp has kGroups.
+  static constexpr int64_t kGroups = 4;
+  Value getShifted(Value warp, Value group);
   void storeTileRecord(Value stage, const TileRecord &record);
   /// The record that there is no more, one for each convert team.
   void storeEndRecord(Value stage, const EndRecord &record);

@@ -30,9 +30,7 @@ using namespace mlir::fp8moe::single_pass_outer;
 /// only make each other late, and with them whatever blocks tell each other.
 /// Four are better than three by up to 2%. Three are better than four where a
 /// block has more than four tiles of a panel, all of which wait for the last
-/// one (4%), for interleaved weights (1%) and small ones (2%), and where
-/// columns begin anywhere, as convert teams then wait for memory, too (2%; two
-/// are 3% slower).
+/// one (4%), for interleaved weights (1%) and small ones (2%).
 static constexpr int64_t kLoadsInFlight = 4;
 static constexpr int64_t kFewLoadsInFlight = 3;
 static constexpr int64_t kTallTilesPerBlock = 4;
@@ -46,7 +44,7 @@ static constexpr int64_t kEarlyBoxes = 2;
 
 ProducerBuilder::ProducerBuilder(SinglePassOuterKernel &kernel)
     : k(kernel), b(kernel.b) {
-  assert(getStagesWithRowsAbove(k.tile.stages) > kLoadsInFlight &&
+  assert(getStagesWithRowsAbove(k.tile) > kLoadsInFlight &&
          "loads in flight need as many stages");
 }
 
@@ -181,15 +179,16 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
       b.add(b.bitAnd(tile.outStart, -kSectorRows), b.mul(index, tileRows));
   Value first = b.sub(tile.outStart, record.row);
   Value end = b.add(first, tile.length);
-  record.low = b.maxS(first, 0);
-  record.high = b.clamp(end, 0, tileRows);
+  Value low = b.maxS(first, 0), high = b.clamp(end, 0, tileRows);
   // What is written: with the padding, or less the sector left to others.
   Value writtenEnd =
       hasPadding()
           ? b.add(first, b.roundUp(tile.length, k.problem.outputPadding))
           : b.select(kCutBit.isSet(b, tile.bits), b.bitAnd(end, -kSectorRows),
                      end);
-  record.paddedHigh = b.minS(writtenEnd, tileRows);
+  record.bounds = b.bitOr(
+      b.bitOr(TileRecord::kLow.place(b, low), TileRecord::kHigh.place(b, high)),
+      TileRecord::kPaddedHigh.place(b, b.minS(writtenEnd, tileRows)));
   Value isFirst = b.equal(index, 0);
   Value needsFixUp = k.both(kFixUpBit.isSet(b, tile.bits), isFirst);
   record.flags = b.bitOr(b.bitOr(flags, tile_flags::kTwoRow.setIf(b, isTwoRow)),
@@ -207,12 +206,10 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   record.flags = b.bitOr(record.flags,
                          b.bitOr(tile_flags::kHasAbove.setIf(b, hasAbove),
                                  tile_flags::kLeavesLast.setIf(b, leavesLast)));
-  Value loadLow =
-      b.select(needsFixUp, b.bitAnd(record.low, -kSectorRows), record.low);
+  Value loadLow = b.select(needsFixUp, b.bitAnd(low, -kSectorRows), low);
   // Two-row segments are so long that their tiles are whole but for a few.
   Value firstBox = b.select(isTwoRow, b.i32(0), b.divU(loadLow, kBoxLines));
-  Value endBox =
-      b.select(isTwoRow, b.i32(kBoxes), b.ceilDiv(record.high, kBoxLines));
+  Value endBox = b.select(isTwoRow, b.i32(kBoxes), b.ceilDiv(high, kBoxLines));
   Value count = b.maxS(b.sub(endBox, firstBox), 0);
   TileBoxes &boxes = prepared.boxes;
   boxes.column = record.column;
@@ -238,7 +235,7 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
 /// How many tiles may be on their way at once, with this one.
 Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
   Value isTall = b.less(b.mul(k.numBlocks, kTallTilesPerBlock), tile.tiles);
-  Value areFew = b.bitOr(isTall, k.negate(k.createIsAligned()));
+  Value areFew = isTall;
   if (!k.problem.jagged) {
     Value panels = b.ceilDiv(k.columns, k.getTileColumns());
     Value areSmall = haveAtMost(panels, tile.tiles, kSmallTilesPerBlock);

@@ -103,20 +103,22 @@ SmallVector<Value> ReduceBuilder::reduce(const TileRecord &record, Value stage,
   k.releaseStage(stage);
 
   Value isTwoRow = k.toWord(hasTwoRow);
+  Value low = TileRecord::kLow.get(b, record.bounds);
+  Value high = TileRecord::kHigh.get(b, record.bounds);
   SmallVector<Value> result(largest);
   for (auto [i, line] : llvm::enumerate(lines)) {
     Value row = getRow(line, isTwoRow);
-    Value isData =
-        k.both(b.lessEqual(record.low, row), b.less(row, record.high));
-    Value mask = vector::BroadcastOp::create(b, b.getWordsType(),
-                                             b.select(isData, b.i32(-1), 0));
+    Value isData = k.both(b.lessEqual(low, row), b.less(row, high));
+    // In one mask, what is not data and the signs.
+    Value word = b.select(isData, b.i32(k.math.getMagnitudeMask()), 0);
+    Value mask = vector::BroadcastOp::create(b, b.getWordsType(), word);
     for (int64_t chunk : llvm::seq(kChunks)) {
       // Products first: what belongs to nobody may become a NaN.
       Value elements = chunks[i * kChunks + chunk];
       if (k.problem.divided)
         elements = k.multiply(elements, factors[i]);
-      Value data = arith::AndIOp::create(b, elements, mask);
-      result[chunk] = k.math.createAbsMax(result[chunk], data);
+      result[chunk] = k.math.createMax(
+          result[chunk], arith::AndIOp::create(b, elements, mask));
     }
   }
   return result;

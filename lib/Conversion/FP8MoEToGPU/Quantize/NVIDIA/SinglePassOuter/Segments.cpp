@@ -116,6 +116,9 @@ void ProducerBuilder::divideSegment(SegmentState &state) {
   Value isTwoRow = b.less(b.mul(k.numBlocks, getTwoRowTilesPerBlock(k)), tiles);
   Value panels = b.ceilDiv(k.columns, k.getTileColumns());
   constexpr int64_t mask = kInterleavedPanels - 1;
+  assert(kInterleaveTilesPerBlock <=
+             getStagesWithRowsAbove(k.tile) + k.tile.getTilesInTeams() &&
+         "a block has all of its tiles of a set before the scales of one");
   Value isInterleaved =
       k.both(k.both(b.less(getInterleaveTiles(panels, tiles), tiles),
                     b.lessEqual(b.shiftLeft(tiles, kInterleaveLog),
