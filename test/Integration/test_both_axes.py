@@ -149,9 +149,14 @@ def test_rows_above_of_long_and_short(load):
 
 @on_a_gpu
 def test_rows_above_of_few_stages(load):
-    """Rows of 24 KiB leave five of seven stages where columns begin anywhere, and a block has six tiles of four panels."""
-    sizes = [100, 12600, 40, 13, 2000]
-    work = Work(sum(sizes) + 4, 12288, sizes, 3)
+    """Rows of 24 KiB leave five of seven stages where columns begin anywhere. A block has six tiles of four panels here, as many
+    as stages and convert teams have room for."""
+    import torch
+
+    blocks = torch.cuda.get_device_properties(0).multi_processor_count
+    sizes = [100, blocks * 192 - 44, 40, 13, 2000]
+    tokens = sum(sizes)
+    work = Work(tokens + (4 - tokens) % 16, 12288, sizes, 3)
     program = load("bf16_e4m3_pow2_unaligned_12288")
     for _ in range(3):
         work.check(program(work.x, work.offsets))

@@ -106,8 +106,16 @@ TEST_F(StageRingTest, UsesTheFirstStages) {
       EXPECT_EQ(valueOf(got.parity), valueOf(expected.parity));
     }
   }
-  ring.createInit(/*fullArrivals=*/1, /*releases=*/4);
-  EXPECT_EQ(getAll<NVVM::MBarrierInitOp>().size(), 10u);
+  StageRing five(b, b.getDynamicShared(), 5);
+  auto offsetOf = [&](Value barrier) {
+    return valueOf(barrier.getDefiningOp<LLVM::GEPOp>().getDynamicIndices()[0]);
+  };
+  for (int64_t stage : {0, 2}) {
+    EXPECT_EQ(offsetOf(ring.getFullBarrier(b.i32(stage))),
+              offsetOf(five.getFullBarrier(b.i32(stage))));
+    EXPECT_EQ(offsetOf(ring.getEmptyBarrier(b.i32(stage))),
+              offsetOf(five.getEmptyBarrier(b.i32(stage))));
+  }
 }
 
 TEST_F(StageRingTest, EveryStageHasTwoBarriers) {

@@ -126,7 +126,8 @@ TEST(SinglePassModelsTest, JaggedTilesHaveNoMoreNumbersThanCounted) {
                       single_pass_outer::countNumbers(segments * length,
                                                       segments, true))
                 << segments << " of " << length << " rows that begin in row "
-                << begin << ", " << blocks << " blocks";
+                << begin << ", " << blocks << " blocks, " << stages
+                << " stages";
 }
 
 TEST(SinglePassModelsTest, LikeTilesHaveNoMoreNumbersThanCounted) {

@@ -365,38 +365,6 @@ void fp8moe::storeBytes(KernelBuilder &b, Value pointer, Value words, Value low,
     storePart(b.lessEqual(b.add(offset, bytes), high), bytes);
 }
 
-/// Drops words from the front of a row: two or none, then one or none. So many
-/// bytes stay if `isKept` says so.
-static SmallVector<Value> dropWords(KernelBuilder &b, SmallVector<Value> row,
-                                    function_ref<Value(int64_t)> isKept) {
-  for (int64_t step : {2, 1}) {
-    Value keeps = isKept(step * kWordBytes);
-    SmallVector<Value> kept;
-    for (size_t i : llvm::seq(row.size() - step))
-      kept.push_back(b.select(keeps, row[i], row[i + step]));
-    row = kept;
-  }
-  return row;
-}
-
-SmallVector<Value> fp8moe::createShiftedWords(KernelBuilder &b,
-                                              ArrayRef<Value> before,
-                                              ArrayRef<Value> words,
-                                              Value shift) {
-  constexpr int64_t kWords = kVectorBytes / kWordBytes;
-  SmallVector<Value> row(before);
-  llvm::append_range(row, words);
-  // The result and one more word before it are left.
-  row = dropWords(b, row, [&](int64_t bytes) {
-    return b.compare(arith::CmpIPredicate::ne, b.bitAnd(shift, bytes), 0);
-  });
-  Value bits = b.mul(b.bitAnd(shift, kWordBytes - 1), 8);
-  SmallVector<Value> shifted;
-  for (int64_t i : llvm::seq(kWords))
-    shifted.push_back(LLVM::FshlOp::create(b, row[i + 1], row[i], bits));
-  return shifted;
-}
-
 Value fp8moe::createFunnelShift(KernelBuilder &b, ArrayRef<Value> row,
                                 Value bits) {
   SmallVector<Value> result;
@@ -409,10 +377,15 @@ Value fp8moe::createWordsAt(KernelBuilder &b, Value before, Value words,
                             Value offset) {
   SmallVector<Value> row = b.unpackWords(before);
   llvm::append_range(row, b.unpackWords(words));
-  // The result and one more word behind it are left.
-  row = dropWords(b, row, [&](int64_t bytes) {
-    return b.equal(b.bitAnd(offset, bytes), 0);
-  });
+  // Two words or none are dropped from the front, then one or none: the result
+  // and one more word behind it are left.
+  for (int64_t step : {2, 1}) {
+    Value keeps = b.equal(b.bitAnd(offset, step * kWordBytes), 0);
+    SmallVector<Value> kept;
+    for (size_t i : llvm::seq(row.size() - step))
+      kept.push_back(b.select(keeps, row[i], row[i + step]));
+    row = kept;
+  }
   Value bits = b.mul(b.bitAnd(offset, kWordBytes - 1), 8);
   return createFunnelShift(b, row, bits);
 }

@@ -74,11 +74,6 @@ void storeChunk(KernelBuilder &b, const Plane &plane, Value first, Value other,
 void storeBytes(KernelBuilder &b, Value pointer, Value words, Value low,
                 Value high);
 
-/// The 16 bytes that begin `shift` bytes (i32, 0 to 15) before those of `words`
-/// in a row of bytes where `before` comes before them; four words each.
-SmallVector<Value> createShiftedWords(KernelBuilder &b, ArrayRef<Value> before,
-                                      ArrayRef<Value> words, Value shift);
-
 /// The words that begin `bits` (i32, below 32) into a row of words; one fewer.
 Value createFunnelShift(KernelBuilder &b, ArrayRef<Value> row, Value bits);
 

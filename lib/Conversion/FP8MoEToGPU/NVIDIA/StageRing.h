@@ -50,7 +50,7 @@ public:
   Value getEmptyBarrier(Value stage);
   void createWaitEmpty(RingPosition position);
   /// Waits until the stage that lies `count` (i32) stages before `position` has
-  /// been released, at most those of the ring. With fewer, less is filled at
+  /// been released, at most those used. With fewer, less is filled at
   /// once. That the stage of `position` is empty follows only where all
   /// consumers release stages in their order.
   void createWaitReleased(RingPosition position, Value count);
@@ -60,6 +60,7 @@ public:
 private:
   KernelBuilder &b;
   Value barriers;
+  /// All stages, which have mbarriers, and how many are used (i32).
   int64_t stages;
   Value used;
 };

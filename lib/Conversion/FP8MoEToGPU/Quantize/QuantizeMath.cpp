@@ -31,12 +31,9 @@ Value QuantizeMath::createMax(Value lhs, Value rhs) {
   return b.getHooks().createMaxU16(b, lhs, rhs);
 }
 
-int64_t QuantizeMath::getMagnitudeMask() const {
-  return inputType.isF32() ? f32::kMagnitudeMask : kBF16Magnitudes;
-}
-
 Value QuantizeMath::createAbsMax(Value accumulator, Value chunk) {
-  Value mask = splat(b, getMagnitudeMask());
+  Value mask =
+      splat(b, inputType.isF32() ? f32::kMagnitudeMask : kBF16Magnitudes);
   return createMax(accumulator, arith::AndIOp::create(b, chunk, mask));
 }
 

@@ -31,8 +31,6 @@ public:
   /// integers: |x| of a NaN is larger than that of an infinity, so a NaN
   /// anywhere wins (Q7).
   Value createAbsMax(Value accumulator, Value chunk);
-  /// Which bits of an input word are magnitudes.
-  int64_t getMagnitudeMask() const;
   Value createMax(Value lhs, Value rhs);
   /// The f32 bits of the largest magnitude in a chunk, as i32; those of each.
   Value createLargest(Value chunk);

@@ -86,28 +86,28 @@ inline constexpr int64_t kCellBytes = 8;
 inline constexpr int64_t kBoxes = kLines / kBoxLines;
 inline constexpr int64_t kBoxBytes = kBoxLines * kLineBytes;
 inline constexpr int64_t kStageBytes = kBoxes * kBoxBytes;
-/// Where columns begin anywhere, what convert warps have of a tile lies in
-/// shared memory to be shifted: of every column the rows above the tile, and
-/// its own. These are the columns of a warp of a team, of two bytes each in the
-/// input.
-inline constexpr int64_t kShiftedColumnBytes = kBoxLines + kLines;
-inline constexpr int64_t kShiftedBytes =
-    kLineBytes / 2 / SinglePassOuterTile::kTeamWarps * kShiftedColumnBytes;
-/// How many stages are left then: the memory of the others has a box of the
-/// rows above a tile for each of these, and the columns to be shifted.
+/// Where columns begin anywhere, lanes of a convert warp exchange their parts
+/// of columns through shared memory: of every column of the warp the rows above
+/// the tile, and its own. The columns have two bytes each in the input.
+inline constexpr int64_t kExchangeColumnBytes = kBoxLines + kLines;
+inline constexpr int64_t kExchangeBytes =
+    kLineBytes / 2 / SinglePassOuterTile::kTeamWarps * kExchangeColumnBytes;
+/// How many stages are used then: the memory of the others has a box of the
+/// rows above a tile for each of these, and the columns of all convert warps.
 inline constexpr int64_t
 getStagesWithRowsAbove(const SinglePassOuterTile &tile) {
-  return (tile.stages * kStageBytes - tile.getConvertWarps() * kShiftedBytes) /
+  return (tile.stages * kStageBytes - tile.getConvertWarps() * kExchangeBytes) /
          (kStageBytes + kBoxBytes);
 }
-/// Lanes that read the same rows of other columns are in other banks if every
-/// second eight of them begin two later. There is no room for that in a ring of
-/// nine stages.
-inline constexpr int64_t getShiftedBankBytes(const SinglePassOuterTile &tile) {
-  constexpr int64_t kBankBytes = 8;
+/// Where the pitch of columns is a multiple of four, four lanes of a warp would
+/// read from the same bank; with this gap between the columns of every other
+/// eight lanes two do. (Other even pitches would go from two to four.) There is
+/// no room for it in a ring of nine stages.
+inline constexpr int64_t getExchangeGap(const SinglePassOuterTile &tile) {
+  constexpr int64_t kTwoBanks = 8;
   int64_t used = getStagesWithRowsAbove(tile) * (kStageBytes + kBoxBytes) +
-                 tile.getConvertWarps() * kShiftedBytes;
-  return used + kBankBytes <= tile.stages * kStageBytes ? kBankBytes : 0;
+                 tile.getConvertWarps() * kExchangeBytes;
+  return used + kTwoBanks <= tile.stages * kStageBytes ? kTwoBanks : 0;
 }
 /// The log2 of the tiles of a panel, one below the other, that a block takes
 /// together: a span. A block posts once for all of its tiles of a panel, so
@@ -170,14 +170,16 @@ inline constexpr int64_t kRowMagnitudeBytes = 2 * kRowWarps * sizeof(float);
 inline constexpr int64_t kLeadBytes = 4 << 20;
 
 /// Offsets in shared memory. The stages come first, as boxes need alignment.
+/// Rows above tiles and what lanes exchange lie in the last stages, which are
+/// not used then.
 struct SharedMemory {
-  int64_t rowsAbove, shifted, rows, scales, fixUpScales, tileRecords,
+  int64_t rowsAbove, exchange, rows, scales, fixUpScales, tileRecords,
       panelRecords, ring, published, posted, scalesReady, gridReady, rowsReady,
       rowNumbers, progress, rowMagnitudes, end;
 
   constexpr explicit SharedMemory(const SinglePassOuterTile &tile)
       : rowsAbove(getStagesWithRowsAbove(tile) * kStageBytes),
-        shifted(rowsAbove + getStagesWithRowsAbove(tile) * kBoxBytes),
+        exchange(rowsAbove + getStagesWithRowsAbove(tile) * kBoxBytes),
         rows(tile.stages * kStageBytes),
         scales(rows + tile.rowStages * getRowPitch(tile.rowBytes)),
         fixUpScales(scales + tile.getPanelSlots() * kScaleBytes),

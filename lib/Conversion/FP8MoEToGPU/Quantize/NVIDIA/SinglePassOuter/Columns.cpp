@@ -19,14 +19,13 @@ using namespace mlir::fp8moe::single_pass_outer;
 ColumnStores::ColumnStores(SinglePassOuterKernel &kernel, Value warp)
     : k(kernel), b(kernel.b) {
   position = b.remU(k.lane, kCellLanes);
-  isAligned = k.createIsAligned();
-  shifted = k.getShifted(warp, b.divU(k.lane, kCellLanes));
+  exchange = k.getExchange(warp, b.divU(k.lane, kCellLanes));
 }
 
 void ColumnStores::store(const CellWords &words, const StoredRows &rows,
                          function_ref<ColumnSeams()> createSeams) {
   b.createIf(
-      isAligned, [&] { storeAligned(words, rows); },
+      k.isAligned, [&] { storeAligned(words, rows); },
       [&] { storeShifted(words, rows, createSeams()); });
 }
 
@@ -125,12 +124,12 @@ void ColumnStores::storeAligned(const CellWords &words,
 
 /// Stores the cells of the warp and those above, and returns where the first
 /// row of the tile is in each of the lane's columns.
-SmallVector<Value> ColumnStores::shareColumns(const CellWords &words,
-                                              ArrayRef<Value> above) {
+SmallVector<Value> ColumnStores::exchangeColumns(const CellWords &words,
+                                                 ArrayRef<Value> above) {
   SmallVector<Value> columns;
   for (size_t i : llvm::seq(words.size()))
     columns.push_back(
-        b.offsetBytes(shifted, i * kShiftedColumnBytes + kCellRows));
+        b.offsetBytes(exchange, i * kExchangeColumnBytes + kCellRows));
   // Others may still read those of the tile before.
   b.syncSubgroup();
   Value row = b.mul(position, kCellRows);
@@ -142,11 +141,11 @@ SmallVector<Value> ColumnStores::shareColumns(const CellWords &words,
               place, 2 * kWordBytes);
     }
   Value firstColumn =
-      b.mul(b.remU(position, 2), above.size() * kShiftedColumnBytes);
+      b.mul(b.remU(position, 2), above.size() * kExchangeColumnBytes);
   Value inColumn = b.mul(b.divU(position, 2), kLaneRowsAbove);
-  Value place = b.offsetBytes(shifted, b.add(firstColumn, inColumn));
+  Value place = b.offsetBytes(exchange, b.add(firstColumn, inColumn));
   for (auto [i, word] : llvm::enumerate(above))
-    b.store(word, b.offsetBytes(place, i * kShiftedColumnBytes), kWordBytes);
+    b.store(word, b.offsetBytes(place, i * kExchangeColumnBytes), kWordBytes);
   b.syncSubgroup();
   return columns;
 }
@@ -176,14 +175,15 @@ void ColumnStores::storeShifted(const CellWords &words, const StoredRows &rows,
     Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
     return k.narrow(b.bitAnd(address, kChunkBytes - 1));
   });
-  SmallVector<Value> shared = shareColumns(words, seams.above);
+  SmallVector<Value> shared = exchangeColumns(words, seams.above);
   b.createIf(
-      seams.isWhole, [&] { storeWhole(pointers, shared, shifts, rows.high); },
+      seams.ownsSeams, [&] { storeWhole(pointers, shared, shifts, rows.high); },
       [&] { storeCut(pointers, shared, shifts, rows, seams); });
 }
 
-/// Of a tile that is cut nowhere: whether a window is stored depends on its
-/// lane only.
+/// Of a tile that has the rows above it and leaves its last ones: which lanes
+/// store does not depend on the shift. `high` is before all rows where there is
+/// no column.
 void ColumnStores::storeWhole(ArrayRef<Value> pointers, ArrayRef<Value> shared,
                               ArrayRef<Value> shifts, Value high) {
   Value row = b.mul(position, kCellRows);

@@ -24,6 +24,7 @@ namespace mlir::fp8moe::single_pass_outer {
 constexpr int64_t kCellRows = 16;
 constexpr int64_t kCellLanes = 8;
 static_assert(kCellRows * kCellLanes == kLines);
+static_assert(kCellLanes == SinglePassOuterKernel::kGroupLanes);
 /// Rows that a lane has of those above a tile, where columns begin anywhere: a
 /// word of the output, of half of the columns.
 constexpr int64_t kLaneRowsAbove = kCellRows / (kCellLanes / 2);
@@ -46,7 +47,7 @@ struct ColumnSeams {
   Value hasAbove, leavesLast;
   /// i1: both, also of the other half of a tile with two rows a line, so that
   /// the whole warp knows.
-  Value isWhole;
+  Value ownsSeams;
   /// Of the 16 rows above, which eight lanes have together, those of the lane
   /// (where the tile has none to write, anything): a word for each column of
   /// half of a cell, the first half in even lanes, the second in odd ones.
@@ -61,7 +62,7 @@ public:
   Value getPosition() const { return position; }
 
   /// i1: tiles write rows above them.
-  Value needRowsAbove() { return k.negate(isAligned); }
+  Value needRowsAbove() { return k.negate(k.isAligned); }
 
   /// By all lanes of a warp. `createSeams` is called where it is needed.
   void store(const CellWords &words, const StoredRows &rows,
@@ -80,8 +81,8 @@ private:
                    Value high);
   void storeShifted(const CellWords &words, const StoredRows &rows,
                     const ColumnSeams &seams);
-  SmallVector<Value> shareColumns(const CellWords &words,
-                                  ArrayRef<Value> above);
+  SmallVector<Value> exchangeColumns(const CellWords &words,
+                                     ArrayRef<Value> above);
   Value loadWindow(Value column, Value shift);
   void storeWhole(ArrayRef<Value> pointers, ArrayRef<Value> shared,
                   ArrayRef<Value> shifts, Value high);
@@ -98,10 +99,8 @@ private:
   SinglePassOuterKernel &k;
   KernelBuilder &b;
   Value position;
-  /// Where the warp shifts the columns of the lane.
-  Value shifted;
-  /// i1: chunks of rows of every column of the output are aligned.
-  Value isAligned;
+  /// Where the lane's columns are exchanged.
+  Value exchange;
 };
 
 } // namespace mlir::fp8moe::single_pass_outer

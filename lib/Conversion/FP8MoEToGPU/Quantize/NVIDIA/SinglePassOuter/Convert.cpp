@@ -77,7 +77,6 @@ private:
   SmallVector<Value> loadCell(Value stage, Value isTwoRow);
   SmallVector<Value> loadFactors(const TileRecord &record);
   void multiplyCell(MutableArrayRef<Value> lines, ArrayRef<Value> factors);
-  Value getElement(Value line, int64_t column);
   SmallVector<Value> getValues(ArrayRef<Value> lines);
   Value loadScales(Value scales);
   SmallVector<Value> scalePacked(ArrayRef<Value> lines, Value scales);
@@ -105,7 +104,7 @@ private:
   CellPlace locate(const TileRecord &record);
   Value hasAbove(const TileRecord &record, Value secondRows);
   Value leavesLast(const TileRecord &record, Value secondRows);
-  Value isWhole(const TileRecord &record);
+  Value ownsSeams(const TileRecord &record);
   SmallVector<Value> createEmptyCell();
   TakenTile take(Value stage);
   void convert(const TakenTile &tile);
@@ -177,7 +176,8 @@ ConvertBuilder::ConvertBuilder(SinglePassOuterKernel &kernel, Value warp)
   firstTwoRowOffset = b.add(
       k.getTwoRowChunkOffset(line, b.remU(row, 2), b.remU(chunk, kHalfChunks)),
       inChunk);
-  // Of the rows above, the lane has the last ones of a line with two.
+  // In a tile with two rows a line, the rows above its lower half are the last
+  // ones of the upper half.
   Value lineAbove = b.mul(b.divU(position, 2), kLaneRowsAbove);
   Value inCell = b.mul(b.remU(position, 2), kCellBytes / 2);
   firstAboveOffset =
@@ -250,23 +250,16 @@ void ConvertBuilder::multiplyCell(MutableArrayRef<Value> lines,
   }
 }
 
-/// The f32 value of an element of a cell's row.
-Value ConvertBuilder::getElement(Value line, int64_t column) {
-  int64_t perWord = kWordBytes / k.getInputBytes();
-  Value word = b.createOrFold<vector::ExtractOp>(line, column / perWord);
-  SmallVector<Value> bits = k.unpackValues(word);
-  return b.bitcast(b.getF32Type(), bits[column % perWord]);
-}
-
-/// Those of lines, one after the other.
+/// The elements of lines as f32, one line after the other.
 SmallVector<Value> ConvertBuilder::getValues(ArrayRef<Value> lines) {
   SmallVector<Value> values;
-  for (Value line : lines) {
-    auto type = cast<VectorType>(line.getType());
-    int64_t perWord = kWordBytes / k.getInputBytes();
-    for (int64_t column : llvm::seq(type.getNumElements() * perWord))
-      values.push_back(getElement(line, column));
-  }
+  for (Value line : lines)
+    for (int64_t i :
+         llvm::seq(cast<VectorType>(line.getType()).getNumElements())) {
+      Value word = b.createOrFold<vector::ExtractOp>(line, i);
+      for (Value bits : k.unpackValues(word))
+        values.push_back(b.bitcast(b.getF32Type(), bits));
+    }
   return values;
 }
 
@@ -344,7 +337,7 @@ SmallVector<Value> ConvertBuilder::scalePackedFixUp(ArrayRef<Value> lines,
   return scaled;
 }
 
-/// As scaleLines, the same.
+/// As scaleLines, where some lines have the scales `previous`.
 SmallVector<Value> ConvertBuilder::scaleFixUp(ArrayRef<Value> lines,
                                               Value scales, Value previous,
                                               Value linesBefore) {
@@ -365,7 +358,8 @@ SmallVector<Value> ConvertBuilder::scaleFixUp(ArrayRef<Value> lines,
 // Words
 //===----------------------------------------------------------------------===//
 
-/// Two f32 as FP8 in the lower half of a word. The upper half is anything.
+/// Two f32 as FP8, as TargetHooks::createPackFP8 converts them, in the lower
+/// half of a word. The upper half is anything.
 Value ConvertBuilder::createPair(Value low, Value high) {
   Value pair = NVVM::ConvertF32x2ToF8x2Op::create(
       b, b.getI16Type(), high, low, NVVM::FPRoundingMode::RN,
@@ -406,9 +400,10 @@ CellWords ConvertBuilder::createWords(ArrayRef<Value> values) {
   return words;
 }
 
-/// The words of a cell whose first row is row `firstRow` of the tile. Code is
-/// for both kinds of tiles where it can be: warps with different roles share an
-/// instruction cache, for which this kernel is long.
+/// The words of a cell whose first row is row `firstRow` of the tile. The code
+/// of a tile is more than fits the instruction cache beside that of other
+/// roles, so that with and without a fix-up have the conversion in common.
+/// Where products are f32, twice as many registers would be kept for it.
 CellWords ConvertBuilder::quantize(ArrayRef<Value> cell,
                                    const TileRecord &record, Value firstRow) {
   Value scales = loadScales(k.getPanelScales(record.panel));
@@ -577,7 +572,7 @@ Value ConvertBuilder::leavesLast(const TileRecord &record, Value secondRows) {
 
 /// Whether a tile has the rows above it to write and leaves its last ones, and
 /// so have its halves.
-Value ConvertBuilder::isWhole(const TileRecord &record) {
+Value ConvertBuilder::ownsSeams(const TileRecord &record) {
   Value areFull = b.bitOr(k.negate(tile_flags::kTwoRow.isSet(b, record.flags)),
                           b.lessEqual(b.i32(kLines), getHigh(record)));
   return k.both(k.both(tile_flags::kHasAbove.isSet(b, record.flags),
@@ -642,7 +637,7 @@ void ConvertBuilder::convert(const TakenTile &tile) {
                     columns * sizeof(float));
     return ColumnSeams{
         hasAbove(record, place.secondRows),
-        leavesLast(record, place.secondRows), isWhole(record),
+        leavesLast(record, place.secondRows), ownsSeams(record),
         createWordsAbove(ArrayRef(tile.cell).drop_front(kCellRows), scales)};
   });
 }

@@ -52,8 +52,11 @@ SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
   // Behind the dynamic sizes and the number of partial slots.
   spanLog = problem.jagged ? b.i32(kSpanLog) : narrow(b.getSize(parameter + 1));
   spanTiles = b.shiftLeft(b.i32(1), spanLog);
-  usedStages = b.select(createIsAligned(), b.i32(tile.stages),
-                        getStagesWithRowsAbove(tile));
+  isAligned = createVectorizable(b, output, problem.outputAlignment,
+                                 /*elementBytes=*/1, sizes.outReduction,
+                                 {sizes.outParallel, sizes.outSegment});
+  usedStages =
+      b.select(isAligned, b.i32(tile.stages), getStagesWithRowsAbove(tile));
   ring.useFirst(usedStages);
   segments = narrow(sizes.segments);
   rows = narrow(sizes.reduction);
@@ -85,13 +88,16 @@ Value SinglePassOuterKernel::getRowsAbove(Value stage) {
   return getShared(SharedMemory(tile).rowsAbove, stage, kBoxBytes);
 }
 
-Value SinglePassOuterKernel::getShifted(Value warp, Value group) {
-  constexpr int64_t kGroupBytes = kShiftedBytes / kGroups;
-  int64_t halfBytes = tile.getConvertWarps() * kShiftedBytes / 2;
+Value SinglePassOuterKernel::getExchange(Value warp, Value group) {
+  constexpr int64_t kGroups = nvidia::kWarpThreads / kGroupLanes;
+  int64_t halfBytes = tile.getConvertWarps() * kExchangeBytes / 2;
+  Value hasGap = b.equal(b.bitAnd(narrow(sizes.outParallel), 3), 0);
+  Value gap = b.select(hasGap, b.i32(getExchangeGap(tile)), 0);
   Value inHalf = b.add(b.mul(warp, kGroups / 2), b.divU(group, 2));
-  Value half = b.mul(b.remU(group, 2), halfBytes + getShiftedBankBytes(tile));
+  Value half = b.mul(b.remU(group, 2), b.add(gap, halfBytes));
   return b.offsetBytes(
-      getShared(SharedMemory(tile).shifted, inHalf, kGroupBytes), half);
+      getShared(SharedMemory(tile).exchange, inHalf, kExchangeBytes / kGroups),
+      half);
 }
 
 Value SinglePassOuterKernel::getRowStage(Value stage) {

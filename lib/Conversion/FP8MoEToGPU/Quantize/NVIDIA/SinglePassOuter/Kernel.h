@@ -197,7 +197,10 @@ public:
   /// The log2 of the tiles in a span, and their number.
   Value spanLog, spanTiles;
 
-  /// The stages that are used, i32.
+  /// i1: chunks of rows of every column of the output are aligned.
+  Value isAligned;
+  /// The stages that are used (i32): fewer than the tile has where columns
+  /// begin anywhere.
   Value usedStages;
   StageRing ring;
 
@@ -217,10 +220,10 @@ public:
   /// Where the kBoxLines rows above the tile of a stage are, where columns
   /// begin anywhere.
   Value getRowsAbove(Value stage);
-  /// Where a convert warp shifts columns, the same: those of the lanes of a
-  /// group, of which a warp has kGroups.
-  static constexpr int64_t kGroups = 4;
-  Value getShifted(Value warp, Value group);
+  /// Where the lanes of a group of a convert warp exchange columns then:
+  /// kGroupLanes below each other.
+  static constexpr int64_t kGroupLanes = 8;
+  Value getExchange(Value warp, Value group);
   void storeTileRecord(Value stage, const TileRecord &record);
   /// The record that there is no more, one for each convert team.
   void storeEndRecord(Value stage, const EndRecord &record);
@@ -303,12 +306,6 @@ public:
   /// The end of a segment's rows, between 0 and all rows.
   Value loadEnd(Value segment);
   void storeScale(Value segment, Value column, Value scale);
-  /// i1: chunks of rows of every column of the output are aligned.
-  Value createIsAligned() {
-    return createVectorizable(b, output, problem.outputAlignment,
-                              /*elementBytes=*/1, sizes.outReduction,
-                              {sizes.outParallel, sizes.outSegment});
-  }
   /// Whether a tile may have rows of two segments to write.
   bool haveFixUps() const {
     return problem.jagged && problem.outputPadding == 1;

@@ -44,7 +44,7 @@ static constexpr int64_t kEarlyBoxes = 2;
 
 ProducerBuilder::ProducerBuilder(SinglePassOuterKernel &kernel)
     : k(kernel), b(kernel.b) {
-  assert(getStagesWithRowsAbove(k.tile) > kLoadsInFlight &&
+  assert(getStagesWithRowsAbove(k.tile) >= kLoadsInFlight &&
          "loads in flight need as many stages");
 }
 
@@ -220,7 +220,7 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
                         TileBoxes::kCount.place(b, count));
   Value loadsAbove =
       k.both(k.both(hasAbove, tile_flags::kConvert.isSet(b, flags)),
-             k.negate(k.createIsAligned()));
+             k.negate(k.isAligned));
   Value forms = b.bitOr(TileBoxes::kIsTwoRow.place(b, k.toWord(isTwoRow)),
                         TileBoxes::kLoadsAbove.place(b, k.toWord(loadsAbove)));
   Value limit = TileBoxes::kLoadsInFlight.place(b, getLoadsInFlight(tile));
@@ -234,8 +234,7 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
 
 /// How many tiles may be on their way at once, with this one.
 Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
-  Value isTall = b.less(b.mul(k.numBlocks, kTallTilesPerBlock), tile.tiles);
-  Value areFew = isTall;
+  Value areFew = b.less(b.mul(k.numBlocks, kTallTilesPerBlock), tile.tiles);
   if (!k.problem.jagged) {
     Value panels = b.ceilDiv(k.columns, k.getTileColumns());
     Value areSmall = haveAtMost(panels, tile.tiles, kSmallTilesPerBlock);

@@ -110,7 +110,7 @@ SmallVector<Value> ReduceBuilder::reduce(const TileRecord &record, Value stage,
     Value row = getRow(line, isTwoRow);
     Value isData = k.both(b.lessEqual(low, row), b.less(row, high));
     // In one mask, what is not data and the signs.
-    Value word = b.select(isData, b.i32(k.math.getMagnitudeMask()), 0);
+    Value word = b.select(isData, b.i32(~k.getSignBits()), 0);
     Value mask = vector::BroadcastOp::create(b, b.getWordsType(), word);
     for (int64_t chunk : llvm::seq(kChunks)) {
       // Products first: what belongs to nobody may become a NaN.

@@ -82,7 +82,7 @@ Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
   Value sector = b.bitAnd(end, -kSectorRows);
   Value isShared = b.compare(arith::CmpIPredicate::ne, sector, end);
   // Where columns begin anywhere, its owner has rows above it to write, too.
-  Value reach = b.select(k.createIsAligned(), b.i32(0), kChunkBytes);
+  Value reach = b.select(k.isAligned, b.i32(0), kChunkBytes);
   Value hasTwoOwners = k.both(b.lessEqual(b.add(start, reach), sector),
                               b.lessEqual(b.add(sector, kSectorRows), nextEnd));
   // Panels of a two-row segment have other columns.
