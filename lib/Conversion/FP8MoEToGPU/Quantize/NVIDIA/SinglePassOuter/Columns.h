@@ -25,6 +25,7 @@ constexpr int64_t kCellRows = 16;
 constexpr int64_t kCellLanes = 8;
 static_assert(kCellRows * kCellLanes == kLines);
 static_assert(kCellLanes == SinglePassOuterKernel::kGroupLanes);
+static_assert(kCellRows == kBoxLines, "rows above a tile are a cell");
 /// Rows that a lane has of those above a tile, where columns begin anywhere: a
 /// word of the output, of half of the columns.
 constexpr int64_t kLaneRowsAbove = kCellRows / (kCellLanes / 2);
