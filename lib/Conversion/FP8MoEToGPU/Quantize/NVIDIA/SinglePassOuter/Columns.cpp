@@ -152,11 +152,11 @@ SmallVector<Value> ColumnStores::exchangeColumns(const CellWords &words,
 
 /// The lane's window of a column, of five words. Where it ends with the tile,
 /// the last one is not needed, and nothing is there.
-Value ColumnStores::loadWindow(Value column, Value shift) {
+Value ColumnStores::loadWindow(const Column &column) {
   constexpr int64_t kInWord = kWordBytes - 1;
-  Value first = b.sub(b.mul(position, kCellRows), shift);
+  Value first = b.sub(b.mul(position, kCellRows), column.shift);
   Value row = b.bitAnd(first, ~kInWord);
-  Value place = b.offsetBytes(column, row);
+  Value place = b.offsetBytes(column.shared, row);
   auto load = [&](Value pointer) -> Value {
     return b.load(b.getI32Type(), pointer, kWordBytes);
   };
@@ -164,35 +164,36 @@ Value ColumnStores::loadWindow(Value column, Value shift) {
   for (int64_t i = 0; i < kChunkBytes; i += kWordBytes)
     words.push_back(load(b.offsetBytes(place, i)));
   words.push_back(load(b.offsetBytes(
-      column, b.minS(b.add(row, kChunkBytes), kLines - kWordBytes))));
+      column.shared, b.minS(b.add(row, kChunkBytes), kLines - kWordBytes))));
   return createFunnelShift(b, words, b.mul(b.bitAnd(first, kInWord), 8));
 }
 
 void ColumnStores::storeShifted(const CellWords &words, const StoredRows &rows,
                                 const ColumnSeams &seams) {
-  SmallVector<Value> pointers = getPointers(rows.pointer, words.size());
-  SmallVector<Value> shifts = llvm::map_to_vector(pointers, [&](Value pointer) {
+  SmallVector<Column> columns;
+  for (Value pointer : getPointers(rows.pointer, words.size())) {
     Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
-    return k.narrow(b.bitAnd(address, kChunkBytes - 1));
-  });
-  SmallVector<Value> shared = exchangeColumns(words, seams.above);
+    Value shift = k.narrow(b.bitAnd(address, kChunkBytes - 1));
+    columns.push_back({pointer, Value(), shift});
+  }
+  for (auto [column, shared] :
+       llvm::zip_equal(columns, exchangeColumns(words, seams.above)))
+    column.shared = shared;
   b.createIf(
-      seams.ownsSeams, [&] { storeWhole(pointers, shared, shifts, rows.high); },
-      [&] { storeCut(pointers, shared, shifts, rows, seams); });
+      seams.ownsSeams, [&] { storeWhole(columns, rows.high); },
+      [&] { storeCut(columns, rows, seams); });
 }
 
 /// Of a tile that has the rows above it and leaves its last ones: which lanes
 /// store does not depend on the shift. `high` is before all rows where there is
 /// no column.
-void ColumnStores::storeWhole(ArrayRef<Value> pointers, ArrayRef<Value> shared,
-                              ArrayRef<Value> shifts, Value high) {
+void ColumnStores::storeWhole(ArrayRef<Column> columns, Value high) {
   Value row = b.mul(position, kCellRows);
   b.createIf(b.lessEqual(b.add(row, kCellRows), high), [&] {
-    SmallVector<Value> windows;
-    for (auto [column, shift] : llvm::zip_equal(shared, shifts))
-      windows.push_back(loadWindow(column, shift));
-    for (auto [window, pointer] : llvm::zip_equal(windows, pointers)) {
-      Value cell = b.offsetBytes(pointer, k.widen(row));
+    SmallVector<Value> windows = llvm::map_to_vector(
+        columns, [&](const Column &column) { return loadWindow(column); });
+    for (auto [window, column] : llvm::zip_equal(windows, columns)) {
+      Value cell = b.offsetBytes(column.pointer, k.widen(row));
       Value aligned =
           LLVM::PtrMaskOp::create(b, cell.getType(), cell, b.i64(-kChunkBytes));
       b.store(window, aligned, kChunkBytes);
@@ -202,20 +203,19 @@ void ColumnStores::storeWhole(ArrayRef<Value> pointers, ArrayRef<Value> shared,
 
 /// Of any tile: whole windows, and what of the first and the last one is to be
 /// stored.
-void ColumnStores::storeCut(ArrayRef<Value> pointers, ArrayRef<Value> shared,
-                            ArrayRef<Value> shifts, const StoredRows &rows,
+void ColumnStores::storeCut(ArrayRef<Column> columns, const StoredRows &rows,
                             const ColumnSeams &seams) {
   Value high = b.minS(rows.high, kLines);
-  for (auto [pointer, source, shift] :
-       llvm::zip_equal(pointers, shared, shifts)) {
+  for (const Column &exchanged : columns) {
+    Value shift = exchanged.shift;
     Value begin =
         b.select(seams.hasAbove, b.sub(b.i32(0), shift), b.maxS(rows.low, 0));
     Value end = b.select(seams.leavesLast, b.sub(high, shift), high);
-    StoredColumn column{pointer, source, shift, begin, end};
+    StoredColumn column{exchanged, begin, end};
     Value row = b.sub(b.mul(position, kCellRows), shift);
-    b.createIf(isWhole(column, row), [&, source = source, shift = shift] {
-      b.store(loadWindow(source, shift),
-              b.offsetBytes(column.pointer, k.widen(row)), kChunkBytes);
+    b.createIf(isWhole(column, row), [&] {
+      b.store(loadWindow(column), b.offsetBytes(column.pointer, k.widen(row)),
+              kChunkBytes);
     });
     storePart(column, begin);
     storePart(column, end);

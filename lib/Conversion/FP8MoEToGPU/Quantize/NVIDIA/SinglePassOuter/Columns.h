@@ -70,10 +70,14 @@ public:
              function_ref<ColumnSeams()> createSeams);
 
 private:
-  /// A column of a tile: its first row in the output and in shared memory, how
-  /// many bytes that is behind an aligned address, and which rows are stored.
-  struct StoredColumn {
-    Value pointer, shared, shift, begin, end;
+  /// A column of a tile: its first row in the output and in shared memory, and
+  /// how many bytes that is behind an aligned address of the output.
+  struct Column {
+    Value pointer, shared, shift;
+  };
+  /// One of which the rows in [begin, end) are stored.
+  struct StoredColumn : Column {
+    Value begin, end;
   };
 
   SmallVector<Value> getPointers(Value first, size_t columns);
@@ -84,11 +88,9 @@ private:
                     const ColumnSeams &seams);
   SmallVector<Value> exchangeColumns(const CellWords &words,
                                      ArrayRef<Value> above);
-  Value loadWindow(Value column, Value shift);
-  void storeWhole(ArrayRef<Value> pointers, ArrayRef<Value> shared,
-                  ArrayRef<Value> shifts, Value high);
-  void storeCut(ArrayRef<Value> pointers, ArrayRef<Value> shared,
-                ArrayRef<Value> shifts, const StoredRows &rows,
+  Value loadWindow(const Column &column);
+  void storeWhole(ArrayRef<Column> columns, Value high);
+  void storeCut(ArrayRef<Column> columns, const StoredRows &rows,
                 const ColumnSeams &seams);
   /// Whether a window, whose first row is `row`, is stored whole (i1).
   Value isWhole(const StoredColumn &column, Value row) {

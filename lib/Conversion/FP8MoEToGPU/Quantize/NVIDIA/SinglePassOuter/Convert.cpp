@@ -73,12 +73,16 @@ public:
 
 private:
   int64_t getCellColumns() const { return kCellBytes / k.getInputBytes(); }
+  /// The first column of the cell in a tile with one row a line.
+  Value getVirtualColumn() {
+    return b.mul(b.add(b.mul(chunk, 2), half), getCellColumns());
+  }
 
   SmallVector<Value> loadCell(Value stage, Value isTwoRow);
   SmallVector<Value> loadFactors(const TileRecord &record);
   void multiplyCell(MutableArrayRef<Value> lines, ArrayRef<Value> factors);
   SmallVector<Value> getValues(ArrayRef<Value> lines);
-  Value loadScales(Value scales);
+  Value loadScales(Value scales, Value column, int64_t columns);
   SmallVector<Value> scalePacked(ArrayRef<Value> lines, Value scales);
   SmallVector<Value> scaleLines(ArrayRef<Value> lines, Value scales);
   Value createLinesBefore(const TileRecord &record, Value firstRow);
@@ -267,12 +271,10 @@ SmallVector<Value> ConvertBuilder::getValues(ArrayRef<Value> lines) {
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// A panel's scales of the cell's columns, f32.
-Value ConvertBuilder::loadScales(Value scales) {
-  int64_t columns = getCellColumns();
-  auto type = VectorType::get(columns, b.getF32Type());
-  Value column = b.mul(b.add(b.mul(chunk, 2), half), columns);
-  return b.load(type, b.offsetBytes(scales, b.mul(column, sizeof(float))),
+/// A panel's scales of so many columns from virtual column `column` on, f32.
+Value ConvertBuilder::loadScales(Value scales, Value column, int64_t columns) {
+  return b.load(VectorType::get(columns, b.getF32Type()),
+                b.offsetBytes(scales, b.mul(column, sizeof(float))),
                 columns * sizeof(float));
 }
 
@@ -406,9 +408,12 @@ CellWords ConvertBuilder::createWords(ArrayRef<Value> values) {
 /// Where products are f32, twice as many registers would be kept for it.
 CellWords ConvertBuilder::quantize(ArrayRef<Value> cell,
                                    const TileRecord &record, Value firstRow) {
-  Value scales = loadScales(k.getPanelScales(record.panel));
+  auto loadOfCell = [&](Value scales) {
+    return loadScales(scales, getVirtualColumn(), getCellColumns());
+  };
+  Value scales = loadOfCell(k.getPanelScales(record.panel));
   auto loadPrevious = [&] {
-    return loadScales(k.getFixUpScales(record.panel));
+    return loadOfCell(k.getFixUpScales(record.panel));
   };
   if (k.math.scalesPacked())
     return createWords(getValues(b.createIf(
@@ -500,8 +505,9 @@ SmallVector<Value> ConvertBuilder::loadFactorsAbove(const TileRecord &record,
   return b.createIf(
       stores.needRowsAbove(), types,
       [&] {
+        Value factors = k.getFactors(record);
         return llvm::map_to_vector(llvm::seq(kLaneRowsAbove), [&](int64_t i) {
-          return k.loadFactor(k.getFactors(record), b.add(firstRow, i));
+          return k.loadFactor(factors, b.add(firstRow, i));
         });
       },
       [&] { return SmallVector<Value>(kLaneRowsAbove, b.i32(0)); });
@@ -540,7 +546,7 @@ SmallVector<Value> ConvertBuilder::createEmptyCell() {
 CellPlace ConvertBuilder::locate(const TileRecord &record) {
   Value isTwoRow = tile_flags::kTwoRow.isSet(b, record.flags);
   CellPlace place;
-  place.virtualColumn = b.mul(b.add(b.mul(chunk, 2), half), getCellColumns());
+  place.virtualColumn = getVirtualColumn();
   int64_t halfColumns = k.getTileColumns() / 2;
   place.column =
       b.add(record.column,
@@ -631,10 +637,7 @@ void ConvertBuilder::convert(const TakenTile &tile) {
     // Even lanes have the first half of the columns of their cells.
     int64_t columns = getCellColumns() / 2;
     Value inCell = b.mul(b.remU(position, 2), columns);
-    Value column = b.add(place.virtualColumn, inCell);
-    scales = b.load(VectorType::get(columns, b.getF32Type()),
-                    b.offsetBytes(scales, b.mul(column, sizeof(float))),
-                    columns * sizeof(float));
+    scales = loadScales(scales, b.add(place.virtualColumn, inCell), columns);
     return ColumnSeams{
         hasAbove(record, place.secondRows),
         leavesLast(record, place.secondRows), ownsSeams(record),
@@ -655,7 +658,7 @@ void ConvertBuilder::zeroRemainder(const EndRecord &record) {
   Value panels = b.ceilDiv(k.columns, k.getTileColumns());
   CellWords zero(getCellColumns(), SmallVector<Value>(4, b.i32(0)));
   SmallVector<Value> noneAbove(getCellColumns() / 2, b.i32(0));
-  Value inTile = b.mul(b.add(b.mul(chunk, 2), half), getCellColumns());
+  Value inTile = getVirtualColumn();
   b.createFor(b.add(k.block, b.mul(record.share, k.numBlocks)),
               b.mul(tiles, panels), b.mul(k.numBlocks, k.tile.convertTeams),
               [&](Value index) {
