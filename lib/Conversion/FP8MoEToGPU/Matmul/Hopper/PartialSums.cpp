@@ -16,6 +16,7 @@
 #include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
 #include "FP8MoEToGPU/Matmul/Hopper/Wgmma.h"
 #include "FP8MoEToGPU/NVIDIA/DeviceMemory.h"
+#include "FP8MoEToGPU/NVIDIA/Opaque.h"
 #include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
 
 using namespace mlir;

@@ -128,7 +128,3 @@ Value fp8moe::createRegisterFence(KernelBuilder &b, Value accumulators) {
     constraints += std::to_string(i) + (i + 1 < operands.size() ? "," : "");
   return createAssembly(b, accumulators.getType(), operands, "", constraints);
 }
-
-Value fp8moe::createOpaque(KernelBuilder &b, Value value) {
-  return createAssembly(b, value.getType(), value, "", "=r,0");
-}

@@ -54,8 +54,6 @@ void createWgmmaWait(KernelBuilder &b, int64_t pending);
 /// Passes accumulators through an empty assembly: LLVM does not see that they
 /// depend on the wait before, and would use them earlier.
 Value createRegisterFence(KernelBuilder &b, Value accumulators);
-/// An i32 that LLVM does not know to be what it is.
-Value createOpaque(KernelBuilder &b, Value value);
 
 } // namespace mlir::fp8moe
 

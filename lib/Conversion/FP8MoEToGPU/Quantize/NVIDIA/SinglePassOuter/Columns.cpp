@@ -9,6 +9,7 @@
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Columns.h"
 
 #include "FP8MoEToGPU/Common/MemoryAccess.h"
+#include "FP8MoEToGPU/NVIDIA/Opaque.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -150,107 +151,159 @@ SmallVector<Value> ColumnStores::exchangeColumns(const CellWords &words,
   return columns;
 }
 
-/// The lane's window of a column, of five words. Where it ends with the tile,
-/// the last one is not needed, and nothing is there.
-Value ColumnStores::loadWindow(const Column &column) {
+/// The window that begins at row `first` of a column, of five words. The last
+/// one is not needed where the window ends with the tile, and others are not
+/// where it passes that end; nothing is there.
+Value ColumnStores::loadWindow(Value column, Value first, bool mayPassEnd) {
   constexpr int64_t kInWord = kWordBytes - 1;
-  Value first = b.sub(b.mul(position, kCellRows), column.shift);
   Value row = b.bitAnd(first, ~kInWord);
-  Value place = b.offsetBytes(column.shared, row);
-  auto load = [&](Value pointer) -> Value {
-    return b.load(b.getI32Type(), pointer, kWordBytes);
-  };
+  Value place = b.offsetBytes(column, row);
   SmallVector<Value> words;
-  for (int64_t i = 0; i < kChunkBytes; i += kWordBytes)
-    words.push_back(load(b.offsetBytes(place, i)));
-  words.push_back(load(b.offsetBytes(
-      column.shared, b.minS(b.add(row, kChunkBytes), kLines - kWordBytes))));
+  for (int64_t i = 0; i <= kChunkBytes; i += kWordBytes) {
+    Value pointer =
+        mayPassEnd || i == kChunkBytes
+            ? b.offsetBytes(column, b.minS(b.add(row, i), kLines - kWordBytes))
+            : b.offsetBytes(place, i);
+    words.push_back(b.load(b.getI32Type(), pointer, kWordBytes));
+  }
   return createFunnelShift(b, words, b.mul(b.bitAnd(first, kInWord), 8));
 }
 
 void ColumnStores::storeShifted(const CellWords &words, const StoredRows &rows,
                                 const ColumnSeams &seams) {
   SmallVector<Column> columns;
-  for (Value pointer : getPointers(rows.pointer, words.size())) {
-    Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
-    Value shift = k.narrow(b.bitAnd(address, kChunkBytes - 1));
-    columns.push_back({pointer, Value(), shift});
-  }
+  for (Value pointer : getPointers(rows.pointer, words.size()))
+    columns.push_back({pointer, Value(), getShift(pointer)});
   for (auto [column, shared] :
        llvm::zip_equal(columns, exchangeColumns(words, seams.above)))
     column.shared = shared;
   b.createIf(
       seams.ownsSeams, [&] { storeWhole(columns, rows.high); },
-      [&] { storeCut(columns, rows, seams); });
+      [&] {
+        storeWindows(columns, rows, seams);
+        storeEnds(rows, seams, columns.size());
+      });
+}
+
+/// How many bytes a pointer is behind an aligned address.
+Value ColumnStores::getShift(Value pointer) {
+  Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
+  return k.narrow(b.bitAnd(address, kChunkBytes - 1));
+}
+
+/// The lane's window of each column.
+SmallVector<Value> ColumnStores::loadWindows(ArrayRef<Column> columns) {
+  Value row = b.mul(position, kCellRows);
+  return llvm::map_to_vector(columns, [&](const Column &column) {
+    return loadWindow(column.shared, b.sub(row, column.shift));
+  });
+}
+
+void ColumnStores::storeWindow(const Column &column, Value window) {
+  Value row = k.widen(b.mul(position, kCellRows));
+  Value cell = b.offsetBytes(column.pointer, row);
+  Value aligned =
+      LLVM::PtrMaskOp::create(b, cell.getType(), cell, b.i64(-kChunkBytes));
+  b.store(window, aligned, kChunkBytes);
 }
 
 /// Of a tile that has the rows above it and leaves its last ones: which lanes
 /// store does not depend on the shift. `high` is before all rows where there is
 /// no column.
 void ColumnStores::storeWhole(ArrayRef<Column> columns, Value high) {
-  Value row = b.mul(position, kCellRows);
-  b.createIf(b.lessEqual(b.add(row, kCellRows), high), [&] {
-    SmallVector<Value> windows = llvm::map_to_vector(
-        columns, [&](const Column &column) { return loadWindow(column); });
-    for (auto [window, column] : llvm::zip_equal(windows, columns)) {
-      Value cell = b.offsetBytes(column.pointer, k.widen(row));
-      Value aligned =
-          LLVM::PtrMaskOp::create(b, cell.getType(), cell, b.i64(-kChunkBytes));
-      b.store(window, aligned, kChunkBytes);
-    }
+  Value end = b.add(b.mul(position, kCellRows), kCellRows);
+  b.createIf(b.lessEqual(end, high), [&] {
+    for (auto [column, window] : llvm::zip_equal(columns, loadWindows(columns)))
+      storeWindow(column, window);
   });
 }
 
-/// Of any tile: whole windows, and what of the first and the last one is to be
-/// stored.
-void ColumnStores::storeCut(ArrayRef<Column> columns, const StoredRows &rows,
-                            const ColumnSeams &seams) {
-  Value high = b.minS(rows.high, kLines);
-  for (const Column &exchanged : columns) {
-    Value shift = exchanged.shift;
-    Value begin =
-        b.select(seams.hasAbove, b.sub(b.i32(0), shift), b.maxS(rows.low, 0));
-    Value end = b.select(seams.leavesLast, b.sub(high, shift), high);
-    StoredColumn column{exchanged, begin, end};
-    Value row = b.sub(b.mul(position, kCellRows), shift);
-    b.createIf(isWhole(column, row), [&] {
-      b.store(loadWindow(column), b.offsetBytes(column.pointer, k.widen(row)),
-              kChunkBytes);
+/// Of any tile: the windows all rows of which are to be stored.
+void ColumnStores::storeWindows(ArrayRef<Column> columns,
+                                const StoredRows &rows,
+                                const ColumnSeams &seams) {
+  Value row = b.mul(position, kCellRows);
+  // Windows begin `shift` above cells. A tile that leaves its last rows has all
+  // of them, so that `high` is behind the cell of each window before.
+  Value least = b.sub(b.add(row, kCellRows), rows.high);
+  Value most = b.select(seams.hasAbove, b.i32(kCellRows),
+                        b.sub(row, b.maxS(rows.low, 0)));
+  // All are loaded at once, not each where it is known to be stored.
+  SmallVector<Value> windows = loadWindows(columns);
+  for (Value &window : windows)
+    window = createOpaque(b, window);
+  for (auto [column, window] : llvm::zip_equal(columns, windows)) {
+    Value isWhole = k.both(b.lessEqual(least, column.shift),
+                           b.lessEqual(column.shift, most));
+    b.createIf(isWhole, [&, &column = column, window = window] {
+      storeWindow(column, window);
     });
-    storePart(column, begin);
-    storePart(column, end);
   }
 }
 
-/// The window that has `row`, unless it is stored whole: two bytes by each
-/// lane, at once if both are to be stored.
-void ColumnStores::storePart(const StoredColumn &column, Value row) {
-  Value windowRow =
-      b.sub(b.bitAnd(b.clamp(b.add(row, column.shift), 0, kLines), -kCellRows),
-            column.shift);
-  auto storeIfInside = [&](Value row, Value value, int64_t bytes) {
-    Value isInside = k.both(b.lessEqual(column.begin, row),
-                            b.lessEqual(b.add(row, bytes), column.end));
-    b.createIf(isInside, [&] {
-      b.store(b.truncate(b.getIntegerType(8 * bytes), value),
-              b.offsetBytes(column.pointer, k.widen(row)), bytes);
-    });
-    return isInside;
+/// What is to be stored of the first and the last window of each column, where
+/// that is not all: each of the lanes below each other has one end of one of
+/// their columns. In turns, two bytes a lane, it took three times as many
+/// instructions.
+void ColumnStores::storeEnds(const StoredRows &rows, const ColumnSeams &seams,
+                             int64_t numColumns) {
+  assert(2 * numColumns <= kCellLanes && "ends that no lane has");
+  Value column = b.divU(position, 2);
+  Value isEnd = k.isNonZero(b.remU(position, 2));
+  Value pointer =
+      b.offsetBytes(rows.pointer, b.mul(k.widen(column), k.sizes.outParallel));
+  Value shared = b.offsetBytes(
+      exchange, b.add(b.mul(column, kExchangeColumnBytes), kCellRows));
+  Value shift = getShift(pointer);
+  Value high = b.minS(rows.high, kLines);
+  Value begin =
+      b.select(seams.hasAbove, b.sub(b.i32(0), shift), b.maxS(rows.low, 0));
+  Value end = b.select(seams.leavesLast, b.sub(high, shift), high);
+
+  auto getInWindow = [&](Value row) {
+    return b.bitAnd(b.add(row, shift), kCellRows - 1);
   };
-  b.createIf(k.negate(isWhole(column, windowRow)), [&] {
-    Value first = b.add(windowRow, b.mul(position, 2));
-    auto loadByte = [&](int64_t index) {
-      Value inTile = b.minS(b.add(first, index), kLines - 1);
-      Value byte =
-          b.load(b.getI8Type(), b.offsetBytes(column.shared, inTile), 1);
-      return b.zeroExtend(b.getI32Type(), byte);
-    };
-    Value low = loadByte(0), high = loadByte(1);
-    Value areInside =
-        storeIfInside(first, b.bitOr(low, b.shiftLeft(high, 8)), 2);
-    b.createIf(k.negate(areInside), [&] {
-      storeIfInside(first, low, 1);
-      storeIfInside(b.add(first, 1), high, 1);
+  auto getWindow = [&](Value row) { return b.sub(row, getInWindow(row)); };
+  Value inFirst = getInWindow(begin);
+  Value hasRows = k.both(b.less(column, b.i32(numColumns)), b.less(begin, end));
+  Value isInOne =
+      k.both(k.isNonZero(inFirst), b.equal(getWindow(begin), getWindow(end)));
+  Value count = b.select(isEnd, getInWindow(end),
+                         b.bitAnd(b.sub(b.i32(0), inFirst), kCellRows - 1));
+  b.createIf(k.both(hasRows, k.negate(isInOne)), [&] {
+    Value first = getWindow(b.select(isEnd, end, begin));
+    Value window = loadWindow(shared, first, /*mayPassEnd=*/true);
+    storeEnd(b.unpackWords(window), b.offsetBytes(pointer, k.widen(first)),
+             count, isEnd);
+  });
+  // Both ends in one window are rare.
+  b.createIf(k.both(k.both(hasRows, isInOne), k.negate(isEnd)), [&] {
+    b.createFor(begin, end, b.i32(1), [&](Value row) {
+      Value byte = b.load(b.getI8Type(), b.offsetBytes(shared, row), 1);
+      b.store(byte, b.offsetBytes(pointer, k.widen(row)), 1);
     });
   });
+}
+
+/// `count` bytes of a window, fewer than all, in pieces of 8 to 1: the first
+/// ones of one in which a column ends, the last ones of one in which it begins.
+void ColumnStores::storeEnd(ArrayRef<Value> window, Value pointer, Value count,
+                            Value isEnd) {
+  for (int64_t bytes : {8, 4, 2, 1}) {
+    b.createIf(k.isNonZero(b.bitAnd(count, bytes)), [&] {
+      // Larger pieces lie before it, or behind it.
+      Value before = b.bitAnd(count, kChunkBytes - 2 * bytes);
+      Value place =
+          b.select(isEnd, before, b.bitXor(before, kChunkBytes - bytes));
+      Value address = b.offsetBytes(pointer, k.widen(place));
+      if (bytes == 8) {
+        b.store(b.packWords({b.select(isEnd, window[0], window[2]),
+                             b.select(isEnd, window[1], window[3])}),
+                address, bytes);
+        return;
+      }
+      Value word = createWordAt(b, window, place);
+      b.store(b.truncate(b.getIntegerType(8 * bytes), word), address, bytes);
+    });
+  }
 }

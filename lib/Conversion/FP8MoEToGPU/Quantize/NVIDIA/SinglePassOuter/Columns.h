@@ -75,11 +75,6 @@ private:
   struct Column {
     Value pointer, shared, shift;
   };
-  /// One of which the rows in [begin, end) are stored.
-  struct StoredColumn : Column {
-    Value begin, end;
-  };
-
   SmallVector<Value> getPointers(Value first, size_t columns);
   void storeAligned(const CellWords &words, const StoredRows &rows);
   void storePieces(const CellWords &words, ArrayRef<Value> pointers, Value low,
@@ -88,16 +83,17 @@ private:
                     const ColumnSeams &seams);
   SmallVector<Value> exchangeColumns(const CellWords &words,
                                      ArrayRef<Value> above);
-  Value loadWindow(const Column &column);
+  Value loadWindow(Value column, Value first, bool mayPassEnd = false);
+  Value getShift(Value pointer);
+  SmallVector<Value> loadWindows(ArrayRef<Column> columns);
+  void storeWindow(const Column &column, Value window);
   void storeWhole(ArrayRef<Column> columns, Value high);
-  void storeCut(ArrayRef<Column> columns, const StoredRows &rows,
-                const ColumnSeams &seams);
-  /// Whether a window, whose first row is `row`, is stored whole (i1).
-  Value isWhole(const StoredColumn &column, Value row) {
-    return k.both(b.lessEqual(column.begin, row),
-                  b.lessEqual(b.add(row, kCellRows), column.end));
-  }
-  void storePart(const StoredColumn &column, Value row);
+  void storeWindows(ArrayRef<Column> columns, const StoredRows &rows,
+                    const ColumnSeams &seams);
+  void storeEnds(const StoredRows &rows, const ColumnSeams &seams,
+                 int64_t numColumns);
+  void storeEnd(ArrayRef<Value> window, Value pointer, Value count,
+                Value isEnd);
 
   SinglePassOuterKernel &k;
   KernelBuilder &b;

@@ -16,6 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/NVIDIA/Opaque.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Columns.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -198,6 +199,13 @@ ConvertBuilder::ConvertBuilder(SinglePassOuterKernel &kernel, Value warp)
 // Cells
 //===----------------------------------------------------------------------===//
 
+/// What a branch computes as the other one does, of other operands. LLVM would
+/// do it once behind both, and choose the operands, by as many copies.
+static SmallVector<Value> createOwn(KernelBuilder &b, ArrayRef<Value> values) {
+  return llvm::map_to_vector(
+      values, [&](Value value) { return createOpaque(b, value); });
+}
+
 /// In what the place of row number `row` of a few, fewer than kSwizzleLines,
 /// differs from that of the first one.
 static int64_t getFlippedBits(int64_t row, int64_t rowsInLine) {
@@ -226,7 +234,7 @@ SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isTwoRow) {
   };
   return b.createIf(
       isTwoRow, SmallVector<Type>(kCellRows, type),
-      [&] { return loadRows(firstTwoRowOffset, 2); },
+      [&] { return createOwn(b, loadRows(firstTwoRowOffset, 2)); },
       [&] { return loadRows(firstOffset, 1); });
 }
 
@@ -336,7 +344,7 @@ SmallVector<Value> ConvertBuilder::scalePackedFixUp(ArrayRef<Value> lines,
     Value isBefore = k.isNonZero(b.bitAnd(linesBefore, 1 << index));
     scaled.push_back(k.multiply(line, b.select(isBefore, before, own)));
   }
-  return scaled;
+  return createOwn(b, scaled);
 }
 
 /// As scaleLines, where some lines have the scales `previous`.
