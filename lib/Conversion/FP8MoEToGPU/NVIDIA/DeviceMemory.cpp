@@ -8,6 +8,8 @@
 
 #include "FP8MoEToGPU/NVIDIA/DeviceMemory.h"
 
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -35,6 +37,14 @@ Value fp8moe::createRelaxedLoadWords(KernelBuilder &b, Value pointer) {
 
 Value fp8moe::createAcquireLoadWords(KernelBuilder &b, Value pointer) {
   return createLoadWords(b, pointer, "acquire");
+}
+
+void fp8moe::createSectorPrefetch(KernelBuilder &b, Value pointer) {
+  NVVM::PrefetchOp::create(b,
+                           NVVM::PrefetchCacheLevelAttr::get(
+                               b.getContext(), NVVM::PrefetchCacheLevel::L2),
+                           NVVM::CacheEvictionPriorityAttr(), pointer,
+                           /*predicate=*/Value());
 }
 
 void fp8moe::createGlobalAdd(KernelBuilder &b, Value pointer,

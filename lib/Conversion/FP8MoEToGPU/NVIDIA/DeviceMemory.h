@@ -18,6 +18,10 @@ namespace mlir::fp8moe {
 Value createRelaxedLoadWords(KernelBuilder &b, Value pointer);
 Value createAcquireLoadWords(KernelBuilder &b, Value pointer);
 
+/// Fetches the sector (32 bytes) of `pointer` to the L2 cache.
+constexpr int64_t kSectorBytes = 32;
+void createSectorPrefetch(KernelBuilder &b, Value pointer);
+
 /// Adds four f32 to those at `pointer`, aligned to 16 bytes, in the L2 cache.
 /// Does not wait for it.
 void createGlobalAdd(KernelBuilder &b, Value pointer, ArrayRef<Value> values);

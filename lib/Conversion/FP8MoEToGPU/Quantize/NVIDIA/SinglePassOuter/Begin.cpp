@@ -18,6 +18,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/NVIDIA/DependentLaunch.h"
+#include "FP8MoEToGPU/NVIDIA/DeviceMemory.h"
 #include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
 #include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
@@ -45,6 +46,8 @@ void SinglePassOuterKernel::initialize(Value numSlots) {
         return gridBarrier->createBegin();
       },
       [&] {
+        if (problem.jagged)
+          b.createIf(b.equal(warp, producerWarp), [&] { prefetchEnds(); });
         initializeBarriers();
         createDependentLaunchWait(b);
         Value zeroes = both(b.lessEqual(b.i32(tile.reduceWarps), warp),
@@ -58,6 +61,16 @@ void SinglePassOuterKernel::initialize(Value numSlots) {
   b.createIf(b.compare(arith::CmpIPredicate::ne, warp, producerWarp), [&] {
     createNamedBarrier(b, b.i32(kOthersBarrier),
                        producerWarp * b.getSubgroupSize());
+  });
+}
+
+/// Asks the L2 cache for the ends of the first segments. An earlier kernel may
+/// still write there, which the cache sees. (Rows of the input, asked for as
+/// early, are so many that the end of that kernel takes longer.)
+void SinglePassOuterKernel::prefetchEnds() {
+  Value offset = b.mul(lane, kSectorBytes);
+  b.createIf(b.less(offset, b.mul(segments, kWordBytes)), [&] {
+    createSectorPrefetch(b, b.offsetBytes(offsets, offset));
   });
 }
 

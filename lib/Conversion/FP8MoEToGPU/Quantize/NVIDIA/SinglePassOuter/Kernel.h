@@ -348,6 +348,7 @@ public:
   Value createScatteredMax(SmallVector<Value> words, int64_t mask);
 
 private:
+  void prefetchEnds();
   void initializeBarriers();
   void initializeRows();
   /// Those of beginProducer: the producer, and who initialises what it uses.
