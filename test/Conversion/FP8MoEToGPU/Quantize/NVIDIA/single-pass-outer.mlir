@@ -29,8 +29,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
 // CHECK-COUNT-2: llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
-// Meanwhile other warps initialise barriers; the producer waits for two of them only.
+// Meanwhile other warps initialise barriers; the producer waits for two of them only, and asks the
+// cache for the ends of segments.
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
+// CHECK:         nvvm.prefetch level = L2, %{{.*}} : !llvm.ptr<1>
 // CHECK:         nvvm.mbarrier.init
 // CHECK:         nvvm.fence.mbarrier.init
 // CHECK:         nvvm.bar.warp.sync
@@ -61,13 +63,19 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // bytes, parts in pieces.
 // CHECK:         nvvm.setmaxregister increase 144
 // CHECK:         scf.while {{.*}}: (i1, i32, {{.*}}vector<2xi32>
-// (16 rows of a cell, with one row a line and with two; words of four rows above, the same.)
-// CHECK-COUNT-32: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
+// (16 rows of a cell, with two rows a line and with one, which are kept apart; words of four rows
+// above, the same.)
+// CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
+// CHECK-COUNT-32: llvm.inline_asm has_side_effects {{.*}}"", "=r,0"
+// CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
 // CHECK-COUNT-8: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> vector<1xi32>
 // CHECK:         nvvm.fence.proxy {{.*}}async.shared
 // CHECK-NOT:     scf.if
 // CHECK:         nvvm.mbarrier.arrive
-// CHECK:         arith.mulf %{{.*}} : vector<4xbf16>
+// (With rows of the segment before and without; these are kept apart, too.)
+// CHECK-COUNT-16: arith.mulf %{{.*}} : vector<4xbf16>
+// CHECK-COUNT-32: llvm.inline_asm has_side_effects {{.*}}"", "=r,0"
+// CHECK-COUNT-16: arith.mulf %{{.*}} : vector<4xbf16>
 // CHECK:         nvvm.convert.f32x2.to.f8x2
 // CHECK:         nvvm.prmt
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
@@ -75,7 +83,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
 
 // Unaligned columns lie in shared memory, rows above first, from where five words of each are
-// shifted to four; two bytes at a time where a tile is cut.
+// shifted to four.
 // CHECK:         nvvm.bar.warp.sync
 // CHECK-COUNT-8: llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<3>
 // CHECK-COUNT-2: llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
@@ -84,8 +92,19 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-COUNT-4: llvm.intr.fshr
 // CHECK:         llvm.intr.ptrmask
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// CHECK:         llvm.load %{{.*}} {alignment = 1 : i64} : !llvm.ptr<3> -> i8
+// Where a tile is cut, all of that comes before it is known what is stored. Each lane has one end
+// of one column, in pieces, or byte by byte where the other end is as near.
+// CHECK-COUNT-16: llvm.inline_asm has_side_effects {{.*}}"", "=r,0"
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK-COUNT-5: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
+// CHECK-COUNT-4: llvm.intr.fshr
+// CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
+// CHECK:         llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<1>
 // CHECK:         llvm.store %{{.*}} {alignment = 2 : i64} : i16, !llvm.ptr<1>
+// CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
+// CHECK:         scf.for
+// CHECK:           llvm.load %{{.*}} {alignment = 1 : i64} : !llvm.ptr<3> -> i8
+// CHECK:           llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
 
 // Scale: first all blocks meet. The first one waits for a change of each word, which it acquires,
 // then releases what it has acquired; the others change their words until they acquire that. Then
