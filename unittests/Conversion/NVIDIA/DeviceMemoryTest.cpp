@@ -1,4 +1,4 @@
-//===- DeviceMemoryTest.cpp - Tests of vectors in global memory -----------===//
+//===- DeviceMemoryTest.cpp - Tests of accesses to global memory ----------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -43,6 +43,14 @@ TEST_F(DeviceMemoryTest, AddsFourAtOnce) {
   EXPECT_EQ(getAssembly(),
             (std::vector<std::string>{
                 "red.relaxed.gpu.global.add.v4.f32 [$0], {$1, $2, $3, $4};"}));
+}
+
+TEST_F(DeviceMemoryTest, FetchesASectorToTheL2Cache) {
+  createSectorPrefetch(b, b.getPointer(0));
+  SmallVector<NVVM::PrefetchOp> prefetches = getAll<NVVM::PrefetchOp>();
+  ASSERT_EQ(prefetches.size(), 1u);
+  EXPECT_EQ(prefetches[0].getCacheLevel(), NVVM::PrefetchCacheLevel::L2);
+  EXPECT_FALSE(prefetches[0].getTensormap());
 }
 
 } // namespace

@@ -18,7 +18,8 @@ namespace mlir::fp8moe {
 void createDependentLaunchTrigger(KernelBuilder &b);
 /// Waits until the kernels that this one depends on have ended and their writes
 /// are visible: all before it in the stream, if each of them waits as well.
-/// Every thread of a programmatic launch waits before it touches global memory.
+/// Every thread of a programmatic launch waits before it reads or writes global
+/// memory.
 void createDependentLaunchWait(KernelBuilder &b);
 
 } // namespace mlir::fp8moe

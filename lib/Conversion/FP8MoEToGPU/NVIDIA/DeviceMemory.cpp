@@ -1,4 +1,4 @@
-//===- DeviceMemory.cpp - Global memory in vectors of 16 bytes ------------===//
+//===- DeviceMemory.cpp - Accesses to global memory -----------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

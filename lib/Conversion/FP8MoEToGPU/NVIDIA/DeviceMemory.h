@@ -1,4 +1,4 @@
-//===- DeviceMemory.h - Global memory in vectors of 16 bytes ----*- C++ -*-===//
+//===- DeviceMemory.h - Accesses to global memory ---------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,8 +18,11 @@ namespace mlir::fp8moe {
 Value createRelaxedLoadWords(KernelBuilder &b, Value pointer);
 Value createAcquireLoadWords(KernelBuilder &b, Value pointer);
 
-/// Fetches the sector (32 bytes) of `pointer` to the L2 cache.
+/// What the L2 cache fetches from memory at least.
 constexpr int64_t kSectorBytes = 32;
+/// Fetches the sector of `pointer` to the L2 cache. What kernels before this
+/// one write later goes through that cache, so it may come before they have
+/// ended.
 void createSectorPrefetch(KernelBuilder &b, Value pointer);
 
 /// Adds four f32 to those at `pointer`, aligned to 16 bytes, in the L2 cache.

@@ -18,6 +18,7 @@ Value fp8moe::createOpaque(KernelBuilder &b, Value value) {
     return b.packWords(
         llvm::map_to_vector(b.unpackWords(value),
                             [&](Value word) { return createOpaque(b, word); }));
+  assert(value.getType().isInteger(32) && "a register has 32 bits");
   return LLVM::InlineAsmOp::create(
              b, value.getType(), value, /*asm_string=*/"",
              /*constraints=*/"=r,0", /*has_side_effects=*/true,

@@ -13,8 +13,10 @@
 
 namespace mlir::fp8moe {
 
-/// An i32, or a vector of them, that LLVM does not know to be what it is: it
-/// passes through an empty assembly. Costs no instruction.
+/// An i32, or a vector of them, that passes through an empty assembly, so that
+/// LLVM does not know it to be what it is. The assembly is volatile: LLVM
+/// neither drops nor repeats it, nor moves it into another branch, nor so what
+/// it depends on behind it. Costs no instruction.
 Value createOpaque(KernelBuilder &b, Value value);
 
 } // namespace mlir::fp8moe

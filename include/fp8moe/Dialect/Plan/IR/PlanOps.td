@@ -358,7 +358,7 @@ def Plan_LaunchOp : Plan_Op<"launch", [
     wait for each other; the runtime refuses a grid that is too large for that.
     `programmatic` lets blocks begin while the kernels before them in the stream
     end (CUDA's programmatic dependent launch); the kernel waits for these by
-    itself, with `nvvm.griddepcontrol wait`, before it touches memory.
+    itself, with `nvvm.griddepcontrol wait`, before it reads or writes memory.
     Only targets of kind `nvvm` have clusters and programmatic launches, and only
     GPUs launch cooperatively.
 

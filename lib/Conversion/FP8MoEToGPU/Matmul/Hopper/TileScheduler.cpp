@@ -25,7 +25,6 @@
 
 #include "FP8MoEToGPU/Common/ScaleTiles.h"
 #include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
-#include "FP8MoEToGPU/Matmul/Hopper/Wgmma.h"
 #include "FP8MoEToGPU/NVIDIA/Opaque.h"
 
 using namespace mlir;

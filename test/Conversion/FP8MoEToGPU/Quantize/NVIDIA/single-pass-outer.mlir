@@ -20,7 +20,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-SAME:    known_block_size = array<i32: 512, 1, 1>
 // What blocks tell each other is never an ordinary or a volatile access.
 // CHECK-NOT:     volatile
-// The next kernel may begin. Before anything touches global memory earlier kernels have ended.
+// The next kernel may begin. Before anything reads or writes global memory earlier kernels have ended.
 // CHECK:         nvvm.griddepcontrol launch_dependents
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         nvvm.griddepcontrol wait
@@ -32,7 +32,13 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // Meanwhile other warps initialise barriers; the producer waits for two of them only, and asks the
 // cache for the ends of segments.
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
-// CHECK:         nvvm.prefetch level = L2, %{{.*}} : !llvm.ptr<1>
+// CHECK:         %[[PRODUCER:.*]] = arith.cmpi eq, %{{.*}}, %c15_i32
+// CHECK-NEXT:    scf.if %[[PRODUCER]]
+// CHECK:           %[[AT:.*]] = arith.muli %{{.*}}, %c32_i32
+// CHECK-NEXT:      %[[BYTES:.*]] = arith.muli %{{.*}}, %c4_i32
+// CHECK-NEXT:      arith.cmpi slt, %[[AT]], %[[BYTES]]
+// CHECK-NEXT:      scf.if
+// CHECK:             nvvm.prefetch level = L2, %{{.*}} : !llvm.ptr<1>
 // CHECK:         nvvm.mbarrier.init
 // CHECK:         nvvm.fence.mbarrier.init
 // CHECK:         nvvm.bar.warp.sync
@@ -94,8 +100,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // Where a tile is cut, all of that comes before it is known what is stored. Each lane has one end
 // of one column, in pieces, or byte by byte where the other end is as near.
+// CHECK:         } else {
+// CHECK-NOT:     scf.if
 // CHECK-COUNT-16: llvm.inline_asm has_side_effects {{.*}}"", "=r,0"
-// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK-COUNT-4: llvm.intr.ptrmask
 // CHECK-COUNT-5: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
 // CHECK-COUNT-4: llvm.intr.fshr
 // CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>

@@ -9,11 +9,11 @@
 //
 // No tile is loaded before mbarriers are initialised and the first tiles worked
 // out, and scales wait until the partial slots of all blocks are zero. So the
-// warps share what is to be done: the producer works out its tiles, reduce
-// warps initialise mbarriers, the first scale warp begins to meet the other
-// blocks, and convert and row warps zero partial slots. (With rows, the
-// producer also waits until other roles have given up registers, and so for all
-// of that.)
+// warps share what is to be done: the producer asks for the ends of segments
+// and works out its tiles, reduce warps initialise mbarriers, the first scale
+// warp begins to meet the other blocks, and convert and row warps zero partial
+// slots. (With rows, the producer also waits until other roles have given up
+// registers, and so for all of that.)
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,14 +64,14 @@ void SinglePassOuterKernel::initialize(Value numSlots) {
   });
 }
 
-/// Asks the L2 cache for the ends of the first segments. An earlier kernel may
-/// still write there, which the cache sees. (Rows of the input, asked for as
-/// early, are so many that the end of that kernel takes longer.)
+/// Asks the L2 cache for the ends of the first segments, before the kernels
+/// before have ended: a sector a lane, 256 ends, of which the first tiles need
+/// 32. (Rows of the input, asked for as early, are so many that the end of
+/// these kernels takes longer.)
 void SinglePassOuterKernel::prefetchEnds() {
   Value offset = b.mul(lane, kSectorBytes);
-  b.createIf(b.less(offset, b.mul(segments, kWordBytes)), [&] {
-    createSectorPrefetch(b, b.offsetBytes(offsets, offset));
-  });
+  b.createIf(b.less(offset, b.mul(segments, kWordBytes)),
+             [&] { createSectorPrefetch(b, b.offsetBytes(offsets, offset)); });
 }
 
 /// To initialise one takes ten cycles and there are over a hundred, so a lane

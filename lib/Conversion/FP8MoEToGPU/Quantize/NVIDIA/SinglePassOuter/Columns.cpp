@@ -11,8 +11,6 @@
 #include "FP8MoEToGPU/Common/MemoryAccess.h"
 #include "FP8MoEToGPU/NVIDIA/Opaque.h"
 
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-
 using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
@@ -38,21 +36,25 @@ SmallVector<Value> ColumnStores::getPointers(Value first, size_t columns) {
   return pointers;
 }
 
-/// The word that byte `index` of a column is in, shifted so that this byte is
-/// the lowest.
-static Value createWordAt(KernelBuilder &b, ArrayRef<Value> column,
-                          Value index) {
+/// The `bytes` from `index` on, a multiple of so many, of four words.
+static Value createPiece(KernelBuilder &b, ArrayRef<Value> words, Value index,
+                         int64_t bytes) {
   Value upper = b.compare(arith::CmpIPredicate::ne, b.bitAnd(index, 8), 0);
+  if (bytes == 8)
+    return b.packWords({b.select(upper, words[2], words[0]),
+                        b.select(upper, words[3], words[1])});
   Value odd = b.compare(arith::CmpIPredicate::ne, b.bitAnd(index, 4), 0);
-  Value word = b.select(odd, b.select(upper, column[3], column[1]),
-                        b.select(upper, column[2], column[0]));
-  return b.shiftRight(word, b.mul(b.bitAnd(index, 3), 8));
+  Value word = b.select(odd, b.select(upper, words[3], words[1]),
+                        b.select(upper, words[2], words[0]));
+  return b.truncate(b.getIntegerType(8 * bytes),
+                    b.shiftRight(word, b.mul(b.bitAnd(index, 3), 8)));
 }
 
 /// Part of an aligned cell, in pieces of 1 to 8 bytes: ever larger ones up to
 /// an address that fits the larger ones, then ever smaller ones.
-void ColumnStores::storePieces(const CellWords &words, ArrayRef<Value> pointers,
-                               Value low, Value high) {
+void ColumnStores::storeCutCell(const CellWords &words,
+                                ArrayRef<Value> pointers, Value low,
+                                Value high) {
   Value at = low;
   auto storePiece = [&](int64_t bytes, bool isGrowing) {
     Value fits = b.lessEqual(b.add(at, bytes), high);
@@ -63,19 +65,8 @@ void ColumnStores::storePieces(const CellWords &words, ArrayRef<Value> pointers,
              fits, b.getI32Type(),
              [&] {
                for (auto [column, pointer] : llvm::zip_equal(words, pointers)) {
-                 Value address = b.offsetBytes(pointer, k.widen(at));
-                 if (bytes == 8) {
-                   Value isUpper = k.isNonZero(at);
-                   Value pair = vector::FromElementsOp::create(
-                       b, VectorType::get(2, b.getI32Type()),
-                       {b.select(isUpper, column[2], column[0]),
-                        b.select(isUpper, column[3], column[1])});
-                   b.store(pair, address, bytes);
-                   continue;
-                 }
-                 Value word = createWordAt(b, column, at);
-                 b.store(b.truncate(b.getIntegerType(8 * bytes), word), address,
-                         bytes);
+                 b.store(createPiece(b, column, at, bytes),
+                         b.offsetBytes(pointer, k.widen(at)), bytes);
                }
                return SmallVector<Value>{b.add(at, bytes)};
              },
@@ -107,7 +98,7 @@ void ColumnStores::storeAligned(const CellWords &words,
         Value first = b.maxS(low, 0);
         Value end = b.minS(high, kCellRows);
         b.createIf(b.less(first, end),
-                   [&] { storePieces(words, pointers, first, end); });
+                   [&] { storeCutCell(words, pointers, first, end); });
       });
 }
 
@@ -123,23 +114,26 @@ void ColumnStores::storeAligned(const CellWords &words,
 // words, that took a third more instructions, and where tiles are few what
 // convert teams have to do is the limit (9001x1536 in 33 groups).
 
+/// Where the first row of the tile is in a column of the lane's.
+Value ColumnStores::getSharedColumn(Value index) {
+  return b.offsetBytes(exchange,
+                       b.add(b.mul(index, kExchangeColumnBytes), kCellRows));
+}
+
 /// Stores the cells of the warp and those above, and returns where the first
 /// row of the tile is in each of the lane's columns.
 SmallVector<Value> ColumnStores::exchangeColumns(const CellWords &words,
                                                  ArrayRef<Value> above) {
   SmallVector<Value> columns;
   for (size_t i : llvm::seq(words.size()))
-    columns.push_back(
-        b.offsetBytes(exchange, i * kExchangeColumnBytes + kCellRows));
+    columns.push_back(getSharedColumn(b.i32(i)));
   // Others may still read those of the tile before.
   b.syncSubgroup();
   Value row = b.mul(position, kCellRows);
-  auto half = VectorType::get(2, b.getI32Type());
   for (auto [column, cell] : llvm::zip_equal(columns, words))
     for (int64_t i : {0, 2}) {
       Value place = b.offsetBytes(column, b.add(row, i * kWordBytes));
-      b.store(vector::FromElementsOp::create(b, half, {cell[i], cell[i + 1]}),
-              place, 2 * kWordBytes);
+      b.store(b.packWords({cell[i], cell[i + 1]}), place, 2 * kWordBytes);
     }
   Value firstColumn =
       b.mul(b.remU(position, 2), above.size() * kExchangeColumnBytes);
@@ -151,18 +145,19 @@ SmallVector<Value> ColumnStores::exchangeColumns(const CellWords &words,
   return columns;
 }
 
-/// The window that begins at row `first` of a column, of five words. The last
-/// one is not needed where the window ends with the tile, and others are not
-/// where it passes that end; nothing is there.
-Value ColumnStores::loadWindow(Value column, Value first, bool mayPassEnd) {
+/// The window that begins at row `first` of a column in shared memory, of five
+/// words. Words behind the tile are not there, nor needed, and others are
+/// loaded instead: the fifth where a window ends with the tile; any where it
+/// `mayPassEnd`, which takes a minimum for each.
+Value ColumnStores::loadWindow(Value shared, Value first, bool mayPassEnd) {
   constexpr int64_t kInWord = kWordBytes - 1;
   Value row = b.bitAnd(first, ~kInWord);
-  Value place = b.offsetBytes(column, row);
+  Value place = b.offsetBytes(shared, row);
   SmallVector<Value> words;
   for (int64_t i = 0; i <= kChunkBytes; i += kWordBytes) {
     Value pointer =
         mayPassEnd || i == kChunkBytes
-            ? b.offsetBytes(column, b.minS(b.add(row, i), kLines - kWordBytes))
+            ? b.offsetBytes(shared, b.minS(b.add(row, i), kLines - kWordBytes))
             : b.offsetBytes(place, i);
     words.push_back(b.load(b.getI32Type(), pointer, kWordBytes));
   }
@@ -180,8 +175,8 @@ void ColumnStores::storeShifted(const CellWords &words, const StoredRows &rows,
   b.createIf(
       seams.ownsSeams, [&] { storeWhole(columns, rows.high); },
       [&] {
-        storeWindows(columns, rows, seams);
-        storeEnds(rows, seams, columns.size());
+        storeWholeWindows(columns, rows, seams);
+        storePartOfWindow(locateEnd(rows, seams, columns.size()));
       });
 }
 
@@ -195,7 +190,8 @@ Value ColumnStores::getShift(Value pointer) {
 SmallVector<Value> ColumnStores::loadWindows(ArrayRef<Column> columns) {
   Value row = b.mul(position, kCellRows);
   return llvm::map_to_vector(columns, [&](const Column &column) {
-    return loadWindow(column.shared, b.sub(row, column.shift));
+    return loadWindow(column.shared, b.sub(row, column.shift),
+                      /*mayPassEnd=*/false);
   });
 }
 
@@ -219,91 +215,97 @@ void ColumnStores::storeWhole(ArrayRef<Column> columns, Value high) {
 }
 
 /// Of any tile: the windows all rows of which are to be stored.
-void ColumnStores::storeWindows(ArrayRef<Column> columns,
-                                const StoredRows &rows,
-                                const ColumnSeams &seams) {
+void ColumnStores::storeWholeWindows(ArrayRef<Column> columns,
+                                     const StoredRows &rows,
+                                     const ColumnSeams &seams) {
+  // The window of a cell has the rows [row - shift, row - shift + 16), which
+  // are all to be stored if the shift is from `leastShift` to `mostShift`.
+  // Where the tile leaves its last rows, `high` is a multiple of 16, also if
+  // the segment ends above them: any shift will do, or none.
+  static_assert(kSectorRows % kCellRows == 0);
   Value row = b.mul(position, kCellRows);
-  // Windows begin `shift` above cells. A tile that leaves its last rows has all
-  // of them, so that `high` is behind the cell of each window before.
-  Value least = b.sub(b.add(row, kCellRows), rows.high);
-  Value most = b.select(seams.hasAbove, b.i32(kCellRows),
-                        b.sub(row, b.maxS(rows.low, 0)));
-  // All are loaded at once, not each where it is known to be stored.
+  Value leastShift = b.sub(b.add(row, kCellRows), rows.high);
+  Value mostShift = b.select(seams.hasAbove, b.i32(kCellRows),
+                             b.sub(row, b.maxS(rows.low, 0)));
+  // LLVM would move each into its branch, where it would be waited for alone.
   SmallVector<Value> windows = loadWindows(columns);
   for (Value &window : windows)
     window = createOpaque(b, window);
   for (auto [column, window] : llvm::zip_equal(columns, windows)) {
-    Value isWhole = k.both(b.lessEqual(least, column.shift),
-                           b.lessEqual(column.shift, most));
+    Value isWhole = k.both(b.lessEqual(leastShift, column.shift),
+                           b.lessEqual(column.shift, mostShift));
     b.createIf(isWhole, [&, &column = column, window = window] {
       storeWindow(column, window);
     });
   }
 }
 
-/// What is to be stored of the first and the last window of each column, where
-/// that is not all: each of the lanes below each other has one end of one of
-/// their columns. In turns, two bytes a lane, it took three times as many
-/// instructions.
-void ColumnStores::storeEnds(const StoredRows &rows, const ColumnSeams &seams,
-                             int64_t numColumns) {
-  assert(2 * numColumns <= kCellLanes && "ends that no lane has");
-  Value column = b.divU(position, 2);
-  Value isEnd = k.isNonZero(b.remU(position, 2));
-  Value pointer =
-      b.offsetBytes(rows.pointer, b.mul(k.widen(column), k.sizes.outParallel));
-  Value shared = b.offsetBytes(
-      exchange, b.add(b.mul(column, kExchangeColumnBytes), kCellRows));
-  Value shift = getShift(pointer);
+/// Of the columns of the lanes below each other, each of these has one and its
+/// first or its last window, of which part may be to be stored. In turns, two
+/// bytes a lane, it took three times as many instructions.
+ColumnStores::ColumnEnd ColumnStores::locateEnd(const StoredRows &rows,
+                                                const ColumnSeams &seams,
+                                                int64_t numColumns) {
+  assert(2 * numColumns <= kCellLanes && "windows that no lane has");
+  Value index = b.divU(position, 2);
+  ColumnEnd result;
+  result.isLast = k.isNonZero(b.remU(position, 2));
+  result.pointer =
+      b.offsetBytes(rows.pointer, b.mul(k.widen(index), k.sizes.outParallel));
+  result.shared = getSharedColumn(index);
+  result.shift = getShift(result.pointer);
   Value high = b.minS(rows.high, kLines);
-  Value begin =
-      b.select(seams.hasAbove, b.sub(b.i32(0), shift), b.maxS(rows.low, 0));
-  Value end = b.select(seams.leavesLast, b.sub(high, shift), high);
-
-  auto getInWindow = [&](Value row) {
-    return b.bitAnd(b.add(row, shift), kCellRows - 1);
-  };
-  auto getWindow = [&](Value row) { return b.sub(row, getInWindow(row)); };
-  Value inFirst = getInWindow(begin);
-  Value hasRows = k.both(b.less(column, b.i32(numColumns)), b.less(begin, end));
-  Value isInOne =
-      k.both(k.isNonZero(inFirst), b.equal(getWindow(begin), getWindow(end)));
-  Value count = b.select(isEnd, getInWindow(end),
-                         b.bitAnd(b.sub(b.i32(0), inFirst), kCellRows - 1));
-  b.createIf(k.both(hasRows, k.negate(isInOne)), [&] {
-    Value first = getWindow(b.select(isEnd, end, begin));
-    Value window = loadWindow(shared, first, /*mayPassEnd=*/true);
-    storeEnd(b.unpackWords(window), b.offsetBytes(pointer, k.widen(first)),
-             count, isEnd);
-  });
-  // Both ends in one window are rare.
-  b.createIf(k.both(k.both(hasRows, isInOne), k.negate(isEnd)), [&] {
-    b.createFor(begin, end, b.i32(1), [&](Value row) {
-      Value byte = b.load(b.getI8Type(), b.offsetBytes(shared, row), 1);
-      b.store(byte, b.offsetBytes(pointer, k.widen(row)), 1);
-    });
-  });
+  result.begin = b.select(seams.hasAbove, b.sub(b.i32(0), result.shift),
+                          b.maxS(rows.low, 0));
+  result.end = b.select(seams.leavesLast, b.sub(high, result.shift), high);
+  result.hasRows = k.both(b.less(index, b.i32(numColumns)),
+                          b.less(result.begin, result.end));
+  return result;
 }
 
-/// `count` bytes of a window, fewer than all, in pieces of 8 to 1: the first
-/// ones of one in which a column ends, the last ones of one in which it begins.
-void ColumnStores::storeEnd(ArrayRef<Value> window, Value pointer, Value count,
-                            Value isEnd) {
+/// Stores what is left of a window, or of both where they are one.
+void ColumnStores::storePartOfWindow(const ColumnEnd &column) {
+  auto getInWindow = [&](Value row) {
+    return b.bitAnd(b.add(row, column.shift), kCellRows - 1);
+  };
+  auto getWindowRow = [&](Value row) { return b.sub(row, getInWindow(row)); };
+  Value inFirst = getInWindow(column.begin);
+  Value isOne = k.both(k.isNonZero(inFirst), b.equal(getWindowRow(column.begin),
+                                                     getWindowRow(column.end)));
+  Value count = b.select(column.isLast, getInWindow(column.end),
+                         b.bitAnd(b.sub(b.i32(0), inFirst), kCellRows - 1));
+  b.createIf(k.both(column.hasRows, k.negate(isOne)), [&] {
+    Value row = getWindowRow(b.select(column.isLast, column.end, column.begin));
+    Value window = loadWindow(column.shared, row, /*mayPassEnd=*/true);
+    storePieces(b.unpackWords(window),
+                b.offsetBytes(column.pointer, k.widen(row)), count,
+                column.isLast);
+  });
+  // Rare, so byte by byte, by the lane that has the first one.
+  b.createIf(
+      k.both(k.both(column.hasRows, isOne), k.negate(column.isLast)), [&] {
+        b.createFor(column.begin, column.end, b.i32(1), [&](Value row) {
+          Value byte =
+              b.load(b.getI8Type(), b.offsetBytes(column.shared, row), 1);
+          b.store(byte, b.offsetBytes(column.pointer, k.widen(row)), 1);
+        });
+      });
+}
+
+/// The first `count` bytes of a window, or the last ones, fewer than all, in
+/// pieces of 8 to 1.
+void ColumnStores::storePieces(ArrayRef<Value> window, Value pointer,
+                               Value count, Value areFirst) {
   for (int64_t bytes : {8, 4, 2, 1}) {
     b.createIf(k.isNonZero(b.bitAnd(count, bytes)), [&] {
-      // Larger pieces lie before it, or behind it.
-      Value before = b.bitAnd(count, kChunkBytes - 2 * bytes);
+      // Behind the larger pieces, seen from the end of the window they are at.
+      // From the last end, a piece begins at 16 - bytes - larger, which is a
+      // XOR, as `larger` has none but these bits.
+      Value larger = b.bitAnd(count, kChunkBytes - 2 * bytes);
       Value place =
-          b.select(isEnd, before, b.bitXor(before, kChunkBytes - bytes));
-      Value address = b.offsetBytes(pointer, k.widen(place));
-      if (bytes == 8) {
-        b.store(b.packWords({b.select(isEnd, window[0], window[2]),
-                             b.select(isEnd, window[1], window[3])}),
-                address, bytes);
-        return;
-      }
-      Value word = createWordAt(b, window, place);
-      b.store(b.truncate(b.getIntegerType(8 * bytes), word), address, bytes);
+          b.select(areFirst, larger, b.bitXor(larger, kChunkBytes - bytes));
+      b.store(createPiece(b, window, place, bytes),
+              b.offsetBytes(pointer, k.widen(place)), bytes);
     });
   }
 }

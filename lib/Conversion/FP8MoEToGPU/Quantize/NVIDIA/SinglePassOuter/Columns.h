@@ -75,25 +75,33 @@ private:
   struct Column {
     Value pointer, shared, shift;
   };
+  /// The first or the last window of one, of which the rows in [begin, end) are
+  /// stored if it has any.
+  struct ColumnEnd : Column {
+    Value isLast, hasRows, begin, end;
+  };
+
   SmallVector<Value> getPointers(Value first, size_t columns);
   void storeAligned(const CellWords &words, const StoredRows &rows);
-  void storePieces(const CellWords &words, ArrayRef<Value> pointers, Value low,
-                   Value high);
+  void storeCutCell(const CellWords &words, ArrayRef<Value> pointers, Value low,
+                    Value high);
   void storeShifted(const CellWords &words, const StoredRows &rows,
                     const ColumnSeams &seams);
+  Value getShift(Value pointer);
+  Value getSharedColumn(Value index);
   SmallVector<Value> exchangeColumns(const CellWords &words,
                                      ArrayRef<Value> above);
-  Value loadWindow(Value column, Value first, bool mayPassEnd = false);
-  Value getShift(Value pointer);
+  Value loadWindow(Value shared, Value first, bool mayPassEnd);
   SmallVector<Value> loadWindows(ArrayRef<Column> columns);
   void storeWindow(const Column &column, Value window);
   void storeWhole(ArrayRef<Column> columns, Value high);
-  void storeWindows(ArrayRef<Column> columns, const StoredRows &rows,
-                    const ColumnSeams &seams);
-  void storeEnds(const StoredRows &rows, const ColumnSeams &seams,
-                 int64_t numColumns);
-  void storeEnd(ArrayRef<Value> window, Value pointer, Value count,
-                Value isEnd);
+  void storeWholeWindows(ArrayRef<Column> columns, const StoredRows &rows,
+                         const ColumnSeams &seams);
+  ColumnEnd locateEnd(const StoredRows &rows, const ColumnSeams &seams,
+                      int64_t numColumns);
+  void storePartOfWindow(const ColumnEnd &column);
+  void storePieces(ArrayRef<Value> window, Value pointer, Value count,
+                   Value areFirst);
 
   SinglePassOuterKernel &k;
   KernelBuilder &b;

@@ -199,9 +199,10 @@ ConvertBuilder::ConvertBuilder(SinglePassOuterKernel &kernel, Value warp)
 // Cells
 //===----------------------------------------------------------------------===//
 
-/// What a branch computes as the other one does, of other operands. LLVM would
-/// do it once behind both, and choose the operands, by as many copies.
-static SmallVector<Value> createOwn(KernelBuilder &b, ArrayRef<Value> values) {
+/// What one branch computes as another one does, of other operands. LLVM would
+/// do it once behind both, and choose the operands, by as many copies. That one
+/// of them is kept is enough.
+static SmallVector<Value> keepApart(KernelBuilder &b, ArrayRef<Value> values) {
   return llvm::map_to_vector(
       values, [&](Value value) { return createOpaque(b, value); });
 }
@@ -234,7 +235,7 @@ SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isTwoRow) {
   };
   return b.createIf(
       isTwoRow, SmallVector<Type>(kCellRows, type),
-      [&] { return createOwn(b, loadRows(firstTwoRowOffset, 2)); },
+      [&] { return keepApart(b, loadRows(firstTwoRowOffset, 2)); },
       [&] { return loadRows(firstOffset, 1); });
 }
 
@@ -344,7 +345,7 @@ SmallVector<Value> ConvertBuilder::scalePackedFixUp(ArrayRef<Value> lines,
     Value isBefore = k.isNonZero(b.bitAnd(linesBefore, 1 << index));
     scaled.push_back(k.multiply(line, b.select(isBefore, before, own)));
   }
-  return createOwn(b, scaled);
+  return scaled;
 }
 
 /// As scaleLines, where some lines have the scales `previous`.
@@ -427,8 +428,9 @@ CellWords ConvertBuilder::quantize(ArrayRef<Value> cell,
     return createWords(getValues(b.createIf(
         needsFixUp(record), ValueRange(cell).getTypes(),
         [&] {
-          return scalePackedFixUp(cell, scales, loadPrevious(),
-                                  createLinesBefore(record, firstRow));
+          return keepApart(
+              b, scalePackedFixUp(cell, scales, loadPrevious(),
+                                  createLinesBefore(record, firstRow)));
         },
         [&] { return scalePacked(cell, scales); })));
   return createChoice(
