@@ -18,7 +18,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/NVIDIA/DependentLaunch.h"
-#include "FP8MoEToGPU/NVIDIA/DeviceMemory.h"
 #include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
 #include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"

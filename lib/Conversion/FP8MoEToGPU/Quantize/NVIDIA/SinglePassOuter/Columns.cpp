@@ -46,6 +46,8 @@ static Value createPiece(KernelBuilder &b, ArrayRef<Value> words, Value index,
   Value odd = b.compare(arith::CmpIPredicate::ne, b.bitAnd(index, 4), 0);
   Value word = b.select(odd, b.select(upper, words[3], words[1]),
                         b.select(upper, words[2], words[0]));
+  if (bytes == kWordBytes)
+    return word;
   return b.truncate(b.getIntegerType(8 * bytes),
                     b.shiftRight(word, b.mul(b.bitAnd(index, 3), 8)));
 }
@@ -120,19 +122,24 @@ Value ColumnStores::getSharedColumn(Value index) {
                        b.add(b.mul(index, kExchangeColumnBytes), kCellRows));
 }
 
-/// Stores the cells of the warp and those above, and returns where the first
-/// row of the tile is in each of the lane's columns.
-SmallVector<Value> ColumnStores::exchangeColumns(const CellWords &words,
-                                                 ArrayRef<Value> above) {
-  SmallVector<Value> columns;
-  for (size_t i : llvm::seq(words.size()))
-    columns.push_back(getSharedColumn(b.i32(i)));
+/// Column number `index` of the cells of the lanes below each other, whose
+/// first row is at `pointer`.
+ColumnStores::Column ColumnStores::getColumn(Value pointer, Value index) {
+  Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
+  return {pointer, getSharedColumn(index),
+          k.narrow(b.bitAnd(address, kChunkBytes - 1))};
+}
+
+/// Stores the cells of the warp and those above.
+void ColumnStores::exchangeColumns(const CellWords &words,
+                                   ArrayRef<Value> above) {
   // Others may still read those of the tile before.
   b.syncSubgroup();
   Value row = b.mul(position, kCellRows);
-  for (auto [column, cell] : llvm::zip_equal(columns, words))
+  for (auto [index, cell] : llvm::enumerate(words))
     for (int64_t i : {0, 2}) {
-      Value place = b.offsetBytes(column, b.add(row, i * kWordBytes));
+      Value place = b.offsetBytes(getSharedColumn(b.i32(index)),
+                                  b.add(row, i * kWordBytes));
       b.store(b.packWords({cell[i], cell[i + 1]}), place, 2 * kWordBytes);
     }
   Value firstColumn =
@@ -142,7 +149,6 @@ SmallVector<Value> ColumnStores::exchangeColumns(const CellWords &words,
   for (auto [i, word] : llvm::enumerate(above))
     b.store(word, b.offsetBytes(place, i * kExchangeColumnBytes), kWordBytes);
   b.syncSubgroup();
-  return columns;
 }
 
 /// The window that begins at row `first` of a column in shared memory, of five
@@ -166,24 +172,17 @@ Value ColumnStores::loadWindow(Value shared, Value first, bool mayPassEnd) {
 
 void ColumnStores::storeShifted(const CellWords &words, const StoredRows &rows,
                                 const ColumnSeams &seams) {
+  exchangeColumns(words, seams.above);
   SmallVector<Column> columns;
-  for (Value pointer : getPointers(rows.pointer, words.size()))
-    columns.push_back({pointer, Value(), getShift(pointer)});
-  for (auto [column, shared] :
-       llvm::zip_equal(columns, exchangeColumns(words, seams.above)))
-    column.shared = shared;
+  for (auto [index, pointer] :
+       llvm::enumerate(getPointers(rows.pointer, words.size())))
+    columns.push_back(getColumn(pointer, b.i32(index)));
   b.createIf(
       seams.ownsSeams, [&] { storeWhole(columns, rows.high); },
       [&] {
         storeWholeWindows(columns, rows, seams);
         storePartOfWindow(locateEnd(rows, seams, columns.size()));
       });
-}
-
-/// How many bytes a pointer is behind an aligned address.
-Value ColumnStores::getShift(Value pointer) {
-  Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
-  return k.narrow(b.bitAnd(address, kChunkBytes - 1));
 }
 
 /// The lane's window of each column.
@@ -248,19 +247,16 @@ ColumnStores::ColumnEnd ColumnStores::locateEnd(const StoredRows &rows,
                                                 int64_t numColumns) {
   assert(2 * numColumns <= kCellLanes && "windows that no lane has");
   Value index = b.divU(position, 2);
-  ColumnEnd result;
-  result.isLast = k.isNonZero(b.remU(position, 2));
-  result.pointer =
+  Value pointer =
       b.offsetBytes(rows.pointer, b.mul(k.widen(index), k.sizes.outParallel));
-  result.shared = getSharedColumn(index);
-  result.shift = getShift(result.pointer);
+  Column column = getColumn(pointer, index);
+  Value isLast = k.isNonZero(b.remU(position, 2));
   Value high = b.minS(rows.high, kLines);
-  result.begin = b.select(seams.hasAbove, b.sub(b.i32(0), result.shift),
-                          b.maxS(rows.low, 0));
-  result.end = b.select(seams.leavesLast, b.sub(high, result.shift), high);
-  result.hasRows = k.both(b.less(index, b.i32(numColumns)),
-                          b.less(result.begin, result.end));
-  return result;
+  Value begin = b.select(seams.hasAbove, b.sub(b.i32(0), column.shift),
+                         b.maxS(rows.low, 0));
+  Value end = b.select(seams.leavesLast, b.sub(high, column.shift), high);
+  Value hasRows = k.both(b.less(index, b.i32(numColumns)), b.less(begin, end));
+  return {column, isLast, hasRows, begin, end};
 }
 
 /// Stores what is left of a window, or of both where they are one.

@@ -87,10 +87,9 @@ private:
                     Value high);
   void storeShifted(const CellWords &words, const StoredRows &rows,
                     const ColumnSeams &seams);
-  Value getShift(Value pointer);
   Value getSharedColumn(Value index);
-  SmallVector<Value> exchangeColumns(const CellWords &words,
-                                     ArrayRef<Value> above);
+  Column getColumn(Value pointer, Value index);
+  void exchangeColumns(const CellWords &words, ArrayRef<Value> above);
   Value loadWindow(Value shared, Value first, bool mayPassEnd);
   SmallVector<Value> loadWindows(ArrayRef<Column> columns);
   void storeWindow(const Column &column, Value window);

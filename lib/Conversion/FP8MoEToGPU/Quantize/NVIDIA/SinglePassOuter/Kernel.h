@@ -30,6 +30,7 @@
 
 #include "FP8MoEToGPU/Common/BitField.h"
 #include "FP8MoEToGPU/Common/MemoryAccess.h"
+#include "FP8MoEToGPU/NVIDIA/DeviceMemory.h"
 #include "FP8MoEToGPU/NVIDIA/GridBarrier.h"
 #include "FP8MoEToGPU/NVIDIA/StageRing.h"
 #include "FP8MoEToGPU/Quantize/QuantizeMath.h"
@@ -42,7 +43,7 @@ namespace single_pass_outer {
 /// Tiles begin at a multiple of this many output rows, the bytes of a sector:
 /// a sector that two blocks write partly costs several times one that a block
 /// writes alone.
-constexpr int64_t kSectorRows = 32;
+constexpr int64_t kSectorRows = kSectorBytes;
 
 /// The log2 of the panels whose tiles are interleaved, where they are.
 constexpr int64_t kInterleaveLog = 2;
