@@ -20,17 +20,36 @@ class WarpRolesTest : public BuilderFixture {};
 
 /// Warp 3 is the second one of the role with warps 2 to 4.
 TEST_F(WarpRolesTest, NumberWithinTheRole) {
-  SmallVector<std::pair<int64_t, int64_t>> taken;
-  for (int64_t warp = 0; warp < 6; ++warp) {
-    auto note = [&](int64_t role) {
-      return [&taken, role](Value number) {
-        taken.push_back({role, valueOf(number)});
+  for (CodeOrder order :
+       {CodeOrder::FirstRoleFirst, CodeOrder::LastRoleFirst}) {
+    SmallVector<std::pair<int64_t, int64_t>> taken;
+    for (int64_t warp = 0; warp < 6; ++warp) {
+      auto note = [&](int64_t role) {
+        return [&taken, role](Value number) {
+          taken.push_back({role, valueOf(number)});
+        };
       };
-    };
-    createWarpRoles(b, b.i32(warp), {{2, note(0)}, {3, note(1)}, {1, note(2)}});
+      createWarpRoles(b, b.i32(warp),
+                      {{2, note(0)}, {3, note(1)}, {1, note(2)}}, order);
+    }
+    EXPECT_EQ(taken, (SmallVector<std::pair<int64_t, int64_t>>{
+                         {0, 0}, {0, 1}, {1, 0}, {1, 1}, {1, 2}, {2, 0}}));
   }
-  EXPECT_EQ(taken, (SmallVector<std::pair<int64_t, int64_t>>{
-                       {0, 0}, {0, 1}, {1, 0}, {1, 1}, {1, 2}, {2, 0}}));
+}
+
+/// The order of the code is not that of the warps.
+TEST_F(WarpRolesTest, CodeOfTheLastRoleFirst) {
+  SmallVector<int64_t> built;
+  auto note = [&](int64_t role) {
+    return [&built, role](Value) { built.push_back(role); };
+  };
+  Value warp = b.truncate(b.getI32Type(), b.getSubgroup());
+  createWarpRoles(b, warp, {{2, note(0)}, {3, note(1)}, {1, note(2)}});
+  EXPECT_EQ(built, (SmallVector<int64_t>{0, 1, 2}));
+  built.clear();
+  createWarpRoles(b, warp, {{2, note(0)}, {3, note(1)}, {1, note(2)}},
+                  CodeOrder::LastRoleFirst);
+  EXPECT_EQ(built, (SmallVector<int64_t>{2, 1, 0}));
 }
 
 TEST_F(WarpRolesTest, NamedBarriers) {

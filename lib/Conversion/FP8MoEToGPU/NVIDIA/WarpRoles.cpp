@@ -39,19 +39,32 @@ void fp8moe::createSetRegisters(KernelBuilder &b, int64_t registers,
                                      : NVVM::SetMaxRegisterAction::decrease);
 }
 
-/// `first` is the number of the first role's first warp.
-static void createRolesFrom(KernelBuilder &b, Value warp, int64_t first,
-                            ArrayRef<WarpRole> roles) {
-  const WarpRole &role = roles.front();
-  auto build = [&] { role.build(b.sub(warp, first)); };
+/// `first` is the number of the first role's first warp, `end` the one behind
+/// the last role's last warp.
+static void createRolesBetween(KernelBuilder &b, Value warp, int64_t first,
+                               int64_t end, ArrayRef<WarpRole> roles,
+                               CodeOrder order) {
+  bool isLast = order == CodeOrder::LastRoleFirst;
+  const WarpRole &role = isLast ? roles.back() : roles.front();
+  int64_t begin = isLast ? end - role.warps : first;
+  auto build = [&] { role.build(b.sub(warp, begin)); };
   if (roles.size() == 1)
     return build();
-  int64_t next = first + role.warps;
-  b.createIf(b.less(warp, next), build,
-             [&] { createRolesFrom(b, warp, next, roles.drop_front()); });
+  if (isLast)
+    b.createIf(b.lessEqual(b.i32(begin), warp), build, [&] {
+      createRolesBetween(b, warp, first, begin, roles.drop_back(), order);
+    });
+  else
+    b.createIf(b.less(warp, begin + role.warps), build, [&] {
+      createRolesBetween(b, warp, begin + role.warps, end, roles.drop_front(),
+                         order);
+    });
 }
 
 void fp8moe::createWarpRoles(KernelBuilder &b, Value warp,
-                             ArrayRef<WarpRole> roles) {
-  createRolesFrom(b, warp, /*first=*/0, roles);
+                             ArrayRef<WarpRole> roles, CodeOrder order) {
+  int64_t warps = 0;
+  for (const WarpRole &role : roles)
+    warps += role.warps;
+  createRolesBetween(b, warp, /*first=*/0, warps, roles, order);
 }

@@ -39,8 +39,14 @@ struct WarpRole {
   std::function<void(Value)> build;
 };
 
+/// Which code comes first. When a kernel begins, code that is far from what ran
+/// before is fetched every few instructions: the role that all others wait for
+/// should be near.
+enum class CodeOrder { FirstRoleFirst, LastRoleFirst };
+
 /// Specializes the warps of the block. Those of the first role come first.
-void createWarpRoles(KernelBuilder &b, Value warp, ArrayRef<WarpRole> roles);
+void createWarpRoles(KernelBuilder &b, Value warp, ArrayRef<WarpRole> roles,
+                     CodeOrder order = CodeOrder::FirstRoleFirst);
 
 } // namespace mlir::fp8moe
 

@@ -22,16 +22,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-NOT:     volatile
 // The next kernel may begin. Before anything reads or writes global memory earlier kernels have ended.
 // CHECK:         nvvm.griddepcontrol launch_dependents
-// CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
-// CHECK:         nvvm.griddepcontrol wait
-// The barrier of all blocks begins: each looks at `go` and at its own word, the first one at those
-// of all.
-// CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
-// CHECK-COUNT-2: llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
-// CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
-// Meanwhile other warps initialise barriers; the producer waits for two of them only, and asks the
-// cache for the ends of segments.
-// CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
+// The producer only asks the cache for the ends of segments first.
 // CHECK:         %[[PRODUCER:.*]] = arith.cmpi eq, %{{.*}}, %c15_i32
 // CHECK-NEXT:    scf.if %[[PRODUCER]]
 // CHECK:           %[[AT:.*]] = arith.muli %{{.*}}, %c32_i32
@@ -39,6 +30,15 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-NEXT:      arith.cmpi slt, %[[AT]], %[[BYTES]]
 // CHECK-NEXT:      scf.if
 // CHECK:             nvvm.prefetch level = L2, %{{.*}} : !llvm.ptr<1>
+// CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
+// CHECK:         nvvm.griddepcontrol wait
+// The barrier of all blocks begins: each looks at `go` and at its own word, the first one at those
+// of all.
+// CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
+// CHECK-COUNT-2: llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
+// CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
+// Meanwhile other warps initialise barriers; the producer waits for two of them only.
+// CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         nvvm.mbarrier.init
 // CHECK:         nvvm.fence.mbarrier.init
 // CHECK:         nvvm.bar.warp.sync
@@ -49,6 +49,43 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         scf.for
 // CHECK:           llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // CHECK:         nvvm.barrier id = %c2_i32 number_of_threads = %c480_i32
+
+// Produce, whose code comes first: the first rows of the tensor and of interleaved panels to the
+// second-level cache, and the copies of whole tiles and of parts. Up to twelve tiles are each a span.
+// CHECK:         nvvm.setmaxregister decrease 120
+// CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
+// CHECK:         nvvm.griddepcontrol wait
+// CHECK:         nvvm.cp.async.bulk.tensor.prefetch %[[SHARE]], box[%{{.*}}, %{{.*}}]
+// CHECK:         arith.cmpi sle, %{{.*}}, %c12_i32
+// CHECK:         arith.select %{{.*}}, %c1_i32, %c2_i32
+// CHECK:         nvvm.vote.sync ballot
+// CHECK:         nvvm.cp.async.bulk.tensor.prefetch %[[SHARE]], box[%{{.*}}, %{{.*}}]
+// CHECK:         nvvm.mbarrier.arrive.expect_tx
+// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BOX]], %{{.*}}, box[%{{.*}}, %{{.*}}]
+// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[FOLDED]], %{{.*}}, box[%{{.*}}, %{{.*}}]
+// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[TILE]], %{{.*}}, box[%{{.*}}, %{{.*}}]
+// CHECK:         scf.for
+// CHECK:           nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BOX]], %{{.*}}, box[%{{.*}}, %{{.*}}]
+
+// Scale: first all blocks meet. The first one waits for a change of each word, which it acquires,
+// then releases what it has acquired; the others change their words until they acquire that. Then
+// magnitudes are read again until all were posted.
+// CHECK-COUNT-2: llvm.inline_asm has_side_effects "ld.acquire.gpu.global.v4.b32
+// CHECK:         nvvm.bar.warp.sync
+// CHECK:         llvm.fence syncscope("device") acq_rel
+// CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
+// CHECK:         llvm.fence syncscope("device") acq_rel
+// CHECK:         scf.while
+// CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
+// CHECK:         llvm.load %{{.*}} atomic syncscope("device") acquire
+// CHECK:         arith.addi %{{.*}}, %c1_i32
+// CHECK:         llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
+// CHECK:         nvvm.vote.sync any
+// More than twelve blocks have relays: each twelfth one posts the largest of what it has read.
+// CHECK:         arith.remui %{{.*}}, %c12
+// CHECK:         nvvm.vote.sync any
+// CHECK-COUNT-4: llvm.store %{{.*}} atomic syncscope("device") monotonic
+// CHECK:         nvvm.vote.sync any
 
 // Measure: each thread releases a stage once it has its part in registers; words are posted with
 // their signs.
@@ -114,39 +151,6 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:           llvm.load %{{.*}} {alignment = 1 : i64} : !llvm.ptr<3> -> i8
 // CHECK:           llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
 
-// Scale: first all blocks meet. The first one waits for a change of each word, which it acquires,
-// then releases what it has acquired; the others change their words until they acquire that. Then
-// magnitudes are read again until all were posted.
-// CHECK-COUNT-2: llvm.inline_asm has_side_effects "ld.acquire.gpu.global.v4.b32
-// CHECK:         nvvm.bar.warp.sync
-// CHECK:         llvm.fence syncscope("device") acq_rel
-// CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
-// CHECK:         llvm.fence syncscope("device") acq_rel
-// CHECK:         scf.while
-// CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
-// CHECK:         llvm.load %{{.*}} atomic syncscope("device") acquire
-// CHECK:         arith.addi %{{.*}}, %c1_i32
-// CHECK:         llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
-// CHECK:         nvvm.vote.sync any
-// More than twelve blocks have relays: each twelfth one posts the largest of what it has read.
-// CHECK:         arith.remui %{{.*}}, %c12
-// CHECK:         nvvm.vote.sync any
-// CHECK-COUNT-4: llvm.store %{{.*}} atomic syncscope("device") monotonic
-// CHECK:         nvvm.vote.sync any
-
-// Produce: up to twelve tiles are each a span. Rows of interleaved panels to the second-level cache, and
-// the copies of whole tiles and of parts.
-// CHECK:         arith.cmpi sle, %{{.*}}, %c12_i32
-// CHECK:         arith.select %{{.*}}, %c1_i32, %c2_i32
-// CHECK:         nvvm.vote.sync ballot
-// CHECK:         nvvm.cp.async.bulk.tensor.prefetch %[[SHARE]], box[%{{.*}}, %{{.*}}]
-// CHECK:         nvvm.mbarrier.arrive.expect_tx
-// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BOX]], %{{.*}}, box[%{{.*}}, %{{.*}}]
-// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[FOLDED]], %{{.*}}, box[%{{.*}}, %{{.*}}]
-// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[TILE]], %{{.*}}, box[%{{.*}}, %{{.*}}]
-// CHECK:         scf.for
-// CHECK:           nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BOX]], %{{.*}}, box[%{{.*}}, %{{.*}}]
-
 // CHECK-LABEL: gpu.func @quantize_two_pass_outer_transposing_1
 // CHECK-LABEL: fp8moe_plan.program @jagged
 // CHECK:         %[[X:.*]] = fp8moe_plan.input "arg0"
@@ -187,9 +191,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 }
 
 // CHECK-LABEL: gpu.func @quantize_single_pass_outer_0
+// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, box[%{{.*}}, %{{.*}}, %{{.*}}]
 // The scale is divided in f64.
 // CHECK:         arith.divf %{{.*}} : f64
-// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, box[%{{.*}}, %{{.*}}, %{{.*}}]
 // CHECK-LABEL: fp8moe_plan.program @weights
 // CHECK-NOT:     fp8moe_plan.aligned
 // CHECK:         fp8moe_plan.tensor_map %{{.*}} box(32, 128, 1) swizzle 128

@@ -10,10 +10,10 @@
 // No tile is loaded before mbarriers are initialised and the first tiles worked
 // out, and scales wait until the partial slots of all blocks are zero. So the
 // warps share what is to be done: the producer asks for the ends of segments
-// and works out its tiles, reduce warps initialise mbarriers, the first scale
-// warp begins to meet the other blocks, and convert and row warps zero partial
-// slots. (With rows, the producer also waits until other roles have given up
-// registers, and so for all of that.)
+// and goes on to work out its tiles, reduce warps initialise mbarriers, the
+// first scale warp begins to meet the other blocks, and convert and row warps
+// zero partial slots. (With rows, the producer also waits until other roles
+// have given up registers, and so for all of that.)
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,29 +38,39 @@ void SinglePassOuterKernel::initialize(Value numSlots) {
       tile.reduceWarps + tile.getConvertWarps() + tile.rowWarps;
   int64_t producerWarp = firstScaleWarp + tile.scaleWarps;
   GridBarrierState none = gridBarrier->createNoState();
+  TypeRange types = ValueRange(none).getTypes();
+  auto beginToMeet = [&] {
+    createDependentLaunchWait(b);
+    return b.createIf(
+        b.equal(warp, firstScaleWarp), types,
+        [&] { return gridBarrier->createBegin(); }, [&] { return none; });
+  };
+  auto prepareBarriersAndSlots = [&] {
+    initializeBarriers();
+    createDependentLaunchWait(b);
+    Value zeroes = both(b.lessEqual(b.i32(tile.reduceWarps), warp),
+                        b.less(warp, firstScaleWarp));
+    b.createIf(zeroes, [&] {
+      zeroEntries(numSlots, tile.reduceWarps, firstScaleWarp);
+    });
+    return none;
+  };
   gridBarrierState = b.createIf(
-      b.equal(warp, firstScaleWarp), ValueRange(none).getTypes(),
-      [&] {
-        createDependentLaunchWait(b);
-        return gridBarrier->createBegin();
-      },
+      b.equal(warp, producerWarp), types,
       [&] {
         if (problem.jagged)
-          b.createIf(b.equal(warp, producerWarp), [&] { prefetchEnds(); });
-        initializeBarriers();
-        createDependentLaunchWait(b);
-        Value zeroes = both(b.lessEqual(b.i32(tile.reduceWarps), warp),
-                            b.less(warp, firstScaleWarp));
-        b.createIf(zeroes, [&] {
-          zeroEntries(numSlots, tile.reduceWarps, firstScaleWarp);
-        });
+          prefetchEnds();
         return none;
+      },
+      [&] {
+        GridBarrierState state =
+            b.createIf(b.lessEqual(b.i32(firstScaleWarp), warp), types,
+                       beginToMeet, prepareBarriersAndSlots);
+        b.syncSubgroup();
+        createNamedBarrier(b, b.i32(kOthersBarrier),
+                           producerWarp * b.getSubgroupSize());
+        return state;
       });
-  b.syncSubgroup();
-  b.createIf(b.compare(arith::CmpIPredicate::ne, warp, producerWarp), [&] {
-    createNamedBarrier(b, b.i32(kOthersBarrier),
-                       producerWarp * b.getSubgroupSize());
-  });
 }
 
 /// Asks the L2 cache for the ends of the first segments, before the kernels

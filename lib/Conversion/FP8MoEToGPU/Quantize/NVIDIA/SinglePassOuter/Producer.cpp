@@ -19,6 +19,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Producer.h"
+#include "FP8MoEToGPU/NVIDIA/DependentLaunch.h"
 #include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
 
 using namespace mlir;
@@ -462,6 +463,7 @@ void ProducerBuilder::build() {
   constexpr size_t kFixed = 5;
   Value span =
       b.add(k.block, b.mul(b.shiftRight(k.lane, k.spanLog), k.numBlocks));
+  createDependentLaunchWait(b);
   if (hasWindows && !k.tile.hasRows())
     prefetchFirstRows();
   RingPosition begin = k.ring.getPosition(b.i32(0));
