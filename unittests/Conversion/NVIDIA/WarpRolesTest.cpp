@@ -20,8 +20,7 @@ class WarpRolesTest : public BuilderFixture {};
 
 /// Warp 3 is the second one of the role with warps 2 to 4.
 TEST_F(WarpRolesTest, NumberWithinTheRole) {
-  for (CodeOrder order :
-       {CodeOrder::FirstRoleFirst, CodeOrder::LastRoleFirst}) {
+  for (CodeOrder order : {CodeOrder::InOrder, CodeOrder::Reversed}) {
     SmallVector<std::pair<int64_t, int64_t>> taken;
     for (int64_t warp = 0; warp < 6; ++warp) {
       auto note = [&](int64_t role) {
@@ -38,7 +37,7 @@ TEST_F(WarpRolesTest, NumberWithinTheRole) {
 }
 
 /// The order of the code is not that of the warps.
-TEST_F(WarpRolesTest, CodeOfTheLastRoleFirst) {
+TEST_F(WarpRolesTest, OrderOfTheCode) {
   SmallVector<int64_t> built;
   auto note = [&](int64_t role) {
     return [&built, role](Value) { built.push_back(role); };
@@ -48,7 +47,7 @@ TEST_F(WarpRolesTest, CodeOfTheLastRoleFirst) {
   EXPECT_EQ(built, (SmallVector<int64_t>{0, 1, 2}));
   built.clear();
   createWarpRoles(b, warp, {{2, note(0)}, {3, note(1)}, {1, note(2)}},
-                  CodeOrder::LastRoleFirst);
+                  CodeOrder::Reversed);
   EXPECT_EQ(built, (SmallVector<int64_t>{2, 1, 0}));
 }
 

@@ -39,32 +39,38 @@ void fp8moe::createSetRegisters(KernelBuilder &b, int64_t registers,
                                      : NVVM::SetMaxRegisterAction::decrease);
 }
 
-/// `first` is the number of the first role's first warp, `end` the one behind
-/// the last role's last warp.
-static void createRolesBetween(KernelBuilder &b, Value warp, int64_t first,
-                               int64_t end, ArrayRef<WarpRole> roles,
-                               CodeOrder order) {
-  bool isLast = order == CodeOrder::LastRoleFirst;
-  const WarpRole &role = isLast ? roles.back() : roles.front();
-  int64_t begin = isLast ? end - role.warps : first;
-  auto build = [&] { role.build(b.sub(warp, begin)); };
+namespace {
+/// A role, and the numbers of its first warp and of the one behind its last.
+struct NumberedRole {
+  const WarpRole *role;
+  int64_t first, end;
+};
+} // namespace
+
+/// The code of `roles` in this order, of which each is at one end of the warps
+/// that are left.
+static void createRoles(KernelBuilder &b, Value warp,
+                        ArrayRef<NumberedRole> roles) {
+  const NumberedRole &next = roles.front();
+  auto build = [&] { next.role->build(b.sub(warp, next.first)); };
   if (roles.size() == 1)
     return build();
-  if (isLast)
-    b.createIf(b.lessEqual(b.i32(begin), warp), build, [&] {
-      createRolesBetween(b, warp, first, begin, roles.drop_back(), order);
-    });
-  else
-    b.createIf(b.less(warp, begin + role.warps), build, [&] {
-      createRolesBetween(b, warp, begin + role.warps, end, roles.drop_front(),
-                         order);
-    });
+  bool isBelowOthers = next.first < roles.back().first;
+  Value isNext = isBelowOthers ? b.less(warp, next.end)
+                               : b.lessEqual(b.i32(next.first), warp);
+  b.createIf(isNext, build, [&] { createRoles(b, warp, roles.drop_front()); });
 }
 
 void fp8moe::createWarpRoles(KernelBuilder &b, Value warp,
                              ArrayRef<WarpRole> roles, CodeOrder order) {
-  int64_t warps = 0;
-  for (const WarpRole &role : roles)
-    warps += role.warps;
-  createRolesBetween(b, warp, /*first=*/0, warps, roles, order);
+  assert(!roles.empty() && "warps without a role");
+  SmallVector<NumberedRole> numbered;
+  int64_t first = 0;
+  for (const WarpRole &role : roles) {
+    numbered.push_back({&role, first, first + role.warps});
+    first += role.warps;
+  }
+  if (order == CodeOrder::Reversed)
+    std::reverse(numbered.begin(), numbered.end());
+  createRoles(b, warp, numbered);
 }

@@ -39,14 +39,14 @@ struct WarpRole {
   std::function<void(Value)> build;
 };
 
-/// Which code comes first. When a kernel begins, code that is far from what ran
-/// before is fetched every few instructions: the role that all others wait for
-/// should be near.
-enum class CodeOrder { FirstRoleFirst, LastRoleFirst };
+/// The order of the roles' code. When a kernel begins, code that is far from
+/// what ran before is fetched from memory, a few instructions at a time: the
+/// role that all others wait for should be near.
+enum class CodeOrder { InOrder, Reversed };
 
-/// Specializes the warps of the block. Those of the first role come first.
+/// Specializes the warps of the block, which are numbered by role, in order.
 void createWarpRoles(KernelBuilder &b, Value warp, ArrayRef<WarpRole> roles,
-                     CodeOrder order = CodeOrder::FirstRoleFirst);
+                     CodeOrder order = CodeOrder::InOrder);
 
 } // namespace mlir::fp8moe
 

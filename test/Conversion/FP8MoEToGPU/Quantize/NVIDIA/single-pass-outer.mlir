@@ -22,6 +22,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-NOT:     volatile
 // The next kernel may begin. Before anything reads or writes global memory earlier kernels have ended.
 // CHECK:         nvvm.griddepcontrol launch_dependents
+// CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // The producer only asks the cache for the ends of segments first.
 // CHECK:         %[[PRODUCER:.*]] = arith.cmpi eq, %{{.*}}, %c15_i32
 // CHECK-NEXT:    scf.if %[[PRODUCER]]
@@ -30,6 +31,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-NEXT:      arith.cmpi slt, %[[AT]], %[[BYTES]]
 // CHECK-NEXT:      scf.if
 // CHECK:             nvvm.prefetch level = L2, %{{.*}} : !llvm.ptr<1>
+// CHECK:           nvvm.bar.warp.sync
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         nvvm.griddepcontrol wait
 // The barrier of all blocks begins: each looks at `go` and at its own word, the first one at those
@@ -54,6 +56,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // second-level cache, and the copies of whole tiles and of parts. Up to twelve tiles are each a span.
 // CHECK:         nvvm.setmaxregister decrease 120
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
+// CHECK-NOT:     nvvm.cp.async
 // CHECK:         nvvm.griddepcontrol wait
 // CHECK:         nvvm.cp.async.bulk.tensor.prefetch %[[SHARE]], box[%{{.*}}, %{{.*}}]
 // CHECK:         arith.cmpi sle, %{{.*}}, %c12_i32

@@ -60,6 +60,7 @@ void SinglePassOuterKernel::initialize(Value numSlots) {
       [&] {
         if (problem.jagged)
           prefetchEnds();
+        b.syncSubgroup();
         return none;
       },
       [&] {

@@ -206,7 +206,8 @@ public:
   StageRing ring;
 
   /// Initialises mbarriers and partial slots, and begins to meet the other
-  /// blocks.
+  /// blocks. Other warps than the producer then have waited for earlier
+  /// kernels; it waits by itself.
   void initialize(Value numSlots);
   /// By the producer, before it uses mbarriers.
   void beginProducer();

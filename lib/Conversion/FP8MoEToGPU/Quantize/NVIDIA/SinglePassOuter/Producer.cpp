@@ -463,6 +463,7 @@ void ProducerBuilder::build() {
   constexpr size_t kFixed = 5;
   Value span =
       b.add(k.block, b.mul(b.shiftRight(k.lane, k.spanLog), k.numBlocks));
+  // Not in `initialize`, so that the producer goes straight on to this code.
   createDependentLaunchWait(b);
   if (hasWindows && !k.tile.hasRows())
     prefetchFirstRows();
