@@ -65,11 +65,15 @@ struct SinglePassOuterTile {
   constexpr int64_t getConvertWarps() const {
     return convertTeams * kTeamWarps;
   }
+  /// Behind reduce, convert and row warps; the producer's is the last one.
+  constexpr int64_t getFirstScaleWarp() const {
+    return reduceWarps + getConvertWarps() + rowWarps;
+  }
+  constexpr int64_t getProducerWarp() const {
+    return getFirstScaleWarp() + scaleWarps;
+  }
   int64_t getThreads(int64_t warpSize) const {
-    constexpr int64_t kProducerWarps = 1;
-    return (reduceWarps + getConvertWarps() + rowWarps + scaleWarps +
-            kProducerWarps) *
-           warpSize;
+    return (getProducerWarp() + 1) * warpSize;
   }
 };
 

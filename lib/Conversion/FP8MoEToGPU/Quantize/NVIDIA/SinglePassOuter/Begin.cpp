@@ -34,9 +34,8 @@ static constexpr int64_t kOtherInitWarps = 2;
 /// on their way, each trip to it takes several times longer.
 void SinglePassOuterKernel::initialize(Value numSlots) {
   createDependentLaunchTrigger(b);
-  int64_t firstScaleWarp =
-      tile.reduceWarps + tile.getConvertWarps() + tile.rowWarps;
-  int64_t producerWarp = firstScaleWarp + tile.scaleWarps;
+  int64_t firstScaleWarp = tile.getFirstScaleWarp();
+  int64_t producerWarp = tile.getProducerWarp();
   GridBarrierState none = gridBarrier->createNoState();
   TypeRange types = ValueRange(none).getTypes();
   auto beginToMeet = [&] {

@@ -524,10 +524,9 @@ gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
                      {/*warps=*/1, bind(buildSinglePassOuterProducer)}},
                     order);
   };
-  createWarpRoles(
-      b, kernel.warp,
-      {{tile.reduceWarps + tile.getConvertWarps() + tile.rowWarps, buildOthers},
-       {tile.scaleWarps + 1, buildScaleAndProducer}},
-      order);
+  createWarpRoles(b, kernel.warp,
+                  {{tile.getFirstScaleWarp(), buildOthers},
+                   {tile.scaleWarps + 1, buildScaleAndProducer}},
+                  order);
   return b.getKernel();
 }
