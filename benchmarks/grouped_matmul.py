@@ -16,7 +16,7 @@ torch._scaled_mm of the same size and torch._grouped_mm on bf16.
 Every shape has its own functions, with widths and experts known when compiling and the number of tokens not, as in a
 model. Results are first checked per group against float64 from the same FP8 values; a wrong one is reported and not
 timed. timing.py says how time is measured, power.py what --power adds: each contender alone under load, with watts,
-clock and picojoules an operation.
+clock and picojoules an operation. With --bytes, Nsight Compute counts what each reads from memory instead (traffic.py).
 
 With --group-multiple 128 DeepGEMM (https://github.com/deepseek-ai/DeepGEMM) is a contender of the forward matmul where
 Python finds it: FP8 with scales of 1x128 and 128x128, promoted accumulation, on operands of its own quantization.
@@ -83,6 +83,7 @@ SWEEP_SHAPES = [
     (98304, 896, 2048, 72, "skewed"),
 ]
 PAD = 128
+SCALE_BYTES = 4
 # Rows of DeepGEMM's tiles, which groups have to be multiples of.
 DEEPGEMM_ROWS = 128
 # ||result - reference|| / ||reference|| of the worst group (docs/semantics.md, G6).
@@ -234,6 +235,10 @@ class Problem:
     def flops(self):
         return 2 * self.tokens * self.n * self.k
 
+    def num_used(self):
+        """Groups that have tokens."""
+        return sum(end > start for _, start, end in self.groups())
+
     def program_name(self, kind, accumulation):
         return f"{kind}_{accumulation}_{name_of(self.shape)}"
 
@@ -330,6 +335,10 @@ class Forward(Problem):
             "torch bf16": torch_bf16,
         }
 
+    def least_read(self):
+        """Bytes that have to be read."""
+        return (self.tokens + self.num_used() * self.n) * (self.k + SCALE_BYTES)
+
     def suits_deepgemm(self):
         """It is installed, and its kernel, whose tiles lie in one group, is right for these."""
         return importlib.util.find_spec("deep_gemm") and not any(end % DEEPGEMM_ROWS for end in self.ends)
@@ -396,6 +405,10 @@ class Gradient(Problem):
             "torch bf16": torch_bf16,
         }
 
+    def least_read(self):
+        """Bytes that have to be read."""
+        return (self.tokens + SCALE_BYTES * self.num_used()) * (self.n + self.k)
+
     def reference(self):
         copy = self.copies[0]
         a, b = copy["a"], copy["b"]
@@ -434,6 +447,7 @@ def drop_unable(problem, contenders):
 
 
 def measure(problem, options, rng):
+    """Prints what every contender takes, and returns it."""
     from timing import burst_us, sustained_us
 
     contenders = problem.contenders(options.tile, options.accumulation)
@@ -445,6 +459,12 @@ def measure(problem, options, rng):
         row["burst"] = {c: flops / us / 1e6 for c, us in burst_us(contenders, options.burst, rng).items()}
     if options.power:
         row["alone"] = measure_power(contenders, options.power)
+    show(row)
+    for tile in options.tile:
+        name = f"fp8moe {options.accumulation} {tile}"
+        print(f"\n{row['sustained'].get(name, math.nan):.0f} TFLOP/s: {name}", flush=True)
+    if options.power:
+        show_power(problem, row["alone"])
     return row
 
 
@@ -464,6 +484,31 @@ def show_power(problem, readings):
         speed = f"{flops / reading.us / 1e6:.0f} | {reading.watts:.0f} | {reading.mhz:.0f}"
         print(f"| {problem.mode} {name} | {speed} | {reading.pj_per_flop(flops):.3f} |", flush=True)
     print(flush=True)
+
+
+def launch_each(problem, options, rng):
+    """Every contender once, for what counts beside this process."""
+    from traffic import launch
+
+    contenders = problem.contenders(options.tile, options.accumulation)
+    drop_unable(problem, contenders)
+    for name, (run, *_) in contenders.items():
+        print(f"counting {problem.mode} {name_of(problem.shape)} {name}", file=sys.stderr, flush=True)
+        launch(f"{problem.mode} {name_of(problem.shape)} {problem.least_read()} {name}", run)
+
+
+def count_bytes():
+    """A table of what this command's contenders move, launched once more under ncu."""
+    from traffic import count
+
+    command = [sys.executable, *(argument for argument in sys.argv if argument != "--bytes"), "--once"]
+    found = count(command)
+    print("GB; the least is each operand and scale of groups with tokens once")
+    print("| mode | M,N,K,E | contender | from memory | of the least | to memory | into multiprocessors |\n" + "|---" * 7 + "|")
+    for label, traffic in found.items():
+        mode, sizes, least, name = label.split(" ", 3)
+        cells = [mode, sizes.replace("x", ","), name, f"{traffic.read / 1e9:.2f}", f"{traffic.read / int(least):.2f}x"]
+        print(f"| {' | '.join(cells)} | {traffic.written / 1e9:.2f} | {traffic.loaded / 1e9:.1f} |")
 
 
 def measure_tiles(problem, options, rng):
@@ -498,7 +543,7 @@ def summarize_tiles(rows):
     print(f"regret of the chosen tile: geometric mean {mean:.1%}, worst {max(regrets):.1%}")
 
 
-# Contenders in the order of the table; main() drops those that nobody asked for.
+# Contenders in the order of the table; choose_columns() drops those that nobody asked for.
 COLUMNS = ["fp8moe", "fp8moe promoted", "fp8moe unpadded", "DeepGEMM", "torch", "dense", "dense by group", "torch bf16"]
 
 
@@ -548,7 +593,17 @@ def parse_shape(text):
     return (*map(int, sizes), groups)
 
 
-def main():
+def parse_modes(text):
+    """Which problems."""
+    kinds = {kind.mode: kind for kind in (Forward, Gradient)}
+    unknown = [mode for mode in text.split(",") if mode not in kinds]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"expected forward, gradient or both with a comma, found '{unknown[0]}'")
+    return [kind for mode, kind in kinds.items() if mode in text.split(",")]
+
+
+def parse_options():
+    """The options, and the shapes that they name."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("artifact", nargs="?", help="folder with the artifact of --ir")
     parser.add_argument("--ir", action="store_true", help="print the IR of all shapes and exit")
@@ -560,12 +615,14 @@ def main():
         metavar="M,N,K,E,GROUPS",
         help="another shape instead (repeatable)",
     )
-    parser.add_argument("--modes", default="forward,gradient", help="forward, gradient or both")
+    parser.add_argument("--modes", type=parse_modes, default="forward,gradient", help="forward, gradient or both")
     parser.add_argument("--rounds", type=int, default=21, help="blocks of each contender (default: 21)")
     parser.add_argument("--burst", type=int, default=0, metavar="N", help="also N single launches after a pause")
     parser.add_argument(
         "--power", type=float, default=0, metavar="S", help="also each alone for S seconds: watts, MHz, pJ/FLOP"
     )
+    parser.add_argument("--bytes", action="store_true", help="count bytes with ncu instead, and time nothing")
+    parser.add_argument("--once", action="store_true", help="launch each once and time nothing: for profilers")
     parser.add_argument("--by-group", action="store_true", help="also a dense matmul for each group's gradient alone")
     parser.add_argument("--unpadded", action="store_true", help="also the weight gradient of packed groups")
     parser.add_argument(
@@ -590,15 +647,21 @@ def main():
     shapes = SWEEP_SHAPES if options.sweep else SHAPES
     if options.shapes:
         shapes = [shapes[int(i)] for i in options.shapes.split(",")]
-    shapes = options.shape or shapes
-    if options.ir:
-        return print_ir(shapes, options.sweep, options.tile, options.accumulation)
-    if options.sweep and options.tile:
-        parser.error("--sweep times all tiles; --tile takes part without it")
     if options.shape and options.shapes:
         parser.error("--shape names shapes instead of --shapes; use one of them")
+    if options.sweep and options.tile and not options.ir:
+        parser.error("--sweep times all tiles; --tile takes part without it")
+    if options.sweep and (options.bytes or options.once):
+        parser.error("--sweep times all tiles; --bytes and --once take the contenders without it")
+    if not options.artifact and not options.ir:
+        parser.error("name the folder of the artifact, or --ir")
+    return options, options.shape or shapes
+
+
+def choose_columns(options):
+    """Drops contenders that nobody asked for, or that are not installed."""
     takes_deepgemm = options.group_multiple % DEEPGEMM_ROWS == 0
-    if takes_deepgemm and not options.ir and not importlib.util.find_spec("deep_gemm"):
+    if takes_deepgemm and not importlib.util.find_spec("deep_gemm"):
         print("no DeepGEMM: Python does not find deep_gemm")
         takes_deepgemm = False
     asked = {
@@ -609,8 +672,15 @@ def main():
     for column, wanted in asked.items():
         if not wanted:
             COLUMNS.remove(column)
-    if not options.artifact:
-        parser.error("name the folder of the artifact, or --ir")
+
+
+def main():
+    options, shapes = parse_options()
+    if options.ir:
+        return print_ir(shapes, options.sweep, options.tile, options.accumulation)
+    if options.bytes:
+        return count_bytes()
+    choose_columns(options)
 
     root = pathlib.Path(__file__).resolve().parent
     sys.path[:0] = [str(root.parent / "python-bindings")]
@@ -621,29 +691,25 @@ def main():
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
     artifact = fp8moe.runtime.load(options.artifact, device="cuda:0")
-    unit = "us" if options.sweep else "TFLOP/s"
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; {unit}, sustained")
-    if options.sweep:
+    unit = "launched once" if options.once else "us, sustained" if options.sweep else "TFLOP/s, sustained"
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; {unit}")
+    if options.once:
+        measure_problem = launch_each
+    elif options.sweep:
+        measure_problem = measure_tiles
         print("| mode | M,N,K,E | groups | tiles | chosen | best | best tile | regret |\n" + "|---" * 8 + "|", flush=True)
     else:
+        measure_problem = measure
         show_header(options.burst)
     rows = []
     for shape in shapes:
-        for kind in (Forward, Gradient):
-            if kind.mode in options.modes.split(","):
-                problem = kind(artifact, shape, rng, options.group_multiple)
-                if options.sweep:
-                    rows.append(measure_tiles(problem, options, rng))
-                else:
-                    rows.append(measure(problem, options, rng))
-                    show(rows[-1])
-                    for tile in options.tile:
-                        name = f"fp8moe {options.accumulation} {tile}"
-                        print(f"\n{rows[-1]['sustained'].get(name, math.nan):.0f} TFLOP/s: {name}", flush=True)
-                    if options.power:
-                        show_power(problem, rows[-1]["alone"])
-                del problem
-                torch.cuda.empty_cache()
+        for kind in options.modes:
+            problem = kind(artifact, shape, rng, options.group_multiple)
+            rows.append(measure_problem(problem, options, rng))
+            del problem
+            torch.cuda.empty_cache()
+    if options.once:
+        return
     (summarize_tiles if options.sweep else summarize)(rows)
     if options.json:
         for row in rows:

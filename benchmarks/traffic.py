@@ -1,0 +1,97 @@
+# ===- traffic.py - What a launch moves ------------------------------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Counts the bytes that launches read from memory, write to it and load into multiprocessors.
+
+The counters are those of Nsight Compute (`ncu`, of the CUDA Toolkit), which runs a command of its own. So a benchmark
+has two halves: `count` runs it once more under ncu, and there it calls `launch` for each contender. ncu empties the L2
+cache before each kernel. What a kernel leaves in that cache is not yet written, so results of some 50 MB seem to cost
+nothing.
+"""
+
+import contextlib
+import csv
+import dataclasses
+import re
+import shutil
+import subprocess
+import tempfile
+
+# Counters of ncu by the fields of Traffic. What multicasts deliver counts once for each multiprocessor.
+METRICS = {
+    "read": "dram__bytes_read.sum",
+    "written": "dram__bytes_write.sum",
+    "loaded": "l1tex__m_xbar2l1tex_read_bytes.sum",
+}
+# Around the name of a contender in what ncu prints of a kernel's NVTX ranges.
+BEGIN, END = "contender/", "/end"
+
+
+@dataclasses.dataclass
+class Traffic:
+    """Of one contender, all its kernels together: bytes from memory, to memory, and into multiprocessors."""
+
+    kernels: int = 0
+    read: float = 0
+    written: float = 0
+    loaded: float = 0
+
+
+def launch(name, run):
+    """Runs a contender once such that `count`, in the process above, finds its kernels."""
+    import torch
+
+    run()
+    torch.cuda.synchronize()
+    with torch.cuda.nvtx.range(f"{BEGIN}{name}{END}"), profiled():
+        run()
+
+
+@contextlib.contextmanager
+def profiled():
+    """ncu counts the kernels that start in here."""
+    import torch
+
+    torch.cuda.profiler.start()
+    yield
+    torch.cuda.synchronize()
+    torch.cuda.profiler.stop()
+
+
+def count(command):
+    """The traffic of every contender that `command` launches, by name."""
+    ncu = shutil.which("ncu")
+    if not ncu:
+        raise SystemExit("error: ncu is not on the PATH: it counts bytes, and is part of the CUDA Toolkit")
+    with tempfile.NamedTemporaryFile("r", suffix=".csv") as log:
+        what = ["--metrics", ",".join(METRICS.values()), "--profile-from-start", "off", "--nvtx", "--clock-control", "none"]
+        form = ["--csv", "--page", "raw", "--print-units", "base", "--log-file", log.name]
+        status = subprocess.run([ncu, *what, *form, *command]).returncode
+        text = log.read()
+    found = parse(text)
+    if status or not found:
+        said = [line for line in text.splitlines() if line.startswith("==ERROR==")] or text.splitlines()[-3:]
+        raise SystemExit("\n".join([f"error: ncu counted nothing and exited with {status}", *said]))
+    return found
+
+
+def parse(text):
+    """What ncu printed as CSV, behind messages of its own: a line of names, one of units, one for each kernel."""
+    lines = [line for line in text.splitlines() if line.startswith('"')]
+    if not lines:
+        return {}
+    rows = csv.DictReader(lines)
+    found = {}
+    for row in rows:
+        names = re.findall(f"{BEGIN}(.*?){END}", " ".join(filter(None, row.values())))
+        if not names:
+            continue
+        traffic = found.setdefault(names[0], Traffic())
+        traffic.kernels += 1
+        for field, metric in METRICS.items():
+            setattr(traffic, field, getattr(traffic, field) + float(row[metric].replace(",", "")))
+    return found
