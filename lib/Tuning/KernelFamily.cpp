@@ -64,19 +64,49 @@ fp8moe::chooseCandidate(ArrayRef<KernelCandidate> candidates) {
       candidates, [](const auto &a, const auto &b) { return a.cost < b.cost; });
 }
 
+/// How much one tile is like another one: fields in which they agree, and their
+/// kind.
+static int64_t countInCommon(TileAttrInterface a, TileAttrInterface b) {
+  SmallVector<TileField> others = b.getFields();
+  return (a.getTypeID() == b.getTypeID()) +
+         llvm::count_if(a.getFields(), [&](const TileField &field) {
+           return llvm::any_of(others, [&](const TileField &other) {
+             return field.name == other.name && field.value == other.value;
+           });
+         });
+}
+
+/// As many of the candidates as somebody reads: those that are most like
+/// `tile`, the earlier ones of several.
+static SmallVector<TileAttrInterface>
+getNearest(ArrayRef<KernelCandidate> candidates, TileAttrInterface tile) {
+  constexpr size_t kMostListed = 12;
+  SmallVector<std::pair<int64_t, size_t>> order;
+  for (auto [index, candidate] : llvm::enumerate(candidates))
+    order.push_back({-countInCommon(candidate.tile, tile), index});
+  if (order.size() > kMostListed) {
+    llvm::sort(order);
+    order.truncate(kMostListed);
+  }
+  return llvm::map_to_vector(
+      order, [&](auto entry) { return candidates[entry.second].tile; });
+}
+
 LogicalResult fp8moe::emitIllegalTile(Operation *op, TileAttrInterface tile,
                                       ArrayRef<KernelCandidate> candidates,
                                       const TargetInfo &target) {
-  std::string legal =
-      llvm::join(llvm::map_range(candidates,
-                                 [](const KernelCandidate &candidate) {
-                                   return describeTile(candidate.tile);
-                                 }),
-                 ", ");
-  return op->emitError("'")
-         << op->getName() << "' has the tile " << describeTile(tile)
-         << ", but on target " << target.chip << " its layouts take " << legal
-         << "; use one of these or none";
+  SmallVector<TileAttrInterface> nearest = getNearest(candidates, tile);
+  bool areMore = nearest.size() < candidates.size();
+  InFlightDiagnostic diagnostic = op->emitError("'");
+  diagnostic << op->getName() << "' has the tile " << describeTile(tile)
+             << ", but on target " << target.chip << " its layouts take ";
+  if (areMore)
+    diagnostic << candidates.size() << " tiles, such as ";
+  diagnostic << llvm::join(llvm::map_range(nearest, describeTile), ", ")
+             << "; use one of these or none";
+  if (areMore)
+    diagnostic << "; fp8moe-select-tiles{print-candidates} lists all";
+  return diagnostic;
 }
 
 LogicalResult KernelFamily::verifyTile(Operation *op, const KernelWork &work,
