@@ -15,8 +15,8 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-/// The mean lengths that some ranges hold. One of bytes holds none for sure:
-/// how many are in it depends on the other sizes of the call, and on the card.
+/// The mean lengths that some ranges hold. One of bytes or of cards holds none
+/// for sure: that depends on the other sizes of the call, and on the card.
 class Coverage {
 public:
   /// Null holds everywhere.

@@ -71,14 +71,20 @@ KernelChoiceAttr fp8moe::completeQuantizeKernels(KernelChoiceAttr choice,
 
 bool fp8moe::mayBeInRange(RangeAttr range, const QuantizeWork &work,
                           const TargetInfo &target) {
-  int64_t length = getMeanLength(work);
-  if (ShapedType::isDynamic(length) || ShapedType::isDynamic(work.columns))
+  int64_t quantity =
+      isOfCards(range)
+          ? computeMultiprocessorBandwidth(
+                static_cast<int64_t>(target.peakMemoryBandwidth * 1e9),
+                target.multiprocessors)
+          : getMeanLength(work);
+  if (!isOfCards(range) &&
+      (ShapedType::isDynamic(quantity) || ShapedType::isDynamic(work.columns)))
     return true;
   auto getL2Bytes = [&] { return target.l2.bytes; };
   RangeSizes<int64_t> sizes{work.columns, work.inputBytes, getL2Bytes};
   std::optional<int64_t> upTo = computeUpTo(range, sizes),
                          above = computeAbove(range, sizes);
-  return (!upTo || length <= *upTo) && (!above || length > *above);
+  return (!upTo || quantity <= *upTo) && (!above || quantity > *above);
 }
 
 /// The cost of the alternative for the nominal length of slices.
@@ -139,8 +145,8 @@ fp8moe::findBothAxesTile(MLIRContext *context, TileAttrInterface tile,
   return std::nullopt;
 }
 
-/// The best tile of each alternative that is worthwhile, and may take the
-/// works.
+/// The best tile of each alternative that is worthwhile, and may take the works
+/// on some card.
 static SmallVector<std::pair<QuantizeTileCost, RangeAttr>>
 getWorthwhile(MLIRContext *context, ArrayRef<QuantizeWork> works,
               const TargetInfo &target) {
@@ -148,7 +154,7 @@ getWorthwhile(MLIRContext *context, ArrayRef<QuantizeWork> works,
   for (const BothAxesAlternative &alternative :
        getBothAxesAlternatives(context, works, target))
     if (alternative.isWorthwhile &&
-        (!alternative.range ||
+        (!alternative.range || isOfCards(alternative.range) ||
          mayBeInRange(alternative.range, works[0], target)))
       result.push_back(
           {chooseQuantizeTile(alternative.tiles), alternative.range});
@@ -161,17 +167,32 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
   if (works.size() != 2)
     return std::nullopt;
   MLIRContext *context = op->getContext();
+  auto isElsewhere = [&](RangeAttr range) {
+    return range && isOfCards(range) && !mayBeInRange(range, works[0], target);
+  };
   if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr()) {
-    if (auto found = findBothAxesTile(context, choice.getFirst().getTile(),
-                                      works, target))
-      return found->first;
+    for (AlternativeAttr alternative : choice.getEntries()) {
+      if (isElsewhere(alternative.getRange()))
+        continue;
+      if (auto found =
+              findBothAxesTile(context, alternative.getTile(), works, target))
+        return found->first;
+      return std::nullopt;
+    }
     return std::nullopt;
   }
   std::optional<QuantizeTileCost> best;
   for (auto &[tile, range] : getWorthwhile(context, works, target))
-    if (!best || tile.cost < best->cost)
+    if (!isElsewhere(range) && (!best || tile.cost < best->cost))
       best = tile;
   return best;
+}
+
+bool fp8moe::hasBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
+                             const TargetInfo &target) {
+  return works.size() == 2 &&
+         (chooseBothAxesTile(op, works, target) ||
+          !getWorthwhile(op->getContext(), works, target).empty());
 }
 
 AlternativeAttr fp8moe::choosePerAxisKernels(MLIRContext *context,
@@ -184,20 +205,36 @@ AlternativeAttr fp8moe::choosePerAxisKernels(MLIRContext *context,
   return AlternativeAttr::get(context, perAxis, RangeAttr(), /*wave=*/0);
 }
 
+/// What some cards take, and the best of the others where the target's card is
+/// none of these.
+static SmallVector<std::pair<QuantizeTileCost, RangeAttr>>
+keepBest(ArrayRef<std::pair<QuantizeTileCost, RangeAttr>> both,
+         ArrayRef<QuantizeWork> works, const TargetInfo &target) {
+  SmallVector<std::pair<QuantizeTileCost, RangeAttr>> result;
+  const QuantizeTileCost *best = nullptr;
+  bool isTaken = false;
+  for (const auto &[tile, range] : both) {
+    if (range && isOfCards(range)) {
+      result.push_back({tile, range});
+      isTaken |= mayBeInRange(range, works[0], target);
+    } else if (!best || tile.cost < best->cost) {
+      best = &tile;
+    }
+  }
+  if (best && !isTaken)
+    result.push_back({*best, RangeAttr()});
+  return result;
+}
+
 KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
                                                ArrayRef<QuantizeWork> works,
                                                const TargetInfo &target) {
   SmallVector<std::pair<QuantizeTileCost, RangeAttr>> both =
       getWorthwhile(context, works, target);
-  // The best of them takes groups that are known. Otherwise each leaves what it
-  // is not worthwhile for to those that follow.
-  if (!ShapedType::isDynamic(getMeanLength(works.front())) && !both.empty())
-    both = {{llvm::min_element(both,
-                               [](const auto &lhs, const auto &rhs) {
-                                 return lhs.first.cost < rhs.first.cost;
-                               })
-                 ->first,
-             RangeAttr()}};
+  // Each leaves what it is not worthwhile for to those that follow; groups that
+  // are known take one of them on a card.
+  if (!ShapedType::isDynamic(getMeanLength(works.front())))
+    both = keepBest(both, works, target);
   SmallVector<AlternativeAttr> alternatives;
   for (auto &[tile, range] : both) {
     alternatives.push_back(AlternativeAttr::get(

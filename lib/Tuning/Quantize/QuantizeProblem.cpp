@@ -152,7 +152,7 @@ static bool isOneKernel(Operation *op, const TargetInfo &target) {
           return isBothAxesTile(alternative.getTile());
         }))
       return true;
-  return chooseBothAxesTile(op, getQuantizeWorks(op), target).has_value();
+  return hasBothAxesTile(op, getQuantizeWorks(op), target);
 }
 
 SmallVector<Operation *, 2>
@@ -320,9 +320,13 @@ std::string QuantizeProblem::explainChoice(Operation *op,
     return "";
   if (works.size() > 1 && works[1].divided)
     return "both axes at once; there is no other kernel with divisors";
-  if (works.size() > 1)
-    return llvm::formatv("both axes at once; a kernel for each takes {0:f1} us",
+  if (works.size() > 1) {
+    StringRef form = chooseBothAxesTile(op, works, target)
+                         ? "both axes at once; a kernel for each takes"
+                         : "a kernel for each axis on this card, which take";
+    return llvm::formatv("{0} {1:f1} us", form,
                          estimateApart(works, target).time / 1e6);
+  }
   if (TileAttrInterface tile = getOnlyTile(choice))
     return explainTile(rankTiles(op->getContext(), works.front(), target),
                        tile);

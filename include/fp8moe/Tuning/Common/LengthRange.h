@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The mean lengths that a range on an operation means. The compiler asks for
-// them where it knows the sizes, on the card that the target describes, and the
-// host for those of the call: T is int64_t or HostSize.
+// What a range on an operation means, mostly for mean lengths. The compiler
+// asks for it where it knows the sizes, on the card that the target describes,
+// and the host for those of the call: T is int64_t or HostSize.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +21,18 @@
 #include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
 
 namespace mlir::fp8moe {
+
+/// Whether a range is one of cards, whatever the sizes are.
+inline bool isOfCards(RangeAttr range) {
+  return range.getQuantity() == Quantity::MultiprocessorBandwidth;
+}
+
+/// Megabytes per second for each multiprocessor, of bytes for all of them.
+template <typename T>
+T computeMultiprocessorBandwidth(const T &bandwidth, const T &multiprocessors) {
+  constexpr int64_t kMegabyte = 1000000;
+  return bandwidth / (multiprocessors * T(kMegabyte));
+}
 
 /// What ranges of bytes follow from, besides the length.
 template <typename T> struct RangeSizes {
@@ -47,10 +59,10 @@ T computeLengthOfBytes(const T &bytes, const RangeSizes<T> &sizes) {
   return elements / parallel;
 }
 
-/// A bound of a range as a mean length.
+/// A bound of a range: a mean length, unless the range is one of cards.
 template <typename T>
 T computeBound(int64_t bound, RangeAttr range, const RangeSizes<T> &sizes) {
-  if (range.getQuantity() == Quantity::MeanLength)
+  if (range.getQuantity() != Quantity::GroupBytes)
     return T(bound);
   if (!range.getPercentOfL2())
     return computeLengthOfBytes(T(bound), sizes);
@@ -59,8 +71,8 @@ T computeBound(int64_t bound, RangeAttr range, const RangeSizes<T> &sizes) {
   return computeLengthOfBytes(sizes.getL2Bytes() * T(bound) / T(100), sizes);
 }
 
-/// The mean length that a range goes up to, if it ends, and the one that all in
-/// it are above, if there is one.
+/// What a range goes up to, if it ends, and what all in it are above, if there
+/// is such a bound.
 template <typename T>
 std::optional<T> computeUpTo(RangeAttr range, const RangeSizes<T> &sizes) {
   if (range.getUpTo() == kUnbounded)

@@ -230,8 +230,8 @@ const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);
 /// whole rows.
 struct BothAxesAlternative {
   SmallVector<QuantizeTileCost> tiles;
-  /// The groups for which they are worthwhile, on each card of the target; null
-  /// for all.
+  /// The groups for which they are worthwhile, on each card of the target, or
+  /// the cards; null for all.
   RangeAttr range;
   /// Whether they are predicted to take clearly less time than a kernel for
   /// each axis, for some groups at least.
@@ -263,11 +263,15 @@ KernelChoiceAttr chooseBothAxesKernels(MLIRContext *context,
 /// The cost of the best kernel for each of several quantizations.
 Cost estimateApart(ArrayRef<QuantizeWork> works, const TargetInfo &target);
 
-/// The tile for both axes where `op` names it, or names none and a kernel for
-/// each axis is predicted to take clearly longer.
+/// The tile for both axes on the target's card, where `op` names it, or names
+/// none and a kernel for each axis is predicted to take clearly longer.
 std::optional<QuantizeTileCost> chooseBothAxesTile(Operation *op,
                                                    ArrayRef<QuantizeWork> works,
                                                    const TargetInfo &target);
+
+/// Whether there is one on any card of the target.
+bool hasBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
+                     const TargetInfo &target);
 
 /// The tile of a config as an operation names it. The kind,
 /// which is not part of it, follows from layouts.

@@ -168,8 +168,9 @@ static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
   // Fewer operations are no reason: bytes and launches are. What becomes a
   // kernel for each axis saves neither.
   bool isOneKernel = fused.getNumPasses(target) == 1 ||
-                     chooseBothAxesTile(fused, getQuantizeWorks(fused), target);
-  if (!isOneKernel || estimateKernel(fused, {}, target).time >=
+                     hasBothAxesTile(fused, getQuantizeWorks(fused), target);
+  // As much time is that of a card that takes a kernel for each axis.
+  if (!isOneKernel || estimateKernel(fused, {}, target).time >
                           estimateKernel(first.op, {}, target).time +
                               estimateKernel(second.op, {}, target).time) {
     fused->erase();

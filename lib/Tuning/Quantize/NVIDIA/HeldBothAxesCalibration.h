@@ -22,8 +22,16 @@ struct HeldBothAxesCalibration {
   /// Picoseconds from its launch until the columns of the first tiles are
   /// written.
   Figure<int64_t> fillTime;
-  /// Picoseconds of a tile, however few columns it has.
-  Figure<int64_t> tileTime;
+  /// Picoseconds of a tile, however few columns it has, and of each column.
+  Figure<int64_t> tileTime, columnTime;
+  /// Picoseconds of an element where there are enough of them for all threads.
+  Figure<int64_t> elementTime;
+  /// Part of a tile's time by which it is longer where all blocks had tiles of
+  /// experts that end in the next round, and hold two tiles.
+  Figure<double> cutExpertTime;
+  /// Part of the memory's peak, as drivers say it, that a kernel for each axis
+  /// reaches, in percent.
+  Figure<int64_t> apartPercent;
   /// Picoseconds of an element of columns whose pitch is no multiple of 16.
   Figure<double> unalignedStoreTime;
 };

@@ -8,7 +8,8 @@
 
 //
 // The model of the kernel that reads its input once: four bytes an element of
-// bf16.
+// bf16. Where memory is fast for its multiprocessors, these are the limit, and
+// a kernel for each axis takes less time although it moves six bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +19,7 @@
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
 #include "Tuning/Quantize/RescaledBothAxes.h"
+#include "fp8moe/Target/Cards.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 
 namespace mlir::fp8moe {
@@ -48,6 +50,9 @@ public:
   getTiles(ArrayRef<QuantizeWork> works,
            const TargetInfo &target) const override;
 
+  RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
+                     const TargetInfo &target) const override;
+
   bool isWorthwhile(ArrayRef<QuantizeWork> works,
                     const TargetInfo &target) const override;
 
@@ -56,6 +61,10 @@ protected:
     return "read once, columns from the rows that shared memory holds";
   }
   StringRef getWorkTileName() const override { return "tiles"; }
+
+private:
+  bool isWorthwhileOn(const TargetInfo &card,
+                      ArrayRef<QuantizeWork> works) const;
 };
 } // namespace
 
@@ -78,6 +87,27 @@ static std::optional<HeldBothAxesTile> getTile(int64_t columns,
     }
   }
   return std::nullopt;
+}
+
+/// Picoseconds that a multiprocessor takes for a tile, whatever memory does.
+static double getTileTime(const HeldBothAxesTile &tile, int64_t lines,
+                          const TargetInfo &target,
+                          const HeldBothAxesCalibration &calibration) {
+  auto columns = static_cast<double>(tile.columns);
+  double time =
+      std::max(static_cast<double>(*calibration.tileTime) +
+                   columns * static_cast<double>(*calibration.columnTime),
+               HeldBothAxesTile::kLines * columns *
+                   static_cast<double>(*calibration.elementTime));
+  // The first blocks of an expert that ends in the next round wait for it,
+  // unless they hold more than two tiles: the more there are, the longer.
+  if (tile.tiles > kLeastTiles)
+    return time;
+  int64_t experts = target.multiprocessors / held_both_axes::countTiles(lines);
+  double cut =
+      1 - static_cast<double>(experts * held_both_axes::countTiles(lines)) /
+              static_cast<double>(target.multiprocessors);
+  return time * (1 + *calibration.cutExpertTime * cut * cut);
 }
 
 SmallVector<QuantizeTileCost>
@@ -124,7 +154,10 @@ HeldBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
       static_cast<int64_t>(std::min<double>(bytes, kMostModelledBytes));
   result.trafficTime = estimateBytes(result.cost.bytes, target).time * 100 /
                        *calibration->speedPercent;
-  result.latencyTime = result.getWaves() * *calibration->tileTime;
+  result.latencyTime = static_cast<int64_t>(
+      static_cast<double>(result.workTiles) /
+      static_cast<double>(result.residentWorkTiles) *
+      getTileTime(*tile, columns.rows, target, *calibration));
   result.cost.time =
       kLaunches * estimateTraffic(0, target).time + *calibration->fillTime +
       std::max(result.trafficTime, result.latencyTime) +
@@ -132,17 +165,55 @@ HeldBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
   return {result};
 }
 
+/// The cards on which a kernel for each axis waits longer for memory than this
+/// one for its multiprocessors. Where lengths are not known, these decide.
+RangeAttr HeldBothAxesFamily::getRange(MLIRContext *context,
+                                       ArrayRef<QuantizeWork> works,
+                                       const TargetInfo &target) const {
+  if (ShapedType::isDynamic(getMeanLength(works[0])))
+    return BothAxesFamily::getRange(context, works, target);
+  const HeldBothAxesCalibration &calibration =
+      *getHeldBothAxesCalibration(target.chip);
+  QuantizeTileCost tile = getTiles(works, target).front();
+  QuantizeWork columns = withNominalSizes(works[0]);
+  // Either one has two launches.
+  auto time = static_cast<double>(*calibration.fillTime + tile.latencyTime);
+  double apartBytes = static_cast<double>(columns.segments) * columns.rows *
+                      columns.columns * 2 * (columns.inputBytes + 1);
+  double megabytesPerSecond = apartBytes / time * 1e6 * 100 /
+                              static_cast<double>(*calibration.apartPercent) /
+                              static_cast<double>(target.multiprocessors);
+  // Three digits: the model is not more accurate.
+  constexpr int64_t kStep = 100;
+  auto steps = static_cast<int64_t>(
+      std::min<double>(megabytesPerSecond, kMostModelledBytes) / kStep);
+  return RangeAttr::get(context, Quantity::MultiprocessorBandwidth,
+                        /*above=*/0, (steps + 1) * kStep);
+}
+
 /// Few experts take less time where columns are made in a launch of their own.
+bool HeldBothAxesFamily::isWorthwhileOn(const TargetInfo &card,
+                                        ArrayRef<QuantizeWork> works) const {
+  // A card of fewer multiprocessors holds fewer lines.
+  if (getTiles(works, card).empty() ||
+      !BothAxesFamily::isWorthwhile(works, card))
+    return false;
+  SmallVector<QuantizeTileCost> rescaled =
+      cast<BothAxesFamily>(getRescaledBothAxesFamily()).getTiles(works, card);
+  return rescaled.empty() ||
+         getTiles(works, card).front().cost < rescaled.front().cost;
+}
+
+/// On the target's card or, where the range says on which, on another one.
 bool HeldBothAxesFamily::isWorthwhile(ArrayRef<QuantizeWork> works,
                                       const TargetInfo &target) const {
-  if (!BothAxesFamily::isWorthwhile(works, target))
-    return false;
   if (ShapedType::isDynamic(getMeanLength(works[0])))
-    return true;
-  SmallVector<QuantizeTileCost> rescaled =
-      cast<BothAxesFamily>(getRescaledBothAxesFamily()).getTiles(works, target);
-  return rescaled.empty() ||
-         getTiles(works, target).front().cost < rescaled.front().cost;
+    return BothAxesFamily::isWorthwhile(works, target);
+  return isWorthwhileOn(target, works) ||
+         llvm::any_of(knownCards(), [&](const CardInfo &card) {
+           return card.info.chip == target.chip &&
+                  isWorthwhileOn(card.info, works);
+         });
 }
 
 namespace mlir::fp8moe {

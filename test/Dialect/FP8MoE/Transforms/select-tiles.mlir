@@ -124,11 +124,33 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: func.func @many_experts
   func.func @many_experts(%w: tensor<64x1408x2048xbf16>)
       -> (tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>) {
-    // CHECK: along [1, 2] rounding pow2 tiles [#fp8moe.held_both_axes<row_stages = 12, tiles = 2>, #fp8moe.per_axis<
+    // CHECK: along [1, 2] rounding pow2 tiles [#fp8moe.held_both_axes<row_stages = 12, tiles = 2> for multiprocessor_bandwidth up_to {{4[0-9]+}}, #fp8moe.per_axis<
     %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
         : tensor<64x1408x2048xbf16>
         -> tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>, tensor<64x2048xf32>, tensor<64x1408xf32>
     return %q#0, %q#1 : tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>
+  }
+
+  // Long lines keep multiprocessors busy for longer than the memory of an H200, the card of this target: it rescales.
+  // CHECK-LABEL: func.func @large_experts
+  func.func @large_experts(%w: tensor<32x2880x2880xbf16>)
+      -> (tensor<32x2880x2880xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<32x2880x2880xf8E4M3FN>) {
+    // CHECK: along [1, 2] rounding pow2 tiles [#fp8moe.held_both_axes<{{[^>]*}}> for multiprocessor_bandwidth up_to {{3[0-9]+}}, #fp8moe.rescaled_both_axes<{{[^>]*}}>, #fp8moe.per_axis<
+    %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
+        : tensor<32x2880x2880xbf16>
+        -> tensor<32x2880x2880xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<32x2880x2880xf8E4M3FN>, tensor<32x2880xf32>, tensor<32x2880xf32>
+    return %q#0, %q#1 : tensor<32x2880x2880xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<32x2880x2880xf8E4M3FN>
+  }
+
+  // What is asked for by name is for every card.
+  // CHECK-LABEL: func.func @large_experts_by_name
+  func.func @large_experts_by_name(%w: tensor<32x2880x2880xbf16>)
+      -> (tensor<32x2880x2880xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<32x2880x2880xf8E4M3FN>) {
+    // CHECK: along [1, 2] rounding pow2 tiles [#fp8moe.held_both_axes<row_stages = 4, tiles = 2>, #fp8moe.per_axis<
+    %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2 tiles [#fp8moe.held_both_axes<row_stages = 4, tiles = 2>]
+        : tensor<32x2880x2880xbf16>
+        -> tensor<32x2880x2880xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<32x2880x2880xf8E4M3FN>, tensor<32x2880xf32>, tensor<32x2880xf32>
+    return %q#0, %q#1 : tensor<32x2880x2880xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<32x2880x2880xf8E4M3FN>
   }
 
   // Whole lines: 32 of them, 1024 threads. Lines above 6144 elements are divided among clusters of four, of 512 threads

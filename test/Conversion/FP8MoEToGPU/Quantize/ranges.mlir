@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
-// Ranges of bytes are compared by the host: the mean length with what it may be for so many bytes,
-// as products could overflow.
+// Ranges are compared by the host. Those of bytes become lengths, as products could overflow; those of cards ask for
+// what its driver says.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @percent(%x: tensor<?x1024xbf16>) -> (tensor<?x1024xf8E4M3FN>, tensor<1024xf32>) {
@@ -19,6 +19,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
                #fp8moe.two_pass<columns = 64, threads = 256>]
         : tensor<?x?xf32> -> tensor<?x?xf8E4M3FN>, tensor<8x?xf32>
     return %q, %s : tensor<?x?xf8E4M3FN>, tensor<8x?xf32>
+  }
+
+  func.func @cards(%x: tensor<?x1024xbf16>) -> (tensor<?x1024xf8E4M3FN>, tensor<1024xf32>) {
+    %q, %s = fp8moe.dynamic_quantize %x along [0] rounding pow2
+        tiles [#fp8moe.two_pass<columns = 64, threads = 512> for multiprocessor_bandwidth up_to 30000,
+               #fp8moe.two_pass<columns = 64, threads = 256>]
+        : tensor<?x1024xbf16> -> tensor<?x1024xf8E4M3FN>, tensor<1024xf32>
+    return %q, %s : tensor<?x1024xf8E4M3FN>, tensor<1024xf32>
   }
 }
 
@@ -48,3 +56,13 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     %[[MOST:.*]] = arith.divsi %c262144, %[[ACROSS]]
 // CHECK-DAG:     %[[HOLDS:.*]] = arith.cmpi sle, %[[MEAN]], %[[MOST]]
 // CHECK:         fp8moe_plan.launch {{.*}} block(512, 1, 1) {{.*}} when(%[[HOLDS]])
+
+// CHECK-LABEL: fp8moe_plan.program @cards
+// CHECK-DAG:     %[[BANDWIDTH:.*]] = fp8moe_plan.device_attr memory_bandwidth : index
+// CHECK-DAG:     %[[MULTIPROCESSORS:.*]] = fp8moe_plan.device_attr multiprocessors : index
+// CHECK-DAG:     %[[MILLIONS:.*]] = arith.muli %[[MULTIPROCESSORS]], %c1000000
+// CHECK-DAG:     %[[EACH:.*]] = arith.divsi %[[BANDWIDTH]], %[[MILLIONS]]
+// CHECK-DAG:     %[[HOLDS:.*]] = arith.cmpi sle, %[[EACH]], %c30000
+// CHECK:         fp8moe_plan.launch {{.*}} block(512, 1, 1) {{.*}} when(%[[HOLDS]])
+// CHECK:         %[[REST:.*]] = arith.cmpi sgt, %[[EACH]], %c30000
+// CHECK:         fp8moe_plan.launch {{.*}} block(256, 1, 1) {{.*}} when(%[[REST]])
