@@ -493,21 +493,23 @@ def launch_each(problem, options, rng):
     contenders = problem.contenders(options.tile, options.accumulation)
     drop_unable(problem, contenders)
     for name, (run, *_) in contenders.items():
-        print(f"counting {problem.mode} {name_of(problem.shape)} {name}", file=sys.stderr, flush=True)
-        launch(f"{problem.mode} {name_of(problem.shape)} {problem.least_read()} {name}", run)
+        sizes = ",".join(map(str, problem.shape))
+        print(f"counting {problem.mode} {sizes} {name}", file=sys.stderr, flush=True)
+        launch(f"{problem.mode} {sizes} {problem.least_read()} {name}", run)
 
 
 def count_bytes():
     """A table of what this command's contenders move, launched once more under ncu."""
     from traffic import count
 
-    command = [sys.executable, *(argument for argument in sys.argv if argument != "--bytes"), "--once"]
-    found = count(command)
+    found = count([sys.executable, *(argument for argument in sys.argv if argument != "--bytes"), "--once"])
     print("GB; the least is each operand and scale of groups with tokens once")
-    print("| mode | M,N,K,E | contender | from memory | of the least | to memory | into multiprocessors |\n" + "|---" * 7 + "|")
+    cells = ["mode", "M,N,K,E", "groups", "contender", "from memory", "of the least", "to memory", "into multiprocessors"]
+    print(f"| {' | '.join(cells)} |\n" + "|---" * len(cells) + "|")
     for label, traffic in found.items():
         mode, sizes, least, name = label.split(" ", 3)
-        cells = [mode, sizes.replace("x", ","), name, f"{traffic.read / 1e9:.2f}", f"{traffic.read / int(least):.2f}x"]
+        ratio = f"{traffic.read / int(least):.2f}x" if int(least) else "-"
+        cells = [mode, *sizes.rsplit(",", 1), name, f"{traffic.read / 1e9:.2f}", ratio]
         print(f"| {' | '.join(cells)} | {traffic.written / 1e9:.2f} | {traffic.loaded / 1e9:.1f} |")
 
 
@@ -604,7 +606,10 @@ def parse_modes(text):
 
 def parse_options():
     """The options, and the shapes that they name."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    # --bytes runs the same command once more without it, as it is written.
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("artifact", nargs="?", help="folder with the artifact of --ir")
     parser.add_argument("--ir", action="store_true", help="print the IR of all shapes and exit")
     parser.add_argument("--shapes", default="", help="numbers of shapes, such as 0,1,7 (default: all)")
@@ -622,7 +627,7 @@ def parse_options():
         "--power", type=float, default=0, metavar="S", help="also each alone for S seconds: watts, MHz, pJ/FLOP"
     )
     parser.add_argument("--bytes", action="store_true", help="count bytes with ncu instead, and time nothing")
-    parser.add_argument("--once", action="store_true", help="launch each once and time nothing: for profilers")
+    parser.add_argument("--once", action="store_true", help="launch each once to be profiled, and time nothing")
     parser.add_argument("--by-group", action="store_true", help="also a dense matmul for each group's gradient alone")
     parser.add_argument("--unpadded", action="store_true", help="also the weight gradient of packed groups")
     parser.add_argument(
@@ -646,13 +651,17 @@ def parse_options():
     options = parser.parse_args()
     shapes = SWEEP_SHAPES if options.sweep else SHAPES
     if options.shapes:
-        shapes = [shapes[int(i)] for i in options.shapes.split(",")]
+        chosen = [int(i) if i.isdigit() and int(i) < len(shapes) else None for i in options.shapes.split(",")]
+        if None in chosen:
+            parser.error(f"--shapes takes numbers from 0 to {len(shapes) - 1} with commas, found '{options.shapes}'")
+        shapes = [shapes[i] for i in chosen]
     if options.shape and options.shapes:
         parser.error("--shape names shapes instead of --shapes; use one of them")
     if options.sweep and options.tile and not options.ir:
         parser.error("--sweep times all tiles; --tile takes part without it")
-    if options.sweep and (options.bytes or options.once):
-        parser.error("--sweep times all tiles; --bytes and --once take the contenders without it")
+    timed = options.sweep or options.burst or options.power or options.json
+    if (options.bytes or options.once) and timed:
+        parser.error("--bytes and --once time nothing; leave out --sweep, --burst, --power and --json")
     if not options.artifact and not options.ir:
         parser.error("name the folder of the artifact, or --ir")
     return options, options.shape or shapes

@@ -16,6 +16,8 @@ nothing.
 import contextlib
 import csv
 import dataclasses
+import io
+import pathlib
 import re
 import shutil
 import subprocess
@@ -35,14 +37,13 @@ BEGIN, END = "contender/", "/end"
 class Traffic:
     """Of one contender, all its kernels together: bytes from memory, to memory, and into multiprocessors."""
 
-    kernels: int = 0
     read: float = 0
     written: float = 0
     loaded: float = 0
 
 
 def launch(name, run):
-    """Runs a contender once such that `count`, in the process above, finds its kernels."""
+    """Runs a contender, once such that `count`, in the process above, finds its kernels."""
     import torch
 
     run()
@@ -57,9 +58,11 @@ def profiled():
     import torch
 
     torch.cuda.profiler.start()
-    yield
-    torch.cuda.synchronize()
-    torch.cuda.profiler.stop()
+    try:
+        yield
+        torch.cuda.synchronize()
+    finally:
+        torch.cuda.profiler.stop()
 
 
 def count(command):
@@ -67,31 +70,39 @@ def count(command):
     ncu = shutil.which("ncu")
     if not ncu:
         raise SystemExit("error: ncu is not on the PATH: it counts bytes, and is part of the CUDA Toolkit")
-    with tempfile.NamedTemporaryFile("r", suffix=".csv") as log:
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder) / "ncu.csv"
         what = ["--metrics", ",".join(METRICS.values()), "--profile-from-start", "off", "--nvtx", "--clock-control", "none"]
-        form = ["--csv", "--page", "raw", "--print-units", "base", "--log-file", log.name]
+        form = ["--csv", "--page", "raw", "--print-units", "base", "--log-file", log]
         status = subprocess.run([ncu, *what, *form, *command]).returncode
-        text = log.read()
+        text = log.read_text(errors="replace") if log.exists() else ""
+    said = [line for line in text.splitlines() if line.startswith("==ERROR==")]
+    if status:
+        raise SystemExit("\n".join([f"error: ncu, or what it ran, exited with {status}", *said]))
     found = parse(text)
-    if status or not found:
-        said = [line for line in text.splitlines() if line.startswith("==ERROR==")] or text.splitlines()[-3:]
-        raise SystemExit("\n".join([f"error: ncu counted nothing and exited with {status}", *said]))
+    if not found:
+        raise SystemExit("\n".join(["error: ncu found no kernel to count", *said]))
     return found
 
 
 def parse(text):
-    """What ncu printed as CSV, behind messages of its own: a line of names, one of units, one for each kernel."""
-    lines = [line for line in text.splitlines() if line.startswith('"')]
-    if not lines:
-        return {}
-    rows = csv.DictReader(lines)
+    """What ncu printed as CSV, behind messages of its own: a line of names, one of units, and each kernel."""
+    start = text.find('"ID",')
+    names, units, *kernels = csv.reader(io.StringIO(text[start:])) if start >= 0 else ([], [])
+    places = {}
+    for field, metric in METRICS.items() if names else ():
+        places[field] = names.index(metric) if metric in names else -1
+        if places[field] < 0 or units[places[field]] != "byte":
+            raise SystemExit(f"error: ncu was asked for bytes of {metric}, and printed none")
     found = {}
-    for row in rows:
-        names = re.findall(f"{BEGIN}(.*?){END}", " ".join(filter(None, row.values())))
-        if not names:
+    for kernel in kernels:
+        contenders = re.findall(f"{BEGIN}(.*?){END}", " ".join(kernel))
+        if not contenders:
             continue
-        traffic = found.setdefault(names[0], Traffic())
-        traffic.kernels += 1
-        for field, metric in METRICS.items():
-            setattr(traffic, field, getattr(traffic, field) + float(row[metric].replace(",", "")))
+        traffic = found.setdefault(contenders[0], Traffic())
+        for field, place in places.items():
+            cell = kernel[place] if len(kernel) == len(names) else ""
+            if not re.fullmatch(r"[\d,]+(\.\d+)?", cell):
+                raise SystemExit(f"error: ncu counted '{cell}' as {METRICS[field]} of {contenders[0]}, which is no number")
+            setattr(traffic, field, getattr(traffic, field) + float(cell.replace(",", "")))
     return found

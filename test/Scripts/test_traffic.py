@@ -8,6 +8,7 @@
 """benchmarks/traffic.py adds up the kernels of a contender, and says why nothing was counted. The output is that of
 Nsight Compute on an H200, with fewer columns."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -39,13 +40,34 @@ while [ "$1" != --log-file ]; do shift; done
 def test_kernels_of_a_contender_are_added_up():
     ours, torch = "forward 12288x3072x4096x12 201523200 fp8moe", "forward 12288x3072x4096x12 201523200 torch"
     assert traffic.parse(OUTPUT) == {
-        ours: traffic.Traffic(kernels=1, read=202159872, written=66148352, loaded=2569526912),
-        torch: traffic.Traffic(kernels=2, read=203011520, written=66000000, loaded=2100000064),
+        ours: traffic.Traffic(read=202159872, written=66148352, loaded=2569526912),
+        torch: traffic.Traffic(read=203011520, written=66000000, loaded=2100000064),
     }
 
 
-def test_nothing_was_counted():
-    assert traffic.parse("==ERROR== The user does not have permission to access NVIDIA GPU Performance Counters\n") == {}
+@pytest.mark.parametrize("text", ["", "==ERROR== The user does not have permission to access NVIDIA GPU Performance Counters\n"])
+def test_nothing_was_counted(text):
+    assert traffic.parse(text) == {}
+
+
+def test_names_of_kernels_may_have_several_lines():
+    assert len(traffic.parse(OUTPUT.replace("(T1 *, T2 *)", "(T1 *,\nT2 *)"))) == 2
+
+
+@pytest.mark.parametrize(
+    "old, new, expected",
+    [
+        ('"202,159,872"', '"n/a"', "counted 'n/a' as dram__bytes_read.sum of forward"),
+        ('"202,159,872"', '"nan"', "counted 'nan' as dram__bytes_read.sum"),
+        ("dram__bytes_write.sum", "dram__other.sum", "asked for bytes of dram__bytes_write.sum, and printed none"),
+        ('"byte","byte","byte"', '"byte","Mbyte","byte"', "asked for bytes of dram__bytes_write.sum, and printed none"),
+        (',"66,148,352","2,569,526,912"', "", "counted '' as dram__bytes_read.sum"),
+    ],
+)
+def test_what_is_no_number_of_bytes(old, new, expected):
+    assert old in OUTPUT
+    with pytest.raises(SystemExit, match=expected):
+        traffic.parse(OUTPUT.replace(old, new))
 
 
 def fake_ncu(tmp_path, monkeypatch, text):
@@ -67,7 +89,39 @@ def test_says_what_ncu_said(tmp_path, monkeypatch):
         traffic.count(["true"])
 
 
+def test_finds_nothing(tmp_path, monkeypatch):
+    fake_ncu(tmp_path, monkeypatch, "true")
+    with pytest.raises(SystemExit, match="ncu found no kernel to count"):
+        traffic.count(["true"])
+
+
 def test_needs_ncu(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SystemExit, match="ncu is not on the PATH"):
         traffic.count(["true"])
+
+
+BENCHMARK = Path(traffic.__file__).with_name("grouped_matmul.py")
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        (["--byte"], "unrecognized arguments: --byte"),
+        (["--bytes", "--power", "1"], "--bytes and --once time nothing; leave out"),
+        (["--modes", "forwrd"], "expected forward, gradient or both with a comma, found 'forwrd'"),
+        (["--shapes", "0,99"], "--shapes takes numbers from 0 to 17 with commas, found '0,99'"),
+    ],
+)
+def test_options_of_the_benchmark(arguments, expected):
+    result = subprocess.run([sys.executable, BENCHMARK, "artifact", *arguments], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2 and expected in result.stderr
+
+
+def test_the_benchmark_runs_itself_once(tmp_path, monkeypatch):
+    """What runs under ncu is the same command, with --once instead of --bytes."""
+    fake_ncu(tmp_path, monkeypatch, f'echo "$@" > {tmp_path}/command; exit 3')
+    command = [sys.executable, BENCHMARK, "artifact", "--shapes", "0", "--bytes"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1 and "exited with 3" in result.stderr
+    assert (tmp_path / "command").read_text().split()[2:] == [sys.executable, str(BENCHMARK), "artifact", "--shapes", "0", "--once"]
