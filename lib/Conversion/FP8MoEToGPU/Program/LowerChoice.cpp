@@ -59,6 +59,14 @@ createAreInRange(ArrayRef<KernelAlternative> alternatives,
       });
 }
 
+/// Whether both may hold for one call; null holds for each.
+static bool mayOverlap(RangeAttr lhs, RangeAttr rhs) {
+  if (!lhs || !rhs || lhs.getQuantity() != rhs.getQuantity() ||
+      lhs.getPercentOfL2() != rhs.getPercentOfL2())
+    return true;
+  return lhs.getAbove() < rhs.getUpTo() && rhs.getAbove() < lhs.getUpTo();
+}
+
 LogicalResult fp8moe::lowerChoice(ArrayRef<KernelAlternative> alternatives,
                                   const RangeOperands &operands,
                                   ProgramLowering &lowering) {
@@ -67,8 +75,8 @@ LogicalResult fp8moe::lowerChoice(ArrayRef<KernelAlternative> alternatives,
       createAreInRange(alternatives, operands, builder);
   // What the alternatives so far have left, null for everything.
   Value fallback;
-  for (auto [alternative, isInRange] :
-       llvm::zip_equal(alternatives, areInRange)) {
+  for (auto [index, alternative, isInRange] :
+       llvm::enumerate(alternatives, areInRange)) {
     const KernelInstance &instance = *alternative.instance;
     const KernelLowering *family =
         lowering.getTable().findKernelLowering(instance.tile);
@@ -78,10 +86,14 @@ LogicalResult fp8moe::lowerChoice(ArrayRef<KernelAlternative> alternatives,
         instance, createBoth(builder, loc, isInRange, fallback), lowering);
     if (failed(isDone))
       return failure();
-    // What takes everything does so in its range. Those of lengths exclude each
-    // other already.
+    // What takes everything does so in its range, which those behind it mostly
+    // exclude already.
     RangeAttr range = alternative.range;
-    if (!*isDone && range && range.getQuantity() != Quantity::MeanLength)
+    if (!*isDone && range &&
+        llvm::any_of(alternatives.drop_front(index + 1),
+                     [&](const KernelAlternative &later) {
+                       return mayOverlap(range, later.range);
+                     }))
       isDone = isInRange;
     if (!*isDone)
       continue;

@@ -21,6 +21,15 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q, %s : tensor<?x?xf8E4M3FN>, tensor<8x?xf32>
   }
 
+  // Ranges of different quantities may hold together: the first one does the work.
+  func.func @both_hold(%x: tensor<?x1024xbf16>) -> (tensor<?x1024xf8E4M3FN>, tensor<1024xf32>) {
+    %q, %s = fp8moe.dynamic_quantize %x along [0] rounding pow2
+        tiles [#fp8moe.two_pass<columns = 32, threads = 128> for mean_length up_to 100,
+               #fp8moe.two_pass<columns = 64, threads = 256>]
+        : tensor<?x1024xbf16> -> tensor<?x1024xf8E4M3FN>, tensor<1024xf32>
+    return %q, %s : tensor<?x1024xf8E4M3FN>, tensor<1024xf32>
+  }
+
   func.func @cards(%x: tensor<?x1024xbf16>) -> (tensor<?x1024xf8E4M3FN>, tensor<1024xf32>) {
     %q, %s = fp8moe.dynamic_quantize %x along [0] rounding pow2
         tiles [#fp8moe.two_pass<columns = 64, threads = 512> for multiprocessor_bandwidth up_to 30000,
@@ -56,6 +65,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     %[[MOST:.*]] = arith.divsi %c262144, %[[ACROSS]]
 // CHECK-DAG:     %[[HOLDS:.*]] = arith.cmpi sle, %[[MEAN]], %[[MOST]]
 // CHECK:         fp8moe_plan.launch {{.*}} block(512, 1, 1) {{.*}} when(%[[HOLDS]])
+
+// CHECK-LABEL: fp8moe_plan.program @both_hold
+// CHECK:         %[[HOLDS:.*]] = arith.cmpi sle, %{{.*}}, %c100
+// CHECK:         fp8moe_plan.launch {{.*}} block(128, 1, 1) {{.*}} when(%[[HOLDS]])
+// CHECK:         %[[REST:.*]] = arith.cmpi sgt, %{{.*}}, %c100
+// CHECK:         fp8moe_plan.launch {{.*}} block(256, 1, 1) {{.*}} when(%[[REST]])
 
 // CHECK-LABEL: fp8moe_plan.program @cards
 // CHECK-DAG:     %[[BANDWIDTH:.*]] = fp8moe_plan.device_attr memory_bandwidth : index
