@@ -117,7 +117,7 @@ TargetInfo gfx942() {
   info.kind = TargetKind::ROCDL;
   info.description = llvm::StringLiteral("AMD Instinct MI300X (CDNA 3)");
   info.fp8 = Fp8Flavour::FNUZ;
-  info.features = Feature::CooperativeLaunch;
+  info.features = Feature::CooperativeLaunch | Feature::UnalignedVectors;
   info.matrix = cdna3Matrix;
   info.multiprocessors = 304;
   info.warpSize = 64;
@@ -150,8 +150,8 @@ TargetInfo gfx950() {
   info.chip = llvm::StringLiteral("gfx950");
   info.description = llvm::StringLiteral("AMD Instinct MI355X (CDNA 4)");
   info.fp8 = Fp8Flavour::FN;
-  info.features = Feature::CooperativeLaunch | Feature::DirectSharedLoads |
-                  Feature::BlockScaledWaves;
+  info.features = Feature::CooperativeLaunch | Feature::UnalignedVectors |
+                  Feature::DirectSharedLoads | Feature::BlockScaledWaves;
   info.matrix = cdna4Matrix;
   info.multiprocessors = 256;
   info.sharedMemoryPerBlock = 160 * kibi;

@@ -105,7 +105,7 @@ LogicalResult fp8moe::emitIllegalTile(Operation *op, TileAttrInterface tile,
   diagnostic << llvm::join(llvm::map_range(nearest, describeTile), ", ")
              << "; use one of these or none";
   if (areMore)
-    diagnostic << "; fp8moe-select-tiles{print-candidates} lists all";
+    diagnostic << ", for which fp8moe-select-tiles{print-candidates} lists all";
   return diagnostic;
 }
 

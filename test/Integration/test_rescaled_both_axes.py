@@ -17,7 +17,8 @@ from rescaling import drawn_experts, experts, sparse, spread
 FILE = "rescaled_both_axes.mlir"
 BF16, F32 = oracle.BF16, oracle.F32
 
-TOKENS = (0, 1, 31, 130, 257, 1000)
+# Where accesses are aligned, others than multiples of 16 go to another kernel.
+TOKENS = (0, 1, 16, 31, 144, 257, 304, 1008)
 GROUPS = (1, 2, 7, 70)
 
 
@@ -25,7 +26,7 @@ def both(function, dtype, kind, groups=GROUPS, tokens=TOKENS, pad=None, count=16
     return both_axes(FILE, function, dtype, kind, True, groups, tokens, pad, count)
 
 
-SHAPES = tuple((number, rows, special) for number, rows in ((1, 1), (3, 130), (70, 16), (2, 512), (3, 0), (0, 5)) for special in (False, True))
+SHAPES = tuple((number, rows, special) for number, rows in ((1, 16), (3, 144), (70, 16), (2, 512), (3, 0), (0, 5), (3, 130)) for special in (False, True))
 VARIANTS = [
     both("bf16_e4m3_528", BF16, "e4m3"),
     both("bf16_e5m2_padded_576", BF16, "e5m2", pad=32),
@@ -33,7 +34,7 @@ VARIANTS = [
     both("bf16_e4m3_padded_128_992", BF16, "e4m3", pad=128, count=8),
     both("f32_e4m3_1024", F32, "e4m3", count=8),
     both("f32_e5m2_784", F32, "e5m2", count=8),
-    both("bf16_e4m3_long_12272", BF16, "e4m3", (1, 3), (1, 33), count=3),
+    both("bf16_e4m3_long_12272", BF16, "e4m3", (1, 3), (1, 48), count=3),
     experts(FILE, "experts_bf16_e4m3_624", BF16, "e4m3", SHAPES),
     experts(FILE, "experts_f32_e5m2_544", F32, "e5m2", SHAPES[:4]),
 ]

@@ -58,7 +58,9 @@ enum class Feature : uint32_t {
   DirectSharedLoads = 1 << 6,
   /// Matrix instructions of waves that take FP8 with e8m0 scales of blocks.
   BlockScaledWaves = 1 << 7,
-  LLVM_MARK_AS_BITMASK_ENUM(BlockScaledWaves)
+  /// Accesses of 16 bytes to global memory that begin at any element.
+  UnalignedVectors = 1 << 8,
+  LLVM_MARK_AS_BITMASK_ENUM(UnalignedVectors)
 };
 
 /// A cache that all multiprocessors read through.

@@ -127,7 +127,9 @@ public:
                                    NVVM::PermuteMode::DEFAULT);
   }
 
-  bool hasUnalignedVectors() const override { return false; }
+  bool hasUnalignedVectors() const override {
+    return target.has(Feature::UnalignedVectors);
+  }
 
   // ptxas finds out by itself what is uniform.
   bool hasScalarRegisters() const override { return false; }

@@ -126,7 +126,9 @@ public:
         .getResult(0);
   }
 
-  bool hasUnalignedVectors() const override { return true; }
+  bool hasUnalignedVectors() const override {
+    return target.has(Feature::UnalignedVectors);
+  }
   bool hasScalarRegisters() const override { return true; }
 
   // gfx942 and gfx950 have no product of bf16 but a matrix's.

@@ -71,20 +71,20 @@ KernelChoiceAttr fp8moe::completeQuantizeKernels(KernelChoiceAttr choice,
 
 bool fp8moe::mayBeInRange(RangeAttr range, const QuantizeWork &work,
                           const TargetInfo &target) {
-  int64_t quantity =
-      isOfCards(range)
-          ? computeMultiprocessorBandwidth(
-                static_cast<int64_t>(target.peakMemoryBandwidth * 1e9),
-                target.multiprocessors)
-          : getMeanLength(work);
-  if (!isOfCards(range) &&
-      (ShapedType::isDynamic(quantity) || ShapedType::isDynamic(work.columns)))
-    return true;
   auto getL2Bytes = [&] { return target.l2.bytes; };
   RangeSizes<int64_t> sizes{work.columns, work.inputBytes, getL2Bytes};
-  std::optional<int64_t> upTo = computeUpTo(range, sizes),
-                         above = computeAbove(range, sizes);
-  return (!upTo || quantity <= *upTo) && (!above || quantity > *above);
+  auto holds = [&](int64_t quantity) {
+    std::optional<int64_t> upTo = computeUpTo(range, sizes),
+                           above = computeAbove(range, sizes);
+    return (!upTo || quantity <= *upTo) && (!above || quantity > *above);
+  };
+  if (isOfCards(range))
+    return holds(computeMultiprocessorBandwidth(
+        static_cast<int64_t>(target.peakMemoryBandwidth * 1e9),
+        target.multiprocessors));
+  int64_t length = getMeanLength(work);
+  return ShapedType::isDynamic(length) || ShapedType::isDynamic(work.columns) ||
+         holds(length);
 }
 
 /// The cost of the alternative for the nominal length of slices.
@@ -168,17 +168,15 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
     return std::nullopt;
   MLIRContext *context = op->getContext();
   auto isElsewhere = [&](RangeAttr range) {
-    return range && isOfCards(range) && !mayBeInRange(range, works[0], target);
+    return range && !mayBeInRange(range, works[0], target);
   };
+  // What has no room on the card leaves the work to the next one, too.
   if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr()) {
-    for (AlternativeAttr alternative : choice.getEntries()) {
-      if (isElsewhere(alternative.getRange()))
-        continue;
-      if (auto found =
-              findBothAxesTile(context, alternative.getTile(), works, target))
-        return found->first;
-      return std::nullopt;
-    }
+    for (AlternativeAttr alternative : choice.getEntries())
+      if (!isElsewhere(alternative.getRange()))
+        if (auto found =
+                findBothAxesTile(context, alternative.getTile(), works, target))
+          return found->first;
     return std::nullopt;
   }
   std::optional<QuantizeTileCost> best;
@@ -190,9 +188,12 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
 
 bool fp8moe::hasBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
                              const TargetInfo &target) {
+  if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr())
+    return llvm::any_of(choice.getEntries(), [](AlternativeAttr alternative) {
+      return isBothAxesTile(alternative.getTile());
+    });
   return works.size() == 2 &&
-         (chooseBothAxesTile(op, works, target) ||
-          !getWorthwhile(op->getContext(), works, target).empty());
+         !getWorthwhile(op->getContext(), works, target).empty();
 }
 
 AlternativeAttr fp8moe::choosePerAxisKernels(MLIRContext *context,

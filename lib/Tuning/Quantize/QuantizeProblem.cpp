@@ -147,11 +147,6 @@ static bool isOneKernel(Operation *op, const TargetInfo &target) {
     if (!isAxisRead(op, axis))
       return false;
   // Tiles that are written are completed, or reported where they are not legal.
-  if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr())
-    if (llvm::any_of(choice.getEntries(), [](AlternativeAttr alternative) {
-          return isBothAxesTile(alternative.getTile());
-        }))
-      return true;
   return hasBothAxesTile(op, getQuantizeWorks(op), target);
 }
 
@@ -311,6 +306,25 @@ static std::string explainRanges(KernelChoiceAttr choice) {
   return text;
 }
 
+/// Of an operation along several axes: which alternative runs on the target's
+/// card, unless it is the first one.
+static std::string explainAxes(Operation *op, KernelChoiceAttr choice,
+                               ArrayRef<QuantizeWork> works,
+                               const TargetInfo &target) {
+  TileAttrInterface first = choice.getFirst().getTile();
+  std::optional<QuantizeTileCost> both = chooseBothAxesTile(op, works, target);
+  if (!both)
+    return isBothAxesTile(first) ? "on this card a kernel for each axis"
+                                 : "a kernel for each axis";
+  TileAttrInterface tile = getQuantizeTile(op->getContext(), both->config);
+  std::string text =
+      tile == first ? "" : "on this card " + describeTile(tile) + ", ";
+  return text +
+         llvm::formatv("both axes at once; a kernel for each takes {0:f1} us",
+                       estimateApart(works, target).time / 1e6)
+             .str();
+}
+
 std::string QuantizeProblem::explainChoice(Operation *op,
                                            const TargetInfo &target) const {
   auto tiled = dyn_cast<TiledOpInterface>(op);
@@ -320,13 +334,8 @@ std::string QuantizeProblem::explainChoice(Operation *op,
     return "";
   if (works.size() > 1 && works[1].divided)
     return "both axes at once; there is no other kernel with divisors";
-  if (works.size() > 1) {
-    StringRef form = chooseBothAxesTile(op, works, target)
-                         ? "both axes at once; a kernel for each takes"
-                         : "a kernel for each axis on this card, which take";
-    return llvm::formatv("{0} {1:f1} us", form,
-                         estimateApart(works, target).time / 1e6);
-  }
+  if (works.size() > 1)
+    return explainAxes(op, choice, works, target);
   if (TileAttrInterface tile = getOnlyTile(choice))
     return explainTile(rankTiles(op->getContext(), works.front(), target),
                        tile);

@@ -14,8 +14,10 @@
 namespace mlir::fp8moe {
 
 /// Whether columns can be made of rows in FP8: scales are powers of two, rows
-/// are whole chunks and contiguous, and so are columns where they are written.
-bool canRescale(const QuantizeWork &columns, const QuantizeWork &rows);
+/// are whole chunks and contiguous, and so are columns where they are written,
+/// aligned where the target needs it (the launch asks where nobody knows).
+bool canRescale(const QuantizeWork &columns, const QuantizeWork &rows,
+                const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

@@ -66,7 +66,12 @@ static bool hasAlignedRows(int64_t pitch, int64_t elementBytes) {
          pitch % (kAlignment / elementBytes) == 0;
 }
 
-bool fp8moe::canRescale(const QuantizeWork &columns, const QuantizeWork &rows) {
+bool fp8moe::canRescale(const QuantizeWork &columns, const QuantizeWork &rows,
+                        const TargetInfo &target) {
+  // Others would be stored byte by byte, in several times the time of a kernel
+  // for each axis (docs/performance.md, "Held rows").
+  if (!target.has(Feature::UnalignedVectors) && hasUnalignedColumns(columns))
+    return false;
   // Segments of both are the same dimension, not only as many.
   bool haveSegments = columns.jagged
                           ? rows.segments == 1
@@ -143,7 +148,7 @@ static SmallVector<QuantizeTileCost> rankTiles(const QuantizeWork &columns,
 SmallVector<QuantizeTileCost>
 RescaledBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
                                  const TargetInfo &target) const {
-  if (works.size() != 2 || !canRescale(works[0], works[1]))
+  if (works.size() != 2 || !canRescale(works[0], works[1], target))
     return {};
   return rankTiles(withNominalSizes(works[0]), target);
 }

@@ -9,6 +9,7 @@
 #ifndef FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_QUANTIZELAUNCH_H
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_QUANTIZE_QUANTIZELAUNCH_H
 
+#include "FP8MoEToGPU/Common/MemoryAccess.h"
 #include "FP8MoEToGPU/Program/Conditions.h"
 #include "FP8MoEToGPU/Program/ProgramLowering.h"
 #include "FP8MoEToGPU/Quantize/QuantizeInstance.h"
@@ -80,6 +81,17 @@ protected:
       return compare(CmpIPredicate::slt, demand.size, demand.number);
     }
     llvm_unreachable("unknown kind of demand");
+  }
+
+  /// Whether columns of the result lie whole chunks apart.
+  Value areColumnsAligned() {
+    using Demand = SizeDemand<OpFoldResult>;
+    Value condition =
+        holds({sizes.outParallel, Demand::MultipleOf, kVectorBytes});
+    if (problem.jagged)
+      return condition;
+    return both(condition,
+                holds({sizes.outSegment, Demand::MultipleOf, kVectorBytes}));
   }
 
   SmallVector<OpFoldResult> addSizes(SmallVectorImpl<int64_t> &numbers) {

@@ -87,6 +87,8 @@ Value RescaledLaunch::launch(Value when) {
   Value applies = both(isCountable(allLines), when);
   if (problem.outputPadding > 1)
     applies = both(isCountable(HostSize(b, sizes.extent)), applies);
+  if (!lowering.getTarget().has(Feature::UnalignedVectors))
+    applies = both(areColumnsAligned(), applies);
   Value magnitudes = createClearedWorkspace(
       b, lowering, segments * HostSize(b, sizes.parallel), kMagnitudeAlignment,
       both(applies, isNeeded));

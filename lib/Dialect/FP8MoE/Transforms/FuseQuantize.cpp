@@ -151,7 +151,8 @@ static bool isAlongRows(const SingleQuantize &quantize) {
 }
 
 /// Fuses two quantizations, `earlier` the first in the program, if that is
-/// predicted to take less time; `explain`: says why otherwise.
+/// predicted to take less time on some card of the target, and no more on its
+/// own; `explain`: says why otherwise.
 static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
                      const TargetInfo &target, DominanceInfo &dominance,
                      bool explain) {

@@ -106,7 +106,7 @@ static void reportCandidates(TiledOpInterface op, const KernelProblem &problem,
   if (axes.size() > 1) {
     op->emitRemark("tiles for ")
         << target.chip
-        << ", both axes: " << describeTile(choice.getFirst().getTile()) << ", "
+        << ", both axes: " << describeAlternative(choice.getFirst()) << ", "
         << problem.explainChoice(op, target);
     return;
   }

@@ -29,11 +29,9 @@ struct HeldBothAxesCalibration {
   /// Part of a tile's time by which it is longer where all blocks had tiles of
   /// experts that end in the next round, and hold two tiles.
   Figure<double> cutExpertTime;
-  /// Part of the memory's peak, as drivers say it, that a kernel for each axis
-  /// reaches, in percent.
+  /// Part of the memory's peak that a kernel for each axis reaches between its
+  /// launches, in percent.
   Figure<int64_t> apartPercent;
-  /// Picoseconds of an element of columns whose pitch is no multiple of 16.
-  Figure<double> unalignedStoreTime;
 };
 
 /// Null for a chip without this kernel.

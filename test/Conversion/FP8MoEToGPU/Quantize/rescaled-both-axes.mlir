@@ -77,3 +77,32 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-SAME:      when(%[[RESCALES:[^)]*]])
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_rescaled_columns_
 // CHECK-SAME:      when(%[[RESCALES]])
+
+// -----
+
+// Columns that do not lie whole chunks apart would be stored byte by byte: where only the host knows, it asks, and a
+// kernel for each axis stands behind. (Accesses may begin anywhere on AMD.)
+
+#across = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @pitch(%x: tensor<?x4096xbf16>, %ends: tensor<8xi32>)
+      -> (tensor<?x4096xf8E4M3FN, #across>, tensor<?x4096xf8E4M3FN>, tensor<8x4096xf32>, tensor<?xf32>) {
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0, 1] rounding pow2
+        tiles [#fp8moe.rescaled_both_axes<threads = 256, chunks = 1, blocks = 4>,
+               #fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.two_pass<columns = 64, threads = 256>]>,
+                                 #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>]>]
+        : tensor<?x4096xbf16> -> tensor<?x4096xf8E4M3FN, #across>, tensor<?x4096xf8E4M3FN>, tensor<8x4096xf32>, tensor<?xf32>
+    return %q#0, %q#1, %s#0, %s#1
+        : tensor<?x4096xf8E4M3FN, #across>, tensor<?x4096xf8E4M3FN>, tensor<8x4096xf32>, tensor<?xf32>
+  }
+}
+
+// CHECK-LABEL: fp8moe_plan.program @pitch
+// CHECK:         %[[REST:.*]] = arith.remsi %{{.*}}, %c16 : index
+// CHECK:         %[[ARE_WHOLE:.*]] = arith.cmpi eq, %[[REST]], %c0 : index
+// CHECK:         %[[APPLIES:.*]] = arith.andi %[[ARE_WHOLE]], %{{.*}} : i1
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_rescaled_lines_{{.*}} when(%[[APPLIES]])
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_rescaled_columns_{{.*}} when(%[[APPLIES]])
+// CHECK:         %[[REMAINS:.*]] = arith.xori %[[APPLIES]], %true
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_two_pass_outer_transposing_{{.*}} when(%[[REMAINS]])
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_two_pass_inner_{{.*}} when(%[[REMAINS]])

@@ -73,7 +73,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @another_chips_tile(%a: tensor<?x?xbf16, #fp8moe.strided<[0, 1], align = 16>>, %b: tensor<?x?xbf16, #columns>)
       -> tensor<?x?xbf16> {
-    // expected-error-re@+1 {{has the tile mfma<rows = 128, columns = 128>, but on target sm_90a its layouts take {{[0-9]+}} tiles, such as wgmma<rows = 128, columns = 128, {{.*}}; use one of these or none; fp8moe-select-tiles{print-candidates} lists all}}
+    // expected-error-re@+1 {{has the tile mfma<rows = 128, columns = 128>, but on target sm_90a its layouts take {{[0-9]+}} tiles, such as wgmma<rows = 128, columns = 128, {{.*}}; use one of these or none, for which fp8moe-select-tiles{print-candidates} lists all}}
     %y = fp8moe.linear %a, %b tiles [#fp8moe.mfma<rows = 128, columns = 128>]
         : tensor<?x?xbf16, #fp8moe.strided<[0, 1], align = 16>>, tensor<?x?xbf16, #columns> -> tensor<?x?xbf16>
     return %y : tensor<?x?xbf16>

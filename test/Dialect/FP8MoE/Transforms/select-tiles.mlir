@@ -124,7 +124,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: func.func @many_experts
   func.func @many_experts(%w: tensor<64x1408x2048xbf16>)
       -> (tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>) {
-    // CHECK: along [1, 2] rounding pow2 tiles [#fp8moe.held_both_axes<row_stages = 12, tiles = 2> for multiprocessor_bandwidth up_to {{4[0-9]+}}, #fp8moe.per_axis<
+    // CHECK: along [1, 2] rounding pow2 tiles [#fp8moe.held_both_axes<row_stages = 12, tiles = 2> for multiprocessor_bandwidth up_to 37000, #fp8moe.per_axis<
     %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
         : tensor<64x1408x2048xbf16>
         -> tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>, tensor<64x2048xf32>, tensor<64x1408xf32>
@@ -135,11 +135,48 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: func.func @large_experts
   func.func @large_experts(%w: tensor<32x2880x2880xbf16>)
       -> (tensor<32x2880x2880xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<32x2880x2880xf8E4M3FN>) {
-    // CHECK: along [1, 2] rounding pow2 tiles [#fp8moe.held_both_axes<{{[^>]*}}> for multiprocessor_bandwidth up_to {{3[0-9]+}}, #fp8moe.rescaled_both_axes<{{[^>]*}}>, #fp8moe.per_axis<
+    // CHECK: along [1, 2] rounding pow2 tiles [#fp8moe.held_both_axes<{{[^>]*}}> for multiprocessor_bandwidth up_to 30000, #fp8moe.rescaled_both_axes<{{[^>]*}}>, #fp8moe.per_axis<
     %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
         : tensor<32x2880x2880xbf16>
         -> tensor<32x2880x2880xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<32x2880x2880xf8E4M3FN>, tensor<32x2880xf32>, tensor<32x2880xf32>
     return %q#0, %q#1 : tensor<32x2880x2880xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<32x2880x2880xf8E4M3FN>
+  }
+
+  // Of an unknown number of experts there are many.
+  // CHECK-LABEL: func.func @unknown_experts
+  func.func @unknown_experts(%w: tensor<?x1408x2048xbf16>)
+      -> (tensor<?x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<?x1408x2048xf8E4M3FN>) {
+    // CHECK: along [1, 2] rounding pow2 tiles [#fp8moe.held_both_axes<row_stages = 12, tiles = 2> for multiprocessor_bandwidth up_to {{(3[7-9]|4)[0-9]+}}, #fp8moe.per_axis<
+    %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
+        : tensor<?x1408x2048xbf16>
+        -> tensor<?x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<?x1408x2048xf8E4M3FN>, tensor<?x2048xf32>, tensor<?x1408xf32>
+    return %q#0, %q#1 : tensor<?x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<?x1408x2048xf8E4M3FN>
+  }
+
+  // Columns that do not lie whole chunks apart would be stored byte by byte.
+  // CHECK-LABEL: func.func @odd_experts
+  func.func @odd_experts(%w: tensor<64x1401x2048xbf16>)
+      -> (tensor<64x1401x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1401x2048xf8E4M3FN>) {
+    // CHECK: dynamic_quantize %{{.*}} along [1] rounding pow2 tiles [#fp8moe.single_pass_outer<
+    // CHECK: dynamic_quantize %{{.*}} along [2] rounding pow2 tiles [#fp8moe.register_resident<
+    %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
+        : tensor<64x1401x2048xbf16>
+        -> tensor<64x1401x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1401x2048xf8E4M3FN>, tensor<64x2048xf32>, tensor<64x1401xf32>
+    return %q#0, %q#1 : tensor<64x1401x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1401x2048xf8E4M3FN>
+  }
+
+  // A kernel for each axis, by name, stays that.
+  // CHECK-LABEL: func.func @each_axis_by_name
+  func.func @each_axis_by_name(%w: tensor<64x1408x2048xbf16>)
+      -> (tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>) {
+    // CHECK: dynamic_quantize %{{.*}} along [1] rounding pow2 tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
+    // CHECK: dynamic_quantize %{{.*}} along [2] rounding pow2 tiles [#fp8moe.two_pass<columns = 4, threads = 128>]
+    %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
+        tiles [#fp8moe.per_axis<[#fp8moe.choice<[#fp8moe.two_pass<columns = 64, threads = 256>]>,
+                                 #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128>]>]>]
+        : tensor<64x1408x2048xbf16>
+        -> tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>, tensor<64x2048xf32>, tensor<64x1408xf32>
+    return %q#0, %q#1 : tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>
   }
 
   // What is asked for by name is for every card.

@@ -245,19 +245,19 @@ def FP8MoE_RangeAttr : FP8MoE_Attr<"Range", "range"> {
     * `group_bytes`: bytes of the input that have these elements in them: the mean length
       times the bytes across it.
     * `multiprocessor_bandwidth`: megabytes per second that the memory of the card has for
-      each multiprocessor, at its peak.
+      each multiprocessor at its peak, as its driver says, rounded down.
 
     Bounds are numbers. Those of bytes may be in `percent of l2`: of the L2 cache of the
     card that runs the program, so that one artifact serves several.
 
-    Only ranges of lengths take together what no other kernel takes. Behind another one
-    stands something else that takes everything.
+    Only ranges of lengths take together what no other kernel takes. Behind one of bytes
+    or of cards stands something else that takes everything.
 
     Examples: `#fp8moe.range<mean_length above 256 up_to 4096>`,
     `#fp8moe.range<mean_length up_to 256>`, `#fp8moe.range<mean_length above 4096>`,
     `#fp8moe.range<group_bytes up_to 50 percent of l2>`,
     `#fp8moe.range<group_bytes up_to 31457280>`,
-    `#fp8moe.range<multiprocessor_bandwidth up_to 38700>`
+    `#fp8moe.range<multiprocessor_bandwidth up_to 37000>`
   }];
   let parameters = (ins EnumParameter<FP8MoE_Quantity>:$quantity,
     DefaultValuedParameter<"int64_t", "0">:$above,

@@ -178,8 +178,8 @@ def FuseQuantize : InterfacePass<"fp8moe-fuse-quantize", "::mlir::FunctionOpInte
       `quantize` with the same groups `jagged_dynamic_quantize`. Other users of the scales
       read those of the fused operation.
     - Quantizations along two axes become one with two, when the cost model predicts
-      less time: when the target reads the tensor once for both. A jagged one stays
-      first.
+      less time on some card of the target, and no more on its own: when the tensor is
+      read once for both. A jagged one stays first.
     - MX quantizations along two axes become one, where a kernel of the target reads the
       tensor once for both.
     - Copies that pad the groups of jagged data go away when nobody reads it packed and

@@ -60,7 +60,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-SAME:      cooperative
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_single_pass_outer_
 
-// Experts that lie apart must do so by whole chunks.
+// Experts that lie apart must do so by whole chunks, and columns of the result do.
 // CHECK-LABEL: fp8moe_plan.program @gaps
 // CHECK:         %[[STRIDE:.*]] = fp8moe_plan.stride %{{.*}}, 0
 // CHECK:         %[[REST:.*]] = arith.remsi %[[STRIDE]], %c8 : index

@@ -36,12 +36,12 @@ private:
 };
 } // namespace
 
-/// What copies of lines ask for, that lines and tiles are counted in 32 bits,
-/// and that an expert has no more tiles than there are blocks, which wait for
-/// all of them.
+/// What copies of lines ask for, that columns are stored in chunks, that lines
+/// and tiles are counted in 32 bits, and that an expert has no more tiles than
+/// there are blocks, which wait for all of them.
 Value HeldBothAxesLaunch::createCondition(Value when) {
   constexpr int64_t kAlignment = nvidia::kTensorMapAddressAlignment;
-  Value condition = when;
+  Value condition = both(areColumnsAligned(), when);
   for (Value buffer : {buffers.input, along.buffers.output})
     condition = both(condition, plan::AlignedOp::create(b, buffer, kAlignment));
   // Pitches are known to be multiples; experts may lie anywhere.
