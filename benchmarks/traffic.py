@@ -43,10 +43,9 @@ class Traffic:
 
 
 def launch(name, run):
-    """Runs a contender, once such that `count`, in the process above, finds its kernels."""
+    """Runs a contender, which has run before, such that `count`, in the process above, finds its kernels."""
     import torch
 
-    run()
     torch.cuda.synchronize()
     with torch.cuda.nvtx.range(f"{BEGIN}{name}{END}"), profiled():
         run()
@@ -88,11 +87,12 @@ def count(command):
 def parse(text):
     """What ncu printed as CSV, behind messages of its own: a line of names, one of units, and each kernel."""
     start = text.find('"ID",')
-    names, units, *kernels = csv.reader(io.StringIO(text[start:])) if start >= 0 else ([], [])
-    places = {}
-    for field, metric in METRICS.items() if names else ():
-        places[field] = names.index(metric) if metric in names else -1
-        if places[field] < 0 or units[places[field]] != "byte":
+    if start < 0:
+        return {}
+    names, units, *kernels = csv.reader(io.StringIO(text[start:]))
+    unit_of = dict(zip(names, units))
+    for metric in METRICS.values():
+        if unit_of.get(metric) != "byte":
             raise SystemExit(f"error: ncu was asked for bytes of {metric}, and printed none")
     found = {}
     for kernel in kernels:
@@ -100,9 +100,10 @@ def parse(text):
         if not contenders:
             continue
         traffic = found.setdefault(contenders[0], Traffic())
-        for field, place in places.items():
-            cell = kernel[place] if len(kernel) == len(names) else ""
+        cells = dict(zip(names, kernel)) if len(kernel) == len(names) else {}
+        for field, metric in METRICS.items():
+            cell = cells.get(metric, "")
             if not re.fullmatch(r"[\d,]+(\.\d+)?", cell):
-                raise SystemExit(f"error: ncu counted '{cell}' as {METRICS[field]} of {contenders[0]}, which is no number")
+                raise SystemExit(f"error: ncu counted '{cell}' as {metric} of {contenders[0]}, which is no number")
             setattr(traffic, field, getattr(traffic, field) + float(cell.replace(",", "")))
     return found

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -40,14 +41,25 @@ std::array<QuantizeWork, 2> createExperts(int64_t experts, int64_t lines,
   return {columns, rows};
 }
 
-/// Those of `method` among the alternatives; null if there are none.
-const BothAxesAlternative *
-findAlternative(ArrayRef<BothAxesAlternative> alternatives,
-                QuantizeMethod method) {
-  for (const BothAxesAlternative &alternative : alternatives)
+SmallVector<BothAxesAlternative> getAlternatives(ArrayRef<QuantizeWork> works,
+                                                 const TargetInfo &target) {
+  static MLIRContext context;
+  context.loadDialect<FP8MoEDialect>();
+  return getBothAxesAlternatives(&context, works, target);
+}
+
+/// The alternative of `method`, if there is one.
+std::optional<BothAxesAlternative> findAlternative(QuantizeMethod method,
+                                                   ArrayRef<QuantizeWork> works,
+                                                   const TargetInfo &target) {
+  for (BothAxesAlternative &alternative : getAlternatives(works, target))
     if (alternative.tiles.front().config.method == method)
-      return &alternative;
-  return nullptr;
+      return std::move(alternative);
+  return std::nullopt;
+}
+std::optional<BothAxesAlternative> findHeld(ArrayRef<QuantizeWork> works,
+                                            const TargetInfo &target) {
+  return findAlternative(QuantizeMethod::HeldBothAxes, works, target);
 }
 
 /// In microseconds on one NVIDIA H100, 2026-11-26.
@@ -57,8 +69,6 @@ struct MeasuredExperts {
 };
 
 TEST(WeightsBothAxesTest, RescaledWeightsAreNearTheMeasured) {
-  static MLIRContext context;
-  context.loadDialect<FP8MoEDialect>();
   const TargetInfo &h100 = lookupCard("h100")->info;
   for (auto [experts, lines, width, time] :
        {MeasuredExperts{16, 8192, 5120, 1175},
@@ -66,10 +76,8 @@ TEST(WeightsBothAxesTest, RescaledWeightsAreNearTheMeasured) {
         MeasuredExperts{128, 1408, 2048, 658},
         MeasuredExperts{1, 8192, 5120, 88}}) {
     auto works = createExperts(experts, lines, width);
-    SmallVector<BothAxesAlternative> alternatives =
-        getBothAxesAlternatives(&context, works, h100);
-    const BothAxesAlternative *rescaled =
-        findAlternative(alternatives, QuantizeMethod::RescaledBothAxes);
+    std::optional<BothAxesAlternative> rescaled =
+        findAlternative(QuantizeMethod::RescaledBothAxes, works, h100);
     ASSERT_TRUE(rescaled);
     ASSERT_EQ(rescaled->tiles.size(), 1u);
     EXPECT_FALSE(rescaled->range);
@@ -78,20 +86,17 @@ TEST(WeightsBothAxesTest, RescaledWeightsAreNearTheMeasured) {
     // Other scales round differently, and a row must be whole chunks.
     auto others = works;
     others[0].powerOfTwo = others[1].powerOfTwo = false;
-    EXPECT_TRUE(getBothAxesAlternatives(&context, others, h100).empty());
+    EXPECT_TRUE(getAlternatives(others, h100).empty());
     others = works;
     others[0].columns = others[1].rows = width - 8;
-    EXPECT_TRUE(getBothAxesAlternatives(&context, others, h100).empty());
+    EXPECT_TRUE(getAlternatives(others, h100).empty());
   }
 }
 
 TEST(WeightsBothAxesTest, HeldWeightsAreNearTheMeasured) {
-  static MLIRContext context;
-  context.loadDialect<FP8MoEDialect>();
   const TargetInfo &h100 = lookupCard("h100")->info;
   auto find = [&](int64_t experts, int64_t lines, int64_t width) {
-    return getBothAxesAlternatives(&context,
-                                   createExperts(experts, lines, width), h100);
+    return findHeld(createExperts(experts, lines, width), h100);
   };
   for (auto [experts, lines, width, time] :
        {MeasuredExperts{64, 1408, 2048, 289},
@@ -100,9 +105,7 @@ TEST(WeightsBothAxesTest, HeldWeightsAreNearTheMeasured) {
         MeasuredExperts{32, 2880, 2880, 463},
         MeasuredExperts{8, 4096, 2048, 114},
         MeasuredExperts{8, 1408, 2048, 54}}) {
-    SmallVector<BothAxesAlternative> alternatives = find(experts, lines, width);
-    const BothAxesAlternative *held =
-        findAlternative(alternatives, QuantizeMethod::HeldBothAxes);
+    std::optional<BothAxesAlternative> held = find(experts, lines, width);
     ASSERT_TRUE(held);
     EXPECT_TRUE(held->isWorthwhile);
     EXPECT_NEAR(held->tiles[0].cost.time / 1e6, time, 0.2 * time)
@@ -119,21 +122,15 @@ TEST(WeightsBothAxesTest, HeldWeightsAreNearTheMeasured) {
     EXPECT_LE(tile.getThreads(), 1024);
   }
   // Rows of which shared memory holds no two tiles.
-  EXPECT_FALSE(
-      findAlternative(find(64, 2048, 4096), QuantizeMethod::HeldBothAxes));
+  EXPECT_FALSE(find(64, 2048, 4096));
   // Few experts are quantized faster in launches of their own.
-  auto few = find(1, 768, 768);
-  EXPECT_FALSE(
-      findAlternative(few, QuantizeMethod::HeldBothAxes)->isWorthwhile);
+  EXPECT_FALSE(find(1, 768, 768)->isWorthwhile);
   // Blocks hold experts that have no more tiles than there are blocks.
-  EXPECT_FALSE(
-      findAlternative(find(8, 8192, 2048), QuantizeMethod::HeldBothAxes));
+  EXPECT_FALSE(find(8, 8192, 2048));
   // Where nobody knows how long they are, the lengths that are worthwhile.
   for (bool areMany : {false, true}) {
-    SmallVector<BothAxesAlternative> alternatives =
+    std::optional<BothAxesAlternative> held =
         find(areMany ? 64 : 1, ShapedType::kDynamic, 2048);
-    const BothAxesAlternative *held =
-        findAlternative(alternatives, QuantizeMethod::HeldBothAxes);
     ASSERT_TRUE(held);
     EXPECT_EQ(held->isWorthwhile, areMany);
     if (areMany) {
@@ -145,15 +142,12 @@ TEST(WeightsBothAxesTest, HeldWeightsAreNearTheMeasured) {
   // Experts that do not begin at whole chunks.
   auto works = createExperts(64, 1408, 2048);
   works[0].inputSegmentStride = works[1].inputSegmentStride = 1408 * 2048 + 4;
-  EXPECT_FALSE(findAlternative(getBothAxesAlternatives(&context, works, h100),
-                               QuantizeMethod::HeldBothAxes));
+  EXPECT_FALSE(findHeld(works, h100));
 }
 
 /// Where multiprocessors are the limit a kernel for each axis is faster, as it
 /// was measured on one NVIDIA H200, 2026-11-28; on an H100 it never was.
 TEST(WeightsBothAxesTest, HeldWeightsAreForCardsWithSlowerMemory) {
-  static MLIRContext context;
-  context.loadDialect<FP8MoEDialect>();
   const TargetInfo &target = *lookupTarget("sm_90a"),
                    &h100 = lookupCard("h100")->info,
                    &h200 = lookupCard("h200")->info;
@@ -167,10 +161,7 @@ TEST(WeightsBothAxesTest, HeldWeightsAreForCardsWithSlowerMemory) {
                {8, 4096, 2048, 95, 100, 102},   {16, 1408, 2048, 72, 74, 75}};
   for (auto [experts, lines, width, held, rescaled, apart] : cases) {
     auto works = createExperts(experts, lines, width);
-    SmallVector<BothAxesAlternative> alternatives =
-        getBothAxesAlternatives(&context, works, target);
-    const BothAxesAlternative *alternative =
-        findAlternative(alternatives, QuantizeMethod::HeldBothAxes);
+    std::optional<BothAxesAlternative> alternative = findHeld(works, target);
     ASSERT_TRUE(alternative);
     EXPECT_TRUE(alternative->isWorthwhile);
     EXPECT_NEAR(alternative->tiles[0].cost.time / 1e6, held, 0.1 * held)
@@ -183,11 +174,8 @@ TEST(WeightsBothAxesTest, HeldWeightsAreForCardsWithSlowerMemory) {
   }
   // So many lines need more multiprocessors than an H100 PCIe has, and so few
   // experts are worthwhile on no other card.
-  auto works = createExperts(1, 4096, 1024);
-  SmallVector<BothAxesAlternative> alternatives =
-      getBothAxesAlternatives(&context, works, target);
-  const BothAxesAlternative *alternative =
-      findAlternative(alternatives, QuantizeMethod::HeldBothAxes);
+  std::optional<BothAxesAlternative> alternative =
+      findHeld(createExperts(1, 4096, 1024), target);
   ASSERT_TRUE(alternative);
   EXPECT_FALSE(alternative->isWorthwhile);
 }
@@ -195,14 +183,10 @@ TEST(WeightsBothAxesTest, HeldWeightsAreForCardsWithSlowerMemory) {
 /// Columns that do not lie whole chunks apart would be stored byte by byte,
 /// unless accesses may begin anywhere.
 TEST(WeightsBothAxesTest, ColumnsLieWholeChunksApart) {
-  static MLIRContext context;
-  context.loadDialect<FP8MoEDialect>();
   for (const TargetInfo &target : knownTargets())
     for (int64_t lines : {1408, 1400, 1401}) {
-      SmallVector<BothAxesAlternative> alternatives = getBothAxesAlternatives(
-          &context, createExperts(64, lines, 2048), target);
       bool takesAll = target.has(Feature::UnalignedVectors);
-      EXPECT_EQ(alternatives.empty(),
+      EXPECT_EQ(getAlternatives(createExperts(64, lines, 2048), target).empty(),
                 !target.isGPU() || (!takesAll && lines % 16 != 0))
           << target.chip.str() << ", " << lines << " lines";
     }

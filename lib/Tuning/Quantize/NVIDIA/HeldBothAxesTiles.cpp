@@ -22,6 +22,9 @@
 #include "fp8moe/Target/Cards.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 
+#include <cmath>
+#include <limits>
+
 namespace mlir::fp8moe {
 const KernelFamily &getRescaledBothAxesFamily();
 } // namespace mlir::fp8moe
@@ -87,6 +90,10 @@ static std::optional<HeldBothAxesTile> getTile(int64_t columns,
     }
   }
   return std::nullopt;
+}
+
+static int64_t getLaunchTime(const TargetInfo &target) {
+  return kLaunches * estimateTraffic(0, target).time;
 }
 
 /// Picoseconds that multiprocessors take, whatever memory does.
@@ -156,8 +163,7 @@ HeldBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
   result.latencyTime = static_cast<int64_t>(std::min<double>(
       getMultiprocessorTime(*tile, columns, target, *calibration),
       kMostModelledBytes));
-  result.cost.time = kLaunches * estimateTraffic(0, target).time +
-                     *calibration->fillTime +
+  result.cost.time = getLaunchTime(target) + *calibration->fillTime +
                      std::max(result.trafficTime, result.latencyTime);
   return {result};
 }
@@ -173,7 +179,7 @@ RangeAttr HeldBothAxesFamily::getRange(MLIRContext *context,
   const HeldBothAxesCalibration &calibration =
       *getHeldBothAxesCalibration(target.chip);
   QuantizeWork columns = withNominalSizes(works[0]);
-  double launches = kLaunches * estimateTraffic(0, target).time;
+  double launches = getLaunchTime(target);
   // Of an unknown number of experts there are many.
   double fill =
       ShapedType::isDynamic(works[0].segments) ? 0 : *calibration.fillTime;
@@ -207,13 +213,12 @@ RangeAttr HeldBothAxesFamily::getRange(MLIRContext *context,
 bool HeldBothAxesFamily::isWorthwhileOn(const TargetInfo &card,
                                         ArrayRef<QuantizeWork> works) const {
   // A card of fewer multiprocessors holds fewer lines.
-  if (getTiles(works, card).empty() ||
-      !BothAxesFamily::isWorthwhile(works, card))
+  SmallVector<QuantizeTileCost> tiles = getTiles(works, card);
+  if (tiles.empty() || !BothAxesFamily::isWorthwhile(works, card))
     return false;
   SmallVector<QuantizeTileCost> rescaled =
       cast<BothAxesFamily>(getRescaledBothAxesFamily()).getTiles(works, card);
-  return rescaled.empty() ||
-         getTiles(works, card).front().cost < rescaled.front().cost;
+  return rescaled.empty() || tiles.front().cost < rescaled.front().cost;
 }
 
 /// On any card of the chip: the range says on which.
