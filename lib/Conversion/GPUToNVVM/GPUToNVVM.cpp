@@ -28,9 +28,7 @@ static constexpr int64_t kPauseNanoseconds = 250;
 namespace {
 class NVVMTargetHooks final : public TargetHooks {
 public:
-  explicit NVVMTargetHooks(const TargetInfo &target) : target(target) {}
-
-  int64_t getSubgroupSize() const override { return target.warpSize; }
+  using TargetHooks::TargetHooks;
 
   void annotateKernel(gpu::GPUFuncOp kernel) const override {
     // Without a number of blocks, ptxas saves registers for more of them, even
@@ -127,10 +125,6 @@ public:
                                    NVVM::PermuteMode::DEFAULT);
   }
 
-  bool hasUnalignedVectors() const override {
-    return target.has(Feature::UnalignedVectors);
-  }
-
   // ptxas finds out by itself what is uniform.
   bool hasScalarRegisters() const override { return false; }
   bool hasPackedBF16Products() const override { return true; }
@@ -181,8 +175,6 @@ private:
   static Value createAllLanes(ImplicitLocOpBuilder &b) {
     return arith::ConstantIntOp::create(b, b.getI32Type(), -1);
   }
-
-  const TargetInfo &target;
 };
 } // namespace
 

@@ -22,9 +22,7 @@ using namespace mlir::fp8moe;
 namespace {
 class ROCDLTargetHooks final : public TargetHooks {
 public:
-  explicit ROCDLTargetHooks(const TargetInfo &target) : target(target) {}
-
-  int64_t getSubgroupSize() const override { return target.warpSize; }
+  using TargetHooks::TargetHooks;
 
   /// known_block_size already says all.
   void annotateKernel(gpu::GPUFuncOp kernel) const override {}
@@ -126,9 +124,6 @@ public:
         .getResult(0);
   }
 
-  bool hasUnalignedVectors() const override {
-    return target.has(Feature::UnalignedVectors);
-  }
   bool hasScalarRegisters() const override { return true; }
 
   // gfx942 and gfx950 have no product of bf16 but a matrix's.
@@ -286,8 +281,6 @@ private:
     return ROCDL::CvtPkBf8F32Op::create(b, b.getI32Type(), first, second, word,
                                         upperHalf);
   }
-
-  const TargetInfo &target;
 };
 } // namespace
 

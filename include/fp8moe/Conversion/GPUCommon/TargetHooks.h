@@ -16,6 +16,8 @@
 #ifndef FP8MOE_CONVERSION_GPUCOMMON_TARGETHOOKS_H
 #define FP8MOE_CONVERSION_GPUCOMMON_TARGETHOOKS_H
 
+#include "fp8moe/Target/TargetInfo.h"
+
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -37,10 +39,12 @@ enum class FP8Products {
 
 class TargetHooks {
 public:
+  /// `target` must outlive the hooks.
+  explicit TargetHooks(const TargetInfo &target) : target(target) {}
   virtual ~TargetHooks() = default;
 
   /// Threads that a shuffle reaches: a warp or a wavefront.
-  virtual int64_t getSubgroupSize() const = 0;
+  int64_t getSubgroupSize() const { return target.warpSize; }
 
   /// Adds what the vendor's compiler should know about a kernel.
   virtual void annotateKernel(gpu::GPUFuncOp kernel) const = 0;
@@ -97,7 +101,9 @@ public:
                                    Value high, Value selector) const = 0;
 
   /// Whether accesses of 16 bytes to global memory may begin at any element.
-  virtual bool hasUnalignedVectors() const = 0;
+  bool hasUnalignedVectors() const {
+    return target.has(Feature::UnalignedVectors);
+  }
 
   /// Whether numbers that all lanes have in common are computed once for the
   /// subgroup. Then lanes best count in 32 bits from an origin that they share.
@@ -149,6 +155,9 @@ public:
   /// the threads of a block, and all threads of the device.
   virtual StringRef getBlockScope() const = 0;
   virtual StringRef getDeviceScope() const = 0;
+
+protected:
+  const TargetInfo &target;
 };
 
 } // namespace mlir::fp8moe
