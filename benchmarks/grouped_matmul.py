@@ -479,9 +479,9 @@ def measure_power(contenders, seconds):
 def show_power(problem, readings):
     """A table of its own."""
     flops = problem.flops()
-    print("\n| alone | TFLOP/s | W | MHz | pJ/FLOP |\n|---|---|---|---|---|")
+    print("\n| alone | TFLOP/s | busy | W | MHz | pJ/FLOP |\n|---|---|---|---|---|---|")
     for name, reading in readings.items():
-        speed = f"{flops / reading.us / 1e6:.0f} | {reading.watts:.0f} | {reading.mhz:.0f}"
+        speed = f"{flops / reading.us / 1e6:.0f} | {reading.busy:.1%} | {reading.watts:.0f} | {reading.mhz:.0f}"
         print(f"| {problem.mode} {name} | {speed} | {reading.pj_per_flop(flops):.3f} |", flush=True)
     print(flush=True)
 

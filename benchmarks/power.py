@@ -12,33 +12,61 @@ Under load a large matmul runs at the limit of power, so energy is what decides 
 limit pushed it. timing.sustained_us measures contenders beside each other instead, at the clock of their mixture.
 
 Power and clocks are NVML's (`pip install nvidia-ml-py`). The driver renews its counter of energy some ten times a
-second, so it is read when it has just changed.
+second, so it is read when it has just changed. A reading may take longer than a block of launches, so launches are
+queued for a longer time than that; what part of the time the GPU computed says whether that was enough.
 """
 
 import dataclasses
+import math
 import time
 
 import torch
-from timing import estimate_ms, make_block
+from timing import estimate_ms, events_ms, make_block
 
 # Load before the measurement: the limit acts after some tenths of a second.
 SETTLE_S = 0.3
-# Blocks queued ahead, so that the GPU never waits for the host.
-AHEAD = 3
+# What is queued before the host reads a counter: longer than any reading was seen to take.
+AHEAD_S = 0.25
 # Least readings of the counter, so that the time between them is known well enough.
 LEAST_READINGS = 6
 
 
 @dataclasses.dataclass
 class Reading:
-    """Of one contender: microseconds a launch, watts, MHz of the multiprocessors."""
+    """Of one contender: microseconds a launch, watts, MHz of the multiprocessors, and the part of the time for which the
+    GPU did not wait for the host."""
 
     us: float
     watts: float
     mhz: float
+    busy: float
 
     def pj_per_flop(self, flops):
         return self.watts * self.us * 1e6 / flops
+
+
+class Queue:
+    """Blocks of the same launches, of which those of the next AHEAD_S are always queued."""
+
+    def __init__(self, functions):
+        launch_ms = estimate_ms(functions)
+        self.block = make_block(functions, launch_ms)
+        self.ahead = max(1, math.ceil(1e3 * AHEAD_S / (launch_ms * self.block.launches)))
+        self.pairs = []
+        self.done = 0
+
+    def fill(self):
+        while self.done < len(self.pairs) and self.pairs[self.done][1].query():
+            self.done += 1
+        while len(self.pairs) < self.done + self.ahead:
+            self.pairs.append(events_ms(self.block.run))
+
+    def timed(self, first, last):
+        """Microseconds a launch of these blocks, and the part of the time for which the GPU computed."""
+        pairs = self.pairs[first : last + 1]
+        passed = pairs[0][0].elapsed_time(pairs[-1][1])
+        computed = sum(begin.elapsed_time(end) for begin, end in pairs)
+        return 1e3 * passed / len(pairs) / self.block.launches, computed / passed
 
 
 class Meter:
@@ -62,29 +90,26 @@ class Meter:
 
     def measure(self, functions, seconds):
         """Launches `functions` in turn for at least so many seconds after SETTLE_S."""
-        block = make_block(functions, estimate_ms(functions))
-        events, clocks, changes = [], [], []
-        begin = time.perf_counter()
-        settled = 0
-        energy = self.joules()
-        while time.perf_counter() < begin + SETTLE_S + seconds or len(changes) < LEAST_READINGS:
-            block.run()
-            event = torch.cuda.Event(enable_timing=True)
-            event.record()
-            events.append(event)
-            if len(events) > AHEAD:
-                events[-1 - AHEAD].synchronize()
-            # What was renewed unnoticed would count as if it were new.
-            now = self.joules()
-            is_renewed, energy = now != energy, now
-            if time.perf_counter() < begin + SETTLE_S:
-                settled = len(events) - 1
-                continue
-            clocks.append(self.mhz())
-            if is_renewed:
-                changes.append((time.perf_counter(), now))
+        queue = Queue(functions)
+        self.load(queue, SETTLE_S)
+        first = queue.done
+        clocks, changes = self.load(queue, seconds, LEAST_READINGS)
+        last = queue.done
         torch.cuda.synchronize()
+        us, busy = queue.timed(first, last)
         (first_s, first_j), (last_s, last_j) = changes[0], changes[-1]
-        blocks = len(events) - 1 - settled
-        us = 1e3 * events[settled].elapsed_time(events[-1]) / blocks / block.launches
-        return Reading(us, (last_j - first_j) / (last_s - first_s), sorted(clocks)[len(clocks) // 2])
+        return Reading(us, (last_j - first_j) / (last_s - first_s), sorted(clocks)[len(clocks) // 2], busy)
+
+    def load(self, queue, seconds, least_changes=0):
+        """For so many seconds and changes of the energy: all clocks, and when the energy was renewed to what."""
+        clocks, changes = [], []
+        end = time.perf_counter() + seconds
+        energy = self.joules()
+        while time.perf_counter() < end or len(changes) < least_changes:
+            queue.fill()
+            clocks.append(self.mhz())
+            now = self.joules()
+            if now != energy:
+                changes.append((time.perf_counter(), now))
+            energy = now
+        return clocks, changes
