@@ -237,6 +237,9 @@ def main():
     parser.add_argument(
         "--shape", action="append", type=read_shape, help="TOKENS,WIDTH,GROUPS: kernels of jagged groups, instead of all cases; repeatable"
     )
+    parser.add_argument(
+        "--more-tokens", type=int, default=0, metavar="N", help="tokens of each case that has any, more than it says: 1 makes pitches of columns odd"
+    )
     parser.add_argument("--rounds", type=int, default=9, help="timings of each contender (default: 9); 0 only checks the results, once")
     parser.add_argument("--seed", type=int, default=0, help="of inputs and groups (default: 0)")
     parser.add_argument("--peers", default="torchao,torch.compile", help="default: torchao,torch.compile")
@@ -245,7 +248,7 @@ def main():
     parser.add_argument("--plot", help="save a plot here (needs matplotlib)")
     options = parser.parse_args()
     listed = cases_of(options.shape) if options.shape else all_cases()
-    cases = [case for case in listed if any(name in case.kernel for name in options.only.split(","))]
+    cases = [case.with_more(options.more_tokens) for case in listed if any(name in case.kernel for name in options.only.split(","))]
     if not cases:
         parser.error(f"no kernel has any of '{options.only}' in its name")
     if options.ir:

@@ -85,6 +85,10 @@ class Case:
     def __init__(self, kernel, tokens, sizes, groups=None, kind="cuts"):
         self.kernel, self.tokens, self.sizes, self.groups, self.kind = kernel, tokens, sizes, groups, kind
 
+    def with_more(self, tokens):
+        more = self.tokens and self.tokens + tokens
+        return Case(self.kernel, more, self.sizes, self.groups, self.kind)
+
     @property
     def program(self):
         return "_".join([self.kernel, *map(str, self.sizes)] + ([f"E{self.groups}"] if self.groups else []))

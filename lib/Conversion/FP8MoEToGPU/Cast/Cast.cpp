@@ -9,6 +9,7 @@
 #include "fp8moe/Conversion/FP8MoEToGPU/Cast/Cast.h"
 
 #include "FP8MoEToGPU/Cast/CastFactors.h"
+#include "FP8MoEToGPU/Common/ShiftedLines.h"
 #include "FP8MoEToGPU/Common/TransposeTile.h"
 
 using namespace mlir;
@@ -293,21 +294,34 @@ void CastBuilder::storeAcross(const SegmentTile &tile, ArrayRef<Value> chunks) {
   b.createBarrier();
   if (problem.hasBlocks())
     factors.fillTable(tile);
-  transposed->transpose(
-      b.i64(0), packAcross(b, chunks, b.getI8Type()),
-      [&](Value row, Value, Value bytes) {
-        Value other = b.add(across.first, row);
-        b.createIf(across.contains(b, other), [&] {
-          SmallVector<Value> ofPosition(shared);
-          if (problem.hasBlocks())
-            ofPosition =
-                factors.loadFromTable(toRows, firstInTile, row, getPart());
-          else if (!problem.isToFP8() && !areShared)
-            ofPosition = factors.load(tile, toRows, first, other, getPart());
-          storePart(tile, first, other, b.unpackWords(bytes), ofPosition);
-        });
-      },
-      getPart());
+  transposed->write(b.i64(0), packAcross(b, chunks, b.getI8Type()));
+  auto storeChunks = [&] {
+    transposed->forEachChunk(
+        b.i64(0),
+        [&](Value row, Value, Value bytes) {
+          Value other = b.add(across.first, row);
+          b.createIf(across.contains(b, other), [&] {
+            SmallVector<Value> ofPosition(shared);
+            if (problem.hasBlocks())
+              ofPosition =
+                  factors.loadFromTable(toRows, firstInTile, row, getPart());
+            else if (!problem.isToFP8() && !areShared)
+              ofPosition = factors.load(tile, toRows, first, other, getPart());
+            storePart(tile, first, other, b.unpackWords(bytes), ofPosition);
+          });
+        },
+        getPart());
+  };
+  if (!problem.isToFP8())
+    return storeChunks();
+  auto loadChunk = [&](Value row, Value number) {
+    return transposed->loadChunk(b.i64(0), row, number);
+  };
+  storeChunksOrShifted(b,
+                       {getOutputPlane(tile), across, along,
+                        transposed->getRows(), TransposeTile::kRowBytes,
+                        /*moreBytes=*/0, loadChunk},
+                       storeChunks);
 }
 
 void CastBuilder::convertTile(const SegmentTile &tile) {

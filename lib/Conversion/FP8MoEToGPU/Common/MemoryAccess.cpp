@@ -31,6 +31,8 @@ Value fp8moe::createVectorizable(KernelBuilder &b, Value pointer,
   return vectorizable;
 }
 
+bool Plane::isContiguous() const { return matchPattern(vectorStride, m_One()); }
+
 /// createElementPointer of a whole chunk.
 static Value createChunkPointer(KernelBuilder &b, const Plane &plane,
                                 Value index, Value other) {

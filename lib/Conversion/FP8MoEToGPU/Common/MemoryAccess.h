@@ -42,6 +42,8 @@ struct Plane {
   bool savesRegisters = false;
 
   bool isUnaligned() const { return vectorAlignment < kVectorBytes; }
+  /// Whether elements along i are known to follow each other.
+  bool isContiguous() const;
 
   int64_t getChunk() const { return kVectorBytes / elementBytes; }
 };

@@ -105,14 +105,21 @@ Value TransposeTile::loadChunk(Value buffer, Value row, Value chunk,
 }
 
 void TransposeTile::transpose(Value buffer, ArrayRef<Value> words,
-                              function_ref<void(Value, Value, Value)> consume,
-                              int64_t chunkBytes) {
+                              Consume consume, int64_t chunkBytes) {
+  write(buffer, words);
+  forEachChunk(buffer, consume, chunkBytes);
+}
+
+void TransposeTile::write(Value buffer, ArrayRef<Value> words) {
   Value address =
       getAddress(buffer, getWriteRow(), getWriteWord(), getRowGroup());
   for (auto [row, word] : llvm::enumerate(words))
     b.store(word, b.offsetBytes(address, row * kRowBytes), kWordBytes);
   b.createBarrier();
+}
 
+void TransposeTile::forEachChunk(Value buffer, Consume consume,
+                                 int64_t chunkBytes) {
   int64_t chunksPerRow = kRowBytes / chunkBytes;
   int64_t chunks = getRows() * chunksPerRow;
   for (int64_t first = 0; first < chunks; first += b.getNumThreads()) {

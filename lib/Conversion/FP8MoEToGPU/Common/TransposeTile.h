@@ -50,15 +50,20 @@ public:
   /// The word of the first thread of the subgroup, which is its least.
   Value getFirstWriteWord();
 
+  using Consume = function_ref<void(Value row, Value chunk, Value words)>;
+
   /// Writes the thread's words to a buffer (numbered from 0), waits for the
   /// block, and calls `consume` with the chunks of the tile that this thread
-  /// reads, by row and chunk within the row. A chunk has 16 bytes or, for
-  /// threads that make more bytes of them, 8 or 4. A block that alternates
-  /// between two buffers needs no other barrier.
-  void
-  transpose(Value buffer, ArrayRef<Value> words,
-            function_ref<void(Value row, Value chunk, Value words)> consume,
-            int64_t chunkBytes = kChunkBytes);
+  /// reads. A block that alternates between two buffers needs no other barrier.
+  void transpose(Value buffer, ArrayRef<Value> words, Consume consume,
+                 int64_t chunkBytes = kChunkBytes);
+
+  /// Only writes and waits.
+  void write(Value buffer, ArrayRef<Value> words);
+  /// The chunks that this thread reads, by row and chunk within the row. They
+  /// have 16 bytes or, for threads that make more bytes of them, 8 or 4.
+  void forEachChunk(Value buffer, Consume consume,
+                    int64_t chunkBytes = kChunkBytes);
 
   /// The bytes of chunk `chunk` of a row of a buffer, once it was written.
   Value loadChunk(Value buffer, Value row, Value chunk,

@@ -9,6 +9,7 @@
 #include "fp8moe/Conversion/FP8MoEToGPU/Copy/Relayout.h"
 #include "FP8MoEToGPU/Common/MemoryAccess.h"
 #include "FP8MoEToGPU/Common/SegmentBounds.h"
+#include "FP8MoEToGPU/Common/ShiftedLines.h"
 #include "FP8MoEToGPU/Common/TransposeTile.h"
 
 using namespace mlir;
@@ -251,15 +252,27 @@ void RelayoutBuilder::buildTiles() {
     // Threads may still read the block's previous tile.
     b.createBarrier();
     Plane target = getPlane(true, offset.output, outDim, inDim);
-    tile.transpose(
-        b.i64(0), words, [&](Value row, Value chunkInRow, Value words) {
-          Value other = b.add(inOrigin, row);
-          b.createIf(b.less(other, inRange.high), [&] {
-            storeChunk(b, target,
-                       b.add(outOrigin, b.mul(chunkInRow, config.chunk)), other,
-                       words, outRange);
+    tile.write(b.i64(0), words);
+    auto storeChunks = [&] {
+      tile.forEachChunk(
+          b.i64(0), [&](Value row, Value chunkInRow, Value words) {
+            Value other = b.add(inOrigin, row);
+            b.createIf(b.less(other, inRange.high), [&] {
+              storeChunk(b, target,
+                         b.add(outOrigin, b.mul(chunkInRow, config.chunk)),
+                         other, words, outRange);
+            });
           });
-        });
+    };
+    auto loadChunk = [&](Value row, Value chunk) {
+      return tile.loadChunk(b.i64(0), row, chunk);
+    };
+    storeChunksOrShifted(b,
+                         {target, TileExtent{inRange, inOrigin, Value()},
+                          TileExtent{outRange, outOrigin, Value()},
+                          tile.getRows(), TransposeTile::kRowBytes,
+                          /*moreBytes=*/0, loadChunk},
+                         storeChunks);
   });
 }
 

@@ -234,9 +234,8 @@ bool RegisterResidentBuilder::mayBeShifted(const Plane &inputPlane,
       kernel.problem.outputAlignment % kOutputChunk == 0 ||
       (matchPattern(outputPlane.otherStride, m_ConstantInt(&pitch)) &&
        pitch.getSExtValue() % kOutputChunk == 0);
-  return !isUnaligned() && !isWhole &&
-         matchPattern(inputPlane.vectorStride, m_One()) &&
-         matchPattern(outputPlane.vectorStride, m_One());
+  return !isUnaligned() && !isWhole && inputPlane.isContiguous() &&
+         outputPlane.isContiguous();
 }
 
 /// Makes rows of `column` the slice at hand; they are counted from its origin.

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FP8MoEToGPU/Common/ShiftedLines.h"
 #include "FP8MoEToGPU/Common/TransposeTile.h"
 #include "FP8MoEToGPU/Quantize/MX/MXKernel.h"
 
@@ -162,15 +163,24 @@ void InnerBuilder::storeAcrossLines(const MXTile &tile, ArrayRef<Value> chunks,
   TransposeTile shared(b, /*rowsPerThread=*/kElements, /*buffers=*/1);
   // Threads may still read the block's previous tile.
   b.createBarrier();
-  shared.transpose(
-      b.i64(0), kernel.createFP8(packed, factors),
-      [&](Value row, Value chunk, Value words) {
-        Value position = b.add(tile.elements.first, row);
-        Value first = b.add(tile.lines.first, b.mul(chunk, kVectorBytes));
-        b.createIf(tile.elements.contains(b, position), [&] {
-          storeChunk(b, tile.output, first, position, words, tile.lines.range);
-        });
+  shared.write(b.i64(0), kernel.createFP8(packed, factors));
+  auto storeChunks = [&] {
+    shared.forEachChunk(b.i64(0), [&](Value row, Value chunk, Value words) {
+      Value position = b.add(tile.elements.first, row);
+      Value first = b.add(tile.lines.first, b.mul(chunk, kVectorBytes));
+      b.createIf(tile.elements.contains(b, position), [&] {
+        storeChunk(b, tile.output, first, position, words, tile.lines.range);
       });
+    });
+  };
+  auto loadChunk = [&](Value row, Value chunk) {
+    return shared.loadChunk(b.i64(0), row, chunk);
+  };
+  storeChunksOrShifted(b,
+                       {tile.output, tile.elements, tile.lines,
+                        shared.getRows(), TransposeTile::kRowBytes,
+                        /*moreBytes=*/0, loadChunk},
+                       storeChunks);
 }
 
 void InnerBuilder::build() {

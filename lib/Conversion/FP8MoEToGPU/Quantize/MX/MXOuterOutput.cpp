@@ -8,11 +8,10 @@
 
 #include "FP8MoEToGPU/Quantize/MX/MXOuterOutput.h"
 
+#include "FP8MoEToGPU/Common/ShiftedLines.h"
+
 using namespace mlir;
 using namespace mlir::fp8moe;
-
-/// What memory is read and written in.
-static constexpr int64_t kSectorBytes = 32;
 
 OuterOutput::OuterOutput(MXKernel &kernel, int64_t numLines, bool isAlong,
                          bool hasMore, StringRef name)
@@ -93,11 +92,20 @@ void OuterOutput::putBlock(Value line, Value block, ArrayRef<Value> chunks,
 
 void OuterOutput::store(const MXTile &tile) {
   if (!alongLines)
-    storeElements(tile);
-  else if (hasMore)
-    storeShiftedLines(tile);
+    return storeElements(tile);
+  auto loadChunk = [&](Value line, Value chunk) {
+    return alongLines->load(line, chunk);
+  };
+  ShiftedLines shifted{
+      tile.alignedOutput, tile.lines,
+      tile.elements,      kSegmentTile,
+      kSegmentTile,       hasMore ? ShiftedLines::kSectorBytes : 0,
+      loadChunk};
+  // Groups along lines begin at any element, and so do their tiles.
+  if (hasMore && tile.alignedOutput.isContiguous())
+    storeShifted(b, shifted);
   else
-    storeLines(tile);
+    storeChunksOrShifted(b, shifted, [&] { storeLines(tile); });
 }
 
 void OuterOutput::storeLines(const MXTile &tile) {
@@ -114,121 +122,6 @@ void OuterOutput::storeLines(const MXTile &tile) {
                       tile.elements.range);
                 });
               });
-}
-
-/// Groups along lines begin at any element, and so do their tiles. A tile
-/// stores the sectors of memory that begin in it, and what is before them in a
-/// group.
-void OuterOutput::storeShiftedLines(const MXTile &tile) {
-  b.createIf(
-      tile.alignedOutput.vectorizable,
-      [&] {
-        storeWholeChunks(tile);
-        storeCutChunks(tile);
-      },
-      [&] {
-        MXTile unaligned = tile;
-        unaligned.output.vectorizable = b.i1(false);
-        storeLines(unaligned);
-      });
-}
-
-/// How many bytes lie before the first sector that begins in a tile.
-static Value countBytesBefore(KernelBuilder &b, const MXTile &tile) {
-  return b.bitAnd(b.sub(b.i64(0), tile.elements.first), kSectorBytes - 1);
-}
-
-void OuterOutput::storeWholeChunks(const MXTile &tile) {
-  Value before = countBytesBefore(b, tile);
-  Value inChunk =
-      b.truncate(b.getI32Type(), b.bitAnd(before, kVectorBytes - 1));
-  Value chunk = b.remU(b.getThread(), kChunksPerLine);
-  Value inTile = b.divU(b.getThread(), kChunksPerLine);
-  Value inLine = b.add(before, b.mul(chunk, kVectorBytes));
-  Value position = b.add(tile.elements.first, inLine);
-  Value line = b.add(tile.lines.first, inTile);
-  const Plane &plane = tile.alignedOutput;
-  Value pointer = createElementPointer(b, plane, position, line);
-  Value source = alongLines->getAddress(inTile, b.divU(inLine, kVectorBytes));
-  int64_t step = b.getNumThreads() / kChunksPerLine;
-  auto storeLine = [&](int64_t i) {
-    Value address = alongLines->getBelow(source, i);
-    Value words = createWordsAt(
-        b, alongLines->loadAt(address),
-        alongLines->loadAt(b.offsetBytes(address, kVectorBytes)), inChunk);
-    b.createIf(b.less(b.add(line, i), tile.lines.range.high), [&] {
-      b.store(words, b.offsetBytes(pointer, b.mul(plane.otherStride, i)),
-              kVectorBytes);
-    });
-  };
-  Value isWhole =
-      b.lessEqual(b.add(position, kVectorBytes), tile.elements.range.high);
-  b.createIf(isWhole, [&] {
-    int64_t i = 0;
-    for (; i + step <= kSegmentTile; i += step)
-      storeLine(i);
-    if (i < kSegmentTile)
-      b.createIf(b.less(b.add(inTile, i), kSegmentTile), [&] { storeLine(i); });
-  });
-}
-
-/// What a group has before its first sector, and its last bytes where they are
-/// no chunk.
-void OuterOutput::storeCutChunks(const MXTile &tile) {
-  auto narrow = [&](Value value) { return b.truncate(b.getI32Type(), value); };
-  Value first = tile.elements.first;
-  Value before = narrow(countBytesBefore(b, tile));
-  Value length = narrow(b.minS(b.sub(tile.elements.range.high, first),
-                               kSegmentTile + kSectorBytes));
-  auto widen = [&](Value value) -> Value {
-    return arith::ExtSIOp::create(b, b.getI64Type(), value);
-  };
-  // Of each line so many chunks, `start` bytes behind the tile's first one or
-  // before it.
-  auto storeChunks = [&](int64_t count, Value start) {
-    b.createFor(
-        b.getThread(), b.i64(count * kSegmentTile), b.getNumThreads(),
-        [&](Value index) {
-          Value inTile = b.remU(index, kSegmentTile);
-          Value line = b.add(tile.lines.first, inTile);
-          Value number = narrow(b.divU(index, kSegmentTile));
-          Value inLine = b.add(start, b.mul(number, kVectorBytes));
-          Value low = b.maxS(b.sub(b.i32(0), inLine), 0);
-          Value high = b.minS(b.sub(length, inLine), kVectorBytes);
-          b.createIf(
-              b.bitAnd(b.less(low, high), tile.lines.contains(b, line)), [&] {
-                // Before the tile there is nothing, and so any bytes do.
-                Value from = b.maxS(inLine, 0);
-                Value chunk =
-                    b.zeroExtend(b.getI64Type(), b.divU(from, kVectorBytes));
-                Value next =
-                    b.zeroExtend(b.getI64Type(),
-                                 b.divU(b.maxS(b.add(inLine, kVectorBytes), 0),
-                                        kVectorBytes));
-                Value words = createWordsAt(b, alongLines->load(inTile, chunk),
-                                            alongLines->load(inTile, next),
-                                            b.bitAnd(inLine, kVectorBytes - 1));
-                storeBytes(b,
-                           createElementPointer(b, tile.alignedOutput,
-                                                b.add(first, widen(inLine)),
-                                                line),
-                           words, low, high);
-              });
-        });
-  };
-  auto isSome = [&](Value value) {
-    return b.compare(arith::CmpIPredicate::ne, value, 0);
-  };
-  b.createIf(
-      b.bitAnd(isSome(before), b.equal(first, tile.elements.range.low)), [&] {
-        storeChunks(kSectorBytes / kVectorBytes, b.sub(before, kSectorBytes));
-      });
-  Value behind = b.sub(length, before);
-  Value inLast = b.remU(behind, kVectorBytes);
-  Value hasLast =
-      b.bitAnd(b.bitAnd(b.lessEqual(b.i32(0), behind), isSome(inLast)),
-               b.less(behind, kSegmentTile));
-  b.createIf(hasLast, [&] { storeChunks(1, b.sub(length, inLast)); });
 }
 
 void OuterOutput::storeElements(const MXTile &tile) {

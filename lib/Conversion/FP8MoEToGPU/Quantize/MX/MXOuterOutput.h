@@ -37,7 +37,7 @@ public:
         memory(b.allocateShared(kSegmentTile * pitch, name)) {}
 
   Value load(Value line, Value chunk) {
-    return loadAt(getAddress(line, chunk));
+    return b.load(b.getWordsType(), getAddress(line, chunk), kVectorBytes);
   }
   void store(Value words, Value line, Value chunk) {
     b.store(words, getAddress(line, chunk), kVectorBytes);
@@ -49,6 +49,7 @@ public:
     b.store(bytes, b.offsetBytes(chunk, inChunk), kWordBytes);
   }
 
+private:
   Value getAddress(Value line, Value chunk) {
     Value thread = b.divU(line, linesPerThread), place = line;
     if (hasMore)
@@ -60,16 +61,7 @@ public:
     return b.offsetBytes(
         memory, b.add(b.mul(place, pitch), b.mul(chunk, kVectorBytes)));
   }
-  Value loadAt(Value address) {
-    return b.load(b.getWordsType(), address, kVectorBytes);
-  }
-  /// With a block behind each line: the address of the same chunk so many lines
-  /// further on, a multiple of those of a thread.
-  Value getBelow(Value address, int64_t lines) {
-    return b.offsetBytes(address, lines / linesPerThread * pitch);
-  }
 
-private:
   KernelBuilder &b;
   int64_t linesPerThread;
   bool hasMore;
@@ -129,9 +121,6 @@ private:
   SmallVector<Value> convert(Value chunk, ArrayRef<Value> factors);
   void putWords(Value line, Value block, Value number, ArrayRef<Value> words);
   void storeLines(const MXTile &tile);
-  void storeShiftedLines(const MXTile &tile);
-  void storeWholeChunks(const MXTile &tile);
-  void storeCutChunks(const MXTile &tile);
   void storeElements(const MXTile &tile);
 
   MXKernel &kernel;

@@ -75,9 +75,15 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 // CHECK:         gpu.barrier
 // CHECK:         %[[SCALES:.*]] = llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK:         llvm.store %[[SCALES]], %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// CHECK:         %[[BEFORE:.*]] = arith.andi %{{.*}}, %c31_i64 : i64
-// CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
-// CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// Lines whose pitch is a multiple of 16 bytes begin alike, and
+// CHECK:         %[[BEFORE:.*]] = arith.andi %{{.*}}, %c31_i32 : i32
+// CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK:         llvm.intr.fshr
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// others each as its address says.
+// CHECK:         llvm.ptrtoint
+// CHECK:         arith.andi %{{.*}}, %c31_i32 : i32
+// CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK:         llvm.intr.fshr
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // The ends of a group are stored in parts.

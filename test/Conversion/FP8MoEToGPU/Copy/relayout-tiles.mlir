@@ -1,0 +1,37 @@
+// RUN: fp8moe-opt %s --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
+
+// A tile of 64x64 goes through shared memory. Columns of any number of rows begin at any address.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @transposed(%x: tensor<?x?xbf16>) -> tensor<?x?xbf16, #fp8moe.strided<[1, 0]>> {
+    %y = fp8moe.relayout %x : tensor<?x?xbf16> -> tensor<?x?xbf16, #fp8moe.strided<[1, 0]>>
+    return %y : tensor<?x?xbf16, #fp8moe.strided<[1, 0]>>
+  }
+}
+
+// CHECK-LABEL: gpu.module @fp8moe_kernels
+// CHECK:         llvm.mlir.global internal @copy_tiles_0_tile() {{.*}} !llvm.array<8192 x i8>
+// CHECK:         gpu.func @copy_tiles_0
+// CHECK:         gpu.barrier
+// Where the pitch is a multiple of 16 bytes, chunks of the tile are stored as they are.
+// CHECK:         scf.if %{{.*}} {
+// CHECK:         %[[CHUNK:.*]] = llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK:         llvm.store %[[CHUNK]], %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// Else each column has chunks of its own, from its first address that is such a multiple on: of
+// two chunks of the tile, shifted,
+// CHECK:         } else {
+// CHECK:         scf.for
+// CHECK:         %[[ADDRESS:.*]] = llvm.ptrtoint %[[COLUMN:.*]] : !llvm.ptr<1> to i64
+// CHECK:         %[[LOW:.*]] = arith.trunci %[[ADDRESS]] : i64 to i32
+// CHECK:         %[[START:.*]] = arith.addi %[[LOW]], %{{.*}} : i32
+// CHECK:         %[[NEGATED:.*]] = arith.subi %c0_i32, %[[START]] : i32
+// CHECK:         %[[BEFORE:.*]] = arith.andi %[[NEGATED]], %c15_i32 : i32
+// CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK-COUNT-4: llvm.intr.fshr
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// and the parts of a chunk that are in front of them and behind.
+// CHECK:         scf.for
+// CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
+// CHECK:         llvm.store %{{.*}} {alignment = 2 : i64} : i16, !llvm.ptr<1>
+// CHECK:         llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<1>
+// CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
