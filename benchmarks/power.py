@@ -13,7 +13,8 @@ limit pushed it. timing.sustained_us measures contenders beside each other inste
 
 Power and clocks are NVML's (`pip install nvidia-ml-py`). The driver renews its counter of energy some ten times a
 second, so it is read when it has just changed. A reading may take longer than a block of launches, so launches are
-queued for a longer time than that; what part of the time the GPU computed says whether that was enough.
+queued for a longer time than that; for what part of the time the GPU did not wait between blocks says whether that was
+enough.
 """
 
 import dataclasses
@@ -25,7 +26,7 @@ from timing import estimate_ms, events_ms, make_block
 
 # Load before the measurement: the limit acts after some tenths of a second.
 SETTLE_S = 0.3
-# What is queued before the host reads a counter: longer than any reading was seen to take.
+# What is queued before the host reads the counters: longer than these readings were seen to take.
 AHEAD_S = 0.25
 # Least readings of the counter, so that the time between them is known well enough.
 LEAST_READINGS = 6
@@ -34,7 +35,7 @@ LEAST_READINGS = 6
 @dataclasses.dataclass
 class Reading:
     """Of one contender: microseconds a launch, watts, MHz of the multiprocessors, and the part of the time for which the
-    GPU did not wait for the host."""
+    GPU did not wait for the host between blocks."""
 
     us: float
     watts: float
@@ -46,12 +47,12 @@ class Reading:
 
 
 class Queue:
-    """Blocks of the same launches, of which those of the next AHEAD_S are always queued."""
+    """Blocks of the same launches, of which those of the next AHEAD_S are queued at each `fill`."""
 
     def __init__(self, functions):
         launch_ms = estimate_ms(functions)
         self.block = make_block(functions, launch_ms)
-        self.ahead = max(1, math.ceil(1e3 * AHEAD_S / (launch_ms * self.block.launches)))
+        self.ahead = math.ceil(1e3 * AHEAD_S / max(launch_ms * self.block.launches, 1e-3))
         self.pairs = []
         self.done = 0
 
@@ -62,7 +63,7 @@ class Queue:
             self.pairs.append(events_ms(self.block.run))
 
     def timed(self, first, last):
-        """Microseconds a launch of these blocks, and the part of the time for which the GPU computed."""
+        """Microseconds a launch of these blocks, and the part of the time that was not between them."""
         pairs = self.pairs[first : last + 1]
         passed = pairs[0][0].elapsed_time(pairs[-1][1])
         computed = sum(begin.elapsed_time(end) for begin, end in pairs)
@@ -104,6 +105,7 @@ class Meter:
         """For so many seconds and changes of the energy: all clocks, and when the energy was renewed to what."""
         clocks, changes = [], []
         end = time.perf_counter() + seconds
+        queue.fill()
         energy = self.joules()
         while time.perf_counter() < end or len(changes) < least_changes:
             queue.fill()

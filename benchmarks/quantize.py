@@ -238,7 +238,7 @@ def main():
         "--shape", action="append", type=read_shape, help="TOKENS,WIDTH,GROUPS: kernels of jagged groups, instead of all cases; repeatable"
     )
     parser.add_argument(
-        "--more-tokens", type=int, default=0, metavar="N", help="tokens of each case that has any, more than it says: 1 makes pitches of columns odd"
+        "--more-tokens", type=int, default=0, metavar="N", help="added to the tokens of each case that has any: 1 makes the pitches of columns odd"
     )
     parser.add_argument("--rounds", type=int, default=9, help="timings of each contender (default: 9); 0 only checks the results, once")
     parser.add_argument("--seed", type=int, default=0, help="of inputs and groups (default: 0)")
@@ -247,8 +247,10 @@ def main():
     parser.add_argument("--json", help="save the table here")
     parser.add_argument("--plot", help="save a plot here (needs matplotlib)")
     options = parser.parse_args()
+    if options.more_tokens < 0:
+        parser.error(f"--more-tokens takes a number from 0 on, found {options.more_tokens}")
     listed = cases_of(options.shape) if options.shape else all_cases()
-    cases = [case.with_more(options.more_tokens) for case in listed if any(name in case.kernel for name in options.only.split(","))]
+    cases = [case.with_more_tokens(options.more_tokens) for case in listed if any(name in case.kernel for name in options.only.split(","))]
     if not cases:
         parser.error(f"no kernel has any of '{options.only}' in its name")
     if options.ir:

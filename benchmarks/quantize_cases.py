@@ -85,9 +85,9 @@ class Case:
     def __init__(self, kernel, tokens, sizes, groups=None, kind="cuts"):
         self.kernel, self.tokens, self.sizes, self.groups, self.kind = kernel, tokens, sizes, groups, kind
 
-    def with_more(self, tokens):
-        more = self.tokens and self.tokens + tokens
-        return Case(self.kernel, more, self.sizes, self.groups, self.kind)
+    def with_more_tokens(self, count):
+        tokens = self.tokens and self.tokens + count
+        return Case(self.kernel, tokens, self.sizes, self.groups, self.kind)
 
     @property
     def program(self):

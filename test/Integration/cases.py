@@ -242,12 +242,21 @@ def jagged_cases(name, count):
     return cases
 
 
-def aligned_jagged_cases(width):
-    """Groups that begin anywhere in data whose pitch is a multiple of 16, in several tiles."""
+def aligned_jagged_cases(width, more=0):
+    """Groups that begin anywhere in data whose pitch is a multiple of 16, or `more` than that, in several tiles."""
     return tuple(
-        Jagged(groups, pattern, tokens, width, True)
+        Jagged(groups, pattern, tokens + more, width, True)
         for groups, pattern, tokens in ((1, "random", 64), (3, "random", 304), (16, "trailing", 1040), (63, "empty_middle", 1040), (5, "invalid", 528))
     )
+
+
+# Of results whose lines begin at any address, in several tiles: a pitch of any number of bytes, and of an even one.
+ODD_SHAPES = ((261, 200), (390, 130))
+
+
+def odd_jagged_cases():
+    """The same for groups of rows."""
+    return aligned_jagged_cases(200, more=1)[1:] + aligned_jagged_cases(72, more=6)[1:3]
 
 
 def matrix_sizes(name, count):

@@ -27,7 +27,9 @@ def without(shape, axis):
 
 
 def shapes_of(function, rank):
-    return SHAPES_3D if rank == 3 else tuple(cases.matrix_sizes(function, 10))
+    if rank == 3:
+        return SHAPES_3D
+    return tuple(cases.matrix_sizes(function, 10)) + (cases.ODD_SHAPES if function.endswith("_to_columns") else ())
 
 
 def scale(function, dtype, kind, pow2, axis, rank=2):
@@ -95,6 +97,7 @@ VARIANTS = [
     jagged_quantize("quantize_bf16_e4m3_jagged_axis0", BF16, "e4m3", 0),
     jagged_quantize("quantize_f32_e5m2_jagged_axis1", F32, "e5m2", 1),
     jagged_quantize("quantize_bf16_e4m3_jagged_axis0_to_columns", BF16, "e4m3", 0),
+    jagged_quantize("quantize_bf16_e4m3_jagged_axis0_to_columns", BF16, "e4m3", 0, shapes=cases.odd_jagged_cases()),
     jagged_quantize("quantize_f32_e5m2_jagged_axis0_from_columns", F32, "e5m2", 0, COL),
     jagged_quantize(
         "quantize_bf16_e4m3_jagged_axis0_to_aligned_columns", BF16, "e4m3", 0, shapes=cases.aligned_jagged_cases(200)

@@ -36,10 +36,11 @@ def mx(function, dtype, kind, mode, axis, rank=2, blocked=False, layout=None, sh
     else:
         sizes = cases.matrix_sizes(function, 10)
         list_of_cases = tuple((n, m) if axis == 0 and i % 2 else (m, n) for i, (m, n) in enumerate(sizes))
+        list_of_cases += cases.ODD_SHAPES
     return Variant(FILE, function, list_of_cases, make, expect, frozenset({"s"}))
 
 
-def jagged_mx(function, dtype, kind, mode, axis, layout=(0, 1)):
+def jagged_mx(function, dtype, kind, mode, axis, layout=(0, 1), shapes=None):
     def make(rng, case, kinds):
         x = cases.values(rng, (case.tokens, case.width), dtype, kinds(kind), axis, case.special)
         return {"x": cases.lay_out(x, layout), "offsets": cases.offsets(rng, case.pattern, case.groups, case.tokens)}
@@ -48,7 +49,7 @@ def jagged_mx(function, dtype, kind, mode, axis, layout=(0, 1)):
         q, b = oracle.jagged_mx_quantize(inputs["x"], inputs["offsets"], axis, mode, kinds(kind))
         return {"q": q, "s": oracle.blocked_scales(b).view(oracle.E8M0)}
 
-    return Variant(FILE, function, tuple(cases.jagged_cases(function, 12)), make, expect, frozenset({"s"}))
+    return Variant(FILE, function, shapes or tuple(cases.jagged_cases(function, 12)), make, expect, frozenset({"s"}))
 
 
 VARIANTS = [
@@ -63,6 +64,7 @@ VARIANTS = [
     mx("bf16_e4m3_rceil_weights_blocked", BF16, "e4m3", "rceil", 1, rank=3, blocked=True),
     jagged_mx("bf16_e4m3_rceil_axis1_jagged", BF16, "e4m3", "rceil", 1),
     jagged_mx("f32_e4m3_floor_axis0_jagged", F32, "e4m3", "floor", 0),
+    jagged_mx("f32_e4m3_floor_axis0_jagged", F32, "e4m3", "floor", 0, shapes=cases.odd_jagged_cases()),
     mx("bf16_e4m3_rceil_axis1_to_columns", BF16, "e4m3", "rceil", 1),
     mx("f32_e5m2_floor_axis1_from_columns", F32, "e5m2", "floor", 1, layout=COL),
     mx("bf16_e4m3_floor_axis0_from_columns", BF16, "e4m3", "floor", 0, layout=COL),

@@ -44,7 +44,7 @@ def both(function, dtype, kind, mode, axes, rank=2, blocked=(), square=False, la
     return Variant(BOTH, function, shapes or (SHAPES_3D if rank == 3 else SHAPES), make, expect, scales)
 
 
-def jagged_both(function, dtype, kind, mode):
+def jagged_both(function, dtype, kind, mode, shapes=()):
     def make(rng, case, kinds):
         x = cases.values(rng, (case.tokens, case.width), dtype, kinds(kind), 0, case.special)
         return {"x": x, "offsets": cases.offsets(rng, case.pattern, case.groups, case.tokens)}
@@ -56,7 +56,8 @@ def jagged_both(function, dtype, kind, mode):
             outputs[f"q{axis}"], outputs[f"s{axis}"] = q, oracle.blocked_scales(b).view(oracle.E8M0)
         return outputs
 
-    return Variant(BOTH, function, tuple(cases.jagged_cases(function, 12)), make, expect, frozenset({"s0", "s1"}))
+    generated = tuple(cases.jagged_cases(function, 12))
+    return Variant(BOTH, function, generated + shapes, make, expect, frozenset({"s0", "s1"}))
 
 
 BOTH_VARIANTS = [
@@ -74,9 +75,12 @@ BOTH_VARIANTS = [
     both("bf16_e4m3_rceil_square_both", BF16, "e4m3", "rceil", (0, 1), square=True),
     both("f32_e4m3_rceil_square_both", F32, "e4m3", "rceil", (0, 1), blocked=(0, 1), square=True),
     both("bf16_e4m3_rceil_square_weights", BF16, "e4m3", "rceil", (1, 2), rank=3, blocked=(1, 2), square=True),
-    jagged_both("bf16_e4m3_rceil_both_jagged", BF16, "e4m3", "rceil"),
+    jagged_both("bf16_e4m3_rceil_both_jagged", BF16, "e4m3", "rceil", cases.odd_jagged_cases()),
     jagged_both("f32_e4m3_even_both_jagged", F32, "e4m3", "even"),
     jagged_both("bf16_e5m2_ceil_both_jagged_to_rows", BF16, "e5m2", "ceil"),
+    jagged_both(
+        "bf16_e4m3_ceil_both_jagged_to_columns", BF16, "e4m3", "ceil", cases.aligned_jagged_cases(200) + cases.odd_jagged_cases()
+    ),
 ]
 
 

@@ -70,7 +70,7 @@ def unpad(function, element, layout, padding, tokens):
 
 
 def matrices(name):
-    return cases.matrix_sizes(name, 8)
+    return (*cases.matrix_sizes(name, 8), *cases.ODD_SHAPES)
 
 
 VARIANTS = [

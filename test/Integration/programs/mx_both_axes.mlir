@@ -185,6 +185,26 @@ func.func @bf16_e5m2_ceil_both_jagged_to_rows(
          tensor<?x?xf8E8M0FNU, #blocked_rows>
 }
 
+func.func @bf16_e4m3_ceil_both_jagged_to_columns(
+      %x: tensor<?x?xbf16> {fp8moe.name = "x"},
+      %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
+      -> (tensor<?x?x!fp8moe.e4m3, #column_major> {fp8moe.name = "q0"},
+          tensor<?x?x!fp8moe.e4m3, #column_major> {fp8moe.name = "q1"},
+          tensor<?x?xf8E8M0FNU, #blocked_columns> {fp8moe.name = "s0"},
+          tensor<?x?xf8E8M0FNU, #blocked_rows> {fp8moe.name = "s1"}) {
+  %q0, %q1, %s0, %s1 = fp8moe.mx_quantize %x along [0, 1] mode ceil groups(%offsets : tensor<?xi32>)
+      : tensor<?x?xbf16>
+      -> tensor<?x?x!fp8moe.e4m3, #column_major>,
+         tensor<?x?x!fp8moe.e4m3, #column_major>,
+         tensor<?x?xf8E8M0FNU, #blocked_columns>,
+         tensor<?x?xf8E8M0FNU, #blocked_rows>
+  return %q0, %q1, %s0, %s1
+      : tensor<?x?x!fp8moe.e4m3, #column_major>,
+         tensor<?x?x!fp8moe.e4m3, #column_major>,
+         tensor<?x?xf8E8M0FNU, #blocked_columns>,
+         tensor<?x?xf8E8M0FNU, #blocked_rows>
+}
+
 func.func @bf16_e4m3_rceil_both_3d(
       %x: tensor<?x?x?xbf16> {fp8moe.name = "x"})
       -> (tensor<?x?x?x!fp8moe.e4m3, #expert_column_major> {fp8moe.name = "q1"},

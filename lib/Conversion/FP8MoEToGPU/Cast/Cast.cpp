@@ -317,11 +317,11 @@ void CastBuilder::storeAcross(const SegmentTile &tile, ArrayRef<Value> chunks) {
   auto loadChunk = [&](Value row, Value number) {
     return transposed->loadChunk(b.i64(0), row, number);
   };
-  storeChunksOrShifted(b,
-                       {getOutputPlane(tile), across, along,
-                        transposed->getRows(), TransposeTile::kRowBytes,
-                        /*moreBytes=*/0, loadChunk},
-                       storeChunks);
+  storeLines(b,
+             {getOutputPlane(tile), across, along, transposed->getRows(),
+              TransposeTile::kRowBytes,
+              /*moreBytes=*/0, loadChunk},
+             storeChunks);
 }
 
 void CastBuilder::convertTile(const SegmentTile &tile) {

@@ -8,8 +8,6 @@
 
 #include "FP8MoEToGPU/Common/ShiftedLines.h"
 
-#include "mlir/IR/Matchers.h"
-
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -42,6 +40,7 @@ private:
   }
   Value getFirstWhole(Value start);
   Value getFirstWholeAt(Value pointer);
+  Value loadWords(Value line, Value chunk, Value next, Value position);
   Value loadInside(Value line, Value position);
   Value loadAnywhere(Value line, Value position);
   void storeWhole(Value line, Value pointer, Value position);
@@ -51,10 +50,10 @@ private:
 
   KernelBuilder &b;
   const ShiftedLines &tile;
-  /// Whole chunks begin at a multiple of this, with more bytes at sectors, that
-  /// no tile may have parts of.
+  /// Whole chunks begin at a multiple of this: with more bytes at one of
+  /// sectors, so that two tiles share none.
   int64_t alignment;
-  /// The range's part of a line, and whether the range begins in the tile.
+  /// The range's part of a line, and whether the tile begins where it does.
   Value low, high, isFirstTile;
 };
 
@@ -63,6 +62,10 @@ private:
 ShiftedStore::ShiftedStore(KernelBuilder &b, const ShiftedLines &tile)
     : b(b), tile(tile),
       alignment(tile.moreBytes ? ShiftedLines::kSectorBytes : kVectorBytes) {
+  assert(tile.lineBytes % kVectorBytes == 0 &&
+         b.getNumThreads() % (tile.lineBytes / kVectorBytes) == 0 &&
+         "threads take chunks of whole lines");
+  assert(!tile.output.isUnaligned() && "chunks are aligned");
   const IndexRange &range = tile.elements.range;
   // No tile begins behind its range.
   high =
@@ -83,18 +86,16 @@ Value ShiftedStore::getFirstWhole(Value start) {
 /// The same of the line at `pointer`. Lines that all begin at multiples of a
 /// chunk are as good as at multiples of a sector, and so they share one.
 Value ShiftedStore::getFirstWholeAt(Value pointer) {
-  Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
-  return getFirstWhole(
-      b.select(tile.output.vectorizable, getFirstByte(), address));
+  Value start = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
+  if (tile.moreBytes)
+    start = b.select(tile.output.vectorizable, getFirstByte(), start);
+  return getFirstWhole(start);
 }
 
-/// The 16 bytes from a position in a line on.
-Value ShiftedStore::loadInside(Value line, Value position) {
-  Value chunk = b.divU(position, kVectorBytes);
-  Value next = b.add(chunk, 1);
-  // What follows an aligned chunk is not used, and may not be there.
-  if (!tile.moreBytes)
-    next = b.minS(next, tile.lineBytes / kVectorBytes - 1);
+/// The 16 bytes from a position on, of the two chunks of a line in which they
+/// are.
+Value ShiftedStore::loadWords(Value line, Value chunk, Value next,
+                              Value position) {
   auto load = [&](Value number) {
     return tile.loadChunk(line, b.zeroExtend(b.getI64Type(), number));
   };
@@ -102,15 +103,25 @@ Value ShiftedStore::loadInside(Value line, Value position) {
                        b.bitAnd(position, kVectorBytes - 1));
 }
 
-/// The same from anywhere on: before the line and behind it are any bytes.
+/// Those of a whole chunk.
+Value ShiftedStore::loadInside(Value line, Value position) {
+  Value chunk = b.divU(position, kVectorBytes);
+  Value next = b.add(chunk, 1);
+  // What follows an aligned chunk is not used, and may not be there.
+  if (!tile.moreBytes)
+    next = b.minS(next, tile.lineBytes / kVectorBytes - 1);
+  return loadWords(line, chunk, next, position);
+}
+
+/// Those of a chunk that may begin before the line or end behind what it has,
+/// where they are any bytes.
 Value ShiftedStore::loadAnywhere(Value line, Value position) {
   const int64_t last = (tile.lineBytes + tile.moreBytes) / kVectorBytes - 1;
-  auto load = [&](Value first) {
-    Value chunk = b.minS(b.divU(b.maxS(first, 0), kVectorBytes), last);
-    return tile.loadChunk(line, b.zeroExtend(b.getI64Type(), chunk));
+  auto getChunk = [&](Value first) {
+    return b.minS(b.divU(b.maxS(first, 0), kVectorBytes), last);
   };
-  return createWordsAt(b, load(position), load(b.add(position, kVectorBytes)),
-                       b.bitAnd(position, kVectorBytes - 1));
+  return loadWords(line, getChunk(position),
+                   getChunk(b.add(position, kVectorBytes)), position);
 }
 
 void ShiftedStore::storeWhole(Value line, Value pointer, Value position) {
@@ -155,6 +166,8 @@ void ShiftedStore::storeWholeOfAny() {
 }
 
 void ShiftedStore::storeWholeChunks() {
+  if (!tile.moreBytes)
+    return storeWholeOfAny();
   b.createIf(
       tile.output.vectorizable, [&] { storeWholeOfAligned(); },
       [&] { storeWholeOfAny(); });
@@ -182,9 +195,9 @@ void ShiftedStore::storeCut(Value line, Value number) {
 }
 
 void ShiftedStore::storeCutChunks() {
-  const int64_t perLine = alignment / kVectorBytes + 1;
-  auto storeLines = [&] {
-    b.createFor(b.getThread(), b.i64(perLine * tile.numLines),
+  const int64_t cutsPerLine = alignment / kVectorBytes + 1;
+  auto storeCuts = [&] {
+    b.createFor(b.getThread(), b.i64(cutsPerLine * tile.numLines),
                 b.getNumThreads(), [&](Value index) {
                   Value line = b.remU(index, tile.numLines);
                   Value isLine =
@@ -195,21 +208,22 @@ void ShiftedStore::storeCutChunks() {
                 });
   };
   if (!tile.moreBytes)
-    return storeLines();
-  Value isLastTile = b.less(high, tile.lineBytes + tile.moreBytes);
-  b.createIf(b.bitOr(isFirstTile, isLastTile), storeLines);
+    return storeCuts();
+  // The end may be in the last sector that begins in the tile.
+  Value endsNear = b.less(high, tile.lineBytes + tile.moreBytes);
+  b.createIf(b.bitOr(isFirstTile, endsNear), storeCuts);
 }
 
-void fp8moe::storeChunksOrShifted(KernelBuilder &b, const ShiftedLines &tile,
-                                  function_ref<void()> storeChunks) {
+void fp8moe::storeLines(KernelBuilder &b, const ShiftedLines &tile,
+                        function_ref<void()> storeChunks) {
   if (!tile.output.isContiguous())
     return storeChunks();
-  b.createIf(tile.output.vectorizable, storeChunks,
-             [&] { storeShifted(b, tile); });
-}
-
-void fp8moe::storeShifted(KernelBuilder &b, const ShiftedLines &tile) {
-  ShiftedStore store(b, tile);
-  store.storeWholeChunks();
-  store.storeCutChunks();
+  auto storeShifted = [&] {
+    ShiftedStore store(b, tile);
+    store.storeWholeChunks();
+    store.storeCutChunks();
+  };
+  if (tile.moreBytes)
+    return storeShifted();
+  b.createIf(tile.output.vectorizable, storeChunks, storeShifted);
 }

@@ -13,34 +13,34 @@
 
 namespace mlir::fp8moe {
 
-/// Lines of a tile in shared memory that go to global memory, where each
-/// begins at any address, as their pitch may be any number of elements.
+/// Lines of a tile in shared memory that go to global memory, where each may
+/// begin at any address, as their pitch may be any number of elements.
 struct ShiftedLines {
-  /// Elements of a line are contiguous here.
   const Plane &output;
   const TileExtent &lines, &elements;
+  /// A line of the tile has a multiple of 16 bytes.
   int64_t numLines, lineBytes;
   /// Bytes of the next tile that lie behind each line: none or kSectorBytes.
   int64_t moreBytes;
-  /// The 16 bytes number `chunk` of a line.
+  /// The 16 bytes number `chunk` of a line, those behind it among them.
   function_ref<Value(Value line, Value chunk)> loadChunk;
 
   /// What memory is read and written in.
   static constexpr int64_t kSectorBytes = 32;
 };
 
-/// Stores what the ranges have of a tile, in chunks of 16 bytes that are
-/// aligned in memory, and parts of chunks at both ends of a line.
+/// Stores what the ranges have of a tile. Where chunks of the output are
+/// aligned, and where elements of a line are not known to be contiguous,
+/// `storeChunks` does; else lines are stored in chunks of 16 bytes that are
+/// aligned in memory, and in parts of chunks at both ends.
 ///
-/// With more bytes behind each line, a tile stores the sectors that begin in
-/// it. Then only the ends of a range are parts; tiles of it begin where it
-/// does.
-void storeShifted(KernelBuilder &b, const ShiftedLines &tile);
-
-/// The same where the output's chunks are not aligned; `storeChunks` stores
-/// what is, and lines whose elements are not known to be contiguous.
-void storeChunksOrShifted(KernelBuilder &b, const ShiftedLines &tile,
-                          function_ref<void()> storeChunks);
+/// With more bytes behind each line, tiles may begin at any element, and are
+/// always stored so: a tile stores the sectors that begin in it (counted from
+/// the beginning of lines whose pitch is a multiple of 16 bytes), and only the
+/// ends of a range are parts. The first tile of a range must begin where the
+/// range does, and the others behind it, a whole tile each.
+void storeLines(KernelBuilder &b, const ShiftedLines &tile,
+                function_ref<void()> storeChunks);
 
 } // namespace mlir::fp8moe
 

@@ -267,12 +267,12 @@ void RelayoutBuilder::buildTiles() {
     auto loadChunk = [&](Value row, Value chunk) {
       return tile.loadChunk(b.i64(0), row, chunk);
     };
-    storeChunksOrShifted(b,
-                         {target, TileExtent{inRange, inOrigin, Value()},
-                          TileExtent{outRange, outOrigin, Value()},
-                          tile.getRows(), TransposeTile::kRowBytes,
-                          /*moreBytes=*/0, loadChunk},
-                         storeChunks);
+    storeLines(b,
+               {target, TileExtent{inRange, inOrigin, Value()},
+                TileExtent{outRange, outOrigin, Value()}, tile.getRows(),
+                TransposeTile::kRowBytes,
+                /*moreBytes=*/0, loadChunk},
+               storeChunks);
   });
 }
 

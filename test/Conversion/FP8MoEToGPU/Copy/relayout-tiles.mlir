@@ -26,6 +26,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         %[[START:.*]] = arith.addi %[[LOW]], %{{.*}} : i32
 // CHECK:         %[[NEGATED:.*]] = arith.subi %c0_i32, %[[START]] : i32
 // CHECK:         %[[BEFORE:.*]] = arith.andi %[[NEGATED]], %c15_i32 : i32
+// CHECK:         %[[WHOLE:.*]] = arith.addi %{{.*}}, %[[BEFORE]] : i32
+// CHECK:         %[[POSITION:.*]] = arith.addi %[[WHOLE]], %{{.*}} : i32
+// CHECK:         %[[END:.*]] = arith.addi %[[POSITION]], %c16_i32 : i32
+// CHECK:         arith.cmpi sle, %[[END]], %{{.*}} : i32
+// CHECK:         scf.if
+// CHECK:         %[[FIRST:.*]] = arith.divui %[[POSITION]], %c16_i32 : i32
+// CHECK:         %[[NEXT:.*]] = arith.addi %[[FIRST]], %c1_i32 : i32
+// CHECK:         arith.minsi %[[NEXT]], %c7_i32 : i32
 // CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK-COUNT-4: llvm.intr.fshr
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>

@@ -176,11 +176,11 @@ void InnerBuilder::storeAcrossLines(const MXTile &tile, ArrayRef<Value> chunks,
   auto loadChunk = [&](Value row, Value chunk) {
     return shared.loadChunk(b.i64(0), row, chunk);
   };
-  storeChunksOrShifted(b,
-                       {tile.output, tile.elements, tile.lines,
-                        shared.getRows(), TransposeTile::kRowBytes,
-                        /*moreBytes=*/0, loadChunk},
-                       storeChunks);
+  storeLines(b,
+             {tile.output, tile.elements, tile.lines, shared.getRows(),
+              TransposeTile::kRowBytes,
+              /*moreBytes=*/0, loadChunk},
+             storeChunks);
 }
 
 void InnerBuilder::build() {

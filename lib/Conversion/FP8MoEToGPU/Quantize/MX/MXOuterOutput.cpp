@@ -13,6 +13,9 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+static_assert(ShiftedLines::kSectorBytes <= kMXBlock,
+              "the block behind a tile has what its last sectors lack");
+
 OuterOutput::OuterOutput(MXKernel &kernel, int64_t numLines, bool isAlong,
                          bool hasMore, StringRef name)
     : kernel(kernel), b(kernel.b), numLines(numLines), hasMore(hasMore) {
@@ -91,24 +94,22 @@ void OuterOutput::putBlock(Value line, Value block, ArrayRef<Value> chunks,
 }
 
 void OuterOutput::store(const MXTile &tile) {
+  // Rows of a width that is no multiple of 16 are rare, and to shift them would
+  // take registers from the rest of the kernel.
   if (!alongLines)
     return storeElements(tile);
   auto loadChunk = [&](Value line, Value chunk) {
     return alongLines->load(line, chunk);
   };
-  ShiftedLines shifted{
-      tile.alignedOutput, tile.lines,
-      tile.elements,      kSegmentTile,
-      kSegmentTile,       hasMore ? ShiftedLines::kSectorBytes : 0,
-      loadChunk};
   // Groups along lines begin at any element, and so do their tiles.
-  if (hasMore && tile.alignedOutput.isContiguous())
-    storeShifted(b, shifted);
-  else
-    storeChunksOrShifted(b, shifted, [&] { storeLines(tile); });
+  const Plane &output = hasMore ? tile.alignedOutput : tile.output;
+  storeLines(b,
+             {output, tile.lines, tile.elements, kSegmentTile, kSegmentTile,
+              hasMore ? ShiftedLines::kSectorBytes : 0, loadChunk},
+             [&] { storeAlongLines(tile); });
 }
 
-void OuterOutput::storeLines(const MXTile &tile) {
+void OuterOutput::storeAlongLines(const MXTile &tile) {
   b.createFor(b.getThread(), b.i64(kSegmentTile * kChunksPerLine),
               b.getNumThreads(), [&](Value index) {
                 Value inTile = b.divU(index, kChunksPerLine);

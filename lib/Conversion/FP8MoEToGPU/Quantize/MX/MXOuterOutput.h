@@ -120,7 +120,7 @@ public:
 private:
   SmallVector<Value> convert(Value chunk, ArrayRef<Value> factors);
   void putWords(Value line, Value block, Value number, ArrayRef<Value> words);
-  void storeLines(const MXTile &tile);
+  void storeAlongLines(const MXTile &tile);
   void storeElements(const MXTile &tile);
 
   MXKernel &kernel;

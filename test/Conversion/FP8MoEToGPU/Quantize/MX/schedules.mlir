@@ -86,7 +86,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 // CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK:         llvm.intr.fshr
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// The ends of a group are stored in parts.
+// The ends of a group are stored in parts, by its first tile and where its end is near.
+// CHECK:         %[[ANY:.*]] = arith.ori %{{.*}}, %{{.*}} : i1
+// CHECK-NEXT:    scf.if %[[ANY]] {
+// CHECK-NEXT:    scf.for
 // CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
 // CHECK:         llvm.store %{{.*}} {alignment = 2 : i64} : i16, !llvm.ptr<1>
 // CHECK:         llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<1>
