@@ -118,19 +118,28 @@ struct PtxasFiles {
     return report(error, loc);
   }
 
-  LogicalResult writeInput(StringRef ptx, Location loc) {
-    std::error_code error;
-    llvm::raw_fd_ostream os(input, error);
-    if (!error) {
-      os << ptx;
-      os.close();
-      error = os.error();
-      os.clear_error();
-    }
+  /// Writes the input of a run, and empties the log: programs that LLVM starts
+  /// write over what a file has, and leave what is behind.
+  LogicalResult prepare(StringRef ptx, Location loc) {
+    std::error_code error = write(log, "");
+    if (!error)
+      error = write(input, ptx);
     return report(error, loc);
   }
 
 private:
+  static std::error_code write(StringRef path, StringRef content) {
+    std::error_code error;
+    llvm::raw_fd_ostream os(path, error);
+    if (error)
+      return error;
+    os << content;
+    os.close();
+    error = os.error();
+    os.clear_error();
+    return error;
+  }
+
   static std::error_code create(StringRef suffix, SmallString<128> &path,
                                 llvm::FileRemover &remover) {
     std::error_code error =
@@ -216,7 +225,7 @@ struct PtxasResult {
 static FailureOr<PtxasResult> runPtxas(StringRef ptxas, StringRef ptx,
                                        StringRef chip, bool splitsCompile,
                                        PtxasFiles &files, Location loc) {
-  if (failed(files.writeInput(ptx, loc)))
+  if (failed(files.prepare(ptx, loc)))
     return failure();
   // --fmad only concerns code outside of our kernels' .rn instructions; it is
   // given so that nothing is ever contracted.

@@ -1,11 +1,18 @@
 #!/bin/sh
-# Stands in for ptxas: prints the log that FAKE_PTXAS_LOG names, writes an empty
-# cubin, and fails when FAKE_PTXAS_STATUS says so.
-cat "$FAKE_PTXAS_LOG"
+# Stands in for ptxas: prints the log that FAKE_PTXAS_LOG names, or FAKE_PTXAS_ALONE_LOG
+# for PTX that asks for one resident block, writes an empty cubin, and fails when
+# FAKE_PTXAS_STATUS says so.
+log="$FAKE_PTXAS_LOG"
 while [ $# -gt 0 ]; do
-  if [ "$1" = -o ]; then
-    : > "$2"
-  fi
+  case "$1" in
+  -o) : > "$2" ;;
+  *.ptx)
+    if [ -n "$FAKE_PTXAS_ALONE_LOG" ] && grep -q 'minnctapersm 1' "$1"; then
+      log="$FAKE_PTXAS_ALONE_LOG"
+    fi
+    ;;
+  esac
   shift
 done
+cat "$log"
 exit "${FAKE_PTXAS_STATUS:-0}"

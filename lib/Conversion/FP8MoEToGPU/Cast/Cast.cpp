@@ -312,7 +312,9 @@ void CastBuilder::storeAcross(const SegmentTile &tile, ArrayRef<Value> chunks) {
         },
         getPart());
   };
-  if (!problem.isToFP8())
+  // Of f32, whose chunks take twice the registers, fewer blocks would be
+  // resident for what lines seldom need.
+  if (!problem.isToFP8() || problem.inputType.isF32())
     return storeChunks();
   auto loadChunk = [&](Value row, Value number) {
     return transposed->loadChunk(b.i64(0), row, number);

@@ -218,6 +218,10 @@ void fp8moe::storeLines(KernelBuilder &b, const ShiftedLines &tile,
                         function_ref<void()> storeChunks) {
   if (!tile.output.isContiguous())
     return storeChunks();
+  // Where vectors may begin anywhere, chunks could be stored as they are; to
+  // shift them takes registers that decide how many blocks are resident.
+  if (!tile.moreBytes && b.getHooks().hasUnalignedVectors())
+    return storeChunks();
   auto storeShifted = [&] {
     ShiftedStore store(b, tile);
     store.storeWholeChunks();

@@ -54,10 +54,30 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // CHECK:         llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
 // CHECK:         gpu.barrier
 // CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
-// Columns begin at any address where their pitch is no multiple of 16.
+
+// -----
+
+// The same from bf16 on NVIDIA: columns whose pitch is no multiple of 16 begin at any address, and
+// are shifted to aligned chunks.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @shifted(%x: tensor<?x2048xbf16>, %s: tensor<?x2048xf32>, %ends: tensor<?xi32>)
+      -> tensor<?x2048xf8E4M3FN, #col> {
+    %q = fp8moe.quantize %x by %s along 0 groups(%ends : tensor<?xi32>)
+        : tensor<?x2048xbf16>, tensor<?x2048xf32> -> tensor<?x2048xf8E4M3FN, #col>
+    return %q : tensor<?x2048xf8E4M3FN, #col>
+  }
+}
+
+// CHECK-LABEL: gpu.module @fp8moe_kernels
+// CHECK:         gpu.func @quantize_by_scales_0
+// CHECK:         gpu.barrier
+// CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // CHECK:         } else {
 // CHECK:         llvm.ptrtoint
+// CHECK:         arith.andi %{{.*}}, %c15_i32 : i32
 // CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK-COUNT-4: llvm.intr.fshr
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>

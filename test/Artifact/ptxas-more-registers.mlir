@@ -1,0 +1,11 @@
+// A kernel that spills with two blocks on a multiprocessor is assembled again for one. The log of
+// that run is shorter, and nothing is left of the first one's behind it.
+
+// RUN: env FAKE_PTXAS_LOG=%S/Inputs/ptxas-spills.log FAKE_PTXAS_ALONE_LOG=%S/Inputs/ptxas-alone.log \
+// RUN:   fp8moe-opt %s --test-fp8moe-emit="chip=sm_90a kind=cubin output=%t ptxas=%S/Inputs/fake-ptxas.sh" -o /dev/null
+
+gpu.module @kernels {
+  llvm.func @k() attributes {gpu.kernel, nvvm.kernel, nvvm.maxntid = array<i32: 256, 1, 1>, nvvm.minctasm = 2 : i32} {
+    llvm.return
+  }
+}
