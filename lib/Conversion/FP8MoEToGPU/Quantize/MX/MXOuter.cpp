@@ -34,7 +34,7 @@ static_assert(kPositions == kVectorBytes / kLoadBytes,
 /// Chunks that are loaded before the first is used where a loop does so.
 static constexpr int64_t kChunksInFlight = 2;
 /// Threads that should be resident on a multiprocessor, as what they load comes
-/// while others compute and store. No kernel of known sizes spills for them.
+/// while others compute and store. What spills for them gets fewer.
 /// Those of threads that work together have more in registers, and those with a
 /// block behind the tile wait longer.
 static constexpr int64_t kResidentThreads = 960;
