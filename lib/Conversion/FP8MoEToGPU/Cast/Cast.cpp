@@ -316,13 +316,7 @@ void CastBuilder::storeAcross(const SegmentTile &tile, ArrayRef<Value> chunks) {
   // resident for what lines seldom need.
   if (!problem.isToFP8() || problem.inputType.isF32())
     return storeChunks();
-  auto loadChunk = [&](Value row, Value number) {
-    return transposed->loadChunk(b.i64(0), row, number);
-  };
-  storeLines(b,
-             {getOutputPlane(tile), across, along, transposed->getRows(),
-              TransposeTile::kRowBytes,
-              /*moreBytes=*/0, loadChunk},
+  storeLines(b, getOutputPlane(tile), across, along, *transposed, b.i64(0),
              storeChunks);
 }
 

@@ -117,8 +117,9 @@ Value ShiftedStore::loadInside(Value line, Value position) {
 /// where they are any bytes.
 Value ShiftedStore::loadAnywhere(Value line, Value position) {
   const int64_t last = (tile.lineBytes + tile.moreBytes) / kVectorBytes - 1;
+  // As unsigned numbers, positions before the line are far behind it.
   auto getChunk = [&](Value first) {
-    return b.minS(b.divU(b.maxS(first, 0), kVectorBytes), last);
+    return b.minS(b.divU(first, kVectorBytes), last);
   };
   return loadWords(line, getChunk(position),
                    getChunk(b.add(position, kVectorBytes)), position);
@@ -230,4 +231,17 @@ void fp8moe::storeLines(KernelBuilder &b, const ShiftedLines &tile,
   if (tile.moreBytes)
     return storeShifted();
   b.createIf(tile.output.vectorizable, storeChunks, storeShifted);
+}
+
+void fp8moe::storeLines(KernelBuilder &b, const Plane &output,
+                        const TileExtent &lines, const TileExtent &elements,
+                        TransposeTile &tile, Value buffer,
+                        function_ref<void()> storeChunks) {
+  auto loadChunk = [&](Value line, Value chunk) {
+    return tile.loadChunk(buffer, line, chunk);
+  };
+  storeLines(b,
+             {output, lines, elements, tile.getRows(), TransposeTile::kRowBytes,
+              /*moreBytes=*/0, loadChunk},
+             storeChunks);
 }

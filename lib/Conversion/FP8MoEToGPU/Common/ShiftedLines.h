@@ -10,6 +10,7 @@
 #define FP8MOE_LIB_CONVERSION_FP8MOETOGPU_COMMON_SHIFTEDLINES_H
 
 #include "FP8MoEToGPU/Common/SegmentTiles.h"
+#include "FP8MoEToGPU/Common/TransposeTile.h"
 
 namespace mlir::fp8moe {
 
@@ -40,6 +41,11 @@ struct ShiftedLines {
 /// ends of a range are parts. The first tile of a range must begin where the
 /// range does, and the others behind it, a whole tile each.
 void storeLines(KernelBuilder &b, const ShiftedLines &tile,
+                function_ref<void()> storeChunks);
+
+/// The same of a tile that was transposed, whose rows are the lines.
+void storeLines(KernelBuilder &b, const Plane &output, const TileExtent &lines,
+                const TileExtent &elements, TransposeTile &tile, Value buffer,
                 function_ref<void()> storeChunks);
 
 } // namespace mlir::fp8moe

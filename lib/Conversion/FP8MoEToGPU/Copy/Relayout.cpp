@@ -264,14 +264,8 @@ void RelayoutBuilder::buildTiles() {
             });
           });
     };
-    auto loadChunk = [&](Value row, Value chunk) {
-      return tile.loadChunk(b.i64(0), row, chunk);
-    };
-    storeLines(b,
-               {target, TileExtent{inRange, inOrigin, Value()},
-                TileExtent{outRange, outOrigin, Value()}, tile.getRows(),
-                TransposeTile::kRowBytes,
-                /*moreBytes=*/0, loadChunk},
+    storeLines(b, target, TileExtent{inRange, inOrigin, Value()},
+               TileExtent{outRange, outOrigin, Value()}, tile, b.i64(0),
                storeChunks);
   });
 }

@@ -173,13 +173,7 @@ void InnerBuilder::storeAcrossLines(const MXTile &tile, ArrayRef<Value> chunks,
       });
     });
   };
-  auto loadChunk = [&](Value row, Value chunk) {
-    return shared.loadChunk(b.i64(0), row, chunk);
-  };
-  storeLines(b,
-             {tile.output, tile.elements, tile.lines, shared.getRows(),
-              TransposeTile::kRowBytes,
-              /*moreBytes=*/0, loadChunk},
+  storeLines(b, tile.output, tile.elements, tile.lines, shared, b.i64(0),
              storeChunks);
 }
 
