@@ -12,13 +12,15 @@ if(NOT LLVM_ENABLE_RTTI)
   target_compile_options(fp8moe_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
 endif()
 if(NOT FP8MOE_SANITIZER STREQUAL none)
+  # An object of its own, as the precompiled header is none of C.
+  add_library(fp8moe_sanitizer_options OBJECT ${PROJECT_BINARY_DIR}/sanitizers/Options.c)
   target_sources(fp8moe_options INTERFACE
-    $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:${PROJECT_BINARY_DIR}/sanitizers/Options.c>)
+    $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:$<TARGET_OBJECTS:fp8moe_sanitizer_options>>)
 endif()
 
-# MLIR's headers dominate compile time, so the compiler libraries share one
-# precompiled header. Without the times of files in it, ccache knows it again in
-# another checkout, and what was compiled with it.
+# MLIR's headers dominate compile time, so what uses them shares one precompiled
+# header. Without the times of files in it, ccache knows it again in another
+# checkout, and what was compiled with it.
 function(fp8moe_use_mlir_pch target)
   set(no_times "$<$<CXX_COMPILER_ID:Clang,AppleClang>:SHELL:-Xclang -fno-pch-timestamp>")
   if(NOT TARGET fp8moe_pch)
@@ -29,6 +31,11 @@ function(fp8moe_use_mlir_pch target)
     target_precompile_headers(fp8moe_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.h)
   endif()
   target_compile_options(${target} PRIVATE ${no_times})
+  # It is for code of libraries, which code of executables may be as well.
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL EXECUTABLE)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
   target_precompile_headers(${target} REUSE_FROM fp8moe_pch)
 endfunction()
 
@@ -48,6 +55,7 @@ function(fp8moe_add_tool name)
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE fp8moe_options ${ARG_LINK_LIBS} MLIR LLVM)
   add_dependencies(${name} fp8moe-headers)
+  fp8moe_use_mlir_pch(${name})
 endfunction()
 
 # Every generated header is a part of fp8moe-headers, so that libraries depend on

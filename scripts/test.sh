@@ -82,7 +82,7 @@ run_suite() {
   shift
   say "running the $name tests"
   suite_failed=0
-  logged "$RESULTS/$name.log" interruptible timeout --kill-after=10 1200 "$@" || {
+  logged "$RESULTS/$name.log" interruptible timeout --kill-after=10 1800 "$@" || {
     suite_failed=1
     tail -n 60 "$RESULTS/$name.log"
     say "the whole output is in $RESULTS/$name.log"

@@ -5,7 +5,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Compiles every example for every target twice, in other folders, once with threads and once without."""
+"""Compiles examples for every target twice, in other folders, once with threads and once without.
+
+Two examples have the kernels of all families: quantizations and copies, and matmuls. What is decided for all others is
+compared in test_emitted_tensor.py, ahead of LLVM and ptxas.
+"""
 
 import subprocess
 
@@ -13,7 +17,7 @@ import executors
 import pytest
 
 TOOL = executors.BUILD / "bin" / "fp8moe-compile"
-SOURCES = sorted(executors.ROOT.glob("examples/*.mlir")) + sorted(executors.ROOT.glob("benchmarks/*.mlir"))
+SOURCES = [executors.ROOT / "benchmarks/quantize.mlir", executors.ROOT / "examples/moe_backward.mlir"]
 
 
 def list_targets():
