@@ -69,7 +69,7 @@ TEST_F(KernelFamilyTest, NamesAreDistinct) {
 
 TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
   SmallVector<TileAttrInterface> tiles = {
-      getMatmulTile(&context, HopperMatmulConfig())};
+      getWgmmaTile(&context, HopperMatmulConfig())};
   QuantizeConfig config{QuantizeConfig::Inner, /*threads=*/128,
                         /*columnsPerBlock=*/1};
   config.heldChunks = config.heldTiles = config.stages = config.groups = 1;

@@ -43,12 +43,12 @@ namespace {
 /// The predicted times of all tiles for one number of rows, and the time of the
 /// best tile among the alternatives.
 struct RowsCase {
-  SmallVector<MatmulTileCost> tiles;
-  const MatmulTileCost *chosen = nullptr;
+  SmallVector<WgmmaTileCost> tiles;
+  const WgmmaTileCost *chosen = nullptr;
 
   /// The host compares the times of tiles only; traffic is the same for all.
-  const MatmulTileCost *getBetter(size_t tile) const {
-    const MatmulTileCost *other = &tiles[tile];
+  const WgmmaTileCost *getBetter(size_t tile) const {
+    const WgmmaTileCost *other = &tiles[tile];
     return !chosen || other->tilesTime < chosen->tilesTime ? other : chosen;
   }
 };
@@ -57,10 +57,10 @@ struct RowsCase {
 /// The tiles among which the number of rows decides. The host counts waves: not
 /// what it costs to add the parts of a split contraction, nor whether a tile is
 /// good for one wave only.
-static SmallVector<MatmulTileCost> rankWholeTiles(const MatmulWork &work,
-                                                  const TargetInfo &target) {
-  SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, target);
-  llvm::erase_if(tiles, [](const MatmulTileCost &tile) {
+static SmallVector<WgmmaTileCost> rankWholeTiles(const MatmulWork &work,
+                                                 const TargetInfo &target) {
+  SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, target);
+  llvm::erase_if(tiles, [](const WgmmaTileCost &tile) {
     return tile.config.splits > 1 || isForSingleWaves(tile.config);
   });
   return tiles;
@@ -92,19 +92,18 @@ static double getMeanTime(ArrayRef<RowsCase> cases, size_t tile) {
   return sum / static_cast<double>(cases.size());
 }
 
-SmallVector<MatmulTileCost, 1>
-fp8moe::getMatmulAlternatives(const MatmulWork &work,
-                              const TargetInfo &target) {
+SmallVector<WgmmaTileCost, 1>
+fp8moe::getWgmmaAlternatives(const MatmulWork &work, const TargetInfo &target) {
   if (!work.isMGrouped() || !ShapedType::isDynamic(work.rows))
-    return {chooseMatmulTile(rankMatmulTiles(work, target))};
+    return {chooseWgmmaTile(rankWgmmaTiles(work, target))};
 
-  SmallVector<MatmulTileCost> tiles = rankWholeTiles(work, target);
+  SmallVector<WgmmaTileCost> tiles = rankWholeTiles(work, target);
   // All lists of tiles have one order. The best tile by itself comes first, the
   // others are added one by one.
   SmallVector<RowsCase> cases = getCases(work, target);
   assert(cases.front().tiles.size() == tiles.size() &&
          "known rows have other tiles");
-  SmallVector<MatmulTileCost, 1> alternatives;
+  SmallVector<WgmmaTileCost, 1> alternatives;
   double bound = std::numeric_limits<double>::infinity();
   while (alternatives.size() < kMaxAlternatives) {
     std::optional<size_t> better;

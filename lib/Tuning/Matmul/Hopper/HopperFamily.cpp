@@ -25,28 +25,28 @@ public:
   }
   bool supports(const KernelWork &work,
                 const TargetInfo &target) const override {
-    return hasMatmulKernel(cast<MatmulWork>(work), target);
+    return hasWgmmaKernel(cast<MatmulWork>(work), target);
   }
   void
   addCandidates(MLIRContext *context, const KernelWork &work,
                 const TargetInfo &target,
                 SmallVectorImpl<KernelCandidate> &candidates) const override;
   LogicalResult verify(Operation *op, const TargetInfo &target) const override {
-    return verifyMatmulLayouts(cast<MatmulOpInterface>(op), target);
+    return verifyWgmmaLayouts(cast<MatmulOpInterface>(op), target);
   }
   bool isGeneral() const override { return false; }
 
   LogicalResult verifyTile(Operation *op, const KernelWork &work,
                            TileAttrInterface tile,
                            const TargetInfo &target) const override {
-    return verifyMatmulTile(op, cast<MatmulWork>(work),
-                            cast<WgmmaTileAttr>(tile), target);
+    return verifyWgmmaTile(op, cast<MatmulWork>(work),
+                           cast<WgmmaTileAttr>(tile), target);
   }
   KernelChoiceAttr choose(MLIRContext *context, const MatmulWork &work,
                           const TargetInfo &target) const override;
   Cost predict(const MatmulWork &work, TileAttrInterface tile,
                const TargetInfo &target) const override {
-    return predictMatmul(work, cast<WgmmaTileAttr>(tile), target);
+    return predictWgmmaTile(work, cast<WgmmaTileAttr>(tile), target);
   }
   std::string explain(const MatmulWork &work, KernelChoiceAttr choice,
                       const TargetInfo &target) const override;
@@ -54,7 +54,7 @@ public:
 protected:
   SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op,
                                             bool isFirst) const override {
-    return fp8moe::getContiguousDims(op, isFirst);
+    return fp8moe::getWgmmaContiguousDims(op, isFirst);
   }
 };
 } // namespace
@@ -62,15 +62,11 @@ protected:
 void HopperMatmulFamily::addCandidates(
     MLIRContext *context, const KernelWork &work, const TargetInfo &target,
     SmallVectorImpl<KernelCandidate> &candidates) const {
-  for (const MatmulTileCost &tile :
-       rankMatmulTiles(cast<MatmulWork>(work), target))
-    candidates.push_back({this, getMatmulTile(context, tile.config), tile.cost,
-                          explainMatmulTile(tile)});
+  for (const WgmmaTileCost &tile :
+       rankWgmmaTiles(cast<MatmulWork>(work), target))
+    candidates.push_back({this, getWgmmaTile(context, tile.config), tile.cost,
+                          explainWgmmaTile(tile)});
 }
-
-//===----------------------------------------------------------------------===//
-// Layouts
-//===----------------------------------------------------------------------===//
 
 //===----------------------------------------------------------------------===//
 // Choices
@@ -83,14 +79,14 @@ static constexpr int64_t kWaveUnit = 1000;
 KernelChoiceAttr HopperMatmulFamily::choose(MLIRContext *context,
                                             const MatmulWork &work,
                                             const TargetInfo &target) const {
-  SmallVector<MatmulTileCost, 1> tiles = getMatmulAlternatives(work, target);
+  SmallVector<WgmmaTileCost, 1> tiles = getWgmmaAlternatives(work, target);
   if (tiles.size() == 1)
     return KernelChoiceAttr::get(context,
-                                 getMatmulTile(context, tiles.front().config));
+                                 getWgmmaTile(context, tiles.front().config));
   SmallVector<AlternativeAttr> alternatives;
-  for (const MatmulTileCost &tile : tiles)
+  for (const WgmmaTileCost &tile : tiles)
     alternatives.push_back(AlternativeAttr::get(
-        context, getMatmulTile(context, tile.config), RangeAttr(),
+        context, getWgmmaTile(context, tile.config), RangeAttr(),
         std::clamp<int64_t>(tile.tileTime / kWaveUnit, 1, kMostWave)));
   return KernelChoiceAttr::get(context, alternatives, /*leastWaves=*/true);
 }

@@ -31,8 +31,8 @@ static LogicalResult verifyTensorMap(MatmulOpInterface op, StringRef what,
   return verifyStrides(op, what, type, contiguous, role, kAlignment, target);
 }
 
-SmallVector<int64_t, 2> fp8moe::getContiguousDims(MatmulOpInterface op,
-                                                  bool isFirst) {
+SmallVector<int64_t, 2> fp8moe::getWgmmaContiguousDims(MatmulOpInterface op,
+                                                       bool isFirst) {
   // Lambdas of C++17 capture no parts of a structured binding.
   OperandDims operand = OperandDims::get(op, isFirst);
   RankedTensorType type = operand.type;
@@ -53,8 +53,8 @@ SmallVector<int64_t, 2> fp8moe::getContiguousDims(MatmulOpInterface op,
   return dims;
 }
 
-LogicalResult fp8moe::verifyMatmulLayouts(MatmulOpInterface op,
-                                          const TargetInfo &target) {
+LogicalResult fp8moe::verifyWgmmaLayouts(MatmulOpInterface op,
+                                         const TargetInfo &target) {
   for (bool isFirst : {true, false}) {
     auto [type, contracted, kept] = OperandDims::get(op, isFirst);
     bool isAlongKept = isMNMajor(op, isFirst);

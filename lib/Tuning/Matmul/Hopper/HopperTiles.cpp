@@ -93,16 +93,17 @@ bool fp8moe::sendsTileMessages(const HopperMatmulConfig &config,
          (isMGrouped || promoted);
 }
 
-MatmulMemory MatmulMemory::get(const HopperMatmulConfig &config,
-                               bool hasBlockScales, bool sendsMessages) {
+HopperMatmulMemory HopperMatmulMemory::get(const HopperMatmulConfig &config,
+                                           bool hasBlockScales,
+                                           bool sendsMessages) {
   int64_t stages = config.stages * config.getNumRings();
-  MatmulMemory memory;
+  HopperMatmulMemory memory;
   memory.a = 0;
   memory.b = memory.a + stages * config.getStageBytesA();
   memory.staging = memory.b + stages * config.getStageBytesB();
   memory.scales = memory.staging + HopperMatmulConfig::kConsumers *
                                        nvidia::kWarpgroupWarps * 2 *
-                                       kMatmulStagingBytes;
+                                       kHopperStagingBytes;
   int64_t lines =
       hasBlockScales ? 0 : config.getConsumerRows() + config.columns;
   memory.loaded = memory.scales + HopperMatmulConfig::kConsumers * lines *
@@ -130,8 +131,8 @@ struct Chip {
 };
 } // namespace
 
-bool fp8moe::hasMatmulKernel(MatrixElement a, MatrixElement b,
-                             const TargetInfo &target) {
+bool fp8moe::hasWgmmaKernel(MatrixElement a, MatrixElement b,
+                            const TargetInfo &target) {
   const MatrixInstructionInfo *matrix = target.findMatrix(a, b);
   return matrix && matrix->kind == MatrixInstruction::Wgmma &&
          target.has(Feature::TensorMaps | Feature::RegisterReallocation) &&
@@ -143,7 +144,8 @@ static int64_t countSharedBytes(const HopperMatmulConfig &config,
                                 const MatmulWork &work) {
   bool sendsMessages = sendsTileMessages(config, work.hasBlockScales,
                                          work.isMGrouped(), work.promoted);
-  return MatmulMemory::get(config, work.hasBlockScales, sendsMessages).total;
+  return HopperMatmulMemory::get(config, work.hasBlockScales, sendsMessages)
+      .total;
 }
 
 /// Registers that a consumer's thread needs.
@@ -413,8 +415,8 @@ static double countWaves(const HopperMatmulConfig &config,
   return together + *chip.figures.groupsApart * (apart - together);
 }
 
-static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
-                                  const MatmulWork &work, const Chip &chip) {
+static WgmmaTileCost getTileCost(const HopperMatmulConfig &config,
+                                 const MatmulWork &work, const Chip &chip) {
   double groups = work.groups;
   double columns = llvm::divideCeil(work.columns, config.columns);
   // A tile more than the mean needs, in half of all groups; one group is known.
@@ -433,7 +435,7 @@ static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
     // Groups end inside of a stage, after one of its four steps.
     stages = work.contraction / groups / stageElements + isRagged / 4;
   }
-  MatmulTileCost result;
+  WgmmaTileCost result;
   result.config = config;
   result.tiles = toCount(tiles);
   result.tileTime = toCount(getTileTime(
@@ -465,17 +467,17 @@ static MatmulTileCost getTileCost(const HopperMatmulConfig &config,
   return result;
 }
 
-SmallVector<MatmulTileCost> fp8moe::rankMatmulTiles(const MatmulWork &work,
-                                                    const TargetInfo &target) {
+SmallVector<WgmmaTileCost> fp8moe::rankWgmmaTiles(const MatmulWork &work,
+                                                  const TargetInfo &target) {
   Chip chip = Chip::get(target);
   MatmulWork nominal = withNominalSizes(work);
-  SmallVector<MatmulTileCost> tiles;
+  SmallVector<WgmmaTileCost> tiles;
   for (const HopperMatmulConfig &config : enumerateConfigs(work, chip))
     tiles.push_back(getTileCost(config, nominal, chip));
   return tiles;
 }
 
-const MatmulTileCost &fp8moe::chooseMatmulTile(ArrayRef<MatmulTileCost> tiles) {
+const WgmmaTileCost &fp8moe::chooseWgmmaTile(ArrayRef<WgmmaTileCost> tiles) {
   return *llvm::min_element(
       tiles, [](const auto &a, const auto &b) { return a.cost < b.cost; });
 }
@@ -484,8 +486,8 @@ const MatmulTileCost &fp8moe::chooseMatmulTile(ArrayRef<MatmulTileCost> tiles) {
 // Operations
 //===----------------------------------------------------------------------===//
 
-WgmmaTileAttr fp8moe::getMatmulTile(MLIRContext *context,
-                                    const HopperMatmulConfig &config) {
+WgmmaTileAttr fp8moe::getWgmmaTile(MLIRContext *context,
+                                   const HopperMatmulConfig &config) {
   return WgmmaTileAttr::get(context, config.rows, config.columns, config.stages,
                             config.kind, config.raster, config.splits);
 }
@@ -495,21 +497,21 @@ HopperMatmulConfig fp8moe::getHopperMatmulConfig(WgmmaTileAttr tile) {
           tile.getStages(),   tile.getRaster(), tile.getSplits()};
 }
 
-LogicalResult fp8moe::verifyMatmulTile(Operation *op, const MatmulWork &work,
-                                       WgmmaTileAttr tile,
-                                       const TargetInfo &target) {
+LogicalResult fp8moe::verifyWgmmaTile(Operation *op, const MatmulWork &work,
+                                      WgmmaTileAttr tile,
+                                      const TargetInfo &target) {
   std::optional<std::string> reason =
       explainIllegal(getHopperMatmulConfig(tile), work, Chip::get(target));
   if (!reason)
     return success();
-  WgmmaTileAttr best = getMatmulTile(
-      op->getContext(), chooseMatmulTile(rankMatmulTiles(work, target)).config);
+  WgmmaTileAttr best = getWgmmaTile(
+      op->getContext(), chooseWgmmaTile(rankWgmmaTiles(work, target)).config);
   return op->emitOpError("has a tile that target ")
          << target.chip << " cannot run: " << *reason << "; use another "
          << "one, such as " << best << ", or none";
 }
 
-std::string fp8moe::explainMatmulTile(const MatmulTileCost &tile) {
+std::string fp8moe::explainWgmmaTile(const WgmmaTileCost &tile) {
   std::string parts;
   if (tile.config.splits > 1)
     parts = llvm::formatv(" with a {0}th of the contraction each",
@@ -523,8 +525,8 @@ std::string fp8moe::explainMatmulTile(const MatmulTileCost &tile) {
                        tile.waves == 1 ? "wave" : "waves", parts);
 }
 
-Cost fp8moe::predictMatmul(const MatmulWork &work, WgmmaTileAttr tile,
-                           const TargetInfo &target) {
+Cost fp8moe::predictWgmmaTile(const MatmulWork &work, WgmmaTileAttr tile,
+                              const TargetInfo &target) {
   Chip chip = Chip::get(target);
   HopperMatmulConfig config = getHopperMatmulConfig(tile);
   if (explainIllegal(config, work, chip))

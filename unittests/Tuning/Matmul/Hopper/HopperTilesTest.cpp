@@ -176,9 +176,9 @@ std::vector<SweptCase> getSweptCases() {
   };
 }
 
-const MatmulTileCost *findTile(ArrayRef<MatmulTileCost> tiles,
-                               const MeasuredTile &measured) {
-  for (const MatmulTileCost &tile : tiles)
+const WgmmaTileCost *findTile(ArrayRef<WgmmaTileCost> tiles,
+                              const MeasuredTile &measured) {
+  for (const WgmmaTileCost &tile : tiles)
     if (tile.config.kind == measured.kind &&
         tile.config.rows == measured.rows &&
         tile.config.columns == measured.columns)
@@ -188,7 +188,7 @@ const MatmulTileCost *findTile(ArrayRef<MatmulTileCost> tiles,
 
 TEST(HopperTilesTest, MeasuredTilesAreCandidates) {
   for (const MeasuredCase &entry : getMeasuredCases()) {
-    SmallVector<MatmulTileCost> tiles = rankMatmulTiles(entry.work, getH200());
+    SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(entry.work, getH200());
     for (const MeasuredTile &measured : entry.tiles)
       EXPECT_NE(findTile(tiles, measured), nullptr)
           << stringifyWgmmaSchedule(measured.kind).str() << " " << measured.rows
@@ -198,7 +198,7 @@ TEST(HopperTilesTest, MeasuredTilesAreCandidates) {
 
 TEST(HopperTilesTest, PredictedTimesAreNearMeasuredOnes) {
   for (const MeasuredCase &entry : getMeasuredCases()) {
-    SmallVector<MatmulTileCost> tiles = rankMatmulTiles(entry.work, getH200());
+    SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(entry.work, getH200());
     double flops =
         2.0 * entry.work.rows * entry.work.columns * entry.work.contraction;
     for (const MeasuredTile &measured : entry.tiles) {
@@ -218,7 +218,7 @@ TEST(HopperTilesTest, PredictedTimesAreNearMeasuredOnes) {
 TEST(HopperTilesTest, ChoosesNearlyTheBestMeasuredTile) {
   double logarithms = 0;
   for (const MeasuredCase &entry : getMeasuredCases()) {
-    SmallVector<MatmulTileCost> tiles = rankMatmulTiles(entry.work, getH200());
+    SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(entry.work, getH200());
     const MeasuredTile *best = nullptr, *chosen = nullptr;
     for (const MeasuredTile &measured : entry.tiles) {
       if (!best || measured.teraflops > best->teraflops)
@@ -236,8 +236,8 @@ TEST(HopperTilesTest, ChoosesNearlyTheBestMeasuredTile) {
 TEST(HopperTilesTest, ChoosesNearlyTheBestOfAllTiles) {
   double logarithms = 0;
   for (const SweptCase &entry : getSweptCases()) {
-    SmallVector<MatmulTileCost> tiles = rankMatmulTiles(entry.work, getH200());
-    const HopperMatmulConfig &chosen = chooseMatmulTile(tiles).config;
+    SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(entry.work, getH200());
+    const HopperMatmulConfig &chosen = chooseWgmmaTile(tiles).config;
     double best = INFINITY, time = 0;
     for (auto [tile, microseconds] :
          llvm::zip_equal(kSweptTiles, entry.microseconds)) {
@@ -262,12 +262,12 @@ TEST(HopperTilesTest, CandidatesFitTheTarget) {
       MatmulWork work = mGrouped(4096, 4096, 4096, 8);
       work.promoted = promoted;
       work.resultBytes = resultBytes;
-      for (const MatmulTileCost &tile : rankMatmulTiles(work, getH200())) {
+      for (const WgmmaTileCost &tile : rankWgmmaTiles(work, getH200())) {
         const HopperMatmulConfig &config = tile.config;
         bool sendsMessages = sendsTileMessages(
             config, work.hasBlockScales, work.isMGrouped(), work.promoted);
-        MatmulMemory memory =
-            MatmulMemory::get(config, work.hasBlockScales, sendsMessages);
+        HopperMatmulMemory memory =
+            HopperMatmulMemory::get(config, work.hasBlockScales, sendsMessages);
         EXPECT_LE(memory.total, getH200().sharedMemoryPerBlock);
         EXPECT_GE(config.stages, 2);
         // Every operand and box begins where a swizzle may begin.
@@ -286,12 +286,12 @@ TEST(HopperTilesTest, InnermostColumnsComeInBoxes) {
   MatmulWork work = mGrouped(16384, 2048, 1408, 64);
   work.a = work.b = MatrixElement::BF16;
   work.elementBytes = 2;
-  size_t all = rankMatmulTiles(work, getH200()).size();
+  size_t all = rankWgmmaTiles(work, getH200()).size();
   work.mnMajorB = true;
-  SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
+  SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, getH200());
   EXPECT_LT(tiles.size(), all);
   EXPECT_FALSE(tiles.empty());
-  for (const MatmulTileCost &tile : tiles)
+  for (const WgmmaTileCost &tile : tiles)
     EXPECT_EQ(tile.config.columns % 64, 0);
 }
 
@@ -302,7 +302,7 @@ TEST(HopperTilesTest, AddendsThatAreLoadedTakeRegisters) {
     work.accumulates = true;
     work.resultBytes = resultBytes;
     return llvm::any_of(
-        rankMatmulTiles(work, getH200()), [](const MatmulTileCost &tile) {
+        rankWgmmaTiles(work, getH200()), [](const WgmmaTileCost &tile) {
           return tile.config.kind == WgmmaSchedule::PingPong &&
                  tile.config.rows == 128 && tile.config.columns == 160;
         });
@@ -320,8 +320,8 @@ TEST(HopperTilesTest, WidthsFillSingleWavesOfDenseMatmuls) {
     work.dense = true;
     work.a = work.b = MatrixElement::BF16;
     work.elementBytes = 2;
-    SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
-    const MatmulTileCost &best = chooseMatmulTile(tiles);
+    SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, getH200());
+    const WgmmaTileCost &best = chooseWgmmaTile(tiles);
     EXPECT_EQ(best.config.splits, 1);
     return static_cast<double>(best.tiles) / getH200().multiprocessors;
   };
@@ -339,8 +339,8 @@ TEST(HopperTilesTest, WidthsFillSingleWavesOfDenseMatmuls) {
 TEST(HopperTilesTest, PromotedSumsShareWideTiles) {
   auto choose = [](MatmulWork work) {
     work.promoted = true;
-    SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
-    return chooseMatmulTile(tiles).config;
+    SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, getH200());
+    return chooseWgmmaTile(tiles).config;
   };
   HopperMatmulConfig wide = choose(mGrouped(16640, 8192, 5120, 16));
   EXPECT_EQ(wide.kind, kCooperative);
@@ -358,8 +358,8 @@ TEST(HopperTilesTest, PromotedSumsShareWideTiles) {
 TEST(HopperTilesTest, WideResultsHaveHigherBands) {
   auto getRaster = [](MatmulWork work, bool promoted) {
     work.promoted = promoted;
-    SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
-    return chooseMatmulTile(tiles).config.raster;
+    SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, getH200());
+    return chooseWgmmaTile(tiles).config.raster;
   };
   EXPECT_EQ(getRaster(mGrouped(16640, 8192, 5120, 16), false), 8);
   EXPECT_EQ(getRaster(mGrouped(16640, 8192, 5120, 16), true), 12);
@@ -375,8 +375,8 @@ TEST(HopperTilesTest, PromotionCostsTime) {
         gradient(16640, 8192, 5120, 16), gradient(65536, 1408, 2048, 64)}) {
     auto predict = [&](bool promoted) {
       work.promoted = promoted;
-      SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
-      return chooseMatmulTile(tiles).cost.time;
+      SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, getH200());
+      return chooseWgmmaTile(tiles).cost.time;
     };
     EXPECT_GE(predict(/*promoted=*/true), predict(/*promoted=*/false));
   }
@@ -388,8 +388,8 @@ TEST(HopperTilesTest, PromotionCostsTime) {
 TEST(HopperTilesTest, StraddledLinesAskForLargerTiles) {
   auto getTime = [](int64_t columns, int64_t contraction) {
     MatmulWork work = mGrouped(24576, 4096, contraction, 10);
-    SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
-    const MatmulTileCost *tile = llvm::find_if(tiles, [&](const auto &entry) {
+    SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, getH200());
+    const WgmmaTileCost *tile = llvm::find_if(tiles, [&](const auto &entry) {
       return entry.config.kind == kPingPong && entry.config.rows == 128 &&
              entry.config.columns == columns;
     });
@@ -399,19 +399,19 @@ TEST(HopperTilesTest, StraddledLinesAskForLargerTiles) {
   EXPECT_GT(getTime(128, 2880) / getTime(128, 2944), 1.05);
   EXPECT_LT(getTime(160, 2880) / getTime(160, 2944), 1.01);
   MatmulWork work = mGrouped(24576, 4096, 2880, 10);
-  SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
-  EXPECT_EQ(chooseMatmulTile(tiles).config.columns, 160);
+  SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, getH200());
+  EXPECT_EQ(chooseWgmmaTile(tiles).config.columns, 160);
   // Rows that are padded to lines straddle none.
   work.pitchA = work.pitchB = 2944;
-  tiles = rankMatmulTiles(work, getH200());
-  EXPECT_EQ(chooseMatmulTile(tiles).config.columns, 128);
+  tiles = rankWgmmaTiles(work, getH200());
+  EXPECT_EQ(chooseWgmmaTile(tiles).config.columns, 128);
 }
 
 TEST(HopperTilesTest, ChoiceDoesNotDependOnTheRun) {
   MatmulWork work = mGrouped(ShapedType::kDynamic, 2048, 7168, 8);
-  SmallVector<MatmulTileCost> first = rankMatmulTiles(work, getH200());
-  SmallVector<MatmulTileCost> second = rankMatmulTiles(work, getH200());
-  EXPECT_EQ(chooseMatmulTile(first).cost, chooseMatmulTile(second).cost);
+  SmallVector<WgmmaTileCost> first = rankWgmmaTiles(work, getH200());
+  SmallVector<WgmmaTileCost> second = rankWgmmaTiles(work, getH200());
+  EXPECT_EQ(chooseWgmmaTile(first).cost, chooseWgmmaTile(second).cost);
 }
 
 TEST(HopperTilesTest, GroupsFillHalfOfTheirLastTiles) {
@@ -424,10 +424,10 @@ TEST(HopperTilesTest, GroupsFillHalfOfTheirLastTiles) {
 
 TEST(HopperTilesTest, KnownRowsAndGradientsHaveOneTile) {
   EXPECT_EQ(
-      getMatmulAlternatives(mGrouped(4096, 512, 16384, 4), getH200()).size(),
+      getWgmmaAlternatives(mGrouped(4096, 512, 16384, 4), getH200()).size(),
       1u);
-  EXPECT_EQ(getMatmulAlternatives(gradient(ShapedType::kDynamic, 512, 16384, 4),
-                                  getH200())
+  EXPECT_EQ(getWgmmaAlternatives(gradient(ShapedType::kDynamic, 512, 16384, 4),
+                                 getH200())
                 .size(),
             1u);
 }
@@ -440,30 +440,30 @@ TEST(HopperTilesTest, AlternativesLoseLittleForAnyNumberOfRows) {
       MatmulWork work =
           mGrouped(ShapedType::kDynamic, columns, contraction, groups);
       work.promoted = promoted;
-      SmallVector<MatmulTileCost, 1> alternatives =
-          getMatmulAlternatives(work, getH200());
+      SmallVector<WgmmaTileCost, 1> alternatives =
+          getWgmmaAlternatives(work, getH200());
       EXPECT_LE(alternatives.size(), 3u);
       double logarithms = 0, single = 0;
       int64_t cases = 0;
       for (int64_t rows = 1024; rows <= 65536; rows += 1024, ++cases) {
         work.rows = rows;
-        SmallVector<MatmulTileCost> tiles = rankMatmulTiles(work, getH200());
+        SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, getH200());
         auto find =
-            [&](const MatmulTileCost &alternative) -> const MatmulTileCost & {
-          return *llvm::find_if(tiles, [&](const MatmulTileCost &tile) {
+            [&](const WgmmaTileCost &alternative) -> const WgmmaTileCost & {
+          return *llvm::find_if(tiles, [&](const WgmmaTileCost &tile) {
             return tile.config.kind == alternative.config.kind &&
                    tile.config.rows == alternative.config.rows &&
                    tile.config.columns == alternative.config.columns;
           });
         };
         // The host compares the time of the tiles only.
-        const MatmulTileCost *chosen = nullptr;
-        for (const MatmulTileCost &alternative : alternatives) {
-          const MatmulTileCost &tile = find(alternative);
+        const WgmmaTileCost *chosen = nullptr;
+        for (const WgmmaTileCost &alternative : alternatives) {
+          const WgmmaTileCost &tile = find(alternative);
           if (!chosen || tile.tilesTime < chosen->tilesTime)
             chosen = &tile;
         }
-        double best = chooseMatmulTile(tiles).cost.time;
+        double best = chooseWgmmaTile(tiles).cost.time;
         logarithms += std::log(chosen->cost.time / best);
         single += std::log(find(alternatives.front()).cost.time / best);
       }
@@ -479,9 +479,9 @@ TEST(HopperTilesTest, AlternativesLoseLittleForAnyNumberOfRows) {
 }
 
 TEST(HopperTilesTest, SmallWorkIsBoundByOneWave) {
-  SmallVector<MatmulTileCost> tiles =
-      rankMatmulTiles(mGrouped(128, 128, 128, 1), getH200());
-  EXPECT_EQ(chooseMatmulTile(tiles).waves, 1);
+  SmallVector<WgmmaTileCost> tiles =
+      rankWgmmaTiles(mGrouped(128, 128, 128, 1), getH200());
+  EXPECT_EQ(chooseWgmmaTile(tiles).waves, 1);
 }
 
 TEST(MatmulTilesTest, HugeSizesDoNotOverflow) {
@@ -493,7 +493,7 @@ TEST(MatmulTilesTest, HugeSizesDoNotOverflow) {
           for (const MatmulWork &work :
                {mGrouped(rows, columns, contraction, groups),
                 gradient(rows, columns, contraction, groups)})
-            for (const MatmulTileCost &tile : rankMatmulTiles(work, getH200()))
+            for (const WgmmaTileCost &tile : rankWgmmaTiles(work, getH200()))
               EXPECT_GT(tile.cost.time, 0) << rows << "x" << columns << "x"
                                            << contraction << " in " << groups;
 }

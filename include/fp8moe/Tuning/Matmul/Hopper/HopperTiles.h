@@ -62,7 +62,7 @@ struct HopperMatmulConfig {
 };
 
 /// Where the parts of a kernel's shared memory begin, in bytes.
-struct MatmulMemory {
+struct HopperMatmulMemory {
   /// Stages of both operands, for one ring after the other.
   int64_t a, b;
   /// Two buffers of one warp's result after the other.
@@ -80,8 +80,8 @@ struct MatmulMemory {
   int64_t barriers, loadedBarriers;
   int64_t total;
 
-  static MatmulMemory get(const HopperMatmulConfig &config, bool hasBlockScales,
-                          bool sendsMessages);
+  static HopperMatmulMemory get(const HopperMatmulConfig &config,
+                                bool hasBlockScales, bool sendsMessages);
 };
 
 /// Whether the producer finds the tiles for the consumers as well: for
@@ -101,10 +101,10 @@ constexpr int64_t kLoadedSlots = 2;
 constexpr int64_t kConvertedLines = nvidia::kWarpThreads;
 
 /// Bytes of a buffer that a warp stages its results in: 16 rows of 128 bytes.
-constexpr int64_t kMatmulStagingBytes = 2048;
+constexpr int64_t kHopperStagingBytes = 2048;
 
 /// A tile and its predicted cost, with the terms that it is made of.
-struct MatmulTileCost {
+struct WgmmaTileCost {
   HopperMatmulConfig config;
   /// One launch, the longer of the two times below, and a part of the other.
   Cost cost;
@@ -117,51 +117,51 @@ struct MatmulTileCost {
 };
 
 /// Whether the target can run the kernel at all, with some tile.
-bool hasMatmulKernel(MatrixElement a, MatrixElement b,
-                     const TargetInfo &target);
-inline bool hasMatmulKernel(const MatmulWork &work, const TargetInfo &target) {
-  return hasMatmulKernel(work.a, work.b, target);
+bool hasWgmmaKernel(MatrixElement a, MatrixElement b, const TargetInfo &target);
+inline bool hasWgmmaKernel(const MatmulWork &work, const TargetInfo &target) {
+  return hasWgmmaKernel(work.a, work.b, target);
 }
 
 /// Reports at `op`, for which there is a kernel, that it cannot read or write
 /// the tensors in the layouts that they have, as far as the types say.
-LogicalResult verifyMatmulLayouts(MatmulOpInterface op,
-                                  const TargetInfo &target);
+LogicalResult verifyWgmmaLayouts(MatmulOpInterface op,
+                                 const TargetInfo &target);
 
 /// Dimensions of an operand one of which layout placement makes contiguous.
-SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op, bool isFirst);
+SmallVector<int64_t, 2> getWgmmaContiguousDims(MatmulOpInterface op,
+                                               bool isFirst);
 
 /// Whether a tile's width is only for results that are a single wave.
 bool isForSingleWaves(const HopperMatmulConfig &config);
 
 /// The tiles that are legal where there is a kernel, in a fixed order.
-SmallVector<MatmulTileCost> rankMatmulTiles(const MatmulWork &work,
-                                            const TargetInfo &target);
+SmallVector<WgmmaTileCost> rankWgmmaTiles(const MatmulWork &work,
+                                          const TargetInfo &target);
 
 /// The tile of least predicted time; the first of several.
-const MatmulTileCost &chooseMatmulTile(ArrayRef<MatmulTileCost> tiles);
+const WgmmaTileCost &chooseWgmmaTile(ArrayRef<WgmmaTileCost> tiles);
 
 /// Reports at `op` why a tile is not legal for its work.
-LogicalResult verifyMatmulTile(Operation *op, const MatmulWork &work,
-                               WgmmaTileAttr tile, const TargetInfo &target);
+LogicalResult verifyWgmmaTile(Operation *op, const MatmulWork &work,
+                              WgmmaTileAttr tile, const TargetInfo &target);
 
 /// The tiles that one operation gets kernels for. More than one where the
 /// number of rows decides how many waves of tiles there are, and is only known
 /// at run time: the launch of least tileTime * waves runs then.
-SmallVector<MatmulTileCost, 1> getMatmulAlternatives(const MatmulWork &work,
-                                                     const TargetInfo &target);
+SmallVector<WgmmaTileCost, 1> getWgmmaAlternatives(const MatmulWork &work,
+                                                   const TargetInfo &target);
 
 /// What decides a tile's time, for people.
-std::string explainMatmulTile(const MatmulTileCost &tile);
+std::string explainWgmmaTile(const WgmmaTileCost &tile);
 
-WgmmaTileAttr getMatmulTile(MLIRContext *context,
-                            const HopperMatmulConfig &config);
+WgmmaTileAttr getWgmmaTile(MLIRContext *context,
+                           const HopperMatmulConfig &config);
 HopperMatmulConfig getHopperMatmulConfig(WgmmaTileAttr tile);
 
 /// The cost of a tile where there is a kernel, impossible when the tile is not
 /// legal.
-Cost predictMatmul(const MatmulWork &work, WgmmaTileAttr tile,
-                   const TargetInfo &target);
+Cost predictWgmmaTile(const MatmulWork &work, WgmmaTileAttr tile,
+                      const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

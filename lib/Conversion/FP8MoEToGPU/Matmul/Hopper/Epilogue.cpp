@@ -141,7 +141,7 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
   // Scales are in shared memory for everyone.
   createWarpgroupBarrier();
   int64_t boxBytes = box.rowBytes * ResultBox::kRows;
-  int64_t boxesPerPhase = kMatmulStagingBytes / boxBytes;
+  int64_t boxesPerPhase = kHopperStagingBytes / boxBytes;
   int64_t boxes = kernel.config.columns / box.columns;
   int64_t phases = llvm::divideCeil(boxes, boxesPerPhase);
   for (auto [index, block] : llvm::enumerate(accumulators)) {
@@ -162,8 +162,8 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
       int64_t number = index * phases + phase;
       Value owner = b.add(b.mul(consumer, kWarpgroupWarps), warp);
       Value buffer =
-          b.add(b.mul(owner, 2 * kMatmulStagingBytes),
-                kernel.memory.staging + number % 2 * kMatmulStagingBytes);
+          b.add(b.mul(owner, 2 * kHopperStagingBytes),
+                kernel.memory.staging + number % 2 * kHopperStagingBytes);
       // With an odd number of phases a tile begins with the buffer that the
       // last one ended with.
       bool isRepeated = number == 0 && phases * accumulators.size() % 2;

@@ -26,10 +26,10 @@ bool fp8moe::sendsTileMessages(const GroupedMatmulProblem &problem,
                            problem.isMGrouped(), problem.promoted);
 }
 
-MatmulMemory fp8moe::getMatmulMemory(const GroupedMatmulProblem &problem,
-                                     const HopperMatmulConfig &config) {
-  return MatmulMemory::get(config, problem.hasBlockScales(),
-                           sendsTileMessages(problem, config));
+HopperMatmulMemory fp8moe::getMatmulMemory(const GroupedMatmulProblem &problem,
+                                           const HopperMatmulConfig &config) {
+  return HopperMatmulMemory::get(config, problem.hasBlockScales(),
+                                 sendsTileMessages(problem, config));
 }
 
 GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
@@ -101,11 +101,10 @@ static void createRings(GroupedMatmulKernel &kernel) {
     createMapPrefetch(b, map);
 }
 
-gpu::GPUFuncOp fp8moe::buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
-                                          StringRef name,
-                                          const GroupedMatmulProblem &problem,
-                                          const HopperMatmulConfig &config,
-                                          const TargetHooks &hooks) {
+gpu::GPUFuncOp fp8moe::buildHopperGroupedMatmul(
+    Location loc, gpu::GPUModuleOp module, StringRef name,
+    const GroupedMatmulProblem &problem, const HopperMatmulConfig &config,
+    const TargetHooks &hooks) {
   KernelSignature signature;
   signature.tensorMaps = 3;
   signature.pointers = !problem.dense + problem.countScaleBuffers() +

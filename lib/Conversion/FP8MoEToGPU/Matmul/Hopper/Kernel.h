@@ -25,7 +25,7 @@ struct GroupedMatmulKernel {
   KernelBuilder &b;
   const GroupedMatmulProblem &problem;
   const HopperMatmulConfig &config;
-  const MatmulMemory memory;
+  const HopperMatmulMemory memory;
 
   Value mapA, mapB, mapResult;
   Value offsets, scaleA, scaleB, result, addend, partialSums;

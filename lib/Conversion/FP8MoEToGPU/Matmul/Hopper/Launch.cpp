@@ -203,11 +203,11 @@ SymbolRefAttr HopperMatmulLaunch::getKernel(const GroupedMatmulProblem &problem,
       : problem.isMGrouped() ? "grouped_matmul"
                              : "grouped_matmul_k_grouped",
       {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
-       TypeAttr::get(problem.resultType),
-       getMatmulTile(op.getContext(), config),
+       TypeAttr::get(problem.resultType), getWgmmaTile(op.getContext(), config),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildGroupedMatmul(op.getLoc(), module, name, problem, config, hooks);
+        buildHopperGroupedMatmul(op.getLoc(), module, name, problem, config,
+                                 hooks);
       });
 }
 

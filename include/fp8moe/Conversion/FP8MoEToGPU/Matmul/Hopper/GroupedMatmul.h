@@ -30,8 +30,8 @@ bool hasPartialSums(const GroupedMatmulProblem &problem);
 /// shared memory.
 bool sendsTileMessages(const GroupedMatmulProblem &problem,
                        const HopperMatmulConfig &config);
-MatmulMemory getMatmulMemory(const GroupedMatmulProblem &problem,
-                             const HopperMatmulConfig &config);
+HopperMatmulMemory getMatmulMemory(const GroupedMatmulProblem &problem,
+                                   const HopperMatmulConfig &config);
 
 /// What is multiplied, and bytes of an element of it: Hopper has no instruction
 /// that takes scales of blocks, so FP8 with these becomes bf16 before.
@@ -73,11 +73,11 @@ int64_t getPartialSumsBytes(const HopperMatmulConfig &config);
 /// there are any, result (M-grouped), what is accumulated into, if it is
 /// loaded, and room for partial sums, if there may be any (getPartialSumsBytes
 /// for each block); then the dynamic sizes.
-gpu::GPUFuncOp buildGroupedMatmul(Location loc, gpu::GPUModuleOp module,
-                                  StringRef name,
-                                  const GroupedMatmulProblem &problem,
-                                  const HopperMatmulConfig &config,
-                                  const TargetHooks &hooks);
+gpu::GPUFuncOp buildHopperGroupedMatmul(Location loc, gpu::GPUModuleOp module,
+                                        StringRef name,
+                                        const GroupedMatmulProblem &problem,
+                                        const HopperMatmulConfig &config,
+                                        const TargetHooks &hooks);
 
 } // namespace mlir::fp8moe
 
