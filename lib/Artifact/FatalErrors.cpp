@@ -48,8 +48,11 @@ mlir::fp8moe::runCodeGeneration(Location loc,
   static std::once_flag installed;
   std::call_once(installed,
                  [] { llvm::install_fatal_error_handler(handleFatalError); });
+  // Code of a kernel is generated within that of all, in this thread or
+  // another.
+  Recovery outer = recovery;
   recovery.isActive = true;
-  auto reset = llvm::make_scope_exit([] { recovery.isActive = false; });
+  llvm::scope_exit reset([&] { recovery = outer; });
   // What frames that a jump leaves have put there, the next crash would print.
   const void *stackTrace = llvm::SavePrettyStackState();
   // LLVM has no exceptions, so that a jump is the only way out, as in its own

@@ -9,6 +9,7 @@
 #include "CpuEntries.h"
 #include "DeviceLibraries.h"
 #include "DiagnosticForwarder.h"
+#include "KernelParts.h"
 #include "MoveBFloats.h"
 #include "TargetMachine.h"
 #include "VerifyVendor.h"
@@ -96,11 +97,6 @@ static std::unique_ptr<llvm::Module> translateCPU(ModuleOp module,
   return translate(*code, context);
 }
 
-static bool isKernel(const llvm::Function &function) {
-  return function.getCallingConv() == llvm::CallingConv::PTX_Kernel ||
-         function.getCallingConv() == llvm::CallingConv::AMDGPU_KERNEL;
-}
-
 /// Leaves the kernels as the only entries, so that helpers are inlined and
 /// dropped.
 static void internalizeHelpers(llvm::Module &llvmModule) {
@@ -139,6 +135,32 @@ static void optimize(llvm::Module &llvmModule, llvm::TargetMachine &machine) {
       .run(llvmModule, moduleAnalyses);
 }
 
+/// Optimizes each kernel by itself where they can be taken apart. Returns null
+/// after an error.
+static std::unique_ptr<llvm::Module>
+optimizeInParts(std::unique_ptr<llvm::Module> llvmModule,
+                llvm::TargetMachine &machine, const TargetInfo &target,
+                Location loc) {
+  KernelParts parts(*llvmModule);
+  if (parts.size() == 0) {
+    optimize(*llvmModule, machine);
+    return llvmModule;
+  }
+  SmallVector<SmallString<0>> optimized(parts.size());
+  auto optimizePart = [&](llvm::Module &part, size_t number) {
+    std::unique_ptr<llvm::TargetMachine> ownMachine =
+        createTargetMachine(target, loc);
+    if (!ownMachine)
+      return failure();
+    optimize(part, *ownMachine);
+    writeBitcode(part, optimized[number]);
+    return success();
+  };
+  if (failed(parts.forEach(loc, optimizePart)))
+    return nullptr;
+  return linkBitcode(optimized, llvmModule->getContext());
+}
+
 std::unique_ptr<llvm::Module>
 mlir::fp8moe::emitLLVMIR(ModuleOp module, const TargetInfo &target,
                          const EmissionOptions &options,
@@ -167,7 +189,10 @@ mlir::fp8moe::emitLLVMIR(ModuleOp module, const TargetInfo &target,
     if (failed(verifyNoUnresolvedCalls(*llvmModule, module.getLoc())))
       return nullptr;
   }
-  optimize(*llvmModule, *machine);
+  llvmModule =
+      optimizeInParts(std::move(llvmModule), *machine, target, module.getLoc());
+  if (!llvmModule)
+    return nullptr;
   if (target.kind == TargetKind::CPU)
     moveBFloatsAsIntegers(*llvmModule);
   if (diagnostics.hadError())

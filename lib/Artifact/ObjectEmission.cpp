@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DiagnosticForwarder.h"
+#include "KernelParts.h"
 #include "TargetMachine.h"
 #include "fp8moe/Artifact/CodeEmission.h"
 
@@ -31,8 +32,10 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 /// Runs code generation into `fileType`. The module is cloned first, because
-/// code generation changes it and callers may want another form of it.
-static FailureOr<std::string> generateCode(llvm::Module &llvmModule,
+/// code generation changes it and callers may want another form of it; and
+/// because a clone has uses of a value in an order that only depends on the
+/// code, which loop strength reduction follows where costs are equal.
+static FailureOr<std::string> generateCode(const llvm::Module &llvmModule,
                                            const TargetInfo &target,
                                            llvm::CodeGenFileType fileType,
                                            Location loc) {
@@ -55,11 +58,47 @@ static FailureOr<std::string> generateCode(llvm::Module &llvmModule,
   return code.str().str();
 }
 
+/// PTX of several modules as that of one: with one head, and with variables
+/// that all declare declared once.
+static std::string joinPTX(ArrayRef<std::string> parts) {
+  constexpr StringLiteral kEndOfHead = ".address_size 64\n";
+  StringRef head = StringRef(parts.front()).split(kEndOfHead).first;
+  std::string joined = (head + kEndOfHead).str();
+  llvm::StringSet<> declared;
+  for (StringRef part : parts) {
+    for (StringRef line : llvm::split(part.split(kEndOfHead).second, '\n')) {
+      if (line.starts_with(".extern ") && !declared.insert(line).second)
+        continue;
+      joined += line;
+      joined += '\n';
+    }
+    // What is behind the last end of a line is no line.
+    joined.pop_back();
+  }
+  return joined;
+}
+
 FailureOr<std::string> mlir::fp8moe::emitAssembly(llvm::Module &llvmModule,
                                                   const TargetInfo &target,
                                                   Location loc) {
-  return generateCode(llvmModule, target, llvm::CodeGenFileType::AssemblyFile,
-                      loc);
+  constexpr auto kAssembly = llvm::CodeGenFileType::AssemblyFile;
+  // AMD's assembly ends with a description of all kernels.
+  if (target.kind != TargetKind::NVVM)
+    return generateCode(llvmModule, target, kAssembly, loc);
+  KernelParts parts(llvmModule);
+  if (parts.size() == 0)
+    return generateCode(llvmModule, target, kAssembly, loc);
+  SmallVector<std::string> texts(parts.size());
+  auto generatePart = [&](llvm::Module &part, size_t number) -> LogicalResult {
+    FailureOr<std::string> text = generateCode(part, target, kAssembly, loc);
+    if (failed(text))
+      return failure();
+    texts[number] = std::move(*text);
+    return success();
+  };
+  if (failed(parts.forEach(loc, generatePart)))
+    return failure();
+  return joinPTX(texts);
 }
 
 /// The only functions that a CPU library may need: those of every C library.

@@ -38,6 +38,18 @@ TEST(FatalErrors, BecomeDiagnostics) {
         std::string("code generation failed: ") + reason);
 }
 
+/// What failed within it is over, and its own errors are reported, too.
+TEST(FatalErrors, MayBeInsideOfEachOther) {
+  EXPECT_EQ(getErrors([]() -> LogicalResult {
+              EXPECT_EQ(getErrors([]() -> LogicalResult {
+                          llvm::report_fatal_error("inner");
+                        }),
+                        "code generation failed: inner");
+              llvm::report_fatal_error("outer");
+            }),
+            "code generation failed: outer");
+}
+
 /// The next crash would print what is on it.
 TEST(FatalErrors, LeaveNoStackTrace) {
   const void *before = llvm::SavePrettyStackState();
