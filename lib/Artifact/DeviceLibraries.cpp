@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DeviceLibraries.h"
+#include "Environment.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
@@ -18,7 +19,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
@@ -41,8 +41,7 @@ static SmallVector<std::string> listRocmFolders(StringRef rocmPath) {
   if (!rocmPath.empty()) {
     roots.push_back(rocmPath.str());
   } else {
-    if (std::optional<std::string> path =
-            llvm::sys::Process::GetEnv("ROCM_PATH"))
+    if (std::optional<std::string> path = getEnvironment("ROCM_PATH"))
       roots.push_back(*path);
     roots.insert(roots.end(), {"/opt/rocm", "/usr/lib/x86_64-linux-gnu"});
   }

@@ -7,15 +7,19 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Artifact/Ptxas.h"
+#include "Environment.h"
 #include "fp8moe/Artifact/CodeEmission.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/BinaryFormat/ELF.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/Regex.h"
 
@@ -36,13 +40,12 @@ FailureOr<std::optional<std::string>>
 mlir::fp8moe::findPtxas(StringRef explicitPath, Location loc) {
   if (!explicitPath.empty())
     return checkChosenPtxas(explicitPath, "--ptxas", loc);
-  if (std::optional<std::string> path =
-          llvm::sys::Process::GetEnv("FP8MOE_PTXAS"))
+  if (std::optional<std::string> path = getEnvironment("FP8MOE_PTXAS"))
     return checkChosenPtxas(*path, "FP8MOE_PTXAS", loc);
   if (llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName("ptxas"))
     return std::optional<std::string>(*path);
   SmallVector<std::string> roots = {"/usr/local/cuda"};
-  if (std::optional<std::string> home = llvm::sys::Process::GetEnv("CUDA_HOME"))
+  if (std::optional<std::string> home = getEnvironment("CUDA_HOME"))
     roots.insert(roots.begin(), *home);
   for (StringRef root : roots) {
     SmallString<128> path(root);
@@ -118,10 +121,13 @@ struct PtxasFiles {
     return report(error, loc);
   }
 
-  /// Writes the input of a run, and empties the log: programs that LLVM starts
-  /// write over what a file has, and leave what is behind.
+  /// Writes the input of a run, and empties what it writes: programs that LLVM
+  /// starts write over what the log has, and leave what is behind, and one that
+  /// is not ptxas may write no output at all.
   LogicalResult prepare(StringRef ptx, Location loc) {
     std::error_code error = write(log, "");
+    if (!error)
+      error = write(output, "");
     if (!error)
       error = write(input, ptx);
     return report(error, loc);
@@ -252,7 +258,29 @@ static FailureOr<PtxasResult> runPtxas(StringRef ptxas, StringRef ptx,
   FailureOr<std::string> bytes = readFile(files.output, loc);
   if (failed(bytes))
     return failure();
+  if (!StringRef(*bytes).starts_with(llvm::ELF::ElfMagic))
+    return emitError(loc) << ptxas << " ended without an error for " << chip
+                          << ", but wrote no cubin; name NVIDIA's ptxas with "
+                             "--ptxas or FP8MOE_PTXAS";
   return PtxasResult{std::move(*log), std::move(*bytes)};
+}
+
+/// Spills that ptxas does not tell of would be found by nobody.
+static LogicalResult verifyAllDescribed(ArrayRef<KernelResources> resources,
+                                        StringRef ptxas, ModuleOp module) {
+  llvm::StringSet<> described;
+  for (const KernelResources &kernel : resources)
+    described.insert(kernel.kernel);
+  WalkResult result = module.walk([&](LLVM::LLVMFuncOp function) {
+    if (!function->hasAttr(NVVM::NVVMDialect::getKernelFuncAttrName()) ||
+        described.contains(function.getName()))
+      return WalkResult::advance();
+    function.emitError("the log of ")
+        << ptxas << " has no registers and spills of kernel '"
+        << function.getName() << "'; use a ptxas of CUDA 12.8 to 13";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
 }
 
 FailureOr<Cubin> mlir::fp8moe::assemblePTX(StringRef ptxas, std::string &ptx,
@@ -261,7 +289,7 @@ FailureOr<Cubin> mlir::fp8moe::assemblePTX(StringRef ptxas, std::string &ptx,
   PtxasFiles files;
   if (failed(files.create(loc)))
     return failure();
-  bool splitsCompile = canSplitCompile(ptxas, files.output, loc);
+  bool splitsCompile = canSplitCompile(ptxas, files.log, loc);
   auto run = [&] {
     return runPtxas(ptxas, ptx, chip, splitsCompile, files, loc);
   };
@@ -284,6 +312,8 @@ FailureOr<Cubin> mlir::fp8moe::assemblePTX(StringRef ptxas, std::string &ptx,
     return emitError(loc) << "ptxas accepted the kernels for " << chip
                           << ", but not without complaint: "
                           << llvm::join(complaints, "; ");
+  if (failed(verifyAllDescribed(cubin.resources, ptxas, module)))
+    return failure();
   cubin.bytes = std::move(result->bytes);
   return cubin;
 }

@@ -83,7 +83,7 @@ static cl::opt<std::string> rocmPath(
 static cl::opt<std::string>
     ptxasPath("ptxas", cl::value_desc("file"),
               cl::desc("The ptxas that makes cubins (default: $FP8MOE_PTXAS, "
-                       "then PATH, then /usr/local/cuda/bin)"),
+                       "then PATH, $CUDA_HOME/bin, /usr/local/cuda/bin)"),
               cl::cat(category));
 static cl::opt<bool> optimizeLayouts(
     "optimize-layouts", cl::init(true),
