@@ -15,8 +15,13 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/Errno.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -142,6 +147,33 @@ static FailureOr<Compilation> compile(ModuleOp module, const TargetInfo &target,
 // Files
 //===----------------------------------------------------------------------===//
 
+namespace {
+
+/// Keeps others from writing the files of an artifact while it lives: files of
+/// two compilations would not belong together. What locks is the folder, so
+/// that there is no file that could be left behind. On a file system that
+/// locks no folders nobody waits.
+class FolderLock {
+public:
+  explicit FolderLock(StringRef dir)
+      : descriptor(
+            ::open(dir.str().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (descriptor != -1)
+      llvm::sys::RetryAfterSignal(-1, ::flock, descriptor, LOCK_EX);
+  }
+  FolderLock(const FolderLock &) = delete;
+  FolderLock &operator=(const FolderLock &) = delete;
+  ~FolderLock() {
+    if (descriptor != -1)
+      ::close(descriptor);
+  }
+
+private:
+  int descriptor;
+};
+
+} // namespace
+
 /// Writes a file under a temporary name in the same folder and renames it.
 static LogicalResult writeFile(StringRef dir, StringRef name, StringRef bytes,
                                Location loc, ArtifactReport &report) {
@@ -207,6 +239,7 @@ mlir::fp8moe::writeArtifact(ModuleOp module, const TargetInfo &target,
           dir, /*IgnoreExisting=*/true, llvm::sys::fs::all_all))
     return emitError(loc) << "cannot create the output folder " << dir << ": "
                           << error.message();
+  FolderLock lock(dir);
   ArtifactReport report;
   for (const ArtifactBinary &binary : compilation->binaries)
     if (failed(writeFile(dir, binary.file, binary.bytes, loc, report)))
