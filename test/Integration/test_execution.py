@@ -8,6 +8,9 @@
 """How programs run, whatever they compute."""
 
 import concurrent.futures
+import os
+import signal
+import subprocess
 
 import cases
 import executors
@@ -169,3 +172,21 @@ def test_cuda_buffer_over_4_gib(get_executor):
         got = from_gpu(torch, outputs.q[start : start + len(part)], q.dtype)
         oracle.assert_equal(got, q, f"group {g}")
         oracle.assert_equal(from_gpu(torch, outputs.s[g], s.dtype), s, f"scales of group {g}")
+
+
+@pytest.mark.skipif(not executors.BUILD.joinpath("bin", "fp8moe-run").exists(), reason="fp8moe-run is not there")
+def test_interrupt_leaves_nothing(tmp_path):
+    """Ctrl-C while fp8moe-run compiles: the folder that it compiles into is gone."""
+    command = [executors.BUILD / "bin" / "fp8moe-run", executors.ROOT / "examples/dsv3_moe.mlir", "--target=sm_90a"]
+    process = subprocess.Popen(
+        [*command, "--device=cuda:0", "--random=1", "--tokens=100"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    while not list(tmp_path.glob("fp8moe-run-*")):
+        assert process.poll() is None, process.stderr.read()
+    os.killpg(process.pid, signal.SIGINT)
+    assert b"interrupted" in process.communicate()[1]
+    assert process.returncode == 1
+    assert not list(tmp_path.glob("fp8moe-run-*"))

@@ -18,13 +18,19 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
+#include "llvm/Support/Signals.h"
+
+#include <atomic>
 
 using namespace fp8moe::run;
 namespace fs = llvm::sys::fs;
 
 static constexpr llvm::StringLiteral kCompiler = "fp8moe-compile";
 
+static std::atomic<bool> wasInterrupted = false;
+
 llvm::Error TemporaryFolder::create() {
+  llvm::sys::SetInterruptFunction([] { wasInterrupted = true; });
   llvm::SmallString<128> unique;
   if (std::error_code code = fs::createUniqueDirectory("fp8moe-run", unique))
     return llvm::createStringError(code, "cannot make a temporary folder: " +
@@ -33,9 +39,12 @@ llvm::Error TemporaryFolder::create() {
   return llvm::Error::success();
 }
 
-TemporaryFolder::~TemporaryFolder() {
-  if (!folder.empty())
-    fs::remove_directories(folder);
+void TemporaryFolder::remove() {
+  if (folder.empty())
+    return;
+  fs::remove_directories(folder);
+  folder.clear();
+  llvm::sys::SetInterruptFunction(nullptr);
 }
 
 llvm::Expected<std::string> fp8moe::run::findCompiler(const char *self) {
@@ -63,6 +72,8 @@ fp8moe::run::compileInput(const std::string &compiler, const std::string &path,
       compiler, {compiler, chip, "-o", folder, "--", path},
       /*Env=*/std::nullopt, /*Redirects=*/{}, /*SecondsToWait=*/0,
       /*MemoryLimit=*/0, &problem);
+  if (wasInterrupted)
+    return llvm::createStringError("interrupted");
   if (code < 0)
     return llvm::createStringError("cannot run " + compiler + ": " + problem);
   if (code > 0)

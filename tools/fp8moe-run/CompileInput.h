@@ -15,15 +15,17 @@
 
 namespace fp8moe::run {
 
-/// A folder that is removed with the object.
+/// A folder that is removed with the object, or before. While it is there, an
+/// interrupt does not end the process, which would leave it behind.
 class TemporaryFolder {
 public:
   TemporaryFolder() = default;
   TemporaryFolder(const TemporaryFolder &) = delete;
   TemporaryFolder &operator=(const TemporaryFolder &) = delete;
-  ~TemporaryFolder();
+  ~TemporaryFolder() { remove(); }
 
   llvm::Error create();
+  void remove();
   const std::string &path() const { return folder; }
 
 private:
@@ -36,8 +38,9 @@ llvm::Expected<std::string> findCompiler(const char *self);
 
 /// Compiles the IR in the file `path` ("-": standard input) into a folder below
 /// `folder`, which is returned; an empty string after the compiler has
-/// reported an error. An empty `target` leaves it to the module, and to the CPU
-/// when the module names none.
+/// reported an error. An interrupt ends the compiler and is an error here. An
+/// empty `target` leaves it to the module, and to the CPU when the module names
+/// none.
 llvm::Expected<std::string> compileInput(const std::string &compiler,
                                          const std::string &path,
                                          const std::string &target,

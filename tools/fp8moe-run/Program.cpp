@@ -55,6 +55,9 @@ static std::string formatShape(ArrayRef<int64_t> shape) {
 }
 
 int64_t HostTensor::numElements() const {
+  // The other extents of an empty tensor may be of any size.
+  if (llvm::is_contained(shape, 0))
+    return 0;
   int64_t count = 1;
   for (int64_t extent : shape)
     count *= extent;
@@ -253,6 +256,8 @@ Program::addRandomInputs(std::vector<HostTensor> given,
                        "' is of the file of --inputs, which has its shape");
   }
 
+  if (options.onlyShapes)
+    return inputs;
   if (bytes > getMachineMemory())
     return makeError("the inputs need " + Twine(bytes) +
                      " bytes, but this machine has " +

@@ -43,6 +43,8 @@ struct RandomOptions {
   std::optional<int64_t> tokens;
   /// Extents by the input's name.
   llvm::StringMap<llvm::SmallVector<int64_t>> shapes;
+  /// Nobody reads the values: they are not made.
+  bool onlyShapes = false;
 };
 
 /// A program of a loaded artifact, with the steps of running it once.

@@ -101,27 +101,29 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
-/// Parses "grad=4096x2048".
+/// Parses "grad=4096x2048", or "scale=" of a tensor without dimensions.
 static llvm::Error parseShape(llvm::StringRef text, RandomOptions &options) {
   auto [name, extents] = text.split('=');
+  llvm::SmallVector<llvm::StringRef> parts;
+  if (!extents.empty())
+    extents.split(parts, 'x');
   llvm::SmallVector<int64_t> shape;
-  while (!extents.empty()) {
-    auto [first, rest] = extents.split('x');
-    if (first.getAsInteger(10, shape.emplace_back()) || shape.back() < 0)
+  for (llvm::StringRef part : parts)
+    if (part.getAsInteger(10, shape.emplace_back()) || shape.back() < 0)
       return makeError("--shape: '" + text +
                        "' is not of the form NAME=AxB, for example "
                        "grad=4096x2048");
-    extents = rest;
-  }
   if (name.empty())
     return makeError("--shape: '" + text + "' names no input");
-  options.shapes[name] = shape;
+  if (!options.shapes.try_emplace(name, shape).second)
+    return makeError("--shape: input '" + name + "' is given twice");
   return llvm::Error::success();
 }
 
 static llvm::Expected<RandomOptions> getRandomOptions() {
   RandomOptions options;
   options.seed = randomSeed;
+  options.onlyShapes = describe && saveInputs.empty();
   if (tokens.getNumOccurrences()) {
     if (tokens < 0)
       return makeError("--tokens: " + llvm::Twine(tokens) + " is negative");
@@ -143,6 +145,12 @@ static llvm::Error checkOptions() {
                      "the file has the shapes");
   if (describe && !outputsPath.empty())
     return makeError("--describe does not run, so there are no --outputs");
+  if (device == "none" && !describe)
+    return makeError("--device=none has no memory to run in; --describe prints "
+                     "the launches");
+  if (llvm::StringRef(target).contains(','))
+    return makeError("--target: '" + target +
+                     "' names several chips, but a program runs on one");
   if (!target.empty() && llvm::sys::fs::is_directory(inputPath))
     return makeError("--target: the artifact is compiled already; it belongs "
                      "to IR");
@@ -171,11 +179,14 @@ getInputs(const Program &program) {
                             : program.readInputs(inputsPath, random);
 }
 
-static llvm::Error runProgram(const std::string &artifact) {
+/// Calls `onLoad` when the files of the artifact are no longer needed.
+static llvm::Error runProgram(const std::string &artifact,
+                              llvm::function_ref<void()> onLoad) {
   auto program = Program::load(artifact, describe ? "none" : device.getValue(),
                                programName);
   if (!program)
     return program.takeError();
+  onLoad();
 
   auto inputs = getInputs(*program);
   if (!inputs)
@@ -228,7 +239,7 @@ static llvm::Expected<bool> compileAndRun(const char *self) {
     return artifact.takeError();
   if (artifact->empty())
     return false;
-  if (llvm::Error error = runProgram(*artifact))
+  if (llvm::Error error = runProgram(*artifact, [&] { folder.remove(); }))
     return error;
   return true;
 }
@@ -251,8 +262,10 @@ static llvm::Error checkIsArtifact(llvm::StringRef folder) {
                      "' is no artifact, as it has no manifest.json; pass a "
                      "folder that fp8moe-compile -o wrote for one target");
   llvm::sort(artifacts);
-  return makeError("'" + folder +
-                   "' has artifacts for several targets; pass one of " +
+  return makeError("'" + folder + "' is no artifact, but has " +
+                   (artifacts.size() == 1
+                        ? "one; pass "
+                        : "one for each target; pass one of ") +
                    llvm::join(artifacts, ", "));
 }
 
@@ -276,7 +289,7 @@ int main(int argc, char **argv) {
   if (llvm::sys::fs::is_directory(inputPath)) {
     if (llvm::Error error = checkIsArtifact(inputPath))
       return report(std::move(error));
-    if (llvm::Error error = runProgram(inputPath))
+    if (llvm::Error error = runProgram(inputPath, [] {}))
       return report(std::move(error));
     return 0;
   }

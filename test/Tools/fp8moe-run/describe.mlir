@@ -4,6 +4,9 @@
 // RUN: fp8moe-run %t/gfx942 --random=1 --tokens=100 --describe | FileCheck %s
 // RUN: not fp8moe-run %t/gfx942 --random=1 --tokens=100 2>&1 | FileCheck %s --check-prefix=DEVICE
 
+// No values are made for it: these would not fit any memory.
+// RUN: fp8moe-run %t/gfx942 --random=1 --tokens=1000000000000 --describe | FileCheck %s
+
 // CHECK: "program": "quantize"
 // CHECK: "chip": "gfx942"
 // CHECK: "launches"

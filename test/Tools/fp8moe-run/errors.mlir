@@ -21,6 +21,11 @@
 // RUN: not fp8moe-run %t/cpu --program=first --random=1 --shape x=3,8 2>&1 | FileCheck %s --check-prefix=SYNTAX
 // SYNTAX: error: --shape: 'x=3,8' is not of the form NAME=AxB, for example grad=4096x2048
 
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --shape x=3x 2>&1 | FileCheck %s --check-prefix=OPEN
+// OPEN: error: --shape: 'x=3x' is not of the form NAME=AxB, for example grad=4096x2048
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --shape x=3x8 --shape x=4x8 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: error: --shape: input 'x' is given twice
+
 // RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --shape y=3x8 2>&1 | FileCheck %s --check-prefix=NOINPUT
 // NOINPUT: error: --shape: the program has no input 'y'
 
@@ -32,7 +37,7 @@
 // FULL: error: /dev/full: No space left on device
 
 // RUN: not fp8moe-run %t --random=1 2>&1 | FileCheck %s --check-prefix=ABOVE
-// ABOVE: error: '{{.*}}' has artifacts for several targets; pass one of {{.*}}/cpu
+// ABOVE: error: '{{.*}}' is no artifact, but has one; pass {{.*}}/cpu
 // RUN: rm -rf %t.empty && mkdir %t.empty
 // RUN: not fp8moe-run %t.empty --random=1 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: '{{.*}}.empty' is no artifact, as it has no manifest.json; pass a folder that fp8moe-compile -o wrote for one target
@@ -56,6 +61,10 @@
 
 // RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --device=gpu 2>&1 | FileCheck %s --check-prefix=DEVICE
 // DEVICE: error: unknown device 'gpu'
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --device=none 2>&1 | FileCheck %s --check-prefix=NODEVICE
+// NODEVICE: error: --device=none has no memory to run in; --describe prints the launches
+// RUN: not fp8moe-run %s --program=first --random=1 --tokens=3 --target=cpu,sm_90a 2>&1 | FileCheck %s --check-prefix=CHIPS
+// CHIPS: error: --target: 'cpu,sm_90a' names several chips, but a program runs on one
 
 // RUN: not fp8moe-run %s --program=first --random=1 --tokens=3 --device=cuda:0 2>&1 | FileCheck %s --check-prefix=IR
 // IR: error: IR for --device=cuda:0 needs --target=CHIP, such as sm_90a
