@@ -80,6 +80,14 @@ func::FuncOp declareKernel(func::FuncOp func, StringRef name,
   return kernel;
 }
 
+/// A function's name as LLVM and linkers take it for any function's: "llvm."
+/// begins an intrinsic, and "@" a version.
+std::string getLinkableName(StringRef name) {
+  std::string linkable = (name.starts_with("llvm.") ? "_" : "") + name.str();
+  llvm::replace(linkable, '@', '_');
+  return linkable;
+}
+
 struct PlanCPUEntriesPass
     : public fp8moe::impl::PlanCPUEntriesBase<PlanCPUEntriesPass> {
   void runOnOperation() override {
@@ -98,20 +106,29 @@ private:
   LogicalResult planEntry(func::FuncOp func, SymbolTable &symbols) {
     std::string name = func.getName().str();
     FailureOr<PlanSignature> signature = PlanSignature::create(func, name);
-    if (failed(signature) || failed(symbols.renameToUnique(func, {&symbols})))
+    if (failed(signature) || failed(makeRoom(func, symbols)))
       return failure();
     symbols.insert(signature->getProgram());
 
     OpBuilder builder = signature->getBuilder();
     Location loc = func.getLoc();
     SmallVector<Value> arguments = getLaunchArguments(builder, loc, *signature);
-    std::string kernel = getUniqueName(symbols, name + "_kernel");
+    std::string kernel =
+        getUniqueName(symbols, getLinkableName(name) + "_kernel");
     symbols.insert(declareKernel(func, kernel, arguments));
     Value one = arith::ConstantIndexOp::create(builder, loc, 1);
     plan::LaunchOp::create(
         builder, loc, FlatSymbolRefAttr::get(builder.getContext(), kernel),
         {one, one, one}, /*block=*/{1, 1, 1}, /*sharedBytes=*/0, arguments);
     return success();
+  }
+
+  /// Gives the function another name.
+  static LogicalResult makeRoom(func::FuncOp func, SymbolTable &symbols) {
+    std::string linkable = getLinkableName(func.getName());
+    if (linkable == func.getName())
+      return symbols.renameToUnique(func, {&symbols});
+    return symbols.rename(func, getUniqueName(symbols, linkable));
   }
 
   static std::string getUniqueName(SymbolTable &symbols, std::string name) {

@@ -64,3 +64,22 @@ func.func @sum(%a: tensor<4x32xbf16>, %b: tensor<32x16xbf16>, %c: tensor<4x16xf3
       : tensor<4x32xbf16>, tensor<32x16xbf16> -> tensor<4x16xf32>
   return %y : tensor<4x16xf32>
 }
+
+// Names of kernels are for linkers, to whom "@" begins a version, and "llvm." is for intrinsics alone. Programs
+// keep the function's name.
+
+// PLAN:       fp8moe_plan.program @"copy@v2"
+// PLAN:         fp8moe_plan.launch @copy_v2_kernel
+// PLAN:       func.func private @copy_v2_kernel({{.*}}) attributes {entry_of = @copy_v2}
+// PLAN:       func.func @copy_v2(
+func.func @"copy@v2"(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = fp8moe.relayout %x : tensor<4x8xf32> -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// PLAN:       fp8moe_plan.program @llvm.copy
+// PLAN:         fp8moe_plan.launch @_llvm.copy_kernel
+func.func @llvm.copy(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = fp8moe.relayout %x : tensor<4x8xf32> -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
