@@ -19,6 +19,7 @@
 #include "PrecisionPolicy.h"
 
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+#include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -110,6 +111,11 @@ LogicalResult SelectPrecision::readOptions() {
                             "policy none");
   if (tokens < 0)
     return module.emitError("expects at least 0 tokens, found ")
+           << tokens.getValue();
+  if (tokens > kMostModelledSize)
+    return module.emitError("expects at most ")
+           << kMostModelledSize
+           << " tokens, the most that times are predicted for, found "
            << tokens.getValue();
   if (chip.empty()) {
     FailureOr<TargetAttr> attr = requireTargetAttr(module);

@@ -17,6 +17,8 @@
 
 // RUN: not fp8moe-opt %s --fp8moe-select-precision="tokens=-1" 2>&1 | FileCheck %s --check-prefix=TOKENS
 // TOKENS: error: expects at least 0 tokens, found -1
+// RUN: not fp8moe-opt %s --fp8moe-select-precision="tokens=67108865" 2>&1 | FileCheck %s --check-prefix=MANY
+// MANY: error: expects at most 67108864 tokens, the most that times are predicted for, found 67108865
 
 // RUN: not fp8moe-compile %s --precision-filter= --emit=tensor 2>&1 | FileCheck %s --check-prefix=NOTEXT
 // NOTEXT: error: expects filters that have text, found an empty one, which is in every name; remove it, or use policy none
