@@ -228,7 +228,3 @@ llvm::StringRef mlir::fp8moe::stringifyTargetKind(TargetKind kind) {
 llvm::StringRef mlir::fp8moe::stringifyFp8Flavour(Fp8Flavour flavour) {
   return flavour == Fp8Flavour::FN ? "fn" : "fnuz";
 }
-
-double mlir::fp8moe::maxE4M3(Fp8Flavour flavour) {
-  return flavour == Fp8Flavour::FN ? 448.0 : 240.0;
-}

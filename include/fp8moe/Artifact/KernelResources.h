@@ -49,9 +49,6 @@ struct KernelResources {
   /// Emission refuses kernels where this is not 0, so that tools never see
   /// another value.
   int64_t spills = 0;
-  /// AMD: scalar registers that are kept in lanes of vector registers. That
-  /// costs an instruction each and no memory, so it is no error.
-  int64_t scalarsInVectors = 0;
   /// AMD: the largest block that the kernel was compiled for.
   int64_t maxThreadsPerBlock = 0;
   /// AMD: of one trip through the loop in which most matrices are multiplied;

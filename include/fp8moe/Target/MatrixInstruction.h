@@ -34,10 +34,8 @@ enum class MatrixElement { E4M3, E5M2, BF16 };
 struct MatrixInstructionInfo {
   MatrixInstruction kind;
   MatrixElement a, b;
-  /// Rows of the result; columns are a multiple of the step, up to the most.
-  int64_t rows, columnStep, maxColumns;
-  /// Bytes of each row of `a` that are contracted.
-  int64_t depthBytes;
+  /// Rows of the result, and what its columns are a multiple of.
+  int64_t rows, columnStep;
 };
 
 } // namespace mlir::fp8moe

@@ -152,9 +152,6 @@ llvm::StringRef stringifyTargetKind(TargetKind kind);
 /// "fn" or "fnuz", as in the manifest.
 llvm::StringRef stringifyFp8Flavour(Fp8Flavour flavour);
 
-/// The largest finite E4M3 value of a flavour: 448 (FN) or 240 (FNUZ).
-double maxE4M3(Fp8Flavour flavour);
-
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_TARGET_TARGETINFO_H

@@ -123,8 +123,6 @@ public:
   /// The least by trying everything; for tests.
   Solution solveByEnumeration() const;
 
-  unsigned getNumVariables() const { return ownCosts.size(); }
-
 private:
   friend class MinSumElimination;
 

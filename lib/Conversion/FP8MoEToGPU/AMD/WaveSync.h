@@ -13,9 +13,8 @@
 
 namespace mlir::fp8moe {
 
-/// More loads and shared memory accesses than a wave may have under way.
+/// More loads than a wave may have under way.
 inline constexpr int64_t kAnyLoads = 63;
-inline constexpr int64_t kAnySharedAccesses = 15;
 
 /// Waits until at most so many of the wave's loads from memory, and of its
 /// accesses to shared memory, are under way.

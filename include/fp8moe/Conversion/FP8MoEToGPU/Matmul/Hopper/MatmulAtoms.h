@@ -34,8 +34,6 @@ constexpr int64_t kWgmmaBytes = 32;
 constexpr int64_t kSwizzleChunkBytes = 16;
 /// Rows after which the pattern of a swizzle with 128-byte rows repeats.
 constexpr int64_t kSwizzlePeriod = 8;
-/// Shared memory of an operand or a box must be aligned to this.
-constexpr int64_t kSwizzleAlignment = 1024;
 
 /// How a tensor map with rows of 128, 64 or 32 bytes permutes the 16-byte
 /// chunks of a row: chunk c of row r lies at place c ^ ((r >> shift) & mask).
