@@ -8,7 +8,8 @@
 
 // The fp8moe dialect on top of MLIR's C API (mlir-c/IR.h). Operations are made
 // with mlirOperationCreate; this header has what C cannot say otherwise: a
-// context that knows the dialects, element types, and attributes.
+// context that knows the dialects, element types, attributes, and changes of an
+// operation's attributes that are checked.
 //
 // Attributes are generated from ODS: each is named by its mnemonic and given by
 // its parameters, in a dictionary whose keys and values are
@@ -73,6 +74,26 @@ MLIR_CAPI_EXPORTED MlirAttribute fp8moeTensorTypeGetStrides(MlirType type);
 /// types follow from its operands and attributes.
 MLIR_CAPI_EXPORTED bool fp8moeOperationInfersTypes(MlirContext context,
                                                    MlirStringRef name);
+
+/// Whether an operation has the attributes in this dictionary, with which it
+/// was created, and may have them: MLIR drops those of a wrong type. After a
+/// diagnostic, where it is false, the operation must not be printed.
+MLIR_CAPI_EXPORTED bool
+fp8moeOperationCheckAttributes(MlirOperation operation,
+                               MlirAttribute attributes);
+
+/// Sets an attribute of a valid operation. False after a diagnostic when the
+/// operation would not be valid or the attribute has a wrong type; the
+/// operation is as before then.
+MLIR_CAPI_EXPORTED bool fp8moeOperationSetAttribute(MlirOperation operation,
+                                                    MlirStringRef name,
+                                                    MlirAttribute value);
+
+/// Removes an attribute of a valid operation; one with a default gets that.
+/// False after a diagnostic when the operation would not be valid; it is as
+/// before then.
+MLIR_CAPI_EXPORTED bool fp8moeOperationRemoveAttribute(MlirOperation operation,
+                                                       MlirStringRef name);
 
 #ifdef __cplusplus
 }

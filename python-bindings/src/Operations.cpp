@@ -84,6 +84,12 @@ static void addRegions(MlirOperationState &state, MlirLocation location,
   }
 }
 
+/// Raises ValueError for what cannot be the name of an attribute.
+static void requireName(const std::string &name) {
+  if (name.empty())
+    throw nb::value_error("the name of an attribute cannot be empty");
+}
+
 /// Creates an operation at the end of `block`. Without results their types are
 /// inferred. It is verified, unless it has regions, which are still empty.
 static nb::object create(const Block &block, const std::string &name,
@@ -126,9 +132,12 @@ static nb::object create(const Block &block, const std::string &name,
     if (!nb::isinstance<nb::str>(key))
       throw nb::type_error("the names of attributes are strings");
     auto text = nb::cast<std::string>(key);
+    requireName(text);
     named.push_back({mlirIdentifierGet(context.get(), toStringRef(text)),
                      toAttribute(context, value)});
   }
+  MlirAttribute dictionary = mlirDictionaryAttrGet(
+      context.get(), static_cast<intptr_t>(named.size()), named.data());
 
   MlirOperationState state =
       mlirOperationStateGet(toStringRef(name), location.value);
@@ -147,12 +156,11 @@ static nb::object create(const Block &block, const std::string &name,
   diagnostics.finish(!mlirOperationIsNull(operation),
                      "the result types cannot be inferred");
   mlirBlockAppendOwnedOperation(block.get(), operation);
-  if (regions.empty()) {
-    bool isValid = mlirOperationVerify(operation);
-    if (!isValid)
-      mlirOperationDestroy(operation);
-    diagnostics.finish(isValid, "the operation is not valid");
-  }
+  bool isValid = fp8moeOperationCheckAttributes(operation, dictionary) &&
+                 (!regions.empty() || mlirOperationVerify(operation));
+  if (!isValid)
+    mlirOperationDestroy(operation);
+  diagnostics.finish(isValid, "the operation is not valid");
   return wrap(block.getOwner(), operation);
 }
 
@@ -198,30 +206,15 @@ static nb::object getItem(const OperationAttributes &self,
   return attribute;
 }
 
-/// Sets an attribute, or removes it when `value` is null; an operation that
-/// would not be valid any more stays as it was.
-static void change(const OperationAttributes &self, const std::string &name,
-                   MlirAttribute value) {
-  MlirOperation operation = self.operation.get();
-  auto set = [&](MlirAttribute attribute) {
-    if (mlirAttributeIsNull(attribute))
-      mlirOperationRemoveAttributeByName(operation, toStringRef(name));
-    else
-      mlirOperationSetAttributeByName(operation, toStringRef(name), attribute);
-  };
-  MlirAttribute before =
-      mlirOperationGetAttributeByName(operation, toStringRef(name));
-  DiagnosticCollector diagnostics(self.operation.getContext().get());
-  set(value);
-  bool isValid = mlirOperationVerify(operation);
-  if (!isValid)
-    set(before);
-  diagnostics.finish(isValid, "the attribute is not valid");
-}
-
 static void setItem(const OperationAttributes &self, const std::string &name,
                     nb::object value) {
-  change(self, name, toAttribute(self.operation.getContext(), value));
+  requireName(name);
+  const Context &context = self.operation.getContext();
+  MlirAttribute attribute = toAttribute(context, value);
+  DiagnosticCollector diagnostics(context.get());
+  diagnostics.finish(fp8moeOperationSetAttribute(self.operation.get(),
+                                                 toStringRef(name), attribute),
+                     "the attribute is not valid");
 }
 
 static void deleteItem(const OperationAttributes &self,
@@ -229,7 +222,10 @@ static void deleteItem(const OperationAttributes &self,
   if (mlirAttributeIsNull(mlirOperationGetAttributeByName(self.operation.get(),
                                                           toStringRef(name))))
     throw nb::key_error(name.c_str());
-  change(self, name, mlirAttributeGetNull());
+  DiagnosticCollector diagnostics(self.operation.getContext().get());
+  diagnostics.finish(
+      fp8moeOperationRemoveAttribute(self.operation.get(), toStringRef(name)),
+      "the attribute cannot be removed");
 }
 
 static nb::list getKeys(const OperationAttributes &self) {
@@ -286,7 +282,9 @@ static void bindAttributesOfOperations(nb::module_ &module) {
   nb::class_<OperationAttributes>(
       module, "OperationAttributes",
       "The attributes of an operation by name. A change that makes the "
-      "operation invalid is refused.")
+      "operation invalid is refused, and so is a value of a type that the "
+      "attribute cannot have. One with a default that is deleted gets it "
+      "back.")
       .def("__getitem__", getItem, nb::arg("name"),
            nb::sig("def __getitem__(self, name: str) -> Attribute"))
       .def(

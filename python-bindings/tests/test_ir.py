@@ -90,8 +90,8 @@ BUILDERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BUILDERS)
-def test_every_operation(ir, ops, name):
+def build(ir, ops, name):
+    """The module of one of BUILDERS, and its operation."""
     types = types_of(ir)
     module = ir.Module()
     with module.function("f", **types) as f:
@@ -101,6 +101,12 @@ def test_every_operation(ir, ops, name):
         operation = result if isinstance(result, ir.Operation) else result.owner
         assert operation.name == f"fp8moe.{name.split()[0]}"
         f.returns(*operation.results)
+    return module, operation
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_every_operation(ir, ops, name):
+    module, operation = build(ir, ops, name)
     for form in (str(module), module.bytecode()):
         assert str(ir.Module.parse(form)) == str(module)
     (found,) = ir.Module.parse(str(module)).walk(type(operation))
@@ -346,7 +352,7 @@ def test_changing_attributes(ir, ops):
     tile = ir.TwoPassTile(128, 512)
     op.attributes["tiles"] = ir.KernelChoice([ir.Alternative(tile)])
     assert op.tiles.alternatives[0].tile == tile
-    with pytest.raises(ir.CompilerError, match="requires attribute 'axes'"):
+    with pytest.raises(ir.CompilerError, match="'axes' cannot be \"none\": .*i64 dense array attribute"):
         op.attributes["axes"] = "none"
     with pytest.raises(ir.CompilerError, match="requires attribute 'axes'"):
         del op.attributes["axes"]
@@ -356,6 +362,125 @@ def test_changing_attributes(ir, ops):
     with pytest.raises(KeyError):
         op.attributes["absent"]
     assert op.attributes.get("absent") is None
+    with pytest.raises(ValueError, match="the name of an attribute cannot be empty"):
+        op.attributes[""] = 1
+
+
+def llvm_function(ir):
+    module = ir.Module.parse("llvm.func weak fastcc @g(%x: i32) { llvm.return }")
+    return module, next(op for op in module.walk() if op.name == "llvm.func")
+
+
+def test_a_deleted_attribute_gets_its_default(ir, ops):
+    for name in ("grouped_matmul", "linear"):
+        module, op = build(ir, ops, name)
+        for _ in range(2):  # One that is the default already stays.
+            del op.attributes["accumulation"]
+            assert op.accumulation == "fast" and "promoted" not in str(op)
+    module, op = llvm_function(ir)
+    for name in ("linkage", "CConv", "visibility_"):
+        del op.attributes[name]
+    assert str(module) == str(ir.Module.parse("llvm.func @g(%x: i32) { llvm.return }"))
+
+
+@pytest.mark.parametrize("name, value, message", [
+    ("linear/tiles", 5, "'tiles' cannot be 5 : i64: .*the kernels of an operation"),
+    ("linear/precision", 5, "'precision' cannot be 5 : i64: .*whether a matmul is worth FP8"),
+    ("linear/accumulation", "promoted", "'accumulation' cannot be \"promoted\": .*accumulation of a matmul"),
+    ("grouped_matmul/accumulation", "promoted", "'accumulation' cannot be"),
+    ("grouped_matmul/operandSegmentSizes", 5,
+     r"'operandSegmentSizes' cannot be 5 : i64; expected an attribute such as array<i32: 1, 1, 1, 1, 1, 0>"),
+    ("mx_quantize in squares/square", True, "'square' cannot be true: .*unit attribute"),
+    ("func/arg_attrs", 5, "'arg_attrs' cannot be 5 : i64: .*Array of dictionary attributes"),
+    ("func/res_attrs", [1], r"'res_attrs' cannot be \[1\]: .*Array of dictionary attributes"),
+    ("func/sym_name", "", "'sym_name' cannot be \"\"; expected a name that is not empty"),
+    ("llvm/linkage", 5, "'linkage' cannot be 5 : i64: .*LLVM Linkage"),
+    ("llvm/CConv", "fastcc", "'CConv' cannot be \"fastcc\": .*Calling Convention"),
+    ("llvm/visibility_", 1.5, "'visibility_' cannot be 1.5"),
+])  # fmt: skip
+def test_attributes_of_a_wrong_type(ir, ops, name, value, message):
+    builder, attribute = name.split("/")
+    if builder == "llvm":
+        module, op = llvm_function(ir)
+    else:
+        module, op = build(ir, ops, builder if builder in BUILDERS else "linear")
+        op = op.parent if builder == "func" else op
+    before = str(module)
+    with pytest.raises(ir.CompilerError, match=message):
+        op.attributes[attribute] = value
+    assert str(module) == before
+
+
+def test_what_has_no_default_is_not_removed(ir, ops):
+    module, op = build(ir, ops, "grouped_matmul")
+    before = str(module)
+    with pytest.raises(ir.CompilerError, match="'operandSegmentSizes' cannot be removed"):
+        del op.attributes["operandSegmentSizes"]
+    assert str(module) == before
+
+
+def wrong_values(ir):
+    attribute, context = ir.Attribute, ir.current_context()
+    return [
+        5, -1, 1.5, True, "none", "", [], [1], [{}], {}, {"k": 1}, ir.element("f32"), ir.TwoPassTile(64, 256),
+        attribute.unit(context), attribute.i32_array(context, [1]), attribute.i64_array(context, [0]),
+        attribute.parse(context, "@f"), attribute.parse(context, "dense<1> : tensor<2xi32>"),
+        attribute.parse(context, '@""'), attribute.parse(context, '[@f::@""]'), attribute.parse(context, '"" : i32'),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*BUILDERS, "func.func", "llvm.func"])
+def test_no_change_makes_text_that_cannot_be_read(ir, ops, name):
+    if name == "llvm.func":
+        module, op = llvm_function(ir)
+    else:
+        module, op = build(ir, ops, name if name in BUILDERS else "transpose")
+        op = op if name in BUILDERS else op.parent
+    source = str(module)
+    # Those that it has, and those that an operation of the dialect may have.
+    names = [*op.attributes, "accumulation", "direction", "precision", "square", "tiles"]
+    names += ["arg_attrs", "res_attrs", "sym_visibility", "absent"]
+    where = [found.name for found in module.walk()].index(op.name)
+    for key in dict.fromkeys(names):
+        for value in (None, *wrong_values(ir)):
+            module = ir.Module.parse(source)
+            op = list(module.walk())[where]
+            try:
+                if value is None:
+                    del op.attributes[key]
+                else:
+                    op.attributes[key] = value
+            except (KeyError, ir.CompilerError):
+                assert str(module) == source
+            text = str(module)
+            assert str(ir.Module.parse(text)) == text
+            assert str(ir.Module.parse(module.operation.print(generic=True))) == text
+
+
+@pytest.mark.parametrize("attributes, message", [
+    ({"axes": [1]}, r"'axes' cannot be \[1\]: .*i64 dense array attribute"),
+    ({"tiles": "#fp8moe.two_pass<columns = 4, threads = 128>"}, "'tiles' cannot be \"#fp8moe.two_pass<.*the kernels"),
+    ({"rounding": "pow2"}, "'rounding' cannot be \"pow2\": .*rounding of FP8 scales"),
+])  # fmt: skip
+def test_nothing_is_built_with_attributes_of_a_wrong_type(ir, attributes, message):
+    module = ir.Module()
+    with module.function("f", x=ir.tensor([8, 8], "bf16")) as f:
+        before = str(module)
+        types = [ir.tensor([8, 8], "e4m3"), ir.tensor([8], "f32")]
+        context = ir.current_context()
+        right = {
+            "axes": ir.Attribute.i64_array(context, [1]),
+            "rounding": ir.Attribute.of_dialect(context, "scale_rounding", {"value": "pow2"}),
+        }
+        with pytest.raises(ir.CompilerError, match=message):
+            ir.operation("fp8moe.dynamic_quantize", f.arguments, types, {**right, **attributes})
+        with pytest.raises(ValueError, match="the name of an attribute cannot be empty"):
+            ir.operation("fp8moe.dynamic_quantize", f.arguments, types, {**right, "": 1})
+        assert str(module) == before
+        assert ir.operation("fp8moe.dynamic_quantize", f.arguments, types, right).axes == (1,)
+    with pytest.raises(ir.CompilerError, match="'sym_name' cannot be \"\"; expected a name that is not empty"):
+        module.function("")
+    assert [op.name for op in module.body.operations] == ["func.func"]
 
 
 def test_passes_outdate_what_was_looked_up(ir, ops):
