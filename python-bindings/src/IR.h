@@ -8,7 +8,9 @@
 
 // Nothing here dangles. A module owns its operations; whoever refers to one
 // keeps the module alive, and remembers its generation: passes, which may
-// delete any operation, begin a new one.
+// delete any operation, begin a new one. A function whose building failed is
+// removed alone; what was in it is remembered by its address, which may be used
+// again, and by how many functions had been removed then.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,6 +32,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace fp8moe::python {
@@ -85,11 +88,30 @@ struct ModuleState {
   Context context;
   MlirModule module;
   uint64_t generation = 0;
+  /// How many functions were removed.
+  uint64_t removals = 0;
+  /// Addresses of what was removed in this generation, with the number of
+  /// removals that this made.
+  std::unordered_map<const void *, uint64_t> removed;
 
   ModuleState(Context context, MlirModule module)
       : context(std::move(context)), module(module) {}
   ModuleState(const ModuleState &) = delete;
   ~ModuleState();
+
+  /// Outdates everything that was looked up.
+  void beginGeneration() {
+    ++generation;
+    removed.clear();
+  }
+
+  /// Whether what lay at `address` was removed after `seenRemovals`.
+  bool wasRemoved(const void *address, uint64_t seenRemovals) const {
+    if (removals == seenRemovals)
+      return false;
+    auto found = removed.find(address);
+    return found != removed.end() && found->second > seenRemovals;
+  }
 };
 
 struct Module {
@@ -99,17 +121,22 @@ struct Module {
   MlirModule get() const { return state->module; }
 };
 
-/// A part of a module, which must not be older than the last change by passes.
+/// A part of a module, which must not be older than the last change by passes
+/// nor lie in a function that was removed.
 template <typename T> class InModule {
 public:
   InModule(std::shared_ptr<ModuleState> owner, T value)
       : owner(std::move(owner)), generation(this->owner->generation),
-        value(value) {}
+        removals(this->owner->removals), value(value) {}
 
   T get() const {
     if (generation != owner->generation)
       throw nb::value_error("passes changed the module since this was looked "
                             "up; look it up in the module again");
+    if (owner->wasRemoved(value.ptr, removals))
+      throw nb::value_error("this was in a function that was removed from the "
+                            "module, since an exception ended its building; "
+                            "build it again");
     return value;
   }
   const std::shared_ptr<ModuleState> &getOwner() const { return owner; }
@@ -117,7 +144,7 @@ public:
 
 private:
   std::shared_ptr<ModuleState> owner;
-  uint64_t generation;
+  uint64_t generation, removals;
   T value;
 };
 

@@ -81,7 +81,7 @@ static void run(const Module &module, const std::string &pipeline) {
         error.substr(error.rfind("error: ", 0) == 0 ? 7 : 0).c_str());
   requireValid(module);
   DiagnosticCollector diagnostics(context);
-  ++module.state->generation;
+  module.state->beginGeneration();
   bool succeeded = mlirLogicalResultIsSuccess(
       mlirPassManagerRunOnOp(passes, mlirModuleGetOperation(module.get())));
   diagnostics.finish(succeeded, "the passes failed");
@@ -91,7 +91,7 @@ static void optimize(const Module &module, const std::string &target,
                      bool optimizeLayouts) {
   requireValid(module);
   DiagnosticCollector diagnostics(module.getContext().get());
-  ++module.state->generation;
+  module.state->beginGeneration();
   bool succeeded = mlirLogicalResultIsSuccess(
       fp8moeOptimize(module.get(), toStringRef(target), optimizeLayouts));
   diagnostics.finish(succeeded, "the module cannot be optimized");

@@ -177,11 +177,37 @@ static void setFunctionResults(const Operation &function, const Type &type,
         toAttribute(function.getContext(), resultAttributes));
 }
 
-/// Deletes an operation without uses; whatever was looked up in the module is
+/// Outdates what was looked up of an operation, without what is inside.
+static void markRemoved(ModuleState &module, MlirOperation operation) {
+  auto mark = [&](const void *address) {
+    module.removed[address] = module.removals;
+  };
+  mark(operation.ptr);
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(operation); ++i)
+    mark(mlirOperationGetResult(operation, i).ptr);
+  for (intptr_t i = 0; i < mlirOperationGetNumRegions(operation); ++i)
+    for (MlirBlock block =
+             mlirRegionGetFirstBlock(mlirOperationGetRegion(operation, i));
+         !mlirBlockIsNull(block); block = mlirBlockGetNextInRegion(block)) {
+      mark(block.ptr);
+      for (intptr_t j = 0; j < mlirBlockGetNumArguments(block); ++j)
+        mark(mlirBlockGetArgument(block, j).ptr);
+    }
+}
+
+/// Deletes an operation without uses; what was looked up of it and inside it is
 /// outdated then.
 static void discard(const Operation &operation) {
   MlirOperation erased = operation.get();
-  ++operation.getOwner()->generation;
+  ModuleState &module = *operation.getOwner();
+  ++module.removals;
+  mlirOperationWalk(
+      erased,
+      [](MlirOperation inner, void *userData) {
+        markRemoved(*static_cast<ModuleState *>(userData), inner);
+        return MlirWalkResultAdvance;
+      },
+      &module, MlirWalkPreOrder);
   mlirOperationDestroy(erased);
 }
 

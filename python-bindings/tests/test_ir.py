@@ -494,6 +494,46 @@ def test_passes_outdate_what_was_looked_up(ir, ops):
     assert len(list(module.walk(ops.JaggedDynamicQuantizeOp))) == 1
 
 
+class Stop(Exception):
+    pass
+
+
+def test_a_function_that_failed_outdates_only_itself(ir, ops):
+    module = quantize_module(ir, ops)
+    (op,) = module.walk(ops.JaggedDynamicQuantizeOp)
+    value, function, before = op.quantized[0], op.parent, str(module)
+    for _ in range(10):
+        with pytest.raises(Stop):
+            with module.function("b", x=ir.tensor([8], "f32")) as b:
+                copy = ops.contiguous(b.arguments[0])
+                parts, body = (copy.owner, copy, b.arguments[0], b.operation), b.operation.regions[0][0]
+                raise Stop
+        for use in (*(part.__str__ for part in parts), lambda block=body: block.operations):
+            with pytest.raises(ValueError, match="in a function that was removed from the module"):
+                use()
+        assert op.rounding == "pow2" and value.owner == op and function == op.parent
+    assert str(module) == before
+    # Memory of what was removed is used again.
+    with module.function("b", x=ir.tensor([8], "f32")) as b:
+        b.returns(ops.contiguous(b.arguments[0]))
+        assert b.operation.name == "func.func"
+    module.run("builtin.module(cse)")
+    with pytest.raises(ValueError, match="passes changed the module"):
+        op.rounding
+
+
+def test_a_nested_function_that_failed_leaves_the_outer_one(ir, ops):
+    module = ir.Module()
+    with module.function("a", x=ir.tensor([8], "f32")) as a:
+        with pytest.raises(Stop):
+            with module.function("b", x=ir.tensor([8], "f32")) as b:
+                ops.contiguous(b.arguments[0])
+                raise Stop
+        a.returns(y=ops.contiguous(a.arguments[0]))
+    module.verify()
+    assert [op.name for op in module.body.operations] == ["func.func"] and "@a" in str(module)
+
+
 def test_parts_keep_their_module(ir, ops):
     (op,) = quantize_module(ir, ops).walk(ops.JaggedDynamicQuantizeOp)
     gc.collect()
