@@ -90,6 +90,21 @@ static void requireName(const std::string &name) {
     throw nb::value_error("the name of an attribute cannot be empty");
 }
 
+/// Whether the region that defines `value` encloses `block`. No other value may
+/// be used there: removing a function must not leave uses of what was in it.
+static bool isVisible(MlirValue value, MlirBlock block) {
+  MlirBlock definer = mlirValueIsAOpResult(value)
+                          ? mlirOperationGetBlock(mlirOpResultGetOwner(value))
+                          : mlirBlockArgumentGetOwner(value);
+  MlirRegion region = mlirBlockGetParentRegion(definer);
+  while (!mlirBlockIsNull(block)) {
+    if (mlirRegionEqual(mlirBlockGetParentRegion(block), region))
+      return true;
+    block = mlirOperationGetBlock(mlirBlockGetParentOperation(block));
+  }
+  return false;
+}
+
 /// Creates an operation at the end of `block`. Without results their types are
 /// inferred. It is verified, unless it has regions, which are still empty.
 static nb::object create(const Block &block, const std::string &name,
@@ -112,6 +127,9 @@ static nb::object create(const Block &block, const std::string &name,
   for (const Value &operand : operands) {
     if (operand.getOwner() != block.getOwner())
       throw nb::value_error("an operand belongs to another module");
+    if (!isVisible(operand.get(), block.get()))
+      throw nb::value_error("an operand belongs to another function, or to a "
+                            "region that does not enclose the operation");
     values.push_back(operand.get());
   }
   std::vector<MlirType> types;

@@ -522,6 +522,22 @@ def test_a_function_that_failed_outdates_only_itself(ir, ops):
         op.rounding
 
 
+def test_no_operand_from_another_function(ir, ops):
+    module = ir.Module()
+    with module.function("a", x=ir.tensor([8], "f32")) as a:
+        with pytest.raises(Stop):
+            with module.function("b", x=ir.tensor([8], "f32")) as b:
+                with pytest.raises(ValueError, match="an operand belongs to another function"):
+                    ops.contiguous(a.arguments[0])
+                with ir.inside(a.operation.regions[0][0]):
+                    # It would outlive b.
+                    with pytest.raises(ValueError, match="an operand belongs to another function"):
+                        ops.contiguous(b.arguments[0])
+                raise Stop
+        a.returns(a.arguments[0])
+    module.verify()
+
+
 def test_a_nested_function_that_failed_leaves_the_outer_one(ir, ops):
     module = ir.Module()
     with module.function("a", x=ir.tensor([8], "f32")) as a:
