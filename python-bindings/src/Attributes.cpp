@@ -83,7 +83,10 @@ MlirAttribute fp8moe::python::toDictionary(const Context &context,
       continue;
     if (!nb::isinstance<nb::str>(key))
       throw nb::type_error("the keys of a dictionary attribute are strings");
-    named.push_back({mlirIdentifierGet(context.get(), toStringRef(toText(key))),
+    std::string_view name = toText(key);
+    if (name.empty())
+      throw nb::value_error("a key of a dictionary attribute cannot be empty");
+    named.push_back({mlirIdentifierGet(context.get(), toStringRef(name)),
                      toAttribute(context, value)});
   }
   return mlirDictionaryAttrGet(

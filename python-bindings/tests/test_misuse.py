@@ -50,6 +50,7 @@ def test_no_attributes(ir):
         ("\udcff", UnicodeEncodeError),
         (endless, RecursionError),
         ({1: 2}, TypeError),
+        ({"": 1}, ValueError),  # its text could not be read again
         (object(), TypeError),
     ):
         with pytest.raises(error):
