@@ -48,6 +48,8 @@ def permute(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> Tuple[t
     _check(x, experts, num_experts)
     # Few bits make fewer passes of the sort.
     key_type = torch.int16 if num_experts < 2**15 else torch.int32
+    # The type of experts may have no number for what is elsewhere: 256 in uint8.
+    experts = experts.to(torch.promote_types(experts.dtype, torch.int32))
     none = (experts < 0) | (experts >= num_experts)
     keys, slots = torch.sort(torch.where(none, num_experts, experts).to(key_type).flatten(), stable=True)
     numbers = torch.arange(num_experts, device=x.device, dtype=key_type)

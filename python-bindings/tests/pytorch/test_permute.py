@@ -91,6 +91,22 @@ def test_rows_and_offsets(kind, dtype):
     assert torch.equal(routing.places.flatten()[routing.slots], torch.arange(T * K))
 
 
+@pytest.mark.parametrize(
+    "dtype, num_experts",
+    [(torch.uint8, 256), (torch.uint8, 1000), (torch.int8, 128), (torch.int16, 2**15), (torch.int32, 2**15)],
+    ids=str,
+)
+def test_all_experts_that_a_type_has(dtype, num_experts):
+    """num_experts itself has no place in the narrow types."""
+    x, _ = tensors()
+    info = torch.iinfo(dtype)
+    choices = torch.tensor([0, 1, min(info.max, num_experts - 1), *([] if dtype == torch.uint8 else [-1, info.min])])
+    experts = choices[torch.randint(len(choices), (T, K))]
+    (rows, narrow), (expected, wide) = (permute(x, e, num_experts) for e in (experts.to(dtype), experts))
+    assert torch.equal(rows, expected) and all(map(torch.equal, narrow, wide))
+    assert narrow.offsets[-1] == (experts >= 0).sum()
+
+
 @pytest.mark.parametrize("kind", CHOICES)
 def test_way_back_and_gradients(kind, sums):
     """Of one rounding, where rows of experts elsewhere hold what no number is."""
