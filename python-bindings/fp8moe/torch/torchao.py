@@ -16,7 +16,7 @@ from typing import List, Optional, Tuple
 import torch
 
 from .. import programs
-from ._grouped_mm import grouped_mm
+from ._grouped_mm import chip_of, grouped_mm
 
 __all__ = ["patch"]
 
@@ -28,7 +28,8 @@ def patch(*, recipe: str = "rowwise") -> None:
     scales, by grouped_mm with that recipe. Patching twice is the same as once.
 
     Groups may then have any size, and nothing is padded, whatever the configuration says. Inputs in float32
-    are rounded to bfloat16 before they are quantized.
+    are rounded to bfloat16 before they are quantized. The configuration's float8_dtype must be the e4m3 of the
+    device, as it is by default: float8_e4m3fnuz on gfx942 (MI300), else float8_e4m3fn.
 
     Raises ImportError if torchao is absent or has no such function (0.18 has), and ValueError for a recipe that
     is not known.
@@ -60,8 +61,12 @@ def _fp8_grouped_mm(
     recipe: str = "rowwise",
 ) -> torch.Tensor:
     """grouped_mm with torchao's signature."""
-    if float8_dtype not in (torch.float8_e4m3fn, torch.float8_e4m3fnuz):
-        raise ValueError(f"fp8moe.torch.torchao: float8_dtype is {float8_dtype}, expected an e4m3 type")
+    expected = _constant_e4m3(A.device.type, A.device.index or 0)
+    if float8_dtype != expected:
+        raise ValueError(
+            f"fp8moe.torch.torchao: float8_dtype is {float8_dtype}, but kernels for {A.device} quantize to {expected}; "
+            f"configure Float8TrainingOpConfig(float8_dtype={expected})"
+        )
     if offs is None or A.dim() != 2:
         raise ValueError(
             f"fp8moe.torch.torchao: A is {tuple(A.shape)}, {'without' if offs is None else 'with'} offsets; expected "
@@ -69,6 +74,15 @@ def _fp8_grouped_mm(
         )
     result = grouped_mm(A.to(torch.bfloat16), B_t.to(torch.bfloat16), offs, recipe=recipe)
     return result if out_dtype is None else result.to(out_dtype)
+
+
+def _e4m3_of(device: str, index: int) -> torch.dtype:
+    """What !fp8moe.e4m3 is there (F1 of docs/semantics.md)."""
+    return torch.float8_e4m3fnuz if chip_of(device, index) == "gfx942" else torch.float8_e4m3fn
+
+
+#: Runs while Dynamo traces.
+_constant_e4m3 = torch.compiler.assume_constant_result(_e4m3_of)
 
 
 def find_weights(module: torch.nn.Module) -> Optional[Tuple[str, List[torch.Tensor]]]:

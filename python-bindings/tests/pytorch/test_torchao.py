@@ -67,10 +67,19 @@ def test_types():
     assert torch.equal(y, fp8moe.torch.grouped_mm(x.bfloat16(), weights.bfloat16(), offsets).float())
 
 
+def test_one_graph():
+    """The check of the type is none of its nodes."""
+    arguments = torch.randn(M, K).bfloat16(), torch.randn(E, N, K).bfloat16().transpose(-2, -1), torch.tensor(ENDS, dtype=torch.int32)
+    multiply = getattr(module, NAME)
+    compiled = torch.compile(lambda *tensors: multiply(*tensors), fullgraph=True, backend="eager")
+    assert torch.equal(compiled(*arguments)[: ENDS[-1]], multiply(*arguments)[: ENDS[-1]])
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
-        (dict(float8_dtype=torch.float8_e5m2), "float8_dtype is torch.float8_e5m2, expected an e4m3 type"),
+        (dict(float8_dtype=torch.float8_e5m2), "float8_dtype is torch.float8_e5m2, but kernels for cpu quantize to torch.float8_e4m3fn;"),
+        (dict(float8_dtype=torch.float8_e4m3fnuz), r"is torch.float8_e4m3fnuz, .* Float8TrainingOpConfig\(float8_dtype=torch.float8_e4m3fn\)"),
         (dict(offs=None), r"A is \(60, 64\), without offsets; expected \[M, K\] with the end of each group's rows"),
         (dict(A=torch.zeros(2, M, K)), r"A is \(2, 60, 64\), with offsets"),
     ],
@@ -79,6 +88,19 @@ def test_refuses(change, message):
     arguments = dict(A=torch.zeros(M, K), B_t=torch.zeros(E, K, N), offs=torch.tensor(ENDS, dtype=torch.int32))
     with pytest.raises(ValueError, match=message):
         getattr(module, NAME)(**{**arguments, **change})
+
+
+def test_e4m3_is_that_of_the_device(monkeypatch):
+    """torchao's default on an MI300, whose kernels have it, and no other there."""
+    arguments = torch.zeros(M, K), torch.zeros(E, K, N), torch.tensor(ENDS, dtype=torch.int32), torch.bfloat16
+    called = []
+    monkeypatch.setattr(fp8moe.torch.torchao, "grouped_mm", lambda x, *_, **__: called.append(x) or x)
+    monkeypatch.setattr(fp8moe.torch.torchao, "chip_of", lambda *_: "gfx942")
+    getattr(module, NAME)(*arguments, torch.float8_e4m3fnuz)
+    assert len(called) == 1
+    with pytest.raises(ValueError, match="float8_dtype is torch.float8_e4m3fn, but kernels for cpu quantize to torch.float8_e4m3fnuz"):
+        getattr(module, NAME)(*arguments, torch.float8_e4m3fn)
+    assert len(called) == 1
 
 
 def test_another_torchao(monkeypatch):
