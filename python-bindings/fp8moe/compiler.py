@@ -24,6 +24,10 @@ __all__ = ["Artifact", "Precision", "Report", "compile", "emit", "optimize", "ta
 _Path = Union[str, "os.PathLike[str]"]
 _Targets = Union[str, Iterable[str], None]
 
+#: Times of more tokens, or rows, would be those of so many: kMostModelledSize of
+#: include/fp8moe/Tuning/Common/NominalSizes.h, beyond which fp8moe-compile refuses --tokens, too.
+MOST_TOKENS = 2**26
+
 
 @dataclass(frozen=True)
 class Report:
@@ -117,8 +121,10 @@ def _options(
         if not isinstance(chip, str):
             raise TypeError(f"targets: expected names of chips, found {chip!r}")
     count = operator.index(_mlir.DEFAULT_TOKENS if tokens is None else tokens)
-    if not 1 <= count < 2**63:
-        raise ValueError(f"tokens: expected at least one and fewer than 2**63, found {count}")
+    if count < 1:
+        raise ValueError(f"tokens: expected at least one token, found {count}")
+    if count > MOST_TOKENS:
+        raise ValueError(f"tokens: expected at most {MOST_TOKENS}, the most that times are predicted for, found {count}")
     file = _text(ptxas, "ptxas") if ptxas else ""
     p = Precision() if precision is None else precision
     if not isinstance(p, Precision):

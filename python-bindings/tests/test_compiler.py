@@ -162,8 +162,16 @@ def test_errors(ir, module, tmp_path):
     with pytest.raises(ir.CompilerError, match="no target to compile for"):
         fp8moe.compile(module)
     for tokens in (-1, 0):
-        with pytest.raises(ValueError, match=f"at least one and fewer than .*, found {tokens}"):
+        with pytest.raises(ValueError, match=f"tokens: expected at least one token, found {tokens}"):
             fp8moe.compile(module, "cpu", tokens=tokens)
+    most = fp8moe.compiler.MOST_TOKENS
+    assert fp8moe.compile(module, "cpu", tokens=most).report.data["tokens"] == most
+    for tokens in (most + 1, 2**63):
+        expected = f"tokens: expected at most {most}, the most that times are predicted for, found {tokens}"
+        with pytest.raises(ValueError, match=expected):
+            fp8moe.compile(module, "cpu", tokens=tokens)
+        with pytest.raises(ValueError, match=expected):
+            fp8moe.compiler.emit(module, "tensor", "cpu", tokens=tokens)
     module.target = "gfx942"
     with pytest.raises(ir.CompilerError, match="written for target 'gfx942'") as info:
         fp8moe.compile(module, "cpu")
