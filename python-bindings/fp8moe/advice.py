@@ -16,10 +16,11 @@ import re
 from dataclasses import dataclass
 from html import escape
 from numbers import Integral
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from . import ops
 from .attributes import Precision
+from .compiler import MOST_TOKENS
 from .ir import Module
 
 __all__ = ["Advice", "Matmul", "MatmulAdvice", "advise", "find_matmuls"]
@@ -61,6 +62,8 @@ class Advice:
     target: str
     recipe: str
     policy: str
+    #: Of all experts of a layer together; None where the model has none.
+    expert_rows: Optional[int] = None
 
     def _sum(self, what: str) -> float:
         return sum((getattr(line, what) or line.bf16_us or 0.0) * line.matmul.count for line in self.matmuls)
@@ -91,7 +94,8 @@ class Advice:
     def __str__(self) -> str:
         width = max([len(line.matmul.name) for line in self.matmuls] + [6])
         header = f"{'matmul':{width}}  layers  use      {'N x K':15} experts   bf16 us    FP8 us"
-        lines = [f"{self.target}, {self.tokens} tokens, recipe {self.recipe}, policy {self.policy}; predicted", header]
+        rows = "" if self.expert_rows is None else f"{self.expert_rows} rows of experts, "
+        lines = [f"{self.target}, {self.tokens} tokens, {rows}recipe {self.recipe}, policy {self.policy}; predicted", header]
         for line in self.matmuls:
             m = line.matmul
             times = "".join(f"{'-' if us is None else format(us, '.1f'):>10}" for us in (line.bf16_us, line.fp8_us))
@@ -152,6 +156,8 @@ def find_matmuls(model: Any) -> List[Matmul]:
     for name, module in model.named_modules():
         if hasattr(module, "in_features") and hasattr(module, "out_features"):
             found.append(Matmul(name, int(module.out_features), int(module.in_features)))
+            continue
+        if hasattr(module, "kernel_size"):  # a convolution
             continue
         for key, parameter in module.named_parameters(recurse=False):
             if len(parameter.shape) != 3:
@@ -307,18 +313,60 @@ def _decide(text: str, target: str, options: str) -> Dict[Tuple[str, str], Preci
 # --- The answer ---------------------------------------------------------------------
 
 
+#: How configurations of transformers and torchtitan call the number of experts of each token.
+_PER_TOKEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k")
+
+
+def _list_configs(config: Any) -> List[Any]:
+    """`config` and those in it, as models of text and images have one for the text."""
+    left = [config]
+    try:
+        left.append(config.get_text_config())
+    except (AttributeError, ValueError):  # ValueError: there are several, which are members
+        pass
+    configs: List[Any] = []
+    while left:
+        config = left.pop()
+        if config is None or any(config is other for other in configs):
+            continue
+        configs.append(config)
+        members = config if isinstance(config, Mapping) else getattr(config, "__dict__", {})
+        left += [value for name, value in members.items() if str(name).endswith(("config", "args"))]
+    return configs
+
+
 def _experts_per_token(model: Any) -> int:
-    """How many experts a token goes to, as transformers' configurations say it; 1 where none does."""
-    config = getattr(model, "config", None)
-    for name in ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "top_k"):
-        count = getattr(config, name, None)
-        if isinstance(count, int) and count > 0:
-            return count
-    return 1
+    """How many experts a token goes to, as the model's configuration says it."""
+    root = getattr(model, "config", None)
+    # In configurations of transformers, which have a model_type, `top_k` is how many tokens are sampled from.
+    names = [name for name in _PER_TOKEN if name != "top_k" or not hasattr(root, "model_type")]
+    counts: Set[int] = set()
+    for config in _list_configs(root):
+        for name in names:
+            found = config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
+            each = found if isinstance(found, (list, tuple)) else [found]  # some have one for each layer
+            counts.update(int(count) for count in each if isinstance(count, Integral) and not isinstance(count, bool))
+    counts = {count for count in counts if count > 0}
+    if len(counts) == 1:
+        return counts.pop()
+    wanted = "give expert_rows, how many rows all experts of a layer get together: the tokens times the experts of each token"
+    if counts:
+        numbers = ", ".join(map(str, sorted(counts)))
+        raise ValueError(f"the model's configuration has different numbers of experts of each token, {numbers}; {wanted}")
+    raise ValueError(
+        f"the model has experts, but {'no configuration' if root is None else 'its configuration does not say'} "
+        f"how many of them a token goes to (as {', '.join(names)}); {wanted}"
+    )
 
 
-# Kernels count rows in 32 bits.
-_MOST_ROWS = 2**31 - 1
+def _count_rows(model: Any, matmuls: Iterable[Matmul], tokens: int, expert_rows: Optional[int]) -> Optional[int]:
+    """Of all experts of a layer; None where there are none."""
+    most_experts = max(m.experts for m in matmuls)
+    if not most_experts:
+        return None
+    if expert_rows is not None:
+        return expert_rows
+    return tokens if most_experts == 1 else tokens * _experts_per_token(model)
 
 
 def advise(
@@ -335,8 +383,12 @@ def advise(
 
     `model` is a torch module, perhaps on the meta device (its linear layers and experts are found), or a list of
     (name, N, K) and (name, N, K, experts). `expert_rows` is how many rows all experts of a layer get together; without
-    it, the tokens times the experts of each token that the model's configuration names. Recipe, policy and filters are
-    those of fp8moe-select-precision (docs/precision.md). torch is not needed."""
+    it, the tokens times the experts of each token that the model's configuration, or one inside of it, names. Recipe, policy
+    and filters are those of fp8moe-select-precision (docs/precision.md). torch is not needed.
+
+    Raises ValueError: sizes and numbers that cannot be; experts without `expert_rows` and without a configuration that names
+    one number of experts of each token; more than compiler.MOST_TOKENS tokens or rows. CompilerError: a target, recipe or
+    policy that is not known."""
     filters = [filter_fqns] if isinstance(filter_fqns, str) else list(filter_fqns)
     if not all(filters):
         raise ValueError("filter_fqns: expected filters that have text, found an empty one, which is in every name")
@@ -344,16 +396,18 @@ def advise(
         raise TypeError(f"expected whole numbers of tokens and rows, found {tokens!r} and {expert_rows!r}")
     if tokens < 1 or (expert_rows is not None and expert_rows < 1):
         raise ValueError(f"expected at least one token and one row, found {tokens} and {expert_rows}")
-    rows = tokens * _experts_per_token(model) if expert_rows is None else expert_rows
-    if max(tokens, rows) > _MOST_ROWS:
-        raise ValueError(f"expected at most {_MOST_ROWS} tokens and rows of experts, found {tokens} and {rows}")
-    groups = list(_group_siblings(_merge_layers(_read(model), filters)))
+    matmuls = _read(model)
+    rows = _count_rows(model, matmuls, tokens, expert_rows)
+    for what, count in (("tokens", tokens), ("expert_rows", rows or 0)):
+        if count > MOST_TOKENS:
+            raise ValueError(f"{what}: expected at most {MOST_TOKENS}, the most that times are predicted for, found {count}")
+    groups = list(_group_siblings(_merge_layers(matmuls, filters)))
     options = _option("recipe", recipe) + _option("policy", policy)
     if filters:
         options += " filter-fqns=" + ",".join(_option("filter_fqns", text).partition("=")[2] for text in filters)
     text = ""
     for index, group in enumerate(groups):
-        of_group = rows if group[0][0].experts else tokens
+        of_group = rows if rows and group[0][0].experts else tokens
         text += _forward_ir(index, group, of_group) + _backward_ir(index, group, of_group)
     decided = _decide(text, target, options)
     lines = []
@@ -363,4 +417,4 @@ def advise(
                 p = decided[name, use]
                 bf16_us, fp8_us = (ns / 1e3 if ns else None for ns in (p.bf16_ns, p.fp8_ns))
                 lines.append(MatmulAdvice(matmul, use, p.choice.value, bf16_us, fp8_us, p.reason))
-    return Advice(tuple(lines), tokens, target, recipe, policy)
+    return Advice(tuple(lines), tokens, target, recipe, policy, rows)

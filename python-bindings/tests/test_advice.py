@@ -117,8 +117,15 @@ def test_rows_without_sense(ir):
             fp8moe.advise([entry])
     with pytest.raises(TypeError, match="expected names that are text, found 5"):
         fp8moe.advise([(5, 1024, 1024)])
-    with pytest.raises(ValueError, match="expected at most 2147483647 tokens"):
-        fp8moe.advise([("a", 1024, 1024)], tokens=1 << 70)
+    most = fp8moe.compiler.MOST_TOKENS
+    for tokens in (most + 1, 2**31 - 1, 1 << 70):
+        with pytest.raises(ValueError, match=f"tokens: expected at most {most}, the most that times are predicted for, found {tokens}"):
+            fp8moe.advise([("a", 1024, 1024)], tokens=tokens)
+    with pytest.raises(ValueError, match=f"expert_rows: expected at most {most}, .* found {most + 1}"):
+        fp8moe.advise([("a", 1024, 1024, 8)], expert_rows=most + 1)
+    with pytest.raises(ValueError, match=f"expert_rows: expected at most {most}, .* found {2 * most}"):
+        fp8moe.advise(FakeModule(w=Parameter(8, 64, 64), config=Config(num_experts_per_tok=2)), tokens=most)
+    assert fp8moe.advise([("a", 1024, 1024)], tokens=most).tokens == most
     with pytest.raises(TypeError, match="a: expected sizes that are integers"):
         fp8moe.advise([("a", 16, 16.5)])
 
@@ -215,6 +222,100 @@ def test_modules_are_walked(ir):
     (name,) = (n for n in found if n.endswith("w2"))
     entry = [("w2", 2048, 1408, 8)]
     assert advice.find(name, "forward").bf16_us == fp8moe.advise(entry, expert_rows=8192).find("w2", "forward").bf16_us
+
+
+class Config:
+    def __init__(self, **members):
+        vars(self).update(members)
+
+
+class TransformersConfig(Config):
+    """Versions before 5 had settings of generation in each."""
+
+    model_type, top_k = "name", 50
+
+
+class TextConfig(TransformersConfig):
+    def get_text_config(self):
+        return self.decoder
+
+
+class Ambiguous(TransformersConfig):
+    def get_text_config(self):
+        raise ValueError("Multiple valid text configs were found")
+
+
+def text(count):
+    return TransformersConfig(num_experts_per_tok=count)
+
+
+@pytest.mark.parametrize(
+    "config, count",
+    [
+        (Config(num_experts_per_tok=4), 4),
+        (Config(num_experts_per_token=4), 4),
+        (Config(moe_topk=4), 4),
+        (Config(moe_topk=[4, 4, 4]), 4),  # of each layer
+        (Config(moe_args=Config(top_k=4)), 4),  # torchtitan
+        (TransformersConfig(moe_k=4), 4),
+        (TransformersConfig(text_config=text(4), vision_config=TransformersConfig()), 4),
+        (TransformersConfig(thinker_config=TransformersConfig(text_config=text(4))), 4),
+        (TransformersConfig(ffn_config=Config(moe_top_k=4)), 4),
+        (TransformersConfig(ffn_config={"moe_top_k": 4}), 4),
+        (TextConfig(decoder=text(4)), 4),
+        (Ambiguous(thinker_config=text(4), talker_config=text(4)), 4),
+        (None, "the model has experts, but no configuration how many of them a token goes to"),
+        (Config(), r"its configuration does not say how many of them a token goes to \(as num_experts_per_tok, .* top_k\)"),
+        (TransformersConfig(), r"\(as num_experts_per_tok, .* moe_k\); give expert_rows, how many rows all experts of a layer"),
+        (Config(num_experts_per_tok=0, top_k=-1), "its configuration does not say"),
+        (Config(num_experts_per_tok=True), "its configuration does not say"),
+        (Config(moe_topk=[2, 4]), "different numbers of experts of each token, 2, 4; give expert_rows"),
+        (Ambiguous(thinker_config=text(8), talker_config=text(6)), "different numbers of experts of each token, 6, 8; give"),
+    ],
+)
+def test_experts_of_each_token(ir, config, count):
+    model = FakeModule(linear=FakeModule(in_features=64, out_features=64), experts=Parameter(8, 64, 64), config=config)
+    if isinstance(count, int):
+        advice = fp8moe.advise(model, tokens=100)
+        assert advice.expert_rows == 400
+        assert str(advice).startswith("sm_90a, 100 tokens, 400 rows of experts, recipe rowwise, policy cost; predicted\n")
+    else:
+        with pytest.raises(ValueError, match=count):
+            fp8moe.advise(model, tokens=100)
+    assert fp8moe.advise(model, tokens=100, expert_rows=50).expert_rows == 50
+
+
+def test_models_without_a_choice_of_experts(ir):
+    """Nothing has to say how many there are of each token."""
+    linear = FakeModule(in_features=64, out_features=64)
+    convolution = FakeModule(kernel_size=(4,), weight=Parameter(64, 1, 4))
+    dense = fp8moe.advise(FakeModule(linear=linear, convolution=convolution, config=Config()), tokens=100)
+    assert {line.matmul.name for line in dense.matmuls} == {"linear"} and dense.expert_rows is None
+    assert str(dense).startswith("sm_90a, 100 tokens, recipe")
+    assert fp8moe.advise(FakeModule(linear=linear, w=Parameter(1, 64, 64)), tokens=100).expert_rows == 100
+    with pytest.raises(ValueError, match="the model has experts, but no configuration"):
+        fp8moe.advise([("w", 64, 64, 8)])
+
+
+@pytest.mark.parametrize(
+    "name, find",
+    [
+        ("Qwen3VLMoeConfig", lambda c: c.text_config.num_experts_per_tok),
+        ("Glm4vMoeConfig", lambda c: c.text_config.num_experts_per_tok),
+        ("Qwen3OmniMoeConfig", lambda c: c.thinker_config.text_config.num_experts_per_tok),
+        ("Llama4Config", lambda c: c.text_config.num_experts_per_tok),
+        ("AriaConfig", lambda c: c.text_config.moe_topk),
+        ("DbrxConfig", lambda c: c.ffn_config.moe_top_k),
+        ("Ernie4_5_MoeConfig", lambda c: c.moe_k),
+    ],
+)
+def test_transformers_configurations(ir, name, find):
+    transformers = pytest.importorskip("transformers")
+    if not hasattr(transformers, name):
+        pytest.skip(f"transformers {transformers.__version__} has no {name}")
+    config = getattr(transformers, name)()
+    model = FakeModule(experts=Parameter(128, 64, 64), config=config)
+    assert fp8moe.advise(model, tokens=100).expert_rows == 100 * find(config)
 
 
 def test_torch_modules(ir):
