@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The tools of the project from Python: python -m fp8moe compile|run|opt|report|prepare.
 
-Options have the names and meanings of fp8moe-compile, fp8moe-run and fp8moe-opt.
+The main options of fp8moe-compile and fp8moe-run are there, by the same names and with the same meanings; docs/python.md
+says what is left out or differs. opt takes a pipeline or passes, and none of the other options of fp8moe-opt.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", nargs="?", default="-", help="IR, text or bytecode")
     parser.add_argument("--target", action="append", default=[], metavar="CHIP",
                         help="compile for this chip (may be repeated)")
+    parser.add_argument("--default-target", metavar="CHIP",
+                        help="compile for this chip if neither --target nor the module says")
     parser.add_argument("-o", dest="output", help="the folder of the artifacts; with --emit a file")
     parser.add_argument("--emit", help="one stage: tensor, mlir, llvm, asm, ptx, cubin, hsaco, so")
     parser.add_argument("--report", action="store_true", help="print what was done")
@@ -90,24 +93,46 @@ def _compile(options: argparse.Namespace) -> None:
         for chip, description in compiler.targets().items():
             print(f"{chip:10} {description}")
         return
-    targets = _split(options.target)
-    precision = compiler.Precision(options.precision_policy, options.precision_recipe,
-                                   _split(options.precision_filter), options.precision_for)
+    _check_compile(options)
+    module = _read_module(options.input)
+    targets = _split(options.target) or _default_target(module, options.default_target)
+    words = {
+        "optimize_layouts": options.optimize_layouts,
+        "ptxas": options.ptxas,
+        "tokens": options.tokens,
+        "precision": compiler.Precision(options.precision_policy, options.precision_recipe,
+                                        _split(options.precision_filter), options.precision_for),
+    }
     if options.emit:
         if len(targets) > 1:
             raise Error(f"--emit shows one target, but there are {len(targets)}")
-        text = compiler.emit(_read_module(options.input), options.emit, targets[0] if targets else None,
-                             optimize_layouts=options.optimize_layouts, ptxas=options.ptxas,
-                             tokens=options.tokens, precision=precision)
-        _write(options.output or "-", text)
+        _write(options.output or "-", compiler.emit(module, options.emit, targets[0] if targets else None, **words))
+        return
+    artifact = compiler.compile(module, targets, options.output, **words)
+    if options.report:
+        print(artifact.report, end="")
+
+
+def _check_compile(options: argparse.Namespace) -> None:
+    """As checkOptions of fp8moe-compile, for what the compiler itself does not check."""
+    from . import compiler
+
+    known = compiler.targets()
+    if options.default_target and options.default_target not in known:  # even where the module says
+        raise Error(f"unknown target '{options.default_target}'; known targets: {', '.join(known)}")
+    if options.emit and options.report:
+        raise Error("--report describes artifacts; use it without --emit")
+    if options.emit:
         return
     if not options.output:
         raise Error("nothing to do: give -o FOLDER for artifacts, or --emit=KIND")
-    artifact = compiler.compile(_read_module(options.input), targets, options.output,
-                                optimize_layouts=options.optimize_layouts, ptxas=options.ptxas,
-                                tokens=options.tokens, precision=precision)
-    if options.report:
-        print(artifact.report, end="")
+    if options.output == "-":
+        raise Error("-o -: an artifact is a folder; --emit=KIND writes one file")
+
+
+def _default_target(module: Any, chip: Optional[str]) -> List[str]:
+    """`chip`, unless the module names its target."""
+    return [chip] if chip and module.target is None else []
 
 
 # --- opt ------------------------------------------------------------------------
@@ -194,12 +219,13 @@ def _print_decision(decision: Dict[str, Any]) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("input", help="the folder of an artifact, or IR, which is compiled for the CPU")
+    parser.add_argument("input", help="the folder of an artifact, or IR, which is compiled first")
     parser.add_argument("--program", help="the program to run")
+    parser.add_argument("--target", metavar="CHIP", help="compile IR for this chip (default: what the module says, else cpu)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda:N or hip:N")
     parser.add_argument("--inputs", metavar="FILE", help="read the inputs from this safetensors file")
     parser.add_argument("--outputs", metavar="FILE", help="write the outputs to this safetensors file")
-    parser.add_argument("--random", type=_count, metavar="SEED", help="make random inputs")
+    parser.add_argument("--random", type=_count, metavar="SEED", help="make random inputs; with --inputs those that the file lacks")
     parser.add_argument("--tokens", type=_count, help="with --random: what every '?' of an input is")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=AxB",
                         help="with --random: the shape of one input")
@@ -209,37 +235,76 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _shapes(texts: Sequence[str]) -> Dict[str, List[int]]:
-    shapes = {}
+    shapes: Dict[str, List[int]] = {}
     for text in texts:
         name, _, extents = text.partition("=")
+        if name in shapes:
+            raise Error(f"--shape: input '{name}' is given twice")
         try:
-            shapes[name] = [int(extent) for extent in extents.split("x")]
-        except ValueError:
-            raise Error(f"--shape: '{text}' is not of the form NAME=AxB") from None
+            shapes[name] = [_count(extent) for extent in extents.split("x") if extents]  # a scalar has none
+        except argparse.ArgumentTypeError:
+            raise Error(f"--shape: '{text}' is not of the form NAME=AxB, for example grad=4096x2048") from None
     return shapes
 
 
-def _run(options: argparse.Namespace) -> None:
-    if (options.random is None) == (options.inputs is None):
-        raise Error("give the inputs with exactly one of --inputs=FILE and --random=SEED")
-    artifact: Any = options.input
-    if not os.path.isdir(options.input):
-        from .compiler import compile
+def _check_run(options: argparse.Namespace) -> None:
+    """As checkOptions of fp8moe-run."""
+    if options.random is None and options.inputs is None:
+        raise Error("give the inputs with --inputs=FILE, with --random=SEED, or with both: what the file lacks is random")
+    if options.random is None and (options.tokens is not None or options.shape):
+        raise Error("--tokens and --shape belong to --random; with --inputs the file has the shapes")
+    if options.describe and options.outputs:
+        raise Error("--describe does not run, so there are no --outputs")
+    if options.device == "none" and not options.describe:
+        raise Error("--device=none has no memory to run in; --describe prints the launches")
+    if options.target and "," in options.target:
+        raise Error(f"--target: '{options.target}' names several chips, but a program runs on one")
+    if options.target and os.path.isdir(options.input):
+        raise Error("--target: the artifact is compiled already; it belongs to IR")
+    if options.repeat == 0:
+        raise Error("--repeat: a program runs at least once")
 
-        artifact = compile(_read_module(options.input), "cpu")
+
+def _compile_input(options: argparse.Namespace) -> Any:
+    from .compiler import compile
+
+    if options.device != "cpu" and not options.target:
+        raise Error(f"IR for --device={options.device} needs --target=CHIP, such as sm_90a")
+    module = _read_module(options.input)
+    return compile(module, options.target or _default_target(module, "cpu"))
+
+
+def _read_inputs(program: Program, options: argparse.Namespace) -> Dict[str, Any]:
+    """What the file has of the program's inputs; all of them, unless the others are random."""
+    file = _safetensors.read(options.inputs)
+    names = [buffer.name for buffer in program.inputs]
+    has = f"the file has: {', '.join(file)}"
+    for name in names:
+        if name not in file and options.random is None:
+            raise Error(
+                f"{options.inputs}: no tensor '{name}', which the program reads; {has} (with --random=SEED, what it lacks is random)"
+            )
+    found = {name: file[name] for name in names if name in file}
+    if names and not found:
+        raise Error(f"{options.inputs}: no tensor that the program reads; {has}")
+    return found
+
+
+def _run(options: argparse.Namespace) -> None:
+    _check_run(options)
+    artifact = options.input if os.path.isdir(options.input) else _compile_input(options)
     device = "none" if options.describe else options.device
     program = load(artifact, device=device).program(options.program)
-    if options.inputs:
-        arrays = _safetensors.read(options.inputs)
-    else:
-        arrays = _inputs.random_inputs(program, options.random, options.tokens, _shapes(options.shape))
+    arrays = _read_inputs(program, options) if options.inputs else {}
+    if options.random is not None:
+        arrays = _inputs.random_inputs(program, options.random, options.tokens, _shapes(options.shape), arrays)
     if options.save_inputs:
         _safetensors.write(options.save_inputs, arrays)
     inputs = _inputs.place(program, arrays)
     if options.describe:
         print(json.dumps(program.describe(**inputs), indent=1))
         return
-    results = _time(program, inputs, max(options.repeat, 1))
+    results = _time(program, inputs, options.repeat)
     if options.outputs:
         outputs = results if isinstance(results, tuple) else (results,)
         named = zip(program.outputs, outputs)

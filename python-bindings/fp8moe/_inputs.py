@@ -17,27 +17,31 @@ def random_inputs(
     seed: int,
     tokens: Optional[int] = None,
     shapes: Optional[Mapping[str, Sequence[int]]] = None,
+    given: Optional[Mapping[str, Any]] = None,
 ) -> Dict[str, Any]:
-    """NumPy arrays for every input, row-major. Values are bell-shaped with outliers;
-    32-bit integers are the ends of groups, some of them empty. Extents that the program
+    """NumPy arrays for every input that is not `given`, row-major, and those that are. Values are bell-shaped with
+    outliers; 32-bit integers are the ends of groups, some of them empty. Extents that the program
     leaves open are `tokens`, unless `shapes` has the input's; an error if neither does."""
     import numpy as np
 
+    given = given or {}
     names = [buffer.name for buffer in program.inputs]
     for name in shapes or ():
         if name not in names:
             raise Error(f"there is no input '{name}'; the inputs are {', '.join(names)}")
+        if name in given:
+            raise Error(f"--shape: input '{name}' is of the file of --inputs, which has its shape")
     rng = np.random.default_rng(seed)
-    chosen = {buffer.name: _choose_shape(buffer, tokens, shapes or {}) for buffer in program.inputs}
+    known = {**(shapes or {}), **{name: array.shape for name, array in given.items()}}
+    chosen = {buffer.name: _choose_shape(buffer, tokens, known) for buffer in program.inputs}
     # Where no extent is open, groups divide the longest one.
     rows = max((max(shape) for shape in chosen.values() if len(shape) > 1), default=tokens or 0)
     for buffer in program.inputs:
-        if len(buffer.shape) > 1 and None in buffer.shape:
+        if len(buffer.shape) == len(chosen[buffer.name]) > 1 and None in buffer.shape:
             rows = chosen[buffer.name][buffer.shape.index(None)]
             break
-    return {
-        buffer.name: _random_array(rng, buffer, chosen[buffer.name], rows) for buffer in program.inputs
-    }
+    made = {b.name: _random_array(rng, b, chosen[b.name], rows) for b in program.inputs if b.name not in given}
+    return {**given, **made}
 
 
 def _choose_shape(buffer: Buffer, tokens: Optional[int], shapes: Mapping[str, Sequence[int]]) -> List[int]:

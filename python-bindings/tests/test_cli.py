@@ -53,12 +53,106 @@ def test_run(compiled, tmp_path, capsys):
     capsys.readouterr()
     assert main([*command, "--describe"]) == 0
     assert json.loads(capsys.readouterr().out)["program"] == "moe_backward"
-    assert main(["run", str(compiled / "cpu")]) == 1
-    assert "exactly one of --inputs=FILE and --random=SEED" in capsys.readouterr().err
     assert main([*command, "--shape=grad_out=300xa"]) == 1
     assert "--shape: 'grad_out=300xa'" in capsys.readouterr().err
     assert main([*command, "--shape=grad_out=300x7"]) == 1
     assert "input 'grad_out': dim 1 is 7, expected 2048" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ([], "give the inputs with --inputs=FILE, with --random=SEED, or with both: what the file lacks is random"),
+        (["--inputs=f", "--tokens=5"], "--tokens and --shape belong to --random; with --inputs the file has the shapes"),
+        (["--inputs=f", "--shape=x=5"], "--tokens and --shape belong to --random; with --inputs the file has the shapes"),
+        (["--random=1", "--describe", "--outputs=f"], "--describe does not run, so there are no --outputs"),
+        (["--random=1", "--repeat=0"], "--repeat: a program runs at least once"),
+        (["--random=1", "--device=none"], "--device=none has no memory to run in; --describe prints the launches"),
+        (["--random=1", "--shape=x=5", "--shape=x=6"], "--shape: input 'x' is given twice"),
+        (["--random=1", "--shape=x=-5"], "--shape: 'x=-5' is not of the form NAME=AxB, for example grad=4096x2048"),
+        (["--random=1", "--target=cpu,sm_90a"], "--target: 'cpu,sm_90a' names several chips, but a program runs on one"),
+        (["--random=1", "--target=cpu"], "--target: the artifact is compiled already; it belongs to IR"),
+    ],
+)
+def test_run_refuses_what_the_tool_refuses(compiled, options, message, capsys):
+    assert main(["run", str(compiled / "cpu"), *options]) == 1
+    assert capsys.readouterr().err == f"fp8moe run: error: {message}\n"
+
+
+def test_run_completes_a_file(compiled, tmp_path, capsys):
+    """Random is what the file lacks, and nothing else."""
+    command = ["run", str(compiled / "cpu")]
+    random = [*command, "--random=1", "--tokens=300"]
+    assert main([*random, f"--save-inputs={tmp_path / 'all'}"]) == 0
+    every = _safetensors.read(tmp_path / "all")
+    ends = np.linspace(0, 300, len(every["offsets"])).astype(np.int32)
+    _safetensors.write(tmp_path / "ends", {"offsets": ends, "unread": ends})
+    assert main([*random, f"--inputs={tmp_path / 'ends'}", f"--save-inputs={tmp_path / 'used'}"]) == 0
+    used = _safetensors.read(tmp_path / "used")
+    assert sorted(used) == sorted(every) and np.array_equal(used["offsets"], ends)
+    assert used["grad_out"].shape == (300, 2048)
+    # Groups divide the rows that the file has.
+    _safetensors.write(tmp_path / "rows", {name: array for name, array in every.items() if name != "offsets"})
+    assert main([*command, "--random=2", f"--inputs={tmp_path / 'rows'}", f"--save-inputs={tmp_path / 'used'}"]) == 0
+    used = _safetensors.read(tmp_path / "used")
+    assert np.array_equal(used["grad_out"], every["grad_out"]) and 0 < used["offsets"][-1] <= 300
+    capsys.readouterr()
+    for options, message in (
+        ([f"--inputs={tmp_path / 'ends'}"], "the file has: offsets, unread (with --random=SEED, what it lacks is random)"),
+        ([f"--inputs={tmp_path / 'ends'}", "--random=1", "--shape=offsets=64"], "--shape: input 'offsets' is of the file of --inputs"),
+    ):
+        assert main([*command, *options]) == 1
+        assert message in capsys.readouterr().err
+    _safetensors.write(tmp_path / "none", {"unread": ends})
+    assert main([*random, f"--inputs={tmp_path / 'none'}"]) == 1
+    assert "no tensor that the program reads; the file has: unread" in capsys.readouterr().err
+    for shape in ("5", "5x5x5"):
+        assert main([*random, f"--shape=grad_out={shape}"]) == 1
+        assert "input 'grad_out'" in capsys.readouterr().err
+
+
+def test_run_compiles_for_the_target_of_the_module(ir, tmp_path, capsys):
+    module = ir.Module.parse_file(EXAMPLE)
+    module.target = "cpu-fnuz"
+    (tmp_path / "fnuz.mlir").write_text(str(module))
+    command = ["run", str(tmp_path / "fnuz.mlir"), "--random=1", "--tokens=50"]
+    assert main([*command, f"--outputs={tmp_path / 'out'}"]) == 0
+    assert str(_safetensors.read(tmp_path / "out")["grad_colwise"].dtype) == "float8_e4m3fnuz"
+    assert main(["run", EXAMPLE, "--target=cpu-fnuz", *command[2:], f"--outputs={tmp_path / 'again'}"]) == 0
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "again").read_bytes()
+    assert main([*command, "--device=cuda:0"]) == 1
+    assert "IR for --device=cuda:0 needs --target=CHIP, such as sm_90a" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--emit=llvm", "--report"], "--report describes artifacts; use it without --emit"),
+        (["-o", "-"], "-o -: an artifact is a folder; --emit=KIND writes one file"),
+        (["-o", "x", "--default-target=sm_1"], "unknown target 'sm_1'; known targets: cpu, "),
+        (["-o", "x", "--tokens=9000000000000000000", "--report"], "tokens: expected at most 67108864, the most that times are predicted for"),
+    ],
+)
+def test_compile_refuses_what_the_tool_refuses(ir, options, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["compile", EXAMPLE, "--target=cpu", *options]) == 1
+    assert capsys.readouterr().err.startswith(f"fp8moe compile: error: {message}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_default_target(ir, tmp_path, capsys):
+    """Only where nothing else says."""
+    module = ir.Module.parse_file(EXAMPLE)
+    module.target = "cpu"
+    (tmp_path / "cpu.mlir").write_text(str(module))
+    for file, options, flavour in (
+        (EXAMPLE, [], "f8E4M3FNUZ"),
+        (tmp_path / "cpu.mlir", [], "f8E4M3FN"),
+        (EXAMPLE, ["--target=cpu"], "f8E4M3FN"),
+    ):
+        assert main(["compile", str(file), "--emit=tensor", "--default-target=cpu-fnuz", *options]) == 0
+        text = capsys.readouterr().out
+        assert f"x{flavour}" in text and ("FNUZ" in text) == (flavour == "f8E4M3FNUZ")
 
 
 @pytest.mark.parametrize("option", ["--tokens=-5", "--random=-1", "--repeat=1.5", "--repeat="])
