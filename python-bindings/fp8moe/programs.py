@@ -7,7 +7,7 @@ compiler nor any library of arrays, so every machine can say which artifact it n
 from __future__ import annotations
 
 import operator
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Tuple
 
 from .cache import Request
 
@@ -352,89 +352,156 @@ def check_recipe(function: str, recipe: str) -> None:
         raise ValueError(f"{function}: recipe is {recipe!r}, expected one of {', '.join(RECIPES)}")
 
 
-def _format(
-    templates: Dict[str, str], K: int, N: int, E: int, weights: str, recipe: str, kept: bool = False, adds: bool = False
-) -> str:
+#: How programs call what they compute and hand to each other.
+_VALUES = {
+    "weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns", "x_columns": "xc", "x_scales": "xcs",
+    "grad_y_rows": "gq", "row_scales": "gs", "grad_y_columns": "gc", "column_scales": "gcs",
+}  # fmt: skip
+
+#: What has no name in front where a template lists it: what is returned.
+_RESULTS = ("y", "grad_x", "grad_weights", "total", *_VALUES)
+
+
+class _Shape(NamedTuple):
+    """What a module is for: sizes, and what the functions below take."""
+
+    K: int
+    N: int
+    E: int
+    weights: str
+    recipe: str
+    kept: bool
+    adds: bool
+
+    def quantizes(self, gradient: str) -> bool:
+        return gradient not in RECIPES[self.recipe]
+
+
+def _check(K: int, N: int, E: int, weights: str) -> Tuple[int, int, int]:
+    """The sizes as numbers of Python."""
     sizes = {name: operator.index(size) for name, size in (("K", K), ("N", N), ("E", E))}
     for name, size in sizes.items():
         if not 1 <= size < 2**31:
             raise ValueError(f"grouped_mm: {name} is {size}, expected 1 to 2147483647")
     if weights not in WEIGHTS:
         raise ValueError(f"grouped_mm: weights is {weights!r}, expected one of {', '.join(WEIGHTS)}")
-    matrices = "tensor<{E}x{K}x{N}x".format(**sizes)
-    names: Dict[str, Any] = {
-        **sizes,
-        "layout": "#columns" if weights == "NK" else "#rows",
-        "transposed_layout": "#rows" if weights == "NK" else "#columns",
+    return sizes["K"], sizes["N"], sizes["E"]
+
+
+def _name_layouts(shape: _Shape) -> Dict[str, Any]:
+    """Sizes and layouts, from which types are made."""
+    matrices = f"tensor<{shape.E}x{shape.K}x{shape.N}x"
+    return {
+        "K": shape.K,
+        "N": shape.N,
+        "E": shape.E,
+        "layout": "#columns" if shape.weights == "NK" else "#rows",
+        "transposed_layout": "#rows" if shape.weights == "NK" else "#columns",
         # Within a program the compiler chooses how what it quantizes lies.
-        "type_k": f"{matrices}!fp8moe.e4m3{', #columns' if kept else ''}>",
+        "type_k": f"{matrices}!fp8moe.e4m3{', #columns' if shape.kept else ''}>",
         "type_n": f"{matrices}!fp8moe.e4m3>",
     }
-    types = {name: f"tensor<?x{sizes[of]}xbf16>" for name, of in (("x", "K"), ("y", "N"), ("grad_y", "N"), ("grad_x", "K"))}
-    types["offsets"] = f"tensor<{E}xi32>"
-    types["weights"] = types["grad_weights"] = f"{matrices}bf16, {names['layout']}>"
-    types.update(weights_k=names["type_k"], scales_k=f"tensor<{E}x{N}xf32>")
-    types.update(weights_n=names["type_n"], scales_n=f"tensor<{E}x{K}xf32>")
-    types.update(x_columns=f"tensor<?x{K}x!fp8moe.e4m3, #padded>", x_scales=types["scales_n"])
-    types.update(grad_y_rows=f"tensor<?x{N}x!fp8moe.e4m3>", row_scales="tensor<?xf32>")
-    types.update(grad_y_columns=f"tensor<?x{N}x!fp8moe.e4m3, #padded>", column_scales=types["scales_k"])
-    values = {
-        "weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns", "x_columns": "xc", "x_scales": "xcs",
-        "grad_y_rows": "gq", "row_scales": "gs", "grad_y_columns": "gc", "column_scales": "gcs",
-    }  # fmt: skip
-    rows, columns = ("N", "K") if weights == "NK" else ("K", "N")
-    total = f"tensor<{E}x{sizes[rows]}x{sizes[columns]}xf32>"
-    types.update(so_far=total, total=total)
-    results = ("y", "grad_x", "grad_weights", "total", *values)
+
+
+def _list_types(shape: _Shape, layouts: Mapping[str, Any]) -> Dict[str, str]:
+    """Of what programs read and return."""
+    K, N, E = shape.K, shape.N, shape.E
+    weights = f"tensor<{E}x{K}x{N}xbf16, {layouts['layout']}>"
+    total = f"tensor<{E}x{N}x{K}xf32>" if shape.weights == "NK" else f"tensor<{E}x{K}x{N}xf32>"
+    scales_k, scales_n = f"tensor<{E}x{N}xf32>", f"tensor<{E}x{K}xf32>"
+    return {
+        "x": f"tensor<?x{K}xbf16>",
+        "y": f"tensor<?x{N}xbf16>",
+        "grad_y": f"tensor<?x{N}xbf16>",
+        "grad_x": f"tensor<?x{K}xbf16>",
+        "offsets": f"tensor<{E}xi32>",
+        "weights": weights,
+        "grad_weights": weights,
+        "weights_k": layouts["type_k"],
+        "scales_k": scales_k,
+        "weights_n": layouts["type_n"],
+        "scales_n": scales_n,
+        "x_columns": f"tensor<?x{K}x!fp8moe.e4m3, #padded>",
+        "x_scales": scales_n,
+        "grad_y_rows": f"tensor<?x{N}x!fp8moe.e4m3>",
+        "row_scales": "tensor<?xf32>",
+        "grad_y_columns": f"tensor<?x{N}x!fp8moe.e4m3, #padded>",
+        "column_scales": scales_k,
+        "so_far": total,
+        "total": total,
+    }
+
+
+def _name_operands(shape: _Shape, types: Mapping[str, str]) -> Dict[str, str]:
+    """Arguments and results of functions."""
+    names: Dict[str, str] = {}
     for name, type in types.items():
         result = f'{type} {{fp8moe.name = "{name}"}}'
-        names[name] = result if name in results else f"%{name}: {result}"
-        if name in values:
-            names[f"{name}_in"] = f"%{values[name]}: {result}"
-    in_bf16 = RECIPES[recipe]
-    reads_kept = kept and "grad_x" not in in_bf16
-    forms = ("weights_k", "scales_k", *(("weights_n", "scales_n") if reads_kept else ())) if kept else ()
+        names[name] = result if name in _RESULTS else f"%{name}: {result}"
+        if name in _VALUES:
+            names[f"{name}_in"] = f"%{_VALUES[name]}: {result}"
+    reads_kept = shape.kept and shape.quantizes("grad_x")
+    forms = ("weights_k", "scales_k", *(("weights_n", "scales_n") if reads_kept else ())) if shape.kept else ()
     names["forward_operands"] = ", ".join([names["weights"], *(names[f"{form}_in"] for form in forms)])
     names["grad_x_operand"] = f"{names['weights_n_in']}, {names['scales_n_in']}" if reads_kept else names["weights"]
-    if "grad_x" in in_bf16:
-        grad_x = [_GRAD_X_BF16]
-    else:
-        grad_x = [_QUANTIZE_GRAD_Y_ROWS, *([] if kept else [_QUANTIZE_WEIGHTS_N]), _GRAD_X]
-    if adds:
-        names.update(sum="total", sum_type=total, accumulate=f"\n        accumulate(%so_far : {total})")
-    elif weights == "NK":
-        names.update(sum="grad_nk", sum_type=f"tensor<{E}x{N}x{K}xbf16>", accumulate="")
-    else:
-        names.update(sum="grad_weights", sum_type=types["grad_weights"], accumulate="")
-    view = _VIEW_NK if weights == "NK" and not adds else ""
-    multiply_grad_weights = (_PRODUCT_NK if weights == "NK" else _PRODUCT_KN) + view
-    if "grad_weights" in in_bf16:
-        grad_weights = [(_PRODUCT_BF16_NK if weights == "NK" else _PRODUCT_BF16_KN) + view]
-    else:
+    return names
+
+
+def _name_sum(shape: _Shape, types: Mapping[str, str]) -> Dict[str, str]:
+    """What the matmul of the gradient of weights writes."""
+    if shape.adds:
+        total = types["total"]
+        return {"sum": "total", "sum_type": total, "accumulate": f"\n        accumulate(%so_far : {total})"}
+    if shape.weights == "NK":
+        return {"sum": "grad_nk", "sum_type": f"tensor<{shape.E}x{shape.N}x{shape.K}xbf16>", "accumulate": ""}
+    return {"sum": "grad_weights", "sum_type": types["grad_weights"], "accumulate": ""}
+
+
+def _list_pieces(shape: _Shape) -> Tuple[Dict[str, str], Dict[str, str]]:
+    """The operations of programs: those that keep what they quantize to themselves, and those that hand it to others."""
+    is_nk = shape.weights == "NK"
+    view = _VIEW_NK if is_nk and not shape.adds else ""
+    multiply_grad_weights = (_PRODUCT_NK if is_nk else _PRODUCT_KN) + view
+    grad_x, grad_weights = [_GRAD_X_BF16], [(_PRODUCT_BF16_NK if is_nk else _PRODUCT_BF16_KN) + view]
+    if shape.quantizes("grad_x"):
+        grad_x = [_QUANTIZE_GRAD_Y_ROWS, *([] if shape.kept else [_QUANTIZE_WEIGHTS_N]), _GRAD_X]
+    if shape.quantizes("grad_weights"):
         grad_weights = [_QUANTIZE_GRAD_Y_COLUMNS, _QUANTIZE_X_COLUMNS, multiply_grad_weights]
-    pieces = {
+    within = {
         "quantize_x_rows": _QUANTIZE_X_ROWS,
         "quantize_grad_y_rows": _QUANTIZE_GRAD_Y_ROWS,
         "quantize_weights_k": _QUANTIZE_WEIGHTS_K,
-        "quantize_forward_weights": "" if kept else f"{_QUANTIZE_WEIGHTS_K}\n",
+        "quantize_forward_weights": "" if shape.kept else f"{_QUANTIZE_WEIGHTS_K}\n",
         "quantize_weights_n": _QUANTIZE_WEIGHTS_N,
         "body_y": _Y,
         "body_grad_x": "\n".join(grad_x),
         "body_grad_weights": "\n".join(grad_weights),
         "multiply_grad_x": _GRAD_X,
     }
-    parts = {
+    between = {
         "quantize_grad_y_columns": _QUANTIZE_GRAD_Y_COLUMNS,
         "quantize_x_columns": _QUANTIZE_X_COLUMNS,
         "multiply_grad_weights": multiply_grad_weights,
     }
-    within = {"padded": "", "transposed": "#transposed"}
-    between = {"padded": ", #padded", "transposed": "#transposed_padded"}
-    names.update({name: piece.format(**{**names, **within}) for name, piece in pieces.items()})
-    names.update({name: piece.format(**{**names, **between}) for name, piece in parts.items()}, **between)
-    listed = list_adding(recipe) if adds else list_programs(K, N, E, recipe, kept=kept)
+    return within, between
+
+
+def _format(
+    templates: Dict[str, str], K: int, N: int, E: int, weights: str, recipe: str, kept: bool = False, adds: bool = False
+) -> str:
+    """The module."""
+    shape = _Shape(*_check(K, N, E, weights), weights, recipe, kept, adds)
+    layouts = _name_layouts(shape)
+    types = _list_types(shape, layouts)
+    names = {**layouts, **_name_operands(shape, types), **_name_sum(shape, types)}
+    within, between = _list_pieces(shape)
+    alone = {**names, "padded": "", "transposed": "#transposed"}
+    names.update(padded=", #padded", transposed="#transposed_padded")
+    pieces = {name: piece.format(**alone) for name, piece in within.items()}
+    pieces.update({name: piece.format(**names) for name, piece in between.items()})
+    listed = list_adding(recipe) if adds else list_programs(shape.K, shape.N, shape.E, recipe, kept=kept)
     templates = {**_PARTS, **_COLUMNS, **templates}
-    body = "\n".join(templates[name].format(**names) for name in listed)
+    body = "\n".join(templates[name].format(**names, **pieces) for name in listed)
     aliases = _ALIASES + (_PADDED_ALIASES if "#padded" in body else "")
     return f"{aliases}\nmodule {{\n{body}}}\n"
 
