@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map_only
 
 from . import _grouped_mm
 from ._prepare import find_weights
-from ._weights import QuantizedWeights, find_held, gathered, identity
+from ._weights import QuantizedWeights, find_held, gathered, identity, read_version
 
 _aten = torch.ops.aten
 
@@ -185,7 +185,7 @@ class _Gathered:
         chip = _grouped_mm.chip_of(device.type, device.index or 0)
         self._quantize = _grouped_mm.make_op(K, N, E, layout, recipe, chip, "quantize_weights")
         self.forms: Tuple[torch.Tensor, ...] = self._quantize.overload(self._weights)
-        self._version = weights._version
+        self._version = read_version(weights)
         self._hold()
 
     def _hold(self) -> None:
@@ -197,7 +197,7 @@ class _Gathered:
         # As FSDP2 does with the weights: what autograd has saved of them is what it will read.
         with torch.autograd._unsafe_preserve_version_counter(self.forms):
             self._quantize.write(self.forms, self._weights)
-        self._version = self._weights._version
+        self._version = read_version(self._weights)
 
     def keep(self, weights: torch.Tensor, recipe: str) -> Optional[QuantizedWeights]:
         mine = self._weights
@@ -207,7 +207,7 @@ class _Gathered:
             or weights.stride() != mine.stride()
             or weights.storage_offset() != mine.storage_offset()
             or weights.dtype != mine.dtype
-            or weights._version != self._version  # written to since
+            or read_version(weights) != self._version  # written to since
         ):
             return None
         return QuantizedWeights(weights, recipe, self.forms)

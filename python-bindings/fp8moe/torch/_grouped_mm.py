@@ -121,7 +121,7 @@ def resolve(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: s
         if recipe != weights.recipe:
             raise ValueError(f"grouped_mm: recipe is {recipe!r}, but the weights were quantized by recipe {weights.recipe!r}")
         if not torch.compiler.is_compiling():
-            weights.require_current()
+            weights.require_current("grouped_mm: weights")
     tensor, layout = _lay_out(tensor)
     return Call(which, layout, x.contiguous(), tensor, forms, offsets.contiguous())
 
@@ -179,7 +179,8 @@ def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, r
         if isinstance(weights, QuantizedWeights):
             if recipe != weights.recipe:
                 return None
-            weights.require_current()
+            if not weights.is_current():
+                return None
             tensor, which, inputs = weights.weights, "kept_grouped_mm", (x, weights.weights, *weights.forms, offsets)
         else:
             tensor, which, inputs = weights, "grouped_mm", (x, weights, offsets)
@@ -221,7 +222,10 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
 
     Results and gradients are those of `weights` themselves, bit for bit. Takes two bytes for each of the
     weights, one with recipe "forward_only". Gradients go to `weights`; call it again after each step of the optimizer. Outside of
-    torch.compile, calls with weights that have changed are refused.
+    torch.compile, calls with weights that have changed are refused, whatever changed them: a step of a torch.optim.Optimizer on
+    their memory, an operation in place, or `parameter.data = other`. Not seen are writes through `parameter.data` (`parameter.data.copy_`),
+    by kernels and other libraries, and by a CUDA graph that is replayed; a module whose parameter is another one now
+    (`load_state_dict(assign=True)`); and changes of a parameter that the caller has copied (`parameter.bfloat16()`).
 
     Args:
         weights: bf16 [E, K, N], as grouped_mm takes them; under autocast others are cast.
@@ -239,12 +243,13 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
     kept = None if torch.compiler.is_compiling() or not gathered else find_gathered(weights, recipe)
     if kept is not None:
         return kept
+    source = weights  # what is changed; the rest may be copies
     if torch.is_autocast_enabled(weights.device.type):
         weights = weights.to(torch.bfloat16)
     _check_tensor("quantize_weights", "weights", weights, 3, torch.bfloat16, "[E, K, N]")
     weights, layout = _lay_out(weights)
     forms = _find_op("quantize_weights", weights, layout, recipe)(weights.detach())
-    return QuantizedWeights(weights, recipe, forms)
+    return QuantizedWeights(weights, recipe, forms, source)
 
 
 def require_tensor(function: str, name: str, tensor: Any, shape: str) -> None:

@@ -87,6 +87,111 @@ def test_microbatches_and_a_step():
         grouped_mm(torch.randn(M, K).bfloat16(), used, offsets())
 
 
+def is_refused(kept, **keywords):
+    x = torch.randn(M, K).bfloat16()
+    try:
+        grouped_mm(x, kept, offsets(), **keywords)
+    except ValueError as error:
+        assert "grouped_mm: weights have changed since they were quantized" in str(error)
+        return True
+    return False
+
+
+OPTIMIZERS = {
+    "fused": lambda parameters: torch.optim.AdamW(parameters, fused=True),
+    "adagrad": lambda parameters: torch.optim.Adagrad(parameters, fused=True),
+    "foreach": lambda parameters: torch.optim.AdamW(parameters, foreach=True),
+}
+
+
+@pytest.mark.parametrize("seen", [lambda p: p, lambda p: p.detach(), lambda p: p.data], ids=["parameter", "detached", "data"])
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_steps_are_seen(kind, seen):
+    """Fused kernels write past the version."""
+    _, parameter, _, _ = tensors()
+    other = torch.randn(3).requires_grad_()
+    optimizer, of_other = OPTIMIZERS[kind]([parameter]), OPTIMIZERS[kind]([other])
+    parameter.grad, other.grad = torch.ones_like(parameter), torch.ones(3)
+    for _ in range(2):
+        kept = quantize_weights(seen(parameter).transpose(-2, -1))
+        of_other.step()
+        assert not is_refused(kept) and not is_refused(kept)
+        optimizer.step()
+        assert is_refused(kept)
+
+
+def test_compiled_steps_are_seen():
+    _, parameter, weights, _ = tensors()
+    parameter.grad = torch.ones_like(parameter)
+    step = torch.compile(torch.optim.AdamW([parameter], fused=True).step, backend="aot_eager")
+    for _ in range(2):
+        kept = quantize_weights(weights)
+        assert not is_refused(kept)
+        step()
+        assert is_refused(kept)
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no DTensor")
+@pytest.mark.parametrize("kind", ["fused", "foreach"])
+def test_steps_on_distributed_tensors_are_seen(kind):
+    """They leave the version of the local tensor as it is."""
+    from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+
+    torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+    try:
+        _, parameter, _, _ = tensors()
+        parameter = torch.nn.Parameter(distribute_tensor(parameter.detach(), init_device_mesh("cpu", (1,)), [Shard(0)]))
+        optimizer = OPTIMIZERS[kind]([parameter])
+        kept = quantize_weights(parameter.to_local().transpose(-2, -1))
+        assert not is_refused(kept)
+        parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+        assert is_refused(kept)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("kind", ["cast", "slice"])
+def test_changes_of_what_was_copied_are_seen(kind):
+    """Programs read a copy of these, whose version never changes."""
+    _, parameter, weights, _ = tensors()
+    if kind == "cast":
+        parameter = parameter.detach().float().requires_grad_()
+        weights = parameter.transpose(-2, -1)
+    else:
+        parameter = torch.randn(E, 2 * N, K).bfloat16().requires_grad_()
+        weights = parameter[:, N:].transpose(-2, -1)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=kind == "cast"):
+        kept = quantize_weights(weights)
+        y = grouped_mm(torch.randn(M, K).bfloat16(), kept, offsets())
+    y.sum().backward()
+    assert parameter.grad is not None and not is_refused(kept)
+    torch.optim.SGD([parameter], lr=0.1).step()
+    assert is_refused(kept)
+
+
+@pytest.mark.parametrize("layout", ["NK", "KN"])
+def test_other_data_is_seen(layout):
+    _, parameter, weights, _ = tensors(layout)
+    kept = quantize_weights(weights)
+    assert not is_refused(kept)
+    parameter.data = parameter.data.clone()
+    assert is_refused(kept)
+
+
+def test_inference():
+    """Inference tensors have no version."""
+    x, _, weights, _ = tensors()
+    expected = grouped_mm(x, weights, offsets())
+    with torch.inference_mode():
+        for made in (weights, weights.clone()):  # the first is none
+            for _ in range(2):
+                assert torch.equal(grouped_mm(x, quantize_weights(made), offsets()), expected)
+    kept = quantize_weights(weights)
+    with torch.inference_mode():
+        assert torch.equal(grouped_mm(x, kept, offsets()), expected)
+
+
 def test_compiled_experts():
     """One graph, which takes new forms as it takes new weights."""
     counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
