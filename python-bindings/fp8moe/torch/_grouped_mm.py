@@ -227,6 +227,8 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
     by kernels and other libraries, and by a CUDA graph that is replayed; a module whose parameter is another one now
     (`load_state_dict(assign=True)`); and changes of a parameter that the caller has copied (`parameter.bfloat16()`).
 
+    The result cannot be copied (copy.deepcopy) or saved: copy or save the weights, and quantize those.
+
     Args:
         weights: bf16 [E, K, N], as grouped_mm takes them; under autocast others are cast.
         recipe: as for grouped_mm.

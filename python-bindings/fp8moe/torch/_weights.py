@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterator, NoReturn, Optional, Tuple
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -39,6 +39,18 @@ class QuantizedWeights:
 
     def __repr__(self) -> str:
         return f"<fp8moe weights {list(self.weights.shape)} on {self.weights.device}, quantized by recipe {self.recipe}>"
+
+    def __copy__(self) -> "QuantizedWeights":
+        copy = object.__new__(QuantizedWeights)
+        copy.__dict__.update(self.__dict__)
+        return copy
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        # A copy of a parameter and that of its view share memory, but neither a version nor a base.
+        raise TypeError(
+            "quantized weights cannot be copied or saved, as nobody would see that the weights of the copy change; copy or save "
+            "the weights themselves, and call quantize_weights on them again"
+        )
 
     @property
     def nbytes(self) -> int:

@@ -3,6 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Weights that are quantized once give the bits of those that are quantized by each call."""
 
+import copy
+import pickle
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
@@ -117,7 +120,7 @@ def test_steps_are_seen(kind, seen):
         of_other.step()
         assert not is_refused(kept) and not is_refused(kept)
         optimizer.step()
-        assert is_refused(kept)
+        assert is_refused(kept) and is_refused(copy.copy(kept))
 
 
 def test_compiled_steps_are_seen():
@@ -190,6 +193,15 @@ def test_inference():
     kept = quantize_weights(weights)
     with torch.inference_mode():
         assert torch.equal(grouped_mm(x, kept, offsets()), expected)
+
+
+@pytest.mark.parametrize("make", [copy.deepcopy, pickle.dumps], ids=["deepcopy", "pickle"])
+def test_copies_are_refused(make):
+    """Whether the weights of one change could not be seen."""
+    kept = quantize_weights(tensors()[2].detach())
+    with pytest.raises(TypeError, match="cannot be copied or saved, .* call quantize_weights on them again"):
+        make(kept)
+    assert not is_refused(copy.copy(kept))
 
 
 def test_compiled_experts():
