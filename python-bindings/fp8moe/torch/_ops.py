@@ -193,6 +193,12 @@ class Op:
             results = self.call_directly(tensors)
             if results is not None:
                 return results
+            for tensor, expected in zip(tensors, self.signature.inputs):
+                if not isinstance(tensor, torch.Tensor):  # torch would print all of it
+                    raise TypeError(
+                        f"{self.qualified_name}: input '{expected.name}' is of type {type(tensor).__name__}, expected a torch.Tensor; "
+                        "torch.from_numpy makes one of an array"
+                    )
         return self.overload(*tensors)
 
     def write(self, out: Sequence[torch.Tensor], *tensors: torch.Tensor) -> None:
@@ -404,8 +410,12 @@ def as_op(program: Program) -> Op:
     It takes and returns the tensors of `program.inputs` and `program.outputs`, in their order, and
     works under torch.compile. Autograd refuses to go through it unless `differentiable` says how.
 
-    Raises ValueError for a program without inputs.
+    Raises TypeError for what is no program, and ValueError for one without inputs.
     """
+    if not isinstance(program, Program):
+        raise TypeError(
+            f"as_op: program is of type {type(program).__name__}, expected an fp8moe.Program, as fp8moe.load(path).program(name) gives"
+        )
     if not program.inputs:
         raise ValueError(f"program '{program.name}' has no inputs, which say on what device an operator runs")
     artifact: LoadedArtifact = program._artifact
@@ -458,8 +468,16 @@ def differentiable(forward: Op, backwards: Sequence[Union[Op, Formula]]) -> Op:
     Floating-point inputs of the forward that no backward has a gradient of get none. The
     gradients themselves cannot be differentiated.
 
-    Raises ValueError if names, types or ranks do not fit, or if `forward` has other backwards already.
+    Raises TypeError for what is no operator, and ValueError if names, types or ranks do not fit, or if `forward` has other backwards
+    already.
     """
+    if not isinstance(forward, Op):
+        raise TypeError(f"differentiable: forward is of type {type(forward).__name__}, expected what as_op returns")
+    for backward in backwards:
+        if not isinstance(backward, (Op, Formula)):
+            raise TypeError(
+                f"differentiable: a backward is of type {type(backward).__name__}, expected what as_op returns, or a Formula"
+            )
     with _lock:
         if forward._backwards is not None:
             if forward._backwards == tuple(backwards):

@@ -303,6 +303,25 @@ def test_declarations_are_checked(artifact, quantize, turn):
         differentiable(quantize, [])
 
 
+def test_what_is_no_operator_is_named(turn):
+    with pytest.raises(TypeError, match="as_op: program is of type int, expected an fp8moe.Program"):
+        as_op(3)
+    with pytest.raises(TypeError, match="differentiable: forward is of type int, expected what as_op returns"):
+        differentiable(3, [])
+    with pytest.raises(TypeError, match="differentiable: a backward is of type str, expected what as_op returns, or a Formula"):
+        differentiable(turn, ["turn_back"])
+
+
+@pytest.mark.parametrize("value", [None, [[1.0] * 4], torch.zeros(3, 4).numpy()], ids=["None", "list", "array"])
+def test_what_is_no_tensor_is_named(turn, value):
+    turn(torch.zeros(3, 4), nothing())
+    with pytest.raises(TypeError) as raised:
+        turn(value, nothing())
+    assert str(raised.value) == (
+        f"{turn.qualified_name}: input 'x' is of type {type(value).__name__}, expected a torch.Tensor; torch.from_numpy makes one of an array"
+    )
+
+
 def test_types_of_gradients_are_checked(ir):
     text = IR.replace("grad_y", "grad_q")
     artifact = fp8moe.compile(ir.Module.parse(text), ["cpu"]).load()
