@@ -12,8 +12,11 @@ import torch.nn.functional as functional
 
 from ._down_last import run_down_last
 from ._glu import ACTIVATIONS, gate_and_up
-from ._grouped_mm import grouped_mm, require_tensor
+from ._grouped_mm import Names, multiply_seen, require_local, require_tensor
 from ._weights import QuantizedWeights
+
+_GATE_UP = Names("experts", "x", "gate_up", "main_grads[0]")
+_DOWN = Names("experts", "the result of activation", "down", "main_grads[1]")
 
 _Activation = Callable[[torch.Tensor], torch.Tensor]
 
@@ -73,7 +76,7 @@ def experts(
         require_tensor("experts", "x", x, "[M, D]")
         _check_bias("gate_up", gate_up, gate_up_bias, x.device)
         _check_bias("down", down, down_bias, x.device)
-    h = add_bias(grouped_mm(x, gate_up, offsets, recipe=recipe, main_grad=gate_up_grad), gate_up_bias, offsets)
+    h = add_bias(multiply_seen(x, gate_up, offsets, recipe, gate_up_grad, _GATE_UP), gate_up_bias, offsets)
     if isinstance(activation, str):
         if h.shape[1] % 2:
             raise ValueError(f"experts: gate_up has {h.shape[1]} columns, expected an even number: half of them are the gate")
@@ -87,7 +90,7 @@ def experts(
             f"experts: down is {tuple(shape)}, expected [E, H, D] with what the activation makes of h {tuple(h.shape)}, "
             f"{tuple(a.shape)}, as [M, H]; weights [E, D, H] are passed as down.transpose(-2, -1)"
         )
-    return add_bias(grouped_mm(a, down, offsets, recipe=recipe, main_grad=down_grad), down_bias, offsets)
+    return add_bias(multiply_seen(a, down, offsets, recipe, down_grad, _DOWN), down_bias, offsets)
 
 
 def _find_shape(weights: Any) -> Optional[torch.Size]:
@@ -100,6 +103,7 @@ def _check_bias(name: str, weights: Any, bias: Any, device: torch.device) -> Non
     if bias is None:
         return
     require_tensor("experts", f"{name}_bias", bias, "[E, N], or None")
+    require_local("experts", f"{name}_bias", bias)
     if bias.device != device:
         raise ValueError(f"experts: {name}_bias is on {bias.device}, but x is on {device}; move it there")
     shape = _find_shape(weights)

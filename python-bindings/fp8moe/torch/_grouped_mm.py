@@ -55,24 +55,46 @@ def grouped_mm(
         fp8moe.cache.CacheError: the programs are not there, and there is no compiler.
         fp8moe.CompilerError: the chip of x has no kernels for these sizes.
     """
+    return multiply_seen(x, weights, offsets, recipe, main_grad, GROUPED_MM)
+
+
+_Weights = Union[torch.Tensor, QuantizedWeights]
+
+
+class Names(NamedTuple):
+    """What messages call a function that multiplies, and what it was given."""
+
+    function: str
+    x: str
+    weights: str
+    main_grad: str
+
+
+GROUPED_MM = Names("grouped_mm", "x", "weights", "main_grad")
+
+
+def multiply_seen(
+    x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str, main_grad: Optional[torch.Tensor], names: Names
+) -> torch.Tensor:
+    """grouped_mm, also as a part of another function."""
     if main_grad is None:
-        result = multiply(x, weights, offsets, recipe)
+        result = multiply(x, weights, offsets, recipe, names)
     else:
         from ._main_grad import multiply_adding
 
-        result = multiply_adding(x, weights, offsets, recipe, main_grad)
+        result = multiply_adding(x, weights, offsets, recipe, main_grad, names)
     if not torch.compiler.is_compiling() and observers:
         observers[-1](x, weights, offsets, result, recipe)
     return result
 
 
-_Weights = Union[torch.Tensor, QuantizedWeights]
-
 #: What `inspect` has called after each call; the last one counts.
 observers: List[Callable[[torch.Tensor, _Weights, torch.Tensor, torch.Tensor, str], None]] = []
 
 
-def multiply(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str) -> torch.Tensor:
+def multiply(
+    x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str, names: Names = GROUPED_MM
+) -> torch.Tensor:
     """grouped_mm, unseen by observers."""
     if not torch.compiler.is_compiling():
         if gathered:
@@ -80,7 +102,7 @@ def multiply(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: 
         again = _multiply_again(x, weights, offsets, recipe)
         if again is not None:
             return again
-    call = resolve(x, weights, offsets, recipe)
+    call = resolve(x, weights, offsets, recipe, names)
     with_columns = keeps_columns(call.x, call.weights, recipe)
     op = _find_op(f"{call.which}_with_columns" if with_columns else call.which, call.weights, call.layout, recipe)
     results = op(call.x, call.weights, *call.forms, call.offsets)
@@ -101,27 +123,32 @@ class Call(NamedTuple):
     offsets: torch.Tensor
 
 
-def resolve(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str) -> Call:
+def resolve(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str, names: Names) -> Call:
     """Checks what grouped_mm is given, casts it under autocast, and copies what programs do not take as it lies."""
-    require_tensor("grouped_mm", "x", x, "[M, K]")
-    require_tensor("grouped_mm", "offsets", offsets, "[E]")
-    _require_known_device("grouped_mm", "x", x)
+    function = names.function
+    _require_local_tensor(function, names.x, x, "[M, K]")
+    _require_local_tensor(function, "offsets", offsets, "[E]")
+    _require_known_device(function, names.x, x)
     is_autocast = torch.is_autocast_enabled(x.device.type)
     forms: Sequence[torch.Tensor] = ()
     if isinstance(weights, QuantizedWeights):
         which, tensor, forms = "kept_grouped_mm", weights.weights, weights.forms
     else:
-        require_tensor("grouped_mm", "weights", weights, "[E, K, N]")
-        programs.check_recipe("grouped_mm", recipe)
+        _require_local_tensor(function, names.weights, weights, "[E, K, N]")
+        programs.check_recipe(function, recipe)
         which, tensor = "grouped_mm", weights.to(torch.bfloat16) if is_autocast else weights
     if is_autocast:
         x = x.to(torch.bfloat16)
-    _check(x, tensor, offsets)
+    _check(x, tensor, offsets, names)
     if isinstance(weights, QuantizedWeights):
         if recipe != weights.recipe:
-            raise ValueError(f"grouped_mm: recipe is {recipe!r}, but the weights were quantized by recipe {weights.recipe!r}")
+            programs.check_recipe(function, recipe)
+            raise ValueError(
+                f"{function}: recipe is {recipe!r}, but quantize_weights made {names.weights} by recipe {weights.recipe!r}; pass "
+                f"recipe={weights.recipe!r} here, or recipe={recipe!r} to quantize_weights"
+            )
         if not torch.compiler.is_compiling():
-            weights.require_current("grouped_mm: weights")
+            weights.require_current(f"{function}: {names.weights}")
     tensor, layout = _lay_out(tensor)
     return Call(which, layout, x.contiguous(), tensor, forms, offsets.contiguous())
 
@@ -202,13 +229,18 @@ def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, r
 
 
 def _fit(inputs: Tuple[torch.Tensor, ...]) -> bool:
-    """Checks what a program is given, and whether it takes it as it is."""
+    """Whether a program takes what it is given as it is; what is wrong with it is said by `resolve`, which has names for it."""
     x, weights, offsets = inputs[0], inputs[1], inputs[-1]
     if not isinstance(x, torch.Tensor) or not isinstance(offsets, torch.Tensor):  # which the way with all checks says
         return False
     if x.dtype != torch.bfloat16 or weights.dtype != torch.bfloat16:  # autocast may change it
         return False
-    _check(x, weights, offsets)
+    try:
+        for tensor in (x, weights, offsets):
+            require_local("grouped_mm", "", tensor)
+        _check(x, weights, offsets, GROUPED_MM)
+    except ValueError:
+        return False
     return bool(x.is_contiguous() and offsets.is_contiguous())
 
 
@@ -240,7 +272,7 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
         ValueError: shape or type do not fit. Others as grouped_mm.
     """
     programs.check_recipe("quantize_weights", recipe)
-    require_tensor("quantize_weights", "weights", weights, "[E, K, N]")
+    _require_local_tensor("quantize_weights", "weights", weights, "[E, K, N]")
     _require_known_device("quantize_weights", "weights", weights)
     kept = None if torch.compiler.is_compiling() or not gathered else find_gathered(weights, recipe)
     if kept is not None:
@@ -259,6 +291,16 @@ def require_tensor(function: str, name: str, tensor: Any, shape: str) -> None:
         raise TypeError(f"{function}: {name} is of type {type(tensor).__name__}, expected a torch.Tensor {shape}")
 
 
+def _require_local_tensor(function: str, name: str, tensor: Any, shape: str) -> None:
+    require_tensor(function, name, tensor, shape)
+    require_local(function, name, tensor)
+
+
+def require_local(function: str, name: str, tensor: torch.Tensor) -> None:
+    if hasattr(tensor, "to_local"):
+        raise ValueError(f"{function}: {name} is a {type(tensor).__name__}, expected a plain tensor; pass {name}.to_local()")
+
+
 def _require_known_device(function: str, name: str, tensor: torch.Tensor) -> None:
     """Before anything else asks torch about the device."""
     if tensor.device.type == "meta":
@@ -272,28 +314,40 @@ def _check_tensor(function: str, name: str, tensor: torch.Tensor, rank: int, dty
     if tensor.layout is not torch.strided:
         raise ValueError(f"{function}: {name} has layout {tensor.layout}, expected torch.strided; call .to_dense()")
     if tensor.dim() != rank:
-        raise ValueError(f"{function}: {name} has shape {tuple(tensor.shape)}, expected {shape}")
+        raise ValueError(f"{function}: {name} has shape {tuple(tensor.shape)}, expected {shape}{_suggest_rank(tensor, rank)}")
     if tensor.dtype != dtype:
         raise ValueError(f"{function}: {name} is {tensor.dtype}, expected {dtype}; cast it with .to({dtype})")
 
 
-def _check(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> None:
+def _suggest_rank(tensor: torch.Tensor, rank: int) -> str:
+    """The operation that is missing, where one is likely."""
+    if rank == 2 and tensor.dim() > 2:
+        return "; call .flatten(0, -2)"
+    if rank == 2 and tensor.dim() == 1:
+        return "; a single row is passed as [None]"
+    if rank == 3 and tensor.dim() == 2:
+        return "; the matrix of a single expert is passed as [None]"
+    return ""
+
+
+def _check(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, names: Names) -> None:
+    function = names.function
     for name, tensor, rank, dtype, shape in (
-        ("x", x, 2, torch.bfloat16, "[M, K]"),
-        ("weights", weights, 3, torch.bfloat16, "[E, K, N]"),
+        (names.x, x, 2, torch.bfloat16, "[M, K]"),
+        (names.weights, weights, 3, torch.bfloat16, "[E, K, N]"),
         ("offsets", offsets, 1, torch.int32, "[E]"),
     ):
-        _check_tensor("grouped_mm", name, tensor, rank, dtype, shape)
+        _check_tensor(function, name, tensor, rank, dtype, shape)
         if tensor.device != x.device:
-            raise ValueError(f"grouped_mm: {name} is on {tensor.device}, but x is on {x.device}; move it there")
+            raise ValueError(f"{function}: {name} is on {tensor.device}, but {names.x} is on {x.device}; move it there")
     if x.shape[1] != weights.shape[1]:
         raise ValueError(
-            f"grouped_mm: x is {tuple(x.shape)} and weights are {tuple(weights.shape)}: K, their dimension 1, must be "
-            "equal; weights [E, N, K] are passed as weights.transpose(-2, -1)"
+            f"{function}: {names.x} has shape {tuple(x.shape)} and {names.weights} {tuple(weights.shape)}: K, their dimension 1, "
+            f"must be equal; weights [E, N, K] are passed as {names.weights}.transpose(-2, -1)"
         )
     if offsets.shape[0] != weights.shape[0]:
         raise ValueError(
-            f"grouped_mm: there are {offsets.shape[0]} offsets and {weights.shape[0]} experts; expected the end of each "
+            f"{function}: there are {offsets.shape[0]} offsets and {weights.shape[0]} experts; expected the end of each "
             "expert's rows, without a leading 0"
         )
 

@@ -12,7 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .._library import Error
-from ._grouped_mm import Call, chip_of, keeps_columns, list_adding_ops, list_ops, require_tensor, resolve
+from ._grouped_mm import Call, Names, chip_of, keeps_columns, list_adding_ops, list_ops, require_tensor, resolve
 from ._ops import Op, is_forward_mode, is_transformed, with_strides
 from ._weights import QuantizedWeights, find_gathered, gathered
 
@@ -32,56 +32,64 @@ def multiply_adding(
     offsets: torch.Tensor,
     recipe: str,
     main_grad: torch.Tensor,
+    names: Names,
 ) -> torch.Tensor:
     """grouped_mm, whose backward adds the gradient of weights to `main_grad`."""
     if is_transformed() or is_forward_mode():
         raise Error(
-            "grouped_mm: main_grad is written by backward() and torch.autograd.grad, not by torch.func nor in forward mode; leave it out"
+            f"{names.function}: {names.main_grad} is written by backward() and torch.autograd.grad, not by torch.func nor in "
+            "forward mode; leave it out"
         )
     if gathered:
         weights = find_gathered(weights, recipe) or weights
-    call = resolve(x, weights, offsets, recipe)
-    total = _find_total(call, main_grad)
+    call = resolve(x, weights, offsets, recipe, names)
+    total = _find_total(call, main_grad, names)
     ops = _find_programs(call, recipe)
-    _check_alignment(total, ops.add_grad_weights)
+    _check_alignment(total, ops.add_grad_weights, f"{names.function}: {names.main_grad}")
     # Of a view, the engine can say whether anybody wants the gradient; of a leaf it cannot.
     tensors = call.x.resolve_neg(), call.weights.view_as(call.weights)
     result: torch.Tensor = _Adding.apply(*tensors, call.offsets, call.forms, total, ops)
     return result
 
 
-def _find_total(call: Call, main_grad: torch.Tensor) -> torch.Tensor:
+def _find_total(call: Call, main_grad: torch.Tensor, names: Names) -> torch.Tensor:
     """`main_grad` as the matmul writes it, [E, N, K] where weights lie so."""
-    require_tensor("grouped_mm", "main_grad", main_grad, "[E, K, N]")
+    require_tensor(names.function, names.main_grad, main_grad, "[E, K, N]")
     weights = call.weights
+    what = f"{names.function}: {names.main_grad}"
     if type(main_grad) not in (torch.Tensor, torch.nn.Parameter, FakeTensor) or main_grad.layout is not torch.strided:
         kind = type(main_grad).__name__ if main_grad.layout is torch.strided else f"of layout {main_grad.layout}"
-        raise ValueError(f"grouped_mm: main_grad is {kind}, expected a plain, dense tensor; of a DTensor pass main_grad.to_local()")
+        raise ValueError(f"{what} is {kind}, expected a plain, dense tensor; of a DTensor pass {names.main_grad}.to_local()")
+    # As the parameter's buffer is made; its view is what is passed.
+    likely = (
+        f"torch.zeros_like(parameter, dtype=torch.float32){'.transpose(-2, -1)' if call.layout == 'NK' else ''}, laid out as {names.weights}"
+    )
     if main_grad.dtype != torch.float32:
-        raise ValueError(f"grouped_mm: main_grad is {main_grad.dtype}, expected torch.float32")
+        raise ValueError(f"{what} is {main_grad.dtype}, expected torch.float32, which keeps what bf16 would round away: {likely}")
     if main_grad.shape != weights.shape:
-        raise ValueError(f"grouped_mm: main_grad is {tuple(main_grad.shape)}, expected the shape of weights, {tuple(weights.shape)}")
+        fix = f"pass {names.main_grad}.transpose(-2, -1)" if main_grad.shape == weights.mT.shape else f"such as {likely}"
+        raise ValueError(f"{what} is {tuple(main_grad.shape)}, expected the shape of {names.weights}, {tuple(weights.shape)}; {fix}")
     if main_grad.device != weights.device:
-        raise ValueError(f"grouped_mm: main_grad is on {main_grad.device}, but weights are on {weights.device}; move it there")
+        raise ValueError(f"{what} is on {main_grad.device}, expected {weights.device}, as {names.weights}; move it there")
     if main_grad.requires_grad:
-        raise ValueError("grouped_mm: main_grad requires a gradient, but is written in place; pass main_grad.detach()")
+        raise ValueError(f"{what} requires a gradient, but is written in place; pass {names.main_grad}.detach()")
     total = main_grad.detach().transpose(-2, -1) if call.layout == "NK" else main_grad.detach()
     if not total.is_contiguous():
         raise ValueError(
-            f"grouped_mm: main_grad has strides {main_grad.stride()}, expected those of weights, {weights.stride()}: "
-            + ("a dense [E, N, K], transposed" if call.layout == "NK" else "a dense [E, K, N]")
+            f"{what} has strides {main_grad.stride()}, expected those of {names.weights}, {weights.stride()}: "
+            + ("a dense [E, N, K], transposed: pass .transpose(-2, -1) of it" if call.layout == "NK" else "a dense [E, K, N]")
         )
     return total
 
 
-def _check_alignment(total: torch.Tensor, op: Optional[Op]) -> None:
+def _check_alignment(total: torch.Tensor, op: Optional[Op], what: str) -> None:
     """Now, and not in the backward."""
     if op is None or isinstance(total, FakeTensor):
         return
     (align,) = (tensor.align for tensor in op.signature.outputs)
     if total.data_ptr() % align:
         raise ValueError(
-            f"grouped_mm: main_grad begins {total.data_ptr() % align} bytes behind a multiple of {align} bytes, expected at one; "
+            f"{what} begins {total.data_ptr() % align} bytes behind a multiple of {align} bytes, expected at one; "
             "as a part of a larger buffer it begins at a multiple of so many bytes there"
         )
 

@@ -64,11 +64,11 @@ class QuantizedWeights:
         memory = self._memory
         return memory is None or (memory.steps == self._steps and _read_address(self._owner) == self._address)
 
-    def require_current(self, what: str = "weights") -> None:
+    def require_current(self, what: str) -> None:
         """Raises ValueError if the weights have changed since."""
         if not self.is_current():
             raise ValueError(
-                f"{what} have changed since they were quantized; call quantize_weights again after each step of the optimizer"
+                f"{what}: the weights have changed since they were quantized; call quantize_weights again after each step of the optimizer"
             )
 
 

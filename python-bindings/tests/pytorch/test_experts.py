@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from fp8moe.torch import ACTIVATIONS, experts  # noqa: E402
+from fp8moe.torch import ACTIVATIONS, experts, quantize_weights  # noqa: E402
 
 D, H, E, M = 64, 48, 4, 60
 ENDS = [0, 20, 20, 50]
@@ -163,6 +163,14 @@ def list_arguments():
         (dict(down_bias=torch.zeros(E, D, device="meta")), "down_bias is on meta, but x is on cpu; move it there"),
         (dict(activation=3), "activation is 3, expected one of silu, gelu, gelu_tanh, or a function of h"),
         (dict(activation=lambda h: h), r"down is .*, expected \[E, H, D\] with what the activation makes of h"),
+        (dict(gate_up=torch.zeros(E, D, 2 * H)), "gate_up is torch.float32, expected torch.bfloat16"),
+        (dict(down=torch.zeros(E, H, D)), "down is torch.float32, expected torch.bfloat16"),
+        (dict(activation=lambda h: h[:, :H].float()), "the result of activation is torch.float32, expected torch.bfloat16"),
+        (dict(x=torch.zeros(1, M, D).bfloat16()), r"x has shape \(1, .*; call .flatten"),
+        (dict(offsets=torch.tensor(ENDS)), "offsets is torch.int64"),
+        (dict(recipe="mxfp8"), "recipe is 'mxfp8', expected one of rowwise"),
+        (dict(main_grads=(torch.zeros(E, D, 2 * H).bfloat16(), None)), r"main_grads\[0\] is torch.bfloat16, .* laid out as gate_up"),
+        (dict(main_grads=(None, torch.zeros(E, D, H))), r"main_grads\[1\] is .*the shape of down, .* main_grads\[1\].transpose\(-2, -1\)"),
         (dict(gate_up=torch.zeros(E, D, 2 * H - 1).bfloat16()), "gate_up has .* columns, expected an even number"),
     ],
 )
@@ -176,8 +184,20 @@ def test_refuses(change, message):
 @pytest.mark.parametrize("change", [dict(x=None), dict(x=None, down_bias=torch.zeros(E, D)), dict(gate_up_bias=[1]), dict(activation=lambda h: None)])
 def test_what_is_no_tensor_is_named(change):
     arguments = list_arguments()
-    with pytest.raises(TypeError, match="(experts|grouped_mm): .* is of type .*, expected a torch.Tensor"):
+    with pytest.raises(TypeError, match="experts: .* is of type .*, expected a torch.Tensor"):
         experts(**{**arguments, **change})
+
+
+def test_changed_weights_are_named():
+    arguments = list_arguments()
+    with torch.no_grad():
+        kept = {name: quantize_weights(arguments[name]) for name in ("gate_up", "down")}
+        for name in kept:
+            experts(**{**arguments, **kept})
+            arguments[name].mul_(2)
+            with pytest.raises(ValueError, match=f"experts: {name}: the weights have changed"):
+                experts(**{**arguments, **kept})
+            kept[name] = quantize_weights(arguments[name])
 
 
 def test_unknown_activation():

@@ -390,11 +390,12 @@ def test_threads():
     "change, message",
     [
         (dict(x=torch.zeros(3, K)), r"x is torch.float32, expected torch.bfloat16; cast it with"),
-        (dict(x=torch.zeros(K).bfloat16()), r"x has shape \(64,\), expected \[M, K\]"),
+        (dict(x=torch.zeros(K).bfloat16()), r"x has shape \(64,\), expected \[M, K\]; a single row is passed as \[None\]"),
+        (dict(x=torch.zeros(1, 3, K).bfloat16()), r"x has shape \(1, 3, 64\), expected \[M, K\]; call .flatten\(0, -2\)"),
         (dict(x=torch.zeros(3, N).bfloat16()), r"K, their dimension 1, must be equal; weights \[E, N, K\] are passed as"),
         (dict(offsets=torch.zeros(E).long()), r"offsets is torch.int64, expected torch.int32; cast it with"),
         (dict(offsets=offsets([0, *ENDS["even"]])), r"5 offsets and 4 experts; .* without a leading 0"),
-        (dict(weights=torch.zeros(K, N).bfloat16()), r"weights has shape \(64, 96\), expected \[E, K, N\]"),
+        (dict(weights=torch.zeros(K, N).bfloat16()), r"weights has shape \(64, 96\), expected \[E, K, N\]; .* passed as \[None\]"),
         (dict(weights=torch.zeros(E, K, N, device="meta").bfloat16()), r"weights is on meta, but x is on cpu"),
         (dict(recipe="mxfp8"), r"recipe is 'mxfp8', expected one of rowwise"),
         (dict(recipe=["rowwise"]), r"recipe is \['rowwise'\], expected one of rowwise"),
@@ -408,6 +409,28 @@ def test_refuses(change, message):
     grouped_mm(**arguments)  # the way past all checks is open now
     with pytest.raises(ValueError, match=message):
         grouped_mm(**{**arguments, **change})
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no DTensor")
+@pytest.mark.parametrize("name", ["x", "weights", "offsets", "quantize_weights"])
+def test_distributed_tensors_are_refused(name):
+    from torch.distributed.tensor import Replicate, distribute_tensor, init_device_mesh
+
+    x, _, weights, _ = (tensor.detach() for tensor in tensors())
+    arguments = {"x": x, "weights": weights, "offsets": offsets(ENDS["even"])}
+    torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+    try:
+        mesh = init_device_mesh("cpu", (1,))
+        if name == "quantize_weights":
+            with pytest.raises(ValueError, match=r"quantize_weights: weights is a DTensor, .* pass weights.to_local\(\)"):
+                fp8moe.torch.quantize_weights(distribute_tensor(weights, mesh, [Replicate()]))
+            return
+        grouped_mm(**arguments)  # the way past all checks is open now
+        arguments[name] = distribute_tensor(arguments[name], mesh, [Replicate()])
+        with pytest.raises(ValueError, match=rf"grouped_mm: {name} is a DTensor, expected a plain tensor; pass {name}.to_local\(\)"):
+            grouped_mm(**arguments)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_meta_tensors_are_refused():

@@ -237,11 +237,12 @@ def test_experts():
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda total: total.bfloat16(), "main_grad is torch.bfloat16, expected torch.float32"),
+        (lambda total: total.bfloat16(), r"main_grad is torch.bfloat16, expected torch.float32, .*: torch.zeros_like\(.*\).transpose\(-2, -1\), laid out as weights"),
         (lambda total: total[:1], r"main_grad is \(1, 64, 96\), expected the shape of weights, \(4, 64, 96\)"),
+        (lambda total: total.mT, r"main_grad is \(4, 96, 64\), .*\(4, 64, 96\); pass main_grad.transpose\(-2, -1\)"),
         (lambda total: total.contiguous(), "expected those of weights, .*a dense .E, N, K., transposed"),
         (lambda total: total.requires_grad_(), "requires a gradient, but is written in place"),
-        (lambda total: total.to("meta"), "main_grad is on meta, but weights are on cpu"),
+        (lambda total: total.to("meta"), "main_grad is on meta, expected cpu, as weights; move it there"),
         (lambda total: total.to_sparse(), "main_grad is of layout torch.sparse_coo, expected a plain, dense tensor"),
     ],
 )
@@ -264,9 +265,9 @@ def test_addresses_are_checked_at_once():
 
     memory = torch.zeros(32)
     aligned = memory[-memory.data_ptr() % 16 // 4 :]
-    _main_grad._check_alignment(aligned, Program)
+    _main_grad._check_alignment(aligned, Program, "grouped_mm: main_grad")
     with pytest.raises(ValueError, match="begins 4 bytes behind a multiple of 16 bytes"):
-        _main_grad._check_alignment(aligned[1:], Program)
+        _main_grad._check_alignment(aligned[1:], Program, "grouped_mm: main_grad")
 
 
 def test_not_by_torch_func():

@@ -95,7 +95,7 @@ def is_refused(kept, **keywords):
     try:
         grouped_mm(x, kept, offsets(), **keywords)
     except ValueError as error:
-        assert "grouped_mm: weights have changed since they were quantized" in str(error)
+        assert "grouped_mm: weights: the weights have changed since they were quantized" in str(error)
         return True
     return False
 
@@ -240,7 +240,11 @@ def test_autocast():
         (lambda x, w: quantize_weights(w[0]), r"quantize_weights: weights has shape \(64, 96\), expected \[E, K, N\]"),
         (lambda x, w: quantize_weights(w, recipe="mxfp8"), "recipe is 'mxfp8', expected one of rowwise"),
         (lambda x, w: grouped_mm(x[:, :32], quantize_weights(w), offsets()), "K, their dimension 1, must be equal"),
-        (lambda x, w: grouped_mm(x, quantize_weights(w), offsets(), recipe="other"), "recipe is 'other', but the weights"),
+        (lambda x, w: grouped_mm(x, quantize_weights(w), offsets(), recipe="other"), "recipe is 'other', expected one of rowwise"),
+        (
+            lambda x, w: grouped_mm(x, quantize_weights(w, recipe="forward_only"), offsets()),
+            "recipe is 'rowwise', but quantize_weights made weights by recipe 'forward_only'; pass recipe='forward_only' here, or",
+        ),
     ],
 )
 def test_refuses(call, message):
