@@ -23,6 +23,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 import threading
 import warnings
@@ -232,17 +233,27 @@ def _ptxas_version(ptxas: str) -> str:
 # --- Finding ----------------------------------------------------------------------
 
 
-def _find(root: str, request: Request, compiler: str) -> Optional[str]:
-    """What this compiler made, if it is there and complete."""
+def _find(root: str, request: Request, compiler: str, *, quiet: bool = False) -> Optional[str]:
+    """What this compiler made, if it is there and complete. Unless `quiet`, what is damaged is a warning."""
     path = os.path.join(root, request.digest, compiler)
     if not os.path.isdir(path):
         return None
     _require_trusted(root, [os.path.join(root, request.digest), path])
     problem = _find_damage(path)
     if problem:
-        warnings.warn(f"fp8moe: {path} is damaged and not used: {problem}", RuntimeWarning, stacklevel=2)
+        if not quiet:
+            _warn(f"fp8moe: {path} is damaged and not used: {problem}")
         return None
     return path
+
+
+def _warn(message: str) -> None:
+    """At the line that called the package."""
+    level, frame = 1, sys._getframe()
+    package = os.path.dirname(__file__)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package + os.sep):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
 def _find_any(root: str, request: Request) -> Optional[str]:
@@ -337,7 +348,7 @@ def _compile_into(root: str, request: Request, compiler: _Compiler) -> str:
     _make_folders(below)
     _require_own(below)
     with _locked(os.path.join(below, f"{compiler.digest}.lock")) as alone:
-        if found := _find(root, request, compiler.digest):
+        if found := _find(root, request, compiler.digest, quiet=True):  # whoever calls this has looked, and said it
             return found
         prefix = f".{compiler.digest}."
         if alone:  # what a process left that died
@@ -436,11 +447,9 @@ def _compile_for_this_process(request: Request, compiler: _Compiler, reason: OSE
         key = request.digest, compiler.digest
         if key not in _temporary:
             if not _temporary:
-                warnings.warn(
+                _warn(
                     f"fp8moe: {folders()[0]} cannot be written ({reason}), so each process compiles what it lacks; "
-                    "set FP8MOE_CACHE to a folder that can be",
-                    RuntimeWarning,
-                    stacklevel=3,
+                    "set FP8MOE_CACHE to a folder that can be"
                 )
             folder = TemporaryFolder()
             _temporary[key] = folder, _compile(request, compiler, folder.path)

@@ -161,8 +161,9 @@ def test_damaged_entry_is_compiled_again(folder, compilations, file, damage):
         (path / file).unlink()
     else:
         (path / file).write_bytes(data[: len(data) // 2] if damage == "truncated" else b"\0" + data[1:])
-    with pytest.warns(RuntimeWarning, match=f"{path} is damaged and not used: .*{file}"):
+    with pytest.warns(RuntimeWarning, match=f"{path} is damaged and not used: .*{file}") as warned:
         assert cache.get(REQUEST) == str(path)
+    assert [warning.filename for warning in warned] == [__file__]  # once, and at the caller's line
     assert len(compilations) == 2 and (path / file).read_bytes() == data
     run_transpose(path)
 
