@@ -210,15 +210,15 @@ class _Sample(TorchDispatchMode):
     def find_wrong_offsets(self) -> Optional[str]:
         """What is wrong with the first ones that are."""
         for layer, are_no_ends, are_sizes in self._offsets:
-            if are_no_ends:
-                return (
-                    f"{layer}: the offsets are no ends of groups, ascending from 0 to the number of rows: other rows are "
-                    "multiplied than was meant. Of sizes of groups torch.cumsum(sizes, 0, dtype=torch.int32) makes ends"
-                )
             if are_sizes:
                 return (
                     f"{layer}: the sum of the offsets is the number of rows, as if they were sizes of groups; expected the end of "
                     "each group: torch.cumsum(sizes, 0, dtype=torch.int32)"
+                )
+            if are_no_ends:
+                return (
+                    f"{layer}: the offsets are no ends of groups, ascending from 0 to the number of rows: other rows are "
+                    "multiplied than was meant. Of sizes of groups torch.cumsum(sizes, 0, dtype=torch.int32) makes ends"
                 )
         return None
 
@@ -283,9 +283,12 @@ class _Sample(TorchDispatchMode):
         layer = self._name_matmul(plain)
         x, plain = (tensor.detach().to(torch.bfloat16) for tensor in (x, plain))
         with _Busy(self):
-            descends = torch.diff(offsets, prepend=offsets.new_zeros(1)) < 0
-            are_sizes = (offsets.sum() == x.shape[0]) & (offsets[-1] != x.shape[0])
-            self._offsets.append((layer, descends.any() | (offsets[-1] > x.shape[0]), are_sizes))
+            descends = (torch.diff(offsets, prepend=offsets.new_zeros(1)) < 0).any()
+            # Ends may have the number of rows as their sum, too. Not if they descend, and hardly if all are equal, which
+            # leaves rows to the first group only.
+            could_be_sizes = (offsets.sum() == x.shape[0]) & (offsets[-1] != x.shape[0])
+            are_sizes = could_be_sizes & (descends | (offsets == offsets[0]).all())
+            self._offsets.append((layer, descends | (offsets[-1] > x.shape[0]), are_sizes))
             self._record_forward(layer, x, plain, offsets, y.detach())
         if y.requires_grad and recipe != "forward_only":
             y.register_hook(lambda gradient: self._observe_gradient(layer, x, plain, offsets, gradient, recipe))

@@ -224,6 +224,8 @@ def test_first_nan_of_parameters(when):
         ([0, 20, 20, M + 1], "step 0, down: the offsets are no ends of groups, .* to the number of rows"),
         ([-1, 20, 20, 50], "step 0, down: the offsets are no ends of groups"),
         ([15, 15, 15, 15], "step 0, down: the sum of the offsets is the number of rows, as if they were sizes"),
+        ([15, 5, 25, 15], "step 0, down: the sum of the offsets is the number of rows, as if they were sizes"),
+        ([5, 15, 15, 25], None),  # ends whose sum happens to be M
         ([0, 0, 0, M], None),
     ],
 )
