@@ -411,6 +411,19 @@ def test_refuses(change, message):
         grouped_mm(**{**arguments, **change})
 
 
+def test_linear_layer():
+    """A group of its own, as docs/torch.md has it."""
+    linear, x = torch.nn.Linear(K, N).bfloat16(), torch.randn(3, 20, K).bfloat16().requires_grad_()
+    rows = x.flatten(0, -2)
+    ends = torch.tensor([rows.shape[0]], dtype=torch.int32)
+    y = (grouped_mm(rows, linear.weight.t()[None], ends) + linear.bias).unflatten(0, x.shape[:-1])
+    gradient = torch.randn_like(y)
+    inputs = x, linear.weight, linear.bias
+    found, expected = (torch.autograd.grad(result, inputs, gradient) for result in (y, linear(x)))
+    for ours, theirs in zip((y, *found), (linear(x), *expected)):
+        assert ours.shape == theirs.shape and (ours - theirs).norm() < 0.06 * theirs.norm()
+
+
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no DTensor")
 @pytest.mark.parametrize("name", ["x", "weights", "offsets", "quantize_weights"])
 def test_distributed_tensors_are_refused(name):
