@@ -7,8 +7,9 @@
 #
 #   all                           the suites below but torch
 #   unit, lit, numerics, python   what the build in build/release does
+#   wheel                         the wheel of the package, built from that
 #   checks                        sources and documents
-#   asan                          the four suites once more on build/asan, where everything of
+#   asan                          the first four once more on build/asan, where everything of
 #                                 the project has AddressSanitizer, leaks included, and
 #                                 UndefinedBehaviorSanitizer; without comparisons of compilations,
 #                                 scripts and documents
@@ -27,7 +28,7 @@ if [[ "${1:-}" == --help ]]; then
   exit
 fi
 
-ORDINARY=(unit lit numerics python)
+ORDINARY=(unit lit numerics python wheel)
 ASAN=(asan-unit asan-lit asan-numerics asan-python)
 ALL=("${ORDINARY[@]}" checks "${ASAN[@]}" fuzz tsan)
 
@@ -169,8 +170,9 @@ if wants_any "${ORDINARY[@]}" checks; then
   if wants unit; then run_unit unit "$BUILD"; fi
   if wants lit; then run_lit lit; fi
   if wants numerics; then run_numerics numerics; fi
-  # One process: the test of the wheel builds in the folder that others use.
-  if wants python; then run_pytest python python-bindings/tests; fi
+  if wants python; then run_pytest python -n "$(nproc)" python-bindings/tests --ignore=python-bindings/tests/test_wheel.py; fi
+  # By itself, as it builds in the folder that others use.
+  if wants wheel; then run_pytest wheel python-bindings/tests/test_wheel.py; fi
   unset MALLOC_PERTURB_
 fi
 if wants checks; then

@@ -52,13 +52,15 @@ static void verify(const Operation &operation) {
 
 static std::string printOperation(const Operation &operation,
                                   bool withLocations, bool generic) {
+  // It may be outdated, which is an exception: before anything is made.
+  MlirOperation printed = operation.get();
   MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
   mlirOpPrintingFlagsEnableDebugInfo(flags, withLocations,
                                      /*prettyForm=*/false);
   if (generic)
     mlirOpPrintingFlagsPrintGenericOpForm(flags);
   std::string text;
-  mlirOperationPrintWithFlags(operation.get(), flags, appendTo, &text);
+  mlirOperationPrintWithFlags(printed, flags, appendTo, &text);
   mlirOpPrintingFlagsDestroy(flags);
   return text;
 }
