@@ -65,10 +65,10 @@ KernelParts::KernelParts(const llvm::Module &llvmModule) {
   for (const llvm::Function &function : llvmModule)
     if (!function.isDeclaration())
       kernels.push_back(function.getName().str());
-  if (kernels.size() == 1)
+  if (kernels.size() < 2)
     kernels.clear();
-  if (!kernels.empty())
-    writeBitcode(llvmModule, bitcode);
+  else
+    bitcode = writeBitcode(llvmModule);
 }
 
 /// The kernel and what it refers to. Bodies of other kernels are not read.
@@ -91,34 +91,44 @@ KernelParts::load(size_t number, llvm::LLVMContext &context) const {
   return part;
 }
 
-LogicalResult KernelParts::forEach(
+FailureOr<SmallVector<std::string>> KernelParts::map(
     Location loc,
-    function_ref<LogicalResult(llvm::Module &, size_t)> work) const {
-  return failableParallelForEachN(
-      loc.getContext(), 0, size(), [&](size_t number) {
-        return runCodeGeneration(loc, [&] {
-          llvm::LLVMContext context;
-          DiagnosticScope diagnostics(context, loc);
-          std::unique_ptr<llvm::Module> part = load(number, context);
-          return success(part && succeeded(work(*part, number)) &&
-                         !diagnostics.hadError());
-        });
-      });
+    function_ref<FailureOr<std::string>(llvm::Module &)> work) const {
+  SmallVector<std::string> results(size());
+  auto workOn = [&](size_t number) -> LogicalResult {
+    llvm::LLVMContext context;
+    DiagnosticScope diagnostics(context, loc);
+    std::unique_ptr<llvm::Module> part = load(number, context);
+    if (!part)
+      return failure();
+    FailureOr<std::string> result = work(*part);
+    if (failed(result) || diagnostics.hadError())
+      return failure();
+    results[number] = std::move(*result);
+    return success();
+  };
+  if (failed(failableParallelForEachN(
+          loc.getContext(), 0, size(), [&](size_t number) {
+            return runCodeGeneration(loc, [&] { return workOn(number); });
+          })))
+    return failure();
+  return results;
 }
 
-void mlir::fp8moe::writeBitcode(const llvm::Module &llvmModule,
-                                SmallVectorImpl<char> &bytes) {
-  llvm::raw_svector_ostream os(bytes);
+std::string mlir::fp8moe::writeBitcode(const llvm::Module &llvmModule) {
+  std::string bytes;
+  llvm::raw_string_ostream os(bytes);
   // Some optimizations follow the order of uses.
   llvm::WriteBitcodeToFile(llvmModule, os, /*ShouldPreserveUseListOrder=*/true);
+  return bytes;
 }
 
 std::unique_ptr<llvm::Module>
-mlir::fp8moe::linkBitcode(ArrayRef<SmallString<0>> parts,
+mlir::fp8moe::linkBitcode(ArrayRef<std::string> parts,
                           llvm::LLVMContext &context) {
   auto whole = std::make_unique<llvm::Module>("kernels", context);
   llvm::Linker linker(*whole);
-  for (const SmallString<0> &part : parts)
+  for (StringRef part : parts)
     if (linker.linkInModule(llvm::cantFail(llvm::parseBitcodeFile(
             llvm::MemoryBufferRef(part, "kernels"), context))))
       return nullptr;

@@ -42,26 +42,25 @@ public:
 
   size_t size() const { return kernels.size(); }
 
-  /// Calls `work` with each part and its number, in the threads of the context
-  /// of `loc`. Fatal errors of LLVM are reported there, as
-  /// `runCodeGeneration` does.
-  LogicalResult
-  forEach(Location loc,
-          function_ref<LogicalResult(llvm::Module &, size_t)> work) const;
+  /// What `work` makes of each part, in the threads of the context of `loc`.
+  /// Fatal errors of LLVM are reported there, as `runCodeGeneration` does.
+  FailureOr<SmallVector<std::string>>
+  map(Location loc,
+      function_ref<FailureOr<std::string>(llvm::Module &)> work) const;
 
 private:
   std::unique_ptr<llvm::Module> load(size_t number,
                                      llvm::LLVMContext &context) const;
 
   SmallVector<std::string> kernels;
-  SmallString<0> bitcode;
+  std::string bitcode;
 };
 
 /// The module as bitcode, with which it gets from one context to another.
-void writeBitcode(const llvm::Module &llvmModule, SmallVectorImpl<char> &bytes);
+std::string writeBitcode(const llvm::Module &llvmModule);
 
 /// One module of several that `writeBitcode` has written.
-std::unique_ptr<llvm::Module> linkBitcode(ArrayRef<SmallString<0>> parts,
+std::unique_ptr<llvm::Module> linkBitcode(ArrayRef<std::string> parts,
                                           llvm::LLVMContext &context);
 
 } // namespace mlir::fp8moe

@@ -146,19 +146,18 @@ optimizeInParts(std::unique_ptr<llvm::Module> llvmModule,
     optimize(*llvmModule, machine);
     return llvmModule;
   }
-  SmallVector<SmallString<0>> optimized(parts.size());
-  auto optimizePart = [&](llvm::Module &part, size_t number) {
+  auto optimizePart = [&](llvm::Module &part) -> FailureOr<std::string> {
     std::unique_ptr<llvm::TargetMachine> ownMachine =
         createTargetMachine(target, loc);
     if (!ownMachine)
       return failure();
     optimize(part, *ownMachine);
-    writeBitcode(part, optimized[number]);
-    return success();
+    return writeBitcode(part);
   };
-  if (failed(parts.forEach(loc, optimizePart)))
+  FailureOr<SmallVector<std::string>> optimized = parts.map(loc, optimizePart);
+  if (failed(optimized))
     return nullptr;
-  return linkBitcode(optimized, llvmModule->getContext());
+  return linkBitcode(*optimized, llvmModule->getContext());
 }
 
 std::unique_ptr<llvm::Module>

@@ -88,17 +88,13 @@ FailureOr<std::string> mlir::fp8moe::emitAssembly(llvm::Module &llvmModule,
   KernelParts parts(llvmModule);
   if (parts.size() == 0)
     return generateCode(llvmModule, target, kAssembly, loc);
-  SmallVector<std::string> texts(parts.size());
-  auto generatePart = [&](llvm::Module &part, size_t number) -> LogicalResult {
-    FailureOr<std::string> text = generateCode(part, target, kAssembly, loc);
-    if (failed(text))
-      return failure();
-    texts[number] = std::move(*text);
-    return success();
-  };
-  if (failed(parts.forEach(loc, generatePart)))
+  FailureOr<SmallVector<std::string>> texts =
+      parts.map(loc, [&](llvm::Module &part) {
+        return generateCode(part, target, kAssembly, loc);
+      });
+  if (failed(texts))
     return failure();
-  return joinPTX(texts);
+  return joinPTX(*texts);
 }
 
 /// The only functions that a CPU library may need: those of every C library.

@@ -20,7 +20,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 
 from . import ops
 from .attributes import Precision
-from .compiler import MOST_TOKENS
+from .compiler import require_modelled
 from .ir import Module
 
 __all__ = ["Advice", "Matmul", "MatmulAdvice", "advise", "find_matmuls"]
@@ -398,9 +398,8 @@ def advise(
         raise ValueError(f"expected at least one token and one row, found {tokens} and {expert_rows}")
     matmuls = _read(model)
     rows = _count_rows(model, matmuls, tokens, expert_rows)
-    for what, count in (("tokens", tokens), ("expert_rows", rows or 0)):
-        if count > MOST_TOKENS:
-            raise ValueError(f"{what}: expected at most {MOST_TOKENS}, the most that times are predicted for, found {count}")
+    require_modelled("tokens", tokens)
+    require_modelled("expert_rows", rows or 0)
     groups = list(_group_siblings(_merge_layers(matmuls, filters)))
     options = _option("recipe", recipe) + _option("policy", policy)
     if filters:

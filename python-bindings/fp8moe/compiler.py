@@ -29,6 +29,12 @@ _Targets = Union[str, Iterable[str], None]
 MOST_TOKENS = 2**26
 
 
+def require_modelled(what: str, count: int) -> None:
+    """Raises ValueError for more tokens or rows than times are predicted for."""
+    if count > MOST_TOKENS:
+        raise ValueError(f"{what}: expected at most {MOST_TOKENS}, the most that times are predicted for, found {count}")
+
+
 @dataclass(frozen=True)
 class Report:
     """What a compilation did: `str(report)` for people, `report.data` for programs
@@ -123,8 +129,7 @@ def _options(
     count = operator.index(_mlir.DEFAULT_TOKENS if tokens is None else tokens)
     if count < 1:
         raise ValueError(f"tokens: expected at least one token, found {count}")
-    if count > MOST_TOKENS:
-        raise ValueError(f"tokens: expected at most {MOST_TOKENS}, the most that times are predicted for, found {count}")
+    require_modelled("tokens", count)
     file = _text(ptxas, "ptxas") if ptxas else ""
     p = Precision() if precision is None else precision
     if not isinstance(p, Precision):

@@ -62,32 +62,32 @@ protected:
 TEST_F(KernelPartsTest, AreTheKernelsInTheirOrder) {
   KernelParts parts(*parse(separable));
   ASSERT_EQ(parts.size(), 2u);
-  SmallVector<std::string> defined(parts.size());
-  ASSERT_TRUE(
-      succeeded(parts.forEach(getLoc(), [&](llvm::Module &part, size_t number) {
+  FailureOr<SmallVector<std::string>> defined =
+      parts.map(getLoc(), [](llvm::Module &part) -> FailureOr<std::string> {
         EXPECT_EQ(part.getTargetTriple().str(), "nvptx64-nvidia-cuda");
         EXPECT_TRUE(part.getNamedGlobal("dynamic")->isDeclaration());
+        std::string names;
         for (const llvm::Function &function : part)
-          defined[number] += function.getName().str() + " ";
+          names += function.getName().str() + " ";
         for (const llvm::GlobalVariable &variable : part.globals())
           if (!variable.isDeclaration())
-            defined[number] += variable.getName().str();
-        return success();
-      })));
-  EXPECT_EQ(defined[0], "first of_first");
-  EXPECT_EQ(defined[1], "second of_second");
+            names += variable.getName().str();
+        return names;
+      });
+  ASSERT_TRUE(succeeded(defined));
+  EXPECT_EQ((*defined)[0], "first of_first");
+  EXPECT_EQ((*defined)[1], "second of_second");
 }
 
 TEST_F(KernelPartsTest, AreLinkedAgain) {
   KernelParts parts(*parse(separable));
-  SmallVector<SmallString<0>> bitcode(parts.size());
-  ASSERT_TRUE(
-      succeeded(parts.forEach(getLoc(), [&](llvm::Module &part, size_t number) {
-        writeBitcode(part, bitcode[number]);
-        return success();
-      })));
+  FailureOr<SmallVector<std::string>> bitcode =
+      parts.map(getLoc(), [](llvm::Module &part) -> FailureOr<std::string> {
+        return writeBitcode(part);
+      });
+  ASSERT_TRUE(succeeded(bitcode));
   llvm::LLVMContext other;
-  std::unique_ptr<llvm::Module> whole = linkBitcode(bitcode, other);
+  std::unique_ptr<llvm::Module> whole = linkBitcode(*bitcode, other);
   ASSERT_TRUE(whole);
   SmallVector<StringRef> names;
   for (const llvm::Function &function : *whole)
@@ -136,8 +136,8 @@ TEST_F(KernelPartsTest, FatalErrorsAreReported) {
     return success();
   });
   KernelParts parts(*parse(separable));
-  EXPECT_TRUE(failed(
-      parts.forEach(getLoc(), [](llvm::Module &, size_t) -> LogicalResult {
+  EXPECT_TRUE(
+      failed(parts.map(getLoc(), [](llvm::Module &) -> FailureOr<std::string> {
         llvm::report_fatal_error("no such instruction");
       })));
   ASSERT_FALSE(errors.empty());
