@@ -52,7 +52,7 @@ Fp8moeCompileOptions fp8moeCompileOptionsGet() {
   return options;
 }
 
-/// Reports an unknown chip. The driver is only given known ones.
+/// Reports an unknown chip or card. The driver is only given known ones.
 static FailureOr<DriverOptions>
 getDriverOptions(ModuleOp module, const Fp8moeCompileOptions &options) {
   DriverOptions result;
@@ -63,6 +63,12 @@ getDriverOptions(ModuleOp module, const Fp8moeCompileOptions &options) {
              << chip << "'; known targets: " << listKnownTargets();
     if (!llvm::is_contained(result.targets, chip))
       result.targets.push_back(chip.str());
+  }
+  if (StringRef name = unwrap(options.card); !name.empty()) {
+    result.card = lookupCard(name);
+    if (!result.card)
+      return module.emitError("unknown card '")
+             << name << "'; known cards: " << listKnownCards();
   }
   result.emission.ptxasPath = unwrap(options.ptxasPath).str();
   result.emission.rocmPath = unwrap(options.rocmPath).str();

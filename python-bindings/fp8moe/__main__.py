@@ -40,6 +40,9 @@ def _write(path: str, data: bytes) -> None:
         file.write(data)
 
 
+_CARD_HELP = "the card whose times the report predicts, such as h100; what is compiled is the same"
+
+
 # --- compile --------------------------------------------------------------------
 
 
@@ -51,7 +54,10 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
                         help="compile for this chip if neither --target nor the module says")
     parser.add_argument("-o", dest="output", help="the folder of the artifacts; with --emit a file")
     parser.add_argument("--emit", help="one stage: tensor, mlir, llvm, asm, ptx, cubin, hsaco, so")
-    parser.add_argument("--report", action="store_true", help="print what was done")
+    parser.add_argument("--report", "--report=text", dest="report", action="store_const", const="text",
+                        help="print what was done")
+    parser.add_argument("--report=json", dest="report", action="store_const", const="json", help="the same as data")
+    parser.add_argument("--card", metavar="NAME", help=_CARD_HELP)
     parser.add_argument("--tokens", type=int, help="the token count of the report")
     parser.add_argument("--ptxas", help="the ptxas that makes cubins")
     parser.add_argument("--precision-policy", default="cost", metavar="POLICY",
@@ -108,9 +114,13 @@ def _compile(options: argparse.Namespace) -> None:
             raise Error(f"--emit shows one target, but there are {len(targets)}")
         _write(options.output or "-", compiler.emit(module, options.emit, targets[0] if targets else None, **words))
         return
-    artifact = compiler.compile(module, targets, options.output, **words)
+    artifact = compiler.compile(module, targets, options.output, card=options.card, **words)
     if options.report:
-        print(artifact.report, end="")
+        _print_report(artifact.report, options.report == "json")
+
+
+def _print_report(report: Any, as_json: bool) -> None:
+    print(json.dumps(report.data, indent=1) + "\n" if as_json else report, end="")
 
 
 def _check_compile(options: argparse.Namespace) -> None:
@@ -122,6 +132,8 @@ def _check_compile(options: argparse.Namespace) -> None:
         raise Error(f"unknown target '{options.default_target}'; known targets: {', '.join(known)}")
     if options.emit and options.report:
         raise Error("--report describes artifacts; use it without --emit")
+    if options.card and not options.report:
+        raise Error("--card names the card whose times --report predicts; add --report")
     if options.emit:
         return
     if not options.output:
@@ -170,6 +182,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", help="IR, or the folder of an artifact")
     parser.add_argument("--target", action="append", default=[], metavar="CHIP",
                         help="for IR: compile for this chip")
+    parser.add_argument("--card", metavar="NAME", help=f"for IR: {_CARD_HELP}")
     parser.add_argument("--tokens", type=int, help="for IR: the token count of the report")
     parser.add_argument("--json", action="store_true", help="print data instead of text")
 
@@ -180,26 +193,31 @@ def _report(options: argparse.Namespace) -> None:
         return
     from . import compiler
 
-    artifact = compiler.compile(_read_module(options.input), _split(options.target), tokens=options.tokens)
-    print(json.dumps(artifact.report.data, indent=1) if options.json else artifact.report)
+    artifact = compiler.compile(
+        _read_module(options.input), _split(options.target), tokens=options.tokens, card=options.card
+    )
+    _print_report(artifact.report, options.json)
 
 
 def _report_folder(folder: str, as_json: bool) -> None:
     """What the manifests say about decisions; needs no compiler."""
     from .runtime import find_folders
 
+    targets = []
     for path in find_folders(folder):
         artifact = load(path, device="none")  # checks all of it
         with open(os.path.join(path, "manifest.json"), encoding="utf-8") as file:
             manifest = json.load(file)
         if as_json:
-            print(json.dumps(manifest["decisions"], indent=1))
+            targets.append({"chip": artifact.chip, "decisions": manifest["decisions"]})
             continue
         print(f"{path}: {artifact.chip}, {manifest['producer']}")
         for name in artifact.programs:
             print(f"  {artifact.program(name)}")
         for decision in manifest["decisions"]:
             _print_decision(decision)
+    if as_json:
+        print(json.dumps({"targets": targets}, indent=1))
 
 
 def _print_decision(decision: Dict[str, Any]) -> None:

@@ -121,6 +121,7 @@ def _options(
     ptxas: Optional[_Path],
     tokens: Optional[int],
     precision: Optional[Precision],
+    card: Optional[str] = None,
 ) -> _mlir.CompileOptions:
     chips = [targets] if isinstance(targets, str) else list(targets or [])
     for chip in chips:
@@ -130,6 +131,8 @@ def _options(
     if count < 1:
         raise ValueError(f"tokens: expected at least one token, found {count}")
     require_modelled("tokens", count)
+    if not isinstance(card, (str, type(None))):
+        raise TypeError(f"card: expected the name of a card, such as 'h100', found {card!r}")
     file = _text(ptxas, "ptxas") if ptxas else ""
     p = Precision() if precision is None else precision
     if not isinstance(p, Precision):
@@ -137,7 +140,7 @@ def _options(
     filters = [p.filter_fqns] if isinstance(p.filter_fqns, str) else list(p.filter_fqns)
     rows = 0 if tokens is None else count
     return _mlir.CompileOptions(
-        chips, bool(optimize_layouts), file, "", count, p.policy, p.recipe, p.chip, filters, rows
+        chips, bool(optimize_layouts), file, "", count, card or "", p.policy, p.recipe, p.chip, filters, rows
     )
 
 
@@ -162,6 +165,7 @@ def compile(
     ptxas: Optional[_Path] = None,
     tokens: Optional[int] = None,
     precision: Optional[Precision] = None,
+    card: Optional[str] = None,
 ) -> Artifact:
     """Compiles every public function of `module` for the targets, such as "sm_90a",
     "gfx942" and "cpu"; without targets for the one that the module names.
@@ -169,13 +173,14 @@ def compile(
     The artifacts are written to `output`/CHIP, by default to a temporary folder that is
     deleted with the result and what was loaded from it. `tokens` is the token count for which the report also
     gives bytes, and what an unknown number of rows counts as where `precision` is decided. The module is not changed, and other threads may go on meanwhile.
-    `ptxas` is the assembler for NVIDIA, by default the one that is found.
+    `ptxas` is the assembler for NVIDIA, by default the one that is found. `card` is the product whose times the
+    report predicts, such as "h100" ("h200", "h100-pcie", "gh200", "h20"); what is compiled is the same for all.
 
     Raises CompilerError, whose diagnostics say where; nothing is written then for the
     target that failed.
     """
     _require_module(module)
-    options = _options(targets, optimize_layouts, ptxas, tokens, precision)
+    options = _options(targets, optimize_layouts, ptxas, tokens, precision, card)
     if output is not None:
         path = _text(output, "output")
         text, data = _mlir.compile(module, path, options)

@@ -116,6 +116,7 @@ struct CompileOptions {
   bool optimizeLayouts;
   std::string ptxas, rocm;
   int64_t tokens;
+  std::string card;
   std::string policy, recipe, chip;
   std::vector<std::string> filters;
   int64_t precisionTokens;
@@ -124,17 +125,12 @@ struct CompileOptions {
   Fp8moeCompileOptions get() {
     targetRefs = toStringRefs(targets);
     filterRefs = toStringRefs(filters);
-    return {targetRefs.data(),
-            static_cast<intptr_t>(targetRefs.size()),
-            optimizeLayouts,
-            toStringRef(ptxas),
-            toStringRef(rocm),
-            tokens,
-            toStringRef(policy),
-            toStringRef(recipe),
-            toStringRef(chip),
-            filterRefs.data(),
-            static_cast<intptr_t>(filterRefs.size()),
+    return {targetRefs.data(),   static_cast<intptr_t>(targetRefs.size()),
+            optimizeLayouts,     toStringRef(ptxas),
+            toStringRef(rocm),   tokens,
+            toStringRef(card),   toStringRef(policy),
+            toStringRef(recipe), toStringRef(chip),
+            filterRefs.data(),   static_cast<intptr_t>(filterRefs.size()),
             precisionTokens};
   }
 };
@@ -266,22 +262,28 @@ void fp8moe::python::bindModules(nb::module_ &module) {
           "__init__",
           [](CompileOptions *self, std::vector<std::string> targets,
              bool optimizeLayouts, std::string ptxas, std::string rocm,
-             int64_t tokens, std::string policy, std::string recipe,
-             std::string chip, std::vector<std::string> filters,
-             int64_t precisionTokens) {
-            new (self) CompileOptions{
-                std::move(targets), optimizeLayouts, std::move(ptxas),
-                std::move(rocm),    tokens,          std::move(policy),
-                std::move(recipe),  std::move(chip), std::move(filters),
-                precisionTokens};
+             int64_t tokens, std::string card, std::string policy,
+             std::string recipe, std::string chip,
+             std::vector<std::string> filters, int64_t precisionTokens) {
+            new (self) CompileOptions{std::move(targets),
+                                      optimizeLayouts,
+                                      std::move(ptxas),
+                                      std::move(rocm),
+                                      tokens,
+                                      std::move(card),
+                                      std::move(policy),
+                                      std::move(recipe),
+                                      std::move(chip),
+                                      std::move(filters),
+                                      precisionTokens};
           },
           nb::arg("targets"), nb::arg("optimize_layouts"), nb::arg("ptxas"),
-          nb::arg("rocm"), nb::arg("tokens"), nb::arg("policy"),
-          nb::arg("recipe"), nb::arg("chip"), nb::arg("filters"),
-          nb::arg("precision_tokens"),
+          nb::arg("rocm"), nb::arg("tokens"), nb::arg("card"),
+          nb::arg("policy"), nb::arg("recipe"), nb::arg("chip"),
+          nb::arg("filters"), nb::arg("precision_tokens"),
           nb::sig("def __init__(self, targets: "
                   "collections.abc.Sequence[str], optimize_layouts: bool, "
-                  "ptxas: str, rocm: str, tokens: int, policy: str, "
+                  "ptxas: str, rocm: str, tokens: int, card: str, policy: str, "
                   "recipe: str, chip: str, filters: "
                   "collections.abc.Sequence[str], precision_tokens: int) "
                   "-> None"));

@@ -128,6 +128,7 @@ def test_run_compiles_for_the_target_of_the_module(ir, tmp_path, capsys):
     "options, message",
     [
         (["--emit=llvm", "--report"], "--report describes artifacts; use it without --emit"),
+        (["-o", "x", "--card=h100"], "--card names the card whose times --report predicts; add --report"),
         (["-o", "-"], "-o -: an artifact is a folder; --emit=KIND writes one file"),
         (["-o", "x", "--default-target=sm_1"], "unknown target 'sm_1'; known targets: cpu, "),
         (["-o", "x", "--tokens=9000000000000000000", "--report"], "tokens: expected at most 67108864, the most that times are predicted for"),
@@ -243,6 +244,31 @@ def test_report(compiled, capsys):
     assert "program moe_backward(" in text and "row-major -> column-major" in text and " us\n" in text
     assert main(["report", EXAMPLE, "--target=sm_90a", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["targets"][0]["chip"] == "sm_90a"
+
+
+def test_reports_as_data(ir, tmp_path, capsys):
+    """One JSON value however many targets there are, of a compilation and of what it wrote."""
+    targets = ["--target=cpu", "--target=cpu-fnuz"]
+    assert main(["compile", EXAMPLE, *targets, "-o", str(tmp_path), "--report=json"]) == 0
+    compiled = json.loads(capsys.readouterr().out)["targets"]
+    assert main(["report", str(tmp_path), "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)["targets"]
+    assert [target["chip"] for target in compiled] == [target["chip"] for target in written] == ["cpu", "cpu-fnuz"]
+    assert [target["decisions"] for target in compiled] == [target["decisions"] for target in written]
+
+
+def test_report_predicts_for_a_card(ir, capsys):
+    """As fp8moe-compile --card: an H100's memory is slower than an H200's, for which the table of sm_90a was fitted."""
+    times = []
+    for card in ([], ["--card=h200"], ["--card=h100"]):
+        assert main(["report", EXAMPLE, "--target=sm_90a", "--json", *card]) == 0
+        (target,) = json.loads(capsys.readouterr().out)["targets"]
+        times.append([decision["predicted_ns"] for decision in target["decisions"]])
+    assert times[0] == times[1] and all(h100 > h200 for h200, h100 in zip(times[1], times[2]))
+    assert main(["report", EXAMPLE, "--target=sm_90a", "--card=a100"]) == 1
+    assert "unknown card 'a100'; known cards: h200, h100" in capsys.readouterr().err
+    assert main(["report", EXAMPLE, "--target=cpu", "--card=h100"]) == 1
+    assert "card 'h100' has chip sm_90a, which is none of the targets: cpu" in capsys.readouterr().err
 
 
 def test_safetensors(tmp_path):

@@ -57,11 +57,20 @@ static cl::opt<Stage>
     stage("emit", cl::init(Stage::None), cl::value_desc("stage"),
           cl::desc("Write one stage of one target instead of an artifact:"),
           cl::cat(category));
-static cl::opt<bool>
-    reportFlag("report",
-               cl::desc("Print bytes moved, kernels, files and time; "
-                        "decisions on layouts as remarks"),
-               cl::cat(category));
+namespace {
+enum class ReportFormat { None, Text, Json };
+} // namespace
+
+static cl::opt<ReportFormat> reportFormat(
+    "report", cl::ValueOptional, cl::init(ReportFormat::None),
+    cl::value_desc("format"),
+    cl::desc("Print bytes moved, kernels, files and time; decisions on layouts "
+             "as remarks:"),
+    cl::values(clEnumValN(ReportFormat::Text, "", ""),
+               clEnumValN(ReportFormat::Text, "text", "for people (default)"),
+               clEnumValN(ReportFormat::Json, "json",
+                          "for programs (docs/python.md has the keys)")),
+    cl::cat(category));
 static cl::opt<std::string> card(
     "card", cl::value_desc("name"),
     cl::desc("With --report, the card whose times are predicted (h200, h100, "
@@ -183,11 +192,12 @@ static std::string checkOptions() {
     return "--split-input-file and --verify-diagnostics need --emit, because "
            "an "
            "artifact is made of one module";
-  if (emits && reportFlag)
+  bool reports = reportFormat != ReportFormat::None;
+  if (emits && reports)
     return "--report describes artifacts; use it without --emit";
   if (!card.empty() && !lookupCard(card))
     return "unknown card '" + card + "'; known cards: " + listKnownCards();
-  if (!card.empty() && !reportFlag)
+  if (!card.empty() && !reports)
     return "--card names the card whose times --report predicts; add --report";
   if (tokens < 1)
     return "--tokens: expects at least one token, found " +
@@ -283,7 +293,7 @@ processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer,
   if (printOp == clOptions.end() || !printOp->second->getNumOccurrences())
     context.printOpOnDiagnostic(false);
   // The first filter is for all kinds, but each kind needs its own to be heard.
-  if (reportFlag &&
+  if (reportFormat != ReportFormat::None &&
       failed(remark::enableOptimizationRemarks(
           context, /*streamer=*/nullptr, std::make_unique<ReportOnce>(),
           remark::RemarkCategories{kLayoutRemarks.str(), kLayoutRemarks.str(),
@@ -371,7 +381,9 @@ int main(int argc, char **argv) {
         return driver.writeArtifacts(module, outputPath, report);
       })))
     return 1;
-  if (reportFlag)
+  if (reportFormat == ReportFormat::Text)
     report.print(llvm::outs());
+  if (reportFormat == ReportFormat::Json)
+    llvm::outs() << llvm::formatv("{0:2}\n", report.toJson());
   return 0;
 }

@@ -1,0 +1,27 @@
+// The report as data: one JSON value on standard output, whatever the number of targets. Its keys are in docs/python.md.
+
+// RUN: fp8moe-compile %s --target=cpu --target=cpu-fnuz --report=json --tokens=1024 -o %t 2> %t.remarks > %t.json
+// RUN: %python -m json.tool --sort-keys %t.json | FileCheck %s
+// RUN: FileCheck %s --check-prefix=REMARK < %t.remarks
+// RUN: fp8moe-compile %s --target=cpu --report=text -o %t 2>&1 | FileCheck %s --check-prefix=TEXT
+// RUN: not fp8moe-compile %s --target=cpu --report=yaml -o %t 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+
+// CHECK:      "as_written": [
+// CHECK:          "bytes": "16384 B",
+// CHECK-NEXT:     "bytes_for_tokens": 16384,
+// CHECK-NEXT:     "is_copy": true,
+// CHECK-NEXT:     "line": [[# @LINE + 9]],
+// CHECK-NEXT:     "op": "fp8moe.relayout"
+// CHECK:        "chip": "cpu",
+// CHECK:        "chip": "cpu-fnuz",
+// CHECK:      "tokens": 1024
+// REMARK: report-json.mlir:[[# @LINE + 4]]:8: remark: {{.*}}copy removed
+// TEXT: program weights
+// UNKNOWN: for the --report option: Cannot find option named 'yaml'
+func.func @weights(%x: tensor<64x64xbf16>) -> (tensor<64x64x!fp8moe.e4m3>, tensor<64xf32>) {
+  %c = fp8moe.relayout %x : tensor<64x64xbf16> -> tensor<64x64xbf16, #fp8moe.strided<[1, 0]>>
+  %q, %s = fp8moe.dynamic_quantize %c along [0] rounding pow2
+      : tensor<64x64xbf16, #fp8moe.strided<[1, 0]>>
+      -> tensor<64x64x!fp8moe.e4m3>, tensor<64xf32>
+  return %q, %s : tensor<64x64x!fp8moe.e4m3>, tensor<64xf32>
+}
