@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The tools of the project from Python: python -m fp8moe compile|run|opt|report|prepare.
+"""The tools of the project from Python: python -m fp8moe compile|run|opt|report|prepare|cache.
 
 The main options of fp8moe-compile and fp8moe-run are there, by the same names and with the same meanings; docs/python.md
 says what is left out or differs. opt takes a pipeline or passes, and none of the other options of fp8moe-opt.
@@ -384,6 +384,45 @@ def _prepare(options: argparse.Namespace) -> None:
             print(f"  {cache.put(request, options.output or cache.folders()[0])}", flush=True)
 
 
+# --- cache ----------------------------------------------------------------------
+
+
+def _add_cache(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Lists the artifacts of the compile cache ($FP8MOE_CACHE, by default ~/.cache/fp8moe), or those of them that "
+        "--outdated and --older-than choose, which --remove deletes."
+    )
+    parser.add_argument("--outdated", action="store_true",
+                        help="those that this installation never uses, as another compiler made them or they are damaged")
+    parser.add_argument("--older-than", type=_count, metavar="DAYS", help="those that were made before so many days")
+    parser.add_argument("--remove", action="store_true", help="remove them")
+
+
+def _cache(options: argparse.Namespace) -> None:
+    from . import _cache_entries, cache
+
+    chosen = 0
+    for root in cache.folders():
+        print(f"{root}:")
+        for entry in _cache_entries.entries(root):
+            if options.outdated and entry.what and entry.is_current is None:
+                raise Error("--outdated: this installation has no compiler, so it uses what any compiler made")
+            days = (time.time() - entry.made) / 86400
+            if options.outdated and entry.is_current or options.older_than is not None and days < options.older_than:
+                continue
+            if options.remove:
+                _cache_entries.remove(entry)
+            _print_entry(entry, days)
+            chosen += entry.bytes
+    print(f"{chosen / 2**20:.1f} MiB {'removed' if options.remove else 'in all'}")
+
+
+def _print_entry(entry: Any, days: float) -> None:
+    what = f"{entry.what} on {entry.chip}" if entry.what else f"damaged: {entry.path}"
+    compiler = ", another compiler" if entry.what and entry.is_current is False else ""
+    print(f"  {entry.bytes / 2**20:8.2f} MiB  {days:5.1f} days  {what}{compiler}")
+
+
 # --- main -----------------------------------------------------------------------
 
 
@@ -397,6 +436,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         ("opt", _add_opt, "run passes on IR"),
         ("report", _add_report, "what the compiler decides and why"),
         ("prepare", _add_prepare, "compile what fp8moe.torch needs"),
+        ("cache", _add_cache, "what the compile cache holds"),
     ):
         add(commands.add_parser(name, help=text, description=text, allow_abbrev=False))
     options, rest = parser.parse_known_args(arguments)
@@ -406,7 +446,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         if options.command == "opt":
             _opt(options, rest)
         else:
-            run = {"compile": _compile, "run": _run, "report": _report, "prepare": _prepare}
+            run = {"compile": _compile, "run": _run, "report": _report, "prepare": _prepare, "cache": _cache}
             run[options.command](options)
     except (Error, ImportError, MemoryError, OSError, TypeError, ValueError) as error:
         print(f"fp8moe {options.command}: error: {error}", file=sys.stderr)

@@ -56,6 +56,36 @@ def no_compiler(monkeypatch):
     monkeypatch.setattr(cache, "_identify_extension", lambda: None)
 
 
+def test_the_command_lists_and_removes(folder, capsys, monkeypatch):
+    """Of what is made by another compiler, damaged or old, and never what is no entry."""
+    from fp8moe.__main__ import main
+
+    def run(*options):
+        status = main(["cache", *options])
+        return status, capsys.readouterr()
+
+    assert run() == (0, (f"{folder}:\n0.0 MiB in all\n", ""))
+    current = Path(cache.get(REQUEST))
+    damaged = shutil.copytree(current, current.parent / ("0" * 64))
+    (damaged / "entry.json").write_text("{}")
+    other = shutil.copytree(current, current.parent / ("1" * 64))
+    os.utime(other, (time.time() - 10 * 86400,) * 2)
+    foreign = folder / "notes"
+    foreign.mkdir()
+    _, (listed, _) = run()
+    assert listed.count("a transpose on cpu\n") == 1 and listed.count("a transpose on cpu, another compiler\n") == 1
+    assert f"damaged: {damaged}\n" in listed and listed.count("MiB") == 4
+    _, (listed, _) = run("--older-than=5")
+    assert listed.count("MiB") == 2 and " 10.0 days  a transpose on cpu, another compiler\n" in listed
+    assert run("--outdated", "--remove")[0] == 0
+    assert current.is_dir() and foreign.is_dir() and not damaged.exists() and not other.exists()
+    assert sorted(path.name for path in current.parent.iterdir() if path.is_dir()) == [current.name]
+    monkeypatch.setattr(cache, "_identify_extension", lambda: None)
+    status, (_, error) = run("--outdated")
+    assert status == 1 and "this installation has no compiler, so it uses what any compiler made" in error
+    assert run("--remove")[0] == 0 and not current.exists()
+
+
 def run_transpose(path):
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.testing.assert_array_equal(fp8moe.load(path).program()(x), x.T)
