@@ -11,7 +11,7 @@ import numpy as np
 import fp8moe
 from fp8moe import ir, ops
 
-parser = argparse.ArgumentParser(description=__doc__)
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("device", nargs="?", default="cpu", help="where it runs (default: cpu)")
 parser.add_argument("chip", nargs="?", default="cpu", choices=fp8moe.targets(), help="what it is compiled for (default: cpu)")
 options = parser.parse_args()

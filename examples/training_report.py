@@ -39,9 +39,18 @@ def compare(runs: Runs) -> Dict[str, Dict[str, Any]]:
     return found
 
 
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """In Markdown, aligned for a terminal, without the columns that are empty in all rows."""
+    columns = [(name, *cells) for name, *cells in zip(header, *rows) if any(cells)]
+    widths = [max(map(len, column)) for column in columns]
+    lines = [[cell.ljust(width) for cell, width in zip(line, widths)] for line in zip(*columns)]
+    lines.insert(1, ["-" * width for width in widths])
+    print("\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
+
+
 def print_tables(runs: Runs) -> None:
     """Of several seeds the means, of times the medians, then what seeds tell of the losses."""
-    print(f"\n|  | first loss | {' | '.join(LOSSES.values())} | ms/step | tokens/s | over bf16 | peak GiB |\n|" + "---|" * 8)
+    rows = []
     step_ms = {name: statistics.median(figures["step_ms"] for figures in of_seeds) for name, of_seeds in runs.items()}
     for name, of_seeds in runs.items():
         first, last, validation, error = (
@@ -52,21 +61,21 @@ def print_tables(runs: Runs) -> None:
         on_gpu = of_seeds[0]["peak_gib"] is not None  # on a CPU fp8moe runs its reference, which is slow
         over = f"{step_ms['bf16'] / step_ms[name]:.2f}x" if "bf16" in runs and on_gpu else ""
         peak = f"{max(figures['peak_gib'] for figures in of_seeds):.1f}" if on_gpu else ""
-        print(
-            f"| {name} | {first:.4f} | {last:.4f} | {validation:.4f} ± {error:.4f} | {step_ms[name]:.1f} | {tokens_per_s:.0f} | "
-            f"{over} | {peak} |"
-        )
+        losses = [f"{first:.4f}", f"{last:.4f}", f"{validation:.4f} ± {error:.4f}"]
+        rows.append([name, *losses, f"{step_ms[name]:.1f}", f"{tokens_per_s:.0f}", over, peak])
+    print_table(["", "first loss", *LOSSES.values(), "ms/step", "tokens/s", "over bf16", "peak GiB"], rows)
     seeds = max(len(of_seeds) for of_seeds in runs.values())
     if seeds == 1:
         print("\nOne run of each: the losses of two runs of one contender differ, too; --repeats=N says by how much.")
         return
-    print(f"\n{seeds} seeds; ± is the standard error over them, of differences between runs of the same seed\n")
-    print("|  |  | mean | standard deviation | over bf16 |\n|" + "---|" * 5)
-    for name, losses in compare(runs).items():
-        for key, figures in losses.items():
+    print(f"\n{seeds} seeds; ± is the standard error over them, of differences between runs of the same seed")
+    rows = []
+    for name, of_losses in compare(runs).items():
+        for key, figures in of_losses.items():
             over = f"{figures['over_bf16_percent']:+.2f}% ± {figures['over_bf16_error']:.2f}%" if "over_bf16_percent" in figures else ""
             percent = 100 * figures["spread"] / figures["mean"]
-            print(f"| {name} | {LOSSES[key]} | {figures['mean']:.4f} | {figures['spread']:.4f} ({percent:.2f}%) | {over} |")
+            rows.append([name, LOSSES[key], f"{figures['mean']:.4f}", f"{figures['spread']:.4f} ({percent:.2f}%)", over])
+    print_table(["", "", "mean", "standard deviation", "over bf16"], rows)
 
 
 def smooth(losses: Sequence[float]) -> List[float]:

@@ -21,6 +21,12 @@ die() {
 # print_help: the comment at the head of the script that runs.
 print_help() { sed -n '2,/^$/s/^# \{0,1\}//p' "$ROOT/scripts/$(basename "$0")"; }
 
+# shorten WIDTH: lines of standard input, longer ones without their middle, as the end
+# says which file is compiled.
+shorten() {
+  awk -v width="$1" '{ print length($0) <= width ? $0 : substr($0, 1, 12) "..." substr($0, length($0) - width + 16) }'
+}
+
 # follow LOG: shows the last line of LOG while the script lives: in one place of a
 # terminal, elsewhere as a line from time to time.
 follow() {
@@ -33,7 +39,7 @@ follow() {
   # Who reads the script's output does not wait for a sleep that is left over.
   while sleep "$pause" >/dev/null 2>&1 && kill -0 "$$" 2>/dev/null; do
     # A bar of progress writes its line again and again.
-    line="$(tail -n 1 "$log" 2>/dev/null | tr '\r' '\n' | grep -v '^$' | tail -n 1 | cut -c "1-$width" || true)"
+    line="$(tail -n 1 "$log" 2>/dev/null | tr '\r' '\n' | grep -v '^$' | tail -n 1 | shorten "$width" || true)"
     # Nothing was written yet: sudo may be asking for a password.
     [[ -n "$line" ]] || continue
     if [[ -t 1 ]]; then

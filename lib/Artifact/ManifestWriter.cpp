@@ -64,10 +64,10 @@ LogicalResult mlir::fp8moe::writeManifest(ModuleOp module,
   for (auto program : module.getOps<plan::ProgramOp>())
     programs.push_back(serializeProgram(program));
   if (programs.empty())
-    return module.emitError("has no fp8moe_plan.program to write into a "
-                            "manifest; is there a public function, and was it "
+    return module.emitError("there is no program to write: the module has no "
+                            "public function with a body, or none that was "
                             "lowered for target ")
-           << target.chip << "?";
+           << target.chip;
 
   llvm::VersionTuple minRuntime;
   for (const SerializedProgram &program : programs)

@@ -29,7 +29,8 @@ FailureOr<SmallVector<std::string>> Driver::getTargets(ModuleOp module) {
     return SmallVector<std::string>{target.getChip().str()};
   if (!options.defaultTarget.empty())
     return SmallVector<std::string>{options.defaultTarget};
-  return module.emitError("no target to compile for; use --target=CHIP or set "
+  return module.emitError("no target to compile for; name one (--target=CHIP; "
+                          "in Python targets=[\"CHIP\"]), or set "
                           "'fp8moe.target' on the module. Known targets: ")
          << listKnownTargets();
 }

@@ -68,10 +68,17 @@ static void printDecisions(llvm::raw_ostream &os,
                            ArrayRef<KernelDecision> decisions) {
   if (decisions.empty())
     return;
-  std::string title = formatv("kernel, layouts and tiles (where not known, {0} "
-                              "tokens and {1} groups)",
-                              kNominalTokens, kNominalSegments);
-  os << formatv("  {0,-77} {1,14}\n", title, "predicted");
+  StringRef title = "kernel, layouts and tiles";
+  if (llvm::any_of(decisions, [](const KernelDecision &decision) {
+        return decision.predictedTime.has_value();
+      }))
+    os << formatv("  {0,-77} {1,14}\n",
+                  formatv("{0} (where not known, {1} tokens and {2} groups)",
+                          title, kNominalTokens, kNominalSegments)
+                      .str(),
+                  "predicted");
+  else
+    os << "  " << title << "\n";
   for (const KernelDecision &decision : decisions) {
     os << formatv("    {0,-34} {1,-40} ", decision.op,
                   describeLine(decision.line));

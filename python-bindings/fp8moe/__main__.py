@@ -10,6 +10,7 @@ says what is left out or differs. opt takes a pipeline or passes, and none of th
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import signal
@@ -58,7 +59,8 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
                         help="print what was done")
     parser.add_argument("--report=json", dest="report", action="store_const", const="json", help="the same as data")
     parser.add_argument("--card", metavar="NAME", help=_CARD_HELP)
-    parser.add_argument("--tokens", type=int, help="the token count of the report")
+    parser.add_argument("--tokens", type=int, help="the token count of the report, and what an unknown number of rows counts as "
+                        "when precision is decided")
     parser.add_argument("--ptxas", help="the ptxas that makes cubins")
     parser.add_argument("--precision-policy", default="cost", metavar="POLICY",
                         help="which undecided matmuls become FP8: cost, torchao, all or none")
@@ -255,11 +257,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 def _shapes(texts: Sequence[str]) -> Dict[str, List[int]]:
     shapes: Dict[str, List[int]] = {}
     for text in texts:
-        name, _, extents = text.partition("=")
+        name, equals, extents = text.partition("=")
         if name in shapes:
             raise Error(f"--shape: input '{name}' is given twice")
         try:
-            shapes[name] = [_count(extent) for extent in extents.split("x") if extents]  # a scalar has none
+            shapes[name] = [_count(extent) for extent in extents.split("x") if extents or not equals]  # a scalar has none
         except argparse.ArgumentTypeError:
             raise Error(f"--shape: '{text}' is not of the form NAME=AxB, for example grad=4096x2048") from None
     return shapes
@@ -322,6 +324,8 @@ def _run(options: argparse.Namespace) -> None:
     if options.describe:
         print(json.dumps(program.describe(**inputs), indent=1))
         return
+    if options.outputs:
+        _require_writable(options.outputs)  # not after a run whose results would be lost
     results = _time(program, inputs, options.repeat)
     if options.outputs:
         outputs = results if isinstance(results, tuple) else (results,)
@@ -331,6 +335,16 @@ def _run(options: argparse.Namespace) -> None:
         )
 
 
+def _require_writable(path: str) -> None:
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+
 def _time(program: Program, inputs: Dict[str, Any], repeat: int) -> Any:
     best, results = float("inf"), None
     for _ in range(repeat):
@@ -338,7 +352,8 @@ def _time(program: Program, inputs: Dict[str, Any], repeat: int) -> Any:
         results = program(**inputs)
         _synchronize(program)
         best = min(best, time.perf_counter() - start)
-    print(f"{program.name}: {best * 1e3:.3f} ms (the shortest of {repeat})")
+    shortest = f" (the shortest of {repeat})" if repeat > 1 else ""
+    print(f"{program.name}: {best * 1e3:.3f} ms{shortest}")
     return results
 
 
@@ -449,12 +464,19 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             run = {"compile": _compile, "run": _run, "report": _report, "prepare": _prepare, "cache": _cache}
             run[options.command](options)
     except (Error, ImportError, MemoryError, OSError, TypeError, ValueError) as error:
-        print(f"fp8moe {options.command}: error: {error}", file=sys.stderr)
+        print(f"fp8moe {options.command}: error: {_describe(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"fp8moe {options.command}: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
     return 0
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"  # as the tools, and without Python's [Errno 2]
+    text = str(error)
+    return text[len("error: ") :] if text.startswith("error: ") else text  # a diagnostic without a place
 
 
 if __name__ == "__main__":

@@ -524,11 +524,10 @@ def _make_request(
 ) -> Request:
     program = make.__name__
     check_recipe(program, recipe)
+    odd = [f"{name} = {size} is no multiple of {of}" for name, size, of in (("K", K, 16), ("N", N, least_n)) if size % of]
     hint = ""
-    if not chip.startswith("cpu") and (K % 16 or N % least_n):
-        hint = (
-            f"K must be a multiple of 16 and N of {least_n} on GPUs, which read 16 bytes at a time; pad x and the weights with zeros"
-        )
+    if odd and not chip.startswith("cpu"):
+        hint = f"{' and '.join(odd)}, and GPUs read 16 bytes at a time; pad x and the weights with zeros"
     return Request(
         make(K, N, E, weights=weights, recipe=recipe),
         chip,

@@ -246,6 +246,14 @@ def test_report(compiled, capsys):
     assert json.loads(capsys.readouterr().out)["targets"][0]["chip"] == "sm_90a"
 
 
+def test_outputs_that_cannot_be_written(compiled, tmp_path, capsys):
+    """Refused before the run, whose results would be lost."""
+    command = ["run", str(compiled), "--random=1", "--tokens=50"]
+    for path, problem in ((tmp_path / "none" / "f", "No such file or directory"), (tmp_path, "Is a directory")):
+        assert main([*command, f"--outputs={path}"]) == 1
+        assert capsys.readouterr() == ("", f"fp8moe run: error: {path}: {problem}\n")
+
+
 def test_reports_as_data(ir, tmp_path, capsys):
     """One JSON value however many targets there are, of a compilation and of what it wrote."""
     targets = ["--target=cpu", "--target=cpu-fnuz"]

@@ -16,7 +16,7 @@
 
 // Nothing to write is an error, too.
 // RUN: echo "module {}" | not fp8moe-opt --test-fp8moe-write-artifact="chip=sm_90a dir=%t/none" -o /dev/null 2>&1 | FileCheck %s --check-prefix=PROGRAM
-// PROGRAM: error: has no fp8moe_plan.program to write into a manifest
+// PROGRAM: error: there is no program to write: the module has no public function with a body, or none that was lowered for target
 // RUN: not ls %t/none
 
 fp8moe_plan.program @nothing {

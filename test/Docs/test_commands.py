@@ -12,6 +12,7 @@ reading it shows.
 FP8MOE_DOCS_RUNS=20 runs each command 20 times with the first pattern, those of SLOW too; without it the others run once with each.
 """
 
+import codeop
 import os
 import re
 import subprocess
@@ -174,6 +175,20 @@ def test_python(block, workspace):
         pytest.skip("the Python package was not built")
     program = PRELUDES.get(block.page, "") + "\n".join(block.lines)
     run_often([sys.executable, "-c", program], workspace, str(block))
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python"], ids=str)
+def test_python_pastes(block):
+    """Into an interactive Python, where only an empty line ends an indented block."""
+    statement = []
+    for number, line in enumerate([*block.lines, ""], block.line + 1):
+        statement.append(line)
+        try:
+            if codeop.compile_command("\n".join(statement)) is not None:
+                statement = []
+        except SyntaxError as error:
+            pytest.fail(f"{block.page}:{number}: {error.msg} when it is pasted: {statement}")
+    assert not statement, f"{block}: does not end: {statement}"
 
 
 def indented_commands(page):

@@ -80,7 +80,8 @@ static cl::opt<int64_t> tokens(
     "tokens", cl::value_desc("N"), cl::init(kDefaultReportTokens),
     cl::desc("Rows that an unknown number of them counts as when precision is "
              "decided; with --report, traffic is also given for this token "
-             "count (default 16384)"),
+             "count, but predicted times stay those of nominal sizes (default "
+             "16384)"),
     cl::cat(category));
 static cl::opt<std::string> rocmPath(
     "rocm-path", cl::value_desc("folder"),
@@ -237,17 +238,20 @@ static DriverOptions getDriverOptions() {
 }
 
 namespace {
-/// The layout passes run until nothing changes, and say in every round what
-/// they do not do.
-class ReportOnce : public remark::detail::RemarkEmittingPolicyBase {
+/// Prints what the layout passes say, without the fields that programs read.
+/// They run until nothing changes, and say in every round what they do not do.
+class PrintOnce : public remark::detail::RemarkEmittingPolicyBase {
 public:
   void reportRemark(const remark::detail::Remark &remark) override {
     std::string text;
-    llvm::raw_string_ostream(text) << remark.getLocation() << remark.getMsg();
+    for (const remark::detail::Remark::Arg &part : remark.getArgs())
+      text += part.val;
+    std::string key = text;
+    llvm::raw_string_ostream(key) << remark.getLocation();
     // Passes run on several functions at once.
     std::lock_guard<std::mutex> lock(mutex);
-    if (reported.insert(text).second)
-      reportImpl(remark);
+    if (reported.insert(key).second)
+      emitRemark(remark.getLocation()) << text;
   }
   void finalize() override {}
 
@@ -295,11 +299,10 @@ processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer,
   // The first filter is for all kinds, but each kind needs its own to be heard.
   if (reportFormat != ReportFormat::None &&
       failed(remark::enableOptimizationRemarks(
-          context, /*streamer=*/nullptr, std::make_unique<ReportOnce>(),
+          context, /*streamer=*/nullptr, std::make_unique<PrintOnce>(),
           remark::RemarkCategories{kLayoutRemarks.str(), kLayoutRemarks.str(),
                                    kLayoutRemarks.str(), kLayoutRemarks.str(),
-                                   kLayoutRemarks.str()},
-          /*printAsEmitRemarks=*/true)))
+                                   kLayoutRemarks.str()})))
     return failure();
 
   auto parseAndRun = [&]() -> LogicalResult {

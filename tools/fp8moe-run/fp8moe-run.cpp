@@ -108,11 +108,14 @@ static llvm::Error parseShape(llvm::StringRef text, RandomOptions &options) {
   if (!extents.empty())
     extents.split(parts, 'x');
   llvm::SmallVector<int64_t> shape;
+  bool isValid = text.contains('=');
   for (llvm::StringRef part : parts)
-    if (part.getAsInteger(10, shape.emplace_back()) || shape.back() < 0)
-      return makeError("--shape: '" + text +
-                       "' is not of the form NAME=AxB, for example "
-                       "grad=4096x2048");
+    isValid &=
+        !part.getAsInteger(10, shape.emplace_back()) && shape.back() >= 0;
+  if (!isValid)
+    return makeError("--shape: '" + text +
+                     "' is not of the form NAME=AxB, for example "
+                     "grad=4096x2048");
   if (name.empty())
     return makeError("--shape: '" + text + "' names no input");
   if (!options.shapes.try_emplace(name, shape).second)
@@ -218,8 +221,11 @@ static llvm::Error runProgram(const std::string &artifact,
 
   printTensors("input", *inputs);
   printTensors("output", *outputs);
-  llvm::outs() << llvm::formatv("{0} ran on {1} in {2:f3} ms\n",
-                                program->name(), device, seconds * 1e3);
+  llvm::outs() << llvm::formatv("{0} ran on {1} in {2:f3} ms", program->name(),
+                                device, seconds * 1e3);
+  if (repeat > 1)
+    llvm::outs() << " (the shortest of " << repeat << ")";
+  llvm::outs() << "\n";
   return llvm::Error::success();
 }
 

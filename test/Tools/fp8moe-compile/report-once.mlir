@@ -1,8 +1,8 @@
 // The layout passes run until nothing changes; what they do not do is said once.
 
 // RUN: fp8moe-compile %s --target=sm_90a -o %t --report 2>&1 | FileCheck %s
-// CHECK-COUNT-1: not-fused
-// CHECK-NOT:     not-fused
+// CHECK-COUNT-1: remark: not fused
+// CHECK-NOT:     remark: not fused
 
 func.func @two_axes(%x: tensor<?x64xbf16>) -> (tensor<?x64x!fp8moe.e4m3>, tensor<?x64x!fp8moe.e4m3>) {
   %q1, %s1 = fp8moe.dynamic_quantize %x along [1] rounding pow2
