@@ -107,11 +107,11 @@ LoadedBinary loadBinary(const std::string &folder, const Binary &binary) {
   LoadedBinary loaded;
   loaded.format = binary.format;
   loaded.file = binary.file;
-  loaded.path = folder + "/" + binary.file;
-  loaded.image = readFile(loaded.path, maxBinaryBytes, FP8MOE_INVALID_ARTIFACT);
+  std::string path = folder + "/" + binary.file;
+  loaded.image = readFile(path, maxBinaryBytes, FP8MOE_INVALID_ARTIFACT);
   uint64_t checksum = XXH3_64bits(loaded.image.data(), loaded.image.size());
   if (checksum != binary.xxh3)
-    fail(FP8MOE_INVALID_ARTIFACT, loaded.path,
+    fail(FP8MOE_INVALID_ARTIFACT, path,
          " does not have the checksum that manifest.json gives; the file is "
          "damaged or of another compile");
   return loaded;

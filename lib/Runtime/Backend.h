@@ -82,8 +82,6 @@ protected:
 struct LoadedBinary {
   BinaryFormat format;
   std::string file;
-  /// The file's path.
-  std::string path;
   /// The file's bytes.
   std::string image;
 };

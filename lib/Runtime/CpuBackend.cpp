@@ -19,9 +19,8 @@ class CpuBackend : public Backend {
 public:
   explicit CpuBackend(const LoadedBinary &binary) {
     file = binary.file;
-    // A path with a slash, so that the loader does not search for the name.
     std::string error;
-    if (!library.open(binary.path, error))
+    if (!library.openImage(binary.image, error))
       fail(FP8MOE_UNSUPPORTED, "cannot load ", binary.file, ": ", error);
   }
 

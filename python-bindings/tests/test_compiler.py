@@ -4,6 +4,7 @@
 """fp8moe.compile and what belongs to it: the same artifacts as fp8moe-compile writes."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,6 +55,39 @@ def test_same_artifact_as_the_tool(ir, build, tmp_path, file):
         for name in names:
             a, b = (tmp_path / by / target / name for by in ("tool", "python"))
             assert a.read_bytes() == b.read_bytes()
+
+
+def test_an_artifact_that_is_written_anew_is_another(ir, tmp_path, monkeypatch):
+    """The system's loader takes a path for the library that it has opened before by that path."""
+    quantize = """
+func.func @f(%x: tensor<?x4xbf16> {fp8moe.name = "x"}) -> (tensor<?x4x!fp8moe.e4m3> {fp8moe.name = "q"}, tensor<?xf32> {fp8moe.name = "s"}) {
+  %q, %s = fp8moe.dynamic_quantize %x along [1] rounding ROUNDING : tensor<?x4xbf16> -> tensor<?x4x!fp8moe.e4m3>, tensor<?xf32>
+  return %q, %s : tensor<?x4x!fp8moe.e4m3>, tensor<?xf32>
+}
+"""
+    x = bf16(3, 4)
+    scales = {}
+    for rounding in ("pow2", "none"):
+        module = ir.Module.parse(quantize.replace("ROUNDING", rounding))
+        scales[rounding] = fp8moe.compile(module, "cpu").load().program()(x=x).s
+        monkeypatch.chdir(tmp_path)
+        fp8moe.compile(module, "cpu", "same")
+        (tmp_path / rounding).mkdir()
+        monkeypatch.chdir(tmp_path / rounding)
+        fp8moe.compile(module, "cpu", "relative")
+    assert (scales["pow2"] != scales["none"]).all()
+
+    def load(folder, path):
+        monkeypatch.chdir(folder)
+        return fp8moe.load(path).program()
+
+    loaded = {rounding: load(tmp_path / rounding, "relative/cpu") for rounding in scales}
+    loaded["same"] = load(tmp_path, "same/cpu")
+    fp8moe.compile(ir.Module.parse(quantize.replace("ROUNDING", "pow2")), "cpu", "same")
+    loaded["anew"] = load(tmp_path, "same/cpu")
+    shutil.rmtree(tmp_path / "same")  # what is loaded needs no files
+    for name, rounding in (("pow2", "pow2"), ("none", "none"), ("same", "none"), ("anew", "pow2")):
+        assert (loaded[name](x=x).s == scales[rounding]).all()
 
 
 def test_compile_and_run(ir, ops, module):

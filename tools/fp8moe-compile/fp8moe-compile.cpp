@@ -318,14 +318,29 @@ processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer,
   return handler.verify();
 }
 
-/// --emit: one output, possibly from several modules.
-static int runEmit(std::unique_ptr<llvm::MemoryBuffer> buffer,
-                   const DialectRegistry &registry, Driver &driver) {
+/// Writes all of a file, or to standard output.
+static int write(StringRef path, StringRef contents) {
   std::string error;
-  std::unique_ptr<llvm::ToolOutputFile> output =
-      openOutputFile(outputPath.empty() ? "-" : outputPath.getValue(), &error);
+  std::unique_ptr<llvm::ToolOutputFile> output = openOutputFile(path, &error);
   if (!output)
     return fail(error);
+  output->os() << contents;
+  output->os().flush();
+  if (std::error_code code = output->os().error()) {
+    // An error that is not cleared ends the program in the destructor.
+    output->os().clear_error();
+    return fail("cannot write " + path + ": " + code.message());
+  }
+  output->keep();
+  return 0;
+}
+
+/// --emit: one output, possibly from several modules. It may be the file that
+/// is read, so it is opened when everything has gone well.
+static int runEmit(std::unique_ptr<llvm::MemoryBuffer> buffer,
+                   const DialectRegistry &registry, Driver &driver) {
+  std::string contents;
+  llvm::raw_string_ostream os(contents);
   auto emitChunk = [&](std::unique_ptr<llvm::MemoryBuffer> chunk,
                        raw_ostream &os) {
     return processBuffer(std::move(chunk), registry, [&](ModuleOp module) {
@@ -333,18 +348,11 @@ static int runEmit(std::unique_ptr<llvm::MemoryBuffer> buffer,
     });
   };
   StringRef marker = splitInput ? kDefaultSplitMarker : "";
-  if (failed(splitAndProcessBuffer(std::move(buffer), emitChunk, output->os(),
-                                   marker, marker)))
+  if (failed(splitAndProcessBuffer(std::move(buffer), emitChunk, os, marker,
+                                   marker)))
     return 1;
-  output->os().flush();
-  if (std::error_code code = output->os().error()) {
-    // An error that is not cleared ends the program in the destructor.
-    output->os().clear_error();
-    return fail("cannot write " + output->getFilename() + ": " +
-                code.message());
-  }
-  output->keep();
-  return 0;
+  return write(outputPath.empty() ? StringRef("-") : outputPath.getValue(),
+               contents);
 }
 
 int main(int argc, char **argv) {

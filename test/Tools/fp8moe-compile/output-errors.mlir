@@ -12,6 +12,12 @@
 // RUN: not fp8moe-compile %s --target=gfx942 --emit=ptx 2>&1 | FileCheck %s --check-prefix=STAGE
 // STAGE: error: {{.*}}gfx942
 
+// What --emit writes may be the file that it reads; after an error it is what it was.
+// RUN: cp %s %t.mlir && not fp8moe-compile %t.mlir --target=gfx942 --emit=ptx -o %t.mlir 2>/dev/null
+// RUN: diff %s %t.mlir
+// RUN: fp8moe-compile %t.mlir --target=cpu --emit=tensor -o %t.mlir && FileCheck %s --check-prefix=IN-PLACE < %t.mlir
+// IN-PLACE: func.func @copy
+
 func.func @copy(%x: tensor<8x16xf32, #fp8moe.strided<[1, 0]>>) -> tensor<8x16xf32> {
   %c = fp8moe.contiguous %x : tensor<8x16xf32, #fp8moe.strided<[1, 0]>> -> tensor<8x16xf32>
   return %c : tensor<8x16xf32>
