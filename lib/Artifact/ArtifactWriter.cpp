@@ -11,8 +11,10 @@
 #include "LaunchLimits.h"
 #include "fp8moe/Artifact/Ptxas.h"
 
+#include "fp8moe/Dialect/Plan/IR/Plan.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Errno.h"
@@ -82,16 +84,52 @@ static LogicalResult compileNVVM(ModuleOp module, const TargetInfo &target,
   return success();
 }
 
+/// Kernels whose blocks wait for each other, and must be resident together.
+static llvm::StringSet<> collectCooperativeKernels(ModuleOp module) {
+  llvm::StringSet<> names;
+  module.walk([&](plan::LaunchOp launch) {
+    if (launch.getCooperative())
+      names.insert(launch.getKernel().getLeafReference().getValue());
+  });
+  return names;
+}
+
+/// Takes a wave from those that kernels with spills ask a SIMD to hold, and so
+/// leaves them more registers; false where no kernel has one to give. As
+/// leaveMoreRegisters of Ptxas.h.
+static bool leaveMoreRegisters(ModuleOp module, llvm::Module &llvmModule,
+                               ArrayRef<KernelResources> resources) {
+  constexpr StringLiteral kWaves = "amdgpu-waves-per-eu";
+  llvm::StringSet<> cooperative = collectCooperativeKernels(module);
+  bool hasChanged = false;
+  for (const KernelResources &kernel : resources) {
+    llvm::Function *function = llvmModule.getFunction(kernel.kernel);
+    int64_t waves = 0;
+    if (!kernel.spills || !function || cooperative.contains(kernel.kernel) ||
+        function->getFnAttribute(kWaves).getValueAsString().getAsInteger(
+            10, waves) ||
+        waves <= 1)
+      continue;
+    function->addFnAttr(kWaves, std::to_string(waves - 1));
+    hasChanged = true;
+  }
+  return hasChanged;
+}
+
 static LogicalResult compileROCDL(ModuleOp module, const TargetInfo &target,
                                   llvm::Module &llvmModule,
                                   Compilation &compilation) {
-  FailureOr<std::string> hsaco =
-      emitSharedObject(llvmModule, target, module.getLoc());
-  if (failed(hsaco))
-    return failure();
-  FailureOr<SmallVector<KernelResources>> resources =
-      readHsacoResources(*hsaco, module.getLoc());
-  if (failed(resources) || failed(verifyNoSpills(module, *resources)) ||
+  FailureOr<std::string> hsaco;
+  FailureOr<SmallVector<KernelResources>> resources;
+  do {
+    hsaco = emitSharedObject(llvmModule, target, module.getLoc());
+    if (failed(hsaco))
+      return failure();
+    resources = readHsacoResources(*hsaco, module.getLoc());
+    if (failed(resources))
+      return failure();
+  } while (leaveMoreRegisters(module, llvmModule, *resources));
+  if (failed(verifyNoSpills(module, *resources)) ||
       failed(readMainLoops(*hsaco, target, *resources, module.getLoc())))
     return failure();
   compilation.resources = std::move(*resources);

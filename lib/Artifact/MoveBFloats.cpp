@@ -16,6 +16,7 @@
 #include "MoveBFloats.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Module.h"
@@ -42,6 +43,7 @@ private:
   }
   Instruction *createMove(Instruction &instruction);
   Value *getInteger(Value *value, Instruction &user);
+  void foldRoundTrips();
 
   Function &function;
   MapVector<Instruction *, Instruction *> integers;
@@ -75,6 +77,27 @@ Value *BFloatMover::getInteger(Value *value, Instruction &user) {
       return integer;
   IRBuilder<> builder(&user);
   return builder.CreateBitCast(value, getIntegerType(value->getType()));
+}
+
+/// Integers that become floats only to become integers again stay integers: the
+/// casts may be in different blocks, between which a register would hold f32.
+void BFloatMover::foldRoundTrips() {
+  SetVector<Instruction *> casts;
+  for (Instruction &instruction : instructions(function)) {
+    auto *toInteger = dyn_cast<BitCastInst>(&instruction);
+    if (!toInteger || !toInteger->getSrcTy()->getScalarType()->isBFloatTy())
+      continue;
+    auto *toFloat = dyn_cast<BitCastInst>(toInteger->getOperand(0));
+    if (!toFloat || toFloat->getSrcTy() != toInteger->getDestTy())
+      continue;
+    toInteger->replaceAllUsesWith(toFloat->getOperand(0));
+    casts.insert(toFloat);
+    casts.insert(toInteger);
+  }
+  // Those that make integers first, as they use the others.
+  for (Instruction *cast : reverse(casts))
+    if (cast->use_empty())
+      cast->eraseFromParent();
 }
 
 void BFloatMover::run() {
@@ -128,6 +151,7 @@ void BFloatMover::run() {
     instruction->replaceAllUsesWith(PoisonValue::get(instruction->getType()));
   for (auto &[instruction, integer] : integers)
     instruction->eraseFromParent();
+  foldRoundTrips();
 }
 
 void mlir::fp8moe::moveBFloatsAsIntegers(llvm::Module &llvmModule) {

@@ -35,8 +35,21 @@ FailureOr<SmallVector<std::string>> Driver::getTargets(ModuleOp module) {
          << listKnownTargets();
 }
 
+/// Functions of nested modules would not be in the artifact.
+static LogicalResult verifyNoNestedModules(ModuleOp module) {
+  auto nested = module.getOps<ModuleOp>();
+  if (nested.empty())
+    return success();
+  return (*nested.begin())
+      .emitError("is nested in another module, whose own functions "
+                 "are what is compiled; move its functions there, "
+                 "or compile it by itself");
+}
+
 FailureOr<OwningOpRef<ModuleOp>> Driver::cloneFor(ModuleOp module,
                                                   StringRef chip) {
+  if (failed(verifyNoNestedModules(module)))
+    return failure();
   OwningOpRef<ModuleOp> clone(module.clone());
   if (failed(setTarget(*clone, chip)))
     return failure();

@@ -15,3 +15,15 @@ func.func @pack(%x: tensor<16x1xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pa
       : tensor<16x1xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>> -> tensor<1x1xbf16>
   return %r, %r : tensor<1x1xbf16>, tensor<1x1xbf16>
 }
+
+// What is computed is stored in one block and read in another one.
+
+// CHECK-LABEL: define {{.*}} @quantize
+// CHECK-NOT:     bitcast bfloat
+// CHECK:         ret void
+func.func @quantize(%a: tensor<2x?xbf16>, %b: tensor<?x1xbf16>) -> (tensor<2x1x!fp8moe.e4m3>, tensor<2xf32>) {
+  %y = fp8moe.linear %a, %b : tensor<2x?xbf16>, tensor<?x1xbf16> -> tensor<2x1xbf16>
+  %q, %s = fp8moe.dynamic_quantize %y along [1] rounding pow2
+      : tensor<2x1xbf16> -> tensor<2x1x!fp8moe.e4m3>, tensor<2xf32>
+  return %q, %s : tensor<2x1x!fp8moe.e4m3>, tensor<2xf32>
+}

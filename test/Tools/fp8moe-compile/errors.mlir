@@ -7,6 +7,14 @@ module {
 
 // -----
 
+module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
+  // expected-error@+1 {{is nested in another module, whose own functions are what is compiled; move its functions there, or compile it by itself}}
+  module @inner {
+  }
+}
+
+// -----
+
 // expected-error@+1 {{unknown target 'sm_80'}}
 module attributes {fp8moe.target = #fp8moe.target<"sm_80">} {
 }

@@ -55,8 +55,9 @@ public:
   virtual void requestResidentBlocks(gpu::GPUFuncOp kernel, int64_t blocks,
                                      int64_t sharedBytes = 0) const = 0;
 
-  /// Whether that may ask for too many: where a kernel would spill, it gets
-  /// fewer blocks. Otherwise it is refused.
+  /// Whether that may ask for too many without a thought: a kernel that spills
+  /// gets fewer blocks, and only it is assembled again, not the code of all
+  /// kernels generated.
   virtual bool takesBackRequests() const = 0;
 
   /// Whether the hardware converts to `fp8Type`. The flavours of the two

@@ -34,13 +34,19 @@ void MatmulLaunch::require(arith::CmpIPredicate predicate, OpFoldResult value,
                           builder.getStringAttr(message));
 }
 
-LogicalResult MatmulLaunch::requirePitch(const Twine &name, OpFoldResult stride,
+LogicalResult MatmulLaunch::requirePitch(const Twine &name,
+                                         const BufferView &view, int64_t dim,
                                          int64_t elementBytes,
                                          int64_t alignment) {
   int64_t step = alignment / elementBytes;
+  OpFoldResult stride = view.strides[dim];
   int64_t known = getStaticSize(stride);
   if (ShapedType::isDynamic(known)) {
-    require(arith::CmpIPredicate::eq, size.rem(stride, step), 0,
+    OpFoldResult misfit = size.rem(stride, step);
+    for (OpFoldResult extent : view.sizes)
+      if (ShapedType::isDynamic(getStaticSize(extent)))
+        misfit = size.mul(misfit, extent);
+    require(arith::CmpIPredicate::eq, misfit, 0,
             "the matmul kernel needs strides of " + name +
                 " that are multiples of " + Twine(step) + " elements");
     return success();

@@ -37,10 +37,12 @@ protected:
   /// The program refuses a call with another size.
   void require(arith::CmpIPredicate predicate, OpFoldResult value,
                int64_t bound, const Twine &message);
-  /// Refuses strides in elements that are no multiples of `alignment` bytes,
-  /// now or when the program is called.
-  LogicalResult requirePitch(const Twine &name, OpFoldResult stride,
-                             int64_t elementBytes, int64_t alignment);
+  /// Refuses a stride in elements that is no multiple of `alignment` bytes, now
+  /// or when the program is called with a tensor that is not empty: that of an
+  /// empty one may be anything, and is 1 where it follows from its sizes.
+  LogicalResult requirePitch(const Twine &name, const BufferView &view,
+                             int64_t dim, int64_t elementBytes,
+                             int64_t alignment);
   /// Kernels rely on more than the layout promises: the runtime refuses a
   /// caller whose buffer is aligned to less.
   static void raiseAlignment(Value buffer, int64_t alignment);

@@ -168,6 +168,12 @@ LogicalResult ProgramLowering::copyOutputs(func::FuncOp func) {
   Operation *terminator = func.front().getTerminator();
   for (unsigned index : copiedOutputs) {
     Value tensor = terminator->getOperand(index);
+    if (!StridedLayout::get(cast<RankedTensorType>(tensor.getType())))
+      return terminator->emitError()
+             << "result #" << index << " would be a copy of tiled scales, "
+             << tensor.getType() << ", which target " << target.chip
+             << " does not make; return once what an operation of the function "
+                "writes, or compile it for target 'cpu'";
     // A function may return what no operation of it has touched.
     if (failed(checkTensors(terminator, tensor.getType(),
                             /*takesTiledScales=*/false)) ||

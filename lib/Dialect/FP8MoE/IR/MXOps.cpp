@@ -166,10 +166,16 @@ bool MXQuantizeOp::isReadOnce() {
   if (!layout)
     return false;
   // Data along the rows of groups that lie along columns would begin anywhere.
+  // Those along columns of f32 take 640 threads (5 blocks of 128 lines of 4
+  // bytes, with the one behind the tile), which have too few registers for
+  // both.
   for (auto [i, axis] : llvm::enumerate(getAxes())) {
     std::optional<StridedLayout> data =
         StridedLayout::get(getData(i).getType());
     if (getOffsets() && axis == 1 && !data->isContiguousAlong(1))
+      return false;
+    if (getOffsets() && axis == 0 && data->isContiguousAlong(0) &&
+        getInput().getType().getElementType().isF32())
       return false;
   }
   return llvm::any_of(

@@ -159,7 +159,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   func.func @blocked_argument(%s: tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>)
       -> tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>> {
-    // expected-error@+1 {{'func.return' on tensors with layout #fp8moe.scale_blocked<128x4> is not supported on target gfx942}}
+    // expected-error@+1 {{result #0 would be a copy of tiled scales, 'tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>', which target gfx942 does not make; return once what an operation of the function writes}}
     return %s : tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
   }
 }

@@ -36,7 +36,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
       -> (tensor<?x10xf8E8M0FNU, #blocked>, tensor<?x10xf8E8M0FNU, #blocked>) {
     %q, %s = fp8moe.mx_quantize %x along [1] mode rceil : tensor<?x320xbf16>
         -> tensor<?x320xf8E4M3FN>, tensor<?x10xf8E8M0FNU, #blocked>
-    // expected-error@+1 {{'func.return' on tensors with layout #fp8moe.scale_blocked<128x4> is not supported on target sm_90a}}
+    // expected-error@+1 {{result #1 would be a copy of tiled scales, 'tensor<?x10xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>', which target sm_90a does not make; return once what an operation of the function writes}}
     return %s, %s : tensor<?x10xf8E8M0FNU, #blocked>, tensor<?x10xf8E8M0FNU, #blocked>
   }
 }

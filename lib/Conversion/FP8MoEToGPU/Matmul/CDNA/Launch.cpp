@@ -87,7 +87,7 @@ LogicalResult CDNAMatmulLaunch::checkOperand(const Twine &name,
       continue;
     // Lines that are shifted begin anywhere.
     if (!shiftsLines() &&
-        failed(requirePitch(name, view.strides[dim], elementBytes, kAlignment)))
+        failed(requirePitch(name, view, dim, elementBytes, kAlignment)))
       return failure();
     // Experts may be farther apart than what a descriptor spans.
     bool isExpert = rank == 3 && dim == 0;

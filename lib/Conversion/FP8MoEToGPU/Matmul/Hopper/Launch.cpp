@@ -107,7 +107,7 @@ HopperMatmulLaunch::getMatrix(const Twine &name, RankedTensorType type,
            << "; run fp8moe-optimize-layouts, or fp8moe.relayout it";
   for (int64_t dim : dims.drop_front()) {
     matrix.strides.push_back(view.strides[dim]);
-    if (failed(requirePitch(name, view.strides[dim], matrix.elementBytes,
+    if (failed(requirePitch(name, view, dim, matrix.elementBytes,
                             nvidia::kTensorMapAddressAlignment)))
       return failure();
   }
