@@ -317,12 +317,18 @@ class Op:
         results: List[Optional[torch.Tensor]] = [None] * len(needs)
         if all(gradient is None for gradient in gradients):
             return results
-        saved = iter(ctx.saved_tensors)
-        for plan in self._choose(needs).plans:
+        plans, places = self._choose(needs)
+        if sum(needs) > 1:
+            fewer = self._choose(_find_asked(ctx, needs))
+            # What a backward of its own reads beside that was not saved.
+            if set(fewer.saved) <= set(places):
+                plans = fewer.plans
+        saved = dict(zip(places, ctx.saved_tensors))
+        for plan in plans:
             found = plan.run(
                 # Hooks that move what is saved may leave it in another layout.
                 *[
-                    with_strides(gradients[i], ctx.strides[len(needs) + i]) if kind == "grad" else with_strides(next(saved), ctx.strides[i])
+                    with_strides(gradients[i], ctx.strides[len(needs) + i]) if kind == "grad" else with_strides(saved[i], ctx.strides[i])
                     for kind, i in plan.arguments
                 ]
             )
@@ -379,6 +385,21 @@ def _is_watched() -> Any:
         or _tracing_state()
         or getattr(forward_ad, "_current_level", -1) >= 0
     )
+
+
+def _find_asked(ctx: Any, needs: Tuple[bool, ...]) -> Tuple[bool, ...]:
+    """Of the inputs that require a gradient those whose gradient goes anywhere in this pass: torch.autograd.grad and
+    `backward(inputs=...)` ask for some, as zero-bubble pipelines do, which have one pass for inputs and one for weights."""
+    if _is_compiling():  # compiled autograd traces passes; what is not asked for is dead code there
+        return needs
+    return tuple(need and _is_asked(node) for need, (node, _) in zip(needs, ctx.next_functions))
+
+
+def _is_asked(node: Any) -> bool:
+    try:
+        return bool(torch._C._will_engine_execute_node(node))
+    except RuntimeError:  # which is what torch says of leaves that torch.autograd.grad was given
+        return True
 
 
 class _Differentiable(torch.autograd.Function):
