@@ -146,12 +146,13 @@ class ShardedWeights(torch.Tensor):
                 f"keep_gathered: FSDP2 would gather {dtype}, expected torch.bfloat16; give fully_shard "
                 "mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16)"
             )
-        if outer_size[0] % mesh.size():
+        # Along another dimension FSDP2 itself divides equally, or refuses.
+        if self.shape[1:] == outer_size[1:] and outer_size[0] % mesh.size():
             raise ValueError(
-                f"keep_gathered: {outer_size[0]} experts cannot be divided equally between {mesh.size()} ranks; leave the "
-                "parameters of these layers as they are"
+                f"keep_gathered: {outer_size[0]} experts cannot be divided equally between {mesh.size()} ranks; divide "
+                "another dimension (fully_shard(..., shard_placement_fn=...)), or leave the parameters of these layers as they are"
             )
-        return (self.plain().to(dtype),), None
+        return (self.plain().to(dtype),), outer_size
 
     def fsdp_post_all_gather(
         self,
@@ -162,9 +163,11 @@ class ShardedWeights(torch.Tensor):
         out: Optional[torch.Tensor] = None,
     ) -> Any:
         """Quantizes what has come. Without `out` it returns the parameter and what is freed with it; with `out`, the
-        parameter of an earlier call, their memory is there again and is filled."""
+        parameter of an earlier call, their memory is there again and is filled. `metadata` is the shape of the parameter."""
         (weights,) = all_gather_outputs
         if out is None:
+            # FSDP2 has put what was divided along another dimension in its place, but gives it the shape of shards, one on another.
+            weights = weights.view(metadata)
             return weights, _Gathered(weights, self.fp8moe_layout, self.fp8moe_recipe).forms
         held = find_held(out)
         if held is None:

@@ -38,7 +38,7 @@ class Layer(torch.nn.Module):
 
     def forward(self, x, expert):
         order = torch.argsort(expert, stable=True)
-        offsets = torch.bincount(expert, minlength=E).cumsum(0).to(torch.int32)
+        offsets = torch.bincount(expert, minlength=len(self.down)).cumsum(0).to(torch.int32)
         y = experts(x[order], self.gate_up.transpose(-2, -1), self.down.transpose(-2, -1), offsets)
         return torch.empty_like(y).index_copy(0, order, y)
 
@@ -190,6 +190,31 @@ def check_kept_weights_made_on_meta(rank):
     assert torch.equal(y, Layer()(x, expert))
 
 
+def check_kept_weights_divided_along_another_dimension(rank):
+    """As experts are that the ranks do not divide. FSDP2 hands on what it has gathered in the shape of its shards."""
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import Shard
+
+    ran = count_programs()
+    mesh = dist.init_device_mesh("cpu", (RANKS,))
+    x, expert, gradient = local(rank)
+    x.requires_grad_()
+    for dim in (1, 2):
+        results = []
+        for keep in (False, True):
+            layer = Layer()
+            layer.gate_up, layer.down = (torch.nn.Parameter(p.detach()[:3].clone()) for p in (layer.gate_up, layer.down))
+            if keep:
+                keep_gathered(layer)
+            layer = fully_shard(layer, mesh=mesh, shard_placement_fn=lambda parameter: Shard(dim))
+            ran.clear()
+            for _ in range(2):  # the second one fills the memory of the first one again
+                layer(x, expert % 3).backward(gradient)
+            results.append([parameter.grad.full_tensor() for parameter in (layer.gate_up, layer.down)])
+        assert all(map(torch.equal, *results))
+        assert set(ran) == {("forward", 7), ("backward", 5), ("quantize_weights", 1)}
+
+
 def check_what_cannot_be_kept(rank):
     from torch.distributed.fsdp import fully_shard
 
@@ -202,7 +227,7 @@ def check_what_cannot_be_kept(rank):
     layer = Layer()
     layer.down = torch.nn.Parameter(layer.down.detach()[:3].clone())
     keep_gathered(layer)
-    with pytest.raises(ValueError, match="3 experts cannot be divided equally between 2 ranks"):
+    with pytest.raises(ValueError, match="3 experts cannot be divided equally between 2 ranks; divide another dimension"):
         fully_shard(layer, mesh=mesh)(x, expert)
 
 
@@ -274,6 +299,7 @@ CHECKS = [
     check_kept_while_gathered,
     check_kept_weights_that_were_written_to,
     check_kept_weights_made_on_meta,
+    check_kept_weights_divided_along_another_dimension,
     check_what_cannot_be_kept,
     check_expert_parallel,
 ]
