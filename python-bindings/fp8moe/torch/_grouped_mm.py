@@ -149,6 +149,8 @@ def resolve(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: s
             )
         if not torch.compiler.is_compiling():
             weights.require_current(f"{function}: {names.weights}")
+            if torch.is_grad_enabled():
+                weights.require_connected(f"{function}: {names.weights}")
     tensor, layout = _lay_out(tensor)
     return Call(which, layout, x.contiguous(), tensor, forms, offsets.contiguous())
 
@@ -206,7 +208,7 @@ def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, r
         if isinstance(weights, QuantizedWeights):
             if recipe != weights.recipe:
                 return None
-            if not weights.is_current():
+            if not weights.is_current() or (torch.is_grad_enabled() and weights.is_cut_off()):
                 return None
             tensor, which, inputs = weights.weights, "kept_grouped_mm", (x, weights.weights, *weights.forms, offsets)
         else:
@@ -260,6 +262,10 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
     (`load_state_dict(assign=True)`); and changes of a parameter that the caller has copied (`parameter.bfloat16()`).
 
     The result cannot be copied (copy.deepcopy) or saved: copy or save the weights, and quantize those.
+
+    Nothing is gained by torch.no_grad around it: what is quantized is detached already. A view made there, as `parameter.transpose(-2, -1)`,
+    does not lead to the parameter, and outside of torch.compile calls that would lose its gradient are refused; those under
+    torch.no_grad, as of inference, are not.
 
     Args:
         weights: bf16 [E, K, N], as grouped_mm takes them; under autocast others are cast.

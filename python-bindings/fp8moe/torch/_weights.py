@@ -71,6 +71,24 @@ class QuantizedWeights:
                 f"{what}: the weights have changed since they were quantized; call quantize_weights again after each step of the optimizer"
             )
 
+    def is_cut_off(self) -> bool:
+        """Whether a gradient is required and would not arrive: a view or a copy of a parameter that is made under torch.no_grad
+        does not lead to it, though the view says that it requires a gradient."""
+        source = self._source
+        if not source.requires_grad:
+            return False
+        base = source._base
+        is_cut_off = base is not None and base.requires_grad and source.grad_fn is None
+        return is_cut_off or not self.weights.requires_grad
+
+    def require_connected(self, what: str) -> None:
+        """Raises ValueError if gradients would not arrive."""
+        if self.is_cut_off():
+            raise ValueError(
+                f"{what}: the parameter would get no gradient, as its view or copy was made, or quantized, under torch.no_grad; make it, and "
+                "call quantize_weights, with gradients enabled, or on parameter.detach() where none is wanted"
+            )
+
 
 def read_version(tensor: torch.Tensor) -> Optional[int]:
     """None of inference tensors, which have none. (Dynamo knows no `is_inference`.)"""

@@ -195,6 +195,42 @@ def test_inference():
         assert torch.equal(grouped_mm(x, kept, offsets()), expected)
 
 
+@pytest.mark.parametrize("kind", ["view", "quantized view", "cast", "slice"])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_gradients_that_would_be_lost(mode, kind):
+    """Quantizing looks like nothing that gradients are needed for, but what is made of a parameter under no_grad does not
+    lead to it. The view says that it requires a gradient, so that training would go on without those weights."""
+    x, parameter, _, gradient = tensors()
+    if kind == "cast":
+        parameter = parameter.detach().float().requires_grad_()
+    elif kind == "slice":
+        parameter = torch.randn(E, 2 * N, K).bfloat16().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=kind == "cast"):
+        with mode():
+            weights = (parameter[:, N:] if kind == "slice" else parameter).transpose(-2, -1)
+            kept = quantize_weights(weights)
+            expected = grouped_mm(x, weights, offsets())
+            assert torch.equal(grouped_mm(x, kept, offsets()), expected)
+        if kind == "view":
+            kept = quantize_weights(weights)
+        for main_grad in (None, torch.zeros(E, N, K).transpose(-2, -1)):
+            for _ in range(2):
+                with pytest.raises(ValueError, match="grouped_mm: weights: the parameter would get no gradient, .* call quantize_weights, with"):
+                    grouped_mm(x, kept, offsets(), main_grad=main_grad)
+        with torch.no_grad():
+            assert torch.equal(grouped_mm(x, kept, offsets()), expected)
+            kept = quantize_weights(weights.detach())
+        assert kept.weights.grad_fn is None and grouped_mm(x.detach(), kept, offsets()).requires_grad is False
+    # What was made with gradients enabled is connected wherever it is quantized, and so are leaves.
+    x, parameter, weights, gradient = tensors()
+    leaf = weights.detach().contiguous().requires_grad_()
+    for tensor, leaf in ((weights, parameter), (leaf, leaf)):
+        with torch.no_grad():
+            kept = quantize_weights(tensor)
+        grouped_mm(x, kept, offsets()).backward(gradient)
+        assert leaf.grad is not None
+
+
 @pytest.mark.parametrize("make", [copy.deepcopy, pickle.dumps], ids=["deepcopy", "pickle"])
 def test_copies_are_refused(make):
     """Whether the weights of one change could not be seen."""
