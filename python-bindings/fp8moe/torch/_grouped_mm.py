@@ -317,6 +317,13 @@ def _require_known_device(function: str, name: str, tensor: torch.Tensor) -> Non
 
 
 def _check_tensor(function: str, name: str, tensor: torch.Tensor, rank: int, dtype: torch.dtype, shape: str) -> None:
+    if tensor.is_nested:  # of which even the shape is an error
+        raise ValueError(
+            f"{function}: {name} is a nested tensor, expected {shape}; pass the rows of all groups, torch.cat({name}.unbind()), and the ends "
+            "of groups as offsets"
+            if rank == 2
+            else f"{function}: {name} is a nested tensor, expected {shape}, as torch.stack({name}.unbind())"
+        )
     if tensor.layout is not torch.strided:
         raise ValueError(f"{function}: {name} has layout {tensor.layout}, expected torch.strided; call .to_dense()")
     if tensor.dim() != rank:

@@ -442,6 +442,17 @@ def test_refuses(change, message):
         grouped_mm(**{**arguments, **change})
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors_are_refused(layout):
+    """Groups, as they are easily passed. Of one that is not jagged even the shape is an internal error of torch's."""
+    x = torch.nested.nested_tensor([torch.zeros(n, K).bfloat16() for n in (2, 3)], layout=layout)
+    weights = tensors()[2]
+    with pytest.raises(ValueError, match=r"x is a nested tensor, expected \[M, K\]; pass the rows of all groups, torch.cat\(x.unbind\(\)\)"):
+        grouped_mm(x, weights, offsets(ENDS["even"]))
+    assert grouped_mm(torch.cat(x.unbind()), weights, offsets([2, 5, 5, 5])).shape == (5, N)
+
+
 def test_linear_layer():
     """A group of its own, as docs/torch.md has it."""
     linear, x = torch.nn.Linear(K, N).bfloat16(), torch.randn(3, 20, K).bfloat16().requires_grad_()
