@@ -263,7 +263,7 @@ class Op:
     def _dispatch(self, keyset: Any, *tensors: torch.Tensor) -> Any:
         """What the dispatcher calls first."""
         below = keyset & _below_autograd
-        if is_forward_mode() and any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+        if is_forward_mode() and any(map(has_tangent, tensors)):
             # Below autograd tangents would be lost, and count as zeros.
             raise Error(
                 f"{self.qualified_name} has no gradient in forward mode (torch.func.jvp, torch.autograd.forward_ad); "
@@ -373,6 +373,11 @@ _MAX_RECENT = 2
 def is_forward_mode() -> bool:
     """Whether tensors may have tangents."""
     return getattr(forward_ad, "_current_level", -1) >= 0
+
+
+def has_tangent(tensor: torch.Tensor) -> bool:
+    """Whether forward mode would want another one; asked where `is_forward_mode`."""
+    return forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def _is_watched() -> Any:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 
+from .._library import Error
+from ._ops import has_tangent, is_forward_mode, is_transformed
 from ._triton import find_kernels
 
 _INT_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -44,7 +46,9 @@ def permute(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> Tuple[t
         The rows [T * k, D], and what `unpermute` and `grouped_mm` need to know.
 
     Raises ValueError: shapes, types or devices do not fit. TypeError: there is no tensor, or no number of experts.
+    fp8moe.Error: in torch.func, or for tensors of forward mode.
     """
+    _require_backward("permute", x)
     _check(x, experts, num_experts)
     # Few bits make fewer passes of the sort.
     key_type = torch.int16 if num_experts < 2**15 else torch.int32
@@ -74,7 +78,9 @@ def unpermute(rows: torch.Tensor, routing: Routing, weights: Optional[torch.Tens
         [T, D], of the type of rows.
 
     Raises ValueError: shapes or devices do not fit. TypeError: there is no tensor, or no routing.
+    fp8moe.Error: in torch.func, or for tensors of forward mode.
     """
+    _require_backward("unpermute", rows, weights)
     _require_tensor("unpermute", "rows", rows)
     if not isinstance(routing, Routing):
         raise TypeError(f"unpermute: routing is of type {type(routing).__name__}, expected the second result of permute")
@@ -94,6 +100,18 @@ def unpermute(rows: torch.Tensor, routing: Routing, weights: Optional[torch.Tens
     if weights.shape != places.shape:
         raise ValueError(f"unpermute: weights have shape {tuple(weights.shape)}, expected {tuple(places.shape)}")
     return _WeightedSum.apply(rows, weights, *routing)
+
+
+def _require_backward(function: str, *tensors: Any) -> None:
+    """Raises fp8moe.Error where torch's own message would be about the classes below, which are differentiated backwards only."""
+    if torch.compiler.is_compiling():
+        return
+    if is_transformed():
+        raise Error(f"{function} does not run in torch.func (grad, vjp, vmap); backward() and torch.autograd.grad give its gradients")
+    if is_forward_mode() and any(isinstance(tensor, torch.Tensor) and has_tangent(tensor) for tensor in tensors):
+        raise Error(
+            f"{function} has no gradient in forward mode (torch.autograd.forward_ad); backward() and torch.autograd.grad give its gradients"
+        )
 
 
 def _require_tensor(function: str, name: str, tensor: Any) -> None:

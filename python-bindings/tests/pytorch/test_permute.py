@@ -13,7 +13,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
 import torch._dynamo.testing  # noqa: E402
+from torch.autograd import forward_ad  # noqa: E402
 
+import fp8moe  # noqa: E402
 from fp8moe.torch import _permute, _triton, grouped_mm, permute, unpermute  # noqa: E402
 
 T, D, K, E = 37, 24, 3, 5
@@ -284,3 +286,25 @@ def test_unpermute_refuses(rows, weights, message):
     _, routing = permute(torch.zeros(T, D), choose("one"), E)
     with pytest.raises(ValueError, match=message):
         unpermute(rows, routing, weights)
+
+
+@pytest.mark.parametrize("function", ["permute", "unpermute", "weighted"])
+def test_other_ways_of_differentiation_are_refused_by_name(function):
+    """What torch says instead is about classes that nobody has heard of."""
+    x, experts = torch.randn(6, 4), torch.randint(3, (6, 2))
+    rows, routing = permute(x, experts, 3)
+    call, tensor = {
+        "permute": (lambda x: permute(x, experts, 3)[0], x),
+        "unpermute": (lambda rows: unpermute(rows, routing), rows),
+        "weighted": (lambda rows: unpermute(rows, routing, torch.ones(6, 2)), rows),
+    }[function]
+    name = "permute" if function == "permute" else "unpermute"
+    in_func = f"^{name} does not run in torch.func .* backward.. and torch.autograd.grad give"
+    with pytest.raises(fp8moe.Error, match=in_func):
+        torch.func.grad(lambda tensor: call(tensor).sum())(tensor)
+    with pytest.raises(fp8moe.Error, match=in_func):
+        torch.func.vmap(call)(torch.stack([tensor, tensor]))
+    with forward_ad.dual_level():
+        call(tensor)  # has no tangent
+        with pytest.raises(fp8moe.Error, match=f"{name} has no gradient in forward mode"):
+            call(forward_ad.make_dual(tensor, tensor))
