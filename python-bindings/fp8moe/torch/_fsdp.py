@@ -37,8 +37,8 @@ def keep_gathered(model: torch.nn.Module) -> List[str]:
     quantized in each call.
 
     Args:
-        model: modules are found as `prepare` finds them. Their parameters become `ShardedWeights`; what holds the old ones,
-            as an optimizer does, has to be made afterwards.
+        model: modules are found as `prepare` finds them. Their parameters become `ShardedWeights`, in all modules that
+            have them; what else holds the old ones, as an optimizer does, has to be made afterwards.
 
     Returns:
         The names of the parameters.
@@ -50,30 +50,43 @@ def keep_gathered(model: torch.nn.Module) -> List[str]:
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"keep_gathered: model is of type {type(model).__name__}, expected a torch.nn.Module")
     changed = []
+    made: List[torch.nn.Parameter] = []
     for prefix, module in model.named_modules():
         recipe, tensors = find_weights(module)
         for weights in tensors:
-            name = _find_parameter(module, weights)
+            name = _find_parameter(module, weights, made)
             if name is None:
                 raise ValueError(
                     f"keep_gathered: weights {list(weights.shape)} of '{prefix}' are neither a parameter of it nor a view of "
                     "one; call it before fully_shard, and not on modules that torchao has converted"
                 )
             parameter = getattr(module, name)
-            sharded = ShardedWeights(parameter.detach(), _grouped_mm.find_layout(weights), recipe)
-            setattr(module, name, torch.nn.Parameter(sharded, requires_grad=parameter.requires_grad))
+            if not any(parameter is other for other in made):  # as one is that another module has, too
+                sharded = ShardedWeights(parameter.detach(), _grouped_mm.find_layout(weights), recipe)
+                made.append(torch.nn.Parameter(sharded, requires_grad=parameter.requires_grad))
+                _replace(model, parameter, made[-1])
             changed.append(f"{prefix}.{name}" if prefix else name)
     if not changed:
         raise ValueError("keep_gathered: no module of the model is known to use fp8moe; fp8moe.torch.prepare says which are")
     return changed
 
 
-def _find_parameter(module: torch.nn.Module, weights: torch.Tensor) -> Optional[str]:
+def _find_parameter(module: torch.nn.Module, weights: torch.Tensor, made: List[torch.nn.Parameter]) -> Optional[str]:
+    """`made` are those of `keep_gathered`, which others have too."""
     name: str
     for name, parameter in module.named_parameters(recurse=False):
-        if type(parameter) is torch.nn.Parameter and (weights is parameter or weights._base is parameter):
+        is_known = type(parameter) is torch.nn.Parameter or any(parameter is other for other in made)
+        if is_known and (weights is parameter or weights._base is parameter):
             return name
     return None
+
+
+def _replace(model: torch.nn.Module, parameter: torch.nn.Parameter, other: torch.nn.Parameter) -> None:
+    """In all modules that have it: parameters that are tied stay so."""
+    for module in model.modules():
+        for name, found in list(module.named_parameters(recurse=False, remove_duplicate=False)):
+            if found is parameter:
+                setattr(module, name, other)
 
 
 #: What makes a parameter of another, or its shards. The results of all other operations are plain tensors.

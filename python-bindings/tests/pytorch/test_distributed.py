@@ -321,6 +321,21 @@ def test_sharded_weights_are_parameters_as_others(tmp_path):
     assert torch.equal(layer.down, other.down * 2)
 
 
+def test_tied_parameters_stay_tied():
+    """Each of them would be trained by itself, with a part of the gradient."""
+    first, second = Layer(), Layer()
+    second.gate_up = first.gate_up
+    second.down = first.down
+    layers = torch.nn.ModuleList([first, second, torch.nn.Module()])
+    layers[2].register_parameter("other", first.down)  # in a module that does not multiply it
+    assert keep_gathered(layers) == ["0.gate_up", "0.down", "1.gate_up", "1.down"]
+    assert isinstance(first.down, ShardedWeights) and first.gate_up is second.gate_up
+    assert first.down is second.down is layers[2].other
+    x, expert, gradient = batch()
+    second(first(x, expert), expert).backward(gradient)
+    assert first.down.grad is second.down.grad is not None
+
+
 def test_modules_whose_weights_are_no_parameters():
     with pytest.raises(ValueError, match="no module of the model is known to use fp8moe"):
         keep_gathered(torch.nn.Linear(2, 2))
