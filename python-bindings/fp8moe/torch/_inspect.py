@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 import warnings
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
@@ -67,10 +68,13 @@ class Inspection:
         self._writer = _make_writer(log_dir) if log_dir is not None else None
         self._sample: Optional[_Sample] = None
         self._exits: List[Callable[[], Any]] = []
+        #: That has entered.
+        self._thread: Optional[int] = None
 
     def __enter__(self) -> "Inspection":
         if self._exits:
             raise RuntimeError("inspect: the context is entered already; make another one with inspect(model)")
+        self._thread = threading.get_ident()
         self._exits.append(self._model.register_forward_pre_hook(self._begin_step).remove)
         compiled = getattr(self._model, "_compiled_call_impl", None)
         if compiled is not None:
@@ -106,6 +110,8 @@ class Inspection:
     def _begin_step(self, *_: Any) -> None:
         if torch.compiler.is_compiling():
             return
+        if threading.get_ident() != self._thread:  # what watches operations does so in its thread, and must end there
+            raise RuntimeError("inspect: the model is called in another thread than the one that entered the context; enter it there")
         self._end_sample()
         if self.steps % self._every == 0:
             # What torch.compile returns holds the model.
@@ -156,6 +162,7 @@ def inspect(model: torch.nn.Module, *, every: int = 1, log_dir: Optional[str] = 
     Raises:
         TypeError: the model is no module.
         ValueError: `every` is less than 1.
+        RuntimeError: in the context, where another thread calls the model.
         ImportError: there is a `log_dir`, and TensorBoard is not installed.
     """
     return Inspection(model, every, log_dir)

@@ -6,6 +6,7 @@
 import math
 import re
 import sys
+import threading
 import types
 import warnings
 
@@ -287,3 +288,22 @@ def test_refuses(monkeypatch):
         inspect(Model(), log_dir="x")
     with inspect(Model()) as report, pytest.raises(RuntimeError, match="the context is entered already"):
         report.__enter__()
+
+
+def test_another_thread_is_refused():
+    """What watches operations would be taken off the stack of the wrong thread, after the step."""
+    model, x, errors = Model(), batch(), []
+
+    def work():
+        try:
+            model(x)
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    with inspect(model) as report:
+        step(model, x)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert len(errors) == 1 and "called in another thread than the one that entered the context; enter it there" in errors[0]
+    assert report.steps == 1 and report.records
