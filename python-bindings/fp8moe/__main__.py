@@ -273,6 +273,10 @@ def _check_run(options: argparse.Namespace) -> None:
         raise Error("give the inputs with --inputs=FILE, with --random=SEED, or with both: what the file lacks is random")
     if options.random is None and (options.tokens is not None or options.shape):
         raise Error("--tokens and --shape belong to --random; with --inputs the file has the shapes")
+    if "-" in (options.outputs, options.save_inputs):
+        raise Error("'-' is no file; --outputs and --save-inputs write safetensors to one")
+    if options.outputs and options.outputs == options.save_inputs:
+        raise Error(f"--outputs and --save-inputs are one file, '{options.outputs}'")
     if options.describe and options.outputs:
         raise Error("--describe does not run, so there are no --outputs")
     if options.device == "none" and not options.describe:

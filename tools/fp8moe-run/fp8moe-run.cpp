@@ -146,6 +146,12 @@ static llvm::Error checkOptions() {
   if (!random && (tokens.getNumOccurrences() || !shapes.empty()))
     return makeError("--tokens and --shape belong to --random; with --inputs "
                      "the file has the shapes");
+  if (outputsPath == "-" || saveInputs == "-")
+    return makeError("'-' is no file; --outputs and --save-inputs write "
+                     "safetensors to one");
+  if (!outputsPath.empty() && outputsPath == saveInputs)
+    return makeError("--outputs and --save-inputs are one file, '" +
+                     outputsPath + "'");
   if (describe && !outputsPath.empty())
     return makeError("--describe does not run, so there are no --outputs");
   if (device == "none" && !describe)

@@ -225,6 +225,10 @@ LogicalResult ProgramLowering::lower(func::FuncOp func) {
   LaunchGroups groups;
   if (failed(groups.collect(func, table)))
     return failure();
+  // Control flow is reported before the arithmetic that only it reads.
+  for (Operation &op : func.front().without_terminator())
+    if (op.getNumRegions() && !table.findOpLowering(&op))
+      return lowerOperation(&op);
   Block &program = *getBuilder().getInsertionBlock();
   for (Operation &op : func.front().without_terminator()) {
     Operation *last = program.empty() ? nullptr : &program.back();
