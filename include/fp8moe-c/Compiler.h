@@ -54,9 +54,6 @@ typedef struct Fp8moeCompileOptions {
   MlirStringRef rocmPath;
   /// The token count for which the report also gives bytes.
   int64_t tokens;
-  /// The card whose times the report predicts, such as "h100"; empty: that
-  /// which the table of its chip describes.
-  MlirStringRef card;
   /// How undecided matmuls are decided, as options of fp8moe-select-precision
   /// (docs/precision.md). Empty texts and 0 tokens are their defaults.
   MlirStringRef precisionPolicy;
@@ -65,6 +62,9 @@ typedef struct Fp8moeCompileOptions {
   const MlirStringRef *precisionFilters;
   intptr_t numPrecisionFilters;
   int64_t precisionTokens;
+  /// The card whose times the report predicts, such as "h100"; empty: that
+  /// which the table of its chip describes.
+  MlirStringRef card;
 } Fp8moeCompileOptions;
 
 /// The defaults of fp8moe-compile.

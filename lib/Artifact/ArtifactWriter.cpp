@@ -95,12 +95,12 @@ static llvm::StringSet<> collectCooperativeKernels(ModuleOp module) {
 }
 
 /// Takes a wave from those that kernels with spills ask a SIMD to hold, and so
-/// leaves them more registers; false where no kernel has one to give. As
-/// leaveMoreRegisters of Ptxas.h.
-static bool leaveMoreRegisters(ModuleOp module, llvm::Module &llvmModule,
-                               ArrayRef<KernelResources> resources) {
+/// leaves them more registers; false where no kernel has one to give.
+/// Cooperative kernels keep theirs, as their grid counts on them.
+static bool takeWaves(llvm::Module &llvmModule,
+                      ArrayRef<KernelResources> resources,
+                      const llvm::StringSet<> &cooperative) {
   constexpr StringLiteral kWaves = "amdgpu-waves-per-eu";
-  llvm::StringSet<> cooperative = collectCooperativeKernels(module);
   bool hasChanged = false;
   for (const KernelResources &kernel : resources) {
     llvm::Function *function = llvmModule.getFunction(kernel.kernel);
@@ -119,6 +119,7 @@ static bool leaveMoreRegisters(ModuleOp module, llvm::Module &llvmModule,
 static LogicalResult compileROCDL(ModuleOp module, const TargetInfo &target,
                                   llvm::Module &llvmModule,
                                   Compilation &compilation) {
+  llvm::StringSet<> cooperative = collectCooperativeKernels(module);
   FailureOr<std::string> hsaco;
   FailureOr<SmallVector<KernelResources>> resources;
   do {
@@ -128,7 +129,7 @@ static LogicalResult compileROCDL(ModuleOp module, const TargetInfo &target,
     resources = readHsacoResources(*hsaco, module.getLoc());
     if (failed(resources))
       return failure();
-  } while (leaveMoreRegisters(module, llvmModule, *resources));
+  } while (takeWaves(llvmModule, *resources, cooperative));
   if (failed(verifyNoSpills(module, *resources)) ||
       failed(readMainLoops(*hsaco, target, *resources, module.getLoc())))
     return failure();

@@ -41,8 +41,8 @@ static LogicalResult verifyNoNestedModules(ModuleOp module) {
   if (nested.empty())
     return success();
   return (*nested.begin())
-      .emitError("is nested in another module, whose own functions "
-                 "are what is compiled; move its functions there, "
+      .emitError("a module within a module: only the outer one's functions "
+                 "are compiled; move those of the inner one there, "
                  "or compile it by itself");
 }
 

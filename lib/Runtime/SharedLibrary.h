@@ -10,15 +10,17 @@
 #define FP8MOE_LIB_RUNTIME_SHAREDLIBRARY_H
 
 #include <cerrno>
-#include <cstring>
+#include <cstdint>
 #include <dlfcn.h>
 #include <string>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace fp8moe::runtime {
 
-/// Owns a handle of dlopen, and the memory that a library in memory lies in.
+/// Owns a handle of dlopen.
 class SharedLibrary {
 public:
   SharedLibrary() = default;
@@ -27,8 +29,6 @@ public:
   ~SharedLibrary() {
     if (handle)
       ::dlclose(handle);
-    if (memory >= 0)
-      ::close(memory);
   }
 
   /// On failure returns false and `error` is the loader's message.
@@ -44,15 +44,24 @@ public:
   /// Opens a library of which `image` is the file's contents. The loader takes
   /// a path that it has opened before for the same library, whatever the file
   /// holds by now, and what is mapped follows a file that is written anew; an
-  /// image in memory is neither. The descriptor stays open meanwhile, so that
-  /// no other image has its path.
+  /// image in memory is neither.
   bool openImage(const std::string &image, std::string &error) {
-    memory = ::memfd_create("fp8moe", MFD_CLOEXEC);
-    if (memory < 0 || !writeAll(image)) {
-      error = std::string("memory for the library: ") + std::strerror(errno);
-      return false;
+    // Where the system forbids images in memory that may be executed as
+    // programs, those that may not still can be mapped. Older ones know no
+    // flag.
+    constexpr unsigned noExecSeal = 8; // MFD_NOEXEC_SEAL of Linux 6.3
+    int memory = ::memfd_create("fp8moe", MFD_CLOEXEC | noExecSeal);
+    if (memory < 0 && errno == EINVAL)
+      memory = ::memfd_create("fp8moe", MFD_CLOEXEC);
+    if (memory < 0 || !writeAll(memory, image)) {
+      error = "a library is loaded from memory (memfd_create): " +
+              std::generic_category().message(errno);
+    } else {
+      open(getUniquePath(memory), error);
     }
-    return open("/proc/self/fd/" + std::to_string(memory), error);
+    if (memory >= 0)
+      ::close(memory);
+    return handle;
   }
 
   /// Null when there is no such symbol.
@@ -61,10 +70,9 @@ public:
   }
 
 private:
-  bool writeAll(const std::string &image) {
+  static bool writeAll(int file, const std::string &image) {
     for (size_t done = 0; done < image.size();) {
-      ssize_t written =
-          ::write(memory, image.data() + done, image.size() - done);
+      ssize_t written = ::write(file, image.data() + done, image.size() - done);
       if (written < 0 && errno != EINTR)
         return false;
       done += written > 0 ? written : 0;
@@ -72,8 +80,18 @@ private:
     return true;
   }
 
+  /// A path of an open file that no other file has had that is still mapped:
+  /// the number of its inode is in it, a bit for each part that leads nowhere.
+  static std::string getUniquePath(int file) {
+    struct stat status = {};
+    ::fstat(file, &status);
+    std::string path = "/proc/self/fd/";
+    for (uint64_t bits = status.st_ino; bits; bits >>= 1)
+      path += bits & 1 ? "./" : "/";
+    return path + std::to_string(file);
+  }
+
   void *handle = nullptr;
-  int memory = -1;
 };
 
 } // namespace fp8moe::runtime

@@ -55,6 +55,7 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
                         help="compile for this chip if neither --target nor the module says")
     parser.add_argument("-o", dest="output", help="the folder of the artifacts; with --emit a file")
     parser.add_argument("--emit", help="one stage: tensor, mlir, llvm, asm, ptx, cubin, hsaco, so")
+    # As names of options: nargs="?" would take the input for the format.
     parser.add_argument("--report", "--report=text", dest="report", action="store_const", const="text",
                         help="print what was done")
     parser.add_argument("--report=json", dest="report", action="store_const", const="json", help="the same as data")
@@ -275,7 +276,7 @@ def _check_run(options: argparse.Namespace) -> None:
         raise Error("--tokens and --shape belong to --random; with --inputs the file has the shapes")
     if "-" in (options.outputs, options.save_inputs):
         raise Error("'-' is no file; --outputs and --save-inputs write safetensors to one")
-    if options.outputs and options.outputs == options.save_inputs:
+    if options.outputs and options.save_inputs and os.path.realpath(options.outputs) == os.path.realpath(options.save_inputs):
         raise Error(f"--outputs and --save-inputs are one file, '{options.outputs}'")
     if options.describe and options.outputs:
         raise Error("--describe does not run, so there are no --outputs")
@@ -408,8 +409,8 @@ def _prepare(options: argparse.Namespace) -> None:
 
 def _add_cache(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Lists the artifacts of the compile cache ($FP8MOE_CACHE, by default ~/.cache/fp8moe), or those of them that "
-        "--outdated and --older-than choose, which --remove deletes."
+        "Lists the artifacts of the compile caches ($FP8MOE_CACHE, by default ~/.cache/fp8moe), or those of them that "
+        "--outdated and --older-than choose. --remove deletes those of the first cache, which is the one that is written."
     )
     parser.add_argument("--outdated", action="store_true",
                         help="those that this installation never uses, as another compiler made them or they are damaged")
@@ -420,26 +421,36 @@ def _add_cache(parser: argparse.ArgumentParser) -> None:
 def _cache(options: argparse.Namespace) -> None:
     from . import _cache_entries, cache
 
-    chosen = 0
-    for root in cache.folders():
+    roots = cache.folders()[: 1 if options.remove else None]
+    found = {root: [entry for entry in _cache_entries.entries(root) if _is_chosen(entry, options)] for root in roots}
+    total = 0
+    for root, entries in found.items():
         print(f"{root}:")
-        for entry in _cache_entries.entries(root):
-            if options.outdated and entry.what and entry.is_current is None:
-                raise Error("--outdated: this installation has no compiler, so it uses what any compiler made")
-            days = (time.time() - entry.made) / 86400
-            if options.outdated and entry.is_current or options.older_than is not None and days < options.older_than:
+        for entry in entries:
+            if options.remove and not _cache_entries.remove(entry):
                 continue
-            if options.remove:
-                _cache_entries.remove(entry)
-            _print_entry(entry, days)
-            chosen += entry.bytes
-    print(f"{chosen / 2**20:.1f} MiB {'removed' if options.remove else 'in all'}")
+            _print_entry(entry)
+            total += entry.bytes
+    print(f"{total / 2**20:.1f} MiB {'removed' if options.remove else 'in all'}")
 
 
-def _print_entry(entry: Any, days: float) -> None:
-    what = f"{entry.what} on {entry.chip}" if entry.what else f"damaged: {entry.path}"
-    compiler = ", another compiler" if entry.what and entry.is_current is False else ""
-    print(f"  {entry.bytes / 2**20:8.2f} MiB  {days:5.1f} days  {what}{compiler}")
+def _age(entry: Any) -> float:
+    """In days."""
+    return (time.time() - entry.made) / 86400
+
+
+def _is_chosen(entry: Any, options: argparse.Namespace) -> bool:
+    if options.outdated and not entry.damage and entry.is_current is None:
+        raise Error(f"--outdated: no compiler for {entry.chip} is found here, so what any compiler made is used")
+    if options.outdated and not entry.damage and entry.is_current:
+        return False
+    return options.older_than is None or _age(entry) >= options.older_than
+
+
+def _print_entry(entry: Any) -> None:
+    what = f"{entry.what} on {entry.chip}" if entry.what else entry.path
+    state = f", damaged: {entry.damage}" if entry.damage else ", another compiler" if entry.is_current is False else ""
+    print(f"  {entry.bytes / 2**20:8.2f} MiB  {_age(entry):5.1f} days  {what}{state}")
 
 
 # --- main -----------------------------------------------------------------------

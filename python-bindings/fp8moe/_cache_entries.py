@@ -6,6 +6,7 @@ found by this one, so whoever upgrades may want to remove it."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -22,34 +23,45 @@ class Entry(NamedTuple):
     """An artifact in a cache."""
 
     path: str
-    #: As cache.Request has them; None where the entry's description cannot be read.
-    what: Optional[str]
-    chip: Optional[str]
+    #: As cache.Request has them; empty where the entry's description cannot be read.
+    what: str
+    chip: str
     #: Of all its files.
     bytes: int
     #: Seconds since the epoch.
     made: float
-    #: Whether the compiler of this installation made it; None where there is no compiler, or the chip is not known.
+    #: Why it is not used, if its files are not what they were.
+    damage: Optional[str]
+    #: Whether the compiler of this installation made it; None where none is found, or the chip is not known.
     is_current: Optional[bool]
+    #: Of the folder, which is another one once the entry was compiled again.
+    inode: int
 
 
 def entries(root: str) -> Iterator[Entry]:
-    """All of a cache, by name. What is not named as an entry is skipped."""
+    """All of a cache, by name. What is not named as an entry is skipped, and what goes meanwhile."""
     for request in _digest_folders(root):
         for path in _digest_folders(request):
-            yield _read(path)
+            with contextlib.suppress(FileNotFoundError):
+                yield _read(path)
 
 
-def remove(entry: Entry) -> None:
-    """Removes an entry, at once for all who look for it. A process that was told its folder and has not loaded it
-    yet fails to; one that has goes on."""
+def remove(entry: Entry) -> bool:
+    """Removes an entry, at once for all who look for it; False if it is gone, or was made anew. Its empty lock stays. A process that
+    was told its folder and has not loaded it yet fails to; one that has goes on."""
     below, name = os.path.split(entry.path)
     with cache._locked(f"{entry.path}.lock"):
+        try:
+            if os.stat(entry.path).st_ino != entry.inode:
+                return False
+        except FileNotFoundError:
+            return False
         scratch = tempfile.mkdtemp(prefix=f".{name}.", dir=below)  # what is left of one, the next compilation removes
         try:
             os.rename(entry.path, os.path.join(scratch, name))
         finally:
             shutil.rmtree(scratch)
+        return True
 
 
 def _digest_folders(folder: str) -> Iterator[str]:
@@ -59,14 +71,24 @@ def _digest_folders(folder: str) -> Iterator[str]:
 
 
 def _read(path: str) -> Entry:
-    files = [os.path.join(path, name) for name in os.listdir(path)]
-    size = sum(os.lstat(file).st_size for file in files)
-    made = os.stat(path).st_mtime
-    try:
-        with open(os.path.join(path, cache._ENTRY), encoding="utf-8") as file:
-            about = json.load(file)
+    status = os.stat(path)
+    size = sum(os.lstat(os.path.join(path, name)).st_size for name in os.listdir(path))
+    what = chip = ""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(os.path.join(path, cache._ENTRY), encoding="utf-8") as file:
+        about = json.load(file)
         what, chip = str(about["what"]), str(about["chip"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return Entry(path, None, None, size, made, None)
-    compiler = cache._find_compiler(chip)
-    return Entry(path, what, chip, size, made, compiler.digest == os.path.basename(path) if compiler else None)
+    try:
+        damage = cache._find_damage(path)
+    except cache.CacheError as error:  # others can write to a file
+        damage = str(error)
+    return Entry(path, what, chip, size, status.st_mtime, damage, _is_current(path, chip), status.st_ino)
+
+
+def _is_current(path: str, chip: str) -> Optional[bool]:
+    if not chip:
+        return None
+    try:
+        compiler = cache._find_compiler(chip)
+    except cache.CacheError:  # ptxas does not say its version
+        return None
+    return compiler.digest == os.path.basename(path) if compiler else None

@@ -404,8 +404,9 @@ def _compile(request: Request, compiler: _Compiler, folder: str) -> str:
     except CompilerError as error:
         what = f"{request.what} cannot be compiled for {request.chip}"
         first = Diagnostic("error", f"{what}: {request.hint}" if request.hint else what, "loc(unknown)", "", 0, 0)
-        # Whoever knows what to do need not read about IR that they did not write.
-        raise CompilerError((first, *(() if request.hint else error.diagnostics))) from None
+        if request.hint:  # whoever knows what to do need not read about IR that they did not write
+            raise CompilerError((first,)) from error
+        raise CompilerError((first, *error.diagnostics)) from None
     return artifact.folder(request.chip)
 
 

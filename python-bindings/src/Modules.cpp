@@ -125,13 +125,19 @@ struct CompileOptions {
   Fp8moeCompileOptions get() {
     targetRefs = toStringRefs(targets);
     filterRefs = toStringRefs(filters);
-    return {targetRefs.data(),   static_cast<intptr_t>(targetRefs.size()),
-            optimizeLayouts,     toStringRef(ptxas),
-            toStringRef(rocm),   tokens,
-            toStringRef(card),   toStringRef(policy),
-            toStringRef(recipe), toStringRef(chip),
-            filterRefs.data(),   static_cast<intptr_t>(filterRefs.size()),
-            precisionTokens};
+    return {targetRefs.data(),
+            static_cast<intptr_t>(targetRefs.size()),
+            optimizeLayouts,
+            toStringRef(ptxas),
+            toStringRef(rocm),
+            tokens,
+            toStringRef(policy),
+            toStringRef(recipe),
+            toStringRef(chip),
+            filterRefs.data(),
+            static_cast<intptr_t>(filterRefs.size()),
+            precisionTokens,
+            toStringRef(card)};
   }
 };
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import fp8moe
-from fp8moe import cache, programs
+from fp8moe import _cache_entries, cache, programs
 
 IR = """
 func.func @transpose(%x: tensor<?x4xf32> {fp8moe.name = "x"}) -> (tensor<4x?xf32> {fp8moe.name = "y"}) {
@@ -66,24 +66,39 @@ def test_the_command_lists_and_removes(folder, capsys, monkeypatch):
 
     assert run() == (0, (f"{folder}:\n0.0 MiB in all\n", ""))
     current = Path(cache.get(REQUEST))
-    damaged = shutil.copytree(current, current.parent / ("0" * 64))
-    (damaged / "entry.json").write_text("{}")
-    other = shutil.copytree(current, current.parent / ("1" * 64))
+    unknown, truncated, other = (Path(shutil.copytree(current, current.parent / (digit * 64))) for digit in "012")
+    (unknown / "entry.json").write_text("{}")
+    os.truncate(truncated / "kernels.so", 10)
     os.utime(other, (time.time() - 10 * 86400,) * 2)
     foreign = folder / "notes"
     foreign.mkdir()
     _, (listed, _) = run()
     assert listed.count("a transpose on cpu\n") == 1 and listed.count("a transpose on cpu, another compiler\n") == 1
-    assert f"damaged: {damaged}\n" in listed and listed.count("MiB") == 4
+    assert f"{unknown}, damaged: entry.json: KeyError: 'files'\n" in listed and "kernels.so has 10 bytes, expected" in listed
+    assert listed.count("MiB") == 5
     _, (listed, _) = run("--older-than=5")
     assert listed.count("MiB") == 2 and " 10.0 days  a transpose on cpu, another compiler\n" in listed
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "_identify_extension", lambda: None)
+        status, (_, error) = run("--outdated", "--remove")
+        assert status == 1 and "no compiler for cpu is found here, so what any compiler made is used" in error
+        assert unknown.exists() and other.exists()  # nothing is removed before all is known
     assert run("--outdated", "--remove")[0] == 0
-    assert current.is_dir() and foreign.is_dir() and not damaged.exists() and not other.exists()
+    assert current.is_dir() and foreign.is_dir() and not any(path.exists() for path in (unknown, truncated, other))
     assert sorted(path.name for path in current.parent.iterdir() if path.is_dir()) == [current.name]
-    monkeypatch.setattr(cache, "_identify_extension", lambda: None)
-    status, (_, error) = run("--outdated")
-    assert status == 1 and "this installation has no compiler, so it uses what any compiler made" in error
     assert run("--remove")[0] == 0 and not current.exists()
+
+
+def test_what_is_removed_is_what_was_listed(folder):
+    """Not what another process has made in its place, nor what it has removed."""
+    path = Path(cache.get(REQUEST))
+    (entry,) = _cache_entries.entries(str(folder))
+    shutil.move(path, folder / "old")
+    shutil.copytree(folder / "old", path)
+    assert not _cache_entries.remove(entry) and path.exists()
+    (entry,) = _cache_entries.entries(str(folder))
+    assert _cache_entries.remove(entry) and not path.exists()
+    assert not _cache_entries.remove(entry)
 
 
 def run_transpose(path):

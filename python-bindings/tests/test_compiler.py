@@ -57,18 +57,20 @@ def test_same_artifact_as_the_tool(ir, build, tmp_path, file):
             assert a.read_bytes() == b.read_bytes()
 
 
-def test_an_artifact_that_is_written_anew_is_another(ir, tmp_path, monkeypatch):
-    """The system's loader takes a path for the library that it has opened before by that path."""
-    quantize = """
+ROWS = """
 func.func @f(%x: tensor<?x4xbf16> {fp8moe.name = "x"}) -> (tensor<?x4x!fp8moe.e4m3> {fp8moe.name = "q"}, tensor<?xf32> {fp8moe.name = "s"}) {
   %q, %s = fp8moe.dynamic_quantize %x along [1] rounding ROUNDING : tensor<?x4xbf16> -> tensor<?x4x!fp8moe.e4m3>, tensor<?xf32>
   return %q, %s : tensor<?x4x!fp8moe.e4m3>, tensor<?xf32>
 }
 """
+
+
+def test_an_artifact_that_is_written_anew_is_another(ir, tmp_path, monkeypatch):
+    """The system's loader takes a path for the library that it has opened before by that path."""
     x = bf16(3, 4)
     scales = {}
     for rounding in ("pow2", "none"):
-        module = ir.Module.parse(quantize.replace("ROUNDING", rounding))
+        module = ir.Module.parse(ROWS.replace("ROUNDING", rounding))
         scales[rounding] = fp8moe.compile(module, "cpu").load().program()(x=x).s
         monkeypatch.chdir(tmp_path)
         fp8moe.compile(module, "cpu", "same")
@@ -83,11 +85,31 @@ func.func @f(%x: tensor<?x4xbf16> {fp8moe.name = "x"}) -> (tensor<?x4x!fp8moe.e4
 
     loaded = {rounding: load(tmp_path / rounding, "relative/cpu") for rounding in scales}
     loaded["same"] = load(tmp_path, "same/cpu")
-    fp8moe.compile(ir.Module.parse(quantize.replace("ROUNDING", "pow2")), "cpu", "same")
+    fp8moe.compile(ir.Module.parse(ROWS.replace("ROUNDING", "pow2")), "cpu", "same")
     loaded["anew"] = load(tmp_path, "same/cpu")
     shutil.rmtree(tmp_path / "same")  # what is loaded needs no files
     for name, rounding in (("pow2", "pow2"), ("none", "none"), ("same", "none"), ("anew", "pow2")):
         assert (loaded[name](x=x).s == scales[rounding]).all()
+
+
+def test_artifacts_are_told_apart_when_descriptors_are_closed(ir, tmp_path):
+    """As by whoever becomes a daemon: the next library in memory has the number of the one before."""
+    for rounding in ("pow2", "none"):
+        fp8moe.compile(ir.Module.parse(ROWS.replace("ROUNDING", rounding)), "cpu", tmp_path / rounding)
+    code = """
+import os, sys
+import ml_dtypes, numpy as np, fp8moe
+x = np.full((1, 4), 3, ml_dtypes.bfloat16)
+programs = []
+for rounding in ("pow2", "none"):
+    programs.append(fp8moe.load(os.path.join(sys.argv[1], rounding, "cpu"), "cpu").program())
+    print(programs[-1](x=x).s.tolist())
+    os.closerange(3, 256)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(fp8moe.__file__).parents[1])}
+    result = subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True)
+    pow2, none = (eval(line)[0] for line in result.stdout.splitlines())
+    assert pow2 == 128 and none == np.float32(448 / 3), result.stderr
 
 
 def test_compile_and_run(ir, ops, module):

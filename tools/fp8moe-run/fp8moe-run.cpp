@@ -14,6 +14,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -138,6 +139,15 @@ static llvm::Expected<RandomOptions> getRandomOptions() {
   return options;
 }
 
+static bool areOneFile(llvm::StringRef lhs, llvm::StringRef rhs) {
+  llvm::SmallString<128> paths[] = {lhs, rhs};
+  for (llvm::SmallString<128> &each : paths) {
+    llvm::sys::fs::make_absolute(each);
+    llvm::sys::path::remove_dots(each, /*remove_dot_dot=*/true);
+  }
+  return paths[0] == paths[1] || llvm::sys::fs::equivalent(lhs, rhs);
+}
+
 static llvm::Error checkOptions() {
   bool random = randomSeed.getNumOccurrences() > 0;
   if (!random && inputsPath.empty())
@@ -149,7 +159,7 @@ static llvm::Error checkOptions() {
   if (outputsPath == "-" || saveInputs == "-")
     return makeError("'-' is no file; --outputs and --save-inputs write "
                      "safetensors to one");
-  if (!outputsPath.empty() && outputsPath == saveInputs)
+  if (!outputsPath.empty() && areOneFile(outputsPath, saveInputs))
     return makeError("--outputs and --save-inputs are one file, '" +
                      outputsPath + "'");
   if (describe && !outputsPath.empty())

@@ -96,7 +96,7 @@ def experts(
 def _find_shape(weights: Any) -> Optional[torch.Size]:
     """Of weights [E, K, N]; None of what grouped_mm will refuse."""
     tensor = weights.weights if isinstance(weights, QuantizedWeights) else weights
-    return tensor.shape if isinstance(tensor, torch.Tensor) and tensor.dim() == 3 else None
+    return tensor.shape if isinstance(tensor, torch.Tensor) and not tensor.is_nested and tensor.dim() == 3 else None
 
 
 def _check_bias(name: str, weights: Any, bias: Any, device: torch.device) -> None:

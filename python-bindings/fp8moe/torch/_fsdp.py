@@ -10,7 +10,7 @@ see as ever; that its memory belongs to quantized forms is written down here."""
 from __future__ import annotations
 
 import weakref
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from torch.utils._pytree import tree_map_only
@@ -38,7 +38,8 @@ def keep_gathered(model: torch.nn.Module) -> List[str]:
 
     Args:
         model: modules are found as `prepare` finds them. Their parameters become `ShardedWeights`, in all modules that
-            have them; what else holds the old ones, as an optimizer does, has to be made afterwards.
+            have them (one that multiplies one by another recipe quantizes it in each call); what else holds the old ones,
+            as an optimizer does, has to be made afterwards.
 
     Returns:
         The names of the parameters.
@@ -50,7 +51,7 @@ def keep_gathered(model: torch.nn.Module) -> List[str]:
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"keep_gathered: model is of type {type(model).__name__}, expected a torch.nn.Module")
     changed = []
-    made: List[torch.nn.Parameter] = []
+    made: Dict[int, torch.nn.Parameter] = {}  # by id
     for prefix, module in model.named_modules():
         recipe, tensors = find_weights(module)
         for weights in tensors:
@@ -61,21 +62,22 @@ def keep_gathered(model: torch.nn.Module) -> List[str]:
                     "one; call it before fully_shard, and not on modules that torchao has converted"
                 )
             parameter = getattr(module, name)
-            if not any(parameter is other for other in made):  # as one is that another module has, too
+            if id(parameter) not in made:  # as one is that another module has, too
                 sharded = ShardedWeights(parameter.detach(), _grouped_mm.find_layout(weights), recipe)
-                made.append(torch.nn.Parameter(sharded, requires_grad=parameter.requires_grad))
-                _replace(model, parameter, made[-1])
+                other = torch.nn.Parameter(sharded, requires_grad=parameter.requires_grad)
+                made[id(other)] = other
+                _replace(model, parameter, other)
             changed.append(f"{prefix}.{name}" if prefix else name)
     if not changed:
         raise ValueError("keep_gathered: no module of the model is known to use fp8moe; fp8moe.torch.prepare says which are")
     return changed
 
 
-def _find_parameter(module: torch.nn.Module, weights: torch.Tensor, made: List[torch.nn.Parameter]) -> Optional[str]:
+def _find_parameter(module: torch.nn.Module, weights: torch.Tensor, made: Dict[int, torch.nn.Parameter]) -> Optional[str]:
     """`made` are those of `keep_gathered`, which others have too."""
     name: str
     for name, parameter in module.named_parameters(recurse=False):
-        is_known = type(parameter) is torch.nn.Parameter or any(parameter is other for other in made)
+        is_known = type(parameter) is torch.nn.Parameter or id(parameter) in made
         if is_known and (weights is parameter or weights._base is parameter):
             return name
     return None

@@ -295,11 +295,21 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
 def require_tensor(function: str, name: str, tensor: Any, shape: str) -> None:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{function}: {name} is of type {type(tensor).__name__}, expected a torch.Tensor {shape}")
+    require_dense(function, name, tensor)
 
 
 def _require_local_tensor(function: str, name: str, tensor: Any, shape: str) -> None:
     require_tensor(function, name, tensor, shape)
     require_local(function, name, tensor)
+
+
+def require_dense(function: str, name: str, tensor: torch.Tensor) -> None:
+    """Before anything asks for the shape, which nested tensors that are not jagged have none of."""
+    if tensor.is_nested:
+        raise ValueError(
+            f"{function}: {name} is a nested tensor, expected a dense one: the rows of all groups are torch.cat(nested.unbind()), with the "
+            "ends of groups as offsets, and matrices of one size torch.stack(nested.unbind())"
+        )
 
 
 def require_local(function: str, name: str, tensor: torch.Tensor) -> None:
@@ -317,13 +327,6 @@ def _require_known_device(function: str, name: str, tensor: torch.Tensor) -> Non
 
 
 def _check_tensor(function: str, name: str, tensor: torch.Tensor, rank: int, dtype: torch.dtype, shape: str) -> None:
-    if tensor.is_nested:  # of which even the shape is an error
-        raise ValueError(
-            f"{function}: {name} is a nested tensor, expected {shape}; pass the rows of all groups, torch.cat({name}.unbind()), and the ends "
-            "of groups as offsets"
-            if rank == 2
-            else f"{function}: {name} is a nested tensor, expected {shape}, as torch.stack({name}.unbind())"
-        )
     if tensor.layout is not torch.strided:
         raise ValueError(f"{function}: {name} has layout {tensor.layout}, expected torch.strided; call .to_dense()")
     if tensor.dim() != rank:

@@ -108,7 +108,8 @@ class Inspection:
         return "\n".join(lines)
 
     def _begin_step(self, *_: Any) -> None:
-        if torch.compiler.is_compiling():
+        # Checkpoints call the model again in backward passes, which on a GPU have threads of their own.
+        if torch.compiler.is_compiling() or torch._C._current_graph_task_id() != -1:
             return
         if threading.get_ident() != self._thread:  # what watches operations does so in its thread, and must end there
             raise RuntimeError("inspect: the model is called in another thread than the one that entered the context; enter it there")

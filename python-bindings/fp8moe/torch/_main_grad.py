@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from .._library import Error
 from ._grouped_mm import Call, Names, chip_of, keeps_columns, list_adding_ops, list_ops, require_tensor, resolve
-from ._ops import Op, is_forward_mode, is_transformed, with_strides
+from ._ops import Op, find_asked, is_forward_mode, is_transformed, with_strides
 from ._weights import QuantizedWeights, find_gathered, gathered
 
 
@@ -146,10 +146,10 @@ class _Adding(torch.autograd.Function):
         # Hooks that move what is saved may leave it in another layout.
         tensors = {name: with_strides(saved, ctx.strides[name]) for name, saved in zip(ctx.strides, ctx.saved_tensors)}
         tensors.update(grad_y=grad_y.contiguous().resolve_neg(), so_far=ctx.total)
-        needs_x, needs_weights = ctx.needs_input_grad[:2]
-        grad_x = ops.grad_x(*_inputs(ops.grad_x, tensors)) if needs_x else None
         # Whoever asks for the gradient of x alone (torch.autograd.grad) adds nothing.
-        if needs_weights and torch._C._will_engine_execute_node(ctx.next_functions[1][0]):
+        asks_x, asks_weights = find_asked(ctx, ctx.needs_input_grad[:2])
+        grad_x = ops.grad_x(*_inputs(ops.grad_x, tensors)) if asks_x else None
+        if asks_weights:
             assert ops.add_grad_weights is not None
             if not isinstance(ctx.total, FakeTensor):
                 ops.add_grad_weights.write([ctx.total], *_inputs(ops.add_grad_weights, tensors))

@@ -319,7 +319,7 @@ class Op:
             return results
         plans, places = self._choose(needs)
         if sum(needs) > 1:
-            fewer = self._choose(_find_asked(ctx, needs))
+            fewer = self._choose(find_asked(ctx, needs))
             # What a backward of its own reads beside that was not saved.
             if set(fewer.saved) <= set(places):
                 plans = fewer.plans
@@ -392,9 +392,10 @@ def _is_watched() -> Any:
     )
 
 
-def _find_asked(ctx: Any, needs: Tuple[bool, ...]) -> Tuple[bool, ...]:
-    """Of the inputs that require a gradient those whose gradient goes anywhere in this pass: torch.autograd.grad and
-    `backward(inputs=...)` ask for some, as zero-bubble pipelines do, which have one pass for inputs and one for weights."""
+def find_asked(ctx: Any, needs: Sequence[bool]) -> Tuple[bool, ...]:
+    """Of the first inputs of an autograd.Function, where `needs` says which require a gradient, those whose gradient goes anywhere
+    in this pass: torch.autograd.grad and `backward(inputs=...)` ask for some, as zero-bubble pipelines do, which have one
+    pass for inputs and one for weights."""
     if _is_compiling():  # compiled autograd traces passes; what is not asked for is dead code there
         return needs
     return tuple(need and _is_asked(node) for need, (node, _) in zip(needs, ctx.next_functions))
@@ -403,7 +404,9 @@ def _find_asked(ctx: Any, needs: Tuple[bool, ...]) -> Tuple[bool, ...]:
 def _is_asked(node: Any) -> bool:
     try:
         return bool(torch._C._will_engine_execute_node(node))
-    except RuntimeError:  # which is what torch says of leaves that torch.autograd.grad was given
+    except RuntimeError:
+        # What torch says of leaves that torch.autograd.grad was given, and outside of passes of its engine, as compiled
+        # autograd's that run eagerly: computing what nobody asked for is right, too.
         return True
 
 

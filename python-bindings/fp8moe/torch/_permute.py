@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Optional, Tuple
 import torch
 
 from .._library import Error
-from ._ops import has_tangent, is_forward_mode, is_transformed
+from ._grouped_mm import require_dense
+from ._ops import find_asked, has_tangent, is_forward_mode, is_transformed
 from ._triton import find_kernels
 
 _INT_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -117,6 +118,7 @@ def _require_backward(function: str, *tensors: Any) -> None:
 def _require_tensor(function: str, name: str, tensor: Any) -> None:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{function}: {name} are of type {type(tensor).__name__}, expected a torch.Tensor")
+    require_dense(function, name, tensor)
 
 
 def _check(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> None:
@@ -232,9 +234,10 @@ class _WeightedSum(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         rows, weights, offsets, slots, places = ctx.saved_tensors
         grad_rows = grad_weights = None
-        if ctx.needs_input_grad[0]:
+        asks_rows, asks_weights = find_asked(ctx, ctx.needs_input_grad[:2])
+        if asks_rows:
             grad_rows = _spread_used(gradient, offsets, slots, places.shape[1], weights)
-        if ctx.needs_input_grad[1]:
+        if asks_weights:
             if kernels := find_kernels("_permute_kernels", rows, weights, gradient):
                 grad_weights = kernels.dot_slots(rows, offsets, places, gradient, weights.dtype)
             else:

@@ -72,8 +72,8 @@ class QuantizedWeights:
             )
 
     def is_cut_off(self) -> bool:
-        """Whether a gradient is required and would not arrive: a view or a copy of a parameter that is made under torch.no_grad
-        does not lead to it, though the view says that it requires a gradient."""
+        """Whether a gradient is required and would not arrive: a view of a parameter that is made under torch.no_grad, or before the
+        parameter required a gradient, does not lead to it, though it says that it requires one."""
         source = self._source
         if not source.requires_grad:
             return False
@@ -85,8 +85,8 @@ class QuantizedWeights:
         """Raises ValueError if gradients would not arrive."""
         if self.is_cut_off():
             raise ValueError(
-                f"{what}: the parameter would get no gradient, as its view or copy was made, or quantized, under torch.no_grad; make it, and "
-                "call quantize_weights, with gradients enabled, or on parameter.detach() where none is wanted"
+                f"{what}: the parameter would get no gradient, as its view was made, or it was quantized, under torch.no_grad or before "
+                "it required one; make the view, and call quantize_weights, with gradients enabled, or on parameter.detach() where none is wanted"
             )
 
 

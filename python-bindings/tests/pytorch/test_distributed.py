@@ -289,6 +289,7 @@ def work(rank, port, check):
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
     try:
         check(rank)
+        dist.barrier()  # nobody leaves while another one still talks
     finally:
         dist.destroy_process_group()
 

@@ -448,8 +448,12 @@ def test_nested_tensors_are_refused(layout):
     """Groups, as they are easily passed. Of one that is not jagged even the shape is an internal error of torch's."""
     x = torch.nested.nested_tensor([torch.zeros(n, K).bfloat16() for n in (2, 3)], layout=layout)
     weights = tensors()[2]
-    with pytest.raises(ValueError, match=r"x is a nested tensor, expected \[M, K\]; pass the rows of all groups, torch.cat\(x.unbind\(\)\)"):
+    with pytest.raises(ValueError, match=r"x is a nested tensor, expected a dense one: .* torch.cat\(nested.unbind\(\)\), with the ends"):
         grouped_mm(x, weights, offsets(ENDS["even"]))
+    with pytest.raises(ValueError, match="permute: x is a nested tensor"):
+        fp8moe.torch.permute(x, torch.zeros(5, 1, dtype=torch.int32), 4)
+    with pytest.raises(ValueError, match="experts: down is a nested tensor"):
+        fp8moe.torch.experts(torch.cat(x.unbind()), weights, x, offsets([2, 5, 5, 5]), activation=torch.relu)
     assert grouped_mm(torch.cat(x.unbind()), weights, offsets([2, 5, 5, 5])).shape == (5, N)
 
 

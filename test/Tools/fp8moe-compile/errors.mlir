@@ -8,7 +8,7 @@ module {
 // -----
 
 module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
-  // expected-error@+1 {{is nested in another module, whose own functions are what is compiled; move its functions there, or compile it by itself}}
+  // expected-error@+1 {{a module within a module: only the outer one's functions are compiled; move those of the inner one there, or compile it by itself}}
   module @inner {
   }
 }

@@ -55,9 +55,8 @@ public:
   virtual void requestResidentBlocks(gpu::GPUFuncOp kernel, int64_t blocks,
                                      int64_t sharedBytes = 0) const = 0;
 
-  /// Whether that may ask for too many without a thought: a kernel that spills
-  /// gets fewer blocks, and only it is assembled again, not the code of all
-  /// kernels generated.
+  /// Whether asking for too many costs little: a kernel that spills gets fewer
+  /// blocks, and is assembled again. Elsewhere all kernels are generated again.
   virtual bool takesBackRequests() const = 0;
 
   /// Whether the hardware converts to `fp8Type`. The flavours of the two

@@ -209,8 +209,10 @@ LogicalResult ProgramLowering::lowerOperation(Operation *op) {
   if (failed(checkTensors(op, op->getOperandTypes(), takesTiledScales)) ||
       failed(checkTensors(op, op->getResultTypes(), takesTiledScales)))
     return failure();
-  if (row)
-    return row->lower(op, *this);
+  return row ? row->lower(op, *this) : reportNoKernel(op);
+}
+
+LogicalResult ProgramLowering::reportNoKernel(Operation *op) {
   return op->emitError("'")
          << op->getName() << "' is not supported on target " << target.chip
          << " yet; compile the function for target 'cpu', or keep only "
@@ -228,7 +230,7 @@ LogicalResult ProgramLowering::lower(func::FuncOp func) {
   // Control flow is reported before the arithmetic that only it reads.
   for (Operation &op : func.front().without_terminator())
     if (op.getNumRegions() && !table.findOpLowering(&op))
-      return lowerOperation(&op);
+      return reportNoKernel(&op);
   Block &program = *getBuilder().getInsertionBlock();
   for (Operation &op : func.front().without_terminator()) {
     Operation *last = program.empty() ? nullptr : &program.back();

@@ -59,6 +59,7 @@ public:
 private:
   void assignOutputs(func::FuncOp func);
   LogicalResult lowerOperation(Operation *op);
+  LogicalResult reportNoKernel(Operation *op);
 
   /// Reports tensors of `op` that no kernel can take: without a strided layout,
   /// unless they may be block scales in tiles, or of a type that is not

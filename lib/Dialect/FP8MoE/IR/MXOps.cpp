@@ -167,8 +167,8 @@ bool MXQuantizeOp::isReadOnce() {
     return false;
   // Data along the rows of groups that lie along columns would begin anywhere.
   // Those along columns of f32 take 640 threads (5 blocks of 128 lines of 4
-  // bytes, with the one behind the tile), which have too few registers for
-  // both.
+  // bytes, with the one behind the tile), for each of which a multiprocessor of
+  // NVIDIA's has 96 registers: too few for both. (AMD's would do.)
   for (auto [i, axis] : llvm::enumerate(getAxes())) {
     std::optional<StridedLayout> data =
         StridedLayout::get(getData(i).getType());
