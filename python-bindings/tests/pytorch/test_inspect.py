@@ -14,6 +14,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
 from fp8moe.torch import _grouped_mm, grouped_mm, inspect, quantize_weights  # noqa: E402
 
 K, N, E, M = 64, 96, 4, 60
@@ -288,6 +290,19 @@ def test_refuses(monkeypatch):
         inspect(Model(), log_dir="x")
     with inspect(Model()) as report, pytest.raises(RuntimeError, match="the context is entered already"):
         report.__enter__()
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoints_of_the_whole_model(reentrant):
+    """Are computed again in a backward pass, which has a thread of its own on a GPU and is no step."""
+    model, x = Model(), batch().requires_grad_()
+    with inspect(model) as report:
+        y = checkpoint(model, x, use_reentrant=reentrant)
+        thread = threading.Thread(target=y.sum().backward)
+        thread.start()
+        thread.join()
+        assert x.grad is not None
+    assert report.steps == 1
 
 
 def test_another_thread_is_refused():

@@ -132,6 +132,23 @@ def test_way_back_and_gradients(kind, sums):
     assert torch.equal(grad_rows, spread.to(DTYPE).view(-1, D)[routing.slots])
 
 
+def test_gradients_that_nobody_asked_for(sums, monkeypatch):
+    x, weights = tensors()
+    rows, routing = permute(x, choose("elsewhere"), E)
+    rows = rows.detach().requires_grad_()
+    y = unpermute(rows, routing, weights)
+    gradient = torch.ones_like(y)
+    expected = torch.autograd.grad(y, (rows, weights), gradient, retain_graph=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(_permute, "_spread_used", None)
+        assert torch.equal(torch.autograd.grad(y, weights, gradient, retain_graph=True)[0], expected[1])
+    with monkeypatch.context() as patch:
+        patch.setattr(_permute, "_gather_slots", None)
+        patch.setattr(_permute, "find_kernels", lambda name, *tensors: None)
+        patch.setattr(_permute, "_spread_used", lambda *arguments: expected[0])
+        assert torch.equal(torch.autograd.grad(y, rows, gradient)[0], expected[0])
+
+
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("kind", CHOICES)
 def test_gradcheck(kind, weighted):
