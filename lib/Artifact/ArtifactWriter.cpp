@@ -10,8 +10,8 @@
 #include "FatalErrors.h"
 #include "LaunchLimits.h"
 #include "fp8moe/Artifact/Ptxas.h"
-
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
