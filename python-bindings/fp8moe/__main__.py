@@ -16,12 +16,15 @@ import os
 import signal
 import sys
 import time
-from typing import Any, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
 
 from . import __version__, _inputs, _safetensors
 from ._library import Error
 from ._program import Program
 from .runtime import load
+
+if TYPE_CHECKING:
+    from ._cache_entries import Entry
 
 
 def _read_module(path: str) -> Any:
@@ -434,12 +437,12 @@ def _cache(options: argparse.Namespace) -> None:
     print(f"{total / 2**20:.1f} MiB {'removed' if options.remove else 'in all'}")
 
 
-def _age(entry: Any) -> float:
+def _age(entry: Entry) -> float:
     """In days."""
     return (time.time() - entry.made) / 86400
 
 
-def _is_chosen(entry: Any, options: argparse.Namespace) -> bool:
+def _is_chosen(entry: Entry, options: argparse.Namespace) -> bool:
     if options.outdated and not entry.damage and entry.is_current is None:
         raise Error(f"--outdated: no compiler for {entry.chip} is found here, so what any compiler made is used")
     if options.outdated and not entry.damage and entry.is_current:
@@ -447,7 +450,7 @@ def _is_chosen(entry: Any, options: argparse.Namespace) -> bool:
     return options.older_than is None or _age(entry) >= options.older_than
 
 
-def _print_entry(entry: Any) -> None:
+def _print_entry(entry: Entry) -> None:
     what = f"{entry.what} on {entry.chip}" if entry.what else entry.path
     state = f", damaged: {entry.damage}" if entry.damage else ", another compiler" if entry.is_current is False else ""
     print(f"  {entry.bytes / 2**20:8.2f} MiB  {_age(entry):5.1f} days  {what}{state}")

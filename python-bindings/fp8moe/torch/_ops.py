@@ -397,7 +397,7 @@ def find_asked(ctx: Any, needs: Sequence[bool]) -> Tuple[bool, ...]:
     in this pass: torch.autograd.grad and `backward(inputs=...)` ask for some, as zero-bubble pipelines do, which have one
     pass for inputs and one for weights."""
     if _is_compiling():  # compiled autograd traces passes; what is not asked for is dead code there
-        return needs
+        return tuple(needs)
     return tuple(need and _is_asked(node) for need, (node, _) in zip(needs, ctx.next_functions))
 
 
