@@ -57,7 +57,7 @@ def test_kernels():
     if "InterpreterError: TypeError('only 0-dimensional arrays can be converted" in result.stdout:
         # Its bounds of loops are arrays of one element.
         pytest.skip(f"triton {triton.__version__} does not interpret loops with NumPy {np.__version__}: that takes NumPy before 2.4")
-    assert result.returncode == 0 and "10 passed" in result.stdout, result.stdout[-4000:]
+    assert result.returncode == 0 and "11 passed" in result.stdout, result.stdout[-4000:]
 
 
 def choose(kind, tokens=T):
