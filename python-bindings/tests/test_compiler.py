@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """fp8moe.compile and what belongs to it: the same artifacts as fp8moe-compile writes."""
 
+import json
 import os
 import shutil
 import signal
@@ -108,8 +109,9 @@ for rounding in ("pow2", "none"):
 """
     environment = {**os.environ, "PYTHONPATH": str(Path(fp8moe.__file__).parents[1])}
     result = subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True)
-    pow2, none = (eval(line)[0] for line in result.stdout.splitlines())
-    assert pow2 == 128 and none == np.float32(448 / 3), result.stderr
+    assert result.returncode == 0, result.stderr
+    (pow2,), (none,) = map(json.loads, result.stdout.splitlines())
+    assert pow2 == 128 and none == np.float32(448 / 3)
 
 
 def test_compile_and_run(ir, ops, module):

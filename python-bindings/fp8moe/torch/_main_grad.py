@@ -146,10 +146,11 @@ class _Adding(torch.autograd.Function):
         # Hooks that move what is saved may leave it in another layout.
         tensors = {name: with_strides(saved, ctx.strides[name]) for name, saved in zip(ctx.strides, ctx.saved_tensors)}
         tensors.update(grad_y=grad_y.contiguous().resolve_neg(), so_far=ctx.total)
-        # Whoever asks for the gradient of x alone (torch.autograd.grad) adds nothing.
-        asks_x, asks_weights = find_asked(ctx, ctx.needs_input_grad[:2])
+        (asks_x,) = find_asked(ctx, ctx.needs_input_grad[:1])
         grad_x = ops.grad_x(*_inputs(ops.grad_x, tensors)) if asks_x else None
-        if asks_weights:
+        # Whoever asks for the gradient of x alone (torch.autograd.grad) adds nothing. Where torch does not tell who asks, that is an
+        # error and not, as for gradients that are returned, a yes: a sum that nobody asked for would stay.
+        if ctx.needs_input_grad[1] and torch._C._will_engine_execute_node(ctx.next_functions[1][0]):
             assert ops.add_grad_weights is not None
             if not isinstance(ctx.total, FakeTensor):
                 ops.add_grad_weights.write([ctx.total], *_inputs(ops.add_grad_weights, tensors))

@@ -406,7 +406,7 @@ def _is_asked(node: Any) -> bool:
         return bool(torch._C._will_engine_execute_node(node))
     except RuntimeError:
         # What torch says of leaves that torch.autograd.grad was given, and outside of passes of its engine, as compiled
-        # autograd's that run eagerly: computing what nobody asked for is right, too.
+        # autograd's that run eagerly: returning what nobody asked for is right, too.
         return True
 
 
