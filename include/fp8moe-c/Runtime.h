@@ -178,8 +178,9 @@ FP8MOE_EXPORT fp8moe_status fp8moe_last_status(void);
 /// used (a cubin before the PTX that every newer device can translate).
 ///
 /// Drivers are opened at run time: libcuda.so.1, and libamdhip64.so or its
-/// versioned names. FP8MOE_CUDA_DRIVER and FP8MOE_HIP_RUNTIME in the
-/// environment name other files.
+/// versioned names, first of all the one that the process has loaded.
+/// FP8MOE_CUDA_DRIVER and FP8MOE_HIP_RUNTIME in the environment name other
+/// files.
 FP8MOE_EXPORT fp8moe_status fp8moe_artifact_load(const char *path,
                                                  const char *device,
                                                  fp8moe_artifact **artifact);

@@ -132,6 +132,7 @@ struct DriverTable {
                          const uint64_t *strides, const uint32_t *box,
                          const uint32_t *elementStrides, int interleave,
                          int swizzle, int promotion, int fill);
+  int (*streamIsCapturing)(void *stream, int *status);
   int (*functionSetAttribute)(Function function, int attribute, int value);
   int (*deviceGetAttribute)(int *value, int attribute, int device);
 };
@@ -204,6 +205,8 @@ private:
   uint64_t readResidentBlocks(const ReadyLaunch &launch) const;
   int launchOne(const ReadyLaunch &launch, void **params, void *stream,
                 const char *&function) const;
+  void requireCapture(const std::vector<ReadyLaunch> &launches,
+                      void *stream) const;
   std::string errorText(int result) const;
   void check(int result, const std::string &what) const {
     if (result != 0)
@@ -257,7 +260,9 @@ void GpuBackend::openDriver() {
       fail(FP8MOE_NOT_FOUND, "cannot open the ", vendor.device, " driver that ",
            vendor.libraryVariable, " names: ", error);
   } else {
-    bool found = false;
+    // A second copy of a driver would know nothing of what the first one did:
+    // torch's wheels for ROCm bring their own.
+    bool found = library.openLoaded(vendor.loadedLibrary);
     std::string firstError;
     for (size_t i = 0; !found && vendor.libraries[i]; ++i) {
       found = library.open(vendor.libraries[i], error);
@@ -287,6 +292,7 @@ void GpuBackend::openDriver() {
             vendor.launchKernelWithAttributes);
   bindNewer(driver.occupancyOfClusters, vendor.occupancyOfClusters);
   bind(driver.launchCooperatively, vendor.launchCooperatively);
+  bind(driver.streamIsCapturing, vendor.streamIsCapturing);
   bindNewer(driver.encodeTensorMap, vendor.encodeTensorMap);
   bind(driver.functionSetAttribute, vendor.functionSetAttribute);
   bind(driver.deviceGetAttribute, vendor.deviceGetAttribute);
@@ -514,10 +520,30 @@ int GpuBackend::launchOne(const ReadyLaunch &launch, void **params,
                              nullptr);
 }
 
+/// Refuses a call into a graph that would miss some of its launches.
+void GpuBackend::requireCapture(const std::vector<ReadyLaunch> &launches,
+                                void *stream) const {
+  if (!driver.streamIsCapturing ||
+      std::none_of(
+          launches.begin(), launches.end(),
+          [](const ReadyLaunch &launch) { return launch.cooperative; }))
+    return;
+  int status = 0;
+  check(driver.streamIsCapturing(stream, &status), vendor.streamIsCapturing);
+  if (status != 0)
+    fail(FP8MOE_UNSUPPORTED, deviceName,
+         ": the stream is captured into a graph, and this call has cooperative "
+         "launches, which ",
+         vendor.launchCooperatively,
+         " runs at once instead; call the program outside of the graph, or "
+         "compile it with tiles that are not cooperative");
+}
+
 void GpuBackend::launch(const std::vector<ReadyLaunch> &launches, void **params,
                         void *stream) const {
   CurrentContext current(*this);
   check(current.result, vendor.contextSetCurrent);
+  requireCapture(launches, stream);
   for (const ReadyLaunch &launch : launches) {
     const char *function = nullptr;
     int result = launchOne(launch, params, stream, function);

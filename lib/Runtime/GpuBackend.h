@@ -24,7 +24,10 @@ struct GpuVendor {
   const char *device;
   /// The environment variable that names another library.
   const char *libraryVariable;
-  /// Where the driver is looked for, in this order; ends with null.
+  /// The file's name without a version: one that the process has loaded is the
+  /// driver.
+  const char *loadedLibrary;
+  /// Where else it is looked for, in this order; ends with null.
   std::array<const char *, 4> libraries;
 
   // The driver's functions.
@@ -47,6 +50,8 @@ struct GpuVendor {
   const char *occupancyOfClusters;
   /// Null where that is an attribute.
   const char *launchCooperatively;
+  /// Null where graphs capture cooperative launches.
+  const char *streamIsCapturing;
   /// Null where there are no tensor maps.
   const char *encodeTensorMap;
   /// Null where dynamic shared memory needs no permission.

@@ -15,6 +15,7 @@ using namespace fp8moe::runtime;
 static constexpr GpuVendor hip = {
     /*device=*/"hip",
     /*libraryVariable=*/"FP8MOE_HIP_RUNTIME",
+    /*loadedLibrary=*/"libamdhip64.so",
     /*libraries=*/
     {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", nullptr},
     /*init=*/"hipInit",
@@ -34,6 +35,7 @@ static constexpr GpuVendor hip = {
     /*launchKernelWithAttributes=*/nullptr,
     /*occupancyOfClusters=*/nullptr,
     /*launchCooperatively=*/"hipModuleLaunchCooperativeKernel",
+    /*streamIsCapturing=*/"hipStreamIsCapturing",
     /*encodeTensorMap=*/nullptr,
     /*functionSetAttribute=*/nullptr,
     /*deviceGetAttribute=*/"hipDeviceGetAttribute",

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <dlfcn.h>
+#include <link.h>
 #include <string>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -38,6 +39,30 @@ public:
       const char *message = ::dlerror();
       error = message ? message : "unknown error";
     }
+    return handle;
+  }
+
+  /// Opens the library of this process whose file is called `name`, maybe with
+  /// a version behind it, wherever it lies. False where none is loaded.
+  bool openLoaded(const std::string &name) {
+    struct Search {
+      const std::string &name;
+      std::string path;
+    } search = {name, ""};
+    auto visit = [](dl_phdr_info *info, size_t, void *data) {
+      auto &search = *static_cast<Search *>(data);
+      std::string path = info->dlpi_name ? info->dlpi_name : "";
+      std::string file = path.substr(path.rfind('/') + 1);
+      bool isFound =
+          file == search.name ||
+          file.compare(0, search.name.size() + 1, search.name + ".") == 0;
+      if (isFound)
+        search.path = path;
+      return isFound ? 1 : 0;
+    };
+    if (::dl_iterate_phdr(visit, &search))
+      handle =
+          ::dlopen(search.path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     return handle;
   }
 

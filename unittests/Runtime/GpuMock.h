@@ -31,6 +31,7 @@ public:
     handle = ::dlopen(vendor.library, RTLD_NOW);
     reset(9, 0);
     setCard(62914560, 3201000, 6144);
+    setCapturing(false);
   }
   ~MockDriver() { ::dlclose(handle); }
 
@@ -42,6 +43,9 @@ public:
   void setCard(int l2Bytes, int memoryKilohertz, int busBits) {
     get<void(int, int, int)>("mock_set_card")(l2Bytes, memoryKilohertz,
                                               busBits);
+  }
+  void setCapturing(bool isCapturing) {
+    get<void(int)>("mock_set_capturing")(isCapturing);
   }
   std::string log() { return get<const char *()>("mock_log")(); }
   void *currentContext() { return get<void *()>("mock_current_context")(); }

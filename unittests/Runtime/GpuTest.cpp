@@ -9,6 +9,7 @@
 #include "GpuMock.h"
 
 #include <cstdlib>
+#include <fstream>
 
 using namespace fp8moe::runtime::test;
 
@@ -168,6 +169,27 @@ TEST_F(GpuTest, NoDriver) {
   LoadedArtifact other(folder.path(), "cuda:0");
   EXPECT_EQ(other.status, FP8MOE_UNSUPPORTED);
   expectContains(other.error, "the cuda driver has no cuInit");
+}
+
+/// As torch's wheels for ROCm have it: beside torch, where no loader looks.
+TEST_F(GpuTest, TakesTheLoadedDriver) {
+  std::string copy = folder.path() + "/libamdhip64.so.7";
+  std::ifstream from(FP8MOE_MOCK_HIP, std::ios::binary);
+  std::ofstream(copy, std::ios::binary) << from.rdbuf();
+  folder.write("kernels.hsaco", "HSACO");
+  folder.writeManifest(makeGpuManifest("gfx942", "rocdl", hsaco));
+  ::unsetenv(hip.variable);
+  LoadedArtifact before(folder.path(), hip.device);
+  EXPECT_EQ(before.status, FP8MOE_NOT_FOUND);
+  void *loaded = ::dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(loaded, nullptr);
+  {
+    LoadedArtifact after(folder.path(), hip.device);
+    EXPECT_EQ(after.status, FP8MOE_OK) << after.error;
+  }
+  auto *log = reinterpret_cast<const char *(*)()>(::dlsym(loaded, "mock_log"));
+  expectContains(log(), "load HSACO");
+  ::dlclose(loaded);
 }
 
 TEST_F(GpuTest, MissingKernel) {

@@ -248,6 +248,24 @@ TEST_F(LaunchTest, HipLaunchesCooperatively) {
   expectContains(run(0x1000, 100, 72, 80), "but 6 fit on the device");
 }
 
+/// HIP runs a cooperative launch at once, and the graph would miss it.
+TEST_F(LaunchTest, HipGraphsCaptureNoCooperativeLaunch) {
+  json program = makeCopyProgram();
+  program.erase("tensor_maps");
+  program["launches"][0]["args"].erase(0);
+  load(hip, makeManifest(program, "rocdl"));
+  driver->setCapturing(true);
+  EXPECT_EQ(run(0x1000, 100, 72, 80),
+            "hip:1: the stream is captured into a graph, and this call has "
+            "cooperative launches, which hipModuleLaunchCooperativeKernel runs "
+            "at once instead; call the program outside of the graph, or "
+            "compile it with tiles that are not cooperative");
+  program["launches"][0]["cooperative"] = false;
+  load(hip, makeManifest(program, "rocdl"));
+  driver->setCapturing(true);
+  expectContains(run(0x1000, 100, 72, 80), "launch tma grid 3 1 1");
+}
+
 TEST_F(LaunchTest, OnlyNvvmHasTensorMapsClustersAndProgrammaticLaunches) {
   json program = makeCopyProgram();
   EXPECT_EQ(refuse(makeManifest(program, "rocdl"), hip),

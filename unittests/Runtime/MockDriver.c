@@ -29,6 +29,7 @@
 static char log_text[1 << 16];
 static int compute_major = 9, compute_minor = 0, launch_result = 0;
 static int l2_bytes = 62914560, memory_khz = 3201000, memory_bits = 6144;
+static int is_capturing;
 static int context_object;
 static __thread void *current_context;
 
@@ -67,6 +68,9 @@ EXPORT void mock_set_card(int l2, int khz, int bits) {
   memory_khz = khz;
   memory_bits = bits;
 }
+
+/* Whether every stream is captured into a graph. */
+EXPORT void mock_set_capturing(int capturing) { is_capturing = capturing; }
 
 EXPORT int NAME(cuInit, hipInit)(unsigned flags) {
   (void)flags;
@@ -201,6 +205,11 @@ EXPORT int NAME(cuOccupancyMaxActiveBlocksPerMultiprocessor,
   return 0;
 }
 #ifdef MOCK_HIP
+EXPORT int hipStreamIsCapturing(void *stream, int *status) {
+  (void)stream;
+  *status = is_capturing;
+  return 0;
+}
 EXPORT int hipModuleLaunchCooperativeKernel(void *function, unsigned gx,
                                             unsigned gy, unsigned gz,
                                             unsigned bx, unsigned by,
