@@ -530,15 +530,15 @@ def chip_of(device: str, index: int) -> str:
     """The compiler's name of a device."""
     if device == "cpu":
         return "cpu"
-    if device == "cuda" and torch.version.hip:
-        name: str = torch.cuda.get_device_properties(index).gcnArchName
-        return name.split(":")[0]
     if device == "cuda":
         if not torch.cuda.is_available():
             raise UnsupportedError(
                 "device 'cuda': torch finds no GPU here, so the chip to compile for is not known; 'python -m fp8moe prepare' "
                 "compiles for a chip that it is told"
             )
+        if torch.version.hip:
+            name: str = torch.cuda.get_device_properties(index).gcnArchName
+            return name.split(":")[0]
         major, minor = torch.cuda.get_device_capability(index)
         if major < 9:
             raise UnsupportedError(
@@ -547,3 +547,9 @@ def chip_of(device: str, index: int) -> str:
             )
         return f"sm_{major}{minor}a"
     raise UnsupportedError(f"grouped_mm: x is on '{device}', expected 'cpu' or 'cuda'")
+
+
+def e4m3_of(device: str, index: int) -> torch.dtype:
+    """The element type of !fp8moe.e4m3 on a device (F1 of docs/semantics.md)."""
+    is_fnuz = chip_of(device, index) in ("gfx942", "cpu-fnuz")
+    return torch.float8_e4m3fnuz if is_fnuz else torch.float8_e4m3fn

@@ -9,7 +9,8 @@ from typing import Callable, Dict, Tuple
 
 import torch
 
-_FP8_MAX = 448.0
+from ._grouped_mm import e4m3_of
+
 _TINY = 1e-12
 _EXPONENT = 0x7F800000
 
@@ -17,12 +18,19 @@ _EXPONENT = 0x7F800000
 Statistics = Dict[str, torch.Tensor]
 
 
+def _e4m3(tensor: torch.Tensor) -> torch.dtype:
+    """The type that kernels for the tensor's device quantize to."""
+    return e4m3_of(tensor.device.type, tensor.device.index or 0)
+
+
 def quantize(tensor: torch.Tensor, amax: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
     """e4m3 data as float32 and their scales from amax, which broadcasts: rules (Q2) to (Q4) of docs/semantics.md."""
-    quotient = (_FP8_MAX / amax.double().clamp(min=_TINY)).float()
+    dtype = _e4m3(tensor)
+    largest = torch.finfo(dtype).max
+    quotient = (largest / amax.double().clamp(min=_TINY)).float()
     power = (quotient.view(torch.int32) & _EXPONENT).view(torch.float32)
     scales = torch.where(quotient.isnan(), quotient, power)
-    data = (tensor.float() * scales).clamp(-_FP8_MAX, _FP8_MAX).to(torch.float8_e4m3fn)
+    data = (tensor.float() * scales).clamp(-largest, largest).to(dtype)
     return data.float(), scales
 
 
@@ -93,7 +101,7 @@ def _errors(
     return {
         "elements": total(torch.ones_like(exact)),
         "underflows": total((data == 0) & (exact != 0)),
-        "saturated": total(data.abs() == _FP8_MAX),
+        "saturated": total(data.abs() == torch.finfo(_e4m3(tensor)).max),
         "signal": total(exact.square()),
         "noise": total((data / scales - exact).square()),
     }

@@ -16,7 +16,7 @@ from typing import List, Optional, Tuple
 import torch
 
 from .. import programs
-from ._grouped_mm import chip_of, grouped_mm
+from ._grouped_mm import e4m3_of, grouped_mm
 
 __all__ = ["patch"]
 
@@ -76,13 +76,8 @@ def _fp8_grouped_mm(
     return result if out_dtype is None else result.to(out_dtype)
 
 
-def _e4m3_of(device: str, index: int) -> torch.dtype:
-    """What !fp8moe.e4m3 is there (F1 of docs/semantics.md)."""
-    return torch.float8_e4m3fnuz if chip_of(device, index) == "gfx942" else torch.float8_e4m3fn
-
-
 #: Runs while Dynamo traces.
-_constant_e4m3 = torch.compiler.assume_constant_result(_e4m3_of)
+_constant_e4m3 = torch.compiler.assume_constant_result(e4m3_of)
 
 
 def find_weights(module: torch.nn.Module) -> Optional[Tuple[str, List[torch.Tensor]]]:

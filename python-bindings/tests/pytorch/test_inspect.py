@@ -94,10 +94,12 @@ def test_records_of_each_matmul(recipe, keep):
     assert report.first_nan is None and report.steps == 1
 
 
-def test_figures_of_operands():
-    """Against loops over experts."""
+@pytest.mark.parametrize("chip, largest, dtype", [("cpu", 448.0, torch.float8_e4m3fn), ("cpu-fnuz", 240.0, torch.float8_e4m3fnuz)])
+def test_figures_of_operands(chip, largest, dtype, monkeypatch):
+    """Against loops over experts; "cpu-fnuz" has the FP8 of an MI300X."""
+    monkeypatch.setattr(_grouped_mm, "chip_of", lambda *_: chip)
     model, x = Model(Layer()), batch()
-    x[5, 3], x[6, :] = 448.0, 0.0
+    x[5, 3], x[6, :] = largest, 0.0
     x[7, :2] = torch.tensor([1e-6, 2.0**16])  # the first one becomes zero beside the other
     with inspect(model) as report:
         step(model, x)
@@ -110,15 +112,15 @@ def test_figures_of_operands():
                 assert record.amax[g] is record.scale_min[g] is record.scale_max[g] is None
                 continue
             amax = rows.abs().amax(dim, keepdim=True).double().clamp(min=1e-12)
-            scales = torch.exp2(torch.floor(torch.log2(448 / amax))).float()
-            q = (rows * scales).to(torch.float8_e4m3fn).float()
+            scales = torch.exp2(torch.floor(torch.log2(largest / amax))).float()
+            q = (rows * scales).to(dtype).float()
             assert record.amax[g] == rows.abs().max() and record.scale_min[g] == scales.min()
             assert record.scale_max[g] == scales.max()
             noise = (q / scales - rows).double().square().sum()
             sqnr = 10 * math.log10(rows.double().square().sum() / noise)
             assert record.sqnr_db_of_expert[g] == pytest.approx(sqnr, abs=1e-3)
             lost += ((q == 0) & (rows != 0)).sum().item()
-            saturated += (q.abs() == 448).sum().item()
+            saturated += (q.abs() == largest).sum().item()
         assert record.underflow == lost / (ENDS[-1] * K) and record.saturation == saturated / (ENDS[-1] * K)
     assert by_row.underflow > 0 and by_row.saturation > 0
 

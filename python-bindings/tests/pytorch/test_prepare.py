@@ -162,7 +162,9 @@ def test_what_is_no_model_is_refused():
             function("model")
 
 
-def test_a_gpu_that_is_not_there(monkeypatch):
+@pytest.mark.parametrize("hip", [None, "7.0"], ids=["cuda", "rocm"])
+def test_a_gpu_that_is_not_there(hip, monkeypatch):
+    monkeypatch.setattr(torch.version, "hip", hip)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     _grouped_mm.chip_of.cache_clear()
     with pytest.raises(fp8moe.Error, match="torch finds no GPU here.*'python -m fp8moe prepare' compiles for a chip"):

@@ -16,6 +16,7 @@ from torchao.prototype.moe_training.config import Float8TrainingOpConfig  # noqa
 from torchao.quantization import quantize_  # noqa: E402
 
 import fp8moe.torch  # noqa: E402
+from fp8moe.torch import _grouped_mm  # noqa: E402
 
 NAME = "_to_fp8_rowwise_then_scaled_grouped_mm"
 K, N, E, M = 64, 96, 4, 60
@@ -95,7 +96,7 @@ def test_e4m3_is_that_of_the_device(monkeypatch):
     arguments = torch.zeros(M, K), torch.zeros(E, K, N), torch.tensor(ENDS, dtype=torch.int32), torch.bfloat16
     called = []
     monkeypatch.setattr(fp8moe.torch.torchao, "grouped_mm", lambda x, *_, **__: called.append(x) or x)
-    monkeypatch.setattr(fp8moe.torch.torchao, "chip_of", lambda *_: "gfx942")
+    monkeypatch.setattr(_grouped_mm, "chip_of", lambda *_: "gfx942")
     getattr(module, NAME)(*arguments, torch.float8_e4m3fnuz)
     assert len(called) == 1
     with pytest.raises(ValueError, match="float8_dtype is torch.float8_e4m3fn, but kernels for cpu quantize to torch.float8_e4m3fnuz"):
