@@ -69,15 +69,14 @@ def choose_cells(names, predicted):
 
 
 def measure(options):
+    import timing
     import torch
-
-    import fp8moe.runtime
 
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
     candidates, _ = sweep.read_candidates(options.artifact)
     predicted = predict(options.artifact)
-    artifact = fp8moe.runtime.load(options.artifact, device="cuda:0")
+    artifact = timing.load(options.artifact)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {GROUPS} groups; microseconds, measured (predicted)")
     rows = []
     for shape in SHAPES:

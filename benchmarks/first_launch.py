@@ -37,12 +37,15 @@ def run_ours(artifact):
         return None
 
     def launch(x, ends, _):
+        import torch
+
+        device = "hip:0" if torch.version.hip else "cuda:0"
         begin = time.perf_counter()
         sys.path.insert(0, str(BINDINGS))
         import fp8moe.runtime
 
         imported = time.perf_counter()
-        program = fp8moe.runtime.load(artifact, device="cuda:0").program("jagged_colwise")
+        program = fp8moe.runtime.load(artifact, device=device).program("jagged_colwise")
         loaded = time.perf_counter()
         program(x=x, offsets=ends)
         launched = time.perf_counter()

@@ -144,14 +144,12 @@ def main():
         parser.error("name the folder of the artifact, or --ir")
 
     sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / "python-bindings")]
+    import timing
     import torch
-    from timing import sustained_us
-
-    import fp8moe.runtime
 
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
-    artifact = fp8moe.runtime.load(options.artifact, device="cuda:0")
+    artifact = timing.load(options.artifact)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; us, sustained\n")
     rows, failures = [], 0
     for shape in shapes:
@@ -161,7 +159,7 @@ def main():
         failures += bool(wrong)
         if not rows:
             print("| M,N,K,E | " + " | ".join(runs) + " |\n" + "|---" * (len(runs) + 1) + "|")
-        times = sustained_us({name: [run] for name, run in runs.items() if name not in wrong}, options.rounds, rng)
+        times = timing.sustained_us({name: [run] for name, run in runs.items() if name not in wrong}, options.rounds, rng)
         cells = [f"{times[name]:.0f}" if name in times else "WRONG" for name in runs]
         print(f"| {','.join(map(str, shape[:4]))} | " + " | ".join(cells) + " |", flush=True)
         rows.append({"shape": shape, "us": times, "wrong": wrong})

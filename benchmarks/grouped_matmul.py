@@ -183,9 +183,10 @@ def print_ir(shapes, sweep, tiles=(), tile_accumulation="fast"):
 
 
 def random_fp8(*shape):
+    import timing
     import torch
 
-    return torch.randn(*shape, device="cuda", dtype=torch.bfloat16).to(torch.float8_e4m3fn)
+    return torch.randn(*shape, device="cuda", dtype=torch.bfloat16).to(timing.e4m3())
 
 
 def random_scales(*shape):
@@ -693,13 +694,12 @@ def main():
 
     root = pathlib.Path(__file__).resolve().parent
     sys.path[:0] = [str(root.parent / "python-bindings")]
+    import timing
     import torch
-
-    import fp8moe.runtime
 
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
-    artifact = fp8moe.runtime.load(options.artifact, device="cuda:0")
+    artifact = timing.load(options.artifact)
     unit = "launched once" if options.once else "us, sustained" if options.sweep else "TFLOP/s, sustained"
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; {unit}")
     if options.once:

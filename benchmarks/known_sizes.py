@@ -96,7 +96,7 @@ def quantizations():
             yield token_counts.Dynamic(kernel, width, groups), known
 
 
-def build(folder, programs):
+def build(folder, programs, chip):
     folder.mkdir(parents=True, exist_ok=True)
     pairs = [(unknown.mlir(), known.mlir()) for unknown, known in quantizations()]
     pairs += [matmul_ir("forward", shape) for shape in FORWARD]
@@ -106,7 +106,7 @@ def build(folder, programs):
     source = folder / "known_sizes.mlir"
     source.write_text("\n".join([grouped_matmul.ALIASES, *functions]))
     subprocess.run(
-        [programs / "fp8moe-compile", source, "--target=sm_90a", "--optimize-layouts=false", "-o", folder], check=True
+        [programs / "fp8moe-compile", source, f"--target={chip}", "--optimize-layouts=false", "-o", folder], check=True
     )
 
 

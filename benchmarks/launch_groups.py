@@ -25,7 +25,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python-
 import timing
 import torch
 
-import fp8moe.runtime
 
 # Tokens, widths of the two tensors.
 SHAPES = [(1024, 2048, 1408), (4096, 2048, 1408), (16640, 5120, 8192), (32768, 2048, 7168), (131072, 2048, 1408)]
@@ -42,8 +41,8 @@ def main():
 
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
-    together = fp8moe.runtime.load(options.together, device="cuda:0")
-    apart = fp8moe.runtime.load(options.apart, device="cuda:0")
+    together = timing.load(options.together)
+    apart = timing.load(options.apart)
     programs = {
         "chosen": together.program("weight_gradient_operands"),
         "together": together.program("weight_gradient_operands_two_pass"),

@@ -32,11 +32,11 @@ LAYERS = [(m, n, k) for m, n, k, experts in SHAPES if not experts]
 ACCUMULATIONS = ("fast", "promoted")
 FUNCTION = """
 func.func @{accumulation}_{m}x{n}x{k}(
-    %a: tensor<{m}x{k}xf8E4M3FN> {{fp8moe.name = "a"}}, %b: tensor<{k}x{n}xf8E4M3FN, #columns> {{fp8moe.name = "b"}},
+    %a: tensor<{m}x{k}x!fp8moe.e4m3> {{fp8moe.name = "a"}}, %b: tensor<{k}x{n}x!fp8moe.e4m3, #columns> {{fp8moe.name = "b"}},
     %sa: tensor<{m}xf32> {{fp8moe.name = "sa"}}, %sb: tensor<{n}xf32> {{fp8moe.name = "sb"}})
     -> (tensor<{m}x{n}xbf16> {{fp8moe.name = "y"}}) {{
   %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<{m}xf32>, tensor<{n}xf32>) direction dequantize
-      accumulation {accumulation} : tensor<{m}x{k}xf8E4M3FN>, tensor<{k}x{n}xf8E4M3FN, #columns> -> tensor<{m}x{n}xbf16>
+      accumulation {accumulation} : tensor<{m}x{k}x!fp8moe.e4m3>, tensor<{k}x{n}x!fp8moe.e4m3, #columns> -> tensor<{m}x{n}xbf16>
   return %y : tensor<{m}x{n}xbf16>
 }}
 """
@@ -44,24 +44,24 @@ func.func @{accumulation}_{m}x{n}x{k}(
 TOLERANCE = 8e-3
 
 
-def build(folder, programs):
+def build(folder, programs, chip):
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / "linear.mlir"
     functions = (FUNCTION.format(accumulation=a, m=m, n=n, k=k) for m, n, k in LAYERS for a in ACCUMULATIONS)
     source.write_text("#columns = #fp8moe.strided<[1, 0]>\n" + "".join(functions))
-    subprocess.run([programs / "fp8moe-compile", source, "--target=sm_90a", "-o", folder], check=True)
+    subprocess.run([programs / "fp8moe-compile", source, f"--target={chip}", "-o", folder], check=True)
 
 
 def measure(artifact, shape, rounds, rng):
     """Microseconds by contender, or None where a result is wrong."""
     import torch
-    from timing import copies_beyond_l2, sustained_us
+    from timing import copies_beyond_l2, e4m3, sustained_us
 
     m, n, k = shape
     contenders = {f"{who} {what}": [] for what in ACCUMULATIONS for who in ("fp8moe", "torch")}
     for _ in range(copies_beyond_l2(m * k + k * n + 2 * m * n)):
-        a = torch.randn(m, k, device="cuda").to(torch.float8_e4m3fn)
-        b = torch.randn(n, k, device="cuda").to(torch.float8_e4m3fn).t()
+        a = torch.randn(m, k, device="cuda").to(e4m3())
+        b = torch.randn(n, k, device="cuda").to(e4m3()).t()
         sa, sb = (torch.rand(size, device="cuda") + 0.5 for size in (m, n))
         y = torch.full((m, n), math.nan, device="cuda", dtype=torch.bfloat16)
         for what in ACCUMULATIONS:

@@ -142,6 +142,7 @@ class Layer:
 
 def torchao_matmul():
     """torchao's function, or None."""
+    import timing
     import torch
 
     try:
@@ -150,7 +151,7 @@ def torchao_matmul():
         function = fp8_grouped_mm._to_fp8_rowwise_then_scaled_grouped_mm
     except (ImportError, AttributeError):
         return None
-    return lambda x, w, offsets: function(x, w, offsets, torch.bfloat16, torch.float8_e4m3fn, False)
+    return lambda x, w, offsets: function(x, w, offsets, torch.bfloat16, timing.e4m3(), False)
 
 
 def first_call_s(run):
@@ -219,14 +220,13 @@ def main():
         parser.error("name the folder of the artifact, or --ir")
 
     sys.path[:0] = [str(ROOT / "python-bindings")]
+    import timing
     import torch
-
-    import fp8moe.runtime
 
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
     torch.zeros(1, device="cuda")
-    artifact = fp8moe.runtime.load(options.artifact, device="cuda:0")
+    artifact = timing.load(options.artifact)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; forward + backward in us\n")
     cells = ["M,N,K,E", *EXAMPLES.values(), QUANTIZE_WEIGHTS, "torchao fp8", "torch bf16"]
     for name in ("torchao", "bf16"):

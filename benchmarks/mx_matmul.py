@@ -41,25 +41,25 @@ SHAPES = [
 TILES = [(128, 128, 4, "ping_pong"), (128, 128, 4, "cooperative"), (128, 256, 2, "cooperative"), (256, 128, 2, "cooperative")]
 MX = """
 func.func @{name}(
-    %a: tensor<{m}x{k}xf8E4M3FN> {{fp8moe.name = "a"}}, %b: tensor<{e}x{k}x{n}xf8E4M3FN, #columns> {{fp8moe.name = "b"}},
+    %a: tensor<{m}x{k}x!fp8moe.e4m3> {{fp8moe.name = "a"}}, %b: tensor<{e}x{k}x{n}x!fp8moe.e4m3, #columns> {{fp8moe.name = "b"}},
     %o: tensor<{e}xi32> {{fp8moe.name = "offsets"}},
     %sa: tensor<{m}x{c}xf8E8M0FNU> {{fp8moe.name = "sa"}}, %sb: tensor<{e}x{n}x{c}xf8E8M0FNU> {{fp8moe.name = "sb"}})
     -> (tensor<{m}x{n}xbf16> {{fp8moe.name = "y"}}) {{
   %y = fp8moe.grouped_matmul %a, %b groups(%o : tensor<{e}xi32>)
       scales(%sa, %sb : tensor<{m}x{c}xf8E8M0FNU>, tensor<{e}x{n}x{c}xf8E8M0FNU>) {tiles}
-      : tensor<{m}x{k}xf8E4M3FN>, tensor<{e}x{k}x{n}xf8E4M3FN, #columns> -> tensor<{m}x{n}xbf16>
+      : tensor<{m}x{k}x!fp8moe.e4m3>, tensor<{e}x{k}x{n}x!fp8moe.e4m3, #columns> -> tensor<{m}x{n}xbf16>
   return %y : tensor<{m}x{n}xbf16>
 }}
 """
 ROWWISE = """
 func.func @{name}(
-    %a: tensor<{m}x{k}xf8E4M3FN> {{fp8moe.name = "a"}}, %b: tensor<{e}x{k}x{n}xf8E4M3FN, #columns> {{fp8moe.name = "b"}},
+    %a: tensor<{m}x{k}x!fp8moe.e4m3> {{fp8moe.name = "a"}}, %b: tensor<{e}x{k}x{n}x!fp8moe.e4m3, #columns> {{fp8moe.name = "b"}},
     %o: tensor<{e}xi32> {{fp8moe.name = "offsets"}},
     %sa: tensor<{m}xf32> {{fp8moe.name = "sa"}}, %sb: tensor<{e}x{n}xf32> {{fp8moe.name = "sb"}})
     -> (tensor<{m}x{n}xbf16> {{fp8moe.name = "y"}}) {{
   %y = fp8moe.grouped_matmul %a, %b groups(%o : tensor<{e}xi32>)
       scales(%sa, %sb : tensor<{m}xf32>, tensor<{e}x{n}xf32>) direction dequantize
-      : tensor<{m}x{k}xf8E4M3FN>, tensor<{e}x{k}x{n}xf8E4M3FN, #columns> -> tensor<{m}x{n}xbf16>
+      : tensor<{m}x{k}x!fp8moe.e4m3>, tensor<{e}x{k}x{n}x!fp8moe.e4m3, #columns> -> tensor<{m}x{n}xbf16>
   return %y : tensor<{m}x{n}xbf16>
 }}
 """
@@ -81,7 +81,7 @@ def name_of(kind, shape):
     return "_".join([*map(str, kind if isinstance(kind, tuple) else [kind]), "x".join(map(str, shape))])
 
 
-def build(folder, programs):
+def build(folder, programs, chip):
     folder.mkdir(parents=True, exist_ok=True)
     text = "#columns = #fp8moe.strided<[0, 2, 1]>\n"
     for shape in SHAPES:
@@ -94,13 +94,13 @@ def build(folder, programs):
             text += MX.format(name=name_of(("mx", *tile), shape), tiles=tiles, **sizes)
     source = folder / "mx_matmul.mlir"
     source.write_text(text)
-    subprocess.run([programs / "fp8moe-compile", source, "--target=sm_90a", "-o", folder], check=True)
+    subprocess.run([programs / "fp8moe-compile", source, f"--target={chip}", "-o", folder], check=True)
 
 
 def measure(artifact, shape, rounds, rng):
     """Microseconds by contender, or None where a result is wrong."""
     import torch
-    from timing import copies_beyond_l2, sustained_us
+    from timing import copies_beyond_l2, e4m3, sustained_us
 
     m, n, k, e = shape
     cuts = torch.sort(torch.randint(0, m + 1, (e - 1,), device="cuda"))[0]
@@ -108,8 +108,8 @@ def measure(artifact, shape, rounds, rng):
     kinds = ["mx", *[("mx", *tile) for tile in TILES]]
     contenders = {name: [] for name in [*kinds, "rowwise", "bf16", "torch"]}
     for _ in range(copies_beyond_l2(m * k + e * k * n + 2 * m * n)):
-        a = torch.randn(m, k, device="cuda").to(torch.float8_e4m3fn)
-        b = torch.randn(e, n, k, device="cuda").to(torch.float8_e4m3fn)
+        a = torch.randn(m, k, device="cuda").to(e4m3())
+        b = torch.randn(e, n, k, device="cuda").to(e4m3())
         blocks = -(-k // 32)
         sa, sb = (torch.randint(122, 131, size, device="cuda", dtype=torch.uint8) for size in ((m, blocks), (e, n, blocks)))
         y = torch.full((m, n), math.nan, device="cuda", dtype=torch.bfloat16)

@@ -16,10 +16,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def parse_options(description, build, rounds, has_tiles=False):
-    """The options; with --build it builds, by `build(folder, programs)`, and exits."""
+    """The options; with --build it builds, by `build(folder, programs, chip)`, and exits."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=pathlib.Path, help="what --build wrote")
     parser.add_argument("--build", type=pathlib.Path, metavar="FOLDER", help="write and compile the programs, and exit")
+    parser.add_argument("--target", default="sm_90a", metavar="CHIP", help="what --build compiles for (default: %(default)s)")
     parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="fp8moe's programs")
     parser.add_argument("--rounds", type=int, default=rounds, help=f"blocks of each contender (default: {rounds})")
     parser.add_argument("--seed", type=int, default=0, help="of operands (default: 0)")
@@ -27,7 +28,7 @@ def parse_options(description, build, rounds, has_tiles=False):
         parser.add_argument("--all", action="store_true", help="print the time of every tile, too")
     options = parser.parse_args()
     if options.build:
-        build(options.build, options.bin)
+        build(options.build, options.bin, options.target)
         sys.exit()
     if not options.folder:
         parser.error("name the folder that --build wrote")
@@ -40,11 +41,9 @@ def load(options, warmup_s):
     import timing
     import torch
 
-    import fp8moe.runtime
-
     timing.WARMUP_S = warmup_s
     torch.manual_seed(options.seed)
     torch.backends.cuda.matmul.allow_tf32 = False
-    artifact = fp8moe.runtime.load(str(options.folder / "sm_90a"), device="cuda:0")
+    artifact = timing.load(options.folder / timing.chip())
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; us, sustained", flush=True)
     return artifact, random.Random(options.seed)

@@ -162,14 +162,14 @@ def module_ir(shapes, choices):
 PRECISION = re.compile(r'precision <(fp8|bf16), "([\dx]+)", (\w+), bf16_ns = (\d+), fp8_ns = (\d+)')
 
 
-def build(folder, programs, shapes):
+def build(folder, programs, chip, shapes):
     """Writes the artifact of both precisions, and decisions.json: for each policy and matmul what it decides."""
     folder.mkdir(parents=True, exist_ok=True)
     questions = folder / "questions.mlir"
     questions.write_text(module_ir(shapes, ["undecided"]))
     decisions = {}
     for policy in POLICIES:
-        passes = ["--fp8moe-attach-target=chip=sm_90a", f"--fp8moe-select-precision=policy={policy}"]
+        passes = [f"--fp8moe-attach-target=chip={chip}", f"--fp8moe-select-precision=policy={policy}"]
         answer = subprocess.run([programs / "fp8moe-opt", questions, *passes], check=True, text=True, capture_output=True)
         decisions[policy] = {
             f"{use}_{name}": {"choice": choice, "bf16": int(bf16) / 1e3, "fp8": int(fp8) / 1e3}
@@ -178,7 +178,7 @@ def build(folder, programs, shapes):
         assert len(decisions[policy]) == len(shapes) * len(USES), f"{policy} did not decide about every matmul"
     (folder / "decisions.json").write_text(json.dumps(decisions, indent=1) + "\n")
     (folder / "programs.mlir").write_text(module_ir(shapes, ["bf16", "fp8"]))
-    compile_all = [programs / "fp8moe-compile", folder / "programs.mlir", "--target=sm_90a", "-o", folder]
+    compile_all = [programs / "fp8moe-compile", folder / "programs.mlir", f"--target={chip}", "-o", folder]
     subprocess.run(compile_all, check=True)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     print(f"{len(shapes) * len(USES)} matmuls in {folder}, {size / 2**20:.0f} MiB")
@@ -323,6 +323,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=pathlib.Path, help="what --build wrote")
     parser.add_argument("--build", type=pathlib.Path, metavar="FOLDER", help="write programs and decisions, and exit")
+    parser.add_argument("--target", default="sm_90a", metavar="CHIP", help="what --build compiles for (default: %(default)s)")
     parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="fp8moe's programs")
     parser.add_argument("--shapes", default="", help="numbers of shapes, such as 0,1,7 (default: all)")
     parser.add_argument("--rounds", type=int, default=7, help="blocks of each contender (default: 7)")
@@ -331,7 +332,7 @@ def main():
     options = parser.parse_args()
     shapes = [SHAPES[int(i)] for i in options.shapes.split(",")] if options.shapes else SHAPES
     if options.build:
-        return build(options.build, options.bin, shapes)
+        return build(options.build, options.bin, options.target, shapes)
     if not options.folder:
         parser.error("name the folder that --build wrote")
 
@@ -339,12 +340,10 @@ def main():
     import timing
     import torch
 
-    import fp8moe.runtime
-
     timing.WARMUP_S = 0.25  # there are three contenders for each of many matmuls, none of them long
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
-    artifact = fp8moe.runtime.load(str(options.folder / "sm_90a"), device="cuda:0")
+    artifact = timing.load(options.folder / timing.chip())
     decisions = json.loads((options.folder / "decisions.json").read_text())
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; us, sustained", flush=True)
     rows = []

@@ -43,7 +43,7 @@ import sys
 
 from quantize_cases import MX_BLOCK, all_cases, cases_of, emit_ir
 
-DEVICE = "cuda:0"
+DEVICE = "cuda"
 
 
 def make_inputs(case, rng):
@@ -66,7 +66,7 @@ def make_inputs(case, rng):
     width, inputs = case.sizes[0], {}
     for name in case.inputs:
         if name == "q":
-            data = normal(case.tokens, width).to(torch.float8_e4m3fn)
+            data = normal(case.tokens, width).to(timing.e4m3())
             is_columns = case.kernel == "mx_dequantize_columns" or case.groups
             inputs[name] = data.t().contiguous().t() if is_columns else data
         elif name == "s" and case.is_mx:
@@ -261,16 +261,15 @@ def main():
         parser.error("name the folder of the artifact, or --ir")
 
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python-bindings"))
+    import timing
     import torch
-
-    import fp8moe.runtime
     from quantize_peers import find_peers
 
     # Groups do not depend on how often anything is timed, nor on what else is.
     rng, order = random.Random(options.seed), random.Random(options.seed)
     torch.manual_seed(options.seed)
-    artifact = fp8moe.runtime.load(options.artifact, device=DEVICE)
-    other_artifact = options.beside and fp8moe.runtime.load(options.beside, device=DEVICE)
+    artifact = timing.load(options.artifact)
+    other_artifact = options.beside and timing.load(options.beside)
     known_beside = list_programs(options.beside) if options.beside else ()
     known = list_programs(options.artifact)
     peers = find_peers(options.peers.split(","))

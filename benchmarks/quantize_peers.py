@@ -9,6 +9,7 @@
 
 import os
 
+import timing
 import torch
 
 from quantize_cases import MX_BLOCK
@@ -21,7 +22,7 @@ def torchao_kernels():
         from torchao.prototype.moe_training.kernels import float8_rowwise, jagged_float8_scales
     except ImportError:
         return {}
-    e4m3 = torch.float8_e4m3fn
+    e4m3 = timing.e4m3()
 
     def colwise(x, ends):
         return jagged_float8_scales.triton_fp8_per_group_colwise_scales(x, ends, e4m3, True)
@@ -50,7 +51,7 @@ def torchao_mx_kernels():
         from torchao.prototype.mx_formats.utils import to_blocked
     except ImportError:
         return {}
-    e4m3 = torch.float8_e4m3fn
+    e4m3 = timing.e4m3()
 
     @torch.compile(dynamic=True)
     def lines(x):

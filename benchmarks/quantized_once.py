@@ -72,12 +72,11 @@ def main():
     parser.add_argument("artifact", type=pathlib.Path, help="the folder of a chip that fp8moe-compile wrote")
     parser.add_argument("--seed", type=int, default=0, help="of operands and groups (default: %(default)s)")
     options = parser.parse_args()
+    import moe_layer
+    import timing
     import torch
 
-    import fp8moe
-    import moe_layer
-
-    artifact = fp8moe.load(options.artifact, device="cuda:0")
+    artifact = timing.load(options.artifact)
     torch.manual_seed(options.seed)
     layer = moe_layer.Layer(SHAPE, random.Random(options.seed))
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}; {moe_layer.name_of(SHAPE)}\n")

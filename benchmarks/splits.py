@@ -69,12 +69,12 @@ func.func @{name}(
 """
 FP8 = """
 func.func @{name}(
-    %a: tensor<{m}x{k}xf8E4M3FN> {{fp8moe.name = "a"}}, %b: tensor<{k}x{n}xf8E4M3FN, #columns> {{fp8moe.name = "b"}},
+    %a: tensor<{m}x{k}x!fp8moe.e4m3> {{fp8moe.name = "a"}}, %b: tensor<{k}x{n}x!fp8moe.e4m3, #columns> {{fp8moe.name = "b"}},
     %sa: tensor<{m}xf32> {{fp8moe.name = "sa"}}, %sb: tensor<{n}xf32> {{fp8moe.name = "sb"}})
     -> (tensor<{m}x{n}xbf16> {{fp8moe.name = "y"}}) {{
   %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<{m}xf32>, tensor<{n}xf32>) direction dequantize
       accumulation {kind} {tiles}
-      : tensor<{m}x{k}xf8E4M3FN>, tensor<{k}x{n}xf8E4M3FN, #columns> -> tensor<{m}x{n}xbf16>
+      : tensor<{m}x{k}x!fp8moe.e4m3>, tensor<{k}x{n}x!fp8moe.e4m3, #columns> -> tensor<{m}x{n}xbf16>
   return %y : tensor<{m}x{n}xbf16>
 }}
 """
@@ -109,7 +109,7 @@ def tile_of(rows, columns, stages, schedule, splits):
     return f"#fp8moe.wgmma<rows = {rows}, columns = {columns}, stages = {stages}, schedule = {schedule}, splits = {splits}>"
 
 
-def build(folder, programs):
+def build(folder, programs, chip):
     folder.mkdir(parents=True, exist_ok=True)
     text = "#columns = #fp8moe.strided<[1, 0]>\n"
     for kind, shape in CASES:
@@ -127,7 +127,7 @@ def build(folder, programs):
             )
     source = folder / "splits.mlir"
     source.write_text(text)
-    subprocess.run([programs / "fp8moe-compile", source, "--target=sm_90a", "-o", folder], check=True)
+    subprocess.run([programs / "fp8moe-compile", source, f"--target={chip}", "-o", folder], check=True)
 
 
 def operands_of(kind, shape):
@@ -141,7 +141,9 @@ def operands_of(kind, shape):
     a, b = (torch.randn(size, k, device="cuda", dtype=torch.bfloat16) for size in (m, n))
     if kind == "bf16":
         return {"a": a, "b": b.t()}, lambda y: torch.mm(a, b.t(), out=y)
-    a, b = (operand.to(torch.float8_e4m3fn) for operand in (a, b))
+    from timing import e4m3
+
+    a, b = (operand.to(e4m3()) for operand in (a, b))
     sa, sb = (torch.rand(size, device="cuda") + 0.5 for size in (m, n))
     scaled = dict(scale_a=sa[:, None], scale_b=sb[None], out_dtype=torch.bfloat16, use_fast_accum=kind == "fast")
     return {"a": a, "b": b.t(), "sa": sa, "sb": sb}, lambda y: torch._scaled_mm(a, b.t(), out=y, **scaled)

@@ -269,14 +269,13 @@ def show_summary(rows):
 
 
 def measure(options):
+    import timing
     import torch
-
-    import fp8moe.runtime
 
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
     candidates, decisions = read_candidates(options.artifact)
-    artifact = fp8moe.runtime.load(options.artifact, device="cuda:0")
+    artifact = timing.load(options.artifact)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}")
     rows = []
     for case in read_cases(options.shapes, options.only):

@@ -5,7 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times contenders on one NVIDIA GPU so that nobody has an advantage.
+"""Times contenders on one GPU so that nobody has an advantage: NVIDIA's, or AMD's where torch is built for ROCm.
+CUDA_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES choose among several.
 
 * Sustained: blocks of launches, interleaved in random order without a pause, so that all contenders meet the same
   power limit. A block is a CUDA graph where capture works, so that the host's speed does not count.
@@ -15,9 +16,13 @@ A contender is a list of functions that launch the same work on different memory
 launch left in the L2 cache does not serve the next.
 """
 
+import pathlib
+import sys
 import time
 
 import torch
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / "python-bindings")]
 
 # A block lasts about this long: many times what an event or a graph launch costs.
 BLOCK_MS = 5.0
@@ -35,6 +40,28 @@ COPY_BYTES = 4096
 IDLE_S = 0.06
 # Cycles that the GPU waits before a burst, so that all of it is queued when it begins.
 QUEUE_CYCLES = 100_000
+
+
+def load(artifact):
+    """An artifact, by its folder, on torch's GPU."""
+    import fp8moe.runtime
+
+    vendor = "hip" if torch.version.hip else "cuda"
+    return fp8moe.runtime.load(str(artifact), device=f"{vendor}:{torch.cuda.current_device()}")
+
+
+def chip():
+    """The compiler's name of that GPU."""
+    from fp8moe.torch._grouped_mm import chip_of
+
+    return chip_of("cuda", torch.cuda.current_device())
+
+
+def e4m3():
+    """What !fp8moe.e4m3 is there."""
+    from fp8moe.torch._grouped_mm import e4m3_of
+
+    return e4m3_of("cuda", torch.cuda.current_device())
 
 
 def l2_bytes():

@@ -117,7 +117,7 @@ def quantize_contenders(device):
     except cache.CacheError as error:
         print(f"quantizations are left out: {error}\n")
         return {}
-    artifact = fp8moe.load(folder, "cpu" if device == "cpu" else "cuda:0")
+    artifact = fp8moe.load(folder, "cpu" if device == "cpu" else f"{'hip' if torch.version.hip else 'cuda'}:0")
     rows = 1 if device == "cpu" else ROWS
     x = torch.randn(rows * GROUPS, WIDTH, device=device, dtype=torch.bfloat16)
     offsets = torch.arange(rows, x.shape[0] + 1, rows, device=device, dtype=torch.int32)
