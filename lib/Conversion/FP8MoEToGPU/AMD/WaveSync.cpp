@@ -53,6 +53,10 @@ Value fp8moe::createOpaqueUniform(KernelBuilder &b, Value value) {
       .getResult(0);
 }
 
+Value fp8moe::createUnlikely(KernelBuilder &b, Value condition) {
+  return LLVM::ExpectOp::create(b, condition, b.i1(false));
+}
+
 Value fp8moe::createReadLane(KernelBuilder &b, Value value, Value lane) {
   return ROCDL::ReadlaneOp::create(b, value.getType(), value, lane);
 }

@@ -35,6 +35,10 @@ void createPriority(KernelBuilder &b, int64_t priority);
 /// through: loops up to it are not unrolled.
 Value createOpaqueUniform(KernelBuilder &b, Value value);
 
+/// `condition` (i1), which compilers take to be false almost always: they move
+/// nothing from a branch that it guards to before the branch.
+Value createUnlikely(KernelBuilder &b, Value condition);
+
 /// `value` (i32) of one lane (i32, uniform), as a number of the wave.
 Value createReadLane(KernelBuilder &b, Value value, Value lane);
 

@@ -227,8 +227,10 @@ void MainLoop::maskIfNeeded(Value step, ArrayRef<Fragments *> all) {
     return chunks;
   };
   SmallVector<Value> before = collect();
+  // Else LLVM computes what both branches of a stage need in front of the first
+  // one, and keeps it in registers that 256x256 does not have.
   SmallVector<Value> masked = b.createIf(
-      hasMask, ValueRange(before).getTypes(),
+      createUnlikely(b, hasMask), ValueRange(before).getTypes(),
       [&] {
         // Else LLVM masks every stage, to save the branch.
         createSchedulingFence(b);

@@ -1,0 +1,22 @@
+// RUN: fp8moe-compile %s --target=gfx950 --emit=asm | FileCheck %s
+
+// A wave looks for its group among more than 64 in a loop. What masks both phases of a stage is computed in their
+// branches: in front of the first one it takes 16 registers through the stage, which a tile of 256x256 does not have.
+
+// CHECK-COUNT-2: .vgpr_spill_count: 0
+#rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
+#columns = #fp8moe.strided<[1, 0], strides = [1, ?], align = 16>
+
+func.func @known(%a: tensor<768x?xbf16, #rows>, %b: tensor<?x2048xbf16, #columns>, %offsets: tensor<128xi32>)
+    -> tensor<128x768x2048xbf16> {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<128xi32>) tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+      : tensor<768x?xbf16, #rows>, tensor<?x2048xbf16, #columns> -> tensor<128x768x2048xbf16>
+  return %y : tensor<128x768x2048xbf16>
+}
+
+func.func @any(%a: tensor<768x?xbf16, #rows>, %b: tensor<?x2048xbf16, #columns>, %offsets: tensor<?xi32>)
+    -> tensor<?x768x2048xbf16> {
+  %y = fp8moe.grouped_matmul %a, %b groups(%offsets : tensor<?xi32>) tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+      : tensor<768x?xbf16, #rows>, tensor<?x2048xbf16, #columns> -> tensor<?x768x2048xbf16>
+  return %y : tensor<?x768x2048xbf16>
+}
