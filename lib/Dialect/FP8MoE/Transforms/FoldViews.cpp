@@ -14,8 +14,9 @@
 //    its root through all views and copies before it, and replace it by the
 //    shortest chain of views of the root (ViewExpression), with at most one
 //    copy behind. An end is what something else reads, or several chains.
-// 4. Sink: kernels that read a reshape read the tensor in its own shape
-//    (SinkReshapes.cpp).
+// 4. Sink: kernels that read a transposed tensor read the tensor in its own
+//    order (SinkTransposes.cpp), and those that read a reshape read it in its
+//    own shape (SinkReshapes.cpp).
 // 5. Fold the chains around them again.
 //
 //===----------------------------------------------------------------------===//
@@ -245,6 +246,21 @@ static bool foldRegroupings(FunctionOpInterface function) {
   return changed;
 }
 
+/// Moves the views that a kernel reads below it. True when something changed.
+static bool sinkViews(KernelOpInterface kernel) {
+  bool changed = false;
+  while (true) {
+    Operation *sunk = sinkTransposeBelow(kernel);
+    if (!sunk)
+      sunk = sinkReshapeBelow(kernel);
+    if (!sunk)
+      return changed;
+    foldChainsAround(sunk);
+    kernel = cast<KernelOpInterface>(sunk);
+    changed = true;
+  }
+}
+
 void FoldViews::runOnOperation() {
   FunctionOpInterface function = getOperation();
   if (function.isExternal())
@@ -272,10 +288,7 @@ void FoldViews::runOnOperation() {
   std::reverse(links.begin(), links.end());
   changed |= foldChains(links);
   for (KernelOpInterface kernel : llvm::reverse(kernels))
-    if (Operation *sunk = sinkReshapeBelow(kernel)) {
-      foldChainsAround(sunk);
-      changed = true;
-    }
+    changed |= sinkViews(kernel);
   if (!changed)
     markAllAnalysesPreserved();
 }

@@ -20,6 +20,11 @@ namespace mlir::fp8moe {
 /// null when nothing changed.
 Operation *sinkReshapeBelow(KernelOpInterface kernel);
 
+/// Lets a kernel that works on slices of a transposed tensor, or of copies of
+/// one, read the tensor itself; its results are transposed instead. Returns the
+/// kernel that took the place of `kernel`, or null when nothing changed.
+Operation *sinkTransposeBelow(KernelOpInterface kernel);
+
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_FOLDVIEWS_H

@@ -67,9 +67,9 @@ func.func @jagged_colwise_backward(%grad: tensor<?x2048xbf16>, %x: tensor<?x1408
 
 // CHECK-LABEL: func.func @to_mx_of_transpose
 // CHECK-SAME: (%[[B:.*]]: tensor<64x2048x1408xbf16>)
-// CHECK-NEXT: %[[T:.*]] = fp8moe.transpose %[[B]] [0, 2, 1]
-// CHECK-NEXT: %[[Q:.*]], %[[S:.*]] = fp8moe.mx_quantize %[[T]] along [2]
-// CHECK-NEXT: return %[[Q]], %[[S]]
+// CHECK-NEXT: %[[Q:.*]], %[[S:.*]] = fp8moe.mx_quantize %[[B]] along [1]
+// CHECK-NEXT: %[[T:.*]] = fp8moe.transpose %[[Q]] [0, 2, 1]
+// CHECK-NEXT: return %[[T]], %[[S]]
 // TRAFFIC: 1.00 of the least
 // TRAFFIC: predicted: {{.*}} 0 copies, 0 tensors that no kernel takes
 func.func @to_mx_of_transpose(%b: tensor<64x2048x1408xbf16>)

@@ -136,12 +136,15 @@ def ApplyPrecision
 }
 
 def FoldViews : InterfacePass<"fp8moe-fold-views", "::mlir::FunctionOpInterface"> {
-  let summary = "Compose transposes and reshapes, and move reshapes below kernels";
+  let summary = "Compose transposes and reshapes, and move them below kernels";
   let description = [{
     Erases what nobody reads. Then a chain of views becomes the shortest chain of its root
     that shows the same, at most a reshape, a transpose and a reshape, mostly one of them;
     what undoes itself vanishes. Copies inside a chain move to its end, or vanish when views of the tensor
     before the copy show the same bytes; no copy becomes two.
+
+    A kernel that works on slices of a transposed tensor, or of plain copies of one, reads
+    the tensor itself; its results are transposed instead, and keep their types.
 
     A kernel that reads a reshape reads the tensor in its own shape when the program
     views the results back into it, or when the reshape needs a copy that the tensor itself
