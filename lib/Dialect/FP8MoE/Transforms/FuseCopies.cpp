@@ -9,8 +9,11 @@
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 
 #include "LayoutRemarks.h"
+#include "Regroupings.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Tuning/KernelCost.h"
 #include "fp8moe/Tuning/KernelProblem.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_FUSECOPIES
@@ -62,6 +65,74 @@ static bool fuse(DynamicQuantizeOp quantize, RelayoutOp copy,
   return true;
 }
 
+/// Whether both operations write the same data, in different layouts.
+static bool differInLayout(DynamicQuantizeOp first, DynamicQuantizeOp second) {
+  auto data = cast<RankedTensorType>(first.getQuantized()[0].getType());
+  auto copy = cast<RankedTensorType>(second.getQuantized()[0].getType());
+  return first.getRounding() == second.getRounding() &&
+         first.getAxes() == second.getAxes() &&
+         data.getElementType() == copy.getElementType() &&
+         data.getShape() == copy.getShape() && !haveSameLayout(data, copy);
+}
+
+/// Replaces both quantizations of one tensor by one that writes both layouts,
+/// if there is a kernel for it and it is predicted to take less time:
+///
+///   %q0, %s0 = dynamic_quantize %x along [1]    // row-major
+///   %q1, %s1 = dynamic_quantize %x along [1]    // column-major
+///
+///   -->  %q0, %q1, %s0 = dynamic_quantize_copy %x along 1
+static bool fuse(DynamicQuantizeOp first, DynamicQuantizeOp second,
+                 const TargetInfo &target) {
+  if (!differInLayout(first, second))
+    return false;
+  OpBuilder builder(first);
+  auto fused = DynamicQuantizeCopyOp::create(
+      builder, builder.getFusedLoc({first.getLoc(), second.getLoc()}),
+      TypeRange{first.getQuantized()[0].getType(),
+                second.getQuantized()[0].getType(),
+                first.getScales()[0].getType()},
+      first.getInput(), /*offsets=*/Value(), first.getAxes()[0],
+      first.getRounding(), /*tiles=*/KernelChoiceAttr());
+  if (!hasKernels(fused, target) || !(estimateKernel(fused, {}, target) <
+                                      estimateKernel(first, {}, target) +
+                                          estimateKernel(second, {}, target))) {
+    fused.erase();
+    return false;
+  }
+  remark::passed(second.getLoc(), layoutRemark("merged"))
+      << "written by the same quantization in another layout: the tensor is "
+         "read once";
+  first.getQuantized()[0].replaceAllUsesWith(fused.getQuantized());
+  second.getQuantized()[0].replaceAllUsesWith(fused.getCopy());
+  for (DynamicQuantizeOp op : {first, second}) {
+    op.getScales()[0].replaceAllUsesWith(fused.getScales());
+    op.erase();
+  }
+  return true;
+}
+
+/// Fuses quantizations of one tensor that differ in the layout of their data.
+/// Returns how many pairs there were.
+static unsigned fuseLayouts(FunctionOpInterface function,
+                            const TargetInfo &target) {
+  llvm::MapVector<std::pair<Block *, Value>, SmallVector<DynamicQuantizeOp, 2>>
+      groups;
+  function->walk([&](DynamicQuantizeOp op) {
+    if (op.getAxes().size() == 1 && !op.getTilesAttr())
+      groups[{op->getBlock(), skipCopies(op.getInput())}].push_back(op);
+  });
+  unsigned fused = 0;
+  for (auto &[place, ops] : groups)
+    for (size_t i = 0; i < ops.size(); ++i)
+      for (size_t j = i + 1; j < ops.size() && ops[i]; ++j)
+        if (ops[j] && fuse(ops[i], ops[j], target)) {
+          ops[i] = ops[j] = DynamicQuantizeOp();
+          ++fused;
+        }
+  return fused;
+}
+
 void FuseCopies::runOnOperation() {
   FunctionOpInterface function = getOperation();
   if (function.isExternal())
@@ -74,4 +145,5 @@ void FuseCopies::runOnOperation() {
   for (RelayoutOp copy : copies)
     if (auto quantize = copy.getInput().getDefiningOp<DynamicQuantizeOp>())
       numFused += fuse(quantize, copy, target->getInfo());
+  numFused += fuseLayouts(function, target->getInfo());
 }

@@ -13,14 +13,17 @@
 //    (SharePaddings.cpp).
 // 1. A cast and the scale operation that it reads become one operation, at the
 //    place of the scale operation.
-// 2. Jagged data that is only read padded is written padded, and block scales
+// 2. Quantizations that compute what an earlier one did read its results
+//    (MergeQuantizations.cpp).
+// 3. Jagged data that is only read padded is written padded, and block scales
 //    that are only read in tiles are written so; or the reverse.
-// 3. Quantizations of one tensor are paired, at the place of the first.
+// 4. Quantizations of one tensor are paired, at the place of the first.
 //
 //===----------------------------------------------------------------------===//
 
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"
+#include "MergeQuantizations.h"
 #include "NormalizeBlocks.h"
 #include "PairBlocks.h"
 #include "Regroupings.h"
@@ -348,6 +351,7 @@ void FuseQuantize::runOnOperation() {
   unsigned fused = sharePaddings(function, target->getInfo());
   for (QuantizeOp cast : casts)
     fused += fuseScale(cast);
+  fused += mergeQuantizations(function, target->getInfo(), explain);
 
   // Regroupings before pairs, which replace the operations.
   SmallVector<JaggedDynamicQuantizeOp> jagged;

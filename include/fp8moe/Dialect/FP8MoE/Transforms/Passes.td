@@ -180,6 +180,8 @@ def FuseQuantize : InterfacePass<"fp8moe-fuse-quantize", "::mlir::FunctionOpInte
     - `scale` and the `quantize` by it become `dynamic_quantize`, `jagged_scale` and the
       `quantize` with the same groups `jagged_dynamic_quantize`. Other users of the scales
       read those of the fused operation.
+    - What an earlier operation of the block computed is not computed again. Data in another
+      layout are a copy of the first ones, when that is predicted to take less time.
     - Quantizations along two axes become one with two, when the cost model predicts
       less time on some card of the target, and no more on its own: when the tensor is
       read once for both. A jagged one stays first.
@@ -301,6 +303,8 @@ def FuseCopies : InterfacePass<"fp8moe-fuse-copies", "::mlir::FunctionOpInterfac
     part of it where the target has a kernel for `dynamic_quantize_copy`: the data are not
     read again. Of several copies of the same data the first one does. Group offsets of the
     copy must be there where the quantization is.
+    Two quantizations along one axis that differ in the layout of their data become one such
+    operation, when that is predicted to take less time.
 
     Runs when layouts are settled, as a copy may go altogether. Needs `fp8moe.target` on
     the module.

@@ -1,0 +1,279 @@
+//===- MergeQuantizations.cpp - Equal quantizations are one ---------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// CSE that looks through copies, pairs of axes and layouts:
+//
+//   %q0, %s0 = dynamic_quantize %x along [1]
+//   %c = contiguous %x
+//   %q1, %s1 = dynamic_quantize %c along [1]
+//
+//   -->  %q0, %s0 = dynamic_quantize %x along [1]
+//
+// Every result is named by how its values are computed. An operation all of
+// whose results have been computed before in its block is replaced by them.
+// Where data lie in another layout, they are a copy of the earlier ones, if
+// that is predicted to take less time than quantizing again.
+//
+//===----------------------------------------------------------------------===//
+
+#include "MergeQuantizations.h"
+
+#include "LayoutGraph.h"
+#include "LayoutRemarks.h"
+#include "Regroupings.h"
+#include "fp8moe/Tuning/KernelCost.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+/// How the values of a result are computed: attributes, and values that are
+/// read, null where there are none. Layouts are no part of it.
+struct Computation {
+  StringRef name;
+  Value input;
+  SmallVector<int64_t> permutation;
+  int64_t axis;
+  SmallVector<const void *, 6> details;
+
+  bool operator<(const Computation &other) const {
+    auto rank = [](const Computation &c) {
+      return std::make_tuple(c.name, c.input.getAsOpaquePointer(),
+                             ArrayRef<int64_t>(c.permutation).vec(), c.axis,
+                             std::vector(c.details.begin(), c.details.end()));
+    };
+    return rank(*this) < rank(other);
+  }
+};
+
+/// The results of an operation and how each is computed; one result may have
+/// several names.
+using NamedResults = SmallVector<std::pair<Computation, OpResult>, 6>;
+
+/// Finds operations of one block that compute the same values as earlier ones.
+class QuantizationMerger {
+public:
+  QuantizationMerger(const TargetInfo &target, bool explain)
+      : target(target), explain(explain) {}
+
+  /// Replaces `op` if all that it computes is there already.
+  bool merge(Operation *op);
+
+private:
+  bool isFaster(Operation *op, ArrayRef<std::pair<OpResult, Value>> known);
+
+  const TargetInfo &target;
+  bool explain;
+  std::map<Computation, OpResult> computed;
+};
+} // namespace
+
+static RankedTensorType tensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static Computation getComputation(StringRef name, Value input, int64_t axis,
+                                  ArrayRef<const void *> details) {
+  PermutedView view = skipPermutations(input);
+  return {name, view.root, view.permutation, axis,
+          SmallVector<const void *, 6>(details)};
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+static const void *toPointer(Value value) { return value.getAsOpaquePointer(); }
+static const void *toPointer(Attribute attr) {
+  return attr.getAsOpaquePointer();
+}
+static const void *toPointer(Type type) { return type.getAsOpaquePointer(); }
+static const void *getElement(Value value) {
+  return toPointer(tensorType(value).getElementType());
+}
+
+static void nameScales(Value input, Value offsets, int64_t axis,
+                       Attribute rounding, const void *element, Value scales,
+                       NamedResults &results) {
+  results.emplace_back(
+      getComputation("scale", input, axis,
+                     {toPointer(offsets), toPointer(rounding), element}),
+      cast<OpResult>(scales));
+}
+
+static void nameCast(StringRef name, Value input, Value offsets, int64_t axis,
+                     Value scale, Attribute direction, Value data,
+                     NamedResults &results) {
+  results.emplace_back(getComputation(name, input, axis,
+                                      {toPointer(offsets), toPointer(scale),
+                                       toPointer(direction), getElement(data)}),
+                       cast<OpResult>(data));
+}
+
+/// A quantization along one axis is a scale operation and a cast by its result.
+static void nameQuantize(Value input, Value offsets, int64_t axis,
+                         Attribute rounding, Value data, Value scales,
+                         NamedResults &results) {
+  const void *element = getElement(data);
+  results.emplace_back(
+      getComputation("dynamic_quantize", input, axis,
+                     {toPointer(offsets), toPointer(rounding), element}),
+      cast<OpResult>(data));
+  nameScales(input, offsets, axis, rounding, element, scales, results);
+  nameCast("quantize", input, offsets, axis, scales, Attribute(), data,
+           results);
+}
+
+static void nameBlocks(MXQuantizeOp op, NamedResults &results) {
+  for (auto [i, axis] : llvm::enumerate(op.getAxes())) {
+    const void *details[] = {
+        toPointer(op.getOffsets()), toPointer(op.getModeAttr()),
+        toPointer(op.getSquareAttr()), getElement(op.getData(i))};
+    results.emplace_back(
+        getComputation("mx_quantize", op.getInput(), axis, details),
+        cast<OpResult>(op.getData(i)));
+    results.emplace_back(
+        getComputation("mx_scales", op.getInput(), axis, details),
+        cast<OpResult>(op.getBlockScales(i)));
+  }
+}
+
+/// How the results of `op` are computed; nothing for other operations, and for
+/// those that divide elements first. A tile belongs to the operation that it
+/// was chosen for.
+static NamedResults nameResults(Operation *op) {
+  NamedResults results;
+  auto tiled = dyn_cast<TiledOpInterface>(op);
+  if (tiled && tiled.getTilesAttr())
+    return results;
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](ScaleOp op) {
+        nameScales(op.getInput(), Value(), op.getAxis(), op.getRoundingAttr(),
+                   toPointer(op.getFp8Type()), op.getScale(), results);
+      })
+      .Case([&](JaggedScaleOp op) {
+        nameScales(op.getInput(), op.getOffsets(), op.getAxis(),
+                   op.getRoundingAttr(), toPointer(op.getFp8Type()),
+                   op.getScale(), results);
+      })
+      .Case([&](QuantizeOp op) {
+        nameCast("quantize", op.getInput(), op.getOffsets(), op.getAxis(),
+                 op.getScale(), Attribute(), op.getResult(), results);
+      })
+      .Case([&](DequantizeOp op) {
+        nameCast("dequantize", op.getInput(), op.getOffsets(), op.getAxis(),
+                 op.getScale(), op.getDirectionAttr(), op.getResult(), results);
+      })
+      .Case([&](MXDequantizeOp op) {
+        nameCast("mx_dequantize", op.getInput(), op.getOffsets(), op.getAxis(),
+                 op.getScale(), Attribute(), op.getResult(), results);
+      })
+      .Case([&](DynamicQuantizeOp op) {
+        for (auto [data, scales, axis] :
+             llvm::zip(op.getQuantized(), op.getScales(), op.getAxes()))
+          nameQuantize(op.getInput(), Value(), axis, op.getRoundingAttr(), data,
+                       scales, results);
+      })
+      .Case([&](JaggedDynamicQuantizeOp op) {
+        if (!op.getDivisors().empty())
+          return;
+        for (auto [i, axis] : llvm::enumerate(op.getAxes()))
+          nameQuantize(op.getInput(), i == 0 ? op.getOffsets() : Value(), axis,
+                       op.getRoundingAttr(), op.getQuantized()[i],
+                       op.getScales()[i], results);
+      })
+      .Case([&](MXQuantizeOp op) { nameBlocks(op, results); });
+  return results;
+}
+
+//===----------------------------------------------------------------------===//
+// Merging
+//===----------------------------------------------------------------------===//
+
+/// Whether a plain copy makes `type` of `known`.
+static bool canCopy(Value known, RankedTensorType type) {
+  RankedTensorType from = tensorType(known);
+  return from == type || (from.getShape() == type.getShape() &&
+                          getGroupPadding(from) == getGroupPadding(type));
+}
+
+static bool isReturned(Value value) {
+  return llvm::any_of(collectPermutedUses(value), [](const PermutedUse &use) {
+    return LayoutGraph::isReturnedByFunction(*use.operand);
+  });
+}
+
+/// Whether copies of what is known take less time than `op`.
+bool QuantizationMerger::isFaster(Operation *op,
+                                  ArrayRef<std::pair<OpResult, Value>> known) {
+  OpBuilder builder(op);
+  Cost copies;
+  for (auto [result, value] : known) {
+    if (value.getType() == result.getType()) {
+      // One tensor cannot be two results of the function.
+      if (isReturned(value) && isReturned(result))
+        copies = copies +
+                 estimateTraffic(2 * estimateTensorBytes(tensorType(result)),
+                                 target);
+      continue;
+    }
+    auto copy = RelayoutOp::create(builder, op->getLoc(), result.getType(),
+                                   value, /*offsets=*/Value());
+    copies = copies + estimateRelayout(copy, {}, target);
+    copy->erase();
+  }
+  return copies < estimateKernel(op, {}, target);
+}
+
+bool QuantizationMerger::merge(Operation *op) {
+  NamedResults results = nameResults(op);
+  llvm::SmallMapVector<OpResult, Value, 4> known;
+  for (auto &[name, result] : results)
+    if (auto it = computed.find(name);
+        it != computed.end() && canCopy(it->second, tensorType(result)))
+      known.insert({result, it->second});
+  bool isKnown = llvm::all_of(op->getResults(), [&](OpResult result) {
+    return result.use_empty() || known.contains(result);
+  });
+  if (known.empty() || !isKnown || !isFaster(op, known.getArrayRef())) {
+    if (!known.empty() && isKnown && explain)
+      remark::missed(op->getLoc(), layoutRemark("not-merged"))
+          << "quantized again: a copy of what the same quantization wrote "
+             "before, in another layout, would take longer";
+    for (auto &[name, result] : results)
+      computed.try_emplace(name, result);
+    return false;
+  }
+  remark::passed(op->getLoc(), layoutRemark("merged"))
+      << "not quantized again: the same values were computed before";
+  OpBuilder builder(op);
+  for (auto [result, value] : known) {
+    if (result.use_empty())
+      continue;
+    if (value.getType() != result.getType())
+      value = RelayoutOp::create(builder, op->getLoc(), result.getType(), value,
+                                 /*offsets=*/Value());
+    result.replaceAllUsesWith(value);
+  }
+  op->erase();
+  return true;
+}
+
+unsigned fp8moe::mergeQuantizations(FunctionOpInterface function,
+                                    const TargetInfo &target, bool explain) {
+  unsigned merged = 0;
+  function->walk([&](Block *block) {
+    QuantizationMerger merger(target, explain);
+    for (Operation &op : llvm::make_early_inc_range(*block))
+      merged += merger.merge(&op);
+  });
+  return merged;
+}
