@@ -15,7 +15,8 @@ using namespace mlir::fp8moe;
 Cost fp8moe::estimateKernel(Operation *operation,
                             ArrayRef<AssumedLayout> layouts,
                             const TargetInfo &target) {
-  if (const KernelProblem *problem = findKernelProblem(operation))
+  const KernelProblem *problem = findKernelProblem(operation);
+  if (problem)
     if (std::optional<Cost> cost =
             problem->estimate(operation, layouts, target))
       return *cost;
@@ -48,5 +49,7 @@ Cost fp8moe::estimateKernel(Operation *operation,
     visit(operand, passes);
   for (Value result : op->getResults())
     visit(result, 1);
+  if (problem && !problem->takesTogether(operation, layouts))
+    cost += Cost::infinite();
   return cost;
 }

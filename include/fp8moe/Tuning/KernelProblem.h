@@ -33,6 +33,11 @@ public:
   virtual std::optional<Cost> estimate(Operation *op,
                                        ArrayRef<AssumedLayout> layouts,
                                        const TargetInfo &target) const = 0;
+  /// Whether kernels take these layouts together, where each by itself is one
+  /// that they take.
+  virtual bool takesTogether(Operation *, ArrayRef<AssumedLayout>) const {
+    return true;
+  }
   /// The cost of what was chosen; none where `estimateKernel` says it.
   virtual std::optional<Cost> predictChoice(Operation *,
                                             const TargetInfo &) const {

@@ -161,26 +161,63 @@ void PlanSignature::requireLayout(StringRef name, RankedTensorType type,
               loc);
 }
 
+namespace {
+/// A value and what it is a view of: dimension i is dimension `permutation[i]`
+/// of the root.
+struct TransposedView {
+  explicit TransposedView(Value value)
+      : root(value), permutation(identityPermutation(
+                         cast<RankedTensorType>(value.getType()).getRank())) {
+    while (auto transpose = root.getDefiningOp<TransposeOp>()) {
+      permutation =
+          composePermutations(transpose.getPermutation(), permutation);
+      root = transpose.getInput();
+    }
+  }
+
+  Value root;
+  SmallVector<int64_t> permutation;
+};
+} // namespace
+
+/// Whether, sizes and transposes aside, `op` alone reads `value`, and once.
+static bool isOnlyReadBy(Value value, Operation *op) {
+  SmallVector<OpOperand *> readers;
+  for (OpOperand &use : value.getUses())
+    if (!isa<tensor::DimOp>(use.getOwner()))
+      readers.push_back(&use);
+  if (readers.size() != 1)
+    return false;
+  Operation *reader = readers.front()->getOwner();
+  return reader == op ||
+         (isa<TransposeOp>(reader) && isOnlyReadBy(reader->getResult(0), op));
+}
+
 /// The argument whose memory a returned tensor may have, or null: nothing
 /// happens to it but that a matmul adds each of its elements to the element of
 /// the result at the same place (G6).
 static BlockArgument findOverwritten(const OpOperand &returned) {
-  Value result = returned.get();
   Operation *terminator = returned.getOwner();
-  auto matmul = result.getDefiningOp<MatmulOpInterface>();
-  if (!matmul || matmul->getBlock() != terminator->getBlock())
+  TransposedView result(returned.get());
+  auto matmul = result.root.getDefiningOp<MatmulOpInterface>();
+  if (!matmul || matmul->getBlock() != terminator->getBlock() ||
+      !matmul.getAddend())
     return {};
-  auto addend = dyn_cast_or_null<BlockArgument>(Value(matmul.getAddend()));
-  if (!addend || addend.getOwner() != terminator->getBlock() ||
-      addend.getType() != result.getType())
+  TransposedView addend(matmul.getAddend());
+  auto argument = dyn_cast<BlockArgument>(addend.root);
+  if (!argument || argument.getOwner() != terminator->getBlock() ||
+      argument.getType() != returned.get().getType() ||
+      !llvm::is_sorted(
+          composePermutations(addend.permutation, result.permutation)))
     return {};
-  bool isReadOnce = llvm::count(matmul->getOperands(), addend) == 1 &&
-                    llvm::all_of(addend.getUsers(), [&](Operation *user) {
-                      return user == matmul || isa<tensor::DimOp>(user);
-                    });
   // What is returned twice is copied once.
-  bool isReturnedOnce = llvm::count(terminator->getOperands(), result) == 1;
-  return isReadOnce && isReturnedOnce ? addend : BlockArgument();
+  bool isReturnedOnce =
+      llvm::count_if(terminator->getOperands(), [&](Value value) {
+        return isa<RankedTensorType>(value.getType()) &&
+               TransposedView(value).root == result.root;
+      }) == 1;
+  return isOnlyReadBy(argument, matmul) && isReturnedOnce ? argument
+                                                          : BlockArgument();
 }
 
 LogicalResult PlanSignature::addOutputs(func::FuncOp func) {

@@ -8,15 +8,42 @@
 
 #include "Tuning/Matmul/MatmulFamily.h"
 
+#include "fp8moe/Tuning/Matmul/ExchangedMatmul.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+bool fp8moe::hasFreeAddend(MatmulOpInterface op) {
+  Value addend = op.getAddend();
+  return addend && addend != op.getA() && addend != op.getB();
+}
+
+/// Whether `tensor` is the result, or what is added to it, in any layout.
+static bool isFreeResult(MatmulOpInterface op, Value tensor) {
+  return tensor == op.getAddend() ? hasFreeAddend(op)
+                                  : tensor == op.getResult() &&
+                                        (!op.getAddend() || hasFreeAddend(op));
+}
+
 SmallVector<int64_t, 2> MatmulFamily::getContiguousDims(MatmulOpInterface op,
                                                         bool isFirst) const {
   return {OperandDims::get(op, isFirst).contracted};
+}
+
+SmallVector<int64_t, 2>
+MatmulFamily::getResultDims(MatmulOpInterface op,
+                            const TargetInfo &target) const {
+  RankedTensorType type = op.getType();
+  int64_t last = type.getRank() - 1;
+  MatmulWork exchanged = getMatmulKind(op);
+  std::swap(exchanged.a, exchanged.b);
+  // Columns are rows of the exchanged matmul.
+  if (takesRowsOf(type.getDimSize(last - 1), type.getElementType()) &&
+      explainNotExchangeable(op).empty() && supports(exchanged, target))
+    return {last, last - 1};
+  return {last};
 }
 
 std::optional<TensorAccess>
@@ -30,8 +57,8 @@ MatmulFamily::getWantedAccess(Operation *op, Value tensor,
     contiguous = getContiguousDims(matmul, /*isFirst=*/true);
   else if (tensor == matmul.getB())
     contiguous = getContiguousDims(matmul, /*isFirst=*/false);
-  else if (tensor == matmul.getResult() && !matmul.getAddend())
-    contiguous = {matmul.getType().getRank() - 1};
+  else if (isFreeResult(matmul, tensor))
+    contiguous = getResultDims(matmul, target);
   else
     return std::nullopt;
   int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();

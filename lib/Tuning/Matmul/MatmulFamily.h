@@ -14,6 +14,10 @@
 
 namespace mlir::fp8moe {
 
+/// Whether what a matmul adds to may lie as its result does, whatever that is:
+/// it is not an operand of the product, too.
+bool hasFreeAddend(MatmulOpInterface op);
+
 /// A family whose kernels do grouped matmuls.
 class MatmulFamily : public KernelFamily {
 public:
@@ -24,7 +28,7 @@ public:
   TypeID getWorkID() const final { return TypeID::get<MatmulWork>(); }
 
   /// Kernels load operands along what getContiguousDims says and write rows of
-  /// the result.
+  /// the result; those with exchanged operands write its columns.
   std::optional<TensorAccess>
   getWantedAccess(Operation *op, Value tensor,
                   const TargetInfo &target) const final;
@@ -56,6 +60,14 @@ protected:
   /// The dimensions of an operand one of which must be contiguous.
   virtual SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op,
                                                     bool isFirst) const;
+  /// Whether rows of a result may have this size, if they are dense.
+  virtual bool takesRowsOf(int64_t size, Type elementType) const {
+    return true;
+  }
+
+  /// The dimensions of the result one of which must be contiguous.
+  SmallVector<int64_t, 2> getResultDims(MatmulOpInterface op,
+                                        const TargetInfo &target) const;
 
   /// Why a matmul has one tile: what decides its time, and the tile that the
   /// model prefers, as `describe` has it.

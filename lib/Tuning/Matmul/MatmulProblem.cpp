@@ -27,6 +27,8 @@ public:
                                const TargetInfo &) const override {
     return std::nullopt;
   }
+  bool takesTogether(Operation *op,
+                     ArrayRef<AssumedLayout> layouts) const override;
   std::optional<Cost> predictChoice(Operation *op,
                                     const TargetInfo &target) const override;
   std::string explainChoice(Operation *op,
@@ -52,6 +54,17 @@ KernelChoiceAttr MatmulProblem::choose(Operation *op,
                                        const TargetInfo &target) const {
   MatmulWork work = getMatmulWork(cast<MatmulOpInterface>(op));
   return findMatmulFamily(work, target)->choose(op->getContext(), work, target);
+}
+
+/// An addend lies as the result does.
+bool MatmulProblem::takesTogether(Operation *op,
+                                  ArrayRef<AssumedLayout> layouts) const {
+  auto matmul = cast<MatmulOpInterface>(op);
+  if (!hasFreeAddend(matmul))
+    return true;
+  return getAssumedLayout(matmul.getAddend(), layouts)
+      ->isSameAs(*getAssumedLayout(matmul.getResult(), layouts),
+                 matmul.getType().getShape());
 }
 
 /// Of several tiles, the best one.

@@ -8,6 +8,8 @@
 
 #include "KernelCostMemo.h"
 
+#include "fp8moe/Tuning/Matmul/ExchangedMatmul.h"
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -29,6 +31,9 @@ static void appendOperation(Operation *op, const TargetInfo &target,
   }
   for (Type type : op->getResultTypes())
     key.push_back(toNumber(type.getAsOpaquePointer()));
+  // Where its scales come from decides which layouts a result may have.
+  if (auto matmul = dyn_cast<MatmulOpInterface>(op))
+    key.push_back(explainNotExchangeable(matmul).empty());
 }
 
 Cost fp8moe::scaleCost(Cost cost, double frequency) {

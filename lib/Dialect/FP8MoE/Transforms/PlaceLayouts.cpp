@@ -16,10 +16,12 @@
 // 5. Let every use read its layout through fresh views.
 // 6. Erase the views and copies that nobody reads any more, and control flow
 // whose results are now known.
-// 7. Merge equal operations. Where kernels have become equal, begin again.
+// 7. Exchange the operands of matmuls that write columns (ExchangeOperands).
+// 8. Merge equal operations. Where kernels have become equal, begin again.
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExchangeOperands.h"
 #include "LayoutRemarks.h"
 #include "PlacementProblem.h"
 #include "Regroupings.h"
@@ -386,6 +388,7 @@ void PlaceLayouts::runOnOperation() {
       return signalPassFailure();
     if (!first)
       first = *last;
+    changed |= exchangeOperands(function, target->getInfo());
     kernelsPlaced = kernelsLeft = countKernels(function);
     bool merged = mergeEqualOperations(function);
     if (merged)

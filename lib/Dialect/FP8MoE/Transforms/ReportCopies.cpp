@@ -15,6 +15,8 @@
 #include "LayoutRemarks.h"
 #include "Regroupings.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
+#include "fp8moe/Tuning/KernelFamily.h"
+#include "fp8moe/Tuning/Matmul/ExchangedMatmul.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace mlir::fp8moe {
@@ -73,6 +75,32 @@ static bool isWrittenByKernel(Value value) {
   return op && LayoutGraph::isKernel(op);
 }
 
+/// Why the matmul that writes what is copied does not write it as the copy
+/// does: columns of its result. Empty where that is not what the copy is for.
+static std::string explainColumns(Operation *copy) {
+  PermutedView source = skipPermutations(copy->getOperand(0));
+  auto matmul = source.root.getDefiningOp<MatmulOpInterface>();
+  if (!matmul)
+    return "";
+  RankedTensorType wanted =
+      pullBack(tensorType(copy->getResult(0)), source.permutation);
+  int64_t column = wanted.getRank() - 2;
+  if (!StridedLayout::get(wanted)->isContiguousAlong(column))
+    return "";
+  StringRef reason = explainNotExchangeable(matmul);
+  if (!reason.empty())
+    return reason.str();
+  TargetAttr target = lookupTargetAttr(copy);
+  if (!target ||
+      llvm::is_contained(getKernelAccess(cast<KernelOpInterface>(*matmul),
+                                         source.root, target.getInfo())
+                             .contiguousDims,
+                         column))
+    return "";
+  return "its columns are not known to be whole 16 bytes, as rows of a result "
+         "must be";
+}
+
 /// What would have to be true of the tensor that is copied.
 static std::string explain(Operation *copy, Value source, OpOperand *reader) {
   RankedTensorType from = tensorType(copy->getOperand(0));
@@ -94,8 +122,10 @@ static std::string explain(Operation *copy, Value source, OpOperand *reader) {
   if (OpOperand *other = findReader(source, copy))
     return describeReader(*other) + ", which reads what " + root +
            " writes, took " + describeLayout(to) + " too";
-  return root + " wrote " + describeLayout(to) +
-         ", which it cannot, or not in the time that this copy takes";
+  std::string reason = explainColumns(copy);
+  return root + " wrote " + describeLayout(to) + ", which it cannot" +
+         (reason.empty() ? ", or not in the time that this copy takes"
+                         : ": " + reason);
 }
 
 static void report(Operation *copy) {

@@ -56,6 +56,9 @@ protected:
                                             bool isFirst) const override {
     return fp8moe::getWgmmaContiguousDims(op, isFirst);
   }
+  bool takesRowsOf(int64_t size, Type elementType) const override {
+    return isCertainPitch(size, elementType);
+  }
 };
 } // namespace
 

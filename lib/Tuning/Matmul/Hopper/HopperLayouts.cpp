@@ -31,6 +31,11 @@ static LogicalResult verifyTensorMap(MatmulOpInterface op, StringRef what,
   return verifyStrides(op, what, type, contiguous, role, kAlignment, target);
 }
 
+bool fp8moe::isCertainPitch(int64_t size, Type elementType) {
+  int64_t step = kAlignment / getElementBytes(elementType).value_or(1);
+  return ShapedType::isStatic(size) && size % step == 0;
+}
+
 SmallVector<int64_t, 2> fp8moe::getWgmmaContiguousDims(MatmulOpInterface op,
                                                        bool isFirst) {
   // Lambdas of C++17 capture no parts of a structured binding.
@@ -43,10 +48,8 @@ SmallVector<int64_t, 2> fp8moe::getWgmmaContiguousDims(MatmulOpInterface op,
   // The innermost size of a dense tensor is a pitch, which tensor maps take in
   // whole 16 bytes: where that is not sure along the kept dimension and sure
   // along the contraction, a copy is better than a program that cannot run.
-  int64_t step =
-      kAlignment / getElementBytes(type.getElementType()).value_or(1);
   auto isSure = [&](int64_t dim) {
-    return !type.isDynamicDim(dim) && type.getDimSize(dim) % step == 0;
+    return isCertainPitch(type.getDimSize(dim), type.getElementType());
   };
   if (isSure(kept) || (type.isDynamicDim(kept) && !isSure(contracted)))
     dims.push_back(kept);

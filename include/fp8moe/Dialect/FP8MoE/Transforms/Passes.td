@@ -228,6 +228,9 @@ def PlaceLayouts : InterfacePass<"fp8moe-place-layouts", "::mlir::FunctionOpInte
     pack or tile one tensor alike one may serve for both. What flows through
     `scf.if` and `scf.for` has one layout on all ways. Without a gain nothing changes.
 
+    On GPUs a dense or K-grouped matmul may be given a result by columns: it becomes the
+    one with exchanged operands, whose rows these are.
+
     When too many layouts depend on each other for an exact answer, a remark says how much
     less time another placement might take.
 

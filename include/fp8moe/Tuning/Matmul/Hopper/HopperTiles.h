@@ -127,6 +127,9 @@ inline bool hasWgmmaKernel(const MatmulWork &work, const TargetInfo &target) {
 LogicalResult verifyWgmmaLayouts(MatmulOpInterface op,
                                  const TargetInfo &target);
 
+/// Whether tensor maps take dense rows of so many elements: whole 16 bytes.
+bool isCertainPitch(int64_t size, Type elementType);
+
 /// Dimensions of an operand one of which layout placement makes contiguous.
 SmallVector<int64_t, 2> getWgmmaContiguousDims(MatmulOpInterface op,
                                                bool isFirst);
