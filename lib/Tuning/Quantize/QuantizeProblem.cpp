@@ -92,7 +92,8 @@ StringRef QuantizeProblem::describeKernels(Operation *op) const {
          "contiguous along the groups, and along both axes, where besides rows "
          "have a known length of a multiple of 16 bytes, in the data, too, of "
          "at most some 24 KiB, and stay contiguous, and both have one FP8 type "
-         "and a divisor";
+         "and a divisor; without these, quantize each operand along what its "
+         "matmul contracts, which needs no divisors";
 }
 
 //===----------------------------------------------------------------------===//
