@@ -281,19 +281,25 @@ void SizeResolver::checkNoOverlap(size_t index) const {
   const ResolvedBuffer &buffer = sizes.buffers[index];
   if (isEmpty(buffer))
     return;
-  std::vector<std::pair<int64_t, int64_t>> steps;
+  // Strides, with their dimensions.
+  std::vector<std::pair<int64_t, size_t>> steps;
   for (size_t i = 0; i < buffer.shape.size(); ++i)
     if (buffer.shape[i] > 1)
-      steps.emplace_back(buffer.strides[i], buffer.shape[i] - 1);
+      steps.emplace_back(buffer.strides[i], i);
   std::sort(steps.begin(), steps.end());
   int64_t last = 0;
-  for (auto [stride, count] : steps) {
+  std::pair<int64_t, size_t> inner = {1, 0};
+  for (auto [stride, dim] : steps) {
     if (stride <= last)
-      fail(FP8MOE_INVALID_ARTIFACT, where(index), "a stride of ", stride,
-           " elements lets elements overlap, ", last,
-           " lie inside of it; compile the program again");
+      fail(FP8MOE_INVALID_ARTIFACT, where(index), "stride ", dim, " of ",
+           stride, " elements lets elements overlap: it serves a dim ",
+           inner.second, " of up to ",
+           std::max(stride / inner.first, int64_t(0)), ", found ",
+           buffer.shape[inner.second],
+           "; pass a smaller one, or compile the program with a larger stride");
+    inner = {stride, dim};
     int64_t step = 0;
-    if (__builtin_mul_overflow(count, stride, &step) ||
+    if (__builtin_mul_overflow(buffer.shape[dim] - 1, stride, &step) ||
         __builtin_add_overflow(last, step, &last))
       fail(FP8MOE_OUT_OF_RANGE, where(index), "its size overflows 64 bits");
   }
