@@ -15,9 +15,12 @@
 #include "LayoutRemarks.h"
 #include "Regroupings.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
+#include "fp8moe/Tuning/Common/MemoryCost.h"
+#include "fp8moe/Tuning/KernelCost.h"
 #include "fp8moe/Tuning/KernelFamily.h"
 #include "fp8moe/Tuning/Matmul/ExchangedMatmul.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_REPORTCOPIES
@@ -101,8 +104,84 @@ static std::string explainColumns(Operation *copy) {
          "must be";
 }
 
-/// What would have to be true of the tensor that is copied.
-static std::string explain(Operation *copy, Value source, OpOperand *reader) {
+/// Why `kernel` does not read or write (`verb`) one of its tensors in a layout
+/// that would do without the copy: there is no such kernel, or it is predicted
+/// to take longer than a kernel and the copy. Empty where neither is known.
+static std::string explainKernel(Operation *kernel, Value tensor,
+                                 const StridedLayout &layout, StringRef verb,
+                                 Operation *copy, const TargetInfo &target) {
+  // The reference path takes every layout, and its time is not predicted.
+  if (!target.isGPU() || !LayoutGraph::isKernel(kernel))
+    return "";
+  StringRef name = kernel->getName().stripDialect();
+  std::string wanted = verb.str() + " " + describeLayout(layout);
+  bool isFree = LayoutGraph::getAccess(kernel, tensor, target).isFree;
+  AssumedLayout assumed{tensor, &layout};
+  Cost without = estimateKernel(kernel, assumed, target);
+  if (!isFree || !without.isPossible())
+    return (name + " cannot " + wanted + " on " + target.chip).str();
+  Cost as = estimateKernel(kernel, {}, target);
+  Cost copying = estimateRelayout(copy, {}, target);
+  if (without.time <= as.time + copying.time)
+    return "";
+  constexpr double kPerMicrosecond = 1e6;
+  return llvm::formatv("{0} is predicted to take {1:f1} us to {2}, but {3:f1} "
+                       "us as it is, and the copy {4:f1} us",
+                       name, without.time / kPerMicrosecond, wanted,
+                       as.time / kPerMicrosecond,
+                       copying.time / kPerMicrosecond);
+}
+
+/// The layout of `operand`, which is `value` or a view of it, if that has
+/// `layout`.
+static std::optional<StridedLayout> viewLayout(Value value, Value operand,
+                                               const StridedLayout &layout) {
+  SmallVector<Operation *> views;
+  for (Value seen = operand; seen != value;) {
+    Operation *op = seen.getDefiningOp();
+    if (isView(op))
+      views.push_back(op);
+    seen = op->getOperand(0);
+  }
+  std::reverse(views.begin(), views.end());
+  return LayoutGraph::applyViews(views, tensorType(value), layout);
+}
+
+/// Why the kernels before and behind a copy do not do without it.
+static std::string explainKernels(Operation *copy, Value source,
+                                  OpOperand *reader, const TargetInfo &target) {
+  std::optional<StridedLayout> from =
+      StridedLayout::get(tensorType(copy->getOperand(0)));
+  std::optional<StridedLayout> to =
+      StridedLayout::get(tensorType(copy->getResult(0)));
+  if (!from || !to || !LayoutGraph::isPlainRelayout(copy))
+    return "";
+  SmallVector<std::string, 2> reasons;
+  auto explain = [&](Operation *kernel, Value tensor,
+                     const std::optional<StridedLayout> &layout,
+                     StringRef verb) {
+    std::string reason =
+        layout ? explainKernel(kernel, tensor, *layout, verb, copy, target)
+               : "";
+    if (!reason.empty())
+      reasons.push_back(std::move(reason));
+  };
+  // Views would have to be looked through in the other direction.
+  if (isWrittenByKernel(source) && source == copy->getOperand(0))
+    explain(source.getDefiningOp(), source, to, "write");
+  if (reader)
+    explain(reader->getOwner(), reader->get(),
+            viewLayout(copy->getResult(0), reader->get(), *from), "read");
+  std::string text;
+  for (StringRef reason : reasons)
+    text += ("; " + reason).str();
+  return text;
+}
+
+/// What would have to be true of the tensor that is copied, but for what
+/// kernels cannot do (`isExplained`); empty where nothing is left.
+static std::string explain(Operation *copy, Value source, OpOperand *reader,
+                           bool isExplained) {
   RankedTensorType from = tensorType(copy->getOperand(0));
   RankedTensorType to = tensorType(copy->getResult(0));
   std::string root = describeProducer(source);
@@ -116,29 +195,31 @@ static std::string explain(Operation *copy, Value source, OpOperand *reader) {
   }
   if (!isWrittenByKernel(source))
     return root + " were " + describeLayout(to) +
-           (reader ? ", or " + describeReader(*reader) + " took " +
-                         describeLayout(from)
-                   : "");
+           (reader && !isExplained ? ", or " + describeReader(*reader) +
+                                         " took " + describeLayout(from)
+                                   : "");
   if (OpOperand *other = findReader(source, copy))
     return describeReader(*other) + ", which reads what " + root +
            " writes, took " + describeLayout(to) + " too";
-  std::string reason = explainColumns(copy);
-  return root + " wrote " + describeLayout(to) + ", which it cannot" +
-         (reason.empty() ? ", or not in the time that this copy takes"
-                         : ": " + reason);
+  if (std::string reason = explainColumns(copy); !reason.empty())
+    return root + " wrote " + describeLayout(to) +
+           ", which it cannot: " + reason;
+  return isExplained ? "" : root + " wrote " + describeLayout(to);
 }
 
-static void report(Operation *copy) {
+static void report(Operation *copy, const TargetInfo &target) {
   Value source = skipViews(copy->getOperand(0));
   OpOperand *reader = findReader(copy->getResult(0), nullptr);
   std::string taker = reader ? describeReader(*reader) : "nobody";
+  std::string reasons = explainKernels(copy, source, reader, target);
+  std::string condition = explain(copy, source, reader, !reasons.empty());
   remark::missed(copy->getLoc(), layoutRemark("copy-kept"))
       << "copy kept: " + taker + " takes " +
              describeLayout(tensorType(copy->getResult(0))) + ", but " +
              describeProducer(source) +
              (isWrittenByKernel(source) ? " writes " : " is ") +
-             describeLayout(tensorType(copy->getOperand(0))) +
-             "; it would go if " + explain(copy, source, reader);
+             describeLayout(tensorType(copy->getOperand(0))) + reasons +
+             (condition.empty() ? "" : "; it would go if " + condition);
 }
 
 void ReportCopies::runOnOperation() {
@@ -146,8 +227,11 @@ void ReportCopies::runOnOperation() {
   // Texts are made only when somebody wants them.
   if (!getContext().getRemarkEngine())
     return;
-  getOperation()->walk([](Operation *op) {
+  FailureOr<TargetAttr> target = requireTargetAttr(getOperation());
+  if (failed(target))
+    return signalPassFailure();
+  getOperation()->walk([&](Operation *op) {
     if (isCopy(op))
-      report(op);
+      report(op, target->getInfo());
   });
 }
