@@ -22,13 +22,17 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-void fp8moe::buildLayoutPipeline(OpPassManager &pm, bool verifyOptimal) {
-  OpPassManager &functions = pm.nest<func::FuncOp>();
+static void addLayoutPasses(OpPassManager &functions,
+                            bool verifyOptimal = false) {
   SettleLayoutsOptions settling;
   settling.verifyOptimal = verifyOptimal;
   functions.addPass(createSettleLayouts(settling));
   functions.addPass(createFuseCopies());
   functions.addPass(createReportCopies());
+}
+
+void fp8moe::buildLayoutPipeline(OpPassManager &pm, bool verifyOptimal) {
+  addLayoutPasses(pm.nest<func::FuncOp>(), verifyOptimal);
 }
 
 void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts,
@@ -42,18 +46,18 @@ void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts,
   SelectPrecisionOptions quiet = precision;
   quiet.warnIfEmpty = false;
   pm.addPass(createSelectPrecision(quiet));
-  pm.nest<func::FuncOp>().addPass(createApplyPrecision());
-  if (optimizeLayouts) {
-    buildLayoutPipeline(pm);
-    pm.nest<func::FuncOp>().addPass(createPadGroups());
-  }
   OpPassManager &functions = pm.nest<func::FuncOp>();
+  functions.addPass(createApplyPrecision());
+  if (optimizeLayouts) {
+    addLayoutPasses(functions);
+    functions.addPass(createPadGroups());
+  }
   functions.addPass(createSelectTiles());
   if (optimizeLayouts)
     functions.addPass(createGroupLaunches());
   // Passes from upstream may drop an encoding.
-  pm.addPass(createVerifyLayouts());
-  pm.addPass(createVerifyKernels());
+  functions.addPass(createVerifyLayouts());
+  functions.addPass(createVerifyKernels());
 }
 
 void fp8moe::buildCpuLoweringPipeline(OpPassManager &pm) {

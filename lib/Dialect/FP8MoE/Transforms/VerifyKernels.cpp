@@ -8,6 +8,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Tuning/KernelProblem.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_VERIFYKERNELS
@@ -23,17 +24,29 @@ struct VerifyKernels : public fp8moe::impl::VerifyKernelsBase<VerifyKernels> {
 };
 } // namespace
 
+static LogicalResult verifyNoCall(func::CallOp call) {
+  return call.emitOpError("calls '")
+         << call.getCallee()
+         << "', which has no body or calls itself, so it cannot be inlined; "
+            "give it a body without recursion, or return here and take its "
+            "results as arguments of another function";
+}
+
+static LogicalResult verifyOperation(Operation *op, const TargetInfo &target) {
+  if (auto call = dyn_cast<func::CallOp>(op))
+    return verifyNoCall(call);
+  // The reference path takes every layout.
+  return target.isGPU() ? verifyKernels(op, target) : success();
+}
+
 void VerifyKernels::runOnOperation() {
   FailureOr<TargetAttr> target = requireTargetAttr(getOperation());
   if (failed(target))
     return signalPassFailure();
-  const TargetInfo &info = target->getInfo();
-  // The reference path takes every layout.
-  if (!info.isGPU())
-    return;
   bool ok = true;
-  getOperation()->walk(
-      [&](Operation *op) { ok &= succeeded(verifyKernels(op, info)); });
+  getOperation()->walk([&](Operation *op) {
+    ok &= succeeded(verifyOperation(op, target->getInfo()));
+  });
   if (!ok)
     signalPassFailure();
 }

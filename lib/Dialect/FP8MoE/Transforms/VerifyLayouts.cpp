@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/StringSwitch.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_VERIFYLAYOUTS
@@ -88,6 +89,31 @@ static LogicalResult verifySizes(Operation *op) {
   return success();
 }
 
+/// What to write instead of an operation that drops layouts.
+static StringRef adviseInstead(Operation *op) {
+  StringRef name = op->getName().getStringRef();
+  StringRef instead =
+      llvm::StringSwitch<StringRef>(name)
+          .Case("linalg.transpose", "use fp8moe.transpose")
+          .Cases({"tensor.reshape", "tensor.collapse_shape",
+                  "tensor.expand_shape"},
+                 "use fp8moe.reshape")
+          .Cases({"linalg.copy", "bufferization.clone"},
+                 "use fp8moe.contiguous or fp8moe.relayout")
+          .Cases({"linalg.matmul", "linalg.batch_matmul"},
+                 "use fp8moe.linear or fp8moe.grouped_matmul")
+          .Cases({"arith.truncf", "arith.extf"},
+                 "use fp8moe.quantize or fp8moe.dequantize")
+          .Case("arith.constant", "take the tensor as an argument")
+          .Default("");
+  if (!instead.empty())
+    return instead;
+  return "fp8moe has no kernels for it: return its operands, compute it "
+         "outside "
+         "of the program, and take its results as arguments of another "
+         "function";
+}
+
 static LogicalResult verifyOperation(Operation *op) {
   if (!op->getDialect())
     return op->emitOpError("is not registered, so nothing is known about the "
@@ -96,10 +122,8 @@ static LogicalResult verifyOperation(Operation *op) {
     return verifyCast(cast);
   if (keepsLayouts(op))
     return success();
-  return op->emitOpError(
-      "works on tensors but does not keep their layouts; only "
-      "fp8moe, func and scf operations, tensor.dim and "
-      "tensor.cast do");
+  return op->emitOpError("works on tensors but does not keep their layouts; ")
+         << adviseInstead(op);
 }
 
 void VerifyLayouts::runOnOperation() {

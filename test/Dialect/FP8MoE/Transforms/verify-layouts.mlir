@@ -37,7 +37,7 @@ func.func @select_elements(%flags: tensor<4xi1>, %x: tensor<4xf32>, %y: tensor<4
 // -----
 
 func.func @foreign(%x: tensor<8x64xbf16, #fp8moe.strided<[1, 0]>>) {
-  // expected-error @below {{works on tensors but does not keep their layouts}}
+  // expected-error @below {{works on tensors but does not keep their layouts; fp8moe has no kernels for it: return its operands, compute it outside of the program, and take its results as arguments of another function}}
   %y = arith.negf %x : tensor<8x64xbf16, #fp8moe.strided<[1, 0]>>
   return
 }
@@ -61,5 +61,55 @@ func.func @too_many_groups(%x: tensor<?x64xbf16>, %ends: tensor<4611686018427387
 func.func @too_large_result(%x: tensor<?x4611686018427387904xi8>) {
   // expected-error @below {{has a tensor of more bytes than 64 bits count: 'tensor<2x4611686018427387904xi8>'; no device holds it}}
   %y = tensor.cast %x : tensor<?x4611686018427387904xi8> to tensor<2x4611686018427387904xi8>
+  return
+}
+
+// -----
+
+// Some operations have one of this dialect in their place.
+
+func.func @constant() {
+  // expected-error @below {{works on tensors but does not keep their layouts; take the tensor as an argument}}
+  %c = arith.constant dense<1.0> : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @cast(%x: tensor<8x64xbf16>) {
+  // expected-error @below {{use fp8moe.quantize or fp8moe.dequantize}}
+  %y = arith.truncf %x : tensor<8x64xbf16> to tensor<8x64xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @transposed(%x: tensor<8x64xbf16>, %y: tensor<64x8xbf16>) {
+  // expected-error @below {{use fp8moe.transpose}}
+  %t = linalg.transpose ins(%x : tensor<8x64xbf16>) outs(%y : tensor<64x8xbf16>) permutation = [1, 0]
+  return
+}
+
+// -----
+
+func.func @multiplied(%x: tensor<8x64xf32>, %w: tensor<64x4xf32>, %y: tensor<8x4xf32>) {
+  // expected-error @below {{use fp8moe.linear or fp8moe.grouped_matmul}}
+  %z = linalg.matmul ins(%x, %w : tensor<8x64xf32>, tensor<64x4xf32>) outs(%y : tensor<8x4xf32>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @activated(%x: tensor<8x64xf32>) {
+  // expected-error @below {{'math.exp' op works on tensors but does not keep their layouts; fp8moe has no kernels for it}}
+  %y = math.exp %x : tensor<8x64xf32>
+  return
+}
+
+// -----
+
+func.func @merged(%x: tensor<8x8x4xf32>) {
+  // expected-error @below {{use fp8moe.reshape}}
+  %y = tensor.collapse_shape %x [[0, 1], [2]] : tensor<8x8x4xf32> into tensor<64x4xf32>
   return
 }

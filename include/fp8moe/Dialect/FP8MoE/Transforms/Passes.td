@@ -31,7 +31,7 @@ def ResolveFp8Types : Pass<"fp8moe-resolve-fp8-types", "::mlir::ModuleOp"> {
   }];
 }
 
-def VerifyLayouts : Pass<"fp8moe-verify-layouts", "::mlir::ModuleOp"> {
+def VerifyLayouts : Pass<"fp8moe-verify-layouts"> {
   let summary = "Reject operations that could lose a tensor's layout";
   let description = [{
     A tensor's encoding says where its elements lie, and some upstream operations and
@@ -365,12 +365,14 @@ def PadGroups : InterfacePass<"fp8moe-pad-groups", "::mlir::FunctionOpInterface"
   ];
 }
 
-def VerifyKernels : Pass<"fp8moe-verify-kernels", "::mlir::ModuleOp"> {
+def VerifyKernels : Pass<"fp8moe-verify-kernels"> {
   let summary = "Reject kernels that the target cannot run on their layouts";
   let description = [{
     Asks of every operation whether the module's target has a kernel for it, and can run it on
     the layouts that its tensors have, when they are final; and of every tile that an operation
     names whether it is legal for them, and of all together whether something takes every size.
+    Calls that inlining left are errors on every target: programs are lowered one function at a
+    time.
     What only a call knows (the pitch of a tensor with unknown sizes) the host plan checks.
 
     Needs `fp8moe.target` on the module.
@@ -487,8 +489,11 @@ def ReportCopies : InterfacePass<"fp8moe-report-copies", "::mlir::FunctionOpInte
   let summary = "Say of every copy that is left why it stays";
   let description = [{
     A remark (category `fp8moe-layout`, name `copy-kept`) at the line of every copy: who
-    takes which layout, what there is instead, and what would have to be true for the copy
-    to go. Nothing changes.
+    takes which layout, what there is instead, why the kernels beside it do not do without
+    it (what they cannot read or write, or predicted times), and what would have to be true
+    for the copy to go. Nothing changes.
+
+    Needs `fp8moe.target` on the module, where there are remarks.
 
     ```
     x.mlir:4:8: remark: [Missed] copy-kept | Category:fp8moe-layout | Remark="copy kept: result
