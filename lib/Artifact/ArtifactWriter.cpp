@@ -60,12 +60,14 @@ static LogicalResult compileNVVM(ModuleOp module, const TargetInfo &target,
                                  llvm::Module &llvmModule,
                                  Compilation &compilation) {
   Location loc = module.getLoc();
+  TimingScope time = options.time("Code generation");
   FailureOr<std::string> ptx = emitAssembly(llvmModule, target, loc);
   FailureOr<std::optional<std::string>> ptxas =
       findPtxas(options.ptxasPath, loc);
   if (failed(ptx) || failed(ptxas))
     return failure();
   if (*ptxas) {
+    time = options.time("ptxas");
     FailureOr<Cubin> cubin = assemblePTX(**ptxas, *ptx, target.chip, module);
     if (failed(cubin))
       return failure();
@@ -117,11 +119,13 @@ static bool takeWaves(llvm::Module &llvmModule,
 }
 
 static LogicalResult compileROCDL(ModuleOp module, const TargetInfo &target,
+                                  const EmissionOptions &options,
                                   llvm::Module &llvmModule,
                                   Compilation &compilation) {
   llvm::StringSet<> cooperative = collectCooperativeKernels(module);
   FailureOr<std::string> hsaco;
   FailureOr<SmallVector<KernelResources>> resources;
+  TimingScope time = options.time("Code generation and linking");
   do {
     hsaco = emitSharedObject(llvmModule, target, module.getLoc());
     if (failed(hsaco))
@@ -139,8 +143,10 @@ static LogicalResult compileROCDL(ModuleOp module, const TargetInfo &target,
 }
 
 static LogicalResult compileCPU(ModuleOp module, const TargetInfo &target,
+                                const EmissionOptions &options,
                                 llvm::Module &llvmModule,
                                 Compilation &compilation) {
+  TimingScope time = options.time("Code generation and linking");
   FailureOr<std::string> library =
       emitSharedObject(llvmModule, target, module.getLoc());
   if (failed(library))
@@ -161,9 +167,9 @@ static LogicalResult generateBinaries(ModuleOp module, const TargetInfo &target,
   case TargetKind::NVVM:
     return compileNVVM(module, target, options, *llvmModule, compilation);
   case TargetKind::ROCDL:
-    return compileROCDL(module, target, *llvmModule, compilation);
+    return compileROCDL(module, target, options, *llvmModule, compilation);
   case TargetKind::CPU:
-    return compileCPU(module, target, *llvmModule, compilation);
+    return compileCPU(module, target, options, *llvmModule, compilation);
   }
   llvm_unreachable("unknown kind");
 }
@@ -357,6 +363,7 @@ static LogicalResult printCode(ModuleOp module, const TargetInfo &target,
     llvmModule->print(os, /*AAW=*/nullptr);
     return success();
   }
+  TimingScope time = options.time("Code generation");
   FailureOr<std::string> text =
       emitAssembly(*llvmModule, target, module.getLoc());
   if (succeeded(text))

@@ -164,6 +164,7 @@ std::unique_ptr<llvm::Module>
 mlir::fp8moe::emitLLVMIR(ModuleOp module, const TargetInfo &target,
                          const EmissionOptions &options,
                          llvm::LLVMContext &context) {
+  TimingScope time = options.time("LLVM passes");
   DiagnosticScope diagnostics(context, module.getLoc());
   std::unique_ptr<llvm::TargetMachine> machine =
       createTargetMachine(target, module.getLoc());

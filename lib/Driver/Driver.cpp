@@ -15,6 +15,7 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 #include <chrono>
 
@@ -100,16 +101,23 @@ collectKernels(ModuleOp module, ArrayRef<KernelResources> resources,
   return result;
 }
 
+LogicalResult Driver::configure(PassManager &pm) {
+  if (options.emission.timing)
+    pm.enableTiming(*options.emission.timing);
+  return options.passManagerHook(pm);
+}
+
 LogicalResult Driver::runDecisions(ModuleOp module) {
-  if (failed(runTensorPasses(module, options.passManagerHook,
-                             options.optimizeLayouts, options.precision)))
+  auto hook = [this](PassManager &pm) { return configure(pm); };
+  if (failed(runTensorPasses(module, hook, options.optimizeLayouts,
+                             options.precision)))
     return failure();
-  return options.sweepTiles ? runSweep(module, options.passManagerHook)
-                            : success();
+  return options.sweepTiles ? runSweep(module, hook) : success();
 }
 
 LogicalResult Driver::runKernels(ModuleOp module) {
-  if (failed(runLowering(module, options.passManagerHook)))
+  auto hook = [this](PassManager &pm) { return configure(pm); };
+  if (failed(runLowering(module, hook)))
     return failure();
   if (!options.delaySeed)
     return success();
@@ -120,12 +128,14 @@ LogicalResult Driver::runKernels(ModuleOp module) {
     return module.emitError("cannot delay warps on target ")
            << target->getInfo().chip
            << "; only kernels for NVIDIA GPUs have pauses";
-  return runDelays(module, *options.delaySeed, options.passManagerHook);
+  return runDelays(module, *options.delaySeed, hook);
 }
 
 FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
                                               StringRef folder) {
   auto start = std::chrono::steady_clock::now();
+  TimingScope time = options.emission.time(chip);
+  llvm::SaveAndRestore timing(options.emission.timing, &time);
   if (failed(runDecisions(module)))
     return failure();
   const TargetInfo *target = lookupTarget(chip);

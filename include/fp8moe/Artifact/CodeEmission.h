@@ -26,6 +26,7 @@
 #include "fp8moe/Target/TargetInfo.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Support/LLVM.h"
+#include "mlir/Support/Timing.h"
 
 #include <memory>
 #include <string>
@@ -44,6 +45,13 @@ struct EmissionOptions {
   std::string rocmPath;
   /// The ptxas to use; empty: `FP8MOE_PTXAS`, `PATH`, then the usual places.
   std::string ptxasPath;
+  /// Where the time of each step is recorded; may be null.
+  TimingScope *timing = nullptr;
+
+  /// Records the time until the result is destroyed.
+  TimingScope time(StringRef step) const {
+    return timing ? timing->nest(step) : TimingScope();
+  }
 };
 
 /// Registers the translations to LLVM IR that emission needs. Tools and passes

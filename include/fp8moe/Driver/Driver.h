@@ -66,6 +66,9 @@ class Driver {
 public:
   explicit Driver(DriverOptions options) : options(std::move(options)) {}
 
+  /// Records the time of each step below `scope`, which outlives the driver.
+  void enableTiming(TimingScope &scope) { options.emission.timing = &scope; }
+
   /// Writes one artifact per target to `folder`/CHIP and fills in `report`.
   LogicalResult writeArtifacts(ModuleOp module, StringRef folder,
                                Report &report);
@@ -90,6 +93,9 @@ private:
   /// Compiles `module`, whose target is set to `chip`.
   FailureOr<TargetReport> writeArtifact(ModuleOp module, StringRef chip,
                                         StringRef folder);
+
+  /// Configures a pass manager as the options say, and times it.
+  LogicalResult configure(PassManager &pm);
 
   DriverOptions options;
 };
