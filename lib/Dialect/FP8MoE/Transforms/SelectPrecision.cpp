@@ -19,6 +19,7 @@
 #include "PrecisionPolicy.h"
 
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+#include "fp8moe/Target/Cards.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -125,9 +126,12 @@ LogicalResult SelectPrecision::readOptions() {
     return success();
   }
   target = lookupTarget(chip);
+  if (const CardInfo *card = lookupCard(chip))
+    target = &card->info;
   if (!target)
     return module.emitError("cannot decide for unknown target '")
-           << chip << "'; known targets are " << listKnownTargets();
+           << chip << "'; known targets are " << listKnownTargets()
+           << ", known cards " << listKnownCards();
   return success();
 }
 

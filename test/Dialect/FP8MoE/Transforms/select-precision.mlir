@@ -5,6 +5,7 @@
 // RUN: fp8moe-opt %s --fp8moe-select-precision="policy=all" | FileCheck %s --check-prefix=ALL
 // RUN: fp8moe-opt %s --fp8moe-select-precision="filter-fqns=attention,large" | FileCheck %s --check-prefix=FILTER
 // RUN: fp8moe-opt %s --fp8moe-select-precision="for=cpu" | FileCheck %s --check-prefix=CPU
+// RUN: fp8moe-opt %s --fp8moe-select-precision="for=h20" | FileCheck %s --check-prefix=H20
 // RUN: fp8moe-opt %s --fp8moe-select-precision="tokens=64" | FileCheck %s --check-prefix=FEW
 
 // NONE-NOT: precision <fp8, "{{[a-z.]*}}", forward, bf16
@@ -20,6 +21,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // NONE: precision <bf16, "layers.large", {{.*}} reason = "policy none">
   // FILTER-LABEL: func @large(
   // FILTER: precision <bf16, "layers.large", {{.*}} reason = "filtered by 'large'">
+  // A card by its name: an H20 multiplies more slowly than an H200.
+  // H20-LABEL: func @large(
+  // H20: precision <fp8, "layers.large", forward, bf16_ns = {{[0-9]{8},}}
   // CPU-LABEL: func @large(
   // CPU: precision <bf16, "layers.large", forward, reason = "no times are predicted on cpu">
   func.func @large(%x: tensor<?x8192xbf16>, %w: tensor<8192x8192xbf16, #columns>) -> tensor<?x8192xbf16> {
