@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 from . import __version__, _inputs, _safetensors
 from ._library import Error
@@ -25,6 +25,7 @@ from .runtime import load
 
 if TYPE_CHECKING:
     from ._cache_entries import Entry
+    from .cache import Request
 
 
 def _read_module(path: str) -> Any:
@@ -372,18 +373,34 @@ def _synchronize(program: Program) -> None:
         torch.cuda.synchronize(program.device.ordinal)
 
 
+# --- advise -----------------------------------------------------------------------
+
+
+def _add_advise(parser: argparse.ArgumentParser) -> None:
+    from . import _advise
+
+    _advise.add_arguments(parser)
+
+
+def _advise(options: argparse.Namespace) -> None:
+    from . import _advise
+
+    _advise.run(options)
+
+
 # --- prepare --------------------------------------------------------------------
 
 
 def _add_prepare(parser: argparse.ArgumentParser) -> None:
     from . import programs
 
-    parser.add_argument("program", choices=["grouped_mm", "kept_grouped_mm", "add_grad_weights"], help="what fp8moe.programs describes")
+    parser.add_argument("program", choices=["grouped_mm", "bf16_grouped_mm", "kept_grouped_mm", "add_grad_weights"], help="what fp8moe.programs describes")
     parser.add_argument("--sizes", action="append", required=True, metavar="K,N,E",
                         help="of each expert's matrix, and their number (may be repeated)")
     parser.add_argument("--weights", default="NK", choices=programs.WEIGHTS,
                         help="how the weights [E, K, N] lie in memory")
-    parser.add_argument("--recipe", default="rowwise", choices=programs.RECIPES, help="how operands are quantized")
+    parser.add_argument("--recipe", default="auto", choices=["auto", *programs.RECIPES],
+                        help="how operands are quantized (default: auto, which takes the programs of bf16_grouped_mm and of recipe rowwise)")
     parser.add_argument("--target", action="append", required=True, metavar="CHIP",
                         help="compile for this chip (may be repeated)")
     parser.add_argument("-o", dest="output", help="a folder for FP8MOE_ARTIFACTS of other machines; by default the cache")
@@ -398,13 +415,24 @@ def _prepare(options: argparse.Namespace) -> None:
         except ValueError:
             raise Error(f"--sizes: '{text}' is not of the form K,N,E") from None
         for chip in _split(options.target):
-            words = {"weights": options.weights, "recipe": options.recipe}
-            if options.program == "add_grad_weights":
-                request = programs.add_grad_weights_request(K, N, E, chip, **words)
-            else:
-                request = programs.grouped_mm_request(K, N, E, chip, kept=options.program == "kept_grouped_mm", **words)
-            print(f"{request.what} on {chip}:", flush=True)
-            print(f"  {cache.put(request, options.output or cache.folders()[0])}", flush=True)
+            for request in _list_requests(options, (K, N, E), chip):
+                print(f"{request.what} on {chip}:", flush=True)
+                print(f"  {cache.put(request, options.output or cache.folders()[0])}", flush=True)
+
+
+def _list_requests(options: argparse.Namespace, sizes: Tuple[int, int, int], chip: str) -> List[Request]:
+    from . import programs
+
+    recipe = "rowwise" if options.recipe == "auto" else options.recipe
+    bf16 = [programs.bf16_grouped_mm_request(*sizes, chip, weights=options.weights)]
+    if options.program == "bf16_grouped_mm":
+        return bf16
+    words = {"weights": options.weights, "recipe": recipe}
+    if options.program == "add_grad_weights":
+        others = ["rowwise_bf16_grad_weights"] if options.recipe == "auto" else []
+        return [programs.add_grad_weights_request(*sizes, chip, **{**words, "recipe": each}) for each in (recipe, *others)]
+    request = programs.grouped_mm_request(*sizes, chip, kept=options.program == "kept_grouped_mm", **words)
+    return [*bf16, request] if options.recipe == "auto" else [request]
 
 
 # --- cache ----------------------------------------------------------------------
@@ -468,6 +496,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         ("run", _add_run, "run a program of an artifact"),
         ("opt", _add_opt, "run passes on IR"),
         ("report", _add_report, "what the compiler decides and why"),
+        ("advise", _add_advise, "which matmuls of a model are worth FP8"),
         ("prepare", _add_prepare, "compile what fp8moe.torch needs"),
         ("cache", _add_cache, "what the compile cache holds"),
     ):
@@ -479,7 +508,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         if options.command == "opt":
             _opt(options, rest)
         else:
-            run = {"compile": _compile, "run": _run, "report": _report, "prepare": _prepare, "cache": _cache}
+            run = {"compile": _compile, "run": _run, "report": _report, "advise": _advise, "prepare": _prepare, "cache": _cache}
             run[options.command](options)
     except (Error, ImportError, MemoryError, OSError, TypeError, ValueError) as error:
         print(f"fp8moe {options.command}: error: {_describe(error)}", file=sys.stderr)

@@ -22,6 +22,7 @@ from . import ops
 from .attributes import Precision
 from .compiler import require_modelled
 from .ir import Module
+from .recipes import USES
 
 __all__ = ["Advice", "Matmul", "MatmulAdvice", "advise", "find_matmuls"]
 
@@ -229,10 +230,29 @@ def _group_siblings(entries: Iterable[Tuple[Matmul, str]]) -> Iterator[List[Tupl
 # --- IR ---------------------------------------------------------------------------
 
 
-def _forward_ir(index: int, group: List[Tuple[Matmul, str]], rows: int) -> str:
-    """A function with the forward matmuls of modules that read one tensor."""
+#: More share no less of a quantization than a percent.
+_MOST_MICROBATCHES = 64
+
+#: The name of matmuls that have quantized the weights of others.
+_PAID = "paid"
+
+
+def _pay(use: str, weights: str, type: str, name: str, inputs: List[str], results: List[Tuple[str, str]]) -> str:
+    """A matmul of few rows that is FP8, whatever it takes, and so pays for the quantization of `weights` with others."""
+    *experts, k, n = type.partition("xbf16")[0].removeprefix("tensor<").split("x")
+    inputs.append(f"%few{name}: tensor<16x{k}xbf16>")
+    results.append((f"%paid{name}", f"tensor<16x{n}xbf16>"))
+    operation = f"grouped_matmul %few{name}, {weights} groups(%ends : tensor<{experts[0]}xi32>)" if experts else f"linear %few{name}, {weights}"
+    return (
+        f"  %paid{name} = fp8moe.{operation} precision <fp8, \"{_PAID} {name}\", {use}> : tensor<16x{k}xbf16>, {type} -> tensor<16x{n}xbf16>"
+    )
+
+
+def _forward_ir(index: int, group: List[Tuple[Matmul, str]], rows: int, paid: int = 0) -> str:
+    """A function with the forward matmuls of modules that read one tensor, whose quantized weights so many others read, too."""
     k, experts = group[0][0].K, group[0][0].experts
-    inputs, body, results = [f"%x: tensor<{rows}x{k}xbf16>"], [], []
+    inputs, body = [f"%x: tensor<{rows}x{k}xbf16>"], []
+    results: List[Tuple[str, str]] = []
     if experts:
         inputs.append(f"%ends: tensor<{experts}xi32>")
     for i, (m, name) in enumerate(group):
@@ -248,13 +268,15 @@ def _forward_ir(index: int, group: List[Tuple[Matmul, str]], rows: int) -> str:
             f": tensor<{rows}x{k}xbf16>, tensor<{transposed}> -> tensor<{rows}x{m.N}xbf16>"
         )
         results.append((f"%y{i}", f"tensor<{rows}x{m.N}xbf16>"))
+        body += [_pay("forward", f"%t{i}", f"tensor<{transposed}>", f"{i}_{j}", inputs, results) for j in range(paid)]
     return _function_ir(f"forward_{index}", inputs, body, results)
 
 
-def _backward_ir(index: int, group: List[Tuple[Matmul, str]], rows: int) -> str:
+def _backward_ir(index: int, group: List[Tuple[Matmul, str]], rows: int, paid: int = 0) -> str:
     """A function with their gradients."""
     k, experts = group[0][0].K, group[0][0].experts
-    inputs, body, results = [f"%x: tensor<{rows}x{k}xbf16>"], [], []
+    inputs, body = [f"%x: tensor<{rows}x{k}xbf16>"], []
+    results: List[Tuple[str, str]] = []
     operation, groups, stack = "linear", "", ""
     if experts:
         inputs.append(f"%ends: tensor<{experts}xi32>")
@@ -266,6 +288,7 @@ def _backward_ir(index: int, group: List[Tuple[Matmul, str]], rows: int) -> str:
             f"  %d{i} = fp8moe.{operation} %g{i}, %w{i}{groups} precision <undecided, {_quote(name)}, dgrad> "
             f": {grads}, {weights} -> tensor<{rows}x{k}xbf16>"
         )
+        body += [_pay("dgrad", f"%w{i}", weights, f"{i}_{j}", inputs, results) for j in range(paid)]
         transposed = f"tensor<{m.N}x{rows}xbf16, #columns>"
         body.append(f"  %t{i} = fp8moe.transpose %g{i} [1, 0] : {grads} -> {transposed}")
         body.append(
@@ -308,6 +331,26 @@ def _decide(text: str, target: str, options: str) -> Dict[Tuple[str, str], Preci
             assert isinstance(precision, Precision)
             decided[precision.name, precision.use.value] = precision
     return decided
+
+
+def decide_rows(matmul: Matmul, rows: Sequence[int], target: str, card: str = "") -> Dict[Tuple[str, str, int], bool]:
+    """Whether the compiler would multiply experts in FP8, by kind, use (recipes.USES) and number of rows: "call" where each call
+    quantizes the weights, "kept" where something else in the program, which is FP8 already, reads the same quantized weights."""
+    text, index = "", 0
+    for count in rows:
+        for kind in ("call", "kept"):
+            group = [(matmul, f"{kind} {count}")]
+            for function in (_forward_ir, _backward_ir):
+                text += function(index, group, count, int(kind == "kept"))
+            index += 1
+    decided = _decide(text, target, f" for={card}" if card else "")
+    uses = dict(zip(_USES, USES))
+    found: Dict[Tuple[str, str, int], bool] = {}
+    for (name, use), precision in decided.items():
+        kind, _, count_text = name.partition(" ")
+        if kind != _PAID:
+            found[kind, uses[use], int(count_text)] = precision.choice.value == "fp8"
+    return found
 
 
 # --- The answer ---------------------------------------------------------------------
@@ -378,13 +421,16 @@ def advise(
     recipe: str = "rowwise",
     policy: str = "cost",
     filter_fqns: Sequence[str] = (),
+    card: str = "",
+    microbatches: int = 1,
 ) -> Advice:
     """Which matmuls of a model are worth FP8 when it is trained with so many tokens on a GPU at once, in seconds.
 
     `model` is a torch module, perhaps on the meta device (its linear layers and experts are found), or a list of
     (name, N, K) and (name, N, K, experts). `expert_rows` is how many rows all experts of a layer get together; without
     it, the tokens times the experts of each token that the model's configuration, or one inside of it, names. Recipe, policy
-    and filters are those of fp8moe-select-precision (docs/precision.md). torch is not needed.
+    and filters are those of fp8moe-select-precision (docs/precision.md); `card` is the product whose times decide, as "h100", by default
+    that of the target. So many `microbatches` share weights that are quantized once; times are those of one of them. torch is not needed.
 
     Raises ValueError: sizes and numbers that cannot be; experts without `expert_rows` and without a configuration that names
     one number of experts of each token; more than compiler.MOST_TOKENS tokens or rows. CompilerError: a target, recipe or
@@ -394,6 +440,8 @@ def advise(
         raise ValueError("filter_fqns: expected filters that have text, found an empty one, which is in every name")
     if not isinstance(tokens, Integral) or not isinstance(expert_rows, (Integral, type(None))):
         raise TypeError(f"expected whole numbers of tokens and rows, found {tokens!r} and {expert_rows!r}")
+    if not isinstance(microbatches, Integral) or not 1 <= microbatches <= _MOST_MICROBATCHES:
+        raise ValueError(f"microbatches: expected 1 to {_MOST_MICROBATCHES}, found {microbatches!r}")
     if tokens < 1 or (expert_rows is not None and expert_rows < 1):
         raise ValueError(f"expected at least one token and one row, found {tokens} and {expert_rows}")
     matmuls = _read(model)
@@ -401,13 +449,13 @@ def advise(
     require_modelled("tokens", tokens)
     require_modelled("expert_rows", rows or 0)
     groups = list(_group_siblings(_merge_layers(matmuls, filters)))
-    options = _option("recipe", recipe) + _option("policy", policy)
+    options = _option("recipe", recipe) + _option("policy", policy) + _option("for", card)
     if filters:
         options += " filter-fqns=" + ",".join(_option("filter_fqns", text).partition("=")[2] for text in filters)
     text = ""
     for index, group in enumerate(groups):
         of_group = rows if rows and group[0][0].experts else tokens
-        text += _forward_ir(index, group, of_group) + _backward_ir(index, group, of_group)
+        text += _forward_ir(index, group, of_group, microbatches - 1) + _backward_ir(index, group, of_group, microbatches - 1)
     decided = _decide(text, target, options)
     lines = []
     for group in groups:
@@ -416,4 +464,4 @@ def advise(
                 p = decided[name, use]
                 bf16_us, fp8_us = (ns / 1e3 if ns else None for ns in (p.bf16_ns, p.fp8_ns))
                 lines.append(MatmulAdvice(matmul, use, p.choice.value, bf16_us, fp8_us, p.reason))
-    return Advice(tuple(lines), tokens, target, recipe, policy, rows)
+    return Advice(tuple(lines), tokens, card or target, recipe, policy, rows)

@@ -27,7 +27,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ._diagnostics import CompilerError, Diagnostic
 from ._library import Error
@@ -67,6 +67,8 @@ class Request(NamedTuple):
     command: str
     #: What to do where it does not compile.
     hint: str = ""
+    #: Files that the artifact carries beside its own: names, and what makes their text.
+    carries: Tuple[Tuple[str, Callable[[], str]], ...] = ()
 
     @property
     def digest(self) -> str:
@@ -407,7 +409,11 @@ def _compile(request: Request, compiler: _Compiler, folder: str) -> str:
         if request.hint:  # whoever knows what to do need not read about IR that they did not write
             raise CompilerError((first,)) from error
         raise CompilerError((first, *error.diagnostics)) from None
-    return artifact.folder(request.chip)
+    made = artifact.folder(request.chip)
+    for name, make in request.carries:
+        with open(os.path.join(made, name), "w", encoding="utf-8") as file:
+            file.write(make())
+    return made
 
 
 def _describe(folder: str, request: Request) -> None:

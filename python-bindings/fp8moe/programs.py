@@ -6,14 +6,16 @@ compiler nor any library of arrays, so every machine can say which artifact it n
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Tuple
 
+from . import recipes
 from .cache import Request
 
 __all__ = [
-    "COLUMNS", "COLUMNS_PADDING", "LARGE_WEIGHTS", "PARTS", "PROGRAMS", "RECIPES", "WEIGHTS",
-    "add_grad_weights", "add_grad_weights_request", "check_recipe", "grouped_mm", "grouped_mm_request", "kept_grouped_mm",
+    "BF16", "COLUMNS", "COLUMNS_PADDING", "LARGE_WEIGHTS", "PARTS", "PROGRAMS", "RECIPES", "WEIGHTS",
+    "add_grad_weights", "add_grad_weights_request", "bf16_grouped_mm", "bf16_grouped_mm_request", "check_recipe", "grouped_mm", "grouped_mm_request", "kept_grouped_mm",
     "list_adding", "list_programs",
 ]  # fmt: skip
 
@@ -24,6 +26,9 @@ RECIPES: Dict[str, Tuple[str, ...]] = {
     "rowwise_bf16_grad_weights": ("grad_weights",),
     "forward_only": ("grad_x", "grad_weights"),
 }
+
+#: What is no recipe of these, as it quantizes nothing: the programs of `bf16_grouped_mm`.
+BF16 = "bf16"
 
 #: The program of a grouped matmul, and those of its gradients.
 PROGRAMS: Tuple[str, ...] = ("forward", "backward", "grad_x", "grad_weights")
@@ -165,6 +170,17 @@ _ADD_GRAD_WEIGHTS = {
 {quantize_grad_y_columns}
 {multiply_grad_weights}
     return %{sum} : {sum_type}
+  }}
+""",
+}
+
+_BF16_GROUPED_MM = {
+    **_GROUPED_MM,
+    "forward": """\
+  func.func @forward({x}, {weights}, {offsets}) -> ({y}) {{
+    %y = fp8moe.grouped_matmul %x, %weights groups(%offsets : tensor<{E}xi32>)
+        : tensor<?x{K}xbf16>, tensor<{E}x{K}x{N}xbf16, {layout}> -> tensor<?x{N}xbf16>
+    return %y : tensor<?x{N}xbf16>
   }}
 """,
 }
@@ -331,13 +347,23 @@ def add_grad_weights(K: int, N: int, E: int, *, weights: str = "NK", recipe: str
     return _format(_ADD_GRAD_WEIGHTS, K, N, E, weights, recipe, adds=True)
 
 
+def bf16_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK") -> str:
+    """The programs of `grouped_mm` on the same tensors, all in bf16: forward, backward, grad_x and grad_weights."""
+    return _format(_BF16_GROUPED_MM, K, N, E, weights, _BF16_GRADIENTS)
+
+
+#: The recipe whose gradients those of `bf16_grouped_mm` are.
+_BF16_GRADIENTS = "forward_only"
+
+
 def list_adding(recipe: str) -> Tuple[str, ...]:
     """The programs of `add_grad_weights`."""
     return tuple(_ADD_GRAD_WEIGHTS)[: 1 if RECIPES[recipe] else 2]
 
 
 def list_programs(K: int, N: int, E: int, recipe: str, *, kept: bool = False) -> Tuple[str, ...]:
-    """The programs of `grouped_mm`, or of `kept_grouped_mm`, in their order."""
+    """The programs of `grouped_mm`, or of `kept_grouped_mm`, in their order; with BF16 those of `bf16_grouped_mm`."""
+    recipe = _BF16_GRADIENTS if recipe == BF16 else recipe
     names = PROGRAMS if RECIPES[recipe] else (*PROGRAMS, *COLUMNS)
     if K * N * E >= LARGE_WEIGHTS:
         names = tuple(name for name in names if name not in ("backward", "backward_from_columns"))
@@ -512,6 +538,19 @@ def grouped_mm_request(
     """What fp8moe.cache needs to find or make the artifact of `grouped_mm`, or of `kept_grouped_mm`, for a chip."""
     make = kept_grouped_mm if kept else grouped_mm
     return _make_request(make, K, N, E, chip, weights, recipe, least_n=8 if "grad_x" in RECIPES.get(recipe, ()) else 16)
+
+
+def bf16_grouped_mm_request(K: int, N: int, E: int, chip: str, *, weights: str = "NK") -> Request:
+    """The same of `bf16_grouped_mm`. Its artifact carries from how many rows on FP8 pays (fp8moe.recipes)."""
+    sizes = f"K = {K}, N = {N}, E = {E}"
+    return Request(
+        f"// With {recipes.FILE}.\n{bf16_grouped_mm(K, N, E, weights=weights)}",
+        chip,
+        f"bf16_grouped_mm of {sizes}, weights {weights}",
+        f"python -m fp8moe prepare bf16_grouped_mm --sizes={K},{N},{E} --weights={weights}",
+        "" if K % 8 == N % 8 == 0 or chip.startswith("cpu") else f"{sizes}: K and N must be multiples of 8, as GPUs read 16 bytes at a time",
+        ((recipes.FILE, functools.partial(recipes.predict_file, K, N, E, chip)),),
+    )
 
 
 def add_grad_weights_request(K: int, N: int, E: int, chip: str, *, weights: str = "NK", recipe: str = "rowwise") -> Request:

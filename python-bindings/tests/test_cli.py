@@ -208,10 +208,10 @@ def test_interrupting_a_run(compiled, monkeypatch, capsys):
     assert capsys.readouterr().err == "fp8moe run: interrupted\n"
 
 
-@pytest.mark.parametrize("program", ["grouped_mm", "kept_grouped_mm", "add_grad_weights"])
+@pytest.mark.parametrize("program", ["bf16_grouped_mm", "grouped_mm", "kept_grouped_mm", "add_grad_weights"])
 def test_prepare(ir, tmp_path, capsys, monkeypatch, program):
-    """What it makes is found by the request for it, and by no other."""
-    from fp8moe import cache, programs
+    """What it makes is found by the request for it, and by no other. Recipe auto takes the programs in bf16, too."""
+    from fp8moe import cache, programs, recipes
 
     command = ["prepare", program, "--sizes=8,16,2", "--target=cpu", "-o", str(tmp_path / "prepared")]
     assert main(command) == 0
@@ -224,7 +224,13 @@ def test_prepare(ir, tmp_path, capsys, monkeypatch, program):
         "kept_grouped_mm": programs.grouped_mm_request(8, 16, 2, "cpu", kept=True),
         "add_grad_weights": programs.add_grad_weights_request(8, 16, 2, "cpu"),
     }
-    assert cache.get(requests.pop(program)).startswith(str(tmp_path / "prepared"))
+    bf16 = programs.bf16_grouped_mm_request(8, 16, 2, "cpu")
+    if program == "add_grad_weights":
+        requests["bf16_grouped_mm"] = bf16
+    else:
+        assert recipes.read(cache.get(bf16)) == {}  # for the CPU nothing is predicted
+    if program != "bf16_grouped_mm":
+        assert cache.get(requests.pop(program)).startswith(str(tmp_path / "prepared"))
     for other in requests.values():
         with pytest.raises(cache.CacheError):
             cache.get(other)

@@ -36,18 +36,23 @@ from ._grouped_mm import grouped_mm, quantize_weights
 from ._inspect import Inspection, Record, inspect
 from ._ops import Op, as_op, differentiable
 from ._permute import Routing, permute, unpermute
+from ._plan import Applied, Plan, PlannedMatmul, apply, plan
 from ._prepare import Prepared, prepare
 from ._weights import QuantizedWeights
 
 __all__ = [
     "ACTIVATIONS",
+    "Applied",
     "Inspection",
     "Op",
+    "Plan",
+    "PlannedMatmul",
     "Prepared",
     "QuantizedWeights",
     "Record",
     "Routing",
     "ShardedWeights",
+    "apply",
     "as_op",
     "differentiable",
     "experts",
@@ -55,6 +60,7 @@ __all__ = [
     "inspect",
     "keep_gathered",
     "permute",
+    "plan",
     "prepare",
     "quantize_weights",
     "torchao",

@@ -14,7 +14,8 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from .. import programs
 from ._glu import _formula, compute_swiglu_gradient
-from ._grouped_mm import _estimate_bytes, _find_op, _find_part, _lay_out, is_exporting, keeps_columns
+from ._auto import choose, forms_recipe
+from ._grouped_mm import FIXED, _estimate_bytes, _find_op, _find_part, _lay_out, is_exporting, keeps_columns
 from ._triton import has_kernels
 from ._weights import QuantizedWeights
 
@@ -25,19 +26,22 @@ def run_down_last(x: Any, gate_up: _Weights, down: _Weights, offsets: Any, recip
     """What `experts` with SwiGLU returns, in code that Dynamo traces; None where this order saves nothing, and where tensors are not
     as programs take them, of which grouped_mm says what is wrong, or casts them."""
     forms: Tuple[torch.Tensor, ...] = ()
+    given = gate_up, down
     if isinstance(gate_up, QuantizedWeights) and isinstance(down, QuantizedWeights):
-        if not gate_up.recipe == down.recipe == recipe:
+        if not gate_up.recipe == down.recipe == forms_recipe(recipe):
             return None
         forms = (*gate_up.forms, *down.forms)
         gate_up, down = gate_up.weights, down.weights
     if not isinstance(gate_up, torch.Tensor) or not isinstance(down, torch.Tensor):
         return None
-    if recipe != "rowwise" or is_exporting() or not _fit(x, gate_up, down, offsets):
+    if is_exporting() or not _fit(x, gate_up, down, offsets):
+        return None
+    if recipe != "rowwise" and (recipe in FIXED or any(choose(x.shape[0], weights, recipe) != "rowwise" for weights in given)):
         return None
     if min(gate_up.numel(), down.numel()) < programs.LARGE_WEIGHTS:
         return None
     M = x.shape[0]
-    x_first, x_last = _estimate_bytes(M, gate_up.shape, not keeps_columns(x, gate_up, recipe))
+    x_first, x_last = _estimate_bytes(M, gate_up.shape, not keeps_columns(x, gate_up, "rowwise"))
     # Autograd's order, and this one: while the gradients of gate_up and x are computed, and at the end.
     E, H, D = down.shape
     computed, operands = 2 * E * H * D, M * (H + D)
@@ -46,7 +50,7 @@ def run_down_last(x: Any, gate_up: _Weights, down: _Weights, offsets: Any, recip
         return None
     gate_up, down = _lay_out(gate_up)[0], _lay_out(down)[0]
     # Of which one asks for the rows only.
-    with_columns = (keeps_columns(x, gate_up, recipe), keeps_columns(x, down, recipe))
+    with_columns = (keeps_columns(x, gate_up, "rowwise"), keeps_columns(x, down, "rowwise"))
     options = _Options(with_columns, bool(guard_or_false(x_first <= x_last)), x.is_cuda and has_kernels("_glu_kernels"))
     y: torch.Tensor = _DownLast.apply(x.contiguous(), gate_up, down, offsets.contiguous(), options, *forms)
     return y

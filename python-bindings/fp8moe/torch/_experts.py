@@ -30,10 +30,10 @@ def experts(
     activation: Union[str, _Activation] = "silu",
     gate_up_bias: Optional[torch.Tensor] = None,
     down_bias: Optional[torch.Tensor] = None,
-    recipe: str = "rowwise",
+    recipe: Union[str, Tuple[str, str]] = "auto",
     main_grads: Tuple[Optional[torch.Tensor], Optional[torch.Tensor]] = (None, None),
 ) -> torch.Tensor:
-    """Runs each group of rows through the gated network of its expert, in FP8.
+    """Runs each group of rows through the gated network of its expert, in FP8 where that is faster.
 
     For rows x of group g: `h = x @ gate_up[g] + gate_up_bias[g]`, `a = activation(h[:, :H]) * h[:, H:]`,
     and the result is `a @ down[g] + down_bias[g]`. Rows past the last offset are zero, and so are their
@@ -47,7 +47,7 @@ def experts(
         activation: one of ACTIVATIONS, or a function that takes all of h [M, 2H] and returns a [M, H], for
             gates that are interleaved or clamped.
         gate_up_bias, down_bias: [E, 2H] and [E, D], or None.
-        recipe: as for grouped_mm.
+        recipe: as for grouped_mm, of both, or one for gate_up and one for down.
         main_grads: the `main_grad` of grouped_mm for gate_up and for down.
 
     Returns:
@@ -67,16 +67,17 @@ def experts(
             f"experts: main_grads is of type {type(main_grads).__name__}, expected two, of gate_up and of down: tensors or None"
         )
     gate_up_grad, down_grad = main_grads
+    gate_up_recipe, down_recipe = (recipe, recipe) if isinstance(recipe, str) else recipe
     is_plain = gate_up_bias is None and down_bias is None and gate_up_grad is None and down_grad is None
-    if torch.compiler.is_compiling() and activation == "silu" and is_plain:
-        y = run_down_last(x, gate_up, down, offsets, recipe)
+    if torch.compiler.is_compiling() and activation == "silu" and is_plain and gate_up_recipe == down_recipe:
+        y = run_down_last(x, gate_up, down, offsets, gate_up_recipe)
         if y is not None:
             return y
     if gate_up_bias is not None or down_bias is not None:
         require_tensor("experts", "x", x, "[M, D]")
         _check_bias("gate_up", gate_up, gate_up_bias, x.device)
         _check_bias("down", down, down_bias, x.device)
-    h = add_bias(multiply_seen(x, gate_up, offsets, recipe, gate_up_grad, _GATE_UP), gate_up_bias, offsets)
+    h = add_bias(multiply_seen(x, gate_up, offsets, gate_up_recipe, gate_up_grad, _GATE_UP), gate_up_bias, offsets)
     if isinstance(activation, str):
         if h.shape[1] % 2:
             raise ValueError(f"experts: gate_up has {h.shape[1]} columns, expected an even number: half of them are the gate")
@@ -90,7 +91,7 @@ def experts(
             f"experts: down is {tuple(shape)}, expected [E, H, D] with what the activation makes of h {tuple(h.shape)}, "
             f"{tuple(a.shape)}, as [M, H]; weights [E, D, H] are passed as down.transpose(-2, -1)"
         )
-    return add_bias(multiply_seen(a, down, offsets, recipe, down_grad, _DOWN), down_bias, offsets)
+    return add_bias(multiply_seen(a, down, offsets, down_recipe, down_grad, _DOWN), down_bias, offsets)
 
 
 def _find_shape(weights: Any) -> Optional[torch.Size]:

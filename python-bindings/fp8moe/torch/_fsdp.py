@@ -15,8 +15,10 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from torch.utils._pytree import tree_map_only
 
+from .. import programs
 from . import _grouped_mm
-from ._prepare import find_weights
+from ._auto import forms_recipe
+from ._prepare import find_recipes
 from ._weights import QuantizedWeights, find_held, gathered, identity, read_version
 
 _aten = torch.ops.aten
@@ -53,8 +55,9 @@ def keep_gathered(model: torch.nn.Module) -> List[str]:
     changed = []
     made: Dict[int, torch.nn.Parameter] = {}  # by id
     for prefix, module in model.named_modules():
-        recipe, tensors = find_weights(module)
-        for weights in tensors:
+        for recipe, weights in find_recipes(module):
+            if recipe == programs.BF16:
+                continue
             name = _find_parameter(module, weights, made)
             if name is None:
                 raise ValueError(
@@ -63,7 +66,7 @@ def keep_gathered(model: torch.nn.Module) -> List[str]:
                 )
             parameter = getattr(module, name)
             if id(parameter) not in made:  # as one is that another module has, too
-                sharded = ShardedWeights(parameter.detach(), _grouped_mm.find_layout(weights), recipe)
+                sharded = ShardedWeights(parameter.detach(), _grouped_mm.find_layout(weights), forms_recipe(recipe))
                 other = torch.nn.Parameter(sharded, requires_grad=parameter.requires_grad)
                 made[id(other)] = other
                 _replace(model, parameter, other)

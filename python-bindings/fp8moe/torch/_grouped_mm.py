@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
-from .. import cache, programs
+from .. import cache, programs, recipes
 from .._library import InvalidArgumentError, UnsupportedError
 from ..runtime import load
 from ._ops import Formula, Op, as_op, differentiable
@@ -24,10 +24,10 @@ def grouped_mm(
     weights: Union[torch.Tensor, QuantizedWeights],
     offsets: torch.Tensor,
     *,
-    recipe: str = "rowwise",
+    recipe: str = "auto",
     main_grad: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
-    """Multiplies each group of rows with the matrix of its expert, in FP8.
+    """Multiplies each group of rows with the matrix of its expert, in FP8 where that is faster.
 
     Row m of group g of the result is `x[m] @ weights[g]`. Group g is the rows from `offsets[g - 1]`
     (0 for the first) to `offsets[g]`; it may be empty. Rows past the last offset are zero, and so
@@ -38,8 +38,9 @@ def grouped_mm(
         weights: bf16 [E, K, N]: a dense [E, N, K] seen transposed, or dense; others are copied. Or what
             `quantize_weights` made of them.
         offsets: i32 [E], ascending, at most M, on the device of x. Nothing waits for them.
-        recipe: how operands are quantized, one of fp8moe.programs.RECIPES: "rowwise" in FP8 throughout,
-            "rowwise_bf16_grad_weights" with the gradient of weights in bf16, "forward_only" with both gradients in bf16.
+        recipe: "auto" is FP8 or bf16 by the number of rows, for each use of the weights, as the compiler predicts it. Or what
+            the caller has chosen: a mix of fp8moe.recipes.MIXES, as "rowwise" (FP8 throughout), "forward_only" or "bf16", or from how
+            many rows on uses are FP8, as "forward>=16384 grad_weights>=8192".
         main_grad: f32 [E, K, N] that lies as weights do, to which the backward adds the gradient of weights, in place and without
             rounding it to bf16; weights themselves get none then. Where torch.compile traces, the graph breaks here.
 
@@ -84,7 +85,9 @@ def multiply_seen(
 
         result = multiply_adding(x, weights, offsets, recipe, main_grad, names)
     if not torch.compiler.is_compiling() and observers:
-        observers[-1](x, weights, offsets, result, recipe)
+        mix = recipe if recipe in FIXED else _auto.choose(x.shape[0], weights, recipe)
+        if any(recipes.MIXES.get(mix, ())):
+            observers[-1](x, weights, offsets, result, mix)
     return result
 
 
@@ -96,6 +99,10 @@ def multiply(
     x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str, names: Names = GROUPED_MM
 ) -> torch.Tensor:
     """grouped_mm, unseen by observers."""
+    if not isinstance(recipe, str) or recipe not in FIXED:
+        if gathered and not torch.compiler.is_compiling():
+            weights = find_gathered(weights, "rowwise") or weights
+        return _auto.multiply_by_rows(x, weights, offsets, recipe, names)
     if not torch.compiler.is_compiling():
         if gathered:
             weights = find_gathered(weights, recipe) or weights
@@ -109,6 +116,10 @@ def multiply(
     _remember(call.which, call.weights, call.layout, recipe)
     result: torch.Tensor = results[0] if with_columns else results
     return result
+
+
+#: Recipes that are one set of programs for any number of rows.
+FIXED = frozenset((*programs.RECIPES, programs.BF16))
 
 
 class Call(NamedTuple):
@@ -135,14 +146,12 @@ def resolve(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: s
         which, tensor, forms = "kept_grouped_mm", weights.weights, weights.forms
     else:
         _require_local_tensor(function, names.weights, weights, "[E, K, N]")
-        programs.check_recipe(function, recipe)
         which, tensor = "grouped_mm", weights.to(torch.bfloat16) if is_autocast else weights
     if is_autocast:
         x = x.to(torch.bfloat16)
     _check(x, tensor, offsets, names)
     if isinstance(weights, QuantizedWeights):
         if recipe != weights.recipe:
-            programs.check_recipe(function, recipe)
             raise ValueError(
                 f"{function}: recipe is {recipe!r}, but quantize_weights made {names.weights} by recipe {weights.recipe!r}; pass "
                 f"recipe={weights.recipe!r} here, or recipe={recipe!r} to quantize_weights"
@@ -173,7 +182,7 @@ is_exporting = torch.compiler.assume_constant_result(_read_is_exporting)
 
 def keeps_columns(x: torch.Tensor, weights: torch.Tensor, recipe: str) -> bool:
     """Whether the forward quantizes x for the gradient of weights, too, so that x itself is not kept for it."""
-    if programs.RECIPES[recipe] or not weights.requires_grad or not torch.is_grad_enabled():
+    if recipe != "rowwise" or not weights.requires_grad or not torch.is_grad_enabled():
         return False
     if is_exporting():  # bounds of M would be those of what is exported, which has no backward
         return False
@@ -198,7 +207,7 @@ def _remember(which: str, weights: torch.Tensor, layout: str, recipe: str) -> No
     E, K, N = weights.shape
     chip = chip_of(weights.device.type, weights.device.index or 0)
     op = make_op(K, N, E, layout, recipe, chip, which)
-    _known[key] = (op, op if programs.RECIPES[recipe] else make_op(K, N, E, layout, recipe, chip, f"{which}_with_columns"))
+    _known[key] = (op, op if recipe != "rowwise" else make_op(K, N, E, layout, recipe, chip, f"{which}_with_columns"))
 
 
 def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str) -> Optional[torch.Tensor]:
@@ -277,7 +286,12 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
         TypeError: weights are no tensor.
         ValueError: shape or type do not fit. Others as grouped_mm.
     """
-    programs.check_recipe("quantize_weights", recipe)
+    recipes.check("quantize_weights", recipe)
+    if recipe not in programs.RECIPES:
+        ranges = recipes.parse(recipe)
+        if ranges is not None and ranges.forward is None and ranges.grad_x is None:
+            raise ValueError(f"quantize_weights: recipe is {recipe!r}, which reads weights in bf16 only; pass the weights themselves")
+        recipe = "rowwise"
     _require_local_tensor("quantize_weights", "weights", weights, "[E, K, N]")
     _require_known_device("quantize_weights", "weights", weights)
     kept = None if torch.compiler.is_compiling() or not gathered else find_gathered(weights, recipe)
@@ -425,13 +439,16 @@ def make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: 
     forward, *names = (*programs.COLUMNS, "grad_x") if with_columns else programs.PROGRAMS
     backwards: List[Union[Op, Formula]] = [ops[name] for name in names if name in ops]
     if "multiply_grad_x" in ops:
-        backwards.insert(0, _join_parts(ops, with_columns))
+        backwards.insert(0, join_parts(ops, with_columns))
     return differentiable(ops[forward], backwards)
 
 
 @functools.lru_cache(maxsize=None)
 def list_ops(K: int, N: int, E: int, layout: str, recipe: str, chip: str, kept: bool) -> Dict[str, Op]:
-    request = programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept)
+    if recipe == programs.BF16:
+        request = programs.bf16_grouped_mm_request(K, N, E, chip, weights=layout)
+    else:
+        request = programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept)
     artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
     return {name: as_op(artifact.program(name)) for name in programs.list_programs(K, N, E, recipe, kept=kept)}
 
@@ -515,7 +532,7 @@ def _estimate_bytes(M: int, sizes: Sequence[int], frees_columns: bool) -> Tuple[
     return x_first, weights_first
 
 
-def _join_parts(ops: Dict[str, Op], with_columns: bool) -> Formula:
+def join_parts(ops: Dict[str, Op], with_columns: bool) -> Formula:
     grad_weights = "grad_weights_from_columns" if with_columns else "grad_weights"
     parts: Any = _Parts(*(ops.get(name) for name in (*programs.PARTS, "grad_x", grad_weights)))  # type: ignore[arg-type]
     if with_columns:
@@ -553,3 +570,7 @@ def e4m3_of(device: str, index: int) -> torch.dtype:
     """The element type of !fp8moe.e4m3 on a device (F1 of docs/semantics.md)."""
     is_fnuz = chip_of(device, index) in ("gfx942", "cpu-fnuz")
     return torch.float8_e4m3fnuz if is_fnuz else torch.float8_e4m3fn
+
+
+# Which chooses between the functions above.
+from . import _auto  # noqa: E402

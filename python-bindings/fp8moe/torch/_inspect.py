@@ -16,6 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from .. import recipes
 from . import _bf16, _statistics
 from ._grouped_mm import find_layout, multiply, observers
 from ._statistics import Groups, Statistics
@@ -297,8 +298,9 @@ class _Sample(TorchDispatchMode):
             could_be_sizes = (offsets.sum() == x.shape[0]) & (offsets[-1] != x.shape[0])
             are_sizes = could_be_sizes & (descends | (offsets == offsets[0]).all())
             self._offsets.append((layer, descends | (offsets[-1] > x.shape[0]), are_sizes))
-            self._record_forward(layer, x, plain, offsets, y.detach())
-        if y.requires_grad and recipe != "forward_only":
+            if recipes.MIXES[recipe][0]:
+                self._record_forward(layer, x, plain, offsets, y.detach())
+        if y.requires_grad and any(recipes.MIXES[recipe][1:]):
             y.register_hook(lambda gradient: self._observe_gradient(layer, x, plain, offsets, gradient, recipe))
 
     def _record_forward(
@@ -324,15 +326,17 @@ class _Sample(TorchDispatchMode):
         with _Busy(self):
             gradient = gradient.detach().contiguous()
             groups = Groups(offsets, x.shape[0])
-            self.found.append((layer, "grad_y", _statistics.of_rows(gradient, groups, by_column=False)))
-            self.found.append((layer, "weights by row", _statistics.of_weights(weights, 2)))
+            _, x_fp8, weights_fp8 = recipes.MIXES[recipe]
             leaf_x, leaf_weights = x.detach().requires_grad_(), weights.detach().requires_grad_()
             with torch.enable_grad(), torch.autocast(x.device.type, enabled=False):
                 y = multiply(leaf_x, leaf_weights, offsets, recipe)
                 grad_x, grad_weights = torch.autograd.grad(y, (leaf_x, leaf_weights), gradient)
-            exact = _bf16.GRAD_X.run(gradient, weights, offsets)
-            self.found.append((layer, "grad_x", _of_rows_of_result(grad_x, exact, groups)))
-            if recipe == "rowwise":
+            if x_fp8:
+                self.found.append((layer, "grad_y", _statistics.of_rows(gradient, groups, by_column=False)))
+                self.found.append((layer, "weights by row", _statistics.of_weights(weights, 2)))
+                exact = _bf16.GRAD_X.run(gradient, weights, offsets)
+                self.found.append((layer, "grad_x", _of_rows_of_result(grad_x, exact, groups)))
+            if weights_fp8:
                 self.found.append((layer, "x by column", _statistics.of_rows(x, groups, by_column=True)))
                 self.found.append((layer, "grad_y by column", _statistics.of_rows(gradient, groups, by_column=True)))
                 exact = _bf16.GRAD_WEIGHTS[find_layout(weights)].run(gradient, x, offsets)

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .. import programs, recipes
 from .._library import Error
-from ._grouped_mm import Call, Names, chip_of, keeps_columns, list_adding_ops, list_ops, require_tensor, resolve
+from . import _auto
+from ._grouped_mm import FIXED, Call, Names, chip_of, keeps_columns, list_adding_ops, list_ops, require_tensor, resolve
 from ._ops import Op, find_asked, is_forward_mode, is_transformed, with_strides
 from ._weights import QuantizedWeights, find_gathered, gathered
 
@@ -40,9 +42,12 @@ def multiply_adding(
             f"{names.function}: {names.main_grad} is written by backward() and torch.autograd.grad, not by torch.func nor in "
             "forward mode; leave it out"
         )
+    recipes.check(names.function, recipe)
     if gathered:
-        weights = find_gathered(weights, recipe) or weights
-    call = resolve(x, weights, offsets, recipe, names)
+        weights = find_gathered(weights, _auto.forms_recipe(recipe)) or weights
+    if isinstance(weights, QuantizedWeights) and recipe not in programs.RECIPES and weights.recipe != "rowwise":
+        recipe = weights.recipe
+    call = resolve(x, weights, offsets, _auto.forms_recipe(recipe), names)
     total = _find_total(call, main_grad, names)
     ops = _find_programs(call, recipe)
     _check_alignment(total, ops.add_grad_weights, f"{names.function}: {names.main_grad}")
@@ -98,12 +103,27 @@ def _find_programs(call: Call, recipe: str) -> _Programs:
     E, K, N = (operator.index(size) for size in call.weights.shape)
     device = call.weights.device
     chip = chip_of(device.type, device.index or 0)
-    ops = list_ops(K, N, E, call.layout, recipe, chip, bool(call.forms))
-    suffix = ("_with_columns", "_from_columns") if keeps_columns(call.x, call.weights, recipe) else ("", "")
+    is_kept = bool(call.forms)
+    if recipe in FIXED:
+        forward = grad_x = grad_weights = recipe
+    else:
+        uses = _auto.find_uses(call.x.shape[0], call.weights, is_kept, recipe)
+        forward, grad_x, grad_weights = ("rowwise" if is_fp8 else programs.BF16 for is_fp8 in uses)
+
+    def find(recipe: str) -> Dict[str, Op]:
+        return list_ops(K, N, E, call.layout, recipe, chip, is_kept and recipe != programs.BF16)
+
+    has_columns = forward == grad_weights and keeps_columns(call.x, call.weights, forward)
+    suffix = ("_with_columns", "_from_columns") if has_columns else ("", "")
     adding = None
     if call.weights.requires_grad and torch.is_grad_enabled():
-        adding = list_adding_ops(K, N, E, call.layout, recipe, chip)["add_grad_weights" + suffix[1]]
-    return _Programs(ops["forward" + suffix[0]], ops["grad_x"], adding)
+        summed = "rowwise_bf16_grad_weights" if grad_weights == programs.BF16 else grad_weights
+        adding = list_adding_ops(K, N, E, call.layout, summed, chip)["add_grad_weights" + suffix[1]]
+    return _Programs(find(forward)["forward" + suffix[0]], find(grad_x)["grad_x"], adding)
+
+
+#: Kept forms of weights, as programs call them.
+_FORMS = ("weights_k", "scales_k", "weights_n", "scales_n")
 
 
 def _inputs(op: Op, tensors: Mapping[str, torch.Tensor]) -> List[torch.Tensor]:
@@ -121,11 +141,10 @@ class _Adding(torch.autograd.Function):
         total: torch.Tensor,
         ops: _Programs,
     ) -> torch.Tensor:
-        inputs = (x, weights, *forms, offsets)
-        results = ops.forward(*inputs)
+        tensors = {"x": x, "weights": weights, "offsets": offsets, **dict(zip(_FORMS, forms))}
+        results = ops.forward(*_inputs(ops.forward, tensors))
         outputs = results if isinstance(results, tuple) else (results,)
-        signature = ops.forward.signature
-        tensors = {tensor.name: value for tensor, value in zip(signature.inputs + signature.outputs, inputs + outputs)}
+        tensors.update((tensor.name, value) for tensor, value in zip(ops.forward.signature.outputs, outputs))
         needed = [op for op, needs in zip((ops.grad_x, ops.add_grad_weights), ctx.needs_input_grad) if needs and op]
         names = {tensor.name for op in needed for tensor in op.signature.inputs} - {"grad_y", "so_far"}
         ctx.strides = {name: tensors[name].stride() for name in sorted(names)}

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
-from .. import cache, programs
+from .. import cache, programs, recipes
 from . import torchao, transformers
-from ._grouped_mm import chip_of, find_layout, list_adding_ops, make_op, require_tensor
+from ._auto import has_kernels
+from ._grouped_mm import FIXED, chip_of, find_layout, list_adding_ops, make_op, require_tensor
 
 _BAR = 24
 
@@ -45,7 +46,7 @@ def prepare(
     Experts are known of models of transformers with an implementation of `fp8moe.torch.transformers.register`, of
     modules that torchao has converted after `fp8moe.torch.torchao.patch`, of torchtitan's with the override, and of
     any module with a method `fp8moe_weights()` that returns the tensors [E, K, N] that it gives to grouped_mm or
-    experts, with their recipe as attribute `fp8moe_recipe` if it is not "rowwise".
+    experts, with their recipe, or one for each of them, as attribute `fp8moe_recipe` if it is not "auto".
 
     Call it before parameters are divided between ranks, or on what a rank multiplies: sizes are those of the
     parameters. Each rank may call it; one of a host compiles while the others wait.
@@ -97,14 +98,14 @@ def _find_needs(
     model: torch.nn.Module, device: Optional[Union[str, torch.device]], kept: bool
 ) -> Dict[_Need, List[str]]:
     needs: Dict[_Need, List[str]] = {}
+    is_used = False
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"prepare: model is of type {type(model).__name__}, expected a torch.nn.Module")
     for name, module in model.named_modules():
-        recipe, tensors = find_weights(module)
         where = f"prepare: module '{name}'" if name else "prepare: the model"
-        if tensors:
-            programs.check_recipe(where, recipe)
-        for weights in tensors:
+        for recipe, weights in find_recipes(module):
+            recipes.check(where, recipe)
+            is_used = True
             require_tensor(where, "what it multiplies", weights, "[E, K, N]")
             if weights.dim() != 3:
                 raise ValueError(f"{where}: it multiplies weights of shape {tuple(weights.shape)}, expected [E, K, N]")
@@ -114,11 +115,13 @@ def _find_needs(
                     f"{where}: its weights are on 'meta'; say where the model will run, as device='cuda'"
                 )
             E, K, N = weights.shape
+            if recipe not in FIXED and not has_kernels(target, K, N):  # torch multiplies, as it says then
+                continue
             chip = chip_of(target.type, target.index or 0)
             modules = needs.setdefault(_Need(K, N, E, find_layout(weights), recipe, chip), [])
             if name not in modules:
                 modules.append(name)
-    if not needs:
+    if not is_used:
         raise ValueError(
             "prepare: no module of the model is known to use fp8moe: none is of transformers with experts that "
             "fp8moe.torch.transformers.register made, none was converted by torchao with fp8moe.torch.torchao.patch "
@@ -127,10 +130,25 @@ def _find_needs(
     return needs
 
 
-def find_weights(module: Any) -> Tuple[str, List[torch.Tensor]]:
+#: The recipe of a module, or one for each of its weights.
+_Recipe = Union[str, Sequence[str]]
+
+
+def find_recipes(module: Any) -> List[Tuple[str, torch.Tensor]]:
+    """The weights [E, K, N] that `module` will multiply, each with its recipe; none if it is not known to use fp8moe."""
+    recipe, weights = find_weights(module)
+    each = [recipe] * len(weights) if isinstance(recipe, str) else list(recipe)
+    if len(each) != len(weights):
+        raise ValueError(
+            f"fp8moe_recipe of {type(module).__name__} has {len(each)} recipes, expected one, or one for each of its {len(weights)} weights"
+        )
+    return list(zip(each, weights))
+
+
+def find_weights(module: Any) -> Tuple[_Recipe, List[torch.Tensor]]:
     """The recipe and the weights [E, K, N] that `module` will multiply; none if it is not known to use fp8moe."""
     for client in (transformers, torchao):
-        found: Optional[Tuple[str, List[torch.Tensor]]] = client.find_weights(module)
+        found: Optional[Tuple[_Recipe, List[torch.Tensor]]] = client.find_weights(module)
         if found is not None:
             return found
     if hasattr(module, "fp8moe_weights"):
@@ -141,27 +159,50 @@ def find_weights(module: Any) -> Tuple[str, List[torch.Tensor]]:
             )
         weights = module.fp8moe_weights()
         # Which a list of one tensor is easily written as.
-        return getattr(module, "fp8moe_recipe", "rowwise"), [weights] if isinstance(weights, torch.Tensor) else list(weights)
+        return getattr(module, "fp8moe_recipe", recipes.AUTO), [weights] if isinstance(weights, torch.Tensor) else list(weights)
     return "", []
 
 
+def _list_recipes(need: _Need) -> Tuple[str, ...]:
+    """The sets of programs that calls by a recipe may run, whatever their rows."""
+    if need.recipe in FIXED:
+        return (need.recipe,)
+    ranges = recipes.parse(need.recipe)
+    if ranges is None:
+        return (programs.BF16, "rowwise")
+    has_bf16, has_fp8 = any(least != 0 for least in ranges), any(least is not None for least in ranges)
+    return (*((programs.BF16,) if has_bf16 else ()), *(("rowwise",) if has_fp8 else ()))
+
+
 def _list_requests(need: _Need, kept: bool, main_grad: bool) -> List[cache.Request]:
-    K, N, E, layout, recipe, chip = need
-    requests = [programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept)]
-    if main_grad:
-        requests.append(programs.add_grad_weights_request(K, N, E, chip, weights=layout, recipe=recipe))
+    K, N, E, layout, _, chip = need
+    requests = []
+    for recipe in _list_recipes(need):
+        if recipe == programs.BF16:
+            requests.append(programs.bf16_grouped_mm_request(K, N, E, chip, weights=layout))
+        else:
+            requests.append(programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept))
+        if main_grad:
+            requests.append(programs.add_grad_weights_request(K, N, E, chip, weights=layout, recipe=_name_sum(recipe)))
     return requests
+
+
+def _name_sum(recipe: str) -> str:
+    """The recipe whose `add_grad_weights` these programs' gradients are added by."""
+    return "rowwise_bf16_grad_weights" if recipe == programs.BF16 else recipe
 
 
 def _load(need: _Need, kept: bool, main_grad: bool) -> None:
     """Makes the operators, as the first call would."""
-    if main_grad:
-        list_adding_ops(*need)
-    names = ["kept_grouped_mm", "quantize_weights"] if kept else ["grouped_mm"]
-    if not programs.RECIPES[need.recipe]:
-        names.append(f"{names[0]}_with_columns")
-    for which in names:
-        make_op(need.K, need.N, need.E, need.layout, need.recipe, need.chip, which)
+    sizes = need.K, need.N, need.E, need.layout
+    for recipe in _list_recipes(need):
+        if main_grad:
+            list_adding_ops(*sizes, _name_sum(recipe), need.chip)
+        names = ["kept_grouped_mm", "quantize_weights"] if kept and recipe != programs.BF16 else ["grouped_mm"]
+        if recipe == "rowwise":
+            names.append(f"{names[0]}_with_columns")
+        for which in names:
+            make_op(*sizes, recipe, need.chip, which)
 
 
 class _Progress:

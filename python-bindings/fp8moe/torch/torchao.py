@@ -15,7 +15,7 @@ from typing import List, Optional, Tuple
 
 import torch
 
-from .. import programs
+from .. import recipes
 from ._grouped_mm import e4m3_of, grouped_mm
 
 __all__ = ["patch"]
@@ -23,7 +23,7 @@ __all__ = ["patch"]
 _NAME = "_to_fp8_rowwise_then_scaled_grouped_mm"
 
 
-def patch(*, recipe: str = "rowwise") -> None:
+def patch(*, recipe: str = "auto") -> None:
     """Replaces the function through which torchao's modules multiply groups of rows in FP8 with rowwise
     scales, by grouped_mm with that recipe. Patching twice is the same as once.
 
@@ -34,7 +34,7 @@ def patch(*, recipe: str = "rowwise") -> None:
     Raises ImportError if torchao is absent or has no such function (0.18 has), and ValueError for a recipe that
     is not known.
     """
-    programs.check_recipe("fp8moe.torch.torchao.patch", recipe)
+    recipes.check("fp8moe.torch.torchao.patch", recipe)
     try:
         import torchao.prototype.moe_training as package
         from torchao.prototype.moe_training import fp8_grouped_mm as module
@@ -58,7 +58,7 @@ def _fp8_grouped_mm(
     float8_dtype: torch.dtype = torch.float8_e4m3fn,
     pad_token_groups_for_grouped_mm: bool = True,
     *,
-    recipe: str = "rowwise",
+    recipe: str = "auto",
 ) -> torch.Tensor:
     """grouped_mm with torchao's signature."""
     expected = _constant_e4m3(A.device.type, A.device.index or 0)
@@ -94,3 +94,11 @@ def find_weights(module: torch.nn.Module) -> Optional[Tuple[str, List[torch.Tens
         if isinstance(parameter, tensors.Float8TrainingWeightWrapperTensor) and parameter.dim() == 3
     ]
     return (function.keywords["recipe"], converted) if converted else None
+
+
+def unwrap(module: torch.nn.Module) -> None:
+    """Takes back torchao's conversion of the experts of `module`, which are multiplied in bf16 then."""
+    tensors = sys.modules["torchao.prototype.moe_training.tensor"]
+    for name, parameter in list(module.named_parameters(recurse=False)):
+        if isinstance(parameter, tensors.Float8TrainingWeightWrapperTensor) and parameter.dim() == 3:
+            setattr(module, name, torch.nn.Parameter(parameter._data.detach(), requires_grad=parameter.requires_grad))

@@ -16,7 +16,8 @@ from typing import Any, List
 
 import torch
 
-from .. import programs
+from .. import recipes
+from ._auto import in_module
 from ._grouped_mm import grouped_mm
 
 try:
@@ -29,15 +30,24 @@ except (ImportError, AttributeError) as error:
         f"fp8moe.torch.torchtitan needs torchtitan 0.3 or later, whose experts can be overridden ({error})"
     ) from error
 
-__all__ = ["fp8_experts"]
+__all__ = ["convert", "fp8_experts"]
 
 
 @override(target=GroupedExperts.Config, description="Multiply groups of tokens in FP8 with fp8moe.")
-def fp8_experts(config: Any, recipe: str = "rowwise") -> Any:
+def fp8_experts(config: Any, recipe: str = "auto") -> Any:
     """The configuration of experts whose grouped matmuls are those of fp8moe; of a subclass, too, as gpt-oss has one.
     Groups may have any size, so the dispatcher of tokens stays as it is."""
-    programs.check_recipe("fp8moe.torch.torchtitan.fp8_experts", recipe)
+    recipes.check("fp8moe.torch.torchtitan.fp8_experts", recipe)
     return derive(config, _in_fp8(type(config)._owner).Config, recipe=recipe)
+
+
+def convert(module: Any, recipe: str = "auto") -> None:
+    """Makes experts that were built without the override multiply with fp8moe, in place."""
+    recipes.check("fp8moe.torch.torchtitan.convert", recipe)
+    if not hasattr(module, "fp8moe_recipe"):
+        kind: Any = type(module)
+        module.__class__ = _in_fp8(kind)
+    module.fp8moe_recipe = recipe
 
 
 @functools.lru_cache(maxsize=None)
@@ -56,7 +66,15 @@ def _in_fp8(experts: Any) -> Any:
             return [weights.transpose(-2, -1) for weights in self.parameters(recurse=False) if weights.dim() == 3]
 
         def _grouped_mm(self, *, A: torch.Tensor, B_t: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
-            return grouped_mm(A, B_t, offs, recipe=self.fp8moe_recipe)
+            return grouped_mm(A, B_t, offs, recipe=in_module(self._find_recipe(B_t), self))
+
+        def _find_recipe(self, B_t: torch.Tensor) -> str:
+            """Where a plan gave each of the weights its own, those of equal sizes have equal ones."""
+            if isinstance(self.fp8moe_recipe, str):
+                return self.fp8moe_recipe
+            sizes = [tuple(weights.shape[-2:]) for weights in self.fp8moe_weights()]
+            found: str = dict(zip(sizes, self.fp8moe_recipe)).get(tuple(B_t.shape[-2:]), recipes.AUTO)
+            return found
 
     FP8Experts.__name__ = FP8Experts.__qualname__ = f"FP8{experts.__name__}"
     return FP8Experts

@@ -15,7 +15,8 @@ from typing import Any, List, Optional, Tuple
 
 import torch
 
-from .. import programs
+from .. import recipes
+from ._auto import has_kernels, in_module
 from ._experts import add_bias
 from ._grouped_mm import grouped_mm
 from ._permute import permute, unpermute
@@ -23,21 +24,26 @@ from ._permute import permute, unpermute
 __all__ = ["experts_forward", "register"]
 
 
-def register(name: str = "fp8moe", *, recipe: str = "rowwise") -> None:
+def register(name: str = "fp8moe", *, recipe: str = "auto", fallback: Optional[str] = "bf16") -> None:
     """Makes `experts_forward` with that recipe of grouped_mm an implementation of experts of that name, for
     `experts_implementation=name`. Registering twice is the same as once.
+
+    On GPUs for which there are no kernels experts are multiplied in torch's bf16, and one line says so; with `fallback=None`
+    recipes other than "auto" are an error there.
 
     Raises ImportError if transformers is absent or has no such implementations (before 5.0),
     and ValueError for a recipe that is not known.
     """
-    programs.check_recipe("fp8moe.torch.transformers.register", recipe)
+    recipes.check("fp8moe.torch.transformers.register", recipe)
+    if fallback not in ("bf16", None):
+        raise ValueError(f"fp8moe.torch.transformers.register: fallback is {fallback!r}, expected 'bf16' or None")
     try:
         from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
     except ImportError as error:
         raise ImportError(
             f"fp8moe.torch.transformers needs transformers 5.0 or later, whose experts can be replaced ({error})"
         ) from error
-    ALL_EXPERTS_FUNCTIONS.register(name, functools.partial(experts_forward, recipe=recipe))
+    ALL_EXPERTS_FUNCTIONS.register(name, functools.partial(experts_forward, recipe=recipe, fallback=fallback))
 
 
 def experts_forward(
@@ -46,9 +52,10 @@ def experts_forward(
     top_k_index: torch.Tensor,
     top_k_weights: torch.Tensor,
     *,
-    recipe: str = "rowwise",
+    recipe: str = "auto",
+    fallback: Optional[str] = "bf16",
 ) -> torch.Tensor:
-    """What a module of experts computes, with its matmuls in FP8.
+    """What a module of experts computes, with its matmuls in FP8 where that is faster.
 
     Args:
         self: the module, which transformers' decorator has described: weights `gate_up_proj` (or `up_proj`) and
@@ -57,7 +64,8 @@ def experts_forward(
         top_k_index: [T, k], the experts of each token. Numbers from E on, which expert parallelism gives to
             what other ranks have, count for nothing.
         top_k_weights: [T, k].
-        recipe: as for grouped_mm.
+        recipe: as for grouped_mm, unless the module has an attribute `fp8moe_recipe`, as a plan gives it: a recipe, or two.
+        fallback: as for `register`.
 
     Raises:
         ValueError: hidden_states are not bf16, and autocast is off. Others as grouped_mm.
@@ -72,9 +80,10 @@ def experts_forward(
         )
     up = "gate_up_proj" if self.has_gate else "up_proj"
     rows, routing = permute(hidden_states, top_k_index, getattr(self, up).shape[0])
-    rows = _multiply(self, up, rows, routing.offsets, recipe)
+    up_recipe, down_recipe = _find_recipes(self, recipe, hidden_states.device, fallback)
+    rows = _multiply(self, up, rows, routing.offsets, up_recipe)
     rows = self._apply_gate(rows) if self.has_gate else self.act_fn(rows)
-    rows = _multiply(self, "down_proj", rows, routing.offsets, recipe)
+    rows = _multiply(self, "down_proj", rows, routing.offsets, down_recipe)
     if getattr(self, "has_post_expert_norm", False):
         rows = self.post_expert_norm(rows)
     return unpermute(rows, routing, top_k_weights).to(hidden_states.dtype)
@@ -85,7 +94,16 @@ def _multiply(module: Any, name: str, rows: torch.Tensor, offsets: torch.Tensor,
     return add_bias(grouped_mm(rows, _get_weights(module, name), offsets, recipe=recipe), bias, offsets)
 
 
-def find_weights(module: torch.nn.Module) -> Optional[Tuple[str, List[torch.Tensor]]]:
+def _find_recipes(module: Any, recipe: str, device: torch.device, fallback: Optional[str]) -> Tuple[str, str]:
+    """Of both matmuls in this call."""
+    own: Any = getattr(module, "fp8moe_recipe", recipe)
+    first, second = (own, own) if isinstance(own, str) else own
+    if fallback == "bf16" and not has_kernels(device):
+        return recipes.AUTO, recipes.AUTO
+    return in_module(first, module), in_module(second, module)
+
+
+def find_weights(module: torch.nn.Module) -> Optional[Tuple[Any, List[torch.Tensor]]]:
     """The recipe and the weights [E, K, N] that `module` will multiply, if its experts are `experts_forward`."""
     registry = sys.modules.get("transformers.integrations.moe")
     if registry is None or not hasattr(module, "has_gate") or not hasattr(module, "is_transposed"):
@@ -94,7 +112,7 @@ def find_weights(module: torch.nn.Module) -> Optional[Tuple[str, List[torch.Tens
     if not isinstance(function, functools.partial) or function.func is not experts_forward:
         return None
     names = ("gate_up_proj" if module.has_gate else "up_proj", "down_proj")
-    return function.keywords["recipe"], [_get_weights(module, name) for name in names]
+    return getattr(module, "fp8moe_recipe", function.keywords["recipe"]), [_get_weights(module, name) for name in names]
 
 
 def _get_weights(module: Any, name: str) -> torch.Tensor:

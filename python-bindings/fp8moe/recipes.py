@@ -1,0 +1,170 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which of the three matmuls of a layer are FP8, by the number of rows of a call (docs/precision.md).
+
+The compiler predicts from how many rows on FP8 pays (`predict`); an artifact carries its answer as a file (`read`). Only
+`predict` needs the compiler, and nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+__all__ = ["AUTO", "CARDS", "FILE", "MIXES", "USES", "FP8Rows", "check", "describe", "find_card", "parse", "predict", "read"]
+
+#: The uses of a layer's weights, as programs call them; `advise` says dgrad and wgrad.
+USES: Tuple[str, ...] = ("forward", "grad_x", "grad_weights")
+
+#: The recipe that asks the artifact.
+AUTO = "auto"
+
+#: Every mix of FP8 (True) and bf16, by name, in the order of USES.
+MIXES: Dict[str, Tuple[bool, bool, bool]] = {
+    "rowwise": (True, True, True),
+    "rowwise_bf16_grad_weights": (True, True, False),
+    "forward_only": (True, False, False),
+    "bf16": (False, False, False),
+    "rowwise_bf16_grad_x": (True, False, True),
+    "rowwise_bf16_forward": (False, True, True),
+    "grad_x_only": (False, True, False),
+    "grad_weights_only": (False, False, True),
+}
+
+#: The file of an artifact that holds what `predict` returned.
+FILE = "recipes.json"
+_VERSION = 1
+
+#: Products of sm_90a whose times are predicted (lib/Target/Cards.cpp), with a part of the name that the driver gives them.
+#: The first that fits counts; a product that is not here counts as the first.
+CARDS: Dict[str, str] = {"h200": "H200", "h100-pcie": "H100 PCIe", "gh200": "GH200", "h20": "H20", "h100": "H100"}
+
+
+class FP8Rows(NamedTuple):
+    """From how many rows on each use is FP8; None where it never is."""
+
+    forward: Optional[int] = None
+    grad_x: Optional[int] = None
+    grad_weights: Optional[int] = None
+
+    def decide(self, rows: int) -> Tuple[bool, bool, bool]:
+        """Which uses of a call with so many rows are FP8."""
+        forward, grad_x, grad_weights = (least is not None and rows >= least for least in self)
+        return forward, grad_x, grad_weights
+
+
+#: Without predicted times, as on the CPU: FP8, but never all experts for fewer rows than there are experts.
+def without_times(E: int) -> FP8Rows:
+    return FP8Rows(*[E] * len(USES))
+
+
+# --- As text -------------------------------------------------------------------------
+
+
+def describe(rows: FP8Rows) -> str:
+    """The recipe with these ranges, as `parse` reads it: the name of a mix, or "forward>=4096 grad_weights>=2048", where
+    a use that is not named is bf16."""
+    if all(least in (None, 0) for least in rows):
+        mix = rows.decide(0)
+        return next(name for name, uses in MIXES.items() if uses == mix)
+    return " ".join(f"{use}>={least}" for use, least in zip(USES, rows) if least is not None)
+
+
+@functools.lru_cache(maxsize=None)
+def parse(recipe: str) -> Optional[FP8Rows]:
+    """The ranges that a recipe says, None for AUTO. Raises ValueError for what is neither."""
+    if recipe == AUTO:
+        return None
+    if recipe in MIXES:
+        return FP8Rows(*(0 if is_fp8 else None for is_fp8 in MIXES[recipe]))
+    found: Dict[str, int] = {}
+    for word in recipe.split():
+        match = re.fullmatch(rf"({'|'.join(USES)})>=(\d+)", word, re.ASCII)
+        if match is None or match[1] in found:
+            raise ValueError(word)
+        found[match[1]] = int(match[2])
+    if not found:
+        raise ValueError(recipe)
+    return FP8Rows(**found)
+
+
+def check(function: str, recipe: Any) -> None:
+    """Raises ValueError for a recipe that is not known, in the name of `function`."""
+    try:
+        if isinstance(recipe, str):
+            parse(recipe)
+            return
+    except ValueError:
+        pass
+    raise ValueError(
+        f"{function}: recipe is {recipe!r}, expected one of {', '.join(MIXES)}, {AUTO}, or from how many rows on uses are FP8, "
+        "as 'forward>=16384 grad_x>=16384 grad_weights>=8192'"
+    )
+
+
+# --- What the compiler predicts -------------------------------------------------------
+
+#: Numbers of rows that are asked about: four for each doubling.
+_ASKED: Tuple[int, ...] = tuple(max(16, round(2 ** (i / 4) / 16) * 16) for i in range(16, 81, 1))
+
+
+def _choose_least(choices: Sequence[Tuple[int, bool]]) -> Optional[int]:
+    """From which of these numbers of rows on FP8 is the choice. Where choices alternate, what agrees with most of them, and of
+    such the largest."""
+    numbers = [rows for rows, _ in choices]
+    best, fewest = len(choices), sum(is_fp8 for _, is_fp8 in choices)
+    for i in range(len(choices) - 1, -1, -1):
+        wrong = sum(is_fp8 for _, is_fp8 in choices[:i]) + sum(not is_fp8 for _, is_fp8 in choices[i:])
+        if wrong < fewest:
+            best, fewest = i, wrong
+    if best == len(choices):
+        return None
+    return numbers[best] if best else 0
+
+
+def predict(K: int, N: int, E: int, chip: str, card: str = "") -> Dict[str, FP8Rows]:
+    """From how many rows on FP8 pays for weights [E, K, N], as the compiler's cost model says: "call" where each call
+    quantizes the weights, "kept" where they are quantized already."""
+    from . import advice
+
+    asked = list(dict.fromkeys(_ASKED))
+    choices = advice.decide_rows(advice.Matmul("experts", N, K, E), asked, chip, card)
+    return {
+        kind: FP8Rows(*(_choose_least([(rows, choices[kind, use, rows]) for rows in asked]) for use in USES))
+        for kind in ("call", "kept")
+    }
+
+
+def predict_file(K: int, N: int, E: int, chip: str) -> str:
+    """The text of FILE: what `predict` says for each card of the chip."""
+    from . import compiler
+
+    cards = list(CARDS) if chip == "sm_90a" else [chip]
+    found: Dict[str, Any] = {}
+    if chip in compiler.targets() and not chip.startswith("cpu"):
+        for card in cards:
+            ranges = predict(K, N, E, chip, card if card != chip else "")
+            found[card] = {kind: rows._asdict() for kind, rows in ranges.items()}
+    return json.dumps({"version": _VERSION, "cards": found}, indent=1) + "\n"
+
+
+def read(folder: str) -> Optional[Mapping[str, Dict[str, FP8Rows]]]:
+    """What an artifact carries, by card and kind; None where it carries nothing that this version reads."""
+    try:
+        with open(os.path.join(folder, FILE), encoding="utf-8") as file:
+            data = json.load(file)
+        if data["version"] != _VERSION:
+            return None
+        return {card: {kind: FP8Rows(**rows) for kind, rows in kinds.items()} for card, kinds in data["cards"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def find_card(name: str, known: Sequence[str]) -> str:
+    """Which of the cards an artifact knows a device of this name is; the first where none fits."""
+    fitting: List[str] = [card for card in known if CARDS.get(card, card) in name]
+    return fitting[0] if fitting else next(iter(known))

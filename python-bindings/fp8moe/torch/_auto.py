@@ -1,0 +1,359 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Recipes that depend on the number of rows of a call: "auto", and those that name ranges (fp8moe.recipes).
+
+    choose      the mix of FP8 and bf16 of a call, by its rows, a number of the host
+    multiply_by_rows
+        all FP8, or all bf16    grouped_mm with that recipe
+        a mix                   programs of both, by use
+        rows are a symbol       an operator that chooses when it runs, so that a graph has no guard on rows
+        no kernels              torch's bf16
+
+The choice depends on rows, sizes, device and recipe, and on nothing else: a forward and its recomputation agree, and so do a
+forward and its backward.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import operator
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
+
+import torch
+from torch.fx.experimental.symbolic_shapes import has_static_value
+
+from .. import cache, programs, recipes
+from .._library import UnsupportedError
+from . import _bf16
+from ._grouped_mm import FIXED, Names, chip_of, find_layout, join_parts, list_ops, multiply, resolve
+from ._ops import Formula, Op, find_asked
+from ._weights import QuantizedWeights
+
+_log = logging.getLogger("fp8moe")
+
+_Weights = Union[torch.Tensor, QuantizedWeights]
+
+#: The choice where fp8moe has no kernels.
+TORCH = "torch"
+
+_CHIPS = ("cpu", "sm_90a", "gfx942", "gfx950")
+
+
+def forms_recipe(recipe: str) -> str:
+    """By which recipe weights are quantized that calls by `recipe` read."""
+    return recipe if recipe in programs.RECIPES else "rowwise"
+
+
+def in_module(recipe: str, module: torch.nn.Module) -> str:
+    """`recipe` for a call of a module. In evaluation weights that are not kept stay bf16, as each call would quantize all of
+    them. (Checkpointing runs its first forward without gradients, too, but in training.)"""
+    if recipe in FIXED or module.training or torch.is_grad_enabled():
+        return recipe
+    return programs.BF16
+
+
+# --- The choice ---------------------------------------------------------------------
+
+
+def choose(rows: Any, weights: _Weights, recipe: str) -> str:
+    """One of recipes.MIXES, TORCH where there are no kernels, or "" where rows are a symbol."""
+    if isinstance(weights, QuantizedWeights) and weights.recipe != "rowwise":
+        return weights.recipe
+    is_kept = isinstance(weights, QuantizedWeights)
+    tensor = weights.weights if isinstance(weights, QuantizedWeights) else weights
+    E, K, N = (operator.index(size) for size in tensor.shape)
+    device = tensor.device
+    count = rows if is_known(rows) else -1
+    mix: str = _constant_choice(recipe, count, K, N, E, find_layout(tensor), device.type, device.index or 0, is_kept)
+    return mix
+
+
+def is_known(rows: Any) -> bool:
+    if torch.compiler.is_compiling():
+        return bool(has_static_value(rows))
+    return type(rows) is int
+
+
+def _choose(recipe: str, rows: int, K: int, N: int, E: int, layout: str, device: str, index: int, is_kept: bool) -> str:
+    ranges = find_ranges(recipe, K, N, E, layout, device, index, is_kept)
+    if ranges is None:
+        return TORCH
+    return "" if rows < 0 else _NAMES[ranges.decide(rows)]
+
+
+_NAMES: Dict[Tuple[bool, bool, bool], str] = {uses: name for name, uses in recipes.MIXES.items()}
+
+#: They run while Dynamo traces, and leave nothing in the graph.
+_constant_choice = torch.compiler.assume_constant_result(_choose)
+_constant_check = torch.compiler.assume_constant_result(recipes.check)
+
+
+@functools.lru_cache(maxsize=None)
+def find_ranges(
+    recipe: str, K: int, N: int, E: int, layout: str, device: str, index: int, is_kept: bool
+) -> Optional[recipes.FP8Rows]:
+    """From how many rows on each use is FP8; None where there are no kernels."""
+    why = _why_not(device, index, K, N)
+    if why:
+        _say_once(why)
+        return None
+    ranges = recipes.parse(recipe)
+    return _ask_artifact(K, N, E, layout, device, index, is_kept) if ranges is None else ranges
+
+
+@functools.lru_cache(maxsize=None)
+def _say_once(why: str) -> None:
+    _log.warning("fp8moe: %s; torch's bf16 multiplies there", why)
+
+
+def _ask_artifact(K: int, N: int, E: int, layout: str, device: str, index: int, is_kept: bool) -> recipes.FP8Rows:
+    chip = chip_of(device, index)
+    if chip == "cpu":
+        return recipes.without_times(E)
+    request = programs.bf16_grouped_mm_request(K, N, E, chip, weights=layout)
+    path = cache.get(request)
+    cards = recipes.read(path)
+    if not cards:
+        _log.warning(
+            "fp8moe: %s does not say from how many rows on FP8 pays, so %s stays in bf16; '%s --target=%s -o FOLDER' makes one that does",
+            path, request.what, request.command, chip,
+        )  # fmt: skip
+        return recipes.FP8Rows()
+    card = recipes.find_card(torch.cuda.get_device_name(index), list(cards))
+    return cards[card]["kept" if is_kept else "call"]
+
+
+@functools.lru_cache(maxsize=None)
+def _why_not_device(device: str, index: int) -> str:
+    if device == "cuda" and not torch.cuda.is_available():
+        return ""  # chip_of says it
+    try:
+        chip = chip_of(device, index)
+    except UnsupportedError as error:
+        return str(error)
+    if chip in _CHIPS:
+        return ""
+    return f"{device}:{index} is {torch.cuda.get_device_name(index)}, for which fp8moe has no kernels (it has for H100 and H200)"
+
+
+def _why_not(device: str, index: int, K: int, N: int) -> str:
+    why = _why_not_device(device, index)
+    if not why and device != "cpu" and (K % 16 or N % 16):
+        why = f"weights [E, {K}, {N}] are not of multiples of 16, as fp8moe's kernels need"
+    return why
+
+
+def has_kernels(device: torch.device, K: int = 16, N: int = 16) -> bool:
+    return not _why_not(device.type, device.index or 0, K, N)
+
+
+# --- Multiplying ---------------------------------------------------------------------
+
+
+def multiply_by_rows(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str, names: Names) -> torch.Tensor:
+    """grouped_mm with a recipe that is not FIXED."""
+    _constant_check(names.function, recipe)
+    if isinstance(weights, QuantizedWeights) and weights.recipe != "rowwise":
+        return multiply(x, weights, offsets, weights.recipe, names)
+    if not _have_sizes(x, weights):
+        return multiply(x, weights, offsets, "rowwise", names)  # which says what is wrong
+    mix = choose(x.shape[0], weights, recipe)
+    if mix == programs.BF16 and isinstance(weights, QuantizedWeights):
+        if not torch.compiler.is_compiling() and torch.is_grad_enabled():
+            weights.require_connected(f"{names.function}: {names.weights}")
+        weights = weights.weights
+    if mix in ("rowwise", programs.BF16):
+        return multiply(x, weights, offsets, mix, names)
+    call = resolve(x, weights, offsets, "rowwise", names)
+    result: torch.Tensor
+    if mix == TORCH:
+        result = _TorchBF16.apply(call.x, call.weights, call.offsets)
+    else:
+        result = _ByRows.apply(call.x, call.weights, call.offsets, mix or recipe, call.weights.requires_grad, *call.forms)
+    return result
+
+
+def _have_sizes(x: Any, weights: Any) -> bool:
+    tensor = weights.weights if isinstance(weights, QuantizedWeights) else weights
+    for given, rank in ((x, 2), (tensor, 3)):
+        if not isinstance(given, torch.Tensor) or given.is_nested or hasattr(given, "to_local"):
+            return False
+        if given.layout is not torch.strided or given.dim() != rank or given.device.type not in ("cpu", "cuda"):
+            return False
+    return True
+
+
+class _ByRows(torch.autograd.Function):
+    """A mix of programs. `recipe` is a mix, or ranges where rows are a symbol."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        weights: torch.Tensor,
+        offsets: torch.Tensor,
+        recipe: str,
+        saves_x: bool,
+        *forms: torch.Tensor,
+    ) -> torch.Tensor:
+        ctx.recipe, ctx.sizes = recipe, x.shape
+        ctx.save_for_backward(weights, offsets, x if saves_x else None, *forms)
+        run = torch.ops.fp8moe.by_rows if _is_traced(x) else _run_forward
+        result: torch.Tensor = run(x, weights, forms, offsets, recipe)
+        return result
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_y: torch.Tensor) -> Any:
+        weights, offsets, x, *forms = ctx.saved_tensors
+        asks_x, asks_weights = find_asked(ctx, ctx.needs_input_grad[:2])
+        run = torch.ops.fp8moe.by_rows_backward if _is_traced(grad_y) else _run_backward
+        tensors = (grad_y.contiguous(), x, weights, forms, offsets)
+        grad_x, grad_weights = run(*tensors, ctx.recipe, asks_x, asks_weights)
+        gradients = (grad_x if asks_x else None, grad_weights if asks_weights else None)
+        return (*gradients, None, None, None, *(None for _ in forms))
+
+
+def _is_traced(tensor: torch.Tensor) -> bool:
+    return torch.compiler.is_compiling() or type(tensor.shape[0]) is not int
+
+
+class _Side(NamedTuple):
+    """The programs of some weights, in FP8 and in bf16."""
+
+    sizes: Tuple[int, int, int]
+    layout: str
+    chip: str
+    is_kept: bool
+
+    def find(self, is_fp8: bool) -> Dict[str, Op]:
+        return list_ops(*self.sizes, self.layout, "rowwise" if is_fp8 else programs.BF16, self.chip, self.is_kept and is_fp8)
+
+
+def _find_side(weights: torch.Tensor, is_kept: bool) -> _Side:
+    E, K, N = weights.shape
+    device = weights.device
+    return _Side((K, N, E), find_layout(weights), chip_of(device.type, device.index or 0), is_kept)
+
+
+def find_uses(rows: int, weights: torch.Tensor, is_kept: bool, recipe: str) -> Tuple[bool, bool, bool]:
+    """Which of recipes.USES are FP8, where there are kernels."""
+    (K, N, E), layout, _, _ = _find_side(weights, is_kept)
+    ranges = find_ranges(recipe, K, N, E, layout, weights.device.type, weights.device.index or 0, is_kept)
+    if ranges is None:
+        raise UnsupportedError(_why_not(weights.device.type, weights.device.index or 0, K, N))
+    return ranges.decide(rows)
+
+
+def _run_forward(
+    x: torch.Tensor, weights: torch.Tensor, forms: Sequence[torch.Tensor], offsets: torch.Tensor, recipe: str
+) -> torch.Tensor:
+    is_fp8 = find_uses(x.shape[0], weights, bool(forms), recipe)[0]
+    run = _find_side(weights, bool(forms)).find(is_fp8)["forward"]
+    result: torch.Tensor = run(x, weights, *(forms if is_fp8 else ()), offsets)
+    return result
+
+
+def _run_backward(
+    grad_y: torch.Tensor,
+    x: Optional[torch.Tensor],
+    weights: torch.Tensor,
+    forms: Sequence[torch.Tensor],
+    offsets: torch.Tensor,
+    recipe: str,
+    asks_x: bool,
+    asks_weights: bool,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Both gradients; what is not asked for is empty."""
+    _, x_fp8, weights_fp8 = find_uses(grad_y.shape[0], weights, bool(forms), recipe)
+    side = _find_side(weights, bool(forms))
+    operand = tuple(forms[2:]) if forms and x_fp8 else (weights,)
+    if asks_x and asks_weights and x_fp8 == weights_fp8:
+        both = _find_both(side, x_fp8)
+        grad_x, grad_weights = both(grad_y, x, *operand, offsets)
+        return grad_x, grad_weights
+    nothing = grad_y.new_empty(0)
+    grad_x = side.find(x_fp8)["grad_x"](grad_y, *operand, offsets) if asks_x else nothing
+    grad_weights = side.find(weights_fp8)["grad_weights"](grad_y, x, offsets) if asks_weights else nothing.clone()
+    return grad_x, grad_weights
+
+
+def _find_both(side: _Side, is_fp8: bool) -> Any:
+    ops = side.find(is_fp8)
+    if "backward" in ops:
+        return ops["backward"]
+    if "multiply_grad_x" in ops:
+        parts: Formula = join_parts(ops, False)
+        return parts.run
+    return lambda grad_y, x, weights, offsets: (ops["grad_x"](grad_y, weights, offsets), ops["grad_weights"](grad_y, x, offsets))
+
+
+# --- As operators ---------------------------------------------------------------------
+
+_TAGS = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
+
+
+def _fake_forward(x: torch.Tensor, weights: torch.Tensor, *_: Any) -> torch.Tensor:
+    return x.new_empty(x.shape[0], weights.shape[2])
+
+
+def _fake_backward(
+    grad_y: torch.Tensor, x: Any, weights: torch.Tensor, forms: Any, offsets: Any, recipe: str, asks_x: bool, asks_weights: bool
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    grad_x = grad_y.new_empty(grad_y.shape[0], weights.shape[1]) if asks_x else grad_y.new_empty(0)
+    grad_weights = torch.empty_strided(weights.shape, weights.stride(), dtype=weights.dtype, device=weights.device)
+    return grad_x, grad_weights if asks_weights else grad_y.new_empty(0)
+
+
+def _define(name: str, schema: str, run: Any, fake: Any) -> None:
+    qualified = f"fp8moe::{name}"
+    torch.library.define(qualified, schema, tags=_TAGS)
+    torch.library.impl(qualified, ("cpu", "cuda"), run)
+    torch.library.register_fake(qualified, fake)
+
+
+_define(
+    "by_rows",
+    "(Tensor x, Tensor weights, Tensor[] forms, Tensor offsets, str recipe) -> Tensor",
+    _run_forward,
+    _fake_forward,
+)
+_define(
+    "by_rows_backward",
+    "(Tensor grad_y, Tensor? x, Tensor weights, Tensor[] forms, Tensor offsets, str recipe, bool asks_x, bool asks_weights) "
+    "-> (Tensor, Tensor)",
+    _run_backward,
+    _fake_backward,
+)
+
+
+# --- Without kernels ------------------------------------------------------------------
+
+
+class _TorchBF16(torch.autograd.Function):
+    """grouped_mm by torch's own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, weights, offsets)
+        return _bf16.compute_y(x, weights, offsets)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_y: torch.Tensor) -> Any:
+        x, weights, offsets = ctx.saved_tensors
+        asks_x, asks_weights = find_asked(ctx, ctx.needs_input_grad[:2])
+        grad_y = grad_y.contiguous()
+        grad_x = _bf16.GRAD_X.run(grad_y, weights, offsets) if asks_x else None
+        grad_weights = _bf16.GRAD_WEIGHTS[find_layout(weights)].run(grad_y, x, offsets) if asks_weights else None
+        return grad_x, grad_weights, None
+
+
+def forget() -> None:
+    """So that tests have other ranges."""
+    find_ranges.cache_clear()
+    _say_once.cache_clear()
+
+

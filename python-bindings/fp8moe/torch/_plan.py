@@ -1,0 +1,382 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A plan: for each matmul of a model and each use of it FP8 or bf16, before anything is trained; and what applies it.
+
+    plan = fp8moe.torch.plan(model, tokens=8192)
+    print(plan)
+    fp8moe.torch.apply(model, plan)
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.util
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass, field, replace
+from html import escape
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+import torch
+
+from .. import recipes
+from . import torchao, transformers
+from ._prepare import find_weights
+
+__all__ = ["Applied", "Plan", "PlannedMatmul", "apply", "plan"]
+
+_VERSION = 1
+_ADVISED = dict(zip(recipes.USES, ("forward", "dgrad", "wgrad")))
+
+#: Modules whose results, or whose inputs, tensor parallelism divides, by the last part of their names.
+_COLUMN_WISE = {"q_proj", "k_proj", "v_proj", "qkv_proj", "gate_proj", "up_proj", "gate_up_proj", "wq", "wk", "wv", "w1", "w3", "w13", "lm_head", "output"}
+_ROW_WISE = {"o_proj", "down_proj", "wo", "w2", "out_proj"}
+
+
+@dataclass(frozen=True)
+class PlannedMatmul:
+    """The weights of a module, as one rank has them, and how they are multiplied."""
+
+    #: With `*` for the numbers of `count` layers.
+    name: str
+    K: int
+    N: int
+    #: 0 of a linear layer.
+    experts: int
+    rows: int
+    count: int
+    #: As grouped_mm takes it.
+    recipe: str
+    #: Predicted microseconds of one call by use, None where nothing is predicted.
+    bf16_us: Tuple[Optional[float], ...]
+    fp8_us: Tuple[Optional[float], ...]
+
+    def decide(self) -> Tuple[bool, bool, bool]:
+        """Which of recipes.USES are FP8 for `rows`."""
+        ranges = recipes.parse(self.recipe)
+        return (True, True, True) if ranges is None else ranges.decide(self.rows)
+
+    def planned_us(self) -> float:
+        return sum((fp8 if is_fp8 else bf16) or 0.0 for is_fp8, fp8, bf16 in zip(self.decide(), self.fp8_us, self.bf16_us))
+
+
+@dataclass
+class Plan:
+    """What `plan` returns: `print` shows a table, `set` changes recipes by name, `save` and `load` keep it as JSON."""
+
+    card: str
+    tokens: int
+    microbatches: int
+    ep: int
+    tp: int
+    matmuls: List[PlannedMatmul]
+    #: Patterns of names, as of fnmatch, with recipes; the last one that fits a name counts.
+    rules: List[Tuple[str, str]] = field(default_factory=list)
+
+    def set(self, pattern: str, recipe: str) -> "Plan":
+        """Gives all matmuls whose names fit `pattern` (`*` is any text) a recipe: `plan.set("model.layers.0.*", "bf16")`.
+
+        Raises ValueError for a recipe that is not known."""
+        recipes.check("Plan.set", recipe)
+        self.rules.append((pattern, recipe))
+        return self
+
+    def find_recipe(self, name: str) -> Optional[str]:
+        """Of the matmul with this name; None where the plan says nothing."""
+        for pattern, recipe in reversed(self.rules):
+            if fnmatch.fnmatchcase(name, pattern):
+                return recipe
+        for matmul in self.matmuls:
+            if fnmatch.fnmatchcase(name, matmul.name):
+                return matmul.recipe
+        return None
+
+    # --- As JSON --------------------------------------------------------------------
+
+    def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"version": _VERSION, **asdict(self)}, file, indent=1)
+            file.write("\n")
+
+    @staticmethod
+    def load(path: Union[str, "os.PathLike[str]"]) -> "Plan":
+        """Raises ValueError for what `save` has not written, and for recipes that are not known."""
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+        try:
+            version = data.pop("version")
+            if version != _VERSION:
+                raise ValueError(f"its version is {version}, expected {_VERSION}")
+            matmuls = [
+                PlannedMatmul(**{**entry, "bf16_us": tuple(entry["bf16_us"]), "fp8_us": tuple(entry["fp8_us"])})
+                for entry in data.pop("matmuls")
+            ]
+            loaded = Plan(matmuls=matmuls, **{**data, "rules": [(pattern, recipe) for pattern, recipe in data.pop("rules")]})
+            for name, recipe in [*((matmul.name, matmul.recipe) for matmul in matmuls), *loaded.rules]:
+                recipes.check(name, recipe)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{os.fspath(path)} is no plan: {error}") from None
+        return loaded
+
+    # --- For people -------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        shown = [self._apply_rules(matmul) for matmul in self.matmuls]
+        width = max([len(matmul.name) for matmul in shown] + [6])
+        share = f", weights quantized once for {self.microbatches} microbatches" if self.microbatches > 1 else ""
+        lines = [
+            f"{self.card}: {self.tokens} tokens, ep {self.ep}, tp {self.tp}{share}; predicted us of one call, and FP8's gain over bf16",
+            f"{'matmul':{width}}  layers  {'experts x in x out':>20}    rows  {'forward':16}{'grad of x':16}{'grad of weights':16}recipe",
+        ]
+        for matmul in shown:
+            sizes = f"{matmul.K} x {matmul.N}" if not matmul.experts else f"{matmul.experts} x {matmul.K} x {matmul.N}"
+            cells = "".join(f"{cell:16}" for cell in _show_uses(matmul))
+            lines.append(f"{matmul.name:{width}}  {matmul.count:6}  {sizes:>20}  {matmul.rows:6}  {cells}{matmul.recipe}")
+        bf16 = sum(matmul.count * sum(us or 0.0 for us in matmul.bf16_us) for matmul in shown)
+        planned = sum(matmul.count * matmul.planned_us() for matmul in shown)
+        if planned:
+            lines.append(f"all layers: {bf16 / 1e3:.2f} ms in bf16, {planned / 1e3:.2f} ms as planned, {bf16 / planned:.2f}x as fast")
+        lines += [f"rule: {pattern} is {recipe}" for pattern, recipe in self.rules]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def _apply_rules(self, matmul: PlannedMatmul) -> PlannedMatmul:
+        """As the table shows a line: a rule for some of its layers leaves it."""
+        for pattern, recipe in reversed(self.rules):
+            if fnmatch.fnmatchcase(matmul.name, pattern):
+                return replace(matmul, recipe=recipe)
+        return matmul
+
+
+def _show_uses(matmul: PlannedMatmul) -> List[str]:
+    cells = []
+    for is_fp8, bf16, fp8 in zip(matmul.decide(), matmul.bf16_us, matmul.fp8_us):
+        if not bf16 or not fp8:
+            cells.append("fp8" if is_fp8 else "bf16")
+        elif is_fp8:
+            cells.append(f"fp8 {fp8:.0f} {bf16 / fp8:.2f}x")
+        else:
+            cells.append(f"bf16 {bf16:.0f} ({bf16 / fp8:.2f}x)")
+    return cells
+
+
+# --- Making one -----------------------------------------------------------------------
+
+
+def plan(
+    model: Any,
+    tokens: int = 16384,
+    *,
+    microbatches: int = 1,
+    ep: int = 1,
+    tp: int = 1,
+    card: str = "h200",
+    expert_rows: Optional[int] = None,
+) -> Plan:
+    """Which matmuls of a model are worth FP8, by use, on one rank of a training job; in seconds, without a GPU.
+
+    Args:
+        model: a torch module, perhaps on the meta device, or a list of (name, N, K) and (name, N, K, experts).
+        tokens: on a rank, in one microbatch; with tensor parallelism those that its ranks share.
+        microbatches: that share weights which are quantized once (quantize_weights, keep_gathered).
+        ep: ranks that experts are divided between. Each gets as many rows as without it, for fewer experts.
+        tp: ranks that each matrix is divided between: results of q_proj, w1 and the like, inputs of o_proj, w2 and the like.
+            Parameters that are DTensors already count as they are.
+        card: a key of fp8moe.recipes.CARDS, such as "h100".
+        expert_rows: of all experts of a rank together; by default the tokens times the experts of each token.
+
+    Raises:
+        ValueError: sizes that do not divide, a card that is not known. Others as fp8moe.advise.
+    """
+    from .. import advice
+
+    if card not in recipes.CARDS:
+        raise ValueError(f"plan: card is {card!r}, expected one of {', '.join(recipes.CARDS)}")
+    for what, ranks in (("ep", ep), ("tp", tp)):
+        if ranks < 1:
+            raise ValueError(f"plan: {what} is {ranks}, expected at least 1")
+    matmuls = [_shard(matmul, ep, tp) for matmul in _list_matmuls(model)]
+    if not matmuls:
+        raise ValueError("plan: the model has no matmuls: no linear layer, and no experts (parameters with three dimensions)")
+    if any(matmul.experts for matmul in matmuls) and expert_rows is None:
+        expert_rows = tokens * advice._experts_per_token(model)
+    answer = advice.advise(matmuls, tokens, expert_rows=expert_rows, card=card, microbatches=microbatches)
+    kind = "kept" if microbatches > 1 else "call"
+    planned = []
+    for matmul in dict.fromkeys(line.matmul for line in answer.matmuls):
+        lines = [answer.find(matmul.name, _ADVISED[use]) for use in recipes.USES]
+        if matmul.experts:
+            recipe = recipes.describe(recipes.predict(matmul.K, matmul.N, matmul.experts, "sm_90a", card)[kind])
+        else:
+            recipe = _choose_of_linear(lines)
+        times = ([line.bf16_us for line in lines], [line.fp8_us for line in lines])
+        rows = expert_rows if matmul.experts else tokens
+        assert rows is not None
+        planned.append(
+            PlannedMatmul(matmul.name, matmul.K, matmul.N, matmul.experts, rows, matmul.count, recipe, *map(tuple, times))
+        )
+    return Plan(card, tokens, microbatches, ep, tp, planned)
+
+
+#: The mixes that linear layers have programs for.
+_LINEAR_MIXES = ("rowwise", "rowwise_bf16_grad_weights", "forward_only", "bf16")
+
+
+def _choose_of_linear(lines: Sequence[Any]) -> str:
+    """The mix of which most agrees with what was advised, by time."""
+
+    def lost(mix: str) -> float:
+        pairs = zip(recipes.MIXES[mix], lines)
+        wrong = [line for is_fp8, line in pairs if is_fp8 != (line.choice == "fp8")]
+        return float(sum(abs((line.bf16_us or 0.0) - (line.fp8_us or 0.0)) for line in wrong))
+
+    return min(reversed(_LINEAR_MIXES), key=lost)
+
+
+def _list_matmuls(model: Any) -> List[Any]:
+    from .. import advice
+
+    if not isinstance(model, torch.nn.Module):
+        return list(advice._read(model))
+    found = []
+    parameters = dict(model.named_parameters())
+    for matmul in advice.find_matmuls(model):
+        parameter = parameters.get(matmul.name if matmul.experts else f"{matmul.name}.weight")
+        if parameter is not None and hasattr(parameter, "to_local"):
+            *experts, n, k = parameter.to_local().shape
+            if matmul.experts and matmul.N != parameter.shape[-2]:  # [experts, K, N]
+                n, k = k, n
+            matmul = replace(matmul, N=int(n), K=int(k), experts=int(experts[0]) if experts else 0)
+        found.append(matmul)
+    return found
+
+
+def _shard(matmul: Any, ep: int, tp: int) -> Any:
+    leaf = matmul.name.rpartition(".")[2]
+    sizes = {"N": tp if leaf in _COLUMN_WISE else 1, "K": tp if leaf in _ROW_WISE else 1, "experts": ep if matmul.experts else 1}
+    local = {}
+    for name, ranks in sizes.items():
+        size = getattr(matmul, name)
+        if size % ranks:
+            raise ValueError(f"plan: {matmul.name} has {name} = {size}, which {ranks} ranks do not divide; expected a multiple")
+        local[name] = size // ranks
+    return replace(matmul, **local)
+
+
+# --- Applying it ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What `apply` did to a module."""
+
+    module: str
+    recipe: Union[str, Tuple[str, ...]]
+
+
+#: By a type of modules what makes one multiply by a recipe, in place. torch.nn.Linear's is there where fp8moe.torch has linear
+#: layers.
+CONVERTERS: Dict[type, Callable[[torch.nn.Module, str], Any]] = {}
+
+
+def _find_converters() -> Dict[type, Callable[[torch.nn.Module, str], Any]]:
+    if importlib.util.find_spec("fp8moe.torch._linear"):
+        module = importlib.import_module("fp8moe.torch._linear")
+        return {torch.nn.Linear: module.convert_linear, **CONVERTERS}
+    return CONVERTERS
+
+
+def apply(model: torch.nn.Module, plan: Plan) -> List[Applied]:
+    """Makes the modules of a model multiply as the plan says, in place, and returns which.
+
+    Experts of transformers get the implementation of `transformers.register`, those of torchtitan the class of
+    `fp8moe.torch.torchtitan.fp8_experts`. Those that torchao has converted get `torchao.patch`, whose recipe is "auto", or what they were
+    before where the plan says bf16. Modules with a method `fp8moe_weights` get an attribute `fp8moe_recipe`, which they pass on: a
+    recipe, or a tuple with one for each of their weights.
+    Linear layers that the plan leaves in bf16 stay as they are.
+
+    Raises:
+        TypeError: the model is no module, or the plan is none.
+        ValueError: no module of the model is one that the plan names.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"apply: model is of type {type(model).__name__}, expected a torch.nn.Module")
+    if not isinstance(plan, Plan):
+        raise TypeError(f"apply: plan is of type {type(plan).__name__}, expected what fp8moe.torch.plan or Plan.load returns")
+    _use_experts(model)
+    converters = _find_converters()
+    applied = []
+    for name, module in list(model.named_modules()):
+        _, weights = find_weights(module)
+        if weights:
+            recipe = _find_module_recipe(plan, name, module, weights)
+            if recipe is None:
+                continue
+            if torchao.find_weights(module) is None:
+                setattr(module, "fp8moe_recipe", recipe)
+            elif recipe == "bf16":
+                torchao.unwrap(module)
+            else:  # torchao's tensors know nothing of their module
+                recipe = recipes.AUTO
+            applied.append(Applied(name, recipe))
+            continue
+        convert = next((converters[kind] for kind in converters if isinstance(module, kind)), None)
+        planned = plan.find_recipe(name)
+        if convert is None or planned is None or planned == "bf16":
+            continue
+        convert(module, planned)
+        applied.append(Applied(name, planned))
+    if not applied and all(plan.find_recipe(name) is None for name, _ in model.named_modules()):
+        raise ValueError(
+            f"apply: no module of the model is one that the plan names, as {plan.matmuls[0].name if plan.matmuls else 'it names none'}"
+        )
+    return applied
+
+
+def _use_experts(model: torch.nn.Module) -> None:
+    """Lets clients' modules of experts multiply with fp8moe, where they do not yet."""
+    config = getattr(model, "config", None)
+    if hasattr(model, "set_experts_implementation") and config is not None:
+        is_ours = any(transformers.find_weights(module) for module in model.modules())
+        if not is_ours and any(hasattr(module, "is_transposed") and hasattr(module, "has_gate") for module in model.modules()):
+            transformers.register()
+            model.set_experts_implementation("fp8moe")
+    titan = sys.modules.get("torchtitan.models.common.moe")
+    if titan is not None and any(isinstance(module, titan.GroupedExperts) for module in model.modules()):
+        from . import torchtitan
+
+        for module in model.modules():
+            if isinstance(module, titan.GroupedExperts):
+                torchtitan.convert(module)
+    wrappers = sys.modules.get("torchao.prototype.moe_training.tensor")
+    if wrappers is not None:
+        kind = wrappers.Float8TrainingWeightWrapperTensor
+        if any(isinstance(parameter, kind) for parameter in model.parameters()):
+            torchao.patch()
+
+
+def _find_module_recipe(
+    plan: Plan, name: str, module: torch.nn.Module, weights: Sequence[torch.Tensor]
+) -> Optional[Union[str, Tuple[str, ...]]]:
+    """One recipe where all weights have the same."""
+    keys = _name_parameters(module, weights)
+    found = [plan.find_recipe(f"{name}.{key}" if name else key) for key in keys]
+    if all(recipe is None for recipe in found):
+        return None
+    each = tuple(recipe or recipes.AUTO for recipe in found)
+    return each[0] if len(set(each)) == 1 else each
+
+
+def _name_parameters(module: torch.nn.Module, weights: Sequence[torch.Tensor]) -> List[str]:
+    """The parameters whose views the weights are; by their order where they are copies."""
+    parameters = {key: parameter for key, parameter in module.named_parameters(recurse=False) if parameter.dim() == 3}
+    in_order = list(parameters)
+    names = []
+    for i, tensor in enumerate(weights):
+        owners = [key for key, parameter in parameters.items() if tensor is parameter or tensor._base is parameter]
+        names.append(owners[0] if owners else in_order[i] if i < len(in_order) else "")
+    return names
