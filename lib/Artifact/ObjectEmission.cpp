@@ -179,13 +179,15 @@ private:
 
 } // namespace
 
-/// Writes `bytes` to a new temporary file, which the caller removes.
+/// Writes `bytes` to a new temporary file, which `remover` removes.
 static LogicalResult writeTemporary(StringRef bytes,
-                                    SmallVectorImpl<char> &path, Location loc) {
+                                    SmallVectorImpl<char> &path,
+                                    llvm::FileRemover &remover, Location loc) {
   int fd = 0;
   std::error_code error =
       llvm::sys::fs::createTemporaryFile("kernels", "o", fd, path);
   if (!error) {
+    remover.setFile(Twine(path));
     llvm::raw_fd_ostream os(fd, /*shouldClose=*/true);
     os << bytes;
     os.close();
@@ -201,9 +203,9 @@ static LogicalResult writeTemporary(StringRef bytes,
 static FailureOr<std::string> link(StringRef object, ArrayRef<StringRef> flags,
                                    Location loc) {
   SmallString<128> inputPath, outputPath;
-  if (failed(writeTemporary(object, inputPath, loc)))
+  llvm::FileRemover removeInput;
+  if (failed(writeTemporary(object, inputPath, removeInput, loc)))
     return failure();
-  llvm::FileRemover removeInput(inputPath);
   if (std::error_code error =
           llvm::sys::fs::createTemporaryFile("kernels", "so", outputPath))
     return emitError(loc) << "cannot create a temporary file for linking: "

@@ -15,6 +15,7 @@ import tempfile
 from typing import Iterator, NamedTuple, Optional
 
 from . import cache
+from ._trust import Untrusted, require_own
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -50,7 +51,7 @@ def remove(entry: Entry) -> bool:
     """Removes an entry, at once for all who look for it; False if it is gone, or was made anew. Its empty lock stays. A process that
     was told its folder and has not loaded it yet fails to; one that has goes on."""
     below, name = os.path.split(entry.path)
-    with cache._locked(f"{entry.path}.lock"):
+    with cache.locked(f"{entry.path}.lock"):
         try:
             if os.stat(entry.path).st_ino != entry.inode:
                 return False
@@ -60,7 +61,7 @@ def remove(entry: Entry) -> bool:
         try:
             os.rename(entry.path, os.path.join(scratch, name))
         finally:
-            shutil.rmtree(scratch)
+            shutil.rmtree(scratch, ignore_errors=True)
         return True
 
 
@@ -78,8 +79,9 @@ def _read(path: str) -> Entry:
         about = json.load(file)
         what, chip = str(about["what"]), str(about["chip"])
     try:
-        damage = cache._find_damage(path)
-    except cache.CacheError as error:  # others can write to a file
+        require_own([path, *(os.path.join(path, name) for name in os.listdir(path))])
+        damage = cache.find_damage(path)
+    except Untrusted as error:
         damage = str(error)
     return Entry(path, what, chip, size, status.st_mtime, damage, _is_current(path, chip), status.st_ino)
 

@@ -21,16 +21,18 @@ import json
 import logging
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ._diagnostics import CompilerError, Diagnostic
+from ._folder import TemporaryFolder
 from ._library import Error
+from ._trust import Untrusted, list_above, require_own, require_trusted
 
 __all__ = ["CacheError", "Request", "find", "folders", "get", "put"]
 
@@ -38,20 +40,22 @@ _log = logging.getLogger("fp8moe")
 
 #: Seconds of compiling after which `get` says what takes so long.
 _PATIENCE = 2.0
+#: Seconds that a process waits for another one that compiles the same, which may have been stopped.
+_LONGEST_WAIT = 600.0
+#: Seconds until a network file system shows what another machine has renamed.
+_VISIBLE_AFTER = 10.0
+#: Seconds after which files of a copy belong to a process that died: a copy takes milliseconds.
+_ABANDONED_AFTER = 3600.0
+#: Seconds for `ptxas --version`.
+_PTXAS_TIMEOUT = 30.0
 
 #: Of the folders' layout. A change makes all entries new ones.
 _LAYOUT = 1
 _ENTRY = "entry.json"
-_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-#: The last three where something else than a folder is in the way, as a file.
-_NOT_WRITABLE = (
-    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG
-)  # fmt: skip
-_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 
 
 class CacheError(Error):
-    """An artifact is missing and cannot be made, or a folder is not to be trusted."""
+    """An artifact is missing and cannot be made, or cannot be put where it was asked to be."""
 
 
 class Request(NamedTuple):
@@ -88,69 +92,64 @@ def _digest(*parts: Union[str, bytes]) -> str:
 
 def folders() -> List[str]:
     """The caches: those of FP8MOE_CACHE, by default one in the user's folder of caches. All are
-    searched, the first one is written."""
-    chosen = _split(os.environ.get("FP8MOE_CACHE", ""))
-    if chosen:
+    searched, the first one is written. There is none where the home folder is not known."""
+    if chosen := _split("FP8MOE_CACHE"):
         return chosen
-    caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    if not os.path.isabs(caches):
-        raise CacheError(
-            f"there is no folder for compiled artifacts: '{caches}' is no absolute path; set FP8MOE_CACHE to a folder"
-        )
-    return [os.path.join(caches, "fp8moe")]
+    caches = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache"))
+    return [os.path.join(caches, "fp8moe")] if os.path.isabs(caches) else []
 
 
-def _split(paths: str) -> List[str]:
-    return [os.path.abspath(path) for path in paths.split(os.pathsep) if path]
+def _split(variable: str) -> List[str]:
+    """The folders of a variable, with `~` for the home folder; without those whose `~` is not known."""
+    paths = map(os.path.expanduser, filter(None, os.environ.get(variable, "").split(os.pathsep)))
+    return [os.path.abspath(path) for path in paths if not path.startswith("~")]
 
 
 def find(request: Request) -> Optional[str]:
-    """The folder of the artifact, from FP8MOE_ARTIFACTS or a cache, or None where `get` would compile it.
+    """The folder of the artifact, from FP8MOE_ARTIFACTS, a cache or a temporary folder of this process, or None where
+    `get` would compile it. A folder that others can change, or that cannot be read, is left out with a warning, once.
 
-    Raises CacheError if a folder belongs to or can be written by others.
+    Raises CacheError if the assembler does not say its version.
     """
-    for folder in _split(os.environ.get("FP8MOE_ARTIFACTS", "")):
-        if found := _find_any(folder, request):
+    for root in _split("FP8MOE_ARTIFACTS"):
+        if found := _search(root, request, None):
             return found
     compiler = _find_compiler(request.chip)
-    for folder in folders():
-        found = _find(folder, request, compiler.digest) if compiler else _find_any(folder, request)
-        if found:
+    for root in folders():
+        if found := _search(root, request, compiler):
             return found
-    return None
+    held = _temporary.get((request.digest, compiler.digest)) if compiler else None
+    return held[1] if held else None
 
 
 def get(request: Request, *, quiet: bool = False) -> str:
     """The folder of the artifact, for fp8moe.load: from FP8MOE_ARTIFACTS, from a cache, or compiled
-    now. If the first cache cannot be written, the artifact goes to a temporary folder that lives as
+    now. If the first cache cannot be used, for whatever reason, the artifact stays in a temporary folder that lives as
     long as the process, and a warning says so once. Unless `quiet`, what takes more than two seconds is a warning of the
     logger "fp8moe", which Python prints where nobody has said otherwise.
 
     Raises CacheError if it is missing and there is no compiler (the message has the command that makes
-    it), or if a folder belongs to or can be written by others, and CompilerError if it does not compile.
+    it), and CompilerError if it does not compile.
     """
     if found := find(request):
         return found
-    compiler = _find_compiler(request.chip)
-    if compiler is None:
-        raise CacheError(_explain_missing(request))
-    with contextlib.nullcontext() if quiet else _explain_waiting(request):
-        try:
-            return _compile_into(folders()[0], request, compiler)
-        except OSError as error:
-            if error.errno not in _NOT_WRITABLE:
-                raise
-            return _compile_for_this_process(request, compiler, error)
+    compiler = _require_compiler(request)
+    root = next(iter(folders()), "")
+    with contextlib.nullcontext() if quiet else _explain_waiting(request, root):
+        path, problem = _make(root, request, compiler)
+    if problem:
+        _leave_out(root, problem)
+    return path
 
 
 @contextlib.contextmanager
-def _explain_waiting(request: Request) -> Iterator[None]:
+def _explain_waiting(request: Request, root: str) -> Iterator[None]:
     """Says what is waited for, once it takes long."""
 
     def explain() -> None:
         _log.warning(
             "fp8moe: compiling %s for %s, or waiting for another process that does; %s will have it for the next time",
-            request.what, request.chip, folders()[0],
+            request.what, request.chip, root or "this process",
         )  # fmt: skip
 
     timer = threading.Timer(_PATIENCE, explain)
@@ -162,24 +161,56 @@ def _explain_waiting(request: Request) -> Iterator[None]:
         timer.cancel()
 
 
-def put(request: Request, folder: Union[str, "os.PathLike[str]"]) -> str:
-    """Compiles the artifact into `folder`, unless it is there, and returns its own folder below. With the
-    folder in FP8MOE_ARTIFACTS other machines find it, whatever compiler they have."""
-    compiler = _find_compiler(request.chip)
-    if compiler is None:
-        raise CacheError(_explain_missing(request))
-    root = os.path.abspath(folder)
-    return _find(root, request, compiler.digest) or _compile_into(root, request, compiler)
+def put(request: Request, folder: Union[str, "os.PathLike[str]", None] = None) -> str:
+    """Compiles the artifact into `folder`, by default the first cache, unless it is there, and returns its own folder below. With the
+    folder in FP8MOE_ARTIFACTS other machines find it, whatever compiler they have. Raises CacheError if it cannot be put there."""
+    compiler = _require_compiler(request)
+    root = next(iter(folders()), "") if folder is None else os.path.abspath(folder)
+    path, problem = _make(root, request, compiler)
+    if problem:
+        raise CacheError(_explain(root, problem))
+    return path
 
 
-def _explain_missing(request: Request) -> str:
-    searched = _split(os.environ.get("FP8MOE_ARTIFACTS", "")) + folders()
-    return (
+def _require_compiler(request: Request) -> _Compiler:
+    if compiler := _find_compiler(request.chip):
+        return compiler
+    searched = ", ".join(root + _left_out.get(root, "") for root in [*_split("FP8MOE_ARTIFACTS"), *folders()])
+    raise CacheError(
         f"there is no artifact for {request.what} on {request.chip}, and this installation has no compiler to make it. "
-        f"Searched: {', '.join(searched)}. On a machine with the compiler run\n"
+        f"Searched: {searched or 'no folder'}. On a machine with the compiler run\n"
         f"  {request.command} --target={request.chip} -o FOLDER\n"
         "and set FP8MOE_ARTIFACTS=FOLDER here"
     )
+
+
+# --- Folders that cannot be used ----------------------------------------------------
+
+#: Why, in parentheses.
+_left_out: Dict[str, str] = {}
+
+
+def _leave_out(root: str, error: OSError) -> None:
+    """Says that a folder is not used, once."""
+    if root not in _left_out:
+        _left_out[root] = f" (not used: {error})"
+        _warn(f"fp8moe: {_explain(root, error)}. Until then each process compiles, for itself, what no other folder has")
+
+
+def _explain(root: str, error: OSError) -> str:
+    instead = "set FP8MOE_CACHE to a folder of your own that can be written"
+    if isinstance(error, Untrusted):
+        return f"{root} is not used, because an artifact is code: {error}, or {instead}"
+    return f"{root or 'the compile cache'} cannot be written or read ({error}); {instead}"
+
+
+def _warn(message: str) -> None:
+    """At the line that called the package."""
+    level, frame = 1, sys._getframe()
+    package = os.path.dirname(__file__)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package + os.sep):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
 # --- The compiler -----------------------------------------------------------------
@@ -225,67 +256,62 @@ def _find_ptxas() -> Optional[str]:
 
 
 @functools.lru_cache(maxsize=None)
-def _ptxas_version(ptxas: str) -> str:
+def _ptxas_version(ptxas: str) -> bytes:
     try:
-        return subprocess.run([ptxas, "--version"], check=True, capture_output=True, text=True).stdout
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise CacheError(f"'{ptxas} --version' fails, so what it assembles cannot be kept: {error}") from None
+        return subprocess.run([ptxas, "--version"], check=True, capture_output=True, timeout=_PTXAS_TIMEOUT).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CacheError(
+            f"'{ptxas} --version' fails, so what it assembles cannot be kept: {error}; set FP8MOE_PTXAS to an assembler of CUDA 12.8 to 13"
+        ) from None
 
 
 # --- Finding ----------------------------------------------------------------------
 
 
-def _find(root: str, request: Request, compiler: str, *, quiet: bool = False) -> Optional[str]:
-    """What this compiler made, if it is there and complete. Unless `quiet`, what is damaged is a warning."""
-    path = os.path.join(root, request.digest, compiler)
-    if not os.path.isdir(path):
+def _search(root: str, request: Request, compiler: Optional[_Compiler]) -> Optional[str]:
+    try:
+        return _find(root, request, compiler)
+    except OSError as error:
+        _leave_out(root, error)
         return None
-    _require_trusted(root, [os.path.join(root, request.digest), path])
-    problem = _find_damage(path)
-    if problem:
+
+
+def _find(root: str, request: Request, compiler: Optional[_Compiler], *, quiet: bool = False) -> Optional[str]:
+    """What this compiler made, or the newest of what any did, if it is there and complete. Unless `quiet`, what is damaged
+    is a warning. The path has no symbolic links: whoever loads it gets what was checked."""
+    below = os.path.join(os.path.realpath(root), request.digest)
+    for path in [os.path.join(below, compiler.digest)] if compiler else _list_newest_first(below):
+        try:
+            files = os.listdir(path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        require_trusted(root, [below, path, *(os.path.join(path, name) for name in files)])
+        problem = find_damage(path)
+        if problem is None:
+            return path
         if not quiet:
             _warn(f"fp8moe: {path} is damaged and not used: {problem}")
-        return None
-    return path
-
-
-def _warn(message: str) -> None:
-    """At the line that called the package."""
-    level, frame = 1, sys._getframe()
-    package = os.path.dirname(__file__)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package + os.sep):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, RuntimeWarning, stacklevel=level)
-
-
-def _find_any(root: str, request: Request) -> Optional[str]:
-    """What any compiler made, the newest first."""
-    below = os.path.join(root, request.digest)
-    if not os.path.isdir(below):
-        return None
-    _require_trusted(root, [below])
-    found: List[Tuple[float, str]] = []
-    for name in os.listdir(below):
-        entry = os.path.join(below, name, _ENTRY)
-        if not name.startswith(".") and os.path.exists(entry):
-            found.append((os.stat(entry).st_mtime, name))
-    for _, name in sorted(found, reverse=True):
-        if path := _find(root, request, name):
-            return path
     return None
 
 
-def _find_damage(path: str) -> Optional[str]:
-    """What is wrong with the files of an entry, or None. Raises CacheError if others could have
-    written one."""
+def _list_newest_first(below: str) -> List[str]:
+    found = []
+    for name in os.listdir(below) if os.path.isdir(below) else []:
+        path = os.path.join(below, name)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if not name.startswith("."):
+                found.append((os.stat(os.path.join(path, _ENTRY)).st_mtime, path))
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def find_damage(path: str) -> Optional[str]:
+    """What is wrong with the files of an entry, or None."""
     try:
         with open(os.path.join(path, _ENTRY), encoding="utf-8") as file:
             expected: Dict[str, Dict[str, Any]] = json.load(file)["files"]
         present = sorted(os.listdir(path))
         if present != sorted([*expected, _ENTRY]):
             return f"it has the files {', '.join(present)}, expected {', '.join(sorted([*expected, _ENTRY]))}"
-        for name in present:
-            _require_own(os.path.join(path, name))
         for name, about in expected.items():
             with open(os.path.join(path, name), "rb") as file_:
                 data = file_.read()
@@ -298,101 +324,83 @@ def _find_damage(path: str) -> Optional[str]:
     return None
 
 
-# --- Trust ------------------------------------------------------------------------
-
-
-def _require_trusted(root: str, below: List[str]) -> None:
-    """Raises CacheError if somebody else but root can change what `root` holds, or put something in
-    its place."""
-    path = os.path.realpath(root)
-    _require_own(path)
-    while path != os.path.dirname(path):
-        path = os.path.dirname(path)
-        status = os.stat(path)
-        if status.st_uid not in (0, os.geteuid()):
-            raise CacheError(
-                f"{root} is not used, because an artifact is code: {path}, above it, belongs to user {status.st_uid}, "
-                f"expected {os.geteuid()} or root; set FP8MOE_CACHE to a folder below your own"
-            )
-        if status.st_mode & _WRITABLE_BY_OTHERS and not status.st_mode & stat.S_ISVTX:
-            raise CacheError(
-                f"{root} is not used, because an artifact is code: others can rename what is in {path} "
-                f"({stat.filemode(status.st_mode)}); run 'chmod go-w {path}', or set FP8MOE_CACHE to another folder"
-            )
-    for folder in below:
-        _require_own(folder)
-
-
-def _require_own(path: str) -> None:
-    status = os.lstat(path)
-    if stat.S_ISLNK(status.st_mode):
-        raise CacheError(f"{path} is not used, because an artifact is code: it is a symbolic link; remove it")
-    if status.st_uid not in (0, os.geteuid()):
-        raise CacheError(
-            f"{path} is not used, because an artifact is code: it belongs to user {status.st_uid}, expected "
-            f"{os.geteuid()} or root; copy it, or set FP8MOE_CACHE to a folder of your own"
-        )
-    if status.st_mode & _WRITABLE_BY_OTHERS:
-        raise CacheError(
-            f"{path} is not used, because an artifact is code: others can write to it "
-            f"({stat.filemode(status.st_mode)}); run 'chmod go-w {path}' if nobody has"
-        )
-
-
 # --- Making -----------------------------------------------------------------------
 
+#: What no cache took, by request and compiler: its folder, and the artifact below.
+_temporary: Dict[Tuple[str, str], Tuple[TemporaryFolder, str]] = {}
+_threads: Dict[Tuple[str, str], Any] = {}
 
-def _compile_into(root: str, request: Request, compiler: _Compiler) -> str:
-    below = os.path.join(root, request.digest)
-    path = os.path.join(below, compiler.digest)
-    _make_folders(root)
-    _require_trusted(root, [])
-    _make_folders(below)
-    _require_own(below)
-    with _locked(os.path.join(below, f"{compiler.digest}.lock")) as alone:
-        if found := _find(root, request, compiler.digest, quiet=True):  # whoever calls this has looked, and said it
-            return found
-        prefix = f".{compiler.digest}."
-        if alone:  # what a process left that died
-            for name in os.listdir(below):
-                if name.startswith(prefix):
-                    shutil.rmtree(os.path.join(below, name), ignore_errors=True)
-        scratch = tempfile.mkdtemp(prefix=prefix, dir=below)
+
+def _make(root: str, request: Request, compiler: _Compiler) -> Tuple[str, Optional[OSError]]:
+    """Compiles the artifact into a temporary folder and copies it to `root`. If `root` cannot be used, the folder is the
+    temporary one, and the reason is returned too."""
+    key = request.digest, compiler.digest
+    with _threads.setdefault(key, threading.RLock()), contextlib.ExitStack() as stack:
+        problem = None
         try:
-            made = _compile(request, compiler, scratch)
-            _describe(made, request)
-            _move(made, path, os.path.join(scratch, "damaged"))
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-        if (found := _find(root, request, compiler.digest)) is None:
-            raise CacheError(f"{path} was written and cannot be read; is the disk full?")
-        return found
+            below = _make_folders(root, request)
+            stack.enter_context(locked(os.path.join(below, f"{compiler.digest}.lock")))
+            if found := _find(root, request, compiler, quiet=True):  # whoever calls this has looked, and said it
+                return found, None
+        except OSError as error:
+            problem = error
+        folder, made = _temporary.get(key) or _compile_aside(request, compiler)
+        if problem is None:
+            try:
+                return _publish(made, root, request, compiler), None
+            except OSError as error:
+                problem = error
+        _temporary[key] = folder, made
+        return made, problem
 
 
-def _make_folders(path: str) -> None:
-    """As os.makedirs, but never one that others can write to, whatever the umask."""
-    parent = os.path.dirname(path)
-    if parent != path and not os.path.isdir(parent):
-        _make_folders(parent)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path, 0o755)
+def _make_folders(root: str, request: Request) -> str:
+    """Makes the folder of the request, and those above it, such that no other user can write to them, whatever the umask."""
+    if not root:
+        raise FileNotFoundError(errno.ENOENT, "the home folder is not known")
+    below = os.path.join(root, request.digest)
+    for path in reversed([below, *list_above(below)]):
+        if path == below:
+            require_trusted(root, [])
+        if not os.path.isdir(path):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, 0o755)
+    require_own([below])
+    return below
 
 
 @contextlib.contextmanager
-def _locked(path: str) -> Iterator[bool]:
-    """Waits for whoever holds the lock; False if the file system has none."""
+def locked(path: str) -> Iterator[None]:
+    """Waits for another process that has the lock. It saves work, no more: where a file system has no locks, or
+    has them for one machine only, entries are complete and equal all the same."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
-        alone = True
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-            alone = False
-        yield alone
+        end = time.monotonic() + _LONGEST_WAIT
+        while time.monotonic() < end:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.02)
+            except OSError:  # there are no locks
+                break
+        yield
     finally:
         os.close(file)  # and the lock with it
+
+
+def _compile_aside(request: Request, compiler: _Compiler) -> Tuple[TemporaryFolder, str]:
+    try:
+        folder = TemporaryFolder()
+    except OSError as error:
+        raise CacheError(
+            f"{request.what} cannot be compiled without a temporary folder ({error}); set TMPDIR to one that can be written"
+        ) from None
+    try:
+        return folder, _compile(request, compiler, folder.path)
+    except BaseException:
+        folder.remove()
+        raise
 
 
 def _compile(request: Request, compiler: _Compiler, folder: str) -> str:
@@ -416,50 +424,54 @@ def _compile(request: Request, compiler: _Compiler, folder: str) -> str:
     return made
 
 
-def _describe(folder: str, request: Request) -> None:
-    """Writes what the files are, and lets only their owner write to them."""
+def _publish(made: str, root: str, request: Request, compiler: _Compiler) -> str:
+    """Copies an artifact to its place, where it is there completely or not at all. Whoever comes second uses what is there."""
+    below = os.path.join(root, request.digest)
+    path = os.path.join(below, compiler.digest)
+    scratch = tempfile.mkdtemp(prefix=f".{compiler.digest}.", dir=below)
+    try:
+        _sweep(below, os.stat(scratch).st_mtime)
+        _copy(made, os.path.join(scratch, "entry"), request)
+        if os.path.isdir(path) and find_damage(path):
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(path, os.path.join(scratch, "damaged"))
+        try:
+            os.rename(os.path.join(scratch, "entry"), path)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    end = time.monotonic() + _VISIBLE_AFTER
+    while (found := _find(root, request, compiler, quiet=True)) is None:
+        if time.monotonic() > end:
+            raise FileNotFoundError(errno.ENOENT, "another process has written what is not visible here", path)
+        time.sleep(0.1)
+    return found
+
+
+def _sweep(below: str, now: float) -> None:
+    """Removes files of processes that died; `now` is a time of the file system's own clock."""
+    for name in os.listdir(below):
+        path = os.path.join(below, name)
+        with contextlib.suppress(FileNotFoundError):
+            if name.startswith(".") and now - os.stat(path).st_mtime > _ABANDONED_AFTER:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _copy(made: str, entry: str, request: Request) -> None:
+    """Makes an entry of an artifact, with what its files are. Only their owner can write to them, whatever the umask."""
     files = {}
-    for name in sorted(os.listdir(folder)):
-        path = os.path.join(folder, name)
-        with open(path, "rb") as file:
+    os.mkdir(entry, 0o755)
+    for name in sorted(os.listdir(made)):
+        with open(os.path.join(made, name), "rb") as file:
             data = file.read()
+        _write(os.path.join(entry, name), data)
         files[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     about = {"what": request.what, "chip": request.chip, "files": files}
-    with open(os.path.join(folder, _ENTRY), "w", encoding="utf-8") as text:
-        json.dump(about, text, indent=1)
-    for path in (folder, *(os.path.join(folder, name) for name in [*files, _ENTRY])):
-        os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) & ~_WRITABLE_BY_OTHERS)
+    _write(os.path.join(entry, _ENTRY), json.dumps(about, indent=1).encode())
 
 
-def _move(made: str, path: str, damaged: str) -> None:
-    """Puts a complete entry into its place at once. What is there is damaged, or another process was
-    first on a file system without locks; then the first one stays."""
-    if os.path.isdir(path) and _find_damage(path):
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(path, damaged)
-    try:
-        os.rename(made, path)
-    except OSError as error:
-        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-            raise
-
-
-_temporary: Dict[Tuple[str, str], Any] = {}
-_temporary_lock = threading.Lock()
-
-
-def _compile_for_this_process(request: Request, compiler: _Compiler, reason: OSError) -> str:
-    from ._folder import TemporaryFolder
-
-    with _temporary_lock:
-        key = request.digest, compiler.digest
-        if key not in _temporary:
-            if not _temporary:
-                _warn(
-                    f"fp8moe: {folders()[0]} cannot be written ({reason}), so each process compiles what it lacks; "
-                    "set FP8MOE_CACHE to a folder that can be"
-                )
-            folder = TemporaryFolder()
-            _temporary[key] = folder, _compile(request, compiler, folder.path)
-        path: str = _temporary[key][1]
-        return path
+def _write(path: str, data: bytes) -> None:
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o644)) as file:
+        file.write(data)

@@ -133,7 +133,7 @@ def _options(
     require_modelled("tokens", count)
     if not isinstance(card, (str, type(None))):
         raise TypeError(f"card: expected the name of a card, such as 'h100', found {card!r}")
-    file = _text(ptxas, "ptxas") if ptxas else ""
+    file = c_string(ptxas, "ptxas") if ptxas else b""
     p = Precision() if precision is None else precision
     if not isinstance(p, Precision):
         raise TypeError(f"precision: expected a fp8moe.compiler.Precision, such as Precision(policy='all'), found {p!r}")
@@ -142,10 +142,6 @@ def _options(
     return _mlir.CompileOptions(
         chips, bool(optimize_layouts), file, "", count, card or "", p.policy, p.recipe, p.chip, filters, rows
     )
-
-
-def _text(path: _Path, what: str) -> str:
-    return os.fsdecode(c_string(path, what))
 
 
 def _require_module(module: Any) -> None:
@@ -182,12 +178,12 @@ def compile(
     _require_module(module)
     options = _options(targets, optimize_layouts, ptxas, tokens, precision, card)
     if output is not None:
-        path = _text(output, "output")
+        path = c_string(output, "output")
         text, data = _mlir.compile(module, path, options)
-        return Artifact(path, Report(json.loads(data), text))
+        return Artifact(os.fsdecode(path), Report(json.loads(data), text))
     folder = TemporaryFolder()
     try:
-        text, data = _mlir.compile(module, folder.path, options)
+        text, data = _mlir.compile(module, os.fsencode(folder.path), options)
     except BaseException:
         folder.remove()
         raise

@@ -57,9 +57,9 @@ nb::object DiagnosticCollector::toPython(const Entry &entry) {
   for (const Entry &note : entry.notes)
     notes.append(toPython(note));
   return nb::module_::import_("fp8moe._diagnostics")
-      .attr("Diagnostic")(severities[entry.severity], entry.message,
-                          entry.location, entry.file, entry.line, entry.column,
-                          nb::tuple(notes));
+      .attr("Diagnostic")(severities[entry.severity], decode(entry.message),
+                          decode(entry.location), decode(entry.file),
+                          entry.line, entry.column, nb::tuple(notes));
 }
 
 void DiagnosticCollector::finish(bool succeeded, const char *failure) {

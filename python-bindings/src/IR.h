@@ -175,6 +175,12 @@ inline std::string toString(MlirStringRef text) {
   return std::string(text.data, text.length);
 }
 
+/// Text for people, which may quote a tool or a path that is not UTF-8.
+inline nb::object decode(std::string_view text) {
+  return nb::steal(
+      PyUnicode_DecodeUTF8(text.data(), text.size(), "backslashreplace"));
+}
+
 /// An MlirStringCallback that appends to the std::string in `userData`.
 void appendTo(MlirStringRef text, void *userData);
 

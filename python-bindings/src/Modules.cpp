@@ -174,16 +174,15 @@ private:
 };
 } // namespace
 
-/// The report as text and as JSON.
-static std::pair<std::string, std::string> compile(const Module &module,
-                                                   const std::string &folder,
-                                                   CompileOptions options) {
+/// The report as text and as JSON. `folder` is a path as the system has it.
+static std::pair<nb::object, nb::object>
+compile(const Module &module, nb::bytes folder, CompileOptions options) {
   DetachedModule copy(module);
   std::pair<std::string, std::string> report;
   copy.process([&](MlirModule detached) {
     Fp8moeCompileOptions cOptions = options.get();
     return fp8moeCompile(
-        detached, toStringRef(folder), &cOptions,
+        detached, toStringRef({folder.c_str(), folder.size()}), &cOptions,
         [](MlirStringRef text, void *data) {
           appendTo(
               text,
@@ -196,7 +195,7 @@ static std::pair<std::string, std::string> compile(const Module &module,
         },
         &report);
   });
-  return report;
+  return {decode(report.first), decode(report.second)};
 }
 
 static nb::bytes emit(const Module &module, const std::string &stage,
@@ -267,13 +266,13 @@ void fp8moe::python::bindModules(nb::module_ &module) {
       .def(
           "__init__",
           [](CompileOptions *self, std::vector<std::string> targets,
-             bool optimizeLayouts, std::string ptxas, std::string rocm,
+             bool optimizeLayouts, nb::bytes ptxas, std::string rocm,
              int64_t tokens, std::string card, std::string policy,
              std::string recipe, std::string chip,
              std::vector<std::string> filters, int64_t precisionTokens) {
             new (self) CompileOptions{std::move(targets),
                                       optimizeLayouts,
-                                      std::move(ptxas),
+                                      {ptxas.c_str(), ptxas.size()},
                                       std::move(rocm),
                                       tokens,
                                       std::move(card),
@@ -287,14 +286,17 @@ void fp8moe::python::bindModules(nb::module_ &module) {
           nb::arg("rocm"), nb::arg("tokens"), nb::arg("card"),
           nb::arg("policy"), nb::arg("recipe"), nb::arg("chip"),
           nb::arg("filters"), nb::arg("precision_tokens"),
-          nb::sig("def __init__(self, targets: "
-                  "collections.abc.Sequence[str], optimize_layouts: bool, "
-                  "ptxas: str, rocm: str, tokens: int, card: str, policy: str, "
-                  "recipe: str, chip: str, filters: "
-                  "collections.abc.Sequence[str], precision_tokens: int) "
-                  "-> None"));
+          nb::sig(
+              "def __init__(self, targets: "
+              "collections.abc.Sequence[str], optimize_layouts: bool, "
+              "ptxas: bytes, rocm: str, tokens: int, card: str, policy: str, "
+              "recipe: str, chip: str, filters: "
+              "collections.abc.Sequence[str], precision_tokens: int) "
+              "-> None"));
   module.def("compile", compile, nb::arg("module"), nb::arg("folder"),
              nb::arg("options"),
+             nb::sig("def compile(module: Module, folder: bytes, options: "
+                     "CompileOptions) -> tuple[str, str]"),
              "Writes artifacts; returns the report as text and as JSON.");
   module.def("emit", emit, nb::arg("module"), nb::arg("stage"),
              nb::arg("options"));
