@@ -30,7 +30,7 @@ def run_down_last(x: Any, gate_up: _Weights, down: _Weights, offsets: Any, recip
     if isinstance(gate_up, QuantizedWeights) and isinstance(down, QuantizedWeights):
         if not gate_up.recipe == down.recipe == forms_recipe(recipe):
             return None
-        forms = (*gate_up.forms, *down.forms)
+        forms = (*gate_up.take_forms(), *down.take_forms())
         gate_up, down = gate_up.weights, down.weights
     if not isinstance(gate_up, torch.Tensor) or not isinstance(down, torch.Tensor):
         return None

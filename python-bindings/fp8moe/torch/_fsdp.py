@@ -19,7 +19,7 @@ from .. import programs
 from . import _grouped_mm
 from ._auto import forms_recipe
 from ._prepare import find_recipes
-from ._weights import QuantizedWeights, find_held, gathered, identity, read_version
+from ._weights import QuantizedWeights, Sample, find_held, gathered, identity, read_version
 
 _aten = torch.ops.aten
 
@@ -207,6 +207,7 @@ class _Gathered:
         self._quantize = _grouped_mm.make_op(K, N, E, layout, recipe, chip, "quantize_weights")
         self.forms: Tuple[torch.Tensor, ...] = self._quantize.overload(self._weights)
         self._version = read_version(weights)
+        self._sample = Sample(self._weights)
         self._hold()
 
     def _hold(self) -> None:
@@ -219,6 +220,7 @@ class _Gathered:
         with torch.autograd._unsafe_preserve_version_counter(self.forms):
             self._quantize.write(self.forms, self._weights)
         self._version = read_version(self._weights)
+        self._sample.renew()
 
     def keep(self, weights: torch.Tensor, recipe: str) -> Optional[QuantizedWeights]:
         mine = self._weights
@@ -229,6 +231,7 @@ class _Gathered:
             or weights.storage_offset() != mine.storage_offset()
             or weights.dtype != mine.dtype
             or read_version(weights) != self._version  # written to since
+            or not (mine.is_cuda or self._sample.is_same())  # the same, past the version
         ):
             return None
-        return QuantizedWeights(weights, recipe, self.forms)
+        return QuantizedWeights(weights, recipe, self.forms, sample=self._sample)

@@ -16,7 +16,7 @@ from .. import cache, programs, recipes
 from .._library import InvalidArgumentError, UnsupportedError
 from ..runtime import load
 from ._ops import Formula, Op, as_op, differentiable
-from ._weights import QuantizedWeights, find_gathered, gathered
+from ._weights import Maker, QuantizedWeights, find_gathered, gathered
 
 
 def grouped_mm(
@@ -143,7 +143,7 @@ def resolve(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: s
     is_autocast = torch.is_autocast_enabled(x.device.type)
     forms: Sequence[torch.Tensor] = ()
     if isinstance(weights, QuantizedWeights):
-        which, tensor, forms = "kept_grouped_mm", weights.weights, weights.forms
+        which, tensor = "kept_grouped_mm", weights.weights
     else:
         _require_local_tensor(function, names.weights, weights, "[E, K, N]")
         which, tensor = "grouped_mm", weights.to(torch.bfloat16) if is_autocast else weights
@@ -160,6 +160,7 @@ def resolve(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: s
             weights.require_current(f"{function}: {names.weights}")
             if torch.is_grad_enabled():
                 weights.require_connected(f"{function}: {names.weights}")
+        forms = weights.take_forms()
     tensor, layout = _lay_out(tensor)
     return Call(which, layout, x.contiguous(), tensor, forms, offsets.contiguous())
 
@@ -219,7 +220,7 @@ def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, r
                 return None
             if not weights.is_current() or (torch.is_grad_enabled() and weights.is_cut_off()):
                 return None
-            tensor, which, inputs = weights.weights, "kept_grouped_mm", (x, weights.weights, *weights.forms, offsets)
+            tensor, which, inputs = weights.weights, "kept_grouped_mm", (x, weights.weights, *weights.take_forms(), offsets)
         else:
             tensor, which, inputs = weights, "grouped_mm", (x, weights, offsets)
         known = _known.get((which, recipe, tensor.shape, tensor.stride(), tensor.device))
@@ -264,11 +265,13 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
             grouped_mm(x, weights, offsets)...
 
     Results and gradients are those of `weights` themselves, bit for bit. Takes two bytes for each of the
-    weights, one with recipe "forward_only". Gradients go to `weights`; call it again after each step of the optimizer. Outside of
-    torch.compile, calls with weights that have changed are refused, whatever changed them: a step of a torch.optim.Optimizer on
-    their memory, an operation in place, or `parameter.data = other`. Not seen are writes through `parameter.data` (`parameter.data.copy_`),
-    by kernels and other libraries, and by a CUDA graph that is replayed; a module whose parameter is another one now
-    (`load_state_dict(assign=True)`); and changes of a parameter that the caller has copied (`parameter.bfloat16()`).
+    weights, one with recipe "forward_only". Gradients go to `weights`; after each step of the optimizer call it again, or `refresh()` of
+    what it returned, which keeps the memory of the forms. Calls with weights that have changed are refused, whatever changed them: a step
+    of a torch.optim.Optimizer on their memory, an operation in place, `parameter.data = other`, and, as each call compares 2^18
+    elements of the weights' memory, also writes past autograd: collectives, `parameter.data.copy_`, kernels and other libraries. On GPUs
+    and in graphs, which do not wait for that comparison, such a call gives NaN, and on GPUs the next one raises. Not seen are single elements of
+    more weights, changes of a parameter that the caller has copied (`parameter.bfloat16()`), and a module whose parameter is another
+    one now (`load_state_dict(assign=True)`).
 
     The result cannot be copied (copy.deepcopy) or saved: copy or save the weights, and quantize those.
 
@@ -297,13 +300,18 @@ def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> Quant
     kept = None if torch.compiler.is_compiling() or not gathered else find_gathered(weights, recipe)
     if kept is not None:
         return kept
-    source = weights  # what is changed; the rest may be copies
-    if torch.is_autocast_enabled(weights.device.type):
-        weights = weights.to(torch.bfloat16)
-    _check_tensor("quantize_weights", "weights", weights, 3, torch.bfloat16, "[E, K, N]")
-    weights, layout = _lay_out(weights)
-    forms = _find_op("quantize_weights", weights, layout, recipe)(weights.detach())
-    return QuantizedWeights(weights, recipe, forms, source)
+    derived = weights.to(torch.bfloat16) if torch.is_autocast_enabled(weights.device.type) else weights
+    _check_tensor("quantize_weights", "weights", derived, 3, torch.bfloat16, "[E, K, N]")
+    derived, layout = _lay_out(derived)
+    forms = _find_op("quantize_weights", derived, layout, recipe)(derived.detach())
+    maker = None if torch.compiler.is_compiling() else _make_maker(derived, layout, recipe)
+    return QuantizedWeights(derived, recipe, forms, weights, maker)
+
+
+def _make_maker(weights: torch.Tensor, layout: str, recipe: str) -> Maker:
+    E, K, N = weights.shape
+    op = make_op(K, N, E, layout, recipe, chip_of(weights.device.type, weights.device.index or 0), "quantize_weights")
+    return Maker(lambda source: _lay_out(source.to(torch.bfloat16))[0], op.overload, op.write)
 
 
 def require_tensor(function: str, name: str, tensor: Any, shape: str) -> None:

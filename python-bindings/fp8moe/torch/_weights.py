@@ -5,19 +5,91 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import math
 import weakref
-from typing import Any, Dict, Iterator, NoReturn, Optional, Tuple
+from typing import Any, Callable, ContextManager, Dict, Iterator, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils._python_dispatch import _disable_current_modes
+
+#: Elements of weights that each use of kept forms compares.
+_SAMPLED = 2**18
+_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class Sample:
+    """Elements of weights, evenly spaced in their memory, as they were when they were quantized. No version and no hook sees
+    collectives, `parameter.data.copy_`, DLPack and kernels of others, but all of them change what is in memory."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        with _unseen():
+            #: In the memory of the weights, as integers: a NaN would differ from itself.
+            self._now = _select(tensor)
+            self._then = self._now.clone()
+        self._bytes = self._now.untyped_storage().nbytes()
+
+    def is_there(self) -> bool:
+        """Whether the memory still is: FSDP2 frees that of what it has gathered, and keeps the tensor."""
+        return self._now.untyped_storage().nbytes() == self._bytes
+
+    def is_same(self) -> bool:
+        """Waits for the device."""
+        with _unseen():
+            return self.is_there() and torch.equal(self._now, self._then)
+
+    def differs(self) -> torch.Tensor:
+        """The same as a tensor, which waits for nothing; also in graphs."""
+        return (self._now != self._then).any()
+
+    def renew(self) -> None:
+        with _unseen():
+            self._then.copy_(self._now)
+
+
+def _unseen() -> ContextManager[Any]:
+    """What runs in it is no part of what modes, autograd or inference mode look at."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(torch.inference_mode(False))
+    stack.enter_context(torch.no_grad())
+    if torch._C._len_torch_dispatch_stack():
+        stack.enter_context(_disable_current_modes())
+    return stack
+
+
+def _select(tensor: torch.Tensor) -> torch.Tensor:
+    size = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride())) if tensor.numel() else 0
+    step = -(-size // _SAMPLED)
+    while math.gcd(step, size) > 1:  # or the elements would be those of a few columns
+        step += 1
+    count = -(-size // step) if size else 0
+    result = torch.empty(0, dtype=_INTEGERS[tensor.itemsize], device=tensor.device)
+    return result.set_(tensor.untyped_storage(), tensor.storage_offset(), (count,), (max(step, 1),))  # type: ignore[call-overload,no-any-return]
+
+
+class Maker(NamedTuple):
+    """How forms are made of what an optimizer changes."""
+
+    #: The weights as programs take them, which may be a copy.
+    derive: Callable[[torch.Tensor], torch.Tensor]
+    quantize: Callable[[torch.Tensor], Sequence[torch.Tensor]]
+    #: The same into memory that is there.
+    write: Callable[[Sequence[torch.Tensor], torch.Tensor], None]
 
 
 class QuantizedWeights:
     """Weights [E, K, N] and both of their quantized forms; `quantize_weights` makes it."""
 
     def __init__(
-        self, weights: torch.Tensor, recipe: str, forms: Tuple[torch.Tensor, ...], source: Optional[torch.Tensor] = None
+        self,
+        weights: torch.Tensor,
+        recipe: str,
+        forms: Tuple[torch.Tensor, ...],
+        source: Optional[torch.Tensor] = None,
+        maker: Optional[Maker] = None,
+        sample: Optional[Sample] = None,
     ) -> None:
         """`source` is what an optimizer changes, where `weights` may be a copy that was made of it."""
         #: What gradients go to.
@@ -28,12 +100,19 @@ class QuantizedWeights:
         self.forms = forms
         self._source = weights if source is None else source
         self._version = read_version(self._source)
+        self._maker = maker
+        self._sample = sample
         self._memory: Optional[_Memory] = None
+        #: Where a GPU says that the sample differed in an earlier use, once it has come so far.
+        self._has_differed: Optional[torch.Tensor] = None
         if source is not None and not torch.compiler.is_compiling():
             base = source._base
             self._owner = source if base is None else base
             self._address = _read_address(self._owner)
             self._memory = _watch(source)
+            self._sample = _sample(source)
+            if self._sample is not None and weights.is_cuda:
+                self._has_differed = torch.zeros((), dtype=torch.bool, pin_memory=True)
         if self._memory is not None:
             self._steps = self._memory.steps
 
@@ -58,18 +137,77 @@ class QuantizedWeights:
         return sum(form.nbytes for form in self.forms)
 
     def is_current(self) -> bool:
-        """Whether nobody has been seen to change the weights since."""
-        if read_version(self._source) != self._version:
+        """Whether nobody has been seen to change the weights since. On the CPU their sample is compared; what a GPU compares is
+        known after the call (`take_forms`)."""
+        if not self._is_unstepped() or not self._is_in_place():
             return False
+        if self._sample is None:
+            return True
+        if self._has_differed is None:
+            return self.weights.is_cuda or self._sample.is_same()
+        return self._sample.is_there() and not self._has_differed
+
+    def _is_unstepped(self) -> bool:
         memory = self._memory
-        return memory is None or (memory.steps == self._steps and _read_address(self._owner) == self._address)
+        return read_version(self._source) == self._version and (memory is None or memory.steps == self._steps)
+
+    def _is_in_place(self) -> bool:
+        return self._memory is None or _read_address(self._owner) == self._address
 
     def require_current(self, what: str) -> None:
         """Raises ValueError if the weights have changed since."""
         if not self.is_current():
             raise ValueError(
-                f"{what}: the weights have changed since they were quantized; call quantize_weights again after each step of the optimizer"
+                f"{what}: the weights have changed since they were quantized; call quantize_weights again after each step of the "
+                "optimizer, and whenever else weights arrive, or refresh() of what it returned"
             )
+
+    def take_forms(self) -> Sequence[torch.Tensor]:
+        """The forms for one use. On GPUs and in graphs, where nothing waits, scales of forms whose weights have changed are NaN, so
+        that results are, and the next call raises what `require_current` does."""
+        sample = self._sample
+        is_compiling = torch.compiler.is_compiling()
+        if sample is None or not (is_compiling or self.weights.is_cuda):
+            return self.forms
+        if is_compiling:
+            return _spoil(self.forms, sample.differs())
+        with _unseen():
+            differs = sample.differs()
+            if self._has_differed is not None:
+                self._has_differed.copy_(differs, non_blocking=True)
+            return _spoil(self.forms, differs)
+
+    def refresh(self) -> None:
+        """Quantizes the weights again as they are now, into the memory that the forms have: CUDA graphs read the new ones.
+
+        Raises ValueError if the parameter has other memory now (`parameter.data = other`), and for forms that `keep_gathered` or
+        code that torch.compile traces has made.
+        """
+        if self._maker is None:
+            raise ValueError("refresh: these weights were quantized by FSDP2's hooks or in a graph, which make new forms themselves")
+        if not self._is_in_place() or (self._sample is not None and not self._sample.is_there()):
+            raise ValueError("refresh: the parameter has other memory now; call quantize_weights on it again")
+        with torch.set_grad_enabled(self._source.requires_grad):
+            self.weights = self._maker.derive(self._source)
+        self._maker.write(self.forms, self.weights.detach())
+        if not any(form.is_inference() for form in self.forms):
+            torch.autograd.graph.increment_version(self.forms)  # backward passes that would read the old ones say so
+        self._version = read_version(self._source)
+        if self._memory is not None:
+            self._steps = self._memory.steps
+        if self._sample is not None:
+            self._sample.renew()
+        if self._has_differed is not None:
+            self._has_differed = torch.zeros((), dtype=torch.bool, pin_memory=True)
+
+    def compare(self) -> Optional[torch.Tensor]:
+        """Whether the forms are others than those of the weights as they are now, all elements of which it quantizes."""
+        if self._maker is None:
+            return None
+        with _unseen():
+            forms = self._maker.quantize(self._maker.derive(self._source.detach()))
+            pairs = zip(self.forms, forms)
+            return torch.stack([(_bits(kept) != _bits(form)).any() for kept, form in pairs]).any()
 
     def is_cut_off(self) -> bool:
         """Whether a gradient is required and would not arrive: a view of a parameter that is made under torch.no_grad, or before the
@@ -90,6 +228,15 @@ class QuantizedWeights:
             )
 
 
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(_INTEGERS[tensor.itemsize])
+
+
+def _spoil(forms: Sequence[torch.Tensor], differs: torch.Tensor) -> Sequence[torch.Tensor]:
+    """The forms with scales that are no numbers where `differs`."""
+    return tuple(torch.where(differs, math.nan, form) if form.dtype == torch.float32 else form for form in forms)
+
+
 def read_version(tensor: torch.Tensor) -> Optional[int]:
     """None of inference tensors, which have none. (Dynamo knows no `is_inference`.)"""
     return None if not torch.compiler.is_compiling() and tensor.is_inference() else tensor._version
@@ -107,6 +254,12 @@ def _read_address(tensor: torch.Tensor) -> int:
 # models that have nothing to do with ours.
 
 
+def _sample(tensor: torch.Tensor) -> Optional[Sample]:
+    plain = next(find_plain(tensor), None)
+    # Fake tensors have none.
+    return None if plain is None or plain.untyped_storage().device.type == "meta" else Sample(plain)
+
+
 class _Memory:
     """That of weights whose forms are kept."""
 
@@ -122,7 +275,7 @@ _watched: "weakref.WeakValueDictionary[int, _Memory]" = weakref.WeakValueDiction
 
 def _watch(tensor: torch.Tensor) -> Optional[_Memory]:
     _register_hook()
-    plain = next(_find_plain(tensor), None)
+    plain = next(find_plain(tensor), None)
     return None if plain is None else _watched.setdefault(identity(plain), _Memory(plain.untyped_storage()))
 
 
@@ -139,17 +292,17 @@ def _count_step(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Non
         for parameter in group["params"]:
             # Whether it has a gradient is not asked: optimizers find them elsewhere, too, or have freed them.
             if parameter.requires_grad:
-                for tensor in _find_plain(parameter):
+                for tensor in find_plain(parameter):
                     memory = _watched.get(identity(tensor))
                     if memory is not None:
                         memory.steps += 1
 
 
-def _find_plain(tensor: Any) -> Iterator[torch.Tensor]:
+def find_plain(tensor: Any) -> Iterator[torch.Tensor]:
     """What holds the numbers: of DTensors the local ones."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and hasattr(tensor, "__tensor_flatten__"):
         for name in tensor.__tensor_flatten__()[0]:
-            yield from _find_plain(getattr(tensor, name))
+            yield from find_plain(getattr(tensor, name))
     elif isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided:
         yield tensor
 

@@ -14,6 +14,7 @@ import torch._dynamo.testing  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from fp8moe.torch import experts, grouped_mm, quantize_weights  # noqa: E402
+from fp8moe.torch._weights import Sample  # noqa: E402
 
 K, N, E, M = 64, 96, 4, 60
 ENDS = [0, 20, 20, 50]
@@ -287,3 +288,106 @@ def test_refuses(call, message):
     x, _, weights, _ = tensors()
     with pytest.raises(ValueError, match=message):
         call(x, weights)
+
+
+def write_storage(parameter, values):
+    parameter.untyped_storage().copy_(values.contiguous().untyped_storage())
+
+
+#: Writes that no version counts.
+WRITES = {
+    "data": lambda parameter, values: parameter.data.copy_(values),
+    "part of data": lambda parameter, values: parameter.data[1, :3].copy_(values[1, :3]),
+    "storage": write_storage,
+    "dlpack": lambda parameter, values: torch.from_dlpack(torch.utils.dlpack.to_dlpack(parameter.detach())).copy_(values),
+    "numpy": lambda parameter, values: parameter.detach().view(torch.int16).numpy().__setitem__(..., values.view(torch.int16).numpy()),
+}
+
+
+@pytest.mark.parametrize("layout", ["NK", "KN"])
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_writes_past_the_version_are_seen(write, layout):
+    x, parameter, weights, _ = tensors(layout)
+    kept = quantize_weights(weights)
+    assert not is_refused(kept)
+    write(parameter, torch.randn_like(parameter.detach()))
+    for _ in range(2):
+        assert is_refused(kept) and is_refused(kept, main_grad=torch.zeros_like(weights, dtype=torch.float32))
+    kept.refresh()
+    assert torch.equal(grouped_mm(x, kept, offsets()), grouped_mm(x, weights, offsets()))
+
+
+def test_sample_of_large_weights():
+    """Every run of elements as long as the distance of what is compared is seen, whatever column it begins in."""
+    weights = torch.zeros(4, 1024, 768).bfloat16()
+    sample = Sample(weights.transpose(-2, -1))
+    distance = sample._now.stride(0)
+    assert sample._now.numel() <= 2**18 and distance == 13  # odd, so that all columns are looked at
+    for begin in (0, 1, 767, 1024 * 768 - 5, weights.numel() - distance):
+        weights.view(-1)[begin : begin + distance] = 1
+        assert not sample.is_same() and sample.differs()
+        weights.zero_()
+        assert sample.is_same() and not sample.differs()
+    weights.fill_(float("nan"))
+    sample.renew()
+    assert sample.is_same()
+
+
+@pytest.mark.parametrize("kind", ["plain", "cast", "slice"])
+def test_refresh(kind):
+    """After each step, into the memory that the forms have; gradients arrive."""
+    _, parameter, weights, _ = tensors()
+    if kind == "cast":
+        parameter = parameter.detach().float().requires_grad_()
+        weights = parameter.transpose(-2, -1)
+    elif kind == "slice":
+        parameter = torch.randn(E, 2 * N, K).bfloat16().requires_grad_()
+        weights = parameter[:, N:].transpose(-2, -1)
+    x, optimizer = torch.randn(M, K).bfloat16(), torch.optim.SGD([parameter], lr=0.1)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=kind == "cast"):
+        kept = quantize_weights(weights)
+        memory = [form.data_ptr() for form in kept.forms]
+        for _ in range(2):
+            y, expected = grouped_mm(x, kept, offsets()), grouped_mm(x, weights, offsets())
+            assert torch.equal(y, expected)
+            (gradient,) = torch.autograd.grad(expected.sum(), parameter)
+            parameter.grad = None
+            y.sum().backward()
+            assert torch.equal(parameter.grad, gradient)
+            optimizer.step()
+            assert is_refused(kept)
+            kept.refresh()
+            assert [form.data_ptr() for form in kept.forms] == memory
+
+
+def test_refresh_between_forward_and_backward():
+    """The gradient of x would be that of other weights."""
+    x, _, weights, _ = tensors()
+    kept = quantize_weights(weights)
+    y = grouped_mm(x, kept, offsets())
+    kept.refresh()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_refresh_refuses():
+    _, parameter, weights, _ = tensors()
+    kept = quantize_weights(weights)
+    parameter.data = parameter.data.clone()
+    with pytest.raises(ValueError, match="refresh: the parameter has other memory now; call quantize_weights on it again"):
+        kept.refresh()
+
+
+def test_graphs_give_no_numbers_of_stale_forms():
+    """A graph cannot wait for a comparison, so that its result is NaN."""
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    step = torch.compile(grouped_mm, fullgraph=True, backend=counter)
+    x, parameter, weights, _ = tensors()
+    kept = quantize_weights(weights)
+    assert torch.equal(step(x, kept, offsets()), grouped_mm(x, weights, offsets()))
+    parameter.data.mul_(2)
+    y = step(x, kept, offsets())
+    assert y[: ENDS[-1]].isnan().all()
+    kept.refresh()
+    assert torch.equal(step(x, kept, offsets()), grouped_mm(x, weights, offsets()))
+    assert counter.frame_count == 1
