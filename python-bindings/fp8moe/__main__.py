@@ -394,9 +394,10 @@ def _advise(options: argparse.Namespace) -> None:
 def _add_prepare(parser: argparse.ArgumentParser) -> None:
     from . import programs
 
-    parser.add_argument("program", choices=["grouped_mm", "bf16_grouped_mm", "kept_grouped_mm", "add_grad_weights"], help="what fp8moe.programs describes")
+    parser.add_argument("program", choices=["grouped_mm", "bf16_grouped_mm", "kept_grouped_mm", "add_grad_weights", "linear"],
+                        help="what fp8moe.programs and fp8moe.linear_programs describe")
     parser.add_argument("--sizes", action="append", required=True, metavar="K,N,E",
-                        help="of each expert's matrix, and their number (may be repeated)")
+                        help="of each expert's matrix, and their number; K,N of a linear layer (may be repeated)")
     parser.add_argument("--weights", default="NK", choices=programs.WEIGHTS,
                         help="how the weights [E, K, N] lie in memory")
     parser.add_argument("--recipe", default="auto", choices=["auto", *programs.RECIPES],
@@ -407,23 +408,31 @@ def _add_prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def _prepare(options: argparse.Namespace) -> None:
-    from . import cache, programs
+    from . import cache
 
     for text in options.sizes:
-        try:
-            K, N, E = map(int, text.split(","))
-        except ValueError:
-            raise Error(f"--sizes: '{text}' is not of the form K,N,E") from None
         for chip in _split(options.target):
-            for request in _list_requests(options, (K, N, E), chip):
+            for request in _list_requests(options, _parse_sizes(options, text), chip):
                 print(f"{request.what} on {chip}:", flush=True)
                 print(f"  {cache.put(request, options.output or cache.folders()[0])}", flush=True)
 
 
+def _parse_sizes(options: argparse.Namespace, text: str) -> Tuple[int, int, int]:
+    is_linear = options.program == "linear"
+    try:
+        K, N, E = map(int, f"{text},1".split(",") if is_linear else text.split(","))
+    except ValueError:
+        raise Error(f"--sizes: '{text}' is not of the form {'K,N' if is_linear else 'K,N,E'}") from None
+    return K, N, E
+
+
 def _list_requests(options: argparse.Namespace, sizes: Tuple[int, int, int], chip: str) -> List[Request]:
-    from . import programs
+    from . import linear_programs, programs
 
     recipe = "rowwise" if options.recipe == "auto" else options.recipe
+    if options.program == "linear":
+        K, N, _ = sizes
+        return [linear_programs.linear_input_request(K, chip), linear_programs.linear_request(K, N, chip, recipe=recipe)]
     bf16 = [programs.bf16_grouped_mm_request(*sizes, chip, weights=options.weights)]
     if options.program == "bf16_grouped_mm":
         return bf16

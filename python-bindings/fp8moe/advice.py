@@ -22,6 +22,7 @@ from . import ops
 from .attributes import Precision
 from .compiler import require_modelled
 from .ir import Module
+from .linear_programs import SHARED_INPUTS
 from .recipes import USES
 
 __all__ = ["Advice", "Matmul", "MatmulAdvice", "advise", "find_matmuls"]
@@ -137,15 +138,6 @@ class Advice:
 # --- What a model has ---------------------------------------------------------------
 
 _USES = ("forward", "dgrad", "wgrad")
-#: Siblings that read one tensor, by the last part of their names; their quantizations of it are one.
-_SHARED_INPUTS = (
-    {"q_proj", "k_proj", "v_proj"},
-    {"wq", "wk", "wv"},
-    {"gate_proj", "up_proj"},
-    {"w1", "w3"},
-    {"q_a_proj", "kv_a_proj_with_mqa"},
-    {"wq_a", "wkv_a"},
-)
 
 
 def find_matmuls(model: Any) -> List[Matmul]:
@@ -221,7 +213,7 @@ def _group_siblings(entries: Iterable[Tuple[Matmul, str]]) -> Iterator[List[Tupl
     groups: Dict[Tuple[Any, ...], List[Tuple[Matmul, str]]] = {}
     for index, (matmul, name) in enumerate(entries):
         parent, _, leaf = matmul.name.rpartition(".")
-        kind = next((i for i, names in enumerate(_SHARED_INPUTS) if leaf in names), None)
+        kind = next((i for i, names in enumerate(SHARED_INPUTS) if leaf in names), None)
         key = (index,) if kind is None else (parent, kind, matmul.K, matmul.experts)
         groups.setdefault(key, []).append((matmul, name))
     yield from groups.values()

@@ -238,6 +238,22 @@ def test_prepare(ir, tmp_path, capsys, monkeypatch, program):
     assert "--sizes: '8x16' is not of the form K,N,E" in capsys.readouterr().err
 
 
+def test_prepare_linear(ir, tmp_path, capsys, monkeypatch):
+    """The programs of a layer, and those of its input."""
+    from fp8moe import cache, linear_programs
+
+    assert main(["prepare", "linear", "--sizes=16,32", "--target=cpu", "-o", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "linear_input of K = 16 on cpu" in out and "linear of K = 16, N = 32, recipe rowwise on cpu" in out
+    monkeypatch.setenv("FP8MOE_ARTIFACTS", str(tmp_path))
+    for request in (linear_programs.linear_input_request(16, "cpu"), linear_programs.linear_request(16, 32, "cpu")):
+        assert cache.get(request).startswith(str(tmp_path))
+    assert main(["prepare", "linear", "--sizes=16,32,2", "--target=cpu"]) == 1
+    assert "--sizes: '16,32,2' is not of the form K,N" in capsys.readouterr().err
+    hint = "K = 24 is no multiple of 16, and GPUs read 16 bytes at a time; keep the layer in bf16"
+    assert linear_programs.linear_request(24, 32, "sm_90a").hint == hint
+
+
 def test_opt(ir, capsys):
     assert main(["opt", EXAMPLE, "--fp8moe-to-cpu=chip=cpu"]) == 0
     assert "fp8moe_plan.program @moe_backward" in capsys.readouterr().out

@@ -1,0 +1,214 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The IR of linear layers, as text for given sizes. As programs.py, it needs neither the compiler nor any library of arrays.
+
+The input is quantized by programs of its own, so that layers that read one tensor share its forms."""
+
+from __future__ import annotations
+
+import operator
+from typing import Dict, FrozenSet, Iterable, List, Tuple
+
+from . import programs
+from .cache import Request
+
+__all__ = [
+    "ROWS_MULTIPLE", "SHARED_INPUTS", "USES", "linear", "linear_input", "linear_input_request", "linear_request", "list_bf16_uses", "list_linear",
+]  # fmt: skip
+
+#: The matmuls of a layer, as recipes name them.
+USES: Tuple[str, ...] = ("forward", "grad_x", "grad_weights")
+
+#: What the number of rows is a multiple of where the gradient of weights is in FP8: it contracts them, and reads 16 bytes at a time.
+ROWS_MULTIPLE = 16
+
+#: Siblings that read one tensor, by the last part of their names; their quantizations of it are one.
+SHARED_INPUTS: Tuple[FrozenSet[str], ...] = (
+    frozenset({"q_proj", "k_proj", "v_proj"}),
+    frozenset({"wq", "wk", "wv"}),
+    frozenset({"gate_proj", "up_proj"}),
+    frozenset({"w1", "w3"}),
+    frozenset({"q_a_proj", "kv_a_proj_with_mqa"}),
+    frozenset({"wq_a", "wkv_a"}),
+)
+
+# Columns are contiguous along the rows of x, whose number is their pitch.
+_ALIASES = """\
+#transposed = #fp8moe.strided<[1, 0]>
+#columns = #fp8moe.strided<[1, 0], align = 16>
+"""
+
+_QUANTIZE_X_ROWS = """\
+    %xq, %xs = fp8moe.dynamic_quantize %x along [1] rounding pow2 : {x} -> {x_rows}, {row_scales}
+"""
+
+_QUANTIZE_X_COLUMNS = """\
+    %xc, %xcs = fp8moe.dynamic_quantize %x along [0] rounding pow2 : {x} -> {x_columns}, {column_scales}
+"""
+
+_Y = """\
+    %wk, %wks = fp8moe.dynamic_quantize %weights along [1] rounding pow2
+        : {weights} -> tensor<{N}x{K}x!fp8moe.e4m3>, tensor<{N}xf32>
+    %wt = fp8moe.transpose %wk [1, 0] : tensor<{N}x{K}x!fp8moe.e4m3> -> tensor<{K}x{N}x!fp8moe.e4m3, #transposed>
+    %y = fp8moe.linear %xq, %wt scales(%xs, %wks : {row_scales}, tensor<{N}xf32>) direction quantize
+        : {x_rows}, tensor<{K}x{N}x!fp8moe.e4m3, #transposed> -> {y}
+"""
+
+_Y_BF16 = """\
+    %wt = fp8moe.transpose %weights [1, 0] : {weights} -> tensor<{K}x{N}xbf16, #transposed>
+    %y = fp8moe.linear %x, %wt : {x}, tensor<{K}x{N}xbf16, #transposed> -> {y}
+"""
+
+_GRAD_X = """\
+    %gq, %gs = fp8moe.dynamic_quantize %grad_y along [1] rounding pow2 : {y} -> tensor<?x{N}x!fp8moe.e4m3>, tensor<?xf32>
+    %wn, %wns = fp8moe.dynamic_quantize %weights along [0] rounding pow2
+        : {weights} -> tensor<{N}x{K}x!fp8moe.e4m3>, tensor<{K}xf32>
+    %grad_x = fp8moe.linear %gq, %wn scales(%gs, %wns : tensor<?xf32>, tensor<{K}xf32>) direction quantize
+        : tensor<?x{N}x!fp8moe.e4m3>, tensor<{N}x{K}x!fp8moe.e4m3> -> {x}
+"""
+
+_GRAD_X_BF16 = """\
+    %grad_x = fp8moe.linear %grad_y, %weights : {y}, {weights} -> {x}
+"""
+
+_GRAD_WEIGHTS = """\
+    %gc, %gcs = fp8moe.dynamic_quantize %grad_y along [0] rounding pow2 : {y} -> tensor<?x{N}x!fp8moe.e4m3>, tensor<{N}xf32>
+    %gt = fp8moe.transpose %gc [1, 0] : tensor<?x{N}x!fp8moe.e4m3> -> tensor<{N}x?x!fp8moe.e4m3, #transposed>
+    %grad_weights = fp8moe.linear %gt, %xc scales(%gcs, %xcs : tensor<{N}xf32>, {column_scales}) direction quantize
+        : tensor<{N}x?x!fp8moe.e4m3, #transposed>, {x_columns} -> {weights}
+"""
+
+_GRAD_WEIGHTS_BF16 = """\
+    %gt = fp8moe.transpose %grad_y [1, 0] : {y} -> tensor<{N}x?xbf16, #transposed>
+    %grad_weights = fp8moe.linear %gt, %x : tensor<{N}x?xbf16, #transposed>, {x} -> {weights}
+"""
+
+#: What programs call the tensors that they hand to each other.
+_VALUES = {"x_rows": "xq", "row_scales": "xs", "x_columns": "xc", "column_scales": "xcs", "grad_y": "grad_y", "x": "x", "weights": "weights"}
+_FORMS = {"x_rows": ("x_rows", "row_scales"), "x_columns": ("x_columns", "column_scales")}
+
+
+def list_bf16_uses(recipe: str) -> Tuple[str, ...]:
+    """Which of USES a recipe leaves in bf16. Raises ValueError for a recipe that is not known."""
+    if recipe == "bf16":
+        return USES
+    programs.check_recipe("linear", recipe)
+    return programs.RECIPES[recipe]
+
+
+def linear_input(K: int) -> str:
+    """A module with the quantizations of the input of a linear layer, for any number M of rows, a multiple of ROWS_MULTIPLE where there are
+    columns:
+
+        quantize_rows(x) -> x_rows, row_scales
+        quantize_columns(x) -> x_columns, column_scales
+        quantize_both(x) -> x_rows, row_scales, x_columns, column_scales
+
+    x is bf16 [M, K], row-major. x_rows is e4m3 [M, K], row-major, with scales f32 [M], as the forward contracts it; x_columns is
+    e4m3 [M, K], contiguous along the rows, with scales f32 [K], as the gradient of weights does.
+    """
+    types = _list_types(*_check(K, 1))
+    forms = {"rows": ["x_rows"], "columns": ["x_columns"], "both": ["x_rows", "x_columns"]}
+    bodies = {"x_rows": _QUANTIZE_X_ROWS, "x_columns": _QUANTIZE_X_COLUMNS}
+    return _module(
+        _function(f"quantize_{what}", ["x"], [name for form in of for name in _FORMS[form]], "".join(bodies[f] for f in of), types)
+        for what, of in forms.items()
+    )
+
+
+def linear(K: int, N: int, *, recipe: str = "rowwise") -> str:
+    """A module with the programs of a differentiable linear layer, for any number M of rows, as `linear_input`:
+
+        forward(x, weights, x_rows, row_scales) -> y
+        forward_with_columns(x, weights, x_rows, row_scales, x_columns, column_scales) -> y
+        backward(grad_y, weights, x_columns, column_scales) -> grad_x, grad_weights
+        grad_x(grad_y, weights) -> grad_x
+        grad_weights(grad_y, x_columns, column_scales) -> grad_weights
+
+    x, grad_x are bf16 [M, K], y and grad_y bf16 [M, N], weights and grad_weights bf16 [N, K], all row-major. What else the forward takes is
+    of `linear_input`; what it does not read, x and the columns, is there for its gradients. From programs.LARGE_WEIGHTS weights on there is no
+    `backward`, whose workspace would hold all that is quantized. What a recipe leaves in bf16 reads x or weights in the place of forms;
+    where that is the gradient of weights there is no `forward_with_columns`.
+
+    Raises ValueError for sizes below 1, and for recipes that are not known or have nothing in FP8.
+    """
+    sizes, bf16 = _check(K, N), list_bf16_uses(recipe)
+    if set(bf16) == set(USES):
+        raise ValueError(f"linear: recipe {recipe!r} has nothing in FP8; use torch's own linear layer")
+    types = _list_types(*sizes)
+    columns = [] if "grad_weights" in bf16 else list(_FORMS["x_columns"])
+    rows = [] if "forward" in bf16 else list(_FORMS["x_rows"])
+    y = _Y_BF16 if "forward" in bf16 else _Y
+    grad_x = _GRAD_X_BF16 if "grad_x" in bf16 else _GRAD_X
+    grad_weights = _GRAD_WEIGHTS_BF16 if "grad_weights" in bf16 else _GRAD_WEIGHTS
+    operands = columns or ["x"]
+    functions = {
+        "forward": (["x", "weights", *rows], ["y"], y),
+        "forward_with_columns": (["x", "weights", *rows, *columns], ["y"], y),
+        "backward": (["grad_y", "weights", *operands], ["grad_x", "grad_weights"], grad_x + grad_weights),
+        "grad_x": (["grad_y", "weights"], ["grad_x"], grad_x),
+        "grad_weights": (["grad_y", *operands], ["grad_weights"], grad_weights),
+    }
+    return _module(_function(name, *functions[name], types) for name in list_linear(*sizes, recipe))
+
+
+def list_linear(K: int, N: int, recipe: str) -> Tuple[str, ...]:
+    """The programs of `linear`, in their order."""
+    left_out = {"forward_with_columns"} if "grad_weights" in list_bf16_uses(recipe) else set()
+    if K * N >= programs.LARGE_WEIGHTS:
+        left_out.add("backward")
+    names = ("forward", "forward_with_columns", "backward", "grad_x", "grad_weights")
+    return tuple(name for name in names if name not in left_out)
+
+
+def linear_input_request(K: int, chip: str) -> Request:
+    """What fp8moe.cache needs to find or make the artifact of `linear_input` for a chip."""
+    return _request(linear_input(K), chip, f"linear_input of K = {K}", K, 16, "rowwise")
+
+
+def linear_request(K: int, N: int, chip: str, *, recipe: str = "rowwise") -> Request:
+    """The same of `linear`."""
+    return _request(linear(K, N, recipe=recipe), chip, f"linear of K = {K}, N = {N}, recipe {recipe}", K, N, recipe)
+
+
+def _request(text: str, chip: str, what: str, K: int, N: int, recipe: str) -> Request:
+    odd = [f"{name} = {size} is no multiple of 16" for name, size in (("K", K), ("N", N)) if size % 16]
+    hint = f"{' and '.join(odd)}, and GPUs read 16 bytes at a time; keep the layer in bf16" if odd and chip != "cpu" else ""
+    return Request(text, chip, what, f"python -m fp8moe prepare linear --sizes={K},{N} --recipe={recipe}", hint)
+
+
+def _check(K: int, N: int) -> Tuple[int, int]:
+    """The sizes as numbers of Python."""
+    sizes = {"K": operator.index(K), "N": operator.index(N)}
+    for name, size in sizes.items():
+        if not 1 <= size < 2**31:
+            raise ValueError(f"linear: {name} is {size}, expected 1 to 2147483647")
+    return sizes["K"], sizes["N"]
+
+
+def _list_types(K: int, N: int) -> Dict[str, str]:
+    types = {
+        "x": f"tensor<?x{K}xbf16>",
+        "y": f"tensor<?x{N}xbf16>",
+        "weights": f"tensor<{N}x{K}xbf16>",
+        "x_rows": f"tensor<?x{K}x!fp8moe.e4m3>",
+        "row_scales": "tensor<?xf32>",
+        "x_columns": f"tensor<?x{K}x!fp8moe.e4m3, #columns>",
+        "column_scales": f"tensor<{K}xf32>",
+    }
+    return {**types, "grad_y": types["y"], "grad_x": types["x"], "grad_weights": types["weights"], "K": str(K), "N": str(N)}
+
+
+def _function(name: str, inputs: List[str], outputs: List[str], body: str, types: Dict[str, str]) -> str:
+    arguments = ", ".join(f'%{_VALUES[i]}: {types[i]} {{fp8moe.name = "{i}"}}' for i in inputs)
+    results = ", ".join(f'{types[o]} {{fp8moe.name = "{o}"}}' for o in outputs)
+    values = ", ".join(f"%{_VALUES.get(o, o)}" for o in outputs)
+    returned = ", ".join(types[o] for o in outputs)
+    return (
+        f"  func.func @{name}({arguments})\n      -> ({results}) {{\n{body.format(**types)}    return {values} : {returned}\n  }}\n"
+    )
+
+
+def _module(functions: Iterable[str]) -> str:
+    return f"{_ALIASES}\nmodule {{\n{''.join(functions)}}}\n"
