@@ -29,11 +29,13 @@ if _found and tuple(map(int, _found.groups())) < _OLDEST:
     )
 
 from . import torchao, transformers
+from ._convert import Conversion, ConvertedLayer, convert
 from ._experts import experts
 from ._fsdp import ShardedWeights, keep_gathered
 from ._glu import ACTIVATIONS
 from ._grouped_mm import grouped_mm, quantize_weights
 from ._inspect import Inspection, Record, inspect
+from ._linear import Linear, convert_linear
 from ._ops import Op, as_op, differentiable
 from ._permute import Routing, permute, unpermute
 from ._plan import Applied, Plan, PlannedMatmul, apply, plan
@@ -43,7 +45,10 @@ from ._weights import QuantizedWeights
 __all__ = [
     "ACTIVATIONS",
     "Applied",
+    "Conversion",
+    "ConvertedLayer",
     "Inspection",
+    "Linear",
     "Op",
     "Plan",
     "PlannedMatmul",
@@ -54,6 +59,8 @@ __all__ = [
     "ShardedWeights",
     "apply",
     "as_op",
+    "convert",
+    "convert_linear",
     "differentiable",
     "experts",
     "grouped_mm",

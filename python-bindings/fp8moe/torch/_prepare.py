@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles what the experts of a model need before its first step."""
+"""Compiles what the experts and linear layers of a model need before its first step."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .. import cache, programs, recipes
 from . import torchao, transformers
 from ._auto import has_kernels
 from ._grouped_mm import FIXED, chip_of, find_layout, list_adding_ops, make_op, require_tensor
+from ._linear import LinearNeed, find_need
 
 _BAR = 24
 
@@ -41,10 +42,10 @@ def prepare(
     main_grad: bool = False,
     progress: bool = True,
 ) -> List[Prepared]:
-    """Compiles, or finds, the programs of all experts of `model`, so that its first step waits for no compiler.
+    """Compiles, or finds, the programs of all experts and linear layers of `model`, so that its first step waits for no compiler.
 
     Experts are known of models of transformers with an implementation of `fp8moe.torch.transformers.register`, of
-    modules that torchao has converted after `fp8moe.torch.torchao.patch`, of torchtitan's with the override, and of
+    modules that torchao has converted after `fp8moe.torch.torchao.patch`, of torchtitan's with the override, of linear layers that `convert` made, and of
     any module with a method `fp8moe_weights()` that returns the tensors [E, K, N] that it gives to grouped_mm or
     experts, with their recipe, or one for each of them, as attribute `fp8moe_recipe` if it is not "auto".
 
@@ -68,7 +69,7 @@ def prepare(
         Others as grouped_mm.
     """
     needs = _find_needs(model, device, kept)
-    requests = [(need, request) for need in needs for request in _list_requests(need, kept, main_grad)]
+    requests = [(need, request) for need in needs for request in need.list_requests(kept, main_grad)]
     bar = _Progress(len(requests) if progress else 0)
     prepared = []
     for need, request in requests:
@@ -81,7 +82,7 @@ def prepare(
         prepared.append(Prepared(request.what, need.chip, tuple(needs[need]), path, seconds))
         bar.end(prepared[-1])
     for need in needs:
-        _load(need, kept, main_grad)
+        need.load(kept, main_grad)
     return prepared
 
 
@@ -93,11 +94,50 @@ class _Need(NamedTuple):
     recipe: str
     chip: str
 
+    def list_recipes(self) -> Tuple[str, ...]:
+        """The sets of programs that calls by the recipe may run, whatever their rows."""
+        if self.recipe in FIXED:
+            return (self.recipe,)
+        ranges = recipes.parse(self.recipe)
+        if ranges is None:
+            return (programs.BF16, "rowwise")
+        has_bf16, has_fp8 = any(least != 0 for least in ranges), any(least is not None for least in ranges)
+        return (*((programs.BF16,) if has_bf16 else ()), *(("rowwise",) if has_fp8 else ()))
+
+    def list_requests(self, kept: bool, main_grad: bool) -> List[cache.Request]:
+        K, N, E, layout, _, chip = self
+        requests = []
+        for recipe in self.list_recipes():
+            if recipe == programs.BF16:
+                requests.append(programs.bf16_grouped_mm_request(K, N, E, chip, weights=layout))
+            else:
+                requests.append(programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept))
+            if main_grad:
+                requests.append(programs.add_grad_weights_request(K, N, E, chip, weights=layout, recipe=_name_sum(recipe)))
+        return requests
+
+    def load(self, kept: bool, main_grad: bool) -> None:
+        """Makes the operators, as the first call would."""
+        sizes = self.K, self.N, self.E, self.layout
+        for recipe in self.list_recipes():
+            if main_grad:
+                list_adding_ops(*sizes, _name_sum(recipe), self.chip)
+            names = ["kept_grouped_mm", "quantize_weights"] if kept and recipe != programs.BF16 else ["grouped_mm"]
+            if recipe == "rowwise":
+                names.append(f"{names[0]}_with_columns")
+            for which in names:
+                make_op(*sizes, recipe, self.chip, which)
+
+
+def _name_sum(recipe: str) -> str:
+    """The recipe whose `add_grad_weights` these programs' gradients are added by."""
+    return "rowwise_bf16_grad_weights" if recipe == programs.BF16 else recipe
+
 
 def _find_needs(
     model: torch.nn.Module, device: Optional[Union[str, torch.device]], kept: bool
-) -> Dict[_Need, List[str]]:
-    needs: Dict[_Need, List[str]] = {}
+) -> Dict[Union[_Need, LinearNeed], List[str]]:
+    needs: Dict[Union[_Need, LinearNeed], List[str]] = {}
     is_used = False
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"prepare: model is of type {type(model).__name__}, expected a torch.nn.Module")
@@ -121,11 +161,15 @@ def _find_needs(
             modules = needs.setdefault(_Need(K, N, E, find_layout(weights), recipe, chip), [])
             if name not in modules:
                 modules.append(name)
+        linear = find_need(module, None if device is None else torch.device(device))
+        if linear is not None:
+            is_used = True
+            needs.setdefault(linear, []).append(name)
     if not is_used:
         raise ValueError(
             "prepare: no module of the model is known to use fp8moe: none is of transformers with experts that "
             "fp8moe.torch.transformers.register made, none was converted by torchao with fp8moe.torch.torchao.patch "
-            "called before, and none has a method fp8moe_weights()"
+            "called before, none is a linear layer that fp8moe.torch.convert made, and none has a method fp8moe_weights()"
         )
     return needs
 
@@ -161,48 +205,6 @@ def find_weights(module: Any) -> Tuple[_Recipe, List[torch.Tensor]]:
         # Which a list of one tensor is easily written as.
         return getattr(module, "fp8moe_recipe", recipes.AUTO), [weights] if isinstance(weights, torch.Tensor) else list(weights)
     return "", []
-
-
-def _list_recipes(need: _Need) -> Tuple[str, ...]:
-    """The sets of programs that calls by a recipe may run, whatever their rows."""
-    if need.recipe in FIXED:
-        return (need.recipe,)
-    ranges = recipes.parse(need.recipe)
-    if ranges is None:
-        return (programs.BF16, "rowwise")
-    has_bf16, has_fp8 = any(least != 0 for least in ranges), any(least is not None for least in ranges)
-    return (*((programs.BF16,) if has_bf16 else ()), *(("rowwise",) if has_fp8 else ()))
-
-
-def _list_requests(need: _Need, kept: bool, main_grad: bool) -> List[cache.Request]:
-    K, N, E, layout, _, chip = need
-    requests = []
-    for recipe in _list_recipes(need):
-        if recipe == programs.BF16:
-            requests.append(programs.bf16_grouped_mm_request(K, N, E, chip, weights=layout))
-        else:
-            requests.append(programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept))
-        if main_grad:
-            requests.append(programs.add_grad_weights_request(K, N, E, chip, weights=layout, recipe=_name_sum(recipe)))
-    return requests
-
-
-def _name_sum(recipe: str) -> str:
-    """The recipe whose `add_grad_weights` these programs' gradients are added by."""
-    return "rowwise_bf16_grad_weights" if recipe == programs.BF16 else recipe
-
-
-def _load(need: _Need, kept: bool, main_grad: bool) -> None:
-    """Makes the operators, as the first call would."""
-    sizes = need.K, need.N, need.E, need.layout
-    for recipe in _list_recipes(need):
-        if main_grad:
-            list_adding_ops(*sizes, _name_sum(recipe), need.chip)
-        names = ["kept_grouped_mm", "quantize_weights"] if kept and recipe != programs.BF16 else ["grouped_mm"]
-        if recipe == "rowwise":
-            names.append(f"{names[0]}_with_columns")
-        for which in names:
-            make_op(*sizes, recipe, need.chip, which)
 
 
 class _Progress:

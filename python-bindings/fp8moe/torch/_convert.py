@@ -1,0 +1,232 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which linear layers of a model are in FP8, and makes them so."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+
+import torch
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
+
+from .. import linear_programs, programs
+from ._grouped_mm import chip_of
+from ._linear import LEAST_ROWS, MULTIPLE, Linear, convert_linear, local_shape, share_inputs
+
+#: The last layer of language models, whose errors are those of the logits.
+_LAST_LAYERS = ("lm_head", "embed_out")
+_LAST_LAYER_OF_ROOT = "output"
+
+#: The name of a layer that is the whole model.
+_ROOT = "the model"
+
+#: What FP8 has to gain, as in docs/precision.md: it loses bits, and its gain is predicted about a tenth too large.
+_LEAST_GAIN = 0.13
+
+Filter = Callable[[torch.nn.Module, str], bool]
+
+
+@dataclass(frozen=True)
+class ConvertedLayer:
+    """What `convert` did with a layer; `recipe` is "bf16" where it is torch's."""
+
+    name: str
+    #: Of the weights [N, K] that this rank multiplies.
+    N: int
+    K: int
+    recipe: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What `convert` did: `str(conversion)` is a table, `conversion.layers` has its lines as data."""
+
+    layers: Tuple[ConvertedLayer, ...]
+
+    @property
+    def in_fp8(self) -> Tuple[ConvertedLayer, ...]:
+        return tuple(layer for layer in self.layers if layer.recipe != "bf16")
+
+    def __str__(self) -> str:
+        merged: Dict[Tuple[Any, ...], int] = {}
+        for layer in self.layers:
+            key = (_merge_name(layer.name), f"{layer.N} x {layer.K}", layer.recipe, layer.reason)
+            merged[key] = merged.get(key, 0) + 1
+        rows = [("layer", "count", "N x K", "recipe", "why")]
+        rows += [(name, str(count), size, recipe, why) for (name, size, recipe, why), count in merged.items()]
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        lines = ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[4]]).rstrip() for row in rows]
+        return "\n".join([*lines, f"{len(self.in_fp8)} of {len(self.layers)} linear layers are in FP8"])
+
+
+def convert(
+    model: torch.nn.Module,
+    *,
+    tokens: Optional[int] = None,
+    recipe: Optional[str] = None,
+    filter: Optional[Filter] = None,
+    least_rows: int = LEAST_ROWS,
+    target: Optional[str] = None,
+) -> Conversion:
+    """Makes linear layers of `model` multiply in FP8, in place.
+
+        print(fp8moe.torch.convert(model, tokens=8192))
+
+    Modules stay the same objects with the same parameters, so optimizers, state dicts, checkpoints, DDP and FSDP2 see no difference. Layers
+    that read one tensor (wq, wk and wv; w1 and w3; ...) quantize it once. Call it after parallelize_module, whose local sizes count, and
+    before fully_shard and torch.compile.
+
+    Layers stay in bf16 that have a forward of their own, whose weights another module has, too (tied embeddings), or are no
+    plain floating-point tensors, with a width that is no multiple of 16, and the last one of language models (`lm_head`, `output`). The result
+    says which, and why.
+
+    Args:
+        tokens: rows that a rank multiplies at once. With it the compiler decides for each layer whether FP8 pays, and by which recipe, as
+            `fp8moe.advise` does; without it all layers are in FP8 for calls with at least `least_rows` rows.
+        recipe: one of fp8moe.programs.RECIPES for all layers in FP8. By default the one of them that is predicted to be the fastest, and
+            "rowwise" without `tokens`.
+        filter: `filter(module, name)` says whether a layer may be in FP8, the last one included; tied and unsuited ones never are.
+        least_rows: rows below which a call is in bf16, as of a single token's decoding.
+        target: the chip to predict for, by default that of the model's device, "sm_90a" where that is no GPU.
+
+    Raises:
+        TypeError: the model is no module.
+        ValueError: the recipe is not known, or fully_shard was called before.
+        ImportError: `tokens` are given, and the compiler is not installed.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"convert: model is of type {type(model).__name__}, expected a torch.nn.Module")
+    if recipe is not None:
+        linear_programs.list_bf16_uses(recipe)
+    found = [(name, module) for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
+    tied = _find_tied(model)
+    reasons = {name: _why_not(module, name, tied, filter) for name, module in found}
+    _require_not_sharded(model)
+    suited = [(name, *local_shape(module.weight)) for name, module in found if reasons[name] is None]
+    if tokens is None:
+        chosen = {name: (recipe or "rowwise", f"from {least_rows} rows on") for name, _, _ in suited}
+    else:
+        chosen = _choose(suited, tokens, recipe, target or _find_target(model)) if suited else {}
+    layers = []
+    for name, module in found:
+        of_layer, why = chosen.get(name, ("bf16", reasons[name] or ""))
+        if reasons[name] is None:
+            convert_linear(module, of_layer, least_rows=least_rows)
+        N, K = (0, 0) if _is_lazy(module) else local_shape(module.weight)
+        layers.append(ConvertedLayer(name or _ROOT, N, K, of_layer, why))
+    share_inputs(model)
+    return Conversion(tuple(layers))
+
+
+# --- What cannot be in FP8 ----------------------------------------------------------
+
+
+def _why_not(module: Any, name: str, tied: Set[int], filter: Optional[Filter]) -> Optional[str]:
+    if not isinstance(module, Linear) and type(module).forward is not torch.nn.Linear.forward:
+        return f"{type(module).__name__} has a forward of its own"
+    if isinstance(module, NonDynamicallyQuantizableLinear):
+        return "its module multiplies by its weights itself"
+    if _is_lazy(module):
+        return "it has no weights yet"
+    if torch.nn.utils.parametrize.is_parametrized(module):
+        return "it is parametrized"
+    weight = module.weight
+    if id(weight) in tied:
+        return "another module has its weights, too"
+    if not _is_plain(weight):
+        return f"its weights are of type {type(weight.data).__name__}, {weight.dtype}"
+    N, K = local_shape(weight)
+    odd = [f"{what} = {size}" for what, size in (("N", N), ("K", K)) if size % MULTIPLE]
+    if odd:
+        return f"{' and '.join(odd)}, no multiple of {MULTIPLE}"
+    if filter is not None:
+        return None if filter(module, name) else "by the filter"
+    if name.rpartition(".")[2] in _LAST_LAYERS or name == _LAST_LAYER_OF_ROOT:
+        return "the last layer, unless a filter takes it"
+    return None
+
+
+def _is_lazy(module: Any) -> bool:
+    return isinstance(module.weight, torch.nn.parameter.UninitializedTensorMixin)
+
+
+def _is_plain(weight: torch.Tensor) -> bool:
+    tensor = getattr(weight, "_local_tensor", weight)
+    kinds = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    is_plain = type(tensor) in kinds or type(tensor).__name__ == "FakeTensor"
+    return is_plain and tensor.dtype in (torch.bfloat16, torch.float32, torch.float16)
+
+
+def _find_tied(model: torch.nn.Module) -> Set[int]:
+    """Identities of parameters that several modules have."""
+    owners: Dict[int, Set[int]] = {}
+    for module in model.modules():
+        for parameter in module._parameters.values():
+            if parameter is not None:
+                owners.setdefault(id(parameter), set()).add(id(module))
+    return {parameter for parameter, modules in owners.items() if len(modules) > 1}
+
+
+def _require_not_sharded(model: torch.nn.Module) -> None:
+    for name, module in model.named_modules():
+        if hasattr(module, "_get_fsdp_state"):
+            raise ValueError(
+                f"convert: fully_shard was called on '{name or _ROOT}' before, so its parameters are parts of weights; call convert first"
+            )
+
+
+# --- What pays ------------------------------------------------------------------------
+
+
+def _find_target(model: torch.nn.Module) -> str:
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    return chip_of("cuda", device.index or 0) if device.type == "cuda" else "sm_90a"
+
+
+def _choose(
+    layers: Sequence[Tuple[str, int, int]], tokens: int, recipe: Optional[str], target: str
+) -> Dict[str, Tuple[str, str]]:
+    """Of each layer (name, N, K) the recipe that is predicted to be the fastest, and why."""
+    import fp8moe
+
+    if recipe == "bf16":
+        return {name: ("bf16", "as asked for") for name, _, _ in layers}
+    # Several layers of one name and size are decided once, but siblings together.
+    lines: Dict[Tuple[str, int, int], Dict[str, Any]] = {}
+    for line in fp8moe.advise([(name or _ROOT, N, K) for name, N, K in layers], tokens, target).matmuls:
+        matmul = line.matmul
+        lines.setdefault((_merge_name(matmul.name), matmul.N, matmul.K), {})[line.use] = line
+    recipes = [recipe] if recipe else list(programs.RECIPES)
+    return {name: _choose_recipe(lines[_merge_name(name or _ROOT), N, K], recipes) for name, N, K in layers}
+
+
+#: How recipes call the uses of `advise`.
+_USES = {"forward": "forward", "grad_x": "dgrad", "grad_weights": "wgrad"}
+
+
+def _choose_recipe(lines: Dict[str, Any], recipes: Sequence[str]) -> Tuple[str, str]:
+    def predict(recipe: str) -> Tuple[float, float]:
+        """Microseconds, and the same where FP8 has to gain something."""
+        bf16, us, weighed = linear_programs.list_bf16_uses(recipe), 0.0, 0.0
+        for use, line in ((use, lines[name]) for use, name in _USES.items()):
+            of_bf16, of_fp8 = line.bf16_us or float("inf"), line.fp8_us or float("inf")
+            us += of_bf16 if use in bf16 else of_fp8
+            weighed += of_bf16 if use in bf16 else of_fp8 / (1 - _LEAST_GAIN)
+        return us, weighed
+
+    best = min(["bf16", *recipes], key=lambda recipe: predict(recipe)[1])
+    bf16_us = predict("bf16")[0]
+    if best == "bf16":
+        us = min(predict(recipe)[0] for recipe in recipes)
+        return "bf16", f"{us:.0f} us in FP8, {bf16_us:.0f} us in bf16, predicted"
+    us = predict(best)[0]
+    return best, f"{us:.0f} us, {bf16_us:.0f} us in bf16, predicted"
+
+
+def _merge_name(name: str) -> str:
+    """With `*` for numbers of layers, as in `advise`."""
+    return re.sub(r"(?<=\.)\d+(?=\.)", "*", name)

@@ -1,0 +1,396 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Linear layers whose matmuls, forward and both gradients, are in FP8."""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+import weakref
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, Type
+
+import torch
+from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+from .. import cache, linear_programs
+from ..runtime import load
+from ._grouped_mm import chip_of, is_exporting, observers
+from ._ops import Op, as_op, differentiable
+from ._weights import read_version
+
+#: Rows below which a layer multiplies in bf16: quantizing its weights takes longer than FP8 gains. `advise` predicts for an
+#: H200 that with 1024 rows the layers of Llama3 8B from 4096 x 4096 on gain, and with 256 rows none.
+LEAST_ROWS = 1024
+
+#: What GPUs need both widths to be a multiple of.
+MULTIPLE = 16
+
+
+class Linear(torch.nn.Linear):
+    """torch.nn.Linear in FP8, with its parameters and their names; `convert` makes them of the layers of a model.
+
+    The input has any leading dimensions, of which all rows together are quantized. Weights are quantized in each forward and each
+    backward. It is torch's own linear, in bf16, in evaluation (`model.eval()` and no gradients), for fewer than `least_rows` rows, where a
+    width is no multiple of 16, in exported programs, and where the layer does not compute in bf16, of which training warns once.
+
+    Args:
+        recipe: how operands are quantized, one of fp8moe.programs.RECIPES, or "bf16".
+        least_rows: rows below which the layer stays in bf16.
+        Others as torch.nn.Linear.
+    """
+
+    fp8moe_recipe: str = "rowwise"
+    fp8moe_least_rows: int = LEAST_ROWS
+    fp8moe_shared: Optional["SharedInput"] = None
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        recipe: str = "rowwise",
+        least_rows: int = LEAST_ROWS,
+    ) -> None:
+        super().__init__(in_features, out_features, bias, device, dtype)
+        linear_programs.list_bf16_uses(recipe)  # raises where it is not known
+        self.fp8moe_recipe, self.fp8moe_least_rows = recipe, least_rows
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if _is_sharded(self.weight) or _is_sharded(input):
+            from ._linear_sharded import multiply_sharded
+
+            return multiply_sharded(self, input)
+        return multiply_local(self, input, input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, fp8moe={self.fp8moe_recipe}"
+
+
+def _is_sharded(tensor: torch.Tensor) -> bool:
+    if not torch.distributed.is_available():
+        return False
+    from torch.distributed.tensor import DTensor  # not `hasattr`, which Dynamo answers of another class
+
+    return isinstance(tensor, DTensor)
+
+
+# --- One module -------------------------------------------------------------------
+
+
+def convert_linear(module: torch.nn.Module, recipe: str = "rowwise", *, least_rows: int = LEAST_ROWS) -> torch.nn.Module:
+    """Makes a torch.nn.Linear one of FP8, in place: it stays the same object, with the same parameters, hooks and buffers. Of a
+    layer that is converted already the recipe changes; "bf16" makes it torch's again.
+
+    Raises:
+        TypeError: the module is no torch.nn.Linear, or has a forward of its own (`why_not` says so before).
+        ValueError: the recipe is not known.
+    """
+    linear_programs.list_bf16_uses(recipe)
+    if not isinstance(module, Linear):
+        if not isinstance(module, torch.nn.Linear) or type(module).forward is not torch.nn.Linear.forward:
+            raise TypeError(
+                f"convert_linear: module is of type {type(module).__name__}, expected a torch.nn.Linear, or a subclass with its forward"
+            )
+        if recipe == "bf16":
+            return module
+        original: Any = type(module)
+        module.__class__ = _class_of(original)
+    assert isinstance(module, Linear)
+    module.fp8moe_recipe, module.fp8moe_least_rows = recipe, least_rows
+    return module
+
+
+@functools.lru_cache(maxsize=None)
+def _class_of(original: Any) -> Type[Linear]:
+    """The class that a layer gets."""
+    if original is torch.nn.Linear:
+        return Linear
+
+    class Converted(Linear, original):
+        def __reduce_ex__(self, protocol: Any) -> Any:  # as nobody can import this class
+            return _rebuild, (original,), self.__dict__
+
+    Converted.__name__ = Converted.__qualname__ = f"FP8{original.__name__}"
+    Converted.__module__ = original.__module__
+    return Converted
+
+
+def _rebuild(original: Any) -> Any:
+    converted = _class_of(original)
+    return converted.__new__(converted)
+
+
+# --- One input of several layers ---------------------------------------------------
+
+
+class _Entry(NamedTuple):
+    x: "weakref.ref[torch.Tensor]"
+    version: int
+    #: The program that made them.
+    which: str
+    forms: Tuple[torch.Tensor, ...]
+    #: Identities of the layers that have read them.
+    readers: Set[int]
+
+
+class SharedInput:
+    """The quantized forms of the last input of layers that read one tensor, until all of them have.
+
+    A layer takes forms that a sibling made of the same object at the same version, and each at most once: the second call of a layer
+    always quantizes, so a buffer that is written to between steps, which no version may say, is never taken for what it was.
+    torch.compile needs none of it: equal operations of a graph are one."""
+
+    def __init__(self, layers: int, rows: bool, columns: bool) -> None:
+        self.layers = layers
+        #: Whether any of them needs rows, and columns.
+        self.rows, self.columns = rows, columns
+        self._entry: Optional[_Entry] = None
+
+    def __reduce__(self) -> Any:
+        return SharedInput, (self.layers, self.rows, self.columns)
+
+    def get(
+        self, layer: Any, x: torch.Tensor, version: Optional[int], which: str, make: Callable[[], Tuple[torch.Tensor, ...]]
+    ) -> Tuple[torch.Tensor, ...]:
+        """What program `which` makes of `x`."""
+        entry = self._entry
+        if entry is None or entry.x() is not x or (entry.version, entry.which) != (version, which) or id(layer) in entry.readers:
+            forms = make()
+            # Of inference tensors nothing says that they change.
+            self._entry = None if version is None else _Entry(weakref.ref(x, self._forget), version, which, forms, {id(layer)})
+            return forms
+        entry.readers.add(id(layer))
+        if len(entry.readers) >= self.layers:
+            self._entry = None
+        return entry.forms
+
+    def _forget(self, x: "weakref.ref[torch.Tensor]") -> None:
+        entry = self._entry
+        if entry is not None and entry.x is x:
+            self._entry = None
+
+
+def share_inputs(model: torch.nn.Module) -> None:
+    """Lets converted siblings that read one tensor (linear_programs.SHARED_INPUTS) quantize it once."""
+    for parent in model.modules():
+        children = {name: child for name, child in parent.named_children() if isinstance(child, Linear)}
+        for names in linear_programs.SHARED_INPUTS:
+            siblings = [child for name, child in children.items() if name in names]
+            layers = [layer for layer in siblings if layer.fp8moe_recipe != "bf16"]
+            bf16 = [linear_programs.list_bf16_uses(layer.fp8moe_recipe) for layer in layers]
+            rows, columns = (any(use not in uses for uses in bf16) for use in ("forward", "grad_weights"))
+            shared = SharedInput(len(layers), rows, columns) if len(layers) > 1 else None
+            for layer in siblings:
+                layer.fp8moe_shared = shared if layer in layers else None
+
+
+# --- What a layer computes ----------------------------------------------------------
+
+
+def multiply_local(
+    layer: Linear,
+    given: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Optional[torch.Tensor],
+    decided: bool = False,
+) -> torch.Tensor:
+    """The layer on tensors of this rank. `given` is what its siblings are called with, too; `decided` says that it is in FP8."""
+    if not decided and not _fits(layer, x, weight):
+        return torch.nn.functional.linear(x, weight, bias)
+    N, K = weight.shape
+    weights = weight.to(torch.bfloat16).contiguous()
+    rows = x.to(torch.bfloat16).reshape(-1, K).contiguous()
+    y = _multiply(layer, given, x, rows, weights)
+    if not torch.compiler.is_compiling() and observers:
+        ends = torch.full((1,), rows.shape[0], dtype=torch.int32, device=rows.device)
+        observers[-1](rows, weights.t()[None], ends, y, layer.fp8moe_recipe)
+    y = y.view(*x.shape[:-1], N)
+    return y if bias is None else y + bias.to(torch.bfloat16)
+
+
+def _fits(layer: Linear, x: torch.Tensor, weight: torch.Tensor) -> bool:
+    if x.is_nested or x.dim() == 0 or weight.dim() != 2 or x.shape[-1] != weight.shape[1]:
+        return False
+    return is_in_fp8(layer, x, weight, math.prod(x.shape[:-1]), *weight.shape)
+
+
+def is_in_fp8(layer: Linear, x: torch.Tensor, weight: torch.Tensor, rows: int, N: int, K: int) -> bool:
+    """Whether the layer multiplies so many rows by weights [N, K] in FP8; sizes are those of a rank."""
+    if layer.fp8moe_recipe == "bf16" or not (torch.is_grad_enabled() or layer.training) or is_exporting():
+        return False
+    if x.device.type not in ("cpu", "cuda") or weight.device != x.device or N % MULTIPLE or K % MULTIPLE:
+        return False
+    if not _computes_in_bf16(x, weight):
+        _warn_of_type(layer.training, x.dtype)
+        return False
+    if torch.compiler.is_compiling():  # numbers of rows may be data, as of x[mask]
+        return bool(guard_or_false(rows >= layer.fp8moe_least_rows))
+    return bool(rows >= layer.fp8moe_least_rows)
+
+
+def _computes_in_bf16(x: torch.Tensor, weight: torch.Tensor) -> bool:
+    kind = x.device.type
+    if torch.is_autocast_enabled(kind):
+        is_cast = x.dtype in (torch.float32, torch.bfloat16, torch.float16)
+        return bool(is_cast and torch.get_autocast_dtype(kind) == torch.bfloat16)
+    return bool(x.dtype == torch.bfloat16 and weight.dtype == torch.bfloat16)
+
+
+@torch.compiler.assume_constant_result
+def _warn_of_type(training: bool, dtype: torch.dtype) -> bool:
+    if training:
+        warnings.warn(
+            f"fp8moe.torch.Linear: a layer computes in {dtype}, expected torch.bfloat16; it is not in FP8. Cast the model with "
+            ".bfloat16(), or run it under torch.autocast(device, torch.bfloat16)",
+            stacklevel=2,
+        )
+    return True
+
+
+def _multiply(
+    layer: Linear, given: torch.Tensor, x: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor
+) -> torch.Tensor:
+    bf16 = linear_programs.list_bf16_uses(layer.fp8moe_recipe)
+    is_trained = weights.requires_grad and torch.is_grad_enabled()
+    with_rows, with_columns = "forward" not in bf16, "grad_weights" not in bf16 and is_trained
+    which = _name_input(layer.fp8moe_shared, with_rows, with_columns, is_trained)
+    device, (M, K), N = rows.device, rows.shape, weights.shape[0]
+    missing = -M % linear_programs.ROWS_MULTIPLE if which in _WITH_COLUMNS else 0
+    if missing:  # rows of zeros change nothing
+        rows = torch.nn.functional.pad(rows, (0, 0, 0, missing))
+    forms: Tuple[torch.Tensor, ...] = ()
+    if which is not None:
+        quantize = _find_input_op(int(K), which, device)
+        if torch.compiler.is_compiling() or layer.fp8moe_shared is None:
+            forms = _as_tuple(quantize(rows.detach()))
+        else:
+            forms = layer.fp8moe_shared.get(layer, given, read_version(x), which, lambda: _as_tuple(quantize(rows.detach())))
+        if which == "quantize_both":  # of which siblings may need more
+            forms = (forms if with_rows else forms[2:]) if with_columns else forms[:2]
+    op = _find_op(int(K), int(N), layer.fp8moe_recipe, with_columns, device)
+    result: torch.Tensor = op(rows, weights, *forms)
+    return result[:M] if missing else result
+
+
+_WITH_COLUMNS = ("quantize_both", "quantize_columns")
+
+
+def _name_input(shared: Optional[SharedInput], with_rows: bool, with_columns: bool, is_trained: bool) -> Optional[str]:
+    """The program of `linear_programs.linear_input` that makes what this layer and its siblings need; None if it needs nothing."""
+    if not with_rows and not with_columns:
+        return None
+    if shared is not None:
+        with_rows, with_columns = with_rows or shared.rows, with_columns or (shared.columns and is_trained)
+    return ("quantize_both" if with_columns else "quantize_rows") if with_rows else "quantize_columns"
+
+
+def _as_tuple(results: Any) -> Tuple[torch.Tensor, ...]:
+    return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+
+
+# --- Operators ----------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=None)
+def list_input_ops(K: int, chip: str) -> Dict[str, Op]:
+    """The programs of `linear_programs.linear_input`."""
+    return _load(linear_programs.linear_input_request(K, chip), chip, ("quantize_rows", "quantize_columns", "quantize_both"))
+
+
+@functools.lru_cache(maxsize=None)
+def make_linear_op(K: int, N: int, recipe: str, chip: str, with_columns: bool) -> Op:
+    """The forward of `linear_programs.linear`, differentiable."""
+    ops = _list_linear_ops(K, N, recipe, chip)
+    if with_columns:
+        return differentiable(ops["forward_with_columns"], [ops[name] for name in ("backward", "grad_x", "grad_weights") if name in ops])
+    has_all = "grad_weights" in linear_programs.list_bf16_uses(recipe)
+    names = ("backward", "grad_x", "grad_weights") if has_all else ("grad_x",)
+    return differentiable(ops["forward"], [ops[name] for name in names if name in ops])
+
+
+@functools.lru_cache(maxsize=None)
+def _list_linear_ops(K: int, N: int, recipe: str, chip: str) -> Dict[str, Op]:
+    request = linear_programs.linear_request(K, N, chip, recipe=recipe)
+    return _load(request, chip, linear_programs.list_linear(K, N, recipe))
+
+
+def _load(request: cache.Request, chip: str, names: Tuple[str, ...]) -> Dict[str, Op]:
+    artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
+    return {name: as_op(artifact.program(name)) for name in names}
+
+
+def forget_linear_operators() -> None:
+    """So that tests have others."""
+    for function in (list_input_ops, make_linear_op, _list_linear_ops):
+        function.cache_clear()
+
+
+def _find_input_op(K: int, which: str, device: torch.device) -> Any:
+    if torch.compiler.is_compiling():
+        return getattr(torch.ops.fp8moe, _name_input_op(K, which, device.type, device.index or 0))
+    return list_input_ops(K, chip_of(device.type, device.index or 0))[which]
+
+
+def _find_op(K: int, N: int, recipe: str, with_columns: bool, device: torch.device) -> Any:
+    if torch.compiler.is_compiling():
+        return getattr(torch.ops.fp8moe, _name_op(K, N, recipe, with_columns, device.type, device.index or 0))
+    return make_linear_op(K, N, recipe, chip_of(device.type, device.index or 0), with_columns)
+
+
+# These run while Dynamo traces, so that only operators are in the graph.
+@torch.compiler.assume_constant_result
+def _name_input_op(K: int, which: str, device: str, index: int) -> str:
+    return list_input_ops(K, chip_of(device, index))[which].qualified_name.split("::")[1]
+
+
+@torch.compiler.assume_constant_result
+def _name_op(K: int, N: int, recipe: str, with_columns: bool, device: str, index: int) -> str:
+    return make_linear_op(K, N, recipe, chip_of(device, index), with_columns).qualified_name.split("::")[1]
+
+
+# --- Before the first step -----------------------------------------------------------
+
+
+class LinearNeed(NamedTuple):
+    """The programs of a converted layer."""
+
+    K: int
+    N: int
+    recipe: str
+    chip: str
+
+    def list_requests(self, kept: bool, main_grad: bool) -> List[cache.Request]:
+        return [
+            linear_programs.linear_input_request(self.K, self.chip),
+            linear_programs.linear_request(self.K, self.N, self.chip, recipe=self.recipe),
+        ]
+
+    def load(self, kept: bool, main_grad: bool) -> None:
+        """Makes the operators, as the first call would."""
+        list_input_ops(self.K, self.chip)
+        make_linear_op(self.K, self.N, self.recipe, self.chip, False)
+        if "grad_weights" not in linear_programs.list_bf16_uses(self.recipe):
+            make_linear_op(self.K, self.N, self.recipe, self.chip, True)
+
+
+def find_need(module: torch.nn.Module, device: Optional[torch.device]) -> Optional[LinearNeed]:
+    """The programs of `module`, if it is a layer in FP8; on `meta` where nobody says where it will run."""
+    if not isinstance(module, Linear) or module.fp8moe_recipe == "bf16":
+        return None
+    target = module.weight.device if device is None else device
+    if target.type == "meta":
+        raise ValueError("prepare: a linear layer is on 'meta'; say where the model will run, as device='cuda'")
+    N, K = local_shape(module.weight)
+    return LinearNeed(K, N, module.fp8moe_recipe, chip_of(target.type, target.index or 0))
+
+
+def local_shape(weight: torch.Tensor) -> Tuple[int, int]:
+    """[N, K] of what this rank multiplies."""
+    N, K = getattr(weight, "_local_tensor", weight).shape
+    return int(N), int(K)

@@ -1,0 +1,208 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Two processes train a dense block over gloo: with its weights divided by columns and rows (tensor and sequence parallelism), and by FSDP2;
+one process has the right values, in FP8 or, where scales are of a rank's part, in bf16 within FP8's error."""
+
+import socket
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+
+import torch.distributed as dist  # noqa: E402
+import torch.multiprocessing as multiprocessing  # noqa: E402
+
+from fp8moe.torch import Linear, convert  # noqa: E402
+
+RANKS = 2
+WIDTH, HIDDEN, BATCH, LENGTH = 32, 64, 2, 16
+FP8_TOLERANCE = 0.12  # of three layers, one after another
+if not dist.is_available() or not dist.is_gloo_available():
+    pytest.skip("torch has no gloo", allow_module_level=True)
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.w1, self.w3 = torch.nn.Linear(WIDTH, HIDDEN), torch.nn.Linear(WIDTH, HIDDEN, bias=False)
+        self.w2, self.last = torch.nn.Linear(HIDDEN, WIDTH), torch.nn.Linear(WIDTH, WIDTH)
+        self.bfloat16()
+
+    def forward(self, x):
+        return self.last(self.w2(torch.nn.functional.silu(self.w1(x)) * self.w3(x)))
+
+
+def batch():
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(BATCH, LENGTH, WIDTH, generator=generator).bfloat16() for _ in range(2)]
+
+
+def train_step(model, x, gradient):
+    """The result, the gradient of x, and those of parameters."""
+    x = x.clone().requires_grad_()
+    y = model(x)
+    y.backward(gradient)
+    return [y.detach(), x.grad, *(parameter.grad for parameter in model.parameters())]
+
+
+def parallelize(model):
+    """As torchtitan does: the sequence is divided between blocks."""
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        PrepareModuleInput,
+        RowwiseParallel,
+        SequenceParallel,
+        parallelize_module,
+    )
+
+    plan = {
+        "": PrepareModuleInput(input_layouts=Shard(1), desired_input_layouts=Replicate()),
+        "w1": ColwiseParallel(),
+        "w3": ColwiseParallel(),
+        "w2": RowwiseParallel(output_layouts=Shard(1), use_local_output=False),
+        "last": SequenceParallel(use_local_output=True),  # whose weights all ranks have
+    }
+    return parallelize_module(model, dist.init_device_mesh("cpu", (RANKS,)), plan)
+
+
+def assert_near(found, expected):
+    for result, exact in zip(found, expected):
+        assert result.shape == exact.shape
+        assert (result.float() - exact.float()).norm() <= FP8_TOLERANCE * exact.float().norm()
+
+
+def find_parts(rank):
+    """x and the gradient of this rank's part of the sequence."""
+    return [tensor.chunk(RANKS, 1)[rank] for tensor in batch()]
+
+
+def check_tensor_parallel(rank):
+    expected = train_step(Block(), *batch())
+    expected[:2] = [tensor.chunk(RANKS, 1)[rank] for tensor in expected[:2]]
+    for convert_first in (True, False):
+        model = Block()
+        if convert_first:
+            convert(model, least_rows=BATCH * LENGTH // RANKS)
+        model = parallelize(model)
+        if not convert_first:
+            conversion = convert(model, least_rows=BATCH * LENGTH // RANKS)
+            sizes = {layer.name: (layer.N, layer.K) for layer in conversion.layers}
+            assert sizes["w1"] == (HIDDEN // RANKS, WIDTH) and sizes["w2"] == (WIDTH, HIDDEN // RANKS)
+        assert all(isinstance(layer, Linear) for layer in model.children())
+        found = train_step(model, *find_parts(rank))
+        placements = [str(gradient.placements[0])[0] for gradient in found[2:]]
+        assert placements == ["S", "S", "S", "S", "R", "P", "P"]
+        found[2:] = [gradient.full_tensor() for gradient in found[2:]]
+        assert_near(found, expected)
+        assert not any(map(torch.equal, found[:2], expected[:2]))  # they are in FP8
+        torch.testing.assert_close(found[-1], expected[-1], rtol=0.02, atol=0.02)
+
+
+def check_tensor_parallel_compiled(rank):
+    model = Block()
+    convert(model, least_rows=0)
+    model = parallelize(model)
+    expected = train_step(model, *find_parts(rank))
+    model.zero_grad()
+    found = train_step(torch.compile(model, backend="aot_eager", fullgraph=True), *find_parts(rank))
+    for result, exact in zip(found, expected):
+        assert torch.equal(getattr(result, "_local_tensor", result), getattr(exact, "_local_tensor", exact))
+
+
+def check_parts_that_are_no_width_of_fp8(rank):
+    """All ranks take torch's linear, by sizes that all know."""
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor.parallel import RowwiseParallel, parallelize_module
+
+    torch.manual_seed(0)
+    layer = torch.nn.Sequential(torch.nn.Linear(48, WIDTH, dtype=torch.bfloat16))
+    x, gradient = batch()
+    x = torch.cat([x, x[..., :16]], -1)
+    expected = train_step(layer, x, gradient)
+    layer.zero_grad()
+    convert(layer, least_rows=0)
+    rowwise = RowwiseParallel(input_layouts=Replicate())
+    divided = parallelize_module(layer, dist.init_device_mesh("cpu", (RANKS,)), {"0": rowwise})
+    found = train_step(divided, x, gradient)
+    torch.testing.assert_close(found[0], expected[0], rtol=0.02, atol=0.02)  # partial sums are rounded
+    assert torch.equal(found[-1].full_tensor(), expected[-1])
+    assert convert(divided).layers[0].reason == f"K = {48 // RANKS}, no multiple of 16"
+
+
+def check_fsdp(rank):
+    """Bits are those of one process with a rank's part of the batch, whose gradients are the mean."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    parts = [[tensor[r : r + 1] for tensor in batch()] for r in range(RANKS)]
+    alone = []
+    for part in parts:
+        model = Block()
+        convert(model, least_rows=0)
+        alone.append(train_step(model, *part))
+    mean = [(sum(results[i].float() for results in alone) / RANKS).bfloat16() for i in range(2, len(alone[0]))]
+    for dtype in (torch.bfloat16, torch.float32):
+        model = Block().to(dtype)
+        convert(model, least_rows=0)
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        mesh = dist.init_device_mesh("cpu", (RANKS,))
+        for layer in (model.w1, model.w2):
+            fully_shard(layer, mesh=mesh, mp_policy=policy)
+        fully_shard(model, mesh=mesh, mp_policy=policy)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        for _ in range(2):  # the second all-gather comes to other memory
+            optimizer.zero_grad()
+            found = train_step(model, *parts[rank])
+            optimizer.step()
+            assert torch.equal(found[0], alone[rank][0]) and torch.equal(found[1], alone[rank][1])
+            for gradient, expected in zip(found[2:], mean):
+                torch.testing.assert_close(gradient.full_tensor().bfloat16(), expected, rtol=1e-2, atol=1e-3)
+        with pytest.raises(ValueError, match="fully_shard was called on 'the model' before, so its parameters are parts"):
+            convert(model)
+
+
+def check_fsdp_and_tensor_parallel_checkpoints(rank):
+    """Both at once on a mesh of two dimensions, of which one has one rank; a state dict goes to a plain model."""
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    mesh = dist.init_device_mesh("cpu", (1, RANKS), mesh_dim_names=("dp", "tp"))
+    model = Block()
+    convert(model, least_rows=0)
+    plan = {"w1": ColwiseParallel(), "w3": ColwiseParallel(), "w2": RowwiseParallel()}
+    model = fully_shard(parallelize_module(model, mesh["tp"], plan), mesh=mesh["dp"])
+    expected = train_step(Block(), *batch())
+    assert_near(train_step(model, *batch())[:2], expected[:2])
+    state = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
+    assert all(map(torch.equal, state.values(), Block().state_dict().values()))
+
+
+CHECKS = [
+    check_tensor_parallel,
+    check_tensor_parallel_compiled,
+    check_parts_that_are_no_width_of_fp8,
+    check_fsdp,
+    check_fsdp_and_tensor_parallel_checkpoints,
+]
+
+
+def work(rank, port):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
+    try:
+        for check in CHECKS:
+            check(rank)
+            dist.barrier()  # nobody goes on, or leaves, while another one still talks
+    finally:
+        dist.destroy_process_group()
+
+
+def test_two_processes(ir):
+    """All checks in two processes, as these take longer to begin than the checks do."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    multiprocessing.spawn(work, (port,), nprocs=RANKS)
