@@ -23,6 +23,10 @@ images are equal. So
 The search tries every image that a root can be written as, and every set of copies of it
 that reaches what is wanted, with none, one, two, ... copies. A kernel that reads experts
 merged into one dimension may read them apart; then its block scales lie otherwise.
+
+A quantization whose results were computed before may be spared, and a copy may be the
+price. Whether it is, times decide, of which nothing is known here: the search is told how
+many results are left, and tries every choice that leaves so many.
 """
 
 import itertools
@@ -39,6 +43,9 @@ MOST_STEPS = 4
 # Targets with a matmul kernel: it wants bf16 as it wants FP8, and writes rows. Other GPUs only want
 # what every tensor core wants, FP8 with the contracted dimension innermost.
 WITH_MATMUL = ("sm_90a", "gfx942", "gfx950")
+# Operations that are spared where their results were computed before.
+MERGED = ("scale", "jagged_scale", "quantize", "dequantize", "dynamic_quantize", "jagged_dynamic_quantize",
+          "mx_quantize", "mx_dequantize")
 
 
 def key(image):
@@ -159,16 +166,21 @@ class Root:
 class Program:
     """The roots of a function as drawn, and how its kernels can run."""
 
-    def __init__(self, function, target):
+    def __init__(self, function, target, spared=frozenset()):
         self.target, self.roots, self.values = target, [], {}
+        self.spared = spared  # numbers of operations that are not run
+        self.spareable = {}  # how many results those have that need not be
+        self.computed = {}  # by how it is computed, what the first operation that does reads, and its result
         self.ways = {}  # how many each kernel has
         for value in function.arguments:
             array = np.arange(np.prod(value.type.sizes)).reshape(value.type.sizes)
             self.define(value, array, [{image(value, array)}])
-        for op in self.find_live(function):
+        live = self.find_live(function)
+        self.num_results = sum(len(op[2]) for op in live if op[0] in MERGED)
+        for number, op in enumerate(live):
             if op[0] in ("transpose", "reshape", "contiguous", "relayout"):
                 self.view(*op)
-            else:
+            elif not self.spare(number, *op):
                 self.kernel(*op)
         for value in function.returned:
             root, array = self.values[value.name]
@@ -216,6 +228,69 @@ class Program:
             root.regroupings[(array.shape[::-1], "t", name)] = (array.shape[::-1], lambda a: function(a.T).T)
         return function(array)
 
+    # Equal kernels.
+
+    def name_results(self, op, operands, results, detail):
+        """Each result and how it is computed, which may be said in several ways."""
+        root, array = self.values[operands[0].name]
+        axes = [int(a) for a in re.findall(r"\d+", re.search(r"along (\[[\d, ]+\]|\d+)", detail)[1])]
+        rounding = (re.findall(r"(?:rounding|mode) (\w+)", detail) or [""])[0]
+        ends, square = tuple(re.findall(r"groups\((%\w+)", detail)), "square" in detail
+        for i, axis in enumerate(axes):
+            # The slice through the first element says which dimension it is, however the tensor is seen.
+            line = tuple(array[tuple(slice(None) if d == axis else 0 for d in range(array.ndim))])
+            where = (id(root), tuple(sorted(array.shape)), line, ends if i == 0 or op == "mx_quantize" else ())
+            data = results[i]
+            if op in ("scale", "jagged_scale"):
+                yield data, [("scale", where, rounding, detail.split()[-1])]
+            elif op in ("quantize", "dequantize", "mx_dequantize"):
+                yield data, [(op, where, id(self.values[operands[1].name][0]), data.type.element)]
+            elif op == "mx_quantize":
+                yield data, [("mx data", where, rounding, square)]
+                yield results[i + len(axes)], [("mx scales", where, rounding, square)]
+            else:
+                scales, name = results[i + len(axes)], ("scale", where, rounding, data.type.element)
+                yield scales, [name]
+                # A cast by its own scales, or by those that an operation before it computed.
+                known = [result for result in (scales, self.computed.get(name, (None, None))[1])
+                         if result and result.name in self.values]
+                yield data, [("data", *name), *(("quantize", where, id(self.values[r.name][0]), data.type.element)
+                                                for r in known)]
+
+    def spare(self, number, op, operands, results, detail):
+        """Takes the results of earlier operations if it should, else runs the operation; false for views and matmuls."""
+        if op not in MERGED:
+            return False
+        array, known = self.values[operands[0].name][1], {}
+        axis = int(re.search(r"along \[?(\d+)", detail)[1])
+        for result, names in self.name_results(op, operands, results, detail):
+            for before, first in (self.computed[name] for name in names if name in self.computed):
+                permutation = next((p for p in itertools.permutations(range(array.ndim))
+                                    if before.shape == array.transpose(np.argsort(p)).shape
+                                    and np.array_equal(before.transpose(p), array)), None)
+                # Scales in another order would be copied.
+                if permutation and self.keeps_scales(permutation, permutation[axis]):
+                    known[result.name] = first, permutation
+        if all(r.name in known for r in results):
+            self.spareable[number] = len(results)
+            if number in self.spared:
+                for result in results:
+                    first, permutation = known[result.name]
+                    root, own = self.values[first.name]
+                    is_data = result.type.element in (programs.FP8, programs.BF16) or op == "dequantize"
+                    self.values[result.name] = root.add(own.transpose(permutation) if is_data else own)
+                return True
+        self.kernel(op, operands, results, detail)
+        for result, names in self.name_results(op, operands, results, detail):
+            for name in names:
+                self.computed.setdefault(name, (array, result))
+        return True
+
+    @staticmethod
+    def keeps_scales(permutation, axis):
+        rest = [d for d in permutation if d != axis]
+        return rest == sorted(rest)
+
     # Kernels.
 
     def kernel(self, op, operands, results, detail):
@@ -247,8 +322,8 @@ class Program:
 
     def read(self, op, number, index, value, split):
         root, array = self.values[value.name]
-        if value.type.element == programs.F32 and index > 0:
-            takes = [{key(array.ravel())}]
+        if value.type.element in (programs.F32, programs.E8M0) and index > 0:
+            takes = [{image(value, array)}]
         elif op == "grouped_matmul" and (self.target in WITH_MATMUL or (
                 self.target != "cpu" and value.type.element == programs.FP8)):
             takes = [innermost(array, 1)]
@@ -308,5 +383,17 @@ def groups_end(rows):
     return max(end for _, end in groups(rows))
 
 
-def least_copies(function, target):
-    return Program(function, target).least()
+def least_copies(function, target, num_results):
+    """The least number of copies where quantizations compute so many results."""
+    program = Program(function, target)
+    wanted = program.num_results - num_results
+    least = [program.least()] if wanted == 0 else []
+    if wanted:
+        # An operation may turn out equal when one before it has been spared.
+        everything = frozenset(range(len(function.ops)))
+        numbers = sorted(Program(function, target, everything).spareable)
+        for spared in itertools.chain.from_iterable(itertools.combinations(numbers, n + 1) for n in range(len(numbers))):
+            chosen = Program(function, target, frozenset(spared))
+            if sum(chosen.spareable.get(n, wanted + 1) for n in spared) == wanted:
+                least.append(chosen.least())
+    return min(least, default=None)

@@ -15,10 +15,16 @@
   * no copy is left that brute force can do without, in programs so small that it can
     try them all (every other one).
 
+With --pairs every program is written twice, as PyTorch writes it and directly (chains.py), and besides
+
+  * both are predicted the same time, with as many kernels and copies,
+  * both compute the same bits.
+
 Prints the seed; the same seed makes the same programs. The exit status is 1 when a
 promise is broken, and the module is kept then.
 
-usage: layouts.py [--programs 200] [--first 0] [--seed N] [--decisions-only] [--build build/release]
+usage: layouts.py [--programs 200] [--first 0] [--seed N] [--decisions-only] [--pairs]
+                  [--build build/release]
                                                                                         (nightly: --programs 2000)
 """
 
@@ -35,6 +41,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "test" / "Integration"), str(ROOT / "python-bindings")]
 
+import chains
 import copies
 import programs
 
@@ -70,6 +77,23 @@ def fused_copies(text):
     return {name: body.count("fp8moe.dynamic_quantize_copy ") for name, body in zip(functions[::2], functions[1::2])}
 
 
+# Operations whose results copies.py may find to be computed twice.
+QUANTIZATIONS = (*copies.MERGED, "dynamic_quantize_copy")
+
+
+def count_results(text):
+    """How many data and scales the quantizations of each function compute, by the function's name."""
+    functions = re.split(r"func\.func (?:private )?@(\w+)", text)[1:]
+    counts = {}
+    for name, body in zip(functions[::2], functions[1::2]):
+        found = re.findall(r"^ *(%.*) = fp8moe\.(\w+) ", body, re.MULTILINE)
+        results = [sum(int((re.search(r":(\d+)$", v) or [0, 1])[1]) for v in values.split(", "))
+                   for values, op in found if op in QUANTIZATIONS]
+        # The copy that one of them writes is one.
+        counts[name] = sum(results) - body.count("fp8moe.dynamic_quantize_copy ")
+    return counts
+
+
 def check_decisions(tools, folder, text, functions):
     """Predicted time, idempotency and optimality, for every target."""
     not_proven = 0
@@ -89,8 +113,11 @@ def check_decisions(tools, folder, text, functions):
                              f"{new[0]} tensors that no kernel takes")
         fused = fused_copies(once.read_text())
         left = {name: cost[2] + fused[name] for name, cost in zip(names, predicted_costs(tools, once), strict=True)}
+        results = count_results(once.read_text())
         for function in functions:
-            least = copies.least_copies(function, target) if function.is_small else left[function.name]
+            least = left[function.name]
+            if function.is_small:
+                least = copies.least_copies(function, target, results[function.name])
             if left[function.name] != least:
                 raise Broken(f"{target}: @{function.name} has {left[function.name]} copies, by brute force {least}")
     return not_proven
@@ -116,8 +143,22 @@ def make_ends(generator, rows):
     return np.sort(generator.integers(0, rows + 1, programs.GROUPS)).astype(np.int32)
 
 
+def check_pairs(tools, folder, pairs):
+    """Equal predictions, as many kernels and copies, for every target, behind check_decisions."""
+    for target in TARGETS:
+        once = folder / f"{target}.once.mlir"
+        text = once.read_text()
+        names, counts = re.findall(r"func\.func @(\w+)", text), count_results(text)
+        costs = dict(zip(names, predicted_costs(tools, once), strict=True))
+        for pair in pairs:
+            found = [(*costs[f.name], counts[f.name]) for f in pair]
+            if found[0] != found[1]:
+                raise Broken(f"{target}: @{pair[0].name} and @{pair[1].name}: tensors that no kernel takes, ps, copies and "
+                             f"results of quantizations are {found[0]} and {found[1]}; see {once}")
+
+
 def check_results(tools, folder, text, functions, seed):
-    """The same bits with and without the passes, on the CPU."""
+    """The same bits with and without the passes, on the CPU; returns them by function."""
     import executors
     import fp8moe.runtime
     import numpy as np
@@ -130,6 +171,7 @@ def check_results(tools, folder, text, functions, seed):
         out = folder / f"optimize-{choice}"
         run([tools / "fp8moe-compile", source, "--target=cpu", f"--optimize-layouts={choice}", "-o", out])
         artifacts.append(fp8moe.runtime.load(out / "cpu", device="cpu"))
+    computed = {}
     for function in functions:
         generator = np.random.default_rng([seed, int(function.name[1:])])
         inputs = {v.name[1:]: make_input(generator, v.type) for v in function.arguments}
@@ -139,6 +181,27 @@ def check_results(tools, folder, text, functions, seed):
         for name, value in without.items():
             if not np.array_equal(oracle.bits(with_passes[name]), oracle.bits(value)):
                 raise Broken(f"@{function.name}: '{name}' differs from the result without the layout passes")
+        computed[function.name] = {name: oracle.bits(value) for name, value in without.items()}
+    return computed
+
+
+def check_pair_results(pairs, computed):
+    import numpy as np
+
+    for first, second in pairs:
+        for name, value in computed[first.name].items():
+            if not np.array_equal(value, computed[second.name][name]):
+                raise Broken(f"@{first.name} and @{second.name}: '{name}' differs")
+
+
+def draw(args, number):
+    """The functions of a program: one, or a pair."""
+    rng = random.Random(f"{args.seed}/{number}")
+    if args.pairs:
+        return chains.draw_pair(rng, number)
+    is_small = number % 2 == 1
+    generator = programs.SmallGenerator if is_small else programs.Generator
+    return (generator(rng, f"f{number}", rng.randint(1, 5 if is_small else 14)).build(),)
 
 
 def main():
@@ -147,6 +210,7 @@ def main():
     parser.add_argument("--first", type=int, default=0, help="number of the first program, to begin at one that failed")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--decisions-only", action="store_true", help="run nothing: ten times as fast")
+    parser.add_argument("--pairs", action="store_true", help="each as PyTorch writes it, and written directly")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     args = parser.parse_args()
     os.environ.setdefault("FP8MOE_BUILD_DIR", str(args.build))
@@ -154,21 +218,21 @@ def main():
     not_proven = 0
     end = args.first + args.programs
     for start in range(args.first, end, PROGRAMS_PER_MODULE):
-        functions = []
-        for number in range(start, min(start + PROGRAMS_PER_MODULE, end)):
-            rng = random.Random(f"{args.seed}/{number}")
-            is_small = number % 2 == 1
-            generator = programs.SmallGenerator if is_small else programs.Generator
-            functions.append(generator(rng, f"f{number}", rng.randint(1, 5 if is_small else 14)).build())
+        drawn = [draw(args, number) for number in range(start, min(start + PROGRAMS_PER_MODULE, end))]
+        functions = [function for program in drawn for function in program]
         text = "\n".join(f.text for f in functions)
         folder = pathlib.Path(tempfile.mkdtemp(prefix="fp8moe-layouts-"))
         try:
             not_proven += check_decisions(args.build / "bin", folder, text, functions)
+            if args.pairs:
+                check_pairs(args.build / "bin", folder, drawn)
             if not args.decisions_only:
-                check_results(args.build / "bin", folder, text, functions, args.seed)
+                computed = check_results(args.build / "bin", folder, text, functions, args.seed)
+                if args.pairs:
+                    check_pair_results(drawn, computed)
         except Broken as broken:
             (folder / "module.mlir").write_text(text)
-            print(f"{broken}\nprograms {start} to {start + len(functions) - 1} of seed {args.seed}: {folder}")
+            print(f"{broken}\nprograms {start} to {start + len(drawn) - 1} of seed {args.seed}: {folder}")
             return 1
         shutil.rmtree(folder)
     print(f"{args.programs} programs kept all promises; {not_proven} placements were not proven optimal")
