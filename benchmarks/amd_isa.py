@@ -322,7 +322,7 @@ def print_counts(what, counts):
 def print_resources(name, entries, chip):
     print(
         f"  {name}: {entries['.vgpr_count']} VGPR of which {entries['.agpr_count']} AGPR, "
-        f"{entries['.vgpr_spill_count']} spilled, scratch {entries['.private_segment_fixed_size']}, "
+        f"{entries['.vgpr_spill_count']} spilled, {entries['.sgpr_spill_count']} SGPR in lanes, scratch {entries['.private_segment_fixed_size']}, "
         f"shared {entries['.group_segment_fixed_size']}, {occupancy(entries, chip)} waves a SIMD"
     )
 

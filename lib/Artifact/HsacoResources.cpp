@@ -63,10 +63,9 @@ static KernelResources readKernel(llvm::msgpack::MapDocNode &kernel) {
       readInteger(kernel, ".group_segment_fixed_size");
   resources.stackBytes = readInteger(kernel, ".private_segment_fixed_size");
   resources.spills = readInteger(kernel, ".vgpr_spill_count");
-  // Scalars spill to lanes of vector registers first, which costs an
-  // instruction each and is no error; memory comes after that.
-  if (resources.stackBytes)
-    resources.spills += readInteger(kernel, ".sgpr_spill_count");
+  // Scalars spill to lanes first, and to memory after that.
+  int64_t scalars = readInteger(kernel, ".sgpr_spill_count");
+  (resources.stackBytes ? resources.spills : resources.laneSpills) += scalars;
   resources.maxThreadsPerBlock =
       readInteger(kernel, ".max_flat_workgroup_size");
   return resources;

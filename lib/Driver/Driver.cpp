@@ -93,6 +93,7 @@ collectKernels(ModuleOp module, ArrayRef<KernelResources> resources,
       continue;
     kernel.accumulationRegisters = resource.accumulationRegisters;
     kernel.scalarRegisters = resource.scalarRegisters;
+    kernel.laneSpills = resource.laneSpills;
     kernel.mainLoop = resource.mainLoop;
   }
   std::vector<KernelReport> result;

@@ -127,8 +127,10 @@ static void printKernels(llvm::raw_ostream &os,
                   orDash(kernel.registers), kernel.sharedMemory,
                   orDash(kernel.spills), orDash(kernel.residentBlocks));
     if (kernel.accumulationRegisters)
-      os << formatv("      {0} of the registers are AGPRs; {1} SGPRs\n",
-                    *kernel.accumulationRegisters, *kernel.scalarRegisters);
+      os << formatv("      {0} of the registers are AGPRs; {1} SGPRs, and {2} "
+                    "more in lanes of registers\n",
+                    *kernel.accumulationRegisters, *kernel.scalarRegisters,
+                    *kernel.laneSpills);
     if (kernel.mainLoop)
       printMainLoop(os, *kernel.mainLoop);
   }

@@ -58,6 +58,8 @@ static json::Array toJson(ArrayRef<KernelReport> kernels) {
       object["accumulation_registers"] = *kernel.accumulationRegisters;
     if (kernel.scalarRegisters)
       object["scalar_registers"] = *kernel.scalarRegisters;
+    if (kernel.laneSpills)
+      object["lane_spills"] = *kernel.laneSpills;
     if (kernel.mainLoop)
       object["main_loop"] = toJson(*kernel.mainLoop);
     result.push_back(std::move(object));

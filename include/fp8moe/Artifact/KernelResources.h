@@ -41,6 +41,9 @@ struct KernelResources {
   /// AMD: accumulation registers per thread and scalar registers per wave.
   int64_t accumulationRegisters = 0;
   int64_t scalarRegisters = 0;
+  /// AMD: scalars that did not fit and went to lanes of vector registers, which
+  /// takes an instruction each way and no memory.
+  int64_t laneSpills = 0;
   /// Bytes of shared memory per block that are not asked for at launch.
   int64_t staticSharedBytes = 0;
   /// Bytes of local memory per thread.

@@ -43,8 +43,9 @@ struct KernelReport {
   /// Blocks that a multiprocessor holds at once, by what one of them takes.
   std::optional<int64_t> registers, spills, residentBlocks;
   /// AMD: of the registers those that only matrix instructions write, registers
-  /// of a wave, and the instructions of the main loop.
-  std::optional<int64_t> accumulationRegisters, scalarRegisters;
+  /// of a wave, those of a wave that went to lanes of others, and the
+  /// instructions of the main loop.
+  std::optional<int64_t> accumulationRegisters, scalarRegisters, laneSpills;
   std::optional<InstructionMix> mainLoop;
 };
 
