@@ -186,10 +186,11 @@ TEST_F(ResolveTest, OutputsMustNotOverlapThemselves) {
   EXPECT_EQ(resolve({1, 8}, {0, 1}), "");
   EXPECT_EQ(resolve({0, 8}, {0, 0}), "");
   expectContains(resolve({4, 8}, {0, 0}), "lets elements overlap");
-  expectContains(resolve({4, 8}, {7, 1}),
-                 "stride 0 of 7 elements lets elements overlap: it serves a dim "
-                 "1 of up to 7, found 8; pass a smaller one, or compile the "
-                 "program with a larger stride");
+  expectContains(
+      resolve({4, 8}, {7, 1}),
+      "stride 0 of 7 elements lets elements overlap: it serves a dim "
+      "1 of up to 7, found 8; pass a smaller one, or compile the "
+      "program with a larger stride");
   expectContains(resolve({4, 8}, {1, 1}), "lets elements overlap");
 }
 
